@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "base/check.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+_Noreturn void check_failed(const char *condition, const char *file, int line)
+{
+    fprintf(stderr, "slimsim: bug: %s does not hold (%s:%d)\n", condition, file, line);
+    abort();
+}
+
+static void *check_memory(void *memory, size_t bytes)
+{
+    if (memory == NULL) {
+        fprintf(stderr, "slimsim: out of memory (%zu bytes wanted)\n", bytes);
+        exit(1);
+    }
+    return memory;
+}
+
+void *check_malloc(size_t bytes)
+{
+    return check_memory(malloc(bytes > 0 ? bytes : 1), bytes);
+}
+
+void *check_calloc(size_t n, size_t size)
+{
+    return check_memory(calloc(n > 0 ? n : 1, size > 0 ? size : 1), n * size);
+}
+
+void *check_realloc(void *old, size_t bytes)
+{
+    return check_memory(realloc(old, bytes > 0 ? bytes : 1), bytes);
+}
+
+char *check_strdup(const char *text)
+{
+    return check_memory(strdup(text), strlen(text) + 1);
+}
+
+void *check_grow(void *array, size_t n, size_t *capacity, size_t size)
+{
+    if (n < *capacity)
+        return array;
+    *capacity = *capacity > 0 ? 2 * *capacity : 16;
+    return check_realloc(array, *capacity * size);
+}

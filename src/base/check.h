@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/** Stop at once on a bug or when memory runs out, in every build. */
+#ifndef SLIMSIM_BASE_CHECK_H
+#define SLIMSIM_BASE_CHECK_H
+
+#include <stddef.h>
+
+/** A condition that only a bug can break: print it with its place and abort. */
+#define CHECK(condition) ((condition) ? (void)0 : check_failed(#condition, __FILE__, __LINE__))
+
+_Noreturn void check_failed(const char *condition, const char *file, int line);
+
+/** malloc, calloc, realloc, strdup that never return NULL (size 0 gives a pointer that free takes). */
+void *check_malloc(size_t bytes);
+void *check_calloc(size_t n, size_t size);
+void *check_realloc(void *old, size_t bytes);
+char *check_strdup(const char *text);
+
+/**
+ * Room for one more element at the end of a growing array: doubles *capacity when n reaches it.
+ * @return the array, perhaps moved
+ */
+void *check_grow(void *array, size_t n, size_t *capacity, size_t size);
+
+#endif

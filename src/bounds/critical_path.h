@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/** Start, finish and slack of every task without contention: SlimPack Algorithm 1. */
+#ifndef SLIMSIM_BOUNDS_CRITICAL_PATH_H
+#define SLIMSIM_BOUNDS_CRITICAL_PATH_H
+
+#include "dag/dag.h"
+
+/** Start and finish of each task [s]. */
+struct timeline {
+    double *start_s, *finish_s; /* [n_tasks] */
+    double makespan_s;
+};
+
+/** Pull over in-edges in task order; O(V + E). Reuses timeline's arrays when they are large enough ({0} at first). */
+void critical_path(const struct dag *dag, struct timeline *timeline);
+
+/** How much later each task could finish without moving the makespan [s], slack[n_tasks]. */
+void critical_path_slack(const struct dag *dag, const struct timeline *timeline, double *slack_s);
+
+void timeline_free(struct timeline *timeline);
+
+#endif

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/** Exact floating-point operations. All integers: no rounding, no overflow up to 2^23-token samples of the shipped
+ * models. */
+#ifndef SLIMSIM_COST_FLOP_H
+#define SLIMSIM_COST_FLOP_H
+
+#include "cost/slice.h"
+#include "scenario/model.h"
+
+enum pass { PASS_FORWARD, PASS_BACKWARD, N_PASSES };
+
+/**
+ * Work of one layer on the tokens [0, x) of one sample: F(x) = q x^2 + l x.
+ *
+ *     forward  q = 2h, l = 2P + 2h      backward  q = 5h, l = 4P + 5h
+ *
+ * P: model_layer_parameters. Causal attention counts 4h per query and key it sees (backward x 2.5); GEMMs 2P (backward
+ * 4P) a token. The head is left out. Source: design section 4; SlimPack section 2.2 (factors 2 and 2.5).
+ */
+struct flop_curve {
+    int64_t q, l;
+};
+
+struct flop_curve flop_layer_curve(const struct model *model, enum pass pass);
+
+/** F(x). */
+static inline int64_t flop_of_prefix(struct flop_curve curve, int64_t tokens)
+{
+    return tokens * (curve.q * tokens + curve.l);
+}
+
+/** F(end) - F(begin): one layer's work on a slice [FLOP]. */
+static inline int64_t flop_of_slice(struct flop_curve curve, int64_t begin, int64_t end)
+{
+    return flop_of_prefix(curve, end) - flop_of_prefix(curve, begin);
+}
+
+/** Share of attention in a slice of one layer: forward 2h(b(b+1) - a(a+1)), backward 2.5 times that. */
+int64_t flop_attention(const struct model *model, enum pass pass, int64_t begin, int64_t end);
+
+/** Head on `tokens` tokens: 2hV forward, 4hV backward. */
+int64_t flop_head(const struct model *model, enum pass pass, int64_t tokens);
+
+/**
+ * Model FLOPs of a sample for MFU: 6(l((2 + 2g/n)h^2 + 3hf) + hV) a token + 3 l 2h s per token of a causal sample of s
+ * tokens (backward counted twice the forward). Source: systems.md, the formula that reproduces the paper's group's
+ * printed MFUs.
+ */
+double flop_model_of_sample(const struct model *model, int64_t tokens);
+
+#endif

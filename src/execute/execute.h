@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/** The DAG on SimGrid: transfers share links. One forked child a run, so that SimGrid's death becomes a message. */
+#ifndef SLIMSIM_EXECUTE_EXECUTE_H
+#define SLIMSIM_EXECUTE_EXECUTE_H
+
+#include "bounds/critical_path.h"
+
+/**
+ * Replay the DAG with one actor per stream. Start and finish of every task are SimGrid's clock.
+ * A deadlock, a host that the platform lacks, a child that died: an error naming who waits, which host, or the signal.
+ */
+bool execute(const struct dag *dag, const struct platform *platform, struct timeline *timeline, struct error *err);
+
+/** Version of SimGrid that runs, "3.32". */
+const char *execute_simgrid_version(void);
+
+#endif

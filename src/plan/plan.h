@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/**
+ * What a training system decides for one global batch, and all the simulator needs to know of it.
+ *
+ * A plan is a sequence of phases; a phase is a set of pipelines side by side, each with its own
+ * layout, slices, forward and backward units and one order of steps per stage. Objects refer to
+ * each other by index.
+ *
+ * It carries every system of the comparison: one phase of equal pipelines (Megatron, WLB-LLM,
+ * DynaPipe, SlimPipe); slices cut twice (SlimPack); units that several pipelines share with a
+ * context degree of their own (DP-Merge, ByteScale, dynamic CP); phases of pipelines with unequal
+ * layouts (FlexSP, HotSPa) and the re-sharding before them (HotSPa); context sharding, recompute
+ * and offload per unit (WLB-LLM, ByteScale); documents that wait for a later iteration (delay).
+ */
+#ifndef SLIMSIM_PLAN_PLAN_H
+#define SLIMSIM_PLAN_PLAN_H
+
+#include "cost/flop.h"
+#include "cost/slice.h"
+#include "scenario/scenario.h"
+
+/** How a MicroPack was formed (SlimPack section 4.1): slices of one long sample; such with others; whole samples only.
+ */
+enum plan_formation { PLAN_SLIM, PLAN_MIX, PLAN_PACK };
+
+/** How a context-parallel sample is dealt to ranks: equal work for each document, or for the packed sequence. */
+enum plan_sharding { PLAN_PER_DOCUMENT, PLAN_PER_SEQUENCE };
+
+/** A micro-batch or MicroPack of one pass. */
+struct plan_unit {
+    int32_t first_slice, n_slices; /* in the cut it belongs to */
+    int32_t padding_tokens;        /* up to the unit's fixed length, 0 without one */
+    int32_t context;               /* CP degree: ranks that share every slice of it */
+    int32_t group;                 /* plan.groups: pipelines that run it together; -1: this pipeline alone */
+    enum plan_sharding sharding;
+    enum plan_formation formation;
+    enum recompute recompute;
+    double offload; /* share of its activations that goes to the host */
+};
+
+/** Slices in order, and the units they fall into. */
+struct plan_cut {
+    int32_t n_slices, n_units;
+    struct slice *slices;
+    struct plan_unit *units;
+};
+
+/** One pass of one unit on one virtual stage (chunk) of a stage. */
+struct plan_step {
+    enum pass pass;
+    int32_t unit, chunk;
+};
+
+/** Where a pipeline lives: rank of (stage, context, tensor) = first_rank + stage x stage_stride + context x tensor +
+ * tensor index. */
+struct plan_layout {
+    int32_t tensor, context, stages, chunks;
+    int32_t first_rank, stage_stride; /* [GPUs] */
+};
+
+struct plan_pipeline {
+    struct plan_layout layout;
+    struct plan_cut cut[N_PASSES]; /* by pass; backward slices stand in the order they run */
+    int32_t *need;                 /* of each backward unit: 1 + the last forward unit that holds one of its samples */
+    int32_t *step_first;           /* [stages + 1] into steps */
+    struct plan_step *steps;
+};
+
+/** Pipelines of a phase that run units together as one context-parallel group. */
+struct plan_group {
+    int32_t n_pipelines;
+    int32_t *pipelines; /* ascending */
+};
+
+/** Bytes moved from rank to rank before a phase starts. */
+struct plan_reshard {
+    int32_t from_rank, to_rank;
+    double bytes;
+};
+
+struct plan_phase {
+    int32_t n_pipelines, n_groups, n_reshards;
+    struct plan_pipeline *pipelines;
+    struct plan_group *groups;
+    struct plan_reshard *reshards;
+};
+
+struct plan {
+    int32_t n_phases;
+    struct plan_phase *phases;
+    int32_t shards;         /* ranks over which optimizer states are sharded: DP x CP */
+    int64_t n_candidates;   /* the system weighed */
+    int64_t n_nodes;        /* of its search, 0 without one */
+    int64_t delayed_tokens; /* x iterations they wait */
+    int32_t n_delayed;      /* samples of this batch that wait for a later iteration */
+};
+
+/** Global rank of a place of a pipeline. */
+static inline int32_t plan_rank(const struct plan_layout *layout, int32_t stage, int32_t context, int32_t tensor)
+{
+    return layout->first_rank + stage * layout->stage_stride + context * layout->tensor + tensor;
+}
+
+/** Append a slice, and a unit that takes all slices appended since the last unit; amortised growth is inside. */
+void plan_add_slice(struct plan_cut *cut, struct slice slice);
+struct plan_unit *plan_add_unit(struct plan_cut *cut);
+
+/** Tokens of a unit before division by its context degree, without padding. */
+int64_t plan_unit_tokens(const struct plan_cut *cut, int32_t unit);
+
+/** Fill need[] from the two cuts. */
+void plan_fill_need(struct plan_pipeline *pipeline);
+
+/** An exact copy, sharing nothing. */
+void plan_copy(const struct plan *plan, struct plan *copy);
+
+/**
+ * Check what every plan must obey: each token of each sample of the batch (but delayed ones) in exactly one forward
+ * and one backward slice (a group's shared slices count once and stand alike in all its pipelines); steps complete on
+ * each stage; no backward before the forwards it needs; slices forward in order and backward in reverse inside a
+ * sample; a sample's CP degree equal to its group's size times the layout's.
+ *
+ * @param tokens   of each sample
+ * @param delayed  of each sample: it waits for a later iteration; NULL: none does
+ */
+bool plan_check(const struct plan *plan, int32_t n_samples, const int32_t *tokens, const bool *delayed,
+                struct error *err);
+
+void plan_free(struct plan *plan);
+
+#endif

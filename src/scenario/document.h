@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/** A YAML file as a tree of nodes with their places (libyaml inside; at most 1 MB, 64 deep, no aliases). */
+#ifndef SLIMSIM_SCENARIO_DOCUMENT_H
+#define SLIMSIM_SCENARIO_DOCUMENT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+enum document_kind { DOCUMENT_SCALAR, DOCUMENT_SEQUENCE, DOCUMENT_MAPPING };
+
+/** One node. Children of a sequence or mapping are linked: `child` is the first, `next` the following one. */
+struct document_node {
+    enum document_kind kind;
+    char *key;            /* name inside the parent mapping, NULL elsewhere */
+    char *value;          /* of a scalar, as written */
+    bool quoted;          /* the scalar stood in quotes: it is text, whatever it looks like */
+    int32_t child, next;  /* node index, -1: none */
+    int32_t line, column; /* of the value, from 1 */
+    const char *file;     /* borrowed from document.file or "--set" */
+};
+
+struct document {
+    char *file;
+    int32_t n_nodes;
+    struct document_node *node;   /* node[0] is the root mapping */
+    struct document_texts *texts; /* storage of names of files and of text set later */
+};
+
+/** Read a file. A duplicate key, an alias, a file over 1 MB or 64 levels is an error with its place. */
+bool document_read(const char *path, struct document *document, struct error *err);
+
+/** The same from text in memory; `name` stands for the file in messages. */
+bool document_parse(const char *text, size_t n_bytes, const char *name, struct document *document, struct error *err);
+
+/** Set the scalar, list or mapping at a dotted path from YAML flow text ("data.context=64Ki",
+ * "systems.1.plan.tp=8": an integer selects from a sequence), creating mappings on the way. */
+bool document_set(struct document *document, const char *assignment, struct error *err);
+
+/** The child of a mapping by name, -1 when absent. Dotted names descend. */
+int32_t document_find(const struct document *document, int32_t mapping, const char *name);
+
+void document_free(struct document *document);
+
+#endif

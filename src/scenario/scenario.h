@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/** What the user asked for, resolved and checked. Design: section 6; `slimsim list keys` prints the keys. */
+#ifndef SLIMSIM_SCENARIO_SCENARIO_H
+#define SLIMSIM_SCENARIO_SCENARIO_H
+
+#include "scenario/device.h"
+#include "scenario/model.h"
+#include "scenario/platform.h"
+#include "scenario/schema.h"
+
+enum scenario_engine { SCENARIO_SIMGRID, SCENARIO_CRITICAL_PATH, SCENARIO_BOTH };
+enum scenario_trace { SCENARIO_TRACE_NONE, SCENARIO_TRACE_SUMMARY, SCENARIO_TRACE_FULL };
+enum scenario_long { SCENARIO_CUT, SCENARIO_DROP, SCENARIO_TRUNCATE };
+enum recompute { RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL };
+
+struct scenario_data {
+    char lengths[512];      /* name of a law or table in model/lengths, or a path of the user's file */
+    char column[64];        /* column of a CSV file or name of an HDF5 data set; "" otherwise */
+    int64_t context;        /* longest sample [tokens] */
+    int32_t long_documents; /* enum scenario_long */
+    int64_t global_batch;   /* documents of one iteration, before cutting */
+};
+
+/** Knobs of how communication and computation share time; stated with every result. */
+struct scenario_communication {
+    double tp_overlap; /* share of tensor-parallel collectives hidden under GEMMs, 0..1 */
+    bool cp_overlap;   /* ring of keys and values runs beside attention */
+    double dp_overlap; /* share of gradient and parameter traffic hidden under passes, 0..1 */
+};
+
+/** The layout a user gives a system: `plan:`. dp follows from the platform when it is 0. */
+struct scenario_plan {
+    int64_t tp, pp, cp, dp;
+    int32_t recompute; /* enum recompute */
+    double offload;    /* share of activations that goes to the host, 0..1 */
+};
+
+struct scenario_system {
+    char name[64];
+    char label[64]; /* names the row; the system's name by default */
+    struct scenario_plan plan;
+    int32_t knobs; /* node of the mapping `knobs:` in the document, -1: none */
+    int32_t node;  /* node of this entry, for messages */
+};
+
+struct scenario {
+    struct document document; /* as read and --set; holds the knobs */
+    char name[64];
+    char model_name[512], device_name[512], platform_name[512];
+    struct model model;
+    struct device device;
+    struct platform platform;
+    struct scenario_data data;
+    struct scenario_communication communication;
+    int32_t attention;         /* enum device_attention */
+    int64_t warm_up, measured; /* iterations */
+    int64_t seed;
+    int32_t engine;        /* enum scenario_engine */
+    int32_t trace;         /* enum scenario_trace */
+    bool all_tensor_ranks; /* simulate every TP rank, not one for all */
+    int32_t n_systems;
+    struct scenario_system *systems;
+};
+
+/** Where model/ and the built platforms lie: environment SLIMSIM_DATA and SLIMSIM_PLATFORMS, else as compiled in. */
+const char *scenario_data_dir(void);
+const char *scenario_platform_dir(void);
+
+/**
+ * Read, apply `--set` assignments in order, resolve names, check everything that needs no system:
+ * types, ranges, files, tp*pp*cp*dp against the platform, layers against stages, heads against tp.
+ */
+bool scenario_read(const char *path, int32_t n_set, const char *const *set, struct scenario *scenario,
+                   struct error *err);
+
+/** The resolved scenario as YAML text that scenario_read takes to the same bits. Caller frees. */
+char *scenario_text(const struct scenario *scenario);
+
+/** `slimsim list keys`. */
+void scenario_list_keys(FILE *file);
+
+void scenario_free(struct scenario *scenario);
+
+#endif

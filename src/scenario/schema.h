@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/**
+ * One table describes the keys of a YAML mapping; reading, `--set`, `slimsim list keys` and the
+ * resolved text come from it. Used for scenarios, models, devices, length laws and knobs alike.
+ */
+#ifndef SLIMSIM_SCENARIO_SCHEMA_H
+#define SLIMSIM_SCENARIO_SCHEMA_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/error.h"
+#include "scenario/document.h"
+
+enum schema_type {
+    SCHEMA_BOOL,   /* bool:    true, false */
+    SCHEMA_INT,    /* int64_t: 512, 256Ki, 4e6 when integral */
+    SCHEMA_REAL,   /* double:  0.5, 80GiB, 400Gbps, 2us; never NaN or infinite */
+    SCHEMA_CHOICE, /* int32_t: index into choices */
+    SCHEMA_WORD,   /* char[64] */
+    SCHEMA_TEXT,   /* char[512] */
+};
+
+struct schema_key {
+    const char *name; /* below the mapping, dotted: "data.context" */
+    enum schema_type type;
+    const char *unit;     /* "tokens", "bytes", "s", "-" */
+    double min, max;      /* inclusive; of numbers only */
+    const char *fallback; /* the default as a user would write it; NULL: the key is required */
+    const char *choices;  /* "cut|drop|truncate", of SCHEMA_CHOICE only */
+    const char *meaning;
+    size_t offset; /* of the field in the object that is filled */
+};
+
+/**
+ * Fill an object from a mapping: every key of the table read, checked and defaulted; a key that
+ * stands in neither the table nor `others` is an error with the nearest name ("did you mean").
+ * Adds one line "file:line:column: key: what is wrong, what is allowed" per error, all in one pass.
+ *
+ * @param others   keys of this mapping that somebody else reads (NULL-terminated), or NULL
+ * @return         whether nothing was added to err
+ */
+bool schema_read(const struct document *document, int32_t mapping, const struct schema_key *keys, int32_t n_keys,
+                 const char *const *others, void *object, struct error *err);
+
+/** Write the object's values back as YAML lines of the table's keys, `indent` spaces deep; reading them gives the same
+ * bits. */
+void schema_write(FILE *file, const struct schema_key *keys, int32_t n_keys, const void *object, int32_t indent);
+
+/** Print the table: key, type, unit, range, default, meaning; one key a line. */
+void schema_list(FILE *file, const struct schema_key *keys, int32_t n_keys, const char *prefix);
+
+/** Index of the value among "a|b|c", or -1. */
+int32_t schema_choice(const char *choices, const char *value);
+
+/** The i-th name of "a|b|c", copied to name[64]. */
+void schema_choice_name(const char *choices, int32_t i, char name[64]);
+
+#endif

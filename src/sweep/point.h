@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/** One scenario point: every system over all its iterations. */
+#ifndef SLIMSIM_SWEEP_POINT_H
+#define SLIMSIM_SWEEP_POINT_H
+
+#include "bounds/bubble.h"
+#include "bounds/memory.h"
+#include "lengths/lengths.h"
+#include "system/system.h"
+
+/** Results of one iteration of one system. */
+struct point_iteration {
+    int64_t iteration;
+    bool measured;                     /* false: warm-up */
+    double critical_path_s, simgrid_s; /* simgrid_s: NaN-free; 0 where the engine did not run */
+    double time_s;                     /* of the engine asked for (simgrid before critical-path) */
+    int64_t tokens, samples, documents, delayed_tokens, candidates;
+    double model_flop, hardware_flop;
+    double peak_bytes;
+    int32_t peak_stage, peak_pipeline;
+    double at_peak[MEMORY_N_CLASSES];
+    struct bubble bubble; /* of the engine asked for */
+    int32_t forward_units, backward_units;
+    double unit_spread[N_PASSES]; /* (max-min)/mean of FLOPs of units of one rank, merged units aside, worst rank */
+    int32_t merged_samples;       /* samples run by groups of pipelines */
+};
+
+struct point_system {
+    struct scenario_system *entry; /* borrowed */
+    const struct training_system *system;
+    int64_t dp;
+    int32_t n_iterations;
+    struct point_iteration *iterations;
+    bool fits; /* every measured iteration stayed below memory_bytes */
+};
+
+/** Everything of one iteration while it is at hand: for the trace and the exports. */
+struct point_view {
+    const struct scenario *scenario;
+    const struct point_system *system;
+    int32_t system_index;
+    const struct point_iteration *iteration;
+    const struct batch *batch;
+    const struct plan *plan;
+    const struct cost_setting *setting;
+    const struct dag *dag;
+    const struct timeline *timeline; /* of the engine asked for */
+    const double *slack_s;           /* of the critical path */
+    const struct memory *memory;     /* with events */
+};
+
+struct point {
+    int32_t n_systems;
+    struct point_system *systems;
+    double memory_bytes; /* limit of one rank */
+};
+
+/** Called after each iteration of each system. @return false to stop with err */
+typedef bool point_observer(void *context, const struct point_view *view, struct error *err);
+
+/** Run a scenario's systems over its iterations, warm-up included. */
+bool point_run(const struct scenario *scenario, point_observer *observer, void *context, struct point *point,
+               struct error *err);
+
+/** Mean, 5th and 95th percentile of time_s over the measured iterations. */
+struct point_summary {
+    double time_mean_s, time_p5_s, time_p95_s;
+    double tokens_per_s_per_gpu; /* sum of tokens / sum of time / GPUs */
+    double mfu, hfu;
+    struct bubble bubble; /* summed over measured iterations */
+    double peak_bytes;
+    int32_t peak_stage;
+    double at_peak[MEMORY_N_CLASSES];
+    double critical_path_mean_s, simgrid_mean_s;
+};
+
+struct point_summary point_summary_of(const struct scenario *scenario, const struct point_system *system);
+
+void point_free(struct point *point);
+
+#endif

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/**
+ * Training systems: each decides a plan for a batch. One file a system, one line in systems.def.
+ */
+#ifndef SLIMSIM_SYSTEM_SYSTEM_H
+#define SLIMSIM_SYSTEM_SYSTEM_H
+
+#include "cost/cost.h"
+#include "lengths/lengths.h"
+#include "plan/plan.h"
+
+/** What plan() may know. Everything is borrowed and constant; iteration and seed are its only randomness. */
+struct system_request {
+    const struct batch *batch;
+    const struct cost_setting *setting; /* TP degree and layers of a stage filled in */
+    struct scenario_plan layout;        /* dp filled in */
+    int64_t context;                    /* longest sample [tokens] */
+    double memory_bytes;                /* a rank may use */
+    int64_t iteration, seed;
+    const void *knobs; /* the system's own struct, filled from its table */
+};
+
+struct training_system {
+    const char *name, *source, *meaning;
+    const struct schema_key *knobs; /* offsets into a struct of knobs_size bytes */
+    int32_t n_knobs;
+    size_t knobs_size;
+    size_t state_size; /* zeroed before the first iteration; holds what goes over to the next */
+    bool uses_context; /* takes plan.cp > 1 */
+    bool (*plan)(const struct system_request *request, void *state, struct plan *plan, struct error *err);
+    void (*close)(void *state); /* NULL: nothing to free */
+};
+
+/** All rows, NULL-terminated, in the order of systems.def. */
+extern const struct training_system *const training_systems[];
+
+/** By name; an unknown one is an error with the nearest name. */
+const struct training_system *system_find(const char *name, struct error *err);
+
+/** Resolve the knobs of one entry of the scenario into `knobs` (knobs_size bytes); unknown keys and bad values with
+ * file:line:column. */
+bool system_read_knobs(const struct training_system *system, const struct scenario *scenario,
+                       const struct scenario_system *entry, void *knobs, struct error *err);
+
+/** Pipelines of one phase, laid out as Megatron does: TP fastest, then CP, DP, PP. */
+void system_megatron_layout(const struct system_request *request, struct plan_phase *phase);
+
+#endif

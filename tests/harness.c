@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "harness.h"
+
+#include <CUnit/Basic.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+int harness_main(const char *suite_name, const struct harness_test *tests, int n_tests)
+{
+    if (CU_initialize_registry() != CUE_SUCCESS)
+        return EXIT_FAILURE;
+    CU_pSuite suite = CU_add_suite(suite_name, NULL, NULL);
+    for (int i = 0; i < n_tests; i++)
+        if (suite == NULL || CU_add_test(suite, tests[i].name, tests[i].run) == NULL)
+            return EXIT_FAILURE;
+    CU_basic_set_mode(CU_BRM_VERBOSE);
+    CU_basic_run_tests();
+    bool passed = CU_get_number_of_tests_run() == (unsigned)n_tests && n_tests > 0 && CU_get_number_of_failures() == 0;
+    CU_cleanup_registry();
+    return passed ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+static void report(bool holds, const char *text, const char *file, int line)
+{
+    CU_assertImplementation(holds, (unsigned)line, text, file, "", CU_FALSE);
+}
+
+void harness_close(double a, double b, double relative, const char *a_text, const char *b_text, const char *file,
+                   int line)
+{
+    char text[512];
+    double larger = fmax(fabs(a), fabs(b));
+    snprintf(text, sizeof text, "%s = %.17g is close to %s = %.17g (%g)", a_text, a, b_text, b, relative);
+    report(relative < 0.1 && isfinite(a) && isfinite(b) && fabs(a - b) <= relative * larger, text, file, line);
+}
+
+void harness_equal(int64_t a, int64_t b, const char *a_text, const char *b_text, const char *file, int line)
+{
+    char text[512];
+    snprintf(text, sizeof text, "%s = %lld equals %s = %lld", a_text, (long long)a, b_text, (long long)b);
+    report(a == b, text, file, line);
+}
+
+void harness_text(const char *a, const char *b, const char *a_text, const char *file, int line)
+{
+    char text[2048];
+    snprintf(text, sizeof text, "%s = \"%.900s\" equals \"%.900s\"", a_text, a, b);
+    report(strcmp(a, b) == 0, text, file, line);
+}
+
+void harness_contains(const char *text, const char *part, const char *file, int line)
+{
+    char message[2048];
+    snprintf(message, sizeof message, "\"%.1200s\" contains \"%.600s\"", text, part);
+    report(strstr(text, part) != NULL, message, file, line);
+}
+
+bool harness_true(bool holds, const char *text, const char *file, int line)
+{
+    report(holds, text, file, line);
+    return holds;
+}
+
+const char *harness_path(const char *name)
+{
+    static char path[1024];
+    mkdir(SLIMSIM_BUILD_DIR "/scratch", 0777);
+    snprintf(path, sizeof path, "%s/scratch/%s", SLIMSIM_BUILD_DIR, name);
+    return path;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/** CUnit with a failing exit status for failures and for no tests, and checks that print both values. */
+#ifndef SLIMSIM_TESTS_HARNESS_H
+#define SLIMSIM_TESTS_HARNESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct harness_test {
+    const char *name;
+    void (*run)(void);
+};
+
+/** Run the tests of one module: `return HARNESS_MAIN("plan", TEST(a), TEST(b));` */
+int harness_main(const char *suite, const struct harness_test *tests, int n_tests);
+
+#define TEST(function)                                                                                                 \
+    {                                                                                                                  \
+#function, function                                                                                            \
+    }
+#define HARNESS_MAIN(suite, ...)                                                                                       \
+    harness_main(suite, (const struct harness_test[]){__VA_ARGS__},                                                    \
+                 (int)(sizeof((const struct harness_test[]){__VA_ARGS__}) / sizeof(struct harness_test)))
+
+/** |a - b| <= relative x max(|a|, |b|); a tolerance of 0.1 or more is refused. */
+#define CHECK_CLOSE(a, b, relative) harness_close(a, b, relative, #a, #b, __FILE__, __LINE__)
+#define CHECK_EQUAL(a, b)           harness_equal((int64_t)(a), (int64_t)(b), #a, #b, __FILE__, __LINE__)
+#define CHECK_TEXT(a, b)            harness_text(a, b, #a, __FILE__, __LINE__)
+/** `part` stands in `text`. */
+#define CHECK_CONTAINS(text, part) harness_contains(text, part, __FILE__, __LINE__)
+#define CHECK_TRUE(condition)      harness_true(condition, #condition, __FILE__, __LINE__)
+
+void harness_close(double a, double b, double relative, const char *a_text, const char *b_text, const char *file,
+                   int line);
+void harness_equal(int64_t a, int64_t b, const char *a_text, const char *b_text, const char *file, int line);
+void harness_text(const char *a, const char *b, const char *a_text, const char *file, int line);
+void harness_contains(const char *text, const char *part, const char *file, int line);
+bool harness_true(bool holds, const char *text, const char *file, int line);
+
+/** A path inside the build directory where this test may write; the folder exists. Static storage, one path at a time.
+ */
+const char *harness_path(const char *name);
+
+#endif
