@@ -216,14 +216,28 @@ static void a_sliced_sample_sends_its_prefix_again(void)
     }
 }
 
-/* 16 FLOP at 0.5 FLOP/s: 32 s, times 1 + 2/2 + 4/2 + 6/2, and one second to start. */
+/*
+ * [0, 4): 2 queries (of 4) on a CP rank and 4 keys; [2, 6): as the causal sample of 8 keys, 4 x 8/6/2 = 8/3 queries.
+ * Shapes 1 + 8/2 + 16/4 + 2/2 = 10 and 1 + 8/(8/3) + 16/8 + 2/2 = 7, FLOPs 40 and 72 at 4 s.
+ */
+static void a_slice_enters_the_curve_as_the_causal_sample_alike(void)
+{
+    struct device device = plain;
+    device.forward[DEVICE_FLASH2] = (struct device_flash){.efficiency = 0.25, .q_half = 8, .k_half = 16, .d_half = 2};
+    struct cost_setting setting = toy_setting();
+    setting.device = &device;
+    struct cost_unit unit = toy_unit(RECOMPUTE_NONE);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).attention_s, 3 * (40 * 4 * 10 + 72 * 4 * 7.0), 1e-14);
+}
+
+/* 48 FLOP at 0.5 FLOP/s: 96 s, times 1 + 2/2 + 4/4 + 6/3, and one second to start. */
 static void kernels_follow_the_forms_of_the_device(void)
 {
     struct device device = plain;
     device.launch_s = 1;
     device.gemm = (struct device_gemm){.efficiency = 0.5, .m_half = 2, .n_half = 4, .k_half = 6};
     device.backward[DEVICE_CUDNN] = (struct device_flash){.efficiency = 0.5, .q_half = 3, .k_half = 5, .d_half = 8};
-    CHECK_CLOSE(cost_gemm_s(&device, 2, 2, 2), 32 * 7 + 1.0, 1e-14);
+    CHECK_CLOSE(cost_gemm_s(&device, 2, 4, 3), 96 * 5 + 1.0, 1e-14);
     CHECK_CLOSE(cost_attention_s(&device, DEVICE_CUDNN, PASS_BACKWARD, 10, 6, 20, 4), 20 * 3.75 + 1.0, 1e-14);
     CHECK_CLOSE(cost_memory_bound_s(&device, 10), 21.0, 1e-14);
     CHECK_CLOSE(cost_optimizer_s(&device, 10), 601.0, 1e-14);
@@ -319,6 +333,7 @@ int main(void)
                         TEST(selective_recomputation_adds_norms_and_activation), TEST(the_head_is_counted_by_hand),
                         TEST(context_parallelism_halves_the_rank), TEST(padding_costs_no_attention),
                         TEST(a_unit_without_tokens_costs_nothing), TEST(a_sliced_sample_sends_its_prefix_again),
+                        TEST(a_slice_enters_the_curve_as_the_causal_sample_alike),
                         TEST(kernels_follow_the_forms_of_the_device), TEST(transfers_pay_latency_ramp_and_efficiency),
                         TEST(cost_grows_with_tokens_and_shrinks_with_tensor_ranks),
                         TEST(activations_follow_the_breakdown), TEST(working_memory_is_counted_by_hand),
