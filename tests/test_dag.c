@@ -427,7 +427,7 @@ static void offloaded_activations_return_before_their_backward(void)
     hand_uniform(&plan, 1, 3, 16);
     struct plan_pipeline *pipeline = &plan.phases[0].pipelines[0];
     pipeline->cut[PASS_FORWARD].units[1].offload = 0.5;
-    struct plan_step steps[] = {{PASS_FORWARD, 0, 0}, {PASS_FORWARD, 1, 0},  {PASS_FORWARD, 2, 0},
+    struct plan_step steps[] = {{PASS_FORWARD, 0, 0},  {PASS_FORWARD, 1, 0},  {PASS_FORWARD, 2, 0},
                                 {PASS_BACKWARD, 0, 0}, {PASS_BACKWARD, 1, 0}, {PASS_BACKWARD, 2, 0}};
     memcpy(pipeline->steps, steps, sizeof steps);
     struct dag dag = built(&plan, (struct dag_options){0});

@@ -96,7 +96,7 @@ static void the_figure_as_dot_has_its_vertices_and_colours(void)
     CHECK_EQUAL(occurrences(text, "label=\"1, B, "), 3);
     CHECK_EQUAL(occurrences(text, " -> "), 19);
     CHECK_EQUAL(occurrences(text, "#d0021b\", style=dashed"), 9);
-    CHECK_EQUAL(occurrences(text, "style=dashed, label"), 4);
+    CHECK_EQUAL(occurrences(text, "style=dashed, label"), 6);
     CHECK_EQUAL(occurrences(text, "#7ed321\", style=dotted"), 4);
     CHECK_EQUAL(occurrences(text, "#4a90e2\", style=solid"), 6);
     CHECK_CONTAINS(text, "digraph slimsim {");

@@ -59,8 +59,8 @@ struct builder {
     int32_t n_lanes;
     int32_t *queue; /* lanes to try, a ring of n_lanes */
     int32_t queue_first, queue_n;
-    int32_t *group_first; /* of each (group, pass): its first rendezvous */
-    int32_t *arrived;     /* of each rendezvous: lanes that wait there */
+    int32_t *group_first;           /* of each (group, pass): its first rendezvous */
+    int32_t *arrived;               /* of each rendezvous: lanes that wait there */
     struct builder_member *members; /* of the step in work */
     int32_t *places, *ready;        /* of the ring in work */
 };

@@ -8,9 +8,9 @@
 #include "dag/dag.h"
 
 /**
- * Build it with igraph and check: counts equal, acyclic, no edge twice, every task reached by a walk from the tasks that
- * wait for nothing; and in the arrays: edges ascend, each task waits for the one before it on its stream (the engines
- * replay streams as queues).
+ * Build it with igraph and check: counts equal, acyclic, no edge twice, every task reached by a walk from the tasks
+ * that wait for nothing; and in the arrays: edges ascend, each task waits for the one before it on its stream (the
+ * engines replay streams as queues).
  */
 bool graph_check(const struct dag *dag, struct error *err);
 
