@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include <stdint.h>
 
-/* The tables' columns are in trace/*.def: COLUMN(c_type, hdf5_type, name, unit, meaning). Rows are plain structs made
+
  * of them. */
 
 struct trace; /* an HDF5 file being written */
