@@ -1,5 +1,14 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-# Checks that are not C. Those labelled "source" read the sources alone and run in the dev preset only.
+# Checks that are not C. tests/test_x.py finds the program in SLIMSIM and may write in the folder SLIMSIM_SCRATCH.
+file(GLOB python_tests CONFIGURE_DEPENDS test_*.py)
+foreach(source ${python_tests})
+  get_filename_component(name ${source} NAME_WE)
+  add_test(NAME ${name} COMMAND ${Python3_EXECUTABLE} ${source} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+  set_tests_properties(${name} PROPERTIES TIMEOUT 600
+    ENVIRONMENT "SLIMSIM=$<TARGET_FILE:slimsim>;SLIMSIM_SCRATCH=${PROJECT_BINARY_DIR}/scratch/${name}")
+endforeach()
+
+# Checks labelled "source" read the sources alone and run in the dev preset only.
 function(add_source_test name)
   add_test(NAME ${name} COMMAND ${ARGN} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
   set_tests_properties(${name} PROPERTIES LABELS source TIMEOUT 600)
