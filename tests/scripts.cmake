@@ -3,6 +3,7 @@
 file(GLOB python_tests CONFIGURE_DEPENDS test_*.py)
 foreach(source ${python_tests})
   get_filename_component(name ${source} NAME_WE)
+  file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/scratch/${name})
   add_test(NAME ${name} COMMAND ${Python3_EXECUTABLE} ${source} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
   set_tests_properties(${name} PROPERTIES TIMEOUT 600
     ENVIRONMENT "SLIMSIM=$<TARGET_FILE:slimsim>;SLIMSIM_SCRATCH=${PROJECT_BINARY_DIR}/scratch/${name}")
