@@ -19,9 +19,8 @@
 
 /* How the child ended. */
 struct ending {
-    int status;          /* of waitpid */
-    size_t length;       /* of what it said */
-    char said[8 * 1024]; /* on stdout and stderr: the end of it, NUL-terminated */
+    int status;      /* of waitpid */
+    char said[4096]; /* beginning of its stdout and stderr, NUL-terminated */
 };
 
 static bool gpus_check(const struct dag *dag, const struct platform *platform, struct error *err)
@@ -46,22 +45,21 @@ static bool gpus_check(const struct dag *dag, const struct platform *platform, s
                      platform->name, platform_n_gpus(platform) - 1, platform->n_nodes, platform->gpus_per_node);
 }
 
-/* Keep the end of what the child says until it closes the pipe. */
+/* Keep the beginning of what the child says, read on until it closes the pipe. */
 static void pipe_read(int file, struct ending *ending)
 {
-    const size_t room = sizeof ending->said - 1;
+    size_t length = 0;
     char more[4096];
     ssize_t n;
     while ((n = read(file, more, sizeof more)) != 0) {
         if (n < 0 && errno == EINTR)
             continue;
         CHECK(n > 0);
-        size_t new = (size_t)n, excess = ending->length + new > room ? ending->length + new - room : 0;
-        memmove(ending->said, ending->said + excess, ending->length - excess);
-        memcpy(ending->said + ending->length - excess, more, new);
-        ending->length += new - excess;
+        size_t room = sizeof ending->said - 1 - length, kept = (size_t)n < room ? (size_t)n : room;
+        memcpy(ending->said + length, more, kept);
+        length += kept;
     }
-    ending->said[ending->length] = '\0';
+    ending->said[length] = '\0';
 }
 
 static _Noreturn void child(const struct replay *replay, const int *ends, pid_t parent)
@@ -99,16 +97,16 @@ static bool child_run(const struct replay *replay, struct ending *ending, struct
     return process > 0;
 }
 
-/* SimGrid's reason is its last line marked CRITICAL, after which it may print a backtrace. */
-static const char *last_words(struct ending *ending)
+/* The reason stands in SimGrid's first line, after "[clock] file: [category/ERROR] "; a backtrace may follow. */
+static const char *reason(struct ending *ending)
 {
-    char *last = "it said nothing", *critical = NULL;
-    for (char *rest = NULL, *line = strtok_r(ending->said, "\n", &rest); line != NULL;
-         line = strtok_r(NULL, "\n", &rest)) {
-        last = line;
-        critical = strstr(line, "CRITICAL") != NULL ? line : critical;
-    }
-    return critical != NULL ? critical : last;
+    ending->said[strcspn(ending->said, "\n")] = '\0';
+    const char *mark = strstr(ending->said, "/ERROR] ");
+    if (mark == NULL)
+        mark = strstr(ending->said, "/CRITICAL] ");
+    if (mark != NULL)
+        return strchr(mark, ' ') + 1;
+    return ending->said[0] != '\0' ? ending->said : "it said nothing";
 }
 
 static const char *task_text(const struct dag *dag, int32_t task, char *text, size_t size)
@@ -166,13 +164,12 @@ static bool ending_check(struct ending *ending, const struct replay *replay, str
     int status = ending->status;
     if (WIFSIGNALED(status))
         return error_set_status(err, ERROR_FAILED, "SimGrid died of signal %d (%s) on platform %s: %s",
-                                WTERMSIG(status), strsignal(WTERMSIG(status)), replay->platform->path,
-                                last_words(ending));
+                                WTERMSIG(status), strsignal(WTERMSIG(status)), replay->platform->path, reason(ending));
     if (WEXITSTATUS(status) == REPLAY_REFUSED)
-        return error_set(err, "%s", last_words(ending));
+        return error_set(err, "%s", reason(ending));
     if (WEXITSTATUS(status) != EXIT_SUCCESS)
         return error_set_status(err, ERROR_FAILED, "SimGrid ended with status %d on platform %s: %s",
-                                WEXITSTATUS(status), replay->platform->path, last_words(ending));
+                                WEXITSTATUS(status), replay->platform->path, reason(ending));
     return all_finished(replay, err);
 }
 
