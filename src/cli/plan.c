@@ -152,23 +152,27 @@ static const struct argp argp = {plan_options,
 static bool print_plans(const struct arguments *arguments, struct error *err)
 {
     struct scenario scenario = {0};
+    struct lengths lengths = {0};
     struct point point = {0};
     struct wanted wanted = {arguments, json_array()};
-    if (!scenario_read(arguments->scenario, arguments->options.n_set, arguments->options.set, &scenario, err)) {
+    if (!scenario_read(arguments->scenario, arguments->options.n_set, arguments->options.set, &scenario, err) ||
+        !lengths_open(&scenario.data, scenario_data_dir(), &lengths, err)) {
         json_decref(wanted.systems);
+        scenario_free(&scenario);
         return false;
     }
     scenario.engine = SCENARIO_CRITICAL_PATH;
     scenario.trace = SCENARIO_TRACE_NONE;
     scenario.warm_up = 0;
     scenario.measured = arguments->iteration + 1;
-    bool ok = point_run(&scenario, keep_plan, &wanted, &point, err);
+    bool ok = point_run(&scenario, &lengths, keep_plan, &wanted, &point, err);
     if (ok && json_array_size(wanted.systems) == 0)
         ok = error_set(err, "%s: no system has the label '%s'", arguments->scenario, arguments->system);
     if (ok && json_dumpf(wanted.systems, stdout, JSON_COMPACT | JSON_REAL_PRECISION(17)) == 0)
         putchar('\n');
     json_decref(wanted.systems);
     point_free(&point);
+    lengths_close(&lengths);
     scenario_free(&scenario);
     return ok;
 }

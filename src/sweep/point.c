@@ -242,12 +242,9 @@ static bool run_system(struct runner *runner, point_observer *observer, void *co
     return ok;
 }
 
-bool point_run(const struct scenario *scenario, point_observer *observer, void *context, struct point *point,
-               struct error *err)
+bool point_run(const struct scenario *scenario, const struct lengths *lengths, point_observer *observer, void *context,
+               struct point *point, struct error *err)
 {
-    struct lengths lengths = {0};
-    if (!lengths_open(&scenario->data, scenario_data_dir(), &lengths, err))
-        return false;
     bool ok = true;
     point->n_systems = scenario->n_systems;
     point->memory_bytes = point_memory_bytes(&scenario->device);
@@ -261,7 +258,7 @@ bool point_run(const struct scenario *scenario, point_observer *observer, void *
         system->system = system_find(system->entry->name, err);
         struct runner runner = {
             .scenario = scenario,
-            .lengths = &lengths,
+            .lengths = lengths,
             .system = system,
             .system_index = i,
             .memory_bytes = point->memory_bytes,
@@ -269,7 +266,6 @@ bool point_run(const struct scenario *scenario, point_observer *observer, void *
         };
         ok = system->system != NULL && run_system(&runner, observer, context, err);
     }
-    lengths_close(&lengths);
     return ok;
 }
 

@@ -69,9 +69,9 @@ struct cost_setting point_setting(const struct scenario *scenario, const struct 
 /** Called after each iteration of each system. @return false to stop with err */
 typedef bool point_observer(void *context, const struct point_view *view, struct error *err);
 
-/** Run a scenario's systems over its iterations, warm-up included. */
-bool point_run(const struct scenario *scenario, point_observer *observer, void *context, struct point *point,
-               struct error *err);
+/** Run a scenario's systems over its iterations, warm-up included; every system sees the same batches of `lengths`. */
+bool point_run(const struct scenario *scenario, const struct lengths *lengths, point_observer *observer, void *context,
+               struct point *point, struct error *err);
 
 /** Mean, 5th and 95th percentile of time_s over the measured iterations. */
 struct point_summary {

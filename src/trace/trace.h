@@ -6,10 +6,9 @@
 #include "base/error.h"
 #include <stdint.h>
 
+*of them.* /
 
- * of them. */
-
-struct trace; /* an HDF5 file being written */
+    struct trace; /* an HDF5 file being written */
 
 /** Open NAME.h5's temporary file in `directory`. */
 struct trace *trace_create(const char *directory, const char *name, struct error *err);
