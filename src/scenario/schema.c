@@ -147,13 +147,15 @@ static const char *store_real(const struct schema_key *key, const char *text, do
     return in_range(key, *field) ? NULL : "is out of range";
 }
 
-static const char *store_text(const char *text, char *field, size_t n_bytes)
+static const char *store_text(const struct schema_key *key, const char *text, char *field, size_t n_bytes)
 {
     size_t n = strlen(text);
     while (n > 0 && text[n - 1] == '\n') /* a folded block ends in one */
         n--;
     if (n >= n_bytes)
         return "is too long";
+    if (n == 0 && key->fallback == NULL)
+        return "is empty";
     for (size_t i = 0; i < n; i++)
         if ((unsigned char)text[i] < ' ' || text[i] == '\x7f')
             return "holds a line end or control character";
@@ -181,9 +183,9 @@ static const char *store(const struct schema_key *key, const char *text, bool qu
         *(int32_t *)field = schema_choice(key->choices, text);
         return *(int32_t *)field >= 0 ? NULL : "is not known";
     case SCHEMA_WORD:
-        return store_text(text, field, NAME_BYTES);
+        return store_text(key, text, field, NAME_BYTES);
     case SCHEMA_TEXT:
-        return store_text(text, field, TEXT_BYTES);
+        return store_text(key, text, field, TEXT_BYTES);
     }
     return NULL;
 }
