@@ -19,17 +19,16 @@ struct hosts {
     sg_host_t *cpu; /* [n_nodes] */
 };
 
-struct walker; /* walks a stream */
-
 struct run {
     const struct replay *replay;
     struct hosts hosts;
-    struct walker **walkers; /* [n_streams], NULL without tasks */
+    struct walker *walkers; /* [n_streams] */
 };
 
+/* Walks a stream. */
 struct walker {
     struct run *run;
-    const int32_t *tasks;
+    const int32_t *tasks; /* none: no actor, no semaphore */
     int32_t n_tasks;
     int32_t waits_for; /* task at whose start the actor sleeps, -1: none */
     sg_sem_t wake;
@@ -50,7 +49,7 @@ static void tell_successors(struct run *run, int32_t task)
     struct queues *queues = run->replay->queues;
     for (int32_t i = queues->out_first[task]; i < queues->out_first[task + 1]; i++) {
         int32_t next = queues->out_task[i];
-        struct walker *walker = run->walkers[run->replay->dag->tasks[next].stream];
+        struct walker *walker = &run->walkers[run->replay->dag->tasks[next].stream];
         if (--queues->n_waits[next] == 0 && walker->waits_for == next)
             sg_sem_release(walker->wake);
     }
@@ -159,32 +158,37 @@ static void walkers_start(struct run *run)
 {
     const struct queues *queues = run->replay->queues;
     const struct dag *dag = run->replay->dag;
-    run->walkers = check_calloc((size_t)queues->n_streams, sizeof(struct walker *));
     for (int32_t s = 0; s < queues->n_streams; s++) {
-        int32_t first = queues->stream_first[s], end = queues->stream_first[s + 1];
-        if (first == end)
+        int32_t first = queues->stream_first[s], n_tasks = queues->stream_first[s + 1] - first;
+        if (n_tasks == 0)
             continue;
-        struct walker *walker = check_malloc(sizeof *walker);
-        *walker = (struct walker){run, queues->stream_task + first, end - first, -1, sg_sem_init(0)};
-        run->walkers[s] = walker;
-    }
-    for (int32_t s = 0; s < queues->n_streams; s++) {
-        if (run->walkers[s] == NULL)
-            continue;
+        run->walkers[s] = (struct walker){run, queues->stream_task + first, n_tasks, -1, sg_sem_init(0)};
         sg_actor_t actor = sg_actor_init("stream", run->hosts.gpu[dag->places[s / DAG_N_STREAMS].rank]);
-        sg_actor_set_data(actor, run->walkers[s]);
+        sg_actor_set_data(actor, &run->walkers[s]);
         sg_actor_start(actor, walk, 0, NULL);
     }
 }
 
+static void walkers_run(struct run *run)
+{
+    const struct queues *queues = run->replay->queues;
+    run->walkers = check_calloc((size_t)queues->n_streams, sizeof *run->walkers);
+    walkers_start(run);
+    simgrid_run();
+    for (int32_t s = 0; s < queues->n_streams; s++)
+        if (run->walkers[s].n_tasks > 0)
+            sg_sem_destroy(run->walkers[s].wake);
+    free(run->walkers);
+}
+
 int replay_run(const struct replay *replay)
 {
-    struct run run = {.replay = replay};
     engine_start(replay->platform->path);
-    run.hosts = hosts_find(replay->platform);
-    if (!hosts_check(&run.hosts, replay->platform))
-        return REPLAY_REFUSED;
-    walkers_start(&run);
-    simgrid_run();
-    return EXIT_SUCCESS;
+    struct run run = {.replay = replay, .hosts = hosts_find(replay->platform)};
+    bool complete = hosts_check(&run.hosts, replay->platform);
+    if (complete)
+        walkers_run(&run);
+    free(run.hosts.gpu);
+    free(run.hosts.cpu);
+    return complete ? EXIT_SUCCESS : REPLAY_REFUSED;
 }
