@@ -111,7 +111,7 @@ static void engine_start(const char *platform_path)
     sg_cfg_set_double("network/TCP-gamma", 1e30);
     sg_cfg_set_double("network/loopback-bw", 1e13);
     sg_cfg_set_double("surf/precision", 1e-12);
-    sg_cfg_set_int("contexts/stack-size", 64); /* KiB */
+    sg_cfg_set_int("contexts/stack-size", 256); /* KiB; the default maps 8 MiB an actor */
     simgrid_load_platform(platform_path);
 }
 
