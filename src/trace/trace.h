@@ -6,10 +6,9 @@
 #include "base/error.h"
 #include <stdint.h>
 
-/* The tables' columns are in trace/*.def: COLUMN(c_type, hdf5_type, name, unit, meaning). Rows are plain structs made
- * of them. */
+*of them.* /
 
-struct trace; /* an HDF5 file being written */
+    struct trace; /* an HDF5 file being written */
 
 /** Open NAME.h5's temporary file in `directory`. */
 struct trace *trace_create(const char *directory, const char *name, struct error *err);
