@@ -38,8 +38,13 @@ int32_t hand_compute(struct dag *dag, int32_t place, double duration_s)
     return append(dag, task, duration_s);
 }
 
-int32_t hand_send(struct dag *dag, int32_t place, enum dag_stream stream, int32_t to_rank, double latency_s,
-                  double wire_bytes, double bytes_per_s)
+struct cost_transfer hand_transfer(double latency_s, double wire_bytes, double bytes_per_s)
+{
+    return (struct cost_transfer){latency_s, wire_bytes, bytes_per_s, latency_s + wire_bytes / bytes_per_s};
+}
+
+int32_t hand_send(struct dag *dag, int32_t place, enum dag_stream stream, int32_t to_rank,
+                  struct cost_transfer transfer)
 {
     struct dag_task task = {.kind = DAG_SEND,
                             .purpose = DAG_BOUNDARY,
@@ -47,9 +52,9 @@ int32_t hand_send(struct dag *dag, int32_t place, enum dag_stream stream, int32_
                             .stream = place * DAG_N_STREAMS + (int32_t)stream,
                             .from_rank = dag->places[place].rank,
                             .to_rank = to_rank,
-                            .latency_s = latency_s,
-                            .wire_bytes = wire_bytes};
-    return append(dag, task, latency_s + wire_bytes / bytes_per_s);
+                            .latency_s = transfer.latency_s,
+                            .wire_bytes = transfer.wire_bytes};
+    return append(dag, task, transfer.duration_s);
 }
 
 int32_t hand_sync(struct dag *dag, int32_t place)

@@ -13,10 +13,12 @@ struct dag hand_dag(int32_t n_places, int32_t n_tasks, int32_t n_edges);
 /** Append a COMPUTE of duration_s. @return its number */
 int32_t hand_compute(struct dag *dag, int32_t place, double duration_s);
 
-/** Append a SEND on a stream of its place; its duration_s is latency_s + wire_bytes / bytes_per_s. @return its number
- */
-int32_t hand_send(struct dag *dag, int32_t place, enum dag_stream stream, int32_t to_rank, double latency_s,
-                  double wire_bytes, double bytes_per_s);
+/** Latency, then bytes at a bandwidth. */
+struct cost_transfer hand_transfer(double latency_s, double wire_bytes, double bytes_per_s);
+
+/** Append a SEND on a stream of its place. @return its number */
+int32_t hand_send(struct dag *dag, int32_t place, enum dag_stream stream, int32_t to_rank,
+                  struct cost_transfer transfer);
 
 /** Append a SYNC. @return its number */
 int32_t hand_sync(struct dag *dag, int32_t place);

@@ -57,7 +57,8 @@ static void a_lone_transfer_takes_latency_and_bytes_over_bandwidth(void)
     for (int32_t i = 0; i < 8; i++)
         for (int32_t route = 0; route < 2; route++) {
             struct dag dag = hand_dag(1, 1, 0);
-            hand_send(&dag, 0, DAG_STREAM_SEND_FORWARD, to[route], 5e-6, bytes[i], route == 0 ? nvlink : nic);
+            hand_send(&dag, 0, DAG_STREAM_SEND_FORWARD, to[route],
+                      hand_transfer(5e-6, bytes[i], route == 0 ? nvlink : nic));
             struct timeline timeline = run(&dag);
             CHECK_TRUE(timeline.start_s[0] == 0);
             CHECK_CLOSE(timeline.finish_s[0], dag.duration_s[0], 1e-12);
@@ -70,8 +71,8 @@ static void a_lone_transfer_takes_latency_and_bytes_over_bandwidth(void)
 static void two_transfers_into_one_nic_take_twice_as_long(void)
 {
     struct dag dag = hand_dag(2, 2, 0);
-    hand_send(&dag, 0, DAG_STREAM_SEND_FORWARD, 8, 0, 1e9, nic);
-    hand_send(&dag, 1, DAG_STREAM_SEND_FORWARD, 8, 0, 1e9, nic);
+    hand_send(&dag, 0, DAG_STREAM_SEND_FORWARD, 8, hand_transfer(0, 1e9, nic));
+    hand_send(&dag, 1, DAG_STREAM_SEND_FORWARD, 8, hand_transfer(0, 1e9, nic));
     struct timeline timeline = run(&dag), free_timeline = run_on(&dag, "hopper-2x8-free", 2);
     for (int32_t t = 0; t < 2; t++) {
         CHECK_CLOSE(timeline.finish_s[t], 0.04, 1e-12);
@@ -87,8 +88,8 @@ static void two_transfers_into_one_nic_take_twice_as_long(void)
 static void a_late_transfer_shares_only_while_both_run(void)
 {
     struct dag dag = hand_dag(2, 2, 0);
-    hand_send(&dag, 0, DAG_STREAM_SEND_FORWARD, 8, 0, 1e9, nic);
-    hand_send(&dag, 1, DAG_STREAM_SEND_FORWARD, 8, 0.01, 1e9, nic);
+    hand_send(&dag, 0, DAG_STREAM_SEND_FORWARD, 8, hand_transfer(0, 1e9, nic));
+    hand_send(&dag, 1, DAG_STREAM_SEND_FORWARD, 8, hand_transfer(0.01, 1e9, nic));
     struct timeline timeline = run(&dag);
     CHECK_CLOSE(timeline.finish_s[0], 0.03, 1e-12);
     CHECK_CLOSE(timeline.finish_s[1], 0.04, 1e-12);
@@ -101,12 +102,12 @@ static void a_late_transfer_shares_only_while_both_run(void)
 static void opposite_directions_and_other_kinds_of_links_do_not_disturb_each_other(void)
 {
     struct dag dag = hand_dag(9, 6, 0);
-    hand_send(&dag, 0, DAG_STREAM_SEND_FORWARD, 8, 0, 1e9, nic);
-    hand_send(&dag, 8, DAG_STREAM_SEND_BACKWARD, 0, 0, 1e9, nic);
-    hand_send(&dag, 0, DAG_STREAM_COLLECTIVE, 1, 0, 1e9, nvlink);
-    hand_send(&dag, 1, DAG_STREAM_COLLECTIVE, 0, 0, 1e9, nvlink);
-    hand_send(&dag, 0, DAG_STREAM_TO_HOST, -1, 0, 1e9, 64e9);
-    int32_t prefetch = hand_send(&dag, 0, DAG_STREAM_FROM_HOST, 0, 0, 1e9, 64e9);
+    hand_send(&dag, 0, DAG_STREAM_SEND_FORWARD, 8, hand_transfer(0, 1e9, nic));
+    hand_send(&dag, 8, DAG_STREAM_SEND_BACKWARD, 0, hand_transfer(0, 1e9, nic));
+    hand_send(&dag, 0, DAG_STREAM_COLLECTIVE, 1, hand_transfer(0, 1e9, nvlink));
+    hand_send(&dag, 1, DAG_STREAM_COLLECTIVE, 0, hand_transfer(0, 1e9, nvlink));
+    hand_send(&dag, 0, DAG_STREAM_TO_HOST, -1, hand_transfer(0, 1e9, 64e9));
+    int32_t prefetch = hand_send(&dag, 0, DAG_STREAM_FROM_HOST, 0, hand_transfer(0, 1e9, 64e9));
     dag.tasks[prefetch].from_rank = -1;
     struct timeline timeline = run(&dag);
     for (int32_t t = 0; t < dag.n_tasks; t++)
@@ -129,7 +130,7 @@ static void a_ring_between_barriers_takes_one_send(void)
     for (int32_t i = 0; i < n; i++)
         hand_after(&dag, i);
     for (int32_t i = 0; i < n; i++) {
-        hand_send(&dag, i, DAG_STREAM_COLLECTIVE, 8 * ((i + 1) % n), 1e-5, 1e9, nic);
+        hand_send(&dag, i, DAG_STREAM_COLLECTIVE, 8 * ((i + 1) % n), hand_transfer(1e-5, 1e9, nic));
         hand_after(&dag, begin);
     }
     int32_t end = hand_sync(&dag, 0);
@@ -159,8 +160,8 @@ static struct dag random_dag(uint64_t *state)
         if (kind == 0)
             hand_sync(&dag, place);
         else if (kind == 1)
-            hand_send(&dag, place, DAG_STREAM_SEND_FORWARD, place + 8, 1e-6 * draw(state, 30),
-                      1e7 * draw(state, 1000) / 7, nic);
+            hand_send(&dag, place, DAG_STREAM_SEND_FORWARD, place + 8,
+                      hand_transfer(1e-6 * draw(state, 30), 1e7 * draw(state, 1000) / 7, nic));
         else
             hand_compute(&dag, place, 1e-3 * draw(state, 100) / 3);
         int32_t n_edges = t > 0 ? draw(state, 4) : 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "execute/replay.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <signal.h>
 #include <simgrid/actor.h>
@@ -9,6 +10,7 @@
 #include <simgrid/semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <xbt/config.h>
 #include <xbt/log.h>
 
@@ -115,6 +117,35 @@ static void engine_start(const char *platform_path)
     simgrid_load_platform(platform_path);
 }
 
+/* The number that text begins with, text moved behind it; -1: none. */
+static long number_take(const char **text)
+{
+    if (!isdigit((unsigned char)**text))
+        return -1;
+    char *end;
+    long number = strtol(*text, &end, 10);
+    *text = end;
+    return number;
+}
+
+/* Where the host g<node>_<gpu> or cpu<node> is kept; NULL: it is none of the platform. */
+static sg_host_t *host_slot(const struct hosts *hosts, const struct platform *platform, const char *name)
+{
+    bool is_gpu = name[0] == 'g';
+    if (!is_gpu && strncmp(name, "cpu", 3) != 0)
+        return NULL;
+    const char *text = name + (is_gpu ? 1 : 3);
+    long node = number_take(&text), gpu = 0;
+    if (is_gpu) {
+        if (*text++ != '_')
+            return NULL;
+        gpu = number_take(&text);
+    }
+    if (*text != '\0' || node < 0 || node >= platform->n_nodes || gpu < 0 || gpu >= platform->gpus_per_node)
+        return NULL;
+    return is_gpu ? &hosts->gpu[node * platform->gpus_per_node + gpu] : &hosts->cpu[node];
+}
+
 /* Handles once: SimGrid finds a host by name by walking all zones. */
 static struct hosts hosts_find(const struct platform *platform)
 {
@@ -125,14 +156,9 @@ static struct hosts hosts_find(const struct platform *platform)
         .cpu = check_calloc((size_t)platform->n_nodes, sizeof(sg_host_t)),
     };
     for (size_t i = 0; i < n_hosts; i++) {
-        const char *name = sg_host_get_name(list[i]);
-        int32_t node, gpu;
-        int length = 0;
-        if (sscanf(name, "g%d_%d%n", &node, &gpu, &length) == 2 && name[length] == '\0' && node < platform->n_nodes &&
-            gpu < platform->gpus_per_node)
-            hosts.gpu[node * platform->gpus_per_node + gpu] = list[i];
-        else if (sscanf(name, "cpu%d%n", &node, &length) == 1 && name[length] == '\0' && node < platform->n_nodes)
-            hosts.cpu[node] = list[i];
+        sg_host_t *slot = host_slot(&hosts, platform, sg_host_get_name(list[i]));
+        if (slot != NULL)
+            *slot = list[i];
     }
     free(list);
     return hosts;
