@@ -90,8 +90,8 @@ struct platform hand_platform(const char *name, int32_t n_nodes)
 
 struct timeline hand_longest_path(const struct dag *dag)
 {
-    struct timeline timeline = {.start_s = check_calloc((size_t)dag->n_tasks, sizeof(double)),
-                                .finish_s = check_calloc((size_t)dag->n_tasks, sizeof(double))};
+    struct timeline timeline = {0};
+    timeline_reserve(&timeline, dag->n_tasks);
     double *stream_s = check_calloc((size_t)dag->n_places * DAG_N_STREAMS, sizeof(double)); /* its last finish */
     for (int32_t t = 0; t < dag->n_tasks; t++) {
         double *free_s = &stream_s[dag->tasks[t].stream];
@@ -103,22 +103,4 @@ struct timeline hand_longest_path(const struct dag *dag)
     }
     free(stream_s);
     return timeline;
-}
-
-void hand_dag_release(struct dag *dag)
-{
-    free(dag->tasks);
-    free(dag->duration_s);
-    free(dag->in_first);
-    free(dag->in_task);
-    free(dag->in_kind);
-    free(dag->places);
-    *dag = (struct dag){0};
-}
-
-void hand_timeline_release(struct timeline *timeline)
-{
-    free(timeline->start_s);
-    free(timeline->finish_s);
-    *timeline = (struct timeline){0};
 }

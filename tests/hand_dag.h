@@ -30,10 +30,7 @@ void hand_after(struct dag *dag, int32_t before);
 struct platform hand_platform(const char *name, int32_t n_nodes);
 
 /** Longest path by relaxation, in task order, a stream's tasks one after the other; timeline is the caller's to free
- * with hand_timeline_release. */
+ * with timeline_free. */
 struct timeline hand_longest_path(const struct dag *dag);
-
-void hand_dag_release(struct dag *dag);
-void hand_timeline_release(struct timeline *timeline);
 
 #endif

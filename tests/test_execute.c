@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/check.h"
 #include "hand_dag.h"
 #include "harness.h"
 
@@ -20,8 +19,9 @@ static struct timeline run_on(const struct dag *dag, const char *name, int32_t n
     struct error err = {0};
     if (!execute(dag, &platform, &timeline, &err)) {
         CHECK_TEXT(err.text, "");
-        timeline.start_s = check_calloc((size_t)dag->n_tasks, sizeof(double));
-        timeline.finish_s = check_calloc((size_t)dag->n_tasks, sizeof(double));
+        timeline_reserve(&timeline, dag->n_tasks);
+        memset(timeline.start_s, 0, (size_t)dag->n_tasks * sizeof(double));
+        memset(timeline.finish_s, 0, (size_t)dag->n_tasks * sizeof(double));
     }
     return timeline;
 }
@@ -45,8 +45,8 @@ static void tasks_of_two_streams_wait_only_where_an_edge_says_so(void)
     CHECK_CLOSE(timeline.start_s[2], 0.25, 1e-14);
     CHECK_CLOSE(timeline.finish_s[2], 0.75, 1e-14);
     CHECK_CLOSE(timeline.makespan_s, 1.25, 1e-14);
-    hand_dag_release(&dag);
-    hand_timeline_release(&timeline);
+    dag_free(&dag);
+    timeline_free(&timeline);
 }
 
 /* latency + bytes / bandwidth; also less than one byte and a fraction of one, though SimGrid sends whole bytes. */
@@ -62,8 +62,8 @@ static void a_lone_transfer_takes_latency_and_bytes_over_bandwidth(void)
             struct timeline timeline = run(&dag);
             CHECK_TRUE(timeline.start_s[0] == 0);
             CHECK_CLOSE(timeline.finish_s[0], dag.duration_s[0], 1e-12);
-            hand_dag_release(&dag);
-            hand_timeline_release(&timeline);
+            dag_free(&dag);
+            timeline_free(&timeline);
         }
 }
 
@@ -78,9 +78,9 @@ static void two_transfers_into_one_nic_take_twice_as_long(void)
         CHECK_CLOSE(timeline.finish_s[t], 0.04, 1e-12);
         CHECK_CLOSE(free_timeline.finish_s[t], 0.02, 1e-12);
     }
-    hand_dag_release(&dag);
-    hand_timeline_release(&timeline);
-    hand_timeline_release(&free_timeline);
+    dag_free(&dag);
+    timeline_free(&timeline);
+    timeline_free(&free_timeline);
 }
 
 /* The second starts when the first has 0.5 GB left: 0.01 + 1 GB shared until 0.03, then 0.5 GB alone until 0.04.
@@ -94,8 +94,8 @@ static void a_late_transfer_shares_only_while_both_run(void)
     CHECK_CLOSE(timeline.finish_s[0], 0.03, 1e-12);
     CHECK_CLOSE(timeline.finish_s[1], 0.04, 1e-12);
     CHECK_TRUE(timeline.start_s[1] == 0);
-    hand_dag_release(&dag);
-    hand_timeline_release(&timeline);
+    dag_free(&dag);
+    timeline_free(&timeline);
 }
 
 /* All at once: both directions of a NIC, of an NVLink and of a PCIe link. */
@@ -112,8 +112,8 @@ static void opposite_directions_and_other_kinds_of_links_do_not_disturb_each_oth
     struct timeline timeline = run(&dag);
     for (int32_t t = 0; t < dag.n_tasks; t++)
         CHECK_CLOSE(timeline.finish_s[t], dag.duration_s[t], 1e-12);
-    hand_dag_release(&dag);
-    hand_timeline_release(&timeline);
+    dag_free(&dag);
+    timeline_free(&timeline);
 }
 
 /* A ring of the first GPU of each of 16 nodes: barrier, every one sends to the next, barrier; every NIC has one sender
@@ -139,8 +139,8 @@ static void a_ring_between_barriers_takes_one_send(void)
     struct timeline timeline = run_on(&dag, "hopper-16x8", 16);
     CHECK_CLOSE(timeline.start_s[begin], 0.3, 1e-12);
     CHECK_CLOSE(timeline.finish_s[end], 0.3 + 1e-5 + 0.02, 1e-12);
-    hand_dag_release(&dag);
-    hand_timeline_release(&timeline);
+    dag_free(&dag);
+    timeline_free(&timeline);
 }
 
 /* A number in [0, n) from a state; Knuth's MMIX generator. */
@@ -185,9 +185,9 @@ static void random_dags_on_disjoint_links_equal_their_longest_path(void)
         if (!CHECK_TRUE(worst <= 1e-12 * longest.makespan_s))
             printf("round %d: %d tasks, %g s apart\n", round, dag.n_tasks, worst);
         CHECK_TRUE(fabs(timeline.makespan_s - longest.makespan_s) <= 1e-12 * longest.makespan_s);
-        hand_dag_release(&dag);
-        hand_timeline_release(&timeline);
-        hand_timeline_release(&longest);
+        dag_free(&dag);
+        timeline_free(&timeline);
+        timeline_free(&longest);
     }
 }
 
@@ -199,9 +199,9 @@ static void the_same_dag_twice_gives_the_same_bits(void)
     struct timeline first = run(&dag), second = run(&dag);
     CHECK_TRUE(memcmp(first.start_s, second.start_s, bytes) == 0);
     CHECK_TRUE(memcmp(first.finish_s, second.finish_s, bytes) == 0);
-    hand_dag_release(&dag);
-    hand_timeline_release(&first);
-    hand_timeline_release(&second);
+    dag_free(&dag);
+    timeline_free(&first);
+    timeline_free(&second);
 }
 
 static void a_timeline_is_used_again_for_a_larger_dag(void)
@@ -215,9 +215,9 @@ static void a_timeline_is_used_again_for_a_larger_dag(void)
             hand_compute(&dag, 0, 0.5);
         CHECK_TRUE(execute(&dag, &platform, &timeline, &err));
         CHECK_TRUE(timeline.makespan_s == 0.5 * n);
-        hand_dag_release(&dag);
+        dag_free(&dag);
     }
-    hand_timeline_release(&timeline);
+    timeline_free(&timeline);
 }
 
 /* A real DAG cannot say it, since an edge comes from a smaller number: 0 waits for 1 and 1 for 0. */
@@ -242,7 +242,7 @@ static void a_deadlock_is_a_sentence_with_who_waits_for_whom(void)
                          "computation of backward unit 3, pipeline 0, stage 1, GPU 1 waits for "
                          "computation of forward unit 0, pipeline 0, stage 0, GPU 0");
     CHECK_TRUE(timeline.start_s == NULL);
-    hand_dag_release(&dag);
+    dag_free(&dag);
 }
 
 /* The error of running one second of work on GPU `rank`. */
@@ -254,7 +254,7 @@ static struct error refusal(const struct platform *platform, int32_t rank)
     hand_compute(&dag, 0, 1);
     dag.places[0].rank = rank;
     CHECK_TRUE(!execute(&dag, platform, &timeline, &err));
-    hand_dag_release(&dag);
+    dag_free(&dag);
     return err;
 }
 

@@ -57,8 +57,8 @@ static void every_platform_loads_and_its_routes_have_their_bandwidths(void)
         if (run(&dag, &built[i], &timeline))
             for (int32_t t = 0; t < dag.n_tasks; t++)
                 CHECK_CLOSE(timeline.finish_s[t] - timeline.start_s[t], dag.duration_s[t], 1e-12);
-        hand_dag_release(&dag);
-        hand_timeline_release(&timeline);
+        dag_free(&dag);
+        timeline_free(&timeline);
     }
 }
 
@@ -77,8 +77,8 @@ static void all_nics_of_a_node_run_at_full_speed_in_both_directions(void)
         if (run(&dag, &built[i], &timeline))
             for (int32_t t = 0; t < dag.n_tasks; t++)
                 CHECK_CLOSE(timeline.finish_s[t], 0.02, 1e-12);
-        hand_dag_release(&dag);
-        hand_timeline_release(&timeline);
+        dag_free(&dag);
+        timeline_free(&timeline);
     }
 }
 
@@ -98,8 +98,8 @@ static void links_are_shared_but_on_free_platforms(void)
                 double flows = dag.tasks[t].to_rank == 0 && !built[i].free ? 7 : 1;
                 CHECK_CLOSE(timeline.finish_s[t], flows * dag.duration_s[t], 1e-12);
             }
-        hand_dag_release(&dag);
-        hand_timeline_release(&timeline);
+        dag_free(&dag);
+        timeline_free(&timeline);
     }
 }
 
@@ -125,8 +125,8 @@ static void other_sizes_and_an_oversubscribed_spine_can_be_generated(void)
     if (CHECK_TRUE(execute(&dag, &file, &timeline, &err)))
         for (int32_t t = 0; t < dag.n_tasks; t++)
             CHECK_CLOSE(timeline.finish_s[t] - timeline.start_s[t], dag.duration_s[t], 1e-12);
-    hand_dag_release(&dag);
-    hand_timeline_release(&timeline);
+    dag_free(&dag);
+    timeline_free(&timeline);
 }
 
 /* What the scenario sees of each file is what generate.py was asked for: the paper's cluster. */

@@ -179,8 +179,7 @@ static bool ending_check(struct ending *ending, const struct replay *replay, str
 static void timeline_take(const struct replay *replay, struct timeline *timeline)
 {
     size_t n_tasks = (size_t)replay->dag->n_tasks, bytes = n_tasks * sizeof(double);
-    timeline->start_s = check_realloc(timeline->start_s, bytes);
-    timeline->finish_s = check_realloc(timeline->finish_s, bytes);
+    timeline_reserve(timeline, replay->dag->n_tasks);
     timeline->makespan_s = 0;
     memcpy(timeline->start_s, replay->start_s, bytes);
     memcpy(timeline->finish_s, replay->finish_s, bytes);
