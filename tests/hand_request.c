@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/rng.h"
 #include "hand_plan.h"
 
 static void start(struct hand_request *hand, int32_t dp, int32_t pp, int64_t context)
@@ -48,17 +49,10 @@ void hand_batch(struct hand_request *hand, int32_t n_samples, const int32_t *tok
     }
 }
 
-uint64_t hand_next(uint64_t *state)
-{
-    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-    return z ^ z >> 31;
-}
-
 int32_t hand_below(uint64_t *state, int32_t n)
 {
-    return (int32_t)(hand_next(state) % (uint64_t)n);
+    *state = rng_mix(*state);
+    return (int32_t)(*state % (uint64_t)n);
 }
 
 static int32_t draw(enum hand_law law, int32_t context, uint64_t *state)

@@ -43,10 +43,7 @@ void hand_knobs(struct hand_request *hand, const struct training_system *system,
 
 void hand_request_free(struct hand_request *hand);
 
-/** SplitMix64 (Steele, Lea, Flood 2014): the next number of a seeded row. */
-uint64_t hand_next(uint64_t *state);
-
-/** 0..n-1 */
+/** 0..n-1, the next of a seeded row. */
 int32_t hand_below(uint64_t *state, int32_t n);
 
 /** A cut as text: "[0:0-4 1:0-2] [1:2-6]", a unit in brackets, sample:begin-end. Static storage. */
