@@ -229,6 +229,7 @@ void sample_run_build(struct sample_run *run, const struct sample_shape *shape)
     run->system = (struct point_system){.entry = &run->entry, .dp = shape->pipelines, .fits = true};
     run->entry.plan = (struct scenario_plan){.tp = 1, .pp = shape->stages, .cp = 1, .dp = shape->pipelines};
     run->iteration = (struct point_iteration){.iteration = 2, .measured = true};
+    run->iteration.bubble.total_s = run->dag.n_places * run->timeline.makespan_s;
     run->iteration.time_s = run->iteration.critical_path_s = run->timeline.makespan_s;
 }
 

@@ -20,7 +20,11 @@ static const struct sample_shape shape = {.pipelines = 2,
 
 static const struct point_summary summaries[2] = {
     {.time_mean_s = 0.25, .mfu = 0.4, .bubble = {.warm_up_s = 1, .imbalance_s = 2, .dp_wait_s = 1, .total_s = 16}},
-    {.time_mean_s = 0.125, .peak_bytes = 7e10, .peak_stage = 2, .at_peak = {[MEMORY_KV] = 5}},
+    {.time_mean_s = 0.125,
+     .bubble = {.busy_s = 1, .total_s = 1},
+     .peak_bytes = 7e10,
+     .peak_stage = 2,
+     .at_peak = {[MEMORY_KV] = 5}},
 };
 
 static struct record_origin origin_of(const struct scenario *scenario)

@@ -64,7 +64,7 @@ static void add_attention(struct cost_pass *cost, const struct cost_setting *set
 {
     const struct model *model = setting->model;
     double seconds = 0, flop = 0, parts = (double)unit->context * setting->tensor;
-    double head_dim = (double)(model->hidden / model->heads);
+    double head_dim = (double)model->hidden / (double)model->heads;
     for (int32_t i = 0; i < unit->n_slices; i++) {
         double begin = unit->slices[i].begin, end = unit->slices[i].end;
         struct cost_attention work = {

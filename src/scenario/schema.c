@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "scenario/schema.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -121,7 +122,7 @@ static void print_allowed(const struct schema_key *key, char text[640])
     }
 }
 
-/** Whole numbers up to 2^63 - 1 as digits, up to 2^53 in any other form. @return what is wrong, or NULL */
+/** Up to 2^63 - 1 as digits, up to 2^53 in any other form. @return what is wrong, or NULL */
 static const char *store_int(const struct schema_key *key, const char *text, int64_t *field)
 {
     char *end;
@@ -130,13 +131,15 @@ static const char *store_int(const struct schema_key *key, const char *text, int
         return "is not a number";
     if (number != floor(number))
         return "is not a whole number";
-    if (!in_range(key, number) || fabs(number) >= 0x1p63)
+    if (!in_range(key, number))
         return "is out of range";
+    errno = 0;
     *field = strtoll(text, &end, 10);
-    if (*end != '\0' && fabs(number) > 0x1p53)
-        return "is too large for this form; write all digits";
-    if (*end != '\0')
-        *field = (int64_t)number;
+    if (*end == '\0' && errno == 0)
+        return NULL;
+    if (fabs(number) > 0x1p53)
+        return "is too large to be exact";
+    *field = (int64_t)number;
     return NULL;
 }
 
