@@ -326,7 +326,9 @@ def main():
         fit.show(name)
     for path in arguments.device:
         with open(path) as file:
-            head = file.read().split(MARKER)[0]
+            head, marker, _ = file.read().partition(MARKER)
+        if not marker:
+            parser.error(f"{path}: the line '{MARKER}' is missing: it says what may be replaced")
         with open(path, "w") as file:
             file.write(head + MARKER + "\n" + yaml_tail(fits))
 

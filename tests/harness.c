@@ -28,13 +28,12 @@ static void report(bool holds, const char *text, const char *file, int line)
     CU_assertImplementation(holds, (unsigned)line, text, file, "", CU_FALSE);
 }
 
-void harness_close(double a, double b, double relative, const char *a_text, const char *b_text, const char *file,
-                   int line)
+void harness_close(double a, double b, double relative, const char *text, const char *file, int line)
 {
-    char text[512];
+    char message[1024];
     double larger = fmax(fabs(a), fabs(b));
-    snprintf(text, sizeof text, "%s = %.17g is close to %s = %.17g (%g)", a_text, a, b_text, b, relative);
-    report(relative < 0.1 && isfinite(a) && isfinite(b) && fabs(a - b) <= relative * larger, text, file, line);
+    snprintf(message, sizeof message, "%.900s: %.17g and %.17g (%g)", text, a, b, relative);
+    report(relative < 0.1 && isfinite(a) && isfinite(b) && fabs(a - b) <= relative * larger, message, file, line);
 }
 
 void harness_equal(int64_t a, int64_t b, const char *a_text, const char *b_text, const char *file, int line)

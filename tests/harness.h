@@ -23,15 +23,14 @@ int harness_main(const char *suite, const struct harness_test *tests, int n_test
                  (int)(sizeof((const struct harness_test[]){__VA_ARGS__}) / sizeof(struct harness_test)))
 
 /** |a - b| <= relative x max(|a|, |b|); a tolerance of 0.1 or more is refused. */
-#define CHECK_CLOSE(a, b, relative) harness_close(a, b, relative, #a, #b, __FILE__, __LINE__)
+#define CHECK_CLOSE(a, b, relative) harness_close(a, b, relative, #a " is close to " #b, __FILE__, __LINE__)
 #define CHECK_EQUAL(a, b)           harness_equal((int64_t)(a), (int64_t)(b), #a, #b, __FILE__, __LINE__)
 #define CHECK_TEXT(a, b)            harness_text(a, b, #a, __FILE__, __LINE__)
 /** `part` stands in `text`. */
 #define CHECK_CONTAINS(text, part) harness_contains(text, part, __FILE__, __LINE__)
 #define CHECK_TRUE(condition)      harness_true(condition, #condition, __FILE__, __LINE__)
 
-void harness_close(double a, double b, double relative, const char *a_text, const char *b_text, const char *file,
-                   int line);
+void harness_close(double a, double b, double relative, const char *text, const char *file, int line);
 void harness_equal(int64_t a, int64_t b, const char *a_text, const char *b_text, const char *file, int line);
 void harness_text(const char *a, const char *b, const char *a_text, const char *file, int line);
 void harness_contains(const char *text, const char *part, const char *file, int line);

@@ -238,7 +238,8 @@ static void kernels_follow_the_forms_of_the_device(void)
     device.gemm = (struct device_gemm){.efficiency = 0.5, .m_half = 2, .n_half = 4, .k_half = 6};
     device.backward[DEVICE_CUDNN] = (struct device_flash){.efficiency = 0.5, .q_half = 3, .k_half = 5, .d_half = 8};
     CHECK_CLOSE(cost_gemm_s(&device, 2, 4, 3), 96 * 5 + 1.0, 1e-14);
-    CHECK_CLOSE(cost_attention_s(&device, DEVICE_CUDNN, PASS_BACKWARD, 10, 6, 20, 4), 20 * 3.75 + 1.0, 1e-14);
+    struct cost_attention work = {.flop = 10, .queries = 6, .keys = 20, .head_dim = 4};
+    CHECK_CLOSE(cost_attention_s(&device, DEVICE_CUDNN, PASS_BACKWARD, &work), 20 * 3.75 + 1.0, 1e-14);
     CHECK_CLOSE(cost_memory_bound_s(&device, 10), 21.0, 1e-14);
     CHECK_CLOSE(cost_optimizer_s(&device, 10), 601.0, 1e-14);
 }

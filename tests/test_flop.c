@@ -51,19 +51,19 @@ static void whole_samples_match_the_check_values(void)
 /* One token: every matrix once (2 FLOPs a parameter), one query and one key (4h). Backward: 4 and 10h. */
 static void one_token_is_counted_by_hand(void)
 {
-    int64_t p = 4096LL * (3 * 4096) + 4096LL * 4096 + 3 * 4096LL * 11008;
+    int64_t h = 4096, p = h * (3 * h) + h * h + 3 * h * 11008;
     CHECK_EQUAL(model_layer_parameters(&llama_7b), p);
-    CHECK_EQUAL(flop_of_prefix(flop_layer_curve(&llama_7b, PASS_FORWARD), 1), 2 * p + 4 * 4096);
-    CHECK_EQUAL(flop_of_prefix(flop_layer_curve(&llama_7b, PASS_BACKWARD), 1), 4 * p + 10 * 4096);
-    CHECK_EQUAL(flop_attention(&llama_7b, PASS_FORWARD, 1, 2), 2 * 4 * 4096); /* its query sees two keys */
-    CHECK_EQUAL(flop_head(&llama_7b, PASS_FORWARD, 3), 3 * 2 * 4096LL * 32000);
-    CHECK_EQUAL(flop_head(&llama_7b, PASS_BACKWARD, 3), 3 * 4 * 4096LL * 32000);
+    CHECK_EQUAL(flop_of_prefix(flop_layer_curve(&llama_7b, PASS_FORWARD), 1), 2 * p + 4 * h);
+    CHECK_EQUAL(flop_of_prefix(flop_layer_curve(&llama_7b, PASS_BACKWARD), 1), 4 * p + 10 * h);
+    CHECK_EQUAL(flop_attention(&llama_7b, PASS_FORWARD, 1, 2), 8 * h); /* its query sees two keys */
+    CHECK_EQUAL(flop_head(&llama_7b, PASS_FORWARD, 3), 6 * h * 32000);
+    CHECK_EQUAL(flop_head(&llama_7b, PASS_BACKWARD, 3), 12 * h * 32000);
 }
 
 /* GELU has two matrices of h f: P = 12 h^2 of GPT-3. */
 static void gelu_counts_two_inner_matrices(void)
 {
-    CHECK_EQUAL(model_layer_parameters(&gpt), 12 * 12288LL * 12288);
+    CHECK_EQUAL(model_layer_parameters(&gpt), 12288LL * 12288 * 12);
 }
 
 static int64_t next_below(uint64_t *state, int64_t limit)

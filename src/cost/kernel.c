@@ -20,11 +20,10 @@ double cost_attention_work_s(const struct device *device, enum device_attention 
     return work->flop / (device->peak_flop_per_s * flash->efficiency) * shape;
 }
 
-double cost_attention_s(const struct device *device, enum device_attention kernel, enum pass pass, double flop,
-                        double queries, double keys, double head_dim)
+double cost_attention_s(const struct device *device, enum device_attention kernel, enum pass pass,
+                        const struct cost_attention *work)
 {
-    struct cost_attention work = {.flop = flop, .queries = queries, .keys = keys, .head_dim = head_dim};
-    return flop > 0 ? cost_attention_work_s(device, kernel, pass, &work) + device->launch_s : 0;
+    return work->flop > 0 ? cost_attention_work_s(device, kernel, pass, work) + device->launch_s : 0;
 }
 
 double cost_memory_bound_s(const struct device *device, double bytes)

@@ -12,6 +12,9 @@
 #include "scenario/library.h"
 #include "scenario/quantity.h"
 
+/* Numbers beyond these are no names of ours; their product fits an int32_t. */
+enum { MAX_NODES = 1 << 20, MAX_GPUS = 1 << 10 };
+
 /** Parts every node has, in the order they are checked; after N_PARTS: names only. */
 enum part { GPU, CPU, NVLINK_UP, NVLINK_DOWN, NIC_UP, NIC_DOWN, PCIE_UP, PCIE_DOWN, N_PARTS, LINK = N_PARTS, POINT };
 
@@ -59,6 +62,13 @@ static struct item *add_item(struct items *items, enum part part, const char *na
     return item;
 }
 
+/** qsort, which must not be given NULL. */
+static void sort_items(struct items *items, int (*compare)(const void *, const void *))
+{
+    if (items->n > 0)
+        qsort(items->item, items->n, sizeof *items->item, compare);
+}
+
 static int32_t line_of(const struct reader *reader)
 {
     return (int32_t)XML_GetCurrentLineNumber(reader->parser);
@@ -97,7 +107,7 @@ static bool part_of(const char *name, struct item *item)
         char again[48];
         int32_t node = -1, gpu = 0;
         int n = sscanf(name, parts[part].format, &node, &gpu);
-        if (n != (parts[part].per_gpu ? 2 : 1) || node < 0 || gpu < 0)
+        if (n != (parts[part].per_gpu ? 2 : 1) || node < 0 || gpu < 0 || node >= MAX_NODES || gpu >= MAX_GPUS)
             continue;
         snprintf(again, sizeof again, parts[part].format, node, gpu);
         if (strcmp(again, name) == 0) { /* no sign, no leading zeros, nothing behind */
@@ -279,7 +289,7 @@ static int compare_names(const void *a, const void *b)
 static void check_names(struct reader *reader)
 {
     struct items *names = &reader->names;
-    qsort(names->item, names->n, sizeof *names->item, compare_names);
+    sort_items(names, compare_names);
     for (size_t i = 1; i < names->n; i++)
         if (compare_names(&names->item[i - 1], &names->item[i]) == 0) {
             int32_t lines[2] = {names->item[i - 1].line, names->item[i].line};
@@ -299,6 +309,11 @@ static void check_names(struct reader *reader)
 /** Nodes and GPUs of each, from the largest numbers; false when there is no GPU. */
 static bool count_nodes(struct reader *reader, struct platform *platform)
 {
+    if (reader->parts.n == 0 || reader->parts.item[0].part != GPU) {
+        reader->ok =
+            error_add(reader->err, "%s: no GPU in it; allowed: hosts g0_0, g0_1, ... of nodes 0, 1, ...", reader->path);
+        return false;
+    }
     for (size_t i = 0; i < reader->parts.n; i++) {
         const struct item *item = &reader->parts.item[i];
         if (item->node >= platform->n_nodes)
@@ -306,40 +321,43 @@ static bool count_nodes(struct reader *reader, struct platform *platform)
         if (item->gpu >= platform->gpus_per_node)
             platform->gpus_per_node = item->gpu + 1;
     }
-    if (reader->parts.n == 0 || reader->parts.item[0].part != GPU) {
-        reader->ok =
-            error_add(reader->err, "%s: no GPU in it; allowed: hosts g0_0, g0_1, ... of nodes 0, 1, ...", reader->path);
-        return false;
-    }
     return true;
 }
 
-/** The sorted parts are those of n_nodes complete nodes; the first that lacks, of each kind, is named. */
-static void check_complete(struct reader *reader, const struct platform *platform)
+/** Skip the sorted parts that stand twice: check_names reports them. */
+static size_t next_part(const struct items *items, size_t at)
 {
-    size_t at = 0;
-    for (int part = 0; part < N_PARTS; part++) {
-        int32_t node = 0, gpu = 0, per_node = parts[part].per_gpu ? platform->gpus_per_node : 1;
-        while (node < platform->n_nodes && at < reader->parts.n) {
-            const struct item *item = &reader->parts.item[at];
-            if (item->part != (enum part)part || item->node != node || item->gpu != gpu)
-                break;
-            at++;
-            gpu = gpu + 1 < per_node ? gpu + 1 : 0;
-            node += gpu == 0;
-        }
-        if (node < platform->n_nodes) {
-            char name[48];
-            snprintf(name, sizeof name, parts[part].format, node, gpu);
-            reader->ok = error_add(reader->err,
-                                   "%s: %s %s is missing; nodes must be equal, and the file has %d of them (numbered "
-                                   "0 to %d) with %d GPUs each",
-                                   reader->path, parts[part].what, name, platform->n_nodes, platform->n_nodes - 1,
-                                   platform->gpus_per_node);
-        }
-        while (at < reader->parts.n && reader->parts.item[at].part == (enum part)part)
-            at++;
+    const struct item *item = &items->item[at++];
+    while (at < items->n && items->item[at].part == item->part && items->item[at].node == item->node &&
+           items->item[at].gpu == item->gpu)
+        at++;
+    return at;
+}
+
+/** Check from `at` that the sorted items of a part are those of complete nodes, and name the first that is missing.
+ * @return where the next part begins */
+static size_t check_part(struct reader *reader, const struct platform *platform, enum part part, size_t at)
+{
+    const struct items *items = &reader->parts;
+    int32_t node = 0, gpu = 0, per_node = parts[part].per_gpu ? platform->gpus_per_node : 1;
+    while (node < platform->n_nodes && at < items->n && items->item[at].part == part && items->item[at].node == node &&
+           items->item[at].gpu == gpu) {
+        at = next_part(items, at);
+        gpu = gpu + 1 < per_node ? gpu + 1 : 0;
+        node += gpu == 0;
     }
+    if (node < platform->n_nodes) {
+        char name[48];
+        snprintf(name, sizeof name, parts[part].format, node, gpu);
+        reader->ok = error_add(reader->err,
+                               "%s: %s %s is missing; nodes must be equal, and the file has %d of them (numbered 0 to "
+                               "%d) with %d GPUs each",
+                               reader->path, parts[part].what, name, platform->n_nodes, platform->n_nodes - 1,
+                               platform->gpus_per_node);
+    }
+    while (at < items->n && items->item[at].part == part)
+        at++;
+    return at;
 }
 
 /** The value that all items of two neighbouring parts (or one) share; the first that differs is named. */
@@ -365,7 +383,7 @@ static double common_value(struct reader *reader, enum part first, enum part las
 static double common_memory(struct reader *reader, int32_t n_nodes)
 {
     struct items *memories = &reader->memories;
-    qsort(memories->item, memories->n, sizeof *memories->item, compare_parts);
+    sort_items(memories, compare_parts);
     for (int32_t node = 0; node < n_nodes; node++) {
         if ((size_t)node >= memories->n || memories->item[node].node != node) {
             reader->ok = error_add(reader->err,
@@ -385,11 +403,14 @@ static double common_memory(struct reader *reader, int32_t n_nodes)
 /** From what was read to the platform, if all is well. */
 static void resolve(struct reader *reader, struct platform *platform)
 {
-    check_names(reader);
-    qsort(reader->parts.item, reader->parts.n, sizeof *reader->parts.item, compare_parts);
+    size_t at = 0;
+    sort_items(&reader->parts, compare_parts);
     if (!count_nodes(reader, platform))
         return;
-    check_complete(reader, platform);
+    for (int part = 0; part < N_PARTS; part++)
+        at = check_part(reader, platform, (enum part)part, at);
+    if (reader->ok)
+        check_names(reader);
     if (!reader->ok)
         return;
     platform->gpu_flop_per_s = common_value(reader, GPU, GPU, "speed");

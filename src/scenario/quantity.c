@@ -76,6 +76,7 @@ bool quantity_parse(const char *text, const char *unit, double *value)
         return false;
     *value = strtod(text, NULL);
     long double number = strtold(text, NULL);
+    bool blank = *rest == ' ';
     while (*rest == ' ')
         rest++;
     bool seconds = strcmp(unit, "s") == 0;
@@ -88,6 +89,6 @@ bool quantity_parse(const char *text, const char *unit, double *value)
         return n == suffix ? isfinite(*value) : scale(rest, n - suffix, seconds, number / suffixes[i].parts, value);
     }
     if (n == 0)
-        return isfinite(*value);
+        return !blank && isfinite(*value);
     return !seconds && scale(rest, n, false, number, value);
 }

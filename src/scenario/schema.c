@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "scenario/schema.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -121,7 +122,7 @@ static void print_allowed(const struct schema_key *key, char text[640])
     }
 }
 
-/** Whole numbers up to 2^63 - 1 as digits, up to 2^53 in any other form. @return what is wrong, or NULL */
+/** Up to 2^63 - 1 as digits, up to 2^53 in any other form. @return what is wrong, or NULL */
 static const char *store_int(const struct schema_key *key, const char *text, int64_t *field)
 {
     char *end;
@@ -130,13 +131,15 @@ static const char *store_int(const struct schema_key *key, const char *text, int
         return "is not a number";
     if (number != floor(number))
         return "is not a whole number";
-    if (!in_range(key, number) || fabs(number) >= 0x1p63)
+    if (!in_range(key, number))
         return "is out of range";
+    errno = 0;
     *field = strtoll(text, &end, 10);
-    if (*end != '\0' && fabs(number) > 0x1p53)
-        return "is too large for this form; write all digits";
-    if (*end != '\0')
-        *field = (int64_t)number;
+    if (*end == '\0' && errno == 0)
+        return NULL;
+    if (fabs(number) > 0x1p53)
+        return "is too large to be exact";
+    *field = (int64_t)number;
     return NULL;
 }
 
@@ -147,13 +150,15 @@ static const char *store_real(const struct schema_key *key, const char *text, do
     return in_range(key, *field) ? NULL : "is out of range";
 }
 
-static const char *store_text(const char *text, char *field, size_t n_bytes)
+static const char *store_text(const struct schema_key *key, const char *text, char *field, size_t n_bytes)
 {
     size_t n = strlen(text);
     while (n > 0 && text[n - 1] == '\n') /* a folded block ends in one */
         n--;
     if (n >= n_bytes)
         return "is too long";
+    if (n == 0 && key->fallback == NULL)
+        return "is empty";
     for (size_t i = 0; i < n; i++)
         if ((unsigned char)text[i] < ' ' || text[i] == '\x7f')
             return "holds a line end or control character";
@@ -181,9 +186,9 @@ static const char *store(const struct schema_key *key, const char *text, bool qu
         *(int32_t *)field = schema_choice(key->choices, text);
         return *(int32_t *)field >= 0 ? NULL : "is not known";
     case SCHEMA_WORD:
-        return store_text(text, field, NAME_BYTES);
+        return store_text(key, text, field, NAME_BYTES);
     case SCHEMA_TEXT:
-        return store_text(text, field, TEXT_BYTES);
+        return store_text(key, text, field, TEXT_BYTES);
     }
     return NULL;
 }

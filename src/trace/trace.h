@@ -1,17 +1,85 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** Results in HDF5 (design section 7): written to a temporary name, complete before they get the final one. */
+/**
+ * Results in HDF5: one run a file, tables (trace/table.h) and attributes at the root.
+ *
+ * Written to a temporary name; the final name means complete. Equal runs give equal bytes: no times, fixed
+ * library bounds. Tables are read by h5py, R and pandas.read_hdf as they are. The attributes of a table are
+ * COLUMN_unit, COLUMN_meaning and, for indices with names, COLUMN_names.
+ * All functions that return false set err: ERROR_CANT_CREATE, ERROR_IO, or ERROR_FAILED for a number that is not finite
+ * when writing; ERROR_INVALID when reading.
+ */
 #ifndef SLIMSIM_TRACE_TRACE_H
 #define SLIMSIM_TRACE_TRACE_H
 
 #include "base/error.h"
-#include <stdint.h>
+#include "trace/table.h"
 
-/* The tables' columns are in trace/*.def: COLUMN(c_type, hdf5_type, name, unit, meaning). Rows are plain structs made
- * of them. */
+/** Root attribute format_version: moves when a reader of older files would be misled. */
+enum { TRACE_FORMAT_VERSION = 1 };
+
+/** Rows of a chunk: as many are buffered before they are compressed and written. */
+enum { TRACE_CHUNK_ROWS = 16384 };
 
 struct trace; /* an HDF5 file being written */
 
-/** Open NAME.h5's temporary file in `directory`. */
+/** Open DIRECTORY/NAME.h5's temporary file; the directory must exist. @return NULL with err on failure */
 struct trace *trace_create(const char *directory, const char *name, struct error *err);
+
+/** The name the file will get. Borrowed from the trace. */
+const char *trace_path(const struct trace *trace);
+
+/** Version of the HDF5 library that runs, "1.10.8". Static storage. */
+const char *trace_hdf5_version(void);
+
+/** Append rows (of the table's row struct). The data set is created by the first call, also by one with n = 0. */
+bool trace_append(struct trace *trace, enum trace_table_id table, const void *rows, int64_t n, struct error *err);
+
+/** Root attributes. */
+bool trace_set_text(struct trace *trace, const char *name, const char *text, struct error *err);
+bool trace_set_integer(struct trace *trace, const char *name, int64_t value, struct error *err);
+bool trace_set_integers(struct trace *trace, const char *name, int32_t n, const int64_t *values, struct error *err);
+
+/** The data set `systems`: labels, which tables refer to by index. */
+bool trace_set_systems(struct trace *trace, int32_t n, const char *const *labels, struct error *err);
+
+/** Write what is buffered, `complete` = 1, flush, sync, rename. Frees the trace; on failure nothing is left. */
+bool trace_close(struct trace *trace, struct error *err);
+
+/** Leave nothing behind. Takes NULL. */
+void trace_abandon(struct trace *trace);
+
+struct trace_reader; /* a complete trace */
+
+/** @return NULL with err when it is no trace, not complete, or of another format version */
+struct trace_reader *trace_open(const char *path, struct error *err);
+
+/** Rows of a table; -1: the file does not hold it. */
+int64_t trace_n_rows(const struct trace_reader *reader, enum trace_table_id table);
+
+/** The file's table has this column (index into the table's columns). */
+bool trace_has_column(const struct trace_reader *reader, enum trace_table_id table, int32_t column);
+
+/** Rows [first, first + n) into row structs; columns are found by name, those the file lacks become 0. */
+bool trace_read(struct trace_reader *reader, enum trace_table_id table, int64_t first, int64_t n, void *rows,
+                struct error *err);
+
+/** Called with each row in order. @return false to stop with err */
+typedef bool trace_visitor(void *context, const void *row, struct error *err);
+
+/** Visit all rows of a table that the file holds, a chunk in memory at a time. */
+bool trace_visit(struct trace_reader *reader, enum trace_table_id table, trace_visitor *visitor, void *context,
+                 struct error *err);
+
+/** A text attribute of the root; NULL: there is none. Caller frees. */
+char *trace_text(const struct trace_reader *reader, const char *name);
+
+int32_t trace_n_systems(const struct trace_reader *reader);
+const char *trace_system(const struct trace_reader *reader, int32_t system);
+
+/** Name of a column's value, e.g. "send" for kind 2; NULL: the column has no names, or none for this value. */
+const char *trace_name(const struct trace_reader *reader, const struct trace_column *column, int64_t value);
+
+/** Takes NULL. */
+void trace_reader_close(struct trace_reader *reader);
 
 #endif

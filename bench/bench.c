@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * What the simulator costs: build/release/bench/bench [SCENARIO.yaml]
+ *
+ * CPU seconds of each step of one iteration of each system of a scenario (default: bench/pipeline-256.yaml), the
+ * median of RUNS; and the same of SimGrid's child with its peak memory. Timings move with the machine: quote ratios.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+
+#include <gsl/gsl_sort.h>
+#include <gsl/gsl_statistics_double.h>
+
+#include "base/check.h"
+#include "execute/execute.h"
+#include "sweep/point.h"
+
+enum { RUNS = 21 };
+enum { STEP_PLAN, STEP_DAG, STEP_PATH, STEP_MEMORY, N_STEPS };
+static const char *const step_name[] = {"plan", "dag", "critical path", "memory timeline"};
+
+static double cpu_s(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static double median(double *values, size_t n)
+{
+    gsl_sort(values, 1, n);
+    return gsl_stats_median_from_sorted_data(values, 1, n);
+}
+
+struct bench {
+    struct scenario scenario;
+    struct batch batch;
+    struct point_system system;
+    struct cost_setting setting;
+    void *knobs, *state;
+};
+
+/** One iteration; adds its CPU seconds by step. The plan and graph are left for the next measurement. */
+static bool run_once(struct bench *bench, double step_s[N_STEPS], struct plan *plan, struct dag *dag, struct error *err)
+{
+    struct system_request request =
+        point_request(&bench->scenario, &bench->system, &bench->setting, &bench->batch, bench->knobs, 0);
+    struct timeline path = {0};
+    struct memory memory = {0};
+    double start_s = cpu_s();
+    if (!bench->system.system->plan(&request, bench->state, plan, err))
+        return false;
+    step_s[STEP_PLAN] = cpu_s() - start_s;
+    start_s = cpu_s();
+    if (!dag_build(plan, &bench->setting, (struct dag_options){.gradient_sync = true}, dag, err))
+        return false;
+    step_s[STEP_DAG] = cpu_s() - start_s;
+    start_s = cpu_s();
+    critical_path(dag, &path);
+    step_s[STEP_PATH] = cpu_s() - start_s;
+    start_s = cpu_s();
+    memory_of(plan, dag, &path, &bench->setting, false, &memory);
+    step_s[STEP_MEMORY] = cpu_s() - start_s;
+    timeline_free(&path);
+    memory_free(&memory);
+    return true;
+}
+
+static bool bench_steps(struct bench *bench, struct plan *plan, struct dag *dag, struct error *err)
+{
+    double step_s[N_STEPS], runs_s[N_STEPS][RUNS], total_s = 0;
+    for (int i = 0; i < RUNS; i++) {
+        plan_free(plan);
+        dag_free(dag);
+        if (!run_once(bench, step_s, plan, dag, err))
+            return false;
+        for (int j = 0; j < N_STEPS; j++)
+            runs_s[j][i] = step_s[j];
+    }
+    printf("%s: %d tasks, %d edges, %d places, %lld candidates\n", bench->system.entry->label, dag->n_tasks,
+           dag->n_edges, dag->n_places, (long long)plan->n_candidates);
+    for (int j = 0; j < N_STEPS; j++) {
+        double step = median(runs_s[j], RUNS);
+        total_s += step;
+        printf("  %-16s %9.3f ms CPU (median of %d)\n", step_name[j], 1e3 * step, RUNS);
+    }
+    printf("  %-16s %9.3f ms CPU\n", "together", 1e3 * total_s);
+    return true;
+}
+
+/** CPU and peak memory of the forked children so far. */
+static void children_usage(double *seconds, double *peak_bytes)
+{
+    struct rusage usage;
+    getrusage(RUSAGE_CHILDREN, &usage);
+    *seconds = (double)usage.ru_utime.tv_sec + 1e-6 * (double)usage.ru_utime.tv_usec + (double)usage.ru_stime.tv_sec +
+               1e-6 * (double)usage.ru_stime.tv_usec;
+    *peak_bytes = 1024.0 * (double)usage.ru_maxrss;
+}
+
+static bool bench_simgrid(struct bench *bench, const struct dag *dag, struct error *err)
+{
+    struct timeline timeline = {0};
+    double runs_s[RUNS], before_s, after_s, peak_bytes;
+    for (int i = 0; i < RUNS; i++) {
+        children_usage(&before_s, &peak_bytes);
+        if (!execute(dag, &bench->scenario.platform, &timeline, err))
+            return false;
+        children_usage(&after_s, &peak_bytes);
+        runs_s[i] = after_s - before_s;
+    }
+    timeline_free(&timeline);
+    double simgrid_s = median(runs_s, RUNS);
+    printf("  %-16s %9.3f ms CPU, platform loading included; peak %.0f MB; %.0f tasks a second\n", "SimGrid",
+           1e3 * simgrid_s, peak_bytes / 1e6, dag->n_tasks / simgrid_s);
+    return true;
+}
+
+static bool bench_system(struct bench *bench, struct scenario_system *entry, struct error *err)
+{
+    struct plan plan = {0};
+    struct dag dag = {0};
+    bench->system = (struct point_system){.entry = entry, .system = system_find(entry->name, err)};
+    if (bench->system.system == NULL)
+        return false;
+    bench->setting = point_setting(&bench->scenario, &entry->plan);
+    bench->knobs = check_calloc(1, bench->system.system->knobs_size);
+    bench->state = check_calloc(1, bench->system.system->state_size);
+    bool ok = system_read_knobs(bench->system.system, &bench->scenario, entry, bench->knobs, err) &&
+              bench_steps(bench, &plan, &dag, err) && bench_simgrid(bench, &dag, err);
+    plan_free(&plan);
+    dag_free(&dag);
+    free(bench->knobs);
+    free(bench->state);
+    return ok;
+}
+
+int main(int argc, char **argv)
+{
+    const char *path = argc > 1 ? argv[1] : SLIMSIM_SOURCE_DIR "/bench/pipeline-256.yaml";
+    struct bench bench = {0};
+    struct lengths lengths = {0};
+    struct error err = {0};
+    bool ok = scenario_read(path, 0, NULL, &bench.scenario, &err) &&
+              lengths_open(&bench.scenario.data, scenario_data_dir(), &lengths, &err);
+    if (ok)
+        lengths_draw(&lengths, &bench.scenario.data, bench.scenario.seed, 0, &bench.batch);
+    for (int32_t i = 0; ok && i < bench.scenario.n_systems; i++)
+        ok = bench_system(&bench, &bench.scenario.systems[i], &err);
+    if (!ok)
+        fprintf(stderr, "bench: %s\n", err.text);
+    batch_free(&bench.batch);
+    lengths_close(&lengths);
+    scenario_free(&bench.scenario);
+    return (int)err.status;
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "cli/command.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+
+static error_t parse_option(int key, char *argument, struct argp_state *state)
+{
+    struct options *options = state->input;
+    switch (key) {
+    case 's':
+        options->set = check_realloc(options->set, (size_t)(options->n_set + 1) * sizeof *options->set);
+        options->set[options->n_set++] = argument;
+        return 0;
+    case 'o':
+        options->output = argument;
+        return 0;
+    case 'j':
+        options->json = true;
+        return 0;
+    case 'q':
+        options->quiet = true;
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp_option shared_options[] = {
+    {"set", 's', "KEY=VALUE", 0, "Set a scenario key, as `slimsim list keys` names it (may be repeated)", 0},
+    {"output", 'o', "DIR", 0, "Folder for files written (default: results)", 0},
+    {"json", 'j', NULL, 0, "Print JSON instead of a table", 0},
+    {"quiet", 'q', NULL, 0, "No progress on stderr", 0},
+    {0},
+};
+
+const struct argp options_argp = {.options = shared_options, .parser = parse_option};
+
+void options_free(struct options *options)
+{
+    free(options->set);
+    *options = (struct options){0};
+}
+
+int command_fail(const struct error *err)
+{
+    const char *line = err->text;
+    fflush(stdout);
+    while (*line != '\0') {
+        size_t length = strcspn(line, "\n");
+        fprintf(stderr, "slimsim: %.*s\n", (int)length, line);
+        line += length + (line[length] == '\n');
+    }
+    CHECK(err->status != ERROR_NONE);
+    return (int)err->status;
+}
+
+int command_finish(int status)
+{
+    bool failed = ferror(stdout) != 0;
+    if (fclose(stdout) == 0 && !failed)
+        return status;
+    fprintf(stderr, "slimsim: cannot write to standard output: %s\n", strerror(errno));
+    return ERROR_IO;
+}

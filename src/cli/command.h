@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/** The verbs of slimsim: one file and one line in commands.def each. */
+#ifndef SLIMSIM_CLI_COMMAND_H
+#define SLIMSIM_CLI_COMMAND_H
+
+#include <argp.h>
+
+#include "base/error.h"
+
+/** A verb. run() gets argv with "slimsim VERB" as argv[0] and answers the exit status. */
+struct command {
+    const char *name, *meaning;
+    int (*run)(int argc, char **argv);
+};
+
+/** Options that several verbs share; a verb adds `options_argp` as an argp child and hands this as its input. */
+struct options {
+    int n_set;
+    const char **set;   /* assignments of --set, in order */
+    const char *output; /* directory, "results" by default */
+    bool json, quiet;
+};
+
+extern const struct argp options_argp;
+
+/** Free what parsing collected. */
+void options_free(struct options *options);
+
+/** Print err to stderr as "slimsim: ..." lines and answer its exit status. */
+int command_fail(const struct error *err);
+
+/** Flush and close stdout: a full disk behind it must not go unseen. @return status, or ERROR_IO with a message */
+int command_finish(int status);
+
+#endif

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* `slimsim export`: traces and graphs in the formats of other tools. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/commands.h"
+#include "dag/graph.h"
+#include "sweep/point.h"
+#include "trace/chrome.h"
+#include "trace/csv.h"
+
+struct arguments {
+    struct options options;
+    const char *input, *csv, *dag, *system;
+    bool chrome;
+};
+
+static bool export_trace(const struct arguments *arguments, struct error *err)
+{
+    struct trace_reader *reader = trace_open(arguments->input, err);
+    if (reader == NULL)
+        return false;
+    bool ok;
+    int32_t table = arguments->csv != NULL ? trace_table_find(arguments->csv) : -1;
+    if (arguments->chrome)
+        ok = chrome_write(reader, stdout, err);
+    else if (table < 0)
+        ok = error_set(err,
+                       "--csv: no table is called '%s'; there are summary, iterations, lengths, units, tasks, "
+                       "transfers, memory and edges",
+                       arguments->csv);
+    else
+        ok = csv_write(reader, (enum trace_table_id)table, stdout, err);
+    trace_reader_close(reader);
+    return ok;
+}
+
+/** Writes the graph of the first iteration it sees of the wanted system, then nothing more. */
+struct graph_export {
+    const struct arguments *arguments;
+    bool done;
+};
+
+static bool write_graph(void *context, const struct point_view *view, struct error *err)
+{
+    struct graph_export *export = context;
+    const char *system = export->arguments->system;
+    if (export->done || (system != NULL && strcmp(system, view->system->entry->label) != 0))
+        return true;
+    export->done = true;
+    if (!graph_check(view->dag, err))
+        return false;
+    bool dot = strcmp(export->arguments->dag, "dot") == 0;
+    if (dot ? graph_write_dot(view->dag, stdout) : graph_write_graphml(view->dag, stdout))
+        return true;
+    return error_set_status(err, ERROR_IO, "cannot write the graph: %s", strerror(errno));
+}
+
+static bool export_dag(const struct arguments *arguments, struct error *err)
+{
+    struct scenario scenario = {0};
+    struct lengths lengths = {0};
+    struct point point = {0};
+    struct graph_export export = {arguments, false};
+    bool ok = scenario_read(arguments->input, arguments->options.n_set, arguments->options.set, &scenario, err) &&
+              lengths_open(&scenario.data, scenario_data_dir(), &lengths, err);
+    if (ok) {
+        scenario.engine = SCENARIO_CRITICAL_PATH;
+        scenario.warm_up = 0;
+        scenario.measured = 1;
+        ok = point_run(&scenario, &lengths, write_graph, &export, &point, err);
+    }
+    if (ok && !export.done)
+        ok = error_set(err, "%s: no system has the label '%s'", arguments->input, arguments->system);
+    point_free(&point);
+    lengths_close(&lengths);
+    scenario_free(&scenario);
+    return ok;
+}
+
+static error_t parse(int key, char *argument, struct argp_state *state)
+{
+    struct arguments *arguments = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &arguments->options;
+        return 0;
+    case 'c':
+        arguments->chrome = true;
+        return 0;
+    case 't':
+        arguments->csv = argument;
+        return 0;
+    case 'd':
+        if (strcmp(argument, "dot") != 0 && strcmp(argument, "graphml") != 0)
+            argp_error(state, "--dag must be dot or graphml, is '%s'", argument);
+        arguments->dag = argument;
+        return 0;
+    case 'y':
+        arguments->system = argument;
+        return 0;
+    case ARGP_KEY_ARG:
+        if (arguments->input != NULL)
+            argp_error(state, "one file only, '%s' is the second", argument);
+        arguments->input = argument;
+        return 0;
+    case ARGP_KEY_END:
+        if (arguments->input == NULL)
+            argp_error(state, "a trace (RUN.h5), or with --dag a scenario, is missing");
+        if (arguments->chrome + (arguments->csv != NULL) + (arguments->dag != NULL) != 1)
+            argp_error(state, "exactly one of --chrome, --csv and --dag is needed");
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp_option export_options[] = {
+    {"chrome", 'c', NULL, 0, "Trace-event JSON of a trace, for ui.perfetto.dev and chrome://tracing", 0},
+    {"csv", 't', "TABLE", 0, "A table of a trace as CSV", 0},
+    {"dag", 'd', "FORMAT", 0, "The task graph of a scenario's first iteration: dot or graphml", 0},
+    {"system", 'y', "LABEL", 0, "With --dag: of this system (default: the first)", 0},
+    {0},
+};
+static const struct argp_child children[] = {{&options_argp, 0, "Common options:", 0}, {0}};
+static const struct argp argp = {export_options,
+                                 parse,
+                                 "RUN.h5|SCENARIO.yaml",
+                                 "Write a trace or a task graph to standard output in another tool's format.",
+                                 children,
+                                 NULL,
+                                 NULL};
+
+int command_export(int argc, char **argv)
+{
+    struct arguments arguments = {.options = {.output = "results"}};
+    struct error err = {0};
+    argp_parse(&argp, argc, argv, 0, NULL, &arguments);
+    bool ok = arguments.dag != NULL ? export_dag(&arguments, &err) : export_trace(&arguments, &err);
+    options_free(&arguments.options);
+    return ok ? EXIT_SUCCESS : command_fail(&err);
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/commands.h"
+
+static const struct command commands[] = {
+#define COMMAND(name, meaning) {#name, meaning, command_##name},
+#include "cli/commands.def"
+#undef COMMAND
+};
+enum { N_COMMANDS = sizeof commands / sizeof *commands };
+
+static void print_help(FILE *file)
+{
+    fputs("Usage: slimsim COMMAND [OPTION...]\n"
+          "A discrete-event simulator of LLM training on GPU clusters.\n\n",
+          file);
+    for (int i = 0; i < N_COMMANDS; i++)
+        fprintf(file, "  %-8s %s\n", commands[i].name, commands[i].meaning);
+    fputs("\n`slimsim COMMAND --help` lists a command's options. Exit status: 0 ok; 1 a simulation failed;\n"
+          "2 invalid input; 64 usage; 73, 74 an output cannot be created, written.\n",
+          file);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc >= 2 && strcmp(argv[1], "--version") == 0) {
+        puts("slimsim " SLIMSIM_VERSION);
+        return command_finish(EXIT_SUCCESS);
+    }
+    if (argc >= 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0)) {
+        print_help(stdout);
+        return command_finish(EXIT_SUCCESS);
+    }
+    for (int i = 0; argc >= 2 && i < N_COMMANDS; i++)
+        if (strcmp(argv[1], commands[i].name) == 0) {
+            char name[64];
+            snprintf(name, sizeof name, "slimsim %s", commands[i].name);
+            argv[1] = name;
+            return command_finish(commands[i].run(argc - 1, argv + 1));
+        }
+    if (argc >= 2)
+        fprintf(stderr, "slimsim: unknown command '%s'\n", argv[1]);
+    print_help(stderr);
+    return ERROR_USAGE;
+}

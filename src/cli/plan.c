@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* `slimsim plan`: samples, slices, forward and backward units, need and order per stage, as JSON. */
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "cli/commands.h"
+#include "sweep/point.h"
+
+struct arguments {
+    struct options options;
+    const char *scenario, *system;
+    int64_t iteration;
+};
+
+static const char *const formation_name[] = {"slim", "mix", "pack"};
+static const char *const recompute_name[] = {"none", "selective", "full"};
+static const char *const pass_name[] = {"forward", "backward"};
+
+static json_t *json_of_unit(const struct plan_cut *cut, int32_t unit_index, const struct plan_phase *phase)
+{
+    const struct plan_unit *unit = &cut->units[unit_index];
+    json_t *slices = json_array();
+    for (int32_t i = unit->first_slice; i < unit->first_slice + unit->n_slices; i++) {
+        const struct slice *slice = &cut->slices[i];
+        json_array_append_new(slices, json_pack("[i,i,i,i]", slice->sample, slice->begin, slice->end, unit->context));
+    }
+    json_t *pipelines = json_array();
+    for (int32_t i = 0; unit->group >= 0 && i < phase->groups[unit->group].n_pipelines; i++)
+        json_array_append_new(pipelines, json_integer(phase->groups[unit->group].pipelines[i]));
+    return json_pack("{s:s, s:i, s:o, s:s, s:f, s:i, s:o}", "formation", formation_name[unit->formation], "context",
+                     unit->context, "shared_by_pipelines", pipelines, "recompute", recompute_name[unit->recompute],
+                     "offload", unit->offload, "padding_tokens", unit->padding_tokens, "slices", slices);
+}
+
+static json_t *json_of_units(const struct plan_pipeline *pipeline, enum pass pass, const struct plan_phase *phase)
+{
+    json_t *units = json_array();
+    for (int32_t i = 0; i < pipeline->cut[pass].n_units; i++)
+        json_array_append_new(units, json_of_unit(&pipeline->cut[pass], i, phase));
+    return units;
+}
+
+/** The order of a stage as "F0", "F1", "B0", ...: one word a step. */
+static json_t *json_of_order(const struct plan_pipeline *pipeline, int32_t stage)
+{
+    json_t *order = json_array();
+    for (int32_t i = pipeline->step_first[stage]; i < pipeline->step_first[stage + 1]; i++) {
+        const struct plan_step *step = &pipeline->steps[i];
+        char word[32];
+        snprintf(word, sizeof word, "%c%d", step->pass == PASS_FORWARD ? 'F' : 'B', step->unit);
+        json_array_append_new(order, json_string(word));
+    }
+    return order;
+}
+
+static json_t *json_of_pipeline(const struct plan_pipeline *pipeline, const struct plan_phase *phase)
+{
+    const struct plan_layout *layout = &pipeline->layout;
+    json_t *need = json_array(), *orders = json_array();
+    for (int32_t i = 0; i < pipeline->cut[PASS_BACKWARD].n_units; i++)
+        json_array_append_new(need, json_integer(pipeline->need[i]));
+    for (int32_t stage = 0; stage < layout->stages; stage++)
+        json_array_append_new(orders, json_of_order(pipeline, stage));
+    return json_pack("{s:{s:i, s:i, s:i, s:i, s:i}, s:o, s:o, s:o, s:o}", "layout", "tp", layout->tensor, "cp",
+                     layout->context, "pp", layout->stages, "first_rank", layout->first_rank, "stage_stride",
+                     layout->stage_stride, pass_name[PASS_FORWARD], json_of_units(pipeline, PASS_FORWARD, phase),
+                     pass_name[PASS_BACKWARD], json_of_units(pipeline, PASS_BACKWARD, phase), "need", need,
+                     "order_by_stage", orders);
+}
+
+static json_t *json_of_plan(const struct plan *plan, const struct point_system *system, const struct batch *batch)
+{
+    json_t *phases = json_array(), *samples = json_array();
+    for (int32_t i = 0; i < plan->n_phases; i++) {
+        json_t *pipelines = json_array();
+        for (int32_t j = 0; j < plan->phases[i].n_pipelines; j++)
+            json_array_append_new(pipelines, json_of_pipeline(&plan->phases[i].pipelines[j], &plan->phases[i]));
+        json_array_append_new(phases, json_pack("{s:o}", "pipelines", pipelines));
+    }
+    for (int32_t i = 0; i < batch->n_samples; i++)
+        json_array_append_new(samples,
+                              json_pack("{s:i, s:i}", "document", batch->document[i], "tokens", batch->tokens[i]));
+    return json_pack("{s:s, s:s, s:I, s:I, s:I, s:o, s:o}", "system", system->system->name, "label",
+                     system->entry->label, "candidates", (json_int_t)plan->n_candidates, "search_nodes",
+                     (json_int_t)plan->n_nodes, "delayed_tokens", (json_int_t)plan->delayed_tokens, "samples", samples,
+                     "phases", phases);
+}
+
+struct wanted {
+    const struct arguments *arguments;
+    json_t *systems;
+};
+
+static bool keep_plan(void *context, const struct point_view *view, struct error *err)
+{
+    struct wanted *wanted = context;
+    (void)err;
+    if (view->iteration->iteration == wanted->arguments->iteration &&
+        (wanted->arguments->system == NULL || strcmp(wanted->arguments->system, view->system->entry->label) == 0))
+        json_array_append_new(wanted->systems, json_of_plan(view->plan, view->system, view->batch));
+    return true;
+}
+
+static error_t parse(int key, char *argument, struct argp_state *state)
+{
+    struct arguments *arguments = state->input;
+    char *end;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &arguments->options;
+        return 0;
+    case 'i':
+        arguments->iteration = strtoll(argument, &end, 10);
+        if (*end != '\0' || arguments->iteration < 0)
+            argp_error(state, "--iteration must be a count from 0, is '%s'", argument);
+        return 0;
+    case 'y':
+        arguments->system = argument;
+        return 0;
+    case ARGP_KEY_ARG:
+        if (arguments->scenario != NULL)
+            argp_error(state, "one scenario only, '%s' is the second", argument);
+        arguments->scenario = argument;
+        return 0;
+    case ARGP_KEY_NO_ARGS:
+        argp_error(state, "a scenario is missing");
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp_option plan_options[] = {
+    {"iteration", 'i', "K", 0, "Plan of iteration K, counted from 0 (default: 0)", 0},
+    {"system", 'y', "LABEL", 0, "Of this system only", 0},
+    {0},
+};
+static const struct argp_child children[] = {{&options_argp, 0, "Common options:", 0}, {0}};
+static const struct argp argp = {plan_options,
+                                 parse,
+                                 "SCENARIO.yaml",
+                                 "Print what each training system decides for one iteration, as JSON: samples, and per "
+                                 "pipeline its forward and backward units (slices as [sample, begin, end, cp]), "
+                                 "formation, need and order per stage.",
+                                 children,
+                                 NULL,
+                                 NULL};
+
+/** Run iterations 0..K on the critical path only: what a plan holds does not depend on the engine. */
+static bool print_plans(const struct arguments *arguments, struct error *err)
+{
+    struct scenario scenario = {0};
+    struct lengths lengths = {0};
+    struct point point = {0};
+    struct wanted wanted = {arguments, json_array()};
+    if (!scenario_read(arguments->scenario, arguments->options.n_set, arguments->options.set, &scenario, err) ||
+        !lengths_open(&scenario.data, scenario_data_dir(), &lengths, err)) {
+        json_decref(wanted.systems);
+        scenario_free(&scenario);
+        return false;
+    }
+    scenario.engine = SCENARIO_CRITICAL_PATH;
+    scenario.trace = SCENARIO_TRACE_NONE;
+    scenario.warm_up = 0;
+    scenario.measured = arguments->iteration + 1;
+    bool ok = point_run(&scenario, &lengths, keep_plan, &wanted, &point, err);
+    if (ok && json_array_size(wanted.systems) == 0)
+        ok = error_set(err, "%s: no system has the label '%s'", arguments->scenario, arguments->system);
+    if (ok && json_dumpf(wanted.systems, stdout, JSON_COMPACT | JSON_REAL_PRECISION(17)) == 0)
+        putchar('\n');
+    json_decref(wanted.systems);
+    point_free(&point);
+    lengths_close(&lengths);
+    scenario_free(&scenario);
+    return ok;
+}
+
+int command_plan(int argc, char **argv)
+{
+    struct arguments arguments = {.options = {.output = "results"}};
+    struct error err = {0};
+    argp_parse(&argp, argc, argv, 0, NULL, &arguments);
+    bool ok = print_plans(&arguments, &err);
+    options_free(&arguments.options);
+    return ok ? EXIT_SUCCESS : command_fail(&err);
+}

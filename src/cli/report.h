@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/** The comparison that `slimsim run` prints: a column a system, then what was assumed. */
+#ifndef SLIMSIM_CLI_REPORT_H
+#define SLIMSIM_CLI_REPORT_H
+
+#include "sweep/point.h"
+
+/** The table for a person. Speed-ups are against the first system. */
+void report_print(const struct scenario *scenario, const struct point *point);
+
+/** The same numbers under the keys of metrics.def, in SI units, and the assumptions. */
+void report_print_json(const struct scenario *scenario, const struct point *point);
+
+#endif

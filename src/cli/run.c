@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* `slimsim run`: simulate a scenario, print the comparison, write NAME.h5 and NAME.csv. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "cli/commands.h"
+#include "cli/report.h"
+#include "dag/graph.h"
+#include "execute/execute.h"
+#include "sweep/record.h"
+
+struct arguments {
+    struct options options;
+    const char *scenario;
+};
+
+/** What happens after each iteration. */
+struct progress {
+    struct record *record; /* NULL: no trace */
+    bool shown;            /* stderr is a terminal and nobody asked for quiet */
+};
+
+static bool after_iteration(void *context, const struct point_view *view, struct error *err)
+{
+    struct progress *progress = context;
+    if (progress->shown)
+        fprintf(stderr, "\r\033[K%s: iteration %d of %d (%.2f s simulated)", view->system->entry->label,
+                (int)view->iteration->iteration + 1, view->system->n_iterations, view->iteration->time_s);
+    return progress->record == NULL || record_observe(progress->record, view, err);
+}
+
+/** Make a folder and those above it. */
+static bool make_folder(const char *path, struct error *err)
+{
+    char *part = check_strdup(path);
+    bool ok = true;
+    for (char *slash = strchr(part + 1, '/'); ok && slash != NULL; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        ok = mkdir(part, 0777) == 0 || errno == EEXIST;
+        *slash = '/';
+    }
+    ok = (mkdir(part, 0777) == 0 || errno == EEXIST) && ok;
+    free(part);
+    struct stat status;
+    if (ok && stat(path, &status) == 0 && S_ISDIR(status.st_mode))
+        return true;
+    return error_set_status(err, ERROR_CANT_CREATE, "%s: cannot make this output folder: %s", path,
+                            strerror(ok ? ENOTDIR : errno));
+}
+
+static bool start_record(const struct arguments *arguments, const struct scenario *scenario,
+                         const struct lengths *lengths, struct record *record, struct error *err)
+{
+    char *text = scenario_text(scenario);
+    struct record_origin origin = {
+        .scenario = scenario,
+        .scenario_text = text,
+        .lengths_hash = lengths->hash,
+        .simgrid_version = execute_simgrid_version(),
+        .igraph_version = graph_igraph_version(),
+    };
+    bool ok =
+        make_folder(arguments->options.output, err) && record_open(record, arguments->options.output, &origin, err);
+    free(text);
+    return ok;
+}
+
+static bool finish_record(const struct scenario *scenario, const struct point *point, struct record *record,
+                          struct error *err)
+{
+    struct point_summary *summaries = check_calloc((size_t)point->n_systems, sizeof *summaries);
+    for (int32_t i = 0; i < point->n_systems; i++)
+        summaries[i] = point_summary_of(scenario, &point->systems[i]);
+    bool ok = record_close(record, scenario, point, summaries, err);
+    free(summaries);
+    return ok;
+}
+
+static bool simulate(const struct arguments *arguments, const struct scenario *scenario, const struct lengths *lengths,
+                     struct error *err)
+{
+    struct record record = {0};
+    struct point point = {0};
+    bool traced = scenario->trace != SCENARIO_TRACE_NONE;
+    struct progress progress = {
+        .record = traced ? &record : NULL,
+        .shown = !arguments->options.quiet && isatty(STDERR_FILENO),
+    };
+    if (traced && !start_record(arguments, scenario, lengths, &record, err))
+        return false;
+    bool ok = point_run(scenario, lengths, after_iteration, &progress, &point, err);
+    if (progress.shown)
+        fputs("\r\033[K", stderr);
+    if (!ok)
+        record_abandon(&record);
+    ok = ok && (!traced || finish_record(scenario, &point, &record, err));
+    if (ok && arguments->options.json)
+        report_print_json(scenario, &point);
+    else if (ok)
+        report_print(scenario, &point);
+    if (ok && traced && !arguments->options.quiet)
+        fprintf(stderr, "written: %s/%s.h5 and %s.csv\n", arguments->options.output, scenario->name, scenario->name);
+    point_free(&point);
+    return ok;
+}
+
+static error_t parse(int key, char *argument, struct argp_state *state)
+{
+    struct arguments *arguments = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &arguments->options;
+        return 0;
+    case ARGP_KEY_ARG:
+        if (arguments->scenario != NULL)
+            argp_error(state, "one scenario only, '%s' is the second", argument);
+        arguments->scenario = argument;
+        return 0;
+    case ARGP_KEY_NO_ARGS:
+        argp_error(state, "a scenario is missing");
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp_child children[] = {{&options_argp, 0, "Common options:", 0}, {0}};
+static const struct argp argp = {
+    NULL, parse, "SCENARIO.yaml", "Simulate a scenario and compare its training systems.", children, NULL, NULL};
+
+int command_run(int argc, char **argv)
+{
+    struct arguments arguments = {.options = {.output = "results"}};
+    struct scenario scenario = {0};
+    struct lengths lengths = {0};
+    struct error err = {0};
+    argp_parse(&argp, argc, argv, 0, NULL, &arguments);
+    bool ok = scenario_read(arguments.scenario, arguments.options.n_set, arguments.options.set, &scenario, &err) &&
+              lengths_open(&scenario.data, scenario_data_dir(), &lengths, &err) &&
+              simulate(&arguments, &scenario, &lengths, &err);
+    lengths_close(&lengths);
+    scenario_free(&scenario);
+    options_free(&arguments.options);
+    return ok ? EXIT_SUCCESS : command_fail(&err);
+}

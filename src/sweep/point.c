@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "sweep/point.h"
+
+#include <gsl/gsl_sort.h>
+#include <gsl/gsl_statistics_double.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "execute/execute.h"
+
+/** One system while it runs, and the buffers its iterations share. */
+struct runner {
+    const struct scenario *scenario;
+    const struct lengths *lengths;
+    struct point_system *system;
+    int32_t system_index;
+    double memory_bytes;
+    void *knobs, *state;
+    struct cost_setting setting;
+    struct batch batch;
+    struct plan plan;
+    struct dag dag;
+    struct timeline path, executed;
+    struct memory memory;
+    double *slack_s;
+};
+
+struct cost_setting point_setting(const struct scenario *scenario, const struct scenario_plan *layout)
+{
+    return (struct cost_setting){
+        .model = &scenario->model,
+        .device = &scenario->device,
+        .platform = &scenario->platform,
+        .communication = scenario->communication,
+        .attention = (enum device_attention)scenario->attention,
+        .tensor = (int32_t)layout->tp,
+        .layers = (int32_t)(scenario->model.layers / layout->pp),
+    };
+}
+
+struct system_request point_request(const struct scenario *scenario, const struct point_system *system,
+                                    const struct cost_setting *setting, const struct batch *batch, const void *knobs,
+                                    int64_t iteration)
+{
+    return (struct system_request){
+        .batch = batch,
+        .setting = setting,
+        .layout = system->entry->plan,
+        .context = scenario->data.context,
+        .memory_bytes = point_memory_bytes(&scenario->device),
+        .iteration = iteration,
+        .seed = scenario->seed,
+        .knobs = knobs,
+    };
+}
+
+double point_memory_bytes(const struct device *device)
+{
+    return device->memory_bytes - device->context_bytes;
+}
+
+/** FLOPs that all ranks execute in one pass of one unit. */
+static double unit_hardware_flop(const struct plan_pipeline *pipeline, const struct cost_setting *setting,
+                                 enum pass pass, int32_t unit)
+{
+    const struct plan_layout *layout = &pipeline->layout;
+    double flop = 0;
+    for (int32_t stage = 0; stage < layout->stages; stage++)
+        flop += dag_pass_cost(pipeline, setting, pass, unit, stage).flop;
+    return flop * layout->tensor * layout->context;
+}
+
+static double plan_hardware_flop(const struct plan *plan, const struct cost_setting *setting)
+{
+    double flop = 0;
+    for (int32_t i = 0; i < plan->n_phases; i++)
+        for (int32_t j = 0; j < plan->phases[i].n_pipelines; j++) {
+            const struct plan_pipeline *pipeline = &plan->phases[i].pipelines[j];
+            for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
+                for (int32_t unit = 0; unit < pipeline->cut[pass].n_units; unit++)
+                    flop += unit_hardware_flop(pipeline, setting, pass, unit);
+        }
+    return flop;
+}
+
+/** (max - min) / mean of the FLOPs of a pipeline's own units; 0 with fewer than two. */
+static double pipeline_unit_spread(const struct plan_cut *cut, struct flop_curve curve)
+{
+    double least = INFINITY, most = 0, sum = 0;
+    int32_t n = 0;
+    for (int32_t i = 0; i < cut->n_units; i++) {
+        const struct plan_unit *unit = &cut->units[i];
+        double flop = 0;
+        if (unit->group >= 0)
+            continue;
+        for (int32_t j = unit->first_slice; j < unit->first_slice + unit->n_slices; j++)
+            flop += (double)flop_of_slice(curve, cut->slices[j].begin, cut->slices[j].end);
+        least = fmin(least, flop);
+        most = fmax(most, flop);
+        sum += flop;
+        n++;
+    }
+    return n > 1 && sum > 0 ? (most - least) / (sum / n) : 0;
+}
+
+static void measure_units(const struct plan *plan, const struct model *model, struct point_iteration *result)
+{
+    for (int32_t i = 0; i < plan->n_phases; i++)
+        for (int32_t j = 0; j < plan->phases[i].n_pipelines; j++) {
+            const struct plan_pipeline *pipeline = &plan->phases[i].pipelines[j];
+            for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
+                double spread = pipeline_unit_spread(&pipeline->cut[pass], flop_layer_curve(model, pass));
+                result->unit_spread[pass] = fmax(result->unit_spread[pass], spread);
+            }
+            result->forward_units += pipeline->cut[PASS_FORWARD].n_units;
+            result->backward_units += pipeline->cut[PASS_BACKWARD].n_units;
+        }
+}
+
+/** Samples that groups of pipelines run together, each counted once. */
+static int32_t merged_samples(const struct plan *plan, int32_t n_samples)
+{
+    bool *merged = check_calloc((size_t)n_samples, sizeof *merged);
+    int32_t n = 0;
+    for (int32_t i = 0; i < plan->n_phases; i++)
+        for (int32_t j = 0; j < plan->phases[i].n_pipelines; j++) {
+            const struct plan_cut *cut = &plan->phases[i].pipelines[j].cut[PASS_FORWARD];
+            for (int32_t u = 0; u < cut->n_units; u++)
+                for (int32_t s = 0; cut->units[u].group >= 0 && s < cut->units[u].n_slices; s++)
+                    merged[cut->slices[cut->units[u].first_slice + s].sample] = true;
+        }
+    for (int32_t i = 0; i < n_samples; i++)
+        n += merged[i];
+    free(merged);
+    return n;
+}
+
+static void fill_result(const struct runner *runner, struct point_iteration *result)
+{
+    const struct timeline *timeline =
+        runner->scenario->engine == SCENARIO_CRITICAL_PATH ? &runner->path : &runner->executed;
+    const struct dag_place *worst = &runner->dag.places[runner->memory.worst_place];
+    const struct batch *batch = &runner->batch;
+    result->critical_path_s = runner->path.makespan_s;
+    result->simgrid_s = runner->executed.makespan_s;
+    result->time_s = timeline->makespan_s;
+    result->tokens = batch->n_tokens;
+    result->samples = batch->n_samples;
+    result->documents = batch->n_documents;
+    result->delayed_tokens = runner->plan.delayed_tokens;
+    result->candidates = runner->plan.n_candidates;
+    for (int32_t i = 0; i < batch->n_samples; i++)
+        result->model_flop += flop_model_of_sample(&runner->scenario->model, batch->tokens[i]);
+    result->hardware_flop = plan_hardware_flop(&runner->plan, &runner->setting);
+    result->peak_bytes = runner->memory.peak_bytes[runner->memory.worst_place];
+    result->peak_stage = worst->stage;
+    result->peak_pipeline = worst->pipeline;
+    for (int i = 0; i < MEMORY_N_CLASSES; i++)
+        result->at_peak[i] = runner->memory.at_peak[runner->memory.worst_place][i];
+    result->bubble = bubble_of(&runner->dag, timeline);
+    measure_units(&runner->plan, &runner->scenario->model, result);
+    result->merged_samples = merged_samples(&runner->plan, batch->n_samples);
+}
+
+static void runner_clear(struct runner *runner)
+{
+    batch_free(&runner->batch);
+    plan_free(&runner->plan);
+    dag_free(&runner->dag);
+    memory_free(&runner->memory);
+    free(runner->slack_s);
+    runner->slack_s = NULL;
+}
+
+/** Plan, build, resolve and execute one iteration; everything stays in the runner for the observer. */
+static bool run_iteration(struct runner *runner, struct point_iteration *result, struct error *err)
+{
+    const struct scenario *scenario = runner->scenario;
+    lengths_draw(runner->lengths, &scenario->data, scenario->seed, result->iteration, &runner->batch);
+    struct system_request request =
+        point_request(scenario, runner->system, &runner->setting, &runner->batch, runner->knobs, result->iteration);
+    struct dag_options options = {.all_tensor_ranks = scenario->all_tensor_ranks, .gradient_sync = true};
+    if (!runner->system->system->plan(&request, runner->state, &runner->plan, err) ||
+        !dag_build(&runner->plan, &runner->setting, options, &runner->dag, err))
+        return false;
+    critical_path(&runner->dag, &runner->path);
+    runner->slack_s = check_malloc((size_t)runner->dag.n_tasks * sizeof *runner->slack_s);
+    critical_path_slack(&runner->dag, &runner->path, runner->slack_s);
+    if (scenario->engine != SCENARIO_CRITICAL_PATH &&
+        !execute(&runner->dag, &scenario->platform, &runner->executed, err))
+        return false;
+    const struct timeline *timeline = scenario->engine == SCENARIO_CRITICAL_PATH ? &runner->path : &runner->executed;
+    bool want_events = scenario->trace == SCENARIO_TRACE_FULL;
+    memory_of(&runner->plan, &runner->dag, timeline, &runner->setting, want_events, &runner->memory);
+    fill_result(runner, result);
+    return true;
+}
+
+static bool observe(const struct runner *runner, const struct point_iteration *result, point_observer *observer,
+                    void *context, struct error *err)
+{
+    struct point_view view = {
+        .scenario = runner->scenario,
+        .system = runner->system,
+        .system_index = runner->system_index,
+        .iteration = result,
+        .batch = &runner->batch,
+        .plan = &runner->plan,
+        .setting = &runner->setting,
+        .dag = &runner->dag,
+        .timeline = runner->scenario->engine == SCENARIO_CRITICAL_PATH ? &runner->path : &runner->executed,
+        .slack_s = runner->slack_s,
+        .memory = &runner->memory,
+    };
+    return observer(context, &view, err);
+}
+
+static bool run_system(struct runner *runner, point_observer *observer, void *context, struct error *err)
+{
+    struct point_system *system = runner->system;
+    const struct training_system *training = system->system;
+    bool ok = true;
+    runner->knobs = check_calloc(1, training->knobs_size);
+    runner->state = check_calloc(1, training->state_size);
+    ok = system_read_knobs(training, runner->scenario, system->entry, runner->knobs, err);
+    system->fits = true;
+    for (int32_t i = 0; ok && i < system->n_iterations; i++) {
+        struct point_iteration *result = &system->iterations[i];
+        result->iteration = i;
+        result->measured = i >= runner->scenario->warm_up;
+        ok = run_iteration(runner, result, err) && observe(runner, result, observer, context, err);
+        system->fits = system->fits && (!result->measured || result->peak_bytes <= runner->memory_bytes);
+        runner_clear(runner);
+    }
+    if (training->close != NULL)
+        training->close(runner->state);
+    timeline_free(&runner->path);
+    timeline_free(&runner->executed);
+    free(runner->knobs);
+    free(runner->state);
+    return ok;
+}
+
+bool point_run(const struct scenario *scenario, const struct lengths *lengths, point_observer *observer, void *context,
+               struct point *point, struct error *err)
+{
+    bool ok = true;
+    point->n_systems = scenario->n_systems;
+    point->memory_bytes = point_memory_bytes(&scenario->device);
+    point->systems = check_calloc((size_t)scenario->n_systems, sizeof *point->systems);
+    for (int32_t i = 0; ok && i < scenario->n_systems; i++) {
+        struct point_system *system = &point->systems[i];
+        system->entry = &scenario->systems[i];
+        system->dp = system->entry->plan.dp;
+        system->n_iterations = (int32_t)(scenario->warm_up + scenario->measured);
+        system->iterations = check_calloc((size_t)system->n_iterations, sizeof *system->iterations);
+        system->system = system_find(system->entry->name, err);
+        struct runner runner = {
+            .scenario = scenario,
+            .lengths = lengths,
+            .system = system,
+            .system_index = i,
+            .memory_bytes = point->memory_bytes,
+            .setting = point_setting(scenario, &system->entry->plan),
+        };
+        ok = system->system != NULL && run_system(&runner, observer, context, err);
+    }
+    return ok;
+}
+
+static void add_bubble(struct bubble *sum, const struct bubble *term)
+{
+    sum->busy_s += term->busy_s;
+    sum->warm_up_s += term->warm_up_s;
+    sum->imbalance_s += term->imbalance_s;
+    sum->cool_down_s += term->cool_down_s;
+    sum->dp_wait_s += term->dp_wait_s;
+    sum->sync_s += term->sync_s;
+    sum->total_s += term->total_s;
+}
+
+static void summarise_peak(const struct point_iteration *result, struct point_summary *summary)
+{
+    if (result->peak_bytes <= summary->peak_bytes)
+        return;
+    summary->peak_bytes = result->peak_bytes;
+    summary->peak_stage = result->peak_stage;
+    for (int i = 0; i < MEMORY_N_CLASSES; i++)
+        summary->at_peak[i] = result->at_peak[i];
+}
+
+struct point_summary point_summary_of(const struct scenario *scenario, const struct point_system *system)
+{
+    struct point_summary summary = {0};
+    size_t n = (size_t)scenario->measured;
+    double *time_s = check_malloc(n * sizeof *time_s);
+    double tokens = 0, model_flop = 0, hardware_flop = 0, total_s = 0;
+    for (size_t i = 0; i < n; i++) {
+        const struct point_iteration *result = &system->iterations[(size_t)scenario->warm_up + i];
+        time_s[i] = result->time_s;
+        total_s += result->time_s;
+        tokens += (double)result->tokens;
+        model_flop += result->model_flop;
+        hardware_flop += result->hardware_flop;
+        summary.critical_path_mean_s += result->critical_path_s / (double)n;
+        summary.simgrid_mean_s += result->simgrid_s / (double)n;
+        add_bubble(&summary.bubble, &result->bubble);
+        summarise_peak(result, &summary);
+    }
+    double gpus = platform_n_gpus(&scenario->platform);
+    summary.time_mean_s = gsl_stats_mean(time_s, 1, n);
+    gsl_sort(time_s, 1, n);
+    summary.time_p5_s = gsl_stats_quantile_from_sorted_data(time_s, 1, n, 0.05);
+    summary.time_p95_s = gsl_stats_quantile_from_sorted_data(time_s, 1, n, 0.95);
+    summary.tokens_per_s_per_gpu = tokens / total_s / gpus;
+    summary.mfu = model_flop / (total_s * gpus * scenario->device.peak_flop_per_s);
+    summary.hfu = hardware_flop / (total_s * gpus * scenario->device.peak_flop_per_s);
+    free(time_s);
+    return summary;
+}
+
+void point_free(struct point *point)
+{
+    for (int32_t i = 0; i < point->n_systems; i++)
+        free(point->systems[i].iterations);
+    free(point->systems);
+    *point = (struct point){0};
+}

@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "sweep/record.h"
+
+#include "base/check.h"
+#include "trace/csv.h"
+
+#include <gsl/gsl_version.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+_Static_assert(MEMORY_N_CLASSES == 5, "trace/memory_class.def has a column for each class");
+
+/* Columns of trace/bubble.def, trace/memory_class.def and trace/place.def, as designated initialisers. */
+#define BUBBLE_COLUMNS(of)                                                                                             \
+    .bubble_fraction = bubble_fraction(&(of)), .busy_s = (of).busy_s, .warm_up_s = (of).warm_up_s,                     \
+    .imbalance_s = (of).imbalance_s, .cool_down_s = (of).cool_down_s, .dp_wait_s = (of).dp_wait_s,                     \
+    .sync_s = (of).sync_s, .total_s = (of).total_s
+#define MEMORY_COLUMNS(of)                                                                                             \
+    .states_bytes = (of)[MEMORY_STATES], .activations_bytes = (of)[MEMORY_ACTIVATIONS], .kv_bytes = (of)[MEMORY_KV],   \
+    .kv_gradients_bytes = (of)[MEMORY_KV_GRADIENTS], .workspace_bytes = (of)[MEMORY_WORKSPACE]
+#define PLACE_COLUMNS(of)                                                                                              \
+    .phase = (of)->phase, .pipeline = (of)->pipeline, .stage = (of)->stage, .context = (of)->context,                  \
+    .tensor = (of)->tensor, .rank = (of)->rank
+
+static bool set_hash(struct trace *trace, const char *name, uint64_t hash, struct error *err)
+{
+    char text[17];
+    snprintf(text, sizeof text, "%016" PRIx64, hash);
+    return trace_set_text(trace, name, text, err);
+}
+
+static bool set_versions(struct trace *trace, const struct record_origin *origin, struct error *err)
+{
+    return trace_set_text(trace, "program", "slimsim " SLIMSIM_VERSION, err) &&
+           trace_set_text(trace, "simgrid_version", origin->simgrid_version, err) &&
+           trace_set_text(trace, "igraph_version", origin->igraph_version, err) &&
+           trace_set_text(trace, "gsl_version", gsl_version, err) &&
+           trace_set_text(trace, "hdf5_version", trace_hdf5_version(), err);
+}
+
+static bool set_inputs(struct trace *trace, const struct record_origin *origin, struct error *err)
+{
+    const struct scenario *scenario = origin->scenario;
+    return trace_set_text(trace, "scenario", origin->scenario_text, err) &&
+           set_hash(trace, "platform_hash", scenario->platform.hash, err) &&
+           set_hash(trace, "lengths_hash", origin->lengths_hash, err) &&
+           trace_set_integer(trace, "seed", scenario->seed, err) &&
+           trace_set_text(trace, "name", scenario->name, err) &&
+           trace_set_text(trace, "model", scenario->model.name, err) &&
+           trace_set_text(trace, "device", scenario->device.name, err) &&
+           trace_set_text(trace, "platform", scenario->platform.name, err) &&
+           trace_set_text(trace, "lengths", scenario->data.lengths, err) &&
+           trace_set_integer(trace, "context", scenario->data.context, err) &&
+           trace_set_integer(trace, "global_batch", scenario->data.global_batch, err);
+}
+
+static bool set_systems(struct trace *trace, const struct scenario *scenario, struct error *err)
+{
+    const char **label = check_malloc((size_t)scenario->n_systems * sizeof *label);
+    for (int32_t s = 0; s < scenario->n_systems; s++)
+        label[s] = scenario->systems[s].label;
+    bool ok = trace_set_systems(trace, scenario->n_systems, label, err);
+    free(label);
+    return ok;
+}
+
+/* The tables exist also where they stay empty, so that readers need not ask. */
+static bool create_tables(struct record *record, struct error *err)
+{
+    bool ok = true;
+    for (int32_t t = 0; t < TRACE_N_TABLES && ok; t++)
+        if (record->full || t == TRACE_SUMMARY || t == TRACE_ITERATIONS)
+            ok = trace_append(record->trace, (enum trace_table_id)t, NULL, 0, err);
+    return ok;
+}
+
+bool record_open(struct record *record, const char *directory, const struct record_origin *origin, struct error *err)
+{
+    const struct scenario *scenario = origin->scenario;
+    *record = (struct record){.full = scenario->trace == SCENARIO_TRACE_FULL};
+    size_t bytes = strlen(directory) + strlen(scenario->name) + sizeof "/.csv";
+    record->csv_path = check_malloc(bytes);
+    snprintf(record->csv_path, bytes, "%s/%s.csv", directory, scenario->name);
+    record->trace = trace_create(directory, scenario->name, err);
+    int64_t traced = scenario->warm_up;
+    if (record->trace != NULL && set_versions(record->trace, origin, err) && set_inputs(record->trace, origin, err) &&
+        set_systems(record->trace, scenario, err) &&
+        trace_set_integers(record->trace, "traced_iterations", record->full ? 1 : 0, &traced, err) &&
+        create_tables(record, err))
+        return true;
+    record_abandon(record);
+    return false;
+}
+
+static bool append_iteration(struct trace *trace, int32_t system, const struct point_iteration *of, struct error *err)
+{
+    struct trace_iteration row = {
+        .system = system,
+        .iteration = of->iteration,
+        .measured = of->measured,
+        .time_s = of->time_s,
+        .critical_path_s = of->critical_path_s,
+        .simgrid_s = of->simgrid_s,
+        .tokens = of->tokens,
+        .samples = of->samples,
+        .documents = of->documents,
+        .delayed_tokens = of->delayed_tokens,
+        .candidates = of->candidates,
+        .model_flop = of->model_flop,
+        .hardware_flop = of->hardware_flop,
+        .forward_units = of->forward_units,
+        .backward_units = of->backward_units,
+        .forward_spread = of->unit_spread[PASS_FORWARD],
+        .backward_spread = of->unit_spread[PASS_BACKWARD],
+        .merged_samples = of->merged_samples,
+        BUBBLE_COLUMNS(of->bubble),
+        .peak_bytes = of->peak_bytes,
+        .peak_pipeline = of->peak_pipeline,
+        .peak_stage = of->peak_stage,
+        MEMORY_COLUMNS(of->at_peak),
+    };
+    return trace_append(trace, TRACE_ITERATIONS, &row, 1, err);
+}
+
+static bool append_lengths(struct trace *trace, const struct point_view *view, struct error *err)
+{
+    bool ok = true;
+    for (int32_t s = 0; s < view->batch->n_samples && ok; s++) {
+        struct trace_length row = {view->iteration->iteration, s, view->batch->document[s], view->batch->tokens[s]};
+        ok = trace_append(trace, TRACE_LENGTHS, &row, 1, err);
+    }
+    return ok;
+}
+
+static bool append_slices(struct trace *trace, struct trace_unit row, const struct plan_cut *cut, struct error *err)
+{
+    const struct plan_unit *unit = &cut->units[row.unit];
+    row.formation = unit->formation;
+    row.context = unit->context;
+    row.group = unit->group;
+    bool ok = true;
+    for (int32_t s = 0; s < unit->n_slices && ok; s++) {
+        const struct slice *slice = &cut->slices[unit->first_slice + s];
+        row.sample = slice->sample;
+        row.begin = slice->begin;
+        row.end = slice->end;
+        ok = trace_append(trace, TRACE_UNITS, &row, 1, err);
+    }
+    return ok;
+}
+
+static bool append_pipeline_units(struct trace *trace, struct trace_unit row, const struct plan_pipeline *pipeline,
+                                  struct error *err)
+{
+    bool ok = true;
+    for (row.pass = 0; row.pass < N_PASSES && ok; row.pass++)
+        for (row.unit = 0; row.unit < pipeline->cut[row.pass].n_units && ok; row.unit++)
+            ok = append_slices(trace, row, &pipeline->cut[row.pass], err);
+    return ok;
+}
+
+static bool append_units(struct trace *trace, const struct point_view *view, struct error *err)
+{
+    struct trace_unit row = {.system = view->system_index, .iteration = view->iteration->iteration};
+    bool ok = true;
+    for (row.phase = 0; row.phase < view->plan->n_phases && ok; row.phase++) {
+        const struct plan_phase *phase = &view->plan->phases[row.phase];
+        for (row.pipeline = 0; row.pipeline < phase->n_pipelines && ok; row.pipeline++)
+            ok = append_pipeline_units(trace, row, &phase->pipelines[row.pipeline], err);
+    }
+    return ok;
+}
+
+static struct trace_task task_row(const struct point_view *view, int32_t t)
+{
+    const struct dag_task *task = &view->dag->tasks[t];
+    const struct dag_place *place = &view->dag->places[task->place];
+    return (struct trace_task){
+        .system = view->system_index,
+        .iteration = view->iteration->iteration,
+        .task = t,
+        .kind = task->kind,
+        .purpose = task->purpose,
+        .pass = task->pass,
+        .stream = task->stream % DAG_N_STREAMS,
+        PLACE_COLUMNS(place),
+        .unit = task->unit,
+        .bytes = task->kind == DAG_SEND ? task->wire_bytes : 0,
+        .duration_s = view->dag->duration_s[t],
+        .start_s = view->timeline->start_s[t],
+        .finish_s = view->timeline->finish_s[t],
+        .slack_s = view->slack_s[t],
+    };
+}
+
+static bool append_transfer(struct trace *trace, const struct trace_task *row, const struct dag_task *task,
+                            struct error *err)
+{
+    struct trace_transfer transfer = {
+        .system = row->system,
+        .iteration = row->iteration,
+        .task = row->task,
+        .purpose = row->purpose,
+        .from_rank = task->from_rank,
+        .to_rank = task->to_rank,
+        .bytes = row->bytes,
+        .start_s = row->start_s,
+        .finish_s = row->finish_s,
+    };
+    return trace_append(trace, TRACE_TRANSFERS, &transfer, 1, err);
+}
+
+static bool append_tasks(struct trace *trace, const struct point_view *view, struct error *err)
+{
+    bool ok = true;
+    for (int32_t t = 0; t < view->dag->n_tasks && ok; t++) {
+        struct trace_task row = task_row(view, t);
+        ok = trace_append(trace, TRACE_TASKS, &row, 1, err) &&
+             (row.kind != DAG_SEND || append_transfer(trace, &row, &view->dag->tasks[t], err));
+    }
+    return ok;
+}
+
+static bool append_edges(struct trace *trace, const struct point_view *view, struct error *err)
+{
+    const struct dag *dag = view->dag;
+    bool ok = true;
+    for (int32_t t = 0; t < dag->n_tasks && ok; t++)
+        for (int32_t e = dag->in_first[t]; e < dag->in_first[t + 1] && ok; e++) {
+            struct trace_edge row = {.system = view->system_index,
+                                     .iteration = view->iteration->iteration,
+                                     .from_task = dag->in_task[e],
+                                     .to_task = t,
+                                     .kind = dag->in_kind[e]};
+            ok = trace_append(trace, TRACE_EDGES, &row, 1, err);
+        }
+    return ok;
+}
+
+static bool append_memory(struct trace *trace, const struct point_view *view, struct error *err)
+{
+    bool ok = true;
+    for (int64_t e = 0; e < view->memory->n_events && ok; e++) {
+        const struct memory_event *event = &view->memory->events[e];
+        struct trace_memory row = {.system = view->system_index,
+                                   .iteration = view->iteration->iteration,
+                                   .time_s = event->time_s,
+                                   PLACE_COLUMNS(&view->dag->places[event->place]),
+                                   MEMORY_COLUMNS(event->bytes)};
+        ok = trace_append(trace, TRACE_MEMORY, &row, 1, err);
+    }
+    return ok;
+}
+
+bool record_observe(void *context, const struct point_view *view, struct error *err)
+{
+    const struct record *record = context;
+    struct trace *trace = record->trace;
+    if (!append_iteration(trace, view->system_index, view->iteration, err))
+        return false;
+    if (record->full && view->system_index == 0 && !append_lengths(trace, view, err))
+        return false;
+    if (!record->full || view->iteration->iteration != view->scenario->warm_up)
+        return true;
+    return append_units(trace, view, err) && append_tasks(trace, view, err) && append_memory(trace, view, err) &&
+           append_edges(trace, view, err);
+}
+
+static struct trace_summary summary_row(const struct scenario *scenario, const struct point_system *system,
+                                        const struct point_summary *of)
+{
+    const struct scenario_plan *plan = &system->entry->plan;
+    return (struct trace_summary){
+        .gpus = platform_n_gpus(&scenario->platform),
+        .tp = (int32_t)plan->tp,
+        .pp = (int32_t)plan->pp,
+        .cp = (int32_t)plan->cp,
+        .dp = (int32_t)system->dp,
+        .recompute = plan->recompute,
+        .offload = plan->offload,
+        .fits = system->fits,
+        .measured_iterations = (int32_t)scenario->measured,
+        .time_mean_s = of->time_mean_s,
+        .time_p5_s = of->time_p5_s,
+        .time_p95_s = of->time_p95_s,
+        .tokens_per_s_per_gpu = of->tokens_per_s_per_gpu,
+        .mfu = of->mfu,
+        .hfu = of->hfu,
+        .critical_path_mean_s = of->critical_path_mean_s,
+        .simgrid_mean_s = of->simgrid_mean_s,
+        BUBBLE_COLUMNS(of->bubble),
+        .peak_bytes = of->peak_bytes,
+        .peak_stage = of->peak_stage,
+        MEMORY_COLUMNS(of->at_peak),
+    };
+}
+
+static bool save_csv(const char *h5_path, const char *csv_path, struct error *err)
+{
+    struct trace_reader *reader = trace_open(h5_path, err);
+    bool ok = reader != NULL && csv_save(reader, TRACE_SUMMARY, csv_path, err);
+    trace_reader_close(reader);
+    return ok;
+}
+
+bool record_close(struct record *record, const struct scenario *scenario, const struct point *point,
+                  const struct point_summary *summary, struct error *err)
+{
+    bool ok = true;
+    for (int32_t s = 0; s < point->n_systems && ok; s++) {
+        struct trace_summary row = summary_row(scenario, &point->systems[s], &summary[s]);
+        row.system = s;
+        row.memory_bytes = point->memory_bytes;
+        ok = trace_append(record->trace, TRACE_SUMMARY, &row, 1, err);
+    }
+    if (ok) {
+        char *h5_path = check_strdup(trace_path(record->trace));
+        ok = trace_close(record->trace, err);
+        record->trace = NULL;
+        ok = ok && save_csv(h5_path, record->csv_path, err);
+        free(h5_path);
+    }
+    record_abandon(record);
+    return ok;
+}
+
+void record_abandon(struct record *record)
+{
+    trace_abandon(record->trace);
+    free(record->csv_path);
+    *record = (struct record){0};
+}

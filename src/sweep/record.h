@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/** A scenario point as a trace: NAME.h5 with its tables and NAME.csv with the summary. */
+#ifndef SLIMSIM_SWEEP_RECORD_H
+#define SLIMSIM_SWEEP_RECORD_H
+
+#include "sweep/point.h"
+#include "trace/trace.h"
+
+/** What the root attributes say of a run. All borrowed. */
+struct record_origin {
+    const struct scenario *scenario;
+    const char *scenario_text; /* resolved: scenario_text() */
+    uint64_t lengths_hash;     /* of the input file */
+    const char *simgrid_version, *igraph_version;
+};
+
+/** A trace on its way. {0} is none. */
+struct record {
+    struct trace *trace;
+    char *csv_path;
+    bool full; /* scenario.trace: also what the first measured iteration did in detail, and all lengths */
+};
+
+/** Create DIRECTORY/NAME.h5, NAME the scenario's, and write the root attributes. */
+bool record_open(struct record *record, const char *directory, const struct record_origin *origin, struct error *err);
+
+/**
+ * A point_observer; `context` is the struct record. Appends a row of iterations; in a full trace also lengths (of the
+ * first system: all have the same batch) and, of the first measured iteration, units, tasks, transfers, memory, edges.
+ * Which iterations these are stands in the root attribute traced_iterations.
+ */
+bool record_observe(void *context, const struct point_view *view, struct error *err);
+
+/**
+ * Append the summary (a row per system), complete the trace and write NAME.csv beside it. Resets the record, also on
+ * failure.
+ * @param summary  of each system of the point
+ */
+bool record_close(struct record *record, const struct scenario *scenario, const struct point *point,
+                  const struct point_summary *summary, struct error *err);
+
+/** Leave nothing behind, after a failure elsewhere. */
+void record_abandon(struct record *record);
+
+#endif

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "trace/chrome.h"
+
+#include "base/check.h"
+#include "dag/dag.h"
+#include "trace/output.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/** What is being written, and which tracks have been named. */
+struct chrome {
+    struct trace_reader *reader;
+    FILE *file;
+    int32_t gpus;
+    bool *named; /* [systems x gpus x DAG_N_STREAMS] */
+    bool any;    /* an event was written: a comma comes before the next */
+};
+
+static void write_text(const char *text, FILE *file)
+{
+    for (; *text != '\0'; text++) {
+        unsigned char c = (unsigned char)*text;
+        if (c == '"' || c == '\\')
+            fprintf(file, "\\%c", c);
+        else if (c < 0x20)
+            fprintf(file, "\\u%04x", c);
+        else
+            fputc(c, file);
+    }
+}
+
+static void begin_event(struct chrome *chrome)
+{
+    fputs(chrome->any ? ",\n" : "\n", chrome->file);
+    chrome->any = true;
+}
+
+static int64_t nanoseconds(double seconds)
+{
+    return llround(seconds * 1e9);
+}
+
+static void write_microseconds(const char *key, int64_t ns, FILE *file)
+{
+    fprintf(file, ",\"%s\":%lld.%03lld", key, (long long)(ns / 1000), (long long)(ns % 1000));
+}
+
+static void name_process(struct chrome *chrome, const struct trace_task *task, int64_t process)
+{
+    begin_event(chrome);
+    fprintf(chrome->file, "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":%lld,\"args\":{\"name\":\"",
+            (long long)process);
+    write_text(trace_system(chrome->reader, task->system), chrome->file);
+    fprintf(chrome->file, ": pipeline %d stage %d", task->pipeline, task->stage);
+    fprintf(chrome->file, ", context %d tensor %d, GPU %d\"}}", task->context, task->tensor, task->rank);
+    begin_event(chrome);
+    fprintf(chrome->file, "{\"ph\":\"M\",\"name\":\"process_sort_index\",\"pid\":%lld,\"args\":{\"sort_index\":%lld}}",
+            (long long)process, (long long)process);
+}
+
+/* Say once what a track is; the first track of a process also names the process. */
+static void name_track(struct chrome *chrome, const struct trace_task *task, int64_t process)
+{
+    bool *named = &chrome->named[process * DAG_N_STREAMS];
+    if (named[task->stream])
+        return;
+    bool first = true;
+    for (int32_t s = 0; s < DAG_N_STREAMS; s++)
+        first = first && !named[s];
+    if (first)
+        name_process(chrome, task, process);
+    named[task->stream] = true;
+    begin_event(chrome);
+    fprintf(chrome->file, "{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":%lld,\"tid\":%d,\"args\":{\"name\":\"%s\"}}",
+            (long long)process, task->stream, trace_stream_names.text[task->stream]);
+    begin_event(chrome);
+    fprintf(chrome->file, "{\"ph\":\"M\",\"name\":\"thread_sort_index\",\"pid\":%lld,\"tid\":%d,", (long long)process,
+            task->stream);
+    fprintf(chrome->file, "\"args\":{\"sort_index\":%d}}", task->stream);
+}
+
+/* "forward 3", "attention forward 3", "boundary backward 0", "optimizer". */
+static void write_event_name(const struct trace_task *task, FILE *file)
+{
+    if (task->purpose != DAG_PASS)
+        fprintf(file, "%s", trace_purpose_names.text[task->purpose]);
+    else if (task->kind != DAG_COMPUTE)
+        fprintf(file, "%s", trace_kind_names.text[task->kind]);
+    if (task->unit >= 0)
+        fprintf(file, "%s%s %d", task->purpose != DAG_PASS || task->kind != DAG_COMPUTE ? " " : "",
+                trace_pass_names.text[task->pass], task->unit);
+}
+
+static bool in_range(int32_t index, int32_t n)
+{
+    return 0 <= index && index < n;
+}
+
+/* The file may have been written by anyone: indices into our arrays are checked. */
+static bool check_task(const struct chrome *chrome, const struct trace_task *task, struct error *err)
+{
+    if (in_range(task->system, trace_n_systems(chrome->reader)) && in_range(task->rank, chrome->gpus) &&
+        in_range(task->stream, DAG_N_STREAMS) && in_range(task->kind, DAG_N_KINDS) &&
+        in_range(task->purpose, DAG_N_PURPOSES) && in_range(task->pass, N_PASSES) && task->start_s >= 0 &&
+        task->finish_s >= task->start_s)
+        return true;
+    return error_set(err, "the trace is damaged: task %d of its table tasks is out of range", task->task);
+}
+
+static bool write_task(void *context, const void *row, struct error *err)
+{
+    struct chrome *chrome = context;
+    const struct trace_task *task = row;
+    if (!check_task(chrome, task, err))
+        return false;
+    FILE *file = chrome->file;
+    int64_t process = (int64_t)task->system * chrome->gpus + task->rank;
+    int64_t start = nanoseconds(task->start_s), finish = nanoseconds(task->finish_s);
+    name_track(chrome, task, process);
+    begin_event(chrome);
+    fputs("{\"ph\":\"X\",\"name\":\"", file);
+    write_event_name(task, file);
+    fprintf(file, "\",\"cat\":\"%s\",\"pid\":%lld,\"tid\":%d", trace_kind_names.text[task->kind], (long long)process,
+            task->stream);
+    write_microseconds("ts", start, file);
+    write_microseconds("dur", finish - start, file);
+    fprintf(file, ",\"args\":{\"task\":%d,\"unit\":%d,\"bytes\":%.17g", task->task, task->unit, task->bytes);
+    fprintf(file, ",\"slack_us\":%.3f}}", task->slack_s * 1e6);
+    return true;
+}
+
+static bool write_memory(void *context, const void *visited, struct error *err)
+{
+    (void)err;
+    struct chrome *chrome = context;
+    const struct trace_memory *row = visited;
+    begin_event(chrome);
+    fprintf(chrome->file, "{\"ph\":\"C\",\"name\":\"memory [B]\",\"pid\":%lld",
+            (long long)((int64_t)row->system * chrome->gpus + row->rank));
+    write_microseconds("ts", nanoseconds(row->time_s), chrome->file);
+    fprintf(chrome->file, ",\"args\":{\"states\":%.0f,\"activations\":%.0f,\"kv\":%.0f,", row->states_bytes,
+            row->activations_bytes, row->kv_bytes);
+    fprintf(chrome->file, "\"kv_gradients\":%.0f,\"workspace\":%.0f}}", row->kv_gradients_bytes, row->workspace_bytes);
+    return true;
+}
+
+bool chrome_write(struct trace_reader *reader, FILE *file, struct error *err)
+{
+    if (trace_n_rows(reader, TRACE_TASKS) < 0 || trace_n_rows(reader, TRACE_SUMMARY) < 1)
+        return error_set(err, "the trace holds no tasks: `trace: full` in the scenario writes them");
+    struct trace_summary summary;
+    if (!trace_read(reader, TRACE_SUMMARY, 0, 1, &summary, err))
+        return false;
+    if (summary.gpus < 1)
+        return error_set(err, "the trace is damaged: its summary says %d GPUs", summary.gpus);
+    struct chrome chrome = {.reader = reader, .file = file, .gpus = summary.gpus};
+    chrome.named = check_calloc((size_t)trace_n_systems(reader) * (size_t)summary.gpus, DAG_N_STREAMS);
+    fputs("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[", file);
+    bool ok = trace_visit(reader, TRACE_TASKS, write_task, &chrome, err) &&
+              trace_visit(reader, TRACE_MEMORY, write_memory, &chrome, err);
+    fputs("\n]}\n", file);
+    free(chrome.named);
+    return ok;
+}
+
+bool chrome_save(struct trace_reader *reader, const char *path, struct error *err)
+{
+    struct output output;
+    FILE *file = output_open(&output, path, err);
+    return file != NULL && output_close(&output, file, chrome_write(reader, file, err), err);
+}

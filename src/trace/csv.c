@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "trace/csv.h"
+
+#include "base/check.h"
+#include "trace/output.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* RFC 4180: quotes around what holds a comma, a quote or a line's end; quotes inside are doubled. */
+static void write_text(const char *text, FILE *file)
+{
+    if (strpbrk(text, ",\"\r\n") == NULL) {
+        fputs(text, file);
+        return;
+    }
+    fputc('"', file);
+    for (; *text != '\0'; text++) {
+        if (*text == '"')
+            fputc('"', file);
+        fputc(*text, file);
+    }
+    fputc('"', file);
+}
+
+static void write_double(double value, FILE *file)
+{
+    char text[32];
+    for (int digits = 15; digits <= 17; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, value);
+        if (strtod(text, NULL) == value)
+            break;
+    }
+    fputs(text, file);
+}
+
+static void write_value(const struct trace_reader *reader, const struct trace_column *column, const char *row,
+                        FILE *file)
+{
+    if (column->type == TRACE_DOUBLE) {
+        double value;
+        memcpy(&value, row + column->offset, sizeof value);
+        write_double(value, file);
+        return;
+    }
+    int64_t value;
+    if (column->type == TRACE_INT32) {
+        int32_t narrow;
+        memcpy(&narrow, row + column->offset, sizeof narrow);
+        value = narrow;
+    } else {
+        memcpy(&value, row + column->offset, sizeof value);
+    }
+    const char *name = trace_name(reader, column, value);
+    if (name != NULL)
+        write_text(name, file);
+    else
+        fprintf(file, "%lld", (long long)value);
+}
+
+/** What is being written. */
+struct csv {
+    const struct trace_reader *reader;
+    enum trace_table_id table;
+    FILE *file;
+};
+
+/* A line; the header where row is NULL. */
+static bool write_line(void *context, const void *row, struct error *err)
+{
+    (void)err;
+    const struct csv *csv = context;
+    const struct trace_table *table = &trace_tables[csv->table];
+    const char *comma = "";
+    for (int32_t c = 0; c < table->n_columns; c++) {
+        if (!trace_has_column(csv->reader, csv->table, c))
+            continue;
+        fputs(comma, csv->file);
+        if (row == NULL)
+            fputs(table->columns[c].name, csv->file);
+        else
+            write_value(csv->reader, &table->columns[c], row, csv->file);
+        comma = ",";
+    }
+    fputc('\n', csv->file);
+    return true;
+}
+
+bool csv_write(struct trace_reader *reader, enum trace_table_id table, FILE *file, struct error *err)
+{
+    if (trace_n_rows(reader, table) < 0)
+        return error_set(err, "the trace holds no table %s: `trace: full` in the scenario writes it",
+                         trace_tables[table].name);
+    struct csv csv = {reader, table, file};
+    return write_line(&csv, NULL, err) && trace_visit(reader, table, write_line, &csv, err);
+}
+
+bool csv_save(struct trace_reader *reader, enum trace_table_id table, const char *path, struct error *err)
+{
+    struct output output;
+    FILE *file = output_open(&output, path, err);
+    return file != NULL && output_close(&output, file, csv_write(reader, table, file, err), err);
+}

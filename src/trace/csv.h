@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/** Tables of a trace as CSV: a header, then a row a line; indices with names are written as their names. */
+#ifndef SLIMSIM_TRACE_CSV_H
+#define SLIMSIM_TRACE_CSV_H
+
+#include <stdio.h>
+
+#include "trace/trace.h"
+
+/** The columns that the file has. Numbers are the shortest that read back to the same bits. A table that the trace does
+ * not hold is an error. */
+bool csv_write(struct trace_reader *reader, enum trace_table_id table, FILE *file, struct error *err);
+
+/** The same into `path`, which appears when it is whole. */
+bool csv_save(struct trace_reader *reader, enum trace_table_id table, const char *path, struct error *err);
+
+#endif

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "trace/hdf5_type.h"
+
+#include "base/check.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* A file that could not be closed since the disk is full leaves a dangling id, on which HDF5 1.10 dies with SIGSEGV
+ * when it closes all ids at exit. Every file is closed by us, so it need not. Before main: it must be HDF5's first
+ * call. */
+__attribute__((constructor)) static void forbid_closing_at_exit(void)
+{
+    H5dont_atexit();
+}
+
+void hdf5_quiet(void)
+{
+    H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
+}
+
+static char reason[256]; /* as HDF5's own error stack: one for the process */
+
+/* Drivers quote errno as "... error message = 'No space left on device', ..."; the innermost entry comes first. */
+static herr_t take_reason(unsigned depth, const H5E_error2_t *entry, void *context)
+{
+    (void)context;
+    static const char mark[] = "error message = '";
+    const char *begin = entry->desc == NULL ? NULL : strstr(entry->desc, mark);
+    if (begin != NULL) {
+        begin += sizeof mark - 1;
+        snprintf(reason, sizeof reason, "%.*s", (int)strcspn(begin, "'"), begin);
+        return 1;
+    }
+    if (depth == 0 && entry->desc != NULL)
+        snprintf(reason, sizeof reason, "%s", entry->desc);
+    return 0;
+}
+
+bool hdf5_ok(int64_t result)
+{
+    if (result >= 0)
+        return true;
+    snprintf(reason, sizeof reason, "HDF5 failed");
+    H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, take_reason, NULL);
+    return false;
+}
+
+const char *hdf5_reason(void)
+{
+    return reason;
+}
+
+hid_t hdf5_memory_type(enum trace_type type)
+{
+    if (type == TRACE_INT32)
+        return H5T_NATIVE_INT32;
+    return type == TRACE_INT64 ? H5T_NATIVE_INT64 : H5T_NATIVE_DOUBLE;
+}
+
+hid_t hdf5_file_type(enum trace_type type)
+{
+    if (type == TRACE_INT32)
+        return H5T_STD_I32LE;
+    return type == TRACE_INT64 ? H5T_STD_I64LE : H5T_IEEE_F64LE;
+}
+
+hid_t hdf5_text_type(size_t bytes)
+{
+    hid_t type = H5Tcopy(H5T_C_S1);
+    CHECK(type >= 0 && H5Tset_size(type, bytes > 0 ? bytes : 1) >= 0);
+    CHECK(H5Tset_cset(type, H5T_CSET_UTF8) >= 0 && H5Tset_strpad(type, H5T_STR_NULLPAD) >= 0);
+    return type;
+}

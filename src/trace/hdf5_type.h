@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/** What writer and reader of traces share of HDF5. */
+#ifndef SLIMSIM_TRACE_HDF5_TYPE_H
+#define SLIMSIM_TRACE_HDF5_TYPE_H
+
+#include <hdf5.h>
+#include <stdbool.h>
+
+#include "trace/table.h"
+
+/** Stop HDF5 from printing its error stack. */
+void hdf5_quiet(void);
+
+/** An id or status that HDF5 returned is not a failure. Remembers the reason of one. */
+bool hdf5_ok(int64_t result);
+
+/** Why the last call given to hdf5_ok failed, in the operating system's words where there are some. Static storage. */
+const char *hdf5_reason(void);
+
+/** A column as it is in memory (native) or in the file (little endian). Not to be closed. */
+hid_t hdf5_memory_type(enum trace_type type);
+hid_t hdf5_file_type(enum trace_type type);
+
+/** Text of fixed length, UTF-8, padded with NUL. To be closed. */
+hid_t hdf5_text_type(size_t bytes);
+
+#endif

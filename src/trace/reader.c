@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "trace/trace.h"
+
+#include "base/check.h"
+#include "trace/hdf5_type.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/** A data set to read; absent ones have no rows. */
+struct readable {
+    hid_t dataset;
+    int64_t n_rows; /* -1: absent */
+    hid_t type;     /* row struct, only the columns that the file has */
+};
+
+struct trace_reader {
+    char *path;
+    hid_t file;
+    int32_t n_systems;
+    char **systems;
+    struct readable tables[TRACE_N_TABLES];
+};
+
+/* An integer attribute of the root; -1: there is none. */
+static int64_t read_integer(hid_t file, const char *name)
+{
+    int64_t value = -1;
+    hid_t attribute = H5Aexists(file, name) > 0 ? H5Aopen(file, name, H5P_DEFAULT) : -1;
+    if (attribute < 0)
+        return -1;
+    hid_t space = H5Aget_space(attribute);
+    if (H5Sget_simple_extent_npoints(space) != 1 || H5Aread(attribute, H5T_NATIVE_INT64, &value) < 0)
+        value = -1;
+    H5Sclose(space);
+    H5Aclose(attribute);
+    return value;
+}
+
+char *trace_text(const struct trace_reader *reader, const char *name)
+{
+    hid_t attribute = H5Aexists(reader->file, name) > 0 ? H5Aopen(reader->file, name, H5P_DEFAULT) : -1;
+    if (attribute < 0)
+        return NULL;
+    hid_t type = H5Aget_type(attribute), space = H5Aget_space(attribute);
+    char *text = NULL;
+    if (H5Tget_class(type) == H5T_STRING && H5Tis_variable_str(type) == 0 && H5Sget_simple_extent_npoints(space) == 1) {
+        text = check_calloc(H5Tget_size(type) + 1, 1);
+        if (H5Aread(attribute, type, text) < 0) {
+            free(text);
+            text = NULL;
+        }
+    }
+    H5Sclose(space);
+    H5Tclose(type);
+    H5Aclose(attribute);
+    return text;
+}
+
+static bool read_systems(struct trace_reader *reader)
+{
+    hid_t dataset = H5Dopen2(reader->file, "systems", H5P_DEFAULT);
+    if (dataset < 0)
+        return false;
+    hid_t type = H5Dget_type(dataset), space = H5Dget_space(dataset);
+    hssize_t n = H5Sget_simple_extent_npoints(space);
+    bool ok = H5Tget_class(type) == H5T_STRING && H5Tis_variable_str(type) == 0 && 0 <= n && n < INT32_MAX;
+    size_t bytes = H5Tget_size(type);
+    char *padded = ok ? check_calloc((size_t)n, bytes) : NULL;
+    ok = ok && H5Dread(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, padded) >= 0;
+    if (ok) {
+        reader->n_systems = (int32_t)n;
+        reader->systems = check_calloc((size_t)n, sizeof *reader->systems);
+        for (int32_t i = 0; i < reader->n_systems; i++)
+            reader->systems[i] = strndup(padded + (size_t)i * bytes, bytes);
+    }
+    free(padded);
+    H5Sclose(space);
+    H5Tclose(type);
+    H5Dclose(dataset);
+    return ok;
+}
+
+/* The row struct's columns that the file's compound type has too. */
+static hid_t common_type(hid_t file_type, const struct trace_table *table)
+{
+    hid_t type = H5Tcreate(H5T_COMPOUND, table->row_bytes);
+    CHECK(type >= 0);
+    for (int32_t c = 0; c < table->n_columns; c++) {
+        const struct trace_column *column = &table->columns[c];
+        if (H5Tget_member_index(file_type, column->name) >= 0)
+            CHECK(H5Tinsert(type, column->name, column->offset, hdf5_memory_type(column->type)) >= 0);
+    }
+    return type;
+}
+
+static bool open_table(struct trace_reader *reader, enum trace_table_id id)
+{
+    struct readable *readable = &reader->tables[id];
+    readable->n_rows = -1;
+    if (H5Lexists(reader->file, trace_tables[id].name, H5P_DEFAULT) <= 0)
+        return true;
+    hid_t dataset = H5Dopen2(reader->file, trace_tables[id].name, H5P_DEFAULT);
+    if (dataset < 0)
+        return false;
+    hid_t type = H5Dget_type(dataset), space = H5Dget_space(dataset);
+    bool ok = H5Tget_class(type) == H5T_COMPOUND && H5Sget_simple_extent_ndims(space) == 1;
+    if (ok) {
+        readable->dataset = dataset;
+        readable->n_rows = H5Sget_simple_extent_npoints(space);
+        readable->type = common_type(type, &trace_tables[id]);
+        ok = H5Tget_nmembers(readable->type) > 0;
+    } else {
+        H5Dclose(dataset);
+    }
+    H5Sclose(space);
+    H5Tclose(type);
+    return ok;
+}
+
+static bool open_complete(struct trace_reader *reader, struct error *err)
+{
+    int64_t version = read_integer(reader->file, "format_version");
+    if (version < 0)
+        return error_set(err, "%s: not a trace of slimsim (no attribute format_version)", reader->path);
+    if (version != TRACE_FORMAT_VERSION)
+        return error_set(err, "%s: format version %lld, this slimsim reads %d", reader->path, (long long)version,
+                         TRACE_FORMAT_VERSION);
+    if (read_integer(reader->file, "complete") != 1)
+        return error_set(err, "%s: not complete, the run that wrote it did not end", reader->path);
+    if (!read_systems(reader))
+        return error_set(err, "%s: the data set systems is missing or damaged", reader->path);
+    for (int32_t t = 0; t < TRACE_N_TABLES; t++)
+        if (!open_table(reader, (enum trace_table_id)t))
+            return error_set(err, "%s: the table %s is damaged", reader->path, trace_tables[t].name);
+    return true;
+}
+
+struct trace_reader *trace_open(const char *path, struct error *err)
+{
+    hdf5_quiet();
+    hid_t access = H5Pcreate(H5P_FILE_ACCESS);
+    CHECK(access >= 0 && H5Pset_fclose_degree(access, H5F_CLOSE_STRONG) >= 0);
+    hid_t file = H5Fopen(path, H5F_ACC_RDONLY, access);
+    bool ok = hdf5_ok(file);
+    H5Pclose(access);
+    if (!ok) {
+        error_set(err, "%s: cannot be read as HDF5: %s", path, hdf5_reason());
+        return NULL;
+    }
+    struct trace_reader *reader = check_calloc(1, sizeof *reader);
+    reader->path = check_strdup(path);
+    reader->file = file;
+    if (open_complete(reader, err))
+        return reader;
+    trace_reader_close(reader);
+    return NULL;
+}
+
+int64_t trace_n_rows(const struct trace_reader *reader, enum trace_table_id table)
+{
+    return reader->tables[table].n_rows;
+}
+
+bool trace_has_column(const struct trace_reader *reader, enum trace_table_id table, int32_t column)
+{
+    return reader->tables[table].n_rows >= 0 &&
+           H5Tget_member_index(reader->tables[table].type, trace_tables[table].columns[column].name) >= 0;
+}
+
+bool trace_read(struct trace_reader *reader, enum trace_table_id table, int64_t first, int64_t n, void *rows,
+                struct error *err)
+{
+    const struct readable *readable = &reader->tables[table];
+    CHECK(0 <= first && 0 <= n && first + n <= readable->n_rows);
+    if (n == 0)
+        return true;
+    memset(rows, 0, (size_t)n * trace_tables[table].row_bytes);
+    hsize_t begin = (hsize_t)first, count = (hsize_t)n;
+    hid_t memory = H5Screate_simple(1, &count, NULL), file = H5Dget_space(readable->dataset);
+    CHECK(memory >= 0 && file >= 0 && H5Sselect_hyperslab(file, H5S_SELECT_SET, &begin, NULL, &count, NULL) >= 0);
+    bool ok = hdf5_ok(H5Dread(readable->dataset, readable->type, memory, file, H5P_DEFAULT, rows));
+    H5Sclose(memory);
+    H5Sclose(file);
+    return ok ||
+           error_set(err, "%s: cannot read the table %s: %s", reader->path, trace_tables[table].name, hdf5_reason());
+}
+
+bool trace_visit(struct trace_reader *reader, enum trace_table_id table, trace_visitor *visitor, void *context,
+                 struct error *err)
+{
+    size_t row_bytes = trace_tables[table].row_bytes;
+    int64_t n_rows = trace_n_rows(reader, table);
+    char *rows = check_malloc(TRACE_CHUNK_ROWS * row_bytes);
+    bool ok = true;
+    for (int64_t first = 0; first < n_rows && ok; first += TRACE_CHUNK_ROWS) {
+        int64_t n = n_rows - first < TRACE_CHUNK_ROWS ? n_rows - first : TRACE_CHUNK_ROWS;
+        ok = trace_read(reader, table, first, n, rows, err);
+        for (int64_t i = 0; i < n && ok; i++)
+            ok = visitor(context, rows + (size_t)i * row_bytes, err);
+    }
+    free(rows);
+    return ok;
+}
+
+int32_t trace_n_systems(const struct trace_reader *reader)
+{
+    return reader->n_systems;
+}
+
+const char *trace_system(const struct trace_reader *reader, int32_t system)
+{
+    CHECK(0 <= system && system < reader->n_systems);
+    return reader->systems[system];
+}
+
+const char *trace_name(const struct trace_reader *reader, const struct trace_column *column, int64_t value)
+{
+    if (column->names == NULL || value < 0)
+        return NULL;
+    if (column->names->n == 0)
+        return value < reader->n_systems ? reader->systems[value] : NULL;
+    return value < column->names->n ? column->names->text[value] : NULL;
+}
+
+void trace_reader_close(struct trace_reader *reader)
+{
+    if (reader == NULL)
+        return;
+    for (int32_t t = 0; t < TRACE_N_TABLES; t++)
+        if (reader->tables[t].type > 0) {
+            H5Tclose(reader->tables[t].type);
+            H5Dclose(reader->tables[t].dataset);
+        }
+    H5Fclose(reader->file);
+    for (int32_t i = 0; i < reader->n_systems; i++)
+        free(reader->systems[i]);
+    free(reader->systems);
+    free(reader->path);
+    free(reader);
+}

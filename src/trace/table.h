@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/**
+ * The tables of a trace. Their columns are written once, in trace/NAME.def:
+ *
+ *     COLUMN(c_type, HDF5_TYPE, name, unit, meaning)
+ *     NAMED(c_type, HDF5_TYPE, name, names, meaning)      an index with names: see trace_names
+ *
+ * The row structs below, the HDF5 types, the attributes that explain them and the headers of CSV files come from there.
+ * The files are in trace/: summary, iteration, task, transfer, memory, unit, length, edge.
+ */
+#ifndef SLIMSIM_TRACE_TABLE_H
+#define SLIMSIM_TRACE_TABLE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define COLUMN(c_type, hdf5_type, name, unit, meaning) c_type name;
+#define NAMED(c_type, hdf5_type, name, names, meaning) c_type name;
+
+struct trace_summary {
+#include "trace/summary.def"
+};
+struct trace_iteration {
+#include "trace/iteration.def"
+};
+struct trace_task {
+#include "trace/task.def"
+};
+struct trace_transfer {
+#include "trace/transfer.def"
+};
+struct trace_memory {
+#include "trace/memory.def"
+};
+struct trace_unit {
+#include "trace/unit.def"
+};
+struct trace_length {
+#include "trace/length.def"
+};
+struct trace_edge {
+#include "trace/edge.def"
+};
+
+#undef COLUMN
+#undef NAMED
+
+/** In the order they are listed to users. */
+enum trace_table_id {
+    TRACE_SUMMARY,
+    TRACE_ITERATIONS,
+    TRACE_LENGTHS,
+    TRACE_UNITS,
+    TRACE_TASKS,
+    TRACE_TRANSFERS,
+    TRACE_MEMORY,
+    TRACE_EDGES,
+    TRACE_N_TABLES
+};
+
+enum trace_type { TRACE_INT32, TRACE_INT64, TRACE_DOUBLE };
+
+/** What the values 0, 1, ... of a column are called. n = 0: the file's data set `systems` says it. */
+struct trace_names {
+    int32_t n;
+    const char *const *text;
+};
+
+struct trace_column {
+    const char *name, *unit, *meaning;
+    enum trace_type type;
+    size_t offset;                   /* in the row struct */
+    const struct trace_names *names; /* NULL: a plain number */
+};
+
+struct trace_table {
+    const char *name; /* of the data set */
+    size_t row_bytes;
+    int32_t n_columns;
+    const struct trace_column *columns;
+};
+
+extern const struct trace_table trace_tables[TRACE_N_TABLES];
+extern const struct trace_names trace_kind_names, trace_purpose_names, trace_pass_names, trace_stream_names;
+
+/** A table by its name, -1: there is none. */
+int32_t trace_table_find(const char *name);
+
+#endif

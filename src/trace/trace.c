@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "trace/trace.h"
+
+#include "base/check.h"
+#include "trace/hdf5_type.h"
+#include "trace/output.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { DEFLATE_LEVEL = 4 };
+
+/** A data set that grows, and the rows that are not in it yet. */
+struct growing {
+    bool open;
+    hid_t dataset, memory_type;
+    int64_t n_written;
+    int32_t n_buffered;
+    char *buffer; /* [TRACE_CHUNK_ROWS] */
+};
+
+struct trace {
+    struct output output;
+    hid_t file;
+    struct growing tables[TRACE_N_TABLES];
+};
+
+static bool write_failed(const struct trace *trace, struct error *err)
+{
+    return output_failed(&trace->output, ERROR_IO, hdf5_reason(), err);
+}
+
+static hid_t create_file(const char *path)
+{
+    hid_t creation = H5Pcreate(H5P_FILE_CREATE), access = H5Pcreate(H5P_FILE_ACCESS);
+    CHECK(creation >= 0 && access >= 0);
+    CHECK(H5Pset_obj_track_times(creation, false) >= 0);
+    CHECK(H5Pset_libver_bounds(access, H5F_LIBVER_V18, H5F_LIBVER_V18) >= 0);
+    CHECK(H5Pset_fclose_degree(access, H5F_CLOSE_STRONG) >= 0);
+    hid_t file = H5Fcreate(path, H5F_ACC_TRUNC, creation, access);
+    hdf5_ok(file);
+    H5Pclose(creation);
+    H5Pclose(access);
+    return file;
+}
+
+struct trace *trace_create(const char *directory, const char *name, struct error *err)
+{
+    hdf5_quiet();
+    size_t bytes = strlen(directory) + strlen(name) + sizeof "/.h5";
+    char *path = check_malloc(bytes);
+    snprintf(path, bytes, "%s/%s.h5", directory, name);
+    struct trace *trace = check_calloc(1, sizeof *trace);
+    output_begin(&trace->output, path);
+    free(path);
+    trace->file = create_file(trace->output.temporary);
+    if (trace->file < 0)
+        output_failed(&trace->output, ERROR_CANT_CREATE, hdf5_reason(), err);
+    else if (trace_set_integer(trace, "format_version", TRACE_FORMAT_VERSION, err))
+        return trace;
+    trace_abandon(trace);
+    return NULL;
+}
+
+const char *trace_path(const struct trace *trace)
+{
+    return trace->output.path;
+}
+
+const char *trace_hdf5_version(void)
+{
+    static char text[64];
+    unsigned major, minor, release;
+    CHECK(H5get_libversion(&major, &minor, &release) >= 0);
+    snprintf(text, sizeof text, "%u.%u.%u", major, minor, release);
+    return text;
+}
+
+/* n < 0: a scalar. */
+static bool set_attribute(hid_t object, const char *name, hid_t type, int64_t n, const void *values)
+{
+    hid_t space = n < 0 ? H5Screate(H5S_SCALAR) : H5Screate_simple(1, &(hsize_t){(hsize_t)n}, NULL);
+    CHECK(space >= 0);
+    hid_t attribute = H5Acreate2(object, name, type, space, H5P_DEFAULT, H5P_DEFAULT);
+    bool ok = hdf5_ok(attribute) && hdf5_ok(H5Awrite(attribute, type, values));
+    if (attribute >= 0)
+        ok = hdf5_ok(H5Aclose(attribute)) && ok;
+    H5Sclose(space);
+    return ok;
+}
+
+static bool set_text(hid_t object, const char *name, const char *text)
+{
+    hid_t type = hdf5_text_type(strlen(text));
+    bool ok = set_attribute(object, name, type, -1, text);
+    H5Tclose(type);
+    return ok;
+}
+
+/* Texts side by side, padded with NUL to the longest. Caller frees. */
+static char *pad_texts(int32_t n, const char *const *text, size_t *bytes)
+{
+    *bytes = 1;
+    for (int32_t i = 0; i < n; i++)
+        *bytes = strlen(text[i]) > *bytes ? strlen(text[i]) : *bytes;
+    char *padded = check_calloc((size_t)n, *bytes);
+    for (int32_t i = 0; i < n; i++)
+        memcpy(padded + (size_t)i * *bytes, text[i], strlen(text[i]));
+    return padded;
+}
+
+static bool set_texts(hid_t object, const char *name, const struct trace_names *names)
+{
+    size_t bytes;
+    char *padded = pad_texts(names->n, names->text, &bytes);
+    hid_t type = hdf5_text_type(bytes);
+    bool ok = set_attribute(object, name, type, names->n, padded);
+    H5Tclose(type);
+    free(padded);
+    return ok;
+}
+
+bool trace_set_text(struct trace *trace, const char *name, const char *text, struct error *err)
+{
+    return set_text(trace->file, name, text) || write_failed(trace, err);
+}
+
+bool trace_set_integer(struct trace *trace, const char *name, int64_t value, struct error *err)
+{
+    return set_attribute(trace->file, name, H5T_NATIVE_INT64, -1, &value) || write_failed(trace, err);
+}
+
+bool trace_set_integers(struct trace *trace, const char *name, int32_t n, const int64_t *values, struct error *err)
+{
+    return set_attribute(trace->file, name, H5T_NATIVE_INT64, n, values) || write_failed(trace, err);
+}
+
+bool trace_set_systems(struct trace *trace, int32_t n, const char *const *labels, struct error *err)
+{
+    size_t bytes;
+    char *padded = pad_texts(n, labels, &bytes);
+    hid_t type = hdf5_text_type(bytes), space = H5Screate_simple(1, &(hsize_t){(hsize_t)n}, NULL);
+    hid_t creation = H5Pcreate(H5P_DATASET_CREATE);
+    CHECK(space >= 0 && creation >= 0 && H5Pset_obj_track_times(creation, false) >= 0);
+    hid_t dataset = H5Dcreate2(trace->file, "systems", type, space, H5P_DEFAULT, creation, H5P_DEFAULT);
+    bool ok = hdf5_ok(dataset) && hdf5_ok(H5Dwrite(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, padded));
+    if (dataset >= 0)
+        ok = hdf5_ok(H5Dclose(dataset)) && ok;
+    H5Pclose(creation);
+    H5Sclose(space);
+    H5Tclose(type);
+    free(padded);
+    return ok || write_failed(trace, err);
+}
+
+/* The row struct as HDF5 sees it, in memory or (packed) in the file. */
+static hid_t row_type(const struct trace_table *table, bool in_file)
+{
+    hid_t type = H5Tcreate(H5T_COMPOUND, table->row_bytes);
+    CHECK(type >= 0);
+    for (int32_t c = 0; c < table->n_columns; c++) {
+        const struct trace_column *column = &table->columns[c];
+        hid_t member = in_file ? hdf5_file_type(column->type) : hdf5_memory_type(column->type);
+        CHECK(H5Tinsert(type, column->name, column->offset, member) >= 0);
+    }
+    CHECK(!in_file || H5Tpack(type) >= 0);
+    return type;
+}
+
+static hid_t chunked_creation(void)
+{
+    hid_t creation = H5Pcreate(H5P_DATASET_CREATE);
+    CHECK(creation >= 0);
+    CHECK(H5Pset_obj_track_times(creation, false) >= 0);
+    CHECK(H5Pset_chunk(creation, 1, &(hsize_t){TRACE_CHUNK_ROWS}) >= 0);
+    CHECK(H5Pset_shuffle(creation) >= 0 && H5Pset_deflate(creation, DEFLATE_LEVEL) >= 0);
+    CHECK(H5Pset_fletcher32(creation) >= 0);
+    return creation;
+}
+
+static bool explain_columns(hid_t dataset, const struct trace_table *table)
+{
+    bool ok = true;
+    for (int32_t c = 0; c < table->n_columns && ok; c++) {
+        const struct trace_column *column = &table->columns[c];
+        char name[128];
+        snprintf(name, sizeof name, "%s_unit", column->name);
+        ok = set_text(dataset, name, column->unit);
+        snprintf(name, sizeof name, "%s_meaning", column->name);
+        ok = ok && set_text(dataset, name, column->meaning);
+        snprintf(name, sizeof name, "%s_names", column->name);
+        if (column->names != NULL && column->names->n > 0)
+            ok = ok && set_texts(dataset, name, column->names);
+    }
+    return ok;
+}
+
+static bool create_table(struct trace *trace, enum trace_table_id id)
+{
+    const struct trace_table *table = &trace_tables[id];
+    struct growing *growing = &trace->tables[id];
+    hid_t creation = chunked_creation(), type = row_type(table, true);
+    hid_t space = H5Screate_simple(1, &(hsize_t){0}, &(hsize_t){H5S_UNLIMITED});
+    CHECK(space >= 0);
+    growing->dataset = H5Dcreate2(trace->file, table->name, type, space, H5P_DEFAULT, creation, H5P_DEFAULT);
+    bool ok = hdf5_ok(growing->dataset);
+    H5Pclose(creation);
+    H5Tclose(type);
+    H5Sclose(space);
+    if (!ok)
+        return false;
+    growing->open = true;
+    growing->memory_type = row_type(table, false);
+    growing->buffer = check_malloc(TRACE_CHUNK_ROWS * table->row_bytes);
+    return explain_columns(growing->dataset, table);
+}
+
+static bool write_buffered(struct growing *growing)
+{
+    hsize_t first = (hsize_t)growing->n_written, n = (hsize_t)growing->n_buffered;
+    if (n == 0)
+        return true;
+    if (!hdf5_ok(H5Dset_extent(growing->dataset, &(hsize_t){first + n})))
+        return false;
+    hid_t memory = H5Screate_simple(1, &n, NULL), file = H5Dget_space(growing->dataset);
+    CHECK(memory >= 0 && file >= 0 && H5Sselect_hyperslab(file, H5S_SELECT_SET, &first, NULL, &n, NULL) >= 0);
+    bool ok = hdf5_ok(H5Dwrite(growing->dataset, growing->memory_type, memory, file, H5P_DEFAULT, growing->buffer));
+    H5Sclose(memory);
+    H5Sclose(file);
+    growing->n_written += growing->n_buffered;
+    growing->n_buffered = 0;
+    return ok;
+}
+
+static bool check_finite(const struct trace *trace, const struct trace_table *table, const char *row, int64_t number,
+                         struct error *err)
+{
+    for (int32_t c = 0; c < table->n_columns; c++) {
+        const struct trace_column *column = &table->columns[c];
+        double value = 0;
+        if (column->type == TRACE_DOUBLE)
+            memcpy(&value, row + column->offset, sizeof value);
+        if (!isfinite(value))
+            return error_set_status(err, ERROR_FAILED, "%s: %s of row %lld of table %s is %g, not a finite number",
+                                    trace->output.path, column->name, (long long)number, table->name, value);
+    }
+    return true;
+}
+
+bool trace_append(struct trace *trace, enum trace_table_id id, const void *rows, int64_t n, struct error *err)
+{
+    CHECK(0 <= (int)id && id < TRACE_N_TABLES && n >= 0);
+    const struct trace_table *table = &trace_tables[id];
+    struct growing *growing = &trace->tables[id];
+    if (!growing->open && !create_table(trace, id))
+        return write_failed(trace, err);
+    for (int64_t i = 0; i < n; i++) {
+        const char *row = (const char *)rows + (size_t)i * table->row_bytes;
+        if (!check_finite(trace, table, row, growing->n_written + growing->n_buffered, err))
+            return false;
+        memcpy(growing->buffer + (size_t)growing->n_buffered * table->row_bytes, row, table->row_bytes);
+        if (++growing->n_buffered == TRACE_CHUNK_ROWS && !write_buffered(growing))
+            return write_failed(trace, err);
+    }
+    return true;
+}
+
+/* Close what is open of the tables; without `keep`, buffered rows are dropped. */
+static bool close_tables(struct trace *trace, bool keep)
+{
+    bool ok = true;
+    for (int32_t t = 0; t < TRACE_N_TABLES; t++) {
+        struct growing *growing = &trace->tables[t];
+        if (!growing->open)
+            continue;
+        ok = (!keep || write_buffered(growing)) && ok;
+        ok = hdf5_ok(H5Dclose(growing->dataset)) && ok;
+        H5Tclose(growing->memory_type);
+        free(growing->buffer);
+        *growing = (struct growing){0};
+    }
+    return ok;
+}
+
+bool trace_close(struct trace *trace, struct error *err)
+{
+    bool ok = close_tables(trace, true);
+    ok = ok && set_attribute(trace->file, "complete", H5T_NATIVE_INT64, -1, &(int64_t){1});
+    ok = ok && hdf5_ok(H5Fflush(trace->file, H5F_SCOPE_GLOBAL));
+    ok = ok && hdf5_ok(H5Fclose(trace->file));
+    if (!ok) {
+        write_failed(trace, err);
+        trace_abandon(trace);
+        return false;
+    }
+    ok = output_commit(&trace->output, err);
+    free(trace);
+    return ok;
+}
+
+void trace_abandon(struct trace *trace)
+{
+    if (trace == NULL)
+        return;
+    if (trace->file >= 0) {
+        close_tables(trace, false);
+        H5Fclose(trace->file);
+    }
+    output_abandon(&trace->output);
+    free(trace);
+}

@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The order of folders, the homes of foreign headers, the licence line and the length of functions."""
+import pathlib
+import re
+import sys
+
+FOLDERS = "base scenario lengths cost plan dag bounds system search execute trace sweep validate cli".split()
+HOMES = {  # foreign header: where in src/ it may be included
+    r"(simgrid|xbt)/": ["execute/"],
+    r"igraph": ["dag/", "bounds/"],
+    r"hdf5|H5": ["trace/", "lengths/"],
+    r"glpk": ["system/"],
+    r"yaml|expat": ["scenario/"],
+    r"jansson": ["cli/"],
+    r"gsl/": ["base/", "lengths/", "cost/", "bounds/", "sweep/", "validate/"],
+}
+LICENCE = "SPDX-License-Identifier: GPL-3.0-or-later"
+LICENSED = {".c", ".h", ".def", ".py", ".sh", ".cmake"}
+LINES_OF_A_FUNCTION = 60
+INCLUDE = re.compile(r'\s*#\s*include\s*(["<])([^">]+)[">]')
+
+
+def files(top):
+    """What is ours: not what was built, not hidden folders but .ci."""
+    for path in sorted(top.rglob("*")):
+        parts = path.relative_to(top).parts
+        if path.is_file() and parts[0] not in ("build", "results") and not parts[0].startswith("build-"):
+            if not parts[0].startswith(".") or parts[0] == ".ci":
+                yield path
+
+
+def check_licence(path, text):
+    first = "\n".join(text.split("\n")[:3])
+    needed = path.suffix in LICENSED or path.name in ("CMakeLists.txt", "run") or text.startswith("#!")
+    if needed and LICENCE not in first:
+        yield 1, f"no line '{LICENCE}' among the first three"
+
+
+def check_include(folder, kind, header):
+    """What is wrong with one include of a file of src/folder/, or None."""
+    for pattern, homes in HOMES.items():
+        if re.match(pattern, header) and folder + "/" not in homes:
+            return f"<{header}> belongs to {' '.join(homes)}"
+    if kind == '"':
+        other = header.split("/")[0]
+        if other not in FOLDERS or "/" not in header:
+            return f'"{header}" is not "folder/file.h"'
+        if FOLDERS.index(other) > FOLDERS.index(folder):
+            return f'{folder}/ may not include "{header}": {other}/ lies to its right'
+    return None
+
+
+def check_includes(folder, text):
+    if folder not in FOLDERS:
+        yield 1, f"folder {folder}/ is not in the order: {' '.join(FOLDERS)}"
+        return
+    for number, line in enumerate(text.split("\n"), 1):
+        match = INCLUDE.match(line)
+        wrong = check_include(folder, *match.groups()) if match else None
+        if wrong:
+            yield number, wrong
+
+
+def check_functions(text):
+    """A function's body starts with '{' and ends with '}' in the first column: the format guarantees it."""
+    begin = None
+    for number, line in enumerate(text.split("\n"), 1):
+        if line == "{":
+            begin = number
+        elif line == "}" and begin is not None:
+            if number - begin - 1 > LINES_OF_A_FUNCTION:
+                yield begin, f"function of {number - begin - 1} lines, at most {LINES_OF_A_FUNCTION}"
+            begin = None
+
+
+def check(top):
+    for path in files(top):
+        try:
+            text = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            continue  # a picture or a test's binary input
+        findings = list(check_licence(path, text))
+        name = path.relative_to(top)
+        if path.suffix in (".c", ".h", ".def"):
+            findings += check_functions(text)
+            if name.parts[0] == "src":
+                findings += check_includes(name.parts[1], text)
+        for line, finding in findings:
+            yield f"{name}:{line}: {finding}"
+
+
+def main():
+    top = pathlib.Path(__file__).resolve().parent.parent
+    findings = list(check(top))
+    print("\n".join(findings) if findings else "structure: nothing to complain about")
+    return 1 if findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

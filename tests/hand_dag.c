@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "hand_dag.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/check.h"
+
+struct dag hand_dag(int32_t n_places, int32_t n_tasks, int32_t n_edges)
+{
+    struct dag dag = {
+        .n_places = n_places,
+        .tasks = check_calloc((size_t)n_tasks, sizeof(struct dag_task)),
+        .duration_s = check_calloc((size_t)n_tasks, sizeof(double)),
+        .in_first = check_calloc((size_t)n_tasks + 1, sizeof(int32_t)),
+        .in_task = check_calloc((size_t)n_edges, sizeof(int32_t)),
+        .in_kind = check_calloc((size_t)n_edges, sizeof(uint8_t)),
+        .places = check_calloc((size_t)n_places, sizeof(struct dag_place)),
+    };
+    for (int32_t p = 0; p < n_places; p++)
+        dag.places[p] = (struct dag_place){.stage = (int16_t)p, .rank = p};
+    return dag;
+}
+
+static int32_t append(struct dag *dag, struct dag_task task, double duration_s)
+{
+    task.stage = dag->places[task.place].stage;
+    dag->tasks[dag->n_tasks] = task;
+    dag->duration_s[dag->n_tasks] = duration_s;
+    dag->in_first[dag->n_tasks + 1] = dag->n_edges;
+    return dag->n_tasks++;
+}
+
+int32_t hand_compute(struct dag *dag, int32_t place, double duration_s)
+{
+    struct dag_task task = {.kind = DAG_COMPUTE, .place = place, .stream = place * DAG_N_STREAMS + DAG_STREAM_COMPUTE};
+    return append(dag, task, duration_s);
+}
+
+struct cost_transfer hand_transfer(double latency_s, double wire_bytes, double bytes_per_s)
+{
+    return (struct cost_transfer){latency_s, wire_bytes, bytes_per_s, latency_s + wire_bytes / bytes_per_s};
+}
+
+int32_t hand_send(struct dag *dag, int32_t place, enum dag_stream stream, int32_t to_rank,
+                  struct cost_transfer transfer)
+{
+    struct dag_task task = {.kind = DAG_SEND,
+                            .purpose = DAG_BOUNDARY,
+                            .place = place,
+                            .stream = place * DAG_N_STREAMS + (int32_t)stream,
+                            .from_rank = dag->places[place].rank,
+                            .to_rank = to_rank,
+                            .latency_s = transfer.latency_s,
+                            .wire_bytes = transfer.wire_bytes};
+    return append(dag, task, transfer.duration_s);
+}
+
+int32_t hand_sync(struct dag *dag, int32_t place)
+{
+    struct dag_task task = {.kind = DAG_SYNC,
+                            .purpose = DAG_RING,
+                            .place = place,
+                            .unit = -1,
+                            .stream = place * DAG_N_STREAMS + DAG_STREAM_COLLECTIVE};
+    return append(dag, task, 0);
+}
+
+void hand_after(struct dag *dag, int32_t before)
+{
+    dag->in_task[dag->n_edges] = before;
+    dag->in_kind[dag->n_edges] = DAG_SCHEDULE;
+    dag->in_first[dag->n_tasks] = ++dag->n_edges;
+}
+
+struct platform hand_platform(const char *name, int32_t n_nodes)
+{
+    struct platform platform = {.n_nodes = n_nodes,
+                                .gpus_per_node = 8,
+                                .gpu_flop_per_s = 989.4e12,
+                                .nvlink_bytes_per_s = 200e9,
+                                .nic_bytes_per_s = 50e9,
+                                .pcie_bytes_per_s = 64e9,
+                                .host_memory_bytes = 1000 * 0x1p30};
+    snprintf(platform.name, sizeof platform.name, "%s", name);
+    snprintf(platform.path, sizeof platform.path, "%s/platforms/%s.xml", SLIMSIM_BUILD_DIR, name);
+    return platform;
+}
+
+struct timeline hand_longest_path(const struct dag *dag)
+{
+    struct timeline timeline = {0};
+    timeline_reserve(&timeline, dag->n_tasks);
+    double *stream_s = check_calloc((size_t)dag->n_places * DAG_N_STREAMS, sizeof(double)); /* its last finish */
+    for (int32_t t = 0; t < dag->n_tasks; t++) {
+        double *free_s = &stream_s[dag->tasks[t].stream];
+        timeline.start_s[t] = *free_s;
+        for (int32_t e = dag->in_first[t]; e < dag->in_first[t + 1]; e++)
+            timeline.start_s[t] = fmax(timeline.start_s[t], timeline.finish_s[dag->in_task[e]]);
+        *free_s = timeline.finish_s[t] = timeline.start_s[t] + dag->duration_s[t];
+        timeline.makespan_s = fmax(timeline.makespan_s, timeline.finish_s[t]);
+    }
+    free(stream_s);
+    return timeline;
+}

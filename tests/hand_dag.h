@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/** DAGs written by hand, task after task, for what has no plan. */
+#ifndef SLIMSIM_TESTS_HAND_DAG_H
+#define SLIMSIM_TESTS_HAND_DAG_H
+
+#include "bounds/critical_path.h"
+#include "dag/dag.h"
+#include "scenario/platform.h"
+
+/** n_places places, place i on GPU i; room for as many tasks and edges as are asked for. */
+struct dag hand_dag(int32_t n_places, int32_t n_tasks, int32_t n_edges);
+
+/** Append a COMPUTE of duration_s. @return its number */
+int32_t hand_compute(struct dag *dag, int32_t place, double duration_s);
+
+/** Latency, then bytes at a bandwidth. */
+struct cost_transfer hand_transfer(double latency_s, double wire_bytes, double bytes_per_s);
+
+/** Append a SEND on a stream of its place. @return its number */
+int32_t hand_send(struct dag *dag, int32_t place, enum dag_stream stream, int32_t to_rank,
+                  struct cost_transfer transfer);
+
+/** Append a SYNC. @return its number */
+int32_t hand_sync(struct dag *dag, int32_t place);
+
+/** The task appended last waits for `before`. */
+void hand_after(struct dag *dag, int32_t before);
+
+/** A built platform of 8-GPU nodes with the paper's bandwidths. */
+struct platform hand_platform(const char *name, int32_t n_nodes);
+
+/** Longest path by relaxation, in task order, a stream's tasks one after the other; timeline is the caller's to free
+ * with timeline_free. */
+struct timeline hand_longest_path(const struct dag *dag);
+
+#endif

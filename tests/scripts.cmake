@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Checks that are not C. tests/test_x.py finds the program in SLIMSIM and may write in the folder SLIMSIM_SCRATCH.
+file(GLOB python_tests CONFIGURE_DEPENDS test_*.py)
+foreach(source ${python_tests})
+  get_filename_component(name ${source} NAME_WE)
+  file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/scratch/${name})
+  add_test(NAME ${name} COMMAND ${Python3_EXECUTABLE} ${source} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+  set_tests_properties(${name} PROPERTIES TIMEOUT 600
+    ENVIRONMENT "SLIMSIM=$<TARGET_FILE:slimsim>;SLIMSIM_SCRATCH=${PROJECT_BINARY_DIR}/scratch/${name}")
+endforeach()
+
+# Checks labelled "source" read the sources alone and run in the dev preset only.
+function(add_source_test name)
+  add_test(NAME ${name} COMMAND ${ARGN} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+  set_tests_properties(${name} PROPERTIES LABELS source TIMEOUT 600)
+endfunction()
+
+add_source_test(structure ${Python3_EXECUTABLE} tests/check_structure.py)
+add_source_test(model_sources ${Python3_EXECUTABLE} tests/check_model_sources.py)
+
+# Debian 12's version: another one formats and finds differently.
+find_program(CLANG_FORMAT clang-format-14)
+find_program(CLANG_TIDY clang-tidy-14)
+if(NOT CLANG_FORMAT OR NOT CLANG_TIDY)
+  message(STATUS "clang-format-14 or clang-tidy-14 is missing: the tests will not check the format (./packages.sh test)")
+  return()
+endif()
+file(GLOB_RECURSE c_files CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}
+  ${PROJECT_SOURCE_DIR}/src/*.[ch] ${PROJECT_SOURCE_DIR}/tests/*.[ch] ${PROJECT_SOURCE_DIR}/bench/*.[ch])
+add_source_test(format ${CLANG_FORMAT} --dry-run -Werror ${c_files})
+
+set(folders ${c_files})
+list(FILTER folders INCLUDE REGEX "\\.c$")
+list(TRANSFORM folders REPLACE "/[^/]*$" "")
+list(REMOVE_DUPLICATES folders)
+foreach(folder ${folders})
+  set(files ${c_files})
+  list(FILTER files INCLUDE REGEX "^${folder}/[^/]*\\.c$")
+  string(REGEX REPLACE "^src/" "" name ${folder})
+  add_source_test(tidy_${name} ${CLANG_TIDY} --quiet -p ${PROJECT_BINARY_DIR} ${files})
+endforeach()

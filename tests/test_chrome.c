@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "base/check.h"
+#include "dag/dag.h"
+#include "harness.h"
+#include "trace/chrome.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Two tasks back to back at thirds of a second and a transfer, on the second system's GPU 1 of 4. */
+static struct trace_reader *written(const struct trace_task *tasks, int32_t n_tasks)
+{
+    struct error err = {0};
+    char folder[1024];
+    snprintf(folder, sizeof folder, "%s", harness_path(""));
+    struct trace *trace = trace_create(folder, "chrome", &err);
+    CHECK(trace != NULL);
+    struct trace_summary summary = {.gpus = 4};
+    struct trace_memory memory = {.system = 1, .rank = 1, .time_s = 1.5e-3, .states_bytes = 1e10, .kv_bytes = 12};
+    CHECK(trace_set_systems(trace, 2, (const char *const[]){"best-fit", "slim \"\\\n"}, &err));
+    CHECK(trace_append(trace, TRACE_SUMMARY, &summary, 1, &err));
+    CHECK(trace_append(trace, TRACE_TASKS, tasks, n_tasks, &err));
+    CHECK(trace_append(trace, TRACE_MEMORY, &memory, 1, &err));
+    CHECK(trace_close(trace, &err));
+    struct trace_reader *reader = trace_open(harness_path("chrome.h5"), &err);
+    CHECK(reader != NULL);
+    return reader;
+}
+
+static const struct trace_task pass = {.system = 1,
+                                       .kind = DAG_COMPUTE,
+                                       .pass = PASS_BACKWARD,
+                                       .stream = DAG_STREAM_COMPUTE,
+                                       .pipeline = 2,
+                                       .stage = 1,
+                                       .rank = 1,
+                                       .unit = 3,
+                                       .start_s = 1.0 / 3,
+                                       .finish_s = 2.0 / 3};
+
+static char *chrome_text(const struct trace_task *tasks, int32_t n_tasks, bool *ok, struct error *err)
+{
+    char *text = NULL;
+    size_t bytes;
+    struct trace_reader *reader = written(tasks, n_tasks);
+    FILE *file = open_memstream(&text, &bytes);
+    *ok = chrome_write(reader, file, err);
+    fclose(file);
+    trace_reader_close(reader);
+    return text;
+}
+
+/* 1/3 s = 333333333 ns rounded, 2/3 s = 666666667 ns: the second event begins where the first ends. */
+static void events_that_follow_each_other_touch(void)
+{
+    struct error err = {0};
+    bool ok;
+    struct trace_task tasks[3] = {pass, pass, pass};
+    tasks[1].start_s = 2.0 / 3;
+    tasks[1].finish_s = 1;
+    tasks[2].kind = DAG_SEND;
+    tasks[2].purpose = DAG_BOUNDARY;
+    tasks[2].stream = DAG_STREAM_SEND_BACKWARD;
+    tasks[2].bytes = 0.5;
+    char *text = chrome_text(tasks, 3, &ok, &err);
+    CHECK_TRUE(ok);
+    CHECK_CONTAINS(text, "{\"ph\":\"X\",\"name\":\"backward 3\",\"cat\":\"compute\",\"pid\":5,\"tid\":0,"
+                         "\"ts\":333333.333,\"dur\":333333.334,");
+    CHECK_CONTAINS(text, "\"ts\":666666.667,\"dur\":333333.333,");
+    CHECK_CONTAINS(text, "\"name\":\"boundary backward 3\",\"cat\":\"send\",\"pid\":5,\"tid\":2,");
+    CHECK_CONTAINS(text, "\"name\":\"slim \\\"\\\\\\u000a: pipeline 2 stage 1, context 0 tensor 0, GPU 1\"");
+    CHECK_CONTAINS(text, "{\"ph\":\"C\",\"name\":\"memory [B]\",\"pid\":5,\"ts\":1500.000,"
+                         "\"args\":{\"states\":10000000000,\"activations\":0,\"kv\":12,");
+    const char *first = strstr(text, "process_name");
+    CHECK_TRUE(first != NULL && strstr(first + 1, "process_name") == NULL);
+    free(text);
+}
+
+static void indices_out_of_range_are_refused(void)
+{
+    struct trace_task tasks[5] = {pass, pass, pass, pass, pass};
+    tasks[0].rank = 4;
+    tasks[1].system = 2;
+    tasks[2].stream = -1;
+    tasks[3].finish_s = 0;
+    tasks[4].kind = DAG_N_KINDS;
+    for (int32_t t = 0; t < 5; t++) {
+        struct error err = {0};
+        bool ok;
+        free(chrome_text(&tasks[t], 1, &ok, &err));
+        CHECK_TRUE(!ok);
+        CHECK_EQUAL(err.status, ERROR_INVALID);
+        CHECK_CONTAINS(err.text, "out of range");
+    }
+}
+
+static void a_trace_without_tasks_says_how_to_get_them(void)
+{
+    struct error err = {0};
+    char folder[1024];
+    snprintf(folder, sizeof folder, "%s", harness_path(""));
+    struct trace *trace = trace_create(folder, "chrome-none", &err);
+    CHECK(trace_set_systems(trace, 1, (const char *const[]){"best-fit"}, &err));
+    CHECK(trace_close(trace, &err));
+    struct trace_reader *reader = trace_open(harness_path("chrome-none.h5"), &err);
+    CHECK_TRUE(!chrome_save(reader, harness_path("chrome-none.json"), &err));
+    CHECK_CONTAINS(err.text, "trace: full");
+    trace_reader_close(reader);
+}
+
+int main(void)
+{
+    return HARNESS_MAIN("chrome", TEST(events_that_follow_each_other_touch), TEST(indices_out_of_range_are_refused),
+                        TEST(a_trace_without_tasks_says_how_to_get_them));
+}

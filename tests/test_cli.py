@@ -1,0 +1,206 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The program as its users call it: results, files, messages, exit statuses."""
+import csv
+import filecmp
+import json
+import os
+import pathlib
+import subprocess
+import unittest
+
+import h5py
+import networkx
+
+PROGRAM = pathlib.Path(os.environ["SLIMSIM"]).resolve()
+SCRATCH = pathlib.Path(os.environ["SLIMSIM_SCRATCH"])
+
+SMALL = """\
+name: small
+model: llama-7b
+device: h800
+platform: hopper-2x8
+data: {lengths: github, context: 32Ki, global_batch: 48}
+iterations: {warm_up: 1, measured: 2}
+seed: 7
+engine: both
+trace: full
+systems:
+  - {name: best-fit, plan: {tp: 2, pp: 2, cp: 2, recompute: selective}}
+  - {name: slimpack, plan: {tp: 2, pp: 2, recompute: selective}}
+"""
+
+
+def run(*arguments, **options):
+    return subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True, timeout=300, **options)
+
+
+def write(name, text):
+    path = SCRATCH / name
+    path.write_text(text)
+    return path
+
+
+def simulate(folder, *arguments, scenario=SMALL):
+    path = write("small.yaml", scenario)
+    return run("run", path, "--json", "--quiet", "--output", SCRATCH / folder, *arguments)
+
+
+def longest_path_s(tasks, edges):
+    """The critical path by networkx: an edge weighs the duration of the task it leaves."""
+    graph = networkx.DiGraph()
+    duration = {int(row["task"]): float(row["duration_s"]) for row in tasks}
+    graph.add_nodes_from(duration)
+    for row in edges:
+        graph.add_edge(int(row["from_task"]), int(row["to_task"]), weight=duration[int(row["from_task"])])
+    for task in duration:
+        graph.add_edge(task, "end", weight=duration[task])
+    return networkx.dag_longest_path_length(graph)
+
+
+class Results(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        done = simulate("first")
+        assert done.returncode == 0, done.stderr
+        cls.report = json.loads(done.stdout)
+        cls.path = SCRATCH / "first" / "small.h5"
+
+    def test_simgrid_without_contention_equals_the_critical_path(self):
+        done = simulate("free", "--set", "platform=hopper-2x8-free")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for system in json.loads(done.stdout)["systems"]:
+            path_s, simgrid_s = system["critical_path_mean_s"], system["simgrid_mean_s"]
+            self.assertLess(abs(simgrid_s - path_s) / path_s, 1e-9, system["label"])
+
+    def test_contention_never_makes_it_faster(self):
+        for system in self.report["systems"]:
+            self.assertGreaterEqual(system["simgrid_mean_s"], system["critical_path_mean_s"] * (1 - 1e-9))
+
+    def test_all_tensor_ranks_give_the_same_makespan(self):
+        folded = simulate("folded", "--set", "platform=hopper-2x8-free")
+        ranks = simulate("ranks", "--set", "platform=hopper-2x8-free", "--set", "all_tensor_ranks=true")
+        self.assertEqual(ranks.returncode, 0, ranks.stderr)
+        for one, all_of_them in zip(json.loads(folded.stdout)["systems"], json.loads(ranks.stdout)["systems"]):
+            self.assertAlmostEqual(all_of_them["simgrid_mean_s"] / one["simgrid_mean_s"], 1, delta=1e-9)
+
+    def test_critical_path_of_both_systems_equals_an_independent_longest_path(self):
+        with h5py.File(self.path) as file:
+            for system in (0, 1):
+                tasks = [row for row in file["tasks"][:] if row["system"] == system]
+                edges = [row for row in file["edges"][:] if row["system"] == system]
+                traced = int(tasks[0]["iteration"])
+                row = [r for r in file["iterations"][:] if r["system"] == system and r["iteration"] == traced][0]
+                self.assertGreater(len(edges), len(tasks) / 2)
+                self.assertAlmostEqual(longest_path_s(tasks, edges) / row["critical_path_s"], 1, delta=1e-12)
+
+    def test_same_scenario_gives_the_same_bytes(self):
+        self.assertEqual(simulate("second").returncode, 0)
+        for name in ("small.h5", "small.csv"):
+            self.assertTrue(filecmp.cmp(SCRATCH / "first" / name, SCRATCH / "second" / name, shallow=False), name)
+
+    def test_resolved_scenario_of_the_trace_runs_to_the_same_numbers(self):
+        with h5py.File(self.path) as file:
+            text = file.attrs["scenario"]
+        text = text.decode() if isinstance(text, bytes) else text
+        done = simulate("resolved", scenario=text)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertTrue(filecmp.cmp(self.path, SCRATCH / "resolved" / "small.h5", shallow=False))
+
+    def test_another_seed_gives_other_numbers(self):
+        other = json.loads(simulate("seed", "--set", "seed=8").stdout)
+        self.assertNotEqual(other["systems"][0]["iteration_mean_s"], self.report["systems"][0]["iteration_mean_s"])
+
+    def test_csv_has_a_row_per_system(self):
+        with open(SCRATCH / "first" / "small.csv", newline="") as file:
+            self.assertEqual(len(list(csv.DictReader(file))), 2)
+
+    def test_what_does_not_fit_is_a_result(self):
+        done = simulate("full", "--set", "data.context=256Ki", "--set", "data.lengths=byted-like", "--set",
+                        "systems.1.plan.recompute=none", "--set", "data.global_batch=400", "--set",
+                        "iterations.measured=1")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertFalse(json.loads(done.stdout)["systems"][1]["fits"])
+
+
+class Plans(unittest.TestCase):
+    def test_plan_is_json_and_holds_every_token_once(self):
+        done = run("plan", write("small.yaml", SMALL), "--json", "--system", "slimpack")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        (plan,) = json.loads(done.stdout)
+        for direction in ("forward", "backward"):
+            covered = {}
+            for index, pipeline in enumerate(plan["phases"][0]["pipelines"]):
+                for unit in pipeline[direction]:
+                    if index in (unit["shared_by_pipelines"] or [index])[:1]:
+                        for sample, begin, end, _ in unit["slices"]:
+                            covered.setdefault(sample, []).append((begin, end))
+            for sample, entry in enumerate(plan["samples"]):
+                pieces = sorted(covered[sample])
+                self.assertEqual(pieces[0][0], 0)
+                self.assertEqual(pieces[-1][1], entry["tokens"])
+                self.assertTrue(all(a[1] == b[0] for a, b in zip(pieces, pieces[1:])))
+
+
+class Costs(unittest.TestCase):
+    def test_check_values_of_the_design(self):
+        for model, slices, forward, backward in (
+                ("llama-7b", "0:4096", 57_450_556_293_120, 117_100_672_712_704),
+                ("llama-13b", "0:262144", 34_799_650_393_292_800, None)):
+            done = run("cost", "--model", model, "--slice", slices, "--json")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            flop = json.loads(done.stdout)["flop"]
+            self.assertEqual(flop["forward"], forward)
+            if backward is not None:
+                self.assertEqual(flop["backward"], backward)
+
+
+class Messages(unittest.TestCase):
+    def refuse(self, expected, scenario=SMALL, *arguments):
+        done = simulate("refused", *arguments, scenario=scenario)
+        self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
+        self.assertEqual(done.stdout, "")
+        for part in expected:
+            self.assertIn(part, done.stderr)
+
+    def test_all_mistakes_are_named_in_one_pass_with_their_places(self):
+        text = SMALL.replace("seed: 7", "sed: 7").replace("global_batch: 48", "global_batch: many")
+        self.refuse(["small.yaml:7:", "sed", "seed", "small.yaml:5:", "many"], text)
+
+    def test_out_of_range_and_wrong_types(self):
+        self.refuse(["warm_up", "-1"], SMALL.replace("warm_up: 1", "warm_up: -1"))
+        self.refuse(["measured", "2.5"], SMALL.replace("measured: 2", "measured: 2.5"))
+        self.refuse(["nan"], SMALL.replace("selective}", "selective, offload: nan}"))
+
+    def test_layout_must_match_platform_and_model(self):
+        self.refuse(["16"], SMALL.replace("tp: 2, pp: 2, cp: 2", "tp: 2, pp: 2, cp: 2, dp: 3"))
+        self.refuse(["32", "3"], SMALL.replace("pp: 2, cp: 2", "pp: 3, cp: 2"))
+
+    def test_missing_names_and_files(self):
+        self.refuse(["llama-8b"], SMALL.replace("llama-7b", "llama-8b"))
+        self.refuse(["hopper-3x8"], SMALL.replace("hopper-2x8", "hopper-3x8"))
+        self.refuse(["missing.txt"], SMALL.replace("lengths: github", "lengths: missing.txt"))
+        self.refuse(["best-fat", "best-fit"], SMALL.replace("name: best-fit", "name: best-fat"))
+        self.refuse(["asymetric", "asymmetric"], SMALL.replace("slimpack, ", "slimpack, knobs: {asymetric: no}, "))
+        self.assertEqual(run("run", SCRATCH / "nowhere.yaml").returncode, 2)
+
+    def test_empty_lengths_and_malformed_platform(self):
+        write("empty.txt", "")
+        self.refuse(["empty.txt"], SMALL.replace("lengths: github", "lengths: empty.txt"))
+        broken = write("broken.xml", '<?xml version="1.0"?>\n<platform version="4.1">\n<zone id="c" routing="Full">\n')
+        self.refuse(["broken.xml:"], SMALL.replace("hopper-2x8", str(broken)))
+
+    def test_bad_set_is_invalid_and_unknown_option_is_usage(self):
+        self.refuse(["sede"], SMALL, "--set", "sede=1")
+        self.refuse(["nonsense"], SMALL, "--set", "nonsense")
+        self.assertEqual(run("run", write("small.yaml", SMALL), "--frobnicate").returncode, 64)
+        self.assertEqual(run("frobnicate").returncode, 64)
+
+    def test_output_that_cannot_be_made(self):
+        write("file", "")
+        done = simulate("file/below")
+        self.assertEqual(done.returncode, 73, done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "execute/execute.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "hand_dag.h"
+#include "harness.h"
+
+static const double nvlink = 200e9, nic = 50e9; /* bytes/s, one direction */
+
+/* Run on a built platform of 2 nodes; a failure fails the test and leaves {0}. */
+static struct timeline run_on(const struct dag *dag, const char *name, int32_t n_nodes)
+{
+    struct platform platform = hand_platform(name, n_nodes);
+    struct timeline timeline = {0};
+    struct error err = {0};
+    if (!execute(dag, &platform, &timeline, &err)) {
+        CHECK_TEXT(err.text, "");
+        timeline_reserve(&timeline, dag->n_tasks);
+        memset(timeline.start_s, 0, (size_t)dag->n_tasks * sizeof(double));
+        memset(timeline.finish_s, 0, (size_t)dag->n_tasks * sizeof(double));
+    }
+    return timeline;
+}
+
+static struct timeline run(const struct dag *dag)
+{
+    return run_on(dag, "hopper-2x8", 2);
+}
+
+/* 0 on one stream, 1 after it on another, 2 on the first again without waiting for 1. */
+static void tasks_of_two_streams_wait_only_where_an_edge_says_so(void)
+{
+    struct dag dag = hand_dag(2, 3, 1);
+    hand_compute(&dag, 0, 0.25);
+    hand_compute(&dag, 1, 1.0);
+    hand_after(&dag, 0);
+    hand_compute(&dag, 0, 0.5);
+    struct timeline timeline = run(&dag);
+    CHECK_CLOSE(timeline.start_s[1], 0.25, 1e-14);
+    CHECK_CLOSE(timeline.finish_s[1], 1.25, 1e-14);
+    CHECK_CLOSE(timeline.start_s[2], 0.25, 1e-14);
+    CHECK_CLOSE(timeline.finish_s[2], 0.75, 1e-14);
+    CHECK_CLOSE(timeline.makespan_s, 1.25, 1e-14);
+    dag_free(&dag);
+    timeline_free(&timeline);
+}
+
+/* latency + bytes / bandwidth; also less than one byte and a fraction of one, though SimGrid sends whole bytes. */
+static void a_lone_transfer_takes_latency_and_bytes_over_bandwidth(void)
+{
+    const double bytes[] = {0, 0.25, 1, 3.5, 4096, 1e6 + 0.75, 1e9, 3e11 + 0.5};
+    const int32_t to[] = {1, 8};
+    for (int32_t i = 0; i < 8; i++)
+        for (int32_t route = 0; route < 2; route++) {
+            struct dag dag = hand_dag(1, 1, 0);
+            hand_send(&dag, 0, DAG_STREAM_SEND_FORWARD, to[route],
+                      hand_transfer(5e-6, bytes[i], route == 0 ? nvlink : nic));
+            struct timeline timeline = run(&dag);
+            CHECK_TRUE(timeline.start_s[0] == 0);
+            CHECK_CLOSE(timeline.finish_s[0], dag.duration_s[0], 1e-12);
+            dag_free(&dag);
+            timeline_free(&timeline);
+        }
+}
+
+/* GPUs 0 and 1 of node 0 send to GPU 8: its NIC gives each half, so both take 2 x 1 GB / 50 GB/s. */
+static void two_transfers_into_one_nic_take_twice_as_long(void)
+{
+    struct dag dag = hand_dag(2, 2, 0);
+    hand_send(&dag, 0, DAG_STREAM_SEND_FORWARD, 8, hand_transfer(0, 1e9, nic));
+    hand_send(&dag, 1, DAG_STREAM_SEND_FORWARD, 8, hand_transfer(0, 1e9, nic));
+    struct timeline timeline = run(&dag), free_timeline = run_on(&dag, "hopper-2x8-free", 2);
+    for (int32_t t = 0; t < 2; t++) {
+        CHECK_CLOSE(timeline.finish_s[t], 0.04, 1e-12);
+        CHECK_CLOSE(free_timeline.finish_s[t], 0.02, 1e-12);
+    }
+    dag_free(&dag);
+    timeline_free(&timeline);
+    timeline_free(&free_timeline);
+}
+
+/* The second starts when the first has 0.5 GB left: 0.01 + 1 GB shared until 0.03, then 0.5 GB alone until 0.04.
+   Fair whatever latency was paid before. */
+static void a_late_transfer_shares_only_while_both_run(void)
+{
+    struct dag dag = hand_dag(2, 2, 0);
+    hand_send(&dag, 0, DAG_STREAM_SEND_FORWARD, 8, hand_transfer(0, 1e9, nic));
+    hand_send(&dag, 1, DAG_STREAM_SEND_FORWARD, 8, hand_transfer(0.01, 1e9, nic));
+    struct timeline timeline = run(&dag);
+    CHECK_CLOSE(timeline.finish_s[0], 0.03, 1e-12);
+    CHECK_CLOSE(timeline.finish_s[1], 0.04, 1e-12);
+    CHECK_TRUE(timeline.start_s[1] == 0);
+    dag_free(&dag);
+    timeline_free(&timeline);
+}
+
+/* All at once: both directions of a NIC, of an NVLink and of a PCIe link. */
+static void opposite_directions_and_other_kinds_of_links_do_not_disturb_each_other(void)
+{
+    struct dag dag = hand_dag(9, 6, 0);
+    hand_send(&dag, 0, DAG_STREAM_SEND_FORWARD, 8, hand_transfer(0, 1e9, nic));
+    hand_send(&dag, 8, DAG_STREAM_SEND_BACKWARD, 0, hand_transfer(0, 1e9, nic));
+    hand_send(&dag, 0, DAG_STREAM_COLLECTIVE, 1, hand_transfer(0, 1e9, nvlink));
+    hand_send(&dag, 1, DAG_STREAM_COLLECTIVE, 0, hand_transfer(0, 1e9, nvlink));
+    hand_send(&dag, 0, DAG_STREAM_TO_HOST, -1, hand_transfer(0, 1e9, 64e9));
+    int32_t prefetch = hand_send(&dag, 0, DAG_STREAM_FROM_HOST, 0, hand_transfer(0, 1e9, 64e9));
+    dag.tasks[prefetch].from_rank = -1;
+    struct timeline timeline = run(&dag);
+    for (int32_t t = 0; t < dag.n_tasks; t++)
+        CHECK_CLOSE(timeline.finish_s[t], dag.duration_s[t], 1e-12);
+    dag_free(&dag);
+    timeline_free(&timeline);
+}
+
+/* A ring of the first GPU of each of 16 nodes: barrier, every one sends to the next, barrier; every NIC has one sender
+   and one receiver, so a round takes latency + bytes / NIC. The slowest rank, 0.3 s late, holds all back. */
+static void a_ring_between_barriers_takes_one_send(void)
+{
+    const int32_t n = 16;
+    struct dag dag = hand_dag(n, 2 * n + 2, 3 * n);
+    for (int32_t i = 0; i < n; i++) {
+        dag.places[i].rank = 8 * i;
+        hand_compute(&dag, i, i == 5 ? 0.3 : 0.1);
+    }
+    int32_t begin = hand_sync(&dag, 0);
+    for (int32_t i = 0; i < n; i++)
+        hand_after(&dag, i);
+    for (int32_t i = 0; i < n; i++) {
+        hand_send(&dag, i, DAG_STREAM_COLLECTIVE, 8 * ((i + 1) % n), hand_transfer(1e-5, 1e9, nic));
+        hand_after(&dag, begin);
+    }
+    int32_t end = hand_sync(&dag, 0);
+    for (int32_t i = 0; i < n; i++)
+        hand_after(&dag, begin + 1 + i);
+    struct timeline timeline = run_on(&dag, "hopper-16x8", 16);
+    CHECK_CLOSE(timeline.start_s[begin], 0.3, 1e-12);
+    CHECK_CLOSE(timeline.finish_s[end], 0.3 + 1e-5 + 0.02, 1e-12);
+    dag_free(&dag);
+    timeline_free(&timeline);
+}
+
+/* A number in [0, n) from a state; Knuth's MMIX generator. */
+static int32_t draw(uint64_t *state, int32_t n)
+{
+    *state = *state * 6364136223846793005u + 1442695040888963407u;
+    return (int32_t)((*state >> 33) % (uint64_t)n);
+}
+
+/* GPU i sends only to GPU i + 8 of the other node, in one stream: links are disjoint. */
+static struct dag random_dag(uint64_t *state)
+{
+    int32_t n_places = 1 + draw(state, 8), n_tasks = 1 + draw(state, 300);
+    struct dag dag = hand_dag(n_places, n_tasks, 4 * n_tasks);
+    for (int32_t t = 0; t < n_tasks; t++) {
+        int32_t place = draw(state, n_places), kind = draw(state, 4);
+        if (kind == 0)
+            hand_sync(&dag, place);
+        else if (kind == 1)
+            hand_send(&dag, place, DAG_STREAM_SEND_FORWARD, place + 8,
+                      hand_transfer(1e-6 * draw(state, 30), 1e7 * draw(state, 1000) / 7, nic));
+        else
+            hand_compute(&dag, place, 1e-3 * draw(state, 100) / 3);
+        int32_t n_edges = t > 0 ? draw(state, 4) : 0;
+        for (int32_t e = 0; e < n_edges; e++)
+            hand_after(&dag, draw(state, t));
+    }
+    return dag;
+}
+
+/* Where nothing contends every start and finish is that of the longest path. */
+static void random_dags_on_disjoint_links_equal_their_longest_path(void)
+{
+    uint64_t state = 1;
+    for (int32_t round = 0; round < 60; round++) {
+        struct dag dag = random_dag(&state);
+        struct timeline timeline = run(&dag), longest = hand_longest_path(&dag);
+        double worst = 0;
+        for (int32_t t = 0; t < dag.n_tasks; t++)
+            worst = fmax(worst, fmax(fabs(timeline.start_s[t] - longest.start_s[t]),
+                                     fabs(timeline.finish_s[t] - longest.finish_s[t])));
+        if (!CHECK_TRUE(worst <= 1e-12 * longest.makespan_s))
+            printf("round %d: %d tasks, %g s apart\n", round, dag.n_tasks, worst);
+        CHECK_TRUE(fabs(timeline.makespan_s - longest.makespan_s) <= 1e-12 * longest.makespan_s);
+        dag_free(&dag);
+        timeline_free(&timeline);
+        timeline_free(&longest);
+    }
+}
+
+static void the_same_dag_twice_gives_the_same_bits(void)
+{
+    uint64_t state = 7;
+    struct dag dag = random_dag(&state);
+    size_t bytes = (size_t)dag.n_tasks * sizeof(double);
+    struct timeline first = run(&dag), second = run(&dag);
+    CHECK_TRUE(memcmp(first.start_s, second.start_s, bytes) == 0);
+    CHECK_TRUE(memcmp(first.finish_s, second.finish_s, bytes) == 0);
+    dag_free(&dag);
+    timeline_free(&first);
+    timeline_free(&second);
+}
+
+static void a_timeline_is_used_again_for_a_larger_dag(void)
+{
+    struct platform platform = hand_platform("hopper-1x8", 1);
+    struct timeline timeline = {0};
+    struct error err = {0};
+    for (int32_t n = 0; n < 300; n += 100) {
+        struct dag dag = hand_dag(1, n, 0);
+        for (int32_t t = 0; t < n; t++)
+            hand_compute(&dag, 0, 0.5);
+        CHECK_TRUE(execute(&dag, &platform, &timeline, &err));
+        CHECK_TRUE(timeline.makespan_s == 0.5 * n);
+        dag_free(&dag);
+    }
+    timeline_free(&timeline);
+}
+
+/* A real DAG cannot say it, since an edge comes from a smaller number: 0 waits for 1 and 1 for 0. */
+static void a_deadlock_is_a_sentence_with_who_waits_for_whom(void)
+{
+    struct dag dag = hand_dag(2, 3, 2);
+    hand_compute(&dag, 0, 1);
+    hand_after(&dag, 1);
+    hand_compute(&dag, 1, 1);
+    dag.tasks[1].unit = 3;
+    dag.tasks[1].pass = PASS_BACKWARD;
+    hand_after(&dag, 0);
+    hand_sync(&dag, 1);
+    struct platform platform = hand_platform("hopper-2x8", 2);
+    struct timeline timeline = {0};
+    struct error err = {0};
+    CHECK_TRUE(!execute(&dag, &platform, &timeline, &err));
+    CHECK_EQUAL(err.status, ERROR_FAILED);
+    CHECK_TEXT(err.text, "deadlock: 2 streams wait for each other: "
+                         "computation of forward unit 0, pipeline 0, stage 0, GPU 0 waits for "
+                         "computation of backward unit 3, pipeline 0, stage 1, GPU 1; "
+                         "computation of backward unit 3, pipeline 0, stage 1, GPU 1 waits for "
+                         "computation of forward unit 0, pipeline 0, stage 0, GPU 0");
+    CHECK_TRUE(timeline.start_s == NULL);
+    dag_free(&dag);
+}
+
+/* The error of running one second of work on GPU `rank`. */
+static struct error refusal(const struct platform *platform, int32_t rank)
+{
+    struct dag dag = hand_dag(1, 1, 0);
+    struct timeline timeline = {0};
+    struct error err = {0};
+    hand_compute(&dag, 0, 1);
+    dag.places[0].rank = rank;
+    CHECK_TRUE(!execute(&dag, platform, &timeline, &err));
+    dag_free(&dag);
+    return err;
+}
+
+static void a_gpu_beyond_the_platform_is_refused(void)
+{
+    struct platform platform = hand_platform("hopper-2x8", 2);
+    struct error err = refusal(&platform, 16);
+    CHECK_EQUAL(err.status, ERROR_INVALID);
+    CHECK_TEXT(err.text, "the plan uses GPU 16, but platform hopper-2x8 has GPUs 0 to 15 (2 nodes of 8)");
+}
+
+/* Somebody changed the file after it was read: it has two nodes, the struct three. */
+static void a_host_that_the_file_lacks_is_named_with_the_file(void)
+{
+    struct platform platform = hand_platform("hopper-2x8", 3);
+    struct error err = refusal(&platform, 0);
+    CHECK_EQUAL(err.status, ERROR_INVALID);
+    CHECK_CONTAINS(err.text, "hopper-2x8.xml: host g2_0 (GPU 16) is missing");
+}
+
+/* SimGrid aborts on these; the process that simulates must live. */
+static void a_platform_that_simgrid_refuses_is_an_error_with_its_reason(void)
+{
+    struct platform platform = hand_platform("hopper-2x8", 2);
+    snprintf(platform.path, sizeof platform.path, "%s", harness_path("broken.xml"));
+    FILE *file = fopen(platform.path, "w");
+    CHECK_TRUE(file != NULL &&
+               fputs("<?xml version=\"1.0\"?>\n<platform version=\"4.1\"><zone></platform>\n", file) > 0);
+    fclose(file);
+    struct error err = refusal(&platform, 0);
+    CHECK_EQUAL(err.status, ERROR_FAILED);
+    CHECK_CONTAINS(err.text, "SimGrid died of signal 6 (Aborted) on platform ");
+    CHECK_CONTAINS(err.text, "broken.xml: Parse error at ");
+    CHECK_CONTAINS(err.text, "broken.xml:2: Invalid XML");
+    snprintf(platform.path, sizeof platform.path, "%s", harness_path("absent.xml"));
+    err = refusal(&platform, 0);
+    CHECK_EQUAL(err.status, ERROR_FAILED);
+    CHECK_CONTAINS(err.text, "absent.xml: Uncaught exception");
+    CHECK_CONTAINS(err.text, "Does this file exist?");
+    CHECK_TRUE(strchr(err.text, '\n') == NULL);
+}
+
+static void the_version_is_simgrids(void)
+{
+    CHECK_TRUE(strtod(execute_simgrid_version(), NULL) >= 3.32);
+}
+
+int main(void)
+{
+    return HARNESS_MAIN(
+        "execute", TEST(tasks_of_two_streams_wait_only_where_an_edge_says_so),
+        TEST(a_lone_transfer_takes_latency_and_bytes_over_bandwidth),
+        TEST(two_transfers_into_one_nic_take_twice_as_long), TEST(a_late_transfer_shares_only_while_both_run),
+        TEST(opposite_directions_and_other_kinds_of_links_do_not_disturb_each_other),
+        TEST(a_ring_between_barriers_takes_one_send), TEST(random_dags_on_disjoint_links_equal_their_longest_path),
+        TEST(the_same_dag_twice_gives_the_same_bits), TEST(a_timeline_is_used_again_for_a_larger_dag),
+        TEST(a_deadlock_is_a_sentence_with_who_waits_for_whom), TEST(a_gpu_beyond_the_platform_is_refused),
+        TEST(a_host_that_the_file_lacks_is_named_with_the_file),
+        TEST(a_platform_that_simgrid_refuses_is_an_error_with_its_reason), TEST(the_version_is_simgrids));
+}

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "base/check.h"
+#include "harness.h"
+#include "sample_run.h"
+#include "sweep/record.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* 2 pipelines x 3 stages, 4 units: sample 0 in the first two, then samples 1 and 2. */
+static const struct sample_shape shape = {.pipelines = 2,
+                                          .stages = 3,
+                                          .units = 4,
+                                          .sample = {0, 0, 1, 2},
+                                          .tokens = {4000, 2000, 3000, 1000},
+                                          .send_s = 1e-5};
+
+static const struct point_summary summaries[2] = {
+    {.time_mean_s = 0.25, .mfu = 0.4, .bubble = {.warm_up_s = 1, .imbalance_s = 2, .dp_wait_s = 1, .total_s = 16}},
+    {.time_mean_s = 0.125,
+     .bubble = {.busy_s = 1, .total_s = 1},
+     .peak_bytes = 7e10,
+     .peak_stage = 2,
+     .at_peak = {[MEMORY_KV] = 5}},
+};
+
+static struct record_origin origin_of(const struct scenario *scenario)
+{
+    return (struct record_origin){.scenario = scenario,
+                                  .scenario_text = "name: sample\n",
+                                  .lengths_hash = 0x1234,
+                                  .simgrid_version = "3.32",
+                                  .igraph_version = "0.10.2"};
+}
+
+/* Two systems over two warm-up and three measured iterations, as point_run would call. */
+static bool observe_all(struct record *record, const struct scenario *scenario, struct sample_run *run,
+                        struct error *err)
+{
+    bool ok = true;
+    for (int32_t system = 0; system < 2 && ok; system++)
+        for (int64_t i = 0; i < scenario->warm_up + scenario->measured && ok; i++) {
+            struct point_view view = sample_view(run, scenario, system);
+            run->iteration.iteration = i;
+            run->iteration.measured = i >= scenario->warm_up;
+            ok = record_observe(record, &view, err);
+        }
+    return ok;
+}
+
+/* Write scratch/sample.h5 (which test_trace_h5py.py reads too) and open it. */
+static struct trace_reader *recorded(enum scenario_trace trace)
+{
+    struct error err = {0};
+    struct scenario scenario;
+    struct scenario_system systems[2];
+    struct sample_run run;
+    struct record record = {0};
+    sample_scenario(&scenario, systems);
+    scenario.trace = trace;
+    sample_run_build(&run, &shape);
+    struct record_origin origin = origin_of(&scenario);
+    struct point_system point_systems[2] = {run.system, run.system};
+    struct point point = {.n_systems = 2, .systems = point_systems, .memory_bytes = 7.5e10};
+    const char *folder = harness_path("");
+    CHECK(record_open(&record, folder, &origin, &err));
+    CHECK(observe_all(&record, &scenario, &run, &err));
+    CHECK(record_close(&record, &scenario, &point, summaries, &err));
+    sample_run_release(&run);
+    struct trace_reader *reader = trace_open(harness_path("sample.h5"), &err);
+    CHECK(reader != NULL);
+    return reader;
+}
+
+/* Iterations: 2 systems x 5. Lengths: 5 x 3 samples. The rest of one iteration of both systems: 2 x 2 pipelines x
+ * (2 passes x 4 units of one slice); passes 2 x 3 stages x 8; sends 2 x 2 boundaries x 8. Edges into a pass: its
+ * stream's last (all but the first of each stage), its boundary (all but forwards on stage 0); into a send: its pass,
+ * and the send before it on its stream. */
+static void a_full_trace_has_the_first_measured_iteration(void)
+{
+    struct trace_reader *reader = recorded(SCENARIO_TRACE_FULL);
+    CHECK_EQUAL(trace_n_rows(reader, TRACE_SUMMARY), 2);
+    CHECK_EQUAL(trace_n_rows(reader, TRACE_ITERATIONS), 10);
+    CHECK_EQUAL(trace_n_rows(reader, TRACE_LENGTHS), 15);
+    CHECK_EQUAL(trace_n_rows(reader, TRACE_UNITS), 2 * 2 * 8);
+    CHECK_EQUAL(trace_n_rows(reader, TRACE_TRANSFERS), 2 * (2 * 2 * 8));
+    CHECK_EQUAL(trace_n_rows(reader, TRACE_TASKS), 2 * (2 * 3 * 8 + 2 * 2 * 8));
+    CHECK_EQUAL(trace_n_rows(reader, TRACE_MEMORY), 2 * (2 * 3 * 8));
+    CHECK_EQUAL(trace_n_rows(reader, TRACE_EDGES), 2 * 2 * ((3 * 7 + 3 * 8 - 4) + (2 * 8 + 2 * 2 * 3)));
+    char *program = trace_text(reader, "program"), *hash = trace_text(reader, "lengths_hash");
+    CHECK_TEXT(program, "slimsim " SLIMSIM_VERSION);
+    CHECK_TEXT(hash, "0000000000001234");
+    free(program);
+    free(hash);
+    trace_reader_close(reader);
+}
+
+/* Stage 0 of pipeline 1: forwards of units 0 and 1 at once, sample 0's tokens [4000, 6000) in the second. */
+static void rows_say_where_and_when(void)
+{
+    struct error err = {0};
+    struct trace_reader *reader = recorded(SCENARIO_TRACE_FULL);
+    struct trace_task *tasks = check_calloc(160, sizeof *tasks);
+    CHECK_EQUAL(trace_n_rows(reader, TRACE_TASKS), 160);
+    CHECK_TRUE(trace_read(reader, TRACE_TASKS, 0, 160, tasks, &err));
+    int32_t found = 0;
+    for (int32_t t = 0; t < 160; t++)
+        if (tasks[t].system == 1 && tasks[t].pipeline == 1 && tasks[t].stage == 0 && tasks[t].unit == 1 &&
+            tasks[t].kind == DAG_COMPUTE && tasks[t].pass == PASS_FORWARD) {
+            found++;
+            CHECK_CLOSE(tasks[t].start_s, 4e-3, 1e-12);
+            CHECK_CLOSE(tasks[t].finish_s, 6e-3, 1e-12);
+            CHECK_CLOSE(tasks[t].duration_s, 2e-3, 1e-12);
+            CHECK_EQUAL(tasks[t].rank, 3);
+            CHECK_EQUAL(tasks[t].iteration, 2);
+        }
+    CHECK_EQUAL(found, 1);
+    free(tasks);
+    struct trace_unit units[2];
+    CHECK_TRUE(trace_read(reader, TRACE_UNITS, 0, 2, units, &err));
+    CHECK_EQUAL(units[1].begin, 4000);
+    CHECK_EQUAL(units[1].end, 6000);
+    CHECK_EQUAL(units[1].formation, PLAN_SLIM);
+    trace_reader_close(reader);
+}
+
+/* (1 + 2 + 0 + 1) / 16 of the first system is bubble. */
+static void the_summary_has_a_row_per_system(void)
+{
+    struct error err = {0};
+    struct trace_reader *reader = recorded(SCENARIO_TRACE_FULL);
+    struct trace_summary rows[2];
+    CHECK_TRUE(trace_read(reader, TRACE_SUMMARY, 0, 2, rows, &err));
+    CHECK_CLOSE(rows[0].bubble_fraction, 0.25, 1e-15);
+    CHECK_EQUAL(rows[0].gpus, 8);
+    CHECK_EQUAL(rows[0].dp, 2);
+    CHECK_EQUAL(rows[1].system, 1);
+    CHECK_EQUAL(rows[1].fits, 1);
+    CHECK_CLOSE(rows[1].memory_bytes, 7.5e10, 1e-15);
+    CHECK_CLOSE(rows[1].kv_bytes, 5, 1e-15);
+    trace_reader_close(reader);
+    char line[4096];
+    FILE *file = fopen(harness_path("sample.csv"), "r");
+    CHECK(file != NULL);
+    CHECK_TRUE(fgets(line, sizeof line, file) != NULL && strncmp(line, "system,gpus,tp,pp,cp,dp,recompute,", 34) == 0);
+    CHECK_TRUE(fgets(line, sizeof line, file) != NULL && strncmp(line, "best-fit,8,1,3,1,2,none,0,1,3,0.25,", 35) == 0);
+    CHECK_TRUE(fgets(line, sizeof line, file) != NULL && strncmp(line, "\"slim, \"\"packed\"\"\",8,", 21) == 0);
+    CHECK_TRUE(fgets(line, sizeof line, file) == NULL);
+    fclose(file);
+}
+
+static void a_summary_trace_has_no_detail(void)
+{
+    struct trace_reader *reader = recorded(SCENARIO_TRACE_SUMMARY);
+    CHECK_EQUAL(trace_n_rows(reader, TRACE_SUMMARY), 2);
+    CHECK_EQUAL(trace_n_rows(reader, TRACE_ITERATIONS), 10);
+    CHECK_EQUAL(trace_n_rows(reader, TRACE_LENGTHS), -1);
+    CHECK_EQUAL(trace_n_rows(reader, TRACE_TASKS), -1);
+    trace_reader_close(reader);
+}
+
+/* An observer that fails ends the run; nothing gets the name then. */
+static void a_time_that_is_not_finite_ends_the_run(void)
+{
+    struct error err = {0};
+    struct scenario scenario;
+    struct scenario_system systems[2];
+    struct sample_run run;
+    struct record record = {0};
+    sample_scenario(&scenario, systems);
+    strcpy(scenario.name, "broken");
+    sample_run_build(&run, &shape);
+    run.timeline.finish_s[5] /= 0.0;
+    struct record_origin origin = origin_of(&scenario);
+    const char *folder = harness_path("");
+    CHECK(record_open(&record, folder, &origin, &err));
+    CHECK_TRUE(!observe_all(&record, &scenario, &run, &err));
+    CHECK_EQUAL(err.status, ERROR_FAILED);
+    CHECK_CONTAINS(err.text, "finish_s of row 5 of table tasks is inf");
+    record_abandon(&record);
+    CHECK_TRUE(access(harness_path("broken.h5"), F_OK) != 0);
+    CHECK_TRUE(access(harness_path("broken.csv"), F_OK) != 0);
+    sample_run_release(&run);
+}
+
+int main(void)
+{
+    return HARNESS_MAIN("record", TEST(a_summary_trace_has_no_detail), TEST(rows_say_where_and_when),
+                        TEST(the_summary_has_a_row_per_system), TEST(a_time_that_is_not_finite_ends_the_run),
+                        TEST(a_full_trace_has_the_first_measured_iteration));
+}
