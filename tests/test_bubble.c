@@ -39,7 +39,7 @@ static void uniform_one_f_one_b_idles_only_at_its_ends(void)
             CHECK_CLOSE(bubble.busy_s, p * m * 3.0, 1e-12);
             CHECK_CLOSE(bubble.warm_up_s + bubble.cool_down_s, p * (p - 1) * 3.0, 1e-12);
             if (m >= p)
-                CHECK_CLOSE(bubble.warm_up_s, p * (p - 1) / 2 * 3.0, 1e-12);
+                CHECK_CLOSE(bubble.warm_up_s, p * (p - 1) * 1.5, 1e-12);
             CHECK_TRUE(bubble.imbalance_s == 0 && bubble.dp_wait_s == 0 && bubble.sync_s == 0 && bubble.ring_s == 0);
             CHECK_CLOSE(bubble_fraction(&bubble), (p - 1.0) / (m + p - 1), 1e-12);
             dag_free(&dag);

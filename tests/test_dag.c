@@ -209,8 +209,8 @@ static void an_order_that_waits_for_itself_is_named(void)
     struct plan_pipeline *pipeline = &plan.phases[0].pipelines[0];
     struct plan_step *steps = &pipeline->steps[pipeline->step_first[1]];
     for (int i = 0; i < 2; i++) { /* B0 F0 B1 F1 */
-        steps[2 * i] = (struct plan_step){PASS_BACKWARD, i, 0};
-        steps[2 * i + 1] = (struct plan_step){PASS_FORWARD, i, 0};
+        *steps++ = (struct plan_step){PASS_BACKWARD, i, 0};
+        *steps++ = (struct plan_step){PASS_FORWARD, i, 0};
     }
     CHECK_TRUE(!dag_build(&plan, hand_setting(), (struct dag_options){0}, &dag, &err));
     CHECK_CONTAINS(err.text, "pipeline 0, stage 1: backward unit 0 waits for forward unit 0 on stage 1, in a circle");
@@ -464,8 +464,8 @@ static void chunks_are_virtual_stages(void)
     for (int32_t stage = 0; stage < 2; stage++) {
         struct plan_step steps[] = {
             {PASS_FORWARD, 0, 0}, {PASS_FORWARD, 0, 1}, {PASS_BACKWARD, 0, 1}, {PASS_BACKWARD, 0, 0}};
-        memcpy(pipeline->steps + 4 * stage, steps, sizeof steps);
-        pipeline->step_first[stage + 1] = 4 * (stage + 1);
+        memcpy(pipeline->steps + pipeline->step_first[stage], steps, sizeof steps);
+        pipeline->step_first[stage + 1] = pipeline->step_first[stage] + 4;
     }
     struct dag dag = built(&plan, (struct dag_options){0});
     CHECK_EQUAL(count(&dag, DAG_COMPUTE, DAG_PASS), 8);

@@ -18,8 +18,8 @@ struct builder_end {
 struct builder_pipe {
     const struct plan_pipeline *plan;
     struct relations relations;
-    struct cost_pass *cost[N_PASSES]; /* [2 x unit + (on the last virtual stage)] */
-    int32_t *ordinal[N_PASSES];       /* of each unit among those of its group */
+    struct cost_pass (*cost[N_PASSES])[2]; /* of each unit; [1] on the last virtual stage */
+    int32_t *ordinal[N_PASSES];            /* of each unit among those of its group */
     int32_t first_place, first_lane;
     int32_t n_tensor, n_ranks; /* places of a context rank, of a stage */
     int32_t n_virtual;         /* virtual stages: chunks x stages */
@@ -116,6 +116,11 @@ static inline int32_t builder_instance(const struct builder_pipe *pipe, enum pas
 {
     int32_t before = pass == PASS_BACKWARD ? pipe->plan->cut[PASS_FORWARD].n_units : 0;
     return (before + unit) * pipe->n_virtual + stage;
+}
+
+static inline struct builder_end *builder_end_of(const struct builder_pipe *pipe, int32_t instance, int32_t rank)
+{
+    return &pipe->ends[(size_t)instance * (size_t)pipe->n_ranks + (size_t)rank];
 }
 
 /** Walk the orders of the phase until all steps are built; else name one in the circle. Leaves the phase open. */

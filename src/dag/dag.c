@@ -10,8 +10,9 @@ struct cost_setting dag_setting(const struct cost_setting *setting, const struct
 {
     struct cost_setting own = *setting;
     own.tensor = layout->tensor;
-    own.layers = (int32_t)setting->model->layers / (layout->stages * layout->chunks);
-    CHECK(own.layers * layout->stages * layout->chunks == setting->model->layers);
+    int32_t n_virtual = layout->stages * layout->chunks, layers = (int32_t)setting->model->layers;
+    CHECK(layers % n_virtual == 0);
+    own.layers = layers / n_virtual;
     return own;
 }
 

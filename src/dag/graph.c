@@ -17,7 +17,7 @@ static void to_igraph(const struct dag *dag, igraph_t *graph)
     igraph_vector_int_t edges;
     igraph_vector_int_init(&edges, 2 * (igraph_integer_t)dag->n_edges);
     for (int32_t task = 0; task < dag->n_tasks; task++)
-        for (int32_t i = dag->in_first[task]; i < dag->in_first[task + 1]; i++) {
+        for (igraph_integer_t i = dag->in_first[task]; i < dag->in_first[task + 1]; i++) {
             VECTOR(edges)[2 * i] = dag->in_task[i];
             VECTOR(edges)[2 * i + 1] = task;
         }

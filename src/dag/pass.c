@@ -21,14 +21,14 @@ static const struct builder_pipe *pipe_of(const struct work *work, const struct 
 static const struct cost_pass *cost_of(const struct work *work, const struct builder_member *member)
 {
     const struct builder_pipe *pipe = pipe_of(work, member);
-    return &pipe->cost[work->pass][2 * member->unit + (work->stage == pipe->n_virtual - 1)];
+    return &pipe->cost[work->pass][member->unit][work->stage == pipe->n_virtual - 1];
 }
 
 static struct builder_end *end_of(const struct work *work, const struct builder_member *member, enum pass pass,
                                   int32_t unit, int32_t stage)
 {
     const struct builder_pipe *pipe = pipe_of(work, member);
-    return &pipe->ends[builder_instance(pipe, pass, unit, stage) * pipe->n_ranks + member->rank];
+    return builder_end_of(pipe, builder_instance(pipe, pass, unit, stage), member->rank);
 }
 
 static struct dag_task task_of(const struct work *work, const struct builder_member *member, enum dag_stream stream,
@@ -213,9 +213,9 @@ static void add_attention(struct work *work)
 static void add_context_rings(struct work *work)
 {
     int32_t n_each = work->n_members / work->n_tensor;
-    for (int32_t tensor = 0; tensor < work->n_tensor; tensor++) {
-        const struct cost_pass *cost = cost_of(work, &work->builder->members[tensor * n_each]);
-        add_ring(work, tensor * n_each, 1,
+    for (int32_t first = 0; first < work->n_members; first += n_each) {
+        const struct cost_pass *cost = cost_of(work, &work->builder->members[first]);
+        add_ring(work, first, 1,
                  (struct builder_ring){
                      .n = n_each, .purpose = DAG_RING, .bytes = cost->ring_bytes, .steps = cost->ring_steps});
     }

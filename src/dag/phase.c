@@ -26,7 +26,7 @@ static int32_t group_of(const struct builder *builder, const struct builder_lane
 static int32_t if_missing(const struct builder_pipe *pipe, enum pass pass, int32_t unit, int32_t stage)
 {
     int32_t instance = builder_instance(pipe, pass, unit, stage);
-    return pipe->ends[instance * pipe->n_ranks].last < 0 ? instance : -1;
+    return builder_end_of(pipe, instance, 0)->last < 0 ? instance : -1;
 }
 
 /* An instance that the lane's next step needs and that has not been built, -1: none. */
@@ -185,15 +185,6 @@ static bool check_done(const struct builder *builder, struct error *err)
     return report(builder, &builder->lanes[stuck], err);
 }
 
-static struct cost_pass *costs_of(const struct builder *builder, const struct plan_pipeline *pipeline, enum pass pass)
-{
-    int32_t n = pipeline->cut[pass].n_units;
-    struct cost_pass *cost = check_malloc(2 * (size_t)n * sizeof *cost);
-    for (int32_t unit = 0; unit < n; unit++)
-        builder_cost(pipeline, builder->setting, pass, unit, &cost[2 * unit]);
-    return cost;
-}
-
 static int32_t *ordinals_of(const struct plan_cut *cut, int32_t n_groups)
 {
     int32_t *ordinal = check_malloc((size_t)cut->n_units * sizeof *ordinal);
@@ -214,7 +205,10 @@ static void open_pipe(struct builder *builder, int32_t number, struct builder_pi
     pipe->n_virtual = layout->chunks * layout->stages;
     relations_of(pipe->plan, &pipe->relations);
     for (int pass = 0; pass < N_PASSES; pass++) {
-        pipe->cost[pass] = costs_of(builder, pipe->plan, (enum pass)pass);
+        int32_t n = pipe->plan->cut[pass].n_units;
+        pipe->cost[pass] = check_malloc((size_t)n * sizeof *pipe->cost[pass]);
+        for (int32_t unit = 0; unit < n; unit++)
+            builder_cost(pipe->plan, builder->setting, (enum pass)pass, unit, pipe->cost[pass][unit]);
         pipe->ordinal[pass] = ordinals_of(&pipe->plan->cut[pass], phase->n_groups);
     }
     size_t n_units = (size_t)pipe->plan->cut[PASS_FORWARD].n_units + (size_t)pipe->plan->cut[PASS_BACKWARD].n_units;
