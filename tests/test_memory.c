@@ -170,11 +170,13 @@ static void padding_takes_room(void)
     plan_free(&plan);
 }
 
-/* A unit that two pipelines share holds half of its tokens on each. */
+/* A sample of 16 tokens in two slices that two pipelines share: each holds half of its tokens, of their keys and
+ * values, of its prefix' gradients, and computes on half of a slice. */
 static void shared_units_hold_their_share(void)
 {
     struct plan plan;
     struct run run;
+    const struct model *model = hand_setting()->model;
     hand_plan(&plan, 2, 1, 1);
     struct plan_phase *phase = &plan.phases[0];
     phase->n_groups = 1;
@@ -182,17 +184,25 @@ static void shared_units_hold_their_share(void)
     phase->groups[0].n_pipelines = 2;
     phase->groups[0].pipelines = check_calloc(2, sizeof(int32_t));
     phase->groups[0].pipelines[1] = 1;
-    for (int32_t i = 0; i < 2; i++)
-        for (int pass = 0; pass < N_PASSES; pass++) {
-            struct plan_unit *unit = hand_unit(&phase->pipelines[i].cut[pass], (struct slice){0, 0, 16});
-            unit->context = 2;
-            unit->group = 0;
-        }
+    for (int32_t i = 0; i < 4 * N_PASSES; i++) {
+        int32_t pass = i / 4, begin = i % 2 == pass ? 0 : 8;
+        struct plan_cut *cut = &phase->pipelines[i / 2 % 2].cut[pass];
+        struct plan_unit *unit = hand_unit(cut, (struct slice){0, begin, begin + 8});
+        unit->context = 2;
+        unit->group = 0;
+        unit->recompute = RECOMPUTE_FULL;
+    }
     hand_order(&plan);
     open_run(&run, &plan, hand_setting(), false);
-    for (int32_t place = 0; place < 2; place++)
-        CHECK_CLOSE(highest(&run.memory, place, MEMORY_ACTIVATIONS), 8.0 * 840 * activation(RECOMPUTE_NONE, false),
+    for (int32_t place = 0; place < 2; place++) {
+        double kv = 840 * cost_kv_bytes(model, 1);
+        double workspace = cost_workspace_bytes(model, RECOMPUTE_FULL, 1, 4) + cost_logits_bytes(model, 1, 4);
+        CHECK_CLOSE(highest(&run.memory, place, MEMORY_ACTIVATIONS), 8 * 840 * activation(RECOMPUTE_FULL, false),
                     1e-15);
+        CHECK_CLOSE(highest(&run.memory, place, MEMORY_KV), 8 * kv, 1e-15);
+        CHECK_CLOSE(highest(&run.memory, place, MEMORY_KV_GRADIENTS), 4 * kv, 1e-15);
+        CHECK_CLOSE(highest(&run.memory, place, MEMORY_WORKSPACE), workspace, 1e-15);
+    }
     close_run(&run);
     plan_free(&plan);
 }

@@ -10,7 +10,7 @@ enum memory_class {
     MEMORY_ACTIVATIONS,  /* from forward to backward, without keys and values of sliced samples under full recompute */
     MEMORY_KV,           /* keys and values kept for later slices (full recompute; else part of activations) */
     MEMORY_KV_GRADIENTS, /* of the prefix, while a sliced sample's backward is open */
-    MEMORY_WORKSPACE,    /* of the layer in work, logits */
+    MEMORY_WORKSPACE,    /* of the layer in work; logits on the last stage */
     MEMORY_N_CLASSES
 };
 
@@ -28,14 +28,20 @@ struct memory {
     double *peak_bytes;                  /* [n_places] largest sum over classes */
     double (*at_peak)[MEMORY_N_CLASSES]; /* the classes at that moment */
     int32_t worst_place;                 /* of the largest peak; ties: lowest index */
-    int64_t n_events;                    /* only with want_events */
+    int64_t n_events;                    /* only with want_events; by place, then in order of time */
     struct memory_event *events;
 };
 
 /**
  * Activations of a unit are allocated when its forward starts and freed when the backward that consumes their tokens
- * ends (asymmetric cuts: token by token). Key and value gradients of a sample's prefix are allocated when its first
- * backward slice starts.
+ * ends (asymmetric cuts: token by token; padding with the backward unit of the same number). Key and value gradients of
+ * a sample's prefix are allocated when its first backward slice starts, and those of each earlier slice freed when its
+ * backward ends. Workspace, on the last stage with logits and their gradient, lasts as long as a pass on the compute
+ * stream. What is offloaded is freed when the copy out ends and allocated when the copy in starts. States are held
+ * throughout. Tokens of a unit with CP count 1/context on each rank.
+ *
+ * At equal times: the end of a copy out, then the compute stream in its order (a pass ends before the next starts),
+ * then the start of a copy in. The timeline may be either engine's.
  */
 void memory_of(const struct plan *plan, const struct dag *dag, const struct timeline *timeline,
                const struct cost_setting *setting, bool want_events, struct memory *memory);

@@ -5,12 +5,26 @@
  * Tasks are numbered in topological order at construction, predecessors in CSR, so a longest path is one
  * loop over arrays. A task runs on a stream, as on a GPU: a stream runs its tasks one after the other.
  *
- * Places: one per (phase, pipeline, stage, context rank), for all TP ranks together (`all_tensor_ranks`: one for each).
- * A pass of a unit on a place is COMPUTE; with CP > 1 it is COMPUTE (GEMMs and the rest), then ATTENTION beside the
- * ring: SYNC of all ranks, a SEND from each to the next, SYNC; the pass ends when both ended. With all tensor ranks
- * the TP collectives are such a ring too, else they are inside COMPUTE. Boundaries between stages are SENDs.
- * After the last backward of a stage: reduce-scatter ring of its DP x CP ranks, SYNC of all stages (gradient norm),
- * OPTIMIZER, all-gather ring.
+ * Places: one per (phase, pipeline, stage, context rank), for all TP ranks together (`all_tensor_ranks`: one for each),
+ * numbered in that order.
+ *
+ * Pass of a unit on a place: COMPUTE. With CP > 1 COMPUTE (GEMMs and the rest), then ATTENTION, which waits for its own
+ * COMPUTE only, beside the ring: SYNC of all ranks, a SEND from each to the next, SYNC; the pass ends when both ended
+ * (cp_overlap off: the ring, then ATTENTION). A unit of a group has the context ranks of all the group's pipelines in
+ * one ring. With all tensor ranks TP's exposed collectives are such a ring between COMPUTE and attention, as long as
+ * they are inside COMPUTE otherwise. SYNCs stand on the collective stream of their first member.
+ *
+ * Rings over several nodes with k > 1 members on each: as with NCCL's rails 1/k of each member's bytes go to its
+ * counterpart on the next node by its own NIC, the rest to its neighbour inside the node, at the same time.
+ *
+ * Between stages: SEND of the boundary; none (a plain edge) for no bytes or between chunks on one GPU. Offload: SEND to
+ * the host after the forward, back before the backward unit that consumes the tokens, not before the pass two before
+ * it has ended.
+ *
+ * Phases: SYNC after all of the one before, SENDs that re-shard, SYNC. After the last phase's passes, per stage and
+ * tensor rank: reduce-scatter ring of its DP x CP ranks (4 bytes a gradient), SYNC of all stages (gradient norm),
+ * OPTIMIZER on 1/(DP x CP) of the parameters, all-gather ring (2 bytes a parameter); with dp_overlap a share of the
+ * bytes is hidden. Each ring's bytes are those that leave a rank, (n-1)/n of the whole.
  */
 #ifndef SLIMSIM_DAG_DAG_H
 #define SLIMSIM_DAG_DAG_H
@@ -35,10 +49,11 @@ enum dag_purpose {
 };
 
 enum dag_edge {
-    DAG_INTER_STAGE, /* boundary sends, and from the last forward to its backward */
+    DAG_INTER_STAGE, /* boundaries; on the last stage from a forward unit to the backward unit of the same tokens */
     DAG_INTER_SLICE, /* keys and values of earlier slices; gradients of theirs from later slices */
-    DAG_INTER_PASS,  /* a backward unit after every forward unit that holds its samples */
-    DAG_SCHEDULE,    /* order on a stream */
+    DAG_INTER_PASS,  /* on the last stage a backward unit after each forward unit whose tokens it consumes (those that
+                        hold other slices of its samples follow from inter-slice edges); copies to and from the host */
+    DAG_SCHEDULE,    /* order on a stream; between two tasks the first kind of this list that holds is kept */
     DAG_COLLECTIVE,  /* into and out of rings and barriers */
     DAG_N_EDGES
 };
