@@ -135,6 +135,16 @@ static void a_sample_has_one_home(void)
     plan_free(&plan);
 }
 
+/* Ranks 0, 2 and 1, 3 become 0, 2 and 2, 4. */
+static void pipelines_share_no_gpu(void)
+{
+    struct plan plan;
+    shared(&plan);
+    plan.phases[0].pipelines[1].layout.first_rank = 2;
+    check_says(&plan, "pipeline 1: rank 2 is none or taken");
+    plan_free(&plan);
+}
+
 /* WLB-LLM and HotSPa let samples wait: of the batch (4, 6) the second waits, and one of 8 tokens of an earlier batch
  * (sample 2 here) runs. */
 static void delayed_samples_wait_and_carried_ones_run(void)
@@ -206,7 +216,7 @@ static void phases_have_layouts_of_their_own(void)
 int main(void)
 {
     return HARNESS_MAIN("plan", TEST(a_plan_with_a_shared_sample_passes), TEST(each_breach_of_cuts_is_told),
-                        TEST(each_breach_of_orders_is_told), TEST(a_sample_has_one_home),
+                        TEST(each_breach_of_orders_is_told), TEST(a_sample_has_one_home), TEST(pipelines_share_no_gpu),
                         TEST(delayed_samples_wait_and_carried_ones_run), TEST(a_copy_shares_nothing),
                         TEST(phases_have_layouts_of_their_own));
 }
