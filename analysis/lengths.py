@@ -27,7 +27,7 @@ import matplotlib.ticker as ticker  # noqa: E402
 SOURCE_COLOURS = ["#4477AA", "#EE6677", "#228833", "#CCBB44", "#66CCEE", "#AA3377", "#9A9A9A", "#222222"]
 SHARE_COLOURS = {"samples": "#4477AA", "tokens": "#CCBB44", "forward FLOPs": "#AA3377"}
 KI = 1024
-LAW_DRAWS = 400_000  # lengths at equal steps of probability that stand for a law
+LAW_DRAWS = 200_000  # lengths at equal steps of probability that stand for a law
 BUCKET_ENDS = KI * 2 ** numpy.arange(12)  # 1Ki, 2Ki, ..., 2Mi; longer ones get a bucket of their own
 
 # tokens: one length a sample. cost: (q, l) of F(x) = q x^2 + l x, None where no model is known.
