@@ -106,19 +106,10 @@ static bool resolve_path(const struct document *document, const char *key, char 
         return document_error(document, node, err, "%s: the folder where this path starts cannot be read", key);
     const char *path = realpath(joined, canonical) != NULL ? canonical : joined;
     if (strlen(path) >= TEXT_BYTES)
-        return document_error(document, node, err, "%s: the path %s is longer than %d bytes", key, path,
+        return document_error(document, node, err, "%s: as an absolute path this is longer than %d bytes", key,
                               TEXT_BYTES - 1);
     strcpy(text, path);
     return true;
-}
-
-/** A file of lengths is a path; a name without a slash or dot, or one that model/lengths holds, is left as it is. */
-static bool resolve_lengths(struct scenario *scenario, struct error *err)
-{
-    char shipped[PATH_MAX + 600], *lengths = scenario->data.lengths;
-    snprintf(shipped, sizeof shipped, "%s/model/lengths/%s.yaml", scenario_data_dir(), lengths);
-    bool is_name = strchr(lengths, '/') == NULL && (strchr(lengths, '.') == NULL || access(shipped, F_OK) == 0);
-    return is_name || resolve_path(&scenario->document, "data.lengths", lengths, err);
 }
 
 /** Find the file that a key names: the name in `text`, below `folder`, or a path (then made absolute). */
@@ -136,6 +127,25 @@ static bool resolve_name(const struct document *document, const char *key, const
     return document_error(document, document_find(document, 0, key), err, "%s: %s", key, unknown.text);
 }
 
+/** A law or table is a name without dot or slash, of model/lengths; a user's file is a path. */
+static bool resolve_lengths(struct scenario *scenario, struct error *err)
+{
+    const struct document *document = &scenario->document;
+    char *lengths = scenario->data.lengths, folder[PATH_MAX], path[1024];
+    struct error unknown = {0};
+    if (*lengths == '\0') /* said already */
+        return false;
+    if (strpbrk(lengths, "./") != NULL)
+        return resolve_path(document, "data.lengths", lengths, err);
+    snprintf(folder, sizeof folder, "%s/model/lengths", scenario_data_dir());
+    if (library_find(folder, lengths, ".yaml", "law or table", path, &unknown))
+        return true;
+    return document_error(document, document_find(document, 0, "data.lengths"), err,
+                          "data.lengths: %s; lengths of your own are named by the path of their file, with a . or / in "
+                          "it",
+                          unknown.text);
+}
+
 /** Model, device and platform. Each is read if its name is right, so that one pass shows all errors. */
 static bool resolve_names(struct scenario *scenario, struct error *err)
 {
@@ -150,7 +160,7 @@ static bool resolve_names(struct scenario *scenario, struct error *err)
           device_read(data, scenario->device_name, &scenario->device, err);
     ok &= resolve_name(document, "platform", platforms, ".xml", scenario->platform_name, err) &&
           platform_read(platforms, scenario->platform_name, &scenario->platform, err);
-    return (*scenario->data.lengths == '\0' || resolve_lengths(scenario, err)) && ok;
+    return resolve_lengths(scenario, err) && ok;
 }
 
 /** The name becomes part of file names. Without one it is the scenario file's, without folder and ending. */
