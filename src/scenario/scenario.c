@@ -56,9 +56,9 @@ static const struct schema_key system_keys[] = {
     {"name", SCHEMA_WORD, "-", 0, 0, NULL, NULL, "of the training system", SYSTEM(name)},
     {"label", SCHEMA_WORD, "-", 0, 0, "", NULL, "names the row; default: the system's name", SYSTEM(label)},
     {"plan.tp", SCHEMA_INT, "GPUs", 1, 1 << 15, NULL, NULL, "tensor-parallel degree", SYSTEM(plan.tp)},
-    {"plan.pp", SCHEMA_INT, "GPUs", 1, 1 << 15, NULL, NULL, "pipeline stages", SYSTEM(plan.pp)},
+    {"plan.pp", SCHEMA_INT, "stages", 1, 1 << 15, NULL, NULL, "pipeline stages", SYSTEM(plan.pp)},
     {"plan.cp", SCHEMA_INT, "GPUs", 1, 1 << 15, "1", NULL, "context-parallel degree", SYSTEM(plan.cp)},
-    {"plan.dp", SCHEMA_INT, "GPUs", 0, 1 << 15, "0", NULL, "data-parallel replicas; 0: all the platform holds",
+    {"plan.dp", SCHEMA_INT, "replicas", 0, 1 << 15, "0", NULL, "data-parallel replicas; 0: all the platform holds",
      SYSTEM(plan.dp)},
     {"plan.recompute", SCHEMA_CHOICE, "-", 0, 0, "none", "none|selective|full",
      "activations computed again in the backward pass", SYSTEM(plan.recompute)},
@@ -342,7 +342,7 @@ void scenario_list_keys(FILE *file)
 {
     schema_list(file, scenario_keys, N_SCENARIO_KEYS, "");
     schema_list(file, system_keys, N_SYSTEM_KEYS, "systems.N.");
-    fputs("systems.N.knobs  of the system; `slimsim list systems` prints them\n", file);
+    fputs("systems.N.knobs           mapping  of the system; `slimsim list systems` prints them\n", file);
 }
 
 void scenario_free(struct scenario *scenario)

@@ -52,7 +52,7 @@ void schema_choice_name(const char *choices, int32_t i, char name[64])
 /** Whole numbers in full, others short. */
 static void print_number(double number, char text[32])
 {
-    if (fabs(number) < 1e15 && number == floor(number))
+    if (fabs(number) < 1e17 && number == floor(number))
         snprintf(text, 32, "%.0f", number);
     else
         snprintf(text, 32, "%.6g", number);
