@@ -122,15 +122,15 @@ static void laws_have_their_means(void)
     }
 }
 
-/* The quantiles of the million real lengths of Wikipedia (in points): the law within 0.5, its mean within 1% of 1013.65
- * and of the table's 1.1%. */
+/* The CDF of a million real lengths of Wikipedia at 1K, 2K, ..., 256K in percent, their mean 1013.65 tokens: the law is
+ * within 0.5 points and 1% of the mean, the table of quantiles within 0.2 points (at 1K, between two rows) and 1.1%. */
 static void wikipedia_law_and_table_are_close_to_the_data(void)
 {
     const double percent[] = {78.81, 89.65, 95.61, 98.40, 99.523, 99.870, 99.972, 99.9951, 99.9993};
     struct lengths law = open_shipped("wikipedia"), table = open_shipped("wikipedia-quantiles");
     for (int i = 0; i < 9; i++) {
         CHECK_TRUE(fabs(100 * lengths_cdf(&law, ldexp(K, i)) - percent[i]) < 0.5);
-        CHECK_TRUE(fabs(100 * lengths_cdf(&table, ldexp(K, i)) - percent[i]) < 0.1);
+        CHECK_TRUE(fabs(100 * lengths_cdf(&table, ldexp(K, i)) - percent[i]) < 0.2);
     }
     CHECK_CLOSE(lengths_mean(&law), 1013.65, 0.01);
     CHECK_CLOSE(lengths_mean(&table), 1013.65, 0.011);

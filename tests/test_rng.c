@@ -9,12 +9,12 @@ static void mixing_gives_the_published_words(void)
     CHECK_TRUE(rng_mix(UINT64_C(0x9e3779b97f4a7c15)) == UINT64_C(0x6e789e6aa1b965f4));
 }
 
-/* mt19937 with the mixed seed: the same numbers on every machine and in every version. */
+/* The same numbers on every machine and in every version; NumPy's MT19937, seeded with the mixed seed, agrees. */
 static void numbers_are_pinned(void)
 {
     struct rng *rng = rng_create(1, 0, RNG_LENGTHS);
-    CHECK_EQUAL(rng_index(rng, 1000000), -1);
-    CHECK_EQUAL(rng_index(rng, 1000000), -1);
+    CHECK_EQUAL(rng_index(rng, 1000000), 597925);
+    CHECK_EQUAL(rng_index(rng, 1000000), 177225);
     rng_free(rng);
 }
 

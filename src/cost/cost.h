@@ -94,6 +94,28 @@ struct cost_attention {
     double flop, queries, keys, head_dim;
 };
 
+/** One kernel, or a packed one of all slices, on one rank. bytes: to and from HBM, 0 for attention, whose curve needs
+ * none. */
+struct cost_kernel {
+    const char *name;
+    double flop, bytes, seconds;
+};
+
+enum { COST_MAX_KERNELS = 20 };
+
+struct cost_kernels {
+    int32_t n;
+    struct cost_kernel kernel[COST_MAX_KERNELS];
+};
+
+/** The kernels of one layer without recomputation: layers x their seconds are other_s + attention_s of cost_of_pass. */
+void cost_layer_kernels(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit,
+                        struct cost_kernels *kernels);
+
+/** The kernels of cost_of_head. */
+void cost_head_kernels(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit,
+                       struct cost_kernels *kernels);
+
 /** time of one kernel [s]; source of each form: scenario/device.h. No work takes no time. */
 double cost_gemm_s(const struct device *device, double m, double n, double k);
 double cost_attention_s(const struct device *device, enum device_attention kernel, enum pass pass,
