@@ -403,15 +403,8 @@ static bool select_entry(struct document *document, int32_t parent, const char *
     struct document_node *at = &document->node[parent];
     if (document_is_null(at)) { /* `knobs:` with nothing behind it: a mapping without keys yet */
         free(at->value);
-        *at = (struct document_node){.kind = DOCUMENT_MAPPING,
-                                     .key = at->key,
-                                     .child = -1,
-                                     .next = at->next,
-                                     .line = at->line,
-                                     .column = at->column,
-                                     .key_line = at->key_line,
-                                     .key_column = at->key_column,
-                                     .file = at->file};
+        at->value = NULL;
+        at->kind = DOCUMENT_MAPPING;
     }
     *entry = -1;
     if (at->kind == DOCUMENT_SCALAR)

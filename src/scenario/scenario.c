@@ -261,28 +261,31 @@ static bool check_gpus(const struct scenario *scenario, struct scenario_system *
     return true;
 }
 
-/** `divisor`, the value of a key of the plan, must divide a count of the model or platform. */
-static bool check_divides(const struct scenario *scenario, const struct scenario_system *system, const char *key,
-                          int64_t divisor, int64_t count, const char *of_what, struct error *err)
+/** A degree of the plan, the value of this node, must divide a count of the model or platform. */
+static bool check_divides(const struct document *document, int32_t node, int64_t degree, int64_t count,
+                          const char *of_what, struct error *err)
 {
-    if (count % divisor == 0)
+    if (count % degree == 0)
         return true;
-    return document_error(&scenario->document, document_find(&scenario->document, system->node, key), err,
-                          "%s: %" PRId64 " does not divide %s, %" PRId64, key, divisor, of_what, count);
+    return document_error(document, node, err, "plan.%s: %" PRId64 " does not divide %s, %" PRId64,
+                          document->node[node].key, degree, of_what, count);
 }
 
 /** The layout against model and platform, of an entry that was read without errors. */
 static bool check_plan(const struct scenario *scenario, struct scenario_system *system, struct error *err)
 {
+    const struct document *document = &scenario->document;
     const struct model *model = &scenario->model;
     const struct scenario_plan *plan = &system->plan;
+    int32_t tp = document_find(document, system->node, "plan.tp"),
+            pp = document_find(document, system->node, "plan.pp");
     bool ok = check_gpus(scenario, system, err);
-    ok &= check_divides(scenario, system, "plan.tp", plan->tp, scenario->platform.gpus_per_node,
+    ok &= check_divides(document, tp, plan->tp, scenario->platform.gpus_per_node,
                         "the GPUs of a node (tensor parallelism stays inside one)", err);
-    ok &= check_divides(scenario, system, "plan.pp", plan->pp, model->layers, "the model's layers", err);
-    if (!check_divides(scenario, system, "plan.tp", plan->tp, model->heads, "the model's heads", err))
+    ok &= check_divides(document, pp, plan->pp, model->layers, "the model's layers", err);
+    if (!check_divides(document, tp, plan->tp, model->heads, "the model's heads", err))
         return false;
-    return check_divides(scenario, system, "plan.tp", plan->tp, model->kv_heads,
+    return check_divides(document, tp, plan->tp, model->kv_heads,
                          "the model's kv_heads (copies of them on several ranks are not available yet)", err) &&
            ok;
 }
