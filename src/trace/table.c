@@ -25,7 +25,7 @@ const struct trace_names trace_pass_names = NAMES(N_PASSES, [PASS_FORWARD] = "fo
 const struct trace_names trace_stream_names =
     NAMES(DAG_N_STREAMS, [DAG_STREAM_COMPUTE] = "compute", [DAG_STREAM_SEND_FORWARD] = "send forward",
           [DAG_STREAM_SEND_BACKWARD] = "send backward", [DAG_STREAM_COLLECTIVE] = "collective",
-          [DAG_STREAM_TO_HOST] = "to host", [DAG_STREAM_FROM_HOST] = "from host");
+          [DAG_STREAM_RAIL] = "rail", [DAG_STREAM_TO_HOST] = "to host", [DAG_STREAM_FROM_HOST] = "from host");
 static const struct trace_names trace_system_names = {0, NULL};
 static const struct trace_names trace_edge_names =
     NAMES(DAG_N_EDGES, [DAG_INTER_STAGE] = "inter-stage", [DAG_INTER_SLICE] = "inter-slice",
