@@ -90,7 +90,7 @@ static void write_event_name(const struct trace_task *task, FILE *file)
         fprintf(file, "%s", trace_kind_names.text[task->kind]);
     if (task->unit >= 0)
         fprintf(file, "%s%s %d", task->purpose != DAG_PASS || task->kind != DAG_COMPUTE ? " " : "",
-                trace_pass_names.text[task->pass], task->unit);
+                trace_pass_names.text[task->direction], task->unit);
 }
 
 static bool in_range(int32_t index, int32_t n)
@@ -103,7 +103,7 @@ static bool check_task(const struct chrome *chrome, const struct trace_task *tas
 {
     if (in_range(task->system, trace_n_systems(chrome->reader)) && in_range(task->rank, chrome->gpus) &&
         in_range(task->stream, DAG_N_STREAMS) && in_range(task->kind, DAG_N_KINDS) &&
-        in_range(task->purpose, DAG_N_PURPOSES) && in_range(task->pass, N_PASSES) && task->start_s >= 0 &&
+        in_range(task->purpose, DAG_N_PURPOSES) && in_range(task->direction, N_PASSES) && task->start_s >= 0 &&
         task->finish_s >= task->start_s)
         return true;
     return error_set(err, "the trace is damaged: task %d of its table tasks is out of range", task->task);
