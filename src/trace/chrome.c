@@ -37,6 +37,11 @@ static void begin_event(struct chrome *chrome)
     chrome->any = true;
 }
 
+static int64_t process_of(const struct chrome *chrome, int32_t system, int32_t rank)
+{
+    return (int64_t)system * chrome->gpus + rank;
+}
+
 static int64_t nanoseconds(double seconds)
 {
     return llround(seconds * 1e9);
@@ -116,7 +121,7 @@ static bool write_task(void *context, const void *row, struct error *err)
     if (!check_task(chrome, task, err))
         return false;
     FILE *file = chrome->file;
-    int64_t process = (int64_t)task->system * chrome->gpus + task->rank;
+    int64_t process = process_of(chrome, task->system, task->rank);
     int64_t start = nanoseconds(task->start_s), finish = nanoseconds(task->finish_s);
     name_track(chrome, task, process);
     begin_event(chrome);
@@ -138,7 +143,7 @@ static bool write_memory(void *context, const void *visited, struct error *err)
     const struct trace_memory *row = visited;
     begin_event(chrome);
     fprintf(chrome->file, "{\"ph\":\"C\",\"name\":\"memory [B]\",\"pid\":%lld",
-            (long long)((int64_t)row->system * chrome->gpus + row->rank));
+            (long long)process_of(chrome, row->system, row->rank));
     write_microseconds("ts", nanoseconds(row->time_s), chrome->file);
     fprintf(chrome->file, ",\"args\":{\"states\":%.0f,\"activations\":%.0f,\"kv\":%.0f,", row->states_bytes,
             row->activations_bytes, row->kv_bytes);
