@@ -38,8 +38,13 @@ int32_t hand_compute(struct dag *dag, int32_t place, double duration_s)
     return append(dag, task, duration_s);
 }
 
-int32_t hand_send(struct dag *dag, int32_t place, enum dag_stream stream, int32_t to_rank, double latency_s,
-                  double wire_bytes, double bytes_per_s)
+struct cost_transfer hand_transfer(double latency_s, double wire_bytes, double bytes_per_s)
+{
+    return (struct cost_transfer){latency_s, wire_bytes, bytes_per_s, latency_s + wire_bytes / bytes_per_s};
+}
+
+int32_t hand_send(struct dag *dag, int32_t place, enum dag_stream stream, int32_t to_rank,
+                  struct cost_transfer transfer)
 {
     struct dag_task task = {.kind = DAG_SEND,
                             .purpose = DAG_BOUNDARY,
@@ -47,9 +52,9 @@ int32_t hand_send(struct dag *dag, int32_t place, enum dag_stream stream, int32_
                             .stream = place * DAG_N_STREAMS + (int32_t)stream,
                             .from_rank = dag->places[place].rank,
                             .to_rank = to_rank,
-                            .latency_s = latency_s,
-                            .wire_bytes = wire_bytes};
-    return append(dag, task, latency_s + wire_bytes / bytes_per_s);
+                            .latency_s = transfer.latency_s,
+                            .wire_bytes = transfer.wire_bytes};
+    return append(dag, task, transfer.duration_s);
 }
 
 int32_t hand_sync(struct dag *dag, int32_t place)
@@ -85,8 +90,8 @@ struct platform hand_platform(const char *name, int32_t n_nodes)
 
 struct timeline hand_longest_path(const struct dag *dag)
 {
-    struct timeline timeline = {.start_s = check_calloc((size_t)dag->n_tasks, sizeof(double)),
-                                .finish_s = check_calloc((size_t)dag->n_tasks, sizeof(double))};
+    struct timeline timeline = {0};
+    timeline_reserve(&timeline, dag->n_tasks);
     double *stream_s = check_calloc((size_t)dag->n_places * DAG_N_STREAMS, sizeof(double)); /* its last finish */
     for (int32_t t = 0; t < dag->n_tasks; t++) {
         double *free_s = &stream_s[dag->tasks[t].stream];
@@ -98,22 +103,4 @@ struct timeline hand_longest_path(const struct dag *dag)
     }
     free(stream_s);
     return timeline;
-}
-
-void hand_dag_release(struct dag *dag)
-{
-    free(dag->tasks);
-    free(dag->duration_s);
-    free(dag->in_first);
-    free(dag->in_task);
-    free(dag->in_kind);
-    free(dag->places);
-    *dag = (struct dag){0};
-}
-
-void hand_timeline_release(struct timeline *timeline)
-{
-    free(timeline->start_s);
-    free(timeline->finish_s);
-    *timeline = (struct timeline){0};
 }

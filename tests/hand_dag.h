@@ -13,10 +13,12 @@ struct dag hand_dag(int32_t n_places, int32_t n_tasks, int32_t n_edges);
 /** Append a COMPUTE of duration_s. @return its number */
 int32_t hand_compute(struct dag *dag, int32_t place, double duration_s);
 
-/** Append a SEND on a stream of its place; its duration_s is latency_s + wire_bytes / bytes_per_s. @return its number
- */
-int32_t hand_send(struct dag *dag, int32_t place, enum dag_stream stream, int32_t to_rank, double latency_s,
-                  double wire_bytes, double bytes_per_s);
+/** Latency, then bytes at a bandwidth. */
+struct cost_transfer hand_transfer(double latency_s, double wire_bytes, double bytes_per_s);
+
+/** Append a SEND on a stream of its place. @return its number */
+int32_t hand_send(struct dag *dag, int32_t place, enum dag_stream stream, int32_t to_rank,
+                  struct cost_transfer transfer);
 
 /** Append a SYNC. @return its number */
 int32_t hand_sync(struct dag *dag, int32_t place);
@@ -28,10 +30,7 @@ void hand_after(struct dag *dag, int32_t before);
 struct platform hand_platform(const char *name, int32_t n_nodes);
 
 /** Longest path by relaxation, in task order, a stream's tasks one after the other; timeline is the caller's to free
- * with timeline_release. */
+ * with timeline_free. */
 struct timeline hand_longest_path(const struct dag *dag);
-
-void hand_dag_release(struct dag *dag);
-void hand_timeline_release(struct timeline *timeline);
 
 #endif

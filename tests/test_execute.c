@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/check.h"
 #include "hand_dag.h"
 #include "harness.h"
 
@@ -20,8 +19,9 @@ static struct timeline run_on(const struct dag *dag, const char *name, int32_t n
     struct error err = {0};
     if (!execute(dag, &platform, &timeline, &err)) {
         CHECK_TEXT(err.text, "");
-        timeline.start_s = check_calloc((size_t)dag->n_tasks, sizeof(double));
-        timeline.finish_s = check_calloc((size_t)dag->n_tasks, sizeof(double));
+        timeline_reserve(&timeline, dag->n_tasks);
+        memset(timeline.start_s, 0, (size_t)dag->n_tasks * sizeof(double));
+        memset(timeline.finish_s, 0, (size_t)dag->n_tasks * sizeof(double));
     }
     return timeline;
 }
@@ -45,8 +45,8 @@ static void tasks_of_two_streams_wait_only_where_an_edge_says_so(void)
     CHECK_CLOSE(timeline.start_s[2], 0.25, 1e-14);
     CHECK_CLOSE(timeline.finish_s[2], 0.75, 1e-14);
     CHECK_CLOSE(timeline.makespan_s, 1.25, 1e-14);
-    hand_dag_release(&dag);
-    hand_timeline_release(&timeline);
+    dag_free(&dag);
+    timeline_free(&timeline);
 }
 
 /* latency + bytes / bandwidth; also less than one byte and a fraction of one, though SimGrid sends whole bytes. */
@@ -57,12 +57,13 @@ static void a_lone_transfer_takes_latency_and_bytes_over_bandwidth(void)
     for (int32_t i = 0; i < 8; i++)
         for (int32_t route = 0; route < 2; route++) {
             struct dag dag = hand_dag(1, 1, 0);
-            hand_send(&dag, 0, DAG_STREAM_SEND_FORWARD, to[route], 5e-6, bytes[i], route == 0 ? nvlink : nic);
+            hand_send(&dag, 0, DAG_STREAM_SEND_FORWARD, to[route],
+                      hand_transfer(5e-6, bytes[i], route == 0 ? nvlink : nic));
             struct timeline timeline = run(&dag);
             CHECK_TRUE(timeline.start_s[0] == 0);
             CHECK_CLOSE(timeline.finish_s[0], dag.duration_s[0], 1e-12);
-            hand_dag_release(&dag);
-            hand_timeline_release(&timeline);
+            dag_free(&dag);
+            timeline_free(&timeline);
         }
 }
 
@@ -70,16 +71,16 @@ static void a_lone_transfer_takes_latency_and_bytes_over_bandwidth(void)
 static void two_transfers_into_one_nic_take_twice_as_long(void)
 {
     struct dag dag = hand_dag(2, 2, 0);
-    hand_send(&dag, 0, DAG_STREAM_SEND_FORWARD, 8, 0, 1e9, nic);
-    hand_send(&dag, 1, DAG_STREAM_SEND_FORWARD, 8, 0, 1e9, nic);
+    hand_send(&dag, 0, DAG_STREAM_SEND_FORWARD, 8, hand_transfer(0, 1e9, nic));
+    hand_send(&dag, 1, DAG_STREAM_SEND_FORWARD, 8, hand_transfer(0, 1e9, nic));
     struct timeline timeline = run(&dag), free_timeline = run_on(&dag, "hopper-2x8-free", 2);
     for (int32_t t = 0; t < 2; t++) {
         CHECK_CLOSE(timeline.finish_s[t], 0.04, 1e-12);
         CHECK_CLOSE(free_timeline.finish_s[t], 0.02, 1e-12);
     }
-    hand_dag_release(&dag);
-    hand_timeline_release(&timeline);
-    hand_timeline_release(&free_timeline);
+    dag_free(&dag);
+    timeline_free(&timeline);
+    timeline_free(&free_timeline);
 }
 
 /* The second starts when the first has 0.5 GB left: 0.01 + 1 GB shared until 0.03, then 0.5 GB alone until 0.04.
@@ -87,32 +88,32 @@ static void two_transfers_into_one_nic_take_twice_as_long(void)
 static void a_late_transfer_shares_only_while_both_run(void)
 {
     struct dag dag = hand_dag(2, 2, 0);
-    hand_send(&dag, 0, DAG_STREAM_SEND_FORWARD, 8, 0, 1e9, nic);
-    hand_send(&dag, 1, DAG_STREAM_SEND_FORWARD, 8, 0.01, 1e9, nic);
+    hand_send(&dag, 0, DAG_STREAM_SEND_FORWARD, 8, hand_transfer(0, 1e9, nic));
+    hand_send(&dag, 1, DAG_STREAM_SEND_FORWARD, 8, hand_transfer(0.01, 1e9, nic));
     struct timeline timeline = run(&dag);
     CHECK_CLOSE(timeline.finish_s[0], 0.03, 1e-12);
     CHECK_CLOSE(timeline.finish_s[1], 0.04, 1e-12);
     CHECK_TRUE(timeline.start_s[1] == 0);
-    hand_dag_release(&dag);
-    hand_timeline_release(&timeline);
+    dag_free(&dag);
+    timeline_free(&timeline);
 }
 
 /* All at once: both directions of a NIC, of an NVLink and of a PCIe link. */
 static void opposite_directions_and_other_kinds_of_links_do_not_disturb_each_other(void)
 {
     struct dag dag = hand_dag(9, 6, 0);
-    hand_send(&dag, 0, DAG_STREAM_SEND_FORWARD, 8, 0, 1e9, nic);
-    hand_send(&dag, 8, DAG_STREAM_SEND_BACKWARD, 0, 0, 1e9, nic);
-    hand_send(&dag, 0, DAG_STREAM_COLLECTIVE, 1, 0, 1e9, nvlink);
-    hand_send(&dag, 1, DAG_STREAM_COLLECTIVE, 0, 0, 1e9, nvlink);
-    hand_send(&dag, 0, DAG_STREAM_TO_HOST, -1, 0, 1e9, 64e9);
-    int32_t prefetch = hand_send(&dag, 0, DAG_STREAM_FROM_HOST, 0, 0, 1e9, 64e9);
+    hand_send(&dag, 0, DAG_STREAM_SEND_FORWARD, 8, hand_transfer(0, 1e9, nic));
+    hand_send(&dag, 8, DAG_STREAM_SEND_BACKWARD, 0, hand_transfer(0, 1e9, nic));
+    hand_send(&dag, 0, DAG_STREAM_COLLECTIVE, 1, hand_transfer(0, 1e9, nvlink));
+    hand_send(&dag, 1, DAG_STREAM_COLLECTIVE, 0, hand_transfer(0, 1e9, nvlink));
+    hand_send(&dag, 0, DAG_STREAM_TO_HOST, -1, hand_transfer(0, 1e9, 64e9));
+    int32_t prefetch = hand_send(&dag, 0, DAG_STREAM_FROM_HOST, 0, hand_transfer(0, 1e9, 64e9));
     dag.tasks[prefetch].from_rank = -1;
     struct timeline timeline = run(&dag);
     for (int32_t t = 0; t < dag.n_tasks; t++)
         CHECK_CLOSE(timeline.finish_s[t], dag.duration_s[t], 1e-12);
-    hand_dag_release(&dag);
-    hand_timeline_release(&timeline);
+    dag_free(&dag);
+    timeline_free(&timeline);
 }
 
 /* A ring of the first GPU of each of 16 nodes: barrier, every one sends to the next, barrier; every NIC has one sender
@@ -129,7 +130,7 @@ static void a_ring_between_barriers_takes_one_send(void)
     for (int32_t i = 0; i < n; i++)
         hand_after(&dag, i);
     for (int32_t i = 0; i < n; i++) {
-        hand_send(&dag, i, DAG_STREAM_COLLECTIVE, 8 * ((i + 1) % n), 1e-5, 1e9, nic);
+        hand_send(&dag, i, DAG_STREAM_COLLECTIVE, 8 * ((i + 1) % n), hand_transfer(1e-5, 1e9, nic));
         hand_after(&dag, begin);
     }
     int32_t end = hand_sync(&dag, 0);
@@ -138,8 +139,8 @@ static void a_ring_between_barriers_takes_one_send(void)
     struct timeline timeline = run_on(&dag, "hopper-16x8", 16);
     CHECK_CLOSE(timeline.start_s[begin], 0.3, 1e-12);
     CHECK_CLOSE(timeline.finish_s[end], 0.3 + 1e-5 + 0.02, 1e-12);
-    hand_dag_release(&dag);
-    hand_timeline_release(&timeline);
+    dag_free(&dag);
+    timeline_free(&timeline);
 }
 
 /* A number in [0, n) from a state; Knuth's MMIX generator. */
@@ -159,8 +160,8 @@ static struct dag random_dag(uint64_t *state)
         if (kind == 0)
             hand_sync(&dag, place);
         else if (kind == 1)
-            hand_send(&dag, place, DAG_STREAM_SEND_FORWARD, place + 8, 1e-6 * draw(state, 30),
-                      1e7 * draw(state, 1000) / 7, nic);
+            hand_send(&dag, place, DAG_STREAM_SEND_FORWARD, place + 8,
+                      hand_transfer(1e-6 * draw(state, 30), 1e7 * draw(state, 1000) / 7, nic));
         else
             hand_compute(&dag, place, 1e-3 * draw(state, 100) / 3);
         int32_t n_edges = t > 0 ? draw(state, 4) : 0;
@@ -184,9 +185,9 @@ static void random_dags_on_disjoint_links_equal_their_longest_path(void)
         if (!CHECK_TRUE(worst <= 1e-12 * longest.makespan_s))
             printf("round %d: %d tasks, %g s apart\n", round, dag.n_tasks, worst);
         CHECK_TRUE(fabs(timeline.makespan_s - longest.makespan_s) <= 1e-12 * longest.makespan_s);
-        hand_dag_release(&dag);
-        hand_timeline_release(&timeline);
-        hand_timeline_release(&longest);
+        dag_free(&dag);
+        timeline_free(&timeline);
+        timeline_free(&longest);
     }
 }
 
@@ -198,9 +199,9 @@ static void the_same_dag_twice_gives_the_same_bits(void)
     struct timeline first = run(&dag), second = run(&dag);
     CHECK_TRUE(memcmp(first.start_s, second.start_s, bytes) == 0);
     CHECK_TRUE(memcmp(first.finish_s, second.finish_s, bytes) == 0);
-    hand_dag_release(&dag);
-    hand_timeline_release(&first);
-    hand_timeline_release(&second);
+    dag_free(&dag);
+    timeline_free(&first);
+    timeline_free(&second);
 }
 
 static void a_timeline_is_used_again_for_a_larger_dag(void)
@@ -214,9 +215,9 @@ static void a_timeline_is_used_again_for_a_larger_dag(void)
             hand_compute(&dag, 0, 0.5);
         CHECK_TRUE(execute(&dag, &platform, &timeline, &err));
         CHECK_TRUE(timeline.makespan_s == 0.5 * n);
-        hand_dag_release(&dag);
+        dag_free(&dag);
     }
-    hand_timeline_release(&timeline);
+    timeline_free(&timeline);
 }
 
 /* A real DAG cannot say it, since an edge comes from a smaller number: 0 waits for 1 and 1 for 0. */
@@ -241,7 +242,7 @@ static void a_deadlock_is_a_sentence_with_who_waits_for_whom(void)
                          "computation of backward unit 3, pipeline 0, stage 1, GPU 1 waits for "
                          "computation of forward unit 0, pipeline 0, stage 0, GPU 0");
     CHECK_TRUE(timeline.start_s == NULL);
-    hand_dag_release(&dag);
+    dag_free(&dag);
 }
 
 /* The error of running one second of work on GPU `rank`. */
@@ -253,7 +254,7 @@ static struct error refusal(const struct platform *platform, int32_t rank)
     hand_compute(&dag, 0, 1);
     dag.places[0].rank = rank;
     CHECK_TRUE(!execute(&dag, platform, &timeline, &err));
-    hand_dag_release(&dag);
+    dag_free(&dag);
     return err;
 }
 

@@ -33,7 +33,7 @@ static bool run(const struct dag *dag, const struct built *platform, struct time
 /* Append a lone transfer from GPU to GPU (-1: its host's memory), after all before it. */
 static void append_route(struct dag *dag, int32_t from, int32_t to, double bytes_per_s)
 {
-    int32_t send = hand_send(dag, 0, DAG_STREAM_SEND_FORWARD, to, 0, giga, bytes_per_s);
+    int32_t send = hand_send(dag, 0, DAG_STREAM_SEND_FORWARD, to, hand_transfer(0, giga, bytes_per_s));
     dag->tasks[send].from_rank = from;
 }
 
@@ -57,8 +57,8 @@ static void every_platform_loads_and_its_routes_have_their_bandwidths(void)
         if (run(&dag, &built[i], &timeline))
             for (int32_t t = 0; t < dag.n_tasks; t++)
                 CHECK_CLOSE(timeline.finish_s[t] - timeline.start_s[t], dag.duration_s[t], 1e-12);
-        hand_dag_release(&dag);
-        hand_timeline_release(&timeline);
+        dag_free(&dag);
+        timeline_free(&timeline);
     }
 }
 
@@ -70,15 +70,15 @@ static void all_nics_of_a_node_run_at_full_speed_in_both_directions(void)
         struct dag dag = hand_dag(8 * built[i].n_nodes, 16, 0);
         int32_t last = 8 * built[i].n_nodes - 8;
         for (int32_t gpu = 0; gpu < 8; gpu++) {
-            hand_send(&dag, gpu, DAG_STREAM_SEND_FORWARD, last + gpu, 0, giga, 50e9);
-            hand_send(&dag, last + gpu, DAG_STREAM_SEND_BACKWARD, gpu, 0, giga, 50e9);
+            hand_send(&dag, gpu, DAG_STREAM_SEND_FORWARD, last + gpu, hand_transfer(0, giga, 50e9));
+            hand_send(&dag, last + gpu, DAG_STREAM_SEND_BACKWARD, gpu, hand_transfer(0, giga, 50e9));
         }
         struct timeline timeline = {0};
         if (run(&dag, &built[i], &timeline))
             for (int32_t t = 0; t < dag.n_tasks; t++)
                 CHECK_CLOSE(timeline.finish_s[t], 0.02, 1e-12);
-        hand_dag_release(&dag);
-        hand_timeline_release(&timeline);
+        dag_free(&dag);
+        timeline_free(&timeline);
     }
 }
 
@@ -89,8 +89,8 @@ static void links_are_shared_but_on_free_platforms(void)
     for (int32_t i = 0; i < N_BUILT; i++) {
         struct dag dag = hand_dag(8, 14, 0);
         for (int32_t gpu = 1; gpu < 8; gpu++) {
-            hand_send(&dag, gpu, DAG_STREAM_SEND_FORWARD, 0, 0, giga, 200e9);
-            hand_send(&dag, gpu, DAG_STREAM_TO_HOST, -1, 0, giga, 64e9);
+            hand_send(&dag, gpu, DAG_STREAM_SEND_FORWARD, 0, hand_transfer(0, giga, 200e9));
+            hand_send(&dag, gpu, DAG_STREAM_TO_HOST, -1, hand_transfer(0, giga, 64e9));
         }
         struct timeline timeline = {0};
         if (run(&dag, &built[i], &timeline))
@@ -98,8 +98,8 @@ static void links_are_shared_but_on_free_platforms(void)
                 double flows = dag.tasks[t].to_rank == 0 && !built[i].free ? 7 : 1;
                 CHECK_CLOSE(timeline.finish_s[t], flows * dag.duration_s[t], 1e-12);
             }
-        hand_dag_release(&dag);
-        hand_timeline_release(&timeline);
+        dag_free(&dag);
+        timeline_free(&timeline);
     }
 }
 
@@ -118,15 +118,35 @@ static void other_sizes_and_an_oversubscribed_spine_can_be_generated(void)
     CHECK_EQUAL(system(command), 0);
     struct dag dag = hand_dag(16, 9, 1);
     for (int32_t gpu = 0; gpu < 8; gpu++)
-        hand_send(&dag, gpu, DAG_STREAM_SEND_FORWARD, gpu + 8, 0, giga, 50e9 / 8);
-    hand_send(&dag, 0, DAG_STREAM_SEND_FORWARD, 1, 0, giga, 450e9);
+        hand_send(&dag, gpu, DAG_STREAM_SEND_FORWARD, gpu + 8, hand_transfer(0, giga, 50e9 / 8));
+    hand_send(&dag, 0, DAG_STREAM_SEND_FORWARD, 1, hand_transfer(0, giga, 450e9));
     struct timeline timeline = {0};
     struct error err = {0};
     if (CHECK_TRUE(execute(&dag, &file, &timeline, &err)))
         for (int32_t t = 0; t < dag.n_tasks; t++)
             CHECK_CLOSE(timeline.finish_s[t] - timeline.start_s[t], dag.duration_s[t], 1e-12);
-    hand_dag_release(&dag);
-    hand_timeline_release(&timeline);
+    dag_free(&dag);
+    timeline_free(&timeline);
+}
+
+/* What the scenario sees of each file is what generate.py was asked for: the paper's cluster. */
+static void every_platform_is_read_with_its_counts_and_bandwidths(void)
+{
+    for (int32_t i = 0; i < N_BUILT; i++) {
+        struct platform read, expected = hand_platform(built[i].name, built[i].n_nodes);
+        struct error err = {0};
+        CHECK_TRUE(platform_read(SLIMSIM_BUILD_DIR "/platforms", built[i].name, &read, &err));
+        CHECK_TEXT(err.text, "");
+        CHECK_TEXT(read.name, expected.name);
+        CHECK_TEXT(read.path, expected.path);
+        CHECK_EQUAL(read.n_nodes, expected.n_nodes);
+        CHECK_EQUAL(read.gpus_per_node, expected.gpus_per_node);
+        CHECK_TRUE(read.nvlink_bytes_per_s == expected.nvlink_bytes_per_s);
+        CHECK_TRUE(read.nic_bytes_per_s == expected.nic_bytes_per_s);
+        CHECK_TRUE(read.pcie_bytes_per_s == expected.pcie_bytes_per_s);
+        CHECK_TRUE(read.host_memory_bytes == expected.host_memory_bytes);
+        CHECK_CLOSE(read.gpu_flop_per_s, expected.gpu_flop_per_s, 1e-12);
+    }
 }
 
 /* Nothing but options that make sense; the file is not written. */
@@ -150,7 +170,8 @@ static void the_generator_refuses_wrong_options(void)
 int main(void)
 {
     return HARNESS_MAIN(
-        "platform files", TEST(every_platform_loads_and_its_routes_have_their_bandwidths),
+        "platform files", TEST(every_platform_is_read_with_its_counts_and_bandwidths),
+        TEST(every_platform_loads_and_its_routes_have_their_bandwidths),
         TEST(all_nics_of_a_node_run_at_full_speed_in_both_directions), TEST(links_are_shared_but_on_free_platforms),
         TEST(other_sizes_and_an_oversubscribed_spine_can_be_generated), TEST(the_generator_refuses_wrong_options));
 }

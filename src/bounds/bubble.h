@@ -6,17 +6,23 @@
 #include "bounds/critical_path.h"
 
 /**
- * Idle seconds of the compute streams, summed over places, and what they are shares of.
+ * Seconds of the compute streams, summed over places. A place lives from the end of the phase before its own (0 in the
+ * first) to the end of its own; with one phase that is the makespan.
  *
- * Of a place: warm-up is idle time before its first backward starts; cool-down idle time after its last forward ends,
- * until its pipeline's last pass ends; imbalance the idle time between those two moments (and, before a first backward
- * that waits for forwards only, none); dp_wait from its pipeline's end to the end of the slowest pipeline of the phase.
- * What follows (gradients, optimizer, parameters) is sync. busy: passes and optimizer. busy + warm_up + imbalance +
- * cool_down + dp_wait + sync = places x makespan.
+ * busy       passes (tensor-parallel collectives among them) and optimizer
+ * ring       a place waits for the context-parallel ring of its own pass, from when all members are there
+ * warm_up    other idle time before its first backward starts
+ * imbalance  ... after that, until its last forward ends; none when all its forwards come first
+ * cool_down  ... after both, until the last pass of its pipeline ends on any stage
+ * dp_wait    ... from there to the end of the slowest pipeline of the phase
+ * sync       ... what follows: gradients, optimizer, parameters, re-sharding before the phase
+ *
+ * A pass lasts until its attention and its ring have ended. busy + ring + warm_up + imbalance + cool_down + dp_wait +
+ * sync = total.
  */
 struct bubble {
-    double busy_s, warm_up_s, imbalance_s, cool_down_s, dp_wait_s, sync_s;
-    double total_s; /* places x makespan */
+    double busy_s, ring_s, warm_up_s, imbalance_s, cool_down_s, dp_wait_s, sync_s;
+    double total_s; /* places x life; one phase: places x makespan */
 };
 
 struct bubble bubble_of(const struct dag *dag, const struct timeline *timeline);

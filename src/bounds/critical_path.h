@@ -9,7 +9,11 @@
 struct timeline {
     double *start_s, *finish_s; /* [n_tasks] */
     double makespan_s;
+    int32_t capacity; /* tasks that the arrays have room for */
 };
+
+/** Make room for n_tasks; what the arrays held is lost when they must grow. */
+void timeline_reserve(struct timeline *timeline, int32_t n_tasks);
 
 /** Pull over in-edges in task order; O(V + E). Reuses timeline's arrays when they are large enough ({0} at first). */
 void critical_path(const struct dag *dag, struct timeline *timeline);

@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** Seconds and bytes of passes, transfers and collectives: pure functions of model, device, platform and setting. */
+/**
+ * Seconds and bytes of passes, transfers and collectives: pure functions of model, device, platform and setting.
+ *
+ * Symbols: h hidden, k width of keys (of values) of a token, f inner width, n heads, V vocabulary, T tokens of one CP
+ * rank. A layer runs as Megatron-LM runs it: tensor parallel with sequence parallelism (Korthikanti et al. 2022,
+ * arXiv:2205.05198, section 4.2), bf16 weights and activations, fp32 gradients and optimizer, flash attention, no
+ * dropout, no biases, RMSNorm, rotary positions (also where a model has other ones: they cost less than 1%).
+ */
 #ifndef SLIMSIM_COST_COST_H
 #define SLIMSIM_COST_COST_H
 
@@ -27,29 +34,97 @@ struct cost_unit {
     enum recompute recompute;
 };
 
-/** One pass of one unit on one rank of a stage. All per rank; seconds without contention. */
+/** One pass of one unit on one rank of a stage. All per rank and over all layers; seconds without contention. */
 struct cost_pass {
     double flop;           /* executed by this rank, recomputation included */
     double other_s;        /* GEMMs, memory-bound kernels, launches; what cannot overlap with the ring */
     double attention_s;    /* attention kernels; the ring of CP may run beside them */
     double tensor_s;       /* exposed tensor-parallel collectives, already part of no other field */
-    double tensor_bytes;   /* a TP rank sends in them */
+    double tensor_bytes;   /* a TP rank sends in all of them, the hidden ones included */
     double ring_bytes;     /* a CP rank sends to the next one (keys and values; backward: and their gradients) */
-    int32_t ring_steps;    /* messages in the ring, for its latency */
+    int32_t ring_steps;    /* messages of the ring one after the other, for its latency: context - 1 in each layer */
     double boundary_bytes; /* to the next (backward: previous) stage, per TP and CP rank */
 };
 
-/** The layers of a stage. Uneven stages and embedding: free. */
+/**
+ * The layers of a stage. Uneven stages and embedding: free. A unit without tokens costs nothing.
+ *
+ * T = (tokens of all slices + padding) / context, as a real number: the ranks share evenly.
+ *
+ * GEMMs (M x N x K), forward: T x (h + 2k)/TP x h, T x h x h/TP, T x 2f/TP x h (GELU: f/TP), T x h x f/TP; backward
+ * two of the same FLOPs each, for the input (T x K x N) and for the weight (K x N x T). Adding the weight's gradient
+ * to the fp32 sum is part of its GEMM (Megatron-LM's fusion) and not counted again.
+ *
+ * Attention: one packed kernel a layer for all slices, `context` of them with CP; each slice has 1/context of its
+ * FLOPs (zig-zag sharding of each sample, Llama 3, arXiv:2407.21783, section 3.3) and 1/TP of the heads. The curves
+ * are of whole causal samples, so a slice [a, b) enters with the queries and keys of the causal sample whose queries
+ * see as many keys, and whose keys are seen by as many queries, on average: keys a + b, queries (b - a)(a + b)/b,
+ * the latter over context. For a whole sample these are b and b. A grid too small for the device (few heads times few
+ * queries) is not modelled.
+ *
+ * Memory-bound kernels, bytes a token (bf16; each tensor read or written once), all divided by TP:
+ *   forward   2 norms 2 x 4h, 2 residual adds 2 x 6h, rotation of queries and keys 4h + 4k, SwiGLU 6f (GELU 4f)
+ *   backward  2 norms 2 x 6h, 2 adds of gradients 2 x 6h, rotation 4h + 4k, SwiGLU 10f (GELU 6f)
+ *
+ * TP collectives: 4 a layer forward (2 all-gathers, 2 reduce-scatters of T x h), 6 backward (their mirrors, and the two
+ * gathered inputs again since only the shard was kept: arXiv:2205.05198, section 4.2.2), in each of which a rank sends
+ * (TP - 1)/TP of the tensor in TP - 1 steps; times 1 - tp_overlap.
+ *
+ * Ring of CP, per slice and layer: a rank sends the keys and values of the whole prefix [0, b) but its own part of
+ * them, (context - 1)/context x b x 4k/TP bytes; backward twice that (keys and values, and their gradients). A sample
+ * cut in n equal slices so sends (n + 1)/2 times what it would whole (design section 10).
+ *
+ * Recomputation, in the backward: full repeats the layers' forward with its attention, TP collectives and ring;
+ * selective repeats norms and activation (design section 4), whose FLOPs are not counted.
+ */
 struct cost_pass cost_of_pass(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit);
 
-/** What the last stage adds: final norm, head GEMM, cross-entropy. */
+/**
+ * What the last stage adds: final norm, head GEMM T x V/TP x h (backward two), cross-entropy, TP's all-gather of the
+ * head's input (backward: reduce-scatter and the gather again). Never recomputed.
+ *
+ * Cross-entropy moves 30 bytes a logit forward (fp32 copy 2 + 4, maximum 4, subtraction and exponential 8, sum 4,
+ * division 8) and 14 backward (gradient in place 8, bf16 copy 6), as Megatron-LM's vocabulary-parallel loss does; its
+ * all-reduces of a few bytes a token are left out.
+ */
 struct cost_pass cost_of_head(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit);
 
-/** time of one kernel [s]; source of each form: scenario/device.h. */
+/** One sequence of a packed attention kernel: its FLOPs on this rank, and its shape. */
+struct cost_attention {
+    double flop, queries, keys, head_dim;
+};
+
+/** One kernel, or a packed one of all slices, on one rank. bytes: to and from HBM, 0 for attention, whose curve needs
+ * none. */
+struct cost_kernel {
+    const char *name;
+    double flop, bytes, seconds;
+};
+
+enum { COST_MAX_KERNELS = 20 };
+
+struct cost_kernels {
+    int32_t n;
+    struct cost_kernel kernel[COST_MAX_KERNELS];
+};
+
+/** The kernels of one layer without recomputation: layers x their seconds are other_s + attention_s of cost_of_pass. */
+void cost_layer_kernels(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit,
+                        struct cost_kernels *kernels);
+
+/** The kernels of cost_of_head. */
+void cost_head_kernels(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit,
+                       struct cost_kernels *kernels);
+
+/** time of one kernel [s]; source of each form: scenario/device.h. No work takes no time. */
 double cost_gemm_s(const struct device *device, double m, double n, double k);
-double cost_attention_s(const struct device *device, enum device_attention kernel, enum pass pass, double flop,
-                        double queries, double keys, double head_dim);
+double cost_attention_s(const struct device *device, enum device_attention kernel, enum pass pass,
+                        const struct cost_attention *work);
 double cost_memory_bound_s(const struct device *device, double bytes);
+
+/** As cost_attention_s, but without the kernel's launch: what one sequence adds to a packed kernel [s]. */
+double cost_attention_work_s(const struct device *device, enum device_attention kernel, enum pass pass,
+                             const struct cost_attention *work);
 
 /** A transfer: latency paid first, then wire_bytes at the full bandwidth of the slowest link (bytes over the link's
  * efficiency). */
@@ -59,28 +134,45 @@ struct cost_transfer {
 
 enum cost_route { COST_NVLINK, COST_NIC, COST_PCIE };
 
-/** `steps` messages of a pipelined transfer of `bytes` in all over one kind of link. 0 bytes take 0 s. */
+/** `steps` messages of a pipelined transfer of `bytes` in all over one kind of link: the link's latency is paid for
+ * each, its ramp once. 0 bytes take 0 s. */
 struct cost_transfer cost_of_transfer(const struct cost_setting *setting, enum cost_route route, double bytes,
                                       int32_t steps);
 
-/** Optimizer step of `parameters` parameters held by one rank (Adam, fp32 states): memory-bound. */
+/** Optimizer step of `parameters` parameters held by one rank (Adam, fp32 states): memory-bound, 30 bytes each: reads
+ * gradient, master weight and two moments (16), writes the latter three (12) and the bf16 weight (2). The reading for
+ * the gradient's norm is left out. */
 double cost_optimizer_s(const struct device *device, double parameters);
 
-/** Held from forward to backward, per token and layer, on one TP rank [bytes]. Design section 4; sliced: the sample
- * stands in more than one unit. */
+/**
+ * Held from forward to backward, per token and layer, on one TP rank [bytes]; sliced: the sample stands in more than
+ * one unit. Divided by TP:
+ *   none       12h + 4k + 6f + 4n   inputs and outputs of both norms 8h, queries and attention's output 4h, keys and
+ *                                   values 4k, gate and up 4f, their product 2f, log-sum-exp in fp32 4n
+ *   selective   8h + 4k + 4f + 4n   without the norms' outputs and the product
+ *   full        2h (+ 4k, sliced)   the layer's input; keys and values that later slices attend to
+ * GELU: one inner tensor less, 4f and 2f; with f = 4h and k = h that is 32h + 4n, the 34h of arXiv:2205.05198 (table
+ * 2, without the softmax that flash attention does not keep) less the two dropout masks. Source: design section 4.
+ */
 double cost_activation_bytes(const struct model *model, enum recompute recompute, int32_t tensor, bool sliced);
 
 /** Keys and values (also: their gradients) of one token and layer on one TP rank: 4k / TP [bytes]. */
 double cost_kv_bytes(const struct model *model, int32_t tensor);
 
-/** Parameters of one TP rank of a stage (embedding on the first, norm and head on the last). */
+/** Parameters of one TP rank of a stage (embedding on the first, norm and head on the last). Norms are whole on every
+ * TP rank; tied embeddings have a copy on both ends of the pipeline. */
 double cost_stage_parameters(const struct model *model, int32_t tensor, int32_t layers, bool first, bool last);
 
-/** Weights, gradients and optimizer states of one rank: parameters x (2 + 4 + 12/shards) [bytes]. */
+/** Weights, gradients and optimizer states of one rank: parameters x (2 + 4 + 12/shards) [bytes]: bf16 weight, fp32
+ * gradient; fp32 master weight and two moments, shared by the DP x CP ranks. */
 double cost_state_bytes(double parameters, int32_t shards);
 
-/** Working memory while one layer of `tokens` tokens computes (its recomputed activations, or gradients of its widest
- * tensors) [bytes]. */
+/**
+ * Working memory while one layer of `tokens` tokens of a CP rank computes its backward, the largest moment [bytes]:
+ * gradients of the widest tensors (SwiGLU 6f/TP, GELU 4f/TP) and of the layer's input 2h, with TP both that and the
+ * gathered input whole on every rank, 4h; and what was recomputed: selective (4h + 2f)/TP, full all of a layer's
+ * activations.
+ */
 double cost_workspace_bytes(const struct model *model, enum recompute recompute, int32_t tensor, double tokens);
 
 /** Logits and their gradient on the last stage: 6V/TP a token [bytes]. */

@@ -42,9 +42,9 @@ int64_t flop_attention(const struct model *model, enum pass pass, int64_t begin,
 int64_t flop_head(const struct model *model, enum pass pass, int64_t tokens);
 
 /**
- * Model FLOPs of a sample for MFU: 6(l((2 + 2g/n)h^2 + 3hf) + hV) a token + 3 l 2h s per token of a causal sample of s
- * tokens (backward counted twice the forward). Source: systems.md, the formula that reproduces the paper's group's
- * printed MFUs.
+ * Model FLOPs of a sample for MFU: 6(l((2 + 2g/n)h^2 + 3hf) + hV) a token (GELU: 2hf) + 3 l 2h s per token of a causal
+ * sample of s tokens (backward counted twice the forward). Source: inferred; it reproduces the MFUs that the group of
+ * SlimPack's authors prints.
  */
 double flop_model_of_sample(const struct model *model, int64_t tokens);
 

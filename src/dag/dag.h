@@ -48,6 +48,7 @@ enum dag_stream {
     DAG_STREAM_SEND_FORWARD,
     DAG_STREAM_SEND_BACKWARD,
     DAG_STREAM_COLLECTIVE,
+    DAG_STREAM_RAIL, /* the part of a collective that goes between nodes, beside the part inside them */
     DAG_STREAM_TO_HOST,
     DAG_STREAM_FROM_HOST,
     DAG_N_STREAMS
@@ -55,6 +56,7 @@ enum dag_stream {
 
 struct dag_task {
     uint8_t kind, purpose, pass;  /* enum dag_kind, dag_purpose, pass */
+    uint8_t chunk;                /* virtual stage = chunk x stages + stage */
     int16_t phase, stage;         /* stage: of the pipeline */
     int32_t pipeline, unit;       /* unit of the pass's cut; -1: none */
     int32_t place;                /* index into places */
@@ -92,10 +94,21 @@ struct dag_options {
 bool dag_build(const struct plan *plan, const struct cost_setting *setting, struct dag_options options, struct dag *dag,
                struct error *err);
 
-/** Seconds of a pass on one place and what it is made of: as dag_build uses them, the head included on the last stage.
- */
+/** Seconds of a pass on one place and what it is made of: as dag_build uses them, the head included on the last virtual
+ * stage (chunk x stages + stage). */
 struct cost_pass dag_pass_cost(const struct plan_pipeline *pipeline, const struct cost_setting *setting, enum pass pass,
                                int32_t unit, int32_t stage);
+
+/** `setting` with the layout's TP degree and the layers of one of its virtual stages. */
+struct cost_setting dag_setting(const struct cost_setting *setting, const struct plan_layout *layout);
+
+/** What one token of a forward unit holds on a place of a virtual stage until its backward, keys and values of sliced
+ * samples under full recompute aside; divided by the unit's context degree [bytes]. */
+double dag_token_bytes(const struct plan_pipeline *pipeline, const struct cost_setting *setting, int32_t unit);
+
+/** Share of `tokens` tokens' activations of a forward unit that goes to the host [bytes]. */
+double dag_offload_bytes(const struct plan_pipeline *pipeline, const struct cost_setting *setting, int32_t unit,
+                         int64_t tokens);
 
 void dag_free(struct dag *dag);
 

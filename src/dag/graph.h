@@ -7,17 +7,24 @@
 
 #include "dag/dag.h"
 
-/** Build it with igraph and check: acyclic, every task reachable from a source, counts equal, edges ascending. */
+/**
+ * Build it with igraph and check: counts equal, acyclic, no edge twice, every task reached by a walk from the tasks that
+ * wait for nothing; and in the arrays: edges ascend, each task waits for the one before it on its stream (the engines
+ * replay streams as queues).
+ */
 bool graph_check(const struct dag *dag, struct error *err);
 
 /** Longest path by igraph's topological order [s]: the reference for critical_path. */
 double graph_makespan_s(const struct dag *dag);
 
-/** Graphviz text: passes only as vertices (transfers become labelled edges' delay), edge kinds coloured as in the
- * paper's DAG figure. */
+/**
+ * Graphviz text with passes as vertices, "stage, F or B, unit", and edges coloured as in SlimPack's DAG figure: stages
+ * red dashed, slices green dotted, schedule blue solid; passes (violet) as well. A transfer is its edge's delay; rings,
+ * barriers and copies are left out. @return false when it cannot be written
+ */
 bool graph_write_dot(const struct dag *dag, FILE *file);
 
-/** GraphML with attributes of every task, by igraph. */
+/** GraphML of all tasks and edges with their attributes, by igraph. @return false when it cannot be written */
 bool graph_write_graphml(const struct dag *dag, FILE *file);
 
 #endif

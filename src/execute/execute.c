@@ -26,11 +26,14 @@ struct ending {
 static bool gpus_check(const struct dag *dag, const struct platform *platform, struct error *err)
 {
     int32_t largest = -1;
-    for (int32_t p = 0; p < dag->n_places; p++)
+    for (int32_t p = 0; p < dag->n_places; p++) {
+        CHECK(dag->places[p].rank >= 0);
         largest = dag->places[p].rank > largest ? dag->places[p].rank : largest;
+    }
     for (int32_t t = 0; t < dag->n_tasks; t++) {
         const struct dag_task *task = &dag->tasks[t];
         CHECK(dag->duration_s[t] >= 0 && isfinite(dag->duration_s[t]));
+        CHECK(0 <= task->stream && task->stream < dag->n_places * DAG_N_STREAMS);
         if (task->kind != DAG_SEND)
             continue;
         CHECK(task->wire_bytes >= 0 && isfinite(task->wire_bytes));
@@ -176,8 +179,7 @@ static bool ending_check(struct ending *ending, const struct replay *replay, str
 static void timeline_take(const struct replay *replay, struct timeline *timeline)
 {
     size_t n_tasks = (size_t)replay->dag->n_tasks, bytes = n_tasks * sizeof(double);
-    timeline->start_s = check_realloc(timeline->start_s, bytes);
-    timeline->finish_s = check_realloc(timeline->finish_s, bytes);
+    timeline_reserve(timeline, replay->dag->n_tasks);
     timeline->makespan_s = 0;
     memcpy(timeline->start_s, replay->start_s, bytes);
     memcpy(timeline->finish_s, replay->finish_s, bytes);

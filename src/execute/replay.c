@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "execute/replay.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <signal.h>
 #include <simgrid/actor.h>
@@ -9,6 +10,7 @@
 #include <simgrid/semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <xbt/config.h>
 #include <xbt/log.h>
 
@@ -19,17 +21,16 @@ struct hosts {
     sg_host_t *cpu; /* [n_nodes] */
 };
 
-struct walker; /* walks a stream */
-
 struct run {
     const struct replay *replay;
     struct hosts hosts;
-    struct walker **walkers; /* [n_streams], NULL without tasks */
+    struct walker *walkers; /* [n_streams] */
 };
 
+/* Walks a stream. */
 struct walker {
     struct run *run;
-    const int32_t *tasks;
+    const int32_t *tasks; /* none: no actor, no semaphore */
     int32_t n_tasks;
     int32_t waits_for; /* task at whose start the actor sleeps, -1: none */
     sg_sem_t wake;
@@ -50,7 +51,7 @@ static void tell_successors(struct run *run, int32_t task)
     struct queues *queues = run->replay->queues;
     for (int32_t i = queues->out_first[task]; i < queues->out_first[task + 1]; i++) {
         int32_t next = queues->out_task[i];
-        struct walker *walker = run->walkers[run->replay->dag->tasks[next].stream];
+        struct walker *walker = &run->walkers[run->replay->dag->tasks[next].stream];
         if (--queues->n_waits[next] == 0 && walker->waits_for == next)
             sg_sem_release(walker->wake);
     }
@@ -112,8 +113,37 @@ static void engine_start(const char *platform_path)
     sg_cfg_set_double("network/TCP-gamma", 1e30);
     sg_cfg_set_double("network/loopback-bw", 1e13);
     sg_cfg_set_double("surf/precision", 1e-12);
-    sg_cfg_set_int("contexts/stack-size", 64); /* KiB */
+    sg_cfg_set_int("contexts/stack-size", 256); /* KiB; the default maps 8 MiB an actor */
     simgrid_load_platform(platform_path);
+}
+
+/* The number that text begins with, text moved behind it; -1: none. */
+static long number_take(const char **text)
+{
+    if (!isdigit((unsigned char)**text))
+        return -1;
+    char *end;
+    long number = strtol(*text, &end, 10);
+    *text = end;
+    return number;
+}
+
+/* Where the host g<node>_<gpu> or cpu<node> is kept; NULL: it is none of the platform. */
+static sg_host_t *host_slot(const struct hosts *hosts, const struct platform *platform, const char *name)
+{
+    bool is_gpu = name[0] == 'g';
+    if (!is_gpu && strncmp(name, "cpu", 3) != 0)
+        return NULL;
+    const char *text = name + (is_gpu ? 1 : 3);
+    long node = number_take(&text), gpu = 0;
+    if (is_gpu) {
+        if (*text++ != '_')
+            return NULL;
+        gpu = number_take(&text);
+    }
+    if (*text != '\0' || node < 0 || node >= platform->n_nodes || gpu < 0 || gpu >= platform->gpus_per_node)
+        return NULL;
+    return is_gpu ? &hosts->gpu[node * platform->gpus_per_node + gpu] : &hosts->cpu[node];
 }
 
 /* Handles once: SimGrid finds a host by name by walking all zones. */
@@ -126,14 +156,9 @@ static struct hosts hosts_find(const struct platform *platform)
         .cpu = check_calloc((size_t)platform->n_nodes, sizeof(sg_host_t)),
     };
     for (size_t i = 0; i < n_hosts; i++) {
-        const char *name = sg_host_get_name(list[i]);
-        int32_t node, gpu;
-        int length = 0;
-        if (sscanf(name, "g%d_%d%n", &node, &gpu, &length) == 2 && name[length] == '\0' && node < platform->n_nodes &&
-            gpu < platform->gpus_per_node)
-            hosts.gpu[node * platform->gpus_per_node + gpu] = list[i];
-        else if (sscanf(name, "cpu%d%n", &node, &length) == 1 && name[length] == '\0' && node < platform->n_nodes)
-            hosts.cpu[node] = list[i];
+        sg_host_t *slot = host_slot(&hosts, platform, sg_host_get_name(list[i]));
+        if (slot != NULL)
+            *slot = list[i];
     }
     free(list);
     return hosts;
@@ -159,32 +184,37 @@ static void walkers_start(struct run *run)
 {
     const struct queues *queues = run->replay->queues;
     const struct dag *dag = run->replay->dag;
-    run->walkers = check_calloc((size_t)queues->n_streams, sizeof(struct walker *));
     for (int32_t s = 0; s < queues->n_streams; s++) {
-        int32_t first = queues->stream_first[s], end = queues->stream_first[s + 1];
-        if (first == end)
+        int32_t first = queues->stream_first[s], n_tasks = queues->stream_first[s + 1] - first;
+        if (n_tasks == 0)
             continue;
-        struct walker *walker = check_malloc(sizeof *walker);
-        *walker = (struct walker){run, queues->stream_task + first, end - first, -1, sg_sem_init(0)};
-        run->walkers[s] = walker;
-    }
-    for (int32_t s = 0; s < queues->n_streams; s++) {
-        if (run->walkers[s] == NULL)
-            continue;
+        run->walkers[s] = (struct walker){run, queues->stream_task + first, n_tasks, -1, sg_sem_init(0)};
         sg_actor_t actor = sg_actor_init("stream", run->hosts.gpu[dag->places[s / DAG_N_STREAMS].rank]);
-        sg_actor_set_data(actor, run->walkers[s]);
+        sg_actor_set_data(actor, &run->walkers[s]);
         sg_actor_start(actor, walk, 0, NULL);
     }
 }
 
+static void walkers_run(struct run *run)
+{
+    const struct queues *queues = run->replay->queues;
+    run->walkers = check_calloc((size_t)queues->n_streams, sizeof *run->walkers);
+    walkers_start(run);
+    simgrid_run();
+    for (int32_t s = 0; s < queues->n_streams; s++)
+        if (run->walkers[s].n_tasks > 0)
+            sg_sem_destroy(run->walkers[s].wake);
+    free(run->walkers);
+}
+
 int replay_run(const struct replay *replay)
 {
-    struct run run = {.replay = replay};
     engine_start(replay->platform->path);
-    run.hosts = hosts_find(replay->platform);
-    if (!hosts_check(&run.hosts, replay->platform))
-        return REPLAY_REFUSED;
-    walkers_start(&run);
-    simgrid_run();
-    return EXIT_SUCCESS;
+    struct run run = {.replay = replay, .hosts = hosts_find(replay->platform)};
+    bool complete = hosts_check(&run.hosts, replay->platform);
+    if (complete)
+        walkers_run(&run);
+    free(run.hosts.gpu);
+    free(run.hosts.cpu);
+    return complete ? EXIT_SUCCESS : REPLAY_REFUSED;
 }

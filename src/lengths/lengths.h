@@ -5,12 +5,12 @@
 
 #include "scenario/scenario.h"
 
-/** A lognormal body and a Pareto tail, design of systems.md "Length laws"; all lengths in tokens. */
+/** A lognormal body and a Pareto tail (lengths/law.h); all lengths in tokens. */
 struct lengths_law {
     double mu, sigma; /* of the natural logarithm of the body's lengths */
     double shortest;  /* the body is truncated to [shortest, join] */
-    double join;      /* xt: the tail starts here */
-    double tail;      /* pt: probability of the tail */
+    double join;      /* the tail starts here */
+    double tail;      /* probability of the tail */
     double alpha;     /* Pareto exponent */
     double longest;   /* the tail is capped here */
 };
@@ -20,37 +20,52 @@ enum lengths_kind { LENGTHS_LAW, LENGTHS_TABLE, LENGTHS_FILE };
 /** An open source of lengths. {0} is closed. */
 struct lengths {
     enum lengths_kind kind;
-    char source[512];
+    char source[512]; /* where its numbers come from */
     struct lengths_law law;
     int64_t n;            /* rows of the quantile table, or lengths of the file */
     double *p, *tokens;   /* quantile table: probability and length */
     int32_t *file_tokens; /* lengths of the user's file, in its order */
-    uint64_t hash;        /* of the input file */
+    uint64_t hash;        /* of the file read, law and table included (base/hash.h) */
 };
 
 /** Samples of one iteration, after long documents were cut, dropped or truncated. */
 struct batch {
     int32_t n_samples;
     int32_t *tokens;   /* of each sample, 1..context */
-    int32_t *document; /* each sample comes from */
+    int32_t *document; /* each sample comes from; its chunks follow one another from its start */
     int64_t n_tokens;
     int32_t n_documents;
-    int32_t n_dropped; /* documents over the context that were replaced by other draws */
+    int64_t n_dropped; /* documents over the context that were replaced by other draws */
 };
 
-/** Open what data.lengths names. Text (one a line or blanks between), .csv column, .h5/.hdf5 data set, .npy; a length
- * below 1, NaN, or no length at all is an error naming file and row. */
+/**
+ * Open what data.lengths names: a law or table DATA_DIR/model/lengths/NAME.yaml (no dot or slash in NAME), or else a
+ * path. By its ending: .yaml (law or table), .csv, .h5/.hdf5, .npy (lengths/reader.h); every other is text. Documents
+ * of a file are 1 to 2^31 - 1 tokens long.
+ *
+ * @param data      uses lengths, column, and context, global_batch, long_documents to refuse what cannot be drawn: with
+ *                  `drop` at least one document in 10,000 must fit the context
+ * @param lengths   {0}; left closed on failure
+ * @return          false with err naming the file and, where there is one, the place and what is allowed
+ */
 bool lengths_open(const struct scenario_data *data, const char *data_dir, struct lengths *lengths, struct error *err);
 
-/** The global batch of one iteration: same seed and iteration, same batch. A file is drawn from without order, with
- * replacement. */
+/**
+ * The global batch of one iteration. It depends on seed and iteration only: same pair, same batch. Laws and tables are
+ * drawn by inverting their CDF and rounding to whole tokens, a file at random with replacement.
+ *
+ * @param data    the one lengths_open saw
+ * @param batch   {0}; the caller frees
+ */
 void lengths_draw(const struct lengths *lengths, const struct scenario_data *data, int64_t seed, int64_t iteration,
                   struct batch *batch);
 
-/** P(length <= tokens) of the source, before cutting. */
+/** P(length <= tokens) of a document, before cutting and after rounding to whole tokens; closed form, exact for a file.
+ */
 double lengths_cdf(const struct lengths *lengths, double tokens);
 
-/** Mean length of the source [tokens], before cutting. */
+/** Mean length of a document [tokens], before cutting. Closed form without the rounding (which moves it by less than
+ * a thousandth of a token for the shipped laws); exact for a file. */
 double lengths_mean(const struct lengths *lengths);
 
 void batch_free(struct batch *batch);

@@ -9,12 +9,22 @@
 enum order_injection {
     ORDER_JUST_IN_TIME, /* inject when needed, let the lead shrink again: n(j) = max(j+1, need(j), n(j-1)) */
     ORDER_PERSISTENT,   /* keep the lead: n(j) = max(n(j-1)+1, need(j)) */
+    ORDER_N_INJECTIONS,
 };
 
 /**
- * 1F1B: stage s of p runs min(m, n(j) + p-1-s) forwards before backward j, n(j) as the injection policy says
- * (need(j) = j+1 gives plain 1F1B: p-1-s warm-up forwards, then one forward, one backward). Reads need[] and the cuts'
- * n_units; replaces step_first and steps.
+ * 1F1B: stage s of p runs min(m, n(j) + p-1-s) forwards before backward j, n(j) as the injection policy says and n(-1)
+ * = 0 (need(j) = j+1 gives plain 1F1B: p-1-s warm-up forwards, then one forward, one backward). Forwards that no
+ * backward asks for come last. Reads need[] and the cuts' n_units; replaces step_first and steps.
+ *
+ * Pipelines that share units cannot wait for each other in a circle if every shared unit has the same number in all its
+ * pipelines and all units before a shared one are shared by the same pipelines or more (slimpack: wide blocks first,
+ * blocks nested). For give forward k on stage s the key (J, 0, k, s), J the backward that it precedes, and backward j
+ * the key (j, 1, -s). In each pipeline the key grows along the order of a stage, from stage to stage, and from
+ * forwards to the backward that needs them, since n(j) >= need(j) and stage s never runs fewer forwards than s+1. And
+ * a shared unit has one key: J follows from n up to the last shared backward, which needs shared units only; m caps it
+ * on no pipeline before all of the shared forwards ran.
+ *
  * Source: Narayanan et al. 2021 (arXiv:2104.04473) section 2.2; SlimPack section 4.2.
  */
 void order_one_f_one_b(struct plan_pipeline *pipeline, enum order_injection injection);

@@ -93,6 +93,9 @@ struct plan {
     int64_t n_nodes;        /* of its search, 0 without one */
     int64_t delayed_tokens; /* x iterations they wait */
     int32_t n_delayed;      /* samples of this batch that wait for a later iteration */
+    int32_t *delayed;       /* which, ascending */
+    int32_t n_carried; /* samples of earlier batches that run now: slices number them from the batch's n_samples on */
+    int32_t *carried_tokens; /* of each */
 };
 
 /** Global rank of a place of a pipeline. */
@@ -101,7 +104,10 @@ static inline int32_t plan_rank(const struct plan_layout *layout, int32_t stage,
     return layout->first_rank + stage * layout->stage_stride + context * layout->tensor + tensor;
 }
 
-/** Append a slice, and a unit that takes all slices appended since the last unit; amortised growth is inside. */
+/**
+ * Append a slice, and a unit that takes all slices appended since the last unit; amortised growth is inside. The unit
+ * starts with context 1, group -1 and all else 0; the pointer holds until the next one is added.
+ */
 void plan_add_slice(struct plan_cut *cut, struct slice slice);
 struct plan_unit *plan_add_unit(struct plan_cut *cut);
 
@@ -115,17 +121,19 @@ void plan_fill_need(struct plan_pipeline *pipeline);
 void plan_copy(const struct plan *plan, struct plan *copy);
 
 /**
- * Check what every plan must obey: each token of each sample of the batch (but delayed ones) in exactly one forward
- * and one backward slice (a group's shared slices count once and stand alike in all its pipelines); steps complete on
- * each stage; no backward before the forwards it needs; slices forward in order and backward in reverse inside a
- * sample; a sample's CP degree equal to its group's size times the layout's.
+ * Check what every plan must obey: each token of each sample of the batch (but delayed ones, and with carried ones) in
+ * exactly one forward and one backward slice (a group's shared slices count once and stand alike in all its
+ * pipelines); steps complete on each stage; no backward before the forwards it needs; slices forward in order and
+ * backward in reverse inside a sample; a sample's CP degree equal to its group's size times the layout's; need[] as
+ * plan_fill_need says. The first breach is the error: a bug of the system that made the plan.
  *
- * @param tokens   of each sample
- * @param delayed  of each sample: it waits for a later iteration; NULL: none does
+ * @param tokens  of each sample of the batch
  */
-bool plan_check(const struct plan *plan, int32_t n_samples, const int32_t *tokens, const bool *delayed,
-                struct error *err);
+bool plan_check(const struct plan *plan, int32_t n_samples, const int32_t *tokens, struct error *err);
 
+/** Free what they own and reset them. */
+void plan_pipeline_free(struct plan_pipeline *pipeline);
+void plan_phase_free(struct plan_phase *phase);
 void plan_free(struct plan *plan);
 
 #endif

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "base/error.h"
 
@@ -17,29 +18,47 @@ struct document_node {
     char *value;          /* of a scalar, as written */
     bool quoted;          /* the scalar stood in quotes: it is text, whatever it looks like */
     int32_t child, next;  /* node index, -1: none */
-    int32_t line, column; /* of the value, from 1 */
-    const char *file;     /* borrowed from document.file or "--set" */
+    int32_t line, column; /* of the value, from 1; 0 where --set wrote it */
+    int32_t key_line, key_column;
+    const char *file; /* borrowed: the file's name, or "--set 'assignment'" */
 };
 
 struct document {
     char *file;
     int32_t n_nodes;
     struct document_node *node;   /* node[0] is the root mapping */
-    struct document_texts *texts; /* storage of names of files and of text set later */
+    struct document_texts *texts; /* names that node.file borrows */
 };
 
-/** Read a file. A duplicate key, an alias, a file over 1 MB or 64 levels is an error with its place. */
+/** Read a file of one mapping. A duplicate key, an alias or anchor, a tag, a second document, a file over 1 MB or 64
+ * levels is an error with its place, added to err; the document is then empty. */
 bool document_read(const char *path, struct document *document, struct error *err);
 
 /** The same from text in memory; `name` stands for the file in messages. */
 bool document_parse(const char *text, size_t n_bytes, const char *name, struct document *document, struct error *err);
 
 /** Set the scalar, list or mapping at a dotted path from YAML flow text ("data.context=64Ki",
- * "systems.1.plan.tp=8": an integer selects from a sequence), creating mappings on the way. */
+ * "systems.1.plan.tp=8": an integer from 0 selects from a sequence), creating mappings on the way. */
 bool document_set(struct document *document, const char *assignment, struct error *err);
 
-/** The child of a mapping by name, -1 when absent. Dotted names descend. */
+/** The child of a mapping by name, -1 when absent. Dotted names descend. Mapping -1 has no children. */
 int32_t document_find(const struct document *document, int32_t mapping, const char *name);
+
+/** Whether a node stands for "nothing": `key:` with nothing behind it, ~ or null. */
+bool document_is_null(const struct document_node *node);
+
+/** Add "file:line:column: " and a message; the place is that of a node's value, or of its key, or of no node (-1) but
+ * the file. @return false */
+bool document_error(const struct document *document, int32_t node, struct error *err, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+bool document_key_error(const struct document *document, int32_t node, struct error *err, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+/** Write a node and all below it as YAML flow text that reads back to the same tree. */
+void document_write(FILE *file, const struct document *document, int32_t node);
+
+/** Write text as a YAML scalar, in quotes unless it is of letters, digits and signs without meaning in YAML. */
+void document_write_text(FILE *file, const char *text);
 
 void document_free(struct document *document);
 

@@ -22,8 +22,11 @@ struct platform {
     uint64_t hash;             /* of the file */
 };
 
-/** Find NAME.xml among the built platforms, or take a path; malformed XML, a missing host or link, unequal nodes: an
- * error with file and line. */
+/**
+ * Find NAME.xml among the built platforms, or take a path that ends in .xml. Errors with file and line: malformed XML;
+ * hosts or links that are missing, stand twice or are named otherwise; unequal nodes; a bandwidth or speed that is not
+ * a positive number; a latency other than 0 (the sender pays it, from the device's file); routes over unknown links.
+ */
 bool platform_read(const char *platform_dir, const char *name, struct platform *platform, struct error *err);
 
 static inline int32_t platform_n_gpus(const struct platform *platform)

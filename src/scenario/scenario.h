@@ -62,18 +62,21 @@ struct scenario {
     struct scenario_system *systems;
 };
 
-/** Where model/ and the built platforms lie: environment SLIMSIM_DATA and SLIMSIM_PLATFORMS, else as compiled in. */
+/** The folder that holds model/, and the one of the built platforms: environment SLIMSIM_DATA and SLIMSIM_PLATFORMS,
+ * else as compiled in. */
 const char *scenario_data_dir(void);
 const char *scenario_platform_dir(void);
 
 /**
  * Read, apply `--set` assignments in order, resolve names, check everything that needs no system:
  * types, ranges, files, tp*pp*cp*dp against the platform, layers against stages, heads against tp.
+ * A relative path in the file starts at the file's folder, one in `--set` at the working directory; it is stored as
+ * an absolute one. Every error found is a line of err; the scenario is then empty.
  */
 bool scenario_read(const char *path, int32_t n_set, const char *const *set, struct scenario *scenario,
                    struct error *err);
 
-/** The resolved scenario as YAML text that scenario_read takes to the same bits. Caller frees. */
+/** The resolved scenario as YAML text that scenario_read takes to the same bits and text. Caller frees. */
 char *scenario_text(const struct scenario *scenario);
 
 /** `slimsim list keys`. */

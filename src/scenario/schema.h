@@ -26,7 +26,7 @@ struct schema_key {
     const char *name; /* below the mapping, dotted: "data.context" */
     enum schema_type type;
     const char *unit;     /* "tokens", "bytes", "s", "-" */
-    double min, max;      /* inclusive; of numbers only */
+    double min, max;      /* inclusive; of numbers only; both 0: no limit */
     const char *fallback; /* the default as a user would write it; NULL: the key is required */
     const char *choices;  /* "cut|drop|truncate", of SCHEMA_CHOICE only */
     const char *meaning;
@@ -36,8 +36,11 @@ struct schema_key {
 /**
  * Fill an object from a mapping: every key of the table read, checked and defaulted; a key that
  * stands in neither the table nor `others` is an error with the nearest name ("did you mean").
- * Adds one line "file:line:column: key: what is wrong, what is allowed" per error, all in one pass.
+ * Adds one line "file:line:column: key: what is wrong; what is allowed" per error, all in one pass.
+ * A group of keys without a value (`data:` and nothing behind it) is an empty one. Numbers and
+ * booleans in quotes are text, hence wrong.
  *
+ * @param mapping  -1: absent, every key takes its default
  * @param others   keys of this mapping that somebody else reads (NULL-terminated), or NULL
  * @return         whether nothing was added to err
  */

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "base/nearest.h"
+
+#include <ctype.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+enum { LONGEST = 64 };
+
+static bool same_letter(char a, char b)
+{
+    return tolower((unsigned char)a) == tolower((unsigned char)b);
+}
+
+static int32_t smaller(int32_t a, int32_t b)
+{
+    return a < b ? a : b;
+}
+
+/** Optimal string alignment distance of two names of at most LONGEST letters. */
+static int32_t edit_distance(const char *a, const char *b)
+{
+    int32_t d[LONGEST + 1][LONGEST + 1];
+    int32_t n = (int32_t)strlen(a), m = (int32_t)strlen(b);
+    for (int32_t i = 0; i <= n; i++)
+        d[i][0] = i;
+    for (int32_t j = 0; j <= m; j++)
+        d[0][j] = j;
+    for (int32_t i = 1; i <= n; i++)
+        for (int32_t j = 1; j <= m; j++) {
+            int32_t replaced = d[i - 1][j - 1] + (same_letter(a[i - 1], b[j - 1]) ? 0 : 1);
+            d[i][j] = smaller(replaced, 1 + smaller(d[i - 1][j], d[i][j - 1]));
+            if (i > 1 && j > 1 && same_letter(a[i - 1], b[j - 2]) && same_letter(a[i - 2], b[j - 1]))
+                d[i][j] = smaller(d[i][j], 1 + d[i - 2][j - 2]);
+        }
+    return d[n][m];
+}
+
+const char *nearest_name(const char *name, const char *const *candidates, int32_t n_candidates)
+{
+    const char *best = NULL;
+    int32_t best_distance = LONGEST + 1;
+    size_t length = strlen(name);
+    for (int32_t i = 0; i < n_candidates && length <= LONGEST; i++) {
+        size_t other = strlen(candidates[i]);
+        if (other > LONGEST)
+            continue;
+        int32_t allowed = (int32_t)(length > other ? length : other) / 3;
+        int32_t distance = edit_distance(name, candidates[i]);
+        if (distance <= (allowed > 1 ? allowed : 1) && distance < best_distance) {
+            best = candidates[i];
+            best_distance = distance;
+        }
+    }
+    return best;
+}

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "bounds/bubble.h"
+
+#include <float.h>
+#include <stdlib.h>
+
+#include "base/check.h"
+
+/* Of a place. */
+struct marks {
+    double first_pass_s;     /* the phase's re-sharding is over, and the time before belongs to it */
+    double first_backward_s; /* start */
+    double last_forward_s;   /* end */
+    double pipeline_s;       /* end of its pipeline's last pass; while marking, of the pipeline's first place only */
+    double slowest_s;        /* end of the last pass of the phase */
+    double end_s;            /* of the phase */
+    double now_s;            /* accounted for up to here */
+};
+
+static double larger(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+static double smaller(double a, double b)
+{
+    return a < b ? a : b;
+}
+
+/* Add the part of [from, to) that lies in [begin, end). */
+static void add_overlap(double *sum, double from, double to, double begin, double end)
+{
+    double length = smaller(to, end) - larger(from, begin);
+    if (length > 0)
+        *sum += length;
+}
+
+/* The compute stream idles from marks->now_s to `until`. */
+static void idle(struct bubble *bubble, struct marks *marks, double until)
+{
+    double from = marks->now_s;
+    if (until <= from)
+        return;
+    double warm = smaller(marks->first_backward_s, marks->pipeline_s);
+    double steady = smaller(larger(warm, marks->last_forward_s), marks->pipeline_s);
+    add_overlap(&bubble->sync_s, from, until, 0, marks->first_pass_s);
+    add_overlap(&bubble->warm_up_s, from, until, marks->first_pass_s, warm);
+    add_overlap(&bubble->imbalance_s, from, until, warm, steady);
+    add_overlap(&bubble->cool_down_s, from, until, steady, marks->pipeline_s);
+    add_overlap(&bubble->dp_wait_s, from, until, marks->pipeline_s, marks->slowest_s);
+    add_overlap(&bubble->sync_s, from, until, marks->slowest_s, DBL_MAX);
+    marks->now_s = until;
+}
+
+static void work(double *sum, struct marks *marks, double start_s, double finish_s)
+{
+    add_overlap(sum, start_s, finish_s, marks->now_s, DBL_MAX);
+    marks->now_s = larger(marks->now_s, finish_s);
+}
+
+/* Of a phase. */
+struct window {
+    double begin_s, gate_s, slowest_s, end_s;
+};
+
+struct account {
+    const struct dag *dag;
+    const struct timeline *timeline;
+    struct marks *marks;     /* [places] */
+    struct window *windows;  /* [phases] */
+    int32_t *first_of_place; /* of each place: the first place of its pipeline */
+    int32_t n_phases;
+};
+
+/* The ring that a SYNC closes is work of the places that sent in it. */
+static bool is_ring_send(const struct dag *dag, int32_t sync, int32_t task)
+{
+    const struct dag_task *close = &dag->tasks[sync], *send = &dag->tasks[task];
+    return close->kind == DAG_SYNC && (close->purpose == DAG_RING || close->purpose == DAG_TENSOR) &&
+           send->kind == DAG_SEND && send->purpose == close->purpose;
+}
+
+static void mark_end(struct account *account, int32_t place, enum pass pass, double finish_s)
+{
+    struct marks *marks = &account->marks[place];
+    struct marks *pipeline = &account->marks[account->first_of_place[place]];
+    struct window *window = &account->windows[account->dag->places[place].phase];
+    if (pass == PASS_FORWARD)
+        marks->last_forward_s = larger(marks->last_forward_s, finish_s);
+    pipeline->pipeline_s = larger(pipeline->pipeline_s, finish_s);
+    window->slowest_s = larger(window->slowest_s, finish_s);
+}
+
+static void mark_task(struct account *account, int32_t number)
+{
+    const struct dag *dag = account->dag;
+    const struct dag_task *task = &dag->tasks[number];
+    double start_s = account->timeline->start_s[number], finish_s = account->timeline->finish_s[number];
+    struct window *window = &account->windows[task->phase];
+    struct marks *marks = &account->marks[task->place];
+    window->end_s = larger(window->end_s, finish_s);
+    if (task->purpose == DAG_RESHARD)
+        window->gate_s = larger(window->gate_s, finish_s);
+    if (task->kind == DAG_COMPUTE && task->pass == PASS_BACKWARD)
+        marks->first_backward_s = smaller(marks->first_backward_s, start_s);
+    if (task->kind == DAG_COMPUTE || task->kind == DAG_ATTENTION)
+        mark_end(account, task->place, (enum pass)task->pass, finish_s);
+    for (int32_t i = dag->in_first[number]; task->kind == DAG_SYNC && i < dag->in_first[number + 1]; i++)
+        if (is_ring_send(dag, number, dag->in_task[i]))
+            mark_end(account, dag->tasks[dag->in_task[i]].place, (enum pass)task->pass, finish_s);
+}
+
+static void open_account(struct account *account)
+{
+    const struct dag *dag = account->dag;
+    account->n_phases = dag->places[dag->n_places - 1].phase + 1;
+    account->marks = check_calloc((size_t)dag->n_places, sizeof *account->marks);
+    account->windows = check_calloc((size_t)account->n_phases, sizeof *account->windows);
+    account->first_of_place = check_calloc((size_t)dag->n_places, sizeof *account->first_of_place);
+    for (int32_t i = 0; i < dag->n_places; i++) {
+        const struct dag_place *place = &dag->places[i], *before = i > 0 ? place - 1 : NULL;
+        bool same = before != NULL && before->phase == place->phase && before->pipeline == place->pipeline;
+        account->first_of_place[i] = same ? account->first_of_place[i - 1] : i;
+        account->marks[i].first_backward_s = DBL_MAX;
+    }
+    for (int32_t task = 0; task < dag->n_tasks; task++)
+        mark_task(account, task);
+    for (int32_t phase = 1; phase < account->n_phases; phase++)
+        account->windows[phase].begin_s = account->windows[phase - 1].end_s;
+    for (int32_t i = 0; i < dag->n_places; i++) {
+        const struct window *window = &account->windows[dag->places[i].phase];
+        struct marks *marks = &account->marks[i];
+        marks->first_pass_s = larger(window->begin_s, window->gate_s);
+        marks->pipeline_s = larger(marks->first_pass_s, account->marks[account->first_of_place[i]].pipeline_s);
+        marks->slowest_s = larger(marks->first_pass_s, window->slowest_s);
+        marks->end_s = window->end_s;
+        marks->now_s = window->begin_s;
+    }
+}
+
+static void add_ring(struct account *account, struct bubble *bubble, int32_t sync, int32_t send)
+{
+    struct marks *marks = &account->marks[account->dag->tasks[send].place];
+    double *sum = account->dag->tasks[sync].purpose == DAG_TENSOR ? &bubble->busy_s : &bubble->ring_s;
+    idle(bubble, marks, account->timeline->start_s[send]);
+    work(sum, marks, account->timeline->start_s[send], account->timeline->finish_s[sync]);
+}
+
+static void add_task(struct account *account, struct bubble *bubble, int32_t number)
+{
+    const struct dag *dag = account->dag;
+    const struct dag_task *task = &dag->tasks[number];
+    double start_s = account->timeline->start_s[number], finish_s = account->timeline->finish_s[number];
+    if (task->kind == DAG_COMPUTE || task->kind == DAG_ATTENTION || task->kind == DAG_OPTIMIZER) {
+        idle(bubble, &account->marks[task->place], start_s);
+        work(&bubble->busy_s, &account->marks[task->place], start_s, finish_s);
+    }
+    for (int32_t i = dag->in_first[number]; task->kind == DAG_SYNC && i < dag->in_first[number + 1]; i++)
+        if (is_ring_send(dag, number, dag->in_task[i]))
+            add_ring(account, bubble, number, dag->in_task[i]);
+}
+
+struct bubble bubble_of(const struct dag *dag, const struct timeline *timeline)
+{
+    struct account account = {.dag = dag, .timeline = timeline};
+    struct bubble bubble = {0};
+    open_account(&account);
+    for (int32_t task = 0; task < dag->n_tasks; task++)
+        add_task(&account, &bubble, task);
+    for (int32_t i = 0; i < dag->n_places; i++) {
+        idle(&bubble, &account.marks[i], account.marks[i].end_s);
+        bubble.total_s += account.marks[i].end_s - account.windows[dag->places[i].phase].begin_s;
+    }
+    free(account.marks);
+    free(account.windows);
+    free(account.first_of_place);
+    return bubble;
+}
+
+double bubble_fraction(const struct bubble *bubble)
+{
+    double idle_s = bubble->warm_up_s + bubble->imbalance_s + bubble->cool_down_s + bubble->dp_wait_s;
+    return bubble->total_s > 0 ? idle_s / bubble->total_s : 0.0;
+}

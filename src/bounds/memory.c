@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "bounds/memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "dag/relations.h"
+
+const char *const memory_class_name[MEMORY_N_CLASSES] = {"states", "activations", "kv", "kv_gradients", "workspace"};
+
+/* What one unit allocates (forward) or frees (backward) on each virtual stage. */
+struct unit_bytes {
+    double activations, kv;
+    double offloaded; /* of activations: freed after the copy out, allocated before the copy in */
+    double workspace, logits;
+    double opened, closed; /* key and value gradients */
+};
+
+/* A phase's pipelines. */
+struct pipe {
+    struct unit_bytes *units[N_PASSES];
+    int32_t first_place, n_ranks;
+};
+
+struct ledger {
+    const struct plan *plan;
+    const struct dag *dag;
+    const struct timeline *timeline;
+    const struct cost_setting *setting;
+    struct memory *memory;
+    struct pipe *pipes;    /* of all phases */
+    int32_t *first_pipe;   /* of each phase */
+    int32_t *first, *task; /* tasks that move memory, by place and stream kind, in order */
+    size_t event_capacity;
+    bool want_events;
+    double live[MEMORY_N_CLASSES]; /* of the place in work */
+    int32_t place;
+};
+
+/* Queues of a place that move memory. At equal times the lower goes first: frees by a copy out, then passes in their
+ * order (an end before the next begin), then a copy in. */
+enum queue { QUEUE_OUT, QUEUE_PASSES, QUEUE_IN, N_QUEUES };
+
+static const struct plan_pipeline *pipeline_of(const struct ledger *ledger, const struct dag_task *task)
+{
+    return &ledger->plan->phases[task->phase].pipelines[task->pipeline];
+}
+
+static void unit_workspace(const struct plan_cut *cut, int32_t unit, const struct cost_setting *own,
+                           struct unit_bytes *bytes)
+{
+    const struct plan_unit *part = &cut->units[unit];
+    double tokens = (double)(plan_unit_tokens(cut, unit) + part->padding_tokens) / part->context;
+    bytes->workspace = cost_workspace_bytes(own->model, part->recompute, own->tensor, tokens);
+    bytes->logits = cost_logits_bytes(own->model, own->tensor, tokens);
+}
+
+/* Bytes of the tokens that backward unit `unit` consumes, to both its own and the forward units' accounts. */
+static void add_shares(const struct plan_pipeline *pipeline, const struct cost_setting *setting,
+                       const struct relations *relations, int32_t unit, struct unit_bytes *const *units)
+{
+    struct cost_setting own = dag_setting(setting, &pipeline->layout);
+    struct unit_bytes *backward = &units[PASS_BACKWARD][unit];
+    for (int32_t i = relations->share_first[unit]; i < relations->share_first[unit + 1]; i++) {
+        const struct relations_share *share = &relations->shares[i];
+        const struct plan_unit *part = &pipeline->cut[PASS_FORWARD].units[share->forward];
+        struct unit_bytes *forward = &units[PASS_FORWARD][share->forward];
+        int64_t tokens = (int64_t)share->whole_tokens + share->sliced_tokens;
+        double activations = (double)tokens * dag_token_bytes(pipeline, setting, share->forward);
+        double kv = cost_activation_bytes(own.model, part->recompute, own.tensor, true) -
+                    cost_activation_bytes(own.model, part->recompute, own.tensor, false);
+        kv *= (double)share->sliced_tokens * own.layers / part->context;
+        double offloaded = part->offload * activations;
+        forward->activations += activations;
+        forward->kv += kv;
+        forward->offloaded += offloaded;
+        backward->activations += activations;
+        backward->kv += kv;
+        backward->offloaded += offloaded;
+    }
+}
+
+static void open_pipe(const struct plan_pipeline *pipeline, const struct cost_setting *setting, struct pipe *pipe)
+{
+    struct cost_setting own = dag_setting(setting, &pipeline->layout);
+    struct relations relations = {0};
+    relations_of(pipeline, &relations);
+    for (int pass = 0; pass < N_PASSES; pass++) {
+        const struct plan_cut *cut = &pipeline->cut[pass];
+        pipe->units[pass] = check_calloc((size_t)cut->n_units, sizeof *pipe->units[pass]);
+        for (int32_t unit = 0; unit < cut->n_units; unit++)
+            unit_workspace(cut, unit, &own, &pipe->units[pass][unit]);
+    }
+    double kv = own.layers * cost_kv_bytes(own.model, own.tensor);
+    for (int32_t unit = 0; unit < pipeline->cut[PASS_BACKWARD].n_units; unit++) {
+        struct unit_bytes *bytes = &pipe->units[PASS_BACKWARD][unit];
+        add_shares(pipeline, setting, &relations, unit, pipe->units);
+        bytes->opened = kv * (double)relations.opened_tokens[unit] / pipeline->cut[PASS_BACKWARD].units[unit].context;
+        bytes->closed = kv * (double)relations.closed_tokens[unit] / pipeline->cut[PASS_BACKWARD].units[unit].context;
+    }
+    relations_free(&relations);
+}
+
+static void open_pipes(struct ledger *ledger)
+{
+    const struct plan *plan = ledger->plan;
+    int32_t n = 0;
+    ledger->first_pipe = check_malloc(((size_t)plan->n_phases + 1) * sizeof *ledger->first_pipe);
+    for (int32_t phase = 0; phase < plan->n_phases; phase++) {
+        ledger->first_pipe[phase] = n;
+        n += plan->phases[phase].n_pipelines;
+    }
+    ledger->first_pipe[plan->n_phases] = n;
+    ledger->pipes = check_calloc((size_t)n, sizeof *ledger->pipes);
+    for (int32_t phase = 0; phase < plan->n_phases; phase++)
+        for (int32_t i = 0; i < plan->phases[phase].n_pipelines; i++)
+            open_pipe(&plan->phases[phase].pipelines[i], ledger->setting,
+                      &ledger->pipes[ledger->first_pipe[phase] + i]);
+}
+
+/* The queue a task belongs to, -1: it moves no memory. ATTENTION ends the pass that COMPUTE begins. */
+static int32_t queue_of(const struct dag_task *task)
+{
+    if (task->kind == DAG_COMPUTE || task->kind == DAG_ATTENTION)
+        return QUEUE_PASSES;
+    if (task->purpose == DAG_OFFLOAD)
+        return QUEUE_OUT;
+    return task->purpose == DAG_PREFETCH ? QUEUE_IN : -1;
+}
+
+/* Counting sort of tasks by place and queue: each queue is in time order already. */
+static void sort_tasks(struct ledger *ledger)
+{
+    const struct dag *dag = ledger->dag;
+    size_t n_queues = (size_t)dag->n_places * N_QUEUES;
+    ledger->first = check_calloc(n_queues + 2, sizeof *ledger->first);
+    ledger->task = check_malloc((size_t)dag->n_tasks * sizeof *ledger->task);
+    int32_t *count = ledger->first + 2; /* shifted, so that filling moves the ends to the beginnings */
+    for (int32_t i = 0; i < dag->n_tasks; i++)
+        if (queue_of(&dag->tasks[i]) >= 0)
+            count[dag->tasks[i].place * N_QUEUES + queue_of(&dag->tasks[i])]++;
+    for (size_t i = 1; i < n_queues; i++)
+        count[i] += count[i - 1];
+    int32_t *next = ledger->first + 1;
+    for (int32_t i = 0; i < dag->n_tasks; i++)
+        if (queue_of(&dag->tasks[i]) >= 0)
+            ledger->task[next[dag->tasks[i].place * N_QUEUES + queue_of(&dag->tasks[i])]++] = i;
+}
+
+static void record(struct ledger *ledger, double time_s)
+{
+    struct memory *memory = ledger->memory;
+    double sum = 0;
+    for (int k = 0; k < MEMORY_N_CLASSES; k++)
+        sum += ledger->live[k];
+    if (sum > memory->peak_bytes[ledger->place]) {
+        memory->peak_bytes[ledger->place] = sum;
+        memcpy(memory->at_peak[ledger->place], ledger->live, sizeof ledger->live);
+    }
+    if (!ledger->want_events)
+        return;
+    memory->events = check_grow(memory->events, (size_t)memory->n_events, &ledger->event_capacity,
+                                sizeof *memory->events);
+    struct memory_event *event = &memory->events[memory->n_events++];
+    event->time_s = time_s;
+    event->place = ledger->place;
+    memcpy(event->bytes, ledger->live, sizeof event->bytes);
+}
+
+static void begin_pass(struct ledger *ledger, const struct dag_task *task, const struct unit_bytes *bytes)
+{
+    const struct plan_layout *layout = &pipeline_of(ledger, task)->layout;
+    bool last = task->chunk * layout->stages + task->stage == layout->stages * layout->chunks - 1;
+    ledger->live[MEMORY_WORKSPACE] = bytes->workspace + (last ? bytes->logits : 0);
+    if (task->pass == PASS_FORWARD) {
+        ledger->live[MEMORY_ACTIVATIONS] += bytes->activations;
+        ledger->live[MEMORY_KV] += bytes->kv;
+    } else {
+        ledger->live[MEMORY_KV_GRADIENTS] += bytes->opened;
+    }
+}
+
+static void end_pass(struct ledger *ledger, const struct dag_task *task, const struct unit_bytes *bytes)
+{
+    ledger->live[MEMORY_WORKSPACE] = 0;
+    if (task->pass == PASS_FORWARD)
+        return;
+    ledger->live[MEMORY_ACTIVATIONS] -= bytes->activations;
+    ledger->live[MEMORY_KV] -= bytes->kv;
+    ledger->live[MEMORY_KV_GRADIENTS] -= bytes->closed;
+}
+
+/* Position in one queue; of passes a task has a begin and an end. */
+struct cursor {
+    int32_t next, end;
+    bool begun;
+};
+
+/* A pass ends with its last task: COMPUTE, or the ATTENTION behind it. */
+static bool is_end(const struct ledger *ledger, const struct cursor *cursor)
+{
+    return cursor->next + 1 == cursor->end ||
+           ledger->dag->tasks[ledger->task[cursor->next + 1]].kind != DAG_ATTENTION;
+}
+
+static double time_of(const struct ledger *ledger, enum queue queue, const struct cursor *cursor)
+{
+    int32_t task = ledger->task[cursor->next];
+    if (queue == QUEUE_OUT || (queue == QUEUE_PASSES && cursor->begun))
+        return ledger->timeline->finish_s[task];
+    return ledger->timeline->start_s[task];
+}
+
+static void step_passes(struct ledger *ledger, struct cursor *cursor, const struct dag_task *task,
+                        const struct unit_bytes *bytes)
+{
+    if (!cursor->begun) {
+        if (task->kind == DAG_COMPUTE)
+            begin_pass(ledger, task, bytes);
+        cursor->begun = true;
+        return;
+    }
+    if (is_end(ledger, cursor))
+        end_pass(ledger, task, bytes);
+    cursor->begun = false;
+    cursor->next++;
+}
+
+static void step(struct ledger *ledger, enum queue queue, struct cursor *cursor)
+{
+    const struct dag_task *task = &ledger->dag->tasks[ledger->task[cursor->next]];
+    const struct pipe *pipe = &ledger->pipes[ledger->first_pipe[task->phase] + task->pipeline];
+    const struct unit_bytes *bytes = &pipe->units[task->pass][task->unit];
+    double time_s = time_of(ledger, queue, cursor);
+    if (queue == QUEUE_PASSES) {
+        step_passes(ledger, cursor, task, bytes);
+    } else {
+        ledger->live[MEMORY_ACTIVATIONS] += queue == QUEUE_OUT ? -bytes->offloaded : bytes->offloaded;
+        cursor->next++;
+    }
+    record(ledger, time_s);
+}
+
+static double states(const struct ledger *ledger, int32_t place)
+{
+    const struct dag_place *at = &ledger->dag->places[place];
+    const struct plan_layout *layout = &ledger->plan->phases[at->phase].pipelines[at->pipeline].layout;
+    struct cost_setting own = dag_setting(ledger->setting, layout);
+    double parameters = cost_stage_parameters(own.model, own.tensor, own.layers * layout->chunks, at->stage == 0,
+                                              at->stage == layout->stages - 1);
+    return cost_state_bytes(parameters, ledger->plan->shards);
+}
+
+static void walk_place(struct ledger *ledger, int32_t place)
+{
+    struct cursor cursors[N_QUEUES];
+    for (int q = 0; q < N_QUEUES; q++)
+        cursors[q] = (struct cursor){ledger->first[place * N_QUEUES + q], ledger->first[place * N_QUEUES + q + 1], false};
+    ledger->place = place;
+    memset(ledger->live, 0, sizeof ledger->live);
+    ledger->live[MEMORY_STATES] = states(ledger, place);
+    record(ledger, 0.0);
+    for (;;) {
+        int best = -1;
+        for (int q = 0; q < N_QUEUES; q++)
+            if (cursors[q].next < cursors[q].end &&
+                (best < 0 || time_of(ledger, (enum queue)q, &cursors[q]) <
+                                 time_of(ledger, (enum queue)best, &cursors[best])))
+                best = q;
+        if (best < 0)
+            return;
+        step(ledger, (enum queue)best, &cursors[best]);
+    }
+}
+
+void memory_of(const struct plan *plan, const struct dag *dag, const struct timeline *timeline,
+               const struct cost_setting *setting, bool want_events, struct memory *memory)
+{
+    struct ledger ledger = {.plan = plan,
+                            .dag = dag,
+                            .timeline = timeline,
+                            .setting = setting,
+                            .memory = memory,
+                            .want_events = want_events};
+    *memory = (struct memory){.n_places = dag->n_places};
+    memory->peak_bytes = check_calloc((size_t)dag->n_places, sizeof *memory->peak_bytes);
+    memory->at_peak = check_calloc((size_t)dag->n_places, sizeof *memory->at_peak);
+    open_pipes(&ledger);
+    sort_tasks(&ledger);
+    for (int32_t place = 0; place < dag->n_places; place++) {
+        walk_place(&ledger, place);
+        if (memory->peak_bytes[place] > memory->peak_bytes[memory->worst_place])
+            memory->worst_place = place;
+    }
+    for (int32_t i = 0; i < ledger.first_pipe[plan->n_phases]; i++)
+        for (int pass = 0; pass < N_PASSES; pass++)
+            free(ledger.pipes[i].units[pass]);
+    free(ledger.pipes);
+    free(ledger.first_pipe);
+    free(ledger.first);
+    free(ledger.task);
+}
+
+void memory_free(struct memory *memory)
+{
+    free(memory->peak_bytes);
+    free(memory->at_peak);
+    free(memory->events);
+    *memory = (struct memory){0};
+}

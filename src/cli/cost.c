@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* `slimsim cost`: every number the simulator is built on, of one slice, for checking by hand. */
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "cli/commands.h"
+#include "cost/cost.h"
+#include "scenario/quantity.h"
+
+struct arguments {
+    const char *model, *device, *platform, *slice;
+    int64_t tp, cp, layers; /* layers 0: all of the model */
+    int32_t recompute, attention;
+    bool json;
+};
+
+/** What the arguments name, read and checked. */
+struct question {
+    struct model model;
+    struct device device;
+    struct platform platform;
+    struct slice slice;
+    struct cost_setting setting;
+    struct cost_unit unit;
+};
+
+static const char *const pass_name[N_PASSES] = {"forward", "backward"};
+
+static bool read_slice(const char *text, struct slice *slice, struct error *err)
+{
+    char begin_text[64];
+    const char *colon = strchr(text, ':');
+    double begin, end;
+    size_t length = colon != NULL ? (size_t)(colon - text) : sizeof begin_text;
+    if (length < sizeof begin_text) {
+        memcpy(begin_text, text, length);
+        begin_text[length] = '\0';
+        if (quantity_parse(begin_text, "tokens", &begin) && quantity_parse(colon + 1, "tokens", &end) && begin >= 0 &&
+            begin < end && end <= 1 << 23 && begin == (int32_t)begin && end == (int32_t)end) {
+            *slice = (struct slice){0, (int32_t)begin, (int32_t)end};
+            return true;
+        }
+    }
+    return error_set(err, "--slice: '%s' is not BEGIN:END with whole tokens 0 <= BEGIN < END <= 8Mi", text);
+}
+
+static bool check_degrees(const struct arguments *arguments, const struct question *question, struct error *err)
+{
+    if (question->model.heads % arguments->tp != 0 || question->model.kv_heads % arguments->tp != 0)
+        return error_set(err, "--tp: %" PRId64 " does not divide the %" PRId64 " heads and %" PRId64 " groups of %s",
+                         arguments->tp, question->model.heads, question->model.kv_heads, question->model.name);
+    if (arguments->layers > question->model.layers)
+        return error_set(err, "--layers: %s has %" PRId64 ", not %" PRId64, question->model.name,
+                         question->model.layers, arguments->layers);
+    return true;
+}
+
+/** Fills `question`, whose address must not change afterwards: its setting points into it. */
+static bool read_question(const struct arguments *arguments, struct question *question, struct error *err)
+{
+    if (!model_read(scenario_data_dir(), arguments->model, &question->model, err) ||
+        !device_read(scenario_data_dir(), arguments->device, &question->device, err) ||
+        !platform_read(scenario_platform_dir(), arguments->platform, &question->platform, err) ||
+        !read_slice(arguments->slice, &question->slice, err) || !check_degrees(arguments, question, err))
+        return false;
+    question->setting = (struct cost_setting){
+        .model = &question->model,
+        .device = &question->device,
+        .platform = &question->platform,
+        .communication = {.cp_overlap = true},
+        .attention = (enum device_attention)arguments->attention,
+        .tensor = (int32_t)arguments->tp,
+        .layers = (int32_t)(arguments->layers > 0 ? arguments->layers : question->model.layers),
+    };
+    question->unit = (struct cost_unit){
+        .slices = &question->slice,
+        .n_slices = 1,
+        .context = (int32_t)arguments->cp,
+        .recompute = (enum recompute)arguments->recompute,
+    };
+    return true;
+}
+
+/** Exact FLOPs of the whole slice in the layers asked for, before any division by TP or CP. */
+struct exact {
+    int64_t layers, attention, head;
+};
+
+static struct exact exact_flop(const struct question *question, enum pass pass)
+{
+    const struct slice *slice = &question->slice;
+    int64_t layers = question->setting.layers;
+    return (struct exact){
+        .layers = layers * flop_of_slice(flop_layer_curve(&question->model, pass), slice->begin, slice->end),
+        .attention = layers * flop_attention(&question->model, pass, slice->begin, slice->end),
+        .head = flop_head(&question->model, pass, slice_tokens(*slice)),
+    };
+}
+
+/** Bytes that the slice's tokens hold on one rank from forward to backward, in the layers asked for. */
+static double activation_bytes(const struct question *question, enum recompute recompute)
+{
+    bool sliced = question->slice.begin > 0;
+    return cost_activation_bytes(&question->model, recompute, question->setting.tensor, sliced) *
+           slice_tokens(question->slice) / question->unit.context * question->setting.layers;
+}
+
+static void print_kernels(const char *title, const struct cost_kernels *kernels)
+{
+    printf("  %-36s %16s %14s %12s\n", title, "FLOP", "HBM bytes", "seconds");
+    for (int32_t i = 0; i < kernels->n; i++) {
+        const struct cost_kernel *kernel = &kernels->kernel[i];
+        printf("  %-36s %16.0f %14.0f %12.6e\n", kernel->name, kernel->flop, kernel->bytes, kernel->seconds);
+    }
+}
+
+static void print_pass(const struct question *question, enum pass pass)
+{
+    struct cost_kernels kernels;
+    struct exact exact = exact_flop(question, pass);
+    struct cost_pass layers = cost_of_pass(&question->setting, pass, &question->unit);
+    struct cost_pass head = cost_of_head(&question->setting, pass, &question->unit);
+    printf("\n%s\n", pass_name[pass]);
+    printf("  FLOPs of %d layers: %" PRId64 " (attention %" PRId64 "), head: %" PRId64 "\n", question->setting.layers,
+           exact.layers, exact.attention, exact.head);
+    cost_layer_kernels(&question->setting, pass, &question->unit, &kernels);
+    print_kernels("kernels of one layer on one rank", &kernels);
+    cost_head_kernels(&question->setting, pass, &question->unit, &kernels);
+    print_kernels("kernels of the head on one rank", &kernels);
+    printf("  seconds of a rank: layers %.6f (attention %.6f), tensor-parallel collectives %.6f, head %.6f\n",
+           layers.other_s + layers.attention_s, layers.attention_s, layers.tensor_s, head.other_s + head.tensor_s);
+    printf("  bytes a rank sends: tensor-parallel %.0f, context ring %.0f, to the next stage %.0f\n",
+           layers.tensor_bytes, layers.ring_bytes, layers.boundary_bytes);
+}
+
+static void print_text(const struct question *question)
+{
+    static const char *const recompute_name[] = {"none", "selective", "full"};
+    printf("%s, tokens [%d, %d) of a sample, TP %d, CP %d, %d layers, on %s with links of %s\n", question->model.name,
+           question->slice.begin, question->slice.end, question->setting.tensor, question->unit.context,
+           question->setting.layers, question->device.name, question->platform.name);
+    for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
+        print_pass(question, pass);
+    puts("\nbytes held from forward to backward on one rank");
+    for (enum recompute recompute = RECOMPUTE_NONE; recompute <= RECOMPUTE_FULL; recompute++)
+        printf("  recompute %-10s %.0f\n", recompute_name[recompute], activation_bytes(question, recompute));
+}
+
+static json_t *json_of_kernels(const struct cost_kernels *kernels)
+{
+    json_t *array = json_array();
+    for (int32_t i = 0; i < kernels->n; i++) {
+        const struct cost_kernel *kernel = &kernels->kernel[i];
+        json_array_append_new(array, json_pack("{s:s, s:f, s:f, s:f}", "name", kernel->name, "flop", kernel->flop,
+                                               "hbm_bytes", kernel->bytes, "seconds", kernel->seconds));
+    }
+    return array;
+}
+
+static json_t *json_of_pass(const struct question *question, enum pass pass)
+{
+    struct cost_kernels layer, head;
+    struct cost_pass layers = cost_of_pass(&question->setting, pass, &question->unit);
+    struct cost_pass last = cost_of_head(&question->setting, pass, &question->unit);
+    cost_layer_kernels(&question->setting, pass, &question->unit, &layer);
+    cost_head_kernels(&question->setting, pass, &question->unit, &head);
+    return json_pack("{s:o, s:o, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "kernels_of_a_layer", json_of_kernels(&layer),
+                     "kernels_of_the_head", json_of_kernels(&head), "layers_s", layers.other_s + layers.attention_s,
+                     "attention_s", layers.attention_s, "tensor_s", layers.tensor_s, "head_s",
+                     last.other_s + last.tensor_s, "tensor_bytes", layers.tensor_bytes, "ring_bytes", layers.ring_bytes,
+                     "boundary_bytes", layers.boundary_bytes);
+}
+
+static void print_json(const struct question *question)
+{
+    struct exact forward = exact_flop(question, PASS_FORWARD), backward = exact_flop(question, PASS_BACKWARD);
+    json_t *root = json_pack(
+        "{s:s, s:s, s:s, s:[i,i], s:i, s:i, s:i, s:{s:I, s:I, s:I, s:I, s:I, s:I}, s:o, s:o, s:{s:f, s:f, s:f}}",
+        "model", question->model.name, "device", question->device.name, "platform", question->platform.name, "slice",
+        question->slice.begin, question->slice.end, "tp", question->setting.tensor, "cp", question->unit.context,
+        "layers", question->setting.layers, "flop", "forward", (json_int_t)forward.layers, "backward",
+        (json_int_t)backward.layers, "forward_attention", (json_int_t)forward.attention, "backward_attention",
+        (json_int_t)backward.attention, "forward_head", (json_int_t)forward.head, "backward_head",
+        (json_int_t)backward.head, "forward", json_of_pass(question, PASS_FORWARD), "backward",
+        json_of_pass(question, PASS_BACKWARD), "activation_bytes", "none", activation_bytes(question, RECOMPUTE_NONE),
+        "selective", activation_bytes(question, RECOMPUTE_SELECTIVE), "full",
+        activation_bytes(question, RECOMPUTE_FULL));
+    json_dumpf(root, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
+    putchar('\n');
+    json_decref(root);
+}
+
+enum { KEY_TP = 256, KEY_CP, KEY_LAYERS, KEY_RECOMPUTE, KEY_ATTENTION };
+
+static int64_t parse_degree(const char *text, const char *option, struct argp_state *state)
+{
+    char *end;
+    long long value = strtoll(text, &end, 10);
+    if (end == text || *end != '\0' || value < 1 || value > 1 << 15)
+        argp_error(state, "--%s must be a whole number from 1 to 32768, is '%s'", option, text);
+    return value;
+}
+
+static int32_t parse_choice(const char *text, const char *choices, const char *option, struct argp_state *state)
+{
+    int32_t choice = schema_choice(choices, text);
+    if (choice < 0)
+        argp_error(state, "--%s must be one of %s, is '%s'", option, choices, text);
+    return choice;
+}
+
+static error_t parse(int key, char *argument, struct argp_state *state)
+{
+    struct arguments *arguments = state->input;
+    switch (key) {
+    case 'm':
+        arguments->model = argument;
+        return 0;
+    case 'd':
+        arguments->device = argument;
+        return 0;
+    case 'p':
+        arguments->platform = argument;
+        return 0;
+    case 's':
+        arguments->slice = argument;
+        return 0;
+    case 'j':
+        arguments->json = true;
+        return 0;
+    case KEY_TP:
+        arguments->tp = parse_degree(argument, "tp", state);
+        return 0;
+    case KEY_CP:
+        arguments->cp = parse_degree(argument, "cp", state);
+        return 0;
+    case KEY_LAYERS:
+        arguments->layers = parse_degree(argument, "layers", state);
+        return 0;
+    case KEY_RECOMPUTE:
+        arguments->recompute = parse_choice(argument, "none|selective|full", "recompute", state);
+        return 0;
+    case KEY_ATTENTION:
+        arguments->attention = parse_choice(argument, "flash2|flash3|cudnn", "attention", state);
+        return 0;
+    case ARGP_KEY_ARG:
+        argp_error(state, "no argument is taken, '%s' is one", argument);
+        return 0;
+    case ARGP_KEY_END:
+        if (arguments->model == NULL || arguments->slice == NULL)
+            argp_error(state, "--model and --slice are needed");
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp_option cost_options[] = {
+    {"model", 'm', "NAME", 0, "Language model (needed)", 0},
+    {"slice", 's', "BEGIN:END", 0, "Tokens of a sample (needed), e.g. 0:4096 or 64Ki:96Ki", 0},
+    {"device", 'd', "NAME", 0, "GPU (default: h800)", 0},
+    {"platform", 'p', "NAME", 0, "Cluster whose links are taken (default: hopper-16x8)", 0},
+    {"tp", KEY_TP, "N", 0, "Tensor-parallel degree (default: 1)", 0},
+    {"cp", KEY_CP, "N", 0, "Context-parallel degree (default: 1)", 0},
+    {"layers", KEY_LAYERS, "N", 0, "Layers of the stage (default: all)", 0},
+    {"recompute", KEY_RECOMPUTE, "KIND", 0, "none, selective or full (default: none)", 0},
+    {"attention", KEY_ATTENTION, "KERNEL", 0, "flash2, flash3 or cudnn (default: flash2)", 0},
+    {"json", 'j', NULL, 0, "Print JSON instead of text", 0},
+    {0},
+};
+static const struct argp argp = {
+    cost_options, parse, NULL, "Print FLOPs, bytes and seconds of a slice, kernel by kernel.", NULL, NULL, NULL};
+
+int command_cost(int argc, char **argv)
+{
+    struct arguments arguments = {.device = "h800", .platform = "hopper-16x8", .tp = 1, .cp = 1};
+    struct question question = {0};
+    struct error err = {0};
+    argp_parse(&argp, argc, argv, 0, NULL, &arguments);
+    if (!read_question(&arguments, &question, &err))
+        return command_fail(&err);
+    if (arguments.json)
+        print_json(&question);
+    else
+        print_text(&question);
+    return EXIT_SUCCESS;
+}

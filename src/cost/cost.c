@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "cost/cost.h"
+
+#include "base/check.h"
+
+/** Widths of one TP rank's share of a layer, and the tokens of one CP rank. */
+struct shares {
+    double h, qkv, heads, kv, up, ffn; /* qkv, up: columns of the joint GEMMs; heads: columns of queries */
+    double tokens;
+};
+
+static struct shares shares_of(const struct cost_setting *setting, const struct cost_unit *unit)
+{
+    const struct model *model = setting->model;
+    int64_t tokens = unit->padding_tokens;
+    for (int32_t i = 0; i < unit->n_slices; i++)
+        tokens += slice_tokens(unit->slices[i]);
+    CHECK(tokens >= 0 && unit->context >= 1 && setting->tensor >= 1);
+    double tp = setting->tensor, h = (double)model->hidden, k = (double)model_kv_width(model), f = (double)model->ffn;
+    return (struct shares){
+        .h = h,
+        .qkv = (h + 2 * k) / tp,
+        .heads = h / tp,
+        .kv = k / tp,
+        .up = (model->activation == MODEL_SWIGLU ? 2 * f : f) / tp,
+        .ffn = f / tp,
+        .tokens = (double)tokens / unit->context,
+    };
+}
+
+static void add_kernel(struct cost_kernels *kernels, struct cost_kernel kernel)
+{
+    CHECK(kernels->n < COST_MAX_KERNELS);
+    kernels->kernel[kernels->n++] = kernel;
+}
+
+static void add_gemm(struct cost_kernels *kernels, const struct device *device, const char *name, double m, double n,
+                     double k)
+{
+    struct cost_kernel gemm = {.name = name, .flop = 2 * m * n * k, .seconds = cost_gemm_s(device, m, n, k)};
+    gemm.bytes = 2 * (m * n + m * k + n * k);
+    add_kernel(kernels, gemm);
+}
+
+static void add_gemms(struct cost_kernels *kernels, const struct device *device, enum pass pass, const struct shares *s)
+{
+    static const char *const forward[] = {"QKV GEMM", "projection GEMM", "up GEMM", "down GEMM"};
+    static const char *const input[] = {"QKV input-gradient GEMM", "projection input-gradient GEMM",
+                                        "up input-gradient GEMM", "down input-gradient GEMM"};
+    static const char *const weight[] = {"QKV weight-gradient GEMM", "projection weight-gradient GEMM",
+                                         "up weight-gradient GEMM", "down weight-gradient GEMM"};
+    const double in[] = {s->h, s->heads, s->h, s->ffn}, out[] = {s->qkv, s->h, s->up, s->h};
+    for (int i = 0; i < 4; i++) {
+        if (pass == PASS_FORWARD) {
+            add_gemm(kernels, device, forward[i], s->tokens, out[i], in[i]);
+            continue;
+        }
+        add_gemm(kernels, device, input[i], s->tokens, in[i], out[i]);
+        add_gemm(kernels, device, weight[i], in[i], out[i], s->tokens);
+    }
+}
+
+static void add_memory_bound(struct cost_kernels *kernels, const struct device *device, const char *name, double bytes)
+{
+    struct cost_kernel kernel = {.name = name, .bytes = bytes, .seconds = cost_memory_bound_s(device, bytes)};
+    add_kernel(kernels, kernel);
+}
+
+/** Norms and the activation: what selective recomputation runs again. */
+static void add_norms_and_activation(struct cost_kernels *kernels, const struct cost_setting *setting, enum pass pass,
+                                     const struct shares *s)
+{
+    bool forward = pass == PASS_FORWARD;
+    double norm = (forward ? 4 : 6) * s->h / setting->tensor;
+    double activation = forward ? 2 * (s->up + s->ffn) : 2 * (2 * s->up + s->ffn);
+    add_memory_bound(kernels, setting->device, "norm before attention", norm * s->tokens);
+    add_memory_bound(kernels, setting->device, "norm before the feed-forward block", norm * s->tokens);
+    add_memory_bound(kernels, setting->device, "activation", activation * s->tokens);
+}
+
+static void add_other_memory_bound(struct cost_kernels *kernels, const struct cost_setting *setting,
+                                   const struct shares *s)
+{
+    double add = 6 * s->h / setting->tensor;
+    add_memory_bound(kernels, setting->device, "residual add of attention", add * s->tokens);
+    add_memory_bound(kernels, setting->device, "residual add of the feed-forward block", add * s->tokens);
+    add_memory_bound(kernels, setting->device, "rotation of queries", 4 * s->heads * s->tokens);
+    add_memory_bound(kernels, setting->device, "rotation of keys", 4 * s->kv * s->tokens);
+}
+
+/** All slices in one packed kernel; with CP one kernel for every block of the ring. */
+static struct cost_kernel attention_of(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit)
+{
+    const struct model *model = setting->model;
+    struct cost_kernel kernel = {.name = "attention"};
+    double parts = (double)unit->context * setting->tensor;
+    double head_dim = (double)(model->hidden / model->heads);
+    for (int32_t i = 0; i < unit->n_slices; i++) {
+        double begin = unit->slices[i].begin, end = unit->slices[i].end;
+        struct cost_attention work = {
+            .flop = (double)flop_attention(model, pass, unit->slices[i].begin, unit->slices[i].end) / parts,
+            .queries = (end - begin) * (begin + end) / end / unit->context,
+            .keys = begin + end,
+            .head_dim = head_dim,
+        };
+        kernel.flop += work.flop;
+        kernel.seconds += cost_attention_work_s(setting->device, setting->attention, pass, &work);
+    }
+    if (kernel.flop > 0)
+        kernel.seconds += unit->context * setting->device->launch_s;
+    return kernel;
+}
+
+/** `collectives` all-gathers or reduce-scatters of a tensor of hidden width. */
+static void add_tensor(struct cost_pass *cost, const struct cost_setting *setting, double tokens, int32_t collectives)
+{
+    int32_t tp = setting->tensor;
+    double bytes = tokens * (double)setting->model->hidden * 2 * (tp - 1) / tp;
+    struct cost_transfer one = cost_of_transfer(setting, COST_NVLINK, bytes, tp - 1);
+    cost->tensor_bytes += collectives * bytes;
+    cost->tensor_s += collectives * one.duration_s * (1 - setting->communication.tp_overlap);
+}
+
+static void add_ring(struct cost_pass *cost, const struct cost_setting *setting, enum pass pass,
+                     const struct cost_unit *unit)
+{
+    int32_t steps = unit->context - 1;
+    double prefix = 0;
+    for (int32_t i = 0; i < unit->n_slices; i++)
+        prefix += unit->slices[i].end;
+    double bytes = prefix * steps / unit->context * cost_kv_bytes(setting->model, setting->tensor);
+    cost->ring_bytes += setting->layers * bytes * (pass == PASS_FORWARD ? 1 : 2);
+    if (bytes > 0)
+        cost->ring_steps += setting->layers * steps;
+}
+
+static void add_kernels(struct cost_pass *cost, const struct cost_kernels *kernels, int32_t times)
+{
+    double flop = 0, seconds = 0;
+    for (int32_t i = 0; i < kernels->n; i++) {
+        flop += kernels->kernel[i].flop;
+        seconds += kernels->kernel[i].seconds;
+    }
+    cost->flop += times * flop;
+    cost->other_s += times * seconds;
+}
+
+static void add_layers(struct cost_pass *cost, const struct cost_setting *setting, enum pass pass,
+                       const struct cost_unit *unit, const struct shares *s)
+{
+    struct cost_kernels kernels = {0};
+    struct cost_kernel attention = attention_of(setting, pass, unit);
+    add_gemms(&kernels, setting->device, pass, s);
+    add_norms_and_activation(&kernels, setting, pass, s);
+    add_other_memory_bound(&kernels, setting, s);
+    add_kernels(cost, &kernels, setting->layers);
+    cost->flop += setting->layers * attention.flop;
+    cost->attention_s += setting->layers * attention.seconds;
+    add_tensor(cost, setting, s->tokens, setting->layers * (pass == PASS_FORWARD ? 4 : 6));
+    add_ring(cost, setting, pass, unit);
+}
+
+struct cost_pass cost_of_pass(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit)
+{
+    struct shares s = shares_of(setting, unit);
+    struct cost_pass cost = {.boundary_bytes = 2 * s.tokens * s.h / setting->tensor};
+    add_layers(&cost, setting, pass, unit, &s);
+    if (pass == PASS_BACKWARD && unit->recompute == RECOMPUTE_FULL)
+        add_layers(&cost, setting, PASS_FORWARD, unit, &s);
+    if (pass == PASS_BACKWARD && unit->recompute == RECOMPUTE_SELECTIVE) {
+        struct cost_kernels again = {0};
+        add_norms_and_activation(&again, setting, PASS_FORWARD, &s);
+        add_kernels(&cost, &again, setting->layers);
+    }
+    return cost;
+}
+
+void cost_layer_kernels(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit,
+                        struct cost_kernels *kernels)
+{
+    struct shares s = shares_of(setting, unit);
+    kernels->n = 0;
+    add_gemms(kernels, setting->device, pass, &s);
+    add_kernel(kernels, attention_of(setting, pass, unit));
+    add_norms_and_activation(kernels, setting, pass, &s);
+    add_other_memory_bound(kernels, setting, &s);
+}
+
+static void add_head(struct cost_kernels *kernels, const struct cost_setting *setting, enum pass pass,
+                     const struct shares *s)
+{
+    const struct device *device = setting->device;
+    bool forward = pass == PASS_FORWARD;
+    double logits = (double)setting->model->vocabulary / setting->tensor;
+    add_memory_bound(kernels, device, "final norm", (forward ? 4 : 6) * s->h / setting->tensor * s->tokens);
+    add_memory_bound(kernels, device, "cross-entropy", (forward ? 30 : 14) * logits * s->tokens);
+    if (forward) {
+        add_gemm(kernels, device, "head GEMM", s->tokens, logits, s->h);
+        return;
+    }
+    add_gemm(kernels, device, "head input-gradient GEMM", s->tokens, s->h, logits);
+    add_gemm(kernels, device, "head weight-gradient GEMM", s->h, logits, s->tokens);
+}
+
+void cost_head_kernels(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit,
+                       struct cost_kernels *kernels)
+{
+    struct shares s = shares_of(setting, unit);
+    kernels->n = 0;
+    add_head(kernels, setting, pass, &s);
+}
+
+struct cost_pass cost_of_head(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit)
+{
+    struct shares s = shares_of(setting, unit);
+    struct cost_kernels kernels = {0};
+    struct cost_pass cost = {0};
+    add_head(&kernels, setting, pass, &s);
+    add_kernels(&cost, &kernels, 1);
+    add_tensor(&cost, setting, s.tokens, pass == PASS_FORWARD ? 1 : 2);
+    return cost;
+}

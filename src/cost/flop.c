@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "cost/flop.h"
+
+struct flop_curve flop_layer_curve(const struct model *model, enum pass pass)
+{
+    int64_t h = model->hidden, p = model_layer_parameters(model);
+    if (pass == PASS_FORWARD)
+        return (struct flop_curve){.q = 2 * h, .l = 2 * p + 2 * h};
+    return (struct flop_curve){.q = 5 * h, .l = 4 * p + 5 * h};
+}
+
+int64_t flop_attention(const struct model *model, enum pass pass, int64_t begin, int64_t end)
+{
+    int64_t factor = pass == PASS_FORWARD ? 2 : 5;
+    return factor * model->hidden * (end * (end + 1) - begin * (begin + 1));
+}
+
+int64_t flop_head(const struct model *model, enum pass pass, int64_t tokens)
+{
+    int64_t factor = pass == PASS_FORWARD ? 2 : 4;
+    return factor * model->hidden * model->vocabulary * tokens;
+}
+
+double flop_model_of_sample(const struct model *model, int64_t tokens)
+{
+    double h = (double)model->hidden, l = (double)model->layers, s = (double)tokens;
+    double weights = l * (double)model_layer_parameters(model) + h * (double)model->vocabulary;
+    return s * (6 * weights + 6 * l * h * s);
+}

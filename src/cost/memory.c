@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "base/check.h"
+#include "cost/cost.h"
+
+/** What recomputation "selective" does not keep: outputs of both norms and of the activation. */
+static double recomputed_bytes(const struct model *model, int32_t tensor)
+{
+    return (4.0 * (double)model->hidden + 2.0 * (double)model->ffn) / tensor;
+}
+
+double cost_kv_bytes(const struct model *model, int32_t tensor)
+{
+    return 4.0 * (double)model_kv_width(model) / tensor;
+}
+
+double cost_activation_bytes(const struct model *model, enum recompute recompute, int32_t tensor, bool sliced)
+{
+    double h = (double)model->hidden, k = (double)model_kv_width(model), f = (double)model->ffn;
+    double activation_inputs = model->activation == MODEL_SWIGLU ? 4 : 2;
+    if (recompute == RECOMPUTE_FULL)
+        return 2 * h / tensor + (sliced ? cost_kv_bytes(model, tensor) : 0);
+    double none = (12 * h + 4 * k + (activation_inputs + 2) * f + 4 * (double)model->heads) / tensor;
+    return recompute == RECOMPUTE_NONE ? none : none - recomputed_bytes(model, tensor);
+}
+
+double cost_stage_parameters(const struct model *model, int32_t tensor, int32_t layers, bool first, bool last)
+{
+    double h = (double)model->hidden, table = h * (double)model->vocabulary / tensor;
+    double parameters = layers * ((double)model_layer_parameters(model) / tensor + 2 * h);
+    if (first)
+        parameters += table;
+    if (last)
+        parameters += h + (first && model->tied_embeddings ? 0 : table);
+    return parameters;
+}
+
+double cost_state_bytes(double parameters, int32_t shards)
+{
+    CHECK(shards >= 1);
+    return parameters * (2 + 4 + 12.0 / shards);
+}
+
+double cost_workspace_bytes(const struct model *model, enum recompute recompute, int32_t tensor, double tokens)
+{
+    double activation = (model->activation == MODEL_SWIGLU ? 6 : 4) * (double)model->ffn / tensor;
+    double whole = (tensor > 1 ? 4 : 2) * (double)model->hidden;
+    double again = 0;
+    if (recompute == RECOMPUTE_SELECTIVE)
+        again = recomputed_bytes(model, tensor);
+    if (recompute == RECOMPUTE_FULL)
+        again = cost_activation_bytes(model, RECOMPUTE_NONE, tensor, false);
+    return tokens * (activation + whole + again);
+}
+
+double cost_logits_bytes(const struct model *model, int32_t tensor, double tokens)
+{
+    return tokens * 6.0 * (double)model->vocabulary / tensor;
+}

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/** Inside dag/: a graph while it grows. Tasks are appended with their in-edges, so numbers are a topological order. */
+#ifndef SLIMSIM_DAG_BUILDER_H
+#define SLIMSIM_DAG_BUILDER_H
+
+#include "dag/dag.h"
+#include "dag/relations.h"
+
+/** Tasks that end a pass on one place; -1: there is none. */
+struct builder_end {
+    int32_t last; /* of the compute stream; -1: the pass has not been built */
+    int32_t ring; /* SYNC that closes a ring beside it */
+    int32_t send; /* to the neighbouring stage */
+    int32_t offload;
+};
+
+/** A pipeline of the phase in work. An instance is (pass, unit, virtual stage) as one number. */
+struct builder_pipe {
+    const struct plan_pipeline *plan;
+    struct relations relations;
+    struct cost_pass *cost[N_PASSES]; /* [2 x unit + (on the last virtual stage)] */
+    int32_t *ordinal[N_PASSES];       /* of each unit among those of its group */
+    int32_t first_place, first_lane;
+    int32_t n_tensor, n_ranks; /* places of a context rank, of a stage */
+    int32_t n_virtual;         /* virtual stages: chunks x stages */
+    struct builder_end *ends;  /* [instance x n_ranks + rank] */
+};
+
+/** A place's part of the step in work. */
+struct builder_member {
+    int32_t pipe, unit, stage, rank, place; /* stage: virtual; rank: of the stage's places */
+    int32_t ready;                          /* the task after which its ring can start */
+    int32_t ring;                           /* as in builder_end */
+};
+
+/** The walk of one stage of one pipeline along its order. */
+struct builder_lane {
+    int32_t pipeline, stage;
+    int32_t next, end;  /* steps */
+    int32_t blocked_on; /* instance of its pipeline, -1: none, it runs or waits for its group */
+    bool queued;
+};
+
+struct builder {
+    const struct plan *plan;
+    const struct cost_setting *setting;
+    struct dag_options options;
+    struct dag *dag;
+    int32_t task_capacity, edge_capacity;
+    int32_t *mark;        /* of each task: its newest out-edge */
+    int32_t *stream_last; /* of each stream: its last task, -1: none */
+    int32_t *open_ring;   /* of each place: SYNC that must end before its next pass, -1: none */
+    int32_t (*recent)[2]; /* of each place: last compute tasks of its two latest passes, newest first */
+
+    int32_t phase;
+    int32_t gate; /* SYNC before the phase: streams begin after it; -1 in the first */
+    struct builder_pipe *pipes;
+    struct builder_lane *lanes;
+    int32_t n_lanes;
+    int32_t *queue; /* lanes to try, a ring of n_lanes */
+    int32_t queue_first, queue_n;
+    int32_t *group_first; /* of each (group, pass): its first rendezvous */
+    int32_t *arrived;     /* of each rendezvous: lanes that wait there */
+    struct builder_member *members; /* of the step in work */
+    int32_t *places, *ready;        /* of the ring in work */
+};
+
+/** Append a task behind the last of its stream. @return its number */
+int32_t builder_task(struct builder *builder, struct dag_task task, double duration_s);
+
+/** The newest task waits for `from`, -1: for nothing. Of two kinds between the same tasks the lower stays. */
+void builder_edge(struct builder *builder, int32_t from, enum dag_edge kind);
+
+/** A task of a place: phase, pipeline, stage, place and stream filled in. */
+struct dag_task builder_task_of(const struct builder *builder, int32_t place, enum dag_stream stream,
+                                enum dag_kind kind, enum dag_purpose purpose);
+
+/** Append a SEND of `bytes` to a rank by the route between the two. */
+int32_t builder_send(struct builder *builder, struct dag_task task, struct cost_transfer transfer);
+
+/** NVLink inside a node, else NIC. */
+enum cost_route builder_route(const struct builder *builder, int32_t from_rank, int32_t to_rank);
+
+/** A collective among places. */
+struct builder_ring {
+    const int32_t *places; /* [n] */
+    const int32_t *ready;  /* [n_ready] tasks it waits for, -1: none */
+    int32_t n, n_ready;
+    enum dag_purpose purpose;
+    enum pass pass;
+    int32_t unit, chunk;
+    double bytes;   /* a member sends to the next in all */
+    int32_t steps;  /* messages, for the latency */
+    double exact_s; /* DAG_TENSOR: how long it takes, in place of bytes */
+};
+
+/**
+ * SYNC, SENDs, SYNC. Members on one node, or unevenly over several: each sends all bytes to the next. k > 1 members on
+ * each of several nodes: as NCCL's rails, k rings enter and leave each node by different NICs, so of every member's
+ * bytes 1/k go to its counterpart on the next node (stream RAIL) and (k-1)/k to its neighbour inside the node, at the
+ * same time. @return the closing SYNC
+ */
+int32_t builder_ring(struct builder *builder, const struct builder_ring *ring);
+
+/** SYNC on the collective stream of a place; edges into it are the caller's. */
+int32_t builder_sync(struct builder *builder, int32_t place, enum dag_purpose purpose);
+
+/** Build one step for the lanes that share it (one, or all of a group); their `next` steps must stand alike. */
+void builder_pass(struct builder *builder, const int32_t *lanes, int32_t n_lanes);
+
+static inline int32_t builder_instance(const struct builder_pipe *pipe, enum pass pass, int32_t unit, int32_t stage)
+{
+    int32_t before = pass == PASS_BACKWARD ? pipe->plan->cut[PASS_FORWARD].n_units : 0;
+    return (before + unit) * pipe->n_virtual + stage;
+}
+
+/** Walk the orders of the phase until all steps are built; else name one in the circle. Leaves the phase open. */
+bool builder_phase(struct builder *builder, int32_t phase, struct error *err);
+
+/** Free what belongs to the phase. */
+void builder_close_phase(struct builder *builder);
+
+/** Gradients, optimizer and parameters of the last phase. */
+bool builder_gradients(struct builder *builder, struct error *err);
+
+/** SYNC after everything of the phase before, and the re-sharding that `phase` begins with. */
+void builder_gate(struct builder *builder, int32_t phase);
+
+#endif

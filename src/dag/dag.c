@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "dag/dag.h"
+
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "dag/builder.h"
+
+struct cost_setting dag_setting(const struct cost_setting *setting, const struct plan_layout *layout)
+{
+    struct cost_setting own = *setting;
+    own.tensor = layout->tensor;
+    own.layers = (int32_t)setting->model->layers / (layout->stages * layout->chunks);
+    CHECK(own.layers * layout->stages * layout->chunks == setting->model->layers);
+    return own;
+}
+
+struct cost_pass dag_pass_cost(const struct plan_pipeline *pipeline, const struct cost_setting *setting, enum pass pass,
+                               int32_t unit, int32_t stage)
+{
+    const struct plan_unit *part = &pipeline->cut[pass].units[unit];
+    struct cost_setting own = dag_setting(setting, &pipeline->layout);
+    struct cost_unit work = {.slices = pipeline->cut[pass].slices + part->first_slice,
+                             .n_slices = part->n_slices,
+                             .padding_tokens = part->padding_tokens,
+                             .context = part->context,
+                             .recompute = part->recompute};
+    struct cost_pass cost = cost_of_pass(&own, pass, &work);
+    if (stage != pipeline->layout.stages * pipeline->layout.chunks - 1)
+        return cost;
+    struct cost_pass head = cost_of_head(&own, pass, &work);
+    cost.flop += head.flop;
+    cost.other_s += head.other_s;
+    cost.attention_s += head.attention_s;
+    cost.tensor_s += head.tensor_s;
+    cost.tensor_bytes += head.tensor_bytes;
+    return cost;
+}
+
+double dag_token_bytes(const struct plan_pipeline *pipeline, const struct cost_setting *setting, int32_t unit)
+{
+    const struct plan_unit *part = &pipeline->cut[PASS_FORWARD].units[unit];
+    struct cost_setting own = dag_setting(setting, &pipeline->layout);
+    return own.layers * cost_activation_bytes(own.model, part->recompute, own.tensor, false) / part->context;
+}
+
+double dag_offload_bytes(const struct plan_pipeline *pipeline, const struct cost_setting *setting, int32_t unit,
+                         int64_t tokens)
+{
+    double share = pipeline->cut[PASS_FORWARD].units[unit].offload;
+    return share > 0 ? share * (double)tokens * dag_token_bytes(pipeline, setting, unit) : 0.0;
+}
+
+static int32_t n_tensor(const struct plan_layout *layout, struct dag_options options)
+{
+    return options.all_tensor_ranks ? layout->tensor : 1;
+}
+
+static void add_places(struct dag *dag, const struct plan *plan, int32_t phase, struct dag_options options)
+{
+    for (int32_t pipeline = 0; pipeline < plan->phases[phase].n_pipelines; pipeline++) {
+        const struct plan_layout *layout = &plan->phases[phase].pipelines[pipeline].layout;
+        for (int32_t stage = 0; stage < layout->stages; stage++)
+            for (int32_t rank = 0; rank < layout->context * n_tensor(layout, options); rank++) {
+                int32_t context = rank / n_tensor(layout, options), tensor = rank % n_tensor(layout, options);
+                dag->places[dag->n_places++] = (struct dag_place){.phase = (int16_t)phase,
+                                                                  .stage = (int16_t)stage,
+                                                                  .pipeline = pipeline,
+                                                                  .context = context,
+                                                                  .tensor = tensor,
+                                                                  .rank = plan_rank(layout, stage, context, tensor)};
+            }
+    }
+}
+
+static void make_places(struct dag *dag, const struct plan *plan, struct dag_options options)
+{
+    size_t n = 0;
+    for (int32_t phase = 0; phase < plan->n_phases; phase++)
+        for (int32_t pipeline = 0; pipeline < plan->phases[phase].n_pipelines; pipeline++) {
+            const struct plan_layout *layout = &plan->phases[phase].pipelines[pipeline].layout;
+            n += (size_t)layout->stages * (size_t)layout->context * (size_t)n_tensor(layout, options);
+        }
+    CHECK(n > 0 && n < INT32_MAX / DAG_N_STREAMS);
+    dag->places = check_malloc(n * sizeof *dag->places);
+    for (int32_t phase = 0; phase < plan->n_phases; phase++)
+        add_places(dag, plan, phase, options);
+}
+
+static void open_builder(struct builder *builder)
+{
+    size_t n_places = (size_t)builder->dag->n_places;
+    builder->gate = -1;
+    builder->stream_last = check_malloc(n_places * DAG_N_STREAMS * sizeof *builder->stream_last);
+    builder->open_ring = check_malloc(n_places * sizeof *builder->open_ring);
+    builder->recent = check_malloc(n_places * sizeof *builder->recent);
+    for (size_t i = 0; i < n_places * DAG_N_STREAMS; i++)
+        builder->stream_last[i] = -1;
+    for (size_t i = 0; i < n_places; i++)
+        builder->open_ring[i] = builder->recent[i][0] = builder->recent[i][1] = -1;
+}
+
+bool dag_build(const struct plan *plan, const struct cost_setting *setting, struct dag_options options, struct dag *dag,
+               struct error *err)
+{
+    struct builder builder = {.plan = plan, .setting = setting, .options = options, .dag = dag};
+    bool ok = true;
+    *dag = (struct dag){0};
+    make_places(dag, plan, options);
+    open_builder(&builder);
+    for (int32_t phase = 0; ok && phase < plan->n_phases; phase++) {
+        if (phase > 0 || plan->phases[phase].n_reshards > 0)
+            builder_gate(&builder, phase);
+        ok = builder_phase(&builder, phase, err);
+        if (ok && options.gradient_sync && phase == plan->n_phases - 1)
+            ok = builder_gradients(&builder, err);
+        builder_close_phase(&builder);
+    }
+    free(builder.mark);
+    free(builder.stream_last);
+    free(builder.open_ring);
+    free(builder.recent);
+    if (!ok)
+        dag_free(dag);
+    return ok;
+}
+
+void dag_free(struct dag *dag)
+{
+    free(dag->tasks);
+    free(dag->duration_s);
+    free(dag->in_first);
+    free(dag->in_task);
+    free(dag->in_kind);
+    free(dag->places);
+    *dag = (struct dag){0};
+}

@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Steps are built as soon as what they need has been built. A lane (stage of a pipeline) that cannot go on remembers
+ * the one instance it waits for, and is woken when that is built: each step is looked at a few times at most. */
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "dag/builder.h"
+
+static const struct plan_step *step_of(const struct builder *builder, const struct builder_lane *lane)
+{
+    return &builder->pipes[lane->pipeline].plan->steps[lane->next];
+}
+
+static int32_t virtual_stage(const struct builder *builder, const struct builder_lane *lane)
+{
+    return step_of(builder, lane)->chunk * builder->pipes[lane->pipeline].plan->layout.stages + lane->stage;
+}
+
+static int32_t group_of(const struct builder *builder, const struct builder_lane *lane)
+{
+    const struct plan_step *step = step_of(builder, lane);
+    return builder->pipes[lane->pipeline].plan->cut[step->pass].units[step->unit].group;
+}
+
+/* The instance unless it has been built, then -1. */
+static int32_t if_missing(const struct builder_pipe *pipe, enum pass pass, int32_t unit, int32_t stage)
+{
+    int32_t instance = builder_instance(pipe, pass, unit, stage);
+    return pipe->ends[instance * pipe->n_ranks].last < 0 ? instance : -1;
+}
+
+/* An instance that the lane's next step needs and that has not been built, -1: none. */
+static int32_t missing(const struct builder *builder, const struct builder_lane *lane)
+{
+    const struct builder_pipe *pipe = &builder->pipes[lane->pipeline];
+    const struct relations *relations = &pipe->relations;
+    enum pass pass = step_of(builder, lane)->pass;
+    int32_t unit = step_of(builder, lane)->unit, stage = virtual_stage(builder, lane), found = -1;
+    if (pass == PASS_FORWARD && stage > 0)
+        found = if_missing(pipe, pass, unit, stage - 1);
+    if (pass == PASS_BACKWARD && stage < pipe->n_virtual - 1)
+        found = if_missing(pipe, pass, unit, stage + 1);
+    if (pass == PASS_BACKWARD)
+        for (int32_t i = relations->share_first[unit]; found < 0 && i < relations->share_first[unit + 1]; i++)
+            found = if_missing(pipe, PASS_FORWARD, relations->shares[i].forward, stage);
+    for (int32_t i = relations->after_first[pass][unit]; found < 0 && i < relations->after_first[pass][unit + 1]; i++)
+        found = if_missing(pipe, pass, relations->after[pass][i], stage);
+    return found;
+}
+
+static void enqueue(struct builder *builder, int32_t lane)
+{
+    if (builder->lanes[lane].queued)
+        return;
+    builder->lanes[lane].queued = true;
+    builder->queue[(builder->queue_first + builder->queue_n++) % builder->n_lanes] = lane;
+}
+
+/* A lane has built its next step: go on, and wake the neighbour that waits for it. */
+static void step_done(struct builder *builder, int32_t number)
+{
+    struct builder_lane *lane = &builder->lanes[number];
+    const struct builder_pipe *pipe = &builder->pipes[lane->pipeline];
+    const struct plan_step *step = step_of(builder, lane);
+    int32_t stage = virtual_stage(builder, lane), next = stage + (step->pass == PASS_FORWARD ? 1 : -1);
+    int32_t instance = builder_instance(pipe, step->pass, step->unit, stage);
+    lane->next++;
+    if (next < 0 || next == pipe->n_virtual)
+        return;
+    int32_t neighbour = pipe->first_lane + next % pipe->plan->layout.stages;
+    if (builder->lanes[neighbour].blocked_on == instance)
+        enqueue(builder, neighbour);
+}
+
+static int32_t *rendezvous(struct builder *builder, const struct builder_lane *lane)
+{
+    const struct builder_pipe *pipe = &builder->pipes[lane->pipeline];
+    const struct plan_step *step = step_of(builder, lane);
+    int32_t at = builder->group_first[group_of(builder, lane) * N_PASSES + (int32_t)step->pass];
+    at += pipe->ordinal[step->pass][step->unit] * pipe->n_virtual + virtual_stage(builder, lane);
+    return &builder->arrived[at];
+}
+
+/* The last lane of a group to arrive builds the step for all. @return whether the lane may go on */
+static bool run_group(struct builder *builder, struct builder_lane *lane)
+{
+    const struct plan_phase *phase = &builder->plan->phases[builder->phase];
+    const struct plan_group *group = &phase->groups[group_of(builder, lane)];
+    if (++*rendezvous(builder, lane) < group->n_pipelines)
+        return false;
+    int32_t *lanes = check_malloc((size_t)group->n_pipelines * sizeof *lanes);
+    for (int32_t i = 0; i < group->n_pipelines; i++)
+        lanes[i] = builder->pipes[group->pipelines[i]].first_lane + lane->stage;
+    builder_pass(builder, lanes, group->n_pipelines);
+    for (int32_t i = 0; i < group->n_pipelines; i++) {
+        step_done(builder, lanes[i]);
+        if (&builder->lanes[lanes[i]] != lane)
+            enqueue(builder, lanes[i]);
+    }
+    free(lanes);
+    return true;
+}
+
+static void run_lane(struct builder *builder, int32_t number)
+{
+    struct builder_lane *lane = &builder->lanes[number];
+    while (lane->next < lane->end) {
+        lane->blocked_on = missing(builder, lane);
+        if (lane->blocked_on >= 0)
+            return;
+        if (group_of(builder, lane) < 0) {
+            builder_pass(builder, &number, 1);
+            step_done(builder, number);
+        } else if (!run_group(builder, lane)) {
+            return;
+        }
+    }
+}
+
+static int32_t group_member_absent(const struct builder *builder, const struct builder_lane *lane)
+{
+    const struct plan_group *group = &builder->plan->phases[builder->phase].groups[group_of(builder, lane)];
+    for (int32_t i = 0; i < group->n_pipelines; i++) {
+        int32_t number = builder->pipes[group->pipelines[i]].first_lane + lane->stage;
+        const struct builder_lane *other = &builder->lanes[number];
+        const struct builder_pipe *mine = &builder->pipes[lane->pipeline], *its = &builder->pipes[other->pipeline];
+        if (other->next == other->end || other->blocked_on >= 0 ||
+            group_of(builder, other) != group_of(builder, lane) ||
+            step_of(builder, other)->pass != step_of(builder, lane)->pass ||
+            virtual_stage(builder, other) != virtual_stage(builder, lane) ||
+            its->ordinal[step_of(builder, other)->pass][step_of(builder, other)->unit] !=
+                mine->ordinal[step_of(builder, lane)->pass][step_of(builder, lane)->unit])
+            return number;
+    }
+    CHECK(!"every lane of a group has arrived");
+    return -1;
+}
+
+/* The lane that a stuck lane waits for. */
+static int32_t waits_for(const struct builder *builder, const struct builder_lane *lane)
+{
+    const struct builder_pipe *pipe = &builder->pipes[lane->pipeline];
+    if (lane->blocked_on < 0)
+        return group_member_absent(builder, lane);
+    return pipe->first_lane + lane->blocked_on % pipe->n_virtual % pipe->plan->layout.stages;
+}
+
+static const char *const pass_name[N_PASSES] = {"forward", "backward"};
+
+static bool report(const struct builder *builder, const struct builder_lane *lane, struct error *err)
+{
+    const struct builder_pipe *pipe = &builder->pipes[lane->pipeline];
+    const struct plan_step *step = step_of(builder, lane);
+    const struct builder_lane *other = &builder->lanes[waits_for(builder, lane)];
+    const char *why = other->next == other->end ? "which has ended" : "in a circle";
+    if (lane->blocked_on < 0)
+        return error_set(err,
+                         "phase %d, pipeline %d, stage %d: %s unit %d waits for pipeline %d to run it with its group, "
+                         "%s: the orders of the plan cannot run",
+                         builder->phase, lane->pipeline, lane->stage, pass_name[step->pass], step->unit,
+                         other->pipeline, why);
+    int32_t unit = lane->blocked_on / pipe->n_virtual, n_forward = pipe->plan->cut[PASS_FORWARD].n_units;
+    bool backward = unit >= n_forward;
+    return error_set(err,
+                     "phase %d, pipeline %d, stage %d: %s unit %d waits for %s unit %d on stage %d, %s: the orders of "
+                     "the plan cannot run",
+                     builder->phase, lane->pipeline, lane->stage, pass_name[step->pass], step->unit,
+                     pass_name[backward], unit - backward * n_forward, other->stage, why);
+}
+
+/* Follow who waits for whom: after as many steps as there are lanes we stand in the circle, or at its broken end. */
+static bool check_done(const struct builder *builder, struct error *err)
+{
+    int32_t stuck = 0;
+    while (stuck < builder->n_lanes && builder->lanes[stuck].next == builder->lanes[stuck].end)
+        stuck++;
+    if (stuck == builder->n_lanes)
+        return true;
+    for (int32_t i = 0; i < builder->n_lanes; i++) {
+        int32_t next = waits_for(builder, &builder->lanes[stuck]);
+        if (builder->lanes[next].next == builder->lanes[next].end)
+            break;
+        stuck = next;
+    }
+    return report(builder, &builder->lanes[stuck], err);
+}
+
+static struct cost_pass *costs_of(const struct builder *builder, const struct plan_pipeline *pipeline, enum pass pass)
+{
+    int32_t n = pipeline->cut[pass].n_units, last = pipeline->layout.stages * pipeline->layout.chunks - 1;
+    struct cost_pass *cost = check_malloc(2 * (size_t)n * sizeof *cost);
+    for (int32_t unit = 0; unit < n; unit++) {
+        cost[2 * unit] = dag_pass_cost(pipeline, builder->setting, pass, unit, -1);
+        cost[2 * unit + 1] = dag_pass_cost(pipeline, builder->setting, pass, unit, last);
+    }
+    return cost;
+}
+
+static int32_t *ordinals_of(const struct plan_cut *cut, int32_t n_groups)
+{
+    int32_t *ordinal = check_malloc((size_t)cut->n_units * sizeof *ordinal);
+    int32_t *n = check_calloc((size_t)n_groups, sizeof *n);
+    for (int32_t unit = 0; unit < cut->n_units; unit++)
+        ordinal[unit] = cut->units[unit].group < 0 ? -1 : n[cut->units[unit].group]++;
+    free(n);
+    return ordinal;
+}
+
+static void open_pipe(struct builder *builder, int32_t number, struct builder_pipe *pipe)
+{
+    const struct plan_phase *phase = &builder->plan->phases[builder->phase];
+    pipe->plan = &phase->pipelines[number];
+    const struct plan_layout *layout = &pipe->plan->layout;
+    pipe->n_tensor = builder->options.all_tensor_ranks ? layout->tensor : 1;
+    pipe->n_ranks = layout->context * pipe->n_tensor;
+    pipe->n_virtual = layout->chunks * layout->stages;
+    relations_of(pipe->plan, &pipe->relations);
+    for (int pass = 0; pass < N_PASSES; pass++) {
+        pipe->cost[pass] = costs_of(builder, pipe->plan, (enum pass)pass);
+        pipe->ordinal[pass] = ordinals_of(&pipe->plan->cut[pass], phase->n_groups);
+    }
+    size_t n_units = (size_t)pipe->plan->cut[PASS_FORWARD].n_units + (size_t)pipe->plan->cut[PASS_BACKWARD].n_units;
+    size_t n_ends = n_units * (size_t)pipe->n_virtual * (size_t)pipe->n_ranks;
+    pipe->ends = check_malloc(n_ends * sizeof *pipe->ends);
+    for (size_t i = 0; i < n_ends; i++)
+        pipe->ends[i] = (struct builder_end){-1, -1, -1, -1};
+    for (int32_t stage = 0; stage < layout->stages; stage++)
+        builder->lanes[pipe->first_lane + stage] = (struct builder_lane){.pipeline = number,
+                                                                         .stage = stage,
+                                                                         .next = pipe->plan->step_first[stage],
+                                                                         .end = pipe->plan->step_first[stage + 1],
+                                                                         .blocked_on = -1};
+}
+
+/* Rendezvous are numbered by group, pass, unit of the group, virtual stage. */
+static void open_groups(struct builder *builder)
+{
+    const struct plan_phase *phase = &builder->plan->phases[builder->phase];
+    builder->group_first = check_malloc((size_t)(phase->n_groups * N_PASSES) * sizeof *builder->group_first);
+    int32_t n = 0;
+    for (int32_t group = 0; group < phase->n_groups; group++)
+        for (int pass = 0; pass < N_PASSES; pass++) {
+            const struct builder_pipe *pipe = &builder->pipes[phase->groups[group].pipelines[0]];
+            builder->group_first[group * N_PASSES + pass] = n;
+            for (int32_t unit = 0; unit < pipe->plan->cut[pass].n_units; unit++)
+                n += pipe->plan->cut[pass].units[unit].group == group ? pipe->n_virtual : 0;
+        }
+    builder->arrived = check_calloc((size_t)n, sizeof *builder->arrived);
+}
+
+static void open_phase(struct builder *builder)
+{
+    const struct plan_phase *phase = &builder->plan->phases[builder->phase];
+    builder->pipes = check_calloc((size_t)phase->n_pipelines, sizeof *builder->pipes);
+    builder->n_lanes = 0;
+    size_t n_members = 0;
+    for (int32_t i = 0; i < phase->n_pipelines; i++) {
+        const struct plan_layout *layout = &phase->pipelines[i].layout;
+        builder->pipes[i].first_lane = builder->n_lanes;
+        builder->n_lanes += layout->stages;
+        n_members += (size_t)layout->context * (size_t)layout->tensor;
+    }
+    builder->lanes = check_malloc((size_t)builder->n_lanes * sizeof *builder->lanes);
+    builder->queue = check_malloc((size_t)builder->n_lanes * sizeof *builder->queue);
+    builder->queue_first = builder->queue_n = 0;
+    builder->members = check_malloc(n_members * sizeof *builder->members);
+    builder->places = check_malloc(n_members * sizeof *builder->places);
+    builder->ready = check_malloc(n_members * sizeof *builder->ready);
+    int32_t place = 0;
+    while (builder->dag->places[place].phase < builder->phase)
+        place++;
+    for (int32_t i = 0; i < phase->n_pipelines; i++) {
+        struct builder_pipe *pipe = &builder->pipes[i];
+        open_pipe(builder, i, pipe);
+        pipe->first_place = place;
+        place += pipe->n_ranks * pipe->plan->layout.stages;
+    }
+    open_groups(builder);
+}
+
+void builder_close_phase(struct builder *builder)
+{
+    for (int32_t i = 0; builder->pipes != NULL && i < builder->plan->phases[builder->phase].n_pipelines; i++) {
+        struct builder_pipe *pipe = &builder->pipes[i];
+        relations_free(&pipe->relations);
+        for (int pass = 0; pass < N_PASSES; pass++) {
+            free(pipe->cost[pass]);
+            free(pipe->ordinal[pass]);
+        }
+        free(pipe->ends);
+    }
+    free(builder->pipes);
+    free(builder->lanes);
+    free(builder->queue);
+    free(builder->members);
+    free(builder->places);
+    free(builder->ready);
+    free(builder->group_first);
+    free(builder->arrived);
+    builder->pipes = NULL;
+}
+
+bool builder_phase(struct builder *builder, int32_t phase, struct error *err)
+{
+    builder->phase = phase;
+    open_phase(builder);
+    for (int32_t lane = 0; lane < builder->n_lanes; lane++)
+        enqueue(builder, lane);
+    while (builder->queue_n > 0) {
+        int32_t lane = builder->queue[builder->queue_first];
+        builder->queue_first = (builder->queue_first + 1) % builder->n_lanes;
+        builder->queue_n--;
+        builder->lanes[lane].queued = false;
+        run_lane(builder, lane);
+    }
+    return check_done(builder, err);
+}

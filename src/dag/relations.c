@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "dag/relations.h"
+
+#include <stdlib.h>
+
+#include "base/check.h"
+
+/* Where the walk over slices stands. */
+struct walk {
+    const struct plan_cut *forward, *backward;
+    struct relations *relations;
+    int32_t *unit_of; /* of each forward slice */
+    int32_t *before;  /* of each forward slice: the slice of its sample that stands before it, -1: none */
+    int32_t *last;    /* of each sample: its last forward slice not yet consumed, -1: none */
+    int32_t *run;     /* of each sample: the backward unit that ran last, -1: none */
+    bool *sliced;     /* of each sample: stands in several forward units */
+    int32_t *mark;    /* of each unit: the last unit that has it in its list, or the share it has */
+};
+
+static int32_t n_samples(const struct plan_cut *cut)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < cut->n_slices; i++)
+        if (cut->slices[i].sample >= n)
+            n = cut->slices[i].sample + 1;
+    return n;
+}
+
+static int32_t *filled(int32_t n, int32_t value)
+{
+    int32_t *array = check_malloc((size_t)n * sizeof *array);
+    for (int32_t i = 0; i < n; i++)
+        array[i] = value;
+    return array;
+}
+
+/* Append `earlier` to the list of `unit` unless it is there; lists are filled in order of units. */
+static int32_t add_after(struct walk *walk, enum pass pass, int32_t n, int32_t unit, int32_t earlier)
+{
+    if (earlier == unit || walk->mark[earlier] == unit)
+        return n;
+    walk->mark[earlier] = unit;
+    walk->relations->after[pass][n] = earlier;
+    return n + 1;
+}
+
+static void walk_forward(struct walk *walk)
+{
+    const struct plan_cut *cut = walk->forward;
+    int32_t n = 0;
+    for (int32_t unit = 0; unit < cut->n_units; unit++) {
+        walk->relations->after_first[PASS_FORWARD][unit] = n;
+        for (int32_t k = 0; k < cut->units[unit].n_slices; k++) {
+            int32_t i = cut->units[unit].first_slice + k, sample = cut->slices[i].sample;
+            int32_t before = walk->last[sample];
+            walk->before[i] = before;
+            walk->unit_of[i] = unit;
+            walk->last[sample] = i;
+            if (before >= 0 && walk->unit_of[before] != unit) {
+                walk->sliced[sample] = true;
+                n = add_after(walk, PASS_FORWARD, n, unit, walk->unit_of[before]);
+            }
+        }
+    }
+    walk->relations->after_first[PASS_FORWARD][cut->n_units] = n;
+}
+
+/* Tokens of forward unit `forward` for backward unit `unit`, whose shares begin at `first`. @return shares so far */
+static int32_t add_share(struct walk *walk, int32_t first, int32_t n, struct relations_share share)
+{
+    struct relations_share *shares = walk->relations->shares;
+    int32_t at = walk->mark[share.forward];
+    if (at < first) {
+        walk->mark[share.forward] = n;
+        shares[n] = share;
+        return n + 1;
+    }
+    shares[at].whole_tokens += share.whole_tokens;
+    shares[at].sliced_tokens += share.sliced_tokens;
+    return n;
+}
+
+/* Take the tokens of one backward slice from the end of what is left of its sample. */
+static int32_t consume(struct walk *walk, struct slice slice, int32_t first, int32_t n)
+{
+    int32_t i = walk->last[slice.sample], end = slice.end;
+    while (end > slice.begin) {
+        CHECK(i >= 0 && walk->forward->slices[i].begin < end && end <= walk->forward->slices[i].end);
+        int32_t begin = walk->forward->slices[i].begin > slice.begin ? walk->forward->slices[i].begin : slice.begin;
+        bool sliced = walk->sliced[slice.sample];
+        struct relations_share share = {walk->unit_of[i], sliced ? 0 : end - begin, sliced ? end - begin : 0};
+        n = add_share(walk, first, n, share);
+        end = begin;
+        if (begin == walk->forward->slices[i].begin)
+            i = walk->before[i];
+    }
+    walk->last[slice.sample] = i;
+    return n;
+}
+
+static void walk_shares(struct walk *walk)
+{
+    const struct plan_cut *cut = walk->backward;
+    int32_t n = 0;
+    for (int32_t unit = 0; unit < cut->n_units; unit++) {
+        int32_t first = n;
+        walk->relations->share_first[unit] = first;
+        for (int32_t k = 0; k < cut->units[unit].n_slices; k++)
+            n = consume(walk, cut->slices[cut->units[unit].first_slice + k], first, n);
+        if (unit < walk->forward->n_units && walk->forward->units[unit].padding_tokens > 0) {
+            struct relations_share share = {unit, walk->forward->units[unit].padding_tokens, 0};
+            n = add_share(walk, first, n, share);
+        }
+    }
+    walk->relations->share_first[cut->n_units] = n;
+}
+
+static void walk_backward(struct walk *walk)
+{
+    const struct plan_cut *cut = walk->backward;
+    struct relations *relations = walk->relations;
+    int32_t n = 0;
+    for (int32_t unit = 0; unit < cut->n_units; unit++) {
+        relations->after_first[PASS_BACKWARD][unit] = n;
+        for (int32_t k = 0; k < cut->units[unit].n_slices; k++) {
+            struct slice slice = cut->slices[cut->units[unit].first_slice + k];
+            int32_t later = walk->run[slice.sample];
+            if (later >= 0) {
+                relations->closed_tokens[unit] += slice_tokens(slice);
+                n = add_after(walk, PASS_BACKWARD, n, unit, later);
+            } else {
+                relations->opened_tokens[unit] += slice.begin;
+            }
+            walk->run[slice.sample] = unit;
+        }
+    }
+    relations->after_first[PASS_BACKWARD][cut->n_units] = n;
+}
+
+static void allocate(struct relations *relations, const struct plan_cut *cut)
+{
+    size_t n_units[N_PASSES] = {(size_t)cut[PASS_FORWARD].n_units, (size_t)cut[PASS_BACKWARD].n_units};
+    size_t n_slices = (size_t)cut[PASS_FORWARD].n_slices + (size_t)cut[PASS_BACKWARD].n_slices;
+    for (int pass = 0; pass < N_PASSES; pass++) {
+        relations->after_first[pass] = check_malloc((n_units[pass] + 1) * sizeof(int32_t));
+        relations->after[pass] = check_malloc((size_t)cut[pass].n_slices * sizeof(int32_t));
+    }
+    relations->share_first = check_malloc((n_units[PASS_BACKWARD] + 1) * sizeof(int32_t));
+    /* Each backward slice ends one share, each end of a forward slice another, each padding one. */
+    relations->shares = check_malloc((n_slices + n_units[PASS_BACKWARD]) * sizeof *relations->shares);
+    relations->opened_tokens = check_calloc(n_units[PASS_BACKWARD], sizeof(int64_t));
+    relations->closed_tokens = check_calloc(n_units[PASS_BACKWARD], sizeof(int64_t));
+}
+
+static void restart_marks(struct walk *walk, int32_t n_units)
+{
+    free(walk->mark);
+    walk->mark = filled(n_units, -1);
+}
+
+void relations_of(const struct plan_pipeline *pipeline, struct relations *relations)
+{
+    const struct plan_cut *cut = pipeline->cut;
+    int32_t n_forward = n_samples(&cut[PASS_FORWARD]), n_backward = n_samples(&cut[PASS_BACKWARD]);
+    int32_t n = n_forward > n_backward ? n_forward : n_backward;
+    struct walk walk = {.forward = &cut[PASS_FORWARD], .backward = &cut[PASS_BACKWARD], .relations = relations};
+    walk.unit_of = check_malloc((size_t)cut[PASS_FORWARD].n_slices * sizeof(int32_t));
+    walk.before = check_malloc((size_t)cut[PASS_FORWARD].n_slices * sizeof(int32_t));
+    walk.last = filled(n, -1);
+    walk.run = filled(n, -1);
+    walk.sliced = check_calloc((size_t)n, sizeof(bool));
+    allocate(relations, cut);
+
+    restart_marks(&walk, cut[PASS_FORWARD].n_units);
+    walk_forward(&walk);
+    restart_marks(&walk, cut[PASS_FORWARD].n_units);
+    walk_shares(&walk);
+    restart_marks(&walk, cut[PASS_BACKWARD].n_units);
+    walk_backward(&walk);
+
+    free(walk.unit_of);
+    free(walk.before);
+    free(walk.last);
+    free(walk.run);
+    free(walk.sliced);
+    free(walk.mark);
+}
+
+void relations_free(struct relations *relations)
+{
+    for (int pass = 0; pass < N_PASSES; pass++) {
+        free(relations->after_first[pass]);
+        free(relations->after[pass]);
+    }
+    free(relations->share_first);
+    free(relations->shares);
+    free(relations->opened_tokens);
+    free(relations->closed_tokens);
+    *relations = (struct relations){0};
+}

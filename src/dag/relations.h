@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/** How the units of a pipeline's two cuts depend on each other, token by token; the same on every stage. */
+#ifndef SLIMSIM_DAG_RELATIONS_H
+#define SLIMSIM_DAG_RELATIONS_H
+
+#include "plan/plan.h"
+
+/** Tokens of one forward unit that one backward unit consumes, before division by the context degree. */
+struct relations_share {
+    int32_t forward;       /* unit */
+    int32_t whole_tokens;  /* of samples that stand in this forward unit alone, and padding */
+    int32_t sliced_tokens; /* of samples that stand in several forward units */
+};
+
+/**
+ * shares: the forward units whose tokens backward unit j consumes; padding of forward unit u belongs to backward unit
+ * u. after: of each unit, the units of its own cut that hold the neighbouring slice of one of its samples: forward the
+ * slice before (its keys and values), backward the slice after (it adds to this one's gradients); no unit twice, the
+ * unit itself never.
+ */
+struct relations {
+    int32_t *share_first; /* [backward units + 1] into shares */
+    struct relations_share *shares;
+    int32_t *after_first[N_PASSES], *after[N_PASSES]; /* [units + 1] into after */
+    int64_t *opened_tokens; /* of each backward unit: prefixes whose key and value gradients it begins */
+    int64_t *closed_tokens; /* of each backward unit: tokens whose key and value gradients it takes up */
+};
+
+/** From the cuts alone. Backward slices of a sample must run from its end to its start without a gap (plan_check). */
+void relations_of(const struct plan_pipeline *pipeline, struct relations *relations);
+
+void relations_free(struct relations *relations);
+
+#endif

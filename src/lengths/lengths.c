@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "lengths/lengths.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/check.h"
+#include "base/hash.h"
+#include "base/rng.h"
+#include "lengths/law.h"
+#include "lengths/reader.h"
+#include "lengths/table.h"
+#include "scenario/library.h"
+
+static bool ends_in(const char *path, const char *ending)
+{
+    size_t n = strlen(path), n_ending = strlen(ending);
+    return n > n_ending && strcasecmp(path + n - n_ending, ending) == 0;
+}
+
+static bool open_yaml(const char *path, struct lengths *lengths, struct error *err)
+{
+    struct document document = {0};
+    if (!document_read(path, &document, err))
+        return false;
+    int32_t kind = document_find(&document, 0, "kind");
+    bool is_table =
+        kind >= 0 && document.node[kind].kind == DOCUMENT_SCALAR && strcmp(document.node[kind].value, "table") == 0;
+    bool ok = is_table ? table_read(&document, lengths, err) : law_read(&document, lengths, err);
+    document_free(&document);
+    return ok;
+}
+
+/** A law or table by its name. @param path gets its file */
+static bool open_shipped(const char *name, const char *data_dir, char path[1024], struct lengths *lengths,
+                         struct error *err)
+{
+    char folder[1024];
+    if (snprintf(folder, sizeof folder, "%s/model/lengths", data_dir) >= (int)sizeof folder)
+        return error_add(err, "the path of the data folder is too long");
+    if (library_find(folder, name, ".yaml", "length law or table", path, err))
+        return open_yaml(path, lengths, err);
+    return error_add(err, "data.lengths: lengths of your own are named by the path of their file, with a . or / in it");
+}
+
+static bool open_file(const struct scenario_data *data, struct lengths *lengths, struct error *err)
+{
+    const char *path = data->lengths;
+    struct reader_lengths read = {0};
+    bool ok;
+    if (ends_in(path, ".csv"))
+        ok = reader_csv(path, data->column, &read, err);
+    else if (ends_in(path, ".h5") || ends_in(path, ".hdf5"))
+        ok = reader_hdf5(path, data->column, &read, err);
+    else if (data->column[0] != '\0')
+        ok = error_set(err, "%s: data.column '%s' is for .csv, .h5 and .hdf5 files only", path, data->column);
+    else
+        ok = ends_in(path, ".npy") ? reader_npy(path, &read, err) : reader_text(path, &read, err);
+    if (ok && read.n > INT32_MAX)
+        ok = error_set(err, "%s: holds %zu lengths, at most 2147483647 are allowed", path, read.n);
+    lengths->kind = LENGTHS_FILE;
+    lengths->file_tokens = read.tokens;
+    lengths->n = (int64_t)read.n;
+    snprintf(lengths->source, sizeof lengths->source, "%s", path);
+    return ok;
+}
+
+static double longest_tokens(const struct lengths *lengths)
+{
+    if (lengths->kind == LENGTHS_LAW)
+        return lengths->law.longest;
+    if (lengths->kind == LENGTHS_TABLE)
+        return lengths->tokens[lengths->n - 1];
+    int32_t longest = 0;
+    for (int64_t i = 0; i < lengths->n; i++)
+        longest = lengths->file_tokens[i] > longest ? lengths->file_tokens[i] : longest;
+    return longest;
+}
+
+/** Whether every batch can be drawn: `drop` finds documents that fit, `cut` yields fewer than 2^31 samples. */
+static bool check_context(const struct scenario_data *data, const struct lengths *lengths, struct error *err)
+{
+    double fits = lengths_cdf(lengths, (double)data->context);
+    if (data->long_documents == SCENARIO_DROP && fits < 1e-4)
+        return error_set(err,
+                         "data.context: %g%% of the documents of %s have at most %lld tokens; with long_documents: "
+                         "drop at least 0.01%% must",
+                         100 * fits, data->lengths, (long long)data->context);
+    double chunks = ceil(longest_tokens(lengths) / (double)data->context);
+    if (data->long_documents == SCENARIO_CUT && chunks * (double)data->global_batch > INT32_MAX)
+        return error_set(err,
+                         "data.context: documents of up to %.0f tokens, %lld of them, could be cut into more than "
+                         "2147483647 samples of %lld tokens; a longer context or a smaller global_batch is needed",
+                         longest_tokens(lengths), (long long)data->global_batch, (long long)data->context);
+    return true;
+}
+
+bool lengths_open(const struct scenario_data *data, const char *data_dir, struct lengths *lengths, struct error *err)
+{
+    char path[1024];
+    bool is_name = strpbrk(data->lengths, "./") == NULL, ok;
+    *lengths = (struct lengths){0};
+    snprintf(path, sizeof path, "%s", data->lengths);
+    if (is_name && data->column[0] != '\0')
+        ok = error_set(err, "data.column: '%s' is for .csv, .h5 and .hdf5 files only, not for the %s lengths",
+                       data->column, data->lengths);
+    else if (is_name)
+        ok = open_shipped(data->lengths, data_dir, path, lengths, err);
+    else if (ends_in(path, ".yaml"))
+        ok = open_yaml(path, lengths, err);
+    else
+        ok = open_file(data, lengths, err);
+    ok = ok && hash_file(path, &lengths->hash, err) && check_context(data, lengths, err);
+    if (!ok)
+        lengths_close(lengths);
+    return ok;
+}
+
+static int32_t draw_tokens(const struct lengths *lengths, struct rng *rng)
+{
+    if (lengths->kind == LENGTHS_FILE)
+        return lengths->file_tokens[rng_index(rng, lengths->n)];
+    double p = rng_uniform(rng);
+    double tokens = lengths->kind == LENGTHS_LAW ? law_quantile(&lengths->law, p) : table_quantile(lengths, p);
+    return (int32_t)lround(fmin(tokens, INT32_MAX));
+}
+
+/** Room for samples while a batch grows. */
+struct room {
+    size_t tokens, document;
+};
+
+static void add_sample(struct batch *batch, struct room *room, int32_t document, int32_t tokens)
+{
+    CHECK(batch->n_samples < INT32_MAX);
+    size_t n = (size_t)batch->n_samples;
+    batch->tokens = check_grow(batch->tokens, n, &room->tokens, sizeof *batch->tokens);
+    batch->document = check_grow(batch->document, n, &room->document, sizeof *batch->document);
+    batch->tokens[n] = tokens;
+    batch->document[n] = document;
+    batch->n_samples++;
+    batch->n_tokens += tokens;
+}
+
+void lengths_draw(const struct lengths *lengths, const struct scenario_data *data, int64_t seed, int64_t iteration,
+                  struct batch *batch)
+{
+    CHECK(data->context >= 1 && 1 <= data->global_batch && data->global_batch <= INT32_MAX);
+    struct rng *rng = rng_create(seed, iteration, RNG_LENGTHS);
+    struct room room = {0};
+    int64_t context = data->context;
+    *batch = (struct batch){.n_documents = (int32_t)data->global_batch};
+    for (int32_t document = 0; document < batch->n_documents; document++) {
+        int64_t tokens = draw_tokens(lengths, rng);
+        for (; data->long_documents == SCENARIO_DROP && tokens > context; tokens = draw_tokens(lengths, rng))
+            batch->n_dropped++;
+        if (data->long_documents == SCENARIO_TRUNCATE && tokens > context)
+            tokens = context;
+        for (int64_t begin = 0; begin < tokens; begin += context)
+            add_sample(batch, &room, document, (int32_t)(tokens - begin < context ? tokens - begin : context));
+    }
+    rng_free(rng);
+}
+
+static double file_cdf(const struct lengths *lengths, double tokens)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < lengths->n; i++)
+        n += lengths->file_tokens[i] <= tokens;
+    return (double)n / (double)lengths->n;
+}
+
+double lengths_cdf(const struct lengths *lengths, double tokens)
+{
+    if (lengths->kind == LENGTHS_FILE)
+        return file_cdf(lengths, tokens);
+    double rounded_up = floor(tokens) + 0.5; /* below it, draws round to at most `tokens` */
+    return lengths->kind == LENGTHS_LAW ? law_cdf(&lengths->law, rounded_up) : table_cdf(lengths, rounded_up);
+}
+
+double lengths_mean(const struct lengths *lengths)
+{
+    if (lengths->kind == LENGTHS_LAW)
+        return law_mean_up_to(&lengths->law, lengths->law.longest);
+    if (lengths->kind == LENGTHS_TABLE)
+        return table_mean(lengths);
+    int64_t sum = 0;
+    for (int64_t i = 0; i < lengths->n; i++)
+        sum += lengths->file_tokens[i];
+    return (double)sum / (double)lengths->n;
+}
+
+void batch_free(struct batch *batch)
+{
+    free(batch->tokens);
+    free(batch->document);
+    *batch = (struct batch){0};
+}
+
+void lengths_close(struct lengths *lengths)
+{
+    free(lengths->p);
+    free(lengths->tokens);
+    free(lengths->file_tokens);
+    *lengths = (struct lengths){0};
+}

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "lengths/reader.h"
+
+#include <hdf5.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+
+/** Numbers read at a time. */
+enum { PIECE = 65536 };
+
+/** The one-dimensional data sets of integers of a file. */
+struct candidates {
+    int64_t n;
+    char first[1024]; /* path of the first */
+    char all[1024];   /* their paths, as many as fit */
+};
+
+static bool is_integer_list(hid_t dataset)
+{
+    hid_t type = H5Dget_type(dataset), space = H5Dget_space(dataset);
+    bool is = type >= 0 && space >= 0 && H5Tget_class(type) == H5T_INTEGER && H5Sget_simple_extent_ndims(space) == 1;
+    if (type >= 0)
+        H5Tclose(type);
+    if (space >= 0)
+        H5Sclose(space);
+    return is;
+}
+
+static herr_t collect(hid_t object, const char *name, const H5O_info_t *info, void *data)
+{
+    struct candidates *found = data;
+    if (info->type != H5O_TYPE_DATASET)
+        return 0;
+    hid_t dataset = H5Dopen2(object, name, H5P_DEFAULT);
+    if (dataset < 0)
+        return -1;
+    if (is_integer_list(dataset)) {
+        size_t used = strlen(found->all);
+        if (found->n++ == 0)
+            snprintf(found->first, sizeof found->first, "%s", name);
+        snprintf(found->all + used, sizeof found->all - used, "%s%s", used > 0 ? ", " : "", name);
+    }
+    return H5Dclose(dataset);
+}
+
+/** Find the data set to read when the user names none. */
+static bool choose_dataset(hid_t file, const char *path, struct candidates *found, struct error *err)
+{
+    if (H5Ovisit2(file, H5_INDEX_NAME, H5_ITER_INC, collect, found, H5O_INFO_BASIC) < 0)
+        return error_set(err, "%s: its data sets cannot be listed, the file is damaged", path);
+    if (found->n == 0)
+        return error_set(err, "%s: holds no one-dimensional data set of integers", path);
+    if (found->n > 1)
+        return error_set(err, "%s: data.column must name one of the data sets: %s", path, found->all);
+    return true;
+}
+
+/** Read the numbers [begin, begin + n) into `piece`. */
+static bool read_piece(hid_t dataset, hid_t space, hsize_t begin, hsize_t n, int64_t *piece)
+{
+    hid_t memory = H5Screate_simple(1, &n, NULL);
+    if (memory < 0)
+        return false;
+    bool ok = H5Sselect_hyperslab(space, H5S_SELECT_SET, &begin, NULL, &n, NULL) >= 0 &&
+              H5Dread(dataset, H5T_NATIVE_INT64, memory, space, H5P_DEFAULT, piece) >= 0;
+    H5Sclose(memory);
+    return ok;
+}
+
+static bool read_numbers(hid_t dataset, hid_t space, const char *where, struct reader_lengths *lengths,
+                         struct error *err)
+{
+    hssize_t n = H5Sget_simple_extent_npoints(space);
+    if (n < 1)
+        return error_set(err, "%s holds no length, at least one is needed", where);
+    int64_t *piece = check_malloc(PIECE * sizeof *piece);
+    bool ok = true;
+    for (hssize_t begin = 0; ok && begin < n; begin += PIECE) {
+        hssize_t n_piece = n - begin < PIECE ? n - begin : PIECE;
+        ok = read_piece(dataset, space, (hsize_t)begin, (hsize_t)n_piece, piece) ||
+             error_set(err, "%s cannot be read, the file is damaged", where);
+        for (hssize_t i = 0; ok && i < n_piece; i++)
+            ok = reader_add(lengths, piece[i]) || error_set(err, "%s: element %lld (from 0) is %lld: " READER_ALLOWED,
+                                                            where, (long long)(begin + i), (long long)piece[i]);
+    }
+    free(piece);
+    return ok;
+}
+
+static bool read_dataset(hid_t file, const char *path, const char *name, struct reader_lengths *lengths,
+                         struct error *err)
+{
+    char where[2048];
+    snprintf(where, sizeof where, "%s: data set '%s'", path, name);
+    hid_t dataset = H5Dopen2(file, name, H5P_DEFAULT);
+    if (dataset < 0)
+        return error_set(err, "%s does not exist or cannot be opened", where);
+    bool ok =
+        is_integer_list(dataset) || error_set(err, "%s is not supported, only integers in one dimension are", where);
+    if (ok) {
+        hid_t space = H5Dget_space(dataset);
+        ok = space >= 0 ? read_numbers(dataset, space, where, lengths, err) : error_set(err, "%s is damaged", where);
+        if (space >= 0)
+            H5Sclose(space);
+    }
+    H5Dclose(dataset);
+    return ok;
+}
+
+static bool read_file(const char *path, const char *dataset, struct reader_lengths *lengths, struct error *err)
+{
+    struct candidates found = {0};
+    hid_t file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
+    if (file < 0)
+        return error_set(err, "%s: cannot be opened as an HDF5 file", path);
+    bool ok = dataset[0] != '\0' || choose_dataset(file, path, &found, err);
+    ok = ok && read_dataset(file, path, dataset[0] != '\0' ? dataset : found.first, lengths, err);
+    H5Fclose(file);
+    return ok;
+}
+
+bool reader_hdf5(const char *path, const char *dataset, struct reader_lengths *lengths, struct error *err)
+{
+    /* HDF5 would print its own error stack beside our sentence. */
+    H5E_auto2_t print = NULL;
+    void *context = NULL;
+    H5Eget_auto2(H5E_DEFAULT, &print, &context);
+    H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
+    bool ok = read_file(path, dataset, lengths, err);
+    H5Eset_auto2(H5E_DEFAULT, print, context);
+    return ok;
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "lengths/reader.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+
+/** What the header of a .npy file says. */
+struct npy {
+    size_t data;  /* the numbers start here [bytes] */
+    size_t width; /* of a number [bytes]: 4 or 8 */
+    bool has_sign;
+    size_t n; /* numbers */
+};
+
+static uint64_t little_endian(const unsigned char *bytes, size_t width)
+{
+    uint64_t value = 0;
+    for (size_t i = width; i-- > 0;)
+        value = value << 8 | bytes[i];
+    return value;
+}
+
+/** The text after 'KEY': in the header's dictionary, NULL when the key is missing. */
+static const char *find_key(const char *header, const char *key)
+{
+    const char *at = strstr(header, key);
+    if (at == NULL || (at = strchr(at, ':')) == NULL)
+        return NULL;
+    return at + 1 + strspn(at + 1, " ");
+}
+
+/** Read 'descr' and 'shape' of a header such as {'descr': '<i8', 'fortran_order': False, 'shape': (1000,), }. */
+static bool read_header(const char *path, const char *header, struct npy *npy, struct error *err)
+{
+    static const char *const types[] = {"'<i4'", "'<i8'", "'<u4'", "'<u8'"};
+    const char *type = find_key(header, "'descr'"), *shape = find_key(header, "'shape'");
+    unsigned long long n = 0;
+    int t = 0, n_read = 0;
+    if (type == NULL || shape == NULL)
+        return error_set(err, "%s: its .npy header lacks descr or shape", path);
+    while (t < 4 && strncmp(type, types[t], strlen(types[t])) != 0)
+        t++;
+    if (t == 4)
+        return error_set(err, "%s: numbers of type %.*s are not supported, only '<i4', '<i8', '<u4' and '<u8'", path,
+                         (int)strcspn(type, ",}"), type);
+    if (sscanf(shape, "(%18llu,)%n", &n, &n_read) != 1 || n_read == 0)
+        return error_set(err, "%s: an array of shape %.*s is not supported, only one dimension such as (1000,)", path,
+                         (int)strcspn(shape, "}"), shape);
+    npy->has_sign = t < 2;
+    npy->width = t % 2 == 0 ? 4 : 8;
+    npy->n = (size_t)n;
+    return true;
+}
+
+static bool read_start(const char *path, const struct reader_bytes *file, struct npy *npy, struct error *err)
+{
+    static const char magic[] = "\x93NUMPY";
+    if (file->n < 12 || memcmp(file->bytes, magic, 6) != 0)
+        return error_set(err, "%s: is not a .npy file", path);
+    unsigned version = file->bytes[6];
+    if (version != 1 && version != 2)
+        return error_set(err, "%s: version %u of .npy is not supported, only 1 and 2", path, version);
+    size_t start = version == 1 ? 10 : 12;
+    size_t n_header = (size_t)little_endian(file->bytes + 8, start - 8);
+    if (n_header > file->n - start)
+        return error_set(err, "%s: ends inside its header", path);
+    char *header = check_calloc(n_header + 1, 1);
+    memcpy(header, file->bytes + start, n_header);
+    npy->data = start + n_header;
+    bool ok = read_header(path, header, npy, err);
+    free(header);
+    return ok;
+}
+
+static bool read_numbers(const char *path, const struct reader_bytes *file, const struct npy *npy,
+                         struct reader_lengths *lengths, struct error *err)
+{
+    size_t n_bytes = file->n - npy->data;
+    if (npy->n != n_bytes / npy->width || n_bytes % npy->width != 0)
+        return error_set(err, "%s: its header promises %zu numbers of %zu bytes, %zu bytes follow", path, npy->n,
+                         npy->width, n_bytes);
+    for (size_t i = 0; i < npy->n; i++) {
+        uint64_t word = little_endian(file->bytes + npy->data + i * npy->width, npy->width);
+        int64_t value = npy->has_sign && npy->width == 4 ? (int32_t)word : (int64_t)word;
+        if (!reader_add(lengths, value))
+            return npy->has_sign
+                       ? error_set(err, "%s: element %zu (from 0) is %lld: " READER_ALLOWED, path, i, (long long)value)
+                       : error_set(err, "%s: element %zu (from 0) is %llu: " READER_ALLOWED, path, i,
+                                   (unsigned long long)word);
+    }
+    return npy->n > 0 || error_set(err, "%s: holds no length, at least one is needed", path);
+}
+
+bool reader_npy(const char *path, struct reader_lengths *lengths, struct error *err)
+{
+    struct reader_bytes file = {0};
+    struct npy npy = {0};
+    bool ok = reader_load(path, &file, err) && read_start(path, &file, &npy, err) &&
+              read_numbers(path, &file, &npy, lengths, err);
+    free(file.bytes);
+    return ok;
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "lengths/reader.h"
+
+#include <stdlib.h>
+
+static bool is_separator(unsigned char letter)
+{
+    return letter == ' ' || letter == '\t' || letter == '\n' || letter == '\r' || letter == ',';
+}
+
+/** Name the place of a wrong word: line and column, both from 1, and the word as far as it can be printed. */
+static bool wrong_word(const char *path, const struct reader_bytes *file, size_t begin, size_t end, struct error *err)
+{
+    size_t line = 1, line_begin = 0;
+    char word[33];
+    size_t n = 0;
+    for (size_t i = 0; i < begin; i++)
+        if (file->bytes[i] == '\n') {
+            line++;
+            line_begin = i + 1;
+        }
+    for (size_t i = begin; i < end && n < sizeof word - 1; i++)
+        word[n++] = (char)(file->bytes[i] >= ' ' && file->bytes[i] <= '~' ? file->bytes[i] : '?');
+    word[n] = '\0';
+    return error_set(err,
+                     "%s:%zu:%zu: '%s' is not allowed: " READER_ALLOWED ", with blanks, commas or line ends between",
+                     path, line, begin - line_begin + 1, word);
+}
+
+static bool scan(const char *path, const struct reader_bytes *file, struct reader_lengths *lengths, struct error *err)
+{
+    size_t at = 0;
+    while (at < file->n) {
+        if (is_separator(file->bytes[at])) {
+            at++;
+            continue;
+        }
+        size_t begin = at;
+        while (at < file->n && !is_separator(file->bytes[at]))
+            at++;
+        if (!reader_add_text(lengths, file->bytes + begin, file->bytes + at))
+            return wrong_word(path, file, begin, at, err);
+    }
+    return lengths->n > 0 || error_set(err, "%s: holds no length, at least one is needed", path);
+}
+
+bool reader_text(const char *path, struct reader_lengths *lengths, struct error *err)
+{
+    struct reader_bytes file = {0};
+    bool ok = reader_load(path, &file, err) && scan(path, &file, lengths, err);
+    free(file.bytes);
+    return ok;
+}

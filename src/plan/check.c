@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "plan/plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+
+static const char *const pass_name[N_PASSES] = {"forward", "backward"};
+
+/* Where a sample runs: one pipeline, or the pipelines of one group. */
+struct home {
+    int32_t phase, group, pipeline; /* pipeline -1: the group's */
+};
+
+/* One plan under check. */
+struct checking {
+    const struct plan *plan;
+    int32_t n_samples;     /* of the batch and carried */
+    int32_t *tokens;       /* of each sample */
+    struct home *home;     /* of each sample; phase -1: nowhere yet */
+    int32_t phase;         /* under check */
+    int32_t pipeline;      /* under check */
+    int32_t *forward_next; /* of each sample: the first token that no forward step of this stage ran yet */
+    int32_t *backward_end; /* of each sample: the first of the tokens at its end whose backward ran */
+    struct error *err;
+};
+
+static const struct plan_phase *phase_of(const struct checking *checking)
+{
+    return &checking->plan->phases[checking->phase];
+}
+
+static const struct plan_pipeline *pipeline_of(const struct checking *checking)
+{
+    return &phase_of(checking)->pipelines[checking->pipeline];
+}
+
+/* "phase 0, pipeline 3": where a breach was found. Static storage. */
+static const char *place(const struct checking *checking)
+{
+    static char text[64];
+    snprintf(text, sizeof text, "plan: phase %d, pipeline %d", checking->phase, checking->pipeline);
+    return text;
+}
+
+static bool check_slice(const struct checking *checking, struct slice slice)
+{
+    if (slice.sample < 0 || slice.sample >= checking->n_samples)
+        return error_set(checking->err, "%s: there is no sample %d", place(checking), slice.sample);
+    if (slice.begin < 0 || slice.begin >= slice.end || slice.end > checking->tokens[slice.sample])
+        return error_set(checking->err, "%s: tokens [%d, %d) are no slice of sample %d of %d tokens", place(checking),
+                         slice.begin, slice.end, slice.sample, checking->tokens[slice.sample]);
+    return true;
+}
+
+static bool check_unit(const struct checking *checking, enum pass pass, int32_t index)
+{
+    const struct plan_phase *phase = phase_of(checking);
+    const struct plan_unit *unit = &pipeline_of(checking)->cut[pass].units[index];
+    if (unit->group < -1 || unit->group >= phase->n_groups)
+        return error_set(checking->err, "%s: %s unit %d is of group %d, which there is not", place(checking),
+                         pass_name[pass], index, unit->group);
+    int32_t width = unit->group < 0 ? 1 : phase->groups[unit->group].n_pipelines;
+    if (unit->context != width * pipeline_of(checking)->layout.context)
+        return error_set(checking->err, "%s: %s unit %d has context degree %d, its group and layout give %d",
+                         place(checking), pass_name[pass], index, unit->context,
+                         width * pipeline_of(checking)->layout.context);
+    if (unit->padding_tokens < 0 || unit->offload < 0 || unit->offload > 1)
+        return error_set(checking->err, "%s: %s unit %d has %d tokens of padding, offload %g", place(checking),
+                         pass_name[pass], index, unit->padding_tokens, unit->offload);
+    return true;
+}
+
+/* A sample stays in one pipeline or group for both passes: its keys and values do. */
+static bool check_home(struct checking *checking, const struct plan_unit *unit, int32_t sample)
+{
+    struct home home = {checking->phase, unit->group, unit->group < 0 ? checking->pipeline : -1};
+    struct home *known = &checking->home[sample];
+    if (known->phase < 0)
+        *known = home;
+    if (known->phase != home.phase || known->group != home.group || known->pipeline != home.pipeline)
+        return error_set(checking->err, "%s: sample %d also runs in phase %d, pipeline %d, group %d", place(checking),
+                         sample, known->phase, known->pipeline, known->group);
+    return true;
+}
+
+static bool check_cut(struct checking *checking, enum pass pass)
+{
+    const struct plan_cut *cut = &pipeline_of(checking)->cut[pass];
+    int32_t next = 0;
+    for (int32_t i = 0; i < cut->n_units; i++) {
+        const struct plan_unit *unit = &cut->units[i];
+        if (unit->first_slice != next || unit->n_slices < 0 || next + unit->n_slices > cut->n_slices)
+            return error_set(checking->err, "%s: %s unit %d does not begin where the one before it ends",
+                             place(checking), pass_name[pass], i);
+        if (!check_unit(checking, pass, i))
+            return false;
+        for (; next < unit->first_slice + unit->n_slices; next++)
+            if (!check_slice(checking, cut->slices[next]) || !check_home(checking, unit, cut->slices[next].sample))
+                return false;
+    }
+    if (next != cut->n_slices)
+        return error_set(checking->err, "%s: %d %s slices are in no unit", place(checking), cut->n_slices - next,
+                         pass_name[pass]);
+    return true;
+}
+
+/* The slices of one step follow those that this stage ran before. */
+static bool run_step(struct checking *checking, int32_t stage, const struct plan_step *step)
+{
+    const struct plan_cut *cut = &pipeline_of(checking)->cut[step->pass];
+    const struct plan_unit *unit = &cut->units[step->unit];
+    for (int32_t i = unit->first_slice; i < unit->first_slice + unit->n_slices; i++) {
+        struct slice slice = cut->slices[i];
+        int32_t *forward_next = &checking->forward_next[slice.sample];
+        int32_t *backward_end = &checking->backward_end[slice.sample];
+        int32_t tokens = checking->tokens[slice.sample];
+        if (step->pass == PASS_BACKWARD && *forward_next != tokens)
+            return error_set(checking->err,
+                             "%s, stage %d: backward unit %d runs when %d of %d tokens of sample %d have run forward",
+                             place(checking), stage, step->unit, *forward_next, tokens, slice.sample);
+        if (step->pass == PASS_FORWARD ? slice.begin != *forward_next : slice.end != *backward_end)
+            return error_set(checking->err,
+                             "%s, stage %d: %s unit %d runs tokens [%d, %d) of sample %d when it is the turn of %d",
+                             place(checking), stage, pass_name[step->pass], step->unit, slice.begin, slice.end,
+                             slice.sample, step->pass == PASS_FORWARD ? *forward_next : *backward_end - 1);
+        *(step->pass == PASS_FORWARD ? forward_next : backward_end) =
+            step->pass == PASS_FORWARD ? slice.end : slice.begin;
+    }
+    return true;
+}
+
+/* Every sample of the pipeline ran whole in both passes. */
+static bool check_coverage(const struct checking *checking, int32_t stage)
+{
+    for (int32_t sample = 0; sample < checking->n_samples; sample++) {
+        int32_t forward = checking->forward_next[sample];
+        int32_t backward = checking->tokens[sample] - checking->backward_end[sample];
+        if (forward != backward || (forward > 0 && forward != checking->tokens[sample]))
+            return error_set(checking->err, "%s, stage %d: of %d tokens of sample %d, %d ran forward and %d backward",
+                             place(checking), stage, checking->tokens[sample], sample, forward, backward);
+    }
+    return true;
+}
+
+/* Walk the steps of one chunk of one stage in their order. `ran`: [pass][unit], zero, left zero. */
+static bool check_chunk(struct checking *checking, int32_t stage, int32_t chunk, bool *const ran[N_PASSES])
+{
+    const struct plan_pipeline *pipeline = pipeline_of(checking);
+    int32_t n[N_PASSES] = {0, 0};
+    memset(checking->forward_next, 0, (size_t)checking->n_samples * sizeof(int32_t));
+    memcpy(checking->backward_end, checking->tokens, (size_t)checking->n_samples * sizeof(int32_t));
+    for (int32_t i = pipeline->step_first[stage]; i < pipeline->step_first[stage + 1]; i++) {
+        const struct plan_step *step = &pipeline->steps[i];
+        if (step->chunk != chunk)
+            continue;
+        if (step->unit < 0 || step->unit >= pipeline->cut[step->pass].n_units || ran[step->pass][step->unit])
+            return error_set(checking->err, "%s, stage %d: %s unit %d runs twice or is none", place(checking), stage,
+                             pass_name[step->pass], step->unit);
+        if (!run_step(checking, stage, step))
+            return false;
+        ran[step->pass][step->unit] = true;
+        n[step->pass]++;
+    }
+    for (int pass = 0; pass < N_PASSES; pass++) {
+        if (n[pass] != pipeline->cut[pass].n_units)
+            return error_set(checking->err, "%s, stage %d: %d of %d %s units run", place(checking), stage, n[pass],
+                             pipeline->cut[pass].n_units, pass_name[pass]);
+        memset(ran[pass], 0, (size_t)pipeline->cut[pass].n_units * sizeof(bool));
+    }
+    return check_coverage(checking, stage);
+}
+
+static bool check_steps(struct checking *checking)
+{
+    const struct plan_pipeline *pipeline = pipeline_of(checking);
+    bool *ran[N_PASSES], ok = true;
+    for (int pass = 0; pass < N_PASSES; pass++)
+        ran[pass] = check_calloc((size_t)pipeline->cut[pass].n_units, sizeof(bool));
+    for (int32_t stage = 0; ok && stage < pipeline->layout.stages; stage++)
+        for (int32_t chunk = 0; ok && chunk < pipeline->layout.chunks; chunk++)
+            ok = check_chunk(checking, stage, chunk, ran);
+    for (int pass = 0; pass < N_PASSES; pass++)
+        free(ran[pass]);
+    return ok;
+}
+
+static bool check_need(const struct checking *checking)
+{
+    const struct plan_pipeline *pipeline = pipeline_of(checking);
+    struct plan_pipeline again = {.cut = {pipeline->cut[PASS_FORWARD], pipeline->cut[PASS_BACKWARD]}};
+    bool ok = true;
+    plan_fill_need(&again);
+    for (int32_t i = 0; ok && i < pipeline->cut[PASS_BACKWARD].n_units; i++)
+        if (pipeline->need[i] != again.need[i])
+            ok = error_set(checking->err, "%s: backward unit %d needs %d forward units, not %d", place(checking), i,
+                           again.need[i], pipeline->need[i]);
+    free(again.need);
+    return ok;
+}
+
+/* The next unit of a group from `index` on; n_units: none. */
+static int32_t next_of_group(const struct plan_cut *cut, int32_t index, int32_t group)
+{
+    while (index < cut->n_units && cut->units[index].group != group)
+        index++;
+    return index;
+}
+
+static bool same_unit(const struct plan_cut *cut, int32_t i, const struct plan_cut *other, int32_t j)
+{
+    const struct plan_unit *a = &cut->units[i], *b = &other->units[j];
+    if (a->n_slices != b->n_slices || a->recompute != b->recompute || a->sharding != b->sharding)
+        return false;
+    for (int32_t k = 0; k < a->n_slices; k++) {
+        struct slice x = cut->slices[a->first_slice + k], y = other->slices[b->first_slice + k];
+        if (x.sample != y.sample || x.begin != y.begin || x.end != y.end)
+            return false;
+    }
+    return true;
+}
+
+/* The units of a group stand in the same order, with the same slices, in the cuts of all its pipelines. */
+static bool check_group(struct checking *checking, int32_t group)
+{
+    const struct plan_phase *phase = phase_of(checking);
+    const struct plan_group *members = &phase->groups[group];
+    for (int32_t p = 0, member = 0; p < phase->n_pipelines; p++) {
+        bool is_member = member < members->n_pipelines && members->pipelines[member] == p;
+        member += is_member;
+        checking->pipeline = p;
+        for (int pass = 0; pass < N_PASSES; pass++) {
+            const struct plan_cut *cut = &phase->pipelines[p].cut[pass];
+            const struct plan_cut *first = &phase->pipelines[members->pipelines[0]].cut[pass];
+            int32_t i = next_of_group(cut, 0, group), j = is_member ? next_of_group(first, 0, group) : first->n_units;
+            while (i < cut->n_units && j < first->n_units && same_unit(cut, i, first, j)) {
+                i = next_of_group(cut, i + 1, group);
+                j = next_of_group(first, j + 1, group);
+            }
+            if (i < cut->n_units || j < first->n_units)
+                return error_set(checking->err, "%s: its %s units of group %d are not those of pipeline %d",
+                                 place(checking), pass_name[pass], group, members->pipelines[0]);
+        }
+    }
+    return true;
+}
+
+static bool check_phase(struct checking *checking)
+{
+    const struct plan_phase *phase = phase_of(checking);
+    for (int32_t i = 0; i < phase->n_pipelines; i++) {
+        checking->pipeline = i;
+        if (!check_cut(checking, PASS_FORWARD) || !check_cut(checking, PASS_BACKWARD) || !check_steps(checking) ||
+            !check_need(checking))
+            return false;
+    }
+    for (int32_t i = 0; i < phase->n_groups; i++)
+        if (!check_group(checking, i))
+            return false;
+    return true;
+}
+
+/* All samples run but the delayed. */
+static bool check_homes(const struct checking *checking)
+{
+    const struct plan *plan = checking->plan;
+    for (int32_t sample = 0, k = 0; sample < checking->n_samples; sample++) {
+        bool delayed = k < plan->n_delayed && plan->delayed[k] == sample;
+        k += delayed;
+        if (delayed == (checking->home[sample].phase >= 0))
+            return error_set(checking->err, "plan: sample %d %s", sample,
+                             delayed ? "runs although it waits for a later iteration" : "runs nowhere");
+    }
+    return true;
+}
+
+bool plan_check(const struct plan *plan, int32_t n_samples, const int32_t *tokens, struct error *err)
+{
+    struct checking checking = {.plan = plan, .n_samples = n_samples + plan->n_carried, .err = err};
+    size_t n = (size_t)checking.n_samples;
+    checking.tokens = check_malloc(n * sizeof *checking.tokens);
+    checking.home = check_malloc(n * sizeof *checking.home);
+    checking.forward_next = check_malloc(n * sizeof *checking.forward_next);
+    checking.backward_end = check_malloc(n * sizeof *checking.backward_end);
+    for (int32_t i = 0; i < checking.n_samples; i++) {
+        checking.tokens[i] = i < n_samples ? tokens[i] : plan->carried_tokens[i - n_samples];
+        checking.home[i].phase = -1;
+    }
+    bool ok = true;
+    for (; ok && checking.phase < plan->n_phases; checking.phase++)
+        ok = check_phase(&checking);
+    ok = ok && check_homes(&checking);
+    free(checking.tokens);
+    free(checking.home);
+    free(checking.forward_next);
+    free(checking.backward_end);
+    return ok;
+}

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "plan/plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+
+/* Room that an array of n elements has: 16, doubled as often as needed. So the structs carry no capacity. */
+static size_t room(int32_t n)
+{
+    size_t capacity = 16;
+    while (capacity < (size_t)n)
+        capacity *= 2;
+    return capacity;
+}
+
+static void *grown(void *array, int32_t n, size_t size)
+{
+    bool full = n == 0 || room(n) != room(n + 1);
+    return full ? check_realloc(array, room(n + 1) * size) : array;
+}
+
+void plan_add_slice(struct plan_cut *cut, struct slice slice)
+{
+    cut->slices = grown(cut->slices, cut->n_slices, sizeof *cut->slices);
+    cut->slices[cut->n_slices++] = slice;
+}
+
+struct plan_unit *plan_add_unit(struct plan_cut *cut)
+{
+    int32_t first = 0;
+    if (cut->n_units > 0) {
+        const struct plan_unit *last = &cut->units[cut->n_units - 1];
+        first = last->first_slice + last->n_slices;
+    }
+    cut->units = grown(cut->units, cut->n_units, sizeof *cut->units);
+    struct plan_unit *unit = &cut->units[cut->n_units++];
+    *unit = (struct plan_unit){.first_slice = first, .n_slices = cut->n_slices - first, .context = 1, .group = -1};
+    return unit;
+}
+
+int64_t plan_unit_tokens(const struct plan_cut *cut, int32_t unit)
+{
+    const struct slice *slice = cut->slices + cut->units[unit].first_slice;
+    int64_t tokens = 0;
+    for (int32_t i = 0; i < cut->units[unit].n_slices; i++)
+        tokens += slice_tokens(slice[i]);
+    return tokens;
+}
+
+void plan_fill_need(struct plan_pipeline *pipeline)
+{
+    const struct plan_cut *forward = &pipeline->cut[PASS_FORWARD], *backward = &pipeline->cut[PASS_BACKWARD];
+    int32_t n_samples = 0;
+    for (int32_t i = 0; i < forward->n_slices; i++)
+        if (forward->slices[i].sample >= n_samples)
+            n_samples = forward->slices[i].sample + 1;
+    int32_t *last = check_malloc((size_t)n_samples * sizeof *last); /* 1 + the last unit that holds the sample */
+    for (int32_t unit = 0; unit < forward->n_units; unit++)
+        for (int32_t i = 0; i < forward->units[unit].n_slices; i++)
+            last[forward->slices[forward->units[unit].first_slice + i].sample] = unit + 1;
+    pipeline->need = check_realloc(pipeline->need, (size_t)backward->n_units * sizeof *pipeline->need);
+    for (int32_t unit = 0; unit < backward->n_units; unit++) {
+        pipeline->need[unit] = 0;
+        for (int32_t i = 0; i < backward->units[unit].n_slices; i++) {
+            int32_t need = last[backward->slices[backward->units[unit].first_slice + i].sample];
+            if (need > pipeline->need[unit])
+                pipeline->need[unit] = need;
+        }
+    }
+    free(last);
+}
+
+/* n elements with the room that growth expects; NULL stays NULL. */
+static void *copied(const void *array, int32_t n, size_t size)
+{
+    if (array == NULL)
+        return NULL;
+    void *copy = check_malloc(room(n) * size);
+    memcpy(copy, array, (size_t)n * size);
+    return copy;
+}
+
+static void copy_pipeline(const struct plan_pipeline *from, struct plan_pipeline *to)
+{
+    *to = *from;
+    for (int pass = 0; pass < N_PASSES; pass++) {
+        const struct plan_cut *cut = &from->cut[pass];
+        to->cut[pass].slices = copied(cut->slices, cut->n_slices, sizeof *cut->slices);
+        to->cut[pass].units = copied(cut->units, cut->n_units, sizeof *cut->units);
+    }
+    to->need = copied(from->need, from->cut[PASS_BACKWARD].n_units, sizeof *from->need);
+    to->step_first = copied(from->step_first, from->layout.stages + 1, sizeof *from->step_first);
+    if (from->step_first != NULL)
+        to->steps = copied(from->steps, from->step_first[from->layout.stages], sizeof *from->steps);
+}
+
+static void copy_phase(const struct plan_phase *from, struct plan_phase *to)
+{
+    *to = *from;
+    to->pipelines = copied(from->pipelines, from->n_pipelines, sizeof *from->pipelines);
+    to->groups = copied(from->groups, from->n_groups, sizeof *from->groups);
+    to->reshards = copied(from->reshards, from->n_reshards, sizeof *from->reshards);
+    for (int32_t i = 0; i < from->n_pipelines; i++)
+        copy_pipeline(&from->pipelines[i], &to->pipelines[i]);
+    for (int32_t i = 0; i < from->n_groups; i++)
+        to->groups[i].pipelines =
+            copied(from->groups[i].pipelines, from->groups[i].n_pipelines, sizeof *from->groups[i].pipelines);
+}
+
+void plan_copy(const struct plan *plan, struct plan *copy)
+{
+    *copy = *plan;
+    copy->phases = copied(plan->phases, plan->n_phases, sizeof *plan->phases);
+    copy->delayed = copied(plan->delayed, plan->n_delayed, sizeof *plan->delayed);
+    copy->carried_tokens = copied(plan->carried_tokens, plan->n_carried, sizeof *plan->carried_tokens);
+    for (int32_t i = 0; i < plan->n_phases; i++)
+        copy_phase(&plan->phases[i], &copy->phases[i]);
+}
+
+void plan_pipeline_free(struct plan_pipeline *pipeline)
+{
+    for (int pass = 0; pass < N_PASSES; pass++) {
+        free(pipeline->cut[pass].slices);
+        free(pipeline->cut[pass].units);
+    }
+    free(pipeline->need);
+    free(pipeline->step_first);
+    free(pipeline->steps);
+    *pipeline = (struct plan_pipeline){0};
+}
+
+void plan_phase_free(struct plan_phase *phase)
+{
+    for (int32_t i = 0; i < phase->n_pipelines; i++)
+        plan_pipeline_free(&phase->pipelines[i]);
+    for (int32_t i = 0; i < phase->n_groups; i++)
+        free(phase->groups[i].pipelines);
+    free(phase->pipelines);
+    free(phase->groups);
+    free(phase->reshards);
+    *phase = (struct plan_phase){0};
+}
+
+void plan_free(struct plan *plan)
+{
+    for (int32_t i = 0; i < plan->n_phases; i++)
+        plan_phase_free(&plan->phases[i]);
+    free(plan->phases);
+    free(plan->delayed);
+    free(plan->carried_tokens);
+    *plan = (struct plan){0};
+}

@@ -1,0 +1,556 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "scenario/document.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <yaml.h>
+
+#include "base/check.h"
+
+enum { MAX_BYTES = 1 << 20, MAX_DEPTH = 64 };
+
+struct document_texts {
+    size_t node_capacity; /* of document.node */
+    size_t n, capacity;
+    char **text;
+};
+
+/** One text on its way into the tree. */
+struct reader {
+    yaml_parser_t parser;
+    struct document *document;
+    const char *file;
+    const char *text;
+    size_t n_bytes;
+    bool placed; /* lines and columns mean something to the user */
+    bool failed; /* something was added to err, reading goes on */
+    struct error *err;
+};
+
+static bool add_message(const char *file, int32_t line, int32_t column, struct error *err, const char *format,
+                        va_list list)
+{
+    char message[900];
+    vsnprintf(message, sizeof message, format, list);
+    if (line > 0)
+        return error_add(err, "%s:%d:%d: %s", file, line, column, message);
+    return error_add(err, "%s: %s", file, message);
+}
+
+bool document_error(const struct document *document, int32_t node, struct error *err, const char *format, ...)
+{
+    const struct document_node *at = node >= 0 ? &document->node[node] : NULL;
+    va_list list;
+    va_start(list, format);
+    add_message(at ? at->file : document->file, at ? at->line : 0, at ? at->column : 0, err, format, list);
+    va_end(list);
+    return false;
+}
+
+bool document_key_error(const struct document *document, int32_t node, struct error *err, const char *format, ...)
+{
+    const struct document_node *at = &document->node[node];
+    va_list list;
+    va_start(list, format);
+    add_message(at->file, at->key_line, at->key_column, err, format, list);
+    va_end(list);
+    return false;
+}
+
+/** Of the text that is being read, at one of libyaml's marks. */
+static bool reader_error(struct reader *reader, yaml_mark_t mark, const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    add_message(reader->file, reader->placed ? (int32_t)mark.line + 1 : 0, (int32_t)mark.column + 1, reader->err,
+                format, list);
+    va_end(list);
+    reader->failed = true;
+    return false;
+}
+
+static int32_t add_node(struct document *document, enum document_kind kind, const char *file)
+{
+    document->node =
+        check_grow(document->node, (size_t)document->n_nodes, &document->texts->node_capacity, sizeof *document->node);
+    document->node[document->n_nodes] = (struct document_node){.kind = kind, .child = -1, .next = -1, .file = file};
+    return document->n_nodes++;
+}
+
+/** libyaml gives a byte offset, not a mark, for bytes that are no text. */
+static yaml_mark_t mark_of_offset(const struct reader *reader, size_t offset)
+{
+    yaml_mark_t mark = {0};
+    for (size_t i = 0; i < offset && i < reader->n_bytes; i++) {
+        mark.column = reader->text[i] == '\n' ? 0 : mark.column + 1;
+        mark.line += reader->text[i] == '\n';
+    }
+    return mark;
+}
+
+static bool next_event(struct reader *reader, yaml_event_t *event)
+{
+    if (yaml_parser_parse(&reader->parser, event))
+        return true;
+    const yaml_parser_t *parser = &reader->parser;
+    yaml_mark_t mark =
+        parser->error == YAML_READER_ERROR ? mark_of_offset(reader, parser->problem_offset) : parser->problem_mark;
+    CHECK(parser->error != YAML_MEMORY_ERROR);
+    return reader_error(reader, mark, "not valid YAML: %s", parser->problem ? parser->problem : "no reason given");
+}
+
+/** Aliases could blow up memory, tags could change types: a scenario needs neither. */
+static bool plain_event(struct reader *reader, const yaml_event_t *event)
+{
+    const yaml_char_t *anchor = NULL, *tag = NULL;
+    switch (event->type) {
+    case YAML_ALIAS_EVENT:
+        return reader_error(reader, event->start_mark, "aliases (*%s) are not allowed; write the value again",
+                            (const char *)event->data.alias.anchor);
+    case YAML_SCALAR_EVENT:
+        anchor = event->data.scalar.anchor;
+        tag = event->data.scalar.tag;
+        break;
+    case YAML_SEQUENCE_START_EVENT:
+        anchor = event->data.sequence_start.anchor;
+        tag = event->data.sequence_start.tag;
+        break;
+    case YAML_MAPPING_START_EVENT:
+        anchor = event->data.mapping_start.anchor;
+        tag = event->data.mapping_start.tag;
+        break;
+    default:
+        break;
+    }
+    if (anchor != NULL)
+        return reader_error(reader, event->start_mark, "anchors (&%s) are not allowed", (const char *)anchor);
+    if (tag != NULL)
+        return reader_error(reader, event->start_mark, "tags (%s) are not allowed", (const char *)tag);
+    return true;
+}
+
+/** A copy of a scalar's text, NULL with a message when it holds a NUL character (as "\0"). */
+static char *scalar_text(struct reader *reader, const yaml_event_t *event)
+{
+    const char *value = (const char *)event->data.scalar.value;
+    if (strlen(value) != event->data.scalar.length) {
+        reader_error(reader, event->start_mark, "a text may not hold the character NUL");
+        return NULL;
+    }
+    return check_strdup(value);
+}
+
+static bool read_children(struct reader *reader, int32_t parent, int32_t depth);
+
+/** The node that begins with this event, -1 with a message when there is none. */
+static int32_t read_node(struct reader *reader, const yaml_event_t *event, int32_t depth)
+{
+    if (!plain_event(reader, event))
+        return -1;
+    enum document_kind kind = event->type == YAML_SCALAR_EVENT           ? DOCUMENT_SCALAR
+                              : event->type == YAML_SEQUENCE_START_EVENT ? DOCUMENT_SEQUENCE
+                                                                         : DOCUMENT_MAPPING;
+    int32_t node = add_node(reader->document, kind, reader->file);
+    struct document_node *at = &reader->document->node[node];
+    if (reader->placed) {
+        at->line = (int32_t)event->start_mark.line + 1;
+        at->column = (int32_t)event->start_mark.column + 1;
+    }
+    if (kind == DOCUMENT_SCALAR) {
+        at->quoted = event->data.scalar.style != YAML_PLAIN_SCALAR_STYLE;
+        at->value = scalar_text(reader, event);
+        return at->value != NULL ? node : -1;
+    }
+    if (depth == MAX_DEPTH) {
+        reader_error(reader, event->start_mark, "nested more than %d levels deep", MAX_DEPTH);
+        return -1;
+    }
+    return read_children(reader, node, depth + 1) ? node : -1;
+}
+
+/** The key of the next entry of a mapping and its place. */
+static char *read_key(struct reader *reader, const yaml_event_t *event)
+{
+    if (!plain_event(reader, event))
+        return NULL;
+    if (event->type != YAML_SCALAR_EVENT) {
+        reader_error(reader, event->start_mark, "a key must be a word, not a list or a mapping");
+        return NULL;
+    }
+    return scalar_text(reader, event);
+}
+
+/** One entry of a mapping or sequence, -1 with a message. Takes its first event over. */
+static int32_t read_entry(struct reader *reader, yaml_event_t *event, bool mapping, int32_t depth)
+{
+    char *key = NULL;
+    yaml_mark_t mark = event->start_mark;
+    if (mapping) {
+        key = read_key(reader, event);
+        yaml_event_delete(event);
+        if (key == NULL || !next_event(reader, event)) {
+            free(key);
+            return -1;
+        }
+    }
+    int32_t entry = read_node(reader, event, depth);
+    yaml_event_delete(event);
+    if (entry < 0) {
+        free(key);
+        return -1;
+    }
+    struct document_node *at = &reader->document->node[entry];
+    at->key = key;
+    at->key_line = reader->placed && mapping ? (int32_t)mark.line + 1 : 0;
+    at->key_column = (int32_t)mark.column + 1;
+    return entry;
+}
+
+static int compare_keys(const void *a, const void *b)
+{
+    const struct document_node *const *left = a, *const *right = b;
+    int order = strcmp((*left)->key, (*right)->key);
+    return order != 0 ? order : (*left > *right) - (*left < *right);
+}
+
+/** Sorted, so that a hostile file of many keys costs no more than reading it. */
+static void refuse_duplicate_keys(struct reader *reader, int32_t mapping)
+{
+    const struct document_node *node = reader->document->node;
+    size_t n = 0, i = 0;
+    for (int32_t child = node[mapping].child; child >= 0; child = node[child].next)
+        n++;
+    const struct document_node **sorted = check_malloc(n * sizeof(struct document_node *));
+    for (int32_t child = node[mapping].child; child >= 0; child = node[child].next)
+        sorted[i++] = &node[child];
+    qsort(sorted, n, sizeof *sorted, compare_keys);
+    for (i = 1; i < n; i++)
+        if (strcmp(sorted[i - 1]->key, sorted[i]->key) == 0) {
+            document_key_error(reader->document, (int32_t)(sorted[i] - node), reader->err,
+                               "%.200s: this key stands twice here, first on line %d", sorted[i]->key,
+                               sorted[i - 1]->key_line);
+            reader->failed = true;
+        }
+    free(sorted);
+}
+
+static bool read_children(struct reader *reader, int32_t parent, int32_t depth)
+{
+    struct document *document = reader->document;
+    bool mapping = document->node[parent].kind == DOCUMENT_MAPPING;
+    for (int32_t last = -1;;) {
+        yaml_event_t event;
+        if (!next_event(reader, &event))
+            return false;
+        if (event.type == YAML_MAPPING_END_EVENT || event.type == YAML_SEQUENCE_END_EVENT) {
+            yaml_event_delete(&event);
+            break;
+        }
+        int32_t entry = read_entry(reader, &event, mapping, depth);
+        if (entry < 0)
+            return false;
+        *(last < 0 ? &document->node[parent].child : &document->node[last].next) = entry;
+        last = entry;
+    }
+    if (mapping)
+        refuse_duplicate_keys(reader, parent);
+    return true;
+}
+
+/** Take one event that only frames a document. */
+static bool skip_event(struct reader *reader)
+{
+    yaml_event_t event;
+    if (!next_event(reader, &event))
+        return false;
+    yaml_event_delete(&event);
+    return true;
+}
+
+/** The root of the only document of a stream, -1 with a message. */
+static int32_t read_stream(struct reader *reader)
+{
+    yaml_event_t event;
+    if (!skip_event(reader) || !next_event(reader, &event)) /* the stream starts */
+        return -1;
+    bool empty = event.type == YAML_STREAM_END_EVENT;
+    yaml_event_delete(&event);
+    if (empty) {
+        reader_error(reader, (yaml_mark_t){0}, "there is nothing in it; expected YAML");
+        return -1;
+    }
+    if (!next_event(reader, &event))
+        return -1;
+    int32_t root = read_node(reader, &event, 0);
+    yaml_event_delete(&event);
+    if (root < 0 || !skip_event(reader) || !next_event(reader, &event)) /* the document ends */
+        return -1;
+    if (event.type != YAML_STREAM_END_EVENT)
+        reader_error(reader, event.start_mark, "a second document starts here; only one is allowed");
+    yaml_event_delete(&event);
+    return reader->failed ? -1 : root;
+}
+
+/** Parse text into new nodes; index of their root, -1 with a message. */
+static int32_t read_text(struct document *document, const char *text, size_t n_bytes, const char *file, bool placed,
+                         struct error *err)
+{
+    struct reader reader = {
+        .document = document, .file = file, .text = text, .n_bytes = n_bytes, .placed = placed, .err = err};
+    if (n_bytes > MAX_BYTES) {
+        error_add(err, "%s: larger than %d bytes, the limit", file, MAX_BYTES);
+        return -1;
+    }
+    CHECK(yaml_parser_initialize(&reader.parser));
+    yaml_parser_set_input_string(&reader.parser, (const unsigned char *)text, n_bytes);
+    int32_t root = read_stream(&reader);
+    yaml_parser_delete(&reader.parser);
+    return root;
+}
+
+bool document_parse(const char *text, size_t n_bytes, const char *name, struct document *document, struct error *err)
+{
+    *document = (struct document){.file = check_strdup(name), .texts = check_calloc(1, sizeof(struct document_texts))};
+    int32_t root = read_text(document, text, n_bytes, document->file, true, err);
+    bool ok = root >= 0;
+    if (ok && document->node[root].kind != DOCUMENT_MAPPING)
+        ok = document_error(document, root, err, "expected keys with values (key: value), found %s",
+                            document->node[root].kind == DOCUMENT_SCALAR ? "a single value" : "a list");
+    if (!ok)
+        document_free(document);
+    return ok;
+}
+
+bool document_read(const char *path, struct document *document, struct error *err)
+{
+    *document = (struct document){0};
+    FILE *file = fopen(path, "rb");
+    if (file == NULL)
+        return error_add(err, "%s: cannot be read: %s", path, strerror(errno));
+    char *text = check_malloc(MAX_BYTES + 1); /* one byte more shows that the file is too long */
+    size_t n_bytes = fread(text, 1, MAX_BYTES + 1, file);
+    bool failed = ferror(file);
+    int reason = errno;
+    fclose(file);
+    bool ok = failed ? error_add(err, "%s: cannot be read: %s", path, strerror(reason))
+                     : document_parse(text, n_bytes, path, document, err);
+    free(text);
+    return ok;
+}
+
+void document_free(struct document *document)
+{
+    for (int32_t i = 0; i < document->n_nodes; i++) {
+        free(document->node[i].key);
+        free(document->node[i].value);
+    }
+    free(document->node);
+    free(document->file);
+    for (size_t i = 0; document->texts != NULL && i < document->texts->n; i++)
+        free(document->texts->text[i]);
+    if (document->texts != NULL)
+        free(document->texts->text);
+    free(document->texts);
+    *document = (struct document){0};
+}
+
+static int32_t child_by_name(const struct document *document, int32_t mapping, const char *name, size_t length)
+{
+    int32_t child = document->node[mapping].kind == DOCUMENT_MAPPING ? document->node[mapping].child : -1;
+    while (child >= 0 &&
+           (strncmp(document->node[child].key, name, length) != 0 || document->node[child].key[length] != '\0'))
+        child = document->node[child].next;
+    return child;
+}
+
+int32_t document_find(const struct document *document, int32_t mapping, const char *name)
+{
+    int32_t at = mapping;
+    while (at >= 0) {
+        size_t length = strcspn(name, ".");
+        at = child_by_name(document, at, name, length);
+        if (name[length] == '\0')
+            break;
+        name += length + 1;
+    }
+    return at;
+}
+
+bool document_is_null(const struct document_node *node)
+{
+    return node->kind == DOCUMENT_SCALAR && !node->quoted &&
+           (*node->value == '\0' || strcmp(node->value, "~") == 0 || strcmp(node->value, "null") == 0);
+}
+
+/** Put `entry` where `old` stands among the parent's children, or after the last when old is -1. */
+static void put_entry(struct document *document, int32_t parent, int32_t old, int32_t entry, const char *key)
+{
+    int32_t *link = &document->node[parent].child;
+    while (*link != old)
+        link = &document->node[*link].next;
+    *link = entry;
+    document->node[entry].next = old >= 0 ? document->node[old].next : -1;
+    document->node[entry].key = document->node[parent].kind == DOCUMENT_MAPPING ? check_strdup(key) : NULL;
+}
+
+/** The entry that one segment of a path selects; *entry = -1: a mapping lacks it. */
+static bool select_entry(struct document *document, int32_t parent, const char *segment, const char *file,
+                         int32_t *entry, struct error *err)
+{
+    struct document_node *at = &document->node[parent];
+    if (document_is_null(at)) { /* `knobs:` with nothing behind it: a mapping without keys yet */
+        free(at->value);
+        *at = (struct document_node){.kind = DOCUMENT_MAPPING,
+                                     .key = at->key,
+                                     .child = -1,
+                                     .next = at->next,
+                                     .line = at->line,
+                                     .column = at->column,
+                                     .key_line = at->key_line,
+                                     .key_column = at->key_column,
+                                     .file = at->file};
+    }
+    *entry = -1;
+    if (at->kind == DOCUMENT_SCALAR)
+        return error_add(err, "%s: '%.200s' has the value '%.200s'; there are no keys below it", file,
+                         at->key ? at->key : "this entry", at->value);
+    if (at->kind == DOCUMENT_MAPPING) {
+        *entry = child_by_name(document, parent, segment, strlen(segment));
+        return true;
+    }
+    int32_t n = 0;
+    char index[16];
+    for (int32_t child = at->child; child >= 0; child = document->node[child].next) {
+        snprintf(index, sizeof index, "%d", n++);
+        if (strcmp(segment, index) == 0)
+            *entry = child;
+    }
+    return *entry >= 0 || error_add(err, "%s: '%.200s' selects nothing from the list '%.200s'; it has entries 0 to %d",
+                                    file, segment, at->key ? at->key : "of a list", n - 1);
+}
+
+/** Walk the path, which is cut into segments on the way, and put `value` at its end. */
+static bool set_at_path(struct document *document, char *path, int32_t value, const char *file, struct error *err)
+{
+    int32_t at = 0, entry = -1, depth = 0;
+    for (char *segment = path, *next; segment != NULL; segment = next, at = entry) {
+        next = strchr(segment, '.');
+        if (next != NULL)
+            *next++ = '\0';
+        if (*segment == '\0')
+            return error_add(err, "%s: a key is missing before or behind a dot; keys look like data.context", file);
+        if (++depth > MAX_DEPTH)
+            return error_add(err, "%s: more than %d keys deep", file, MAX_DEPTH);
+        if (!select_entry(document, at, segment, file, &entry, err))
+            return false;
+        if (next == NULL) {
+            put_entry(document, at, entry, value, segment);
+        } else if (entry < 0) {
+            entry = add_node(document, DOCUMENT_MAPPING, file);
+            put_entry(document, at, -1, entry, segment);
+        }
+    }
+    return true;
+}
+
+/** Keep a text as long as the document. */
+static const char *keep_text(struct document *document, const char *before, const char *text, const char *after)
+{
+    struct document_texts *texts = document->texts;
+    size_t n_bytes = strlen(before) + strlen(text) + strlen(after) + 1;
+    texts->text = check_grow(texts->text, texts->n, &texts->capacity, sizeof *texts->text);
+    texts->text[texts->n] = check_malloc(n_bytes);
+    snprintf(texts->text[texts->n], n_bytes, "%s%s%s", before, text, after);
+    return texts->text[texts->n++];
+}
+
+bool document_set(struct document *document, const char *assignment, struct error *err)
+{
+    const char *file = keep_text(document, "--set '", assignment, "'");
+    const char *equals = strchr(assignment, '=');
+    if (equals == NULL || equals == assignment)
+        return error_add(err, "%s: expected key=value, such as data.context=64Ki", file);
+    if (equals[1 + strspn(equals + 1, " ")] == '\0')
+        return error_add(err, "%s: there is no value behind '='", file);
+    int32_t value = read_text(document, equals + 1, strlen(equals + 1), file, false, err);
+    if (value < 0)
+        return false;
+    char *path = check_strdup(assignment);
+    path[equals - assignment] = '\0';
+    bool ok = set_at_path(document, path, value, file, err);
+    free(path);
+    return ok;
+}
+
+/** One character of UTF-8 text as \U12345678: line ends and signs beyond ASCII survive any reader. */
+static const char *write_escaped(FILE *file, const char *text)
+{
+    const unsigned char *byte = (const unsigned char *)text;
+    int n_more = *byte >= 0xf0 ? 3 : *byte >= 0xe0 ? 2 : *byte >= 0xc0 ? 1 : 0;
+    uint32_t code = n_more == 0 ? *byte : *byte & (0x3fu >> n_more);
+    for (; n_more > 0 && (byte[1] & 0xc0) == 0x80; n_more--)
+        code = code << 6 | (*++byte & 0x3f);
+    fprintf(file, "\\U%08X", (unsigned)code);
+    return (const char *)byte + 1;
+}
+
+/** Numbers, words, paths and blanks between them mean the same in every place of YAML. */
+static bool is_plain(const char *text)
+{
+    size_t n = strlen(text);
+    return n > 0 && (isalnum((unsigned char)text[0]) || strchr("./+-", text[0]) != NULL) && text[n - 1] != ' ' &&
+           strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 ._+-/") == n &&
+           strncmp(text, "- ", 2) != 0 && strncmp(text, "---", 3) != 0 && strcmp(text, "-") != 0 &&
+           strcmp(text, "null") != 0 && strcmp(text, "...") != 0;
+}
+
+static void write_quoted(FILE *file, const char *text)
+{
+    fputc('"', file);
+    while (*text != '\0') {
+        if (*text == '"' || *text == '\\')
+            fputc('\\', file);
+        if (' ' <= *text && *text <= '~')
+            fputc(*text++, file);
+        else
+            text = write_escaped(file, text);
+    }
+    fputc('"', file);
+}
+
+void document_write_text(FILE *file, const char *text)
+{
+    if (is_plain(text))
+        fputs(text, file);
+    else
+        write_quoted(file, text);
+}
+
+void document_write(FILE *file, const struct document *document, int32_t node)
+{
+    const struct document_node *at = &document->node[node];
+    if (at->kind == DOCUMENT_SCALAR) {
+        if (document_is_null(at))
+            fputc('~', file);
+        else if (at->quoted)
+            write_quoted(file, at->value);
+        else
+            document_write_text(file, at->value);
+        return;
+    }
+    bool mapping = at->kind == DOCUMENT_MAPPING;
+    fputc(mapping ? '{' : '[', file);
+    for (int32_t child = at->child; child >= 0; child = document->node[child].next) {
+        if (mapping) {
+            document_write_text(file, document->node[child].key);
+            fputs(": ", file);
+        }
+        document_write(file, document, child);
+        if (document->node[child].next >= 0)
+            fputs(", ", file);
+    }
+    fputc(mapping ? '}' : ']', file);
+}

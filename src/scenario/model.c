@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "scenario/model.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "scenario/library.h"
+#include "scenario/schema.h"
+
+#define FIELD(field) offsetof(struct model, field)
+
+/* The upper limits are far above any model, and keep products of sizes within 63 bits. */
+static const struct schema_key keys[] = {
+    {"name", SCHEMA_WORD, "-", 0, 0, NULL, NULL, "of the model", FIELD(name)},
+    {"source", SCHEMA_TEXT, "-", 0, 0, NULL, NULL, "where the sizes come from", FIELD(source)},
+    {"hidden", SCHEMA_INT, "-", 1, 1 << 20, NULL, NULL, "h, width of a token between layers", FIELD(hidden)},
+    {"layers", SCHEMA_INT, "-", 1, 1 << 16, NULL, NULL, "l, transformer layers", FIELD(layers)},
+    {"heads", SCHEMA_INT, "-", 1, 1 << 16, NULL, NULL, "n, query heads", FIELD(heads)},
+    {"kv_heads", SCHEMA_INT, "-", 1, 1 << 16, NULL, NULL, "g, key and value heads", FIELD(kv_heads)},
+    {"ffn", SCHEMA_INT, "-", 1, 1 << 20, NULL, NULL, "f, inner width of the feed-forward block", FIELD(ffn)},
+    {"vocabulary", SCHEMA_INT, "-", 1, 1 << 24, NULL, NULL, "V, tokens the head tells apart", FIELD(vocabulary)},
+    {"activation", SCHEMA_CHOICE, "-", 0, 0, NULL, "swiglu|gelu", "of the feed-forward block", FIELD(activation)},
+    {"tied_embeddings", SCHEMA_BOOL, "-", 0, 0, NULL, NULL, "embedding and head share a matrix",
+     FIELD(tied_embeddings)},
+};
+
+static bool check_heads(const struct document *document, const struct model *model, struct error *err)
+{
+    if (model->hidden % model->heads != 0)
+        return document_error(document, document_find(document, 0, "heads"), err,
+                              "heads: %" PRId64 " does not divide hidden = %" PRId64, model->heads, model->hidden);
+    if (model->heads % model->kv_heads != 0)
+        return document_error(document, document_find(document, 0, "kv_heads"), err,
+                              "kv_heads: %" PRId64 " does not divide heads = %" PRId64, model->kv_heads, model->heads);
+    return true;
+}
+
+bool model_read(const char *data_dir, const char *name, struct model *model, struct error *err)
+{
+    char folder[1024], path[1024];
+    struct document document = {0};
+    snprintf(folder, sizeof folder, "%s/model/llm", data_dir);
+    *model = (struct model){0};
+    if (!library_find(folder, name, ".yaml", "model", path, err) || !document_read(path, &document, err))
+        return false;
+    bool ok = schema_read(&document, 0, keys, sizeof keys / sizeof *keys, NULL, model, err) &&
+              check_heads(&document, model, err);
+    document_free(&document);
+    return ok;
+}

@@ -1,0 +1,449 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "scenario/platform.h"
+
+#include <errno.h>
+#include <expat.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/hash.h"
+#include "scenario/library.h"
+#include "scenario/quantity.h"
+
+/* Numbers beyond these are no names of ours; their product fits an int32_t. */
+enum { MAX_NODES = 1 << 20, MAX_GPUS = 1 << 10 };
+
+/** Parts every node has, in the order they are checked; after N_PARTS: names only. */
+enum part { GPU, CPU, NVLINK_UP, NVLINK_DOWN, NIC_UP, NIC_DOWN, PCIE_UP, PCIE_DOWN, N_PARTS, LINK = N_PARTS, POINT };
+
+static const struct {
+    const char *format; /* of the name: node, GPU */
+    bool per_gpu;
+    const char *what;
+} parts[N_PARTS] = {
+    [GPU] = {"g%d_%d", true, "host"},          [CPU] = {"cpu%d", false, "host"},
+    [NVLINK_UP] = {"nv%d_%d_u", true, "link"}, [NVLINK_DOWN] = {"nv%d_%d_d", true, "link"},
+    [NIC_UP] = {"ib%d_%d_u", true, "link"},    [NIC_DOWN] = {"ib%d_%d_d", true, "link"},
+    [PCIE_UP] = {"pc%d_%d_u", true, "link"},   [PCIE_DOWN] = {"pc%d_%d_d", true, "link"},
+};
+
+/** Something the file declares (a host, a link, a router) or a route refers to. */
+struct item {
+    enum part part;
+    int32_t node, gpu;
+    double value; /* speed, bandwidth, or -1 */
+    int32_t line;
+    char name[48];
+};
+
+struct items {
+    struct item *item;
+    size_t n, capacity;
+};
+
+struct reader {
+    XML_Parser parser;
+    const char *path;
+    struct items parts, names, references; /* parts: of nodes; names: of everything */
+    struct items memories;                 /* properties host_memory_bytes */
+    char host[48], zone[48];               /* that is open now, "" otherwise */
+    struct error *err;
+    bool ok;
+};
+
+static struct item *add_item(struct items *items, enum part part, const char *name, int32_t line)
+{
+    items->item = check_grow(items->item, items->n, &items->capacity, sizeof *items->item);
+    struct item *item = &items->item[items->n++];
+    *item = (struct item){.part = part, .line = line, .value = -1};
+    snprintf(item->name, sizeof item->name, "%s", name);
+    return item;
+}
+
+/** qsort, which must not be given NULL. */
+static void sort_items(struct items *items, int (*compare)(const void *, const void *))
+{
+    if (items->n > 0)
+        qsort(items->item, items->n, sizeof *items->item, compare);
+}
+
+static int32_t line_of(const struct reader *reader)
+{
+    return (int32_t)XML_GetCurrentLineNumber(reader->parser);
+}
+
+/** An attribute's value; NULL when absent, with a message if it is required. */
+static const char *attribute(struct reader *reader, const char *element, const char **attributes, const char *name,
+                             bool required)
+{
+    for (; *attributes != NULL; attributes += 2)
+        if (strcmp(attributes[0], name) == 0)
+            return attributes[1];
+    if (required)
+        reader->ok =
+            error_add(reader->err, "%s:%d: <%s> lacks the attribute %s", reader->path, line_of(reader), element, name);
+    return NULL;
+}
+
+/** Positive, with a unit. */
+static double positive(struct reader *reader, const char *name, const char *what, const char *text, const char *unit)
+{
+    double value = -1;
+    if (!quantity_parse(text, unit, &value) || !(value > 0))
+        reader->ok = error_add(reader->err, "%s:%d: %s: %s '%.100s' is not a positive number; allowed: such as %s",
+                               reader->path, line_of(reader), name, what, text,
+                               strcmp(unit, "flop/s") == 0    ? "989.4Tf"
+                               : strcmp(unit, "bytes/s") == 0 ? "400Gbps or 50GBps"
+                                                              : "1000GiB");
+    return value;
+}
+
+/** Which part a name is, and of which node and GPU; false when it is none. */
+static bool part_of(const char *name, struct item *item)
+{
+    for (int part = 0; part < N_PARTS; part++) {
+        char again[48];
+        int32_t node = -1, gpu = 0;
+        int n = sscanf(name, parts[part].format, &node, &gpu);
+        if (n != (parts[part].per_gpu ? 2 : 1) || node < 0 || gpu < 0 || node >= MAX_NODES || gpu >= MAX_GPUS)
+            continue;
+        snprintf(again, sizeof again, parts[part].format, node, gpu);
+        if (strcmp(again, name) == 0) { /* no sign, no leading zeros, nothing behind */
+            item->part = (enum part)part;
+            item->node = node;
+            item->gpu = gpu;
+            return true;
+        }
+    }
+    return false;
+}
+
+/** Note a name that is declared; too long a name is refused. */
+static bool declare(struct reader *reader, enum part part, const char *name)
+{
+    if (strlen(name) >= sizeof reader->host) {
+        reader->ok = error_add(reader->err, "%s:%d: the name %.60s... is longer than %zu bytes", reader->path,
+                               line_of(reader), name, sizeof reader->host - 1);
+        return false;
+    }
+    add_item(&reader->names, part, name, line_of(reader));
+    return true;
+}
+
+static void read_host(struct reader *reader, const char **attributes)
+{
+    const char *name = attribute(reader, "host", attributes, "id", true);
+    const char *speed = attribute(reader, "host", attributes, "speed", true);
+    struct item found;
+    if (name == NULL || speed == NULL || !declare(reader, POINT, name))
+        return;
+    snprintf(reader->host, sizeof reader->host, "%s", name);
+    char first[64]; /* of the speeds of power states */
+    snprintf(first, sizeof first, "%.*s", (int)strcspn(speed, ","), speed);
+    double value = positive(reader, name, "speed", first, "flop/s");
+    if (!part_of(name, &found) || found.part > CPU) {
+        reader->ok = error_add(reader->err, "%s:%d: host %s: allowed are g<node>_<gpu> and cpu<node>", reader->path,
+                               line_of(reader), name);
+        return;
+    }
+    struct item *item = add_item(&reader->parts, found.part, name, line_of(reader));
+    item->node = found.node;
+    item->gpu = found.gpu;
+    item->value = value;
+}
+
+static void read_link(struct reader *reader, const char **attributes)
+{
+    const char *name = attribute(reader, "link", attributes, "id", true);
+    const char *bandwidth = attribute(reader, "link", attributes, "bandwidth", true);
+    const char *latency = attribute(reader, "link", attributes, "latency", false);
+    struct item found;
+    double latency_s = 0;
+    if (name == NULL || bandwidth == NULL || !declare(reader, LINK, name))
+        return;
+    double value = positive(reader, name, "bandwidth", bandwidth, "bytes/s");
+    if (latency != NULL && (!quantity_parse(latency, "s", &latency_s) || latency_s != 0))
+        reader->ok =
+            error_add(reader->err,
+                      "%s:%d: %s: latency '%.60s' is not 0; here it must be 0: SimGrid shares links fairly only "
+                      "then, and the sender pays the latency, which stands in the device's file",
+                      reader->path, line_of(reader), name, latency);
+    if (!part_of(name, &found) || found.part <= CPU)
+        return; /* of the fabric */
+    struct item *item = add_item(&reader->parts, found.part, name, line_of(reader));
+    item->node = found.node;
+    item->gpu = found.gpu;
+    item->value = value;
+}
+
+/** host_memory_bytes, as a property of host cpu<node> or of zone node<node>. */
+static void read_property(struct reader *reader, const char **attributes)
+{
+    const char *name = attribute(reader, "prop", attributes, "id", true);
+    const char *value = attribute(reader, "prop", attributes, "value", true);
+    const char *owner = *reader->host != '\0' ? reader->host : reader->zone;
+    int32_t node = -1;
+    if (name == NULL || value == NULL || strcmp(name, "host_memory_bytes") != 0)
+        return;
+    if (sscanf(owner, *reader->host != '\0' ? "cpu%d" : "node%d", &node) != 1 || node < 0) {
+        reader->ok = error_add(reader->err,
+                               "%s:%d: host_memory_bytes stands in '%s'; allowed: in host cpu<node> or zone node<node>",
+                               reader->path, line_of(reader), owner);
+        return;
+    }
+    struct item *item = add_item(&reader->memories, CPU, owner, line_of(reader));
+    item->node = node;
+    item->value = positive(reader, owner, "host_memory_bytes", value, "bytes");
+}
+
+static void refer(struct reader *reader, enum part part, const char *name)
+{
+    if (name != NULL)
+        add_item(&reader->references, part, name, line_of(reader));
+}
+
+static void XMLCALL element_starts(void *context, const char *element, const char **attributes)
+{
+    struct reader *reader = context;
+    if (strcmp(element, "host") == 0) {
+        read_host(reader, attributes);
+    } else if (strcmp(element, "link") == 0) {
+        read_link(reader, attributes);
+    } else if (strcmp(element, "prop") == 0) {
+        read_property(reader, attributes);
+    } else if (strcmp(element, "router") == 0) {
+        const char *name = attribute(reader, element, attributes, "id", true);
+        if (name != NULL)
+            declare(reader, POINT, name);
+    } else if (strcmp(element, "zone") == 0) {
+        const char *name = attribute(reader, element, attributes, "id", true);
+        snprintf(reader->zone, sizeof reader->zone, "%.47s", name ? name : "");
+    } else if (strcmp(element, "link_ctn") == 0) {
+        refer(reader, LINK, attribute(reader, element, attributes, "id", true));
+    } else if (strcmp(element, "route") == 0) {
+        refer(reader, POINT, attribute(reader, element, attributes, "src", true));
+        refer(reader, POINT, attribute(reader, element, attributes, "dst", true));
+    } else if (strcmp(element, "zoneRoute") == 0) {
+        refer(reader, POINT, attribute(reader, element, attributes, "gw_src", true));
+        refer(reader, POINT, attribute(reader, element, attributes, "gw_dst", true));
+    }
+}
+
+static void XMLCALL element_ends(void *context, const char *element)
+{
+    struct reader *reader = context;
+    if (strcmp(element, "host") == 0)
+        *reader->host = '\0';
+    else if (strcmp(element, "zone") == 0)
+        *reader->zone = '\0';
+}
+
+/** Feed the file to expat, and to the hash. */
+static bool parse_file(struct reader *reader, uint64_t *hash)
+{
+    FILE *file = fopen(reader->path, "rb");
+    if (file == NULL)
+        return error_add(reader->err, "%s: cannot be read: %s", reader->path, strerror(errno));
+    char chunk[1 << 16];
+    bool ok = true, last = false;
+    *hash = HASH_START;
+    while (ok && !last) {
+        size_t n = fread(chunk, 1, sizeof chunk, file);
+        last = n < sizeof chunk;
+        if (ferror(file)) {
+            ok = error_add(reader->err, "%s: cannot be read: %s", reader->path, strerror(errno));
+            break;
+        }
+        *hash = hash_bytes(*hash, chunk, n);
+        if (XML_Parse(reader->parser, chunk, (int)n, last) != XML_STATUS_OK)
+            ok = error_add(reader->err, "%s:%d:%d: not well-formed XML: %s", reader->path, line_of(reader),
+                           (int)XML_GetCurrentColumnNumber(reader->parser) + 1,
+                           XML_ErrorString(XML_GetErrorCode(reader->parser)));
+    }
+    fclose(file);
+    return ok;
+}
+
+static int compare_parts(const void *a, const void *b)
+{
+    const struct item *left = a, *right = b;
+    int order = (left->part > right->part) - (left->part < right->part);
+    if (order == 0)
+        order = (left->node > right->node) - (left->node < right->node);
+    if (order == 0)
+        order = (left->gpu > right->gpu) - (left->gpu < right->gpu);
+    return order != 0 ? order : (left->line > right->line) - (left->line < right->line);
+}
+
+/** Of names: by kind of name and name alone, so that bsearch finds a reference. */
+static int compare_names(const void *a, const void *b)
+{
+    const struct item *left = a, *right = b;
+    int order = (left->part > right->part) - (left->part < right->part);
+    return order != 0 ? order : strcmp(left->name, right->name);
+}
+
+/** Every name once, every reference to one of them. */
+static void check_names(struct reader *reader)
+{
+    struct items *names = &reader->names;
+    sort_items(names, compare_names);
+    for (size_t i = 1; i < names->n; i++)
+        if (compare_names(&names->item[i - 1], &names->item[i]) == 0) {
+            int32_t lines[2] = {names->item[i - 1].line, names->item[i].line};
+            bool swapped = lines[0] > lines[1];
+            reader->ok = error_add(reader->err, "%s:%d: %s stands twice, first on line %d", reader->path,
+                                   lines[!swapped], names->item[i].name, lines[swapped]);
+        }
+    for (size_t i = 0; i < reader->references.n; i++) {
+        const struct item *reference = &reader->references.item[i];
+        if (names->n == 0 || bsearch(reference, names->item, names->n, sizeof *names->item, compare_names) == NULL)
+            reader->ok = error_add(reader->err, "%s:%d: a route names %s '%s', which the file does not declare",
+                                   reader->path, reference->line,
+                                   reference->part == LINK ? "the link" : "the host or router", reference->name);
+    }
+}
+
+/** Nodes and GPUs of each, from the largest numbers; false when there is no GPU. */
+static bool count_nodes(struct reader *reader, struct platform *platform)
+{
+    if (reader->parts.n == 0 || reader->parts.item[0].part != GPU) {
+        reader->ok =
+            error_add(reader->err, "%s: no GPU in it; allowed: hosts g0_0, g0_1, ... of nodes 0, 1, ...", reader->path);
+        return false;
+    }
+    for (size_t i = 0; i < reader->parts.n; i++) {
+        const struct item *item = &reader->parts.item[i];
+        if (item->node >= platform->n_nodes)
+            platform->n_nodes = item->node + 1;
+        if (item->gpu >= platform->gpus_per_node)
+            platform->gpus_per_node = item->gpu + 1;
+    }
+    return true;
+}
+
+/** Skip the sorted parts that stand twice: check_names reports them. */
+static size_t next_part(const struct items *items, size_t at)
+{
+    const struct item *item = &items->item[at++];
+    while (at < items->n && items->item[at].part == item->part && items->item[at].node == item->node &&
+           items->item[at].gpu == item->gpu)
+        at++;
+    return at;
+}
+
+/** Check from `at` that the sorted items of a part are those of complete nodes, and name the first that is missing.
+ * @return where the next part begins */
+static size_t check_part(struct reader *reader, const struct platform *platform, enum part part, size_t at)
+{
+    const struct items *items = &reader->parts;
+    int32_t node = 0, gpu = 0, per_node = parts[part].per_gpu ? platform->gpus_per_node : 1;
+    while (node < platform->n_nodes && at < items->n && items->item[at].part == part && items->item[at].node == node &&
+           items->item[at].gpu == gpu) {
+        at = next_part(items, at);
+        gpu = gpu + 1 < per_node ? gpu + 1 : 0;
+        node += gpu == 0;
+    }
+    if (node < platform->n_nodes) {
+        char name[48];
+        snprintf(name, sizeof name, parts[part].format, node, gpu);
+        reader->ok = error_add(reader->err,
+                               "%s: %s %s is missing; nodes must be equal, and the file has %d of them (numbered 0 to "
+                               "%d) with %d GPUs each",
+                               reader->path, parts[part].what, name, platform->n_nodes, platform->n_nodes - 1,
+                               platform->gpus_per_node);
+    }
+    while (at < items->n && items->item[at].part == part)
+        at++;
+    return at;
+}
+
+/** The value that all items of two neighbouring parts (or one) share; the first that differs is named. */
+static double common_value(struct reader *reader, enum part first, enum part last, const char *what)
+{
+    const struct item *reference = NULL;
+    for (size_t i = 0; i < reader->parts.n; i++) {
+        const struct item *item = &reader->parts.item[i];
+        if (item->part < first || item->part > last)
+            continue;
+        if (reference == NULL)
+            reference = item;
+        if (item->value != reference->value) {
+            reader->ok = error_add(
+                reader->err, "%s:%d: %s has another %s (%g) than %s (%g, line %d); nodes must be equal", reader->path,
+                item->line, item->name, what, item->value, reference->name, reference->value, reference->line);
+            break;
+        }
+    }
+    return reference != NULL ? reference->value : 0;
+}
+
+static double common_memory(struct reader *reader, int32_t n_nodes)
+{
+    struct items *memories = &reader->memories;
+    sort_items(memories, compare_parts);
+    for (int32_t node = 0; node < n_nodes; node++) {
+        if ((size_t)node >= memories->n || memories->item[node].node != node) {
+            reader->ok = error_add(reader->err,
+                                   "%s: node %d must have host_memory_bytes once; allowed: <prop "
+                                   "id=\"host_memory_bytes\" value=\"...\"/> in host cpu%d or zone node%d",
+                                   reader->path, node, node, node);
+            return 0;
+        }
+        if (memories->item[node].value != memories->item[0].value)
+            reader->ok =
+                error_add(reader->err, "%s:%d: node %d has another host_memory_bytes than node 0; nodes must be equal",
+                          reader->path, memories->item[node].line, node);
+    }
+    return memories->item[0].value;
+}
+
+/** From what was read to the platform, if all is well. */
+static void resolve(struct reader *reader, struct platform *platform)
+{
+    size_t at = 0;
+    sort_items(&reader->parts, compare_parts);
+    if (!count_nodes(reader, platform))
+        return;
+    for (int part = 0; part < N_PARTS; part++)
+        at = check_part(reader, platform, (enum part)part, at);
+    if (reader->ok)
+        check_names(reader);
+    if (!reader->ok)
+        return;
+    platform->gpu_flop_per_s = common_value(reader, GPU, GPU, "speed");
+    platform->nvlink_bytes_per_s = common_value(reader, NVLINK_UP, NVLINK_DOWN, "bandwidth");
+    platform->nic_bytes_per_s = common_value(reader, NIC_UP, NIC_DOWN, "bandwidth");
+    platform->pcie_bytes_per_s = common_value(reader, PCIE_UP, PCIE_DOWN, "bandwidth");
+    platform->host_memory_bytes = common_memory(reader, platform->n_nodes);
+}
+
+static void set_name(struct platform *platform)
+{
+    const char *slash = strrchr(platform->path, '/'), *stem = slash != NULL ? slash + 1 : platform->path;
+    size_t n = strlen(stem) - strlen(".xml");
+    snprintf(platform->name, sizeof platform->name, "%.*s", (int)n, stem);
+}
+
+bool platform_read(const char *platform_dir, const char *name, struct platform *platform, struct error *err)
+{
+    *platform = (struct platform){0};
+    if (!library_find(platform_dir, name, ".xml", "platform", platform->path, err))
+        return false;
+    set_name(platform);
+    struct reader reader = {.parser = XML_ParserCreate(NULL), .path = platform->path, .err = err, .ok = true};
+    CHECK(reader.parser != NULL);
+    XML_SetUserData(reader.parser, &reader);
+    XML_SetElementHandler(reader.parser, element_starts, element_ends);
+    bool parsed = parse_file(&reader, &platform->hash);
+    if (parsed)
+        resolve(&reader, platform);
+    XML_ParserFree(reader.parser);
+    free(reader.parts.item);
+    free(reader.names.item);
+    free(reader.references.item);
+    free(reader.memories.item);
+    return parsed && reader.ok;
+}

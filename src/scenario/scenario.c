@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "scenario/scenario.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "scenario/library.h"
+
+#define FIELD(field)  offsetof(struct scenario, field)
+#define SYSTEM(field) offsetof(struct scenario_system, field)
+
+/* Lengths are int32_t; a batch of the largest number of documents must still fit into memory. */
+static const struct schema_key scenario_keys[] = {
+    {"name", SCHEMA_WORD, "-", 0, 0, "", NULL, "names the results; default: the scenario file's name", FIELD(name)},
+    {"model", SCHEMA_TEXT, "-", 0, 0, NULL, NULL, "of model/llm, or the path of a .yaml file", FIELD(model_name)},
+    {"device", SCHEMA_TEXT, "-", 0, 0, NULL, NULL, "of model/gpu, or the path of a .yaml file", FIELD(device_name)},
+    {"platform", SCHEMA_TEXT, "-", 0, 0, NULL, NULL, "cluster: a built platform, or the path of a .xml file",
+     FIELD(platform_name)},
+    {"attention", SCHEMA_CHOICE, "-", 0, 0, "flash2", "flash2|flash3|cudnn", "attention kernel whose curve is taken",
+     FIELD(attention)},
+    {"data.lengths", SCHEMA_TEXT, "-", 0, 0, NULL, NULL, "of model/lengths, or the path of a file of lengths",
+     FIELD(data.lengths)},
+    {"data.column", SCHEMA_WORD, "-", 0, 0, "", NULL, "column of a CSV file, or data set of an HDF5 file",
+     FIELD(data.column)},
+    {"data.context", SCHEMA_INT, "tokens", 1, 1 << 30, NULL, NULL, "longest sample", FIELD(data.context)},
+    {"data.long_documents", SCHEMA_CHOICE, "-", 0, 0, "cut", "cut|drop|truncate",
+     "what becomes of documents beyond the context", FIELD(data.long_documents)},
+    {"data.global_batch", SCHEMA_INT, "documents", 1, 10000000, NULL, NULL, "of an iteration, before cutting",
+     FIELD(data.global_batch)},
+    {"communication.tp_overlap", SCHEMA_REAL, "-", 0, 1, "0", NULL,
+     "share of tensor-parallel collectives hidden under GEMMs", FIELD(communication.tp_overlap)},
+    {"communication.cp_overlap", SCHEMA_BOOL, "-", 0, 0, "true", NULL,
+     "the ring of context parallelism runs beside attention", FIELD(communication.cp_overlap)},
+    {"communication.dp_overlap", SCHEMA_REAL, "-", 0, 1, "0", NULL,
+     "share of gradient and parameter traffic hidden under passes", FIELD(communication.dp_overlap)},
+    {"iterations.warm_up", SCHEMA_INT, "-", 0, 1000000, "5", NULL, "simulated first, not in the results",
+     FIELD(warm_up)},
+    {"iterations.measured", SCHEMA_INT, "-", 1, 1000000, "20", NULL, "behind the results", FIELD(measured)},
+    {"seed", SCHEMA_INT, "-", 0, 0x1p53, "1", NULL, "of the drawn batches", FIELD(seed)},
+    {"engine", SCHEMA_CHOICE, "-", 0, 0, "both", "simgrid|critical-path|both", "with contention, without, or compare",
+     FIELD(engine)},
+    {"trace", SCHEMA_CHOICE, "-", 0, 0, "summary", "none|summary|full", "what is written of each iteration",
+     FIELD(trace)},
+    {"all_tensor_ranks", SCHEMA_BOOL, "-", 0, 0, "false", NULL, "simulate every tensor-parallel rank, not one for all",
+     FIELD(all_tensor_ranks)},
+};
+enum { N_SCENARIO_KEYS = sizeof scenario_keys / sizeof *scenario_keys };
+static const char *const scenario_others[] = {"systems", "sweep", NULL};
+
+/* 2^15 each: the product of four degrees stays within 63 bits. */
+static const struct schema_key system_keys[] = {
+    {"name", SCHEMA_WORD, "-", 0, 0, NULL, NULL, "of the training system", SYSTEM(name)},
+    {"label", SCHEMA_WORD, "-", 0, 0, "", NULL, "names the row; default: the system's name", SYSTEM(label)},
+    {"plan.tp", SCHEMA_INT, "GPUs", 1, 1 << 15, NULL, NULL, "tensor-parallel degree", SYSTEM(plan.tp)},
+    {"plan.pp", SCHEMA_INT, "GPUs", 1, 1 << 15, NULL, NULL, "pipeline stages", SYSTEM(plan.pp)},
+    {"plan.cp", SCHEMA_INT, "GPUs", 1, 1 << 15, "1", NULL, "context-parallel degree", SYSTEM(plan.cp)},
+    {"plan.dp", SCHEMA_INT, "GPUs", 0, 1 << 15, "0", NULL, "data-parallel replicas; 0: all the platform holds",
+     SYSTEM(plan.dp)},
+    {"plan.recompute", SCHEMA_CHOICE, "-", 0, 0, "none", "none|selective|full",
+     "activations computed again in the backward pass", SYSTEM(plan.recompute)},
+    {"plan.offload", SCHEMA_REAL, "-", 0, 1, "0", NULL, "share of activations that goes to the host",
+     SYSTEM(plan.offload)},
+};
+enum { N_SYSTEM_KEYS = sizeof system_keys / sizeof *system_keys, MAX_SYSTEMS = 1000 };
+static const char *const system_others[] = {"knobs", NULL};
+
+const char *scenario_data_dir(void)
+{
+    const char *folder = getenv("SLIMSIM_DATA");
+    return folder != NULL && *folder != '\0' ? folder : SLIMSIM_SOURCE_DIR;
+}
+
+const char *scenario_platform_dir(void)
+{
+    const char *folder = getenv("SLIMSIM_PLATFORMS");
+    return folder != NULL && *folder != '\0' ? folder : SLIMSIM_BUILD_DIR "/platforms";
+}
+
+/** The folder where relative paths written in this node start. */
+static bool base_folder(const struct document *document, int32_t node, char folder[PATH_MAX])
+{
+    if (document->node[node].file != document->file)
+        return getcwd(folder, PATH_MAX) != NULL;
+    if (realpath(document->file, folder) == NULL)
+        return false;
+    char *slash = strrchr(folder, '/');
+    slash[slash == folder] = '\0';
+    return true;
+}
+
+/** Make the path in `text` (512 bytes, as `key` gave it) absolute, and canonical if the file exists. */
+static bool resolve_path(const struct document *document, const char *key, char *text, struct error *err)
+{
+    enum { TEXT_BYTES = 512 };
+    int32_t node = document_find(document, 0, key);
+    char folder[PATH_MAX], joined[PATH_MAX + TEXT_BYTES + 1], canonical[PATH_MAX];
+    if (*text == '/')
+        snprintf(joined, sizeof joined, "%s", text);
+    else if (base_folder(document, node, folder))
+        snprintf(joined, sizeof joined, "%s/%s", folder, text);
+    else
+        return document_error(document, node, err, "%s: the folder where this path starts cannot be read", key);
+    const char *path = realpath(joined, canonical) != NULL ? canonical : joined;
+    if (strlen(path) >= TEXT_BYTES)
+        return document_error(document, node, err, "%s: the path %s is longer than %d bytes", key, path,
+                              TEXT_BYTES - 1);
+    strcpy(text, path);
+    return true;
+}
+
+/** A file of lengths is a path; a name without a slash or dot, or one that model/lengths holds, is left as it is. */
+static bool resolve_lengths(struct scenario *scenario, struct error *err)
+{
+    char shipped[PATH_MAX + 600], *lengths = scenario->data.lengths;
+    snprintf(shipped, sizeof shipped, "%s/model/lengths/%s.yaml", scenario_data_dir(), lengths);
+    bool is_name = strchr(lengths, '/') == NULL && (strchr(lengths, '.') == NULL || access(shipped, F_OK) == 0);
+    return is_name || resolve_path(&scenario->document, "data.lengths", lengths, err);
+}
+
+/** Find the file that a key names: the name in `text`, below `folder`, or a path (then made absolute). */
+static bool resolve_name(const struct document *document, const char *key, const char *folder, const char *suffix,
+                         char *text, struct error *err)
+{
+    char path[1024];
+    struct error unknown = {0};
+    if (*text == '\0') /* said already */
+        return false;
+    if (library_is_path(text, suffix))
+        return resolve_path(document, key, text, err);
+    if (library_find(folder, text, suffix, key, path, &unknown))
+        return true;
+    return document_error(document, document_find(document, 0, key), err, "%s: %s", key, unknown.text);
+}
+
+/** Model, device and platform. Each is read if its name is right, so that one pass shows all errors. */
+static bool resolve_names(struct scenario *scenario, struct error *err)
+{
+    const struct document *document = &scenario->document;
+    const char *data = scenario_data_dir(), *platforms = scenario_platform_dir();
+    char models[PATH_MAX], devices[PATH_MAX];
+    snprintf(models, sizeof models, "%s/model/llm", data);
+    snprintf(devices, sizeof devices, "%s/model/gpu", data);
+    bool ok = resolve_name(document, "model", models, ".yaml", scenario->model_name, err) &&
+              model_read(data, scenario->model_name, &scenario->model, err);
+    ok &= resolve_name(document, "device", devices, ".yaml", scenario->device_name, err) &&
+          device_read(data, scenario->device_name, &scenario->device, err);
+    ok &= resolve_name(document, "platform", platforms, ".xml", scenario->platform_name, err) &&
+          platform_read(platforms, scenario->platform_name, &scenario->platform, err);
+    return (*scenario->data.lengths == '\0' || resolve_lengths(scenario, err)) && ok;
+}
+
+/** The name becomes part of file names. Without one it is the scenario file's, without folder and ending. */
+static bool resolve_run_name(struct scenario *scenario, const char *path, struct error *err)
+{
+    const char *slash = strrchr(path, '/'), *stem = slash != NULL ? slash + 1 : path, *dot = strrchr(stem, '.');
+    if (*scenario->name == '\0')
+        snprintf(scenario->name, sizeof scenario->name, "%.*s", dot > stem ? (int)(dot - stem) : (int)strlen(stem),
+                 stem);
+    if (strchr(scenario->name, '/') == NULL && *scenario->name != '.')
+        return true;
+    return document_error(&scenario->document, document_find(&scenario->document, 0, "name"), err,
+                          "name: '%s' cannot name files; allowed: text without '/' that does not begin with '.'",
+                          scenario->name);
+}
+
+/** One entry of `systems:`. */
+static bool read_system(const struct document *document, int32_t node, struct scenario_system *system,
+                        struct error *err)
+{
+    *system = (struct scenario_system){.node = node, .knobs = -1};
+    int32_t plan = document_find(document, node, "plan");
+    if (plan >= 0 && document->node[plan].kind == DOCUMENT_SCALAR && strcmp(document->node[plan].value, "auto") == 0)
+        return document_error(document, plan, err,
+                              "plan: 'auto' is not available yet; allowed: a layout such as {tp: 4, pp: 4}");
+    if (!schema_read(document, node, system_keys, N_SYSTEM_KEYS, system_others, system, err))
+        return false;
+    int32_t knobs = document_find(document, node, "knobs");
+    if (knobs >= 0 && document_is_null(&document->node[knobs]))
+        knobs = -1;
+    if (knobs >= 0 && document->node[knobs].kind != DOCUMENT_MAPPING)
+        return document_error(document, knobs, err,
+                              "knobs: expected a mapping of knobs; `slimsim list systems` names "
+                              "them");
+    system->knobs = knobs;
+    if (*system->label == '\0')
+        strcpy(system->label, system->name);
+    return true;
+}
+
+/** Labels name rows: two alike cannot be told apart. */
+static bool check_labels(const struct scenario *scenario, struct error *err)
+{
+    const struct document *document = &scenario->document;
+    bool ok = true;
+    for (int32_t i = 1; i < scenario->n_systems; i++)
+        for (int32_t j = 0; j < i; j++) {
+            const struct scenario_system *system = &scenario->systems[i];
+            if (*system->label == '\0' || strcmp(system->label, scenario->systems[j].label) != 0)
+                continue;
+            int32_t label = document_find(document, system->node, "label");
+            ok = document_error(document, label >= 0 ? label : system->node, err,
+                                "label: '%s' names systems.%d already; give each entry a `label:` of its own",
+                                system->label, j);
+            break;
+        }
+    return ok;
+}
+
+static bool read_systems(struct scenario *scenario, struct error *err)
+{
+    const struct document *document = &scenario->document;
+    int32_t list = document_find(document, 0, "systems"), n = 0;
+    if (list < 0)
+        return document_error(document, -1, err, "systems: is required; allowed: a list of {name: ..., plan: {...}}");
+    if (document->node[list].kind != DOCUMENT_SEQUENCE || document->node[list].child < 0)
+        return document_error(document, list, err, "systems: expected a list of at least one {name: ..., plan: {...}}");
+    for (int32_t child = document->node[list].child; child >= 0; child = document->node[child].next)
+        n++;
+    if (n > MAX_SYSTEMS)
+        return document_error(document, list, err, "systems: %d entries; at most %d are allowed", n, MAX_SYSTEMS);
+    scenario->systems = check_calloc((size_t)n, sizeof *scenario->systems);
+    bool ok = true;
+    for (int32_t child = document->node[list].child; child >= 0; child = document->node[child].next)
+        ok &= read_system(document, child, &scenario->systems[scenario->n_systems++], err);
+    return check_labels(scenario, err) && ok;
+}
+
+/** tp x pp x cp x dp are the platform's GPUs; fills dp in. */
+static bool check_gpus(const struct scenario *scenario, struct scenario_system *system, struct error *err)
+{
+    const struct scenario_plan *plan = &system->plan;
+    const struct platform *platform = &scenario->platform;
+    int32_t node = document_find(&scenario->document, system->node, "plan");
+    int64_t replica = plan->tp * plan->pp * plan->cp, n_gpus = platform_n_gpus(platform);
+    if (plan->dp == 0 && n_gpus % replica != 0)
+        return document_error(&scenario->document, node, err,
+                              "plan: tp x pp x cp = %" PRId64 " x %" PRId64 " x %" PRId64 " = %" PRId64
+                              " does not divide the %" PRId64 " GPUs of platform %s",
+                              plan->tp, plan->pp, plan->cp, replica, n_gpus, platform->name);
+    if (plan->dp != 0 && replica * plan->dp != n_gpus)
+        return document_error(&scenario->document, node, err,
+                              "plan: tp x pp x cp x dp = %" PRId64 " x %" PRId64 " x %" PRId64 " x %" PRId64
+                              " = %" PRId64 ", but platform %s has %" PRId64
+                              " GPUs; they must be equal (without dp it is derived)",
+                              plan->tp, plan->pp, plan->cp, plan->dp, replica * plan->dp, platform->name, n_gpus);
+    system->plan.dp = n_gpus / replica;
+    return true;
+}
+
+/** `divisor`, the value of a key of the plan, must divide a count of the model or platform. */
+static bool check_divides(const struct scenario *scenario, const struct scenario_system *system, const char *key,
+                          int64_t divisor, int64_t count, const char *of_what, struct error *err)
+{
+    if (count % divisor == 0)
+        return true;
+    return document_error(&scenario->document, document_find(&scenario->document, system->node, key), err,
+                          "%s: %" PRId64 " does not divide %s, %" PRId64, key, divisor, of_what, count);
+}
+
+/** The layout against model and platform, of an entry that was read without errors. */
+static bool check_plan(const struct scenario *scenario, struct scenario_system *system, struct error *err)
+{
+    const struct model *model = &scenario->model;
+    const struct scenario_plan *plan = &system->plan;
+    bool ok = check_gpus(scenario, system, err);
+    ok &= check_divides(scenario, system, "plan.tp", plan->tp, scenario->platform.gpus_per_node,
+                        "the GPUs of a node (tensor parallelism stays inside one)", err);
+    ok &= check_divides(scenario, system, "plan.pp", plan->pp, model->layers, "the model's layers", err);
+    if (!check_divides(scenario, system, "plan.tp", plan->tp, model->heads, "the model's heads", err))
+        return false;
+    return check_divides(scenario, system, "plan.tp", plan->tp, model->kv_heads,
+                         "the model's kv_heads (copies of them on several ranks are not available yet)", err) &&
+           ok;
+}
+
+static bool refuse_sweep(const struct document *document, struct error *err)
+{
+    int32_t node = document_find(document, 0, "sweep");
+    return node < 0 || document_key_error(document, node, err,
+                                          "sweep: is not available yet; allowed: one point a run, changed by --set");
+}
+
+bool scenario_read(const char *path, int32_t n_set, const char *const *set, struct scenario *scenario,
+                   struct error *err)
+{
+    *scenario = (struct scenario){0};
+    struct document *document = &scenario->document;
+    if (!document_read(path, document, err))
+        return false;
+    bool ok = true;
+    for (int32_t i = 0; i < n_set; i++)
+        ok &= document_set(document, set[i], err);
+    ok &= schema_read(document, 0, scenario_keys, N_SCENARIO_KEYS, scenario_others, scenario, err);
+    ok &= refuse_sweep(document, err);
+    ok &= resolve_run_name(scenario, path, err);
+    bool systems_ok = read_systems(scenario, err);
+    bool names_ok = resolve_names(scenario, err);
+    for (int32_t i = 0; i < scenario->n_systems && systems_ok && names_ok; i++)
+        ok &= check_plan(scenario, &scenario->systems[i], err);
+    ok = ok && systems_ok && names_ok;
+    if (!ok)
+        scenario_free(scenario);
+    return ok;
+}
+
+char *scenario_text(const struct scenario *scenario)
+{
+    char *text = NULL;
+    size_t n_bytes;
+    FILE *file = open_memstream(&text, &n_bytes);
+    CHECK(file != NULL);
+    schema_write(file, scenario_keys, N_SCENARIO_KEYS, scenario, 0);
+    fputs("systems:\n", file);
+    for (int32_t i = 0; i < scenario->n_systems; i++) {
+        fputs("  -\n", file);
+        schema_write(file, system_keys, N_SYSTEM_KEYS, &scenario->systems[i], 4);
+        if (scenario->systems[i].knobs >= 0) {
+            fputs("    knobs: ", file);
+            document_write(file, &scenario->document, scenario->systems[i].knobs);
+            fputc('\n', file);
+        }
+    }
+    CHECK(fclose(file) == 0);
+    return text;
+}
+
+void scenario_list_keys(FILE *file)
+{
+    schema_list(file, scenario_keys, N_SCENARIO_KEYS, "");
+    schema_list(file, system_keys, N_SYSTEM_KEYS, "systems.N.");
+    fputs("systems.N.knobs  of the system; `slimsim list systems` prints them\n", file);
+}
+
+void scenario_free(struct scenario *scenario)
+{
+    document_free(&scenario->document);
+    free(scenario->systems);
+    *scenario = (struct scenario){0};
+}

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "system/fill.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/check.h"
+
+static int64_t tokens_of(const struct fill *fill, int32_t i)
+{
+    return fill->tokens[fill->sample[i]];
+}
+
+static int64_t flop_of(const struct fill *fill, int32_t i)
+{
+    return flop_of_prefix(fill->curve, tokens_of(fill, i));
+}
+
+int64_t fill_root(struct flop_curve curve, int64_t tokens, fill_flop target, int64_t parts)
+{
+    /* Floating point comes near; integers decide. */
+    double l = (double)curve.l, t = (double)target / (double)parts;
+    int64_t x = (int64_t)(2 * t / (l + sqrt(l * l + 4 * (double)curve.q * t)));
+    x = x < 0 ? 0 : x > tokens ? tokens : x;
+    while (x > 0 && (fill_flop)flop_of_prefix(curve, x) * parts > target)
+        x--;
+    while (x < tokens && (fill_flop)flop_of_prefix(curve, x + 1) * parts <= target)
+        x++;
+    if (x == tokens)
+        return x;
+    /* The root is x + 1/2 or more if F(x + 1/2) <= target / parts; times 4 all are integers. */
+    fill_flop odd = 2 * x + 1;
+    return (curve.q * odd * odd + 2 * curve.l * odd) * parts <= 4 * target ? x + 1 : x;
+}
+
+/* Tokens of sample i of the chain before the boundary at which `target / n_units` FLOPs of it are done. */
+static int64_t offset_of(const struct fill *fill, int32_t i, fill_flop target)
+{
+    int64_t tokens = tokens_of(fill, i);
+    if (fill->whole)
+        return tokens;
+    if (fill->pass == PASS_FORWARD)
+        return fill_root(fill->curve, tokens, target, fill->n_units);
+    return tokens - fill_root(fill->curve, tokens, (fill_flop)flop_of(fill, i) * fill->n_units - target, fill->n_units);
+}
+
+static void equal_ends(const struct fill *fill, int64_t *end)
+{
+    fill_flop total = 0, before = 0; /* FLOPs: of the chain; of the samples before sample i */
+    int64_t n_tokens = 0, first = 0; /* tokens: of the chain; before sample i */
+    for (int32_t i = 0; i < fill->n_samples; i++) {
+        total += flop_of(fill, i);
+        n_tokens += tokens_of(fill, i);
+    }
+    CHECK(1 <= fill->n_units && fill->n_units <= n_tokens);
+    int32_t i = 0;
+    for (int64_t k = 0; k < fill->n_units - 1; k++) {
+        fill_flop target = (k + 1) * total; /* x n_units */
+        while ((before + flop_of(fill, i)) * fill->n_units < target) {
+            before += flop_of(fill, i);
+            first += tokens_of(fill, i++);
+        }
+        end[k] = first + offset_of(fill, i, target - before * fill->n_units);
+        if (fill->whole)
+            continue;
+        int64_t least = (k > 0 ? end[k - 1] : 0) + 1, most = n_tokens - (fill->n_units - 1 - k);
+        end[k] = end[k] < least ? least : end[k] > most ? most : end[k];
+    }
+    end[fill->n_units - 1] = n_tokens;
+}
+
+static void join_short_slices(const struct fill *fill, int64_t *end)
+{
+    int64_t k = 0;
+    for (int64_t i = 0, first = 0; i < fill->n_samples; i++) {
+        int64_t last = first + tokens_of(fill, (int32_t)i), cut = first;
+        while (k < fill->n_units && end[k] <= first)
+            k++;
+        for (; k < fill->n_units && end[k] < last; k++) {
+            if (end[k] - cut < fill->min_slice)
+                end[k] = cut;
+            else if (last - end[k] < fill->min_slice)
+                end[k] = last;
+            cut = end[k];
+        }
+        first = last;
+    }
+}
+
+void fill_ends(const struct fill *fill, int64_t *end)
+{
+    equal_ends(fill, end);
+    if (fill->min_slice > 0 && !fill->whole)
+        join_short_slices(fill, end);
+}
+
+int32_t fill_cut(const struct fill *fill, struct plan_cut *cut)
+{
+    int64_t *end = check_malloc((size_t)fill->n_units * sizeof *end);
+    fill_ends(fill, end);
+    int32_t n_units = 0, i = 0;
+    int64_t at = 0, first = 0; /* tokens of the chain: already in slices; before sample i */
+    for (int64_t k = 0; k < fill->n_units; k++) {
+        if (at == end[k])
+            continue;
+        while (at < end[k]) {
+            int64_t tokens = tokens_of(fill, i), last = first + tokens;
+            int32_t begin = (int32_t)(at - first), stop = (int32_t)((end[k] < last ? end[k] : last) - first);
+            at = first + stop;
+            if (fill->pass == PASS_FORWARD)
+                plan_add_slice(cut, (struct slice){fill->sample[i], begin, stop});
+            else
+                plan_add_slice(cut, (struct slice){fill->sample[i], (int32_t)tokens - stop, (int32_t)tokens - begin});
+            if (at == last) {
+                first = last;
+                i++;
+            }
+        }
+        plan_add_unit(cut);
+        n_units++;
+    }
+    free(end);
+    return n_units;
+}

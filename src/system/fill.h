@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/** Cut a chain of samples into units of equal FLOPs, in exact integers (SlimPack phase 2 and asymmetric partition). */
+#ifndef SLIMSIM_SYSTEM_FILL_H
+#define SLIMSIM_SYSTEM_FILL_H
+
+#include "cost/flop.h"
+#include "plan/plan.h"
+
+/** Sums and products of FLOPs: one layer's work of a batch may exceed 63 bits, its products do. */
+__extension__ typedef __int128 fill_flop;
+
+/** Samples one behind the other, and how to cut them. */
+struct fill {
+    enum pass pass;          /* backward: each sample from its end to its start */
+    struct flop_curve curve; /* of that pass */
+    const int32_t *tokens;   /* of each sample of the batch */
+    const int32_t *sample;   /* the chain */
+    int32_t n_samples;       /* of the chain, at least 1 */
+    int64_t n_units;         /* 1 up to the chain's tokens */
+    int64_t min_slice;       /* [tokens]; 0: a slice may be as short as it comes */
+    bool whole;              /* never cut a sample */
+};
+
+/**
+ * The token boundary x in [0, tokens] nearest to the real root of q x^2 + l x = target / parts; half-way goes up.
+ * 0 <= target / parts <= F(tokens).
+ */
+int64_t fill_root(struct flop_curve curve, int64_t tokens, fill_flop target, int64_t parts);
+
+/**
+ * Where the units end, as tokens from the chain's begin: end[n_units], ascending.
+ *
+ * Unit k takes tokens until the running sum of FLOPs reaches (k+1)/n_units of the chain's total. The boundary stands at
+ * the token nearest to that (fill_root), so two units differ by less than a token's work; where tokens are so few that
+ * a unit would be empty, it takes one.
+ * `whole`: the boundary moves on to the end of its sample; units that this leaves empty are kept here, empty.
+ * `min_slice`: from the chain's begin, a boundary that would end a shorter slice moves back to where the slice begins
+ * (the slice joins the next of its sample), else one that would leave a shorter rest of the sample moves on to the
+ * sample's end (the rest joins the slice before). A sample below min_slice is thus never cut; units may become empty.
+ */
+void fill_ends(const struct fill *fill, int64_t *end);
+
+/**
+ * Append the chain's slices and units to a cut, without empty units. A unit's slices stand in the order they run:
+ * samples in chain order; backward, tokens counted from each sample's end.
+ *
+ * @return units appended
+ */
+int32_t fill_cut(const struct fill *fill, struct plan_cut *cut);
+
+#endif

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "system/samples.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+
+static int longest_first(const void *a, const void *b, void *tokens)
+{
+    int32_t i = *(const int32_t *)a, j = *(const int32_t *)b;
+    const int32_t *length = tokens;
+    if (length[i] != length[j])
+        return length[i] > length[j] ? -1 : 1;
+    return (i > j) - (i < j);
+}
+
+int32_t *samples_by_length(const struct batch *batch)
+{
+    int32_t *order = check_malloc((size_t)batch->n_samples * sizeof *order);
+    for (int32_t i = 0; i < batch->n_samples; i++)
+        order[i] = i;
+    qsort_r(order, (size_t)batch->n_samples, sizeof *order, longest_first, batch->tokens);
+    return order;
+}
+
+void samples_by_place(int32_t n, const int32_t *order, const int32_t *place, int32_t n_places, int32_t *first,
+                      int32_t *sample)
+{
+    memset(first, 0, ((size_t)n_places + 1) * sizeof *first);
+    for (int32_t i = 0; i < n; i++)
+        if (place[i] >= 0)
+            first[place[i] + 1]++;
+    for (int32_t p = 0; p < n_places; p++)
+        first[p + 1] += first[p];
+    for (int32_t i = 0; i < n; i++) /* first[p] runs to the end of place p, which is where p + 1 begins */
+        if (place[i] >= 0)
+            sample[first[place[i]]++] = order[i];
+    for (int32_t p = n_places; p > 0; p--)
+        first[p] = first[p - 1];
+    first[0] = 0;
+}

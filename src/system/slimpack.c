@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "system/slimpack.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+
+/* What the cuts of one phase are made from. */
+struct building {
+    const struct system_request *request;
+    const struct slimpack_split *split;
+    int64_t m;
+    int32_t *group; /* of each outlier, -1: outside the range */
+    struct plan_phase *phase;
+};
+
+static const struct slimpack_knobs *knobs_of(const struct building *building)
+{
+    return building->request->knobs;
+}
+
+/* n = ceil((f/g) / (C/m)), C = total / DP. */
+static int64_t outlier_units(const struct building *building, const struct slimpack_outlier *outlier)
+{
+    int64_t tokens = building->request->batch->tokens[outlier->sample];
+    struct flop_curve curve = flop_layer_curve(building->request->setting->model, PASS_FORWARD);
+    fill_flop work = (fill_flop)flop_of_prefix(curve, tokens) * building->split->n_ranks * building->m;
+    fill_flop unit = building->split->total * outlier->width;
+    fill_flop n = (work + unit - 1) / unit;
+    return n < 1 ? 1 : n > tokens ? tokens : (int64_t)n;
+}
+
+static bool holds(const struct slimpack_outlier *outlier, int32_t rank)
+{
+    return outlier->first_rank <= rank && rank < outlier->first_rank + outlier->width;
+}
+
+static struct fill fill_of(const struct building *building, enum pass pass, const int32_t *sample, int32_t n_samples)
+{
+    return (struct fill){
+        .pass = pass,
+        .curve = flop_layer_curve(building->request->setting->model, pass),
+        .tokens = building->request->batch->tokens,
+        .sample = sample,
+        .n_samples = n_samples,
+        .n_units = 1,
+        .min_slice = knobs_of(building)->min_slice,
+    };
+}
+
+/* Units left for the local samples of a rank: at least 1, at most what can be told apart. */
+static int64_t local_units(const struct building *building, const int32_t *sample, int32_t n_samples, int64_t left)
+{
+    int64_t most = 0;
+    for (int32_t i = 0; i < n_samples; i++)
+        most += knobs_of(building)->slicing ? building->request->batch->tokens[sample[i]] : 1;
+    return left < 1 ? 1 : left < most ? left : most;
+}
+
+/* Slices of one sample; whole samples only; or both. */
+static enum plan_formation formation_of(const struct building *building, const struct plan_cut *cut,
+                                        const struct plan_unit *unit)
+{
+    for (int32_t i = 0; i < unit->n_slices; i++) {
+        struct slice slice = cut->slices[unit->first_slice + i];
+        if (slice_tokens(slice) < building->request->batch->tokens[slice.sample])
+            return unit->n_slices == 1 ? PLAN_SLIM : PLAN_MIX;
+    }
+    return PLAN_PACK;
+}
+
+static void cut_rank(const struct building *building, enum pass pass, int32_t rank, struct plan_cut *cut)
+{
+    const struct slimpack_split *split = building->split;
+    int64_t left = building->m;
+    for (int32_t i = 0; i < split->n_outliers; i++) {
+        const struct slimpack_outlier *outlier = &split->outliers[i];
+        if (!holds(outlier, rank))
+            continue;
+        struct fill fill = fill_of(building, pass, &outlier->sample, 1);
+        fill.n_units = outlier_units(building, outlier);
+        left -= fill.n_units;
+        int32_t first = cut->n_units;
+        fill_cut(&fill, cut);
+        for (int32_t unit = first; unit < cut->n_units; unit++) {
+            cut->units[unit].context = outlier->width;
+            cut->units[unit].group = building->group[i];
+        }
+    }
+    const int32_t *local = split->local + split->local_first[rank];
+    int32_t n_local = split->local_first[rank + 1] - split->local_first[rank];
+    if (n_local > 0) {
+        struct fill fill = fill_of(building, pass, local, n_local);
+        fill.whole = !knobs_of(building)->slicing;
+        fill.n_units = local_units(building, local, n_local, left);
+        fill_cut(&fill, cut);
+    }
+    for (int32_t i = 0; i < cut->n_units; i++) {
+        struct plan_unit *unit = &cut->units[i];
+        unit->formation = unit->group >= 0 ? PLAN_SLIM : formation_of(building, cut, unit);
+        unit->recompute = (enum recompute)building->request->layout.recompute;
+        unit->offload = building->request->layout.offload;
+    }
+}
+
+/* Whether a forward unit and the next hold slices of one sample: only its last and the next's first can be. */
+static bool linked(const struct plan_cut *cut, int32_t unit)
+{
+    const struct plan_unit *next = &cut->units[unit + 1];
+    return cut->slices[next->first_slice].sample == cut->slices[next->first_slice - 1].sample;
+}
+
+/* The same units, chains in order, the units of each chain in reverse. */
+static void reverse_chains(const struct plan_cut *forward, struct plan_cut *backward)
+{
+    for (int32_t begin = 0, end; begin < forward->n_units; begin = end) {
+        end = begin + 1;
+        while (end < forward->n_units && linked(forward, end - 1))
+            end++;
+        for (int32_t i = end - 1; i >= begin; i--) {
+            const struct plan_unit *unit = &forward->units[i];
+            for (int32_t k = 0; k < unit->n_slices; k++)
+                plan_add_slice(backward, forward->slices[unit->first_slice + k]);
+            struct plan_unit *copy = plan_add_unit(backward);
+            int32_t first_slice = copy->first_slice;
+            *copy = *unit;
+            copy->first_slice = first_slice;
+        }
+    }
+}
+
+static int32_t group_of_block(struct plan_phase *phase, int32_t first_pipeline, int32_t width)
+{
+    for (int32_t i = 0; i < phase->n_groups; i++)
+        if (phase->groups[i].pipelines[0] == first_pipeline && phase->groups[i].n_pipelines == width)
+            return i;
+    struct plan_group *group = &phase->groups[phase->n_groups];
+    group->n_pipelines = width;
+    group->pipelines = check_malloc((size_t)width * sizeof *group->pipelines);
+    for (int32_t i = 0; i < width; i++)
+        group->pipelines[i] = first_pipeline + i;
+    return phase->n_groups++;
+}
+
+static void make_groups(struct building *building, int32_t first_rank, int32_t n_ranks)
+{
+    const struct slimpack_split *split = building->split;
+    building->group = check_malloc((size_t)split->n_outliers * sizeof *building->group);
+    building->phase->groups = check_malloc((size_t)split->n_outliers * sizeof *building->phase->groups);
+    for (int32_t i = 0; i < split->n_outliers; i++) {
+        const struct slimpack_outlier *outlier = &split->outliers[i];
+        int32_t first = outlier->first_rank - first_rank;
+        bool inside = 0 <= first && first + outlier->width <= n_ranks;
+        building->group[i] = inside ? group_of_block(building->phase, first, outlier->width) : -1;
+    }
+}
+
+void slimpack_build(const struct system_request *request, const struct slimpack_split *split, int32_t first_rank,
+                    int32_t n_ranks, int64_t m, struct plan_phase *phase)
+{
+    struct building building = {.request = request, .split = split, .m = m, .phase = phase};
+    *phase = (struct plan_phase){0};
+    system_megatron_layout(request, phase);
+    memmove(phase->pipelines, phase->pipelines + first_rank, (size_t)n_ranks * sizeof *phase->pipelines);
+    phase->n_pipelines = n_ranks;
+    make_groups(&building, first_rank, n_ranks);
+    for (int32_t i = 0; i < n_ranks; i++) {
+        struct plan_pipeline *pipeline = &phase->pipelines[i];
+        cut_rank(&building, PASS_FORWARD, first_rank + i, &pipeline->cut[PASS_FORWARD]);
+        if (knobs_of(&building)->asymmetric)
+            cut_rank(&building, PASS_BACKWARD, first_rank + i, &pipeline->cut[PASS_BACKWARD]);
+        else
+            reverse_chains(&pipeline->cut[PASS_FORWARD], &pipeline->cut[PASS_BACKWARD]);
+        plan_fill_need(pipeline);
+    }
+    free(building.group);
+}
+
+static bool slimpack_plan(const struct system_request *request, void *state, struct plan *plan, struct error *err)
+{
+    (void)state;
+    if (request->layout.cp != 1)
+        return error_set(err,
+                         "slimpack: plan.cp must be 1, is %lld: DP-Merge decides the context degree of each sample",
+                         (long long)request->layout.cp);
+    struct slimpack_split split;
+    slimpack_split(request, &split);
+    bool ok = slimpack_choose(request, &split, plan, err);
+    slimpack_split_free(&split);
+    return ok;
+}
+
+static const struct schema_key knobs[] = {
+    {"asymmetric", SCHEMA_BOOL, "-", 0, 0, "true", NULL, "cut the backward pass anew, by backward FLOPs",
+     offsetof(struct slimpack_knobs, asymmetric)},
+    {"dp_merge", SCHEMA_BOOL, "-", 0, 0, "true", NULL, "let several DP ranks share an outlier by context parallelism",
+     offsetof(struct slimpack_knobs, dp_merge)},
+    {"merge_threshold", SCHEMA_REAL, "-", 0.001, 1000, "1", NULL,
+     "a sample is an outlier above this many times the mean FLOPs of a rank",
+     offsetof(struct slimpack_knobs, merge_threshold)},
+    {"slicing", SCHEMA_BOOL, "-", 0, 0, "true", NULL, "cut the samples of a single rank; outliers always are",
+     offsetof(struct slimpack_knobs, slicing)},
+    {"min_slice", SCHEMA_INT, "tokens", 0, 1073741824, "0", NULL, "a shorter slice joins its neighbour",
+     offsetof(struct slimpack_knobs, min_slice)},
+    {"injection", SCHEMA_CHOICE, "-", 0, 0, "auto", "auto|just-in-time|persistent",
+     "what follows an injected forward: the lead shrinks again, or stays; auto: the faster",
+     offsetof(struct slimpack_knobs, injection)},
+    {"factor", SCHEMA_INT, "-", 0, 1024, "0", NULL, "MicroPacks of a rank / pipeline stages; 0: search",
+     offsetof(struct slimpack_knobs, factor)},
+    {"max_factor", SCHEMA_INT, "-", 1, 1024, "32", NULL, "largest factor that the search tries",
+     offsetof(struct slimpack_knobs, max_factor)},
+    {"replica_units", SCHEMA_BOOL, "-", 0, 0, "true", NULL, "each DP rank (or merged ranks) has its own factor",
+     offsetof(struct slimpack_knobs, replica_units)},
+};
+
+const struct training_system system_slimpack = {
+    .name = "slimpack",
+    .source = "SlimPack: Fine-Grained Asymmetric Packing for Balanced and Efficient Variable-Length LLM Training",
+    .meaning = "slices of equal FLOPs in MicroPacks, cut anew for the backward pass; outliers shared by DP ranks",
+    .knobs = knobs,
+    .n_knobs = sizeof knobs / sizeof *knobs,
+    .knobs_size = sizeof(struct slimpack_knobs),
+    .uses_context = false,
+    .plan = slimpack_plan,
+};

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "system/slimpack.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "system/samples.h"
+
+enum { THRESHOLD_PARTS = 1000 };
+
+static fill_flop block_load(const struct slimpack_split *split, int32_t first_rank, int32_t width)
+{
+    fill_flop load = split->load[first_rank];
+    for (int32_t rank = first_rank + 1; rank < first_rank + width; rank++)
+        if (split->load[rank] > load)
+            load = split->load[rank];
+    return load;
+}
+
+/* Give f to the aligned block of `width` ranks whose most loaded rank has the least load. @return its first rank */
+static int32_t place(struct slimpack_split *split, int64_t flop, int32_t width)
+{
+    int32_t best = 0;
+    fill_flop least = block_load(split, 0, width);
+    for (int32_t first = width; first < split->n_ranks; first += width) {
+        fill_flop load = block_load(split, first, width);
+        if (load < least) {
+            least = load;
+            best = first;
+        }
+    }
+    for (int32_t rank = best; rank < best + width; rank++)
+        split->load[rank] += (fill_flop)flop * (split->n_ranks / width);
+    return best;
+}
+
+/* The least divisor g of `of` with f/g <= C. */
+static int32_t least_width(const struct slimpack_split *split, int64_t flop, int32_t of)
+{
+    int32_t width = 1;
+    while (of % width != 0 || (fill_flop)flop * split->n_ranks > width * split->total)
+        width++;
+    return width;
+}
+
+static bool is_heavy(const struct system_request *request, const struct slimpack_split *split, int64_t flop)
+{
+    const struct slimpack_knobs *knobs = request->knobs;
+    int64_t threshold = llround(knobs->merge_threshold * THRESHOLD_PARTS);
+    return knobs->dp_merge && (fill_flop)flop * split->n_ranks * THRESHOLD_PARTS > threshold * split->total;
+}
+
+void slimpack_split(const struct system_request *request, struct slimpack_split *split)
+{
+    const struct batch *batch = request->batch;
+    struct flop_curve curve = flop_layer_curve(request->setting->model, PASS_FORWARD);
+    int32_t n = batch->n_samples, n_ranks = (int32_t)request->layout.dp;
+    *split = (struct slimpack_split){.n_ranks = n_ranks};
+    split->load = check_calloc((size_t)n_ranks, sizeof *split->load);
+    split->outliers = check_malloc((size_t)n * sizeof *split->outliers);
+    split->local_first = check_malloc(((size_t)n_ranks + 1) * sizeof *split->local_first);
+    split->local = check_malloc((size_t)n * sizeof *split->local);
+    for (int32_t i = 0; i < n; i++)
+        split->total += flop_of_prefix(curve, batch->tokens[i]);
+
+    int32_t *order = samples_by_length(batch);
+    int32_t *rank = check_malloc((size_t)n * sizeof *rank); /* of the samples in order, -1: a block's */
+    int32_t width = n_ranks;
+    for (int32_t i = 0; i < n; i++) {
+        int64_t flop = flop_of_prefix(curve, batch->tokens[order[i]]);
+        width = width > 1 && is_heavy(request, split, flop) ? least_width(split, flop, width) : 1;
+        rank[i] = place(split, flop, width);
+        if (width > 1) {
+            split->outliers[split->n_outliers++] = (struct slimpack_outlier){order[i], rank[i], width};
+            rank[i] = -1;
+        }
+    }
+    samples_by_place(n, order, rank, n_ranks, split->local_first, split->local);
+    free(order);
+    free(rank);
+}
+
+void slimpack_split_free(struct slimpack_split *split)
+{
+    free(split->outliers);
+    free(split->local_first);
+    free(split->local);
+    free(split->load);
+    *split = (struct slimpack_split){0};
+}

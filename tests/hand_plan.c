@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "hand_plan.h"
+
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "plan/order.h"
+
+const struct cost_setting *hand_setting(void)
+{
+    static const struct model model = {
+        .name = "hand", .hidden = 64, .layers = 840, .heads = 4, .kv_heads = 4, .ffn = 128, .vocabulary = 1000};
+    static const struct device device = {
+        .name = "hand",
+        .peak_flop_per_s = 1e12,
+        .hbm_bytes_per_s = 1e12,
+        .memory_bytes = 80e9,
+        .memory_bound_share = 1,
+        .gemm = {.efficiency = 1},
+        .forward = {{.efficiency = 1}, {.efficiency = 1}, {.efficiency = 1}},
+        .backward = {{.efficiency = 1}, {.efficiency = 1}, {.efficiency = 1}},
+        .nvlink = {.latency_s = 1e-6, .efficiency = 1},
+        .nic = {.latency_s = 2e-6, .efficiency = 1},
+        .pcie = {.latency_s = 4e-6, .efficiency = 1},
+    };
+    static const struct platform platform = {.name = "hand",
+                                             .n_nodes = 64,
+                                             .gpus_per_node = 8,
+                                             .gpu_flop_per_s = 1e12,
+                                             .nvlink_bytes_per_s = 200e9,
+                                             .nic_bytes_per_s = 50e9,
+                                             .pcie_bytes_per_s = 25e9,
+                                             .host_memory_bytes = 1e12};
+    static const struct cost_setting setting = {.model = &model,
+                                                .device = &device,
+                                                .platform = &platform,
+                                                .communication = {.cp_overlap = true},
+                                                .tensor = 1,
+                                                .layers = 840};
+    return &setting;
+}
+
+void hand_plan(struct plan *plan, int32_t n_pipelines, int32_t stages, int32_t context)
+{
+    *plan = (struct plan){.n_phases = 1, .shards = n_pipelines * context};
+    plan->phases = check_calloc(1, sizeof *plan->phases);
+    plan->phases[0].n_pipelines = n_pipelines;
+    plan->phases[0].pipelines = check_calloc((size_t)n_pipelines, sizeof *plan->phases[0].pipelines);
+    for (int32_t i = 0; i < n_pipelines; i++)
+        plan->phases[0].pipelines[i].layout = (struct plan_layout){.tensor = 1,
+                                                                   .context = context,
+                                                                   .stages = stages,
+                                                                   .chunks = 1,
+                                                                   .first_rank = i * context,
+                                                                   .stage_stride = n_pipelines * context};
+}
+
+struct plan_unit *hand_unit(struct plan_cut *cut, struct slice slice)
+{
+    plan_add_slice(cut, slice);
+    return plan_add_unit(cut);
+}
+
+void hand_order(struct plan *plan)
+{
+    for (int32_t phase = 0; phase < plan->n_phases; phase++)
+        for (int32_t i = 0; i < plan->phases[phase].n_pipelines; i++) {
+            plan_fill_need(&plan->phases[phase].pipelines[i]);
+            order_one_f_one_b(&plan->phases[phase].pipelines[i], ORDER_JUST_IN_TIME);
+        }
+}
+
+void hand_uniform(struct plan *plan, int32_t stages, int32_t n_units, int32_t tokens)
+{
+    hand_plan(plan, 1, stages, 1);
+    for (int32_t unit = 0; unit < n_units; unit++)
+        for (int pass = 0; pass < N_PASSES; pass++)
+            hand_unit(&plan->phases[0].pipelines[0].cut[pass], (struct slice){unit, 0, tokens});
+    hand_order(plan);
+}
+
+void hand_figure(struct plan *plan)
+{
+    hand_plan(plan, 1, 2, 1);
+    struct plan_cut *cut = plan->phases[0].pipelines[0].cut;
+    hand_unit(&cut[PASS_FORWARD], (struct slice){0, 0, 4});
+    hand_unit(&cut[PASS_FORWARD], (struct slice){0, 4, 8});
+    hand_unit(&cut[PASS_FORWARD], (struct slice){1, 0, 4});
+    hand_unit(&cut[PASS_BACKWARD], (struct slice){0, 4, 8});
+    hand_unit(&cut[PASS_BACKWARD], (struct slice){0, 0, 4});
+    hand_unit(&cut[PASS_BACKWARD], (struct slice){1, 0, 4});
+    hand_order(plan);
+}
+
+/* Knuth's MMIX generator; the low bits are poor, so the high ones are used. */
+static int32_t draw(uint64_t *state, int32_t n)
+{
+    *state = *state * 6364136223846793005u + 1442695040888963407u;
+    return (int32_t)((*state >> 33) % (uint64_t)n);
+}
+
+/* Cut samples [first, first + n) of these lengths into units at random tokens. */
+static void random_cut(struct plan_cut *cut, enum pass pass, int32_t first, int32_t n, const int32_t *tokens,
+                       uint64_t *state)
+{
+    int32_t room = 1 + draw(state, 40);
+    for (int32_t sample = first; sample < first + n; sample++)
+        for (int32_t at = 0, length = tokens[sample]; at < length;) {
+            int32_t taken = length - at < room ? length - at : room;
+            struct slice slice = {sample, at, at + taken};
+            if (pass == PASS_BACKWARD)
+                slice = (struct slice){sample, length - at - taken, length - at};
+            plan_add_slice(cut, slice);
+            at += taken;
+            room -= taken;
+            if (room > 0 && (sample < first + n - 1 || at < length))
+                continue;
+            plan_add_unit(cut);
+            room = 1 + draw(state, 40);
+        }
+}
+
+static void finish_units(struct plan_pipeline *pipeline, uint64_t *state)
+{
+    for (int pass = 0; pass < N_PASSES; pass++)
+        for (int32_t unit = 0; unit < pipeline->cut[pass].n_units; unit++) {
+            struct plan_unit *part = &pipeline->cut[pass].units[unit];
+            if (part->group < 0)
+                part->context = pipeline->layout.context;
+            part->recompute = (enum recompute)draw(state, 3);
+            part->offload = pass == PASS_FORWARD && draw(state, 4) == 0 ? 0.5 : 0;
+        }
+}
+
+/* Sample 0 is shared by pipelines 0 and 1, cut alike in both. */
+static void add_outlier(struct plan *plan, const int32_t *tokens, uint64_t seed)
+{
+    struct plan_phase *phase = &plan->phases[0];
+    phase->n_groups = 1;
+    phase->groups = check_calloc(1, sizeof *phase->groups);
+    phase->groups[0].n_pipelines = 2;
+    phase->groups[0].pipelines = check_calloc(2, sizeof(int32_t));
+    phase->groups[0].pipelines[1] = 1;
+    for (int32_t i = 0; i < 2; i++) {
+        uint64_t state = seed;
+        for (int pass = 0; pass < N_PASSES; pass++) {
+            struct plan_cut *cut = &phase->pipelines[i].cut[pass];
+            random_cut(cut, (enum pass)pass, 0, 1, tokens, &state);
+            for (int32_t unit = 0; unit < cut->n_units; unit++) {
+                cut->units[unit].group = 0;
+                cut->units[unit].context = 2 * phase->pipelines[i].layout.context;
+            }
+        }
+    }
+}
+
+void hand_random(struct plan *plan, uint64_t seed)
+{
+    uint64_t state = seed;
+    int32_t n_pipelines = 1 + draw(&state, 3), stages = 1 << draw(&state, 3), context = 1 + draw(&state, 2);
+    int32_t tokens[64], n_each = 1 + draw(&state, 8), next = 1;
+    for (int32_t i = 0; i < 64; i++)
+        tokens[i] = 1 + draw(&state, 60);
+    hand_plan(plan, n_pipelines, stages, context);
+    if (n_pipelines > 1)
+        add_outlier(plan, tokens, seed + 1);
+    for (int32_t i = 0; i < n_pipelines; i++, next += n_each) {
+        struct plan_pipeline *pipeline = &plan->phases[0].pipelines[i];
+        for (int pass = 0; pass < N_PASSES; pass++)
+            random_cut(&pipeline->cut[pass], (enum pass)pass, next, n_each, tokens, &state);
+        finish_units(pipeline, &state);
+    }
+    hand_order(plan);
+}
+
+void hand_times(struct dag *dag, double forward_s, double backward_s)
+{
+    for (int32_t i = 0; i < dag->n_tasks; i++) {
+        bool compute = dag->tasks[i].kind == DAG_COMPUTE;
+        dag->duration_s[i] = !compute ? 0 : dag->tasks[i].pass == PASS_FORWARD ? forward_s : backward_s;
+    }
+}

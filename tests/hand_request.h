@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/** Requests to training systems: batches by hand or at random, for tests of system/. */
+#ifndef SLIMSIM_TESTS_HAND_REQUEST_H
+#define SLIMSIM_TESTS_HAND_REQUEST_H
+
+#include "system/system.h"
+
+/** A request and what it borrows. */
+struct hand_request {
+    struct system_request request;
+    struct cost_setting setting;
+    struct model model;
+    struct batch batch;
+    char knobs[256];
+};
+
+/** Length laws made for tests. */
+enum hand_law {
+    HAND_UNIFORM,   /* 1..context */
+    HAND_LONG_TAIL, /* most short, few near the context */
+    HAND_EQUAL,     /* all the same length */
+    HAND_TINY,      /* 1..8 tokens */
+    HAND_HUGE,      /* the context, or a token less */
+    HAND_TWO,       /* some 16, some half the context */
+    HAND_N_LAWS
+};
+
+/**
+ * hand_setting's machine and a model with F(x) = 2x^2 + 10x forward and 5x^2 + 21x backward (h 1, no FFN): figures for
+ * the margin of a page. TP 1, no recomputation, memory without end.
+ */
+void hand_request(struct hand_request *hand, int32_t dp, int32_t pp, int64_t context);
+
+/** The same with hand_setting's model, for plans whose seconds and bytes matter. */
+void hand_request_real(struct hand_request *hand, int32_t dp, int32_t pp, int64_t context);
+
+/** The batch: copies of given lengths, or of a law. */
+void hand_batch(struct hand_request *hand, int32_t n_samples, const int32_t *tokens);
+void hand_batch_of(struct hand_request *hand, enum hand_law law, int32_t n_samples, uint64_t seed);
+
+/** The knobs' defaults, then "name: value" lines over them ("" for none), as a user's YAML gives them. */
+void hand_knobs(struct hand_request *hand, const struct training_system *system, const char *lines);
+
+void hand_request_free(struct hand_request *hand);
+
+/** 0..n-1, the next of a seeded row. */
+int32_t hand_below(uint64_t *state, int32_t n);
+
+/** A cut as text: "[0:0-4 1:0-2] [1:2-6]", a unit in brackets, sample:begin-end. Static storage. */
+const char *hand_cut_text(const struct plan_cut *cut);
+
+/** The order of one stage as text: "F0 F1 B0". Static storage. */
+const char *hand_order_text(const struct plan_pipeline *pipeline, int32_t stage);
+
+#endif

@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "cost/cost.h"
+#include "harness.h"
+
+#include <stdio.h>
+
+/* Small enough to count by hand: h 4, k 2, f 8, P = 4 x 8 + 16 + 3 x 32 = 144. */
+static const struct model toy = {
+    .hidden = 4, .layers = 3, .heads = 2, .kv_heads = 1, .ffn = 8, .vocabulary = 16, .activation = MODEL_SWIGLU};
+static const struct model llama_13b = {.hidden = 5120,
+                                       .layers = 40,
+                                       .heads = 40,
+                                       .kv_heads = 40,
+                                       .ffn = 13824,
+                                       .vocabulary = 32000,
+                                       .activation = MODEL_SWIGLU};
+static const struct model gpt = {.hidden = 12288,
+                                 .layers = 96,
+                                 .heads = 96,
+                                 .kv_heads = 96,
+                                 .ffn = 49152,
+                                 .vocabulary = 51200,
+                                 .activation = MODEL_GELU,
+                                 .tied_embeddings = true};
+
+/* 1 FLOP/s and 1 B/s: GEMMs take 2 s a FLOP, attention 4 (backward 2), memory 2 s a byte, messages 1 s + 0.1 s a byte.
+ */
+static const struct device plain = {.peak_flop_per_s = 1,
+                                    .hbm_bytes_per_s = 1,
+                                    .memory_bound_share = 0.5,
+                                    .gemm = {.efficiency = 0.5},
+                                    .forward = {{.efficiency = 0.25}},
+                                    .backward = {{.efficiency = 0.5}},
+                                    .nvlink = {.latency_s = 1, .efficiency = 1},
+                                    .nic = {.latency_s = 2, .efficiency = 0.5, .ramp_bytes = 50},
+                                    .pcie = {.efficiency = 1}};
+static const struct platform links = {.nvlink_bytes_per_s = 10, .nic_bytes_per_s = 20, .pcie_bytes_per_s = 40};
+
+static const struct slice two_slices[] = {{.sample = 0, .begin = 0, .end = 4}, {.sample = 1, .begin = 2, .end = 6}};
+
+static struct cost_setting toy_setting(void)
+{
+    return (struct cost_setting){.model = &toy,
+                                 .device = &plain,
+                                 .platform = &links,
+                                 .communication = {.tp_overlap = 0.25},
+                                 .attention = DEVICE_FLASH2,
+                                 .tensor = 2,
+                                 .layers = 3};
+}
+
+static struct cost_unit toy_unit(enum recompute recompute)
+{
+    return (struct cost_unit){
+        .slices = two_slices, .n_slices = 2, .padding_tokens = 2, .context = 2, .recompute = recompute};
+}
+
+/*
+ * T = (4 + 4 + 2)/2 = 5 tokens, each figure for one of 3 layers:
+ * GEMMs 2 x 144 x 5/2 = 720 FLOP, 1440 s; attention 2h(20) + 2h(42 - 6) = 448 FLOP, over CP x TP 112, 448 s;
+ * memory-bound 8h + 12h + 4h + 4k + 6f = 152 bytes, over TP times T 380, 760 s;
+ * TP: 4 collectives of 5 x 4 x 2/2 = 20 bytes, 1 step: 3 s each, of which 3/4 are exposed;
+ * ring: (4 + 6)/2 x 4k/2 = 20 bytes, 1 step.
+ */
+static void a_forward_unit_is_counted_by_hand(void)
+{
+    struct cost_setting setting = toy_setting();
+    struct cost_unit unit = toy_unit(RECOMPUTE_NONE);
+    struct cost_pass cost = cost_of_pass(&setting, PASS_FORWARD, &unit);
+    CHECK_CLOSE(cost.flop, 3 * (720.0 + 112), 1e-14);
+    CHECK_CLOSE(cost.other_s, 3 * (1440.0 + 760), 1e-14);
+    CHECK_CLOSE(cost.attention_s, 3 * 448.0, 1e-14);
+    CHECK_CLOSE(cost.tensor_s, 3 * 4 * 3 * 0.75, 1e-14);
+    CHECK_CLOSE(cost.tensor_bytes, 3 * 4 * 20.0, 1e-14);
+    CHECK_CLOSE(cost.ring_bytes, 3 * 20.0, 1e-14);
+    CHECK_EQUAL(cost.ring_steps, 3);
+    CHECK_CLOSE(cost.boundary_bytes, 20.0, 1e-14);
+}
+
+/* GEMMs and ring twice; attention 2.5 x 112 FLOP at 2 s; bytes 12h + 12h + 4h + 4k + 10f = 200: 1000 s; 6 collectives.
+ */
+static void a_backward_unit_is_counted_by_hand(void)
+{
+    struct cost_setting setting = toy_setting();
+    struct cost_unit unit = toy_unit(RECOMPUTE_NONE);
+    struct cost_pass cost = cost_of_pass(&setting, PASS_BACKWARD, &unit);
+    CHECK_CLOSE(cost.flop, 3 * (1440.0 + 280), 1e-14);
+    CHECK_CLOSE(cost.other_s, 3 * (2880.0 + 1000), 1e-14);
+    CHECK_CLOSE(cost.attention_s, 3 * 560.0, 1e-14);
+    CHECK_CLOSE(cost.tensor_s, 3 * 6 * 3 * 0.75, 1e-14);
+    CHECK_CLOSE(cost.tensor_bytes, 3 * 6 * 20.0, 1e-14);
+    CHECK_CLOSE(cost.ring_bytes, 3 * 40.0, 1e-14);
+    CHECK_EQUAL(cost.ring_steps, 3);
+    CHECK_CLOSE(cost.boundary_bytes, 20.0, 1e-14);
+}
+
+/* Forward 4 GEMMs and 7 memory-bound kernels a layer, 2 blocks of attention; backward 8, 7, 2; each starts in 1 s. */
+static void every_kernel_is_launched_once(void)
+{
+    struct device device = plain;
+    struct cost_setting setting = toy_setting();
+    struct cost_unit unit = toy_unit(RECOMPUTE_NONE);
+    struct cost_pass forward = cost_of_pass(&setting, PASS_FORWARD, &unit);
+    struct cost_pass backward = cost_of_pass(&setting, PASS_BACKWARD, &unit);
+    device.launch_s = 1;
+    setting.device = &device;
+    struct cost_pass slower = cost_of_pass(&setting, PASS_FORWARD, &unit);
+    CHECK_CLOSE(slower.other_s - forward.other_s, 3 * 11.0, 1e-12);
+    CHECK_CLOSE(slower.attention_s - forward.attention_s, 3 * 2.0, 1e-12);
+    slower = cost_of_pass(&setting, PASS_BACKWARD, &unit);
+    CHECK_CLOSE(slower.other_s - backward.other_s, 3 * 15.0, 1e-12);
+    CHECK_CLOSE(slower.attention_s - backward.attention_s, 3 * 2.0, 1e-12);
+}
+
+static void full_recomputation_adds_the_forward(void)
+{
+    struct cost_setting setting = toy_setting();
+    struct cost_unit none = toy_unit(RECOMPUTE_NONE), full = toy_unit(RECOMPUTE_FULL);
+    struct cost_pass f = cost_of_pass(&setting, PASS_FORWARD, &none), b = cost_of_pass(&setting, PASS_BACKWARD, &none);
+    struct cost_pass sum = cost_of_pass(&setting, PASS_BACKWARD, &full);
+    CHECK_CLOSE(sum.flop, f.flop + b.flop, 1e-14);
+    CHECK_CLOSE(sum.other_s, f.other_s + b.other_s, 1e-14);
+    CHECK_CLOSE(sum.attention_s, f.attention_s + b.attention_s, 1e-14);
+    CHECK_CLOSE(sum.tensor_s, f.tensor_s + b.tensor_s, 1e-14);
+    CHECK_CLOSE(sum.tensor_bytes, f.tensor_bytes + b.tensor_bytes, 1e-14);
+    CHECK_CLOSE(sum.ring_bytes, f.ring_bytes + b.ring_bytes, 1e-14);
+    CHECK_EQUAL(sum.ring_steps, f.ring_steps + b.ring_steps);
+    CHECK_CLOSE(sum.boundary_bytes, b.boundary_bytes, 1e-14);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &full).other_s, f.other_s, 1e-14);
+}
+
+/* Two norms and SwiGLU again: (8h + 6f)/2 x 5 = 200 bytes a layer at 2 s. */
+static void selective_recomputation_adds_norms_and_activation(void)
+{
+    struct cost_setting setting = toy_setting();
+    struct cost_unit none = toy_unit(RECOMPUTE_NONE), selective = toy_unit(RECOMPUTE_SELECTIVE);
+    struct cost_pass b = cost_of_pass(&setting, PASS_BACKWARD, &none);
+    struct cost_pass more = cost_of_pass(&setting, PASS_BACKWARD, &selective);
+    CHECK_CLOSE(more.other_s - b.other_s, 3 * 400.0, 1e-12);
+    CHECK_CLOSE(more.flop, b.flop, 1e-14);
+    CHECK_CLOSE(more.tensor_s, b.tensor_s, 1e-14);
+}
+
+/* Norm 4h/2, loss 30 x 16/2 bytes and GEMM 2 x 4 x 16/2 FLOP a token, T = 5; backward 6h/2, 14 x 16/2 and twice. */
+static void the_head_is_counted_by_hand(void)
+{
+    struct cost_setting setting = toy_setting();
+    struct cost_unit unit = toy_unit(RECOMPUTE_FULL);
+    struct cost_pass forward = cost_of_head(&setting, PASS_FORWARD, &unit);
+    CHECK_CLOSE(forward.flop, 5 * 64.0, 1e-14);
+    CHECK_CLOSE(forward.other_s, 5 * 2 * (8.0 + 240 + 64), 1e-14);
+    CHECK_CLOSE(forward.tensor_s, 3 * 0.75, 1e-14);
+    struct cost_pass backward = cost_of_head(&setting, PASS_BACKWARD, &unit);
+    CHECK_CLOSE(backward.flop, 5 * 128.0, 1e-14);
+    CHECK_CLOSE(backward.other_s, 5 * 2 * (12.0 + 112 + 128), 1e-14);
+    CHECK_CLOSE(backward.tensor_s, 2 * 3 * 0.75, 1e-14);
+}
+
+/* With CP 1 and TP 1 there are neither ring nor collectives; CP 2 halves the rank's attention and GEMMs. */
+static void context_parallelism_halves_the_rank(void)
+{
+    struct cost_setting setting = toy_setting();
+    setting.tensor = 1;
+    struct cost_unit unit = {.slices = two_slices, .n_slices = 2, .context = 1};
+    struct cost_pass one = cost_of_pass(&setting, PASS_FORWARD, &unit);
+    unit.context = 2;
+    struct cost_pass two = cost_of_pass(&setting, PASS_FORWARD, &unit);
+    CHECK_CLOSE(two.attention_s, one.attention_s / 2, 1e-14);
+    CHECK_CLOSE(two.flop, one.flop / 2, 1e-14);
+    CHECK_CLOSE(two.other_s, one.other_s / 2, 1e-14);
+    CHECK_TRUE(one.ring_bytes == 0 && one.ring_steps == 0 && two.ring_bytes > 0);
+    CHECK_TRUE(one.tensor_s == 0 && one.tensor_bytes == 0);
+}
+
+static void padding_costs_no_attention(void)
+{
+    struct cost_setting setting = toy_setting();
+    struct cost_unit unit = toy_unit(RECOMPUTE_NONE);
+    struct cost_pass padded = cost_of_pass(&setting, PASS_FORWARD, &unit);
+    unit.padding_tokens = 0;
+    struct cost_pass bare = cost_of_pass(&setting, PASS_FORWARD, &unit);
+    CHECK_CLOSE(padded.attention_s, bare.attention_s, 1e-14);
+    CHECK_CLOSE(padded.ring_bytes, bare.ring_bytes, 1e-14);
+    CHECK_CLOSE(padded.other_s, bare.other_s * 5 / 4, 1e-14);
+    CHECK_CLOSE(padded.tensor_bytes, bare.tensor_bytes * 5 / 4, 1e-14);
+}
+
+static void a_unit_without_tokens_costs_nothing(void)
+{
+    struct device device = plain;
+    device.launch_s = 1;
+    device.forward[DEVICE_FLASH2].q_half = 1;
+    struct cost_setting setting = toy_setting();
+    setting.device = &device;
+    struct slice empty = {.sample = 0, .begin = 0, .end = 0};
+    struct cost_unit unit = {.slices = &empty, .n_slices = 1, .context = 2};
+    struct cost_pass cost = cost_of_pass(&setting, PASS_FORWARD, &unit),
+                     head = cost_of_head(&setting, PASS_FORWARD, &unit);
+    CHECK_TRUE(cost.flop == 0 && cost.other_s == 0 && cost.attention_s == 0 && cost.tensor_s == 0);
+    CHECK_TRUE(cost.ring_bytes == 0 && cost.ring_steps == 0 && head.other_s == 0);
+}
+
+/* A sample of 8n tokens cut in n slices sends 8 + 16 + ... + 8n instead of 8n: (n + 1)/2 times. */
+static void a_sliced_sample_sends_its_prefix_again(void)
+{
+    struct cost_setting setting = toy_setting();
+    for (int32_t n = 1; n <= 16; n++) {
+        struct slice slices[16], whole = {.end = 8 * n};
+        for (int32_t i = 0; i < n; i++)
+            slices[i] = (struct slice){.begin = 8 * i, .end = 8 * i + 8};
+        struct cost_unit one = {.slices = &whole, .n_slices = 1, .context = 4};
+        struct cost_unit cut = {.slices = slices, .n_slices = n, .context = 4};
+        double ratio = cost_of_pass(&setting, PASS_FORWARD, &cut).ring_bytes /
+                       cost_of_pass(&setting, PASS_FORWARD, &one).ring_bytes;
+        CHECK_CLOSE(ratio, (n + 1) / 2.0, 1e-14);
+    }
+}
+
+/*
+ * [0, 4): 2 queries (of 4) on a CP rank and 4 keys; [2, 6): as the causal sample of 8 keys, 4 x 8/6/2 = 8/3 queries.
+ * Shapes 1 + 8/2 + 16/4 + 2/2 = 10 and 1 + 8/(8/3) + 16/8 + 2/2 = 7, FLOPs 40 and 72 at 4 s.
+ */
+static void a_slice_enters_the_curve_as_the_causal_sample_alike(void)
+{
+    struct device device = plain;
+    device.forward[DEVICE_FLASH2] = (struct device_flash){.efficiency = 0.25, .q_half = 8, .k_half = 16, .d_half = 2};
+    struct cost_setting setting = toy_setting();
+    setting.device = &device;
+    struct cost_unit unit = toy_unit(RECOMPUTE_NONE);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).attention_s, 3 * (40 * 4 * 10 + 72 * 4 * 7.0), 1e-14);
+}
+
+/* 48 FLOP at 0.5 FLOP/s: 96 s, times 1 + 2/2 + 4/4 + 6/3, and one second to start. */
+static void kernels_follow_the_forms_of_the_device(void)
+{
+    struct device device = plain;
+    device.launch_s = 1;
+    device.gemm = (struct device_gemm){.efficiency = 0.5, .m_half = 2, .n_half = 4, .k_half = 6};
+    device.backward[DEVICE_CUDNN] = (struct device_flash){.efficiency = 0.5, .q_half = 3, .k_half = 5, .d_half = 8};
+    CHECK_CLOSE(cost_gemm_s(&device, 2, 4, 3), 96 * 5 + 1.0, 1e-14);
+    struct cost_attention work = {.flop = 10, .queries = 6, .keys = 20, .head_dim = 4};
+    CHECK_CLOSE(cost_attention_s(&device, DEVICE_CUDNN, PASS_BACKWARD, &work), 20 * 3.75 + 1.0, 1e-14);
+    CHECK_CLOSE(cost_memory_bound_s(&device, 10), 21.0, 1e-14);
+    CHECK_CLOSE(cost_optimizer_s(&device, 10), 601.0, 1e-14);
+}
+
+/* 100 bytes with a ramp of 50 take (100 + 100/3)/0.5 on the wire of 20 B/s, after 3 latencies of 2 s. */
+static void transfers_pay_latency_ramp_and_efficiency(void)
+{
+    struct cost_setting setting = toy_setting();
+    struct cost_transfer transfer = cost_of_transfer(&setting, COST_NIC, 100, 3);
+    CHECK_CLOSE(transfer.latency_s, 6.0, 1e-14);
+    CHECK_CLOSE(transfer.wire_bytes, 800.0 / 3, 1e-14);
+    CHECK_CLOSE(transfer.duration_s, 6 + 40.0 / 3, 1e-14);
+    CHECK_CLOSE(cost_of_transfer(&setting, COST_PCIE, 80, 1).duration_s, 2.0, 1e-14);
+    CHECK_TRUE(cost_of_transfer(&setting, COST_NIC, 0, 3).duration_s == 0);
+}
+
+/* Half-lengths > 0: longer units, more layers and less TP cost more, in every pass. */
+static void cost_grows_with_tokens_and_shrinks_with_tensor_ranks(void)
+{
+    struct device device = plain;
+    device.peak_flop_per_s = 1e15;
+    device.hbm_bytes_per_s = 3e12;
+    device.launch_s = 4e-6;
+    device.gemm = (struct device_gemm){.efficiency = 0.8, .m_half = 93, .n_half = 470, .k_half = 77};
+    device.forward[0] = (struct device_flash){.efficiency = 0.45, .q_half = 64, .k_half = 490, .d_half = 26};
+    device.backward[0] = (struct device_flash){.efficiency = 0.42, .q_half = 725, .k_half = 64, .d_half = 30};
+    struct cost_setting setting = {
+        .model = &llama_13b, .device = &device, .platform = &links, .tensor = 1, .layers = 10};
+    for (int32_t tensor = 1; tensor <= 8; tensor *= 2)
+        for (int32_t end = 1; end < 1 << 18; end = 3 * end + 1)
+            for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
+                struct slice slice = {.end = end}, longer = {.end = end + 1};
+                struct cost_unit unit = {.slices = &slice, .n_slices = 1, .context = 1}, more = unit;
+                more.slices = &longer;
+                setting.tensor = tensor;
+                struct cost_pass a = cost_of_pass(&setting, pass, &unit), b = cost_of_pass(&setting, pass, &more);
+                setting.tensor = 2 * tensor;
+                struct cost_pass c = cost_of_pass(&setting, pass, &unit);
+                bool grows = b.other_s > a.other_s && b.attention_s > a.attention_s && b.tensor_s >= a.tensor_s;
+                if (!harness_true(grows && c.other_s < a.other_s && c.attention_s < a.attention_s, "cost is monotonic",
+                                  __FILE__, __LINE__))
+                    printf("case: tensor %d end %d pass %d\n", (int)tensor, (int)end, (int)pass);
+            }
+}
+
+/* none of 13B: 12h + 4k = 16 x 5120, 6f = 6 x 13824, 4n = 160; selective less 4h and 2f; GPT-3: 32h + 4n. */
+static void activations_follow_the_breakdown(void)
+{
+    CHECK_CLOSE(cost_activation_bytes(&llama_13b, RECOMPUTE_NONE, 1, true), 81920 + 82944 + 160.0, 1e-14);
+    CHECK_CLOSE(cost_activation_bytes(&llama_13b, RECOMPUTE_SELECTIVE, 1, true), 61440 + 55296 + 160.0, 1e-14);
+    CHECK_CLOSE(cost_activation_bytes(&llama_13b, RECOMPUTE_FULL, 1, false), 10240.0, 1e-14);
+    CHECK_CLOSE(cost_activation_bytes(&llama_13b, RECOMPUTE_FULL, 4, true), (10240 + 20480) / 4.0, 1e-14);
+    CHECK_CLOSE(cost_activation_bytes(&llama_13b, RECOMPUTE_NONE, 8, false), 165024 / 8.0, 1e-14);
+    CHECK_CLOSE(cost_activation_bytes(&gpt, RECOMPUTE_NONE, 1, false), 32 * 12288 + 4 * 96.0, 1e-14);
+    CHECK_CLOSE(cost_activation_bytes(&gpt, RECOMPUTE_SELECTIVE, 1, false), 20 * 12288 + 4 * 96.0, 1e-14);
+    CHECK_CLOSE(cost_kv_bytes(&toy, 2), 4.0, 1e-14);
+}
+
+/* Per token: SwiGLU 6f/2 = 24, input and its gradient 16; recomputed norms and product (16 + 16)/2; all of a layer
+ * (12h + 4k + 6f + 4n)/2 = 56. Without TP: 48 and one 2h. */
+static void working_memory_is_counted_by_hand(void)
+{
+    CHECK_CLOSE(cost_workspace_bytes(&toy, RECOMPUTE_NONE, 2, 10), 400.0, 1e-14);
+    CHECK_CLOSE(cost_workspace_bytes(&toy, RECOMPUTE_SELECTIVE, 2, 10), 560.0, 1e-14);
+    CHECK_CLOSE(cost_workspace_bytes(&toy, RECOMPUTE_FULL, 2, 10), 960.0, 1e-14);
+    CHECK_CLOSE(cost_workspace_bytes(&toy, RECOMPUTE_NONE, 1, 10), 560.0, 1e-14);
+    CHECK_CLOSE(cost_logits_bytes(&toy, 2, 10), 480.0, 1e-14);
+    CHECK_CLOSE(cost_state_bytes(100, 4), 900.0, 1e-14);
+}
+
+/* Without TP the stages hold the model once; tied embeddings stand on both ends, on one stage once. */
+static void stages_hold_all_parameters(void)
+{
+    const struct model *const models[] = {&llama_13b, &gpt};
+    for (int i = 0; i < 2; i++) {
+        const struct model *model = models[i];
+        int32_t quarter = (int32_t)model->layers / 4;
+        double sum = cost_stage_parameters(model, 1, quarter, true, false) +
+                     2 * cost_stage_parameters(model, 1, quarter, false, false) +
+                     cost_stage_parameters(model, 1, quarter, false, true);
+        double copy = model->tied_embeddings ? (double)(model->vocabulary * model->hidden) : 0;
+        CHECK_CLOSE(sum, (double)model_parameters(model) + copy, 1e-15);
+        CHECK_CLOSE(cost_stage_parameters(model, 1, (int32_t)model->layers, true, true),
+                    (double)model_parameters(model), 1e-15);
+    }
+}
+
+int main(void)
+{
+    return HARNESS_MAIN("cost", TEST(a_forward_unit_is_counted_by_hand), TEST(a_backward_unit_is_counted_by_hand),
+                        TEST(every_kernel_is_launched_once), TEST(full_recomputation_adds_the_forward),
+                        TEST(selective_recomputation_adds_norms_and_activation), TEST(the_head_is_counted_by_hand),
+                        TEST(context_parallelism_halves_the_rank), TEST(padding_costs_no_attention),
+                        TEST(a_unit_without_tokens_costs_nothing), TEST(a_sliced_sample_sends_its_prefix_again),
+                        TEST(a_slice_enters_the_curve_as_the_causal_sample_alike),
+                        TEST(kernels_follow_the_forms_of_the_device), TEST(transfers_pay_latency_ramp_and_efficiency),
+                        TEST(cost_grows_with_tokens_and_shrinks_with_tensor_ranks),
+                        TEST(activations_follow_the_breakdown), TEST(working_memory_is_counted_by_hand),
+                        TEST(stages_hold_all_parameters));
+}

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "cost/flop.h"
+#include "harness.h"
+
+#include <stdio.h>
+
+static const struct model llama_7b = {.hidden = 4096,
+                                      .layers = 32,
+                                      .heads = 32,
+                                      .kv_heads = 32,
+                                      .ffn = 11008,
+                                      .vocabulary = 32000,
+                                      .activation = MODEL_SWIGLU};
+static const struct model llama_13b = {.hidden = 5120,
+                                       .layers = 40,
+                                       .heads = 40,
+                                       .kv_heads = 40,
+                                       .ffn = 13824,
+                                       .vocabulary = 32000,
+                                       .activation = MODEL_SWIGLU};
+static const struct model llama_405b = {.hidden = 16384,
+                                        .layers = 126,
+                                        .heads = 128,
+                                        .kv_heads = 8,
+                                        .ffn = 53248,
+                                        .vocabulary = 128256,
+                                        .activation = MODEL_SWIGLU};
+static const struct model gpt = {.hidden = 12288,
+                                 .layers = 96,
+                                 .heads = 96,
+                                 .kv_heads = 96,
+                                 .ffn = 49152,
+                                 .vocabulary = 51200,
+                                 .activation = MODEL_GELU,
+                                 .tied_embeddings = true};
+static const struct model *const models[] = {&llama_7b, &llama_13b, &llama_405b, &gpt};
+
+static int64_t all_layers(const struct model *model, enum pass pass, int64_t end)
+{
+    return model->layers * flop_of_slice(flop_layer_curve(model, pass), 0, end);
+}
+
+/* Check values of the design, section 4. */
+static void whole_samples_match_the_check_values(void)
+{
+    CHECK_EQUAL(all_layers(&llama_7b, PASS_FORWARD, 4096), 57450556293120);
+    CHECK_EQUAL(all_layers(&llama_7b, PASS_BACKWARD, 4096), 117100672712704);
+    CHECK_EQUAL(all_layers(&llama_13b, PASS_FORWARD, 262144), 34799650393292800);
+}
+
+/* One token: every matrix once (2 FLOPs a parameter), one query and one key (4h). Backward: 4 and 10h. */
+static void one_token_is_counted_by_hand(void)
+{
+    int64_t h = 4096, p = h * (3 * h) + h * h + 3 * h * 11008;
+    CHECK_EQUAL(model_layer_parameters(&llama_7b), p);
+    CHECK_EQUAL(flop_of_prefix(flop_layer_curve(&llama_7b, PASS_FORWARD), 1), 2 * p + 4 * h);
+    CHECK_EQUAL(flop_of_prefix(flop_layer_curve(&llama_7b, PASS_BACKWARD), 1), 4 * p + 10 * h);
+    CHECK_EQUAL(flop_attention(&llama_7b, PASS_FORWARD, 1, 2), 8 * h); /* its query sees two keys */
+    CHECK_EQUAL(flop_head(&llama_7b, PASS_FORWARD, 3), 6 * h * 32000);
+    CHECK_EQUAL(flop_head(&llama_7b, PASS_BACKWARD, 3), 12 * h * 32000);
+}
+
+/* GELU has two matrices of h f: P = 12 h^2 of GPT-3. */
+static void gelu_counts_two_inner_matrices(void)
+{
+    CHECK_EQUAL(model_layer_parameters(&gpt), 12288LL * 12288 * 12);
+}
+
+static int64_t next_below(uint64_t *state, int64_t limit)
+{
+    *state = *state * 6364136223846793005u + 1442695040888963407u;
+    return (int64_t)((*state >> 33) % (uint64_t)limit);
+}
+
+static void slices_add_up_exactly(void)
+{
+    uint64_t state = 2025;
+    for (int i = 0; i < 4000; i++) {
+        const struct model *model = models[i % 4];
+        enum pass pass = i / 4 % 2 ? PASS_BACKWARD : PASS_FORWARD;
+        struct flop_curve curve = flop_layer_curve(model, pass);
+        int64_t c = 1 + next_below(&state, 1 << 23), b = next_below(&state, c + 1), a = next_below(&state, b + 1);
+        int64_t gemm = (pass == PASS_FORWARD ? 2 : 4) * model_layer_parameters(model) * (c - a);
+        bool adds = flop_of_slice(curve, a, b) + flop_of_slice(curve, b, c) == flop_of_slice(curve, a, c);
+        bool splits = flop_attention(model, pass, a, c) + gemm == flop_of_slice(curve, a, c);
+        if (!harness_true(adds && splits && flop_of_slice(curve, a, c) >= 0, "parts make the whole", __FILE__,
+                          __LINE__))
+            printf("case %d: model %d pass %d slices %lld %lld %lld\n", i, i % 4, (int)pass, (long long)a, (long long)b,
+                   (long long)c);
+    }
+}
+
+/* The longest sample of the widest model: 5 h x^2 = 5.76e18 stays below 2^63 = 9.22e18. */
+static void the_longest_sample_does_not_overflow(void)
+{
+    int64_t x = 1 << 23;
+    struct flop_curve curve = flop_layer_curve(&llama_405b, PASS_BACKWARD);
+    double exact = (double)x * ((double)curve.q * (double)x + (double)curve.l);
+    CHECK_CLOSE((double)flop_of_prefix(curve, x), exact, 1e-15);
+}
+
+/* 6 (l P + h V) s + 6 l h s^2 of 7B at s = 4096, term by term. */
+static void model_flop_follows_the_formula(void)
+{
+    double layer = (2 + 2.0) * 4096 * 4096 + 3.0 * 4096 * 11008, s = 4096;
+    double expected = s * 6 * (32 * layer + 4096.0 * 32000) + s * 3 * (32 * 2.0 * 4096 * s);
+    CHECK_CLOSE(flop_model_of_sample(&llama_7b, 4096), expected, 1e-15);
+}
+
+int main(void)
+{
+    return HARNESS_MAIN("flop", TEST(whole_samples_match_the_check_values), TEST(one_token_is_counted_by_hand),
+                        TEST(gelu_counts_two_inner_matrices), TEST(slices_add_up_exactly),
+                        TEST(the_longest_sample_does_not_overflow), TEST(model_flop_follows_the_formula));
+}

@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "base/check.h"
+#include "harness.h"
+#include "lengths/law.h"
+#include "lengths/lengths.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { K = 1024 };
+
+static const char *const shipped[] = {"wikipedia",           "github",  "github-b", "commoncrawl", "byted-like",
+                                      "wikipedia-quantiles", "wlb-llm", "prolong"};
+enum { N_SHIPPED = sizeof shipped / sizeof *shipped };
+
+static struct scenario_data data_of(const char *lengths, int64_t context, int32_t long_documents, int64_t global_batch)
+{
+    struct scenario_data data = {.context = context, .long_documents = long_documents, .global_batch = global_batch};
+    snprintf(data.lengths, sizeof data.lengths, "%s", lengths);
+    return data;
+}
+
+static struct lengths open_lengths(const struct scenario_data *data)
+{
+    struct lengths lengths = {0};
+    struct error err = {0};
+    if (!lengths_open(data, SLIMSIM_SOURCE_DIR, &lengths, &err))
+        CHECK_TEXT(err.text, "");
+    return lengths;
+}
+
+static struct lengths open_shipped(const char *name)
+{
+    struct scenario_data data = data_of(name, 256 * K, SCENARIO_CUT, 512);
+    return open_lengths(&data);
+}
+
+/** Write text to a file and open it as lengths. The message must contain `part`; NULL: it must open. */
+static struct lengths open_text(const char *file_name, const char *text, const char *part)
+{
+    struct lengths lengths = {0};
+    struct error err = {0};
+    struct scenario_data data = data_of(harness_path(file_name), 4096, SCENARIO_CUT, 8);
+    FILE *file = fopen(data.lengths, "w");
+    CHECK(file != NULL && fputs(text, file) >= 0 && fclose(file) == 0);
+    bool ok = lengths_open(&data, SLIMSIM_SOURCE_DIR, &lengths, &err);
+    CHECK_TRUE(ok == (part == NULL));
+    if (part != NULL)
+        CHECK_CONTAINS(err.text, part);
+    else
+        CHECK_TEXT(err.text, "");
+    return lengths;
+}
+
+static void every_shipped_file_opens_with_its_source_and_notes(void)
+{
+    for (int i = 0; i < N_SHIPPED; i++) {
+        char path[1024];
+        struct document document = {0};
+        struct error err = {0};
+        struct lengths lengths = open_shipped(shipped[i]);
+        CHECK_TRUE(strlen(lengths.source) > 20 && lengths.hash != 0);
+        CHECK_TRUE(strlen(lengths.source) < sizeof lengths.source - 1);
+        snprintf(path, sizeof path, "%s/model/lengths/%s.yaml", SLIMSIM_SOURCE_DIR, shipped[i]);
+        CHECK_TRUE(document_read(path, &document, &err) && document_find(&document, 0, "notes") >= 0);
+        document_free(&document);
+        lengths_close(&lengths);
+    }
+}
+
+/* The figures the laws were fitted to; a share that was published with n digits must be met within 2% of it. */
+static void laws_meet_their_published_shares(void)
+{
+    const struct {
+        const char *name;
+        double tokens, above; /* share of samples longer than `tokens` */
+    } cases[] = {
+        {"github", 2 * K, 1 - 0.592},     {"github", 64 * K, 0.0061},    {"github-b", 2 * K, 1 - 0.699},
+        {"github-b", 64 * K, 0.0061},     {"commoncrawl", 2 * K, 0.296}, {"commoncrawl", 24 * K, 0.029},
+        {"commoncrawl", 100 * K, 0.0042}, {"byted-like", 4 * K, 0.21},   {"byted-like", 128 * K, 0.01},
+        {"wikipedia", 16 * K, 0.0058},    {"wikipedia", 2 * K, 0.104},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct lengths lengths = open_shipped(cases[i].name);
+        CHECK_CLOSE(1 - lengths_cdf(&lengths, cases[i].tokens), cases[i].above, 0.02);
+        lengths_close(&lengths);
+    }
+}
+
+static void laws_meet_their_published_shares_of_tokens(void)
+{
+    const struct {
+        const char *name;
+        double tokens, above; /* share of tokens in samples longer than `tokens` */
+    } cases[] = {{"github", 128 * K, 0.16},
+                 {"github", 256 * K, 0.10},
+                 {"github-b", 128 * K, 0.16},
+                 {"github-b", 256 * K, 0.10},
+                 {"byted-like", 128 * K, 0.46}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct lengths lengths = open_shipped(cases[i].name);
+        double above = 1 - law_mean_up_to(&lengths.law, cases[i].tokens) / lengths_mean(&lengths);
+        CHECK_CLOSE(above, cases[i].above, 0.02);
+        lengths_close(&lengths);
+    }
+}
+
+/* Means of the table of laws in the design. 1009 is printed there for wikipedia; its parameters give 1007.6. */
+static void laws_have_their_means(void)
+{
+    const struct {
+        const char *name;
+        double mean;
+    } cases[] = {
+        {"wikipedia", 1009}, {"github", 4094}, {"github-b", 4094}, {"commoncrawl", 4202}, {"byted-like", 9994}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct lengths lengths = open_shipped(cases[i].name);
+        CHECK_CLOSE(lengths_mean(&lengths), cases[i].mean, 0.002);
+        lengths_close(&lengths);
+    }
+}
+
+/* The CDF of a million real lengths of Wikipedia at 1K, 2K, ..., 256K in percent, their mean 1013.65 tokens: the law is
+ * within 0.5 points and 1% of the mean, the table of quantiles within 0.2 points (at 1K, between two rows) and 1.1%. */
+static void wikipedia_law_and_table_are_close_to_the_data(void)
+{
+    const double percent[] = {78.81, 89.65, 95.61, 98.40, 99.523, 99.870, 99.972, 99.9951, 99.9993};
+    struct lengths law = open_shipped("wikipedia"), table = open_shipped("wikipedia-quantiles");
+    for (int i = 0; i < 9; i++) {
+        CHECK_TRUE(fabs(100 * lengths_cdf(&law, ldexp(K, i)) - percent[i]) < 0.5);
+        CHECK_TRUE(fabs(100 * lengths_cdf(&table, ldexp(K, i)) - percent[i]) < 0.2);
+    }
+    CHECK_CLOSE(lengths_mean(&law), 1013.65, 0.01);
+    CHECK_CLOSE(lengths_mean(&table), 1013.65, 0.011);
+    lengths_close(&law);
+    lengths_close(&table);
+}
+
+/* The mean is the integral of 1 - CDF, and the quantile its inverse: both independent of the closed forms' moments. */
+static void law_moments_agree_with_the_integral_of_the_cdf(void)
+{
+    for (int i = 0; i < 5; i++) {
+        struct lengths lengths = open_shipped(shipped[i]);
+        const struct lengths_law *law = &lengths.law;
+        enum { N = 200000 };
+        double step = log(law->longest / law->shortest) / N, integral = law->shortest;
+        for (int j = 0; j < N; j++) {
+            double x = law->shortest * exp((j + 0.5) * step);
+            integral += (1 - law_cdf(law, x)) * x * step;
+        }
+        CHECK_CLOSE(integral, lengths_mean(&lengths), 1e-6);
+        for (int j = 1; j < 1000; j++) {
+            double x = law_quantile(law, j / 1000.0);
+            if (x < law->longest)
+                CHECK_CLOSE(law_cdf(law, x), j / 1000.0, 1e-9);
+        }
+        lengths_close(&lengths);
+    }
+}
+
+/* alpha = 1 is the limit of its neighbours: E = join (1 + ln(longest/join)) for a tail alone. */
+static void a_tail_with_exponent_one_has_its_logarithmic_mean(void)
+{
+    struct lengths_law law = {5, 1, 16, 1000, 0.5, 1, 64000};
+    double body = law_mean_up_to(&law, 1000);
+    CHECK_CLOSE(law_mean_up_to(&law, 64000) - body, 0.5 * 1000 * (1 + log(64)), 1e-12);
+    law.alpha = 1 + 1e-7;
+    CHECK_CLOSE(law_mean_up_to(&law, 64000) - body, 0.5 * 1000 * (1 + log(64)), 1e-6);
+}
+
+/* n draws below x are binomial: standard error sqrt(F (1 - F) / n). The mean of min(X, 32K) has standard error
+ * s / sqrt(n), s from the sample. Four standard errors; seeds are fixed, so the test cannot flicker. */
+static void a_million_draws_follow_the_closed_form(const char *name)
+{
+    enum { N = 1000000, CAP = 32 * K };
+    struct scenario_data data = data_of(name, 2048 * K, SCENARIO_CUT, N);
+    struct lengths lengths = open_lengths(&data);
+    struct batch batch = {0};
+    lengths_draw(&lengths, &data, 11, 4, &batch);
+    CHECK_EQUAL(batch.n_samples, N);
+    for (double x = 32; x < 2048 * K; x *= 2) {
+        double cdf = lengths_cdf(&lengths, x), n_below = 0;
+        for (int i = 0; i < N; i++)
+            n_below += batch.tokens[i] <= x;
+        CHECK_TRUE(fabs(n_below / N - cdf) <= 4 * sqrt(cdf * (1 - cdf) / N) + 1e-12);
+    }
+    double sum = 0, sum_of_squares = 0, mean = 0;
+    for (int i = 0; i < N; i++) {
+        double x = fmin(batch.tokens[i], CAP);
+        sum += x;
+        sum_of_squares += x * x;
+    }
+    for (int x = 0; x < CAP; x++) /* E[min(X, cap)] of whole numbers = sum of P(X > x) */
+        mean += 1 - lengths_cdf(&lengths, x);
+    double error = sqrt((sum_of_squares / N - sum / N * sum / N) / N);
+    CHECK_TRUE(fabs(sum / N - mean) <= 4 * error);
+    batch_free(&batch);
+    lengths_close(&lengths);
+}
+
+static void draws_follow_laws_and_tables(void)
+{
+    for (int i = 0; i < N_SHIPPED; i++)
+        a_million_draws_follow_the_closed_form(shipped[i]);
+}
+
+static bool equal_batches(const struct batch *a, const struct batch *b)
+{
+    size_t bytes = (size_t)a->n_samples * sizeof(int32_t);
+    return a->n_samples == b->n_samples && a->n_tokens == b->n_tokens && a->n_dropped == b->n_dropped &&
+           memcmp(a->tokens, b->tokens, bytes) == 0 && memcmp(a->document, b->document, bytes) == 0;
+}
+
+static void a_batch_depends_on_seed_and_iteration_only(void)
+{
+    struct scenario_data data = data_of("github", 16 * K, SCENARIO_CUT, 512);
+    struct lengths lengths = open_lengths(&data);
+    struct batch first = {0}, again = {0}, other = {0};
+    lengths_draw(&lengths, &data, 1, 7, &first);
+    lengths_draw(&lengths, &data, 1, 8, &other);
+    lengths_draw(&lengths, &data, 1, 7, &again);
+    CHECK_TRUE(equal_batches(&first, &again));
+    CHECK_TRUE(!equal_batches(&first, &other));
+    batch_free(&other);
+    lengths_draw(&lengths, &data, 2, 7, &other);
+    CHECK_TRUE(!equal_batches(&first, &other));
+    batch_free(&first);
+    batch_free(&again);
+    batch_free(&other);
+    lengths_close(&lengths);
+}
+
+/* Cutting and truncating see the same documents as a batch with a context that holds everything. */
+static void long_documents_are_cut_or_truncated(void)
+{
+    struct scenario_data data = data_of("byted-like", 2048 * K, SCENARIO_CUT, 300);
+    struct lengths lengths = open_lengths(&data);
+    struct batch whole = {0}, cut = {0}, truncated = {0};
+    lengths_draw(&lengths, &data, 5, 0, &whole);
+    data.context = 3000;
+    lengths_draw(&lengths, &data, 5, 0, &cut);
+    data.long_documents = SCENARIO_TRUNCATE;
+    lengths_draw(&lengths, &data, 5, 0, &truncated);
+    CHECK_EQUAL(whole.n_samples, 300);
+    CHECK_EQUAL(truncated.n_samples, 300);
+    CHECK_EQUAL(cut.n_tokens, whole.n_tokens);
+    int32_t sample = 0;
+    for (int32_t d = 0; d < 300; d++) {
+        CHECK_TRUE(truncated.tokens[d] == (whole.tokens[d] < 3000 ? whole.tokens[d] : 3000));
+        for (int32_t rest = whole.tokens[d]; rest > 0; rest -= 3000, sample++)
+            CHECK_TRUE(cut.document[sample] == d && cut.tokens[sample] == (rest < 3000 ? rest : 3000));
+    }
+    CHECK_EQUAL(sample, cut.n_samples);
+    batch_free(&whole);
+    batch_free(&cut);
+    batch_free(&truncated);
+    lengths_close(&lengths);
+}
+
+/* Redrawn until they fit: 1 - F(context) of the draws are dropped, binomial again. */
+static void dropping_refills_the_batch(void)
+{
+    enum { N = 100000 };
+    struct scenario_data data = data_of("github", 2 * K, SCENARIO_DROP, N);
+    struct lengths lengths = open_lengths(&data);
+    struct batch batch = {0};
+    lengths_draw(&lengths, &data, 3, 0, &batch);
+    CHECK_EQUAL(batch.n_samples, N);
+    for (int i = 0; i < N; i++)
+        CHECK_TRUE(batch.document[i] == i && batch.tokens[i] <= 2 * K);
+    double fits = lengths_cdf(&lengths, 2 * K), drawn = N + (double)batch.n_dropped;
+    CHECK_TRUE(fabs(N / drawn - fits) <= 4 * sqrt(fits * (1 - fits) / drawn));
+    batch_free(&batch);
+    lengths_close(&lengths);
+}
+
+/* Of n values drawn with replacement each must come up near N/n times: standard error sqrt(N (1/n) (1 - 1/n)). */
+static void a_file_is_drawn_evenly_with_replacement(void)
+{
+    enum { N = 100000 };
+    struct lengths lengths = open_text("five.txt", "10 20 30 40 50", NULL);
+    struct scenario_data data = data_of("unused", 4096, SCENARIO_CUT, N);
+    struct batch batch = {0};
+    int32_t n_of[5] = {0};
+    lengths_draw(&lengths, &data, 1, 0, &batch);
+    for (int i = 0; i < N; i++)
+        n_of[batch.tokens[i] / 10 - 1]++;
+    for (int i = 0; i < 5; i++)
+        CHECK_TRUE(abs(n_of[i] - N / 5) < 4 * sqrt(N * 0.2 * 0.8));
+    CHECK_CLOSE(lengths_mean(&lengths), 30, 1e-15);
+    CHECK_CLOSE(lengths_cdf(&lengths, 39.9), 0.6, 1e-15);
+    CHECK_CLOSE(lengths_cdf(&lengths, 40), 0.8, 1e-15);
+    batch_free(&batch);
+    lengths_close(&lengths);
+}
+
+/* Rows (0, 4), (0.5, 16), (0.75, 16), (1, 64): medians and means by hand. ln is linear, so F(8) = 0.25;
+ * 8 rounds up to 8.5. The mean is 0.5 x 12/ln 4 + 0.25 x 16 + 0.25 x 48/ln 4. */
+static void a_table_by_hand(void)
+{
+    struct lengths lengths =
+        open_text("hand.yaml", "kind: table\nsource: by hand\np: [0, 0.5, 0.75, 1]\ntokens: [4, 16, 16, 64]\n", NULL);
+    CHECK_CLOSE(lengths_mean(&lengths), 18 / log(4) + 4, 1e-14);
+    CHECK_CLOSE(lengths_cdf(&lengths, 8), 0.5 * log(8.5 / 4) / log(4), 1e-14);
+    CHECK_CLOSE(lengths_cdf(&lengths, 16), 0.75 + 0.25 * log(16.5 / 16) / log(4), 1e-14);
+    CHECK_TRUE(lengths_cdf(&lengths, 3) == 0 && lengths_cdf(&lengths, 64) == 1);
+    struct scenario_data data = data_of("unused", 4096, SCENARIO_CUT, 100000);
+    struct batch batch = {0};
+    lengths_draw(&lengths, &data, 1, 0, &batch);
+    CHECK_CLOSE((double)batch.n_tokens / 100000, 18 / log(4) + 4, 0.01);
+    batch_free(&batch);
+    lengths_close(&lengths);
+}
+
+static void wrong_laws_and_tables_are_refused_with_their_place(void)
+{
+    const char *const law = "kind: law\nsource: x\nmu: 5\nsigma: 1\nshortest: 16\n";
+    char text[512];
+    snprintf(text, sizeof text, "%sjoin: 8\ntail: 0.1\nalpha: 2\nlongest: 1Ki\n", law);
+    open_text("bad.yaml", text, "shortest < join <= longest");
+    snprintf(text, sizeof text, "%sjoin: 1Ki\ntail: 1.1\nalpha: 2\nlongest: 1Mi\n", law);
+    open_text("bad.yaml", text, "bad.yaml:7:7: tail");
+    snprintf(text, sizeof text, "%sjoin: 1Ki\ntail: 0.1\nalhpa: 2\nlongest: 1Mi\n", law);
+    open_text("bad.yaml", text, "did you mean 'alpha'");
+    open_text("bad.yaml",
+              "kind: law\nsource: x\nmu: 90\nsigma: 1\nshortest: 16\njoin: 1Ki\ntail: 0\nalpha: 2\nlongest: 1Ki\n",
+              "less than a millionth");
+    open_text("bad.yaml", "kind: lwa\n", "bad.yaml:1:7: kind");
+    open_text("bad.yaml", "kind: table\nsource: x\np: [0, 0.5, 0.5, 1]\ntokens: [1, 2, 3, 4]\n",
+              "bad.yaml:3:13: p: '0.5'");
+    open_text("bad.yaml", "kind: table\nsource: x\np: [0, 0.5, 1]\ntokens: [1, 3, 2]\n", "bad.yaml:4:16: tokens: '2'");
+    open_text("bad.yaml", "kind: table\nsource: x\np: [0, nan, 1]\ntokens: [1, 3, 4]\n", "bad.yaml:3:8: p: 'nan'");
+    open_text("bad.yaml", "kind: table\nsource: x\np: [0, 1]\ntokens: [1, 3, 4]\n", "have 2 and 3 numbers");
+    open_text("bad.yaml", "kind: table\nsource: x\np: [0.1, 1]\ntokens: [1, 3]\n", "must go from 0 to 1");
+    open_text("bad.yaml", "kind: table\nsource: x\np: 5\n", "tokens: must be a list");
+}
+
+static void what_cannot_be_drawn_is_refused_at_open(void)
+{
+    const struct {
+        struct scenario_data data;
+        const char *part;
+    } cases[] = {
+        {data_of("githb", 4096, SCENARIO_CUT, 8), "did you mean 'github'"},
+        {data_of("./nowhere.txt", 4096, SCENARIO_CUT, 8), "./nowhere.txt: cannot be opened"},
+        {data_of("github", 16, SCENARIO_DROP, 8), "at least 0.01% must"},
+        {data_of("github", 1, SCENARIO_CUT, 4096), "more than 2147483647 samples"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct lengths lengths = {0};
+        struct error err = {0};
+        CHECK_TRUE(!lengths_open(&cases[i].data, SLIMSIM_SOURCE_DIR, &lengths, &err));
+        CHECK_CONTAINS(err.text, cases[i].part);
+        CHECK_EQUAL(err.status, ERROR_INVALID);
+    }
+}
+
+int main(void)
+{
+    return HARNESS_MAIN(
+        "lengths", TEST(every_shipped_file_opens_with_its_source_and_notes), TEST(laws_meet_their_published_shares),
+        TEST(laws_meet_their_published_shares_of_tokens), TEST(laws_have_their_means),
+        TEST(wikipedia_law_and_table_are_close_to_the_data), TEST(law_moments_agree_with_the_integral_of_the_cdf),
+        TEST(a_tail_with_exponent_one_has_its_logarithmic_mean), TEST(draws_follow_laws_and_tables),
+        TEST(a_batch_depends_on_seed_and_iteration_only), TEST(long_documents_are_cut_or_truncated),
+        TEST(dropping_refills_the_batch), TEST(a_file_is_drawn_evenly_with_replacement), TEST(a_table_by_hand),
+        TEST(wrong_laws_and_tables_are_refused_with_their_place), TEST(what_cannot_be_drawn_is_refused_at_open));
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "scenario/quantity.h"
+
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness.h"
+
+static const struct {
+    const char *text, *unit;
+    double value;
+} good[] = {
+    {"5", "-", 5},
+    {"-2.5", "-", -2.5},
+    {"+.5", "-", 0.5},
+    {"1e3", "tokens", 1000},
+    {"1E-3", "-", 0.001},
+    {"256Ki", "tokens", 262144},
+    {"25Gi", "bytes", 26843545600.0},
+    {"4.35k", "-", 4350},
+    {"80GiB", "bytes", 85899345920.0},
+    {"80 GiB", "bytes", 85899345920.0},
+    {"3.35TB/s", "bytes/s", 3.35e12},
+    {"400Gbps", "bytes/s", 50e9},
+    {"200GBps", "bytes/s", 200e9},
+    {"8bps", "bytes/s", 1},
+    {"2us", "s", 2e-6},
+    {"0.3 ms", "s", 3e-4},
+    {"7ns", "s", 7e-9},
+    {"1.5s", "s", 1.5},
+    {"3", "s", 3},
+    {"989.4TFLOPS", "flop/s", 989.4e12},
+    {"989.4TFLOP/s", "flop/s", 989.4e12},
+    {"989.4Tf", "flop/s", 989.4e12},
+    {"1Mi", "documents", 1048576},
+};
+
+static const struct {
+    const char *text, *unit;
+} bad[] = {
+    {"", "-"},
+    {"nan", "-"},
+    {"inf", "-"},
+    {"-inf", "-"},
+    {"infinity", "s"},
+    {"1e999", "-"},
+    {"0x10", "-"},
+    {"1_000", "-"},
+    {"five", "-"},
+    {"5 apples", "-"},
+    {"1e", "-"},
+    {".", "-"},
+    {"-", "-"},
+    {"5 5", "-"},
+    {"64K", "tokens"},
+    {"64KiB", "-"},
+    {"80Gb", "bytes"},
+    {"80GiB", "tokens"},
+    {"5B/s", "bytes"},
+    {"2m", "s"},
+    {"2ks", "s"},
+    {"5B", "bytes/s"},
+    {"400 gbps", "bytes/s"},
+    {"1.2.3", "-"},
+    {"1mB", "bytes"},
+    {"5 ", "-"},
+    {"1e300P", "-"},
+    {"1,5", "-"},
+};
+
+static void every_form_has_its_exact_value(void)
+{
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        double value = NAN;
+        CHECK_TRUE(quantity_parse(good[i].text, good[i].unit, &value));
+        if (value != good[i].value)
+            printf("    %s: %.17g is not %.17g\n", good[i].text, value, good[i].value);
+        CHECK_TRUE(value == good[i].value);
+    }
+}
+
+static void what_is_no_quantity_of_the_unit_is_refused(void)
+{
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        double value = 0;
+        if (quantity_parse(bad[i].text, bad[i].unit, &value))
+            printf("    taken: '%s' as %s\n", bad[i].text, bad[i].unit);
+        CHECK_TRUE(!quantity_parse(bad[i].text, bad[i].unit, &value));
+    }
+}
+
+/* The resolved scenario is written with %.17g: it must come back as the same double. Seed 1. */
+static void seventeen_digits_come_back_to_the_same_bits(void)
+{
+    uint64_t state = 1;
+    for (int i = 0; i < 100000; i++) {
+        char text[64];
+        double number, again;
+        state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+        memcpy(&number, &state, sizeof number);
+        if (!isfinite(number))
+            continue;
+        snprintf(text, sizeof text, "%.17g", number);
+        if (!quantity_parse(text, i % 2 ? "s" : "bytes", &again) || again != number) {
+            printf("    case %d: %s\n", i, text);
+            CHECK_TRUE(again == number);
+        }
+    }
+    CHECK_TRUE(state != 1);
+}
+
+int main(void)
+{
+    return HARNESS_MAIN("quantity", TEST(every_form_has_its_exact_value),
+                        TEST(what_is_no_quantity_of_the_unit_is_refused),
+                        TEST(seventeen_digits_come_back_to_the_same_bits));
+}
