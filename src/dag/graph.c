@@ -219,3 +219,10 @@ bool graph_write_graphml(const struct dag *dag, FILE *file)
     igraph_set_attribute_table(previous);
     return fflush(file) == 0 && ok && !ferror(file);
 }
+
+const char *graph_igraph_version(void)
+{
+    const char *version;
+    igraph_version(&version, NULL, NULL, NULL);
+    return version;
+}

@@ -27,4 +27,7 @@ bool graph_write_dot(const struct dag *dag, FILE *file);
 /** GraphML of all tasks and edges with their attributes, by igraph. @return false when it cannot be written */
 bool graph_write_graphml(const struct dag *dag, FILE *file);
 
+/** Version of the igraph library that runs, "0.10.2". Static storage. */
+const char *graph_igraph_version(void);
+
 #endif
