@@ -95,30 +95,28 @@ class Trace:
         return chosen
 
 
-def longest_sample(units):
-    """Of each (phase, pipeline, direction, unit): its sample with the most tokens, and whether pipelines share it."""
+def unit_key(row):
+    return int(row["phase"]), int(row["pipeline"]), int(row["direction"]), int(row["unit"])
+
+
+def longest_samples(units):
+    """{unit_key: (sample with the most tokens in it, these tokens, whether pipelines share the unit)}."""
     longest = {}
     for row in units:
-        key = (row["phase"], row["pipeline"], row["direction"], row["unit"])
-        tokens = row["end"] - row["begin"]
+        key, tokens = unit_key(row), row["end"] - row["begin"]
         if key not in longest or tokens > longest[key][1]:
             longest[key] = (int(row["sample"]), tokens, row["group"] >= 0)
-    return {key: (sample, shared) for key, (sample, _, shared) in longest.items()}
-
-
-def sample_tokens(systems):
-    """Tokens of every sample that stands in a drawn pipeline, ends of its slices taken."""
-    tokens = {}
-    for system in systems:
-        for row in system.units:
-            tokens[int(row["sample"])] = max(tokens.get(int(row["sample"]), 0), int(row["end"]))
-    return tokens
+    return longest
 
 
 def sample_colours(systems):
-    """{sample: (colour, tokens)} of the longest samples; ties by number."""
-    tokens = sample_tokens(systems)
-    longest = sorted(tokens, key=lambda sample: (-tokens[sample], sample))[:len(SAMPLE_COLOURS)]
+    """{sample: (colour, tokens)} of the longest samples among those that lead a unit; ties by number."""
+    leading, tokens = set(), {}
+    for system in systems:
+        leading |= {sample for sample, _, _ in longest_samples(system.units).values()}
+        for sample, end in zip(system.units["sample"].tolist(), system.units["end"].tolist()):
+            tokens[sample] = max(tokens.get(sample, 0), end)
+    longest = sorted(leading, key=lambda sample: (-tokens[sample], sample))[:len(SAMPLE_COLOURS)]
     return {sample: (colour, tokens[sample]) for sample, colour in zip(longest, SAMPLE_COLOURS)}
 
 
@@ -127,7 +125,7 @@ class Gantt:
 
     def __init__(self, axes, trace, system, colours, end_s):
         self.axes, self.trace, self.system, self.colours = axes, trace, system, colours
-        self.samples = longest_sample(system.units)
+        self.samples = longest_samples(system.units)
         self.seconds_per_inch = end_s / axes.figure.get_size_inches()[0] / 0.8
         self.kinds = {name: trace.index("tasks", "kind", name) for name in (b"compute", b"attention", b"optimizer")}
         self.backward = trace.index("tasks", "direction", b"backward")
@@ -147,31 +145,36 @@ class Gantt:
         if transfers:
             self.draw_sends(tasks[tasks["bytes"] > 0], stage)
         self.draw_sync(tasks, stage)
-        passes = tasks[numpy.isin(tasks["kind"], [self.kinds[b"compute"], self.kinds[b"attention"]])]
-        colours, edges = zip(*(self.looks(task) for task in passes))
-        spans = list(zip(passes["start_s"], passes["finish_s"] - passes["start_s"]))
+        passes = self.passes(tasks)
+        colours, edges = zip(*(self.looks(key) for key in passes))
+        spans = [(start_s, finish_s - start_s) for start_s, finish_s in passes.values()]
         self.axes.broken_barh(spans, (stage - 0.36, 0.72), facecolors=colours, edgecolors=edges, linewidths=0.6)
         optimizer = tasks[tasks["kind"] == self.kinds[b"optimizer"]]
         self.axes.broken_barh(list(zip(optimizer["start_s"], optimizer["finish_s"] - optimizer["start_s"])),
                               (stage - 0.36, 0.72), facecolors=OPTIMIZER_COLOUR)
         self.number_units(passes, stage)
 
-    def looks(self, task):
+    def passes(self, tasks):
+        """{(phase, pipeline, direction, unit): (start, finish)}: a pass may be GEMMs, then attention beside a ring."""
+        spans = {}
+        for task in tasks[numpy.isin(tasks["kind"], [self.kinds[b"compute"], self.kinds[b"attention"]])]:
+            key = unit_key(task)
+            start_s, finish_s = spans.get(key, (task["start_s"], task["finish_s"]))
+            spans[key] = min(start_s, task["start_s"]), max(finish_s, task["finish_s"])
+        return spans
+
+    def looks(self, key):
         """Face and edge of a pass."""
-        key = (task["phase"], task["pipeline"], task["direction"], task["unit"])
-        sample, shared = self.samples.get(key, (-1, False))
+        sample, _, shared = self.samples.get(key, (-1, 0, False))
         colour = self.colours.get(sample, (OTHER_COLOUR,))[0]
-        return pass_colour(colour, task["direction"] == self.backward), "black" if shared else "white"
+        return pass_colour(colour, key[2] == self.backward), "black" if shared else "white"
 
     def number_units(self, passes, stage):
-        """Numbers of the units where their passes are wide enough."""
-        compute = passes[passes["kind"] == self.kinds[b"compute"]]
-        for task in compute:
-            text = str(task["unit"])
-            if task["finish_s"] - task["start_s"] > 0.075 * (len(text) + 0.6) * self.seconds_per_inch:
-                backward = task["direction"] == self.backward
-                self.axes.text((task["start_s"] + task["finish_s"]) / 2, stage, text, ha="center", va="center_baseline",
-                               fontsize=6.5, color="white" if backward else "black")
+        """Where passes are wide enough."""
+        for (_, _, direction, unit), (start_s, finish_s) in passes.items():
+            if finish_s - start_s > 0.075 * (len(str(unit)) + 0.6) * self.seconds_per_inch:
+                self.axes.text((start_s + finish_s) / 2, stage, unit, ha="center", va="center_baseline", fontsize=6.5,
+                               color="white" if direction == self.backward else "black")
 
     def draw_sync(self, tasks, stage):
         """Gradients and parameters on the wire after the passes."""
@@ -193,8 +196,10 @@ def draw_memory(axes, system):
         rows = rows[numpy.argsort(rows["time_s"], kind="stable")]
         total = sum(rows[name] for name in classes) / GIB
         times = numpy.append(rows["time_s"], system.iteration["time_s"])
-        axes.step(times, numpy.append(total, total[-1]), where="post", color=colour, linewidth=1.1,
-                  label=f"stage {stage}: peak {total.max():.1f} GiB")
+        last = times[:-1] < times[1:]  # of events at one time: what holds from then on
+        last[-1] = True
+        axes.step(numpy.append(times[:-1][last], times[-1]), numpy.append(total[last], total[-1]), where="post",
+                  color=colour, linewidth=1.1, label=f"stage {stage}: peak {total.max():.1f} GiB")
     limit = system.summary["memory_bytes"] / GIB
     axes.axhline(limit, color="#BB2222", linewidth=1.0, linestyle=(0, (5, 2)), label=f"limit {limit:.1f} GiB")
     axes.set_ylim(0, 1.08 * max(limit, system.iteration["peak_bytes"] / GIB))

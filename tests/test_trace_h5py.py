@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The trace that test_record wrote, as other programs read it: h5py, pandas.read_hdf, networkx, the timeline."""
+import json
 import os
 import pathlib
 import subprocess
@@ -66,6 +67,23 @@ class Reading(unittest.TestCase):
             self.assertTrue(networkx.is_directed_acyclic_graph(graph))
             finish = tasks["finish_s"][tasks["system"] == system].max()
             self.assertAlmostEqual(networkx.dag_longest_path_length(graph) / finish, 1, delta=1e-12)
+
+
+class Chrome(unittest.TestCase):
+    def test_events_of_a_track_never_overlap(self):
+        done = subprocess.run([os.environ["SLIMSIM"], "export", TRACE, "--chrome"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        events, tracks = json.loads(done.stdout)["traceEvents"], {}
+        for event in events:
+            if event["ph"] == "X":
+                begin = round(event["ts"] * 1000)
+                tracks.setdefault((event["pid"], event["tid"]), []).append((begin, begin + round(event["dur"] * 1000)))
+        with h5py.File(TRACE) as file:
+            self.assertEqual(sum(map(len, tracks.values())), len(file["tasks"]))
+        for spans in tracks.values():
+            spans.sort()
+            for (_, end), (begin, _) in zip(spans, spans[1:]):
+                self.assertLessEqual(end, begin)
 
 
 class Timeline(unittest.TestCase):

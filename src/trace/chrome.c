@@ -7,7 +7,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 /** What is being written, and which tracks have been named. */
 struct chrome {
