@@ -29,7 +29,7 @@ static struct trace_reader *written(const struct trace_task *tasks, int32_t n_ta
 
 static const struct trace_task pass = {.system = 1,
                                        .kind = DAG_COMPUTE,
-                                       .pass = PASS_BACKWARD,
+                                       .direction = PASS_BACKWARD,
                                        .stream = DAG_STREAM_COMPUTE,
                                        .pipeline = 2,
                                        .stage = 1,

@@ -154,9 +154,9 @@ static bool append_pipeline_units(struct trace *trace, struct trace_unit row, co
                                   struct error *err)
 {
     bool ok = true;
-    for (row.pass = 0; row.pass < N_PASSES && ok; row.pass++)
-        for (row.unit = 0; row.unit < pipeline->cut[row.pass].n_units && ok; row.unit++)
-            ok = append_slices(trace, row, &pipeline->cut[row.pass], err);
+    for (row.direction = 0; row.direction < N_PASSES && ok; row.direction++)
+        for (row.unit = 0; row.unit < pipeline->cut[row.direction].n_units && ok; row.unit++)
+            ok = append_slices(trace, row, &pipeline->cut[row.direction], err);
     return ok;
 }
 
@@ -182,7 +182,7 @@ static struct trace_task task_row(const struct point_view *view, int32_t t)
         .task = t,
         .kind = task->kind,
         .purpose = task->purpose,
-        .pass = task->pass,
+        .direction = task->pass,
         .stream = task->stream % DAG_N_STREAMS,
         PLACE_COLUMNS(place),
         .unit = task->unit,
