@@ -64,7 +64,7 @@ static void every_key_reaches_its_field(void)
     CHECK_EQUAL(s.engine, SCENARIO_CRITICAL_PATH);
     CHECK_EQUAL(s.trace, SCENARIO_TRACE_NONE);
     CHECK_TRUE(s.all_tensor_ranks);
-    CHECK_EQUAL(s.n_systems, 2);
+    CHECK_EQUAL(s.n_systems, 3);
     const struct scenario_plan *plan = &s.systems[0].plan;
     CHECK_TRUE(plan->tp == 8 && plan->pp == 4 && plan->cp == 2 && plan->dp == 2);
     CHECK_TRUE(plan->recompute == RECOMPUTE_FULL && plan->offload == 0.7);
@@ -325,7 +325,7 @@ static void the_quick_start_is_the_main_comparison(void)
     CHECK_EQUAL(platform_n_gpus(&s.platform), 128);
     CHECK_TRUE(s.data.context == 262144 && s.data.global_batch == 512);
     CHECK_TRUE(s.warm_up == 5 && s.measured == 20 && s.seed == 1);
-    CHECK_EQUAL(s.n_systems, 2);
+    CHECK_EQUAL(s.n_systems, 3);
     CHECK_TEXT(s.systems[0].name, "best-fit");
     CHECK_TEXT(s.systems[1].name, "slimpack");
     CHECK_TRUE(s.systems[1].plan.dp >= 8); /* DP-Merge needs ranks to merge */

@@ -42,6 +42,7 @@ static bool set_versions(struct trace *trace, const struct record_origin *origin
 static bool set_inputs(struct trace *trace, const struct record_origin *origin, struct error *err)
 {
     const struct scenario *scenario = origin->scenario;
+    struct flop_curve layer = flop_layer_curve(&scenario->model, PASS_FORWARD);
     return trace_set_text(trace, "scenario", origin->scenario_text, err) &&
            set_hash(trace, "platform_hash", scenario->platform.hash, err) &&
            set_hash(trace, "lengths_hash", origin->lengths_hash, err) &&
@@ -52,7 +53,9 @@ static bool set_inputs(struct trace *trace, const struct record_origin *origin, 
            trace_set_text(trace, "platform", scenario->platform.name, err) &&
            trace_set_text(trace, "lengths", scenario->data.lengths, err) &&
            trace_set_integer(trace, "context", scenario->data.context, err) &&
-           trace_set_integer(trace, "global_batch", scenario->data.global_batch, err);
+           trace_set_integer(trace, "global_batch", scenario->data.global_batch, err) &&
+           trace_set_integer(trace, "layer_flop_quadratic", layer.q, err) &&
+           trace_set_integer(trace, "layer_flop_linear", layer.l, err);
 }
 
 static bool set_systems(struct trace *trace, const struct scenario *scenario, struct error *err)
