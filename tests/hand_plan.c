@@ -89,7 +89,8 @@ void hand_figure(struct plan *plan)
     hand_unit(&cut[PASS_BACKWARD], (struct slice){0, 4, 8});
     hand_unit(&cut[PASS_BACKWARD], (struct slice){0, 0, 4});
     hand_unit(&cut[PASS_BACKWARD], (struct slice){1, 0, 4});
-    hand_order(plan);
+    plan_fill_need(&plan->phases[0].pipelines[0]);
+    order_one_f_one_b(&plan->phases[0].pipelines[0], ORDER_PERSISTENT);
 }
 
 /* Knuth's MMIX generator; the low bits are poor, so the high ones are used. */

@@ -6,8 +6,9 @@
 #include "dag/dag.h"
 
 /**
- * A model of 840 layers (divisible by 1..8), h = 64, f = 128, 4 heads, V = 1000 on nodes of 8 GPUs. 1 TFLOP/s at efficiency 1 without
- * launches, 1 TB/s HBM; NVLink 200 GB/s, NIC 50 GB/s, PCIe 25 GB/s, without ramps; latencies 1, 2 and 4 us.
+ * A model of 840 layers (divisible by 1..8), h = 64, f = 128, 4 heads, V = 1000 on nodes of 8 GPUs. 1 TFLOP/s at
+ * efficiency 1 without launches, 1 TB/s HBM; NVLink 200 GB/s, NIC 50 GB/s, PCIe 25 GB/s, without ramps; latencies 1, 2
+ * and 4 us.
  */
 const struct cost_setting *hand_setting(void);
 
@@ -23,7 +24,8 @@ void hand_order(struct plan *plan);
 /** One pipeline of m units of one whole sample each. */
 void hand_uniform(struct plan *plan, int32_t stages, int32_t n_units, int32_t tokens);
 
-/** The paper's figure: 2 stages, 2 micro-batches, the first (8 tokens) in 2 slices. */
+/** The paper's figure: 2 stages, 2 micro-batches, the first (8 tokens) in 2 slices; its order keeps the lead
+ * of one forward, as the figure does. */
 void hand_figure(struct plan *plan);
 
 /** Random pipelines: samples cut into forward and backward units at different tokens, an outlier that pipelines 0 and

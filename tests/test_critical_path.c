@@ -6,14 +6,15 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "dag/graph.h"
 #include "hand_plan.h"
 #include "harness.h"
 
-static struct dag built(const struct plan *plan)
+static struct dag built(const struct plan *plan, struct dag_options options)
 {
     struct dag dag;
     struct error err = {0};
-    if (!dag_build(plan, hand_setting(), (struct dag_options){0}, &dag, &err))
+    if (!CHECK_TRUE(dag_build(plan, hand_setting(), options, &dag, &err)))
         printf("%s\n", err.text);
     return dag;
 }
@@ -26,7 +27,7 @@ static void uniform_one_f_one_b_matches_the_closed_form(void)
         for (int32_t m = 1; m <= 24; m++) {
             struct plan plan;
             hand_uniform(&plan, p, m, 16);
-            struct dag dag = built(&plan);
+            struct dag dag = built(&plan, (struct dag_options){0});
             hand_times(&dag, 1.0, 2.0);
             critical_path(&dag, &timeline);
             CHECK_CLOSE(timeline.makespan_s, (m + p - 1) * 3.0, 1e-12);
@@ -36,7 +37,93 @@ static void uniform_one_f_one_b_matches_the_closed_form(void)
     timeline_free(&timeline);
 }
 
+/* Two stages, one unit, f = 1, b = 2, sends of 0.5: 1 + .5 + 1 + 2 + .5 + 2. */
+static void sends_lie_on_the_path(void)
+{
+    struct plan plan;
+    struct timeline timeline = {0};
+    hand_uniform(&plan, 2, 1, 16);
+    struct dag dag = built(&plan, (struct dag_options){0});
+    hand_times(&dag, 1.0, 2.0);
+    for (int32_t i = 0; i < dag.n_tasks; i++)
+        if (dag.tasks[i].kind == DAG_SEND)
+            dag.duration_s[i] = 0.5;
+    critical_path(&dag, &timeline);
+    CHECK_CLOSE(timeline.makespan_s, 7.0, 1e-15);
+    timeline_free(&timeline);
+    dag_free(&dag);
+    plan_free(&plan);
+}
+
+static void it_equals_igraphs_longest_path_on_random_plans(void)
+{
+    struct timeline timeline = {0};
+    for (uint64_t seed = 1; seed <= 60; seed++) {
+        struct plan plan;
+        hand_random(&plan, seed);
+        struct dag dag = built(&plan, (struct dag_options){.gradient_sync = seed % 2});
+        critical_path(&dag, &timeline);
+        if (timeline.makespan_s != graph_makespan_s(&dag))
+            printf("seed %llu\n", (unsigned long long)seed);
+        CHECK_CLOSE(timeline.makespan_s, graph_makespan_s(&dag), 1e-15);
+        CHECK_TRUE(timeline.makespan_s > 0);
+        dag_free(&dag);
+        plan_free(&plan);
+    }
+    timeline_free(&timeline);
+}
+
+/* A task made longer by its slack moves nothing, by more moves the end; the path itself has none. */
+static void slack_is_how_much_longer_a_task_may_take(void)
+{
+    struct plan plan;
+    struct timeline timeline = {0};
+    hand_random(&plan, 7);
+    struct dag dag = built(&plan, (struct dag_options){.gradient_sync = true});
+    critical_path(&dag, &timeline);
+    double *slack_s = check_malloc((size_t)dag.n_tasks * sizeof *slack_s), makespan_s = timeline.makespan_s;
+    critical_path_slack(&dag, &timeline, slack_s);
+    int32_t n_critical = 0;
+    for (int32_t i = 0; i < dag.n_tasks; i++) {
+        double duration_s = dag.duration_s[i];
+        CHECK_TRUE(slack_s[i] >= -1e-12 * makespan_s);
+        n_critical += slack_s[i] <= 1e-12 * makespan_s;
+        dag.duration_s[i] = duration_s + slack_s[i];
+        critical_path(&dag, &timeline);
+        CHECK_CLOSE(timeline.makespan_s, makespan_s, 1e-12);
+        dag.duration_s[i] += 0.25 * makespan_s;
+        critical_path(&dag, &timeline);
+        CHECK_CLOSE(timeline.makespan_s, 1.25 * makespan_s, 1e-12);
+        dag.duration_s[i] = duration_s;
+    }
+    CHECK_TRUE(n_critical > 0);
+    free(slack_s);
+    timeline_free(&timeline);
+    dag_free(&dag);
+    plan_free(&plan);
+}
+
+static void a_timeline_is_used_again_for_smaller_and_larger_graphs(void)
+{
+    struct timeline timeline = {0};
+    const int32_t n_units[] = {4, 2, 20};
+    for (int i = 0; i < 3; i++) {
+        struct plan plan;
+        hand_uniform(&plan, 4, n_units[i], 16);
+        struct dag dag = built(&plan, (struct dag_options){0});
+        hand_times(&dag, 1.0, 2.0);
+        critical_path(&dag, &timeline);
+        CHECK_CLOSE(timeline.makespan_s, (n_units[i] + 3) * 3.0, 1e-15);
+        dag_free(&dag);
+        plan_free(&plan);
+    }
+    timeline_free(&timeline);
+}
+
 int main(void)
 {
-    return HARNESS_MAIN("critical_path", TEST(uniform_one_f_one_b_matches_the_closed_form));
+    return HARNESS_MAIN("critical_path", TEST(uniform_one_f_one_b_matches_the_closed_form), TEST(sends_lie_on_the_path),
+                        TEST(it_equals_igraphs_longest_path_on_random_plans),
+                        TEST(slack_is_how_much_longer_a_task_may_take),
+                        TEST(a_timeline_is_used_again_for_smaller_and_larger_graphs));
 }

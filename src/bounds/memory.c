@@ -160,8 +160,8 @@ static void record(struct ledger *ledger, double time_s)
     }
     if (!ledger->want_events)
         return;
-    memory->events = check_grow(memory->events, (size_t)memory->n_events, &ledger->event_capacity,
-                                sizeof *memory->events);
+    memory->events =
+        check_grow(memory->events, (size_t)memory->n_events, &ledger->event_capacity, sizeof *memory->events);
     struct memory_event *event = &memory->events[memory->n_events++];
     event->time_s = time_s;
     event->place = ledger->place;
@@ -200,8 +200,7 @@ struct cursor {
 /* A pass ends with its last task: COMPUTE, or the ATTENTION behind it. */
 static bool is_end(const struct ledger *ledger, const struct cursor *cursor)
 {
-    return cursor->next + 1 == cursor->end ||
-           ledger->dag->tasks[ledger->task[cursor->next + 1]].kind != DAG_ATTENTION;
+    return cursor->next + 1 == cursor->end || ledger->dag->tasks[ledger->task[cursor->next + 1]].kind != DAG_ATTENTION;
 }
 
 static double time_of(const struct ledger *ledger, enum queue queue, const struct cursor *cursor)
@@ -256,7 +255,8 @@ static void walk_place(struct ledger *ledger, int32_t place)
 {
     struct cursor cursors[N_QUEUES];
     for (int q = 0; q < N_QUEUES; q++)
-        cursors[q] = (struct cursor){ledger->first[place * N_QUEUES + q], ledger->first[place * N_QUEUES + q + 1], false};
+        cursors[q] =
+            (struct cursor){ledger->first[place * N_QUEUES + q], ledger->first[place * N_QUEUES + q + 1], false};
     ledger->place = place;
     memset(ledger->live, 0, sizeof ledger->live);
     ledger->live[MEMORY_STATES] = states(ledger, place);
@@ -264,9 +264,8 @@ static void walk_place(struct ledger *ledger, int32_t place)
     for (;;) {
         int best = -1;
         for (int q = 0; q < N_QUEUES; q++)
-            if (cursors[q].next < cursors[q].end &&
-                (best < 0 || time_of(ledger, (enum queue)q, &cursors[q]) <
-                                 time_of(ledger, (enum queue)best, &cursors[best])))
+            if (cursors[q].next < cursors[q].end && (best < 0 || time_of(ledger, (enum queue)q, &cursors[q]) <
+                                                                     time_of(ledger, (enum queue)best, &cursors[best])))
                 best = q;
         if (best < 0)
             return;

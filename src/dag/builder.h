@@ -59,8 +59,8 @@ struct builder {
     int32_t n_lanes;
     int32_t *queue; /* lanes to try, a ring of n_lanes */
     int32_t queue_first, queue_n;
-    int32_t *group_first; /* of each (group, pass): its first rendezvous */
-    int32_t *arrived;     /* of each rendezvous: lanes that wait there */
+    int32_t *group_first;           /* of each (group, pass): its first rendezvous */
+    int32_t *arrived;               /* of each rendezvous: lanes that wait there */
     struct builder_member *members; /* of the step in work */
     int32_t *places, *ready;        /* of the ring in work */
 };
@@ -104,6 +104,10 @@ int32_t builder_ring(struct builder *builder, const struct builder_ring *ring);
 
 /** SYNC on the collective stream of a place; edges into it are the caller's. */
 int32_t builder_sync(struct builder *builder, int32_t place, enum dag_purpose purpose);
+
+/** Costs of a pass of one unit: on a virtual stage with layers alone, and on the last one with the head. */
+void builder_cost(const struct plan_pipeline *pipeline, const struct cost_setting *setting, enum pass pass,
+                  int32_t unit, struct cost_pass cost[2]);
 
 /** Build one step for the lanes that share it (one, or all of a group); their `next` steps must stand alike. */
 void builder_pass(struct builder *builder, const int32_t *lanes, int32_t n_lanes);

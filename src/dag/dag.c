@@ -15,26 +15,36 @@ struct cost_setting dag_setting(const struct cost_setting *setting, const struct
     return own;
 }
 
+static struct cost_unit cost_unit_of(const struct plan_pipeline *pipeline, enum pass pass, int32_t unit)
+{
+    const struct plan_unit *part = &pipeline->cut[pass].units[unit];
+    return (struct cost_unit){.slices = pipeline->cut[pass].slices + part->first_slice,
+                              .n_slices = part->n_slices,
+                              .padding_tokens = part->padding_tokens,
+                              .context = part->context,
+                              .recompute = part->recompute};
+}
+
+void builder_cost(const struct plan_pipeline *pipeline, const struct cost_setting *setting, enum pass pass,
+                  int32_t unit, struct cost_pass cost[2])
+{
+    struct cost_setting own = dag_setting(setting, &pipeline->layout);
+    struct cost_unit work = cost_unit_of(pipeline, pass, unit);
+    struct cost_pass head = cost_of_head(&own, pass, &work);
+    cost[0] = cost[1] = cost_of_pass(&own, pass, &work);
+    cost[1].flop += head.flop;
+    cost[1].other_s += head.other_s;
+    cost[1].attention_s += head.attention_s;
+    cost[1].tensor_s += head.tensor_s;
+    cost[1].tensor_bytes += head.tensor_bytes;
+}
+
 struct cost_pass dag_pass_cost(const struct plan_pipeline *pipeline, const struct cost_setting *setting, enum pass pass,
                                int32_t unit, int32_t stage)
 {
-    const struct plan_unit *part = &pipeline->cut[pass].units[unit];
-    struct cost_setting own = dag_setting(setting, &pipeline->layout);
-    struct cost_unit work = {.slices = pipeline->cut[pass].slices + part->first_slice,
-                             .n_slices = part->n_slices,
-                             .padding_tokens = part->padding_tokens,
-                             .context = part->context,
-                             .recompute = part->recompute};
-    struct cost_pass cost = cost_of_pass(&own, pass, &work);
-    if (stage != pipeline->layout.stages * pipeline->layout.chunks - 1)
-        return cost;
-    struct cost_pass head = cost_of_head(&own, pass, &work);
-    cost.flop += head.flop;
-    cost.other_s += head.other_s;
-    cost.attention_s += head.attention_s;
-    cost.tensor_s += head.tensor_s;
-    cost.tensor_bytes += head.tensor_bytes;
-    return cost;
+    struct cost_pass cost[2];
+    builder_cost(pipeline, setting, pass, unit, cost);
+    return cost[stage == pipeline->layout.stages * pipeline->layout.chunks - 1];
 }
 
 double dag_token_bytes(const struct plan_pipeline *pipeline, const struct cost_setting *setting, int32_t unit)

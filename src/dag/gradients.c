@@ -105,7 +105,8 @@ bool builder_gradients(struct builder *builder, struct error *err)
     size_t n = 0;
     for (int32_t i = 0; i < phase->n_pipelines; i++)
         n += (size_t)builder->pipes[i].n_ranks;
-    struct replicas replicas = {.places = check_malloc(n * sizeof(int32_t)), .ready = check_malloc(2 * n * sizeof(int32_t))};
+    struct replicas replicas = {.places = check_malloc(n * sizeof(int32_t)),
+                                .ready = check_malloc(2 * n * sizeof(int32_t))};
     int32_t n_stages = phase->pipelines[0].layout.stages, n_tensor = builder->pipes[0].n_tensor;
     int32_t norm = add_norm(builder, n_stages, n_tensor, &replicas);
     for (int32_t i = 0; i < n_stages * n_tensor; i++) {

@@ -7,8 +7,8 @@
 #include "base/check.h"
 
 static const char *const kind_name[DAG_N_KINDS] = {"compute", "attention", "send", "sync", "optimizer"};
-static const char *const purpose_name[DAG_N_PURPOSES] = {"pass",       "boundary", "ring",    "tensor",  "reduce_scatter",
-                                                         "all_gather", "reshard",  "offload", "prefetch"};
+static const char *const purpose_name[DAG_N_PURPOSES] = {
+    "pass", "boundary", "ring", "tensor", "reduce_scatter", "all_gather", "reshard", "offload", "prefetch"};
 static const char *const edge_name[DAG_N_EDGES] = {"inter_stage", "inter_slice", "inter_pass", "schedule",
                                                    "collective"};
 
@@ -172,9 +172,9 @@ bool graph_write_dot(const struct dag *dag, FILE *file)
         if (at->kind != DAG_COMPUTE)
             continue;
         const struct dag_place *place = &dag->places[at->place];
-        fprintf(file, "  t%d [label=\"%d, %c, %d\", phase=%d, pipeline=%d, context=%d, tensor=%d, seconds=%.9g];\n", task,
-                at->stage, at->pass == PASS_FORWARD ? 'F' : 'B', at->unit, at->phase, at->pipeline, place->context,
-                place->tensor, dag->duration_s[task]);
+        fprintf(file, "  t%d [label=\"%d, %c, %d\", phase=%d, pipeline=%d, context=%d, tensor=%d, seconds=%.9g];\n",
+                task, at->stage, at->pass == PASS_FORWARD ? 'F' : 'B', at->unit, at->phase, at->pipeline,
+                place->context, place->tensor, dag->duration_s[task]);
     }
     for (int32_t task = 0; task < dag->n_tasks; task++)
         if (dag->tasks[task].kind == DAG_COMPUTE)
@@ -218,4 +218,11 @@ bool graph_write_graphml(const struct dag *dag, FILE *file)
     igraph_destroy(&graph);
     igraph_set_attribute_table(previous);
     return fflush(file) == 0 && ok && !ferror(file);
+}
+
+const char *graph_igraph_version(void)
+{
+    const char *version;
+    igraph_version(&version, NULL, NULL, NULL);
+    return version;
 }

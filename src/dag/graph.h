@@ -8,9 +8,9 @@
 #include "dag/dag.h"
 
 /**
- * Build it with igraph and check: counts equal, acyclic, no edge twice, every task reached by a walk from the tasks that
- * wait for nothing; and in the arrays: edges ascend, each task waits for the one before it on its stream (the engines
- * replay streams as queues).
+ * Build it with igraph and check: counts equal, acyclic, no edge twice, every task reached by a walk from the tasks
+ * that wait for nothing; and in the arrays: edges ascend, each task waits for the one before it on its stream (the
+ * engines replay streams as queues).
  */
 bool graph_check(const struct dag *dag, struct error *err);
 
@@ -26,5 +26,8 @@ bool graph_write_dot(const struct dag *dag, FILE *file);
 
 /** GraphML of all tasks and edges with their attributes, by igraph. @return false when it cannot be written */
 bool graph_write_graphml(const struct dag *dag, FILE *file);
+
+/** Version of the igraph library that runs, "0.10.2". Static storage. */
+const char *graph_igraph_version(void);
 
 #endif

@@ -158,8 +158,7 @@ static void add_compute(struct work *work, struct builder_member *member)
         duration_s += cost->tensor_s;
     if (!work->ring)
         duration_s += cost->attention_s;
-    member->ready =
-        builder_task(builder, task_of(work, member, DAG_STREAM_COMPUTE, DAG_COMPUTE, DAG_PASS), duration_s);
+    member->ready = builder_task(builder, task_of(work, member, DAG_STREAM_COMPUTE, DAG_COMPUTE, DAG_PASS), duration_s);
     builder_edge(builder, builder->open_ring[member->place], DAG_COLLECTIVE);
     builder_edge(builder, prefetch, DAG_INTER_PASS);
     after_data(work, member);
@@ -192,7 +191,8 @@ static void add_tensor_rings(struct work *work)
         double tensor_s = cost_of(work, &members[i])->tensor_s;
         if (tensor_s <= 0)
             continue;
-        add_ring(work, i, n_each, (struct builder_ring){.n = work->n_tensor, .purpose = DAG_TENSOR, .exact_s = tensor_s});
+        add_ring(work, i, n_each,
+                 (struct builder_ring){.n = work->n_tensor, .purpose = DAG_TENSOR, .exact_s = tensor_s});
     }
     for (int32_t i = 0; i < work->n_members; i++)
         if (members[i].ring >= 0)

@@ -187,12 +187,10 @@ static bool check_done(const struct builder *builder, struct error *err)
 
 static struct cost_pass *costs_of(const struct builder *builder, const struct plan_pipeline *pipeline, enum pass pass)
 {
-    int32_t n = pipeline->cut[pass].n_units, last = pipeline->layout.stages * pipeline->layout.chunks - 1;
+    int32_t n = pipeline->cut[pass].n_units;
     struct cost_pass *cost = check_malloc(2 * (size_t)n * sizeof *cost);
-    for (int32_t unit = 0; unit < n; unit++) {
-        cost[2 * unit] = dag_pass_cost(pipeline, builder->setting, pass, unit, -1);
-        cost[2 * unit + 1] = dag_pass_cost(pipeline, builder->setting, pass, unit, last);
-    }
+    for (int32_t unit = 0; unit < n; unit++)
+        builder_cost(pipeline, builder->setting, pass, unit, &cost[2 * unit]);
     return cost;
 }
 
@@ -232,19 +230,34 @@ static void open_pipe(struct builder *builder, int32_t number, struct builder_pi
                                                                          .blocked_on = -1};
 }
 
+/* Units of a group in one cut of a pipeline. */
+static int32_t n_shared(const struct plan_cut *cut, int32_t group)
+{
+    int32_t n = 0;
+    for (int32_t unit = 0; unit < cut->n_units; unit++)
+        n += cut->units[unit].group == group;
+    return n;
+}
+
 /* Rendezvous are numbered by group, pass, unit of the group, virtual stage. */
 static void open_groups(struct builder *builder)
 {
     const struct plan_phase *phase = &builder->plan->phases[builder->phase];
     builder->group_first = check_malloc((size_t)(phase->n_groups * N_PASSES) * sizeof *builder->group_first);
     int32_t n = 0;
-    for (int32_t group = 0; group < phase->n_groups; group++)
-        for (int pass = 0; pass < N_PASSES; pass++) {
-            const struct builder_pipe *pipe = &builder->pipes[phase->groups[group].pipelines[0]];
-            builder->group_first[group * N_PASSES + pass] = n;
-            for (int32_t unit = 0; unit < pipe->plan->cut[pass].n_units; unit++)
-                n += pipe->plan->cut[pass].units[unit].group == group ? pipe->n_virtual : 0;
+    for (int32_t i = 0; i < phase->n_groups * N_PASSES; i++) {
+        const struct plan_group *group = &phase->groups[i / N_PASSES];
+        const struct builder_pipe *first = &builder->pipes[group->pipelines[0]];
+        int32_t n_units = n_shared(&first->plan->cut[i % N_PASSES], i / N_PASSES);
+        builder->group_first[i] = n;
+        n += n_units * first->n_virtual;
+        for (int32_t k = 1; k < group->n_pipelines; k++) {
+            const struct builder_pipe *pipe = &builder->pipes[group->pipelines[k]];
+            CHECK(pipe->n_virtual == first->n_virtual && pipe->n_tensor == first->n_tensor);
+            CHECK(pipe->plan->layout.stages == first->plan->layout.stages);
+            CHECK(n_shared(&pipe->plan->cut[i % N_PASSES], i / N_PASSES) == n_units);
         }
+    }
     builder->arrived = check_calloc((size_t)n, sizeof *builder->arrived);
 }
 

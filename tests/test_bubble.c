@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "bounds/bubble.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "hand_plan.h"
+#include "harness.h"
+
+static struct dag built(const struct plan *plan, struct dag_options options)
+{
+    struct dag dag;
+    struct error err = {0};
+    if (!CHECK_TRUE(dag_build(plan, hand_setting(), options, &dag, &err)))
+        printf("%s\n", err.text);
+    return dag;
+}
+
+static double sum(const struct bubble *bubble)
+{
+    return bubble->busy_s + bubble->ring_s + bubble->warm_up_s + bubble->imbalance_s + bubble->cool_down_s +
+           bubble->dp_wait_s + bubble->sync_s;
+}
+
+/* Equal stages, free network: each of p stages works m(f + b) and idles (p - 1)(f + b). Stage s (from 0, m >= p) idles
+ * s f + (p - 1 - s) b before its first backward and the rest after its last forward, never between. */
+static void uniform_one_f_one_b_idles_only_at_its_ends(void)
+{
+    struct timeline timeline = {0};
+    for (int32_t p = 1; p <= 8; p++)
+        for (int32_t m = 1; m <= 24; m++) {
+            struct plan plan;
+            hand_uniform(&plan, p, m, 16);
+            struct dag dag = built(&plan, (struct dag_options){0});
+            hand_times(&dag, 1.0, 2.0);
+            critical_path(&dag, &timeline);
+            struct bubble bubble = bubble_of(&dag, &timeline);
+            CHECK_CLOSE(bubble.busy_s, p * m * 3.0, 1e-12);
+            CHECK_CLOSE(bubble.warm_up_s + bubble.cool_down_s, p * (p - 1) * 3.0, 1e-12);
+            if (m >= p)
+                CHECK_CLOSE(bubble.warm_up_s, p * (p - 1) / 2 * 3.0, 1e-12);
+            CHECK_TRUE(bubble.imbalance_s == 0 && bubble.dp_wait_s == 0 && bubble.sync_s == 0 && bubble.ring_s == 0);
+            CHECK_CLOSE(bubble_fraction(&bubble), (p - 1.0) / (m + p - 1), 1e-12);
+            dag_free(&dag);
+            plan_free(&plan);
+        }
+    timeline_free(&timeline);
+}
+
+/* Two stages, four units, the second forward of stage 0 takes 4 instead of 1.
+ *   stage 0: F0 0-1, F1 1-5, B0 5-7, F2 7-8, B1 8-10, F3 10-11, B2 11-13, B3 14-16
+ *   stage 1: F0 1-2, B0 2-4, F1 5-6, B1 6-8, F2 8-9, B2 9-11, F3 11-12, B3 12-14
+ * Stage 1 waits from 4 to 5 for F1: imbalance, as F2 and F3 are still to come; 0-1 is warm-up, 13-14 and 14-16 are
+ * cool-down. */
+static void a_slow_unit_makes_imbalance(void)
+{
+    struct plan plan;
+    struct timeline timeline = {0};
+    hand_uniform(&plan, 2, 4, 16);
+    struct dag dag = built(&plan, (struct dag_options){0});
+    hand_times(&dag, 1.0, 2.0);
+    for (int32_t i = 0; i < dag.n_tasks; i++)
+        if (dag.tasks[i].stage == 0 && dag.tasks[i].unit == 1 && dag.tasks[i].pass == PASS_FORWARD &&
+            dag.tasks[i].kind == DAG_COMPUTE)
+            dag.duration_s[i] = 4.0;
+    critical_path(&dag, &timeline);
+    struct bubble bubble = bubble_of(&dag, &timeline);
+    CHECK_CLOSE(timeline.makespan_s, 16.0, 1e-15);
+    CHECK_CLOSE(bubble.busy_s, 27.0, 1e-15);
+    CHECK_CLOSE(bubble.warm_up_s, 1.0, 1e-15);
+    CHECK_CLOSE(bubble.imbalance_s, 1.0, 1e-15);
+    CHECK_CLOSE(bubble.cool_down_s, 3.0, 1e-15);
+    timeline_free(&timeline);
+    dag_free(&dag);
+    plan_free(&plan);
+}
+
+/* Pipelines of one stage with 1 and 3 units: the first waits 2 rounds of 3; after both the optimizer of half a second
+ * on each of two places, its ring of 1 second before and of 1 after. */
+static void pipelines_wait_for_the_slowest(void)
+{
+    struct plan plan;
+    struct timeline timeline = {0};
+    hand_plan(&plan, 2, 1, 1);
+    for (int32_t sample = 0; sample < 4; sample++)
+        for (int pass = 0; pass < N_PASSES; pass++)
+            hand_unit(&plan.phases[0].pipelines[sample > 0].cut[pass], (struct slice){sample, 0, 16});
+    hand_order(&plan);
+    struct dag dag = built(&plan, (struct dag_options){.gradient_sync = true});
+    hand_times(&dag, 1.0, 2.0);
+    for (int32_t i = 0; i < dag.n_tasks; i++)
+        dag.duration_s[i] = dag.tasks[i].kind == DAG_SEND        ? 1.0
+                            : dag.tasks[i].kind == DAG_OPTIMIZER ? 0.5
+                                                                 : dag.duration_s[i];
+    critical_path(&dag, &timeline);
+    struct bubble bubble = bubble_of(&dag, &timeline);
+    CHECK_CLOSE(timeline.makespan_s, 11.5, 1e-15);
+    CHECK_CLOSE(bubble.busy_s, 4 * 3.0 + 2 * 0.5, 1e-15);
+    CHECK_CLOSE(bubble.dp_wait_s, 6.0, 1e-15);
+    CHECK_CLOSE(bubble.sync_s, 4.0, 1e-15);
+    CHECK_CLOSE(bubble.total_s, 23.0, 1e-15);
+    timeline_free(&timeline);
+    dag_free(&dag);
+    plan_free(&plan);
+}
+
+/* CP 2, GEMMs 1, attention 1, ring 3: in each of two passes the ring shows for 2 seconds on both places; rank 1's GEMMs
+ * take 2: rank 0 ends its attention at 2, when the ring starts, so its ring shows for 3. */
+static void a_ring_longer_than_attention_shows(void)
+{
+    struct plan plan;
+    struct timeline timeline = {0};
+    hand_plan(&plan, 1, 1, 2);
+    for (int pass = 0; pass < N_PASSES; pass++)
+        hand_unit(&plan.phases[0].pipelines[0].cut[pass], (struct slice){0, 0, 16})->context = 2;
+    hand_order(&plan);
+    struct dag dag = built(&plan, (struct dag_options){0});
+    for (int32_t i = 0; i < dag.n_tasks; i++)
+        dag.duration_s[i] = dag.tasks[i].kind == DAG_SYNC                                 ? 0
+                            : dag.tasks[i].kind == DAG_SEND                               ? 3
+                            : dag.tasks[i].kind == DAG_COMPUTE && dag.tasks[i].place == 1 ? 2
+                                                                                          : 1;
+    critical_path(&dag, &timeline);
+    struct bubble bubble = bubble_of(&dag, &timeline);
+    CHECK_CLOSE(timeline.makespan_s, 10.0, 1e-15);
+    CHECK_CLOSE(bubble.busy_s, 2 * (2.0 + 3.0), 1e-15);
+    CHECK_CLOSE(bubble.ring_s, 2 * (3.0 + 2.0), 1e-15);
+    CHECK_CLOSE(sum(&bubble), bubble.total_s, 1e-15);
+    timeline_free(&timeline);
+    dag_free(&dag);
+    plan_free(&plan);
+}
+
+/* The same pipeline twice, one phase after the other, with 5 seconds of re-sharding between. */
+static void phases_are_accounted_one_after_the_other(void)
+{
+    struct plan plan, second;
+    struct timeline timeline = {0};
+    hand_uniform(&plan, 2, 3, 16);
+    hand_uniform(&second, 2, 3, 16);
+    plan.phases = check_realloc(plan.phases, 2 * sizeof *plan.phases);
+    plan.phases[1] = second.phases[0];
+    plan.n_phases = 2;
+    free(second.phases);
+    plan.phases[1].n_reshards = 1;
+    plan.phases[1].reshards = check_malloc(sizeof(struct plan_reshard));
+    plan.phases[1].reshards[0] = (struct plan_reshard){0, 1, 1e6};
+    struct dag dag = built(&plan, (struct dag_options){0});
+    hand_times(&dag, 1.0, 2.0);
+    for (int32_t i = 0; i < dag.n_tasks; i++)
+        if (dag.tasks[i].purpose == DAG_RESHARD && dag.tasks[i].kind == DAG_SEND)
+            dag.duration_s[i] = 5.0;
+    critical_path(&dag, &timeline);
+    struct bubble bubble = bubble_of(&dag, &timeline);
+    CHECK_CLOSE(timeline.makespan_s, 29.0, 1e-15);
+    CHECK_CLOSE(bubble.total_s, 2 * 29.0, 1e-15);
+    CHECK_CLOSE(bubble.busy_s, 2 * 18.0, 1e-15);
+    CHECK_CLOSE(bubble.sync_s, 10.0, 1e-15);
+    CHECK_CLOSE(bubble.warm_up_s + bubble.cool_down_s, 12.0, 1e-15);
+    timeline_free(&timeline);
+    dag_free(&dag);
+    plan_free(&plan);
+}
+
+static void the_parts_make_up_the_whole_on_random_plans(void)
+{
+    struct timeline timeline = {0};
+    for (uint64_t seed = 1; seed <= 60; seed++) {
+        struct plan plan;
+        hand_random(&plan, seed);
+        struct dag dag =
+            built(&plan, (struct dag_options){.gradient_sync = seed % 2, .all_tensor_ranks = seed % 3 == 0});
+        critical_path(&dag, &timeline);
+        struct bubble bubble = bubble_of(&dag, &timeline);
+        if (bubble.total_s <= 0)
+            printf("seed %llu\n", (unsigned long long)seed);
+        CHECK_CLOSE(sum(&bubble), bubble.total_s, 1e-12);
+        CHECK_CLOSE(bubble.total_s, dag.n_places * timeline.makespan_s, 1e-12);
+        CHECK_TRUE(bubble_fraction(&bubble) >= 0 && bubble_fraction(&bubble) < 1);
+        dag_free(&dag);
+        plan_free(&plan);
+    }
+    timeline_free(&timeline);
+}
+
+int main(void)
+{
+    return HARNESS_MAIN("bubble", TEST(uniform_one_f_one_b_idles_only_at_its_ends), TEST(a_slow_unit_makes_imbalance),
+                        TEST(pipelines_wait_for_the_slowest), TEST(a_ring_longer_than_attention_shows),
+                        TEST(phases_are_accounted_one_after_the_other),
+                        TEST(the_parts_make_up_the_whole_on_random_plans));
+}

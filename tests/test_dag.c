@@ -1,0 +1,490 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "dag/dag.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "bounds/critical_path.h"
+#include "dag/relations.h"
+#include "hand_plan.h"
+#include "harness.h"
+
+static struct dag built(const struct plan *plan, struct dag_options options)
+{
+    struct dag dag;
+    struct error err = {0};
+    if (!CHECK_TRUE(dag_build(plan, hand_setting(), options, &dag, &err)))
+        printf("%s\n", err.text);
+    return dag;
+}
+
+static double makespan_s(const struct dag *dag)
+{
+    struct timeline timeline = {0};
+    critical_path(dag, &timeline);
+    double seconds = timeline.makespan_s;
+    timeline_free(&timeline);
+    return seconds;
+}
+
+static int32_t count(const struct dag *dag, enum dag_kind kind, enum dag_purpose purpose)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < dag->n_tasks; i++)
+        n += dag->tasks[i].kind == kind && dag->tasks[i].purpose == purpose;
+    return n;
+}
+
+static int32_t find(const struct dag *dag, enum dag_kind kind, enum dag_purpose purpose, int32_t from)
+{
+    while (from < dag->n_tasks && (dag->tasks[from].kind != kind || dag->tasks[from].purpose != purpose))
+        from++;
+    CHECK(from < dag->n_tasks);
+    return from;
+}
+
+/* A vertex of the figure as one number: stage, pass, unit of its cut. */
+static int32_t vertex(const struct dag_task *task)
+{
+    return (task->stage * N_PASSES + task->pass) * 3 + task->unit;
+}
+
+/* Edge kinds between passes, boundary sends contracted: kind[from][to], -1: none. */
+static void contract(const struct dag *dag, int32_t kind[12][12])
+{
+    for (int32_t i = 0; i < 144; i++)
+        kind[i / 12][i % 12] = -1;
+    for (int32_t to = 0; to < dag->n_tasks; to++)
+        for (int32_t i = dag->in_first[to]; i < dag->in_first[to + 1]; i++) {
+            int32_t from = dag->in_task[i];
+            if (dag->tasks[to].kind != DAG_COMPUTE)
+                continue;
+            if (dag->tasks[from].kind == DAG_SEND)
+                from = dag->in_task[dag->in_first[from + 1] - 1]; /* the pass comes after the send before it */
+            CHECK(dag->tasks[from].kind == DAG_COMPUTE);
+            kind[vertex(&dag->tasks[from])][vertex(&dag->tasks[to])] = dag->in_kind[i];
+        }
+}
+
+/*
+ * SlimPack, figure "An DAG-based representation of a 1F1B pipeline with 2 stages and 2 input microbatches": all its
+ * arrows as drawn. Units: (0,0), (0,1), 1 forward; (0,1), (0,0), 1 backward, as they run. The figure draws four pairs
+ * in two colours (blue and red or green); between two tasks we keep the data dependency. The sets are equal otherwise,
+ * redundant arrows (1,F,(0,0)) -> (1,B,(0,0)) included.
+ */
+static void the_papers_figure_has_these_vertices_and_edges(void)
+{
+    enum { F0 = 0, B0 = 3, F1 = 6, B1 = 9 }; /* first vertex of a stage and pass */
+    enum { A = 0, B = 1, C = 2 };            /* forward (0,0), (0,1), 1 */
+    enum { b = 0, a = 1, c = 2 };            /* backward (0,1), (0,0), 1 */
+    static const int32_t red[][2] = {{F0 + A, F1 + A}, {F0 + B, F1 + B}, {F0 + C, F1 + C},
+                                     {F1 + A, B1 + a}, {F1 + B, B1 + b}, {F1 + C, B1 + c},
+                                     {B1 + a, B0 + a}, {B1 + b, B0 + b}, {B1 + c, B0 + c}};
+    static const int32_t green[][2] = {{B0 + b, B0 + a}, {B1 + b, B1 + a}, {F0 + A, F0 + B}, {F1 + A, F1 + B}};
+    static const int32_t blue[][2] = {{F1 + B, B1 + b}, {F0 + A, F0 + B}, {F0 + B, F0 + C}, {F0 + C, B0 + b},
+                                      {F1 + A, F1 + B}, {B0 + b, B0 + a}, {B1 + b, F1 + C}, {F1 + C, B1 + a},
+                                      {B0 + a, B0 + c}, {B1 + a, B1 + c}};
+    struct plan plan;
+    int32_t expected[12][12], found[12][12];
+    hand_figure(&plan);
+    struct dag dag = built(&plan, (struct dag_options){0});
+    for (int32_t i = 0; i < 144; i++)
+        expected[i / 12][i % 12] = -1;
+    for (int i = 0; i < 10; i++)
+        expected[blue[i][0]][blue[i][1]] = DAG_SCHEDULE;
+    for (int i = 0; i < 4; i++)
+        expected[green[i][0]][green[i][1]] = DAG_INTER_SLICE;
+    for (int i = 0; i < 9; i++)
+        expected[red[i][0]][red[i][1]] = DAG_INTER_STAGE;
+    contract(&dag, found);
+    for (int32_t i = 0; i < 144; i++)
+        CHECK_EQUAL(found[i / 12][i % 12], expected[i / 12][i % 12]);
+    CHECK_EQUAL(count(&dag, DAG_COMPUTE, DAG_PASS), 12);
+    CHECK_EQUAL(count(&dag, DAG_SEND, DAG_BOUNDARY), 6);
+    CHECK_EQUAL(dag.n_tasks, 18);
+    dag_free(&dag);
+    plan_free(&plan);
+}
+
+/* m units on p stages: 2mp passes, 2m(p-1) sends from neighbour to neighbour, bytes of one boundary at the route's
+ * bandwidth. Stages 0..5 stand on GPUs 0..5 of one node, with two pipelines a stage on every second GPU. */
+static void boundaries_are_sends_between_neighbours(void)
+{
+    struct plan plan;
+    hand_uniform(&plan, 6, 5, 16);
+    struct dag dag = built(&plan, (struct dag_options){0});
+    CHECK_EQUAL(count(&dag, DAG_COMPUTE, DAG_PASS), 60);
+    CHECK_EQUAL(count(&dag, DAG_SEND, DAG_BOUNDARY), 50);
+    const struct plan_pipeline *pipeline = &plan.phases[0].pipelines[0];
+    double bytes = dag_pass_cost(pipeline, hand_setting(), PASS_FORWARD, 0, 0).boundary_bytes;
+    CHECK_CLOSE(bytes, 16 * 64 * 2.0, 1e-15); /* bf16, design section 4 */
+    for (int32_t i = 0; i < dag.n_tasks; i++) {
+        if (dag.tasks[i].kind != DAG_SEND)
+            continue;
+        CHECK_EQUAL(abs(dag.tasks[i].to_rank - dag.tasks[i].from_rank), 1);
+        CHECK_CLOSE(dag.duration_s[i], 1e-6 + bytes / 200e9, 1e-15);
+    }
+    dag_free(&dag);
+    plan_free(&plan);
+}
+
+/* The second stage on another node: the same bytes over the NIC with its latency. */
+static void boundaries_between_nodes_take_the_nic(void)
+{
+    struct plan plan;
+    hand_uniform(&plan, 2, 1, 16);
+    plan.phases[0].pipelines[0].layout.stage_stride = 8;
+    struct dag dag = built(&plan, (struct dag_options){0});
+    int32_t send = find(&dag, DAG_SEND, DAG_BOUNDARY, 0);
+    CHECK_EQUAL(dag.tasks[send].to_rank, 8);
+    CHECK_CLOSE(dag.duration_s[send], 2e-6 + 2048 / 50e9, 1e-15);
+    dag_free(&dag);
+    plan_free(&plan);
+}
+
+/* An empty unit sends nothing, but its stages still follow each other. */
+static void an_empty_unit_has_edges_without_sends(void)
+{
+    struct plan plan;
+    hand_plan(&plan, 1, 2, 1);
+    for (int pass = 0; pass < N_PASSES; pass++)
+        plan_add_unit(&plan.phases[0].pipelines[0].cut[pass]);
+    hand_order(&plan);
+    struct dag dag = built(&plan, (struct dag_options){0});
+    CHECK_EQUAL(dag.n_tasks, 4);
+    hand_times(&dag, 1.0, 2.0);
+    CHECK_CLOSE(makespan_s(&dag), 6.0, 1e-15);
+    dag_free(&dag);
+    plan_free(&plan);
+}
+
+/* Sample 0 is cut forward at 4 of 12 tokens and backward at 6: the backward units [6,12) and [0,6) consume 6 tokens of
+ * forward unit 1, and 2 of unit 1 with 4 of unit 0. Sample 1 is whole, and stands in the second unit of both cuts. */
+static void units_of_different_cuts_are_related_token_by_token(void)
+{
+    struct plan plan;
+    struct relations relations;
+    hand_plan(&plan, 1, 1, 1);
+    struct plan_cut *cut = plan.phases[0].pipelines[0].cut;
+    hand_unit(&cut[PASS_FORWARD], (struct slice){0, 0, 4});
+    plan_add_slice(&cut[PASS_FORWARD], (struct slice){0, 4, 12});
+    hand_unit(&cut[PASS_FORWARD], (struct slice){1, 0, 3});
+    hand_unit(&cut[PASS_BACKWARD], (struct slice){0, 6, 12});
+    plan_add_slice(&cut[PASS_BACKWARD], (struct slice){0, 0, 6});
+    hand_unit(&cut[PASS_BACKWARD], (struct slice){1, 0, 3});
+    hand_order(&plan);
+    relations_of(&plan.phases[0].pipelines[0], &relations);
+    static const struct relations_share shares[] = {{1, 0, 6}, {1, 3, 2}, {0, 0, 4}};
+    CHECK_EQUAL(relations.share_first[1], 1);
+    CHECK_EQUAL(relations.share_first[2], 3);
+    for (int i = 0; i < 3; i++)
+        CHECK_TRUE(memcmp(&relations.shares[i], &shares[i], sizeof shares[i]) == 0);
+    CHECK_EQUAL(relations.after_first[PASS_FORWARD][2], 1);
+    CHECK_EQUAL(relations.after[PASS_FORWARD][0], 0);
+    CHECK_EQUAL(relations.after_first[PASS_BACKWARD][2], 1);
+    CHECK_EQUAL(relations.opened_tokens[0], 6);
+    CHECK_EQUAL(relations.closed_tokens[1], 6);
+    relations_free(&relations);
+
+    struct dag dag = built(&plan, (struct dag_options){0}); /* F0 F1 B0 B1: B0 after F1, B1 after B0, F0 and F1 */
+    CHECK_EQUAL(dag.n_tasks, 4);
+    CHECK_EQUAL(dag.in_first[3] - dag.in_first[2], 1);
+    CHECK_EQUAL(dag.in_kind[dag.in_first[2]], DAG_INTER_PASS);
+    CHECK_EQUAL(dag.in_first[4] - dag.in_first[3], 3);
+    CHECK_EQUAL(dag.in_kind[dag.in_first[3]], DAG_INTER_SLICE);
+    dag_free(&dag);
+    plan_free(&plan);
+}
+
+/* Backward 0 first and the forward it needs after it: a circle of one lane. */
+static void an_order_that_waits_for_itself_is_named(void)
+{
+    struct plan plan;
+    struct dag dag;
+    struct error err = {0};
+    hand_uniform(&plan, 2, 2, 16);
+    struct plan_pipeline *pipeline = &plan.phases[0].pipelines[0];
+    struct plan_step *steps = &pipeline->steps[pipeline->step_first[1]];
+    for (int i = 0; i < 2; i++) { /* B0 F0 B1 F1 */
+        steps[2 * i] = (struct plan_step){PASS_BACKWARD, i, 0};
+        steps[2 * i + 1] = (struct plan_step){PASS_FORWARD, i, 0};
+    }
+    CHECK_TRUE(!dag_build(&plan, hand_setting(), (struct dag_options){0}, &dag, &err));
+    CHECK_CONTAINS(err.text, "pipeline 0, stage 1: backward unit 0 waits for forward unit 0 on stage 1, in a circle");
+    CHECK_EQUAL(dag.n_tasks, 0);
+    plan_free(&plan);
+}
+
+/* Two samples shared by both pipelines, run in opposite orders. */
+static void groups_that_wait_for_each_other_are_named(void)
+{
+    struct plan plan;
+    struct dag dag;
+    struct error err = {0};
+    hand_plan(&plan, 2, 1, 1);
+    struct plan_phase *phase = &plan.phases[0];
+    phase->n_groups = 2;
+    phase->groups = check_calloc(2, sizeof *phase->groups);
+    for (int g = 0; g < 2; g++) {
+        phase->groups[g].n_pipelines = 2;
+        phase->groups[g].pipelines = check_calloc(2, sizeof(int32_t));
+        phase->groups[g].pipelines[1] = 1;
+    }
+    for (int i = 0; i < 2; i++)
+        for (int pass = 0; pass < N_PASSES; pass++)
+            for (int unit = 0; unit < 2; unit++) {
+                int32_t sample = i == 0 ? unit : 1 - unit;
+                struct plan_unit *part = hand_unit(&phase->pipelines[i].cut[pass], (struct slice){sample, 0, 16});
+                part->context = 2;
+                part->group = sample;
+            }
+    hand_order(&plan);
+    CHECK_TRUE(!dag_build(&plan, hand_setting(), (struct dag_options){0}, &dag, &err));
+    CHECK_CONTAINS(err.text, "forward unit 0 waits for pipeline");
+    CHECK_CONTAINS(err.text, "to run it with its group, in a circle");
+    plan_free(&plan);
+}
+
+/* A backward that the next stage never runs. */
+static void a_step_that_is_missing_is_named(void)
+{
+    struct plan plan;
+    struct dag dag;
+    struct error err = {0};
+    hand_uniform(&plan, 2, 2, 16);
+    struct plan_pipeline *pipeline = &plan.phases[0].pipelines[0];
+    pipeline->step_first[2]--;
+    CHECK_TRUE(!dag_build(&plan, hand_setting(), (struct dag_options){0}, &dag, &err));
+    CHECK_CONTAINS(err.text, "stage 0: backward unit 1 waits for backward unit 1 on stage 1, which has ended");
+    plan_free(&plan);
+}
+
+/* CP 2 on one node: GEMMs of both ranks, then attention beside a ring of two sends; the pass ends with the later. */
+static void a_context_ring_runs_beside_attention(void)
+{
+    struct plan plan;
+    hand_plan(&plan, 1, 1, 2);
+    hand_unit(&plan.phases[0].pipelines[0].cut[PASS_FORWARD], (struct slice){0, 0, 16})->context = 2;
+    hand_unit(&plan.phases[0].pipelines[0].cut[PASS_BACKWARD], (struct slice){0, 0, 16})->context = 2;
+    hand_order(&plan);
+    struct dag dag = built(&plan, (struct dag_options){0});
+    CHECK_EQUAL(count(&dag, DAG_COMPUTE, DAG_PASS), 4);
+    CHECK_EQUAL(count(&dag, DAG_ATTENTION, DAG_PASS), 4);
+    CHECK_EQUAL(count(&dag, DAG_SEND, DAG_RING), 4);
+    CHECK_EQUAL(count(&dag, DAG_SYNC, DAG_RING), 4);
+    const double ring_s[] = {1.0, 9.0};
+    for (int i = 0; i < 2; i++) {
+        for (int32_t task = 0; task < dag.n_tasks; task++)
+            dag.duration_s[task] = dag.tasks[task].kind == DAG_COMPUTE     ? 2.0 + dag.tasks[task].place
+                                   : dag.tasks[task].kind == DAG_ATTENTION ? 4.0
+                                   : dag.tasks[task].kind == DAG_SEND      ? ring_s[i]
+                                                                           : 0.0;
+        /* place 1 ends its GEMMs at 3: attention to 7, ring to 4 or 12; then backward alike */
+        CHECK_CLOSE(makespan_s(&dag), i == 0 ? 14.0 : 24.0, 1e-15);
+    }
+    dag_free(&dag);
+
+    struct cost_setting setting = *hand_setting();
+    struct error err = {0};
+    setting.communication.cp_overlap = false;
+    CHECK_TRUE(dag_build(&plan, &setting, (struct dag_options){0}, &dag, &err));
+    for (int32_t task = 0; task < dag.n_tasks; task++)
+        dag.duration_s[task] = dag.tasks[task].kind == DAG_SYNC ? 0.0 : 1.0;
+    CHECK_CLOSE(makespan_s(&dag), 6.0, 1e-15); /* GEMMs, ring, attention, twice */
+    dag_free(&dag);
+    plan_free(&plan);
+}
+
+/* Four pipelines in one group, two a node (stride 8 between nodes): half of the bytes inside each node, half by its
+ * two NICs. Two steps of latency on each route are the cost function's. */
+static void a_group_over_nodes_uses_all_its_nics(void)
+{
+    struct plan plan;
+    hand_plan(&plan, 4, 1, 1);
+    struct plan_phase *phase = &plan.phases[0];
+    phase->n_groups = 1;
+    phase->groups = check_calloc(1, sizeof *phase->groups);
+    phase->groups[0].n_pipelines = 4;
+    phase->groups[0].pipelines = check_calloc(4, sizeof(int32_t));
+    for (int32_t i = 0; i < 4; i++) {
+        phase->groups[0].pipelines[i] = i;
+        phase->pipelines[i].layout.first_rank = i / 2 * 8 + i % 2;
+        for (int pass = 0; pass < N_PASSES; pass++) {
+            struct plan_unit *unit = hand_unit(&phase->pipelines[i].cut[pass], (struct slice){0, 0, 64});
+            unit->context = 4;
+            unit->group = 0;
+        }
+    }
+    hand_order(&plan);
+    struct dag dag = built(&plan, (struct dag_options){0});
+    struct cost_pass cost = dag_pass_cost(&phase->pipelines[0], hand_setting(), PASS_FORWARD, 0, -1);
+    CHECK_EQUAL(count(&dag, DAG_SEND, DAG_RING), 16);
+    static const int32_t to[] = {1, 8, 0, 9, 9, 0, 8, 1};
+    int32_t task = 0;
+    for (int i = 0; i < 8; i++, task++) {
+        task = find(&dag, DAG_SEND, DAG_RING, task);
+        CHECK_EQUAL(dag.tasks[task].to_rank, to[i]);
+        CHECK_CLOSE(dag.tasks[task].wire_bytes, cost.ring_bytes / 2, 1e-15);
+        CHECK_EQUAL(dag.tasks[task].stream % DAG_N_STREAMS, i % 2 ? DAG_STREAM_RAIL : DAG_STREAM_COLLECTIVE);
+        double latency_s = cost.ring_steps * (i % 2 ? 2e-6 : 1e-6);
+        CHECK_CLOSE(dag.duration_s[task], latency_s + cost.ring_bytes / 2 / (i % 2 ? 50e9 : 200e9), 1e-15);
+    }
+    dag_free(&dag);
+    plan_free(&plan);
+}
+
+/* With tensor parallelism simulated rank by rank its collectives are rings that take what they take inside a folded
+ * pass. */
+static void all_tensor_ranks_take_as_long_as_folded_ones(void)
+{
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        struct plan plan;
+        hand_random(&plan, seed);
+        for (int32_t i = 0; i < plan.phases[0].n_pipelines; i++) {
+            struct plan_layout *layout = &plan.phases[0].pipelines[i].layout;
+            layout->tensor = 4;
+            layout->first_rank *= 4;
+            layout->stage_stride *= 4;
+        }
+        struct dag folded = built(&plan, (struct dag_options){.gradient_sync = true});
+        struct dag all = built(&plan, (struct dag_options){.all_tensor_ranks = true, .gradient_sync = true});
+        CHECK_EQUAL(all.n_places, 4 * folded.n_places);
+        CHECK_TRUE(count(&all, DAG_SEND, DAG_TENSOR) > 0);
+        CHECK_CLOSE(makespan_s(&all), makespan_s(&folded), 1e-12);
+        dag_free(&folded);
+        dag_free(&all);
+        plan_free(&plan);
+    }
+}
+
+/* Two pipelines of one stage on one node: reduce-scatter of 4 bytes a parameter, half of it leaves each rank; norm;
+ * optimizer on half; all-gather of 2 bytes, half of it. A quarter is hidden. */
+static void gradients_are_reduced_and_parameters_gathered(void)
+{
+    struct plan plan;
+    struct dag dag;
+    struct error err = {0};
+    struct cost_setting setting = *hand_setting();
+    hand_plan(&plan, 2, 1, 1);
+    for (int32_t i = 0; i < 2; i++)
+        for (int pass = 0; pass < N_PASSES; pass++)
+            hand_unit(&plan.phases[0].pipelines[i].cut[pass], (struct slice){i, 0, 16});
+    hand_order(&plan);
+    setting.communication.dp_overlap = 0.25;
+    CHECK_TRUE(dag_build(&plan, &setting, (struct dag_options){.gradient_sync = true}, &dag, &err));
+    double parameters = cost_stage_parameters(setting.model, 1, 840, true, true);
+    int32_t scatter = find(&dag, DAG_SEND, DAG_REDUCE_SCATTER, 0), gather = find(&dag, DAG_SEND, DAG_ALL_GATHER, 0);
+    int32_t optimizer = find(&dag, DAG_OPTIMIZER, DAG_PASS, 0);
+    CHECK_EQUAL(count(&dag, DAG_SEND, DAG_REDUCE_SCATTER), 2);
+    CHECK_EQUAL(count(&dag, DAG_OPTIMIZER, DAG_PASS), 2);
+    CHECK_CLOSE(dag.tasks[scatter].wire_bytes, parameters * 4 * 0.5 * 0.75, 1e-15);
+    CHECK_CLOSE(dag.tasks[gather].wire_bytes, parameters * 2 * 0.5 * 0.75, 1e-15);
+    CHECK_CLOSE(dag.duration_s[optimizer], cost_optimizer_s(setting.device, parameters / 2), 1e-15);
+    struct dag without = built(&plan, (struct dag_options){0});
+    CHECK_CLOSE(makespan_s(&dag),
+                makespan_s(&without) + dag.duration_s[scatter] + dag.duration_s[optimizer] + dag.duration_s[gather],
+                1e-12);
+    dag_free(&without);
+    dag_free(&dag);
+
+    plan.phases[0].pipelines[1].layout.tensor = 2;
+    CHECK_TRUE(!dag_build(&plan, &setting, (struct dag_options){.gradient_sync = true}, &dag, &err));
+    CHECK_CONTAINS(err.text, "unequal pipelines");
+    plan_free(&plan);
+}
+
+/* A second phase on the same GPUs waits for all of the first, then for 2e6 bytes from GPU 0 to GPU 1 and 1 us. */
+static void a_phase_waits_for_the_one_before_and_for_its_resharding(void)
+{
+    struct plan plan, second;
+    hand_uniform(&plan, 2, 3, 16);
+    hand_uniform(&second, 1, 2, 16);
+    plan.phases = check_realloc(plan.phases, 2 * sizeof *plan.phases);
+    plan.phases[1] = second.phases[0];
+    plan.n_phases = 2;
+    free(second.phases);
+    plan.phases[1].n_reshards = 1;
+    plan.phases[1].reshards = check_malloc(sizeof(struct plan_reshard));
+    plan.phases[1].reshards[0] = (struct plan_reshard){0, 1, 2e6};
+    struct dag dag = built(&plan, (struct dag_options){0});
+    int32_t send = find(&dag, DAG_SEND, DAG_RESHARD, 0);
+    CHECK_CLOSE(dag.duration_s[send], 1e-6 + 2e6 / 200e9, 1e-15);
+    hand_times(&dag, 1.0, 2.0);
+    dag.duration_s[send] = 5.0;
+    CHECK_CLOSE(makespan_s(&dag), 4 * 3.0 + 5.0 + 2 * 3.0, 1e-15);
+    dag_free(&dag);
+    plan_free(&plan);
+}
+
+/* One stage, three units, half of unit 1's activations go to the host and come back while the pass before its backward
+ * runs, not sooner. */
+static void offloaded_activations_return_before_their_backward(void)
+{
+    struct plan plan;
+    hand_uniform(&plan, 1, 3, 16);
+    struct plan_pipeline *pipeline = &plan.phases[0].pipelines[0];
+    pipeline->cut[PASS_FORWARD].units[1].offload = 0.5;
+    struct plan_step steps[] = {{PASS_FORWARD, 0, 0},  {PASS_FORWARD, 1, 0},  {PASS_FORWARD, 2, 0},
+                                {PASS_BACKWARD, 0, 0}, {PASS_BACKWARD, 1, 0}, {PASS_BACKWARD, 2, 0}};
+    memcpy(pipeline->steps, steps, sizeof steps);
+    struct dag dag = built(&plan, (struct dag_options){0});
+    int32_t out = find(&dag, DAG_SEND, DAG_OFFLOAD, 0), in = find(&dag, DAG_SEND, DAG_PREFETCH, 0);
+    double bytes = 0.5 * 16 * 840 * cost_activation_bytes(hand_setting()->model, RECOMPUTE_NONE, 1, false);
+    CHECK_CLOSE(dag.duration_s[out], 4e-6 + bytes / 25e9, 1e-15);
+    CHECK_CLOSE(dag.duration_s[in], dag.duration_s[out], 1e-15);
+    CHECK_EQUAL(dag.tasks[out].to_rank, -1);
+    CHECK_EQUAL(dag.tasks[in].from_rank, -1);
+    hand_times(&dag, 1.0, 1.0);
+    struct timeline timeline = {0};
+    dag.duration_s[out] = 0.25;
+    dag.duration_s[in] = 0.5;
+    critical_path(&dag, &timeline);
+    CHECK_CLOSE(timeline.start_s[out], 2.0, 1e-15);
+    CHECK_CLOSE(timeline.start_s[in], 3.0, 1e-15);
+    CHECK_CLOSE(timeline.makespan_s, 6.0, 1e-15);
+    dag.duration_s[in] = 4.0; /* slower than the pass before: backward 1 waits to 7 */
+    critical_path(&dag, &timeline);
+    CHECK_CLOSE(timeline.makespan_s, 9.0, 1e-15);
+    timeline_free(&timeline);
+    dag_free(&dag);
+    plan_free(&plan);
+}
+
+/* Two chunks a stage: unit 0 crosses stages 0, 1, 0, 1 forward and back; with one unit all eight passes are in line. */
+static void chunks_are_virtual_stages(void)
+{
+    struct plan plan;
+    hand_uniform(&plan, 2, 1, 16);
+    struct plan_pipeline *pipeline = &plan.phases[0].pipelines[0];
+    pipeline->layout.chunks = 2;
+    pipeline->steps = check_realloc(pipeline->steps, 8 * sizeof *pipeline->steps);
+    for (int32_t stage = 0; stage < 2; stage++) {
+        struct plan_step steps[] = {
+            {PASS_FORWARD, 0, 0}, {PASS_FORWARD, 0, 1}, {PASS_BACKWARD, 0, 1}, {PASS_BACKWARD, 0, 0}};
+        memcpy(pipeline->steps + 4 * stage, steps, sizeof steps);
+        pipeline->step_first[stage + 1] = 4 * (stage + 1);
+    }
+    struct dag dag = built(&plan, (struct dag_options){0});
+    CHECK_EQUAL(count(&dag, DAG_COMPUTE, DAG_PASS), 8);
+    CHECK_EQUAL(count(&dag, DAG_SEND, DAG_BOUNDARY), 6);
+    hand_times(&dag, 1.0, 2.0);
+    CHECK_CLOSE(makespan_s(&dag), 12.0, 1e-15);
+    dag_free(&dag);
+    plan_free(&plan);
+}
+
+int main(void)
+{
+    return HARNESS_MAIN(
+        "dag", TEST(the_papers_figure_has_these_vertices_and_edges), TEST(boundaries_are_sends_between_neighbours),
+        TEST(boundaries_between_nodes_take_the_nic), TEST(an_empty_unit_has_edges_without_sends),
+        TEST(units_of_different_cuts_are_related_token_by_token), TEST(an_order_that_waits_for_itself_is_named),
+        TEST(groups_that_wait_for_each_other_are_named), TEST(a_step_that_is_missing_is_named),
+        TEST(a_context_ring_runs_beside_attention), TEST(a_group_over_nodes_uses_all_its_nics),
+        TEST(all_tensor_ranks_take_as_long_as_folded_ones), TEST(gradients_are_reduced_and_parameters_gathered),
+        TEST(a_phase_waits_for_the_one_before_and_for_its_resharding),
+        TEST(offloaded_activations_return_before_their_backward), TEST(chunks_are_virtual_stages));
+}

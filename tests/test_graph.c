@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "dag/graph.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "hand_plan.h"
+#include "harness.h"
+
+static struct dag built(const struct plan *plan)
+{
+    struct dag dag;
+    struct error err = {0};
+    bool ok = dag_build(plan, hand_setting(), (struct dag_options){.gradient_sync = true}, &dag, &err);
+    CHECK_TRUE(ok);
+    return dag;
+}
+
+static char *read_back(const char *path)
+{
+    FILE *file = fopen(path, "r");
+    char *text = check_calloc(1 << 20, 1);
+    CHECK_TRUE(file != NULL && fread(text, 1, (1 << 20) - 1, file) > 0);
+    fclose(file);
+    return text;
+}
+
+static int32_t occurrences(const char *text, const char *part)
+{
+    int32_t n = 0;
+    for (const char *at = strstr(text, part); at != NULL; at = strstr(at + 1, part))
+        n++;
+    return n;
+}
+
+static void random_graphs_pass_the_checks(void)
+{
+    for (uint64_t seed = 1; seed <= 40; seed++) {
+        struct plan plan;
+        struct error err = {0};
+        hand_random(&plan, seed);
+        struct dag dag = built(&plan);
+        if (!graph_check(&dag, &err))
+            printf("seed %llu: %s\n", (unsigned long long)seed, err.text);
+        CHECK_TRUE(graph_check(&dag, &err));
+        dag_free(&dag);
+        plan_free(&plan);
+    }
+}
+
+/* Each way to break a graph of 2 stages and 3 micro-batches has its sentence. */
+static void broken_graphs_are_named(void)
+{
+    struct plan plan;
+    struct error err = {0};
+    hand_uniform(&plan, 2, 3, 16);
+    struct dag dag = built(&plan);
+    int32_t *last = &dag.in_task[dag.n_edges - 1], from = *last;
+
+    *last = dag.n_tasks - 1;
+    CHECK_TRUE(!graph_check(&dag, &err));
+    CHECK_CONTAINS(err.text, "which is not before it");
+    *last = from;
+
+    int32_t stream = dag.tasks[0].stream; /* the first forward of stage 0 moves to the end of stage 1's queue */
+    dag.tasks[0].stream = DAG_N_STREAMS;
+    CHECK_TRUE(!graph_check(&dag, &err));
+    CHECK_CONTAINS(err.text, "on its stream");
+    dag.tasks[0].stream = stream;
+
+    int32_t barrier = dag.n_tasks - 1; /* waits for both stages */
+    while (dag.tasks[barrier].kind != DAG_SYNC)
+        barrier--;
+    dag.in_task[dag.in_first[barrier]] = dag.in_task[dag.in_first[barrier] + 1];
+    CHECK_TRUE(!graph_check(&dag, &err));
+    CHECK_CONTAINS(err.text, "twice");
+    dag_free(&dag);
+    plan_free(&plan);
+}
+
+/* The picture of the paper's figure: 12 passes; 9 red (6 of them with the delay of a send), 4 green and, where it lies
+ * under neither, 6 blue arrows. */
+static void the_figure_as_dot_has_its_vertices_and_colours(void)
+{
+    struct plan plan;
+    hand_figure(&plan);
+    struct dag dag = built(&plan);
+    FILE *file = fopen(harness_path("figure.dot"), "w");
+    CHECK_TRUE(graph_write_dot(&dag, file));
+    fclose(file);
+    char *text = read_back(harness_path("figure.dot"));
+    CHECK_EQUAL(occurrences(text, "label=\"0, F, "), 3);
+    CHECK_EQUAL(occurrences(text, "label=\"1, F, "), 3);
+    CHECK_EQUAL(occurrences(text, "label=\"0, B, "), 3);
+    CHECK_EQUAL(occurrences(text, "label=\"1, B, "), 3);
+    CHECK_EQUAL(occurrences(text, " -> "), 19);
+    CHECK_EQUAL(occurrences(text, "#d0021b\", style=dashed"), 9);
+    CHECK_EQUAL(occurrences(text, "style=dashed, label"), 6);
+    CHECK_EQUAL(occurrences(text, "#7ed321\", style=dotted"), 4);
+    CHECK_EQUAL(occurrences(text, "#4a90e2\", style=solid"), 6);
+    CHECK_CONTAINS(text, "digraph slimsim {");
+    free(text);
+    dag_free(&dag);
+    plan_free(&plan);
+}
+
+static void graphml_holds_all_tasks_and_edges(void)
+{
+    struct plan plan;
+    hand_figure(&plan);
+    struct dag dag = built(&plan);
+    FILE *file = fopen(harness_path("figure.graphml"), "w");
+    CHECK_TRUE(graph_write_graphml(&dag, file));
+    fclose(file);
+    char *text = read_back(harness_path("figure.graphml"));
+    CHECK_EQUAL(occurrences(text, "<node "), dag.n_tasks);
+    CHECK_EQUAL(occurrences(text, "<edge "), dag.n_edges);
+    CHECK_EQUAL(occurrences(text, "inter_slice"), 4);
+    CHECK_CONTAINS(text, "attr.name=\"duration_s\"");
+    free(text);
+    dag_free(&dag);
+    plan_free(&plan);
+}
+
+static void a_full_disk_is_reported(void)
+{
+    struct plan plan;
+    hand_uniform(&plan, 4, 16, 16);
+    struct dag dag = built(&plan);
+    FILE *file = fopen("/dev/full", "w");
+    if (file != NULL) {
+        CHECK_TRUE(!graph_write_dot(&dag, file));
+        CHECK_TRUE(!graph_write_graphml(&dag, file));
+        fclose(file);
+    }
+    dag_free(&dag);
+    plan_free(&plan);
+}
+
+int main(void)
+{
+    return HARNESS_MAIN("graph", TEST(random_graphs_pass_the_checks), TEST(broken_graphs_are_named),
+                        TEST(the_figure_as_dot_has_its_vertices_and_colours), TEST(graphml_holds_all_tasks_and_edges),
+                        TEST(a_full_disk_is_reported));
+}

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "bounds/memory.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "hand_plan.h"
+#include "harness.h"
+
+/* A plan's graph, times and memory. */
+struct run {
+    struct dag dag;
+    struct timeline timeline;
+    struct memory memory;
+};
+
+static void open_run(struct run *run, const struct plan *plan, const struct cost_setting *setting, bool all_ranks)
+{
+    struct error err = {0};
+    *run = (struct run){0};
+    struct dag_options options = {.all_tensor_ranks = all_ranks, .gradient_sync = true};
+    if (!CHECK_TRUE(dag_build(plan, setting, options, &run->dag, &err)))
+        printf("%s\n", err.text);
+    critical_path(&run->dag, &run->timeline);
+    memory_of(plan, &run->dag, &run->timeline, setting, true, &run->memory);
+}
+
+static void close_run(struct run *run)
+{
+    memory_free(&run->memory);
+    timeline_free(&run->timeline);
+    dag_free(&run->dag);
+}
+
+/* Largest bytes of a class on a place. */
+static double highest(const struct memory *memory, int32_t place, enum memory_class class)
+{
+    double bytes = 0;
+    for (int64_t i = 0; i < memory->n_events; i++)
+        if (memory->events[i].place == place)
+            bytes = fmax(bytes, memory->events[i].bytes[class]);
+    return bytes;
+}
+
+static double activation(enum recompute recompute, bool sliced)
+{
+    return cost_activation_bytes(hand_setting()->model, recompute, 1, sliced);
+}
+
+/* 1F1B holds min(m, p - s) micro-batches on stage s; states and workspace are those of the stage. */
+static void one_f_one_b_holds_as_many_units_as_stages_follow(void)
+{
+    const struct cost_setting *setting = hand_setting();
+    for (int32_t p = 1; p <= 6; p++)
+        for (int32_t m = 1; m <= 8; m++) {
+            struct plan plan;
+            struct run run;
+            hand_uniform(&plan, p, m, 16);
+            open_run(&run, &plan, setting, false);
+            for (int32_t s = 0; s < p; s++) {
+                double held = (m < p - s ? m : p - s) * 16.0 * 840 / p * activation(RECOMPUTE_NONE, false);
+                double parameters = cost_stage_parameters(setting->model, 1, 840 / p, s == 0, s == p - 1);
+                double workspace = cost_workspace_bytes(setting->model, RECOMPUTE_NONE, 1, 16);
+                if (s == p - 1)
+                    workspace += cost_logits_bytes(setting->model, 1, 16);
+                CHECK_CLOSE(highest(&run.memory, s, MEMORY_ACTIVATIONS), held, 1e-14);
+                CHECK_CLOSE(run.memory.peak_bytes[s], held + cost_state_bytes(parameters, 1) + workspace, 1e-14);
+                CHECK_CLOSE(run.memory.at_peak[s][MEMORY_WORKSPACE], workspace, 1e-15);
+                CHECK_TRUE(highest(&run.memory, s, MEMORY_KV) == 0);
+            }
+            close_run(&run);
+            plan_free(&plan);
+        }
+}
+
+/* One stage; a sample of 12 tokens forward as 4 + 8, backward as 6 + 6. Activations: 4, 12, then 6 after the first
+ * backward unit and 0 after the second. Key and value gradients of the prefix of 6: while both are open. Under full
+ * recomputation 2h a token stays and 4k more as keys and values. */
+static void asymmetric_cuts_free_token_by_token(void)
+{
+    static const double live_tokens[] = {0, 4, 4, 12, 12, 12, 6, 6, 0};
+    for (int recompute = RECOMPUTE_NONE; recompute <= RECOMPUTE_FULL; recompute++) {
+        struct plan plan;
+        struct run run;
+        hand_plan(&plan, 1, 1, 1);
+        struct plan_cut *cut = plan.phases[0].pipelines[0].cut;
+        hand_unit(&cut[PASS_FORWARD], (struct slice){0, 0, 4})->recompute = (enum recompute)recompute;
+        hand_unit(&cut[PASS_FORWARD], (struct slice){0, 4, 12})->recompute = (enum recompute)recompute;
+        hand_unit(&cut[PASS_BACKWARD], (struct slice){0, 6, 12})->recompute = (enum recompute)recompute;
+        hand_unit(&cut[PASS_BACKWARD], (struct slice){0, 0, 6})->recompute = (enum recompute)recompute;
+        hand_order(&plan);
+        open_run(&run, &plan, hand_setting(), false);
+        double bytes = 840 * activation((enum recompute)recompute, false), kv = 840 * 4.0 * 64;
+        CHECK_EQUAL(run.memory.n_events, 9); /* start, begin and end of four passes */
+        for (int i = 0; i < 9 && i < run.memory.n_events; i++) {
+            const double *live = run.memory.events[i].bytes;
+            CHECK_CLOSE(live[MEMORY_ACTIVATIONS], live_tokens[i] * bytes, 1e-14);
+            CHECK_CLOSE(live[MEMORY_KV], recompute == RECOMPUTE_FULL ? live_tokens[i] * kv : 0, 1e-14);
+            CHECK_CLOSE(live[MEMORY_KV_GRADIENTS], i >= 5 && i < 8 ? 6 * kv : 0, 1e-14);
+            CHECK_TRUE((live[MEMORY_WORKSPACE] > 0) == (i % 2 == 1));
+        }
+        close_run(&run);
+        plan_free(&plan);
+    }
+}
+
+/* A whole sample keeps no keys and values of its own under full recomputation. */
+static void whole_samples_keep_no_keys_and_values(void)
+{
+    struct plan plan;
+    struct run run;
+    hand_uniform(&plan, 2, 2, 16);
+    for (int pass = 0; pass < N_PASSES; pass++)
+        for (int32_t unit = 0; unit < 2; unit++)
+            plan.phases[0].pipelines[0].cut[pass].units[unit].recompute = RECOMPUTE_FULL;
+    open_run(&run, &plan, hand_setting(), false);
+    CHECK_CLOSE(highest(&run.memory, 0, MEMORY_ACTIVATIONS), 2 * 16 * 420 * 2.0 * 64, 1e-15);
+    CHECK_TRUE(highest(&run.memory, 0, MEMORY_KV) == 0 && highest(&run.memory, 0, MEMORY_KV_GRADIENTS) == 0);
+    close_run(&run);
+    plan_free(&plan);
+}
+
+/* Nine units on one stage, all forwards first: nine units' activations at most. Half of each goes out, copies take a
+ * tenth of a pass: when the last forward starts, at 8, seven halves are left of the first seven, the eighth is whole
+ * until 8.1, the ninth is new, and the first half comes back for the backward at 9: 7/2 + 1 + 1 + 1/2 = 6. */
+static void offload_halves_what_waits(void)
+{
+    struct plan plan;
+    struct run run;
+    struct error err = {0};
+    hand_uniform(&plan, 1, 9, 16);
+    struct plan_pipeline *pipeline = &plan.phases[0].pipelines[0];
+    for (int i = 0; i < 18; i++)
+        pipeline->steps[i] = (struct plan_step){i < 9 ? PASS_FORWARD : PASS_BACKWARD, i % 9, 0};
+    double unit = 16.0 * 840 * activation(RECOMPUTE_NONE, false);
+    for (int offload = 0; offload < 2; offload++) {
+        for (int i = 0; i < 9; i++)
+            pipeline->cut[PASS_FORWARD].units[i].offload = 0.5 * offload;
+        run = (struct run){0};
+        CHECK_TRUE(dag_build(&plan, hand_setting(), (struct dag_options){0}, &run.dag, &err));
+        hand_times(&run.dag, 1.0, 1.0);
+        for (int32_t i = 0; i < run.dag.n_tasks; i++)
+            if (run.dag.tasks[i].kind == DAG_SEND)
+                run.dag.duration_s[i] = 0.1;
+        critical_path(&run.dag, &run.timeline);
+        memory_of(&plan, &run.dag, &run.timeline, hand_setting(), true, &run.memory);
+        CHECK_CLOSE(highest(&run.memory, 0, MEMORY_ACTIVATIONS), (offload ? 6.0 : 9.0) * unit, 1e-14);
+        const struct memory_event *last = &run.memory.events[run.memory.n_events - 1];
+        CHECK_TRUE(fabs(last->bytes[MEMORY_ACTIVATIONS]) <= 1e-9 * unit);
+        close_run(&run);
+    }
+    plan_free(&plan);
+}
+
+/* A padded unit computes on its padding and holds it until the backward of the same unit. */
+static void padding_takes_room(void)
+{
+    struct plan plan;
+    struct run run;
+    hand_uniform(&plan, 1, 1, 16);
+    for (int pass = 0; pass < N_PASSES; pass++)
+        plan.phases[0].pipelines[0].cut[pass].units[0].padding_tokens = 4;
+    open_run(&run, &plan, hand_setting(), false);
+    CHECK_CLOSE(highest(&run.memory, 0, MEMORY_ACTIVATIONS), 20.0 * 840 * activation(RECOMPUTE_NONE, false), 1e-15);
+    CHECK_TRUE(run.memory.events[run.memory.n_events - 1].bytes[MEMORY_ACTIVATIONS] == 0);
+    close_run(&run);
+    plan_free(&plan);
+}
+
+/* A unit that two pipelines share holds half of its tokens on each. */
+static void shared_units_hold_their_share(void)
+{
+    struct plan plan;
+    struct run run;
+    hand_plan(&plan, 2, 1, 1);
+    struct plan_phase *phase = &plan.phases[0];
+    phase->n_groups = 1;
+    phase->groups = check_calloc(1, sizeof *phase->groups);
+    phase->groups[0].n_pipelines = 2;
+    phase->groups[0].pipelines = check_calloc(2, sizeof(int32_t));
+    phase->groups[0].pipelines[1] = 1;
+    for (int32_t i = 0; i < 2; i++)
+        for (int pass = 0; pass < N_PASSES; pass++) {
+            struct plan_unit *unit = hand_unit(&phase->pipelines[i].cut[pass], (struct slice){0, 0, 16});
+            unit->context = 2;
+            unit->group = 0;
+        }
+    hand_order(&plan);
+    open_run(&run, &plan, hand_setting(), false);
+    for (int32_t place = 0; place < 2; place++)
+        CHECK_CLOSE(highest(&run.memory, place, MEMORY_ACTIVATIONS), 8.0 * 840 * activation(RECOMPUTE_NONE, false),
+                    1e-15);
+    close_run(&run);
+    plan_free(&plan);
+}
+
+/* On every place of random plans: events in order of time, nothing below zero, only states at the end; the peak is the
+ * largest sum, and the same without events and with every TP rank. */
+static void random_plans_give_all_back(void)
+{
+    for (uint64_t seed = 1; seed <= 40; seed++) {
+        struct plan plan;
+        struct run run;
+        struct memory quick;
+        hand_random(&plan, seed);
+        open_run(&run, &plan, hand_setting(), seed % 2);
+        memory_of(&plan, &run.dag, &run.timeline, hand_setting(), false, &quick);
+        bool ordered = true, positive = true, empty = true;
+        for (int64_t i = 0; i < run.memory.n_events; i++) {
+            const struct memory_event *event = &run.memory.events[i];
+            bool last = i + 1 == run.memory.n_events || event[1].place != event->place;
+            ordered = ordered && (last || event[1].time_s >= event->time_s);
+            for (int k = 1; k < MEMORY_N_CLASSES; k++) {
+                positive = positive && event->bytes[k] >= -1e-9 * run.memory.peak_bytes[event->place];
+                empty = empty && (!last || fabs(event->bytes[k]) <= 1e-9 * run.memory.peak_bytes[event->place]);
+            }
+        }
+        if (!ordered || !positive || !empty)
+            printf("seed %llu\n", (unsigned long long)seed);
+        CHECK_TRUE(ordered);
+        CHECK_TRUE(positive);
+        CHECK_TRUE(empty);
+        CHECK_EQUAL(quick.n_events, 0);
+        CHECK_TRUE(memcmp(quick.peak_bytes, run.memory.peak_bytes, (size_t)quick.n_places * sizeof(double)) == 0);
+        CHECK_EQUAL(quick.worst_place, run.memory.worst_place);
+        memory_free(&quick);
+        close_run(&run);
+        plan_free(&plan);
+    }
+}
+
+int main(void)
+{
+    return HARNESS_MAIN("memory", TEST(one_f_one_b_holds_as_many_units_as_stages_follow),
+                        TEST(asymmetric_cuts_free_token_by_token), TEST(whole_samples_keep_no_keys_and_values),
+                        TEST(offload_halves_what_waits), TEST(padding_takes_room), TEST(shared_units_hold_their_share),
+                        TEST(random_plans_give_all_back));
+}
