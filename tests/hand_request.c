@@ -102,6 +102,67 @@ void hand_request_free(struct hand_request *hand)
     batch_free(&hand->batch);
 }
 
+static bool same(const void *a, const void *b, int32_t n, size_t size)
+{
+    return n == 0 || memcmp(a, b, (size_t)n * size) == 0;
+}
+
+/* Units have a gap before `offload`, so their bytes say nothing. */
+static bool same_units(const struct plan_cut *a, const struct plan_cut *b)
+{
+    for (int32_t i = 0; i < a->n_units; i++) {
+        const struct plan_unit *x = &a->units[i], *y = &b->units[i];
+        if (x->first_slice != y->first_slice || x->n_slices != y->n_slices || x->padding_tokens != y->padding_tokens ||
+            x->context != y->context || x->group != y->group || x->sharding != y->sharding ||
+            x->formation != y->formation || x->recompute != y->recompute || x->offload != y->offload)
+            return false;
+    }
+    return true;
+}
+
+static bool same_pipeline(const struct plan_pipeline *a, const struct plan_pipeline *b)
+{
+    if (memcmp(&a->layout, &b->layout, sizeof a->layout) != 0)
+        return false;
+    for (int pass = 0; pass < N_PASSES; pass++) {
+        const struct plan_cut *x = &a->cut[pass], *y = &b->cut[pass];
+        if (x->n_slices != y->n_slices || x->n_units != y->n_units ||
+            !same(x->slices, y->slices, x->n_slices, sizeof *x->slices) || !same_units(x, y))
+            return false;
+    }
+    int32_t stages = a->layout.stages;
+    return same(a->need, b->need, a->cut[PASS_BACKWARD].n_units, sizeof *a->need) &&
+           same(a->step_first, b->step_first, stages + 1, sizeof *a->step_first) &&
+           same(a->steps, b->steps, a->step_first[stages], sizeof *a->steps);
+}
+
+static bool same_phase(const struct plan_phase *a, const struct plan_phase *b)
+{
+    if (a->n_pipelines != b->n_pipelines || a->n_groups != b->n_groups || a->n_reshards != b->n_reshards)
+        return false;
+    for (int32_t i = 0; i < a->n_pipelines; i++)
+        if (!same_pipeline(&a->pipelines[i], &b->pipelines[i]))
+            return false;
+    for (int32_t i = 0; i < a->n_groups; i++)
+        if (a->groups[i].n_pipelines != b->groups[i].n_pipelines ||
+            !same(a->groups[i].pipelines, b->groups[i].pipelines, a->groups[i].n_pipelines, sizeof(int32_t)))
+            return false;
+    return same(a->reshards, b->reshards, a->n_reshards, sizeof *a->reshards);
+}
+
+bool hand_same_plan(const struct plan *a, const struct plan *b)
+{
+    if (a->n_phases != b->n_phases || a->shards != b->shards || a->n_candidates != b->n_candidates ||
+        a->n_nodes != b->n_nodes || a->delayed_tokens != b->delayed_tokens || a->n_delayed != b->n_delayed ||
+        a->n_carried != b->n_carried || !same(a->delayed, b->delayed, a->n_delayed, sizeof(int32_t)) ||
+        !same(a->carried_tokens, b->carried_tokens, a->n_carried, sizeof(int32_t)))
+        return false;
+    for (int32_t i = 0; i < a->n_phases; i++)
+        if (!same_phase(&a->phases[i], &b->phases[i]))
+            return false;
+    return true;
+}
+
 const char *hand_cut_text(const struct plan_cut *cut)
 {
     static char text[4096];

@@ -46,6 +46,9 @@ void hand_request_free(struct hand_request *hand);
 /** 0..n-1, the next of a seeded row. */
 int32_t hand_below(uint64_t *state, int32_t n);
 
+/** Whether two plans agree in every field. */
+bool hand_same_plan(const struct plan *a, const struct plan *b);
+
 /** A cut as text: "[0:0-4 1:0-2] [1:2-6]", a unit in brackets, sample:begin-end. Static storage. */
 const char *hand_cut_text(const struct plan_cut *cut);
 

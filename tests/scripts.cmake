@@ -9,6 +9,10 @@ foreach(source ${python_tests})
     ENVIRONMENT "SLIMSIM=$<TARGET_FILE:slimsim>;SLIMSIM_SCRATCH=${PROJECT_BINARY_DIR}/scratch/${name}")
 endforeach()
 
+# test_trace_h5py.py reads the trace that test_record writes.
+set_tests_properties(test_record PROPERTIES FIXTURES_SETUP sample_trace)
+set_tests_properties(test_trace_h5py PROPERTIES FIXTURES_REQUIRED sample_trace)
+
 # Checks labelled "source" read the sources alone and run in the dev preset only.
 function(add_source_test name)
   add_test(NAME ${name} COMMAND ${ARGN} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})

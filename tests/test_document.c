@@ -259,8 +259,9 @@ static size_t mutate(char *text, size_t n, uint64_t *state)
     static const char signs[] = "{}[]:,-&*!|>'\"%@#?~\n\t \\\xff\x80";
     for (uint32_t i = 0; i < 1 + next_random(state) % 6; i++) {
         size_t at = next_random(state) % (n + 1);
-        char byte =
-            next_random(state) % 2 ? signs[next_random(state) % (sizeof signs - 1)] : (char)(next_random(state) % 256);
+        char byte = (char)(next_random(state) % 256);
+        if (next_random(state) % 2 != 0)
+            byte = signs[next_random(state) % (sizeof signs - 1)];
         size_t length = next_random(state) % 20;
         length = at + length > n ? n - at : length;
         switch (next_random(state) % 4) {

@@ -140,8 +140,8 @@ static void write_npy(int version, const char *header, const void *bytes, size_t
     CHECK(strlen(header) < n_header && 128 + n <= sizeof file);
     file[6] = (unsigned char)version;
     file[8] = (unsigned char)n_header;
-    memset(file + start, ' ', n_header);
-    memcpy(file + start, header, strlen(header));
+    for (size_t i = 0; i < n_header; i++)
+        file[start + i] = i < strlen(header) ? (unsigned char)header[i] : ' ';
     file[127] = '\n';
     memcpy(file + 128, bytes, n);
     write_bytes("a.npy", file, 128 + n);

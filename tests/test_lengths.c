@@ -33,7 +33,7 @@ static struct lengths open_lengths(const struct scenario_data *data)
 
 static struct lengths open_shipped(const char *name)
 {
-    struct scenario_data data = data_of(name, 256 * K, SCENARIO_CUT, 512);
+    struct scenario_data data = data_of(name, 262144, SCENARIO_CUT, 512);
     return open_lengths(&data);
 }
 
@@ -174,13 +174,13 @@ static void a_tail_with_exponent_one_has_its_logarithmic_mean(void)
  * s / sqrt(n), s from the sample. Four standard errors; seeds are fixed, so the test cannot flicker. */
 static void a_million_draws_follow_the_closed_form(const char *name)
 {
-    enum { N = 1000000, CAP = 32 * K };
-    struct scenario_data data = data_of(name, 2048 * K, SCENARIO_CUT, N);
+    enum { N = 1000000, CAP = 32 * K, CONTEXT = 2048 * K };
+    struct scenario_data data = data_of(name, CONTEXT, SCENARIO_CUT, N);
     struct lengths lengths = open_lengths(&data);
     struct batch batch = {0};
     lengths_draw(&lengths, &data, 11, 4, &batch);
     CHECK_EQUAL(batch.n_samples, N);
-    for (double x = 32; x < 2048 * K; x *= 2) {
+    for (int32_t x = 32; x < CONTEXT; x *= 2) {
         double cdf = lengths_cdf(&lengths, x), n_below = 0;
         for (int i = 0; i < N; i++)
             n_below += batch.tokens[i] <= x;
@@ -215,7 +215,7 @@ static bool equal_batches(const struct batch *a, const struct batch *b)
 
 static void a_batch_depends_on_seed_and_iteration_only(void)
 {
-    struct scenario_data data = data_of("github", 16 * K, SCENARIO_CUT, 512);
+    struct scenario_data data = data_of("github", 16384, SCENARIO_CUT, 512);
     struct lengths lengths = open_lengths(&data);
     struct batch first = {0}, again = {0}, other = {0};
     lengths_draw(&lengths, &data, 1, 7, &first);
@@ -235,7 +235,7 @@ static void a_batch_depends_on_seed_and_iteration_only(void)
 /* Cutting and truncating see the same documents as a batch with a context that holds everything. */
 static void long_documents_are_cut_or_truncated(void)
 {
-    struct scenario_data data = data_of("byted-like", 2048 * K, SCENARIO_CUT, 300);
+    struct scenario_data data = data_of("byted-like", INT64_C(2048) * K, SCENARIO_CUT, 300);
     struct lengths lengths = open_lengths(&data);
     struct batch whole = {0}, cut = {0}, truncated = {0};
     lengths_draw(&lengths, &data, 5, 0, &whole);
@@ -263,7 +263,7 @@ static void long_documents_are_cut_or_truncated(void)
 static void dropping_refills_the_batch(void)
 {
     enum { N = 100000 };
-    struct scenario_data data = data_of("github", 2 * K, SCENARIO_DROP, N);
+    struct scenario_data data = data_of("github", 2048, SCENARIO_DROP, N);
     struct lengths lengths = open_lengths(&data);
     struct batch batch = {0};
     lengths_draw(&lengths, &data, 3, 0, &batch);

@@ -109,7 +109,7 @@ static void rows_say_where_and_when(void)
     int32_t found = 0;
     for (int32_t t = 0; t < 160; t++)
         if (tasks[t].system == 1 && tasks[t].pipeline == 1 && tasks[t].stage == 0 && tasks[t].unit == 1 &&
-            tasks[t].kind == DAG_COMPUTE && tasks[t].pass == PASS_FORWARD) {
+            tasks[t].kind == DAG_COMPUTE && tasks[t].direction == PASS_FORWARD) {
             found++;
             CHECK_CLOSE(tasks[t].start_s, 4e-3, 1e-12);
             CHECK_CLOSE(tasks[t].finish_s, 6e-3, 1e-12);

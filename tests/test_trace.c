@@ -126,9 +126,9 @@ static void rows_read_back_as_they_were_written(void)
     int32_t n_equal = 0;
     for (int32_t t = 0; t < 40960; t++) {
         struct trace_task expected = task_number(t);
-        n_equal += memcmp(&rows[t].start_s, &expected.start_s, sizeof(double)) == 0 &&
-                   rows[t].finish_s == expected.finish_s && rows[t].iteration == expected.iteration &&
-                   rows[t].kind == expected.kind && rows[t].task == t && rows[t].unit == 0;
+        n_equal += rows[t].start_s == expected.start_s && rows[t].finish_s == expected.finish_s &&
+                   rows[t].iteration == expected.iteration && rows[t].kind == expected.kind && rows[t].task == t &&
+                   rows[t].unit == 0;
     }
     CHECK_EQUAL(n_equal, 40960);
     free(rows);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* `slimsim run`: simulate a scenario, print the comparison, write NAME.h5 and NAME.csv. */
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,9 +26,19 @@ struct progress {
     bool shown;            /* stderr is a terminal and nobody asked for quiet */
 };
 
+/** The signal that asks to stop, 0: none. Nothing is left half written: the run ends after the iteration in work. */
+static volatile sig_atomic_t stop_signal;
+
+static void ask_to_stop(int signal_number)
+{
+    stop_signal = signal_number;
+}
+
 static bool after_iteration(void *context, const struct point_view *view, struct error *err)
 {
     struct progress *progress = context;
+    if (stop_signal != 0)
+        return error_set_status(err, ERROR_FAILED, "stopped by signal %d; nothing is written", (int)stop_signal);
     if (progress->shown)
         fprintf(stderr, "\r\033[K%s: iteration %d of %d (%.2f s simulated)", view->system->entry->label,
                 (int)view->iteration->iteration + 1, view->system->n_iterations, view->iteration->time_s);
@@ -140,11 +151,17 @@ int command_run(int argc, char **argv)
     struct lengths lengths = {0};
     struct error err = {0};
     argp_parse(&argp, argc, argv, 0, NULL, &arguments);
+    signal(SIGINT, ask_to_stop);
+    signal(SIGTERM, ask_to_stop);
     bool ok = scenario_read(arguments.scenario, arguments.options.n_set, arguments.options.set, &scenario, &err) &&
               lengths_open(&scenario.data, scenario_data_dir(), &lengths, &err) &&
               simulate(&arguments, &scenario, &lengths, &err);
     lengths_close(&lengths);
     scenario_free(&scenario);
     options_free(&arguments.options);
+    if (!ok && stop_signal != 0) {
+        command_fail(&err);
+        return 128 + stop_signal;
+    }
     return ok ? EXIT_SUCCESS : command_fail(&err);
 }

@@ -32,13 +32,24 @@ static const char *find_key(const char *header, const char *key)
     return at + 1 + strspn(at + 1, " ");
 }
 
+/** Numbers of a shape such as "(1000,)"; -1 for any other shape. */
+static int64_t read_shape(const char *shape)
+{
+    int64_t n = 0;
+    const char *at = shape + 1;
+    if (*shape != '(' || *at < '0' || *at > '9')
+        return -1;
+    for (; '0' <= *at && *at <= '9' && n <= INT64_MAX / 10 - 1; at++)
+        n = 10 * n + (*at - '0');
+    return strncmp(at, ",)", 2) == 0 ? n : -1;
+}
+
 /** Read 'descr' and 'shape' of a header such as {'descr': '<i8', 'fortran_order': False, 'shape': (1000,), }. */
 static bool read_header(const char *path, const char *header, struct npy *npy, struct error *err)
 {
     static const char *const types[] = {"'<i4'", "'<i8'", "'<u4'", "'<u8'"};
     const char *type = find_key(header, "'descr'"), *shape = find_key(header, "'shape'");
-    unsigned long long n = 0;
-    int t = 0, n_read = 0;
+    int t = 0;
     if (type == NULL || shape == NULL)
         return error_set(err, "%s: its .npy header lacks descr or shape", path);
     while (t < 4 && strncmp(type, types[t], strlen(types[t])) != 0)
@@ -46,12 +57,12 @@ static bool read_header(const char *path, const char *header, struct npy *npy, s
     if (t == 4)
         return error_set(err, "%s: numbers of type %.*s are not supported, only '<i4', '<i8', '<u4' and '<u8'", path,
                          (int)strcspn(type, ",}"), type);
-    if (sscanf(shape, "(%18llu,)%n", &n, &n_read) != 1 || n_read == 0)
+    if (read_shape(shape) < 0)
         return error_set(err, "%s: an array of shape %.*s is not supported, only one dimension such as (1000,)", path,
                          (int)strcspn(shape, "}"), shape);
     npy->has_sign = t < 2;
     npy->width = t % 2 == 0 ? 4 : 8;
-    npy->n = (size_t)n;
+    npy->n = (size_t)read_shape(shape);
     return true;
 }
 
@@ -78,6 +89,7 @@ static bool read_start(const char *path, const struct reader_bytes *file, struct
 static bool read_numbers(const char *path, const struct reader_bytes *file, const struct npy *npy,
                          struct reader_lengths *lengths, struct error *err)
 {
+    CHECK(npy->width > 0);
     size_t n_bytes = file->n - npy->data;
     if (npy->n != n_bytes / npy->width || n_bytes % npy->width != 0)
         return error_set(err, "%s: its header promises %zu numbers of %zu bytes, %zu bytes follow", path, npy->n,

@@ -246,6 +246,36 @@ static bool check_group(struct checking *checking, int32_t group)
     return true;
 }
 
+static int32_t last_rank(const struct plan_layout *layout)
+{
+    return plan_rank(layout, layout->stages - 1, layout->context - 1, layout->tensor - 1);
+}
+
+/* Pipelines that run side by side share no GPU. */
+static bool check_ranks(struct checking *checking)
+{
+    const struct plan_phase *phase = phase_of(checking);
+    int32_t n_ranks = 0;
+    for (int32_t i = 0; i < phase->n_pipelines; i++)
+        n_ranks =
+            last_rank(&phase->pipelines[i].layout) >= n_ranks ? last_rank(&phase->pipelines[i].layout) + 1 : n_ranks;
+    bool *taken = check_calloc((size_t)n_ranks, sizeof *taken), ok = true;
+    for (int32_t i = 0; i < phase->n_pipelines; i++) {
+        const struct plan_layout *layout = &phase->pipelines[i].layout;
+        checking->pipeline = i;
+        for (int32_t k = 0; ok && k < layout->stages * layout->context * layout->tensor; k++) {
+            int32_t rank = plan_rank(layout, k / layout->tensor / layout->context, k / layout->tensor % layout->context,
+                                     k % layout->tensor);
+            if (rank < 0 || taken[rank])
+                ok = error_set(checking->err, "%s: rank %d is none or taken", place(checking), rank);
+            else
+                taken[rank] = true;
+        }
+    }
+    free(taken);
+    return ok;
+}
+
 static bool check_phase(struct checking *checking)
 {
     const struct plan_phase *phase = phase_of(checking);
@@ -255,6 +285,8 @@ static bool check_phase(struct checking *checking)
             !check_need(checking))
             return false;
     }
+    if (!check_ranks(checking))
+        return false;
     for (int32_t i = 0; i < phase->n_groups; i++)
         if (!check_group(checking, i))
             return false;

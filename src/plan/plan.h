@@ -124,8 +124,9 @@ void plan_copy(const struct plan *plan, struct plan *copy);
  * Check what every plan must obey: each token of each sample of the batch (but delayed ones, and with carried ones) in
  * exactly one forward and one backward slice (a group's shared slices count once and stand alike in all its
  * pipelines); steps complete on each stage; no backward before the forwards it needs; slices forward in order and
- * backward in reverse inside a sample; a sample's CP degree equal to its group's size times the layout's; need[] as
- * plan_fill_need says. The first breach is the error: a bug of the system that made the plan.
+ * backward in reverse inside a sample; a sample's CP degree equal to its group's size times the layout's; no GPU in two
+ * pipelines of a phase; need[] as plan_fill_need says. The first breach is the error: a bug of the system that made the
+ * plan.
  *
  * @param tokens  of each sample of the batch
  */

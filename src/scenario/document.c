@@ -403,15 +403,8 @@ static bool select_entry(struct document *document, int32_t parent, const char *
     struct document_node *at = &document->node[parent];
     if (document_is_null(at)) { /* `knobs:` with nothing behind it: a mapping without keys yet */
         free(at->value);
-        *at = (struct document_node){.kind = DOCUMENT_MAPPING,
-                                     .key = at->key,
-                                     .child = -1,
-                                     .next = at->next,
-                                     .line = at->line,
-                                     .column = at->column,
-                                     .key_line = at->key_line,
-                                     .key_column = at->key_column,
-                                     .file = at->file};
+        at->value = NULL;
+        at->kind = DOCUMENT_MAPPING;
     }
     *entry = -1;
     if (at->kind == DOCUMENT_SCALAR)
@@ -456,20 +449,21 @@ static bool set_at_path(struct document *document, char *path, int32_t value, co
     return true;
 }
 
-/** Keep a text as long as the document. */
-static const char *keep_text(struct document *document, const char *before, const char *text, const char *after)
+/** How messages name an assignment, kept as long as the document; a long one is cut. */
+static const char *assignment_name(struct document *document, const char *assignment)
 {
+    enum { SHOWN = 200, BYTES = SHOWN + 16 };
     struct document_texts *texts = document->texts;
-    size_t n_bytes = strlen(before) + strlen(text) + strlen(after) + 1;
     texts->text = check_grow(texts->text, texts->n, &texts->capacity, sizeof *texts->text);
-    texts->text[texts->n] = check_malloc(n_bytes);
-    snprintf(texts->text[texts->n], n_bytes, "%s%s%s", before, text, after);
-    return texts->text[texts->n++];
+    char *name = check_malloc(BYTES);
+    snprintf(name, BYTES, "--set '%.*s%s'", SHOWN, assignment, strlen(assignment) > SHOWN ? "..." : "");
+    texts->text[texts->n++] = name;
+    return name;
 }
 
 bool document_set(struct document *document, const char *assignment, struct error *err)
 {
-    const char *file = keep_text(document, "--set '", assignment, "'");
+    const char *file = assignment_name(document, assignment);
     const char *equals = strchr(assignment, '=');
     if (equals == NULL || equals == assignment)
         return error_add(err, "%s: expected key=value, such as data.context=64Ki", file);

@@ -56,9 +56,9 @@ static const struct schema_key system_keys[] = {
     {"name", SCHEMA_WORD, "-", 0, 0, NULL, NULL, "of the training system", SYSTEM(name)},
     {"label", SCHEMA_WORD, "-", 0, 0, "", NULL, "names the row; default: the system's name", SYSTEM(label)},
     {"plan.tp", SCHEMA_INT, "GPUs", 1, 1 << 15, NULL, NULL, "tensor-parallel degree", SYSTEM(plan.tp)},
-    {"plan.pp", SCHEMA_INT, "GPUs", 1, 1 << 15, NULL, NULL, "pipeline stages", SYSTEM(plan.pp)},
+    {"plan.pp", SCHEMA_INT, "stages", 1, 1 << 15, NULL, NULL, "pipeline stages", SYSTEM(plan.pp)},
     {"plan.cp", SCHEMA_INT, "GPUs", 1, 1 << 15, "1", NULL, "context-parallel degree", SYSTEM(plan.cp)},
-    {"plan.dp", SCHEMA_INT, "GPUs", 0, 1 << 15, "0", NULL, "data-parallel replicas; 0: all the platform holds",
+    {"plan.dp", SCHEMA_INT, "replicas", 0, 1 << 15, "0", NULL, "data-parallel replicas; 0: all the platform holds",
      SYSTEM(plan.dp)},
     {"plan.recompute", SCHEMA_CHOICE, "-", 0, 0, "none", "none|selective|full",
      "activations computed again in the backward pass", SYSTEM(plan.recompute)},
@@ -106,19 +106,10 @@ static bool resolve_path(const struct document *document, const char *key, char 
         return document_error(document, node, err, "%s: the folder where this path starts cannot be read", key);
     const char *path = realpath(joined, canonical) != NULL ? canonical : joined;
     if (strlen(path) >= TEXT_BYTES)
-        return document_error(document, node, err, "%s: the path %s is longer than %d bytes", key, path,
+        return document_error(document, node, err, "%s: as an absolute path this is longer than %d bytes", key,
                               TEXT_BYTES - 1);
     strcpy(text, path);
     return true;
-}
-
-/** A file of lengths is a path; a name without a slash or dot, or one that model/lengths holds, is left as it is. */
-static bool resolve_lengths(struct scenario *scenario, struct error *err)
-{
-    char shipped[PATH_MAX + 600], *lengths = scenario->data.lengths;
-    snprintf(shipped, sizeof shipped, "%s/model/lengths/%s.yaml", scenario_data_dir(), lengths);
-    bool is_name = strchr(lengths, '/') == NULL && (strchr(lengths, '.') == NULL || access(shipped, F_OK) == 0);
-    return is_name || resolve_path(&scenario->document, "data.lengths", lengths, err);
 }
 
 /** Find the file that a key names: the name in `text`, below `folder`, or a path (then made absolute). */
@@ -136,6 +127,25 @@ static bool resolve_name(const struct document *document, const char *key, const
     return document_error(document, document_find(document, 0, key), err, "%s: %s", key, unknown.text);
 }
 
+/** A law or table is a name without dot or slash, of model/lengths; a user's file is a path. */
+static bool resolve_lengths(struct scenario *scenario, struct error *err)
+{
+    const struct document *document = &scenario->document;
+    char *lengths = scenario->data.lengths, folder[PATH_MAX], path[1024];
+    struct error unknown = {0};
+    if (*lengths == '\0') /* said already */
+        return false;
+    if (strpbrk(lengths, "./") != NULL)
+        return resolve_path(document, "data.lengths", lengths, err);
+    snprintf(folder, sizeof folder, "%s/model/lengths", scenario_data_dir());
+    if (library_find(folder, lengths, ".yaml", "law or table", path, &unknown))
+        return true;
+    return document_error(document, document_find(document, 0, "data.lengths"), err,
+                          "data.lengths: %s; lengths of your own are named by the path of their file, with a . or / in "
+                          "it",
+                          unknown.text);
+}
+
 /** Model, device and platform. Each is read if its name is right, so that one pass shows all errors. */
 static bool resolve_names(struct scenario *scenario, struct error *err)
 {
@@ -150,7 +160,7 @@ static bool resolve_names(struct scenario *scenario, struct error *err)
           device_read(data, scenario->device_name, &scenario->device, err);
     ok &= resolve_name(document, "platform", platforms, ".xml", scenario->platform_name, err) &&
           platform_read(platforms, scenario->platform_name, &scenario->platform, err);
-    return (*scenario->data.lengths == '\0' || resolve_lengths(scenario, err)) && ok;
+    return resolve_lengths(scenario, err) && ok;
 }
 
 /** The name becomes part of file names. Without one it is the scenario file's, without folder and ending. */
@@ -251,28 +261,31 @@ static bool check_gpus(const struct scenario *scenario, struct scenario_system *
     return true;
 }
 
-/** `divisor`, the value of a key of the plan, must divide a count of the model or platform. */
-static bool check_divides(const struct scenario *scenario, const struct scenario_system *system, const char *key,
-                          int64_t divisor, int64_t count, const char *of_what, struct error *err)
+/** A degree of the plan, the value of this node, must divide a count of the model or platform. */
+static bool check_divides(const struct document *document, int32_t node, int64_t degree, int64_t count,
+                          const char *of_what, struct error *err)
 {
-    if (count % divisor == 0)
+    if (count % degree == 0)
         return true;
-    return document_error(&scenario->document, document_find(&scenario->document, system->node, key), err,
-                          "%s: %" PRId64 " does not divide %s, %" PRId64, key, divisor, of_what, count);
+    return document_error(document, node, err, "plan.%s: %" PRId64 " does not divide %s, %" PRId64,
+                          document->node[node].key, degree, of_what, count);
 }
 
 /** The layout against model and platform, of an entry that was read without errors. */
 static bool check_plan(const struct scenario *scenario, struct scenario_system *system, struct error *err)
 {
+    const struct document *document = &scenario->document;
     const struct model *model = &scenario->model;
     const struct scenario_plan *plan = &system->plan;
+    int32_t tp = document_find(document, system->node, "plan.tp"),
+            pp = document_find(document, system->node, "plan.pp");
     bool ok = check_gpus(scenario, system, err);
-    ok &= check_divides(scenario, system, "plan.tp", plan->tp, scenario->platform.gpus_per_node,
+    ok &= check_divides(document, tp, plan->tp, scenario->platform.gpus_per_node,
                         "the GPUs of a node (tensor parallelism stays inside one)", err);
-    ok &= check_divides(scenario, system, "plan.pp", plan->pp, model->layers, "the model's layers", err);
-    if (!check_divides(scenario, system, "plan.tp", plan->tp, model->heads, "the model's heads", err))
+    ok &= check_divides(document, pp, plan->pp, model->layers, "the model's layers", err);
+    if (!check_divides(document, tp, plan->tp, model->heads, "the model's heads", err))
         return false;
-    return check_divides(scenario, system, "plan.tp", plan->tp, model->kv_heads,
+    return check_divides(document, tp, plan->tp, model->kv_heads,
                          "the model's kv_heads (copies of them on several ranks are not available yet)", err) &&
            ok;
 }
@@ -332,7 +345,7 @@ void scenario_list_keys(FILE *file)
 {
     schema_list(file, scenario_keys, N_SCENARIO_KEYS, "");
     schema_list(file, system_keys, N_SYSTEM_KEYS, "systems.N.");
-    fputs("systems.N.knobs  of the system; `slimsim list systems` prints them\n", file);
+    fputs("systems.N.knobs           mapping  of the system; `slimsim list systems` prints them\n", file);
 }
 
 void scenario_free(struct scenario *scenario)

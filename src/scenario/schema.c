@@ -52,7 +52,7 @@ void schema_choice_name(const char *choices, int32_t i, char name[64])
 /** Whole numbers in full, others short. */
 static void print_number(double number, char text[32])
 {
-    if (fabs(number) < 1e15 && number == floor(number))
+    if (fabs(number) < 1e17 && number == floor(number))
         snprintf(text, 32, "%.0f", number);
     else
         snprintf(text, 32, "%.6g", number);
@@ -88,11 +88,13 @@ static void print_range(const struct schema_key *key, char text[128])
 static void print_choices(const char *choices, char text[512])
 {
     size_t n = 0;
-    for (; *choices != '\0' && n + 3 < 512; choices++) {
-        text[n++] = *choices == '|' ? ',' : *choices;
-        if (*choices == '|')
+    for (; *choices != '\0' && n + 3 < 512; choices++)
+        if (*choices == '|') {
+            text[n++] = ',';
             text[n++] = ' ';
-    }
+        } else {
+            text[n++] = *choices;
+        }
     text[n] = '\0';
 }
 
@@ -369,6 +371,8 @@ static void refuse_unknown_keys(struct reading *reading, int32_t mapping, const 
     }
 }
 
+/* Seven parameters: a table, its mapping, and where results and errors go. */
+/* NOLINTNEXTLINE(readability-function-size) */
 bool schema_read(const struct document *document, int32_t mapping, const struct schema_key *keys, int32_t n_keys,
                  const char *const *others, void *object, struct error *err)
 {

@@ -42,6 +42,7 @@ static bool set_versions(struct trace *trace, const struct record_origin *origin
 static bool set_inputs(struct trace *trace, const struct record_origin *origin, struct error *err)
 {
     const struct scenario *scenario = origin->scenario;
+    struct flop_curve layer = flop_layer_curve(&scenario->model, PASS_FORWARD);
     return trace_set_text(trace, "scenario", origin->scenario_text, err) &&
            set_hash(trace, "platform_hash", scenario->platform.hash, err) &&
            set_hash(trace, "lengths_hash", origin->lengths_hash, err) &&
@@ -52,7 +53,9 @@ static bool set_inputs(struct trace *trace, const struct record_origin *origin, 
            trace_set_text(trace, "platform", scenario->platform.name, err) &&
            trace_set_text(trace, "lengths", scenario->data.lengths, err) &&
            trace_set_integer(trace, "context", scenario->data.context, err) &&
-           trace_set_integer(trace, "global_batch", scenario->data.global_batch, err);
+           trace_set_integer(trace, "global_batch", scenario->data.global_batch, err) &&
+           trace_set_integer(trace, "layer_flop_quadratic", layer.q, err) &&
+           trace_set_integer(trace, "layer_flop_linear", layer.l, err);
 }
 
 static bool set_systems(struct trace *trace, const struct scenario *scenario, struct error *err)
@@ -154,9 +157,9 @@ static bool append_pipeline_units(struct trace *trace, struct trace_unit row, co
                                   struct error *err)
 {
     bool ok = true;
-    for (row.pass = 0; row.pass < N_PASSES && ok; row.pass++)
-        for (row.unit = 0; row.unit < pipeline->cut[row.pass].n_units && ok; row.unit++)
-            ok = append_slices(trace, row, &pipeline->cut[row.pass], err);
+    for (row.direction = 0; row.direction < N_PASSES && ok; row.direction++)
+        for (row.unit = 0; row.unit < pipeline->cut[row.direction].n_units && ok; row.unit++)
+            ok = append_slices(trace, row, &pipeline->cut[row.direction], err);
     return ok;
 }
 
@@ -182,7 +185,7 @@ static struct trace_task task_row(const struct point_view *view, int32_t t)
         .task = t,
         .kind = task->kind,
         .purpose = task->purpose,
-        .pass = task->pass,
+        .direction = task->pass,
         .stream = task->stream % DAG_N_STREAMS,
         PLACE_COLUMNS(place),
         .unit = task->unit,

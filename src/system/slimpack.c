@@ -208,7 +208,7 @@ static const struct schema_key knobs[] = {
      offsetof(struct slimpack_knobs, injection)},
     {"factor", SCHEMA_INT, "-", 0, 1024, "0", NULL, "MicroPacks of a rank / pipeline stages; 0: search",
      offsetof(struct slimpack_knobs, factor)},
-    {"max_factor", SCHEMA_INT, "-", 1, 1024, "32", NULL, "largest factor that the search tries",
+    {"max_factor", SCHEMA_INT, "-", 1, 128, "64", NULL, "largest factor that the search tries",
      offsetof(struct slimpack_knobs, max_factor)},
     {"replica_units", SCHEMA_BOOL, "-", 0, 0, "true", NULL, "each DP rank (or merged ranks) has its own factor",
      offsetof(struct slimpack_knobs, replica_units)},

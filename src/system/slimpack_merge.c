@@ -69,7 +69,7 @@ void slimpack_split(const struct system_request *request, struct slimpack_split 
     int32_t width = n_ranks;
     for (int32_t i = 0; i < n; i++) {
         int64_t flop = flop_of_prefix(curve, batch->tokens[order[i]]);
-        width = width > 1 && is_heavy(request, split, flop) ? least_width(split, flop, width) : 1;
+        width = is_heavy(request, split, flop) ? least_width(split, flop, width) : 1;
         rank[i] = place(split, flop, width);
         if (width > 1) {
             split->outliers[split->n_outliers++] = (struct slimpack_outlier){order[i], rank[i], width};

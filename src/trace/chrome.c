@@ -7,7 +7,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 /** What is being written, and which tracks have been named. */
 struct chrome {
@@ -35,6 +34,11 @@ static void begin_event(struct chrome *chrome)
 {
     fputs(chrome->any ? ",\n" : "\n", chrome->file);
     chrome->any = true;
+}
+
+static int64_t process_of(const struct chrome *chrome, int32_t system, int32_t rank)
+{
+    return (int64_t)system * chrome->gpus + rank;
 }
 
 static int64_t nanoseconds(double seconds)
@@ -90,7 +94,7 @@ static void write_event_name(const struct trace_task *task, FILE *file)
         fprintf(file, "%s", trace_kind_names.text[task->kind]);
     if (task->unit >= 0)
         fprintf(file, "%s%s %d", task->purpose != DAG_PASS || task->kind != DAG_COMPUTE ? " " : "",
-                trace_pass_names.text[task->pass], task->unit);
+                trace_pass_names.text[task->direction], task->unit);
 }
 
 static bool in_range(int32_t index, int32_t n)
@@ -103,7 +107,7 @@ static bool check_task(const struct chrome *chrome, const struct trace_task *tas
 {
     if (in_range(task->system, trace_n_systems(chrome->reader)) && in_range(task->rank, chrome->gpus) &&
         in_range(task->stream, DAG_N_STREAMS) && in_range(task->kind, DAG_N_KINDS) &&
-        in_range(task->purpose, DAG_N_PURPOSES) && in_range(task->pass, N_PASSES) && task->start_s >= 0 &&
+        in_range(task->purpose, DAG_N_PURPOSES) && in_range(task->direction, N_PASSES) && task->start_s >= 0 &&
         task->finish_s >= task->start_s)
         return true;
     return error_set(err, "the trace is damaged: task %d of its table tasks is out of range", task->task);
@@ -116,7 +120,7 @@ static bool write_task(void *context, const void *row, struct error *err)
     if (!check_task(chrome, task, err))
         return false;
     FILE *file = chrome->file;
-    int64_t process = (int64_t)task->system * chrome->gpus + task->rank;
+    int64_t process = process_of(chrome, task->system, task->rank);
     int64_t start = nanoseconds(task->start_s), finish = nanoseconds(task->finish_s);
     name_track(chrome, task, process);
     begin_event(chrome);
@@ -138,7 +142,7 @@ static bool write_memory(void *context, const void *visited, struct error *err)
     const struct trace_memory *row = visited;
     begin_event(chrome);
     fprintf(chrome->file, "{\"ph\":\"C\",\"name\":\"memory [B]\",\"pid\":%lld",
-            (long long)((int64_t)row->system * chrome->gpus + row->rank));
+            (long long)process_of(chrome, row->system, row->rank));
     write_microseconds("ts", nanoseconds(row->time_s), chrome->file);
     fprintf(chrome->file, ",\"args\":{\"states\":%.0f,\"activations\":%.0f,\"kv\":%.0f,", row->states_bytes,
             row->activations_bytes, row->kv_bytes);

@@ -6,34 +6,21 @@
 
 #include <string.h>
 
-#define NAMES(n, ...)                                                                                                  \
-    {                                                                                                                  \
-        n, (const char *const[n])                                                                                      \
-        {                                                                                                              \
-            __VA_ARGS__                                                                                                \
-        }                                                                                                              \
-    }
+/* In the order of the enumeration; one more or less does not compile. */
+#define NAMES(column, n, ...)                                                                                          \
+    static const char *const column##_text[] = {__VA_ARGS__};                                                          \
+    _Static_assert(sizeof column##_text / sizeof column##_text[0] == (n), "names of " #column);                        \
+    const struct trace_names trace_##column##_names = {n, column##_text};
 
-const struct trace_names trace_kind_names =
-    NAMES(DAG_N_KINDS, [DAG_COMPUTE] = "compute", [DAG_ATTENTION] = "attention", [DAG_SEND] = "send",
-          [DAG_SYNC] = "sync", [DAG_OPTIMIZER] = "optimizer");
-const struct trace_names trace_purpose_names =
-    NAMES(DAG_N_PURPOSES, [DAG_PASS] = "pass", [DAG_BOUNDARY] = "boundary", [DAG_RING] = "ring",
-          [DAG_TENSOR] = "tensor", [DAG_REDUCE_SCATTER] = "reduce-scatter", [DAG_ALL_GATHER] = "all-gather",
-          [DAG_RESHARD] = "reshard", [DAG_OFFLOAD] = "offload", [DAG_PREFETCH] = "prefetch");
-const struct trace_names trace_pass_names = NAMES(N_PASSES, [PASS_FORWARD] = "forward", [PASS_BACKWARD] = "backward");
-const struct trace_names trace_stream_names =
-    NAMES(DAG_N_STREAMS, [DAG_STREAM_COMPUTE] = "compute", [DAG_STREAM_SEND_FORWARD] = "send forward",
-          [DAG_STREAM_SEND_BACKWARD] = "send backward", [DAG_STREAM_COLLECTIVE] = "collective",
-          [DAG_STREAM_RAIL] = "rail", [DAG_STREAM_TO_HOST] = "to host", [DAG_STREAM_FROM_HOST] = "from host");
+NAMES(kind, DAG_N_KINDS, "compute", "attention", "send", "sync", "optimizer")
+NAMES(purpose, DAG_N_PURPOSES, "pass", "boundary", "ring", "tensor", "reduce-scatter", "all-gather", "reshard",
+      "offload", "prefetch")
+NAMES(pass, N_PASSES, "forward", "backward")
+NAMES(stream, DAG_N_STREAMS, "compute", "send forward", "send backward", "collective", "rail", "to host", "from host")
+NAMES(edge, DAG_N_EDGES, "inter-stage", "inter-slice", "inter-pass", "schedule", "collective")
+NAMES(formation, PLAN_PACK + 1, "slim", "mix", "pack")
+NAMES(recompute, RECOMPUTE_FULL + 1, "none", "selective", "full")
 static const struct trace_names trace_system_names = {0, NULL};
-static const struct trace_names trace_edge_names =
-    NAMES(DAG_N_EDGES, [DAG_INTER_STAGE] = "inter-stage", [DAG_INTER_SLICE] = "inter-slice",
-          [DAG_INTER_PASS] = "inter-pass", [DAG_SCHEDULE] = "schedule", [DAG_COLLECTIVE] = "collective");
-static const struct trace_names trace_formation_names =
-    NAMES(3, [PLAN_SLIM] = "slim", [PLAN_MIX] = "mix", [PLAN_PACK] = "pack");
-static const struct trace_names trace_recompute_names =
-    NAMES(3, [RECOMPUTE_NONE] = "none", [RECOMPUTE_SELECTIVE] = "selective", [RECOMPUTE_FULL] = "full");
 
 #define COLUMN(c_type, hdf5_type, name, unit, meaning)                                                                 \
     {#name, unit, meaning, TRACE_##hdf5_type, offsetof(struct ROW, name), NULL},

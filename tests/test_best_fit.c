@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "hand_request.h"
+#include "harness.h"
+
+#include <stdlib.h>
+
+#include "base/check.h"
+
+extern const struct training_system system_best_fit;
+
+static void plan_of(struct hand_request *hand, const char *knobs, struct plan *plan)
+{
+    struct error err = {0};
+    hand_knobs(hand, &system_best_fit, knobs);
+    CHECK_TRUE(system_best_fit.plan(&hand->request, NULL, plan, &err));
+}
+
+/* Context 10, longest first: 7 (sample 1) opens bin 0, 6 (4) bin 1, 4 (0) fits bin 1 alone and fills it, 3 (3) fills
+ * bin 0, 2 (2) opens bin 2. Two ranks: bins 0 and 2, and bin 1. */
+static void bins_by_hand(void)
+{
+    struct hand_request hand;
+    struct plan plan;
+    hand_request(&hand, 2, 2, 10);
+    hand_batch(&hand, 5, (int32_t[]){4, 7, 2, 3, 6});
+    plan_of(&hand, "", &plan);
+    const struct plan_pipeline *pipeline = plan.phases[0].pipelines;
+    CHECK_TEXT(hand_cut_text(&pipeline[0].cut[PASS_FORWARD]), "[1:0-7 3:0-3] [2:0-2]");
+    CHECK_TEXT(hand_cut_text(&pipeline[0].cut[PASS_BACKWARD]), "[1:0-7 3:0-3] [2:0-2]");
+    CHECK_TEXT(hand_cut_text(&pipeline[1].cut[PASS_FORWARD]), "[4:0-6 0:0-4] []");
+    CHECK_EQUAL(pipeline[0].cut[PASS_FORWARD].units[0].padding_tokens, 0);
+    CHECK_EQUAL(pipeline[0].cut[PASS_FORWARD].units[1].padding_tokens, 8);
+    CHECK_EQUAL(pipeline[1].cut[PASS_BACKWARD].units[1].padding_tokens, 10);
+    CHECK_TEXT(hand_order_text(&pipeline[1], 0), "F0 F1 B0 B1");
+    CHECK_EQUAL(plan.shards, 2);
+    plan_free(&plan);
+    plan_of(&hand, "pad: false", &plan);
+    CHECK_TEXT(hand_cut_text(&plan.phases[0].pipelines[1].cut[PASS_FORWARD]), "[4:0-6 0:0-4]");
+    CHECK_EQUAL(plan.phases[0].pipelines[0].cut[PASS_FORWARD].units[1].padding_tokens, 0);
+    plan_free(&plan);
+    hand_request_free(&hand);
+}
+
+/* TP 2, CP 4, DP 2, PP 3: ranks are dealt TP first, then CP, DP, PP. The place (DP 1, stage 2, CP 3, TP 1) is GPU
+ * 1*8 + 2*16 + 3*2 + 1 = 47, the last of 48. */
+static void context_is_static_and_ranks_are_megatrons(void)
+{
+    struct hand_request hand;
+    struct plan plan;
+    hand_request(&hand, 2, 3, 10);
+    hand.request.layout.tp = 2;
+    hand.request.layout.cp = 4;
+    hand_batch(&hand, 2, (int32_t[]){5, 10});
+    plan_of(&hand, "", &plan);
+    CHECK_EQUAL(plan_rank(&plan.phases[0].pipelines[1].layout, 2, 3, 1), 47);
+    CHECK_EQUAL(plan.phases[0].pipelines[1].cut[PASS_FORWARD].units[0].context, 4);
+    CHECK_EQUAL(plan.phases[0].pipelines[1].cut[PASS_FORWARD].units[0].group, -1);
+    CHECK_EQUAL(plan.shards, 8);
+    plan_free(&plan);
+    hand_request_free(&hand);
+}
+
+/* The definition, bin by bin: the fullest that holds it, the lowest of those. @return bins */
+static int32_t naive(const struct batch *batch, int32_t context, int32_t *bin)
+{
+    int32_t n = 0;
+    int32_t *room = check_malloc((size_t)batch->n_samples * sizeof *room);
+    for (int32_t length = context; length > 0; length--)
+        for (int32_t i = 0; i < batch->n_samples; i++) {
+            if (batch->tokens[i] != length)
+                continue;
+            int32_t best = -1;
+            for (int32_t b = 0; b < n; b++)
+                if (room[b] >= length && (best < 0 || room[b] < room[best]))
+                    best = b;
+            if (best < 0)
+                room[best = n++] = context;
+            room[best] -= length;
+            bin[i] = best;
+        }
+    free(room);
+    return n;
+}
+
+static void bins_agree_with_the_definition(void)
+{
+    uint64_t seed = 5;
+    for (int32_t round = 0; round < 60; round++) {
+        struct hand_request hand;
+        struct plan plan;
+        int32_t bin[300], wrong = 0;
+        hand_request(&hand, 1, 1, 1 + hand_below(&seed, 120));
+        hand_batch_of(&hand, (enum hand_law)(round % HAND_N_LAWS), 1 + hand_below(&seed, 300), seed);
+        plan_of(&hand, "", &plan);
+        const struct plan_cut *cut = &plan.phases[0].pipelines[0].cut[PASS_FORWARD];
+        CHECK_EQUAL(cut->n_units, naive(&hand.batch, (int32_t)hand.request.context, bin));
+        for (int32_t unit = 0; unit < cut->n_units; unit++)
+            for (int32_t i = 0; i < cut->units[unit].n_slices; i++)
+                wrong += bin[cut->slices[cut->units[unit].first_slice + i].sample] != unit;
+        CHECK_EQUAL(wrong, 0);
+        plan_free(&plan);
+        hand_request_free(&hand);
+    }
+}
+
+int main(void)
+{
+    return HARNESS_MAIN("best_fit", TEST(bins_by_hand), TEST(context_is_static_and_ranks_are_megatrons),
+                        TEST(bins_agree_with_the_definition));
+}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "hand_request.h"
+#include "harness.h"
+#include "plan/order.h"
+
+#include "base/check.h"
+
+/* A pipeline with m units each way and these needs (NULL: j + 1); the units are empty, the order asks for no more. */
+static void pipeline_of(struct plan_pipeline *pipeline, int32_t stages, int32_t m, const int32_t *need)
+{
+    *pipeline = (struct plan_pipeline){.layout = {.stages = stages, .chunks = 1}};
+    pipeline->need = check_malloc((size_t)m * sizeof *need);
+    for (int32_t j = 0; j < m; j++) {
+        plan_add_unit(&pipeline->cut[PASS_FORWARD]);
+        plan_add_unit(&pipeline->cut[PASS_BACKWARD]);
+        pipeline->need[j] = need != NULL ? need[j] : j + 1;
+    }
+}
+
+/* Narayanan et al. 2021, figure 4, with p = 3, m = 4: p-1-s warm-up forwards, one forward, one backward, cool-down. */
+static void plain_one_f_one_b_is_the_textbooks(void)
+{
+    struct plan_pipeline pipeline;
+    pipeline_of(&pipeline, 3, 4, NULL);
+    for (int injection = 0; injection < ORDER_N_INJECTIONS; injection++) {
+        order_one_f_one_b(&pipeline, (enum order_injection)injection);
+        CHECK_TEXT(hand_order_text(&pipeline, 0), "F0 F1 F2 B0 F3 B1 B2 B3");
+        CHECK_TEXT(hand_order_text(&pipeline, 1), "F0 F1 B0 F2 B1 F3 B2 B3");
+        CHECK_TEXT(hand_order_text(&pipeline, 2), "F0 B0 F1 B1 F2 B2 F3 B3");
+    }
+    plan_pipeline_free(&pipeline);
+}
+
+/* need = 3, 3, 4, 5, 6, 6 of m = 6. Just in time: n = need: backward 1 follows backward 0 at once. Persistent: n = 3,
+ * 4, 5, 6, 7, 8, of which there are 6: the lead of two forwards stays. */
+static void the_lead_shrinks_just_in_time_and_stays_when_persistent(void)
+{
+    const int32_t need[] = {3, 3, 4, 5, 6, 6};
+    struct plan_pipeline pipeline;
+    pipeline_of(&pipeline, 2, 6, need);
+    order_one_f_one_b(&pipeline, ORDER_JUST_IN_TIME);
+    CHECK_TEXT(hand_order_text(&pipeline, 1), "F0 F1 F2 B0 B1 F3 B2 F4 B3 F5 B4 B5");
+    CHECK_TEXT(hand_order_text(&pipeline, 0), "F0 F1 F2 F3 B0 B1 F4 B2 F5 B3 B4 B5");
+    order_one_f_one_b(&pipeline, ORDER_PERSISTENT);
+    CHECK_TEXT(hand_order_text(&pipeline, 1), "F0 F1 F2 B0 F3 B1 F4 B2 F5 B3 B4 B5");
+    CHECK_TEXT(hand_order_text(&pipeline, 0), "F0 F1 F2 F3 B0 F4 B1 F5 B2 B3 B4 B5");
+    plan_pipeline_free(&pipeline);
+}
+
+/* Without backwards all forwards run; with more forwards than backwards ask for, the rest comes last. */
+static void forwards_that_nobody_needs_run_last(void)
+{
+    struct plan_pipeline pipeline;
+    pipeline_of(&pipeline, 1, 1, NULL);
+    plan_add_unit(&pipeline.cut[PASS_FORWARD]);
+    order_one_f_one_b(&pipeline, ORDER_JUST_IN_TIME);
+    CHECK_TEXT(hand_order_text(&pipeline, 0), "F0 B0 F1");
+    pipeline.cut[PASS_BACKWARD].n_units = 0;
+    order_one_f_one_b(&pipeline, ORDER_JUST_IN_TIME);
+    CHECK_TEXT(hand_order_text(&pipeline, 0), "F0 F1");
+    plan_pipeline_free(&pipeline);
+}
+
+/* Steps of one stage that break the formula of the header: min(m, n(j) + p-1-s) forwards before backward j. */
+static int32_t n_wrong(const struct plan_pipeline *pipeline, int32_t stage, enum order_injection injection)
+{
+    int32_t m = pipeline->cut[PASS_FORWARD].n_units, later = pipeline->layout.stages - 1 - stage;
+    int32_t wrong = 0, forward = 0, backward = 0, n = 0;
+    for (int32_t i = pipeline->step_first[stage]; i < pipeline->step_first[stage + 1]; i++) {
+        if (pipeline->steps[i].pass == PASS_FORWARD) {
+            wrong += pipeline->steps[i].unit != forward++;
+            continue;
+        }
+        int32_t least = injection == ORDER_PERSISTENT ? n + 1 : n > backward ? n : backward + 1;
+        n = least > pipeline->need[backward] ? least : pipeline->need[backward];
+        wrong += pipeline->steps[i].unit != backward++ || forward != (n + later < m ? n + later : m);
+    }
+    return wrong + (forward != m) + (backward != m);
+}
+
+static void forwards_before_each_backward_follow_the_formula(void)
+{
+    uint64_t seed = 7;
+    for (int32_t round = 0; round < 200; round++) {
+        int32_t m = 1 + hand_below(&seed, 20), p = 1 + hand_below(&seed, 6), need[20];
+        for (int32_t j = 0; j < m; j++)
+            need[j] = hand_below(&seed, m + 1);
+        struct plan_pipeline pipeline;
+        pipeline_of(&pipeline, p, m, need);
+        enum order_injection injection = (enum order_injection)hand_below(&seed, ORDER_N_INJECTIONS);
+        order_one_f_one_b(&pipeline, injection);
+        for (int32_t stage = 0; stage < p; stage++)
+            CHECK_EQUAL(n_wrong(&pipeline, stage, injection), 0);
+        plan_pipeline_free(&pipeline);
+    }
+}
+
+int main(void)
+{
+    return HARNESS_MAIN("order", TEST(plain_one_f_one_b_is_the_textbooks),
+                        TEST(the_lead_shrinks_just_in_time_and_stays_when_persistent),
+                        TEST(forwards_that_nobody_needs_run_last),
+                        TEST(forwards_before_each_backward_follow_the_formula));
+}

@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "scenario/scenario.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "harness.h"
+#include "scenario_fixture.h"
+
+static const char full[] =
+    "name: everything\n"
+    "model: llama-13b\n"
+    "device: h800\n"
+    "platform: hopper-16x8\n"
+    "attention: cudnn\n"
+    "data: {lengths: github, column: 'a, b', context: 128Ki, long_documents: drop, global_batch: 1e3}\n"
+    "communication: {tp_overlap: 0.1, cp_overlap: false, dp_overlap: 0.3}\n"
+    "iterations: {warm_up: 1, measured: 2}\n"
+    "seed: 9007199254740991\n"
+    "engine: critical-path\n"
+    "trace: none\n"
+    "all_tensor_ranks: true\n"
+    "systems:\n"
+    "  - name: best-fit\n"
+    "    plan: {tp: 8, pp: 4, cp: 2, dp: 2, recompute: full, offload: 0.7}\n"
+    "  - name: slimpack\n"
+    "    label: 'slim: one'\n"
+    "    plan: {tp: 4, pp: 4}\n"
+    "    knobs: {asymmetric: false, label: \"true\", grid: [1, 2, 80 GiB]}\n";
+
+static const char minimal[] = "model: llama-13b\ndevice: h800\nplatform: hopper-2x8\n"
+                              "data: {lengths: github, context: 64Ki, global_batch: 8}\n"
+                              "systems: [{name: slimpack, plan: {tp: 2, pp: 2}}]\n";
+
+static bool read_text(const char *text, struct scenario *scenario, struct error *err)
+{
+    *err = (struct error){0};
+    fixture_data("scenario");
+    return scenario_read(fixture_write("scenario/run.yaml", text), 0, NULL, scenario, err);
+}
+
+static void every_key_reaches_its_field(void)
+{
+    struct scenario s;
+    struct error err;
+    CHECK_TRUE(read_text(full, &s, &err));
+    CHECK_TEXT(err.text, "");
+    CHECK_TEXT(s.name, "everything");
+    CHECK_TEXT(s.model.name, "llama-13b");
+    CHECK_TEXT(s.device.name, "h800");
+    CHECK_EQUAL(platform_n_gpus(&s.platform), 128);
+    CHECK_EQUAL(s.attention, DEVICE_CUDNN);
+    CHECK_TEXT(s.data.lengths, "github");
+    CHECK_TEXT(s.data.column, "a, b");
+    CHECK_EQUAL(s.data.context, 131072);
+    CHECK_EQUAL(s.data.long_documents, SCENARIO_DROP);
+    CHECK_EQUAL(s.data.global_batch, 1000);
+    CHECK_TRUE(s.communication.tp_overlap == 0.1 && !s.communication.cp_overlap && s.communication.dp_overlap == 0.3);
+    CHECK_EQUAL(s.warm_up, 1);
+    CHECK_EQUAL(s.measured, 2);
+    CHECK_TRUE(s.seed == INT64_C(9007199254740991));
+    CHECK_EQUAL(s.engine, SCENARIO_CRITICAL_PATH);
+    CHECK_EQUAL(s.trace, SCENARIO_TRACE_NONE);
+    CHECK_TRUE(s.all_tensor_ranks);
+    CHECK_EQUAL(s.n_systems, 3);
+    const struct scenario_plan *plan = &s.systems[0].plan;
+    CHECK_TRUE(plan->tp == 8 && plan->pp == 4 && plan->cp == 2 && plan->dp == 2);
+    CHECK_TRUE(plan->recompute == RECOMPUTE_FULL && plan->offload == 0.7);
+    CHECK_EQUAL(s.systems[0].knobs, -1);
+    CHECK_TEXT(s.systems[0].label, "best-fit");
+    CHECK_TEXT(s.systems[1].label, "slim: one");
+    CHECK_EQUAL(s.systems[1].plan.dp, 8); /* 128 / (4 x 4) */
+    CHECK_TEXT(s.document.node[document_find(&s.document, s.systems[1].knobs, "asymmetric")].value, "false");
+    scenario_free(&s);
+    scenario_free(&s);
+}
+
+static void defaults_are_those_of_the_list(void)
+{
+    struct scenario s;
+    struct error err;
+    CHECK_TRUE(read_text(minimal, &s, &err));
+    CHECK_TEXT(s.name, "run"); /* of run.yaml */
+    CHECK_EQUAL(s.attention, DEVICE_FLASH2);
+    CHECK_EQUAL(s.data.long_documents, SCENARIO_CUT);
+    CHECK_TRUE(s.communication.tp_overlap == 0 && s.communication.cp_overlap && s.communication.dp_overlap == 0);
+    CHECK_TRUE(s.warm_up == 5 && s.measured == 20 && s.seed == 1);
+    CHECK_TRUE(s.engine == SCENARIO_BOTH && s.trace == SCENARIO_TRACE_SUMMARY && !s.all_tensor_ranks);
+    CHECK_TRUE(s.systems[0].plan.cp == 1 && s.systems[0].plan.dp == 4);
+    CHECK_TRUE(s.systems[0].plan.recompute == RECOMPUTE_NONE && s.systems[0].plan.offload == 0);
+    scenario_free(&s);
+}
+
+static void check_same(const struct scenario *a, const struct scenario *b)
+{
+    CHECK_TEXT(a->name, b->name);
+    CHECK_TEXT(a->model_name, b->model_name);
+    CHECK_TEXT(a->device_name, b->device_name);
+    CHECK_TEXT(a->platform_name, b->platform_name);
+    CHECK_TEXT(a->data.lengths, b->data.lengths);
+    CHECK_TEXT(a->data.column, b->data.column);
+    CHECK_TRUE(a->data.context == b->data.context && a->data.long_documents == b->data.long_documents &&
+               a->data.global_batch == b->data.global_batch);
+    CHECK_TRUE(a->communication.tp_overlap == b->communication.tp_overlap &&
+               a->communication.cp_overlap == b->communication.cp_overlap &&
+               a->communication.dp_overlap == b->communication.dp_overlap);
+    CHECK_TRUE(a->attention == b->attention && a->warm_up == b->warm_up && a->measured == b->measured &&
+               a->seed == b->seed && a->engine == b->engine && a->trace == b->trace &&
+               a->all_tensor_ranks == b->all_tensor_ranks && a->n_systems == b->n_systems);
+    for (int32_t i = 0; i < a->n_systems; i++) {
+        const struct scenario_plan *left = &a->systems[i].plan, *right = &b->systems[i].plan;
+        CHECK_TEXT(a->systems[i].name, b->systems[i].name);
+        CHECK_TEXT(a->systems[i].label, b->systems[i].label);
+        CHECK_TRUE(left->tp == right->tp && left->pp == right->pp && left->cp == right->cp && left->dp == right->dp &&
+                   left->recompute == right->recompute && left->offload == right->offload);
+    }
+}
+
+static void resolved_text_reads_back_to_the_same_bits_and_text(void)
+{
+    static const char *const texts[] = {full, minimal};
+    for (int i = 0; i < 2; i++) {
+        struct scenario first, second;
+        struct error err;
+        CHECK_TRUE(read_text(texts[i], &first, &err));
+        char *once = scenario_text(&first);
+        fixture_write("scenario/other/place.yaml", once);
+        CHECK_TRUE(scenario_read(harness_path("scenario/other/place.yaml"), 0, NULL, &second, &err));
+        CHECK_TEXT(err.text, "");
+        check_same(&first, &second);
+        char *twice = scenario_text(&second);
+        CHECK_TEXT(twice, once);
+        if (i == 0)
+            CHECK_CONTAINS(once, "    knobs: {asymmetric: false, label: \"true\", grid: [1, 2, 80 GiB]}\n");
+        free(once);
+        free(twice);
+        scenario_free(&first);
+        scenario_free(&second);
+    }
+}
+
+static void assignments_win_over_the_file_in_order(void)
+{
+    static const char *const set[] = {"data.context=1Ki",    "data.context=2Ki",
+                                      "systems.0.plan.tp=4", "systems.0.knobs.lead=persistent",
+                                      "platform=hopper-1x8", "name=set"};
+    struct scenario s;
+    struct error err = {0};
+    fixture_data("scenario");
+    CHECK_TRUE(scenario_read(fixture_write("scenario/run.yaml", minimal), 6, set, &s, &err));
+    CHECK_TEXT(err.text, "");
+    CHECK_EQUAL(s.data.context, 2048);
+    CHECK_TRUE(s.systems[0].plan.tp == 4 && s.systems[0].plan.dp == 1);
+    CHECK_TRUE(document_find(&s.document, s.systems[0].knobs, "lead") >= 0);
+    CHECK_TEXT(s.name, "set");
+    scenario_free(&s);
+}
+
+static const struct {
+    const char *old, *new, *message;
+} refused[] = {
+    {"model: llama-13b", "model: llama-31b", "run.yaml:1:8: model: no model 'llama-31b'; did you mean 'llama-13b'?"},
+    {"model: llama-13b", "model: absent.yaml", "scenario/absent.yaml: cannot be read: No such file"},
+    {"model: llama-13b\n", "", "run.yaml:1:1: model: is required"},
+    {"device: h800", "device: v100", "run.yaml:2:9: device: no device 'v100'; "},
+    {"platform: hopper-2x8", "platform: hopper-3x8", "run.yaml:3:11: platform: no platform 'hopper-3x8'; did you mean"},
+    {"platform: hopper-2x8", "platform: ''", "run.yaml:3:11: platform: '' is empty"},
+    {"lengths: github", "lengths: githb",
+     "run.yaml:4:17: data.lengths: no law or table 'githb'; did you mean 'github'?"},
+    {"context: 64Ki", "context: 64.5",
+     "data.context: '64.5' is not a whole number; allowed: a whole number [tokens], 1 to"},
+    {"context: 64Ki", "contxt: 64Ki", "run.yaml:4:25: data.contxt: unknown key; did you mean 'context'?"},
+    {"global_batch: 8", "global_batch: 0", "data.global_batch: '0' is out of range"},
+    {"model:", "seed: nan\nmodel:", "run.yaml:1:7: seed: 'nan' is not a number"},
+    {"model:", "sweep: {seed: [1, 2]}\nmodel:", "run.yaml:1:1: sweep: is not available yet; allowed: one point a run"},
+    {"model:", "name: a/b\nmodel:", "run.yaml:1:7: name: 'a/b' cannot name files"},
+    {"model:", "engine: simgird\nmodel:", "did you mean 'simgrid'? allowed: simgrid, critical-path, both"},
+    {"{tp: 2, pp: 2}", "auto",
+     "run.yaml:5:34: plan: 'auto' is not available yet; allowed: a layout such as {tp: 4, pp: 4}"},
+    {", plan: {tp: 2, pp: 2}", "", "run.yaml:5:11: plan.tp: is required"},
+    {"plan: {tp: 2, pp: 2}", "tp: 2", "tp: unknown key; did you mean 'plan.tp'"},
+    {"tp: 2", "tp: 16", "run.yaml:5:39: plan.tp: 16 does not divide the GPUs of a node"},
+    {"tp: 2", "tp: 0", "plan.tp: '0' is out of range; allowed: a whole number [GPUs], 1 to 32768"},
+    {"pp: 2", "pp: 16", "plan: tp x pp x cp = 2 x 16 x 1 = 32 does not divide the 16 GPUs of platform hopper-2x8"},
+    {"pp: 2", "pp: 16", "plan.pp: 16 does not divide the model's layers, 40"},
+    {"pp: 2", "pp: 2, dp: 3",
+     "run.yaml:5:34: plan: tp x pp x cp x dp = 2 x 2 x 1 x 3 = 12, but platform hopper-2x8 has 16 GPUs"},
+    {"pp: 2", "pp: 2, offload: 2", "plan.offload: '2' is out of range; allowed: a number, 0 to 1"},
+    {"pp: 2", "pp: 2, recompute: some", "plan.recompute: 'some' is not known; "},
+    {"pp: 2}", "pp: 2}, knobs: 5", "knobs: expected a mapping of knobs"},
+    {"[{name: slimpack, plan: {tp: 2, pp: 2}}]", "[]", "systems: expected a list of at least one"},
+    {"[{name: slimpack, plan: {tp: 2, pp: 2}}]", "{name: slimpack}", "systems: expected a list of at least one"},
+    {"[{name: slimpack, plan: {tp: 2, pp: 2}}]", "[slimpack]", "run.yaml:5:11: this entry: expected a mapping of keys"},
+    {"systems: [{name: slimpack, plan: {tp: 2, pp: 2}}]\n", "", "run.yaml: systems: is required"},
+    {"}}]", "}}, {name: slimpack, plan: {tp: 2, pp: 2}}]",
+     "label: 'slimpack' names systems.0 already; give each entry a `label:`"},
+};
+
+static void wrong_scenarios_are_refused_with_place_and_what_is_allowed(void)
+{
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        struct scenario s;
+        struct error err;
+        char *text = fixture_replace(minimal, refused[i].old, refused[i].new);
+        CHECK_TRUE(!read_text(text, &s, &err));
+        CHECK_CONTAINS(err.text, refused[i].message);
+        CHECK_EQUAL(err.status, ERROR_INVALID);
+        CHECK_TRUE(s.systems == NULL && s.document.node == NULL);
+        free(text);
+    }
+}
+
+/* Heads 40 and key-value heads 20 over tp 8: only the second does not divide. */
+static void tensor_parallelism_must_divide_heads_and_kv_heads(void)
+{
+    struct scenario s;
+    struct error err = {0};
+    fixture_data("scenario");
+    char *model = fixture_replace(fixture_model, "kv_heads: 40", "kv_heads: 20");
+    fixture_write("scenario/grouped.yaml", model);
+    static const char *const set[] = {"systems.0.plan.tp=8"};
+    char *text = fixture_replace(minimal, "model: llama-13b", "model: grouped.yaml");
+    CHECK_TRUE(!scenario_read(fixture_write("scenario/run.yaml", text), 1, set, &s, &err));
+    CHECK_TEXT(err.text,
+               "--set 'systems.0.plan.tp=8': plan.tp: 8 does not divide the model's kv_heads (copies of them on "
+               "several ranks are not available yet), 20");
+    free(model);
+    free(text);
+    model = fixture_replace(fixture_model, "heads: 40\nkv_heads: 40", "heads: 20\nkv_heads: 4");
+    fixture_write("scenario/grouped.yaml", model);
+    text = fixture_replace(minimal, "model: llama-13b", "model: grouped.yaml");
+    CHECK_TRUE(!scenario_read(fixture_write("scenario/run.yaml", text), 1, set, &s, &err));
+    CHECK_CONTAINS(err.text, "plan.tp: 8 does not divide the model's heads, 20");
+    free(model);
+    free(text);
+}
+
+static void all_errors_stand_in_one_pass(void)
+{
+    static const char *const set[] = {"seed=x", "systems.7.name=y", "nothing"};
+    struct scenario s;
+    struct error err = {0};
+    fixture_data("scenario");
+    const char *path =
+        fixture_write("scenario/run.yaml", "modle: llama-13b\ndevice: h80\nplatform: hopper-2x8\nname: .x\n"
+                                           "data: {lengths: github, context: big}\n"
+                                           "systems: [{name: slimpack, plan: {tp: 2.5}}]\n");
+    CHECK_TRUE(!scenario_read(path, 3, set, &s, &err));
+    static const char *const parts[] = {
+        "--set 'systems.7.name=y': '7' selects nothing from the list 'systems'; it has entries 0 to 0",
+        "--set 'nothing': expected key=value",
+        "run.yaml:1:1: modle: unknown key; did you mean 'model'?",
+        "run.yaml:1:1: model: is required",
+        "run.yaml:5:34: data.context: 'big' is not a number",
+        "run.yaml:5:7: data.global_batch: is required",
+        "--set 'seed=x': seed: 'x' is not a number",
+        "run.yaml:4:7: name: '.x' cannot name files",
+        "run.yaml:6:39: plan.tp: '2.5' is not a whole number",
+        "run.yaml:6:34: plan.pp: is required",
+        "run.yaml:2:9: device: no device 'h80'; did you mean 'h800'?",
+    };
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        CHECK_CONTAINS(err.text, parts[i]);
+    int n_lines = 1;
+    for (const char *at = err.text; (at = strchr(at, '\n')) != NULL; at++)
+        n_lines++;
+    CHECK_EQUAL(n_lines, sizeof parts / sizeof *parts);
+}
+
+static void relative_paths_start_at_the_file_or_the_working_directory(void)
+{
+    struct scenario s;
+    struct error err = {0};
+    char folder[2048], expected[2048], *real = NULL;
+    fixture_data("scenario");
+    fixture_write("scenario/own.txt", "5\n");
+    char *text = fixture_replace(minimal, "lengths: github", "lengths: ./own.txt");
+    CHECK_TRUE(scenario_read(fixture_write("scenario/run.yaml", text), 0, NULL, &s, &err));
+    real = realpath(harness_path("scenario"), NULL);
+    snprintf(expected, sizeof expected, "%s/own.txt", real);
+    CHECK_TEXT(s.data.lengths, expected);
+    scenario_free(&s);
+    static const char *const set[] = {"data.lengths=not/there.csv"};
+    CHECK_TRUE(getcwd(folder, sizeof folder - 32) != NULL);
+    strcat(folder, "/not/there.csv");
+    CHECK_TRUE(scenario_read(harness_path("scenario/run.yaml"), 1, set, &s, &err));
+    CHECK_TEXT(s.data.lengths, folder);
+    scenario_free(&s);
+    free(real);
+    free(text);
+}
+
+static void a_path_too_long_is_refused(void)
+{
+    struct scenario s;
+    struct error err = {0};
+    char set[600] = "data.lengths=";
+    const char *const sets[] = {set};
+    fixture_data("scenario");
+    memset(set + 13, 'd', 500);
+    strcpy(set + 513, "/x");
+    CHECK_TRUE(!scenario_read(fixture_write("scenario/run.yaml", minimal), 1, sets, &s, &err));
+    CHECK_CONTAINS(err.text, "ddd...': data.lengths: as an absolute path this is longer than 511 bytes");
+}
+
+static void a_missing_scenario_is_named(void)
+{
+    struct scenario s;
+    struct error err = {0};
+    CHECK_TRUE(!scenario_read("no/such.yaml", 0, NULL, &s, &err));
+    CHECK_TEXT(err.text, "no/such.yaml: cannot be read: No such file or directory");
+    CHECK_EQUAL(err.status, ERROR_INVALID);
+}
+
+static void the_quick_start_is_the_main_comparison(void)
+{
+    struct scenario s;
+    struct error err = {0};
+    fixture_data("scenario");
+    CHECK_TRUE(scenario_read(SLIMSIM_SOURCE_DIR "/scenarios/quickstart.yaml", 0, NULL, &s, &err));
+    CHECK_TEXT(err.text, "");
+    CHECK_TEXT(s.name, "quickstart");
+    CHECK_EQUAL(platform_n_gpus(&s.platform), 128);
+    CHECK_TRUE(s.data.context == 262144 && s.data.global_batch == 512);
+    CHECK_TRUE(s.warm_up == 5 && s.measured == 20 && s.seed == 1);
+    CHECK_EQUAL(s.n_systems, 3);
+    CHECK_TEXT(s.systems[0].name, "best-fit");
+    CHECK_TEXT(s.systems[1].name, "slimpack");
+    CHECK_TRUE(s.systems[1].plan.dp >= 8); /* DP-Merge needs ranks to merge */
+    scenario_free(&s);
+}
+
+static void the_list_of_keys_names_all_of_them(void)
+{
+    char *text = NULL;
+    size_t n;
+    FILE *file = open_memstream(&text, &n);
+    scenario_list_keys(file);
+    fclose(file);
+    CHECK_CONTAINS(text, "\ndata.context ");
+    CHECK_CONTAINS(text, "tokens     1 to 1073741824");
+    CHECK_CONTAINS(text, "\nsystems.N.plan.recompute  choice");
+    CHECK_CONTAINS(text, "\nsystems.N.knobs ");
+    CHECK_CONTAINS(text, "none|selective|full");
+    free(text);
+}
+
+int main(void)
+{
+    return HARNESS_MAIN("scenario", TEST(every_key_reaches_its_field), TEST(defaults_are_those_of_the_list),
+                        TEST(resolved_text_reads_back_to_the_same_bits_and_text),
+                        TEST(assignments_win_over_the_file_in_order),
+                        TEST(wrong_scenarios_are_refused_with_place_and_what_is_allowed),
+                        TEST(tensor_parallelism_must_divide_heads_and_kv_heads), TEST(all_errors_stand_in_one_pass),
+                        TEST(relative_paths_start_at_the_file_or_the_working_directory),
+                        TEST(a_path_too_long_is_refused), TEST(a_missing_scenario_is_named),
+                        TEST(the_quick_start_is_the_main_comparison), TEST(the_list_of_keys_names_all_of_them));
+}

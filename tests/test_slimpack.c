@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "bounds/memory.h"
+#include "hand_request.h"
+#include "harness.h"
+#include "system/slimpack.h"
+
+#include <stdlib.h>
+
+extern const struct training_system system_slimpack;
+
+/* Phases 1 and 2 for all ranks, with m units each. */
+static void build(struct hand_request *hand, const char *knobs, int64_t m, struct plan_phase *phase)
+{
+    struct slimpack_split split;
+    hand_knobs(hand, &system_slimpack, knobs);
+    slimpack_split(&hand->request, &split);
+    slimpack_build(&hand->request, &split, 0, split.n_ranks, m, phase);
+    slimpack_split_free(&split);
+}
+
+static void check_formations(const struct plan_cut *cut, const enum plan_formation *expected)
+{
+    for (int32_t i = 0; i < cut->n_units; i++)
+        CHECK_EQUAL(cut->units[i].formation, expected[i]);
+}
+
+static void check_needs(const struct plan_pipeline *pipeline, const int32_t *expected)
+{
+    for (int32_t i = 0; i < pipeline->cut[PASS_BACKWARD].n_units; i++)
+        CHECK_EQUAL(pipeline->need[i], expected[i]);
+}
+
+/*
+ * The paper's figure of formation states: S1..S9 in 5 MicroPacks of F(x) = 2x(x + 5). S1 (20 tokens) costs 1000, S2
+ * (10) 300, S3..S9 (5) 100 each: 2000, so 400 a unit. F = 400 and 800 in S1 at 11.86 and 17.66: slim, slim. Then 200 of
+ * S1 and 200 of S2 (7.81): mix; 100 of S2 and S3..S5: mix; S6..S9: pack.
+ * Backward, 5x^2 + 21x: S1 2420, S2 710, S3..S9 230 each: 4740, so 948 a unit. From the end of S1, 1472 and 524 are
+ * left at 15.19 and 8.35; then 286 of S2 at 5.75; then S3, S4 and 202 of S5's 230, 28 left at 1.06.
+ */
+static void nine_samples_form_slim_mix_and_pack(void)
+{
+    struct hand_request hand;
+    struct plan_phase phase;
+    hand_request(&hand, 1, 1, 20);
+    hand_batch(&hand, 9, (int32_t[]){20, 10, 5, 5, 5, 5, 5, 5, 5});
+    build(&hand, "", 5, &phase);
+    struct plan_pipeline *pipeline = phase.pipelines;
+    CHECK_TEXT(hand_cut_text(&pipeline->cut[PASS_FORWARD]), "[0:0-12] [0:12-18] [0:18-20 1:0-8] [1:8-10 2:0-5 3:0-5 "
+                                                            "4:0-5] [5:0-5 6:0-5 7:0-5 8:0-5]");
+    CHECK_TEXT(hand_cut_text(&pipeline->cut[PASS_BACKWARD]), "[0:15-20] [0:8-15] [0:0-8 1:6-10] [1:0-6 2:0-5 3:0-5 "
+                                                             "4:1-5] [4:0-1 5:0-5 6:0-5 7:0-5 8:0-5]");
+    check_formations(&pipeline->cut[PASS_FORWARD],
+                     (enum plan_formation[]){PLAN_SLIM, PLAN_SLIM, PLAN_MIX, PLAN_MIX, PLAN_PACK});
+    check_formations(&pipeline->cut[PASS_BACKWARD],
+                     (enum plan_formation[]){PLAN_SLIM, PLAN_SLIM, PLAN_MIX, PLAN_MIX, PLAN_MIX});
+    check_needs(pipeline, (int32_t[]){3, 3, 4, 4, 5});
+    plan_phase_free(&phase);
+    hand_request_free(&hand);
+}
+
+/*
+ * The paper's figure of DP-Merge: an outlier of 40 tokens and 8 samples of 5 on 4 ranks, 4 units each. f = 3600 and
+ * 100: total 4400, C = 1100; f/2 is more than C, f/4 = 900 is not: CP = 4. tau = C/4 = 275, so 900 takes 4 units, cut
+ * where F is 900, 1800, 2700: at 18.86, 27.60, 34.33; backward (8840) where 6630, 4420, 2210 are left:
+ * at 34.37, 27.71, 19.03. One unit more holds the two samples that fall to each rank.
+ */
+static void an_outlier_is_shared_by_four_ranks(void)
+{
+    struct hand_request hand;
+    struct plan_phase phase;
+    hand_request(&hand, 4, 2, 40);
+    hand_batch(&hand, 9, (int32_t[]){5, 5, 5, 5, 40, 5, 5, 5, 5});
+    build(&hand, "", 4, &phase);
+    const char *const local[] = {"[0:0-5 5:0-5]", "[1:0-5 6:0-5]", "[2:0-5 7:0-5]", "[3:0-5 8:0-5]"};
+    CHECK_EQUAL(phase.n_groups, 1);
+    CHECK_EQUAL(phase.groups[0].n_pipelines, 4);
+    for (int32_t rank = 0; rank < 4; rank++) {
+        struct plan_pipeline *pipeline = &phase.pipelines[rank];
+        char text[256];
+        snprintf(text, sizeof text, "[4:0-19] [4:19-28] [4:28-34] [4:34-40] %s", local[rank]);
+        CHECK_TEXT(hand_cut_text(&pipeline->cut[PASS_FORWARD]), text);
+        snprintf(text, sizeof text, "[4:34-40] [4:28-34] [4:19-28] [4:0-19] %s", local[rank]);
+        CHECK_TEXT(hand_cut_text(&pipeline->cut[PASS_BACKWARD]), text);
+        check_formations(&pipeline->cut[PASS_FORWARD],
+                         (enum plan_formation[]){PLAN_SLIM, PLAN_SLIM, PLAN_SLIM, PLAN_SLIM, PLAN_PACK});
+        for (int32_t i = 0; i < 5; i++) {
+            CHECK_EQUAL(pipeline->cut[PASS_FORWARD].units[i].context, i < 4 ? 4 : 1);
+            CHECK_EQUAL(pipeline->cut[PASS_BACKWARD].units[i].group, i < 4 ? 0 : -1);
+        }
+        check_needs(pipeline, (int32_t[]){4, 4, 4, 4, 5});
+    }
+    plan_phase_free(&phase);
+    hand_request_free(&hand);
+}
+
+/*
+ * The paper's figure of the injected MicroPack: six samples in five units each way. Six equal samples of cost 1: a unit
+ * is 6/5, so the backward of sample 0 is too short for a unit and takes the end of sample 1, whose forward ends in unit
+ * 1: the last stage runs F1 before B0. Likewise each backward but the last two needs one forward more than its number.
+ */
+static void six_samples_in_five_units_inject_a_forward(void)
+{
+    struct hand_request hand;
+    struct plan_phase phase;
+    hand_request(&hand, 1, 2, 10);
+    hand_batch(&hand, 6, (int32_t[]){10, 10, 10, 10, 10, 10});
+    build(&hand, "", 5, &phase);
+    struct plan_pipeline *pipeline = phase.pipelines;
+    CHECK_EQUAL(pipeline->cut[PASS_FORWARD].n_units, 5);
+    CHECK_EQUAL(pipeline->cut[PASS_BACKWARD].n_units, 5);
+    check_needs(pipeline, (int32_t[]){2, 3, 4, 5, 5});
+    order_one_f_one_b(pipeline, ORDER_JUST_IN_TIME);
+    CHECK_TEXT(hand_order_text(pipeline, 1), "F0 F1 B0 F2 B1 F3 B2 F4 B3 B4");
+    CHECK_TEXT(hand_order_text(pipeline, 0), "F0 F1 F2 B0 F3 B1 F4 B2 B3 B4");
+    plan_phase_free(&phase);
+    hand_request_free(&hand);
+}
+
+/*
+ * Four samples of 4 (F = 72) in 3 units of 96: boundaries at 1 1/3 and 2 2/3 samples; F = 24 at 1.77, 48 at 3. Units 0,
+ * 1, 2 share samples 1 and 2: one chain, so backward runs them 2, 1, 0 and needs all three. Two units cut nothing: two
+ * chains, in order.
+ */
+static void symmetric_units_run_chains_in_reverse(void)
+{
+    struct hand_request hand;
+    struct plan_phase phase;
+    hand_request(&hand, 1, 1, 4);
+    hand_batch(&hand, 4, (int32_t[]){4, 4, 4, 4});
+    build(&hand, "asymmetric: false", 3, &phase);
+    CHECK_TEXT(hand_cut_text(&phase.pipelines->cut[PASS_FORWARD]), "[0:0-4 1:0-2] [1:2-4 2:0-3] [2:3-4 3:0-4]");
+    CHECK_TEXT(hand_cut_text(&phase.pipelines->cut[PASS_BACKWARD]), "[2:3-4 3:0-4] [1:2-4 2:0-3] [0:0-4 1:0-2]");
+    check_needs(phase.pipelines, (int32_t[]){3, 3, 2});
+    plan_phase_free(&phase);
+    build(&hand, "asymmetric: false", 2, &phase);
+    CHECK_TEXT(hand_cut_text(&phase.pipelines->cut[PASS_BACKWARD]), "[0:0-4 1:0-4] [2:0-4 3:0-4]");
+    check_needs(phase.pipelines, (int32_t[]){1, 2});
+    plan_phase_free(&phase);
+    hand_request_free(&hand);
+}
+
+/* The samples of the DP-Merge figure without its parts: unmerged, the outlier runs on rank 0 alone and the others share
+ * the rest; a threshold of 4 x C = 4400 merges nothing; without slicing the outlier is one unit. */
+static void knobs_switch_parts_off(void)
+{
+    struct hand_request hand;
+    struct plan_phase phase;
+    hand_request(&hand, 4, 2, 40);
+    hand_batch(&hand, 9, (int32_t[]){5, 5, 5, 5, 40, 5, 5, 5, 5});
+    const char *const lines[] = {"dp_merge: false", "merge_threshold: 4", "{slicing: false, dp_merge: false}"};
+    for (int32_t i = 0; i < 3; i++) {
+        build(&hand, lines[i], 2, &phase);
+        CHECK_EQUAL(phase.n_groups, 0);
+        CHECK_TEXT(hand_cut_text(&phase.pipelines[0].cut[PASS_FORWARD]), i < 2 ? "[4:0-28] [4:28-40]" : "[4:0-40]");
+        CHECK_TEXT(hand_cut_text(&phase.pipelines[1].cut[PASS_FORWARD]),
+                   i < 2 ? "[0:0-5 3:0-3] [3:3-5 7:0-5]" : "[0:0-5 3:0-5] [7:0-5]");
+        plan_phase_free(&phase);
+    }
+    hand_request_free(&hand);
+}
+
+static void cp_is_refused(void)
+{
+    struct hand_request hand;
+    struct plan plan = {0};
+    struct error err = {0};
+    hand_request(&hand, 1, 1, 4);
+    hand_batch(&hand, 1, (int32_t[]){4});
+    hand_knobs(&hand, &system_slimpack, "");
+    hand.request.layout.cp = 2;
+    CHECK_TRUE(!system_slimpack.plan(&hand.request, NULL, &plan, &err));
+    CHECK_CONTAINS(err.text, "slimpack: plan.cp must be 1, is 2");
+    hand_request_free(&hand);
+}
+
+/* Every share an outlier leaves on a rank, and the rest of the rules of phase 1 that hold for any batch. */
+static void check_split(const struct hand_request *hand, const struct slimpack_split *split)
+{
+    struct flop_curve curve = flop_layer_curve(&hand->model, PASS_FORWARD);
+    fill_flop load[16] = {0}, sum = 0, least, most, largest = 0;
+    int32_t n = split->n_outliers + split->local_first[split->n_ranks], ranks = split->n_ranks, wrong = 0;
+    for (int32_t i = 0; i < split->n_outliers; i++) {
+        const struct slimpack_outlier *o = &split->outliers[i], *before = i > 0 ? o - 1 : NULL;
+        fill_flop flop = (fill_flop)flop_of_prefix(curve, hand->batch.tokens[o->sample]) * ranks;
+        int32_t of = before != NULL ? before->width : ranks;
+        wrong += o->width < 2 || of % o->width != 0 || o->first_rank % o->width != 0;
+        wrong += flop <= split->total || flop > split->total * o->width;
+        for (int32_t g = 1; g < o->width; g++)
+            wrong += of % g == 0 && flop <= split->total * g;
+        for (int32_t rank = o->first_rank; rank < o->first_rank + o->width; rank++)
+            load[rank] += flop / o->width;
+    }
+    for (int32_t rank = 0; rank < ranks; rank++)
+        for (int32_t i = split->local_first[rank]; i < split->local_first[rank + 1]; i++) {
+            fill_flop flop = (fill_flop)flop_of_prefix(curve, hand->batch.tokens[split->local[i]]) * ranks;
+            largest = flop > largest ? flop : largest;
+            load[rank] += flop;
+        }
+    least = most = load[0];
+    for (int32_t rank = 0; rank < ranks; rank++) {
+        sum += load[rank];
+        wrong += load[rank] != split->load[rank];
+        least = load[rank] < least ? load[rank] : least;
+        most = load[rank] > most ? load[rank] : most;
+    }
+    CHECK_EQUAL(wrong, 0);
+    CHECK_EQUAL(n, hand->batch.n_samples);
+    CHECK_TRUE(sum == split->total * ranks);
+    /* Greedy by least load: no rank is above the mean by more than one share, local (<= C) or of an outlier (<= C). */
+    CHECK_TRUE(most <= 2 * split->total);
+    /* Without outliers, longest processing time first: the spread is at most one sample. */
+    CHECK_TRUE(split->n_outliers > 0 || most - least <= largest);
+}
+
+static void loads_of_phase_1_keep_the_rules(void)
+{
+    uint64_t seed = 17;
+    int32_t n_merged = 0;
+    for (int32_t round = 0; round < 400; round++) {
+        struct hand_request hand;
+        struct slimpack_split split;
+        hand_request(&hand, 1 + hand_below(&seed, 16), 2, 1 + hand_below(&seed, 5000));
+        hand_batch_of(&hand, (enum hand_law)(round % HAND_N_LAWS), 1 + hand_below(&seed, 60), seed);
+        hand_knobs(&hand, &system_slimpack, "");
+        slimpack_split(&hand.request, &split);
+        check_split(&hand, &split);
+        n_merged += split.n_outliers;
+        slimpack_split_free(&split);
+        hand_request_free(&hand);
+    }
+    CHECK_TRUE(n_merged > 100);
+}
+
+/* FLOPs of a unit, and of its dearest token at most: the last of each of its slices. */
+static void unit_flop(const struct plan_cut *cut, int32_t unit, struct flop_curve curve, fill_flop *flop,
+                      fill_flop *token)
+{
+    *flop = 0;
+    for (int32_t i = cut->units[unit].first_slice; i < cut->units[unit].first_slice + cut->units[unit].n_slices; i++) {
+        struct slice slice = cut->slices[i];
+        fill_flop last = flop_of_slice(curve, slice.end - 1, slice.end);
+        *flop += flop_of_slice(curve, slice.begin, slice.end);
+        *token = last > *token ? last : *token;
+    }
+}
+
+/* A boundary is at most half a token off, so each unit of a rank (an outlier's aside) is within the dearest token of
+ * their mean. Where a token is dearer than half a unit there is no balance to keep. */
+static void units_are_balanced_within_a_token(void)
+{
+    uint64_t seed = 23;
+    int32_t n_checked = 0;
+    for (int32_t round = 0; round < 300; round++) {
+        struct hand_request hand;
+        struct plan_phase phase;
+        hand_request_real(&hand, 1 + hand_below(&seed, 8), 2, 256 + hand_below(&seed, 100000));
+        hand_batch_of(&hand, (enum hand_law)(round % HAND_N_LAWS), 1 + hand_below(&seed, 60), seed);
+        build(&hand, "", 2 * (1 + hand_below(&seed, 16)), &phase);
+        for (int32_t rank = 0; rank < phase.n_pipelines; rank++)
+            for (int pass = 0; pass < N_PASSES; pass++) {
+                const struct plan_cut *cut = &phase.pipelines[rank].cut[pass];
+                struct flop_curve curve = flop_layer_curve(&hand.model, (enum pass)pass);
+                fill_flop least = -1, most = 0, token = 0, flop;
+                for (int32_t unit = 0; unit < cut->n_units; unit++) {
+                    if (cut->units[unit].group >= 0)
+                        continue;
+                    unit_flop(cut, unit, curve, &flop, &token);
+                    least = least < 0 || flop < least ? flop : least;
+                    most = flop > most ? flop : most;
+                }
+                if (least < 0 || 2 * token > least)
+                    continue;
+                CHECK_TRUE(most - least <= 2 * token);
+                n_checked++;
+            }
+        plan_phase_free(&phase);
+        hand_request_free(&hand);
+    }
+    CHECK_TRUE(n_checked > 300);
+}
+
+/* Among candidates the fastest that fits wins, and when none fits the one that needs least. Memory is scanned from all
+ * to nothing: seconds never fall, and a plan that claims to fit does. */
+static void less_memory_never_makes_it_faster(void)
+{
+    struct hand_request hand;
+    struct error err = {0};
+    hand_request_real(&hand, 2, 4, 20000);
+    hand_batch_of(&hand, HAND_LONG_TAIL, 40, 3);
+    hand_knobs(&hand, &system_slimpack, "");
+    double before_s = 0, least_bytes = 1e30;
+    for (double share = 1; share > 0.4; share -= 0.1) {
+        struct plan plan;
+        struct dag dag = {0};
+        struct timeline timeline = {0};
+        struct memory memory = {0};
+        CHECK_TRUE(system_slimpack.plan(&hand.request, NULL, &plan, &err));
+        CHECK_TRUE(dag_build(&plan, &hand.setting, (struct dag_options){.gradient_sync = false}, &dag, &err));
+        critical_path(&dag, &timeline);
+        memory_of(&plan, &dag, &timeline, &hand.setting, false, &memory);
+        double peak_bytes = memory.peak_bytes[memory.worst_place];
+        bool fits = peak_bytes <= hand.request.memory_bytes;
+        CHECK_TRUE(!fits || timeline.makespan_s >= before_s);
+        CHECK_TRUE(fits || peak_bytes <= least_bytes);
+        before_s = fits ? timeline.makespan_s : before_s;
+        least_bytes = peak_bytes < least_bytes ? peak_bytes : least_bytes;
+        if (share > 0.99)
+            hand.request.memory_bytes = peak_bytes;
+        hand.request.memory_bytes *= share;
+        memory_free(&memory);
+        timeline_free(&timeline);
+        dag_free(&dag);
+        plan_free(&plan);
+    }
+    hand_request_free(&hand);
+}
+
+int main(void)
+{
+    return HARNESS_MAIN("slimpack", TEST(nine_samples_form_slim_mix_and_pack), TEST(an_outlier_is_shared_by_four_ranks),
+                        TEST(six_samples_in_five_units_inject_a_forward), TEST(symmetric_units_run_chains_in_reverse),
+                        TEST(knobs_switch_parts_off), TEST(cp_is_refused), TEST(loads_of_phase_1_keep_the_rules),
+                        TEST(units_are_balanced_within_a_token), TEST(less_memory_never_makes_it_faster));
+}

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* The contract of training systems, on every row of the table. */
+#include "bounds/critical_path.h"
+#include "hand_request.h"
+#include "harness.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A case is printed when it fails: CUnit shows the text of the check. */
+static void check_case(bool holds, const char *what, const char *of, const struct error *err)
+{
+    char text[1024];
+    snprintf(text, sizeof text, "%s: %s %.400s", of, what, err->text);
+    harness_true(holds, text, __FILE__, __LINE__);
+}
+
+static void check_runs(const struct hand_request *hand, const struct plan *plan, const char *of)
+{
+    struct error err = {0};
+    struct dag dag = {0};
+    struct timeline timeline = {0};
+    bool built = dag_build(plan, &hand->setting, (struct dag_options){.gradient_sync = true}, &dag, &err);
+    check_case(built, "its orders do not wait for each other in a circle", of, &err);
+    if (built) {
+        critical_path(&dag, &timeline);
+        check_case(isfinite(timeline.makespan_s) && timeline.makespan_s > 0, "it takes time", of, &err);
+    }
+    timeline_free(&timeline);
+    dag_free(&dag);
+}
+
+/* The longest unit a context allows holds for systems with fixed bins; others say so by no padding at all. */
+static void check_units(const struct hand_request *hand, const struct plan *plan, const char *of)
+{
+    struct error err = {0};
+    for (int32_t i = 0; i < plan->phases[0].n_pipelines; i++)
+        for (int pass = 0; pass < N_PASSES; pass++) {
+            const struct plan_cut *cut = &plan->phases[0].pipelines[i].cut[pass];
+            for (int32_t unit = 0; unit < cut->n_units; unit++) {
+                int64_t padding = cut->units[unit].padding_tokens;
+                check_case(padding == 0 || plan_unit_tokens(cut, unit) + padding == hand->request.context,
+                           "padding fills a unit up to the context", of, &err);
+                check_case(cut->units[unit].n_slices > 0 || padding > 0, "no unit is empty", of, &err);
+            }
+        }
+}
+
+static void check_plan(const struct training_system *system, const struct hand_request *hand, const char *of)
+{
+    struct error err = {0};
+    struct plan plan = {0}, again = {0}, copy;
+    void *state = calloc(2, system->state_size + 1);
+    bool ok = system->plan(&hand->request, state, &plan, &err) &&
+              system->plan(&hand->request, (char *)state + system->state_size, &again, &err);
+    check_case(ok, "it plans", of, &err);
+    if (ok) {
+        check_case(plan_check(&plan, hand->batch.n_samples, hand->batch.tokens, &err), "the plan is sound", of, &err);
+        check_case(hand_same_plan(&plan, &again), "same request, same plan", of, &err);
+        plan_copy(&plan, &copy);
+        check_case(hand_same_plan(&plan, &copy), "a copy is exact", of, &err);
+        plan_free(&copy);
+        check_case(plan.n_candidates > 0, "it weighed something", of, &err);
+        check_units(hand, &plan, of);
+        check_runs(hand, &plan, of);
+    }
+    plan_free(&plan);
+    plan_free(&again);
+    if (system->close != NULL) {
+        system->close(state);
+        system->close((char *)state + system->state_size);
+    }
+    free(state);
+}
+
+/* One random batch; `knobs` as a user gives them. */
+static void check_batch(const struct training_system *system, enum hand_law law, uint64_t seed, const char *knobs)
+{
+    struct hand_request hand;
+    char of[256];
+    uint64_t state = seed;
+    int32_t dp = 1 + hand_below(&state, 8), pp = 1 + hand_below(&state, 4);
+    int32_t context = seed % 7 == 0 ? 1 + hand_below(&state, 30) : 1 + hand_below(&state, 20000);
+    int32_t n_samples = seed % 5 == 0 ? 1 : 1 + hand_below(&state, seed % 3 == 0 ? 6 : 40);
+    hand_request_real(&hand, dp, pp, context);
+    hand.request.layout.recompute = hand_below(&state, 3);
+    if (hand_below(&state, 4) == 0)
+        hand.request.memory_bytes = 0; /* nothing fits: a result, not an error */
+    if (system->uses_context && hand_below(&state, 3) == 0)
+        hand.request.layout.cp = 2;
+    hand_batch_of(&hand, law, n_samples, seed);
+    hand_knobs(&hand, system, knobs);
+    snprintf(of, sizeof of, "%s (knobs \"%s\", law %d, seed %d: DP %d, PP %d, context %d, %d samples)", system->name,
+             knobs, (int)law, (int)seed, dp, pp, context, n_samples);
+    check_plan(system, &hand, of);
+    hand_request_free(&hand);
+}
+
+static void every_system_keeps_the_contract(void)
+{
+    for (int32_t i = 0; training_systems[i] != NULL; i++)
+        for (uint64_t seed = 0; seed < 60; seed++)
+            check_batch(training_systems[i], (enum hand_law)(seed % HAND_N_LAWS), seed, "");
+}
+
+/* Each switch turned and each choice taken, one at a time; numbers at their least. */
+static void every_knob_keeps_the_contract(void)
+{
+    for (int32_t i = 0; training_systems[i] != NULL; i++)
+        for (int32_t k = 0; k < training_systems[i]->n_knobs; k++) {
+            const struct schema_key *key = &training_systems[i]->knobs[k];
+            char value[64] = "", line[160];
+            for (int32_t choice = 0; choice < 3; choice++) {
+                if (key->type == SCHEMA_CHOICE)
+                    schema_choice_name(key->choices, choice, value);
+                else if (key->type == SCHEMA_BOOL)
+                    snprintf(value, sizeof value, "%s", strcmp(key->fallback, "true") == 0 ? "false" : "true");
+                else
+                    snprintf(value, sizeof value, "%.9g", key->min + choice * (key->type == SCHEMA_INT ? 3 : 0.4));
+                snprintf(line, sizeof line, "%s: %s", key->name, value);
+                for (uint64_t seed = 100; seed < 105; seed++)
+                    check_batch(training_systems[i], (enum hand_law)((seed + (uint64_t)choice) % HAND_N_LAWS),
+                                seed + 10 * (uint64_t)choice, line);
+            }
+        }
+}
+
+static void systems_are_found_by_name(void)
+{
+    struct error err = {0};
+    for (int32_t i = 0; training_systems[i] != NULL; i++)
+        CHECK_TRUE(system_find(training_systems[i]->name, &err) == training_systems[i]);
+    CHECK_TRUE(system_find("slimpak", &err) == NULL);
+    CHECK_CONTAINS(err.text, "did you mean \"slimpack\"?");
+}
+
+static void knobs_are_read_from_the_scenario(void)
+{
+    static const char text[] = "systems:\n  - name: slimpack\n    knobs: {min_slice: 512, slicign: false}\n";
+    struct scenario scenario = {0};
+    struct error err = {0};
+    CHECK_TRUE(document_parse(text, sizeof text - 1, "a.yaml", &scenario.document, &err));
+    int32_t first = scenario.document.node[document_find(&scenario.document, 0, "systems")].child;
+    struct scenario_system entry = {.knobs = document_find(&scenario.document, first, "knobs")};
+    char knobs[256];
+    const struct training_system *system = system_find("slimpack", &err);
+    CHECK_TRUE(!system_read_knobs(system, &scenario, &entry, knobs, &err));
+    CHECK_CONTAINS(err.text, "a.yaml:3:");
+    CHECK_CONTAINS(err.text, "slicing");
+    document_free(&scenario.document);
+}
+
+int main(void)
+{
+    return HARNESS_MAIN("systems", TEST(every_system_keeps_the_contract), TEST(every_knob_keeps_the_contract),
+                        TEST(systems_are_found_by_name), TEST(knobs_are_read_from_the_scenario));
+}

@@ -1,0 +1,113 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The trace that test_record wrote, as other programs read it: h5py, pandas.read_hdf, networkx, the timeline."""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import unittest
+import warnings
+
+import h5py
+import networkx
+import numpy
+import pandas
+
+SCRATCH = pathlib.Path(os.environ["SLIMSIM_SCRATCH"])
+TRACE = SCRATCH.parent / "sample.h5"
+TIMELINE = pathlib.Path(__file__).resolve().parent.parent / "analysis" / "timeline.py"
+TABLES = ["edges", "iterations", "lengths", "memory", "summary", "tasks", "transfers", "units"]
+
+
+class Reading(unittest.TestCase):
+    def setUp(self):
+        self.file = h5py.File(TRACE)
+        self.addCleanup(self.file.close)
+
+    def test_tables_hold_plain_scalars_whose_columns_are_explained(self):
+        self.assertEqual(sorted(self.file), sorted(TABLES + ["systems"]))
+        for table in TABLES:
+            data = self.file[table]
+            self.assertEqual((data.chunks, data.compression, data.compression_opts), ((16384,), "gzip", 4))
+            self.assertTrue(data.shuffle and data.fletcher32)
+            for column in data.dtype.names:
+                self.assertIn(data.dtype[column].kind, "if", column)
+                self.assertTrue(data.attrs[column + "_unit"] and data.attrs[column + "_meaning"])
+
+    def test_root_says_what_ran(self):
+        attributes = self.file.attrs
+        self.assertEqual(attributes["complete"], 1)
+        self.assertEqual(attributes["format_version"], 1)
+        self.assertEqual(attributes["scenario"].decode(), "name: sample\n")
+        self.assertEqual(list(attributes["traced_iterations"]), [2])
+        self.assertEqual(list(self.file["systems"]), [b"best-fit", b'slim, "packed"'])
+        self.assertEqual(self.file["tasks"].attrs["kind_names"][2], b"send")
+
+    def test_pandas_reads_every_table_at_once(self):
+        for table in TABLES:
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                frame = pandas.read_hdf(TRACE, table)
+            self.assertEqual(list(frame.columns), list(self.file[table].dtype.names))
+            for column in frame.columns:
+                numpy.testing.assert_array_equal(frame[column].to_numpy(), self.file[table][column])
+
+    def test_longest_path_of_networkx_is_the_makespan(self):
+        """An edge weighs the duration of the task it leaves; 1F1B by hand in sample_run.c has no other waiting."""
+        tasks, edges = self.file["tasks"][:], self.file["edges"][:]
+        for system in (0, 1):
+            duration = {row["task"]: row["duration_s"] for row in tasks if row["system"] == system}
+            graph = networkx.DiGraph()
+            graph.add_nodes_from(duration)
+            for row in edges[edges["system"] == system]:
+                graph.add_edge(row["from_task"], row["to_task"], weight=duration[row["from_task"]])
+            for task, seconds in duration.items():
+                graph.add_edge(task, "end", weight=seconds)
+            self.assertTrue(networkx.is_directed_acyclic_graph(graph))
+            finish = tasks["finish_s"][tasks["system"] == system].max()
+            self.assertAlmostEqual(networkx.dag_longest_path_length(graph) / finish, 1, delta=1e-12)
+
+
+class Chrome(unittest.TestCase):
+    def test_events_of_a_track_never_overlap(self):
+        done = subprocess.run([os.environ["SLIMSIM"], "export", TRACE, "--chrome"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        events, tracks = json.loads(done.stdout)["traceEvents"], {}
+        for event in events:
+            if event["ph"] == "X":
+                begin = round(event["ts"] * 1000)
+                tracks.setdefault((event["pid"], event["tid"]), []).append((begin, begin + round(event["dur"] * 1000)))
+        with h5py.File(TRACE) as file:
+            self.assertEqual(sum(map(len, tracks.values())), len(file["tasks"]))
+        for spans in tracks.values():
+            spans.sort()
+            for (_, end), (begin, _) in zip(spans, spans[1:]):
+                self.assertLessEqual(end, begin)
+
+
+class Timeline(unittest.TestCase):
+    def draw(self, *arguments):
+        return subprocess.run([sys.executable, TIMELINE, *map(str, arguments)], capture_output=True, text=True)
+
+    def test_same_trace_gives_the_same_pictures(self):
+        pictures = []
+        for name in ("first", "second"):
+            outputs = [SCRATCH / f"{name}.png", SCRATCH / f"{name}.svg"]
+            done = self.draw(TRACE, "--output", *outputs)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            pictures.append([path.read_bytes() for path in outputs])
+        self.assertEqual(pictures[0], pictures[1])
+        self.assertTrue(pictures[0][0].startswith(b"\x89PNG") and b"<svg" in pictures[0][1])
+
+    def test_a_trace_without_tasks_is_one_sentence(self):
+        with h5py.File(SCRATCH / "no-tasks.h5", "w") as file:
+            file.attrs["complete"] = 1
+        done = self.draw(SCRATCH / "no-tasks.h5", "--output", SCRATCH / "none.png")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("trace: full", done.stderr)
+        self.assertNotIn("Traceback", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
