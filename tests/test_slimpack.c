@@ -18,15 +18,17 @@ static void build(struct hand_request *hand, const char *knobs, int64_t m, struc
     slimpack_split_free(&split);
 }
 
-static void check_formations(const struct plan_cut *cut, const enum plan_formation *expected)
+static void check_formations(const struct plan_cut *cut, int32_t n, const enum plan_formation *expected)
 {
-    for (int32_t i = 0; i < cut->n_units; i++)
+    CHECK_EQUAL(cut->n_units, n);
+    for (int32_t i = 0; i < n; i++)
         CHECK_EQUAL(cut->units[i].formation, expected[i]);
 }
 
-static void check_needs(const struct plan_pipeline *pipeline, const int32_t *expected)
+static void check_needs(const struct plan_pipeline *pipeline, int32_t n, const int32_t *expected)
 {
-    for (int32_t i = 0; i < pipeline->cut[PASS_BACKWARD].n_units; i++)
+    CHECK_EQUAL(pipeline->cut[PASS_BACKWARD].n_units, n);
+    for (int32_t i = 0; i < n; i++)
         CHECK_EQUAL(pipeline->need[i], expected[i]);
 }
 
@@ -49,11 +51,11 @@ static void nine_samples_form_slim_mix_and_pack(void)
                                                             "4:0-5] [5:0-5 6:0-5 7:0-5 8:0-5]");
     CHECK_TEXT(hand_cut_text(&pipeline->cut[PASS_BACKWARD]), "[0:15-20] [0:8-15] [0:0-8 1:6-10] [1:0-6 2:0-5 3:0-5 "
                                                              "4:1-5] [4:0-1 5:0-5 6:0-5 7:0-5 8:0-5]");
-    check_formations(&pipeline->cut[PASS_FORWARD],
+    check_formations(&pipeline->cut[PASS_FORWARD], 5,
                      (enum plan_formation[]){PLAN_SLIM, PLAN_SLIM, PLAN_MIX, PLAN_MIX, PLAN_PACK});
-    check_formations(&pipeline->cut[PASS_BACKWARD],
+    check_formations(&pipeline->cut[PASS_BACKWARD], 5,
                      (enum plan_formation[]){PLAN_SLIM, PLAN_SLIM, PLAN_MIX, PLAN_MIX, PLAN_MIX});
-    check_needs(pipeline, (int32_t[]){3, 3, 4, 4, 5});
+    check_needs(pipeline, 5, (int32_t[]){3, 3, 4, 4, 5});
     plan_phase_free(&phase);
     hand_request_free(&hand);
 }
@@ -81,13 +83,13 @@ static void an_outlier_is_shared_by_four_ranks(void)
         CHECK_TEXT(hand_cut_text(&pipeline->cut[PASS_FORWARD]), text);
         snprintf(text, sizeof text, "[4:34-40] [4:28-34] [4:19-28] [4:0-19] %s", local[rank]);
         CHECK_TEXT(hand_cut_text(&pipeline->cut[PASS_BACKWARD]), text);
-        check_formations(&pipeline->cut[PASS_FORWARD],
+        check_formations(&pipeline->cut[PASS_FORWARD], 5,
                          (enum plan_formation[]){PLAN_SLIM, PLAN_SLIM, PLAN_SLIM, PLAN_SLIM, PLAN_PACK});
         for (int32_t i = 0; i < 5; i++) {
             CHECK_EQUAL(pipeline->cut[PASS_FORWARD].units[i].context, i < 4 ? 4 : 1);
             CHECK_EQUAL(pipeline->cut[PASS_BACKWARD].units[i].group, i < 4 ? 0 : -1);
         }
-        check_needs(pipeline, (int32_t[]){4, 4, 4, 4, 5});
+        check_needs(pipeline, 5, (int32_t[]){4, 4, 4, 4, 5});
     }
     plan_phase_free(&phase);
     hand_request_free(&hand);
@@ -108,7 +110,7 @@ static void six_samples_in_five_units_inject_a_forward(void)
     struct plan_pipeline *pipeline = phase.pipelines;
     CHECK_EQUAL(pipeline->cut[PASS_FORWARD].n_units, 5);
     CHECK_EQUAL(pipeline->cut[PASS_BACKWARD].n_units, 5);
-    check_needs(pipeline, (int32_t[]){2, 3, 4, 5, 5});
+    check_needs(pipeline, 5, (int32_t[]){2, 3, 4, 5, 5});
     order_one_f_one_b(pipeline, ORDER_JUST_IN_TIME);
     CHECK_TEXT(hand_order_text(pipeline, 1), "F0 F1 B0 F2 B1 F3 B2 F4 B3 B4");
     CHECK_TEXT(hand_order_text(pipeline, 0), "F0 F1 F2 B0 F3 B1 F4 B2 B3 B4");
@@ -130,11 +132,11 @@ static void symmetric_units_run_chains_in_reverse(void)
     build(&hand, "asymmetric: false", 3, &phase);
     CHECK_TEXT(hand_cut_text(&phase.pipelines->cut[PASS_FORWARD]), "[0:0-4 1:0-2] [1:2-4 2:0-3] [2:3-4 3:0-4]");
     CHECK_TEXT(hand_cut_text(&phase.pipelines->cut[PASS_BACKWARD]), "[2:3-4 3:0-4] [1:2-4 2:0-3] [0:0-4 1:0-2]");
-    check_needs(phase.pipelines, (int32_t[]){3, 3, 2});
+    check_needs(phase.pipelines, 3, (int32_t[]){3, 3, 2});
     plan_phase_free(&phase);
     build(&hand, "asymmetric: false", 2, &phase);
     CHECK_TEXT(hand_cut_text(&phase.pipelines->cut[PASS_BACKWARD]), "[0:0-4 1:0-4] [2:0-4 3:0-4]");
-    check_needs(phase.pipelines, (int32_t[]){1, 2});
+    check_needs(phase.pipelines, 2, (int32_t[]){1, 2});
     plan_phase_free(&phase);
     hand_request_free(&hand);
 }

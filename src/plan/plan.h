@@ -10,7 +10,11 @@
  * DynaPipe, SlimPipe); slices cut twice (SlimPack); units that several pipelines share with a
  * context degree of their own (DP-Merge, ByteScale, dynamic CP); phases of pipelines with unequal
  * layouts (FlexSP, HotSPa) and the re-sharding before them (HotSPa); context sharding, recompute
- * and offload per unit (WLB-LLM, ByteScale); documents that wait for a later iteration (delay).
+ * and offload per unit (WLB-LLM, ByteScale); documents that wait for a later iteration, and those that waited (delay).
+ *
+ * It does not carry: weights sharded over ranks and all-to-all context parallelism (FlexSP; here states are optimizer
+ * states, CP is a ring), attention moved between stages (SlimPipe), two pipelines on the same GPUs (Chimera), a pass of
+ * weight gradients alone (zero bubble). A field for each comes with the system that needs it.
  */
 #ifndef SLIMSIM_PLAN_PLAN_H
 #define SLIMSIM_PLAN_PLAN_H

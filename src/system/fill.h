@@ -31,12 +31,12 @@ int64_t fill_root(struct flop_curve curve, int64_t tokens, fill_flop target, int
  * Where the units end, as tokens from the chain's begin: end[n_units], ascending.
  *
  * Unit k takes tokens until the running sum of FLOPs reaches (k+1)/n_units of the chain's total. The boundary stands at
- * the token nearest to that (fill_root), so two units differ by less than a token's work; where tokens are so few that
- * a unit would be empty, it takes one.
- * `whole`: the boundary moves on to the end of its sample; units that this leaves empty are kept here, empty.
- * `min_slice`: from the chain's begin, a boundary that would end a shorter slice moves back to where the slice begins
- * (the slice joins the next of its sample), else one that would leave a shorter rest of the sample moves on to the
- * sample's end (the rest joins the slice before). A sample below min_slice is thus never cut; units may become empty.
+ * the token nearest to that (fill_root), so each unit is within a token's work of its share; where tokens are so few
+ * that a unit would be empty, it takes one. `whole`: the boundary moves on to the end of its sample; units that this
+ * leaves empty are kept here, empty. `min_slice`: from the chain's begin, a boundary that would end a shorter slice
+ * moves back to where the slice begins (the slice joins the next of its sample), else one that would leave a shorter
+ * rest of the sample moves on to the sample's end (the rest joins the slice before). A sample below min_slice is thus
+ * never cut; units may become empty.
  */
 void fill_ends(const struct fill *fill, int64_t *end);
 
