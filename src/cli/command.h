@@ -6,6 +6,7 @@
 #include <argp.h>
 
 #include "base/error.h"
+#include "lengths/lengths.h"
 
 /** A verb. run() gets argv with "slimsim VERB" as argv[0] and answers the exit status. */
 struct command {
@@ -22,6 +23,11 @@ struct options {
 };
 
 extern const struct argp options_argp;
+
+/** Read a scenario with its --set, check its systems and open its lengths; all of it before anything runs. The caller
+ * closes lengths and frees scenario whatever the answer. */
+bool command_read(const char *path, const struct options *options, struct scenario *scenario, struct lengths *lengths,
+                  struct error *err);
 
 /** Free what parsing collected. */
 void options_free(struct options *options);
