@@ -157,6 +157,12 @@ class Costs(unittest.TestCase):
             if backward is not None:
                 self.assertEqual(flop["backward"], backward)
 
+    def test_what_is_not_exact_is_not_printed(self):
+        done = run("cost", "--model", "llama-7b", "--slice", "0:4Mi")
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn("--layers", done.stderr)
+        self.assertEqual(run("cost", "--model", "llama-7b", "--slice", "0:8Mi", "--layers", "1").returncode, 0)
+
 
 class Messages(unittest.TestCase):
     def refuse(self, expected, scenario=SMALL, *arguments):
@@ -174,6 +180,7 @@ class Messages(unittest.TestCase):
         self.refuse(["warm_up", "-1"], SMALL.replace("warm_up: 1", "warm_up: -1"))
         self.refuse(["measured", "2.5"], SMALL.replace("measured: 2", "measured: 2.5"))
         self.refuse(["nan"], SMALL.replace("selective}", "selective, offload: nan}"))
+        self.refuse(["context", "8388608"], SMALL.replace("context: 32Ki", "context: 1Gi"))
 
     def test_layout_must_match_platform_and_model(self):
         self.refuse(["16"], SMALL.replace("tp: 2, pp: 2, cp: 2", "tp: 2, pp: 2, cp: 2, dp: 3"))

@@ -107,9 +107,23 @@ static void model_flop_follows_the_formula(void)
     CHECK_CLOSE(flop_model_of_sample(&llama_7b, 4096), expected, 1e-15);
 }
 
+/* 405B: 5 h x^2 + (4 P + 5 h) x with h = 16384 is 5.8e18 at 2^23 tokens, below 2^63 = 9.2e18; two layers are beyond. */
+static void what_would_overflow_is_known_before(void)
+{
+    struct model model = {
+        .hidden = 16384, .layers = 126, .heads = 128, .kv_heads = 8, .ffn = 53248, .vocabulary = 128256};
+    CHECK_TRUE(flop_fits(&model, 1, 1 << 23));
+    CHECK_TRUE(flop_of_prefix(flop_layer_curve(&model, PASS_BACKWARD), 1 << 23) > 0);
+    CHECK_TRUE(!flop_fits(&model, 2, 1 << 23));
+    CHECK_TRUE(flop_fits(&model, 126, 1 << 19));
+    model.vocabulary = INT64_C(1) << 40;
+    CHECK_TRUE(!flop_fits(&model, 1, 1000));
+}
+
 int main(void)
 {
     return HARNESS_MAIN("flop", TEST(whole_samples_match_the_check_values), TEST(one_token_is_counted_by_hand),
                         TEST(gelu_counts_two_inner_matrices), TEST(slices_add_up_exactly),
-                        TEST(the_longest_sample_does_not_overflow), TEST(model_flop_follows_the_formula));
+                        TEST(the_longest_sample_does_not_overflow), TEST(model_flop_follows_the_formula),
+                        TEST(what_would_overflow_is_known_before));
 }

@@ -55,6 +55,12 @@ static bool check_degrees(const struct arguments *arguments, const struct questi
     if (arguments->layers > question->model.layers)
         return error_set(err, "--layers: %s has %" PRId64 ", not %" PRId64, question->model.name,
                          question->model.layers, arguments->layers);
+    int64_t layers = arguments->layers > 0 ? arguments->layers : question->model.layers;
+    if (!flop_fits(&question->model, layers, question->slice.end))
+        return error_set(err,
+                         "--slice: the FLOPs of %" PRId64 " layers up to token %d exceed 2^63 and would not be exact; "
+                         "take fewer --layers or earlier tokens",
+                         layers, question->slice.end);
     return true;
 }
 

@@ -9,6 +9,13 @@ struct flop_curve flop_layer_curve(const struct model *model, enum pass pass)
     return (struct flop_curve){.q = 5 * h, .l = 4 * p + 5 * h};
 }
 
+bool flop_fits(const struct model *model, int64_t layers, int64_t tokens)
+{
+    struct flop_curve curve = flop_layer_curve(model, PASS_BACKWARD); /* the larger one */
+    double n = (double)tokens, body = (double)layers * n * ((double)curve.q * n + (double)curve.l);
+    return body < 0x1p63 && 4.0 * (double)model->hidden * (double)model->vocabulary * n < 0x1p63;
+}
+
 int64_t flop_attention(const struct model *model, enum pass pass, int64_t begin, int64_t end)
 {
     int64_t factor = pass == PASS_FORWARD ? 2 : 5;

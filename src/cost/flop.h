@@ -35,6 +35,9 @@ static inline int64_t flop_of_slice(struct flop_curve curve, int64_t begin, int6
     return flop_of_prefix(curve, end) - flop_of_prefix(curve, begin);
 }
 
+/** Whether FLOPs of `layers` layers, and of the head, on a sample of `tokens` stay below 2^63 in both passes. */
+bool flop_fits(const struct model *model, int64_t layers, int64_t tokens);
+
 /** Share of attention in a slice of one layer: forward 2h(b(b+1) - a(a+1)), backward 2.5 times that. */
 int64_t flop_attention(const struct model *model, enum pass pass, int64_t begin, int64_t end);
 

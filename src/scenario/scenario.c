@@ -26,7 +26,7 @@ static const struct schema_key scenario_keys[] = {
      FIELD(data.lengths)},
     {"data.column", SCHEMA_WORD, "-", 0, 0, "", NULL, "column of a CSV file, or data set of an HDF5 file",
      FIELD(data.column)},
-    {"data.context", SCHEMA_INT, "tokens", 1, 1 << 30, NULL, NULL, "longest sample", FIELD(data.context)},
+    {"data.context", SCHEMA_INT, "tokens", 1, 1 << 23, NULL, NULL, "longest sample", FIELD(data.context)},
     {"data.long_documents", SCHEMA_CHOICE, "-", 0, 0, "cut", "cut|drop|truncate",
      "what becomes of documents beyond the context", FIELD(data.long_documents)},
     {"data.global_batch", SCHEMA_INT, "documents", 1, 10000000, NULL, NULL, "of an iteration, before cutting",
