@@ -64,7 +64,7 @@ static void every_key_reaches_its_field(void)
     CHECK_EQUAL(s.engine, SCENARIO_CRITICAL_PATH);
     CHECK_EQUAL(s.trace, SCENARIO_TRACE_NONE);
     CHECK_TRUE(s.all_tensor_ranks);
-    CHECK_EQUAL(s.n_systems, 3);
+    CHECK_EQUAL(s.n_systems, 2);
     const struct scenario_plan *plan = &s.systems[0].plan;
     CHECK_TRUE(plan->tp == 8 && plan->pp == 4 && plan->cp == 2 && plan->dp == 2);
     CHECK_TRUE(plan->recompute == RECOMPUTE_FULL && plan->offload == 0.7);
