@@ -9,7 +9,7 @@
 #include "base/check.h"
 #include "execute/execute.h"
 
-enum { LABEL_WIDTH = 30, COLUMN_WIDTH = 18, TEXT_SIZE = 256 };
+enum { LABEL_WIDTH = 32, COLUMN_WIDTH = 18, TEXT_SIZE = 256 };
 static const double gib = 1 << 30;
 
 struct metric {
@@ -116,6 +116,11 @@ static void print_header(const struct scenario *scenario, const struct point *po
     printf("\n%-*s", LABEL_WIDTH, "recompute");
     for (int32_t i = 0; i < point->n_systems; i++)
         print_cell(recompute_name[point->systems[i].entry->plan.recompute]);
+    printf("\n%-*s", LABEL_WIDTH, "offload to the host [%]");
+    for (int32_t i = 0; i < point->n_systems; i++) {
+        snprintf(text, sizeof text, "%g", 100 * point->systems[i].entry->plan.offload);
+        print_cell(text);
+    }
     putchar('\n');
 }
 
