@@ -40,6 +40,24 @@ static const struct argp_option shared_options[] = {
 
 const struct argp options_argp = {.options = shared_options, .parser = parse_option};
 
+error_t options_parse_scenario(int key, char *argument, struct argp_state *state, const char **scenario)
+{
+    switch (key) {
+    case ARGP_KEY_INIT:
+        return 0;
+    case ARGP_KEY_ARG:
+        if (*scenario != NULL)
+            argp_error(state, "one scenario only, '%s' is the second", argument);
+        *scenario = argument;
+        return 0;
+    case ARGP_KEY_NO_ARGS:
+        argp_error(state, "a scenario is missing");
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
 void options_free(struct options *options)
 {
     free(options->set);

@@ -23,6 +23,9 @@ struct options {
 
 extern const struct argp options_argp;
 
+/** Handle the argument of a verb that takes one scenario file. @return 0 or ARGP_ERR_UNKNOWN, as an argp parser does */
+error_t options_parse_scenario(int key, char *argument, struct argp_state *state, const char **scenario);
+
 /** Free what parsing collected. */
 void options_free(struct options *options);
 
