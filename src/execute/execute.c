@@ -178,13 +178,13 @@ static bool ending_check(struct ending *ending, const struct replay *replay, str
 
 static void timeline_take(const struct replay *replay, struct timeline *timeline)
 {
-    size_t n_tasks = (size_t)replay->dag->n_tasks, bytes = n_tasks * sizeof(double);
     timeline_reserve(timeline, replay->dag->n_tasks);
     timeline->makespan_s = 0;
-    memcpy(timeline->start_s, replay->start_s, bytes);
-    memcpy(timeline->finish_s, replay->finish_s, bytes);
-    for (size_t t = 0; t < n_tasks; t++)
+    for (int32_t t = 0; t < replay->dag->n_tasks; t++) {
+        timeline->start_s[t] = replay->start_s[t];
+        timeline->finish_s[t] = replay->finish_s[t];
         timeline->makespan_s = fmax(timeline->makespan_s, timeline->finish_s[t]);
+    }
 }
 
 bool execute(const struct dag *dag, const struct platform *platform, struct timeline *timeline, struct error *err)
