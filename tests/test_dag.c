@@ -453,6 +453,29 @@ static void offloaded_activations_return_before_their_backward(void)
     plan_free(&plan);
 }
 
+/* Two stages, two units, all offloaded; forward 1, backward 2, copies 0. Stage 1 runs F0 1-2, B0 2-4, F1 4-5, B1 5-7,
+ * stage 0 F0 0-1, F1 1-2, B0 4-6, B1 7-9. A unit comes back to stage 0 when its backward starts on stage 1, not while
+ * stage 0 waits for that: at 2 and 5. To stage 1 it comes when its copy out has ended: at 2 and 5 too. */
+static void offloaded_activations_stay_away_while_a_stage_idles(void)
+{
+    struct plan plan;
+    hand_uniform(&plan, 2, 2, 16);
+    for (int unit = 0; unit < 2; unit++)
+        plan.phases[0].pipelines[0].cut[PASS_FORWARD].units[unit].offload = 0.5;
+    struct dag dag = built(&plan, (struct dag_options){0});
+    struct timeline timeline = {0};
+    hand_times(&dag, 1.0, 2.0);
+    critical_path(&dag, &timeline);
+    CHECK_EQUAL(count(&dag, DAG_SEND, DAG_PREFETCH), 4);
+    for (int32_t i = 0; i < dag.n_tasks; i++)
+        if (dag.tasks[i].purpose == DAG_PREFETCH)
+            CHECK_CLOSE(timeline.start_s[i], dag.tasks[i].unit == 0 ? 2.0 : 5.0, 1e-15);
+    CHECK_CLOSE(timeline.makespan_s, 9.0, 1e-15);
+    timeline_free(&timeline);
+    dag_free(&dag);
+    plan_free(&plan);
+}
+
 /* Two chunks a stage: unit 0 crosses stages 0, 1, 0, 1 forward and back; with one unit all eight passes are in line. */
 static void chunks_are_virtual_stages(void)
 {
@@ -486,5 +509,6 @@ int main(void)
         TEST(a_context_ring_runs_beside_attention), TEST(a_group_over_nodes_uses_all_its_nics),
         TEST(all_tensor_ranks_take_as_long_as_folded_ones), TEST(gradients_are_reduced_and_parameters_gathered),
         TEST(a_phase_waits_for_the_one_before_and_for_its_resharding),
-        TEST(offloaded_activations_return_before_their_backward), TEST(chunks_are_virtual_stages));
+        TEST(offloaded_activations_return_before_their_backward),
+        TEST(offloaded_activations_stay_away_while_a_stage_idles), TEST(chunks_are_virtual_stages));
 }
