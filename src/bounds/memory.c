@@ -73,7 +73,7 @@ static void add_shares(const struct plan_pipeline *pipeline, const struct cost_s
         double kv = cost_activation_bytes(own.model, part->recompute, own.tensor, true) -
                     cost_activation_bytes(own.model, part->recompute, own.tensor, false);
         kv *= (double)share->sliced_tokens * own.layers / part->context;
-        double offloaded = part->offload * activations;
+        double offloaded = dag_offload_bytes(pipeline, setting, share->forward, tokens);
         double probabilities = cost_probabilities_bytes(own.model, own.tensor, (double)tokens / part->context);
         forward->activations += activations;
         forward->kv += kv;

@@ -211,7 +211,7 @@ static int32_t assumptions(const struct scenario *scenario, const struct point *
              attention_name[scenario->attention], scenario->device.name);
     snprintf(lines[n++], TEXT_SIZE, "tensor-parallel collectives hidden under GEMMs: %.0f%%; sequence parallelism on",
              100 * communication->tp_overlap);
-    snprintf(lines[n++], TEXT_SIZE, "ring of context parallelism %s attention",
+    snprintf(lines[n++], TEXT_SIZE, "ring of context parallelism: point-to-point, one NIC between nodes; %s attention",
              communication->cp_overlap ? "runs beside" : "is done before");
     snprintf(lines[n++], TEXT_SIZE,
              "distributed optimizer over DP x CP, fp32 gradients; gradient and parameter traffic hidden: %.0f%%",

@@ -96,10 +96,11 @@ struct builder_ring {
 };
 
 /**
- * SYNC, SENDs, SYNC. Members on one node, or unevenly over several: each sends all bytes to the next. k > 1 members on
- * each of several nodes: as NCCL's rails, k rings enter and leave each node by different NICs, so of every member's
- * bytes 1/k go to its counterpart on the next node (stream RAIL) and (k-1)/k to its neighbour inside the node, at the
- * same time. @return the closing SYNC
+ * SYNC, SENDs, SYNC. Members on one node, or unevenly over several, and the ring of context parallelism (point-to-point
+ * messages, as Megatron-LM's default p2p kind): each sends all bytes to the next. Else, k > 1 members on each of
+ * several nodes: as NCCL's rails, k rings enter and leave each node by different NICs, so of every member's bytes 1/k
+ * go to its counterpart on the next node (stream RAIL) and (k-1)/k to its neighbour inside the node, at the same time.
+ * @return the closing SYNC
  */
 int32_t builder_ring(struct builder *builder, const struct builder_ring *ring);
 

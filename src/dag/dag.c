@@ -58,8 +58,13 @@ double dag_token_bytes(const struct plan_pipeline *pipeline, const struct cost_s
 double dag_offload_bytes(const struct plan_pipeline *pipeline, const struct cost_setting *setting, int32_t unit,
                          int64_t tokens)
 {
-    double share = pipeline->cut[PASS_FORWARD].units[unit].offload;
-    return share > 0 ? share * (double)tokens * dag_token_bytes(pipeline, setting, unit) : 0.0;
+    const struct plan_unit *part = &pipeline->cut[PASS_FORWARD].units[unit];
+    if (part->offload <= 0)
+        return 0.0;
+    struct cost_setting own = dag_setting(setting, &pipeline->layout);
+    double kept = part->recompute == RECOMPUTE_FULL ? 0 : own.layers * cost_kv_bytes(own.model, own.tensor);
+    double token_bytes = dag_token_bytes(pipeline, setting, unit) - kept / part->context;
+    return part->offload * (double)tokens * token_bytes;
 }
 
 static int32_t n_tensor(const struct plan_layout *layout, struct dag_options options)
