@@ -6,7 +6,10 @@ import filecmp
 import json
 import os
 import pathlib
+import shutil
+import signal
 import subprocess
+import time
 import unittest
 
 import h5py
@@ -194,11 +197,31 @@ class Messages(unittest.TestCase):
         self.refuse(["asymetric", "asymmetric"], SMALL.replace("slimpack, ", "slimpack, knobs: {asymetric: no}, "))
         self.assertEqual(run("run", SCRATCH / "nowhere.yaml").returncode, 2)
 
+    def test_systems_are_checked_before_any_of_them_runs(self):
+        text = SMALL.replace("name: best-fit", "name: best-fat").replace("selective}}\n", "selective}, knobs: {x: 1}}\n")
+        self.refuse(["small.yaml:11:", "best-fat", "small.yaml:12:", "x: unknown key"], text, "--set", "systems.0.knobs={}")
+        self.refuse(["small.yaml:12:", "plan.cp: 2"], SMALL.replace("slimpack, plan: {", "slimpack, plan: {cp: 2, "))
+
+    def test_a_stopped_run_leaves_no_file(self):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            folder = SCRATCH / f"stopped-{number.name}"
+            shutil.rmtree(folder, ignore_errors=True)
+            path = write("small.yaml", SMALL.replace("measured: 2", "measured: 100000"))
+            program = subprocess.Popen([PROGRAM, "run", path, "--output", folder], stdout=subprocess.PIPE,
+                                       stderr=subprocess.PIPE, text=True)
+            while not list(folder.glob("small.h5.tmp-*")):
+                time.sleep(0.01)
+            program.send_signal(number)
+            output, errors = program.communicate(timeout=60)
+            self.assertEqual((program.returncode, output), (128 + number, ""), errors)
+            self.assertIn("stopped by signal", errors)
+            self.assertEqual(list(folder.iterdir()), [])
+
     def test_empty_lengths_and_malformed_platform(self):
         write("empty.txt", "")
         self.refuse(["empty.txt"], SMALL.replace("lengths: github", "lengths: empty.txt"))
-        broken = write("broken.xml", '<?xml version="1.0"?>\n<platform version="4.1">\n<zone id="c" routing="Full">\n')
-        self.refuse(["broken.xml:"], SMALL.replace("hopper-2x8", str(broken)))
+        broken = write("malformed.xml", '<?xml version="1.0"?>\n<platform version="4.1">\n<zone id="c" routing="Full">\n')
+        self.refuse(["malformed.xml:"], SMALL.replace("hopper-2x8", str(broken)))
 
     def test_bad_set_is_invalid_and_unknown_option_is_usage(self):
         self.refuse(["sede"], SMALL, "--set", "sede=1")

@@ -42,6 +42,9 @@ const struct training_system *system_find(const char *name, struct error *err);
 bool system_read_knobs(const struct training_system *system, const struct scenario *scenario,
                        const struct scenario_system *entry, void *knobs, struct error *err);
 
+/** Names, knobs and context degrees of all entries, before anything runs: every error with its file:line:column. */
+bool system_check_entries(const struct scenario *scenario, struct error *err);
+
 /** Pipelines of one phase, laid out as Megatron does: TP fastest, then CP, DP, PP. */
 void system_megatron_layout(const struct system_request *request, struct plan_phase *phase);
 
