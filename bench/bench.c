@@ -3,7 +3,8 @@
  * What the simulator costs: build/release/bench/bench [SCENARIO.yaml]
  *
  * CPU seconds of each step of one iteration of each system of a scenario (default: bench/pipeline-256.yaml), the
- * median of RUNS; and the same of SimGrid's child with its peak memory. Timings move with the machine: quote ratios.
+ * median of RUNS; and the same of SimGrid's child with its peak memory. Then all iterations of the main scenario
+ * (scenarios/quickstart.yaml) without writing a trace. Timings move with the machine: quote ratios.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -138,6 +139,35 @@ static bool bench_system(struct bench *bench, struct scenario_system *entry, str
     return ok;
 }
 
+static bool ignore(void *context, const struct point_view *view, struct error *err)
+{
+    (void)context;
+    (void)view;
+    (void)err;
+    return true;
+}
+
+/** Every system and iteration of a scenario on both engines. */
+static bool bench_whole(const char *path, struct error *err)
+{
+    struct scenario scenario = {0};
+    struct lengths lengths = {0};
+    struct point point = {0};
+    double before_s, after_s, peak_bytes, start_s = cpu_s();
+    children_usage(&before_s, &peak_bytes);
+    bool ok = scenario_read(path, 0, NULL, &scenario, err) &&
+              lengths_open(&scenario.data, scenario_data_dir(), &lengths, err) &&
+              point_run(&scenario, &lengths, ignore, NULL, &point, err);
+    children_usage(&after_s, &peak_bytes);
+    if (ok)
+        printf("%s: %d systems x %d iterations: %.3f s CPU, of which SimGrid %.3f s\n", scenario.name, point.n_systems,
+               point.systems[0].n_iterations, cpu_s() - start_s + after_s - before_s, after_s - before_s);
+    point_free(&point);
+    lengths_close(&lengths);
+    scenario_free(&scenario);
+    return ok;
+}
+
 int main(int argc, char **argv)
 {
     const char *path = argc > 1 ? argv[1] : SLIMSIM_SOURCE_DIR "/bench/pipeline-256.yaml";
@@ -150,6 +180,8 @@ int main(int argc, char **argv)
         lengths_draw(&lengths, &bench.scenario.data, bench.scenario.seed, 0, &bench.batch);
     for (int32_t i = 0; ok && i < bench.scenario.n_systems; i++)
         ok = bench_system(&bench, &bench.scenario.systems[i], &err);
+    if (argc <= 1)
+        ok = ok && bench_whole(SLIMSIM_SOURCE_DIR "/scenarios/quickstart.yaml", &err);
     if (!ok)
         fprintf(stderr, "bench: %s\n", err.text);
     batch_free(&bench.batch);

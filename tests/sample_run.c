@@ -238,7 +238,9 @@ void sample_scenario(struct scenario *scenario, struct scenario_system systems[2
     *scenario = (struct scenario){.name = "sample", .n_systems = 2, .systems = systems, .warm_up = 2, .measured = 3};
     scenario->trace = SCENARIO_TRACE_FULL;
     scenario->platform = (struct platform){.name = "by-hand", .n_nodes = 1, .gpus_per_node = 8, .hash = 0xabcdef};
-    scenario->model = (struct model){.name = "llama-13b", .layers = 40, .hidden = 5120, .heads = 40, .kv_heads = 40};
+    strcpy(scenario->model.name, "llama-13b");
+    scenario->model.hidden = 5120;
+    scenario->model.heads = scenario->model.kv_heads = 40;
     strcpy(scenario->device.name, "h800");
     strcpy(scenario->data.lengths, "github");
     scenario->data.context = 262144;

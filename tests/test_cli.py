@@ -16,6 +16,7 @@ import h5py
 import networkx
 
 PROGRAM = pathlib.Path(os.environ["SLIMSIM"]).resolve()
+SOURCE = pathlib.Path(__file__).resolve().parent.parent
 SCRATCH = pathlib.Path(os.environ["SLIMSIM_SCRATCH"])
 
 SMALL = """\
@@ -143,6 +144,15 @@ class Plans(unittest.TestCase):
                 self.assertEqual(pieces[0][0], 0)
                 self.assertEqual(pieces[-1][1], entry["tokens"])
                 self.assertTrue(all(a[1] == b[0] for a, b in zip(pieces, pieces[1:])))
+
+
+    def test_the_papers_graph_has_its_vertices_and_edges(self):
+        """Figure "DAG-based representation of a 1F1B pipeline": 12 passes; 9 red, 4 green, 6 blue pairs."""
+        done = run("export", "--dag", "dot", SOURCE / "scenarios" / "paper-dag.yaml")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stdout.count("label=\"0, ") + done.stdout.count("label=\"1, "), 12)
+        for style, pairs in (("dashed", 9), ("dotted", 4), ("solid", 6)):
+            self.assertEqual(done.stdout.count(f"style={style}"), pairs, style)
 
 
 class Costs(unittest.TestCase):

@@ -55,6 +55,24 @@ static bool check_context(const struct scenario *scenario, struct error *err)
                           scenario->model.name, scenario->data.context);
 }
 
+error_t options_parse_scenario(int key, char *argument, struct argp_state *state, const char **scenario)
+{
+    switch (key) {
+    case ARGP_KEY_INIT:
+        return 0;
+    case ARGP_KEY_ARG:
+        if (*scenario != NULL)
+            argp_error(state, "one scenario only, '%s' is the second", argument);
+        *scenario = argument;
+        return 0;
+    case ARGP_KEY_NO_ARGS:
+        argp_error(state, "a scenario is missing");
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
 bool command_read(const char *path, const struct options *options, struct scenario *scenario, struct lengths *lengths,
                   struct error *err)
 {

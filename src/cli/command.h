@@ -24,6 +24,9 @@ struct options {
 
 extern const struct argp options_argp;
 
+/** Handle the argument of a verb that takes one scenario file. @return 0 or ARGP_ERR_UNKNOWN, as an argp parser does */
+error_t options_parse_scenario(int key, char *argument, struct argp_state *state, const char **scenario);
+
 /** Read a scenario with its --set, check its systems and open its lengths; all of it before anything runs. The caller
  * closes lengths and frees scenario whatever the answer. */
 bool command_read(const char *path, const struct options *options, struct scenario *scenario, struct lengths *lengths,

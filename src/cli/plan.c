@@ -121,16 +121,8 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     case 'y':
         arguments->system = argument;
         return 0;
-    case ARGP_KEY_ARG:
-        if (arguments->scenario != NULL)
-            argp_error(state, "one scenario only, '%s' is the second", argument);
-        arguments->scenario = argument;
-        return 0;
-    case ARGP_KEY_NO_ARGS:
-        argp_error(state, "a scenario is missing");
-        return 0;
     default:
-        return ARGP_ERR_UNKNOWN;
+        return options_parse_scenario(key, argument, state, &arguments->scenario);
     }
 }
 

@@ -9,7 +9,7 @@
 #include "base/check.h"
 #include "execute/execute.h"
 
-enum { LABEL_WIDTH = 30, COLUMN_WIDTH = 18, TEXT_SIZE = 256 };
+enum { LABEL_WIDTH = 32, COLUMN_WIDTH = 18, TEXT_SIZE = 256 };
 static const double gib = 1 << 30;
 
 struct metric {
@@ -116,6 +116,11 @@ static void print_header(const struct scenario *scenario, const struct point *po
     printf("\n%-*s", LABEL_WIDTH, "recompute");
     for (int32_t i = 0; i < point->n_systems; i++)
         print_cell(recompute_name[point->systems[i].entry->plan.recompute]);
+    printf("\n%-*s", LABEL_WIDTH, "offload to the host [%]");
+    for (int32_t i = 0; i < point->n_systems; i++) {
+        snprintf(text, sizeof text, "%g", 100 * point->systems[i].entry->plan.offload);
+        print_cell(text);
+    }
     putchar('\n');
 }
 
@@ -206,7 +211,7 @@ static int32_t assumptions(const struct scenario *scenario, const struct point *
              attention_name[scenario->attention], scenario->device.name);
     snprintf(lines[n++], TEXT_SIZE, "tensor-parallel collectives hidden under GEMMs: %.0f%%; sequence parallelism on",
              100 * communication->tp_overlap);
-    snprintf(lines[n++], TEXT_SIZE, "ring of context parallelism %s attention",
+    snprintf(lines[n++], TEXT_SIZE, "ring of context parallelism: point-to-point, one NIC between nodes; %s attention",
              communication->cp_overlap ? "runs beside" : "is done before");
     snprintf(lines[n++], TEXT_SIZE,
              "distributed optimizer over DP x CP, fp32 gradients; gradient and parameter traffic hidden: %.0f%%",

@@ -133,21 +133,9 @@ static bool simulate(const struct arguments *arguments, const struct scenario *s
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
     struct arguments *arguments = state->input;
-    switch (key) {
-    case ARGP_KEY_INIT:
+    if (key == ARGP_KEY_INIT)
         state->child_inputs[0] = &arguments->options;
-        return 0;
-    case ARGP_KEY_ARG:
-        if (arguments->scenario != NULL)
-            argp_error(state, "one scenario only, '%s' is the second", argument);
-        arguments->scenario = argument;
-        return 0;
-    case ARGP_KEY_NO_ARGS:
-        argp_error(state, "a scenario is missing");
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
+    return options_parse_scenario(key, argument, state, &arguments->scenario);
 }
 
 static const struct argp_child children[] = {{&options_argp, 0, "Common options:", 0}, {0}};

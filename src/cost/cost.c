@@ -94,7 +94,7 @@ static struct cost_kernel attention_of(const struct cost_setting *setting, enum 
     const struct model *model = setting->model;
     struct cost_kernel kernel = {.name = "attention"};
     double parts = (double)unit->context * setting->tensor;
-    double head_dim = (double)(model->hidden / model->heads);
+    double head_dim = (double)model->hidden / (double)model->heads;
     for (int32_t i = 0; i < unit->n_slices; i++) {
         double begin = unit->slices[i].begin, end = unit->slices[i].end;
         struct cost_attention work = {

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "dag/graph.h"
 #include "execute/execute.h"
 
 /** One system while it runs, and the buffers its iterations share. */
@@ -60,28 +61,31 @@ double point_memory_bytes(const struct device *device)
     return device->memory_bytes - device->context_bytes;
 }
 
-/** FLOPs that all ranks execute in one pass of one unit. */
-static double unit_hardware_flop(const struct plan_pipeline *pipeline, const struct cost_setting *setting,
-                                 enum pass pass, int32_t unit)
+/** Add what all ranks of a pipeline execute in one pass of one unit. */
+static void add_unit_work(const struct plan_pipeline *pipeline, const struct cost_setting *setting, enum pass pass,
+                          int32_t unit, struct point_iteration *result)
 {
     const struct plan_layout *layout = &pipeline->layout;
-    double flop = 0;
-    for (int32_t stage = 0; stage < layout->stages; stage++)
-        flop += dag_pass_cost(pipeline, setting, pass, unit, stage).flop;
-    return flop * layout->tensor * layout->context;
+    for (int32_t stage = 0; stage < layout->stages * layout->chunks; stage++) {
+        struct cost_pass cost = dag_pass_cost(pipeline, setting, pass, unit, stage);
+        result->hardware_flop += cost.flop * layout->tensor * layout->context;
+        result->tensor_s += cost.tensor_s * layout->context;
+    }
 }
 
-static double plan_hardware_flop(const struct plan *plan, const struct cost_setting *setting)
+/** FLOPs and exposed tensor-parallel seconds of the whole plan. */
+static void measure_work(const struct runner *runner, struct point_iteration *result)
 {
-    double flop = 0;
+    const struct plan *plan = &runner->plan;
     for (int32_t i = 0; i < plan->n_phases; i++)
         for (int32_t j = 0; j < plan->phases[i].n_pipelines; j++) {
             const struct plan_pipeline *pipeline = &plan->phases[i].pipelines[j];
             for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
                 for (int32_t unit = 0; unit < pipeline->cut[pass].n_units; unit++)
-                    flop += unit_hardware_flop(pipeline, setting, pass, unit);
+                    add_unit_work(pipeline, &runner->setting, pass, unit, result);
         }
-    return flop;
+    if (runner->scenario->all_tensor_ranks) /* then every tensor rank is a place */
+        result->tensor_s *= runner->setting.tensor;
 }
 
 /** (max - min) / mean of the FLOPs of a pipeline's own units; 0 with fewer than two. */
@@ -152,7 +156,7 @@ static void fill_result(const struct runner *runner, struct point_iteration *res
     result->candidates = runner->plan.n_candidates;
     for (int32_t i = 0; i < batch->n_samples; i++)
         result->model_flop += flop_model_of_sample(&runner->scenario->model, batch->tokens[i]);
-    result->hardware_flop = plan_hardware_flop(&runner->plan, &runner->setting);
+    measure_work(runner, result);
     result->peak_bytes = runner->memory.peak_bytes[runner->memory.worst_place];
     result->peak_stage = worst->stage;
     result->peak_pipeline = worst->pipeline;
@@ -183,6 +187,8 @@ static bool run_iteration(struct runner *runner, struct point_iteration *result,
     struct dag_options options = {.all_tensor_ranks = scenario->all_tensor_ranks, .gradient_sync = true};
     if (!runner->system->system->plan(&request, runner->state, &runner->plan, err) ||
         !dag_build(&runner->plan, &runner->setting, options, &runner->dag, err))
+        return false;
+    if (result->iteration == scenario->warm_up && !graph_check(&runner->dag, err)) /* igraph's word, once a system */
         return false;
     critical_path(&runner->dag, &runner->path);
     runner->slack_s = check_malloc((size_t)runner->dag.n_tasks * sizeof *runner->slack_s);
@@ -272,6 +278,7 @@ bool point_run(const struct scenario *scenario, const struct lengths *lengths, p
 static void add_bubble(struct bubble *sum, const struct bubble *term)
 {
     sum->busy_s += term->busy_s;
+    sum->ring_s += term->ring_s;
     sum->warm_up_s += term->warm_up_s;
     sum->imbalance_s += term->imbalance_s;
     sum->cool_down_s += term->cool_down_s;
@@ -303,6 +310,7 @@ struct point_summary point_summary_of(const struct scenario *scenario, const str
         tokens += (double)result->tokens;
         model_flop += result->model_flop;
         hardware_flop += result->hardware_flop;
+        summary.tensor_s += result->tensor_s;
         summary.critical_path_mean_s += result->critical_path_s / (double)n;
         summary.simgrid_mean_s += result->simgrid_s / (double)n;
         add_bubble(&summary.bubble, &result->bubble);

@@ -16,6 +16,7 @@ struct point_iteration {
     double time_s;                     /* of the engine asked for (simgrid before critical-path) */
     int64_t tokens, samples, documents, delayed_tokens, candidates;
     double model_flop, hardware_flop;
+    double tensor_s; /* exposed tensor-parallel collectives, summed over places; part of bubble.busy_s */
     double peak_bytes;
     int32_t peak_stage, peak_pipeline;
     double at_peak[MEMORY_N_CLASSES];
@@ -78,6 +79,7 @@ struct point_summary {
     double time_mean_s, time_p5_s, time_p95_s;
     double tokens_per_s_per_gpu; /* sum of tokens / sum of time / GPUs */
     double mfu, hfu;
+    double tensor_s;      /* summed over measured iterations */
     struct bubble bubble; /* summed over measured iterations */
     double peak_bytes;
     int32_t peak_stage;

@@ -13,9 +13,9 @@ _Static_assert(MEMORY_N_CLASSES == 5, "trace/memory_class.def has a column for e
 
 /* Columns of trace/bubble.def, trace/memory_class.def and trace/place.def, as designated initialisers. */
 #define BUBBLE_COLUMNS(of)                                                                                             \
-    .bubble_fraction = bubble_fraction(&(of)), .busy_s = (of).busy_s, .warm_up_s = (of).warm_up_s,                     \
-    .imbalance_s = (of).imbalance_s, .cool_down_s = (of).cool_down_s, .dp_wait_s = (of).dp_wait_s,                     \
-    .sync_s = (of).sync_s, .total_s = (of).total_s
+    .bubble_fraction = bubble_fraction(&(of)), .busy_s = (of).busy_s, .ring_s = (of).ring_s,                           \
+    .warm_up_s = (of).warm_up_s, .imbalance_s = (of).imbalance_s, .cool_down_s = (of).cool_down_s,                     \
+    .dp_wait_s = (of).dp_wait_s, .sync_s = (of).sync_s, .total_s = (of).total_s
 #define MEMORY_COLUMNS(of)                                                                                             \
     .states_bytes = (of)[MEMORY_STATES], .activations_bytes = (of)[MEMORY_ACTIVATIONS], .kv_bytes = (of)[MEMORY_KV],   \
     .kv_gradients_bytes = (of)[MEMORY_KV_GRADIENTS], .workspace_bytes = (of)[MEMORY_WORKSPACE]
@@ -112,6 +112,7 @@ static bool append_iteration(struct trace *trace, int32_t system, const struct p
         .candidates = of->candidates,
         .model_flop = of->model_flop,
         .hardware_flop = of->hardware_flop,
+        .tensor_s = of->tensor_s,
         .forward_units = of->forward_units,
         .backward_units = of->backward_units,
         .forward_spread = of->unit_spread[PASS_FORWARD],

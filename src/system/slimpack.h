@@ -19,7 +19,7 @@ struct slimpack_knobs {
     bool asymmetric, dp_merge, slicing, replica_units;
     double merge_threshold;
     int32_t injection; /* enum slimpack_injection */
-    int64_t factor, max_factor, min_slice;
+    int64_t units, max_factor, min_slice;
 };
 
 /** A sample that the aligned block of ranks [first_rank, first_rank + width) shares. */
@@ -68,11 +68,12 @@ void slimpack_build(const struct system_request *request, const struct slimpack_
 
 /**
  * Candidates: each component (ranks that blocks link, all ranks without replica_units) chooses its own m = i x stages
- * and injection policy. i runs over 1, 2, 3, 4, 6, 8, 12, ... 128 up to max_factor; a candidate is resolved alone, by
- * its critical path and memory without the gradients' traffic. The default stops at 64: for 13B on 128 GPUs (TP 4, PP
- * 4, DP 8; 512 samples of GitHub's law, 256K) all candidates take some 50 ms of one core, up to 128 some 100 ms, and
- * none above 24 was chosen by the rank with most work; with 2048 samples and 8 stages 48 beats 32 by a tenth. The
- * fastest that fits the memory wins (ties: fewer units, then just-in-time); if none fits, the one with the least peak.
+ * and injection policy, or takes the `units` it is told. i runs over 1, 2, 3, 4, 6, 8, 12, ... 128 up to max_factor; a
+ * candidate is resolved alone, by its critical path and memory without the gradients' traffic. The default stops at 64:
+ * for 13B on 128 GPUs (TP 4, PP 4, DP 8; 512 samples of GitHub's law, 256K) all candidates take some 50 ms of one core,
+ * up to 128 some 100 ms, and none above 24 was chosen by the rank with most work; with 2048 samples and 8 stages 48
+ * beats 32 by a tenth. The fastest that fits the memory wins (ties: fewer units, then just-in-time); if none fits, the
+ * one with the least peak.
  */
 bool slimpack_choose(const struct system_request *request, const struct slimpack_split *split, struct plan *plan,
                      struct error *err);

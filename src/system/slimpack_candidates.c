@@ -112,8 +112,8 @@ static bool choose(struct choice *choice, struct error *err)
     choice->best = (struct candidate){.m = stages};
     if (is_idle(choice))
         return true;
-    if (knobs->factor > 0)
-        return try_m(choice, knobs->factor * stages, err);
+    if (knobs->units > 0)
+        return try_m(choice, knobs->units, err);
     for (int32_t i = 0; i < N_FACTORS && factors[i] <= knobs->max_factor; i++)
         if (!try_m(choice, factors[i] * stages, err))
             return false;

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* `slimsim lengths`: how few samples of a scenario's batches hold how much of the work. */
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "cli/commands.h"
+#include "cost/flop.h"
+#include "lengths/lengths.h"
+#include "lengths/statistics.h"
+
+struct arguments {
+    struct options options;
+    const char *scenario;
+};
+
+/** Samples of all measured iterations, after cutting. */
+static struct statistics measure(const struct scenario *scenario, const struct lengths *lengths)
+{
+    struct flop_curve layer = flop_layer_curve(&scenario->model, PASS_FORWARD);
+    int32_t *tokens = NULL;
+    int64_t n = 0;
+    for (int64_t i = scenario->warm_up; i < scenario->warm_up + scenario->measured; i++) {
+        struct batch batch = {0};
+        lengths_draw(lengths, &scenario->data, scenario->seed, i, &batch);
+        tokens = check_realloc(tokens, (size_t)(n + batch.n_samples) * sizeof *tokens);
+        memcpy(tokens + n, batch.tokens, (size_t)batch.n_samples * sizeof *tokens);
+        n += batch.n_samples;
+        batch_free(&batch);
+    }
+    struct statistics statistics = statistics_of(tokens, n, (double)layer.q, (double)layer.l);
+    free(tokens);
+    return statistics;
+}
+
+static void print_text(const struct scenario *scenario, const struct statistics *statistics)
+{
+    printf("%s: %s lengths, context %lld tokens, %lld iterations of %lld documents, FLOPs of %s\n", scenario->name,
+           scenario->data.lengths, (long long)scenario->data.context, (long long)scenario->measured,
+           (long long)scenario->data.global_batch, scenario->model.name);
+    printf("%lld samples, %lld tokens; mean %.1f, 5%% %.0f, median %.0f, 95%% %.0f, 99%% %.0f, longest %.0f tokens\n\n",
+           (long long)statistics->n_samples, (long long)statistics->n_tokens, statistics->mean_tokens,
+           statistics->p5_tokens, statistics->median_tokens, statistics->p95_tokens, statistics->p99_tokens,
+           statistics->longest_tokens);
+    printf("%12s %12s %12s %12s %18s\n", "tokens up to", "samples", "samples [%]", "tokens [%]", "forward FLOPs [%]");
+    for (int i = 0; i < STATISTICS_N_BUCKETS; i++) {
+        const struct statistics_bucket *bucket = &statistics->bucket[i];
+        if (bucket->n_samples > 0)
+            printf("%12.0f %12lld %12.3f %12.3f %18.3f\n", fmin(bucket->longest_tokens, statistics->longest_tokens),
+                   (long long)bucket->n_samples, 100 * bucket->sample_share, 100 * bucket->token_share,
+                   100 * bucket->flop_share);
+    }
+}
+
+static void print_json(const struct statistics *statistics)
+{
+    json_t *buckets = json_array();
+    for (int i = 0; i < STATISTICS_N_BUCKETS; i++) {
+        const struct statistics_bucket *bucket = &statistics->bucket[i];
+        if (bucket->n_samples > 0)
+            json_array_append_new(buckets,
+                                  json_pack("{s:f, s:I, s:f, s:f, s:f}", "longest_tokens",
+                                            fmin(bucket->longest_tokens, statistics->longest_tokens), "samples",
+                                            (json_int_t)bucket->n_samples, "sample_share", bucket->sample_share,
+                                            "token_share", bucket->token_share, "flop_share", bucket->flop_share));
+    }
+    json_t *root = json_pack(
+        "{s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:o}", "samples", (json_int_t)statistics->n_samples, "tokens",
+        (json_int_t)statistics->n_tokens, "mean_tokens", statistics->mean_tokens, "p5_tokens", statistics->p5_tokens,
+        "median_tokens", statistics->median_tokens, "p95_tokens", statistics->p95_tokens, "p99_tokens",
+        statistics->p99_tokens, "longest_tokens", statistics->longest_tokens, "buckets", buckets);
+    json_dumpf(root, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
+    putchar('\n');
+    json_decref(root);
+}
+
+static error_t parse(int key, char *argument, struct argp_state *state)
+{
+    struct arguments *arguments = state->input;
+    if (key == ARGP_KEY_INIT)
+        state->child_inputs[0] = &arguments->options;
+    return options_parse_scenario(key, argument, state, &arguments->scenario);
+}
+
+static const struct argp_child children[] = {{&options_argp, 0, "Common options:", 0}, {0}};
+static const struct argp argp = {NULL,
+                                 parse,
+                                 "SCENARIO.yaml",
+                                 "Draw a scenario's batches and print, by length, their share of samples, tokens and "
+                                 "forward FLOPs.",
+                                 children,
+                                 NULL,
+                                 NULL};
+
+int command_lengths(int argc, char **argv)
+{
+    struct arguments arguments = {.options = {.output = "results"}};
+    struct scenario scenario = {0};
+    struct lengths lengths = {0};
+    struct error err = {0};
+    argp_parse(&argp, argc, argv, 0, NULL, &arguments);
+    bool ok = command_read(arguments.scenario, &arguments.options, &scenario, &lengths, &err);
+    if (ok) {
+        struct statistics statistics = measure(&scenario, &lengths);
+        if (arguments.options.json)
+            print_json(&statistics);
+        else
+            print_text(&scenario, &statistics);
+    }
+    lengths_close(&lengths);
+    scenario_free(&scenario);
+    options_free(&arguments.options);
+    return ok ? EXIT_SUCCESS : command_fail(&err);
+}
