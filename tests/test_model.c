@@ -29,7 +29,7 @@ static void grouped_queries_and_gelu_count_fewer(void)
     struct error err = {0};
     const char *path =
         fixture_write("small-model.yaml", "name: s\nsource: test\nhidden: 8\nlayers: 1\nheads: 4\nkv_heads: 2\n"
-                                    "ffn: 32\nvocabulary: 10\nactivation: gelu\ntied_embeddings: true\n");
+                                          "ffn: 32\nvocabulary: 10\nactivation: gelu\ntied_embeddings: true\n");
     CHECK_TRUE(model_read("/nowhere", path, &model, &err));
     CHECK_EQUAL(model_kv_width(&model), 4);
     CHECK_EQUAL(model_layer_parameters(&model), 704);
