@@ -73,6 +73,17 @@ static bool is_tied(const struct source *source)
            (gpt && is_megatron(source));
 }
 
+/** What trains something else than all weights on whole sequences. */
+static void refuse_workload(const struct source *source)
+{
+    if (has(source, "model", "SFT"))
+        skip(source, "model: fine-tuning on packed samples whose lengths are not given");
+    if (has(source, "model", "LoRA"))
+        skip(source, "model: adapters are trained, not all weights");
+    if (has(source, "model", "grpo"))
+        skip(source, "model: reinforcement learning, with more weights in memory than those trained");
+}
+
 static void read_model(const struct source *source, struct model *model)
 {
     *model = (struct model){
@@ -250,6 +261,7 @@ bool setting_of_row(const struct measured *measured, int32_t row, const struct m
     if (reason[0] != '\0')
         return true;
     setting->n_gpus = whole(&source, "n_gpus");
+    refuse_workload(&source);
     read_model(&source, &setting->model);
     read_platform(&source, setting);
     setting->attention = read_attention(&source);
