@@ -117,12 +117,14 @@ static double number_before(const char *text, const char *unit)
 static void read_fabric(const struct source *source, struct platform *platform)
 {
     const char *fabric = cell(source, "fabric"), *unit = strstr(fabric, "Gb/s"), *token = unit;
-    double nvlink_bytes_per_s = number_before(fabric, "GB/s") * 1e9 / 2, n_nics = 1, nic_gbit_per_s = 0;
+    double nvlink_bytes_per_s = number_before(fabric, "GB/s") * 1e9 / 2, n_nics = 1;
+    double nic_gbit_per_s = number_before(fabric, "Gb/s");
     while (token != NULL && token > fabric && token[-1] != ' ')
         token--;
-    if (token != NULL && sscanf(token, "%lfx%lfGb/s", &n_nics, &nic_gbit_per_s) != 2) {
-        n_nics = 1;
-        nic_gbit_per_s = number_before(fabric, "Gb/s");
+    if (token != NULL) { /* "8x400Gb/s" */
+        char *times;
+        double before = strtod(token, &times);
+        n_nics = *times == 'x' ? before : 1;
     }
     double n_sharing = has(source, "fabric", "per GPU") ? 1 : NODE_GPUS;
     if (nvlink_bytes_per_s > 0)
