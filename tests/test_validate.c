@@ -131,6 +131,9 @@ static void a_nemo_row_becomes_its_setting(void)
     CHECK_EQUAL(setting.plan.recompute, RECOMPUTE_NONE);
     CHECK_CLOSE(setting.communication.tp_overlap, 1, 0);
     CHECK_CLOSE(setting.communication.dp_overlap, 1, 0);
+    CHECK_EQUAL(setting.plan.sharding, SCENARIO_ZERO1);
+    CHECK_EQUAL(setting.plan.gradients, SCENARIO_BF16);
+    CHECK_TRUE(!setting.replicated);
 }
 
 static void an_fsdp_row_becomes_its_setting(void)
@@ -149,6 +152,8 @@ static void an_fsdp_row_becomes_its_setting(void)
     CHECK_EQUAL(setting.plan.recompute, RECOMPUTE_FULL);
     CHECK_CLOSE(setting.communication.tp_overlap, 0, 0);
     CHECK_CLOSE(setting.communication.dp_overlap, 1, 0);
+    CHECK_EQUAL(setting.plan.sharding, SCENARIO_ZERO3);
+    CHECK_EQUAL(setting.plan.gradients, SCENARIO_BF16);
 }
 
 static void the_first_thing_that_stops_a_row_is_its_reason(void)
@@ -217,7 +222,7 @@ static void one_gpu_takes_the_sum_of_its_passes(void)
                                       .attention = DEVICE_FLASH2,
                                       .tensor = 1,
                                       .layers = 4};
-    double step_s = cost_optimizer_s(&device, cost_stage_parameters(&setting.model, 1, 4, true, true));
+    double step_s = cost_optimizer_s(&device, SCENARIO_FP32, cost_stage_parameters(&setting.model, 1, 4, true, true));
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
         struct cost_pass layers = cost_of_pass(&cost, pass, &unit), head = cost_of_head(&cost, pass, &unit);
         step_s += 3 * (layers.other_s + layers.attention_s + head.other_s);
@@ -299,7 +304,7 @@ static void statistics_by_hand(void)
     free(worst);
 }
 
-/* Largest sums by hand: 18 bytes a parameter replicated, 6 + 12/8 with 8 shards. */
+/* By hand: 18 bytes a parameter replicated, 6 + 12/8 with 8 shards, (2 + 12)/8 with bf16 gradients under zero3. */
 static void states_follow_the_sharding(void)
 {
     char reason[SETTING_REASON];
@@ -309,14 +314,19 @@ static void states_follow_the_sharding(void)
                    reason);
     double parameters = 4 * (12.0 * 1024 * 1024 + 2 * 1024) + 1024 + 2 * 32000.0 * 1024;
     CHECK_CLOSE(predict_state_bytes(&setting, false), 18 * parameters, 1e-12);
-    setting.sharding = SETTING_ZERO1;
+    setting.replicated = false;
     CHECK_CLOSE(predict_state_bytes(&setting, true), 7.5 * parameters, 1e-12);
+    setting.plan.sharding = SCENARIO_ZERO3;
+    setting.plan.gradients = SCENARIO_BF16;
+    CHECK_CLOSE(predict_state_bytes(&setting, true), 14.0 / 8 * parameters, 1e-12);
 }
 
 /* Every shipped row is read; each has a prediction or a reason. */
 static void shipped_files_hold_enough_complete_rows(void)
 {
     struct validate validate = validated(NULL, NULL);
+    struct validate_statistics full_plan =
+        validate_statistics_of(&validate, (struct validate_group){.full_plan = true});
     int32_t n_reasons = 0;
     for (int32_t i = 0; i < validate.n_rows; i++) {
         const struct validate_row *row = &validate.rows[i];
@@ -324,6 +334,7 @@ static void shipped_files_hold_enough_complete_rows(void)
         n_reasons += row->reason[0] != '\0';
         CHECK_TRUE(row->reason[0] != '\0' || (row->measured > 0 && row->predicted > 0));
     }
+    CHECK_TRUE(full_plan.n >= 60);
     CHECK_TRUE(n_reasons < validate.n_rows);
     validate_free(&validate);
 }

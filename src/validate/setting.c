@@ -175,17 +175,18 @@ static enum device_attention read_attention(const struct source *source)
                                                                                               : DEVICE_FLASH2;
 }
 
-static enum setting_sharding read_sharding(const struct source *source)
+static void read_sharding(const struct source *source, struct setting *setting)
 {
+    bool zero2 = has(source, "sharding", "ZeRO-2") || has(source, "sharding", "SHARD_GRAD_OP");
+    bool zero3 = has(source, "sharding", "ZeRO-3") || has(source, "sharding", "FSDP");
+    bool zero1 = has(source, "sharding", "ZeRO-1") || has(source, "sharding", "distributed optimizer");
+    bool bf16 =
+        has(source, "sharding", "bf16 grad") || (has(source, "framework", "llm-foundry") && has(source, "gpu", "A100"));
     if (has(source, "sharding", "HSDP"))
         skip(source, "sharding '%s' has no model", cell(source, "sharding"));
-    if (has(source, "sharding", "ZeRO-2") || has(source, "sharding", "SHARD_GRAD_OP"))
-        return SETTING_ZERO2;
-    if (has(source, "sharding", "ZeRO-3") || has(source, "sharding", "FSDP"))
-        return SETTING_ZERO3;
-    if (has(source, "sharding", "ZeRO-1") || has(source, "sharding", "distributed optimizer"))
-        return SETTING_ZERO1;
-    return SETTING_REPLICATED;
+    setting->plan.sharding = zero2 ? SCENARIO_ZERO2 : zero3 ? SCENARIO_ZERO3 : SCENARIO_ZERO1;
+    setting->plan.gradients = bf16 ? SCENARIO_BF16 : SCENARIO_FP32;
+    setting->replicated = !zero1 && !zero2 && !zero3;
 }
 
 static int32_t read_recompute(const struct source *source)
@@ -218,10 +219,10 @@ static void read_plan(const struct source *source, struct setting *setting)
         .tp = degree(source, "tp"),
         .pp = degree(source, "pp"),
         .cp = degree(source, "cp"),
+        .vpp = degree(source, "vpp"),
         .recompute = read_recompute(source),
         .offload = read_offload(source),
     };
-    setting->vpp = degree(source, "vpp");
     setting->micro_batch = whole(source, "mbs");
     setting->global_batch = whole(source, "gbs");
     setting->seq_len = whole(source, "seq_len");
@@ -231,7 +232,7 @@ static void read_plan(const struct source *source, struct setting *setting)
         skip(source, "n_gpus is not tp x pp x cp x dp");
     if (setting->model.heads % plan->tp != 0 || setting->model.kv_heads % plan->tp != 0)
         skip(source, "tp does not divide heads or kv_groups");
-    if (setting->model.layers % (plan->pp * setting->vpp) != 0)
+    if (setting->model.layers % (plan->pp * plan->vpp) != 0)
         skip(source, "pp x vpp does not divide layers");
     if (setting->global_batch > 0 && setting->micro_batch > 0 &&
         setting->global_batch % (setting->micro_batch * plan->dp) != 0)
@@ -240,13 +241,12 @@ static void read_plan(const struct source *source, struct setting *setting)
 
 static void read_overlaps(const struct source *source, struct setting *setting)
 {
-    bool sharded = setting->sharding == SETTING_ZERO2 || setting->sharding == SETTING_ZERO3;
+    bool sharded = setting->plan.sharding != SCENARIO_ZERO1;
     setting->communication = (struct scenario_communication){
         .tp_overlap = strcmp(cell(source, "tp_comm_overlap"), "1") == 0 ? 1 : 0,
         .cp_overlap = true,
         .dp_overlap = sharded || has(source, "sharding", "overlap") ? 1 : 0,
     };
-    setting->bf16_gradients = has(source, "sharding", "bf16 grad") || has(source, "framework", "llm-foundry");
 }
 
 bool setting_of_row(const struct measured *measured, int32_t row, const struct measured *gpus, struct setting *setting,
@@ -267,8 +267,8 @@ bool setting_of_row(const struct measured *measured, int32_t row, const struct m
     read_model(&source, &setting->model);
     read_platform(&source, setting);
     setting->attention = read_attention(&source);
-    setting->sharding = read_sharding(&source);
-    read_overlaps(&source, setting);
     read_plan(&source, setting);
+    read_sharding(&source, setting);
+    read_overlaps(&source, setting);
     return err->status == ERROR_NONE;
 }

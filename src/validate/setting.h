@@ -6,20 +6,15 @@
 #include "scenario/scenario.h"
 #include "validate/measured.h"
 
-/** Sharing among the ranks of one stage and tensor index. */
-enum setting_sharding { SETTING_REPLICATED, SETTING_ZERO1, SETTING_ZERO2, SETTING_ZERO3 };
-
 struct setting {
     struct model model;
     char device[64]; /* of model/gpu */
     struct platform platform;
     struct scenario_communication communication;
     struct scenario_plan plan; /* dp filled in */
+    bool replicated;           /* optimizer states are not shared; their time is taken as zero1's */
     enum device_attention attention;
-    enum setting_sharding sharding;
-    bool bf16_gradients;
-    int64_t vpp, seq_len, micro_batch, global_batch; /* 0: not in the row */
-    int64_t n_gpus;
+    int64_t n_gpus, seq_len, micro_batch, global_batch; /* global_batch 0: not in the row */
 };
 
 /** Why a row is not simulated; "" it is. */
@@ -41,8 +36,8 @@ enum { SETTING_REASON = 192 };
  *                    attn_backend,      on H100, MaxText: cuDNN (what Transformer Engine takes); all others
  *                    framework          FlashAttention-2. "unfused", and Megatron on A100 (2021, 2022: before flash
  *                                       attention): FlashAttention-2 stands in
- *   gradients        sharding,          "bf16 grad", llm-foundry (mixed_precision PURE): bf16. Else fp32
- *                    framework
+ *   gradients        sharding,          "bf16 grad", and llm-foundry on A100 (its yamls: mixed_precision PURE): bf16.
+ *                    framework, gpu     Else fp32 (llm-foundry on H100: its table says DEFAULT, which reduces in fp32)
  *   sharding         sharding           "ZeRO-3", "FULL_SHARD", "FSDP": zero3. "ZeRO-2", "SHARD_GRAD_OP": zero2.
  *                                       "ZeRO-1", "distributed optimizer": zero1. Else replicated, whose time is
  *                                       taken as zero1's
