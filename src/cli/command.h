@@ -35,6 +35,9 @@ bool command_read(const char *path, const struct options *options, struct scenar
 /** Free what parsing collected. */
 void options_free(struct options *options);
 
+/** Make an output folder and those above it; one that is there already is fine. */
+bool command_make_folder(const char *path, struct error *err);
+
 /** Print err to stderr as "slimsim: ..." lines and answer its exit status. */
 int command_fail(const struct error *err);
 

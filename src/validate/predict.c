@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "validate/predict.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "base/check.h"
+#include "sweep/point.h"
+
+static double stage_state_bytes(const struct setting *setting, bool first, bool last, int32_t shards)
+{
+    const struct scenario_plan *plan = &setting->plan;
+    const struct cost_setting cost = {.gradients = (enum scenario_gradients)plan->gradients,
+                                      .sharding = (enum scenario_sharding)plan->sharding};
+    int32_t layers = (int32_t)(setting->model.layers / plan->pp);
+    double parameters = cost_stage_parameters(&setting->model, (int32_t)plan->tp, layers, first, last);
+    return cost_state_bytes(&cost, parameters, shards);
+}
+
+double predict_state_bytes(const struct setting *setting, bool last_stage)
+{
+    int32_t shards = setting->replicated ? 1 : (int32_t)(setting->plan.dp * setting->plan.cp);
+    double last = stage_state_bytes(setting, setting->plan.pp == 1, true, shards);
+    return last_stage ? last : fmax(last, stage_state_bytes(setting, true, setting->plan.pp == 1, shards));
+}
+
+double predict_activation_bytes(const struct setting *setting)
+{
+    const struct scenario_plan *plan = &setting->plan;
+    double bytes = cost_activation_bytes(&setting->model, (enum recompute)plan->recompute, (int32_t)plan->tp, false);
+    double stages = (double)plan->pp, interleaved = plan->vpp > 1 ? (stages - 1) / (stages * (double)plan->vpp) : 0;
+    double tokens = (double)(setting->seq_len * setting->micro_batch) / (double)plan->cp;
+    return bytes * tokens * (double)setting->model.layers * (1 + interleaved);
+}
+
+/** Where the observer puts what point_summary does not keep. */
+struct peaks {
+    const struct setting *setting;
+    struct predict_result *result;
+};
+
+/** What a stage's states take more than the plan says, which shards optimizer states always. */
+static double unshared_bytes(const struct setting *setting, int32_t stage)
+{
+    bool first = stage == 0, last = stage == setting->plan.pp - 1;
+    int32_t shards = (int32_t)(setting->plan.dp * setting->plan.cp);
+    if (!setting->replicated)
+        return 0;
+    return stage_state_bytes(setting, first, last, 1) - stage_state_bytes(setting, first, last, shards);
+}
+
+static bool observe(void *context, const struct point_view *view, struct error *err)
+{
+    (void)err;
+    struct peaks *peaks = context;
+    const struct memory *memory = view->memory;
+    int32_t last = (int32_t)peaks->setting->plan.pp - 1;
+    for (int32_t i = 0; i < memory->n_places; i++) {
+        int32_t stage = view->dag->places[i].stage;
+        double bytes = memory->peak_bytes[i] + unshared_bytes(peaks->setting, stage);
+        peaks->result->peak_bytes = fmax(peaks->result->peak_bytes, bytes);
+        if (stage == last)
+            peaks->result->last_stage_bytes = fmax(peaks->result->last_stage_bytes, bytes);
+    }
+    return true;
+}
+
+/** A bin of best-fit packing holds the whole sequences of one micro-batch. */
+static struct scenario scenario_of(const struct setting *setting, const struct device *device,
+                                   struct scenario_system *system)
+{
+    struct scenario scenario = {
+        .name = "validate",
+        .model = setting->model,
+        .device = *device,
+        .platform = setting->platform,
+        .data = {.context = setting->seq_len * setting->micro_batch, .global_batch = setting->global_batch},
+        .communication = setting->communication,
+        .attention = (int32_t)setting->attention,
+        .measured = 1,
+        .engine = SCENARIO_CRITICAL_PATH,
+        .trace = SCENARIO_TRACE_NONE,
+        .n_systems = 1,
+        .systems = system,
+    };
+    *system = (struct scenario_system){.name = "best-fit", .plan = setting->plan, .knobs = -1, .node = -1};
+    return scenario;
+}
+
+bool predict_run(const struct setting *setting, const struct device *device, struct predict_result *result,
+                 struct error *err)
+{
+    struct scenario_system system;
+    struct scenario scenario = scenario_of(setting, device, &system);
+    int32_t tokens = (int32_t)setting->seq_len;
+    struct lengths lengths = {.kind = LENGTHS_FILE, .n = 1, .file_tokens = &tokens};
+    struct peaks peaks = {setting, result};
+    struct point point = {0};
+    *result = (struct predict_result){0};
+    bool ok = point_run(&scenario, &lengths, observe, &peaks, &point, err);
+    if (ok)
+        result->tokens_per_s_per_gpu = point_summary_of(&scenario, &point.systems[0]).tokens_per_s_per_gpu;
+    point_free(&point);
+    return ok;
+}
