@@ -148,7 +148,9 @@ class Gantt:
         passes = self.passes(tasks)
         colours, edges = zip(*(self.looks(key) for key in passes))
         spans = [(start_s, finish_s - start_s) for start_s, finish_s in passes.values()]
-        self.axes.broken_barh(spans, (stage - 0.36, 0.72), facecolors=colours, edgecolors=edges, linewidths=0.6)
+        inches = float(numpy.median([seconds for _, seconds in spans])) / self.seconds_per_inch
+        self.axes.broken_barh(spans, (stage - 0.36, 0.72), facecolors=colours, edgecolors=edges,
+                              linewidths=min(0.6, 6 * inches))  # thin bars would be all border
         optimizer = tasks[tasks["kind"] == self.kinds[b"optimizer"]]
         self.axes.broken_barh(list(zip(optimizer["start_s"], optimizer["finish_s"] - optimizer["start_s"])),
                               (stage - 0.36, 0.72), facecolors=OPTIMIZER_COLOUR)

@@ -6,7 +6,10 @@ import filecmp
 import json
 import os
 import pathlib
+import shutil
+import signal
 import subprocess
+import time
 import unittest
 
 import h5py
@@ -73,6 +76,26 @@ class Results(unittest.TestCase):
         for system in json.loads(done.stdout)["systems"]:
             path_s, simgrid_s = system["critical_path_mean_s"], system["simgrid_mean_s"]
             self.assertLess(abs(simgrid_s - path_s) / path_s, 1e-9, system["label"])
+
+    def test_interleaved_and_sharded_plans_are_the_same_in_both_engines(self):
+        text = SMALL.replace("github", "fixed").replace("global_batch: 48", "global_batch: 64").replace("2x8", "2x8-free")
+        text = text[:text.index("systems:")] + """\
+communication: {dp_overlap: 0.5}
+systems:
+  - {name: best-fit, label: plain, plan: {tp: 4, pp: 2}}
+  - {name: best-fit, label: interleaved, plan: {tp: 4, pp: 2, vpp: 4, recompute: full, recompute_layers: 8}}
+  - {name: best-fit, label: sharded, plan: {tp: 4, pp: 1, cp: 2, sharding: zero3, gradients: bf16}}
+"""
+        for arguments in ((), ("--set", "all_tensor_ranks=true")):
+            done = simulate("plans", *arguments, scenario=text)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            plain, interleaved, sharded = systems = json.loads(done.stdout)["systems"]
+            for system in systems:
+                self.assertAlmostEqual(system["simgrid_mean_s"] / system["critical_path_mean_s"], 1, delta=1e-9)
+            self.assertEqual(plain["shard_share"], 0)
+            self.assertGreater(sharded["shard_share"], 0)
+            self.assertLess(interleaved["bubble_fraction"], plain["bubble_fraction"])
+            self.assertEqual(interleaved["plan"]["recompute_layers"], 8)
 
     def test_contention_never_makes_it_faster(self):
         for system in self.report["systems"]:
@@ -194,11 +217,32 @@ class Messages(unittest.TestCase):
         self.refuse(["asymetric", "asymmetric"], SMALL.replace("slimpack, ", "slimpack, knobs: {asymetric: no}, "))
         self.assertEqual(run("run", SCRATCH / "nowhere.yaml").returncode, 2)
 
+    def test_systems_are_checked_before_any_of_them_runs(self):
+        text = SMALL.replace("name: best-fit", "name: best-fat").replace("selective}}\n", "selective}, knobs: {x: 1}}\n")
+        self.refuse(["small.yaml:11:", "best-fat", "small.yaml:12:", "x: unknown key"], text, "--set", "systems.0.knobs={}")
+        self.refuse(["small.yaml:12:", "plan.cp: 2"], SMALL.replace("slimpack, plan: {", "slimpack, plan: {cp: 2, "))
+        self.refuse(["small.yaml:12:", "plan.vpp: 2"], SMALL.replace("slimpack, plan: {", "slimpack, plan: {vpp: 2, "))
+
+    def test_a_stopped_run_leaves_no_file(self):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            folder = SCRATCH / f"stopped-{number.name}"
+            shutil.rmtree(folder, ignore_errors=True)
+            path = write("small.yaml", SMALL.replace("measured: 2", "measured: 100000"))
+            program = subprocess.Popen([PROGRAM, "run", path, "--output", folder], stdout=subprocess.PIPE,
+                                       stderr=subprocess.PIPE, text=True)
+            while not list(folder.glob("small.h5.tmp-*")):
+                time.sleep(0.01)
+            program.send_signal(number)
+            output, errors = program.communicate(timeout=60)
+            self.assertEqual((program.returncode, output), (128 + number, ""), errors)
+            self.assertIn("stopped by signal", errors)
+            self.assertEqual(list(folder.iterdir()), [])
+
     def test_empty_lengths_and_malformed_platform(self):
         write("empty.txt", "")
         self.refuse(["empty.txt"], SMALL.replace("lengths: github", "lengths: empty.txt"))
-        broken = write("broken.xml", '<?xml version="1.0"?>\n<platform version="4.1">\n<zone id="c" routing="Full">\n')
-        self.refuse(["broken.xml:"], SMALL.replace("hopper-2x8", str(broken)))
+        broken = write("malformed.xml", '<?xml version="1.0"?>\n<platform version="4.1">\n<zone id="c" routing="Full">\n')
+        self.refuse(["malformed.xml:"], SMALL.replace("hopper-2x8", str(broken)))
 
     def test_bad_set_is_invalid_and_unknown_option_is_usage(self):
         self.refuse(["sede"], SMALL, "--set", "sede=1")

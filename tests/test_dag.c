@@ -298,9 +298,10 @@ static void a_context_ring_runs_beside_attention(void)
     plan_free(&plan);
 }
 
-/* Four pipelines in one group, two a node (stride 8 between nodes): half of the bytes inside each node, half by its
- * two NICs. Two steps of latency on each route are the cost function's. */
-static void a_group_over_nodes_uses_all_its_nics(void)
+/* Four pipelines in one group, two a node (stride 8 between nodes). Keys and values go round point to point: all bytes
+ * over each hop, so over one NIC of each node. Gradients go by rails: half of the bytes inside each node, half by its
+ * two NICs. */
+static void rings_cross_nodes_point_to_point_and_gradients_by_rails(void)
 {
     struct plan plan;
     hand_plan(&plan, 4, 1, 1);
@@ -319,18 +320,29 @@ static void a_group_over_nodes_uses_all_its_nics(void)
         }
     }
     hand_order(&plan);
-    struct dag dag = built(&plan, (struct dag_options){0});
+    struct dag dag = built(&plan, (struct dag_options){.gradient_sync = true});
     struct cost_pass cost = dag_pass_cost(&phase->pipelines[0], hand_setting(), PASS_FORWARD, 0, -1);
-    CHECK_EQUAL(count(&dag, DAG_SEND, DAG_RING), 16);
-    static const int32_t to[] = {1, 8, 0, 9, 9, 0, 8, 1};
+    CHECK_EQUAL(count(&dag, DAG_SEND, DAG_RING), 8);
+    static const int32_t next[] = {1, 8, 9, 0};
     int32_t task = 0;
-    for (int i = 0; i < 8; i++, task++) {
+    for (int i = 0; i < 4; i++, task++) {
         task = find(&dag, DAG_SEND, DAG_RING, task);
-        CHECK_EQUAL(dag.tasks[task].to_rank, to[i]);
-        CHECK_CLOSE(dag.tasks[task].wire_bytes, cost.ring_bytes / 2, 1e-15);
-        CHECK_EQUAL(dag.tasks[task].stream % DAG_N_STREAMS, i % 2 ? DAG_STREAM_RAIL : DAG_STREAM_COLLECTIVE);
+        CHECK_EQUAL(dag.tasks[task].to_rank, next[i]);
+        CHECK_CLOSE(dag.tasks[task].wire_bytes, cost.ring_bytes, 1e-15);
         double latency_s = cost.ring_steps * (i % 2 ? 2e-6 : 1e-6);
-        CHECK_CLOSE(dag.duration_s[task], latency_s + cost.ring_bytes / 2 / (i % 2 ? 50e9 : 200e9), 1e-15);
+        CHECK_CLOSE(dag.duration_s[task], latency_s + cost.ring_bytes / (i % 2 ? 50e9 : 200e9), 1e-15);
+    }
+    CHECK_EQUAL(count(&dag, DAG_SEND, DAG_REDUCE_SCATTER), 8);
+    static const int32_t to[] = {1, 8, 0, 9, 9, 0, 8, 1};
+    const struct model *model = hand_setting()->model;
+    double parameters = cost_stage_parameters(model, 1, (int32_t)model->layers, true, true);
+    double bytes = parameters * 4 * 3 / 4;
+    task = 0;
+    for (int i = 0; i < 8; i++, task++) {
+        task = find(&dag, DAG_SEND, DAG_REDUCE_SCATTER, task);
+        CHECK_EQUAL(dag.tasks[task].to_rank, to[i]);
+        CHECK_CLOSE(dag.tasks[task].wire_bytes, bytes / 2, 1e-15);
+        CHECK_EQUAL(dag.tasks[task].stream % DAG_N_STREAMS, i % 2 ? DAG_STREAM_RAIL : DAG_STREAM_COLLECTIVE);
     }
     dag_free(&dag);
     plan_free(&plan);
@@ -498,7 +510,8 @@ static void offloaded_activations_return_before_their_backward(void)
     memcpy(pipeline->steps, steps, sizeof steps);
     struct dag dag = built(&plan, (struct dag_options){0});
     int32_t out = find(&dag, DAG_SEND, DAG_OFFLOAD, 0), in = find(&dag, DAG_SEND, DAG_PREFETCH, 0);
-    double bytes = 0.5 * 16 * 840 * cost_activation_bytes(hand_setting()->model, RECOMPUTE_NONE, 1, false);
+    const struct model *model = hand_setting()->model;
+    double bytes = 0.5 * 16 * 840 * (cost_activation_bytes(model, RECOMPUTE_NONE, 1, false) - cost_kv_bytes(model, 1));
     CHECK_CLOSE(dag.duration_s[out], 4e-6 + bytes / 25e9, 1e-15);
     CHECK_CLOSE(dag.duration_s[in], dag.duration_s[out], 1e-15);
     CHECK_EQUAL(dag.tasks[out].to_rank, -1);
@@ -513,6 +526,29 @@ static void offloaded_activations_return_before_their_backward(void)
     CHECK_CLOSE(timeline.makespan_s, 6.0, 1e-15);
     dag.duration_s[in] = 4.0; /* slower than the pass before: backward 1 waits to 7 */
     critical_path(&dag, &timeline);
+    CHECK_CLOSE(timeline.makespan_s, 9.0, 1e-15);
+    timeline_free(&timeline);
+    dag_free(&dag);
+    plan_free(&plan);
+}
+
+/* Two stages, two units, all offloaded; forward 1, backward 2, copies 0. Stage 1 runs F0 1-2, B0 2-4, F1 4-5, B1 5-7,
+ * stage 0 F0 0-1, F1 1-2, B0 4-6, B1 7-9. A unit comes back to stage 0 when its backward starts on stage 1, not while
+ * stage 0 waits for that: at 2 and 5. To stage 1 it comes when its copy out has ended: at 2 and 5 too. */
+static void offloaded_activations_stay_away_while_a_stage_idles(void)
+{
+    struct plan plan;
+    hand_uniform(&plan, 2, 2, 16);
+    for (int unit = 0; unit < 2; unit++)
+        plan.phases[0].pipelines[0].cut[PASS_FORWARD].units[unit].offload = 0.5;
+    struct dag dag = built(&plan, (struct dag_options){0});
+    struct timeline timeline = {0};
+    hand_times(&dag, 1.0, 2.0);
+    critical_path(&dag, &timeline);
+    CHECK_EQUAL(count(&dag, DAG_SEND, DAG_PREFETCH), 4);
+    for (int32_t i = 0; i < dag.n_tasks; i++)
+        if (dag.tasks[i].purpose == DAG_PREFETCH)
+            CHECK_CLOSE(timeline.start_s[i], dag.tasks[i].unit == 0 ? 2.0 : 5.0, 1e-15);
     CHECK_CLOSE(timeline.makespan_s, 9.0, 1e-15);
     timeline_free(&timeline);
     dag_free(&dag);
@@ -549,9 +585,10 @@ int main(void)
         TEST(boundaries_between_nodes_take_the_nic), TEST(an_empty_unit_has_edges_without_sends),
         TEST(units_of_different_cuts_are_related_token_by_token), TEST(an_order_that_waits_for_itself_is_named),
         TEST(groups_that_wait_for_each_other_are_named), TEST(a_step_that_is_missing_is_named),
-        TEST(a_context_ring_runs_beside_attention), TEST(a_group_over_nodes_uses_all_its_nics),
+        TEST(a_context_ring_runs_beside_attention), TEST(rings_cross_nodes_point_to_point_and_gradients_by_rails),
         TEST(all_tensor_ranks_take_as_long_as_folded_ones), TEST(gradients_are_reduced_and_parameters_gathered),
         TEST(gradients_hide_under_the_last_backward_pass), TEST(sharded_traffic_is_inside_the_passes),
         TEST(a_phase_waits_for_the_one_before_and_for_its_resharding),
-        TEST(offloaded_activations_return_before_their_backward), TEST(chunks_are_virtual_stages));
+        TEST(offloaded_activations_return_before_their_backward),
+        TEST(offloaded_activations_stay_away_while_a_stage_idles), TEST(chunks_are_virtual_stages));
 }

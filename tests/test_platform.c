@@ -40,6 +40,8 @@ static const struct {
      ": nv1_3_u: bandwidth '0GBps' is not a positive number; allowed: such as 400Gbps or 50GBps"},
     {"bandwidth=\"200GBps\"", "bandwidth=\"nan\"", "bandwidth 'nan' is not a positive number"},
     {"bandwidth=\"200GBps\"", "bandwidth=\"-1GBps\"", "bandwidth '-1GBps' is not a positive number"},
+    {"bandwidth=\"200GBps\"", "bandwidth=\"1e-300bps\"", "bandwidth '1e-300bps' is out of range (1 to 1e24)"},
+    {"bandwidth=\"200GBps\"", "bandwidth=\"1e100GBps\"", "bandwidth '1e100GBps' is out of range"},
     {"bandwidth=\"200GBps\" ", "", ": <link> lacks the attribute bandwidth"},
     {"<link id=\"ib1_7_d\" bandwidth=\"400Gbps\"", "<link id=\"ib1_7_d\" bandwidth=\"200Gbps\"",
      "ib1_7_d has another bandwidth (2.5e+10) than ib0_0_u (5e+10, line "},

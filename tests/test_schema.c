@@ -119,7 +119,7 @@ static void all_errors_stand_in_one_pass(void)
                "f.yaml:2:1: falg: unknown key; did you mean 'flag'? allowed: flag, group, choice, word, text, knobs\n"
                "f.yaml:3:27: group.inner.tme: unknown key; did you mean 'time'? allowed: time\n"
                "f.yaml:1:7: flag: '1' is neither; allowed: true or false\n"
-               "f.yaml:3:8: group.count: is required; allowed: a whole number [tokens], 1 to 1048576\n"
+               "f.yaml:3:8: group.count: is required (how many); allowed: a whole number [tokens], 1 to 1048576\n"
                "f.yaml:3:16: group.share: 'x' is not a number; allowed: a number, 0 to 1");
 }
 
@@ -187,14 +187,15 @@ static void large_integers_are_exact_or_refused(void)
     }
 }
 
-static void the_list_has_one_line_a_key(void)
+static void the_list_has_titles_and_one_line_a_key(void)
 {
     char *text = NULL;
     size_t n;
     FILE *file = open_memstream(&text, &n);
     schema_list(file, keys, 3, "knobs.");
     fclose(file);
-    CHECK_TEXT(text, "knobs.flag         bool     -       true|false    false     a switch\n"
+    CHECK_TEXT(text, "key                type     unit    allowed       default   meaning\n"
+                     "knobs.flag         bool     -       true|false    false     a switch\n"
                      "knobs.group.count  integer  tokens  1 to 1048576  required  how many\n"
                      "knobs.group.share  real     -       0 to 1        0.25      of something\n");
     free(text);
@@ -218,5 +219,5 @@ int main(void)
                         TEST(wrong_values_are_named_with_place_and_what_is_allowed), TEST(all_errors_stand_in_one_pass),
                         TEST(an_absent_mapping_takes_defaults_and_misses_what_is_required),
                         TEST(written_values_read_back_to_the_same_bits), TEST(large_integers_are_exact_or_refused),
-                        TEST(the_list_has_one_line_a_key), TEST(choices_are_found_by_their_whole_name));
+                        TEST(the_list_has_titles_and_one_line_a_key), TEST(choices_are_found_by_their_whole_name));
 }

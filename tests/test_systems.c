@@ -132,7 +132,7 @@ static void systems_are_found_by_name(void)
     for (int32_t i = 0; training_systems[i] != NULL; i++)
         CHECK_TRUE(system_find(training_systems[i]->name, &err) == training_systems[i]);
     CHECK_TRUE(system_find("slimpak", &err) == NULL);
-    CHECK_CONTAINS(err.text, "did you mean \"slimpack\"?");
+    CHECK_CONTAINS(err.text, "did you mean 'slimpack'?");
 }
 
 static void knobs_are_read_from_the_scenario(void)

@@ -13,8 +13,9 @@ const char *const memory_class_name[MEMORY_N_CLASSES] = {"states", "activations"
 struct unit_bytes {
     double activations, kv;
     double offloaded; /* of activations: freed after the copy out, allocated before the copy in */
-    double workspace, logits;
-    double opened, closed; /* key and value gradients */
+    double workspace;
+    double logits, probabilities; /* on the last virtual stage: in work; kept from forward to backward */
+    double opened, closed;        /* key and value gradients */
 };
 
 /* A phase's pipelines. */
@@ -53,7 +54,8 @@ static void unit_workspace(const struct plan_cut *cut, int32_t unit, const struc
     const struct plan_unit *part = &cut->units[unit];
     double tokens = (double)(plan_unit_tokens(cut, unit) + part->padding_tokens) / part->context;
     bytes->workspace = cost_workspace_bytes(own->model, part->recompute, own->tensor, tokens);
-    bytes->logits = cost_logits_bytes(own->model, own->tensor, tokens);
+    bytes->logits =
+        cost_logits_bytes(own->model, own->tensor, tokens) - cost_probabilities_bytes(own->model, own->tensor, tokens);
 }
 
 /* Bytes of the tokens that backward unit `unit` consumes, to both its own and the forward units' accounts. */
@@ -71,13 +73,16 @@ static void add_shares(const struct plan_pipeline *pipeline, const struct cost_s
         double kv = cost_layers_activation_bytes(&own, part->recompute, true) -
                     cost_layers_activation_bytes(&own, part->recompute, false);
         kv *= (double)share->sliced_tokens / part->context;
-        double offloaded = part->offload * activations;
+        double offloaded = dag_offload_bytes(pipeline, setting, share->forward, tokens);
+        double probabilities = cost_probabilities_bytes(own.model, own.tensor, (double)tokens / part->context);
         forward->activations += activations;
         forward->kv += kv;
         forward->offloaded += offloaded;
+        forward->probabilities += probabilities;
         backward->activations += activations;
         backward->kv += kv;
         backward->offloaded += offloaded;
+        backward->probabilities += probabilities;
     }
 }
 
@@ -168,13 +173,19 @@ static void record(struct ledger *ledger, double time_s)
     memcpy(event->bytes, ledger->live, sizeof event->bytes);
 }
 
-static void begin_pass(struct ledger *ledger, const struct dag_task *task, const struct unit_bytes *bytes)
+/* Whether a task stands on the last virtual stage, which computes the head. */
+static bool is_last(const struct ledger *ledger, const struct dag_task *task)
 {
     const struct plan_layout *layout = &pipeline_of(ledger, task)->layout;
-    bool last = task->chunk * layout->stages + task->stage == layout->stages * layout->chunks - 1;
+    return task->chunk * layout->stages + task->stage == layout->stages * layout->chunks - 1;
+}
+
+static void begin_pass(struct ledger *ledger, const struct dag_task *task, const struct unit_bytes *bytes)
+{
+    bool last = is_last(ledger, task);
     ledger->live[MEMORY_WORKSPACE] = bytes->workspace + (last ? bytes->logits : 0);
     if (task->pass == PASS_FORWARD) {
-        ledger->live[MEMORY_ACTIVATIONS] += bytes->activations;
+        ledger->live[MEMORY_ACTIVATIONS] += bytes->activations + (last ? bytes->probabilities : 0);
         ledger->live[MEMORY_KV] += bytes->kv;
     } else {
         ledger->live[MEMORY_KV_GRADIENTS] += bytes->opened;
@@ -186,7 +197,7 @@ static void end_pass(struct ledger *ledger, const struct dag_task *task, const s
     ledger->live[MEMORY_WORKSPACE] = 0;
     if (task->pass == PASS_FORWARD)
         return;
-    ledger->live[MEMORY_ACTIVATIONS] -= bytes->activations;
+    ledger->live[MEMORY_ACTIVATIONS] -= bytes->activations + (is_last(ledger, task) ? bytes->probabilities : 0);
     ledger->live[MEMORY_KV] -= bytes->kv;
     ledger->live[MEMORY_KV_GRADIENTS] -= bytes->closed;
 }

@@ -7,7 +7,8 @@
 
 enum memory_class {
     MEMORY_STATES,       /* weights, gradients, optimizer, and what zero2 and zero3 gather of them */
-    MEMORY_ACTIVATIONS,  /* from forward to backward, without keys and values of sliced samples under full recompute */
+    MEMORY_ACTIVATIONS,  /* from forward to backward, with the head's probabilities on the last stage, without keys and
+                            values of sliced samples under full recompute */
     MEMORY_KV,           /* keys and values kept for later slices (full recompute; else part of activations) */
     MEMORY_KV_GRADIENTS, /* of the prefix, while a sliced sample's backward is open */
     MEMORY_WORKSPACE,    /* of the layer in work; logits on the last stage */

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "system/system.h"
 
 static error_t parse_option(int key, char *argument, struct argp_state *state)
 {
@@ -17,6 +18,8 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
         options->set[options->n_set++] = argument;
         return 0;
     case 'o':
+        if (*argument == '\0')
+            argp_error(state, "--output needs the name of a folder");
         options->output = argument;
         return 0;
     case 'j':
@@ -32,8 +35,8 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
 
 static const struct argp_option shared_options[] = {
     {"set", 's', "KEY=VALUE", 0, "Set a scenario key, as `slimsim list keys` names it (may be repeated)", 0},
-    {"output", 'o', "DIR", 0, "Folder for files written (default: results)", 0},
-    {"json", 'j', NULL, 0, "Print JSON instead of a table", 0},
+    {"output", 'o', "DIR", 0, "Folder for the files that `run` writes (default: results)", 0},
+    {"json", 'j', NULL, 0, "Print JSON instead of a table (`plan` always does)", 0},
     {"quiet", 'q', NULL, 0, "No progress on stderr", 0},
     {0},
 };
@@ -56,6 +59,13 @@ error_t options_parse_scenario(int key, char *argument, struct argp_state *state
     default:
         return ARGP_ERR_UNKNOWN;
     }
+}
+
+bool command_read(const char *path, const struct options *options, struct scenario *scenario, struct lengths *lengths,
+                  struct error *err)
+{
+    return scenario_read(path, options->n_set, options->set, scenario, err) && system_check_entries(scenario, err) &&
+           lengths_open(&scenario->data, scenario_data_dir(), lengths, err);
 }
 
 void options_free(struct options *options)
@@ -82,6 +92,7 @@ int command_finish(int status)
     bool failed = ferror(stdout) != 0;
     if (fclose(stdout) == 0 && !failed)
         return status;
-    fprintf(stderr, "slimsim: cannot write to standard output: %s\n", strerror(errno));
+    if (status != ERROR_IO) /* else it was said */
+        fprintf(stderr, "slimsim: cannot write to standard output: %s\n", strerror(errno));
     return ERROR_IO;
 }

@@ -6,6 +6,7 @@
 #include <argp.h>
 
 #include "base/error.h"
+#include "lengths/lengths.h"
 
 /** A verb. run() gets argv with "slimsim VERB" as argv[0] and answers the exit status. */
 struct command {
@@ -25,6 +26,11 @@ extern const struct argp options_argp;
 
 /** Handle the argument of a verb that takes one scenario file. @return 0 or ARGP_ERR_UNKNOWN, as an argp parser does */
 error_t options_parse_scenario(int key, char *argument, struct argp_state *state, const char **scenario);
+
+/** Read a scenario with its --set, check its systems and open its lengths; all of it before anything runs. The caller
+ * closes lengths and frees scenario whatever the answer. */
+bool command_read(const char *path, const struct options *options, struct scenario *scenario, struct lengths *lengths,
+                  struct error *err);
 
 /** Free what parsing collected. */
 void options_free(struct options *options);

@@ -63,8 +63,7 @@ static bool export_dag(const struct arguments *arguments, struct error *err)
     struct lengths lengths = {0};
     struct point point = {0};
     struct graph_export export = {arguments, false};
-    bool ok = scenario_read(arguments->input, arguments->options.n_set, arguments->options.set, &scenario, err) &&
-              lengths_open(&scenario.data, scenario_data_dir(), &lengths, err);
+    bool ok = command_read(arguments->input, &arguments->options, &scenario, &lengths, err);
     if (ok) {
         scenario.engine = SCENARIO_CRITICAL_PATH;
         scenario.warm_up = 0;

@@ -101,8 +101,7 @@ int command_lengths(int argc, char **argv)
     struct lengths lengths = {0};
     struct error err = {0};
     argp_parse(&argp, argc, argv, 0, NULL, &arguments);
-    bool ok = scenario_read(arguments.scenario, arguments.options.n_set, arguments.options.set, &scenario, &err) &&
-              lengths_open(&scenario.data, scenario_data_dir(), &lengths, &err);
+    bool ok = command_read(arguments.scenario, &arguments.options, &scenario, &lengths, &err);
     if (ok) {
         struct statistics statistics = measure(&scenario, &lengths);
         if (arguments.options.json)

@@ -19,6 +19,15 @@ static int has_suffix(const struct dirent *entry)
     return length > suffix && strcmp(entry->d_name + length - suffix, list_suffix) == 0;
 }
 
+/** Order of names without the suffix: "a" stands before "a-b". */
+static int compare_stems(const struct dirent **a, const struct dirent **b)
+{
+    size_t suffix = strlen(list_suffix);
+    size_t n = strlen((*a)->d_name) - suffix, other = strlen((*b)->d_name) - suffix;
+    int order = strncmp((*a)->d_name, (*b)->d_name, n < other ? n : other);
+    return order != 0 ? order : (n > other) - (n < other);
+}
+
 /** Print the files of a folder that end in `suffix`, without it, in alphabetical order. */
 static bool list_files(const char *directory, const char *below, const char *suffix, struct error *err)
 {
@@ -26,7 +35,7 @@ static bool list_files(const char *directory, const char *below, const char *suf
     struct dirent **entries;
     snprintf(path, sizeof path, "%s/%s", directory, below);
     list_suffix = suffix;
-    int n = scandir(path, &entries, has_suffix, alphasort);
+    int n = scandir(path, &entries, has_suffix, compare_stems);
     if (n < 0)
         return error_set(err, "%s: cannot read this folder: %s", path, strerror(errno));
     for (int i = 0; i < n; i++) {
@@ -89,12 +98,14 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     int *which = state->input;
     switch (key) {
     case ARGP_KEY_ARG:
-        for (int i = 0; i < N_LISTS && *which < 0; i++)
+        if (*which >= 0)
+            argp_error(state, "one list only, '%s' is the second", argument);
+        for (int i = 0; i < N_LISTS; i++)
             if (strcmp(argument, lists[i].name) == 0) {
                 *which = i;
                 return 0;
             }
-        argp_error(state, "cannot list '%s': models, devices, platforms, lengths, systems or keys", argument);
+        argp_error(state, "cannot list '%s', only models, devices, platforms, lengths, systems or keys", argument);
         return 0;
     case ARGP_KEY_NO_ARGS:
         argp_error(state, "list what? models, devices, platforms, lengths, systems or keys");

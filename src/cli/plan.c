@@ -8,6 +8,8 @@
 #include "cli/commands.h"
 #include "sweep/point.h"
 
+enum { MAX_ITERATIONS = 1000000 };
+
 struct arguments {
     struct options options;
     const char *scenario, *system;
@@ -115,8 +117,8 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         return 0;
     case 'i':
         arguments->iteration = strtoll(argument, &end, 10);
-        if (*end != '\0' || arguments->iteration < 0)
-            argp_error(state, "--iteration must be a count from 0, is '%s'", argument);
+        if (end == argument || *end != '\0' || arguments->iteration < 0 || arguments->iteration >= MAX_ITERATIONS)
+            argp_error(state, "--iteration must be a whole number from 0 to %d, is '%s'", MAX_ITERATIONS - 1, argument);
         return 0;
     case 'y':
         arguments->system = argument;
@@ -149,17 +151,12 @@ static bool print_plans(const struct arguments *arguments, struct error *err)
     struct lengths lengths = {0};
     struct point point = {0};
     struct wanted wanted = {arguments, json_array()};
-    if (!scenario_read(arguments->scenario, arguments->options.n_set, arguments->options.set, &scenario, err) ||
-        !lengths_open(&scenario.data, scenario_data_dir(), &lengths, err)) {
-        json_decref(wanted.systems);
-        scenario_free(&scenario);
-        return false;
-    }
+    bool ok = command_read(arguments->scenario, &arguments->options, &scenario, &lengths, err);
     scenario.engine = SCENARIO_CRITICAL_PATH;
     scenario.trace = SCENARIO_TRACE_NONE;
     scenario.warm_up = 0;
     scenario.measured = arguments->iteration + 1;
-    bool ok = point_run(&scenario, &lengths, keep_plan, &wanted, &point, err);
+    ok = ok && point_run(&scenario, &lengths, keep_plan, &wanted, &point, err);
     if (ok && json_array_size(wanted.systems) == 0)
         ok = error_set(err, "%s: no system has the label '%s'", arguments->scenario, arguments->system);
     if (ok && json_dumpf(wanted.systems, stdout, JSON_COMPACT | JSON_REAL_PRECISION(17)) == 0)

@@ -32,13 +32,23 @@ static volatile sig_atomic_t stop_signal;
 static void ask_to_stop(int signal_number)
 {
     stop_signal = signal_number;
+    signal(signal_number, SIG_DFL); /* asked twice, it ends at once */
+}
+
+/** Where signals are ignored (nohup, a shell's background job) they stay ignored. */
+static void catch_signals(void)
+{
+    static const int signals[] = {SIGHUP, SIGINT, SIGTERM};
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+        if (signal(signals[i], ask_to_stop) == SIG_IGN)
+            signal(signals[i], SIG_IGN);
 }
 
 static bool after_iteration(void *context, const struct point_view *view, struct error *err)
 {
     struct progress *progress = context;
     if (stop_signal != 0)
-        return error_set_status(err, ERROR_FAILED, "stopped by signal %d; nothing is written", (int)stop_signal);
+        return false;
     if (progress->shown)
         fprintf(stderr, "\r\033[K%s: iteration %d of %d (%.2f s simulated)", view->system->entry->label,
                 (int)view->iteration->iteration + 1, view->system->n_iterations, view->iteration->time_s);
@@ -139,15 +149,14 @@ int command_run(int argc, char **argv)
     struct lengths lengths = {0};
     struct error err = {0};
     argp_parse(&argp, argc, argv, 0, NULL, &arguments);
-    signal(SIGINT, ask_to_stop);
-    signal(SIGTERM, ask_to_stop);
-    bool ok = scenario_read(arguments.scenario, arguments.options.n_set, arguments.options.set, &scenario, &err) &&
-              lengths_open(&scenario.data, scenario_data_dir(), &lengths, &err) &&
+    catch_signals();
+    bool ok = command_read(arguments.scenario, &arguments.options, &scenario, &lengths, &err) &&
               simulate(&arguments, &scenario, &lengths, &err);
     lengths_close(&lengths);
     scenario_free(&scenario);
     options_free(&arguments.options);
     if (!ok && stop_signal != 0) {
+        error_set_status(&err, ERROR_FAILED, "stopped by signal %d; nothing is written", (int)stop_signal);
         command_fail(&err);
         return 128 + stop_signal;
     }

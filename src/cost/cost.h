@@ -216,7 +216,13 @@ double cost_gathered_bytes(const struct cost_setting *setting);
  */
 double cost_workspace_bytes(const struct model *model, enum recompute recompute, int32_t tensor, double tokens);
 
-/** Logits and their gradient on the last stage: 6V/TP a token [bytes]. */
+/** Logits and their gradient while the last stage computes them: 6V/TP a token [bytes], of which
+ * cost_probabilities_bytes stays until the backward. */
 double cost_logits_bytes(const struct model *model, int32_t tensor, double tokens);
+
+/** Held on the last stage from forward to backward beside its layers: 4V/TP a token [bytes]. The head is never
+ * recomputed (cost_of_head), so the probabilities in fp32 that its backward turns into the logits' gradient stay, as in
+ * Megatron-LM's vocabulary-parallel loss. */
+double cost_probabilities_bytes(const struct model *model, int32_t tensor, double tokens);
 
 #endif

@@ -86,3 +86,8 @@ double cost_logits_bytes(const struct model *model, int32_t tensor, double token
 {
     return tokens * 6.0 * (double)model->vocabulary / tensor;
 }
+
+double cost_probabilities_bytes(const struct model *model, int32_t tensor, double tokens)
+{
+    return tokens * 4.0 * (double)model->vocabulary / tensor;
+}

@@ -8,9 +8,10 @@
 
 /** Tasks that end a pass on one place; -1: there is none. */
 struct builder_end {
-    int32_t last; /* of the compute stream; -1: the pass has not been built */
-    int32_t ring; /* SYNC that closes a ring beside it */
-    int32_t send; /* to the neighbouring stage */
+    int32_t first; /* COMPUTE */
+    int32_t last;  /* of the compute stream; -1: the pass has not been built */
+    int32_t ring;  /* SYNC that closes a ring beside it */
+    int32_t send;  /* to the neighbouring stage */
     int32_t offload;
 };
 
@@ -50,7 +51,7 @@ struct builder {
     int32_t *mark;        /* of each task: its newest out-edge */
     int32_t *stream_last; /* of each stream: its last task, -1: none */
     int32_t *open_ring;   /* of each place: SYNC that must end before its next pass, -1: none */
-    int32_t (*recent)[2]; /* of each place: last compute tasks of its two latest passes, newest first */
+    int32_t *pass_begin;  /* of each place: COMPUTE of its latest pass, -1: none */
 
     int32_t phase;
     int32_t gate; /* SYNC before the phase: streams begin after it; -1 in the first */
@@ -95,10 +96,11 @@ struct builder_ring {
 };
 
 /**
- * SYNC, SENDs, SYNC. Members on one node, or unevenly over several: each sends all bytes to the next. k > 1 members on
- * each of several nodes: as NCCL's rails, k rings enter and leave each node by different NICs, so of every member's
- * bytes 1/k go to its counterpart on the next node (stream RAIL) and (k-1)/k to its neighbour inside the node, at the
- * same time. @return the closing SYNC
+ * SYNC, SENDs, SYNC. Members on one node, or unevenly over several, and the ring of context parallelism (point-to-point
+ * messages, as Megatron-LM's default p2p kind): each sends all bytes to the next. Else, k > 1 members on each of
+ * several nodes: as NCCL's rails, k rings enter and leave each node by different NICs, so of every member's bytes 1/k
+ * go to its counterpart on the next node (stream RAIL) and (k-1)/k to its neighbour inside the node, at the same time.
+ * @return the closing SYNC
  */
 int32_t builder_ring(struct builder *builder, const struct builder_ring *ring);
 

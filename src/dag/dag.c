@@ -60,8 +60,16 @@ double dag_token_bytes(const struct plan_pipeline *pipeline, const struct cost_s
 double dag_offload_bytes(const struct plan_pipeline *pipeline, const struct cost_setting *setting, int32_t unit,
                          int64_t tokens)
 {
-    double share = pipeline->cut[PASS_FORWARD].units[unit].offload;
-    return share > 0 ? share * (double)tokens * dag_token_bytes(pipeline, setting, unit) : 0.0;
+    const struct plan_unit *part = &pipeline->cut[PASS_FORWARD].units[unit];
+    if (part->offload <= 0)
+        return 0.0;
+    struct cost_setting own = dag_setting(setting, &pipeline->layout);
+    int32_t keep = own.layers; /* layers whose activations hold keys and values */
+    if (part->recompute == RECOMPUTE_FULL)
+        keep = own.recompute_layers > 0 ? own.layers - own.recompute_layers : 0;
+    double kept = keep * cost_kv_bytes(own.model, own.tensor);
+    double token_bytes = dag_token_bytes(pipeline, setting, unit) - kept / part->context;
+    return part->offload * (double)tokens * token_bytes;
 }
 
 static int32_t n_tensor(const struct plan_layout *layout, struct dag_options options)
@@ -106,11 +114,11 @@ static void open_builder(struct builder *builder)
     builder->gate = -1;
     builder->stream_last = check_malloc(n_places * DAG_N_STREAMS * sizeof *builder->stream_last);
     builder->open_ring = check_malloc(n_places * sizeof *builder->open_ring);
-    builder->recent = check_malloc(n_places * sizeof *builder->recent);
+    builder->pass_begin = check_malloc(n_places * sizeof *builder->pass_begin);
     for (size_t i = 0; i < n_places * DAG_N_STREAMS; i++)
         builder->stream_last[i] = -1;
     for (size_t i = 0; i < n_places; i++)
-        builder->open_ring[i] = builder->recent[i][0] = builder->recent[i][1] = -1;
+        builder->open_ring[i] = builder->pass_begin[i] = -1;
 }
 
 bool dag_build(const struct plan *plan, const struct cost_setting *setting, struct dag_options options, struct dag *dag,
@@ -132,7 +140,7 @@ bool dag_build(const struct plan *plan, const struct cost_setting *setting, stru
     free(builder.mark);
     free(builder.stream_last);
     free(builder.open_ring);
-    free(builder.recent);
+    free(builder.pass_begin);
     if (!ok)
         dag_free(dag);
     return ok;

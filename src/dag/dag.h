@@ -14,8 +14,10 @@
  * one ring. With all tensor ranks TP's exposed collectives are such a ring between COMPUTE and attention, as long as
  * they are inside COMPUTE otherwise. SYNCs stand on the collective stream of their first member.
  *
- * Rings over several nodes with k > 1 members on each: as with NCCL's rails 1/k of each member's bytes go to its
- * counterpart on the next node by its own NIC, the rest to its neighbour inside the node, at the same time.
+ * The ring of CP is point-to-point, as Megatron-LM's default: a member sends all to the next, so one NIC carries a
+ * whole member's bytes from node to node. Gradients and parameters over several nodes with k > 1 members on each: as
+ * with NCCL's rails 1/k of each member's bytes go to its counterpart on the next node by its own NIC, the rest to its
+ * neighbour inside the node, at the same time.
  *
  * Between stages: SEND of the boundary; none (a plain edge) for no bytes or between chunks on one GPU. Offload: SEND to
  * the host after the forward, back before the backward unit that consumes the tokens, not before the pass two before
@@ -130,7 +132,8 @@ struct cost_setting dag_setting(const struct cost_setting *setting, const struct
  * samples under full recompute aside; divided by the unit's context degree [bytes]. */
 double dag_token_bytes(const struct plan_pipeline *pipeline, const struct cost_setting *setting, int32_t unit);
 
-/** Share of `tokens` tokens' activations of a forward unit that goes to the host [bytes]. */
+/** What of `tokens` tokens' activations of a forward unit goes to the host: its share of all but keys and values, which
+ * later slices read [bytes]. */
 double dag_offload_bytes(const struct plan_pipeline *pipeline, const struct cost_setting *setting, int32_t unit,
                          int64_t tokens);
 

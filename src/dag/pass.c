@@ -65,7 +65,17 @@ static void collect_members(struct work *work)
         }
 }
 
-/* What a backward unit consumes of offloaded units comes back first, while the pass before it runs. */
+/* The newest task may start when `task` does, -1: at once. */
+static void after_start(struct builder *builder, int32_t task)
+{
+    const struct dag *dag = builder->dag;
+    for (int32_t i = 0; task >= 0 && i < dag->in_first[task + 1] - dag->in_first[task]; i++)
+        builder_edge(builder, dag->in_task[dag->in_first[task] + i], DAG_SCHEDULE);
+}
+
+/* What a backward unit consumes of offloaded units comes back first: from when the pass before it and, on the stage
+ * that sends it its gradients, its own unit's pass have started. Earlier it would only take up memory while the stage
+ * runs forwards or idles. */
 static int32_t add_prefetch(struct work *work, const struct builder_member *member)
 {
     struct builder *builder = work->builder;
@@ -81,7 +91,9 @@ static int32_t add_prefetch(struct work *work, const struct builder_member *memb
     struct dag_task task = task_of(work, member, DAG_STREAM_FROM_HOST, DAG_SEND, DAG_PREFETCH);
     task.from_rank = -1;
     int32_t send = builder_send(builder, task, cost_of_transfer(builder->setting, COST_PCIE, bytes, 1));
-    builder_edge(builder, builder->recent[member->place][1], DAG_SCHEDULE);
+    after_start(builder, builder->pass_begin[member->place]);
+    if (work->stage < pipe->n_virtual - 1)
+        after_start(builder, end_of(work, member, PASS_BACKWARD, member->unit, work->stage + 1)->first);
     for (int32_t i = first; i < end; i++)
         builder_edge(builder, end_of(work, member, PASS_FORWARD, relations->shares[i].forward, work->stage)->offload,
                      DAG_INTER_PASS);
@@ -159,6 +171,7 @@ static void add_compute(struct work *work, struct builder_member *member)
     if (!work->ring)
         duration_s += cost->attention_s;
     member->ready = builder_task(builder, task_of(work, member, DAG_STREAM_COMPUTE, DAG_COMPUTE, DAG_PASS), duration_s);
+    builder->pass_begin[member->place] = member->ready;
     builder_edge(builder, builder->open_ring[member->place], DAG_COLLECTIVE);
     builder_edge(builder, prefetch, DAG_INTER_PASS);
     after_data(work, member);
@@ -260,10 +273,9 @@ static void end_pass(struct work *work, const struct builder_member *member)
     struct builder *builder = work->builder;
     struct builder_end *end = end_of(work, member, work->pass, member->unit, work->stage);
     int32_t last = builder->stream_last[member->place * DAG_N_STREAMS + DAG_STREAM_COMPUTE];
-    *end = (struct builder_end){.last = last, .ring = member->ring, .send = -1, .offload = -1};
+    *end = (struct builder_end){
+        .first = builder->pass_begin[member->place], .last = last, .ring = member->ring, .send = -1, .offload = -1};
     builder->open_ring[member->place] = member->ring;
-    builder->recent[member->place][1] = builder->recent[member->place][0];
-    builder->recent[member->place][0] = last;
     add_boundary(work, member, end);
     if (work->pass == PASS_FORWARD)
         add_offload(work, member, end);

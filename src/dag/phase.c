@@ -215,7 +215,7 @@ static void open_pipe(struct builder *builder, int32_t number, struct builder_pi
     size_t n_ends = n_units * (size_t)pipe->n_virtual * (size_t)pipe->n_ranks;
     pipe->ends = check_malloc(n_ends * sizeof *pipe->ends);
     for (size_t i = 0; i < n_ends; i++)
-        pipe->ends[i] = (struct builder_end){-1, -1, -1, -1};
+        pipe->ends[i] = (struct builder_end){-1, -1, -1, -1, -1};
     for (int32_t stage = 0; stage < layout->stages; stage++)
         builder->lanes[pipe->first_lane + stage] = (struct builder_lane){.pipeline = number,
                                                                          .stage = stage,

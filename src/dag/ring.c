@@ -13,10 +13,13 @@ static int32_t node_of(const struct builder *builder, int32_t place)
     return builder->dag->places[place].rank / builder->setting->platform->gpus_per_node;
 }
 
-/* Members on each node when these are equal and more than one node has any; else 1: neighbours send to each other. */
+/* Members on each node when these are equal and more than one node has any; else 1: neighbours send to each other. So
+ * does context parallelism always: its ring is point-to-point, not a collective of NCCL's. */
 static int32_t rails(const struct builder *builder, const struct builder_ring *ring)
 {
     int32_t k = 1;
+    if (ring->purpose == DAG_RING)
+        return 1;
     while (k < ring->n && node_of(builder, ring->places[k]) == node_of(builder, ring->places[0]))
         k++;
     if (k == ring->n || ring->n % k != 0)

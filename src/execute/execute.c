@@ -169,7 +169,7 @@ static bool ending_check(struct ending *ending, const struct replay *replay, str
         return error_set_status(err, ERROR_FAILED, "SimGrid died of signal %d (%s) on platform %s: %s",
                                 WTERMSIG(status), strsignal(WTERMSIG(status)), replay->platform->path, reason(ending));
     if (WEXITSTATUS(status) == REPLAY_REFUSED)
-        return error_set(err, "%s", reason(ending));
+        return error_set(err, "%s: SimGrid cannot use this platform: %s", replay->platform->path, reason(ending));
     if (WEXITSTATUS(status) != EXIT_SUCCESS)
         return error_set_status(err, ERROR_FAILED, "SimGrid ended with status %d on platform %s: %s",
                                 WEXITSTATUS(status), replay->platform->path, reason(ending));

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <xbt/config.h>
 #include <xbt/log.h>
 
@@ -101,6 +102,13 @@ static void walk(int argc, char **argv)
     }
 }
 
+/* SimGrid has said on stderr what is wrong. */
+static void refuse_platform(int signal_number)
+{
+    (void)signal_number;
+    _exit(REPLAY_REFUSED);
+}
+
 static void engine_start(const char *platform_path)
 {
     char *argv[] = {"slimsim", "--log=root.thres:error", NULL};
@@ -114,7 +122,9 @@ static void engine_start(const char *platform_path)
     sg_cfg_set_double("network/loopback-bw", 1e13);
     sg_cfg_set_double("surf/precision", 1e-12);
     sg_cfg_set_int("contexts/stack-size", 256); /* KiB; the default maps 8 MiB an actor */
+    signal(SIGABRT, refuse_platform);
     simgrid_load_platform(platform_path);
+    signal(SIGABRT, SIG_DFL);
 }
 
 /* The number that text begins with, text moved behind it; -1: none. */
@@ -168,13 +178,13 @@ static bool hosts_check(const struct hosts *hosts, const struct platform *platfo
 {
     for (int32_t rank = 0; rank < platform_n_gpus(platform); rank++)
         if (hosts->gpu[rank] == NULL) {
-            fprintf(stderr, "%s: host g%d_%d (GPU %d) is missing\n", platform->path, rank / platform->gpus_per_node,
+            fprintf(stderr, "host g%d_%d (GPU %d) is missing\n", rank / platform->gpus_per_node,
                     rank % platform->gpus_per_node, rank);
             return false;
         }
     for (int32_t node = 0; node < platform->n_nodes; node++)
         if (hosts->cpu[node] == NULL) {
-            fprintf(stderr, "%s: host cpu%d (memory of node %d) is missing\n", platform->path, node, node);
+            fprintf(stderr, "host cpu%d (memory of node %d) is missing\n", node, node);
             return false;
         }
     return true;

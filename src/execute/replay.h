@@ -18,7 +18,7 @@ enum { REPLAY_REFUSED = 2 };
 
 /**
  * Run SimGrid, once a process, and write start and finish of every task that ran.
- * A host that the platform lacks: one line on stderr and the exit status REPLAY_REFUSED.
+ * A platform that SimGrid does not read, or that lacks a host: one line on stderr and the exit status REPLAY_REFUSED.
  * @return exit status
  */
 int replay_run(const struct replay *replay);

@@ -57,9 +57,11 @@ static bool read_header(const char *path, const char *header, struct npy *npy, s
     if (t == 4)
         return error_set(err, "%s: numbers of type %.*s are not supported, only '<i4', '<i8', '<u4' and '<u8'", path,
                          (int)strcspn(type, ",}"), type);
+    size_t length = strcspn(shape, ")}");
+    length += shape[length] == ')';
     if (read_shape(shape) < 0)
         return error_set(err, "%s: an array of shape %.*s is not supported, only one dimension such as (1000,)", path,
-                         (int)strcspn(shape, "}"), shape);
+                         (int)length, shape);
     npy->has_sign = t < 2;
     npy->width = t % 2 == 0 ? 4 : 8;
     npy->n = (size_t)read_shape(shape);

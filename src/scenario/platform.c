@@ -87,13 +87,21 @@ static const char *attribute(struct reader *reader, const char *element, const c
     return NULL;
 }
 
+/* Beyond it no machine is meant, and times would not stay finite. */
+static const double largest_value = 1e24, smallest_value = 1;
+
 /** Positive, with a unit. */
 static double positive(struct reader *reader, const char *name, const char *what, const char *text, const char *unit)
 {
     double value = -1;
+    const char *problem = NULL;
     if (!quantity_parse(text, unit, &value) || !(value > 0))
-        reader->ok = error_add(reader->err, "%s:%d: %s: %s '%.100s' is not a positive number; allowed: such as %s",
-                               reader->path, line_of(reader), name, what, text,
+        problem = "is not a positive number";
+    else if (value < smallest_value || value > largest_value)
+        problem = "is out of range (1 to 1e24)";
+    if (problem != NULL)
+        reader->ok = error_add(reader->err, "%s:%d: %s: %s '%.100s' %s; allowed: such as %s", reader->path,
+                               line_of(reader), name, what, text, problem,
                                strcmp(unit, "flop/s") == 0    ? "989.4Tf"
                                : strcmp(unit, "bytes/s") == 0 ? "400Gbps or 50GBps"
                                                               : "1000GiB");

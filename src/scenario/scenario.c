@@ -405,9 +405,19 @@ char *scenario_text(const struct scenario *scenario)
 
 void scenario_list_keys(FILE *file)
 {
-    schema_list(file, scenario_keys, N_SCENARIO_KEYS, "");
-    schema_list(file, system_keys, N_SYSTEM_KEYS, "systems.N.");
-    fputs("systems.N.knobs                  mapping  of the system; `slimsim list systems` prints them\n", file);
+    struct schema_key keys[N_SCENARIO_KEYS + N_SYSTEM_KEYS];
+    char names[N_SYSTEM_KEYS][64];
+    memcpy(keys, scenario_keys, sizeof scenario_keys);
+    memcpy(keys + N_SCENARIO_KEYS, system_keys, sizeof system_keys);
+    for (int32_t i = 0; i < N_SYSTEM_KEYS; i++) {
+        snprintf(names[i], sizeof names[i], "systems.N.%s", system_keys[i].name);
+        keys[N_SCENARIO_KEYS + i].name = names[i];
+    }
+    schema_list(file, keys, N_SCENARIO_KEYS + N_SYSTEM_KEYS, "");
+    fputs(
+        "\nN counts the entries of `systems:` from 0. Below systems.N.knobs stand the knobs of that training system:\n"
+        "`slimsim list systems` prints them. `sweep` is not available yet.\n",
+        file);
 }
 
 void scenario_free(struct scenario *scenario)

@@ -269,8 +269,9 @@ static void read_key(struct reading *reading, const struct schema_key *key, int3
     } else {
         char allowed[640];
         print_allowed(key, allowed);
-        reading->ok = document_error(reading->document, existing_group(reading->document, mapping, key->name),
-                                     reading->err, "%s: is required; allowed: %s", key->name, allowed);
+        reading->ok =
+            document_error(reading->document, existing_group(reading->document, mapping, key->name), reading->err,
+                           "%s: is required (%s); allowed: %s", key->name, key->meaning, allowed);
     }
 }
 
@@ -480,14 +481,21 @@ static void print_column(const struct schema_key *key, const char *prefix, int c
 void schema_list(FILE *file, const struct schema_key *keys, int32_t n_keys, const char *prefix)
 {
     enum { N_COLUMNS = 5 };
-    int width[N_COLUMNS] = {0};
+    static const char *const titles[N_COLUMNS] = {"key", "type", "unit", "allowed", "default"};
+    int width[N_COLUMNS], indent = (int)strspn(prefix, " ");
     char text[640];
+    for (int column = 0; column < N_COLUMNS; column++)
+        width[column] = (int)strlen(titles[column]);
     for (int32_t i = 0; i < n_keys; i++)
         for (int column = 0; column < N_COLUMNS; column++) {
             print_column(&keys[i], prefix, column, text);
             int length = (int)strlen(text);
             width[column] = length > width[column] ? length : width[column];
         }
+    fprintf(file, "%*s", indent, "");
+    for (int column = 0; column < N_COLUMNS; column++)
+        fprintf(file, "%-*s  ", width[column] - (column == 0 ? indent : 0), titles[column]);
+    fputs("meaning\n", file);
     for (int32_t i = 0; i < n_keys; i++) {
         for (int column = 0; column < N_COLUMNS; column++) {
             print_column(&keys[i], prefix, column, text);

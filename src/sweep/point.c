@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "dag/graph.h"
 #include "execute/execute.h"
 
 /** One system while it runs, and the buffers its iterations share. */
@@ -193,6 +194,8 @@ static bool run_iteration(struct runner *runner, struct point_iteration *result,
     struct dag_options options = {.all_tensor_ranks = scenario->all_tensor_ranks, .gradient_sync = true};
     if (!runner->system->system->plan(&request, runner->state, &runner->plan, err) ||
         !dag_build(&runner->plan, &runner->setting, options, &runner->dag, err))
+        return false;
+    if (result->iteration == scenario->warm_up && !graph_check(&runner->dag, err)) /* igraph's word, once a system */
         return false;
     critical_path(&runner->dag, &runner->path);
     runner->slack_s = check_malloc((size_t)runner->dag.n_tasks * sizeof *runner->slack_s);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "system/system.h"
 
+#include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
@@ -27,8 +29,8 @@ const struct training_system *system_find(const char *name, struct error *err)
             return training_systems[i];
     }
     const char *near = nearest_name(name, names, SYSTEM_N);
-    error_set(err, "there is no training system \"%s\"%s%s%s (slimsim list names them)", name,
-              near != NULL ? "; did you mean \"" : "", near != NULL ? near : "", near != NULL ? "\"?" : "");
+    error_set(err, "there is no training system '%s'%s%s%s; `slimsim list systems` names them", name,
+              near != NULL ? "; did you mean '" : "", near != NULL ? near : "", near != NULL ? "'?" : "");
     return NULL;
 }
 
@@ -36,6 +38,35 @@ bool system_read_knobs(const struct training_system *system, const struct scenar
                        const struct scenario_system *entry, void *knobs, struct error *err)
 {
     return schema_read(&scenario->document, entry->knobs, system->knobs, system->n_knobs, NULL, knobs, err);
+}
+
+static bool check_entry(const struct scenario *scenario, const struct scenario_system *entry, struct error *err)
+{
+    const struct document *document = &scenario->document;
+    struct error unknown = {0};
+    const struct training_system *system = system_find(entry->name, &unknown);
+    if (system == NULL)
+        return document_error(document, document_find(document, entry->node, "name"), err, "name: %s", unknown.text);
+    void *knobs = check_calloc(1, system->knobs_size);
+    bool ok = system_read_knobs(system, scenario, entry, knobs, err);
+    free(knobs);
+    if (!system->uses_chunks && entry->plan.vpp != 1)
+        ok = document_error(document, document_find(document, entry->node, "plan.vpp"), err,
+                            "plan.vpp: %" PRId64 ", but %s takes only 1: it has no interleaved order", entry->plan.vpp,
+                            system->name);
+    if (system->uses_context || entry->plan.cp == 1)
+        return ok;
+    return document_error(document, document_find(document, entry->node, "plan.cp"), err,
+                          "plan.cp: %" PRId64 ", but %s takes only 1: it gives each sample a context degree itself",
+                          entry->plan.cp, system->name);
+}
+
+bool system_check_entries(const struct scenario *scenario, struct error *err)
+{
+    bool ok = true;
+    for (int32_t i = 0; i < scenario->n_systems; i++)
+        ok &= check_entry(scenario, &scenario->systems[i], err);
+    return ok;
 }
 
 void system_megatron_layout(const struct system_request *request, struct plan_phase *phase)

@@ -164,7 +164,8 @@ bool chrome_write(struct trace_reader *reader, FILE *file, struct error *err)
     fputs("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[", file);
     bool ok = trace_visit(reader, TRACE_TASKS, write_task, &chrome, err) &&
               trace_visit(reader, TRACE_MEMORY, write_memory, &chrome, err);
-    fputs("\n]}\n", file);
+    if (ok) /* what is cut short must not read as whole */
+        fputs("\n]}\n", file);
     free(chrome.named);
     return ok;
 }
