@@ -78,6 +78,26 @@ class Results(unittest.TestCase):
             path_s, simgrid_s = system["critical_path_mean_s"], system["simgrid_mean_s"]
             self.assertLess(abs(simgrid_s - path_s) / path_s, 1e-9, system["label"])
 
+    def test_interleaved_and_sharded_plans_are_the_same_in_both_engines(self):
+        text = SMALL.replace("github", "fixed").replace("global_batch: 48", "global_batch: 64").replace("2x8", "2x8-free")
+        text = text[:text.index("systems:")] + """\
+communication: {dp_overlap: 0.5}
+systems:
+  - {name: best-fit, label: plain, plan: {tp: 4, pp: 2}}
+  - {name: best-fit, label: interleaved, plan: {tp: 4, pp: 2, vpp: 4, recompute: full, recompute_layers: 8}}
+  - {name: best-fit, label: sharded, plan: {tp: 4, pp: 1, cp: 2, sharding: zero3, gradients: bf16}}
+"""
+        for arguments in ((), ("--set", "all_tensor_ranks=true")):
+            done = simulate("plans", *arguments, scenario=text)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            plain, interleaved, sharded = systems = json.loads(done.stdout)["systems"]
+            for system in systems:
+                self.assertAlmostEqual(system["simgrid_mean_s"] / system["critical_path_mean_s"], 1, delta=1e-9)
+            self.assertEqual(plain["shard_share"], 0)
+            self.assertGreater(sharded["shard_share"], 0)
+            self.assertLess(interleaved["bubble_fraction"], plain["bubble_fraction"])
+            self.assertEqual(interleaved["plan"]["recompute_layers"], 8)
+
     def test_contention_never_makes_it_faster(self):
         for system in self.report["systems"]:
             self.assertGreaterEqual(system["simgrid_mean_s"], system["critical_path_mean_s"] * (1 - 1e-9))
@@ -251,6 +271,7 @@ class Messages(unittest.TestCase):
         text = SMALL.replace("name: best-fit", "name: best-fat").replace("selective}}\n", "selective}, knobs: {x: 1}}\n")
         self.refuse(["small.yaml:11:", "best-fat", "small.yaml:12:", "x: unknown key"], text, "--set", "systems.0.knobs={}")
         self.refuse(["small.yaml:12:", "plan.cp: 2"], SMALL.replace("slimpack, plan: {", "slimpack, plan: {cp: 2, "))
+        self.refuse(["small.yaml:12:", "plan.vpp: 2"], SMALL.replace("slimpack, plan: {", "slimpack, plan: {vpp: 2, "))
 
     def test_a_stopped_run_leaves_no_file(self):
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):

@@ -355,7 +355,7 @@ static void the_list_of_keys_names_all_of_them(void)
     fclose(file);
     CHECK_CONTAINS(text, "\ndata.context ");
     CHECK_CONTAINS(text, "tokens     1 to 8388608");
-    CHECK_CONTAINS(text, "\nsystems.N.plan.recompute  choice");
+    CHECK_CONTAINS(text, "\nsystems.N.plan.recompute  ");
     CHECK_CONTAINS(text, " systems.N.knobs ");
     CHECK_CONTAINS(text, "none|selective|full");
     free(text);

@@ -41,6 +41,8 @@ static bool metric_absent(const struct scenario *scenario, int metric)
 }
 
 static const char *const recompute_name[] = {"none", "selective", "full"};
+static const char *const sharding_name[] = {"zero1", "zero2", "zero3"};
+static const char *const gradients_name[] = {"fp32", "bf16"};
 static const char *const attention_name[] = {"flash-attention 2", "flash-attention 3", "cuDNN"};
 
 /** Largest spread (max - min) / mean of unit FLOPs of one rank over the measured iterations. */
@@ -93,14 +95,50 @@ static void plan_text(const struct point_system *system, char text[TEXT_SIZE])
     snprintf(text, TEXT_SIZE, "TP%d PP%d CP%d DP%d", (int)plan->tp, (int)plan->pp, (int)plan->cp, (int)system->dp);
 }
 
+static void sharding_text(const struct point_system *system, char text[TEXT_SIZE])
+{
+    const struct scenario_plan *plan = &system->entry->plan;
+    snprintf(text, TEXT_SIZE, "%s, %s", sharding_name[plan->sharding], gradients_name[plan->gradients]);
+}
+
+static void recompute_text(const struct point_system *system, char text[TEXT_SIZE])
+{
+    const struct scenario_plan *plan = &system->entry->plan;
+    int n = snprintf(text, TEXT_SIZE, "%s", recompute_name[plan->recompute]);
+    if (plan->recompute_layers > 0)
+        snprintf(text + n, TEXT_SIZE - (size_t)n, ", %d layers", (int)plan->recompute_layers);
+}
+
+static void chunks_text(const struct point_system *system, char text[TEXT_SIZE])
+{
+    snprintf(text, TEXT_SIZE, "%d", (int)system->entry->plan.vpp);
+}
+
+static void offload_text(const struct point_system *system, char text[TEXT_SIZE])
+{
+    snprintf(text, TEXT_SIZE, "%g", 100 * system->entry->plan.offload);
+}
+
 static void print_cell(const char *text)
 {
     printf("%*s", COLUMN_WIDTH, text);
 }
 
-static void print_header(const struct scenario *scenario, const struct point *point)
+/** One cell a system. */
+static void print_row(const char *label, const struct point *point,
+                      void (*cell)(const struct point_system *system, char text[TEXT_SIZE]))
 {
     char text[TEXT_SIZE];
+    printf("%-*s", LABEL_WIDTH, label);
+    for (int32_t i = 0; i < point->n_systems; i++) {
+        cell(&point->systems[i], text);
+        print_cell(text);
+    }
+    putchar('\n');
+}
+
+static void print_header(const struct scenario *scenario, const struct point *point)
+{
     printf("%s: %s on %s (%d x %s), %s lengths, context %lld tokens, %lld documents an iteration\n", scenario->name,
            scenario->model.name, scenario->platform.name, platform_n_gpus(&scenario->platform), scenario->device.name,
            scenario->data.lengths, (long long)scenario->data.context, (long long)scenario->data.global_batch);
@@ -108,20 +146,12 @@ static void print_header(const struct scenario *scenario, const struct point *po
            (long long)scenario->warm_up, (long long)scenario->seed, LABEL_WIDTH, "");
     for (int32_t i = 0; i < point->n_systems; i++)
         print_cell(point->systems[i].entry->label);
-    printf("\n%-*s", LABEL_WIDTH, "plan");
-    for (int32_t i = 0; i < point->n_systems; i++) {
-        plan_text(&point->systems[i], text);
-        print_cell(text);
-    }
-    printf("\n%-*s", LABEL_WIDTH, "recompute");
-    for (int32_t i = 0; i < point->n_systems; i++)
-        print_cell(recompute_name[point->systems[i].entry->plan.recompute]);
-    printf("\n%-*s", LABEL_WIDTH, "offload to the host [%]");
-    for (int32_t i = 0; i < point->n_systems; i++) {
-        snprintf(text, sizeof text, "%g", 100 * point->systems[i].entry->plan.offload);
-        print_cell(text);
-    }
     putchar('\n');
+    print_row("plan", point, plan_text);
+    print_row("virtual stages of a rank", point, chunks_text);
+    print_row("sharding, gradients", point, sharding_text);
+    print_row("recompute", point, recompute_text);
+    print_row("offload to the host [%]", point, offload_text);
 }
 
 static void print_metrics(const struct scenario *scenario, const struct point *point,
@@ -198,6 +228,14 @@ static void print_verdict(const struct scenario *scenario, const struct point *p
                    worst_class(&summaries[i]), point->memory_bytes / gib);
 }
 
+static bool any_sharded(const struct point *point)
+{
+    bool any = false;
+    for (int32_t i = 0; i < point->n_systems; i++)
+        any = any || point->systems[i].entry->plan.sharding != SCENARIO_ZERO1;
+    return any;
+}
+
 /** What moves the numbers and was not measured by the user. One line each, for people and for JSON. */
 static int32_t assumptions(const struct scenario *scenario, const struct point *point, char lines[][TEXT_SIZE])
 {
@@ -213,9 +251,16 @@ static int32_t assumptions(const struct scenario *scenario, const struct point *
              100 * communication->tp_overlap);
     snprintf(lines[n++], TEXT_SIZE, "ring of context parallelism: point-to-point, one NIC between nodes; %s attention",
              communication->cp_overlap ? "runs beside" : "is done before");
-    snprintf(lines[n++], TEXT_SIZE,
-             "distributed optimizer over DP x CP, fp32 gradients; gradient and parameter traffic hidden: %.0f%%",
-             100 * communication->dp_overlap);
+    snprintf(
+        lines[n++], TEXT_SIZE,
+        "optimizer states over DP x CP; gradient and parameter traffic hidden under the last backward and the first "
+        "forward pass: at most %.0f%%",
+        100 * communication->dp_overlap);
+    if (scenario->model.tied_embeddings)
+        snprintf(lines[n++], TEXT_SIZE, "all-reduce of tied embeddings between first and last stage: left out");
+    if (any_sharded(point))
+        snprintf(lines[n++], TEXT_SIZE,
+                 "zero2, zero3: prefetched one layer ahead in every pass, inside the pass (no contention on links)");
     snprintf(lines[n++], TEXT_SIZE,
              "memory of a GPU: %.2f GiB, the device's less %.2f GiB of CUDA context; allocator rounding not modelled",
              point->memory_bytes / gib, scenario->device.context_bytes / gib);
@@ -261,10 +306,13 @@ static json_t *json_of_system(const struct scenario *scenario, const struct poin
                               const struct point_summary *summary, const struct metric *metrics)
 {
     const struct scenario_plan *plan = &system->entry->plan;
-    json_t *row = json_pack("{s:s, s:s, s:{s:I, s:I, s:I, s:I, s:s, s:f}, s:b}", "system", system->system->name,
-                            "label", system->entry->label, "plan", "tp", (json_int_t)plan->tp, "pp",
-                            (json_int_t)plan->pp, "cp", (json_int_t)plan->cp, "dp", (json_int_t)system->dp, "recompute",
-                            recompute_name[plan->recompute], "offload", plan->offload, "fits", system->fits);
+    json_t *row =
+        json_pack("{s:s, s:s, s:{s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:s, s:I, s:f}, s:b}", "system",
+                  system->system->name, "label", system->entry->label, "plan", "tp", (json_int_t)plan->tp, "pp",
+                  (json_int_t)plan->pp, "cp", (json_int_t)plan->cp, "dp", (json_int_t)system->dp, "vpp",
+                  (json_int_t)plan->vpp, "sharding", sharding_name[plan->sharding], "gradients",
+                  gradients_name[plan->gradients], "recompute", recompute_name[plan->recompute], "recompute_layers",
+                  (json_int_t)plan->recompute_layers, "offload", plan->offload, "fits", system->fits);
     for (int j = 0; j < N_METRICS; j++)
         if (!metric_absent(scenario, j))
             json_object_set_new(row, metrics[j].key, json_real(metrics[j].value));

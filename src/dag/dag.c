@@ -64,7 +64,10 @@ double dag_offload_bytes(const struct plan_pipeline *pipeline, const struct cost
     if (part->offload <= 0)
         return 0.0;
     struct cost_setting own = dag_setting(setting, &pipeline->layout);
-    double kept = part->recompute == RECOMPUTE_FULL ? 0 : own.layers * cost_kv_bytes(own.model, own.tensor);
+    int32_t keep = own.layers; /* layers whose activations hold keys and values */
+    if (part->recompute == RECOMPUTE_FULL)
+        keep = own.recompute_layers > 0 ? own.layers - own.recompute_layers : 0;
+    double kept = keep * cost_kv_bytes(own.model, own.tensor);
     double token_bytes = dag_token_bytes(pipeline, setting, unit) - kept / part->context;
     return part->offload * (double)tokens * token_bytes;
 }

@@ -256,5 +256,6 @@ const struct training_system system_best_fit = {
     .n_knobs = sizeof knobs / sizeof *knobs,
     .knobs_size = sizeof(struct best_fit_knobs),
     .uses_context = true,
+    .uses_chunks = true,
     .plan = best_fit_plan,
 };

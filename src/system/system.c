@@ -50,6 +50,10 @@ static bool check_entry(const struct scenario *scenario, const struct scenario_s
     void *knobs = check_calloc(1, system->knobs_size);
     bool ok = system_read_knobs(system, scenario, entry, knobs, err);
     free(knobs);
+    if (!system->uses_chunks && entry->plan.vpp != 1)
+        ok = document_error(document, document_find(document, entry->node, "plan.vpp"), err,
+                            "plan.vpp: %" PRId64 ", but %s takes only 1: it has no interleaved order", entry->plan.vpp,
+                            system->name);
     if (system->uses_context || entry->plan.cp == 1)
         return ok;
     return document_error(document, document_find(document, entry->node, "plan.cp"), err,

@@ -27,6 +27,7 @@ struct training_system {
     size_t knobs_size;
     size_t state_size; /* zeroed before the first iteration; holds what goes over to the next */
     bool uses_context; /* takes plan.cp > 1 */
+    bool uses_chunks;  /* takes plan.vpp > 1 */
     bool (*plan)(const struct system_request *request, void *state, struct plan *plan, struct error *err);
     void (*close)(void *state); /* NULL: nothing to free */
 };
@@ -42,7 +43,8 @@ const struct training_system *system_find(const char *name, struct error *err);
 bool system_read_knobs(const struct training_system *system, const struct scenario *scenario,
                        const struct scenario_system *entry, void *knobs, struct error *err);
 
-/** Names, knobs and context degrees of all entries, before anything runs: every error with its file:line:column. */
+/** Names, knobs, context degrees and chunks of all entries, before anything runs: every error with its
+ * file:line:column. */
 bool system_check_entries(const struct scenario *scenario, struct error *err);
 
 /** Pipelines of one phase, laid out as Megatron does: TP fastest, then CP, DP, PP. */
