@@ -106,8 +106,11 @@ bool measured_read(const char *path, struct measured *measured, struct error *er
     *measured = (struct measured){.path = check_strdup(path)};
     struct reading reading = {.measured = measured, .err = err};
     FILE *file = fopen(path, "r");
-    if (file == NULL)
-        return error_set(err, "%s: cannot be read: %s", path, strerror(errno));
+    if (file == NULL) {
+        error_set(err, "%s: cannot be read: %s", path, strerror(errno));
+        measured_free(measured);
+        return false;
+    }
     CHECK(csv_init(&parser, CSV_STRICT | CSV_STRICT_FINI) == 0);
     bool ok = parse(&reading, &parser, file);
     csv_free(&parser);
