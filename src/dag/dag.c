@@ -38,6 +38,8 @@ void builder_cost(const struct plan_pipeline *pipeline, const struct cost_settin
     cost[1].attention_s += head.attention_s;
     cost[1].tensor_s += head.tensor_s;
     cost[1].tensor_bytes += head.tensor_bytes;
+    for (int i = 0; i < COST_N_FAMILIES; i++)
+        cost[1].outside_s[i] += head.outside_s[i];
 }
 
 struct cost_pass dag_pass_cost(const struct plan_pipeline *pipeline, const struct cost_setting *setting, enum pass pass,
