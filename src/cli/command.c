@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/check.h"
 
@@ -62,6 +63,24 @@ void options_free(struct options *options)
 {
     free(options->set);
     *options = (struct options){0};
+}
+
+bool command_make_folder(const char *path, struct error *err)
+{
+    char *part = check_strdup(path);
+    bool ok = true;
+    for (char *slash = strchr(part + 1, '/'); ok && slash != NULL; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        ok = mkdir(part, 0777) == 0 || errno == EEXIST;
+        *slash = '/';
+    }
+    ok = (mkdir(part, 0777) == 0 || errno == EEXIST) && ok;
+    free(part);
+    struct stat status;
+    if (ok && stat(path, &status) == 0 && S_ISDIR(status.st_mode))
+        return true;
+    return error_set_status(err, ERROR_CANT_CREATE, "%s: cannot make this output folder: %s", path,
+                            strerror(ok ? ENOTDIR : errno));
 }
 
 int command_fail(const struct error *err)

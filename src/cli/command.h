@@ -29,6 +29,9 @@ error_t options_parse_scenario(int key, char *argument, struct argp_state *state
 /** Free what parsing collected. */
 void options_free(struct options *options);
 
+/** Make an output folder and those above it; one that is there already is fine. */
+bool command_make_folder(const char *path, struct error *err);
+
 /** Print err to stderr as "slimsim: ..." lines and answer its exit status. */
 int command_fail(const struct error *err);
 

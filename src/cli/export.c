@@ -28,10 +28,10 @@ static bool export_trace(const struct arguments *arguments, struct error *err)
     else if (table < 0)
         ok = error_set(err,
                        "--csv: no table is called '%s'; there are summary, iterations, lengths, units, tasks, "
-                       "transfers, memory and edges",
+                       "transfers, memory, edges and validation",
                        arguments->csv);
     else
-        ok = csv_write(reader, (enum trace_table_id)table, stdout, err);
+        ok = csv_print(reader, (enum trace_table_id)table, stdout, err);
     trace_reader_close(reader);
     return ok;
 }

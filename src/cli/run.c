@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* `slimsim run`: simulate a scenario, print the comparison, write NAME.h5 and NAME.csv. */
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/check.h"
@@ -45,25 +43,6 @@ static bool after_iteration(void *context, const struct point_view *view, struct
     return progress->record == NULL || record_observe(progress->record, view, err);
 }
 
-/** Make a folder and those above it. */
-static bool make_folder(const char *path, struct error *err)
-{
-    char *part = check_strdup(path);
-    bool ok = true;
-    for (char *slash = strchr(part + 1, '/'); ok && slash != NULL; slash = strchr(slash + 1, '/')) {
-        *slash = '\0';
-        ok = mkdir(part, 0777) == 0 || errno == EEXIST;
-        *slash = '/';
-    }
-    ok = (mkdir(part, 0777) == 0 || errno == EEXIST) && ok;
-    free(part);
-    struct stat status;
-    if (ok && stat(path, &status) == 0 && S_ISDIR(status.st_mode))
-        return true;
-    return error_set_status(err, ERROR_CANT_CREATE, "%s: cannot make this output folder: %s", path,
-                            strerror(ok ? ENOTDIR : errno));
-}
-
 static bool start_record(const struct arguments *arguments, const struct scenario *scenario,
                          const struct lengths *lengths, struct record *record, struct error *err)
 {
@@ -75,8 +54,8 @@ static bool start_record(const struct arguments *arguments, const struct scenari
         .simgrid_version = execute_simgrid_version(),
         .igraph_version = graph_igraph_version(),
     };
-    bool ok =
-        make_folder(arguments->options.output, err) && record_open(record, arguments->options.output, &origin, err);
+    bool ok = command_make_folder(arguments->options.output, err) &&
+              record_open(record, arguments->options.output, &origin, err);
     free(text);
     return ok;
 }

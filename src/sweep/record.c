@@ -73,7 +73,7 @@ static bool create_tables(struct record *record, struct error *err)
 {
     bool ok = true;
     for (int32_t t = 0; t < TRACE_N_TABLES && ok; t++)
-        if (record->full || t == TRACE_SUMMARY || t == TRACE_ITERATIONS)
+        if ((record->full && t != TRACE_VALIDATION) || t == TRACE_SUMMARY || t == TRACE_ITERATIONS)
             ok = trace_append(record->trace, (enum trace_table_id)t, NULL, 0, err);
     return ok;
 }

@@ -86,7 +86,7 @@ static bool write_line(void *context, const void *row, struct error *err)
     return true;
 }
 
-bool csv_write(struct trace_reader *reader, enum trace_table_id table, FILE *file, struct error *err)
+bool csv_print(struct trace_reader *reader, enum trace_table_id table, FILE *file, struct error *err)
 {
     if (trace_n_rows(reader, table) < 0)
         return error_set(err, "the trace holds no table %s: `trace: full` in the scenario writes it",
@@ -99,5 +99,5 @@ bool csv_save(struct trace_reader *reader, enum trace_table_id table, const char
 {
     struct output output;
     FILE *file = output_open(&output, path, err);
-    return file != NULL && output_close(&output, file, csv_write(reader, table, file, err), err);
+    return file != NULL && output_close(&output, file, csv_print(reader, table, file, err), err);
 }

@@ -9,7 +9,7 @@
 
 /** The columns that the file has. Numbers are the shortest that read back to the same bits. A table that the trace does
  * not hold is an error. */
-bool csv_write(struct trace_reader *reader, enum trace_table_id table, FILE *file, struct error *err);
+bool csv_print(struct trace_reader *reader, enum trace_table_id table, FILE *file, struct error *err);
 
 /** The same into `path`, which appears when it is whole. */
 bool csv_save(struct trace_reader *reader, enum trace_table_id table, const char *path, struct error *err);

@@ -20,6 +20,7 @@ NAMES(stream, DAG_N_STREAMS, "compute", "send forward", "send backward", "collec
 NAMES(edge, DAG_N_EDGES, "inter-stage", "inter-slice", "inter-pass", "schedule", "collective")
 NAMES(formation, PLAN_PACK + 1, "slim", "mix", "pack")
 NAMES(recompute, RECOMPUTE_FULL + 1, "none", "selective", "full")
+NAMES(quantity, 5, "tokens/s/GPU", "max_memory_allocated", "static state", "max_memory_reserved", "activation formula")
 static const struct trace_names trace_system_names = {0, NULL};
 
 #define COLUMN(c_type, hdf5_type, name, unit, meaning)                                                                 \
@@ -67,6 +68,11 @@ static const struct trace_column edge_columns[] = {
 #include "trace/edge.def"
 };
 #undef ROW
+#define ROW trace_validation
+static const struct trace_column validation_columns[] = {
+#include "trace/validation.def"
+};
+#undef ROW
 
 #define TABLE(name, row)                                                                                               \
     {                                                                                                                  \
@@ -74,10 +80,15 @@ static const struct trace_column edge_columns[] = {
     }
 
 const struct trace_table trace_tables[TRACE_N_TABLES] = {
-    [TRACE_SUMMARY] = TABLE("summary", summary), [TRACE_ITERATIONS] = TABLE("iterations", iteration),
-    [TRACE_LENGTHS] = TABLE("lengths", length),  [TRACE_UNITS] = TABLE("units", unit),
-    [TRACE_TASKS] = TABLE("tasks", task),        [TRACE_TRANSFERS] = TABLE("transfers", transfer),
-    [TRACE_MEMORY] = TABLE("memory", memory),    [TRACE_EDGES] = TABLE("edges", edge),
+    [TRACE_SUMMARY] = TABLE("summary", summary),
+    [TRACE_ITERATIONS] = TABLE("iterations", iteration),
+    [TRACE_LENGTHS] = TABLE("lengths", length),
+    [TRACE_UNITS] = TABLE("units", unit),
+    [TRACE_TASKS] = TABLE("tasks", task),
+    [TRACE_TRANSFERS] = TABLE("transfers", transfer),
+    [TRACE_MEMORY] = TABLE("memory", memory),
+    [TRACE_EDGES] = TABLE("edges", edge),
+    [TRACE_VALIDATION] = TABLE("validation", validation),
 };
 
 int32_t trace_table_find(const char *name)

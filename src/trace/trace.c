@@ -136,14 +136,14 @@ bool trace_set_integers(struct trace *trace, const char *name, int32_t n, const 
     return set_attribute(trace->file, name, H5T_NATIVE_INT64, n, values) || write_failed(trace, err);
 }
 
-bool trace_set_systems(struct trace *trace, int32_t n, const char *const *labels, struct error *err)
+bool trace_set_texts(struct trace *trace, const char *name, int32_t n, const char *const *texts, struct error *err)
 {
     size_t bytes;
-    char *padded = pad_texts(n, labels, &bytes);
+    char *padded = pad_texts(n, texts, &bytes);
     hid_t type = hdf5_text_type(bytes), space = H5Screate_simple(1, &(hsize_t){(hsize_t)n}, NULL);
     hid_t creation = H5Pcreate(H5P_DATASET_CREATE);
     CHECK(space >= 0 && creation >= 0 && H5Pset_obj_track_times(creation, false) >= 0);
-    hid_t dataset = H5Dcreate2(trace->file, "systems", type, space, H5P_DEFAULT, creation, H5P_DEFAULT);
+    hid_t dataset = H5Dcreate2(trace->file, name, type, space, H5P_DEFAULT, creation, H5P_DEFAULT);
     bool ok = hdf5_ok(dataset) && hdf5_ok(H5Dwrite(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, padded));
     if (dataset >= 0)
         ok = hdf5_ok(H5Dclose(dataset)) && ok;
@@ -152,6 +152,11 @@ bool trace_set_systems(struct trace *trace, int32_t n, const char *const *labels
     H5Tclose(type);
     free(padded);
     return ok || write_failed(trace, err);
+}
+
+bool trace_set_systems(struct trace *trace, int32_t n, const char *const *labels, struct error *err)
+{
+    return trace_set_texts(trace, "systems", n, labels, err);
 }
 
 /* The row struct as HDF5 sees it, in memory or (packed) in the file. */

@@ -39,7 +39,10 @@ bool trace_set_text(struct trace *trace, const char *name, const char *text, str
 bool trace_set_integer(struct trace *trace, const char *name, int64_t value, struct error *err);
 bool trace_set_integers(struct trace *trace, const char *name, int32_t n, const int64_t *values, struct error *err);
 
-/** The data set `systems`: labels, which tables refer to by index. */
+/** A data set of texts at the root, at least one, which tables refer to by index. */
+bool trace_set_texts(struct trace *trace, const char *name, int32_t n, const char *const *texts, struct error *err);
+
+/** The data set `systems`: labels. Every trace has it. */
 bool trace_set_systems(struct trace *trace, int32_t n, const char *const *labels, struct error *err);
 
 /** Write what is buffered, `complete` = 1, flush, sync, rename. Frees the trace; on failure nothing is left. */

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "cli/validation_report.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "trace/trace.h"
+#include "validate/statistics.h"
+
+_Static_assert(VALIDATE_N_QUANTITIES == 5, "names of quantities in trace/table.c");
+
+static const double gib = 1 << 30;
+
+/** Different texts of one kind, in the order of their first row. */
+struct texts {
+    int32_t n;
+    const char **text;
+    int32_t *index; /* of each row */
+};
+
+static const char *source_of(const struct validate_row *row)
+{
+    return row->source;
+}
+
+static const char *model_of(const struct validate_row *row)
+{
+    return row->model;
+}
+
+static const char *id_of(const struct validate_row *row)
+{
+    return row->id;
+}
+
+static struct texts texts_of(const struct validate *validate, const char *(*of)(const struct validate_row *))
+{
+    struct texts texts = {.text = check_malloc((size_t)validate->n_rows * sizeof(char *)),
+                          .index = check_malloc((size_t)validate->n_rows * sizeof(int32_t))};
+    for (int32_t i = 0; i < validate->n_rows; i++) {
+        int32_t j = 0;
+        while (j < texts.n && strcmp(texts.text[j], of(&validate->rows[i])) != 0)
+            j++;
+        if (j == texts.n)
+            texts.text[texts.n++] = of(&validate->rows[i]);
+        texts.index[i] = j;
+    }
+    return texts;
+}
+
+static void texts_free(struct texts *texts)
+{
+    free(texts->text);
+    free(texts->index);
+}
+
+static void print_rows(const struct validate *validate, enum validate_quantity quantity)
+{
+    int32_t n;
+    int32_t *rows = validate_worst_first(validate, quantity, &n);
+    bool throughput = quantity == VALIDATE_THROUGHPUT;
+    if (n > 0)
+        printf("%s%s, worst first\n%-6s%-6s%-28s%-26s%6s  %-52s%12s%12s%9s\n", trace_quantity_names.text[quantity],
+               throughput ? "" : " [GiB]", "row", "trust", "source", "model", "GPUs", "plan", "predicted", "measured",
+               "error");
+    for (int32_t i = 0; i < n; i++) {
+        const struct validate_row *row = &validate->rows[rows[i]];
+        double scale = throughput ? 1 : 1 / gib;
+        int digits = throughput ? 1 : 3;
+        printf("%-6s%-6s%-28.27s%-26.25s%6lld  %-52.51s%12.*f%12.*f%8.1f%%%s\n", row->id, row->trust, row->source,
+               row->model, (long long)row->n_gpus, row->plan, digits, row->predicted * scale, digits,
+               row->measured * scale, 100 * row->error, row->calibration ? "  calib" : "");
+    }
+    if (n > 0)
+        putchar('\n');
+    free(rows);
+}
+
+static void print_skipped(const struct validate *validate)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < validate->n_rows; i++)
+        n += validate->rows[i].reason[0] != '\0';
+    printf("skipped: %d of %d rows\n", (int)n, (int)validate->n_rows);
+    for (int32_t i = 0; i < validate->n_rows; i++) {
+        const struct validate_row *row = &validate->rows[i];
+        if (row->reason[0] != '\0')
+            printf("%-6s%-6s%-28.27s%-26.25s  %s\n", row->id, row->trust, row->source, row->model, row->reason);
+    }
+    putchar('\n');
+}
+
+static void print_statistics(const struct validate *validate, const char *name, struct validate_group group)
+{
+    struct validate_statistics statistics = validate_statistics_of(validate, group);
+    if (statistics.n == 0)
+        return;
+    printf("%-44.43s%6d%8.1f%%%8.1f%%%8.1f%%  %-8s", name, (int)statistics.n, 100 * statistics.mape,
+           100 * statistics.bias, 100 * statistics.max, validate->rows[statistics.worst].id);
+    if (statistics.n_pairs > 0)
+        printf("%6d/%-6d", (int)statistics.n_right, (int)statistics.n_pairs);
+    if (statistics.n_pairs > 0 && statistics.n_families > 0)
+        printf("%8.3f (%d)", statistics.spearman, (int)statistics.n_families);
+    putchar('\n');
+}
+
+static void print_summary(const struct validate *validate, const struct texts *sources)
+{
+    printf("errors of rows that are not calib%*s\n%-44s%6s%9s%9s%9s  %-8s%13s%8s\n", 0, "", "", "rows", "MAPE", "bias",
+           "max", "of row", "pairs right", "Spearman (families)");
+    for (enum validate_quantity q = 0; q < VALIDATE_N_QUANTITIES; q++) {
+        char name[64];
+        snprintf(name, sizeof name, "%s: all", trace_quantity_names.text[q]);
+        if (q == VALIDATE_THROUGHPUT) {
+            for (int32_t i = 0; i < sources->n; i++)
+                print_statistics(validate, sources->text[i], (struct validate_group){q, sources->text[i], false});
+            print_statistics(validate, "tokens/s/GPU: trust A and A-", (struct validate_group){q, NULL, true});
+        }
+        print_statistics(validate, name, (struct validate_group){q, NULL, false});
+    }
+    struct validate_statistics reserved =
+        validate_statistics_of(validate, (struct validate_group){VALIDATE_RESERVED, NULL, false});
+    if (reserved.n > 0)
+        printf("max_memory_reserved not below the prediction: %d of %d rows\n", (int)reserved.n_below, (int)reserved.n);
+}
+
+void validation_print(const struct validate *validate)
+{
+    struct texts sources = texts_of(validate, source_of);
+    for (enum validate_quantity quantity = 0; quantity < VALIDATE_N_QUANTITIES; quantity++)
+        print_rows(validate, quantity);
+    print_skipped(validate);
+    print_summary(validate, &sources);
+    texts_free(&sources);
+}
+
+static json_t *row_json(const struct validate_row *row)
+{
+    json_t *json = json_pack("{s:s, s:s, s:s, s:s, s:I, s:s, s:s, s:b}", "row", row->id, "trust", row->trust, "source",
+                             row->source, "model", row->model, "gpus", (json_int_t)row->n_gpus, "plan", row->plan,
+                             "quantity", trace_quantity_names.text[row->quantity], "calib", (int)row->calibration);
+    if (row->reason[0] != '\0') {
+        json_object_set_new(json, "skipped", json_string(row->reason));
+        return json;
+    }
+    json_object_set_new(json, "measured", json_real(row->measured));
+    json_object_set_new(json, "predicted", json_real(row->predicted));
+    json_object_set_new(json, "error", json_real(row->error));
+    return json;
+}
+
+static void append_statistics(json_t *list, const struct validate *validate, struct validate_group group)
+{
+    struct validate_statistics statistics = validate_statistics_of(validate, group);
+    if (statistics.n == 0)
+        return;
+    json_t *json = json_pack("{s:s, s:s, s:b, s:i, s:f, s:f, s:f, s:s, s:i, s:i, s:i}", "quantity",
+                             trace_quantity_names.text[group.quantity], "source",
+                             group.source != NULL ? group.source : "all", "full_plan", (int)group.full_plan, "rows",
+                             (int)statistics.n, "mape", statistics.mape, "bias", statistics.bias, "max", statistics.max,
+                             "max_row", validate->rows[statistics.worst].id, "pairs", (int)statistics.n_pairs,
+                             "pairs_right", (int)statistics.n_right, "predicted_below", (int)statistics.n_below);
+    if (statistics.n_families > 0) {
+        json_object_set_new(json, "spearman", json_real(statistics.spearman));
+        json_object_set_new(json, "families", json_integer(statistics.n_families));
+    }
+    json_array_append_new(list, json);
+}
+
+void validation_print_json(const struct validate *validate)
+{
+    struct texts sources = texts_of(validate, source_of);
+    json_t *rows = json_array(), *skipped = json_array(), *statistics = json_array();
+    for (enum validate_quantity q = 0; q < VALIDATE_N_QUANTITIES; q++) {
+        int32_t n;
+        int32_t *worst = validate_worst_first(validate, q, &n);
+        for (int32_t i = 0; i < n; i++)
+            json_array_append_new(rows, row_json(&validate->rows[worst[i]]));
+        free(worst);
+        for (int32_t i = 0; i < sources.n; i++)
+            append_statistics(statistics, validate, (struct validate_group){q, sources.text[i], false});
+        append_statistics(statistics, validate, (struct validate_group){q, NULL, true});
+        append_statistics(statistics, validate, (struct validate_group){q, NULL, false});
+    }
+    for (int32_t i = 0; i < validate->n_rows; i++)
+        if (validate->rows[i].reason[0] != '\0')
+            json_array_append_new(skipped, row_json(&validate->rows[i]));
+    json_t *root = json_pack("{s:o, s:o, s:o}", "rows", rows, "skipped", skipped, "statistics", statistics);
+    json_dumpf(root, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
+    putchar('\n');
+    json_decref(root);
+    texts_free(&sources);
+}
+
+static bool write_rows(struct trace *trace, const struct validate *validate, const struct texts texts[3],
+                       struct error *err)
+{
+    bool ok = trace_append(trace, TRACE_VALIDATION, NULL, 0, err);
+    for (int32_t i = 0; ok && i < validate->n_rows; i++) {
+        const struct validate_row *row = &validate->rows[i];
+        if (row->reason[0] != '\0')
+            continue;
+        struct trace_validation out = {
+            .row = texts[0].index[i],
+            .source = texts[1].index[i],
+            .model = texts[2].index[i],
+            .quantity = (int32_t)row->quantity,
+            .calibration = row->calibration,
+            .full_plan = strcmp(row->trust, "A") == 0 || strcmp(row->trust, "A-") == 0,
+            .gpus = row->n_gpus,
+            .measured = row->measured,
+            .predicted = row->predicted,
+            .error = row->error,
+        };
+        ok = trace_append(trace, TRACE_VALIDATION, &out, 1, err);
+    }
+    return ok;
+}
+
+bool validation_write(const struct validate *validate, const char *directory, struct error *err)
+{
+    static const char *const names[3] = {"rows", "sources", "models"}, *const systems[] = {"best-fit"};
+    struct texts texts[3] = {texts_of(validate, id_of), texts_of(validate, source_of), texts_of(validate, model_of)};
+    struct trace *trace = trace_create(directory, "validation", err);
+    bool ok = trace != NULL && trace_set_systems(trace, 1, systems, err);
+    for (int i = 0; ok && i < 3; i++)
+        ok = trace_set_texts(trace, names[i], texts[i].n, texts[i].text, err);
+    ok = ok && write_rows(trace, validate, texts, err);
+    if (!ok)
+        trace_abandon(trace);
+    for (int i = 0; i < 3; i++)
+        texts_free(&texts[i]);
+    return ok && trace_close(trace, err);
+}

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "validate/predict.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "base/check.h"
+#include "sweep/point.h"
+
+const char *predict_refusal(const struct setting *setting)
+{
+    if (setting->vpp > 1)
+        return "vpp above 1: virtual stages are not modelled yet";
+    if (setting->sharding == SETTING_ZERO2 || setting->sharding == SETTING_ZERO3)
+        return "zero2, zero3: sharded gradients and parameters are not modelled yet";
+    if (setting->global_batch == 0)
+        return "gbs is missing";
+    return NULL;
+}
+
+static int32_t state_shards(const struct setting *setting)
+{
+    return setting->sharding == SETTING_REPLICATED ? 1 : (int32_t)(setting->plan.dp * setting->plan.cp);
+}
+
+static double stage_state_bytes(const struct setting *setting, bool first, bool last)
+{
+    const struct scenario_plan *plan = &setting->plan;
+    int32_t layers = (int32_t)(setting->model.layers / plan->pp);
+    double parameters = cost_stage_parameters(&setting->model, (int32_t)plan->tp, layers, first, last);
+    return cost_state_bytes(parameters, state_shards(setting));
+}
+
+double predict_state_bytes(const struct setting *setting, bool last_stage)
+{
+    double last = stage_state_bytes(setting, setting->plan.pp == 1, true);
+    return last_stage ? last : fmax(last, stage_state_bytes(setting, true, setting->plan.pp == 1));
+}
+
+double predict_activation_bytes(const struct setting *setting)
+{
+    const struct scenario_plan *plan = &setting->plan;
+    double bytes = cost_activation_bytes(&setting->model, (enum recompute)plan->recompute, (int32_t)plan->tp, false);
+    double stages = (double)plan->pp,
+           interleaved = setting->vpp > 1 ? (stages - 1) / (stages * (double)setting->vpp) : 0;
+    double tokens = (double)(setting->seq_len * setting->micro_batch) / (double)plan->cp;
+    return bytes * tokens * (double)setting->model.layers * (1 + interleaved);
+}
+
+/** Where the observer puts what point_summary does not keep. */
+struct peaks {
+    const struct setting *setting;
+    struct predict_result *result;
+};
+
+/** The states of the plan give way to those of the setting, which may not shard them. */
+static bool observe(void *context, const struct point_view *view, struct error *err)
+{
+    (void)err;
+    struct peaks *peaks = context;
+    const struct memory *memory = view->memory;
+    int32_t last = (int32_t)peaks->setting->plan.pp - 1;
+    for (int32_t i = 0; i < memory->n_places; i++) {
+        int32_t stage = view->dag->places[i].stage;
+        double bytes = memory->peak_bytes[i] - memory->at_peak[i][MEMORY_STATES] +
+                       stage_state_bytes(peaks->setting, stage == 0, stage == last);
+        peaks->result->peak_bytes = fmax(peaks->result->peak_bytes, bytes);
+        if (stage == last)
+            peaks->result->last_stage_bytes = fmax(peaks->result->last_stage_bytes, bytes);
+    }
+    return true;
+}
+
+/** A bin of best-fit packing holds the whole sequences of one micro-batch. */
+static struct scenario scenario_of(const struct setting *setting, const struct device *device,
+                                   struct scenario_system *system)
+{
+    struct scenario scenario = {
+        .name = "validate",
+        .model = setting->model,
+        .device = *device,
+        .platform = setting->platform,
+        .data = {.context = setting->seq_len * setting->micro_batch, .global_batch = setting->global_batch},
+        .communication = setting->communication,
+        .attention = (int32_t)setting->attention,
+        .measured = 1,
+        .engine = SCENARIO_CRITICAL_PATH,
+        .trace = SCENARIO_TRACE_NONE,
+        .n_systems = 1,
+        .systems = system,
+    };
+    *system = (struct scenario_system){.name = "best-fit", .plan = setting->plan, .knobs = -1, .node = -1};
+    return scenario;
+}
+
+bool predict_run(const struct setting *setting, const struct device *device, struct predict_result *result,
+                 struct error *err)
+{
+    struct scenario_system system;
+    struct scenario scenario = scenario_of(setting, device, &system);
+    int32_t tokens = (int32_t)setting->seq_len;
+    struct lengths lengths = {.kind = LENGTHS_FILE, .n = 1, .file_tokens = &tokens};
+    struct peaks peaks = {setting, result};
+    struct point point = {0};
+    *result = (struct predict_result){0};
+    bool ok = point_run(&scenario, &lengths, observe, &peaks, &point, err);
+    if (ok)
+        result->tokens_per_s_per_gpu = point_summary_of(&scenario, &point.systems[0]).tokens_per_s_per_gpu;
+    point_free(&point);
+    return ok;
+}

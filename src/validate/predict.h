@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/** One measured row simulated. */
+#ifndef SLIMSIM_VALIDATE_PREDICT_H
+#define SLIMSIM_VALIDATE_PREDICT_H
+
+#include "validate/setting.h"
+
+struct predict_result {
+    double tokens_per_s_per_gpu;
+    double peak_bytes;       /* largest of any rank */
+    double last_stage_bytes; /* largest of the last stage */
+};
+
+/** Why the simulator cannot run this setting, NULL: it can. */
+const char *predict_refusal(const struct setting *setting);
+
+/** One iteration on the critical path. @return false with err when the simulation fails */
+bool predict_run(const struct setting *setting, const struct device *device, struct predict_result *result,
+                 struct error *err);
+
+/** Weights, gradients and optimizer states of the largest rank, or of the last stage [bytes]. */
+double predict_state_bytes(const struct setting *setting, bool last_stage);
+
+/**
+ * Activations of a first stage at its peak [bytes]: cost_activation_bytes of all layers of the model (a first stage
+ * holds as many micro-batches as there are stages), with interleaving times 1 + (pp - 1)/(pp vpp).
+ * Source: Korthikanti et al. 2022 (arXiv:2205.05198), section 4.2.3.
+ */
+double predict_activation_bytes(const struct setting *setting);
+
+#endif

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "validate/row.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "validate/predict.h"
+
+/** A row while it is read. */
+struct file {
+    const struct measured *measured, *gpus;
+    int32_t row;
+    struct error *err;
+};
+
+static void copy_text(char *to, size_t room, const char *from, const char *until)
+{
+    snprintf(to, room, "%.*s", (int)strcspn(from, until), from);
+}
+
+static const char *text(const struct file *file, const char *column)
+{
+    return measured_text(file->measured, file->row, column);
+}
+
+static double number(const struct file *file, const char *column)
+{
+    double value;
+    measured_number(file->measured, file->row, column, &value, file->err);
+    return value;
+}
+
+/** What the file's column `metric` means; false: it is none that can be predicted. */
+static bool quantity_of(const struct file *file, enum validate_quantity *quantity)
+{
+    static const struct {
+        const char *begin;
+        enum validate_quantity quantity;
+    } metrics[] = {{"max_memory_allocated", VALIDATE_ALLOCATED},
+                   {"memory_allocated at step end", VALIDATE_STATES},
+                   {"max_memory_reserved", VALIDATE_RESERVED},
+                   {"activations, first stage", VALIDATE_ACTIVATIONS}};
+    const char *metric = text(file, "metric");
+    *quantity = VALIDATE_THROUGHPUT;
+    if (measured_column(file->measured, "metric") < 0)
+        return true;
+    for (size_t i = 0; i < sizeof metrics / sizeof *metrics; i++)
+        if (strncmp(metric, metrics[i].begin, strlen(metrics[i].begin)) == 0) {
+            *quantity = metrics[i].quantity;
+            return true;
+        }
+    return false;
+}
+
+/**
+ * FLOPs of a token by the formula that a row counted its TFLOP/s with, 0: unknown. "96BsLh^2(1+s/6h+V/16Lh)": full
+ * recomputation counted, GELU with f = 4h, attention not halved. Source: Narayanan et al. 2021 (arXiv:2104.04473),
+ * section 5.1.
+ */
+static double formula_flop(const char *formula, const struct setting *setting)
+{
+    double h = (double)setting->model.hidden, l = (double)setting->model.layers, s = (double)setting->seq_len;
+    if (strstr(formula, "96BsLh^2") == NULL)
+        return 0;
+    return 96 * l * h * h * (1 + s / (6 * h) + (double)setting->model.vocabulary / (16 * l * h));
+}
+
+static double measured_throughput(const struct file *file, const struct setting *setting)
+{
+    double gpus = (double)setting->n_gpus, value = number(file, "tps_per_gpu");
+    double step_s = number(file, "step_time_s");
+    double flop = formula_flop(text(file, "flops_formula"), setting);
+    if (value == 0)
+        value = number(file, "tokens_per_s") / gpus;
+    if (value == 0 && step_s > 0)
+        value = (double)(setting->global_batch * setting->seq_len) / step_s / gpus;
+    if (value == 0 && flop > 0)
+        value = number(file, "tflops_per_gpu") * 1e12 / flop;
+    return value;
+}
+
+/** A simulation that fails is a row that is skipped. */
+static void simulate(const struct setting *setting, const struct device *device, bool last_stage,
+                     struct validate_row *result)
+{
+    struct predict_result predicted;
+    struct error err = {0};
+    const char *refusal = predict_refusal(setting);
+    if (refusal != NULL)
+        snprintf(result->reason, sizeof result->reason, "%s", refusal);
+    else if (!predict_run(setting, device, &predicted, &err))
+        snprintf(result->reason, sizeof result->reason, "simulation: %.150s", err.text);
+    else if (result->quantity == VALIDATE_THROUGHPUT)
+        result->predicted = predicted.tokens_per_s_per_gpu;
+    else
+        result->predicted = last_stage ? predicted.last_stage_bytes : predicted.peak_bytes;
+}
+
+/** Everything of a row but measured and predicted. */
+static void name_row(const struct file *file, struct validate_row *result)
+{
+    *result = (struct validate_row){.calibration = strcmp(text(file, "split"), "calib") == 0,
+                                    .n_gpus = (int64_t)number(file, "n_gpus")};
+    copy_text(result->id, sizeof result->id, text(file, "id"), "");
+    copy_text(result->source, sizeof result->source, text(file, "source"), "@ ,(");
+    copy_text(result->model, sizeof result->model, text(file, "model"), "");
+    copy_text(result->trust, sizeof result->trust, text(file, "trust"), " ");
+    static const char *const degrees[][2] = {{"tp", "TP"},  {"pp", " PP"},     {"vpp", " VPP"}, {"cp", " CP"},
+                                             {"dp", " DP"}, {"seq_len", " s"}, {"mbs", " mbs"}, {"gbs", " gbs"}};
+    size_t used = 0;
+    for (size_t i = 0; i < sizeof degrees / sizeof *degrees; i++)
+        if (*text(file, degrees[i][0]) != '\0' && used < sizeof result->plan)
+            used += (size_t)snprintf(result->plan + used, sizeof result->plan - used, "%s%s", degrees[i][1],
+                                     text(file, degrees[i][0]));
+}
+
+static void predict(const struct file *file, const struct setting *setting, const struct device *device,
+                    struct validate_row *result)
+{
+    bool last_stage = strstr(text(file, "ranks"), "last") != NULL;
+    if (result->quantity == VALIDATE_STATES)
+        result->predicted = predict_state_bytes(setting, last_stage);
+    else if (result->quantity == VALIDATE_ACTIVATIONS)
+        result->predicted = predict_activation_bytes(setting);
+    else
+        simulate(setting, device, last_stage, result);
+    if (result->reason[0] == '\0')
+        result->error = result->predicted / result->measured - 1;
+}
+
+bool row_predict(const struct measured *measured, int32_t row, const struct measured *gpus, struct validate_row *result,
+                 struct error *err)
+{
+    struct file file = {.measured = measured, .gpus = gpus, .row = row, .err = err};
+    struct setting setting;
+    struct device device;
+    name_row(&file, result);
+    if (!quantity_of(&file, &result->quantity))
+        snprintf(result->reason, sizeof result->reason, "metric '%.100s' cannot be compared", text(&file, "metric"));
+    if (result->reason[0] == '\0')
+        setting_of_row(measured, row, gpus, &setting, result->reason, err);
+    if (err->status != ERROR_NONE || result->reason[0] != '\0')
+        return err->status == ERROR_NONE;
+    bool throughput = result->quantity == VALIDATE_THROUGHPUT;
+    result->measured = throughput ? measured_throughput(&file, &setting) : number(&file, "value_bytes");
+    if (result->measured == 0)
+        snprintf(result->reason, sizeof result->reason, "%s",
+                 throughput ? "no tps_per_gpu, tokens_per_s, step_time_s, or tflops_per_gpu of a known formula"
+                            : "value_bytes is missing");
+    if (err->status != ERROR_NONE || !device_read(scenario_data_dir(), setting.device, &device, err))
+        return false;
+    if (result->reason[0] == '\0')
+        predict(&file, &setting, &device, result);
+    return true;
+}

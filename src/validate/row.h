@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/** One row of a file of measurements, predicted. */
+#ifndef SLIMSIM_VALIDATE_ROW_H
+#define SLIMSIM_VALIDATE_ROW_H
+
+#include "validate/validate.h"
+
+/** Fill a result from a row. @return false with err: a malformed cell, a device file that cannot be read */
+bool row_predict(const struct measured *measured, int32_t row, const struct measured *gpus, struct validate_row *result,
+                 struct error *err);
+
+#endif

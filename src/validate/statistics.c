@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "validate/statistics.h"
+
+#include <gsl/gsl_statistics_double.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+
+bool validate_counts(const struct validate_row *row, struct validate_group group)
+{
+    return row->quantity == group.quantity && row->reason[0] == '\0' && !row->calibration &&
+           (group.source == NULL || strcmp(row->source, group.source) == 0) &&
+           (!group.full_plan || strcmp(row->trust, "A") == 0 || strcmp(row->trust, "A-") == 0);
+}
+
+static bool same_family(const struct validate_row *row, const struct validate_row *other)
+{
+    return row->n_gpus == other->n_gpus && strcmp(row->model, other->model) == 0;
+}
+
+/** Errors of `n` rows, by index in `rows`. */
+static void measure_errors(const struct validate *validate, const int32_t *rows, struct validate_statistics *statistics)
+{
+    size_t n = (size_t)statistics->n;
+    double *errors = check_malloc(n * sizeof *errors);
+    for (size_t i = 0; i < n; i++) {
+        const struct validate_row *row = &validate->rows[rows[i]];
+        errors[i] = row->error;
+        statistics->n_below += row->predicted <= row->measured;
+        if (fabs(row->error) > statistics->max || i == 0) {
+            statistics->max = fabs(row->error);
+            statistics->worst = rows[i];
+        }
+    }
+    statistics->bias = gsl_stats_mean(errors, 1, n);
+    for (size_t i = 0; i < n; i++)
+        errors[i] = fabs(errors[i]);
+    statistics->mape = gsl_stats_mean(errors, 1, n);
+    free(errors);
+}
+
+static void count_pair(const struct validate_row *row, const struct validate_row *other,
+                       struct validate_statistics *statistics)
+{
+    double low = fmin(row->measured, other->measured), high = fmax(row->measured, other->measured);
+    if (!same_family(row, other) || high <= low * (1 + STATISTICS_NOISE))
+        return;
+    statistics->n_pairs++;
+    statistics->n_right += (row->measured - other->measured) * (row->predicted - other->predicted) > 0;
+}
+
+static bool varies(const double *values, size_t n)
+{
+    return gsl_stats_max(values, 1, n) > gsl_stats_min(values, 1, n);
+}
+
+/** Rank correlation of the family that begins with the i-th row, if an earlier row does not. */
+static void rank_family(const struct validate *validate, const int32_t *rows, int32_t i,
+                        struct validate_statistics *statistics)
+{
+    size_t n = 0, room = (size_t)statistics->n;
+    double *values = check_malloc(4 * room * sizeof *values); /* measured, predicted, workspace */
+    bool first = true;
+    for (int32_t j = 0; j < statistics->n; j++)
+        if (same_family(&validate->rows[rows[i]], &validate->rows[rows[j]])) {
+            first = first && j >= i;
+            values[n] = validate->rows[rows[j]].measured;
+            values[room + n++] = validate->rows[rows[j]].predicted;
+        }
+    if (first && n >= 3 && varies(values, n) && varies(values + room, n)) {
+        statistics->spearman += gsl_stats_spearman(values, 1, values + room, 1, n, values + 2 * room);
+        statistics->n_families++;
+    }
+    free(values);
+}
+
+struct validate_statistics validate_statistics_of(const struct validate *validate, struct validate_group group)
+{
+    struct validate_statistics statistics = {.worst = -1};
+    int32_t *rows = check_malloc((size_t)validate->n_rows * sizeof *rows);
+    for (int32_t i = 0; i < validate->n_rows; i++)
+        if (validate_counts(&validate->rows[i], group))
+            rows[statistics.n++] = i;
+    if (statistics.n > 0)
+        measure_errors(validate, rows, &statistics);
+    for (int32_t i = 0; i < statistics.n; i++) {
+        rank_family(validate, rows, i, &statistics);
+        for (int32_t j = i + 1; j < statistics.n; j++)
+            count_pair(&validate->rows[rows[i]], &validate->rows[rows[j]], &statistics);
+    }
+    if (statistics.n_families > 0)
+        statistics.spearman /= statistics.n_families;
+    free(rows);
+    return statistics;
+}
+
+/** A row with the size of its error, for sorting. */
+struct ranked {
+    double error;
+    int32_t row;
+};
+
+static int by_error(const void *a, const void *b)
+{
+    const struct ranked *left = a, *right = b;
+    if (left->error != right->error)
+        return left->error > right->error ? -1 : 1;
+    return left->row < right->row ? -1 : left->row > right->row;
+}
+
+int32_t *validate_worst_first(const struct validate *validate, enum validate_quantity quantity, int32_t *n)
+{
+    struct ranked *ranked = check_malloc((size_t)validate->n_rows * sizeof *ranked);
+    *n = 0;
+    for (int32_t i = 0; i < validate->n_rows; i++)
+        if (validate->rows[i].quantity == quantity && validate->rows[i].reason[0] == '\0')
+            ranked[(*n)++] = (struct ranked){fabs(validate->rows[i].error), i};
+    qsort(ranked, (size_t)*n, sizeof *ranked, by_error);
+    int32_t *rows = check_malloc((size_t)*n * sizeof *rows);
+    for (int32_t i = 0; i < *n; i++)
+        rows[i] = ranked[i].row;
+    free(ranked);
+    return rows;
+}

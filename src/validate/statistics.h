@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/** Errors of predictions, by group of rows. */
+#ifndef SLIMSIM_VALIDATE_STATISTICS_H
+#define SLIMSIM_VALIDATE_STATISTICS_H
+
+#include "validate/validate.h"
+
+/** Pairs that were measured closer than this cannot be put in order: releases of one framework differ as much. */
+#define STATISTICS_NOISE 0.07
+
+/** Of rows that were simulated and are not calibration rows. All 0 without any. */
+struct validate_statistics {
+    int32_t n;
+    double mape, bias, max;   /* mean |error|, mean error, largest |error| */
+    int32_t worst;            /* the row of max; ties: the first; -1: none */
+    int32_t n_pairs, n_right; /* pairs of a family measured more than STATISTICS_NOISE apart; in the right order */
+    int32_t n_families;       /* of at least three rows */
+    double spearman;          /* mean of their rank correlations */
+    int32_t n_below;          /* rows predicted not above the measured value */
+};
+
+/** Whose rows count. */
+struct validate_group {
+    enum validate_quantity quantity;
+    const char *source; /* NULL: all */
+    bool full_plan;     /* trust A or A- only */
+};
+
+/**
+ * Statistics of a group. A family is the rows of one model on one number of GPUs, of all sources.
+ * Rank correlation: Spearman's, by GSL, ties by mean rank; a family whose values are all equal has none.
+ */
+struct validate_statistics validate_statistics_of(const struct validate *validate, struct validate_group group);
+
+/** Whether a row counts in its group. */
+bool validate_counts(const struct validate_row *row, struct validate_group group);
+
+/** Indices of the rows of one quantity that were simulated, calibration included, largest |error| first (ties: by
+ * index). Caller frees. */
+int32_t *validate_worst_first(const struct validate *validate, enum validate_quantity quantity, int32_t *n);
+
+#endif

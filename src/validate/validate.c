@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "validate/validate.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/nearest.h"
+#include "validate/row.h"
+
+static const char *const shipped[] = {"training_h100.csv", "training_a100.csv", "memory.csv"};
+enum { N_SHIPPED = sizeof shipped / sizeof *shipped };
+
+/** A filter "COLUMN=VALUE". */
+struct filter {
+    char column[64];
+    const char *value;
+};
+
+/** All files of a request. */
+struct files {
+    int32_t n, n_filters, n_rows; /* n_rows: that pass the filters */
+    struct measured *files;
+    struct measured gpus;
+    struct filter *filters;
+};
+
+static bool read_shipped(const char *name, struct measured *measured, struct error *err)
+{
+    char path[1024];
+    if (snprintf(path, sizeof path, "%s/model/validation/%s", scenario_data_dir(), name) >= (int)sizeof path)
+        return error_set(err, "the path of the data folder is too long");
+    return measured_read(path, measured, err);
+}
+
+static bool read_files(const struct validate_request *request, struct files *files, struct error *err)
+{
+    bool ok = read_shipped("gpus.csv", &files->gpus, err);
+    int32_t n = request->n_paths > 0 ? request->n_paths : N_SHIPPED;
+    files->files = check_calloc((size_t)n, sizeof *files->files);
+    for (int32_t i = 0; ok && i < n; i++) {
+        struct measured *file = &files->files[files->n++];
+        ok = request->n_paths > 0 ? measured_read(request->paths[i], file, err) : read_shipped(shipped[i], file, err);
+    }
+    return ok;
+}
+
+/** A filter whose column no file has: the nearest of the first file's is offered. */
+static bool refuse_filter(const struct files *files, const char *column, struct error *err)
+{
+    const struct measured *first = &files->files[0];
+    const char *near = nearest_name(column, (const char *const *)first->columns, first->n_columns);
+    return error_set(err, "--filter: no file has a column '%s'%s%s%s", column, near != NULL ? "; did you mean '" : "",
+                     near != NULL ? near : "", near != NULL ? "'?" : "");
+}
+
+static bool read_filters(const struct validate_request *request, struct files *files, struct error *err)
+{
+    files->filters = check_calloc((size_t)request->n_filters, sizeof *files->filters);
+    for (int32_t i = 0; i < request->n_filters; i++) {
+        struct filter *filter = &files->filters[files->n_filters++];
+        const char *text = request->filters[i], *equals = strchr(text, '=');
+        if (equals == NULL || equals == text)
+            return error_set(err, "--filter %s: allowed is COLUMN=VALUE", text);
+        snprintf(filter->column, sizeof filter->column, "%.*s", (int)(equals - text), text);
+        filter->value = equals + 1;
+        bool known = false;
+        for (int32_t j = 0; j < files->n; j++)
+            known = known || measured_column(&files->files[j], filter->column) >= 0;
+        if (!known)
+            return refuse_filter(files, filter->column, err);
+    }
+    return true;
+}
+
+static bool passes(const struct files *files, const struct measured *measured, int32_t row)
+{
+    for (int32_t i = 0; i < files->n_filters; i++)
+        if (strcmp(measured_text(measured, row, files->filters[i].column), files->filters[i].value) != 0)
+            return false;
+    return true;
+}
+
+static bool predict_rows(struct files *files, validate_progress *progress, void *context, struct validate *validate,
+                         struct error *err)
+{
+    for (int32_t i = 0; i < files->n; i++)
+        for (int32_t row = 0; row < files->files[i].n_rows; row++)
+            files->n_rows += passes(files, &files->files[i], row);
+    if (files->n_rows == 0)
+        return error_set(err, "no row passes the filters");
+    validate->rows = check_calloc((size_t)files->n_rows, sizeof *validate->rows);
+    for (int32_t i = 0; i < files->n; i++)
+        for (int32_t row = 0; row < files->files[i].n_rows; row++) {
+            if (!passes(files, &files->files[i], row))
+                continue;
+            progress(context, validate->n_rows, files->n_rows);
+            if (!row_predict(&files->files[i], row, &files->gpus, &validate->rows[validate->n_rows++], err))
+                return false;
+        }
+    return true;
+}
+
+bool validate_run(const struct validate_request *request, validate_progress *progress, void *context,
+                  struct validate *validate, struct error *err)
+{
+    struct files files = {0};
+    bool ok = read_files(request, &files, err) && read_filters(request, &files, err) &&
+              predict_rows(&files, progress, context, validate, err);
+    for (int32_t i = 0; i < files.n; i++)
+        measured_free(&files.files[i]);
+    measured_free(&files.gpus);
+    free(files.files);
+    free(files.filters);
+    if (!ok)
+        validate_free(validate);
+    return ok;
+}
+
+void validate_free(struct validate *validate)
+{
+    free(validate->rows);
+    *validate = (struct validate){0};
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/** Published measurements against what the simulator predicts for the same plan. */
+#ifndef SLIMSIM_VALIDATE_VALIDATE_H
+#define SLIMSIM_VALIDATE_VALIDATE_H
+
+#include "validate/setting.h"
+
+/** What a row measures; trace_quantity_names (trace/table.h) are their names. The file's column `metric` says it; files
+ * without one hold training throughput. */
+enum validate_quantity {
+    VALIDATE_THROUGHPUT,  /* tokens of an iteration / its time / GPUs [1/s] */
+    VALIDATE_ALLOCATED,   /* torch.cuda.max_memory_allocated [bytes] */
+    VALIDATE_STATES,      /* weights, gradients, optimizer: memory_allocated at the end of a step [bytes] */
+    VALIDATE_RESERVED,    /* torch.cuda.max_memory_reserved: an upper bound of the prediction [bytes] */
+    VALIDATE_ACTIVATIONS, /* of a first stage, by the formulas of Korthikanti et al. 2022 (arXiv:2205.05198) [bytes] */
+    VALIDATE_N_QUANTITIES
+};
+
+/** One row of a file. Texts are cut to their room. */
+struct validate_row {
+    char id[32], source[64], model[64], plan[80], trust[16];
+    char reason[SETTING_REASON]; /* why it was not simulated; "" it was */
+    enum validate_quantity quantity;
+    bool calibration;           /* split calib: constants may have been fitted on it */
+    int64_t n_gpus;             /* 0: not in the row */
+    double measured, predicted; /* in the quantity's unit */
+    double error;               /* predicted / measured - 1 */
+};
+
+struct validate {
+    int32_t n_rows;
+    struct validate_row *rows; /* in the order of the files */
+};
+
+/** Which rows: all that obey every filter, "COLUMN=VALUE" with the cell's exact text. */
+struct validate_request {
+    int32_t n_paths, n_filters;
+    const char *const *paths; /* none: the files shipped in model/validation */
+    const char *const *filters;
+};
+
+/** Called before each row. */
+typedef void validate_progress(void *context, int32_t row, int32_t n_rows);
+
+/**
+ * Predict every row. A row that lacks a column, or needs what is not modelled, gets a reason; so does one whose
+ * simulation fails.
+ *
+ * Throughput: fixed lengths of seq_len tokens, micro-batches of mbs whole sequences, plain 1F1B on the critical path;
+ * measured tokens a second and GPU, else those of the step time, else of the TFLOP/s by the formula that the row names.
+ * Memory: largest live bytes of any rank, or of the last stage where `ranks` says so; no CUDA context, no allocator's
+ * rounding.
+ *
+ * @param validate  {0}
+ * @return          false with err: a file that cannot be read, a malformed cell, a filter of an unknown column
+ */
+bool validate_run(const struct validate_request *request, validate_progress *progress, void *context,
+                  struct validate *validate, struct error *err);
+
+void validate_free(struct validate *validate);
+
+#endif
