@@ -68,10 +68,8 @@ static void add_memory_bound(struct cost_kernels *kernels, const struct device *
                              const char *name, double bytes)
 {
     struct device_range range = device->memory_range;
-    struct cost_kernel kernel = {.name = name,
-                                 .family = COST_MEMORY_BOUND,
-                                 .bytes = bytes,
-                                 .seconds = cost_memory_bound_s(device, kind, bytes)};
+    struct cost_kernel kernel = {
+        .name = name, .family = COST_MEMORY_BOUND, .bytes = bytes, .seconds = cost_memory_bound_s(device, kind, bytes)};
     kernel.outside_s = range.max > 0 && (bytes < range.min || bytes > range.max) ? kernel.seconds : 0;
     add_kernel(kernels, kernel);
 }
@@ -108,8 +106,8 @@ static struct cost_attention attention_of_slice(const struct cost_setting *setti
     double tile_flop = (pass == PASS_FORWARD ? 4 * end : 10 * (end - begin)) * 128 * head_dim / context;
     return (struct cost_attention){
         .flop = (double)flop_attention(model, pass, slice.begin, slice.end) / (blocks * setting->tensor),
-        .queries = (end - begin) * (begin + end) / end / context,
-        .keys = (begin + end) / context,
+        .queries = (end - begin) * (begin + end + 1) / end / context,
+        .keys = (begin + end + 1) / context,
         .head_dim = head_dim,
         .tile_flop = tile_flop,
     };
@@ -225,7 +223,8 @@ static void add_head(struct cost_kernels *kernels, const struct cost_setting *se
     const struct device *device = setting->device;
     bool forward = pass == PASS_FORWARD;
     double logits = (double)setting->model->vocabulary / setting->tensor;
-    add_memory_bound(kernels, device, DEVICE_NORM, "final norm", (forward ? 4 : 6) * s->h / setting->tensor * s->tokens);
+    add_memory_bound(kernels, device, DEVICE_NORM, "final norm",
+                     (forward ? 4 : 6) * s->h / setting->tensor * s->tokens);
     add_memory_bound(kernels, device, DEVICE_LOSS, "cross-entropy", (forward ? 30 : 14) * logits * s->tokens);
     if (forward) {
         add_gemm(kernels, device, "head GEMM", s->tokens, logits, s->h);

@@ -61,11 +61,11 @@ struct cost_pass {
  *
  * Attention: one packed kernel a layer for all slices, `context` of them with CP (a block of the ring each); each slice
  * has 1/context of its FLOPs (zig-zag sharding of each sample, Llama 3, arXiv:2407.21783, section 3.3) and 1/TP of the
- * heads. The curves are of whole causal samples, so a slice [a, b) enters with the queries and keys of the causal sample
- * whose queries see as many keys, and whose keys are seen by as many queries, on average: keys a + b, queries
- * (b - a)(a + b)/b, both over context. For a whole sample these are b and b. Few heads times few queries do not fill the
- * device: the longest tile of the kernel (128 queries and b/context keys; backward 128 keys and (b - a)/context queries)
- * ends it alone.
+ * heads. The curves are of whole causal samples, so a slice [a, b) enters with the queries and keys of the causal
+ * sample whose queries see as many keys, and whose keys are seen by as many queries, on average: keys a + b, queries (b
+ * - a)(a + b)/b, both over context. For a whole sample these are b and b. Few heads times few queries do not fill the
+ * device: the longest tile of the kernel (128 queries and b/context keys; backward 128 keys and (b - a)/context
+ * queries) ends it alone.
  *
  * Memory-bound kernels, bytes a token (bf16; each tensor read or written once), all divided by TP:
  *   forward   2 norms 2 x 4h, 2 residual adds 2 x 6h, rotation of queries and keys 4h + 4k, SwiGLU 6f (GELU 4f)
@@ -138,8 +138,8 @@ double cost_attention_tile_s(const struct device *device, enum device_attention 
                              const struct cost_attention *work);
 
 /** A packed kernel of the sequences' sum of work and longest tile; it takes no less than that tile [s]. */
-double cost_attention_kernel_s(const struct device *device, enum device_attention kernel, enum pass pass,
-                               double work_s, double tile_s);
+double cost_attention_kernel_s(const struct device *device, enum device_attention kernel, enum pass pass, double work_s,
+                               double tile_s);
 
 /** Whether a shape lies outside what was measured. */
 bool cost_gemm_outside(const struct device *device, double m, double n, double k);

@@ -70,8 +70,8 @@ double cost_attention_tile_s(const struct device *device, enum device_attention 
     return work->tile_flop * per_flop_s(device, flash, work->head_dim) * (double)device->multiprocessors;
 }
 
-double cost_attention_kernel_s(const struct device *device, enum device_attention kernel, enum pass pass,
-                               double work_s, double tile_s)
+double cost_attention_kernel_s(const struct device *device, enum device_attention kernel, enum pass pass, double work_s,
+                               double tile_s)
 {
     const struct device_flash *flash = flash_of(device, kernel, pass);
     return work_s > 0 ? fmax(work_s + flash->tail * tile_s, tile_s) + device->launch_s : 0;

@@ -52,8 +52,11 @@ static const struct schema_key sheet[] = {
     REAL("context_bytes", "bytes", 0, 1e12, "CUDA context and NCCL, outside the allocator", context_bytes),
     {"multiprocessors", SCHEMA_INT, "-", 0, 4096, NULL, NULL, "that tiles run on; 0: work divides evenly",
      FIELD(multiprocessors)},
-    {"rows", SCHEMA_TEXT, "-", 0, 0, "", NULL, "words in the column gpu of its measurements; the first: its own memory",
-     FIELD(rows)},
+    {"flash2_as", SCHEMA_CHOICE, "-", 0, 0, "flash2", "flash2|flash3|cudnn",
+     "curve of the device under like that stands for flash2's", FIELD(flash2_as)},
+    {"nvls", SCHEMA_BOOL, "-", 0, 0, "true", NULL, "the switches of NVLink add up", FIELD(nvls)},
+    {"rows", SCHEMA_TEXT, "-", 0, 0, "", NULL,
+     "words in the column gpu of its measurements; word@bandwidth: same chip, other memory", FIELD(rows)},
     {"like", SCHEMA_WORD, "-", 0, 0, "", NULL, "device whose curves stand in where there are no rows", FIELD(like)},
     KEY("measured.nvlink", "bytes/s", 0, 1e15, "0", "of one direction, where collectives were measured",
         measured_nvlink_bytes_per_s),
@@ -102,8 +105,8 @@ static const struct schema_key curves[] = {
 enum { N_SHEET = sizeof sheet / sizeof *sheet, N_CURVES = sizeof curves / sizeof *curves };
 
 /* What stands beside the data sheet: how the numbers were found, and the curves. */
-static const char *const beside[] = {"fit",    "sources",   "launch_s",   "memory", "gemm", "attention",
-                                     "nvlink", "collective", "fabric",     "nic",    "pcie", NULL};
+static const char *const beside[] = {"fit",    "sources",    "launch_s", "memory", "gemm", "attention",
+                                     "nvlink", "collective", "fabric",   "nic",    "pcie", NULL};
 static const char *const documentation[] = {"fit", "sources", NULL};
 
 static bool read_keys(const char *path, const struct schema_key *keys, int32_t n_keys, const char *const *others,
@@ -131,8 +134,7 @@ bool device_read(const char *data_dir, const char *name, struct device *device, 
     for (int i = 0; i < N_SHEET + N_CURVES; i++)
         keys[i] = i < N_SHEET ? sheet[i] : curves[i - N_SHEET];
     *device = (struct device){0};
-    return find(data_dir, name, path, err) &&
-           read_keys(path, keys, N_SHEET + N_CURVES, documentation, device, err);
+    return find(data_dir, name, path, err) && read_keys(path, keys, N_SHEET + N_CURVES, documentation, device, err);
 }
 
 bool device_read_sheet(const char *data_dir, const char *name, struct device *device, char *path, struct error *err)

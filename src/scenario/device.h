@@ -48,9 +48,10 @@ struct device_gemm {
  *     time of a kernel   = launch + sum over sequences + tail x (time of the longest tile on its multiprocessor),
  *     D = (1 + d_half/head_dim) / (1 + d_half/128)
  *
- * efficiency: at head width 128. A tile is 128 queries of one head (backward: 128 keys): what the other one's half-length
- * counts is the work that each tile has besides its products, the own one's is half a tile, the padding of a sequence.
- * d_half: exponentials, which do not grow with the head's width. tail: the grid ends with tiles that run alone.
+ * efficiency: at head width 128. A tile is 128 queries of one head (backward: 128 keys): what the other one's
+ * half-length counts is the work that each tile has besides its products, the own one's is half a tile, the padding of
+ * a sequence. d_half: exponentials, which do not grow with the head's width. tail: the grid ends with tiles that run
+ * alone.
  */
 struct device_flash {
     double efficiency, q_half, k_half, d_half, tail;
@@ -78,7 +79,8 @@ struct device_collective {
 /**
  * All-reduce over whole nodes, of which each NIC sends b bytes (2 (n - 1)/n of the tensor over its GPUs a node):
  *
- *     time = latency + hop log2(nodes) + (b + r b/(b + r)) / (efficiency x NIC's bandwidth),  r = ramp (1 + ramp_hop log2)
+ *     time = latency + hop log2(nodes) + (b + r b/(b + r)) / (efficiency x NIC's bandwidth),  r = ramp (1 + ramp_hop
+ * log2)
  */
 struct device_fabric {
     double latency_s, hop_s, efficiency, ramp_bytes, ramp_hop;
@@ -90,13 +92,15 @@ struct device {
     char source[512];
     double peak_flop_per_s; /* bf16 dense */
     double hbm_bytes_per_s;
-    double memory_bytes;      /* what a process can allocate at most */
-    double context_bytes;     /* CUDA context and NCCL, outside the allocator */
-    int64_t multiprocessors;  /* 0: work divides evenly, there are no waves and tails */
-    char rows[512]; /* words in the column gpu of measurements: its own, then those of the same chip with other memory */
+    double memory_bytes;     /* what a process can allocate at most */
+    double context_bytes;    /* CUDA context and NCCL, outside the allocator */
+    int32_t flash2_as;       /* enum device_attention: of `like`, the curve that stands for flash2's */
+    bool nvls;               /* the switches of NVLink add up: NVLS */
+    int64_t multiprocessors; /* 0: work divides evenly, there are no waves and tails */
+    char rows[512]; /* words in the column gpu of its measurements; "H200@4.8e12": of its chip with other memory */
     char like[64];  /* device whose curves stand in where there are no rows, "" for none */
     double measured_nvlink_bytes_per_s, measured_nic_bytes_per_s, measured_pcie_bytes_per_s; /* of those machines */
-    double launch_s;          /* per kernel but GEMMs */
+    double launch_s;                                                                         /* per kernel but GEMMs */
     double memory_share[DEVICE_N_MEMORY]; /* of hbm_bytes_per_s, of the bytes that cost/ counts */
     struct device_range memory_range;     /* bytes of a kernel */
     struct device_gemm gemm;
