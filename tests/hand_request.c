@@ -16,7 +16,7 @@ static void start(struct hand_request *hand, int32_t dp, int32_t pp, int64_t con
     hand->request = (struct system_request){
         .batch = &hand->batch,
         .setting = &hand->setting,
-        .layout = {.tp = 1, .pp = pp, .cp = 1, .dp = dp},
+        .layout = {.tp = 1, .pp = pp, .cp = 1, .dp = dp, .vpp = 1},
         .context = context,
         .memory_bytes = 1e30,
         .knobs = hand->knobs,
@@ -190,6 +190,8 @@ const char *hand_order_text(const struct plan_pipeline *pipeline, int32_t stage)
         const struct plan_step *step = &pipeline->steps[i];
         n += (size_t)snprintf(text + n, sizeof text - n, "%s%c%d", n > 0 ? " " : "",
                               step->pass == PASS_FORWARD ? 'F' : 'B', step->unit);
+        if (step->chunk > 0)
+            n += (size_t)snprintf(text + n, sizeof text - n, ".%d", step->chunk);
         CHECK(n < sizeof text);
     }
     return text;

@@ -41,6 +41,57 @@ static void bins_by_hand(void)
     hand_request_free(&hand);
 }
 
+/* Seven full bins over two ranks, two bins a unit: rank 0 has bins 0 2 4 6, rank 1 bins 1 3 5 and one of padding. With
+ * three a unit the last takes what is left; without padding rank 1 has three bins. */
+static void a_unit_takes_several_bins(void)
+{
+    struct hand_request hand;
+    struct plan plan;
+    hand_request(&hand, 2, 1, 10);
+    hand_batch(&hand, 7, (int32_t[]){10, 10, 10, 10, 10, 10, 9});
+    plan_of(&hand, "micro_batch: 2", &plan);
+    const struct plan_pipeline *pipeline = plan.phases[0].pipelines;
+    CHECK_TEXT(hand_cut_text(&pipeline[0].cut[PASS_FORWARD]), "[0:0-10 2:0-10] [4:0-10 6:0-9]");
+    CHECK_TEXT(hand_cut_text(&pipeline[1].cut[PASS_BACKWARD]), "[1:0-10 3:0-10] [5:0-10]");
+    CHECK_EQUAL(pipeline[0].cut[PASS_FORWARD].units[1].padding_tokens, 1);
+    CHECK_EQUAL(pipeline[1].cut[PASS_FORWARD].units[1].padding_tokens, 10);
+    plan_free(&plan);
+    plan_of(&hand, "micro_batch: 3", &plan);
+    CHECK_TEXT(hand_cut_text(&plan.phases[0].pipelines[0].cut[PASS_FORWARD]), "[0:0-10 2:0-10 4:0-10] [6:0-9]");
+    CHECK_EQUAL(plan.phases[0].pipelines[1].cut[PASS_FORWARD].units[1].padding_tokens, 10);
+    plan_free(&plan);
+    plan_of(&hand, "{micro_batch: 100, pad: false}", &plan);
+    CHECK_TEXT(hand_cut_text(&plan.phases[0].pipelines[1].cut[PASS_FORWARD]), "[1:0-10 3:0-10 5:0-10]");
+    plan_free(&plan);
+    hand_request_free(&hand);
+}
+
+/* 2 chunks of 2 stages: four units run interleaved, three cannot. */
+static void chunks_interleave_whole_groups_of_units(void)
+{
+    struct hand_request hand;
+    struct plan plan;
+    struct error err = {0};
+    hand_request(&hand, 1, 2, 10);
+    hand.request.layout.vpp = 2;
+    hand_batch(&hand, 4, (int32_t[]){10, 10, 10, 10});
+    plan_of(&hand, "", &plan);
+    CHECK_TRUE(plan_check(&plan, 4, hand.batch.tokens, &err));
+    CHECK_EQUAL(plan.phases[0].pipelines[0].layout.chunks, 2);
+    CHECK_TEXT(hand_order_text(&plan.phases[0].pipelines[0], 1),
+               "F0 F1 F0.1 B0.1 F1.1 B1.1 F2 B0 F3 B1 F2.1 B2.1 F3.1 B3.1 B2 B3");
+    plan_free(&plan);
+    hand_knobs(&hand, &system_best_fit, "micro_batch: 2");
+    CHECK_TRUE(system_best_fit.plan(&hand.request, NULL, &plan, &err));
+    plan_free(&plan);
+    hand_batch(&hand, 3, (int32_t[]){10, 10, 10});
+    hand_knobs(&hand, &system_best_fit, "");
+    CHECK_TRUE(!system_best_fit.plan(&hand.request, NULL, &plan, &err));
+    CHECK_TEXT(err.text,
+               "best-fit: plan.vpp: a pipeline has 3 units, interleaved 1F1B needs a multiple of its 2 stages");
+    hand_request_free(&hand);
+}
+
 /* TP 2, CP 4, DP 2, PP 3: ranks are dealt TP first, then CP, DP, PP. The place (DP 1, stage 2, CP 3, TP 1) is GPU
  * 1*8 + 2*16 + 3*2 + 1 = 47, the last of 48. */
 static void context_is_static_and_ranks_are_megatrons(void)
@@ -105,6 +156,7 @@ static void bins_agree_with_the_definition(void)
 
 int main(void)
 {
-    return HARNESS_MAIN("best_fit", TEST(bins_by_hand), TEST(context_is_static_and_ranks_are_megatrons),
+    return HARNESS_MAIN("best_fit", TEST(bins_by_hand), TEST(a_unit_takes_several_bins),
+                        TEST(chunks_interleave_whole_groups_of_units), TEST(context_is_static_and_ranks_are_megatrons),
                         TEST(bins_agree_with_the_definition));
 }

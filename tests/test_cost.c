@@ -244,7 +244,8 @@ static void kernels_follow_the_forms_of_the_device(void)
     struct cost_attention work = {.flop = 10, .queries = 6, .keys = 20, .head_dim = 128};
     CHECK_CLOSE(cost_attention_s(&device, DEVICE_CUDNN, PASS_BACKWARD, &work), 20 * 1.5 * 1.25 + 1, 1e-14);
     CHECK_CLOSE(cost_memory_bound_s(&device, DEVICE_NORM, 10), 21.0, 1e-14);
-    CHECK_CLOSE(cost_optimizer_s(&device, 10), 601.0, 1e-14);
+    CHECK_CLOSE(cost_optimizer_s(&device, SCENARIO_FP32, 10), 601.0, 1e-14);
+    CHECK_CLOSE(cost_optimizer_s(&device, SCENARIO_BF16, 10), 561.0, 1e-14);
 }
 
 /*
@@ -401,7 +402,90 @@ static void working_memory_is_counted_by_hand(void)
     CHECK_CLOSE(cost_workspace_bytes(&toy, RECOMPUTE_FULL, 2, 10), 960.0, 1e-14);
     CHECK_CLOSE(cost_workspace_bytes(&toy, RECOMPUTE_NONE, 1, 10), 560.0, 1e-14);
     CHECK_CLOSE(cost_logits_bytes(&toy, 2, 10), 480.0, 1e-14);
-    CHECK_CLOSE(cost_state_bytes(100, 4), 900.0, 1e-14);
+}
+
+/* 100 parameters over 4 ranks: 2 + 4 + 12/4 bytes; bf16 gradients 2 bytes less; sharded gradients (4 + 12)/4; sharded
+ * weights too, without their bf16 copy, 4. Gathered, TP 2: a layer is 144/2 + 2h = 80 parameters, embedding, head and
+ * last norm 2 x 4 x 16/2 + 4 = 68: gradients of two layers, and 2 bytes of two layers and of the tables. */
+static void states_follow_precision_and_sharding(void)
+{
+    struct cost_setting setting = toy_setting();
+    CHECK_CLOSE(cost_state_bytes(&setting, 100, 4), 900.0, 1e-14);
+    CHECK_TRUE(cost_gathered_bytes(&setting) == 0);
+    setting.gradients = SCENARIO_BF16;
+    CHECK_CLOSE(cost_state_bytes(&setting, 100, 4), 700.0, 1e-14);
+    setting.sharding = SCENARIO_ZERO2;
+    CHECK_CLOSE(cost_state_bytes(&setting, 100, 4), 200 + 350.0, 1e-14);
+    CHECK_CLOSE(cost_gathered_bytes(&setting), 2 * 80 * 2.0, 1e-14);
+    setting.sharding = SCENARIO_ZERO3;
+    CHECK_CLOSE(cost_state_bytes(&setting, 100, 4), 350.0, 1e-14);
+    setting.gradients = SCENARIO_FP32;
+    CHECK_CLOSE(cost_state_bytes(&setting, 100, 4), 400.0, 1e-14);
+    CHECK_CLOSE(cost_gathered_bytes(&setting), 2 * 80 * 4.0 + 2 * (2 * 80 + 68.0), 1e-14);
+}
+
+/* On one node NVLink carries all: 100 B at 10 B/s and 3 latencies of 1 s. Two on each of two nodes: half by NIC, (50 +
+ * 25)/0.5 B at 20 B/s and 3 x 2 s; the other half by NVLink, 5 + 3 s. One on each node: the NIC alone. */
+static void rings_over_nodes_share_nic_and_nvlink(void)
+{
+    struct cost_setting setting = toy_setting();
+    CHECK_CLOSE(cost_ring_s(&setting, 100, 4, 4), 13.0, 1e-14);
+    CHECK_CLOSE(cost_ring_s(&setting, 100, 4, 2), 6 + 7.5, 1e-14);
+    CHECK_CLOSE(cost_ring_s(&setting, 100, 4, 1), 6 + 40.0 / 3, 1e-14);
+}
+
+/* Two layers of three recompute: two thirds of the forward's kernels and collectives; the third keeps all. */
+static void so_many_layers_recompute(void)
+{
+    struct cost_setting setting = toy_setting();
+    struct cost_unit none = toy_unit(RECOMPUTE_NONE), full = toy_unit(RECOMPUTE_FULL);
+    struct cost_pass forward = cost_of_pass(&setting, PASS_FORWARD, &none);
+    struct cost_pass backward = cost_of_pass(&setting, PASS_BACKWARD, &none);
+    setting.recompute_layers = 2;
+    struct cost_pass both = cost_of_pass(&setting, PASS_BACKWARD, &full);
+    CHECK_CLOSE(both.flop, backward.flop + forward.flop * 2 / 3, 1e-14);
+    CHECK_CLOSE(both.other_s, backward.other_s + forward.other_s * 2 / 3, 1e-14);
+    CHECK_CLOSE(both.attention_s, backward.attention_s + forward.attention_s * 2 / 3, 1e-14);
+    CHECK_CLOSE(both.tensor_s, backward.tensor_s + forward.tensor_s * 2 / 3, 1e-14);
+    CHECK_EQUAL(both.ring_steps, backward.ring_steps + 2);
+    double kept = cost_activation_bytes(&toy, RECOMPUTE_NONE, 2, true);
+    double input = cost_activation_bytes(&toy, RECOMPUTE_FULL, 2, true);
+    CHECK_CLOSE(cost_layers_activation_bytes(&setting, RECOMPUTE_FULL, true), 2 * input + kept, 1e-14);
+    CHECK_CLOSE(cost_layers_activation_bytes(&setting, RECOMPUTE_NONE, true), 3 * kept, 1e-14);
+    setting.recompute_layers = 0;
+    CHECK_CLOSE(cost_layers_activation_bytes(&setting, RECOMPUTE_FULL, true), 3 * input, 1e-14);
+}
+
+/* TP 2 on nodes of 8: 4 shards on one node, each sends 3/4. A layer's 80 parameters in bf16: g = 3 + 120/10 = 15 s;
+ * gradients in fp32: r = 3 + 24 s. Layers take longer than both: only the first gather and the last reduce-scatter
+ * show. Without kernels to hide under everything does. The embedding's 32 parameters: 48 B or 96 B and 3 s; the head's
+ * 36 are hidden. */
+static void sharded_parameters_are_gathered_and_gradients_reduced_in_every_pass(void)
+{
+    struct platform nodes = links;
+    nodes.gpus_per_node = 8;
+    struct cost_setting setting = toy_setting();
+    struct cost_unit unit = toy_unit(RECOMPUTE_NONE), empty = {.context = 2};
+    setting.platform = &nodes;
+    setting.shards = 4;
+    setting.sharding = SCENARIO_ZERO3;
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).shard_s, 15.0, 1e-14);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).shard_bytes, 3 * 120.0, 1e-14);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &empty).shard_s, 3 * 15.0, 1e-14);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &unit).shard_s, 15 + 27.0, 1e-14);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &unit).shard_bytes, 3 * (120 + 240.0), 1e-14);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).shard_s, 3 * (15 + 27.0), 1e-14);
+    CHECK_CLOSE(cost_of_head(&setting, PASS_FORWARD, &unit).shard_s, 3 + 4.8, 1e-14);
+    CHECK_CLOSE(cost_of_head(&setting, PASS_BACKWARD, &unit).shard_s, 3 + 9.6, 1e-14);
+    CHECK_CLOSE(cost_of_head(&setting, PASS_BACKWARD, &unit).shard_bytes, 68 * 4 * 0.75, 1e-14);
+    setting.gradients = SCENARIO_BF16;
+    setting.sharding = SCENARIO_ZERO2;
+    CHECK_TRUE(cost_of_pass(&setting, PASS_FORWARD, &unit).shard_s == 0);
+    CHECK_TRUE(cost_of_head(&setting, PASS_FORWARD, &unit).shard_bytes == 0);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &unit).shard_s, 15.0, 1e-14);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).shard_s, 3 * 15.0, 1e-14);
+    setting.shards = 1;
+    CHECK_TRUE(cost_of_pass(&setting, PASS_BACKWARD, &empty).shard_s == 0);
 }
 
 /* Without TP the stages hold the model once; tied embeddings stand on both ends, on one stage once. */
@@ -434,5 +518,7 @@ int main(void)
         TEST(the_longest_tile_ends_a_kernel), TEST(collectives_follow_their_curves),
         TEST(what_was_not_measured_is_told_apart), TEST(transfers_pay_latency_ramp_and_efficiency),
         TEST(cost_grows_with_tokens_and_shrinks_with_tensor_ranks), TEST(activations_follow_the_breakdown),
-        TEST(working_memory_is_counted_by_hand), TEST(stages_hold_all_parameters));
+        TEST(working_memory_is_counted_by_hand), TEST(states_follow_precision_and_sharding),
+        TEST(rings_over_nodes_share_nic_and_nvlink), TEST(so_many_layers_recompute),
+        TEST(sharded_parameters_are_gathered_and_gradients_reduced_in_every_pass), TEST(stages_hold_all_parameters));
 }

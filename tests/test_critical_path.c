@@ -9,6 +9,7 @@
 #include "dag/graph.h"
 #include "hand_plan.h"
 #include "harness.h"
+#include "plan/order.h"
 
 static struct dag built(const struct plan *plan, struct dag_options options)
 {
@@ -34,6 +35,28 @@ static void uniform_one_f_one_b_matches_the_closed_form(void)
             dag_free(&dag);
             plan_free(&plan);
         }
+    timeline_free(&timeline);
+}
+
+/* v chunks a stage, each pass of one 1 + 2 s: m v rounds of work, and p - 1 passes of one chunk of bubble: (p - 1)/(v
+ * m) of the work. */
+static void interleaved_one_f_one_b_matches_the_closed_form(void)
+{
+    struct timeline timeline = {0};
+    for (int32_t p = 2; p <= 7; p++)
+        for (int32_t v = 1; v <= 6; v++)
+            for (int32_t m = p; m <= 4 * p && 840 % (p * v) == 0; m += p) {
+                struct plan plan;
+                hand_uniform(&plan, p, m, 16);
+                plan.phases[0].pipelines[0].layout.chunks = v;
+                order_interleaved(&plan.phases[0].pipelines[0]);
+                struct dag dag = built(&plan, (struct dag_options){0});
+                hand_times(&dag, 1.0, 2.0);
+                critical_path(&dag, &timeline);
+                CHECK_CLOSE(timeline.makespan_s, (m * v + p - 1) * 3.0, 1e-12);
+                dag_free(&dag);
+                plan_free(&plan);
+            }
     timeline_free(&timeline);
 }
 
@@ -122,7 +145,8 @@ static void a_timeline_is_used_again_for_smaller_and_larger_graphs(void)
 
 int main(void)
 {
-    return HARNESS_MAIN("critical_path", TEST(uniform_one_f_one_b_matches_the_closed_form), TEST(sends_lie_on_the_path),
+    return HARNESS_MAIN("critical_path", TEST(uniform_one_f_one_b_matches_the_closed_form),
+                        TEST(interleaved_one_f_one_b_matches_the_closed_form), TEST(sends_lie_on_the_path),
                         TEST(it_equals_igraphs_longest_path_on_random_plans),
                         TEST(slack_is_how_much_longer_a_task_may_take),
                         TEST(a_timeline_is_used_again_for_smaller_and_larger_graphs));

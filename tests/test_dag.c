@@ -382,7 +382,7 @@ static void gradients_are_reduced_and_parameters_gathered(void)
     CHECK_EQUAL(count(&dag, DAG_OPTIMIZER, DAG_PASS), 2);
     CHECK_CLOSE(dag.tasks[scatter].wire_bytes, parameters * 4 * 0.5 * 0.75, 1e-15);
     CHECK_CLOSE(dag.tasks[gather].wire_bytes, parameters * 2 * 0.5 * 0.75, 1e-15);
-    CHECK_CLOSE(dag.duration_s[optimizer], cost_optimizer_s(setting.device, parameters / 2), 1e-15);
+    CHECK_CLOSE(dag.duration_s[optimizer], cost_optimizer_s(setting.device, SCENARIO_FP32, parameters / 2), 1e-15);
     struct dag without = built(&plan, (struct dag_options){0});
     CHECK_CLOSE(makespan_s(&dag),
                 makespan_s(&without) + dag.duration_s[scatter] + dag.duration_s[optimizer] + dag.duration_s[gather],
@@ -393,6 +393,72 @@ static void gradients_are_reduced_and_parameters_gathered(void)
     plan.phases[0].pipelines[1].layout.tensor = 2;
     CHECK_TRUE(!dag_build(&plan, &setting, (struct dag_options){.gradient_sync = true}, &dag, &err));
     CHECK_CONTAINS(err.text, "unequal pipelines");
+    plan_free(&plan);
+}
+
+/* Units of 16 and 8 tokens (pipeline 1: 16 and 12) on links so slow that 90% cannot hide: of the reduce-scatter stays
+ * what is longer than the shortest last backward pass, that of 8 tokens; of the all-gather than the first forward. bf16
+ * gradients: 2 bytes each. */
+static void gradients_hide_under_the_last_backward_pass(void)
+{
+    struct plan plan;
+    struct dag dag;
+    struct error err = {0};
+    struct cost_setting setting = *hand_setting();
+    struct platform slow = *setting.platform;
+    slow.nvlink_bytes_per_s = 1e8;
+    setting.platform = &slow;
+    setting.gradients = SCENARIO_BF16;
+    setting.communication.dp_overlap = 0.9;
+    hand_plan(&plan, 2, 1, 1);
+    for (int32_t i = 0; i < 2; i++)
+        for (int pass = 0; pass < N_PASSES; pass++) {
+            hand_unit(&plan.phases[0].pipelines[i].cut[pass], (struct slice){2 * i, 0, 16});
+            hand_unit(&plan.phases[0].pipelines[i].cut[pass], (struct slice){2 * i + 1, 0, i == 0 ? 8 : 12});
+        }
+    hand_order(&plan);
+    CHECK_TRUE(dag_build(&plan, &setting, (struct dag_options){.gradient_sync = true}, &dag, &err));
+    double bytes = cost_stage_parameters(setting.model, 1, 840, true, true) * 2 * 0.5, alone_s = 1e-6 + bytes / 1e8;
+    struct cost_pass last = dag_pass_cost(&plan.phases[0].pipelines[0], &setting, PASS_BACKWARD, 1, 0);
+    struct cost_pass first = dag_pass_cost(&plan.phases[0].pipelines[0], &setting, PASS_FORWARD, 0, 0);
+    double last_s = last.other_s + last.attention_s, first_s = first.other_s + first.attention_s;
+    int32_t scatter = find(&dag, DAG_SEND, DAG_REDUCE_SCATTER, 0), gather = find(&dag, DAG_SEND, DAG_ALL_GATHER, 0);
+    CHECK_TRUE(last_s < 0.9 * alone_s && first_s < 0.9 * alone_s && last_s != first_s);
+    CHECK_CLOSE(dag.tasks[scatter].wire_bytes, bytes * (1 - last_s / alone_s), 1e-12);
+    CHECK_CLOSE(dag.tasks[gather].wire_bytes, bytes * (1 - first_s / alone_s), 1e-12);
+    dag_free(&dag);
+    plan_free(&plan);
+}
+
+/* What zero3 gathers and reduces is inside the passes: no ring follows; zero2 still gathers parameters at the end. */
+static void sharded_traffic_is_inside_the_passes(void)
+{
+    struct plan plan;
+    struct error err = {0};
+    struct cost_setting setting = *hand_setting();
+    hand_plan(&plan, 2, 1, 1);
+    for (int32_t i = 0; i < 2; i++)
+        for (int pass = 0; pass < N_PASSES; pass++)
+            hand_unit(&plan.phases[0].pipelines[i].cut[pass], (struct slice){i, 0, 16});
+    hand_order(&plan);
+    struct dag without = built(&plan, (struct dag_options){.gradient_sync = true});
+    setting.shards = 2;
+    for (enum scenario_sharding sharding = SCENARIO_ZERO2; sharding <= SCENARIO_ZERO3; sharding++) {
+        struct dag dag;
+        setting.sharding = sharding;
+        CHECK_TRUE(dag_build(&plan, &setting, (struct dag_options){.gradient_sync = true}, &dag, &err));
+        CHECK_EQUAL(count(&dag, DAG_SEND, DAG_REDUCE_SCATTER), 0);
+        CHECK_EQUAL(count(&dag, DAG_SEND, DAG_ALL_GATHER), sharding == SCENARIO_ZERO2 ? 2 : 0);
+        CHECK_EQUAL(count(&dag, DAG_OPTIMIZER, DAG_PASS), 2);
+        struct cost_pass cost = dag_pass_cost(&plan.phases[0].pipelines[0], &setting, PASS_BACKWARD, 0, 0);
+        CHECK_TRUE(cost.shard_s > 0);
+        int32_t task = 0;
+        while (dag.tasks[task].kind != DAG_COMPUTE || dag.tasks[task].pass != PASS_BACKWARD)
+            task++;
+        CHECK_CLOSE(dag.duration_s[task], without.duration_s[task] + cost.shard_s, 1e-14);
+        dag_free(&dag);
+    }
+    dag_free(&without);
     plan_free(&plan);
 }
 
@@ -485,6 +551,7 @@ int main(void)
         TEST(groups_that_wait_for_each_other_are_named), TEST(a_step_that_is_missing_is_named),
         TEST(a_context_ring_runs_beside_attention), TEST(a_group_over_nodes_uses_all_its_nics),
         TEST(all_tensor_ranks_take_as_long_as_folded_ones), TEST(gradients_are_reduced_and_parameters_gathered),
+        TEST(gradients_hide_under_the_last_backward_pass), TEST(sharded_traffic_is_inside_the_passes),
         TEST(a_phase_waits_for_the_one_before_and_for_its_resharding),
         TEST(offloaded_activations_return_before_their_backward), TEST(chunks_are_virtual_stages));
 }

@@ -54,6 +54,26 @@ static struct lengths open_text(const char *file_name, const char *text, const c
     return lengths;
 }
 
+/* Fixed lengths: every document of every batch is the context, whatever seed and iteration. */
+static void fixed_documents_fill_the_context(void)
+{
+    struct scenario_data data = data_of("fixed", 8 * K, SCENARIO_DROP, 5);
+    struct lengths lengths = open_lengths(&data);
+    struct batch batch;
+    lengths_draw(&lengths, &data, 3, 7, &batch);
+    CHECK_TRUE(batch.n_samples == 5 && batch.n_documents == 5 && batch.n_dropped == 0 && batch.n_tokens == 40 * K);
+    for (int32_t i = 0; i < 5; i++)
+        CHECK_TRUE(batch.tokens[i] == 8 * K && batch.document[i] == i);
+    CHECK_TRUE(lengths_mean(&lengths) == 8 * K);
+    CHECK_TRUE(lengths_cdf(&lengths, 8 * K) == 1 && lengths_cdf(&lengths, 8 * K - 1) == 0);
+    batch_free(&batch);
+    lengths_close(&lengths);
+    struct error err = {0};
+    strcpy(data.column, "x");
+    CHECK_TRUE(!lengths_open(&data, SLIMSIM_SOURCE_DIR, &lengths, &err));
+    CHECK_CONTAINS(err.text, "not for the fixed lengths");
+}
+
 static void every_shipped_file_opens_with_its_source_and_notes(void)
 {
     for (int i = 0; i < N_SHIPPED; i++) {
@@ -360,11 +380,12 @@ static void what_cannot_be_drawn_is_refused_at_open(void)
 int main(void)
 {
     return HARNESS_MAIN(
-        "lengths", TEST(every_shipped_file_opens_with_its_source_and_notes), TEST(laws_meet_their_published_shares),
-        TEST(laws_meet_their_published_shares_of_tokens), TEST(laws_have_their_means),
-        TEST(wikipedia_law_and_table_are_close_to_the_data), TEST(law_moments_agree_with_the_integral_of_the_cdf),
-        TEST(a_tail_with_exponent_one_has_its_logarithmic_mean), TEST(draws_follow_laws_and_tables),
-        TEST(a_batch_depends_on_seed_and_iteration_only), TEST(long_documents_are_cut_or_truncated),
-        TEST(dropping_refills_the_batch), TEST(a_file_is_drawn_evenly_with_replacement), TEST(a_table_by_hand),
+        "lengths", TEST(fixed_documents_fill_the_context), TEST(every_shipped_file_opens_with_its_source_and_notes),
+        TEST(laws_meet_their_published_shares), TEST(laws_meet_their_published_shares_of_tokens),
+        TEST(laws_have_their_means), TEST(wikipedia_law_and_table_are_close_to_the_data),
+        TEST(law_moments_agree_with_the_integral_of_the_cdf), TEST(a_tail_with_exponent_one_has_its_logarithmic_mean),
+        TEST(draws_follow_laws_and_tables), TEST(a_batch_depends_on_seed_and_iteration_only),
+        TEST(long_documents_are_cut_or_truncated), TEST(dropping_refills_the_batch),
+        TEST(a_file_is_drawn_evenly_with_replacement), TEST(a_table_by_hand),
         TEST(wrong_laws_and_tables_are_refused_with_their_place), TEST(what_cannot_be_drawn_is_refused_at_open));
 }

@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "hand_plan.h"
 #include "harness.h"
+#include "plan/order.h"
 
 /* A plan's graph, times and memory. */
 struct run {
@@ -67,13 +68,33 @@ static void one_f_one_b_holds_as_many_units_as_stages_follow(void)
                 if (s == p - 1)
                     workspace += cost_logits_bytes(setting->model, 1, 16);
                 CHECK_CLOSE(highest(&run.memory, s, MEMORY_ACTIVATIONS), held, 1e-14);
-                CHECK_CLOSE(run.memory.peak_bytes[s], held + cost_state_bytes(parameters, 1) + workspace, 1e-14);
+                CHECK_CLOSE(run.memory.peak_bytes[s], held + cost_state_bytes(setting, parameters, 1) + workspace,
+                            1e-14);
                 CHECK_CLOSE(run.memory.at_peak[s][MEMORY_WORKSPACE], workspace, 1e-15);
                 CHECK_TRUE(highest(&run.memory, s, MEMORY_KV) == 0);
             }
             close_run(&run);
             plan_free(&plan);
         }
+}
+
+/* Interleaved, p = 2, v = 2, m = 4: stage 0 starts five forwards of a chunk (four to warm up) before its first
+ * backward, stage 1 three; units of 16 tokens, each chunk a quarter of 840 layers. */
+static void interleaving_holds_more_chunks(void)
+{
+    struct plan plan;
+    struct run run;
+    hand_uniform(&plan, 2, 4, 16);
+    plan.phases[0].pipelines[0].layout.chunks = 2;
+    order_interleaved(&plan.phases[0].pipelines[0]);
+    open_run(&run, &plan, hand_setting(), false);
+    double chunk = 16 * 210 * activation(RECOMPUTE_NONE, false);
+    CHECK_CLOSE(highest(&run.memory, 0, MEMORY_ACTIVATIONS), 5 * chunk, 1e-14);
+    CHECK_CLOSE(highest(&run.memory, 1, MEMORY_ACTIVATIONS), 3 * chunk, 1e-14);
+    double parameters = cost_stage_parameters(hand_setting()->model, 1, 420, true, false);
+    CHECK_CLOSE(highest(&run.memory, 0, MEMORY_STATES), cost_state_bytes(hand_setting(), parameters, 1), 1e-14);
+    close_run(&run);
+    plan_free(&plan);
 }
 
 /* One stage; a sample of 12 tokens forward as 4 + 8, backward as 6 + 6. Activations: 4, 12, then 6 after the first
@@ -245,7 +266,8 @@ static void random_plans_give_all_back(void)
 int main(void)
 {
     return HARNESS_MAIN("memory", TEST(one_f_one_b_holds_as_many_units_as_stages_follow),
-                        TEST(asymmetric_cuts_free_token_by_token), TEST(whole_samples_keep_no_keys_and_values),
-                        TEST(offload_halves_what_waits), TEST(padding_takes_room), TEST(shared_units_hold_their_share),
+                        TEST(interleaving_holds_more_chunks), TEST(asymmetric_cuts_free_token_by_token),
+                        TEST(whole_samples_keep_no_keys_and_values), TEST(offload_halves_what_waits),
+                        TEST(padding_takes_room), TEST(shared_units_hold_their_share),
                         TEST(random_plans_give_all_back));
 }

@@ -95,10 +95,29 @@ static void forwards_before_each_backward_follow_the_formula(void)
     }
 }
 
+/* Narayanan et al. 2021, figure 4 below, with p = 2, v = 2, m = 4: stage 0 runs 2 + 2 forwards first, stage 1 two. One
+ * group of units, m = p, is all warm-up but for the last stage's two forwards. */
+static void interleaved_one_f_one_b_is_megatrons(void)
+{
+    struct plan_pipeline pipeline;
+    pipeline_of(&pipeline, 2, 4, NULL);
+    pipeline.layout.chunks = 2;
+    order_interleaved(&pipeline);
+    CHECK_TEXT(hand_order_text(&pipeline, 0), "F0 F1 F0.1 F1.1 F2 B0.1 F3 B1.1 F2.1 B0 F3.1 B1 B2.1 B3.1 B2 B3");
+    CHECK_TEXT(hand_order_text(&pipeline, 1), "F0 F1 F0.1 B0.1 F1.1 B1.1 F2 B0 F3 B1 F2.1 B2.1 F3.1 B3.1 B2 B3");
+    plan_pipeline_free(&pipeline);
+    pipeline_of(&pipeline, 2, 2, NULL);
+    pipeline.layout.chunks = 2;
+    order_interleaved(&pipeline);
+    CHECK_TEXT(hand_order_text(&pipeline, 0), "F0 F1 F0.1 F1.1 B0.1 B1.1 B0 B1");
+    CHECK_TEXT(hand_order_text(&pipeline, 1), "F0 F1 F0.1 B0.1 F1.1 B1.1 B0 B1");
+    plan_pipeline_free(&pipeline);
+}
+
 int main(void)
 {
-    return HARNESS_MAIN("order", TEST(plain_one_f_one_b_is_the_textbooks),
-                        TEST(the_lead_shrinks_just_in_time_and_stays_when_persistent),
-                        TEST(forwards_that_nobody_needs_run_last),
-                        TEST(forwards_before_each_backward_follow_the_formula));
+    return HARNESS_MAIN(
+        "order", TEST(plain_one_f_one_b_is_the_textbooks),
+        TEST(the_lead_shrinks_just_in_time_and_stays_when_persistent), TEST(forwards_that_nobody_needs_run_last),
+        TEST(forwards_before_each_backward_follow_the_formula), TEST(interleaved_one_f_one_b_is_megatrons));
 }

@@ -24,10 +24,11 @@ static const char full[] =
     "all_tensor_ranks: true\n"
     "systems:\n"
     "  - name: best-fit\n"
-    "    plan: {tp: 8, pp: 4, cp: 2, dp: 2, recompute: full, offload: 0.7}\n"
+    "    plan: {tp: 8, pp: 4, cp: 2, dp: 2, recompute: full, offload: 0.7, vpp: 5,\n"
+    "           gradients: bf16, recompute_layers: 5}\n"
     "  - name: slimpack\n"
     "    label: 'slim: one'\n"
-    "    plan: {tp: 4, pp: 4}\n"
+    "    plan: {tp: 4, pp: 1, sharding: zero2}\n"
     "    knobs: {asymmetric: false, label: \"true\", grid: [1, 2, 80 GiB]}\n";
 
 static const char minimal[] = "model: llama-13b\ndevice: h800\nplatform: hopper-2x8\n"
@@ -67,11 +68,13 @@ static void every_key_reaches_its_field(void)
     CHECK_EQUAL(s.n_systems, 2);
     const struct scenario_plan *plan = &s.systems[0].plan;
     CHECK_TRUE(plan->tp == 8 && plan->pp == 4 && plan->cp == 2 && plan->dp == 2);
-    CHECK_TRUE(plan->recompute == RECOMPUTE_FULL && plan->offload == 0.7);
+    CHECK_TRUE(plan->recompute == RECOMPUTE_FULL && plan->offload == 0.7 && plan->recompute_layers == 5);
+    CHECK_TRUE(plan->vpp == 5 && plan->gradients == SCENARIO_BF16 && plan->sharding == SCENARIO_ZERO1);
+    CHECK_TRUE(s.systems[1].plan.sharding == SCENARIO_ZERO2 && s.systems[1].plan.vpp == 1);
     CHECK_EQUAL(s.systems[0].knobs, -1);
     CHECK_TEXT(s.systems[0].label, "best-fit");
     CHECK_TEXT(s.systems[1].label, "slim: one");
-    CHECK_EQUAL(s.systems[1].plan.dp, 8); /* 128 / (4 x 4) */
+    CHECK_EQUAL(s.systems[1].plan.dp, 32); /* 128 / 4 */
     CHECK_TEXT(s.document.node[document_find(&s.document, s.systems[1].knobs, "asymmetric")].value, "false");
     scenario_free(&s);
     scenario_free(&s);
@@ -88,7 +91,9 @@ static void defaults_are_those_of_the_list(void)
     CHECK_TRUE(s.communication.tp_overlap == 0 && s.communication.cp_overlap && s.communication.dp_overlap == 0);
     CHECK_TRUE(s.warm_up == 5 && s.measured == 20 && s.seed == 1);
     CHECK_TRUE(s.engine == SCENARIO_BOTH && s.trace == SCENARIO_TRACE_SUMMARY && !s.all_tensor_ranks);
-    CHECK_TRUE(s.systems[0].plan.cp == 1 && s.systems[0].plan.dp == 4);
+    CHECK_TRUE(s.systems[0].plan.cp == 1 && s.systems[0].plan.dp == 4 && s.systems[0].plan.vpp == 1);
+    CHECK_TRUE(s.systems[0].plan.sharding == SCENARIO_ZERO1 && s.systems[0].plan.gradients == SCENARIO_FP32);
+    CHECK_EQUAL(s.systems[0].plan.recompute_layers, 0);
     CHECK_TRUE(s.systems[0].plan.recompute == RECOMPUTE_NONE && s.systems[0].plan.offload == 0);
     scenario_free(&s);
 }
@@ -114,7 +119,9 @@ static void check_same(const struct scenario *a, const struct scenario *b)
         CHECK_TEXT(a->systems[i].name, b->systems[i].name);
         CHECK_TEXT(a->systems[i].label, b->systems[i].label);
         CHECK_TRUE(left->tp == right->tp && left->pp == right->pp && left->cp == right->cp && left->dp == right->dp &&
-                   left->recompute == right->recompute && left->offload == right->offload);
+                   left->recompute == right->recompute && left->offload == right->offload && left->vpp == right->vpp &&
+                   left->sharding == right->sharding && left->gradients == right->gradients &&
+                   left->recompute_layers == right->recompute_layers);
     }
 }
 
@@ -187,6 +194,13 @@ static const struct {
     {"pp: 2", "pp: 16", "plan.pp: 16 does not divide the model's layers, 40"},
     {"pp: 2", "pp: 2, dp: 3",
      "run.yaml:5:34: plan: tp x pp x cp x dp = 2 x 2 x 1 x 3 = 12, but platform hopper-2x8 has 16 GPUs"},
+    {"pp: 2", "pp: 2, vpp: 3", "run.yaml:5:54: plan.vpp: pp x vpp = 2 x 3 does not divide the model's layers, 40"},
+    {"pp: 2", "pp: 1, vpp: 2", "plan.vpp: 2 chunks a rank need more than one stage; pp is 1"},
+    {"pp: 2", "pp: 2, sharding: zero3", "plan.sharding: zero2 and zero3 need pp 1, which is 2"},
+    {"pp: 2", "pp: 2, recompute_layers: 1", "plan.recompute_layers: 1 layers need recompute: full"},
+    {"pp: 2", "pp: 2, recompute: full, recompute_layers: 21",
+     "plan.recompute_layers: 21 is not allowed; allowed: a multiple of vpp, 1, up to the layers of a stage, 20"},
+    {"pp: 2", "pp: 2, vpp: 2, recompute: full, recompute_layers: 3", "a multiple of vpp, 2, up to the layers"},
     {"pp: 2", "pp: 2, offload: 2", "plan.offload: '2' is out of range; allowed: a number, 0 to 1"},
     {"pp: 2", "pp: 2, recompute: some", "plan.recompute: 'some' is not known; "},
     {"pp: 2}", "pp: 2}, knobs: 5", "knobs: expected a mapping of knobs"},
@@ -341,7 +355,7 @@ static void the_list_of_keys_names_all_of_them(void)
     fclose(file);
     CHECK_CONTAINS(text, "\ndata.context ");
     CHECK_CONTAINS(text, "tokens     1 to 1073741824");
-    CHECK_CONTAINS(text, "\nsystems.N.plan.recompute  choice");
+    CHECK_CONTAINS(text, "\nsystems.N.plan.recompute  ");
     CHECK_CONTAINS(text, "\nsystems.N.knobs ");
     CHECK_CONTAINS(text, "none|selective|full");
     free(text);

@@ -68,9 +68,9 @@ static void add_shares(const struct plan_pipeline *pipeline, const struct cost_s
         struct unit_bytes *forward = &units[PASS_FORWARD][share->forward];
         int64_t tokens = (int64_t)share->whole_tokens + share->sliced_tokens;
         double activations = (double)tokens * dag_token_bytes(pipeline, setting, share->forward);
-        double kv = cost_activation_bytes(own.model, part->recompute, own.tensor, true) -
-                    cost_activation_bytes(own.model, part->recompute, own.tensor, false);
-        kv *= (double)share->sliced_tokens * own.layers / part->context;
+        double kv = cost_layers_activation_bytes(&own, part->recompute, true) -
+                    cost_layers_activation_bytes(&own, part->recompute, false);
+        kv *= (double)share->sliced_tokens / part->context;
         double offloaded = part->offload * activations;
         forward->activations += activations;
         forward->kv += kv;
@@ -248,7 +248,7 @@ static double states(const struct ledger *ledger, int32_t place)
     struct cost_setting own = dag_setting(ledger->setting, layout);
     double parameters = cost_stage_parameters(own.model, own.tensor, own.layers * layout->chunks, at->stage == 0,
                                               at->stage == layout->stages - 1);
-    return cost_state_bytes(parameters, ledger->plan->shards);
+    return cost_state_bytes(&own, parameters, ledger->plan->shards) + cost_gathered_bytes(&own);
 }
 
 static void walk_place(struct ledger *ledger, int32_t place)

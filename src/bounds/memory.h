@@ -6,7 +6,7 @@
 #include "bounds/critical_path.h"
 
 enum memory_class {
-    MEMORY_STATES,       /* weights, gradients, optimizer */
+    MEMORY_STATES,       /* weights, gradients, optimizer, and what zero2 and zero3 gather of them */
     MEMORY_ACTIVATIONS,  /* from forward to backward, without keys and values of sliced samples under full recompute */
     MEMORY_KV,           /* keys and values kept for later slices (full recompute; else part of activations) */
     MEMORY_KV_GRADIENTS, /* of the prefix, while a sliced sample's backward is open */

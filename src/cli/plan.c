@@ -42,14 +42,16 @@ static json_t *json_of_units(const struct plan_pipeline *pipeline, enum pass pas
     return units;
 }
 
-/** The order of a stage as "F0", "F1", "B0", ...: one word a step. */
+/** The order of a stage as "F0", "F1", "B0", ...: one word a step; with chunks "F0.0", "F0.1". */
 static json_t *json_of_order(const struct plan_pipeline *pipeline, int32_t stage)
 {
     json_t *order = json_array();
     for (int32_t i = pipeline->step_first[stage]; i < pipeline->step_first[stage + 1]; i++) {
         const struct plan_step *step = &pipeline->steps[i];
         char word[32];
-        snprintf(word, sizeof word, "%c%d", step->pass == PASS_FORWARD ? 'F' : 'B', step->unit);
+        int n = snprintf(word, sizeof word, "%c%d", step->pass == PASS_FORWARD ? 'F' : 'B', step->unit);
+        if (pipeline->layout.chunks > 1)
+            snprintf(word + n, sizeof word - (size_t)n, ".%d", step->chunk);
         json_array_append_new(order, json_string(word));
     }
     return order;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "cost/cost.h"
+
 #include <math.h>
 
 #include "base/check.h"
-#include "cost/cost.h"
 
 /** Bytes and what the filling of buffers adds: `ramp` for large messages, twice the bytes for small ones. */
 static double ramped(double bytes, double ramp)
@@ -87,4 +88,15 @@ bool cost_collective_outside(const struct cost_setting *setting, enum device_col
     struct device_range range = node ? setting->device->collective[by].bytes : setting->device->fabric.bytes;
     double sent = node ? sent_bytes(by, bytes, ranks) : fabric_bytes(setting, bytes, ranks);
     return range.max > 0 && bytes > 0 && ranks > 1 && (sent < range.min || sent > range.max);
+}
+
+double cost_ring_s(const struct cost_setting *setting, double bytes, int32_t n, int32_t n_each)
+{
+    CHECK(1 <= n_each && n_each <= n);
+    if (n == n_each)
+        return cost_of_transfer(setting, COST_NVLINK, bytes, n - 1).duration_s;
+    double rail_bytes = bytes / n_each;
+    double between_s = cost_of_transfer(setting, COST_NIC, rail_bytes, n - 1).duration_s;
+    double inside_s = n_each > 1 ? cost_of_transfer(setting, COST_NVLINK, bytes - rail_bytes, n - 1).duration_s : 0;
+    return fmax(between_s, inside_s);
 }

@@ -163,6 +163,48 @@ static void add_ring(struct cost_pass *cost, const struct cost_setting *setting,
         cost->ring_steps += setting->layers * steps;
 }
 
+/** One all-gather or reduce-scatter over the shards of `parameters` parameters, `size` bytes each: what it takes. */
+static double add_shard(struct cost_pass *cost, const struct cost_setting *setting, double parameters, double size)
+{
+    int32_t n = setting->shards, n_node = setting->platform->gpus_per_node / setting->tensor;
+    CHECK(n >= 1 && n_node >= 1);
+    double bytes = parameters * size * (n - 1) / n;
+    cost->shard_bytes += bytes;
+    if (n <= n_node)
+        return cost_ring_s(setting, bytes, n, n);
+    return cost_ring_s(setting, bytes, n, n % n_node == 0 ? n_node : 1);
+}
+
+/** Gathers and reduce-scatters of the layers, beside their kernels: so their seconds must be known. */
+static void add_shards(struct cost_pass *cost, const struct cost_setting *setting, enum pass pass)
+{
+    double parameters = cost_stage_parameters(setting->model, setting->tensor, 1, false, false);
+    double layer_s = (cost->other_s + cost->attention_s + cost->tensor_s) / setting->layers;
+    double gather_s = 0, reduce_s = 0;
+    struct cost_pass one = {0};
+    if (setting->sharding == SCENARIO_ZERO1)
+        return;
+    if (setting->sharding == SCENARIO_ZERO3)
+        gather_s = add_shard(&one, setting, parameters, 2);
+    if (pass == PASS_BACKWARD)
+        reduce_s = add_shard(&one, setting, parameters, cost_gradient_bytes(setting->gradients));
+    cost->shard_bytes += setting->layers * one.shard_bytes;
+    cost->shard_s += gather_s + (setting->layers - 1) * fmax(0, gather_s + reduce_s - layer_s) + reduce_s;
+}
+
+static void add_table_shards(struct cost_pass *cost, const struct cost_setting *setting, enum pass pass)
+{
+    bool gather = pass == PASS_FORWARD && setting->sharding == SCENARIO_ZERO3;
+    bool reduce = pass == PASS_BACKWARD && setting->sharding != SCENARIO_ZERO1;
+    if (!gather && !reduce)
+        return;
+    double size = gather ? 2 : cost_gradient_bytes(setting->gradients);
+    double embedding = cost_stage_parameters(setting->model, setting->tensor, 0, true, false);
+    double all = cost_stage_parameters(setting->model, setting->tensor, 0, true, true);
+    cost->shard_s += add_shard(cost, setting, embedding, size);
+    add_shard(cost, setting, all - embedding, size);
+}
+
 static void add_kernels(struct cost_pass *cost, const struct cost_kernels *kernels, int32_t times)
 {
     double flop = 0, seconds = 0;
@@ -196,13 +238,18 @@ struct cost_pass cost_of_pass(const struct cost_setting *setting, enum pass pass
     struct shares s = shares_of(setting, unit);
     struct cost_pass cost = {.boundary_bytes = 2 * s.tokens * s.h / setting->tensor};
     add_layers(&cost, setting, pass, unit, &s);
-    if (pass == PASS_BACKWARD && unit->recompute == RECOMPUTE_FULL)
-        add_layers(&cost, setting, PASS_FORWARD, unit, &s);
+    if (pass == PASS_BACKWARD && unit->recompute == RECOMPUTE_FULL) {
+        struct cost_setting again = *setting;
+        if (setting->recompute_layers > 0)
+            again.layers = setting->recompute_layers;
+        add_layers(&cost, &again, PASS_FORWARD, unit, &s);
+    }
     if (pass == PASS_BACKWARD && unit->recompute == RECOMPUTE_SELECTIVE) {
         struct cost_kernels again = {0};
         add_norms_and_activation(&again, setting, PASS_FORWARD, &s);
         add_kernels(&cost, &again, setting->layers);
     }
+    add_shards(&cost, setting, pass);
     return cost;
 }
 
@@ -250,5 +297,6 @@ struct cost_pass cost_of_head(const struct cost_setting *setting, enum pass pass
     add_head(&kernels, setting, pass, &s);
     add_kernels(&cost, &kernels, 1);
     add_tensor(&cost, setting, s.tokens, 1, pass == PASS_FORWARD ? 0 : 1);
+    add_table_shards(&cost, setting, pass);
     return cost;
 }

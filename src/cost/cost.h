@@ -4,7 +4,7 @@
  *
  * Symbols: h hidden, k width of keys (of values) of a token, f inner width, n heads, V vocabulary, T tokens of one CP
  * rank. A layer runs as Megatron-LM runs it: tensor parallel with sequence parallelism (Korthikanti et al. 2022,
- * arXiv:2205.05198, section 4.2), bf16 weights and activations, fp32 gradients and optimizer, flash attention, no
+ * arXiv:2205.05198, section 4.2), bf16 weights and activations, fp32 optimizer, gradients as set, flash attention, no
  * dropout, no biases, RMSNorm, rotary positions (also where a model has other ones: they cost less than 1%).
  */
 #ifndef SLIMSIM_COST_COST_H
@@ -21,8 +21,12 @@ struct cost_setting {
     const struct platform *platform;
     struct scenario_communication communication;
     enum device_attention attention;
-    int32_t tensor; /* TP degree */
-    int32_t layers; /* of one stage */
+    int32_t tensor;           /* TP degree */
+    int32_t layers;           /* of one virtual stage: of one chunk of a stage */
+    int32_t recompute_layers; /* of these, under full recomputation: so many recompute; 0: all */
+    enum scenario_gradients gradients;
+    enum scenario_sharding sharding;
+    int32_t shards; /* DP x CP ranks that zero2 and zero3 share over, on consecutive groups of TP GPUs; else unused */
 };
 
 /** One unit (micro-batch or MicroPack) as one of its `context` ranks computes it. */
@@ -44,6 +48,8 @@ struct cost_pass {
     double attention_s;    /* attention kernels; the ring of CP may run beside them */
     double tensor_s;       /* exposed tensor-parallel collectives, already part of no other field */
     double tensor_bytes;   /* a TP rank sends in all of them, the hidden ones included */
+    double shard_s;        /* exposed gathers of parameters and reduce-scatters of gradients (zero2, zero3), as above */
+    double shard_bytes;    /* a rank sends in all of them, the hidden ones included */
     double ring_bytes;     /* a CP rank sends to the next one (keys and values; backward: and their gradients) */
     int32_t ring_steps;    /* messages of the ring one after the other, for its latency: context - 1 in each layer */
     double boundary_bytes; /* to the next (backward: previous) stage, per TP and CP rank */
@@ -80,8 +86,17 @@ struct cost_pass {
  * them, (context - 1)/context x b x 4k/TP bytes; backward twice that (keys and values, and their gradients). A sample
  * cut in n equal slices so sends (n + 1)/2 times what it would whole (design section 10).
  *
- * Recomputation, in the backward: full repeats the layers' forward with its attention, TP collectives and ring;
- * selective repeats norms and activation (design section 4), whose FLOPs are not counted.
+ * Recomputation, in the backward: full repeats the forward of the layers that recompute with their attention, TP
+ * collectives and ring; selective repeats norms and activation (design section 4), whose FLOPs are not counted.
+ *
+ * Sharded gradients and parameters, in every pass of every unit, with c the seconds of one of L layers in this pass:
+ *   zero3 forward    a layer's bf16 parameters are gathered (g s) while the layer before computes: the first gather and
+ *                    what the others lack, g + (L - 1) max(0, g - c), is exposed
+ *   zero3 backward   gathered again, and a layer's gradients reduce-scattered (r s) while the next one computes; both
+ *                    share the links: g + (L - 1) max(0, g + r - c) + r
+ *   zero2 backward   (L - 1) max(0, r - c) + r
+ * as FSDP with one layer of prefetch does (Zhao et al. 2023, arXiv:2304.11277, section 3.3). The collectives slow no
+ * kernel down, and a rank waits in them for no slower one.
  */
 struct cost_pass cost_of_pass(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit);
 
@@ -92,6 +107,10 @@ struct cost_pass cost_of_pass(const struct cost_setting *setting, enum pass pass
  * Cross-entropy moves 30 bytes a logit forward (fp32 copy 2 + 4, maximum 4, subtraction and exponential 8, sum 4,
  * division 8) and 14 backward (gradient in place 8, bf16 copy 6), as Megatron-LM's vocabulary-parallel loss does; its
  * all-reduces of a few bytes a token are left out.
+ *
+ * zero2 and zero3 (one stage: it is also the first): embedding and head are units of their own. zero3 gathers both in
+ * the forward and keeps them for the backward; of the embedding nothing is hidden, of the head everything, under the
+ * layers. The backward reduce-scatters both likewise.
  */
 struct cost_pass cost_of_head(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit);
 
@@ -171,10 +190,18 @@ double cost_collective_s(const struct cost_setting *setting, enum device_collect
 bool cost_collective_outside(const struct cost_setting *setting, enum device_collective_kind kind, double bytes,
                              int32_t ranks);
 
+/** An all-gather or reduce-scatter alone on its links [s]: of n ranks, n_each on each node (n: all on one), each sends
+ * `bytes` in n - 1 steps. Over nodes as NCCL's rails do it, at the same time: 1/n_each of the bytes by NIC, the rest by
+ * NVLink (dag/builder.h, builder_ring). */
+double cost_ring_s(const struct cost_setting *setting, double bytes, int32_t n, int32_t n_each);
+
+/** Bytes of one gradient: 4 (fp32) or 2 (bf16). */
+double cost_gradient_bytes(enum scenario_gradients gradients);
+
 /** Optimizer step of `parameters` parameters held by one rank (Adam, fp32 states): memory-bound, 30 bytes each: reads
- * gradient, master weight and two moments (16), writes the latter three (12) and the bf16 weight (2). The reading for
- * the gradient's norm is left out. */
-double cost_optimizer_s(const struct device *device, double parameters);
+ * gradient (bf16: 2 bytes less), master weight and two moments (16), writes the latter three (12) and the bf16 weight
+ * (2). The reading for the gradient's norm is left out. */
+double cost_optimizer_s(const struct device *device, enum scenario_gradients gradients, double parameters);
 
 /**
  * Held from forward to backward, per token and layer, on one TP rank [bytes]; sliced: the sample stands in more than
@@ -188,6 +215,9 @@ double cost_optimizer_s(const struct device *device, double parameters);
  */
 double cost_activation_bytes(const struct model *model, enum recompute recompute, int32_t tensor, bool sliced);
 
+/** The same of all layers of `setting`: under full recomputation of `recompute_layers` the others keep all [bytes]. */
+double cost_layers_activation_bytes(const struct cost_setting *setting, enum recompute recompute, bool sliced);
+
 /** Keys and values (also: their gradients) of one token and layer on one TP rank: 4k / TP [bytes]. */
 double cost_kv_bytes(const struct model *model, int32_t tensor);
 
@@ -195,9 +225,20 @@ double cost_kv_bytes(const struct model *model, int32_t tensor);
  * TP rank; tied embeddings have a copy on both ends of the pipeline. */
 double cost_stage_parameters(const struct model *model, int32_t tensor, int32_t layers, bool first, bool last);
 
-/** Weights, gradients and optimizer states of one rank: parameters x (2 + 4 + 12/shards) [bytes]: bf16 weight, fp32
- * gradient; fp32 master weight and two moments, shared by the DP x CP ranks. */
-double cost_state_bytes(double parameters, int32_t shards);
+/**
+ * Weights, gradients and optimizer states of one rank of a stage of `parameters` parameters, n = shards (DP x CP), by
+ * `gradients` (g = 4 bytes or 2) and `sharding` of the setting [bytes a parameter]:
+ *   zero1   2 + g + 12/n     bf16 weight, gradient; fp32 master weight and two moments, shared
+ *   zero2   2 + (g + 12)/n
+ *   zero3   (g + 12)/n       the bf16 weight exists while it is gathered only (FSDP's mixed precision)
+ * What is whole for a while is in cost_gathered_bytes.
+ */
+double cost_state_bytes(const struct cost_setting *setting, double parameters, int32_t shards);
+
+/** Whole tensors that zero2 and zero3 hold beside the shards through forward and backward, the largest moment [bytes]:
+ * gradients (g bytes each) of two layers, one computed and one reduced; zero3 also the bf16 weights of two layers, one
+ * in work and one gathered, and of embedding and head. zero1: 0. */
+double cost_gathered_bytes(const struct cost_setting *setting);
 
 /**
  * Working memory while one layer of `tokens` tokens of a CP rank computes its backward, the largest moment [bytes]:

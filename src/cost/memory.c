@@ -34,10 +34,40 @@ double cost_stage_parameters(const struct model *model, int32_t tensor, int32_t 
     return parameters;
 }
 
-double cost_state_bytes(double parameters, int32_t shards)
+double cost_layers_activation_bytes(const struct cost_setting *setting, enum recompute recompute, bool sliced)
+{
+    double each = cost_activation_bytes(setting->model, recompute, setting->tensor, sliced);
+    if (recompute != RECOMPUTE_FULL || setting->recompute_layers == 0)
+        return setting->layers * each;
+    CHECK(setting->recompute_layers <= setting->layers);
+    double kept = cost_activation_bytes(setting->model, RECOMPUTE_NONE, setting->tensor, sliced);
+    return setting->recompute_layers * each + (setting->layers - setting->recompute_layers) * kept;
+}
+
+double cost_gradient_bytes(enum scenario_gradients gradients)
+{
+    return gradients == SCENARIO_BF16 ? 2 : 4;
+}
+
+double cost_state_bytes(const struct cost_setting *setting, double parameters, int32_t shards)
 {
     CHECK(shards >= 1);
-    return parameters * (2 + 4 + 12.0 / shards);
+    double gradient = cost_gradient_bytes(setting->gradients);
+    if (setting->sharding == SCENARIO_ZERO3)
+        return parameters * ((gradient + 12) / shards);
+    if (setting->sharding == SCENARIO_ZERO2)
+        return parameters * (2 + (gradient + 12) / shards);
+    return parameters * (2 + gradient + 12.0 / shards);
+}
+
+double cost_gathered_bytes(const struct cost_setting *setting)
+{
+    if (setting->sharding == SCENARIO_ZERO1)
+        return 0;
+    double layer = cost_stage_parameters(setting->model, setting->tensor, 1, false, false);
+    double tables = cost_stage_parameters(setting->model, setting->tensor, 0, true, true);
+    double gradients = 2 * layer * cost_gradient_bytes(setting->gradients);
+    return gradients + (setting->sharding == SCENARIO_ZERO3 ? 2 * (2 * layer + tables) : 0);
 }
 
 double cost_workspace_bytes(const struct model *model, enum recompute recompute, int32_t tensor, double tokens)

@@ -102,6 +102,9 @@ struct builder_ring {
  */
 int32_t builder_ring(struct builder *builder, const struct builder_ring *ring);
 
+/** How long builder_ring takes alone on its links, SENDs only [s]. */
+double builder_ring_s(const struct builder *builder, const struct builder_ring *ring);
+
 /** SYNC on the collective stream of a place; edges into it are the caller's. */
 int32_t builder_sync(struct builder *builder, int32_t place, enum dag_purpose purpose);
 

@@ -38,6 +38,8 @@ void builder_cost(const struct plan_pipeline *pipeline, const struct cost_settin
     cost[1].attention_s += head.attention_s;
     cost[1].tensor_s += head.tensor_s;
     cost[1].tensor_bytes += head.tensor_bytes;
+    cost[1].shard_s += head.shard_s;
+    cost[1].shard_bytes += head.shard_bytes;
     for (int i = 0; i < COST_N_FAMILIES; i++)
         cost[1].outside_s[i] += head.outside_s[i];
 }
@@ -54,7 +56,7 @@ double dag_token_bytes(const struct plan_pipeline *pipeline, const struct cost_s
 {
     const struct plan_unit *part = &pipeline->cut[PASS_FORWARD].units[unit];
     struct cost_setting own = dag_setting(setting, &pipeline->layout);
-    return own.layers * cost_activation_bytes(own.model, part->recompute, own.tensor, false) / part->context;
+    return cost_layers_activation_bytes(&own, part->recompute, false) / part->context;
 }
 
 double dag_offload_bytes(const struct plan_pipeline *pipeline, const struct cost_setting *setting, int32_t unit,

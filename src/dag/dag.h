@@ -22,9 +22,18 @@
  * it has ended.
  *
  * Phases: SYNC after all of the one before, SENDs that re-shard, SYNC. After the last phase's passes, per stage and
- * tensor rank: reduce-scatter ring of its DP x CP ranks (4 bytes a gradient), SYNC of all stages (gradient norm),
- * OPTIMIZER on 1/(DP x CP) of the parameters, all-gather ring (2 bytes a parameter); with dp_overlap a share of the
- * bytes is hidden. Each ring's bytes are those that leave a rank, (n-1)/n of the whole.
+ * tensor rank: reduce-scatter ring of its DP x CP ranks (4 bytes a gradient, bf16 2), SYNC of all stages (gradient
+ * norm), OPTIMIZER on 1/(DP x CP) of the parameters, all-gather ring (2 bytes a parameter). Each ring's bytes are those
+ * that leave a rank, (n-1)/n of the whole. The all-reduce of tied embeddings between first and last stage is left out.
+ *
+ * dp_overlap: a ring that takes T alone hides behind the passes that Megatron-LM overlaps it with, up to a share
+ * dp_overlap: exposed = max(T (1 - dp_overlap), T - t) as a share of its bytes, t the last backward pass of the stage
+ * for gradients (their buckets are reduced as layers finish), its first forward pass for parameters (gathered layer by
+ * layer as the next iteration begins); with chunks, that pass of every chunk; the shortest of the replicas. All but the
+ * last of k buckets: dp_overlap = 1 - 1/k.
+ *
+ * Sharding zero2 and zero3: what a pass gathers and reduces stays inside COMPUTE, as TP's collectives do (cost/cost.h),
+ * so SimGrid sees no traffic of it and no contention. Of the rings above zero2 has the all-gather, zero3 none.
  */
 #ifndef SLIMSIM_DAG_DAG_H
 #define SLIMSIM_DAG_DAG_H

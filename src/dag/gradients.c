@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+#include <math.h>
 #include <stdlib.h>
 
 #include "base/check.h"
@@ -9,6 +10,7 @@ struct replicas {
     int32_t n, n_ready;
     int32_t *places, *ready; /* ready: tasks that end their work so far */
     double parameters;       /* of one of them */
+    double first_s, last_s;  /* what their traffic can hide under: first forward and last backward pass, the shortest */
 };
 
 static bool equal_layouts(const struct plan_phase *phase)
@@ -22,12 +24,35 @@ static bool equal_layouts(const struct plan_phase *phase)
     return true;
 }
 
+/* Seconds of a stage's first forward or last backward pass of each chunk, on all its layers so. */
+static double pass_s(const struct builder_pipe *pipe, enum pass pass, int32_t stage)
+{
+    const struct plan_layout *layout = &pipe->plan->layout;
+    double sum = 0;
+    for (int32_t chunk = 0; chunk < layout->chunks; chunk++) {
+        int32_t found = -1;
+        for (int32_t i = pipe->plan->step_first[stage]; i < pipe->plan->step_first[stage + 1]; i++) {
+            const struct plan_step *step = &pipe->plan->steps[i];
+            if (step->pass == pass && step->chunk == chunk && (pass == PASS_BACKWARD || found < 0))
+                found = step->unit;
+        }
+        if (found < 0)
+            continue;
+        const struct cost_pass *cost = &pipe->cost[pass][found][chunk * layout->stages + stage == pipe->n_virtual - 1];
+        sum += cost->other_s + cost->attention_s + cost->tensor_s + cost->shard_s;
+    }
+    return sum;
+}
+
 static void collect(struct builder *builder, int32_t stage, int32_t tensor, struct replicas *replicas)
 {
     const struct plan_phase *phase = &builder->plan->phases[builder->phase];
     replicas->n = 0;
+    replicas->first_s = replicas->last_s = INFINITY;
     for (int32_t i = 0; i < phase->n_pipelines; i++) {
         const struct builder_pipe *pipe = &builder->pipes[i];
+        replicas->first_s = fmin(replicas->first_s, pass_s(pipe, PASS_FORWARD, stage));
+        replicas->last_s = fmin(replicas->last_s, pass_s(pipe, PASS_BACKWARD, stage));
         for (int32_t rank = tensor; rank < pipe->n_ranks; rank += pipe->n_tensor)
             replicas->places[replicas->n++] = pipe->first_place + stage * pipe->n_ranks + rank;
     }
@@ -43,25 +68,34 @@ static void collect(struct builder *builder, int32_t stage, int32_t tensor, stru
                                                  stage == 0, stage == layout->stages - 1);
 }
 
-/* Each replica sends (n - 1)/n of `bytes` a parameter, but for what is hidden under passes. */
+/* The share of a ring of `alone_s` that a pass of `pass_s` leaves exposed. */
+static double exposed(const struct builder *builder, double alone_s, double pass_s)
+{
+    double hidden = builder->setting->communication.dp_overlap;
+    return alone_s > 0 ? 1 - fmin(hidden, pass_s / alone_s) : 1;
+}
+
+/* Each replica sends (n - 1)/n of `bytes` a parameter, but for what is hidden under a pass. */
 static int32_t add_ring(struct builder *builder, const struct replicas *replicas, enum dag_purpose purpose,
                         double bytes)
 {
-    double share = (double)(replicas->n - 1) / replicas->n * (1 - builder->setting->communication.dp_overlap);
     struct builder_ring ring = {.places = replicas->places,
                                 .ready = replicas->ready,
                                 .n = replicas->n,
                                 .n_ready = replicas->n_ready,
                                 .purpose = purpose,
                                 .unit = -1,
-                                .bytes = replicas->parameters * bytes * share,
+                                .bytes = replicas->parameters * bytes * (replicas->n - 1) / replicas->n,
                                 .steps = replicas->n - 1};
+    double pass_s = purpose == DAG_REDUCE_SCATTER ? replicas->last_s : replicas->first_s;
+    ring.bytes *= exposed(builder, builder_ring_s(builder, &ring), pass_s);
     return builder_ring(builder, &ring);
 }
 
 static void add_optimizers(struct builder *builder, struct replicas *replicas, int32_t norm)
 {
-    double seconds = cost_optimizer_s(builder->setting->device, replicas->parameters / replicas->n);
+    const struct cost_setting *setting = builder->setting;
+    double seconds = cost_optimizer_s(setting->device, setting->gradients, replicas->parameters / replicas->n);
     for (int32_t i = 0; i < replicas->n; i++) {
         struct dag_task task =
             builder_task_of(builder, replicas->places[i], DAG_STREAM_COMPUTE, DAG_OPTIMIZER, DAG_PASS);
@@ -71,17 +105,18 @@ static void add_optimizers(struct builder *builder, struct replicas *replicas, i
     replicas->n_ready = replicas->n;
 }
 
-/* bf16 parameters, fp32 gradients: design section 4. */
-static const double gradient_bytes = 4, parameter_bytes = 2;
+static const double parameter_bytes = 2; /* bf16 */
 
 /* Gradients of all stages, then their norm, for which all wait. @return its SYNC */
 static int32_t add_norm(struct builder *builder, int32_t n_stages, int32_t n_tensor, struct replicas *replicas)
 {
     int32_t n = n_stages * n_tensor;
+    double bytes = cost_gradient_bytes(builder->setting->gradients);
+    bool at_end = builder->setting->sharding == SCENARIO_ZERO1; /* else in every backward pass */
     int32_t *reduced = check_malloc((size_t)n * sizeof *reduced);
     for (int32_t i = 0; i < n; i++) {
         collect(builder, i / n_tensor, i % n_tensor, replicas);
-        reduced[i] = replicas->n > 1 ? add_ring(builder, replicas, DAG_REDUCE_SCATTER, gradient_bytes) : -1;
+        reduced[i] = replicas->n > 1 && at_end ? add_ring(builder, replicas, DAG_REDUCE_SCATTER, bytes) : -1;
     }
     int32_t norm = builder_sync(builder, builder->pipes[0].first_place, DAG_REDUCE_SCATTER);
     for (int32_t i = 0; i < n; i++) {
@@ -112,7 +147,7 @@ bool builder_gradients(struct builder *builder, struct error *err)
     for (int32_t i = 0; i < n_stages * n_tensor; i++) {
         collect(builder, i / n_tensor, i % n_tensor, &replicas);
         add_optimizers(builder, &replicas, norm);
-        if (replicas.n > 1)
+        if (replicas.n > 1 && builder->setting->sharding != SCENARIO_ZERO3)
             add_ring(builder, &replicas, DAG_ALL_GATHER, parameter_bytes);
     }
     free(replicas.places);

@@ -153,7 +153,7 @@ static void add_compute(struct work *work, struct builder_member *member)
     struct builder *builder = work->builder;
     const struct cost_pass *cost = cost_of(work, member);
     int32_t prefetch = work->pass == PASS_BACKWARD ? add_prefetch(work, member) : -1;
-    double duration_s = cost->other_s;
+    double duration_s = cost->other_s + cost->shard_s;
     if (!builder->options.all_tensor_ranks)
         duration_s += cost->tensor_s;
     if (!work->ring)

@@ -87,3 +87,12 @@ int32_t builder_ring(struct builder *builder, const struct builder_ring *ring)
         builder_edge(builder, send, DAG_COLLECTIVE);
     return close;
 }
+
+double builder_ring_s(const struct builder *builder, const struct builder_ring *ring)
+{
+    int32_t k = rails(builder, ring);
+    bool one_node = true;
+    for (int32_t i = 1; i < ring->n; i++)
+        one_node = one_node && node_of(builder, ring->places[i]) == node_of(builder, ring->places[0]);
+    return cost_ring_s(builder->setting, ring->bytes, ring->n, one_node ? ring->n : k);
+}

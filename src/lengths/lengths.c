@@ -45,6 +45,17 @@ static bool open_shipped(const char *name, const char *data_dir, char path[1024]
     return error_add(err, "data.lengths: lengths of your own are named by the path of their file, with a . or / in it");
 }
 
+/** Every document fills the context: what fixed-length training runs on. */
+static bool open_fixed(const struct scenario_data *data, struct lengths *lengths)
+{
+    CHECK(1 <= data->context && data->context <= INT32_MAX);
+    lengths->kind = LENGTHS_FIXED;
+    lengths->fixed_tokens = (int32_t)data->context;
+    lengths->hash = HASH_START;
+    snprintf(lengths->source, sizeof lengths->source, "every document has data.context tokens");
+    return true;
+}
+
 static bool open_file(const struct scenario_data *data, struct lengths *lengths, struct error *err)
 {
     const char *path = data->lengths;
@@ -73,6 +84,8 @@ static double longest_tokens(const struct lengths *lengths)
         return lengths->law.longest;
     if (lengths->kind == LENGTHS_TABLE)
         return lengths->tokens[lengths->n - 1];
+    if (lengths->kind == LENGTHS_FIXED)
+        return lengths->fixed_tokens;
     int32_t longest = 0;
     for (int64_t i = 0; i < lengths->n; i++)
         longest = lengths->file_tokens[i] > longest ? lengths->file_tokens[i] : longest;
@@ -100,19 +113,21 @@ static bool check_context(const struct scenario_data *data, const struct lengths
 bool lengths_open(const struct scenario_data *data, const char *data_dir, struct lengths *lengths, struct error *err)
 {
     char path[1024];
-    bool is_name = strpbrk(data->lengths, "./") == NULL, ok;
+    bool is_name = strpbrk(data->lengths, "./") == NULL, fixed = strcmp(data->lengths, "fixed") == 0, ok;
     *lengths = (struct lengths){0};
     snprintf(path, sizeof path, "%s", data->lengths);
     if (is_name && data->column[0] != '\0')
         ok = error_set(err, "data.column: '%s' is for .csv, .h5 and .hdf5 files only, not for the %s lengths",
                        data->column, data->lengths);
+    else if (fixed)
+        ok = open_fixed(data, lengths);
     else if (is_name)
         ok = open_shipped(data->lengths, data_dir, path, lengths, err);
     else if (ends_in(path, ".yaml"))
         ok = open_yaml(path, lengths, err);
     else
         ok = open_file(data, lengths, err);
-    ok = ok && hash_file(path, &lengths->hash, err) && check_context(data, lengths, err);
+    ok = ok && (fixed || hash_file(path, &lengths->hash, err)) && check_context(data, lengths, err);
     if (!ok)
         lengths_close(lengths);
     return ok;
@@ -122,6 +137,8 @@ static int32_t draw_tokens(const struct lengths *lengths, struct rng *rng)
 {
     if (lengths->kind == LENGTHS_FILE)
         return lengths->file_tokens[rng_index(rng, lengths->n)];
+    if (lengths->kind == LENGTHS_FIXED)
+        return lengths->fixed_tokens;
     double p = rng_uniform(rng);
     double tokens = lengths->kind == LENGTHS_LAW ? law_quantile(&lengths->law, p) : table_quantile(lengths, p);
     return (int32_t)lround(fmin(tokens, INT32_MAX));
@@ -176,6 +193,8 @@ double lengths_cdf(const struct lengths *lengths, double tokens)
 {
     if (lengths->kind == LENGTHS_FILE)
         return file_cdf(lengths, tokens);
+    if (lengths->kind == LENGTHS_FIXED)
+        return tokens >= lengths->fixed_tokens;
     double rounded_up = floor(tokens) + 0.5; /* below it, draws round to at most `tokens` */
     return lengths->kind == LENGTHS_LAW ? law_cdf(&lengths->law, rounded_up) : table_cdf(lengths, rounded_up);
 }
@@ -186,6 +205,8 @@ double lengths_mean(const struct lengths *lengths)
         return law_mean_up_to(&lengths->law, lengths->law.longest);
     if (lengths->kind == LENGTHS_TABLE)
         return table_mean(lengths);
+    if (lengths->kind == LENGTHS_FIXED)
+        return lengths->fixed_tokens;
     int64_t sum = 0;
     for (int64_t i = 0; i < lengths->n; i++)
         sum += lengths->file_tokens[i];

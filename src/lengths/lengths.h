@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** Lengths of the documents of global batches: a law, a quantile table, or the user's own file. */
+/** Lengths of the documents of global batches: a law, a quantile table, the user's own file, or all alike. */
 #ifndef SLIMSIM_LENGTHS_LENGTHS_H
 #define SLIMSIM_LENGTHS_LENGTHS_H
 
@@ -15,7 +15,7 @@ struct lengths_law {
     double longest;   /* the tail is capped here */
 };
 
-enum lengths_kind { LENGTHS_LAW, LENGTHS_TABLE, LENGTHS_FILE };
+enum lengths_kind { LENGTHS_LAW, LENGTHS_TABLE, LENGTHS_FILE, LENGTHS_FIXED };
 
 /** An open source of lengths. {0} is closed. */
 struct lengths {
@@ -25,7 +25,8 @@ struct lengths {
     int64_t n;            /* rows of the quantile table, or lengths of the file */
     double *p, *tokens;   /* quantile table: probability and length */
     int32_t *file_tokens; /* lengths of the user's file, in its order */
-    uint64_t hash;        /* of the file read, law and table included (base/hash.h) */
+    int32_t fixed_tokens; /* of every document: the context */
+    uint64_t hash;        /* of the file read, law and table included (base/hash.h); without one, of no bytes */
 };
 
 /** Samples of one iteration, after long documents were cut, dropped or truncated. */
@@ -40,8 +41,8 @@ struct batch {
 
 /**
  * Open what data.lengths names: a law or table DATA_DIR/model/lengths/NAME.yaml (no dot or slash in NAME), or else a
- * path. By its ending: .yaml (law or table), .csv, .h5/.hdf5, .npy (lengths/reader.h); every other is text. Documents
- * of a file are 1 to 2^31 - 1 tokens long.
+ * path, or `fixed`: every document is as long as the context. A path by its ending: .yaml (law or table), .csv,
+ * .h5/.hdf5, .npy (lengths/reader.h); every other is text. Documents of a file are 1 to 2^31 - 1 tokens long.
  *
  * @param data      uses lengths, column, and context, global_batch, long_documents to refuse what cannot be drawn: with
  *                  `drop` at least one document in 10,000 must fit the context

@@ -46,3 +46,37 @@ void order_one_f_one_b(struct plan_pipeline *pipeline, enum order_injection inje
     pipeline->step_first[stages] = (int32_t)(step - pipeline->steps);
     free(lead);
 }
+
+/* The k-th pass of an interleaved stage: groups of `stages` units go through one chunk after the other. */
+static struct plan_step interleaved_step(const struct plan_layout *layout, enum pass pass, int32_t k)
+{
+    int32_t in_group = k % (layout->stages * layout->chunks), chunk = in_group / layout->stages;
+    return (struct plan_step){
+        .pass = pass,
+        .unit = k / (layout->stages * layout->chunks) * layout->stages + in_group % layout->stages,
+        .chunk = pass == PASS_FORWARD ? chunk : layout->chunks - 1 - chunk,
+    };
+}
+
+void order_interleaved(struct plan_pipeline *pipeline)
+{
+    const struct plan_layout *layout = &pipeline->layout;
+    int32_t stages = layout->stages, n_units = pipeline->cut[PASS_FORWARD].n_units, total = n_units * layout->chunks;
+    CHECK(n_units % stages == 0 && pipeline->cut[PASS_BACKWARD].n_units == n_units);
+    size_t n_steps = 2 * (size_t)stages * (size_t)total;
+    pipeline->step_first = check_realloc(pipeline->step_first, ((size_t)stages + 1) * sizeof *pipeline->step_first);
+    pipeline->steps = check_realloc(pipeline->steps, n_steps * sizeof *pipeline->steps);
+    struct plan_step *step = pipeline->steps;
+    for (int32_t stage = 0; stage < stages; stage++) {
+        int32_t warm_up = 2 * (stages - 1 - stage) + (layout->chunks - 1) * stages, forward = 0;
+        pipeline->step_first[stage] = (int32_t)(step - pipeline->steps);
+        while (forward < total && forward < warm_up)
+            *step++ = interleaved_step(layout, PASS_FORWARD, forward++);
+        for (int32_t backward = 0; backward < total; backward++) {
+            if (forward < total)
+                *step++ = interleaved_step(layout, PASS_FORWARD, forward++);
+            *step++ = interleaved_step(layout, PASS_BACKWARD, backward);
+        }
+    }
+    pipeline->step_first[stages] = (int32_t)(step - pipeline->steps);
+}

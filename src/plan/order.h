@@ -29,4 +29,15 @@ enum order_injection {
  */
 void order_one_f_one_b(struct plan_pipeline *pipeline, enum order_injection injection);
 
+/**
+ * Interleaved 1F1B over p stages of v chunks, as Megatron-LM runs it: forwards go p units by p units through chunk 0,
+ * the same through chunk 1 and so on, backwards alike from the last chunk down; stage s runs min(m v, 2(p-1-s) +
+ * (v-1) p) forwards of a chunk first, then one forward, one backward. With passes of f and b seconds for all chunks and
+ * a free network it takes (m + (p-1)/v)(f + b): bubbles of (p-1)/(v m) of the work. The cuts must be alike, m units
+ * each with m divisible by p. Replaces step_first and steps.
+ *
+ * Source: Narayanan et al. 2021 (arXiv:2104.04473) section 2.3.
+ */
+void order_interleaved(struct plan_pipeline *pipeline);
+
 #endif

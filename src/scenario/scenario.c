@@ -22,8 +22,8 @@ static const struct schema_key scenario_keys[] = {
      FIELD(platform_name)},
     {"attention", SCHEMA_CHOICE, "-", 0, 0, "flash2", "flash2|flash3|cudnn", "attention kernel whose curve is taken",
      FIELD(attention)},
-    {"data.lengths", SCHEMA_TEXT, "-", 0, 0, NULL, NULL, "of model/lengths, or the path of a file of lengths",
-     FIELD(data.lengths)},
+    {"data.lengths", SCHEMA_TEXT, "-", 0, 0, NULL, NULL,
+     "of model/lengths, the path of a file of lengths, or fixed: all as long as the context", FIELD(data.lengths)},
     {"data.column", SCHEMA_WORD, "-", 0, 0, "", NULL, "column of a CSV file, or data set of an HDF5 file",
      FIELD(data.column)},
     {"data.context", SCHEMA_INT, "tokens", 1, 1 << 30, NULL, NULL, "longest sample", FIELD(data.context)},
@@ -36,7 +36,8 @@ static const struct schema_key scenario_keys[] = {
     {"communication.cp_overlap", SCHEMA_BOOL, "-", 0, 0, "true", NULL,
      "the ring of context parallelism runs beside attention", FIELD(communication.cp_overlap)},
     {"communication.dp_overlap", SCHEMA_REAL, "-", 0, 1, "0", NULL,
-     "share of gradient and parameter traffic hidden under passes", FIELD(communication.dp_overlap)},
+     "share of gradient and parameter traffic hidden under the last backward and first forward pass, at most that long",
+     FIELD(communication.dp_overlap)},
     {"iterations.warm_up", SCHEMA_INT, "-", 0, 1000000, "5", NULL, "simulated first, not in the results",
      FIELD(warm_up)},
     {"iterations.measured", SCHEMA_INT, "-", 1, 1000000, "20", NULL, "behind the results", FIELD(measured)},
@@ -60,8 +61,18 @@ static const struct schema_key system_keys[] = {
     {"plan.cp", SCHEMA_INT, "GPUs", 1, 1 << 15, "1", NULL, "context-parallel degree", SYSTEM(plan.cp)},
     {"plan.dp", SCHEMA_INT, "replicas", 0, 1 << 15, "0", NULL, "data-parallel replicas; 0: all the platform holds",
      SYSTEM(plan.dp)},
+    {"plan.vpp", SCHEMA_INT, "chunks", 1, 255, "1", NULL, "virtual stages of a rank: interleaved 1F1B above 1",
+     SYSTEM(plan.vpp)},
+    {"plan.sharding", SCHEMA_CHOICE, "-", 0, 0, "zero1", "zero1|zero2|zero3",
+     "what DP x CP ranks share: optimizer states; and gradients; and parameters (FSDP); zero2, zero3: pp 1 only",
+     SYSTEM(plan.sharding)},
+    {"plan.gradients", SCHEMA_CHOICE, "-", 0, 0, "fp32", "fp32|bf16", "precision of gradients and of their reduction",
+     SYSTEM(plan.gradients)},
     {"plan.recompute", SCHEMA_CHOICE, "-", 0, 0, "none", "none|selective|full",
      "activations computed again in the backward pass", SYSTEM(plan.recompute)},
+    {"plan.recompute_layers", SCHEMA_INT, "layers", 0, 1 << 15, "0", NULL,
+     "of a stage, with recompute full: so many recompute, the others keep all; 0: every layer",
+     SYSTEM(plan.recompute_layers)},
     {"plan.offload", SCHEMA_REAL, "-", 0, 1, "0", NULL, "share of activations that goes to the host",
      SYSTEM(plan.offload)},
 };
@@ -127,7 +138,7 @@ static bool resolve_name(const struct document *document, const char *key, const
     return document_error(document, document_find(document, 0, key), err, "%s: %s", key, unknown.text);
 }
 
-/** A law or table is a name without dot or slash, of model/lengths; a user's file is a path. */
+/** A law or table is a name without dot or slash, of model/lengths; a user's file is a path; `fixed` needs none. */
 static bool resolve_lengths(struct scenario *scenario, struct error *err)
 {
     const struct document *document = &scenario->document;
@@ -135,6 +146,8 @@ static bool resolve_lengths(struct scenario *scenario, struct error *err)
     struct error unknown = {0};
     if (*lengths == '\0') /* said already */
         return false;
+    if (strcmp(lengths, "fixed") == 0)
+        return true;
     if (strpbrk(lengths, "./") != NULL)
         return resolve_path(document, "data.lengths", lengths, err);
     snprintf(folder, sizeof folder, "%s/model/lengths", scenario_data_dir());
@@ -271,6 +284,52 @@ static bool check_divides(const struct document *document, int32_t node, int64_t
                           document->node[node].key, degree, of_what, count);
 }
 
+/** Interleaving cuts a stage's layers into equal chunks. */
+static bool check_chunks(const struct scenario *scenario, const struct scenario_system *system, struct error *err)
+{
+    const struct scenario_plan *plan = &system->plan;
+    int32_t node = document_find(&scenario->document, system->node, "plan.vpp");
+    if (plan->vpp == 1)
+        return true;
+    if (plan->pp == 1)
+        return document_error(&scenario->document, node, err,
+                              "plan.vpp: %" PRId64 " chunks a rank need more than one stage; pp is 1", plan->vpp);
+    if (scenario->model.layers % (plan->pp * plan->vpp) == 0)
+        return true;
+    return document_error(&scenario->document, node, err,
+                          "plan.vpp: pp x vpp = %" PRId64 " x %" PRId64 " does not divide the model's layers, %" PRId64,
+                          plan->pp, plan->vpp, scenario->model.layers);
+}
+
+static bool check_sharding(const struct scenario *scenario, const struct scenario_system *system, struct error *err)
+{
+    if (system->plan.sharding == SCENARIO_ZERO1 || system->plan.pp == 1)
+        return true;
+    return document_error(&scenario->document, document_find(&scenario->document, system->node, "plan.sharding"), err,
+                          "plan.sharding: zero2 and zero3 need pp 1, which is %" PRId64
+                          "; with pipeline stages zero1 is allowed",
+                          system->plan.pp);
+}
+
+/** So many layers of a stage recompute, evenly over its chunks. */
+static bool check_recompute_layers(const struct scenario *scenario, const struct scenario_system *system,
+                                   struct error *err)
+{
+    const struct scenario_plan *plan = &system->plan;
+    int32_t node = document_find(&scenario->document, system->node, "plan.recompute_layers");
+    if (plan->recompute_layers == 0)
+        return true;
+    if (plan->recompute != RECOMPUTE_FULL)
+        return document_error(&scenario->document, node, err,
+                              "plan.recompute_layers: %" PRId64 " layers need recompute: full", plan->recompute_layers);
+    if (plan->recompute_layers * plan->pp <= scenario->model.layers && plan->recompute_layers % plan->vpp == 0)
+        return true;
+    return document_error(&scenario->document, node, err,
+                          "plan.recompute_layers: %" PRId64 " is not allowed; allowed: a multiple of vpp, %" PRId64
+                          ", up to the layers of a stage, %" PRId64,
+                          plan->recompute_layers, plan->vpp, scenario->model.layers / plan->pp);
+}
+
 /** The layout against model and platform, of an entry that was read without errors. */
 static bool check_plan(const struct scenario *scenario, struct scenario_system *system, struct error *err)
 {
@@ -282,7 +341,10 @@ static bool check_plan(const struct scenario *scenario, struct scenario_system *
     bool ok = check_gpus(scenario, system, err);
     ok &= check_divides(document, tp, plan->tp, scenario->platform.gpus_per_node,
                         "the GPUs of a node (tensor parallelism stays inside one)", err);
-    ok &= check_divides(document, pp, plan->pp, model->layers, "the model's layers", err);
+    ok &= check_divides(document, pp, plan->pp, model->layers, "the model's layers", err) &&
+          check_chunks(scenario, system, err);
+    ok &= check_recompute_layers(scenario, system, err);
+    ok &= check_sharding(scenario, system, err);
     if (!check_divides(document, tp, plan->tp, model->heads, "the model's heads", err))
         return false;
     return check_divides(document, tp, plan->tp, model->kv_heads,
@@ -345,7 +407,7 @@ void scenario_list_keys(FILE *file)
 {
     schema_list(file, scenario_keys, N_SCENARIO_KEYS, "");
     schema_list(file, system_keys, N_SYSTEM_KEYS, "systems.N.");
-    fputs("systems.N.knobs           mapping  of the system; `slimsim list systems` prints them\n", file);
+    fputs("systems.N.knobs                  mapping  of the system; `slimsim list systems` prints them\n", file);
 }
 
 void scenario_free(struct scenario *scenario)

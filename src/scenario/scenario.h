@@ -12,9 +12,14 @@ enum scenario_engine { SCENARIO_SIMGRID, SCENARIO_CRITICAL_PATH, SCENARIO_BOTH }
 enum scenario_trace { SCENARIO_TRACE_NONE, SCENARIO_TRACE_SUMMARY, SCENARIO_TRACE_FULL };
 enum scenario_long { SCENARIO_CUT, SCENARIO_DROP, SCENARIO_TRUNCATE };
 enum recompute { RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL };
+/** What the DP x CP ranks share: optimizer states (Megatron's distributed optimizer); and gradients; and parameters
+ * (FSDP). Source: Rajbhandari et al. 2020 (arXiv:1910.02054), stages 1 to 3. */
+enum scenario_sharding { SCENARIO_ZERO1, SCENARIO_ZERO2, SCENARIO_ZERO3 };
+/** Precision of main gradients and of their reduction. */
+enum scenario_gradients { SCENARIO_FP32, SCENARIO_BF16 };
 
 struct scenario_data {
-    char lengths[512];      /* name of a law or table in model/lengths, or a path of the user's file */
+    char lengths[512];      /* name of a law or table in model/lengths, a path of the user's file, or "fixed" */
     char column[64];        /* column of a CSV file or name of an HDF5 data set; "" otherwise */
     int64_t context;        /* longest sample [tokens] */
     int32_t long_documents; /* enum scenario_long */
@@ -25,14 +30,18 @@ struct scenario_data {
 struct scenario_communication {
     double tp_overlap; /* share of tensor-parallel collectives hidden under GEMMs, 0..1 */
     bool cp_overlap;   /* ring of keys and values runs beside attention */
-    double dp_overlap; /* share of gradient and parameter traffic hidden under passes, 0..1 */
+    double dp_overlap; /* share of gradient and parameter traffic hidden under passes, 0..1: dag/dag.h */
 };
 
 /** The layout a user gives a system: `plan:`. dp follows from the platform when it is 0. */
 struct scenario_plan {
     int64_t tp, pp, cp, dp;
-    int32_t recompute; /* enum recompute */
-    double offload;    /* share of activations that goes to the host, 0..1 */
+    int64_t vpp;              /* virtual stages (chunks) of a rank */
+    int32_t sharding;         /* enum scenario_sharding */
+    int32_t gradients;        /* enum scenario_gradients */
+    int32_t recompute;        /* enum recompute */
+    int64_t recompute_layers; /* of a stage, with recompute full: so many recompute; 0: all */
+    double offload;           /* share of activations that goes to the host, 0..1 */
 };
 
 struct scenario_system {

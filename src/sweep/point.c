@@ -35,7 +35,11 @@ struct cost_setting point_setting(const struct scenario *scenario, const struct 
         .communication = scenario->communication,
         .attention = (enum device_attention)scenario->attention,
         .tensor = (int32_t)layout->tp,
-        .layers = (int32_t)(scenario->model.layers / layout->pp),
+        .layers = (int32_t)(scenario->model.layers / (layout->pp * layout->vpp)),
+        .recompute_layers = (int32_t)(layout->recompute_layers / layout->vpp),
+        .gradients = (enum scenario_gradients)layout->gradients,
+        .sharding = (enum scenario_sharding)layout->sharding,
+        .shards = (int32_t)(layout->dp * layout->cp),
     };
 }
 
@@ -69,10 +73,11 @@ static void add_unit_work(const struct plan_pipeline *pipeline, const struct cos
         struct cost_pass cost = dag_pass_cost(pipeline, setting, pass, unit, stage);
         result->hardware_flop += cost.flop * layout->tensor * layout->context;
         result->tensor_s += cost.tensor_s * layout->context;
+        result->shard_s += cost.shard_s * layout->context;
     }
 }
 
-/** FLOPs and exposed tensor-parallel seconds of the whole plan. */
+/** FLOPs and exposed seconds inside passes of the whole plan. */
 static void measure_work(const struct runner *runner, struct point_iteration *result)
 {
     const struct plan *plan = &runner->plan;
@@ -83,8 +88,10 @@ static void measure_work(const struct runner *runner, struct point_iteration *re
                 for (int32_t unit = 0; unit < pipeline->cut[pass].n_units; unit++)
                     add_unit_work(pipeline, &runner->setting, pass, unit, result);
         }
-    if (runner->scenario->all_tensor_ranks) /* then every tensor rank is a place */
-        result->tensor_s *= runner->setting.tensor;
+    if (!runner->scenario->all_tensor_ranks)
+        return;
+    result->tensor_s *= runner->setting.tensor; /* every tensor rank is a place */
+    result->shard_s *= runner->setting.tensor;
 }
 
 /** (max - min) / mean of the FLOPs of a pipeline's own units; 0 with fewer than two. */
@@ -308,6 +315,7 @@ struct point_summary point_summary_of(const struct scenario *scenario, const str
         model_flop += result->model_flop;
         hardware_flop += result->hardware_flop;
         summary.tensor_s += result->tensor_s;
+        summary.shard_s += result->shard_s;
         summary.critical_path_mean_s += result->critical_path_s / (double)n;
         summary.simgrid_mean_s += result->simgrid_s / (double)n;
         add_bubble(&summary.bubble, &result->bubble);

@@ -17,6 +17,7 @@ struct point_iteration {
     int64_t tokens, samples, documents, delayed_tokens, candidates;
     double model_flop, hardware_flop;
     double tensor_s; /* exposed tensor-parallel collectives, summed over places; part of bubble.busy_s */
+    double shard_s;  /* exposed collectives of zero2 and zero3 inside passes, likewise */
     double peak_bytes;
     int32_t peak_stage, peak_pipeline;
     double at_peak[MEMORY_N_CLASSES];
@@ -80,6 +81,7 @@ struct point_summary {
     double tokens_per_s_per_gpu; /* sum of tokens / sum of time / GPUs */
     double mfu, hfu;
     double tensor_s;      /* summed over measured iterations */
+    double shard_s;       /* likewise */
     struct bubble bubble; /* summed over measured iterations */
     double peak_bytes;
     int32_t peak_stage;

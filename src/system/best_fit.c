@@ -4,9 +4,10 @@
  *
  * Best-fit decreasing over all samples of the global batch into bins of `context` tokens: samples longest first (ties:
  * by index), each into the fullest bin that still holds it (ties: the lowest), else into a new one. A bin is a
- * micro-batch. Bins are dealt round-robin, in order, to the DP ranks; plain 1F1B; CP is static: `plan.cp` ranks share
- * every sample. With `pad` a bin is filled up to the context, and ranks with fewer bins run empty ones, so that all run
- * the same number; without it neither is computed.
+ * sequence. Bins are dealt round-robin, in order, to the DP ranks, and `micro_batch` bins of a rank in a row make a
+ * unit, of which the last takes what is left. 1F1B, interleaved with `plan.vpp` above 1; CP is static: `plan.cp` ranks
+ * share every sample. With `pad` a bin is filled up to the context, and ranks with fewer bins run empty ones, so that
+ * all run the same number; without it neither is computed.
  *
  * Source: Ding et al. 2024 (arXiv:2404.10830) for the packing; the dealing, the padding and 1F1B are how Megatron-LM
  * would use it (systems.md, "Packing baselines"), inferred.
@@ -21,6 +22,7 @@
 
 struct best_fit_knobs {
     bool pad;
+    int64_t micro_batch;
 };
 
 /*
@@ -141,17 +143,25 @@ static void pack(const struct batch *batch, int64_t context, struct packing *pac
     free(bin);
 }
 
-/* Bin -1: an empty unit that is padding only. */
 static void add_bin(const struct system_request *request, const struct packing *packing, int32_t bin,
-                    struct plan_pipeline *pipeline)
+                    struct plan_cut *cut)
+{
+    for (int32_t i = packing->first[bin]; i < packing->first[bin + 1]; i++) {
+        int32_t sample = packing->sample[i];
+        plan_add_slice(cut, (struct slice){sample, 0, request->batch->tokens[sample]});
+    }
+}
+
+/* Bins first, first + stride, ...: n of them; those that there are not are padding only. */
+static void add_unit(const struct system_request *request, const struct packing *packing, int32_t first, int32_t n,
+                     struct plan_pipeline *pipeline)
 {
     const struct best_fit_knobs *knobs = request->knobs;
+    int32_t stride = (int32_t)request->layout.dp;
     for (int pass = 0; pass < N_PASSES; pass++) {
         struct plan_cut *cut = &pipeline->cut[pass];
-        for (int32_t i = bin < 0 ? 0 : packing->first[bin]; bin >= 0 && i < packing->first[bin + 1]; i++) {
-            int32_t sample = packing->sample[i];
-            plan_add_slice(cut, (struct slice){sample, 0, request->batch->tokens[sample]});
-        }
+        for (int32_t i = 0; i < n && first + i * stride < packing->n_bins; i++)
+            add_bin(request, packing, first + i * stride, cut);
         struct plan_unit *unit = plan_add_unit(cut);
         unit->context = pipeline->layout.context;
         unit->sharding = PLAN_PER_DOCUMENT;
@@ -159,44 +169,89 @@ static void add_bin(const struct system_request *request, const struct packing *
         unit->recompute = (enum recompute)request->layout.recompute;
         unit->offload = request->layout.offload;
         if (knobs->pad)
-            unit->padding_tokens = (int32_t)(request->context - plan_unit_tokens(cut, cut->n_units - 1));
+            unit->padding_tokens = (int32_t)(n * request->context - plan_unit_tokens(cut, cut->n_units - 1));
+    }
+}
+
+/* Bins of one rank: as many as the first has, with padding. */
+static int32_t bins_of(const struct system_request *request, const struct packing *packing, int32_t rank)
+{
+    const struct best_fit_knobs *knobs = request->knobs;
+    int32_t n_ranks = (int32_t)request->layout.dp;
+    return (packing->n_bins + n_ranks - 1 - (knobs->pad ? 0 : rank)) / n_ranks;
+}
+
+static void add_units(const struct system_request *request, const struct packing *packing, int32_t rank,
+                      struct plan_pipeline *pipeline)
+{
+    const struct best_fit_knobs *knobs = request->knobs;
+    int32_t n_bins = bins_of(request, packing, rank), n_ranks = (int32_t)request->layout.dp;
+    int32_t n_each = knobs->micro_batch < n_bins ? (int32_t)knobs->micro_batch : n_bins;
+    for (int32_t bin = 0; bin < n_bins; bin += n_each)
+        add_unit(request, packing, rank + bin * n_ranks, n_bins - bin < n_each ? n_bins - bin : n_each, pipeline);
+}
+
+/* What cannot be run: units beyond 2^31 tokens, and interleaving of other than whole groups of units. */
+static bool check_units(const struct system_request *request, const struct packing *packing, struct error *err)
+{
+    const struct best_fit_knobs *knobs = request->knobs;
+    int32_t stages = (int32_t)request->layout.pp;
+    if (knobs->micro_batch * request->context > INT32_MAX)
+        return error_set(err, "best-fit: micro_batch x data.context is %lld tokens; at most 2147483647 are allowed",
+                         (long long)(knobs->micro_batch * request->context));
+    for (int32_t rank = 0; request->layout.vpp > 1 && rank < (int32_t)request->layout.dp; rank++) {
+        int32_t n = (bins_of(request, packing, rank) + (int32_t)knobs->micro_batch - 1) / (int32_t)knobs->micro_batch;
+        if (n % stages != 0)
+            return error_set(err,
+                             "best-fit: plan.vpp: a pipeline has %d units, interleaved 1F1B needs a multiple of its %d "
+                             "stages",
+                             n, stages);
+    }
+    return true;
+}
+
+static void make_plan(const struct system_request *request, const struct packing *packing, struct plan *plan)
+{
+    *plan = (struct plan){.n_phases = 1, .n_candidates = 1};
+    plan->shards = (int32_t)(request->layout.dp * request->layout.cp);
+    plan->phases = check_calloc(1, sizeof *plan->phases);
+    system_megatron_layout(request, plan->phases);
+    for (int32_t rank = 0; rank < plan->phases->n_pipelines; rank++) {
+        struct plan_pipeline *pipeline = &plan->phases->pipelines[rank];
+        add_units(request, packing, rank, pipeline);
+        plan_fill_need(pipeline);
+        if (pipeline->layout.chunks > 1)
+            order_interleaved(pipeline);
+        else
+            order_one_f_one_b(pipeline, ORDER_JUST_IN_TIME);
     }
 }
 
 static bool best_fit_plan(const struct system_request *request, void *state, struct plan *plan, struct error *err)
 {
     (void)state;
-    (void)err;
-    const struct best_fit_knobs *knobs = request->knobs;
     struct packing packing;
     pack(request->batch, request->context, &packing);
-    *plan = (struct plan){.n_phases = 1, .n_candidates = 1};
-    plan->shards = (int32_t)(request->layout.dp * request->layout.cp);
-    plan->phases = check_calloc(1, sizeof *plan->phases);
-    system_megatron_layout(request, plan->phases);
-    int32_t n_ranks = plan->phases->n_pipelines;
-    for (int32_t rank = 0; rank < n_ranks; rank++) {
-        struct plan_pipeline *pipeline = &plan->phases->pipelines[rank];
-        for (int32_t first = 0; first < packing.n_bins; first += n_ranks)
-            if (first + rank < packing.n_bins || knobs->pad)
-                add_bin(request, &packing, first + rank < packing.n_bins ? first + rank : -1, pipeline);
-        plan_fill_need(pipeline);
-        order_one_f_one_b(pipeline, ORDER_JUST_IN_TIME);
-    }
+    bool ok = check_units(request, &packing, err);
+    if (ok)
+        make_plan(request, &packing, plan);
     free(packing.first);
     free(packing.sample);
-    return true;
+    return ok;
 }
 
 static const struct schema_key knobs[] = {
     {"pad", SCHEMA_BOOL, "-", 0, 0, "true", NULL,
      "fill bins up to the context, and ranks with fewer bins with empty ones", offsetof(struct best_fit_knobs, pad)},
+    {"micro_batch", SCHEMA_INT, "-", 1, 1000000, "1", NULL, "bins that one unit takes",
+     offsetof(struct best_fit_knobs, micro_batch)},
 };
 
 const struct training_system system_best_fit = {
     .name = "best-fit",
     .source = "Ding et al. 2024 (arXiv:2404.10830); Megatron-LM",
-    .meaning = "best-fit-decreasing packing of the global batch, 1F1B, static context parallelism",
+    .meaning = "best-fit-decreasing packing of the global batch, 1F1B (interleaved with plan.vpp), static context "
+               "parallelism",
     .knobs = knobs,
     .n_knobs = sizeof knobs / sizeof *knobs,
     .knobs_size = sizeof(struct best_fit_knobs),

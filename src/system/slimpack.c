@@ -180,6 +180,9 @@ void slimpack_build(const struct system_request *request, const struct slimpack_
 static bool slimpack_plan(const struct system_request *request, void *state, struct plan *plan, struct error *err)
 {
     (void)state;
+    if (request->layout.vpp != 1)
+        return error_set(err, "slimpack: plan.vpp must be 1, is %lld: interleaved 1F1B has no order for MicroPacks",
+                         (long long)request->layout.vpp);
     if (request->layout.cp != 1)
         return error_set(err,
                          "slimpack: plan.cp must be 1, is %lld: DP-Merge decides the context degree of each sample",

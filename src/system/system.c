@@ -48,7 +48,7 @@ void system_megatron_layout(const struct system_request *request, struct plan_ph
             .tensor = tensor,
             .context = context,
             .stages = (int32_t)request->layout.pp,
-            .chunks = 1,
+            .chunks = (int32_t)request->layout.vpp,
             .first_rank = i * tensor * context,
             .stage_stride = phase->n_pipelines * tensor * context,
         };

@@ -12,7 +12,7 @@
 /** What plan() may know. Everything is borrowed and constant; iteration and seed are its only randomness. */
 struct system_request {
     const struct batch *batch;
-    const struct cost_setting *setting; /* TP degree and layers of a stage filled in */
+    const struct cost_setting *setting; /* TP degree and layers of a virtual stage filled in */
     struct scenario_plan layout;        /* dp filled in */
     int64_t context;                    /* longest sample [tokens] */
     double memory_bytes;                /* a rank may use */
