@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import subprocess
+import sys
 import unittest
 
 import h5py
@@ -163,6 +164,48 @@ class Costs(unittest.TestCase):
             self.assertEqual(flop["forward"], forward)
             if backward is not None:
                 self.assertEqual(flop["backward"], backward)
+
+
+class Validation(unittest.TestCase):
+    def validate(self, *arguments):
+        return run("validate", "--quiet", "--output", SCRATCH / "validation", *arguments)
+
+    def test_rows_statistics_file_and_picture_agree(self):
+        done = self.validate("--json", "--filter", "framework=NeMo/Megatron-Core")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        report = json.loads(done.stdout)
+        rows = [row for row in report["rows"] if row["quantity"] == "tokens/s/GPU"]
+        errors = [abs(row["predicted"] / row["measured"] - 1) for row in rows]
+        self.assertEqual(errors, sorted(errors, reverse=True))
+        counted = [error for row, error in zip(rows, errors) if not row["calib"]]
+        (all_rows,) = [entry for entry in report["statistics"] if entry["quantity"] == "tokens/s/GPU" and
+                       entry["source"] == "all" and not entry["full_plan"]]
+        self.assertEqual(all_rows["rows"], len(counted))
+        self.assertAlmostEqual(all_rows["mape"], sum(counted) / len(counted), delta=1e-12)
+        self.assertTrue(report["skipped"] and all(row["skipped"] for row in report["skipped"]))
+        path = SCRATCH / "validation" / "validation.h5"
+        with h5py.File(path) as file:
+            table = file["validation"][:]
+            ids = [file["rows"][row["row"]].decode() for row in table if row["quantity"] == 0]
+            self.assertEqual(sorted(ids), sorted(row["row"] for row in rows))
+        pictures = [SCRATCH / "validation" / name for name in ("validation.png", "validation.svg")]
+        subprocess.run([sys.executable, SOURCE / "analysis" / "validation.py", path, "--output", *pictures], check=True)
+        self.assertTrue(all(picture.stat().st_size > 1000 for picture in pictures))
+
+    def test_a_file_of_ones_own_is_listed_with_what_it_lacks(self):
+        path = write("own.csv", "id,hidden,step_time_s\nX1,4096,2.5\n")
+        done = self.validate(path)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("layers is missing", done.stdout)
+        self.assertIn("skipped: 1 of 1 rows", done.stdout)
+
+    def test_wrong_files_and_filters_are_invalid(self):
+        for text in ("id,x\n1\n", "id,x\n1,\"2\n"):
+            done = self.validate(write("wrong.csv", text))
+            self.assertEqual((done.returncode, done.stdout), (2, ""))
+            self.assertIn("wrong.csv:2: ", done.stderr)
+        self.assertIn("did you mean 'model'", self.validate("--filter", "modle=x").stderr)
+        self.assertEqual(self.validate(SCRATCH / "nowhere.csv").returncode, 2)
 
 
 class Messages(unittest.TestCase):

@@ -99,17 +99,18 @@ static void print_statistics(const struct validate *validate, const char *name, 
         return;
     printf("%-44.43s%6d%8.1f%%%8.1f%%%8.1f%%  %-8s", name, (int)statistics.n, 100 * statistics.mape,
            100 * statistics.bias, 100 * statistics.max, validate->rows[statistics.worst].id);
-    if (statistics.n_pairs > 0)
+    bool order = group.quantity == VALIDATE_THROUGHPUT; /* memory has no families to put in order */
+    if (order && statistics.n_pairs > 0)
         printf("%6d/%-6d", (int)statistics.n_right, (int)statistics.n_pairs);
-    if (statistics.n_pairs > 0 && statistics.n_families > 0)
+    if (order && statistics.n_families > 0)
         printf("%8.3f (%d)", statistics.spearman, (int)statistics.n_families);
     putchar('\n');
 }
 
 static void print_summary(const struct validate *validate, const struct texts *sources)
 {
-    printf("errors of rows that are not calib%*s\n%-44s%6s%9s%9s%9s  %-8s%13s%8s\n", 0, "", "", "rows", "MAPE", "bias",
-           "max", "of row", "pairs right", "Spearman (families)");
+    printf("errors of rows that are not calib\n%-44s%6s%9s%9s%9s  %-8s%13s  %s\n", "", "rows", "MAPE", "bias", "max",
+           "of row", "pairs right", "Spearman (families)");
     for (enum validate_quantity q = 0; q < VALIDATE_N_QUANTITIES; q++) {
         char name[64];
         snprintf(name, sizeof name, "%s: all", trace_quantity_names.text[q]);

@@ -84,7 +84,8 @@ static bool parse(struct reading *reading, struct csv_parser *parser, FILE *file
     bool ok = true;
     while (ok && (bytes = getline(&line, &capacity, file)) >= 0) {
         reading->line++;
-        if (measured->n_columns == 0 && line[0] == '#' && reading->row_line == 0)
+        bool comment = measured->n_columns == 0 && line[0] == '#';
+        if (reading->row_line == 0 && (comment || line[strspn(line, " \t\r\n")] == '\0'))
             continue;
         if (reading->row_line == 0)
             reading->row_line = reading->line;

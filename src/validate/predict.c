@@ -7,42 +7,28 @@
 #include "base/check.h"
 #include "sweep/point.h"
 
-const char *predict_refusal(const struct setting *setting)
-{
-    if (setting->vpp > 1)
-        return "vpp above 1: virtual stages are not modelled yet";
-    if (setting->sharding == SETTING_ZERO2 || setting->sharding == SETTING_ZERO3)
-        return "zero2, zero3: sharded gradients and parameters are not modelled yet";
-    if (setting->global_batch == 0)
-        return "gbs is missing";
-    return NULL;
-}
-
-static int32_t state_shards(const struct setting *setting)
-{
-    return setting->sharding == SETTING_REPLICATED ? 1 : (int32_t)(setting->plan.dp * setting->plan.cp);
-}
-
-static double stage_state_bytes(const struct setting *setting, bool first, bool last)
+static double stage_state_bytes(const struct setting *setting, bool first, bool last, int32_t shards)
 {
     const struct scenario_plan *plan = &setting->plan;
+    const struct cost_setting cost = {.gradients = (enum scenario_gradients)plan->gradients,
+                                      .sharding = (enum scenario_sharding)plan->sharding};
     int32_t layers = (int32_t)(setting->model.layers / plan->pp);
     double parameters = cost_stage_parameters(&setting->model, (int32_t)plan->tp, layers, first, last);
-    return cost_state_bytes(parameters, state_shards(setting));
+    return cost_state_bytes(&cost, parameters, shards);
 }
 
 double predict_state_bytes(const struct setting *setting, bool last_stage)
 {
-    double last = stage_state_bytes(setting, setting->plan.pp == 1, true);
-    return last_stage ? last : fmax(last, stage_state_bytes(setting, true, setting->plan.pp == 1));
+    int32_t shards = setting->replicated ? 1 : (int32_t)(setting->plan.dp * setting->plan.cp);
+    double last = stage_state_bytes(setting, setting->plan.pp == 1, true, shards);
+    return last_stage ? last : fmax(last, stage_state_bytes(setting, true, setting->plan.pp == 1, shards));
 }
 
 double predict_activation_bytes(const struct setting *setting)
 {
     const struct scenario_plan *plan = &setting->plan;
     double bytes = cost_activation_bytes(&setting->model, (enum recompute)plan->recompute, (int32_t)plan->tp, false);
-    double stages = (double)plan->pp,
-           interleaved = setting->vpp > 1 ? (stages - 1) / (stages * (double)setting->vpp) : 0;
+    double stages = (double)plan->pp, interleaved = plan->vpp > 1 ? (stages - 1) / (stages * (double)plan->vpp) : 0;
     double tokens = (double)(setting->seq_len * setting->micro_batch) / (double)plan->cp;
     return bytes * tokens * (double)setting->model.layers * (1 + interleaved);
 }
@@ -53,7 +39,16 @@ struct peaks {
     struct predict_result *result;
 };
 
-/** The states of the plan give way to those of the setting, which may not shard them. */
+/** What a stage's states take more than the plan says, which shards optimizer states always. */
+static double unshared_bytes(const struct setting *setting, int32_t stage)
+{
+    bool first = stage == 0, last = stage == setting->plan.pp - 1;
+    int32_t shards = (int32_t)(setting->plan.dp * setting->plan.cp);
+    if (!setting->replicated)
+        return 0;
+    return stage_state_bytes(setting, first, last, 1) - stage_state_bytes(setting, first, last, shards);
+}
+
 static bool observe(void *context, const struct point_view *view, struct error *err)
 {
     (void)err;
@@ -62,8 +57,7 @@ static bool observe(void *context, const struct point_view *view, struct error *
     int32_t last = (int32_t)peaks->setting->plan.pp - 1;
     for (int32_t i = 0; i < memory->n_places; i++) {
         int32_t stage = view->dag->places[i].stage;
-        double bytes = memory->peak_bytes[i] - memory->at_peak[i][MEMORY_STATES] +
-                       stage_state_bytes(peaks->setting, stage == 0, stage == last);
+        double bytes = memory->peak_bytes[i] + unshared_bytes(peaks->setting, stage);
         peaks->result->peak_bytes = fmax(peaks->result->peak_bytes, bytes);
         if (stage == last)
             peaks->result->last_stage_bytes = fmax(peaks->result->last_stage_bytes, bytes);

@@ -11,9 +11,6 @@ struct predict_result {
     double last_stage_bytes; /* largest of the last stage */
 };
 
-/** Why the simulator cannot run this setting, NULL: it can. */
-const char *predict_refusal(const struct setting *setting);
-
 /** One iteration on the critical path. @return false with err when the simulation fails */
 bool predict_run(const struct setting *setting, const struct device *device, struct predict_result *result,
                  struct error *err);

@@ -85,9 +85,8 @@ static void simulate(const struct setting *setting, const struct device *device,
 {
     struct predict_result predicted;
     struct error err = {0};
-    const char *refusal = predict_refusal(setting);
-    if (refusal != NULL)
-        snprintf(result->reason, sizeof result->reason, "%s", refusal);
+    if (setting->global_batch == 0)
+        snprintf(result->reason, sizeof result->reason, "gbs is missing");
     else if (!predict_run(setting, device, &predicted, &err))
         snprintf(result->reason, sizeof result->reason, "simulation: %.150s", err.text);
     else if (result->quantity == VALIDATE_THROUGHPUT)

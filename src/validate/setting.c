@@ -73,6 +73,17 @@ static bool is_tied(const struct source *source)
            (gpt && is_megatron(source));
 }
 
+/** What trains something else than all weights on whole sequences. */
+static void refuse_workload(const struct source *source)
+{
+    if (has(source, "model", "SFT"))
+        skip(source, "model: fine-tuning on packed samples whose lengths are not given");
+    if (has(source, "model", "LoRA"))
+        skip(source, "model: adapters are trained, not all weights");
+    if (has(source, "model", "grpo"))
+        skip(source, "model: reinforcement learning, with more weights in memory than those trained");
+}
+
 static void read_model(const struct source *source, struct model *model)
 {
     *model = (struct model){
@@ -106,12 +117,14 @@ static double number_before(const char *text, const char *unit)
 static void read_fabric(const struct source *source, struct platform *platform)
 {
     const char *fabric = cell(source, "fabric"), *unit = strstr(fabric, "Gb/s"), *token = unit;
-    double nvlink_bytes_per_s = number_before(fabric, "GB/s") * 1e9 / 2, n_nics = 1, nic_gbit_per_s = 0;
+    double nvlink_bytes_per_s = number_before(fabric, "GB/s") * 1e9 / 2, n_nics = 1;
+    double nic_gbit_per_s = number_before(fabric, "Gb/s");
     while (token != NULL && token > fabric && token[-1] != ' ')
         token--;
-    if (token != NULL && sscanf(token, "%lfx%lfGb/s", &n_nics, &nic_gbit_per_s) != 2) {
-        n_nics = 1;
-        nic_gbit_per_s = number_before(fabric, "Gb/s");
+    if (token != NULL) { /* "8x400Gb/s" */
+        char *times;
+        double before = strtod(token, &times);
+        n_nics = *times == 'x' ? before : 1;
     }
     double n_sharing = has(source, "fabric", "per GPU") ? 1 : NODE_GPUS;
     if (nvlink_bytes_per_s > 0)
@@ -162,17 +175,18 @@ static enum device_attention read_attention(const struct source *source)
                                                                                               : DEVICE_FLASH2;
 }
 
-static enum setting_sharding read_sharding(const struct source *source)
+static void read_sharding(const struct source *source, struct setting *setting)
 {
+    bool zero2 = has(source, "sharding", "ZeRO-2") || has(source, "sharding", "SHARD_GRAD_OP");
+    bool zero3 = has(source, "sharding", "ZeRO-3") || has(source, "sharding", "FSDP");
+    bool zero1 = has(source, "sharding", "ZeRO-1") || has(source, "sharding", "distributed optimizer");
+    bool bf16 =
+        has(source, "sharding", "bf16 grad") || (has(source, "framework", "llm-foundry") && has(source, "gpu", "A100"));
     if (has(source, "sharding", "HSDP"))
         skip(source, "sharding '%s' has no model", cell(source, "sharding"));
-    if (has(source, "sharding", "ZeRO-2") || has(source, "sharding", "SHARD_GRAD_OP"))
-        return SETTING_ZERO2;
-    if (has(source, "sharding", "ZeRO-3") || has(source, "sharding", "FSDP"))
-        return SETTING_ZERO3;
-    if (has(source, "sharding", "ZeRO-1") || has(source, "sharding", "distributed optimizer"))
-        return SETTING_ZERO1;
-    return SETTING_REPLICATED;
+    setting->plan.sharding = zero2 ? SCENARIO_ZERO2 : zero3 ? SCENARIO_ZERO3 : SCENARIO_ZERO1;
+    setting->plan.gradients = bf16 ? SCENARIO_BF16 : SCENARIO_FP32;
+    setting->replicated = !zero1 && !zero2 && !zero3;
 }
 
 static int32_t read_recompute(const struct source *source)
@@ -205,10 +219,10 @@ static void read_plan(const struct source *source, struct setting *setting)
         .tp = degree(source, "tp"),
         .pp = degree(source, "pp"),
         .cp = degree(source, "cp"),
+        .vpp = degree(source, "vpp"),
         .recompute = read_recompute(source),
         .offload = read_offload(source),
     };
-    setting->vpp = degree(source, "vpp");
     setting->micro_batch = whole(source, "mbs");
     setting->global_batch = whole(source, "gbs");
     setting->seq_len = whole(source, "seq_len");
@@ -218,7 +232,7 @@ static void read_plan(const struct source *source, struct setting *setting)
         skip(source, "n_gpus is not tp x pp x cp x dp");
     if (setting->model.heads % plan->tp != 0 || setting->model.kv_heads % plan->tp != 0)
         skip(source, "tp does not divide heads or kv_groups");
-    if (setting->model.layers % (plan->pp * setting->vpp) != 0)
+    if (setting->model.layers % (plan->pp * plan->vpp) != 0)
         skip(source, "pp x vpp does not divide layers");
     if (setting->global_batch > 0 && setting->micro_batch > 0 &&
         setting->global_batch % (setting->micro_batch * plan->dp) != 0)
@@ -227,13 +241,12 @@ static void read_plan(const struct source *source, struct setting *setting)
 
 static void read_overlaps(const struct source *source, struct setting *setting)
 {
-    bool sharded = setting->sharding == SETTING_ZERO2 || setting->sharding == SETTING_ZERO3;
+    bool sharded = setting->plan.sharding != SCENARIO_ZERO1;
     setting->communication = (struct scenario_communication){
         .tp_overlap = strcmp(cell(source, "tp_comm_overlap"), "1") == 0 ? 1 : 0,
         .cp_overlap = true,
         .dp_overlap = sharded || has(source, "sharding", "overlap") ? 1 : 0,
     };
-    setting->bf16_gradients = has(source, "sharding", "bf16 grad") || has(source, "framework", "llm-foundry");
 }
 
 bool setting_of_row(const struct measured *measured, int32_t row, const struct measured *gpus, struct setting *setting,
@@ -250,11 +263,12 @@ bool setting_of_row(const struct measured *measured, int32_t row, const struct m
     if (reason[0] != '\0')
         return true;
     setting->n_gpus = whole(&source, "n_gpus");
+    refuse_workload(&source);
     read_model(&source, &setting->model);
     read_platform(&source, setting);
     setting->attention = read_attention(&source);
-    setting->sharding = read_sharding(&source);
-    read_overlaps(&source, setting);
     read_plan(&source, setting);
+    read_sharding(&source, setting);
+    read_overlaps(&source, setting);
     return err->status == ERROR_NONE;
 }

@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "base/check.h"
+#include "cost/cost.h"
+#include "harness.h"
+#include "validate/measured.h"
+#include "validate/predict.h"
+#include "validate/statistics.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* scratch/NAME with this text. */
+static const char *written(const char *name, const char *text)
+{
+    const char *path = harness_path(name);
+    FILE *file = fopen(path, "w");
+    CHECK(file != NULL && fputs(text, file) >= 0 && fclose(file) == 0);
+    return path;
+}
+
+static void quoted_fields_hold_commas_quotes_and_line_ends(void)
+{
+    struct measured measured;
+    struct error err = {0};
+    const char *path =
+        written("quoted.csv", "# source: nobody, \"one\n# more\nid,notes,x\r\n1,\"a, \"\"b\"\"\nc\", 5 \n\n"
+                              "2,,\"\"\n");
+    if (!CHECK_TRUE(measured_read(path, &measured, &err)))
+        return;
+    CHECK_EQUAL(measured.n_rows, 2);
+    CHECK_EQUAL(measured.n_columns, 3);
+    CHECK_TEXT(measured_text(&measured, 0, "notes"), "a, \"b\"\nc");
+    CHECK_TEXT(measured_text(&measured, 0, "x"), "5");
+    CHECK_TEXT(measured_text(&measured, 1, "notes"), "");
+    CHECK_TEXT(measured_text(&measured, 1, "absent"), "");
+    CHECK_EQUAL(measured.lines[0], 4);
+    CHECK_EQUAL(measured.lines[1], 7);
+    measured_free(&measured);
+}
+
+static void wrong_files_are_named_with_their_line(void)
+{
+    static const struct {
+        const char *text, *message;
+    } cases[] = {
+        {"id,x\n1,2\n3\n", ":3: 1 fields; the header has 2 columns"},
+        {"id,x\n1,2,3\n", ":2: 3 fields"},
+        {"id,x\n1,\"2\n3,4\n", ":2: a quote is not closed"},
+        {"id,x\n1,\"2\"3\n", ":2: a quote stands inside"},
+        {"id,id\n1,2\n", ":1: column 'id' stands twice"},
+        {"id,x\n", "holds no rows"},
+        {"", "holds no rows"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct measured measured;
+        struct error err = {0};
+        CHECK_TRUE(!measured_read(written("wrong.csv", cases[i].text), &measured, &err));
+        CHECK_CONTAINS(err.text, "wrong.csv");
+        CHECK_CONTAINS(err.text, cases[i].message);
+    }
+    struct measured measured;
+    struct error err = {0};
+    CHECK_TRUE(!measured_read(harness_path("nowhere.csv"), &measured, &err));
+    CHECK_CONTAINS(err.text, "nowhere.csv: cannot be read");
+}
+
+static void numbers_may_carry_a_remark_and_nothing_else(void)
+{
+    struct measured measured;
+    struct error err = {0};
+    double value;
+    CHECK(measured_read(written("numbers.csv", "a,b,c,d,e\n256000 (padded),,1.5e3,-1,7x\n"), &measured, &err));
+    CHECK_TRUE(measured_number(&measured, 0, "a", &value, &err));
+    CHECK_CLOSE(value, 256000, 0);
+    CHECK_TRUE(measured_number(&measured, 0, "b", &value, &err));
+    CHECK_CLOSE(value, 0, 0);
+    CHECK_TRUE(measured_number(&measured, 0, "c", &value, &err));
+    CHECK_CLOSE(value, 1500, 0);
+    CHECK_TRUE(!measured_number(&measured, 0, "d", &value, &err));
+    CHECK_TRUE(!measured_number(&measured, 0, "e", &value, &err));
+    CHECK_CONTAINS(err.text, "numbers.csv:2: d: '-1' is not a number");
+    CHECK_CONTAINS(err.text, "numbers.csv:2: e: '7x'");
+    measured_free(&measured);
+}
+
+static const char header[] =
+    "gpu,fabric,framework,model,hidden,layers,heads,kv_groups,ffn,vocab,activation,seq_len,n_gpus,tp,pp,vpp,cp,dp,"
+    "sharding,mbs,gbs,recompute,offload,precision,attn_kernel,tp_comm_overlap,tps_per_gpu,step_time_s,"
+    "tflops_per_gpu,flops_formula,notes\n";
+
+static const char gpus_text[] = "gpu,device,nvlink_GBps,nic_GBps,pcie_GBps,host_memory_GB\n"
+                                "H100-SXM-80GB,h100-sxm,450,50,64,2000\nA100-SXM-80GB,a100-80g,300,25,32,2000\n";
+
+/* The setting of one row; its reason. */
+static struct setting setting_of(const char *row, char reason[SETTING_REASON])
+{
+    char text[2048];
+    struct measured measured, gpus;
+    struct setting setting;
+    struct error err = {0};
+    snprintf(text, sizeof text, "%s%s\n", header, row);
+    CHECK(measured_read(written("row.csv", text), &measured, &err));
+    CHECK(measured_read(written("gpus.csv", gpus_text), &gpus, &err));
+    if (!setting_of_row(&measured, 0, &gpus, &setting, reason, &err))
+        fprintf(stderr, "%s\n", err.text);
+    CHECK(err.status == ERROR_NONE);
+    measured_free(&measured);
+    measured_free(&gpus);
+    return setting;
+}
+
+static void a_nemo_row_becomes_its_setting(void)
+{
+    char reason[SETTING_REASON];
+    struct setting setting =
+        setting_of("H100-SXM-80GB,NVLink4 900GB/s + 8x400Gb/s IB per node,NeMo/Megatron-Core,Llama,4096,32,32,8,14336,"
+                   "128256,swiglu,8192,16,2,1,,2,4,\"distributed optimizer (ZeRO-1), grad/param overlap, bf16 grad "
+                   "reduce\",1,128,none (recipe),,bf16,,1,10000,,,,",
+                   reason);
+    CHECK_TEXT(reason, "");
+    CHECK_TEXT(setting.device, "h100-sxm");
+    CHECK_EQUAL(setting.model.kv_heads, 8);
+    CHECK_EQUAL(setting.model.activation, MODEL_SWIGLU);
+    CHECK_TRUE(!setting.model.tied_embeddings);
+    CHECK_EQUAL(setting.platform.n_nodes, 2);
+    CHECK_CLOSE(setting.platform.nvlink_bytes_per_s, 450e9, 0);
+    CHECK_CLOSE(setting.platform.nic_bytes_per_s, 50e9, 0);
+    CHECK_EQUAL(setting.attention, DEVICE_CUDNN);
+    CHECK_EQUAL(setting.plan.dp, 4);
+    CHECK_EQUAL(setting.plan.recompute, RECOMPUTE_NONE);
+    CHECK_CLOSE(setting.communication.tp_overlap, 1, 0);
+    CHECK_CLOSE(setting.communication.dp_overlap, 1, 0);
+    CHECK_EQUAL(setting.plan.sharding, SCENARIO_ZERO1);
+    CHECK_EQUAL(setting.plan.gradients, SCENARIO_BF16);
+    CHECK_TRUE(!setting.replicated);
+}
+
+static void an_fsdp_row_becomes_its_setting(void)
+{
+    char reason[SETTING_REASON];
+    struct setting setting =
+        setting_of("A100-SXM-80GB,1600Gb/s RoCE per node,llm-foundry (PyTorch FSDP),MPT-7B,4096,32,32,32,16384,50368,"
+                   "gelu,2048,16,1,1,,1,16,FSDP FULL_SHARD (ZeRO-3),6,96,full (per block),,bf16,FlashAttention-2,,"
+                   "4641,,,,",
+                   reason);
+    CHECK_TEXT(reason, "");
+    CHECK_TRUE(setting.model.tied_embeddings);
+    CHECK_CLOSE(setting.platform.nvlink_bytes_per_s, 300e9, 0);
+    CHECK_CLOSE(setting.platform.nic_bytes_per_s, 25e9, 0); /* 1600 Gb/s over 8 GPUs */
+    CHECK_EQUAL(setting.attention, DEVICE_FLASH2);
+    CHECK_EQUAL(setting.plan.recompute, RECOMPUTE_FULL);
+    CHECK_CLOSE(setting.communication.tp_overlap, 0, 0);
+    CHECK_CLOSE(setting.communication.dp_overlap, 1, 0);
+    CHECK_EQUAL(setting.plan.sharding, SCENARIO_ZERO3);
+    CHECK_EQUAL(setting.plan.gradients, SCENARIO_BF16);
+}
+
+static void the_first_thing_that_stops_a_row_is_its_reason(void)
+{
+    static const struct {
+        const char *row, *reason;
+    } cases[] = {
+        {"H100-SXM-80GB,,NeMo,GPT,4096,32,32,,,50000,gelu,2048,8,1,1,,1,,,1,8,,,bf16,,,1,,,,", "kv_groups is missing"},
+        {"H100-SXM-80GB,,NeMo,GPT,4096,32,32,32,9,50000,gelu,2048,8,1,1,,1,,,1,8,,,fp8,,,1,,,,", "precision 'fp8'"},
+        {"H100-96GB,,NeMo,GPT,4096,32,32,32,9,50000,gelu,2048,8,1,1,,1,,,1,8,,,bf16,,,1,,,,", "gpu 'H100-96GB'"},
+        {"H100-SXM-80GB,,NeMo,GPT,4096,32,32,32,9,50000,gelu,2048,12,1,1,,1,,,1,8,,,bf16,,,1,,,,", "whole nodes of 8"},
+        {"H100-SXM-80GB,,NeMo,GPT,4096,32,32,32,9,50000,gelu,2048,8,2,1,,1,8,,1,8,,,bf16,,,1,,,,", "tp x pp x cp x dp"},
+        {"H100-SXM-80GB,,NeMo,GPT,4096,32,32,32,9,50000,gelu,2048,8,1,1,,1,,,3,8,,,bf16,,,1,,,,", "gbs is not"},
+        {"H100-SXM-80GB,,NeMo,GPT SFT,4096,32,32,32,9,50000,gelu,2048,8,1,1,,1,,,1,8,,,bf16,,,1,,,,", "fine-tuning"},
+        {"H100-SXM-80GB,,titan,GPT,4096,32,32,32,9,50000,gelu,2048,8,1,1,,1,,,1,8,selective (op),,bf16,,,1,,,,",
+         "recompute 'selective (op)'"},
+        {"H100-SXM-80GB,,titan,GPT,4096,32,32,32,9,50000,gelu,2048,8,1,1,,1,,,1,8,full,optimizer,bf16,,,1,,,,",
+         "offload 'optimizer'"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char reason[SETTING_REASON];
+        setting_of(cases[i].row, reason);
+        CHECK_CONTAINS(reason, cases[i].reason);
+    }
+}
+
+static void no_progress(void *context, int32_t row, int32_t n_rows)
+{
+    (void)context;
+    CHECK(row < n_rows);
+}
+
+/* All rows of a file. */
+static struct validate validated(const char *path, const char *filter)
+{
+    struct validate validate = {0};
+    struct error err = {0};
+    struct validate_request request = {.n_paths = path != NULL, .n_filters = filter != NULL};
+    request.paths = &path;
+    request.filters = &filter;
+    if (!CHECK_TRUE(validate_run(&request, no_progress, NULL, &validate, &err)))
+        fprintf(stderr, "%s\n", err.text);
+    return validate;
+}
+
+/* One GPU, 3 micro-batches of 2 sequences: 3 x (forward + backward of layers and head) + optimizer. */
+static void one_gpu_takes_the_sum_of_its_passes(void)
+{
+    char reason[SETTING_REASON];
+    struct setting setting =
+        setting_of("H100-SXM-80GB,,titan,tiny,1024,4,8,8,4096,32000,gelu,2048,1,1,1,,1,1,,2,6,none,,"
+                   "bf16,FlashAttention-2,,1,,,,",
+                   reason);
+    struct device device;
+    struct error err = {0};
+    struct predict_result result;
+    CHECK_TEXT(reason, "");
+    CHECK(device_read(scenario_data_dir(), setting.device, &device, &err));
+    CHECK(predict_run(&setting, &device, &result, &err));
+    const struct slice slices[] = {{0, 0, 2048}, {1, 0, 2048}};
+    const struct cost_unit unit = {.slices = slices, .n_slices = 2, .context = 1};
+    const struct cost_setting cost = {.model = &setting.model,
+                                      .device = &device,
+                                      .platform = &setting.platform,
+                                      .communication = setting.communication,
+                                      .attention = DEVICE_FLASH2,
+                                      .tensor = 1,
+                                      .layers = 4};
+    double step_s = cost_optimizer_s(&device, SCENARIO_FP32, cost_stage_parameters(&setting.model, 1, 4, true, true));
+    for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
+        struct cost_pass layers = cost_of_pass(&cost, pass, &unit), head = cost_of_head(&cost, pass, &unit);
+        step_s += 3 * (layers.other_s + layers.attention_s + head.other_s);
+    }
+    CHECK_CLOSE(result.tokens_per_s_per_gpu, 6 * 2048 / step_s, 1e-9);
+    CHECK_CLOSE(result.peak_bytes, result.last_stage_bytes, 0);
+    CHECK_TRUE(result.peak_bytes > predict_state_bytes(&setting, false));
+}
+
+/* Tokens a second and GPU from each column: 100 reported; 64 x 2048 tokens / 2 s / 8 GPUs; 100 TFLOP/s over
+ * 96 l h^2 (1 + s/6h + V/16lh) a token. */
+static void measured_throughput_comes_from_the_first_column_that_has_it(void)
+{
+    const char *row =
+        "%s,H100-SXM-80GB,,titan,tiny,1024,4,8,8,4096,32000,gelu,2048,8,1,1,,1,8,,1,64,none,,bf16,,,%s,\n";
+    static const char *const values[] = {"100,2,100,96BsLh^2", ",2,100,96BsLh^2", ",,100,96BsLh^2", ",,100,other"};
+    double formula = 96.0 * 4 * 1024 * 1024 * (1 + 2048 / (6 * 1024.0) + 32000 / (16.0 * 4 * 1024));
+    const double expected[] = {100, 64 * 2048 / 2.0 / 8, 100e12 / formula};
+    char text[4096];
+    int used = snprintf(text, sizeof text, "id,%s", header);
+    for (int i = 0; i < 4; i++)
+        used += snprintf(text + used, sizeof text - (size_t)used, row, "R", values[i]);
+    struct validate validate = validated(written("throughput.csv", text), NULL);
+    CHECK_EQUAL(validate.n_rows, 4);
+    for (int i = 0; i < 3 && validate.n_rows == 4; i++) {
+        const struct validate_row *result = &validate.rows[i];
+        CHECK_TEXT(result->reason, "");
+        CHECK_CLOSE(result->measured, expected[i], 1e-12);
+        CHECK_CLOSE(result->error, result->predicted / expected[i] - 1, 1e-12);
+    }
+    CHECK_CONTAINS(validate.rows[3].reason, "tflops_per_gpu of a known formula");
+    validate_free(&validate);
+}
+
+static struct validate_row row_of(const char *source, int64_t gpus, double measured, double predicted)
+{
+    struct validate_row row = {.n_gpus = gpus, .measured = measured, .predicted = predicted};
+    snprintf(row.source, sizeof row.source, "%s", source);
+    snprintf(row.trust, sizeof row.trust, "A");
+    row.error = predicted / measured - 1;
+    return row;
+}
+
+/*
+ * Family of 8 GPUs: measured 100, 110, 103, 200; predicted 110, 99, 103, 180: errors 10%, -10%, 0, -10%. Pairs apart by
+ * more than 7%: (100,110) wrong, (100,200), (110,200), (103,200) right; (110,103) is 6.8%. Ranks 1 3 2 4 and 3 1 2 4:
+ * Spearman 1 - 6 (4 + 4 + 0 + 0) / (4 x 15) = 0.2. The row of 16 GPUs, 300 and 150: -50%, no pair.
+ */
+static void statistics_by_hand(void)
+{
+    struct validate_row rows[] = {row_of("a", 8, 100, 110), row_of("a", 8, 110, 99),   row_of("b", 8, 103, 103),
+                                  row_of("a", 8, 200, 180), row_of("b", 16, 300, 150), row_of("a", 8, 1, 9),
+                                  row_of("a", 8, 1, 9),     row_of("b", 8, 1, 9)};
+    rows[5].calibration = true;
+    snprintf(rows[6].reason, sizeof rows[6].reason, "skipped");
+    rows[7].quantity = VALIDATE_RESERVED;
+    const struct validate validate = {.n_rows = 8, .rows = rows};
+    struct validate_statistics all = validate_statistics_of(&validate, (struct validate_group){0});
+    CHECK_EQUAL(all.n, 5);
+    CHECK_CLOSE(all.mape, 0.16, 1e-12);
+    CHECK_CLOSE(all.bias, -0.12, 1e-12);
+    CHECK_CLOSE(all.max, 0.5, 1e-12);
+    CHECK_EQUAL(all.worst, 4);
+    CHECK_EQUAL(all.n_pairs, 4);
+    CHECK_EQUAL(all.n_right, 3);
+    CHECK_EQUAL(all.n_families, 1);
+    CHECK_CLOSE(all.spearman, 0.2, 1e-12);
+    CHECK_EQUAL(all.n_below, 4);
+    snprintf(rows[0].trust, sizeof rows[0].trust, "B");
+    struct validate_group group = {.source = "a", .full_plan = true};
+    CHECK_EQUAL(validate_statistics_of(&validate, group).n, 2);
+    group.source = "c";
+    CHECK_EQUAL(validate_statistics_of(&validate, group).worst, -1);
+    int32_t n, *worst = validate_worst_first(&validate, VALIDATE_THROUGHPUT, &n);
+    static const int32_t order[] = {5, 4, 0, 1, 3, 2};
+    CHECK_EQUAL(n, 6);
+    for (int32_t i = 0; i < 6 && n == 6; i++)
+        CHECK_EQUAL(worst[i], order[i]);
+    free(worst);
+}
+
+/* By hand: 18 bytes a parameter replicated, 6 + 12/8 with 8 shards, (2 + 12)/8 with bf16 gradients under zero3. */
+static void states_follow_the_sharding(void)
+{
+    char reason[SETTING_REASON];
+    struct setting setting =
+        setting_of("H100-SXM-80GB,,titan,tiny,1024,4,8,8,4096,32000,gelu,2048,8,1,1,,1,8,,1,64,none,,"
+                   "bf16,,,1,,,,",
+                   reason);
+    double parameters = 4 * (12.0 * 1024 * 1024 + 2 * 1024) + 1024 + 2 * 32000.0 * 1024;
+    CHECK_CLOSE(predict_state_bytes(&setting, false), 18 * parameters, 1e-12);
+    setting.replicated = false;
+    CHECK_CLOSE(predict_state_bytes(&setting, true), 7.5 * parameters, 1e-12);
+    setting.plan.sharding = SCENARIO_ZERO3;
+    setting.plan.gradients = SCENARIO_BF16;
+    CHECK_CLOSE(predict_state_bytes(&setting, true), 14.0 / 8 * parameters, 1e-12);
+}
+
+/* Every shipped row is read; each has a prediction or a reason. */
+static void shipped_files_hold_enough_complete_rows(void)
+{
+    struct validate validate = validated(NULL, NULL);
+    struct validate_statistics full_plan =
+        validate_statistics_of(&validate, (struct validate_group){.full_plan = true});
+    int32_t n_reasons = 0;
+    for (int32_t i = 0; i < validate.n_rows; i++) {
+        const struct validate_row *row = &validate.rows[i];
+        CHECK_TRUE(row->id[0] != '\0' && row->source[0] != '\0');
+        n_reasons += row->reason[0] != '\0';
+        CHECK_TRUE(row->reason[0] != '\0' || (row->measured > 0 && row->predicted > 0));
+    }
+    CHECK_TRUE(full_plan.n >= 60);
+    CHECK_TRUE(n_reasons < validate.n_rows);
+    validate_free(&validate);
+}
+
+static void filters_choose_rows_and_unknown_columns_are_refused(void)
+{
+    struct validate validate = validated(NULL, "id=E144");
+    CHECK_EQUAL(validate.n_rows, 1);
+    CHECK_TEXT(validate.n_rows == 1 ? validate.rows[0].model : "", "Llama-3.1-8B");
+    validate_free(&validate);
+    static const char *const wrong[] = {"modle=x", "model", "=x", "id=E000"};
+    static const char *const messages[] = {"did you mean 'model'?", "COLUMN=VALUE", "COLUMN=VALUE", "no row passes"};
+    for (int i = 0; i < 4; i++) {
+        struct error err = {0};
+        struct validate_request request = {.n_filters = 1, .filters = &wrong[i]};
+        CHECK_TRUE(!validate_run(&request, no_progress, NULL, &validate, &err));
+        CHECK_CONTAINS(err.text, messages[i]);
+    }
+}
+
+int main(void)
+{
+    return HARNESS_MAIN("validate", TEST(quoted_fields_hold_commas_quotes_and_line_ends),
+                        TEST(wrong_files_are_named_with_their_line), TEST(numbers_may_carry_a_remark_and_nothing_else),
+                        TEST(a_nemo_row_becomes_its_setting), TEST(an_fsdp_row_becomes_its_setting),
+                        TEST(the_first_thing_that_stops_a_row_is_its_reason), TEST(one_gpu_takes_the_sum_of_its_passes),
+                        TEST(measured_throughput_comes_from_the_first_column_that_has_it), TEST(statistics_by_hand),
+                        TEST(states_follow_the_sharding), TEST(shipped_files_hold_enough_complete_rows),
+                        TEST(filters_choose_rows_and_unknown_columns_are_refused));
+}
