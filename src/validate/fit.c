@@ -46,6 +46,8 @@ static void solve(struct unbounded *unbounded, gsl_vector *u)
 {
     const struct fit_problem *problem = unbounded->problem;
     gsl_multifit_nlinear_parameters options = gsl_multifit_nlinear_default_parameters();
+    options.solver = gsl_multifit_nlinear_solver_svd; /* an unknown at its limit leaves no trace in the Jacobian */
+    options.scale = gsl_multifit_nlinear_scale_levenberg;
     gsl_multifit_nlinear_fdf system = {
         .f = residuals, .n = (size_t)problem->n_rows, .p = (size_t)problem->n_parameters, .params = unbounded};
     gsl_multifit_nlinear_workspace *workspace =
