@@ -12,15 +12,21 @@
 const char fixture_model[] = "name: llama-13b\nsource: test\nhidden: 5120\nlayers: 40\nheads: 40\nkv_heads: 40\n"
                              "ffn: 13824\nvocabulary: 32000\nactivation: swiglu\ntied_embeddings: false\n";
 
-#define CURVE "{efficiency: 0.5, q_half: 100, k_half: 10, d_half: 0}"
+#define CURVE "{efficiency: 0.5, q_half: 100, k_half: 10, d_half: 0, tail: 0}"
+#define RING  "{latency_s: 1us, step_s: 2us, efficiency: 0.7, ramp_bytes: 3, pair: 0}"
 #define BOTH  "{forward: " CURVE ", backward: " CURVE "}"
 const char fixture_device[] =
     "name: h800\nsource: test\npeak_flop_per_s: 989.4TFLOPS\nhbm_bytes_per_s: 3.35TB/s\nmemory_bytes: 78GiB\n"
-    "context_bytes: 1GiB\nlaunch_s: 2us\nmemory_bound_share: 0.9\n"
-    "gemm: {efficiency: 0.8, m_half: 256, n_half: 128, k_half: 64}\n"
+    "context_bytes: 1GiB\nmultiprocessors: 132\nlaunch_s: 2us\n"
+    "memory: {norm: 0.9, activation: 0.8, loss: 0.7, copy: 0.6}\n"
+    "gemm: {efficiency: 0.8, small_tile: 0.1, wave: 0.25, launch_s: 7us, m_max: 8192}\n"
     "attention:\n  flash2: " BOTH
-    "\n  flash3: {forward: {efficiency: 0.7, q_half: 1, k_half: 2, d_half: 3}, backward: " CURVE "}\n  cudnn: " BOTH
-    "\n"
+    "\n  flash3: {forward: {efficiency: 0.7, q_half: 1, k_half: 2, d_half: 3, tail: 1}, backward: " CURVE
+    "}\n  cudnn: " BOTH "\n"
+    "collective: {all_gather: " RING ", reduce_scatter: " RING ", all_reduce: " RING ",\n  nvls: " RING ",\n"
+    "  all_to_all: {latency_s: 1us, step_s: 2us, efficiency: 0.7, ramp_bytes: 3, pair: 4, bytes_min: 5, bytes_max: "
+    "6}}\n"
+    "fabric: {latency_s: 7us, hop_s: 60us, efficiency: 0.9, ramp_bytes: 1e6, ramp_hop: 2}\n"
     "nvlink: {latency_s: 10us, efficiency: 0.8, ramp_bytes: 4Mi}\n"
     "nic: {latency_s: 5us, efficiency: 0.95, ramp_bytes: 1e6}\n"
     "pcie: {latency_s: 0, efficiency: 0.85, ramp_bytes: 0}\n"

@@ -237,6 +237,38 @@ class Validation(unittest.TestCase):
         self.assertEqual(self.validate(SCRATCH / "nowhere.csv").returncode, 2)
 
 
+
+class Calibrate(unittest.TestCase):
+    """Fitting itself is checked in test_calibrate.c."""
+
+    HEADER = "id,kind,split,gpu,dtype,library,op,pass,m,n,k,batch,seq_len,heads,head_dim,causal,shape_note,time_ms,tflops,gbps\n"
+
+    def test_a_device_without_rows_is_a_copy_that_can_be_used(self):
+        kernels = write("kernels.csv", self.HEADER + "K1,gemm,calib,H100,bf16,,gemm,,4096,4096,4096,,,,,,,,700,\n")
+        device = SCRATCH / "calibrated.yaml"
+        done = run("calibrate", kernels, "--device", "h800", "--output", device)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn("gemm                       copied from h100-sxm", done.stdout)
+        printed = run("calibrate", kernels, "--device", "h800")
+        self.assertEqual(printed.stdout, device.read_text())
+        again = run("calibrate", kernels, "--device", device)
+        self.assertEqual(again.stdout, printed.stdout)
+        cost = lambda name: run("cost", "--model", "llama-7b", "--device", name, "--platform", "hopper-2x8", "--slice", "0:4Ki")
+        self.assertEqual(cost(device).stdout, cost("h800").stdout)
+
+    def test_wrong_files_and_devices_are_refused(self):
+        kernels = write("kernels.csv", self.HEADER + "K1,gemm,calib,H100,bf16,,gemm,,4096,4096,4096,,,,,,,,700,\n")
+        for arguments, status, message in [
+            ((kernels, "--device", "h801"), 2, "no device 'h801'; did you mean 'h800'?"),
+            ((SCRATCH / "nowhere.csv", "--device", "h800"), 2, "nowhere.csv: cannot be read"),
+            ((kernels,), 64, "--device NAME"),
+            ((kernels, "--device", "h100-sxm"), 2, "memory.norm: 0 rows of split calib are of this device"),
+            ((kernels, "--device", "h800", "--output", SCRATCH / "no" / "such" / "folder"), 73, "cannot be created"),
+        ]:
+            done = run("calibrate", *arguments)
+            self.assertEqual((done.returncode, done.stdout), (status, ""))
+            self.assertIn(message, done.stderr)
+
 class Messages(unittest.TestCase):
     def refuse(self, expected, scenario=SMALL, *arguments):
         done = simulate("refused", *arguments, scenario=scenario)

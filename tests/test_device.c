@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "scenario/device.h"
 
+#include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "harness.h"
 #include "scenario_fixture.h"
@@ -16,12 +18,19 @@ static void every_field_is_filled_from_its_key(void)
     CHECK_TRUE(device.peak_flop_per_s == 989.4e12);
     CHECK_TRUE(device.hbm_bytes_per_s == 3.35e12);
     CHECK_TRUE(device.memory_bytes == 78 * 0x1p30 && device.context_bytes == 0x1p30);
-    CHECK_TRUE(device.launch_s == 2e-6 && device.memory_bound_share == 0.9);
-    CHECK_TRUE(device.gemm.efficiency == 0.8 && device.gemm.m_half == 256 && device.gemm.n_half == 128 &&
-               device.gemm.k_half == 64);
+    CHECK_TRUE(device.launch_s == 2e-6 && device.memory_share[DEVICE_NORM] == 0.9 &&
+               device.memory_share[DEVICE_COPY] == 0.6);
+    CHECK_TRUE(device.multiprocessors == 132 && device.nvls && device.rows[0] == '\0' && device.like[0] == '\0');
+    CHECK_TRUE(device.gemm.efficiency == 0.8 && device.gemm.small_tile == 0.1 && device.gemm.wave == 0.25 &&
+               device.gemm.launch_s == 7e-6 && device.gemm.m.max == 8192 && device.gemm.n.max == 0);
+    const struct device_collective *all = &device.collective[DEVICE_ALL_TO_ALL];
+    CHECK_TRUE(all->latency_s == 1e-6 && all->step_s == 2e-6 && all->efficiency == 0.7 && all->ramp_bytes == 3 &&
+               all->pair == 4 && all->bytes.min == 5 && all->bytes.max == 6);
+    CHECK_TRUE(device.fabric.hop_s == 6e-5 && device.fabric.ramp_hop == 2);
     CHECK_TRUE(device.forward[DEVICE_FLASH2].efficiency == 0.5 && device.backward[DEVICE_CUDNN].q_half == 100);
     const struct device_flash *flash3 = &device.forward[DEVICE_FLASH3];
-    CHECK_TRUE(flash3->efficiency == 0.7 && flash3->q_half == 1 && flash3->k_half == 2 && flash3->d_half == 3);
+    CHECK_TRUE(flash3->efficiency == 0.7 && flash3->q_half == 1 && flash3->k_half == 2 && flash3->d_half == 3 &&
+               flash3->tail == 1);
     CHECK_TRUE(device.backward[DEVICE_FLASH3].efficiency == 0.5);
     CHECK_TRUE(device.nvlink.latency_s == 1e-5 && device.nvlink.efficiency == 0.8 &&
                device.nvlink.ramp_bytes == 0x1p22);
@@ -34,11 +43,11 @@ static const struct {
 } refused[] = {
     {"launch_s: 2us\n", "", "launch_s: is required (of a kernel); allowed: a number [s], 0 to 1"},
     {"launch_s: 2us", "launch_s: .nan", "launch_s: '.nan' is not a number"},
-    {"efficiency: 0.8, m_half", "efficiency: 0, m_half", "gemm.efficiency: '0' is out of range"},
-    {"efficiency: 0.8, m_half", "efficiency: 1.1, m_half", "gemm.efficiency: '1.1' is out of range"},
+    {"efficiency: 0.8, small", "efficiency: 0, small", "gemm.efficiency: '0' is out of range"},
+    {"efficiency: 0.8, small", "efficiency: 1.1, small", "gemm.efficiency: '1.1' is out of range"},
     {"flash3:", "flash4:", "attention.flash4: unknown key; did you mean 'flash2'?"},
     {"flash3:", "flash4:", "attention.flash3.forward.efficiency: is required"},
-    {"k_half: 2, d_half: 3", "k_half: 2", "attention.flash3.forward.d_half: is required"},
+    {"k_half: 2, d_half: 3,", "k_half: 2,", "attention.flash3.forward.d_half: is required"},
     {"nic:", "nci:", "nci: unknown key; did you mean 'nic'?"},
 };
 
@@ -54,6 +63,29 @@ static void missing_and_impossible_numbers_are_refused(void)
     }
 }
 
+/* What is written reads back to the same curves; the data sheet alone needs none of them. */
+static void curves_are_written_as_they_are_read(void)
+{
+    struct device device, again;
+    struct error err = {0};
+    char path[1024], *text = NULL;
+    size_t bytes;
+    CHECK_TRUE(device_read(fixture_data("device"), "h800", &device, &err));
+    FILE *file = open_memstream(&text, &bytes);
+    fputs("name: again\nsource: test\npeak_flop_per_s: 1e12\nhbm_bytes_per_s: 1e12\nmemory_bytes: 1e10\n"
+          "context_bytes: 0\nmultiprocessors: 4\nnvls: false\n",
+          file);
+    CHECK_TRUE(fflush(file) == 0);
+    CHECK_TRUE(device_read_sheet("/nowhere", fixture_write("again.yaml", text), &again, path, &err));
+    CHECK_TRUE(again.multiprocessors == 4 && !again.nvls && again.gemm.efficiency == 0);
+    device_write_curves(file, &device);
+    CHECK_TRUE(fclose(file) == 0);
+    CHECK_TRUE(device_read("/nowhere", fixture_write("again.yaml", text), &again, &err));
+    CHECK_TEXT(err.text, "");
+    CHECK_TRUE(memcmp(&again.launch_s, &device.launch_s, sizeof device - offsetof(struct device, launch_s)) == 0);
+    free(text);
+}
+
 static void an_unknown_name_lists_those_there_are(void)
 {
     struct device device;
@@ -66,5 +98,6 @@ static void an_unknown_name_lists_those_there_are(void)
 int main(void)
 {
     return HARNESS_MAIN("device", TEST(every_field_is_filled_from_its_key),
-                        TEST(missing_and_impossible_numbers_are_refused), TEST(an_unknown_name_lists_those_there_are));
+                        TEST(missing_and_impossible_numbers_are_refused), TEST(curves_are_written_as_they_are_read),
+                        TEST(an_unknown_name_lists_those_there_are));
 }

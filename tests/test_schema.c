@@ -157,8 +157,8 @@ static void written_values_read_back_to_the_same_bits(void)
                          "text: \"a: #b, \\\"c\\\" \\u00e9\"\n",
                          &object, &err));
     char *text = written(&object);
-    CHECK_TEXT(text, "flag: true\ngroup:\n  count: 77\n  share: 0.10000000000000001\n  inner:\n"
-                     "    time: 3.3000000000000002e-06\nchoice: selective\nword: \"null\"\n"
+    CHECK_TEXT(text, "flag: true\ngroup:\n  count: 77\n  share: 0.1\n  inner:\n"
+                     "    time: 3.3e-06\nchoice: selective\nword: \"null\"\n"
                      "text: \"a: #b, \\\"c\\\" \\U000000E9\"\n");
     CHECK_TRUE(read_text(text, &again, &err));
     CHECK_TRUE(again.flag == object.flag && again.count == object.count && again.share == object.share &&

@@ -236,6 +236,28 @@ static bool any_sharded(const struct point *point)
     return any;
 }
 
+/** Shares of the passes' time, over all systems, whose shapes no row that the curves were fitted to has. */
+static void print_outside(const struct scenario *scenario, const struct point *point, char line[TEXT_SIZE])
+{
+    const struct device_flash *flash = &scenario->device.forward[scenario->attention];
+    double pass_s = 0, outside_s[COST_N_FAMILIES] = {0};
+    for (int32_t i = 0; i < point->n_systems; i++)
+        for (int32_t j = 0; j < point->systems[i].n_iterations; j++) {
+            const struct point_iteration *iteration = &point->systems[i].iterations[j];
+            pass_s += iteration->pass_s;
+            for (int k = 0; k < COST_N_FAMILIES; k++)
+                outside_s[k] += iteration->outside_s[k];
+        }
+    for (int k = 0; k < COST_N_FAMILIES; k++)
+        outside_s[k] *= 100 / fmax(pass_s, 1e-300);
+    snprintf(
+        line, TEXT_SIZE,
+        "beyond the shapes the curves were fitted to, of all passes' time: attention %.1f%% (fitted to %.0f to %.0f "
+        "keys), GEMMs %.1f%%, memory-bound kernels %.1f%%, tensor collectives %.1f%%",
+        outside_s[COST_ATTENTION], flash->keys.min, flash->keys.max, outside_s[COST_GEMM], outside_s[COST_MEMORY_BOUND],
+        outside_s[COST_COLLECTIVE]);
+}
+
 /** What moves the numbers and was not measured by the user. One line each, for people and for JSON. */
 static int32_t assumptions(const struct scenario *scenario, const struct point *point, char lines[][TEXT_SIZE])
 {
@@ -249,6 +271,7 @@ static int32_t assumptions(const struct scenario *scenario, const struct point *
              attention_name[scenario->attention], scenario->device.name);
     snprintf(lines[n++], TEXT_SIZE, "tensor-parallel collectives hidden under GEMMs: %.0f%%; sequence parallelism on",
              100 * communication->tp_overlap);
+    print_outside(scenario, point, lines[n++]);
     snprintf(lines[n++], TEXT_SIZE, "ring of context parallelism: point-to-point, one NIC between nodes; %s attention",
              communication->cp_overlap ? "runs beside" : "is done before");
     snprintf(

@@ -39,8 +39,10 @@ static void add_kernel(struct cost_kernels *kernels, struct cost_kernel kernel)
 static void add_gemm(struct cost_kernels *kernels, const struct device *device, const char *name, double m, double n,
                      double k)
 {
-    struct cost_kernel gemm = {.name = name, .flop = 2 * m * n * k, .seconds = cost_gemm_s(device, m, n, k)};
+    struct cost_kernel gemm = {
+        .name = name, .family = COST_GEMM, .flop = 2 * m * n * k, .seconds = cost_gemm_s(device, m, n, k)};
     gemm.bytes = 2 * (m * n + m * k + n * k);
+    gemm.outside_s = cost_gemm_outside(device, m, n, k) ? gemm.seconds : 0;
     add_kernel(kernels, gemm);
 }
 
@@ -62,9 +64,13 @@ static void add_gemms(struct cost_kernels *kernels, const struct device *device,
     }
 }
 
-static void add_memory_bound(struct cost_kernels *kernels, const struct device *device, const char *name, double bytes)
+static void add_memory_bound(struct cost_kernels *kernels, const struct device *device, enum device_memory_kind kind,
+                             const char *name, double bytes)
 {
-    struct cost_kernel kernel = {.name = name, .bytes = bytes, .seconds = cost_memory_bound_s(device, bytes)};
+    struct device_range range = device->memory_range;
+    struct cost_kernel kernel = {
+        .name = name, .family = COST_MEMORY_BOUND, .bytes = bytes, .seconds = cost_memory_bound_s(device, kind, bytes)};
+    kernel.outside_s = range.max > 0 && (bytes < range.min || bytes > range.max) ? kernel.seconds : 0;
     add_kernel(kernels, kernel);
 }
 
@@ -75,52 +81,73 @@ static void add_norms_and_activation(struct cost_kernels *kernels, const struct 
     bool forward = pass == PASS_FORWARD;
     double norm = (forward ? 4 : 6) * s->h / setting->tensor;
     double activation = forward ? 2 * (s->up + s->ffn) : 2 * (2 * s->up + s->ffn);
-    add_memory_bound(kernels, setting->device, "norm before attention", norm * s->tokens);
-    add_memory_bound(kernels, setting->device, "norm before the feed-forward block", norm * s->tokens);
-    add_memory_bound(kernels, setting->device, "activation", activation * s->tokens);
+    add_memory_bound(kernels, setting->device, DEVICE_NORM, "norm before attention", norm * s->tokens);
+    add_memory_bound(kernels, setting->device, DEVICE_NORM, "norm before the feed-forward block", norm * s->tokens);
+    add_memory_bound(kernels, setting->device, DEVICE_ACTIVATION, "activation", activation * s->tokens);
 }
 
 static void add_other_memory_bound(struct cost_kernels *kernels, const struct cost_setting *setting,
                                    const struct shares *s)
 {
     double add = 6 * s->h / setting->tensor;
-    add_memory_bound(kernels, setting->device, "residual add of attention", add * s->tokens);
-    add_memory_bound(kernels, setting->device, "residual add of the feed-forward block", add * s->tokens);
-    add_memory_bound(kernels, setting->device, "rotation of queries", 4 * s->heads * s->tokens);
-    add_memory_bound(kernels, setting->device, "rotation of keys", 4 * s->kv * s->tokens);
+    add_memory_bound(kernels, setting->device, DEVICE_COPY, "residual add of attention", add * s->tokens);
+    add_memory_bound(kernels, setting->device, DEVICE_COPY, "residual add of the feed-forward block", add * s->tokens);
+    add_memory_bound(kernels, setting->device, DEVICE_COPY, "rotation of queries", 4 * s->heads * s->tokens);
+    add_memory_bound(kernels, setting->device, DEVICE_COPY, "rotation of keys", 4 * s->kv * s->tokens);
+}
+
+/** A slice's share of a packed kernel, of one block of the ring with CP. */
+static struct cost_attention attention_of_slice(const struct cost_setting *setting, enum pass pass, struct slice slice,
+                                                int32_t context)
+{
+    const struct model *model = setting->model;
+    double begin = slice.begin, end = slice.end, head_dim = (double)model->hidden / (double)model->heads;
+    double blocks = (double)context * context;
+    double tile_flop = (pass == PASS_FORWARD ? 4 * end : 10 * (end - begin)) * 128 * head_dim / context;
+    return (struct cost_attention){
+        .flop = (double)flop_attention(model, pass, slice.begin, slice.end) / (blocks * setting->tensor),
+        .queries = (end - begin) * (begin + end + 1) / end / context,
+        .keys = (begin + end + 1) / context,
+        .head_dim = head_dim,
+        .tile_flop = tile_flop,
+    };
 }
 
 /** All slices in one packed kernel; with CP one kernel for every block of the ring. */
 static struct cost_kernel attention_of(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit)
 {
-    const struct model *model = setting->model;
-    struct cost_kernel kernel = {.name = "attention"};
-    double parts = (double)unit->context * setting->tensor;
-    double head_dim = (double)model->hidden / (double)model->heads;
+    const struct device *device = setting->device;
+    struct cost_kernel kernel = {.name = "attention", .family = COST_ATTENTION};
+    double work_s = 0, tile_s = 0, outside_s = 0;
     for (int32_t i = 0; i < unit->n_slices; i++) {
-        double begin = unit->slices[i].begin, end = unit->slices[i].end;
-        struct cost_attention work = {
-            .flop = (double)flop_attention(model, pass, unit->slices[i].begin, unit->slices[i].end) / parts,
-            .queries = (end - begin) * (begin + end) / end / unit->context,
-            .keys = begin + end,
-            .head_dim = head_dim,
-        };
-        kernel.flop += work.flop;
-        kernel.seconds += cost_attention_work_s(setting->device, setting->attention, pass, &work);
+        struct cost_attention work = attention_of_slice(setting, pass, unit->slices[i], unit->context);
+        double own_s = cost_attention_work_s(device, setting->attention, pass, &work);
+        kernel.flop += work.flop * unit->context;
+        work_s += own_s;
+        tile_s = fmax(tile_s, cost_attention_tile_s(device, setting->attention, pass, &work));
+        if (cost_attention_outside(device, setting->attention, pass, &work))
+            outside_s += own_s;
     }
-    if (kernel.flop > 0)
-        kernel.seconds += unit->context * setting->device->launch_s;
+    kernel.seconds = unit->context * cost_attention_kernel_s(device, setting->attention, pass, work_s, tile_s);
+    kernel.outside_s = unit->context * outside_s;
     return kernel;
 }
 
-/** `collectives` all-gathers or reduce-scatters of a tensor of hidden width. */
-static void add_tensor(struct cost_pass *cost, const struct cost_setting *setting, double tokens, int32_t collectives)
+/** `gathers` all-gathers and `scatters` reduce-scatters of a tensor of hidden width. */
+static void add_tensor(struct cost_pass *cost, const struct cost_setting *setting, double tokens, int32_t gathers,
+                       int32_t scatters)
 {
+    static const enum device_collective_kind kinds[] = {DEVICE_ALL_GATHER, DEVICE_REDUCE_SCATTER};
+    const int32_t times[] = {gathers, scatters};
     int32_t tp = setting->tensor;
-    double bytes = tokens * (double)setting->model->hidden * 2 * (tp - 1) / tp;
-    struct cost_transfer one = cost_of_transfer(setting, COST_NVLINK, bytes, tp - 1);
-    cost->tensor_bytes += collectives * bytes;
-    cost->tensor_s += collectives * one.duration_s * (1 - setting->communication.tp_overlap);
+    double bytes = tokens * (double)setting->model->hidden * 2;
+    cost->tensor_bytes += (gathers + scatters) * bytes * (tp - 1) / tp;
+    for (int i = 0; i < 2; i++) {
+        double seconds = times[i] * cost_collective_s(setting, kinds[i], bytes, tp);
+        cost->tensor_s += seconds * (1 - setting->communication.tp_overlap);
+        if (cost_collective_outside(setting, kinds[i], bytes, tp))
+            cost->outside_s[COST_COLLECTIVE] += seconds * (1 - setting->communication.tp_overlap);
+    }
 }
 
 static void add_ring(struct cost_pass *cost, const struct cost_setting *setting, enum pass pass,
@@ -184,6 +211,7 @@ static void add_kernels(struct cost_pass *cost, const struct cost_kernels *kerne
     for (int32_t i = 0; i < kernels->n; i++) {
         flop += kernels->kernel[i].flop;
         seconds += kernels->kernel[i].seconds;
+        cost->outside_s[kernels->kernel[i].family] += times * kernels->kernel[i].outside_s;
     }
     cost->flop += times * flop;
     cost->other_s += times * seconds;
@@ -200,7 +228,8 @@ static void add_layers(struct cost_pass *cost, const struct cost_setting *settin
     add_kernels(cost, &kernels, setting->layers);
     cost->flop += setting->layers * attention.flop;
     cost->attention_s += setting->layers * attention.seconds;
-    add_tensor(cost, setting, s->tokens, setting->layers * (pass == PASS_FORWARD ? 4 : 6));
+    cost->outside_s[COST_ATTENTION] += setting->layers * attention.outside_s;
+    add_tensor(cost, setting, s->tokens, setting->layers * (pass == PASS_FORWARD ? 2 : 4), setting->layers * 2);
     add_ring(cost, setting, pass, unit);
 }
 
@@ -241,8 +270,9 @@ static void add_head(struct cost_kernels *kernels, const struct cost_setting *se
     const struct device *device = setting->device;
     bool forward = pass == PASS_FORWARD;
     double logits = (double)setting->model->vocabulary / setting->tensor;
-    add_memory_bound(kernels, device, "final norm", (forward ? 4 : 6) * s->h / setting->tensor * s->tokens);
-    add_memory_bound(kernels, device, "cross-entropy", (forward ? 30 : 14) * logits * s->tokens);
+    add_memory_bound(kernels, device, DEVICE_NORM, "final norm",
+                     (forward ? 4 : 6) * s->h / setting->tensor * s->tokens);
+    add_memory_bound(kernels, device, DEVICE_LOSS, "cross-entropy", (forward ? 30 : 14) * logits * s->tokens);
     if (forward) {
         add_gemm(kernels, device, "head GEMM", s->tokens, logits, s->h);
         return;
@@ -266,7 +296,7 @@ struct cost_pass cost_of_head(const struct cost_setting *setting, enum pass pass
     struct cost_pass cost = {0};
     add_head(&kernels, setting, pass, &s);
     add_kernels(&cost, &kernels, 1);
-    add_tensor(&cost, setting, s.tokens, pass == PASS_FORWARD ? 1 : 2);
+    add_tensor(&cost, setting, s.tokens, 1, pass == PASS_FORWARD ? 0 : 1);
     add_table_shards(&cost, setting, pass);
     return cost;
 }

@@ -38,6 +38,9 @@ struct cost_unit {
     enum recompute recompute;
 };
 
+/** What is measured, and so extrapolated, apart. */
+enum cost_family { COST_GEMM, COST_ATTENTION, COST_MEMORY_BOUND, COST_COLLECTIVE, COST_N_FAMILIES };
+
 /** One pass of one unit on one rank of a stage. All per rank and over all layers; seconds without contention. */
 struct cost_pass {
     double flop;           /* executed by this rank, recomputation included */
@@ -50,6 +53,7 @@ struct cost_pass {
     double ring_bytes;     /* a CP rank sends to the next one (keys and values; backward: and their gradients) */
     int32_t ring_steps;    /* messages of the ring one after the other, for its latency: context - 1 in each layer */
     double boundary_bytes; /* to the next (backward: previous) stage, per TP and CP rank */
+    double outside_s[COST_N_FAMILIES]; /* part of the seconds above whose shapes lie outside what was measured */
 };
 
 /**
@@ -61,16 +65,18 @@ struct cost_pass {
  * two of the same FLOPs each, for the input (T x K x N) and for the weight (K x N x T). Adding the weight's gradient
  * to the fp32 sum is part of its GEMM (Megatron-LM's fusion) and not counted again.
  *
- * Attention: one packed kernel a layer for all slices, `context` of them with CP; each slice has 1/context of its
- * FLOPs (zig-zag sharding of each sample, Llama 3, arXiv:2407.21783, section 3.3) and 1/TP of the heads. The curves
- * are of whole causal samples, so a slice [a, b) enters with the queries and keys of the causal sample whose queries
- * see as many keys, and whose keys are seen by as many queries, on average: keys a + b, queries (b - a)(a + b)/b,
- * the latter over context. For a whole sample these are b and b. A grid too small for the device (few heads times few
- * queries) is not modelled.
+ * Attention: one packed kernel a layer for all slices, `context` of them with CP (a block of the ring each); each slice
+ * has 1/context of its FLOPs (zig-zag sharding of each sample, Llama 3, arXiv:2407.21783, section 3.3) and 1/TP of the
+ * heads. The curves are of whole causal samples, so a slice [a, b) enters with the queries and keys of the causal
+ * sample whose queries see as many keys, and whose keys are seen by as many queries, on average: keys a + b, queries (b
+ * - a)(a + b)/b, both over context. For a whole sample these are b and b. Few heads times few queries do not fill the
+ * device: the longest tile of the kernel (128 queries and b/context keys; backward 128 keys and (b - a)/context
+ * queries) ends it alone.
  *
  * Memory-bound kernels, bytes a token (bf16; each tensor read or written once), all divided by TP:
  *   forward   2 norms 2 x 4h, 2 residual adds 2 x 6h, rotation of queries and keys 4h + 4k, SwiGLU 6f (GELU 4f)
  *   backward  2 norms 2 x 6h, 2 adds of gradients 2 x 6h, rotation 4h + 4k, SwiGLU 10f (GELU 6f)
+ * Adds and rotations are copies to the device's curves.
  *
  * TP collectives: 4 a layer forward (2 all-gathers, 2 reduce-scatters of T x h), 6 backward (their mirrors, and the two
  * gathered inputs again since only the shard was kept: arXiv:2205.05198, section 4.2.2), in each of which a rank sends
@@ -108,16 +114,18 @@ struct cost_pass cost_of_pass(const struct cost_setting *setting, enum pass pass
  */
 struct cost_pass cost_of_head(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit);
 
-/** One sequence of a packed attention kernel: its FLOPs on this rank, and its shape. */
+/** One sequence of a packed attention kernel: its FLOPs on this rank, and its shape. tile_flop: of its longest tile. */
 struct cost_attention {
-    double flop, queries, keys, head_dim;
+    double flop, queries, keys, head_dim, tile_flop;
 };
 
 /** One kernel, or a packed one of all slices, on one rank. bytes: to and from HBM, 0 for attention, whose curve needs
  * none. */
 struct cost_kernel {
     const char *name;
+    enum cost_family family;
     double flop, bytes, seconds;
+    double outside_s; /* part of `seconds` that is extrapolated */
 };
 
 enum { COST_MAX_KERNELS = 20 };
@@ -135,15 +143,27 @@ void cost_layer_kernels(const struct cost_setting *setting, enum pass pass, cons
 void cost_head_kernels(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit,
                        struct cost_kernels *kernels);
 
-/** time of one kernel [s]; source of each form: scenario/device.h. No work takes no time. */
+/** Time of one kernel [s]; source of each form: scenario/device.h. No work takes no time. A GEMM takes no less than the
+ * copying of its three matrices. */
 double cost_gemm_s(const struct device *device, double m, double n, double k);
 double cost_attention_s(const struct device *device, enum device_attention kernel, enum pass pass,
                         const struct cost_attention *work);
-double cost_memory_bound_s(const struct device *device, double bytes);
+double cost_memory_bound_s(const struct device *device, enum device_memory_kind kind, double bytes);
 
-/** As cost_attention_s, but without the kernel's launch: what one sequence adds to a packed kernel [s]. */
+/** What one sequence adds to a packed kernel, and its longest tile alone on its multiprocessor [s]. */
 double cost_attention_work_s(const struct device *device, enum device_attention kernel, enum pass pass,
                              const struct cost_attention *work);
+double cost_attention_tile_s(const struct device *device, enum device_attention kernel, enum pass pass,
+                             const struct cost_attention *work);
+
+/** A packed kernel of the sequences' sum of work and longest tile; it takes no less than that tile [s]. */
+double cost_attention_kernel_s(const struct device *device, enum device_attention kernel, enum pass pass, double work_s,
+                               double tile_s);
+
+/** Whether a shape lies outside what was measured. */
+bool cost_gemm_outside(const struct device *device, double m, double n, double k);
+bool cost_attention_outside(const struct device *device, enum device_attention kernel, enum pass pass,
+                            const struct cost_attention *work);
 
 /** A transfer: latency paid first, then wire_bytes at the full bandwidth of the slowest link (bytes over the link's
  * efficiency). */
@@ -157,6 +177,18 @@ enum cost_route { COST_NVLINK, COST_NIC, COST_PCIE };
  * each, its ramp once. 0 bytes take 0 s. */
 struct cost_transfer cost_of_transfer(const struct cost_setting *setting, enum cost_route route, double bytes,
                                       int32_t steps);
+
+/**
+ * A collective of one tensor of `bytes` over `ranks` GPUs alone on their links [s]: on the NVLink of a node; beyond one
+ * node a reduce-scatter or an all-gather is half an all-reduce. Five GPUs and more of a node reduce in the switches
+ * where the device can. An all-to-all over nodes is that of its NIC's transfers.
+ */
+double cost_collective_s(const struct cost_setting *setting, enum device_collective_kind kind, double bytes,
+                         int32_t ranks);
+
+/** Whether its message lies outside what was measured. */
+bool cost_collective_outside(const struct cost_setting *setting, enum device_collective_kind kind, double bytes,
+                             int32_t ranks);
 
 /** An all-gather or reduce-scatter alone on its links [s]: of n ranks, n_each on each node (n: all on one), each sends
  * `bytes` in n - 1 steps. Over nodes as NCCL's rails do it, at the same time: 1/n_each of the bytes by NIC, the rest by

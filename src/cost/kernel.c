@@ -1,39 +1,104 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+#include <math.h>
+
 #include "cost/cost.h"
+
+static bool within(struct device_range range, double value)
+{
+    return range.max <= 0 || (range.min <= value && value <= range.max);
+}
+
+/** Waves of a grid of tiles; the last one as far as it is not filled otherwise. */
+static double waves(const struct device *device, double tiles)
+{
+    double even = tiles / (double)device->multiprocessors;
+    return even + device->gemm.wave * (ceil(even) - even);
+}
+
+/** Output positions that the multiprocessors compute, idle ones counted as far as they are lost. */
+static double positions(const struct device *device, double m, double n)
+{
+    const double large = 128.0 * 256, small = 128.0 * 128;
+    if (device->multiprocessors == 0)
+        return m * n;
+    double rows = ceil(m / 128), columns = ceil(n / 128);
+    double wide = large * waves(device, rows * ceil(n / 256)), tall = large * waves(device, ceil(m / 256) * columns);
+    double square = small * (1 + device->gemm.small_tile) * waves(device, rows * columns);
+    return fmin(square, fmin(wide, tall)) * (double)device->multiprocessors;
+}
 
 double cost_gemm_s(const struct device *device, double m, double n, double k)
 {
-    const struct device_gemm *gemm = &device->gemm;
     if (m <= 0 || n <= 0 || k <= 0)
         return 0;
-    double shape = 1 + gemm->m_half / m + gemm->n_half / n + gemm->k_half / k;
-    return 2 * m * n * k / (device->peak_flop_per_s * gemm->efficiency) * shape + device->launch_s;
+    double work_s = 2 * k * positions(device, m, n) / (device->peak_flop_per_s * device->gemm.efficiency);
+    double copy_bytes_per_s = device->hbm_bytes_per_s * device->memory_share[DEVICE_COPY];
+    return device->gemm.launch_s + fmax(work_s, 2 * (m * n + m * k + n * k) / copy_bytes_per_s);
+}
+
+bool cost_gemm_outside(const struct device *device, double m, double n, double k)
+{
+    const struct device_gemm *gemm = &device->gemm;
+    return !within(gemm->m, m) || !within(gemm->n, n) || !within(gemm->k, k);
+}
+
+static const struct device_flash *flash_of(const struct device *device, enum device_attention kernel, enum pass pass)
+{
+    return pass == PASS_FORWARD ? &device->forward[kernel] : &device->backward[kernel];
+}
+
+/** Seconds of a FLOP where only the head's width costs efficiency. */
+static double per_flop_s(const struct device *device, const struct device_flash *flash, double head_dim)
+{
+    return (1 + flash->d_half / head_dim) / (1 + flash->d_half / 128) / (device->peak_flop_per_s * flash->efficiency);
 }
 
 double cost_attention_work_s(const struct device *device, enum device_attention kernel, enum pass pass,
                              const struct cost_attention *work)
 {
-    const struct device_flash *flash = pass == PASS_FORWARD ? &device->forward[kernel] : &device->backward[kernel];
+    const struct device_flash *flash = flash_of(device, kernel, pass);
     if (work->flop <= 0)
         return 0;
-    double shape = 1 + flash->q_half / work->queries + flash->k_half / work->keys + flash->d_half / work->head_dim;
-    return work->flop / (device->peak_flop_per_s * flash->efficiency) * shape;
+    double shape = (1 + flash->q_half / work->queries) * (1 + flash->k_half / work->keys);
+    return work->flop * per_flop_s(device, flash, work->head_dim) * shape;
+}
+
+double cost_attention_tile_s(const struct device *device, enum device_attention kernel, enum pass pass,
+                             const struct cost_attention *work)
+{
+    const struct device_flash *flash = flash_of(device, kernel, pass);
+    return work->tile_flop * per_flop_s(device, flash, work->head_dim) * (double)device->multiprocessors;
+}
+
+double cost_attention_kernel_s(const struct device *device, enum device_attention kernel, enum pass pass, double work_s,
+                               double tile_s)
+{
+    const struct device_flash *flash = flash_of(device, kernel, pass);
+    return work_s > 0 ? fmax(work_s + flash->tail * tile_s, tile_s) + device->launch_s : 0;
 }
 
 double cost_attention_s(const struct device *device, enum device_attention kernel, enum pass pass,
                         const struct cost_attention *work)
 {
-    return work->flop > 0 ? cost_attention_work_s(device, kernel, pass, work) + device->launch_s : 0;
+    return cost_attention_kernel_s(device, kernel, pass, cost_attention_work_s(device, kernel, pass, work),
+                                   cost_attention_tile_s(device, kernel, pass, work));
 }
 
-double cost_memory_bound_s(const struct device *device, double bytes)
+bool cost_attention_outside(const struct device *device, enum device_attention kernel, enum pass pass,
+                            const struct cost_attention *work)
 {
-    return bytes > 0 ? bytes / (device->hbm_bytes_per_s * device->memory_bound_share) + device->launch_s : 0;
+    const struct device_flash *flash = flash_of(device, kernel, pass);
+    return !within(flash->keys, work->keys) || !within(flash->head_dim, work->head_dim);
+}
+
+double cost_memory_bound_s(const struct device *device, enum device_memory_kind kind, double bytes)
+{
+    return bytes > 0 ? bytes / (device->hbm_bytes_per_s * device->memory_share[kind]) + device->launch_s : 0;
 }
 
 double cost_optimizer_s(const struct device *device, enum scenario_gradients gradients, double parameters)
 {
     double read = cost_gradient_bytes(gradients) + 4 + 4 + 4; /* gradient, master weight, two moments */
     double written = 4 + 4 + 4 + 2;                           /* the latter and the bf16 weight */
-    return cost_memory_bound_s(device, parameters * (read + written));
+    return cost_memory_bound_s(device, DEVICE_COPY, parameters * (read + written));
 }

@@ -40,6 +40,8 @@ void builder_cost(const struct plan_pipeline *pipeline, const struct cost_settin
     cost[1].tensor_bytes += head.tensor_bytes;
     cost[1].shard_s += head.shard_s;
     cost[1].shard_bytes += head.shard_bytes;
+    for (int i = 0; i < COST_N_FAMILIES; i++)
+        cost[1].outside_s[i] += head.outside_s[i];
 }
 
 struct cost_pass dag_pass_cost(const struct plan_pipeline *pipeline, const struct cost_setting *setting, enum pass pass,

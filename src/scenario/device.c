@@ -1,66 +1,149 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "scenario/device.h"
 
-#include <stdio.h>
+#include <stddef.h>
 
 #include "scenario/library.h"
-#include "scenario/schema.h"
 
 #define FIELD(field) offsetof(struct device, field)
 
 /* An efficiency of 0 would make times infinite: the limits ask for at least a thousandth. */
-#define REAL(name, unit, min, max, meaning, field)                                                                     \
+#define KEY(name, unit, min, max, fallback, meaning, field)                                                            \
     {                                                                                                                  \
-        name, SCHEMA_REAL, unit, min, max, NULL, NULL, meaning, FIELD(field)                                           \
+        name, SCHEMA_REAL, unit, min, max, fallback, NULL, meaning, FIELD(field)                                       \
     }
-#define SHARE(name, meaning, field) REAL(name, "-", 1e-3, 1, meaning, field)
-#define HALF(name, meaning, field)  REAL(name, "-", 0, 1e9, meaning, field)
+#define REAL(name, unit, min, max, meaning, field) KEY(name, unit, min, max, NULL, meaning, field)
+#define SHARE(name, meaning, field)                REAL(name, "-", 1e-3, 1, meaning, field)
+#define HALF(name, meaning, field)                 REAL(name, "-", 0, 1e9, meaning, field)
+#define RANGE(name, unit, field)                                                                                       \
+    KEY(name "_min", unit, 0, 1e15, "0", "least of the fitted rows", field.min),                                       \
+        KEY(name "_max", unit, 0, 1e15, "0", "largest of the fitted rows", field.max)
 #define FLASH(name, pass, index)                                                                                       \
-    SHARE("attention." name "." #pass ".efficiency", "of the peak, for large shapes", pass[index].efficiency),         \
+    SHARE("attention." name "." #pass ".efficiency", "of the peak, for long sequences", pass[index].efficiency),       \
         HALF("attention." name "." #pass ".q_half", "queries that halve the efficiency", pass[index].q_half),          \
         HALF("attention." name "." #pass ".k_half", "keys that halve the efficiency", pass[index].k_half),             \
-        HALF("attention." name "." #pass ".d_half", "head dimension that halves the efficiency", pass[index].d_half)
+        HALF("attention." name "." #pass ".d_half", "head width of as much time as the exponentials",                  \
+             pass[index].d_half),                                                                                      \
+        REAL("attention." name "." #pass ".tail", "-", 0, 1, "longest tiles that run alone at the end",                \
+             pass[index].tail),                                                                                        \
+        RANGE("attention." name "." #pass ".keys", "tokens", pass[index].keys),                                        \
+        RANGE("attention." name "." #pass ".head_dim", "-", pass[index].head_dim)
+#define COLLECTIVE(name, index, least)                                                                                 \
+    REAL("collective." name ".latency_s", "s", 0, 1, "of the collective", collective[index].latency_s),                \
+        REAL("collective." name ".step_s", "s", 0, 1, "for each further GPU", collective[index].step_s),               \
+        REAL("collective." name ".efficiency", "-", least, 1, "of the platform's bandwidth, for large messages",       \
+             collective[index].efficiency),                                                                            \
+        REAL("collective." name ".ramp_bytes", "bytes", 0, 1e12, "bytes added to large messages",                      \
+             collective[index].ramp_bytes),                                                                            \
+        HALF("collective." name ".pair", "GPUs that halve the efficiency", collective[index].pair),                    \
+        RANGE("collective." name ".bytes", "bytes", collective[index].bytes)
 #define LINK(name)                                                                                                     \
     REAL(#name ".latency_s", "s", 0, 1, "of a message", name.latency_s),                                               \
         SHARE(#name ".efficiency", "of the platform's bandwidth, for large messages", name.efficiency),                \
-        REAL(#name ".ramp_bytes", "bytes", 0, 1e12, "bytes added to large messages", name.ramp_bytes)
+        REAL(#name ".ramp_bytes", "bytes", 0, 1e12, "bytes added to large messages", name.ramp_bytes),                 \
+        RANGE(#name ".bytes", "bytes", name.bytes)
 
-static const struct schema_key keys[] = {
+static const struct schema_key sheet[] = {
     {"name", SCHEMA_WORD, "-", 0, 0, NULL, NULL, "of the device", FIELD(name)},
     {"source", SCHEMA_TEXT, "-", 0, 0, NULL, NULL, "where the numbers come from", FIELD(source)},
     REAL("peak_flop_per_s", "flop/s", 1e9, 1e18, "bf16 dense", peak_flop_per_s),
     REAL("hbm_bytes_per_s", "bytes/s", 1e9, 1e15, "bandwidth of the GPU's memory", hbm_bytes_per_s),
     REAL("memory_bytes", "bytes", 1e9, 1e15, "what a process can allocate at most", memory_bytes),
     REAL("context_bytes", "bytes", 0, 1e12, "CUDA context and NCCL, outside the allocator", context_bytes),
-    REAL("launch_s", "s", 0, 1, "of a kernel", launch_s),
-    SHARE("memory_bound_share", "of hbm_bytes_per_s that memory-bound kernels reach", memory_bound_share),
-    SHARE("gemm.efficiency", "of the peak, for large shapes", gemm.efficiency),
-    HALF("gemm.m_half", "rows that halve the efficiency", gemm.m_half),
-    HALF("gemm.n_half", "columns that halve the efficiency", gemm.n_half),
-    HALF("gemm.k_half", "inner width that halves the efficiency", gemm.k_half),
+    {"multiprocessors", SCHEMA_INT, "-", 0, 4096, NULL, NULL, "that tiles run on; 0: work divides evenly",
+     FIELD(multiprocessors)},
+    {"flash2_as", SCHEMA_CHOICE, "-", 0, 0, "flash2", "flash2|flash3|cudnn",
+     "curve of the device under like that stands for flash2's", FIELD(flash2_as)},
+    {"nvls", SCHEMA_BOOL, "-", 0, 0, "true", NULL, "the switches of NVLink add up", FIELD(nvls)},
+    {"rows", SCHEMA_TEXT, "-", 0, 0, "", NULL,
+     "words in the column gpu of its measurements; word@bandwidth: same chip, other memory", FIELD(rows)},
+    {"like", SCHEMA_WORD, "-", 0, 0, "", NULL, "device whose curves stand in where there are no rows", FIELD(like)},
+    KEY("measured.nvlink", "bytes/s", 0, 1e15, "0", "of one direction, where collectives were measured",
+        measured_nvlink_bytes_per_s),
+    KEY("measured.nic", "bytes/s", 0, 1e15, "0", "of one direction, where collectives were measured",
+        measured_nic_bytes_per_s),
+    KEY("measured.pcie", "bytes/s", 0, 1e15, "0", "of one direction, where copies were measured",
+        measured_pcie_bytes_per_s),
+};
+
+static const struct schema_key curves[] = {
+    REAL("launch_s", "s", 0, 1, "of a kernel but GEMMs", launch_s),
+    SHARE("memory.norm", "of hbm_bytes_per_s that norms reach", memory_share[DEVICE_NORM]),
+    SHARE("memory.activation", "of hbm_bytes_per_s that SwiGLU and GELU reach", memory_share[DEVICE_ACTIVATION]),
+    SHARE("memory.loss", "of hbm_bytes_per_s that the cross-entropy reaches", memory_share[DEVICE_LOSS]),
+    SHARE("memory.copy", "of hbm_bytes_per_s that other kernels reach", memory_share[DEVICE_COPY]),
+    RANGE("memory.bytes", "bytes", memory_range),
+    SHARE("gemm.efficiency", "of the peak, for full waves of large tiles", gemm.efficiency),
+    HALF("gemm.small_tile", "extra time of a small tile", gemm.small_tile),
+    REAL("gemm.wave", "-", 0, 1, "share of the last wave's gap that stays idle", gemm.wave),
+    REAL("gemm.launch_s", "s", 0, 1, "of a GEMM, its prologue and epilogue included", gemm.launch_s),
+    RANGE("gemm.m", "-", gemm.m),
+    RANGE("gemm.n", "-", gemm.n),
+    RANGE("gemm.k", "-", gemm.k),
     FLASH("flash2", forward, DEVICE_FLASH2),
     FLASH("flash2", backward, DEVICE_FLASH2),
     FLASH("flash3", forward, DEVICE_FLASH3),
     FLASH("flash3", backward, DEVICE_FLASH3),
     FLASH("cudnn", forward, DEVICE_CUDNN),
     FLASH("cudnn", backward, DEVICE_CUDNN),
+    COLLECTIVE("all_gather", DEVICE_ALL_GATHER, 1e-3),
+    COLLECTIVE("reduce_scatter", DEVICE_REDUCE_SCATTER, 1e-3),
+    COLLECTIVE("all_reduce", DEVICE_ALL_REDUCE, 1e-3),
+    COLLECTIVE("nvls", DEVICE_NVLS, 0),
+    COLLECTIVE("all_to_all", DEVICE_ALL_TO_ALL, 1e-3),
+    REAL("fabric.latency_s", "s", 0, 1, "of an all-reduce over nodes", fabric.latency_s),
+    REAL("fabric.hop_s", "s", 0, 1, "for each doubling of the nodes", fabric.hop_s),
+    SHARE("fabric.efficiency", "of the NICs' bandwidth, for large messages", fabric.efficiency),
+    REAL("fabric.ramp_bytes", "bytes", 0, 1e12, "bytes added to large messages", fabric.ramp_bytes),
+    HALF("fabric.ramp_hop", "growth of them for each doubling of the nodes", fabric.ramp_hop),
+    RANGE("fabric.bytes", "bytes", fabric.bytes),
     LINK(nvlink),
     LINK(nic),
     LINK(pcie),
 };
 
-/* How the numbers were found: for readers of the file. */
+enum { N_SHEET = sizeof sheet / sizeof *sheet, N_CURVES = sizeof curves / sizeof *curves };
+
+/* What stands beside the data sheet: how the numbers were found, and the curves. */
+static const char *const beside[] = {"fit",    "sources",    "launch_s", "memory", "gemm", "attention",
+                                     "nvlink", "collective", "fabric",   "nic",    "pcie", NULL};
 static const char *const documentation[] = {"fit", "sources", NULL};
+
+static bool read_keys(const char *path, const struct schema_key *keys, int32_t n_keys, const char *const *others,
+                      struct device *device, struct error *err)
+{
+    struct document document = {0};
+    if (!document_read(path, &document, err))
+        return false;
+    bool ok = schema_read(&document, 0, keys, n_keys, others, device, err);
+    document_free(&document);
+    return ok;
+}
+
+static bool find(const char *data_dir, const char *name, char path[1024], struct error *err)
+{
+    char folder[1024];
+    snprintf(folder, sizeof folder, "%s/model/gpu", data_dir);
+    return library_find(folder, name, ".yaml", "device", path, err);
+}
 
 bool device_read(const char *data_dir, const char *name, struct device *device, struct error *err)
 {
-    char folder[1024], path[1024];
-    struct document document = {0};
-    snprintf(folder, sizeof folder, "%s/model/gpu", data_dir);
+    struct schema_key keys[N_SHEET + N_CURVES];
+    char path[1024];
+    for (int i = 0; i < N_SHEET + N_CURVES; i++)
+        keys[i] = i < N_SHEET ? sheet[i] : curves[i - N_SHEET];
     *device = (struct device){0};
-    if (!library_find(folder, name, ".yaml", "device", path, err) || !document_read(path, &document, err))
-        return false;
-    bool ok = schema_read(&document, 0, keys, sizeof keys / sizeof *keys, documentation, device, err);
-    document_free(&document);
-    return ok;
+    return find(data_dir, name, path, err) && read_keys(path, keys, N_SHEET + N_CURVES, documentation, device, err);
+}
+
+bool device_read_sheet(const char *data_dir, const char *name, struct device *device, char *path, struct error *err)
+{
+    *device = (struct device){0};
+    return find(data_dir, name, path, err) && read_keys(path, sheet, N_SHEET, beside, device, err);
+}
+
+void device_write_curves(FILE *file, const struct device *device)
+{
+    schema_write(file, curves, N_CURVES, device, 0);
 }

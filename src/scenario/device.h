@@ -3,23 +3,88 @@
 #ifndef SLIMSIM_SCENARIO_DEVICE_H
 #define SLIMSIM_SCENARIO_DEVICE_H
 
+#include <stdint.h>
+#include <stdio.h>
+
 #include "base/error.h"
+#include "scenario/schema.h"
 
 enum device_attention { DEVICE_FLASH2, DEVICE_FLASH3, DEVICE_CUDNN, DEVICE_N_ATTENTION };
 
-/** time = flop / (peak x efficiency) x (1 + m_half/M + n_half/N + k_half/K) + launch */
-struct device_gemm {
-    double efficiency, m_half, n_half, k_half;
+/** Kernels whose time is that of their bytes: copies are all element-wise kernels and the optimizer. */
+enum device_memory_kind { DEVICE_NORM, DEVICE_ACTIVATION, DEVICE_LOSS, DEVICE_COPY, DEVICE_N_MEMORY };
+
+/** Collectives over NVLink. NVLS: the all-reduce that the switches add up (5 GPUs and more). */
+enum device_collective_kind {
+    DEVICE_ALL_GATHER,
+    DEVICE_REDUCE_SCATTER,
+    DEVICE_ALL_REDUCE,
+    DEVICE_NVLS,
+    DEVICE_ALL_TO_ALL,
+    DEVICE_N_COLLECTIVES
 };
 
-/** time = flop / (peak x efficiency) x (1 + q_half/queries + k_half/keys + d_half/head_dim) + launch */
+/** What the fitted rows span; beyond it a curve is extrapolated. Both 0: unknown, nothing is beyond. */
+struct device_range {
+    double min, max;
+};
+
+/**
+ * A grid of output tiles over the multiprocessors, each 2 K FLOPs a position:
+ *
+ *     time = launch + min over tiles a x b of  slowdown x 2 K a b W x multiprocessors / (peak x efficiency),
+ *     W = w + wave (ceil w - w),   w = ceil(M/a) ceil(N/b) / multiprocessors
+ *
+ * The tiles are 128x256, 256x128 (slowdown 1) and 128x128 (slowdown 1 + small_tile). `wave`: share of the last wave's
+ * idle multiprocessors that is not filled otherwise (split of K, overlap with the next kernel).
+ */
+struct device_gemm {
+    double efficiency, small_tile, wave, launch_s;
+    struct device_range m, n, k;
+};
+
+/**
+ *     time of a sequence = flop / (peak x efficiency) x (1 + q_half/queries) (1 + k_half/keys) D,
+ *     time of a kernel   = launch + sum over sequences + tail x (time of the longest tile on its multiprocessor),
+ *     D = (1 + d_half/head_dim) / (1 + d_half/128)
+ *
+ * efficiency: at head width 128. A tile is 128 queries of one head (backward: 128 keys): what the other one's
+ * half-length counts is the work that each tile has besides its products, the own one's is half a tile, the padding of
+ * a sequence. d_half: exponentials, which do not grow with the head's width. tail: the grid ends with tiles that run
+ * alone.
+ */
 struct device_flash {
-    double efficiency, q_half, k_half, d_half;
+    double efficiency, q_half, k_half, d_half, tail;
+    struct device_range keys, head_dim;
 };
 
 /** time = latency + (bytes + ramp x bytes/(bytes + ramp)) / (efficiency x bandwidth of the platform's link) */
 struct device_link {
     double latency_s, efficiency, ramp_bytes;
+    struct device_range bytes;
+};
+
+/**
+ * n GPUs of a node, of which each sends b bytes (n - 1 parts of n; NVLS: all bytes once):
+ *
+ *     time = latency + step (n - 1) + (b + ramp x b/(b + ramp)) (1 + pair/n) / (efficiency x NVLink's bandwidth)
+ *
+ * pair: fewer GPUs open fewer channels. efficiency 0: the device has no such collective.
+ */
+struct device_collective {
+    double latency_s, step_s, efficiency, ramp_bytes, pair;
+    struct device_range bytes;
+};
+
+/**
+ * All-reduce over whole nodes, of which each NIC sends b bytes (2 (n - 1)/n of the tensor over its GPUs a node):
+ *
+ *     time = latency + hop log2(nodes) + (b + r b/(b + r)) / (efficiency x NIC's bandwidth),  r = ramp (1 + ramp_hop
+ * log2)
+ */
+struct device_fabric {
+    double latency_s, hop_s, efficiency, ramp_bytes, ramp_hop;
+    struct device_range bytes;
 };
 
 struct device {
@@ -27,18 +92,33 @@ struct device {
     char source[512];
     double peak_flop_per_s; /* bf16 dense */
     double hbm_bytes_per_s;
-    double memory_bytes;       /* what a process can allocate at most */
-    double context_bytes;      /* CUDA context and NCCL, outside the allocator */
-    double launch_s;           /* per kernel */
-    double memory_bound_share; /* of hbm_bytes_per_s that norms, activations and the optimizer reach */
+    double memory_bytes;     /* what a process can allocate at most */
+    double context_bytes;    /* CUDA context and NCCL, outside the allocator */
+    int32_t flash2_as;       /* enum device_attention: of `like`, the curve that stands for flash2's */
+    bool nvls;               /* the switches of NVLink add up: NVLS */
+    int64_t multiprocessors; /* 0: work divides evenly, there are no waves and tails */
+    char rows[512]; /* words in the column gpu of its measurements; "H200@4.8e12": of its chip with other memory */
+    char like[64];  /* device whose curves stand in where there are no rows, "" for none */
+    double measured_nvlink_bytes_per_s, measured_nic_bytes_per_s, measured_pcie_bytes_per_s; /* of those machines */
+    double launch_s;                                                                         /* per kernel but GEMMs */
+    double memory_share[DEVICE_N_MEMORY]; /* of hbm_bytes_per_s, of the bytes that cost/ counts */
+    struct device_range memory_range;     /* bytes of a kernel */
     struct device_gemm gemm;
     struct device_flash forward[DEVICE_N_ATTENTION], backward[DEVICE_N_ATTENTION];
-    struct device_link nvlink; /* collectives inside a node */
+    struct device_collective collective[DEVICE_N_COLLECTIVES];
+    struct device_fabric fabric;
+    struct device_link nvlink; /* one GPU to another of its node */
     struct device_link nic;    /* one flow between nodes, rails */
     struct device_link pcie;   /* host copies, pinned */
 };
 
 /** Read model/gpu/NAME.yaml below the data folder, or the file itself when `name` ends in .yaml. */
 bool device_read(const char *data_dir, const char *name, struct device *device, struct error *err);
+
+/** As device_read, but the data sheet alone: curves are neither needed nor read. @param path  [1024]: the file */
+bool device_read_sheet(const char *data_dir, const char *name, struct device *device, char *path, struct error *err);
+
+/** Write the curves as YAML lines that device_read takes. */
+void device_write_curves(FILE *file, const struct device *device);
 
 #endif

@@ -394,6 +394,18 @@ bool schema_read(const struct document *document, int32_t mapping, const struct 
     return reading.ok;
 }
 
+/** With as few digits as give the same bits again. */
+static void write_real(FILE *file, double value)
+{
+    char text[32];
+    for (int digits = 5; digits <= 17; digits += 2) {
+        snprintf(text, sizeof text, "%.*g", digits, value);
+        if (strtod(text, NULL) == value)
+            break;
+    }
+    fputs(text, file);
+}
+
 static void write_value(FILE *file, const struct schema_key *key, const void *object)
 {
     const char *field = (const char *)object + key->offset;
@@ -406,7 +418,7 @@ static void write_value(FILE *file, const struct schema_key *key, const void *ob
         fprintf(file, "%" PRId64, *(const int64_t *)field);
         return;
     case SCHEMA_REAL:
-        fprintf(file, "%.17g", *(const double *)field);
+        write_real(file, *(const double *)field);
         return;
     case SCHEMA_CHOICE:
         schema_choice_name(key->choices, *(const int32_t *)field, name);

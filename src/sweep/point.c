@@ -75,6 +75,9 @@ static void add_unit_work(const struct plan_pipeline *pipeline, const struct cos
         result->hardware_flop += cost.flop * layout->tensor * layout->context;
         result->tensor_s += cost.tensor_s * layout->context;
         result->shard_s += cost.shard_s * layout->context;
+        result->pass_s += (cost.other_s + cost.attention_s + cost.tensor_s + cost.shard_s) * layout->context;
+        for (int i = 0; i < COST_N_FAMILIES; i++)
+            result->outside_s[i] += cost.outside_s[i] * layout->context;
     }
 }
 

@@ -18,6 +18,8 @@ struct point_iteration {
     double model_flop, hardware_flop;
     double tensor_s; /* exposed tensor-parallel collectives, summed over places; part of bubble.busy_s */
     double shard_s;  /* exposed collectives of zero2 and zero3 inside passes, likewise */
+    double pass_s;   /* of passes, summed over places */
+    double outside_s[COST_N_FAMILIES]; /* of it: shapes beyond what the device's curves were fitted to */
     double peak_bytes;
     int32_t peak_stage, peak_pipeline;
     double at_peak[MEMORY_N_CLASSES];

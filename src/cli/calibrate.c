@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* `slimsim calibrate`: a device's curves from measured kernels and collectives. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "cli/commands.h"
+#include "scenario/scenario.h"
+#include "validate/calibrate.h"
+
+/* What stands above this line in a device's file is the data sheet; what stands below is written here. */
+static const char marker[] = "# Fitted values: written by slimsim calibrate, not by hand.\n";
+
+struct arguments {
+    const char *kernels, *collectives, *device, *output;
+};
+
+static error_t parse(int key, char *argument, struct argp_state *state)
+{
+    struct arguments *arguments = state->input;
+    switch (key) {
+    case 'd':
+        arguments->device = argument;
+        return 0;
+    case 'o':
+        arguments->output = argument;
+        return 0;
+    case ARGP_KEY_ARG:
+        if (state->arg_num > 1)
+            return ARGP_ERR_UNKNOWN;
+        *(state->arg_num == 0 ? &arguments->kernels : &arguments->collectives) = argument;
+        return 0;
+    case ARGP_KEY_END:
+        if (arguments->kernels == NULL || arguments->device == NULL)
+            argp_error(state, "KERNELS.csv and --device NAME are needed");
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp_option argp_options[] = {
+    {"device", 'd', "NAME", 0, "Device of model/gpu, or a file, whose data sheet is taken (needed)", 0},
+    {"output", 'o', "FILE", 0, "Write the device there and print the residuals; else print the device", 0},
+    {0},
+};
+
+static const struct argp argp = {argp_options,
+                                 parse,
+                                 "KERNELS.csv [COLLECTIVES.csv]",
+                                 "Fit the curves of a device to its rows of split calib and write its file: the data "
+                                 "sheet as it is, parameters, rows used, residuals and measured ranges.",
+                                 NULL,
+                                 NULL,
+                                 NULL};
+
+/** All of a file that the library has read already. */
+static char *contents(const char *path, struct error *err)
+{
+    FILE *file = fopen(path, "r");
+    char *text = NULL;
+    size_t bytes = 0;
+    if (file == NULL) {
+        error_set(err, "%s: cannot be read: %s", path, strerror(errno));
+        return NULL;
+    }
+    if (getdelim(&text, &bytes, '\0', file) < 0) {
+        error_set(err, "%s: cannot be read: %s", path, ferror(file) ? strerror(errno) : "it is empty");
+        free(text);
+        text = NULL;
+    }
+    fclose(file);
+    return text;
+}
+
+static void write_device(FILE *file, const char *sheet, const struct calibration *calibration)
+{
+    const char *end = strstr(sheet, marker);
+    int bytes = (int)(end != NULL ? (size_t)(end - sheet) : strlen(sheet));
+    fprintf(file, "%.*s%s%s", bytes, sheet, bytes > 0 && sheet[bytes - 1] == '\n' ? "" : "\n", marker);
+    calibration_write(file, calibration);
+}
+
+static bool write_file(const char *path, const char *sheet, const struct calibration *calibration, struct error *err)
+{
+    FILE *file = fopen(path, "w");
+    if (file == NULL)
+        return error_set_status(err, ERROR_CANT_CREATE, "%s: cannot be created: %s", path, strerror(errno));
+    write_device(file, sheet, calibration);
+    bool failed = ferror(file) != 0;
+    if (fclose(file) != 0 || failed)
+        return error_set_status(err, ERROR_IO, "%s: cannot be written: %s", path, strerror(errno));
+    return true;
+}
+
+static bool run(const struct arguments *arguments, const struct measured *kernels, const struct measured *collectives,
+                struct error *err)
+{
+    struct device device, like;
+    struct calibration calibration = {0};
+    char path[1024], *sheet = NULL;
+    struct sample_source source = {kernels, collectives, &device};
+    bool ok = device_read_sheet(scenario_data_dir(), arguments->device, &device, path, err) &&
+              (device.like[0] == '\0' || device_read(scenario_data_dir(), device.like, &like, err)) &&
+              (sheet = contents(path, err)) != NULL &&
+              calibrate(&source, device.like[0] != '\0' ? &like : NULL, &calibration, err) &&
+              (arguments->output == NULL || write_file(arguments->output, sheet, &calibration, err));
+    if (ok && arguments->output == NULL)
+        write_device(stdout, sheet, &calibration);
+    else if (ok)
+        calibration_print(stdout, &calibration);
+    calibration_free(&calibration);
+    free(sheet);
+    return ok;
+}
+
+int command_calibrate(int argc, char **argv)
+{
+    struct arguments arguments = {0};
+    struct measured kernels = {0}, collectives = {0};
+    struct error err = {0};
+    argp_parse(&argp, argc, argv, 0, NULL, &arguments);
+    bool ok = measured_read(arguments.kernels, &kernels, &err) &&
+              (arguments.collectives == NULL || measured_read(arguments.collectives, &collectives, &err)) &&
+              run(&arguments, &kernels, arguments.collectives != NULL ? &collectives : NULL, &err);
+    measured_free(&collectives);
+    measured_free(&kernels);
+    return ok ? EXIT_SUCCESS : command_fail(&err);
+}

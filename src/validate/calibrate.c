@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "validate/calibrate.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "validate/families.h"
+
+/** One family while it is fitted. */
+struct work {
+    const struct family *family;
+    struct samples samples;
+    struct device device;
+    double beside[FAMILY_N_BESIDE];
+    struct family_unknown unknowns[FAMILY_MAX_UNKNOWNS]; /* the family's; some may be held here */
+    struct fit_parameter parameters[FAMILY_MAX_UNKNOWNS];
+    int32_t n_free, free[FAMILY_MAX_UNKNOWNS];
+};
+
+static double *place_of(struct work *work, size_t offset)
+{
+    if (offset >= FAMILY_BESIDE)
+        return &work->beside[offset - FAMILY_BESIDE];
+    return (double *)(void *)((char *)&work->device + offset);
+}
+
+static void predict(void *context, const double *values, double *predicted)
+{
+    struct work *work = context;
+    for (int32_t i = 0; i < work->n_free; i++)
+        *place_of(work, work->unknowns[work->free[i]].offset) = values[i];
+    for (int32_t i = 0; i < work->samples.n; i++)
+        predicted[i] = work->family->seconds(work->family, &work->device, &work->samples.sample[i], work->beside);
+}
+
+static void hold(struct family_unknown *unknown, double value)
+{
+    unknown->parameter = (struct fit_parameter){value, 0};
+}
+
+/** What the samples of attention tell apart. */
+struct variety {
+    bool masked, unmasked, widths, grids;
+};
+
+static struct variety variety_of(const struct samples *samples)
+{
+    struct variety variety = {0};
+    for (int32_t i = 0; i < samples->n; i++) {
+        const struct sample *a = &samples->sample[i];
+        *(a->causal ? &variety.masked : &variety.unmasked) = true;
+        for (int32_t j = 0; j < i; j++) {
+            const struct sample *b = &samples->sample[j];
+            double ratio = a->attention.flop / a->attention.tile_flop * b->attention.tile_flop / b->attention.flop;
+            bool alike = a->attention.head_dim == b->attention.head_dim;
+            variety.widths = variety.widths || !alike;
+            variety.grids = variety.grids || (alike && a->causal == b->causal && fabs(log(ratio)) > log(1.5));
+        }
+    }
+    return variety;
+}
+
+static void hold_host(struct work *work)
+{
+    bool from_host = false;
+    for (int32_t i = 0; i < work->samples.n; i++)
+        from_host = from_host || work->samples.sample[i].from_host;
+    for (int32_t i = 0; !from_host && i < work->family->n_unknowns; i++)
+        if (work->unknowns[i].offset == FAMILY_BESIDE + FAMILY_HOST_S)
+            hold(&work->unknowns[i], 0);
+}
+
+/** Hold what attention's rows cannot tell: see calibration_fit.note. */
+static void hold_unseen(struct work *work, const struct device *like, struct calibration_fit *fit)
+{
+    struct variety variety = variety_of(&work->samples);
+    struct family_unknown *d_half = &work->unknowns[3], *tail = &work->unknowns[4];
+    if (!variety.masked || !variety.unmasked)
+        hold(&work->unknowns[5], 1);
+    if (!variety.widths)
+        hold(d_half, like != NULL ? *(const double *)(const void *)((const char *)like + d_half->offset) : 0);
+    if (!variety.grids) {
+        hold(tail, 0.5);
+        fit->note = variety.masked ? "tail: assumed half a tile, all grids are alike"
+                                   : "no row has a mask: s tokens stand for a causal sample of 2 s; tail: assumed half "
+                                     "a tile, all grids are alike";
+    }
+}
+
+static double rounded(double value)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%.5g", value);
+    return strtod(text, NULL);
+}
+
+static void widen(struct device_range *range, double value)
+{
+    if (value <= 0)
+        return;
+    range->min = range->max > 0 ? fmin(range->min, value) : value;
+    range->max = fmax(range->max, value);
+}
+
+/** K001 K002 K003 K010 -> K001-K003 K010; other identifiers stand as they are. */
+static char *rows_text(const struct samples *samples)
+{
+    size_t bytes = 0;
+    char *text = NULL;
+    FILE *file = open_memstream(&text, &bytes);
+    CHECK(file != NULL);
+    for (int32_t i = 0, last; i < samples->n; i = last + 1) {
+        const char *id = samples->sample[i].id;
+        int64_t number = strtoll(id + strcspn(id, "0123456789"), NULL, 10);
+        for (last = i; last + 1 < samples->n; last++) {
+            const char *next = samples->sample[last + 1].id;
+            if (next[0] != id[0] || strtoll(next + strcspn(next, "0123456789"), NULL, 10) != number + last + 1 - i)
+                break;
+        }
+        fprintf(file, "%s%s", i > 0 ? " " : "", id);
+        if (last > i)
+            fprintf(file, "-%s", samples->sample[last].id);
+    }
+    CHECK(fclose(file) == 0);
+    return text;
+}
+
+static void describe_beside(const struct work *work, struct calibration_fit *fit)
+{
+    for (int32_t i = 0; i < work->n_free; i++) {
+        size_t offset = work->unknowns[work->free[i]].offset, used = strlen(fit->extra),
+               room = sizeof fit->extra - used;
+        if (offset == FAMILY_BESIDE + FAMILY_HOST_S)
+            snprintf(fit->extra + used, room, "events around the call %.3g s; ", work->beside[FAMILY_HOST_S]);
+        if (offset == FAMILY_BESIDE + FAMILY_UNMASKED)
+            snprintf(fit->extra + used, room, "unmasked %.3g; ", work->beside[FAMILY_UNMASKED]);
+        if (offset == FAMILY_BESIDE + FAMILY_PLATEAU)
+            snprintf(fit->extra + used, room, "plateau %.3g of the NIC; ", work->beside[FAMILY_PLATEAU]);
+    }
+    if (fit->extra[0] != '\0')
+        fit->extra[strlen(fit->extra) - 2] = '\0';
+}
+
+static void solve(struct work *work, struct calibration_fit *fit)
+{
+    double *measured = check_malloc((size_t)work->samples.n * sizeof *measured), values[FAMILY_MAX_UNKNOWNS];
+    struct fit_problem problem = {work->n_free, work->samples.n, work->parameters, measured, predict, work};
+    for (int32_t i = 0; i < work->samples.n; i++)
+        measured[i] = work->samples.sample[i].seconds;
+    fit_robust(&problem, values);
+    for (int32_t i = 0; i < work->n_free; i++)
+        values[i] = values[i] < 1e-9 * work->parameters[i].max ? 0 : rounded(values[i]);
+    fit->quality = fit_quality_of(&problem, values);
+    fit->n_rows = work->samples.n;
+    fit->rows = rows_text(&work->samples);
+    snprintf(fit->worst, sizeof fit->worst, "%s", work->samples.sample[fit->quality.worst].id);
+    describe_beside(work, fit);
+    for (int32_t i = 0; i < work->samples.n; i++)
+        for (int32_t j = 0; j < work->family->n_ranges; j++)
+            widen((struct device_range *)(void *)((char *)&work->device + work->family->ranges[j]),
+                  work->samples.sample[i].span[j]);
+    free(measured);
+}
+
+static bool copy(struct work *work, const struct device *like, struct error *err)
+{
+    const struct family *family = work->family;
+    if (like == NULL)
+        return error_set(err, "%s: %d rows of split calib are of this device, and it names no other one under like:",
+                         family->name, work->samples.n);
+    for (int32_t i = 0; i < family->n_unknowns; i++)
+        if (family->unknowns[i].offset < FAMILY_BESIDE)
+            *place_of(work, family->unknowns[i].offset) =
+                *(const double *)(const void *)((const char *)like + family->unknowns[i].offset);
+    for (int32_t i = 0; i < family->n_ranges; i++) {
+        struct device_range *range = (struct device_range *)(void *)((char *)&work->device + family->ranges[i]);
+        const struct device_range *other = (const void *)((const char *)like + family->ranges[i]);
+        widen(range, other->min);
+        widen(range, other->max);
+    }
+    return true;
+}
+
+static bool fit_family(struct work *work, const struct device *like, struct calibration_fit *fit, struct error *err)
+{
+    const struct family *family = work->family;
+    memcpy(work->unknowns, family->unknowns, sizeof work->unknowns);
+    hold_host(work);
+    if (family_is_attention(family))
+        hold_unseen(work, like, fit);
+    work->n_free = 0;
+    for (int32_t i = 0; i < family->n_unknowns; i++) {
+        *place_of(work, work->unknowns[i].offset) = work->unknowns[i].parameter.start;
+        if (work->unknowns[i].parameter.max > 0) {
+            work->parameters[work->n_free] = work->unknowns[i].parameter;
+            work->free[work->n_free++] = i;
+        }
+    }
+    if (work->samples.n < work->n_free) {
+        fit->note = NULL;
+        return copy(work, like, err);
+    }
+    solve(work, fit);
+    return true;
+}
+
+/** What no row tells and is taken from another curve: the families' notes and device.flash2_as say so. */
+static void borrow(const struct calibration_fit *fit, const struct device *like, struct device *device)
+{
+    if (fit->n_rows == 0 && strcmp(fit->name, "attention.flash2.forward") == 0)
+        device->forward[DEVICE_FLASH2] = like->forward[device->flash2_as];
+    if (fit->n_rows == 0 && strcmp(fit->name, "attention.flash2.backward") == 0)
+        device->backward[DEVICE_FLASH2] = like->backward[device->flash2_as];
+    struct device_collective *all = &device->collective[DEVICE_ALL_TO_ALL];
+    const struct device_collective *gather = &device->collective[DEVICE_ALL_GATHER];
+    if (fit->n_rows > 0 && strcmp(fit->name, "collective.all_to_all") == 0) {
+        double efficiency = all->efficiency;
+        *all = *gather;
+        all->efficiency = efficiency;
+    }
+    if (fit->n_rows > 0 && strcmp(fit->name, "pcie") == 0)
+        device->pcie.latency_s = device->nvlink.latency_s;
+}
+
+static bool check_links(const struct sample_source *source, struct error *err)
+{
+    const struct device *device = source->device;
+    if (source->collectives == NULL || device->rows[0] == '\0' ||
+        (device->measured_nvlink_bytes_per_s > 0 && device->measured_nic_bytes_per_s > 0 &&
+         device->measured_pcie_bytes_per_s > 0))
+        return true;
+    return error_set(err, "%s: collectives need measured.nvlink, measured.nic and measured.pcie: the links they ran on",
+                     device->name);
+}
+
+bool calibrate(const struct sample_source *source, const struct device *like, struct calibration *calibration,
+               struct error *err)
+{
+    bool ok = check_links(source, err);
+    *calibration = (struct calibration){.device = *source->device};
+    CHECK(n_families <= CALIBRATION_MAX_FITS);
+    for (int32_t i = 0; ok && i < n_families; i++) {
+        struct calibration_fit *fit = &calibration->fit[calibration->n_fits++];
+        struct work work = {.family = &families[i], .device = calibration->device};
+        *fit = (struct calibration_fit){.name = families[i].name, .note = families[i].note};
+        families[i].select(&families[i], source, &work.samples);
+        ok = fit_family(&work, like, fit, err);
+        calibration->device = work.device;
+        if (ok)
+            borrow(fit, like, &calibration->device);
+        samples_free(&work.samples);
+    }
+    if (!calibration->device.nvls)
+        calibration->device.collective[DEVICE_NVLS] = (struct device_collective){0};
+    return ok;
+}
+
+void calibration_write(FILE *file, const struct calibration *calibration)
+{
+    device_write_curves(file, &calibration->device);
+    fputs("fit:\n", file);
+    for (int32_t i = 0; i < calibration->n_fits; i++) {
+        const struct calibration_fit *fit = &calibration->fit[i];
+        fprintf(file, "  %s:\n", fit->name);
+        if (fit->n_rows == 0) {
+            fprintf(file, "    copied_from: %s\n", calibration->device.like);
+            continue;
+        }
+        fprintf(file, "    rows: \"%s\"\n    n_rows: %d\n    median_error: %.4f\n    max_error: %.4f\n", fit->rows,
+                fit->n_rows, fit->quality.median, fit->quality.max);
+        fprintf(file, "    mean_error: %.4f\n    worst_row: \"%s\"\n", fit->quality.bias, fit->worst);
+        if (fit->extra[0] != '\0')
+            fprintf(file, "    beside: \"%s\"\n", fit->extra);
+        if (fit->note != NULL)
+            fprintf(file, "    note: \"%s\"\n", fit->note);
+    }
+}
+
+void calibration_print(FILE *file, const struct calibration *calibration)
+{
+    fprintf(file, "%-26s %6s %10s %10s %10s  %s\n", "curve", "rows", "median [%]", "worst [%]", "mean [%]",
+            "worst row");
+    for (int32_t i = 0; i < calibration->n_fits; i++) {
+        const struct calibration_fit *fit = &calibration->fit[i];
+        if (fit->n_rows == 0)
+            fprintf(file, "%-26s copied from %s\n", fit->name, calibration->device.like);
+        else
+            fprintf(file, "%-26s %6d %10.2f %10.2f %+10.2f  %s\n", fit->name, fit->n_rows, 100 * fit->quality.median,
+                    100 * fit->quality.max, 100 * fit->quality.bias, fit->worst);
+    }
+}
+
+void calibration_free(struct calibration *calibration)
+{
+    for (int32_t i = 0; i < calibration->n_fits; i++)
+        free(calibration->fit[i].rows);
+    *calibration = (struct calibration){0};
+}

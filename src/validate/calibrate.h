@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/** A device's curves from its measured kernels and collectives. */
+#ifndef SLIMSIM_VALIDATE_CALIBRATE_H
+#define SLIMSIM_VALIDATE_CALIBRATE_H
+
+#include <stdio.h>
+
+#include "validate/fit.h"
+#include "validate/sample.h"
+
+/** How one group of parameters came about. */
+struct calibration_fit {
+    const char *name;
+    int32_t n_rows; /* 0: copied from the device `like` */
+    char *rows;     /* identifiers, "K001-K003 K010" */
+    struct fit_quality quality;
+    char worst[32];
+    const char *note;
+    char extra[64]; /* what was fitted beside and belongs to the measurement, "" for nothing */
+};
+
+enum { CALIBRATION_MAX_FITS = 24 };
+
+struct calibration {
+    struct device device; /* data sheet and curves, rounded to 5 digits */
+    int32_t n_fits;
+    struct calibration_fit fit[CALIBRATION_MAX_FITS];
+};
+
+/**
+ * Fit all curves. Where the files have too few rows of the device for one, it is `like`'s (NULL for none; then that is
+ * an error that names the curve). Collectives need the bandwidth of the measured links in the data sheet.
+ */
+bool calibrate(const struct sample_source *source, const struct device *like, struct calibration *calibration,
+               struct error *err);
+
+/** The curves and, under `fit:`, rows, residuals and notes, as YAML to stand behind the data sheet. */
+void calibration_write(FILE *file, const struct calibration *calibration);
+
+/** A table of the residuals for a person. */
+void calibration_print(FILE *file, const struct calibration *calibration);
+
+void calibration_free(struct calibration *calibration);
+
+#endif

@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "validate/sample.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+
+/** One row of a file. */
+struct row {
+    const struct measured *file;
+    int32_t index;
+};
+
+static const char *text(struct row row, const char *column)
+{
+    return measured_text(row.file, row.index, column);
+}
+
+/** A number, the middle of a range ("46-48"), 0 where the cell is empty or says something else. */
+static double number(struct row row, const char *column)
+{
+    const char *cell = text(row, column);
+    char *end;
+    double first = strtod(cell, &end);
+    if (end == cell || !isfinite(first) || first < 0)
+        return 0;
+    return *end == '-' && strtod(end + 1, NULL) > first ? (first + strtod(end + 1, NULL)) / 2 : first;
+}
+
+static bool is(struct row row, const char *column, const char *value)
+{
+    return strcmp(text(row, column), value) == 0;
+}
+
+static bool has(struct row row, const char *column, const char *part)
+{
+    return strstr(text(row, column), part) != NULL;
+}
+
+/** What a word of device.rows stands for. */
+struct machine {
+    bool measured; /* the row's column gpu holds the word */
+    double hbm_bytes_per_s;
+};
+
+/** The machine of a row: "H200@4.8e12" is a GPU of the same chip with other memory. */
+static struct machine machine_of(struct row row, const struct device *device)
+{
+    char words[sizeof device->rows], *rest = words, *word;
+    memcpy(words, device->rows, sizeof words);
+    while ((word = strsep(&rest, " ")) != NULL) {
+        char *at = strchr(word, '@');
+        if (at != NULL)
+            *at = '\0';
+        if (*word != '\0' && has(row, "gpu", word))
+            return (struct machine){true, at != NULL ? strtod(at + 1, NULL) : device->hbm_bytes_per_s};
+    }
+    return (struct machine){0};
+}
+
+static bool taken(struct row row, const struct device *device)
+{
+    return is(row, "split", "calib") && machine_of(row, device).measured;
+}
+
+static struct sample *add(struct samples *samples, struct row row, double seconds)
+{
+    samples->sample = check_grow(samples->sample, (size_t)samples->n, &samples->capacity, sizeof *samples->sample);
+    struct sample *sample = &samples->sample[samples->n++];
+    *sample = (struct sample){.id = text(row, "id"), .seconds = seconds};
+    return sample;
+}
+
+void samples_free(struct samples *samples)
+{
+    free(samples->sample);
+    *samples = (struct samples){0};
+}
+
+/* GEMM */
+
+static bool is_search(struct row row)
+{
+    return has(row, "op", "max over a shape search");
+}
+
+/** The most that a search over shapes sustained [TFLOP/s]. */
+static double ceiling(const struct sample_source *source)
+{
+    double most = INFINITY;
+    for (int32_t i = 0; i < source->kernels->n_rows; i++) {
+        struct row row = {source->kernels, i};
+        if (taken(row, source->device) && is(row, "kind", "gemm") && is(row, "dtype", "bf16") && is_search(row))
+            most = number(row, "tflops") * 1.01;
+    }
+    return most;
+}
+
+void samples_gemm(const struct sample_source *source, struct samples *samples)
+{
+    double most = ceiling(source);
+    for (int32_t i = 0; i < source->kernels->n_rows; i++) {
+        struct row row = {source->kernels, i};
+        double m = number(row, "m"), n = number(row, "n"), k = number(row, "k"), rate = number(row, "tflops");
+        double seconds = number(row, "time_ms") * 1e-3;
+        if (seconds == 0 && rate > 0)
+            seconds = 2 * m * n * k / rate * 1e-12;
+        if (!taken(row, source->device) || !is(row, "kind", "gemm") || has(row, "dtype", "fp8") || is_search(row) ||
+            m == 0 || n == 0 || k == 0 || seconds == 0 || rate > most)
+            continue;
+        struct sample *sample = add(samples, row, seconds);
+        sample->m = sample->span[0] = m;
+        sample->n = sample->span[1] = n;
+        sample->k = sample->span[2] = k;
+    }
+}
+
+/* Attention */
+
+static bool same_shape(struct row a, struct row b)
+{
+    static const char *const columns[] = {"gpu", "library", "batch", "seq_len", "heads", "head_dim", "causal"};
+    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
+        if (!is(b, columns[i], text(a, columns[i])))
+            return false;
+    return strncmp(text(a, "kind"), "attention", 9) == 0 && strncmp(text(b, "kind"), "attention", 9) == 0;
+}
+
+/** The row of the same kernel and shape that timed `pass`; index -1: none. */
+static struct row of_pass(struct row row, const char *pass)
+{
+    for (int32_t i = 0; i < row.file->n_rows; i++) {
+        struct row other = {row.file, i};
+        if (is(other, "pass", pass) && is(other, "split", "calib") && same_shape(row, other))
+            return other;
+    }
+    return (struct row){row.file, -1};
+}
+
+static bool of_kernel(struct row row, enum device_attention kernel)
+{
+    if (kernel == DEVICE_FLASH2)
+        return has(row, "library", "FlashAttention-2") || has(row, "library", "FA2");
+    return has(row, "library", kernel == DEVICE_FLASH3 ? "FlashAttention-3" : "cuDNN");
+}
+
+static bool is_plain(struct row row)
+{
+    double width = number(row, "head_dim");
+    return (is(row, "kind", "attention") || is(row, "kind", "attention-varlen")) && !has(row, "op", "sliding") &&
+           !has(row, "shape_note", "head_dim_vo") && (width == 64 || width == 128);
+}
+
+/** FLOPs of the forward of all sequences. */
+static double forward_flop(struct row row)
+{
+    double tokens = number(row, "seq_len");
+    double full = 4 * number(row, "batch") * number(row, "heads") * tokens * tokens * number(row, "head_dim");
+    return is(row, "causal", "1") ? full / 2 : full;
+}
+
+static double attention_seconds(struct row row, double flop)
+{
+    double rate = number(row, "tflops"), milliseconds = number(row, "time_ms");
+    return milliseconds > 0 ? milliseconds * 1e-3 : rate > 0 ? flop / rate * 1e-12 : 0;
+}
+
+/** Seconds of a pass; 0: the row does not tell. */
+static double seconds_of(struct row row, enum pass pass)
+{
+    double flop = forward_flop(row);
+    if (is(row, "pass", pass == PASS_FORWARD ? "fwd" : "bwd"))
+        return attention_seconds(row, pass == PASS_FORWARD ? flop : 2.5 * flop);
+    if (pass == PASS_FORWARD || !is(row, "pass", "fwd+bwd") || of_pass(row, "bwd").index >= 0)
+        return 0;
+    struct row forward = of_pass(row, "fwd");
+    double both_s = attention_seconds(row, 3.5 * flop);
+    return forward.index >= 0 && both_s > 0 ? both_s - attention_seconds(forward, flop) : 0;
+}
+
+void samples_attention(const struct sample_source *source, enum device_attention kernel, enum pass pass,
+                       struct samples *samples)
+{
+    for (int32_t i = 0; i < source->kernels->n_rows; i++) {
+        struct row row = {source->kernels, i};
+        if (!taken(row, source->device) || !is_plain(row) || !of_kernel(row, kernel))
+            continue;
+        double seconds = seconds_of(row, pass), tokens = number(row, "seq_len"), width = number(row, "head_dim");
+        if (seconds <= 0 || tokens == 0)
+            continue;
+        struct sample *sample = add(samples, row, seconds);
+        bool forward = pass == PASS_FORWARD;
+        sample->causal = is(row, "causal", "1");
+        sample->from_host = is(row, "kind", "attention-varlen");
+        sample->attention = (struct cost_attention){.flop = forward_flop(row) * (forward ? 1 : 2.5),
+                                                    .queries = tokens,
+                                                    .keys = tokens,
+                                                    .head_dim = width,
+                                                    .tile_flop = (forward ? 4 : 10) * 128 * width * tokens};
+        sample->span[0] = sample->causal ? tokens : 2 * tokens;
+        sample->span[1] = width;
+    }
+}
+
+/* Memory-bound kernels */
+
+/** Bytes of an element that cost/ counts, by bench; less_forward: the row's time holds the forward's. */
+static const struct {
+    const char *op, *library, *pass;
+    double bytes;
+    enum device_memory_kind kind;
+    bool less_forward;
+} fused[] = {
+    {"megatron_rms_norm", "liger", "fwd", 4, DEVICE_NORM, false},
+    {"rms_norm", "cudnn", "fwd", 4, DEVICE_NORM, false},
+    {"rms_norm", "cudnn", "bwd", 6, DEVICE_NORM, false},
+    {"megatron_swiglu", "liger", "fwd", 6, DEVICE_ACTIVATION, false},
+    {"megatron_swiglu", "megatron", "fwd", 6, DEVICE_ACTIVATION, false},
+    {"megatron_swiglu", "liger", "bwd", 10, DEVICE_ACTIVATION, true},
+    {"megatron_cross_entropy", "megatron-fused", "fwd", 30, DEVICE_LOSS, false},
+    {"megatron_cross_entropy", "megatron-fused", "bwd", 14, DEVICE_LOSS, true},
+};
+
+/** The forward of the same bench and shape [s]. */
+static double forward_s(struct row row)
+{
+    for (int32_t i = 0; i < row.file->n_rows; i++) {
+        struct row other = {row.file, i};
+        if (is(other, "op", text(row, "op")) && is(other, "library", text(row, "library")) &&
+            is(other, "pass", "fwd") && is(other, "m", text(row, "m")) && is(other, "n", text(row, "n")))
+            return number(other, "time_ms") * 1e-3;
+    }
+    return INFINITY;
+}
+
+static void add_fused(struct row row, enum device_memory_kind kind, double scale, struct samples *samples)
+{
+    for (size_t i = 0; i < sizeof fused / sizeof *fused; i++) {
+        if (fused[i].kind != kind || !is(row, "op", fused[i].op) || !is(row, "library", fused[i].library) ||
+            !is(row, "pass", fused[i].pass))
+            continue;
+        double seconds = number(row, "time_ms") * 1e-3 - (fused[i].less_forward ? forward_s(row) : 0);
+        double columns = number(row, "n");
+        if (seconds <= 0 || columns < 1024)
+            continue; /* narrower rows are no hidden width */
+        struct sample *sample = add(samples, row, seconds);
+        sample->span[0] = fused[i].bytes * number(row, "m") * columns;
+        sample->bytes = sample->span[0] * scale;
+        sample->from_host = has(row, "op", "megatron_") && !fused[i].less_forward; /* Liger's bench: events around it */
+    }
+}
+
+/** Copies and casts, whose bytes the bench counts. */
+static void add_copy(struct row row, double scale, struct samples *samples)
+{
+    double rate = number(row, "gbps") * 1e9, seconds = number(row, "time_ms") * 1e-3;
+    bool copy = has(row, "op", "device-to-device copy"), cast = has(row, "library", "torchao");
+    if ((!copy && !cast) || rate == 0)
+        return;
+    struct sample *sample = add(samples, row, seconds > 0 ? seconds : 1);
+    sample->bytes = rate * sample->seconds * scale;
+    sample->span[0] = rate * seconds;
+}
+
+void samples_memory(const struct sample_source *source, enum device_memory_kind kind, struct samples *samples)
+{
+    for (int32_t i = 0; i < source->kernels->n_rows; i++) {
+        struct row row = {source->kernels, i};
+        if (!taken(row, source->device) || !is(row, "kind", "memory-bound"))
+            continue;
+        double scale = source->device->hbm_bytes_per_s / machine_of(row, source->device).hbm_bytes_per_s;
+        if (kind == DEVICE_COPY)
+            add_copy(row, scale, samples);
+        else
+            add_fused(row, kind, scale, samples);
+    }
+}
+
+/* Collectives */
+
+/** Bytes that a GPU sends and receives as the bench counts its bus bandwidth. */
+static double bus_bytes(struct row row)
+{
+    double ranks = number(row, "n_gpus"), bytes = number(row, "size_bytes");
+    double share = ranks > 0 ? (ranks - 1) / ranks : 0;
+    return is(row, "collective", "all_reduce") ? 2 * share * bytes : share * bytes;
+}
+
+static double collective_seconds(struct row row)
+{
+    double microseconds = number(row, "time_us"), rate = number(row, "algbw_GBps"), bus = number(row, "busbw_GBps");
+    if (microseconds > 0)
+        return microseconds * 1e-6;
+    return rate > 0 ? number(row, "size_bytes") / rate * 1e-9 : bus > 0 ? bus_bytes(row) / bus * 1e-9 : 0;
+}
+
+static bool of_collective(struct row row, enum device_collective_kind kind)
+{
+    static const char *const names[] = {"all_gather", "reduce_scatter", "all_reduce", "all_reduce", "alltoall"};
+    double ranks = number(row, "n_gpus");
+    bool ring = has(row, "algo", "Ring"), switches = ranks >= 5 && !ring;
+    if (!is(row, "collective", names[kind]) || number(row, "n_nodes") != 1)
+        return false;
+    return kind == DEVICE_ALL_REDUCE ? !switches : kind == DEVICE_NVLS ? switches : true;
+}
+
+/** A message of one byte at a plateau's bandwidth. */
+static void add_plateau(struct samples *samples, struct row row, double bytes_per_s)
+{
+    struct sample *sample = add(samples, row, 1 / bytes_per_s);
+    sample->bytes = 1;
+    sample->ranks = 1;
+}
+
+void samples_collective(const struct sample_source *source, enum device_collective_kind kind, struct samples *samples)
+{
+    for (int32_t i = 0; source->collectives != NULL && i < source->collectives->n_rows; i++) {
+        struct row row = {source->collectives, i};
+        if (!taken(row, source->device) || !of_collective(row, kind))
+            continue;
+        double bytes = number(row, "size_bytes"), seconds = collective_seconds(row);
+        if (kind == DEVICE_ALL_TO_ALL && number(row, "busbw_GBps") > 0)
+            add_plateau(samples, row, number(row, "busbw_GBps") * 1e9);
+        if (bytes == 0 || seconds == 0)
+            continue;
+        struct sample *sample = add(samples, row, seconds);
+        sample->bytes = bytes;
+        sample->ranks = (int32_t)number(row, "n_gpus");
+        sample->span[0] = kind == DEVICE_NVLS ? bytes : bus_bytes(row);
+    }
+}
+
+void samples_fabric(const struct sample_source *source, struct samples *samples)
+{
+    for (int32_t i = 0; source->collectives != NULL && i < source->collectives->n_rows; i++) {
+        struct row row = {source->collectives, i};
+        double seconds = collective_seconds(row), nodes = number(row, "n_nodes"), ranks = number(row, "n_gpus");
+        if (!taken(row, source->device) || !is(row, "collective", "all_reduce") || nodes < 2 || seconds == 0 ||
+            ranks == 0 || number(row, "size_bytes") == 0)
+            continue;
+        struct sample *sample = add(samples, row, seconds);
+        sample->bytes = number(row, "size_bytes");
+        sample->ranks = (int32_t)ranks;
+        sample->nodes = (int32_t)nodes;
+        sample->span[0] = bus_bytes(row) * nodes / ranks;
+    }
+}
+
+void samples_link(const struct sample_source *source, bool same_node, struct samples *samples)
+{
+    for (int32_t i = 0; source->collectives != NULL && i < source->collectives->n_rows; i++) {
+        struct row row = {source->collectives, i};
+        double seconds = collective_seconds(row), bytes = number(row, "size_bytes");
+        if (!taken(row, source->device) || !is(row, "collective", "send_recv") || bytes == 0 || seconds == 0 ||
+            (number(row, "n_nodes") == 1) != same_node)
+            continue;
+        struct sample *sample = add(samples, row, seconds);
+        sample->bytes = sample->span[0] = bytes;
+    }
+}
+
+void samples_nic_plateau(const struct sample_source *source, struct samples *samples)
+{
+    for (int32_t i = 0; source->collectives != NULL && i < source->collectives->n_rows; i++) {
+        struct row row = {source->collectives, i};
+        bool one_flow = is(row, "collective", "alltoall") || is(row, "collective", "point-to-point") ||
+                        is(row, "collective", "send/recv over one 400G NIC");
+        double rate = number(row, "busbw_GBps") * 1e9;
+        if (taken(row, source->device) && one_flow && number(row, "n_nodes") != 1 && rate > 0)
+            add_plateau(samples, row, rate);
+    }
+}
+
+void samples_pcie(const struct sample_source *source, struct samples *samples)
+{
+    for (int32_t i = 0; source->collectives != NULL && i < source->collectives->n_rows; i++) {
+        struct row row = {source->collectives, i};
+        double rate = number(row, "algbw_GBps") * 1e9;
+        if (taken(row, source->device) && has(row, "collective", "copy (PCIe") && rate > 0)
+            add_plateau(samples, row, rate);
+    }
+}
