@@ -41,7 +41,7 @@ static void every_field_is_filled_from_its_key(void)
 static const struct {
     const char *old, *new, *message;
 } refused[] = {
-    {"launch_s: 2us\n", "", "launch_s: is required (of a kernel); allowed: a number [s], 0 to 1"},
+    {"launch_s: 2us\n", "", "launch_s: is required (of a kernel but GEMMs); allowed: a number [s], 0 to 1"},
     {"launch_s: 2us", "launch_s: .nan", "launch_s: '.nan' is not a number"},
     {"efficiency: 0.8, small", "efficiency: 0, small", "gemm.efficiency: '0' is out of range"},
     {"efficiency: 0.8, small", "efficiency: 1.1, small", "gemm.efficiency: '1.1' is out of range"},
