@@ -405,8 +405,9 @@ static void working_memory_is_counted_by_hand(void)
 }
 
 /* 100 parameters over 4 ranks: 2 + 4 + 12/4 bytes; bf16 gradients 2 bytes less; sharded gradients (4 + 12)/4; sharded
- * weights too, without their bf16 copy, 4. Gathered, TP 2: a layer is 144/2 + 2h = 80 parameters, embedding, head and
- * last norm 2 x 4 x 16/2 + 4 = 68: gradients of two layers, and 2 bytes of two layers and of the tables. */
+ * weights too, without their bf16 copy, 4. Unsharded, bf16 gradients: 2 + 2 + 12. Gathered, TP 2: a layer is 144/2 + 2h
+ * = 80 parameters, embedding, head and last norm 2 x 4 x 16/2 + 4 = 68: gradients of two layers, and 2 bytes of two
+ * layers and of the tables. */
 static void states_follow_precision_and_sharding(void)
 {
     struct cost_setting setting = toy_setting();
@@ -414,6 +415,9 @@ static void states_follow_precision_and_sharding(void)
     CHECK_TRUE(cost_gathered_bytes(&setting) == 0);
     setting.gradients = SCENARIO_BF16;
     CHECK_CLOSE(cost_state_bytes(&setting, 100, 4), 700.0, 1e-14);
+    setting.sharding = SCENARIO_UNSHARDED;
+    CHECK_CLOSE(cost_state_bytes(&setting, 100, 1), 1600.0, 1e-14);
+    CHECK_TRUE(cost_gathered_bytes(&setting) == 0);
     setting.sharding = SCENARIO_ZERO2;
     CHECK_CLOSE(cost_state_bytes(&setting, 100, 4), 200 + 350.0, 1e-14);
     CHECK_CLOSE(cost_gathered_bytes(&setting), 2 * 80 * 2.0, 1e-14);
@@ -488,6 +492,33 @@ static void sharded_parameters_are_gathered_and_gradients_reduced_in_every_pass(
     CHECK_TRUE(cost_of_pass(&setting, PASS_BACKWARD, &empty).shard_s == 0);
 }
 
+/* HSDP: groups of 4 shards, each on its node of 8 GPUs with TP 2, two of them. Beside the reduce-scatter of r = 3 + 24
+ * s a rank all-reduces its quarter of a layer's 80 fp32 gradients with its counterpart on the other node: 80 bytes,
+ * half of them reduced and half gathered, 40 bytes each, by NIC. */
+static void groups_of_shards_reduce_their_gradients(void)
+{
+    struct platform nodes = links;
+    nodes.gpus_per_node = 8;
+    struct cost_setting setting = toy_setting();
+    struct cost_unit empty = {.context = 2};
+    setting.platform = &nodes;
+    setting.shards = 4;
+    setting.shard_groups = 2;
+    setting.sharding = SCENARIO_ZERO3;
+    double across_s = 2 * cost_of_transfer(&setting, COST_NIC, 40, 1).duration_s;
+    CHECK_TRUE(across_s > 0);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).shard_s, 3 * (15 + 27.0 + across_s), 1e-14);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).shard_bytes, 3 * (120 + 240 + 80.0), 1e-14);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &empty).shard_s, 3 * 15.0, 1e-14);
+    setting.shards = 2; /* four groups on two nodes, two on each: their rings share NICs and NVLink */
+    setting.shard_groups = 4;
+    double bytes = 80 * 4 / 2.0 * 3 / 4;
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).shard_bytes, 3 * (80 + 160 + 2 * bytes), 1e-14);
+    across_s = 2 * cost_ring_s(&setting, bytes, 4, 2);
+    double group_s = cost_ring_s(&setting, 80, 2, 2) + cost_ring_s(&setting, 160, 2, 2);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).shard_s, 3 * (group_s + across_s), 1e-14);
+}
+
 /* Without TP the stages hold the model once; tied embeddings stand on both ends, on one stage once. */
 static void stages_hold_all_parameters(void)
 {
@@ -512,13 +543,14 @@ int main(void)
         TEST(every_kernel_is_launched_once), TEST(full_recomputation_adds_the_forward),
         TEST(selective_recomputation_adds_norms_and_activation), TEST(the_head_is_counted_by_hand),
         TEST(context_parallelism_halves_the_rank), TEST(padding_costs_no_attention),
-        TEST(a_unit_without_tokens_costs_nothing), TEST(a_sliced_sample_sends_its_prefix_again),
-        TEST(a_slice_enters_the_curve_as_the_causal_sample_alike), TEST(kernels_follow_the_forms_of_the_device),
-        TEST(a_gemm_runs_in_tiles_and_waves), TEST(a_small_gemm_waits_for_its_weights),
-        TEST(the_longest_tile_ends_a_kernel), TEST(collectives_follow_their_curves),
-        TEST(what_was_not_measured_is_told_apart), TEST(transfers_pay_latency_ramp_and_efficiency),
-        TEST(cost_grows_with_tokens_and_shrinks_with_tensor_ranks), TEST(activations_follow_the_breakdown),
-        TEST(working_memory_is_counted_by_hand), TEST(states_follow_precision_and_sharding),
-        TEST(rings_over_nodes_share_nic_and_nvlink), TEST(so_many_layers_recompute),
-        TEST(sharded_parameters_are_gathered_and_gradients_reduced_in_every_pass), TEST(stages_hold_all_parameters));
+        TEST(a_unit_without_tokens_costs_nothing), TEST(groups_of_shards_reduce_their_gradients),
+        TEST(a_sliced_sample_sends_its_prefix_again), TEST(a_slice_enters_the_curve_as_the_causal_sample_alike),
+        TEST(kernels_follow_the_forms_of_the_device), TEST(a_gemm_runs_in_tiles_and_waves),
+        TEST(a_small_gemm_waits_for_its_weights), TEST(the_longest_tile_ends_a_kernel),
+        TEST(collectives_follow_their_curves), TEST(what_was_not_measured_is_told_apart),
+        TEST(transfers_pay_latency_ramp_and_efficiency), TEST(cost_grows_with_tokens_and_shrinks_with_tensor_ranks),
+        TEST(activations_follow_the_breakdown), TEST(working_memory_is_counted_by_hand),
+        TEST(states_follow_precision_and_sharding), TEST(rings_over_nodes_share_nic_and_nvlink),
+        TEST(so_many_layers_recompute), TEST(sharded_parameters_are_gathered_and_gradients_reduced_in_every_pass),
+        TEST(stages_hold_all_parameters));
 }

@@ -321,7 +321,7 @@ static void rings_cross_nodes_point_to_point_and_gradients_by_rails(void)
     }
     hand_order(&plan);
     struct dag dag = built(&plan, (struct dag_options){.gradient_sync = true});
-    struct cost_pass cost = dag_pass_cost(&phase->pipelines[0], hand_setting(), PASS_FORWARD, 0, -1);
+    struct cost_pass cost = dag_pass_cost(&phase->pipelines[0], hand_setting(), PASS_FORWARD, 0, 0);
     CHECK_EQUAL(count(&dag, DAG_SEND, DAG_RING), 8);
     static const int32_t next[] = {1, 8, 9, 0};
     int32_t task = 0;
@@ -474,6 +474,120 @@ static void sharded_traffic_is_inside_the_passes(void)
     plan_free(&plan);
 }
 
+/* All sends of one purpose: so many, of so many bytes each. */
+static void check_sends(const struct dag *dag, enum dag_purpose purpose, int32_t n, double bytes)
+{
+    CHECK_EQUAL(count(dag, DAG_SEND, purpose), n);
+    for (int32_t i = 0, task = 0; i < n; i++, task++) {
+        task = find(dag, DAG_SEND, purpose, task);
+        CHECK_CLOSE(dag->tasks[task].wire_bytes, bytes, 1e-14);
+    }
+}
+
+/* Four replicas of one stage of P parameters on a node, gradients in fp32. Unsharded: one all-reduce, 2 x 3/4 of 4P
+ * leave each; the optimizer steps all P; nothing is gathered. In two groups of two: 1/2 of 4P in each group's
+ * reduce-scatter, then two all-reduces of 2P bytes between the groups (2 x 1/2 of them), optimizer on P/2, 1/2 of 2P
+ * gathered. */
+static void replicas_share_states_in_groups_or_not_at_all(void)
+{
+    static const struct {
+        enum scenario_sharding sharding;
+        int32_t shards, groups;
+    } cases[] = {{SCENARIO_UNSHARDED, 1, 4}, {SCENARIO_ZERO1, 2, 2}};
+    for (int i = 0; i < 2; i++) {
+        struct plan plan;
+        struct dag dag;
+        struct error err = {0};
+        struct cost_setting setting = *hand_setting();
+        hand_plan(&plan, 4, 1, 1);
+        for (int32_t k = 0; k < 4; k++)
+            for (int pass = 0; pass < N_PASSES; pass++)
+                hand_unit(&plan.phases[0].pipelines[k].cut[pass], (struct slice){k, 0, 16});
+        hand_order(&plan);
+        setting.sharding = cases[i].sharding;
+        setting.shards = cases[i].shards;
+        setting.shard_groups = cases[i].groups;
+        CHECK_TRUE(dag_build(&plan, &setting, (struct dag_options){.gradient_sync = true}, &dag, &err));
+        double parameters = cost_stage_parameters(setting.model, 1, 840, true, true);
+        bool shared = cases[i].shards > 1;
+        check_sends(&dag, DAG_REDUCE_SCATTER, shared ? 4 : 0, parameters * 2);
+        check_sends(&dag, DAG_ALL_REDUCE, 4, parameters * (shared ? 2 : 6));
+        check_sends(&dag, DAG_ALL_GATHER, shared ? 4 : 0, parameters);
+        int32_t optimizer = find(&dag, DAG_OPTIMIZER, DAG_PASS, 0);
+        CHECK_CLOSE(dag.duration_s[optimizer],
+                    cost_optimizer_s(setting.device, SCENARIO_FP32, parameters / cases[i].shards), 1e-15);
+        int32_t to = dag.tasks[find(&dag, DAG_SEND, DAG_ALL_REDUCE, 0)].to_rank;
+        CHECK_EQUAL(to, shared ? 2 : 1); /* rank 0's shard is also rank 2's */
+        dag_free(&dag);
+        plan_free(&plan);
+    }
+}
+
+/* Two replicas of two stages: each place of the first and its counterpart on the last exchange the table's gradients, V
+ * h of 4 bytes, once (an all-reduce of two sends 2 x 1/2), before the norm; untied there is nothing. */
+static void tied_embeddings_are_reduced_between_first_and_last_stage(void)
+{
+    struct model model = *hand_setting()->model;
+    struct cost_setting setting = *hand_setting();
+    double with_s = 0, without_s = 0, send_s = 0;
+    setting.model = &model;
+    for (int tied = 0; tied < 2; tied++) {
+        struct plan plan;
+        struct dag dag;
+        struct error err = {0};
+        model.tied_embeddings = tied;
+        hand_plan(&plan, 2, 2, 1);
+        for (int32_t k = 0; k < 2; k++)
+            for (int pass = 0; pass < N_PASSES; pass++)
+                hand_unit(&plan.phases[0].pipelines[k].cut[pass], (struct slice){k, 0, 16});
+        hand_order(&plan);
+        CHECK_TRUE(dag_build(&plan, &setting, (struct dag_options){.gradient_sync = true}, &dag, &err));
+        check_sends(&dag, DAG_ALL_REDUCE, tied ? 4 : 0, 4.0 * 64 * 1000);
+        if (tied) {
+            int32_t send = find(&dag, DAG_SEND, DAG_ALL_REDUCE, 0);
+            send_s = dag.duration_s[send];
+            CHECK_EQUAL(dag.tasks[send].from_rank, 0);
+            CHECK_EQUAL(dag.tasks[send].to_rank, 2); /* stage 1 of replica 0 */
+        }
+        *(tied ? &with_s : &without_s) = makespan_s(&dag);
+        dag_free(&dag);
+        plan_free(&plan);
+    }
+    CHECK_CLOSE(send_s, 2 * 1e-6 + 4.0 * 64 * 1000 / 200e9, 1e-14);
+    CHECK_CLOSE(with_s, without_s + send_s, 1e-12);
+}
+
+/* Stages of 100, 640 and 100 layers: passes take what so many layers take, the last one the head more, and stages hold
+ * so many parameters. */
+static void stages_may_differ_in_layers(void)
+{
+    struct plan plan;
+    struct error err = {0};
+    struct cost_setting setting = *hand_setting();
+    struct dag dag;
+    hand_uniform(&plan, 3, 1, 16);
+    setting.split = (struct scenario_stages){.first_layers = 100, .last_layers = 100};
+    const struct plan_pipeline *pipeline = &plan.phases[0].pipelines[0];
+    CHECK_TRUE(dag_build(&plan, &setting, (struct dag_options){0}, &dag, &err));
+    static const int32_t layers[] = {100, 640, 100};
+    struct slice slice = {0, 0, 16};
+    struct cost_unit unit = {.slices = &slice, .n_slices = 1, .context = 1};
+    int32_t task = 0;
+    for (int32_t stage = 0; stage < 3; stage++, task++) {
+        struct cost_setting own = setting;
+        own.layers = layers[stage];
+        struct cost_pass cost = cost_of_pass(&own, PASS_FORWARD, &unit), head = cost_of_head(&own, PASS_FORWARD, &unit);
+        task = find(&dag, DAG_COMPUTE, DAG_PASS, task);
+        CHECK_EQUAL(dag.tasks[task].stage, stage);
+        CHECK_CLOSE(dag.duration_s[task],
+                    cost.other_s + cost.attention_s + (stage == 2 ? head.other_s + head.attention_s : 0), 1e-14);
+        CHECK_CLOSE(dag_stage_parameters(&setting, &pipeline->layout, stage),
+                    cost_stage_parameters(setting.model, 1, layers[stage], stage == 0, stage == 2), 0);
+    }
+    dag_free(&dag);
+    plan_free(&plan);
+}
+
 /* A second phase on the same GPUs waits for all of the first, then for 2e6 bytes from GPU 0 to GPU 1 and 1 us. */
 static void a_phase_waits_for_the_one_before_and_for_its_resharding(void)
 {
@@ -588,6 +702,8 @@ int main(void)
         TEST(a_context_ring_runs_beside_attention), TEST(rings_cross_nodes_point_to_point_and_gradients_by_rails),
         TEST(all_tensor_ranks_take_as_long_as_folded_ones), TEST(gradients_are_reduced_and_parameters_gathered),
         TEST(gradients_hide_under_the_last_backward_pass), TEST(sharded_traffic_is_inside_the_passes),
+        TEST(replicas_share_states_in_groups_or_not_at_all),
+        TEST(tied_embeddings_are_reduced_between_first_and_last_stage), TEST(stages_may_differ_in_layers),
         TEST(a_phase_waits_for_the_one_before_and_for_its_resharding),
         TEST(offloaded_activations_return_before_their_backward),
         TEST(offloaded_activations_stay_away_while_a_stage_idles), TEST(chunks_are_virtual_stages));

@@ -110,6 +110,26 @@ static void interleaving_holds_more_chunks(void)
     plan_free(&plan);
 }
 
+/* 1F1B on stages of 80, 680 and 80 layers: they hold 3, 2 and 1 micro-batches of their own layers. */
+static void uneven_stages_hold_their_own_layers(void)
+{
+    static const int32_t layers[] = {80, 680, 80};
+    struct plan plan;
+    struct run run;
+    struct cost_setting setting = *hand_setting();
+    setting.split = (struct scenario_stages){.first_layers = 80, .last_layers = 80};
+    hand_uniform(&plan, 3, 4, 16);
+    open_run(&run, &plan, &setting, false);
+    for (int32_t s = 0; s < 3; s++) {
+        double held = (3 - s) * 16.0 * layers[s] * activation(RECOMPUTE_NONE, false) + (s == 2 ? kept(16) : 0);
+        double parameters = cost_stage_parameters(setting.model, 1, layers[s], s == 0, s == 2);
+        CHECK_CLOSE(highest(&run.memory, s, MEMORY_ACTIVATIONS), held, 1e-14);
+        CHECK_CLOSE(highest(&run.memory, s, MEMORY_STATES), cost_state_bytes(&setting, parameters, 1), 1e-14);
+    }
+    close_run(&run);
+    plan_free(&plan);
+}
+
 /* One stage; a sample of 12 tokens forward as 4 + 8, backward as 6 + 6. Activations: 4, 12, then 6 after the first
  * backward unit and 0 after the second. Key and value gradients of the prefix of 6: while both are open. Under full
  * recomputation 2h a token stays and 4k more as keys and values. The head's probabilities stay in any case: the last
@@ -283,8 +303,8 @@ static void random_plans_give_all_back(void)
 int main(void)
 {
     return HARNESS_MAIN("memory", TEST(one_f_one_b_holds_as_many_units_as_stages_follow),
-                        TEST(interleaving_holds_more_chunks), TEST(asymmetric_cuts_free_token_by_token),
-                        TEST(whole_samples_keep_no_keys_and_values), TEST(offload_halves_what_waits),
-                        TEST(padding_takes_room), TEST(shared_units_hold_their_share),
+                        TEST(interleaving_holds_more_chunks), TEST(uneven_stages_hold_their_own_layers),
+                        TEST(asymmetric_cuts_free_token_by_token), TEST(whole_samples_keep_no_keys_and_values),
+                        TEST(offload_halves_what_waits), TEST(padding_takes_room), TEST(shared_units_hold_their_share),
                         TEST(random_plans_give_all_back));
 }

@@ -28,7 +28,7 @@ static const char full[] =
     "           gradients: bf16, recompute_layers: 5}\n"
     "  - name: slimpack\n"
     "    label: 'slim: one'\n"
-    "    plan: {tp: 4, pp: 1, sharding: zero2}\n"
+    "    plan: {tp: 4, pp: 1, sharding: zero2, shard_group: 2}\n"
     "    knobs: {asymmetric: false, label: \"true\", grid: [1, 2, 80 GiB]}\n";
 
 static const char minimal[] = "model: llama-13b\ndevice: h800\nplatform: hopper-2x8\n"
@@ -71,6 +71,7 @@ static void every_key_reaches_its_field(void)
     CHECK_TRUE(plan->recompute == RECOMPUTE_FULL && plan->offload == 0.7 && plan->recompute_layers == 5);
     CHECK_TRUE(plan->vpp == 5 && plan->gradients == SCENARIO_BF16 && plan->sharding == SCENARIO_ZERO1);
     CHECK_TRUE(s.systems[1].plan.sharding == SCENARIO_ZERO2 && s.systems[1].plan.vpp == 1);
+    CHECK_TRUE(s.systems[1].plan.shard_group == 2 && scenario_plan_shards(&s.systems[1].plan) == 2);
     CHECK_EQUAL(s.systems[0].knobs, -1);
     CHECK_TEXT(s.systems[0].label, "best-fit");
     CHECK_TEXT(s.systems[1].label, "slim: one");
@@ -191,12 +192,17 @@ static const struct {
     {"tp: 2", "tp: 16", "run.yaml:5:39: plan.tp: 16 does not divide the GPUs of a node"},
     {"tp: 2", "tp: 0", "plan.tp: '0' is out of range; allowed: a whole number [GPUs], 1 to 32768"},
     {"pp: 2", "pp: 16", "plan: tp x pp x cp = 2 x 16 x 1 = 32 does not divide the 16 GPUs of platform hopper-2x8"},
-    {"pp: 2", "pp: 16", "plan.pp: 16 does not divide the model's layers, 40"},
+    {"pp: 2", "pp: 16", "the model's 40 layers cannot be shared by pp x vpp = 16 x 1 virtual stages"},
     {"pp: 2", "pp: 2, dp: 3",
      "run.yaml:5:34: plan: tp x pp x cp x dp = 2 x 2 x 1 x 3 = 12, but platform hopper-2x8 has 16 GPUs"},
-    {"pp: 2", "pp: 2, vpp: 3", "run.yaml:5:54: plan.vpp: pp x vpp = 2 x 3 does not divide the model's layers, 40"},
+    {"pp: 2", "pp: 2, vpp: 3", "run.yaml:5:46: plan: the model's 40 layers cannot be shared by pp x vpp = 2 x 3"},
     {"pp: 2", "pp: 1, vpp: 2", "plan.vpp: 2 chunks a rank need more than one stage; pp is 1"},
-    {"pp: 2", "pp: 2, sharding: zero3", "plan.sharding: zero2 and zero3 need pp 1, which is 2"},
+    {"pp: 2", "pp: 2, first_stage_layers: 41", "(first_stage_layers 41, last_stage_layers 0,"},
+    {"pp: 2", "pp: 2, count_head: true", "count_embedding false, count_head true); allowed: layers, one more for each"},
+    {"pp: 2", "pp: 2, shard_group: 3", "plan.shard_group: 3 does not divide dp x cp = 4 x 1"},
+    {"pp: 2", "pp: 2, sharding: none, shard_group: 2", "plan.shard_group: 2 ranks cannot share with sharding none"},
+    {"pp: 2", "pp: 2, sharding: zero3",
+     "plan.sharding: zero2 and zero3 need pp 1, which is 2; with pipeline stages zero1 and none"},
     {"pp: 2", "pp: 2, recompute_layers: 1", "plan.recompute_layers: 1 layers need recompute: full"},
     {"pp: 2", "pp: 2, recompute: full, recompute_layers: 21",
      "plan.recompute_layers: 21 is not allowed; allowed: a multiple of vpp, 1, up to the layers of a stage, 20"},

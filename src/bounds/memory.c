@@ -9,7 +9,7 @@
 
 const char *const memory_class_name[MEMORY_N_CLASSES] = {"states", "activations", "kv", "kv_gradients", "workspace"};
 
-/* What one unit allocates (forward) or frees (backward) on each virtual stage. */
+/* What one unit allocates (forward) or frees (backward) on a virtual stage of one kind. */
 struct unit_bytes {
     double activations, kv;
     double offloaded; /* of activations: freed after the copy out, allocated before the copy in */
@@ -20,7 +20,8 @@ struct unit_bytes {
 
 /* A phase's pipelines. */
 struct pipe {
-    struct unit_bytes *units[N_PASSES];
+    struct unit_bytes *units[N_PASSES]; /* [kind x units + unit] */
+    struct dag_kinds kinds;
     int32_t first_place, n_ranks;
 };
 
@@ -59,22 +60,21 @@ static void unit_workspace(const struct plan_cut *cut, int32_t unit, const struc
 }
 
 /* Bytes of the tokens that backward unit `unit` consumes, to both its own and the forward units' accounts. */
-static void add_shares(const struct plan_pipeline *pipeline, const struct cost_setting *setting,
+static void add_shares(const struct plan_pipeline *pipeline, const struct cost_setting *own,
                        const struct relations *relations, int32_t unit, struct unit_bytes *const *units)
 {
-    struct cost_setting own = dag_setting(setting, &pipeline->layout);
     struct unit_bytes *backward = &units[PASS_BACKWARD][unit];
     for (int32_t i = relations->share_first[unit]; i < relations->share_first[unit + 1]; i++) {
         const struct relations_share *share = &relations->shares[i];
         const struct plan_unit *part = &pipeline->cut[PASS_FORWARD].units[share->forward];
         struct unit_bytes *forward = &units[PASS_FORWARD][share->forward];
         int64_t tokens = (int64_t)share->whole_tokens + share->sliced_tokens;
-        double activations = (double)tokens * dag_token_bytes(pipeline, setting, share->forward);
-        double kv = cost_layers_activation_bytes(&own, part->recompute, true) -
-                    cost_layers_activation_bytes(&own, part->recompute, false);
+        double activations = (double)tokens * dag_token_bytes(pipeline, own, share->forward);
+        double kv = cost_layers_activation_bytes(own, part->recompute, true) -
+                    cost_layers_activation_bytes(own, part->recompute, false);
         kv *= (double)share->sliced_tokens / part->context;
-        double offloaded = dag_offload_bytes(pipeline, setting, share->forward, tokens);
-        double probabilities = cost_probabilities_bytes(own.model, own.tensor, (double)tokens / part->context);
+        double offloaded = dag_offload_bytes(pipeline, own, share->forward, tokens);
+        double probabilities = cost_probabilities_bytes(own->model, own->tensor, (double)tokens / part->context);
         forward->activations += activations;
         forward->kv += kv;
         forward->offloaded += offloaded;
@@ -86,23 +86,36 @@ static void add_shares(const struct plan_pipeline *pipeline, const struct cost_s
     }
 }
 
+/* Accounts of all units on the virtual stages of one kind. */
+static void open_kind(const struct plan_pipeline *pipeline, const struct cost_setting *own,
+                      const struct relations *relations, struct unit_bytes *const *units)
+{
+    for (int pass = 0; pass < N_PASSES; pass++)
+        for (int32_t unit = 0; unit < pipeline->cut[pass].n_units; unit++)
+            unit_workspace(&pipeline->cut[pass], unit, own, &units[pass][unit]);
+    double kv = own->layers * cost_kv_bytes(own->model, own->tensor);
+    for (int32_t unit = 0; unit < pipeline->cut[PASS_BACKWARD].n_units; unit++) {
+        struct unit_bytes *bytes = &units[PASS_BACKWARD][unit];
+        add_shares(pipeline, own, relations, unit, units);
+        bytes->opened = kv * (double)relations->opened_tokens[unit] / pipeline->cut[PASS_BACKWARD].units[unit].context;
+        bytes->closed = kv * (double)relations->closed_tokens[unit] / pipeline->cut[PASS_BACKWARD].units[unit].context;
+    }
+}
+
 static void open_pipe(const struct plan_pipeline *pipeline, const struct cost_setting *setting, struct pipe *pipe)
 {
-    struct cost_setting own = dag_setting(setting, &pipeline->layout);
     struct relations relations = {0};
     relations_of(pipeline, &relations);
-    for (int pass = 0; pass < N_PASSES; pass++) {
-        const struct plan_cut *cut = &pipeline->cut[pass];
-        pipe->units[pass] = check_calloc((size_t)cut->n_units, sizeof *pipe->units[pass]);
-        for (int32_t unit = 0; unit < cut->n_units; unit++)
-            unit_workspace(cut, unit, &own, &pipe->units[pass][unit]);
-    }
-    double kv = own.layers * cost_kv_bytes(own.model, own.tensor);
-    for (int32_t unit = 0; unit < pipeline->cut[PASS_BACKWARD].n_units; unit++) {
-        struct unit_bytes *bytes = &pipe->units[PASS_BACKWARD][unit];
-        add_shares(pipeline, setting, &relations, unit, pipe->units);
-        bytes->opened = kv * (double)relations.opened_tokens[unit] / pipeline->cut[PASS_BACKWARD].units[unit].context;
-        bytes->closed = kv * (double)relations.closed_tokens[unit] / pipeline->cut[PASS_BACKWARD].units[unit].context;
+    pipe->kinds = dag_kinds_of(setting, &pipeline->layout);
+    for (int pass = 0; pass < N_PASSES; pass++)
+        pipe->units[pass] =
+            check_calloc((size_t)(pipeline->cut[pass].n_units * pipe->kinds.n), sizeof *pipe->units[pass]);
+    for (int32_t kind = 0; kind < pipe->kinds.n; kind++) {
+        struct cost_setting own = dag_setting(setting, &pipeline->layout, pipe->kinds.stage[kind]);
+        struct unit_bytes *units[N_PASSES];
+        for (int pass = 0; pass < N_PASSES; pass++)
+            units[pass] = pipe->units[pass] + kind * pipeline->cut[pass].n_units;
+        open_kind(pipeline, &own, &relations, units);
     }
     relations_free(&relations);
 }
@@ -241,7 +254,9 @@ static void step(struct ledger *ledger, enum queue queue, struct cursor *cursor)
 {
     const struct dag_task *task = &ledger->dag->tasks[ledger->task[cursor->next]];
     const struct pipe *pipe = &ledger->pipes[ledger->first_pipe[task->phase] + task->pipeline];
-    const struct unit_bytes *bytes = &pipe->units[task->pass][task->unit];
+    const struct plan_pipeline *pipeline = pipeline_of(ledger, task);
+    int32_t kind = pipe->kinds.kind[task->chunk * pipeline->layout.stages + task->stage];
+    const struct unit_bytes *bytes = &pipe->units[task->pass][kind * pipeline->cut[task->pass].n_units + task->unit];
     double time_s = time_of(ledger, queue, cursor);
     if (queue == QUEUE_PASSES) {
         step_passes(ledger, cursor, task, bytes);
@@ -256,9 +271,8 @@ static double states(const struct ledger *ledger, int32_t place)
 {
     const struct dag_place *at = &ledger->dag->places[place];
     const struct plan_layout *layout = &ledger->plan->phases[at->phase].pipelines[at->pipeline].layout;
-    struct cost_setting own = dag_setting(ledger->setting, layout);
-    double parameters = cost_stage_parameters(own.model, own.tensor, own.layers * layout->chunks, at->stage == 0,
-                                              at->stage == layout->stages - 1);
+    struct cost_setting own = dag_setting(ledger->setting, layout, at->stage);
+    double parameters = dag_stage_parameters(ledger->setting, layout, at->stage);
     return cost_state_bytes(&own, parameters, ledger->plan->shards) + cost_gathered_bytes(&own);
 }
 
@@ -303,9 +317,11 @@ void memory_of(const struct plan *plan, const struct dag *dag, const struct time
         if (memory->peak_bytes[place] > memory->peak_bytes[memory->worst_place])
             memory->worst_place = place;
     }
-    for (int32_t i = 0; i < ledger.first_pipe[plan->n_phases]; i++)
+    for (int32_t i = 0; i < ledger.first_pipe[plan->n_phases]; i++) {
+        free(ledger.pipes[i].kinds.kind);
         for (int pass = 0; pass < N_PASSES; pass++)
             free(ledger.pipes[i].units[pass]);
+    }
     free(ledger.pipes);
     free(ledger.first_pipe);
     free(ledger.first);

@@ -175,6 +175,21 @@ static double add_shard(struct cost_pass *cost, const struct cost_setting *setti
     return cost_ring_s(setting, bytes, n, n % n_node == 0 ? n_node : 1);
 }
 
+/** The all-reduce among groups that hold the same shards: what it takes. The members stand a group apart. */
+static double add_group_reduce(struct cost_pass *cost, const struct cost_setting *setting, double parameters)
+{
+    int32_t m = setting->shard_groups, n_node = setting->platform->gpus_per_node / setting->tensor;
+    if (m <= 1)
+        return 0;
+    double shard_bytes = parameters * cost_gradient_bytes(setting->gradients) / setting->shards;
+    double bytes = shard_bytes * (m - 1) / m; /* in each of its halves, reduce-scatter and all-gather */
+    int32_t n_each = n_node > setting->shards ? n_node / setting->shards : 1; /* of them on a node */
+    cost->shard_bytes += 2 * bytes;
+    if (m <= n_each)
+        return 2 * cost_ring_s(setting, bytes, m, m);
+    return 2 * cost_ring_s(setting, bytes, m, m % n_each == 0 ? n_each : 1);
+}
+
 /** Gathers and reduce-scatters of the layers, beside their kernels: so their seconds must be known. */
 static void add_shards(struct cost_pass *cost, const struct cost_setting *setting, enum pass pass)
 {
@@ -182,12 +197,13 @@ static void add_shards(struct cost_pass *cost, const struct cost_setting *settin
     double layer_s = (cost->other_s + cost->attention_s + cost->tensor_s) / setting->layers;
     double gather_s = 0, reduce_s = 0;
     struct cost_pass one = {0};
-    if (setting->sharding == SCENARIO_ZERO1)
+    if (!cost_shards_in_passes(setting))
         return;
     if (setting->sharding == SCENARIO_ZERO3)
         gather_s = add_shard(&one, setting, parameters, 2);
     if (pass == PASS_BACKWARD)
-        reduce_s = add_shard(&one, setting, parameters, cost_gradient_bytes(setting->gradients));
+        reduce_s = add_shard(&one, setting, parameters, cost_gradient_bytes(setting->gradients)) +
+                   add_group_reduce(&one, setting, parameters);
     cost->shard_bytes += setting->layers * one.shard_bytes;
     cost->shard_s += gather_s + (setting->layers - 1) * fmax(0, gather_s + reduce_s - layer_s) + reduce_s;
 }
@@ -195,7 +211,7 @@ static void add_shards(struct cost_pass *cost, const struct cost_setting *settin
 static void add_table_shards(struct cost_pass *cost, const struct cost_setting *setting, enum pass pass)
 {
     bool gather = pass == PASS_FORWARD && setting->sharding == SCENARIO_ZERO3;
-    bool reduce = pass == PASS_BACKWARD && setting->sharding != SCENARIO_ZERO1;
+    bool reduce = pass == PASS_BACKWARD && cost_shards_in_passes(setting);
     if (!gather && !reduce)
         return;
     double size = gather ? 2 : cost_gradient_bytes(setting->gradients);
@@ -203,6 +219,10 @@ static void add_table_shards(struct cost_pass *cost, const struct cost_setting *
     double all = cost_stage_parameters(setting->model, setting->tensor, 0, true, true);
     cost->shard_s += add_shard(cost, setting, embedding, size);
     add_shard(cost, setting, all - embedding, size);
+    if (reduce) {
+        cost->shard_s += add_group_reduce(cost, setting, embedding);
+        add_group_reduce(cost, setting, all - embedding);
+    }
 }
 
 static void add_kernels(struct cost_pass *cost, const struct cost_kernels *kernels, int32_t times)

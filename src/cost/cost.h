@@ -21,12 +21,14 @@ struct cost_setting {
     const struct platform *platform;
     struct scenario_communication communication;
     enum device_attention attention;
-    int32_t tensor;           /* TP degree */
-    int32_t layers;           /* of one virtual stage: of one chunk of a stage */
-    int32_t recompute_layers; /* of these, under full recomputation: so many recompute; 0: all */
+    int32_t tensor;               /* TP degree */
+    int32_t layers;               /* of one virtual stage: of one chunk of a stage */
+    struct scenario_stages split; /* of all layers: dag_setting fills `layers` in by it */
+    int32_t recompute_layers;     /* of these, under full recomputation: so many recompute; 0: all */
     enum scenario_gradients gradients;
     enum scenario_sharding sharding;
-    int32_t shards; /* DP x CP ranks that zero2 and zero3 share over, on consecutive groups of TP GPUs; else unused */
+    int32_t shards;       /* DP x CP ranks that share states, on consecutive groups of TP GPUs; 1: nothing is shared */
+    int32_t shard_groups; /* so many groups of `shards` ranks hold the same; 0 as 1: these are all DP x CP ranks */
 };
 
 /** One unit (micro-batch or MicroPack) as one of its `context` ranks computes it. */
@@ -95,8 +97,10 @@ struct cost_pass {
  *   zero3 backward   gathered again, and a layer's gradients reduce-scattered (r s) while the next one computes; both
  *                    share the links: g + (L - 1) max(0, g + r - c) + r
  *   zero2 backward   (L - 1) max(0, r - c) + r
- * as FSDP with one layer of prefetch does (Zhao et al. 2023, arXiv:2304.11277, section 3.3). The collectives slow no
- * kernel down, and a rank waits in them for no slower one.
+ * and, where m groups hold the same shards (HSDP), r also has their all-reduce of a rank's shard of the gradients, 2 (m
+ * - 1)/m of it sent by each of m ranks, in every backward pass; as FSDP with one layer of prefetch does (Zhao et al.
+ * 2023, arXiv:2304.11277, section 3.3). The collectives slow no kernel down, and a rank waits in them for no slower
+ * one.
  */
 struct cost_pass cost_of_pass(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit);
 
@@ -195,6 +199,12 @@ bool cost_collective_outside(const struct cost_setting *setting, enum device_col
  * NVLink (dag/builder.h, builder_ring). */
 double cost_ring_s(const struct cost_setting *setting, double bytes, int32_t n, int32_t n_each);
 
+/** Whether passes gather parameters or reduce gradients (zero2, zero3), not the end of the iteration. */
+static inline bool cost_shards_in_passes(const struct cost_setting *setting)
+{
+    return setting->sharding == SCENARIO_ZERO2 || setting->sharding == SCENARIO_ZERO3;
+}
+
 /** Bytes of one gradient: 4 (fp32) or 2 (bf16). */
 double cost_gradient_bytes(enum scenario_gradients gradients);
 
@@ -226,8 +236,9 @@ double cost_kv_bytes(const struct model *model, int32_t tensor);
 double cost_stage_parameters(const struct model *model, int32_t tensor, int32_t layers, bool first, bool last);
 
 /**
- * Weights, gradients and optimizer states of one rank of a stage of `parameters` parameters, n = shards (DP x CP), by
+ * Weights, gradients and optimizer states of one rank of a stage of `parameters` parameters, n = shards, by
  * `gradients` (g = 4 bytes or 2) and `sharding` of the setting [bytes a parameter]:
+ *   none    2 + g + 12
  *   zero1   2 + g + 12/n     bf16 weight, gradient; fp32 master weight and two moments, shared
  *   zero2   2 + (g + 12)/n
  *   zero3   (g + 12)/n       the bf16 weight exists while it is gathered only (FSDP's mixed precision)
@@ -237,7 +248,7 @@ double cost_state_bytes(const struct cost_setting *setting, double parameters, i
 
 /** Whole tensors that zero2 and zero3 hold beside the shards through forward and backward, the largest moment [bytes]:
  * gradients (g bytes each) of two layers, one computed and one reduced; zero3 also the bf16 weights of two layers, one
- * in work and one gathered, and of embedding and head. zero1: 0. */
+ * in work and one gathered, and of embedding and head. zero1, none: 0. */
 double cost_gathered_bytes(const struct cost_setting *setting);
 
 /**

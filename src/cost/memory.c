@@ -51,7 +51,7 @@ double cost_gradient_bytes(enum scenario_gradients gradients)
 
 double cost_state_bytes(const struct cost_setting *setting, double parameters, int32_t shards)
 {
-    CHECK(shards >= 1);
+    CHECK(shards >= 1 && (setting->sharding != SCENARIO_UNSHARDED || shards == 1));
     double gradient = cost_gradient_bytes(setting->gradients);
     if (setting->sharding == SCENARIO_ZERO3)
         return parameters * ((gradient + 12) / shards);
@@ -62,7 +62,7 @@ double cost_state_bytes(const struct cost_setting *setting, double parameters, i
 
 double cost_gathered_bytes(const struct cost_setting *setting)
 {
-    if (setting->sharding == SCENARIO_ZERO1)
+    if (!cost_shards_in_passes(setting))
         return 0;
     double layer = cost_stage_parameters(setting->model, setting->tensor, 1, false, false);
     double tables = cost_stage_parameters(setting->model, setting->tensor, 0, true, true);

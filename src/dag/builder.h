@@ -19,8 +19,9 @@ struct builder_end {
 struct builder_pipe {
     const struct plan_pipeline *plan;
     struct relations relations;
-    struct cost_pass (*cost[N_PASSES])[2]; /* of each unit; [1] on the last virtual stage */
-    int32_t *ordinal[N_PASSES];            /* of each unit among those of its group */
+    struct dag_kinds kinds;           /* of its virtual stages */
+    struct cost_pass *cost[N_PASSES]; /* [unit x kinds + kind] */
+    int32_t *ordinal[N_PASSES];       /* of each unit among those of its group */
     int32_t first_place, first_lane;
     int32_t n_tensor, n_ranks; /* places of a context rank, of a stage */
     int32_t n_virtual;         /* virtual stages: chunks x stages */
@@ -110,9 +111,15 @@ double builder_ring_s(const struct builder *builder, const struct builder_ring *
 /** SYNC on the collective stream of a place; edges into it are the caller's. */
 int32_t builder_sync(struct builder *builder, int32_t place, enum dag_purpose purpose);
 
-/** Costs of a pass of one unit: on a virtual stage with layers alone, and on the last one with the head. */
-void builder_cost(const struct plan_pipeline *pipeline, const struct cost_setting *setting, enum pass pass,
-                  int32_t unit, struct cost_pass cost[2]);
+/** Costs of a pass of one unit on each kind of virtual stage. */
+void builder_costs(const struct builder_pipe *pipe, const struct cost_setting *setting, enum pass pass, int32_t unit,
+                   struct cost_pass *cost);
+
+static inline const struct cost_pass *builder_cost_of(const struct builder_pipe *pipe, enum pass pass, int32_t unit,
+                                                      int32_t stage)
+{
+    return &pipe->cost[pass][unit * pipe->kinds.n + pipe->kinds.kind[stage]];
+}
 
 /** Build one step for the lanes that share it (one, or all of a group); their `next` steps must stand alike. */
 void builder_pass(struct builder *builder, const int32_t *lanes, int32_t n_lanes);

@@ -6,14 +6,41 @@
 #include "base/check.h"
 #include "dag/builder.h"
 
-struct cost_setting dag_setting(const struct cost_setting *setting, const struct plan_layout *layout)
+struct cost_setting dag_setting(const struct cost_setting *setting, const struct plan_layout *layout, int32_t stage)
 {
     struct cost_setting own = *setting;
     own.tensor = layout->tensor;
-    int32_t n_virtual = layout->stages * layout->chunks, layers = (int32_t)setting->model->layers;
-    CHECK(layers % n_virtual == 0);
-    own.layers = layers / n_virtual;
+    own.layers = scenario_stage_layers(&setting->split, setting->model->layers, layout->stages, layout->chunks, stage);
+    CHECK(own.layers >= 0);
+    if (own.recompute_layers > own.layers)
+        own.recompute_layers = own.layers;
     return own;
+}
+
+struct dag_kinds dag_kinds_of(const struct cost_setting *setting, const struct plan_layout *layout)
+{
+    int32_t n_virtual = layout->stages * layout->chunks, layers[DAG_MAX_KINDS];
+    struct dag_kinds kinds = {.kind = check_malloc((size_t)n_virtual * sizeof *kinds.kind)};
+    for (int32_t stage = 0; stage < n_virtual; stage++) {
+        int32_t kind = 0, own = dag_setting(setting, layout, stage).layers;
+        while (kind < kinds.n && (layers[kind] != own || stage == n_virtual - 1))
+            kind++;
+        CHECK(kind < DAG_MAX_KINDS);
+        if (kind == kinds.n) {
+            kinds.stage[kinds.n] = stage;
+            layers[kinds.n++] = own;
+        }
+        kinds.kind[stage] = (uint8_t)kind;
+    }
+    return kinds;
+}
+
+double dag_stage_parameters(const struct cost_setting *setting, const struct plan_layout *layout, int32_t stage)
+{
+    int32_t layers = 0;
+    for (int32_t chunk = 0; chunk < layout->chunks; chunk++)
+        layers += dag_setting(setting, layout, chunk * layout->stages + stage).layers;
+    return cost_stage_parameters(setting->model, layout->tensor, layers, stage == 0, stage == layout->stages - 1);
 }
 
 static struct cost_unit cost_unit_of(const struct plan_pipeline *pipeline, enum pass pass, int32_t unit)
@@ -26,51 +53,66 @@ static struct cost_unit cost_unit_of(const struct plan_pipeline *pipeline, enum 
                               .recompute = part->recompute};
 }
 
-void builder_cost(const struct plan_pipeline *pipeline, const struct cost_setting *setting, enum pass pass,
-                  int32_t unit, struct cost_pass cost[2])
+static void add_head(struct cost_pass *cost, const struct cost_setting *own, enum pass pass,
+                     const struct cost_unit *work)
 {
-    struct cost_setting own = dag_setting(setting, &pipeline->layout);
-    struct cost_unit work = cost_unit_of(pipeline, pass, unit);
-    struct cost_pass head = cost_of_head(&own, pass, &work);
-    cost[0] = cost[1] = cost_of_pass(&own, pass, &work);
-    cost[1].flop += head.flop;
-    cost[1].other_s += head.other_s;
-    cost[1].attention_s += head.attention_s;
-    cost[1].tensor_s += head.tensor_s;
-    cost[1].tensor_bytes += head.tensor_bytes;
-    cost[1].shard_s += head.shard_s;
-    cost[1].shard_bytes += head.shard_bytes;
+    struct cost_pass head = cost_of_head(own, pass, work);
+    cost->flop += head.flop;
+    cost->other_s += head.other_s;
+    cost->attention_s += head.attention_s;
+    cost->tensor_s += head.tensor_s;
+    cost->tensor_bytes += head.tensor_bytes;
+    cost->shard_s += head.shard_s;
+    cost->shard_bytes += head.shard_bytes;
     for (int i = 0; i < COST_N_FAMILIES; i++)
-        cost[1].outside_s[i] += head.outside_s[i];
+        cost->outside_s[i] += head.outside_s[i];
+}
+
+void builder_costs(const struct builder_pipe *pipe, const struct cost_setting *setting, enum pass pass, int32_t unit,
+                   struct cost_pass *cost)
+{
+    struct cost_unit work = cost_unit_of(pipe->plan, pass, unit);
+    int32_t layers[DAG_MAX_KINDS];
+    for (int32_t kind = 0; kind < pipe->kinds.n; kind++) {
+        struct cost_setting own = dag_setting(setting, &pipe->plan->layout, pipe->kinds.stage[kind]);
+        int32_t alike = 0; /* a kind of as many layers, without the head */
+        while (alike < kind && layers[alike] != own.layers)
+            alike++;
+        layers[kind] = own.layers;
+        cost[kind] = alike < kind ? cost[alike] : cost_of_pass(&own, pass, &work);
+        if (kind == pipe->kinds.n - 1)
+            add_head(&cost[kind], &own, pass, &work);
+    }
 }
 
 struct cost_pass dag_pass_cost(const struct plan_pipeline *pipeline, const struct cost_setting *setting, enum pass pass,
                                int32_t unit, int32_t stage)
 {
-    struct cost_pass cost[2];
-    builder_cost(pipeline, setting, pass, unit, cost);
-    return cost[stage == pipeline->layout.stages * pipeline->layout.chunks - 1];
+    struct cost_setting own = dag_setting(setting, &pipeline->layout, stage);
+    struct cost_unit work = cost_unit_of(pipeline, pass, unit);
+    struct cost_pass cost = cost_of_pass(&own, pass, &work);
+    if (stage == pipeline->layout.stages * pipeline->layout.chunks - 1)
+        add_head(&cost, &own, pass, &work);
+    return cost;
 }
 
-double dag_token_bytes(const struct plan_pipeline *pipeline, const struct cost_setting *setting, int32_t unit)
+double dag_token_bytes(const struct plan_pipeline *pipeline, const struct cost_setting *own, int32_t unit)
 {
     const struct plan_unit *part = &pipeline->cut[PASS_FORWARD].units[unit];
-    struct cost_setting own = dag_setting(setting, &pipeline->layout);
-    return cost_layers_activation_bytes(&own, part->recompute, false) / part->context;
+    return cost_layers_activation_bytes(own, part->recompute, false) / part->context;
 }
 
-double dag_offload_bytes(const struct plan_pipeline *pipeline, const struct cost_setting *setting, int32_t unit,
+double dag_offload_bytes(const struct plan_pipeline *pipeline, const struct cost_setting *own, int32_t unit,
                          int64_t tokens)
 {
     const struct plan_unit *part = &pipeline->cut[PASS_FORWARD].units[unit];
     if (part->offload <= 0)
         return 0.0;
-    struct cost_setting own = dag_setting(setting, &pipeline->layout);
-    int32_t keep = own.layers; /* layers whose activations hold keys and values */
+    int32_t keep = own->layers; /* layers whose activations hold keys and values */
     if (part->recompute == RECOMPUTE_FULL)
-        keep = own.recompute_layers > 0 ? own.layers - own.recompute_layers : 0;
-    double kept = keep * cost_kv_bytes(own.model, own.tensor);
-    double token_bytes = dag_token_bytes(pipeline, setting, unit) - kept / part->context;
+        keep = own->recompute_layers > 0 ? own->layers - own->recompute_layers : 0;
+    double kept = keep * cost_kv_bytes(own->model, own->tensor);
+    double token_bytes = dag_token_bytes(pipeline, own, unit) - kept / part->context;
     return part->offload * (double)tokens * token_bytes;
 }
 

@@ -26,13 +26,17 @@
  * Phases: SYNC after all of the one before, SENDs that re-shard, SYNC. After the last phase's passes, per stage and
  * tensor rank: reduce-scatter ring of its DP x CP ranks (4 bytes a gradient, bf16 2), SYNC of all stages (gradient
  * norm), OPTIMIZER on 1/(DP x CP) of the parameters, all-gather ring (2 bytes a parameter). Each ring's bytes are those
- * that leave a rank, (n-1)/n of the whole. The all-reduce of tied embeddings between first and last stage is left out.
+ * that leave a rank, (n-1)/n of the whole. With groups of ranks that share states (cost_setting.shard_groups m > 1),
+ * both rings and the OPTIMIZER's share are those of a group, and after the reduce-scatter the m ranks that hold the
+ * same shard all-reduce it, 2 (m-1)/m of it each; without sharding (groups of one) only that is left. Tied embeddings
+ * on two stages: then first and last stage all-reduce the whole table's gradients, rank by rank, after the reductions
+ * of their stages (Megatron-Core, finalize_model_grads); never hidden.
  *
  * dp_overlap: a ring that takes T alone hides behind the passes that Megatron-LM overlaps it with, up to a share
  * dp_overlap: exposed = max(T (1 - dp_overlap), T - t) as a share of its bytes, t the last backward pass of the stage
- * for gradients (their buckets are reduced as layers finish), its first forward pass for parameters (gathered layer by
- * layer as the next iteration begins); with chunks, that pass of every chunk; the shortest of the replicas. All but the
- * last of k buckets: dp_overlap = 1 - 1/k.
+ * for gradients, all-reduce included (their buckets are reduced as layers finish), its first forward pass for
+ * parameters (gathered layer by layer as the next iteration begins); with chunks, that pass of every chunk; the
+ * shortest of the replicas. All but the last of k buckets: dp_overlap = 1 - 1/k.
  *
  * Sharding zero2 and zero3: what a pass gathers and reduces stays inside COMPUTE, as TP's collectives do (cost/cost.h),
  * so SimGrid sees no traffic of it and no contention. Of the rings above zero2 has the all-gather, zero3 none.
@@ -53,6 +57,7 @@ enum dag_purpose {
     DAG_TENSOR,         /* tensor parallelism */
     DAG_REDUCE_SCATTER, /* gradients */
     DAG_ALL_GATHER,     /* parameters */
+    DAG_ALL_REDUCE,     /* gradients that several ranks hold: of groups that share apart, and of tied embeddings */
     DAG_RESHARD,        /* before a phase */
     DAG_OFFLOAD,        /* device to host */
     DAG_PREFETCH,       /* host to device */
@@ -126,15 +131,29 @@ struct cost_pass dag_pass_cost(const struct plan_pipeline *pipeline, const struc
                                int32_t unit, int32_t stage);
 
 /** `setting` with the layout's TP degree and the layers of one of its virtual stages. */
-struct cost_setting dag_setting(const struct cost_setting *setting, const struct plan_layout *layout);
+struct cost_setting dag_setting(const struct cost_setting *setting, const struct plan_layout *layout, int32_t stage);
+
+enum { DAG_MAX_KINDS = 5 };
+
+/** Virtual stages of a layout by what they compute: so many layers, the last one with the head. */
+struct dag_kinds {
+    int32_t n;
+    int32_t stage[DAG_MAX_KINDS]; /* the first virtual stage of each kind, ascending: the last kind has the head */
+    uint8_t *kind;                /* of each virtual stage; owned */
+};
+
+struct dag_kinds dag_kinds_of(const struct cost_setting *setting, const struct plan_layout *layout);
+
+/** Parameters of one TP rank of a stage of the pipeline, of all its chunks. */
+double dag_stage_parameters(const struct cost_setting *setting, const struct plan_layout *layout, int32_t stage);
 
 /** What one token of a forward unit holds on a place of a virtual stage until its backward, keys and values of sliced
- * samples under full recompute aside; divided by the unit's context degree [bytes]. */
-double dag_token_bytes(const struct plan_pipeline *pipeline, const struct cost_setting *setting, int32_t unit);
+ * samples under full recompute aside; divided by the unit's context degree [bytes]. own: dag_setting of the stage. */
+double dag_token_bytes(const struct plan_pipeline *pipeline, const struct cost_setting *own, int32_t unit);
 
 /** What of `tokens` tokens' activations of a forward unit goes to the host: its share of all but keys and values, which
- * later slices read [bytes]. */
-double dag_offload_bytes(const struct plan_pipeline *pipeline, const struct cost_setting *setting, int32_t unit,
+ * later slices read [bytes]. own: dag_setting of the stage. */
+double dag_offload_bytes(const struct plan_pipeline *pipeline, const struct cost_setting *own, int32_t unit,
                          int64_t tokens);
 
 void dag_free(struct dag *dag);

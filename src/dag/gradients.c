@@ -5,10 +5,11 @@
 #include "base/check.h"
 #include "dag/builder.h"
 
-/* The places that hold the same parameters: all pipelines and context ranks of one stage and tensor index. */
+/* The places that hold the same parameters: all pipelines and context ranks of one stage and tensor index, in groups of
+ * neighbours that share states. */
 struct replicas {
-    int32_t n, n_ready;
-    int32_t *places, *ready; /* ready: tasks that end their work so far */
+    int32_t n, group;        /* group: places of one */
+    int32_t *places, *ready; /* [n], [2 n] ready: tasks that end a place's work so far, -1: none */
     double parameters;       /* of one of them */
     double first_s, last_s;  /* what their traffic can hide under: first forward and last backward pass, the shortest */
 };
@@ -38,7 +39,7 @@ static double pass_s(const struct builder_pipe *pipe, enum pass pass, int32_t st
         }
         if (found < 0)
             continue;
-        const struct cost_pass *cost = &pipe->cost[pass][found][chunk * layout->stages + stage == pipe->n_virtual - 1];
+        const struct cost_pass *cost = builder_cost_of(pipe, pass, found, chunk * layout->stages + stage);
         sum += cost->other_s + cost->attention_s + cost->tensor_s + cost->shard_s;
     }
     return sum;
@@ -56,78 +57,183 @@ static void collect(struct builder *builder, int32_t stage, int32_t tensor, stru
         for (int32_t rank = tensor; rank < pipe->n_ranks; rank += pipe->n_tensor)
             replicas->places[replicas->n++] = pipe->first_place + stage * pipe->n_ranks + rank;
     }
-    replicas->n_ready = 0;
     for (int32_t i = 0; i < replicas->n; i++) {
         int32_t compute = replicas->places[i] * DAG_N_STREAMS + DAG_STREAM_COMPUTE;
-        replicas->ready[replicas->n_ready++] = builder->stream_last[compute];
-        replicas->ready[replicas->n_ready++] = builder->open_ring[replicas->places[i]];
+        replicas->ready[2 * i] = builder->stream_last[compute];
+        replicas->ready[2 * i + 1] = builder->open_ring[replicas->places[i]];
     }
-    const struct plan_layout *layout = &phase->pipelines[0].layout;
-    struct cost_setting setting = dag_setting(builder->setting, layout);
-    replicas->parameters = cost_stage_parameters(setting.model, layout->tensor, setting.layers * layout->chunks,
-                                                 stage == 0, stage == layout->stages - 1);
+    replicas->group = builder->setting->shard_groups > 1 ? builder->setting->shards : replicas->n;
+    CHECK(replicas->n % replicas->group == 0);
+    replicas->parameters = dag_stage_parameters(builder->setting, &phase->pipelines[0].layout, stage);
 }
 
-/* The share of a ring of `alone_s` that a pass of `pass_s` leaves exposed. */
+/* The share of collectives of `alone_s` that a pass of `pass_s` leaves exposed. */
 static double exposed(const struct builder *builder, double alone_s, double pass_s)
 {
     double hidden = builder->setting->communication.dp_overlap;
     return alone_s > 0 ? 1 - fmin(hidden, pass_s / alone_s) : 1;
 }
 
-/* Each replica sends (n - 1)/n of `bytes` a parameter, but for what is hidden under a pass. */
-static int32_t add_ring(struct builder *builder, const struct replicas *replicas, enum dag_purpose purpose,
-                        double bytes)
+/* Among the places of the g-th group, (n - 1)/n of `bytes` a parameter leave each. */
+static struct builder_ring group_ring(const struct replicas *replicas, enum dag_purpose purpose, double bytes,
+                                      int32_t g)
 {
-    struct builder_ring ring = {.places = replicas->places,
-                                .ready = replicas->ready,
-                                .n = replicas->n,
-                                .n_ready = replicas->n_ready,
-                                .purpose = purpose,
-                                .unit = -1,
-                                .bytes = replicas->parameters * bytes * (replicas->n - 1) / replicas->n,
-                                .steps = replicas->n - 1};
-    double pass_s = purpose == DAG_REDUCE_SCATTER ? replicas->last_s : replicas->first_s;
-    ring.bytes *= exposed(builder, builder_ring_s(builder, &ring), pass_s);
-    return builder_ring(builder, &ring);
+    int32_t n = replicas->group;
+    return (struct builder_ring){.places = replicas->places + g * n,
+                                 .ready = replicas->ready + 2 * g * n,
+                                 .n = n,
+                                 .n_ready = 2 * n,
+                                 .purpose = purpose,
+                                 .unit = -1,
+                                 .bytes = replicas->parameters * bytes * (n - 1) / n,
+                                 .steps = n - 1};
+}
+
+/* Among the i-th places of all groups, which hold the same shard. Places and ready are the caller's to fill. */
+static struct builder_ring shard_ring(const struct replicas *replicas, double bytes, int32_t *places, int32_t *ready)
+{
+    int32_t m = replicas->n / replicas->group;
+    return (struct builder_ring){.places = places,
+                                 .ready = ready,
+                                 .n = m,
+                                 .n_ready = 2 * m,
+                                 .purpose = DAG_ALL_REDUCE,
+                                 .unit = -1,
+                                 .bytes = replicas->parameters / replicas->group * bytes * 2 * (m - 1) / m,
+                                 .steps = 2 * (m - 1)};
+}
+
+/* What a place's all-reduce waits for: its group's reduce-scatter, or without one the place's own work. */
+static void fill_shard_ring(const struct replicas *replicas, const int32_t *scattered, int32_t i, int32_t *places,
+                            int32_t *ready)
+{
+    for (int32_t g = 0; g < replicas->n / replicas->group; g++) {
+        int32_t place = g * replicas->group + i;
+        places[g] = replicas->places[place];
+        ready[2 * g] = scattered[g] >= 0 ? scattered[g] : replicas->ready[2 * place];
+        ready[2 * g + 1] = scattered[g] >= 0 ? -1 : replicas->ready[2 * place + 1];
+    }
+}
+
+/* Reduce-scatter in each group, then all-reduce of each shard. @return a task after both, -1: there is neither */
+static int32_t add_reduction(struct builder *builder, const struct replicas *replicas, double bytes)
+{
+    int32_t m = replicas->n / replicas->group, n_rings = m > 1 ? replicas->group : 0;
+    int32_t *places = check_malloc((size_t)m * sizeof *places), *ready = check_malloc(2 * (size_t)m * sizeof *ready);
+    int32_t *done = check_malloc((size_t)(m + n_rings) * sizeof *done);
+    for (int32_t g = 0; g < m; g++)
+        done[g] = -1;
+    fill_shard_ring(replicas, done, 0, places, ready);
+    struct builder_ring scatter = group_ring(replicas, DAG_REDUCE_SCATTER, bytes, 0);
+    struct builder_ring reduce = shard_ring(replicas, bytes, places, ready);
+    double alone_s =
+        (scatter.n > 1 ? builder_ring_s(builder, &scatter) : 0) + (reduce.n > 1 ? builder_ring_s(builder, &reduce) : 0);
+    double share = exposed(builder, alone_s, replicas->last_s);
+    for (int32_t g = 0; g < m && replicas->group > 1; g++) {
+        scatter = group_ring(replicas, DAG_REDUCE_SCATTER, bytes, g);
+        scatter.bytes *= share;
+        done[g] = builder_ring(builder, &scatter);
+    }
+    reduce.bytes *= share;
+    for (int32_t i = 0; i < n_rings; i++) {
+        fill_shard_ring(replicas, done, i, places, ready);
+        done[m + i] = builder_ring(builder, &reduce);
+    }
+    int32_t last = done[m + n_rings - 1];
+    if (n_rings > 1) { /* all rings, in one task */
+        last = builder_sync(builder, replicas->places[0], DAG_ALL_REDUCE);
+        for (int32_t i = 0; i < n_rings; i++)
+            builder_edge(builder, done[m + i], DAG_COLLECTIVE);
+    }
+    free(places);
+    free(ready);
+    free(done);
+    return last;
 }
 
 static void add_optimizers(struct builder *builder, struct replicas *replicas, int32_t norm)
 {
     const struct cost_setting *setting = builder->setting;
-    double seconds = cost_optimizer_s(setting->device, setting->gradients, replicas->parameters / replicas->n);
+    double seconds = cost_optimizer_s(setting->device, setting->gradients, replicas->parameters / replicas->group);
     for (int32_t i = 0; i < replicas->n; i++) {
         struct dag_task task =
             builder_task_of(builder, replicas->places[i], DAG_STREAM_COMPUTE, DAG_OPTIMIZER, DAG_PASS);
-        replicas->ready[i] = builder_task(builder, task, seconds);
+        replicas->ready[2 * i] = builder_task(builder, task, seconds);
+        replicas->ready[2 * i + 1] = -1;
         builder_edge(builder, norm, DAG_COLLECTIVE);
     }
-    replicas->n_ready = replicas->n;
 }
 
-static const double parameter_bytes = 2; /* bf16 */
+static void add_gathers(struct builder *builder, const struct replicas *replicas)
+{
+    static const double parameter_bytes = 2; /* bf16 */
+    for (int32_t g = 0; g < replicas->n / replicas->group && replicas->group > 1; g++) {
+        struct builder_ring ring = group_ring(replicas, DAG_ALL_GATHER, parameter_bytes, g);
+        ring.bytes *= exposed(builder, builder_ring_s(builder, &ring), replicas->first_s);
+        builder_ring(builder, &ring);
+    }
+}
+
+/* Tied embeddings on two stages: after both stages' reductions their places all-reduce the table's gradients, two by
+ * two, for which `norm` waits. */
+static void add_tied_embeddings(struct builder *builder, struct replicas *first, int32_t tensor,
+                                const int32_t reduced[2], int32_t *done)
+{
+    const struct plan_layout *layout = &builder->plan->phases[builder->phase].pipelines[0].layout;
+    const struct model *model = builder->setting->model;
+    struct replicas last = {.places = check_malloc((size_t)first->n * sizeof(int32_t)),
+                            .ready = check_malloc(2 * (size_t)first->n * sizeof(int32_t))};
+    collect(builder, 0, tensor, first);
+    collect(builder, layout->stages - 1, tensor, &last);
+    for (int32_t i = 0; i < first->n; i++) {
+        int32_t places[] = {first->places[i], last.places[i]};
+        int32_t ready[] = {reduced[0],        reduced[1],           first->ready[2 * i], first->ready[2 * i + 1],
+                           last.ready[2 * i], last.ready[2 * i + 1]};
+        struct builder_ring ring = {.places = places,
+                                    .ready = ready,
+                                    .n = 2,
+                                    .n_ready = reduced[0] >= 0 ? 2 : 6,
+                                    .purpose = DAG_ALL_REDUCE,
+                                    .unit = -1,
+                                    .bytes = (double)model->hidden * (double)model->vocabulary / layout->tensor *
+                                             cost_gradient_bytes(builder->setting->gradients),
+                                    .steps = 2};
+        done[i] = builder_ring(builder, &ring);
+    }
+    free(last.places);
+    free(last.ready);
+}
 
 /* Gradients of all stages, then their norm, for which all wait. @return its SYNC */
 static int32_t add_norm(struct builder *builder, int32_t n_stages, int32_t n_tensor, struct replicas *replicas)
 {
-    int32_t n = n_stages * n_tensor;
+    int32_t n = n_stages * n_tensor, n_tied = 0;
     double bytes = cost_gradient_bytes(builder->setting->gradients);
-    bool at_end = builder->setting->sharding == SCENARIO_ZERO1; /* else in every backward pass */
-    int32_t *reduced = check_malloc((size_t)n * sizeof *reduced);
+    int32_t *reduced = check_malloc((size_t)n * sizeof *reduced), *tied = NULL;
     for (int32_t i = 0; i < n; i++) {
         collect(builder, i / n_tensor, i % n_tensor, replicas);
-        reduced[i] = replicas->n > 1 && at_end ? add_ring(builder, replicas, DAG_REDUCE_SCATTER, bytes) : -1;
+        reduced[i] = cost_shards_in_passes(builder->setting) ? -1 : add_reduction(builder, replicas, bytes);
+    }
+    if (builder->setting->model->tied_embeddings && n_stages > 1) {
+        tied = check_malloc((size_t)(n_tensor * replicas->n) * sizeof *tied);
+        for (int32_t tensor = 0; tensor < n_tensor; tensor++, n_tied += replicas->n) {
+            const int32_t ends[] = {reduced[tensor], reduced[n - n_tensor + tensor]};
+            add_tied_embeddings(builder, replicas, tensor, ends, tied + n_tied);
+        }
     }
     int32_t norm = builder_sync(builder, builder->pipes[0].first_place, DAG_REDUCE_SCATTER);
+    for (int32_t i = 0; i < n_tied; i++)
+        builder_edge(builder, tied[i], DAG_COLLECTIVE);
     for (int32_t i = 0; i < n; i++) {
         builder_edge(builder, reduced[i], DAG_COLLECTIVE);
         if (reduced[i] >= 0)
             continue;
         collect(builder, i / n_tensor, i % n_tensor, replicas);
-        for (int32_t k = 0; k < replicas->n_ready; k++)
+        for (int32_t k = 0; k < 2 * replicas->n; k++)
             builder_edge(builder, replicas->ready[k], DAG_COLLECTIVE);
     }
     free(reduced);
+    free(tied);
     return norm;
 }
 
@@ -147,8 +253,8 @@ bool builder_gradients(struct builder *builder, struct error *err)
     for (int32_t i = 0; i < n_stages * n_tensor; i++) {
         collect(builder, i / n_tensor, i % n_tensor, &replicas);
         add_optimizers(builder, &replicas, norm);
-        if (replicas.n > 1 && builder->setting->sharding != SCENARIO_ZERO3)
-            add_ring(builder, &replicas, DAG_ALL_GATHER, parameter_bytes);
+        if (builder->setting->sharding != SCENARIO_ZERO3)
+            add_gathers(builder, &replicas);
     }
     free(replicas.places);
     free(replicas.ready);

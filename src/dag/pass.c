@@ -21,7 +21,7 @@ static const struct builder_pipe *pipe_of(const struct work *work, const struct 
 static const struct cost_pass *cost_of(const struct work *work, const struct builder_member *member)
 {
     const struct builder_pipe *pipe = pipe_of(work, member);
-    return &pipe->cost[work->pass][member->unit][work->stage == pipe->n_virtual - 1];
+    return builder_cost_of(pipe, work->pass, member->unit, work->stage);
 }
 
 static struct builder_end *end_of(const struct work *work, const struct builder_member *member, enum pass pass,
@@ -82,9 +82,10 @@ static int32_t add_prefetch(struct work *work, const struct builder_member *memb
     const struct builder_pipe *pipe = pipe_of(work, member);
     const struct relations *relations = &pipe->relations;
     int32_t first = relations->share_first[member->unit], end = relations->share_first[member->unit + 1];
+    struct cost_setting own = dag_setting(builder->setting, &pipe->plan->layout, work->stage);
     double bytes = 0;
     for (int32_t i = first; i < end; i++)
-        bytes += dag_offload_bytes(pipe->plan, builder->setting, relations->shares[i].forward,
+        bytes += dag_offload_bytes(pipe->plan, &own, relations->shares[i].forward,
                                    relations->shares[i].whole_tokens + relations->shares[i].sliced_tokens);
     if (bytes <= 0)
         return -1;
@@ -108,7 +109,8 @@ static void add_offload(struct work *work, const struct builder_member *member, 
     if (cut->units[member->unit].offload <= 0)
         return;
     int64_t tokens = plan_unit_tokens(cut, member->unit) + cut->units[member->unit].padding_tokens;
-    double bytes = dag_offload_bytes(pipeline, builder->setting, member->unit, tokens);
+    struct cost_setting own = dag_setting(builder->setting, &pipeline->layout, work->stage);
+    double bytes = dag_offload_bytes(pipeline, &own, member->unit, tokens);
     if (bytes <= 0)
         return;
     struct dag_task task = task_of(work, member, DAG_STREAM_TO_HOST, DAG_SEND, DAG_OFFLOAD);

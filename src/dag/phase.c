@@ -203,12 +203,13 @@ static void open_pipe(struct builder *builder, int32_t number, struct builder_pi
     pipe->n_tensor = builder->options.all_tensor_ranks ? layout->tensor : 1;
     pipe->n_ranks = layout->context * pipe->n_tensor;
     pipe->n_virtual = layout->chunks * layout->stages;
+    pipe->kinds = dag_kinds_of(builder->setting, layout);
     relations_of(pipe->plan, &pipe->relations);
     for (int pass = 0; pass < N_PASSES; pass++) {
         int32_t n = pipe->plan->cut[pass].n_units;
-        pipe->cost[pass] = check_malloc((size_t)n * sizeof *pipe->cost[pass]);
+        pipe->cost[pass] = check_malloc((size_t)(n * pipe->kinds.n) * sizeof *pipe->cost[pass]);
         for (int32_t unit = 0; unit < n; unit++)
-            builder_cost(pipe->plan, builder->setting, (enum pass)pass, unit, pipe->cost[pass][unit]);
+            builder_costs(pipe, builder->setting, (enum pass)pass, unit, pipe->cost[pass] + unit * pipe->kinds.n);
         pipe->ordinal[pass] = ordinals_of(&pipe->plan->cut[pass], phase->n_groups);
     }
     size_t n_units = (size_t)pipe->plan->cut[PASS_FORWARD].n_units + (size_t)pipe->plan->cut[PASS_BACKWARD].n_units;
@@ -290,6 +291,7 @@ void builder_close_phase(struct builder *builder)
     for (int32_t i = 0; builder->pipes != NULL && i < builder->plan->phases[builder->phase].n_pipelines; i++) {
         struct builder_pipe *pipe = &builder->pipes[i];
         relations_free(&pipe->relations);
+        free(pipe->kinds.kind);
         for (int pass = 0; pass < N_PASSES; pass++) {
             free(pipe->cost[pass]);
             free(pipe->ordinal[pass]);

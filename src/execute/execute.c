@@ -115,9 +115,16 @@ static const char *reason(struct ending *ending)
 static const char *task_text(const struct dag *dag, int32_t task, char *text, size_t size)
 {
     static const char *const kind[DAG_N_KINDS] = {"computation", "attention", "send", "barrier", "optimizer step"};
-    static const char *const purpose[DAG_N_PURPOSES] = {
-        "",           " (boundary)", " (context ring)", " (tensor ring)", " (reduce-scatter)", " (all-gather)",
-        " (reshard)", " (offload)",  " (prefetch)"};
+    static const char *const purpose[DAG_N_PURPOSES] = {"",
+                                                        " (boundary)",
+                                                        " (context ring)",
+                                                        " (tensor ring)",
+                                                        " (reduce-scatter)",
+                                                        " (all-gather)",
+                                                        " (all-reduce)",
+                                                        " (reshard)",
+                                                        " (offload)",
+                                                        " (prefetch)"};
     const struct dag_task *of = &dag->tasks[task];
     int used = snprintf(text, size, "%s%s", kind[of->kind], purpose[of->purpose]);
     if (of->unit >= 0)

@@ -92,7 +92,7 @@ struct plan_phase {
 struct plan {
     int32_t n_phases;
     struct plan_phase *phases;
-    int32_t shards;         /* ranks over which optimizer states are sharded: DP x CP */
+    int32_t shards;         /* ranks over which states are sharded: scenario_plan_shards */
     int64_t n_candidates;   /* the system weighed */
     int64_t n_nodes;        /* of its search, 0 without one */
     int64_t delayed_tokens; /* x iterations they wait */

@@ -63,9 +63,24 @@ static const struct schema_key system_keys[] = {
      SYSTEM(plan.dp)},
     {"plan.vpp", SCHEMA_INT, "chunks", 1, 255, "1", NULL, "virtual stages of a rank: interleaved 1F1B above 1",
      SYSTEM(plan.vpp)},
-    {"plan.sharding", SCHEMA_CHOICE, "-", 0, 0, "zero1", "zero1|zero2|zero3",
-     "what DP x CP ranks share: optimizer states; and gradients; and parameters (FSDP); zero2, zero3: pp 1 only",
+    {"plan.first_stage_layers", SCHEMA_INT, "layers", 0, 1 << 15, "0", NULL,
+     "of the first stage; 0: as many as the stages between first and last, which share equally",
+     SYSTEM(plan.stages.first_layers)},
+    {"plan.last_stage_layers", SCHEMA_INT, "layers", 0, 1 << 15, "0", NULL, "of the last stage, likewise",
+     SYSTEM(plan.stages.last_layers)},
+    {"plan.count_embedding", SCHEMA_BOOL, "-", 0, 0, "false", NULL,
+     "as a layer when layers are shared by stages: the first stage has one less", SYSTEM(plan.stages.count_embedding)},
+    {"plan.count_head", SCHEMA_BOOL, "-", 0, 0, "false", NULL,
+     "as a layer when layers are shared by stages: the last stage has one less", SYSTEM(plan.stages.count_head)},
+    {"plan.sharding", SCHEMA_CHOICE, "-", 0, 0, "zero1", "zero1|zero2|zero3|none",
+     "what DP x CP ranks share: optimizer states; and gradients; and parameters (FSDP); nothing (DDP); zero2, zero3: "
+     "pp 1 only",
      SYSTEM(plan.sharding)},
+    {"plan.shard_group", SCHEMA_INT, "GPUs", 0, 1 << 30, "0", NULL,
+     "so many DP x CP ranks in a row share, and the groups hold the same (HSDP: zero3 with the GPUs of a node / tp); "
+     "0: "
+     "all",
+     SYSTEM(plan.shard_group)},
     {"plan.gradients", SCHEMA_CHOICE, "-", 0, 0, "fp32", "fp32|bf16", "precision of gradients and of their reduction",
      SYSTEM(plan.gradients)},
     {"plan.recompute", SCHEMA_CHOICE, "-", 0, 0, "none", "none|selective|full",
@@ -284,30 +299,53 @@ static bool check_divides(const struct document *document, int32_t node, int64_t
                           document->node[node].key, degree, of_what, count);
 }
 
-/** Interleaving cuts a stage's layers into equal chunks. */
-static bool check_chunks(const struct scenario *scenario, const struct scenario_system *system, struct error *err)
+/** Interleaving needs stages, and every virtual stage a whole number of layers. */
+static bool check_stages(const struct scenario *scenario, const struct scenario_system *system, struct error *err)
 {
     const struct scenario_plan *plan = &system->plan;
-    int32_t node = document_find(&scenario->document, system->node, "plan.vpp");
-    if (plan->vpp == 1)
-        return true;
-    if (plan->pp == 1)
-        return document_error(&scenario->document, node, err,
+    const struct scenario_stages *split = &plan->stages;
+    const struct document *document = &scenario->document;
+    int64_t layers = scenario->model.layers;
+    if (plan->vpp > 1 && plan->pp == 1)
+        return document_error(document, document_find(document, system->node, "plan.vpp"), err,
                               "plan.vpp: %" PRId64 " chunks a rank need more than one stage; pp is 1", plan->vpp);
-    if (scenario->model.layers % (plan->pp * plan->vpp) == 0)
+    if (plan->pp * plan->vpp <= layers + 2 && scenario_stages_fit(split, layers, (int32_t)plan->pp, (int32_t)plan->vpp))
         return true;
-    return document_error(&scenario->document, node, err,
-                          "plan.vpp: pp x vpp = %" PRId64 " x %" PRId64 " does not divide the model's layers, %" PRId64,
-                          plan->pp, plan->vpp, scenario->model.layers);
+    return document_error(
+        document, document_find(document, system->node, "plan.pp"), err,
+        "plan: the model's %" PRId64 " layers cannot be shared by pp x vpp = %" PRId64 " x %" PRId64
+        " virtual stages (first_stage_layers %" PRId64 ", last_stage_layers %" PRId64
+        ", count_embedding %s, count_head %s); allowed: layers, one more for each counted table, less "
+        "those of first and last stage are a multiple of the other stages, and each stage's a multiple "
+        "of vpp",
+        layers, plan->pp, plan->vpp, split->first_layers, split->last_layers, split->count_embedding ? "true" : "false",
+        split->count_head ? "true" : "false");
+}
+
+/** dp is filled in. */
+static bool check_shard_group(const struct scenario *scenario, const struct scenario_system *system, struct error *err)
+{
+    const struct scenario_plan *plan = &system->plan;
+    int32_t node = document_find(&scenario->document, system->node, "plan.shard_group");
+    if (plan->shard_group == 0)
+        return true;
+    if (plan->sharding == SCENARIO_UNSHARDED)
+        return document_error(&scenario->document, node, err,
+                              "plan.shard_group: %" PRId64 " ranks cannot share with sharding none", plan->shard_group);
+    return plan->dp * plan->cp % plan->shard_group == 0 ||
+           document_error(&scenario->document, node, err,
+                          "plan.shard_group: %" PRId64 " does not divide dp x cp = %" PRId64 " x %" PRId64,
+                          plan->shard_group, plan->dp, plan->cp);
 }
 
 static bool check_sharding(const struct scenario *scenario, const struct scenario_system *system, struct error *err)
 {
-    if (system->plan.sharding == SCENARIO_ZERO1 || system->plan.pp == 1)
+    bool in_passes = system->plan.sharding == SCENARIO_ZERO2 || system->plan.sharding == SCENARIO_ZERO3;
+    if (!in_passes || system->plan.pp == 1)
         return true;
     return document_error(&scenario->document, document_find(&scenario->document, system->node, "plan.sharding"), err,
                           "plan.sharding: zero2 and zero3 need pp 1, which is %" PRId64
-                          "; with pipeline stages zero1 is allowed",
+                          "; with pipeline stages zero1 and none are allowed",
                           system->plan.pp);
 }
 
@@ -322,12 +360,17 @@ static bool check_recompute_layers(const struct scenario *scenario, const struct
     if (plan->recompute != RECOMPUTE_FULL)
         return document_error(&scenario->document, node, err,
                               "plan.recompute_layers: %" PRId64 " layers need recompute: full", plan->recompute_layers);
-    if (plan->recompute_layers * plan->pp <= scenario->model.layers && plan->recompute_layers % plan->vpp == 0)
+    int64_t largest = 0;
+    for (int32_t stage = 0; stage < (int32_t)plan->pp; stage++) {
+        int32_t layers = scenario_stage_layers(&plan->stages, scenario->model.layers, (int32_t)plan->pp, 1, stage);
+        largest = layers > largest ? layers : largest;
+    }
+    if (plan->recompute_layers <= largest && plan->recompute_layers % plan->vpp == 0)
         return true;
     return document_error(&scenario->document, node, err,
                           "plan.recompute_layers: %" PRId64 " is not allowed; allowed: a multiple of vpp, %" PRId64
                           ", up to the layers of a stage, %" PRId64,
-                          plan->recompute_layers, plan->vpp, scenario->model.layers / plan->pp);
+                          plan->recompute_layers, plan->vpp, largest);
 }
 
 /** The layout against model and platform, of an entry that was read without errors. */
@@ -336,14 +379,11 @@ static bool check_plan(const struct scenario *scenario, struct scenario_system *
     const struct document *document = &scenario->document;
     const struct model *model = &scenario->model;
     const struct scenario_plan *plan = &system->plan;
-    int32_t tp = document_find(document, system->node, "plan.tp"),
-            pp = document_find(document, system->node, "plan.pp");
-    bool ok = check_gpus(scenario, system, err);
+    int32_t tp = document_find(document, system->node, "plan.tp");
+    bool ok = check_gpus(scenario, system, err) && check_shard_group(scenario, system, err);
     ok &= check_divides(document, tp, plan->tp, scenario->platform.gpus_per_node,
                         "the GPUs of a node (tensor parallelism stays inside one)", err);
-    ok &= check_divides(document, pp, plan->pp, model->layers, "the model's layers", err) &&
-          check_chunks(scenario, system, err);
-    ok &= check_recompute_layers(scenario, system, err);
+    ok &= check_stages(scenario, system, err) && check_recompute_layers(scenario, system, err);
     ok &= check_sharding(scenario, system, err);
     if (!check_divides(document, tp, plan->tp, model->heads, "the model's heads", err))
         return false;

@@ -7,14 +7,15 @@
 #include "scenario/model.h"
 #include "scenario/platform.h"
 #include "scenario/schema.h"
+#include "scenario/stages.h"
 
 enum scenario_engine { SCENARIO_SIMGRID, SCENARIO_CRITICAL_PATH, SCENARIO_BOTH };
 enum scenario_trace { SCENARIO_TRACE_NONE, SCENARIO_TRACE_SUMMARY, SCENARIO_TRACE_FULL };
 enum scenario_long { SCENARIO_CUT, SCENARIO_DROP, SCENARIO_TRUNCATE };
 enum recompute { RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL };
 /** What the DP x CP ranks share: optimizer states (Megatron's distributed optimizer); and gradients; and parameters
- * (FSDP). Source: Rajbhandari et al. 2020 (arXiv:1910.02054), stages 1 to 3. */
-enum scenario_sharding { SCENARIO_ZERO1, SCENARIO_ZERO2, SCENARIO_ZERO3 };
+ * (FSDP); nothing (DDP). Source: Rajbhandari et al. 2020 (arXiv:1910.02054), stages 1 to 3, and 0. */
+enum scenario_sharding { SCENARIO_ZERO1, SCENARIO_ZERO2, SCENARIO_ZERO3, SCENARIO_UNSHARDED };
 /** Precision of main gradients and of their reduction. */
 enum scenario_gradients { SCENARIO_FP32, SCENARIO_BF16 };
 
@@ -36,13 +37,23 @@ struct scenario_communication {
 /** The layout a user gives a system: `plan:`. dp follows from the platform when it is 0. */
 struct scenario_plan {
     int64_t tp, pp, cp, dp;
-    int64_t vpp;              /* virtual stages (chunks) of a rank */
+    int64_t vpp; /* virtual stages (chunks) of a rank */
+    struct scenario_stages stages;
     int32_t sharding;         /* enum scenario_sharding */
+    int64_t shard_group;      /* so many of the DP x CP ranks share, and other groups hold the same; 0: all share */
     int32_t gradients;        /* enum scenario_gradients */
     int32_t recompute;        /* enum recompute */
     int64_t recompute_layers; /* of a stage, with recompute full: so many recompute; 0: all */
     double offload;           /* share of activations that goes to the host, 0..1 */
 };
+
+/** DP x CP ranks that share states, and so hold them all together: 1 without sharding. */
+static inline int32_t scenario_plan_shards(const struct scenario_plan *plan)
+{
+    if (plan->sharding == SCENARIO_UNSHARDED)
+        return 1;
+    return (int32_t)(plan->shard_group > 0 ? plan->shard_group : plan->dp * plan->cp);
+}
 
 struct scenario_system {
     char name[64];

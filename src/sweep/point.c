@@ -36,11 +36,14 @@ struct cost_setting point_setting(const struct scenario *scenario, const struct 
         .communication = scenario->communication,
         .attention = (enum device_attention)scenario->attention,
         .tensor = (int32_t)layout->tp,
-        .layers = (int32_t)(scenario->model.layers / (layout->pp * layout->vpp)),
+        .layers = scenario_stage_layers(&layout->stages, scenario->model.layers, (int32_t)layout->pp,
+                                        (int32_t)layout->vpp, 0),
+        .split = layout->stages,
         .recompute_layers = (int32_t)(layout->recompute_layers / layout->vpp),
         .gradients = (enum scenario_gradients)layout->gradients,
         .sharding = (enum scenario_sharding)layout->sharding,
-        .shards = (int32_t)(layout->dp * layout->cp),
+        .shards = scenario_plan_shards(layout),
+        .shard_groups = (int32_t)(layout->dp * layout->cp / scenario_plan_shards(layout)),
     };
 }
 

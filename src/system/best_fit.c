@@ -213,7 +213,7 @@ static bool check_units(const struct system_request *request, const struct packi
 static void make_plan(const struct system_request *request, const struct packing *packing, struct plan *plan)
 {
     *plan = (struct plan){.n_phases = 1, .n_candidates = 1};
-    plan->shards = (int32_t)(request->layout.dp * request->layout.cp);
+    plan->shards = scenario_plan_shards(&request->layout);
     plan->phases = check_calloc(1, sizeof *plan->phases);
     system_megatron_layout(request, plan->phases);
     for (int32_t rank = 0; rank < plan->phases->n_pipelines; rank++) {

@@ -158,7 +158,7 @@ static void append(struct plan_phase *phase, struct plan_phase *component)
 bool slimpack_choose(const struct system_request *request, const struct slimpack_split *split, struct plan *plan,
                      struct error *err)
 {
-    *plan = (struct plan){.n_phases = 1, .shards = split->n_ranks};
+    *plan = (struct plan){.n_phases = 1, .shards = scenario_plan_shards(&request->layout)};
     plan->phases = check_calloc(1, sizeof *plan->phases);
     plan->phases->pipelines = check_calloc((size_t)split->n_ranks, sizeof *plan->phases->pipelines);
     plan->phases->groups = check_calloc((size_t)split->n_outliers, sizeof *plan->phases->groups);
