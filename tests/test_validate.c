@@ -93,20 +93,25 @@ static const char gpus_text[] = "gpu,device,nvlink_GBps,nic_GBps,pcie_GBps,host_
                                 "H100-SXM-80GB,h100-sxm,450,50,64,2000\nA100-SXM-80GB,a100-80g,300,25,32,2000\n";
 
 /* The setting of one row; its reason. */
+static const char models_text[] = "model,file\nLlama-3-8B,llama3-8b\n";
+
 static struct setting setting_of(const char *row, char reason[SETTING_REASON])
 {
     char text[2048];
-    struct measured measured, gpus;
+    struct measured measured, gpus, models;
     struct setting setting;
     struct error err = {0};
     snprintf(text, sizeof text, "%s%s\n", header, row);
     CHECK(measured_read(written("row.csv", text), &measured, &err));
     CHECK(measured_read(written("gpus.csv", gpus_text), &gpus, &err));
-    if (!setting_of_row(&measured, 0, &gpus, &setting, reason, &err))
+    CHECK(measured_read(written("models.csv", models_text), &models, &err));
+    const struct setting_tables tables = {&gpus, &models};
+    if (!setting_of_row(&measured, 0, &tables, &setting, reason, &err))
         fprintf(stderr, "%s\n", err.text);
     CHECK(err.status == ERROR_NONE);
     measured_free(&measured);
     measured_free(&gpus);
+    measured_free(&models);
     return setting;
 }
 
@@ -133,7 +138,8 @@ static void a_nemo_row_becomes_its_setting(void)
     CHECK_CLOSE(setting.communication.dp_overlap, 1, 0);
     CHECK_EQUAL(setting.plan.sharding, SCENARIO_ZERO1);
     CHECK_EQUAL(setting.plan.gradients, SCENARIO_BF16);
-    CHECK_TRUE(!setting.replicated);
+    CHECK_EQUAL(setting.plan.shard_group, 0);
+    CHECK_TEXT(setting.assumed, "untied embeddings; attention cuDNN");
 }
 
 static void an_fsdp_row_becomes_its_setting(void)
@@ -153,7 +159,73 @@ static void an_fsdp_row_becomes_its_setting(void)
     CHECK_CLOSE(setting.communication.tp_overlap, 0, 0);
     CHECK_CLOSE(setting.communication.dp_overlap, 1, 0);
     CHECK_EQUAL(setting.plan.sharding, SCENARIO_ZERO3);
-    CHECK_EQUAL(setting.plan.gradients, SCENARIO_BF16);
+    CHECK_EQUAL(setting.plan.gradients, SCENARIO_FP32);
+    CHECK_TEXT(setting.assumed, "tied embeddings; fp32 gradients");
+}
+
+/* Sizes that a row leaves empty are those of the public model of that very name; what contradicts it is refused. */
+static void missing_sizes_are_the_public_models(void)
+{
+    char reason[SETTING_REASON];
+    struct setting setting = setting_of("H100-SXM-80GB,,titan,Llama-3-8B,,32,,,,,,2048,8,1,1,,1,8,ZeRO-1,1,8,,,bf16,"
+                                        "FlashAttention-3,,1,,,,",
+                                        reason);
+    CHECK_TEXT(reason, "");
+    CHECK_CONTAINS(setting.assumed, "missing sizes of model/llm/llama3-8b.yaml");
+    CHECK_TRUE(setting.model.hidden == 4096 && setting.model.kv_heads == 8 && setting.model.ffn == 14336);
+    CHECK_TRUE(setting.model.vocabulary == 128256 && setting.model.activation == MODEL_SWIGLU);
+    CHECK_TEXT(setting.model.name, "Llama-3-8B");
+    setting_of("H100-SXM-80GB,,titan,Llama-3-8B,,33,,,,,,2048,8,1,1,,1,8,ZeRO-1,1,8,,,bf16,,,1,,,,", reason);
+    CHECK_TEXT(reason, "layers is 33 in the row, 32 in model/llm/llama3-8b.yaml");
+    setting_of("H100-SXM-80GB,,titan,Llama-3-8,,32,,,,,,2048,8,1,1,,1,8,ZeRO-1,1,8,,,bf16,,,1,,,,", reason);
+    CHECK_TEXT(reason, "hidden is missing");
+}
+
+/* 16 ranks: DP 8 x CP 2. */
+static void sharding_and_its_group_come_from_the_row(void)
+{
+    static const struct {
+        const char *sharding, *reason;
+        enum scenario_sharding expected;
+        int32_t group;
+    } cases[] = {
+        {"ZeRO-1 inside the node (zero1=8)", "", SCENARIO_ZERO1, 8},
+        {"HSDP (FSDP inside node)", "", SCENARIO_ZERO3, 8},
+        {"FSDP2 over 4 (x CP)", "", SCENARIO_ZERO3, 8},
+        {"FSDP2 over 8 (x CP)", "", SCENARIO_ZERO3, 0},
+        {"FSDP over 4", "", SCENARIO_ZERO3, 4},
+        {"FSDP over 3", "'FSDP over 3': 3 ranks do not divide dp x cp", SCENARIO_ZERO3, 3},
+        {"plain DDP (optimizer replicated)", "", SCENARIO_UNSHARDED, 0},
+        {"FSDP SHARD_GRAD_OP (ZeRO-2)", "", SCENARIO_ZERO2, 0},
+        {"FSDP (ZeRO-3)+DP", "how many ranks share is not given", SCENARIO_ZERO3, 0},
+        {"", "sharding is missing", SCENARIO_UNSHARDED, 0},
+        {"magic", "sharding 'magic' has no model", SCENARIO_UNSHARDED, 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char row[512], reason[SETTING_REASON];
+        snprintf(row, sizeof row,
+                 "H100-SXM-80GB,,titan,GPT,4096,32,32,32,9,50000,gelu,2048,16,1,1,,2,8,%s,1,8,,,bf16,,,1,,,,",
+                 cases[i].sharding);
+        struct setting setting = setting_of(row, reason);
+        CHECK_TRUE(cases[i].reason[0] == '\0' ? reason[0] == '\0' : strstr(reason, cases[i].reason) != NULL);
+        CHECK_EQUAL(setting.plan.sharding, cases[i].expected);
+        CHECK_EQUAL(setting.plan.shard_group, cases[i].group);
+    }
+}
+
+/* 126 layers on 8 stages of 8 chunks: 128 with both tables, for Megatron; nobody else counts so. */
+static void stages_that_do_not_divide_count_the_tables(void)
+{
+    char reason[SETTING_REASON];
+    struct setting setting =
+        setting_of("H100-SXM-80GB,,NeMo,Llama,4096,126,32,8,9,50000,swiglu,2048,8,1,8,8,1,1,,1,8,,,"
+                   "bf16,,,1,,,,",
+                   reason);
+    CHECK_TEXT(reason, "");
+    CHECK_TRUE(setting.plan.stages.count_embedding && setting.plan.stages.count_head);
+    CHECK_CONTAINS(setting.assumed, "embedding and head counted as layers");
+    setting_of("H100-SXM-80GB,,titan,Llama,4096,126,32,8,9,50000,swiglu,2048,8,1,8,8,1,1,,1,8,,,bf16,,,1,,,,", reason);
+    CHECK_TEXT(reason, "pp x vpp does not divide layers");
 }
 
 static void the_first_thing_that_stops_a_row_is_its_reason(void)
@@ -237,7 +309,7 @@ static void one_gpu_takes_the_sum_of_its_passes(void)
 static void measured_throughput_comes_from_the_first_column_that_has_it(void)
 {
     const char *row =
-        "%s,H100-SXM-80GB,,titan,tiny,1024,4,8,8,4096,32000,gelu,2048,8,1,1,,1,8,,1,64,none,,bf16,,,%s,\n";
+        "%s,H100-SXM-80GB,,titan,tiny,1024,4,8,8,4096,32000,gelu,2048,8,1,1,,1,8,ZeRO-1,1,64,none,,bf16,,,%s,\n";
     static const char *const values[] = {"100,2,100,96BsLh^2", ",2,100,96BsLh^2", ",,100,96BsLh^2", ",,100,other"};
     double formula = 96.0 * 4 * 1024 * 1024 * (1 + 2048 / (6 * 1024.0) + 32000 / (16.0 * 4 * 1024));
     const double expected[] = {100, 64 * 2048 / 2.0 / 8, 100e12 / formula};
@@ -309,12 +381,12 @@ static void states_follow_the_sharding(void)
 {
     char reason[SETTING_REASON];
     struct setting setting =
-        setting_of("H100-SXM-80GB,,titan,tiny,1024,4,8,8,4096,32000,gelu,2048,8,1,1,,1,8,,1,64,none,,"
+        setting_of("H100-SXM-80GB,,titan,tiny,1024,4,8,8,4096,32000,gelu,2048,8,1,1,,1,8,DDP,1,64,none,,"
                    "bf16,,,1,,,,",
                    reason);
     double parameters = 4 * (12.0 * 1024 * 1024 + 2 * 1024) + 1024 + 2 * 32000.0 * 1024;
     CHECK_CLOSE(predict_state_bytes(&setting, false), 18 * parameters, 1e-12);
-    setting.replicated = false;
+    setting.plan.sharding = SCENARIO_ZERO1;
     CHECK_CLOSE(predict_state_bytes(&setting, true), 7.5 * parameters, 1e-12);
     setting.plan.sharding = SCENARIO_ZERO3;
     setting.plan.gradients = SCENARIO_BF16;
@@ -360,6 +432,8 @@ int main(void)
     return HARNESS_MAIN("validate", TEST(quoted_fields_hold_commas_quotes_and_line_ends),
                         TEST(wrong_files_are_named_with_their_line), TEST(numbers_may_carry_a_remark_and_nothing_else),
                         TEST(a_nemo_row_becomes_its_setting), TEST(an_fsdp_row_becomes_its_setting),
+                        TEST(missing_sizes_are_the_public_models), TEST(sharding_and_its_group_come_from_the_row),
+                        TEST(stages_that_do_not_divide_count_the_tables),
                         TEST(the_first_thing_that_stops_a_row_is_its_reason), TEST(one_gpu_takes_the_sum_of_its_passes),
                         TEST(measured_throughput_comes_from_the_first_column_that_has_it), TEST(statistics_by_hand),
                         TEST(states_follow_the_sharding), TEST(shipped_files_hold_enough_complete_rows),

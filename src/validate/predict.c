@@ -7,21 +7,24 @@
 #include "base/check.h"
 #include "sweep/point.h"
 
-static double stage_state_bytes(const struct setting *setting, bool first, bool last, int32_t shards)
+static double stage_state_bytes(const struct setting *setting, int32_t stage)
 {
     const struct scenario_plan *plan = &setting->plan;
     const struct cost_setting cost = {.gradients = (enum scenario_gradients)plan->gradients,
                                       .sharding = (enum scenario_sharding)plan->sharding};
-    int32_t layers = (int32_t)(setting->model.layers / plan->pp);
-    double parameters = cost_stage_parameters(&setting->model, (int32_t)plan->tp, layers, first, last);
-    return cost_state_bytes(&cost, parameters, shards);
+    int32_t stages = (int32_t)plan->pp;
+    int32_t layers = scenario_stage_layers(&plan->stages, setting->model.layers, stages, 1, stage);
+    double parameters =
+        cost_stage_parameters(&setting->model, (int32_t)plan->tp, layers, stage == 0, stage == stages - 1);
+    return cost_state_bytes(&cost, parameters, scenario_plan_shards(plan));
 }
 
 double predict_state_bytes(const struct setting *setting, bool last_stage)
 {
-    int32_t shards = setting->replicated ? 1 : (int32_t)(setting->plan.dp * setting->plan.cp);
-    double last = stage_state_bytes(setting, setting->plan.pp == 1, true, shards);
-    return last_stage ? last : fmax(last, stage_state_bytes(setting, true, setting->plan.pp == 1, shards));
+    double largest = stage_state_bytes(setting, (int32_t)setting->plan.pp - 1);
+    for (int32_t stage = 0; stage < (int32_t)setting->plan.pp && !last_stage; stage++)
+        largest = fmax(largest, stage_state_bytes(setting, stage));
+    return largest;
 }
 
 double predict_activation_bytes(const struct setting *setting)
@@ -39,16 +42,6 @@ struct peaks {
     struct predict_result *result;
 };
 
-/** What a stage's states take more than the plan says, which shards optimizer states always. */
-static double unshared_bytes(const struct setting *setting, int32_t stage)
-{
-    bool first = stage == 0, last = stage == setting->plan.pp - 1;
-    int32_t shards = (int32_t)(setting->plan.dp * setting->plan.cp);
-    if (!setting->replicated)
-        return 0;
-    return stage_state_bytes(setting, first, last, 1) - stage_state_bytes(setting, first, last, shards);
-}
-
 static bool observe(void *context, const struct point_view *view, struct error *err)
 {
     (void)err;
@@ -57,7 +50,7 @@ static bool observe(void *context, const struct point_view *view, struct error *
     int32_t last = (int32_t)peaks->setting->plan.pp - 1;
     for (int32_t i = 0; i < memory->n_places; i++) {
         int32_t stage = view->dag->places[i].stage;
-        double bytes = memory->peak_bytes[i] + unshared_bytes(peaks->setting, stage);
+        double bytes = memory->peak_bytes[i];
         peaks->result->peak_bytes = fmax(peaks->result->peak_bytes, bytes);
         if (stage == last)
             peaks->result->last_stage_bytes = fmax(peaks->result->last_stage_bytes, bytes);

@@ -8,7 +8,7 @@
 
 /** A row while it is read. */
 struct file {
-    const struct measured *measured, *gpus;
+    const struct measured *measured;
     int32_t row;
     struct error *err;
 };
@@ -127,19 +127,20 @@ static void predict(const struct file *file, const struct setting *setting, cons
         result->error = result->predicted / result->measured - 1;
 }
 
-bool row_predict(const struct measured *measured, int32_t row, const struct measured *gpus, struct validate_row *result,
-                 struct error *err)
+bool row_predict(const struct measured *measured, int32_t row, const struct setting_tables *tables,
+                 struct validate_row *result, struct error *err)
 {
-    struct file file = {.measured = measured, .gpus = gpus, .row = row, .err = err};
+    struct file file = {.measured = measured, .row = row, .err = err};
     struct setting setting;
     struct device device;
     name_row(&file, result);
     if (!quantity_of(&file, &result->quantity))
         snprintf(result->reason, sizeof result->reason, "metric '%.100s' cannot be compared", text(&file, "metric"));
     if (result->reason[0] == '\0')
-        setting_of_row(measured, row, gpus, &setting, result->reason, err);
+        setting_of_row(measured, row, tables, &setting, result->reason, err);
     if (err->status != ERROR_NONE || result->reason[0] != '\0')
         return err->status == ERROR_NONE;
+    copy_text(result->assumed, sizeof result->assumed, setting.assumed, "");
     bool throughput = result->quantity == VALIDATE_THROUGHPUT;
     result->measured = throughput ? measured_throughput(&file, &setting) : number(&file, "value_bytes");
     if (result->measured == 0)

@@ -6,7 +6,7 @@
 #include "validate/validate.h"
 
 /** Fill a result from a row. @return false with err: a malformed cell, a device file that cannot be read */
-bool row_predict(const struct measured *measured, int32_t row, const struct measured *gpus, struct validate_row *result,
-                 struct error *err);
+bool row_predict(const struct measured *measured, int32_t row, const struct setting_tables *tables,
+                 struct validate_row *result, struct error *err);
 
 #endif

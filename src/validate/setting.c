@@ -7,17 +7,20 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "validate/known_model.h"
 
 enum { NODE_GPUS = 8 };
 
-const char *const setting_columns[] = {"hidden",     "layers",  "heads",  "kv_groups", "ffn", "vocab", "gpu",
-                                       "activation", "seq_len", "n_gpus", "tp",        "pp",  "mbs",   NULL};
+const char *const setting_columns[] = {"hidden", "layers",  "heads",  "kv_groups", "ffn", "vocab", "activation",
+                                       "gpu",    "seq_len", "n_gpus", "tp",        "pp",  "mbs",   NULL};
+enum { N_SIZE_COLUMNS = 7 }; /* of these, from the front: what a public model has */
 
 /** A row while it is read. */
 struct source {
     const struct measured *measured, *gpus;
     int32_t row;
-    char *reason;
+    char *reason, *assumed;
+    struct model known; /* the public model of the row's name where sizes are missing; else {0} */
     struct error *err;
 };
 
@@ -38,6 +41,19 @@ __attribute__((format(printf, 2, 3))) static void skip(const struct source *sour
     va_start(arguments, format);
     if (source->reason[0] == '\0')
         vsnprintf(source->reason, SETTING_REASON, format, arguments);
+    va_end(arguments);
+}
+
+/** Say what the row leaves open and how it is taken. */
+__attribute__((format(printf, 2, 3))) static void assume(const struct source *source, const char *format, ...)
+{
+    size_t used = strlen(source->assumed);
+    va_list arguments;
+    va_start(arguments, format);
+    if (used > 0)
+        used += (size_t)snprintf(source->assumed + used, SETTING_ASSUMED - used, "; ");
+    if (used < SETTING_ASSUMED)
+        vsnprintf(source->assumed + used, SETTING_ASSUMED - used, format, arguments);
     va_end(arguments);
 }
 
@@ -66,11 +82,26 @@ static bool is_megatron(const struct source *source)
 
 static bool is_tied(const struct source *source)
 {
+    const char *model = cell(source, "model");
     if (has(source, "notes", "untied embeddings"))
         return false;
-    bool gpt = strncasecmp(cell(source, "model"), "gpt", 3) == 0;
-    return has(source, "notes", "tied embeddings") || has(source, "framework", "llm-foundry") ||
-           (gpt && is_megatron(source));
+    if (has(source, "notes", "tied embeddings"))
+        return true;
+    bool tied = source->known.layers > 0
+                    ? source->known.tied_embeddings
+                    : strncmp(model, "MPT-", 4) == 0 || (strncasecmp(model, "gpt", 3) == 0 && is_megatron(source));
+    assume(source, tied ? "tied embeddings" : "untied embeddings");
+    return tied;
+}
+
+/** A size of the model, from the row or the public model; in both it must be the same. */
+static int64_t size(const struct source *source, const char *column, int64_t known)
+{
+    int64_t value = whole(source, column);
+    if (value > 0 && known > 0 && value != known)
+        skip(source, "%s is %lld in the row, %lld in model/llm/%s.yaml", column, (long long)value, (long long)known,
+             source->known.name);
+    return value > 0 ? value : known;
 }
 
 /** What trains something else than all weights on whole sequences. */
@@ -86,19 +117,24 @@ static void refuse_workload(const struct source *source)
 
 static void read_model(const struct source *source, struct model *model)
 {
+    const struct model *known = &source->known;
+    if (known->layers > 0)
+        assume(source, "missing sizes of model/llm/%s.yaml", known->name);
     *model = (struct model){
-        .hidden = whole(source, "hidden"),
-        .layers = whole(source, "layers"),
-        .heads = whole(source, "heads"),
-        .kv_heads = whole(source, "kv_groups"),
-        .ffn = whole(source, "ffn"),
-        .vocabulary = whole(source, "vocab"),
+        .hidden = size(source, "hidden", known->hidden),
+        .layers = size(source, "layers", known->layers),
+        .heads = size(source, "heads", known->heads),
+        .kv_heads = size(source, "kv_groups", known->kv_heads),
+        .ffn = size(source, "ffn", known->ffn),
+        .vocabulary = size(source, "vocab", known->vocabulary),
         .activation = has(source, "activation", "swiglu") ? MODEL_SWIGLU : MODEL_GELU,
         .tied_embeddings = is_tied(source),
     };
     snprintf(model->name, sizeof model->name, "%s", cell(source, "model"));
-    if (!has(source, "activation", "swiglu") && !has(source, "activation", "gelu") &&
-        !has(source, "activation", "squared-relu"))
+    if (known->layers > 0 && *cell(source, "activation") == '\0')
+        model->activation = known->activation;
+    else if (!has(source, "activation", "swiglu") && !has(source, "activation", "gelu") &&
+             !has(source, "activation", "squared-relu"))
         skip(source, "activation '%s' has no model", cell(source, "activation"));
     if (model->heads > 0 && (model->hidden % model->heads != 0 || model->kv_heads > model->heads))
         skip(source, "hidden is not a multiple of heads, or kv_groups exceed heads");
@@ -171,22 +207,67 @@ static enum device_attention read_attention(const struct source *source)
         return DEVICE_CUDNN;
     bool hopper = has(source, "gpu", "H100") || has(source, "gpu", "H200");
     bool unfused = has(source, column, "unfused");
-    return hopper && !unfused && (is_megatron(source) || has(source, "framework", "MaxText")) ? DEVICE_CUDNN
-                                                                                              : DEVICE_FLASH2;
+    bool cudnn = hopper && !unfused && (is_megatron(source) || has(source, "framework", "MaxText"));
+    assume(source, cudnn ? "attention cuDNN" : "attention flash-attention 2");
+    return cudnn ? DEVICE_CUDNN : DEVICE_FLASH2;
+}
+
+/** What the sharding column says; false: nothing that has a model. */
+static bool read_states(const struct source *source, struct scenario_plan *plan)
+{
+    static const struct {
+        const char *text;
+        int32_t sharding;
+    } words[] = {{"ZeRO-2", SCENARIO_ZERO2},
+                 {"SHARD_GRAD_OP", SCENARIO_ZERO2},
+                 {"ZeRO-3", SCENARIO_ZERO3},
+                 {"FSDP", SCENARIO_ZERO3},
+                 {"HSDP", SCENARIO_ZERO3},
+                 {"ZeRO-1", SCENARIO_ZERO1},
+                 {"distributed optimizer", SCENARIO_ZERO1},
+                 {"ZeRO-0", SCENARIO_UNSHARDED},
+                 {"DDP", SCENARIO_UNSHARDED}};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (has(source, "sharding", words[i].text)) {
+            plan->sharding = words[i].sharding;
+            return true;
+        }
+    plan->sharding = SCENARIO_UNSHARDED;
+    return *cell(source, "sharding") == '\0' && (plan->dp == 1 || has(source, "notes", "no distributed optimizer") ||
+                                                 has(source, "notes", "gradient all-reduce"));
+}
+
+/** Ranks that share: "zero1=N" and "over N" say so; those of a node with HSDP; 0: all. */
+static int64_t read_shard_group(const struct source *source, const struct scenario_plan *plan)
+{
+    const char *text = cell(source, "sharding"), *zero1 = strstr(text, "zero1="), *over = strstr(text, "over ");
+    int64_t group = 0, replicas = plan->dp * plan->cp;
+    if (zero1 != NULL)
+        group = strtol(zero1 + strlen("zero1="), NULL, 10);
+    else if (strstr(text, "HSDP") != NULL)
+        group = NODE_GPUS / plan->tp;
+    else if (over != NULL)
+        group = strtol(over + strlen("over "), NULL, 10) * (strstr(text, "(x CP)") != NULL ? plan->cp : 1);
+    if (group <= 0 || group >= replicas)
+        return 0;
+    if (replicas % group != 0)
+        skip(source, "sharding '%s': %lld ranks do not divide dp x cp", text, (long long)group);
+    return group;
 }
 
 static void read_sharding(const struct source *source, struct setting *setting)
 {
-    bool zero2 = has(source, "sharding", "ZeRO-2") || has(source, "sharding", "SHARD_GRAD_OP");
-    bool zero3 = has(source, "sharding", "ZeRO-3") || has(source, "sharding", "FSDP");
-    bool zero1 = has(source, "sharding", "ZeRO-1") || has(source, "sharding", "distributed optimizer");
-    bool bf16 =
-        has(source, "sharding", "bf16 grad") || (has(source, "framework", "llm-foundry") && has(source, "gpu", "A100"));
-    if (has(source, "sharding", "HSDP"))
-        skip(source, "sharding '%s' has no model", cell(source, "sharding"));
-    setting->plan.sharding = zero2 ? SCENARIO_ZERO2 : zero3 ? SCENARIO_ZERO3 : SCENARIO_ZERO1;
-    setting->plan.gradients = bf16 ? SCENARIO_BF16 : SCENARIO_FP32;
-    setting->replicated = !zero1 && !zero2 && !zero3;
+    struct scenario_plan *plan = &setting->plan;
+    bool bf16 = has(source, "sharding", "bf16 grad"), fp32 = has(source, "sharding", "fp32 grad");
+    if (!read_states(source, plan))
+        skip(source, *cell(source, "sharding") == '\0' ? "sharding is missing" : "sharding '%s' has no model",
+             cell(source, "sharding"));
+    if (has(source, "sharding", "+DP"))
+        skip(source, "sharding '%s': how many ranks share is not given", cell(source, "sharding"));
+    plan->shard_group = plan->sharding == SCENARIO_UNSHARDED ? 0 : read_shard_group(source, plan);
+    plan->gradients = bf16 ? SCENARIO_BF16 : SCENARIO_FP32;
+    if (!bf16 && !fp32)
+        assume(source, "fp32 gradients");
 }
 
 static int32_t read_recompute(const struct source *source)
@@ -212,6 +293,22 @@ static double read_offload(const struct source *source)
     return 0;
 }
 
+/** Equal stages, or where pp x vpp only divides the layers so, as Megatron counts them with embedding and head. */
+static void read_stages(const struct source *source, struct setting *setting)
+{
+    struct scenario_plan *plan = &setting->plan;
+    const struct scenario_stages both = {.count_embedding = true, .count_head = true};
+    int64_t layers = setting->model.layers, n_virtual = plan->pp * plan->vpp;
+    if (n_virtual <= layers && layers % n_virtual == 0)
+        return;
+    plan->stages = both;
+    if (is_megatron(source) && n_virtual <= layers + 2 &&
+        scenario_stages_fit(&both, layers, (int32_t)plan->pp, (int32_t)plan->vpp))
+        assume(source, "embedding and head counted as layers of the pipeline");
+    else
+        skip(source, "pp x vpp does not divide layers");
+}
+
 static void read_plan(const struct source *source, struct setting *setting)
 {
     struct scenario_plan *plan = &setting->plan;
@@ -232,8 +329,7 @@ static void read_plan(const struct source *source, struct setting *setting)
         skip(source, "n_gpus is not tp x pp x cp x dp");
     if (setting->model.heads % plan->tp != 0 || setting->model.kv_heads % plan->tp != 0)
         skip(source, "tp does not divide heads or kv_groups");
-    if (setting->model.layers % (plan->pp * plan->vpp) != 0)
-        skip(source, "pp x vpp does not divide layers");
+    read_stages(source, setting);
     if (setting->global_batch > 0 && setting->micro_batch > 0 &&
         setting->global_batch % (setting->micro_batch * plan->dp) != 0)
         skip(source, "gbs is not a multiple of mbs x dp");
@@ -241,7 +337,7 @@ static void read_plan(const struct source *source, struct setting *setting)
 
 static void read_overlaps(const struct source *source, struct setting *setting)
 {
-    bool sharded = setting->plan.sharding != SCENARIO_ZERO1;
+    bool sharded = setting->plan.sharding == SCENARIO_ZERO2 || setting->plan.sharding == SCENARIO_ZERO3;
     setting->communication = (struct scenario_communication){
         .tp_overlap = strcmp(cell(source, "tp_comm_overlap"), "1") == 0 ? 1 : 0,
         .cp_overlap = true,
@@ -249,17 +345,39 @@ static void read_overlaps(const struct source *source, struct setting *setting)
     };
 }
 
-bool setting_of_row(const struct measured *measured, int32_t row, const struct measured *gpus, struct setting *setting,
-                    char reason[SETTING_REASON], struct error *err)
+/** The public model of the row's name, if a size is missing; else none. */
+static bool find_known(struct source *source, const struct measured *models)
 {
-    struct source source = {.measured = measured, .gpus = gpus, .row = row, .reason = reason, .err = err};
+    bool complete = true;
+    for (int i = 0; i < N_SIZE_COLUMNS; i++)
+        complete = complete && *cell(source, setting_columns[i]) != '\0';
+    return complete || known_model_of(models, cell(source, "model"), &source->known, source->err);
+}
+
+/** A column without which nothing can be simulated, or a precision without a model. */
+static void refuse_incomplete(const struct source *source)
+{
+    for (int i = source->known.layers > 0 ? N_SIZE_COLUMNS : 0; setting_columns[i] != NULL; i++)
+        if (*cell(source, setting_columns[i]) == '\0')
+            skip(source, "%s is missing", setting_columns[i]);
+    if (!has(source, "precision", "bf16") && !has(source, "precision", "fp16"))
+        skip(source, "precision '%s' has no model", cell(source, "precision"));
+}
+
+bool setting_of_row(const struct measured *measured, int32_t row, const struct setting_tables *tables,
+                    struct setting *setting, char reason[SETTING_REASON], struct error *err)
+{
+    struct source source = {.measured = measured,
+                            .gpus = tables->gpus,
+                            .row = row,
+                            .reason = reason,
+                            .assumed = setting->assumed,
+                            .err = err};
     *setting = (struct setting){0};
     reason[0] = '\0';
-    for (int i = 0; setting_columns[i] != NULL; i++)
-        if (*cell(&source, setting_columns[i]) == '\0')
-            skip(&source, "%s is missing", setting_columns[i]);
-    if (reason[0] == '\0' && !has(&source, "precision", "bf16") && !has(&source, "precision", "fp16"))
-        skip(&source, "precision '%s' has no model", cell(&source, "precision"));
+    if (!find_known(&source, tables->models))
+        return false;
+    refuse_incomplete(&source);
     if (reason[0] != '\0')
         return true;
     setting->n_gpus = whole(&source, "n_gpus");

@@ -6,15 +6,22 @@
 #include "scenario/scenario.h"
 #include "validate/measured.h"
 
+enum { SETTING_ASSUMED = 256 };
+
 struct setting {
     struct model model;
     char device[64]; /* of model/gpu */
     struct platform platform;
     struct scenario_communication communication;
     struct scenario_plan plan; /* dp filled in */
-    bool replicated;           /* optimizer states are not shared; their time is taken as zero1's */
     enum device_attention attention;
     int64_t n_gpus, seq_len, micro_batch, global_batch; /* global_batch 0: not in the row */
+    char assumed[SETTING_ASSUMED];                      /* what the row leaves open, as it was taken; "; " between */
+};
+
+/** What names in rows mean. Borrowed. */
+struct setting_tables {
+    const struct measured *gpus, *models; /* model/validation/gpus.csv, models.csv */
 };
 
 /** Why a row is not simulated; "" it is. */
@@ -26,8 +33,11 @@ enum { SETTING_REASON = 192 };
  *   setting          column             value
  *   model            hidden ... vocab   as they stand; activation: squared-relu counts as gelu (one inner tensor, by
  *                                       element). Norms are RMSNorm, positions rotary
- *   tied embeddings  notes, framework   "untied embeddings": no. "tied embeddings", llm-foundry (MPT ties), or a GPT
- *                                       of Megatron or NeMo (their default): yes. Else no
+ *   sizes            model              where any of these is empty: of the public model that model/validation/
+ *                                       models.csv names for this very name; sizes in the row must agree with it
+ *   tied embeddings  notes, model       "untied embeddings": no. "tied embeddings": yes. Else the public model's above;
+ *                                       MPT (as the notes of the H100 rows say of mpt-*.yaml), and a GPT of Megatron or
+ *                                       NeMo (their default): yes. Else no
  *   workload         model              "SFT", "LoRA", "grpo": skipped, not all weights on whole sequences
  *   device           gpu                by model/validation/gpus.csv; not in there: skipped
  *   platform         fabric, gpu        "N GB/s": NVLink, both directions. "KxM Gb/s", or "M Gb/s per node": shared
@@ -36,11 +46,15 @@ enum { SETTING_REASON = 192 };
  *                    attn_backend,      on H100, MaxText: cuDNN (what Transformer Engine takes); all others
  *                    framework          FlashAttention-2. "unfused", and Megatron on A100 (2021, 2022: before flash
  *                                       attention): FlashAttention-2 stands in
- *   gradients        sharding,          "bf16 grad", and llm-foundry on A100 (its yamls: mixed_precision PURE): bf16.
- *                    framework, gpu     Else fp32 (llm-foundry on H100: its table says DEFAULT, which reduces in fp32)
- *   sharding         sharding           "ZeRO-3", "FULL_SHARD", "FSDP": zero3. "ZeRO-2", "SHARD_GRAD_OP": zero2.
- *                                       "ZeRO-1", "distributed optimizer": zero1. Else replicated, whose time is
- *                                       taken as zero1's
+ *   gradients        sharding           "bf16 grad": bf16. Else fp32, the simulator's default
+ *   sharding         sharding, notes    "ZeRO-2", "SHARD_GRAD_OP": zero2. "ZeRO-3", "FSDP", "HSDP": zero3. "ZeRO-1",
+ *                                       "distributed optimizer": zero1. "ZeRO-0", "DDP", and an empty cell with notes
+ *                                       of "no distributed optimizer" or "gradient all-reduce", or with dp 1: none.
+ *                                       Others, and an empty cell: skipped
+ *   shard group      sharding           "zero1=N", "over N" (times cp where "(x CP)" stands): N ranks; "HSDP": those of
+ *                                       a node; "+DP" without a number: skipped. Else all
+ *   stages           layers, pp, vpp    equal; where pp x vpp does not divide layers, Megatron and NeMo: embedding and
+ *                                       head counted as layers, if that divides. Others: skipped
  *   tp overlap       tp_comm_overlap    1: all collectives. Else none (Megatron's default)
  *   dp overlap       sharding           "overlap", zero2, zero3 (they prefetch by default): all. Else none (Megatron's
  *                                       default)
@@ -54,8 +68,8 @@ enum { SETTING_REASON = 192 };
  * @param reason  why the row cannot run: a missing column (the first), or what the simulator has no model of
  * @return        false with err for a cell that is malformed
  */
-bool setting_of_row(const struct measured *measured, int32_t row, const struct measured *gpus, struct setting *setting,
-                    char reason[SETTING_REASON], struct error *err);
+bool setting_of_row(const struct measured *measured, int32_t row, const struct setting_tables *tables,
+                    struct setting *setting, char reason[SETTING_REASON], struct error *err);
 
 /** Columns a simulation cannot do without, NULL at the end. */
 extern const char *const setting_columns[];

@@ -19,7 +19,8 @@ enum validate_quantity {
 /** One row of a file. Texts are cut to their room. */
 struct validate_row {
     char id[32], source[64], model[64], plan[80], trust[16];
-    char reason[SETTING_REASON]; /* why it was not simulated; "" it was */
+    char assumed[SETTING_ASSUMED]; /* what the row leaves open, as it was taken */
+    char reason[SETTING_REASON];   /* why it was not simulated; "" it was */
     enum validate_quantity quantity;
     bool calibration;           /* split calib: constants may have been fitted on it */
     int64_t n_gpus;             /* 0: not in the row */

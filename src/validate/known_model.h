@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/** Public models by the names that measured rows give them. */
+#ifndef SLIMSIM_VALIDATE_KNOWN_MODEL_H
+#define SLIMSIM_VALIDATE_KNOWN_MODEL_H
+
+#include "scenario/model.h"
+#include "validate/measured.h"
+
+/**
+ * The model whose name stands, letter for letter, in column `model` of `models`: its file of model/llm.
+ * @param model  {0} (no layers) when there is none of this name
+ * @return       false with err when the file cannot be read
+ */
+bool known_model_of(const struct measured *models, const char *name, struct model *model, struct error *err);
+
+#endif
