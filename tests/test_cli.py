@@ -208,9 +208,13 @@ class Validation(unittest.TestCase):
         self.assertEqual(errors, sorted(errors, reverse=True))
         counted = [error for row, error in zip(rows, errors) if not row["calib"]]
         (all_rows,) = [entry for entry in report["statistics"] if entry["quantity"] == "tokens/s/GPU" and
-                       entry["source"] == "all" and not entry["full_plan"]]
+                       entry["source"] == entry["device"] == "all" and not entry["full_plan"] and
+                       not entry["calib"]]
         self.assertEqual(all_rows["rows"], len(counted))
         self.assertAlmostEqual(all_rows["mape"], sum(counted) / len(counted), delta=1e-12)
+        apart = [entry["rows"] for entry in report["statistics"] if entry["quantity"] == "tokens/s/GPU" and entry["calib"]]
+        self.assertEqual(apart, [len(rows) - len(counted)])
+        self.assertTrue(all("attention" in row["assumed"] for row in rows if row["model"] == "Llama-3.1-8B"))
         self.assertTrue(report["skipped"] and all(row["skipped"] for row in report["skipped"]))
         path = SCRATCH / "validation" / "validation.h5"
         with h5py.File(path) as file:
@@ -220,6 +224,14 @@ class Validation(unittest.TestCase):
         pictures = [SCRATCH / "validation" / name for name in ("validation.png", "validation.svg")]
         subprocess.run([sys.executable, SOURCE / "analysis" / "validation.py", path, "--output", *pictures], check=True)
         self.assertTrue(all(picture.stat().st_size > 1000 for picture in pictures))
+
+    def test_the_worst_rows_come_with_a_cause_where_one_is_known(self):
+        report = self.validate("--filter", "model=MPT-760M")
+        self.assertEqual(report.returncode, 0, report.stderr)
+        lines = report.stdout.split("skipped:")[0].splitlines()[2:]
+        self.assertEqual([line.startswith("      why: ") for line in lines[:20]], [False, True] * 10)
+        self.assertNotIn("why:", "".join(lines[20:]))
+        self.assertIn("assumed: missing sizes of model/llm/mpt-760m.yaml", report.stdout)
 
     def test_a_file_of_ones_own_is_listed_with_what_it_lacks(self):
         path = write("own.csv", "id,hidden,step_time_s\nX1,4096,2.5\n")

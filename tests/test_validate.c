@@ -2,6 +2,7 @@
 #include "base/check.h"
 #include "cost/cost.h"
 #include "harness.h"
+#include "validate/cause.h"
 #include "validate/measured.h"
 #include "validate/predict.h"
 #include "validate/statistics.h"
@@ -105,7 +106,7 @@ static struct setting setting_of(const char *row, char reason[SETTING_REASON])
     CHECK(measured_read(written("row.csv", text), &measured, &err));
     CHECK(measured_read(written("gpus.csv", gpus_text), &gpus, &err));
     CHECK(measured_read(written("models.csv", models_text), &models, &err));
-    const struct setting_tables tables = {&gpus, &models};
+    const struct setting_tables tables = {.gpus = &gpus, .models = &models};
     if (!setting_of_row(&measured, 0, &tables, &setting, reason, &err))
         fprintf(stderr, "%s\n", err.text);
     CHECK(err.status == ERROR_NONE);
@@ -226,6 +227,22 @@ static void stages_that_do_not_divide_count_the_tables(void)
     CHECK_CONTAINS(setting.assumed, "embedding and head counted as layers");
     setting_of("H100-SXM-80GB,,titan,Llama,4096,126,32,8,9,50000,swiglu,2048,8,1,8,8,1,1,,1,8,,,bf16,,,1,,,,", reason);
     CHECK_TEXT(reason, "pp x vpp does not divide layers");
+}
+
+/* The first line that fits; ids are whole, other cells parts, sequences at least. */
+static void a_row_has_the_cause_of_the_first_line_that_fits(void)
+{
+    struct measured causes, rows;
+    struct error err = {0};
+    const char *text = "id,model,seq_from,cause\nR1,,,one\n,Llama,4096,long\n,Llama,,short\n";
+    CHECK(measured_read(written("causes.csv", text), &causes, &err));
+    text = "id,model,seq_len\nR1,Llama,8192\nR10,Llama-3,4096\nR2,a Llama,4095\nR3,MPT,1\n";
+    CHECK(measured_read(written("caused.csv", text), &rows, &err));
+    static const char *const expected[] = {"one", "long", "short", ""};
+    for (int32_t row = 0; row < 4; row++)
+        CHECK_TEXT(cause_of(&causes, &rows, row), expected[row]);
+    measured_free(&causes);
+    measured_free(&rows);
 }
 
 static void the_first_thing_that_stops_a_row_is_its_reason(void)
@@ -368,6 +385,9 @@ static void statistics_by_hand(void)
     CHECK_EQUAL(validate_statistics_of(&validate, group).n, 2);
     group.source = "c";
     CHECK_EQUAL(validate_statistics_of(&validate, group).worst, -1);
+    snprintf(rows[3].device, sizeof rows[3].device, "h200");
+    CHECK_EQUAL(validate_statistics_of(&validate, (struct validate_group){.device = "h200"}).worst, 3);
+    CHECK_CLOSE(validate_statistics_of(&validate, (struct validate_group){.calibration = true}).mape, 8, 1e-12);
     int32_t n, *worst = validate_worst_first(&validate, VALIDATE_THROUGHPUT, &n);
     static const int32_t order[] = {5, 4, 0, 1, 3, 2};
     CHECK_EQUAL(n, 6);
@@ -429,13 +449,13 @@ static void filters_choose_rows_and_unknown_columns_are_refused(void)
 
 int main(void)
 {
-    return HARNESS_MAIN("validate", TEST(quoted_fields_hold_commas_quotes_and_line_ends),
-                        TEST(wrong_files_are_named_with_their_line), TEST(numbers_may_carry_a_remark_and_nothing_else),
-                        TEST(a_nemo_row_becomes_its_setting), TEST(an_fsdp_row_becomes_its_setting),
-                        TEST(missing_sizes_are_the_public_models), TEST(sharding_and_its_group_come_from_the_row),
-                        TEST(stages_that_do_not_divide_count_the_tables),
-                        TEST(the_first_thing_that_stops_a_row_is_its_reason), TEST(one_gpu_takes_the_sum_of_its_passes),
-                        TEST(measured_throughput_comes_from_the_first_column_that_has_it), TEST(statistics_by_hand),
-                        TEST(states_follow_the_sharding), TEST(shipped_files_hold_enough_complete_rows),
-                        TEST(filters_choose_rows_and_unknown_columns_are_refused));
+    return HARNESS_MAIN(
+        "validate", TEST(quoted_fields_hold_commas_quotes_and_line_ends), TEST(wrong_files_are_named_with_their_line),
+        TEST(numbers_may_carry_a_remark_and_nothing_else), TEST(a_nemo_row_becomes_its_setting),
+        TEST(an_fsdp_row_becomes_its_setting), TEST(missing_sizes_are_the_public_models),
+        TEST(sharding_and_its_group_come_from_the_row), TEST(stages_that_do_not_divide_count_the_tables),
+        TEST(a_row_has_the_cause_of_the_first_line_that_fits), TEST(the_first_thing_that_stops_a_row_is_its_reason),
+        TEST(one_gpu_takes_the_sum_of_its_passes), TEST(measured_throughput_comes_from_the_first_column_that_has_it),
+        TEST(statistics_by_hand), TEST(states_follow_the_sharding), TEST(shipped_files_hold_enough_complete_rows),
+        TEST(filters_choose_rows_and_unknown_columns_are_refused));
 }

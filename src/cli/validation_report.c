@@ -25,6 +25,11 @@ static const char *source_of(const struct validate_row *row)
     return row->source;
 }
 
+static const char *device_of(const struct validate_row *row)
+{
+    return row->device;
+}
+
 static const char *model_of(const struct validate_row *row)
 {
     return row->model;
@@ -56,6 +61,8 @@ static void texts_free(struct texts *texts)
     free(texts->index);
 }
 
+enum { N_EXPLAINED = 10 }; /* worst rows with a sentence on the cause */
+
 static void print_rows(const struct validate *validate, enum validate_quantity quantity)
 {
     int32_t n;
@@ -69,9 +76,12 @@ static void print_rows(const struct validate *validate, enum validate_quantity q
         const struct validate_row *row = &validate->rows[rows[i]];
         double scale = throughput ? 1 : 1 / gib;
         int digits = throughput ? 1 : 3;
-        printf("%-6s%-6s%-28.27s%-26.25s%6lld  %-52.51s%12.*f%12.*f%8.1f%%%s\n", row->id, row->trust, row->source,
+        printf("%-6s%-6s%-28.27s%-26.25s%6lld  %-52.51s%12.*f%12.*f%8.1f%%%s%s%s\n", row->id, row->trust, row->source,
                row->model, (long long)row->n_gpus, row->plan, digits, row->predicted * scale, digits,
-               row->measured * scale, 100 * row->error, row->calibration ? "  calib" : "");
+               row->measured * scale, 100 * row->error, row->calibration ? "  calib" : "",
+               row->assumed[0] != '\0' ? "  assumed: " : "", row->assumed);
+        if (i < N_EXPLAINED && row->cause[0] != '\0')
+            printf("      why: %s\n", row->cause);
     }
     if (n > 0)
         putchar('\n');
@@ -107,7 +117,17 @@ static void print_statistics(const struct validate *validate, const char *name, 
     putchar('\n');
 }
 
-static void print_summary(const struct validate *validate, const struct texts *sources)
+/** One line for each text of a kind. */
+static void print_statistics_by(const struct validate *validate, const struct texts *texts, bool by_device)
+{
+    for (int32_t i = 0; i < texts->n; i++) {
+        struct validate_group group = {.quantity = VALIDATE_THROUGHPUT};
+        *(by_device ? &group.device : &group.source) = texts->text[i];
+        print_statistics(validate, texts->text[i], group);
+    }
+}
+
+static void print_summary(const struct validate *validate, const struct texts *sources, const struct texts *devices)
 {
     printf("errors of rows that are not calib\n%-44s%6s%9s%9s%9s  %-8s%13s  %s\n", "", "rows", "MAPE", "bias", "max",
            "of row", "pairs right", "Spearman (families)");
@@ -115,26 +135,30 @@ static void print_summary(const struct validate *validate, const struct texts *s
         char name[64];
         snprintf(name, sizeof name, "%s: all", trace_quantity_names.text[q]);
         if (q == VALIDATE_THROUGHPUT) {
-            for (int32_t i = 0; i < sources->n; i++)
-                print_statistics(validate, sources->text[i], (struct validate_group){q, sources->text[i], false});
-            print_statistics(validate, "tokens/s/GPU: trust A and A-", (struct validate_group){q, NULL, true});
+            print_statistics_by(validate, sources, false);
+            print_statistics_by(validate, devices, true);
+            print_statistics(validate, "tokens/s/GPU: trust A and A-",
+                             (struct validate_group){.quantity = q, .full_plan = true});
         }
-        print_statistics(validate, name, (struct validate_group){q, NULL, false});
+        print_statistics(validate, name, (struct validate_group){.quantity = q});
+        snprintf(name, sizeof name, "%s: calib rows, not counted", trace_quantity_names.text[q]);
+        print_statistics(validate, name, (struct validate_group){.quantity = q, .calibration = true});
     }
     struct validate_statistics reserved =
-        validate_statistics_of(validate, (struct validate_group){VALIDATE_RESERVED, NULL, false});
+        validate_statistics_of(validate, (struct validate_group){.quantity = VALIDATE_RESERVED});
     if (reserved.n > 0)
         printf("max_memory_reserved not below the prediction: %d of %d rows\n", (int)reserved.n_below, (int)reserved.n);
 }
 
 void validation_print(const struct validate *validate)
 {
-    struct texts sources = texts_of(validate, source_of);
+    struct texts sources = texts_of(validate, source_of), devices = texts_of(validate, device_of);
     for (enum validate_quantity quantity = 0; quantity < VALIDATE_N_QUANTITIES; quantity++)
         print_rows(validate, quantity);
     print_skipped(validate);
-    print_summary(validate, &sources);
+    print_summary(validate, &sources, &devices);
     texts_free(&sources);
+    texts_free(&devices);
 }
 
 static json_t *row_json(const struct validate_row *row)
@@ -146,6 +170,10 @@ static json_t *row_json(const struct validate_row *row)
         json_object_set_new(json, "skipped", json_string(row->reason));
         return json;
     }
+    json_object_set_new(json, "device", json_string(row->device));
+    json_object_set_new(json, "assumed", json_string(row->assumed));
+    if (row->cause[0] != '\0')
+        json_object_set_new(json, "cause", json_string(row->cause));
     json_object_set_new(json, "measured", json_real(row->measured));
     json_object_set_new(json, "predicted", json_real(row->predicted));
     json_object_set_new(json, "error", json_real(row->error));
@@ -157,12 +185,13 @@ static void append_statistics(json_t *list, const struct validate *validate, str
     struct validate_statistics statistics = validate_statistics_of(validate, group);
     if (statistics.n == 0)
         return;
-    json_t *json = json_pack("{s:s, s:s, s:b, s:i, s:f, s:f, s:f, s:s, s:i, s:i, s:i}", "quantity",
-                             trace_quantity_names.text[group.quantity], "source",
-                             group.source != NULL ? group.source : "all", "full_plan", (int)group.full_plan, "rows",
-                             (int)statistics.n, "mape", statistics.mape, "bias", statistics.bias, "max", statistics.max,
-                             "max_row", validate->rows[statistics.worst].id, "pairs", (int)statistics.n_pairs,
-                             "pairs_right", (int)statistics.n_right, "predicted_below", (int)statistics.n_below);
+    json_t *json = json_pack(
+        "{s:s, s:s, s:s, s:b, s:b, s:i, s:f, s:f, s:f, s:s, s:i, s:i, s:i}", "quantity",
+        trace_quantity_names.text[group.quantity], "source", group.source != NULL ? group.source : "all", "device",
+        group.device != NULL ? group.device : "all", "full_plan", (int)group.full_plan, "calib", (int)group.calibration,
+        "rows", (int)statistics.n, "mape", statistics.mape, "bias", statistics.bias, "max", statistics.max, "max_row",
+        validate->rows[statistics.worst].id, "pairs", (int)statistics.n_pairs, "pairs_right", (int)statistics.n_right,
+        "predicted_below", (int)statistics.n_below);
     if (statistics.n_families > 0) {
         json_object_set_new(json, "spearman", json_real(statistics.spearman));
         json_object_set_new(json, "families", json_integer(statistics.n_families));
@@ -172,7 +201,7 @@ static void append_statistics(json_t *list, const struct validate *validate, str
 
 void validation_print_json(const struct validate *validate)
 {
-    struct texts sources = texts_of(validate, source_of);
+    struct texts sources = texts_of(validate, source_of), devices = texts_of(validate, device_of);
     json_t *rows = json_array(), *skipped = json_array(), *statistics = json_array();
     for (enum validate_quantity q = 0; q < VALIDATE_N_QUANTITIES; q++) {
         int32_t n;
@@ -181,9 +210,12 @@ void validation_print_json(const struct validate *validate)
             json_array_append_new(rows, row_json(&validate->rows[worst[i]]));
         free(worst);
         for (int32_t i = 0; i < sources.n; i++)
-            append_statistics(statistics, validate, (struct validate_group){q, sources.text[i], false});
-        append_statistics(statistics, validate, (struct validate_group){q, NULL, true});
-        append_statistics(statistics, validate, (struct validate_group){q, NULL, false});
+            append_statistics(statistics, validate, (struct validate_group){.quantity = q, .source = sources.text[i]});
+        for (int32_t i = 0; i < devices.n; i++)
+            append_statistics(statistics, validate, (struct validate_group){.quantity = q, .device = devices.text[i]});
+        append_statistics(statistics, validate, (struct validate_group){.quantity = q, .full_plan = true});
+        append_statistics(statistics, validate, (struct validate_group){.quantity = q});
+        append_statistics(statistics, validate, (struct validate_group){.quantity = q, .calibration = true});
     }
     for (int32_t i = 0; i < validate->n_rows; i++)
         if (validate->rows[i].reason[0] != '\0')
@@ -193,6 +225,7 @@ void validation_print_json(const struct validate *validate)
     putchar('\n');
     json_decref(root);
     texts_free(&sources);
+    texts_free(&devices);
 }
 
 static bool write_rows(struct trace *trace, const struct validate *validate, const struct texts texts[3],

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "validate/cause.h"
 #include "validate/predict.h"
 
 /** A row while it is read. */
@@ -151,5 +152,7 @@ bool row_predict(const struct measured *measured, int32_t row, const struct sett
         return false;
     if (result->reason[0] == '\0')
         predict(&file, &setting, &device, result);
+    copy_text(result->device, sizeof result->device, setting.device, "");
+    copy_text(result->cause, sizeof result->cause, cause_of(tables->causes, measured, row), "");
     return true;
 }

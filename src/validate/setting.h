@@ -21,7 +21,7 @@ struct setting {
 
 /** What names in rows mean. Borrowed. */
 struct setting_tables {
-    const struct measured *gpus, *models; /* model/validation/gpus.csv, models.csv */
+    const struct measured *gpus, *models, *causes; /* model/validation/gpus.csv, models.csv, causes.csv */
 };
 
 /** Why a row is not simulated; "" it is. */

@@ -10,8 +10,9 @@
 
 bool validate_counts(const struct validate_row *row, struct validate_group group)
 {
-    return row->quantity == group.quantity && row->reason[0] == '\0' && !row->calibration &&
+    return row->quantity == group.quantity && row->reason[0] == '\0' && row->calibration == group.calibration &&
            (group.source == NULL || strcmp(row->source, group.source) == 0) &&
+           (group.device == NULL || strcmp(row->device, group.device) == 0) &&
            (!group.full_plan || strcmp(row->trust, "A") == 0 || strcmp(row->trust, "A-") == 0);
 }
 

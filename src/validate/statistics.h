@@ -8,7 +8,7 @@
 /** Pairs that were measured closer than this cannot be put in order: releases of one framework differ as much. */
 #define STATISTICS_NOISE 0.07
 
-/** Of rows that were simulated and are not calibration rows. All 0 without any. */
+/** Of rows that were simulated. All 0 without any. */
 struct validate_statistics {
     int32_t n;
     double mape, bias, max;   /* mean |error|, mean error, largest |error| */
@@ -23,7 +23,9 @@ struct validate_statistics {
 struct validate_group {
     enum validate_quantity quantity;
     const char *source; /* NULL: all */
+    const char *device; /* NULL: all */
     bool full_plan;     /* trust A or A- only */
+    bool calibration;   /* the calibration rows instead of the others */
 };
 
 /**

@@ -22,7 +22,7 @@ struct filter {
 struct files {
     int32_t n, n_filters, n_rows; /* n_rows: that pass the filters */
     struct measured *files;
-    struct measured gpus, models;
+    struct measured gpus, models, causes;
     struct filter *filters;
 };
 
@@ -36,7 +36,8 @@ static bool read_shipped(const char *name, struct measured *measured, struct err
 
 static bool read_files(const struct validate_request *request, struct files *files, struct error *err)
 {
-    bool ok = read_shipped("gpus.csv", &files->gpus, err) && read_shipped("models.csv", &files->models, err);
+    bool ok = read_shipped("gpus.csv", &files->gpus, err) && read_shipped("models.csv", &files->models, err) &&
+              read_shipped("causes.csv", &files->causes, err);
     int32_t n = request->n_paths > 0 ? request->n_paths : N_SHIPPED;
     files->files = check_calloc((size_t)n, sizeof *files->files);
     for (int32_t i = 0; ok && i < n; i++) {
@@ -91,7 +92,7 @@ static bool predict_rows(struct files *files, validate_progress *progress, void 
     if (files->n_rows == 0)
         return error_set(err, "no row passes the filters");
     validate->rows = check_calloc((size_t)files->n_rows, sizeof *validate->rows);
-    const struct setting_tables tables = {&files->gpus, &files->models};
+    const struct setting_tables tables = {&files->gpus, &files->models, &files->causes};
     for (int32_t i = 0; i < files->n; i++)
         for (int32_t row = 0; row < files->files[i].n_rows; row++) {
             if (!passes(files, &files->files[i], row))
@@ -113,6 +114,7 @@ bool validate_run(const struct validate_request *request, validate_progress *pro
         measured_free(&files.files[i]);
     measured_free(&files.gpus);
     measured_free(&files.models);
+    measured_free(&files.causes);
     free(files.files);
     free(files.filters);
     if (!ok)

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "validate/cause.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static bool fits(const struct measured *causes, int32_t line, int32_t column, const struct measured *measured,
+                 int32_t row)
+{
+    const char *name = causes->columns[column], *wanted = measured_text(causes, line, name);
+    if (*wanted == '\0' || strcmp(name, "cause") == 0)
+        return true;
+    if (strcmp(name, "seq_from") == 0)
+        return strtod(measured_text(measured, row, "seq_len"), NULL) >= strtod(wanted, NULL);
+    const char *cell = measured_text(measured, row, name);
+    return strcmp(name, "id") == 0 ? strcmp(cell, wanted) == 0 : strstr(cell, wanted) != NULL;
+}
+
+const char *cause_of(const struct measured *causes, const struct measured *measured, int32_t row)
+{
+    for (int32_t line = 0; line < causes->n_rows; line++) {
+        int32_t column = 0;
+        while (column < causes->n_columns && fits(causes, line, column, measured, row))
+            column++;
+        if (column == causes->n_columns)
+            return measured_text(causes, line, "cause");
+    }
+    return "";
+}
