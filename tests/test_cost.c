@@ -46,7 +46,7 @@ static struct cost_setting toy_setting(void)
     return (struct cost_setting){.model = &toy,
                                  .device = &plain,
                                  .platform = &links,
-                                 .communication = {.tp_overlap = 0.25},
+                                 .communication = {.tp_overlap = SCENARIO_EXPOSED},
                                  .attention = DEVICE_FLASH2,
                                  .tensor = 2,
                                  .layers = 3};
@@ -62,7 +62,7 @@ static struct cost_unit toy_unit(enum recompute recompute)
  * T = (4 + 4 + 2)/2 = 5 tokens, each figure for one of 3 layers:
  * GEMMs 2 x 144 x 5/2 = 720 FLOP, 1440 s; attention 2h(20) + 2h(42 - 6) = 448 FLOP, over CP x TP 112, 448 s;
  * memory-bound 8h + 12h + 4h + 4k + 6f = 152 bytes, over TP times T 380, 760 s;
- * TP: 4 collectives of 5 x 4 x 2/2 = 20 bytes, 1 step: 3 s each, of which 3/4 are exposed;
+ * TP: 4 collectives of 5 x 4 x 2/2 = 20 bytes, 1 step: 3 s each;
  * ring: (4 + 6)/2 x 4k/2 = 20 bytes, 1 step.
  */
 static void a_forward_unit_is_counted_by_hand(void)
@@ -73,7 +73,7 @@ static void a_forward_unit_is_counted_by_hand(void)
     CHECK_CLOSE(cost.flop, 3 * (720.0 + 112), 1e-14);
     CHECK_CLOSE(cost.other_s, 3 * (1440.0 + 760), 1e-14);
     CHECK_CLOSE(cost.attention_s, 3 * 448.0, 1e-14);
-    CHECK_CLOSE(cost.tensor_s, 3 * 4 * 3 * 0.75, 1e-14);
+    CHECK_CLOSE(cost.tensor_s, 3 * 4 * 3.0, 1e-14);
     CHECK_CLOSE(cost.tensor_bytes, 3 * 4 * 20.0, 1e-14);
     CHECK_CLOSE(cost.ring_bytes, 3 * 20.0, 1e-14);
     CHECK_EQUAL(cost.ring_steps, 3);
@@ -90,7 +90,7 @@ static void a_backward_unit_is_counted_by_hand(void)
     CHECK_CLOSE(cost.flop, 3 * (1440.0 + 280), 1e-14);
     CHECK_CLOSE(cost.other_s, 3 * (2880.0 + 1000), 1e-14);
     CHECK_CLOSE(cost.attention_s, 3 * 560.0, 1e-14);
-    CHECK_CLOSE(cost.tensor_s, 3 * 6 * 3 * 0.75, 1e-14);
+    CHECK_CLOSE(cost.tensor_s, 3 * 6 * 3.0, 1e-14);
     CHECK_CLOSE(cost.tensor_bytes, 3 * 6 * 20.0, 1e-14);
     CHECK_CLOSE(cost.ring_bytes, 3 * 40.0, 1e-14);
     CHECK_EQUAL(cost.ring_steps, 3);
@@ -152,11 +152,11 @@ static void the_head_is_counted_by_hand(void)
     struct cost_pass forward = cost_of_head(&setting, PASS_FORWARD, &unit);
     CHECK_CLOSE(forward.flop, 5 * 64.0, 1e-14);
     CHECK_CLOSE(forward.other_s, 5 * 2 * (8.0 + 240 + 64), 1e-14);
-    CHECK_CLOSE(forward.tensor_s, 3 * 0.75, 1e-14);
+    CHECK_CLOSE(forward.tensor_s, 3.0, 1e-14);
     struct cost_pass backward = cost_of_head(&setting, PASS_BACKWARD, &unit);
     CHECK_CLOSE(backward.flop, 5 * 128.0, 1e-14);
     CHECK_CLOSE(backward.other_s, 5 * 2 * (12.0 + 112 + 128), 1e-14);
-    CHECK_CLOSE(backward.tensor_s, 2 * 3 * 0.75, 1e-14);
+    CHECK_CLOSE(backward.tensor_s, 2 * 3.0, 1e-14);
 }
 
 /* With CP 1 and TP 1 there are neither ring nor collectives; CP 2 halves the rank's attention and GEMMs. */
@@ -296,7 +296,8 @@ static void the_longest_tile_ends_a_kernel(void)
 /*
  * 80 bytes over 4 GPUs: each sends 60, after 2 + 3 x 1 s, with a ramp of 30 (60 + 20), a quarter more for the few GPUs,
  * at 10 B/s. An all-reduce sends 120 (and 24); by the switches, from 5 GPUs on, the 80 once. Over 32 GPUs, 4 nodes: 2 x
- * 31/32 x 80/8 bytes a NIC of 20 B/s, 1 + 2 x 2 s; a reduce-scatter is half of that.
+ * 31/32 x 80/8 bytes a NIC of 20 B/s, 1 + 2 x 2 s; a reduce-scatter is half of that, and 7/8 of 77.5 bytes by NVLink of
+ * 1000 B/s meanwhile.
  */
 static void collectives_follow_their_curves(void)
 {
@@ -311,7 +312,11 @@ static void collectives_follow_their_curves(void)
     CHECK_CLOSE(cost_collective_s(&setting, DEVICE_ALL_REDUCE, 80, 4), 5 + 144 * 1.25 / 10, 1e-14);
     CHECK_CLOSE(cost_collective_s(&setting, DEVICE_ALL_REDUCE, 80, 5), 16.0, 1e-14);
     CHECK_CLOSE(cost_collective_s(&setting, DEVICE_ALL_REDUCE, 80, 32), 5 + 19.375 / 20, 1e-14);
+    struct platform fast = links;
+    fast.nvlink_bytes_per_s = 1000;
+    setting.platform = &fast;
     CHECK_CLOSE(cost_collective_s(&setting, DEVICE_REDUCE_SCATTER, 80, 32), (5 + 19.375 / 20) / 2, 1e-14);
+    setting.platform = &links;
     CHECK_TRUE(cost_collective_s(&setting, DEVICE_ALL_GATHER, 80, 1) == 0);
     device.collective[DEVICE_NVLS].efficiency = 0; /* none: the ring then */
     CHECK_CLOSE(cost_collective_s(&setting, DEVICE_ALL_REDUCE, 80, 5), 6 + (128 + 128 * 30 / 158.0) * 1.2 / 10, 1e-14);
@@ -335,7 +340,7 @@ static void what_was_not_measured_is_told_apart(void)
     CHECK_CLOSE(cost.outside_s[COST_ATTENTION], 3 * 72 * 4.0, 1e-14);
     CHECK_CLOSE(cost.outside_s[COST_GEMM], 3 * 1440.0, 1e-14);
     CHECK_TRUE(cost.outside_s[COST_MEMORY_BOUND] == 0);
-    CHECK_CLOSE(cost.outside_s[COST_COLLECTIVE], 3 * 2 * 3 * 0.75, 1e-14);
+    CHECK_CLOSE(cost.outside_s[COST_COLLECTIVE], 3 * 2 * 3.0, 1e-14);
 }
 
 /* 100 bytes with a ramp of 50 take (100 + 100/3)/0.5 on the wire of 20 B/s, after 3 latencies of 2 s. */
@@ -428,14 +433,28 @@ static void states_follow_precision_and_sharding(void)
     CHECK_CLOSE(cost_gathered_bytes(&setting), 2 * 80 * 4.0 + 2 * (2 * 80 + 68.0), 1e-14);
 }
 
-/* On one node NVLink carries all: 100 B at 10 B/s and 3 latencies of 1 s. Two on each of two nodes: half by NIC, (50 +
- * 25)/0.5 B at 20 B/s and 3 x 2 s; the other half by NVLink, 5 + 3 s. One on each node: the NIC alone. */
-static void rings_over_nodes_share_nic_and_nvlink(void)
+/*
+ * Tensors of 128 bytes. 4 ranks of a node send 96: 1 s and 96 at 10 B/s. Two on each of two nodes: half of 96 by
+ * NVLink, 1 + 4.8 s; half by NIC, as an all-reduce that sends 96, (3 + 1 + (96 + 96 x 32/128)/0.5/20)/2 with a latency
+ * of 3 s and 1 s for the doubling, and a ramp of 16 that two nodes double. One on each of four: 96 by NIC, 2 x 96 and
+ * ramp 16 x 3.
+ */
+static void rails_share_nic_and_nvlink(void)
 {
+    struct device device = plain;
     struct cost_setting setting = toy_setting();
-    CHECK_CLOSE(cost_ring_s(&setting, 100, 4, 4), 13.0, 1e-14);
-    CHECK_CLOSE(cost_ring_s(&setting, 100, 4, 2), 6 + 7.5, 1e-14);
-    CHECK_CLOSE(cost_ring_s(&setting, 100, 4, 1), 6 + 40.0 / 3, 1e-14);
+    setting.device = &device;
+    device.fabric =
+        (struct device_fabric){.latency_s = 3, .hop_s = 1, .efficiency = 0.5, .ramp_bytes = 16, .ramp_hop = 1};
+    CHECK_CLOSE(cost_rails_s(&setting, DEVICE_ALL_GATHER, 128, 4, 4), 10.6, 1e-14);
+    CHECK_TRUE(cost_of_rails(&setting, DEVICE_ALL_GATHER, COST_NIC, 128, 4, 4).duration_s == 0);
+    CHECK_CLOSE(cost_of_rails(&setting, DEVICE_ALL_GATHER, COST_NVLINK, 128, 4, 2).duration_s, 5.8, 1e-14);
+    CHECK_CLOSE(cost_of_rails(&setting, DEVICE_REDUCE_SCATTER, COST_NIC, 128, 4, 2).latency_s, 2.0, 1e-14);
+    CHECK_CLOSE(cost_of_rails(&setting, DEVICE_REDUCE_SCATTER, COST_NIC, 128, 4, 2).wire_bytes, 96 + 24.0, 1e-14);
+    CHECK_CLOSE(cost_rails_s(&setting, DEVICE_REDUCE_SCATTER, 128, 4, 2), 2 + 120 / 20.0, 1e-14);
+    CHECK_CLOSE(cost_rails_s(&setting, DEVICE_ALL_GATHER, 128, 4, 1), 2.5 + (192 + 192 * 48 / 240.0) / 20, 1e-14);
+    CHECK_TRUE(cost_of_rails(&setting, DEVICE_ALL_GATHER, COST_NVLINK, 128, 4, 1).duration_s == 0);
+    CHECK_TRUE(cost_rails_s(&setting, DEVICE_ALL_GATHER, 128, 1, 1) == 0);
 }
 
 /* Two layers of three recompute: two thirds of the forward's kernels and collectives; the third keeps all. */
@@ -460,62 +479,76 @@ static void so_many_layers_recompute(void)
     CHECK_CLOSE(cost_layers_activation_bytes(&setting, RECOMPUTE_FULL, true), 3 * input, 1e-14);
 }
 
-/* TP 2 on nodes of 8: 4 shards on one node, each sends 3/4. A layer's 80 parameters in bf16: g = 3 + 120/10 = 15 s;
- * gradients in fp32: r = 3 + 24 s. Layers take longer than both: only the first gather and the last reduce-scatter
- * show. Without kernels to hide under everything does. The embedding's 32 parameters: 48 B or 96 B and 3 s; the head's
- * 36 are hidden. */
+/* TP 2 on nodes of 8: 4 shards on one node, each sends 3/4. A layer's 80 parameters in bf16: g = 1 + 120/10 = 13 s;
+ * gradients in fp32: r = 1 + 24 s. Layers take longer than both: only the first gather and the last reduce-scatter
+ * show. Without kernels to hide under everything does, but for the conversion of gradients: 2 + 4 + 2 x 4 bytes (bf16 2
+ * x 2) of 80 parameters at 2 s. The embedding's 32 parameters: 48 B or 96 B and 1 s; the head's 36 are hidden. */
 static void sharded_parameters_are_gathered_and_gradients_reduced_in_every_pass(void)
 {
     struct platform nodes = links;
+    struct device device = plain;
     nodes.gpus_per_node = 8;
     struct cost_setting setting = toy_setting();
     struct cost_unit unit = toy_unit(RECOMPUTE_NONE), empty = {.context = 2};
+    setting.device = &device;
     setting.platform = &nodes;
     setting.shards = 4;
     setting.sharding = SCENARIO_ZERO3;
-    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).shard_s, 15.0, 1e-14);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).shard_s, 13.0, 1e-14);
     CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).shard_bytes, 3 * 120.0, 1e-14);
-    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &empty).shard_s, 3 * 15.0, 1e-14);
-    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &unit).shard_s, 15 + 27.0, 1e-14);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &empty).shard_s, 3 * 13.0, 1e-14);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &unit).shard_s, 13 + 25.0, 1e-14);
     CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &unit).shard_bytes, 3 * (120 + 240.0), 1e-14);
-    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).shard_s, 3 * (15 + 27.0), 1e-14);
-    CHECK_CLOSE(cost_of_head(&setting, PASS_FORWARD, &unit).shard_s, 3 + 4.8, 1e-14);
-    CHECK_CLOSE(cost_of_head(&setting, PASS_BACKWARD, &unit).shard_s, 3 + 9.6, 1e-14);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).shard_s, 13 + 25.0, 1e-14);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).other_s, 3 * 80 * 14 * 2.0, 1e-14);
+    CHECK_CLOSE(cost_of_head(&setting, PASS_FORWARD, &unit).shard_s, 1 + 4.8, 1e-14);
+    CHECK_CLOSE(cost_of_head(&setting, PASS_BACKWARD, &unit).shard_s, 1 + 9.6, 1e-14);
     CHECK_CLOSE(cost_of_head(&setting, PASS_BACKWARD, &unit).shard_bytes, 68 * 4 * 0.75, 1e-14);
     setting.gradients = SCENARIO_BF16;
     setting.sharding = SCENARIO_ZERO2;
     CHECK_TRUE(cost_of_pass(&setting, PASS_FORWARD, &unit).shard_s == 0);
     CHECK_TRUE(cost_of_head(&setting, PASS_FORWARD, &unit).shard_bytes == 0);
-    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &unit).shard_s, 15.0, 1e-14);
-    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).shard_s, 3 * 15.0, 1e-14);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &unit).shard_s, 13.0, 1e-14);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).other_s, 3 * 80 * 4 * 2.0, 1e-14);
+    device.hbm_bytes_per_s = 1e30; /* nothing to hide under */
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).shard_s, 3 * 13.0, 1e-14);
     setting.shards = 1;
     CHECK_TRUE(cost_of_pass(&setting, PASS_BACKWARD, &empty).shard_s == 0);
 }
 
-/* HSDP: groups of 4 shards, each on its node of 8 GPUs with TP 2, two of them. Beside the reduce-scatter of r = 3 + 24
- * s a rank all-reduces its quarter of a layer's 80 fp32 gradients with its counterpart on the other node: 80 bytes,
- * half of them reduced and half gathered, 40 bytes each, by NIC. */
+/* HSDP: groups of 4 shards, each on its node of 8 GPUs with TP 2, two of them. A layer's 80 parameters are gathered and
+ * their fp32 gradients scattered inside the group; then a rank all-reduces its quarter of them, 80 bytes, with its
+ * counterpart on the other node, half of them sent for the reduction and half for the gather. */
 static void groups_of_shards_reduce_their_gradients(void)
 {
     struct platform nodes = links;
     nodes.gpus_per_node = 8;
+    struct device device = plain;
+    device.hbm_bytes_per_s = 1e30; /* nothing to hide under */
+    device.fabric =
+        (struct device_fabric){.latency_s = 3, .hop_s = 1, .efficiency = 0.5, .ramp_bytes = 16, .ramp_hop = 1};
     struct cost_setting setting = toy_setting();
     struct cost_unit empty = {.context = 2};
+    setting.device = &device;
     setting.platform = &nodes;
     setting.shards = 4;
     setting.shard_groups = 2;
     setting.sharding = SCENARIO_ZERO3;
-    double across_s = 2 * cost_of_transfer(&setting, COST_NIC, 40, 1).duration_s;
+    double gather_s = cost_rails_s(&setting, DEVICE_ALL_GATHER, 160, 4, 4);
+    double scatter_s = cost_rails_s(&setting, DEVICE_REDUCE_SCATTER, 320, 4, 4);
+    double across_s =
+        cost_rails_s(&setting, DEVICE_REDUCE_SCATTER, 80, 2, 1) + cost_rails_s(&setting, DEVICE_ALL_GATHER, 80, 2, 1);
     CHECK_TRUE(across_s > 0);
-    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).shard_s, 3 * (15 + 27.0 + across_s), 1e-14);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).shard_s, 3 * (gather_s + scatter_s + across_s), 1e-14);
     CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).shard_bytes, 3 * (120 + 240 + 80.0), 1e-14);
-    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &empty).shard_s, 3 * 15.0, 1e-14);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &empty).shard_s, 3 * gather_s, 1e-14);
     setting.shards = 2; /* four groups on two nodes, two on each: their rings share NICs and NVLink */
     setting.shard_groups = 4;
-    double bytes = 80 * 4 / 2.0 * 3 / 4;
-    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).shard_bytes, 3 * (80 + 160 + 2 * bytes), 1e-14);
-    across_s = 2 * cost_ring_s(&setting, bytes, 4, 2);
-    double group_s = cost_ring_s(&setting, 80, 2, 2) + cost_ring_s(&setting, 160, 2, 2);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).shard_bytes, 3 * (80 + 160 + 2 * 160 * 0.75), 1e-14);
+    across_s =
+        cost_rails_s(&setting, DEVICE_REDUCE_SCATTER, 160, 4, 2) + cost_rails_s(&setting, DEVICE_ALL_GATHER, 160, 4, 2);
+    double group_s =
+        cost_rails_s(&setting, DEVICE_ALL_GATHER, 160, 2, 2) + cost_rails_s(&setting, DEVICE_REDUCE_SCATTER, 320, 2, 2);
     CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).shard_s, 3 * (group_s + across_s), 1e-14);
 }
 
@@ -543,14 +576,14 @@ int main(void)
         TEST(every_kernel_is_launched_once), TEST(full_recomputation_adds_the_forward),
         TEST(selective_recomputation_adds_norms_and_activation), TEST(the_head_is_counted_by_hand),
         TEST(context_parallelism_halves_the_rank), TEST(padding_costs_no_attention),
-        TEST(a_unit_without_tokens_costs_nothing), TEST(groups_of_shards_reduce_their_gradients),
-        TEST(a_sliced_sample_sends_its_prefix_again), TEST(a_slice_enters_the_curve_as_the_causal_sample_alike),
-        TEST(kernels_follow_the_forms_of_the_device), TEST(a_gemm_runs_in_tiles_and_waves),
-        TEST(a_small_gemm_waits_for_its_weights), TEST(the_longest_tile_ends_a_kernel),
-        TEST(collectives_follow_their_curves), TEST(what_was_not_measured_is_told_apart),
-        TEST(transfers_pay_latency_ramp_and_efficiency), TEST(cost_grows_with_tokens_and_shrinks_with_tensor_ranks),
-        TEST(activations_follow_the_breakdown), TEST(working_memory_is_counted_by_hand),
-        TEST(states_follow_precision_and_sharding), TEST(rings_over_nodes_share_nic_and_nvlink),
-        TEST(so_many_layers_recompute), TEST(sharded_parameters_are_gathered_and_gradients_reduced_in_every_pass),
-        TEST(stages_hold_all_parameters));
+        TEST(a_unit_without_tokens_costs_nothing), TEST(a_sliced_sample_sends_its_prefix_again),
+        TEST(a_slice_enters_the_curve_as_the_causal_sample_alike), TEST(kernels_follow_the_forms_of_the_device),
+        TEST(a_gemm_runs_in_tiles_and_waves), TEST(a_small_gemm_waits_for_its_weights),
+        TEST(the_longest_tile_ends_a_kernel), TEST(collectives_follow_their_curves),
+        TEST(what_was_not_measured_is_told_apart), TEST(transfers_pay_latency_ramp_and_efficiency),
+        TEST(cost_grows_with_tokens_and_shrinks_with_tensor_ranks), TEST(activations_follow_the_breakdown),
+        TEST(working_memory_is_counted_by_hand), TEST(states_follow_precision_and_sharding),
+        TEST(rails_share_nic_and_nvlink), TEST(so_many_layers_recompute),
+        TEST(sharded_parameters_are_gathered_and_gradients_reduced_in_every_pass),
+        TEST(groups_of_shards_reduce_their_gradients), TEST(stages_hold_all_parameters));
 }

@@ -16,7 +16,7 @@ static const char full[] =
     "platform: hopper-16x8\n"
     "attention: cudnn\n"
     "data: {lengths: github, column: 'a, b', context: 128Ki, long_documents: drop, global_batch: 1e3}\n"
-    "communication: {tp_overlap: 0.1, cp_overlap: false, dp_overlap: 0.3}\n"
+    "communication: {tp_overlap: chunked, cp_overlap: false, dp_overlap: true}\n"
     "iterations: {warm_up: 1, measured: 2}\n"
     "seed: 9007199254740991\n"
     "engine: critical-path\n"
@@ -58,7 +58,8 @@ static void every_key_reaches_its_field(void)
     CHECK_EQUAL(s.data.context, 131072);
     CHECK_EQUAL(s.data.long_documents, SCENARIO_DROP);
     CHECK_EQUAL(s.data.global_batch, 1000);
-    CHECK_TRUE(s.communication.tp_overlap == 0.1 && !s.communication.cp_overlap && s.communication.dp_overlap == 0.3);
+    CHECK_TRUE(s.communication.tp_overlap == SCENARIO_CHUNKED && !s.communication.cp_overlap &&
+               s.communication.dp_overlap);
     CHECK_EQUAL(s.warm_up, 1);
     CHECK_EQUAL(s.measured, 2);
     CHECK_TRUE(s.seed == INT64_C(9007199254740991));
@@ -89,7 +90,8 @@ static void defaults_are_those_of_the_list(void)
     CHECK_TEXT(s.name, "run"); /* of run.yaml */
     CHECK_EQUAL(s.attention, DEVICE_FLASH2);
     CHECK_EQUAL(s.data.long_documents, SCENARIO_CUT);
-    CHECK_TRUE(s.communication.tp_overlap == 0 && s.communication.cp_overlap && s.communication.dp_overlap == 0);
+    CHECK_TRUE(s.communication.tp_overlap == SCENARIO_BULK && s.communication.cp_overlap &&
+               !s.communication.dp_overlap);
     CHECK_TRUE(s.warm_up == 5 && s.measured == 20 && s.seed == 1);
     CHECK_TRUE(s.engine == SCENARIO_BOTH && s.trace == SCENARIO_TRACE_SUMMARY && !s.all_tensor_ranks);
     CHECK_TRUE(s.systems[0].plan.cp == 1 && s.systems[0].plan.dp == 4 && s.systems[0].plan.vpp == 1);

@@ -135,8 +135,8 @@ static void a_nemo_row_becomes_its_setting(void)
     CHECK_EQUAL(setting.attention, DEVICE_CUDNN);
     CHECK_EQUAL(setting.plan.dp, 4);
     CHECK_EQUAL(setting.plan.recompute, RECOMPUTE_NONE);
-    CHECK_CLOSE(setting.communication.tp_overlap, 1, 0);
-    CHECK_CLOSE(setting.communication.dp_overlap, 1, 0);
+    CHECK_EQUAL(setting.communication.tp_overlap, SCENARIO_CHUNKED);
+    CHECK_TRUE(setting.communication.dp_overlap);
     CHECK_EQUAL(setting.plan.sharding, SCENARIO_ZERO1);
     CHECK_EQUAL(setting.plan.gradients, SCENARIO_BF16);
     CHECK_EQUAL(setting.plan.shard_group, 0);
@@ -157,8 +157,8 @@ static void an_fsdp_row_becomes_its_setting(void)
     CHECK_CLOSE(setting.platform.nic_bytes_per_s, 25e9, 0); /* 1600 Gb/s over 8 GPUs */
     CHECK_EQUAL(setting.attention, DEVICE_FLASH2);
     CHECK_EQUAL(setting.plan.recompute, RECOMPUTE_FULL);
-    CHECK_CLOSE(setting.communication.tp_overlap, 0, 0);
-    CHECK_CLOSE(setting.communication.dp_overlap, 1, 0);
+    CHECK_EQUAL(setting.communication.tp_overlap, SCENARIO_BULK);
+    CHECK_TRUE(setting.communication.dp_overlap);
     CHECK_EQUAL(setting.plan.sharding, SCENARIO_ZERO3);
     CHECK_EQUAL(setting.plan.gradients, SCENARIO_FP32);
     CHECK_TEXT(setting.assumed, "tied embeddings; fp32 gradients");

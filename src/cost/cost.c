@@ -4,6 +4,8 @@
 #include <math.h>
 
 #include "base/check.h"
+#include "cost/overlap.h"
+#include "cost/shards.h"
 
 /** Widths of one TP rank's share of a layer, and the tokens of one CP rank. */
 struct shares {
@@ -133,21 +135,11 @@ static struct cost_kernel attention_of(const struct cost_setting *setting, enum 
     return kernel;
 }
 
-/** `gathers` all-gathers and `scatters` reduce-scatters of a tensor of hidden width. */
-static void add_tensor(struct cost_pass *cost, const struct cost_setting *setting, double tokens, int32_t gathers,
-                       int32_t scatters)
+static void add_tensor(struct cost_pass *cost, const struct overlap_tensor *tensor, int32_t times)
 {
-    static const enum device_collective_kind kinds[] = {DEVICE_ALL_GATHER, DEVICE_REDUCE_SCATTER};
-    const int32_t times[] = {gathers, scatters};
-    int32_t tp = setting->tensor;
-    double bytes = tokens * (double)setting->model->hidden * 2;
-    cost->tensor_bytes += (gathers + scatters) * bytes * (tp - 1) / tp;
-    for (int i = 0; i < 2; i++) {
-        double seconds = times[i] * cost_collective_s(setting, kinds[i], bytes, tp);
-        cost->tensor_s += seconds * (1 - setting->communication.tp_overlap);
-        if (cost_collective_outside(setting, kinds[i], bytes, tp))
-            cost->outside_s[COST_COLLECTIVE] += seconds * (1 - setting->communication.tp_overlap);
-    }
+    cost->tensor_s += times * tensor->exposed_s;
+    cost->tensor_bytes += times * tensor->bytes;
+    cost->outside_s[COST_COLLECTIVE] += times * tensor->outside_s;
 }
 
 static void add_ring(struct cost_pass *cost, const struct cost_setting *setting, enum pass pass,
@@ -161,68 +153,6 @@ static void add_ring(struct cost_pass *cost, const struct cost_setting *setting,
     cost->ring_bytes += setting->layers * bytes * (pass == PASS_FORWARD ? 1 : 2);
     if (bytes > 0)
         cost->ring_steps += setting->layers * steps;
-}
-
-/** One all-gather or reduce-scatter over the shards of `parameters` parameters, `size` bytes each: what it takes. */
-static double add_shard(struct cost_pass *cost, const struct cost_setting *setting, double parameters, double size)
-{
-    int32_t n = setting->shards, n_node = setting->platform->gpus_per_node / setting->tensor;
-    CHECK(n >= 1 && n_node >= 1);
-    double bytes = parameters * size * (n - 1) / n;
-    cost->shard_bytes += bytes;
-    if (n <= n_node)
-        return cost_ring_s(setting, bytes, n, n);
-    return cost_ring_s(setting, bytes, n, n % n_node == 0 ? n_node : 1);
-}
-
-/** The all-reduce among groups that hold the same shards: what it takes. The members stand a group apart. */
-static double add_group_reduce(struct cost_pass *cost, const struct cost_setting *setting, double parameters)
-{
-    int32_t m = setting->shard_groups, n_node = setting->platform->gpus_per_node / setting->tensor;
-    if (m <= 1)
-        return 0;
-    double shard_bytes = parameters * cost_gradient_bytes(setting->gradients) / setting->shards;
-    double bytes = shard_bytes * (m - 1) / m; /* in each of its halves, reduce-scatter and all-gather */
-    int32_t n_each = n_node > setting->shards ? n_node / setting->shards : 1; /* of them on a node */
-    cost->shard_bytes += 2 * bytes;
-    if (m <= n_each)
-        return 2 * cost_ring_s(setting, bytes, m, m);
-    return 2 * cost_ring_s(setting, bytes, m, m % n_each == 0 ? n_each : 1);
-}
-
-/** Gathers and reduce-scatters of the layers, beside their kernels: so their seconds must be known. */
-static void add_shards(struct cost_pass *cost, const struct cost_setting *setting, enum pass pass)
-{
-    double parameters = cost_stage_parameters(setting->model, setting->tensor, 1, false, false);
-    double layer_s = (cost->other_s + cost->attention_s + cost->tensor_s) / setting->layers;
-    double gather_s = 0, reduce_s = 0;
-    struct cost_pass one = {0};
-    if (!cost_shards_in_passes(setting))
-        return;
-    if (setting->sharding == SCENARIO_ZERO3)
-        gather_s = add_shard(&one, setting, parameters, 2);
-    if (pass == PASS_BACKWARD)
-        reduce_s = add_shard(&one, setting, parameters, cost_gradient_bytes(setting->gradients)) +
-                   add_group_reduce(&one, setting, parameters);
-    cost->shard_bytes += setting->layers * one.shard_bytes;
-    cost->shard_s += gather_s + (setting->layers - 1) * fmax(0, gather_s + reduce_s - layer_s) + reduce_s;
-}
-
-static void add_table_shards(struct cost_pass *cost, const struct cost_setting *setting, enum pass pass)
-{
-    bool gather = pass == PASS_FORWARD && setting->sharding == SCENARIO_ZERO3;
-    bool reduce = pass == PASS_BACKWARD && cost_shards_in_passes(setting);
-    if (!gather && !reduce)
-        return;
-    double size = gather ? 2 : cost_gradient_bytes(setting->gradients);
-    double embedding = cost_stage_parameters(setting->model, setting->tensor, 0, true, false);
-    double all = cost_stage_parameters(setting->model, setting->tensor, 0, true, true);
-    cost->shard_s += add_shard(cost, setting, embedding, size);
-    add_shard(cost, setting, all - embedding, size);
-    if (reduce) {
-        cost->shard_s += add_group_reduce(cost, setting, embedding);
-        add_group_reduce(cost, setting, all - embedding);
-    }
 }
 
 static void add_kernels(struct cost_pass *cost, const struct cost_kernels *kernels, int32_t times)
@@ -249,7 +179,9 @@ static void add_layers(struct cost_pass *cost, const struct cost_setting *settin
     cost->flop += setting->layers * attention.flop;
     cost->attention_s += setting->layers * attention.seconds;
     cost->outside_s[COST_ATTENTION] += setting->layers * attention.outside_s;
-    add_tensor(cost, setting, s->tokens, setting->layers * (pass == PASS_FORWARD ? 2 : 4), setting->layers * 2);
+    const struct overlap_widths widths = {s->h, s->qkv, s->heads, s->up, s->ffn};
+    struct overlap_tensor tensor = overlap_tensor_layer(setting, pass, s->tokens, &widths);
+    add_tensor(cost, &tensor, setting->layers);
     add_ring(cost, setting, pass, unit);
 }
 
@@ -269,7 +201,7 @@ struct cost_pass cost_of_pass(const struct cost_setting *setting, enum pass pass
         add_norms_and_activation(&again, setting, PASS_FORWARD, &s);
         add_kernels(&cost, &again, setting->layers);
     }
-    add_shards(&cost, setting, pass);
+    shards_of_layers(setting, pass, &cost);
     return cost;
 }
 
@@ -316,7 +248,9 @@ struct cost_pass cost_of_head(const struct cost_setting *setting, enum pass pass
     struct cost_pass cost = {0};
     add_head(&kernels, setting, pass, &s);
     add_kernels(&cost, &kernels, 1);
-    add_tensor(&cost, setting, s.tokens, 1, pass == PASS_FORWARD ? 0 : 1);
-    add_table_shards(&cost, setting, pass);
+    double logits = (double)setting->model->vocabulary / setting->tensor;
+    struct overlap_tensor tensor = overlap_tensor_head(setting, pass, s.tokens, logits);
+    add_tensor(&cost, &tensor, 1);
+    shards_of_tables(setting, pass, &cost);
     return cost;
 }

@@ -80,9 +80,7 @@ struct cost_pass {
  *   backward  2 norms 2 x 6h, 2 adds of gradients 2 x 6h, rotation 4h + 4k, SwiGLU 10f (GELU 6f)
  * Adds and rotations are copies to the device's curves.
  *
- * TP collectives: 4 a layer forward (2 all-gathers, 2 reduce-scatters of T x h), 6 backward (their mirrors, and the two
- * gathered inputs again since only the shard was kept: arXiv:2205.05198, section 4.2.2), in each of which a rank sends
- * (TP - 1)/TP of the tensor in TP - 1 steps; times 1 - tp_overlap.
+ * TP collectives: 4 a layer forward, 6 backward, and what of them tp_overlap leaves exposed: cost/overlap.h.
  *
  * Ring of CP, per slice and layer: a rank sends the keys and values of the whole prefix [0, b) but its own part of
  * them, (context - 1)/context x b x 4k/TP bytes; backward twice that (keys and values, and their gradients). A sample
@@ -91,16 +89,8 @@ struct cost_pass {
  * Recomputation, in the backward: full repeats the forward of the layers that recompute with their attention, TP
  * collectives and ring; selective repeats norms and activation (design section 4), whose FLOPs are not counted.
  *
- * Sharded gradients and parameters, in every pass of every unit, with c the seconds of one of L layers in this pass:
- *   zero3 forward    a layer's bf16 parameters are gathered (g s) while the layer before computes: the first gather and
- *                    what the others lack, g + (L - 1) max(0, g - c), is exposed
- *   zero3 backward   gathered again, and a layer's gradients reduce-scattered (r s) while the next one computes; both
- *                    share the links: g + (L - 1) max(0, g + r - c) + r
- *   zero2 backward   (L - 1) max(0, r - c) + r
- * and, where m groups hold the same shards (HSDP), r also has their all-reduce of a rank's shard of the gradients, 2 (m
- * - 1)/m of it sent by each of m ranks, in every backward pass; as FSDP with one layer of prefetch does (Zhao et al.
- * 2023, arXiv:2304.11277, section 3.3). The collectives slow no kernel down, and a rank waits in them for no slower
- * one.
+ * Sharded gradients and parameters (zero2, zero3), in every pass of every unit: cost/shards.h. A rank waits in their
+ * collectives for no slower one.
  */
 struct cost_pass cost_of_pass(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit);
 
@@ -183,9 +173,9 @@ struct cost_transfer cost_of_transfer(const struct cost_setting *setting, enum c
                                       int32_t steps);
 
 /**
- * A collective of one tensor of `bytes` over `ranks` GPUs alone on their links [s]: on the NVLink of a node; beyond one
- * node a reduce-scatter or an all-gather is half an all-reduce. Five GPUs and more of a node reduce in the switches
- * where the device can. An all-to-all over nodes is that of its NIC's transfers.
+ * A collective of one tensor of `bytes` over `ranks` GPUs alone on their links [s]: on the NVLink of a node, where five
+ * GPUs and more reduce in the switches if the device can; an all-reduce over whole nodes by the fabric's curve; a
+ * reduce-scatter or an all-gather over nodes by cost_rails_s, an all-to-all by its NIC's transfers.
  */
 double cost_collective_s(const struct cost_setting *setting, enum device_collective_kind kind, double bytes,
                          int32_t ranks);
@@ -194,10 +184,19 @@ double cost_collective_s(const struct cost_setting *setting, enum device_collect
 bool cost_collective_outside(const struct cost_setting *setting, enum device_collective_kind kind, double bytes,
                              int32_t ranks);
 
-/** An all-gather or reduce-scatter alone on its links [s]: of n ranks, n_each on each node (n: all on one), each sends
- * `bytes` in n - 1 steps. Over nodes as NCCL's rails do it, at the same time: 1/n_each of the bytes by NIC, the rest by
- * NVLink (dag/builder.h, builder_ring). */
-double cost_ring_s(const struct cost_setting *setting, double bytes, int32_t n, int32_t n_each);
+/**
+ * One route's part in an all-gather or reduce-scatter of a tensor of `bytes` over `ranks` GPUs, ranks_each of them on
+ * each node (= ranks: all on one), as NCCL's rails do it: of what a rank sends, (ranks - 1)/ranks of the tensor,
+ * 1/ranks_each goes by its own NIC to its counterpart on the next node, the rest by NVLink to its neighbour, at the
+ * same time. NVLink: curve of the collective of ranks_each GPUs. NIC: half of an all-reduce that sends twice as much,
+ * the curve of the fabric. Nothing to send takes no time.
+ */
+struct cost_transfer cost_of_rails(const struct cost_setting *setting, enum device_collective_kind kind,
+                                   enum cost_route route, double bytes, int32_t ranks, int32_t ranks_each);
+
+/** Both routes at the same time, alone on their links [s]. */
+double cost_rails_s(const struct cost_setting *setting, enum device_collective_kind kind, double bytes, int32_t ranks,
+                    int32_t ranks_each);
 
 /** Whether passes gather parameters or reduce gradients (zero2, zero3), not the end of the iteration. */
 static inline bool cost_shards_in_passes(const struct cost_setting *setting)

@@ -32,11 +32,17 @@
  * on two stages: then first and last stage all-reduce the whole table's gradients, rank by rank, after the reductions
  * of their stages (Megatron-Core, finalize_model_grads); never hidden.
  *
- * dp_overlap: a ring that takes T alone hides behind the passes that Megatron-LM overlaps it with, up to a share
- * dp_overlap: exposed = max(T (1 - dp_overlap), T - t) as a share of its bytes, t the last backward pass of the stage
- * for gradients, all-reduce included (their buckets are reduced as layers finish), its first forward pass for
- * parameters (gathered layer by layer as the next iteration begins); with chunks, that pass of every chunk; the
- * shortest of the replicas. All but the last of k buckets: dp_overlap = 1 - 1/k.
+ * dp_overlap: as Megatron-LM's overlap_grad_reduce and overlap_param_gather. A chunk's gradients are reduced in
+ * buckets of max(40e6, 1e6 x ranks) parameters (core/distributed) from its last backward pass on, chunk after chunk;
+ * what lies behind that pass on the stage hides them, and the cool-down of the other stages does by the graph (each
+ * stage's ring starts when the stage is done). With T the seconds of one of C chunks' buckets alone, chunks numbered
+ * from the one that ends last, W_i the stage's passes from the last backward of chunk i to the end, b one bucket:
+ *
+ *     exposed = E + (C T - E) c/S,   E = max(b, max over i of (i T - W_i))
+ *
+ * the last term what the passes lose beside it (cost/overlap.h). The longest of the replicas counts. Parameters are
+ * gathered likewise from the front: W_i the passes up to the first forward of the i-th chunk. Without dp_overlap one
+ * collective of all parameters is exposed.
  *
  * Sharding zero2 and zero3: what a pass gathers and reduces stays inside COMPUTE, as TP's collectives do (cost/cost.h),
  * so SimGrid sees no traffic of it and no contention. Of the rings above zero2 has the all-gather, zero3 none.

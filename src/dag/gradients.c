@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "cost/overlap.h"
 #include "dag/builder.h"
 
 /* The places that hold the same parameters: all pipelines and context ranks of one stage and tensor index, in groups of
@@ -10,8 +11,8 @@
 struct replicas {
     int32_t n, group;        /* group: places of one */
     int32_t *places, *ready; /* [n], [2 n] ready: tasks that end a place's work so far, -1: none */
-    double parameters;       /* of one of them */
-    double first_s, last_s;  /* what their traffic can hide under: first forward and last backward pass, the shortest */
+    int32_t stage;
+    double parameters; /* of one of them */
 };
 
 static bool equal_layouts(const struct plan_phase *phase)
@@ -25,35 +26,39 @@ static bool equal_layouts(const struct plan_phase *phase)
     return true;
 }
 
-/* Seconds of a stage's first forward or last backward pass of each chunk, on all its layers so. */
-static double pass_s(const struct builder_pipe *pipe, enum pass pass, int32_t stage)
+/* Seconds of one step of a stage. */
+static double step_s(const struct builder_pipe *pipe, int32_t stage, const struct plan_step *step)
 {
-    const struct plan_layout *layout = &pipe->plan->layout;
-    double sum = 0;
-    for (int32_t chunk = 0; chunk < layout->chunks; chunk++) {
-        int32_t found = -1;
-        for (int32_t i = pipe->plan->step_first[stage]; i < pipe->plan->step_first[stage + 1]; i++) {
-            const struct plan_step *step = &pipe->plan->steps[i];
-            if (step->pass == pass && step->chunk == chunk && (pass == PASS_BACKWARD || found < 0))
-                found = step->unit;
-        }
-        if (found < 0)
+    int32_t virtual_stage = step->chunk * pipe->plan->layout.stages + stage;
+    const struct cost_pass *cost = builder_cost_of(pipe, step->pass, step->unit, virtual_stage);
+    return cost->other_s + cost->attention_s + cost->tensor_s + cost->shard_s;
+}
+
+/* What of the collectives of a pipeline's chunks, chunk_s each, no pass of the stage hides: dag/dag.h. */
+static double unhidden_s(const struct builder_pipe *pipe, int32_t stage, enum pass pass, double chunk_s)
+{
+    const struct plan_pipeline *plan = pipe->plan;
+    bool seen[UINT8_MAX + 1] = {false};
+    int32_t first = plan->step_first[stage], n = plan->step_first[stage + 1] - first, n_seen = 0;
+    double work_s = 0, unhidden = 0;
+    for (int32_t i = 0; i < n && n_seen < plan->layout.chunks; i++) {
+        const struct plan_step *step = &plan->steps[pass == PASS_FORWARD ? first + i : first + n - 1 - i];
+        work_s += step_s(pipe, stage, step);
+        if (step->pass != pass || seen[step->chunk])
             continue;
-        const struct cost_pass *cost = builder_cost_of(pipe, pass, found, chunk * layout->stages + stage);
-        sum += cost->other_s + cost->attention_s + cost->tensor_s + cost->shard_s;
+        seen[step->chunk] = true;
+        unhidden = fmax(unhidden, ++n_seen * chunk_s - work_s);
     }
-    return sum;
+    return n_seen == plan->layout.chunks ? unhidden : plan->layout.chunks * chunk_s;
 }
 
 static void collect(struct builder *builder, int32_t stage, int32_t tensor, struct replicas *replicas)
 {
     const struct plan_phase *phase = &builder->plan->phases[builder->phase];
     replicas->n = 0;
-    replicas->first_s = replicas->last_s = INFINITY;
+    replicas->stage = stage;
     for (int32_t i = 0; i < phase->n_pipelines; i++) {
         const struct builder_pipe *pipe = &builder->pipes[i];
-        replicas->first_s = fmin(replicas->first_s, pass_s(pipe, PASS_FORWARD, stage));
-        replicas->last_s = fmin(replicas->last_s, pass_s(pipe, PASS_BACKWARD, stage));
         for (int32_t rank = tensor; rank < pipe->n_ranks; rank += pipe->n_tensor)
             replicas->places[replicas->n++] = pipe->first_place + stage * pipe->n_ranks + rank;
     }
@@ -67,16 +72,9 @@ static void collect(struct builder *builder, int32_t stage, int32_t tensor, stru
     replicas->parameters = dag_stage_parameters(builder->setting, &phase->pipelines[0].layout, stage);
 }
 
-/* The share of collectives of `alone_s` that a pass of `pass_s` leaves exposed. */
-static double exposed(const struct builder *builder, double alone_s, double pass_s)
-{
-    double hidden = builder->setting->communication.dp_overlap;
-    return alone_s > 0 ? 1 - fmin(hidden, pass_s / alone_s) : 1;
-}
-
-/* Among the places of the g-th group, (n - 1)/n of `bytes` a parameter leave each. */
-static struct builder_ring group_ring(const struct replicas *replicas, enum dag_purpose purpose, double bytes,
-                                      int32_t g)
+/* Among the places of the g-th group, of `parameters` of theirs with `bytes` each. */
+static struct builder_ring group_ring(const struct replicas *replicas, enum dag_purpose purpose, double parameters,
+                                      double bytes, int32_t g)
 {
     int32_t n = replicas->group;
     return (struct builder_ring){.places = replicas->places + g * n,
@@ -85,12 +83,13 @@ static struct builder_ring group_ring(const struct replicas *replicas, enum dag_
                                  .n_ready = 2 * n,
                                  .purpose = purpose,
                                  .unit = -1,
-                                 .bytes = replicas->parameters * bytes * (n - 1) / n,
-                                 .steps = n - 1};
+                                 .bytes = parameters * bytes,
+                                 .share = 1};
 }
 
-/* Among the i-th places of all groups, which hold the same shard. Places and ready are the caller's to fill. */
-static struct builder_ring shard_ring(const struct replicas *replicas, double bytes, int32_t *places, int32_t *ready)
+/* All-reduce of a shard among the i-th places of all groups. Places and ready are the caller's to fill. */
+static struct builder_ring shard_ring(const struct replicas *replicas, double parameters, double bytes, int32_t *places,
+                                      int32_t *ready)
 {
     int32_t m = replicas->n / replicas->group;
     return (struct builder_ring){.places = places,
@@ -99,8 +98,50 @@ static struct builder_ring shard_ring(const struct replicas *replicas, double by
                                  .n_ready = 2 * m,
                                  .purpose = DAG_ALL_REDUCE,
                                  .unit = -1,
-                                 .bytes = replicas->parameters / replicas->group * bytes * 2 * (m - 1) / m,
-                                 .steps = 2 * (m - 1)};
+                                 .bytes = parameters / replicas->group * bytes,
+                                 .share = 1};
+}
+
+/* Seconds of the collective of `parameters` alone: gathers in each group, or reductions in and among the groups. */
+static double alone_s(const struct builder *builder, const struct replicas *replicas, enum pass pass, double parameters,
+                      double bytes)
+{
+    enum dag_purpose purpose = pass == PASS_BACKWARD ? DAG_REDUCE_SCATTER : DAG_ALL_GATHER;
+    struct builder_ring ring = group_ring(replicas, purpose, parameters, bytes, 0);
+    double seconds = ring.n > 1 ? builder_ring_s(builder, &ring) : 0;
+    int32_t m = replicas->n / replicas->group;
+    if (pass == PASS_FORWARD || m == 1)
+        return seconds;
+    int32_t *places = check_malloc((size_t)m * sizeof *places);
+    for (int32_t g = 0; g < m; g++)
+        places[g] = replicas->places[g * replicas->group];
+    ring = shard_ring(replicas, parameters, bytes, places, NULL);
+    seconds += builder_ring_s(builder, &ring);
+    free(places);
+    return seconds;
+}
+
+/* Parameters of one collective of Megatron-LM's among n ranks (core/distributed: max(40e6, 1e6 n)). */
+static double bucket_parameters(const struct replicas *replicas, double parameters)
+{
+    double most = fmax(40e6, 1e6 * replicas->n);
+    return parameters / ceil(parameters / most);
+}
+
+/* The share of a collective of all parameters, `bytes` each, that the passes of `pass` do not hide: dag/dag.h. */
+static double exposed(const struct builder *builder, const struct replicas *replicas, enum pass pass, double bytes)
+{
+    const struct plan_phase *phase = &builder->plan->phases[builder->phase];
+    int32_t chunks = phase->pipelines[0].layout.chunks;
+    double all_s = alone_s(builder, replicas, pass, replicas->parameters, bytes);
+    if (!builder->setting->communication.dp_overlap || all_s <= 0)
+        return 1;
+    double chunk = replicas->parameters / chunks, bucket = bucket_parameters(replicas, chunk);
+    double bucket_s = alone_s(builder, replicas, pass, bucket, bytes), chunk_s = bucket_s * chunk / bucket;
+    double unhidden = bucket_s;
+    for (int32_t i = 0; i < phase->n_pipelines; i++)
+        unhidden = fmax(unhidden, unhidden_s(&builder->pipes[i], replicas->stage, pass, chunk_s));
+    return (unhidden + overlap_loss_s(builder->setting->device, chunks * chunk_s - unhidden)) / all_s;
 }
 
 /* What a place's all-reduce waits for: its group's reduce-scatter, or without one the place's own work. */
@@ -123,18 +164,14 @@ static int32_t add_reduction(struct builder *builder, const struct replicas *rep
     int32_t *done = check_malloc((size_t)(m + n_rings) * sizeof *done);
     for (int32_t g = 0; g < m; g++)
         done[g] = -1;
-    fill_shard_ring(replicas, done, 0, places, ready);
-    struct builder_ring scatter = group_ring(replicas, DAG_REDUCE_SCATTER, bytes, 0);
-    struct builder_ring reduce = shard_ring(replicas, bytes, places, ready);
-    double alone_s =
-        (scatter.n > 1 ? builder_ring_s(builder, &scatter) : 0) + (reduce.n > 1 ? builder_ring_s(builder, &reduce) : 0);
-    double share = exposed(builder, alone_s, replicas->last_s);
+    double share = exposed(builder, replicas, PASS_BACKWARD, bytes);
     for (int32_t g = 0; g < m && replicas->group > 1; g++) {
-        scatter = group_ring(replicas, DAG_REDUCE_SCATTER, bytes, g);
-        scatter.bytes *= share;
+        struct builder_ring scatter = group_ring(replicas, DAG_REDUCE_SCATTER, replicas->parameters, bytes, g);
+        scatter.share = share;
         done[g] = builder_ring(builder, &scatter);
     }
-    reduce.bytes *= share;
+    struct builder_ring reduce = shard_ring(replicas, replicas->parameters, bytes, places, ready);
+    reduce.share = share;
     for (int32_t i = 0; i < n_rings; i++) {
         fill_shard_ring(replicas, done, i, places, ready);
         done[m + i] = builder_ring(builder, &reduce);
@@ -167,9 +204,10 @@ static void add_optimizers(struct builder *builder, struct replicas *replicas, i
 static void add_gathers(struct builder *builder, const struct replicas *replicas)
 {
     static const double parameter_bytes = 2; /* bf16 */
+    double share = exposed(builder, replicas, PASS_FORWARD, parameter_bytes);
     for (int32_t g = 0; g < replicas->n / replicas->group && replicas->group > 1; g++) {
-        struct builder_ring ring = group_ring(replicas, DAG_ALL_GATHER, parameter_bytes, g);
-        ring.bytes *= exposed(builder, builder_ring_s(builder, &ring), replicas->first_s);
+        struct builder_ring ring = group_ring(replicas, DAG_ALL_GATHER, replicas->parameters, parameter_bytes, g);
+        ring.share = share;
         builder_ring(builder, &ring);
     }
 }
@@ -197,7 +235,7 @@ static void add_tied_embeddings(struct builder *builder, struct replicas *first,
                                     .unit = -1,
                                     .bytes = (double)model->hidden * (double)model->vocabulary / layout->tensor *
                                              cost_gradient_bytes(builder->setting->gradients),
-                                    .steps = 2};
+                                    .share = 1};
         done[i] = builder_ring(builder, &ring);
     }
     free(last.places);

@@ -87,6 +87,11 @@ struct device_fabric {
     struct device_range bytes;
 };
 
+/** What a training run adds to kernels and links measured alone. */
+struct device_training {
+    double collective_multiprocessors; /* that a collective takes from the kernels beside it */
+};
+
 struct device {
     char name[64];
     char source[512];
@@ -100,7 +105,8 @@ struct device {
     char rows[512]; /* words in the column gpu of its measurements; "H200@4.8e12": of its chip with other memory */
     char like[64];  /* device whose curves stand in where there are no rows, "" for none */
     double measured_nvlink_bytes_per_s, measured_nic_bytes_per_s, measured_pcie_bytes_per_s; /* of those machines */
-    double launch_s;                                                                         /* per kernel but GEMMs */
+    struct device_training training;
+    double launch_s;                      /* per kernel but GEMMs */
     double memory_share[DEVICE_N_MEMORY]; /* of hbm_bytes_per_s, of the bytes that cost/ counts */
     struct device_range memory_range;     /* bytes of a kernel */
     struct device_gemm gemm;

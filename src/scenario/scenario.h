@@ -27,11 +27,14 @@ struct scenario_data {
     int64_t global_batch;   /* documents of one iteration, before cutting */
 };
 
+/** Tensor-parallel collectives beside GEMMs: cost/overlap.h. */
+enum scenario_tensor_overlap { SCENARIO_EXPOSED, SCENARIO_BULK, SCENARIO_CHUNKED };
+
 /** Knobs of how communication and computation share time; stated with every result. */
 struct scenario_communication {
-    double tp_overlap; /* share of tensor-parallel collectives hidden under GEMMs, 0..1 */
-    bool cp_overlap;   /* ring of keys and values runs beside attention */
-    double dp_overlap; /* share of gradient and parameter traffic hidden under passes, 0..1: dag/dag.h */
+    int32_t tp_overlap; /* enum scenario_tensor_overlap */
+    bool cp_overlap;    /* ring of keys and values runs beside attention */
+    bool dp_overlap;    /* gradients and parameters move beside the last and first passes: dag/dag.h */
 };
 
 /** The layout a user gives a system: `plan:`. dp follows from the platform when it is 0. */

@@ -339,9 +339,9 @@ static void read_overlaps(const struct source *source, struct setting *setting)
 {
     bool sharded = setting->plan.sharding == SCENARIO_ZERO2 || setting->plan.sharding == SCENARIO_ZERO3;
     setting->communication = (struct scenario_communication){
-        .tp_overlap = strcmp(cell(source, "tp_comm_overlap"), "1") == 0 ? 1 : 0,
+        .tp_overlap = strcmp(cell(source, "tp_comm_overlap"), "1") == 0 ? SCENARIO_CHUNKED : SCENARIO_BULK,
         .cp_overlap = true,
-        .dp_overlap = sharded || has(source, "sharding", "overlap") ? 1 : 0,
+        .dp_overlap = sharded || has(source, "sharding", "overlap"),
     };
 }
 

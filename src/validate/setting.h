@@ -55,8 +55,8 @@ enum { SETTING_REASON = 192 };
  *                                       a node; "+DP" without a number: skipped. Else all
  *   stages           layers, pp, vpp    equal; where pp x vpp does not divide layers, Megatron and NeMo: embedding and
  *                                       head counted as layers, if that divides. Others: skipped
- *   tp overlap       tp_comm_overlap    1: all collectives. Else none (Megatron's default)
- *   dp overlap       sharding           "overlap", zero2, zero3 (they prefetch by default): all. Else none (Megatron's
+ *   tp overlap       tp_comm_overlap    1: chunked. Else bulk (Megatron's default)
+ *   dp overlap       sharding           "overlap", zero2, zero3 (they prefetch by default): yes. Else no (Megatron's
  *                                       default)
  *   recompute        recompute          "none" or empty: none. "selective (core attention)": none, flash attention
  *                                       keeps no core. "SwiGLU act...": selective. "full": full. Others: skipped
