@@ -49,6 +49,7 @@ static struct cost_setting toy_setting(void)
                                  .communication = {.tp_overlap = 0.25},
                                  .attention = DEVICE_FLASH2,
                                  .tensor = 2,
+                                 .sequence_parallel = true,
                                  .layers = 3};
 }
 
@@ -361,8 +362,12 @@ static void cost_grows_with_tokens_and_shrinks_with_tensor_ranks(void)
     device.gemm = (struct device_gemm){.efficiency = 0.8, .small_tile = 0.1, .wave = 0.3, .launch_s = 7e-6};
     device.forward[0] = (struct device_flash){0.45, 64, 490, 26, .tail = 0.9};
     device.backward[0] = (struct device_flash){0.42, 725, 64, 30, .tail = 0.3};
-    struct cost_setting setting = {
-        .model = &llama_13b, .device = &device, .platform = &links, .tensor = 1, .layers = 10};
+    struct cost_setting setting = {.model = &llama_13b,
+                                   .device = &device,
+                                   .platform = &links,
+                                   .tensor = 1,
+                                   .sequence_parallel = true,
+                                   .layers = 10};
     for (int32_t tensor = 1; tensor <= 8; tensor *= 2)
         for (int32_t end = 1; end < 1 << 18; end = 3 * end + 1)
             for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
@@ -383,13 +388,17 @@ static void cost_grows_with_tokens_and_shrinks_with_tensor_ranks(void)
 /* none of 13B: 12h + 4k = 16 x 5120, 6f = 6 x 13824, 4n = 160; selective less 4h and 2f; GPT-3: 32h + 4n. */
 static void activations_follow_the_breakdown(void)
 {
-    CHECK_CLOSE(cost_activation_bytes(&llama_13b, RECOMPUTE_NONE, 1, true), 81920 + 82944 + 160.0, 1e-14);
-    CHECK_CLOSE(cost_activation_bytes(&llama_13b, RECOMPUTE_SELECTIVE, 1, true), 61440 + 55296 + 160.0, 1e-14);
-    CHECK_CLOSE(cost_activation_bytes(&llama_13b, RECOMPUTE_FULL, 1, false), 10240.0, 1e-14);
-    CHECK_CLOSE(cost_activation_bytes(&llama_13b, RECOMPUTE_FULL, 4, true), (10240 + 20480) / 4.0, 1e-14);
-    CHECK_CLOSE(cost_activation_bytes(&llama_13b, RECOMPUTE_NONE, 8, false), 165024 / 8.0, 1e-14);
-    CHECK_CLOSE(cost_activation_bytes(&gpt, RECOMPUTE_NONE, 1, false), 32 * 12288 + 4 * 96.0, 1e-14);
-    CHECK_CLOSE(cost_activation_bytes(&gpt, RECOMPUTE_SELECTIVE, 1, false), 20 * 12288 + 4 * 96.0, 1e-14);
+    struct cost_setting llama = {.model = &llama_13b, .tensor = 1, .sequence_parallel = true};
+    struct cost_setting gpt_3 = {.model = &gpt, .tensor = 1, .sequence_parallel = true};
+    CHECK_CLOSE(cost_activation_bytes(&llama, RECOMPUTE_NONE, true), 81920 + 82944 + 160.0, 1e-14);
+    CHECK_CLOSE(cost_activation_bytes(&llama, RECOMPUTE_SELECTIVE, true), 61440 + 55296 + 160.0, 1e-14);
+    CHECK_CLOSE(cost_activation_bytes(&llama, RECOMPUTE_FULL, false), 10240.0, 1e-14);
+    llama.tensor = 4;
+    CHECK_CLOSE(cost_activation_bytes(&llama, RECOMPUTE_FULL, true), (10240 + 20480) / 4.0, 1e-14);
+    llama.tensor = 8;
+    CHECK_CLOSE(cost_activation_bytes(&llama, RECOMPUTE_NONE, false), 165024 / 8.0, 1e-14);
+    CHECK_CLOSE(cost_activation_bytes(&gpt_3, RECOMPUTE_NONE, false), 32 * 12288 + 4 * 96.0, 1e-14);
+    CHECK_CLOSE(cost_activation_bytes(&gpt_3, RECOMPUTE_SELECTIVE, false), 20 * 12288 + 4 * 96.0, 1e-14);
     CHECK_CLOSE(cost_kv_bytes(&toy, 2), 4.0, 1e-14);
 }
 
@@ -397,11 +406,21 @@ static void activations_follow_the_breakdown(void)
  * (12h + 4k + 6f + 4n)/2 = 56. Without TP: 48 and one 2h. */
 static void working_memory_is_counted_by_hand(void)
 {
-    CHECK_CLOSE(cost_workspace_bytes(&toy, RECOMPUTE_NONE, 2, 10), 400.0, 1e-14);
-    CHECK_CLOSE(cost_workspace_bytes(&toy, RECOMPUTE_SELECTIVE, 2, 10), 560.0, 1e-14);
-    CHECK_CLOSE(cost_workspace_bytes(&toy, RECOMPUTE_FULL, 2, 10), 960.0, 1e-14);
-    CHECK_CLOSE(cost_workspace_bytes(&toy, RECOMPUTE_NONE, 1, 10), 560.0, 1e-14);
-    CHECK_CLOSE(cost_logits_bytes(&toy, 2, 10), 480.0, 1e-14);
+    struct cost_setting setting = toy_setting();
+    struct slice slice = {0, 0, 10};
+    struct cost_unit unit = {.slices = &slice, .n_slices = 1, .context = 1};
+    CHECK_CLOSE(cost_workspace_bytes(&setting, &unit), 400.0, 1e-14);
+    unit.recompute = RECOMPUTE_SELECTIVE;
+    CHECK_CLOSE(cost_workspace_bytes(&setting, &unit), 560.0, 1e-14);
+    unit.recompute = RECOMPUTE_FULL;
+    CHECK_CLOSE(cost_workspace_bytes(&setting, &unit), 960.0, 1e-14);
+    CHECK_CLOSE(cost_head_bytes(&setting, 10), 10 * (4 * 8 + 4 * 4 / 2.0), 1e-14);
+    CHECK_CLOSE(cost_head_workspace_bytes(&setting, 10), 10 * (2 * 8 + 2 * 4.0), 1e-14);
+    CHECK_TRUE(cost_embedding_bytes(&setting, 10) == 0);
+    setting.tensor = 1;
+    unit.recompute = RECOMPUTE_NONE;
+    CHECK_CLOSE(cost_workspace_bytes(&setting, &unit), 560.0, 1e-14);
+    CHECK_CLOSE(cost_head_workspace_bytes(&setting, 10), 10 * 2 * 16.0, 1e-14);
 }
 
 /* 100 parameters over 4 ranks: 2 + 4 + 12/4 bytes; bf16 gradients 2 bytes less; sharded gradients (4 + 12)/4; sharded
@@ -448,8 +467,8 @@ static void so_many_layers_recompute(void)
     CHECK_CLOSE(both.attention_s, backward.attention_s + forward.attention_s * 2 / 3, 1e-14);
     CHECK_CLOSE(both.tensor_s, backward.tensor_s + forward.tensor_s * 2 / 3, 1e-14);
     CHECK_EQUAL(both.ring_steps, backward.ring_steps + 2);
-    double kept = cost_activation_bytes(&toy, RECOMPUTE_NONE, 2, true);
-    double input = cost_activation_bytes(&toy, RECOMPUTE_FULL, 2, true);
+    double kept = cost_activation_bytes(&setting, RECOMPUTE_NONE, true);
+    double input = cost_activation_bytes(&setting, RECOMPUTE_FULL, true);
     CHECK_CLOSE(cost_layers_activation_bytes(&setting, RECOMPUTE_FULL, true), 2 * input + kept, 1e-14);
     CHECK_CLOSE(cost_layers_activation_bytes(&setting, RECOMPUTE_NONE, true), 3 * kept, 1e-14);
     setting.recompute_layers = 0;

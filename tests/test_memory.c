@@ -48,19 +48,26 @@ static double highest(const struct memory *memory, int32_t place, enum memory_cl
 
 static double activation(enum recompute recompute, bool sliced)
 {
-    return cost_activation_bytes(hand_setting()->model, recompute, 1, sliced);
+    return cost_activation_bytes(hand_setting(), recompute, sliced);
 }
 
-/* Of the last stage: the head's probabilities that stay for the backward, and what comes and goes beside them; 4V + 2V
- * = 6V bytes a token. */
+/* Of the last stage: what its head keeps for the backward, 4V + 4h bytes a token; and the workspace of a unit of
+ * `tokens` there: 2V of the head, which is more than a layer's less what the head kept, (4V + 4h) a token. */
 static double kept(double tokens)
 {
-    return tokens * 4.0 * 1000;
+    return tokens * (4.0 * 1000 + 4 * 64);
 }
 
 static double passing(double tokens)
 {
     return tokens * 2.0 * 1000;
+}
+
+/* 6f and 2h a token, full recomputation all of a layer again: 12h + 4k + 6f + 4n. */
+static double layer_workspace(enum recompute recompute, double tokens)
+{
+    double again = recompute == RECOMPUTE_FULL ? 16 * 64 + 6 * 128 + 4 * 4 : 0;
+    return tokens * (6.0 * 128 + 2 * 64 + again);
 }
 
 /* 1F1B holds min(m, p - s) micro-batches on stage s; states and workspace are those of the stage. */
@@ -76,8 +83,7 @@ static void one_f_one_b_holds_as_many_units_as_stages_follow(void)
             for (int32_t s = 0; s < p; s++) {
                 double held = (m < p - s ? m : p - s) * 16.0 * 840 / p * activation(RECOMPUTE_NONE, false);
                 double parameters = cost_stage_parameters(setting->model, 1, 840 / p, s == 0, s == p - 1);
-                double workspace = cost_workspace_bytes(setting->model, RECOMPUTE_NONE, 1, 16);
-                workspace += s == p - 1 ? passing(16) : 0;
+                double workspace = s == p - 1 ? passing(16) : layer_workspace(RECOMPUTE_NONE, 16);
                 held += s == p - 1 ? kept(16) : 0;
                 CHECK_CLOSE(highest(&run.memory, s, MEMORY_ACTIVATIONS), held, 1e-14);
                 CHECK_CLOSE(run.memory.peak_bytes[s], held + cost_state_bytes(setting, parameters, 1) + workspace,
@@ -102,8 +108,7 @@ static void interleaving_holds_more_chunks(void)
     open_run(&run, &plan, hand_setting(), false);
     double chunk = 16 * 210 * activation(RECOMPUTE_NONE, false);
     CHECK_CLOSE(highest(&run.memory, 0, MEMORY_ACTIVATIONS), 5 * chunk, 1e-14);
-    double head = cost_probabilities_bytes(hand_setting()->model, 1, 16);
-    CHECK_CLOSE(highest(&run.memory, 1, MEMORY_ACTIVATIONS), 3 * chunk + head, 1e-14);
+    CHECK_CLOSE(highest(&run.memory, 1, MEMORY_ACTIVATIONS), 3 * chunk + kept(16), 1e-14);
     double parameters = cost_stage_parameters(hand_setting()->model, 1, 420, true, false);
     CHECK_CLOSE(highest(&run.memory, 0, MEMORY_STATES), cost_state_bytes(hand_setting(), parameters, 1), 1e-14);
     close_run(&run);
@@ -183,7 +188,7 @@ static void offload_halves_what_waits(void)
                 run.dag.duration_s[i] = 0.1;
         critical_path(&run.dag, &run.timeline);
         memory_of(&plan, &run.dag, &run.timeline, hand_setting(), true, &run.memory);
-        double half = 0.5 * (unit - 16.0 * 840 * cost_kv_bytes(hand_setting()->model, 1));
+        double half = 0.5 * unit;
         CHECK_CLOSE(highest(&run.memory, 0, MEMORY_ACTIVATIONS), 9 * unit - offload * 6 * half + kept(9 * 16), 1e-14);
         const struct memory_event *last = &run.memory.events[run.memory.n_events - 1];
         CHECK_TRUE(fabs(last->bytes[MEMORY_ACTIVATIONS]) <= 1e-9 * unit);
@@ -234,12 +239,11 @@ static void shared_units_hold_their_share(void)
     open_run(&run, &plan, hand_setting(), false);
     for (int32_t place = 0; place < 2; place++) {
         double kv = 840 * cost_kv_bytes(model, 1);
-        double workspace = cost_workspace_bytes(model, RECOMPUTE_FULL, 1, 4) + passing(4);
         CHECK_CLOSE(highest(&run.memory, place, MEMORY_ACTIVATIONS),
                     8 * 840 * activation(RECOMPUTE_FULL, false) + kept(8), 1e-15);
         CHECK_CLOSE(highest(&run.memory, place, MEMORY_KV), 8 * kv, 1e-15);
         CHECK_CLOSE(highest(&run.memory, place, MEMORY_KV_GRADIENTS), 4 * kv, 1e-15);
-        CHECK_CLOSE(highest(&run.memory, place, MEMORY_WORKSPACE), workspace, 1e-15);
+        CHECK_CLOSE(highest(&run.memory, place, MEMORY_WORKSPACE), passing(4), 1e-15);
     }
     close_run(&run);
     plan_free(&plan);

@@ -40,10 +40,9 @@ static bool metric_absent(const struct scenario *scenario, int metric)
     return metric == METRIC_simgrid_mean_s && scenario->engine == SCENARIO_CRITICAL_PATH;
 }
 
-static const char *const recompute_name[] = {"none", "selective", "full"};
 static const char *const sharding_name[] = {"zero1", "zero2", "zero3"};
 static const char *const gradients_name[] = {"fp32", "bf16"};
-static const char *const attention_name[] = {"flash-attention 2", "flash-attention 3", "cuDNN"};
+static const char *const attention_name[] = {"flash-attention 2", "flash-attention 3", "cuDNN", "unfused"};
 
 /** Largest spread (max - min) / mean of unit FLOPs of one rank over the measured iterations. */
 static double worst_spread(const struct point_system *system, enum pass pass)
@@ -104,7 +103,7 @@ static void sharding_text(const struct point_system *system, char text[TEXT_SIZE
 static void recompute_text(const struct point_system *system, char text[TEXT_SIZE])
 {
     const struct scenario_plan *plan = &system->entry->plan;
-    int n = snprintf(text, TEXT_SIZE, "%s", recompute_name[plan->recompute]);
+    int n = snprintf(text, TEXT_SIZE, "%s", scenario_recompute_name[plan->recompute]);
     if (plan->recompute_layers > 0)
         snprintf(text + n, TEXT_SIZE - (size_t)n, ", %d layers", (int)plan->recompute_layers);
 }
@@ -329,13 +328,13 @@ static json_t *json_of_system(const struct scenario *scenario, const struct poin
                               const struct point_summary *summary, const struct metric *metrics)
 {
     const struct scenario_plan *plan = &system->entry->plan;
-    json_t *row =
-        json_pack("{s:s, s:s, s:{s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:s, s:I, s:f}, s:b}", "system",
-                  system->system->name, "label", system->entry->label, "plan", "tp", (json_int_t)plan->tp, "pp",
-                  (json_int_t)plan->pp, "cp", (json_int_t)plan->cp, "dp", (json_int_t)system->dp, "vpp",
-                  (json_int_t)plan->vpp, "sharding", sharding_name[plan->sharding], "gradients",
-                  gradients_name[plan->gradients], "recompute", recompute_name[plan->recompute], "recompute_layers",
-                  (json_int_t)plan->recompute_layers, "offload", plan->offload, "fits", system->fits);
+    json_t *row = json_pack("{s:s, s:s, s:{s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:s, s:I, s:f}, s:b}", "system",
+                            system->system->name, "label", system->entry->label, "plan", "tp", (json_int_t)plan->tp,
+                            "pp", (json_int_t)plan->pp, "cp", (json_int_t)plan->cp, "dp", (json_int_t)system->dp, "vpp",
+                            (json_int_t)plan->vpp, "sharding", sharding_name[plan->sharding], "gradients",
+                            gradients_name[plan->gradients], "recompute", scenario_recompute_name[plan->recompute],
+                            "recompute_layers", (json_int_t)plan->recompute_layers, "offload", plan->offload, "fits",
+                            system->fits);
     for (int j = 0; j < N_METRICS; j++)
         if (!metric_absent(scenario, j))
             json_object_set_new(row, metrics[j].key, json_real(metrics[j].value));

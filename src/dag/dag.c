@@ -16,7 +16,7 @@ struct cost_setting dag_setting(const struct cost_setting *setting, const struct
     return own;
 }
 
-static struct cost_unit cost_unit_of(const struct plan_pipeline *pipeline, enum pass pass, int32_t unit)
+struct cost_unit dag_unit(const struct plan_pipeline *pipeline, enum pass pass, int32_t unit)
 {
     const struct plan_unit *part = &pipeline->cut[pass].units[unit];
     return (struct cost_unit){.slices = pipeline->cut[pass].slices + part->first_slice,
@@ -30,7 +30,7 @@ void builder_cost(const struct plan_pipeline *pipeline, const struct cost_settin
                   int32_t unit, struct cost_pass cost[2])
 {
     struct cost_setting own = dag_setting(setting, &pipeline->layout);
-    struct cost_unit work = cost_unit_of(pipeline, pass, unit);
+    struct cost_unit work = dag_unit(pipeline, pass, unit);
     struct cost_pass head = cost_of_head(&own, pass, &work);
     cost[0] = cost[1] = cost_of_pass(&own, pass, &work);
     cost[1].flop += head.flop;
@@ -56,11 +56,14 @@ double dag_token_bytes(const struct plan_pipeline *pipeline, const struct cost_s
 {
     const struct plan_unit *part = &pipeline->cut[PASS_FORWARD].units[unit];
     struct cost_setting own = dag_setting(setting, &pipeline->layout);
-    return cost_layers_activation_bytes(&own, part->recompute, false) / part->context;
+    struct cost_unit work = dag_unit(pipeline, PASS_FORWARD, unit);
+    double scores = cost_scores_bytes(&own, &work), tokens = cost_unit_tokens(&work);
+    double bytes = cost_layers_activation_bytes(&own, part->recompute, false);
+    return (bytes + (scores > 0 ? scores / tokens : 0)) / part->context;
 }
 
 double dag_offload_bytes(const struct plan_pipeline *pipeline, const struct cost_setting *setting, int32_t unit,
-                         int64_t tokens)
+                         int64_t tokens, int64_t sliced)
 {
     const struct plan_unit *part = &pipeline->cut[PASS_FORWARD].units[unit];
     if (part->offload <= 0)
@@ -70,8 +73,8 @@ double dag_offload_bytes(const struct plan_pipeline *pipeline, const struct cost
     if (part->recompute == RECOMPUTE_FULL)
         keep = own.recompute_layers > 0 ? own.layers - own.recompute_layers : 0;
     double kept = keep * cost_kv_bytes(own.model, own.tensor);
-    double token_bytes = dag_token_bytes(pipeline, setting, unit) - kept / part->context;
-    return part->offload * (double)tokens * token_bytes;
+    double bytes = (double)tokens * dag_token_bytes(pipeline, setting, unit);
+    return part->offload * (bytes - (double)sliced * kept / part->context);
 }
 
 static int32_t n_tensor(const struct plan_layout *layout, struct dag_options options)

@@ -128,14 +128,18 @@ struct cost_pass dag_pass_cost(const struct plan_pipeline *pipeline, const struc
 /** `setting` with the layout's TP degree and the layers of one of its virtual stages. */
 struct cost_setting dag_setting(const struct cost_setting *setting, const struct plan_layout *layout);
 
+/** A unit of a pipeline's cut as cost/ takes it; borrows the slices. */
+struct cost_unit dag_unit(const struct plan_pipeline *pipeline, enum pass pass, int32_t unit);
+
 /** What one token of a forward unit holds on a place of a virtual stage until its backward, keys and values of sliced
- * samples under full recompute aside; divided by the unit's context degree [bytes]. */
+ * samples under full recompute aside; divided by the unit's context degree [bytes]. The scores of unfused
+ * attention are spread over the unit's tokens. */
 double dag_token_bytes(const struct plan_pipeline *pipeline, const struct cost_setting *setting, int32_t unit);
 
-/** What of `tokens` tokens' activations of a forward unit goes to the host: its share of all but keys and values, which
- * later slices read [bytes]. */
+/** What of `tokens` tokens' activations of a forward unit goes to the host: its share of all but the keys and values of
+ * sliced samples (`sliced` of the tokens), which later slices read [bytes]. */
 double dag_offload_bytes(const struct plan_pipeline *pipeline, const struct cost_setting *setting, int32_t unit,
-                         int64_t tokens);
+                         int64_t tokens, int64_t sliced);
 
 void dag_free(struct dag *dag);
 

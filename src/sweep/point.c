@@ -36,6 +36,7 @@ struct cost_setting point_setting(const struct scenario *scenario, const struct 
         .communication = scenario->communication,
         .attention = (enum device_attention)scenario->attention,
         .tensor = (int32_t)layout->tp,
+        .sequence_parallel = layout->sequence_parallel,
         .layers = (int32_t)(scenario->model.layers / (layout->pp * layout->vpp)),
         .recompute_layers = (int32_t)(layout->recompute_layers / layout->vpp),
         .gradients = (enum scenario_gradients)layout->gradients,

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-_Static_assert(MEMORY_N_CLASSES == 5, "trace/memory_class.def has a column for each class");
+_Static_assert(MEMORY_N_CLASSES == 6, "trace/memory_class.def has a column for each class");
 
 /* Columns of trace/bubble.def, trace/memory_class.def and trace/place.def, as designated initialisers. */
 #define BUBBLE_COLUMNS(of)                                                                                             \
@@ -18,7 +18,8 @@ _Static_assert(MEMORY_N_CLASSES == 5, "trace/memory_class.def has a column for e
     .dp_wait_s = (of).dp_wait_s, .sync_s = (of).sync_s, .total_s = (of).total_s
 #define MEMORY_COLUMNS(of)                                                                                             \
     .states_bytes = (of)[MEMORY_STATES], .activations_bytes = (of)[MEMORY_ACTIVATIONS], .kv_bytes = (of)[MEMORY_KV],   \
-    .kv_gradients_bytes = (of)[MEMORY_KV_GRADIENTS], .workspace_bytes = (of)[MEMORY_WORKSPACE]
+    .kv_gradients_bytes = (of)[MEMORY_KV_GRADIENTS], .workspace_bytes = (of)[MEMORY_WORKSPACE],                        \
+    .libraries_bytes = (of)[MEMORY_LIBRARIES]
 #define PLACE_COLUMNS(of)                                                                                              \
     .phase = (of)->phase, .pipeline = (of)->pipeline, .stage = (of)->stage, .context = (of)->context,                  \
     .tensor = (of)->tensor, .rank = (of)->rank

@@ -7,30 +7,57 @@
 #include "base/check.h"
 #include "sweep/point.h"
 
+/** What the bytes of a rank depend on. */
+static struct cost_setting cost_setting_of(const struct setting *setting)
+{
+    const struct scenario_plan *plan = &setting->plan;
+    return (struct cost_setting){.model = &setting->model,
+                                 .attention = setting->attention,
+                                 .tensor = (int32_t)plan->tp,
+                                 .sequence_parallel = plan->sequence_parallel,
+                                 .layers = (int32_t)(setting->model.layers / (plan->pp * plan->vpp)),
+                                 .gradients = (enum scenario_gradients)plan->gradients,
+                                 .sharding = (enum scenario_sharding)plan->sharding};
+}
+
 static double stage_state_bytes(const struct setting *setting, bool first, bool last, int32_t shards)
 {
     const struct scenario_plan *plan = &setting->plan;
-    const struct cost_setting cost = {.gradients = (enum scenario_gradients)plan->gradients,
-                                      .sharding = (enum scenario_sharding)plan->sharding};
+    const struct cost_setting cost = cost_setting_of(setting);
     int32_t layers = (int32_t)(setting->model.layers / plan->pp);
     double parameters = cost_stage_parameters(&setting->model, (int32_t)plan->tp, layers, first, last);
     return cost_state_bytes(&cost, parameters, shards);
 }
 
-double predict_state_bytes(const struct setting *setting, bool last_stage)
+static int32_t shards_of(const struct setting *setting)
 {
-    int32_t shards = setting->replicated ? 1 : (int32_t)(setting->plan.dp * setting->plan.cp);
+    return setting->replicated ? 1 : (int32_t)(setting->plan.dp * setting->plan.cp);
+}
+
+double predict_state_bytes(const struct setting *setting, const struct device *device, bool last_stage)
+{
+    int32_t shards = shards_of(setting);
     double last = stage_state_bytes(setting, setting->plan.pp == 1, true, shards);
-    return last_stage ? last : fmax(last, stage_state_bytes(setting, true, setting->plan.pp == 1, shards));
+    double first = stage_state_bytes(setting, true, setting->plan.pp == 1, shards);
+    return device->workspace_bytes + (last_stage ? last : fmax(last, first));
+}
+
+double predict_layer_state_bytes(const struct setting *setting)
+{
+    return stage_state_bytes(setting, false, false, shards_of(setting));
 }
 
 double predict_activation_bytes(const struct setting *setting)
 {
     const struct scenario_plan *plan = &setting->plan;
-    double bytes = cost_activation_bytes(&setting->model, (enum recompute)plan->recompute, (int32_t)plan->tp, false);
+    const struct cost_setting cost = cost_setting_of(setting);
+    struct slice sample = {0, 0, (int32_t)setting->seq_len};
+    struct cost_unit unit = {
+        .slices = &sample, .n_slices = 1, .context = (int32_t)plan->cp, .recompute = (enum recompute)plan->recompute};
+    double layer = cost_activation_bytes(&cost, unit.recompute, false) * cost_unit_tokens(&unit) +
+                   cost_scores_bytes(&cost, &unit) / cost.layers;
     double stages = (double)plan->pp, interleaved = plan->vpp > 1 ? (stages - 1) / (stages * (double)plan->vpp) : 0;
-    double tokens = (double)(setting->seq_len * setting->micro_batch) / (double)plan->cp;
-    return bytes * tokens * (double)setting->model.layers * (1 + interleaved);
+    return layer * (double)(setting->micro_batch * setting->model.layers) * (1 + interleaved);
 }
 
 /** Where the observer puts what point_summary does not keep. */

@@ -64,13 +64,24 @@ static bool is_megatron(const struct source *source)
     return has(source, "framework", "Megatron") || has(source, "framework", "NeMo");
 }
 
+/** A GPT of Megatron or NeMo by its defaults. */
+static bool is_megatron_gpt(const struct source *source)
+{
+    return strncasecmp(cell(source, "model"), "gpt", 3) == 0 && is_megatron(source);
+}
+
 static bool is_tied(const struct source *source)
 {
     if (has(source, "notes", "untied embeddings"))
         return false;
-    bool gpt = strncasecmp(cell(source, "model"), "gpt", 3) == 0;
     return has(source, "notes", "tied embeddings") || has(source, "framework", "llm-foundry") ||
-           (gpt && is_megatron(source));
+           is_megatron_gpt(source);
+}
+
+/** Attention before there was flash attention: Megatron on A100, 2021 and 2022. */
+static bool is_before_flash(const struct source *source)
+{
+    return has(source, "gpu", "A100") && is_megatron(source);
 }
 
 /** What trains something else than all weights on whole sequences. */
@@ -95,7 +106,14 @@ static void read_model(const struct source *source, struct model *model)
         .vocabulary = whole(source, "vocab"),
         .activation = has(source, "activation", "swiglu") ? MODEL_SWIGLU : MODEL_GELU,
         .tied_embeddings = is_tied(source),
+        .norm = has(source, "norm", "layernorm") ? MODEL_LAYERNORM : MODEL_RMSNORM,
+        .dropout = has(source, "notes", "0.1 defaults") || (is_megatron_gpt(source) && is_before_flash(source)),
+        .vocabulary_multiple = is_megatron(source) ? 128 : 0,
     };
+    if (is_megatron_gpt(source) && !has(source, "activation", "squared-relu")) {
+        model->biases = true;
+        model->positions = whole(source, "seq_len");
+    }
     snprintf(model->name, sizeof model->name, "%s", cell(source, "model"));
     if (!has(source, "activation", "swiglu") && !has(source, "activation", "gelu") &&
         !has(source, "activation", "squared-relu"))
@@ -169,10 +187,10 @@ static enum device_attention read_attention(const struct source *source)
         return DEVICE_FLASH3;
     if (has(source, column, "cuDNN"))
         return DEVICE_CUDNN;
+    if (has(source, column, "unfused") || is_before_flash(source))
+        return DEVICE_UNFUSED;
     bool hopper = has(source, "gpu", "H100") || has(source, "gpu", "H200");
-    bool unfused = has(source, column, "unfused");
-    return hopper && !unfused && (is_megatron(source) || has(source, "framework", "MaxText")) ? DEVICE_CUDNN
-                                                                                              : DEVICE_FLASH2;
+    return hopper && (is_megatron(source) || has(source, "framework", "MaxText")) ? DEVICE_CUDNN : DEVICE_FLASH2;
 }
 
 static void read_sharding(const struct source *source, struct setting *setting)
@@ -192,8 +210,10 @@ static void read_sharding(const struct source *source, struct setting *setting)
 static int32_t read_recompute(const struct source *source)
 {
     const char *text = cell(source, "recompute");
-    if (*text == '\0' || strncmp(text, "none", 4) == 0 || strstr(text, "core attention") != NULL)
+    if (*text == '\0' || strncmp(text, "none", 4) == 0)
         return RECOMPUTE_NONE;
+    if (strstr(text, "core attention") != NULL)
+        return RECOMPUTE_ATTENTION_CORE;
     if (strncmp(text, "SwiGLU act", 10) == 0)
         return RECOMPUTE_SELECTIVE;
     if (strncmp(text, "full", 4) != 0)
@@ -220,6 +240,7 @@ static void read_plan(const struct source *source, struct setting *setting)
         .pp = degree(source, "pp"),
         .cp = degree(source, "cp"),
         .vpp = degree(source, "vpp"),
+        .sequence_parallel = strcmp(cell(source, "sp"), "0") != 0,
         .recompute = read_recompute(source),
         .offload = read_offload(source),
     };

@@ -25,7 +25,11 @@ enum { SETTING_REASON = 192 };
  *
  *   setting          column             value
  *   model            hidden ... vocab   as they stand; activation: squared-relu counts as gelu (one inner tensor, by
- *                                       element). Norms are RMSNorm, positions rotary
+ *                                       element); norm "layernorm...": LayerNorm, else RMSNorm
+ *   biases,          model, framework   a GPT of Megatron or NeMo (their defaults), as many positions as seq_len;
+ *   positions                           others and squared-relu (Nemotron): none, rotary
+ *   dropout          notes, gpu         "0.1 defaults", and a GPT of Megatron on A100 (2021, 2022): yes. Else no
+ *   padding          framework          Megatron and NeMo pad the vocabulary to a multiple of 128 x TP
  *   tied embeddings  notes, framework   "untied embeddings": no. "tied embeddings", llm-foundry (MPT ties), or a GPT
  *                                       of Megatron or NeMo (their default): yes. Else no
  *   workload         model              "SFT", "LoRA", "grpo": skipped, not all weights on whole sequences
@@ -35,7 +39,7 @@ enum { SETTING_REASON = 192 };
  *   attention        attn_kernel,       FlashAttention-2, FlashAttention-3, cuDNN. Empty or "auto": NeMo and Megatron
  *                    attn_backend,      on H100, MaxText: cuDNN (what Transformer Engine takes); all others
  *                    framework          FlashAttention-2. "unfused", and Megatron on A100 (2021, 2022: before flash
- *                                       attention): FlashAttention-2 stands in
+ *                                       attention): unfused
  *   gradients        sharding,          "bf16 grad", and llm-foundry on A100 (its yamls: mixed_precision PURE): bf16.
  *                    framework, gpu     Else fp32 (llm-foundry on H100: its table says DEFAULT, which reduces in fp32)
  *   sharding         sharding           "ZeRO-3", "FULL_SHARD", "FSDP": zero3. "ZeRO-2", "SHARD_GRAD_OP": zero2.
@@ -44,12 +48,12 @@ enum { SETTING_REASON = 192 };
  *   tp overlap       tp_comm_overlap    1: all collectives. Else none (Megatron's default)
  *   dp overlap       sharding           "overlap", zero2, zero3 (they prefetch by default): all. Else none (Megatron's
  *                                       default)
- *   recompute        recompute          "none" or empty: none. "selective (core attention)": none, flash attention
- *                                       keeps no core. "SwiGLU act...": selective. "full": full. Others: skipped
+ *   sequence         sp                 0: off. 1 or empty: on
+ *   parallelism
+ *   recompute        recompute          "none" or empty: none. "selective (core attention)": [attention-core]. "SwiGLU
+ *                                       act...": selective. "full": full. Others: skipped
  *   offload          offload, recompute "alpha 0.5", "alpha=0.5": that share of activations. Others: skipped
  *   precision        precision          bf16; fp16 is as fast. Others: skipped
- *
- * Sequence parallelism goes with tensor parallelism: without it (sp 0) the collectives move the same bytes.
  *
  * @param reason  why the row cannot run: a missing column (the first), or what the simulator has no model of
  * @return        false with err for a cell that is malformed
