@@ -145,6 +145,50 @@ static void selective_recomputation_adds_norms_and_activation(void)
     CHECK_CLOSE(more.tensor_s, b.tensor_s, 1e-14);
 }
 
+/* Two norms of 4h/2 bytes, SwiGLU of 6f/2, attention of 112 FLOP a layer at 4 s with its ring: each by itself, and all
+ * are their sum. */
+static void a_list_repeats_what_it_names(void)
+{
+    struct cost_setting setting = toy_setting();
+    struct cost_unit unit = toy_unit(RECOMPUTE_NONE);
+    struct cost_pass f = cost_of_pass(&setting, PASS_FORWARD, &unit), b = cost_of_pass(&setting, PASS_BACKWARD, &unit);
+    for (int list = RECOMPUTE_NONE; list < RECOMPUTE_FULL; list++) {
+        unit.recompute = (enum recompute)list;
+        struct cost_pass more = cost_of_pass(&setting, PASS_BACKWARD, &unit);
+        bool core = list & RECOMPUTE_ATTENTION_CORE;
+        double norms_s = list & RECOMPUTE_NORM ? 2 * 8 * 5 * 2 : 0;
+        double activation_s = list & RECOMPUTE_ACTIVATION ? 24 * 5 * 2 : 0;
+        CHECK_CLOSE(more.other_s - b.other_s, 3 * (norms_s + activation_s), 1e-12);
+        CHECK_CLOSE(more.attention_s - b.attention_s, core ? 3 * 448.0 : 0, 1e-12);
+        CHECK_CLOSE(more.flop - b.flop, core ? 3 * 112.0 : 0, 1e-12);
+        CHECK_CLOSE(more.ring_bytes - b.ring_bytes, core ? f.ring_bytes : 0, 1e-12);
+        CHECK_CLOSE(more.tensor_s, b.tensor_s, 1e-14);
+    }
+}
+
+/* Without it norms and adds are whole on both ranks: (8h + 12h)/2 more bytes a token and layer at 2 s, backward 12h +
+ * 12h. Two all-reduces of 5 x 4 x 2 bytes a layer and pass, of which a rank sends 2 x 20: 1 + 4 s each, 3/4 exposed;
+ * the head's backward has one. */
+static void without_sequence_parallelism_norms_and_adds_are_whole(void)
+{
+    struct cost_setting setting = toy_setting();
+    struct device device = plain;
+    device.collective[DEVICE_ALL_REDUCE] = (struct device_collective){.latency_s = 1, .efficiency = 1};
+    setting.device = &device;
+    struct cost_unit unit = toy_unit(RECOMPUTE_NONE);
+    for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
+        setting.sequence_parallel = true;
+        struct cost_pass shared = cost_of_pass(&setting, pass, &unit);
+        setting.sequence_parallel = false;
+        struct cost_pass whole = cost_of_pass(&setting, pass, &unit), head = cost_of_head(&setting, pass, &unit);
+        CHECK_CLOSE(whole.other_s - shared.other_s, 3 * 5 * 2 * (pass == PASS_FORWARD ? 40.0 : 48.0), 1e-12);
+        CHECK_CLOSE(whole.tensor_bytes, 3 * 2 * 40.0, 1e-14);
+        CHECK_CLOSE(whole.tensor_s, 3 * 2 * 5 * 0.75, 1e-14);
+        CHECK_CLOSE(head.tensor_s, pass == PASS_FORWARD ? 0 : 5 * 0.75, 1e-14);
+        CHECK_CLOSE(whole.attention_s, shared.attention_s, 1e-15);
+    }
+}
+
 /* Norm 4h/2, loss 30 x 16/2 bytes and GEMM 2 x 4 x 16/2 FLOP a token, T = 5; backward 6h/2, 14 x 16/2 and twice. */
 static void the_head_is_counted_by_hand(void)
 {
@@ -529,7 +573,8 @@ int main(void)
     return HARNESS_MAIN(
         "cost", TEST(a_forward_unit_is_counted_by_hand), TEST(a_backward_unit_is_counted_by_hand),
         TEST(every_kernel_is_launched_once), TEST(full_recomputation_adds_the_forward),
-        TEST(selective_recomputation_adds_norms_and_activation), TEST(the_head_is_counted_by_hand),
+        TEST(selective_recomputation_adds_norms_and_activation), TEST(a_list_repeats_what_it_names),
+        TEST(without_sequence_parallelism_norms_and_adds_are_whole), TEST(the_head_is_counted_by_hand),
         TEST(context_parallelism_halves_the_rank), TEST(padding_costs_no_attention),
         TEST(a_unit_without_tokens_costs_nothing), TEST(a_sliced_sample_sends_its_prefix_again),
         TEST(a_slice_enters_the_curve_as_the_causal_sample_alike), TEST(kernels_follow_the_forms_of_the_device),

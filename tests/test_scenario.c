@@ -28,7 +28,7 @@ static const char full[] =
     "           gradients: bf16, recompute_layers: 5}\n"
     "  - name: slimpack\n"
     "    label: 'slim: one'\n"
-    "    plan: {tp: 4, pp: 1, sharding: zero2}\n"
+    "    plan: {tp: 4, pp: 1, sharding: zero2, recompute: [attention-core, selective], sequence_parallel: false}\n"
     "    knobs: {asymmetric: false, label: \"true\", grid: [1, 2, 80 GiB]}\n";
 
 static const char minimal[] = "model: llama-13b\ndevice: h800\nplatform: hopper-2x8\n"
@@ -71,6 +71,8 @@ static void every_key_reaches_its_field(void)
     CHECK_TRUE(plan->recompute == RECOMPUTE_FULL && plan->offload == 0.7 && plan->recompute_layers == 5);
     CHECK_TRUE(plan->vpp == 5 && plan->gradients == SCENARIO_BF16 && plan->sharding == SCENARIO_ZERO1);
     CHECK_TRUE(s.systems[1].plan.sharding == SCENARIO_ZERO2 && s.systems[1].plan.vpp == 1);
+    CHECK_TRUE(s.systems[1].plan.recompute == (RECOMPUTE_SELECTIVE | RECOMPUTE_ATTENTION_CORE));
+    CHECK_TRUE(plan->sequence_parallel && !s.systems[1].plan.sequence_parallel);
     CHECK_EQUAL(s.systems[0].knobs, -1);
     CHECK_TEXT(s.systems[0].label, "best-fit");
     CHECK_TEXT(s.systems[1].label, "slim: one");
@@ -121,7 +123,8 @@ static void check_same(const struct scenario *a, const struct scenario *b)
         CHECK_TRUE(left->tp == right->tp && left->pp == right->pp && left->cp == right->cp && left->dp == right->dp &&
                    left->recompute == right->recompute && left->offload == right->offload && left->vpp == right->vpp &&
                    left->sharding == right->sharding && left->gradients == right->gradients &&
-                   left->recompute_layers == right->recompute_layers);
+                   left->recompute_layers == right->recompute_layers &&
+                   left->sequence_parallel == right->sequence_parallel);
     }
 }
 
@@ -197,6 +200,11 @@ static const struct {
     {"pp: 2", "pp: 2, vpp: 3", "run.yaml:5:54: plan.vpp: pp x vpp = 2 x 3 does not divide the model's layers, 40"},
     {"pp: 2", "pp: 1, vpp: 2", "plan.vpp: 2 chunks a rank need more than one stage; pp is 1"},
     {"pp: 2", "pp: 2, sharding: zero3", "plan.sharding: zero2 and zero3 need pp 1, which is 2"},
+    {"pp: 2", "pp: 2, recompute: [norm, full]", "plan.recompute: 'full' repeats whole layers and stands alone"},
+    {"pp: 2", "pp: 2, recompute: [norm, activtion]",
+     "'activtion' in the list is not known; did you mean 'activation'? allowed: none, or one or a [list] of norm, "},
+    {"pp: 2", "pp: 2, recompute: sometimes", "plan.recompute: 'sometimes' is not known; allowed: none, or one or a"},
+    {"pp: 2", "pp: 2, recompute: {norm: true}", "plan.recompute: is a mapping of keys, not one value"},
     {"pp: 2", "pp: 2, recompute_layers: 1", "plan.recompute_layers: 1 layers need recompute: full"},
     {"pp: 2", "pp: 2, recompute: full, recompute_layers: 21",
      "plan.recompute_layers: 21 is not allowed; allowed: a multiple of vpp, 1, up to the layers of a stage, 20"},
