@@ -38,6 +38,7 @@ const struct cost_setting *hand_setting(void)
                                                 .platform = &platform,
                                                 .communication = {.cp_overlap = true},
                                                 .tensor = 1,
+                                                .sequence_parallel = true,
                                                 .layers = 840};
     return &setting;
 }

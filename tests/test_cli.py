@@ -6,6 +6,7 @@ import filecmp
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -146,6 +147,50 @@ systems:
                         "iterations.measured=1")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertFalse(json.loads(done.stdout)["systems"][1]["fits"])
+
+    def misfit(self, folder, kind, needed, *arguments):
+        """Report, JSON and trace of a run whose first system does not fit; all name stage and class."""
+        done = simulate(folder, "--set", "iterations.measured=1", "--set", "trace=summary", *arguments)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        system = json.loads(done.stdout)["systems"][0]
+        misfit = system["misfit"]
+        self.assertFalse(system["fits"])
+        self.assertEqual(misfit["memory"], kind)
+        self.assertGreater(misfit["needed_bytes"], misfit["available_bytes"])
+        self.assertEqual(misfit["needed_bytes"], system[needed])
+        text = run("run", SCRATCH / "small.yaml", "--quiet", "--output", SCRATCH / folder, "--set",
+                   "iterations.measured=1", "--set", "trace=summary", *arguments).stdout
+        with h5py.File(SCRATCH / folder / "small.h5") as file:
+            row = file["summary"][0]
+        with open(SCRATCH / folder / "small.csv", newline="") as file:
+            named = next(csv.DictReader(file))
+        self.assertEqual(row["fits"], 0)
+        self.assertEqual(named["misfit"], kind)
+        self.assertEqual(row[needed], misfit["needed_bytes"])
+        return misfit, text, row, named
+
+    def test_too_much_for_a_gpu_names_stage_and_class(self):
+        misfit, text, row, named = self.misfit(
+            "gpu", "GPU memory", "peak_bytes", "--set", "model=llama-13b", "--set", "systems.0.plan.recompute=none",
+            "--set", "systems.0.plan.cp=1")
+        self.assertEqual(misfit["class"], named["peak_class"])
+        self.assertEqual(misfit["stage"], row["peak_stage"])
+        self.assertEqual(max("states activations kv kv_gradients workspace libraries".split(),
+                             key=lambda name: row[f"{name}_bytes"]), misfit["class"])
+        self.assertIn(f"best-fit does not fit: stage {misfit['stage']} needs", text)
+        self.assertIn(f"(most of it {misfit['class']})", text)
+
+    def test_too_much_for_the_host_names_node_stage_and_class(self):
+        platform = (pathlib.Path(PROGRAM).parent / "platforms" / "hopper-2x8.xml").read_text()
+        path = write("forgetful.xml", re.sub(r'(id="host_memory_bytes" value=)"[^"]*"', r'\1"1000000000"', platform))
+        misfit, text, row, _ = self.misfit(
+            "host", "host memory", "host_peak_bytes", "--set", f"platform={path}", "--set",
+            "systems.0.plan.offload=0.5")
+        self.assertEqual(misfit["class"], "activations")
+        self.assertEqual(misfit["available_bytes"], 1e9)
+        self.assertEqual(misfit["stage"], row["host_stage"])
+        self.assertIn(f"best-fit does not fit: node {row['host_node']} needs", text)
+        self.assertIn(f"of host memory (offloaded activations, most of them of stage {misfit['stage']})", text)
 
 
 class Plans(unittest.TestCase):

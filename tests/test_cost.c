@@ -49,6 +49,7 @@ static struct cost_setting toy_setting(void)
                                  .communication = {.tp_overlap = SCENARIO_EXPOSED},
                                  .attention = DEVICE_FLASH2,
                                  .tensor = 2,
+                                 .sequence_parallel = true,
                                  .layers = 3};
 }
 
@@ -142,6 +143,50 @@ static void selective_recomputation_adds_norms_and_activation(void)
     CHECK_CLOSE(more.other_s - b.other_s, 3 * 400.0, 1e-12);
     CHECK_CLOSE(more.flop, b.flop, 1e-14);
     CHECK_CLOSE(more.tensor_s, b.tensor_s, 1e-14);
+}
+
+/* Two norms of 4h/2 bytes, SwiGLU of 6f/2, attention of 112 FLOP a layer at 4 s with its ring: each by itself, and all
+ * are their sum. */
+static void a_list_repeats_what_it_names(void)
+{
+    struct cost_setting setting = toy_setting();
+    struct cost_unit unit = toy_unit(RECOMPUTE_NONE);
+    struct cost_pass f = cost_of_pass(&setting, PASS_FORWARD, &unit), b = cost_of_pass(&setting, PASS_BACKWARD, &unit);
+    for (int list = RECOMPUTE_NONE; list < RECOMPUTE_FULL; list++) {
+        unit.recompute = (enum recompute)list;
+        struct cost_pass more = cost_of_pass(&setting, PASS_BACKWARD, &unit);
+        bool core = list & RECOMPUTE_ATTENTION_CORE;
+        double norms_s = list & RECOMPUTE_NORM ? 2 * 8 * 5 * 2 : 0;
+        double activation_s = list & RECOMPUTE_ACTIVATION ? 24 * 5 * 2 : 0;
+        CHECK_CLOSE(more.other_s - b.other_s, 3 * (norms_s + activation_s), 1e-12);
+        CHECK_CLOSE(more.attention_s - b.attention_s, core ? 3 * 448.0 : 0, 1e-12);
+        CHECK_CLOSE(more.flop - b.flop, core ? 3 * 112.0 : 0, 1e-12);
+        CHECK_CLOSE(more.ring_bytes - b.ring_bytes, core ? f.ring_bytes : 0, 1e-12);
+        CHECK_CLOSE(more.tensor_s, b.tensor_s, 1e-14);
+    }
+}
+
+/* Without it norms and adds are whole on both ranks: (8h + 12h)/2 more bytes a token and layer at 2 s, backward 12h +
+ * 12h. Two all-reduces of 5 x 4 x 2 bytes a layer and pass, of which a rank sends 2 x 20: 1 + 4 s each, all exposed;
+ * the head's backward has one. */
+static void without_sequence_parallelism_norms_and_adds_are_whole(void)
+{
+    struct cost_setting setting = toy_setting();
+    struct device device = plain;
+    device.collective[DEVICE_ALL_REDUCE] = (struct device_collective){.latency_s = 1, .efficiency = 1};
+    setting.device = &device;
+    struct cost_unit unit = toy_unit(RECOMPUTE_NONE);
+    for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
+        setting.sequence_parallel = true;
+        struct cost_pass shared = cost_of_pass(&setting, pass, &unit);
+        setting.sequence_parallel = false;
+        struct cost_pass whole = cost_of_pass(&setting, pass, &unit), head = cost_of_head(&setting, pass, &unit);
+        CHECK_CLOSE(whole.other_s - shared.other_s, 3 * 5 * 2 * (pass == PASS_FORWARD ? 40.0 : 48.0), 1e-12);
+        CHECK_CLOSE(whole.tensor_bytes, 3 * 2 * 40.0, 1e-14);
+        CHECK_CLOSE(whole.tensor_s, 3 * 2 * 5.0, 1e-14);
+        CHECK_CLOSE(head.tensor_s, pass == PASS_FORWARD ? 0 : 5.0, 1e-14);
+        CHECK_CLOSE(whole.attention_s, shared.attention_s, 1e-15);
+    }
 }
 
 /* Norm 4h/2, loss 30 x 16/2 bytes and GEMM 2 x 4 x 16/2 FLOP a token, T = 5; backward 6h/2, 14 x 16/2 and twice. */
@@ -366,8 +411,12 @@ static void cost_grows_with_tokens_and_shrinks_with_tensor_ranks(void)
     device.gemm = (struct device_gemm){.efficiency = 0.8, .small_tile = 0.1, .wave = 0.3, .launch_s = 7e-6};
     device.forward[0] = (struct device_flash){0.45, 64, 490, 26, .tail = 0.9};
     device.backward[0] = (struct device_flash){0.42, 725, 64, 30, .tail = 0.3};
-    struct cost_setting setting = {
-        .model = &llama_13b, .device = &device, .platform = &links, .tensor = 1, .layers = 10};
+    struct cost_setting setting = {.model = &llama_13b,
+                                   .device = &device,
+                                   .platform = &links,
+                                   .tensor = 1,
+                                   .sequence_parallel = true,
+                                   .layers = 10};
     for (int32_t tensor = 1; tensor <= 8; tensor *= 2)
         for (int32_t end = 1; end < 1 << 18; end = 3 * end + 1)
             for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
@@ -388,13 +437,17 @@ static void cost_grows_with_tokens_and_shrinks_with_tensor_ranks(void)
 /* none of 13B: 12h + 4k = 16 x 5120, 6f = 6 x 13824, 4n = 160; selective less 4h and 2f; GPT-3: 32h + 4n. */
 static void activations_follow_the_breakdown(void)
 {
-    CHECK_CLOSE(cost_activation_bytes(&llama_13b, RECOMPUTE_NONE, 1, true), 81920 + 82944 + 160.0, 1e-14);
-    CHECK_CLOSE(cost_activation_bytes(&llama_13b, RECOMPUTE_SELECTIVE, 1, true), 61440 + 55296 + 160.0, 1e-14);
-    CHECK_CLOSE(cost_activation_bytes(&llama_13b, RECOMPUTE_FULL, 1, false), 10240.0, 1e-14);
-    CHECK_CLOSE(cost_activation_bytes(&llama_13b, RECOMPUTE_FULL, 4, true), (10240 + 20480) / 4.0, 1e-14);
-    CHECK_CLOSE(cost_activation_bytes(&llama_13b, RECOMPUTE_NONE, 8, false), 165024 / 8.0, 1e-14);
-    CHECK_CLOSE(cost_activation_bytes(&gpt, RECOMPUTE_NONE, 1, false), 32 * 12288 + 4 * 96.0, 1e-14);
-    CHECK_CLOSE(cost_activation_bytes(&gpt, RECOMPUTE_SELECTIVE, 1, false), 20 * 12288 + 4 * 96.0, 1e-14);
+    struct cost_setting llama = {.model = &llama_13b, .tensor = 1, .sequence_parallel = true};
+    struct cost_setting gpt_3 = {.model = &gpt, .tensor = 1, .sequence_parallel = true};
+    CHECK_CLOSE(cost_activation_bytes(&llama, RECOMPUTE_NONE, true), 81920 + 82944 + 160.0, 1e-14);
+    CHECK_CLOSE(cost_activation_bytes(&llama, RECOMPUTE_SELECTIVE, true), 61440 + 55296 + 160.0, 1e-14);
+    CHECK_CLOSE(cost_activation_bytes(&llama, RECOMPUTE_FULL, false), 10240.0, 1e-14);
+    llama.tensor = 4;
+    CHECK_CLOSE(cost_activation_bytes(&llama, RECOMPUTE_FULL, true), (10240 + 20480) / 4.0, 1e-14);
+    llama.tensor = 8;
+    CHECK_CLOSE(cost_activation_bytes(&llama, RECOMPUTE_NONE, false), 165024 / 8.0, 1e-14);
+    CHECK_CLOSE(cost_activation_bytes(&gpt_3, RECOMPUTE_NONE, false), 32 * 12288 + 4 * 96.0, 1e-14);
+    CHECK_CLOSE(cost_activation_bytes(&gpt_3, RECOMPUTE_SELECTIVE, false), 20 * 12288 + 4 * 96.0, 1e-14);
     CHECK_CLOSE(cost_kv_bytes(&toy, 2), 4.0, 1e-14);
 }
 
@@ -402,11 +455,21 @@ static void activations_follow_the_breakdown(void)
  * (12h + 4k + 6f + 4n)/2 = 56. Without TP: 48 and one 2h. */
 static void working_memory_is_counted_by_hand(void)
 {
-    CHECK_CLOSE(cost_workspace_bytes(&toy, RECOMPUTE_NONE, 2, 10), 400.0, 1e-14);
-    CHECK_CLOSE(cost_workspace_bytes(&toy, RECOMPUTE_SELECTIVE, 2, 10), 560.0, 1e-14);
-    CHECK_CLOSE(cost_workspace_bytes(&toy, RECOMPUTE_FULL, 2, 10), 960.0, 1e-14);
-    CHECK_CLOSE(cost_workspace_bytes(&toy, RECOMPUTE_NONE, 1, 10), 560.0, 1e-14);
-    CHECK_CLOSE(cost_logits_bytes(&toy, 2, 10), 480.0, 1e-14);
+    struct cost_setting setting = toy_setting();
+    struct slice slice = {0, 0, 10};
+    struct cost_unit unit = {.slices = &slice, .n_slices = 1, .context = 1};
+    CHECK_CLOSE(cost_workspace_bytes(&setting, &unit), 400.0, 1e-14);
+    unit.recompute = RECOMPUTE_SELECTIVE;
+    CHECK_CLOSE(cost_workspace_bytes(&setting, &unit), 560.0, 1e-14);
+    unit.recompute = RECOMPUTE_FULL;
+    CHECK_CLOSE(cost_workspace_bytes(&setting, &unit), 960.0, 1e-14);
+    CHECK_CLOSE(cost_head_bytes(&setting, 10), 10 * (4 * 8 + 4 * 4 / 2.0), 1e-14);
+    CHECK_CLOSE(cost_head_workspace_bytes(&setting, 10), 10 * (2 * 8 + 2 * 4.0), 1e-14);
+    CHECK_TRUE(cost_embedding_bytes(&setting, 10) == 0);
+    setting.tensor = 1;
+    unit.recompute = RECOMPUTE_NONE;
+    CHECK_CLOSE(cost_workspace_bytes(&setting, &unit), 560.0, 1e-14);
+    CHECK_CLOSE(cost_head_workspace_bytes(&setting, 10), 10 * 2 * 16.0, 1e-14);
 }
 
 /* 100 parameters over 4 ranks: 2 + 4 + 12/4 bytes; bf16 gradients 2 bytes less; sharded gradients (4 + 12)/4; sharded
@@ -471,8 +534,8 @@ static void so_many_layers_recompute(void)
     CHECK_CLOSE(both.attention_s, backward.attention_s + forward.attention_s * 2 / 3, 1e-14);
     CHECK_CLOSE(both.tensor_s, backward.tensor_s + forward.tensor_s * 2 / 3, 1e-14);
     CHECK_EQUAL(both.ring_steps, backward.ring_steps + 2);
-    double kept = cost_activation_bytes(&toy, RECOMPUTE_NONE, 2, true);
-    double input = cost_activation_bytes(&toy, RECOMPUTE_FULL, 2, true);
+    double kept = cost_activation_bytes(&setting, RECOMPUTE_NONE, true);
+    double input = cost_activation_bytes(&setting, RECOMPUTE_FULL, true);
     CHECK_CLOSE(cost_layers_activation_bytes(&setting, RECOMPUTE_FULL, true), 2 * input + kept, 1e-14);
     CHECK_CLOSE(cost_layers_activation_bytes(&setting, RECOMPUTE_NONE, true), 3 * kept, 1e-14);
     setting.recompute_layers = 0;
@@ -574,7 +637,8 @@ int main(void)
     return HARNESS_MAIN(
         "cost", TEST(a_forward_unit_is_counted_by_hand), TEST(a_backward_unit_is_counted_by_hand),
         TEST(every_kernel_is_launched_once), TEST(full_recomputation_adds_the_forward),
-        TEST(selective_recomputation_adds_norms_and_activation), TEST(the_head_is_counted_by_hand),
+        TEST(selective_recomputation_adds_norms_and_activation), TEST(a_list_repeats_what_it_names),
+        TEST(without_sequence_parallelism_norms_and_adds_are_whole), TEST(the_head_is_counted_by_hand),
         TEST(context_parallelism_halves_the_rank), TEST(padding_costs_no_attention),
         TEST(a_unit_without_tokens_costs_nothing), TEST(a_sliced_sample_sends_its_prefix_again),
         TEST(a_slice_enters_the_curve_as_the_causal_sample_alike), TEST(kernels_follow_the_forms_of_the_device),

@@ -48,19 +48,26 @@ static double highest(const struct memory *memory, int32_t place, enum memory_cl
 
 static double activation(enum recompute recompute, bool sliced)
 {
-    return cost_activation_bytes(hand_setting()->model, recompute, 1, sliced);
+    return cost_activation_bytes(hand_setting(), recompute, sliced);
 }
 
-/* Of the last stage: the head's probabilities that stay for the backward, and what comes and goes beside them; 4V + 2V
- * = 6V bytes a token. */
+/* Of the last stage: what its head keeps for the backward, 4V + 4h bytes a token; and the workspace of a unit of
+ * `tokens` there: 2V of the head, which is more than a layer's less what the head kept, (4V + 4h) a token. */
 static double kept(double tokens)
 {
-    return tokens * 4.0 * 1000;
+    return tokens * (4.0 * 1000 + 4 * 64);
 }
 
 static double passing(double tokens)
 {
     return tokens * 2.0 * 1000;
+}
+
+/* 6f and 2h a token, full recomputation all of a layer again: 12h + 4k + 6f + 4n. */
+static double layer_workspace(enum recompute recompute, double tokens)
+{
+    double again = recompute == RECOMPUTE_FULL ? 16 * 64 + 6 * 128 + 4 * 4 : 0;
+    return tokens * (6.0 * 128 + 2 * 64 + again);
 }
 
 /* 1F1B holds min(m, p - s) micro-batches on stage s; states and workspace are those of the stage. */
@@ -76,8 +83,7 @@ static void one_f_one_b_holds_as_many_units_as_stages_follow(void)
             for (int32_t s = 0; s < p; s++) {
                 double held = (m < p - s ? m : p - s) * 16.0 * 840 / p * activation(RECOMPUTE_NONE, false);
                 double parameters = cost_stage_parameters(setting->model, 1, 840 / p, s == 0, s == p - 1);
-                double workspace = cost_workspace_bytes(setting->model, RECOMPUTE_NONE, 1, 16);
-                workspace += s == p - 1 ? passing(16) : 0;
+                double workspace = s == p - 1 ? passing(16) : layer_workspace(RECOMPUTE_NONE, 16);
                 held += s == p - 1 ? kept(16) : 0;
                 CHECK_CLOSE(highest(&run.memory, s, MEMORY_ACTIVATIONS), held, 1e-14);
                 CHECK_CLOSE(run.memory.peak_bytes[s], held + cost_state_bytes(setting, parameters, 1) + workspace,
@@ -102,8 +108,7 @@ static void interleaving_holds_more_chunks(void)
     open_run(&run, &plan, hand_setting(), false);
     double chunk = 16 * 210 * activation(RECOMPUTE_NONE, false);
     CHECK_CLOSE(highest(&run.memory, 0, MEMORY_ACTIVATIONS), 5 * chunk, 1e-14);
-    double head = cost_probabilities_bytes(hand_setting()->model, 1, 16);
-    CHECK_CLOSE(highest(&run.memory, 1, MEMORY_ACTIVATIONS), 3 * chunk + head, 1e-14);
+    CHECK_CLOSE(highest(&run.memory, 1, MEMORY_ACTIVATIONS), 3 * chunk + kept(16), 1e-14);
     double parameters = cost_stage_parameters(hand_setting()->model, 1, 420, true, false);
     CHECK_CLOSE(highest(&run.memory, 0, MEMORY_STATES), cost_state_bytes(hand_setting(), parameters, 1), 1e-14);
     close_run(&run);
@@ -203,12 +208,75 @@ static void offload_halves_what_waits(void)
                 run.dag.duration_s[i] = 0.1;
         critical_path(&run.dag, &run.timeline);
         memory_of(&plan, &run.dag, &run.timeline, hand_setting(), true, &run.memory);
-        double half = 0.5 * (unit - 16.0 * 840 * cost_kv_bytes(hand_setting()->model, 1));
+        double half = 0.5 * unit;
         CHECK_CLOSE(highest(&run.memory, 0, MEMORY_ACTIVATIONS), 9 * unit - offload * 6 * half + kept(9 * 16), 1e-14);
         const struct memory_event *last = &run.memory.events[run.memory.n_events - 1];
         CHECK_TRUE(fabs(last->bytes[MEMORY_ACTIVATIONS]) <= 1e-9 * unit);
         close_run(&run);
     }
+    plan_free(&plan);
+}
+
+/* The run of offload_halves_what_waits: forwards end at 1, 2, ... 9 and start their copies out then; the backward that
+ * begins at 9 has its copy in at 8 to 8.1, the next at 9 to 9.1: at 9 the ninth unit joins seven. Two such pipelines
+ * stand on one node of 8 GPUs, or on one node each. */
+static void the_host_holds_what_all_its_gpus_offload(void)
+{
+    struct plan plan;
+    struct run run = {0};
+    struct error err = {0};
+    hand_plan(&plan, 2, 1, 1);
+    for (int32_t j = 0; j < 2; j++) {
+        struct plan_pipeline *pipeline = &plan.phases[0].pipelines[j];
+        for (int32_t i = 0; i < 9; i++)
+            for (int pass = 0; pass < N_PASSES; pass++)
+                hand_unit(&pipeline->cut[pass], (struct slice){9 * j + i, 0, 16})->offload = 0.5;
+    }
+    hand_order(&plan);
+    for (int32_t j = 0; j < 2; j++)
+        for (int i = 0; i < 18; i++)
+            plan.phases[0].pipelines[j].steps[i] = (struct plan_step){i < 9 ? PASS_FORWARD : PASS_BACKWARD, i % 9, 0};
+    CHECK_TRUE(dag_build(&plan, hand_setting(), (struct dag_options){0}, &run.dag, &err));
+    hand_times(&run.dag, 1.0, 1.0);
+    for (int32_t i = 0; i < run.dag.n_tasks; i++)
+        if (run.dag.tasks[i].kind == DAG_SEND)
+            run.dag.duration_s[i] = 0.1;
+    critical_path(&run.dag, &run.timeline);
+    memory_of(&plan, &run.dag, &run.timeline, hand_setting(), false, &run.memory);
+    double half = 0.5 * 16.0 * 840 * activation(RECOMPUTE_NONE, false);
+    CHECK_CLOSE(run.memory.host_peak_bytes[0], 8 * half, 1e-14);
+    struct memory_host one = memory_host_of(&plan, &run.dag, &run.memory, 8, false);
+    CHECK_CLOSE(one.bytes, 2 * 8 * half, 1e-14);
+    CHECK_EQUAL(one.node, 0);
+    struct memory_host each = memory_host_of(&plan, &run.dag, &run.memory, 1, false);
+    CHECK_CLOSE(each.bytes, 8 * half, 1e-14);
+    plan.phases[0].pipelines[1].layout.tensor = 4; /* a place stands for 4 GPUs, or for one */
+    CHECK_CLOSE(memory_host_of(&plan, &run.dag, &run.memory, 8, false).bytes, 5 * 8 * half, 1e-14);
+    CHECK_CLOSE(memory_host_of(&plan, &run.dag, &run.memory, 8, true).bytes, 2 * 8 * half, 1e-14);
+    close_run(&run);
+    plan_free(&plan);
+}
+
+/* Two stages, four units of 16 tokens, by numbers: a layer's token holds 12h + 4k + 6f + 4n = 1024 + 768 + 16 = 1808
+ * bytes. Stage 0 has two units in flight: 2 x 16 x 420 x 1808 = 24,299,520; parameters 420 x (4 h^2 + 3 h f + 2 h =
+ * 41,088) + 64,000 = 17,320,960 at 18 bytes: 311,777,280; workspace 16 x (6f + 2h = 896) = 14,336; libraries 1e6. Stage
+ * 1 has one: 12,149,760 and the head's 16 x 4,256; 64 parameters more; workspace 16 x 2,000. */
+static void the_peak_of_one_f_one_b_by_numbers(void)
+{
+    struct plan plan;
+    struct run run;
+    struct device device = *hand_setting()->device;
+    struct cost_setting setting = *hand_setting();
+    device.workspace_bytes = 1e6;
+    setting.device = &device;
+    hand_uniform(&plan, 2, 4, 16);
+    plan.shards = 1;
+    open_run(&run, &plan, &setting, false);
+    CHECK_CLOSE(run.memory.peak_bytes[0], 24299520.0 + 311777280 + 14336 + 1000000, 1e-15);
+    CHECK_CLOSE(run.memory.peak_bytes[1], 12149760.0 + 68096 + 311777280 + 1152 + 32000 + 1000000, 1e-15);
+    CHECK_CLOSE(run.memory.at_peak[1][MEMORY_LIBRARIES], 1e6, 1e-15);
+    CHECK_TRUE(run.memory.host_peak_bytes[0] == 0);
+    close_run(&run);
     plan_free(&plan);
 }
 
@@ -254,12 +322,11 @@ static void shared_units_hold_their_share(void)
     open_run(&run, &plan, hand_setting(), false);
     for (int32_t place = 0; place < 2; place++) {
         double kv = 840 * cost_kv_bytes(model, 1);
-        double workspace = cost_workspace_bytes(model, RECOMPUTE_FULL, 1, 4) + passing(4);
         CHECK_CLOSE(highest(&run.memory, place, MEMORY_ACTIVATIONS),
                     8 * 840 * activation(RECOMPUTE_FULL, false) + kept(8), 1e-15);
         CHECK_CLOSE(highest(&run.memory, place, MEMORY_KV), 8 * kv, 1e-15);
         CHECK_CLOSE(highest(&run.memory, place, MEMORY_KV_GRADIENTS), 4 * kv, 1e-15);
-        CHECK_CLOSE(highest(&run.memory, place, MEMORY_WORKSPACE), workspace, 1e-15);
+        CHECK_CLOSE(highest(&run.memory, place, MEMORY_WORKSPACE), passing(4), 1e-15);
     }
     close_run(&run);
     plan_free(&plan);
@@ -281,7 +348,7 @@ static void random_plans_give_all_back(void)
             const struct memory_event *event = &run.memory.events[i];
             bool last = i + 1 == run.memory.n_events || event[1].place != event->place;
             ordered = ordered && (last || event[1].time_s >= event->time_s);
-            for (int k = 1; k < MEMORY_N_CLASSES; k++) {
+            for (int k = MEMORY_ACTIVATIONS; k <= MEMORY_WORKSPACE; k++) {
                 positive = positive && event->bytes[k] >= -1e-9 * run.memory.peak_bytes[event->place];
                 empty = empty && (!last || fabs(event->bytes[k]) <= 1e-9 * run.memory.peak_bytes[event->place]);
             }
@@ -305,6 +372,7 @@ int main(void)
     return HARNESS_MAIN("memory", TEST(one_f_one_b_holds_as_many_units_as_stages_follow),
                         TEST(interleaving_holds_more_chunks), TEST(uneven_stages_hold_their_own_layers),
                         TEST(asymmetric_cuts_free_token_by_token), TEST(whole_samples_keep_no_keys_and_values),
-                        TEST(offload_halves_what_waits), TEST(padding_takes_room), TEST(shared_units_hold_their_share),
-                        TEST(random_plans_give_all_back));
+                        TEST(offload_halves_what_waits), TEST(padding_takes_room),
+                        TEST(the_host_holds_what_all_its_gpus_offload), TEST(the_peak_of_one_f_one_b_by_numbers),
+                        TEST(shared_units_hold_their_share), TEST(random_plans_give_all_back));
 }

@@ -24,6 +24,7 @@ static struct cost_setting setting_of(const struct device *device, int32_t tenso
                                  .platform = &links,
                                  .communication = {.tp_overlap = (int32_t)tp_overlap},
                                  .tensor = tensor,
+                                 .sequence_parallel = true,
                                  .layers = 3};
 }
 

@@ -28,7 +28,8 @@ static const char full[] =
     "           gradients: bf16, recompute_layers: 5}\n"
     "  - name: slimpack\n"
     "    label: 'slim: one'\n"
-    "    plan: {tp: 4, pp: 1, sharding: zero2, shard_group: 2}\n"
+    "    plan: {tp: 4, pp: 1, sharding: zero2, shard_group: 2, recompute: [attention-core, selective],\n"
+    "           sequence_parallel: false}\n"
     "    knobs: {asymmetric: false, label: \"true\", grid: [1, 2, 80 GiB]}\n";
 
 static const char minimal[] = "model: llama-13b\ndevice: h800\nplatform: hopper-2x8\n"
@@ -73,6 +74,8 @@ static void every_key_reaches_its_field(void)
     CHECK_TRUE(plan->vpp == 5 && plan->gradients == SCENARIO_BF16 && plan->sharding == SCENARIO_ZERO1);
     CHECK_TRUE(s.systems[1].plan.sharding == SCENARIO_ZERO2 && s.systems[1].plan.vpp == 1);
     CHECK_TRUE(s.systems[1].plan.shard_group == 2 && scenario_plan_shards(&s.systems[1].plan) == 2);
+    CHECK_TRUE(s.systems[1].plan.recompute == (RECOMPUTE_SELECTIVE | RECOMPUTE_ATTENTION_CORE));
+    CHECK_TRUE(plan->sequence_parallel && !s.systems[1].plan.sequence_parallel);
     CHECK_EQUAL(s.systems[0].knobs, -1);
     CHECK_TEXT(s.systems[0].label, "best-fit");
     CHECK_TEXT(s.systems[1].label, "slim: one");
@@ -124,7 +127,8 @@ static void check_same(const struct scenario *a, const struct scenario *b)
         CHECK_TRUE(left->tp == right->tp && left->pp == right->pp && left->cp == right->cp && left->dp == right->dp &&
                    left->recompute == right->recompute && left->offload == right->offload && left->vpp == right->vpp &&
                    left->sharding == right->sharding && left->gradients == right->gradients &&
-                   left->recompute_layers == right->recompute_layers);
+                   left->recompute_layers == right->recompute_layers &&
+                   left->sequence_parallel == right->sequence_parallel);
     }
 }
 
@@ -205,6 +209,11 @@ static const struct {
     {"pp: 2", "pp: 2, sharding: none, shard_group: 2", "plan.shard_group: 2 ranks cannot share with sharding none"},
     {"pp: 2", "pp: 2, sharding: zero3",
      "plan.sharding: zero2 and zero3 need pp 1, which is 2; with pipeline stages zero1 and none"},
+    {"pp: 2", "pp: 2, recompute: [norm, full]", "plan.recompute: 'full' repeats whole layers and stands alone"},
+    {"pp: 2", "pp: 2, recompute: [norm, activtion]",
+     "'activtion' in the list is not known; did you mean 'activation'? allowed: none, or one or a [list] of norm, "},
+    {"pp: 2", "pp: 2, recompute: sometimes", "plan.recompute: 'sometimes' is not known; allowed: none, or one or a"},
+    {"pp: 2", "pp: 2, recompute: {norm: true}", "plan.recompute: is a mapping of keys, not one value"},
     {"pp: 2", "pp: 2, recompute_layers: 1", "plan.recompute_layers: 1 layers need recompute: full"},
     {"pp: 2", "pp: 2, recompute: full, recompute_layers: 21",
      "plan.recompute_layers: 21 is not allowed; allowed: a multiple of vpp, 1, up to the layers of a stage, 20"},
@@ -365,7 +374,7 @@ static void the_list_of_keys_names_all_of_them(void)
     CHECK_CONTAINS(text, "tokens     1 to 8388608");
     CHECK_CONTAINS(text, "\nsystems.N.plan.recompute  ");
     CHECK_CONTAINS(text, " systems.N.knobs ");
-    CHECK_CONTAINS(text, "none|selective|full");
+    CHECK_CONTAINS(text, "none|[norm|activation|attention-core|full|selective]");
     free(text);
 }
 

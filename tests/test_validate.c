@@ -7,6 +7,7 @@
 #include "validate/predict.h"
 #include "validate/statistics.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -310,6 +311,7 @@ static void one_gpu_takes_the_sum_of_its_passes(void)
                                       .communication = setting.communication,
                                       .attention = DEVICE_FLASH2,
                                       .tensor = 1,
+                                      .sequence_parallel = true,
                                       .layers = 4};
     double step_s = cost_optimizer_s(&device, SCENARIO_FP32, cost_stage_parameters(&setting.model, 1, 4, true, true));
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
@@ -318,7 +320,7 @@ static void one_gpu_takes_the_sum_of_its_passes(void)
     }
     CHECK_CLOSE(result.tokens_per_s_per_gpu, 6 * 2048 / step_s, 1e-9);
     CHECK_CLOSE(result.peak_bytes, result.last_stage_bytes, 0);
-    CHECK_TRUE(result.peak_bytes > predict_state_bytes(&setting, false));
+    CHECK_TRUE(result.peak_bytes > predict_state_bytes(&setting, &device, false));
 }
 
 /* Tokens a second and GPU from each column: 100 reported; 64 x 2048 tokens / 2 s / 8 GPUs; 100 TFLOP/s over
@@ -405,12 +407,39 @@ static void states_follow_the_sharding(void)
                    "bf16,,,1,,,,",
                    reason);
     double parameters = 4 * (12.0 * 1024 * 1024 + 2 * 1024) + 1024 + 2 * 32000.0 * 1024;
-    CHECK_CLOSE(predict_state_bytes(&setting, false), 18 * parameters, 1e-12);
+    const struct device device = {.workspace_bytes = 1e6};
+    CHECK_CLOSE(predict_state_bytes(&setting, &device, false), 18 * parameters + 1e6, 1e-12);
     setting.plan.sharding = SCENARIO_ZERO1;
-    CHECK_CLOSE(predict_state_bytes(&setting, true), 7.5 * parameters, 1e-12);
+    CHECK_CLOSE(predict_state_bytes(&setting, &device, true), 7.5 * parameters + 1e6, 1e-12);
     setting.plan.sharding = SCENARIO_ZERO3;
     setting.plan.gradients = SCENARIO_BF16;
-    CHECK_CLOSE(predict_state_bytes(&setting, true), 14.0 / 8 * parameters, 1e-12);
+    CHECK_CLOSE(predict_state_bytes(&setting, &device, true), 14.0 / 8 * parameters + 1e6, 1e-12);
+}
+
+/* The promises about memory: formulas of Korthikanti et al. 2022 within 2%; measured peaks within 5% on average, static
+ * states within 1% where the whole plan is known; nothing reserved lies below the prediction. */
+static void predicted_memory_keeps_its_promises(void)
+{
+    struct validate validate = validated(NULL, NULL);
+    double allocated = 0;
+    int32_t n[VALIDATE_N_QUANTITIES] = {0};
+    for (int32_t i = 0; i < validate.n_rows; i++) {
+        const struct validate_row *row = &validate.rows[i];
+        if (row->reason[0] != '\0')
+            continue;
+        n[row->quantity]++;
+        if (row->quantity == VALIDATE_ACTIVATIONS || row->quantity == VALIDATE_LAYER_STATES)
+            CHECK_TRUE(fabs(row->error) < 0.02);
+        if (row->quantity == VALIDATE_STATES && row->trust[0] == 'A')
+            CHECK_TRUE(fabs(row->error) < 0.01);
+        if (row->quantity == VALIDATE_RESERVED)
+            CHECK_TRUE(row->predicted <= row->measured);
+        allocated += row->quantity == VALIDATE_ALLOCATED ? fabs(row->error) : 0;
+    }
+    CHECK_TRUE(n[VALIDATE_ACTIVATIONS] == 8 && n[VALIDATE_LAYER_STATES] == 4);
+    CHECK_TRUE(n[VALIDATE_ALLOCATED] >= 5 && n[VALIDATE_STATES] >= 4);
+    CHECK_TRUE(allocated / n[VALIDATE_ALLOCATED] < 0.05);
+    validate_free(&validate);
 }
 
 /* Every shipped row is read; each has a prediction or a reason. */
@@ -457,5 +486,5 @@ int main(void)
         TEST(a_row_has_the_cause_of_the_first_line_that_fits), TEST(the_first_thing_that_stops_a_row_is_its_reason),
         TEST(one_gpu_takes_the_sum_of_its_passes), TEST(measured_throughput_comes_from_the_first_column_that_has_it),
         TEST(statistics_by_hand), TEST(states_follow_the_sharding), TEST(shipped_files_hold_enough_complete_rows),
-        TEST(filters_choose_rows_and_unknown_columns_are_refused));
+        TEST(predicted_memory_keeps_its_promises), TEST(filters_choose_rows_and_unknown_columns_are_refused));
 }

@@ -1,21 +1,24 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "bounds/memory.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
 #include "dag/relations.h"
 
-const char *const memory_class_name[MEMORY_N_CLASSES] = {"states", "activations", "kv", "kv_gradients", "workspace"};
+const char *const memory_class_name[MEMORY_N_CLASSES] = {"states",       "activations", "kv",
+                                                         "kv_gradients", "workspace",   "libraries"};
 
 /* What one unit allocates (forward) or frees (backward) on a virtual stage of one kind. */
 struct unit_bytes {
     double activations, kv;
     double offloaded; /* of activations: freed after the copy out, allocated before the copy in */
     double workspace;
-    double logits, probabilities; /* on the last virtual stage: in work; kept from forward to backward */
-    double opened, closed;        /* key and value gradients */
+    double embedding;            /* on the first virtual stage: kept from forward to backward */
+    double head, head_workspace; /* on the last one: kept likewise; in work */
+    double opened, closed;       /* key and value gradients */
 };
 
 /* A phase's pipelines. */
@@ -49,14 +52,12 @@ static const struct plan_pipeline *pipeline_of(const struct ledger *ledger, cons
     return &ledger->plan->phases[task->phase].pipelines[task->pipeline];
 }
 
-static void unit_workspace(const struct plan_cut *cut, int32_t unit, const struct cost_setting *own,
-                           struct unit_bytes *bytes)
+static void unit_workspace(const struct plan_pipeline *pipeline, enum pass pass, int32_t unit,
+                           const struct cost_setting *own, struct unit_bytes *bytes)
 {
-    const struct plan_unit *part = &cut->units[unit];
-    double tokens = (double)(plan_unit_tokens(cut, unit) + part->padding_tokens) / part->context;
-    bytes->workspace = cost_workspace_bytes(own->model, part->recompute, own->tensor, tokens);
-    bytes->logits =
-        cost_logits_bytes(own->model, own->tensor, tokens) - cost_probabilities_bytes(own->model, own->tensor, tokens);
+    struct cost_unit work = dag_unit(pipeline, pass, unit);
+    bytes->workspace = cost_workspace_bytes(own, &work);
+    bytes->head_workspace = cost_head_workspace_bytes(own, cost_unit_tokens(&work));
 }
 
 /* Bytes of the tokens that backward unit `unit` consumes, to both its own and the forward units' accounts. */
@@ -73,16 +74,19 @@ static void add_shares(const struct plan_pipeline *pipeline, const struct cost_s
         double kv = cost_layers_activation_bytes(own, part->recompute, true) -
                     cost_layers_activation_bytes(own, part->recompute, false);
         kv *= (double)share->sliced_tokens / part->context;
-        double offloaded = dag_offload_bytes(pipeline, own, share->forward, tokens);
-        double probabilities = cost_probabilities_bytes(own->model, own->tensor, (double)tokens / part->context);
+        double offloaded = dag_offload_bytes(pipeline, own, share->forward, tokens, share->sliced_tokens);
+        double head = cost_head_bytes(own, (double)tokens / part->context);
+        double embedding = cost_embedding_bytes(own, (double)tokens / part->context);
         forward->activations += activations;
         forward->kv += kv;
         forward->offloaded += offloaded;
-        forward->probabilities += probabilities;
+        forward->head += head;
+        forward->embedding += embedding;
         backward->activations += activations;
         backward->kv += kv;
         backward->offloaded += offloaded;
-        backward->probabilities += probabilities;
+        backward->head += head;
+        backward->embedding += embedding;
     }
 }
 
@@ -92,7 +96,7 @@ static void open_kind(const struct plan_pipeline *pipeline, const struct cost_se
 {
     for (int pass = 0; pass < N_PASSES; pass++)
         for (int32_t unit = 0; unit < pipeline->cut[pass].n_units; unit++)
-            unit_workspace(&pipeline->cut[pass], unit, own, &units[pass][unit]);
+            unit_workspace(pipeline, (enum pass)pass, unit, own, &units[pass][unit]);
     double kv = own->layers * cost_kv_bytes(own->model, own->tensor);
     for (int32_t unit = 0; unit < pipeline->cut[PASS_BACKWARD].n_units; unit++) {
         struct unit_bytes *bytes = &units[PASS_BACKWARD][unit];
@@ -193,12 +197,24 @@ static bool is_last(const struct ledger *ledger, const struct dag_task *task)
     return task->chunk * layout->stages + task->stage == layout->stages * layout->chunks - 1;
 }
 
+/* Whether a task stands on the first virtual stage, which embeds. */
+static bool is_first(const struct dag_task *task)
+{
+    return task->chunk == 0 && task->stage == 0;
+}
+
+/* Activations of a unit on the virtual stage of a task. */
+static double activations(const struct ledger *ledger, const struct dag_task *task, const struct unit_bytes *bytes)
+{
+    return bytes->activations + (is_first(task) ? bytes->embedding : 0) + (is_last(ledger, task) ? bytes->head : 0);
+}
+
 static void begin_pass(struct ledger *ledger, const struct dag_task *task, const struct unit_bytes *bytes)
 {
-    bool last = is_last(ledger, task);
-    ledger->live[MEMORY_WORKSPACE] = bytes->workspace + (last ? bytes->logits : 0);
+    ledger->live[MEMORY_WORKSPACE] =
+        is_last(ledger, task) ? fmax(bytes->head_workspace, bytes->workspace - bytes->head) : bytes->workspace;
     if (task->pass == PASS_FORWARD) {
-        ledger->live[MEMORY_ACTIVATIONS] += bytes->activations + (last ? bytes->probabilities : 0);
+        ledger->live[MEMORY_ACTIVATIONS] += activations(ledger, task, bytes);
         ledger->live[MEMORY_KV] += bytes->kv;
     } else {
         ledger->live[MEMORY_KV_GRADIENTS] += bytes->opened;
@@ -210,7 +226,7 @@ static void end_pass(struct ledger *ledger, const struct dag_task *task, const s
     ledger->live[MEMORY_WORKSPACE] = 0;
     if (task->pass == PASS_FORWARD)
         return;
-    ledger->live[MEMORY_ACTIVATIONS] -= bytes->activations + (is_last(ledger, task) ? bytes->probabilities : 0);
+    ledger->live[MEMORY_ACTIVATIONS] -= activations(ledger, task, bytes);
     ledger->live[MEMORY_KV] -= bytes->kv;
     ledger->live[MEMORY_KV_GRADIENTS] -= bytes->closed;
 }
@@ -276,6 +292,30 @@ static double states(const struct ledger *ledger, int32_t place)
     return cost_state_bytes(&own, parameters, ledger->plan->shards) + cost_gathered_bytes(&own);
 }
 
+/* What the unit of a task's pass has on the host. */
+static double host_bytes(const struct ledger *ledger, int32_t task)
+{
+    const struct dag_task *of = &ledger->dag->tasks[task];
+    const struct pipe *pipe = &ledger->pipes[ledger->first_pipe[of->phase] + of->pipeline];
+    return pipe->units[of->pass][of->unit].offloaded;
+}
+
+/* The most that a place has on the host: from the start of each copy out to the end of each copy in. */
+static double host_peak(const struct ledger *ledger, int32_t place)
+{
+    const int32_t *first = &ledger->first[place * N_QUEUES];
+    int32_t in = first[QUEUE_IN];
+    double held = 0, peak = 0;
+    for (int32_t out = first[QUEUE_OUT]; out < first[QUEUE_OUT + 1]; out++) {
+        double start_s = ledger->timeline->start_s[ledger->task[out]];
+        for (; in < first[QUEUE_IN + 1] && ledger->timeline->finish_s[ledger->task[in]] <= start_s; in++)
+            held -= host_bytes(ledger, ledger->task[in]);
+        held += host_bytes(ledger, ledger->task[out]);
+        peak = fmax(peak, held);
+    }
+    return peak;
+}
+
 static void walk_place(struct ledger *ledger, int32_t place)
 {
     struct cursor cursors[N_QUEUES];
@@ -285,6 +325,7 @@ static void walk_place(struct ledger *ledger, int32_t place)
     ledger->place = place;
     memset(ledger->live, 0, sizeof ledger->live);
     ledger->live[MEMORY_STATES] = states(ledger, place);
+    ledger->live[MEMORY_LIBRARIES] = ledger->setting->device->workspace_bytes;
     record(ledger, 0.0);
     for (;;) {
         int best = -1;
@@ -310,10 +351,12 @@ void memory_of(const struct plan *plan, const struct dag *dag, const struct time
     *memory = (struct memory){.n_places = dag->n_places};
     memory->peak_bytes = check_calloc((size_t)dag->n_places, sizeof *memory->peak_bytes);
     memory->at_peak = check_calloc((size_t)dag->n_places, sizeof *memory->at_peak);
+    memory->host_peak_bytes = check_calloc((size_t)dag->n_places, sizeof *memory->host_peak_bytes);
     open_pipes(&ledger);
     sort_tasks(&ledger);
     for (int32_t place = 0; place < dag->n_places; place++) {
         walk_place(&ledger, place);
+        memory->host_peak_bytes[place] = host_peak(&ledger, place);
         if (memory->peak_bytes[place] > memory->peak_bytes[memory->worst_place])
             memory->worst_place = place;
     }
@@ -328,10 +371,41 @@ void memory_of(const struct plan *plan, const struct dag *dag, const struct time
     free(ledger.task);
 }
 
+struct memory_host memory_host_of(const struct plan *plan, const struct dag *dag, const struct memory *memory,
+                                  int32_t gpus_per_node, bool all_tensor_ranks)
+{
+    int32_t n_nodes = 1;
+    struct memory_host worst = {0};
+    for (int32_t i = 0; i < dag->n_places; i++)
+        if (dag->places[i].rank / gpus_per_node >= n_nodes)
+            n_nodes = dag->places[i].rank / gpus_per_node + 1;
+    double *bytes = check_calloc((size_t)plan->n_phases * (size_t)n_nodes, sizeof *bytes);
+    for (int32_t i = 0; i < dag->n_places; i++) {
+        const struct dag_place *place = &dag->places[i];
+        int32_t tensor = plan->phases[place->phase].pipelines[place->pipeline].layout.tensor;
+        int32_t node = place->rank / gpus_per_node, at = place->phase * n_nodes + node;
+        bytes[at] += memory->host_peak_bytes[i] * (all_tensor_ranks ? 1 : tensor);
+        if (bytes[at] > worst.bytes)
+            worst = (struct memory_host){.bytes = bytes[at], .node = node, .phase = place->phase};
+    }
+    free(bytes);
+    double most = 0;
+    for (int32_t i = 0; i < dag->n_places; i++) {
+        const struct dag_place *place = &dag->places[i];
+        if (place->phase != worst.phase || place->rank / gpus_per_node != worst.node ||
+            memory->host_peak_bytes[i] <= most)
+            continue;
+        most = memory->host_peak_bytes[i];
+        worst.stage = place->stage;
+    }
+    return worst;
+}
+
 void memory_free(struct memory *memory)
 {
     free(memory->peak_bytes);
     free(memory->at_peak);
+    free(memory->host_peak_bytes);
     free(memory->events);
     *memory = (struct memory){0};
 }

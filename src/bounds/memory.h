@@ -7,11 +7,12 @@
 
 enum memory_class {
     MEMORY_STATES,       /* weights, gradients, optimizer, and what zero2 and zero3 gather of them */
-    MEMORY_ACTIVATIONS,  /* from forward to backward, with the head's probabilities on the last stage, without keys and
-                            values of sliced samples under full recompute */
+    MEMORY_ACTIVATIONS,  /* from forward to backward, with cost_head_bytes on the last stage and cost_embedding_bytes on
+                            the first, without keys and values of sliced samples under full recompute */
     MEMORY_KV,           /* keys and values kept for later slices (full recompute; else part of activations) */
     MEMORY_KV_GRADIENTS, /* of the prefix, while a sliced sample's backward is open */
-    MEMORY_WORKSPACE,    /* of the layer in work; logits on the last stage */
+    MEMORY_WORKSPACE,    /* of the layer, or of the head, in work */
+    MEMORY_LIBRARIES,    /* what libraries keep once they have run: device.workspace_bytes */
     MEMORY_N_CLASSES
 };
 
@@ -29,6 +30,7 @@ struct memory {
     double *peak_bytes;                  /* [n_places] largest sum over classes */
     double (*at_peak)[MEMORY_N_CLASSES]; /* the classes at that moment */
     int32_t worst_place;                 /* of the largest peak; ties: lowest index */
+    double *host_peak_bytes;             /* [n_places] most of the place's offloaded activations at a time */
     int64_t n_events;                    /* only with want_events; by place, then in order of time */
     struct memory_event *events;
 };
@@ -37,15 +39,29 @@ struct memory {
  * Activations of a unit are allocated when its forward starts and freed when the backward that consumes their tokens
  * ends (asymmetric cuts: token by token; padding with the backward unit of the same number). Key and value gradients of
  * a sample's prefix are allocated when its first backward slice starts, and those of each earlier slice freed when its
- * backward ends. Workspace, on the last stage with logits and their gradient, lasts as long as a pass on the compute
- * stream. What is offloaded is freed when the copy out ends and allocated when the copy in starts. States are held
- * throughout. Tokens of a unit with CP count 1/context on each rank.
+ * backward ends. Workspace lasts as long as a pass on the compute stream; on the last stage it is that of the head or,
+ * if more, of a layer: in a backward pass the head is over then and what it kept is freed. What is offloaded is freed
+ * when the copy out ends and allocated when the copy in starts; the host holds it from the start of the copy out to
+ * the end of the copy in. States are held throughout. Tokens of a unit with CP count 1/context on each rank. Blocks are
+ * not rounded: PyTorch's allocator rounds to 512 bytes, less than a millionth of these tensors, and counts what it
+ * holds unused (segments) as reserved, not allocated.
  *
  * At equal times: the end of a copy out, then the compute stream in its order (a pass ends before the next starts),
  * then the start of a copy in. The timeline may be either engine's.
  */
 void memory_of(const struct plan *plan, const struct dag *dag, const struct timeline *timeline,
                const struct cost_setting *setting, bool want_events, struct memory *memory);
+
+/** The node that holds most for its GPUs. */
+struct memory_host {
+    double bytes;        /* sum of its GPUs' host_peak_bytes: pinned buffers stay once they are made; 0: no offload */
+    int32_t node, phase; /* ties: the lowest */
+    int32_t stage;       /* of the GPU that has most there */
+};
+
+/** all_tensor_ranks: places stand for one GPU each, not for `tensor` of them. */
+struct memory_host memory_host_of(const struct plan *plan, const struct dag *dag, const struct memory *memory,
+                                  int32_t gpus_per_node, bool all_tensor_ranks);
 
 void memory_free(struct memory *memory);
 

@@ -79,6 +79,7 @@ static bool read_question(const struct arguments *arguments, struct question *qu
         .communication = {.cp_overlap = true},
         .attention = (enum device_attention)arguments->attention,
         .tensor = (int32_t)arguments->tp,
+        .sequence_parallel = true,
         .layers = (int32_t)(arguments->layers > 0 ? arguments->layers : question->model.layers),
     };
     question->unit = (struct cost_unit){
@@ -110,8 +111,11 @@ static struct exact exact_flop(const struct question *question, enum pass pass)
 static double activation_bytes(const struct question *question, enum recompute recompute)
 {
     bool sliced = question->slice.begin > 0;
-    return cost_activation_bytes(&question->model, recompute, question->setting.tensor, sliced) *
-           slice_tokens(question->slice) / question->unit.context * question->setting.layers;
+    struct cost_unit unit = question->unit;
+    unit.recompute = recompute;
+    return cost_activation_bytes(&question->setting, recompute, sliced) * cost_unit_tokens(&unit) *
+               question->setting.layers +
+           cost_scores_bytes(&question->setting, &unit);
 }
 
 static void print_kernels(const char *title, const struct cost_kernels *kernels)
@@ -144,15 +148,15 @@ static void print_pass(const struct question *question, enum pass pass)
 
 static void print_text(const struct question *question)
 {
-    static const char *const recompute_name[] = {"none", "selective", "full"};
     printf("%s, tokens [%d, %d) of a sample, TP %d, CP %d, %d layers, on %s with links of %s\n", question->model.name,
            question->slice.begin, question->slice.end, question->setting.tensor, question->unit.context,
            question->setting.layers, question->device.name, question->platform.name);
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
         print_pass(question, pass);
     puts("\nbytes held from forward to backward on one rank");
-    for (enum recompute recompute = RECOMPUTE_NONE; recompute <= RECOMPUTE_FULL; recompute++)
-        printf("  recompute %-10s %.0f\n", recompute_name[recompute], activation_bytes(question, recompute));
+    for (int recompute = RECOMPUTE_NONE; recompute <= RECOMPUTE_FULL; recompute++)
+        printf("  recompute %-26s %.0f\n", scenario_recompute_name[recompute],
+               activation_bytes(question, (enum recompute)recompute));
 }
 
 static json_t *json_of_kernels(const struct cost_kernels *kernels)
@@ -198,6 +202,10 @@ static void print_json(const struct question *question)
     putchar('\n');
     json_decref(root);
 }
+
+/* scenario_recompute_name, in its order. */
+static const char recompute_choices[] = "none|norm|activation|selective|attention-core|norm+attention-core|"
+                                        "activation+attention-core|selective+attention-core|full";
 
 enum { KEY_TP = 256, KEY_CP, KEY_LAYERS, KEY_RECOMPUTE, KEY_ATTENTION };
 
@@ -247,10 +255,10 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         arguments->layers = parse_degree(argument, "layers", state);
         return 0;
     case KEY_RECOMPUTE:
-        arguments->recompute = parse_choice(argument, "none|selective|full", "recompute", state);
+        arguments->recompute = parse_choice(argument, recompute_choices, "recompute", state);
         return 0;
     case KEY_ATTENTION:
-        arguments->attention = parse_choice(argument, "flash2|flash3|cudnn", "attention", state);
+        arguments->attention = parse_choice(argument, "flash2|flash3|cudnn|unfused", "attention", state);
         return 0;
     case ARGP_KEY_ARG:
         argp_error(state, "no argument is taken, '%s' is one", argument);
@@ -272,8 +280,9 @@ static const struct argp_option cost_options[] = {
     {"tp", KEY_TP, "N", 0, "Tensor-parallel degree (default: 1)", 0},
     {"cp", KEY_CP, "N", 0, "Context-parallel degree (default: 1)", 0},
     {"layers", KEY_LAYERS, "N", 0, "Layers of the stage (default: all)", 0},
-    {"recompute", KEY_RECOMPUTE, "KIND", 0, "none, selective or full (default: none)", 0},
-    {"attention", KEY_ATTENTION, "KERNEL", 0, "flash2, flash3 or cudnn (default: flash2)", 0},
+    {"recompute", KEY_RECOMPUTE, "KIND", 0,
+     "none, full or entries joined by +: norm, activation (both: selective), attention-core (default: none)", 0},
+    {"attention", KEY_ATTENTION, "KERNEL", 0, "flash2, flash3, cudnn or unfused (default: flash2)", 0},
     {"json", 'j', NULL, 0, "Print JSON instead of text", 0},
     {0},
 };

@@ -17,7 +17,6 @@ struct arguments {
 };
 
 static const char *const formation_name[] = {"slim", "mix", "pack"};
-static const char *const recompute_name[] = {"none", "selective", "full"};
 static const char *const pass_name[] = {"forward", "backward"};
 
 static json_t *json_of_unit(const struct plan_cut *cut, int32_t unit_index, const struct plan_phase *phase)
@@ -32,8 +31,9 @@ static json_t *json_of_unit(const struct plan_cut *cut, int32_t unit_index, cons
     for (int32_t i = 0; unit->group >= 0 && i < phase->groups[unit->group].n_pipelines; i++)
         json_array_append_new(pipelines, json_integer(phase->groups[unit->group].pipelines[i]));
     return json_pack("{s:s, s:i, s:o, s:s, s:f, s:i, s:o}", "formation", formation_name[unit->formation], "context",
-                     unit->context, "shared_by_pipelines", pipelines, "recompute", recompute_name[unit->recompute],
-                     "offload", unit->offload, "padding_tokens", unit->padding_tokens, "slices", slices);
+                     unit->context, "shared_by_pipelines", pipelines, "recompute",
+                     scenario_recompute_name[unit->recompute], "offload", unit->offload, "padding_tokens",
+                     unit->padding_tokens, "slices", slices);
 }
 
 static json_t *json_of_units(const struct plan_pipeline *pipeline, enum pass pass, const struct plan_phase *phase)

@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "execute/execute.h"
+#include "trace/table.h"
 
 enum { LABEL_WIDTH = 32, COLUMN_WIDTH = 18, TEXT_SIZE = 256 };
 static const double gib = 1 << 30;
@@ -40,10 +41,9 @@ static bool metric_absent(const struct scenario *scenario, int metric)
     return metric == METRIC_simgrid_mean_s && scenario->engine == SCENARIO_CRITICAL_PATH;
 }
 
-static const char *const recompute_name[] = {"none", "selective", "full"};
 static const char *const sharding_name[] = {"zero1", "zero2", "zero3"};
 static const char *const gradients_name[] = {"fp32", "bf16"};
-static const char *const attention_name[] = {"flash-attention 2", "flash-attention 3", "cuDNN"};
+static const char *const attention_name[] = {"flash-attention 2", "flash-attention 3", "cuDNN", "unfused"};
 
 /** Largest spread (max - min) / mean of unit FLOPs of one rank over the measured iterations. */
 static double worst_spread(const struct point_system *system, enum pass pass)
@@ -80,15 +80,6 @@ static double mean_merged(const struct point_system *system)
     return sum / n;
 }
 
-static const char *worst_class(const struct point_summary *summary)
-{
-    int worst = 0;
-    for (int i = 1; i < MEMORY_N_CLASSES; i++)
-        if (summary->at_peak[i] > summary->at_peak[worst])
-            worst = i;
-    return memory_class_name[worst];
-}
-
 static void plan_text(const struct point_system *system, char text[TEXT_SIZE])
 {
     const struct scenario_plan *plan = &system->entry->plan;
@@ -104,9 +95,14 @@ static void sharding_text(const struct point_system *system, char text[TEXT_SIZE
 static void recompute_text(const struct point_system *system, char text[TEXT_SIZE])
 {
     const struct scenario_plan *plan = &system->entry->plan;
-    int n = snprintf(text, TEXT_SIZE, "%s", recompute_name[plan->recompute]);
+    int n = snprintf(text, TEXT_SIZE, "%s", scenario_recompute_name[plan->recompute]);
     if (plan->recompute_layers > 0)
         snprintf(text + n, TEXT_SIZE - (size_t)n, ", %d layers", (int)plan->recompute_layers);
+}
+
+static void sequence_text(const struct point_system *system, char text[TEXT_SIZE])
+{
+    snprintf(text, TEXT_SIZE, "%s", system->entry->plan.sequence_parallel ? "on" : "off");
 }
 
 static void chunks_text(const struct point_system *system, char text[TEXT_SIZE])
@@ -150,6 +146,7 @@ static void print_header(const struct scenario *scenario, const struct point *po
     print_row("plan", point, plan_text);
     print_row("virtual stages of a rank", point, chunks_text);
     print_row("sharding, gradients", point, sharding_text);
+    print_row("sequence parallelism", point, sequence_text);
     print_row("recompute", point, recompute_text);
     print_row("offload to the host [%]", point, offload_text);
 }
@@ -207,11 +204,36 @@ static void print_units(const struct point *point)
     putchar('\n');
 }
 
+/** Where it does not fit, why, and by how much. */
+static void print_misfit(const struct scenario *scenario, const char *label, const struct point_summary *summary)
+{
+    if (summary->misfit == POINT_GPU_MEMORY)
+        printf("%s does not fit: stage %d needs %.2f GiB (most of it %s), a GPU has %.2f GiB\n", label,
+               summary->peak_stage, summary->peak_bytes / gib, memory_class_name[summary->peak_class],
+               point_memory_bytes(&scenario->device) / gib);
+    if (summary->misfit == POINT_HOST_MEMORY)
+        printf("%s does not fit: node %d needs %.2f GiB of host memory (offloaded activations, most of them of stage "
+               "%d), a node has %.2f GiB\n",
+               label, summary->host.node, summary->host.bytes / gib, summary->host.stage,
+               scenario->platform.host_memory_bytes / gib);
+}
+
+static json_t *json_of_misfit(const struct scenario *scenario, const struct point_summary *summary)
+{
+    if (summary->misfit == POINT_FITS)
+        return json_null();
+    bool host = summary->misfit == POINT_HOST_MEMORY;
+    return json_pack("{s:s, s:i, s:s, s:f, s:f}", "memory", trace_misfit_names.text[summary->misfit], "stage",
+                     host ? summary->host.stage : summary->peak_stage, "class",
+                     memory_class_name[host ? MEMORY_ACTIVATIONS : summary->peak_class], "needed_bytes",
+                     host ? summary->host.bytes : summary->peak_bytes, "available_bytes",
+                     host ? scenario->platform.host_memory_bytes : point_memory_bytes(&scenario->device));
+}
+
 static void print_verdict(const struct scenario *scenario, const struct point *point,
                           const struct point_summary *summaries)
 {
     char text[TEXT_SIZE];
-    (void)scenario;
     printf("%-*s", LABEL_WIDTH, "fits");
     for (int32_t i = 0; i < point->n_systems; i++)
         print_cell(point->systems[i].fits ? "yes" : "no");
@@ -222,10 +244,7 @@ static void print_verdict(const struct scenario *scenario, const struct point *p
     }
     puts("\n");
     for (int32_t i = 0; i < point->n_systems; i++)
-        if (!point->systems[i].fits)
-            printf("%s does not fit: stage %d needs %.2f GiB (most of it %s), a GPU has %.2f GiB\n",
-                   point->systems[i].entry->label, summaries[i].peak_stage, summaries[i].peak_bytes / gib,
-                   worst_class(&summaries[i]), point->memory_bytes / gib);
+        print_misfit(scenario, point->systems[i].entry->label, &summaries[i]);
 }
 
 static bool any_sharded(const struct point *point)
@@ -273,8 +292,7 @@ static int32_t assumptions(const struct scenario *scenario, const struct point *
                  : "SimGrid, one rank for all of a tensor-parallel group unless all_tensor_ranks");
     snprintf(lines[n++], TEXT_SIZE, "attention kernel: %s; kernel and link curves of device %s",
              attention_name[scenario->attention], scenario->device.name);
-    snprintf(lines[n++], TEXT_SIZE, "tensor-parallel collectives: %s; sequence parallelism on",
-             tensor_overlap_text[communication->tp_overlap]);
+    snprintf(lines[n++], TEXT_SIZE, "tensor-parallel collectives: %s", tensor_overlap_text[communication->tp_overlap]);
     print_outside(scenario, point, lines[n++]);
     snprintf(lines[n++], TEXT_SIZE, "ring of context parallelism: point-to-point, one NIC between nodes; %s attention",
              communication->cp_overlap ? "runs beside" : "is done before");
@@ -287,8 +305,12 @@ static int32_t assumptions(const struct scenario *scenario, const struct point *
         snprintf(lines[n++], TEXT_SIZE,
                  "zero2, zero3: prefetched one layer ahead in every pass, inside the pass (no contention on links)");
     snprintf(lines[n++], TEXT_SIZE,
-             "memory of a GPU: %.2f GiB, the device's less %.2f GiB of CUDA context; allocator rounding not modelled",
-             point->memory_bytes / gib, scenario->device.context_bytes / gib);
+             "memory of a GPU: %.2f GiB, the device's less %.2f GiB of CUDA context and NCCL; libraries keep %.3f GiB "
+             "of it; "
+             "blocks are not rounded, fragments not counted",
+             point->memory_bytes / gib, scenario->device.context_bytes / gib, scenario->device.workspace_bytes / gib);
+    snprintf(lines[n++], TEXT_SIZE, "host memory of a node: %.2f GiB, all of it for offloaded activations",
+             scenario->platform.host_memory_bytes / gib);
     snprintf(lines[n++], TEXT_SIZE, "documents over the context are %s; each system sees the same batches",
              scenario->data.long_documents == SCENARIO_CUT    ? "cut into samples of their own"
              : scenario->data.long_documents == SCENARIO_DROP ? "replaced by other draws"
@@ -331,13 +353,13 @@ static json_t *json_of_system(const struct scenario *scenario, const struct poin
                               const struct point_summary *summary, const struct metric *metrics)
 {
     const struct scenario_plan *plan = &system->entry->plan;
-    json_t *row =
-        json_pack("{s:s, s:s, s:{s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:s, s:I, s:f}, s:b}", "system",
-                  system->system->name, "label", system->entry->label, "plan", "tp", (json_int_t)plan->tp, "pp",
-                  (json_int_t)plan->pp, "cp", (json_int_t)plan->cp, "dp", (json_int_t)system->dp, "vpp",
-                  (json_int_t)plan->vpp, "sharding", sharding_name[plan->sharding], "gradients",
-                  gradients_name[plan->gradients], "recompute", recompute_name[plan->recompute], "recompute_layers",
-                  (json_int_t)plan->recompute_layers, "offload", plan->offload, "fits", system->fits);
+    json_t *row = json_pack("{s:s, s:s, s:{s:I, s:I, s:I, s:I, s:I, s:b, s:s, s:s, s:s, s:I, s:f}, s:b}", "system",
+                            system->system->name, "label", system->entry->label, "plan", "tp", (json_int_t)plan->tp,
+                            "pp", (json_int_t)plan->pp, "cp", (json_int_t)plan->cp, "dp", (json_int_t)system->dp, "vpp",
+                            (json_int_t)plan->vpp, "sequence_parallel", plan->sequence_parallel, "sharding",
+                            sharding_name[plan->sharding], "gradients", gradients_name[plan->gradients], "recompute",
+                            scenario_recompute_name[plan->recompute], "recompute_layers",
+                            (json_int_t)plan->recompute_layers, "offload", plan->offload, "fits", system->fits);
     for (int j = 0; j < N_METRICS; j++)
         if (!metric_absent(scenario, j))
             json_object_set_new(row, metrics[j].key, json_real(metrics[j].value));
@@ -345,6 +367,7 @@ static json_t *json_of_system(const struct scenario *scenario, const struct poin
     for (int i = 0; i < MEMORY_N_CLASSES; i++)
         json_object_set_new(classes, memory_class_name[i], json_real(summary->at_peak[i]));
     json_object_set_new(row, "peak_bytes_by_class", classes);
+    json_object_set_new(row, "misfit", json_of_misfit(scenario, summary));
     json_object_set_new(row, "forward_unit_flop_spread", json_real(worst_spread(system, PASS_FORWARD)));
     json_object_set_new(row, "backward_unit_flop_spread", json_real(worst_spread(system, PASS_BACKWARD)));
     json_object_set_new(row, "units_of_a_pipeline_mean", json_real(mean_units(system)));

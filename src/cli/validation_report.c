@@ -9,7 +9,7 @@
 #include "trace/trace.h"
 #include "validate/statistics.h"
 
-_Static_assert(VALIDATE_N_QUANTITIES == 5, "names of quantities in trace/table.c");
+_Static_assert(VALIDATE_N_QUANTITIES == 6, "names of quantities in trace/table.c");
 
 static const double gib = 1 << 30;
 

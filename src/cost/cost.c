@@ -7,28 +7,36 @@
 #include "cost/overlap.h"
 #include "cost/shards.h"
 
+double cost_unit_tokens(const struct cost_unit *unit)
+{
+    int64_t tokens = unit->padding_tokens;
+    for (int32_t i = 0; i < unit->n_slices; i++)
+        tokens += slice_tokens(unit->slices[i]);
+    CHECK(tokens >= 0 && unit->context >= 1);
+    return (double)tokens / unit->context;
+}
+
 /** Widths of one TP rank's share of a layer, and the tokens of one CP rank. */
 struct shares {
     double h, qkv, heads, kv, up, ffn; /* qkv, up: columns of the joint GEMMs; heads: columns of queries */
+    double outside;                    /* hidden width of norms and residuals: shared with sequence parallelism */
     double tokens;
 };
 
 static struct shares shares_of(const struct cost_setting *setting, const struct cost_unit *unit)
 {
     const struct model *model = setting->model;
-    int64_t tokens = unit->padding_tokens;
-    for (int32_t i = 0; i < unit->n_slices; i++)
-        tokens += slice_tokens(unit->slices[i]);
-    CHECK(tokens >= 0 && unit->context >= 1 && setting->tensor >= 1);
+    CHECK(setting->tensor >= 1);
     double tp = setting->tensor, h = (double)model->hidden, k = (double)model_kv_width(model), f = (double)model->ffn;
     return (struct shares){
         .h = h,
+        .outside = h / (setting->sequence_parallel ? tp : 1),
         .qkv = (h + 2 * k) / tp,
         .heads = h / tp,
         .kv = k / tp,
         .up = (model->activation == MODEL_SWIGLU ? 2 * f : f) / tp,
         .ffn = f / tp,
-        .tokens = (double)tokens / unit->context,
+        .tokens = cost_unit_tokens(unit),
     };
 }
 
@@ -76,22 +84,25 @@ static void add_memory_bound(struct cost_kernels *kernels, const struct device *
     add_kernel(kernels, kernel);
 }
 
-/** Norms and the activation: what selective recomputation runs again. */
-static void add_norms_and_activation(struct cost_kernels *kernels, const struct cost_setting *setting, enum pass pass,
-                                     const struct shares *s)
+static void add_norms(struct cost_kernels *kernels, const struct cost_setting *setting, enum pass pass,
+                      const struct shares *s)
 {
-    bool forward = pass == PASS_FORWARD;
-    double norm = (forward ? 4 : 6) * s->h / setting->tensor;
-    double activation = forward ? 2 * (s->up + s->ffn) : 2 * (2 * s->up + s->ffn);
-    add_memory_bound(kernels, setting->device, DEVICE_NORM, "norm before attention", norm * s->tokens);
-    add_memory_bound(kernels, setting->device, DEVICE_NORM, "norm before the feed-forward block", norm * s->tokens);
-    add_memory_bound(kernels, setting->device, DEVICE_ACTIVATION, "activation", activation * s->tokens);
+    double bytes = (pass == PASS_FORWARD ? 4 : 6) * s->outside * s->tokens;
+    add_memory_bound(kernels, setting->device, DEVICE_NORM, "norm before attention", bytes);
+    add_memory_bound(kernels, setting->device, DEVICE_NORM, "norm before the feed-forward block", bytes);
+}
+
+static void add_activation(struct cost_kernels *kernels, const struct cost_setting *setting, enum pass pass,
+                           const struct shares *s)
+{
+    double bytes = pass == PASS_FORWARD ? 2 * (s->up + s->ffn) : 2 * (2 * s->up + s->ffn);
+    add_memory_bound(kernels, setting->device, DEVICE_ACTIVATION, "activation", bytes * s->tokens);
 }
 
 static void add_other_memory_bound(struct cost_kernels *kernels, const struct cost_setting *setting,
                                    const struct shares *s)
 {
-    double add = 6 * s->h / setting->tensor;
+    double add = 6 * s->outside;
     add_memory_bound(kernels, setting->device, DEVICE_COPY, "residual add of attention", add * s->tokens);
     add_memory_bound(kernels, setting->device, DEVICE_COPY, "residual add of the feed-forward block", add * s->tokens);
     add_memory_bound(kernels, setting->device, DEVICE_COPY, "rotation of queries", 4 * s->heads * s->tokens);
@@ -167,22 +178,44 @@ static void add_kernels(struct cost_pass *cost, const struct cost_kernels *kerne
     cost->other_s += times * seconds;
 }
 
+/** Attention of all layers, and the ring that feeds it. */
+static void add_attention(struct cost_pass *cost, const struct cost_setting *setting, enum pass pass,
+                          const struct cost_unit *unit)
+{
+    struct cost_kernel attention = attention_of(setting, pass, unit);
+    cost->flop += setting->layers * attention.flop;
+    cost->attention_s += setting->layers * attention.seconds;
+    cost->outside_s[COST_ATTENTION] += setting->layers * attention.outside_s;
+    add_ring(cost, setting, pass, unit);
+}
+
 static void add_layers(struct cost_pass *cost, const struct cost_setting *setting, enum pass pass,
                        const struct cost_unit *unit, const struct shares *s)
 {
     struct cost_kernels kernels = {0};
-    struct cost_kernel attention = attention_of(setting, pass, unit);
     add_gemms(&kernels, setting->device, pass, s);
-    add_norms_and_activation(&kernels, setting, pass, s);
+    add_norms(&kernels, setting, pass, s);
+    add_activation(&kernels, setting, pass, s);
     add_other_memory_bound(&kernels, setting, s);
     add_kernels(cost, &kernels, setting->layers);
-    cost->flop += setting->layers * attention.flop;
-    cost->attention_s += setting->layers * attention.seconds;
-    cost->outside_s[COST_ATTENTION] += setting->layers * attention.outside_s;
+    add_attention(cost, setting, pass, unit);
     const struct overlap_widths widths = {s->h, s->qkv, s->heads, s->up, s->ffn};
     struct overlap_tensor tensor = overlap_tensor_layer(setting, pass, s->tokens, &widths);
     add_tensor(cost, &tensor, setting->layers);
-    add_ring(cost, setting, pass, unit);
+}
+
+/** What the backward repeats of the forward by the list of recomputation. */
+static void add_listed(struct cost_pass *cost, const struct cost_setting *setting, const struct cost_unit *unit,
+                       const struct shares *s)
+{
+    struct cost_kernels again = {0};
+    if (unit->recompute & RECOMPUTE_NORM)
+        add_norms(&again, setting, PASS_FORWARD, s);
+    if (unit->recompute & RECOMPUTE_ACTIVATION)
+        add_activation(&again, setting, PASS_FORWARD, s);
+    add_kernels(cost, &again, setting->layers);
+    if (unit->recompute & RECOMPUTE_ATTENTION_CORE)
+        add_attention(cost, setting, PASS_FORWARD, unit);
 }
 
 struct cost_pass cost_of_pass(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit)
@@ -196,11 +229,8 @@ struct cost_pass cost_of_pass(const struct cost_setting *setting, enum pass pass
             again.layers = setting->recompute_layers;
         add_layers(&cost, &again, PASS_FORWARD, unit, &s);
     }
-    if (pass == PASS_BACKWARD && unit->recompute == RECOMPUTE_SELECTIVE) {
-        struct cost_kernels again = {0};
-        add_norms_and_activation(&again, setting, PASS_FORWARD, &s);
-        add_kernels(&cost, &again, setting->layers);
-    }
+    if (pass == PASS_BACKWARD)
+        add_listed(&cost, setting, unit, &s);
     shards_of_layers(setting, pass, &cost);
     return cost;
 }
@@ -212,7 +242,8 @@ void cost_layer_kernels(const struct cost_setting *setting, enum pass pass, cons
     kernels->n = 0;
     add_gemms(kernels, setting->device, pass, &s);
     add_kernel(kernels, attention_of(setting, pass, unit));
-    add_norms_and_activation(kernels, setting, pass, &s);
+    add_norms(kernels, setting, pass, &s);
+    add_activation(kernels, setting, pass, &s);
     add_other_memory_bound(kernels, setting, &s);
 }
 
@@ -221,9 +252,8 @@ static void add_head(struct cost_kernels *kernels, const struct cost_setting *se
 {
     const struct device *device = setting->device;
     bool forward = pass == PASS_FORWARD;
-    double logits = (double)setting->model->vocabulary / setting->tensor;
-    add_memory_bound(kernels, device, DEVICE_NORM, "final norm",
-                     (forward ? 4 : 6) * s->h / setting->tensor * s->tokens);
+    double logits = model_vocabulary_share(setting->model, setting->tensor);
+    add_memory_bound(kernels, device, DEVICE_NORM, "final norm", (forward ? 4 : 6) * s->outside * s->tokens);
     add_memory_bound(kernels, device, DEVICE_LOSS, "cross-entropy", (forward ? 30 : 14) * logits * s->tokens);
     if (forward) {
         add_gemm(kernels, device, "head GEMM", s->tokens, logits, s->h);

@@ -4,8 +4,9 @@
  *
  * Symbols: h hidden, k width of keys (of values) of a token, f inner width, n heads, V vocabulary, T tokens of one CP
  * rank. A layer runs as Megatron-LM runs it: tensor parallel with sequence parallelism (Korthikanti et al. 2022,
- * arXiv:2205.05198, section 4.2), bf16 weights and activations, fp32 optimizer, gradients as set, flash attention, no
- * dropout, no biases, RMSNorm, rotary positions (also where a model has other ones: they cost less than 1%).
+ * arXiv:2205.05198, section 4.2) or without, bf16 weights and activations, fp32 optimizer, gradients as set. The time
+ * of biases and dropouts is left out (fused into their neighbours); LayerNorm takes RMSNorm's, learned positions take
+ * rotary ones'.
  */
 #ifndef SLIMSIM_COST_COST_H
 #define SLIMSIM_COST_COST_H
@@ -22,6 +23,7 @@ struct cost_setting {
     struct scenario_communication communication;
     enum device_attention attention;
     int32_t tensor;               /* TP degree */
+    bool sequence_parallel;       /* norms, dropouts and residuals are shared over TP as well */
     int32_t layers;               /* of one virtual stage: of one chunk of a stage */
     struct scenario_stages split; /* of all layers: dag_setting fills `layers` in by it */
     int32_t recompute_layers;     /* of these, under full recomputation: so many recompute; 0: all */
@@ -75,19 +77,22 @@ struct cost_pass {
  * device: the longest tile of the kernel (128 queries and b/context keys; backward 128 keys and (b - a)/context
  * queries) ends it alone.
  *
- * Memory-bound kernels, bytes a token (bf16; each tensor read or written once), all divided by TP:
+ * Memory-bound kernels, bytes a token (bf16; each tensor read or written once), all divided by TP (without sequence
+ * parallelism norms and adds are not):
  *   forward   2 norms 2 x 4h, 2 residual adds 2 x 6h, rotation of queries and keys 4h + 4k, SwiGLU 6f (GELU 4f)
  *   backward  2 norms 2 x 6h, 2 adds of gradients 2 x 6h, rotation 4h + 4k, SwiGLU 10f (GELU 6f)
  * Adds and rotations are copies to the device's curves.
  *
- * TP collectives: 4 a layer forward, 6 backward, and what of them tp_overlap leaves exposed: cost/overlap.h.
+ * TP collectives: 4 a layer forward, 6 backward (without sequence parallelism 2 all-reduces in each pass), and what of
+ * them tp_overlap leaves exposed: cost/overlap.h.
  *
  * Ring of CP, per slice and layer: a rank sends the keys and values of the whole prefix [0, b) but its own part of
  * them, (context - 1)/context x b x 4k/TP bytes; backward twice that (keys and values, and their gradients). A sample
  * cut in n equal slices so sends (n + 1)/2 times what it would whole (design section 10).
  *
  * Recomputation, in the backward: full repeats the forward of the layers that recompute with their attention, TP
- * collectives and ring; selective repeats norms and activation (design section 4), whose FLOPs are not counted.
+ * collectives and ring; a list repeats the kernels it names, norms and activation (whose FLOPs are not counted) or
+ * attention, with its ring.
  *
  * Sharded gradients and parameters (zero2, zero3), in every pass of every unit: cost/shards.h. A rank waits in their
  * collectives for no slower one.
@@ -212,26 +217,39 @@ double cost_gradient_bytes(enum scenario_gradients gradients);
  * (2). The reading for the gradient's norm is left out. */
 double cost_optimizer_s(const struct device *device, enum scenario_gradients gradients, double parameters);
 
+/** Tokens of all slices and padding of one of the unit's `context` ranks: a real number, they share evenly. */
+double cost_unit_tokens(const struct cost_unit *unit);
+
 /**
  * Held from forward to backward, per token and layer, on one TP rank [bytes]; sliced: the sample stands in more than
- * one unit. Divided by TP:
- *   none       12h + 4k + 6f + 4n   inputs and outputs of both norms 8h, queries and attention's output 4h, keys and
- *                                   values 4k, gate and up 4f, their product 2f, log-sum-exp in fp32 4n
- *   selective   8h + 4k + 4f + 4n   without the norms' outputs and the product
- *   full        2h (+ 4k, sliced)   the layer's input; keys and values that later slices attend to
- * GELU: one inner tensor less, 4f and 2f; with f = 4h and k = h that is 32h + 4n, the 34h of arXiv:2205.05198 (table
- * 2, without the softmax that flash attention does not keep) less the two dropout masks. Source: design section 4.
+ * one unit.
+ *
+ *   over TP with sequence parallelism, else whole:
+ *     4h  inputs of both norms    4h  their outputs [norm]    2h  masks of two dropouts, of a model with dropout
+ *   over TP:
+ *     4h  queries and attention's output    4k  keys and values    4f  gate and up (GELU 2f, one inner tensor)
+ *     2f  their product [activation]    4n  log-sum-exp in fp32 [attention-core]
+ *
+ * less the entries of the recomputation's list, in [brackets]. full: 2h, the layer's input, and 4k of a sliced sample,
+ * which later slices attend to. Unfused attention keeps cost_scores_bytes for 4n: then, without list, with dropout, f
+ * = 4h and k = h, this is Korthikanti et al. 2022 (arXiv:2205.05198): s b h (34 + 5as/h)/t with sequence parallelism
+ * and s b h (10 + 24/t + 5as/(ht)) without (table 2).
  */
-double cost_activation_bytes(const struct model *model, enum recompute recompute, int32_t tensor, bool sliced);
+double cost_activation_bytes(const struct cost_setting *setting, enum recompute recompute, bool sliced);
 
 /** The same of all layers of `setting`: under full recomputation of `recompute_layers` the others keep all [bytes]. */
 double cost_layers_activation_bytes(const struct cost_setting *setting, enum recompute recompute, bool sliced);
 
+/** What unfused attention keeps of a unit in all layers: 2 bytes a score (softmax), with dropout 5 (mask, result). A
+ * slice [a, b) has (b - a) b n/TP scores over its `context` ranks, masked ones included [bytes]. */
+double cost_scores_bytes(const struct cost_setting *setting, const struct cost_unit *unit);
+
 /** Keys and values (also: their gradients) of one token and layer on one TP rank: 4k / TP [bytes]. */
 double cost_kv_bytes(const struct model *model, int32_t tensor);
 
-/** Parameters of one TP rank of a stage (embedding on the first, norm and head on the last). Norms are whole on every
- * TP rank; tied embeddings have a copy on both ends of the pipeline. */
+/** Parameters of one TP rank of a stage (embeddings on the first, norm and head on the last). Norms, learned positions
+ * and the biases behind row-split GEMMs are whole on every TP rank; embedding and head are padded
+ * (model_vocabulary_share); tied embeddings have a copy on both ends of the pipeline. */
 double cost_stage_parameters(const struct model *model, int32_t tensor, int32_t layers, bool first, bool last);
 
 /**
@@ -251,20 +269,23 @@ double cost_state_bytes(const struct cost_setting *setting, double parameters, i
 double cost_gathered_bytes(const struct cost_setting *setting);
 
 /**
- * Working memory while one layer of `tokens` tokens of a CP rank computes its backward, the largest moment [bytes]:
- * gradients of the widest tensors (SwiGLU 6f/TP, GELU 4f/TP) and of the layer's input 2h, with TP both that and the
- * gathered input whole on every rank, 4h; and what was recomputed: selective (4h + 2f)/TP, full all of a layer's
- * activations.
+ * Working memory while one layer of a unit computes its backward, the largest moment [bytes]: gradients of the widest
+ * tensors (a token's SwiGLU 6f/TP, GELU 4f/TP; or 4 bytes a score of unfused attention, if more) and of the layer's
+ * input 2h, with sequence parallelism both that and the gathered input whole on every rank, 4h; and what is computed
+ * again: the entries of the list, under full recomputation all of a layer.
  */
-double cost_workspace_bytes(const struct model *model, enum recompute recompute, int32_t tensor, double tokens);
+double cost_workspace_bytes(const struct cost_setting *setting, const struct cost_unit *unit);
 
-/** Logits and their gradient while the last stage computes them: 6V/TP a token [bytes], of which
- * cost_probabilities_bytes stays until the backward. */
-double cost_logits_bytes(const struct model *model, int32_t tensor, double tokens);
+/** Held on the first stage from forward to backward: the mask of the embedding's dropout, h bytes a token. */
+double cost_embedding_bytes(const struct cost_setting *setting, double tokens);
 
-/** Held on the last stage from forward to backward beside its layers: 4V/TP a token [bytes]. The head is never
- * recomputed (cost_of_head), so the probabilities in fp32 that its backward turns into the logits' gradient stay, as in
- * Megatron-LM's vocabulary-parallel loss. */
-double cost_probabilities_bytes(const struct model *model, int32_t tensor, double tokens);
+/** Held on the last stage from forward to backward beside its layers: the last norm's input and output, 4h a token, and
+ * the probabilities in fp32 that the backward turns into the logits' gradient, 4V/TP, as in Megatron-LM's
+ * vocabulary-parallel loss. The head is never recomputed (cost_of_head) [bytes]. */
+double cost_head_bytes(const struct cost_setting *setting, double tokens);
+
+/** While the last stage computes its head, beside cost_head_bytes: logits or their gradient in bf16, 2V/TP a token, and
+ * with sequence parallelism the gathered input, 2h [bytes]. */
+double cost_head_workspace_bytes(const struct cost_setting *setting, double tokens);
 
 #endif

@@ -42,8 +42,11 @@ bool cost_gemm_outside(const struct device *device, double m, double n, double k
     return !within(gemm->m, m) || !within(gemm->n, n) || !within(gemm->k, k);
 }
 
+/** Unfused attention has no curve of its own: flash-attention 2 stands in. */
 static const struct device_flash *flash_of(const struct device *device, enum device_attention kernel, enum pass pass)
 {
+    if (kernel == DEVICE_UNFUSED)
+        kernel = DEVICE_FLASH2;
     return pass == PASS_FORWARD ? &device->forward[kernel] : &device->backward[kernel];
 }
 

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+#include <math.h>
+
 #include "base/check.h"
 #include "cost/cost.h"
 
-/** What recomputation "selective" does not keep: outputs of both norms and of the activation. */
-static double recomputed_bytes(const struct model *model, int32_t tensor)
+/** What norms, residuals and dropouts are divided by. */
+static double outside_division(const struct cost_setting *setting)
 {
-    return (4.0 * (double)model->hidden + 2.0 * (double)model->ffn) / tensor;
+    return setting->sequence_parallel ? setting->tensor : 1;
 }
 
 double cost_kv_bytes(const struct model *model, int32_t tensor)
@@ -13,34 +15,98 @@ double cost_kv_bytes(const struct model *model, int32_t tensor)
     return 4.0 * (double)model_kv_width(model) / tensor;
 }
 
-double cost_activation_bytes(const struct model *model, enum recompute recompute, int32_t tensor, bool sliced)
+/** What one token leaves in a layer that is on the list of recomputation and has to be computed again, by entry. */
+static double listed_bytes(const struct cost_setting *setting, enum recompute entry)
 {
+    const struct model *model = setting->model;
+    switch (entry) {
+    case RECOMPUTE_NORM:
+        return 4.0 * (double)model->hidden / outside_division(setting);
+    case RECOMPUTE_ACTIVATION:
+        return 2.0 * (double)model->ffn / setting->tensor;
+    case RECOMPUTE_ATTENTION_CORE:
+        return setting->attention == DEVICE_UNFUSED ? 0 : 4.0 * (double)model->heads / setting->tensor;
+    default:
+        return 0;
+    }
+}
+
+static double all_listed_bytes(const struct cost_setting *setting, enum recompute list)
+{
+    double bytes = 0;
+    for (enum recompute entry = RECOMPUTE_NORM; entry < RECOMPUTE_FULL; entry <<= 1)
+        bytes += list & entry ? listed_bytes(setting, entry) : 0;
+    return bytes;
+}
+
+double cost_activation_bytes(const struct cost_setting *setting, enum recompute recompute, bool sliced)
+{
+    const struct model *model = setting->model;
     double h = (double)model->hidden, k = (double)model_kv_width(model), f = (double)model->ffn;
-    double activation_inputs = model->activation == MODEL_SWIGLU ? 4 : 2;
+    double outside = outside_division(setting), inner = model->activation == MODEL_SWIGLU ? 4 : 2;
     if (recompute == RECOMPUTE_FULL)
-        return 2 * h / tensor + (sliced ? cost_kv_bytes(model, tensor) : 0);
-    double none = (12 * h + 4 * k + (activation_inputs + 2) * f + 4 * (double)model->heads) / tensor;
-    return recompute == RECOMPUTE_NONE ? none : none - recomputed_bytes(model, tensor);
+        return 2 * h / outside + (sliced ? cost_kv_bytes(model, setting->tensor) : 0);
+    double masks = model->dropout ? 2 * h / outside : 0;
+    double rest = 4 * h / outside + masks + (4 * h + 4 * k + inner * f) / setting->tensor;
+    enum recompute kept = (enum recompute)((RECOMPUTE_FULL - 1) & ~(unsigned)recompute);
+    return rest + all_listed_bytes(setting, kept);
+}
+
+/** Scores of the slices on one rank of a layer. */
+static double n_scores(const struct cost_setting *setting, const struct cost_unit *unit)
+{
+    double n = 0;
+    if (setting->attention != DEVICE_UNFUSED)
+        return 0;
+    for (int32_t i = 0; i < unit->n_slices; i++)
+        n += (double)slice_tokens(unit->slices[i]) * unit->slices[i].end;
+    return n * (double)setting->model->heads / ((double)setting->tensor * unit->context);
+}
+
+/** Softmax; with dropout its mask and the result too. */
+static double bytes_of_score(const struct cost_setting *setting)
+{
+    return setting->model->dropout ? 5 : 2;
+}
+
+double cost_scores_bytes(const struct cost_setting *setting, const struct cost_unit *unit)
+{
+    int32_t layers = setting->layers;
+    if (unit->recompute == RECOMPUTE_FULL)
+        layers -= setting->recompute_layers > 0 ? setting->recompute_layers : layers;
+    else if (unit->recompute & RECOMPUTE_ATTENTION_CORE)
+        layers = 0;
+    return layers * bytes_of_score(setting) * n_scores(setting, unit);
+}
+
+/** Biases of one TP rank of a layer: those of the GEMMs that split columns are split as well. */
+static double bias_parameters(const struct model *model, int32_t tensor)
+{
+    double h = (double)model->hidden, k = (double)model_kv_width(model);
+    double up = (model->activation == MODEL_SWIGLU ? 2 : 1) * (double)model->ffn;
+    return model->biases ? (h + 2 * k + up) / tensor + 2 * h : 0;
 }
 
 double cost_stage_parameters(const struct model *model, int32_t tensor, int32_t layers, bool first, bool last)
 {
-    double h = (double)model->hidden, table = h * (double)model->vocabulary / tensor;
-    double parameters = layers * ((double)model_layer_parameters(model) / tensor + 2 * h);
+    double h = (double)model->hidden, table = h * model_vocabulary_share(model, tensor);
+    double norm = (double)model_norm_parameters(model);
+    double layer = (double)model_layer_parameters(model) / tensor + bias_parameters(model, tensor) + 2 * norm;
+    double parameters = layers * layer;
     if (first)
-        parameters += table;
+        parameters += table + (double)model->positions * h;
     if (last)
-        parameters += h + (first && model->tied_embeddings ? 0 : table);
+        parameters += norm + (first && model->tied_embeddings ? 0 : table);
     return parameters;
 }
 
 double cost_layers_activation_bytes(const struct cost_setting *setting, enum recompute recompute, bool sliced)
 {
-    double each = cost_activation_bytes(setting->model, recompute, setting->tensor, sliced);
+    double each = cost_activation_bytes(setting, recompute, sliced);
     if (recompute != RECOMPUTE_FULL || setting->recompute_layers == 0)
         return setting->layers * each;
     CHECK(setting->recompute_layers <= setting->layers);
-    double kept = cost_activation_bytes(setting->model, RECOMPUTE_NONE, setting->tensor, sliced);
+    double kept = cost_activation_bytes(setting, RECOMPUTE_NONE, sliced);
     return setting->recompute_layers * each + (setting->layers - setting->recompute_layers) * kept;
 }
 
@@ -70,24 +136,33 @@ double cost_gathered_bytes(const struct cost_setting *setting)
     return gradients + (setting->sharding == SCENARIO_ZERO3 ? 2 * (2 * layer + tables) : 0);
 }
 
-double cost_workspace_bytes(const struct model *model, enum recompute recompute, int32_t tensor, double tokens)
+double cost_workspace_bytes(const struct cost_setting *setting, const struct cost_unit *unit)
 {
-    double activation = (model->activation == MODEL_SWIGLU ? 6 : 4) * (double)model->ffn / tensor;
-    double whole = (tensor > 1 ? 4 : 2) * (double)model->hidden;
-    double again = 0;
-    if (recompute == RECOMPUTE_SELECTIVE)
-        again = recomputed_bytes(model, tensor);
-    if (recompute == RECOMPUTE_FULL)
-        again = cost_activation_bytes(model, RECOMPUTE_NONE, tensor, false);
-    return tokens * (activation + whole + again);
+    const struct model *model = setting->model;
+    bool full = unit->recompute == RECOMPUTE_FULL, gathered = setting->tensor > 1 && setting->sequence_parallel;
+    double tokens = cost_unit_tokens(unit), scores = n_scores(setting, unit);
+    double gradients = (model->activation == MODEL_SWIGLU ? 6 : 4) * (double)model->ffn / setting->tensor * tokens;
+    double again =
+        full ? cost_activation_bytes(setting, RECOMPUTE_NONE, false) : all_listed_bytes(setting, unit->recompute);
+    if (full || unit->recompute & RECOMPUTE_ATTENTION_CORE)
+        again += tokens > 0 ? bytes_of_score(setting) * scores / tokens : 0;
+    return fmax(gradients, 4 * scores) + tokens * ((gathered ? 4 : 2) * (double)model->hidden + again);
 }
 
-double cost_logits_bytes(const struct model *model, int32_t tensor, double tokens)
+double cost_embedding_bytes(const struct cost_setting *setting, double tokens)
 {
-    return tokens * 6.0 * (double)model->vocabulary / tensor;
+    return setting->model->dropout ? tokens * (double)setting->model->hidden / outside_division(setting) : 0;
 }
 
-double cost_probabilities_bytes(const struct model *model, int32_t tensor, double tokens)
+double cost_head_bytes(const struct cost_setting *setting, double tokens)
 {
-    return tokens * 4.0 * (double)model->vocabulary / tensor;
+    double norm = 4.0 * (double)setting->model->hidden / outside_division(setting);
+    return tokens * (4 * model_vocabulary_share(setting->model, setting->tensor) + norm);
+}
+
+double cost_head_workspace_bytes(const struct cost_setting *setting, double tokens)
+{
+    bool gathered = setting->tensor > 1 && setting->sequence_parallel;
+    double input = gathered ? 2.0 * (double)setting->model->hidden : 0;
+    return tokens * (2 * model_vocabulary_share(setting->model, setting->tensor) + input);
 }

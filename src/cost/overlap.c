@@ -48,7 +48,7 @@ static void add(struct overlap_tensor *sum, const struct cost_setting *setting, 
                 double bytes, double exposed_s)
 {
     sum->exposed_s += exposed_s;
-    sum->bytes += bytes * (setting->tensor - 1) / setting->tensor;
+    sum->bytes += (kind == DEVICE_ALL_REDUCE ? 2 : 1) * bytes * (setting->tensor - 1) / setting->tensor;
     if (cost_collective_outside(setting, kind, bytes, setting->tensor))
         sum->outside_s += exposed_s;
 }
@@ -101,6 +101,21 @@ static void add_column_backward(struct overlap_tensor *sum, const struct cost_se
     add_bulk(sum, setting, DEVICE_REDUCE_SCATTER, tokens, cost_gemm_s(setting->device, hidden, columns, tokens));
 }
 
+/** Without sequence parallelism: an all-reduce after each row-parallel GEMM, backward of each column-parallel input. */
+static void add_all_reduces(struct overlap_tensor *sum, const struct cost_setting *setting, enum pass pass,
+                            double tokens, const struct overlap_widths *w)
+{
+    double bytes = tensor_bytes(setting, tokens);
+    if (pass == PASS_FORWARD) {
+        for (int i = 0; i < 2; i++)
+            add(sum, setting, DEVICE_ALL_REDUCE, bytes,
+                cost_collective_s(setting, DEVICE_ALL_REDUCE, bytes, setting->tensor));
+        return;
+    }
+    add_bulk(sum, setting, DEVICE_ALL_REDUCE, tokens, cost_gemm_s(setting->device, w->hidden, w->up, tokens));
+    add_bulk(sum, setting, DEVICE_ALL_REDUCE, tokens, cost_gemm_s(setting->device, w->hidden, w->qkv, tokens));
+}
+
 struct overlap_tensor overlap_tensor_layer(const struct cost_setting *setting, enum pass pass, double tokens,
                                            const struct overlap_widths *widths)
 {
@@ -108,6 +123,10 @@ struct overlap_tensor overlap_tensor_layer(const struct cost_setting *setting, e
     const struct overlap_widths *w = widths;
     if (setting->tensor == 1 || tokens <= 0)
         return sum;
+    if (!setting->sequence_parallel) {
+        add_all_reduces(&sum, setting, pass, tokens, w);
+        return sum;
+    }
     if (pass == PASS_FORWARD) {
         add_gather(&sum, setting, tokens, w->qkv, w->hidden);
         add_scatter(&sum, setting, tokens, w->hidden, w->heads);
@@ -128,6 +147,12 @@ struct overlap_tensor overlap_tensor_head(const struct cost_setting *setting, en
     struct overlap_tensor sum = {0};
     if (setting->tensor == 1 || tokens <= 0)
         return sum;
+    double weight_s = cost_gemm_s(setting->device, (double)setting->model->hidden, logits, tokens);
+    if (!setting->sequence_parallel) {
+        if (pass == PASS_BACKWARD)
+            add_bulk(&sum, setting, DEVICE_ALL_REDUCE, tokens, weight_s);
+        return sum;
+    }
     if (pass == PASS_BACKWARD) {
         add_column_backward(&sum, setting, tokens, logits);
         return sum;

@@ -63,6 +63,9 @@ struct overlap_tensor {
  * of the weight gradient (overlap_beside_s); the other two, and all of the forward, are exposed chunked   bulk, and the
  * others by overlap_gather_gemm_s and overlap_gemm_scatter_s
  *
+ * Without sequence parallelism an all-reduce forward after projection and down, backward of the input gradients of up
+ * and QKV: exposed forward, and with bulk or chunked beside the GEMM of the weight gradient backward.
+ *
  * bulk is Megatron-LM's default (core/tensor_parallel/layers.py, LinearWithGradAccumulationAndAsyncCommunication;
  * arXiv:2205.05198, section 4.2.2), chunked is --tp-comm-overlap. What chunks lose by their smaller GEMMs is in, so
  * chunked may be slower than bulk.

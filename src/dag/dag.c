@@ -43,7 +43,7 @@ double dag_stage_parameters(const struct cost_setting *setting, const struct pla
     return cost_stage_parameters(setting->model, layout->tensor, layers, stage == 0, stage == layout->stages - 1);
 }
 
-static struct cost_unit cost_unit_of(const struct plan_pipeline *pipeline, enum pass pass, int32_t unit)
+struct cost_unit dag_unit(const struct plan_pipeline *pipeline, enum pass pass, int32_t unit)
 {
     const struct plan_unit *part = &pipeline->cut[pass].units[unit];
     return (struct cost_unit){.slices = pipeline->cut[pass].slices + part->first_slice,
@@ -71,7 +71,7 @@ static void add_head(struct cost_pass *cost, const struct cost_setting *own, enu
 void builder_costs(const struct builder_pipe *pipe, const struct cost_setting *setting, enum pass pass, int32_t unit,
                    struct cost_pass *cost)
 {
-    struct cost_unit work = cost_unit_of(pipe->plan, pass, unit);
+    struct cost_unit work = dag_unit(pipe->plan, pass, unit);
     int32_t layers[DAG_MAX_KINDS];
     for (int32_t kind = 0; kind < pipe->kinds.n; kind++) {
         struct cost_setting own = dag_setting(setting, &pipe->plan->layout, pipe->kinds.stage[kind]);
@@ -89,7 +89,7 @@ struct cost_pass dag_pass_cost(const struct plan_pipeline *pipeline, const struc
                                int32_t unit, int32_t stage)
 {
     struct cost_setting own = dag_setting(setting, &pipeline->layout, stage);
-    struct cost_unit work = cost_unit_of(pipeline, pass, unit);
+    struct cost_unit work = dag_unit(pipeline, pass, unit);
     struct cost_pass cost = cost_of_pass(&own, pass, &work);
     if (stage == pipeline->layout.stages * pipeline->layout.chunks - 1)
         add_head(&cost, &own, pass, &work);
@@ -99,11 +99,14 @@ struct cost_pass dag_pass_cost(const struct plan_pipeline *pipeline, const struc
 double dag_token_bytes(const struct plan_pipeline *pipeline, const struct cost_setting *own, int32_t unit)
 {
     const struct plan_unit *part = &pipeline->cut[PASS_FORWARD].units[unit];
-    return cost_layers_activation_bytes(own, part->recompute, false) / part->context;
+    struct cost_unit work = dag_unit(pipeline, PASS_FORWARD, unit);
+    double scores = cost_scores_bytes(own, &work), tokens = cost_unit_tokens(&work);
+    double bytes = cost_layers_activation_bytes(own, part->recompute, false);
+    return (bytes + (scores > 0 ? scores / tokens : 0)) / part->context;
 }
 
 double dag_offload_bytes(const struct plan_pipeline *pipeline, const struct cost_setting *own, int32_t unit,
-                         int64_t tokens)
+                         int64_t tokens, int64_t sliced)
 {
     const struct plan_unit *part = &pipeline->cut[PASS_FORWARD].units[unit];
     if (part->offload <= 0)
@@ -112,8 +115,8 @@ double dag_offload_bytes(const struct plan_pipeline *pipeline, const struct cost
     if (part->recompute == RECOMPUTE_FULL)
         keep = own->recompute_layers > 0 ? own->layers - own->recompute_layers : 0;
     double kept = keep * cost_kv_bytes(own->model, own->tensor);
-    double token_bytes = dag_token_bytes(pipeline, own, unit) - kept / part->context;
-    return part->offload * (double)tokens * token_bytes;
+    double bytes = (double)tokens * dag_token_bytes(pipeline, own, unit);
+    return part->offload * (bytes - (double)sliced * kept / part->context);
 }
 
 static int32_t n_tensor(const struct plan_layout *layout, struct dag_options options)

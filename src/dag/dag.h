@@ -153,14 +153,18 @@ struct dag_kinds dag_kinds_of(const struct cost_setting *setting, const struct p
 /** Parameters of one TP rank of a stage of the pipeline, of all its chunks. */
 double dag_stage_parameters(const struct cost_setting *setting, const struct plan_layout *layout, int32_t stage);
 
+/** A unit of a pipeline's cut as cost/ takes it; borrows the slices. */
+struct cost_unit dag_unit(const struct plan_pipeline *pipeline, enum pass pass, int32_t unit);
+
 /** What one token of a forward unit holds on a place of a virtual stage until its backward, keys and values of sliced
- * samples under full recompute aside; divided by the unit's context degree [bytes]. own: dag_setting of the stage. */
+ * samples under full recompute aside; divided by the unit's context degree [bytes]. The scores of unfused attention are
+ * spread over the unit's tokens. own: dag_setting of the stage. */
 double dag_token_bytes(const struct plan_pipeline *pipeline, const struct cost_setting *own, int32_t unit);
 
-/** What of `tokens` tokens' activations of a forward unit goes to the host: its share of all but keys and values, which
- * later slices read [bytes]. own: dag_setting of the stage. */
+/** What of `tokens` tokens' activations of a forward unit goes to the host: its share of all but the keys and values of
+ * sliced samples (`sliced` of the tokens), which later slices read [bytes]. own: dag_setting of the stage. */
 double dag_offload_bytes(const struct plan_pipeline *pipeline, const struct cost_setting *own, int32_t unit,
-                         int64_t tokens);
+                         int64_t tokens, int64_t sliced);
 
 void dag_free(struct dag *dag);
 

@@ -86,7 +86,8 @@ static int32_t add_prefetch(struct work *work, const struct builder_member *memb
     double bytes = 0;
     for (int32_t i = first; i < end; i++)
         bytes += dag_offload_bytes(pipe->plan, &own, relations->shares[i].forward,
-                                   relations->shares[i].whole_tokens + relations->shares[i].sliced_tokens);
+                                   relations->shares[i].whole_tokens + relations->shares[i].sliced_tokens,
+                                   relations->shares[i].sliced_tokens);
     if (bytes <= 0)
         return -1;
     struct dag_task task = task_of(work, member, DAG_STREAM_FROM_HOST, DAG_SEND, DAG_PREFETCH);
@@ -110,7 +111,8 @@ static void add_offload(struct work *work, const struct builder_member *member, 
         return;
     int64_t tokens = plan_unit_tokens(cut, member->unit) + cut->units[member->unit].padding_tokens;
     struct cost_setting own = dag_setting(builder->setting, &pipeline->layout, work->stage);
-    double bytes = dag_offload_bytes(pipeline, &own, member->unit, tokens);
+    int64_t sliced = pipe_of(work, member)->relations.sliced_tokens[member->unit];
+    double bytes = dag_offload_bytes(pipeline, &own, member->unit, tokens, sliced);
     if (bytes <= 0)
         return;
     struct dag_task task = task_of(work, member, DAG_STREAM_TO_HOST, DAG_SEND, DAG_OFFLOAD);

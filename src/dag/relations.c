@@ -70,6 +70,7 @@ static int32_t add_share(struct walk *walk, int32_t first, int32_t n, struct rel
 {
     struct relations_share *shares = walk->relations->shares;
     int32_t at = walk->mark[share.forward];
+    walk->relations->sliced_tokens[share.forward] += share.sliced_tokens;
     if (at < first) {
         walk->mark[share.forward] = n;
         shares[n] = share;
@@ -148,6 +149,7 @@ static void allocate(struct relations *relations, const struct plan_cut *cut)
     relations->share_first = check_malloc((n_units[PASS_BACKWARD] + 1) * sizeof(int32_t));
     /* Each backward slice ends one share, each end of a forward slice another, each padding one. */
     relations->shares = check_malloc((n_slices + n_units[PASS_BACKWARD]) * sizeof *relations->shares);
+    relations->sliced_tokens = check_calloc(n_units[PASS_FORWARD], sizeof(int64_t));
     relations->opened_tokens = check_calloc(n_units[PASS_BACKWARD], sizeof(int64_t));
     relations->closed_tokens = check_calloc(n_units[PASS_BACKWARD], sizeof(int64_t));
 }
@@ -194,6 +196,7 @@ void relations_free(struct relations *relations)
     }
     free(relations->share_first);
     free(relations->shares);
+    free(relations->sliced_tokens);
     free(relations->opened_tokens);
     free(relations->closed_tokens);
     *relations = (struct relations){0};

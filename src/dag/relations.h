@@ -22,6 +22,7 @@ struct relations {
     int32_t *share_first; /* [backward units + 1] into shares */
     struct relations_share *shares;
     int32_t *after_first[N_PASSES], *after[N_PASSES]; /* [units + 1] into after */
+    int64_t *sliced_tokens;                           /* of each forward unit: of samples that stand in several */
     int64_t *opened_tokens; /* of each backward unit: prefixes whose key and value gradients it begins */
     int64_t *closed_tokens; /* of each backward unit: tokens whose key and value gradients it takes up */
 };

@@ -51,6 +51,8 @@ static const struct schema_key sheet[] = {
     REAL("hbm_bytes_per_s", "bytes/s", 1e9, 1e15, "bandwidth of the GPU's memory", hbm_bytes_per_s),
     REAL("memory_bytes", "bytes", 1e9, 1e15, "what a process can allocate at most", memory_bytes),
     REAL("context_bytes", "bytes", 0, 1e12, "CUDA context and NCCL, outside the allocator", context_bytes),
+    KEY("workspace_bytes", "bytes", 0, 1e12, "0", "that libraries keep inside the allocator once they have run",
+        workspace_bytes),
     {"multiprocessors", SCHEMA_INT, "-", 0, 4096, NULL, NULL, "that tiles run on; 0: work divides evenly",
      FIELD(multiprocessors)},
     {"flash2_as", SCHEMA_CHOICE, "-", 0, 0, "flash2", "flash2|flash3|cudnn",

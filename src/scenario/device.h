@@ -9,7 +9,8 @@
 #include "base/error.h"
 #include "scenario/schema.h"
 
-enum device_attention { DEVICE_FLASH2, DEVICE_FLASH3, DEVICE_CUDNN, DEVICE_N_ATTENTION };
+/** UNFUSED: GEMMs and a softmax that keeps all scores, as before flash attention. */
+enum device_attention { DEVICE_FLASH2, DEVICE_FLASH3, DEVICE_CUDNN, DEVICE_UNFUSED, DEVICE_N_ATTENTION };
 
 /** Kernels whose time is that of their bytes: copies are all element-wise kernels and the optimizer. */
 enum device_memory_kind { DEVICE_NORM, DEVICE_ACTIVATION, DEVICE_LOSS, DEVICE_COPY, DEVICE_N_MEMORY };
@@ -99,6 +100,7 @@ struct device {
     double hbm_bytes_per_s;
     double memory_bytes;     /* what a process can allocate at most */
     double context_bytes;    /* CUDA context and NCCL, outside the allocator */
+    double workspace_bytes;  /* that libraries keep inside the allocator once they have run: cuBLAS */
     int32_t flash2_as;       /* enum device_attention: of `like`, the curve that stands for flash2's */
     bool nvls;               /* the switches of NVLink add up: NVLS */
     int64_t multiprocessors; /* 0: work divides evenly, there are no waves and tails */

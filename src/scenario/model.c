@@ -22,6 +22,15 @@ static const struct schema_key keys[] = {
     {"activation", SCHEMA_CHOICE, "-", 0, 0, NULL, "swiglu|gelu", "of the feed-forward block", FIELD(activation)},
     {"tied_embeddings", SCHEMA_BOOL, "-", 0, 0, NULL, NULL, "embedding and head share a matrix",
      FIELD(tied_embeddings)},
+    {"norm", SCHEMA_CHOICE, "-", 0, 0, "rmsnorm", "rmsnorm|layernorm", "before attention and feed-forward block",
+     FIELD(norm)},
+    {"biases", SCHEMA_BOOL, "-", 0, 0, "false", NULL, "the GEMMs of a layer have biases", FIELD(biases)},
+    {"dropout", SCHEMA_BOOL, "-", 0, 0, "false", NULL, "trained with dropout, whose masks are kept", FIELD(dropout)},
+    {"positions", SCHEMA_INT, "tokens", 0, 1 << 24, "0", NULL, "learned position embeddings; 0: rotary ones",
+     FIELD(positions)},
+    {"vocabulary_multiple", SCHEMA_INT, "-", 0, 1 << 20, "128", NULL,
+     "embedding and head are padded to a multiple of it times tp, as Megatron-LM does; 0: not padded",
+     FIELD(vocabulary_multiple)},
 };
 
 static bool check_heads(const struct document *document, const struct model *model, struct error *err)

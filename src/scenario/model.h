@@ -10,6 +10,9 @@
 
 enum model_activation { MODEL_SWIGLU, MODEL_GELU };
 
+/** RMSNorm has one vector of weights, LayerNorm two. */
+enum model_norm { MODEL_RMSNORM, MODEL_LAYERNORM };
+
 struct model {
     char name[64];
     char source[512];
@@ -21,6 +24,11 @@ struct model {
     int64_t vocabulary; /* V */
     int32_t activation; /* enum model_activation */
     bool tied_embeddings;
+    int32_t norm;                /* enum model_norm */
+    bool biases;                 /* of the four GEMMs of a layer */
+    bool dropout;                /* trained with it: masks are kept, a byte an element */
+    int64_t positions;           /* learned position embeddings; 0: rotary ones, without parameters */
+    int64_t vocabulary_multiple; /* embedding and head are padded to a multiple of it x TP; 0: not padded */
 };
 
 /** Read model/llm/NAME.yaml below the data folder, or the file itself when `name` ends in .yaml. */
@@ -39,12 +47,31 @@ static inline int64_t model_layer_parameters(const struct model *model)
     return h * (h + 2 * k) + h * h + (model->activation == MODEL_SWIGLU ? 3 : 2) * h * model->ffn;
 }
 
-/** All parameters: layers, two norm vectors a layer and a last one, embedding and (unless tied) head. */
+/** Parameters of one norm: h, LayerNorm 2h. */
+static inline int64_t model_norm_parameters(const struct model *model)
+{
+    return (model->norm == MODEL_LAYERNORM ? 2 : 1) * model->hidden;
+}
+
+/** Rows of one TP rank's share of embedding and head: the vocabulary padded so that the ranks share evenly. */
+static inline double model_vocabulary_share(const struct model *model, int64_t tensor)
+{
+    int64_t multiple = model->vocabulary_multiple * tensor;
+    if (multiple == 0)
+        return (double)model->vocabulary / (double)tensor;
+    int64_t n_blocks = (model->vocabulary + multiple - 1) / multiple;
+    return (double)(n_blocks * model->vocabulary_multiple);
+}
+
+/** All parameters: layers with their norms and biases, last norm, embeddings and (unless tied) head, without padding.
+ * Biases of a layer: h + 2k, h, the columns of the up GEMM, h. */
 static inline int64_t model_parameters(const struct model *model)
 {
-    int64_t norms = (2 * model->layers + 1) * model->hidden;
-    int64_t tables = (model->tied_embeddings ? 1 : 2) * model->vocabulary * model->hidden;
-    return model->layers * model_layer_parameters(model) + norms + tables;
+    int64_t up = (model->activation == MODEL_SWIGLU ? 2 : 1) * model->ffn;
+    int64_t biases = model->biases ? 3 * model->hidden + 2 * model_kv_width(model) + up : 0;
+    int64_t tables = (model->tied_embeddings ? 1 : 2) * model->vocabulary + model->positions;
+    return model->layers * (model_layer_parameters(model) + biases) +
+           (2 * model->layers + 1) * model_norm_parameters(model) + tables * model->hidden;
 }
 
 #endif

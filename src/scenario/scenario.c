@@ -20,8 +20,8 @@ static const struct schema_key scenario_keys[] = {
     {"device", SCHEMA_TEXT, "-", 0, 0, NULL, NULL, "of model/gpu, or the path of a .yaml file", FIELD(device_name)},
     {"platform", SCHEMA_TEXT, "-", 0, 0, NULL, NULL, "cluster: a built platform, or the path of a .xml file",
      FIELD(platform_name)},
-    {"attention", SCHEMA_CHOICE, "-", 0, 0, "flash2", "flash2|flash3|cudnn", "attention kernel whose curve is taken",
-     FIELD(attention)},
+    {"attention", SCHEMA_CHOICE, "-", 0, 0, "flash2", "flash2|flash3|cudnn|unfused",
+     "attention kernel whose curve is taken", FIELD(attention)},
     {"data.lengths", SCHEMA_TEXT, "-", 0, 0, NULL, NULL,
      "of model/lengths, the path of a file of lengths, or fixed: all as long as the context", FIELD(data.lengths)},
     {"data.column", SCHEMA_WORD, "-", 0, 0, "", NULL, "column of a CSV file, or data set of an HDF5 file",
@@ -85,8 +85,11 @@ static const struct schema_key system_keys[] = {
      SYSTEM(plan.shard_group)},
     {"plan.gradients", SCHEMA_CHOICE, "-", 0, 0, "fp32", "fp32|bf16", "precision of gradients and of their reduction",
      SYSTEM(plan.gradients)},
-    {"plan.recompute", SCHEMA_CHOICE, "-", 0, 0, "none", "none|selective|full",
-     "activations computed again in the backward pass", SYSTEM(plan.recompute)},
+    {"plan.sequence_parallel", SCHEMA_BOOL, "-", 0, 0, "true", NULL,
+     "norms, dropouts and residuals are shared over tp as well", SYSTEM(plan.sequence_parallel)},
+    {"plan.recompute", SCHEMA_SET, "-", 0, 0, "none", "norm|activation|attention-core|full|selective",
+     "outputs computed again in the backward pass; selective: [norm, activation]; full: whole layers",
+     SYSTEM(plan.recompute)},
     {"plan.recompute_layers", SCHEMA_INT, "layers", 0, 1 << 15, "0", NULL,
      "of a stage, with recompute full: so many recompute, the others keep all; 0: every layer",
      SYSTEM(plan.recompute_layers)},
@@ -95,6 +98,16 @@ static const struct schema_key system_keys[] = {
 };
 enum { N_SYSTEM_KEYS = sizeof system_keys / sizeof *system_keys, MAX_SYSTEMS = 1000 };
 static const char *const system_others[] = {"knobs", NULL};
+
+const char *const scenario_recompute_name[RECOMPUTE_FULL + 1] = {"none",
+                                                                 "norm",
+                                                                 "activation",
+                                                                 "selective",
+                                                                 "attention-core",
+                                                                 "norm+attention-core",
+                                                                 "activation+attention-core",
+                                                                 "selective+attention-core",
+                                                                 "full"};
 
 const char *scenario_data_dir(void)
 {
@@ -207,6 +220,20 @@ static bool resolve_run_name(struct scenario *scenario, const char *path, struct
                           scenario->name);
 }
 
+/** `selective` is a name for two entries; `full` repeats all, so that entries beside it mean nothing. */
+static bool resolve_recompute(const struct document *document, struct scenario_system *system, struct error *err)
+{
+    enum { SELECTIVE = 1 << 4 }; /* its place among the key's words */
+    int32_t *list = &system->plan.recompute;
+    if (*list & SELECTIVE)
+        *list = (*list & ~SELECTIVE) | RECOMPUTE_SELECTIVE;
+    if (*list <= RECOMPUTE_FULL)
+        return true;
+    return document_error(document, document_find(document, system->node, "plan.recompute"), err,
+                          "plan.recompute: 'full' repeats whole layers and stands alone; allowed: none, full, or a "
+                          "list of norm, activation, attention-core");
+}
+
 /** One entry of `systems:`. */
 static bool read_system(const struct document *document, int32_t node, struct scenario_system *system,
                         struct error *err)
@@ -217,6 +244,8 @@ static bool read_system(const struct document *document, int32_t node, struct sc
         return document_error(document, plan, err,
                               "plan: 'auto' is not available yet; allowed: a layout such as {tp: 4, pp: 4}");
     if (!schema_read(document, node, system_keys, N_SYSTEM_KEYS, system_others, system, err))
+        return false;
+    if (!resolve_recompute(document, system, err))
         return false;
     int32_t knobs = document_find(document, node, "knobs");
     if (knobs >= 0 && document_is_null(&document->node[knobs]))

@@ -12,12 +12,23 @@
 enum scenario_engine { SCENARIO_SIMGRID, SCENARIO_CRITICAL_PATH, SCENARIO_BOTH };
 enum scenario_trace { SCENARIO_TRACE_NONE, SCENARIO_TRACE_SUMMARY, SCENARIO_TRACE_FULL };
 enum scenario_long { SCENARIO_CUT, SCENARIO_DROP, SCENARIO_TRUNCATE };
-enum recompute { RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL };
+/** What the backward computes again: the sum of a list's entries, or whole layers. */
+enum recompute {
+    RECOMPUTE_NONE = 0,
+    RECOMPUTE_NORM = 1,           /* outputs of both norms */
+    RECOMPUTE_ACTIVATION = 2,     /* output of SwiGLU or GELU */
+    RECOMPUTE_SELECTIVE = 3,      /* both of these */
+    RECOMPUTE_ATTENTION_CORE = 4, /* all between queries, keys, values and the projection's input */
+    RECOMPUTE_FULL = 8
+};
 /** What the DP x CP ranks share: optimizer states (Megatron's distributed optimizer); and gradients; and parameters
  * (FSDP); nothing (DDP). Source: Rajbhandari et al. 2020 (arXiv:1910.02054), stages 1 to 3, and 0. */
 enum scenario_sharding { SCENARIO_ZERO1, SCENARIO_ZERO2, SCENARIO_ZERO3, SCENARIO_UNSHARDED };
 /** Precision of main gradients and of their reduction. */
 enum scenario_gradients { SCENARIO_FP32, SCENARIO_BF16 };
+
+/** "none", "norm", ... by enum recompute: entries are joined by +; norm+activation is "selective". */
+extern const char *const scenario_recompute_name[RECOMPUTE_FULL + 1];
 
 struct scenario_data {
     char lengths[512];      /* name of a law or table in model/lengths, a path of the user's file, or "fixed" */
@@ -45,6 +56,7 @@ struct scenario_plan {
     int32_t sharding;         /* enum scenario_sharding */
     int64_t shard_group;      /* so many of the DP x CP ranks share, and other groups hold the same; 0: all share */
     int32_t gradients;        /* enum scenario_gradients */
+    bool sequence_parallel;   /* with tensor parallelism */
     int32_t recompute;        /* enum recompute */
     int64_t recompute_layers; /* of a stage, with recompute full: so many recompute; 0: all */
     double offload;           /* share of activations that goes to the host, 0..1 */

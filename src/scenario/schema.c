@@ -23,8 +23,9 @@ struct reading {
     bool ok;
 };
 
-static const char *const type_names[] = {[SCHEMA_BOOL] = "bool",     [SCHEMA_INT] = "integer", [SCHEMA_REAL] = "real",
-                                         [SCHEMA_CHOICE] = "choice", [SCHEMA_WORD] = "word",   [SCHEMA_TEXT] = "text"};
+static const char *const type_names[] = {
+    [SCHEMA_BOOL] = "bool", [SCHEMA_INT] = "integer", [SCHEMA_REAL] = "real", [SCHEMA_CHOICE] = "choice",
+    [SCHEMA_SET] = "list",  [SCHEMA_WORD] = "word",   [SCHEMA_TEXT] = "text"};
 
 int32_t schema_choice(const char *choices, const char *value)
 {
@@ -117,6 +118,10 @@ static void print_allowed(const struct schema_key *key, char text[640])
         print_choices(key->choices, choices);
         snprintf(text, 640, "%s", choices);
         return;
+    case SCHEMA_SET:
+        print_choices(key->choices, choices);
+        snprintf(text, 640, "none, or one or a [list] of %s", choices);
+        return;
     case SCHEMA_WORD:
     case SCHEMA_TEXT:
         snprintf(text, 640, "text of at most %d bytes", (key->type == SCHEMA_WORD ? NAME_BYTES : TEXT_BYTES) - 1);
@@ -169,11 +174,21 @@ static const char *store_text(const struct schema_key *key, const char *text, ch
     return NULL;
 }
 
+static const char *add_to_set(const struct schema_key *key, const char *text, int32_t *field)
+{
+    int32_t choice = schema_choice(key->choices, text);
+    if (choice < 0)
+        return "is not known";
+    *field |= 1 << choice;
+    return NULL;
+}
+
 /** Parse text into the key's field. @return what is wrong, or NULL */
 static const char *store(const struct schema_key *key, const char *text, bool quoted, void *object)
 {
     char *field = (char *)object + key->offset;
-    bool is_text = key->type == SCHEMA_WORD || key->type == SCHEMA_TEXT || key->type == SCHEMA_CHOICE;
+    bool is_text =
+        key->type == SCHEMA_WORD || key->type == SCHEMA_TEXT || key->type == SCHEMA_CHOICE || key->type == SCHEMA_SET;
     if (quoted && !is_text)
         return "stands in quotes, so it is text";
     switch (key->type) {
@@ -187,6 +202,9 @@ static const char *store(const struct schema_key *key, const char *text, bool qu
     case SCHEMA_CHOICE:
         *(int32_t *)field = schema_choice(key->choices, text);
         return *(int32_t *)field >= 0 ? NULL : "is not known";
+    case SCHEMA_SET:
+        *(int32_t *)field = 0;
+        return strcmp(text, "none") == 0 ? NULL : add_to_set(key, text, (int32_t *)field);
     case SCHEMA_WORD:
         return store_text(key, text, field, NAME_BYTES);
     case SCHEMA_TEXT:
@@ -223,6 +241,23 @@ static void print_choice_suggestion(const struct schema_key *key, const char *va
     print_suggestion(value, candidates, n, allowed, text);
 }
 
+/** Each word of a list into the key's set, or a message. */
+static void read_set(struct reading *reading, const struct schema_key *key, int32_t node, int32_t *field)
+{
+    const struct document *document = reading->document;
+    char hint[800];
+    *field = 0;
+    for (int32_t child = document->node[node].child; child >= 0; child = document->node[child].next) {
+        const struct document_node *at = &document->node[child];
+        const char *word = at->kind == DOCUMENT_SCALAR ? at->value : "", *problem = add_to_set(key, word, field);
+        if (problem == NULL)
+            continue;
+        print_choice_suggestion(key, word, hint);
+        reading->ok = document_error(document, child, reading->err, "%s: '%.200s' in the list %s; %s", key->name, word,
+                                     problem, hint);
+    }
+}
+
 /** One value of the file into its field, or a message. */
 static void read_value(struct reading *reading, const struct schema_key *key, int32_t node, void *object)
 {
@@ -233,11 +268,13 @@ static void read_value(struct reading *reading, const struct schema_key *key, in
     snprintf(hint, sizeof hint, "allowed: %s", allowed);
     if (document_is_null(at)) {
         reading->ok = document_error(reading->document, node, reading->err, "%s: has no value; %s", key->name, hint);
+    } else if (key->type == SCHEMA_SET && at->kind == DOCUMENT_SEQUENCE) {
+        read_set(reading, key, node, (int32_t *)((char *)object + key->offset));
     } else if (at->kind != DOCUMENT_SCALAR) {
         reading->ok = document_error(reading->document, node, reading->err, "%s: is a %s, not one value; %s", key->name,
                                      at->kind == DOCUMENT_SEQUENCE ? "list" : "mapping of keys", hint);
     } else if ((problem = store(key, at->value, at->quoted, object)) != NULL) {
-        if (key->type == SCHEMA_CHOICE)
+        if (key->type == SCHEMA_CHOICE || key->type == SCHEMA_SET)
             print_choice_suggestion(key, at->value, hint);
         reading->ok = document_error(reading->document, node, reading->err, "%s: '%.200s' %s; %s", key->name, at->value,
                                      problem, hint);
@@ -406,6 +443,23 @@ static void write_real(FILE *file, double value)
     fputs(text, file);
 }
 
+/** One word, or a list. */
+static void write_set(FILE *file, const struct schema_key *key, int32_t set)
+{
+    char name[NAME_BYTES];
+    const char *before = (set & (set - 1)) != 0 ? "[" : "";
+    if (set == 0)
+        fputs("none", file);
+    for (int32_t i = 0; i < 31 && set >> i != 0; i++)
+        if (set >> i & 1) {
+            schema_choice_name(key->choices, i, name);
+            fprintf(file, "%s%s", before, name);
+            before = ", ";
+        }
+    if ((set & (set - 1)) != 0)
+        fputc(']', file);
+}
+
 static void write_value(FILE *file, const struct schema_key *key, const void *object)
 {
     const char *field = (const char *)object + key->offset;
@@ -423,6 +477,9 @@ static void write_value(FILE *file, const struct schema_key *key, const void *ob
     case SCHEMA_CHOICE:
         schema_choice_name(key->choices, *(const int32_t *)field, name);
         fputs(name, file);
+        return;
+    case SCHEMA_SET:
+        write_set(file, key, *(const int32_t *)field);
         return;
     case SCHEMA_WORD:
     case SCHEMA_TEXT:
@@ -480,7 +537,9 @@ static void print_column(const struct schema_key *key, const char *prefix, int c
         return;
     case 3:
         print_range(key, range);
-        if (key->type == SCHEMA_CHOICE || key->type == SCHEMA_BOOL)
+        if (key->type == SCHEMA_SET)
+            snprintf(text, 640, "none|[%s]", key->choices);
+        else if (key->type == SCHEMA_CHOICE || key->type == SCHEMA_BOOL)
             snprintf(text, 640, "%s", key->type == SCHEMA_BOOL ? "true|false" : key->choices);
         else
             snprintf(text, 640, "%s", key->type == SCHEMA_INT || key->type == SCHEMA_REAL ? range : "-");

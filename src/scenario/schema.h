@@ -18,6 +18,7 @@ enum schema_type {
     SCHEMA_INT,    /* int64_t: 512, 256Ki, 4e6 when integral */
     SCHEMA_REAL,   /* double:  0.5, 80GiB, 400Gbps, 2us; never NaN or infinite */
     SCHEMA_CHOICE, /* int32_t: index into choices */
+    SCHEMA_SET,    /* int32_t: bit i for the i-th of choices; one of them, [a list], or none */
     SCHEMA_WORD,   /* char[64] */
     SCHEMA_TEXT,   /* char[512] */
 };
@@ -28,7 +29,7 @@ struct schema_key {
     const char *unit;     /* "tokens", "bytes", "s", "-" */
     double min, max;      /* inclusive; of numbers only; both 0: no limit */
     const char *fallback; /* the default as a user would write it; NULL: the key is required */
-    const char *choices;  /* "cut|drop|truncate", of SCHEMA_CHOICE only */
+    const char *choices;  /* "cut|drop|truncate", of SCHEMA_CHOICE and SCHEMA_SET only */
     const char *meaning;
     size_t offset; /* of the field in the object that is filled */
 };

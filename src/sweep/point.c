@@ -36,6 +36,7 @@ struct cost_setting point_setting(const struct scenario *scenario, const struct 
         .communication = scenario->communication,
         .attention = (enum device_attention)scenario->attention,
         .tensor = (int32_t)layout->tp,
+        .sequence_parallel = layout->sequence_parallel,
         .layers = scenario_stage_layers(&layout->stages, scenario->model.layers, (int32_t)layout->pp,
                                         (int32_t)layout->vpp, 0),
         .split = layout->stages,
@@ -66,6 +67,13 @@ struct system_request point_request(const struct scenario *scenario, const struc
 double point_memory_bytes(const struct device *device)
 {
     return device->memory_bytes - device->context_bytes;
+}
+
+enum point_misfit point_misfit_of(const struct scenario *scenario, double peak_bytes, double host_bytes)
+{
+    if (peak_bytes > point_memory_bytes(&scenario->device))
+        return POINT_GPU_MEMORY;
+    return host_bytes > scenario->platform.host_memory_bytes ? POINT_HOST_MEMORY : POINT_FITS;
 }
 
 /** Add what all ranks of a pipeline execute in one pass of one unit. */
@@ -175,6 +183,8 @@ static void fill_result(const struct runner *runner, struct point_iteration *res
     result->peak_pipeline = worst->pipeline;
     for (int i = 0; i < MEMORY_N_CLASSES; i++)
         result->at_peak[i] = runner->memory.at_peak[runner->memory.worst_place][i];
+    result->host = memory_host_of(&runner->plan, &runner->dag, &runner->memory,
+                                  runner->scenario->platform.gpus_per_node, runner->scenario->all_tensor_ranks);
     result->bubble = bubble_of(&runner->dag, timeline);
     measure_units(&runner->plan, &runner->scenario->model, result);
     result->merged_samples = merged_samples(&runner->plan, batch->n_samples);
@@ -249,7 +259,8 @@ static bool run_system(struct runner *runner, point_observer *observer, void *co
         result->iteration = i;
         result->measured = i >= runner->scenario->warm_up;
         ok = run_iteration(runner, result, err) && observe(runner, result, observer, context, err);
-        system->fits = system->fits && (!result->measured || result->peak_bytes <= runner->memory_bytes);
+        system->fits = system->fits && (!result->measured || point_misfit_of(runner->scenario, result->peak_bytes,
+                                                                             result->host.bytes) == POINT_FITS);
         runner_clear(runner);
     }
     if (training->close != NULL)
@@ -302,12 +313,18 @@ static void add_bubble(struct bubble *sum, const struct bubble *term)
 
 static void summarise_peak(const struct point_iteration *result, struct point_summary *summary)
 {
+    if (result->host.bytes > summary->host.bytes)
+        summary->host = result->host;
     if (result->peak_bytes <= summary->peak_bytes)
         return;
     summary->peak_bytes = result->peak_bytes;
     summary->peak_stage = result->peak_stage;
-    for (int i = 0; i < MEMORY_N_CLASSES; i++)
+    summary->peak_class = MEMORY_STATES;
+    for (int i = 0; i < MEMORY_N_CLASSES; i++) {
         summary->at_peak[i] = result->at_peak[i];
+        if (result->at_peak[i] > result->at_peak[summary->peak_class])
+            summary->peak_class = (enum memory_class)i;
+    }
 }
 
 struct point_summary point_summary_of(const struct scenario *scenario, const struct point_system *system)
@@ -330,6 +347,7 @@ struct point_summary point_summary_of(const struct scenario *scenario, const str
         add_bubble(&summary.bubble, &result->bubble);
         summarise_peak(result, &summary);
     }
+    summary.misfit = point_misfit_of(scenario, summary.peak_bytes, summary.host.bytes);
     double gpus = platform_n_gpus(&scenario->platform);
     summary.time_mean_s = gsl_stats_mean(time_s, 1, n);
     gsl_sort(time_s, 1, n);

@@ -8,6 +8,9 @@
 #include "lengths/lengths.h"
 #include "system/system.h"
 
+/** The limit that a system exceeds; of a GPU before that of a node. */
+enum point_misfit { POINT_FITS, POINT_GPU_MEMORY, POINT_HOST_MEMORY, POINT_N_MISFITS };
+
 /** Results of one iteration of one system. */
 struct point_iteration {
     int64_t iteration;
@@ -23,6 +26,7 @@ struct point_iteration {
     double peak_bytes;
     int32_t peak_stage, peak_pipeline;
     double at_peak[MEMORY_N_CLASSES];
+    struct memory_host host;
     struct bubble bubble; /* of the engine asked for */
     int32_t forward_units, backward_units;
     double unit_spread[N_PASSES]; /* (max-min)/mean of FLOPs of units of one rank, merged units aside, worst rank */
@@ -35,7 +39,7 @@ struct point_system {
     int64_t dp;
     int32_t n_iterations;
     struct point_iteration *iterations;
-    bool fits; /* every measured iteration stayed below memory_bytes */
+    bool fits; /* every measured iteration stayed within the memory of GPU and host */
 };
 
 /** Everything of one iteration while it is at hand: for the trace and the exports. */
@@ -61,6 +65,9 @@ struct point {
 
 /** What a rank may allocate: the device's memory less the CUDA context [bytes]. */
 double point_memory_bytes(const struct device *device);
+
+/** Whether bytes of a GPU and of a node's host memory exceed what there is. */
+enum point_misfit point_misfit_of(const struct scenario *scenario, double peak_bytes, double host_bytes);
 
 /** The request for one iteration's plan. */
 struct system_request point_request(const struct scenario *scenario, const struct point_system *system,
@@ -88,6 +95,9 @@ struct point_summary {
     double peak_bytes;
     int32_t peak_stage;
     double at_peak[MEMORY_N_CLASSES];
+    enum memory_class peak_class; /* most of peak_bytes; ties: the first */
+    struct memory_host host;      /* of the measured iteration that takes most */
+    enum point_misfit misfit;
     double critical_path_mean_s, simgrid_mean_s;
 };
 

@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-_Static_assert(MEMORY_N_CLASSES == 5, "trace/memory_class.def has a column for each class");
+_Static_assert(POINT_N_MISFITS == 3, "names of misfits in trace/table.c");
+_Static_assert(MEMORY_N_CLASSES == 6, "trace/memory_class.def has a column for each class");
 
 /* Columns of trace/bubble.def, trace/memory_class.def and trace/place.def, as designated initialisers. */
 #define BUBBLE_COLUMNS(of)                                                                                             \
@@ -18,7 +19,8 @@ _Static_assert(MEMORY_N_CLASSES == 5, "trace/memory_class.def has a column for e
     .dp_wait_s = (of).dp_wait_s, .sync_s = (of).sync_s, .total_s = (of).total_s
 #define MEMORY_COLUMNS(of)                                                                                             \
     .states_bytes = (of)[MEMORY_STATES], .activations_bytes = (of)[MEMORY_ACTIVATIONS], .kv_bytes = (of)[MEMORY_KV],   \
-    .kv_gradients_bytes = (of)[MEMORY_KV_GRADIENTS], .workspace_bytes = (of)[MEMORY_WORKSPACE]
+    .kv_gradients_bytes = (of)[MEMORY_KV_GRADIENTS], .workspace_bytes = (of)[MEMORY_WORKSPACE],                        \
+    .libraries_bytes = (of)[MEMORY_LIBRARIES]
 #define PLACE_COLUMNS(of)                                                                                              \
     .phase = (of)->phase, .pipeline = (of)->pipeline, .stage = (of)->stage, .context = (of)->context,                  \
     .tensor = (of)->tensor, .rank = (of)->rank
@@ -123,6 +125,7 @@ static bool append_iteration(struct trace *trace, int32_t system, const struct p
         .peak_bytes = of->peak_bytes,
         .peak_pipeline = of->peak_pipeline,
         .peak_stage = of->peak_stage,
+        .host_peak_bytes = of->host.bytes,
         MEMORY_COLUMNS(of->at_peak),
     };
     return trace_append(trace, TRACE_ITERATIONS, &row, 1, err);
@@ -283,12 +286,14 @@ static struct trace_summary summary_row(const struct scenario *scenario, const s
         .cp = (int32_t)plan->cp,
         .dp = (int32_t)system->dp,
         .vpp = (int32_t)plan->vpp,
+        .sequence_parallel = plan->sequence_parallel,
         .sharding = plan->sharding,
         .gradients = plan->gradients,
         .recompute = plan->recompute,
         .recompute_layers = (int32_t)plan->recompute_layers,
         .offload = plan->offload,
         .fits = system->fits,
+        .misfit = of->misfit,
         .measured_iterations = (int32_t)scenario->measured,
         .time_mean_s = of->time_mean_s,
         .time_p5_s = of->time_p5_s,
@@ -301,6 +306,11 @@ static struct trace_summary summary_row(const struct scenario *scenario, const s
         BUBBLE_COLUMNS(of->bubble),
         .peak_bytes = of->peak_bytes,
         .peak_stage = of->peak_stage,
+        .peak_class = of->peak_class,
+        .host_memory_bytes = scenario->platform.host_memory_bytes,
+        .host_peak_bytes = of->host.bytes,
+        .host_node = of->host.node,
+        .host_stage = of->host.stage,
         MEMORY_COLUMNS(of->at_peak),
     };
 }

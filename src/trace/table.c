@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "trace/table.h"
 
+#include "bounds/memory.h"
 #include "dag/dag.h"
 #include "plan/plan.h"
 
@@ -19,8 +20,11 @@ NAMES(pass, N_PASSES, "forward", "backward")
 NAMES(stream, DAG_N_STREAMS, "compute", "send forward", "send backward", "collective", "rail", "to host", "from host")
 NAMES(edge, DAG_N_EDGES, "inter-stage", "inter-slice", "inter-pass", "schedule", "collective")
 NAMES(formation, PLAN_PACK + 1, "slim", "mix", "pack")
-NAMES(recompute, RECOMPUTE_FULL + 1, "none", "selective", "full")
-NAMES(quantity, 5, "tokens/s/GPU", "max_memory_allocated", "static state", "max_memory_reserved", "activation formula")
+const struct trace_names trace_memory_class_names = {MEMORY_N_CLASSES, memory_class_name};
+NAMES(misfit, 3, "-", "GPU memory", "host memory")
+const struct trace_names trace_recompute_names = {RECOMPUTE_FULL + 1, scenario_recompute_name};
+NAMES(quantity, 6, "tokens/s/GPU", "max_memory_allocated", "static state", "max_memory_reserved", "activation formula",
+      "state formula")
 NAMES(sharding, SCENARIO_UNSHARDED + 1, "zero1", "zero2", "zero3", "none")
 NAMES(gradients, SCENARIO_BF16 + 1, "fp32", "bf16")
 static const struct trace_names trace_system_names = {0, NULL};

@@ -7,33 +7,57 @@
 #include "base/check.h"
 #include "sweep/point.h"
 
+/** What the bytes of a rank of a stage depend on. */
+static struct cost_setting cost_setting_of(const struct setting *setting, int32_t stage)
+{
+    const struct scenario_plan *plan = &setting->plan;
+    return (struct cost_setting){
+        .model = &setting->model,
+        .attention = setting->attention,
+        .tensor = (int32_t)plan->tp,
+        .sequence_parallel = plan->sequence_parallel,
+        .layers = scenario_stage_layers(&plan->stages, setting->model.layers, (int32_t)plan->pp, 1, stage),
+        .gradients = (enum scenario_gradients)plan->gradients,
+        .sharding = (enum scenario_sharding)plan->sharding};
+}
+
 static double stage_state_bytes(const struct setting *setting, int32_t stage)
 {
     const struct scenario_plan *plan = &setting->plan;
-    const struct cost_setting cost = {.gradients = (enum scenario_gradients)plan->gradients,
-                                      .sharding = (enum scenario_sharding)plan->sharding};
-    int32_t stages = (int32_t)plan->pp;
-    int32_t layers = scenario_stage_layers(&plan->stages, setting->model.layers, stages, 1, stage);
-    double parameters =
-        cost_stage_parameters(&setting->model, (int32_t)plan->tp, layers, stage == 0, stage == stages - 1);
+    const struct cost_setting cost = cost_setting_of(setting, stage);
+    double parameters = cost_stage_parameters(&setting->model, (int32_t)plan->tp, cost.layers, stage == 0,
+                                              stage == (int32_t)plan->pp - 1);
     return cost_state_bytes(&cost, parameters, scenario_plan_shards(plan));
 }
 
-double predict_state_bytes(const struct setting *setting, bool last_stage)
+double predict_state_bytes(const struct setting *setting, const struct device *device, bool last_stage)
 {
     double largest = stage_state_bytes(setting, (int32_t)setting->plan.pp - 1);
     for (int32_t stage = 0; stage < (int32_t)setting->plan.pp && !last_stage; stage++)
         largest = fmax(largest, stage_state_bytes(setting, stage));
-    return largest;
+    return device->workspace_bytes + largest;
+}
+
+double predict_layer_state_bytes(const struct setting *setting)
+{
+    const struct scenario_plan *plan = &setting->plan;
+    const struct cost_setting cost = cost_setting_of(setting, 0);
+    int32_t layers = (int32_t)(setting->model.layers / plan->pp);
+    double parameters = cost_stage_parameters(&setting->model, (int32_t)plan->tp, layers, false, false);
+    return cost_state_bytes(&cost, parameters, scenario_plan_shards(plan));
 }
 
 double predict_activation_bytes(const struct setting *setting)
 {
     const struct scenario_plan *plan = &setting->plan;
-    double bytes = cost_activation_bytes(&setting->model, (enum recompute)plan->recompute, (int32_t)plan->tp, false);
+    const struct cost_setting cost = cost_setting_of(setting, 0);
+    struct slice sample = {0, 0, (int32_t)setting->seq_len};
+    struct cost_unit unit = {
+        .slices = &sample, .n_slices = 1, .context = (int32_t)plan->cp, .recompute = (enum recompute)plan->recompute};
+    double layer = cost_activation_bytes(&cost, unit.recompute, false) * cost_unit_tokens(&unit) +
+                   cost_scores_bytes(&cost, &unit) / cost.layers;
     double stages = (double)plan->pp, interleaved = plan->vpp > 1 ? (stages - 1) / (stages * (double)plan->vpp) : 0;
-    double tokens = (double)(setting->seq_len * setting->micro_batch) / (double)plan->cp;
-    return bytes * tokens * (double)setting->model.layers * (1 + interleaved);
+    return layer * (double)(setting->micro_batch * setting->model.layers) * (1 + interleaved);
 }
 
 /** Where the observer puts what point_summary does not keep. */

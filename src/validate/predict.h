@@ -15,8 +15,12 @@ struct predict_result {
 bool predict_run(const struct setting *setting, const struct device *device, struct predict_result *result,
                  struct error *err);
 
-/** Weights, gradients and optimizer states of the largest rank, or of the last stage [bytes]. */
-double predict_state_bytes(const struct setting *setting, bool last_stage);
+/** Weights, gradients and optimizer states of the largest rank, or of the last stage, and what libraries keep [bytes].
+ */
+double predict_state_bytes(const struct setting *setting, const struct device *device, bool last_stage);
+
+/** Weights, gradients and optimizer states of a stage between first and last: its layers' alone [bytes]. */
+double predict_layer_state_bytes(const struct setting *setting);
 
 /**
  * Activations of a first stage at its peak [bytes]: cost_activation_bytes of all layers of the model (a first stage

@@ -40,7 +40,8 @@ static bool quantity_of(const struct file *file, enum validate_quantity *quantit
     } metrics[] = {{"max_memory_allocated", VALIDATE_ALLOCATED},
                    {"memory_allocated at step end", VALIDATE_STATES},
                    {"max_memory_reserved", VALIDATE_RESERVED},
-                   {"activations, first stage", VALIDATE_ACTIVATIONS}};
+                   {"activations, first stage", VALIDATE_ACTIVATIONS},
+                   {"parameters + optimizer", VALIDATE_LAYER_STATES}};
     const char *metric = text(file, "metric");
     *quantity = VALIDATE_THROUGHPUT;
     if (measured_column(file->measured, "metric") < 0)
@@ -119,7 +120,9 @@ static void predict(const struct file *file, const struct setting *setting, cons
 {
     bool last_stage = strstr(text(file, "ranks"), "last") != NULL;
     if (result->quantity == VALIDATE_STATES)
-        result->predicted = predict_state_bytes(setting, last_stage);
+        result->predicted = predict_state_bytes(setting, device, last_stage);
+    else if (result->quantity == VALIDATE_LAYER_STATES)
+        result->predicted = predict_layer_state_bytes(setting);
     else if (result->quantity == VALIDATE_ACTIVATIONS)
         result->predicted = predict_activation_bytes(setting);
     else

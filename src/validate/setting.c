@@ -80,6 +80,12 @@ static bool is_megatron(const struct source *source)
     return has(source, "framework", "Megatron") || has(source, "framework", "NeMo");
 }
 
+/** A GPT of Megatron or NeMo by its defaults. */
+static bool is_megatron_gpt(const struct source *source)
+{
+    return strncasecmp(cell(source, "model"), "gpt", 3) == 0 && is_megatron(source);
+}
+
 static bool is_tied(const struct source *source)
 {
     const char *model = cell(source, "model");
@@ -87,9 +93,8 @@ static bool is_tied(const struct source *source)
         return false;
     if (has(source, "notes", "tied embeddings"))
         return true;
-    bool tied = source->known.layers > 0
-                    ? source->known.tied_embeddings
-                    : strncmp(model, "MPT-", 4) == 0 || (strncasecmp(model, "gpt", 3) == 0 && is_megatron(source));
+    bool tied = source->known.layers > 0 ? source->known.tied_embeddings
+                                         : strncmp(model, "MPT-", 4) == 0 || is_megatron_gpt(source);
     assume(source, tied ? "tied embeddings" : "untied embeddings");
     return tied;
 }
@@ -102,6 +107,12 @@ static int64_t size(const struct source *source, const char *column, int64_t kno
         skip(source, "%s is %lld in the row, %lld in model/llm/%s.yaml", column, (long long)value, (long long)known,
              source->known.name);
     return value > 0 ? value : known;
+}
+
+/** Attention before there was flash attention: Megatron on A100, 2021 and 2022. */
+static bool is_before_flash(const struct source *source)
+{
+    return has(source, "gpu", "A100") && is_megatron(source);
 }
 
 /** What trains something else than all weights on whole sequences. */
@@ -129,7 +140,14 @@ static void read_model(const struct source *source, struct model *model)
         .vocabulary = size(source, "vocab", known->vocabulary),
         .activation = has(source, "activation", "swiglu") ? MODEL_SWIGLU : MODEL_GELU,
         .tied_embeddings = is_tied(source),
+        .norm = has(source, "norm", "layernorm") ? MODEL_LAYERNORM : MODEL_RMSNORM,
+        .dropout = has(source, "notes", "0.1 defaults") || (is_megatron_gpt(source) && is_before_flash(source)),
+        .vocabulary_multiple = is_megatron(source) ? 128 : 0,
     };
+    if (is_megatron_gpt(source) && !has(source, "activation", "squared-relu")) {
+        model->biases = true;
+        model->positions = whole(source, "seq_len");
+    }
     snprintf(model->name, sizeof model->name, "%s", cell(source, "model"));
     if (known->layers > 0 && *cell(source, "activation") == '\0')
         model->activation = known->activation;
@@ -205,6 +223,8 @@ static enum device_attention read_attention(const struct source *source)
         return DEVICE_FLASH3;
     if (has(source, column, "cuDNN"))
         return DEVICE_CUDNN;
+    if (has(source, column, "unfused") || is_before_flash(source))
+        return DEVICE_UNFUSED;
     bool hopper = has(source, "gpu", "H100") || has(source, "gpu", "H200");
     bool unfused = has(source, column, "unfused");
     bool cudnn = hopper && !unfused && (is_megatron(source) || has(source, "framework", "MaxText"));
@@ -273,8 +293,10 @@ static void read_sharding(const struct source *source, struct setting *setting)
 static int32_t read_recompute(const struct source *source)
 {
     const char *text = cell(source, "recompute");
-    if (*text == '\0' || strncmp(text, "none", 4) == 0 || strstr(text, "core attention") != NULL)
+    if (*text == '\0' || strncmp(text, "none", 4) == 0)
         return RECOMPUTE_NONE;
+    if (strstr(text, "core attention") != NULL)
+        return RECOMPUTE_ATTENTION_CORE;
     if (strncmp(text, "SwiGLU act", 10) == 0)
         return RECOMPUTE_SELECTIVE;
     if (strncmp(text, "full", 4) != 0)
@@ -317,6 +339,7 @@ static void read_plan(const struct source *source, struct setting *setting)
         .pp = degree(source, "pp"),
         .cp = degree(source, "cp"),
         .vpp = degree(source, "vpp"),
+        .sequence_parallel = strcmp(cell(source, "sp"), "0") != 0,
         .recompute = read_recompute(source),
         .offload = read_offload(source),
     };

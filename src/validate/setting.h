@@ -32,12 +32,16 @@ enum { SETTING_REASON = 192 };
  *
  *   setting          column             value
  *   model            hidden ... vocab   as they stand; activation: squared-relu counts as gelu (one inner tensor, by
- *                                       element). Norms are RMSNorm, positions rotary
+ *                                       element); norm "layernorm...": LayerNorm, else RMSNorm
  *   sizes            model              where any of these is empty: of the public model that model/validation/
  *                                       models.csv names for this very name; sizes in the row must agree with it
  *   tied embeddings  notes, model       "untied embeddings": no. "tied embeddings": yes. Else the public model's above;
  *                                       MPT (as the notes of the H100 rows say of mpt-*.yaml), and a GPT of Megatron or
  *                                       NeMo (their default): yes. Else no
+ *   biases,          model, framework   a GPT of Megatron or NeMo (their defaults), as many positions as seq_len;
+ *   positions                           others and squared-relu (Nemotron): none, rotary
+ *   dropout          notes, gpu         "0.1 defaults", and a GPT of Megatron on A100 (2021, 2022): yes. Else no
+ *   padding          framework          Megatron and NeMo pad the vocabulary to a multiple of 128 x TP
  *   workload         model              "SFT", "LoRA", "grpo": skipped, not all weights on whole sequences
  *   device           gpu                by model/validation/gpus.csv; not in there: skipped
  *   platform         fabric, gpu        "N GB/s": NVLink, both directions. "KxM Gb/s", or "M Gb/s per node": shared
@@ -45,7 +49,7 @@ enum { SETTING_REASON = 192 };
  *   attention        attn_kernel,       FlashAttention-2, FlashAttention-3, cuDNN. Empty or "auto": NeMo and Megatron
  *                    attn_backend,      on H100, MaxText: cuDNN (what Transformer Engine takes); all others
  *                    framework          FlashAttention-2. "unfused", and Megatron on A100 (2021, 2022: before flash
- *                                       attention): FlashAttention-2 stands in
+ *                                       attention): unfused
  *   gradients        sharding           "bf16 grad": bf16. Else fp32, the simulator's default
  *   sharding         sharding, notes    "ZeRO-2", "SHARD_GRAD_OP": zero2. "ZeRO-3", "FSDP", "HSDP": zero3. "ZeRO-1",
  *                                       "distributed optimizer": zero1. "ZeRO-0", "DDP", and an empty cell with notes
@@ -58,12 +62,12 @@ enum { SETTING_REASON = 192 };
  *   tp overlap       tp_comm_overlap    1: chunked. Else bulk (Megatron's default)
  *   dp overlap       sharding           "overlap", zero2, zero3 (they prefetch by default): yes. Else no (Megatron's
  *                                       default)
- *   recompute        recompute          "none" or empty: none. "selective (core attention)": none, flash attention
- *                                       keeps no core. "SwiGLU act...": selective. "full": full. Others: skipped
+ *   sequence         sp                 0: off. 1 or empty: on
+ *   parallelism
+ *   recompute        recompute          "none" or empty: none. "selective (core attention)": [attention-core]. "SwiGLU
+ *                                       act...": selective. "full": full. Others: skipped
  *   offload          offload, recompute "alpha 0.5", "alpha=0.5": that share of activations. Others: skipped
  *   precision        precision          bf16; fp16 is as fast. Others: skipped
- *
- * Sequence parallelism goes with tensor parallelism: without it (sp 0) the collectives move the same bytes.
  *
  * @param reason  why the row cannot run: a missing column (the first), or what the simulator has no model of
  * @return        false with err for a cell that is malformed

@@ -8,11 +8,12 @@
 /** What a row measures; trace_quantity_names (trace/table.h) are their names. The file's column `metric` says it; files
  * without one hold training throughput. */
 enum validate_quantity {
-    VALIDATE_THROUGHPUT,  /* tokens of an iteration / its time / GPUs [1/s] */
-    VALIDATE_ALLOCATED,   /* torch.cuda.max_memory_allocated [bytes] */
-    VALIDATE_STATES,      /* weights, gradients, optimizer: memory_allocated at the end of a step [bytes] */
-    VALIDATE_RESERVED,    /* torch.cuda.max_memory_reserved: an upper bound of the prediction [bytes] */
-    VALIDATE_ACTIVATIONS, /* of a first stage, by the formulas of Korthikanti et al. 2022 (arXiv:2205.05198) [bytes] */
+    VALIDATE_THROUGHPUT,   /* tokens of an iteration / its time / GPUs [1/s] */
+    VALIDATE_ALLOCATED,    /* torch.cuda.max_memory_allocated [bytes] */
+    VALIDATE_STATES,       /* weights, gradients, optimizer: memory_allocated at the end of a step [bytes] */
+    VALIDATE_RESERVED,     /* torch.cuda.max_memory_reserved: an upper bound of the prediction [bytes] */
+    VALIDATE_ACTIVATIONS,  /* of a first stage, by the formulas of Korthikanti et al. 2022 (arXiv:2205.05198) [bytes] */
+    VALIDATE_LAYER_STATES, /* of the layers of a stage, likewise: their section 6's table of model states [bytes] */
     VALIDATE_N_QUANTITIES
 };
 

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "cost/cost.h"
+#include "harness.h"
+
+/* GPT as in 2022: GELU, f = 4h, dropout, scores kept. */
+static const struct model gpts[] = {
+    {.hidden = 6144,
+     .layers = 48,
+     .heads = 64,
+     .kv_heads = 64,
+     .ffn = 24576,
+     .activation = MODEL_GELU,
+     .dropout = true},
+    {.hidden = 12288,
+     .layers = 96,
+     .heads = 96,
+     .kv_heads = 96,
+     .ffn = 49152,
+     .activation = MODEL_GELU,
+     .dropout = true},
+    {.hidden = 20480,
+     .layers = 105,
+     .heads = 128,
+     .kv_heads = 128,
+     .ffn = 81920,
+     .activation = MODEL_GELU,
+     .dropout = true},
+    {.hidden = 25600,
+     .layers = 128,
+     .heads = 160,
+     .kv_heads = 160,
+     .ffn = 102400,
+     .activation = MODEL_GELU,
+     .dropout = true},
+};
+
+/* Bytes of one layer of a micro-batch of `batch` samples of `tokens`. */
+static double layer_bytes(const struct cost_setting *setting, enum recompute recompute, int32_t tokens, int32_t batch)
+{
+    struct slice slices[8];
+    for (int32_t i = 0; i < batch; i++)
+        slices[i] = (struct slice){i, 0, tokens};
+    struct cost_unit unit = {.slices = slices, .n_slices = batch, .context = 1, .recompute = recompute};
+    return cost_activation_bytes(setting, recompute, false) * tokens * batch + cost_scores_bytes(setting, &unit);
+}
+
+/* Korthikanti et al. 2022 (arXiv:2205.05198), table 2, a row each, by s b h, a s / h and t. */
+static void a_layer_holds_what_the_table_says(void)
+{
+    for (int i = 0; i < 4; i++)
+        for (int32_t t = 1; t <= 8; t *= 2)
+            for (int32_t b = 1; b <= 4; b *= 4) {
+                double s = 2048, h = (double)gpts[i].hidden, a = (double)gpts[i].heads, sbh = s * b * h;
+                struct cost_setting setting = {
+                    .model = &gpts[i], .attention = DEVICE_UNFUSED, .tensor = t, .layers = 1};
+                CHECK_CLOSE(layer_bytes(&setting, RECOMPUTE_NONE, 2048, b), sbh * (10 + 24.0 / t + 5 * a * s / (h * t)),
+                            1e-12);
+                CHECK_CLOSE(layer_bytes(&setting, RECOMPUTE_ATTENTION_CORE, 2048, b), sbh * (10 + 24.0 / t), 1e-12);
+                CHECK_CLOSE(layer_bytes(&setting, RECOMPUTE_FULL, 2048, b), 2 * sbh, 1e-12);
+                setting.sequence_parallel = true;
+                CHECK_CLOSE(layer_bytes(&setting, RECOMPUTE_NONE, 2048, b), sbh / t * (34 + 5 * a * s / h), 1e-12);
+                CHECK_CLOSE(layer_bytes(&setting, RECOMPUTE_ATTENTION_CORE, 2048, b), 34 * sbh / t, 1e-12);
+                CHECK_CLOSE(layer_bytes(&setting, RECOMPUTE_FULL, 2048, b), 2 * sbh / t, 1e-12);
+            }
+}
+
+/* h = 8, n = 4, g = 2 (k = 4), f = 16, TP 2. A token, by hand: norm inputs 32, norm outputs 32, queries and output 32,
+ * keys and values 16, gate and up 64, product 32, log-sum-exp 16. */
+static const struct model small = {.hidden = 8, .layers = 4, .heads = 4, .kv_heads = 2, .ffn = 16, .vocabulary = 10};
+
+static void every_list_is_counted_by_hand(void)
+{
+    static const struct {
+        enum recompute recompute;
+        double shared, whole; /* with sequence parallelism, without */
+    } cases[] = {
+        {RECOMPUTE_NONE, 112, 144},
+        {RECOMPUTE_NORM, 96, 112},
+        {RECOMPUTE_ACTIVATION, 96, 128},
+        {RECOMPUTE_SELECTIVE, 80, 96},
+        {RECOMPUTE_ATTENTION_CORE, 104, 136},
+        {RECOMPUTE_NORM | RECOMPUTE_ATTENTION_CORE, 88, 104},
+        {RECOMPUTE_ACTIVATION | RECOMPUTE_ATTENTION_CORE, 88, 120},
+        {RECOMPUTE_SELECTIVE | RECOMPUTE_ATTENTION_CORE, 72, 88},
+        {RECOMPUTE_FULL, 8, 16},
+    };
+    for (int i = 0; i < 9; i++) {
+        struct cost_setting setting = {.model = &small, .tensor = 2, .layers = 1};
+        CHECK_CLOSE(cost_activation_bytes(&setting, cases[i].recompute, false), cases[i].whole, 1e-15);
+        setting.sequence_parallel = true;
+        CHECK_CLOSE(cost_activation_bytes(&setting, cases[i].recompute, false), cases[i].shared, 1e-15);
+    }
+}
+
+/* Masks of two dropouts, 16 bytes a token; full recomputation keeps none. Keys and values that later slices need: 8. */
+static void dropout_and_slices_add_their_bytes(void)
+{
+    struct model dropped = small;
+    dropped.dropout = true;
+    struct cost_setting setting = {.model = &dropped, .tensor = 2, .sequence_parallel = true, .layers = 1};
+    CHECK_CLOSE(cost_activation_bytes(&setting, RECOMPUTE_NONE, false), 112 + 8.0, 1e-15);
+    CHECK_CLOSE(cost_activation_bytes(&setting, RECOMPUTE_FULL, true), 8 + 8.0, 1e-15);
+    CHECK_CLOSE(cost_embedding_bytes(&setting, 10), 40.0, 1e-15);
+    setting.sequence_parallel = false;
+    CHECK_CLOSE(cost_activation_bytes(&setting, RECOMPUTE_NONE, false), 144 + 16.0, 1e-15);
+    CHECK_CLOSE(cost_embedding_bytes(&setting, 10), 80.0, 1e-15);
+}
+
+/* Tokens [2, 6) see 6 keys, [0, 3) of another sample 3: 24 + 9 scores of 2 heads of a rank; 2 bytes each, with dropout
+ * 5; CP 2 halves them. Of 3 layers, 2 recompute fully: one keeps its scores. Workspace with the core on the list: a
+ * token's 4h = 32, the scores again, and the larger of gradients: 6f/2 = 48 a token or 4 a score. */
+static void scores_are_counted_by_slice(void)
+{
+    struct model dropped = small;
+    struct slice slices[] = {{0, 2, 6}, {1, 0, 3}};
+    struct cost_unit unit = {.slices = slices, .n_slices = 2, .context = 1};
+    struct cost_setting setting = {
+        .model = &dropped, .attention = DEVICE_UNFUSED, .tensor = 2, .sequence_parallel = true, .layers = 3};
+    CHECK_CLOSE(cost_scores_bytes(&setting, &unit), 3 * 2 * 66.0, 1e-15);
+    dropped.dropout = true;
+    CHECK_CLOSE(cost_scores_bytes(&setting, &unit), 3 * 5 * 66.0, 1e-15);
+    unit.context = 2;
+    CHECK_CLOSE(cost_scores_bytes(&setting, &unit), 3 * 5 * 33.0, 1e-15);
+    unit.recompute = RECOMPUTE_FULL;
+    CHECK_TRUE(cost_scores_bytes(&setting, &unit) == 0);
+    setting.recompute_layers = 2;
+    CHECK_CLOSE(cost_scores_bytes(&setting, &unit), 5 * 33.0, 1e-15);
+    unit.recompute = RECOMPUTE_ATTENTION_CORE;
+    CHECK_TRUE(cost_scores_bytes(&setting, &unit) == 0);
+    CHECK_CLOSE(cost_workspace_bytes(&setting, &unit), 3.5 * (48 + 32) + 5 * 33.0, 1e-15);
+    slices[1].end = 23; /* 24 + 529 scores x 2 heads / 2 ranks, 27/2 tokens: 4 x 553 > 48 x 13.5 */
+    CHECK_CLOSE(cost_workspace_bytes(&setting, &unit), 4 * 553.0 + 13.5 * 32 + 5 * 553.0, 1e-15);
+    setting.attention = DEVICE_CUDNN;
+    CHECK_TRUE(cost_scores_bytes(&setting, &unit) == 0);
+}
+
+/* h = 8, GELU, f = 32, LayerNorm, biases, 6 learned positions, V = 10 padded to 16 over TP 2: 8 rows each. A layer:
+ * matrices (4 x 64 + 2 x 256)/2 = 384, biases (24 + 32)/2 + 16 = 44, norms 32: 460. First stage: 2 x 460 + 64 + 48.
+ * Last: 2 x 460 + 64 + 16. One stage with tied embeddings: 4 x 460 + 64 + 48 + 16. */
+static void all_vectors_and_the_padding_count(void)
+{
+    const struct model model = {.hidden = 8,
+                                .layers = 4,
+                                .heads = 2,
+                                .kv_heads = 2,
+                                .ffn = 32,
+                                .vocabulary = 10,
+                                .activation = MODEL_GELU,
+                                .tied_embeddings = true,
+                                .norm = MODEL_LAYERNORM,
+                                .biases = true,
+                                .positions = 6,
+                                .vocabulary_multiple = 8};
+    CHECK_CLOSE(cost_stage_parameters(&model, 2, 2, true, false), 1032.0, 1e-15);
+    CHECK_CLOSE(cost_stage_parameters(&model, 2, 2, false, true), 1000.0, 1e-15);
+    CHECK_CLOSE(cost_stage_parameters(&model, 2, 4, true, true), 1968.0, 1e-15);
+    CHECK_EQUAL(model_parameters(&model), 4 * (768 + 24 + 8 + 32 + 8 + 32) + 16 + 16 * 8);
+    CHECK_CLOSE(model_vocabulary_share(&model, 1), 16.0, 1e-15);
+    CHECK_CLOSE(model_vocabulary_share(&small, 2), 5.0, 1e-15); /* not padded */
+}
+
+int main(void)
+{
+    return HARNESS_MAIN("cost memory", TEST(a_layer_holds_what_the_table_says), TEST(every_list_is_counted_by_hand),
+                        TEST(dropout_and_slices_add_their_bytes), TEST(scores_are_counted_by_slice),
+                        TEST(all_vectors_and_the_padding_count));
+}
