@@ -27,6 +27,7 @@ HEADER = """<?xml version="1.0"?>
     speed of a GPU, bf16 dense: data sheet of the H100 SXM (the H800's is equal). It is informational:
     durations come from the device's efficiency curves. So is the speed of a cpu, which SimGrid demands.
     fabric: the source names none. Assumed: {fabric}
+  {source}
   Here: nvlink {nvlink}, nic {nic}, pcie {pcie}, host memory {host_memory}, speed {speed}.
 -->
 <platform version="4.1">
@@ -92,6 +93,8 @@ def options():
     parser.add_argument("--nodes-per-leaf", type=count, default=32, help="(%(default)s)")
     parser.add_argument("--oversubscription", type=at_least_one, default="1",
                         help="NICs of a leaf over its uplink to the spine (%(default)s)")
+    parser.add_argument("--source", default="Here the defaults.",
+                        help="where numbers that are not the defaults come from, in the comment")
     parser.add_argument("--free", action="store_true", help="no contention: a link gives each transfer all it has")
     return parser.parse_args()
 
@@ -167,7 +170,7 @@ def main():
     free = "\n  Without contention: every transfer has its links for itself." if cluster.free else ""
     write(HEADER.format(name=cluster.name, nodes=cluster.nodes, gpus=cluster.gpus, nvlink=cluster.nvlink,
                         nic=cluster.nic, pcie=cluster.pcie, host_memory=cluster.host_memory[0], speed=cluster.speed,
-                        free=free, fabric=fabric))
+                        free=free, fabric=fabric, source=cluster.source))
     write_links(cluster, write)
     for n in range(cluster.nodes):
         write_node(cluster, n, write)

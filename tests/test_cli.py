@@ -240,6 +240,48 @@ class Costs(unittest.TestCase):
         self.assertEqual(run("cost", "--model", "llama-7b", "--slice", "0:8Mi", "--layers", "1").returncode, 0)
 
 
+class SeventyBillion(unittest.TestCase):
+    """Llama-2 70B on 256 H100, TP8 PP4 DP8, 1024 x 4096 tokens: the answer names everything that moves it."""
+
+    def simulate(self, *arguments):
+        done = run("run", SOURCE / "scenarios" / "llama2-70b.yaml", "--json", "--quiet", "--output", SCRATCH / "70b",
+                   "--set", "engine=critical-path", *arguments)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        report = json.loads(done.stdout)
+        return report["systems"][0], "\n".join(report["assumed"])
+
+    def test_everything_that_moves_the_answer_is_stated(self):
+        system, assumed = self.simulate()
+        self.assertEqual([system["plan"][degree] for degree in ("tp", "pp", "cp", "dp")], [8, 4, 1, 8])
+        self.assertAlmostEqual(system["tokens_per_s_per_gpu"] * system["iteration_mean_s"] * 256, 1024 * 4096, delta=1)
+        self.assertTrue(10 < system["iteration_mean_s"] < 30)
+        for topic in ("attention kernel: cuDNN", "curves of device h100-sxm", "tensor-parallel collectives",
+                      "sequence parallelism on", "beyond the shapes the curves were fitted to", "GEMMs 1.",
+                      "gradient and parameter traffic", "fused", "no dropout", "NVLink 450 GB/s, NIC 50 GB/s, PCIe 64 GB/s",
+                      "bf16 peak 989.4 TFLOP/s", "memory of a GPU", "4096 tokens a micro-batch and 128 micro-batches a",
+                      "micro_batch 1", "1 virtual stage a rank (vpp), layers of the virtual stages: 20 x 4", "recompute none",
+                      "offload 0%", "optimizer states (zero1) on 8 of 8 DP x CP ranks", "gradients fp32"):
+            self.assertIn(topic, assumed)
+
+    def test_what_is_set_is_what_is_stated_and_moves_the_answer(self):
+        plain, _ = self.simulate()
+        changes = {
+            "attention=flash2": "attention kernel: flash-attention 2",
+            "systems.0.plan.recompute=full": "recompute full,",
+            "systems.0.plan.vpp=5": "5 virtual stages a rank (vpp), layers of the virtual stages: 4 x 20",
+            "systems.0.plan.gradients=bf16": "gradients bf16",
+            "systems.0.plan.sharding=none": "all states (none) on 1 of 8",
+            "systems.0.plan.shard_group=2": "(zero1) on 2 of 8",
+            "systems.0.plan.first_stage_layers=17": "17 x 1, 21 x 3",
+            "systems.0.knobs.micro_batch=2": "8192 tokens a micro-batch and 64 micro-batches",
+            "platform=hopper-32x8": "NVLink 200 GB/s",
+        }
+        for change, stated in changes.items():
+            system, assumed = self.simulate("--set", change)
+            self.assertIn(stated, assumed)
+            self.assertNotEqual(system["iteration_mean_s"], plain["iteration_mean_s"], change)
+
+
 class Validation(unittest.TestCase):
     def validate(self, *arguments):
         return run("validate", "--quiet", "--output", SCRATCH / "validation", *arguments)

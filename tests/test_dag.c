@@ -625,7 +625,7 @@ static void tied_embeddings_are_reduced_between_first_and_last_stage(void)
 }
 
 /* Stages of 100, 640 and 100 layers: passes take what so many layers take, the last one the head more, and stages hold
- * so many parameters. */
+ * so many parameters. Of 200 layers that recompute a stage has no more than its own. */
 static void stages_may_differ_in_layers(void)
 {
     struct plan plan;
@@ -634,6 +634,7 @@ static void stages_may_differ_in_layers(void)
     struct dag dag;
     hand_uniform(&plan, 3, 1, 16);
     setting.split = (struct scenario_stages){.first_layers = 100, .last_layers = 100};
+    setting.recompute_layers = 200;
     const struct plan_pipeline *pipeline = &plan.phases[0].pipelines[0];
     CHECK_TRUE(dag_build(&plan, &setting, (struct dag_options){0}, &dag, &err));
     static const int32_t layers[] = {100, 640, 100};
@@ -648,6 +649,7 @@ static void stages_may_differ_in_layers(void)
         CHECK_EQUAL(dag.tasks[task].stage, stage);
         CHECK_CLOSE(dag.duration_s[task],
                     cost.other_s + cost.attention_s + (stage == 2 ? head.other_s + head.attention_s : 0), 1e-14);
+        CHECK_EQUAL(dag_setting(&setting, &pipeline->layout, stage).recompute_layers, stage == 1 ? 200 : 100);
         CHECK_CLOSE(dag_stage_parameters(&setting, &pipeline->layout, stage),
                     cost_stage_parameters(setting.model, 1, layers[stage], stage == 0, stage == 2), 0);
     }

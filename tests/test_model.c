@@ -36,6 +36,26 @@ static void grouped_queries_and_gelu_count_fewer(void)
     CHECK_EQUAL(model_parameters(&model), 704 + 3 * 8 + 10 * 8);
 }
 
+/* What the published checkpoints hold; Qwen3's less its norms of queries and keys, 36 x 2 x 128. */
+static void public_models_have_the_parameters_of_their_checkpoints(void)
+{
+    static const struct {
+        const char *name;
+        int64_t parameters;
+    } checkpoints[] = {
+        {"llama2-7b", INT64_C(6738415616)},       {"llama2-13b", INT64_C(13015864320)},
+        {"llama2-70b", INT64_C(68976648192)},     {"llama3-8b", INT64_C(8030261248)},
+        {"llama3-70b", INT64_C(70553706496)},     {"llama3-405b", INT64_C(405853388800)},
+        {"qwen3-8b", INT64_C(8190735360) - 9216},
+    };
+    for (size_t i = 0; i < sizeof checkpoints / sizeof *checkpoints; i++) {
+        struct model model;
+        struct error err = {0};
+        CHECK_TRUE(model_read(SLIMSIM_SOURCE_DIR, checkpoints[i].name, &model, &err));
+        CHECK_EQUAL(model_parameters(&model), checkpoints[i].parameters);
+    }
+}
+
 static const struct {
     const char *old, *new, *message;
 } refused[] = {
@@ -85,6 +105,7 @@ static void an_unknown_name_lists_those_there_are(void)
 int main(void)
 {
     return HARNESS_MAIN("model", TEST(llama_13b_has_its_13_015_864_320_parameters),
-                        TEST(grouped_queries_and_gelu_count_fewer), TEST(impossible_sizes_are_refused),
-                        TEST(an_unknown_name_lists_those_there_are));
+                        TEST(grouped_queries_and_gelu_count_fewer),
+                        TEST(public_models_have_the_parameters_of_their_checkpoints),
+                        TEST(impossible_sizes_are_refused), TEST(an_unknown_name_lists_those_there_are));
 }

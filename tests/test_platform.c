@@ -27,6 +27,10 @@ static void built_platforms_are_as_the_generator_made_them(void)
     CHECK_TRUE(platform.nvlink_bytes_per_s == 200e9 && platform.nic_bytes_per_s == 50e9);
     CHECK_TRUE(platform.pcie_bytes_per_s == 64e9 && platform.host_memory_bytes == 1000 * 0x1p30);
     CHECK_TRUE(hash_file(platform.path, &hash, &err) && hash == platform.hash);
+    CHECK_TRUE(platform_read(platforms, "h100-32x8", &platform, &err));
+    CHECK_EQUAL(platform_n_gpus(&platform), 256);
+    CHECK_TRUE(platform.nvlink_bytes_per_s == 450e9 && platform.nic_bytes_per_s == 50e9);
+    CHECK_TRUE(platform.pcie_bytes_per_s == 64e9 && platform.host_memory_bytes == 2e12);
     CHECK_TRUE(platform_read("/nowhere", SLIMSIM_BUILD_DIR "/platforms/hopper-2x8-free.xml", &platform, &err));
     CHECK_TEXT(platform.name, "hopper-2x8-free");
     CHECK_EQUAL(platform_n_gpus(&platform), 16);

@@ -7,10 +7,11 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "cli/plan_text.h"
 #include "execute/execute.h"
 #include "trace/table.h"
 
-enum { LABEL_WIDTH = 32, COLUMN_WIDTH = 18, TEXT_SIZE = 256 };
+enum { LABEL_WIDTH = 32, COLUMN_WIDTH = 18, TEXT_SIZE = 384 };
 static const double gib = 1 << 30;
 
 struct metric {
@@ -41,7 +42,7 @@ static bool metric_absent(const struct scenario *scenario, int metric)
     return metric == METRIC_simgrid_mean_s && scenario->engine == SCENARIO_CRITICAL_PATH;
 }
 
-static const char *const sharding_name[] = {"zero1", "zero2", "zero3"};
+static const char *const sharding_name[] = {"zero1", "zero2", "zero3", "none"};
 static const char *const gradients_name[] = {"fp32", "bf16"};
 static const char *const attention_name[] = {"flash-attention 2", "flash-attention 3", "cuDNN", "unfused"};
 
@@ -251,7 +252,8 @@ static bool any_sharded(const struct point *point)
 {
     bool any = false;
     for (int32_t i = 0; i < point->n_systems; i++)
-        any = any || point->systems[i].entry->plan.sharding != SCENARIO_ZERO1;
+        any = any || point->systems[i].entry->plan.sharding == SCENARIO_ZERO2 ||
+              point->systems[i].entry->plan.sharding == SCENARIO_ZERO3;
     return any;
 }
 
@@ -296,14 +298,25 @@ static int32_t assumptions(const struct scenario *scenario, const struct point *
     print_outside(scenario, point, lines[n++]);
     snprintf(lines[n++], TEXT_SIZE, "ring of context parallelism: point-to-point, one NIC between nodes; %s attention",
              communication->cp_overlap ? "runs beside" : "is done before");
-    snprintf(lines[n++], TEXT_SIZE, "optimizer states over DP x CP; gradient and parameter traffic %s",
+    snprintf(lines[n++], TEXT_SIZE, "gradient and parameter traffic %s",
              communication->dp_overlap ? "in buckets beside the last backward and first forward passes"
                                        : "behind the last and before the first pass");
     if (scenario->model.tied_embeddings)
-        snprintf(lines[n++], TEXT_SIZE, "all-reduce of tied embeddings between first and last stage: left out");
+        snprintf(lines[n++], TEXT_SIZE,
+                 "tied embeddings: with stages their gradients are all-reduced between first and last, never hidden");
     if (any_sharded(point))
         snprintf(lines[n++], TEXT_SIZE,
                  "zero2, zero3: prefetched one layer ahead in every pass, inside the pass (no contention on links)");
+    snprintf(
+        lines[n++], TEXT_SIZE,
+        "kernels as Megatron-LM runs them: norms, rotation, activation and cross-entropy fused; attention inside each "
+        "sample, causal");
+    snprintf(lines[n++], TEXT_SIZE,
+             "links of a GPU, each way: NVLink %g GB/s, NIC %g GB/s, PCIe %g GB/s, latencies and efficiencies of the "
+             "device's curves; bf16 peak %g TFLOP/s, HBM %g TB/s",
+             scenario->platform.nvlink_bytes_per_s / 1e9, scenario->platform.nic_bytes_per_s / 1e9,
+             scenario->platform.pcie_bytes_per_s / 1e9, scenario->device.peak_flop_per_s / 1e12,
+             scenario->device.hbm_bytes_per_s / 1e12);
     snprintf(lines[n++], TEXT_SIZE,
              "memory of a GPU: %.2f GiB, the device's less %.2f GiB of CUDA context and NCCL; libraries keep %.3f GiB "
              "of it; "
@@ -315,10 +328,17 @@ static int32_t assumptions(const struct scenario *scenario, const struct point *
              scenario->data.long_documents == SCENARIO_CUT    ? "cut into samples of their own"
              : scenario->data.long_documents == SCENARIO_DROP ? "replaced by other draws"
                                                               : "truncated");
+    for (int32_t i = 0; i < point->n_systems; i++, n += PLAN_TEXT_LINES)
+        plan_text_lines(scenario, &point->systems[i], lines + n);
     return n;
 }
 
-enum { MAX_ASSUMPTIONS = 16 };
+/** Room for the lines of assumptions(). */
+static char (*assumption_lines(const struct point *point))[TEXT_SIZE]
+{
+    _Static_assert((int)TEXT_SIZE == (int)PLAN_TEXT_SIZE, "lines of a plan are lines of the report");
+    return check_calloc(16 + (size_t)point->n_systems * PLAN_TEXT_LINES, TEXT_SIZE);
+}
 
 static void collect(const struct scenario *scenario, const struct point *point, struct point_summary *summaries,
                     struct metric (*metrics)[N_METRICS])
@@ -331,7 +351,7 @@ static void collect(const struct scenario *scenario, const struct point *point, 
 
 void report_print(const struct scenario *scenario, const struct point *point)
 {
-    char lines[MAX_ASSUMPTIONS][TEXT_SIZE];
+    char(*lines)[TEXT_SIZE] = assumption_lines(point);
     struct point_summary *summaries = check_calloc((size_t)point->n_systems, sizeof *summaries);
     struct metric(*metrics)[N_METRICS] = check_calloc((size_t)point->n_systems, sizeof *metrics);
     collect(scenario, point, summaries, metrics);
@@ -345,6 +365,7 @@ void report_print(const struct scenario *scenario, const struct point *point)
     int32_t n = assumptions(scenario, point, lines);
     for (int32_t i = 0; i < n; i++)
         printf("- %s\n", lines[i]);
+    free(lines);
     free(metrics);
     free(summaries);
 }
@@ -360,6 +381,12 @@ static json_t *json_of_system(const struct scenario *scenario, const struct poin
                             sharding_name[plan->sharding], "gradients", gradients_name[plan->gradients], "recompute",
                             scenario_recompute_name[plan->recompute], "recompute_layers",
                             (json_int_t)plan->recompute_layers, "offload", plan->offload, "fits", system->fits);
+    json_t *layout = json_object_get(row, "plan"), *layers = json_array();
+    for (int32_t i = 0; i < plan->pp * plan->vpp; i++)
+        json_array_append_new(layers, json_integer(scenario_stage_layers(&plan->stages, scenario->model.layers,
+                                                                         (int32_t)plan->pp, (int32_t)plan->vpp, i)));
+    json_object_set_new(layout, "layers_of_virtual_stages", layers);
+    json_object_set_new(layout, "shards", json_integer(scenario_plan_shards(plan)));
     for (int j = 0; j < N_METRICS; j++)
         if (!metric_absent(scenario, j))
             json_object_set_new(row, metrics[j].key, json_real(metrics[j].value));
@@ -377,7 +404,7 @@ static json_t *json_of_system(const struct scenario *scenario, const struct poin
 
 void report_print_json(const struct scenario *scenario, const struct point *point)
 {
-    char lines[MAX_ASSUMPTIONS][TEXT_SIZE];
+    char(*lines)[TEXT_SIZE] = assumption_lines(point);
     struct point_summary *summaries = check_calloc((size_t)point->n_systems, sizeof *summaries);
     struct metric(*metrics)[N_METRICS] = check_calloc((size_t)point->n_systems, sizeof *metrics);
     json_t *systems = json_array(), *assumed = json_array();
@@ -398,6 +425,7 @@ void report_print_json(const struct scenario *scenario, const struct point *poin
     json_dumpf(root, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
     putchar('\n');
     json_decref(root);
+    free(lines);
     free(metrics);
     free(summaries);
 }

@@ -68,7 +68,7 @@ static void collect(struct builder *builder, int32_t stage, int32_t tensor, stru
         replicas->ready[2 * i + 1] = builder->open_ring[replicas->places[i]];
     }
     replicas->group = builder->setting->shard_groups > 1 ? builder->setting->shards : replicas->n;
-    CHECK(replicas->n % replicas->group == 0);
+    CHECK(replicas->group >= 1 && replicas->n % replicas->group == 0);
     replicas->parameters = dag_stage_parameters(builder->setting, &phase->pipelines[0].layout, stage);
 }
 

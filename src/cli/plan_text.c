@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "cli/plan_text.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "system/system.h"
+
+/** The resolved knobs as "name value, name value". */
+static void knobs_text(const struct scenario *scenario, const struct point_system *system, char text[PLAN_TEXT_SIZE])
+{
+    const struct training_system *training = system->system;
+    void *knobs = check_calloc(1, training->knobs_size);
+    struct error err = {0};
+    CHECK(system_read_knobs(training, scenario, system->entry, knobs, &err)); /* they were read before the run */
+    char *yaml = NULL;
+    size_t n_bytes, n = 0;
+    FILE *file = open_memstream(&yaml, &n_bytes);
+    CHECK(file != NULL);
+    schema_write(file, training->knobs, training->n_knobs, knobs, 0);
+    CHECK(fclose(file) == 0);
+    for (const char *at = yaml; *at != '\0' && n + 3 < PLAN_TEXT_SIZE; at++)
+        if (*at == '\n' && at[1] != '\0') {
+            text[n++] = ',';
+            text[n++] = ' ';
+        } else if (*at != '\n' && *at != ':') {
+            text[n++] = *at;
+        }
+    text[n] = '\0';
+    free(yaml);
+    free(knobs);
+}
+
+static void units_line(const struct scenario *scenario, const struct point_system *system, char line[PLAN_TEXT_SIZE])
+{
+    double tokens = 0, units = 0, iterations = 0;
+    char knobs[PLAN_TEXT_SIZE];
+    for (int32_t i = 0; i < system->n_iterations; i++) {
+        tokens += (double)system->iterations[i].tokens;
+        units += (double)system->iterations[i].forward_units;
+        iterations++;
+    }
+    knobs_text(scenario, system, knobs);
+    snprintf(line, PLAN_TEXT_SIZE,
+             "%s: %.6g tokens a micro-batch and %.6g micro-batches a pipeline, mean, without padding; knobs: %.150s",
+             system->entry->label, tokens / units, units / iterations / (double)system->dp, knobs);
+}
+
+/** "20 x 4", or "7, 8 x 14, 7": layers of the virtual stages, equal neighbours together. */
+static void layers_text(const struct scenario *scenario, const struct scenario_plan *plan, char text[PLAN_TEXT_SIZE])
+{
+    int32_t stages = (int32_t)plan->pp, chunks = (int32_t)plan->vpp, alike = 0;
+    size_t used = 0;
+    text[0] = '\0';
+    for (int32_t i = 0; i < stages * chunks; i++) {
+        int32_t layers = scenario_stage_layers(&plan->stages, scenario->model.layers, stages, chunks, i);
+        bool last = i == stages * chunks - 1;
+        alike++;
+        if (!last && scenario_stage_layers(&plan->stages, scenario->model.layers, stages, chunks, i + 1) == layers)
+            continue;
+        if (used < PLAN_TEXT_SIZE)
+            used += (size_t)snprintf(text + used, PLAN_TEXT_SIZE - used, "%d x %d%s", layers, alike, last ? "" : ", ");
+        alike = 0;
+    }
+}
+
+static void stages_line(const struct scenario *scenario, const struct point_system *system, char line[PLAN_TEXT_SIZE])
+{
+    const struct scenario_plan *plan = &system->entry->plan;
+    char layers[PLAN_TEXT_SIZE];
+    layers_text(scenario, plan, layers);
+    snprintf(line, PLAN_TEXT_SIZE, "%s: %d virtual stage%s a rank (vpp), layers of the virtual stages: %.150s",
+             system->entry->label, (int)plan->vpp, plan->vpp > 1 ? "s" : "", layers);
+}
+
+static void states_line(const struct point_system *system, char line[PLAN_TEXT_SIZE])
+{
+    static const char *const shared[] = {"optimizer states (zero1)", "optimizer states and gradients (zero2)",
+                                         "optimizer states, gradients and parameters (zero3)", "all states (none)"};
+    const struct scenario_plan *plan = &system->entry->plan;
+    int n = snprintf(line, PLAN_TEXT_SIZE, "%s: sequence parallelism %s; recompute %s%s", system->entry->label,
+                     plan->sequence_parallel ? "on" : "off", scenario_recompute_name[plan->recompute],
+                     plan->recompute == RECOMPUTE_SELECTIVE ? " (norms, activation)" : "");
+    if (plan->recompute_layers > 0)
+        n += snprintf(line + n, PLAN_TEXT_SIZE - (size_t)n, " of %d layers a stage", (int)plan->recompute_layers);
+    snprintf(line + n, PLAN_TEXT_SIZE - (size_t)n,
+             ", offload %g%%; %s on %d of %d DP x CP ranks; gradients %s, weights bf16, Adam fp32", 100 * plan->offload,
+             shared[plan->sharding], scenario_plan_shards(plan), (int)(plan->dp * plan->cp),
+             plan->gradients == SCENARIO_BF16 ? "bf16" : "fp32");
+}
+
+void plan_text_lines(const struct scenario *scenario, const struct point_system *system,
+                     char lines[PLAN_TEXT_LINES][PLAN_TEXT_SIZE])
+{
+    units_line(scenario, system, lines[0]);
+    stages_line(scenario, system, lines[1]);
+    states_line(system, lines[2]);
+}
