@@ -25,6 +25,7 @@ struct cost_setting {
     int32_t layers;           /* of one virtual stage: of one chunk of a stage */
     int32_t recompute_layers; /* of these, under full recomputation: so many recompute; 0: all */
     enum scenario_gradients gradients;
+    enum scenario_optimizer optimizer;
     enum scenario_sharding sharding;
     int32_t shards; /* DP x CP ranks that zero2 and zero3 share over, on consecutive groups of TP GPUs; else unused */
 };
@@ -199,10 +200,20 @@ double cost_rails_s(const struct cost_setting *setting, enum device_collective_k
 /** Bytes of one gradient: 4 (fp32) or 2 (bf16). */
 double cost_gradient_bytes(enum scenario_gradients gradients);
 
-/** Optimizer step of `parameters` parameters held by one rank (Adam, fp32 states): memory-bound, 30 bytes each: reads
- * gradient (bf16: 2 bytes less), master weight and two moments (16), writes the latter three (12) and the bf16 weight
- * (2). The reading for the gradient's norm is left out. */
-double cost_optimizer_s(const struct device *device, enum scenario_gradients gradients, double parameters);
+/**
+ * Optimizer step of a rank of a stage of `parameters` parameters, of which it updates 1/shards [s]: Adam with fp32
+ * states, memory-bound, all to the device's curve of copies. Bytes for a parameter of the rank's share:
+ *   gradient   bf16: read and converted to fp32, 6; read for the norm, 4; zero2, zero3: scaled by the clipping, 8
+ *   fused      gradient, weight and two moments read, the latter three written, 28
+ *   eager      one kernel each: decay 8, first moment 8 + 12, second 8 + 12, root, division and sum of the denominator
+ *              24, weight 16
+ *   weight     zero1, zero2: the bf16 copy, 6 (zero3 converts as it gathers)
+ * and zero1 for each of all parameters of the stage: the gradient is set to zero, and divided by the ranks, 3 x 4 (bf16
+ * 2). Megatron-LM clips only a norm that is too large; that is left out.
+ * Source: Megatron-LM core/optimizer/distrib_optimizer.py and core/distributed/param_and_grad_buffer.py; PyTorch 2
+ * torch/optim/adamw.py (_single_tensor_adamw) and torch/nn/utils/clip_grad.py.
+ */
+double cost_optimizer_s(const struct cost_setting *setting, double parameters, int32_t shards);
 
 /**
  * Held from forward to backward, per token and layer, on one TP rank [bytes]; sliced: the sample stands in more than

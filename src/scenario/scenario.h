@@ -17,6 +17,8 @@ enum recompute { RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL };
 enum scenario_sharding { SCENARIO_ZERO1, SCENARIO_ZERO2, SCENARIO_ZERO3 };
 /** Precision of main gradients and of their reduction. */
 enum scenario_gradients { SCENARIO_FP32, SCENARIO_BF16 };
+/** One kernel for all of Adam, or one for each of its operations: cost/cost.h. */
+enum scenario_optimizer { SCENARIO_FUSED, SCENARIO_EAGER };
 
 struct scenario_data {
     char lengths[512];      /* name of a law or table in model/lengths, a path of the user's file, or "fixed" */
@@ -42,6 +44,7 @@ struct scenario_plan {
     int64_t vpp;              /* virtual stages (chunks) of a rank */
     int32_t sharding;         /* enum scenario_sharding */
     int32_t gradients;        /* enum scenario_gradients */
+    int32_t optimizer;        /* enum scenario_optimizer */
     int32_t recompute;        /* enum recompute */
     int64_t recompute_layers; /* of a stage, with recompute full: so many recompute; 0: all */
     double offload;           /* share of activations that goes to the host, 0..1 */

@@ -39,6 +39,7 @@ struct cost_setting point_setting(const struct scenario *scenario, const struct 
         .layers = (int32_t)(scenario->model.layers / (layout->pp * layout->vpp)),
         .recompute_layers = (int32_t)(layout->recompute_layers / layout->vpp),
         .gradients = (enum scenario_gradients)layout->gradients,
+        .optimizer = (enum scenario_optimizer)layout->optimizer,
         .sharding = (enum scenario_sharding)layout->sharding,
         .shards = (int32_t)(layout->dp * layout->cp),
     };

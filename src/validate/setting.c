@@ -186,6 +186,7 @@ static void read_sharding(const struct source *source, struct setting *setting)
         skip(source, "sharding '%s' has no model", cell(source, "sharding"));
     setting->plan.sharding = zero2 ? SCENARIO_ZERO2 : zero3 ? SCENARIO_ZERO3 : SCENARIO_ZERO1;
     setting->plan.gradients = bf16 ? SCENARIO_BF16 : SCENARIO_FP32;
+    setting->plan.optimizer = has(source, "framework", "llm-foundry") ? SCENARIO_EAGER : SCENARIO_FUSED;
     setting->replicated = !zero1 && !zero2 && !zero3;
 }
 

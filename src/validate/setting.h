@@ -38,6 +38,7 @@ enum { SETTING_REASON = 192 };
  *                                       attention): FlashAttention-2 stands in
  *   gradients        sharding,          "bf16 grad", and llm-foundry on A100 (its yamls: mixed_precision PURE): bf16.
  *                    framework, gpu     Else fp32 (llm-foundry on H100: its table says DEFAULT, which reduces in fp32)
+ *   optimizer        framework          llm-foundry: eager (Composer's DecoupledAdamW). Else fused
  *   sharding         sharding           "ZeRO-3", "FULL_SHARD", "FSDP": zero3. "ZeRO-2", "SHARD_GRAD_OP": zero2.
  *                                       "ZeRO-1", "distributed optimizer": zero1. Else replicated, whose time is
  *                                       taken as zero1's
