@@ -235,6 +235,61 @@ static void a_slice_enters_the_curve_as_the_causal_sample_alike(void)
                 3 * (40 * 4 * 4.2 * 7.4 + 72 * 4 * 11 / 3.0 * 41 / 9) * 128 / 65, 1e-14);
 }
 
+/*
+ * CP 2, TP 2, a layer of three: keys and values of the prefixes 4 and 6 are 10 x 4k/2 = 40 bytes, of which half is
+ * sent, as by the ring. Gather 1 + 20/10 s before one kernel of whole keys: 4 x 5/4/2 queries see 5 keys, 3 see 9, with
+ * the FLOPs of both blocks, 40 and 72. Backward both collectives, and twice the bytes.
+ */
+static void keys_are_gathered_before_attention(void)
+{
+    struct device device = plain;
+    device.forward[DEVICE_FLASH2] = (struct device_flash){.efficiency = 0.25, .q_half = 8, .k_half = 16};
+    struct cost_setting setting = toy_setting();
+    setting.device = &device;
+    setting.context_type = SCENARIO_ALL_GATHER;
+    struct cost_unit unit = toy_unit(RECOMPUTE_NONE);
+    struct cost_pass forward = cost_of_pass(&setting, PASS_FORWARD, &unit);
+    struct cost_pass backward = cost_of_pass(&setting, PASS_BACKWARD, &unit);
+    CHECK_CLOSE(forward.context_s, 3 * 3.0, 1e-14);
+    CHECK_CLOSE(forward.ring_bytes, 3 * 20.0, 1e-14);
+    CHECK_EQUAL(forward.ring_steps, 0);
+    CHECK_CLOSE(forward.attention_s, 3 * 4 * (40 * 4.2 * (1 + 16 / 5.0) + 72 * (1 + 8 / 3.0) * (1 + 16 / 9.0)), 1e-14);
+    CHECK_CLOSE(backward.context_s, 3 * 6.0, 1e-14);
+    CHECK_CLOSE(backward.ring_bytes, 3 * 40.0, 1e-14);
+    struct cost_unit full = toy_unit(RECOMPUTE_FULL);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &full).context_s, 3 * 9.0, 1e-14);
+}
+
+/*
+ * Ulysses: 8 tokens (padding stays), 4 on a rank, in widths 4 (queries, output) and 2 (keys, values) over TP 2: 16 and
+ * 8 bytes, of which half leaves: 2 x 8 + 2 x 4 bytes in all-to-alls of 1 s and 0.1 s a byte, in both passes. Attention:
+ * half of the heads, whole samples, one kernel. One CP rank a node: by NIC, 2 s and (8 + 8 x 50/58)/0.5 bytes at 20
+ * B/s.
+ */
+static void heads_are_exchanged_for_tokens(void)
+{
+    struct device device = plain;
+    device.collective[DEVICE_ALL_TO_ALL] = (struct device_collective){.latency_s = 1, .efficiency = 1};
+    device.forward[DEVICE_FLASH2] = (struct device_flash){.efficiency = 0.25, .q_half = 8, .k_half = 16};
+    struct cost_setting setting = toy_setting();
+    setting.device = &device;
+    setting.context_type = SCENARIO_ULYSSES;
+    struct cost_unit unit = toy_unit(RECOMPUTE_NONE);
+    for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
+        CHECK_CLOSE(cost_of_pass(&setting, pass, &unit).context_s, 3 * 2 * (1.8 + 1.4), 1e-14);
+        CHECK_CLOSE(cost_of_pass(&setting, pass, &unit).ring_bytes, 3 * 24.0, 1e-14);
+    }
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).attention_s,
+                3 * 4 * (40 * 2.6 * (1 + 16 / 5.0) + 72 * (1 + 8 / 6.0) * (1 + 16 / 9.0)), 1e-14);
+    struct platform pairs = links;
+    pairs.gpus_per_node = 2;
+    setting.platform = &pairs;
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).context_s,
+                3 * 2 * (4 + (8 + 8 * 50 / 58.0 + 4 + 4 * 50 / 54.0) / 10), 1e-14);
+    unit.context = 1;
+    CHECK_TRUE(cost_of_pass(&setting, PASS_FORWARD, &unit).context_s == 0);
+}
+
 /* 10 FLOP at 0.5 FLOP/s: 20 s, times (1 + 3/6)(1 + 5/20) at the curve's head width of 128, and one second to start. */
 static void kernels_follow_the_forms_of_the_device(void)
 {
@@ -556,6 +611,7 @@ int main(void)
         TEST(context_parallelism_halves_the_rank), TEST(padding_costs_no_attention),
         TEST(a_unit_without_tokens_costs_nothing), TEST(a_sliced_sample_sends_its_prefix_again),
         TEST(a_slice_enters_the_curve_as_the_causal_sample_alike), TEST(kernels_follow_the_forms_of_the_device),
+        TEST(keys_are_gathered_before_attention), TEST(heads_are_exchanged_for_tokens),
         TEST(the_optimizer_is_counted_by_hand), TEST(a_gemm_runs_in_tiles_and_waves),
         TEST(a_small_gemm_waits_for_its_weights), TEST(the_longest_tile_ends_a_kernel),
         TEST(collectives_follow_their_curves), TEST(what_was_not_measured_is_told_apart),

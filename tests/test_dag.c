@@ -296,6 +296,18 @@ static void a_context_ring_runs_beside_attention(void)
         dag.duration_s[task] = dag.tasks[task].kind == DAG_SYNC ? 0.0 : 1.0;
     CHECK_CLOSE(makespan_s(&dag), 6.0, 1e-15); /* GEMMs, ring, attention, twice */
     dag_free(&dag);
+
+    setting.communication.cp_overlap = true; /* of no use to a gather */
+    setting.context_type = SCENARIO_ALL_GATHER;
+    CHECK_TRUE(dag_build(&plan, &setting, (struct dag_options){0}, &dag, &err));
+    double expected_s = 0;
+    for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
+        struct cost_pass cost = dag_pass_cost(&plan.phases[0].pipelines[0], &setting, pass, 0, 0);
+        CHECK_TRUE(cost.context_s > 0);
+        expected_s += cost.other_s + cost.context_s + cost.attention_s;
+    }
+    CHECK_CLOSE(makespan_s(&dag), expected_s, 1e-12);
+    dag_free(&dag);
     plan_free(&plan);
 }
 

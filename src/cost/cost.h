@@ -24,6 +24,7 @@ struct cost_setting {
     int32_t tensor;           /* TP degree */
     int32_t layers;           /* of one virtual stage: of one chunk of a stage */
     int32_t recompute_layers; /* of these, under full recomputation: so many recompute; 0: all */
+    enum scenario_context context_type;
     enum scenario_gradients gradients;
     enum scenario_optimizer optimizer;
     enum scenario_sharding sharding;
@@ -51,8 +52,9 @@ struct cost_pass {
     double tensor_bytes;   /* a TP rank sends in all of them, the hidden ones included */
     double shard_s;        /* exposed gathers of parameters and reduce-scatters of gradients (zero2, zero3), as above */
     double shard_bytes;    /* a rank sends in all of them, the hidden ones included */
-    double ring_bytes;     /* a CP rank sends to the next one (keys and values; backward: and their gradients) */
+    double ring_bytes;     /* a CP rank sends to others (ring: to the next one): cost/context.h */
     int32_t ring_steps;    /* messages of the ring one after the other, for its latency: context - 1 in each layer */
+    double context_s;      /* collectives of CP in place of a ring, which stand before attention; in no other field */
     double boundary_bytes; /* to the next (backward: previous) stage, per TP and CP rank */
     double outside_s[COST_N_FAMILIES]; /* part of the seconds above whose shapes lie outside what was measured */
 };
@@ -66,11 +68,12 @@ struct cost_pass {
  * two of the same FLOPs each, for the input (T x K x N) and for the weight (K x N x T). Adding the weight's gradient
  * to the fp32 sum is part of its GEMM (Megatron-LM's fusion) and not counted again.
  *
- * Attention: one packed kernel a layer for all slices, `context` of them with CP (a block of the ring each); each slice
+ * Attention: one packed kernel a layer for all slices, `context` of them with a ring (a block of it each); each slice
  * has 1/context of its FLOPs (zig-zag sharding of each sample, Llama 3, arXiv:2407.21783, section 3.3) and 1/TP of the
  * heads. The curves are of whole causal samples, so a slice [a, b) enters with the queries and keys of the causal
  * sample whose queries see as many keys, and whose keys are seen by as many queries, on average: keys a + b, queries (b
- * - a)(a + b)/b, both over context. For a whole sample these are b and b. Few heads times few queries do not fill the
+ * - a)(a + b)/b, both over context (all-gather: keys whole; ulysses: both whole, 1/context of the heads). For a whole
+ * sample these are b and b. Few heads times few queries do not fill the
  * device: the longest tile of the kernel (128 queries and b/context keys; backward 128 keys and (b - a)/context
  * queries) ends it alone.
  *
@@ -81,9 +84,7 @@ struct cost_pass {
  *
  * TP collectives: 4 a layer forward, 6 backward, and what of them tp_overlap leaves exposed: cost/overlap.h.
  *
- * Ring of CP, per slice and layer: a rank sends the keys and values of the whole prefix [0, b) but its own part of
- * them, (context - 1)/context x b x 4k/TP bytes; backward twice that (keys and values, and their gradients). A sample
- * cut in n equal slices so sends (n + 1)/2 times what it would whole (design section 10).
+ * Context parallelism, bytes and seconds: cost/context.h.
  *
  * Recomputation, in the backward: full repeats the forward of the layers that recompute with their attention, TP
  * collectives and ring; selective repeats norms and activation (design section 4), whose FLOPs are not counted.

@@ -10,8 +10,9 @@
  *
  * Pass of a unit on a place: COMPUTE. With CP > 1 COMPUTE (GEMMs and the rest), then ATTENTION, which waits for its own
  * COMPUTE only, beside the ring: SYNC of all ranks, a SEND from each to the next, SYNC; the pass ends when both ended
- * (cp_overlap off: the ring, then ATTENTION). A unit of a group has the context ranks of all the group's pipelines in
- * one ring. With all tensor ranks TP's exposed collectives are such a ring between COMPUTE and attention, as long as
+ * (cp_overlap off, and with cp_type all-gather and ulysses: the ring or the collectives of cost/context.h, as SENDs of
+ * their seconds to the next rank, then ATTENTION). A unit of a group has the context ranks of all the group's pipelines
+ * in one ring. With all tensor ranks TP's exposed collectives are such a ring between COMPUTE and attention, as long as
  * they are inside COMPUTE otherwise. SYNCs stand on the collective stream of their first member.
  *
  * The ring of CP is point-to-point, as Megatron-LM's default: a member sends all to the next, so one NIC carries a

@@ -30,7 +30,7 @@ static double step_s(const struct builder_pipe *pipe, int32_t stage, const struc
 {
     bool last = step->chunk * pipe->plan->layout.stages + stage == pipe->n_virtual - 1;
     const struct cost_pass *cost = &pipe->cost[step->pass][step->unit][last];
-    return cost->other_s + cost->attention_s + cost->tensor_s + cost->shard_s;
+    return cost->other_s + cost->attention_s + cost->tensor_s + cost->shard_s + cost->context_s;
 }
 
 /* What of the collectives of a pipeline's chunks, chunk_s each, no pass of the stage hides: dag/dag.h. */

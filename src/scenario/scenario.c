@@ -61,6 +61,9 @@ static const struct schema_key system_keys[] = {
     {"plan.tp", SCHEMA_INT, "GPUs", 1, 1 << 15, NULL, NULL, "tensor-parallel degree", SYSTEM(plan.tp)},
     {"plan.pp", SCHEMA_INT, "stages", 1, 1 << 15, NULL, NULL, "pipeline stages", SYSTEM(plan.pp)},
     {"plan.cp", SCHEMA_INT, "GPUs", 1, 1 << 15, "1", NULL, "context-parallel degree", SYSTEM(plan.cp)},
+    {"plan.cp_type", SCHEMA_CHOICE, "-", 0, 0, "ring", "ring|all-gather|ulysses",
+     "context parallelism: keys and values go round beside attention; are gathered before it; heads for tokens",
+     SYSTEM(plan.cp_type)},
     {"plan.dp", SCHEMA_INT, "replicas", 0, 1 << 15, "0", NULL, "data-parallel replicas; 0: all the platform holds",
      SYSTEM(plan.dp)},
     {"plan.vpp", SCHEMA_INT, "chunks", 1, 255, "1", NULL, "virtual stages of a rank: interleaved 1F1B above 1",
@@ -306,6 +309,19 @@ static bool check_chunks(const struct scenario *scenario, const struct scenario_
                           plan->pp, plan->vpp, scenario->model.layers);
 }
 
+/** Ulysses deals whole heads to the ranks. */
+static bool check_context(const struct scenario *scenario, const struct scenario_system *system, struct error *err)
+{
+    const struct scenario_plan *plan = &system->plan;
+    if (plan->cp_type != SCENARIO_ULYSSES ||
+        (scenario->model.heads % (plan->tp * plan->cp) == 0 && scenario->model.kv_heads % (plan->tp * plan->cp) == 0))
+        return true;
+    return document_error(&scenario->document, document_find(&scenario->document, system->node, "plan.cp_type"), err,
+                          "plan.cp_type: ulysses needs tp x cp = %" PRId64 " x %" PRId64
+                          " to divide heads and kv_heads, %" PRId64 " and %" PRId64 "; ring and all-gather do not",
+                          plan->tp, plan->cp, scenario->model.heads, scenario->model.kv_heads);
+}
+
 static bool check_sharding(const struct scenario *scenario, const struct scenario_system *system, struct error *err)
 {
     if (system->plan.sharding == SCENARIO_ZERO1 || system->plan.pp == 1)
@@ -349,6 +365,7 @@ static bool check_plan(const struct scenario *scenario, struct scenario_system *
     ok &= check_divides(document, pp, plan->pp, model->layers, "the model's layers", err) &&
           check_chunks(scenario, system, err);
     ok &= check_recompute_layers(scenario, system, err);
+    ok &= check_context(scenario, system, err);
     ok &= check_sharding(scenario, system, err);
     if (!check_divides(document, tp, plan->tp, model->heads, "the model's heads", err))
         return false;

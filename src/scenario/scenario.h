@@ -17,6 +17,8 @@ enum recompute { RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL };
 enum scenario_sharding { SCENARIO_ZERO1, SCENARIO_ZERO2, SCENARIO_ZERO3 };
 /** Precision of main gradients and of their reduction. */
 enum scenario_gradients { SCENARIO_FP32, SCENARIO_BF16 };
+/** How the ranks of a context-parallel group see each other's keys and values: cost/context.h. */
+enum scenario_context { SCENARIO_RING, SCENARIO_ALL_GATHER, SCENARIO_ULYSSES };
 /** One kernel for all of Adam, or one for each of its operations: cost/cost.h. */
 enum scenario_optimizer { SCENARIO_FUSED, SCENARIO_EAGER };
 
@@ -41,6 +43,7 @@ struct scenario_communication {
 /** The layout a user gives a system: `plan:`. dp follows from the platform when it is 0. */
 struct scenario_plan {
     int64_t tp, pp, cp, dp;
+    int32_t cp_type;          /* enum scenario_context */
     int64_t vpp;              /* virtual stages (chunks) of a rank */
     int32_t sharding;         /* enum scenario_sharding */
     int32_t gradients;        /* enum scenario_gradients */

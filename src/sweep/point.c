@@ -38,6 +38,7 @@ struct cost_setting point_setting(const struct scenario *scenario, const struct 
         .tensor = (int32_t)layout->tp,
         .layers = (int32_t)(scenario->model.layers / (layout->pp * layout->vpp)),
         .recompute_layers = (int32_t)(layout->recompute_layers / layout->vpp),
+        .context_type = (enum scenario_context)layout->cp_type,
         .gradients = (enum scenario_gradients)layout->gradients,
         .optimizer = (enum scenario_optimizer)layout->optimizer,
         .sharding = (enum scenario_sharding)layout->sharding,
