@@ -634,6 +634,30 @@ static void offloaded_activations_stay_away_while_a_stage_idles(void)
     plan_free(&plan);
 }
 
+/* Two stages, m units, forward 1, backward 2, sends 1. Stage 0 runs F0 0-1, and F1 at 1, sent or not; waiting for its
+ * sends, it begins F1 at 2. Then stage 1 has F0 2-3, B0 3-5, stage 0's B0 6-8 (sent 5-6). One unit: 1 + 1 + 3 + 1 + 2.
+ * Two: stage 1 F1 from 5, after B0 (waiting for B0's send, from 6): to 6 (7), B1 to 8 (9), sent to 9 (10), stage 0's B1
+ * to 11 (12). */
+static void a_stage_may_wait_for_its_sends(void)
+{
+    const double expected_s[2][2] = {{8, 11}, {8, 12}};
+    for (int waits = 0; waits < 2; waits++)
+        for (int32_t m = 1; m <= 2; m++) {
+            struct plan plan;
+            struct dag dag;
+            struct error err = {0};
+            struct cost_setting setting = *hand_setting();
+            setting.communication.pp_overlap = !waits;
+            hand_uniform(&plan, 2, m, 16);
+            CHECK_TRUE(dag_build(&plan, &setting, (struct dag_options){0}, &dag, &err));
+            for (int32_t i = 0; i < dag.n_tasks; i++)
+                dag.duration_s[i] = dag.tasks[i].kind == DAG_COMPUTE && dag.tasks[i].pass == PASS_BACKWARD ? 2.0 : 1.0;
+            CHECK_CLOSE(makespan_s(&dag), expected_s[waits][m - 1], 1e-15);
+            dag_free(&dag);
+            plan_free(&plan);
+        }
+}
+
 /* Two chunks a stage: unit 0 crosses stages 0, 1, 0, 1 forward and back; with one unit all eight passes are in line. */
 static void chunks_are_virtual_stages(void)
 {
@@ -669,5 +693,6 @@ int main(void)
         TEST(gradients_hide_under_the_last_backward_pass), TEST(chunks_hide_behind_what_follows_them),
         TEST(sharded_traffic_is_inside_the_passes), TEST(a_phase_waits_for_the_one_before_and_for_its_resharding),
         TEST(offloaded_activations_return_before_their_backward),
-        TEST(offloaded_activations_stay_away_while_a_stage_idles), TEST(chunks_are_virtual_stages));
+        TEST(offloaded_activations_stay_away_while_a_stage_idles), TEST(a_stage_may_wait_for_its_sends),
+        TEST(chunks_are_virtual_stages));
 }

@@ -16,7 +16,8 @@ static const char full[] =
     "platform: hopper-16x8\n"
     "attention: cudnn\n"
     "data: {lengths: github, column: 'a, b', context: 128Ki, long_documents: drop, global_batch: 1e3}\n"
-    "communication: {tp_overlap: chunked, cp_overlap: false, dp_overlap: true}\n"
+    "communication: {tp_overlap: chunked, cp_overlap: false, pp_overlap: false,\n"
+    "  dp_overlap: true}\n"
     "iterations: {warm_up: 1, measured: 2}\n"
     "seed: 9007199254740991\n"
     "engine: critical-path\n"
@@ -59,7 +60,7 @@ static void every_key_reaches_its_field(void)
     CHECK_EQUAL(s.data.long_documents, SCENARIO_DROP);
     CHECK_EQUAL(s.data.global_batch, 1000);
     CHECK_TRUE(s.communication.tp_overlap == SCENARIO_CHUNKED && !s.communication.cp_overlap &&
-               s.communication.dp_overlap);
+               !s.communication.pp_overlap && s.communication.dp_overlap);
     CHECK_EQUAL(s.warm_up, 1);
     CHECK_EQUAL(s.measured, 2);
     CHECK_TRUE(s.seed == INT64_C(9007199254740991));
@@ -91,7 +92,7 @@ static void defaults_are_those_of_the_list(void)
     CHECK_EQUAL(s.attention, DEVICE_FLASH2);
     CHECK_EQUAL(s.data.long_documents, SCENARIO_CUT);
     CHECK_TRUE(s.communication.tp_overlap == SCENARIO_BULK && s.communication.cp_overlap &&
-               !s.communication.dp_overlap);
+               s.communication.pp_overlap && !s.communication.dp_overlap);
     CHECK_TRUE(s.warm_up == 5 && s.measured == 20 && s.seed == 1);
     CHECK_TRUE(s.engine == SCENARIO_BOTH && s.trace == SCENARIO_TRACE_SUMMARY && !s.all_tensor_ranks);
     CHECK_TRUE(s.systems[0].plan.cp == 1 && s.systems[0].plan.dp == 4 && s.systems[0].plan.vpp == 1);
@@ -113,6 +114,7 @@ static void check_same(const struct scenario *a, const struct scenario *b)
                a->data.global_batch == b->data.global_batch);
     CHECK_TRUE(a->communication.tp_overlap == b->communication.tp_overlap &&
                a->communication.cp_overlap == b->communication.cp_overlap &&
+               a->communication.pp_overlap == b->communication.pp_overlap &&
                a->communication.dp_overlap == b->communication.dp_overlap);
     CHECK_TRUE(a->attention == b->attention && a->warm_up == b->warm_up && a->measured == b->measured &&
                a->seed == b->seed && a->engine == b->engine && a->trace == b->trace &&

@@ -280,6 +280,8 @@ static int32_t assumptions(const struct scenario *scenario, const struct point *
              "context parallelism: ring, point-to-point by one NIC between nodes, %s attention; all-gather and ulysses "
              "before it",
              communication->cp_overlap ? "runs beside" : "is done before");
+    snprintf(lines[n++], TEXT_SIZE, "between pipeline stages: point-to-point; the sender %s",
+             communication->pp_overlap ? "computes on" : "waits for it");
     snprintf(lines[n++], TEXT_SIZE, "optimizer states over DP x CP; gradient and parameter traffic %s",
              communication->dp_overlap ? "in buckets beside the last backward and first forward passes"
                                        : "behind the last and before the first pass");

@@ -20,9 +20,11 @@
  * with NCCL's rails 1/k of each member's bytes go to its counterpart on the next node by its own NIC, the rest to its
  * neighbour inside the node, at the same time.
  *
- * Between stages: SEND of the boundary; none (a plain edge) for no bytes or between chunks on one GPU. Offload: SEND to
- * the host after the forward, back before the backward unit that consumes the tokens, not before the pass two before
- * it has ended.
+ * Between stages: SEND of the boundary; none (a plain edge) for no bytes or between chunks on one GPU. pp_overlap off:
+ * the sender's next pass waits for it, as in Megatron-LM without virtual stages (core/pipeline_parallel/schedules.py:
+ * sends are waited for); that a send also waits for its receiver to ask for it is left out. Offload: SEND to the host
+ * after the forward, back before the backward unit that consumes the tokens, not before the pass two before it has
+ * ended.
  *
  * Phases: SYNC after all of the one before, SENDs that re-shard, SYNC. After the last phase's passes, per stage and
  * tensor rank: reduce-scatter ring of its DP x CP ranks (4 bytes a gradient, bf16 2), SYNC of all stages (gradient

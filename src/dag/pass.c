@@ -173,6 +173,7 @@ static void add_compute(struct work *work, struct builder_member *member)
     member->ready = builder_task(builder, task_of(work, member, DAG_STREAM_COMPUTE, DAG_COMPUTE, DAG_PASS), duration_s);
     builder->pass_begin[member->place] = member->ready;
     builder_edge(builder, builder->open_ring[member->place], DAG_COLLECTIVE);
+    builder_edge(builder, builder->open_send[member->place], DAG_SCHEDULE);
     builder_edge(builder, prefetch, DAG_INTER_PASS);
     after_data(work, member);
 }
@@ -281,6 +282,7 @@ static void end_pass(struct work *work, const struct builder_member *member)
         .first = builder->pass_begin[member->place], .last = last, .ring = member->ring, .send = -1, .offload = -1};
     builder->open_ring[member->place] = member->ring;
     add_boundary(work, member, end);
+    builder->open_send[member->place] = builder->setting->communication.pp_overlap ? -1 : end->send;
     if (work->pass == PASS_FORWARD)
         add_offload(work, member, end);
 }

@@ -37,6 +37,7 @@ enum scenario_tensor_overlap { SCENARIO_EXPOSED, SCENARIO_BULK, SCENARIO_CHUNKED
 struct scenario_communication {
     int32_t tp_overlap; /* enum scenario_tensor_overlap */
     bool cp_overlap;    /* ring of keys and values runs beside attention */
+    bool pp_overlap;    /* a stage computes on while it sends to its neighbours */
     bool dp_overlap;    /* gradients and parameters move beside the last and first passes: dag/dag.h */
 };
 

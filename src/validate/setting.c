@@ -246,6 +246,7 @@ static void read_overlaps(const struct source *source, struct setting *setting)
     setting->communication = (struct scenario_communication){
         .tp_overlap = strcmp(cell(source, "tp_comm_overlap"), "1") == 0 ? SCENARIO_CHUNKED : SCENARIO_BULK,
         .cp_overlap = true,
+        .pp_overlap = setting->plan.vpp > 1,
         .dp_overlap = sharded || has(source, "sharding", "overlap"),
     };
 }

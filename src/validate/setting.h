@@ -43,6 +43,7 @@ enum { SETTING_REASON = 192 };
  *                                       "ZeRO-1", "distributed optimizer": zero1. Else replicated, whose time is
  *                                       taken as zero1's
  *   tp overlap       tp_comm_overlap    1: chunked. Else bulk (Megatron's default)
+ *   pp overlap       vpp                above 1: yes. Else no (Megatron's overlap_p2p_comm needs virtual stages)
  *   dp overlap       sharding           "overlap", zero2, zero3 (they prefetch by default): yes. Else no (Megatron's
  *                                       default)
  *   recompute        recompute          "none" or empty: none. "selective (core attention)": none, flash attention
