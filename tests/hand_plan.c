@@ -36,7 +36,7 @@ const struct cost_setting *hand_setting(void)
     static const struct cost_setting setting = {.model = &model,
                                                 .device = &device,
                                                 .platform = &platform,
-                                                .communication = {.cp_overlap = true},
+                                                .communication = {.cp_overlap = true, .pp_overlap = true},
                                                 .tensor = 1,
                                                 .sequence_parallel = true,
                                                 .layers = 840};

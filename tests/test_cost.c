@@ -280,6 +280,61 @@ static void a_slice_enters_the_curve_as_the_causal_sample_alike(void)
                 3 * (40 * 4 * 4.2 * 7.4 + 72 * 4 * 11 / 3.0 * 41 / 9) * 128 / 65, 1e-14);
 }
 
+/*
+ * CP 2, TP 2, a layer of three: keys and values of the prefixes 4 and 6 are 10 x 4k/2 = 40 bytes, of which half is
+ * sent, as by the ring. Gather 1 + 20/10 s before one kernel of whole keys: 4 x 5/4/2 queries see 5 keys, 3 see 9, with
+ * the FLOPs of both blocks, 40 and 72. Backward both collectives, and twice the bytes.
+ */
+static void keys_are_gathered_before_attention(void)
+{
+    struct device device = plain;
+    device.forward[DEVICE_FLASH2] = (struct device_flash){.efficiency = 0.25, .q_half = 8, .k_half = 16};
+    struct cost_setting setting = toy_setting();
+    setting.device = &device;
+    setting.context_type = SCENARIO_ALL_GATHER;
+    struct cost_unit unit = toy_unit(RECOMPUTE_NONE);
+    struct cost_pass forward = cost_of_pass(&setting, PASS_FORWARD, &unit);
+    struct cost_pass backward = cost_of_pass(&setting, PASS_BACKWARD, &unit);
+    CHECK_CLOSE(forward.context_s, 3 * 3.0, 1e-14);
+    CHECK_CLOSE(forward.ring_bytes, 3 * 20.0, 1e-14);
+    CHECK_EQUAL(forward.ring_steps, 0);
+    CHECK_CLOSE(forward.attention_s, 3 * 4 * (40 * 4.2 * (1 + 16 / 5.0) + 72 * (1 + 8 / 3.0) * (1 + 16 / 9.0)), 1e-14);
+    CHECK_CLOSE(backward.context_s, 3 * 6.0, 1e-14);
+    CHECK_CLOSE(backward.ring_bytes, 3 * 40.0, 1e-14);
+    struct cost_unit full = toy_unit(RECOMPUTE_FULL);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &full).context_s, 3 * 9.0, 1e-14);
+}
+
+/*
+ * Ulysses: 8 tokens (padding stays), 4 on a rank, in widths 4 (queries, output) and 2 (keys, values) over TP 2: 16 and
+ * 8 bytes, of which half leaves: 2 x 8 + 2 x 4 bytes in all-to-alls of 1 s and 0.1 s a byte, in both passes. Attention:
+ * half of the heads, whole samples, one kernel. One CP rank a node: by NIC, 2 s and (8 + 8 x 50/58)/0.5 bytes at 20
+ * B/s.
+ */
+static void heads_are_exchanged_for_tokens(void)
+{
+    struct device device = plain;
+    device.collective[DEVICE_ALL_TO_ALL] = (struct device_collective){.latency_s = 1, .efficiency = 1};
+    device.forward[DEVICE_FLASH2] = (struct device_flash){.efficiency = 0.25, .q_half = 8, .k_half = 16};
+    struct cost_setting setting = toy_setting();
+    setting.device = &device;
+    setting.context_type = SCENARIO_ULYSSES;
+    struct cost_unit unit = toy_unit(RECOMPUTE_NONE);
+    for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
+        CHECK_CLOSE(cost_of_pass(&setting, pass, &unit).context_s, 3 * 2 * (1.8 + 1.4), 1e-14);
+        CHECK_CLOSE(cost_of_pass(&setting, pass, &unit).ring_bytes, 3 * 24.0, 1e-14);
+    }
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).attention_s,
+                3 * 4 * (40 * 2.6 * (1 + 16 / 5.0) + 72 * (1 + 8 / 6.0) * (1 + 16 / 9.0)), 1e-14);
+    struct platform pairs = links;
+    pairs.gpus_per_node = 2;
+    setting.platform = &pairs;
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).context_s,
+                3 * 2 * (4 + (8 + 8 * 50 / 58.0 + 4 + 4 * 50 / 54.0) / 10), 1e-14);
+    unit.context = 1;
+    CHECK_TRUE(cost_of_pass(&setting, PASS_FORWARD, &unit).context_s == 0);
+}
+
 /* 10 FLOP at 0.5 FLOP/s: 20 s, times (1 + 3/6)(1 + 5/20) at the curve's head width of 128, and one second to start. */
 static void kernels_follow_the_forms_of_the_device(void)
 {
@@ -289,8 +344,26 @@ static void kernels_follow_the_forms_of_the_device(void)
     struct cost_attention work = {.flop = 10, .queries = 6, .keys = 20, .head_dim = 128};
     CHECK_CLOSE(cost_attention_s(&device, DEVICE_CUDNN, PASS_BACKWARD, &work), 20 * 1.5 * 1.25 + 1, 1e-14);
     CHECK_CLOSE(cost_memory_bound_s(&device, DEVICE_NORM, 10), 21.0, 1e-14);
-    CHECK_CLOSE(cost_optimizer_s(&device, SCENARIO_FP32, 10), 601.0, 1e-14);
-    CHECK_CLOSE(cost_optimizer_s(&device, SCENARIO_BF16, 10), 561.0, 1e-14);
+}
+
+/* 12 parameters at 2 s a byte and 1 s to start, 4 shards. zero1: 3 parameters x (4 + 28 + 6) and 12 x 3 x 4; bf16: 6
+ * more and 3 x 2. zero2: 3 x (4 + 8 + 28 + 6), zero3 without the weight's copy; eager 88 in place of 28. */
+static void the_optimizer_is_counted_by_hand(void)
+{
+    struct device device = plain;
+    struct cost_setting setting = toy_setting();
+    device.launch_s = 1;
+    setting.device = &device;
+    CHECK_CLOSE(cost_optimizer_s(&setting, 12, 4), 1 + 2 * (3 * 38 + 144.0), 1e-14);
+    setting.gradients = SCENARIO_BF16;
+    CHECK_CLOSE(cost_optimizer_s(&setting, 12, 4), 1 + 2 * (3 * 44 + 72.0), 1e-14);
+    setting.gradients = SCENARIO_FP32;
+    setting.sharding = SCENARIO_ZERO2;
+    CHECK_CLOSE(cost_optimizer_s(&setting, 12, 4), 1 + 2 * 3 * 46.0, 1e-14);
+    setting.sharding = SCENARIO_ZERO3;
+    CHECK_CLOSE(cost_optimizer_s(&setting, 12, 4), 1 + 2 * 3 * 40.0, 1e-14);
+    setting.optimizer = SCENARIO_EAGER;
+    CHECK_CLOSE(cost_optimizer_s(&setting, 12, 4), 1 + 2 * 3 * 100.0, 1e-14);
 }
 
 /*
@@ -649,5 +722,6 @@ int main(void)
         TEST(working_memory_is_counted_by_hand), TEST(states_follow_precision_and_sharding),
         TEST(rails_share_nic_and_nvlink), TEST(so_many_layers_recompute),
         TEST(sharded_parameters_are_gathered_and_gradients_reduced_in_every_pass),
-        TEST(groups_of_shards_reduce_their_gradients), TEST(stages_hold_all_parameters));
+        TEST(groups_of_shards_reduce_their_gradients), TEST(keys_are_gathered_before_attention),
+        TEST(heads_are_exchanged_for_tokens), TEST(the_optimizer_is_counted_by_hand), TEST(stages_hold_all_parameters));
 }

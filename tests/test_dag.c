@@ -296,6 +296,18 @@ static void a_context_ring_runs_beside_attention(void)
         dag.duration_s[task] = dag.tasks[task].kind == DAG_SYNC ? 0.0 : 1.0;
     CHECK_CLOSE(makespan_s(&dag), 6.0, 1e-15); /* GEMMs, ring, attention, twice */
     dag_free(&dag);
+
+    setting.communication.cp_overlap = true; /* of no use to a gather */
+    setting.context_type = SCENARIO_ALL_GATHER;
+    CHECK_TRUE(dag_build(&plan, &setting, (struct dag_options){0}, &dag, &err));
+    double expected_s = 0;
+    for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
+        struct cost_pass cost = dag_pass_cost(&plan.phases[0].pipelines[0], &setting, pass, 0, 0);
+        CHECK_TRUE(cost.context_s > 0);
+        expected_s += cost.other_s + cost.context_s + cost.attention_s;
+    }
+    CHECK_CLOSE(makespan_s(&dag), expected_s, 1e-12);
+    dag_free(&dag);
     plan_free(&plan);
 }
 
@@ -394,7 +406,7 @@ static void gradients_are_reduced_and_parameters_gathered(void)
     CHECK_EQUAL(count(&dag, DAG_OPTIMIZER, DAG_PASS), 2);
     CHECK_CLOSE(dag.tasks[scatter].wire_bytes, parameters * 4 * 0.5, 1e-15);
     CHECK_CLOSE(dag.tasks[gather].wire_bytes, parameters * 2 * 0.5, 1e-15);
-    CHECK_CLOSE(dag.duration_s[optimizer], cost_optimizer_s(setting.device, SCENARIO_FP32, parameters / 2), 1e-15);
+    CHECK_CLOSE(dag.duration_s[optimizer], cost_optimizer_s(&setting, parameters, 2), 1e-15);
     struct dag without = built(&plan, (struct dag_options){0});
     CHECK_CLOSE(makespan_s(&dag),
                 makespan_s(&without) + dag.duration_s[scatter] + dag.duration_s[optimizer] + dag.duration_s[gather],
@@ -581,8 +593,7 @@ static void replicas_share_states_in_groups_or_not_at_all(void)
         check_sends(&dag, DAG_ALL_REDUCE, 4, parameters * (shared ? 2 : 6));
         check_sends(&dag, DAG_ALL_GATHER, shared ? 4 : 0, parameters);
         int32_t optimizer = find(&dag, DAG_OPTIMIZER, DAG_PASS, 0);
-        CHECK_CLOSE(dag.duration_s[optimizer],
-                    cost_optimizer_s(setting.device, SCENARIO_FP32, parameters / cases[i].shards), 1e-15);
+        CHECK_CLOSE(dag.duration_s[optimizer], cost_optimizer_s(&setting, parameters, cases[i].shards), 1e-15);
         int32_t to = dag.tasks[find(&dag, DAG_SEND, DAG_ALL_REDUCE, 0)].to_rank;
         CHECK_EQUAL(to, shared ? 2 : 1); /* rank 0's shard is also rank 2's */
         dag_free(&dag);
@@ -737,6 +748,30 @@ static void offloaded_activations_stay_away_while_a_stage_idles(void)
     plan_free(&plan);
 }
 
+/* Two stages, m units, forward 1, backward 2, sends 1. Stage 0 runs F0 0-1, and F1 at 1, sent or not; waiting for its
+ * sends, it begins F1 at 2. Then stage 1 has F0 2-3, B0 3-5, stage 0's B0 6-8 (sent 5-6). One unit: 1 + 1 + 3 + 1 + 2.
+ * Two: stage 1 F1 from 5, after B0 (waiting for B0's send, from 6): to 6 (7), B1 to 8 (9), sent to 9 (10), stage 0's B1
+ * to 11 (12). */
+static void a_stage_may_wait_for_its_sends(void)
+{
+    const double expected_s[2][2] = {{8, 11}, {8, 12}};
+    for (int waits = 0; waits < 2; waits++)
+        for (int32_t m = 1; m <= 2; m++) {
+            struct plan plan;
+            struct dag dag;
+            struct error err = {0};
+            struct cost_setting setting = *hand_setting();
+            setting.communication.pp_overlap = !waits;
+            hand_uniform(&plan, 2, m, 16);
+            CHECK_TRUE(dag_build(&plan, &setting, (struct dag_options){0}, &dag, &err));
+            for (int32_t i = 0; i < dag.n_tasks; i++)
+                dag.duration_s[i] = dag.tasks[i].kind == DAG_COMPUTE && dag.tasks[i].pass == PASS_BACKWARD ? 2.0 : 1.0;
+            CHECK_CLOSE(makespan_s(&dag), expected_s[waits][m - 1], 1e-15);
+            dag_free(&dag);
+            plan_free(&plan);
+        }
+}
+
 /* Two chunks a stage: unit 0 crosses stages 0, 1, 0, 1 forward and back; with one unit all eight passes are in line. */
 static void chunks_are_virtual_stages(void)
 {
@@ -774,5 +809,6 @@ int main(void)
         TEST(tied_embeddings_are_reduced_between_first_and_last_stage), TEST(stages_may_differ_in_layers),
         TEST(a_phase_waits_for_the_one_before_and_for_its_resharding),
         TEST(offloaded_activations_return_before_their_backward),
-        TEST(offloaded_activations_stay_away_while_a_stage_idles), TEST(chunks_are_virtual_stages));
+        TEST(offloaded_activations_stay_away_while_a_stage_idles), TEST(a_stage_may_wait_for_its_sends),
+        TEST(chunks_are_virtual_stages));
 }

@@ -16,7 +16,8 @@ static const char full[] =
     "platform: hopper-16x8\n"
     "attention: cudnn\n"
     "data: {lengths: github, column: 'a, b', context: 128Ki, long_documents: drop, global_batch: 1e3}\n"
-    "communication: {tp_overlap: chunked, cp_overlap: false, dp_overlap: true}\n"
+    "communication: {tp_overlap: chunked, cp_overlap: false, pp_overlap: false,\n"
+    "  dp_overlap: true}\n"
     "iterations: {warm_up: 1, measured: 2}\n"
     "seed: 9007199254740991\n"
     "engine: critical-path\n"
@@ -25,7 +26,7 @@ static const char full[] =
     "systems:\n"
     "  - name: best-fit\n"
     "    plan: {tp: 8, pp: 4, cp: 2, dp: 2, recompute: full, offload: 0.7, vpp: 5,\n"
-    "           gradients: bf16, recompute_layers: 5}\n"
+    "           gradients: bf16, recompute_layers: 5, cp_type: all-gather, optimizer: eager}\n"
     "  - name: slimpack\n"
     "    label: 'slim: one'\n"
     "    plan: {tp: 4, pp: 1, sharding: zero2, shard_group: 2, recompute: [attention-core, selective],\n"
@@ -60,7 +61,7 @@ static void every_key_reaches_its_field(void)
     CHECK_EQUAL(s.data.long_documents, SCENARIO_DROP);
     CHECK_EQUAL(s.data.global_batch, 1000);
     CHECK_TRUE(s.communication.tp_overlap == SCENARIO_CHUNKED && !s.communication.cp_overlap &&
-               s.communication.dp_overlap);
+               !s.communication.pp_overlap && s.communication.dp_overlap);
     CHECK_EQUAL(s.warm_up, 1);
     CHECK_EQUAL(s.measured, 2);
     CHECK_TRUE(s.seed == INT64_C(9007199254740991));
@@ -72,6 +73,7 @@ static void every_key_reaches_its_field(void)
     CHECK_TRUE(plan->tp == 8 && plan->pp == 4 && plan->cp == 2 && plan->dp == 2);
     CHECK_TRUE(plan->recompute == RECOMPUTE_FULL && plan->offload == 0.7 && plan->recompute_layers == 5);
     CHECK_TRUE(plan->vpp == 5 && plan->gradients == SCENARIO_BF16 && plan->sharding == SCENARIO_ZERO1);
+    CHECK_TRUE(plan->cp_type == SCENARIO_ALL_GATHER && plan->optimizer == SCENARIO_EAGER);
     CHECK_TRUE(s.systems[1].plan.sharding == SCENARIO_ZERO2 && s.systems[1].plan.vpp == 1);
     CHECK_TRUE(s.systems[1].plan.shard_group == 2 && scenario_plan_shards(&s.systems[1].plan) == 2);
     CHECK_TRUE(s.systems[1].plan.recompute == (RECOMPUTE_SELECTIVE | RECOMPUTE_ATTENTION_CORE));
@@ -94,7 +96,7 @@ static void defaults_are_those_of_the_list(void)
     CHECK_EQUAL(s.attention, DEVICE_FLASH2);
     CHECK_EQUAL(s.data.long_documents, SCENARIO_CUT);
     CHECK_TRUE(s.communication.tp_overlap == SCENARIO_BULK && s.communication.cp_overlap &&
-               !s.communication.dp_overlap);
+               s.communication.pp_overlap && !s.communication.dp_overlap);
     CHECK_TRUE(s.warm_up == 5 && s.measured == 20 && s.seed == 1);
     CHECK_TRUE(s.engine == SCENARIO_BOTH && s.trace == SCENARIO_TRACE_SUMMARY && !s.all_tensor_ranks);
     CHECK_TRUE(s.systems[0].plan.cp == 1 && s.systems[0].plan.dp == 4 && s.systems[0].plan.vpp == 1);
@@ -116,6 +118,7 @@ static void check_same(const struct scenario *a, const struct scenario *b)
                a->data.global_batch == b->data.global_batch);
     CHECK_TRUE(a->communication.tp_overlap == b->communication.tp_overlap &&
                a->communication.cp_overlap == b->communication.cp_overlap &&
+               a->communication.pp_overlap == b->communication.pp_overlap &&
                a->communication.dp_overlap == b->communication.dp_overlap);
     CHECK_TRUE(a->attention == b->attention && a->warm_up == b->warm_up && a->measured == b->measured &&
                a->seed == b->seed && a->engine == b->engine && a->trace == b->trace &&
@@ -214,6 +217,7 @@ static const struct {
      "'activtion' in the list is not known; did you mean 'activation'? allowed: none, or one or a [list] of norm, "},
     {"pp: 2", "pp: 2, recompute: sometimes", "plan.recompute: 'sometimes' is not known; allowed: none, or one or a"},
     {"pp: 2", "pp: 2, recompute: {norm: true}", "plan.recompute: is a mapping of keys, not one value"},
+    {"pp: 2", "pp: 2, cp: 16, cp_type: ulysses", "to divide heads and kv_heads, 40 and 40; ring and all-gather do not"},
     {"pp: 2", "pp: 2, recompute_layers: 1", "plan.recompute_layers: 1 layers need recompute: full"},
     {"pp: 2", "pp: 2, recompute: full, recompute_layers: 21",
      "plan.recompute_layers: 21 is not allowed; allowed: a multiple of vpp, 1, up to the layers of a stage, 20"},

@@ -76,7 +76,7 @@ static bool read_question(const struct arguments *arguments, struct question *qu
         .model = &question->model,
         .device = &question->device,
         .platform = &question->platform,
-        .communication = {.cp_overlap = true},
+        .communication = {.tp_overlap = SCENARIO_BULK, .cp_overlap = true, .pp_overlap = true},
         .attention = (enum device_attention)arguments->attention,
         .tensor = (int32_t)arguments->tp,
         .sequence_parallel = true,

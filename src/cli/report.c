@@ -296,8 +296,12 @@ static int32_t assumptions(const struct scenario *scenario, const struct point *
              attention_name[scenario->attention], scenario->device.name);
     snprintf(lines[n++], TEXT_SIZE, "tensor-parallel collectives: %s", tensor_overlap_text[communication->tp_overlap]);
     print_outside(scenario, point, lines[n++]);
-    snprintf(lines[n++], TEXT_SIZE, "ring of context parallelism: point-to-point, one NIC between nodes; %s attention",
+    snprintf(lines[n++], TEXT_SIZE,
+             "context parallelism: ring, point-to-point by one NIC between nodes, %s attention; all-gather and ulysses "
+             "before it",
              communication->cp_overlap ? "runs beside" : "is done before");
+    snprintf(lines[n++], TEXT_SIZE, "between pipeline stages: point-to-point; the sender %s",
+             communication->pp_overlap ? "computes on" : "waits for it");
     snprintf(lines[n++], TEXT_SIZE, "gradient and parameter traffic %s",
              communication->dp_overlap ? "in buckets beside the last backward and first forward passes"
                                        : "behind the last and before the first pass");

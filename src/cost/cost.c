@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "base/check.h"
+#include "cost/context.h"
 #include "cost/overlap.h"
 #include "cost/shards.h"
 
@@ -115,34 +116,37 @@ static struct cost_attention attention_of_slice(const struct cost_setting *setti
 {
     const struct model *model = setting->model;
     double begin = slice.begin, end = slice.end, head_dim = (double)model->hidden / (double)model->heads;
-    double blocks = (double)context * context;
-    double tile_flop = (pass == PASS_FORWARD ? 4 * end : 10 * (end - begin)) * 128 * head_dim / context;
+    double kernels = context_kernels(setting, context);
+    double key_ranks = setting->context_type == SCENARIO_RING ? context : 1;
+    double query_ranks = setting->context_type == SCENARIO_ULYSSES ? 1 : context;
+    double tile_flop = pass == PASS_FORWARD ? 4 * end / key_ranks : 10 * (end - begin) / query_ranks;
     return (struct cost_attention){
-        .flop = (double)flop_attention(model, pass, slice.begin, slice.end) / (blocks * setting->tensor),
-        .queries = (end - begin) * (begin + end + 1) / end / context,
-        .keys = (begin + end + 1) / context,
+        .flop = (double)flop_attention(model, pass, slice.begin, slice.end) / (kernels * context * setting->tensor),
+        .queries = (end - begin) * (begin + end + 1) / end / query_ranks,
+        .keys = (begin + end + 1) / key_ranks,
         .head_dim = head_dim,
-        .tile_flop = tile_flop,
+        .tile_flop = tile_flop * 128 * head_dim,
     };
 }
 
-/** All slices in one packed kernel; with CP one kernel for every block of the ring. */
+/** All slices in one packed kernel; with a ring one kernel for every block of it. */
 static struct cost_kernel attention_of(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit)
 {
     const struct device *device = setting->device;
     struct cost_kernel kernel = {.name = "attention", .family = COST_ATTENTION};
     double work_s = 0, tile_s = 0, outside_s = 0;
+    int32_t n_kernels = context_kernels(setting, unit->context);
     for (int32_t i = 0; i < unit->n_slices; i++) {
         struct cost_attention work = attention_of_slice(setting, pass, unit->slices[i], unit->context);
         double own_s = cost_attention_work_s(device, setting->attention, pass, &work);
-        kernel.flop += work.flop * unit->context;
+        kernel.flop += work.flop * n_kernels;
         work_s += own_s;
         tile_s = fmax(tile_s, cost_attention_tile_s(device, setting->attention, pass, &work));
         if (cost_attention_outside(device, setting->attention, pass, &work))
             outside_s += own_s;
     }
-    kernel.seconds = unit->context * cost_attention_kernel_s(device, setting->attention, pass, work_s, tile_s);
-    kernel.outside_s = unit->context * outside_s;
+    kernel.seconds = n_kernels * cost_attention_kernel_s(device, setting->attention, pass, work_s, tile_s);
+    kernel.outside_s = n_kernels * outside_s;
     return kernel;
 }
 
@@ -151,19 +155,6 @@ static void add_tensor(struct cost_pass *cost, const struct overlap_tensor *tens
     cost->tensor_s += times * tensor->exposed_s;
     cost->tensor_bytes += times * tensor->bytes;
     cost->outside_s[COST_COLLECTIVE] += times * tensor->outside_s;
-}
-
-static void add_ring(struct cost_pass *cost, const struct cost_setting *setting, enum pass pass,
-                     const struct cost_unit *unit)
-{
-    int32_t steps = unit->context - 1;
-    double prefix = 0;
-    for (int32_t i = 0; i < unit->n_slices; i++)
-        prefix += unit->slices[i].end;
-    double bytes = prefix * steps / unit->context * cost_kv_bytes(setting->model, setting->tensor);
-    cost->ring_bytes += setting->layers * bytes * (pass == PASS_FORWARD ? 1 : 2);
-    if (bytes > 0)
-        cost->ring_steps += setting->layers * steps;
 }
 
 static void add_kernels(struct cost_pass *cost, const struct cost_kernels *kernels, int32_t times)
@@ -186,7 +177,7 @@ static void add_attention(struct cost_pass *cost, const struct cost_setting *set
     cost->flop += setting->layers * attention.flop;
     cost->attention_s += setting->layers * attention.seconds;
     cost->outside_s[COST_ATTENTION] += setting->layers * attention.outside_s;
-    add_ring(cost, setting, pass, unit);
+    context_of_layers(setting, pass, unit, cost);
 }
 
 static void add_layers(struct cost_pass *cost, const struct cost_setting *setting, enum pass pass,

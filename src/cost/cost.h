@@ -27,7 +27,9 @@ struct cost_setting {
     int32_t layers;               /* of one virtual stage: of one chunk of a stage */
     struct scenario_stages split; /* of all layers: dag_setting fills `layers` in by it */
     int32_t recompute_layers;     /* of these, under full recomputation: so many recompute; 0: all */
+    enum scenario_context context_type;
     enum scenario_gradients gradients;
+    enum scenario_optimizer optimizer;
     enum scenario_sharding sharding;
     int32_t shards;       /* DP x CP ranks that share states, on consecutive groups of TP GPUs; 1: nothing is shared */
     int32_t shard_groups; /* so many groups of `shards` ranks hold the same; 0 as 1: these are all DP x CP ranks */
@@ -54,8 +56,9 @@ struct cost_pass {
     double tensor_bytes;   /* a TP rank sends in all of them, the hidden ones included */
     double shard_s;        /* exposed gathers of parameters and reduce-scatters of gradients (zero2, zero3), as above */
     double shard_bytes;    /* a rank sends in all of them, the hidden ones included */
-    double ring_bytes;     /* a CP rank sends to the next one (keys and values; backward: and their gradients) */
+    double ring_bytes;     /* a CP rank sends to others (ring: to the next one): cost/context.h */
     int32_t ring_steps;    /* messages of the ring one after the other, for its latency: context - 1 in each layer */
+    double context_s;      /* collectives of CP in place of a ring, which stand before attention; in no other field */
     double boundary_bytes; /* to the next (backward: previous) stage, per TP and CP rank */
     double outside_s[COST_N_FAMILIES]; /* part of the seconds above whose shapes lie outside what was measured */
 };
@@ -69,11 +72,12 @@ struct cost_pass {
  * two of the same FLOPs each, for the input (T x K x N) and for the weight (K x N x T). Adding the weight's gradient
  * to the fp32 sum is part of its GEMM (Megatron-LM's fusion) and not counted again.
  *
- * Attention: one packed kernel a layer for all slices, `context` of them with CP (a block of the ring each); each slice
+ * Attention: one packed kernel a layer for all slices, `context` of them with a ring (a block of it each); each slice
  * has 1/context of its FLOPs (zig-zag sharding of each sample, Llama 3, arXiv:2407.21783, section 3.3) and 1/TP of the
  * heads. The curves are of whole causal samples, so a slice [a, b) enters with the queries and keys of the causal
  * sample whose queries see as many keys, and whose keys are seen by as many queries, on average: keys a + b, queries (b
- * - a)(a + b)/b, both over context. For a whole sample these are b and b. Few heads times few queries do not fill the
+ * - a)(a + b)/b, both over context (all-gather: keys whole; ulysses: both whole, 1/context of the heads). For a whole
+ * sample these are b and b. Few heads times few queries do not fill the
  * device: the longest tile of the kernel (128 queries and b/context keys; backward 128 keys and (b - a)/context
  * queries) ends it alone.
  *
@@ -86,9 +90,7 @@ struct cost_pass {
  * TP collectives: 4 a layer forward, 6 backward (without sequence parallelism 2 all-reduces in each pass), and what of
  * them tp_overlap leaves exposed: cost/overlap.h.
  *
- * Ring of CP, per slice and layer: a rank sends the keys and values of the whole prefix [0, b) but its own part of
- * them, (context - 1)/context x b x 4k/TP bytes; backward twice that (keys and values, and their gradients). A sample
- * cut in n equal slices so sends (n + 1)/2 times what it would whole (design section 10).
+ * Context parallelism, bytes and seconds: cost/context.h.
  *
  * Recomputation, in the backward: full repeats the forward of the layers that recompute with their attention, TP
  * collectives and ring; a list repeats the kernels it names, norms and activation (whose FLOPs are not counted) or
@@ -212,10 +214,20 @@ static inline bool cost_shards_in_passes(const struct cost_setting *setting)
 /** Bytes of one gradient: 4 (fp32) or 2 (bf16). */
 double cost_gradient_bytes(enum scenario_gradients gradients);
 
-/** Optimizer step of `parameters` parameters held by one rank (Adam, fp32 states): memory-bound, 30 bytes each: reads
- * gradient (bf16: 2 bytes less), master weight and two moments (16), writes the latter three (12) and the bf16 weight
- * (2). The reading for the gradient's norm is left out. */
-double cost_optimizer_s(const struct device *device, enum scenario_gradients gradients, double parameters);
+/**
+ * Optimizer step of a rank of a stage of `parameters` parameters, of which it updates 1/shards [s]: Adam with fp32
+ * states, memory-bound, all to the device's curve of copies. Bytes for a parameter of the rank's share:
+ *   gradient   bf16: read and converted to fp32, 6; read for the norm, 4; zero2, zero3: scaled by the clipping, 8
+ *   fused      gradient, weight and two moments read, the latter three written, 28
+ *   eager      one kernel each: decay 8, first moment 8 + 12, second 8 + 12, root, division and sum of the denominator
+ *              24, weight 16
+ *   weight     zero1, zero2: the bf16 copy, 6 (zero3 converts as it gathers)
+ * and zero1 and none for each of all parameters of the stage: the gradient is set to zero, and divided by the ranks, 3 x 4 (bf16
+ * 2). Megatron-LM clips only a norm that is too large; that is left out.
+ * Source: Megatron-LM core/optimizer/distrib_optimizer.py and core/distributed/param_and_grad_buffer.py; PyTorch 2
+ * torch/optim/adamw.py (_single_tensor_adamw) and torch/nn/utils/clip_grad.py.
+ */
+double cost_optimizer_s(const struct cost_setting *setting, double parameters, int32_t shards);
 
 /** Tokens of all slices and padding of one of the unit's `context` ranks: a real number, they share evenly. */
 double cost_unit_tokens(const struct cost_unit *unit);

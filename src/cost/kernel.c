@@ -98,10 +98,3 @@ double cost_memory_bound_s(const struct device *device, enum device_memory_kind 
 {
     return bytes > 0 ? bytes / (device->hbm_bytes_per_s * device->memory_share[kind]) + device->launch_s : 0;
 }
-
-double cost_optimizer_s(const struct device *device, enum scenario_gradients gradients, double parameters)
-{
-    double read = cost_gradient_bytes(gradients) + 4 + 4 + 4; /* gradient, master weight, two moments */
-    double written = 4 + 4 + 4 + 2;                           /* the latter and the bf16 weight */
-    return cost_memory_bound_s(device, DEVICE_COPY, parameters * (read + written));
-}

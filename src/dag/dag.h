@@ -10,8 +10,9 @@
  *
  * Pass of a unit on a place: COMPUTE. With CP > 1 COMPUTE (GEMMs and the rest), then ATTENTION, which waits for its own
  * COMPUTE only, beside the ring: SYNC of all ranks, a SEND from each to the next, SYNC; the pass ends when both ended
- * (cp_overlap off: the ring, then ATTENTION). A unit of a group has the context ranks of all the group's pipelines in
- * one ring. With all tensor ranks TP's exposed collectives are such a ring between COMPUTE and attention, as long as
+ * (cp_overlap off, and with cp_type all-gather and ulysses: the ring or the collectives of cost/context.h, as SENDs of
+ * their seconds to the next rank, then ATTENTION). A unit of a group has the context ranks of all the group's pipelines
+ * in one ring. With all tensor ranks TP's exposed collectives are such a ring between COMPUTE and attention, as long as
  * they are inside COMPUTE otherwise. SYNCs stand on the collective stream of their first member.
  *
  * The ring of CP is point-to-point, as Megatron-LM's default: a member sends all to the next, so one NIC carries a
@@ -19,9 +20,11 @@
  * with NCCL's rails 1/k of each member's bytes go to its counterpart on the next node by its own NIC, the rest to its
  * neighbour inside the node, at the same time.
  *
- * Between stages: SEND of the boundary; none (a plain edge) for no bytes or between chunks on one GPU. Offload: SEND to
- * the host after the forward, back before the backward unit that consumes the tokens, not before the pass two before
- * it has ended.
+ * Between stages: SEND of the boundary; none (a plain edge) for no bytes or between chunks on one GPU. pp_overlap off:
+ * the sender's next pass waits for it, as in Megatron-LM without virtual stages (core/pipeline_parallel/schedules.py:
+ * sends are waited for); that a send also waits for its receiver to ask for it is left out. Offload: SEND to the host
+ * after the forward, back before the backward unit that consumes the tokens, not before the pass two before it has
+ * ended.
  *
  * Phases: SYNC after all of the one before, SENDs that re-shard, SYNC. After the last phase's passes, per stage and
  * tensor rank: reduce-scatter ring of its DP x CP ranks (4 bytes a gradient, bf16 2), SYNC of all stages (gradient

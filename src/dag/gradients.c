@@ -31,7 +31,7 @@ static double step_s(const struct builder_pipe *pipe, int32_t stage, const struc
 {
     int32_t virtual_stage = step->chunk * pipe->plan->layout.stages + stage;
     const struct cost_pass *cost = builder_cost_of(pipe, step->pass, step->unit, virtual_stage);
-    return cost->other_s + cost->attention_s + cost->tensor_s + cost->shard_s;
+    return cost->other_s + cost->attention_s + cost->tensor_s + cost->shard_s + cost->context_s;
 }
 
 /* What of the collectives of a pipeline's chunks, chunk_s each, no pass of the stage hides: dag/dag.h. */
@@ -191,7 +191,7 @@ static int32_t add_reduction(struct builder *builder, const struct replicas *rep
 static void add_optimizers(struct builder *builder, struct replicas *replicas, int32_t norm)
 {
     const struct cost_setting *setting = builder->setting;
-    double seconds = cost_optimizer_s(setting->device, setting->gradients, replicas->parameters / replicas->group);
+    double seconds = cost_optimizer_s(setting, replicas->parameters, replicas->group);
     for (int32_t i = 0; i < replicas->n; i++) {
         struct dag_task task =
             builder_task_of(builder, replicas->places[i], DAG_STREAM_COMPUTE, DAG_OPTIMIZER, DAG_PASS);

@@ -177,6 +177,7 @@ static void add_compute(struct work *work, struct builder_member *member)
     member->ready = builder_task(builder, task_of(work, member, DAG_STREAM_COMPUTE, DAG_COMPUTE, DAG_PASS), duration_s);
     builder->pass_begin[member->place] = member->ready;
     builder_edge(builder, builder->open_ring[member->place], DAG_COLLECTIVE);
+    builder_edge(builder, builder->open_send[member->place], DAG_SCHEDULE);
     builder_edge(builder, prefetch, DAG_INTER_PASS);
     after_data(work, member);
 }
@@ -233,14 +234,18 @@ static void add_context_rings(struct work *work)
     for (int32_t first = 0; first < work->n_members; first += n_each) {
         const struct cost_pass *cost = cost_of(work, &work->builder->members[first]);
         add_ring(work, first, 1,
-                 (struct builder_ring){
-                     .n = n_each, .purpose = DAG_RING, .bytes = cost->ring_bytes, .steps = cost->ring_steps});
+                 (struct builder_ring){.n = n_each,
+                                       .purpose = DAG_RING,
+                                       .bytes = cost->ring_bytes,
+                                       .steps = cost->ring_steps,
+                                       .exact_s = cost->context_s});
     }
 }
 
 static void add_context(struct work *work)
 {
-    if (work->builder->setting->communication.cp_overlap) {
+    bool ring = work->builder->setting->context_type == SCENARIO_RING;
+    if (ring && work->builder->setting->communication.cp_overlap) {
         add_attention(work); /* its own keys are at hand: it waits for no ring, the next pass does */
         add_context_rings(work);
         return;
@@ -281,6 +286,7 @@ static void end_pass(struct work *work, const struct builder_member *member)
         .first = builder->pass_begin[member->place], .last = last, .ring = member->ring, .send = -1, .offload = -1};
     builder->open_ring[member->place] = member->ring;
     add_boundary(work, member, end);
+    builder->open_send[member->place] = builder->setting->communication.pp_overlap ? -1 : end->send;
     if (work->pass == PASS_FORWARD)
         add_offload(work, member, end);
 }

@@ -37,6 +37,9 @@ static const struct schema_key scenario_keys[] = {
      FIELD(communication.tp_overlap)},
     {"communication.cp_overlap", SCHEMA_BOOL, "-", 0, 0, "true", NULL,
      "the ring of context parallelism runs beside attention", FIELD(communication.cp_overlap)},
+    {"communication.pp_overlap", SCHEMA_BOOL, "-", 0, 0, "true", NULL,
+     "a stage computes on while it sends to its neighbours (Megatron: with virtual stages only)",
+     FIELD(communication.pp_overlap)},
     {"communication.dp_overlap", SCHEMA_BOOL, "-", 0, 0, "false", NULL,
      "gradients are reduced beside the last backward passes, parameters gathered beside the first forward passes",
      FIELD(communication.dp_overlap)},
@@ -61,6 +64,9 @@ static const struct schema_key system_keys[] = {
     {"plan.tp", SCHEMA_INT, "GPUs", 1, 1 << 15, NULL, NULL, "tensor-parallel degree", SYSTEM(plan.tp)},
     {"plan.pp", SCHEMA_INT, "stages", 1, 1 << 15, NULL, NULL, "pipeline stages", SYSTEM(plan.pp)},
     {"plan.cp", SCHEMA_INT, "GPUs", 1, 1 << 15, "1", NULL, "context-parallel degree", SYSTEM(plan.cp)},
+    {"plan.cp_type", SCHEMA_CHOICE, "-", 0, 0, "ring", "ring|all-gather|ulysses",
+     "context parallelism: keys and values go round beside attention; are gathered before it; heads for tokens",
+     SYSTEM(plan.cp_type)},
     {"plan.dp", SCHEMA_INT, "replicas", 0, 1 << 15, "0", NULL, "data-parallel replicas; 0: all the platform holds",
      SYSTEM(plan.dp)},
     {"plan.vpp", SCHEMA_INT, "chunks", 1, 255, "1", NULL, "virtual stages of a rank: interleaved 1F1B above 1",
@@ -85,6 +91,9 @@ static const struct schema_key system_keys[] = {
      SYSTEM(plan.shard_group)},
     {"plan.gradients", SCHEMA_CHOICE, "-", 0, 0, "fp32", "fp32|bf16", "precision of gradients and of their reduction",
      SYSTEM(plan.gradients)},
+    {"plan.optimizer", SCHEMA_CHOICE, "-", 0, 0, "fused", "fused|eager",
+     "Adam as one kernel (Apex, Megatron, PyTorch's fused=True) or one for each operation (PyTorch's default)",
+     SYSTEM(plan.optimizer)},
     {"plan.sequence_parallel", SCHEMA_BOOL, "-", 0, 0, "true", NULL,
      "norms, dropouts and residuals are shared over tp as well", SYSTEM(plan.sequence_parallel)},
     {"plan.recompute", SCHEMA_SET, "-", 0, 0, "none", "norm|activation|attention-core|full|selective",
@@ -369,6 +378,19 @@ static bool check_shard_group(const struct scenario *scenario, const struct scen
                           plan->shard_group, plan->dp, plan->cp);
 }
 
+/** Ulysses deals whole heads to the ranks. */
+static bool check_context(const struct scenario *scenario, const struct scenario_system *system, struct error *err)
+{
+    const struct scenario_plan *plan = &system->plan;
+    if (plan->cp_type != SCENARIO_ULYSSES ||
+        (scenario->model.heads % (plan->tp * plan->cp) == 0 && scenario->model.kv_heads % (plan->tp * plan->cp) == 0))
+        return true;
+    return document_error(&scenario->document, document_find(&scenario->document, system->node, "plan.cp_type"), err,
+                          "plan.cp_type: ulysses needs tp x cp = %" PRId64 " x %" PRId64
+                          " to divide heads and kv_heads, %" PRId64 " and %" PRId64 "; ring and all-gather do not",
+                          plan->tp, plan->cp, scenario->model.heads, scenario->model.kv_heads);
+}
+
 static bool check_sharding(const struct scenario *scenario, const struct scenario_system *system, struct error *err)
 {
     bool in_passes = system->plan.sharding == SCENARIO_ZERO2 || system->plan.sharding == SCENARIO_ZERO3;
@@ -415,6 +437,7 @@ static bool check_plan(const struct scenario *scenario, struct scenario_system *
     ok &= check_divides(document, tp, plan->tp, scenario->platform.gpus_per_node,
                         "the GPUs of a node (tensor parallelism stays inside one)", err);
     ok &= check_stages(scenario, system, err) && check_recompute_layers(scenario, system, err);
+    ok &= check_context(scenario, system, err);
     ok &= check_sharding(scenario, system, err);
     if (!check_divides(document, tp, plan->tp, model->heads, "the model's heads", err))
         return false;

@@ -26,6 +26,10 @@ enum recompute {
 enum scenario_sharding { SCENARIO_ZERO1, SCENARIO_ZERO2, SCENARIO_ZERO3, SCENARIO_UNSHARDED };
 /** Precision of main gradients and of their reduction. */
 enum scenario_gradients { SCENARIO_FP32, SCENARIO_BF16 };
+/** How the ranks of a context-parallel group see each other's keys and values: cost/context.h. */
+enum scenario_context { SCENARIO_RING, SCENARIO_ALL_GATHER, SCENARIO_ULYSSES };
+/** One kernel for all of Adam, or one for each of its operations: cost/cost.h. */
+enum scenario_optimizer { SCENARIO_FUSED, SCENARIO_EAGER };
 
 /** "none", "norm", ... by enum recompute: entries are joined by +; norm+activation is "selective". */
 extern const char *const scenario_recompute_name[RECOMPUTE_FULL + 1];
@@ -45,17 +49,20 @@ enum scenario_tensor_overlap { SCENARIO_EXPOSED, SCENARIO_BULK, SCENARIO_CHUNKED
 struct scenario_communication {
     int32_t tp_overlap; /* enum scenario_tensor_overlap */
     bool cp_overlap;    /* ring of keys and values runs beside attention */
+    bool pp_overlap;    /* a stage computes on while it sends to its neighbours */
     bool dp_overlap;    /* gradients and parameters move beside the last and first passes: dag/dag.h */
 };
 
 /** The layout a user gives a system: `plan:`. dp follows from the platform when it is 0. */
 struct scenario_plan {
     int64_t tp, pp, cp, dp;
-    int64_t vpp; /* virtual stages (chunks) of a rank */
+    int32_t cp_type; /* enum scenario_context */
+    int64_t vpp;     /* virtual stages (chunks) of a rank */
     struct scenario_stages stages;
     int32_t sharding;         /* enum scenario_sharding */
     int64_t shard_group;      /* so many of the DP x CP ranks share, and other groups hold the same; 0: all share */
     int32_t gradients;        /* enum scenario_gradients */
+    int32_t optimizer;        /* enum scenario_optimizer */
     bool sequence_parallel;   /* with tensor parallelism */
     int32_t recompute;        /* enum recompute */
     int64_t recompute_layers; /* of a stage, with recompute full: so many recompute; 0: all */

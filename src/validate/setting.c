@@ -286,6 +286,7 @@ static void read_sharding(const struct source *source, struct setting *setting)
         skip(source, "sharding '%s': how many ranks share is not given", cell(source, "sharding"));
     plan->shard_group = plan->sharding == SCENARIO_UNSHARDED ? 0 : read_shard_group(source, plan);
     plan->gradients = bf16 ? SCENARIO_BF16 : SCENARIO_FP32;
+    plan->optimizer = has(source, "framework", "llm-foundry") ? SCENARIO_EAGER : SCENARIO_FUSED;
     if (!bf16 && !fp32)
         assume(source, "fp32 gradients");
 }
@@ -364,6 +365,7 @@ static void read_overlaps(const struct source *source, struct setting *setting)
     setting->communication = (struct scenario_communication){
         .tp_overlap = strcmp(cell(source, "tp_comm_overlap"), "1") == 0 ? SCENARIO_CHUNKED : SCENARIO_BULK,
         .cp_overlap = true,
+        .pp_overlap = setting->plan.vpp > 1,
         .dp_overlap = sharded || has(source, "sharding", "overlap"),
     };
 }

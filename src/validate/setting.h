@@ -51,6 +51,7 @@ enum { SETTING_REASON = 192 };
  *                    framework          FlashAttention-2. "unfused", and Megatron on A100 (2021, 2022: before flash
  *                                       attention): unfused
  *   gradients        sharding           "bf16 grad": bf16. Else fp32, the simulator's default
+ *   optimizer        framework          llm-foundry: eager (Composer's DecoupledAdamW). Else fused
  *   sharding         sharding, notes    "ZeRO-2", "SHARD_GRAD_OP": zero2. "ZeRO-3", "FSDP", "HSDP": zero3. "ZeRO-1",
  *                                       "distributed optimizer": zero1. "ZeRO-0", "DDP", and an empty cell with notes
  *                                       of "no distributed optimizer" or "gradient all-reduce", or with dp 1: none.
@@ -60,6 +61,7 @@ enum { SETTING_REASON = 192 };
  *   stages           layers, pp, vpp    equal; where pp x vpp does not divide layers, Megatron and NeMo: embedding and
  *                                       head counted as layers, if that divides. Others: skipped
  *   tp overlap       tp_comm_overlap    1: chunked. Else bulk (Megatron's default)
+ *   pp overlap       vpp                above 1: yes. Else no (Megatron's overlap_p2p_comm needs virtual stages)
  *   dp overlap       sharding           "overlap", zero2, zero3 (they prefetch by default): yes. Else no (Megatron's
  *                                       default)
  *   sequence         sp                 0: off. 1 or empty: on
