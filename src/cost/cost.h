@@ -253,6 +253,20 @@ double cost_stage_parameters(const struct model *model, int32_t tensor, int32_t 
  */
 double cost_state_bytes(const struct cost_setting *setting, double parameters, int32_t shards);
 
+/**
+ * What PyTorch's allocator counts as allocated for a tensor [bytes]: from 10 MiB on it asks for a multiple of 2 MiB and
+ * does not split off what remains if that is 1 MiB or less. Smaller ones are rounded to 512 bytes, which is left out,
+ * or fill what others left. Source: c10/cuda/CUDACachingAllocator.cpp of PyTorch (kMinLargeAlloc, kRoundLarge,
+ * should_split).
+ */
+double cost_block_bytes(double bytes);
+
+/** What it adds to the states of a stage's rank: zero1's gradients are one tensor, over several shards the weights too;
+ * on one shard weight, master weight and moments of each matrix are tensors of their own, as Megatron-LM makes them
+ * without its distributed optimizer. zero2, zero3: left out [bytes]. */
+double cost_state_block_bytes(const struct cost_setting *setting, int32_t layers, bool first, bool last,
+                              int32_t shards);
+
 /** Whole tensors that zero2 and zero3 hold beside the shards through forward and backward, the largest moment [bytes]:
  * gradients (g bytes each) of two layers, one computed and one reduced; zero3 also the bf16 weights of two layers, one
  * in work and one gathered, and of embedding and head. zero1: 0. */

@@ -26,7 +26,7 @@ static double stage_state_bytes(const struct setting *setting, bool first, bool 
     const struct cost_setting cost = cost_setting_of(setting);
     int32_t layers = (int32_t)(setting->model.layers / plan->pp);
     double parameters = cost_stage_parameters(&setting->model, (int32_t)plan->tp, layers, first, last);
-    return cost_state_bytes(&cost, parameters, shards);
+    return cost_state_bytes(&cost, parameters, shards) + cost_state_block_bytes(&cost, layers, first, last, shards);
 }
 
 static int32_t shards_of(const struct setting *setting)
