@@ -159,9 +159,38 @@ static void all_vectors_and_the_padding_count(void)
     CHECK_CLOSE(model_vocabulary_share(&small, 2), 5.0, 1e-15); /* not padded */
 }
 
+/* From 10 MiB on in steps of 2 MiB, but what remains over 1 MiB is given back. The states of one shard, h = 512, V =
+ * 25216 a rank, 6 layers and no other matrix of 10 MiB: the head's fp32 tensors of 49.25 MiB take 50, its weight of
+ * 24.625 is split; gradients of 22,354,048 parameters at 4 bytes are 85.274 MiB of 86. On two shards the gradients and
+ * weights of 42.637 MiB: split. */
+static void large_blocks_are_not_split_for_less_than_a_mebibyte(void)
+{
+    const double mib = 1 << 20;
+    static const double cases[][2] = {{1, 1}, {9.5, 9.5}, {10, 10}, {10.5, 10.5}, {11, 12}, {11.25, 12}, {12, 12}};
+    for (int i = 0; i < 7; i++)
+        CHECK_CLOSE(cost_block_bytes(cases[i][0] * mib), cases[i][1] * mib, 1e-15);
+    const struct model model = {.hidden = 512,
+                                .layers = 12,
+                                .heads = 8,
+                                .kv_heads = 8,
+                                .ffn = 2048,
+                                .vocabulary = 50257,
+                                .activation = MODEL_GELU,
+                                .tied_embeddings = true,
+                                .vocabulary_multiple = 128};
+    struct cost_setting setting = {.model = &model, .tensor = 2};
+    double parameters = 6 * (1572864 + 1024) + 512 + 25216 * 512.0;
+    double gradients = 86 * mib - 4 * parameters;
+    CHECK_CLOSE(cost_state_block_bytes(&setting, 6, false, true, 1), 3 * 0.75 * mib + gradients, 1e-12);
+    CHECK_CLOSE(cost_state_block_bytes(&setting, 6, false, true, 2), gradients, 1e-12);
+    setting.sharding = SCENARIO_ZERO3;
+    CHECK_TRUE(cost_state_block_bytes(&setting, 6, false, true, 2) == 0);
+}
+
 int main(void)
 {
     return HARNESS_MAIN("cost memory", TEST(a_layer_holds_what_the_table_says), TEST(every_list_is_counted_by_hand),
                         TEST(dropout_and_slices_add_their_bytes), TEST(scores_are_counted_by_slice),
-                        TEST(all_vectors_and_the_padding_count));
+                        TEST(all_vectors_and_the_padding_count),
+                        TEST(large_blocks_are_not_split_for_less_than_a_mebibyte));
 }

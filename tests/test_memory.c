@@ -83,11 +83,12 @@ static void one_f_one_b_holds_as_many_units_as_stages_follow(void)
             for (int32_t s = 0; s < p; s++) {
                 double held = (m < p - s ? m : p - s) * 16.0 * 840 / p * activation(RECOMPUTE_NONE, false);
                 double parameters = cost_stage_parameters(setting->model, 1, 840 / p, s == 0, s == p - 1);
+                double states = cost_state_bytes(setting, parameters, 1) +
+                                cost_state_block_bytes(setting, 840 / p, s == 0, s == p - 1, 1);
                 double workspace = s == p - 1 ? passing(16) : layer_workspace(RECOMPUTE_NONE, 16);
                 held += s == p - 1 ? kept(16) : 0;
                 CHECK_CLOSE(highest(&run.memory, s, MEMORY_ACTIVATIONS), held, 1e-14);
-                CHECK_CLOSE(run.memory.peak_bytes[s], held + cost_state_bytes(setting, parameters, 1) + workspace,
-                            1e-14);
+                CHECK_CLOSE(run.memory.peak_bytes[s], held + states + workspace, 1e-14);
                 CHECK_CLOSE(run.memory.at_peak[s][MEMORY_WORKSPACE], workspace, 1e-15);
                 CHECK_TRUE(highest(&run.memory, s, MEMORY_KV) == 0);
             }

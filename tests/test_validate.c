@@ -398,7 +398,9 @@ static void statistics_by_hand(void)
     free(worst);
 }
 
-/* By hand: 18 bytes a parameter replicated, 6 + 12/8 with 8 shards, (2 + 12)/8 with bf16 gradients under zero3. */
+/* By hand: 18 bytes a parameter replicated, 6 + 12/8 with 8 shards, (2 + 12)/8 with bf16 gradients under zero3. The
+ * allocator adds 1 MiB to each of two tables' three fp32 tensors of 125 MiB, or 222 MiB less the 231,753,728 bytes of
+ * the weights. */
 static void states_follow_the_sharding(void)
 {
     char reason[SETTING_REASON];
@@ -408,16 +410,16 @@ static void states_follow_the_sharding(void)
                    reason);
     double parameters = 4 * (12.0 * 1024 * 1024 + 2 * 1024) + 1024 + 2 * 32000.0 * 1024;
     const struct device device = {.workspace_bytes = 1e6};
-    CHECK_CLOSE(predict_state_bytes(&setting, &device, false), 18 * parameters + 1e6, 1e-12);
+    CHECK_CLOSE(predict_state_bytes(&setting, &device, false), 18 * parameters + 1e6 + 6 * 1048576, 1e-12);
     setting.plan.sharding = SCENARIO_ZERO1;
-    CHECK_CLOSE(predict_state_bytes(&setting, &device, true), 7.5 * parameters + 1e6, 1e-12);
+    CHECK_CLOSE(predict_state_bytes(&setting, &device, true), 7.5 * parameters + 1e6 + 1030144, 1e-12);
     setting.plan.sharding = SCENARIO_ZERO3;
     setting.plan.gradients = SCENARIO_BF16;
     CHECK_CLOSE(predict_state_bytes(&setting, &device, true), 14.0 / 8 * parameters + 1e6, 1e-12);
 }
 
 /* The promises about memory: formulas of Korthikanti et al. 2022 within 2%; measured peaks within 5% on average, static
- * states within 1% where the whole plan is known; nothing reserved lies below the prediction. */
+ * states within 1%; nothing reserved lies below the prediction. */
 static void predicted_memory_keeps_its_promises(void)
 {
     struct validate validate = validated(NULL, NULL);
@@ -430,7 +432,7 @@ static void predicted_memory_keeps_its_promises(void)
         n[row->quantity]++;
         if (row->quantity == VALIDATE_ACTIVATIONS || row->quantity == VALIDATE_LAYER_STATES)
             CHECK_TRUE(fabs(row->error) < 0.02);
-        if (row->quantity == VALIDATE_STATES && row->trust[0] == 'A')
+        if (row->quantity == VALIDATE_STATES)
             CHECK_TRUE(fabs(row->error) < 0.01);
         if (row->quantity == VALIDATE_RESERVED)
             CHECK_TRUE(row->predicted <= row->measured);

@@ -222,10 +222,10 @@ double cost_gradient_bytes(enum scenario_gradients gradients);
  *   eager      one kernel each: decay 8, first moment 8 + 12, second 8 + 12, root, division and sum of the denominator
  *              24, weight 16
  *   weight     zero1, zero2: the bf16 copy, 6 (zero3 converts as it gathers)
- * and zero1 and none for each of all parameters of the stage: the gradient is set to zero, and divided by the ranks, 3 x 4 (bf16
- * 2). Megatron-LM clips only a norm that is too large; that is left out.
- * Source: Megatron-LM core/optimizer/distrib_optimizer.py and core/distributed/param_and_grad_buffer.py; PyTorch 2
- * torch/optim/adamw.py (_single_tensor_adamw) and torch/nn/utils/clip_grad.py.
+ * and zero1 and none for each of all parameters of the stage: the gradient is set to zero, and divided by the ranks, 3
+ * x 4 (bf16 2). Megatron-LM clips only a norm that is too large; that is left out. Source: Megatron-LM
+ * core/optimizer/distrib_optimizer.py and core/distributed/param_and_grad_buffer.py; PyTorch 2 torch/optim/adamw.py
+ * (_single_tensor_adamw) and torch/nn/utils/clip_grad.py.
  */
 double cost_optimizer_s(const struct cost_setting *setting, double parameters, int32_t shards);
 
@@ -274,6 +274,20 @@ double cost_stage_parameters(const struct model *model, int32_t tensor, int32_t 
  * What is whole for a while is in cost_gathered_bytes.
  */
 double cost_state_bytes(const struct cost_setting *setting, double parameters, int32_t shards);
+
+/**
+ * What PyTorch's allocator counts as allocated for a tensor [bytes]: from 10 MiB on it asks for a multiple of 2 MiB and
+ * does not split off what remains if that is 1 MiB or less. Smaller ones are rounded to 512 bytes, which is left out,
+ * or fill what others left. Source: c10/cuda/CUDACachingAllocator.cpp of PyTorch (kMinLargeAlloc, kRoundLarge,
+ * should_split).
+ */
+double cost_block_bytes(double bytes);
+
+/** What it adds to the states of a stage's rank: zero1's gradients are one tensor, over several shards the weights too;
+ * on one shard weight, master weight and moments of each matrix are tensors of their own, as Megatron-LM makes them
+ * without its distributed optimizer. zero2, zero3: left out [bytes]. */
+double cost_state_block_bytes(const struct cost_setting *setting, int32_t layers, bool first, bool last,
+                              int32_t shards);
 
 /** Whole tensors that zero2 and zero3 hold beside the shards through forward and backward, the largest moment [bytes]:
  * gradients (g bytes each) of two layers, one computed and one reduced; zero3 also the bf16 weights of two layers, one

@@ -35,11 +35,17 @@ struct dag_kinds dag_kinds_of(const struct cost_setting *setting, const struct p
     return kinds;
 }
 
-double dag_stage_parameters(const struct cost_setting *setting, const struct plan_layout *layout, int32_t stage)
+int32_t dag_stage_layers(const struct cost_setting *setting, const struct plan_layout *layout, int32_t stage)
 {
     int32_t layers = 0;
     for (int32_t chunk = 0; chunk < layout->chunks; chunk++)
         layers += dag_setting(setting, layout, chunk * layout->stages + stage).layers;
+    return layers;
+}
+
+double dag_stage_parameters(const struct cost_setting *setting, const struct plan_layout *layout, int32_t stage)
+{
+    int32_t layers = dag_stage_layers(setting, layout, stage);
     return cost_stage_parameters(setting->model, layout->tensor, layers, stage == 0, stage == layout->stages - 1);
 }
 

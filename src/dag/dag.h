@@ -153,6 +153,9 @@ struct dag_kinds {
 
 struct dag_kinds dag_kinds_of(const struct cost_setting *setting, const struct plan_layout *layout);
 
+/** Layers of all chunks of a stage. */
+int32_t dag_stage_layers(const struct cost_setting *setting, const struct plan_layout *layout, int32_t stage);
+
 /** Parameters of one TP rank of a stage of the pipeline, of all its chunks. */
 double dag_stage_parameters(const struct cost_setting *setting, const struct plan_layout *layout, int32_t stage);
 

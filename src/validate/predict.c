@@ -25,9 +25,11 @@ static double stage_state_bytes(const struct setting *setting, int32_t stage)
 {
     const struct scenario_plan *plan = &setting->plan;
     const struct cost_setting cost = cost_setting_of(setting, stage);
-    double parameters = cost_stage_parameters(&setting->model, (int32_t)plan->tp, cost.layers, stage == 0,
-                                              stage == (int32_t)plan->pp - 1);
-    return cost_state_bytes(&cost, parameters, scenario_plan_shards(plan));
+    bool first = stage == 0, last = stage == (int32_t)plan->pp - 1;
+    int32_t shards = scenario_plan_shards(plan);
+    double parameters = cost_stage_parameters(&setting->model, (int32_t)plan->tp, cost.layers, first, last);
+    return cost_state_bytes(&cost, parameters, shards) +
+           cost_state_block_bytes(&cost, cost.layers, first, last, shards);
 }
 
 double predict_state_bytes(const struct setting *setting, const struct device *device, bool last_stage)

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include <math.h>
+
+#include "cost/cost.h"
+
+double cost_block_bytes(double bytes)
+{
+    const double mib = 1 << 20;
+    double segment = ceil(bytes / (2 * mib)) * 2 * mib;
+    return bytes >= 10 * mib && segment - bytes <= mib ? segment : bytes;
+}
+
+static double rest(double bytes)
+{
+    return cost_block_bytes(bytes) - bytes;
+}
+
+/** A matrix of which weight, master weight and two moments are tensors of their own. */
+static double matrix_rest(double parameters)
+{
+    return rest(2 * parameters) + 3 * rest(4 * parameters);
+}
+
+double cost_state_block_bytes(const struct cost_setting *setting, int32_t layers, bool first, bool last, int32_t shards)
+{
+    const struct model *model = setting->model;
+    if (cost_shards_in_passes(setting))
+        return 0;
+    double parameters = cost_stage_parameters(model, setting->tensor, layers, first, last);
+    double bytes = rest(cost_gradient_bytes(setting->gradients) * parameters);
+    if (shards > 1)
+        return bytes + rest(2 * parameters);
+    double h = (double)model->hidden, f = (double)model->ffn, t = setting->tensor;
+    double up = model->activation == MODEL_SWIGLU ? 2 * f : f;
+    double layer = matrix_rest(h * (h + 2 * (double)model_kv_width(model)) / t) + matrix_rest(h * h / t) +
+                   matrix_rest(h * up / t) + matrix_rest(h * f / t);
+    int32_t tables = first + (last && !(first && model->tied_embeddings));
+    return bytes + layers * layer + tables * matrix_rest(h * model_vocabulary_share(model, setting->tensor));
+}
