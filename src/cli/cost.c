@@ -250,7 +250,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         arguments->recompute = parse_choice(argument, "none|selective|full", "recompute", state);
         return 0;
     case KEY_ATTENTION:
-        arguments->attention = parse_choice(argument, "flash2|flash3|cudnn", "attention", state);
+        arguments->attention = parse_choice(argument, DEVICE_ATTENTION, "attention", state);
         return 0;
     case ARGP_KEY_ARG:
         argp_error(state, "no argument is taken, '%s' is one", argument);
@@ -273,7 +273,7 @@ static const struct argp_option cost_options[] = {
     {"cp", KEY_CP, "N", 0, "Context-parallel degree (default: 1)", 0},
     {"layers", KEY_LAYERS, "N", 0, "Layers of the stage (default: all)", 0},
     {"recompute", KEY_RECOMPUTE, "KIND", 0, "none, selective or full (default: none)", 0},
-    {"attention", KEY_ATTENTION, "KERNEL", 0, "flash2, flash3 or cudnn (default: flash2)", 0},
+    {"attention", KEY_ATTENTION, "KERNEL", 0, "flash2, flash3, cudnn, flash1 or unfused (default: flash2)", 0},
     {"json", 'j', NULL, 0, "Print JSON instead of text", 0},
     {0},
 };

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "base/check.h"
+#include "cost/attention.h"
 
 /** Widths of one TP rank's share of a layer, and the tokens of one CP rank. */
 struct shares {
@@ -30,22 +31,6 @@ static struct shares shares_of(const struct cost_setting *setting, const struct 
     };
 }
 
-static void add_kernel(struct cost_kernels *kernels, struct cost_kernel kernel)
-{
-    CHECK(kernels->n < COST_MAX_KERNELS);
-    kernels->kernel[kernels->n++] = kernel;
-}
-
-static void add_gemm(struct cost_kernels *kernels, const struct device *device, const char *name, double m, double n,
-                     double k)
-{
-    struct cost_kernel gemm = {
-        .name = name, .family = COST_GEMM, .flop = 2 * m * n * k, .seconds = cost_gemm_s(device, m, n, k)};
-    gemm.bytes = 2 * (m * n + m * k + n * k);
-    gemm.outside_s = cost_gemm_outside(device, m, n, k) ? gemm.seconds : 0;
-    add_kernel(kernels, gemm);
-}
-
 static void add_gemms(struct cost_kernels *kernels, const struct device *device, enum pass pass, const struct shares *s)
 {
     static const char *const forward[] = {"QKV GEMM", "projection GEMM", "up GEMM", "down GEMM"};
@@ -56,22 +41,12 @@ static void add_gemms(struct cost_kernels *kernels, const struct device *device,
     const double in[] = {s->h, s->heads, s->h, s->ffn}, out[] = {s->qkv, s->h, s->up, s->h};
     for (int i = 0; i < 4; i++) {
         if (pass == PASS_FORWARD) {
-            add_gemm(kernels, device, forward[i], s->tokens, out[i], in[i]);
+            kernels_add_gemm(kernels, device, forward[i], s->tokens, out[i], in[i]);
             continue;
         }
-        add_gemm(kernels, device, input[i], s->tokens, in[i], out[i]);
-        add_gemm(kernels, device, weight[i], in[i], out[i], s->tokens);
+        kernels_add_gemm(kernels, device, input[i], s->tokens, in[i], out[i]);
+        kernels_add_gemm(kernels, device, weight[i], in[i], out[i], s->tokens);
     }
-}
-
-static void add_memory_bound(struct cost_kernels *kernels, const struct device *device, enum device_memory_kind kind,
-                             const char *name, double bytes)
-{
-    struct device_range range = device->memory_range;
-    struct cost_kernel kernel = {
-        .name = name, .family = COST_MEMORY_BOUND, .bytes = bytes, .seconds = cost_memory_bound_s(device, kind, bytes)};
-    kernel.outside_s = range.max > 0 && (bytes < range.min || bytes > range.max) ? kernel.seconds : 0;
-    add_kernel(kernels, kernel);
 }
 
 /** Norms and the activation: what selective recomputation runs again. */
@@ -81,56 +56,24 @@ static void add_norms_and_activation(struct cost_kernels *kernels, const struct 
     bool forward = pass == PASS_FORWARD;
     double norm = (forward ? 4 : 6) * s->h / setting->tensor;
     double activation = forward ? 2 * (s->up + s->ffn) : 2 * (2 * s->up + s->ffn);
-    add_memory_bound(kernels, setting->device, DEVICE_NORM, "norm before attention", norm * s->tokens);
-    add_memory_bound(kernels, setting->device, DEVICE_NORM, "norm before the feed-forward block", norm * s->tokens);
-    add_memory_bound(kernels, setting->device, DEVICE_ACTIVATION, "activation", activation * s->tokens);
+    kernels_add_memory_bound(kernels, setting->device, DEVICE_NORM, "norm before attention", norm * s->tokens);
+    kernels_add_memory_bound(kernels, setting->device, DEVICE_NORM, "norm before the feed-forward block",
+                             norm * s->tokens);
+    kernels_add_memory_bound(kernels, setting->device, DEVICE_ACTIVATION, "activation", activation * s->tokens);
 }
 
-static void add_other_memory_bound(struct cost_kernels *kernels, const struct cost_setting *setting,
+static void add_other_memory_bound(struct cost_kernels *kernels, const struct cost_setting *setting, enum pass pass,
                                    const struct shares *s)
 {
     double add = 6 * s->h / setting->tensor;
-    add_memory_bound(kernels, setting->device, DEVICE_COPY, "residual add of attention", add * s->tokens);
-    add_memory_bound(kernels, setting->device, DEVICE_COPY, "residual add of the feed-forward block", add * s->tokens);
-    add_memory_bound(kernels, setting->device, DEVICE_COPY, "rotation of queries", 4 * s->heads * s->tokens);
-    add_memory_bound(kernels, setting->device, DEVICE_COPY, "rotation of keys", 4 * s->kv * s->tokens);
-}
-
-/** A slice's share of a packed kernel, of one block of the ring with CP. */
-static struct cost_attention attention_of_slice(const struct cost_setting *setting, enum pass pass, struct slice slice,
-                                                int32_t context)
-{
-    const struct model *model = setting->model;
-    double begin = slice.begin, end = slice.end, head_dim = (double)model->hidden / (double)model->heads;
-    double blocks = (double)context * context;
-    double tile_flop = (pass == PASS_FORWARD ? 4 * end : 10 * (end - begin)) * 128 * head_dim / context;
-    return (struct cost_attention){
-        .flop = (double)flop_attention(model, pass, slice.begin, slice.end) / (blocks * setting->tensor),
-        .queries = (end - begin) * (begin + end + 1) / end / context,
-        .keys = (begin + end + 1) / context,
-        .head_dim = head_dim,
-        .tile_flop = tile_flop,
-    };
-}
-
-/** All slices in one packed kernel; with CP one kernel for every block of the ring. */
-static struct cost_kernel attention_of(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit)
-{
-    const struct device *device = setting->device;
-    struct cost_kernel kernel = {.name = "attention", .family = COST_ATTENTION};
-    double work_s = 0, tile_s = 0, outside_s = 0;
-    for (int32_t i = 0; i < unit->n_slices; i++) {
-        struct cost_attention work = attention_of_slice(setting, pass, unit->slices[i], unit->context);
-        double own_s = cost_attention_work_s(device, setting->attention, pass, &work);
-        kernel.flop += work.flop * unit->context;
-        work_s += own_s;
-        tile_s = fmax(tile_s, cost_attention_tile_s(device, setting->attention, pass, &work));
-        if (cost_attention_outside(device, setting->attention, pass, &work))
-            outside_s += own_s;
-    }
-    kernel.seconds = unit->context * cost_attention_kernel_s(device, setting->attention, pass, work_s, tile_s);
-    kernel.outside_s = unit->context * outside_s;
-    return kernel;
+    if (setting->attention == DEVICE_UNFUSED)
+        kernels_add_memory_bound(kernels, setting->device, DEVICE_COPY, "dropout of both residuals",
+                                 (pass == PASS_FORWARD ? 2 : 10) * s->h / setting->tensor * s->tokens);
+    kernels_add_memory_bound(kernels, setting->device, DEVICE_COPY, "residual add of attention", add * s->tokens);
+    kernels_add_memory_bound(kernels, setting->device, DEVICE_COPY, "residual add of the feed-forward block",
+                             add * s->tokens);
+    kernels_add_memory_bound(kernels, setting->device, DEVICE_COPY, "rotation of queries", 4 * s->heads * s->tokens);
+    kernels_add_memory_bound(kernels, setting->device, DEVICE_COPY, "rotation of keys", 4 * s->kv * s->tokens);
 }
 
 /** `gathers` all-gathers and `scatters` reduce-scatters of a tensor of hidden width. */
@@ -207,28 +150,27 @@ static void add_table_shards(struct cost_pass *cost, const struct cost_setting *
 
 static void add_kernels(struct cost_pass *cost, const struct cost_kernels *kernels, int32_t times)
 {
-    double flop = 0, seconds = 0;
+    double flop = 0, other_s = 0, attention_s = 0;
     for (int32_t i = 0; i < kernels->n; i++) {
-        flop += kernels->kernel[i].flop;
-        seconds += kernels->kernel[i].seconds;
-        cost->outside_s[kernels->kernel[i].family] += times * kernels->kernel[i].outside_s;
+        const struct cost_kernel *kernel = &kernels->kernel[i];
+        flop += kernel->flop;
+        *(kernel->family == COST_ATTENTION ? &attention_s : &other_s) += kernel->seconds;
+        cost->outside_s[kernel->family] += times * kernel->outside_s;
     }
     cost->flop += times * flop;
-    cost->other_s += times * seconds;
+    cost->other_s += times * other_s;
+    cost->attention_s += times * attention_s;
 }
 
 static void add_layers(struct cost_pass *cost, const struct cost_setting *setting, enum pass pass,
                        const struct cost_unit *unit, const struct shares *s)
 {
     struct cost_kernels kernels = {0};
-    struct cost_kernel attention = attention_of(setting, pass, unit);
     add_gemms(&kernels, setting->device, pass, s);
+    attention_add_kernels(setting, pass, unit, &kernels);
     add_norms_and_activation(&kernels, setting, pass, s);
-    add_other_memory_bound(&kernels, setting, s);
+    add_other_memory_bound(&kernels, setting, pass, s);
     add_kernels(cost, &kernels, setting->layers);
-    cost->flop += setting->layers * attention.flop;
-    cost->attention_s += setting->layers * attention.seconds;
-    cost->outside_s[COST_ATTENTION] += setting->layers * attention.outside_s;
     add_tensor(cost, setting, s->tokens, setting->layers * (pass == PASS_FORWARD ? 2 : 4), setting->layers * 2);
     add_ring(cost, setting, pass, unit);
 }
@@ -243,6 +185,10 @@ struct cost_pass cost_of_pass(const struct cost_setting *setting, enum pass pass
         if (setting->recompute_layers > 0)
             again.layers = setting->recompute_layers;
         add_layers(&cost, &again, PASS_FORWARD, unit, &s);
+    } else if (pass == PASS_BACKWARD && setting->recompute_core && setting->attention == DEVICE_UNFUSED) {
+        struct cost_kernels again = {0};
+        attention_add_kernels(setting, PASS_FORWARD, unit, &again);
+        add_kernels(&cost, &again, setting->layers);
     }
     if (pass == PASS_BACKWARD && unit->recompute == RECOMPUTE_SELECTIVE) {
         struct cost_kernels again = {0};
@@ -259,9 +205,9 @@ void cost_layer_kernels(const struct cost_setting *setting, enum pass pass, cons
     struct shares s = shares_of(setting, unit);
     kernels->n = 0;
     add_gemms(kernels, setting->device, pass, &s);
-    add_kernel(kernels, attention_of(setting, pass, unit));
+    attention_add_kernels(setting, pass, unit, kernels);
     add_norms_and_activation(kernels, setting, pass, &s);
-    add_other_memory_bound(kernels, setting, &s);
+    add_other_memory_bound(kernels, setting, pass, &s);
 }
 
 static void add_head(struct cost_kernels *kernels, const struct cost_setting *setting, enum pass pass,
@@ -270,15 +216,15 @@ static void add_head(struct cost_kernels *kernels, const struct cost_setting *se
     const struct device *device = setting->device;
     bool forward = pass == PASS_FORWARD;
     double logits = (double)setting->model->vocabulary / setting->tensor;
-    add_memory_bound(kernels, device, DEVICE_NORM, "final norm",
-                     (forward ? 4 : 6) * s->h / setting->tensor * s->tokens);
-    add_memory_bound(kernels, device, DEVICE_LOSS, "cross-entropy", (forward ? 30 : 14) * logits * s->tokens);
+    kernels_add_memory_bound(kernels, device, DEVICE_NORM, "final norm",
+                             (forward ? 4 : 6) * s->h / setting->tensor * s->tokens);
+    kernels_add_memory_bound(kernels, device, DEVICE_LOSS, "cross-entropy", (forward ? 30 : 14) * logits * s->tokens);
     if (forward) {
-        add_gemm(kernels, device, "head GEMM", s->tokens, logits, s->h);
+        kernels_add_gemm(kernels, device, "head GEMM", s->tokens, logits, s->h);
         return;
     }
-    add_gemm(kernels, device, "head input-gradient GEMM", s->tokens, s->h, logits);
-    add_gemm(kernels, device, "head weight-gradient GEMM", s->h, logits, s->tokens);
+    kernels_add_gemm(kernels, device, "head input-gradient GEMM", s->tokens, s->h, logits);
+    kernels_add_gemm(kernels, device, "head weight-gradient GEMM", s->h, logits, s->tokens);
 }
 
 void cost_head_kernels(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit,

@@ -5,7 +5,8 @@
  * Symbols: h hidden, k width of keys (of values) of a token, f inner width, n heads, V vocabulary, T tokens of one CP
  * rank. A layer runs as Megatron-LM runs it: tensor parallel with sequence parallelism (Korthikanti et al. 2022,
  * arXiv:2205.05198, section 4.2), bf16 weights and activations, fp32 optimizer, gradients as set, flash attention, no
- * dropout, no biases, RMSNorm, rotary positions (also where a model has other ones: they cost less than 1%).
+ * dropout (but with unfused attention), no biases, RMSNorm, rotary positions (also where a model has other ones: they
+ * cost less than 1%).
  */
 #ifndef SLIMSIM_COST_COST_H
 #define SLIMSIM_COST_COST_H
@@ -24,6 +25,7 @@ struct cost_setting {
     int32_t tensor;           /* TP degree */
     int32_t layers;           /* of one virtual stage: of one chunk of a stage */
     int32_t recompute_layers; /* of these, under full recomputation: so many recompute; 0: all */
+    bool recompute_core;      /* unfused attention runs again in the backward, unless its layer does */
     enum scenario_gradients gradients;
     enum scenario_sharding sharding;
     int32_t shards; /* DP x CP ranks that zero2 and zero3 share over, on consecutive groups of TP GPUs; else unused */
@@ -76,7 +78,8 @@ struct cost_pass {
  * Memory-bound kernels, bytes a token (bf16; each tensor read or written once), all divided by TP:
  *   forward   2 norms 2 x 4h, 2 residual adds 2 x 6h, rotation of queries and keys 4h + 4k, SwiGLU 6f (GELU 4f)
  *   backward  2 norms 2 x 6h, 2 adds of gradients 2 x 6h, rotation 4h + 4k, SwiGLU 10f (GELU 6f)
- * Adds and rotations are copies to the device's curves.
+ * Adds and rotations are copies to the device's curves. Unfused attention comes with dropout (cost/attention.h), of the
+ * residuals too: forward the masks are written, 2 x h; backward they are read and the gradients pass once more, 2 x 5h.
  *
  * TP collectives: 4 a layer forward (2 all-gathers, 2 reduce-scatters of T x h), 6 backward (their mirrors, and the two
  * gathered inputs again since only the shard was kept: arXiv:2205.05198, section 4.2.2), in each of which a rank sends
@@ -128,7 +131,7 @@ struct cost_kernel {
     double outside_s; /* part of `seconds` that is extrapolated */
 };
 
-enum { COST_MAX_KERNELS = 20 };
+enum { COST_MAX_KERNELS = 40 };
 
 struct cost_kernels {
     int32_t n;
@@ -144,8 +147,10 @@ void cost_head_kernels(const struct cost_setting *setting, enum pass pass, const
                        struct cost_kernels *kernels);
 
 /** Time of one kernel [s]; source of each form: scenario/device.h. No work takes no time. A GEMM takes no less than the
- * copying of its three matrices. */
+ * copying of its three matrices; `batch` of one shape in one kernel share its waves. flash1 takes 1 + training.flash1
+ * times the work of flash2. Benchmarked speed: training.products is not in it. */
 double cost_gemm_s(const struct device *device, double m, double n, double k);
+double cost_batched_gemm_s(const struct device *device, double batch, double m, double n, double k);
 double cost_attention_s(const struct device *device, enum device_attention kernel, enum pass pass,
                         const struct cost_attention *work);
 double cost_memory_bound_s(const struct device *device, enum device_memory_kind kind, double bytes);

@@ -52,8 +52,8 @@ static const struct schema_key sheet[] = {
     REAL("context_bytes", "bytes", 0, 1e12, "CUDA context and NCCL, outside the allocator", context_bytes),
     {"multiprocessors", SCHEMA_INT, "-", 0, 4096, NULL, NULL, "that tiles run on; 0: work divides evenly",
      FIELD(multiprocessors)},
-    {"flash2_as", SCHEMA_CHOICE, "-", 0, 0, "flash2", "flash2|flash3|cudnn",
-     "curve of the device under like that stands for flash2's", FIELD(flash2_as)},
+    KEY("tensor_flop_per_clock", "-", 0, 1e6, "0", "of a multiprocessor, bf16 dense; 0: as the device under like",
+        tensor_flop_per_clock),
     {"nvls", SCHEMA_BOOL, "-", 0, 0, "true", NULL, "the switches of NVLink add up", FIELD(nvls)},
     {"rows", SCHEMA_TEXT, "-", 0, 0, "", NULL,
      "words in the column gpu of its measurements; word@bandwidth: same chip, other memory", FIELD(rows)},
@@ -100,6 +100,8 @@ static const struct schema_key curves[] = {
     LINK(nvlink),
     LINK(nic),
     LINK(pcie),
+    KEY("training.products", "-", 0, 10, "0", "extra time of GEMMs and attention in training", training.products),
+    KEY("training.flash1", "-", 0, 10, "0", "extra time of flash1 over flash2", training.flash1),
 };
 
 enum { N_SHEET = sizeof sheet / sizeof *sheet, N_CURVES = sizeof curves / sizeof *curves };

@@ -9,7 +9,18 @@
 #include "base/error.h"
 #include "scenario/schema.h"
 
-enum device_attention { DEVICE_FLASH2, DEVICE_FLASH3, DEVICE_CUDNN, DEVICE_N_ATTENTION };
+/** The first DEVICE_N_CURVES have curves. flash1: flash-attention's first version, as PyTorch frameworks of early 2023
+ * called it; a multiple of flash2. unfused: batched GEMMs and passes over all scores (cost/attention.h). */
+enum device_attention {
+    DEVICE_FLASH2,
+    DEVICE_FLASH3,
+    DEVICE_CUDNN,
+    DEVICE_N_CURVES,
+    DEVICE_FLASH1 = DEVICE_N_CURVES,
+    DEVICE_UNFUSED,
+    DEVICE_N_ATTENTION
+};
+#define DEVICE_ATTENTION "flash2|flash3|cudnn|flash1|unfused"
 
 /** Kernels whose time is that of their bytes: copies are all element-wise kernels and the optimizer. */
 enum device_memory_kind { DEVICE_NORM, DEVICE_ACTIVATION, DEVICE_LOSS, DEVICE_COPY, DEVICE_N_MEMORY };
@@ -87,16 +98,26 @@ struct device_fabric {
     struct device_range bytes;
 };
 
+/**
+ * What training reaches less than benchmarks of single kernels, fitted to training runs after the curves; 0: as
+ * benchmarked.
+ */
+struct device_training {
+    double products; /* extra time of GEMMs and attention, as a share: clocks that power limits under lasting load, cold
+                      * caches, gaps between kernels */
+    double flash1;   /* extra time of flash1 over flash2, as a share */
+};
+
 struct device {
     char name[64];
     char source[512];
     double peak_flop_per_s; /* bf16 dense */
     double hbm_bytes_per_s;
-    double memory_bytes;     /* what a process can allocate at most */
-    double context_bytes;    /* CUDA context and NCCL, outside the allocator */
-    int32_t flash2_as;       /* enum device_attention: of `like`, the curve that stands for flash2's */
-    bool nvls;               /* the switches of NVLink add up: NVLS */
-    int64_t multiprocessors; /* 0: work divides evenly, there are no waves and tails */
+    double memory_bytes;          /* what a process can allocate at most */
+    double context_bytes;         /* CUDA context and NCCL, outside the allocator */
+    bool nvls;                    /* the switches of NVLink add up: NVLS */
+    double tensor_flop_per_clock; /* of a multiprocessor, bf16 dense; 0: as `like` */
+    int64_t multiprocessors;      /* 0: work divides evenly, there are no waves and tails */
     char rows[512]; /* words in the column gpu of its measurements; "H200@4.8e12": of its chip with other memory */
     char like[64];  /* device whose curves stand in where there are no rows, "" for none */
     double measured_nvlink_bytes_per_s, measured_nic_bytes_per_s, measured_pcie_bytes_per_s; /* of those machines */
@@ -104,12 +125,13 @@ struct device {
     double memory_share[DEVICE_N_MEMORY]; /* of hbm_bytes_per_s, of the bytes that cost/ counts */
     struct device_range memory_range;     /* bytes of a kernel */
     struct device_gemm gemm;
-    struct device_flash forward[DEVICE_N_ATTENTION], backward[DEVICE_N_ATTENTION];
+    struct device_flash forward[DEVICE_N_CURVES], backward[DEVICE_N_CURVES];
     struct device_collective collective[DEVICE_N_COLLECTIVES];
     struct device_fabric fabric;
     struct device_link nvlink; /* one GPU to another of its node */
     struct device_link nic;    /* one flow between nodes, rails */
     struct device_link pcie;   /* host copies, pinned */
+    struct device_training training;
 };
 
 /** Read model/gpu/NAME.yaml below the data folder, or the file itself when `name` ends in .yaml. */

@@ -41,6 +41,7 @@ struct scenario_plan {
     int32_t gradients;        /* enum scenario_gradients */
     int32_t recompute;        /* enum recompute */
     int64_t recompute_layers; /* of a stage, with recompute full: so many recompute; 0: all */
+    bool recompute_core;      /* unfused attention runs again in the backward */
     double offload;           /* share of activations that goes to the host, 0..1 */
 };
 

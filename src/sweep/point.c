@@ -37,6 +37,7 @@ struct cost_setting point_setting(const struct scenario *scenario, const struct 
         .attention = (enum device_attention)scenario->attention,
         .tensor = (int32_t)layout->tp,
         .layers = (int32_t)(scenario->model.layers / (layout->pp * layout->vpp)),
+        .recompute_core = layout->recompute_core,
         .recompute_layers = (int32_t)(layout->recompute_layers / layout->vpp),
         .gradients = (enum scenario_gradients)layout->gradients,
         .sharding = (enum scenario_sharding)layout->sharding,

@@ -20,7 +20,8 @@ NAMES(stream, DAG_N_STREAMS, "compute", "send forward", "send backward", "collec
 NAMES(edge, DAG_N_EDGES, "inter-stage", "inter-slice", "inter-pass", "schedule", "collective")
 NAMES(formation, PLAN_PACK + 1, "slim", "mix", "pack")
 NAMES(recompute, RECOMPUTE_FULL + 1, "none", "selective", "full")
-NAMES(quantity, 5, "tokens/s/GPU", "max_memory_allocated", "static state", "max_memory_reserved", "activation formula")
+NAMES(quantity, 7, "tokens/s/GPU", "max_memory_allocated", "static state", "max_memory_reserved", "activation formula",
+      "layer forward", "layer backward")
 NAMES(sharding, SCENARIO_ZERO3 + 1, "zero1", "zero2", "zero3")
 NAMES(gradients, SCENARIO_BF16 + 1, "fp32", "bf16")
 static const struct trace_names trace_system_names = {0, NULL};

@@ -206,13 +206,24 @@ static bool fit_family(struct work *work, const struct device *like, struct cali
     return true;
 }
 
-/** What no row tells and is taken from another curve: the families' notes and device.flash2_as say so. */
+/**
+ * The efficiency of flash-attention 2 that a device takes from another one. It issues the instructions of an A100's
+ * tensor cores on all devices, so it does as much a clock and multiprocessor, whatever these could do besides.
+ */
+static double flash2_efficiency(double efficiency, const struct device *like, const struct device *device)
+{
+    double own = device->tensor_flop_per_clock, other = like->tensor_flop_per_clock;
+    return own > 0 && other > 0 ? fmin(1, rounded(efficiency * other / own)) : efficiency;
+}
+
+/** What no row tells and is taken from another curve, as the families' notes say. */
 static void borrow(const struct calibration_fit *fit, const struct device *like, struct device *device)
 {
+    struct device_flash *forward = &device->forward[DEVICE_FLASH2], *backward = &device->backward[DEVICE_FLASH2];
     if (fit->n_rows == 0 && strcmp(fit->name, "attention.flash2.forward") == 0)
-        device->forward[DEVICE_FLASH2] = like->forward[device->flash2_as];
+        forward->efficiency = flash2_efficiency(forward->efficiency, like, device);
     if (fit->n_rows == 0 && strcmp(fit->name, "attention.flash2.backward") == 0)
-        device->backward[DEVICE_FLASH2] = like->backward[device->flash2_as];
+        backward->efficiency = flash2_efficiency(backward->efficiency, like, device);
     struct device_collective *all = &device->collective[DEVICE_ALL_TO_ALL];
     const struct device_collective *gather = &device->collective[DEVICE_ALL_GATHER];
     if (fit->n_rows > 0 && strcmp(fit->name, "collective.all_to_all") == 0) {

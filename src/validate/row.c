@@ -36,10 +36,9 @@ static bool quantity_of(const struct file *file, enum validate_quantity *quantit
     static const struct {
         const char *begin;
         enum validate_quantity quantity;
-    } metrics[] = {{"max_memory_allocated", VALIDATE_ALLOCATED},
-                   {"memory_allocated at step end", VALIDATE_STATES},
-                   {"max_memory_reserved", VALIDATE_RESERVED},
-                   {"activations, first stage", VALIDATE_ACTIVATIONS}};
+    } metrics[] = {{"max_memory_allocated", VALIDATE_ALLOCATED}, {"memory_allocated at step end", VALIDATE_STATES},
+                   {"max_memory_reserved", VALIDATE_RESERVED},   {"activations, first stage", VALIDATE_ACTIVATIONS},
+                   {"layer forward", VALIDATE_LAYER_FORWARD},    {"layer backward", VALIDATE_LAYER_BACKWARD}};
     const char *metric = text(file, "metric");
     *quantity = VALIDATE_THROUGHPUT;
     if (measured_column(file->measured, "metric") < 0)
@@ -121,6 +120,9 @@ static void predict(const struct file *file, const struct setting *setting, cons
         result->predicted = predict_state_bytes(setting, last_stage);
     else if (result->quantity == VALIDATE_ACTIVATIONS)
         result->predicted = predict_activation_bytes(setting);
+    else if (result->quantity >= VALIDATE_LAYER_FORWARD)
+        result->predicted =
+            predict_layer_s(setting, device, result->quantity == VALIDATE_LAYER_FORWARD ? PASS_FORWARD : PASS_BACKWARD);
     else
         simulate(setting, device, last_stage, result);
     if (result->reason[0] == '\0')
@@ -140,11 +142,14 @@ bool row_predict(const struct measured *measured, int32_t row, const struct meas
         setting_of_row(measured, row, gpus, &setting, result->reason, err);
     if (err->status != ERROR_NONE || result->reason[0] != '\0')
         return err->status == ERROR_NONE;
-    bool throughput = result->quantity == VALIDATE_THROUGHPUT;
-    result->measured = throughput ? measured_throughput(&file, &setting) : number(&file, "value_bytes");
+    bool throughput = result->quantity == VALIDATE_THROUGHPUT, time = result->quantity >= VALIDATE_LAYER_FORWARD;
+    result->measured = throughput ? measured_throughput(&file, &setting)
+                       : time     ? number(&file, "value_ms") / 1e3
+                                  : number(&file, "value_bytes");
     if (result->measured == 0)
         snprintf(result->reason, sizeof result->reason, "%s",
                  throughput ? "no tps_per_gpu, tokens_per_s, step_time_s, or tflops_per_gpu of a known formula"
+                 : time     ? "value_ms is missing"
                             : "value_bytes is missing");
     if (err->status != ERROR_NONE || !device_read(scenario_data_dir(), setting.device, &device, err))
         return false;

@@ -163,16 +163,18 @@ static void read_platform(const struct source *source, struct setting *setting)
 static enum device_attention read_attention(const struct source *source)
 {
     const char *column = measured_column(source->measured, "attn_backend") >= 0 ? "attn_backend" : "attn_kernel";
+    if (has(source, "framework", "llm-foundry"))
+        return DEVICE_FLASH1;
     if (has(source, column, "FlashAttention-2"))
         return DEVICE_FLASH2;
     if (has(source, column, "FlashAttention-3"))
         return DEVICE_FLASH3;
     if (has(source, column, "cuDNN"))
         return DEVICE_CUDNN;
+    if (has(source, column, "unfused") || (is_megatron(source) && has(source, "gpu", "A100")))
+        return DEVICE_UNFUSED;
     bool hopper = has(source, "gpu", "H100") || has(source, "gpu", "H200");
-    bool unfused = has(source, column, "unfused");
-    return hopper && !unfused && (is_megatron(source) || has(source, "framework", "MaxText")) ? DEVICE_CUDNN
-                                                                                              : DEVICE_FLASH2;
+    return hopper && (is_megatron(source) || has(source, "framework", "MaxText")) ? DEVICE_CUDNN : DEVICE_FLASH2;
 }
 
 static void read_sharding(const struct source *source, struct setting *setting)
@@ -221,6 +223,7 @@ static void read_plan(const struct source *source, struct setting *setting)
         .cp = degree(source, "cp"),
         .vpp = degree(source, "vpp"),
         .recompute = read_recompute(source),
+        .recompute_core = has(source, "recompute", "core attention"),
         .offload = read_offload(source),
     };
     setting->micro_batch = whole(source, "mbs");

@@ -32,10 +32,12 @@ enum { SETTING_REASON = 192 };
  *   device           gpu                by model/validation/gpus.csv; not in there: skipped
  *   platform         fabric, gpu        "N GB/s": NVLink, both directions. "KxM Gb/s", or "M Gb/s per node": shared
  *                                       by 8 GPUs; "M Gb/s per GPU". Else by gpus.csv. Nodes of 8 GPUs
- *   attention        attn_kernel,       FlashAttention-2, FlashAttention-3, cuDNN. Empty or "auto": NeMo and Megatron
- *                    attn_backend,      on H100, MaxText: cuDNN (what Transformer Engine takes); all others
- *                    framework          FlashAttention-2. "unfused", and Megatron on A100 (2021, 2022: before flash
- *                                       attention): FlashAttention-2 stands in
+ *   attention        attn_kernel,       llm-foundry (2023): flash1, whatever its rows are labelled: between their
+ *                    attn_backend,      sequence lengths lies half the speed of the FlashAttention-2 kernel tables.
+ *                    framework, gpu     FlashAttention-2, FlashAttention-3, cuDNN. "unfused", and Megatron on A100
+ *                                       where nothing else is named (2021, 2022: before flash attention): unfused.
+ *                                       Empty or "auto": NeMo and Megatron on H100, MaxText: cuDNN (what Transformer
+ *                                       Engine takes); all others FlashAttention-2
  *   gradients        sharding,          "bf16 grad", and llm-foundry on A100 (its yamls: mixed_precision PURE): bf16.
  *                    framework, gpu     Else fp32 (llm-foundry on H100: its table says DEFAULT, which reduces in fp32)
  *   sharding         sharding           "ZeRO-3", "FULL_SHARD", "FSDP": zero3. "ZeRO-2", "SHARD_GRAD_OP": zero2.
@@ -44,10 +46,10 @@ enum { SETTING_REASON = 192 };
  *   tp overlap       tp_comm_overlap    1: all collectives. Else none (Megatron's default)
  *   dp overlap       sharding           "overlap", zero2, zero3 (they prefetch by default): all. Else none (Megatron's
  *                                       default)
- *   recompute        recompute          "none" or empty: none. "selective (core attention)": none, flash attention
- *                                       keeps no core. "SwiGLU act...": selective. "full": full. Others: skipped
- *   offload          offload, recompute "alpha 0.5", "alpha=0.5": that share of activations. Others: skipped
- *   precision        precision          bf16; fp16 is as fast. Others: skipped
+ *   recompute        recompute          "none" or empty: none. "selective (core attention)": none, and unfused
+ *                                       attention runs its core again (flash attention keeps none). "SwiGLU act...":
+ * selective. "full": full. Others: skipped offload          offload, recompute "alpha 0.5", "alpha=0.5": that share of
+ * activations. Others: skipped precision        precision          bf16; fp16 is as fast. Others: skipped
  *
  * Sequence parallelism goes with tensor parallelism: without it (sp 0) the collectives move the same bytes.
  *

@@ -13,6 +13,8 @@ enum validate_quantity {
     VALIDATE_STATES,      /* weights, gradients, optimizer: memory_allocated at the end of a step [bytes] */
     VALIDATE_RESERVED,    /* torch.cuda.max_memory_reserved: an upper bound of the prediction [bytes] */
     VALIDATE_ACTIVATIONS, /* of a first stage, by the formulas of Korthikanti et al. 2022 (arXiv:2205.05198) [bytes] */
+    VALIDATE_LAYER_FORWARD,  /* of one layer on one GPU, its tensor-parallel collectives included [s] */
+    VALIDATE_LAYER_BACKWARD, /* likewise, recomputation included [s] */
     VALIDATE_N_QUANTITIES
 };
 

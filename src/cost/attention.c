@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "cost/attention.h"
+
+#include <math.h>
+
+/** A slice's share of a packed kernel, of one block of the ring with CP. */
+static struct cost_attention attention_of_slice(const struct cost_setting *setting, enum pass pass, struct slice slice,
+                                                int32_t context)
+{
+    const struct model *model = setting->model;
+    double begin = slice.begin, end = slice.end, head_dim = (double)model->hidden / (double)model->heads;
+    double blocks = (double)context * context;
+    double tile_flop = (pass == PASS_FORWARD ? 4 * end : 10 * (end - begin)) * 128 * head_dim / context;
+    return (struct cost_attention){
+        .flop = (double)flop_attention(model, pass, slice.begin, slice.end) / (blocks * setting->tensor),
+        .queries = (end - begin) * (begin + end + 1) / end / context,
+        .keys = (begin + end + 1) / context,
+        .head_dim = head_dim,
+        .tile_flop = tile_flop,
+    };
+}
+
+/** All slices in one packed kernel; with CP one kernel for every block of the ring. */
+static struct cost_kernel fused_kernel(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit)
+{
+    const struct device *device = setting->device;
+    struct cost_kernel kernel = {.name = "attention", .family = COST_ATTENTION};
+    double work_s = 0, tile_s = 0, outside_s = 0;
+    for (int32_t i = 0; i < unit->n_slices; i++) {
+        struct cost_attention work = attention_of_slice(setting, pass, unit->slices[i], unit->context);
+        double own_s = cost_attention_work_s(device, setting->attention, pass, &work);
+        kernel.flop += work.flop * unit->context;
+        work_s += own_s;
+        tile_s = fmax(tile_s, cost_attention_tile_s(device, setting->attention, pass, &work));
+        if (cost_attention_outside(device, setting->attention, pass, &work))
+            outside_s += own_s;
+    }
+    double seconds = cost_attention_kernel_s(device, setting->attention, pass, work_s, tile_s);
+    kernel.seconds = unit->context * kernels_sustained_s(device, seconds);
+    kernel.outside_s = unit->context * kernels_sustained_s(device, outside_s);
+    return kernel;
+}
+
+/** Batched GEMMs of a rank's heads over one block of the ring. */
+struct batch {
+    double n, queries, keys, head_dim, scores;
+};
+
+static struct batch batch_of(const struct cost_setting *setting, const struct cost_unit *unit)
+{
+    const struct model *model = setting->model;
+    double heads = (double)model->heads / setting->tensor, queries = 0, scores = 0;
+    for (int32_t i = 0; i < unit->n_slices; i++) {
+        struct slice slice = unit->slices[i];
+        queries += (double)slice_tokens(slice) / unit->context;
+        scores += (double)slice_tokens(slice) * slice.end / ((double)unit->context * unit->context);
+    }
+    return (struct batch){.n = heads * unit->n_slices,
+                          .queries = queries / fmax(1, unit->n_slices),
+                          .keys = queries > 0 ? scores / queries : 0,
+                          .head_dim = (double)model->hidden / (double)model->heads,
+                          .scores = heads * scores};
+}
+
+static void add_unfused_forward(struct cost_kernels *kernels, const struct device *device, const struct batch *b)
+{
+    kernels_add_batched_gemm(kernels, device, "attention scores", b->n, b->queries, b->keys, b->head_dim);
+    kernels_add_memory_bound(kernels, device, DEVICE_NORM, "attention softmax", 4 * b->scores);
+    kernels_add_memory_bound(kernels, device, DEVICE_ACTIVATION, "attention dropout", 5 * b->scores);
+    kernels_add_batched_gemm(kernels, device, "attention output", b->n, b->queries, b->head_dim, b->keys);
+}
+
+static void add_unfused_backward(struct cost_kernels *kernels, const struct device *device, const struct batch *b)
+{
+    kernels_add_batched_gemm(kernels, device, "attention output's gradient", b->n, b->queries, b->keys, b->head_dim);
+    kernels_add_batched_gemm(kernels, device, "attention values' gradient", b->n, b->keys, b->head_dim, b->queries);
+    kernels_add_memory_bound(kernels, device, DEVICE_ACTIVATION, "attention dropout", 5 * b->scores);
+    kernels_add_memory_bound(kernels, device, DEVICE_NORM, "attention softmax", 6 * b->scores);
+    kernels_add_batched_gemm(kernels, device, "attention queries' gradient", b->n, b->queries, b->head_dim, b->keys);
+    kernels_add_batched_gemm(kernels, device, "attention keys' gradient", b->n, b->keys, b->head_dim, b->queries);
+}
+
+static void add_unfused(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit,
+                        struct cost_kernels *kernels)
+{
+    struct batch batch = batch_of(setting, unit);
+    int32_t first = kernels->n;
+    if (batch.scores <= 0)
+        return;
+    if (pass == PASS_FORWARD)
+        add_unfused_forward(kernels, setting->device, &batch);
+    else
+        add_unfused_backward(kernels, setting->device, &batch);
+    for (int32_t i = first; i < kernels->n; i++) {
+        struct cost_kernel *kernel = &kernels->kernel[i];
+        kernel->family = COST_ATTENTION;
+        kernel->flop *= unit->context;
+        kernel->bytes *= unit->context;
+        kernel->seconds *= unit->context;
+        kernel->outside_s *= unit->context;
+    }
+}
+
+void attention_add_kernels(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit,
+                           struct cost_kernels *kernels)
+{
+    if (setting->attention == DEVICE_UNFUSED)
+        add_unfused(setting, pass, unit, kernels);
+    else
+        kernels_add(kernels, fused_kernel(setting, pass, unit));
+}
