@@ -245,8 +245,8 @@ static void kernels_follow_the_forms_of_the_device(void)
     struct cost_attention work = {.flop = 10, .queries = 6, .keys = 20, .head_dim = 128};
     CHECK_CLOSE(cost_attention_s(&device, DEVICE_CUDNN, PASS_BACKWARD, &work), 20 * 1.5 * 1.25 + 1, 1e-14);
     CHECK_CLOSE(cost_memory_bound_s(&device, DEVICE_NORM, 10), 21.0, 1e-14);
-    CHECK_CLOSE(cost_optimizer_s(&device, SCENARIO_FP32, 10), 601.0, 1e-14);
-    CHECK_CLOSE(cost_optimizer_s(&device, SCENARIO_BF16, 10), 561.0, 1e-14);
+    CHECK_CLOSE(cost_optimizer_s(&device, SCENARIO_FUSED, SCENARIO_FP32, 10), 601.0, 1e-14);
+    CHECK_CLOSE(cost_optimizer_s(&device, SCENARIO_FUSED, SCENARIO_BF16, 10), 561.0, 1e-14);
 }
 
 /*
@@ -520,13 +520,14 @@ static int32_t counted(const struct cost_kernels *kernels, const char *name, dou
     return n;
 }
 
-/* Korthikanti's 22B on 8 ranks: a/TP = 8 heads of 96, s = 2048, b = 4, so E = 8 x 4 x 2048^2 scores. Forward passes over
- * them move 2 + 4 + 5 + 2 bytes a score, backward 2 + 2 + 5 + 6 + 2 + 2; the GEMMs also their narrow matrices, of
+/* Korthikanti's 22B on 8 ranks: a/TP = 8 heads of 96, s = 2048, b = 4, so E = 8 x 4 x 2048^2 scores. Forward passes
+ * over them move 2 + 4 + 5 + 2 bytes a score, backward 2 + 2 + 5 + 6 + 2 + 2; the GEMMs also their narrow matrices, of
  * 8 x 4 x 2048 x 96 elements each: 3 of them forward (Q, K; V and output: 4), backward 8. FLOPs: 2 x 96 a score and
  * GEMM, nothing saved by the mask. */
 static void unfused_attention_moves_its_scores(void)
 {
-    const struct model model = {.hidden = 6144, .layers = 1, .heads = 64, .kv_heads = 64, .ffn = 24576, .vocabulary = 8};
+    const struct model model = {
+        .hidden = 6144, .layers = 1, .heads = 64, .kv_heads = 64, .ffn = 24576, .vocabulary = 8};
     const struct slice slices[] = {{0, 0, 2048}, {1, 0, 2048}, {2, 0, 2048}, {3, 0, 2048}};
     const struct cost_unit unit = {.slices = slices, .n_slices = 4, .context = 1};
     struct cost_setting setting = {
@@ -579,7 +580,9 @@ static void training_constants_slow_what_they_name(void)
                     before.kernel[i].seconds * (before.kernel[i].family == COST_MEMORY_BOUND ? 1 : 1.25), 1e-14);
     struct cost_pass two = cost_of_pass(&setting, PASS_BACKWARD, &unit);
     setting.attention = DEVICE_FLASH1;
-    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &unit).attention_s, 2 * two.attention_s, 1e-14);
+    /* and its gathers: 6(h + 2k) + 4h = 64 bytes of each of 4 tokens (8, CP 2), over TP 2, 2 s a byte, 3 layers */
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &unit).attention_s, 2 * two.attention_s + 3 * 2 * 64 * 4 / 2,
+                1e-14);
 }
 
 /* 16 GEMMs of one tile each fill 16 of 132 multiprocessors once, as one GEMM of 16 tiles does. */
@@ -591,6 +594,44 @@ static void batched_gemms_share_their_waves(void)
     device.gemm.small_tile = 10;
     CHECK_CLOSE(cost_batched_gemm_s(&device, 16, 128, 256, 1000), cost_gemm_s(&device, 16 * 128, 256, 1000), 1e-14);
     CHECK_CLOSE(cost_batched_gemm_s(&device, 133, 128, 256, 1000), 2 * cost_gemm_s(&device, 128, 256, 1000), 1e-14);
+}
+
+/* Per token at h 4, k 2, f 8: two norms 2 x 32h = 256 more forward, 2 x 62h = 496 backward; rotations 16(h + k) = 96;
+ * SwiGLU 4f = 32 and 8f = 64; gradients 18 bytes a parameter under zero3 with fp32 gradients. 2 s a byte, over TP 2; 5
+ * tokens of a rank. GELU models: nothing but the gradients. */
+static void eager_modules_move_more(void)
+{
+    struct cost_setting setting = toy_setting();
+    struct cost_unit unit = toy_unit(RECOMPUTE_NONE);
+    const double layer_bytes[] = {256 + 96 + 32, 496 + 96 + 64};
+    for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
+        setting.kernels = SCENARIO_FUSED;
+        struct cost_pass fused = cost_of_pass(&setting, pass, &unit);
+        setting.kernels = SCENARIO_EAGER;
+        CHECK_CLOSE(cost_of_pass(&setting, pass, &unit).other_s - fused.other_s, 3 * 2 * layer_bytes[pass] * 5 / 2,
+                    1e-12);
+    }
+    struct model gelu = toy;
+    struct cost_kernels kernels;
+    double bytes, flop, parameters = cost_stage_parameters(&toy, 1, 1, false, false);
+    gelu.activation = MODEL_GELU;
+    setting.model = &gelu;
+    cost_layer_kernels(&setting, PASS_BACKWARD, &unit, &kernels);
+    for (int32_t i = 0; i < kernels.n; i++)
+        CHECK_TRUE(strstr(kernels.kernel[i].name, "single operations") == NULL);
+    setting = toy_setting();
+    setting.kernels = SCENARIO_EAGER;
+    setting.tensor = 1;
+    setting.sharding = SCENARIO_ZERO3;
+    setting.shards = 8;
+    cost_layer_kernels(&setting, PASS_BACKWARD, &unit, &kernels);
+    CHECK_EQUAL(counted(&kernels, "gradients made ready", &bytes, &flop), 1);
+    CHECK_CLOSE(bytes, 18 * parameters, 1e-14);
+    setting.gradients = SCENARIO_BF16;
+    cost_layer_kernels(&setting, PASS_BACKWARD, &unit, &kernels);
+    counted(&kernels, "gradients made ready", &bytes, &flop);
+    CHECK_CLOSE(bytes, 8 * parameters, 1e-14);
+    CHECK_CLOSE(cost_optimizer_s(&plain, SCENARIO_EAGER, SCENARIO_FP32, 10), 2 * 110 * 10, 1e-14);
 }
 
 int main(void)
@@ -610,5 +651,6 @@ int main(void)
         TEST(rings_over_nodes_share_nic_and_nvlink), TEST(so_many_layers_recompute),
         TEST(sharded_parameters_are_gathered_and_gradients_reduced_in_every_pass), TEST(stages_hold_all_parameters),
         TEST(unfused_attention_moves_its_scores), TEST(selective_recomputation_repeats_the_core),
-        TEST(training_constants_slow_what_they_name), TEST(batched_gemms_share_their_waves));
+        TEST(training_constants_slow_what_they_name), TEST(batched_gemms_share_their_waves),
+        TEST(eager_modules_move_more));
 }

@@ -394,7 +394,7 @@ static void gradients_are_reduced_and_parameters_gathered(void)
     CHECK_EQUAL(count(&dag, DAG_OPTIMIZER, DAG_PASS), 2);
     CHECK_CLOSE(dag.tasks[scatter].wire_bytes, parameters * 4 * 0.5 * 0.75, 1e-15);
     CHECK_CLOSE(dag.tasks[gather].wire_bytes, parameters * 2 * 0.5 * 0.75, 1e-15);
-    CHECK_CLOSE(dag.duration_s[optimizer], cost_optimizer_s(setting.device, SCENARIO_FP32, parameters / 2), 1e-15);
+    CHECK_CLOSE(dag.duration_s[optimizer], cost_optimizer_s(setting.device, SCENARIO_FUSED, SCENARIO_FP32, parameters / 2), 1e-15);
     struct dag without = built(&plan, (struct dag_options){0});
     CHECK_CLOSE(makespan_s(&dag),
                 makespan_s(&without) + dag.duration_s[scatter] + dag.duration_s[optimizer] + dag.duration_s[gather],

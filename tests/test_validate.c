@@ -222,7 +222,7 @@ static void one_gpu_takes_the_sum_of_its_passes(void)
                                       .attention = DEVICE_FLASH2,
                                       .tensor = 1,
                                       .layers = 4};
-    double step_s = cost_optimizer_s(&device, SCENARIO_FP32, cost_stage_parameters(&setting.model, 1, 4, true, true));
+    double step_s = cost_optimizer_s(&device, SCENARIO_FUSED, SCENARIO_FP32, cost_stage_parameters(&setting.model, 1, 4, true, true));
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
         struct cost_pass layers = cost_of_pass(&cost, pass, &unit), head = cost_of_head(&cost, pass, &unit);
         step_s += 3 * (layers.other_s + layers.attention_s + head.other_s);

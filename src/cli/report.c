@@ -274,6 +274,11 @@ static int32_t assumptions(const struct scenario *scenario, const struct point *
              attention_name[scenario->attention], scenario->device.name);
     snprintf(lines[n++], TEXT_SIZE, "tensor-parallel collectives hidden under GEMMs: %.0f%%; sequence parallelism on",
              100 * communication->tp_overlap);
+    snprintf(lines[n++], TEXT_SIZE,
+             "element-wise kernels: %s; training takes %.1f%% longer for GEMMs and attention than "
+             "their benchmarks",
+             scenario->kernels == SCENARIO_EAGER ? "eager, one operation each" : "fused",
+             100 * scenario->device.training.products);
     print_outside(scenario, point, lines[n++]);
     snprintf(lines[n++], TEXT_SIZE, "ring of context parallelism: point-to-point, one NIC between nodes; %s attention",
              communication->cp_overlap ? "runs beside" : "is done before");

@@ -101,11 +101,28 @@ static void add_unfused(const struct cost_setting *setting, enum pass pass, cons
     }
 }
 
+/** flash1's gathers and scatters. */
+static void add_padding(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit,
+                        struct cost_kernels *kernels)
+{
+    double tokens = 0, in = (double)(setting->model->hidden + 2 * model_kv_width(setting->model)) / setting->tensor;
+    double out = (double)setting->model->hidden / setting->tensor;
+    for (int32_t i = 0; i < unit->n_slices; i++)
+        tokens += (double)slice_tokens(unit->slices[i]) / unit->context;
+    double bytes = (pass == PASS_FORWARD ? 4 * in + 6 * out : 6 * in + 4 * out) * tokens;
+    kernels_add_memory_bound(kernels, setting->device, DEVICE_COPY, "attention gather and scatter", bytes);
+    if (bytes > 0)
+        kernels->kernel[kernels->n - 1].family = COST_ATTENTION;
+}
+
 void attention_add_kernels(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit,
                            struct cost_kernels *kernels)
 {
-    if (setting->attention == DEVICE_UNFUSED)
+    if (setting->attention == DEVICE_UNFUSED) {
         add_unfused(setting, pass, unit, kernels);
-    else
-        kernels_add(kernels, fused_kernel(setting, pass, unit));
+        return;
+    }
+    kernels_add(kernels, fused_kernel(setting, pass, unit));
+    if (setting->attention == DEVICE_FLASH1)
+        add_padding(setting, pass, unit, kernels);
 }

@@ -10,6 +10,11 @@
  *
  * Fused kernels (flash2, flash3, cuDNN, flash1): one packed kernel of all slices, cost_of_pass says how.
  *
+ * flash1: as PyTorch frameworks of early 2023 called it, on samples without padding: queries, keys and values are
+ * gathered (read 2, written 2 bytes an element) and the output scattered into zeros (2 + 4); backward the other way
+ * round. 4(h + 2k) + 6h bytes a token forward, 4h + 6(h + 2k) backward, over TP. Source: flash-attention's
+ * bert_padding, called for every layer by llm-foundry.
+ *
  * unfused: as Megatron-LM ran GPT before flash attention, with dropout. E = heads/TP x queries x keys scores: all of
  * them, the causal half is masked but computed. Batched GEMMs, heads/TP of them for each slice in one kernel (slices of
  * different lengths: of their mean keys), and passes over the scores, bytes a score (bf16, mask of dropout 1):

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "cost/attention.h"
+#include "cost/eager.h"
 
 /** Widths of one TP rank's share of a layer, and the tokens of one CP rank. */
 struct shares {
@@ -170,9 +171,18 @@ static void add_layers(struct cost_pass *cost, const struct cost_setting *settin
     attention_add_kernels(setting, pass, unit, &kernels);
     add_norms_and_activation(&kernels, setting, pass, s);
     add_other_memory_bound(&kernels, setting, pass, s);
+    eager_add_layer(&kernels, setting, pass, s->tokens);
     add_kernels(cost, &kernels, setting->layers);
     add_tensor(cost, setting, s->tokens, setting->layers * (pass == PASS_FORWARD ? 2 : 4), setting->layers * 2);
     add_ring(cost, setting, pass, unit);
+}
+
+/** What becomes of the weights' gradients of all layers before they are reduced. */
+static void add_gradients(struct cost_pass *cost, const struct cost_setting *setting)
+{
+    struct cost_kernels kernels = {0};
+    eager_add_gradients(&kernels, setting, cost_stage_parameters(setting->model, setting->tensor, 1, false, false));
+    add_kernels(cost, &kernels, setting->layers);
 }
 
 struct cost_pass cost_of_pass(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit)
@@ -195,6 +205,8 @@ struct cost_pass cost_of_pass(const struct cost_setting *setting, enum pass pass
         add_norms_and_activation(&again, setting, PASS_FORWARD, &s);
         add_kernels(&cost, &again, setting->layers);
     }
+    if (pass == PASS_BACKWARD)
+        add_gradients(&cost, setting);
     add_shards(&cost, setting, pass);
     return cost;
 }
@@ -208,6 +220,9 @@ void cost_layer_kernels(const struct cost_setting *setting, enum pass pass, cons
     attention_add_kernels(setting, pass, unit, kernels);
     add_norms_and_activation(kernels, setting, pass, &s);
     add_other_memory_bound(kernels, setting, pass, &s);
+    eager_add_layer(kernels, setting, pass, s.tokens);
+    if (pass == PASS_BACKWARD)
+        eager_add_gradients(kernels, setting, cost_stage_parameters(setting->model, setting->tensor, 1, false, false));
 }
 
 static void add_head(struct cost_kernels *kernels, const struct cost_setting *setting, enum pass pass,
@@ -225,6 +240,7 @@ static void add_head(struct cost_kernels *kernels, const struct cost_setting *se
     }
     kernels_add_gemm(kernels, device, "head input-gradient GEMM", s->tokens, s->h, logits);
     kernels_add_gemm(kernels, device, "head weight-gradient GEMM", s->h, logits, s->tokens);
+    eager_add_gradients(kernels, setting, cost_stage_parameters(setting->model, setting->tensor, 0, true, true));
 }
 
 void cost_head_kernels(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit,

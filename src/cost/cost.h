@@ -22,10 +22,11 @@ struct cost_setting {
     const struct platform *platform;
     struct scenario_communication communication;
     enum device_attention attention;
-    int32_t tensor;           /* TP degree */
-    int32_t layers;           /* of one virtual stage: of one chunk of a stage */
-    int32_t recompute_layers; /* of these, under full recomputation: so many recompute; 0: all */
-    bool recompute_core;      /* unfused attention runs again in the backward, unless its layer does */
+    int32_t tensor;                /* TP degree */
+    int32_t layers;                /* of one virtual stage: of one chunk of a stage */
+    int32_t recompute_layers;      /* of these, under full recomputation: so many recompute; 0: all */
+    bool recompute_core;           /* unfused attention runs again in the backward, unless its layer does */
+    enum scenario_kernels kernels; /* eager: and what cost/eager.h adds */
     enum scenario_gradients gradients;
     enum scenario_sharding sharding;
     int32_t shards; /* DP x CP ranks that zero2 and zero3 share over, on consecutive groups of TP GPUs; else unused */
@@ -205,8 +206,9 @@ double cost_gradient_bytes(enum scenario_gradients gradients);
 
 /** Optimizer step of `parameters` parameters held by one rank (Adam, fp32 states): memory-bound, 30 bytes each: reads
  * gradient (bf16: 2 bytes less), master weight and two moments (16), writes the latter three (12) and the bf16 weight
- * (2). The reading for the gradient's norm is left out. */
-double cost_optimizer_s(const struct device *device, enum scenario_gradients gradients, double parameters);
+ * (2). The reading for the gradient's norm is left out. Eager: cost/eager.h. */
+double cost_optimizer_s(const struct device *device, enum scenario_kernels kernels, enum scenario_gradients gradients,
+                        double parameters);
 
 /**
  * Held from forward to backward, per token and layer, on one TP rank [bytes]; sliced: the sample stands in more than

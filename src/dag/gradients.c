@@ -95,7 +95,7 @@ static int32_t add_ring(struct builder *builder, const struct replicas *replicas
 static void add_optimizers(struct builder *builder, struct replicas *replicas, int32_t norm)
 {
     const struct cost_setting *setting = builder->setting;
-    double seconds = cost_optimizer_s(setting->device, setting->gradients, replicas->parameters / replicas->n);
+    double seconds = cost_optimizer_s(setting->device, setting->kernels, setting->gradients, replicas->parameters / replicas->n);
     for (int32_t i = 0; i < replicas->n; i++) {
         struct dag_task task =
             builder_task_of(builder, replicas->places[i], DAG_STREAM_COMPUTE, DAG_OPTIMIZER, DAG_PASS);

@@ -108,7 +108,7 @@ enum { N_SHEET = sizeof sheet / sizeof *sheet, N_CURVES = sizeof curves / sizeof
 
 /* What stands beside the data sheet: how the numbers were found, and the curves. */
 static const char *const beside[] = {"fit",    "sources",    "launch_s", "memory", "gemm", "attention",
-                                     "nvlink", "collective", "fabric",   "nic",    "pcie", NULL};
+                                     "nvlink", "collective", "fabric",   "nic",    "pcie", "training", NULL};
 static const char *const documentation[] = {"fit", "sources", NULL};
 
 static bool read_keys(const char *path, const struct schema_key *keys, int32_t n_keys, const char *const *others,

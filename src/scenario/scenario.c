@@ -22,6 +22,8 @@ static const struct schema_key scenario_keys[] = {
      FIELD(platform_name)},
     {"attention", SCHEMA_CHOICE, "-", 0, 0, "flash2", DEVICE_ATTENTION, "attention kernel whose speed is taken",
      FIELD(attention)},
+    {"kernels", SCHEMA_CHOICE, "-", 0, 0, "fused", "fused|eager",
+     "element-wise operations: fused (Megatron-LM, compiled), or eager: PyTorch modules, one by one", FIELD(kernels)},
     {"data.lengths", SCHEMA_TEXT, "-", 0, 0, NULL, NULL,
      "of model/lengths, the path of a file of lengths, or fixed: all as long as the context", FIELD(data.lengths)},
     {"data.column", SCHEMA_WORD, "-", 0, 0, "", NULL, "column of a CSV file, or data set of an HDF5 file",

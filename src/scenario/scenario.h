@@ -18,6 +18,9 @@ enum scenario_sharding { SCENARIO_ZERO1, SCENARIO_ZERO2, SCENARIO_ZERO3 };
 /** Precision of main gradients and of their reduction. */
 enum scenario_gradients { SCENARIO_FP32, SCENARIO_BF16 };
 
+/** How a framework runs element-wise operations: as kernels made for them, or one by one (cost/eager.h). */
+enum scenario_kernels { SCENARIO_FUSED, SCENARIO_EAGER };
+
 struct scenario_data {
     char lengths[512];      /* name of a law or table in model/lengths, a path of the user's file, or "fixed" */
     char column[64];        /* column of a CSV file or name of an HDF5 data set; "" otherwise */
@@ -63,6 +66,7 @@ struct scenario {
     struct scenario_data data;
     struct scenario_communication communication;
     int32_t attention;         /* enum device_attention */
+    int32_t kernels;           /* enum scenario_kernels */
     int64_t warm_up, measured; /* iterations */
     int64_t seed;
     int32_t engine;        /* enum scenario_engine */

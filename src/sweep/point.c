@@ -35,6 +35,7 @@ struct cost_setting point_setting(const struct scenario *scenario, const struct 
         .platform = &scenario->platform,
         .communication = scenario->communication,
         .attention = (enum device_attention)scenario->attention,
+        .kernels = (enum scenario_kernels)scenario->kernels,
         .tensor = (int32_t)layout->tp,
         .layers = (int32_t)(scenario->model.layers / (layout->pp * layout->vpp)),
         .recompute_core = layout->recompute_core,

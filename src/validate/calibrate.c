@@ -89,7 +89,7 @@ static void hold_unseen(struct work *work, const struct device *like, struct cal
     }
 }
 
-static double rounded(double value)
+double calibration_rounded(double value)
 {
     char text[32];
     snprintf(text, sizeof text, "%.5g", value);
@@ -151,7 +151,7 @@ static void solve(struct work *work, struct calibration_fit *fit)
         measured[i] = work->samples.sample[i].seconds;
     fit_robust(&problem, values);
     for (int32_t i = 0; i < work->n_free; i++)
-        values[i] = values[i] < 1e-9 * work->parameters[i].max ? 0 : rounded(values[i]);
+        values[i] = values[i] < 1e-9 * work->parameters[i].max ? 0 : calibration_rounded(values[i]);
     fit->quality = fit_quality_of(&problem, values);
     fit->n_rows = work->samples.n;
     fit->rows = rows_text(&work->samples);
@@ -213,7 +213,7 @@ static bool fit_family(struct work *work, const struct device *like, struct cali
 static double flash2_efficiency(double efficiency, const struct device *like, const struct device *device)
 {
     double own = device->tensor_flop_per_clock, other = like->tensor_flop_per_clock;
-    return own > 0 && other > 0 ? fmin(1, rounded(efficiency * other / own)) : efficiency;
+    return own > 0 && other > 0 ? fmin(1, calibration_rounded(efficiency * other / own)) : efficiency;
 }
 
 /** What no row tells and is taken from another curve, as the families' notes say. */
@@ -284,6 +284,10 @@ void calibration_write(FILE *file, const struct calibration *calibration)
         fprintf(file, "    mean_error: %.4f\n    worst_row: \"%s\"\n", fit->quality.bias, fit->worst);
         if (fit->extra[0] != '\0')
             fprintf(file, "    beside: \"%s\"\n", fit->extra);
+        if (fit->constants[0] != '\0')
+            fprintf(file, "    constants: \"%s\"\n", fit->constants);
+        if (fit->residuals != NULL)
+            fprintf(file, "    residuals: \"%s\"\n", fit->residuals);
         if (fit->note != NULL)
             fprintf(file, "    note: \"%s\"\n", fit->note);
     }
@@ -305,7 +309,9 @@ void calibration_print(FILE *file, const struct calibration *calibration)
 
 void calibration_free(struct calibration *calibration)
 {
-    for (int32_t i = 0; i < calibration->n_fits; i++)
+    for (int32_t i = 0; i < calibration->n_fits; i++) {
         free(calibration->fit[i].rows);
+        free(calibration->fit[i].residuals);
+    }
     *calibration = (struct calibration){0};
 }

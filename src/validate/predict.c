@@ -78,6 +78,7 @@ static struct scenario scenario_of(const struct setting *setting, const struct d
         .data = {.context = setting->seq_len * setting->micro_batch, .global_batch = setting->global_batch},
         .communication = setting->communication,
         .attention = (int32_t)setting->attention,
+        .kernels = (int32_t)setting->kernels,
         .measured = 1,
         .engine = SCENARIO_CRITICAL_PATH,
         .trace = SCENARIO_TRACE_NONE,

@@ -129,21 +129,19 @@ static void predict(const struct file *file, const struct setting *setting, cons
         result->error = result->predicted / result->measured - 1;
 }
 
-bool row_predict(const struct measured *measured, int32_t row, const struct measured *gpus, struct validate_row *result,
-                 struct error *err)
+bool row_read(const struct measured *measured, int32_t row, const struct measured *gpus, struct setting *setting,
+              struct validate_row *result, struct error *err)
 {
     struct file file = {.measured = measured, .gpus = gpus, .row = row, .err = err};
-    struct setting setting;
-    struct device device;
     name_row(&file, result);
     if (!quantity_of(&file, &result->quantity))
         snprintf(result->reason, sizeof result->reason, "metric '%.100s' cannot be compared", text(&file, "metric"));
     if (result->reason[0] == '\0')
-        setting_of_row(measured, row, gpus, &setting, result->reason, err);
+        setting_of_row(measured, row, gpus, setting, result->reason, err);
     if (err->status != ERROR_NONE || result->reason[0] != '\0')
         return err->status == ERROR_NONE;
     bool throughput = result->quantity == VALIDATE_THROUGHPUT, time = result->quantity >= VALIDATE_LAYER_FORWARD;
-    result->measured = throughput ? measured_throughput(&file, &setting)
+    result->measured = throughput ? measured_throughput(&file, setting)
                        : time     ? number(&file, "value_ms") / 1e3
                                   : number(&file, "value_bytes");
     if (result->measured == 0)
@@ -151,9 +149,21 @@ bool row_predict(const struct measured *measured, int32_t row, const struct meas
                  throughput ? "no tps_per_gpu, tokens_per_s, step_time_s, or tflops_per_gpu of a known formula"
                  : time     ? "value_ms is missing"
                             : "value_bytes is missing");
-    if (err->status != ERROR_NONE || !device_read(scenario_data_dir(), setting.device, &device, err))
+    return err->status == ERROR_NONE;
+}
+
+bool row_predict(const struct measured *measured, int32_t row, const struct measured *gpus, struct validate_row *result,
+                 struct error *err)
+{
+    struct file file = {.measured = measured, .gpus = gpus, .row = row, .err = err};
+    struct setting setting;
+    struct device device;
+    if (!row_read(measured, row, gpus, &setting, result, err))
         return false;
-    if (result->reason[0] == '\0')
-        predict(&file, &setting, &device, result);
+    if (result->reason[0] != '\0')
+        return true;
+    if (!device_read(scenario_data_dir(), setting.device, &device, err))
+        return false;
+    predict(&file, &setting, &device, result);
     return true;
 }

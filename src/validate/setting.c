@@ -177,6 +177,15 @@ static enum device_attention read_attention(const struct source *source)
     return hopper && (is_megatron(source) || has(source, "framework", "MaxText")) ? DEVICE_CUDNN : DEVICE_FLASH2;
 }
 
+static enum scenario_kernels read_kernels(const struct source *source)
+{
+    static const char *const eager[] = {"llm-foundry", "nanotron", "HF", "fms-fsdp", "torchtitan"};
+    for (size_t i = 0; i < sizeof eager / sizeof *eager; i++)
+        if (has(source, "framework", eager[i]))
+            return has(source, "framework", "compile") ? SCENARIO_FUSED : SCENARIO_EAGER;
+    return SCENARIO_FUSED;
+}
+
 static void read_sharding(const struct source *source, struct setting *setting)
 {
     bool zero2 = has(source, "sharding", "ZeRO-2") || has(source, "sharding", "SHARD_GRAD_OP");
@@ -270,6 +279,7 @@ bool setting_of_row(const struct measured *measured, int32_t row, const struct m
     read_model(&source, &setting->model);
     read_platform(&source, setting);
     setting->attention = read_attention(&source);
+    setting->kernels = read_kernels(&source);
     read_plan(&source, setting);
     read_sharding(&source, setting);
     read_overlaps(&source, setting);

@@ -14,6 +14,7 @@ struct setting {
     struct scenario_plan plan; /* dp filled in */
     bool replicated;           /* optimizer states are not shared; their time is taken as zero1's */
     enum device_attention attention;
+    enum scenario_kernels kernels;
     int64_t n_gpus, seq_len, micro_batch, global_batch; /* global_batch 0: not in the row */
 };
 
@@ -38,6 +39,8 @@ enum { SETTING_REASON = 192 };
  *                                       where nothing else is named (2021, 2022: before flash attention): unfused.
  *                                       Empty or "auto": NeMo and Megatron on H100, MaxText: cuDNN (what Transformer
  *                                       Engine takes); all others FlashAttention-2
+ *   kernels          framework          "compile": fused. llm-foundry, nanotron, HF, fms-fsdp, torchtitan: eager. Else
+ *                                       fused (Megatron, NeMo, MaxText, Paxml)
  *   gradients        sharding,          "bf16 grad", and llm-foundry on A100 (its yamls: mixed_precision PURE): bf16.
  *                    framework, gpu     Else fp32 (llm-foundry on H100: its table says DEFAULT, which reduces in fp32)
  *   sharding         sharding           "ZeRO-3", "FULL_SHARD", "FSDP": zero3. "ZeRO-2", "SHARD_GRAD_OP": zero2.
