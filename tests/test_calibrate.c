@@ -281,8 +281,8 @@ static void training_constants_come_back_from_runs_written_with_them(void)
     struct calibration calibration = {.device = device, .n_fits = 1, .fit = {{.name = "gemm", .n_rows = 5}}};
     CHECK_TRUE(training_fit(&source, NULL, &calibration, &err));
     CHECK_TEXT(err.text, "");
-    CHECK_CLOSE(calibration.device.training.products, 0.12, 0.02);
-    CHECK_CLOSE(calibration.device.training.flash1, 0.8, 0.02);
+    CHECK_CLOSE(calibration.device.training.products, 0.12, 0.05);
+    CHECK_CLOSE(calibration.device.training.flash1, 0.8, 0.05);
     const struct calibration_fit *fit = fit_named(&calibration, "training");
     CHECK_EQUAL(fit->n_rows, 16);
     CHECK_TRUE(fit->quality.max < 0.005);
