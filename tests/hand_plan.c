@@ -20,6 +20,7 @@ const struct cost_setting *hand_setting(void)
         .forward = {{.efficiency = 1}, {.efficiency = 1}, {.efficiency = 1}},
         .backward = {{.efficiency = 1}, {.efficiency = 1}, {.efficiency = 1}},
         .collective = {{.latency_s = 1e-6, .efficiency = 1}, {.latency_s = 1e-6, .efficiency = 1}},
+        .fabric = {.latency_s = 4e-6, .efficiency = 1},
         .nvlink = {.latency_s = 1e-6, .efficiency = 1},
         .nic = {.latency_s = 2e-6, .efficiency = 1},
         .pcie = {.latency_s = 4e-6, .efficiency = 1},

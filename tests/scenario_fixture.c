@@ -17,7 +17,7 @@ const char fixture_model[] = "name: llama-13b\nsource: test\nhidden: 5120\nlayer
 #define BOTH  "{forward: " CURVE ", backward: " CURVE "}"
 const char fixture_device[] =
     "name: h800\nsource: test\npeak_flop_per_s: 989.4TFLOPS\nhbm_bytes_per_s: 3.35TB/s\nmemory_bytes: 78GiB\n"
-    "context_bytes: 1GiB\nmultiprocessors: 132\nlaunch_s: 2us\n"
+    "context_bytes: 1GiB\nmultiprocessors: 132\ntraining: {collective_multiprocessors: 12}\nlaunch_s: 2us\n"
     "memory: {norm: 0.9, activation: 0.8, loss: 0.7, copy: 0.6}\n"
     "gemm: {efficiency: 0.8, small_tile: 0.1, wave: 0.25, launch_s: 7us, m_max: 8192}\n"
     "attention:\n  flash2: " BOTH

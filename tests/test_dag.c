@@ -11,6 +11,7 @@
 #include "dag/relations.h"
 #include "hand_plan.h"
 #include "harness.h"
+#include "plan/order.h"
 
 static struct dag built(const struct plan *plan, struct dag_options options)
 {
@@ -295,6 +296,18 @@ static void a_context_ring_runs_beside_attention(void)
         dag.duration_s[task] = dag.tasks[task].kind == DAG_SYNC ? 0.0 : 1.0;
     CHECK_CLOSE(makespan_s(&dag), 6.0, 1e-15); /* GEMMs, ring, attention, twice */
     dag_free(&dag);
+
+    setting.communication.cp_overlap = true; /* of no use to a gather */
+    setting.context_type = SCENARIO_ALL_GATHER;
+    CHECK_TRUE(dag_build(&plan, &setting, (struct dag_options){0}, &dag, &err));
+    double expected_s = 0;
+    for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
+        struct cost_pass cost = dag_pass_cost(&plan.phases[0].pipelines[0], &setting, pass, 0, 0);
+        CHECK_TRUE(cost.context_s > 0);
+        expected_s += cost.other_s + cost.context_s + cost.attention_s;
+    }
+    CHECK_CLOSE(makespan_s(&dag), expected_s, 1e-12);
+    dag_free(&dag);
     plan_free(&plan);
 }
 
@@ -373,7 +386,7 @@ static void all_tensor_ranks_take_as_long_as_folded_ones(void)
 }
 
 /* Two pipelines of one stage on one node: reduce-scatter of 4 bytes a parameter, half of it leaves each rank; norm;
- * optimizer on half; all-gather of 2 bytes, half of it. A quarter is hidden. */
+ * optimizer on half; all-gather of 2 bytes, half of it. */
 static void gradients_are_reduced_and_parameters_gathered(void)
 {
     struct plan plan;
@@ -385,16 +398,15 @@ static void gradients_are_reduced_and_parameters_gathered(void)
         for (int pass = 0; pass < N_PASSES; pass++)
             hand_unit(&plan.phases[0].pipelines[i].cut[pass], (struct slice){i, 0, 16});
     hand_order(&plan);
-    setting.communication.dp_overlap = 0.25;
     CHECK_TRUE(dag_build(&plan, &setting, (struct dag_options){.gradient_sync = true}, &dag, &err));
     double parameters = cost_stage_parameters(setting.model, 1, 840, true, true);
     int32_t scatter = find(&dag, DAG_SEND, DAG_REDUCE_SCATTER, 0), gather = find(&dag, DAG_SEND, DAG_ALL_GATHER, 0);
     int32_t optimizer = find(&dag, DAG_OPTIMIZER, DAG_PASS, 0);
     CHECK_EQUAL(count(&dag, DAG_SEND, DAG_REDUCE_SCATTER), 2);
     CHECK_EQUAL(count(&dag, DAG_OPTIMIZER, DAG_PASS), 2);
-    CHECK_CLOSE(dag.tasks[scatter].wire_bytes, parameters * 4 * 0.5 * 0.75, 1e-15);
-    CHECK_CLOSE(dag.tasks[gather].wire_bytes, parameters * 2 * 0.5 * 0.75, 1e-15);
-    CHECK_CLOSE(dag.duration_s[optimizer], cost_optimizer_s(setting.device, SCENARIO_FUSED, SCENARIO_FP32, parameters / 2), 1e-15);
+    CHECK_CLOSE(dag.tasks[scatter].wire_bytes, parameters * 4 * 0.5, 1e-15);
+    CHECK_CLOSE(dag.tasks[gather].wire_bytes, parameters * 2 * 0.5, 1e-15);
+    CHECK_CLOSE(dag.duration_s[optimizer], cost_optimizer_s(&setting, parameters, 2), 1e-15);
     struct dag without = built(&plan, (struct dag_options){0});
     CHECK_CLOSE(makespan_s(&dag),
                 makespan_s(&without) + dag.duration_s[scatter] + dag.duration_s[optimizer] + dag.duration_s[gather],
@@ -408,20 +420,48 @@ static void gradients_are_reduced_and_parameters_gathered(void)
     plan_free(&plan);
 }
 
-/* Units of 16 and 8 tokens (pipeline 1: 16 and 12) on links so slow that 90% cannot hide: of the reduce-scatter stays
- * what is longer than the shortest last backward pass, that of 8 tokens; of the all-gather than the first forward. bf16
- * gradients: 2 bytes each. */
+/* A model of 10^6 words: more than three buckets of 40e6 parameters; bf16 gradients. */
+static void open_buckets(struct cost_setting *setting, struct model *model, struct platform *slow, double bytes_per_s)
+{
+    *setting = *hand_setting();
+    *model = *setting->model;
+    *slow = *setting->platform;
+    model->vocabulary = 1000000;
+    slow->nvlink_bytes_per_s = bytes_per_s;
+    setting->model = model;
+    setting->platform = slow;
+    setting->gradients = SCENARIO_BF16;
+    setting->communication.dp_overlap = true;
+}
+
+static double seconds_of(const struct plan *plan, const struct cost_setting *setting, enum pass pass, int32_t unit,
+                         int32_t stage)
+{
+    struct cost_pass cost = dag_pass_cost(&plan->phases[0].pipelines[0], setting, pass, unit, stage);
+    return cost.other_s + cost.attention_s;
+}
+
+/* SENDs of gradients and of parameters take these times. */
+static void check_rings(const struct plan *plan, const struct cost_setting *setting, double scatter_s, double gather_s)
+{
+    struct dag dag;
+    struct error err = {0};
+    CHECK_TRUE(dag_build(plan, setting, (struct dag_options){.gradient_sync = true}, &dag, &err));
+    CHECK_CLOSE(dag.duration_s[find(&dag, DAG_SEND, DAG_REDUCE_SCATTER, 0)], scatter_s, 1e-12);
+    CHECK_CLOSE(dag.duration_s[find(&dag, DAG_SEND, DAG_ALL_GATHER, 0)], gather_s, 1e-12);
+    dag_free(&dag);
+}
+
+/* Units of 16 and 8 tokens (pipeline 1: 16 and 12). Slow links: of n buckets in a row stays what is longer than the
+ * shortest last backward pass, that of 8 tokens; of the gathers, than the first forward. Fast links: the last bucket,
+ * and a quarter of the hidden ones' time, which the pass loses. */
 static void gradients_hide_under_the_last_backward_pass(void)
 {
     struct plan plan;
-    struct dag dag;
-    struct error err = {0};
-    struct cost_setting setting = *hand_setting();
-    struct platform slow = *setting.platform;
-    slow.nvlink_bytes_per_s = 1e8;
-    setting.platform = &slow;
-    setting.gradients = SCENARIO_BF16;
-    setting.communication.dp_overlap = 0.9;
+    struct cost_setting setting;
+    struct model model;
+    struct platform links;
+    open_buckets(&setting, &model, &links, 1e8);
     hand_plan(&plan, 2, 1, 1);
     for (int32_t i = 0; i < 2; i++)
         for (int pass = 0; pass < N_PASSES; pass++) {
@@ -429,16 +469,56 @@ static void gradients_hide_under_the_last_backward_pass(void)
             hand_unit(&plan.phases[0].pipelines[i].cut[pass], (struct slice){2 * i + 1, 0, i == 0 ? 8 : 12});
         }
     hand_order(&plan);
-    CHECK_TRUE(dag_build(&plan, &setting, (struct dag_options){.gradient_sync = true}, &dag, &err));
-    double bytes = cost_stage_parameters(setting.model, 1, 840, true, true) * 2 * 0.5, alone_s = 1e-6 + bytes / 1e8;
-    struct cost_pass last = dag_pass_cost(&plan.phases[0].pipelines[0], &setting, PASS_BACKWARD, 1, 0);
-    struct cost_pass first = dag_pass_cost(&plan.phases[0].pipelines[0], &setting, PASS_FORWARD, 0, 0);
-    double last_s = last.other_s + last.attention_s, first_s = first.other_s + first.attention_s;
-    int32_t scatter = find(&dag, DAG_SEND, DAG_REDUCE_SCATTER, 0), gather = find(&dag, DAG_SEND, DAG_ALL_GATHER, 0);
-    CHECK_TRUE(last_s < 0.9 * alone_s && first_s < 0.9 * alone_s && last_s != first_s);
-    CHECK_CLOSE(dag.tasks[scatter].wire_bytes, bytes * (1 - last_s / alone_s), 1e-12);
-    CHECK_CLOSE(dag.tasks[gather].wire_bytes, bytes * (1 - first_s / alone_s), 1e-12);
-    dag_free(&dag);
+    double parameters = cost_stage_parameters(&model, 1, 840, true, true), n = ceil(parameters / 40e6);
+    double last_s = seconds_of(&plan, &setting, PASS_BACKWARD, 1, 0);
+    double first_s = seconds_of(&plan, &setting, PASS_FORWARD, 0, 0), all_s = n * 1e-6 + parameters / 1e8;
+    CHECK_TRUE(n > 3 && last_s < all_s / 2 && first_s < all_s / 2 && last_s != first_s);
+    check_rings(&plan, &setting, all_s - last_s, all_s - first_s);
+
+    struct device device = *setting.device;
+    device.multiprocessors = 8;
+    device.gemm.wave = 0;
+    device.training.collective_multiprocessors = 2;
+    setting.device = &device;
+    links.nvlink_bytes_per_s = 1e15;
+    double bucket_s = 1e-6 + parameters / n / 1e15;
+    check_rings(&plan, &setting, bucket_s + (n - 1) * bucket_s / 4, bucket_s + (n - 1) * bucket_s / 4);
+    plan_free(&plan);
+}
+
+/* Two chunks on one stage run F0 F0' B0' F1 B0 F1' B1' B1 (' of chunk 1). Behind the last backward of chunk 1 lie B1'
+ * and B1, behind that of chunk 0 B1 alone; before the first forwards end F0, and F0 F0'. Where T, a chunk's time, is
+ * less than B1', chunk 1 is reduced before chunk 0 begins, of which T - B1 would stay: less than its last bucket of
+ * three, which does. Else 2 T - (B1' + B1). Parameters: 2 T - (F0 + F0'). */
+static void chunks_hide_behind_what_follows_them(void)
+{
+    struct plan plan;
+    struct cost_setting setting;
+    struct model model;
+    struct platform links;
+    open_buckets(&setting, &model, &links, 1);
+    hand_plan(&plan, 2, 1, 1);
+    for (int32_t i = 0; i < 2; i++) {
+        struct plan_pipeline *pipeline = &plan.phases[0].pipelines[i];
+        pipeline->layout.chunks = 2;
+        for (int pass = 0; pass < N_PASSES; pass++)
+            for (int32_t unit = 0; unit < 2; unit++)
+                hand_unit(&pipeline->cut[pass], (struct slice){2 * i + unit, 0, 4096});
+        plan_fill_need(pipeline);
+        order_interleaved(pipeline);
+    }
+    double parameters = cost_stage_parameters(&model, 1, 840, true, true), n = 2 * ceil(parameters / 2 / 40e6);
+    double backward_s = seconds_of(&plan, &setting, PASS_BACKWARD, 1, 0);
+    double backward_head_s = seconds_of(&plan, &setting, PASS_BACKWARD, 1, 1);
+    double forward_s = seconds_of(&plan, &setting, PASS_FORWARD, 0, 0);
+    double forward_head_s = seconds_of(&plan, &setting, PASS_FORWARD, 0, 1);
+    CHECK_CLOSE(n, 6, 0);
+    for (int32_t i = 0; i < 2; i++) {
+        double chunk_s = backward_head_s * (i == 0 ? 0.9 : 1.1);
+        links.nvlink_bytes_per_s = parameters / 2 / (chunk_s - n / 2 * 1e-6);
+        double left_s = i == 0 ? chunk_s / 3 : 2 * chunk_s - backward_s - backward_head_s;
+        check_rings(&plan, &setting, left_s, 2 * chunk_s - forward_s - forward_head_s);
+    }
     plan_free(&plan);
 }
 
@@ -453,7 +533,7 @@ static void sharded_traffic_is_inside_the_passes(void)
         for (int pass = 0; pass < N_PASSES; pass++)
             hand_unit(&plan.phases[0].pipelines[i].cut[pass], (struct slice){i, 0, 16});
     hand_order(&plan);
-    struct dag without = built(&plan, (struct dag_options){.gradient_sync = true});
+    double plain_s = dag_pass_cost(&plan.phases[0].pipelines[0], &setting, PASS_BACKWARD, 0, 0).other_s;
     setting.shards = 2;
     for (enum scenario_sharding sharding = SCENARIO_ZERO2; sharding <= SCENARIO_ZERO3; sharding++) {
         struct dag dag;
@@ -463,14 +543,13 @@ static void sharded_traffic_is_inside_the_passes(void)
         CHECK_EQUAL(count(&dag, DAG_SEND, DAG_ALL_GATHER), sharding == SCENARIO_ZERO2 ? 2 : 0);
         CHECK_EQUAL(count(&dag, DAG_OPTIMIZER, DAG_PASS), 2);
         struct cost_pass cost = dag_pass_cost(&plan.phases[0].pipelines[0], &setting, PASS_BACKWARD, 0, 0);
-        CHECK_TRUE(cost.shard_s > 0);
+        CHECK_TRUE(cost.shard_s > 0 && cost.other_s > plain_s);
         int32_t task = 0;
         while (dag.tasks[task].kind != DAG_COMPUTE || dag.tasks[task].pass != PASS_BACKWARD)
             task++;
-        CHECK_CLOSE(dag.duration_s[task], without.duration_s[task] + cost.shard_s, 1e-14);
+        CHECK_CLOSE(dag.duration_s[task], cost.other_s + cost.attention_s + cost.shard_s, 1e-14);
         dag_free(&dag);
     }
-    dag_free(&without);
     plan_free(&plan);
 }
 
@@ -587,8 +666,8 @@ int main(void)
         TEST(groups_that_wait_for_each_other_are_named), TEST(a_step_that_is_missing_is_named),
         TEST(a_context_ring_runs_beside_attention), TEST(rings_cross_nodes_point_to_point_and_gradients_by_rails),
         TEST(all_tensor_ranks_take_as_long_as_folded_ones), TEST(gradients_are_reduced_and_parameters_gathered),
-        TEST(gradients_hide_under_the_last_backward_pass), TEST(sharded_traffic_is_inside_the_passes),
-        TEST(a_phase_waits_for_the_one_before_and_for_its_resharding),
+        TEST(gradients_hide_under_the_last_backward_pass), TEST(chunks_hide_behind_what_follows_them),
+        TEST(sharded_traffic_is_inside_the_passes), TEST(a_phase_waits_for_the_one_before_and_for_its_resharding),
         TEST(offloaded_activations_return_before_their_backward),
         TEST(offloaded_activations_stay_away_while_a_stage_idles), TEST(chunks_are_virtual_stages));
 }

@@ -73,7 +73,7 @@ static void curves_are_written_as_they_are_read(void)
     CHECK_TRUE(device_read(fixture_data("device"), "h800", &device, &err));
     FILE *file = open_memstream(&text, &bytes);
     fputs("name: again\nsource: test\npeak_flop_per_s: 1e12\nhbm_bytes_per_s: 1e12\nmemory_bytes: 1e10\n"
-          "context_bytes: 0\nmultiprocessors: 4\nnvls: false\n",
+          "context_bytes: 0\nmultiprocessors: 4\nnvls: false\ntraining: {collective_multiprocessors: 1}\n",
           file);
     CHECK_TRUE(fflush(file) == 0);
     CHECK_TRUE(device_read_sheet("/nowhere", fixture_write("again.yaml", text), &again, path, &err));

@@ -16,7 +16,7 @@ static const char full[] =
     "platform: hopper-16x8\n"
     "attention: cudnn\n"
     "data: {lengths: github, column: 'a, b', context: 128Ki, long_documents: drop, global_batch: 1e3}\n"
-    "communication: {tp_overlap: 0.1, cp_overlap: false, dp_overlap: 0.3}\n"
+    "communication: {tp_overlap: chunked, cp_overlap: false, dp_overlap: true}\n"
     "iterations: {warm_up: 1, measured: 2}\n"
     "seed: 9007199254740991\n"
     "engine: critical-path\n"
@@ -25,7 +25,7 @@ static const char full[] =
     "systems:\n"
     "  - name: best-fit\n"
     "    plan: {tp: 8, pp: 4, cp: 2, dp: 2, recompute: full, offload: 0.7, vpp: 5,\n"
-    "           gradients: bf16, recompute_layers: 5}\n"
+    "           gradients: bf16, recompute_layers: 5, cp_type: all-gather, optimizer: eager}\n"
     "  - name: slimpack\n"
     "    label: 'slim: one'\n"
     "    plan: {tp: 4, pp: 1, sharding: zero2}\n"
@@ -58,7 +58,8 @@ static void every_key_reaches_its_field(void)
     CHECK_EQUAL(s.data.context, 131072);
     CHECK_EQUAL(s.data.long_documents, SCENARIO_DROP);
     CHECK_EQUAL(s.data.global_batch, 1000);
-    CHECK_TRUE(s.communication.tp_overlap == 0.1 && !s.communication.cp_overlap && s.communication.dp_overlap == 0.3);
+    CHECK_TRUE(s.communication.tp_overlap == SCENARIO_CHUNKED && !s.communication.cp_overlap &&
+               s.communication.dp_overlap);
     CHECK_EQUAL(s.warm_up, 1);
     CHECK_EQUAL(s.measured, 2);
     CHECK_TRUE(s.seed == INT64_C(9007199254740991));
@@ -70,6 +71,7 @@ static void every_key_reaches_its_field(void)
     CHECK_TRUE(plan->tp == 8 && plan->pp == 4 && plan->cp == 2 && plan->dp == 2);
     CHECK_TRUE(plan->recompute == RECOMPUTE_FULL && plan->offload == 0.7 && plan->recompute_layers == 5);
     CHECK_TRUE(plan->vpp == 5 && plan->gradients == SCENARIO_BF16 && plan->sharding == SCENARIO_ZERO1);
+    CHECK_TRUE(plan->cp_type == SCENARIO_ALL_GATHER && plan->optimizer == SCENARIO_EAGER);
     CHECK_TRUE(s.systems[1].plan.sharding == SCENARIO_ZERO2 && s.systems[1].plan.vpp == 1);
     CHECK_EQUAL(s.systems[0].knobs, -1);
     CHECK_TEXT(s.systems[0].label, "best-fit");
@@ -88,7 +90,8 @@ static void defaults_are_those_of_the_list(void)
     CHECK_TEXT(s.name, "run"); /* of run.yaml */
     CHECK_EQUAL(s.attention, DEVICE_FLASH2);
     CHECK_EQUAL(s.data.long_documents, SCENARIO_CUT);
-    CHECK_TRUE(s.communication.tp_overlap == 0 && s.communication.cp_overlap && s.communication.dp_overlap == 0);
+    CHECK_TRUE(s.communication.tp_overlap == SCENARIO_BULK && s.communication.cp_overlap &&
+               !s.communication.dp_overlap);
     CHECK_TRUE(s.warm_up == 5 && s.measured == 20 && s.seed == 1);
     CHECK_TRUE(s.engine == SCENARIO_BOTH && s.trace == SCENARIO_TRACE_SUMMARY && !s.all_tensor_ranks);
     CHECK_TRUE(s.systems[0].plan.cp == 1 && s.systems[0].plan.dp == 4 && s.systems[0].plan.vpp == 1);
@@ -196,6 +199,7 @@ static const struct {
      "run.yaml:5:34: plan: tp x pp x cp x dp = 2 x 2 x 1 x 3 = 12, but platform hopper-2x8 has 16 GPUs"},
     {"pp: 2", "pp: 2, vpp: 3", "run.yaml:5:54: plan.vpp: pp x vpp = 2 x 3 does not divide the model's layers, 40"},
     {"pp: 2", "pp: 1, vpp: 2", "plan.vpp: 2 chunks a rank need more than one stage; pp is 1"},
+    {"pp: 2", "pp: 2, cp: 16, cp_type: ulysses", "to divide heads and kv_heads, 40 and 40; ring and all-gather do not"},
     {"pp: 2", "pp: 2, sharding: zero3", "plan.sharding: zero2 and zero3 need pp 1, which is 2"},
     {"pp: 2", "pp: 2, recompute_layers: 1", "plan.recompute_layers: 1 layers need recompute: full"},
     {"pp: 2", "pp: 2, recompute: full, recompute_layers: 21",

@@ -261,6 +261,10 @@ static void print_outside(const struct scenario *scenario, const struct point *p
         outside_s[COST_COLLECTIVE]);
 }
 
+static const char *const tensor_overlap_text[] = {
+    "all exposed", "four of six backward beside GEMMs, the others exposed",
+    "piece by piece beside their GEMMs, four of six backward beside independent GEMMs"};
+
 /** What moves the numbers and was not measured by the user. One line each, for people and for JSON. */
 static int32_t assumptions(const struct scenario *scenario, const struct point *point, char lines[][TEXT_SIZE])
 {
@@ -272,21 +276,21 @@ static int32_t assumptions(const struct scenario *scenario, const struct point *
                  : "SimGrid, one rank for all of a tensor-parallel group unless all_tensor_ranks");
     snprintf(lines[n++], TEXT_SIZE, "attention kernel: %s; kernel and link curves of device %s",
              attention_name[scenario->attention], scenario->device.name);
-    snprintf(lines[n++], TEXT_SIZE, "tensor-parallel collectives hidden under GEMMs: %.0f%%; sequence parallelism on",
-             100 * communication->tp_overlap);
+    snprintf(lines[n++], TEXT_SIZE, "tensor-parallel collectives: %s; sequence parallelism on",
+             tensor_overlap_text[communication->tp_overlap]);
     snprintf(lines[n++], TEXT_SIZE,
              "element-wise kernels: %s; training takes %.1f%% longer for GEMMs and attention than "
              "their benchmarks",
              scenario->kernels == SCENARIO_EAGER ? "eager, one operation each" : "fused",
              100 * scenario->device.training.products);
     print_outside(scenario, point, lines[n++]);
-    snprintf(lines[n++], TEXT_SIZE, "ring of context parallelism: point-to-point, one NIC between nodes; %s attention",
+    snprintf(lines[n++], TEXT_SIZE,
+             "context parallelism: ring, point-to-point by one NIC between nodes, %s attention; all-gather and ulysses "
+             "before it",
              communication->cp_overlap ? "runs beside" : "is done before");
-    snprintf(
-        lines[n++], TEXT_SIZE,
-        "optimizer states over DP x CP; gradient and parameter traffic hidden under the last backward and the first "
-        "forward pass: at most %.0f%%",
-        100 * communication->dp_overlap);
+    snprintf(lines[n++], TEXT_SIZE, "optimizer states over DP x CP; gradient and parameter traffic %s",
+             communication->dp_overlap ? "in buckets beside the last backward and first forward passes"
+                                       : "behind the last and before the first pass");
     if (scenario->model.tied_embeddings)
         snprintf(lines[n++], TEXT_SIZE, "all-reduce of tied embeddings between first and last stage: left out");
     if (any_sharded(point))

@@ -3,45 +3,50 @@
 
 #include <math.h>
 
+#include "cost/context.h"
+
 /** A slice's share of a packed kernel, of one block of the ring with CP. */
 static struct cost_attention attention_of_slice(const struct cost_setting *setting, enum pass pass, struct slice slice,
                                                 int32_t context)
 {
     const struct model *model = setting->model;
     double begin = slice.begin, end = slice.end, head_dim = (double)model->hidden / (double)model->heads;
-    double blocks = (double)context * context;
-    double tile_flop = (pass == PASS_FORWARD ? 4 * end : 10 * (end - begin)) * 128 * head_dim / context;
+    double kernels = context_kernels(setting, context);
+    double key_ranks = setting->context_type == SCENARIO_RING ? context : 1;
+    double query_ranks = setting->context_type == SCENARIO_ULYSSES ? 1 : context;
+    double tile_flop = pass == PASS_FORWARD ? 4 * end / key_ranks : 10 * (end - begin) / query_ranks;
     return (struct cost_attention){
-        .flop = (double)flop_attention(model, pass, slice.begin, slice.end) / (blocks * setting->tensor),
-        .queries = (end - begin) * (begin + end + 1) / end / context,
-        .keys = (begin + end + 1) / context,
+        .flop = (double)flop_attention(model, pass, slice.begin, slice.end) / (kernels * context * setting->tensor),
+        .queries = (end - begin) * (begin + end + 1) / end / query_ranks,
+        .keys = (begin + end + 1) / key_ranks,
         .head_dim = head_dim,
-        .tile_flop = tile_flop,
+        .tile_flop = tile_flop * 128 * head_dim,
     };
 }
 
-/** All slices in one packed kernel; with CP one kernel for every block of the ring. */
+/** All slices in one packed kernel; with a ring one kernel for every block of it. */
 static struct cost_kernel fused_kernel(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit)
 {
     const struct device *device = setting->device;
     struct cost_kernel kernel = {.name = "attention", .family = COST_ATTENTION};
     double work_s = 0, tile_s = 0, outside_s = 0;
+    int32_t n_kernels = context_kernels(setting, unit->context);
     for (int32_t i = 0; i < unit->n_slices; i++) {
         struct cost_attention work = attention_of_slice(setting, pass, unit->slices[i], unit->context);
         double own_s = cost_attention_work_s(device, setting->attention, pass, &work);
-        kernel.flop += work.flop * unit->context;
+        kernel.flop += work.flop * n_kernels;
         work_s += own_s;
         tile_s = fmax(tile_s, cost_attention_tile_s(device, setting->attention, pass, &work));
         if (cost_attention_outside(device, setting->attention, pass, &work))
             outside_s += own_s;
     }
     double seconds = cost_attention_kernel_s(device, setting->attention, pass, work_s, tile_s);
-    kernel.seconds = unit->context * kernels_sustained_s(device, seconds);
-    kernel.outside_s = unit->context * kernels_sustained_s(device, outside_s);
+    kernel.seconds = n_kernels * kernels_sustained_s(device, seconds);
+    kernel.outside_s = n_kernels * kernels_sustained_s(device, outside_s);
     return kernel;
 }
 
-/** Batched GEMMs of a rank's heads over one block of the ring. */
+/** Batched GEMMs of a rank's heads in one attention kernel (one block of a ring). */
 struct batch {
     double n, queries, keys, head_dim, scores;
 };
@@ -49,11 +54,14 @@ struct batch {
 static struct batch batch_of(const struct cost_setting *setting, const struct cost_unit *unit)
 {
     const struct model *model = setting->model;
-    double heads = (double)model->heads / setting->tensor, queries = 0, scores = 0;
+    bool ulysses = setting->context_type == SCENARIO_ULYSSES;
+    double heads = (double)model->heads / setting->tensor / (ulysses ? unit->context : 1), queries = 0, scores = 0;
+    double query_ranks = ulysses ? 1 : unit->context;
+    double key_ranks = setting->context_type == SCENARIO_RING ? unit->context : 1;
     for (int32_t i = 0; i < unit->n_slices; i++) {
-        struct slice slice = unit->slices[i];
-        queries += (double)slice_tokens(slice) / unit->context;
-        scores += (double)slice_tokens(slice) * slice.end / ((double)unit->context * unit->context);
+        double own = (double)slice_tokens(unit->slices[i]) / query_ranks;
+        queries += own;
+        scores += own * unit->slices[i].end / key_ranks;
     }
     return (struct batch){.n = heads * unit->n_slices,
                           .queries = queries / fmax(1, unit->n_slices),
@@ -84,7 +92,7 @@ static void add_unfused(const struct cost_setting *setting, enum pass pass, cons
                         struct cost_kernels *kernels)
 {
     struct batch batch = batch_of(setting, unit);
-    int32_t first = kernels->n;
+    int32_t first = kernels->n, n_kernels = context_kernels(setting, unit->context);
     if (batch.scores <= 0)
         return;
     if (pass == PASS_FORWARD)
@@ -94,10 +102,10 @@ static void add_unfused(const struct cost_setting *setting, enum pass pass, cons
     for (int32_t i = first; i < kernels->n; i++) {
         struct cost_kernel *kernel = &kernels->kernel[i];
         kernel->family = COST_ATTENTION;
-        kernel->flop *= unit->context;
-        kernel->bytes *= unit->context;
-        kernel->seconds *= unit->context;
-        kernel->outside_s *= unit->context;
+        kernel->flop *= n_kernels;
+        kernel->bytes *= n_kernels;
+        kernel->seconds *= n_kernels;
+        kernel->outside_s *= n_kernels;
     }
 }
 

@@ -42,13 +42,49 @@ static enum device_collective_kind algorithm(const struct device *device, enum d
     return nvls ? DEVICE_NVLS : kind;
 }
 
-static double node_s(const struct cost_setting *setting, enum device_collective_kind kind, double bytes, int32_t ranks)
+static struct cost_transfer transfer_of(double latency_s, double wire_bytes, double bytes_per_s)
 {
-    enum device_collective_kind by = algorithm(setting->device, kind, ranks);
+    return (struct cost_transfer){latency_s, wire_bytes, bytes_per_s, latency_s + wire_bytes / bytes_per_s};
+}
+
+/** A collective of `ranks` GPUs of a node, each of which sends `sent`. */
+static struct cost_transfer inside_node(const struct cost_setting *setting, enum device_collective_kind by, double sent,
+                                        int32_t ranks)
+{
     const struct device_collective *curve = &setting->device->collective[by];
-    double wire_bytes = ramped(sent_bytes(by, bytes, ranks), curve->ramp_bytes) * (1 + curve->pair / ranks);
-    return curve->latency_s + curve->step_s * (ranks - 1) +
-           wire_bytes / (curve->efficiency * setting->platform->nvlink_bytes_per_s);
+    double wire_bytes = ramped(sent, curve->ramp_bytes) * (1 + curve->pair / ranks) / curve->efficiency;
+    return transfer_of(curve->latency_s + curve->step_s * (ranks - 1), wire_bytes,
+                       setting->platform->nvlink_bytes_per_s);
+}
+
+/** An all-reduce over `nodes` nodes, of which each NIC sends `sent`. */
+static struct cost_transfer between_nodes(const struct cost_setting *setting, double sent, double nodes)
+{
+    const struct device_fabric *curve = &setting->device->fabric;
+    double doublings = log2(nodes);
+    double wire_bytes = ramped(sent, curve->ramp_bytes * (1 + curve->ramp_hop * doublings)) / curve->efficiency;
+    return transfer_of(curve->latency_s + curve->hop_s * doublings, wire_bytes, setting->platform->nic_bytes_per_s);
+}
+
+struct cost_transfer cost_of_rails(const struct cost_setting *setting, enum device_collective_kind kind,
+                                   enum cost_route route, double bytes, int32_t ranks, int32_t ranks_each)
+{
+    CHECK((kind == DEVICE_ALL_GATHER || kind == DEVICE_REDUCE_SCATTER) && route != COST_PCIE);
+    CHECK(bytes >= 0 && 1 <= ranks_each && ranks_each <= ranks);
+    double sent = sent_bytes(kind, bytes, ranks), rail = ranks_each < ranks ? sent / ranks_each : 0;
+    if (sent == 0 || (route == COST_NIC && rail == 0) || (route == COST_NVLINK && rail == sent))
+        return (struct cost_transfer){.bytes_per_s = 1};
+    if (route == COST_NVLINK)
+        return inside_node(setting, kind, sent - rail, ranks_each);
+    struct cost_transfer all_reduce = between_nodes(setting, 2 * rail, (double)ranks / ranks_each);
+    return transfer_of(all_reduce.latency_s / 2, all_reduce.wire_bytes / 2, all_reduce.bytes_per_s);
+}
+
+double cost_rails_s(const struct cost_setting *setting, enum device_collective_kind kind, double bytes, int32_t ranks,
+                    int32_t ranks_each)
+{
+    double inside_s = cost_of_rails(setting, kind, COST_NVLINK, bytes, ranks, ranks_each).duration_s;
+    return fmax(inside_s, cost_of_rails(setting, kind, COST_NIC, bytes, ranks, ranks_each).duration_s);
 }
 
 /** What one NIC sends in an all-reduce. */
@@ -57,27 +93,22 @@ static double fabric_bytes(const struct cost_setting *setting, double bytes, int
     return sent_bytes(DEVICE_ALL_REDUCE, bytes, ranks) / setting->platform->gpus_per_node;
 }
 
-static double fabric_s(const struct cost_setting *setting, double bytes, int32_t ranks)
-{
-    const struct device_fabric *curve = &setting->device->fabric;
-    double doublings = log2((double)ranks / setting->platform->gpus_per_node);
-    double wire_bytes =
-        ramped(fabric_bytes(setting, bytes, ranks), curve->ramp_bytes * (1 + curve->ramp_hop * doublings));
-    return curve->latency_s + curve->hop_s * doublings +
-           wire_bytes / (curve->efficiency * setting->platform->nic_bytes_per_s);
-}
-
 double cost_collective_s(const struct cost_setting *setting, enum device_collective_kind kind, double bytes,
                          int32_t ranks)
 {
     CHECK(bytes >= 0 && ranks >= 1);
     if (bytes == 0 || ranks == 1)
         return 0;
-    if (ranks <= setting->platform->gpus_per_node)
-        return node_s(setting, kind, bytes, ranks);
+    int32_t each = setting->platform->gpus_per_node;
+    if (ranks <= each) {
+        enum device_collective_kind by = algorithm(setting->device, kind, ranks);
+        return inside_node(setting, by, sent_bytes(by, bytes, ranks), ranks).duration_s;
+    }
     if (kind == DEVICE_ALL_TO_ALL)
         return cost_of_transfer(setting, COST_NIC, sent_bytes(kind, bytes, ranks), 1).duration_s;
-    return fabric_s(setting, bytes, ranks) / (kind == DEVICE_ALL_REDUCE ? 1 : 2);
+    if (kind == DEVICE_ALL_REDUCE)
+        return between_nodes(setting, fabric_bytes(setting, bytes, ranks), (double)ranks / each).duration_s;
+    return cost_rails_s(setting, kind, bytes, ranks, ranks % each == 0 ? each : 1);
 }
 
 bool cost_collective_outside(const struct cost_setting *setting, enum device_collective_kind kind, double bytes,
@@ -88,15 +119,4 @@ bool cost_collective_outside(const struct cost_setting *setting, enum device_col
     struct device_range range = node ? setting->device->collective[by].bytes : setting->device->fabric.bytes;
     double sent = node ? sent_bytes(by, bytes, ranks) : fabric_bytes(setting, bytes, ranks);
     return range.max > 0 && bytes > 0 && ranks > 1 && (sent < range.min || sent > range.max);
-}
-
-double cost_ring_s(const struct cost_setting *setting, double bytes, int32_t n, int32_t n_each)
-{
-    CHECK(1 <= n_each && n_each <= n);
-    if (n == n_each)
-        return cost_of_transfer(setting, COST_NVLINK, bytes, n - 1).duration_s;
-    double rail_bytes = bytes / n_each;
-    double between_s = cost_of_transfer(setting, COST_NIC, rail_bytes, n - 1).duration_s;
-    double inside_s = n_each > 1 ? cost_of_transfer(setting, COST_NVLINK, bytes - rail_bytes, n - 1).duration_s : 0;
-    return fmax(between_s, inside_s);
 }

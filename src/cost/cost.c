@@ -5,7 +5,10 @@
 
 #include "base/check.h"
 #include "cost/attention.h"
+#include "cost/context.h"
 #include "cost/eager.h"
+#include "cost/overlap.h"
+#include "cost/shards.h"
 
 /** Widths of one TP rank's share of a layer, and the tokens of one CP rank. */
 struct shares {
@@ -77,76 +80,11 @@ static void add_other_memory_bound(struct cost_kernels *kernels, const struct co
     kernels_add_memory_bound(kernels, setting->device, DEVICE_COPY, "rotation of keys", 4 * s->kv * s->tokens);
 }
 
-/** `gathers` all-gathers and `scatters` reduce-scatters of a tensor of hidden width. */
-static void add_tensor(struct cost_pass *cost, const struct cost_setting *setting, double tokens, int32_t gathers,
-                       int32_t scatters)
+static void add_tensor(struct cost_pass *cost, const struct overlap_tensor *tensor, int32_t times)
 {
-    static const enum device_collective_kind kinds[] = {DEVICE_ALL_GATHER, DEVICE_REDUCE_SCATTER};
-    const int32_t times[] = {gathers, scatters};
-    int32_t tp = setting->tensor;
-    double bytes = tokens * (double)setting->model->hidden * 2;
-    cost->tensor_bytes += (gathers + scatters) * bytes * (tp - 1) / tp;
-    for (int i = 0; i < 2; i++) {
-        double seconds = times[i] * cost_collective_s(setting, kinds[i], bytes, tp);
-        cost->tensor_s += seconds * (1 - setting->communication.tp_overlap);
-        if (cost_collective_outside(setting, kinds[i], bytes, tp))
-            cost->outside_s[COST_COLLECTIVE] += seconds * (1 - setting->communication.tp_overlap);
-    }
-}
-
-static void add_ring(struct cost_pass *cost, const struct cost_setting *setting, enum pass pass,
-                     const struct cost_unit *unit)
-{
-    int32_t steps = unit->context - 1;
-    double prefix = 0;
-    for (int32_t i = 0; i < unit->n_slices; i++)
-        prefix += unit->slices[i].end;
-    double bytes = prefix * steps / unit->context * cost_kv_bytes(setting->model, setting->tensor);
-    cost->ring_bytes += setting->layers * bytes * (pass == PASS_FORWARD ? 1 : 2);
-    if (bytes > 0)
-        cost->ring_steps += setting->layers * steps;
-}
-
-/** One all-gather or reduce-scatter over the shards of `parameters` parameters, `size` bytes each: what it takes. */
-static double add_shard(struct cost_pass *cost, const struct cost_setting *setting, double parameters, double size)
-{
-    int32_t n = setting->shards, n_node = setting->platform->gpus_per_node / setting->tensor;
-    CHECK(n >= 1 && n_node >= 1);
-    double bytes = parameters * size * (n - 1) / n;
-    cost->shard_bytes += bytes;
-    if (n <= n_node)
-        return cost_ring_s(setting, bytes, n, n);
-    return cost_ring_s(setting, bytes, n, n % n_node == 0 ? n_node : 1);
-}
-
-/** Gathers and reduce-scatters of the layers, beside their kernels: so their seconds must be known. */
-static void add_shards(struct cost_pass *cost, const struct cost_setting *setting, enum pass pass)
-{
-    double parameters = cost_stage_parameters(setting->model, setting->tensor, 1, false, false);
-    double layer_s = (cost->other_s + cost->attention_s + cost->tensor_s) / setting->layers;
-    double gather_s = 0, reduce_s = 0;
-    struct cost_pass one = {0};
-    if (setting->sharding == SCENARIO_ZERO1)
-        return;
-    if (setting->sharding == SCENARIO_ZERO3)
-        gather_s = add_shard(&one, setting, parameters, 2);
-    if (pass == PASS_BACKWARD)
-        reduce_s = add_shard(&one, setting, parameters, cost_gradient_bytes(setting->gradients));
-    cost->shard_bytes += setting->layers * one.shard_bytes;
-    cost->shard_s += gather_s + (setting->layers - 1) * fmax(0, gather_s + reduce_s - layer_s) + reduce_s;
-}
-
-static void add_table_shards(struct cost_pass *cost, const struct cost_setting *setting, enum pass pass)
-{
-    bool gather = pass == PASS_FORWARD && setting->sharding == SCENARIO_ZERO3;
-    bool reduce = pass == PASS_BACKWARD && setting->sharding != SCENARIO_ZERO1;
-    if (!gather && !reduce)
-        return;
-    double size = gather ? 2 : cost_gradient_bytes(setting->gradients);
-    double embedding = cost_stage_parameters(setting->model, setting->tensor, 0, true, false);
-    double all = cost_stage_parameters(setting->model, setting->tensor, 0, true, true);
-    cost->shard_s += add_shard(cost, setting, embedding, size);
-    add_shard(cost, setting, all - embedding, size);
+    cost->tensor_s += times * tensor->exposed_s;
+    cost->tensor_bytes += times * tensor->bytes;
+    cost->outside_s[COST_COLLECTIVE] += times * tensor->outside_s;
 }
 
 static void add_kernels(struct cost_pass *cost, const struct cost_kernels *kernels, int32_t times)
@@ -173,16 +111,10 @@ static void add_layers(struct cost_pass *cost, const struct cost_setting *settin
     add_other_memory_bound(&kernels, setting, pass, s);
     eager_add_layer(&kernels, setting, pass, s->tokens);
     add_kernels(cost, &kernels, setting->layers);
-    add_tensor(cost, setting, s->tokens, setting->layers * (pass == PASS_FORWARD ? 2 : 4), setting->layers * 2);
-    add_ring(cost, setting, pass, unit);
-}
-
-/** What becomes of the weights' gradients of all layers before they are reduced. */
-static void add_gradients(struct cost_pass *cost, const struct cost_setting *setting)
-{
-    struct cost_kernels kernels = {0};
-    eager_add_gradients(&kernels, setting, cost_stage_parameters(setting->model, setting->tensor, 1, false, false));
-    add_kernels(cost, &kernels, setting->layers);
+    const struct overlap_widths widths = {s->h, s->qkv, s->heads, s->up, s->ffn};
+    struct overlap_tensor tensor = overlap_tensor_layer(setting, pass, s->tokens, &widths);
+    add_tensor(cost, &tensor, setting->layers);
+    context_of_layers(setting, pass, unit, cost);
 }
 
 struct cost_pass cost_of_pass(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit)
@@ -205,9 +137,7 @@ struct cost_pass cost_of_pass(const struct cost_setting *setting, enum pass pass
         add_norms_and_activation(&again, setting, PASS_FORWARD, &s);
         add_kernels(&cost, &again, setting->layers);
     }
-    if (pass == PASS_BACKWARD)
-        add_gradients(&cost, setting);
-    add_shards(&cost, setting, pass);
+    shards_of_layers(setting, pass, &cost);
     return cost;
 }
 
@@ -221,8 +151,6 @@ void cost_layer_kernels(const struct cost_setting *setting, enum pass pass, cons
     add_norms_and_activation(kernels, setting, pass, &s);
     add_other_memory_bound(kernels, setting, pass, &s);
     eager_add_layer(kernels, setting, pass, s.tokens);
-    if (pass == PASS_BACKWARD)
-        eager_add_gradients(kernels, setting, cost_stage_parameters(setting->model, setting->tensor, 1, false, false));
 }
 
 static void add_head(struct cost_kernels *kernels, const struct cost_setting *setting, enum pass pass,
@@ -240,7 +168,6 @@ static void add_head(struct cost_kernels *kernels, const struct cost_setting *se
     }
     kernels_add_gemm(kernels, device, "head input-gradient GEMM", s->tokens, s->h, logits);
     kernels_add_gemm(kernels, device, "head weight-gradient GEMM", s->h, logits, s->tokens);
-    eager_add_gradients(kernels, setting, cost_stage_parameters(setting->model, setting->tensor, 0, true, true));
 }
 
 void cost_head_kernels(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit,
@@ -258,7 +185,9 @@ struct cost_pass cost_of_head(const struct cost_setting *setting, enum pass pass
     struct cost_pass cost = {0};
     add_head(&kernels, setting, pass, &s);
     add_kernels(&cost, &kernels, 1);
-    add_tensor(&cost, setting, s.tokens, 1, pass == PASS_FORWARD ? 0 : 1);
-    add_table_shards(&cost, setting, pass);
+    double logits = (double)setting->model->vocabulary / setting->tensor;
+    struct overlap_tensor tensor = overlap_tensor_head(setting, pass, s.tokens, logits);
+    add_tensor(&cost, &tensor, 1);
+    shards_of_tables(setting, pass, &cost);
     return cost;
 }

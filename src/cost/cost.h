@@ -27,7 +27,9 @@ struct cost_setting {
     int32_t recompute_layers;      /* of these, under full recomputation: so many recompute; 0: all */
     bool recompute_core;           /* unfused attention runs again in the backward, unless its layer does */
     enum scenario_kernels kernels; /* eager: and what cost/eager.h adds */
+    enum scenario_context context_type;
     enum scenario_gradients gradients;
+    enum scenario_kernels optimizer;
     enum scenario_sharding sharding;
     int32_t shards; /* DP x CP ranks that zero2 and zero3 share over, on consecutive groups of TP GPUs; else unused */
 };
@@ -53,8 +55,9 @@ struct cost_pass {
     double tensor_bytes;   /* a TP rank sends in all of them, the hidden ones included */
     double shard_s;        /* exposed gathers of parameters and reduce-scatters of gradients (zero2, zero3), as above */
     double shard_bytes;    /* a rank sends in all of them, the hidden ones included */
-    double ring_bytes;     /* a CP rank sends to the next one (keys and values; backward: and their gradients) */
+    double ring_bytes;     /* a CP rank sends to others (ring: to the next one): cost/context.h */
     int32_t ring_steps;    /* messages of the ring one after the other, for its latency: context - 1 in each layer */
+    double context_s;      /* collectives of CP in place of a ring, which stand before attention; in no other field */
     double boundary_bytes; /* to the next (backward: previous) stage, per TP and CP rank */
     double outside_s[COST_N_FAMILIES]; /* part of the seconds above whose shapes lie outside what was measured */
 };
@@ -68,11 +71,12 @@ struct cost_pass {
  * two of the same FLOPs each, for the input (T x K x N) and for the weight (K x N x T). Adding the weight's gradient
  * to the fp32 sum is part of its GEMM (Megatron-LM's fusion) and not counted again.
  *
- * Attention: one packed kernel a layer for all slices, `context` of them with CP (a block of the ring each); each slice
+ * Attention: one packed kernel a layer for all slices, `context` of them with a ring (a block of it each); each slice
  * has 1/context of its FLOPs (zig-zag sharding of each sample, Llama 3, arXiv:2407.21783, section 3.3) and 1/TP of the
  * heads. The curves are of whole causal samples, so a slice [a, b) enters with the queries and keys of the causal
  * sample whose queries see as many keys, and whose keys are seen by as many queries, on average: keys a + b, queries (b
- * - a)(a + b)/b, both over context. For a whole sample these are b and b. Few heads times few queries do not fill the
+ * - a)(a + b)/b, both over context (all-gather: keys whole; ulysses: both whole, 1/context of the heads). For a whole
+ * sample these are b and b. Few heads times few queries do not fill the
  * device: the longest tile of the kernel (128 queries and b/context keys; backward 128 keys and (b - a)/context
  * queries) ends it alone.
  *
@@ -82,25 +86,15 @@ struct cost_pass {
  * Adds and rotations are copies to the device's curves. Unfused attention comes with dropout (cost/attention.h), of the
  * residuals too: forward the masks are written, 2 x h; backward they are read and the gradients pass once more, 2 x 5h.
  *
- * TP collectives: 4 a layer forward (2 all-gathers, 2 reduce-scatters of T x h), 6 backward (their mirrors, and the two
- * gathered inputs again since only the shard was kept: arXiv:2205.05198, section 4.2.2), in each of which a rank sends
- * (TP - 1)/TP of the tensor in TP - 1 steps; times 1 - tp_overlap.
+ * TP collectives: 4 a layer forward, 6 backward, and what of them tp_overlap leaves exposed: cost/overlap.h.
  *
- * Ring of CP, per slice and layer: a rank sends the keys and values of the whole prefix [0, b) but its own part of
- * them, (context - 1)/context x b x 4k/TP bytes; backward twice that (keys and values, and their gradients). A sample
- * cut in n equal slices so sends (n + 1)/2 times what it would whole (design section 10).
+ * Context parallelism, bytes and seconds: cost/context.h.
  *
  * Recomputation, in the backward: full repeats the forward of the layers that recompute with their attention, TP
  * collectives and ring; selective repeats norms and activation (design section 4), whose FLOPs are not counted.
  *
- * Sharded gradients and parameters, in every pass of every unit, with c the seconds of one of L layers in this pass:
- *   zero3 forward    a layer's bf16 parameters are gathered (g s) while the layer before computes: the first gather and
- *                    what the others lack, g + (L - 1) max(0, g - c), is exposed
- *   zero3 backward   gathered again, and a layer's gradients reduce-scattered (r s) while the next one computes; both
- *                    share the links: g + (L - 1) max(0, g + r - c) + r
- *   zero2 backward   (L - 1) max(0, r - c) + r
- * as FSDP with one layer of prefetch does (Zhao et al. 2023, arXiv:2304.11277, section 3.3). The collectives slow no
- * kernel down, and a rank waits in them for no slower one.
+ * Sharded gradients and parameters (zero2, zero3), in every pass of every unit: cost/shards.h. A rank waits in their
+ * collectives for no slower one.
  */
 struct cost_pass cost_of_pass(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit);
 
@@ -185,9 +179,9 @@ struct cost_transfer cost_of_transfer(const struct cost_setting *setting, enum c
                                       int32_t steps);
 
 /**
- * A collective of one tensor of `bytes` over `ranks` GPUs alone on their links [s]: on the NVLink of a node; beyond one
- * node a reduce-scatter or an all-gather is half an all-reduce. Five GPUs and more of a node reduce in the switches
- * where the device can. An all-to-all over nodes is that of its NIC's transfers.
+ * A collective of one tensor of `bytes` over `ranks` GPUs alone on their links [s]: on the NVLink of a node, where five
+ * GPUs and more reduce in the switches if the device can; an all-reduce over whole nodes by the fabric's curve; a
+ * reduce-scatter or an all-gather over nodes by cost_rails_s, an all-to-all by its NIC's transfers.
  */
 double cost_collective_s(const struct cost_setting *setting, enum device_collective_kind kind, double bytes,
                          int32_t ranks);
@@ -196,19 +190,37 @@ double cost_collective_s(const struct cost_setting *setting, enum device_collect
 bool cost_collective_outside(const struct cost_setting *setting, enum device_collective_kind kind, double bytes,
                              int32_t ranks);
 
-/** An all-gather or reduce-scatter alone on its links [s]: of n ranks, n_each on each node (n: all on one), each sends
- * `bytes` in n - 1 steps. Over nodes as NCCL's rails do it, at the same time: 1/n_each of the bytes by NIC, the rest by
- * NVLink (dag/builder.h, builder_ring). */
-double cost_ring_s(const struct cost_setting *setting, double bytes, int32_t n, int32_t n_each);
+/**
+ * One route's part in an all-gather or reduce-scatter of a tensor of `bytes` over `ranks` GPUs, ranks_each of them on
+ * each node (= ranks: all on one), as NCCL's rails do it: of what a rank sends, (ranks - 1)/ranks of the tensor,
+ * 1/ranks_each goes by its own NIC to its counterpart on the next node, the rest by NVLink to its neighbour, at the
+ * same time. NVLink: curve of the collective of ranks_each GPUs. NIC: half of an all-reduce that sends twice as much,
+ * the curve of the fabric. Nothing to send takes no time.
+ */
+struct cost_transfer cost_of_rails(const struct cost_setting *setting, enum device_collective_kind kind,
+                                   enum cost_route route, double bytes, int32_t ranks, int32_t ranks_each);
+
+/** Both routes at the same time, alone on their links [s]. */
+double cost_rails_s(const struct cost_setting *setting, enum device_collective_kind kind, double bytes, int32_t ranks,
+                    int32_t ranks_each);
 
 /** Bytes of one gradient: 4 (fp32) or 2 (bf16). */
 double cost_gradient_bytes(enum scenario_gradients gradients);
 
-/** Optimizer step of `parameters` parameters held by one rank (Adam, fp32 states): memory-bound, 30 bytes each: reads
- * gradient (bf16: 2 bytes less), master weight and two moments (16), writes the latter three (12) and the bf16 weight
- * (2). The reading for the gradient's norm is left out. Eager: cost/eager.h. */
-double cost_optimizer_s(const struct device *device, enum scenario_kernels kernels, enum scenario_gradients gradients,
-                        double parameters);
+/**
+ * Optimizer step of a rank of a stage of `parameters` parameters, of which it updates 1/shards [s]: Adam with fp32
+ * states, memory-bound, all to the device's curve of copies. Bytes for a parameter of the rank's share:
+ *   gradient   bf16: read and converted to fp32, 6; read for the norm, 4; zero2, zero3: scaled by the clipping, 8
+ *   fused      gradient, weight and two moments read, the latter three written, 28
+ *   eager      one kernel each: decay 8, first moment 8 + 12, second 8 + 12, root, division and sum of the denominator
+ *              24, weight 16
+ *   weight     zero1, zero2: the bf16 copy, 6 (zero3 converts as it gathers)
+ * and zero1 for each of all parameters of the stage: the gradient is set to zero, and divided by the ranks, 3 x 4 (bf16
+ * 2). Megatron-LM clips only a norm that is too large; that is left out.
+ * Source: Megatron-LM core/optimizer/distrib_optimizer.py and core/distributed/param_and_grad_buffer.py; PyTorch 2
+ * torch/optim/adamw.py (_single_tensor_adamw) and torch/nn/utils/clip_grad.py.
+ */
+double cost_optimizer_s(const struct cost_setting *setting, double parameters, int32_t shards);
 
 /**
  * Held from forward to backward, per token and layer, on one TP rank [bytes]; sliced: the sample stands in more than

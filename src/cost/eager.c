@@ -16,12 +16,3 @@ void eager_add_layer(struct cost_kernels *kernels, const struct cost_setting *se
     kernels_add_memory_bound(kernels, device, DEVICE_COPY, "activation by single operations",
                              (forward ? 10 - 6 : 18 - 10) * (double)model->ffn * rank_tokens);
 }
-
-void eager_add_gradients(struct cost_kernels *kernels, const struct cost_setting *setting, double parameters)
-{
-    bool fp32 = setting->gradients == SCENARIO_FP32;
-    if (setting->kernels != SCENARIO_EAGER || setting->sharding == SCENARIO_ZERO1)
-        return;
-    kernels_add_memory_bound(kernels, setting->device, DEVICE_COPY, "gradients made ready for their reduction",
-                             parameters * (fp32 ? 4 + 6 + 8 : 4 + 4));
-}

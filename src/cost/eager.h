@@ -19,21 +19,4 @@
  */
 void eager_add_layer(struct cost_kernels *kernels, const struct cost_setting *setting, enum pass pass, double tokens);
 
-/**
- * Append what FSDP does to the whole gradients of `parameters` parameters before it reduces them (zero2, zero3), bytes
- * a parameter: the backward of the views into the flat parameter joins them, 4; to the precision of the reduction, 6
- * (fp32 gradients); divided by the ranks before the sum, 8 (bf16: 4). It runs on a stream of its own, but takes the
- * memory's bandwidth from the kernels beside it. zero1: nothing.
- * Source: Zhao et al. 2023 (arXiv:2304.11277), section 4.1 and 4.4; PyTorch's FullyShardedDataParallel.
- */
-void eager_add_gradients(struct cost_kernels *kernels, const struct cost_setting *setting, double parameters);
-
-/**
- * Optimizer step of a parameter by single operations on fp32 tensors [bytes]: weight decay 8; first moment 8 + 12;
- * second 8 + 16; root, correction and epsilon 24; update 16; and the clipping of the gradient, norm 4 and product 8;
- * bf16 weight
- * 6. Source: PyTorch's AdamW without foreach or fused, which move the same or less.
- */
-enum { EAGER_OPTIMIZER_BYTES = 110 };
-
 #endif

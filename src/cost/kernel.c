@@ -2,7 +2,7 @@
 #include <math.h>
 
 #include "base/check.h"
-#include "cost/eager.h"
+#include "cost/cost.h"
 
 static bool within(struct device_range range, double value)
 {
@@ -106,14 +106,4 @@ bool cost_attention_outside(const struct device *device, enum device_attention k
 double cost_memory_bound_s(const struct device *device, enum device_memory_kind kind, double bytes)
 {
     return bytes > 0 ? bytes / (device->hbm_bytes_per_s * device->memory_share[kind]) + device->launch_s : 0;
-}
-
-double cost_optimizer_s(const struct device *device, enum scenario_kernels kernels, enum scenario_gradients gradients,
-                        double parameters)
-{
-    if (kernels == SCENARIO_EAGER)
-        return cost_memory_bound_s(device, DEVICE_COPY, parameters * EAGER_OPTIMIZER_BYTES);
-    double read = cost_gradient_bytes(gradients) + 4 + 4 + 4; /* gradient, master weight, two moments */
-    double written = 4 + 4 + 4 + 2;                           /* the latter and the bf16 weight */
-    return cost_memory_bound_s(device, DEVICE_COPY, parameters * (read + written));
 }

@@ -44,11 +44,6 @@ double cost_layers_activation_bytes(const struct cost_setting *setting, enum rec
     return setting->recompute_layers * each + (setting->layers - setting->recompute_layers) * kept;
 }
 
-double cost_gradient_bytes(enum scenario_gradients gradients)
-{
-    return gradients == SCENARIO_BF16 ? 2 : 4;
-}
-
 double cost_state_bytes(const struct cost_setting *setting, double parameters, int32_t shards)
 {
     CHECK(shards >= 1);

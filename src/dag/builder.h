@@ -90,9 +90,10 @@ struct builder_ring {
     enum dag_purpose purpose;
     enum pass pass;
     int32_t unit, chunk;
-    double bytes;   /* a member sends to the next in all */
-    int32_t steps;  /* messages, for the latency */
-    double exact_s; /* DAG_TENSOR: how long it takes, in place of bytes */
+    double bytes;   /* reduce-scatter, all-gather: of the tensor; else what a member sends to the next in all */
+    int32_t steps;  /* messages of the latter, for the latency */
+    double share;   /* of a reduce-scatter or all-gather that is not hidden */
+    double exact_s; /* if > 0: how long it takes, in place of bytes */
 };
 
 /**
@@ -100,11 +101,12 @@ struct builder_ring {
  * messages, as Megatron-LM's default p2p kind): each sends all bytes to the next. Else, k > 1 members on each of
  * several nodes: as NCCL's rails, k rings enter and leave each node by different NICs, so of every member's bytes 1/k
  * go to its counterpart on the next node (stream RAIL) and (k-1)/k to its neighbour inside the node, at the same time.
+ * Reduce-scatters and all-gathers take what cost_of_rails says (cost/cost.h), SENDs of either route alone.
  * @return the closing SYNC
  */
 int32_t builder_ring(struct builder *builder, const struct builder_ring *ring);
 
-/** How long builder_ring takes alone on its links, SENDs only [s]. */
+/** How long a reduce-scatter or all-gather takes alone on its links, all of it [s]. */
 double builder_ring_s(const struct builder *builder, const struct builder_ring *ring);
 
 /** SYNC on the collective stream of a place; edges into it are the caller's. */

@@ -10,8 +10,9 @@
  *
  * Pass of a unit on a place: COMPUTE. With CP > 1 COMPUTE (GEMMs and the rest), then ATTENTION, which waits for its own
  * COMPUTE only, beside the ring: SYNC of all ranks, a SEND from each to the next, SYNC; the pass ends when both ended
- * (cp_overlap off: the ring, then ATTENTION). A unit of a group has the context ranks of all the group's pipelines in
- * one ring. With all tensor ranks TP's exposed collectives are such a ring between COMPUTE and attention, as long as
+ * (cp_overlap off, and with cp_type all-gather and ulysses: the ring or the collectives of cost/context.h, as SENDs of
+ * their seconds to the next rank, then ATTENTION). A unit of a group has the context ranks of all the group's pipelines
+ * in one ring. With all tensor ranks TP's exposed collectives are such a ring between COMPUTE and attention, as long as
  * they are inside COMPUTE otherwise. SYNCs stand on the collective stream of their first member.
  *
  * The ring of CP is point-to-point, as Megatron-LM's default: a member sends all to the next, so one NIC carries a
@@ -28,11 +29,17 @@
  * norm), OPTIMIZER on 1/(DP x CP) of the parameters, all-gather ring (2 bytes a parameter). Each ring's bytes are those
  * that leave a rank, (n-1)/n of the whole. The all-reduce of tied embeddings between first and last stage is left out.
  *
- * dp_overlap: a ring that takes T alone hides behind the passes that Megatron-LM overlaps it with, up to a share
- * dp_overlap: exposed = max(T (1 - dp_overlap), T - t) as a share of its bytes, t the last backward pass of the stage
- * for gradients (their buckets are reduced as layers finish), its first forward pass for parameters (gathered layer by
- * layer as the next iteration begins); with chunks, that pass of every chunk; the shortest of the replicas. All but the
- * last of k buckets: dp_overlap = 1 - 1/k.
+ * dp_overlap: as Megatron-LM's overlap_grad_reduce and overlap_param_gather. A chunk's gradients are reduced in
+ * buckets of max(40e6, 1e6 x ranks) parameters (core/distributed) from its last backward pass on, chunk after chunk;
+ * what lies behind that pass on the stage hides them, and the cool-down of the other stages does by the graph (each
+ * stage's ring starts when the stage is done). With T the seconds of one of C chunks' buckets alone, chunks numbered
+ * from the one that ends last, W_i the stage's passes from the last backward of chunk i to the end, b one bucket:
+ *
+ *     exposed = E + (C T - E) c/S,   E = max(b, max over i of (i T - W_i))
+ *
+ * the last term what the passes lose beside it (cost/overlap.h). The longest of the replicas counts. Parameters are
+ * gathered likewise from the front: W_i the passes up to the first forward of the i-th chunk. Without dp_overlap one
+ * collective of all parameters is exposed.
  *
  * Sharding zero2 and zero3: what a pass gathers and reduces stays inside COMPUTE, as TP's collectives do (cost/cost.h),
  * so SimGrid sees no traffic of it and no contention. Of the rings above zero2 has the all-gather, zero3 none.

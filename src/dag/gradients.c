@@ -3,14 +3,15 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "cost/overlap.h"
 #include "dag/builder.h"
 
 /* The places that hold the same parameters: all pipelines and context ranks of one stage and tensor index. */
 struct replicas {
     int32_t n, n_ready;
     int32_t *places, *ready; /* ready: tasks that end their work so far */
-    double parameters;       /* of one of them */
-    double first_s, last_s;  /* what their traffic can hide under: first forward and last backward pass, the shortest */
+    int32_t stage;
+    double parameters; /* of one of them */
 };
 
 static bool equal_layouts(const struct plan_phase *phase)
@@ -24,35 +25,39 @@ static bool equal_layouts(const struct plan_phase *phase)
     return true;
 }
 
-/* Seconds of a stage's first forward or last backward pass of each chunk, on all its layers so. */
-static double pass_s(const struct builder_pipe *pipe, enum pass pass, int32_t stage)
+/* Seconds of one step of a stage. */
+static double step_s(const struct builder_pipe *pipe, int32_t stage, const struct plan_step *step)
 {
-    const struct plan_layout *layout = &pipe->plan->layout;
-    double sum = 0;
-    for (int32_t chunk = 0; chunk < layout->chunks; chunk++) {
-        int32_t found = -1;
-        for (int32_t i = pipe->plan->step_first[stage]; i < pipe->plan->step_first[stage + 1]; i++) {
-            const struct plan_step *step = &pipe->plan->steps[i];
-            if (step->pass == pass && step->chunk == chunk && (pass == PASS_BACKWARD || found < 0))
-                found = step->unit;
-        }
-        if (found < 0)
+    bool last = step->chunk * pipe->plan->layout.stages + stage == pipe->n_virtual - 1;
+    const struct cost_pass *cost = &pipe->cost[step->pass][step->unit][last];
+    return cost->other_s + cost->attention_s + cost->tensor_s + cost->shard_s + cost->context_s;
+}
+
+/* What of the collectives of a pipeline's chunks, chunk_s each, no pass of the stage hides: dag/dag.h. */
+static double unhidden_s(const struct builder_pipe *pipe, int32_t stage, enum pass pass, double chunk_s)
+{
+    const struct plan_pipeline *plan = pipe->plan;
+    bool seen[UINT8_MAX + 1] = {false};
+    int32_t first = plan->step_first[stage], n = plan->step_first[stage + 1] - first, n_seen = 0;
+    double work_s = 0, unhidden = 0;
+    for (int32_t i = 0; i < n && n_seen < plan->layout.chunks; i++) {
+        const struct plan_step *step = &plan->steps[pass == PASS_FORWARD ? first + i : first + n - 1 - i];
+        work_s += step_s(pipe, stage, step);
+        if (step->pass != pass || seen[step->chunk])
             continue;
-        const struct cost_pass *cost = &pipe->cost[pass][found][chunk * layout->stages + stage == pipe->n_virtual - 1];
-        sum += cost->other_s + cost->attention_s + cost->tensor_s + cost->shard_s;
+        seen[step->chunk] = true;
+        unhidden = fmax(unhidden, ++n_seen * chunk_s - work_s);
     }
-    return sum;
+    return n_seen == plan->layout.chunks ? unhidden : plan->layout.chunks * chunk_s;
 }
 
 static void collect(struct builder *builder, int32_t stage, int32_t tensor, struct replicas *replicas)
 {
     const struct plan_phase *phase = &builder->plan->phases[builder->phase];
     replicas->n = 0;
-    replicas->first_s = replicas->last_s = INFINITY;
+    replicas->stage = stage;
     for (int32_t i = 0; i < phase->n_pipelines; i++) {
         const struct builder_pipe *pipe = &builder->pipes[i];
-        replicas->first_s = fmin(replicas->first_s, pass_s(pipe, PASS_FORWARD, stage));
-        replicas->last_s = fmin(replicas->last_s, pass_s(pipe, PASS_BACKWARD, stage));
         for (int32_t rank = tensor; rank < pipe->n_ranks; rank += pipe->n_tensor)
             replicas->places[replicas->n++] = pipe->first_place + stage * pipe->n_ranks + rank;
     }
@@ -68,14 +73,30 @@ static void collect(struct builder *builder, int32_t stage, int32_t tensor, stru
                                                  stage == 0, stage == layout->stages - 1);
 }
 
-/* The share of a ring of `alone_s` that a pass of `pass_s` leaves exposed. */
-static double exposed(const struct builder *builder, double alone_s, double pass_s)
+/* Parameters of one collective of Megatron-LM's among n ranks (core/distributed: max(40e6, 1e6 n)). */
+static double bucket_parameters(const struct replicas *replicas, double parameters)
 {
-    double hidden = builder->setting->communication.dp_overlap;
-    return alone_s > 0 ? 1 - fmin(hidden, pass_s / alone_s) : 1;
+    double most = fmax(40e6, 1e6 * replicas->n);
+    return parameters / ceil(parameters / most);
 }
 
-/* Each replica sends (n - 1)/n of `bytes` a parameter, but for what is hidden under a pass. */
+/* Seconds of a ring of all parameters, `bytes` each, that the passes of `pass` do not hide. */
+static double exposed_s(const struct builder *builder, const struct replicas *replicas, struct builder_ring ring,
+                        double bytes, enum pass pass)
+{
+    const struct plan_phase *phase = &builder->plan->phases[builder->phase];
+    int32_t chunks = phase->pipelines[0].layout.chunks;
+    double chunk = replicas->parameters / chunks, bucket = bucket_parameters(replicas, chunk), unhidden = 0;
+    if (!builder->setting->communication.dp_overlap || replicas->parameters <= 0)
+        return builder_ring_s(builder, &ring);
+    ring.bytes = bucket * bytes;
+    double bucket_s = builder_ring_s(builder, &ring), chunk_s = bucket_s * chunk / bucket;
+    for (int32_t i = 0; i < phase->n_pipelines; i++)
+        unhidden = fmax(unhidden, unhidden_s(&builder->pipes[i], replicas->stage, pass, chunk_s));
+    unhidden = fmax(unhidden, bucket_s);
+    return unhidden + overlap_loss_s(builder->setting->device, chunks * chunk_s - unhidden);
+}
+
 static int32_t add_ring(struct builder *builder, const struct replicas *replicas, enum dag_purpose purpose,
                         double bytes)
 {
@@ -85,17 +106,17 @@ static int32_t add_ring(struct builder *builder, const struct replicas *replicas
                                 .n_ready = replicas->n_ready,
                                 .purpose = purpose,
                                 .unit = -1,
-                                .bytes = replicas->parameters * bytes * (replicas->n - 1) / replicas->n,
-                                .steps = replicas->n - 1};
-    double pass_s = purpose == DAG_REDUCE_SCATTER ? replicas->last_s : replicas->first_s;
-    ring.bytes *= exposed(builder, builder_ring_s(builder, &ring), pass_s);
+                                .bytes = replicas->parameters * bytes};
+    enum pass pass = purpose == DAG_REDUCE_SCATTER ? PASS_BACKWARD : PASS_FORWARD;
+    double alone_s = builder_ring_s(builder, &ring);
+    ring.share = alone_s > 0 ? exposed_s(builder, replicas, ring, bytes, pass) / alone_s : 1;
     return builder_ring(builder, &ring);
 }
 
 static void add_optimizers(struct builder *builder, struct replicas *replicas, int32_t norm)
 {
     const struct cost_setting *setting = builder->setting;
-    double seconds = cost_optimizer_s(setting->device, setting->kernels, setting->gradients, replicas->parameters / replicas->n);
+    double seconds = cost_optimizer_s(setting, replicas->parameters, replicas->n);
     for (int32_t i = 0; i < replicas->n; i++) {
         struct dag_task task =
             builder_task_of(builder, replicas->places[i], DAG_STREAM_COMPUTE, DAG_OPTIMIZER, DAG_PASS);

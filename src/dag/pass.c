@@ -229,14 +229,18 @@ static void add_context_rings(struct work *work)
     for (int32_t first = 0; first < work->n_members; first += n_each) {
         const struct cost_pass *cost = cost_of(work, &work->builder->members[first]);
         add_ring(work, first, 1,
-                 (struct builder_ring){
-                     .n = n_each, .purpose = DAG_RING, .bytes = cost->ring_bytes, .steps = cost->ring_steps});
+                 (struct builder_ring){.n = n_each,
+                                       .purpose = DAG_RING,
+                                       .bytes = cost->ring_bytes,
+                                       .steps = cost->ring_steps,
+                                       .exact_s = cost->context_s});
     }
 }
 
 static void add_context(struct work *work)
 {
-    if (work->builder->setting->communication.cp_overlap) {
+    bool ring = work->builder->setting->context_type == SCENARIO_RING;
+    if (ring && work->builder->setting->communication.cp_overlap) {
         add_attention(work); /* its own keys are at hand: it waits for no ring, the next pass does */
         add_context_rings(work);
         return;

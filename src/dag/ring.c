@@ -5,7 +5,7 @@
 struct hop {
     enum dag_stream stream;
     int32_t from, to; /* members */
-    double bytes;
+    int32_t each;     /* members on each node, 0: as they fall */
 };
 
 static int32_t node_of(const struct builder *builder, int32_t place)
@@ -42,25 +42,50 @@ static struct dag_task task_of(const struct builder *builder, const struct build
     return task;
 }
 
+/* Members of each node in a collective whose members k stand on each of several nodes, or (k 1) as they fall. */
+static int32_t ranks_each(const struct builder *builder, const struct builder_ring *ring, int32_t k)
+{
+    bool one_node = true;
+    for (int32_t i = 1; i < ring->n; i++)
+        one_node = one_node && node_of(builder, ring->places[i]) == node_of(builder, ring->places[0]);
+    return one_node ? ring->n : k;
+}
+
+static enum device_collective_kind collective_of(const struct builder_ring *ring)
+{
+    return ring->purpose == DAG_REDUCE_SCATTER ? DEVICE_REDUCE_SCATTER : DEVICE_ALL_GATHER;
+}
+
+/* What a member sends by one route, where its node holds ranks_each members. */
 static struct cost_transfer hop_cost(const struct builder *builder, const struct builder_ring *ring,
-                                     enum cost_route route, double bytes)
+                                     enum cost_route route, int32_t each)
 {
     const struct platform *platform = builder->setting->platform;
-    if (ring->purpose != DAG_TENSOR)
-        return cost_of_transfer(builder->setting, route, bytes, ring->steps);
-    double bytes_per_s = route == COST_NVLINK ? platform->nvlink_bytes_per_s : platform->nic_bytes_per_s;
-    double wire_bytes = ring->exact_s * bytes_per_s;
-    return (struct cost_transfer){0, wire_bytes, bytes_per_s, wire_bytes / bytes_per_s};
+    if (ring->exact_s > 0) {
+        double bytes_per_s = route == COST_NVLINK ? platform->nvlink_bytes_per_s : platform->nic_bytes_per_s;
+        return (struct cost_transfer){0, ring->exact_s * bytes_per_s, bytes_per_s, ring->exact_s};
+    }
+    if (ring->purpose != DAG_REDUCE_SCATTER && ring->purpose != DAG_ALL_GATHER)
+        return cost_of_transfer(builder->setting, route, ring->bytes, ring->steps);
+    struct cost_transfer hop = cost_of_rails(builder->setting, collective_of(ring), route, ring->bytes, ring->n, each);
+    hop.latency_s *= ring->share;
+    hop.wire_bytes *= ring->share;
+    hop.duration_s = hop.latency_s + hop.wire_bytes / hop.bytes_per_s;
+    return hop;
 }
 
 static void add_hop(struct builder *builder, const struct builder_ring *ring, int32_t open, struct hop hop)
 {
-    if (hop.to == hop.from || (hop.bytes <= 0 && ring->exact_s <= 0))
-        return;
     struct dag_task task = task_of(builder, ring, hop.from, hop.stream, DAG_SEND);
     task.to_rank = builder->dag->places[ring->places[hop.to]].rank;
     enum cost_route route = builder_route(builder, task.from_rank, task.to_rank);
-    builder_send(builder, task, hop_cost(builder, ring, route, hop.bytes));
+    struct cost_transfer cost = hop_cost(builder, ring, route,
+                                         hop.each > 0        ? hop.each
+                                         : route == COST_NIC ? 1
+                                                             : ring->n);
+    if (hop.to == hop.from || cost.duration_s <= 0)
+        return;
+    builder_send(builder, task, cost);
     builder_edge(builder, open, DAG_COLLECTIVE);
 }
 
@@ -69,13 +94,11 @@ static void add_hops(struct builder *builder, const struct builder_ring *ring, i
     int32_t n = ring->n, k = rails(builder, ring);
     for (int32_t i = 0; i < n; i++) {
         if (k == 1) {
-            add_hop(builder, ring, open, (struct hop){DAG_STREAM_COLLECTIVE, i, (i + 1) % n, ring->bytes});
+            add_hop(builder, ring, open, (struct hop){DAG_STREAM_COLLECTIVE, i, (i + 1) % n, 0});
             continue;
         }
-        int32_t neighbour = i - i % k + (i + 1) % k;
-        double rail_bytes = ring->bytes / k;
-        add_hop(builder, ring, open, (struct hop){DAG_STREAM_COLLECTIVE, i, neighbour, ring->bytes - rail_bytes});
-        add_hop(builder, ring, open, (struct hop){DAG_STREAM_RAIL, i, (i + k) % n, rail_bytes});
+        add_hop(builder, ring, open, (struct hop){DAG_STREAM_COLLECTIVE, i, i - i % k + (i + 1) % k, k});
+        add_hop(builder, ring, open, (struct hop){DAG_STREAM_RAIL, i, (i + k) % n, k});
     }
 }
 
@@ -93,9 +116,6 @@ int32_t builder_ring(struct builder *builder, const struct builder_ring *ring)
 
 double builder_ring_s(const struct builder *builder, const struct builder_ring *ring)
 {
-    int32_t k = rails(builder, ring);
-    bool one_node = true;
-    for (int32_t i = 1; i < ring->n; i++)
-        one_node = one_node && node_of(builder, ring->places[i]) == node_of(builder, ring->places[0]);
-    return cost_ring_s(builder->setting, ring->bytes, ring->n, one_node ? ring->n : k);
+    int32_t each = ranks_each(builder, ring, rails(builder, ring));
+    return cost_rails_s(builder->setting, collective_of(ring), ring->bytes, ring->n, each);
 }

@@ -12,8 +12,8 @@
  * layouts (FlexSP, HotSPa) and the re-sharding before them (HotSPa); context sharding, recompute
  * and offload per unit (WLB-LLM, ByteScale); documents that wait for a later iteration, and those that waited (delay).
  *
- * It does not carry: what states are sharded (cost_setting.sharding holds for all pipelines), all-to-all context
- * parallelism (FlexSP; here CP is a ring), attention moved between stages (SlimPipe), two pipelines on the same GPUs
+ * It does not carry: what states are sharded and how context parallelism works (cost_setting's sharding and
+ * context_type hold for all pipelines), attention moved between stages (SlimPipe), two pipelines on the same GPUs
  * (Chimera), a pass of weight gradients alone (zero bubble). A field for each comes with the system that needs it.
  */
 #ifndef SLIMSIM_PLAN_PLAN_H

@@ -2,6 +2,7 @@
 #include "scenario/device.h"
 
 #include <stddef.h>
+#include <string.h>
 
 #include "scenario/library.h"
 
@@ -66,6 +67,12 @@ static const struct schema_key sheet[] = {
         measured_pcie_bytes_per_s),
 };
 
+/* Beside the data sheet, with sources of their own: calibrate leaves them as they stand. */
+static const struct schema_key training[] = {
+    REAL("training.collective_multiprocessors", "-", 0, 4096, "that a collective takes from the kernels beside it",
+         training.collective_multiprocessors),
+};
+
 static const struct schema_key curves[] = {
     REAL("launch_s", "s", 0, 1, "of a kernel but GEMMs", launch_s),
     SHARE("memory.norm", "of hbm_bytes_per_s that norms reach", memory_share[DEVICE_NORM]),
@@ -100,15 +107,20 @@ static const struct schema_key curves[] = {
     LINK(nvlink),
     LINK(nic),
     LINK(pcie),
-    KEY("training.products", "-", 0, 10, "0", "extra time of GEMMs and attention in training", training.products),
-    KEY("training.flash1", "-", 0, 10, "0", "extra time of flash1 over flash2", training.flash1),
+    KEY("sustained.products", "-", 0, 10, "0", "extra time of GEMMs and attention in training", training.products),
+    KEY("sustained.flash1", "-", 0, 10, "0", "extra time of flash1 over flash2", training.flash1),
 };
 
-enum { N_SHEET = sizeof sheet / sizeof *sheet, N_CURVES = sizeof curves / sizeof *curves };
+enum {
+    N_SHEET = sizeof sheet / sizeof *sheet,
+    N_TRAINING = sizeof training / sizeof *training,
+    N_CURVES = sizeof curves / sizeof *curves,
+    N_KEYS = N_SHEET + N_TRAINING + N_CURVES
+};
 
 /* What stands beside the data sheet: how the numbers were found, and the curves. */
-static const char *const beside[] = {"fit",    "sources",    "launch_s", "memory", "gemm", "attention",
-                                     "nvlink", "collective", "fabric",   "nic",    "pcie", "training", NULL};
+static const char *const beside[] = {"fit",        "sources", "launch_s", "memory", "gemm",      "attention", "nvlink",
+                                     "collective", "fabric",  "nic",      "pcie",   "sustained", NULL};
 static const char *const documentation[] = {"fit", "sources", NULL};
 
 static bool read_keys(const char *path, const struct schema_key *keys, int32_t n_keys, const char *const *others,
@@ -131,18 +143,30 @@ static bool find(const char *data_dir, const char *name, char path[1024], struct
 
 bool device_read(const char *data_dir, const char *name, struct device *device, struct error *err)
 {
-    struct schema_key keys[N_SHEET + N_CURVES];
+    struct schema_key keys[N_KEYS];
     char path[1024];
-    for (int i = 0; i < N_SHEET + N_CURVES; i++)
-        keys[i] = i < N_SHEET ? sheet[i] : curves[i - N_SHEET];
+    memcpy(keys, sheet, sizeof sheet);
+    memcpy(keys + N_SHEET, training, sizeof training);
+    memcpy(keys + N_SHEET + N_TRAINING, curves, sizeof curves);
     *device = (struct device){0};
-    return find(data_dir, name, path, err) && read_keys(path, keys, N_SHEET + N_CURVES, documentation, device, err);
+    if (!find(data_dir, name, path, err) || !read_keys(path, keys, N_KEYS, documentation, device, err))
+        return false;
+    double held = device->training.collective_multiprocessors;
+    if (device->multiprocessors > 0 && held >= (double)device->multiprocessors)
+        return error_set(err,
+                         "%s: training.collective_multiprocessors: %g leaves no kernel a multiprocessor; allowed: less "
+                         "than multiprocessors, %d",
+                         path, held, (int)device->multiprocessors);
+    return true;
 }
 
 bool device_read_sheet(const char *data_dir, const char *name, struct device *device, char *path, struct error *err)
 {
+    struct schema_key keys[N_SHEET + N_TRAINING];
+    memcpy(keys, sheet, sizeof sheet);
+    memcpy(keys + N_SHEET, training, sizeof training);
     *device = (struct device){0};
-    return find(data_dir, name, path, err) && read_keys(path, sheet, N_SHEET, beside, device, err);
+    return find(data_dir, name, path, err) && read_keys(path, keys, N_SHEET + N_TRAINING, beside, device, err);
 }
 
 void device_write_curves(FILE *file, const struct device *device)

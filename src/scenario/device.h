@@ -98,13 +98,11 @@ struct device_fabric {
     struct device_range bytes;
 };
 
-/**
- * What training reaches less than benchmarks of single kernels, fitted to training runs after the curves; 0: as
- * benchmarked.
- */
+/** What a training run adds to kernels and links measured alone. */
 struct device_training {
+    double collective_multiprocessors; /* that a collective takes from the kernels beside it */
     double products; /* extra time of GEMMs and attention, as a share: clocks that power limits under lasting load, cold
-                      * caches, gaps between kernels */
+                      * caches, gaps between kernels; fitted to training runs after the curves, as flash1; 0: none */
     double flash1;   /* extra time of flash1 over flash2, as a share */
 };
 
@@ -121,7 +119,8 @@ struct device {
     char rows[512]; /* words in the column gpu of its measurements; "H200@4.8e12": of its chip with other memory */
     char like[64];  /* device whose curves stand in where there are no rows, "" for none */
     double measured_nvlink_bytes_per_s, measured_nic_bytes_per_s, measured_pcie_bytes_per_s; /* of those machines */
-    double launch_s;                                                                         /* per kernel but GEMMs */
+    struct device_training training;
+    double launch_s;                      /* per kernel but GEMMs */
     double memory_share[DEVICE_N_MEMORY]; /* of hbm_bytes_per_s, of the bytes that cost/ counts */
     struct device_range memory_range;     /* bytes of a kernel */
     struct device_gemm gemm;
@@ -131,7 +130,6 @@ struct device {
     struct device_link nvlink; /* one GPU to another of its node */
     struct device_link nic;    /* one flow between nodes, rails */
     struct device_link pcie;   /* host copies, pinned */
-    struct device_training training;
 };
 
 /** Read model/gpu/NAME.yaml below the data folder, or the file itself when `name` ends in .yaml. */

@@ -33,12 +33,14 @@ static const struct schema_key scenario_keys[] = {
      "what becomes of documents beyond the context", FIELD(data.long_documents)},
     {"data.global_batch", SCHEMA_INT, "documents", 1, 10000000, NULL, NULL, "of an iteration, before cutting",
      FIELD(data.global_batch)},
-    {"communication.tp_overlap", SCHEMA_REAL, "-", 0, 1, "0", NULL,
-     "share of tensor-parallel collectives hidden under GEMMs", FIELD(communication.tp_overlap)},
+    {"communication.tp_overlap", SCHEMA_CHOICE, "-", 0, 0, "bulk", "none|bulk|chunked",
+     "tensor-parallel collectives beside GEMMs: bulk: beside independent ones of the backward (Megatron's default); "
+     "chunked: also piece by piece (--tp-comm-overlap)",
+     FIELD(communication.tp_overlap)},
     {"communication.cp_overlap", SCHEMA_BOOL, "-", 0, 0, "true", NULL,
      "the ring of context parallelism runs beside attention", FIELD(communication.cp_overlap)},
-    {"communication.dp_overlap", SCHEMA_REAL, "-", 0, 1, "0", NULL,
-     "share of gradient and parameter traffic hidden under the last backward and first forward pass, at most that long",
+    {"communication.dp_overlap", SCHEMA_BOOL, "-", 0, 0, "false", NULL,
+     "gradients are reduced beside the last backward passes, parameters gathered beside the first forward passes",
      FIELD(communication.dp_overlap)},
     {"iterations.warm_up", SCHEMA_INT, "-", 0, 1000000, "5", NULL, "simulated first, not in the results",
      FIELD(warm_up)},
@@ -61,6 +63,9 @@ static const struct schema_key system_keys[] = {
     {"plan.tp", SCHEMA_INT, "GPUs", 1, 1 << 15, NULL, NULL, "tensor-parallel degree", SYSTEM(plan.tp)},
     {"plan.pp", SCHEMA_INT, "stages", 1, 1 << 15, NULL, NULL, "pipeline stages", SYSTEM(plan.pp)},
     {"plan.cp", SCHEMA_INT, "GPUs", 1, 1 << 15, "1", NULL, "context-parallel degree", SYSTEM(plan.cp)},
+    {"plan.cp_type", SCHEMA_CHOICE, "-", 0, 0, "ring", "ring|all-gather|ulysses",
+     "context parallelism: keys and values go round beside attention; are gathered before it; heads for tokens",
+     SYSTEM(plan.cp_type)},
     {"plan.dp", SCHEMA_INT, "replicas", 0, 1 << 15, "0", NULL, "data-parallel replicas; 0: all the platform holds",
      SYSTEM(plan.dp)},
     {"plan.vpp", SCHEMA_INT, "chunks", 1, 255, "1", NULL, "virtual stages of a rank: interleaved 1F1B above 1",
@@ -70,6 +75,9 @@ static const struct schema_key system_keys[] = {
      SYSTEM(plan.sharding)},
     {"plan.gradients", SCHEMA_CHOICE, "-", 0, 0, "fp32", "fp32|bf16", "precision of gradients and of their reduction",
      SYSTEM(plan.gradients)},
+    {"plan.optimizer", SCHEMA_CHOICE, "-", 0, 0, "fused", "fused|eager",
+     "Adam as one kernel (Apex, Megatron, PyTorch's fused=True) or one for each operation (PyTorch's default)",
+     SYSTEM(plan.optimizer)},
     {"plan.recompute", SCHEMA_CHOICE, "-", 0, 0, "none", "none|selective|full",
      "activations computed again in the backward pass", SYSTEM(plan.recompute)},
     {"plan.recompute_core", SCHEMA_BOOL, "-", 0, 0, "false", NULL,
@@ -306,6 +314,19 @@ static bool check_chunks(const struct scenario *scenario, const struct scenario_
                           plan->pp, plan->vpp, scenario->model.layers);
 }
 
+/** Ulysses deals whole heads to the ranks. */
+static bool check_context(const struct scenario *scenario, const struct scenario_system *system, struct error *err)
+{
+    const struct scenario_plan *plan = &system->plan;
+    if (plan->cp_type != SCENARIO_ULYSSES ||
+        (scenario->model.heads % (plan->tp * plan->cp) == 0 && scenario->model.kv_heads % (plan->tp * plan->cp) == 0))
+        return true;
+    return document_error(&scenario->document, document_find(&scenario->document, system->node, "plan.cp_type"), err,
+                          "plan.cp_type: ulysses needs tp x cp = %" PRId64 " x %" PRId64
+                          " to divide heads and kv_heads, %" PRId64 " and %" PRId64 "; ring and all-gather do not",
+                          plan->tp, plan->cp, scenario->model.heads, scenario->model.kv_heads);
+}
+
 static bool check_sharding(const struct scenario *scenario, const struct scenario_system *system, struct error *err)
 {
     if (system->plan.sharding == SCENARIO_ZERO1 || system->plan.pp == 1)
@@ -349,6 +370,7 @@ static bool check_plan(const struct scenario *scenario, struct scenario_system *
     ok &= check_divides(document, pp, plan->pp, model->layers, "the model's layers", err) &&
           check_chunks(scenario, system, err);
     ok &= check_recompute_layers(scenario, system, err);
+    ok &= check_context(scenario, system, err);
     ok &= check_sharding(scenario, system, err);
     if (!check_divides(document, tp, plan->tp, model->heads, "the model's heads", err))
         return false;

@@ -15,11 +15,12 @@ enum recompute { RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL };
 /** What the DP x CP ranks share: optimizer states (Megatron's distributed optimizer); and gradients; and parameters
  * (FSDP). Source: Rajbhandari et al. 2020 (arXiv:1910.02054), stages 1 to 3. */
 enum scenario_sharding { SCENARIO_ZERO1, SCENARIO_ZERO2, SCENARIO_ZERO3 };
-/** Precision of main gradients and of their reduction. */
-enum scenario_gradients { SCENARIO_FP32, SCENARIO_BF16 };
-
 /** How a framework runs element-wise operations: as kernels made for them, or one by one (cost/eager.h). */
 enum scenario_kernels { SCENARIO_FUSED, SCENARIO_EAGER };
+/** Precision of main gradients and of their reduction. */
+enum scenario_gradients { SCENARIO_FP32, SCENARIO_BF16 };
+/** How the ranks of a context-parallel group see each other's keys and values: cost/context.h. */
+enum scenario_context { SCENARIO_RING, SCENARIO_ALL_GATHER, SCENARIO_ULYSSES };
 
 struct scenario_data {
     char lengths[512];      /* name of a law or table in model/lengths, a path of the user's file, or "fixed" */
@@ -29,19 +30,24 @@ struct scenario_data {
     int64_t global_batch;   /* documents of one iteration, before cutting */
 };
 
+/** Tensor-parallel collectives beside GEMMs: cost/overlap.h. */
+enum scenario_tensor_overlap { SCENARIO_EXPOSED, SCENARIO_BULK, SCENARIO_CHUNKED };
+
 /** Knobs of how communication and computation share time; stated with every result. */
 struct scenario_communication {
-    double tp_overlap; /* share of tensor-parallel collectives hidden under GEMMs, 0..1 */
-    bool cp_overlap;   /* ring of keys and values runs beside attention */
-    double dp_overlap; /* share of gradient and parameter traffic hidden under passes, 0..1: dag/dag.h */
+    int32_t tp_overlap; /* enum scenario_tensor_overlap */
+    bool cp_overlap;    /* ring of keys and values runs beside attention */
+    bool dp_overlap;    /* gradients and parameters move beside the last and first passes: dag/dag.h */
 };
 
 /** The layout a user gives a system: `plan:`. dp follows from the platform when it is 0. */
 struct scenario_plan {
     int64_t tp, pp, cp, dp;
+    int32_t cp_type;          /* enum scenario_context */
     int64_t vpp;              /* virtual stages (chunks) of a rank */
     int32_t sharding;         /* enum scenario_sharding */
     int32_t gradients;        /* enum scenario_gradients */
+    int32_t optimizer;        /* enum scenario_kernels: one kernel for all of Adam, or one for each operation */
     int32_t recompute;        /* enum recompute */
     int64_t recompute_layers; /* of a stage, with recompute full: so many recompute; 0: all */
     bool recompute_core;      /* unfused attention runs again in the backward */

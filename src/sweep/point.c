@@ -40,7 +40,9 @@ struct cost_setting point_setting(const struct scenario *scenario, const struct 
         .layers = (int32_t)(scenario->model.layers / (layout->pp * layout->vpp)),
         .recompute_core = layout->recompute_core,
         .recompute_layers = (int32_t)(layout->recompute_layers / layout->vpp),
+        .context_type = (enum scenario_context)layout->cp_type,
         .gradients = (enum scenario_gradients)layout->gradients,
+        .optimizer = (enum scenario_kernels)layout->optimizer,
         .sharding = (enum scenario_sharding)layout->sharding,
         .shards = (int32_t)(layout->dp * layout->cp),
     };

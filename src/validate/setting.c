@@ -197,6 +197,7 @@ static void read_sharding(const struct source *source, struct setting *setting)
         skip(source, "sharding '%s' has no model", cell(source, "sharding"));
     setting->plan.sharding = zero2 ? SCENARIO_ZERO2 : zero3 ? SCENARIO_ZERO3 : SCENARIO_ZERO1;
     setting->plan.gradients = bf16 ? SCENARIO_BF16 : SCENARIO_FP32;
+    setting->plan.optimizer = has(source, "framework", "llm-foundry") ? SCENARIO_EAGER : SCENARIO_FUSED;
     setting->replicated = !zero1 && !zero2 && !zero3;
 }
 
@@ -255,9 +256,9 @@ static void read_overlaps(const struct source *source, struct setting *setting)
 {
     bool sharded = setting->plan.sharding != SCENARIO_ZERO1;
     setting->communication = (struct scenario_communication){
-        .tp_overlap = strcmp(cell(source, "tp_comm_overlap"), "1") == 0 ? 1 : 0,
+        .tp_overlap = strcmp(cell(source, "tp_comm_overlap"), "1") == 0 ? SCENARIO_CHUNKED : SCENARIO_BULK,
         .cp_overlap = true,
-        .dp_overlap = sharded || has(source, "sharding", "overlap") ? 1 : 0,
+        .dp_overlap = sharded || has(source, "sharding", "overlap"),
     };
 }
 

@@ -43,11 +43,12 @@ enum { SETTING_REASON = 192 };
  *                                       fused (Megatron, NeMo, MaxText, Paxml)
  *   gradients        sharding,          "bf16 grad", and llm-foundry on A100 (its yamls: mixed_precision PURE): bf16.
  *                    framework, gpu     Else fp32 (llm-foundry on H100: its table says DEFAULT, which reduces in fp32)
+ *   optimizer        framework          llm-foundry: eager (Composer's DecoupledAdamW). Else fused
  *   sharding         sharding           "ZeRO-3", "FULL_SHARD", "FSDP": zero3. "ZeRO-2", "SHARD_GRAD_OP": zero2.
  *                                       "ZeRO-1", "distributed optimizer": zero1. Else replicated, whose time is
  *                                       taken as zero1's
- *   tp overlap       tp_comm_overlap    1: all collectives. Else none (Megatron's default)
- *   dp overlap       sharding           "overlap", zero2, zero3 (they prefetch by default): all. Else none (Megatron's
+ *   tp overlap       tp_comm_overlap    1: chunked. Else bulk (Megatron's default)
+ *   dp overlap       sharding           "overlap", zero2, zero3 (they prefetch by default): yes. Else no (Megatron's
  *                                       default)
  *   recompute        recompute          "none" or empty: none. "selective (core attention)": none, and unfused
  *                                       attention runs its core again (flash attention keeps none). "SwiGLU act...":

@@ -15,14 +15,14 @@
 
 const struct training_constant training_constants[] = {
     {"gemm.efficiency", FIELD(gemm.efficiency), {0.7, 1}, 0.75, 0.2, "of like", "gemm"},
-    {"training.products",
+    {"sustained.products",
      FIELD(training.products),
      {0.05, 1},
      0.05,
      0.1,
      "assumed: a power limit costs some clock under lasting load",
      NULL},
-    {"training.flash1",
+    {"sustained.flash1",
      FIELD(training.flash1),
      {1, 5},
      1,

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "cost/context.h"
+
+#include <math.h>
+
+int32_t context_kernels(const struct cost_setting *setting, int32_t context)
+{
+    return setting->context_type == SCENARIO_RING ? context : 1;
+}
+
+/** Ranks of a group that stand on one node. */
+static int32_t ranks_each(const struct cost_setting *setting, int32_t context)
+{
+    int32_t fit = setting->platform->gpus_per_node / setting->tensor;
+    if (fit <= 1)
+        return 1;
+    return context <= fit ? context : context % fit == 0 ? fit : 1;
+}
+
+/** An all-to-all in which each of the ranks sends `sent`. */
+static double all_to_all_s(const struct cost_setting *setting, double sent, int32_t context)
+{
+    int32_t each = ranks_each(setting, context);
+    double away = sent * (context - each) / (context - 1);
+    struct cost_setting node = *setting;
+    struct platform platform = *setting->platform;
+    platform.gpus_per_node = each;
+    node.platform = &platform;
+    double tensor_bytes = each > 1 ? (sent - away) * each / (each - 1) : 0;
+    return fmax(cost_of_transfer(setting, COST_NIC, away, 1).duration_s,
+                cost_collective_s(&node, DEVICE_ALL_TO_ALL, tensor_bytes, each));
+}
+
+static void add_ring(struct cost_pass *cost, const struct cost_setting *setting, enum pass pass, double bytes,
+                     int32_t context)
+{
+    double sent = bytes * (context - 1) / context;
+    cost->ring_bytes += setting->layers * sent * (pass == PASS_FORWARD ? 1 : 2);
+    if (sent > 0)
+        cost->ring_steps += setting->layers * (context - 1);
+}
+
+static void add_gather(struct cost_pass *cost, const struct cost_setting *setting, enum pass pass, double bytes,
+                       int32_t context)
+{
+    int32_t each = ranks_each(setting, context);
+    double seconds = cost_rails_s(setting, DEVICE_ALL_GATHER, bytes, context, each);
+    if (pass == PASS_BACKWARD)
+        seconds += cost_rails_s(setting, DEVICE_REDUCE_SCATTER, bytes, context, each);
+    cost->ring_bytes += setting->layers * bytes * (context - 1) / context * (pass == PASS_FORWARD ? 1 : 2);
+    cost->context_s += setting->layers * seconds;
+}
+
+static void add_ulysses(struct cost_pass *cost, const struct cost_setting *setting, double tokens, int32_t context)
+{
+    const double widths[] = {(double)setting->model->hidden, (double)model_kv_width(setting->model)};
+    for (int i = 0; i < 2; i++) {
+        double sent = tokens / context * widths[i] * 2 / setting->tensor * (context - 1) / context;
+        cost->ring_bytes += setting->layers * 2 * sent;
+        cost->context_s += setting->layers * 2 * all_to_all_s(setting, sent, context);
+    }
+}
+
+void context_of_layers(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit,
+                       struct cost_pass *cost)
+{
+    double prefix = 0, tokens = 0;
+    for (int32_t i = 0; i < unit->n_slices; i++) {
+        prefix += unit->slices[i].end;
+        tokens += slice_tokens(unit->slices[i]);
+    }
+    double bytes = prefix * cost_kv_bytes(setting->model, setting->tensor);
+    if (unit->context == 1)
+        return;
+    if (setting->context_type == SCENARIO_RING)
+        add_ring(cost, setting, pass, bytes, unit->context);
+    else if (setting->context_type == SCENARIO_ALL_GATHER)
+        add_gather(cost, setting, pass, bytes, unit->context);
+    else
+        add_ulysses(cost, setting, tokens, unit->context);
+}

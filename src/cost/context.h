@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/** What context parallelism sends. Inside cost/. */
+#ifndef SLIMSIM_COST_CONTEXT_H
+#define SLIMSIM_COST_CONTEXT_H
+
+#include "cost/cost.h"
+
+/**
+ * Add to `cost` what one of c context ranks sends in a pass of `setting->layers` layers. Slice [a, b), k the width of
+ * keys, h of queries, both of a layer, over TP:
+ *
+ *   ring         Megatron-LM's p2p with zig-zag halves: the keys and values of the whole prefix [0, b) but its own part
+ *                go round, (c - 1)/c b x 4k/TP bytes in c - 1 steps; backward twice that, with their gradients
+ *   all-gather   Llama 3 (arXiv:2407.21783, section 3.3.2): the same tensor of b x 4k/TP bytes is gathered before
+ *                attention; backward gathered again, and its gradients reduce-scattered
+ *   ulysses      Jacobs et al. 2023 (arXiv:2309.14509): all-to-alls of queries, keys, values and attention's output, of
+ *                (b - a)/c tokens on a rank, (2h + 2k) x 2/TP bytes each, of which (c - 1)/c leave it; backward the
+ * same. The prefix stays where its heads are: later slices send their own tokens only
+ *
+ * A sample cut in n equal slices so sends (n + 1)/2 times what it would whole with ring and all-gather (design section
+ * 10), and as much with ulysses.
+ *
+ * The ring's time is that of its transfers (dag/dag.h). All-gather and ulysses are exposed, context_s: collectives of
+ * one tensor a layer for all slices (cost_rails_s), with as many ranks on a node as fit beside each other's TP. An
+ * all-to-all, four a layer: of what a rank sends, (c - e)/(c - 1) by its NIC where e of the c ranks share its node, the
+ * rest by NVLink at the same time.
+ */
+void context_of_layers(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit,
+                       struct cost_pass *cost);
+
+/** Attention kernels of a layer: one for every block of a ring, else one. */
+int32_t context_kernels(const struct cost_setting *setting, int32_t context);
+
+#endif

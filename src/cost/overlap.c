@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "cost/overlap.h"
+
+#include "cost/kernels.h"
+
+#include <math.h>
+
+/** A GEMM as training reaches it [s]. */
+static double sustained_gemm_s(const struct device *device, double m, double n, double k)
+{
+    return kernels_sustained_s(device, cost_gemm_s(device, m, n, k));
+}
+
+enum { SPLITS = 4 }; /* of a GEMM whose output is reduced */
+
+/** Share of the multiprocessors that a collective holds. */
+static double held(const struct device *device)
+{
+    double all = (double)device->multiprocessors;
+    return all > 0 ? device->training.collective_multiprocessors / all : 0;
+}
+
+double overlap_loss_s(const struct device *device, double collective_s)
+{
+    return collective_s * held(device);
+}
+
+double overlap_beside_s(const struct device *device, double kernels_s, double collective_s)
+{
+    return fmax(collective_s, kernels_s + overlap_loss_s(device, collective_s));
+}
+
+double overlap_gather_gemm_s(const struct cost_setting *setting, double tokens, double n, double k)
+{
+    double rows = tokens / setting->tensor;
+    double gemm_s = sustained_gemm_s(setting->device, rows, n, k);
+    enum cost_route route = setting->tensor > setting->platform->gpus_per_node ? COST_NIC : COST_NVLINK;
+    double copy_s = cost_of_transfer(setting, route, rows * k * 2, 1).duration_s;
+    return (setting->tensor - 1) * fmax(gemm_s, copy_s) + gemm_s;
+}
+
+double overlap_gemm_scatter_s(const struct cost_setting *setting, double tokens, double n, double k)
+{
+    struct device left = *setting->device;
+    double rows = tokens / SPLITS;
+    left.peak_flop_per_s *= 1 - held(&left);
+    if (left.multiprocessors > 0)
+        left.multiprocessors -= (int64_t)left.training.collective_multiprocessors;
+    double gemm_s = sustained_gemm_s(&left, rows, n, k);
+    double scatter_s = cost_collective_s(setting, DEVICE_REDUCE_SCATTER, rows * n * 2, setting->tensor);
+    return gemm_s + (SPLITS - 1) * fmax(gemm_s, scatter_s) + scatter_s;
+}
+
+/** A collective of a T x h tensor that adds `exposed_s` to the kernels. */
+static void add(struct overlap_tensor *sum, const struct cost_setting *setting, enum device_collective_kind kind,
+                double bytes, double exposed_s)
+{
+    sum->exposed_s += exposed_s;
+    sum->bytes += bytes * (setting->tensor - 1) / setting->tensor;
+    if (cost_collective_outside(setting, kind, bytes, setting->tensor))
+        sum->outside_s += exposed_s;
+}
+
+static double tensor_bytes(const struct cost_setting *setting, double tokens)
+{
+    return tokens * (double)setting->model->hidden * 2;
+}
+
+/** The gather before a GEMM of T x n x k. */
+static void add_gather(struct overlap_tensor *sum, const struct cost_setting *setting, double tokens, double n,
+                       double k)
+{
+    double bytes = tensor_bytes(setting, tokens), exposed_s;
+    if (setting->communication.tp_overlap == SCENARIO_CHUNKED)
+        exposed_s = overlap_gather_gemm_s(setting, tokens, n, k) - sustained_gemm_s(setting->device, tokens, n, k);
+    else
+        exposed_s = cost_collective_s(setting, DEVICE_ALL_GATHER, bytes, setting->tensor);
+    add(sum, setting, DEVICE_ALL_GATHER, bytes, exposed_s);
+}
+
+/** The reduce-scatter after a GEMM of T x n x k. */
+static void add_scatter(struct overlap_tensor *sum, const struct cost_setting *setting, double tokens, double n,
+                        double k)
+{
+    double bytes = tensor_bytes(setting, tokens), exposed_s;
+    if (setting->communication.tp_overlap == SCENARIO_CHUNKED)
+        exposed_s = overlap_gemm_scatter_s(setting, tokens, n, k) - sustained_gemm_s(setting->device, tokens, n, k);
+    else
+        exposed_s = cost_collective_s(setting, DEVICE_REDUCE_SCATTER, bytes, setting->tensor);
+    add(sum, setting, DEVICE_REDUCE_SCATTER, bytes, exposed_s);
+}
+
+/** A collective beside an independent GEMM that takes gemm_s alone. */
+static void add_bulk(struct overlap_tensor *sum, const struct cost_setting *setting, enum device_collective_kind kind,
+                     double tokens, double gemm_s)
+{
+    double bytes = tensor_bytes(setting, tokens);
+    double alone_s = cost_collective_s(setting, kind, bytes, setting->tensor);
+    bool hides = setting->communication.tp_overlap != SCENARIO_EXPOSED;
+    add(sum, setting, kind, bytes, hides ? overlap_beside_s(setting->device, gemm_s, alone_s) - gemm_s : alone_s);
+}
+
+/** Backward of a column-parallel GEMM of `columns`: its input again, its input's gradient. */
+static void add_column_backward(struct overlap_tensor *sum, const struct cost_setting *setting, double tokens,
+                                double columns)
+{
+    double hidden = (double)setting->model->hidden;
+    add_bulk(sum, setting, DEVICE_ALL_GATHER, tokens, sustained_gemm_s(setting->device, tokens, hidden, columns));
+    add_bulk(sum, setting, DEVICE_REDUCE_SCATTER, tokens, sustained_gemm_s(setting->device, hidden, columns, tokens));
+}
+
+struct overlap_tensor overlap_tensor_layer(const struct cost_setting *setting, enum pass pass, double tokens,
+                                           const struct overlap_widths *widths)
+{
+    struct overlap_tensor sum = {0};
+    const struct overlap_widths *w = widths;
+    if (setting->tensor == 1 || tokens <= 0)
+        return sum;
+    if (pass == PASS_FORWARD) {
+        add_gather(&sum, setting, tokens, w->qkv, w->hidden);
+        add_scatter(&sum, setting, tokens, w->hidden, w->heads);
+        add_gather(&sum, setting, tokens, w->up, w->hidden);
+        add_scatter(&sum, setting, tokens, w->hidden, w->ffn);
+        return sum;
+    }
+    add_gather(&sum, setting, tokens, w->ffn, w->hidden);
+    add_column_backward(&sum, setting, tokens, w->up);
+    add_gather(&sum, setting, tokens, w->heads, w->hidden);
+    add_column_backward(&sum, setting, tokens, w->qkv);
+    return sum;
+}
+
+struct overlap_tensor overlap_tensor_head(const struct cost_setting *setting, enum pass pass, double tokens,
+                                          double logits)
+{
+    struct overlap_tensor sum = {0};
+    if (setting->tensor == 1 || tokens <= 0)
+        return sum;
+    if (pass == PASS_BACKWARD) {
+        add_column_backward(&sum, setting, tokens, logits);
+        return sum;
+    }
+    double bytes = tensor_bytes(setting, tokens);
+    add(&sum, setting, DEVICE_ALL_GATHER, bytes, cost_collective_s(setting, DEVICE_ALL_GATHER, bytes, setting->tensor));
+    return sum;
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/** What collectives cost that run beside kernels, and kernels beside them. Inside cost/. */
+#ifndef SLIMSIM_COST_OVERLAP_H
+#define SLIMSIM_COST_OVERLAP_H
+
+#include "cost/cost.h"
+
+/**
+ * Kernels of `kernels_s` and a collective of `collective_s`, both alone, started together: until both have ended [s].
+ *
+ * A collective holds c multiprocessors of S (training.collective_multiprocessors) as long as it runs: a channel is a
+ * block that shares its multiprocessor with no kernel (NVIDIA/nccl issue 689). Kernels so lose c/S of its time:
+ *
+ *     max(collective, kernels + collective c/S)
+ *
+ * The collective itself is not slowed down. S = 0: nothing is lost.
+ */
+double overlap_beside_s(const struct device *device, double kernels_s, double collective_s);
+
+/** What kernels lose beside a collective: collective c/S [s]. */
+double overlap_loss_s(const struct device *device, double collective_s);
+
+/**
+ * All-gather of the T x h input of a GEMM of T x n x k (k of the gathered tensor's columns) and the GEMM [s]: a ring of
+ * TP steps, in each of which one chunk of T/TP rows is computed while the copy engines send the next one:
+ *
+ *     (TP - 1) max(G, X) + G,   G: GEMM of T/TP x n x k,  X: T/TP x k x 2 bytes from GPU to GPU
+ *
+ * Source: Transformer Engine's "ring_exchange" (transformer_engine/pytorch/module/base.py: one multiprocessor, copy
+ * engines).
+ */
+double overlap_gather_gemm_s(const struct cost_setting *setting, double tokens, double n, double k);
+
+/**
+ * A GEMM of T x n x k and the reduce-scatter of its T x n output [s]: of four chunks of rows each is reduced while the
+ * next one is computed, on the multiprocessors that are left:
+ *
+ *     G + 3 max(G, R) + R,   G: GEMM of T/4 x n x k on S - c multiprocessors,  R: reduce-scatter of T/4 x n x 2 bytes
+ *
+ * Source: Transformer Engine's "pipeline" with its default of 4 splits (same file).
+ */
+double overlap_gemm_scatter_s(const struct cost_setting *setting, double tokens, double n, double k);
+
+/** Columns of a layer's tensors: h whole, the others one TP rank's. */
+struct overlap_widths {
+    double hidden, qkv, heads, up, ffn;
+};
+
+/** Tensor-parallel collectives of one layer: seconds that they add to the kernels, bytes that a rank sends, and how
+ * many of the seconds are extrapolated. */
+struct overlap_tensor {
+    double exposed_s, bytes, outside_s;
+};
+
+/**
+ * The collectives of a layer of T tokens, each a T x h tensor in bf16: forward an all-gather before QKV and up, a
+ * reduce-scatter after projection and down; backward the mirrors of these, an all-gather before the input gradients of
+ * projection and down, a reduce-scatter after those of QKV and up, and again the all-gather of QKV's and up's inputs,
+ * of which only a shard was kept.
+ *
+ *   none      all are exposed
+ *   bulk      backward: QKV's and up's gather beside the GEMM of the input gradient, their reduce-scatter beside that
+ * of the weight gradient (overlap_beside_s); the other two, and all of the forward, are exposed chunked   bulk, and the
+ * others by overlap_gather_gemm_s and overlap_gemm_scatter_s
+ *
+ * bulk is Megatron-LM's default (core/tensor_parallel/layers.py, LinearWithGradAccumulationAndAsyncCommunication;
+ * arXiv:2205.05198, section 4.2.2), chunked is --tp-comm-overlap. What chunks lose by their smaller GEMMs is in, so
+ * chunked may be slower than bulk.
+ */
+struct overlap_tensor overlap_tensor_layer(const struct cost_setting *setting, enum pass pass, double tokens,
+                                           const struct overlap_widths *widths);
+
+/** Those of the head of `logits` columns: its input's all-gather, exposed; backward as those of up, exposed with none.
+ */
+struct overlap_tensor overlap_tensor_head(const struct cost_setting *setting, enum pass pass, double tokens,
+                                          double logits);
+
+#endif

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "cost/shards.h"
+
+#include "base/check.h"
+#include "cost/overlap.h"
+
+/** What the collectives of some parameters take, and what a rank sends. */
+struct traffic {
+    double gather_s, reduce_s, bytes;
+};
+
+static double collective_s(const struct cost_setting *setting, enum device_collective_kind kind, double bytes,
+                           double *sent_bytes)
+{
+    int32_t n = setting->shards, n_node = setting->platform->gpus_per_node / setting->tensor;
+    CHECK(n >= 1 && n_node >= 1);
+    *sent_bytes += bytes * (n - 1) / n;
+    return cost_rails_s(setting, kind, bytes, n, n <= n_node ? n : n % n_node == 0 ? n_node : 1);
+}
+
+static struct traffic traffic_of(const struct cost_setting *setting, enum pass pass, double parameters, bool gathers)
+{
+    struct traffic traffic = {0};
+    double gradient_bytes = cost_gradient_bytes(setting->gradients);
+    if (gathers && setting->sharding == SCENARIO_ZERO3)
+        traffic.gather_s = collective_s(setting, DEVICE_ALL_GATHER, 2 * parameters, &traffic.bytes);
+    if (pass == PASS_BACKWARD && setting->sharding != SCENARIO_ZERO1)
+        traffic.reduce_s = collective_s(setting, DEVICE_REDUCE_SCATTER, gradient_bytes * parameters, &traffic.bytes);
+    return traffic;
+}
+
+/** Conversion and division of whole gradients. */
+static double conversion_s(const struct cost_setting *setting, enum pass pass, double parameters)
+{
+    double bytes = cost_gradient_bytes(setting->gradients);
+    if (pass != PASS_BACKWARD || setting->sharding == SCENARIO_ZERO1 || setting->shards == 1)
+        return 0;
+    double converted = setting->gradients == SCENARIO_FP32 ? 2 + bytes : 0;
+    return cost_memory_bound_s(setting->device, DEVICE_COPY, (converted + 2 * bytes) * parameters);
+}
+
+void shards_of_layers(const struct cost_setting *setting, enum pass pass, struct cost_pass *cost)
+{
+    double parameters = cost_stage_parameters(setting->model, setting->tensor, 1, false, false);
+    struct traffic one = traffic_of(setting, pass, parameters, true);
+    cost->other_s += setting->layers * conversion_s(setting, pass, parameters);
+    double layer_s = (cost->other_s + cost->attention_s + cost->tensor_s) / setting->layers;
+    double beside_s = overlap_beside_s(setting->device, layer_s, one.gather_s + one.reduce_s);
+    cost->shard_bytes += setting->layers * one.bytes;
+    cost->shard_s += one.gather_s + (setting->layers - 1) * (beside_s - layer_s) + one.reduce_s;
+}
+
+void shards_of_tables(const struct cost_setting *setting, enum pass pass, struct cost_pass *cost)
+{
+    double embedding = cost_stage_parameters(setting->model, setting->tensor, 0, true, false);
+    double all = cost_stage_parameters(setting->model, setting->tensor, 0, true, true);
+    bool gathers = pass == PASS_FORWARD;
+    struct traffic exposed = traffic_of(setting, pass, embedding, gathers);
+    struct traffic hidden = traffic_of(setting, pass, all - embedding, gathers);
+    cost->other_s += conversion_s(setting, pass, all);
+    cost->shard_bytes += exposed.bytes + hidden.bytes;
+    cost->shard_s += exposed.gather_s + exposed.reduce_s;
+}

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "cost/overlap.h"
+#include "harness.h"
+
+static const struct model toy = {
+    .hidden = 4, .layers = 3, .heads = 2, .kv_heads = 1, .ffn = 8, .vocabulary = 16, .activation = MODEL_SWIGLU};
+
+/* A GEMM takes 1 s a FLOP, a collective 1 s and 0.1 s a byte sent, a copy 2 s and 0.1 s a byte. */
+static const struct device plain = {
+    .peak_flop_per_s = 1,
+    .hbm_bytes_per_s = 1e30,
+    .memory_share = {1, 1, 1, 1},
+    .gemm = {.efficiency = 1},
+    .collective = {{.latency_s = 1, .efficiency = 1}, {.latency_s = 1, .efficiency = 1}},
+    .nvlink = {.latency_s = 2, .efficiency = 1},
+};
+static const struct platform links = {.gpus_per_node = 8, .nvlink_bytes_per_s = 10, .nic_bytes_per_s = 1};
+
+static struct cost_setting setting_of(const struct device *device, int32_t tensor,
+                                      enum scenario_tensor_overlap tp_overlap)
+{
+    return (struct cost_setting){.model = &toy,
+                                 .device = device,
+                                 .platform = &links,
+                                 .communication = {.tp_overlap = (int32_t)tp_overlap},
+                                 .tensor = tensor,
+                                 .layers = 3};
+}
+
+/* A quarter of the multiprocessors is held: 8 s of kernels beside 4 s lose 1 s; beside 20 s they end before. At equal
+ * ends, 3/4 of 16 s are kernels. */
+static void a_collective_takes_multiprocessors_while_it_runs(void)
+{
+    struct device device = plain;
+    device.multiprocessors = 8;
+    device.training.collective_multiprocessors = 2;
+    CHECK_CLOSE(overlap_beside_s(&device, 8, 4), 9.0, 1e-15);
+    CHECK_CLOSE(overlap_beside_s(&device, 8, 20), 20.0, 1e-15);
+    CHECK_CLOSE(overlap_beside_s(&device, 12, 16), 16.0, 1e-15);
+    CHECK_CLOSE(overlap_beside_s(&device, 8, 0), 8.0, 1e-15);
+    device.multiprocessors = 0;
+    CHECK_CLOSE(overlap_beside_s(&device, 8, 4), 8.0, 1e-15);
+}
+
+/* T 12, TP 4, n 5, k 4: chunks of 3 rows are 2 x 3 x 5 x 4 = 120 s, copies 3 x 4 x 2 bytes, 4.4 s: computing hides
+ * them. With GEMMs a hundred times as fast, 1.2 s: three copies, and the last chunk. */
+static void a_gathered_gemm_takes_the_longer_of_chunk_and_copy(void)
+{
+    struct device device = plain;
+    struct cost_setting setting = setting_of(&device, 4, SCENARIO_CHUNKED);
+    CHECK_CLOSE(overlap_gather_gemm_s(&setting, 12, 5, 4), 4 * 120.0, 1e-14);
+    device.peak_flop_per_s = 100;
+    CHECK_CLOSE(overlap_gather_gemm_s(&setting, 12, 5, 4), 3 * 4.4 + 1.2, 1e-14);
+}
+
+/* T 12, TP 2, n 4, k 5: four chunks of 3 rows, 120 s each, whose 24 bytes are reduced in 1 + 12/10 s. A hundred times
+ * as fast: 1.2 s, then four reductions. */
+static void a_reduced_gemm_takes_the_longer_of_chunk_and_reduction(void)
+{
+    struct device device = plain;
+    struct cost_setting setting = setting_of(&device, 2, SCENARIO_CHUNKED);
+    CHECK_CLOSE(overlap_gemm_scatter_s(&setting, 12, 4, 5), 4 * 120 + 2.2, 1e-14);
+    device.peak_flop_per_s = 100;
+    CHECK_CLOSE(overlap_gemm_scatter_s(&setting, 12, 4, 5), 1.2 + 4 * 2.2, 1e-14);
+}
+
+/* 8 multiprocessors of 1 FLOP/s: 1024 x 1024 are 32 tiles of 128 x 256, four waves. A quarter of the rows, 8 tiles, is
+ * one wave; on the six that are left two, of which the second costs all of its gap: twice as long each. */
+static void chunks_run_in_waves_of_what_is_left(void)
+{
+    struct device device = plain;
+    device.peak_flop_per_s = 8;
+    device.multiprocessors = 8;
+    device.gemm.wave = 1;
+    device.gemm.small_tile = 1;
+    device.collective[DEVICE_REDUCE_SCATTER] = (struct device_collective){.efficiency = 1};
+    const double wave_s = 2 * 128 * 256;
+    struct cost_setting setting = setting_of(&device, 2, SCENARIO_CHUNKED);
+    const double scatter_s = 256 * 1024 * 2 / 2 / 10.0;
+    CHECK_CLOSE(overlap_gemm_scatter_s(&setting, 1024, 1024, 1), 4 * wave_s + scatter_s, 1e-14);
+    device.training.collective_multiprocessors = 2;
+    CHECK_CLOSE(overlap_gemm_scatter_s(&setting, 1024, 1024, 1), 4 * 2 * wave_s + scatter_s, 1e-14);
+}
+
+/*
+ * T 10, TP 2, each collective of 80 bytes sends 40: 5 s. Widths h 4, qkv 4, heads 2, up 8, ffn 4. GEMMs of a FLOP a
+ * second are longer than all collectives, so bulk leaves of the six backward two. Chunked, forward: a gather is hidden
+ * under halves of rows; what is left of a reduce-scatter is that of the last of four chunks, 20 bytes: 2 s.
+ */
+static void what_is_exposed_of_a_layer_is_counted_by_hand(void)
+{
+    const struct overlap_widths widths = {.hidden = 4, .qkv = 4, .heads = 2, .up = 8, .ffn = 4};
+    const double forward_s[] = {4 * 5.0, 4 * 5.0, 2 * 2.0}, backward_s[] = {6 * 5.0, 2 * 5.0, 0};
+    for (int i = 0; i < 3; i++) {
+        struct cost_setting setting = setting_of(&plain, 2, (enum scenario_tensor_overlap)i);
+        struct overlap_tensor forward = overlap_tensor_layer(&setting, PASS_FORWARD, 10, &widths);
+        struct overlap_tensor backward = overlap_tensor_layer(&setting, PASS_BACKWARD, 10, &widths);
+        CHECK_CLOSE(forward.exposed_s, forward_s[i], 1e-12);
+        CHECK_CLOSE(backward.exposed_s, backward_s[i], 1e-12);
+        CHECK_CLOSE(forward.bytes, 4 * 40.0, 1e-15);
+        CHECK_CLOSE(backward.bytes, 6 * 40.0, 1e-15);
+        CHECK_CLOSE(overlap_tensor_head(&setting, PASS_FORWARD, 10, 8).exposed_s, 5.0, 1e-12);
+        CHECK_CLOSE(overlap_tensor_head(&setting, PASS_BACKWARD, 10, 8).exposed_s, i == 0 ? 10 : 0, 1e-12);
+        setting.tensor = 1;
+        CHECK_TRUE(overlap_tensor_layer(&setting, PASS_FORWARD, 10, &widths).exposed_s == 0);
+    }
+}
+
+/* GEMMs that take no time but 3 s to start: bulk leaves 5 - 3 s of each of four collectives. Chunked, TP 2, forward: a
+ * gather's two chunks start in 3 s each while one copy of 40 bytes takes 6 s: 6 + 3 in place of 3; a reduce-scatter's
+ * four chunks are reduced in 2 s each, under 3: 4 x 3 + 2 in place of 3. All of it is slower than 5 s exposed. */
+static void chunks_may_cost_more_than_they_hide(void)
+{
+    struct device device = plain;
+    device.peak_flop_per_s = 1e30;
+    device.gemm.launch_s = 3;
+    const struct overlap_widths widths = {.hidden = 4, .qkv = 4, .heads = 2, .up = 8, .ffn = 4};
+    struct cost_setting setting = setting_of(&device, 2, SCENARIO_BULK);
+    CHECK_CLOSE(overlap_tensor_layer(&setting, PASS_FORWARD, 10, &widths).exposed_s, 4 * 5.0, 1e-14);
+    CHECK_CLOSE(overlap_tensor_layer(&setting, PASS_BACKWARD, 10, &widths).exposed_s, 2 * 5 + 4 * 2.0, 1e-14);
+    setting.communication.tp_overlap = SCENARIO_CHUNKED;
+    CHECK_CLOSE(overlap_tensor_layer(&setting, PASS_FORWARD, 10, &widths).exposed_s, 2 * 6 + 2 * 11.0, 1e-14);
+    CHECK_CLOSE(overlap_tensor_layer(&setting, PASS_BACKWARD, 10, &widths).exposed_s, 2 * 6 + 4 * 2.0, 1e-14);
+}
+
+int main(void)
+{
+    return HARNESS_MAIN("overlap", TEST(a_collective_takes_multiprocessors_while_it_runs),
+                        TEST(a_gathered_gemm_takes_the_longer_of_chunk_and_copy),
+                        TEST(a_reduced_gemm_takes_the_longer_of_chunk_and_reduction),
+                        TEST(chunks_run_in_waves_of_what_is_left), TEST(what_is_exposed_of_a_layer_is_counted_by_hand),
+                        TEST(chunks_may_cost_more_than_they_hide));
+}
