@@ -148,7 +148,7 @@ static void an_fsdp_row_becomes_its_setting(void)
     CHECK_TRUE(setting.model.tied_embeddings);
     CHECK_CLOSE(setting.platform.nvlink_bytes_per_s, 300e9, 0);
     CHECK_CLOSE(setting.platform.nic_bytes_per_s, 25e9, 0); /* 1600 Gb/s over 8 GPUs */
-    CHECK_EQUAL(setting.attention, DEVICE_FLASH1); /* whatever the row is labelled */
+    CHECK_EQUAL(setting.attention, DEVICE_FLASH1);          /* whatever the row is labelled */
     CHECK_EQUAL(setting.plan.recompute, RECOMPUTE_FULL);
     CHECK_EQUAL(setting.communication.tp_overlap, SCENARIO_BULK);
     CHECK_TRUE(setting.communication.dp_overlap);

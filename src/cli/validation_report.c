@@ -63,8 +63,10 @@ static void print_rows(const struct validate *validate, enum validate_quantity q
     bool throughput = quantity == VALIDATE_THROUGHPUT, time = quantity >= VALIDATE_LAYER_FORWARD;
     if (n > 0)
         printf("%s%s, worst first\n%-6s%-6s%-28s%-26s%6s  %-52s%12s%12s%9s\n", trace_quantity_names.text[quantity],
-               throughput ? "" : time ? " [ms]" : " [GiB]", "row", "trust", "source", "model", "GPUs", "plan", "predicted", "measured",
-               "error");
+               throughput ? ""
+               : time     ? " [ms]"
+                          : " [GiB]",
+               "row", "trust", "source", "model", "GPUs", "plan", "predicted", "measured", "error");
     for (int32_t i = 0; i < n; i++) {
         const struct validate_row *row = &validate->rows[rows[i]];
         double scale = throughput ? 1 : time ? 1e3 : 1 / gib;
