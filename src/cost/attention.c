@@ -72,20 +72,26 @@ static struct batch batch_of(const struct cost_setting *setting, const struct co
 
 static void add_unfused_forward(struct cost_kernels *kernels, const struct device *device, const struct batch *b)
 {
-    kernels_add_batched_gemm(kernels, device, "attention scores", b->n, b->queries, b->keys, b->head_dim);
+    kernels_add_batched_gemm(kernels, device, "attention scores",
+                             (struct kernels_gemm){b->n, b->queries, b->keys, b->head_dim});
     kernels_add_memory_bound(kernels, device, DEVICE_NORM, "attention softmax", 4 * b->scores);
     kernels_add_memory_bound(kernels, device, DEVICE_ACTIVATION, "attention dropout", 5 * b->scores);
-    kernels_add_batched_gemm(kernels, device, "attention output", b->n, b->queries, b->head_dim, b->keys);
+    kernels_add_batched_gemm(kernels, device, "attention output",
+                             (struct kernels_gemm){b->n, b->queries, b->head_dim, b->keys});
 }
 
 static void add_unfused_backward(struct cost_kernels *kernels, const struct device *device, const struct batch *b)
 {
-    kernels_add_batched_gemm(kernels, device, "attention output's gradient", b->n, b->queries, b->keys, b->head_dim);
-    kernels_add_batched_gemm(kernels, device, "attention values' gradient", b->n, b->keys, b->head_dim, b->queries);
+    kernels_add_batched_gemm(kernels, device, "attention output's gradient",
+                             (struct kernels_gemm){b->n, b->queries, b->keys, b->head_dim});
+    kernels_add_batched_gemm(kernels, device, "attention values' gradient",
+                             (struct kernels_gemm){b->n, b->keys, b->head_dim, b->queries});
     kernels_add_memory_bound(kernels, device, DEVICE_ACTIVATION, "attention dropout", 5 * b->scores);
     kernels_add_memory_bound(kernels, device, DEVICE_NORM, "attention softmax", 6 * b->scores);
-    kernels_add_batched_gemm(kernels, device, "attention queries' gradient", b->n, b->queries, b->head_dim, b->keys);
-    kernels_add_batched_gemm(kernels, device, "attention keys' gradient", b->n, b->keys, b->head_dim, b->queries);
+    kernels_add_batched_gemm(kernels, device, "attention queries' gradient",
+                             (struct kernels_gemm){b->n, b->queries, b->head_dim, b->keys});
+    kernels_add_batched_gemm(kernels, device, "attention keys' gradient",
+                             (struct kernels_gemm){b->n, b->keys, b->head_dim, b->queries});
 }
 
 static void add_unfused(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit,

@@ -14,9 +14,10 @@ double kernels_sustained_s(const struct device *device, double seconds)
     return seconds * (1 + device->training.products);
 }
 
-void kernels_add_batched_gemm(struct cost_kernels *kernels, const struct device *device, const char *name, double batch,
-                              double m, double n, double k)
+void kernels_add_batched_gemm(struct cost_kernels *kernels, const struct device *device, const char *name,
+                              struct kernels_gemm shape)
 {
+    double batch = shape.batch, m = shape.m, n = shape.n, k = shape.k;
     struct cost_kernel gemm = {.name = name, .family = COST_GEMM, .flop = 2 * batch * m * n * k};
     gemm.seconds = kernels_sustained_s(device, cost_batched_gemm_s(device, batch, m, n, k));
     gemm.bytes = 2 * batch * (m * n + m * k + n * k);
@@ -27,7 +28,7 @@ void kernels_add_batched_gemm(struct cost_kernels *kernels, const struct device 
 void kernels_add_gemm(struct cost_kernels *kernels, const struct device *device, const char *name, double m, double n,
                       double k)
 {
-    kernels_add_batched_gemm(kernels, device, name, 1, m, n, k);
+    kernels_add_batched_gemm(kernels, device, name, (struct kernels_gemm){1, m, n, k});
 }
 
 void kernels_add_memory_bound(struct cost_kernels *kernels, const struct device *device, enum device_memory_kind kind,

@@ -251,6 +251,10 @@ bool calibrate(const struct sample_source *source, const struct device *like, st
 {
     bool ok = check_links(source, err);
     *calibration = (struct calibration){.device = *source->device};
+    if (like != NULL) { /* until training_fit says otherwise */
+        calibration->device.training.products = like->training.products;
+        calibration->device.training.flash1 = like->training.flash1;
+    }
     CHECK(n_families <= CALIBRATION_MAX_FITS);
     for (int32_t i = 0; ok && i < n_families; i++) {
         struct calibration_fit *fit = &calibration->fit[calibration->n_fits++];
