@@ -8,6 +8,7 @@
 #include "harness.h"
 #include "scenario_fixture.h"
 #include "validate/families.h"
+#include "validate/training.h"
 
 /** A device whose every curve is known: rows are written from it, and calibrating on them must give it back. */
 static struct device known_device(void)
@@ -212,8 +213,143 @@ static void a_backward_is_the_difference_of_two_rows(void)
     measured_free(&kernels);
 }
 
+/* Runs of a device that has no like, in layers' times: what validate reads. */
+static const char run_header[] =
+    "id,trust,split,gpu,framework,attn_kernel,model,hidden,layers,heads,kv_groups,ffn,vocab,"
+    "activation,seq_len,n_gpus,tp,pp,mbs,gbs,recompute,precision,metric,value_ms,source\n";
+
+/** One row of a layer whose time is the device's own; of split open it is wrong by far. */
+static void write_layer(FILE *file, const struct device *device, const char *attention, int tokens, int id)
+{
+    const struct model model = {
+        .hidden = 4096, .layers = 1, .heads = 32, .kv_heads = 32, .ffn = 16384, .vocabulary = 50000};
+    const struct platform machine = {.gpus_per_node = 1, .n_nodes = 1};
+    const struct slice slice = {0, 0, tokens};
+    const struct cost_unit unit = {.slices = &slice, .n_slices = 1, .context = 1};
+    struct cost_setting setting = {.model = &model, .device = device, .platform = &machine, .tensor = 1, .layers = 1};
+    struct model gelu = model;
+    gelu.activation = MODEL_GELU;
+    setting.model = &gelu;
+    setting.attention = strcmp(attention, "llm-foundry") == 0 ? DEVICE_FLASH1 : DEVICE_FLASH2;
+    setting.kernels = setting.attention == DEVICE_FLASH1 ? SCENARIO_EAGER : SCENARIO_FUSED;
+    struct cost_pass pass = cost_of_pass(&setting, PASS_FORWARD, &unit);
+    for (int open = 0; open < 2; open++)
+        fprintf(file,
+                "T%d,A,%s,KNOWN,%s,FlashAttention-2,tiny,4096,1,32,32,16384,50000,gelu,%d,1,1,1,1,,none,bf16,layer "
+                "forward,%.17g,test\n",
+                id + 100 * open, open ? "open" : "calib", attention, tokens,
+                1e3 * (pass.other_s + pass.attention_s) * (open ? 9 : 1));
+}
+
+/** A library with the device "known" alone, and its gpus.csv. */
+static void read_library(const struct device *known, struct measured *gpus, struct device *device)
+{
+    struct error err = {0};
+    char *text = fixture_replace(fixture_device, "name: h800", "name: known");
+    setenv("SLIMSIM_DATA", fixture_data("training"), 1);
+    const char *path = fixture_write("training/model/gpu/known.yaml", text);
+    CHECK_TRUE(device_read("/nowhere", path, device, &err));
+    CHECK_TEXT(err.text, "");
+    CHECK_TRUE(measured_read(fixture_write("gpus.csv", "gpu,device,nvlink_GBps,nic_GBps,pcie_GBps,host_memory_GB\n"
+                                                       "KNOWN,known,450,50,64,2000\n"),
+                             gpus, &err));
+    (void)known;
+    free(text);
+}
+
+/* Times written with planted constants give them back, to what the weak priors leave; rows of split open, nine times as
+ * slow, are no part of it: the same to the last bit without them. */
+static void training_constants_come_back_from_runs_written_with_them(void)
+{
+    struct device device, planted;
+    struct measured gpus = {0}, runs = {0};
+    struct error err = {0};
+    char *text;
+    size_t bytes;
+    read_library(NULL, &gpus, &device);
+    planted = device;
+    planted.training = (struct device_training){.products = 0.12, .flash1 = 0.8};
+    FILE *file = open_memstream(&text, &bytes);
+    fputs(run_header, file);
+    for (int i = 0; i < 8; i++) {
+        write_layer(file, &planted, "torchtitan + compile", 1024 << i % 4, i);
+        write_layer(file, &planted, "llm-foundry", 2048 << i % 4, 10 + i);
+    }
+    fclose(file);
+    CHECK_TRUE(measured_read(fixture_write("runs.csv", text), &runs, &err));
+    const struct setting_tables tables = {.gpus = gpus};
+    struct training_source source = {1, &runs, &tables};
+    struct calibration calibration = {.device = device, .n_fits = 1, .fit = {{.name = "gemm", .n_rows = 5}}};
+    CHECK_TRUE(training_fit(&source, NULL, &calibration, &err));
+    CHECK_TEXT(err.text, "");
+    CHECK_CLOSE(calibration.device.training.products, 0.12, 0.05);
+    CHECK_CLOSE(calibration.device.training.flash1, 0.8, 0.05);
+    const struct calibration_fit *fit = fit_named(&calibration, "training");
+    CHECK_EQUAL(fit->n_rows, 16);
+    CHECK_TRUE(fit->quality.max < 0.005);
+    CHECK_TRUE(strstr(fit->rows, "T1 ") != NULL && strstr(fit->rows, "T100") == NULL);
+    calibration_free(&calibration);
+    measured_free(&runs);
+    measured_free(&gpus);
+    free(text);
+}
+
+/* The same chip has the same constants; another one takes them too and fits what its rows tell, GEMMs alone. */
+static void a_device_like_another_takes_its_constants(void)
+{
+    struct device device, like;
+    struct measured gpus = {0};
+    struct error err = {0};
+    read_library(NULL, &gpus, &device);
+    like = device;
+    like.training = (struct device_training){.products = 0.12, .flash1 = 0.8};
+    const struct setting_tables tables = {.gpus = gpus};
+    struct training_source source = {0, NULL, &tables};
+    struct calibration calibration = {.device = device};
+    CHECK_TRUE(training_fit(&source, &like, &calibration, &err));
+    CHECK_CLOSE(calibration.device.training.products, 0.12, 0);
+    CHECK_CLOSE(calibration.device.training.flash1, 0.8, 0);
+    CHECK_EQUAL(fit_named(&calibration, "training")->n_rows, 0);
+    calibration_free(&calibration);
+    calibration = (struct calibration){.device = device};
+    calibration.device.multiprocessors = 108;
+    CHECK_TRUE(!training_fit(&source, &like, &calibration, &err));
+    CHECK_CONTAINS(err.text, "training: no row of split calib ran on known");
+    calibration_free(&calibration);
+    measured_free(&gpus);
+}
+
+/* Its instructions do as much a clock on both: half the peak a clock, twice the share; never more than all. */
+static void flash2_takes_the_peak_of_its_instructions(void)
+{
+    struct device known = known_device(), like, sheet;
+    struct measured kernels = {0};
+    struct calibration calibration;
+    struct error err = {0};
+    CHECK_TRUE(device_read(fixture_data("calibrate"), "h800", &like, &err));
+    CHECK_TRUE(measured_read(write_kernels(&known), &kernels, &err));
+    sheet = known;
+    memset(&sheet.launch_s, 0, sizeof sheet - offsetof(struct device, launch_s));
+    snprintf(sheet.rows, sizeof sheet.rows, "NONE");
+    like.tensor_flop_per_clock = 4096;
+    like.forward[DEVICE_FLASH2].efficiency = 0.3;
+    like.backward[DEVICE_FLASH2].efficiency = 0.6;
+    struct sample_source source = {&kernels, NULL, &sheet};
+    for (int slow = 0; slow < 2; slow++) {
+        sheet.tensor_flop_per_clock = slow ? 2048 : 4096;
+        CHECK_TRUE(calibrate(&source, &like, &calibration, &err));
+        CHECK_CLOSE(calibration.device.forward[DEVICE_FLASH2].efficiency, slow ? 0.6 : 0.3, 1e-14);
+        CHECK_CLOSE(calibration.device.backward[DEVICE_FLASH2].efficiency, slow ? 1 : 0.6, 1e-14);
+        CHECK_CLOSE(calibration.device.forward[DEVICE_CUDNN].efficiency, like.forward[DEVICE_CUDNN].efficiency, 0);
+        calibration_free(&calibration);
+    }
+    measured_free(&kernels);
+}
+
 int main(void)
 {
     return HARNESS_MAIN("calibrate", TEST(curves_come_back_from_rows_written_with_them),
-                        TEST(a_backward_is_the_difference_of_two_rows));
+                        TEST(a_backward_is_the_difference_of_two_rows), TEST(flash2_takes_the_peak_of_its_instructions),
+                        TEST(training_constants_come_back_from_runs_written_with_them),
+                        TEST(a_device_like_another_takes_its_constants));
 }

@@ -3,6 +3,7 @@
 #include "harness.h"
 
 #include <stdio.h>
+#include <string.h>
 
 /* Small enough to count by hand: h 4, k 2, f 8, P = 4 x 8 + 16 + 3 x 32 = 144. */
 static const struct model toy = {
@@ -705,6 +706,122 @@ static void stages_hold_all_parameters(void)
     }
 }
 
+/* Kernels of a list whose name begins so: how many, their bytes and FLOPs. */
+static int32_t counted(const struct cost_kernels *kernels, const char *name, double *bytes, double *flop)
+{
+    int32_t n = 0;
+    *bytes = *flop = 0;
+    for (int32_t i = 0; i < kernels->n; i++)
+        if (strncmp(kernels->kernel[i].name, name, strlen(name)) == 0) {
+            n++;
+            *bytes += kernels->kernel[i].bytes;
+            *flop += kernels->kernel[i].flop;
+        }
+    return n;
+}
+
+/* Korthikanti's 22B on 8 ranks: a/TP = 8 heads of 96, s = 2048, b = 4, so E = 8 x 4 x 2048^2 scores. Forward passes
+ * over them move 2 + 4 + 5 + 2 bytes a score, backward 2 + 2 + 5 + 6 + 2 + 2; the GEMMs also their narrow matrices, of
+ * 8 x 4 x 2048 x 96 elements each: 3 of them forward (Q, K; V and output: 4), backward 8. FLOPs: 2 x 96 a score and
+ * GEMM, nothing saved by the mask. */
+static void unfused_attention_moves_its_scores(void)
+{
+    const struct model model = {
+        .hidden = 6144, .layers = 1, .heads = 64, .kv_heads = 64, .ffn = 24576, .vocabulary = 8, .dropout = true};
+    const struct slice slices[] = {{0, 0, 2048}, {1, 0, 2048}, {2, 0, 2048}, {3, 0, 2048}};
+    const struct cost_unit unit = {.slices = slices, .n_slices = 4, .context = 1};
+    struct cost_setting setting = {.model = &model,
+                                   .device = &plain,
+                                   .platform = &links,
+                                   .attention = DEVICE_UNFUSED,
+                                   .tensor = 8,
+                                   .sequence_parallel = true,
+                                   .layers = 1};
+    struct cost_kernels kernels;
+    double scores = 8.0 * 4 * 2048 * 2048, narrow = 8.0 * 4 * 2048 * 96, bytes, flop;
+    cost_layer_kernels(&setting, PASS_FORWARD, &unit, &kernels);
+    CHECK_EQUAL(counted(&kernels, "attention", &bytes, &flop), 4);
+    CHECK_CLOSE(bytes, 13 * scores + 2 * 4 * narrow, 1e-14);
+    CHECK_CLOSE(flop, 4 * 96 * scores, 1e-14);
+    counted(&kernels, "dropout", &bytes, &flop);
+    CHECK_CLOSE(bytes, 2.0 * 6144 * 4 * 2048 / 8, 1e-14);
+    cost_layer_kernels(&setting, PASS_BACKWARD, &unit, &kernels);
+    CHECK_EQUAL(counted(&kernels, "attention", &bytes, &flop), 6);
+    CHECK_CLOSE(bytes, 19 * scores + 2 * 8 * narrow, 1e-14);
+    CHECK_CLOSE(flop, 8 * 96 * scores, 1e-14);
+}
+
+/* The core again, exactly its forward, and nothing else, whatever kernel runs it. */
+static void recomputation_of_the_core_repeats_it(void)
+{
+    struct cost_setting setting = toy_setting();
+    struct cost_unit unit = toy_unit(RECOMPUTE_NONE), core = toy_unit(RECOMPUTE_ATTENTION_CORE);
+    for (int unfused = 0; unfused < 2; unfused++) {
+        setting.attention = unfused ? DEVICE_UNFUSED : DEVICE_FLASH2;
+        struct cost_pass forward = cost_of_pass(&setting, PASS_FORWARD, &unit);
+        struct cost_pass once = cost_of_pass(&setting, PASS_BACKWARD, &unit);
+        struct cost_pass again = cost_of_pass(&setting, PASS_BACKWARD, &core);
+        CHECK_CLOSE(again.attention_s - once.attention_s, forward.attention_s, 1e-12);
+        CHECK_CLOSE(again.other_s, once.other_s, 1e-14);
+    }
+}
+
+/* What training takes longer multiplies GEMMs and attention alone; flash1 is a multiple of flash2's work. */
+static void training_constants_slow_what_they_name(void)
+{
+    struct device device = plain;
+    struct cost_setting setting = toy_setting();
+    struct cost_unit unit = toy_unit(RECOMPUTE_NONE);
+    struct cost_kernels before, after;
+    setting.device = &device;
+    cost_layer_kernels(&setting, PASS_BACKWARD, &unit, &before);
+    device.training = (struct device_training){.products = 0.25, .flash1 = 1};
+    cost_layer_kernels(&setting, PASS_BACKWARD, &unit, &after);
+    CHECK_EQUAL(after.n, before.n);
+    for (int32_t i = 0; i < after.n; i++)
+        CHECK_CLOSE(after.kernel[i].seconds,
+                    before.kernel[i].seconds * (before.kernel[i].family == COST_MEMORY_BOUND ? 1 : 1.25), 1e-14);
+    struct cost_pass two = cost_of_pass(&setting, PASS_BACKWARD, &unit);
+    setting.attention = DEVICE_FLASH1;
+    /* and its gathers: 6(h + 2k) + 4h = 64 bytes of each of 4 tokens (8, CP 2), over TP 2, 2 s a byte, 3 layers */
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &unit).attention_s, 2 * two.attention_s + 3 * 2 * 64 * 4 / 2,
+                1e-14);
+}
+
+/* 16 GEMMs of one tile each fill 16 of 132 multiprocessors once, as one GEMM of 16 tiles does. */
+static void batched_gemms_share_their_waves(void)
+{
+    struct device device = plain;
+    device.multiprocessors = 132;
+    device.gemm.wave = 1;
+    device.gemm.small_tile = 10;
+    CHECK_CLOSE(cost_batched_gemm_s(&device, 16, 128, 256, 1000), cost_gemm_s(&device, 16 * 128, 256, 1000), 1e-14);
+    CHECK_CLOSE(cost_batched_gemm_s(&device, 133, 128, 256, 1000), 2 * cost_gemm_s(&device, 128, 256, 1000), 1e-14);
+}
+
+/* Per token at h 4, k 2, f 8: two norms 2 x 32h = 256 more forward, 2 x 62h = 496 backward; rotations 16(h + k) = 96;
+ * SwiGLU 4f = 32 and 8f = 64. 2 s a byte, over TP 2; 5 tokens of a rank. GELU models: nothing. */
+static void eager_modules_move_more(void)
+{
+    struct cost_setting setting = toy_setting();
+    struct cost_unit unit = toy_unit(RECOMPUTE_NONE);
+    const double layer_bytes[] = {256 + 96 + 32, 496 + 96 + 64};
+    for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
+        setting.kernels = SCENARIO_FUSED;
+        struct cost_pass fused = cost_of_pass(&setting, pass, &unit);
+        setting.kernels = SCENARIO_EAGER;
+        CHECK_CLOSE(cost_of_pass(&setting, pass, &unit).other_s - fused.other_s, 3 * 2 * layer_bytes[pass] * 5 / 2,
+                    1e-12);
+    }
+    struct model gelu = toy;
+    struct cost_kernels kernels;
+    gelu.activation = MODEL_GELU;
+    setting.model = &gelu;
+    cost_layer_kernels(&setting, PASS_BACKWARD, &unit, &kernels);
+    for (int32_t i = 0; i < kernels.n; i++)
+        CHECK_TRUE(strstr(kernels.kernel[i].name, "single operations") == NULL);
+}
+
 int main(void)
 {
     return HARNESS_MAIN(
@@ -723,5 +840,8 @@ int main(void)
         TEST(rails_share_nic_and_nvlink), TEST(so_many_layers_recompute),
         TEST(sharded_parameters_are_gathered_and_gradients_reduced_in_every_pass),
         TEST(groups_of_shards_reduce_their_gradients), TEST(keys_are_gathered_before_attention),
-        TEST(heads_are_exchanged_for_tokens), TEST(the_optimizer_is_counted_by_hand), TEST(stages_hold_all_parameters));
+        TEST(heads_are_exchanged_for_tokens), TEST(the_optimizer_is_counted_by_hand), TEST(stages_hold_all_parameters),
+        TEST(unfused_attention_moves_its_scores), TEST(recomputation_of_the_core_repeats_it),
+        TEST(training_constants_slow_what_they_name), TEST(batched_gemms_share_their_waves),
+        TEST(eager_modules_move_more));
 }

@@ -7,13 +7,14 @@
 #include "base/check.h"
 #include "cli/commands.h"
 #include "scenario/scenario.h"
-#include "validate/calibrate.h"
+#include "validate/training.h"
 
 /* What stands above this line in a device's file is the data sheet; what stands below is written here. */
 static const char marker[] = "# Fitted values: written by slimsim calibrate, not by hand.\n";
 
 struct arguments {
     const char *kernels, *collectives, *device, *output;
+    char *training; /* files, separated by commas */
 };
 
 static error_t parse(int key, char *argument, struct argp_state *state)
@@ -22,6 +23,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     switch (key) {
     case 'd':
         arguments->device = argument;
+        return 0;
+    case 't':
+        arguments->training = argument;
         return 0;
     case 'o':
         arguments->output = argument;
@@ -42,6 +46,8 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 
 static const struct argp_option argp_options[] = {
     {"device", 'd', "NAME", 0, "Device of model/gpu, or a file, whose data sheet is taken (needed)", 0},
+    {"training", 't', "FILE.csv[,FILE.csv]", 0,
+     "Then fit what training reaches less than kernels alone, to rows of split calib of training runs or layers", 0},
     {"output", 'o', "FILE", 0, "Write the device there and print the residuals; else print the device", 0},
     {0},
 };
@@ -94,6 +100,35 @@ static bool write_file(const char *path, const char *sheet, const struct calibra
     return true;
 }
 
+/** All files of --training. */
+struct runs {
+    int32_t n;
+    struct measured *files;
+    struct setting_tables tables;
+};
+
+static bool read_runs(char *paths, struct runs *runs, struct error *err)
+{
+    char *rest = NULL;
+    if (paths == NULL)
+        return true;
+    bool ok = setting_tables_read(&runs->tables, err);
+    for (char *path = strtok_r(paths, ",", &rest); ok && path != NULL; path = strtok_r(NULL, ",", &rest)) {
+        runs->files = check_realloc(runs->files, (size_t)(runs->n + 1) * sizeof *runs->files);
+        runs->files[runs->n] = (struct measured){0};
+        ok = measured_read(path, &runs->files[runs->n++], err);
+    }
+    return ok;
+}
+
+static void runs_free(struct runs *runs)
+{
+    for (int32_t i = 0; i < runs->n; i++)
+        measured_free(&runs->files[i]);
+    free(runs->files);
+    setting_tables_free(&runs->tables);
+}
+
 static bool run(const struct arguments *arguments, const struct measured *kernels, const struct measured *collectives,
                 struct error *err)
 {
@@ -101,16 +136,21 @@ static bool run(const struct arguments *arguments, const struct measured *kernel
     struct calibration calibration = {0};
     char path[1024], *sheet = NULL;
     struct sample_source source = {kernels, collectives, &device};
-    bool ok = device_read_sheet(scenario_data_dir(), arguments->device, &device, path, err) &&
+    struct runs runs = {0};
+    bool ok = read_runs(arguments->training, &runs, err) &&
+              device_read_sheet(scenario_data_dir(), arguments->device, &device, path, err) &&
               (device.like[0] == '\0' || device_read(scenario_data_dir(), device.like, &like, err)) &&
               (sheet = contents(path, err)) != NULL &&
               calibrate(&source, device.like[0] != '\0' ? &like : NULL, &calibration, err) &&
+              (arguments->training == NULL || training_fit(&(struct training_source){runs.n, runs.files, &runs.tables},
+                                                           device.like[0] != '\0' ? &like : NULL, &calibration, err)) &&
               (arguments->output == NULL || write_file(arguments->output, sheet, &calibration, err));
     if (ok && arguments->output == NULL)
         write_device(stdout, sheet, &calibration);
     else if (ok)
         calibration_print(stdout, &calibration);
     calibration_free(&calibration);
+    runs_free(&runs);
     free(sheet);
     return ok;
 }

@@ -258,7 +258,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         arguments->recompute = parse_choice(argument, recompute_choices, "recompute", state);
         return 0;
     case KEY_ATTENTION:
-        arguments->attention = parse_choice(argument, "flash2|flash3|cudnn|unfused", "attention", state);
+        arguments->attention = parse_choice(argument, DEVICE_ATTENTION, "attention", state);
         return 0;
     case ARGP_KEY_ARG:
         argp_error(state, "no argument is taken, '%s' is one", argument);
@@ -282,7 +282,7 @@ static const struct argp_option cost_options[] = {
     {"layers", KEY_LAYERS, "N", 0, "Layers of the stage (default: all)", 0},
     {"recompute", KEY_RECOMPUTE, "KIND", 0,
      "none, full or entries joined by +: norm, activation (both: selective), attention-core (default: none)", 0},
-    {"attention", KEY_ATTENTION, "KERNEL", 0, "flash2, flash3, cudnn or unfused (default: flash2)", 0},
+    {"attention", KEY_ATTENTION, "KERNEL", 0, "flash2, flash3, cudnn, flash1 or unfused (default: flash2)", 0},
     {"json", 'j', NULL, 0, "Print JSON instead of text", 0},
     {0},
 };

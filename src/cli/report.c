@@ -44,7 +44,9 @@ static bool metric_absent(const struct scenario *scenario, int metric)
 
 static const char *const sharding_name[] = {"zero1", "zero2", "zero3", "none"};
 static const char *const gradients_name[] = {"fp32", "bf16"};
-static const char *const attention_name[] = {"flash-attention 2", "flash-attention 3", "cuDNN", "unfused"};
+static const char *const attention_name[] = {"flash-attention 2", "flash-attention 3", "cuDNN",
+                                             "flash-attention 1 (a multiple of 2's curve)",
+                                             "unfused (GEMMs and passes over all scores)"};
 
 /** Largest spread (max - min) / mean of unit FLOPs of one rank over the measured iterations. */
 static double worst_spread(const struct point_system *system, enum pass pass)
@@ -260,7 +262,8 @@ static bool any_sharded(const struct point *point)
 /** Shares of the passes' time, over all systems, whose shapes no row that the curves were fitted to has. */
 static void print_outside(const struct scenario *scenario, const struct point *point, char line[TEXT_SIZE])
 {
-    const struct device_flash *flash = &scenario->device.forward[scenario->attention];
+    bool own = scenario->attention < DEVICE_N_CURVES; /* flash1 has flash2's; unfused is not fitted by keys */
+    const struct device_flash *flash = &scenario->device.forward[own ? scenario->attention : DEVICE_FLASH2];
     double pass_s = 0, outside_s[COST_N_FAMILIES] = {0};
     for (int32_t i = 0; i < point->n_systems; i++)
         for (int32_t j = 0; j < point->systems[i].n_iterations; j++) {
@@ -295,6 +298,11 @@ static int32_t assumptions(const struct scenario *scenario, const struct point *
     snprintf(lines[n++], TEXT_SIZE, "attention kernel: %s; kernel and link curves of device %s",
              attention_name[scenario->attention], scenario->device.name);
     snprintf(lines[n++], TEXT_SIZE, "tensor-parallel collectives: %s", tensor_overlap_text[communication->tp_overlap]);
+    snprintf(lines[n++], TEXT_SIZE,
+             "element-wise kernels: %s; training takes %.1f%% longer for GEMMs and attention than "
+             "their benchmarks",
+             scenario->kernels == SCENARIO_EAGER ? "eager, one operation each" : "fused",
+             100 * scenario->device.training.products);
     print_outside(scenario, point, lines[n++]);
     snprintf(lines[n++], TEXT_SIZE,
              "context parallelism: ring, point-to-point by one NIC between nodes, %s attention; all-gather and ulysses "

@@ -9,7 +9,7 @@
 #include "trace/trace.h"
 #include "validate/statistics.h"
 
-_Static_assert(VALIDATE_N_QUANTITIES == 6, "names of quantities in trace/table.c");
+_Static_assert(VALIDATE_N_QUANTITIES == 8, "names of quantities in trace/table.c");
 
 static const double gib = 1 << 30;
 
@@ -67,14 +67,16 @@ static void print_rows(const struct validate *validate, enum validate_quantity q
 {
     int32_t n;
     int32_t *rows = validate_worst_first(validate, quantity, &n);
-    bool throughput = quantity == VALIDATE_THROUGHPUT;
+    bool throughput = quantity == VALIDATE_THROUGHPUT, time = quantity >= VALIDATE_LAYER_FORWARD;
     if (n > 0)
         printf("%s%s, worst first\n%-6s%-6s%-28s%-26s%6s  %-52s%12s%12s%9s\n", trace_quantity_names.text[quantity],
-               throughput ? "" : " [GiB]", "row", "trust", "source", "model", "GPUs", "plan", "predicted", "measured",
-               "error");
+               throughput ? ""
+               : time     ? " [ms]"
+                          : " [GiB]",
+               "row", "trust", "source", "model", "GPUs", "plan", "predicted", "measured", "error");
     for (int32_t i = 0; i < n; i++) {
         const struct validate_row *row = &validate->rows[rows[i]];
-        double scale = throughput ? 1 : 1 / gib;
+        double scale = throughput ? 1 : time ? 1e3 : 1 / gib;
         int digits = throughput ? 1 : 3;
         printf("%-6s%-6s%-28.27s%-26.25s%6lld  %-52.51s%12.*f%12.*f%8.1f%%%s%s%s\n", row->id, row->trust, row->source,
                row->model, (long long)row->n_gpus, row->plan, digits, row->predicted * scale, digits,

@@ -4,7 +4,9 @@
 #include <math.h>
 
 #include "base/check.h"
+#include "cost/attention.h"
 #include "cost/context.h"
+#include "cost/eager.h"
 #include "cost/overlap.h"
 #include "cost/shards.h"
 
@@ -41,22 +43,6 @@ static struct shares shares_of(const struct cost_setting *setting, const struct 
     };
 }
 
-static void add_kernel(struct cost_kernels *kernels, struct cost_kernel kernel)
-{
-    CHECK(kernels->n < COST_MAX_KERNELS);
-    kernels->kernel[kernels->n++] = kernel;
-}
-
-static void add_gemm(struct cost_kernels *kernels, const struct device *device, const char *name, double m, double n,
-                     double k)
-{
-    struct cost_kernel gemm = {
-        .name = name, .family = COST_GEMM, .flop = 2 * m * n * k, .seconds = cost_gemm_s(device, m, n, k)};
-    gemm.bytes = 2 * (m * n + m * k + n * k);
-    gemm.outside_s = cost_gemm_outside(device, m, n, k) ? gemm.seconds : 0;
-    add_kernel(kernels, gemm);
-}
-
 static void add_gemms(struct cost_kernels *kernels, const struct device *device, enum pass pass, const struct shares *s)
 {
     static const char *const forward[] = {"QKV GEMM", "projection GEMM", "up GEMM", "down GEMM"};
@@ -67,87 +53,41 @@ static void add_gemms(struct cost_kernels *kernels, const struct device *device,
     const double in[] = {s->h, s->heads, s->h, s->ffn}, out[] = {s->qkv, s->h, s->up, s->h};
     for (int i = 0; i < 4; i++) {
         if (pass == PASS_FORWARD) {
-            add_gemm(kernels, device, forward[i], s->tokens, out[i], in[i]);
+            kernels_add_gemm(kernels, device, forward[i], s->tokens, out[i], in[i]);
             continue;
         }
-        add_gemm(kernels, device, input[i], s->tokens, in[i], out[i]);
-        add_gemm(kernels, device, weight[i], in[i], out[i], s->tokens);
+        kernels_add_gemm(kernels, device, input[i], s->tokens, in[i], out[i]);
+        kernels_add_gemm(kernels, device, weight[i], in[i], out[i], s->tokens);
     }
-}
-
-static void add_memory_bound(struct cost_kernels *kernels, const struct device *device, enum device_memory_kind kind,
-                             const char *name, double bytes)
-{
-    struct device_range range = device->memory_range;
-    struct cost_kernel kernel = {
-        .name = name, .family = COST_MEMORY_BOUND, .bytes = bytes, .seconds = cost_memory_bound_s(device, kind, bytes)};
-    kernel.outside_s = range.max > 0 && (bytes < range.min || bytes > range.max) ? kernel.seconds : 0;
-    add_kernel(kernels, kernel);
 }
 
 static void add_norms(struct cost_kernels *kernels, const struct cost_setting *setting, enum pass pass,
                       const struct shares *s)
 {
     double bytes = (pass == PASS_FORWARD ? 4 : 6) * s->outside * s->tokens;
-    add_memory_bound(kernels, setting->device, DEVICE_NORM, "norm before attention", bytes);
-    add_memory_bound(kernels, setting->device, DEVICE_NORM, "norm before the feed-forward block", bytes);
+    kernels_add_memory_bound(kernels, setting->device, DEVICE_NORM, "norm before attention", bytes);
+    kernels_add_memory_bound(kernels, setting->device, DEVICE_NORM, "norm before the feed-forward block", bytes);
 }
 
 static void add_activation(struct cost_kernels *kernels, const struct cost_setting *setting, enum pass pass,
                            const struct shares *s)
 {
     double bytes = pass == PASS_FORWARD ? 2 * (s->up + s->ffn) : 2 * (2 * s->up + s->ffn);
-    add_memory_bound(kernels, setting->device, DEVICE_ACTIVATION, "activation", bytes * s->tokens);
+    kernels_add_memory_bound(kernels, setting->device, DEVICE_ACTIVATION, "activation", bytes * s->tokens);
 }
 
-static void add_other_memory_bound(struct cost_kernels *kernels, const struct cost_setting *setting,
+static void add_other_memory_bound(struct cost_kernels *kernels, const struct cost_setting *setting, enum pass pass,
                                    const struct shares *s)
 {
     double add = 6 * s->outside;
-    add_memory_bound(kernels, setting->device, DEVICE_COPY, "residual add of attention", add * s->tokens);
-    add_memory_bound(kernels, setting->device, DEVICE_COPY, "residual add of the feed-forward block", add * s->tokens);
-    add_memory_bound(kernels, setting->device, DEVICE_COPY, "rotation of queries", 4 * s->heads * s->tokens);
-    add_memory_bound(kernels, setting->device, DEVICE_COPY, "rotation of keys", 4 * s->kv * s->tokens);
-}
-
-/** A slice's share of a packed kernel, of one block of the ring with CP. */
-static struct cost_attention attention_of_slice(const struct cost_setting *setting, enum pass pass, struct slice slice,
-                                                int32_t context)
-{
-    const struct model *model = setting->model;
-    double begin = slice.begin, end = slice.end, head_dim = (double)model->hidden / (double)model->heads;
-    double kernels = context_kernels(setting, context);
-    double key_ranks = setting->context_type == SCENARIO_RING ? context : 1;
-    double query_ranks = setting->context_type == SCENARIO_ULYSSES ? 1 : context;
-    double tile_flop = pass == PASS_FORWARD ? 4 * end / key_ranks : 10 * (end - begin) / query_ranks;
-    return (struct cost_attention){
-        .flop = (double)flop_attention(model, pass, slice.begin, slice.end) / (kernels * context * setting->tensor),
-        .queries = (end - begin) * (begin + end + 1) / end / query_ranks,
-        .keys = (begin + end + 1) / key_ranks,
-        .head_dim = head_dim,
-        .tile_flop = tile_flop * 128 * head_dim,
-    };
-}
-
-/** All slices in one packed kernel; with a ring one kernel for every block of it. */
-static struct cost_kernel attention_of(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit)
-{
-    const struct device *device = setting->device;
-    struct cost_kernel kernel = {.name = "attention", .family = COST_ATTENTION};
-    double work_s = 0, tile_s = 0, outside_s = 0;
-    int32_t n_kernels = context_kernels(setting, unit->context);
-    for (int32_t i = 0; i < unit->n_slices; i++) {
-        struct cost_attention work = attention_of_slice(setting, pass, unit->slices[i], unit->context);
-        double own_s = cost_attention_work_s(device, setting->attention, pass, &work);
-        kernel.flop += work.flop * n_kernels;
-        work_s += own_s;
-        tile_s = fmax(tile_s, cost_attention_tile_s(device, setting->attention, pass, &work));
-        if (cost_attention_outside(device, setting->attention, pass, &work))
-            outside_s += own_s;
-    }
-    kernel.seconds = n_kernels * cost_attention_kernel_s(device, setting->attention, pass, work_s, tile_s);
-    kernel.outside_s = n_kernels * outside_s;
-    return kernel;
+    if (setting->model->dropout)
+        kernels_add_memory_bound(kernels, setting->device, DEVICE_COPY, "dropout of both residuals",
+                                 (pass == PASS_FORWARD ? 2 : 10) * s->outside * s->tokens);
+    kernels_add_memory_bound(kernels, setting->device, DEVICE_COPY, "residual add of attention", add * s->tokens);
+    kernels_add_memory_bound(kernels, setting->device, DEVICE_COPY, "residual add of the feed-forward block",
+                             add * s->tokens);
+    kernels_add_memory_bound(kernels, setting->device, DEVICE_COPY, "rotation of queries", 4 * s->heads * s->tokens);
+    kernels_add_memory_bound(kernels, setting->device, DEVICE_COPY, "rotation of keys", 4 * s->kv * s->tokens);
 }
 
 static void add_tensor(struct cost_pass *cost, const struct overlap_tensor *tensor, int32_t times)
@@ -159,24 +99,25 @@ static void add_tensor(struct cost_pass *cost, const struct overlap_tensor *tens
 
 static void add_kernels(struct cost_pass *cost, const struct cost_kernels *kernels, int32_t times)
 {
-    double flop = 0, seconds = 0;
+    double flop = 0, other_s = 0, attention_s = 0;
     for (int32_t i = 0; i < kernels->n; i++) {
-        flop += kernels->kernel[i].flop;
-        seconds += kernels->kernel[i].seconds;
-        cost->outside_s[kernels->kernel[i].family] += times * kernels->kernel[i].outside_s;
+        const struct cost_kernel *kernel = &kernels->kernel[i];
+        flop += kernel->flop;
+        *(kernel->family == COST_ATTENTION ? &attention_s : &other_s) += kernel->seconds;
+        cost->outside_s[kernel->family] += times * kernel->outside_s;
     }
     cost->flop += times * flop;
-    cost->other_s += times * seconds;
+    cost->other_s += times * other_s;
+    cost->attention_s += times * attention_s;
 }
 
 /** Attention of all layers, and the ring that feeds it. */
 static void add_attention(struct cost_pass *cost, const struct cost_setting *setting, enum pass pass,
                           const struct cost_unit *unit)
 {
-    struct cost_kernel attention = attention_of(setting, pass, unit);
-    cost->flop += setting->layers * attention.flop;
-    cost->attention_s += setting->layers * attention.seconds;
-    cost->outside_s[COST_ATTENTION] += setting->layers * attention.outside_s;
+    struct cost_kernels kernels = {0};
+    attention_add_kernels(setting, pass, unit, &kernels);
+    add_kernels(cost, &kernels, setting->layers);
     context_of_layers(setting, pass, unit, cost);
 }
 
@@ -187,7 +128,8 @@ static void add_layers(struct cost_pass *cost, const struct cost_setting *settin
     add_gemms(&kernels, setting->device, pass, s);
     add_norms(&kernels, setting, pass, s);
     add_activation(&kernels, setting, pass, s);
-    add_other_memory_bound(&kernels, setting, s);
+    add_other_memory_bound(&kernels, setting, pass, s);
+    eager_add_layer(&kernels, setting, pass, s->tokens);
     add_kernels(cost, &kernels, setting->layers);
     add_attention(cost, setting, pass, unit);
     const struct overlap_widths widths = {s->h, s->qkv, s->heads, s->up, s->ffn};
@@ -232,10 +174,11 @@ void cost_layer_kernels(const struct cost_setting *setting, enum pass pass, cons
     struct shares s = shares_of(setting, unit);
     kernels->n = 0;
     add_gemms(kernels, setting->device, pass, &s);
-    add_kernel(kernels, attention_of(setting, pass, unit));
+    attention_add_kernels(setting, pass, unit, kernels);
     add_norms(kernels, setting, pass, &s);
     add_activation(kernels, setting, pass, &s);
-    add_other_memory_bound(kernels, setting, &s);
+    add_other_memory_bound(kernels, setting, pass, &s);
+    eager_add_layer(kernels, setting, pass, s.tokens);
 }
 
 static void add_head(struct cost_kernels *kernels, const struct cost_setting *setting, enum pass pass,
@@ -244,14 +187,14 @@ static void add_head(struct cost_kernels *kernels, const struct cost_setting *se
     const struct device *device = setting->device;
     bool forward = pass == PASS_FORWARD;
     double logits = model_vocabulary_share(setting->model, setting->tensor);
-    add_memory_bound(kernels, device, DEVICE_NORM, "final norm", (forward ? 4 : 6) * s->outside * s->tokens);
-    add_memory_bound(kernels, device, DEVICE_LOSS, "cross-entropy", (forward ? 30 : 14) * logits * s->tokens);
+    kernels_add_memory_bound(kernels, device, DEVICE_NORM, "final norm", (forward ? 4 : 6) * s->outside * s->tokens);
+    kernels_add_memory_bound(kernels, device, DEVICE_LOSS, "cross-entropy", (forward ? 30 : 14) * logits * s->tokens);
     if (forward) {
-        add_gemm(kernels, device, "head GEMM", s->tokens, logits, s->h);
+        kernels_add_gemm(kernels, device, "head GEMM", s->tokens, logits, s->h);
         return;
     }
-    add_gemm(kernels, device, "head input-gradient GEMM", s->tokens, s->h, logits);
-    add_gemm(kernels, device, "head weight-gradient GEMM", s->h, logits, s->tokens);
+    kernels_add_gemm(kernels, device, "head input-gradient GEMM", s->tokens, s->h, logits);
+    kernels_add_gemm(kernels, device, "head weight-gradient GEMM", s->h, logits, s->tokens);
 }
 
 void cost_head_kernels(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit,

@@ -5,8 +5,8 @@
  * Symbols: h hidden, k width of keys (of values) of a token, f inner width, n heads, V vocabulary, T tokens of one CP
  * rank. A layer runs as Megatron-LM runs it: tensor parallel with sequence parallelism (Korthikanti et al. 2022,
  * arXiv:2205.05198, section 4.2) or without, bf16 weights and activations, fp32 optimizer, gradients as set. The time
- * of biases and dropouts is left out (fused into their neighbours); LayerNorm takes RMSNorm's, learned positions take
- * rotary ones'.
+ * of biases is left out (fused into their neighbours); LayerNorm takes RMSNorm's, learned positions take rotary ones'
+ * (they cost less than 1%).
  */
 #ifndef SLIMSIM_COST_COST_H
 #define SLIMSIM_COST_COST_H
@@ -22,14 +22,15 @@ struct cost_setting {
     const struct platform *platform;
     struct scenario_communication communication;
     enum device_attention attention;
-    int32_t tensor;               /* TP degree */
-    bool sequence_parallel;       /* norms, dropouts and residuals are shared over TP as well */
-    int32_t layers;               /* of one virtual stage: of one chunk of a stage */
-    struct scenario_stages split; /* of all layers: dag_setting fills `layers` in by it */
-    int32_t recompute_layers;     /* of these, under full recomputation: so many recompute; 0: all */
+    int32_t tensor;                /* TP degree */
+    bool sequence_parallel;        /* norms, dropouts and residuals are shared over TP as well */
+    int32_t layers;                /* of one virtual stage: of one chunk of a stage */
+    struct scenario_stages split;  /* of all layers: dag_setting fills `layers` in by it */
+    int32_t recompute_layers;      /* of these, under full recomputation: so many recompute; 0: all */
+    enum scenario_kernels kernels; /* eager: and what cost/eager.h adds */
     enum scenario_context context_type;
     enum scenario_gradients gradients;
-    enum scenario_optimizer optimizer;
+    enum scenario_kernels optimizer;
     enum scenario_sharding sharding;
     int32_t shards;       /* DP x CP ranks that share states, on consecutive groups of TP GPUs; 1: nothing is shared */
     int32_t shard_groups; /* so many groups of `shards` ranks hold the same; 0 as 1: these are all DP x CP ranks */
@@ -85,7 +86,8 @@ struct cost_pass {
  * parallelism norms and adds are not):
  *   forward   2 norms 2 x 4h, 2 residual adds 2 x 6h, rotation of queries and keys 4h + 4k, SwiGLU 6f (GELU 4f)
  *   backward  2 norms 2 x 6h, 2 adds of gradients 2 x 6h, rotation 4h + 4k, SwiGLU 10f (GELU 6f)
- * Adds and rotations are copies to the device's curves.
+ * Adds and rotations are copies to the device's curves. Unfused attention comes with dropout (cost/attention.h), of the
+ * residuals too: forward the masks are written, 2 x h; backward they are read and the gradients pass once more, 2 x 5h.
  *
  * TP collectives: 4 a layer forward, 6 backward (without sequence parallelism 2 all-reduces in each pass), and what of
  * them tp_overlap leaves exposed: cost/overlap.h.
@@ -129,7 +131,7 @@ struct cost_kernel {
     double outside_s; /* part of `seconds` that is extrapolated */
 };
 
-enum { COST_MAX_KERNELS = 20 };
+enum { COST_MAX_KERNELS = 40 };
 
 struct cost_kernels {
     int32_t n;
@@ -145,8 +147,10 @@ void cost_head_kernels(const struct cost_setting *setting, enum pass pass, const
                        struct cost_kernels *kernels);
 
 /** Time of one kernel [s]; source of each form: scenario/device.h. No work takes no time. A GEMM takes no less than the
- * copying of its three matrices. */
+ * copying of its three matrices; `batch` of one shape in one kernel share its waves. flash1 takes 1 + training.flash1
+ * times the work of flash2. Benchmarked speed: training.products is not in it. */
 double cost_gemm_s(const struct device *device, double m, double n, double k);
+double cost_batched_gemm_s(const struct device *device, double batch, double m, double n, double k);
 double cost_attention_s(const struct device *device, enum device_attention kernel, enum pass pass,
                         const struct cost_attention *work);
 double cost_memory_bound_s(const struct device *device, enum device_memory_kind kind, double bytes);

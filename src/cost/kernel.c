@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include <math.h>
 
+#include "base/check.h"
 #include "cost/cost.h"
 
 static bool within(struct device_range range, double value)
@@ -16,24 +17,30 @@ static double waves(const struct device *device, double tiles)
 }
 
 /** Output positions that the multiprocessors compute, idle ones counted as far as they are lost. */
-static double positions(const struct device *device, double m, double n)
+static double positions(const struct device *device, double batch, double m, double n)
 {
     const double large = 128.0 * 256, small = 128.0 * 128;
     if (device->multiprocessors == 0)
-        return m * n;
-    double rows = ceil(m / 128), columns = ceil(n / 128);
-    double wide = large * waves(device, rows * ceil(n / 256)), tall = large * waves(device, ceil(m / 256) * columns);
+        return batch * m * n;
+    double rows = batch * ceil(m / 128), columns = ceil(n / 128);
+    double wide = large * waves(device, rows * ceil(n / 256)),
+           tall = large * waves(device, batch * ceil(m / 256) * columns);
     double square = small * (1 + device->gemm.small_tile) * waves(device, rows * columns);
     return fmin(square, fmin(wide, tall)) * (double)device->multiprocessors;
 }
 
+double cost_batched_gemm_s(const struct device *device, double batch, double m, double n, double k)
+{
+    if (batch <= 0 || m <= 0 || n <= 0 || k <= 0)
+        return 0;
+    double work_s = 2 * k * positions(device, batch, m, n) / (device->peak_flop_per_s * device->gemm.efficiency);
+    double copy_bytes_per_s = device->hbm_bytes_per_s * device->memory_share[DEVICE_COPY];
+    return device->gemm.launch_s + fmax(work_s, 2 * batch * (m * n + m * k + n * k) / copy_bytes_per_s);
+}
+
 double cost_gemm_s(const struct device *device, double m, double n, double k)
 {
-    if (m <= 0 || n <= 0 || k <= 0)
-        return 0;
-    double work_s = 2 * k * positions(device, m, n) / (device->peak_flop_per_s * device->gemm.efficiency);
-    double copy_bytes_per_s = device->hbm_bytes_per_s * device->memory_share[DEVICE_COPY];
-    return device->gemm.launch_s + fmax(work_s, 2 * (m * n + m * k + n * k) / copy_bytes_per_s);
+    return cost_batched_gemm_s(device, 1, m, n, k);
 }
 
 bool cost_gemm_outside(const struct device *device, double m, double n, double k)
@@ -42,12 +49,14 @@ bool cost_gemm_outside(const struct device *device, double m, double n, double k
     return !within(gemm->m, m) || !within(gemm->n, n) || !within(gemm->k, k);
 }
 
-/** Unfused attention has no curve of its own: flash-attention 2 stands in. */
-static const struct device_flash *flash_of(const struct device *device, enum device_attention kernel, enum pass pass)
+static struct device_flash flash_of(const struct device *device, enum device_attention kernel, enum pass pass)
 {
-    if (kernel == DEVICE_UNFUSED)
-        kernel = DEVICE_FLASH2;
-    return pass == PASS_FORWARD ? &device->forward[kernel] : &device->backward[kernel];
+    enum device_attention curve = kernel == DEVICE_FLASH1 ? DEVICE_FLASH2 : kernel;
+    CHECK(curve < DEVICE_N_CURVES);
+    struct device_flash flash = pass == PASS_FORWARD ? device->forward[curve] : device->backward[curve];
+    if (kernel == DEVICE_FLASH1)
+        flash.efficiency /= 1 + device->training.flash1;
+    return flash;
 }
 
 /** Seconds of a FLOP where only the head's width costs efficiency. */
@@ -59,25 +68,25 @@ static double per_flop_s(const struct device *device, const struct device_flash 
 double cost_attention_work_s(const struct device *device, enum device_attention kernel, enum pass pass,
                              const struct cost_attention *work)
 {
-    const struct device_flash *flash = flash_of(device, kernel, pass);
+    const struct device_flash flash = flash_of(device, kernel, pass);
     if (work->flop <= 0)
         return 0;
-    double shape = (1 + flash->q_half / work->queries) * (1 + flash->k_half / work->keys);
-    return work->flop * per_flop_s(device, flash, work->head_dim) * shape;
+    double shape = (1 + flash.q_half / work->queries) * (1 + flash.k_half / work->keys);
+    return work->flop * per_flop_s(device, &flash, work->head_dim) * shape;
 }
 
 double cost_attention_tile_s(const struct device *device, enum device_attention kernel, enum pass pass,
                              const struct cost_attention *work)
 {
-    const struct device_flash *flash = flash_of(device, kernel, pass);
-    return work->tile_flop * per_flop_s(device, flash, work->head_dim) * (double)device->multiprocessors;
+    const struct device_flash flash = flash_of(device, kernel, pass);
+    return work->tile_flop * per_flop_s(device, &flash, work->head_dim) * (double)device->multiprocessors;
 }
 
 double cost_attention_kernel_s(const struct device *device, enum device_attention kernel, enum pass pass, double work_s,
                                double tile_s)
 {
-    const struct device_flash *flash = flash_of(device, kernel, pass);
-    return work_s > 0 ? fmax(work_s + flash->tail * tile_s, tile_s) + device->launch_s : 0;
+    const struct device_flash flash = flash_of(device, kernel, pass);
+    return work_s > 0 ? fmax(work_s + flash.tail * tile_s, tile_s) + device->launch_s : 0;
 }
 
 double cost_attention_s(const struct device *device, enum device_attention kernel, enum pass pass,
@@ -90,8 +99,8 @@ double cost_attention_s(const struct device *device, enum device_attention kerne
 bool cost_attention_outside(const struct device *device, enum device_attention kernel, enum pass pass,
                             const struct cost_attention *work)
 {
-    const struct device_flash *flash = flash_of(device, kernel, pass);
-    return !within(flash->keys, work->keys) || !within(flash->head_dim, work->head_dim);
+    const struct device_flash flash = flash_of(device, kernel, pass);
+    return !within(flash.keys, work->keys) || !within(flash.head_dim, work->head_dim);
 }
 
 double cost_memory_bound_s(const struct device *device, enum device_memory_kind kind, double bytes)

@@ -1,7 +1,15 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "cost/overlap.h"
 
+#include "cost/kernels.h"
+
 #include <math.h>
+
+/** A GEMM as training reaches it [s]. */
+static double sustained_gemm_s(const struct device *device, double m, double n, double k)
+{
+    return kernels_sustained_s(device, cost_gemm_s(device, m, n, k));
+}
 
 enum { SPLITS = 4 }; /* of a GEMM whose output is reduced */
 
@@ -25,7 +33,7 @@ double overlap_beside_s(const struct device *device, double kernels_s, double co
 double overlap_gather_gemm_s(const struct cost_setting *setting, double tokens, double n, double k)
 {
     double rows = tokens / setting->tensor;
-    double gemm_s = cost_gemm_s(setting->device, rows, n, k);
+    double gemm_s = sustained_gemm_s(setting->device, rows, n, k);
     enum cost_route route = setting->tensor > setting->platform->gpus_per_node ? COST_NIC : COST_NVLINK;
     double copy_s = cost_of_transfer(setting, route, rows * k * 2, 1).duration_s;
     return (setting->tensor - 1) * fmax(gemm_s, copy_s) + gemm_s;
@@ -38,7 +46,7 @@ double overlap_gemm_scatter_s(const struct cost_setting *setting, double tokens,
     left.peak_flop_per_s *= 1 - held(&left);
     if (left.multiprocessors > 0)
         left.multiprocessors -= (int64_t)left.training.collective_multiprocessors;
-    double gemm_s = cost_gemm_s(&left, rows, n, k);
+    double gemm_s = sustained_gemm_s(&left, rows, n, k);
     double scatter_s = cost_collective_s(setting, DEVICE_REDUCE_SCATTER, rows * n * 2, setting->tensor);
     return gemm_s + (SPLITS - 1) * fmax(gemm_s, scatter_s) + scatter_s;
 }
@@ -64,7 +72,7 @@ static void add_gather(struct overlap_tensor *sum, const struct cost_setting *se
 {
     double bytes = tensor_bytes(setting, tokens), exposed_s;
     if (setting->communication.tp_overlap == SCENARIO_CHUNKED)
-        exposed_s = overlap_gather_gemm_s(setting, tokens, n, k) - cost_gemm_s(setting->device, tokens, n, k);
+        exposed_s = overlap_gather_gemm_s(setting, tokens, n, k) - sustained_gemm_s(setting->device, tokens, n, k);
     else
         exposed_s = cost_collective_s(setting, DEVICE_ALL_GATHER, bytes, setting->tensor);
     add(sum, setting, DEVICE_ALL_GATHER, bytes, exposed_s);
@@ -76,7 +84,7 @@ static void add_scatter(struct overlap_tensor *sum, const struct cost_setting *s
 {
     double bytes = tensor_bytes(setting, tokens), exposed_s;
     if (setting->communication.tp_overlap == SCENARIO_CHUNKED)
-        exposed_s = overlap_gemm_scatter_s(setting, tokens, n, k) - cost_gemm_s(setting->device, tokens, n, k);
+        exposed_s = overlap_gemm_scatter_s(setting, tokens, n, k) - sustained_gemm_s(setting->device, tokens, n, k);
     else
         exposed_s = cost_collective_s(setting, DEVICE_REDUCE_SCATTER, bytes, setting->tensor);
     add(sum, setting, DEVICE_REDUCE_SCATTER, bytes, exposed_s);
@@ -97,8 +105,8 @@ static void add_column_backward(struct overlap_tensor *sum, const struct cost_se
                                 double columns)
 {
     double hidden = (double)setting->model->hidden;
-    add_bulk(sum, setting, DEVICE_ALL_GATHER, tokens, cost_gemm_s(setting->device, tokens, hidden, columns));
-    add_bulk(sum, setting, DEVICE_REDUCE_SCATTER, tokens, cost_gemm_s(setting->device, hidden, columns, tokens));
+    add_bulk(sum, setting, DEVICE_ALL_GATHER, tokens, sustained_gemm_s(setting->device, tokens, hidden, columns));
+    add_bulk(sum, setting, DEVICE_REDUCE_SCATTER, tokens, sustained_gemm_s(setting->device, hidden, columns, tokens));
 }
 
 /** Without sequence parallelism: an all-reduce after each row-parallel GEMM, backward of each column-parallel input. */

@@ -55,8 +55,8 @@ static const struct schema_key sheet[] = {
         workspace_bytes),
     {"multiprocessors", SCHEMA_INT, "-", 0, 4096, NULL, NULL, "that tiles run on; 0: work divides evenly",
      FIELD(multiprocessors)},
-    {"flash2_as", SCHEMA_CHOICE, "-", 0, 0, "flash2", "flash2|flash3|cudnn",
-     "curve of the device under like that stands for flash2's", FIELD(flash2_as)},
+    KEY("tensor_flop_per_clock", "-", 0, 1e6, "0", "of a multiprocessor, bf16 dense; 0: as the device under like",
+        tensor_flop_per_clock),
     {"nvls", SCHEMA_BOOL, "-", 0, 0, "true", NULL, "the switches of NVLink add up", FIELD(nvls)},
     {"rows", SCHEMA_TEXT, "-", 0, 0, "", NULL,
      "words in the column gpu of its measurements; word@bandwidth: same chip, other memory", FIELD(rows)},
@@ -109,6 +109,8 @@ static const struct schema_key curves[] = {
     LINK(nvlink),
     LINK(nic),
     LINK(pcie),
+    KEY("sustained.products", "-", 0, 10, "0", "extra time of GEMMs and attention in training", training.products),
+    KEY("sustained.flash1", "-", 0, 10, "0", "extra time of flash1 over flash2", training.flash1),
 };
 
 enum {
@@ -119,8 +121,8 @@ enum {
 };
 
 /* What stands beside the data sheet: how the numbers were found, and the curves. */
-static const char *const beside[] = {"fit",        "sources", "launch_s", "memory", "gemm",     "attention", "nvlink",
-                                     "collective", "fabric",  "nic",      "pcie",   "training", NULL};
+static const char *const beside[] = {"fit",        "sources", "launch_s", "memory", "gemm",      "attention", "nvlink",
+                                     "collective", "fabric",  "nic",      "pcie",   "sustained", NULL};
 static const char *const documentation[] = {"fit", "sources", NULL};
 
 static bool read_keys(const char *path, const struct schema_key *keys, int32_t n_keys, const char *const *others,
@@ -162,8 +164,11 @@ bool device_read(const char *data_dir, const char *name, struct device *device, 
 
 bool device_read_sheet(const char *data_dir, const char *name, struct device *device, char *path, struct error *err)
 {
+    struct schema_key keys[N_SHEET + N_TRAINING];
+    memcpy(keys, sheet, sizeof sheet);
+    memcpy(keys + N_SHEET, training, sizeof training);
     *device = (struct device){0};
-    return find(data_dir, name, path, err) && read_keys(path, sheet, N_SHEET, beside, device, err);
+    return find(data_dir, name, path, err) && read_keys(path, keys, N_SHEET + N_TRAINING, beside, device, err);
 }
 
 void device_write_curves(FILE *file, const struct device *device)

@@ -9,8 +9,18 @@
 #include "base/error.h"
 #include "scenario/schema.h"
 
-/** UNFUSED: GEMMs and a softmax that keeps all scores, as before flash attention. */
-enum device_attention { DEVICE_FLASH2, DEVICE_FLASH3, DEVICE_CUDNN, DEVICE_UNFUSED, DEVICE_N_ATTENTION };
+/** The first DEVICE_N_CURVES have curves. flash1: flash-attention's first version, as PyTorch frameworks of early 2023
+ * called it; a multiple of flash2. unfused: batched GEMMs and passes over all scores (cost/attention.h). */
+enum device_attention {
+    DEVICE_FLASH2,
+    DEVICE_FLASH3,
+    DEVICE_CUDNN,
+    DEVICE_N_CURVES,
+    DEVICE_FLASH1 = DEVICE_N_CURVES,
+    DEVICE_UNFUSED,
+    DEVICE_N_ATTENTION
+};
+#define DEVICE_ATTENTION "flash2|flash3|cudnn|flash1|unfused"
 
 /** Kernels whose time is that of their bytes: copies are all element-wise kernels and the optimizer. */
 enum device_memory_kind { DEVICE_NORM, DEVICE_ACTIVATION, DEVICE_LOSS, DEVICE_COPY, DEVICE_N_MEMORY };
@@ -91,6 +101,9 @@ struct device_fabric {
 /** What a training run adds to kernels and links measured alone. */
 struct device_training {
     double collective_multiprocessors; /* that a collective takes from the kernels beside it */
+    double products; /* extra time of GEMMs and attention, as a share: clocks that power limits under lasting load, cold
+                      * caches, gaps between kernels; fitted to training runs after the curves, as flash1; 0: none */
+    double flash1;   /* extra time of flash1 over flash2, as a share */
 };
 
 struct device {
@@ -98,12 +111,12 @@ struct device {
     char source[512];
     double peak_flop_per_s; /* bf16 dense */
     double hbm_bytes_per_s;
-    double memory_bytes;     /* what a process can allocate at most */
-    double context_bytes;    /* CUDA context and NCCL, outside the allocator */
-    double workspace_bytes;  /* that libraries keep inside the allocator once they have run: cuBLAS */
-    int32_t flash2_as;       /* enum device_attention: of `like`, the curve that stands for flash2's */
-    bool nvls;               /* the switches of NVLink add up: NVLS */
-    int64_t multiprocessors; /* 0: work divides evenly, there are no waves and tails */
+    double memory_bytes;          /* what a process can allocate at most */
+    double context_bytes;         /* CUDA context and NCCL, outside the allocator */
+    double workspace_bytes;       /* that libraries keep inside the allocator once they have run: cuBLAS */
+    bool nvls;                    /* the switches of NVLink add up: NVLS */
+    double tensor_flop_per_clock; /* of a multiprocessor, bf16 dense; 0: as `like` */
+    int64_t multiprocessors;      /* 0: work divides evenly, there are no waves and tails */
     char rows[512]; /* words in the column gpu of its measurements; "H200@4.8e12": of its chip with other memory */
     char like[64];  /* device whose curves stand in where there are no rows, "" for none */
     double measured_nvlink_bytes_per_s, measured_nic_bytes_per_s, measured_pcie_bytes_per_s; /* of those machines */
@@ -112,7 +125,7 @@ struct device {
     double memory_share[DEVICE_N_MEMORY]; /* of hbm_bytes_per_s, of the bytes that cost/ counts */
     struct device_range memory_range;     /* bytes of a kernel */
     struct device_gemm gemm;
-    struct device_flash forward[DEVICE_N_ATTENTION], backward[DEVICE_N_ATTENTION];
+    struct device_flash forward[DEVICE_N_CURVES], backward[DEVICE_N_CURVES];
     struct device_collective collective[DEVICE_N_COLLECTIVES];
     struct device_fabric fabric;
     struct device_link nvlink; /* one GPU to another of its node */

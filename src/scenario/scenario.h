@@ -24,12 +24,12 @@ enum recompute {
 /** What the DP x CP ranks share: optimizer states (Megatron's distributed optimizer); and gradients; and parameters
  * (FSDP); nothing (DDP). Source: Rajbhandari et al. 2020 (arXiv:1910.02054), stages 1 to 3, and 0. */
 enum scenario_sharding { SCENARIO_ZERO1, SCENARIO_ZERO2, SCENARIO_ZERO3, SCENARIO_UNSHARDED };
+/** How a framework runs element-wise operations: as kernels made for them, or one by one (cost/eager.h). */
+enum scenario_kernels { SCENARIO_FUSED, SCENARIO_EAGER };
 /** Precision of main gradients and of their reduction. */
 enum scenario_gradients { SCENARIO_FP32, SCENARIO_BF16 };
 /** How the ranks of a context-parallel group see each other's keys and values: cost/context.h. */
 enum scenario_context { SCENARIO_RING, SCENARIO_ALL_GATHER, SCENARIO_ULYSSES };
-/** One kernel for all of Adam, or one for each of its operations: cost/cost.h. */
-enum scenario_optimizer { SCENARIO_FUSED, SCENARIO_EAGER };
 
 /** "none", "norm", ... by enum recompute: entries are joined by +; norm+activation is "selective". */
 extern const char *const scenario_recompute_name[RECOMPUTE_FULL + 1];
@@ -62,7 +62,7 @@ struct scenario_plan {
     int32_t sharding;         /* enum scenario_sharding */
     int64_t shard_group;      /* so many of the DP x CP ranks share, and other groups hold the same; 0: all share */
     int32_t gradients;        /* enum scenario_gradients */
-    int32_t optimizer;        /* enum scenario_optimizer */
+    int32_t optimizer;        /* enum scenario_kernels: one kernel for all of Adam, or one for each operation */
     bool sequence_parallel;   /* with tensor parallelism */
     int32_t recompute;        /* enum recompute */
     int64_t recompute_layers; /* of a stage, with recompute full: so many recompute; 0: all */
@@ -95,6 +95,7 @@ struct scenario {
     struct scenario_data data;
     struct scenario_communication communication;
     int32_t attention;         /* enum device_attention */
+    int32_t kernels;           /* enum scenario_kernels */
     int64_t warm_up, measured; /* iterations */
     int64_t seed;
     int32_t engine;        /* enum scenario_engine */

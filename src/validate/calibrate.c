@@ -89,7 +89,7 @@ static void hold_unseen(struct work *work, const struct device *like, struct cal
     }
 }
 
-static double rounded(double value)
+double calibration_rounded(double value)
 {
     char text[32];
     snprintf(text, sizeof text, "%.5g", value);
@@ -151,7 +151,7 @@ static void solve(struct work *work, struct calibration_fit *fit)
         measured[i] = work->samples.sample[i].seconds;
     fit_robust(&problem, values);
     for (int32_t i = 0; i < work->n_free; i++)
-        values[i] = values[i] < 1e-9 * work->parameters[i].max ? 0 : rounded(values[i]);
+        values[i] = values[i] < 1e-9 * work->parameters[i].max ? 0 : calibration_rounded(values[i]);
     fit->quality = fit_quality_of(&problem, values);
     fit->n_rows = work->samples.n;
     fit->rows = rows_text(&work->samples);
@@ -206,13 +206,24 @@ static bool fit_family(struct work *work, const struct device *like, struct cali
     return true;
 }
 
-/** What no row tells and is taken from another curve: the families' notes and device.flash2_as say so. */
+/**
+ * The efficiency of flash-attention 2 that a device takes from another one. It issues the instructions of an A100's
+ * tensor cores on all devices, so it does as much a clock and multiprocessor, whatever these could do besides.
+ */
+static double flash2_efficiency(double efficiency, const struct device *like, const struct device *device)
+{
+    double own = device->tensor_flop_per_clock, other = like->tensor_flop_per_clock;
+    return own > 0 && other > 0 ? fmin(1, calibration_rounded(efficiency * other / own)) : efficiency;
+}
+
+/** What no row tells and is taken from another curve, as the families' notes say. */
 static void borrow(const struct calibration_fit *fit, const struct device *like, struct device *device)
 {
+    struct device_flash *forward = &device->forward[DEVICE_FLASH2], *backward = &device->backward[DEVICE_FLASH2];
     if (fit->n_rows == 0 && strcmp(fit->name, "attention.flash2.forward") == 0)
-        device->forward[DEVICE_FLASH2] = like->forward[device->flash2_as];
+        forward->efficiency = flash2_efficiency(forward->efficiency, like, device);
     if (fit->n_rows == 0 && strcmp(fit->name, "attention.flash2.backward") == 0)
-        device->backward[DEVICE_FLASH2] = like->backward[device->flash2_as];
+        backward->efficiency = flash2_efficiency(backward->efficiency, like, device);
     struct device_collective *all = &device->collective[DEVICE_ALL_TO_ALL];
     const struct device_collective *gather = &device->collective[DEVICE_ALL_GATHER];
     if (fit->n_rows > 0 && strcmp(fit->name, "collective.all_to_all") == 0) {
@@ -240,6 +251,10 @@ bool calibrate(const struct sample_source *source, const struct device *like, st
 {
     bool ok = check_links(source, err);
     *calibration = (struct calibration){.device = *source->device};
+    if (like != NULL) { /* until training_fit says otherwise */
+        calibration->device.training.products = like->training.products;
+        calibration->device.training.flash1 = like->training.flash1;
+    }
     CHECK(n_families <= CALIBRATION_MAX_FITS);
     for (int32_t i = 0; ok && i < n_families; i++) {
         struct calibration_fit *fit = &calibration->fit[calibration->n_fits++];
@@ -273,6 +288,10 @@ void calibration_write(FILE *file, const struct calibration *calibration)
         fprintf(file, "    mean_error: %.4f\n    worst_row: \"%s\"\n", fit->quality.bias, fit->worst);
         if (fit->extra[0] != '\0')
             fprintf(file, "    beside: \"%s\"\n", fit->extra);
+        if (fit->constants[0] != '\0')
+            fprintf(file, "    constants: \"%s\"\n", fit->constants);
+        if (fit->residuals != NULL)
+            fprintf(file, "    residuals: \"%s\"\n", fit->residuals);
         if (fit->note != NULL)
             fprintf(file, "    note: \"%s\"\n", fit->note);
     }
@@ -294,7 +313,9 @@ void calibration_print(FILE *file, const struct calibration *calibration)
 
 void calibration_free(struct calibration *calibration)
 {
-    for (int32_t i = 0; i < calibration->n_fits; i++)
+    for (int32_t i = 0; i < calibration->n_fits; i++) {
         free(calibration->fit[i].rows);
+        free(calibration->fit[i].residuals);
+    }
     *calibration = (struct calibration){0};
 }

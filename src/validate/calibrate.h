@@ -16,7 +16,9 @@ struct calibration_fit {
     struct fit_quality quality;
     char worst[32];
     const char *note;
-    char extra[64]; /* what was fitted beside and belongs to the measurement, "" for nothing */
+    char extra[64];       /* what was fitted beside and belongs to the measurement, "" for nothing */
+    char *residuals;      /* of each row, NULL: not kept */
+    char constants[1024]; /* of training: each with its prior; "" for curves */
 };
 
 enum { CALIBRATION_MAX_FITS = 24 };
@@ -39,6 +41,9 @@ void calibration_write(FILE *file, const struct calibration *calibration);
 
 /** A table of the residuals for a person. */
 void calibration_print(FILE *file, const struct calibration *calibration);
+
+/** To the 5 digits that are written. */
+double calibration_rounded(double value);
 
 void calibration_free(struct calibration *calibration);
 

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "scenario/scenario.h"
 
 /** Where the parser is: fields of the row in work go into `fields`. */
 struct reading {
@@ -167,4 +168,12 @@ void measured_free(struct measured *measured)
     free(measured->cells);
     free(measured->lines);
     *measured = (struct measured){0};
+}
+
+bool measured_read_shipped(const char *name, struct measured *measured, struct error *err)
+{
+    char path[1024];
+    if (snprintf(path, sizeof path, "%s/model/validation/%s", scenario_data_dir(), name) >= (int)sizeof path)
+        return error_set(err, "the path of the data folder is too long");
+    return measured_read(path, measured, err);
 }

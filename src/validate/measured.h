@@ -25,6 +25,9 @@ struct measured {
  */
 bool measured_read(const char *path, struct measured *measured, struct error *err);
 
+/** A file of model/validation. */
+bool measured_read_shipped(const char *name, struct measured *measured, struct error *err);
+
 /** Index of a column, -1: the file has none of this name. */
 int32_t measured_column(const struct measured *measured, const char *name);
 

@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/check.h"
 #include "sweep/point.h"
@@ -96,6 +97,7 @@ static struct scenario scenario_of(const struct setting *setting, const struct d
         .data = {.context = setting->seq_len * setting->micro_batch, .global_batch = setting->global_batch},
         .communication = setting->communication,
         .attention = (int32_t)setting->attention,
+        .kernels = (int32_t)setting->kernels,
         .measured = 1,
         .engine = SCENARIO_CRITICAL_PATH,
         .trace = SCENARIO_TRACE_NONE,
@@ -104,6 +106,24 @@ static struct scenario scenario_of(const struct setting *setting, const struct d
     };
     *system = (struct scenario_system){.name = "best-fit", .plan = setting->plan, .knobs = -1, .node = -1};
     return scenario;
+}
+
+double predict_layer_s(const struct setting *setting, const struct device *device, enum pass pass)
+{
+    struct scenario_system system;
+    struct scenario scenario = scenario_of(setting, device, &system);
+    struct cost_setting cost = point_setting(&scenario, &setting->plan);
+    struct slice *slices = check_calloc((size_t)setting->micro_batch, sizeof *slices);
+    for (int32_t i = 0; i < setting->micro_batch; i++)
+        slices[i] = (struct slice){.sample = i, .end = (int32_t)setting->seq_len};
+    struct cost_unit unit = {.slices = slices,
+                             .n_slices = (int32_t)setting->micro_batch,
+                             .context = (int32_t)setting->plan.cp,
+                             .recompute = (enum recompute)setting->plan.recompute};
+    cost.layers = 1;
+    struct cost_pass layer = cost_of_pass(&cost, pass, &unit);
+    free(slices);
+    return layer.other_s + layer.attention_s + layer.tensor_s;
 }
 
 bool predict_run(const struct setting *setting, const struct device *device, struct predict_result *result,

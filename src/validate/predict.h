@@ -3,6 +3,7 @@
 #ifndef SLIMSIM_VALIDATE_PREDICT_H
 #define SLIMSIM_VALIDATE_PREDICT_H
 
+#include "cost/flop.h"
 #include "validate/setting.h"
 
 struct predict_result {
@@ -14,6 +15,9 @@ struct predict_result {
 /** One iteration on the critical path. @return false with err when the simulation fails */
 bool predict_run(const struct setting *setting, const struct device *device, struct predict_result *result,
                  struct error *err);
+
+/** One layer of one micro-batch on one rank, tensor-parallel collectives included [s]. */
+double predict_layer_s(const struct setting *setting, const struct device *device, enum pass pass);
 
 /** Weights, gradients and optimizer states of the largest rank, or of the last stage, and what libraries keep [bytes].
  */

@@ -37,11 +37,11 @@ static bool quantity_of(const struct file *file, enum validate_quantity *quantit
     static const struct {
         const char *begin;
         enum validate_quantity quantity;
-    } metrics[] = {{"max_memory_allocated", VALIDATE_ALLOCATED},
-                   {"memory_allocated at step end", VALIDATE_STATES},
-                   {"max_memory_reserved", VALIDATE_RESERVED},
-                   {"activations, first stage", VALIDATE_ACTIVATIONS},
-                   {"parameters + optimizer", VALIDATE_LAYER_STATES}};
+    } metrics[] = {
+        {"max_memory_allocated", VALIDATE_ALLOCATED},      {"memory_allocated at step end", VALIDATE_STATES},
+        {"max_memory_reserved", VALIDATE_RESERVED},        {"activations, first stage", VALIDATE_ACTIVATIONS},
+        {"parameters + optimizer", VALIDATE_LAYER_STATES}, {"layer forward", VALIDATE_LAYER_FORWARD},
+        {"layer backward", VALIDATE_LAYER_BACKWARD}};
     const char *metric = text(file, "metric");
     *quantity = VALIDATE_THROUGHPUT;
     if (measured_column(file->measured, "metric") < 0)
@@ -125,10 +125,36 @@ static void predict(const struct file *file, const struct setting *setting, cons
         result->predicted = predict_layer_state_bytes(setting);
     else if (result->quantity == VALIDATE_ACTIVATIONS)
         result->predicted = predict_activation_bytes(setting);
+    else if (result->quantity >= VALIDATE_LAYER_FORWARD)
+        result->predicted =
+            predict_layer_s(setting, device, result->quantity == VALIDATE_LAYER_FORWARD ? PASS_FORWARD : PASS_BACKWARD);
     else
         simulate(setting, device, last_stage, result);
     if (result->reason[0] == '\0')
         result->error = result->predicted / result->measured - 1;
+}
+
+bool row_read(const struct measured *measured, int32_t row, const struct setting_tables *tables,
+              struct setting *setting, struct validate_row *result, struct error *err)
+{
+    struct file file = {.measured = measured, .row = row, .err = err};
+    name_row(&file, result);
+    if (!quantity_of(&file, &result->quantity))
+        snprintf(result->reason, sizeof result->reason, "metric '%.100s' cannot be compared", text(&file, "metric"));
+    if (result->reason[0] == '\0')
+        setting_of_row(measured, row, tables, setting, result->reason, err);
+    if (err->status != ERROR_NONE || result->reason[0] != '\0')
+        return err->status == ERROR_NONE;
+    bool throughput = result->quantity == VALIDATE_THROUGHPUT, time = result->quantity >= VALIDATE_LAYER_FORWARD;
+    result->measured = throughput ? measured_throughput(&file, setting)
+                       : time     ? number(&file, "value_ms") / 1e3
+                                  : number(&file, "value_bytes");
+    if (result->measured == 0)
+        snprintf(result->reason, sizeof result->reason, "%s",
+                 throughput ? "no tps_per_gpu, tokens_per_s, step_time_s, or tflops_per_gpu of a known formula"
+                 : time     ? "value_ms is missing"
+                            : "value_bytes is missing");
+    return err->status == ERROR_NONE;
 }
 
 bool row_predict(const struct measured *measured, int32_t row, const struct setting_tables *tables,
@@ -137,25 +163,15 @@ bool row_predict(const struct measured *measured, int32_t row, const struct sett
     struct file file = {.measured = measured, .row = row, .err = err};
     struct setting setting;
     struct device device;
-    name_row(&file, result);
-    if (!quantity_of(&file, &result->quantity))
-        snprintf(result->reason, sizeof result->reason, "metric '%.100s' cannot be compared", text(&file, "metric"));
-    if (result->reason[0] == '\0')
-        setting_of_row(measured, row, tables, &setting, result->reason, err);
-    if (err->status != ERROR_NONE || result->reason[0] != '\0')
-        return err->status == ERROR_NONE;
-    copy_text(result->assumed, sizeof result->assumed, setting.assumed, "");
-    bool throughput = result->quantity == VALIDATE_THROUGHPUT;
-    result->measured = throughput ? measured_throughput(&file, &setting) : number(&file, "value_bytes");
-    if (result->measured == 0)
-        snprintf(result->reason, sizeof result->reason, "%s",
-                 throughput ? "no tps_per_gpu, tokens_per_s, step_time_s, or tflops_per_gpu of a known formula"
-                            : "value_bytes is missing");
-    if (err->status != ERROR_NONE || !device_read(scenario_data_dir(), setting.device, &device, err))
+    if (!row_read(measured, row, tables, &setting, result, err))
         return false;
-    if (result->reason[0] == '\0')
-        predict(&file, &setting, &device, result);
+    if (result->reason[0] != '\0')
+        return true;
+    if (!device_read(scenario_data_dir(), setting.device, &device, err))
+        return false;
+    predict(&file, &setting, &device, result);
+    copy_text(result->assumed, sizeof result->assumed, setting.assumed, "");
     copy_text(result->device, sizeof result->device, setting.device, "");
-    copy_text(result->cause, sizeof result->cause, cause_of(tables->causes, measured, row), "");
+    copy_text(result->cause, sizeof result->cause, cause_of(&tables->causes, measured, row), "");
     return true;
 }

@@ -9,4 +9,8 @@
 bool row_predict(const struct measured *measured, int32_t row, const struct setting_tables *tables,
                  struct validate_row *result, struct error *err);
 
+/** As row_predict, without the prediction; where none can be, the result has its reason. */
+bool row_read(const struct measured *measured, int32_t row, const struct setting_tables *tables,
+              struct setting *setting, struct validate_row *result, struct error *err);
+
 #endif

@@ -217,6 +217,8 @@ static void read_platform(const struct source *source, struct setting *setting)
 static enum device_attention read_attention(const struct source *source)
 {
     const char *column = measured_column(source->measured, "attn_backend") >= 0 ? "attn_backend" : "attn_kernel";
+    if (has(source, "framework", "llm-foundry"))
+        return DEVICE_FLASH1;
     if (has(source, column, "FlashAttention-2"))
         return DEVICE_FLASH2;
     if (has(source, column, "FlashAttention-3"))
@@ -226,10 +228,18 @@ static enum device_attention read_attention(const struct source *source)
     if (has(source, column, "unfused") || is_before_flash(source))
         return DEVICE_UNFUSED;
     bool hopper = has(source, "gpu", "H100") || has(source, "gpu", "H200");
-    bool unfused = has(source, column, "unfused");
-    bool cudnn = hopper && !unfused && (is_megatron(source) || has(source, "framework", "MaxText"));
+    bool cudnn = hopper && (is_megatron(source) || has(source, "framework", "MaxText"));
     assume(source, cudnn ? "attention cuDNN" : "attention flash-attention 2");
     return cudnn ? DEVICE_CUDNN : DEVICE_FLASH2;
+}
+
+static enum scenario_kernels read_kernels(const struct source *source)
+{
+    static const char *const eager[] = {"llm-foundry", "nanotron", "HF", "fms-fsdp", "torchtitan"};
+    for (size_t i = 0; i < sizeof eager / sizeof *eager; i++)
+        if (has(source, "framework", eager[i]))
+            return has(source, "framework", "compile") ? SCENARIO_FUSED : SCENARIO_EAGER;
+    return SCENARIO_FUSED;
 }
 
 /** What the sharding column says; false: nothing that has a model. */
@@ -389,18 +399,32 @@ static void refuse_incomplete(const struct source *source)
         skip(source, "precision '%s' has no model", cell(source, "precision"));
 }
 
+bool setting_tables_read(struct setting_tables *tables, struct error *err)
+{
+    return measured_read_shipped("gpus.csv", &tables->gpus, err) &&
+           measured_read_shipped("models.csv", &tables->models, err) &&
+           measured_read_shipped("causes.csv", &tables->causes, err);
+}
+
+void setting_tables_free(struct setting_tables *tables)
+{
+    measured_free(&tables->gpus);
+    measured_free(&tables->models);
+    measured_free(&tables->causes);
+}
+
 bool setting_of_row(const struct measured *measured, int32_t row, const struct setting_tables *tables,
                     struct setting *setting, char reason[SETTING_REASON], struct error *err)
 {
     struct source source = {.measured = measured,
-                            .gpus = tables->gpus,
+                            .gpus = &tables->gpus,
                             .row = row,
                             .reason = reason,
                             .assumed = setting->assumed,
                             .err = err};
     *setting = (struct setting){0};
     reason[0] = '\0';
-    if (!find_known(&source, tables->models))
+    if (!find_known(&source, &tables->models))
         return false;
     refuse_incomplete(&source);
     if (reason[0] != '\0')
@@ -410,6 +434,7 @@ bool setting_of_row(const struct measured *measured, int32_t row, const struct s
     read_model(&source, &setting->model);
     read_platform(&source, setting);
     setting->attention = read_attention(&source);
+    setting->kernels = read_kernels(&source);
     read_plan(&source, setting);
     read_sharding(&source, setting);
     read_overlaps(&source, setting);

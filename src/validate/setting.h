@@ -15,14 +15,19 @@ struct setting {
     struct scenario_communication communication;
     struct scenario_plan plan; /* dp filled in */
     enum device_attention attention;
+    enum scenario_kernels kernels;
     int64_t n_gpus, seq_len, micro_batch, global_batch; /* global_batch 0: not in the row */
     char assumed[SETTING_ASSUMED];                      /* what the row leaves open, as it was taken; "; " between */
 };
 
-/** What names in rows mean. Borrowed. */
+/** What names in rows mean: gpus.csv, models.csv and causes.csv of model/validation. */
 struct setting_tables {
-    const struct measured *gpus, *models, *causes; /* model/validation/gpus.csv, models.csv, causes.csv */
+    struct measured gpus, models, causes;
 };
+
+/** The shipped ones; setting_tables_free also after false. */
+bool setting_tables_read(struct setting_tables *tables, struct error *err);
+void setting_tables_free(struct setting_tables *tables);
 
 /** Why a row is not simulated; "" it is. */
 enum { SETTING_REASON = 192 };
@@ -46,10 +51,14 @@ enum { SETTING_REASON = 192 };
  *   device           gpu                by model/validation/gpus.csv; not in there: skipped
  *   platform         fabric, gpu        "N GB/s": NVLink, both directions. "KxM Gb/s", or "M Gb/s per node": shared
  *                                       by 8 GPUs; "M Gb/s per GPU". Else by gpus.csv. Nodes of 8 GPUs
- *   attention        attn_kernel,       FlashAttention-2, FlashAttention-3, cuDNN. Empty or "auto": NeMo and Megatron
- *                    attn_backend,      on H100, MaxText: cuDNN (what Transformer Engine takes); all others
- *                    framework          FlashAttention-2. "unfused", and Megatron on A100 (2021, 2022: before flash
- *                                       attention): unfused
+ *   attention        attn_kernel,       llm-foundry (2023): flash1, whatever its rows are labelled: between their
+ *                    attn_backend,      sequence lengths lies half the speed of the FlashAttention-2 kernel tables.
+ *                    framework, gpu     FlashAttention-2, FlashAttention-3, cuDNN. "unfused", and Megatron on A100
+ *                                       where nothing else is named (2021, 2022: before flash attention): unfused.
+ *                                       Empty or "auto": NeMo and Megatron on H100, MaxText: cuDNN (what Transformer
+ *                                       Engine takes); all others FlashAttention-2
+ *   kernels          framework          "compile": fused. llm-foundry, nanotron, HF, fms-fsdp, torchtitan: eager. Else
+ *                                       fused (Megatron, NeMo, MaxText, Paxml)
  *   gradients        sharding           "bf16 grad": bf16. Else fp32, the simulator's default
  *   optimizer        framework          llm-foundry: eager (Composer's DecoupledAdamW). Else fused
  *   sharding         sharding, notes    "ZeRO-2", "SHARD_GRAD_OP": zero2. "ZeRO-3", "FSDP", "HSDP": zero3. "ZeRO-1",

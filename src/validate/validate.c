@@ -8,8 +8,9 @@
 #include "base/check.h"
 #include "base/nearest.h"
 #include "validate/row.h"
+#include "validate/setting.h"
 
-static const char *const shipped[] = {"training_h100.csv", "training_a100.csv", "memory.csv"};
+static const char *const shipped[] = {"training_h100.csv", "training_a100.csv", "layers.csv", "memory.csv"};
 enum { N_SHIPPED = sizeof shipped / sizeof *shipped };
 
 /** A filter "COLUMN=VALUE". */
@@ -22,27 +23,19 @@ struct filter {
 struct files {
     int32_t n, n_filters, n_rows; /* n_rows: that pass the filters */
     struct measured *files;
-    struct measured gpus, models, causes;
+    struct setting_tables tables;
     struct filter *filters;
 };
 
-static bool read_shipped(const char *name, struct measured *measured, struct error *err)
-{
-    char path[1024];
-    if (snprintf(path, sizeof path, "%s/model/validation/%s", scenario_data_dir(), name) >= (int)sizeof path)
-        return error_set(err, "the path of the data folder is too long");
-    return measured_read(path, measured, err);
-}
-
 static bool read_files(const struct validate_request *request, struct files *files, struct error *err)
 {
-    bool ok = read_shipped("gpus.csv", &files->gpus, err) && read_shipped("models.csv", &files->models, err) &&
-              read_shipped("causes.csv", &files->causes, err);
+    bool ok = setting_tables_read(&files->tables, err);
     int32_t n = request->n_paths > 0 ? request->n_paths : N_SHIPPED;
     files->files = check_calloc((size_t)n, sizeof *files->files);
     for (int32_t i = 0; ok && i < n; i++) {
         struct measured *file = &files->files[files->n++];
-        ok = request->n_paths > 0 ? measured_read(request->paths[i], file, err) : read_shipped(shipped[i], file, err);
+        ok = request->n_paths > 0 ? measured_read(request->paths[i], file, err)
+                                  : measured_read_shipped(shipped[i], file, err);
     }
     return ok;
 }
@@ -92,13 +85,12 @@ static bool predict_rows(struct files *files, validate_progress *progress, void 
     if (files->n_rows == 0)
         return error_set(err, "no row passes the filters");
     validate->rows = check_calloc((size_t)files->n_rows, sizeof *validate->rows);
-    const struct setting_tables tables = {&files->gpus, &files->models, &files->causes};
     for (int32_t i = 0; i < files->n; i++)
         for (int32_t row = 0; row < files->files[i].n_rows; row++) {
             if (!passes(files, &files->files[i], row))
                 continue;
             progress(context, validate->n_rows, files->n_rows);
-            if (!row_predict(&files->files[i], row, &tables, &validate->rows[validate->n_rows++], err))
+            if (!row_predict(&files->files[i], row, &files->tables, &validate->rows[validate->n_rows++], err))
                 return false;
         }
     return true;
@@ -112,9 +104,7 @@ bool validate_run(const struct validate_request *request, validate_progress *pro
               predict_rows(&files, progress, context, validate, err);
     for (int32_t i = 0; i < files.n; i++)
         measured_free(&files.files[i]);
-    measured_free(&files.gpus);
-    measured_free(&files.models);
-    measured_free(&files.causes);
+    setting_tables_free(&files.tables);
     free(files.files);
     free(files.filters);
     if (!ok)

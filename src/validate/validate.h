@@ -14,6 +14,8 @@ enum validate_quantity {
     VALIDATE_RESERVED,     /* torch.cuda.max_memory_reserved: an upper bound of the prediction [bytes] */
     VALIDATE_ACTIVATIONS,  /* of a first stage, by the formulas of Korthikanti et al. 2022 (arXiv:2205.05198) [bytes] */
     VALIDATE_LAYER_STATES, /* of the layers of a stage, likewise: their section 6's table of model states [bytes] */
+    VALIDATE_LAYER_FORWARD,  /* of one layer on one GPU, its tensor-parallel collectives included [s] */
+    VALIDATE_LAYER_BACKWARD, /* likewise, recomputation included [s] */
     VALIDATE_N_QUANTITIES
 };
 

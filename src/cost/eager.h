@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/** What modules of single PyTorch operations move beside the bytes of fused kernels (`kernels: eager`). */
+#ifndef SLIMSIM_COST_EAGER_H
+#define SLIMSIM_COST_EAGER_H
+
+#include "cost/kernels.h"
+
+/**
+ * Append a layer's extra passes. Every operation reads its inputs and writes its output once; bytes a token, bf16
+ * unless fp32 is said, h, heads, k, f over TP; what cost_of_pass counts for the fused kernel is taken off.
+ *
+ * SwiGLU models run Llama's modules:
+ *   RMSNorm in fp32     forward 36h (to fp32 6, square 8, mean 4, times its root 8, to bf16 6, times weight 4), fused
+ * 4h backward 68h (weight 4 + 8, to fp32 6, product 8 + 16, mean and square 8 + 12, to bf16 6), fused 6h; two of them a
+ * layer rotation by halves  20 of each byte pair of queries and keys in both passes (times cosine 4, negated half 2,
+ *                       halves joined 4, times sine 4, sum 6), fused 4
+ *   SwiGLU              forward 10f (silu 4, product 6), fused 6f; backward 18f (product 12, silu 6), fused 10f
+ * GELU models run LayerNorm and GELU, one kernel each in PyTorch too: nothing.
+ */
+void eager_add_layer(struct cost_kernels *kernels, const struct cost_setting *setting, enum pass pass, double tokens);
+
+#endif

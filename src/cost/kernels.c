@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "cost/kernels.h"
+
+#include "base/check.h"
+
+void kernels_add(struct cost_kernels *kernels, struct cost_kernel kernel)
+{
+    CHECK(kernels->n < COST_MAX_KERNELS);
+    kernels->kernel[kernels->n++] = kernel;
+}
+
+double kernels_sustained_s(const struct device *device, double seconds)
+{
+    return seconds * (1 + device->training.products);
+}
+
+void kernels_add_batched_gemm(struct cost_kernels *kernels, const struct device *device, const char *name,
+                              struct kernels_gemm shape)
+{
+    double batch = shape.batch, m = shape.m, n = shape.n, k = shape.k;
+    struct cost_kernel gemm = {.name = name, .family = COST_GEMM, .flop = 2 * batch * m * n * k};
+    gemm.seconds = kernels_sustained_s(device, cost_batched_gemm_s(device, batch, m, n, k));
+    gemm.bytes = 2 * batch * (m * n + m * k + n * k);
+    gemm.outside_s = cost_gemm_outside(device, m, n, k) ? gemm.seconds : 0;
+    kernels_add(kernels, gemm);
+}
+
+void kernels_add_gemm(struct cost_kernels *kernels, const struct device *device, const char *name, double m, double n,
+                      double k)
+{
+    kernels_add_batched_gemm(kernels, device, name, (struct kernels_gemm){1, m, n, k});
+}
+
+void kernels_add_memory_bound(struct cost_kernels *kernels, const struct device *device, enum device_memory_kind kind,
+                              const char *name, double bytes)
+{
+    struct device_range range = device->memory_range;
+    struct cost_kernel kernel = {
+        .name = name, .family = COST_MEMORY_BOUND, .bytes = bytes, .seconds = cost_memory_bound_s(device, kind, bytes)};
+    kernel.outside_s = range.max > 0 && (bytes < range.min || bytes > range.max) ? kernel.seconds : 0;
+    if (bytes > 0)
+        kernels_add(kernels, kernel);
+}

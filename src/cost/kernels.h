@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/** Lists of kernels that a pass is summed from. */
+#ifndef SLIMSIM_COST_KERNELS_H
+#define SLIMSIM_COST_KERNELS_H
+
+#include "cost/cost.h"
+
+/** Append one as it is. */
+void kernels_add(struct cost_kernels *kernels, struct cost_kernel kernel);
+
+/** `batch` GEMMs of M x N x K. */
+struct kernels_gemm {
+    double batch, m, n, k;
+};
+
+/** Append `batch` GEMMs of M x N x K in one kernel, as training reaches it (device_training.products). */
+void kernels_add_gemm(struct cost_kernels *kernels, const struct device *device, const char *name, double m, double n,
+                      double k);
+void kernels_add_batched_gemm(struct cost_kernels *kernels, const struct device *device, const char *name,
+                              struct kernels_gemm shape);
+
+/** Append a kernel whose time is that of its bytes. Without bytes: nothing. */
+void kernels_add_memory_bound(struct cost_kernels *kernels, const struct device *device, enum device_memory_kind kind,
+                              const char *name, double bytes);
+
+/** Seconds of benchmarked tensor-core work as training reaches it. */
+double kernels_sustained_s(const struct device *device, double seconds);
+
+#endif
