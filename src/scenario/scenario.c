@@ -23,7 +23,8 @@ static const struct schema_key scenario_keys[] = {
     {"attention", SCHEMA_CHOICE, "-", 0, 0, "flash2", "flash2|flash3|cudnn", "attention kernel whose curve is taken",
      FIELD(attention)},
     {"data.lengths", SCHEMA_TEXT, "-", 0, 0, NULL, NULL,
-     "of model/lengths, the path of a file of lengths, or fixed: all as long as the context", FIELD(data.lengths)},
+     "of model/lengths, the path of a file of lengths, lengths in order (8Ki 4400), or fixed: all fill the context",
+     FIELD(data.lengths)},
     {"data.column", SCHEMA_WORD, "-", 0, 0, "", NULL, "column of a CSV file, or data set of an HDF5 file",
      FIELD(data.column)},
     {"data.context", SCHEMA_INT, "tokens", 1, 1 << 23, NULL, NULL, "longest sample", FIELD(data.context)},
@@ -138,7 +139,13 @@ static bool resolve_name(const struct document *document, const char *key, const
     return document_error(document, document_find(document, 0, key), err, "%s: %s", key, unknown.text);
 }
 
-/** A law or table is a name without dot or slash, of model/lengths; a user's file is a path; `fixed` needs none. */
+bool scenario_lists_lengths(const struct scenario_data *data)
+{
+    return '0' <= *data->lengths && *data->lengths <= '9' && strpbrk(data->lengths, "./") == NULL;
+}
+
+/** A law or table is a name without dot or slash, of model/lengths; a user's file is a path; `fixed` and listed lengths
+ * need none. */
 static bool resolve_lengths(struct scenario *scenario, struct error *err)
 {
     const struct document *document = &scenario->document;
@@ -146,7 +153,7 @@ static bool resolve_lengths(struct scenario *scenario, struct error *err)
     struct error unknown = {0};
     if (*lengths == '\0') /* said already */
         return false;
-    if (strcmp(lengths, "fixed") == 0)
+    if (strcmp(lengths, "fixed") == 0 || scenario_lists_lengths(&scenario->data))
         return true;
     if (strpbrk(lengths, "./") != NULL)
         return resolve_path(document, "data.lengths", lengths, err);

@@ -19,12 +19,15 @@ enum scenario_sharding { SCENARIO_ZERO1, SCENARIO_ZERO2, SCENARIO_ZERO3 };
 enum scenario_gradients { SCENARIO_FP32, SCENARIO_BF16 };
 
 struct scenario_data {
-    char lengths[512];      /* name of a law or table in model/lengths, a path of the user's file, or "fixed" */
+    char lengths[512];      /* name of a law or table in model/lengths, a path of the user's file, "fixed", or listed */
     char column[64];        /* column of a CSV file or name of an HDF5 data set; "" otherwise */
     int64_t context;        /* longest sample [tokens] */
     int32_t long_documents; /* enum scenario_long */
     int64_t global_batch;   /* documents of one iteration, before cutting */
 };
+
+/** Whether data.lengths holds lengths themselves ("8Ki 4400"): it begins with a digit and has no dot or slash. */
+bool scenario_lists_lengths(const struct scenario_data *data);
 
 /** Knobs of how communication and computation share time; stated with every result. */
 struct scenario_communication {

@@ -138,8 +138,10 @@ static bool append_lengths(struct trace *trace, const struct point_view *view, s
     return ok;
 }
 
-static bool append_slices(struct trace *trace, struct trace_unit row, const struct plan_cut *cut, struct error *err)
+static bool append_slices(struct trace *trace, struct trace_unit row, const struct plan_cut *cut,
+                          const struct model *model, struct error *err)
 {
+    struct flop_curve layer = flop_layer_curve(model, (enum pass)row.direction);
     const struct plan_unit *unit = &cut->units[row.unit];
     row.formation = unit->formation;
     row.context = unit->context;
@@ -150,18 +152,19 @@ static bool append_slices(struct trace *trace, struct trace_unit row, const stru
         row.sample = slice->sample;
         row.begin = slice->begin;
         row.end = slice->end;
+        row.flop = (double)model->layers * (double)flop_of_slice(layer, slice->begin, slice->end);
         ok = trace_append(trace, TRACE_UNITS, &row, 1, err);
     }
     return ok;
 }
 
 static bool append_pipeline_units(struct trace *trace, struct trace_unit row, const struct plan_pipeline *pipeline,
-                                  struct error *err)
+                                  const struct model *model, struct error *err)
 {
     bool ok = true;
     for (row.direction = 0; row.direction < N_PASSES && ok; row.direction++)
         for (row.unit = 0; row.unit < pipeline->cut[row.direction].n_units && ok; row.unit++)
-            ok = append_slices(trace, row, &pipeline->cut[row.direction], err);
+            ok = append_slices(trace, row, &pipeline->cut[row.direction], model, err);
     return ok;
 }
 
@@ -172,7 +175,7 @@ static bool append_units(struct trace *trace, const struct point_view *view, str
     for (row.phase = 0; row.phase < view->plan->n_phases && ok; row.phase++) {
         const struct plan_phase *phase = &view->plan->phases[row.phase];
         for (row.pipeline = 0; row.pipeline < phase->n_pipelines && ok; row.pipeline++)
-            ok = append_pipeline_units(trace, row, &phase->pipelines[row.pipeline], err);
+            ok = append_pipeline_units(trace, row, &phase->pipelines[row.pipeline], &view->scenario->model, err);
     }
     return ok;
 }
