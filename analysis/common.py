@@ -46,7 +46,7 @@ def style(axes, grid="y"):
 
 def tokens_axis(axes, label):
     axes.set_xscale("log", base=2)
-    axes.xaxis.set_major_locator(ticker.LogLocator(base=4, numticks=20))
+    axes.xaxis.set_major_locator(ticker.LogLocator(base=4 if axes.figure.get_figwidth() > 10 else 16, numticks=20))
     axes.xaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: ki(value)))
     axes.set_xlabel(label)
 

@@ -23,9 +23,8 @@ BUCKET_ENDS = KI * 2 ** numpy.arange(12)  # 1Ki, 2Ki, ..., 2Mi; longer ones get 
 Source = collections.namedtuple("Source", "name detail tokens cost")
 
 
-def read_trace(path):
+def source_of(trace):
     """All samples of all iterations, after cutting."""
-    trace = Trace(path)
     rows, attributes = trace.table("lengths"), trace.attributes
     lengths = pathlib.Path(trace.text("lengths")).name
     detail = (f"{lengths} lengths, context {ki(attributes['context'])}, {len(numpy.unique(rows['iteration']))} "
@@ -120,7 +119,7 @@ def main():
     if len(arguments.traces) > len(COLOURS):
         parser.error(f"at most {len(COLOURS)} traces fit one picture")
     return draw(" ".join(arguments.traces), arguments.output,
-                lambda: make_figure([read_trace(path) for path in arguments.traces]))
+                lambda: make_figure([source_of(Trace(path)) for path in arguments.traces]))
 
 
 if __name__ == "__main__":

@@ -170,7 +170,7 @@ class Gantt:
         """Where passes are wide enough."""
         for key, (start_s, finish_s) in passes.items():
             text = self.texts.get(key, str(key[3]))
-            if finish_s - start_s > 0.062 * (len(text) + 0.6) * self.seconds_per_inch:
+            if finish_s - start_s > 0.058 * (len(text) + 0.4) * self.seconds_per_inch:
                 self.axes.text((start_s + finish_s) / 2, stage, text, ha="center", va="center_baseline", fontsize=6.5,
                                color="white" if key[2] == self.backward else "black")
 
@@ -251,8 +251,8 @@ def legend_handles(colours, look, shared):
 def make_panels(systems, look):
     """Axes of lanes and of memory (or None) per system, placed in inches from the top, on one time axis."""
     stages = [int(system.tasks["stage"].max()) + 1 for system in systems]
-    n_legend = 1 if look.width > 10 else 2
-    top, bottom, title, lane = 0.42, 0.55 + 0.45 * n_legend, 0.42, 0.36 if look.width > 10 else 0.26
+    top, bottom, lane = 0.3, 1.25 if look.width > 10 else 1.05, 0.36 if look.width > 10 else 0.26
+    title = 0.6 if look.memory else 0.42
     gap, memory_height = (0.12, 1.35 if look.width > 10 else 1.0) if look.memory else (0, 0)
     left, right = 0.65, 1.85 if look.memory else 0.1
     height = top + bottom + sum(title + count * lane + gap + memory_height for count in stages)

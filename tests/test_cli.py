@@ -169,7 +169,7 @@ class Plans(unittest.TestCase):
 
     def test_the_papers_graph_has_its_vertices_and_edges(self):
         """Figure "DAG-based representation of a 1F1B pipeline": 12 passes; 9 red, 4 green, 6 blue pairs."""
-        done = run("export", "--dag", "dot", SOURCE / "scenarios" / "paper-dag.yaml")
+        done = run("export", "--dag", "dot", SOURCE / "scenarios" / "paper" / "dag.yaml")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(done.stdout.count("label=\"0, ") + done.stdout.count("label=\"1, "), 12)
         for style, pairs in (("dashed", 9), ("dotted", 4), ("solid", 6)):
