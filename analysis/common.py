@@ -51,6 +51,14 @@ def tokens_axis(axes, label):
     axes.set_xlabel(label)
 
 
+def legend_outside(figure, handles, columns, top=False):
+    """A legend of the whole figure above or below its panels (constrained layout)."""
+    lines = -(-len(handles) // columns)
+    share = (0.1 + 0.15 * lines) / figure.get_figheight()
+    figure.get_layout_engine().set(rect=(0, 0 if top else share, 1, 1 - share))
+    figure.legend(handles=handles, loc=f"{'upper' if top else 'lower'} center", ncol=columns, frameon=False)
+
+
 class Trace:
     """An HDF5 file of slimsim: its tables as arrays, names for the numbers in their columns."""
 

@@ -40,13 +40,17 @@ class Simulator:
             raise ValueError(f"slimsim {' '.join(map(str, arguments))}: exit status {done.returncode}")
         return done.stdout.decode()
 
-    def run(self, scenario, name=None, **assignments):
+    def run(self, scenario, name=None, options=(), **assignments):
         """scenarios/paper/SCENARIO.yaml, with keys set (data__lengths="github"). @return its trace"""
         name = name or scenario
         sets = [f"name={name}", *(f"{key.replace('__', '.')}={value}" for key, value in assignments.items())]
-        options = [text for assignment in sets + self.assignments for text in ("--set", assignment)]
+        options = list(options) + [text for assignment in sets + self.assignments for text in ("--set", assignment)]
         self.call("run", TOP / "scenarios/paper" / f"{scenario}.yaml", "--quiet", "--output", self.traces, *options)
         return Trace(self.traces / f"{name}.h5")
+
+    def sweep(self, scenario, name=None, **assignments):
+        """The same of a scenario with `sweep:`."""
+        return self.run(scenario, name, ["--jobs", self.jobs], **assignments)
 
     def graph(self, scenario):
         """The task graph of a scenario, as DOT."""
