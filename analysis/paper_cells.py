@@ -17,9 +17,10 @@ CLASSES = {"states": "weights, gradients, optimizer", "activations": "activation
 
 
 def t_quantile(n):
-    """Of Student's t for a 95% interval from n values: two terms of its expansion in 1 / (n - 1), within 1% from n = 8."""
-    z = statistics.NormalDist().inv_cdf(0.975)
-    return z + (z**3 + z) / (4 * (n - 1))
+    """Of Student's t for a 95% interval from n values. Source: Abramowitz and Stegun 26.7.5, to order 1 / (n - 1)^2;
+    within 0.2% from n = 10."""
+    z, degrees = statistics.NormalDist().inv_cdf(0.975), n - 1
+    return z + (z**3 + z) / (4 * degrees) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * degrees**2)
 
 
 def ratio(above, below):
