@@ -10,7 +10,7 @@
 
 #include "base/check.h"
 #include "cost/flop.h"
-#include "system/system.h"
+#include "search/search.h"
 
 static error_t parse_option(int key, char *argument, struct argp_state *state)
 {
@@ -78,7 +78,8 @@ bool command_read(const char *path, const struct options *options, struct scenar
                   struct error *err)
 {
     return scenario_read(path, options->n_set, options->set, scenario, err) && check_context(scenario, err) &&
-           system_check_entries(scenario, err) && lengths_open(&scenario->data, scenario_data_dir(), lengths, err);
+           system_check_entries(scenario, err) && search_check(scenario, err) &&
+           lengths_open(&scenario->data, scenario_data_dir(), lengths, err);
 }
 
 void options_free(struct options *options)

@@ -305,7 +305,7 @@ static void collect(const struct scenario *scenario, const struct point *point, 
     }
 }
 
-void report_print(const struct scenario *scenario, const struct point *point)
+void report_print(const struct scenario *scenario, const struct point *point, const struct plan_search *search)
 {
     char lines[MAX_ASSUMPTIONS][TEXT_SIZE];
     struct point_summary *summaries = check_calloc((size_t)point->n_systems, sizeof *summaries);
@@ -317,6 +317,7 @@ void report_print(const struct scenario *scenario, const struct point *point)
         print_contention(point, metrics);
     print_units(point);
     print_verdict(scenario, point, summaries);
+    plan_search_print(scenario, search);
     puts("assumed:");
     int32_t n = assumptions(scenario, point, lines);
     for (int32_t i = 0; i < n; i++)
@@ -350,7 +351,7 @@ static json_t *json_of_system(const struct scenario *scenario, const struct poin
     return row;
 }
 
-void report_print_json(const struct scenario *scenario, const struct point *point)
+void report_print_json(const struct scenario *scenario, const struct point *point, const struct plan_search *search)
 {
     char lines[MAX_ASSUMPTIONS][TEXT_SIZE];
     struct point_summary *summaries = check_calloc((size_t)point->n_systems, sizeof *summaries);
@@ -361,6 +362,9 @@ void report_print_json(const struct scenario *scenario, const struct point *poin
         json_t *row = json_of_system(scenario, &point->systems[i], &summaries[i], metrics[i]);
         json_object_set_new(row, "speed_up",
                             json_real(summaries[i].tokens_per_s_per_gpu / summaries[0].tokens_per_s_per_gpu));
+        json_t *searched = plan_search_json(scenario, search, i);
+        if (searched != NULL)
+            json_object_set_new(row, "plan_search", searched);
         json_array_append_new(systems, row);
     }
     int32_t n = assumptions(scenario, point, lines);

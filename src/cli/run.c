@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "cli/commands.h"
+#include "cli/plan_search.h"
 #include "cli/report.h"
 #include "dag/graph.h"
 #include "execute/execute.h"
@@ -81,8 +82,16 @@ static bool finish_record(const struct scenario *scenario, const struct point *p
     return ok;
 }
 
+static bool record_searches(struct record *record, const struct plan_search *search, struct error *err)
+{
+    bool ok = true;
+    for (int32_t i = 0; ok && i < search->n_systems; i++)
+        ok = record_search(record, i, &search->results[i], err);
+    return ok;
+}
+
 static bool simulate(const struct arguments *arguments, const struct scenario *scenario, const struct lengths *lengths,
-                     struct error *err)
+                     const struct plan_search *search, struct error *err)
 {
     struct record record = {0};
     struct point point = {0};
@@ -93,16 +102,17 @@ static bool simulate(const struct arguments *arguments, const struct scenario *s
     };
     if (traced && !start_record(arguments, scenario, lengths, &record, err))
         return false;
-    bool ok = point_run(scenario, lengths, after_iteration, &progress, &point, err);
+    bool ok = (!traced || record_searches(&record, search, err)) &&
+              point_run(scenario, lengths, after_iteration, &progress, &point, err);
     if (progress.shown)
         fputs("\r\033[K", stderr);
     if (!ok)
         record_abandon(&record);
     ok = ok && (!traced || finish_record(scenario, &point, &record, err));
     if (ok && arguments->options.json)
-        report_print_json(scenario, &point);
+        report_print_json(scenario, &point, search);
     else if (ok)
-        report_print(scenario, &point);
+        report_print(scenario, &point, search);
     if (ok && traced && !arguments->options.quiet)
         fprintf(stderr, "written: %s/%s.h5 and %s.csv\n", arguments->options.output, scenario->name, scenario->name);
     point_free(&point);
@@ -126,11 +136,14 @@ int command_run(int argc, char **argv)
     struct arguments arguments = {.options = {.output = "results"}};
     struct scenario scenario = {0};
     struct lengths lengths = {0};
+    struct plan_search search = {0};
     struct error err = {0};
     argp_parse(&argp, argc, argv, 0, NULL, &arguments);
     catch_signals();
     bool ok = command_read(arguments.scenario, &arguments.options, &scenario, &lengths, &err) &&
-              simulate(&arguments, &scenario, &lengths, &err);
+              plan_search_run(&scenario, &lengths, &arguments.options, &stop_signal, &search, &err) &&
+              simulate(&arguments, &scenario, &lengths, &search, &err);
+    plan_search_free(&search);
     lengths_close(&lengths);
     scenario_free(&scenario);
     options_free(&arguments.options);

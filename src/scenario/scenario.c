@@ -51,7 +51,7 @@ static const struct schema_key scenario_keys[] = {
      FIELD(all_tensor_ranks)},
 };
 enum { N_SCENARIO_KEYS = sizeof scenario_keys / sizeof *scenario_keys };
-static const char *const scenario_others[] = {"systems", "sweep", NULL};
+static const char *const scenario_others[] = {"systems", "sweep", "plan_space", NULL};
 
 /* 2^15 each: the product of four degrees stays within 63 bits. */
 static const struct schema_key system_keys[] = {
@@ -78,7 +78,9 @@ static const struct schema_key system_keys[] = {
      SYSTEM(plan.offload)},
 };
 enum { N_SYSTEM_KEYS = sizeof system_keys / sizeof *system_keys, MAX_SYSTEMS = 1000 };
-static const char *const system_others[] = {"knobs", NULL};
+enum { N_AUTO_KEYS = 2 }; /* name and label: what stands beside `plan: auto` */
+static const char *const system_others[] = {"knobs", "plan_space", NULL};
+static const char *const auto_others[] = {"knobs", "plan_space", "plan", NULL};
 
 const char *scenario_data_dir(void)
 {
@@ -197,16 +199,32 @@ static bool resolve_run_name(struct scenario *scenario, const char *path, struct
                           scenario->name);
 }
 
+/** `plan: auto`, or a layout. An entry's own `plan_space:` stands for that of the scenario. */
+static bool read_plan(const struct document *document, int32_t node, struct scenario_system *system, struct error *err)
+{
+    int32_t plan = document_find(document, node, "plan"), space = document_find(document, node, "plan_space");
+    system->auto_plan = plan >= 0 && document->node[plan].kind == DOCUMENT_SCALAR &&
+                        strcmp(document->node[plan].value, "auto") == 0;
+    if (system->auto_plan)
+        return schema_read(document, node, system_keys, N_AUTO_KEYS, auto_others, system, err) &&
+               plan_space_read(document, space >= 0 ? space : document_find(document, 0, "plan_space"),
+                               scenario_data_dir(), &system->space, err);
+    if (plan >= 0 && document->node[plan].kind == DOCUMENT_SCALAR && !document_is_null(&document->node[plan]))
+        return document_error(document, plan, err, "plan: '%.60s'; allowed: auto, or a layout such as {tp: 4, pp: 4}",
+                              document->node[plan].value);
+    if (space >= 0)
+        return document_key_error(document, space, err,
+                                  "plan_space: restricts a search, and this entry names its plan; leave it out, or "
+                                  "write plan: auto");
+    return schema_read(document, node, system_keys, N_SYSTEM_KEYS, system_others, system, err);
+}
+
 /** One entry of `systems:`. */
 static bool read_system(const struct document *document, int32_t node, struct scenario_system *system,
                         struct error *err)
 {
     *system = (struct scenario_system){.node = node, .knobs = -1};
-    int32_t plan = document_find(document, node, "plan");
-    if (plan >= 0 && document->node[plan].kind == DOCUMENT_SCALAR && strcmp(document->node[plan].value, "auto") == 0)
-        return document_error(document, plan, err,
-                              "plan: 'auto' is not available yet; allowed: a layout such as {tp: 4, pp: 4}");
-    if (!schema_read(document, node, system_keys, N_SYSTEM_KEYS, system_others, system, err))
+    if (!read_plan(document, node, system, err))
         return false;
     int32_t knobs = document_find(document, node, "knobs");
     if (knobs >= 0 && document_is_null(&document->node[knobs]))
@@ -382,7 +400,7 @@ bool scenario_read(const char *path, int32_t n_set, const char *const *set, stru
     bool systems_ok = read_systems(scenario, err);
     bool names_ok = resolve_names(scenario, err);
     for (int32_t i = 0; i < scenario->n_systems && systems_ok && names_ok; i++)
-        ok &= check_plan(scenario, &scenario->systems[i], err);
+        ok &= scenario->systems[i].auto_plan || check_plan(scenario, &scenario->systems[i], err);
     ok = ok && systems_ok && names_ok;
     if (!ok)
         scenario_free(scenario);
@@ -398,11 +416,16 @@ char *scenario_text(const struct scenario *scenario)
     schema_write(file, scenario_keys, N_SCENARIO_KEYS, scenario, 0);
     fputs("systems:\n", file);
     for (int32_t i = 0; i < scenario->n_systems; i++) {
+        const struct scenario_system *system = &scenario->systems[i];
         fputs("  -\n", file);
-        schema_write(file, system_keys, N_SYSTEM_KEYS, &scenario->systems[i], 4);
-        if (scenario->systems[i].knobs >= 0) {
+        schema_write(file, system_keys, system->auto_plan ? N_AUTO_KEYS : N_SYSTEM_KEYS, system, 4);
+        if (system->auto_plan) {
+            fputs("    plan: auto\n    plan_space:\n", file);
+            plan_space_write(file, &system->space, 6);
+        }
+        if (system->knobs >= 0) {
             fputs("    knobs: ", file);
-            document_write(file, &scenario->document, scenario->systems[i].knobs);
+            document_write(file, &scenario->document, system->knobs);
             fputc('\n', file);
         }
     }
@@ -423,8 +446,11 @@ void scenario_list_keys(FILE *file)
     schema_list(file, keys, N_SCENARIO_KEYS + N_SYSTEM_KEYS, "");
     fputs(
         "\nN counts the entries of `systems:` from 0. Below systems.N.knobs stand the knobs of that training system:\n"
-        "`slimsim list systems` prints them. `sweep` is not available yet.\n",
+        "`slimsim list systems` prints them. `sweep` is not available yet.\n\n"
+        "systems.N.plan may be `auto`: the plan is searched for. What the search may choose from (a value or a list;\n"
+        "without one, all that model, platform and system allow; of an entry: systems.N.plan_space.tp):\n\n",
         file);
+    plan_space_list_keys(file, "plan_space.");
 }
 
 void scenario_free(struct scenario *scenario)

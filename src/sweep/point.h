@@ -59,17 +59,6 @@ struct point {
     double memory_bytes; /* limit of one rank */
 };
 
-/** What a rank may allocate: the device's memory less the CUDA context [bytes]. */
-double point_memory_bytes(const struct device *device);
-
-/** The request for one iteration's plan. */
-struct system_request point_request(const struct scenario *scenario, const struct point_system *system,
-                                    const struct cost_setting *setting, const struct batch *batch, const void *knobs,
-                                    int64_t iteration);
-
-/** Costs of a system's layout: model, device, platform and overlaps of the scenario. */
-struct cost_setting point_setting(const struct scenario *scenario, const struct scenario_plan *layout);
-
 /** Called after each iteration of each system. @return false to stop with err */
 typedef bool point_observer(void *context, const struct point_view *view, struct error *err);
 

@@ -73,7 +73,7 @@ static bool create_tables(struct record *record, struct error *err)
 {
     bool ok = true;
     for (int32_t t = 0; t < TRACE_N_TABLES && ok; t++)
-        if ((record->full && t != TRACE_VALIDATION) || t == TRACE_SUMMARY || t == TRACE_ITERATIONS)
+        if ((record->full && t != TRACE_VALIDATION && t != TRACE_PLANS) || t == TRACE_SUMMARY || t == TRACE_ITERATIONS)
             ok = trace_append(record->trace, (enum trace_table_id)t, NULL, 0, err);
     return ok;
 }
@@ -273,6 +273,45 @@ bool record_observe(void *context, const struct point_view *view, struct error *
         return true;
     return append_units(trace, view, err) && append_tasks(trace, view, err) && append_memory(trace, view, err) &&
            append_edges(trace, view, err);
+}
+
+static bool append_plan(struct trace *trace, int32_t system, int32_t rank, const struct search_plan *plan,
+                        struct error *err)
+{
+    const struct search_score *score = &plan->score;
+    struct trace_plan row = {
+        .system = system,
+        .rank = rank,
+        .tp = (int32_t)plan->layout.tp,
+        .pp = (int32_t)plan->layout.pp,
+        .cp = (int32_t)plan->layout.cp,
+        .dp = (int32_t)plan->layout.dp,
+        .recompute = plan->layout.recompute,
+        .offload = plan->layout.offload,
+        .verdict = (int32_t)plan->verdict,
+        .iterations = score->n_iterations,
+        .time_s = score->time_s,
+        .contention = score->contention,
+        .peak_bytes = score->peak_bytes,
+        .peak_stage = score->peak_stage,
+        .compute_fraction = score->compute,
+        .bubble_fraction = score->bubble,
+        .communication_fraction = score->communication,
+        .bound_time_s = plan->bound.time_s,
+        .bound_peak_bytes = plan->bound.peak_bytes,
+    };
+    return trace_append(trace, TRACE_PLANS, &row, 1, err);
+}
+
+bool record_search(struct record *record, int32_t system, const struct search_result *result, struct error *err)
+{
+    bool ok = true;
+    for (int32_t i = 0; i < result->n_ranked && ok; i++)
+        ok = append_plan(record->trace, system, i, &result->plans[result->ranked[i]], err);
+    for (int32_t i = 0; i < result->n_plans && ok; i++)
+        if (result->plans[i].verdict > SEARCH_SLOWER) /* else it is ranked */
+            ok = append_plan(record->trace, system, -1, &result->plans[i], err);
+    return ok;
 }
 
 static struct trace_summary summary_row(const struct scenario *scenario, const struct point_system *system,

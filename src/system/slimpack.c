@@ -225,5 +225,7 @@ const struct training_system system_slimpack = {
     .n_knobs = sizeof knobs / sizeof *knobs,
     .knobs_size = sizeof(struct slimpack_knobs),
     .uses_context = false,
+    .offloads = true,
+    .never_regrets = true,
     .plan = slimpack_plan,
 };

@@ -3,6 +3,7 @@
 
 #include "dag/dag.h"
 #include "plan/plan.h"
+#include "search/search.h"
 
 #include <string.h>
 
@@ -23,6 +24,8 @@ NAMES(recompute, RECOMPUTE_FULL + 1, "none", "selective", "full")
 NAMES(quantity, 5, "tokens/s/GPU", "max_memory_allocated", "static state", "max_memory_reserved", "activation formula")
 NAMES(sharding, SCENARIO_ZERO3 + 1, "zero1", "zero2", "zero3")
 NAMES(gradients, SCENARIO_BF16 + 1, "fp32", "bf16")
+NAMES(verdict, SEARCH_N_VERDICTS, "chosen", "runner-up", "slower", "too large", "refused", "bound-pruned",
+      "memory-pruned", "not demanded")
 static const struct trace_names trace_system_names = {0, NULL};
 
 #define COLUMN(c_type, hdf5_type, name, unit, meaning)                                                                 \
@@ -38,6 +41,11 @@ static const struct trace_column summary_columns[] = {
 #define ROW trace_iteration
 static const struct trace_column iteration_columns[] = {
 #include "trace/iteration.def"
+};
+#undef ROW
+#define ROW trace_plan
+static const struct trace_column plan_columns[] = {
+#include "trace/plan.def"
 };
 #undef ROW
 #define ROW trace_length
@@ -84,6 +92,7 @@ static const struct trace_column validation_columns[] = {
 const struct trace_table trace_tables[TRACE_N_TABLES] = {
     [TRACE_SUMMARY] = TABLE("summary", summary),
     [TRACE_ITERATIONS] = TABLE("iterations", iteration),
+    [TRACE_PLANS] = TABLE("plans", plan),
     [TRACE_LENGTHS] = TABLE("lengths", length),
     [TRACE_UNITS] = TABLE("units", unit),
     [TRACE_TASKS] = TABLE("tasks", task),
