@@ -111,7 +111,7 @@ def draw_throughput(rows):
 
 def throughput(batch, space):
     def draw(simulator):
-        trace = simulator.sweep("throughput", f"throughput-{space}-{batch}", data__global_batch=batch, plan_space=space)
+        trace = simulator.sweep("throughput", f"throughput-{space}-{batch}", data__global_batch=batch, plan_space__name=space)
         rows = [{"plan_space": space, "global_batch": batch, **row} for row in cell_rows(trace)]
         return draw_throughput(rows), rows
 
