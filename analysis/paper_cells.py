@@ -144,6 +144,33 @@ def ablation(simulator):
     return figure, rows
 
 
+def change_of(keys, first):
+    """What of a point's swept keys differs from the first point's."""
+    changed = [f"{key} = {value}" for key, value in keys.items() if value != first[key]]
+    return ", ".join(changed) or "nothing"
+
+
+def experiments(simulator):
+    """what moves the speed-up of 13B at 256K: one assumption changed at a time"""
+    trace = simulator.sweep("experiments")
+    points = read_points(trace)
+    rows = []
+    for point in points:
+        change, base = change_of(point["keys"], points[0]["keys"]), point["systems"]["best-fit"][1]
+        rows += [{"change": change, **system_row(trace, label, row, measured, base)}
+                 for label, (row, measured) in point["systems"].items()]
+    slim = [row for row in rows if row["system"] == "slimpack"]
+    figure, axes = pyplot.subplots(figsize=(WIDTH / 2, 0.7 + 0.2 * len(slim)), layout="constrained")
+    axes.barh(range(len(slim)), [row["speed_up"] for row in slim], 0.7, color=COLOURS[1],
+              xerr=[row["speed_up_interval"] for row in slim], error_kw={"linewidth": 0.7, "capsize": 1.5})
+    axes.axvline(slim[0]["speed_up"], color="black", linewidth=0.6, linestyle=":")
+    axes.set_yticks(range(len(slim)), [row["change"] for row in slim])
+    axes.invert_yaxis()
+    axes.set_xlabel("speed-up over best-fit")
+    style(axes, grid="x")
+    return figure, rows
+
+
 def memory(simulator):
     """peak memory of every iteration: 13B, GitHub, 16 GPUs"""
     trace = simulator.run("memory")
@@ -215,4 +242,4 @@ def scaling(simulator):
 
 
 FIGURES = {**{f"throughput-{space}-{batch}": throughput(batch, space) for space in SPACES for batch in BATCHES},
-           "ablation": ablation, "memory": memory, "attention": attention, "scaling": scaling}
+           "ablation": ablation, "experiments": experiments, "memory": memory, "attention": attention, "scaling": scaling}

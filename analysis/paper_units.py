@@ -140,6 +140,12 @@ def unit_times(trace, number, direction):
     return numpy.array([finish - start for key, (start, finish) in spans.items() if PASSES[key[2]] == direction])
 
 
+def unit_flop(trace, number, direction):
+    """FLOPs of the units of the same device that hold anything."""
+    rows = [row for row in unit_table(trace, number) if row["pass"] == direction]
+    return list(unit_sums(rows, "flop").values())
+
+
 def violins(name):
     def draw(simulator):
         trace = simulator.run("unit-times", f"unit-times-{name}", data__lengths=name)
@@ -152,9 +158,11 @@ def violins(name):
             parts["bodies"][0].set(facecolor=colour, alpha=1, edgecolor="none")
             parts["cquantiles"].set(color="black", linewidth=0.8)
             p5, median, p95 = numpy.percentile(seconds, [5, 50, 95])
+            flop_p5, flop_p95 = numpy.percentile(unit_flop(trace, number, direction), [5, 95])
             rows.append({"data_set": DATA_SETS[name], "system": trace.labels[number], "pass": direction,
                          "units": len(seconds), "shortest_s": seconds.min(), "p5_s": p5, "median_s": median, "p95_s": p95,
-                         "longest_s": seconds.max(), "p95_over_p5": p95 / p5})
+                         "longest_s": seconds.max(), "p95_over_p5": p95 / p5,
+                         "flop_p95_over_p5": flop_p95 / flop_p5})
         axes.set_xticks(range(len(rows)), [f"{row['system']}\n{row['pass'][0].upper()}" for row in rows])
         axes.set_ylabel("time of a pass [s]")
         axes.set_title(f"{DATA_SETS[name]}, {trace.text('model')}, context {ki(trace.attributes['context'])}")
