@@ -3,6 +3,7 @@
 
 #include <gsl/gsl_sort.h>
 #include <gsl/gsl_statistics_double.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -58,6 +59,15 @@ struct system_request point_request(const struct scenario *scenario, const struc
         .seed = scenario->seed,
         .knobs = knobs,
     };
+}
+
+bool point_check(const struct scenario *scenario, struct error *err)
+{
+    if (flop_fits(&scenario->model, 1, scenario->data.context))
+        return system_check_entries(scenario, err);
+    return document_error(&scenario->document, document_find(&scenario->document, 0, "data.context"), err,
+                          "data.context: the FLOPs of a layer of %s on %" PRId64 " tokens exceed 2^63; use less",
+                          scenario->model.name, scenario->data.context);
 }
 
 double point_memory_bytes(const struct device *device)

@@ -59,6 +59,9 @@ struct point {
     double memory_bytes; /* limit of one rank */
 };
 
+/** What scenario_read cannot know: that FLOPs of the longest sample are exact, and that systems take their entries. */
+bool point_check(const struct scenario *scenario, struct error *err);
+
 /** What a rank may allocate: the device's memory less the CUDA context [bytes]. */
 double point_memory_bytes(const struct device *device);
 
