@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "scenario/cache.h"
 #include "scenario/library.h"
 
 #define FIELD(field)  offsetof(struct scenario, field)
@@ -169,7 +170,7 @@ static bool resolve_lengths(struct scenario *scenario, struct error *err)
 }
 
 /** Model, device and platform. Each is read if its name is right, so that one pass shows all errors. */
-static bool resolve_names(struct scenario *scenario, struct error *err)
+static bool resolve_names(struct scenario *scenario, struct scenario_cache *cache, struct error *err)
 {
     const struct document *document = &scenario->document;
     const char *data = scenario_data_dir(), *platforms = scenario_platform_dir();
@@ -177,11 +178,11 @@ static bool resolve_names(struct scenario *scenario, struct error *err)
     snprintf(models, sizeof models, "%s/model/llm", data);
     snprintf(devices, sizeof devices, "%s/model/gpu", data);
     bool ok = resolve_name(document, "model", models, ".yaml", scenario->model_name, err) &&
-              model_read(data, scenario->model_name, &scenario->model, err);
+              cache_model(cache, data, scenario->model_name, &scenario->model, &scenario->model_hash, err);
     ok &= resolve_name(document, "device", devices, ".yaml", scenario->device_name, err) &&
-          device_read(data, scenario->device_name, &scenario->device, err);
+          cache_device(cache, data, scenario->device_name, &scenario->device, &scenario->device_hash, err);
     ok &= resolve_name(document, "platform", platforms, ".xml", scenario->platform_name, err) &&
-          platform_read(platforms, scenario->platform_name, &scenario->platform, err);
+          cache_platform(cache, platforms, scenario->platform_name, &scenario->platform, err);
     return resolve_lengths(scenario, err) && ok;
 }
 
@@ -377,33 +378,54 @@ static bool check_plan(const struct scenario *scenario, struct scenario_system *
            ok;
 }
 
-static bool refuse_sweep(const struct document *document, struct error *err)
+bool scenario_read_document(const char *path, int32_t n_set, const char *const *set, struct document *document,
+                            struct error *err)
 {
-    int32_t node = document_find(document, 0, "sweep");
-    return node < 0 || document_key_error(document, node, err,
-                                          "sweep: is not available yet; allowed: one point a run, changed by --set");
+    bool ok = document_read(path, document, err);
+    for (int32_t i = 0; i < n_set && document->n_nodes > 0; i++)
+        ok &= document_set(document, set[i], err);
+    return ok;
 }
 
-bool scenario_read(const char *path, int32_t n_set, const char *const *set, struct scenario *scenario,
-                   struct error *err)
+bool scenario_resolve(struct document *document, struct scenario_cache *cache, struct scenario *scenario,
+                      struct error *err)
 {
-    *scenario = (struct scenario){0};
-    struct document *document = &scenario->document;
-    if (!document_read(path, document, err))
-        return false;
-    bool ok = true;
-    for (int32_t i = 0; i < n_set; i++)
-        ok &= document_set(document, set[i], err);
-    ok &= schema_read(document, 0, scenario_keys, N_SCENARIO_KEYS, scenario_others, scenario, err);
-    ok &= refuse_sweep(document, err);
-    ok &= resolve_run_name(scenario, path, err);
+    *scenario = (struct scenario){.document = *document};
+    *document = (struct document){0};
+    bool ok = schema_read(&scenario->document, 0, scenario_keys, N_SCENARIO_KEYS, scenario_others, scenario, err);
+    ok &= resolve_run_name(scenario, scenario->document.file, err);
     bool systems_ok = read_systems(scenario, err);
-    bool names_ok = resolve_names(scenario, err);
+    bool names_ok = resolve_names(scenario, cache, err);
     for (int32_t i = 0; i < scenario->n_systems && systems_ok && names_ok; i++)
         ok &= scenario->systems[i].auto_plan || check_plan(scenario, &scenario->systems[i], err);
     ok = ok && systems_ok && names_ok;
     if (!ok)
         scenario_free(scenario);
+    return ok;
+}
+
+static bool refuse_sweep(const struct document *document, struct error *err)
+{
+    int32_t node = document_find(document, 0, "sweep");
+    return node < 0 || document_key_error(document, node, err,
+                                          "sweep: is for `slimsim run`; this command takes one point: `slimsim run "
+                                          "SCENARIO --list` prints them, --set makes one");
+}
+
+bool scenario_read(const char *path, int32_t n_set, const char *const *set, struct scenario *scenario,
+                   struct error *err)
+{
+    struct document document = {0};
+    struct scenario_cache cache = {0};
+    *scenario = (struct scenario){0};
+    bool ok = scenario_read_document(path, n_set, set, &document, err);
+    if (document.n_nodes > 0) { /* else it cannot be read at all */
+        ok = refuse_sweep(&document, err) && ok;
+        ok = scenario_resolve(&document, &cache, scenario, err) && ok;
+    }
+    if (!ok)
+        scenario_free(scenario);
+    cache_free(&cache);
     return ok;
 }
 

@@ -3,6 +3,7 @@
 #ifndef SLIMSIM_SCENARIO_SCENARIO_H
 #define SLIMSIM_SCENARIO_SCENARIO_H
 
+#include "scenario/cache.h"
 #include "scenario/device.h"
 #include "scenario/model.h"
 #include "scenario/plan_space.h"
@@ -65,6 +66,7 @@ struct scenario {
     struct model model;
     struct device device;
     struct platform platform;
+    uint64_t model_hash, device_hash; /* of their files */
     struct scenario_data data;
     struct scenario_communication communication;
     int32_t attention;         /* enum device_attention */
@@ -90,6 +92,16 @@ const char *scenario_platform_dir(void);
  */
 bool scenario_read(const char *path, int32_t n_set, const char *const *set, struct scenario *scenario,
                    struct error *err);
+
+/** The first half of scenario_read: the file as written with its --set. The document may be there in spite of errors;
+ * the caller frees it. */
+bool scenario_read_document(const char *path, int32_t n_set, const char *const *set, struct document *document,
+                            struct error *err);
+
+/** The second half: resolve names and check. Takes the document over and empties it; `sweep:` in it is left to sweep/.
+ */
+bool scenario_resolve(struct document *document, struct scenario_cache *cache, struct scenario *scenario,
+                      struct error *err);
 
 /** The resolved scenario as YAML text that scenario_read takes to the same bits and text. Caller frees. */
 char *scenario_text(const struct scenario *scenario);

@@ -3,6 +3,7 @@
 
 #include <gsl/gsl_sort.h>
 #include <gsl/gsl_statistics_double.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 #include "bounds/work.h"
 #include "dag/graph.h"
 #include "execute/execute.h"
+#include "search/search.h"
 
 /** One system while it runs, and the buffers its iterations share. */
 struct runner {
@@ -28,6 +30,15 @@ struct runner {
     struct memory memory;
     double *slack_s;
 };
+
+bool point_check(const struct scenario *scenario, struct error *err)
+{
+    if (flop_fits(&scenario->model, 1, scenario->data.context))
+        return system_check_entries(scenario, err) && search_check(scenario, err);
+    return document_error(&scenario->document, document_find(&scenario->document, 0, "data.context"), err,
+                          "data.context: the FLOPs of a layer of %s on %" PRId64 " tokens exceed 2^63; use less",
+                          scenario->model.name, scenario->data.context);
+}
 
 static void measure_work(const struct runner *runner, struct point_iteration *result)
 {

@@ -59,6 +59,10 @@ struct point {
     double memory_bytes; /* limit of one rank */
 };
 
+/** What scenario_read cannot know: that FLOPs of the longest sample are exact, that systems take their entries, and that
+ * what is left to a search has plans. */
+bool point_check(const struct scenario *scenario, struct error *err);
+
 /** Called after each iteration of each system. @return false to stop with err */
 typedef bool point_observer(void *context, const struct point_view *view, struct error *err);
 

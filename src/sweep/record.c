@@ -82,10 +82,10 @@ bool record_open(struct record *record, const char *directory, const struct reco
 {
     const struct scenario *scenario = origin->scenario;
     *record = (struct record){.full = scenario->trace == SCENARIO_TRACE_FULL};
-    size_t bytes = strlen(directory) + strlen(scenario->name) + sizeof "/.csv";
-    record->csv_path = check_malloc(bytes);
-    snprintf(record->csv_path, bytes, "%s/%s.csv", directory, scenario->name);
-    record->trace = trace_create(directory, scenario->name, err);
+    if (directory != NULL)
+        CHECK(asprintf(&record->csv_path, "%s/%s.csv", directory, scenario->name) > 0);
+    record->trace =
+        directory != NULL ? trace_create(directory, scenario->name, err) : trace_create_image(scenario->name, err);
     int64_t traced = scenario->warm_up;
     if (record->trace != NULL && set_versions(record->trace, origin, err) && set_inputs(record->trace, origin, err) &&
         set_systems(record->trace, scenario, err) &&
@@ -96,9 +96,9 @@ bool record_open(struct record *record, const char *directory, const struct reco
     return false;
 }
 
-static bool append_iteration(struct trace *trace, int32_t system, const struct point_iteration *of, struct error *err)
+struct trace_iteration record_iteration(int32_t system, const struct point_iteration *of)
 {
-    struct trace_iteration row = {
+    return (struct trace_iteration){
         .system = system,
         .iteration = of->iteration,
         .measured = of->measured,
@@ -125,7 +125,6 @@ static bool append_iteration(struct trace *trace, int32_t system, const struct p
         .peak_stage = of->peak_stage,
         MEMORY_COLUMNS(of->at_peak),
     };
-    return trace_append(trace, TRACE_ITERATIONS, &row, 1, err);
 }
 
 static bool append_lengths(struct trace *trace, const struct point_view *view, struct error *err)
@@ -265,7 +264,8 @@ bool record_observe(void *context, const struct point_view *view, struct error *
 {
     const struct record *record = context;
     struct trace *trace = record->trace;
-    if (!append_iteration(trace, view->system_index, view->iteration, err))
+    struct trace_iteration row = record_iteration(view->system_index, view->iteration);
+    if (!trace_append(trace, TRACE_ITERATIONS, &row, 1, err))
         return false;
     if (record->full && view->system_index == 0 && !append_lengths(trace, view, err))
         return false;
@@ -314,11 +314,14 @@ bool record_search(struct record *record, int32_t system, const struct search_re
     return ok;
 }
 
-static struct trace_summary summary_row(const struct scenario *scenario, const struct point_system *system,
-                                        const struct point_summary *of)
+struct trace_summary record_summary(const struct scenario *scenario, const struct point *point, int32_t index,
+                                    const struct point_summary *of)
 {
+    const struct point_system *system = &point->systems[index];
     const struct scenario_plan *plan = &system->entry->plan;
     return (struct trace_summary){
+        .system = index,
+        .memory_bytes = point->memory_bytes,
         .gpus = platform_n_gpus(&scenario->platform),
         .tp = (int32_t)plan->tp,
         .pp = (int32_t)plan->pp,
@@ -355,22 +358,39 @@ static bool save_csv(const char *h5_path, const char *csv_path, struct error *er
     return ok;
 }
 
-bool record_close(struct record *record, const struct scenario *scenario, const struct point *point,
-                  const struct point_summary *summary, struct error *err)
+static bool append_summary(struct record *record, const struct scenario *scenario, const struct point *point,
+                           const struct point_summary *summary, struct error *err)
 {
     bool ok = true;
     for (int32_t s = 0; s < point->n_systems && ok; s++) {
-        struct trace_summary row = summary_row(scenario, &point->systems[s], &summary[s]);
-        row.system = s;
-        row.memory_bytes = point->memory_bytes;
+        struct trace_summary row = record_summary(scenario, point, s, &summary[s]);
         ok = trace_append(record->trace, TRACE_SUMMARY, &row, 1, err);
     }
+    return ok;
+}
+
+bool record_close(struct record *record, const struct scenario *scenario, const struct point *point,
+                  const struct point_summary *summary, struct error *err)
+{
+    bool ok = append_summary(record, scenario, point, summary, err);
     if (ok) {
         char *h5_path = check_strdup(trace_path(record->trace));
         ok = trace_close(record->trace, err);
         record->trace = NULL;
         ok = ok && save_csv(h5_path, record->csv_path, err);
         free(h5_path);
+    }
+    record_abandon(record);
+    return ok;
+}
+
+bool record_close_image(struct record *record, const struct scenario *scenario, const struct point *point,
+                        const struct point_summary *summary, void **image, size_t *n_bytes, struct error *err)
+{
+    bool ok = append_summary(record, scenario, point, summary, err);
+    if (ok) {
+        ok = trace_close_image(record->trace, image, n_bytes, err);
+        record->trace = NULL;
     }
     record_abandon(record);
     return ok;

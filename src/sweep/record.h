@@ -22,7 +22,7 @@ struct record {
     bool full; /* scenario.trace: also what the first measured iteration did in detail, and all lengths */
 };
 
-/** Create DIRECTORY/NAME.h5, NAME the scenario's, and write the root attributes. */
+/** Create DIRECTORY/NAME.h5, NAME the scenario's, and write the root attributes. Directory NULL: in memory. */
 bool record_open(struct record *record, const char *directory, const struct record_origin *origin, struct error *err);
 
 /**
@@ -42,6 +42,15 @@ bool record_search(struct record *record, int32_t system, const struct search_re
  */
 bool record_close(struct record *record, const struct scenario *scenario, const struct point *point,
                   const struct point_summary *summary, struct error *err);
+
+/** The same of a record in memory: the file's bytes, which the caller frees. */
+bool record_close_image(struct record *record, const struct scenario *scenario, const struct point *point,
+                        const struct point_summary *summary, void **image, size_t *n_bytes, struct error *err);
+
+/** A row of the tables iterations and summary. */
+struct trace_iteration record_iteration(int32_t system, const struct point_iteration *of);
+struct trace_summary record_summary(const struct scenario *scenario, const struct point *point, int32_t index,
+                                    const struct point_summary *of);
 
 /** Leave nothing behind, after a failure elsewhere. */
 void record_abandon(struct record *record);

@@ -29,9 +29,9 @@ NAMES(verdict, SEARCH_N_VERDICTS, "chosen", "runner-up", "slower", "too large", 
 static const struct trace_names trace_system_names = {0, NULL};
 
 #define COLUMN(c_type, hdf5_type, name, unit, meaning)                                                                 \
-    {#name, unit, meaning, TRACE_##hdf5_type, offsetof(struct ROW, name), NULL},
+    {#name, unit, meaning, TRACE_##hdf5_type, offsetof(struct ROW, name), NULL, 0},
 #define NAMED(c_type, hdf5_type, name, names, meaning)                                                                 \
-    {#name, "1", meaning, TRACE_##hdf5_type, offsetof(struct ROW, name), &trace_##names##_names},
+    {#name, "1", meaning, TRACE_##hdf5_type, offsetof(struct ROW, name), &trace_##names##_names, 0},
 
 #define ROW trace_summary
 static const struct trace_column summary_columns[] = {

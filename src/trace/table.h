@@ -67,7 +67,7 @@ enum trace_table_id {
     TRACE_N_TABLES
 };
 
-enum trace_type { TRACE_INT32, TRACE_INT64, TRACE_DOUBLE };
+enum trace_type { TRACE_INT32, TRACE_INT64, TRACE_DOUBLE, TRACE_TEXT /* padded with NUL */ };
 
 /** What the values 0, 1, ... of a column are called. n = 0: the file's data set `systems` says it. */
 struct trace_names {
@@ -80,6 +80,7 @@ struct trace_column {
     enum trace_type type;
     size_t offset;                   /* in the row struct */
     const struct trace_names *names; /* NULL: a plain number */
+    size_t bytes;                    /* of a text */
 };
 
 struct trace_table {
