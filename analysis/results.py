@@ -54,6 +54,8 @@ def number(text):
 
 
 def markdown(header, rows):
+    if not rows:
+        return "Not run."
     lines = ["| " + " | ".join(map(str, row)) + " |" for row in rows]
     return "\n".join(["| " + " | ".join(header) + " |", "|" + "---|" * len(header), *lines])
 
@@ -100,7 +102,7 @@ def cell_tables(cells):
             rows.append(row)
         parts.append(f"### {space}, B = {batch}\n\n" + markdown(
             ("model", "data", *(ki(context) for context in contexts)), rows))
-    return "\n\n".join(parts)
+    return "\n\n".join(parts) or "Not run."
 
 
 def verdict(holds, fails):
