@@ -59,8 +59,8 @@ struct point {
     double memory_bytes; /* limit of one rank */
 };
 
-/** What scenario_read cannot know: that FLOPs of the longest sample are exact, that systems take their entries, and that
- * what is left to a search has plans. */
+/** What scenario_read cannot know: that FLOPs of the longest sample are exact, that systems take their entries, and
+ * that what is left to a search has plans. */
 bool point_check(const struct scenario *scenario, struct error *err);
 
 /** Called after each iteration of each system. @return false to stop with err */
