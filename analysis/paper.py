@@ -45,7 +45,9 @@ class Simulator:
         name = name or scenario
         sets = [f"name={name}", *(f"{key.replace('__', '.')}={value}" for key, value in assignments.items())]
         options = list(options) + [text for assignment in sets + self.assignments for text in ("--set", assignment)]
-        self.call("run", TOP / "scenarios/paper" / f"{scenario}.yaml", "--quiet", "--output", self.traces, *options)
+        if not sys.stderr.isatty():
+            options.append("--quiet")
+        self.call("run", TOP / "scenarios/paper" / f"{scenario}.yaml", "--output", self.traces, *options)
         return Trace(self.traces / f"{name}.h5")
 
     def sweep(self, scenario, name=None, **assignments):
