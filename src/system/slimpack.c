@@ -217,6 +217,8 @@ static const struct schema_key knobs[] = {
      offsetof(struct slimpack_knobs, replica_units)},
 };
 
+static const char *const parts[] = {"asymmetric", "dp_merge", "slicing", NULL};
+
 const struct training_system system_slimpack = {
     .name = "slimpack",
     .source = "SlimPack: Fine-Grained Asymmetric Packing for Balanced and Efficient Variable-Length LLM Training",
@@ -227,5 +229,6 @@ const struct training_system system_slimpack = {
     .uses_context = false,
     .offloads = true,
     .never_regrets = true,
+    .parts = parts,
     .plan = slimpack_plan,
 };

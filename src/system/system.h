@@ -36,6 +36,8 @@ struct training_system {
     bool never_regrets;   /* of requests that differ in memory_bytes, recompute and offload alone, the one with more
                              memory and less of both gets a plan whose passes end no later (critical path); and a plan
                              that fits less memory is the plan for that, too */
+    const char *const *parts; /* NULL, or names of bool knobs (NULL-terminated): parts of the system that are on by
+                                 default; a search tries the plan that it found without each */
     bool (*plan)(const struct system_request *request, void *state, struct plan *plan, struct error *err);
     void (*close)(void *state); /* NULL: nothing to free */
 };
