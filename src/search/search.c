@@ -98,17 +98,23 @@ static bool resolve(struct search *search, const struct trial *trial, const stru
     return ok;
 }
 
+static struct system_request request_of(const struct search *search, const struct cost_setting *setting,
+                                        const struct scenario_plan *layout, int32_t iteration)
+{
+    struct system_request request =
+        system_request_of(search->scenario, setting, layout, &search->batches[iteration], search->knobs, iteration);
+    request.seed = search->result->seed;
+    return request;
+}
+
 /** Plan one iteration and resolve it. A plan that the system refuses is an outcome, not an error. */
 static bool run_trial(struct search *search, const struct trial *trial, void *state, struct outcome *outcome,
                       struct error *err)
 {
     struct cost_setting setting = system_setting(search->scenario, &trial->layout);
-    struct system_request request =
-        system_request_of(search->scenario, &setting, &trial->layout, &search->batches[trial->iteration],
-                          search->knobs, trial->iteration);
+    struct system_request request = request_of(search, &setting, &trial->layout, trial->iteration);
     struct plan plan = {0};
     struct error refused = {0};
-    request.seed = search->result->seed;
     request.memory_bytes = trial->memory_bytes;
     *outcome = (struct outcome){.planned = search->system->plan(&request, state, &plan, &refused)};
     if (!outcome->planned && search->refused.status == ERROR_NONE)
@@ -463,7 +469,8 @@ static void prune(struct search *search)
     for (int32_t i = 0; i < result->n_plans; i++) {
         struct search_plan *plan = &result->plans[i];
         struct cost_setting setting = system_setting(search->scenario, &plan->layout);
-        plan->bound = bound_of(search->system, &setting, &plan->layout, &search->batches[0]);
+        struct system_request request = request_of(search, &setting, &plan->layout, 0);
+        plan->bound = bound_of(search->system, &request);
         if (plan->bound.peak_bytes > result->memory_bytes && !search->options->exhaustive)
             plan->verdict = SEARCH_MEMORY_PRUNED;
     }
@@ -518,8 +525,10 @@ bool search_system(const struct scenario *scenario, const struct lengths *length
     result->plans = check_realloc(result->plans, n_most * sizeof *result->plans);
     result->ranked = check_calloc(n_most, sizeof *result->ranked);
     search.relaxed = check_calloc((size_t)result->n_plans, sizeof *search.relaxed);
-    prune(&search);
-    bool ok = system_read_knobs(search.system, scenario, entry, search.knobs, err) && decide_in_order(&search, err);
+    bool ok = system_read_knobs(search.system, scenario, entry, search.knobs, err);
+    if (ok)
+        prune(&search);
+    ok = ok && decide_in_order(&search, err);
     for (int32_t i = 0; i < SEARCH_DECIDING_ITERATIONS; i++)
         batch_free(&search.batches[i]);
     timeline_free(&search.path);
