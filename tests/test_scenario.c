@@ -221,7 +221,8 @@ static const struct {
      "run.yaml:5:59: plan_space.name: no plan space 'fre'; did you mean 'free'?"},
     {"plan: {tp: 2, pp: 2}", "plan: auto, plan_space: {tp: [1, 0]}",
      "run.yaml:5:61: tp: '0' is out of range; allowed: a whole number [GPUs], 1 to 32768"},
-    {"plan: {tp: 2, pp: 2}", "plan: auto, plan_space: {recompute: [ful]}", "recompute: 'ful' is not known; did you mean "},
+    {"plan: {tp: 2, pp: 2}", "plan: auto, plan_space: {recompute: [ful]}",
+     "recompute: 'ful' is not known; did you mean "},
     {"plan: {tp: 2, pp: 2}", "plan: auto, plan_space: {pp: []}", "pp: is an empty list; name at least one value"},
     {"{tp: 2, pp: 2}", "{tp: 2, pp: 2}, plan_space: {tp: 2}",
      "run.yaml:5:50: plan_space: restricts a search, and this entry names its plan"},
@@ -402,12 +403,12 @@ static void the_list_of_keys_names_all_of_them(void)
 
 int main(void)
 {
-    return HARNESS_MAIN("scenario", TEST(every_key_reaches_its_field), TEST(defaults_are_those_of_the_list),
-                        TEST(plan_spaces_are_read_over_named_ones), TEST(resolved_text_reads_back_to_the_same_bits_and_text),
-                        TEST(assignments_win_over_the_file_in_order),
-                        TEST(wrong_scenarios_are_refused_with_place_and_what_is_allowed),
-                        TEST(tensor_parallelism_must_divide_heads_and_kv_heads), TEST(all_errors_stand_in_one_pass),
-                        TEST(relative_paths_start_at_the_file_or_the_working_directory),
-                        TEST(a_path_too_long_is_refused), TEST(a_missing_scenario_is_named),
-                        TEST(the_quick_start_is_the_main_comparison), TEST(the_list_of_keys_names_all_of_them));
+    return HARNESS_MAIN(
+        "scenario", TEST(every_key_reaches_its_field), TEST(defaults_are_those_of_the_list),
+        TEST(plan_spaces_are_read_over_named_ones), TEST(resolved_text_reads_back_to_the_same_bits_and_text),
+        TEST(assignments_win_over_the_file_in_order), TEST(wrong_scenarios_are_refused_with_place_and_what_is_allowed),
+        TEST(tensor_parallelism_must_divide_heads_and_kv_heads), TEST(all_errors_stand_in_one_pass),
+        TEST(relative_paths_start_at_the_file_or_the_working_directory), TEST(a_path_too_long_is_refused),
+        TEST(a_missing_scenario_is_named), TEST(the_quick_start_is_the_main_comparison),
+        TEST(the_list_of_keys_names_all_of_them));
 }

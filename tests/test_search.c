@@ -42,8 +42,8 @@ static void search_cell(struct hand_search *hand, const struct cell *cell, bool 
 {
     struct error err = {0};
     struct search_options options = {.exhaustive = exhaustive};
-    bool ok = open_cell(hand, cell, &err) &&
-              search_system(&hand->scenario, &hand->lengths, 0, &options, &hand->result, &err);
+    bool ok =
+        open_cell(hand, cell, &err) && search_system(&hand->scenario, &hand->lengths, 0, &options, &hand->result, &err);
     CHECK_TEXT(err.text, "");
     CHECK(ok);
 }
@@ -81,7 +81,8 @@ static const struct cell cells[] = {
     {"llama-7b", "hopper-1x8", "best-fit", "32Ki", "name: free, offload: [0, 1]", "", 1},
     {"llama-7b", "hopper-1x8", "slimpack", "32Ki", "name: free, offload: [0, 1]", "", 1},
     {"llama-7b", "hopper-2x8", "best-fit", "64Ki", "name: megatron, offload: [0.5, 0]", "", 2},
-    {"llama-7b", "hopper-2x8", "slimpack", "64Ki", "name: free, pp: [2, 4, 8], offload: [0, 0.5, 1]", "max_factor: 8", 2},
+    {"llama-7b", "hopper-2x8", "slimpack", "64Ki", "name: free, pp: [2, 4, 8], offload: [0, 0.5, 1]", "max_factor: 8",
+     2},
     {"llama-13b", "hopper-2x8", "best-fit", "16Ki", "name: low-tp, offload: [0]", "", 3},
     {"llama-13b", "hopper-2x8", "slimpack", "128Ki", "tp: [2, 8], recompute: [none, full]", "max_factor: 4", 4},
     {"llama-7b", "hopper-1x8", "slimpack", "16Ki", "tp: 1", "dp_merge: false", 5},
@@ -99,8 +100,7 @@ static void pruning_changes_neither_the_choice_nor_the_runners_up(void)
         for (int32_t j = 0; j < exhaustive.result.n_ranked; j++) {
             const struct search_plan *plan = &exhaustive.result.plans[exhaustive.result.ranked[j]];
             if (plan->verdict == SEARCH_RUNNER_UP)
-                check_cell(j < pruned.result.n_ranked &&
-                               same_plan(plan, &pruned.result.plans[pruned.result.ranked[j]]),
+                check_cell(j < pruned.result.n_ranked && same_plan(plan, &pruned.result.plans[pruned.result.ranked[j]]),
                            &cells[i], "same runners-up");
         }
         check_cell(pruned.result.n_resolved < exhaustive.result.n_resolved, &cells[i], "pruning spares work");
@@ -196,8 +196,8 @@ static void no_plan_by_hand_is_faster_on_the_ranking_iteration(void)
 /* SlimPack without each of its parts, given by knob: the search that may choose does no worse on its iterations. */
 static void a_part_switched_off_is_never_faster_than_the_choice(void)
 {
-    static const char *const off[] = {"asymmetric: false", "dp_merge: false", "slicing: false", "injection: persistent",
-                                      "injection: just-in-time", "replica_units: false"};
+    static const char *const off[] = {"asymmetric: false",     "dp_merge: false",         "slicing: false",
+                                      "injection: persistent", "injection: just-in-time", "replica_units: false"};
     for (int i = 0; i < 2; i++) {
         struct cell cell = {"llama-7b", "hopper-2x8", "slimpack", i == 0 ? "32Ki" : "128Ki", "tp: 2, pp: 4", "", 7 + i};
         struct hand_search all, part;
@@ -288,7 +288,8 @@ static void an_empty_space_is_an_error_with_its_place(void)
     struct hand_search hand;
     struct error err = {0};
     CHECK_TRUE(!open_cell(&hand, &cell, &err));
-    CHECK_CONTAINS(err.text, "cell.yaml:8:34: plan: the plan space free holds no plan of best-fit for llama-7b on the 16");
+    CHECK_CONTAINS(err.text,
+                   "cell.yaml:8:34: plan: the plan space free holds no plan of best-fit for llama-7b on the 16");
     close_cell(&hand);
 }
 

@@ -47,7 +47,7 @@ static void print_plan(const struct search_plan *plan)
     char name[32];
     snprintf(name, sizeof name, "TP%d PP%d CP%d DP%d", (int)layout->tp, (int)layout->pp, (int)layout->cp,
              (int)layout->dp);
-    printf("  %-9s  %-20s %-9s offload %3.0f%%  %9.4f s  %6.2f GiB (stage %d, most of it %s)", 
+    printf("  %-9s  %-20s %-9s offload %3.0f%%  %9.4f s  %6.2f GiB (stage %d, most of it %s)",
            trace_verdict_names.text[plan->verdict], name, trace_recompute_names.text[layout->recompute],
            100 * layout->offload, score->time_s, score->peak_bytes / gib, score->peak_stage,
            memory_class_name[score->peak_class]);
@@ -83,8 +83,9 @@ void plan_search_print(const struct scenario *scenario, const struct plan_search
             engine = engine || search->results[i].engine;
         }
     if (any)
-        printf("(batches of their own: one ranks, the best %d are decided on by the mean of %d, by critical path%s)\n\n",
-               SEARCH_FEW, SEARCH_DECIDING_ITERATIONS, engine ? " times SimGrid's contention in the first" : "");
+        printf(
+            "(batches of their own: one ranks, the best %d are decided on by the mean of %d, by critical path%s)\n\n",
+            SEARCH_FEW, SEARCH_DECIDING_ITERATIONS, engine ? " times SimGrid's contention in the first" : "");
 }
 
 static json_t *json_of_plan(const struct search_plan *plan)
@@ -92,8 +93,8 @@ static json_t *json_of_plan(const struct search_plan *plan)
     json_t *off = plan->off != NULL ? json_string(plan->off) : json_null();
     const struct scenario_plan *layout = &plan->layout;
     const struct search_score *score = &plan->score;
-    return json_pack("{s:s, s:{s:I, s:I, s:I, s:I, s:s, s:f}, s:i, s:f, s:f, s:f, s:i, s:s, s:f, s:f, s:f, s:o}", "verdict",
-                     trace_verdict_names.text[plan->verdict], "plan", "tp", (json_int_t)layout->tp, "pp",
+    return json_pack("{s:s, s:{s:I, s:I, s:I, s:I, s:s, s:f}, s:i, s:f, s:f, s:f, s:i, s:s, s:f, s:f, s:f, s:o}",
+                     "verdict", trace_verdict_names.text[plan->verdict], "plan", "tp", (json_int_t)layout->tp, "pp",
                      (json_int_t)layout->pp, "cp", (json_int_t)layout->cp, "dp", (json_int_t)layout->dp, "recompute",
                      trace_recompute_names.text[layout->recompute], "offload", layout->offload, "iterations",
                      score->n_iterations, "time_s", score->time_s, "contention", score->contention, "peak_bytes",
@@ -116,8 +117,9 @@ json_t *plan_search_json(const struct scenario *scenario, const struct plan_sear
     for (int i = 0; i < SEARCH_N_VERDICTS; i++)
         json_object_set_new(counts, trace_verdict_names.text[i], json_integer(result->count[i]));
     return json_pack("{s:s, s:s, s:I, s:i, s:i, s:b, s:o, s:o}", "space", scenario->systems[system].space.name,
-                     "space_source", scenario->systems[system].space.source, "seed", (json_int_t)result->seed, "plans", result->n_plans, "resolved",
-                     result->n_resolved, "fits", result->fits, "verdicts", counts, "ranking", plans);
+                     "space_source", scenario->systems[system].space.source, "seed", (json_int_t)result->seed, "plans",
+                     result->n_plans, "resolved", result->n_resolved, "fits", result->fits, "verdicts", counts,
+                     "ranking", plans);
 }
 
 void plan_search_free(struct plan_search *search)

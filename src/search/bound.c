@@ -189,8 +189,8 @@ struct bound bound_of(const struct training_system *system, const struct system_
     bool alone = request->layout.pp == 1;
     struct bound bound = {
         .time_s = work_s(request, share),
-        .peak_bytes = fmax(peak_bytes(system, request, tokens, true, alone),
-                           peak_bytes(system, request, tokens, alone, true)),
+        .peak_bytes =
+            fmax(peak_bytes(system, request, tokens, true, alone), peak_bytes(system, request, tokens, alone, true)),
     };
     if (system->keeps_samples)
         bound.time_s = fmax(bound.time_s, chain_s(request->setting, &request->layout, request->batch));

@@ -107,6 +107,14 @@ static struct system_request request_of(const struct search *search, const struc
     return request;
 }
 
+/** Its bounds on the iteration that ranks, with the knobs as they stand. */
+static void bound_plan(const struct search *search, struct search_plan *plan)
+{
+    struct cost_setting setting = system_setting(search->scenario, &plan->layout);
+    struct system_request request = request_of(search, &setting, &plan->layout, 0);
+    plan->bound = bound_of(search->system, &request);
+}
+
 /** Plan one iteration and resolve it. A plan that the system refuses is an outcome, not an error. */
 static bool run_trial(struct search *search, const struct trial *trial, void *state, struct outcome *outcome,
                       struct error *err)
@@ -132,9 +140,8 @@ static void add_outcome(struct search_score *score, const struct outcome *outcom
     score->time_s += (outcome->time_s - score->time_s) / (n + 1);
     score->compute += ((bubble->busy_s - outcome->collective_s) / bubble->total_s - score->compute) / (n + 1);
     score->bubble += (bubble_fraction(bubble) - score->bubble) / (n + 1);
-    score->communication += ((outcome->collective_s + bubble->ring_s + bubble->sync_s) / bubble->total_s -
-                             score->communication) /
-                            (n + 1);
+    score->communication +=
+        ((outcome->collective_s + bubble->ring_s + bubble->sync_s) / bubble->total_s - score->communication) / (n + 1);
     if (outcome->peak_bytes > score->peak_bytes) {
         score->peak_bytes = outcome->peak_bytes;
         score->peak_stage = outcome->peak_stage;
@@ -398,10 +405,10 @@ static bool try_parts(struct search *search, struct error *err)
         if (on == NULL)
             continue;
         struct search_plan *plan = &result->plans[result->n_plans++];
-        *plan = (struct search_plan){.layout = result->plans[best].layout,
-                                     .n_demanded = result->plans[best].n_demanded,
-                                     .off = *part};
+        *plan = (struct search_plan){
+            .layout = result->plans[best].layout, .n_demanded = result->plans[best].n_demanded, .off = *part};
         *on = false;
+        bound_plan(search, plan);
         bool ok = score_plan(search, plan, SEARCH_DECIDING_ITERATIONS, search->options->engine != NULL, err);
         *on = true;
         if (!ok || !tell(search, err))
@@ -419,8 +426,7 @@ static bool choose_nearest(struct search *search, struct error *err)
     struct search_plan *best = NULL;
     for (int32_t i = 0; i < result->n_plans; i++) {
         struct search_plan *plan = &result->plans[i];
-        if (plan->verdict == SEARCH_TOO_LARGE &&
-            (best == NULL || plan->score.peak_bytes < best->score.peak_bytes))
+        if (plan->verdict == SEARCH_TOO_LARGE && (best == NULL || plan->score.peak_bytes < best->score.peak_bytes))
             best = plan;
     }
     for (;;) {
@@ -435,8 +441,7 @@ static bool choose_nearest(struct search *search, struct error *err)
             break;
         if (!score_plan(search, next, 1, false, err))
             return false;
-        if (next->verdict == SEARCH_TOO_LARGE &&
-            (best == NULL || next->score.peak_bytes < best->score.peak_bytes))
+        if (next->verdict == SEARCH_TOO_LARGE && (best == NULL || next->score.peak_bytes < best->score.peak_bytes))
             best = next;
     }
     if (best == NULL)
@@ -468,9 +473,7 @@ static void prune(struct search *search)
     struct search_result *result = search->result;
     for (int32_t i = 0; i < result->n_plans; i++) {
         struct search_plan *plan = &result->plans[i];
-        struct cost_setting setting = system_setting(search->scenario, &plan->layout);
-        struct system_request request = request_of(search, &setting, &plan->layout, 0);
-        plan->bound = bound_of(search->system, &request);
+        bound_plan(search, plan);
         if (plan->bound.peak_bytes > result->memory_bytes && !search->options->exhaustive)
             plan->verdict = SEARCH_MEMORY_PRUNED;
     }
@@ -576,12 +579,12 @@ bool search_check(const struct scenario *scenario, struct error *err)
         int32_t n_plans;
         free(space_plans(scenario, entry, system, &n_plans));
         if (n_plans == 0)
-            ok = document_error(document, document_find(document, entry->node, "plan"), err,
-                                "plan: the plan space %s holds no plan of %s for %s on the %d GPUs of %s; tp divides the "
-                                "%d GPUs of a node, heads and kv_heads, pp the %d layers, tp x pp x cp x dp is all GPUs",
-                                entry->space.name, system->name, scenario->model.name,
-                                platform_n_gpus(&scenario->platform), scenario->platform.name,
-                                (int)scenario->platform.gpus_per_node, (int)scenario->model.layers);
+            ok = document_error(
+                document, document_find(document, entry->node, "plan"), err,
+                "plan: the plan space %s holds no plan of %s for %s on the %d GPUs of %s; tp divides the "
+                "%d GPUs of a node, heads and kv_heads, pp the %d layers, tp x pp x cp x dp is all GPUs",
+                entry->space.name, system->name, scenario->model.name, platform_n_gpus(&scenario->platform),
+                scenario->platform.name, (int)scenario->platform.gpus_per_node, (int)scenario->model.layers);
     }
     return ok;
 }

@@ -2,20 +2,20 @@
 /**
  * `plan: auto`: the plan of a training system that a scenario did not name.
  *
- * The space: TP inside a node that divides heads and kv heads, PP that divides the layers, CP where the system takes it,
- * DP what is left of the GPUs, recompute, and the share of activations offloaded where the system leaves that to the
- * plan; vpp 1, zero1, gradients in fp32; restricted by plan_space (scenario/plan_space.h). What a system chooses by
+ * The space: TP inside a node that divides heads and kv heads, PP that divides the layers, CP where the system takes
+ * it, DP what is left of the GPUs, recompute, and the share of activations offloaded where the system leaves that to
+ * the plan; vpp 1, zero1, gradients in fp32; restricted by plan_space (scenario/plan_space.h). What a system chooses by
  * itself (slimpack's units per replica) it chooses in each plan anew.
  *
  * Batches of the search are drawn with a seed of their own, derived from the scenario's. One iteration ranks: plans are
  * resolved in the order of their lower bounds (search/bound.h), by critical path and memory timeline; one whose bound
  * exceeds the time of the fastest that fits of its layout (TP, PP, CP), or of the SEARCH_FEW-th fastest layout, is not.
  * Five iterations decide among the fastest plans of SEARCH_FEW layouts; one that does not fit in all five is out, and
- * the ranking goes on without it. With SimGrid, their times are multiplied by what SimGrid makes of the first of the five (its makespan
- * over the critical path's), and its timeline's memory must fit, too. The fastest is then tried with each part of the
- * system switched off (training_system.parts, those that the entry's knobs do not name), on the same iterations; one
- * that is faster still becomes the plan, with its knob. Ties go to the plan that comes first in the space
- * (TP, PP, CP, recompute, offload ascending). No plan fits: the one with the least peak is the result.
+ * the ranking goes on without it. With SimGrid, their times are multiplied by what SimGrid makes of the first of the
+ * five (its makespan over the critical path's), and its timeline's memory must fit, too. The fastest is then tried with
+ * each part of the system switched off (training_system.parts, those that the entry's knobs do not name), on the same
+ * iterations; one that is faster still becomes the plan, with its knob. Ties go to the plan that comes first in the
+ * space (TP, PP, CP, recompute, offload ascending). No plan fits: the one with the least peak is the result.
  */
 #ifndef SLIMSIM_SEARCH_SEARCH_H
 #define SLIMSIM_SEARCH_SEARCH_H
@@ -47,7 +47,7 @@ struct search_score {
     double time_s;        /* mean, with the factor of SimGrid */
     double contention;    /* that factor less 1; 0 without SimGrid */
     double peak_bytes;
-    int32_t peak_stage, peak_class; /* class: enum memory_class, the largest at the peak */
+    int32_t peak_stage, peak_class;        /* class: enum memory_class, the largest at the peak */
     double compute, bubble, communication; /* shares of the places' time: passes and optimizer without collectives;
                                               bubble_fraction; tensor and shard collectives, exposed rings, gradients */
 };
@@ -70,9 +70,9 @@ struct search_result {
     int32_t *ranked; /* into plans: the chosen, the runners-up by time, then all others that were resolved and fit */
     int32_t count[SEARCH_N_VERDICTS];
     int32_t n_resolved; /* plans resolved on the first iteration, relaxed ones included */
-    int64_t seed;   /* of its batches: iterations 0 .. SEARCH_DECIDING_ITERATIONS - 1 */
-    bool fits;      /* the chosen plan, in the iterations that decided */
-    bool engine;    /* SimGrid had its say */
+    int64_t seed;       /* of its batches: iterations 0 .. SEARCH_DECIDING_ITERATIONS - 1 */
+    bool fits;          /* the chosen plan, in the iterations that decided */
+    bool engine;        /* SimGrid had its say */
     double memory_bytes;
 };
 

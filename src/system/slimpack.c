@@ -222,8 +222,7 @@ static void slimpack_shares(const struct system_request *request, struct system_
     struct slimpack_split split;
     slimpack_split(request, &split);
     for (int32_t i = 0; i < split.n_outliers; i++)
-        share[split.outliers[i].sample] =
-            (struct system_share){split.outliers[i].first_rank, split.outliers[i].width};
+        share[split.outliers[i].sample] = (struct system_share){split.outliers[i].first_rank, split.outliers[i].width};
     for (int32_t rank = 0; rank < split.n_ranks; rank++)
         for (int32_t i = split.local_first[rank]; i < split.local_first[rank + 1]; i++)
             share[split.local[i]] = (struct system_share){rank, 1};
