@@ -47,8 +47,8 @@ struct bench {
 /** One iteration; adds its CPU seconds by step. The plan and graph are left for the next measurement. */
 static bool run_once(struct bench *bench, double step_s[N_STEPS], struct plan *plan, struct dag *dag, struct error *err)
 {
-    struct system_request request =
-        system_request_of(&bench->scenario, &bench->setting, &bench->system.entry->plan, &bench->batch, bench->knobs, 0);
+    struct system_request request = system_request_of(&bench->scenario, &bench->setting, &bench->system.entry->plan,
+                                                      &bench->batch, bench->knobs, 0);
     struct timeline path = {0};
     struct memory memory = {0};
     double start_s = cpu_s();

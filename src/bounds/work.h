@@ -8,11 +8,11 @@
 
 /** Summed over places (dag/dag.h). */
 struct work {
-    double hardware_flop;               /* of all GPUs, recomputation included */
-    double tensor_s;                    /* exposed tensor-parallel collectives */
-    double shard_s;                     /* exposed collectives of zero2 and zero3 */
-    double pass_s;                      /* all passes, the two above among them */
-    double outside_s[COST_N_FAMILIES];  /* of it: shapes beyond what the device's curves were fitted to */
+    double hardware_flop;              /* of all GPUs, recomputation included */
+    double tensor_s;                   /* exposed tensor-parallel collectives */
+    double shard_s;                    /* exposed collectives of zero2 and zero3 */
+    double pass_s;                     /* all passes, the two above among them */
+    double outside_s[COST_N_FAMILIES]; /* of it: shapes beyond what the device's curves were fitted to */
 };
 
 /** @param all_tensor_ranks  every tensor-parallel rank is a place */

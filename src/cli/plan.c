@@ -104,8 +104,7 @@ static bool keep_plan(void *context, const struct point_view *view, struct error
     struct wanted *wanted = context;
     (void)err;
     if (view->iteration->iteration == wanted->arguments->iteration &&
-        (wanted->arguments->system == NULL || strcmp(wanted->arguments->system, view->system->entry->label) == 0))
-    {
+        (wanted->arguments->system == NULL || strcmp(wanted->arguments->system, view->system->entry->label) == 0)) {
         json_t *system = json_of_plan(view->plan, view->system, view->batch);
         json_t *searched = plan_search_json(view->scenario, wanted->search, view->system_index);
         if (searched != NULL)

@@ -47,12 +47,12 @@ static void print_plan(const struct search_plan *plan)
     char name[32];
     snprintf(name, sizeof name, "TP%d PP%d CP%d DP%d", (int)layout->tp, (int)layout->pp, (int)layout->cp,
              (int)layout->dp);
-    printf("  %-9s  %-20s %-9s offload %3.0f%%  %9.4f s  %6.2f GiB (stage %d, most of it %s)", 
+    printf("  %-9s  %-20s %-9s offload %3.0f%%  %9.4f s  %6.2f GiB (stage %d, most of it %s)",
            trace_verdict_names.text[plan->verdict], name, trace_recompute_names.text[layout->recompute],
            100 * layout->offload, score->time_s, score->peak_bytes / gib, score->peak_stage,
            memory_class_name[score->peak_class]);
-    printf("  compute %.1f%%, bubble %.1f%%, communication %.1f%%\n", 100 * score->compute, 100 * score->bubble,
-           100 * score->communication);
+    printf("  compute %.1f%%, bubble %.1f%%, communication %.1f%%%s%s\n", 100 * score->compute, 100 * score->bubble,
+           100 * score->communication, plan->off != NULL ? "  without " : "", plan->off != NULL ? plan->off : "");
 }
 
 static void print_result(const struct scenario_system *entry, const struct search_result *result)
@@ -62,7 +62,7 @@ static void print_result(const struct scenario_system *entry, const struct searc
            "least time, %d not demanded by memory, %d refused, %d resolved and too large\n",
            entry->label, entry->space.name, result->n_plans, result->n_resolved, count[SEARCH_MEMORY_PRUNED],
            count[SEARCH_BOUND_PRUNED], count[SEARCH_NOT_DEMANDED], count[SEARCH_REFUSED], count[SEARCH_TOO_LARGE]);
-    for (int32_t i = 0; i < result->n_ranked && i < SEARCH_FEW; i++)
+    for (int32_t i = 0; i < result->n_ranked; i++)
         if (result->plans[result->ranked[i]].verdict <= SEARCH_RUNNER_UP)
             print_plan(&result->plans[result->ranked[i]]);
     if (result->fits)
@@ -83,22 +83,24 @@ void plan_search_print(const struct scenario *scenario, const struct plan_search
             engine = engine || search->results[i].engine;
         }
     if (any)
-        printf("(batches of their own: one ranks, the best %d are decided on by the mean of %d, by critical path%s)\n\n",
-               SEARCH_FEW, SEARCH_DECIDING_ITERATIONS, engine ? " times SimGrid's contention in the first" : "");
+        printf(
+            "(batches of their own: one ranks, the best %d are decided on by the mean of %d, by critical path%s)\n\n",
+            SEARCH_FEW, SEARCH_DECIDING_ITERATIONS, engine ? " times SimGrid's contention in the first" : "");
 }
 
 static json_t *json_of_plan(const struct search_plan *plan)
 {
+    json_t *off = plan->off != NULL ? json_string(plan->off) : json_null();
     const struct scenario_plan *layout = &plan->layout;
     const struct search_score *score = &plan->score;
-    return json_pack("{s:s, s:{s:I, s:I, s:I, s:I, s:s, s:f}, s:i, s:f, s:f, s:f, s:i, s:s, s:f, s:f, s:f}", "verdict",
-                     trace_verdict_names.text[plan->verdict], "plan", "tp", (json_int_t)layout->tp, "pp",
+    return json_pack("{s:s, s:{s:I, s:I, s:I, s:I, s:s, s:f}, s:i, s:f, s:f, s:f, s:i, s:s, s:f, s:f, s:f, s:o}",
+                     "verdict", trace_verdict_names.text[plan->verdict], "plan", "tp", (json_int_t)layout->tp, "pp",
                      (json_int_t)layout->pp, "cp", (json_int_t)layout->cp, "dp", (json_int_t)layout->dp, "recompute",
                      trace_recompute_names.text[layout->recompute], "offload", layout->offload, "iterations",
                      score->n_iterations, "time_s", score->time_s, "contention", score->contention, "peak_bytes",
                      score->peak_bytes, "peak_stage", score->peak_stage, "peak_class",
                      memory_class_name[score->peak_class], "compute_fraction", score->compute, "bubble_fraction",
-                     score->bubble, "communication_fraction", score->communication);
+                     score->bubble, "communication_fraction", score->communication, "part_off", off);
 }
 
 json_t *plan_search_json(const struct scenario *scenario, const struct plan_search *search, int32_t system)
@@ -114,9 +116,10 @@ json_t *plan_search_json(const struct scenario *scenario, const struct plan_sear
         json_array_append_new(plans, json_of_plan(&result->plans[result->ranked[i]]));
     for (int i = 0; i < SEARCH_N_VERDICTS; i++)
         json_object_set_new(counts, trace_verdict_names.text[i], json_integer(result->count[i]));
-    return json_pack("{s:s, s:s, s:i, s:i, s:b, s:o, s:o}", "space", scenario->systems[system].space.name,
-                     "space_source", scenario->systems[system].space.source, "plans", result->n_plans, "resolved",
-                     result->n_resolved, "fits", result->fits, "verdicts", counts, "ranking", plans);
+    return json_pack("{s:s, s:s, s:I, s:i, s:i, s:b, s:o, s:o}", "space", scenario->systems[system].space.name,
+                     "space_source", scenario->systems[system].space.source, "seed", (json_int_t)result->seed, "plans",
+                     result->n_plans, "resolved", result->n_resolved, "fits", result->fits, "verdicts", counts,
+                     "ranking", plans);
 }
 
 void plan_search_free(struct plan_search *search)

@@ -31,8 +31,8 @@ struct plan_space {
 };
 
 /**
- * Read `name` and the lists of the mapping at `node` (-1: none, so `free`), on top of model/plan_space/NAME.yaml: a list
- * that is given takes the place of the named space's. Every error is a line of err.
+ * Read `name` and the lists of the mapping at `node` (-1: none, so `free`), on top of model/plan_space/NAME.yaml: a
+ * list that is given takes the place of the named space's. Every error is a line of err.
  */
 bool plan_space_read(const struct document *document, int32_t node, const char *data_dir, struct plan_space *space,
                      struct error *err);

@@ -204,8 +204,8 @@ static bool resolve_run_name(struct scenario *scenario, const char *path, struct
 static bool read_plan(const struct document *document, int32_t node, struct scenario_system *system, struct error *err)
 {
     int32_t plan = document_find(document, node, "plan"), space = document_find(document, node, "plan_space");
-    system->auto_plan = plan >= 0 && document->node[plan].kind == DOCUMENT_SCALAR &&
-                        strcmp(document->node[plan].value, "auto") == 0;
+    system->auto_plan =
+        plan >= 0 && document->node[plan].kind == DOCUMENT_SCALAR && strcmp(document->node[plan].value, "auto") == 0;
     if (system->auto_plan)
         return schema_read(document, node, system_keys, N_AUTO_KEYS, auto_others, system, err) &&
                plan_space_read(document, space >= 0 ? space : document_find(document, 0, "plan_space"),

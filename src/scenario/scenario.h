@@ -51,12 +51,12 @@ struct scenario_plan {
 
 struct scenario_system {
     char name[64];
-    char label[64]; /* names the row; the system's name by default */
+    char label[64];            /* names the row; the system's name by default */
     struct scenario_plan plan; /* plan: auto: zero until a search has filled it in */
     bool auto_plan;            /* `plan: auto`; the search that decides turns it off */
     struct plan_space space;   /* of plan: auto */
-    int32_t knobs; /* node of the mapping `knobs:` in the document, -1: none */
-    int32_t node;  /* node of this entry, for messages */
+    int32_t knobs;             /* node of the mapping `knobs:` in the document, -1: none */
+    int32_t node;              /* node of this entry, for messages */
 };
 
 struct scenario {

@@ -23,9 +23,10 @@ struct reading {
     bool ok;
 };
 
-static const char *const type_names[] = {[SCHEMA_BOOL] = "bool",     [SCHEMA_INT] = "integer", [SCHEMA_REAL] = "real",
-                                         [SCHEMA_CHOICE] = "choice", [SCHEMA_WORD] = "word",   [SCHEMA_TEXT] = "text",
-                                         [SCHEMA_INTS] = "integers", [SCHEMA_REALS] = "reals", [SCHEMA_CHOICES] = "choices"};
+static const char *const type_names[] = {
+    [SCHEMA_BOOL] = "bool",     [SCHEMA_INT] = "integer", [SCHEMA_REAL] = "real",
+    [SCHEMA_CHOICE] = "choice", [SCHEMA_WORD] = "word",   [SCHEMA_TEXT] = "text",
+    [SCHEMA_INTS] = "integers", [SCHEMA_REALS] = "reals", [SCHEMA_CHOICES] = "choices"};
 
 static bool is_list(enum schema_type type)
 {
@@ -513,7 +514,8 @@ static void write_level(FILE *file, const struct schema_key *keys, int32_t n_key
             continue;
         const char *rest = keys[i].name + length;
         size_t segment = strcspn(rest, ".");
-        if (rest[segment] == '\0' && is_list(keys[i].type) && *(const int32_t *)((const char *)object + keys[i].offset) == 0)
+        if (rest[segment] == '\0' && is_list(keys[i].type) &&
+            *(const int32_t *)((const char *)object + keys[i].offset) == 0)
             continue;
         if (rest[segment] == '\0') {
             fprintf(file, "%*s%s: ", indent, "", rest);

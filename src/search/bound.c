@@ -2,6 +2,9 @@
 #include "search/bound.h"
 
 #include <math.h>
+#include <stdlib.h>
+
+#include "base/check.h"
 
 /* Seconds of kernels at their best rates, whatever the cut. */
 static double best_s(const struct device *device, const struct cost_kernels *kernels)
@@ -17,22 +20,17 @@ static double best_s(const struct device *device, const struct cost_kernels *ker
     return sum;
 }
 
-/* Attention of one layer and pass on all samples, one tensor rank of each place. */
-static double attention_s(const struct cost_setting *setting, const struct batch *batch, enum pass pass)
+/* Attention of one layer and pass on one sample. */
+static double attention_s(const struct cost_setting *setting, int32_t tokens, enum pass pass)
 {
     const struct model *model = setting->model;
-    double sum = 0;
-    for (int32_t i = 0; i < batch->n_samples; i++) {
-        double tokens = batch->tokens[i];
-        struct cost_attention work = {
-            .flop = (double)flop_attention(model, pass, 0, batch->tokens[i]) / setting->tensor,
-            .queries = tokens + 1,
-            .keys = 2 * tokens + 1,
-            .head_dim = (double)model->hidden / (double)model->heads,
-        };
-        sum += cost_attention_work_s(setting->device, setting->attention, pass, &work);
-    }
-    return sum;
+    struct cost_attention work = {
+        .flop = (double)flop_attention(model, pass, 0, tokens) / setting->tensor,
+        .queries = tokens + 1.0,
+        .keys = 2.0 * tokens + 1,
+        .head_dim = (double)model->hidden / (double)model->heads,
+    };
+    return cost_attention_work_s(setting->device, setting->attention, pass, &work);
 }
 
 /* All tokens of the batch as one unit without attention; beyond 2^31 - 1 of them the rest is left out. */
@@ -41,14 +39,13 @@ static struct cost_unit all_tokens(const struct batch *batch)
     return (struct cost_unit){.padding_tokens = (int32_t)fmin((double)batch->n_tokens, INT32_MAX), .context = 1};
 }
 
-/* Layers of one stage in one pass, and the layers that recompute. */
-static double stage_s(const struct cost_setting *setting, const struct batch *batch, enum pass pass)
+/* Layers of one stage in one pass on all tokens, without attention. */
+static double layers_s(const struct cost_setting *setting, const struct batch *batch, enum pass pass)
 {
     struct cost_unit unit = all_tokens(batch);
     struct cost_kernels kernels = {0};
     cost_layer_kernels(setting, pass, &unit, &kernels);
-    double layer_s = best_s(setting->device, &kernels) + attention_s(setting, batch, pass);
-    return setting->layers * layer_s + cost_of_pass(setting, pass, &unit).tensor_s;
+    return setting->layers * best_s(setting->device, &kernels) + cost_of_pass(setting, pass, &unit).tensor_s;
 }
 
 static double head_s(const struct cost_setting *setting, const struct batch *batch)
@@ -63,18 +60,50 @@ static double head_s(const struct cost_setting *setting, const struct batch *bat
     return sum;
 }
 
-static double work_s(const struct cost_setting *setting, const struct scenario_plan *layout, const struct batch *batch)
+/* The last stage on one sample: attention, and its part of what all tokens take (`all_s`). */
+static double sample_s(const struct system_request *request, int32_t sample, double all_s)
 {
-    double sum = head_s(setting, batch);
+    const struct cost_setting *setting = request->setting;
+    const struct batch *batch = request->batch;
+    double forward = setting->layers, tokens = batch->tokens[sample];
+    if (request->layout.recompute == RECOMPUTE_FULL)
+        forward += setting->recompute_layers > 0 ? setting->recompute_layers : setting->layers;
+    return all_s * tokens / (double)batch->n_tokens +
+           forward * attention_s(setting, batch->tokens[sample], PASS_FORWARD) +
+           setting->layers * attention_s(setting, batch->tokens[sample], PASS_BACKWARD);
+}
+
+/* What the last stage does on all tokens but attention, on one place. */
+static double all_tokens_s(const struct system_request *request)
+{
+    const struct batch *batch = request->batch;
+    double sum = head_s(request->setting, batch);
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
-        sum += stage_s(setting, batch, pass);
-    if (layout->recompute == RECOMPUTE_FULL) {
-        struct cost_setting again = *setting;
-        if (setting->recompute_layers > 0)
-            again.layers = setting->recompute_layers;
-        sum += stage_s(&again, batch, PASS_FORWARD);
+        sum += layers_s(request->setting, batch, pass);
+    if (request->layout.recompute == RECOMPUTE_FULL) {
+        struct cost_setting again = *request->setting;
+        if (again.recompute_layers > 0)
+            again.layers = again.recompute_layers;
+        sum += layers_s(&again, batch, PASS_FORWARD);
     }
-    return sum / (double)(layout->dp * layout->cp);
+    return sum;
+}
+
+/* Work of a place of the last stage: of the most loaded rank, or the mean. */
+static double work_s(const struct system_request *request, const struct system_share *share)
+{
+    int32_t n_ranks = (int32_t)request->layout.dp;
+    double *rank_s = check_calloc((size_t)n_ranks, sizeof *rank_s), all_s = all_tokens_s(request), most_s = 0;
+    for (int32_t i = 0; i < request->batch->n_samples; i++) {
+        int32_t first = share != NULL ? share[i].first_rank : 0, width = share != NULL ? share[i].width : n_ranks;
+        double seconds = sample_s(request, i, all_s) / width;
+        for (int32_t rank = first; rank < first + width; rank++)
+            rank_s[rank] += seconds;
+    }
+    for (int32_t rank = 0; rank < n_ranks; rank++)
+        most_s = fmax(most_s, rank_s[rank]);
+    free(rank_s);
+    return most_s / (double)request->layout.cp;
 }
 
 static int32_t longest(const struct batch *batch)
@@ -122,33 +151,50 @@ double bound_after_passes_s(const struct cost_setting *setting, const struct sce
            cost_optimizer_s(setting->device, setting->gradients, parameters / n) + ring_s(setting, parameters, 2, n);
 }
 
-static double peak_bytes(const struct training_system *system, const struct cost_setting *setting,
-                         const struct scenario_plan *layout, int32_t tokens, bool first, bool last)
+/* `tokens` of one sample that a rank of a stage holds at once. */
+static double peak_bytes(const struct training_system *system, const struct system_request *request, double tokens,
+                         bool first, bool last)
 {
+    const struct cost_setting *setting = request->setting;
     const struct model *model = setting->model;
-    enum recompute recompute = (enum recompute)layout->recompute;
-    double ranks = (double)(layout->dp * layout->cp), own = tokens / (double)layout->cp;
+    enum recompute recompute = (enum recompute)request->layout.recompute;
     double parameters = cost_stage_parameters(model, setting->tensor, setting->layers, first, last);
-    double states = cost_state_bytes(setting, parameters, (int32_t)ranks) + cost_gathered_bytes(setting);
+    double states = cost_state_bytes(setting, parameters, (int32_t)(request->layout.dp * request->layout.cp)) +
+                    cost_gathered_bytes(setting);
     double token_bytes = cost_layers_activation_bytes(setting, recompute, false);
     if (!system->keeps_samples)
-        return states + tokens / ranks * token_bytes * (1 - layout->offload);
-    return states + own * token_bytes + cost_workspace_bytes(model, recompute, setting->tensor, own) +
-           (last ? cost_logits_bytes(model, setting->tensor, own) : 0);
+        return states + tokens * token_bytes * (1 - request->layout.offload);
+    return states + tokens * token_bytes + cost_workspace_bytes(model, recompute, setting->tensor, tokens) +
+           (last ? cost_logits_bytes(model, setting->tensor, tokens) : 0);
 }
 
-struct bound bound_of(const struct training_system *system, const struct cost_setting *setting,
-                      const struct scenario_plan *layout, const struct batch *batch)
+/* The most tokens of one sample on one context rank of a pipeline. */
+static double most_tokens(const struct training_system *system, const struct system_request *request,
+                          const struct system_share *share)
 {
-    int32_t tokens = longest(batch);
-    bool alone = layout->pp == 1;
+    double most = 0, ranks = system->keeps_samples ? 1 : (double)request->layout.dp;
+    for (int32_t i = 0; i < request->batch->n_samples; i++)
+        most = fmax(most, request->batch->tokens[i] / (share != NULL ? share[i].width : ranks));
+    return most / (double)request->layout.cp;
+}
+
+struct bound bound_of(const struct training_system *system, const struct system_request *request)
+{
+    struct system_share *share = NULL;
+    if (system->shares != NULL) {
+        share = check_calloc((size_t)request->batch->n_samples, sizeof *share);
+        system->shares(request, share);
+    }
+    double tokens = most_tokens(system, request, share);
+    bool alone = request->layout.pp == 1;
     struct bound bound = {
-        .time_s = work_s(setting, layout, batch),
-        .peak_bytes = fmax(peak_bytes(system, setting, layout, tokens, true, alone),
-                           peak_bytes(system, setting, layout, tokens, alone, true)),
+        .time_s = work_s(request, share),
+        .peak_bytes =
+            fmax(peak_bytes(system, request, tokens, true, alone), peak_bytes(system, request, tokens, alone, true)),
     };
     if (system->keeps_samples)
-        bound.time_s = fmax(bound.time_s, chain_s(setting, layout, batch));
-    bound.time_s += bound_after_passes_s(setting, layout);
+        bound.time_s = fmax(bound.time_s, chain_s(request->setting, &request->layout, request->batch));
+    bound.time_s += bound_after_passes_s(request->setting, &request->layout);
+    free(share);
     return bound;
 }

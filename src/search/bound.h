@@ -26,14 +26,17 @@ double bound_after_passes_s(const struct cost_setting *setting, const struct sce
  *   - memory-bound kernels: bytes / bandwidth, without launches; bytes are linear in tokens, so they add up.
  *   - exposed tensor-parallel collectives of one message of all tokens: their seconds are concave in the bytes and not
  *     negative at 0, hence subadditive: no way to divide the tokens takes less.
- *   - attention, sample by sample: FLOPs of slices add up to the sample's; a slice [a, b) of a sample of L tokens enters
- *     with queries (b - a)(a + b + 1)/b <= L + 1 and keys a + b + 1 <= 2L + 1, divided by the context degree, and
- *     seconds a FLOP fall with both; so each FLOP takes at least what it takes at L + 1 and 2L + 1. Tails, longest tiles
- *     and launches are left out.
+ *   - attention, sample by sample: FLOPs of slices add up to the sample's; a slice [a, b) of a sample of L tokens
+ * enters with queries (b - a)(a + b + 1)/b <= L + 1 and keys a + b + 1 <= 2L + 1, divided by the context degree, and
+ *     seconds a FLOP fall with both; so each FLOP takes at least what it takes at L + 1 and 2L + 1. Tails, longest
+ * tiles and launches are left out.
  *   - full recomputation: the forward of the layers that recompute, once more. Selective: left out.
  * A unit with context degree c divides tokens by c and has c ranks: the sums above do not change. Padding, rings, zero
  * and waiting only add. The work of a stage falls on DP x CP places, and only on those: one of the last stage's (layers
- * and head) is busy for at least their mean, and none of that can overlap. What follows the last pass is added.
+ * and head) is busy for at least their mean, and none of that can overlap. If the system tells which ranks share a
+ * sample (training_system.shares), the same holds for the CP places of each rank and its share of the work alone; a
+ * message of a rank's tokens takes at least their part of what one of all tokens takes, again by concavity. The most
+ * loaded rank counts. What follows the last pass is added.
  *
  * If the system keeps samples whole: the longest sample runs through all stages and back, one after the other, in a
  * unit that takes at least what it takes alone with the layout's CP (every term of cost_of_pass grows with slices and
@@ -43,9 +46,8 @@ double bound_after_passes_s(const struct cost_setting *setting, const struct sce
  * sample starts, its activations are there (what goes to the host goes afterwards) with the workspace, and on the last
  * stage the logits; the unit may hold more, never less. Any other system: the backward of a sample starts when all its
  * slices have run forward (plan/plan.h), so at that moment the activations of all its tokens are there but for what is
- * offloaded, divided over at most DP x CP ranks.
+ * offloaded, divided over at most DP x CP ranks, or the ranks that share the sample.
  */
-struct bound bound_of(const struct training_system *system, const struct cost_setting *setting,
-                      const struct scenario_plan *layout, const struct batch *batch);
+struct bound bound_of(const struct training_system *system, const struct system_request *request);
 
 #endif

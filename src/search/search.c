@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/check.h"
 #include "base/rng.h"
@@ -21,7 +22,6 @@ struct search {
     const struct search_options *options;
     struct search_result *result;
     void *knobs;
-    int64_t seed;
     struct batch batches[SEARCH_DECIDING_ITERATIONS];
     bool *relaxed; /* of each plan: its bound knows the passes' end with its recompute and all else free */
     struct timeline path, executed;
@@ -98,17 +98,31 @@ static bool resolve(struct search *search, const struct trial *trial, const stru
     return ok;
 }
 
+static struct system_request request_of(const struct search *search, const struct cost_setting *setting,
+                                        const struct scenario_plan *layout, int32_t iteration)
+{
+    struct system_request request =
+        system_request_of(search->scenario, setting, layout, &search->batches[iteration], search->knobs, iteration);
+    request.seed = search->result->seed;
+    return request;
+}
+
+/** Its bounds on the iteration that ranks, with the knobs as they stand. */
+static void bound_plan(const struct search *search, struct search_plan *plan)
+{
+    struct cost_setting setting = system_setting(search->scenario, &plan->layout);
+    struct system_request request = request_of(search, &setting, &plan->layout, 0);
+    plan->bound = bound_of(search->system, &request);
+}
+
 /** Plan one iteration and resolve it. A plan that the system refuses is an outcome, not an error. */
 static bool run_trial(struct search *search, const struct trial *trial, void *state, struct outcome *outcome,
                       struct error *err)
 {
     struct cost_setting setting = system_setting(search->scenario, &trial->layout);
-    struct system_request request =
-        system_request_of(search->scenario, &setting, &trial->layout, &search->batches[trial->iteration],
-                          search->knobs, trial->iteration);
+    struct system_request request = request_of(search, &setting, &trial->layout, trial->iteration);
     struct plan plan = {0};
     struct error refused = {0};
-    request.seed = search->seed;
     request.memory_bytes = trial->memory_bytes;
     *outcome = (struct outcome){.planned = search->system->plan(&request, state, &plan, &refused)};
     if (!outcome->planned && search->refused.status == ERROR_NONE)
@@ -126,9 +140,8 @@ static void add_outcome(struct search_score *score, const struct outcome *outcom
     score->time_s += (outcome->time_s - score->time_s) / (n + 1);
     score->compute += ((bubble->busy_s - outcome->collective_s) / bubble->total_s - score->compute) / (n + 1);
     score->bubble += (bubble_fraction(bubble) - score->bubble) / (n + 1);
-    score->communication += ((outcome->collective_s + bubble->ring_s + bubble->sync_s) / bubble->total_s -
-                             score->communication) /
-                            (n + 1);
+    score->communication +=
+        ((outcome->collective_s + bubble->ring_s + bubble->sync_s) / bubble->total_s - score->communication) / (n + 1);
     if (outcome->peak_bytes > score->peak_bytes) {
         score->peak_bytes = outcome->peak_bytes;
         score->peak_stage = outcome->peak_stage;
@@ -141,15 +154,17 @@ static bool fits(const struct search *search, const struct search_plan *plan)
     return plan->score.peak_bytes <= search->result->memory_bytes;
 }
 
-/** Resolve a plan on the first n iterations, which go over from one to the next in the system's state. */
+/** Resolve a plan on the first n iterations, which go over from one to the next in the system's state. Without a state
+ * an iteration that was resolved is not resolved again. */
 static bool score_plan(struct search *search, struct search_plan *plan, int32_t n_iterations, bool engine,
                        struct error *err)
 {
     void *state = check_calloc(1, search->system->state_size);
     struct trial trial = {.layout = plan->layout, .memory_bytes = search->result->memory_bytes};
     bool ok = true;
-    plan->score = (struct search_score){0};
-    for (; ok && trial.iteration < n_iterations; trial.iteration++) {
+    if (engine || search->system->state_size > 0)
+        plan->score = (struct search_score){0};
+    for (trial.iteration = plan->score.n_iterations; ok && trial.iteration < n_iterations; trial.iteration++) {
         struct outcome outcome;
         trial.engine = engine && trial.iteration == 0;
         ok = run_trial(search, &trial, state, &outcome, err);
@@ -159,6 +174,8 @@ static bool score_plan(struct search *search, struct search_plan *plan, int32_t 
         if (trial.engine)
             plan->score.contention = outcome.contention;
     }
+    if (n_iterations == 1)
+        plan->ranking_s = plan->score.time_s;
     plan->score.time_s *= 1 + plan->score.contention;
     bool planned = plan->score.n_iterations == n_iterations;
     plan->verdict = !planned ? SEARCH_REFUSED : fits(search, plan) ? SEARCH_SLOWER : SEARCH_TOO_LARGE;
@@ -199,6 +216,7 @@ static bool relax(struct search *search, int32_t which, struct error *err)
         if (plan->verdict == SEARCH_OPEN && plan->layout.offload == 0 && outcome.planned &&
             outcome.peak_bytes <= search->result->memory_bytes) {
             add_outcome(&plan->score, &outcome);
+            plan->ranking_s = outcome.time_s;
             plan->verdict = SEARCH_SLOWER;
         }
     }
@@ -234,26 +252,28 @@ static int32_t next_plan(const struct search *search, int32_t n_demanded)
     return best;
 }
 
-static bool goes_first(const struct search_plan *plans, int32_t a, int32_t b)
+/** The iteration that ranked, or the iterations that decided. */
+enum heat { HEAT_RANKING, HEAT_DECISION };
+
+static bool goes_first(const struct search_plan *a, const struct search_plan *b, enum heat heat)
 {
-    if (plans[a].score.time_s != plans[b].score.time_s)
-        return plans[a].score.time_s < plans[b].score.time_s;
-    return a < b;
+    double a_s = heat == HEAT_RANKING ? a->ranking_s : a->score.time_s;
+    double b_s = heat == HEAT_RANKING ? b->ranking_s : b->score.time_s;
+    return a_s != b_s ? a_s < b_s : a < b; /* ties: as in the space */
 }
 
-/** Sort the plans with one of two verdicts by time into ranked[n_ranked...]. */
-static void rank_plans(struct search_result *result, enum search_verdict verdict)
+/** Append the plans of one of two verdicts to the ranking, by time. */
+static void append_ranked(struct search_result *result, enum search_verdict verdict, enum search_verdict other,
+                          enum heat heat)
 {
+    int32_t begin = result->n_ranked;
     for (int32_t i = 0; i < result->n_plans; i++) {
-        if (result->plans[i].verdict != verdict)
+        if (result->plans[i].verdict != verdict && result->plans[i].verdict != other)
             continue;
-        int32_t at = result->n_ranked++, first = at;
-        while (first > 0 && result->plans[result->ranked[first - 1]].verdict == verdict &&
-               goes_first(result->plans, i, result->ranked[first - 1]))
-            first--;
-        for (; at > first; at--)
+        int32_t at = result->n_ranked++;
+        for (; at > begin && goes_first(&result->plans[i], &result->plans[result->ranked[at - 1]], heat); at--)
             result->ranked[at] = result->ranked[at - 1];
-        result->ranked[first] = i;
+        result->ranked[at] = i;
     }
 }
 
@@ -262,7 +282,7 @@ static double few_best_s(struct search_result *result)
 {
     int32_t n = 0;
     result->n_ranked = 0;
-    rank_plans(result, SEARCH_SLOWER);
+    append_ranked(result, SEARCH_SLOWER, SEARCH_RUNNER_UP, HEAT_RANKING);
     for (int32_t i = 0; i < result->n_ranked; i++) {
         const struct scenario_plan *layout = &result->plans[result->ranked[i]].layout;
         bool first = true;
@@ -272,7 +292,7 @@ static double few_best_s(struct search_result *result)
             result->ranked[n++] = result->ranked[i];
     }
     result->n_ranked = n;
-    return n < SEARCH_FEW ? INFINITY : result->plans[result->ranked[SEARCH_FEW - 1]].score.time_s;
+    return n < SEARCH_FEW ? INFINITY : result->plans[result->ranked[SEARCH_FEW - 1]].ranking_s;
 }
 
 /** Whether a plan can be the fastest of its layout, and among the few. */
@@ -283,7 +303,7 @@ static bool can_matter(struct search_result *result, int32_t which)
     for (int32_t i = 0; i < result->n_ranked; i++) {
         const struct search_plan *best = &result->plans[result->ranked[i]];
         if (same_layout(&best->layout, &plan->layout)) /* a tie goes to the first, and bounds are rounded */
-            limit_s = fmin(limit_s, best->score.time_s * (result->ranked[i] < which ? 1 - 1e-12 : 1));
+            limit_s = fmin(limit_s, best->ranking_s * (result->ranked[i] < which ? 1 - 1e-12 : 1));
     }
     return plan->bound.time_s <= limit_s;
 }
@@ -319,21 +339,82 @@ static bool rank(struct search *search, int32_t n_demanded, struct error *err)
     return true;
 }
 
-/** Resolve the best of the ranking on all iterations until a few fit in each. */
-static bool decide(struct search *search, int32_t *n_decided, struct error *err)
+/** Resolve the few best of the ranking on all iterations. One that does not fit in each clears the way for others. */
+static bool decide(struct search *search, bool *cleared, struct error *err)
 {
     struct search_result *result = search->result;
-    int32_t n = result->n_ranked;
-    *n_decided = 0;
-    for (int32_t i = 0; i < n && *n_decided < SEARCH_FEW; i++) {
+    *cleared = false;
+    for (int32_t i = 0; i < result->n_ranked && i < SEARCH_FEW; i++) {
         struct search_plan *plan = &result->plans[result->ranked[i]];
+        if (plan->verdict == SEARCH_RUNNER_UP)
+            continue;
         if (!score_plan(search, plan, SEARCH_DECIDING_ITERATIONS, search->options->engine != NULL, err) ||
             !tell(search, err))
             return false;
-        if (plan->verdict != SEARCH_SLOWER)
+        *cleared = *cleared || plan->verdict != SEARCH_SLOWER;
+        plan->verdict = plan->verdict == SEARCH_SLOWER ? SEARCH_RUNNER_UP : plan->verdict;
+    }
+    return true;
+}
+
+/** Rank and decide among the plans of so many demanded features. @param n_decided  that fit */
+static bool search_tier(struct search *search, int32_t n_demanded, int32_t *n_decided, struct error *err)
+{
+    struct search_result *result = search->result;
+    bool cleared = true;
+    while (cleared) {
+        for (int32_t i = 0; i < result->n_plans; i++)
+            if (result->plans[i].verdict == SEARCH_BOUND_PRUNED)
+                result->plans[i].verdict = SEARCH_OPEN;
+        if (!rank(search, n_demanded, err) || !decide(search, &cleared, err))
+            return false;
+    }
+    *n_decided = 0;
+    for (int32_t i = 0; i < result->n_plans; i++)
+        *n_decided += result->plans[i].verdict == SEARCH_RUNNER_UP;
+    return true;
+}
+
+/** The switch of a part in the knobs; NULL: the entry names it itself, or it is off. */
+static bool *switch_of(const struct search *search, const char *part)
+{
+    const struct training_system *system = search->system;
+    if (document_find(&search->scenario->document, search->entry->knobs, part) >= 0)
+        return NULL;
+    for (int32_t i = 0; i < system->n_knobs; i++)
+        if (strcmp(system->knobs[i].name, part) == 0) {
+            CHECK(system->knobs[i].type == SCHEMA_BOOL);
+            bool *on = (bool *)((char *)search->knobs + system->knobs[i].offset);
+            return *on ? on : NULL;
+        }
+    CHECK(false); /* a part without a knob */
+    return NULL;
+}
+
+/** Try the fastest plan of those that were decided on without each part of the system. */
+static bool try_parts(struct search *search, struct error *err)
+{
+    struct search_result *result = search->result;
+    int32_t best = -1;
+    for (int32_t i = 0; i < result->n_plans; i++)
+        if (result->plans[i].verdict == SEARCH_RUNNER_UP &&
+            (best < 0 || goes_first(&result->plans[i], &result->plans[best], HEAT_DECISION)))
+            best = i;
+    for (const char *const *part = search->system->parts; best >= 0 && part != NULL && *part != NULL; part++) {
+        bool *on = switch_of(search, *part);
+        if (on == NULL)
             continue;
-        plan->verdict = SEARCH_RUNNER_UP;
-        (*n_decided)++;
+        struct search_plan *plan = &result->plans[result->n_plans++];
+        *plan = (struct search_plan){
+            .layout = result->plans[best].layout, .n_demanded = result->plans[best].n_demanded, .off = *part};
+        *on = false;
+        bound_plan(search, plan);
+        bool ok = score_plan(search, plan, SEARCH_DECIDING_ITERATIONS, search->options->engine != NULL, err);
+        *on = true;
+        if (!ok || !tell(search, err))
+            return false;
+        if (plan->verdict == SEARCH_SLOWER)
+            plan->verdict = SEARCH_RUNNER_UP;
     }
     return true;
 }
@@ -345,8 +426,7 @@ static bool choose_nearest(struct search *search, struct error *err)
     struct search_plan *best = NULL;
     for (int32_t i = 0; i < result->n_plans; i++) {
         struct search_plan *plan = &result->plans[i];
-        if (plan->verdict == SEARCH_TOO_LARGE &&
-            (best == NULL || plan->score.peak_bytes < best->score.peak_bytes))
+        if (plan->verdict == SEARCH_TOO_LARGE && (best == NULL || plan->score.peak_bytes < best->score.peak_bytes))
             best = plan;
     }
     for (;;) {
@@ -361,8 +441,7 @@ static bool choose_nearest(struct search *search, struct error *err)
             break;
         if (!score_plan(search, next, 1, false, err))
             return false;
-        if (next->verdict == SEARCH_TOO_LARGE &&
-            (best == NULL || next->score.peak_bytes < best->score.peak_bytes))
+        if (next->verdict == SEARCH_TOO_LARGE && (best == NULL || next->score.peak_bytes < best->score.peak_bytes))
             best = next;
     }
     if (best == NULL)
@@ -376,14 +455,14 @@ static bool choose_nearest(struct search *search, struct error *err)
 static void conclude(struct search_result *result)
 {
     result->n_ranked = 0;
-    rank_plans(result, SEARCH_RUNNER_UP);
+    append_ranked(result, SEARCH_RUNNER_UP, SEARCH_RUNNER_UP, HEAT_DECISION);
     if (result->n_ranked > 0) {
         result->plans[result->ranked[0]].verdict = SEARCH_CHOSEN;
         result->fits = true;
     } else {
-        rank_plans(result, SEARCH_CHOSEN);
+        append_ranked(result, SEARCH_CHOSEN, SEARCH_CHOSEN, HEAT_DECISION);
     }
-    rank_plans(result, SEARCH_SLOWER);
+    append_ranked(result, SEARCH_SLOWER, SEARCH_SLOWER, HEAT_RANKING);
     for (int32_t i = 0; i < result->n_plans; i++)
         result->count[result->plans[i].verdict]++;
 }
@@ -394,39 +473,35 @@ static void prune(struct search *search)
     struct search_result *result = search->result;
     for (int32_t i = 0; i < result->n_plans; i++) {
         struct search_plan *plan = &result->plans[i];
-        struct cost_setting setting = system_setting(search->scenario, &plan->layout);
-        plan->bound = bound_of(search->system, &setting, &plan->layout, &search->batches[0]);
+        bound_plan(search, plan);
         if (plan->bound.peak_bytes > result->memory_bytes && !search->options->exhaustive)
             plan->verdict = SEARCH_MEMORY_PRUNED;
     }
 }
 
-/** Take the plans by their number of demanded features, then let five iterations decide. */
+/** Take the plans by their number of demanded features, until some fit. */
 static bool decide_in_order(struct search *search, struct error *err)
 {
-    enum { MOST_FEATURES = SCHEMA_LIST_MOST };
     struct search_result *result = search->result;
     int32_t n_decided = 0;
-    for (int32_t n_demanded = 0; n_decided == 0 && n_demanded <= MOST_FEATURES; n_demanded++) {
-        bool again = true;
-        while (again && n_decided == 0) {
-            if (!rank(search, n_demanded, err) || !decide(search, &n_decided, err))
-                return false;
-            again = false;
-            for (int32_t i = 0; n_decided == 0 && i < result->n_plans; i++)
-                if (result->plans[i].verdict == SEARCH_BOUND_PRUNED) { /* those that pruned it fail to fit */
-                    result->plans[i].verdict = SEARCH_OPEN;
-                    again = true;
-                }
-        }
-    }
+    for (int32_t n_demanded = 0; n_decided == 0 && n_demanded <= search->entry->space.on_demand.n; n_demanded++)
+        if (!search_tier(search, n_demanded, &n_decided, err))
+            return false;
     for (int32_t i = 0; i < result->n_plans; i++)
         if (result->plans[i].verdict == SEARCH_OPEN)
             result->plans[i].verdict = SEARCH_NOT_DEMANDED;
-    if (n_decided == 0 && !choose_nearest(search, err))
+    if (n_decided == 0 ? !choose_nearest(search, err) : !try_parts(search, err))
         return false;
     conclude(result);
     return true;
+}
+
+static size_t n_parts(const struct training_system *system)
+{
+    size_t n = 0;
+    while (system->parts != NULL && system->parts[n] != NULL)
+        n++;
+    return n;
 }
 
 bool search_system(const struct scenario *scenario, const struct lengths *lengths, int32_t system,
@@ -439,20 +514,24 @@ bool search_system(const struct scenario *scenario, const struct lengths *length
         .system = system_find(entry->name, err),
         .options = options,
         .result = result,
-        .seed = (int64_t)(rng_mix(rng_mix((uint64_t)scenario->seed) ^ seed_mark) >> 11), /* within 2^53 */
     };
     if (search.system == NULL)
         return false;
     *result = (struct search_result){.memory_bytes = system_memory_bytes(&scenario->device),
+                                     .seed = (int64_t)(rng_mix(rng_mix((uint64_t)scenario->seed) ^ seed_mark) >> 11),
                                      .engine = options->engine != NULL};
     search.knobs = check_calloc(1, search.system->knobs_size);
     for (int32_t i = 0; i < SEARCH_DECIDING_ITERATIONS; i++)
-        lengths_draw(lengths, &scenario->data, search.seed, i, &search.batches[i]);
+        lengths_draw(lengths, &scenario->data, result->seed, i, &search.batches[i]);
     result->plans = space_plans(scenario, entry, search.system, &result->n_plans);
-    result->ranked = check_calloc((size_t)result->n_plans, sizeof *result->ranked);
+    size_t n_most = (size_t)result->n_plans + n_parts(search.system);
+    result->plans = check_realloc(result->plans, n_most * sizeof *result->plans);
+    result->ranked = check_calloc(n_most, sizeof *result->ranked);
     search.relaxed = check_calloc((size_t)result->n_plans, sizeof *search.relaxed);
-    prune(&search);
-    bool ok = system_read_knobs(search.system, scenario, entry, search.knobs, err) && decide_in_order(&search, err);
+    bool ok = system_read_knobs(search.system, scenario, entry, search.knobs, err);
+    if (ok)
+        prune(&search);
+    ok = ok && decide_in_order(&search, err);
     for (int32_t i = 0; i < SEARCH_DECIDING_ITERATIONS; i++)
         batch_free(&search.batches[i]);
     timeline_free(&search.path);
@@ -462,18 +541,28 @@ bool search_system(const struct scenario *scenario, const struct lengths *length
     return ok;
 }
 
+/** Make the chosen plan the entry's own. */
+static bool take_plan(struct scenario *scenario, int32_t system, const struct search_plan *plan, struct error *err)
+{
+    struct scenario_system *entry = &scenario->systems[system];
+    char assignment[128];
+    entry->plan = plan->layout;
+    entry->auto_plan = false;
+    if (plan->off == NULL)
+        return true;
+    snprintf(assignment, sizeof assignment, "systems.%d.knobs.%s=false", (int)system, plan->off);
+    bool ok = document_set(&scenario->document, assignment, err);
+    entry->knobs = document_find(&scenario->document, entry->node, "knobs");
+    return ok;
+}
+
 bool search_scenario(struct scenario *scenario, const struct lengths *lengths, const struct search_options *options,
                      struct search_result *results, struct error *err)
 {
-    for (int32_t i = 0; i < scenario->n_systems; i++) {
-        struct scenario_system *entry = &scenario->systems[i];
-        if (!entry->auto_plan)
-            continue;
-        if (!search_system(scenario, lengths, i, options, &results[i], err))
+    for (int32_t i = 0; i < scenario->n_systems; i++)
+        if (scenario->systems[i].auto_plan && (!search_system(scenario, lengths, i, options, &results[i], err) ||
+                                               !take_plan(scenario, i, &results[i].plans[results[i].ranked[0]], err)))
             return false;
-        entry->plan = results[i].plans[results[i].ranked[0]].layout;
-        entry->auto_plan = false;
-    }
     return true;
 }
 
@@ -490,12 +579,12 @@ bool search_check(const struct scenario *scenario, struct error *err)
         int32_t n_plans;
         free(space_plans(scenario, entry, system, &n_plans));
         if (n_plans == 0)
-            ok = document_error(document, document_find(document, entry->node, "plan"), err,
-                                "plan: the plan space %s holds no plan of %s for %s on the %d GPUs of %s; tp divides the "
-                                "%d GPUs of a node, heads and kv_heads, pp the %d layers, tp x pp x cp x dp is all GPUs",
-                                entry->space.name, system->name, scenario->model.name,
-                                platform_n_gpus(&scenario->platform), scenario->platform.name,
-                                (int)scenario->platform.gpus_per_node, (int)scenario->model.layers);
+            ok = document_error(
+                document, document_find(document, entry->node, "plan"), err,
+                "plan: the plan space %s holds no plan of %s for %s on the %d GPUs of %s; tp divides the "
+                "%d GPUs of a node, heads and kv_heads, pp the %d layers, tp x pp x cp x dp is all GPUs",
+                entry->space.name, system->name, scenario->model.name, platform_n_gpus(&scenario->platform),
+                scenario->platform.name, (int)scenario->platform.gpus_per_node, (int)scenario->model.layers);
     }
     return ok;
 }

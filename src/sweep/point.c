@@ -181,7 +181,7 @@ static bool observe(const struct runner *runner, const struct point_iteration *r
         .slack_s = runner->slack_s,
         .memory = &runner->memory,
     };
-    return observer(context, &view, err);
+    return observer == NULL || observer(context, &view, err);
 }
 
 static bool run_system(struct runner *runner, point_observer *observer, void *context, struct error *err)

@@ -66,7 +66,8 @@ bool point_check(const struct scenario *scenario, struct error *err);
 /** Called after each iteration of each system. @return false to stop with err */
 typedef bool point_observer(void *context, const struct point_view *view, struct error *err);
 
-/** Run a scenario's systems over its iterations, warm-up included; every system sees the same batches of `lengths`. */
+/** Run a scenario's systems over its iterations, warm-up included; every system sees the same batches of `lengths`.
+ * Plans must stand (search/search.h fills in `plan: auto`). observer: NULL for none. */
 bool point_run(const struct scenario *scenario, const struct lengths *lengths, point_observer *observer, void *context,
                struct point *point, struct error *err);
 

@@ -20,6 +20,11 @@ struct system_request {
     const void *knobs; /* the system's own struct, filled from its table */
 };
 
+/** The data-parallel ranks [first_rank, first_rank + width) share a sample evenly. */
+struct system_share {
+    int32_t first_rank, width;
+};
+
 struct training_system {
     const char *name, *source, *meaning;
     const struct schema_key *knobs; /* offsets into a struct of knobs_size bytes */
@@ -31,11 +36,15 @@ struct training_system {
     /*
      * What a plan search (search/search.h) may rely on; the contract test holds it.
      */
-    bool keeps_samples;   /* every sample runs whole, in one unit of one pipeline */
-    bool offloads;        /* plan.offload is worth searching; a system that decides offloading itself says false */
-    bool never_regrets;   /* of requests that differ in memory_bytes, recompute and offload alone, the one with more
-                             memory and less of both gets a plan whose passes end no later (critical path); and a plan
-                             that fits less memory is the plan for that, too */
+    bool keeps_samples; /* every sample runs whole, in one unit of one pipeline */
+    bool offloads;      /* plan.offload is worth searching; a system that decides offloading itself says false */
+    bool never_regrets; /* of requests that differ in memory_bytes, recompute and offload alone, the one with more
+                           memory and less of both gets a plan whose passes end no later (critical path); and a plan
+                           that fits less memory is the plan for that, too */
+    void (*shares)(const struct system_request *request, struct system_share *share); /* of each sample, those that
+                                 plan() will take; NULL: not known before. Cheap: the bounds of a search come from it */
+    const char *const *parts; /* NULL, or names of bool knobs (NULL-terminated): parts of the system that are on by
+                                 default; a search tries the plan that it found without each */
     bool (*plan)(const struct system_request *request, void *state, struct plan *plan, struct error *err);
     void (*close)(void *state); /* NULL: nothing to free */
 };
