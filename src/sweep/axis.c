@@ -403,11 +403,11 @@ static bool number_points(struct sweep *sweep, struct error *err)
 bool sweep_point(const struct sweep *sweep, int32_t point, struct document *document, struct error *err)
 {
     bool ok = true;
-    document_copy(&sweep->document, document);
+    document_copy(&sweep->document, "sweep", document);
     for (int32_t a = 0; a < sweep->n_axes; a++)
         for (int32_t k = 0; k < sweep->axes[a].n_keys; k++)
-            ok &=
-                document_put(document, sweep->axes[a].key[k], value_node(sweep, sweep->combination[point], a, k), err);
+            ok &= document_put(document, sweep->axes[a].key[k], &sweep->document,
+                               value_node(sweep, sweep->combination[point], a, k), err);
     return ok;
 }
 

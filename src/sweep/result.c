@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 
-const char *const result_status_name[RESULT_N] = {"done", "failed", "time limit"};
+const char *const result_status_name[RESULT_N] = {"done", "failed", "time limit", "killed"};
 
 void result_pack(FILE *file, const struct result *result)
 {

@@ -7,8 +7,14 @@
 #include "sweep/pack.h"
 #include "trace/table.h"
 
-enum result_status { RESULT_DONE, RESULT_FAILED, RESULT_TIME_LIMIT, RESULT_N };
-extern const char *const result_status_name[RESULT_N]; /* "done", "failed", "time limit" */
+enum result_status {
+    RESULT_DONE,
+    RESULT_FAILED,
+    RESULT_TIME_LIMIT,
+    RESULT_KILLED, /* from outside, several times: not the point's fault, so it is tried again when the sweep goes on */
+    RESULT_N
+};
+extern const char *const result_status_name[RESULT_N]; /* "done", "failed", "time limit", "killed" */
 
 struct result {
     uint64_t id;
