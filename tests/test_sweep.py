@@ -404,10 +404,12 @@ class Resume(Sweep):
         self.same(self.undisturbed, folder)
 
     def test_signals_end_it_at_once_and_keep_what_is_finished(self):
-        folder = fresh("stopped")
+        folder, enough = fresh("stopped"), 20000
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             driver = self.start(folder, "--quiet")
-            time.sleep(0.4)
+            while not (folder / "small.journal").exists() or (folder / "small.journal").stat().st_size < enough:
+                time.sleep(0.005)
+            enough = (folder / "small.journal").stat().st_size + 10000  # a point more at least
             below = children(driver.pid)
             begin = time.monotonic()
             driver.send_signal(number)

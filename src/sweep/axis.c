@@ -53,6 +53,7 @@ static int32_t read_bounds(const struct document *document, int32_t node, bool l
 {
     static const char expected[] = "expected [from, to] or [from, to, step] with from <= to, step > 0";
     int32_t n = 0, list = document->node[node].child;
+    bound[0] = bound[1] = 0;
     bound[2] = 1;
     if (n_children(document, node) != 1 || document->node[list].kind != DOCUMENT_SEQUENCE) {
         document_error(document, node, err, "%s: %s", log2 ? "log2" : "range", expected);

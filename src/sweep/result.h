@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "sweep/pack.h"
+#include "sweep/record.h"
 #include "trace/table.h"
 
 enum result_status {
@@ -25,8 +26,7 @@ struct result {
     char **label;                  /* of each system */
     struct trace_summary *summary; /* [n_systems] */
     struct trace_iteration *iterations;
-    void *image; /* with a full trace, the HDF5 file of a run of this point alone */
-    size_t image_bytes;
+    struct record_image image; /* with a full trace: the file of a run of this point alone */
 };
 
 void result_pack(FILE *file, const struct result *result);

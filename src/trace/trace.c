@@ -104,11 +104,11 @@ bool trace_add_group(struct trace *trace, const char *name, struct error *err)
     return ok || write_failed(trace, err);
 }
 
-bool trace_copy_image(struct trace *trace, const char *group, const void *image, size_t n_bytes, struct error *err)
+bool trace_copy_image(struct trace *trace, const char *group, void *image, size_t n_bytes, struct error *err)
 {
     hid_t access = H5Pcreate(H5P_FILE_ACCESS);
     CHECK(access >= 0 && H5Pset_fapl_core(access, IMAGE_GROWTH_BYTES, false) >= 0);
-    CHECK(H5Pset_file_image(access, (void *)(uintptr_t)image, n_bytes) >= 0); /* it copies */
+    CHECK(H5Pset_file_image(access, image, n_bytes) >= 0); /* it copies */
     hid_t file = H5Fopen("trace", H5F_ACC_RDONLY, access);
     bool ok = hdf5_ok(file) && hdf5_ok(H5Ocopy(file, "/", trace->file, group, H5P_DEFAULT, H5P_DEFAULT));
     if (file >= 0)
