@@ -103,7 +103,8 @@ bool rows_where(struct rows *rows, const char *condition, struct error *err)
         return error_set_status(err, ERROR_USAGE, "--where: '%s' compares with something that is no number", condition);
     for (int32_t i = 0; i < rows->n; i++) {
         bool both = numeric && cell_number(rows, rows->row[i], column, &number);
-        double order = both ? number * scale - wanted : strcmp(cell(rows, rows->row[i], column), value);
+        int text_order = strcmp(cell(rows, rows->row[i], column), value);
+        double order = both ? number * scale - wanted : (double)text_order;
         if ((both || relation >= EQUAL) && relates(relation, order))
             rows->row[n++] = rows->row[i];
     }

@@ -175,8 +175,7 @@ int command_run(int argc, char **argv)
     bool ok = sweep_open(arguments.scenario, &arguments.options, &arguments.sweep, &sweep, &is_sweep, &err);
     bool many = ok && is_sweep && arguments.sweep.point < 0;
     if (many)
-        ok = sweep_command(arguments.scenario, &arguments.options, &arguments.sweep, &sweep, &stop_signal, &err) ==
-             EXIT_SUCCESS;
+        ok = sweep_command(arguments.scenario, &arguments.options, &arguments.sweep, &sweep, &stop_signal, &err);
     else if (ok)
         ok = is_sweep ? run_point(&arguments, &sweep, &err) : run_scenario(&arguments, &err);
     sweep_free(&sweep);

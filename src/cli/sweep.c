@@ -213,8 +213,8 @@ static bool run(struct workshop *workshop, const struct manifest *manifest, cons
     return ok;
 }
 
-int sweep_command(const char *path, const struct options *options, const struct sweep_arguments *arguments,
-                  const struct sweep *sweep, const volatile sig_atomic_t *stop, struct error *err)
+bool sweep_command(const char *path, const struct options *options, const struct sweep_arguments *arguments,
+                   const struct sweep *sweep, const volatile sig_atomic_t *stop, struct error *err)
 {
     struct workshop *workshop = check_calloc(1, sizeof *workshop); /* large */
     struct manifest manifest;
@@ -231,7 +231,7 @@ int sweep_command(const char *path, const struct options *options, const struct 
     workshop_close(workshop);
     free(workshop);
     manifest_free(&manifest);
-    return ok ? EXIT_SUCCESS : (int)err->status;
+    return ok;
 }
 
 void sweep_arguments_free(struct sweep_arguments *arguments)

@@ -28,9 +28,10 @@ extern const struct argp sweep_argp;
 bool sweep_open(const char *path, const struct options *options, const struct sweep_arguments *arguments,
                 struct sweep *sweep, bool *is_sweep, struct error *err);
 
-/** List the points or run them, and print the table. @return the exit status but for signals: *stop tells those */
-int sweep_command(const char *path, const struct options *options, const struct sweep_arguments *arguments,
-                  const struct sweep *sweep, const volatile sig_atomic_t *stop, struct error *err);
+/** List the points or run them, and print the table. @return false with err, which stays untouched where *stop says why
+ */
+bool sweep_command(const char *path, const struct options *options, const struct sweep_arguments *arguments,
+                   const struct sweep *sweep, const volatile sig_atomic_t *stop, struct error *err);
 
 void sweep_arguments_free(struct sweep_arguments *arguments);
 

@@ -547,39 +547,62 @@ int32_t document_at(const struct document *document, int32_t node, const char *p
     return node;
 }
 
-/** A copy of a node and all below it, as the last of the document; of a key's value, without the key. */
-static int32_t clone_node(struct document *document, int32_t node)
+/** Where `file` of a node of `from` lies in its copy. */
+static const char *copied_file(const struct document *from, const struct document *to, const char *file)
 {
-    int32_t clone = add_node(document, document->node[node].kind, document->node[node].file);
-    const char *value = document->node[node].value;
-    document->node[clone].value = value != NULL ? check_strdup(value) : NULL;
-    document->node[clone].quoted = document->node[node].quoted;
-    document->node[clone].line = document->node[node].line;
-    document->node[clone].column = document->node[node].column;
-    for (int32_t child = document->node[node].child, last = -1; child >= 0; child = document->node[child].next) {
-        int32_t entry = clone_node(document, child);
-        struct document_node *at = &document->node[entry];
-        at->key = document->node[child].key != NULL ? check_strdup(document->node[child].key) : NULL;
-        at->key_line = document->node[child].key_line;
-        at->key_column = document->node[child].key_column;
-        *(last < 0 ? &document->node[clone].child : &document->node[last].next) = entry;
+    if (file == from->file)
+        return to->file;
+    size_t i = 0;
+    while (i < from->texts->n && file != from->texts->text[i])
+        i++;
+    CHECK(i < from->texts->n);
+    return to->texts->text[i];
+}
+
+/** A copy of a node of `from` and all below it, without its own key and, inside, the key `but` (or NULL). */
+static int32_t clone_node(struct document *to, const struct document *from, int32_t node, const char *but)
+{
+    const struct document_node *old = &from->node[node];
+    int32_t clone = add_node(to, old->kind, copied_file(from, to, old->file)), last = -1;
+    to->node[clone].value = old->value != NULL ? check_strdup(old->value) : NULL;
+    to->node[clone].quoted = old->quoted;
+    to->node[clone].line = to->node[clone].key_line = old->line;
+    to->node[clone].column = to->node[clone].key_column = old->column;
+    for (int32_t child = old->child; child >= 0; child = from->node[child].next) {
+        const struct document_node *at = &from->node[child];
+        if (but != NULL && at->key != NULL && strcmp(at->key, but) == 0)
+            continue;
+        int32_t entry = clone_node(to, from, child, NULL);
+        to->node[entry].key = at->key != NULL ? check_strdup(at->key) : NULL;
+        to->node[entry].key_line = at->key_line;
+        to->node[entry].key_column = at->key_column;
+        *(last < 0 ? &to->node[clone].child : &to->node[last].next) = entry;
         last = entry;
     }
     return clone;
 }
 
-bool document_put(struct document *document, const char *path, int32_t node, struct error *err)
+void document_copy(const struct document *from, const char *but, struct document *to)
 {
-    const struct document_node *at = &document->node[node];
+    size_t n_texts = from->texts->n;
+    *to = (struct document){.file = check_strdup(from->file), .texts = check_calloc(1, sizeof *to->texts)};
+    to->texts->text = check_malloc(n_texts * sizeof *to->texts->text);
+    to->texts->n = to->texts->capacity = n_texts;
+    for (size_t i = 0; i < n_texts; i++)
+        to->texts->text[i] = check_strdup(from->texts->text[i]);
+    clone_node(to, from, 0, but);
+}
+
+bool document_put(struct document *document, const char *path, const struct document *from, int32_t node,
+                  struct error *err)
+{
+    const struct document_node *at = &from->node[node];
     char place[1024], *segments = check_strdup(path);
     if (at->line > 0)
         snprintf(place, sizeof place, "%s:%d:%d: %s", at->file, at->line, at->column, path);
     else
         snprintf(place, sizeof place, "%s", at->file);
-    int32_t clone = clone_node(document, node);
-    document->node[clone].key_line = document->node[clone].line;
-    document->node[clone].key_column = document->node[clone].column;
-    bool ok = set_at_path(document, segments, clone, place, err);
+    bool ok = set_at_path(document, segments, clone_node(document, from, node, NULL), place, err);
     free(segments);
     return ok;
 }
@@ -591,36 +614,6 @@ int32_t document_add_scalar(struct document *document, const char *value, int32_
     document->node[node].line = document->node[like].line;
     document->node[node].column = document->node[like].column;
     return node;
-}
-
-/** Where `file` of a node of `from` lies in its copy. */
-static const char *copied_file(const struct document *from, const struct document *to, const char *file)
-{
-    for (size_t i = 0; i < from->texts->n; i++)
-        if (file == from->texts->text[i])
-            return to->texts->text[i];
-    CHECK(file == from->file);
-    return to->file;
-}
-
-void document_copy(const struct document *from, struct document *to)
-{
-    size_t n_nodes = (size_t)from->n_nodes, n_texts = from->texts->n;
-    *to = (struct document){.file = check_strdup(from->file), .texts = check_calloc(1, sizeof *to->texts)};
-    to->texts->text = check_malloc(n_texts * sizeof *to->texts->text);
-    to->texts->n = to->texts->capacity = n_texts;
-    for (size_t i = 0; i < n_texts; i++)
-        to->texts->text[i] = check_strdup(from->texts->text[i]);
-    to->n_nodes = from->n_nodes;
-    to->node = check_malloc(n_nodes * sizeof *to->node);
-    to->texts->node_capacity = n_nodes;
-    for (size_t i = 0; i < n_nodes; i++) {
-        struct document_node *node = &to->node[i];
-        *node = from->node[i];
-        node->key = node->key != NULL ? check_strdup(node->key) : NULL;
-        node->value = node->value != NULL ? check_strdup(node->value) : NULL;
-        node->file = copied_file(from, to, node->file);
-    }
 }
 
 /** One character of UTF-8 text as \U12345678: line ends and signs beyond ASCII survive any reader. */

@@ -46,8 +46,10 @@ bool document_set(struct document *document, const char *assignment, struct erro
 bool document_set_list(struct document *document, const char *group, const char *option, const char *assignment,
                        struct error *err);
 
-/** Put a copy of a node of this document, its place kept for messages, at a dotted path as document_set does. */
-bool document_put(struct document *document, const char *path, int32_t node, struct error *err);
+/** Put a copy of a node of `from`, of which this document is a copy, at a dotted path as document_set does. It keeps
+ * its place for messages. */
+bool document_put(struct document *document, const char *path, const struct document *from, int32_t node,
+                  struct error *err);
 
 /** A new scalar that stands nowhere yet and has the place of the node `like`. @return its index */
 int32_t document_add_scalar(struct document *document, const char *value, int32_t like);
@@ -55,8 +57,8 @@ int32_t document_add_scalar(struct document *document, const char *value, int32_
 /** The node at a dotted path below `node`, an integer from 0 selects from a sequence; -1: there is none. */
 int32_t document_at(const struct document *document, int32_t node, const char *path);
 
-/** A copy of its own, node by node under the same indices. */
-void document_copy(const struct document *from, struct document *to);
+/** A copy of the tree, without the key `but` of the root. */
+void document_copy(const struct document *from, const char *but, struct document *to);
 
 /** The child of a mapping by name, -1 when absent. Dotted names descend. Mapping -1 has no children. */
 int32_t document_find(const struct document *document, int32_t mapping, const char *name);

@@ -53,6 +53,7 @@ static int32_t read_bounds(const struct document *document, int32_t node, bool l
 {
     static const char expected[] = "expected [from, to] or [from, to, step] with from <= to, step > 0";
     int32_t n = 0, list = document->node[node].child;
+    bound[0] = bound[1] = 0;
     bound[2] = 1;
     if (n_children(document, node) != 1 || document->node[list].kind != DOCUMENT_SEQUENCE) {
         document_error(document, node, err, "%s: %s", log2 ? "log2" : "range", expected);
@@ -403,11 +404,11 @@ static bool number_points(struct sweep *sweep, struct error *err)
 bool sweep_point(const struct sweep *sweep, int32_t point, struct document *document, struct error *err)
 {
     bool ok = true;
-    document_copy(&sweep->document, document);
+    document_copy(&sweep->document, "sweep", document);
     for (int32_t a = 0; a < sweep->n_axes; a++)
         for (int32_t k = 0; k < sweep->axes[a].n_keys; k++)
-            ok &=
-                document_put(document, sweep->axes[a].key[k], value_node(sweep, sweep->combination[point], a, k), err);
+            ok &= document_put(document, sweep->axes[a].key[k], &sweep->document,
+                               value_node(sweep, sweep->combination[point], a, k), err);
     return ok;
 }
 

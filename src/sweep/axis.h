@@ -54,7 +54,7 @@ bool sweep_present(const struct document *document);
  * file:line:column; the caller frees in any case. */
 bool sweep_read(struct document *document, struct sweep *sweep, struct error *err);
 
-/** The scenario of one point: the document with the point's values in it, `sweep:` left as it was. The caller frees. */
+/** The scenario of one point: the document with the point's values in it and without `sweep:`. The caller frees. */
 bool sweep_point(const struct sweep *sweep, int32_t point, struct document *document, struct error *err);
 
 /** The value of a column at a point as YAML flow text: what a user wrote. Caller frees. */

@@ -89,7 +89,8 @@ static void put_values(const struct book *book, int32_t point, char *to)
         double number = 0;
         memset(to + column->offset, 0, column->bytes);
         if (column->type == TRACE_TEXT) {
-            memcpy(to + column->offset, text, strlen(text));
+            size_t n_bytes = strlen(text); /* a text that fills the column has no end mark */
+            memcpy(to + column->offset, text, n_bytes);
             continue;
         }
         CHECK(quantity_parse(text, "-", &number));
@@ -260,10 +261,10 @@ static void print_point(const struct book *book, int32_t point, const struct res
 static bool copy_image(const struct book *book, const struct result *result)
 {
     char group[32];
-    if (result->image_bytes == 0)
+    if (result->image.n_bytes == 0)
         return true;
     snprintf(group, sizeof group, "points/%016" PRIx64, result->id);
-    return trace_copy_image(book->trace, group, result->image, result->image_bytes, book->err);
+    return trace_copy_image(book->trace, group, result->image.bytes, result->image.n_bytes, book->err);
 }
 
 /** The rows of the tables of points. */

@@ -111,7 +111,7 @@ static int32_t *list_points(struct driver *driver, int32_t *n)
         if (!shard_has(&options->shard, i))
             continue;
         outcome->n_points++;
-        if (entry->journal < 0 || (failed && options->retry_failed)) {
+        if (entry->journal < 0 || entry->status == RESULT_KILLED || (failed && options->retry_failed)) {
             points[(*n)++] = i;
         } else {
             outcome->n_kept++;
@@ -146,7 +146,9 @@ static void *pack_failure(const struct driver *driver, const struct pool_answer 
 {
     struct result result = {
         .id = driver->manifest->id[answer->task],
-        .status = answer->ending == POOL_TIME_LIMIT ? RESULT_TIME_LIMIT : RESULT_FAILED,
+        .status = answer->ending == POOL_TIME_LIMIT ? RESULT_TIME_LIMIT
+                  : answer->ending == POOL_KILLED   ? RESULT_KILLED
+                                                    : RESULT_FAILED,
         .message = check_strdup(answer->said),
     };
     char *bytes = NULL;

@@ -234,7 +234,7 @@ static bool bury(struct run *run, struct worker *worker)
     else
         snprintf(said, sizeof said, "its process ended with status %d%s%s", WEXITSTATUS(status),
                  worker->n_said > 0 ? ": " : "", worker->said);
-    return hand_over(run, worker, (struct pool_answer){.ending = POOL_DIED, .said = said});
+    return hand_over(run, worker, (struct pool_answer){.ending = killed ? POOL_KILLED : POOL_DIED, .said = said});
 }
 
 /** Take what the worker has written; a whole answer is handed over. */

@@ -18,6 +18,7 @@
 enum pool_ending {
     POOL_ANSWERED,
     POOL_DIED,      /* of a signal or with a status: `said` tells */
+    POOL_KILLED,    /* of SIGKILL or SIGTERM, three times */
     POOL_TIME_LIMIT /* killed when the time was over */
 };
 

@@ -399,11 +399,11 @@ bool record_close(struct record *record, const struct scenario *scenario, const 
 }
 
 bool record_close_image(struct record *record, const struct scenario *scenario, const struct point *point,
-                        const struct point_summary *summary, void **image, size_t *n_bytes, struct error *err)
+                        const struct point_summary *summary, struct record_image *image, struct error *err)
 {
     bool ok = append_summary(record, scenario, point, summary, err);
     if (ok) {
-        ok = trace_close_image(record->trace, image, n_bytes, err);
+        ok = trace_close_image(record->trace, &image->bytes, &image->n_bytes, err);
         record->trace = NULL;
     }
     record_abandon(record);

@@ -44,9 +44,15 @@ bool record_search(struct record *record, const struct scenario *scenario, int32
 bool record_close(struct record *record, const struct scenario *scenario, const struct point *point,
                   const struct point_summary *summary, struct error *err);
 
-/** The same of a record in memory: the file's bytes, which the caller frees. */
+/** An HDF5 file in memory. */
+struct record_image {
+    void *bytes;
+    size_t n_bytes;
+};
+
+/** The same of a record in memory; the caller frees the image's bytes. */
 bool record_close_image(struct record *record, const struct scenario *scenario, const struct point *point,
-                        const struct point_summary *summary, void **image, size_t *n_bytes, struct error *err);
+                        const struct point_summary *summary, struct record_image *image, struct error *err);
 
 /** A row of the tables iterations and summary. */
 struct trace_iteration record_iteration(int32_t system, const struct point_iteration *of);

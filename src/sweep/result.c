@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 
-const char *const result_status_name[RESULT_N] = {"done", "failed", "time limit"};
+const char *const result_status_name[RESULT_N] = {"done", "failed", "time limit", "killed"};
 
 void result_pack(FILE *file, const struct result *result)
 {
@@ -19,7 +19,7 @@ void result_pack(FILE *file, const struct result *result)
         pack_text(file, result->label[i]);
     pack_block(file, result->summary, (size_t)result->n_systems * sizeof *result->summary);
     pack_block(file, result->iterations, (size_t)result->n_iterations * sizeof *result->iterations);
-    pack_block(file, result->image, result->image_bytes);
+    pack_block(file, result->image.bytes, result->image.n_bytes);
 }
 
 /** A block as an array of its own; its length must be a multiple of `size`. */
@@ -52,7 +52,7 @@ bool result_unpack(const void *bytes, size_t n_bytes, struct result *result)
         result->label[result->n_systems] = unpack_text(&unpack);
     result->summary = unpack_rows(&unpack, sizeof *result->summary, &n_rows);
     result->iterations = unpack_rows(&unpack, sizeof *result->iterations, &n_iterations);
-    result->image = unpack_rows(&unpack, 1, &result->image_bytes);
+    result->image.bytes = unpack_rows(&unpack, 1, &result->image.n_bytes);
     result->n_iterations = (int32_t)n_iterations;
     return unpack.ok && unpack.n_left == 0 && n_rows == (size_t)n_systems;
 }
@@ -66,6 +66,6 @@ void result_free(struct result *result)
     free(result->scenario);
     free(result->summary);
     free(result->iterations);
-    free(result->image);
+    free(result->image.bytes);
     *result = (struct result){0};
 }

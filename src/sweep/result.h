@@ -5,10 +5,17 @@
 
 #include "base/error.h"
 #include "sweep/pack.h"
+#include "sweep/record.h"
 #include "trace/table.h"
 
-enum result_status { RESULT_DONE, RESULT_FAILED, RESULT_TIME_LIMIT, RESULT_N };
-extern const char *const result_status_name[RESULT_N]; /* "done", "failed", "time limit" */
+enum result_status {
+    RESULT_DONE,
+    RESULT_FAILED,
+    RESULT_TIME_LIMIT,
+    RESULT_KILLED, /* from outside, several times: not the point's fault, so it is tried again when the sweep goes on */
+    RESULT_N
+};
+extern const char *const result_status_name[RESULT_N]; /* "done", "failed", "time limit", "killed" */
 
 struct result {
     uint64_t id;
@@ -19,8 +26,7 @@ struct result {
     char **label;                  /* of each system */
     struct trace_summary *summary; /* [n_systems] */
     struct trace_iteration *iterations;
-    void *image; /* with a full trace, the HDF5 file of a run of this point alone */
-    size_t image_bytes;
+    struct record_image image; /* with a full trace: the file of a run of this point alone */
 };
 
 void result_pack(FILE *file, const struct result *result);

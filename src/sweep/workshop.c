@@ -117,8 +117,8 @@ static bool finish(const struct scenario *scenario, const struct point *point, s
         result->label[i] = check_strdup(scenario->systems[i].label);
     }
     result->n_systems = point->n_systems;
-    bool ok = run->record.trace == NULL ||
-              record_close_image(&run->record, scenario, point, summaries, &result->image, &result->image_bytes, err);
+    bool ok =
+        run->record.trace == NULL || record_close_image(&run->record, scenario, point, summaries, &result->image, err);
     free(summaries);
     return ok;
 }

@@ -31,8 +31,8 @@ struct workshop {
 bool workshop_point(struct workshop *workshop, int32_t point, struct scenario *scenario, const struct lengths **lengths,
                     uint64_t *id, struct error *err);
 
-/** Run a point. A failure is a result too. The caller frees it. */
-void workshop_run(struct workshop *workshop, int32_t point, struct result *result);
+/** Run the point of this index. A failure is a result too. The caller frees it. */
+void workshop_run(struct workshop *workshop, int32_t index, struct result *result);
 
 void workshop_close(struct workshop *workshop);
 

@@ -32,7 +32,7 @@ struct trace *trace_create_image(const char *name, struct error *err);
 int32_t trace_add_table(struct trace *trace, const struct trace_table *table);
 
 /** Copy all of a file in memory into a new group. */
-bool trace_copy_image(struct trace *trace, const char *group, const void *image, size_t n_bytes, struct error *err);
+bool trace_copy_image(struct trace *trace, const char *group, void *image, size_t n_bytes, struct error *err);
 
 /** A group without members, "points". */
 bool trace_add_group(struct trace *trace, const char *name, struct error *err);
