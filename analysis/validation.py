@@ -10,15 +10,10 @@ no statistic. The worst row of each source has its id beside it. Reads the HDF5 
 import argparse
 import sys
 
-import h5py
-import matplotlib
 import numpy
 
-matplotlib.use("Agg")
-import matplotlib.pyplot as pyplot  # noqa: E402  after the choice of Agg
+from common import COLOURS, Trace, draw, pyplot, style, text_of
 
-# Paul Tol's "bright" scheme, told apart by colour-blind readers too; marks differ as well.
-COLOURS = ["#4477AA", "#EE6677", "#228833", "#CCBB44", "#66CCEE", "#AA3377", "#9A9A9A", "#222222"]
 MARKERS = "osD^vP*X"
 BAND = 0.10
 THROUGHPUT = 0  # of the column quantity
@@ -26,11 +21,11 @@ THROUGHPUT = 0  # of the column quantity
 
 def read(path):
     """Throughput rows, their ids and the names of the sources."""
-    with h5py.File(path, "r") as file:
-        if file.attrs.get("complete", 0) != 1 or "validation" not in file:
-            raise ValueError("not a complete file of slimsim validate")
-        rows = file["validation"][:]
-        ids, sources = ([text.decode() for text in file[name][:]] for name in ("rows", "sources"))
+    trace = Trace(path)
+    if "validation" not in trace.file:
+        raise ValueError("not a file of slimsim validate")
+    rows = trace.file["validation"][:]
+    ids, sources = ([text_of(text) for text in trace.file[name][:]] for name in ("rows", "sources"))
     rows = rows[rows["quantity"] == THROUGHPUT]
     if not len(rows):
         raise ValueError("no throughput row was simulated")
@@ -57,13 +52,6 @@ def points(axes, x, y, rows, number):
     return pyplot.Line2D([], [], color=colour, marker=marker, linestyle="none")
 
 
-def style(axes):
-    axes.grid(linewidth=0.4, color="#DDDDDD")
-    axes.set_axisbelow(True)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
-
-
 def draw_rates(axes, groups):
     values = numpy.concatenate([numpy.r_[rows["measured"], rows["predicted"]] for _, rows in groups])
     ends = numpy.array([values.min() / 1.5, values.max() * 1.5])
@@ -79,7 +67,7 @@ def draw_rates(axes, groups):
     axes.set_xlabel("measured [tokens/s/GPU]")
     axes.set_ylabel("predicted [tokens/s/GPU]")
     axes.legend(handles=handles, frameon=False, fontsize=8, loc="upper left")
-    style(axes)
+    style(axes, grid="both")
 
 
 def draw_errors(axes, groups, ids):
@@ -94,7 +82,7 @@ def draw_errors(axes, groups, ids):
     axes.set_xscale("log")
     axes.set_xlabel("measured [tokens/s/GPU]")
     axes.set_ylabel("predicted / measured - 1 [%]")
-    style(axes)
+    style(axes, grid="both")
 
 
 def make_figure(rows, ids, sources):
@@ -113,15 +101,8 @@ def main():
     parser.add_argument("validation", help="validation.h5 of slimsim validate")
     parser.add_argument("--output", nargs="+", required=True, metavar="FILE", help="pictures: .png, .svg, .pdf")
     arguments = parser.parse_args()
-    matplotlib.rcParams["svg.hashsalt"] = "slimsim"  # else ids of SVG elements are random
-    try:
-        figure = make_figure(*read(arguments.validation))
-    except (OSError, ValueError, KeyError) as error:
-        print(f"{arguments.validation}: {error}", file=sys.stderr)
-        return 2
-    for path in arguments.output:
-        figure.savefig(path, dpi=150, metadata={"Software": None} if path.endswith(".png") else {"Date": None})
-    return 0
+    path = arguments.validation
+    return draw(path, arguments.output, lambda: make_figure(*read(path)))
 
 
 if __name__ == "__main__":

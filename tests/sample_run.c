@@ -240,6 +240,7 @@ void sample_scenario(struct scenario *scenario, struct scenario_system systems[2
     scenario->platform = (struct platform){.name = "by-hand", .n_nodes = 1, .gpus_per_node = 8, .hash = 0xabcdef};
     strcpy(scenario->model.name, "llama-13b");
     scenario->model.hidden = 5120;
+    scenario->model.layers = 2;
     scenario->model.heads = scenario->model.kv_heads = 40;
     strcpy(scenario->device.name, "h800");
     strcpy(scenario->data.lengths, "github");

@@ -80,6 +80,8 @@ const char *fixture_data(const char *suite)
     fixture_write(name, fixture_device);
     snprintf(name, sizeof name, "%s/model/lengths/github.yaml", suite);
     fixture_write(name, "name: github\n");
+    snprintf(name, sizeof name, "%s/model/plan_space/free.yaml", suite);
+    fixture_write(name, "offload: [0, 0.5]\non_demand: offload\nsource: a test\n");
     snprintf(folder, sizeof folder, "%s", harness_path(suite));
     setenv("SLIMSIM_DATA", folder, 1);
     return folder;

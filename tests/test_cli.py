@@ -214,11 +214,84 @@ class Plans(unittest.TestCase):
 
     def test_the_papers_graph_has_its_vertices_and_edges(self):
         """Figure "DAG-based representation of a 1F1B pipeline": 12 passes; 9 red, 4 green, 6 blue pairs."""
-        done = run("export", "--dag", "dot", SOURCE / "scenarios" / "paper-dag.yaml")
+        done = run("export", "--dag", "dot", SOURCE / "scenarios" / "paper" / "dag.yaml")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(done.stdout.count("label=\"0, ") + done.stdout.count("label=\"1, "), 12)
         for style, pairs in (("dashed", 9), ("dotted", 4), ("solid", 6)):
             self.assertEqual(done.stdout.count(f"style={style}"), pairs, style)
+
+
+AUTO = SMALL.replace("plan: {tp: 2, pp: 2, cp: 2, recompute: selective}", "plan: auto").replace(
+    "plan: {tp: 2, pp: 2, recompute: selective}", "plan: auto, plan_space: {pp: [2, 4], offload: [0, 1]}")
+
+
+class PlanSearch(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        done = simulate("searched", scenario=AUTO)
+        assert done.returncode == 0, done.stderr
+        cls.report = json.loads(done.stdout)
+        cls.path = SCRATCH / "searched" / "small.h5"
+
+    def test_the_plan_that_runs_is_the_first_of_its_ranking(self):
+        for system in self.report["systems"]:
+            search, plan = system["plan_search"], system["plan"]
+            chosen = search["ranking"][0]
+            self.assertEqual(chosen["verdict"], "chosen")
+            self.assertEqual({key: plan[key] for key in chosen["plan"]}, chosen["plan"])
+            self.assertEqual(sum(search["verdicts"].values()), search["plans"])
+            self.assertTrue(search["fits"] and system["fits"])
+            runners_up = [row["time_s"] for row in search["ranking"] if row["verdict"] in ("chosen", "runner-up")]
+            self.assertEqual(runners_up, sorted(runners_up))
+            self.assertEqual(chosen["iterations"], 5)
+
+    def test_the_table_holds_every_plan_and_the_ranking(self):
+        with h5py.File(self.path) as file:
+            rows = file["plans"][:]
+        for index, system in enumerate(self.report["systems"]):
+            own = rows[rows["system"] == index]
+            self.assertEqual(len(own), system["plan_search"]["plans"])
+            ranked = own[own["rank"] >= 0]
+            self.assertEqual(list(ranked["rank"]), list(range(len(ranked))))
+            self.assertEqual([row["time_s"] for row in system["plan_search"]["ranking"]], list(ranked["time_s"]))
+            self.assertTrue((own["bound_time_s"] > 0).all() and (own["bound_peak_bytes"] > 0).all())
+
+    def test_same_scenario_same_bytes_and_the_resolved_one_the_same_numbers(self):
+        simulate("searched-again", scenario=AUTO)
+        self.assertTrue(filecmp.cmp(self.path, SCRATCH / "searched-again" / "small.h5", shallow=False))
+        with h5py.File(self.path) as file:
+            text = file.attrs["scenario"].decode()
+        self.assertNotIn("auto", text)
+        simulate("resolved", scenario=text)
+        self.assertTrue(filecmp.cmp(self.path.with_suffix(".csv"), SCRATCH / "resolved" / "small.csv", shallow=False))
+        with h5py.File(self.path) as file, h5py.File(SCRATCH / "resolved" / "small.h5") as again:
+            self.assertEqual(set(file) - set(again), {"plans"})
+            self.assertEqual(again.attrs["scenario"].decode(), text)
+            for table in again:
+                self.assertEqual(file[table][()].tobytes(), again[table][()].tobytes(), table)
+
+    def test_plan_prints_what_the_searched_plan_decides(self):
+        done = run("plan", write("auto.yaml", AUTO), "--system", "slimpack")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        system = json.loads(done.stdout)[0]
+        layout = system["phases"][0]["pipelines"][0]["layout"]
+        chosen = self.report["systems"][1]["plan"]
+        self.assertEqual((layout["tp"], layout["pp"]), (chosen["tp"], chosen["pp"]))
+        self.assertEqual(system["plan_search"]["ranking"][0]["verdict"], "chosen")
+
+    def test_no_plan_that_fits_is_a_result(self):
+        done = simulate("none", "--set", "model=llama-150b", "--set", "platform=hopper-1x8", "--set", "trace=none",
+                        "--set", "data.context=4Ki", "--set", "data.global_batch=8", "--set", "engine=critical-path",
+                        scenario=AUTO)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for system in json.loads(done.stdout)["systems"]:
+            self.assertFalse(system["fits"] or system["plan_search"]["fits"])
+            self.assertGreater(system["plan_search"]["ranking"][0]["peak_bytes"], 80e9)
+
+    def test_a_space_without_a_plan_is_invalid(self):
+        done = simulate("empty", "--set", "systems.1.plan_space.pp=7", scenario=AUTO)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("the plan space free holds no plan of slimpack", done.stderr)
 
 
 class Costs(unittest.TestCase):

@@ -74,6 +74,31 @@ static void fixed_documents_fill_the_context(void)
     CHECK_CONTAINS(err.text, "not for the fixed lengths");
 }
 
+/* A list is read in its order, over and over: 3 documents of 2 lengths begin the second iteration with the second. */
+static void listed_lengths_come_in_their_order(void)
+{
+    struct scenario_data data = data_of("8Ki 4400", 8 * K, SCENARIO_CUT, 3);
+    struct lengths lengths = open_lengths(&data);
+    const int32_t expected[2][3] = {{8192, 4400, 8192}, {4400, 8192, 4400}};
+    for (int64_t iteration = 0; iteration < 2; iteration++) {
+        struct batch batch;
+        lengths_draw(&lengths, &data, 5, iteration, &batch);
+        CHECK_EQUAL(batch.n_samples, 3);
+        for (int32_t i = 0; i < 3; i++)
+            CHECK_EQUAL(batch.tokens[i], expected[iteration][i]);
+        batch_free(&batch);
+    }
+    CHECK_TRUE(lengths_mean(&lengths) == 6296 && lengths_cdf(&lengths, 4400) == 0.5);
+    lengths_close(&lengths);
+    const char *const wrong[] = {"12 x", "0", "7 -1", "1e10", "3;4"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        struct error err = {0};
+        data = data_of(wrong[i], 8 * K, SCENARIO_CUT, 3);
+        CHECK_TRUE(!lengths_open(&data, SLIMSIM_SOURCE_DIR, &lengths, &err));
+        CHECK_CONTAINS(err.text, "is no length; a list holds whole numbers");
+    }
+}
+
 static void every_shipped_file_opens_with_its_source_and_notes(void)
 {
     for (int i = 0; i < N_SHIPPED; i++) {
@@ -380,12 +405,12 @@ static void what_cannot_be_drawn_is_refused_at_open(void)
 int main(void)
 {
     return HARNESS_MAIN(
-        "lengths", TEST(fixed_documents_fill_the_context), TEST(every_shipped_file_opens_with_its_source_and_notes),
-        TEST(laws_meet_their_published_shares), TEST(laws_meet_their_published_shares_of_tokens),
-        TEST(laws_have_their_means), TEST(wikipedia_law_and_table_are_close_to_the_data),
-        TEST(law_moments_agree_with_the_integral_of_the_cdf), TEST(a_tail_with_exponent_one_has_its_logarithmic_mean),
-        TEST(draws_follow_laws_and_tables), TEST(a_batch_depends_on_seed_and_iteration_only),
-        TEST(long_documents_are_cut_or_truncated), TEST(dropping_refills_the_batch),
-        TEST(a_file_is_drawn_evenly_with_replacement), TEST(a_table_by_hand),
+        "lengths", TEST(fixed_documents_fill_the_context), TEST(listed_lengths_come_in_their_order),
+        TEST(every_shipped_file_opens_with_its_source_and_notes), TEST(laws_meet_their_published_shares),
+        TEST(laws_meet_their_published_shares_of_tokens), TEST(laws_have_their_means),
+        TEST(wikipedia_law_and_table_are_close_to_the_data), TEST(law_moments_agree_with_the_integral_of_the_cdf),
+        TEST(a_tail_with_exponent_one_has_its_logarithmic_mean), TEST(draws_follow_laws_and_tables),
+        TEST(a_batch_depends_on_seed_and_iteration_only), TEST(long_documents_are_cut_or_truncated),
+        TEST(dropping_refills_the_batch), TEST(a_file_is_drawn_evenly_with_replacement), TEST(a_table_by_hand),
         TEST(wrong_laws_and_tables_are_refused_with_their_place), TEST(what_cannot_be_drawn_is_refused_at_open));
 }

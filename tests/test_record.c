@@ -124,6 +124,8 @@ static void rows_say_where_and_when(void)
     CHECK_EQUAL(units[1].begin, 4000);
     CHECK_EQUAL(units[1].end, 6000);
     CHECK_EQUAL(units[1].formation, PLAN_SLIM);
+    /* 2 layers of h = 5120, no feed-forward block: P = 4 h^2; F(6000) - F(4000), F(x) = 2h x^2 + (2P + 2h) x. */
+    CHECK_CLOSE(units[1].flop, 2 * (10240.0 * (36e6 - 16e6) + 2000 * (8 * 5120.0 * 5120 + 10240)), 1e-15);
     trace_reader_close(reader);
 }
 

@@ -135,10 +135,41 @@ static void check_same(const struct scenario *a, const struct scenario *b)
     }
 }
 
+static const char searched[] = "model: llama-13b\ndevice: h800\nplatform: hopper-2x8\n"
+                               "data: {lengths: github, context: 64Ki, global_batch: 8}\n"
+                               "plan_space: {tp: [1, 2], dp: 4}\n"
+                               "systems:\n"
+                               "  - {name: best-fit, plan: auto}\n"
+                               "  - {name: slimpack, plan: auto, plan_space: {name: free, recompute: [full, none],\n"
+                               "     offload: [0.25, 1], on_demand: [cp, full-recompute]}}\n";
+
+/* An entry's own space stands for the scenario's; a list stands for that of the named space. */
+static void plan_spaces_are_read_over_named_ones(void)
+{
+    struct scenario s;
+    struct error err;
+    CHECK_TRUE(read_text(searched, &s, &err));
+    CHECK_TEXT(err.text, "");
+    const struct plan_space *space = &s.systems[0].space;
+    CHECK_TRUE(s.systems[0].auto_plan && s.systems[1].auto_plan);
+    CHECK_TEXT(space->name, "free");
+    CHECK_TEXT(space->source, "a test");
+    CHECK_TRUE(space->tp.n == 2 && space->tp.at[0] == 1 && space->tp.at[1] == 2 && space->pp.n == 0);
+    CHECK_TRUE(space->dp.n == 1 && space->dp.at[0] == 4 && space->recompute.n == 0);
+    CHECK_TRUE(space->offload.n == 2 && space->offload.at[1] == 0.5);
+    CHECK_TRUE(space->on_demand.n == 1 && space->on_demand.at[0] == PLAN_SPACE_OFFLOAD);
+    space = &s.systems[1].space;
+    CHECK_TRUE(space->tp.n == 0 && space->dp.n == 0);
+    CHECK_TRUE(space->recompute.n == 2 && space->recompute.at[0] == 2 && space->recompute.at[1] == 0);
+    CHECK_TRUE(space->offload.n == 2 && space->offload.at[0] == 0.25 && space->offload.at[1] == 1);
+    CHECK_TRUE(space->on_demand.n == 2 && space->on_demand.at[1] == PLAN_SPACE_FULL_RECOMPUTE);
+    scenario_free(&s);
+}
+
 static void resolved_text_reads_back_to_the_same_bits_and_text(void)
 {
-    static const char *const texts[] = {full, minimal};
-    for (int i = 0; i < 2; i++) {
+    static const char *const texts[] = {full, minimal, searched};
+    for (int i = 0; i < 3; i++) {
         struct scenario first, second;
         struct error err;
         CHECK_TRUE(read_text(texts[i], &first, &err));
@@ -191,11 +222,21 @@ static const struct {
     {"context: 64Ki", "contxt: 64Ki", "run.yaml:4:25: data.contxt: unknown key; did you mean 'context'?"},
     {"global_batch: 8", "global_batch: 0", "data.global_batch: '0' is out of range"},
     {"model:", "seed: nan\nmodel:", "run.yaml:1:7: seed: 'nan' is not a number"},
-    {"model:", "sweep: {seed: [1, 2]}\nmodel:", "run.yaml:1:1: sweep: is not available yet; allowed: one point a run"},
+    {"model:", "sweep: {seed: [1, 2]}\nmodel:",
+     "run.yaml:1:1: sweep: is for `slimsim run`; this command takes one point"},
     {"model:", "name: a/b\nmodel:", "run.yaml:1:7: name: 'a/b' cannot name files"},
     {"model:", "engine: simgird\nmodel:", "did you mean 'simgrid'? allowed: simgrid, critical-path, both"},
-    {"{tp: 2, pp: 2}", "auto",
-     "run.yaml:5:34: plan: 'auto' is not available yet; allowed: a layout such as {tp: 4, pp: 4}"},
+    {"{tp: 2, pp: 2}", "automatic",
+     "run.yaml:5:34: plan: 'automatic'; allowed: auto, or a layout such as {tp: 4, pp: 4}"},
+    {"plan: {tp: 2, pp: 2}", "plan: auto, plan_space: {name: fre}",
+     "run.yaml:5:59: plan_space.name: no plan space 'fre'; did you mean 'free'?"},
+    {"plan: {tp: 2, pp: 2}", "plan: auto, plan_space: {tp: [1, 0]}",
+     "run.yaml:5:61: tp: '0' is out of range; allowed: a whole number [GPUs], 1 to 32768"},
+    {"plan: {tp: 2, pp: 2}", "plan: auto, plan_space: {recompute: [ful]}",
+     "recompute: 'ful' is not known; did you mean "},
+    {"plan: {tp: 2, pp: 2}", "plan: auto, plan_space: {pp: []}", "pp: is an empty list; name at least one value"},
+    {"{tp: 2, pp: 2}", "{tp: 2, pp: 2}, plan_space: {tp: 2}",
+     "run.yaml:5:50: plan_space: restricts a search, and this entry names its plan"},
     {", plan: {tp: 2, pp: 2}", "", "run.yaml:5:11: plan.tp: is required"},
     {"plan: {tp: 2, pp: 2}", "tp: 2", "tp: unknown key; did you mean 'plan.tp'"},
     {"tp: 2", "tp: 16", "run.yaml:5:39: plan.tp: 16 does not divide the GPUs of a node"},
@@ -384,12 +425,12 @@ static void the_list_of_keys_names_all_of_them(void)
 
 int main(void)
 {
-    return HARNESS_MAIN("scenario", TEST(every_key_reaches_its_field), TEST(defaults_are_those_of_the_list),
-                        TEST(resolved_text_reads_back_to_the_same_bits_and_text),
-                        TEST(assignments_win_over_the_file_in_order),
-                        TEST(wrong_scenarios_are_refused_with_place_and_what_is_allowed),
-                        TEST(tensor_parallelism_must_divide_heads_and_kv_heads), TEST(all_errors_stand_in_one_pass),
-                        TEST(relative_paths_start_at_the_file_or_the_working_directory),
-                        TEST(a_path_too_long_is_refused), TEST(a_missing_scenario_is_named),
-                        TEST(the_quick_start_is_the_main_comparison), TEST(the_list_of_keys_names_all_of_them));
+    return HARNESS_MAIN(
+        "scenario", TEST(every_key_reaches_its_field), TEST(defaults_are_those_of_the_list),
+        TEST(plan_spaces_are_read_over_named_ones), TEST(resolved_text_reads_back_to_the_same_bits_and_text),
+        TEST(assignments_win_over_the_file_in_order), TEST(wrong_scenarios_are_refused_with_place_and_what_is_allowed),
+        TEST(tensor_parallelism_must_divide_heads_and_kv_heads), TEST(all_errors_stand_in_one_pass),
+        TEST(relative_paths_start_at_the_file_or_the_working_directory), TEST(a_path_too_long_is_refused),
+        TEST(a_missing_scenario_is_named), TEST(the_quick_start_is_the_main_comparison),
+        TEST(the_list_of_keys_names_all_of_them));
 }

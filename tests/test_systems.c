@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* The contract of training systems, on every row of the table. */
-#include "bounds/critical_path.h"
+#include "bounds/memory.h"
 #include "hand_request.h"
 #include "harness.h"
 
@@ -104,6 +104,58 @@ static void every_system_keeps_the_contract(void)
             check_batch(training_systems[i], (enum hand_law)(seed % HAND_N_LAWS), seed, "");
 }
 
+/* End of the last pass and largest memory of the plan of a request. */
+static void resolve(const struct training_system *system, const struct hand_request *hand, double *end_s,
+                    double *peak_bytes)
+{
+    struct error err = {0};
+    struct plan plan = {0};
+    struct dag dag = {0};
+    struct timeline timeline = {0};
+    struct memory memory = {0};
+    void *state = calloc(1, system->state_size + 1);
+    check_case(system->plan(&hand->request, state, &plan, &err) &&
+                   dag_build(&plan, &hand->setting, (struct dag_options){.gradient_sync = false}, &dag, &err),
+               "it plans", system->name, &err);
+    critical_path(&dag, &timeline);
+    memory_of(&plan, &dag, &timeline, &hand->setting, false, &memory);
+    *end_s = timeline.makespan_s;
+    *peak_bytes = memory.peak_bytes[memory.worst_place];
+    memory_free(&memory);
+    timeline_free(&timeline);
+    dag_free(&dag);
+    plan_free(&plan);
+    if (system->close != NULL)
+        system->close(state);
+    free(state);
+}
+
+/* Less memory, more recomputation, more offload: the passes never end earlier. What fits less memory stays the plan. */
+static void systems_that_never_regret_do_not(void)
+{
+    for (int32_t i = 0; training_systems[i] != NULL; i++)
+        for (uint64_t seed = 0; seed < 40 && training_systems[i]->never_regrets; seed++) {
+            struct hand_request hand;
+            struct error err = {0};
+            uint64_t state = seed;
+            double free_s, free_bytes, tight_s, tight_bytes;
+            hand_request_real(&hand, 1 + hand_below(&state, 4), 1 + hand_below(&state, 4), 20000);
+            hand_batch_of(&hand, (enum hand_law)(seed % HAND_N_LAWS), 1 + hand_below(&state, 20), seed);
+            hand_knobs(&hand, training_systems[i], "");
+            resolve(training_systems[i], &hand, &free_s, &free_bytes);
+            hand.request.memory_bytes = free_bytes;
+            resolve(training_systems[i], &hand, &tight_s, &tight_bytes);
+            check_case(tight_s == free_s && tight_bytes == free_bytes, "what fits stays the plan",
+                       training_systems[i]->name, &err);
+            hand.request.memory_bytes = free_bytes * (0.2 + 0.1 * hand_below(&state, 9));
+            hand.request.layout.recompute = hand_below(&state, 3);
+            hand.request.layout.offload = 0.25 * hand_below(&state, 5);
+            resolve(training_systems[i], &hand, &tight_s, &tight_bytes);
+            check_case(tight_s >= free_s, "less never ends earlier", training_systems[i]->name, &err);
+            hand_request_free(&hand);
+        }
+}
+
 /* Each switch turned and each choice taken, one at a time; numbers at their least. */
 static void every_knob_keeps_the_contract(void)
 {
@@ -153,6 +205,7 @@ static void knobs_are_read_from_the_scenario(void)
 
 int main(void)
 {
-    return HARNESS_MAIN("systems", TEST(every_system_keeps_the_contract), TEST(every_knob_keeps_the_contract),
-                        TEST(systems_are_found_by_name), TEST(knobs_are_read_from_the_scenario));
+    return HARNESS_MAIN("systems", TEST(every_system_keeps_the_contract), TEST(systems_that_never_regret_do_not),
+                        TEST(every_knob_keeps_the_contract), TEST(systems_are_found_by_name),
+                        TEST(knobs_are_read_from_the_scenario));
 }

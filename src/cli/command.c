@@ -2,15 +2,13 @@
 #include "cli/command.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "base/check.h"
-#include "cost/flop.h"
-#include "system/system.h"
+#include "sweep/point.h"
 
 static error_t parse_option(int key, char *argument, struct argp_state *state)
 {
@@ -46,16 +44,6 @@ static const struct argp_option shared_options[] = {
 
 const struct argp options_argp = {.options = shared_options, .parser = parse_option};
 
-/** FLOPs are exact integers: the longest sample's must not overflow. */
-static bool check_context(const struct scenario *scenario, struct error *err)
-{
-    if (flop_fits(&scenario->model, 1, scenario->data.context))
-        return true;
-    return document_error(&scenario->document, document_find(&scenario->document, 0, "data.context"), err,
-                          "data.context: the FLOPs of a layer of %s on %" PRId64 " tokens exceed 2^63; use less",
-                          scenario->model.name, scenario->data.context);
-}
-
 error_t options_parse_scenario(int key, char *argument, struct argp_state *state, const char **scenario)
 {
     switch (key) {
@@ -77,8 +65,8 @@ error_t options_parse_scenario(int key, char *argument, struct argp_state *state
 bool command_read(const char *path, const struct options *options, struct scenario *scenario, struct lengths *lengths,
                   struct error *err)
 {
-    return scenario_read(path, options->n_set, options->set, scenario, err) && check_context(scenario, err) &&
-           system_check_entries(scenario, err) && lengths_open(&scenario->data, scenario_data_dir(), lengths, err);
+    return scenario_read(path, options->n_set, options->set, scenario, err) && point_check(scenario, err) &&
+           lengths_open(&scenario->data, scenario_data_dir(), lengths, err);
 }
 
 void options_free(struct options *options)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/commands.h"
+#include "cli/plan_search.h"
 #include "dag/graph.h"
 #include "sweep/point.h"
 #include "trace/chrome.h"
@@ -63,7 +64,9 @@ static bool export_dag(const struct arguments *arguments, struct error *err)
     struct lengths lengths = {0};
     struct point point = {0};
     struct graph_export export = {arguments, false};
-    bool ok = command_read(arguments->input, &arguments->options, &scenario, &lengths, err);
+    struct plan_search search = {0};
+    bool ok = command_read(arguments->input, &arguments->options, &scenario, &lengths, err) &&
+              plan_search_run(&scenario, &lengths, &arguments->options, NULL, &search, err);
     if (ok) {
         scenario.engine = SCENARIO_CRITICAL_PATH;
         scenario.warm_up = 0;
@@ -72,6 +75,7 @@ static bool export_dag(const struct arguments *arguments, struct error *err)
     }
     if (ok && !export.done)
         ok = error_set(err, "%s: no system has the label '%s'", arguments->input, arguments->system);
+    plan_search_free(&search);
     point_free(&point);
     lengths_close(&lengths);
     scenario_free(&scenario);

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "cli/commands.h"
+#include "cli/plan_search.h"
 #include "sweep/point.h"
 
 enum { MAX_ITERATIONS = 1000000 };
@@ -94,6 +95,7 @@ static json_t *json_of_plan(const struct plan *plan, const struct point_system *
 
 struct wanted {
     const struct arguments *arguments;
+    const struct plan_search *search;
     json_t *systems;
 };
 
@@ -102,8 +104,13 @@ static bool keep_plan(void *context, const struct point_view *view, struct error
     struct wanted *wanted = context;
     (void)err;
     if (view->iteration->iteration == wanted->arguments->iteration &&
-        (wanted->arguments->system == NULL || strcmp(wanted->arguments->system, view->system->entry->label) == 0))
-        json_array_append_new(wanted->systems, json_of_plan(view->plan, view->system, view->batch));
+        (wanted->arguments->system == NULL || strcmp(wanted->arguments->system, view->system->entry->label) == 0)) {
+        json_t *system = json_of_plan(view->plan, view->system, view->batch);
+        json_t *searched = plan_search_json(view->scenario, wanted->search, view->system_index);
+        if (searched != NULL)
+            json_object_set_new(system, "plan_search", searched);
+        json_array_append_new(wanted->systems, system);
+    }
     return true;
 }
 
@@ -150,8 +157,10 @@ static bool print_plans(const struct arguments *arguments, struct error *err)
     struct scenario scenario = {0};
     struct lengths lengths = {0};
     struct point point = {0};
-    struct wanted wanted = {arguments, json_array()};
-    bool ok = command_read(arguments->scenario, &arguments->options, &scenario, &lengths, err);
+    struct plan_search search = {0};
+    struct wanted wanted = {arguments, &search, json_array()};
+    bool ok = command_read(arguments->scenario, &arguments->options, &scenario, &lengths, err) &&
+              plan_search_run(&scenario, &lengths, &arguments->options, NULL, &search, err);
     scenario.engine = SCENARIO_CRITICAL_PATH;
     scenario.trace = SCENARIO_TRACE_NONE;
     scenario.warm_up = 0;
@@ -162,6 +171,7 @@ static bool print_plans(const struct arguments *arguments, struct error *err)
     if (ok && json_dumpf(wanted.systems, stdout, JSON_COMPACT | JSON_REAL_PRECISION(17)) == 0)
         putchar('\n');
     json_decref(wanted.systems);
+    plan_search_free(&search);
     point_free(&point);
     lengths_close(&lengths);
     scenario_free(&scenario);

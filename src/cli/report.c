@@ -213,7 +213,7 @@ static void print_misfit(const struct scenario *scenario, const char *label, con
     if (summary->misfit == POINT_GPU_MEMORY)
         printf("%s does not fit: stage %d needs %.2f GiB (most of it %s), a GPU has %.2f GiB\n", label,
                summary->peak_stage, summary->peak_bytes / gib, memory_class_name[summary->peak_class],
-               point_memory_bytes(&scenario->device) / gib);
+               system_memory_bytes(&scenario->device) / gib);
     if (summary->misfit == POINT_HOST_MEMORY)
         printf("%s does not fit: node %d needs %.2f GiB of host memory (offloaded activations, most of them of stage "
                "%d), a node has %.2f GiB\n",
@@ -230,7 +230,7 @@ static json_t *json_of_misfit(const struct scenario *scenario, const struct poin
                      host ? summary->host.stage : summary->peak_stage, "class",
                      memory_class_name[host ? MEMORY_ACTIVATIONS : summary->peak_class], "needed_bytes",
                      host ? summary->host.bytes : summary->peak_bytes, "available_bytes",
-                     host ? scenario->platform.host_memory_bytes : point_memory_bytes(&scenario->device));
+                     host ? scenario->platform.host_memory_bytes : system_memory_bytes(&scenario->device));
 }
 
 static void print_verdict(const struct scenario *scenario, const struct point *point,
@@ -361,7 +361,7 @@ static void collect(const struct scenario *scenario, const struct point *point, 
     }
 }
 
-void report_print(const struct scenario *scenario, const struct point *point)
+void report_print(const struct scenario *scenario, const struct point *point, const struct plan_search *search)
 {
     char(*lines)[TEXT_SIZE] = assumption_lines(point);
     struct point_summary *summaries = check_calloc((size_t)point->n_systems, sizeof *summaries);
@@ -373,6 +373,7 @@ void report_print(const struct scenario *scenario, const struct point *point)
         print_contention(point, metrics);
     print_units(point);
     print_verdict(scenario, point, summaries);
+    plan_search_print(scenario, search);
     puts("assumed:");
     int32_t n = assumptions(scenario, point, lines);
     for (int32_t i = 0; i < n; i++)
@@ -414,7 +415,7 @@ static json_t *json_of_system(const struct scenario *scenario, const struct poin
     return row;
 }
 
-void report_print_json(const struct scenario *scenario, const struct point *point)
+void report_print_json(const struct scenario *scenario, const struct point *point, const struct plan_search *search)
 {
     char(*lines)[TEXT_SIZE] = assumption_lines(point);
     struct point_summary *summaries = check_calloc((size_t)point->n_systems, sizeof *summaries);
@@ -425,6 +426,9 @@ void report_print_json(const struct scenario *scenario, const struct point *poin
         json_t *row = json_of_system(scenario, &point->systems[i], &summaries[i], metrics[i]);
         json_object_set_new(row, "speed_up",
                             json_real(summaries[i].tokens_per_s_per_gpu / summaries[0].tokens_per_s_per_gpu));
+        json_t *searched = plan_search_json(scenario, search, i);
+        if (searched != NULL)
+            json_object_set_new(row, "plan_search", searched);
         json_array_append_new(systems, row);
     }
     int32_t n = assumptions(scenario, point, lines);

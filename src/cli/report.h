@@ -3,12 +3,13 @@
 #ifndef SLIMSIM_CLI_REPORT_H
 #define SLIMSIM_CLI_REPORT_H
 
+#include "cli/plan_search.h"
 #include "sweep/point.h"
 
-/** The table for a person. Speed-ups are against the first system. */
-void report_print(const struct scenario *scenario, const struct point *point);
+/** The table for a person, with what was searched. Speed-ups are against the first system. */
+void report_print(const struct scenario *scenario, const struct point *point, const struct plan_search *search);
 
 /** The same numbers under the keys of metrics.def, in SI units, and the assumptions. */
-void report_print_json(const struct scenario *scenario, const struct point *point);
+void report_print_json(const struct scenario *scenario, const struct point *point, const struct plan_search *search);
 
 #endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* `slimsim run`: simulate a scenario, print the comparison, write NAME.h5 and NAME.csv. */
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,13 +7,17 @@
 
 #include "base/check.h"
 #include "cli/commands.h"
+#include "cli/plan_search.h"
 #include "cli/report.h"
+#include "cli/stop.h"
+#include "cli/sweep.h"
 #include "dag/graph.h"
 #include "execute/execute.h"
 #include "sweep/record.h"
 
 struct arguments {
     struct options options;
+    struct sweep_arguments sweep;
     const char *scenario;
 };
 
@@ -23,24 +26,6 @@ struct progress {
     struct record *record; /* NULL: no trace */
     bool shown;            /* stderr is a terminal and nobody asked for quiet */
 };
-
-/** The signal that asks to stop, 0: none. Nothing is left half written: the run ends after the iteration in work. */
-static volatile sig_atomic_t stop_signal;
-
-static void ask_to_stop(int signal_number)
-{
-    stop_signal = signal_number;
-    signal(signal_number, SIG_DFL); /* asked twice, it ends at once */
-}
-
-/** Where signals are ignored (nohup, a shell's background job) they stay ignored. */
-static void catch_signals(void)
-{
-    static const int signals[] = {SIGHUP, SIGINT, SIGTERM};
-    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
-        if (signal(signals[i], ask_to_stop) == SIG_IGN)
-            signal(signals[i], SIG_IGN);
-}
 
 static bool after_iteration(void *context, const struct point_view *view, struct error *err)
 {
@@ -81,8 +66,17 @@ static bool finish_record(const struct scenario *scenario, const struct point *p
     return ok;
 }
 
+static bool record_searches(struct record *record, const struct scenario *scenario, const struct plan_search *search,
+                            struct error *err)
+{
+    bool ok = true;
+    for (int32_t i = 0; ok && i < search->n_systems; i++)
+        ok = record_search(record, scenario, i, &search->results[i], err);
+    return ok;
+}
+
 static bool simulate(const struct arguments *arguments, const struct scenario *scenario, const struct lengths *lengths,
-                     struct error *err)
+                     const struct plan_search *search, struct error *err)
 {
     struct record record = {0};
     struct point point = {0};
@@ -93,51 +87,101 @@ static bool simulate(const struct arguments *arguments, const struct scenario *s
     };
     if (traced && !start_record(arguments, scenario, lengths, &record, err))
         return false;
-    bool ok = point_run(scenario, lengths, after_iteration, &progress, &point, err);
+    bool ok = (!traced || record_searches(&record, scenario, search, err)) &&
+              point_run(scenario, lengths, after_iteration, &progress, &point, err);
     if (progress.shown)
         fputs("\r\033[K", stderr);
     if (!ok)
         record_abandon(&record);
     ok = ok && (!traced || finish_record(scenario, &point, &record, err));
     if (ok && arguments->options.json)
-        report_print_json(scenario, &point);
+        report_print_json(scenario, &point, search);
     else if (ok)
-        report_print(scenario, &point);
+        report_print(scenario, &point, search);
     if (ok && traced && !arguments->options.quiet)
         fprintf(stderr, "written: %s/%s.h5 and %s.csv\n", arguments->options.output, scenario->name, scenario->name);
     point_free(&point);
     return ok;
 }
 
+/** Plans that were left to a search are searched first. */
+static bool search_and_simulate(const struct arguments *arguments, struct scenario *scenario,
+                                const struct lengths *lengths, struct error *err)
+{
+    struct plan_search search = {0};
+    bool ok = plan_search_run(scenario, lengths, &arguments->options, &stop_signal, &search, err) &&
+              simulate(arguments, scenario, lengths, &search, err);
+    plan_search_free(&search);
+    return ok;
+}
+
+/** One point, as a scenario without `sweep:` is. */
+static bool run_point(const struct arguments *arguments, const struct sweep *sweep, struct error *err)
+{
+    struct workshop *workshop = check_calloc(1, sizeof *workshop);
+    struct scenario scenario = {0};
+    const struct lengths *lengths;
+    uint64_t id;
+    int32_t point = arguments->sweep.point;
+    workshop->sweep = sweep;
+    bool ok = (point < sweep->n_points ||
+               error_set(err, "--point: there are %d points, counted from 0, not %d", sweep->n_points, point)) &&
+              workshop_point(workshop, point, &scenario, &lengths, &id, err);
+    if (ok) {
+        size_t used = strlen(scenario.name);
+        snprintf(scenario.name + used, sizeof scenario.name - used, "-%d", point);
+        ok = search_and_simulate(arguments, &scenario, lengths, err);
+    }
+    scenario_free(&scenario);
+    workshop_close(workshop);
+    free(workshop);
+    return ok;
+}
+
+static bool run_scenario(const struct arguments *arguments, struct error *err)
+{
+    struct scenario scenario = {0};
+    struct lengths lengths = {0};
+    bool ok = command_read(arguments->scenario, &arguments->options, &scenario, &lengths, err) &&
+              search_and_simulate(arguments, &scenario, &lengths, err);
+    lengths_close(&lengths);
+    scenario_free(&scenario);
+    return ok;
+}
+
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
     struct arguments *arguments = state->input;
-    if (key == ARGP_KEY_INIT)
+    if (key == ARGP_KEY_INIT) {
         state->child_inputs[0] = &arguments->options;
+        state->child_inputs[1] = &arguments->sweep;
+    }
     return options_parse_scenario(key, argument, state, &arguments->scenario);
 }
 
-static const struct argp_child children[] = {{&options_argp, 0, "Common options:", 0}, {0}};
+static const struct argp_child children[] = {
+    {&options_argp, 0, "Common options:", 0}, {&sweep_argp, 0, "Of sweeps:", 0}, {0}};
 static const struct argp argp = {
     NULL, parse, "SCENARIO.yaml", "Simulate a scenario and compare its training systems.", children, NULL, NULL};
 
 int command_run(int argc, char **argv)
 {
-    struct arguments arguments = {.options = {.output = "results"}};
-    struct scenario scenario = {0};
-    struct lengths lengths = {0};
+    struct arguments arguments = {.options = {.output = "results"}, .sweep = {.point = -1}};
+    struct sweep sweep = {0};
     struct error err = {0};
+    bool is_sweep = false;
     argp_parse(&argp, argc, argv, 0, NULL, &arguments);
-    catch_signals();
-    bool ok = command_read(arguments.scenario, &arguments.options, &scenario, &lengths, &err) &&
-              simulate(&arguments, &scenario, &lengths, &err);
-    lengths_close(&lengths);
-    scenario_free(&scenario);
+    stop_catch();
+    bool ok = sweep_open(arguments.scenario, &arguments.options, &arguments.sweep, &sweep, &is_sweep, &err);
+    bool many = ok && is_sweep && arguments.sweep.point < 0;
+    if (many)
+        ok = sweep_command(arguments.scenario, &arguments.options, &arguments.sweep, &sweep, &stop_signal, &err);
+    else if (ok)
+        ok = is_sweep ? run_point(&arguments, &sweep, &err) : run_scenario(&arguments, &err);
+    sweep_free(&sweep);
+    sweep_arguments_free(&arguments.sweep);
     options_free(&arguments.options);
-    if (!ok && stop_signal != 0) {
-        error_set_status(&err, ERROR_FAILED, "stopped by signal %d; nothing is written", (int)stop_signal);
-        command_fail(&err);
-        return 128 + stop_signal;
-    }
+    if (!ok && stop_signal != 0)
+        return stop_fail(many ? "the same command goes on where it stopped" : "nothing is written", &err);
     return ok ? EXIT_SUCCESS : command_fail(&err);
 }

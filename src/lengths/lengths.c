@@ -13,6 +13,7 @@
 #include "lengths/reader.h"
 #include "lengths/table.h"
 #include "scenario/library.h"
+#include "scenario/quantity.h"
 
 static bool ends_in(const char *path, const char *ending)
 {
@@ -53,6 +54,27 @@ static bool open_fixed(const struct scenario_data *data, struct lengths *lengths
     lengths->fixed_tokens = (int32_t)data->context;
     lengths->hash = HASH_START;
     snprintf(lengths->source, sizeof lengths->source, "every document has data.context tokens");
+    return true;
+}
+
+/** "8Ki 4400": the lengths themselves. */
+static bool open_listed(const struct scenario_data *data, struct lengths *lengths, struct error *err)
+{
+    char text[sizeof data->lengths], *rest = NULL;
+    snprintf(text, sizeof text, "%s", data->lengths);
+    lengths->kind = LENGTHS_LISTED;
+    lengths->hash = HASH_START;
+    lengths->file_tokens = check_calloc(sizeof text, sizeof *lengths->file_tokens);
+    snprintf(lengths->source, sizeof lengths->source, "listed in data.lengths");
+    for (char *word = strtok_r(text, " ", &rest); word != NULL; word = strtok_r(NULL, " ", &rest)) {
+        double tokens;
+        if (!quantity_parse(word, "tokens", &tokens) || tokens != floor(tokens) || tokens < 1 || tokens > INT32_MAX)
+            return error_set(err,
+                             "data.lengths: '%s' is no length; a list holds whole numbers from 1 to 2147483647, "
+                             "with spaces between them",
+                             word);
+        lengths->file_tokens[lengths->n++] = (int32_t)tokens;
+    }
     return true;
 }
 
@@ -113,7 +135,8 @@ static bool check_context(const struct scenario_data *data, const struct lengths
 bool lengths_open(const struct scenario_data *data, const char *data_dir, struct lengths *lengths, struct error *err)
 {
     char path[1024];
-    bool is_name = strpbrk(data->lengths, "./") == NULL, fixed = strcmp(data->lengths, "fixed") == 0, ok;
+    bool is_name = strpbrk(data->lengths, "./") == NULL, listed = scenario_lists_lengths(data);
+    bool fixed = strcmp(data->lengths, "fixed") == 0, ok;
     *lengths = (struct lengths){0};
     snprintf(path, sizeof path, "%s", data->lengths);
     if (is_name && data->column[0] != '\0')
@@ -121,20 +144,25 @@ bool lengths_open(const struct scenario_data *data, const char *data_dir, struct
                        data->column, data->lengths);
     else if (fixed)
         ok = open_fixed(data, lengths);
+    else if (listed)
+        ok = open_listed(data, lengths, err);
     else if (is_name)
         ok = open_shipped(data->lengths, data_dir, path, lengths, err);
     else if (ends_in(path, ".yaml"))
         ok = open_yaml(path, lengths, err);
     else
         ok = open_file(data, lengths, err);
-    ok = ok && (fixed || hash_file(path, &lengths->hash, err)) && check_context(data, lengths, err);
+    ok = ok && (fixed || listed || hash_file(path, &lengths->hash, err)) && check_context(data, lengths, err);
     if (!ok)
         lengths_close(lengths);
     return ok;
 }
 
-static int32_t draw_tokens(const struct lengths *lengths, struct rng *rng)
+/** @param position  of the draw since the first iteration: a list is read in its order, over and over */
+static int32_t draw_tokens(const struct lengths *lengths, struct rng *rng, int64_t position)
 {
+    if (lengths->kind == LENGTHS_LISTED)
+        return lengths->file_tokens[position % lengths->n];
     if (lengths->kind == LENGTHS_FILE)
         return lengths->file_tokens[rng_index(rng, lengths->n)];
     if (lengths->kind == LENGTHS_FIXED)
@@ -167,12 +195,12 @@ void lengths_draw(const struct lengths *lengths, const struct scenario_data *dat
     CHECK(data->context >= 1 && 1 <= data->global_batch && data->global_batch <= INT32_MAX);
     struct rng *rng = rng_create(seed, iteration, RNG_LENGTHS);
     struct room room = {0};
-    int64_t context = data->context;
+    int64_t context = data->context, first = iteration * data->global_batch;
     *batch = (struct batch){.n_documents = (int32_t)data->global_batch};
     for (int32_t document = 0; document < batch->n_documents; document++) {
-        int64_t tokens = draw_tokens(lengths, rng);
-        for (; data->long_documents == SCENARIO_DROP && tokens > context; tokens = draw_tokens(lengths, rng))
-            batch->n_dropped++;
+        int64_t tokens = draw_tokens(lengths, rng, first + document);
+        while (data->long_documents == SCENARIO_DROP && tokens > context)
+            tokens = draw_tokens(lengths, rng, first + document + ++batch->n_dropped);
         if (data->long_documents == SCENARIO_TRUNCATE && tokens > context)
             tokens = context;
         for (int64_t begin = 0; begin < tokens; begin += context)
@@ -191,7 +219,7 @@ static double file_cdf(const struct lengths *lengths, double tokens)
 
 double lengths_cdf(const struct lengths *lengths, double tokens)
 {
-    if (lengths->kind == LENGTHS_FILE)
+    if (lengths->file_tokens != NULL)
         return file_cdf(lengths, tokens);
     if (lengths->kind == LENGTHS_FIXED)
         return tokens >= lengths->fixed_tokens;

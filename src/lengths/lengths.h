@@ -15,16 +15,16 @@ struct lengths_law {
     double longest;   /* the tail is capped here */
 };
 
-enum lengths_kind { LENGTHS_LAW, LENGTHS_TABLE, LENGTHS_FILE, LENGTHS_FIXED };
+enum lengths_kind { LENGTHS_LAW, LENGTHS_TABLE, LENGTHS_FILE, LENGTHS_LISTED, LENGTHS_FIXED };
 
 /** An open source of lengths. {0} is closed. */
 struct lengths {
     enum lengths_kind kind;
     char source[512]; /* where its numbers come from */
     struct lengths_law law;
-    int64_t n;            /* rows of the quantile table, or lengths of the file */
+    int64_t n;            /* rows of the quantile table, or lengths of the file or list */
     double *p, *tokens;   /* quantile table: probability and length */
-    int32_t *file_tokens; /* lengths of the user's file, in its order */
+    int32_t *file_tokens; /* lengths of the user's file or list, in its order */
     int32_t fixed_tokens; /* of every document: the context */
     uint64_t hash;        /* of the file read, law and table included (base/hash.h); without one, of no bytes */
 };
@@ -41,7 +41,8 @@ struct batch {
 
 /**
  * Open what data.lengths names: a law or table DATA_DIR/model/lengths/NAME.yaml (no dot or slash in NAME), or else a
- * path, or `fixed`: every document is as long as the context. A path by its ending: .yaml (law or table), .csv,
+ * path, or `fixed`: every document is as long as the context; or the lengths themselves ("8Ki 4400"), which are taken
+ * in this order, over and over, from iteration to iteration. A path by its ending: .yaml (law or table), .csv,
  * .h5/.hdf5, .npy (lengths/reader.h); every other is text. Documents of a file are 1 to 2^31 - 1 tokens long.
  *
  * @param data      uses lengths, column, and context, global_batch, long_documents to refuse what cannot be drawn: with
@@ -53,7 +54,7 @@ bool lengths_open(const struct scenario_data *data, const char *data_dir, struct
 
 /**
  * The global batch of one iteration. It depends on seed and iteration only: same pair, same batch. Laws and tables are
- * drawn by inverting their CDF and rounding to whole tokens, a file at random with replacement.
+ * drawn by inverting their CDF and rounding to whole tokens, a file at random with replacement, a list in its order.
  *
  * @param data    the one lengths_open saw
  * @param batch   {0}; the caller frees

@@ -425,19 +425,20 @@ static bool select_entry(struct document *document, int32_t parent, const char *
                                     file, segment, at->key ? at->key : "of a list", n - 1);
 }
 
-/** Walk the path, which is cut into segments on the way, and put `value` at its end. */
-static bool set_at_path(struct document *document, char *path, int32_t value, const char *file, struct error *err)
+/** Walk the path, which is cut into segments on the way, and put `value` at its end. place: names it in messages */
+static bool set_at_path(struct document *document, char *path, int32_t value, const char *place, struct error *err)
 {
     int32_t at = 0, entry = -1, depth = 0;
+    const char *file = document->node[value].file;
     for (char *segment = path, *next; segment != NULL; segment = next, at = entry) {
         next = strchr(segment, '.');
         if (next != NULL)
             *next++ = '\0';
         if (*segment == '\0')
-            return error_add(err, "%s: a key is missing before or behind a dot; keys look like data.context", file);
+            return error_add(err, "%s: a key is missing before or behind a dot; keys look like data.context", place);
         if (++depth > MAX_DEPTH)
-            return error_add(err, "%s: more than %d keys deep", file, MAX_DEPTH);
-        if (!select_entry(document, at, segment, file, &entry, err))
+            return error_add(err, "%s: more than %d keys deep", place, MAX_DEPTH);
+        if (!select_entry(document, at, segment, place, &entry, err))
             return false;
         if (next == NULL) {
             put_entry(document, at, entry, value, segment);
@@ -449,26 +450,36 @@ static bool set_at_path(struct document *document, char *path, int32_t value, co
     return true;
 }
 
-/** How messages name an assignment, kept as long as the document; a long one is cut. */
-static const char *assignment_name(struct document *document, const char *assignment)
+/** How messages name an assignment of an option, kept as long as the document; a long one is cut. */
+static const char *assignment_name(struct document *document, const char *option, const char *assignment)
 {
-    enum { SHOWN = 200, BYTES = SHOWN + 16 };
+    enum { SHOWN = 200, BYTES = SHOWN + 32 };
     struct document_texts *texts = document->texts;
     texts->text = check_grow(texts->text, texts->n, &texts->capacity, sizeof *texts->text);
     char *name = check_malloc(BYTES);
-    snprintf(name, BYTES, "--set '%.*s%s'", SHOWN, assignment, strlen(assignment) > SHOWN ? "..." : "");
+    snprintf(name, BYTES, "%s '%.*s%s'", option, SHOWN, assignment, strlen(assignment) > SHOWN ? "..." : "");
     texts->text[texts->n++] = name;
     return name;
 }
 
-bool document_set(struct document *document, const char *assignment, struct error *err)
+/** The '=' of key=value, NULL with a message. */
+static const char *value_of(const char *assignment, const char *name, struct error *err)
 {
-    const char *file = assignment_name(document, assignment);
     const char *equals = strchr(assignment, '=');
     if (equals == NULL || equals == assignment)
-        return error_add(err, "%s: expected key=value, such as data.context=64Ki", file);
-    if (equals[1 + strspn(equals + 1, " ")] == '\0')
-        return error_add(err, "%s: there is no value behind '='", file);
+        error_add(err, "%s: expected key=value, such as data.context=64Ki", name);
+    else if (equals[1 + strspn(equals + 1, " ")] == '\0')
+        error_add(err, "%s: there is no value behind '='", name);
+    else
+        return equals;
+    return NULL;
+}
+
+bool document_set(struct document *document, const char *assignment, struct error *err)
+{
+    const char *file = assignment_name(document, "--set", assignment), *equals = value_of(assignment, file, err);
+    if (equals == NULL)
+        return false;
     int32_t value = read_text(document, equals + 1, strlen(equals + 1), file, false, err);
     if (value < 0)
         return false;
@@ -477,6 +488,132 @@ bool document_set(struct document *document, const char *assignment, struct erro
     bool ok = set_at_path(document, path, value, file, err);
     free(path);
     return ok;
+}
+
+/** The root's mapping of this name, made where there is none; -1 with a message when it is something else. */
+static int32_t root_group(struct document *document, const char *name, const char *file, struct error *err)
+{
+    int32_t group = -1;
+    if (!select_entry(document, 0, name, file, &group, err))
+        return -1;
+    if (group < 0) {
+        group = add_node(document, DOCUMENT_MAPPING, file);
+        put_entry(document, 0, -1, group, name);
+    }
+    int32_t none;
+    if (document_is_null(&document->node[group]))
+        select_entry(document, group, "", file, &none, err);
+    if (document->node[group].kind == DOCUMENT_MAPPING)
+        return group;
+    document_error(document, group, err, "%s: expected a mapping of keys", name);
+    return -1;
+}
+
+bool document_set_list(struct document *document, const char *group, const char *option, const char *assignment,
+                       struct error *err)
+{
+    const char *file = assignment_name(document, option, assignment), *equals = value_of(assignment, file, err);
+    int32_t mapping = equals != NULL ? root_group(document, group, file, err) : -1;
+    if (mapping < 0)
+        return false;
+    bool whole = equals[1] == '{';
+    size_t bytes = strlen(equals) + 3;
+    char *text = check_malloc(bytes), *key = strndup(assignment, (size_t)(equals - assignment));
+    snprintf(text, bytes, whole ? "%s" : "[%s]", equals + 1);
+    int32_t value = read_text(document, text, strlen(text), file, false, err);
+    if (value >= 0)
+        put_entry(document, mapping, child_by_name(document, mapping, key, strlen(key)), value, key);
+    free(text);
+    free(key);
+    return value >= 0;
+}
+
+int32_t document_at(const struct document *document, int32_t node, const char *path)
+{
+    while (node >= 0 && *path != '\0') {
+        size_t length = strcspn(path, ".");
+        if (document->node[node].kind == DOCUMENT_SEQUENCE) {
+            char *end;
+            long i = strtol(path, &end, 10);
+            if (end != path + length || length == 0 || !isdigit((unsigned char)*path))
+                return -1;
+            for (node = document->node[node].child; node >= 0 && i > 0; i--)
+                node = document->node[node].next;
+        } else {
+            node = child_by_name(document, node, path, length);
+        }
+        path += length + (path[length] == '.');
+    }
+    return node;
+}
+
+/** Where `file` of a node of `from` lies in its copy. */
+static const char *copied_file(const struct document *from, const struct document *to, const char *file)
+{
+    if (file == from->file)
+        return to->file;
+    size_t i = 0;
+    while (i < from->texts->n && file != from->texts->text[i])
+        i++;
+    CHECK(i < from->texts->n);
+    return to->texts->text[i];
+}
+
+/** A copy of a node of `from` and all below it, without its own key and, inside, the key `but` (or NULL). */
+static int32_t clone_node(struct document *to, const struct document *from, int32_t node, const char *but)
+{
+    const struct document_node *old = &from->node[node];
+    int32_t clone = add_node(to, old->kind, copied_file(from, to, old->file)), last = -1;
+    to->node[clone].value = old->value != NULL ? check_strdup(old->value) : NULL;
+    to->node[clone].quoted = old->quoted;
+    to->node[clone].line = to->node[clone].key_line = old->line;
+    to->node[clone].column = to->node[clone].key_column = old->column;
+    for (int32_t child = old->child; child >= 0; child = from->node[child].next) {
+        const struct document_node *at = &from->node[child];
+        if (but != NULL && at->key != NULL && strcmp(at->key, but) == 0)
+            continue;
+        int32_t entry = clone_node(to, from, child, NULL);
+        to->node[entry].key = at->key != NULL ? check_strdup(at->key) : NULL;
+        to->node[entry].key_line = at->key_line;
+        to->node[entry].key_column = at->key_column;
+        *(last < 0 ? &to->node[clone].child : &to->node[last].next) = entry;
+        last = entry;
+    }
+    return clone;
+}
+
+void document_copy(const struct document *from, const char *but, struct document *to)
+{
+    size_t n_texts = from->texts->n;
+    *to = (struct document){.file = check_strdup(from->file), .texts = check_calloc(1, sizeof *to->texts)};
+    to->texts->text = check_malloc(n_texts * sizeof *to->texts->text);
+    to->texts->n = to->texts->capacity = n_texts;
+    for (size_t i = 0; i < n_texts; i++)
+        to->texts->text[i] = check_strdup(from->texts->text[i]);
+    clone_node(to, from, 0, but);
+}
+
+bool document_put(struct document *document, const char *path, const struct document *from, int32_t node,
+                  struct error *err)
+{
+    const struct document_node *at = &from->node[node];
+    char place[1024], *segments = check_strdup(path);
+    if (at->line > 0)
+        snprintf(place, sizeof place, "%s:%d:%d: %s", at->file, at->line, at->column, path);
+    else
+        snprintf(place, sizeof place, "%s", at->file);
+    bool ok = set_at_path(document, segments, clone_node(document, from, node, NULL), place, err);
+    free(segments);
+    return ok;
+}
+
+int32_t document_add_scalar(struct document *document, const char *value, int32_t like)
+{
+    int32_t node = add_node(document, DOCUMENT_SCALAR, document->node[like].file);
+    document->node[node].value = check_strdup(value);
+    document->node[node].line = document->node[like].line;
+    document->node[node].column = document->node[like].column;
+    return node;
 }
 
 /** One character of UTF-8 text as \U12345678: line ends and signs beyond ASCII survive any reader. */

@@ -41,6 +41,25 @@ bool document_parse(const char *text, size_t n_bytes, const char *name, struct d
  * "systems.1.plan.tp=8": an integer from 0 selects from a sequence), creating mappings on the way. */
 bool document_set(struct document *document, const char *assignment, struct error *err);
 
+/** Put a list (of `assignment`, KEY=V1,V2 or KEY={...}) under the key as it stands, dots and all, of the root mapping
+ * `group`, made where it is missing. Messages begin with "OPTION 'ASSIGNMENT'". */
+bool document_set_list(struct document *document, const char *group, const char *option, const char *assignment,
+                       struct error *err);
+
+/** Put a copy of a node of `from`, of which this document is a copy, at a dotted path as document_set does. It keeps
+ * its place for messages. */
+bool document_put(struct document *document, const char *path, const struct document *from, int32_t node,
+                  struct error *err);
+
+/** A new scalar that stands nowhere yet and has the place of the node `like`. @return its index */
+int32_t document_add_scalar(struct document *document, const char *value, int32_t like);
+
+/** The node at a dotted path below `node`, an integer from 0 selects from a sequence; -1: there is none. */
+int32_t document_at(const struct document *document, int32_t node, const char *path);
+
+/** A copy of the tree, without the key `but` of the root. */
+void document_copy(const struct document *from, const char *but, struct document *to);
+
 /** The child of a mapping by name, -1 when absent. Dotted names descend. Mapping -1 has no children. */
 int32_t document_find(const struct document *document, int32_t mapping, const char *name);
 

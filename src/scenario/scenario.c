@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "scenario/cache.h"
 #include "scenario/library.h"
 
 #define FIELD(field)  offsetof(struct scenario, field)
@@ -25,7 +26,8 @@ static const struct schema_key scenario_keys[] = {
     {"kernels", SCHEMA_CHOICE, "-", 0, 0, "fused", "fused|eager",
      "element-wise operations: fused (Megatron-LM, compiled), or eager: PyTorch modules, one by one", FIELD(kernels)},
     {"data.lengths", SCHEMA_TEXT, "-", 0, 0, NULL, NULL,
-     "of model/lengths, the path of a file of lengths, or fixed: all as long as the context", FIELD(data.lengths)},
+     "of model/lengths, the path of a file of lengths, lengths in order (8Ki 4400), or fixed: all fill the context",
+     FIELD(data.lengths)},
     {"data.column", SCHEMA_WORD, "-", 0, 0, "", NULL, "column of a CSV file, or data set of an HDF5 file",
      FIELD(data.column)},
     {"data.context", SCHEMA_INT, "tokens", 1, 1 << 23, NULL, NULL, "longest sample", FIELD(data.context)},
@@ -57,7 +59,7 @@ static const struct schema_key scenario_keys[] = {
      FIELD(all_tensor_ranks)},
 };
 enum { N_SCENARIO_KEYS = sizeof scenario_keys / sizeof *scenario_keys };
-static const char *const scenario_others[] = {"systems", "sweep", NULL};
+static const char *const scenario_others[] = {"systems", "sweep", "plan_space", NULL};
 
 /* 2^15 each: the product of four degrees stays within 63 bits. */
 static const struct schema_key system_keys[] = {
@@ -108,7 +110,9 @@ static const struct schema_key system_keys[] = {
      SYSTEM(plan.offload)},
 };
 enum { N_SYSTEM_KEYS = sizeof system_keys / sizeof *system_keys, MAX_SYSTEMS = 1000 };
-static const char *const system_others[] = {"knobs", NULL};
+enum { N_AUTO_KEYS = 2 }; /* name and label: what stands beside `plan: auto` */
+static const char *const system_others[] = {"knobs", "plan_space", NULL};
+static const char *const auto_others[] = {"knobs", "plan_space", "plan", NULL};
 
 const char *const scenario_recompute_name[RECOMPUTE_FULL + 1] = {"none",
                                                                  "norm",
@@ -179,7 +183,13 @@ static bool resolve_name(const struct document *document, const char *key, const
     return document_error(document, document_find(document, 0, key), err, "%s: %s", key, unknown.text);
 }
 
-/** A law or table is a name without dot or slash, of model/lengths; a user's file is a path; `fixed` needs none. */
+bool scenario_lists_lengths(const struct scenario_data *data)
+{
+    return '0' <= *data->lengths && *data->lengths <= '9' && strpbrk(data->lengths, "./") == NULL;
+}
+
+/** A law or table is a name without dot or slash, of model/lengths; a user's file is a path; `fixed` and listed lengths
+ * need none. */
 static bool resolve_lengths(struct scenario *scenario, struct error *err)
 {
     const struct document *document = &scenario->document;
@@ -187,7 +197,7 @@ static bool resolve_lengths(struct scenario *scenario, struct error *err)
     struct error unknown = {0};
     if (*lengths == '\0') /* said already */
         return false;
-    if (strcmp(lengths, "fixed") == 0)
+    if (strcmp(lengths, "fixed") == 0 || scenario_lists_lengths(&scenario->data))
         return true;
     if (strpbrk(lengths, "./") != NULL)
         return resolve_path(document, "data.lengths", lengths, err);
@@ -201,7 +211,7 @@ static bool resolve_lengths(struct scenario *scenario, struct error *err)
 }
 
 /** Model, device and platform. Each is read if its name is right, so that one pass shows all errors. */
-static bool resolve_names(struct scenario *scenario, struct error *err)
+static bool resolve_names(struct scenario *scenario, struct scenario_cache *cache, struct error *err)
 {
     const struct document *document = &scenario->document;
     const char *data = scenario_data_dir(), *platforms = scenario_platform_dir();
@@ -209,11 +219,11 @@ static bool resolve_names(struct scenario *scenario, struct error *err)
     snprintf(models, sizeof models, "%s/model/llm", data);
     snprintf(devices, sizeof devices, "%s/model/gpu", data);
     bool ok = resolve_name(document, "model", models, ".yaml", scenario->model_name, err) &&
-              model_read(data, scenario->model_name, &scenario->model, err);
+              cache_model(cache, data, scenario->model_name, &scenario->model, &scenario->model_hash, err);
     ok &= resolve_name(document, "device", devices, ".yaml", scenario->device_name, err) &&
-          device_read(data, scenario->device_name, &scenario->device, err);
+          cache_device(cache, data, scenario->device_name, &scenario->device, &scenario->device_hash, err);
     ok &= resolve_name(document, "platform", platforms, ".xml", scenario->platform_name, err) &&
-          platform_read(platforms, scenario->platform_name, &scenario->platform, err);
+          cache_platform(cache, platforms, scenario->platform_name, &scenario->platform, err);
     return resolve_lengths(scenario, err) && ok;
 }
 
@@ -245,16 +255,32 @@ static bool resolve_recompute(const struct document *document, struct scenario_s
                           "list of norm, activation, attention-core");
 }
 
+/** `plan: auto`, or a layout. An entry's own `plan_space:` stands for that of the scenario. */
+static bool read_plan(const struct document *document, int32_t node, struct scenario_system *system, struct error *err)
+{
+    int32_t plan = document_find(document, node, "plan"), space = document_find(document, node, "plan_space");
+    system->auto_plan =
+        plan >= 0 && document->node[plan].kind == DOCUMENT_SCALAR && strcmp(document->node[plan].value, "auto") == 0;
+    if (system->auto_plan)
+        return schema_read(document, node, system_keys, N_AUTO_KEYS, auto_others, system, err) &&
+               plan_space_read(document, space >= 0 ? space : document_find(document, 0, "plan_space"),
+                               scenario_data_dir(), &system->space, err);
+    if (plan >= 0 && document->node[plan].kind == DOCUMENT_SCALAR && !document_is_null(&document->node[plan]))
+        return document_error(document, plan, err, "plan: '%.60s'; allowed: auto, or a layout such as {tp: 4, pp: 4}",
+                              document->node[plan].value);
+    if (space >= 0)
+        return document_key_error(document, space, err,
+                                  "plan_space: restricts a search, and this entry names its plan; leave it out, or "
+                                  "write plan: auto");
+    return schema_read(document, node, system_keys, N_SYSTEM_KEYS, system_others, system, err);
+}
+
 /** One entry of `systems:`. */
 static bool read_system(const struct document *document, int32_t node, struct scenario_system *system,
                         struct error *err)
 {
     *system = (struct scenario_system){.node = node, .knobs = -1};
-    int32_t plan = document_find(document, node, "plan");
-    if (plan >= 0 && document->node[plan].kind == DOCUMENT_SCALAR && strcmp(document->node[plan].value, "auto") == 0)
-        return document_error(document, plan, err,
-                              "plan: 'auto' is not available yet; allowed: a layout such as {tp: 4, pp: 4}");
-    if (!schema_read(document, node, system_keys, N_SYSTEM_KEYS, system_others, system, err))
+    if (!read_plan(document, node, system, err))
         return false;
     if (!resolve_recompute(document, system, err))
         return false;
@@ -448,33 +474,54 @@ static bool check_plan(const struct scenario *scenario, struct scenario_system *
            ok;
 }
 
+bool scenario_read_document(const char *path, int32_t n_set, const char *const *set, struct document *document,
+                            struct error *err)
+{
+    bool ok = document_read(path, document, err);
+    for (int32_t i = 0; i < n_set && document->n_nodes > 0; i++)
+        ok &= document_set(document, set[i], err);
+    return ok;
+}
+
+bool scenario_resolve(struct document *document, struct scenario_cache *cache, struct scenario *scenario,
+                      struct error *err)
+{
+    *scenario = (struct scenario){.document = *document};
+    *document = (struct document){0};
+    bool ok = schema_read(&scenario->document, 0, scenario_keys, N_SCENARIO_KEYS, scenario_others, scenario, err);
+    ok &= resolve_run_name(scenario, scenario->document.file, err);
+    bool systems_ok = read_systems(scenario, err);
+    bool names_ok = resolve_names(scenario, cache, err);
+    for (int32_t i = 0; i < scenario->n_systems && systems_ok && names_ok; i++)
+        ok &= scenario->systems[i].auto_plan || check_plan(scenario, &scenario->systems[i], err);
+    ok = ok && systems_ok && names_ok;
+    if (!ok)
+        scenario_free(scenario);
+    return ok;
+}
+
 static bool refuse_sweep(const struct document *document, struct error *err)
 {
     int32_t node = document_find(document, 0, "sweep");
     return node < 0 || document_key_error(document, node, err,
-                                          "sweep: is not available yet; allowed: one point a run, changed by --set");
+                                          "sweep: is for `slimsim run`; this command takes one point: `slimsim run "
+                                          "SCENARIO --list` prints them, --set makes one");
 }
 
 bool scenario_read(const char *path, int32_t n_set, const char *const *set, struct scenario *scenario,
                    struct error *err)
 {
+    struct document document = {0};
+    struct scenario_cache cache = {0};
     *scenario = (struct scenario){0};
-    struct document *document = &scenario->document;
-    if (!document_read(path, document, err))
-        return false;
-    bool ok = true;
-    for (int32_t i = 0; i < n_set; i++)
-        ok &= document_set(document, set[i], err);
-    ok &= schema_read(document, 0, scenario_keys, N_SCENARIO_KEYS, scenario_others, scenario, err);
-    ok &= refuse_sweep(document, err);
-    ok &= resolve_run_name(scenario, path, err);
-    bool systems_ok = read_systems(scenario, err);
-    bool names_ok = resolve_names(scenario, err);
-    for (int32_t i = 0; i < scenario->n_systems && systems_ok && names_ok; i++)
-        ok &= check_plan(scenario, &scenario->systems[i], err);
-    ok = ok && systems_ok && names_ok;
+    bool ok = scenario_read_document(path, n_set, set, &document, err);
+    if (document.n_nodes > 0) { /* else it cannot be read at all */
+        ok = refuse_sweep(&document, err) && ok;
+        ok = scenario_resolve(&document, &cache, scenario, err) && ok;
+    }
     if (!ok)
         scenario_free(scenario);
+    cache_free(&cache);
     return ok;
 }
 
@@ -487,11 +534,16 @@ char *scenario_text(const struct scenario *scenario)
     schema_write(file, scenario_keys, N_SCENARIO_KEYS, scenario, 0);
     fputs("systems:\n", file);
     for (int32_t i = 0; i < scenario->n_systems; i++) {
+        const struct scenario_system *system = &scenario->systems[i];
         fputs("  -\n", file);
-        schema_write(file, system_keys, N_SYSTEM_KEYS, &scenario->systems[i], 4);
-        if (scenario->systems[i].knobs >= 0) {
+        schema_write(file, system_keys, system->auto_plan ? N_AUTO_KEYS : N_SYSTEM_KEYS, system, 4);
+        if (system->auto_plan) {
+            fputs("    plan: auto\n    plan_space:\n", file);
+            plan_space_write(file, &system->space, 6);
+        }
+        if (system->knobs >= 0) {
             fputs("    knobs: ", file);
-            document_write(file, &scenario->document, scenario->systems[i].knobs);
+            document_write(file, &scenario->document, system->knobs);
             fputc('\n', file);
         }
     }
@@ -512,8 +564,11 @@ void scenario_list_keys(FILE *file)
     schema_list(file, keys, N_SCENARIO_KEYS + N_SYSTEM_KEYS, "");
     fputs(
         "\nN counts the entries of `systems:` from 0. Below systems.N.knobs stand the knobs of that training system:\n"
-        "`slimsim list systems` prints them. `sweep` is not available yet.\n",
+        "`slimsim list systems` prints them. `sweep` is not available yet.\n\n"
+        "systems.N.plan may be `auto`: the plan is searched for. What the search may choose from (a value or a list;\n"
+        "without one, all that model, platform and system allow; of an entry: systems.N.plan_space.tp):\n\n",
         file);
+    plan_space_list_keys(file, "plan_space.");
 }
 
 void scenario_free(struct scenario *scenario)

@@ -3,8 +3,10 @@
 #ifndef SLIMSIM_SCENARIO_SCENARIO_H
 #define SLIMSIM_SCENARIO_SCENARIO_H
 
+#include "scenario/cache.h"
 #include "scenario/device.h"
 #include "scenario/model.h"
+#include "scenario/plan_space.h"
 #include "scenario/platform.h"
 #include "scenario/schema.h"
 #include "scenario/stages.h"
@@ -35,7 +37,7 @@ enum scenario_context { SCENARIO_RING, SCENARIO_ALL_GATHER, SCENARIO_ULYSSES };
 extern const char *const scenario_recompute_name[RECOMPUTE_FULL + 1];
 
 struct scenario_data {
-    char lengths[512];      /* name of a law or table in model/lengths, a path of the user's file, or "fixed" */
+    char lengths[512];      /* name of a law or table in model/lengths, a path of the user's file, "fixed", or listed */
     char column[64];        /* column of a CSV file or name of an HDF5 data set; "" otherwise */
     int64_t context;        /* longest sample [tokens] */
     int32_t long_documents; /* enum scenario_long */
@@ -44,6 +46,8 @@ struct scenario_data {
 
 /** Tensor-parallel collectives beside GEMMs: cost/overlap.h. */
 enum scenario_tensor_overlap { SCENARIO_EXPOSED, SCENARIO_BULK, SCENARIO_CHUNKED };
+/** Whether data.lengths holds lengths themselves ("8Ki 4400"): it begins with a digit and has no dot or slash. */
+bool scenario_lists_lengths(const struct scenario_data *data);
 
 /** Knobs of how communication and computation share time; stated with every result. */
 struct scenario_communication {
@@ -79,10 +83,12 @@ static inline int32_t scenario_plan_shards(const struct scenario_plan *plan)
 
 struct scenario_system {
     char name[64];
-    char label[64]; /* names the row; the system's name by default */
-    struct scenario_plan plan;
-    int32_t knobs; /* node of the mapping `knobs:` in the document, -1: none */
-    int32_t node;  /* node of this entry, for messages */
+    char label[64];            /* names the row; the system's name by default */
+    struct scenario_plan plan; /* plan: auto: zero until a search has filled it in */
+    bool auto_plan;            /* `plan: auto`; the search that decides turns it off */
+    struct plan_space space;   /* of plan: auto */
+    int32_t knobs;             /* node of the mapping `knobs:` in the document, -1: none */
+    int32_t node;              /* node of this entry, for messages */
 };
 
 struct scenario {
@@ -92,6 +98,7 @@ struct scenario {
     struct model model;
     struct device device;
     struct platform platform;
+    uint64_t model_hash, device_hash; /* of their files */
     struct scenario_data data;
     struct scenario_communication communication;
     int32_t attention;         /* enum device_attention */
@@ -118,6 +125,16 @@ const char *scenario_platform_dir(void);
  */
 bool scenario_read(const char *path, int32_t n_set, const char *const *set, struct scenario *scenario,
                    struct error *err);
+
+/** The first half of scenario_read: the file as written with its --set. The document may be there in spite of errors;
+ * the caller frees it. */
+bool scenario_read_document(const char *path, int32_t n_set, const char *const *set, struct document *document,
+                            struct error *err);
+
+/** The second half: resolve names and check. Takes the document over and empties it; `sweep:` in it is left to sweep/.
+ */
+bool scenario_resolve(struct document *document, struct scenario_cache *cache, struct scenario *scenario,
+                      struct error *err);
 
 /** The resolved scenario as YAML text that scenario_read takes to the same bits and text. Caller frees. */
 char *scenario_text(const struct scenario *scenario);

@@ -24,8 +24,34 @@ struct reading {
 };
 
 static const char *const type_names[] = {
-    [SCHEMA_BOOL] = "bool", [SCHEMA_INT] = "integer", [SCHEMA_REAL] = "real", [SCHEMA_CHOICE] = "choice",
-    [SCHEMA_SET] = "list",  [SCHEMA_WORD] = "word",   [SCHEMA_TEXT] = "text"};
+    [SCHEMA_BOOL] = "bool",   [SCHEMA_INT] = "integer",    [SCHEMA_REAL] = "real", [SCHEMA_CHOICE] = "choice",
+    [SCHEMA_SET] = "list",    [SCHEMA_WORD] = "word",      [SCHEMA_TEXT] = "text", [SCHEMA_INTS] = "integers",
+    [SCHEMA_REALS] = "reals", [SCHEMA_CHOICES] = "choices"};
+
+static bool is_list(enum schema_type type)
+{
+    return type == SCHEMA_INTS || type == SCHEMA_REALS || type == SCHEMA_CHOICES;
+}
+
+/** The i-th element of a list as a key of its own. */
+static struct schema_key element_of(const struct schema_key *list, int32_t i)
+{
+    struct schema_key key = *list;
+    size_t first = list->type == SCHEMA_CHOICES ? offsetof(struct schema_choices, at)
+                   : list->type == SCHEMA_INTS  ? offsetof(struct schema_ints, at)
+                                                : offsetof(struct schema_reals, at);
+    size_t bytes = list->type == SCHEMA_CHOICES ? sizeof(int32_t) : sizeof(int64_t);
+    _Static_assert(sizeof(int64_t) == sizeof(double), "elements of integers and reals are as wide");
+    key.type = list->type == SCHEMA_CHOICES ? SCHEMA_CHOICE : list->type == SCHEMA_INTS ? SCHEMA_INT : SCHEMA_REAL;
+    key.offset = list->offset + first + (size_t)i * bytes;
+    return key;
+}
+
+/** How many elements a list holds; n is the first field of each. */
+static int32_t *length_of(const struct schema_key *list, void *object)
+{
+    return (int32_t *)((char *)object + list->offset);
+}
 
 int32_t schema_choice(const char *choices, const char *value)
 {
@@ -61,7 +87,7 @@ static void print_number(double number, char text[32])
 
 static bool has_range(const struct schema_key *key)
 {
-    return (key->type == SCHEMA_INT || key->type == SCHEMA_REAL) && (key->min != 0 || key->max != 0) &&
+    return key->type != SCHEMA_WORD && key->type != SCHEMA_TEXT && (key->min != 0 || key->max != 0) &&
            (isfinite(key->min) || isfinite(key->max));
 }
 
@@ -103,6 +129,12 @@ static void print_choices(const char *choices, char text[512])
 static void print_allowed(const struct schema_key *key, char text[640])
 {
     char range[128], choices[512], unit[80] = "";
+    if (is_list(key->type)) {
+        struct schema_key element = element_of(key, 0);
+        print_allowed(&element, text);
+        strncat(text, "; or a list of them", 640 - strlen(text) - 1);
+        return;
+    }
     if (key->unit != NULL && strcmp(key->unit, "-") != 0)
         snprintf(unit, sizeof unit, " [%s]", key->unit);
     switch (key->type) {
@@ -126,6 +158,8 @@ static void print_allowed(const struct schema_key *key, char text[640])
     case SCHEMA_TEXT:
         snprintf(text, 640, "text of at most %d bytes", (key->type == SCHEMA_WORD ? NAME_BYTES : TEXT_BYTES) - 1);
         return;
+    default:
+        CHECK(false);
     }
 }
 
@@ -209,6 +243,11 @@ static const char *store(const struct schema_key *key, const char *text, bool qu
         return store_text(key, text, field, NAME_BYTES);
     case SCHEMA_TEXT:
         return store_text(key, text, field, TEXT_BYTES);
+    case SCHEMA_INTS:
+    case SCHEMA_REALS:
+    case SCHEMA_CHOICES:
+        CHECK(*text == '\0'); /* the default of a list; its elements are stored one by one */
+        *length_of(key, object) = 0;
     }
     return NULL;
 }
@@ -281,6 +320,29 @@ static void read_value(struct reading *reading, const struct schema_key *key, in
     }
 }
 
+/** One value, or a sequence of them. */
+static void read_list(struct reading *reading, const struct schema_key *key, int32_t node, void *object)
+{
+    const struct document_node *nodes = reading->document->node;
+    int32_t *n = length_of(key, object);
+    *n = 0;
+    if (nodes[node].kind != DOCUMENT_SEQUENCE) {
+        struct schema_key element = element_of(key, (*n)++);
+        read_value(reading, &element, node, object);
+        return;
+    }
+    for (int32_t child = nodes[node].child; child >= 0 && *n < SCHEMA_LIST_MOST; child = nodes[child].next) {
+        struct schema_key element = element_of(key, (*n)++);
+        read_value(reading, &element, child, object);
+        if (nodes[child].next >= 0 && *n == SCHEMA_LIST_MOST)
+            reading->ok = document_error(reading->document, node, reading->err, "%s: more than %d values; use fewer",
+                                         key->name, SCHEMA_LIST_MOST);
+    }
+    if (*n == 0)
+        reading->ok = document_error(reading->document, node, reading->err,
+                                     "%s: is an empty list; name at least one value, or leave the key out", key->name);
+}
+
 /** The innermost mapping that exists on the way to a key, for the place of "is required". */
 static int32_t existing_group(const struct document *document, int32_t mapping, const char *name)
 {
@@ -299,7 +361,9 @@ static int32_t existing_group(const struct document *document, int32_t mapping, 
 static void read_key(struct reading *reading, const struct schema_key *key, int32_t mapping, void *object)
 {
     int32_t node = document_find(reading->document, mapping, key->name);
-    if (node >= 0) {
+    if (node >= 0 && is_list(key->type)) {
+        read_list(reading, key, node, object);
+    } else if (node >= 0) {
         read_value(reading, key, node, object);
     } else if (key->fallback != NULL) {
         CHECK(store(key, key->fallback, false, object) == NULL);
@@ -485,6 +549,14 @@ static void write_value(FILE *file, const struct schema_key *key, const void *ob
     case SCHEMA_TEXT:
         document_write_text(file, field);
         return;
+    default: /* a list, in brackets; an empty one is left out */
+        fputc('[', file);
+        for (int32_t i = 0; i < *(const int32_t *)field; i++) {
+            struct schema_key element = element_of(key, i);
+            fputs(i > 0 ? ", " : "", file);
+            write_value(file, &element, object);
+        }
+        fputc(']', file);
     }
 }
 
@@ -498,6 +570,9 @@ static void write_level(FILE *file, const struct schema_key *keys, int32_t n_key
             continue;
         const char *rest = keys[i].name + length;
         size_t segment = strcspn(rest, ".");
+        if (rest[segment] == '\0' && is_list(keys[i].type) &&
+            *(const int32_t *)((const char *)object + keys[i].offset) == 0)
+            continue;
         if (rest[segment] == '\0') {
             fprintf(file, "%*s%s: ", indent, "", rest);
             write_value(file, &keys[i], object);
@@ -539,8 +614,10 @@ static void print_column(const struct schema_key *key, const char *prefix, int c
         print_range(key, range);
         if (key->type == SCHEMA_SET)
             snprintf(text, 640, "none|[%s]", key->choices);
-        else if (key->type == SCHEMA_CHOICE || key->type == SCHEMA_BOOL)
+        else if (key->type == SCHEMA_CHOICE || key->type == SCHEMA_CHOICES || key->type == SCHEMA_BOOL)
             snprintf(text, 640, "%s", key->type == SCHEMA_BOOL ? "true|false" : key->choices);
+        else if (is_list(key->type))
+            snprintf(text, 640, "%s", range);
         else
             snprintf(text, 640, "%s", key->type == SCHEMA_INT || key->type == SCHEMA_REAL ? range : "-");
         return;

@@ -21,6 +21,28 @@ enum schema_type {
     SCHEMA_SET,    /* int32_t: bit i for the i-th of choices; one of them, [a list], or none */
     SCHEMA_WORD,   /* char[64] */
     SCHEMA_TEXT,   /* char[512] */
+    /* Lists of these: one value or a sequence of up to SCHEMA_LIST_MOST; an empty one stands for "not restricted" and
+     * is the only default. The unit, range and choices are those of an element. */
+    SCHEMA_INTS,    /* struct schema_ints */
+    SCHEMA_REALS,   /* struct schema_reals */
+    SCHEMA_CHOICES, /* struct schema_choices */
+};
+
+enum { SCHEMA_LIST_MOST = 32 };
+
+struct schema_ints {
+    int32_t n;
+    int64_t at[SCHEMA_LIST_MOST];
+};
+
+struct schema_reals {
+    int32_t n;
+    double at[SCHEMA_LIST_MOST];
+};
+
+struct schema_choices {
+    int32_t n;
+    int32_t at[SCHEMA_LIST_MOST];
 };
 
 struct schema_key {
@@ -29,7 +51,7 @@ struct schema_key {
     const char *unit;     /* "tokens", "bytes", "s", "-" */
     double min, max;      /* inclusive; of numbers only; both 0: no limit */
     const char *fallback; /* the default as a user would write it; NULL: the key is required */
-    const char *choices;  /* "cut|drop|truncate", of SCHEMA_CHOICE and SCHEMA_SET only */
+    const char *choices;  /* "cut|drop|truncate", of SCHEMA_CHOICE, its list and SCHEMA_SET only */
     const char *meaning;
     size_t offset; /* of the field in the object that is filled */
 };

@@ -3,12 +3,16 @@
 
 #include <gsl/gsl_sort.h>
 #include <gsl/gsl_statistics_double.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/check.h"
+#include "bounds/work.h"
 #include "dag/graph.h"
 #include "execute/execute.h"
+#include "search/search.h"
 
 /** One system while it runs, and the buffers its iterations share. */
 struct runner {
@@ -27,89 +31,30 @@ struct runner {
     double *slack_s;
 };
 
-struct cost_setting point_setting(const struct scenario *scenario, const struct scenario_plan *layout)
+bool point_check(const struct scenario *scenario, struct error *err)
 {
-    return (struct cost_setting){
-        .model = &scenario->model,
-        .device = &scenario->device,
-        .platform = &scenario->platform,
-        .communication = scenario->communication,
-        .attention = (enum device_attention)scenario->attention,
-        .kernels = (enum scenario_kernels)scenario->kernels,
-        .tensor = (int32_t)layout->tp,
-        .sequence_parallel = layout->sequence_parallel,
-        .layers = scenario_stage_layers(&layout->stages, scenario->model.layers, (int32_t)layout->pp,
-                                        (int32_t)layout->vpp, 0),
-        .split = layout->stages,
-        .recompute_layers = (int32_t)(layout->recompute_layers / layout->vpp),
-        .context_type = (enum scenario_context)layout->cp_type,
-        .gradients = (enum scenario_gradients)layout->gradients,
-        .optimizer = (enum scenario_kernels)layout->optimizer,
-        .sharding = (enum scenario_sharding)layout->sharding,
-        .shards = scenario_plan_shards(layout),
-        .shard_groups = (int32_t)(layout->dp * layout->cp / scenario_plan_shards(layout)),
-    };
-}
-
-struct system_request point_request(const struct scenario *scenario, const struct point_system *system,
-                                    const struct cost_setting *setting, const struct batch *batch, const void *knobs,
-                                    int64_t iteration)
-{
-    return (struct system_request){
-        .batch = batch,
-        .setting = setting,
-        .layout = system->entry->plan,
-        .context = scenario->data.context,
-        .memory_bytes = point_memory_bytes(&scenario->device),
-        .iteration = iteration,
-        .seed = scenario->seed,
-        .knobs = knobs,
-    };
-}
-
-double point_memory_bytes(const struct device *device)
-{
-    return device->memory_bytes - device->context_bytes;
+    if (flop_fits(&scenario->model, 1, scenario->data.context))
+        return system_check_entries(scenario, err) && search_check(scenario, err);
+    return document_error(&scenario->document, document_find(&scenario->document, 0, "data.context"), err,
+                          "data.context: the FLOPs of a layer of %s on %" PRId64 " tokens exceed 2^63; use less",
+                          scenario->model.name, scenario->data.context);
 }
 
 enum point_misfit point_misfit_of(const struct scenario *scenario, double peak_bytes, double host_bytes)
 {
-    if (peak_bytes > point_memory_bytes(&scenario->device))
+    if (peak_bytes > system_memory_bytes(&scenario->device))
         return POINT_GPU_MEMORY;
     return host_bytes > scenario->platform.host_memory_bytes ? POINT_HOST_MEMORY : POINT_FITS;
 }
 
-/** Add what all ranks of a pipeline execute in one pass of one unit. */
-static void add_unit_work(const struct plan_pipeline *pipeline, const struct cost_setting *setting, enum pass pass,
-                          int32_t unit, struct point_iteration *result)
-{
-    const struct plan_layout *layout = &pipeline->layout;
-    for (int32_t stage = 0; stage < layout->stages * layout->chunks; stage++) {
-        struct cost_pass cost = dag_pass_cost(pipeline, setting, pass, unit, stage);
-        result->hardware_flop += cost.flop * layout->tensor * layout->context;
-        result->tensor_s += cost.tensor_s * layout->context;
-        result->shard_s += cost.shard_s * layout->context;
-        result->pass_s += (cost.other_s + cost.attention_s + cost.tensor_s + cost.shard_s) * layout->context;
-        for (int i = 0; i < COST_N_FAMILIES; i++)
-            result->outside_s[i] += cost.outside_s[i] * layout->context;
-    }
-}
-
-/** FLOPs and exposed seconds inside passes of the whole plan. */
 static void measure_work(const struct runner *runner, struct point_iteration *result)
 {
-    const struct plan *plan = &runner->plan;
-    for (int32_t i = 0; i < plan->n_phases; i++)
-        for (int32_t j = 0; j < plan->phases[i].n_pipelines; j++) {
-            const struct plan_pipeline *pipeline = &plan->phases[i].pipelines[j];
-            for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
-                for (int32_t unit = 0; unit < pipeline->cut[pass].n_units; unit++)
-                    add_unit_work(pipeline, &runner->setting, pass, unit, result);
-        }
-    if (!runner->scenario->all_tensor_ranks)
-        return;
-    result->tensor_s *= runner->setting.tensor; /* every tensor rank is a place */
-    result->shard_s *= runner->setting.tensor;
+    struct work work = work_of(&runner->plan, &runner->setting, runner->scenario->all_tensor_ranks);
+    result->hardware_flop = work.hardware_flop;
+    result->tensor_s = work.tensor_s;
+    result->shard_s = work.shard_s;
+    result->pass_s = work.pass_s;
+    memcpy(result->outside_s, work.outside_s, sizeof result->outside_s);
 }
 
 /** (max - min) / mean of the FLOPs of a pipeline's own units; 0 with fewer than two. */
@@ -208,8 +153,8 @@ static bool run_iteration(struct runner *runner, struct point_iteration *result,
 {
     const struct scenario *scenario = runner->scenario;
     lengths_draw(runner->lengths, &scenario->data, scenario->seed, result->iteration, &runner->batch);
-    struct system_request request =
-        point_request(scenario, runner->system, &runner->setting, &runner->batch, runner->knobs, result->iteration);
+    struct system_request request = system_request_of(scenario, &runner->setting, &runner->system->entry->plan,
+                                                      &runner->batch, runner->knobs, result->iteration);
     struct dag_options options = {.all_tensor_ranks = scenario->all_tensor_ranks, .gradient_sync = true};
     if (!runner->system->system->plan(&request, runner->state, &runner->plan, err) ||
         !dag_build(&runner->plan, &runner->setting, options, &runner->dag, err))
@@ -245,7 +190,7 @@ static bool observe(const struct runner *runner, const struct point_iteration *r
         .slack_s = runner->slack_s,
         .memory = &runner->memory,
     };
-    return observer(context, &view, err);
+    return observer == NULL || observer(context, &view, err);
 }
 
 static bool run_system(struct runner *runner, point_observer *observer, void *context, struct error *err)
@@ -280,7 +225,7 @@ bool point_run(const struct scenario *scenario, const struct lengths *lengths, p
 {
     bool ok = true;
     point->n_systems = scenario->n_systems;
-    point->memory_bytes = point_memory_bytes(&scenario->device);
+    point->memory_bytes = system_memory_bytes(&scenario->device);
     point->systems = check_calloc((size_t)scenario->n_systems, sizeof *point->systems);
     for (int32_t i = 0; ok && i < scenario->n_systems; i++) {
         struct point_system *system = &point->systems[i];
@@ -295,7 +240,7 @@ bool point_run(const struct scenario *scenario, const struct lengths *lengths, p
             .system = system,
             .system_index = i,
             .memory_bytes = point->memory_bytes,
-            .setting = point_setting(scenario, &system->entry->plan),
+            .setting = system_setting(scenario, &system->entry->plan),
         };
         ok = system->system != NULL && run_system(&runner, observer, context, err);
     }

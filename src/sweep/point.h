@@ -63,24 +63,18 @@ struct point {
     double memory_bytes; /* limit of one rank */
 };
 
-/** What a rank may allocate: the device's memory less the CUDA context [bytes]. */
-double point_memory_bytes(const struct device *device);
+/** What scenario_read cannot know: that FLOPs of the longest sample are exact, that systems take their entries, and
+ * that what is left to a search has plans. */
+bool point_check(const struct scenario *scenario, struct error *err);
 
 /** Whether bytes of a GPU and of a node's host memory exceed what there is. */
 enum point_misfit point_misfit_of(const struct scenario *scenario, double peak_bytes, double host_bytes);
 
-/** The request for one iteration's plan. */
-struct system_request point_request(const struct scenario *scenario, const struct point_system *system,
-                                    const struct cost_setting *setting, const struct batch *batch, const void *knobs,
-                                    int64_t iteration);
-
-/** Costs of a system's layout: model, device, platform and overlaps of the scenario. */
-struct cost_setting point_setting(const struct scenario *scenario, const struct scenario_plan *layout);
-
 /** Called after each iteration of each system. @return false to stop with err */
 typedef bool point_observer(void *context, const struct point_view *view, struct error *err);
 
-/** Run a scenario's systems over its iterations, warm-up included; every system sees the same batches of `lengths`. */
+/** Run a scenario's systems over its iterations, warm-up included; every system sees the same batches of `lengths`.
+ * Plans must stand (search/search.h fills in `plan: auto`). observer: NULL for none. */
 bool point_run(const struct scenario *scenario, const struct lengths *lengths, point_observer *observer, void *context,
                struct point *point, struct error *err);
 

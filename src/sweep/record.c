@@ -75,7 +75,7 @@ static bool create_tables(struct record *record, struct error *err)
 {
     bool ok = true;
     for (int32_t t = 0; t < TRACE_N_TABLES && ok; t++)
-        if ((record->full && t != TRACE_VALIDATION) || t == TRACE_SUMMARY || t == TRACE_ITERATIONS)
+        if ((record->full && t != TRACE_VALIDATION && t != TRACE_PLANS) || t == TRACE_SUMMARY || t == TRACE_ITERATIONS)
             ok = trace_append(record->trace, (enum trace_table_id)t, NULL, 0, err);
     return ok;
 }
@@ -84,10 +84,10 @@ bool record_open(struct record *record, const char *directory, const struct reco
 {
     const struct scenario *scenario = origin->scenario;
     *record = (struct record){.full = scenario->trace == SCENARIO_TRACE_FULL};
-    size_t bytes = strlen(directory) + strlen(scenario->name) + sizeof "/.csv";
-    record->csv_path = check_malloc(bytes);
-    snprintf(record->csv_path, bytes, "%s/%s.csv", directory, scenario->name);
-    record->trace = trace_create(directory, scenario->name, err);
+    if (directory != NULL)
+        CHECK(asprintf(&record->csv_path, "%s/%s.csv", directory, scenario->name) > 0);
+    record->trace =
+        directory != NULL ? trace_create(directory, scenario->name, err) : trace_create_image(scenario->name, err);
     int64_t traced = scenario->warm_up;
     if (record->trace != NULL && set_versions(record->trace, origin, err) && set_inputs(record->trace, origin, err) &&
         set_systems(record->trace, scenario, err) &&
@@ -98,9 +98,9 @@ bool record_open(struct record *record, const char *directory, const struct reco
     return false;
 }
 
-static bool append_iteration(struct trace *trace, int32_t system, const struct point_iteration *of, struct error *err)
+struct trace_iteration record_iteration(int32_t system, const struct point_iteration *of)
 {
-    struct trace_iteration row = {
+    return (struct trace_iteration){
         .system = system,
         .iteration = of->iteration,
         .measured = of->measured,
@@ -128,7 +128,6 @@ static bool append_iteration(struct trace *trace, int32_t system, const struct p
         .host_peak_bytes = of->host.bytes,
         MEMORY_COLUMNS(of->at_peak),
     };
-    return trace_append(trace, TRACE_ITERATIONS, &row, 1, err);
 }
 
 static bool append_lengths(struct trace *trace, const struct point_view *view, struct error *err)
@@ -141,8 +140,10 @@ static bool append_lengths(struct trace *trace, const struct point_view *view, s
     return ok;
 }
 
-static bool append_slices(struct trace *trace, struct trace_unit row, const struct plan_cut *cut, struct error *err)
+static bool append_slices(struct trace *trace, struct trace_unit row, const struct plan_cut *cut,
+                          const struct model *model, struct error *err)
 {
+    struct flop_curve layer = flop_layer_curve(model, (enum pass)row.direction);
     const struct plan_unit *unit = &cut->units[row.unit];
     row.formation = unit->formation;
     row.context = unit->context;
@@ -153,18 +154,19 @@ static bool append_slices(struct trace *trace, struct trace_unit row, const stru
         row.sample = slice->sample;
         row.begin = slice->begin;
         row.end = slice->end;
+        row.flop = (double)model->layers * (double)flop_of_slice(layer, slice->begin, slice->end);
         ok = trace_append(trace, TRACE_UNITS, &row, 1, err);
     }
     return ok;
 }
 
 static bool append_pipeline_units(struct trace *trace, struct trace_unit row, const struct plan_pipeline *pipeline,
-                                  struct error *err)
+                                  const struct model *model, struct error *err)
 {
     bool ok = true;
     for (row.direction = 0; row.direction < N_PASSES && ok; row.direction++)
         for (row.unit = 0; row.unit < pipeline->cut[row.direction].n_units && ok; row.unit++)
-            ok = append_slices(trace, row, &pipeline->cut[row.direction], err);
+            ok = append_slices(trace, row, &pipeline->cut[row.direction], model, err);
     return ok;
 }
 
@@ -175,7 +177,7 @@ static bool append_units(struct trace *trace, const struct point_view *view, str
     for (row.phase = 0; row.phase < view->plan->n_phases && ok; row.phase++) {
         const struct plan_phase *phase = &view->plan->phases[row.phase];
         for (row.pipeline = 0; row.pipeline < phase->n_pipelines && ok; row.pipeline++)
-            ok = append_pipeline_units(trace, row, &phase->pipelines[row.pipeline], err);
+            ok = append_pipeline_units(trace, row, &phase->pipelines[row.pipeline], &view->scenario->model, err);
     }
     return ok;
 }
@@ -265,7 +267,8 @@ bool record_observe(void *context, const struct point_view *view, struct error *
 {
     const struct record *record = context;
     struct trace *trace = record->trace;
-    if (!append_iteration(trace, view->system_index, view->iteration, err))
+    struct trace_iteration row = record_iteration(view->system_index, view->iteration);
+    if (!trace_append(trace, TRACE_ITERATIONS, &row, 1, err))
         return false;
     if (record->full && view->system_index == 0 && !append_lengths(trace, view, err))
         return false;
@@ -275,11 +278,67 @@ bool record_observe(void *context, const struct point_view *view, struct error *
            append_edges(trace, view, err);
 }
 
-static struct trace_summary summary_row(const struct scenario *scenario, const struct point_system *system,
-                                        const struct point_summary *of)
+/* The knob that a plan has switched off, -1: none. */
+static int32_t part_off(const struct scenario_system *entry, const struct search_plan *plan)
 {
+    struct error err = {0};
+    const struct training_system *system = system_find(entry->name, &err);
+    int32_t i = plan->off == NULL ? -1 : 0;
+    while (i >= 0 && strcmp(system->knobs[i].name, plan->off) != 0)
+        i++;
+    return i;
+}
+
+static bool append_plan(struct trace *trace, int32_t system, int32_t rank, const struct search_plan *plan,
+                        const struct scenario_system *entry, struct error *err)
+{
+    const struct search_score *score = &plan->score;
+    struct trace_plan row = {
+        .system = system,
+        .rank = rank,
+        .tp = (int32_t)plan->layout.tp,
+        .pp = (int32_t)plan->layout.pp,
+        .cp = (int32_t)plan->layout.cp,
+        .dp = (int32_t)plan->layout.dp,
+        .recompute = plan->layout.recompute,
+        .offload = plan->layout.offload,
+        .part_off = part_off(entry, plan),
+        .verdict = (int32_t)plan->verdict,
+        .iterations = score->n_iterations,
+        .time_s = score->time_s,
+        .contention = score->contention,
+        .peak_bytes = score->peak_bytes,
+        .peak_stage = score->peak_stage,
+        .compute_fraction = score->compute,
+        .bubble_fraction = score->bubble,
+        .communication_fraction = score->communication,
+        .bound_time_s = plan->bound.time_s,
+        .bound_peak_bytes = plan->bound.peak_bytes,
+    };
+    return trace_append(trace, TRACE_PLANS, &row, 1, err);
+}
+
+bool record_search(struct record *record, const struct scenario *scenario, int32_t system,
+                   const struct search_result *result, struct error *err)
+{
+    const struct scenario_system *entry = &scenario->systems[system];
+    bool ok = true;
+    for (int32_t i = 0; i < result->n_ranked && ok; i++)
+        ok = append_plan(record->trace, system, i, &result->plans[result->ranked[i]], entry, err);
+    for (int32_t i = 0; i < result->n_plans && ok; i++)
+        if (result->plans[i].verdict > SEARCH_SLOWER) /* else it is ranked */
+            ok = append_plan(record->trace, system, -1, &result->plans[i], entry, err);
+    return ok;
+}
+
+struct trace_summary record_summary(const struct scenario *scenario, const struct point *point, int32_t index,
+                                    const struct point_summary *of)
+{
+    const struct point_system *system = &point->systems[index];
     const struct scenario_plan *plan = &system->entry->plan;
     return (struct trace_summary){
+        .system = index,
+        .memory_bytes = point->memory_bytes,
         .gpus = platform_n_gpus(&scenario->platform),
         .tp = (int32_t)plan->tp,
         .pp = (int32_t)plan->pp,
@@ -323,22 +382,39 @@ static bool save_csv(const char *h5_path, const char *csv_path, struct error *er
     return ok;
 }
 
-bool record_close(struct record *record, const struct scenario *scenario, const struct point *point,
-                  const struct point_summary *summary, struct error *err)
+static bool append_summary(struct record *record, const struct scenario *scenario, const struct point *point,
+                           const struct point_summary *summary, struct error *err)
 {
     bool ok = true;
     for (int32_t s = 0; s < point->n_systems && ok; s++) {
-        struct trace_summary row = summary_row(scenario, &point->systems[s], &summary[s]);
-        row.system = s;
-        row.memory_bytes = point->memory_bytes;
+        struct trace_summary row = record_summary(scenario, point, s, &summary[s]);
         ok = trace_append(record->trace, TRACE_SUMMARY, &row, 1, err);
     }
+    return ok;
+}
+
+bool record_close(struct record *record, const struct scenario *scenario, const struct point *point,
+                  const struct point_summary *summary, struct error *err)
+{
+    bool ok = append_summary(record, scenario, point, summary, err);
     if (ok) {
         char *h5_path = check_strdup(trace_path(record->trace));
         ok = trace_close(record->trace, err);
         record->trace = NULL;
         ok = ok && save_csv(h5_path, record->csv_path, err);
         free(h5_path);
+    }
+    record_abandon(record);
+    return ok;
+}
+
+bool record_close_image(struct record *record, const struct scenario *scenario, const struct point *point,
+                        const struct point_summary *summary, struct record_image *image, struct error *err)
+{
+    bool ok = append_summary(record, scenario, point, summary, err);
+    if (ok) {
+        ok = trace_close_image(record->trace, &image->bytes, &image->n_bytes, err);
+        record->trace = NULL;
     }
     record_abandon(record);
     return ok;

@@ -3,6 +3,7 @@
 #ifndef SLIMSIM_SWEEP_RECORD_H
 #define SLIMSIM_SWEEP_RECORD_H
 
+#include "search/search.h"
 #include "sweep/point.h"
 #include "trace/trace.h"
 
@@ -21,7 +22,7 @@ struct record {
     bool full; /* scenario.trace: also what the first measured iteration did in detail, and all lengths */
 };
 
-/** Create DIRECTORY/NAME.h5, NAME the scenario's, and write the root attributes. */
+/** Create DIRECTORY/NAME.h5, NAME the scenario's, and write the root attributes. Directory NULL: in memory. */
 bool record_open(struct record *record, const char *directory, const struct record_origin *origin, struct error *err);
 
 /**
@@ -31,6 +32,10 @@ bool record_open(struct record *record, const char *directory, const struct reco
  */
 bool record_observe(void *context, const struct point_view *view, struct error *err);
 
+/** Append what a plan search of one system looked at; nothing for an empty result. Only then is there a table plans. */
+bool record_search(struct record *record, const struct scenario *scenario, int32_t system,
+                   const struct search_result *result, struct error *err);
+
 /**
  * Append the summary (a row per system), complete the trace and write NAME.csv beside it. Resets the record, also on
  * failure.
@@ -38,6 +43,21 @@ bool record_observe(void *context, const struct point_view *view, struct error *
  */
 bool record_close(struct record *record, const struct scenario *scenario, const struct point *point,
                   const struct point_summary *summary, struct error *err);
+
+/** An HDF5 file in memory. */
+struct record_image {
+    void *bytes;
+    size_t n_bytes;
+};
+
+/** The same of a record in memory; the caller frees the image's bytes. */
+bool record_close_image(struct record *record, const struct scenario *scenario, const struct point *point,
+                        const struct point_summary *summary, struct record_image *image, struct error *err);
+
+/** A row of the tables iterations and summary. */
+struct trace_iteration record_iteration(int32_t system, const struct point_iteration *of);
+struct trace_summary record_summary(const struct scenario *scenario, const struct point *point, int32_t index,
+                                    const struct point_summary *of);
 
 /** Leave nothing behind, after a failure elsewhere. */
 void record_abandon(struct record *record);

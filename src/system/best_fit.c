@@ -257,5 +257,8 @@ const struct training_system system_best_fit = {
     .knobs_size = sizeof(struct best_fit_knobs),
     .uses_context = true,
     .uses_chunks = true,
+    .keeps_samples = true,
+    .offloads = true,
+    .never_regrets = true,
     .plan = best_fit_plan,
 };

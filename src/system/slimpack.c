@@ -217,6 +217,20 @@ static const struct schema_key knobs[] = {
      offsetof(struct slimpack_knobs, replica_units)},
 };
 
+static void slimpack_shares(const struct system_request *request, struct system_share *share)
+{
+    struct slimpack_split split;
+    slimpack_split(request, &split);
+    for (int32_t i = 0; i < split.n_outliers; i++)
+        share[split.outliers[i].sample] = (struct system_share){split.outliers[i].first_rank, split.outliers[i].width};
+    for (int32_t rank = 0; rank < split.n_ranks; rank++)
+        for (int32_t i = split.local_first[rank]; i < split.local_first[rank + 1]; i++)
+            share[split.local[i]] = (struct system_share){rank, 1};
+    slimpack_split_free(&split);
+}
+
+static const char *const parts[] = {"asymmetric", "dp_merge", "slicing", NULL};
+
 const struct training_system system_slimpack = {
     .name = "slimpack",
     .source = "SlimPack: Fine-Grained Asymmetric Packing for Balanced and Efficient Variable-Length LLM Training",
@@ -225,5 +239,9 @@ const struct training_system system_slimpack = {
     .n_knobs = sizeof knobs / sizeof *knobs,
     .knobs_size = sizeof(struct slimpack_knobs),
     .uses_context = false,
+    .offloads = true,
+    .never_regrets = true,
+    .shares = slimpack_shares,
+    .parts = parts,
     .plan = slimpack_plan,
 };

@@ -50,6 +50,8 @@ static bool check_entry(const struct scenario *scenario, const struct scenario_s
     void *knobs = check_calloc(1, system->knobs_size);
     bool ok = system_read_knobs(system, scenario, entry, knobs, err);
     free(knobs);
+    if (entry->auto_plan)
+        return ok;
     if (!system->uses_chunks && entry->plan.vpp != 1)
         ok = document_error(document, document_find(document, entry->node, "plan.vpp"), err,
                             "plan.vpp: %" PRId64 ", but %s takes only 1: it has no interleaved order", entry->plan.vpp,
@@ -67,6 +69,52 @@ bool system_check_entries(const struct scenario *scenario, struct error *err)
     for (int32_t i = 0; i < scenario->n_systems; i++)
         ok &= check_entry(scenario, &scenario->systems[i], err);
     return ok;
+}
+
+double system_memory_bytes(const struct device *device)
+{
+    return device->memory_bytes - device->context_bytes;
+}
+
+struct cost_setting system_setting(const struct scenario *scenario, const struct scenario_plan *layout)
+{
+    return (struct cost_setting){
+        .model = &scenario->model,
+        .device = &scenario->device,
+        .platform = &scenario->platform,
+        .communication = scenario->communication,
+        .attention = (enum device_attention)scenario->attention,
+        .kernels = (enum scenario_kernels)scenario->kernels,
+        .tensor = (int32_t)layout->tp,
+        .sequence_parallel = layout->sequence_parallel,
+        .layers = scenario_stage_layers(&layout->stages, scenario->model.layers, (int32_t)layout->pp,
+                                        (int32_t)layout->vpp, 0),
+        .split = layout->stages,
+        .recompute_layers = (int32_t)(layout->recompute_layers / layout->vpp),
+        .context_type = (enum scenario_context)layout->cp_type,
+        .gradients = (enum scenario_gradients)layout->gradients,
+        .optimizer = (enum scenario_kernels)layout->optimizer,
+        .sharding = (enum scenario_sharding)layout->sharding,
+        .shards = scenario_plan_shards(layout),
+        .shard_groups = (int32_t)(layout->dp * layout->cp / scenario_plan_shards(layout)),
+    };
+}
+
+/* Six parameters: what a plan depends on. */
+struct system_request system_request_of(const struct scenario *scenario, const struct cost_setting *setting,
+                                        const struct scenario_plan *layout, const struct batch *batch,
+                                        const void *knobs, int64_t iteration)
+{
+    return (struct system_request){
+        .batch = batch,
+        .setting = setting,
+        .layout = *layout,
+        .context = scenario->data.context,
+        .memory_bytes = system_memory_bytes(&scenario->device),
+        .iteration = iteration,
+        .seed = scenario->seed,
+        .knobs = knobs,
+    };
 }
 
 void system_megatron_layout(const struct system_request *request, struct plan_phase *phase)

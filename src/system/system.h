@@ -20,6 +20,11 @@ struct system_request {
     const void *knobs; /* the system's own struct, filled from its table */
 };
 
+/** The data-parallel ranks [first_rank, first_rank + width) share a sample evenly. */
+struct system_share {
+    int32_t first_rank, width;
+};
+
 struct training_system {
     const char *name, *source, *meaning;
     const struct schema_key *knobs; /* offsets into a struct of knobs_size bytes */
@@ -28,6 +33,18 @@ struct training_system {
     size_t state_size; /* zeroed before the first iteration; holds what goes over to the next */
     bool uses_context; /* takes plan.cp > 1 */
     bool uses_chunks;  /* takes plan.vpp > 1 */
+    /*
+     * What a plan search (search/search.h) may rely on; the contract test holds it.
+     */
+    bool keeps_samples; /* every sample runs whole, in one unit of one pipeline */
+    bool offloads;      /* plan.offload is worth searching; a system that decides offloading itself says false */
+    bool never_regrets; /* of requests that differ in memory_bytes, recompute and offload alone, the one with more
+                           memory and less of both gets a plan whose passes end no later (critical path); and a plan
+                           that fits less memory is the plan for that, too */
+    void (*shares)(const struct system_request *request, struct system_share *share); /* of each sample, those that
+                                 plan() will take; NULL: not known before. Cheap: the bounds of a search come from it */
+    const char *const *parts; /* NULL, or names of bool knobs (NULL-terminated): parts of the system that are on by
+                                 default; a search tries the plan that it found without each */
     bool (*plan)(const struct system_request *request, void *state, struct plan *plan, struct error *err);
     void (*close)(void *state); /* NULL: nothing to free */
 };
@@ -46,6 +63,17 @@ bool system_read_knobs(const struct training_system *system, const struct scenar
 /** Names, knobs, context degrees and chunks of all entries, before anything runs: every error with its
  * file:line:column. */
 bool system_check_entries(const struct scenario *scenario, struct error *err);
+
+/** What a rank may allocate: the device's memory less the CUDA context [bytes]. */
+double system_memory_bytes(const struct device *device);
+
+/** Costs of a layout: model, device, platform and overlaps of the scenario. */
+struct cost_setting system_setting(const struct scenario *scenario, const struct scenario_plan *layout);
+
+/** The request for one iteration's plan with the scenario's seed. Everything is borrowed. */
+struct system_request system_request_of(const struct scenario *scenario, const struct cost_setting *setting,
+                                        const struct scenario_plan *layout, const struct batch *batch,
+                                        const void *knobs, int64_t iteration);
 
 /** Pipelines of one phase, laid out as Megatron does: TP fastest, then CP, DP, PP. */
 void system_megatron_layout(const struct system_request *request, struct plan_phase *phase);

@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* RFC 4180: quotes around what holds a comma, a quote or a line's end; quotes inside are doubled. */
-static void write_text(const char *text, FILE *file)
+void csv_print_text(const char *text, FILE *file)
 {
     if (strpbrk(text, ",\"\r\n") == NULL) {
         fputs(text, file);
@@ -23,7 +23,7 @@ static void write_text(const char *text, FILE *file)
     fputc('"', file);
 }
 
-static void write_double(double value, FILE *file)
+void csv_print_double(double value, FILE *file)
 {
     char text[32];
     for (int digits = 15; digits <= 17; digits++) {
@@ -40,7 +40,7 @@ static void write_value(const struct trace_reader *reader, const struct trace_co
     if (column->type == TRACE_DOUBLE) {
         double value;
         memcpy(&value, row + column->offset, sizeof value);
-        write_double(value, file);
+        csv_print_double(value, file);
         return;
     }
     int64_t value;
@@ -53,7 +53,7 @@ static void write_value(const struct trace_reader *reader, const struct trace_co
     }
     const char *name = trace_name(reader, column, value);
     if (name != NULL)
-        write_text(name, file);
+        csv_print_text(name, file);
     else
         fprintf(file, "%lld", (long long)value);
 }

@@ -7,6 +7,10 @@
 
 #include "trace/trace.h"
 
+/** One cell: text in quotes where it needs them, the shortest number that reads back to the same bits. */
+void csv_print_text(const char *text, FILE *file);
+void csv_print_double(double value, FILE *file);
+
 /** The columns that the file has. Numbers are the shortest that read back to the same bits. A table that the trace does
  * not hold is an error. */
 bool csv_print(struct trace_reader *reader, enum trace_table_id table, FILE *file, struct error *err);

@@ -17,7 +17,7 @@ bool hdf5_ok(int64_t result);
 /** Why the last call given to hdf5_ok failed, in the operating system's words where there are some. Static storage. */
 const char *hdf5_reason(void);
 
-/** A column as it is in memory (native) or in the file (little endian). Not to be closed. */
+/** A column of numbers as it is in memory (native) or in the file (little endian). Not to be closed. */
 hid_t hdf5_memory_type(enum trace_type type);
 hid_t hdf5_file_type(enum trace_type type);
 

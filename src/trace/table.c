@@ -4,6 +4,7 @@
 #include "bounds/memory.h"
 #include "dag/dag.h"
 #include "plan/plan.h"
+#include "search/search.h"
 
 #include <string.h>
 
@@ -27,12 +28,14 @@ NAMES(quantity, 8, "tokens/s/GPU", "max_memory_allocated", "static state", "max_
       "state formula", "layer forward", "layer backward")
 NAMES(sharding, SCENARIO_UNSHARDED + 1, "zero1", "zero2", "zero3", "none")
 NAMES(gradients, SCENARIO_BF16 + 1, "fp32", "bf16")
+NAMES(verdict, SEARCH_N_VERDICTS, "chosen", "runner-up", "slower", "too large", "refused", "bound-pruned",
+      "memory-pruned", "not demanded")
 static const struct trace_names trace_system_names = {0, NULL};
 
 #define COLUMN(c_type, hdf5_type, name, unit, meaning)                                                                 \
-    {#name, unit, meaning, TRACE_##hdf5_type, offsetof(struct ROW, name), NULL},
+    {#name, unit, meaning, TRACE_##hdf5_type, offsetof(struct ROW, name), NULL, 0},
 #define NAMED(c_type, hdf5_type, name, names, meaning)                                                                 \
-    {#name, "1", meaning, TRACE_##hdf5_type, offsetof(struct ROW, name), &trace_##names##_names},
+    {#name, "1", meaning, TRACE_##hdf5_type, offsetof(struct ROW, name), &trace_##names##_names, 0},
 
 #define ROW trace_summary
 static const struct trace_column summary_columns[] = {
@@ -42,6 +45,11 @@ static const struct trace_column summary_columns[] = {
 #define ROW trace_iteration
 static const struct trace_column iteration_columns[] = {
 #include "trace/iteration.def"
+};
+#undef ROW
+#define ROW trace_plan
+static const struct trace_column plan_columns[] = {
+#include "trace/plan.def"
 };
 #undef ROW
 #define ROW trace_length
@@ -88,6 +96,7 @@ static const struct trace_column validation_columns[] = {
 const struct trace_table trace_tables[TRACE_N_TABLES] = {
     [TRACE_SUMMARY] = TABLE("summary", summary),
     [TRACE_ITERATIONS] = TABLE("iterations", iteration),
+    [TRACE_PLANS] = TABLE("plans", plan),
     [TRACE_LENGTHS] = TABLE("lengths", length),
     [TRACE_UNITS] = TABLE("units", unit),
     [TRACE_TASKS] = TABLE("tasks", task),

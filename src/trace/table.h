@@ -6,7 +6,7 @@
  *     NAMED(c_type, HDF5_TYPE, name, names, meaning)      an index with names: see trace_names
  *
  * The row structs below, the HDF5 types, the attributes that explain them and the headers of CSV files come from there.
- * The files are in trace/: summary, iteration, task, transfer, memory, unit, length, edge; validation is that of
+ * The files are in trace/: summary, iteration, plan, task, transfer, memory, unit, length, edge; validation is that of
  * `slimsim validate` and stands alone.
  */
 #ifndef SLIMSIM_TRACE_TABLE_H
@@ -23,6 +23,9 @@ struct trace_summary {
 };
 struct trace_iteration {
 #include "trace/iteration.def"
+};
+struct trace_plan {
+#include "trace/plan.def"
 };
 struct trace_task {
 #include "trace/task.def"
@@ -53,6 +56,7 @@ struct trace_validation {
 enum trace_table_id {
     TRACE_SUMMARY,
     TRACE_ITERATIONS,
+    TRACE_PLANS,
     TRACE_LENGTHS,
     TRACE_UNITS,
     TRACE_TASKS,
@@ -63,7 +67,7 @@ enum trace_table_id {
     TRACE_N_TABLES
 };
 
-enum trace_type { TRACE_INT32, TRACE_INT64, TRACE_DOUBLE };
+enum trace_type { TRACE_INT32, TRACE_INT64, TRACE_DOUBLE, TRACE_TEXT /* padded with NUL */ };
 
 /** What the values 0, 1, ... of a column are called. n = 0: the file's data set `systems` says it. */
 struct trace_names {
@@ -76,6 +80,7 @@ struct trace_column {
     enum trace_type type;
     size_t offset;                   /* in the row struct */
     const struct trace_names *names; /* NULL: a plain number */
+    size_t bytes;                    /* of a text */
 };
 
 struct trace_table {
@@ -88,7 +93,7 @@ struct trace_table {
 extern const struct trace_table trace_tables[TRACE_N_TABLES];
 extern const struct trace_names trace_kind_names, trace_purpose_names, trace_pass_names, trace_stream_names,
     trace_edge_names, trace_formation_names, trace_recompute_names, trace_quantity_names, trace_sharding_names,
-    trace_gradients_names, trace_memory_class_names, trace_misfit_names;
+    trace_gradients_names, trace_memory_class_names, trace_misfit_names, trace_verdict_names;
 
 /** A table by its name, -1: there is none. */
 int32_t trace_table_find(const char *name);

@@ -9,28 +9,36 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DEFLATE_LEVEL = 4 };
+enum { DEFLATE_LEVEL = 4, MAX_OWN_TABLES = 4, IMAGE_GROWTH_BYTES = 1 << 16, MAX_CHUNK_BYTES = 1 << 23 };
 
 /** A data set that grows, and the rows that are not in it yet. */
 struct growing {
+    const struct trace_table *table; /* of those of one's own */
     bool open;
     hid_t dataset, memory_type;
     int64_t n_written;
-    int32_t n_buffered;
-    char *buffer; /* [TRACE_CHUNK_ROWS] */
+    int32_t n_buffered, chunk_rows;
+    char *buffer; /* [chunk_rows] */
 };
 
 struct trace {
     struct output output;
     hid_t file;
-    struct growing tables[TRACE_N_TABLES];
+    int32_t n_own;
+    struct growing tables[TRACE_N_TABLES + MAX_OWN_TABLES];
 };
+
+static const struct trace_table *table_of(const struct trace *trace, int32_t id)
+{
+    return id < TRACE_N_TABLES ? &trace_tables[id] : trace->tables[id].table;
+}
 
 static bool write_failed(const struct trace *trace, struct error *err)
 {
     return output_failed(&trace->output, ERROR_IO, hdf5_reason(), err);
 }
 
+/* path NULL: in memory. */
 static hid_t create_file(const char *path)
 {
     hid_t creation = H5Pcreate(H5P_FILE_CREATE), access = H5Pcreate(H5P_FILE_ACCESS);
@@ -38,7 +46,8 @@ static hid_t create_file(const char *path)
     CHECK(H5Pset_obj_track_times(creation, false) >= 0);
     CHECK(H5Pset_libver_bounds(access, H5F_LIBVER_V18, H5F_LIBVER_V18) >= 0);
     CHECK(H5Pset_fclose_degree(access, H5F_CLOSE_STRONG) >= 0);
-    hid_t file = H5Fcreate(path, H5F_ACC_TRUNC, creation, access);
+    CHECK(path != NULL || H5Pset_fapl_core(access, IMAGE_GROWTH_BYTES, false) >= 0);
+    hid_t file = H5Fcreate(path != NULL ? path : "trace", H5F_ACC_TRUNC, creation, access);
     hdf5_ok(file);
     H5Pclose(creation);
     H5Pclose(access);
@@ -61,6 +70,51 @@ struct trace *trace_create(const char *directory, const char *name, struct error
         return trace;
     trace_abandon(trace);
     return NULL;
+}
+
+struct trace *trace_create_image(const char *name, struct error *err)
+{
+    hdf5_quiet();
+    struct trace *trace = check_calloc(1, sizeof *trace);
+    trace->output.path = check_strdup(name);
+    trace->file = create_file(NULL);
+    if (trace->file < 0)
+        output_failed(&trace->output, ERROR_CANT_CREATE, hdf5_reason(), err);
+    else if (trace_set_integer(trace, "format_version", TRACE_FORMAT_VERSION, err))
+        return trace;
+    trace_abandon(trace);
+    return NULL;
+}
+
+int32_t trace_add_table(struct trace *trace, const struct trace_table *table)
+{
+    CHECK(trace->n_own < MAX_OWN_TABLES);
+    int32_t id = TRACE_N_TABLES + trace->n_own++;
+    trace->tables[id].table = table;
+    return id;
+}
+
+bool trace_add_group(struct trace *trace, const char *name, struct error *err)
+{
+    hid_t creation = H5Pcreate(H5P_GROUP_CREATE);
+    CHECK(creation >= 0 && H5Pset_obj_track_times(creation, false) >= 0);
+    hid_t group = H5Gcreate2(trace->file, name, H5P_DEFAULT, creation, H5P_DEFAULT);
+    bool ok = hdf5_ok(group) && hdf5_ok(H5Gclose(group));
+    H5Pclose(creation);
+    return ok || write_failed(trace, err);
+}
+
+bool trace_copy_image(struct trace *trace, const char *group, void *image, size_t n_bytes, struct error *err)
+{
+    hid_t access = H5Pcreate(H5P_FILE_ACCESS);
+    CHECK(access >= 0 && H5Pset_fapl_core(access, IMAGE_GROWTH_BYTES, false) >= 0);
+    CHECK(H5Pset_file_image(access, image, n_bytes) >= 0); /* it copies */
+    hid_t file = H5Fopen("trace", H5F_ACC_RDONLY, access);
+    bool ok = hdf5_ok(file) && hdf5_ok(H5Ocopy(file, "/", trace->file, group, H5P_DEFAULT, H5P_DEFAULT));
+    if (file >= 0)
+        H5Fclose(file);
+    H5Pclose(access);
+    return ok || write_failed(trace, err);
 }
 
 const char *trace_path(const struct trace *trace)
@@ -166,19 +220,31 @@ static hid_t row_type(const struct trace_table *table, bool in_file)
     CHECK(type >= 0);
     for (int32_t c = 0; c < table->n_columns; c++) {
         const struct trace_column *column = &table->columns[c];
-        hid_t member = in_file ? hdf5_file_type(column->type) : hdf5_memory_type(column->type);
-        CHECK(H5Tinsert(type, column->name, column->offset, member) >= 0);
+        hid_t text = column->type == TRACE_TEXT ? hdf5_text_type(column->bytes) : -1;
+        hid_t number = in_file ? hdf5_file_type(column->type) : hdf5_memory_type(column->type);
+        CHECK(H5Tinsert(type, column->name, column->offset, text >= 0 ? text : number) >= 0);
+        if (text >= 0)
+            H5Tclose(text);
     }
     CHECK(!in_file || H5Tpack(type) >= 0);
     return type;
 }
 
-static hid_t chunked_creation(void)
+/* Rows of long texts make smaller chunks. */
+static int32_t chunk_rows(const struct trace_table *table)
+{
+    int32_t n = TRACE_CHUNK_ROWS;
+    while (n > 1 && (size_t)n * table->row_bytes > MAX_CHUNK_BYTES)
+        n /= 2;
+    return n;
+}
+
+static hid_t chunked_creation(int32_t n_rows)
 {
     hid_t creation = H5Pcreate(H5P_DATASET_CREATE);
     CHECK(creation >= 0);
     CHECK(H5Pset_obj_track_times(creation, false) >= 0);
-    CHECK(H5Pset_chunk(creation, 1, &(hsize_t){TRACE_CHUNK_ROWS}) >= 0);
+    CHECK(H5Pset_chunk(creation, 1, &(hsize_t){(hsize_t)n_rows}) >= 0);
     CHECK(H5Pset_shuffle(creation) >= 0 && H5Pset_deflate(creation, DEFLATE_LEVEL) >= 0);
     CHECK(H5Pset_fletcher32(creation) >= 0);
     return creation;
@@ -201,11 +267,11 @@ static bool explain_columns(hid_t dataset, const struct trace_table *table)
     return ok;
 }
 
-static bool create_table(struct trace *trace, enum trace_table_id id)
+static bool create_table(struct trace *trace, int32_t id)
 {
-    const struct trace_table *table = &trace_tables[id];
+    const struct trace_table *table = table_of(trace, id);
     struct growing *growing = &trace->tables[id];
-    hid_t creation = chunked_creation(), type = row_type(table, true);
+    hid_t creation = chunked_creation(chunk_rows(table)), type = row_type(table, true);
     hid_t space = H5Screate_simple(1, &(hsize_t){0}, &(hsize_t){H5S_UNLIMITED});
     CHECK(space >= 0);
     growing->dataset = H5Dcreate2(trace->file, table->name, type, space, H5P_DEFAULT, creation, H5P_DEFAULT);
@@ -217,7 +283,8 @@ static bool create_table(struct trace *trace, enum trace_table_id id)
         return false;
     growing->open = true;
     growing->memory_type = row_type(table, false);
-    growing->buffer = check_malloc(TRACE_CHUNK_ROWS * table->row_bytes);
+    growing->chunk_rows = chunk_rows(table);
+    growing->buffer = check_malloc((size_t)growing->chunk_rows * table->row_bytes);
     return explain_columns(growing->dataset, table);
 }
 
@@ -253,10 +320,10 @@ static bool check_finite(const struct trace *trace, const struct trace_table *ta
     return true;
 }
 
-bool trace_append(struct trace *trace, enum trace_table_id id, const void *rows, int64_t n, struct error *err)
+bool trace_append(struct trace *trace, int32_t id, const void *rows, int64_t n, struct error *err)
 {
-    CHECK(0 <= (int)id && id < TRACE_N_TABLES && n >= 0);
-    const struct trace_table *table = &trace_tables[id];
+    CHECK(0 <= id && id < TRACE_N_TABLES + trace->n_own && n >= 0);
+    const struct trace_table *table = table_of(trace, id);
     struct growing *growing = &trace->tables[id];
     if (!growing->open && !create_table(trace, id))
         return write_failed(trace, err);
@@ -265,7 +332,7 @@ bool trace_append(struct trace *trace, enum trace_table_id id, const void *rows,
         if (!check_finite(trace, table, row, growing->n_written + growing->n_buffered, err))
             return false;
         memcpy(growing->buffer + (size_t)growing->n_buffered * table->row_bytes, row, table->row_bytes);
-        if (++growing->n_buffered == TRACE_CHUNK_ROWS && !write_buffered(growing))
+        if (++growing->n_buffered == growing->chunk_rows && !write_buffered(growing))
             return write_failed(trace, err);
     }
     return true;
@@ -275,7 +342,7 @@ bool trace_append(struct trace *trace, enum trace_table_id id, const void *rows,
 static bool close_tables(struct trace *trace, bool keep)
 {
     bool ok = true;
-    for (int32_t t = 0; t < TRACE_N_TABLES; t++) {
+    for (int32_t t = 0; t < TRACE_N_TABLES + trace->n_own; t++) {
         struct growing *growing = &trace->tables[t];
         if (!growing->open)
             continue;
@@ -288,12 +355,16 @@ static bool close_tables(struct trace *trace, bool keep)
     return ok;
 }
 
+/* All that is buffered and the mark that nothing is missing. */
+static bool complete(struct trace *trace)
+{
+    return close_tables(trace, true) && set_attribute(trace->file, "complete", H5T_NATIVE_INT64, -1, &(int64_t){1}) &&
+           hdf5_ok(H5Fflush(trace->file, H5F_SCOPE_GLOBAL));
+}
+
 bool trace_close(struct trace *trace, struct error *err)
 {
-    bool ok = close_tables(trace, true);
-    ok = ok && set_attribute(trace->file, "complete", H5T_NATIVE_INT64, -1, &(int64_t){1});
-    ok = ok && hdf5_ok(H5Fflush(trace->file, H5F_SCOPE_GLOBAL));
-    ok = ok && hdf5_ok(H5Fclose(trace->file));
+    bool ok = complete(trace) && hdf5_ok(H5Fclose(trace->file));
     if (!ok) {
         write_failed(trace, err);
         trace_abandon(trace);
@@ -301,6 +372,23 @@ bool trace_close(struct trace *trace, struct error *err)
     }
     ok = output_commit(&trace->output, err);
     free(trace);
+    return ok;
+}
+
+/* HDF5 1.10.8 refuses what its own H5Fget_file_image gives (checksum of the superblock): read the driver's memory. */
+bool trace_close_image(struct trace *trace, void **image, size_t *n_bytes, struct error *err)
+{
+    hsize_t n = 0;
+    void **memory = NULL;
+    bool ok = complete(trace) && hdf5_ok(H5Fget_filesize(trace->file, &n)) &&
+              hdf5_ok(H5Fget_vfd_handle(trace->file, H5P_DEFAULT, (void **)&memory));
+    *n_bytes = ok ? (size_t)n : 0;
+    *image = check_malloc(*n_bytes);
+    if (ok)
+        memcpy(*image, *memory, *n_bytes);
+    else
+        write_failed(trace, err);
+    trace_abandon(trace);
     return ok;
 }
 

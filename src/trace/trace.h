@@ -17,13 +17,25 @@
 /** Root attribute format_version: moves when a reader of older files would be misled. */
 enum { TRACE_FORMAT_VERSION = 1 };
 
-/** Rows of a chunk: as many are buffered before they are compressed and written. */
+/** Rows of a chunk, fewer where they are long: as many are buffered before they are compressed and written. */
 enum { TRACE_CHUNK_ROWS = 16384 };
 
 struct trace; /* an HDF5 file being written */
 
 /** Open DIRECTORY/NAME.h5's temporary file; the directory must exist. @return NULL with err on failure */
 struct trace *trace_create(const char *directory, const char *name, struct error *err);
+
+/** The same in memory, to be closed by trace_close_image. @param name  in messages */
+struct trace *trace_create_image(const char *name, struct error *err);
+
+/** A table beside those of trace/table.h, borrowed until the trace is closed. @return what trace_append takes */
+int32_t trace_add_table(struct trace *trace, const struct trace_table *table);
+
+/** Copy all of a file in memory into a new group. */
+bool trace_copy_image(struct trace *trace, const char *group, void *image, size_t n_bytes, struct error *err);
+
+/** A group without members, "points". */
+bool trace_add_group(struct trace *trace, const char *name, struct error *err);
 
 /** The name the file will get. Borrowed from the trace. */
 const char *trace_path(const struct trace *trace);
@@ -32,7 +44,7 @@ const char *trace_path(const struct trace *trace);
 const char *trace_hdf5_version(void);
 
 /** Append rows (of the table's row struct). The data set is created by the first call, also by one with n = 0. */
-bool trace_append(struct trace *trace, enum trace_table_id table, const void *rows, int64_t n, struct error *err);
+bool trace_append(struct trace *trace, int32_t table, const void *rows, int64_t n, struct error *err);
 
 /** Root attributes. */
 bool trace_set_text(struct trace *trace, const char *name, const char *text, struct error *err);
@@ -47,6 +59,9 @@ bool trace_set_systems(struct trace *trace, int32_t n, const char *const *labels
 
 /** Write what is buffered, `complete` = 1, flush, sync, rename. Frees the trace; on failure nothing is left. */
 bool trace_close(struct trace *trace, struct error *err);
+
+/** The same of a trace in memory: its bytes, which the caller frees. */
+bool trace_close_image(struct trace *trace, void **image, size_t *n_bytes, struct error *err);
 
 /** Leave nothing behind. Takes NULL. */
 void trace_abandon(struct trace *trace);

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the scripts of this folder share: colours, axes, reading traces, writing pictures."""
+import sys
+
+import h5py
+import matplotlib
+import numpy
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as pyplot  # noqa: E402  after the choice of Agg
+import matplotlib.ticker as ticker  # noqa: E402
+
+matplotlib.rcParams["svg.hashsalt"] = "slimsim"  # else ids of SVG elements are random
+# Paul Tol's "bright" scheme: told apart by colour-blind readers too.
+COLOURS = ["#4477AA", "#EE6677", "#228833", "#CCBB44", "#66CCEE", "#AA3377", "#9A9A9A", "#222222"]
+LIMIT_COLOUR = "#BB2222"
+KI = 1024
+GIB = 2**30
+PASSES = ("forward", "backward")
+
+
+def text_of(value):
+    return value.decode() if isinstance(value, bytes) else str(value)
+
+
+def ki(tokens):
+    """1536 -> '1.5Ki'"""
+    for unit, name in ((KI * KI, "Mi"), (KI, "Ki")):
+        if tokens >= unit:
+            return f"{tokens / unit:g}{name}"
+    return f"{tokens:g}"
+
+
+def shade(colour, towards, share):
+    """A colour mixed with another one."""
+    rgb, other = (numpy.array(matplotlib.colors.to_rgb(c)) for c in (colour, towards))
+    return tuple((1 - share) * rgb + share * other)
+
+
+def style(axes, grid="y"):
+    axes.grid(axis=grid, linewidth=0.4, color="#DDDDDD")
+    axes.set_axisbelow(True)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+
+
+def tokens_axis(axes, label):
+    axes.set_xscale("log", base=2)
+    axes.xaxis.set_major_locator(ticker.LogLocator(base=4 if axes.figure.get_figwidth() > 10 else 16, numticks=20))
+    axes.xaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: ki(value)))
+    axes.set_xlabel(label)
+
+
+def legend_outside(figure, handles, columns, top=False):
+    """A legend of the whole figure above or below its panels (constrained layout)."""
+    lines = -(-len(handles) // columns)
+    share = (0.1 + 0.15 * lines) / figure.get_figheight()
+    figure.get_layout_engine().set(rect=(0, 0 if top else share, 1, 1 - share))
+    figure.legend(handles=handles, loc=f"{'upper' if top else 'lower'} center", ncol=columns, frameon=False)
+
+
+class Trace:
+    """An HDF5 file of slimsim: its tables as arrays, names for the numbers in their columns."""
+
+    def __init__(self, path):
+        self.file = h5py.File(path, "r")
+        if self.file.attrs.get("complete", 0) != 1:
+            raise ValueError("not a complete trace of slimsim")
+        self.attributes = self.file.attrs
+        self.tables = {}
+
+    @property
+    def labels(self):
+        return [text_of(label) for label in self.file["systems"][:]]
+
+    def text(self, attribute):
+        return text_of(self.attributes[attribute])
+
+    def table(self, name):
+        if name not in self.tables:
+            if name not in self.file or not len(self.file[name]):
+                raise ValueError(f"the trace holds no {name}: `trace: full` in the scenario writes them")
+            self.tables[name] = self.file[name][:]
+        return self.tables[name]
+
+    def index(self, table, column, name):
+        """The number a name of a column stands for."""
+        return list(self.file[table].attrs[column + "_names"]).index(name.encode())
+
+    def name(self, table, column, number):
+        return text_of(self.file[table].attrs[column + "_names"][number])
+
+    def first_iteration(self):
+        """The first that was traced in detail."""
+        return int(self.table("tasks")["iteration"].min())
+
+    def rows(self, name, system, iteration=None):
+        """Of one system, and of one iteration."""
+        table = self.table(name)
+        table = table[table["system"] == system]
+        return table if iteration is None else table[table["iteration"] == iteration]
+
+    def passes(self, tasks):
+        """{(phase, pipeline, direction, unit): (start, finish)} of tasks of one stage: a pass may be GEMMs, then
+        attention beside a ring."""
+        spans = {}
+        kinds = [self.index("tasks", "kind", name) for name in ("compute", "attention")]
+        for task in tasks[numpy.isin(tasks["kind"], kinds)]:
+            key = unit_key(task)
+            start_s, finish_s = spans.get(key, (task["start_s"], task["finish_s"]))
+            spans[key] = min(start_s, task["start_s"]), max(finish_s, task["finish_s"])
+        return spans
+
+
+def unit_key(row):
+    return int(row["phase"]), int(row["pipeline"]), int(row["direction"]), int(row["unit"])
+
+
+def save(figure, paths):
+    """The same picture, byte for byte, from the same numbers."""
+    for path in paths:
+        metadata = {"Software": None} if str(path).endswith(".png") else {"Date": None}
+        figure.savefig(path, dpi=200, metadata=metadata)
+    pyplot.close(figure)
+
+
+def draw(source, paths, make):
+    """The picture of make() to all paths, or one line about what is wrong with `source`. @return the exit status"""
+    try:
+        figure = make()
+    except (OSError, ValueError, KeyError) as error:
+        print(f"{source}: {error}", file=sys.stderr)
+        return 2
+    save(figure, paths)
+    return 0

@@ -1,0 +1,109 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Redraw the figures of the SlimPack paper from simulation: scenarios/paper/*.yaml run, then drawn.
+
+Of each figure NAME.png, NAME.svg and NAME.csv (the numbers in it) go to results/paper; the HDF5 traces behind it to
+results/paper/traces. Every number is slimsim's: of a trace, or printed by one of its commands.
+
+    paper.py amplifier formation        some figures
+    paper.py --list                     what there is
+    paper.py all                        every figure
+"""
+import argparse
+import csv
+import json
+import pathlib
+import subprocess
+import sys
+
+
+import paper_cells
+import paper_schedules
+import paper_units
+from common import Trace, pyplot, save
+
+TOP = pathlib.Path(__file__).resolve().parent.parent
+FIGURES = {**paper_schedules.FIGURES, **paper_units.FIGURES, **paper_cells.FIGURES}
+
+
+class Simulator:
+    """slimsim as a program."""
+
+    def __init__(self, program, output, assignments, jobs):
+        self.program, self.jobs = pathlib.Path(program).resolve(), jobs
+        self.traces = output / "traces"
+        self.assignments = assignments  # KEY=VALUE that the user sets in every scenario
+
+    def call(self, *arguments):
+        done = subprocess.run([self.program, *map(str, arguments)], stdout=subprocess.PIPE, check=False)
+        if done.returncode != 0:
+            raise ValueError(f"slimsim {' '.join(map(str, arguments))}: exit status {done.returncode}")
+        return done.stdout.decode()
+
+    def run(self, scenario, name=None, options=(), **assignments):
+        """scenarios/paper/SCENARIO.yaml, with keys set (data__lengths="github"). @return its trace"""
+        name = name or scenario
+        sets = [f"name={name}", *(f"{key.replace('__', '.')}={value}" for key, value in assignments.items())]
+        options = list(options) + [text for assignment in sets + self.assignments for text in ("--set", assignment)]
+        if not sys.stderr.isatty():
+            options.append("--quiet")
+        self.call("run", TOP / "scenarios/paper" / f"{scenario}.yaml", "--output", self.traces, *options)
+        return Trace(self.traces / f"{name}.h5")
+
+    def sweep(self, scenario, name=None, **assignments):
+        """The same of a scenario with `sweep:`."""
+        return self.run(scenario, name, ["--jobs", self.jobs], **assignments)
+
+    def graph(self, scenario):
+        """The task graph of a scenario, as DOT."""
+        return self.call("export", "--dag", "dot", TOP / "scenarios/paper" / f"{scenario}.yaml")
+
+    def cost(self, **options):
+        return json.loads(self.call("cost", "--json", *(f"--{key}={value}" for key, value in options.items())))
+
+
+def write_table(path, rows):
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, rows[0].keys(), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def read_arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("figures", nargs="*", metavar="FIGURE", help="names of figures, or all")
+    parser.add_argument("--list", action="store_true", help="print the figures")
+    parser.add_argument("--slimsim", default=TOP / "build/release/slimsim", metavar="FILE", help="the program")
+    parser.add_argument("--output", default="results/paper", type=pathlib.Path, metavar="DIR")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="in every scenario that is run")
+    parser.add_argument("--jobs", type=int, default=2, metavar="N", help="points of a sweep side by side")
+    arguments = parser.parse_args()
+    unknown = set(arguments.figures) - set(FIGURES) - {"all"}
+    if unknown:
+        parser.error(f"no figure {', '.join(sorted(unknown))}; there are {', '.join(FIGURES)} and all")
+    if not arguments.figures and not arguments.list:
+        parser.error("a figure, all or --list is needed")
+    return arguments
+
+
+def main():
+    arguments = read_arguments()
+    if arguments.list:
+        print("\n".join(f"{name:20} {make.__doc__.splitlines()[0]}" for name, make in FIGURES.items()))
+    pyplot.rcParams.update({"font.size": 7.5, "axes.titlesize": 8, "axes.labelsize": 8})  # at a page's width
+    simulator = Simulator(arguments.slimsim, arguments.output, arguments.set, arguments.jobs)
+    simulator.traces.mkdir(parents=True, exist_ok=True)
+    for name in FIGURES if "all" in arguments.figures else dict.fromkeys(arguments.figures):
+        print(f"paper.py: {name}", file=sys.stderr)
+        try:
+            figure, rows = FIGURES[name](simulator)
+        except (OSError, ValueError, KeyError) as error:
+            print(f"{name}: {error}", file=sys.stderr)
+            return 1
+        save(figure, [arguments.output / f"{name}.png", arguments.output / f"{name}.svg"])
+        write_table(arguments.output / f"{name}.csv", rows)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

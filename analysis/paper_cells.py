@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Figures of the paper about throughput, memory and scale: analysis/paper.py draws them."""
+import statistics
+
+import numpy
+
+from common import COLOURS, GIB, KI, LIMIT_COLOUR, ki, legend_outside, pyplot, style, text_of
+from paper_schedules import WIDTH
+from paper_units import DATA_SETS
+
+MIB = 2**20
+MODELS = {"llama-7b": "7B", "llama-13b": "13B", "llama-70b": "70B", "llama-150b": "150B"}
+BATCHES = (512, 1024, 2048)
+SPACES = ("free", "megatron", "low-tp")
+CLASSES = {"states": "weights, gradients, optimizer", "activations": "activations", "kv": "keys and values",
+           "kv_gradients": "their gradients", "workspace": "workspace"}
+
+
+def t_quantile(n):
+    """Of Student's t for a 95% interval from n values. Source: Abramowitz and Stegun 26.7.5, to order 1 / (n - 1)^2;
+    within 0.2% from n = 10."""
+    z, degrees = statistics.NormalDist().inv_cdf(0.975), n - 1
+    return z + (z**3 + z) / (4 * degrees) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * degrees**2)
+
+
+def ratio(above, below):
+    """sum(above) / sum(below) of paired values, and the half width of its 95% confidence interval (delta method)."""
+    quotient, n = above.sum() / below.sum(), len(below)
+    if n < 2:
+        return quotient, 0.0
+    error = numpy.std(above - quotient * below, ddof=1) / below.mean() / n**0.5
+    return quotient, t_quantile(n) * error
+
+
+def read_points(trace):
+    """Of a sweep: a dict per point, with its swept keys and {label: (row of summary, measured rows of iterations)}."""
+    summary, iterations = trace.file["summary"][:], trace.file["iterations"][:]
+    names = list(summary.dtype.names)
+    swept = [name for name in names[:names.index("system")] if name != "point"]
+    points = {}
+    for row in summary:
+        point = points.setdefault(int(row["point"]), {
+            "keys": {name: text_of(row[name]) if summary.dtype[name].kind == "S" else row[name].item() for name in swept},
+            "systems": {}})
+        of_row = (iterations["point"] == row["point"]) & (iterations["system"] == row["system"])
+        measured = iterations[of_row & (iterations["measured"] == 1)]
+        point["systems"][trace.labels[row["system"]]] = (row, measured)
+    return list(points.values())
+
+
+def system_row(trace, label, row, measured, base):
+    """Plan and results of one system; the speed-up is against the iterations `base` of the same batches."""
+    rate, error = ratio(measured["tokens"] / row["gpus"], measured["time_s"])
+    speed_up, speed_up_error = ratio(base["time_s"], measured["time_s"])
+    return {"system": label, **{name: int(row[name]) for name in ("gpus", "tp", "pp", "cp", "dp")},
+            "recompute": trace.name("summary", "recompute", row["recompute"]), "offload": row["offload"],
+            "tokens_per_s_per_gpu": rate, "interval": error, "speed_up": speed_up, "speed_up_interval": speed_up_error,
+            "mfu": row["mfu"], "bubble_fraction": row["bubble_fraction"], "peak_GiB": row["peak_bytes"] / GIB,
+            "fits": int(row["fits"])}
+
+
+def cell_rows(trace, base_label="best-fit"):
+    """A row per point and system of a sweep."""
+    rows = []
+    for point in read_points(trace):
+        base = point["systems"].get(base_label, next(iter(point["systems"].values())))[1]
+        for label, (row, measured) in point["systems"].items():
+            rows.append({**point["keys"], **system_row(trace, label, row, measured, base)})
+    return rows
+
+
+def draw_bars(axes, rows, labels):
+    """Throughput by context, a bar per system, the speed-up above the later ones."""
+    contexts = sorted({row["data.context"] for row in rows})
+    for number, label in enumerate(labels):
+        of_label = {row["data.context"]: row for row in rows if row["system"] == label}
+        for place, row in ((contexts.index(context), row) for context, row in of_label.items()):
+            x, height = place + (number - (len(labels) - 1) / 2) * 0.38, row["tokens_per_s_per_gpu"]
+            axes.bar(x, height, 0.36, color=COLOURS[number], yerr=row["interval"], hatch=None if row["fits"] else "////",
+                     error_kw={"linewidth": 0.7, "capsize": 1.5}, edgecolor="white", linewidth=0)
+            if number > 0:
+                axes.text(x, height + row["interval"], f"{row['speed_up']:.2f}×", ha="center", va="bottom", fontsize=6.5)
+    axes.set_xticks(range(len(contexts)), [ki(context) for context in contexts])
+    axes.margins(y=0.16)
+    style(axes)
+
+
+def draw_throughput(rows):
+    labels = list(dict.fromkeys(row["system"] for row in rows))
+    models = [name for name in MODELS if any(row["model"] == name for row in rows)]
+    sets = [name for name in DATA_SETS if any(row["data.lengths"] == name for row in rows)]
+    figure, panels = pyplot.subplots(len(models), len(sets), figsize=(WIDTH, 0.5 + 1.45 * len(models)), squeeze=False,
+                                     layout="constrained")
+    for line, model in zip(panels, models):
+        for axes, name in zip(line, sets):
+            of_panel = [row for row in rows if row["model"] == model and row["data.lengths"] == name]
+            if of_panel:
+                draw_bars(axes, of_panel, labels)
+        line[0].set_ylabel(f"{MODELS[model]}\ntokens/s/GPU")
+    for axes, name in zip(panels[0], sets):
+        axes.set_title(DATA_SETS[name])
+    for axes in panels[-1]:
+        axes.set_xlabel("context [tokens]")
+    handles = [pyplot.Rectangle((0, 0), 1, 1, color=COLOURS[number], label=label) for number, label in enumerate(labels)]
+    if not all(row["fits"] for row in rows):
+        handles.append(pyplot.Rectangle((0, 0), 1, 1, facecolor="#9A9A9A", edgecolor="white", hatch="////",
+                                        label="does not fit in memory"))
+    legend_outside(figure, handles, len(handles), top=True)
+    return figure
+
+
+def throughput(batch, space):
+    def draw(simulator):
+        trace = simulator.sweep("throughput", f"throughput-{space}-{batch}", data__global_batch=batch, plan_space__name=space)
+        rows = [{"plan_space": space, "global_batch": batch, **row} for row in cell_rows(trace)]
+        return draw_throughput(rows), rows
+
+    draw.__doc__ = f"4 models x 3 data sets x 3 contexts, {batch} documents, plan space {space}"
+    return draw
+
+
+def ablation(simulator):
+    """what each part of SlimPack gives, one added at a time"""
+    trace = simulator.sweep("ablation")
+    rows = cell_rows(trace)
+    contexts = sorted({row["data.context"] for row in rows})
+    labels = list(dict.fromkeys(row["system"] for row in rows))
+    figure, panels = pyplot.subplots(1, len(contexts), figsize=(WIDTH, 2.4), sharey=True, layout="constrained",
+                                     squeeze=False)
+    for axes, context in zip(panels[0], contexts):
+        of_context = {row["system"]: row for row in rows if row["data.context"] == context}
+        speeds = [of_context[label]["speed_up"] for label in labels]
+        errors = [of_context[label]["speed_up_interval"] for label in labels]
+        axes.barh(range(len(labels)), speeds, 0.7, xerr=errors, color=[COLOURS[0]] + [COLOURS[1]] * (len(labels) - 1),
+                  error_kw={"linewidth": 0.7, "capsize": 1.5})
+        for place, (speed, error) in enumerate(zip(speeds, errors)):
+            axes.text(speed + error, place, f" {speed:.2f}×", va="center", fontsize=6.5)
+        axes.set_yticks(range(len(labels)), [labels[0]] + [f"+ {label}" for label in labels[1:]])
+        axes.set_title(f"context {ki(context)}")
+        axes.set_xlabel("speed-up over best-fit")
+        axes.margins(x=0.14)
+        style(axes, grid="x")
+    panels[0][0].invert_yaxis()
+    return figure, rows
+
+
+def change_of(keys, first):
+    """What of a point's swept keys differs from the first point's."""
+    changed = [f"{key} = {value}" for key, value in keys.items() if value != first[key]]
+    return ", ".join(changed) or "nothing"
+
+
+def experiments(simulator):
+    """what moves the speed-up of 13B at 256K: one assumption changed at a time"""
+    trace = simulator.sweep("experiments")
+    points = read_points(trace)
+    rows = []
+    for point in points:
+        change, base = change_of(point["keys"], points[0]["keys"]), point["systems"]["best-fit"][1]
+        rows += [{"change": change, **system_row(trace, label, row, measured, base)}
+                 for label, (row, measured) in point["systems"].items()]
+    slim = [row for row in rows if row["system"] == "slimpack"]
+    figure, axes = pyplot.subplots(figsize=(WIDTH / 2, 0.7 + 0.2 * len(slim)), layout="constrained")
+    axes.barh(range(len(slim)), [row["speed_up"] for row in slim], 0.7, color=COLOURS[1],
+              xerr=[row["speed_up_interval"] for row in slim], error_kw={"linewidth": 0.7, "capsize": 1.5})
+    axes.axvline(slim[0]["speed_up"], color="black", linewidth=0.6, linestyle=":")
+    axes.set_yticks(range(len(slim)), [row["change"] for row in slim])
+    axes.invert_yaxis()
+    axes.set_xlabel("speed-up over best-fit")
+    style(axes, grid="x")
+    return figure, rows
+
+
+def memory(simulator):
+    """peak memory of every iteration: 13B, GitHub, 16 GPUs"""
+    trace = simulator.run("memory")
+    figure, panels = pyplot.subplots(1, len(trace.labels), figsize=(WIDTH, 2.6), sharey=True, layout="constrained",
+                                     squeeze=False)
+    rows = []
+    for number, (label, axes) in enumerate(zip(trace.labels, panels[0])):
+        iterations = trace.rows("iterations", number)
+        iterations = iterations[iterations["measured"] == 1]
+        bottom = numpy.zeros(len(iterations))
+        for (name, text), colour in zip(CLASSES.items(), COLOURS):
+            height = iterations[f"{name}_bytes"] / MIB
+            axes.bar(iterations["iteration"], height, 0.8, bottom, color=colour, label=text)
+            bottom += height
+        limit = trace.rows("summary", number)[0]["memory_bytes"] / MIB
+        axes.axhline(limit, color=LIMIT_COLOUR, linewidth=1, linestyle=(0, (5, 2)), label="limit of a GPU")
+        axes.set_title(label)
+        axes.set_xlabel("iteration")
+        style(axes)
+        rows += [{"system": label, "iteration": int(row["iteration"]), "peak_MiB": row["peak_bytes"] / MIB,
+                  **{f"{name}_MiB": row[f"{name}_bytes"] / MIB for name in CLASSES}, "peak_stage": int(row["peak_stage"])}
+                 for row in iterations]
+    panels[0][0].set_ylabel("peak memory of a GPU [MiB]")
+    legend_outside(figure, panels[0][0].get_legend_handles_labels()[0], 3)
+    return figure, rows
+
+
+def attention(simulator):
+    """attention's share of the forward FLOPs of a sample that fills the context, by model"""
+    contexts = [KI * 2**n for n in range(2, 9)]
+    rows = []
+    for model, context in ((model, context) for model in MODELS for context in contexts):
+        flop = simulator.cost(model=model, slice=f"0:{context}", layers=1)["flop"]
+        rows.append({"model": model, "context": context, "attention_flop": flop["forward_attention"],
+                     "layer_flop": flop["forward"], "attention_share": flop["forward_attention"] / flop["forward"],
+                     "attention_to_rest": flop["forward_attention"] / (flop["forward"] - flop["forward_attention"])})
+    figure, axes = pyplot.subplots(figsize=(WIDTH / 2, 2.5), layout="constrained")
+    for (model, name), colour, marker in zip(MODELS.items(), COLOURS, "osD^"):
+        share = [100 * row["attention_share"] for row in rows if row["model"] == model]
+        axes.plot(contexts, share, color=colour, marker=marker, markersize=3.5, linewidth=1.2, label=name)
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(contexts, [ki(context) for context in contexts])
+    axes.set(ylim=(0, 100), xlabel="context [tokens]", ylabel="attention, share of forward FLOPs [%]")
+    axes.legend(frameon=False)
+    style(axes)
+    return figure, rows
+
+
+def scaling(simulator):
+    """weak (documents grow with the GPUs) and strong (they do not) scaling to 4096 GPUs"""
+    figure, panels = pyplot.subplots(1, 2, figsize=(WIDTH, 2.5), layout="constrained")
+    table = []
+    for axes, kind in zip(panels, ("weak", "strong")):
+        rows = cell_rows(simulator.sweep(f"scaling-{kind}"))
+        table += [{"scaling": kind, **row} for row in rows]
+        for label, colour, marker in zip(dict.fromkeys(row["system"] for row in rows), COLOURS, "os"):
+            of_label = sorted((row for row in rows if row["system"] == label), key=lambda row: row["gpus"])
+            axes.errorbar([row["gpus"] for row in of_label], [row["tokens_per_s_per_gpu"] for row in of_label],
+                          [row["interval"] for row in of_label], color=colour, marker=marker, markersize=3.5,
+                          linewidth=1.2, capsize=1.5, label=label)
+        axes.set_xscale("log", base=2)
+        gpus = sorted({row["gpus"] for row in rows})
+        axes.set_xticks(gpus, gpus)
+        axes.set_ylim(bottom=0)
+        axes.set(title=f"{kind} scaling", xlabel="GPUs", ylabel="tokens/s/GPU")
+        style(axes)
+    panels[0].legend(frameon=False, loc="lower left")
+    return figure, table
+
+
+FIGURES = {**{f"throughput-{space}-{batch}": throughput(batch, space) for space in SPACES for batch in BATCHES},
+           "ablation": ablation, "experiments": experiments, "memory": memory, "attention": attention, "scaling": scaling}

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* `slimsim best`: the rows of a sweep, filtered and ranked, or the front of throughput against GPUs. */
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "cli/commands.h"
+#include "cli/rows.h"
+
+struct arguments {
+    struct options options;
+    const char *path, *by;
+    int n_where;
+    const char **where;
+    bool least, all, pareto;
+    int32_t top;
+};
+
+static error_t parse(int key, char *argument, struct argp_state *state)
+{
+    struct arguments *arguments = state->input;
+    char *end;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &arguments->options;
+        return 0;
+    case 'b':
+        arguments->by = argument;
+        return 0;
+    case 'w':
+        arguments->where = check_realloc(arguments->where, (size_t)(arguments->n_where + 1) * sizeof *arguments->where);
+        arguments->where[arguments->n_where++] = argument;
+        return 0;
+    case 'l':
+        arguments->least = true;
+        return 0;
+    case 'a':
+        arguments->all = true;
+        return 0;
+    case 'P':
+        arguments->pareto = true;
+        return 0;
+    case 't': {
+        long n = strtol(argument, &end, 10);
+        if (*end != '\0' || n < 1 || n > INT_MAX)
+            argp_error(state, "--top: '%s' is not a whole number from 1 on", argument);
+        arguments->top = (int32_t)n;
+        return 0;
+    }
+    case ARGP_KEY_ARG:
+        if (arguments->path != NULL)
+            argp_error(state, "one table only, '%s' is the second", argument);
+        arguments->path = argument;
+        return 0;
+    case ARGP_KEY_NO_ARGS:
+        argp_error(state, "the table of a sweep (NAME.csv) is missing");
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp_option best_options[] = {
+    {"by", 'b', "COLUMN", 0, "Largest first (default: tokens_per_s_per_gpu)", 0},
+    {"least", 'l', NULL, 0, "Least first", 0},
+    {"where", 'w', "COLUMN<VALUE", 0, "Only rows like this (also <= > >= = !=; X_gib is X_bytes; may be repeated)", 0},
+    {"top", 't', "N", 0, "So many rows (default: 10)", 0},
+    {"pareto", 'P', NULL, 0, "Rows that no other beats in tokens/s of the cluster with as few GPUs", 0},
+    {"all", 'a', NULL, 0, "Also rows that do not fit into memory", 0},
+    {0},
+};
+static const struct argp_child children[] = {{&options_argp, 0, "Common options:", 0}, {0}};
+static const struct argp argp = {best_options, parse, "NAME.csv", "Rank and filter the rows of a sweep.",
+                                 children,     NULL,  NULL};
+
+static bool choose(const struct arguments *arguments, struct rows *rows, struct error *err)
+{
+    bool ok = true;
+    for (int i = 0; i < arguments->n_where && ok; i++)
+        ok = rows_where(rows, arguments->where[i], err);
+    int32_t n = rows->n;
+    ok = ok && (arguments->all || rows_where(rows, "fits=1", err));
+    if (ok && rows->n < n && !arguments->options.quiet)
+        fprintf(stderr, "%d rows do not fit into memory and are left out\n", n - rows->n);
+    if (arguments->pareto)
+        return ok && rows_pareto(rows, err);
+    return ok && rows_order(rows, arguments->by, arguments->least, err);
+}
+
+int command_best(int argc, char **argv)
+{
+    struct arguments arguments = {.options = {.output = "results"}, .by = "tokens_per_s_per_gpu", .top = 10};
+    struct rows rows = {0};
+    struct error err = {0};
+    argp_parse(&argp, argc, argv, 0, NULL, &arguments);
+    bool ok = rows_open(arguments.path, &rows, &err) && choose(&arguments, &rows, &err);
+    int32_t most = arguments.pareto ? INT32_MAX : arguments.top;
+    if (ok && arguments.options.json)
+        rows_print_json(&rows, most);
+    else if (ok)
+        rows_print(&rows, most);
+    rows_close(&rows);
+    free(arguments.where);
+    options_free(&arguments.options);
+    return ok ? EXIT_SUCCESS : command_fail(&err);
+}

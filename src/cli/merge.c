@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* `slimsim merge`: the journals of a sweep's shards made into its files. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "cli/commands.h"
+#include "cli/stop.h"
+#include "sweep/merge.h"
+
+struct arguments {
+    struct options options;
+    int32_t n;
+    const char **paths;
+};
+
+static error_t parse(int key, char *argument, struct argp_state *state)
+{
+    struct arguments *arguments = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &arguments->options;
+        return 0;
+    case ARGP_KEY_ARG:
+        arguments->paths = check_realloc(arguments->paths, (size_t)(arguments->n + 1) * sizeof *arguments->paths);
+        arguments->paths[arguments->n++] = argument;
+        return 0;
+    case ARGP_KEY_NO_ARGS:
+        argp_error(state, "the journals of the shards are missing");
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp_child children[] = {{&options_argp, 0, "Common options:", 0}, {0}};
+static const struct argp argp = {
+    NULL, parse, "SHARD.journal...", "Check the shards of a sweep and write its files.", children, NULL, NULL};
+
+int command_merge(int argc, char **argv)
+{
+    struct arguments arguments = {.options = {.output = "results"}};
+    struct merge_outcome outcome = {0};
+    struct error err = {0};
+    argp_parse(&argp, argc, argv, 0, NULL, &arguments);
+    stop_catch();
+    bool ok = command_make_folder(arguments.options.output, &err) &&
+              merge_journals(arguments.n, arguments.paths, arguments.options.output, &stop_signal, &outcome, &err);
+    if (ok && !arguments.options.quiet)
+        fprintf(stderr, "%d points, %d failed; written: %s/%s.h5, %s.csv and %s.points.csv\n", outcome.n_points,
+                outcome.n_failed, arguments.options.output, outcome.name, outcome.name, outcome.name);
+    free(arguments.paths);
+    options_free(&arguments.options);
+    if (!ok && stop_signal != 0)
+        return stop_fail("nothing is written", &err);
+    return ok ? EXIT_SUCCESS : command_fail(&err);
+}

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "cli/plan_search.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "execute/execute.h"
+#include "trace/table.h"
+
+static const double gib = 1 << 30;
+
+struct listener {
+    const volatile sig_atomic_t *stop;
+    bool shown;
+};
+
+static bool show_progress(void *context, const struct scenario_system *entry, int32_t n_settled, int32_t n_plans)
+{
+    const struct listener *listener = context;
+    if (listener->shown)
+        fprintf(stderr, "\r\033[K%s: plan search, %d of %d plans settled", entry->label, (int)n_settled, (int)n_plans);
+    return listener->stop == NULL || *listener->stop == 0;
+}
+
+bool plan_search_run(struct scenario *scenario, const struct lengths *lengths, const struct options *options,
+                     const volatile sig_atomic_t *stop, struct plan_search *search, struct error *err)
+{
+    struct listener listener = {.stop = stop, .shown = !options->quiet && isatty(STDERR_FILENO)};
+    struct search_options how = {
+        .engine = scenario->engine == SCENARIO_CRITICAL_PATH ? NULL : execute,
+        .progress = show_progress,
+        .context = &listener,
+    };
+    search->n_systems = scenario->n_systems;
+    search->results = check_calloc((size_t)scenario->n_systems, sizeof *search->results);
+    bool ok = search_scenario(scenario, lengths, &how, search->results, err);
+    if (listener.shown)
+        fputs("\r\033[K", stderr);
+    return ok;
+}
+
+static void print_plan(const struct search_plan *plan)
+{
+    const struct scenario_plan *layout = &plan->layout;
+    const struct search_score *score = &plan->score;
+    char name[32];
+    snprintf(name, sizeof name, "TP%d PP%d CP%d DP%d", (int)layout->tp, (int)layout->pp, (int)layout->cp,
+             (int)layout->dp);
+    printf("  %-9s  %-20s %-9s offload %3.0f%%  %9.4f s  %6.2f GiB (stage %d, most of it %s)",
+           trace_verdict_names.text[plan->verdict], name, trace_recompute_names.text[layout->recompute],
+           100 * layout->offload, score->time_s, score->peak_bytes / gib, score->peak_stage,
+           memory_class_name[score->peak_class]);
+    printf("  compute %.1f%%, bubble %.1f%%, communication %.1f%%%s%s\n", 100 * score->compute, 100 * score->bubble,
+           100 * score->communication, plan->off != NULL ? "  without " : "", plan->off != NULL ? plan->off : "");
+}
+
+static void print_result(const struct scenario_system *entry, const struct search_result *result)
+{
+    const int32_t *count = result->count;
+    printf("plan search for %s, space %s: %d plans, %d resolved; ruled out: %d by their least memory, %d by their "
+           "least time, %d not demanded by memory, %d refused, %d resolved and too large\n",
+           entry->label, entry->space.name, result->n_plans, result->n_resolved, count[SEARCH_MEMORY_PRUNED],
+           count[SEARCH_BOUND_PRUNED], count[SEARCH_NOT_DEMANDED], count[SEARCH_REFUSED], count[SEARCH_TOO_LARGE]);
+    for (int32_t i = 0; i < result->n_ranked; i++)
+        if (result->plans[result->ranked[i]].verdict <= SEARCH_RUNNER_UP)
+            print_plan(&result->plans[result->ranked[i]]);
+    if (result->fits)
+        return;
+    const struct search_plan *nearest = &result->plans[result->ranked[0]];
+    printf("  no plan fits: the chosen one comes nearest, %.2f GiB above the %.2f GiB of a GPU on stage %d\n",
+           (nearest->score.peak_bytes - result->memory_bytes) / gib, result->memory_bytes / gib,
+           nearest->score.peak_stage);
+}
+
+void plan_search_print(const struct scenario *scenario, const struct plan_search *search)
+{
+    bool any = false, engine = false;
+    for (int32_t i = 0; i < search->n_systems; i++)
+        if (search->results[i].n_plans > 0) {
+            print_result(&scenario->systems[i], &search->results[i]);
+            any = true;
+            engine = engine || search->results[i].engine;
+        }
+    if (any)
+        printf(
+            "(batches of their own: one ranks, the best %d are decided on by the mean of %d, by critical path%s)\n\n",
+            SEARCH_FEW, SEARCH_DECIDING_ITERATIONS, engine ? " times SimGrid's contention in the first" : "");
+}
+
+static json_t *json_of_plan(const struct search_plan *plan)
+{
+    json_t *off = plan->off != NULL ? json_string(plan->off) : json_null();
+    const struct scenario_plan *layout = &plan->layout;
+    const struct search_score *score = &plan->score;
+    return json_pack("{s:s, s:{s:I, s:I, s:I, s:I, s:s, s:f}, s:i, s:f, s:f, s:f, s:i, s:s, s:f, s:f, s:f, s:o}",
+                     "verdict", trace_verdict_names.text[plan->verdict], "plan", "tp", (json_int_t)layout->tp, "pp",
+                     (json_int_t)layout->pp, "cp", (json_int_t)layout->cp, "dp", (json_int_t)layout->dp, "recompute",
+                     trace_recompute_names.text[layout->recompute], "offload", layout->offload, "iterations",
+                     score->n_iterations, "time_s", score->time_s, "contention", score->contention, "peak_bytes",
+                     score->peak_bytes, "peak_stage", score->peak_stage, "peak_class",
+                     memory_class_name[score->peak_class], "compute_fraction", score->compute, "bubble_fraction",
+                     score->bubble, "communication_fraction", score->communication, "part_off", off);
+}
+
+json_t *plan_search_json(const struct scenario *scenario, const struct plan_search *search, int32_t system)
+{
+    const struct search_result *result = &search->results[system];
+    json_t *plans = json_array(), *counts = json_object();
+    if (result->n_plans == 0) {
+        json_decref(plans);
+        json_decref(counts);
+        return NULL;
+    }
+    for (int32_t i = 0; i < result->n_ranked; i++)
+        json_array_append_new(plans, json_of_plan(&result->plans[result->ranked[i]]));
+    for (int i = 0; i < SEARCH_N_VERDICTS; i++)
+        json_object_set_new(counts, trace_verdict_names.text[i], json_integer(result->count[i]));
+    return json_pack("{s:s, s:s, s:I, s:i, s:i, s:b, s:o, s:o}", "space", scenario->systems[system].space.name,
+                     "space_source", scenario->systems[system].space.source, "seed", (json_int_t)result->seed, "plans",
+                     result->n_plans, "resolved", result->n_resolved, "fits", result->fits, "verdicts", counts,
+                     "ranking", plans);
+}
+
+void plan_search_free(struct plan_search *search)
+{
+    for (int32_t i = 0; search->results != NULL && i < search->n_systems; i++)
+        search_result_free(&search->results[i]);
+    free(search->results);
+    *search = (struct plan_search){0};
+}

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "cli/rows.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/nearest.h"
+#include "scenario/quantity.h"
+
+static const double gib = 1 << 30;
+
+static const char *cell(const struct rows *rows, int32_t row, int32_t column)
+{
+    return rows->file.cells[(size_t)row * (size_t)rows->file.n_columns + (size_t)column];
+}
+
+bool rows_open(const char *path, struct rows *rows, struct error *err)
+{
+    *rows = (struct rows){0};
+    if (!measured_read(path, &rows->file, err))
+        return false;
+    int32_t status = measured_column(&rows->file, "status"), system = measured_column(&rows->file, "system");
+    if (status < 0 || system <= status || measured_column(&rows->file, "fits") < 0)
+        return error_set(err, "%s: not the table of a sweep (NAME.csv)", path);
+    rows->first_swept = status + 1;
+    rows->n_swept = system - rows->first_swept;
+    rows->row = check_calloc((size_t)rows->file.n_rows, sizeof *rows->row);
+    for (int32_t i = 0; i < rows->file.n_rows; i++)
+        if (strcmp(cell(rows, i, status), "done") == 0)
+            rows->row[rows->n++] = i;
+    return true;
+}
+
+/** A column by its name; X_gib means X_bytes with *scale 1/2^30. */
+static int32_t find_column(const struct rows *rows, const char *name, double *scale, struct error *err)
+{
+    char bytes[128];
+    size_t length = strlen(name);
+    int32_t column = measured_column(&rows->file, name);
+    *scale = 1;
+    if (column >= 0)
+        return column;
+    if (length > 4 && strcmp(name + length - 4, "_gib") == 0) {
+        snprintf(bytes, sizeof bytes, "%.*s_bytes", (int)length - 4, name);
+        *scale = 1 / gib;
+        column = measured_column(&rows->file, bytes);
+    }
+    const char *nearest = nearest_name(name, (const char *const *)rows->file.columns, rows->file.n_columns);
+    if (column < 0)
+        error_set(err, "%s has no column '%s'%s%s%s", rows->file.path, name, nearest != NULL ? "; did you mean '" : "",
+                  nearest != NULL ? nearest : "", nearest != NULL ? "'?" : "");
+    return column;
+}
+
+static bool cell_number(const struct rows *rows, int32_t row, int32_t column, double *value)
+{
+    return quantity_parse(cell(rows, row, column), "-", value);
+}
+
+enum relation { BELOW, NOT_ABOVE, ABOVE, NOT_BELOW, EQUAL, UNEQUAL, N_RELATIONS };
+
+/** Split "COLUMN <= VALUE". */
+static bool split(const char *condition, char name[128], enum relation *relation, const char **value)
+{
+    static const char *const sign[N_RELATIONS] = {"<", "<=", ">", ">=", "=", "!="};
+    size_t length = strcspn(condition, "<>=!"), n_sign = strspn(condition + length, "<>=!"), blanks = length;
+    while (blanks > 0 && condition[blanks - 1] == ' ')
+        blanks--;
+    snprintf(name, 128, "%.*s", (int)blanks, condition);
+    *value = condition + length + n_sign + strspn(condition + length + n_sign, " ");
+    bool twice = n_sign == 2 && strncmp(condition + length, "==", 2) == 0; /* the same as = */
+    for (int i = 0; i < N_RELATIONS; i++)
+        if ((strlen(sign[i]) == n_sign && strncmp(condition + length, sign[i], n_sign) == 0) || (twice && i == EQUAL)) {
+            *relation = (enum relation)i;
+            return *name != '\0' && **value != '\0';
+        }
+    return false;
+}
+
+static bool relates(enum relation relation, double order)
+{
+    const bool holds[N_RELATIONS] = {order<0, order <= 0, order> 0, order >= 0, order == 0, order != 0};
+    return holds[relation];
+}
+
+bool rows_where(struct rows *rows, const char *condition, struct error *err)
+{
+    char name[128];
+    const char *value;
+    enum relation relation;
+    double scale, wanted, number;
+    if (!split(condition, name, &relation, &value))
+        return error_set_status(err, ERROR_USAGE, "--where: '%s' is not COLUMN<VALUE (or <= > >= = !=)", condition);
+    int32_t column = find_column(rows, name, &scale, err), n = 0;
+    if (column < 0)
+        return false;
+    bool numeric = quantity_parse(value, "-", &wanted);
+    if (!numeric && relation < EQUAL)
+        return error_set_status(err, ERROR_USAGE, "--where: '%s' compares with something that is no number", condition);
+    for (int32_t i = 0; i < rows->n; i++) {
+        bool both = numeric && cell_number(rows, rows->row[i], column, &number);
+        int text_order = strcmp(cell(rows, rows->row[i], column), value);
+        double order = both ? number * scale - wanted : (double)text_order;
+        if ((both || relation >= EQUAL) && relates(relation, order))
+            rows->row[n++] = rows->row[i];
+    }
+    rows->n = n;
+    return true;
+}
+
+struct keyed {
+    double key;
+    int32_t row;
+};
+
+static int compare_keyed(const void *a, const void *b)
+{
+    const struct keyed *left = a, *right = b;
+    if (left->key != right->key)
+        return left->key < right->key ? -1 : 1;
+    return (left->row > right->row) - (left->row < right->row);
+}
+
+/** Order by keys, the least first; ties by row. */
+static void order_by(struct rows *rows, struct keyed *keyed)
+{
+    qsort(keyed, (size_t)rows->n, sizeof *keyed, compare_keyed);
+    for (int32_t i = 0; i < rows->n; i++)
+        rows->row[i] = keyed[i].row;
+}
+
+bool rows_order(struct rows *rows, const char *column, bool least_first, struct error *err)
+{
+    double scale, number;
+    int32_t at = find_column(rows, column, &scale, err);
+    if (at < 0)
+        return false;
+    struct keyed *keyed = check_malloc((size_t)rows->n * sizeof *keyed);
+    bool ok = true;
+    for (int32_t i = 0; i < rows->n && ok; i++) {
+        ok = cell_number(rows, rows->row[i], at, &number) ||
+             error_set(err, "%s:%d: %s is '%s', not a number to order by", rows->file.path,
+                       rows->file.lines[rows->row[i]], column, cell(rows, rows->row[i], at));
+        keyed[i] = (struct keyed){ok ? (least_first ? number : -number) : 0, rows->row[i]};
+    }
+    if (ok)
+        order_by(rows, keyed);
+    free(keyed);
+    return ok;
+}
+
+static double number_of(const struct rows *rows, int32_t row, const char *name)
+{
+    double number = 0;
+    int32_t column = measured_column(&rows->file, name);
+    return column >= 0 && cell_number(rows, row, column, &number) ? number : 0;
+}
+
+bool rows_pareto(struct rows *rows, struct error *err)
+{
+    if (!rows_order(rows, "gpus", true, err))
+        return false;
+    double best = 0;
+    int32_t n = 0;
+    for (int32_t i = 0, next; i < rows->n; i = next) {
+        int32_t fastest = rows->row[i];
+        double gpus = number_of(rows, fastest, "gpus");
+        for (next = i; next < rows->n && number_of(rows, rows->row[next], "gpus") == gpus; next++)
+            if (number_of(rows, rows->row[next], "tokens_per_s_per_gpu") >
+                number_of(rows, fastest, "tokens_per_s_per_gpu"))
+                fastest = rows->row[next];
+        double tokens_per_s = number_of(rows, fastest, "tokens_per_s_per_gpu") * gpus;
+        if (tokens_per_s > best) {
+            best = tokens_per_s;
+            rows->row[n++] = fastest;
+        }
+    }
+    rows->n = n;
+    return true;
+}
+
+/** What is printed of each row beside the swept keys. */
+static const struct {
+    const char *head, *column, *format;
+    double scale;
+} shown[] = {
+    {"GPUs", "gpus", "%.0f", 1},
+    {"time [s]", "time_mean_s", "%.4f", 1},
+    {"tokens/s/GPU", "tokens_per_s_per_gpu", "%.1f", 1},
+    {"MFU [%]", "mfu", "%.2f", 100},
+    {"bubble [%]", "bubble_fraction", "%.2f", 100},
+    {"peak [GiB]", "peak_bytes", "%.2f", 1.0 / (1 << 30)},
+};
+enum { N_SHOWN = sizeof shown / sizeof *shown, CELL = 64 };
+
+/** A cell of the printed table: point, swept keys, system, numbers, fits. row -1: the head. */
+static void printed(const struct rows *rows, int32_t row, int32_t column, char text[CELL])
+{
+    int32_t number = column - 2 - rows->n_swept;
+    if (column == 0)
+        snprintf(text, CELL, "%s", row < 0 ? "point" : measured_text(&rows->file, row, "point"));
+    else if (column <= rows->n_swept)
+        snprintf(text, CELL, "%s",
+                 row < 0 ? rows->file.columns[rows->first_swept + column - 1]
+                         : cell(rows, row, rows->first_swept + column - 1));
+    else if (number < 0)
+        snprintf(text, CELL, "%s", row < 0 ? "system" : measured_text(&rows->file, row, "system"));
+    else if (number == N_SHOWN)
+        snprintf(text, CELL, "%s", row < 0 ? "fits" : number_of(rows, row, "fits") != 0 ? "yes" : "NO");
+    else if (row < 0)
+        snprintf(text, CELL, "%s", shown[number].head);
+    else
+        snprintf(text, CELL, shown[number].format, shown[number].scale * number_of(rows, row, shown[number].column));
+}
+
+void rows_print(const struct rows *rows, int32_t most)
+{
+    int32_t n = rows->n < most ? rows->n : most, n_columns = rows->n_swept + 3 + N_SHOWN;
+    int *width = check_calloc((size_t)n_columns, sizeof *width);
+    char text[CELL];
+    for (int32_t c = 0; c < n_columns; c++)
+        for (int32_t i = -1; i < n; i++) {
+            printed(rows, i < 0 ? -1 : rows->row[i], c, text);
+            width[c] = (int)strlen(text) > width[c] ? (int)strlen(text) : width[c];
+        }
+    for (int32_t i = -1; i < n; i++)
+        for (int32_t c = 0; c < n_columns; c++) {
+            printed(rows, i < 0 ? -1 : rows->row[i], c, text);
+            bool name = c > 0 && c <= rows->n_swept + 1;
+            printf("%s%*s%s", c > 0 ? "  " : "", name && c + 1 < n_columns ? -width[c] : width[c], text,
+                   c + 1 == n_columns ? "\n" : "");
+        }
+    free(width);
+    if (rows->n > n)
+        printf("... %d rows more\n", rows->n - n);
+}
+
+void rows_print_json(const struct rows *rows, int32_t most)
+{
+    json_t *list = json_array();
+    double number;
+    for (int32_t i = 0; i < rows->n && i < most; i++) {
+        json_t *entry = json_object();
+        for (int32_t c = 0; c < rows->file.n_columns; c++) {
+            const char *text = cell(rows, rows->row[i], c);
+            bool numeric = strcmp(rows->file.columns[c], "id") != 0 && cell_number(rows, rows->row[i], c, &number);
+            json_object_set_new(entry, rows->file.columns[c], numeric ? json_real(number) : json_string(text));
+        }
+        json_array_append_new(list, entry);
+    }
+    json_dumpf(list, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
+    putchar('\n');
+    json_decref(list);
+}
+
+void rows_close(struct rows *rows)
+{
+    measured_free(&rows->file);
+    free(rows->row);
+    *rows = (struct rows){0};
+}

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "cli/sweep.h"
+
+#include <math.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "cli/rows.h"
+#include "scenario/quantity.h"
+
+enum { MOST_ROWS = 100, MAX_JOBS = 4096 };
+
+static bool parse_number(const char *text, const char *unit, double least, double most, double *value)
+{
+    return quantity_parse(text, unit, value) && *value >= least && *value <= most;
+}
+
+static error_t parse_limits(int key, const char *text, struct argp_state *state)
+{
+    struct sweep_arguments *arguments = state->input;
+    double value = 0;
+    if (key == 'J' && (!parse_number(text, "-", 1, MAX_JOBS, &value) || value != floor(value)))
+        argp_error(state, "--jobs: '%s' is not a whole number from 1 to %d", text, MAX_JOBS);
+    if (key == 'p' && (!parse_number(text, "-", 0, AXIS_MAX_POINTS, &value) || value != floor(value)))
+        argp_error(state, "--point: '%s' is not the index of a point; --list prints them", text);
+    if (key == 'T' && !parse_number(text, "s", 1e-3, 1e9, &arguments->time_limit_s))
+        argp_error(state, "--time-limit: '%s' is not a time such as 90s", text);
+    if (key == 'M' && !parse_number(text, "bytes", 1 << 20, 1e15, &arguments->memory_bytes))
+        argp_error(state, "--memory-limit: '%s' is not a size such as 2GiB, at least 1MiB", text);
+    if (key == 'J')
+        arguments->jobs = (int32_t)value;
+    if (key == 'p')
+        arguments->point = (int32_t)value;
+    return 0;
+}
+
+static error_t parse_option(int key, char *argument, struct argp_state *state)
+{
+    struct sweep_arguments *arguments = state->input;
+    arguments->given = arguments->given || strchr("wlpSTMRF", key) != NULL;
+    switch (key) {
+    case 'w':
+        arguments->axes = check_realloc(arguments->axes, (size_t)(arguments->n_axes + 1) * sizeof *arguments->axes);
+        arguments->axes[arguments->n_axes++] = argument;
+        return 0;
+    case 'l':
+        arguments->list = true;
+        return 0;
+    case 'S':
+        arguments->shard = argument;
+        return 0;
+    case 'R':
+        arguments->retry_failed = true;
+        return 0;
+    case 'F':
+        arguments->fail_fast = true;
+        return 0;
+    case 'J':
+    case 'p':
+    case 'T':
+    case 'M':
+        return parse_limits(key, argument, state);
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp_option sweep_options[] = {
+    {"sweep", 'w', "KEY=V1,V2", 0, "Vary a key: one point for each value (may be repeated: a grid)", 0},
+    {"list", 'l', NULL, 0, "Print the points and their number, run nothing", 0},
+    {"point", 'p', "INDEX", 0, "Run this point alone, as NAME-INDEX", 0},
+    {"jobs", 'J', "N", 0, "Points at a time (default: cores)", 0},
+    {"shard", 'S', "K/N", 0, "Compute the K-th of N parts; auto: as Slurm or Open MPI say (then: slimsim merge)", 0},
+    {"time-limit", 'T', "TIME", 0, "Of a point: 90s. One that takes longer is marked, not repeatable", 0},
+    {"memory-limit", 'M', "SIZE", 0, "Of the process of a point: 4GiB", 0},
+    {"retry-failed", 'R', NULL, 0, "Compute again the points that failed", 0},
+    {"fail-fast", 'F', NULL, 0, "Stop at the first point that fails", 0},
+    {0},
+};
+
+const struct argp sweep_argp = {.options = sweep_options, .parser = parse_option};
+
+bool sweep_open(const char *path, const struct options *options, const struct sweep_arguments *arguments,
+                struct sweep *sweep, bool *is_sweep, struct error *err)
+{
+    struct document document = {0};
+    struct error wrong = {0};
+    bool ok = scenario_read_document(path, options->n_set, options->set, &document, &wrong);
+    *is_sweep = document.n_nodes > 0 && (arguments->given || sweep_present(&document));
+    for (int i = 0; i < arguments->n_axes && *is_sweep; i++)
+        ok &= document_set_list(&document, "sweep", "--sweep", arguments->axes[i], &wrong);
+    if (!*is_sweep) {
+        document_free(&document);
+        return true;
+    }
+    if (!ok) {
+        document_free(&document);
+        *err = wrong;
+        return false;
+    }
+    return sweep_read(&document, sweep, err);
+}
+
+/** Text as a shell takes it for one word. */
+static void write_quoted(FILE *file, const char *text)
+{
+    if (*text != '\0' &&
+        strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-=,:+@%") == strlen(text)) {
+        fputs(text, file);
+        return;
+    }
+    fputc('\'', file);
+    for (; *text != '\0'; text++)
+        if (*text == '\'')
+            fputs("'\\''", file);
+        else
+            fputc(*text, file);
+    fputc('\'', file);
+}
+
+/** The command line that makes these points. */
+static char *command_text(const char *path, const struct options *options, const struct sweep_arguments *arguments)
+{
+    char *text = NULL;
+    size_t bytes;
+    FILE *file = open_memstream(&text, &bytes);
+    CHECK(file != NULL);
+    fputs("slimsim run ", file);
+    write_quoted(file, path);
+    for (int i = 0; i < options->n_set; i++) {
+        fputs(" --set ", file);
+        write_quoted(file, options->set[i]);
+    }
+    for (int i = 0; i < arguments->n_axes; i++) {
+        fputs(" --sweep ", file);
+        write_quoted(file, arguments->axes[i]);
+    }
+    CHECK(fclose(file) == 0);
+    return text;
+}
+
+static int32_t n_cores(void)
+{
+    cpu_set_t set;
+    return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+}
+
+/** What a person wants to know at the end, on stderr. */
+static void tell(const struct manifest *manifest, const struct driver_options *options,
+                 const struct driver_outcome *outcome, const char *command)
+{
+    const struct shard *shard = &options->shard;
+    fprintf(stderr, "%d points: %d computed, %d kept from before, %d failed\n", outcome->n_points, outcome->n_computed,
+            outcome->n_kept, outcome->n_failed);
+    if (outcome->n_other_build > 0)
+        fprintf(stderr, "results of another build of slimsim lie in the journal and were not used\n");
+    if (shard->n > 0)
+        fprintf(stderr,
+                "part %d of %d is in %s/%s.shard-%d-of-%d.journal; when all parts are there:\n"
+                "slimsim merge %s/%s.shard-*-of-%d.journal --output %s\n",
+                shard->k, shard->n, options->directory, manifest->name, shard->k, shard->n, options->directory,
+                manifest->name, shard->n, options->directory);
+    else
+        fprintf(stderr, "written: %s/%s.h5, %s.csv and %s.points.csv\n", options->directory, manifest->name,
+                manifest->name, manifest->name);
+    if (outcome->n_failed > 0)
+        fprintf(stderr, "why points failed stands in the column message; `%s --retry-failed` computes them again\n",
+                command);
+}
+
+static bool print_results(const struct manifest *manifest, const struct options *options, int32_t n_failed,
+                          struct error *err)
+{
+    char *path;
+    struct rows rows;
+    if (n_failed == manifest->n_points) /* there is no row */
+        return true;
+    CHECK(asprintf(&path, "%s/%s.csv", options->output, manifest->name) > 0);
+    bool ok = rows_open(path, &rows, err);
+    if (ok && options->json)
+        rows_print_json(&rows, INT32_MAX);
+    else if (ok)
+        rows_print(&rows, MOST_ROWS);
+    rows_close(&rows);
+    free(path);
+    return ok;
+}
+
+static bool run(struct workshop *workshop, const struct manifest *manifest, const struct options *options,
+                const struct sweep_arguments *arguments, struct driver_options *driver, struct error *err)
+{
+    struct driver_outcome outcome = {0};
+    driver->directory = options->output;
+    driver->jobs = arguments->jobs > 0 ? arguments->jobs : n_cores();
+    driver->time_limit_s = arguments->time_limit_s;
+    driver->memory_bytes = (int64_t)arguments->memory_bytes;
+    driver->retry_failed = arguments->retry_failed;
+    driver->fail_fast = arguments->fail_fast;
+    driver->progress = !options->quiet;
+    if (!command_make_folder(options->output, err))
+        return false;
+    bool ok = driver_run(workshop, manifest, driver, &outcome, err);
+    if (!ok && *driver->stop != 0 && err->status == ERROR_NONE)
+        fprintf(stderr, "%d of %d points are finished and kept\n", outcome.n_kept + outcome.n_computed,
+                outcome.n_points);
+    if (ok && !options->quiet)
+        tell(manifest, driver, &outcome, manifest->command);
+    ok = ok && (driver->shard.n > 0 || print_results(manifest, options, outcome.n_failed, err));
+    if (ok && outcome.n_failed > 0)
+        return error_set_status(err, ERROR_FAILED, "%d of %d points failed", outcome.n_failed, outcome.n_points);
+    return ok;
+}
+
+bool sweep_command(const char *path, const struct options *options, const struct sweep_arguments *arguments,
+                   const struct sweep *sweep, const volatile sig_atomic_t *stop, struct error *err)
+{
+    struct workshop *workshop = check_calloc(1, sizeof *workshop); /* large */
+    struct manifest manifest;
+    struct driver_options driver = {.stop = stop};
+    workshop->sweep = sweep;
+    manifest_of_sweep(sweep, &manifest);
+    manifest.command = command_text(path, options, arguments);
+    bool ok = (arguments->shard == NULL || shard_parse(arguments->shard, &driver.shard, err)) &&
+              driver_resolve(workshop, &manifest, err);
+    if (ok && arguments->list)
+        manifest_print(&manifest, stdout);
+    else if (ok)
+        ok = run(workshop, &manifest, options, arguments, &driver, err);
+    workshop_close(workshop);
+    free(workshop);
+    manifest_free(&manifest);
+    return ok;
+}
+
+void sweep_arguments_free(struct sweep_arguments *arguments)
+{
+    free(arguments->axes);
+}

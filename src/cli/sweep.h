@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/** `slimsim run` of a scenario with `sweep:`, or with an option that only sweeps have. */
+#ifndef SLIMSIM_CLI_SWEEP_H
+#define SLIMSIM_CLI_SWEEP_H
+
+#include <signal.h>
+
+#include "cli/command.h"
+#include "sweep/driver.h"
+
+/** Options of sweeps: an argp child, whose input this is. */
+struct sweep_arguments {
+    int n_axes;
+    const char **axes; /* of --sweep */
+    bool given;        /* any of them: the scenario is a sweep, of one point if need be */
+    bool list;
+    int32_t point; /* of --point, -1: not given */
+    int32_t jobs;  /* 0: as many as cores */
+    const char *shard;
+    double time_limit_s, memory_bytes;
+    bool retry_failed, fail_fast;
+};
+
+extern const struct argp sweep_argp;
+
+/** Read the scenario and its --set and --sweep; *is_sweep: it is one. Errors of a scenario that is none are left to
+ * command_read. The caller frees the sweep. */
+bool sweep_open(const char *path, const struct options *options, const struct sweep_arguments *arguments,
+                struct sweep *sweep, bool *is_sweep, struct error *err);
+
+/** List the points or run them, and print the table. @return false with err, which stays untouched where *stop says why
+ */
+bool sweep_command(const char *path, const struct options *options, const struct sweep_arguments *arguments,
+                   const struct sweep *sweep, const volatile sig_atomic_t *stop, struct error *err);
+
+void sweep_arguments_free(struct sweep_arguments *arguments);
+
+#endif

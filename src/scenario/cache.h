@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/** Models, devices and platforms that were read already: the points of a sweep share few. */
+#ifndef SLIMSIM_SCENARIO_CACHE_H
+#define SLIMSIM_SCENARIO_CACHE_H
+
+#include <stddef.h>
+
+#include "scenario/device.h"
+#include "scenario/model.h"
+#include "scenario/platform.h"
+
+struct cached_model;
+struct cached_device;
+struct cached_platform;
+
+/** {0} is empty. Only what was read without errors is kept. */
+struct scenario_cache {
+    size_t n_models, n_devices, n_platforms, model_capacity, device_capacity, platform_capacity;
+    struct cached_model *models;
+    struct cached_device *devices;
+    struct cached_platform *platforms;
+};
+
+/** As model_read, device_read and platform_read; and the hash of the file, which stands for its content. */
+bool cache_model(struct scenario_cache *cache, const char *data_dir, const char *name, struct model *model,
+                 uint64_t *hash, struct error *err);
+bool cache_device(struct scenario_cache *cache, const char *data_dir, const char *name, struct device *device,
+                  uint64_t *hash, struct error *err);
+bool cache_platform(struct scenario_cache *cache, const char *platform_dir, const char *name, struct platform *platform,
+                    struct error *err);
+
+void cache_free(struct scenario_cache *cache);
+
+#endif

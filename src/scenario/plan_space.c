@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "scenario/plan_space.h"
+
+#include "scenario/library.h"
+
+#define FIELD(field) offsetof(struct plan_space, field)
+
+/* The first key is the scenario's, the last that of a file of model/plan_space. */
+static const struct schema_key keys[] = {
+    {"name", SCHEMA_WORD, "-", 0, 0, "free", NULL, "of model/plan_space, or the path of a .yaml file; what it allows",
+     FIELD(name)},
+    {"tp", SCHEMA_INTS, "GPUs", 1, 1 << 15, "", NULL, "tensor-parallel degrees", FIELD(tp)},
+    {"pp", SCHEMA_INTS, "stages", 1, 1 << 15, "", NULL, "pipeline stages", FIELD(pp)},
+    {"cp", SCHEMA_INTS, "GPUs", 1, 1 << 15, "", NULL, "context-parallel degrees", FIELD(cp)},
+    {"dp", SCHEMA_INTS, "replicas", 1, 1 << 15, "", NULL, "data-parallel replicas", FIELD(dp)},
+    {"recompute", SCHEMA_CHOICES, "-", 0, 0, "", "none|selective|full", "activations computed again", FIELD(recompute)},
+    {"offload", SCHEMA_REALS, "-", 0, 1, "", NULL, "shares of activations that go to the host", FIELD(offload)},
+    {"on_demand", SCHEMA_CHOICES, "-", 0, 0, "", "cp|cp-across-nodes|full-recompute|offload",
+     "only where no plan with fewer of these fits", FIELD(on_demand)},
+    {"source", SCHEMA_TEXT, "-", 0, 0, NULL, NULL, "where the restrictions come from", FIELD(source)},
+};
+enum { N_KEYS = sizeof keys / sizeof *keys, N_SCENARIO_KEYS = N_KEYS - 1, N_FILE_KEYS = N_KEYS - 1 };
+
+static bool read_named(const struct document *document, int32_t node, const char *data_dir, const char *name,
+                       struct plan_space *space, struct error *err)
+{
+    char folder[1024], path[1024];
+    struct document file = {0};
+    struct error unknown = {0};
+    int32_t at = document_find(document, node, "name");
+    snprintf(folder, sizeof folder, "%s/model/plan_space", data_dir);
+    if (!library_find(folder, name, ".yaml", "plan space", path, &unknown))
+        return document_error(document, at >= 0 ? at : node, err, "plan_space.name: %s", unknown.text);
+    bool ok = document_read(path, &file, err) && schema_read(&file, 0, keys + 1, N_FILE_KEYS, NULL, space, err);
+    document_free(&file);
+    return ok;
+}
+
+#define REPLACE(list)                                                                                                  \
+    if (own.list.n > 0)                                                                                                \
+    space->list = own.list
+
+bool plan_space_read(const struct document *document, int32_t node, const char *data_dir, struct plan_space *space,
+                     struct error *err)
+{
+    struct plan_space own = {0};
+    *space = (struct plan_space){0};
+    if (!schema_read(document, node, keys, N_SCENARIO_KEYS, NULL, &own, err) ||
+        !read_named(document, node, data_dir, own.name, space, err))
+        return false;
+    snprintf(space->name, sizeof space->name, "%s", own.name);
+    REPLACE(tp);
+    REPLACE(pp);
+    REPLACE(cp);
+    REPLACE(dp);
+    REPLACE(recompute);
+    REPLACE(offload);
+    REPLACE(on_demand);
+    return true;
+}
+
+void plan_space_write(FILE *file, const struct plan_space *space, int32_t indent)
+{
+    schema_write(file, keys, N_SCENARIO_KEYS, space, indent);
+}
+
+void plan_space_list_keys(FILE *file, const char *prefix)
+{
+    schema_list(file, keys, N_SCENARIO_KEYS, prefix);
+}

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "search/bound.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/check.h"
+
+/* Seconds of kernels at their best rates, whatever the cut. */
+static double best_s(const struct device *device, const struct cost_kernels *kernels)
+{
+    double sum = 0;
+    for (int32_t i = 0; i < kernels->n; i++) {
+        const struct cost_kernel *kernel = &kernels->kernel[i];
+        if (kernel->family == COST_GEMM)
+            sum += kernel->flop / (device->peak_flop_per_s * device->gemm.efficiency);
+        else if (kernel->family == COST_MEMORY_BOUND && kernel->bytes > 0)
+            sum += fmax(0, kernel->seconds - device->launch_s);
+    }
+    return sum;
+}
+
+/* Attention of one layer and pass on one sample. */
+static double attention_s(const struct cost_setting *setting, int32_t tokens, enum pass pass)
+{
+    const struct model *model = setting->model;
+    struct cost_attention work = {
+        .flop = (double)flop_attention(model, pass, 0, tokens) / setting->tensor,
+        .queries = tokens + 1.0,
+        .keys = 2.0 * tokens + 1,
+        .head_dim = (double)model->hidden / (double)model->heads,
+    };
+    if (setting->attention == DEVICE_UNFUSED)
+        return work.flop / (setting->device->peak_flop_per_s * setting->device->gemm.efficiency);
+    return cost_attention_work_s(setting->device, setting->attention, pass, &work);
+}
+
+/* All tokens of the batch as one unit without attention; beyond 2^31 - 1 of them the rest is left out. */
+static struct cost_unit all_tokens(const struct batch *batch)
+{
+    return (struct cost_unit){.padding_tokens = (int32_t)fmin((double)batch->n_tokens, INT32_MAX), .context = 1};
+}
+
+/* Tensor-parallel collectives of a layer that no GEMM hides, on all tokens in one message each. */
+static double exposed_s(const struct cost_setting *setting, double tokens, enum pass pass)
+{
+    double bytes = tokens * (double)setting->model->hidden * 2;
+    int32_t overlap = setting->communication.tp_overlap;
+    double gather_s = cost_collective_s(setting, DEVICE_ALL_GATHER, bytes, setting->tensor);
+    double scatter_s = cost_collective_s(setting, DEVICE_REDUCE_SCATTER, bytes, setting->tensor);
+    bool forward = pass == PASS_FORWARD, exposed = overlap == SCENARIO_EXPOSED;
+    if (overlap == SCENARIO_CHUNKED)
+        return 0;
+    if (!setting->sequence_parallel)
+        return forward || exposed ? 2 * cost_collective_s(setting, DEVICE_ALL_REDUCE, bytes, setting->tensor) : 0;
+    return forward ? 2 * (gather_s + scatter_s) : 2 * gather_s + (exposed ? 2 * (gather_s + scatter_s) : 0);
+}
+
+/* Layers of one stage in one pass on all tokens, without attention. */
+static double layers_s(const struct cost_setting *setting, const struct batch *batch, enum pass pass)
+{
+    struct cost_unit unit = all_tokens(batch);
+    struct cost_kernels kernels = {0};
+    cost_layer_kernels(setting, pass, &unit, &kernels);
+    return setting->layers * (best_s(setting->device, &kernels) + exposed_s(setting, unit.padding_tokens, pass));
+}
+
+static double head_s(const struct cost_setting *setting, const struct batch *batch)
+{
+    struct cost_unit unit = all_tokens(batch);
+    double sum = 0;
+    for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
+        struct cost_kernels kernels = {0};
+        cost_head_kernels(setting, pass, &unit, &kernels);
+        sum += best_s(setting->device, &kernels);
+    }
+    return sum;
+}
+
+/* The last stage on one sample: attention, and its part of what all tokens take (`all_s`). */
+static double sample_s(const struct system_request *request, int32_t sample, double all_s)
+{
+    const struct cost_setting *setting = request->setting;
+    const struct batch *batch = request->batch;
+    double forward = setting->layers, tokens = batch->tokens[sample];
+    if (request->layout.recompute == RECOMPUTE_FULL)
+        forward += setting->recompute_layers > 0 ? setting->recompute_layers : setting->layers;
+    return all_s * tokens / (double)batch->n_tokens +
+           forward * attention_s(setting, batch->tokens[sample], PASS_FORWARD) +
+           setting->layers * attention_s(setting, batch->tokens[sample], PASS_BACKWARD);
+}
+
+/* What the last stage does on all tokens but attention, on one place. */
+static double all_tokens_s(const struct system_request *request)
+{
+    const struct batch *batch = request->batch;
+    double sum = head_s(request->setting, batch);
+    for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
+        sum += layers_s(request->setting, batch, pass);
+    if (request->layout.recompute == RECOMPUTE_FULL) {
+        struct cost_setting again = *request->setting;
+        if (again.recompute_layers > 0)
+            again.layers = again.recompute_layers;
+        sum += layers_s(&again, batch, PASS_FORWARD);
+    }
+    return sum;
+}
+
+/* Work of a place of the last stage: of the most loaded rank, or the mean. */
+static double work_s(const struct system_request *request, const struct system_share *share)
+{
+    int32_t n_ranks = (int32_t)request->layout.dp;
+    double *rank_s = check_calloc((size_t)n_ranks, sizeof *rank_s), all_s = all_tokens_s(request), most_s = 0;
+    for (int32_t i = 0; i < request->batch->n_samples; i++) {
+        int32_t first = share != NULL ? share[i].first_rank : 0, width = share != NULL ? share[i].width : n_ranks;
+        double seconds = sample_s(request, i, all_s) / width;
+        for (int32_t rank = first; rank < first + width; rank++)
+            rank_s[rank] += seconds;
+    }
+    for (int32_t rank = 0; rank < n_ranks; rank++)
+        most_s = fmax(most_s, rank_s[rank]);
+    free(rank_s);
+    return most_s / (double)request->layout.cp;
+}
+
+static int32_t longest(const struct batch *batch)
+{
+    int32_t tokens = 0;
+    for (int32_t i = 0; i < batch->n_samples; i++)
+        tokens = batch->tokens[i] > tokens ? batch->tokens[i] : tokens;
+    return tokens;
+}
+
+/* The longest sample, whole, through all stages and back. */
+static double chain_s(const struct cost_setting *setting, const struct scenario_plan *layout, const struct batch *batch)
+{
+    struct slice slice = {0, 0, longest(batch)};
+    struct cost_unit unit = {.slices = &slice,
+                             .n_slices = 1,
+                             .context = (int32_t)layout->cp,
+                             .recompute = (enum recompute)layout->recompute};
+    double sum = 0;
+    for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
+        struct cost_pass cost = cost_of_pass(setting, pass, &unit), head = cost_of_head(setting, pass, &unit);
+        sum += (double)layout->pp * (cost.other_s + cost.attention_s + cost.tensor_s) + head.other_s + head.tensor_s;
+    }
+    return sum;
+}
+
+/* A reduce-scatter or all-gather of the replicas of one stage, `bytes` whole; 0 where passes may hide it. */
+static double ring_s(const struct cost_setting *setting, enum device_collective_kind kind, double bytes, int32_t n)
+{
+    int32_t most = setting->platform->gpus_per_node / setting->tensor;
+    double least = INFINITY;
+    if (n <= 1 || setting->communication.dp_overlap)
+        return 0;
+    for (int32_t n_each = 1; n_each <= most && n_each <= n; n_each++)
+        least = fmin(least, cost_rails_s(setting, kind, bytes, n, n_each));
+    return least;
+}
+
+double bound_after_passes_s(const struct cost_setting *setting, const struct scenario_plan *layout)
+{
+    bool whole = layout->pp == 1;
+    int32_t n = (int32_t)(layout->dp * layout->cp);
+    double parameters = cost_stage_parameters(setting->model, setting->tensor, setting->layers, whole, whole);
+    double gradient_bytes = parameters * cost_gradient_bytes(setting->gradients);
+    return ring_s(setting, DEVICE_REDUCE_SCATTER, gradient_bytes, n) + cost_optimizer_s(setting, parameters, n) +
+           ring_s(setting, DEVICE_ALL_GATHER, 2 * parameters, n);
+}
+
+/* `tokens` of one sample that a rank of a stage holds at once. */
+static double peak_bytes(const struct training_system *system, const struct system_request *request, double tokens,
+                         bool first, bool last)
+{
+    const struct cost_setting *setting = request->setting;
+    enum recompute recompute = (enum recompute)request->layout.recompute;
+    struct slice slice = {0, 0, (int32_t)tokens};
+    struct cost_unit unit = {.slices = &slice, .n_slices = 1, .context = 1, .recompute = recompute};
+    double parameters = cost_stage_parameters(setting->model, setting->tensor, setting->layers, first, last);
+    double states = cost_state_bytes(setting, parameters, (int32_t)(request->layout.dp * request->layout.cp)) +
+                    cost_gathered_bytes(setting) + setting->device->workspace_bytes;
+    double token_bytes = cost_layers_activation_bytes(setting, recompute, false);
+    if (!system->keeps_samples)
+        return states + tokens * token_bytes * (1 - request->layout.offload);
+    double head_bytes = last ? cost_head_bytes(setting, tokens) + cost_head_workspace_bytes(setting, tokens) : 0;
+    return states + tokens * token_bytes + fmax(cost_workspace_bytes(setting, &unit), head_bytes);
+}
+
+/* The most tokens of one sample on one context rank of a pipeline. */
+static double most_tokens(const struct training_system *system, const struct system_request *request,
+                          const struct system_share *share)
+{
+    double most = 0, ranks = system->keeps_samples ? 1 : (double)request->layout.dp;
+    for (int32_t i = 0; i < request->batch->n_samples; i++)
+        most = fmax(most, request->batch->tokens[i] / (share != NULL ? share[i].width : ranks));
+    return most / (double)request->layout.cp;
+}
+
+struct bound bound_of(const struct training_system *system, const struct system_request *request)
+{
+    struct system_share *share = NULL;
+    if (system->shares != NULL) {
+        share = check_calloc((size_t)request->batch->n_samples, sizeof *share);
+        system->shares(request, share);
+    }
+    double tokens = most_tokens(system, request, share);
+    bool alone = request->layout.pp == 1;
+    struct bound bound = {
+        .time_s = work_s(request, share),
+        .peak_bytes =
+            fmax(peak_bytes(system, request, tokens, true, alone), peak_bytes(system, request, tokens, alone, true)),
+    };
+    if (system->keeps_samples)
+        bound.time_s = fmax(bound.time_s, chain_s(request->setting, &request->layout, request->batch));
+    bound.time_s += bound_after_passes_s(request->setting, &request->layout);
+    free(share);
+    return bound;
+}

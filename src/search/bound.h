@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/** What no plan of a layout can beat, known before the system plans. */
+#ifndef SLIMSIM_SEARCH_BOUND_H
+#define SLIMSIM_SEARCH_BOUND_H
+
+#include "system/system.h"
+
+struct bound {
+    double time_s;     /* no plan's critical path is shorter */
+    double peak_bytes; /* no plan's largest memory of a rank is smaller */
+};
+
+/**
+ * What follows the last pass of all at least [s]: the stage that runs it reduces its gradients, after the norm of all
+ * an optimizer's step, and the gathering of its parameters; each for the stage of least parameters, the rings alone on
+ * their links with as many members on a node as is fastest, less the share dp_overlap that passes may hide.
+ */
+double bound_after_passes_s(const struct cost_setting *setting, const struct scenario_plan *layout);
+
+/**
+ * Bounds of a layout with one virtual stage a rank, zero1, on one batch.
+ *
+ * TIME. W, the seconds of the compute streams of all places (dag/dag.h) together, is at least the sum of
+ *   - GEMMs: FLOPs / (peak x efficiency). A tile of a GEMM does no more (scenario/device.h: waves are never less than
+ *     tiles / multiprocessors, slowdown is at least 1), and FLOPs of the parts of a batch add up to the batch's.
+ *   - memory-bound kernels: bytes / bandwidth, without launches; bytes are linear in tokens, so they add up.
+ *   - tensor-parallel collectives of layers that tp_overlap hides under no GEMM (cost/overlap.h), of one message of all
+ * tokens: their seconds are concave in the bytes and not negative at 0, hence subadditive: no way to divide the tokens
+ * takes less.
+ *   - attention, sample by sample: FLOPs of slices add up to the sample's; a slice [a, b) of a sample of L tokens
+ * enters with queries (b - a)(a + b + 1)/b <= L + 1 and keys a + b + 1 <= 2L + 1, divided by the context degree, and
+ *     seconds a FLOP fall with both; so each FLOP takes at least what it takes at L + 1 and 2L + 1. Tails, longest
+ * tiles and launches are left out.
+ *   - full recomputation: the forward of the layers that recompute, once more. Selective: left out.
+ * A unit with context degree c divides tokens by c and has c ranks: the sums above do not change. Padding, rings, zero
+ * and waiting only add. The work of a stage falls on DP x CP places, and only on those: one of the last stage's (layers
+ * and head) is busy for at least their mean, and none of that can overlap. If the system tells which ranks share a
+ * sample (training_system.shares), the same holds for the CP places of each rank and its share of the work alone; a
+ * message of a rank's tokens takes at least their part of what one of all tokens takes, again by concavity. The most
+ * loaded rank counts. What follows the last pass is added.
+ *
+ * If the system keeps samples whole: the longest sample runs through all stages and back, one after the other, in a
+ * unit that takes at least what it takes alone with the layout's CP (every term of cost_of_pass grows with slices and
+ * padding).
+ *
+ * MEMORY. States of a rank stand throughout. A system that keeps samples whole: when the forward pass of the longest
+ * sample starts, its activations are there (what goes to the host goes afterwards) with the workspace, and on the last
+ * stage the logits; the unit may hold more, never less. Any other system: the backward of a sample starts when all its
+ * slices have run forward (plan/plan.h), so at that moment the activations of all its tokens are there but for what is
+ * offloaded, divided over at most DP x CP ranks, or the ranks that share the sample.
+ */
+struct bound bound_of(const struct training_system *system, const struct system_request *request);
+
+#endif

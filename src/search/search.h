@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/**
+ * `plan: auto`: the plan of a training system that a scenario did not name.
+ *
+ * The space: TP inside a node that divides heads and kv heads, PP that divides the layers, CP where the system takes
+ * it, DP what is left of the GPUs, recompute, and the share of activations offloaded where the system leaves that to
+ * the plan; vpp 1, zero1, gradients in fp32; restricted by plan_space (scenario/plan_space.h). What a system chooses by
+ * itself (slimpack's units per replica) it chooses in each plan anew.
+ *
+ * Batches of the search are drawn with a seed of their own, derived from the scenario's. One iteration ranks: plans are
+ * resolved in the order of their lower bounds (search/bound.h), by critical path and memory timeline; one whose bound
+ * exceeds the time of the fastest that fits of its layout (TP, PP, CP), or of the SEARCH_FEW-th fastest layout, is not.
+ * Five iterations decide among the fastest plans of SEARCH_FEW layouts; one that does not fit in all five is out, and
+ * the ranking goes on without it. With SimGrid, their times are multiplied by what SimGrid makes of the first of the
+ * five (its makespan over the critical path's), and its timeline's memory must fit, too. The fastest is then tried with
+ * each part of the system switched off (training_system.parts, those that the entry's knobs do not name), on the same
+ * iterations; one that is faster still becomes the plan, with its knob. Ties go to the plan that comes first in the
+ * space (TP, PP, CP, recompute, offload ascending). No plan fits: the one with the least peak is the result.
+ */
+#ifndef SLIMSIM_SEARCH_SEARCH_H
+#define SLIMSIM_SEARCH_SEARCH_H
+
+#include "bounds/critical_path.h"
+#include "bounds/memory.h"
+#include "lengths/lengths.h"
+#include "search/bound.h"
+
+enum { SEARCH_FEW = 4, SEARCH_DECIDING_ITERATIONS = 5 };
+
+/** What became of a plan. */
+enum search_verdict {
+    SEARCH_CHOSEN,
+    SEARCH_RUNNER_UP,     /* among those that were decided on */
+    SEARCH_SLOWER,        /* it fits, and others are faster */
+    SEARCH_TOO_LARGE,     /* resolved: it does not fit */
+    SEARCH_REFUSED,       /* the system cannot plan it */
+    SEARCH_BOUND_PRUNED,  /* its least possible time is above that of those that were decided on */
+    SEARCH_MEMORY_PRUNED, /* its least possible memory is above what a rank may use */
+    SEARCH_NOT_DEMANDED,  /* it has an on_demand feature, and a plan with fewer of them fits */
+    SEARCH_OPEN,          /* while searching */
+    SEARCH_N_VERDICTS = SEARCH_OPEN
+};
+
+/** A plan resolved, over n_iterations. */
+struct search_score {
+    int32_t n_iterations; /* 0: it was not resolved */
+    double time_s;        /* mean, with the factor of SimGrid */
+    double contention;    /* that factor less 1; 0 without SimGrid */
+    double peak_bytes;
+    int32_t peak_stage, peak_class;        /* class: enum memory_class, the largest at the peak */
+    double compute, bubble, communication; /* shares of the places' time: passes and optimizer without collectives;
+                                              bubble_fraction; tensor and shard collectives, exposed rings, gradients */
+};
+
+struct search_plan {
+    struct scenario_plan layout;
+    int32_t n_demanded; /* features of plan_space.on_demand that it has */
+    const char *off;    /* knob of the part that is switched off; NULL: none. Static storage */
+    enum search_verdict verdict;
+    struct bound bound; /* the best known when it was settled */
+    double ranking_s;   /* iteration time that ranked it; 0: it was not resolved */
+    struct search_score score;
+};
+
+/** {0} is empty: nothing was searched. */
+struct search_result {
+    int32_t n_plans;
+    struct search_plan *plans; /* in the order of the space; those with a part switched off last */
+    int32_t n_ranked;
+    int32_t *ranked; /* into plans: the chosen, the runners-up by time, then all others that were resolved and fit */
+    int32_t count[SEARCH_N_VERDICTS];
+    int32_t n_resolved; /* plans resolved on the first iteration, relaxed ones included */
+    int64_t seed;       /* of its batches: iterations 0 .. SEARCH_DECIDING_ITERATIONS - 1 */
+    bool fits;          /* the chosen plan, in the iterations that decided */
+    bool engine;        /* SimGrid had its say */
+    double memory_bytes;
+};
+
+/** Resolve a DAG with contention: execute() (execute/execute.h), which lies to the right. */
+typedef bool search_engine(const struct dag *dag, const struct platform *platform, struct timeline *timeline,
+                           struct error *err);
+
+/** Called as plans are settled. @return false to stop, with err or without */
+typedef bool search_progress(void *context, const struct scenario_system *entry, int32_t n_settled, int32_t n_plans);
+
+struct search_options {
+    search_engine *engine;     /* NULL: the critical path alone */
+    search_progress *progress; /* NULL: nobody listens */
+    void *context;
+    bool exhaustive; /* resolve every plan: for tests */
+};
+
+/** Every entry with `plan: auto` has a space that holds a plan; else a line of err each, with its place. */
+bool search_check(const struct scenario *scenario, struct error *err);
+
+/**
+ * Search the plans of one entry.
+ * @param result  {0}; the caller frees, whatever the answer
+ * @return        false with err when a plan cannot be built or run, or when progress stopped it
+ */
+bool search_system(const struct scenario *scenario, const struct lengths *lengths, int32_t system,
+                   const struct search_options *options, struct search_result *result, struct error *err);
+
+/** search_system for every entry with `plan: auto`, which becomes an entry with that plan (and the knob of a part that
+ * is switched off). results: [n_systems] {0}. */
+bool search_scenario(struct scenario *scenario, const struct lengths *lengths, const struct search_options *options,
+                     struct search_result *results, struct error *err);
+
+void search_result_free(struct search_result *result);
+
+#endif

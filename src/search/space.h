@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/** The plans of a space. */
+#ifndef SLIMSIM_SEARCH_SPACE_H
+#define SLIMSIM_SEARCH_SPACE_H
+
+#include "search/search.h"
+
+/**
+ * Every plan that the entry's space, the model, the platform and the system allow, in the order of search/search.h.
+ * Caller frees. @return NULL for none
+ */
+struct search_plan *space_plans(const struct scenario *scenario, const struct scenario_system *entry,
+                                const struct training_system *system, int32_t *n_plans);
+
+#endif

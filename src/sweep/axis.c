@@ -1,0 +1,437 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "sweep/axis.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "scenario/quantity.h"
+
+static const char *const word_key[] = {"zip", "exclude", "replicates"};
+
+bool sweep_present(const struct document *document)
+{
+    return document_find(document, 0, "sweep") >= 0;
+}
+
+/** Children of a node, or of none. */
+static int32_t n_children(const struct document *document, int32_t node)
+{
+    int32_t n = 0;
+    for (int32_t child = node >= 0 ? document->node[node].child : -1; child >= 0; child = document->node[child].next)
+        n++;
+    return n;
+}
+
+/** A node as flow text. Caller frees. */
+static char *node_text(const struct document *document, int32_t node)
+{
+    char *text = NULL;
+    size_t bytes;
+    FILE *file = open_memstream(&text, &bytes);
+    CHECK(file != NULL);
+    document_write(file, document, node);
+    CHECK(fclose(file) == 0);
+    return text;
+}
+
+/** A new axis of one or several keys, its values still to come. */
+static struct axis *add_axis(struct sweep *sweep, int32_t n_keys, int32_t n_values)
+{
+    sweep->axes = check_grow(sweep->axes, (size_t)sweep->n_axes, &sweep->axis_capacity, sizeof *sweep->axes);
+    struct axis *axis = &sweep->axes[sweep->n_axes++];
+    *axis = (struct axis){.n_keys = n_keys, .n_values = n_values};
+    axis->key = check_calloc((size_t)n_keys, sizeof *axis->key);
+    axis->node = check_calloc((size_t)n_keys * (size_t)n_values, sizeof *axis->node);
+    return axis;
+}
+
+/** The numbers of `range: [from, to, step]` or `log2: [from, to]`. @return how many, 0 with a message */
+static int32_t read_bounds(const struct document *document, int32_t node, bool log2, double bound[3], struct error *err)
+{
+    static const char expected[] = "expected [from, to] or [from, to, step] with from <= to, step > 0";
+    int32_t n = 0, list = document->node[node].child;
+    bound[0] = bound[1] = 0;
+    bound[2] = 1;
+    if (n_children(document, node) != 1 || document->node[list].kind != DOCUMENT_SEQUENCE) {
+        document_error(document, node, err, "%s: %s", log2 ? "log2" : "range", expected);
+        return 0;
+    }
+    for (int32_t child = document->node[list].child; child >= 0; child = document->node[child].next, n++)
+        if (n == 3 || document->node[child].kind != DOCUMENT_SCALAR || document->node[child].quoted ||
+            !quantity_parse(document->node[child].value, "-", &bound[n]))
+            n = INT16_MIN;
+    bool ok = (n == 2 || (n == 3 && !log2)) && bound[0] <= bound[1] && bound[2] > 0 && (!log2 || bound[0] > 0);
+    double count = log2 ? floor(log(bound[1] / bound[0]) / log(2) + 1e-9) + 1
+                        : floor((bound[1] - bound[0]) / bound[2] * (1 + 1e-12) + 1e-9) + 1;
+    if (!ok)
+        document_error(document, list, err, "%s: %s%s", log2 ? "log2" : "range", expected,
+                       log2 ? "; log2 doubles from a number above 0 and takes no step" : "");
+    else if (count > AXIS_MAX_POINTS)
+        document_error(document, list, err, "range: %g values; at most %d are allowed", count, AXIS_MAX_POINTS);
+    else
+        return (int32_t)count;
+    return 0;
+}
+
+/** An axis {range: ...} or {log2: ...}. */
+static bool add_range(struct sweep *sweep, int32_t node, const char *key, struct error *err)
+{
+    struct document *document = &sweep->document;
+    int32_t inside = document->node[node].child;
+    bool log2 = inside >= 0 && strcmp(document->node[inside].key, "log2") == 0;
+    double bound[3];
+    if (!log2 && (inside < 0 || strcmp(document->node[inside].key, "range") != 0))
+        return document_error(document, node, err,
+                              "%s: expected a list of values, {range: [from, to, step]} or {log2: "
+                              "[from, to]}",
+                              key);
+    int32_t n = read_bounds(document, node, log2, bound, err);
+    if (n == 0)
+        return false;
+    struct axis *axis = add_axis(sweep, 1, n);
+    axis->key[0] = key;
+    for (int32_t i = 0; i < n; i++) {
+        double value = log2 ? ldexp(bound[0], i) : bound[0] + i * bound[2];
+        char text[32];
+        snprintf(text, sizeof text, fabs(value) < 1e15 && value == floor(value) ? "%.0f" : "%.12g", value);
+        axis->node[i] = document_add_scalar(document, text, node);
+    }
+    return true;
+}
+
+static bool add_list(struct sweep *sweep, int32_t node, const char *key, struct error *err)
+{
+    struct document *document = &sweep->document;
+    if (document->node[node].kind == DOCUMENT_MAPPING)
+        return add_range(sweep, node, key, err);
+    if (document->node[node].kind != DOCUMENT_SEQUENCE || document->node[node].child < 0)
+        return document_error(document, node, err, "%s: expected a list of at least one value, such as [1, 2]", key);
+    struct axis *axis = add_axis(sweep, 1, n_children(document, node));
+    int32_t i = 0;
+    axis->key[0] = key;
+    for (int32_t child = document->node[node].child; child >= 0; child = document->node[child].next)
+        axis->node[i++] = child;
+    return true;
+}
+
+/** A group of zip, key: [values] each. */
+static bool zip_lists(struct sweep *sweep, int32_t group, struct error *err)
+{
+    const struct document *document = &sweep->document;
+    int32_t first = document->node[group].child, n_values = first >= 0 ? n_children(document, first) : 0, column = 0;
+    for (int32_t list = first; list >= 0; list = document->node[list].next)
+        if (document->node[list].kind != DOCUMENT_SEQUENCE || n_children(document, list) != n_values || n_values == 0)
+            return document_error(document, list, err,
+                                  "zip: %s has %d values, %s has %d; expected lists of the same length, at least one",
+                                  document->node[list].key, n_children(document, list), document->node[first].key,
+                                  n_values);
+    struct axis *axis = add_axis(sweep, n_children(document, group), n_values);
+    for (int32_t list = first; list >= 0; list = document->node[list].next, column++) {
+        int32_t i = 0;
+        axis->key[column] = document->node[list].key;
+        for (int32_t child = document->node[list].child; child >= 0; child = document->node[child].next)
+            axis->node[i++ * axis->n_keys + column] = child;
+    }
+    return true;
+}
+
+/** A group of zip, a list of mappings with the same keys. */
+static bool zip_mappings(struct sweep *sweep, int32_t group, struct error *err)
+{
+    const struct document *document = &sweep->document;
+    int32_t first = document->node[group].child, n_keys = n_children(document, first), i = 0;
+    struct axis *axis = add_axis(sweep, n_keys, n_children(document, group));
+    for (int32_t child = n_keys > 0 ? document->node[first].child : -1; child >= 0; child = document->node[child].next)
+        axis->key[i++] = document->node[child].key;
+    i = 0;
+    for (int32_t entry = first; entry >= 0; entry = document->node[entry].next, i++) {
+        bool same = document->node[entry].kind == DOCUMENT_MAPPING && n_children(document, entry) == n_keys;
+        for (int32_t column = 0; same && column < n_keys; column++) {
+            int32_t value = document->node[entry].child;
+            while (value >= 0 && strcmp(document->node[value].key, axis->key[column]) != 0)
+                value = document->node[value].next;
+            axis->node[i * n_keys + column] = value;
+            same = value >= 0;
+        }
+        if (!same || n_keys == 0)
+            return document_error(document, entry, err,
+                                  "zip: expected mappings of the same keys in all entries of a group");
+    }
+    return true;
+}
+
+static bool read_zip(struct sweep *sweep, int32_t zip, struct error *err)
+{
+    const struct document *document = &sweep->document;
+    bool ok = true;
+    if (document->node[zip].kind != DOCUMENT_SEQUENCE || document->node[zip].child < 0)
+        return document_error(document, zip, err,
+                              "zip: expected a list of groups, such as [{model: [a, b], platform: "
+                              "[c, d]}]");
+    for (int32_t group = document->node[zip].child; group >= 0; group = document->node[group].next) {
+        bool empty = document->node[group].child < 0;
+        if (document->node[group].kind == DOCUMENT_SCALAR || empty)
+            ok = document_error(document, group, err, "zip: expected {key: [values], ...} or [{key: value, ...}, ...]");
+        else
+            ok &= document->node[group].kind == DOCUMENT_MAPPING ? zip_lists(sweep, group, err)
+                                                                 : zip_mappings(sweep, group, err);
+    }
+    return ok;
+}
+
+static bool read_exclude(struct sweep *sweep, int32_t exclude, struct error *err)
+{
+    const struct document *document = &sweep->document;
+    bool ok = true;
+    if (document->node[exclude].kind != DOCUMENT_SEQUENCE)
+        return document_error(document, exclude, err, "exclude: expected a list of {where: {...}, reason: ...}");
+    for (int32_t entry = document->node[exclude].child; entry >= 0; entry = document->node[entry].next) {
+        int32_t where = document_find(document, entry, "where"), reason = document_find(document, entry, "reason");
+        bool good = where >= 0 && reason >= 0 && n_children(document, entry) == 2 &&
+                    document->node[where].kind == DOCUMENT_MAPPING && document->node[where].child >= 0 &&
+                    document->node[reason].kind == DOCUMENT_SCALAR && *document->node[reason].value != '\0';
+        if (!good) {
+            ok = document_error(document, entry, err, "exclude: expected {where: {key: value, ...}, reason: text}");
+            continue;
+        }
+        sweep->exclusions = check_grow(sweep->exclusions, (size_t)sweep->n_exclusions, &sweep->exclusion_capacity,
+                                       sizeof *sweep->exclusions);
+        sweep->exclusions[sweep->n_exclusions++] =
+            (struct exclusion){.where = where, .reason = document->node[reason].value};
+    }
+    return ok;
+}
+
+/** Seeds s, s + 1, ... of the scenario's seed s. */
+static bool read_replicates(struct sweep *sweep, int32_t node, struct error *err)
+{
+    struct document *document = &sweep->document;
+    int32_t seed = document_find(document, 0, "seed");
+    double n = 0, first = 1;
+    if (document->node[node].kind != DOCUMENT_SCALAR || document->node[node].quoted ||
+        !quantity_parse(document->node[node].value, "-", &n) || n != floor(n) || n < 1 || n > AXIS_MAX_POINTS)
+        return document_error(document, node, err, "replicates: expected a whole number from 1 to %d", AXIS_MAX_POINTS);
+    if (seed >= 0 && (document->node[seed].kind != DOCUMENT_SCALAR || document->node[seed].quoted ||
+                      !quantity_parse(document->node[seed].value, "-", &first) || fabs(first) > 0x1p52))
+        return document_error(document, seed, err, "seed: expected a whole number up to 2^52 with replicates");
+    struct axis *axis = add_axis(sweep, 1, (int32_t)n);
+    axis->key[0] = "seed";
+    for (int32_t i = 0; i < axis->n_values; i++) {
+        char text[32];
+        snprintf(text, sizeof text, "%.0f", first + i);
+        axis->node[i] = document_add_scalar(document, text, node);
+    }
+    return true;
+}
+
+static bool is_word(const char *key)
+{
+    for (size_t i = 0; i < sizeof word_key / sizeof *word_key; i++)
+        if (strcmp(key, word_key[i]) == 0)
+            return true;
+    return false;
+}
+
+/** A key that two axes vary, that --set fixes as well, or that may not vary. */
+static bool check_column(const struct sweep *sweep, int32_t column, int32_t at, struct error *err)
+{
+    const struct document *document = &sweep->document;
+    const char *key = sweep->column[column];
+    int32_t base = document_at(document, 0, key);
+    if (strcmp(key, "name") == 0 || strncmp(key, "sweep", 5) == 0)
+        return document_error(document, at, err, "sweep: '%s' cannot vary: it names the files of all points", key);
+    for (int32_t i = 0; i < column; i++)
+        if (strcmp(sweep->column[i], key) == 0)
+            return document_error(document, at, err, "sweep: '%s' stands twice; a key varies in one place", key);
+    if (base >= 0 && strncmp(document->node[base].file, "--set '", 7) == 0)
+        return document_error(document, at, err, "sweep: %s sets what is swept here; use one of them",
+                              document->node[base].file);
+    return true;
+}
+
+static bool number_points(struct sweep *sweep, struct error *err);
+
+static bool read_columns(struct sweep *sweep, struct error *err)
+{
+    bool ok = true;
+    int64_t n = 1;
+    for (int32_t a = 0; a < sweep->n_axes; a++) {
+        sweep->n_columns += sweep->axes[a].n_keys;
+        n = n > AXIS_MAX_POINTS ? n : n * sweep->axes[a].n_values;
+    }
+    sweep->column = check_calloc((size_t)sweep->n_columns, sizeof *sweep->column);
+    for (int32_t a = 0, column = 0; a < sweep->n_axes; a++)
+        for (int32_t k = 0; k < sweep->axes[a].n_keys; k++, column++) {
+            sweep->column[column] = sweep->axes[a].key[k];
+            ok &= check_column(sweep, column, sweep->axes[a].node[k], err);
+        }
+    if (n > AXIS_MAX_POINTS)
+        return document_error(&sweep->document, document_find(&sweep->document, 0, "sweep"), err,
+                              "sweep: more than %d points", AXIS_MAX_POINTS);
+    return ok && number_points(sweep, err);
+}
+
+bool sweep_read(struct document *document, struct sweep *sweep, struct error *err)
+{
+    *sweep = (struct sweep){.document = *document};
+    *document = (struct document){0};
+    struct document *own = &sweep->document;
+    int32_t node = document_find(own, 0, "sweep");
+    bool ok = true;
+    if (node >= 0 && own->node[node].kind != DOCUMENT_MAPPING && !document_is_null(&own->node[node]))
+        return document_error(own, node, err, "sweep: expected keys of the scenario, each with a list of its values");
+    for (int32_t child = node >= 0 ? own->node[node].child : -1; child >= 0; child = own->node[child].next)
+        if (!is_word(own->node[child].key))
+            ok &= add_list(sweep, child, own->node[child].key, err);
+        else if (strcmp(own->node[child].key, "zip") == 0)
+            ok &= read_zip(sweep, child, err);
+        else if (strcmp(own->node[child].key, "exclude") == 0)
+            ok &= read_exclude(sweep, child, err);
+    int32_t replicates = document_find(own, node, "replicates");
+    if (replicates >= 0)
+        ok &= read_replicates(sweep, replicates, err);
+    return ok && read_columns(sweep, err);
+}
+
+/** The node of an axis's key at a combination of the grid. */
+static int32_t value_node(const struct sweep *sweep, int64_t combination, int32_t axis, int32_t key)
+{
+    for (int32_t a = sweep->n_axes - 1; a > axis; a--)
+        combination /= sweep->axes[a].n_values;
+    const struct axis *at = &sweep->axes[axis];
+    return at->node[combination % at->n_values * at->n_keys + key];
+}
+
+/** What stands at a path in a combination: of the last axis that says it, else in the scenario; -1: nothing. */
+static int32_t find_value(const struct sweep *sweep, int32_t combination, const char *path)
+{
+    for (int32_t a = sweep->n_axes - 1; a >= 0; a--)
+        for (int32_t k = sweep->axes[a].n_keys - 1; k >= 0; k--) {
+            size_t length = strlen(sweep->axes[a].key[k]);
+            if (strncmp(sweep->axes[a].key[k], path, length) != 0 || (path[length] != '.' && path[length] != '\0'))
+                continue;
+            int32_t value = value_node(sweep, combination, a, k);
+            return document_at(&sweep->document, value, path + length + (path[length] == '.'));
+        }
+    return document_at(&sweep->document, 0, path);
+}
+
+static bool compares(double value, double bound, char sign, bool equal)
+{
+    if (sign == '<')
+        return equal ? value <= bound : value < bound;
+    return equal ? value >= bound : value > bound;
+}
+
+/** One value against one condition: equal (as numbers where both are), or "<n", "<=n", ">n", ">=n", "!=x". */
+static bool satisfies(const struct document *document, int32_t value, int32_t condition)
+{
+    const struct document_node *at = &document->node[condition];
+    char *text = node_text(document, value);
+    char *wanted = at->kind == DOCUMENT_SCALAR ? check_strdup(at->value) : node_text(document, condition);
+    const char *rest = wanted + strspn(wanted, "<>!="), *plain = document->node[value].value;
+    rest += strspn(rest, " ");
+    bool equal = strchr(wanted, '=') != NULL && strchr(wanted, '=') < rest, negated = *wanted == '!';
+    double number, bound;
+    bool both = plain != NULL && quantity_parse(plain, "-", &number) && quantity_parse(rest, "-", &bound), ok;
+    if (*wanted == '<' || *wanted == '>')
+        ok = both && compares(number, bound, *wanted, equal);
+    else
+        ok = (both ? number == bound : strcmp(plain != NULL ? plain : text, rest) == 0) != negated;
+    free(text);
+    free(wanted);
+    return ok;
+}
+
+/** A condition on what stands nowhere would exclude nothing, silently. */
+static bool check_conditions(const struct sweep *sweep, const struct exclusion *exclusion, struct error *err)
+{
+    const struct document *document = &sweep->document;
+    bool ok = true;
+    for (int32_t child = document->node[exclusion->where].child; child >= 0; child = document->node[child].next)
+        if (find_value(sweep, 0, document->node[child].key) < 0)
+            ok = document_key_error(document, child, err,
+                                    "exclude: '%s' stands neither in the scenario nor among the swept keys",
+                                    document->node[child].key);
+    return ok;
+}
+
+/** Whether all conditions of an exclusion hold; those of a list are alternatives. */
+static bool excludes(const struct sweep *sweep, const struct exclusion *exclusion, int32_t combination)
+{
+    const struct document *document = &sweep->document;
+    for (int32_t child = document->node[exclusion->where].child; child >= 0; child = document->node[child].next) {
+        int32_t value = find_value(sweep, combination, document->node[child].key);
+        bool any = false, list = document->node[child].kind == DOCUMENT_SEQUENCE;
+        for (int32_t entry = list ? document->node[child].child : child; entry >= 0 && value >= 0 && !any;
+             entry = list ? document->node[entry].next : -1)
+            any = satisfies(document, value, entry);
+        if (!any)
+            return false;
+    }
+    return true;
+}
+
+/** Number the combinations that no exclusion leaves out. */
+static bool number_points(struct sweep *sweep, struct error *err)
+{
+    int32_t n = 1;
+    bool ok = true;
+    for (int32_t a = 0; a < sweep->n_axes; a++)
+        n *= sweep->axes[a].n_values;
+    for (int32_t e = 0; e < sweep->n_exclusions; e++)
+        ok &= check_conditions(sweep, &sweep->exclusions[e], err);
+    sweep->combination = check_calloc((size_t)n, sizeof *sweep->combination);
+    for (int32_t i = 0; i < n && ok; i++) {
+        bool excluded = false;
+        for (int32_t e = 0; e < sweep->n_exclusions && !excluded; e++)
+            if (excludes(sweep, &sweep->exclusions[e], i)) {
+                sweep->exclusions[e].n_points++;
+                excluded = true;
+            }
+        if (!excluded)
+            sweep->combination[sweep->n_points++] = i;
+    }
+    if (ok && sweep->n_points == 0)
+        return document_error(&sweep->document, document_find(&sweep->document, 0, "sweep"), err,
+                              "sweep: `exclude` leaves no point");
+    return ok;
+}
+
+bool sweep_point(const struct sweep *sweep, int32_t point, struct document *document, struct error *err)
+{
+    bool ok = true;
+    document_copy(&sweep->document, "sweep", document);
+    for (int32_t a = 0; a < sweep->n_axes; a++)
+        for (int32_t k = 0; k < sweep->axes[a].n_keys; k++)
+            ok &= document_put(document, sweep->axes[a].key[k], &sweep->document,
+                               value_node(sweep, sweep->combination[point], a, k), err);
+    return ok;
+}
+
+char *sweep_value(const struct sweep *sweep, int32_t point, int32_t column)
+{
+    int32_t axis = 0;
+    for (; column >= sweep->axes[axis].n_keys; axis++)
+        column -= sweep->axes[axis].n_keys;
+    int32_t node = value_node(sweep, sweep->combination[point], axis, column);
+    const char *plain = sweep->document.node[node].value;
+    return plain != NULL ? check_strdup(plain) : node_text(&sweep->document, node);
+}
+
+void sweep_free(struct sweep *sweep)
+{
+    for (int32_t a = 0; a < sweep->n_axes; a++) {
+        free(sweep->axes[a].key);
+        free(sweep->axes[a].node);
+    }
+    free(sweep->axes);
+    free(sweep->exclusions);
+    free(sweep->combination);
+    free(sweep->column);
+    document_free(&sweep->document);
+    *sweep = (struct sweep){0};
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/**
+ * A sweep from its scenario to its files: points are resolved and numbered, those that the journal lacks are computed
+ * by a pool of workers, each is in the journal as soon as it is finished, and at the end the files are written from
+ * there. The same call goes on where an earlier one stopped.
+ */
+#ifndef SLIMSIM_SWEEP_DRIVER_H
+#define SLIMSIM_SWEEP_DRIVER_H
+
+#include <signal.h>
+
+#include "sweep/ledger.h"
+#include "sweep/shard.h"
+#include "sweep/workshop.h"
+
+struct driver_options {
+    const char *directory;
+    int32_t jobs;
+    struct shard shard;
+    double time_limit_s;               /* of a point; 0: none */
+    int64_t memory_bytes;              /* of a worker; 0: no limit */
+    bool retry_failed, fail_fast;      /* compute failed points again; stop at the first that fails */
+    bool progress;                     /* on stderr */
+    const volatile sig_atomic_t *stop; /* not 0: end; the journal keeps what is finished */
+};
+
+struct driver_outcome {
+    int32_t n_points, n_kept, n_computed, n_failed; /* of this shard: all; in the journal before; now; of all */
+    int64_t n_dropped;                              /* bytes of an unfinished point at the journal's end */
+    int32_t n_other_build;                          /* points computed by another build of slimsim: computed again */
+};
+
+/** Resolve every point and take its id. @param manifest  of this sweep, without name and ids; its name is set here */
+bool driver_resolve(struct workshop *workshop, struct manifest *manifest, struct error *err);
+
+/**
+ * Compute what is missing and, unless this is one of several shards, write the files (sweep/book.h) below the
+ * directory, which exists. @return false with err, or with err untouched when *stop ended it
+ */
+bool driver_run(struct workshop *workshop, const struct manifest *manifest, const struct driver_options *options,
+                struct driver_outcome *outcome, struct error *err);
+
+#endif

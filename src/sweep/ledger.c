@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "sweep/ledger.h"
+
+#include <gsl/gsl_version.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "base/hash.h"
+#include "dag/graph.h"
+#include "execute/execute.h"
+#include "trace/trace.h"
+
+struct ledger_id {
+    uint64_t id;
+    int32_t point;
+};
+
+static int compare_ids(const void *a, const void *b)
+{
+    const struct ledger_id *left = a, *right = b;
+    if (left->id != right->id)
+        return left->id < right->id ? -1 : 1;
+    return (left->point > right->point) - (left->point < right->point);
+}
+
+bool ledger_open(const struct manifest *manifest, struct ledger *ledger, struct error *err)
+{
+    size_t n = (size_t)manifest->n_points;
+    *ledger = (struct ledger){.manifest = manifest};
+    ledger->sorted = check_calloc(n, sizeof *ledger->sorted);
+    ledger->entries = check_calloc(n, sizeof *ledger->entries);
+    for (int32_t i = 0; i < manifest->n_points; i++) {
+        ledger->sorted[i] = (struct ledger_id){manifest->id[i], i};
+        ledger->entries[i].journal = -1;
+    }
+    qsort(ledger->sorted, n, sizeof *ledger->sorted, compare_ids);
+    for (size_t i = 1; i < n; i++)
+        if (ledger->sorted[i].id == ledger->sorted[i - 1].id)
+            return error_set(err,
+                             "sweep: points %d and %d are the same scenario; a value stands twice in a list, or one "
+                             "key overrides another",
+                             ledger->sorted[i - 1].point, ledger->sorted[i].point);
+    return true;
+}
+
+int32_t ledger_find(const struct ledger *ledger, const void *payload, size_t n_bytes)
+{
+    struct unpack unpack = {.at = payload, .n_left = n_bytes, .ok = true};
+    uint64_t id = (uint64_t)unpack_integer(&unpack);
+    size_t low = 0, high = (size_t)ledger->manifest->n_points;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (ledger->sorted[middle].id < id)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    bool found = unpack.ok && low < (size_t)ledger->manifest->n_points && ledger->sorted[low].id == id;
+    return found ? ledger->sorted[low].point : -1;
+}
+
+void ledger_enter(struct ledger *ledger, int32_t point, int32_t journal, int64_t offset, const void *payload,
+                  size_t n_bytes)
+{
+    struct unpack unpack = {.at = payload, .n_left = n_bytes, .ok = true};
+    unpack_integer(&unpack);
+    int64_t status = unpack_integer(&unpack);
+    CHECK(unpack.ok && 0 <= status && status < RESULT_N);
+    ledger->entries[point] = (struct ledger_entry){journal, (enum result_status)status, offset, n_bytes};
+}
+
+bool ledger_source(void *context, int32_t point, struct result *result, struct error *err)
+{
+    const struct ledger *ledger = context;
+    const struct ledger_entry *entry = &ledger->entries[point];
+    if (ledger->stop != NULL && *ledger->stop != 0)
+        return false;
+    const struct journal *journal = &ledger->journals[entry->journal];
+    void *payload = journal_payload(journal, entry->offset, entry->n_bytes, err);
+    if (payload == NULL)
+        return false;
+    bool ok = result_unpack(payload, entry->n_bytes, result) && result->id == ledger->manifest->id[point];
+    free(payload);
+    return ok || error_set(err, "%s: the result at byte %" PRId64 " is damaged", journal->path, entry->offset);
+}
+
+void ledger_close(struct ledger *ledger)
+{
+    free(ledger->sorted);
+    free(ledger->entries);
+    *ledger = (struct ledger){0};
+}
+
+char *ledger_build(void)
+{
+    struct error err = {0};
+    uint64_t hash = HASH_START;
+    char *text;
+    hash_file("/proc/self/exe", &hash, &err); /* without /proc the versions must do */
+    CHECK(asprintf(&text, "slimsim %s (program %016" PRIx64 ", SimGrid %s, igraph %s, GSL %s, HDF5 %s)",
+                   SLIMSIM_VERSION, hash, execute_simgrid_version(), graph_igraph_version(), gsl_version,
+                   trace_hdf5_version()) > 0);
+    return text;
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/** Which part of a sweep's points this process computes: every n-th. */
+#ifndef SLIMSIM_SWEEP_SHARD_H
+#define SLIMSIM_SWEEP_SHARD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+enum { SHARD_MAX = 1000000 };
+
+/** Part k of n, 1 <= k <= n. {0}: all points. */
+struct shard {
+    int32_t k, n;
+};
+
+/**
+ * "k/n", or "auto": from the scheduler's variables, which are multiplied where there are several: the task of a Slurm
+ * job array (SLURM_ARRAY_TASK_ID, _MIN, _COUNT), and in it the process of srun (SLURM_PROCID, SLURM_NTASKS) or else of
+ * Open MPI's mpirun (OMPI_COMM_WORLD_RANK, _SIZE).
+ */
+bool shard_parse(const char *text, struct shard *shard, struct error *err);
+
+/** Whether the shard computes a point. */
+static inline bool shard_has(const struct shard *shard, int32_t point)
+{
+    return shard->n == 0 || point % shard->n == shard->k - 1;
+}
+
+#endif

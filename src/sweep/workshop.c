@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "sweep/workshop.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/hash.h"
+#include "dag/graph.h"
+#include "execute/execute.h"
+#include "search/search.h"
+#include "sweep/record.h"
+
+static bool same_data(const struct scenario_data *a, const struct scenario_data *b)
+{
+    return strcmp(a->lengths, b->lengths) == 0 && strcmp(a->column, b->column) == 0 && a->context == b->context &&
+           a->long_documents == b->long_documents && a->global_batch == b->global_batch;
+}
+
+static const struct lengths *find_lengths(struct workshop *workshop, const struct scenario_data *data,
+                                          struct error *err)
+{
+    for (int32_t i = 0; i < workshop->n_lengths; i++)
+        if (same_data(&workshop->lengths[i].data, data))
+            return &workshop->lengths[i].lengths;
+    struct workshop_lengths *entry = &workshop->lengths[workshop->next_lengths];
+    lengths_close(&entry->lengths);
+    memset(&entry->data, 0, sizeof entry->data);
+    if (!lengths_open(data, scenario_data_dir(), &entry->lengths, err))
+        return NULL;
+    entry->data = *data;
+    workshop->next_lengths = (workshop->next_lengths + 1) % WORKSHOP_LENGTHS;
+    workshop->n_lengths += workshop->n_lengths < WORKSHOP_LENGTHS;
+    return &entry->lengths;
+}
+
+static uint64_t id_of(const struct scenario *scenario, const struct lengths *lengths)
+{
+    char *text = scenario_text(scenario);
+    const uint64_t files[] = {scenario->model_hash, scenario->device_hash, scenario->platform.hash, lengths->hash};
+    uint64_t id = hash_bytes(hash_bytes(HASH_START, text, strlen(text)), files, sizeof files);
+    free(text);
+    return id;
+}
+
+bool workshop_point(struct workshop *workshop, int32_t point, struct scenario *scenario, const struct lengths **lengths,
+                    uint64_t *id, struct error *err)
+{
+    struct document document = {0};
+    bool ok = sweep_point(workshop->sweep, point, &document, err);
+    ok = scenario_resolve(&document, &workshop->cache, scenario, err) && ok && point_check(scenario, err);
+    *lengths = ok ? find_lengths(workshop, &scenario->data, err) : NULL;
+    if (*lengths == NULL) {
+        scenario_free(scenario);
+        return false;
+    }
+    *id = id_of(scenario, *lengths);
+    return true;
+}
+
+/** Fill in the plans that the scenario leaves to a search. */
+static bool search_plans(struct scenario *scenario, const struct lengths *lengths, struct error *err)
+{
+    struct search_options how = {.engine = scenario->engine == SCENARIO_CRITICAL_PATH ? NULL : execute};
+    struct search_result *results = check_calloc((size_t)scenario->n_systems, sizeof *results);
+    bool ok = search_scenario(scenario, lengths, &how, results, err);
+    for (int32_t i = 0; i < scenario->n_systems; i++)
+        search_result_free(&results[i]);
+    free(results);
+    return ok;
+}
+
+/** A point while it runs. */
+struct run {
+    struct record record; /* of a full trace */
+    struct result *result;
+    size_t capacity;
+};
+
+static bool observe(void *context, const struct point_view *view, struct error *err)
+{
+    struct run *run = context;
+    struct result *result = run->result;
+    if (view->scenario->trace == SCENARIO_TRACE_NONE)
+        return true;
+    result->iterations =
+        check_grow(result->iterations, (size_t)result->n_iterations, &run->capacity, sizeof *result->iterations);
+    result->iterations[result->n_iterations++] = record_iteration(view->system_index, view->iteration);
+    return run->record.trace == NULL || record_observe(&run->record, view, err);
+}
+
+static bool start_record(const struct scenario *scenario, const struct lengths *lengths, struct run *run,
+                         struct error *err)
+{
+    if (scenario->trace != SCENARIO_TRACE_FULL)
+        return true;
+    struct record_origin origin = {
+        .scenario = scenario,
+        .scenario_text = run->result->scenario,
+        .lengths_hash = lengths->hash,
+        .simgrid_version = execute_simgrid_version(),
+        .igraph_version = graph_igraph_version(),
+    };
+    return record_open(&run->record, NULL, &origin, err);
+}
+
+static bool finish(const struct scenario *scenario, const struct point *point, struct run *run, struct error *err)
+{
+    struct result *result = run->result;
+    size_t n = (size_t)point->n_systems;
+    struct point_summary *summaries = check_calloc(n, sizeof *summaries);
+    result->summary = check_calloc(n, sizeof *result->summary);
+    result->label = check_calloc(n, sizeof *result->label);
+    for (int32_t i = 0; i < point->n_systems; i++) {
+        summaries[i] = point_summary_of(scenario, &point->systems[i]);
+        result->summary[i] = record_summary(scenario, point, i, &summaries[i]);
+        result->label[i] = check_strdup(scenario->systems[i].label);
+    }
+    result->n_systems = point->n_systems;
+    bool ok =
+        run->record.trace == NULL || record_close_image(&run->record, scenario, point, summaries, &result->image, err);
+    free(summaries);
+    return ok;
+}
+
+void workshop_run(struct workshop *workshop, int32_t index, struct result *result)
+{
+    struct scenario scenario = {0};
+    struct point point = {0};
+    struct error err = {0};
+    struct run run = {.result = result};
+    const struct lengths *lengths;
+    *result = (struct result){0};
+    bool ok = workshop_point(workshop, index, &scenario, &lengths, &result->id, &err);
+    if (ok) {
+        uint64_t id = result->id;
+        ok = search_plans(&scenario, lengths, &err);
+        result->scenario = scenario_text(&scenario);
+        ok = ok && start_record(&scenario, lengths, &run, &err) &&
+             point_run(&scenario, lengths, observe, &run, &point, &err) && finish(&scenario, &point, &run, &err);
+        if (!ok) {
+            result_free(result);
+            *result = (struct result){.id = id, .status = RESULT_FAILED, .message = check_strdup(err.text)};
+        }
+    }
+    CHECK(ok || result->status == RESULT_FAILED); /* the driver resolved it before */
+    record_abandon(&run.record);
+    point_free(&point);
+    scenario_free(&scenario);
+}
+
+void workshop_close(struct workshop *workshop)
+{
+    for (int32_t i = 0; i < workshop->n_lengths; i++)
+        lengths_close(&workshop->lengths[i].lengths);
+    cache_free(&workshop->cache);
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "sweep/journal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "harness.h"
+
+/** What a visitor saw: "kind:text " for each frame. */
+struct seen {
+    char text[256];
+};
+
+static bool see(void *context, enum journal_kind kind, int64_t offset, const void *payload, size_t n_bytes,
+                struct error *err)
+{
+    struct seen *seen = context;
+    size_t used = strlen(seen->text);
+    (void)err;
+    CHECK_TRUE(offset > 0);
+    snprintf(seen->text + used, sizeof seen->text - used, "%d:%.*s ", kind, (int)n_bytes, (const char *)payload);
+    return true;
+}
+
+static char *new_path(const char *name)
+{
+    char *path = check_strdup(harness_path(name));
+    unlink(path);
+    return path;
+}
+
+/** A journal of three frames. */
+static void write_three(const char *path)
+{
+    struct seen seen = {""};
+    struct error err = {0};
+    struct journal journal;
+    CHECK_TRUE(journal_open(path, see, &seen, &journal, &err));
+    CHECK_TRUE(journal_append(&journal, JOURNAL_BUILD, "one", 3, &err) &&
+               journal_append(&journal, JOURNAL_RESULT, "two", 3, &err) &&
+               journal_append(&journal, JOURNAL_RESULT, "three", 5, &err) && journal_sync(&journal, &err));
+    CHECK_TEXT(seen.text, "");
+    journal_close(&journal);
+}
+
+static void what_was_appended_is_visited_in_order(void)
+{
+    char *path = new_path("appended.journal");
+    struct seen seen = {""};
+    struct error err = {0};
+    struct journal journal;
+    write_three(path);
+    CHECK_TRUE(journal_open(path, see, &seen, &journal, &err));
+    CHECK_TEXT(seen.text, "0:one 2:two 2:three ");
+    CHECK_EQUAL(journal.n_dropped, 0);
+    char *last = journal_payload(&journal, journal.end - 5, 5, &err);
+    CHECK_TRUE(last != NULL && memcmp(last, "three", 5) == 0);
+    free(last);
+    journal_close(&journal);
+    free(path);
+}
+
+static void a_torn_frame_is_cut_off_and_the_others_stay(void)
+{
+    char *path = new_path("torn.journal");
+    struct seen seen = {""}, again = {""};
+    struct error err = {0};
+    struct journal journal;
+    write_three(path);
+    FILE *file = fopen(path, "r+b");
+    CHECK(file != NULL && fseek(file, 0, SEEK_END) == 0);
+    long size = ftell(file);
+    fclose(file);
+    CHECK(truncate(path, size - 1) == 0);
+    CHECK_TRUE(!journal_read(path, see, &seen, &journal, &err));
+    CHECK_CONTAINS(err.text, "truncated or damaged at byte");
+    journal_close(&journal);
+    CHECK_TRUE(journal_open(path, see, &again, &journal, &err));
+    CHECK_TEXT(again.text, "0:one 2:two ");
+    CHECK_TRUE(journal.n_dropped > 0);
+    CHECK_TRUE(journal_append(&journal, JOURNAL_RESULT, "four", 4, &err));
+    journal_close(&journal);
+    seen.text[0] = '\0';
+    CHECK_TRUE(journal_read(path, see, &seen, &journal, &err));
+    CHECK_TEXT(seen.text, "0:one 2:two 2:four ");
+    journal_close(&journal);
+    free(path);
+}
+
+/* Any single bit: magic, head, payload. */
+static void a_flipped_bit_is_found(void)
+{
+    char *path = new_path("flipped.journal"), bytes[4096];
+    write_three(path);
+    FILE *file = fopen(path, "rb");
+    CHECK(file != NULL);
+    size_t n = fread(bytes, 1, sizeof bytes, file);
+    fclose(file);
+    for (size_t bit = 0; bit < 8 * n; bit++) {
+        struct seen seen = {""};
+        struct error err = {0};
+        struct journal journal;
+        bytes[bit / 8] ^= (char)(1 << bit % 8);
+        file = fopen(path, "wb");
+        CHECK(file != NULL && fwrite(bytes, 1, n, file) == n && fclose(file) == 0);
+        CHECK_TRUE(!journal_read(path, see, &seen, &journal, &err));
+        journal_close(&journal);
+        bytes[bit / 8] ^= (char)(1 << bit % 8);
+    }
+    free(path);
+}
+
+static void a_second_writer_is_refused_as_busy(void)
+{
+    char *path = new_path("busy.journal");
+    struct seen seen = {""};
+    struct error err = {0};
+    struct journal first, second;
+    CHECK_TRUE(journal_open(path, see, &seen, &first, &err));
+    CHECK_TRUE(!journal_open(path, see, &seen, &second, &err));
+    CHECK_EQUAL(err.status, ERROR_BUSY);
+    journal_close(&second);
+    journal_close(&first);
+    CHECK_TRUE(journal_open(path, see, &seen, &second, &err));
+    journal_close(&second);
+    free(path);
+}
+
+static void another_file_is_not_touched(void)
+{
+    char *path = new_path("other.journal"), text[64] = "";
+    struct seen seen = {""};
+    struct error err = {0};
+    struct journal journal;
+    FILE *file = fopen(path, "w");
+    CHECK(file != NULL);
+    fputs("a file of somebody else, longer than the mark", file);
+    fclose(file);
+    CHECK_TRUE(!journal_open(path, see, &seen, &journal, &err));
+    CHECK_CONTAINS(err.text, "not a journal of slimsim");
+    journal_close(&journal);
+    file = fopen(path, "r");
+    CHECK(file != NULL && fgets(text, sizeof text, file) != NULL);
+    fclose(file);
+    CHECK_TEXT(text, "a file of somebody else, longer than the mark");
+    free(path);
+}
+
+int main(void)
+{
+    return HARNESS_MAIN("journal", TEST(what_was_appended_is_visited_in_order),
+                        TEST(a_torn_frame_is_cut_off_and_the_others_stay), TEST(a_flipped_bit_is_found),
+                        TEST(a_second_writer_is_refused_as_busy), TEST(another_file_is_not_touched));
+}

@@ -1,0 +1,221 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""analysis/paper.py: the toy examples say what the paper says of them, every figure is drawn, statistics by hand."""
+import csv
+import os
+import pathlib
+import subprocess
+import sys
+import types
+import unittest
+
+import h5py
+import numpy
+
+TOP = pathlib.Path(__file__).resolve().parent.parent
+SCRATCH = pathlib.Path(os.environ["SLIMSIM_SCRATCH"])
+sys.path.insert(0, str(TOP / "analysis"))
+
+import paper  # noqa: E402  after the path
+import paper_cells  # noqa: E402
+import paper_schedules  # noqa: E402
+import paper_units  # noqa: E402
+from common import Trace  # noqa: E402
+
+# Of figures that draw many samples: less of them.
+SMALL = {"lengths": ["data.global_batch=300"], "unit-size": ["data.global_batch=8"], "memory": ["iterations.measured=3"],
+         **{f"unit-times-{name}": ["data.global_batch=96"] for name in paper_units.DATA_SETS}}
+SWEPT = [name for name in paper.FIGURES if name.startswith("throughput")] + ["ablation", "experiments", "scaling"]
+
+
+def draw(*arguments):
+    command = [sys.executable, TOP / "analysis/paper.py", "--slimsim", os.environ["SLIMSIM"], "--output", SCRATCH]
+    return subprocess.run([*command, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+
+
+def table(name):
+    """The numbers of a figure that was drawn."""
+    with open(SCRATCH / f"{name}.csv", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def units(name, pass_name, pipeline="0", stage="0"):
+    """{unit: set of samples} of a schedule's table."""
+    return {int(row["unit"]): {word for word in row["slices"].split() if word.startswith("S")} for row in table(name)
+            if (row["pass"], row["pipeline"], row["stage"]) == (pass_name, pipeline, stage)}
+
+
+class Examples(unittest.TestCase):
+    """What the captions say."""
+
+    @classmethod
+    def setUpClass(cls):
+        names = [name for name in paper.FIGURES if name not in SMALL and name not in SWEPT]
+        done = draw(*names)
+        assert done.returncode == 0, done.stderr
+
+    def test_sixteen_samples_on_two_pipelines(self):
+        """10 for DP1 and 6 for DP2, each using 8 MicroPacks."""
+        for pipeline, n_samples in (("0", 10), ("1", 6)):
+            for pass_name in ("forward", "backward"):
+                cut = units("two-pipelines", pass_name, pipeline)
+                self.assertEqual(len(cut), 8)
+                self.assertEqual(len(set().union(*cut.values())), n_samples)
+        forward, backward = ([row["slices"] for row in table("two-pipelines") if row["pass"] == name]
+                             for name in ("forward", "backward"))
+        self.assertNotEqual(sorted(forward), sorted(backward))  # sample 1 is split differently
+
+    def test_ten_samples_in_eight_micropacks(self):
+        for pass_name in ("forward", "backward"):
+            cut = units("schedule", pass_name)
+            self.assertEqual((len(cut), len(set().union(*cut.values()))), (8, 10))
+
+    def test_an_extra_forward_is_injected(self):
+        """Six samples, five units each way; the backward of sample 1 waits for forward unit 2 on the last stage."""
+        cuts = {name: units("injection", name) for name in ("forward", "backward")}
+        for cut in cuts.values():
+            self.assertEqual((len(cut), len(set().union(*cut.values()))), (5, 6))
+        self.assertEqual(cuts["backward"][0], {"S1", "S2"})
+        last = sorted((float(row["start_s"]), row["pass"][0], row["unit"]) for row in table("injection")
+                      if row["stage"] == "1")
+        self.assertEqual([kind + unit for _, kind, unit in last[:4]], ["f0", "f1", "b0", "f2"])
+
+    def test_formation_states(self):
+        rows = table("formation")
+        states = {row["unit"]: row["formation"] for row in rows if row["pass"] == "forward"}
+        self.assertEqual(list(states.values()), ["slim", "slim", "mix", "mix", "pack"])
+        self.assertEqual({row["sample"] for row in rows}, {f"S{n}" for n in range(1, 10)})
+        for pass_name in ("forward", "backward"):
+            flop = paper_units.unit_sums([{"unit": row["unit"], "flop": float(row["flop"])} for row in rows
+                                          if row["pass"] == pass_name], "flop")
+            self.assertLess(max(flop.values()) / min(flop.values()), 1.04)  # min_slice lets short slices join
+
+    def test_an_outlier_is_shared_by_four(self):
+        for pipeline in "0123":
+            shared = [unit for unit, samples in units("dp-merge", "forward", pipeline).items() if "S1" in samples]
+            self.assertEqual(shared, [0, 1, 2, 3, 4, 5])
+        others = [set().union(*(samples for samples in units("dp-merge", "forward", pipeline).values())) - {"S1"}
+                  for pipeline in "0123"]
+        self.assertEqual(sum(map(len, others)), len(set().union(*others)))
+        self.assertEqual(len(set().union(*others)), 12)
+
+    def test_a_balanced_forward_is_an_imbalanced_backward(self):
+        """S1 alone against S2 to S6; x2.5 of attention against x2 of GEMMs makes S1's pack the straggler."""
+        sums = {}
+        for row in table("asymmetry"):
+            key = row["system"], row["pass"]
+            sums.setdefault(key, {}).setdefault(row["unit"], 0)
+            sums[key][row["unit"]] += float(row["flop"])
+        ratio = {key: of_key["0"] / of_key["1"] for key, of_key in sums.items()}
+        self.assertLess(ratio["whole-samples", "forward"], 1.02)
+        self.assertGreater(ratio["whole-samples", "backward"], 1.05)
+        self.assertAlmostEqual(ratio["slimpack", "forward"], 1, delta=1e-4)
+        self.assertAlmostEqual(ratio["slimpack", "backward"], 1, delta=1e-4)
+
+    def test_pipelines_amplify_an_outlier(self):
+        alone, with_pipelines = table("amplifier")
+        self.assertGreater(float(with_pipelines["slowdown"]) - 1, 2 * (float(alone["slowdown"]) - 1))
+
+    def test_memory_of_the_three_strategies(self):
+        """Packing raises the peak of whole samples; slices have less of both memory and idle time."""
+        whole, packed, sliced = table("memory-strategies")
+        self.assertGreater(float(packed["peak_GiB"]), float(whole["peak_GiB"]))
+        self.assertLess(float(packed["bubble_fraction"]), float(whole["bubble_fraction"]))
+        for other in (whole, packed):
+            self.assertLess(float(sliced["peak_GiB"]), float(other["peak_GiB"]))
+            self.assertLess(float(sliced["bubble_fraction"]), float(other["bubble_fraction"]))
+
+    def test_the_graph_has_the_papers_edges(self):
+        relations = [row["relation"] for row in table("dag")]
+        self.assertEqual([relations.count(name) for _, name in paper_schedules.RELATIONS.values()], [9, 4, 6])
+        self.assertEqual(len(table("dag-timeline")), 12)
+
+    def test_attention_of_a_layer(self):
+        """7B, 4096 tokens: attention 2h s(s+1) of 2P s + 2h s(s+1), h = 4096, P = 4h^2 + 3 h 11008."""
+        row = next(row for row in table("attention") if (row["model"], row["context"]) == ("llama-7b", "4096"))
+        attended = 2 * 4096 * 4096 * 4097
+        parameters = 4 * 4096**2 + 3 * 4096 * 11008
+        self.assertAlmostEqual(float(row["attention_share"]), attended / (2 * parameters * 4096 + attended), places=12)
+
+
+class Figures(unittest.TestCase):
+    def test_the_others_are_drawn(self):
+        for name, assignments in SMALL.items():
+            done = draw(name, *(text for assignment in assignments for text in ("--set", assignment)))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertTrue(all((SCRATCH / f"{name}.{end}").stat().st_size > 1000 for end in ("png", "svg")), name)
+            self.assertGreater(len(table(name)), 3)
+
+    def test_what_cannot_be_drawn_is_said(self):
+        done = draw("formation", "--set", "data.context=0")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("data.context", done.stderr)
+        self.assertIn("formation: slimsim run", done.stderr)
+        done = draw("no-such-figure")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("no figure no-such-figure", done.stderr)
+
+
+def write_sweep(path, points):
+    """A file of a sweep by hand: points of (swept keys, {system: (tokens, seconds of each measured iteration)})."""
+    swept = [("model", "S12"), ("data.lengths", "S20"), ("data.context", "i8")]
+    names = [("system", "i4"), ("gpus", "i4"), ("tp", "i4"), ("pp", "i4"), ("cp", "i4"), ("dp", "i4"), ("recompute", "i4"),
+             ("fits", "i4"), ("offload", "f8"), ("mfu", "f8"), ("bubble_fraction", "f8"), ("peak_bytes", "f8")]
+    summary, iterations, labels = [], [], list(points[0][1])
+    for number, (keys, systems) in enumerate(points):
+        for system, (tokens, seconds) in enumerate(systems.values()):
+            row = numpy.zeros(1, [("point", "i8")] + swept + names)
+            row["point"], row["system"], row["gpus"], row["fits"] = number, system, 4, system
+            for key, value in keys.items():
+                row[key] = value
+            summary.append(row)
+            of_row = numpy.zeros(1 + len(tokens), [("point", "i8"), ("system", "i4"), ("measured", "i4"), ("tokens", "i8"),
+                                                   ("time_s", "f8")])
+            of_row["point"], of_row["system"], of_row["measured"][1:] = number, system, 1
+            of_row["tokens"][1:], of_row["time_s"][1:] = tokens, seconds
+            iterations.append(of_row)
+    with h5py.File(path, "w") as file:
+        file["summary"], file["iterations"] = numpy.concatenate(summary), numpy.concatenate(iterations)
+        file["summary"].attrs["recompute_names"] = numpy.array([b"none", b"selective", b"full"])
+        file["systems"] = numpy.array([label.encode() for label in labels])
+        file.attrs["complete"] = 1
+    return Trace(path)
+
+
+class Sweeps(unittest.TestCase):
+    def sweep(self):
+        keys = [{"model": "llama-13b", "data.lengths": name, "data.context": context}
+                for name in ("github", "commoncrawl") for context in (65536, 131072)]
+        return write_sweep(SCRATCH / "sweep.h5", [(of_point, {"best-fit": ([800, 1600], [4, 8]),
+                                                              "slimpack": ([800, 1600], [2, 5])}) for of_point in keys])
+
+    def test_rates_and_speed_ups_by_hand(self):
+        """2400 tokens on 4 GPUs in 12 s and in 7 s. best-fit: every iteration 50 tokens/s/GPU, so no interval."""
+        rows = paper_cells.cell_rows(self.sweep())
+        self.assertEqual(len(rows), 8)
+        base, slim = rows[:2]
+        self.assertEqual((base["data.lengths"], base["data.context"], slim["system"]), ("github", 65536, "slimpack"))
+        self.assertAlmostEqual(base["tokens_per_s_per_gpu"], 50)
+        self.assertAlmostEqual(base["interval"], 0)
+        self.assertAlmostEqual(slim["tokens_per_s_per_gpu"], 600 / 7)
+        self.assertAlmostEqual(slim["speed_up"], 12 / 7)
+        # Residuals 4 - 12/7 x 2 = 4/7 and 8 - 12/7 x 5 = -4/7: deviation 4/7 sqrt 2, over the mean of 3.5 and sqrt 2.
+        t = paper_cells.t_quantile(2)
+        self.assertAlmostEqual(slim["speed_up_interval"], t * (4 / 7) / 3.5)
+
+    def test_student_quantiles(self):
+        """Tables: 2.262 with 9 degrees of freedom, 2.093 with 19."""
+        self.assertAlmostEqual(paper_cells.t_quantile(10), 2.262, delta=0.005)
+        self.assertAlmostEqual(paper_cells.t_quantile(20), 2.093, delta=0.001)
+
+    def test_figures_of_sweeps_are_drawn(self):
+        simulator = types.SimpleNamespace(sweep=lambda *_, **__: self.sweep())
+        for name in ("throughput-free-512", "ablation"):
+            figure, rows = paper.FIGURES[name](simulator)
+            paper.save(figure, [SCRATCH / f"{name}.png"])
+            self.assertGreater((SCRATCH / f"{name}.png").stat().st_size, 1000)
+            self.assertEqual(len(rows), 8)
+
+
+if __name__ == "__main__":
+    unittest.main()

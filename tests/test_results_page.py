@@ -1,0 +1,67 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""analysis/results.py: the page from tables made by hand."""
+import os
+import pathlib
+import subprocess
+import sys
+import unittest
+
+TOP = pathlib.Path(__file__).resolve().parent.parent
+FIGURES = pathlib.Path(os.environ["SLIMSIM_SCRATCH"]) / "figures"
+sys.path.insert(0, str(TOP / "analysis"))
+
+import paper  # noqa: E402  after the path
+import results  # noqa: E402
+
+PLAN = {"gpus": 128, "tp": 8, "pp": 1, "cp": 4, "dp": 4, "recompute": "none", "offload": 0.5}
+
+
+def write_cells(space, batch, speeds):
+    """speeds: {(model, lengths, context): (tokens/s/GPU of best-fit, of slimpack)}."""
+    rows = []
+    for (model, lengths, context), pair in speeds.items():
+        for system, rate in zip(("best-fit", "slimpack"), pair):
+            rows.append({"plan_space": space, "global_batch": batch, "model": model, "data.lengths": lengths,
+                         "data.context": context, "system": system, **PLAN, "tokens_per_s_per_gpu": rate,
+                         "speed_up": rate / pair[0], "speed_up_interval": 0.05})
+    paper.write_table(FIGURES / f"throughput-{space}-{batch}.csv", rows)
+
+
+class Page(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        FIGURES.mkdir(parents=True, exist_ok=True)
+        write_cells("free", 512, {("llama-13b", "github", 65536): (1000, 1100), ("llama-13b", "github", 262144): (500, 900)})
+        write_cells("low-tp", 2048, {("llama-13b", "github", 262144): (400, 1000),
+                                     ("llama-150b", "commoncrawl", 65536): (90, 80)})
+        cls.page = results.page(results.Tables(FIGURES))
+
+    def line(self, start):
+        return next(line for line in self.page.split("\n") if line.startswith(start))
+
+    def test_known_values_meet_the_nearest_cell(self):
+        """2.8x: 1.80 and 2.50 were found, the second is nearer."""
+        line = self.line("| 13B | 256Ki |")
+        self.assertIn("| 2.8x | 2.50 ± 0.05 | low-tp, B = 2048, GitHub | 1.80 to 2.50 | TP8 PP1 CP4 DP4 offload 50% /", line)
+        self.assertIn("| 0.89 ± 0.05 | low-tp, B = 2048, Common Crawl |", self.line("| 150B | 64Ki |"))
+        self.assertIn("not run", self.line("| 150B | 256Ki |"))
+
+    def test_trends_say_where_they_fail(self):
+        self.assertIn("| 3 of 4; not: low-tp 2048 150B Common Crawl 64Ki |", self.line("| SlimPack is not slower"))
+        self.assertIn("| 1 of 1 |", self.line("| the gain is larger"))
+        self.assertIn("| 1 of 1 |", self.line("| 7B and 13B on GitHub lose tokens/s/GPU with longer context, slimpack"))
+
+    def test_cells_and_what_is_missing(self):
+        self.assertIn("| 1.10 ± 0.05 (1000 → 1100) | 1.80 ± 0.05 (500 → 900) |", self.page)
+        self.assertIn("`throughput-megatron-512`", self.page.split("## Not run")[1])
+        self.assertNotIn("`throughput-free-512`", self.page.split("## Not run")[1])
+
+    def test_the_script_writes_the_page(self):
+        output = FIGURES / "results.md"
+        subprocess.run([sys.executable, TOP / "analysis/results.py", "--figures", FIGURES, "--output", output], check=True)
+        self.assertEqual(output.read_text(encoding="utf-8"), self.page)
+
+
+if __name__ == "__main__":
+    unittest.main()

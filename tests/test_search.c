@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "search/search.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "execute/execute.h"
+#include "harness.h"
+#include "scenario_fixture.h"
+#include "sweep/point.h"
+
+/* A scenario of one system, which is read, and its lengths. */
+struct hand_search {
+    struct scenario scenario;
+    struct lengths lengths;
+    struct search_result result;
+};
+
+struct cell {
+    const char *model, *platform, *system, *context, *space, *knobs;
+    int seed;
+};
+
+static bool open_cell(struct hand_search *hand, const struct cell *cell, struct error *err)
+{
+    char text[2048];
+    *hand = (struct hand_search){0};
+    snprintf(text, sizeof text,
+             "model: %s\ndevice: h800\nplatform: %s\nengine: critical-path\nseed: %d\n"
+             "data: {lengths: github, context: %s, global_batch: 24}\niterations: {warm_up: 0, measured: 5}\n"
+             "systems: [{name: %s, plan: auto, plan_space: {%s}, knobs: {%s}}]\n",
+             cell->model, cell->platform, cell->seed, cell->context, cell->system, cell->space, cell->knobs);
+    return scenario_read(fixture_write("search/cell.yaml", text), 0, NULL, &hand->scenario, err) &&
+           system_check_entries(&hand->scenario, err) && search_check(&hand->scenario, err) &&
+           lengths_open(&hand->scenario.data, scenario_data_dir(), &hand->lengths, err);
+}
+
+static void search_cell(struct hand_search *hand, const struct cell *cell, bool exhaustive)
+{
+    struct error err = {0};
+    struct search_options options = {.exhaustive = exhaustive};
+    bool ok =
+        open_cell(hand, cell, &err) && search_system(&hand->scenario, &hand->lengths, 0, &options, &hand->result, &err);
+    CHECK_TEXT(err.text, "");
+    CHECK(ok);
+}
+
+static void close_cell(struct hand_search *hand)
+{
+    search_result_free(&hand->result);
+    lengths_close(&hand->lengths);
+    scenario_free(&hand->scenario);
+}
+
+static const struct search_plan *chosen(const struct hand_search *hand)
+{
+    CHECK(hand->result.n_ranked > 0);
+    return &hand->result.plans[hand->result.ranked[0]];
+}
+
+static bool same_plan(const struct search_plan *a, const struct search_plan *b)
+{
+    return a->layout.tp == b->layout.tp && a->layout.pp == b->layout.pp && a->layout.cp == b->layout.cp &&
+           a->layout.dp == b->layout.dp && a->layout.recompute == b->layout.recompute &&
+           a->layout.offload == b->layout.offload && a->off == b->off;
+}
+
+static void check_cell(bool holds, const struct cell *cell, const char *what)
+{
+    char text[512];
+    snprintf(text, sizeof text, "%s: %s, %s on %s, context %s, space {%s}, seed %d", what, cell->system, cell->model,
+             cell->platform, cell->context, cell->space, cell->seed);
+    harness_true(holds, text, __FILE__, __LINE__);
+}
+
+/* Small spaces of both systems in which memory, time or neither decides. */
+static const struct cell cells[] = {
+    {"llama-7b", "hopper-1x8", "best-fit", "32Ki", "name: free, offload: [0, 1]", "", 1},
+    {"llama-7b", "hopper-1x8", "slimpack", "32Ki", "name: free, offload: [0, 1]", "", 1},
+    {"llama-7b", "hopper-2x8", "best-fit", "64Ki", "name: megatron, offload: [0.5, 0]", "", 2},
+    {"llama-7b", "hopper-2x8", "slimpack", "64Ki", "name: free, pp: [2, 4, 8], offload: [0, 0.5, 1]", "max_factor: 8",
+     2},
+    {"llama-13b", "hopper-2x8", "best-fit", "16Ki", "name: low-tp, offload: [0]", "", 3},
+    {"llama-13b", "hopper-2x8", "slimpack", "128Ki", "tp: [2, 8], recompute: [none, full]", "max_factor: 4", 4},
+    {"llama-7b", "hopper-1x8", "slimpack", "16Ki", "tp: 1", "dp_merge: false", 5},
+};
+enum { N_CELLS = sizeof cells / sizeof *cells };
+
+static void pruning_changes_neither_the_choice_nor_the_runners_up(void)
+{
+    for (int i = 0; i < N_CELLS; i++) {
+        struct hand_search pruned, exhaustive;
+        search_cell(&pruned, &cells[i], false);
+        search_cell(&exhaustive, &cells[i], true);
+        check_cell(same_plan(chosen(&pruned), chosen(&exhaustive)), &cells[i], "same winner");
+        check_cell(chosen(&pruned)->score.time_s == chosen(&exhaustive)->score.time_s, &cells[i], "same time");
+        for (int32_t j = 0; j < exhaustive.result.n_ranked; j++) {
+            const struct search_plan *plan = &exhaustive.result.plans[exhaustive.result.ranked[j]];
+            if (plan->verdict == SEARCH_RUNNER_UP)
+                check_cell(j < pruned.result.n_ranked && same_plan(plan, &pruned.result.plans[pruned.result.ranked[j]]),
+                           &cells[i], "same runners-up");
+        }
+        check_cell(pruned.result.n_resolved < exhaustive.result.n_resolved, &cells[i], "pruning spares work");
+        close_cell(&pruned);
+        close_cell(&exhaustive);
+    }
+}
+
+/* What an exhaustive search resolved once is never below what was known before. */
+static void bounds_are_below_every_resolved_plan(void)
+{
+    int32_t n_checked = 0;
+    for (int i = 0; i < N_CELLS; i++) {
+        struct hand_search hand;
+        search_cell(&hand, &cells[i], true);
+        for (int32_t j = 0; j < hand.result.n_plans; j++) {
+            const struct search_plan *plan = &hand.result.plans[j];
+            if (plan->score.n_iterations != 1)
+                continue;
+            check_cell(plan->bound.time_s > 0 && plan->bound.time_s <= plan->score.time_s * (1 + 1e-12), &cells[i],
+                       "the bound of time holds");
+            check_cell(plan->bound.peak_bytes > 0 && plan->bound.peak_bytes <= plan->score.peak_bytes * (1 + 1e-12),
+                       &cells[i], "the bound of memory holds");
+            n_checked++;
+        }
+        close_cell(&hand);
+    }
+    CHECK_TRUE(n_checked > 500);
+}
+
+/* The run of a plan that somebody writes down, on the batches of the search. */
+static bool run_by_hand(const struct hand_search *hand, const struct scenario_plan *layout, int64_t measured,
+                        struct point_summary *summary)
+{
+    struct error err = {0};
+    struct point point = {0};
+    struct scenario scenario = hand->scenario; /* borrowed but for the entry */
+    struct scenario_system entry = hand->scenario.systems[0];
+    entry.plan = *layout;
+    entry.auto_plan = false;
+    scenario.systems = &entry;
+    scenario.seed = hand->result.seed;
+    scenario.measured = measured;
+    scenario.trace = SCENARIO_TRACE_NONE;
+    bool ok = point_run(&scenario, &hand->lengths, NULL, NULL, &point, &err);
+    CHECK_TEXT(err.text, "");
+    CHECK(ok);
+    *summary = point_summary_of(&scenario, &point.systems[0]);
+    bool fits = point.systems[0].fits;
+    point_free(&point);
+    return fits;
+}
+
+/* The score is that of a run over the deciding iterations, which is independent of the search. */
+static void a_score_is_what_a_run_of_the_plan_gives(void)
+{
+    for (int i = 0; i < 2; i++) {
+        struct hand_search hand;
+        struct point_summary summary;
+        search_cell(&hand, &cells[i], false);
+        CHECK_TRUE(run_by_hand(&hand, &chosen(&hand)->layout, SEARCH_DECIDING_ITERATIONS, &summary));
+        CHECK_CLOSE(summary.time_mean_s, chosen(&hand)->score.time_s, 1e-12);
+        CHECK_CLOSE(summary.peak_bytes, chosen(&hand)->score.peak_bytes, 1e-12);
+        CHECK_EQUAL(chosen(&hand)->score.n_iterations, SEARCH_DECIDING_ITERATIONS);
+        CHECK_CLOSE(chosen(&hand)->score.compute + chosen(&hand)->score.bubble + chosen(&hand)->score.communication, 1,
+                    1e-9);
+        close_cell(&hand);
+    }
+}
+
+/* Every plan of a small space by hand, on the iteration that ranks: the fastest that fits is among the runners-up. */
+static void no_plan_by_hand_is_faster_on_the_ranking_iteration(void)
+{
+    for (int i = 0; i < 2; i++) {
+        struct hand_search hand;
+        struct point_summary summary;
+        search_cell(&hand, &cells[i], false);
+        double best_s = INFINITY;
+        for (int32_t j = 0; j < hand.result.n_ranked; j++) {
+            const struct search_plan *plan = &hand.result.plans[hand.result.ranked[j]];
+            if (plan->verdict <= SEARCH_RUNNER_UP && plan->off == NULL) {
+                CHECK_TRUE(run_by_hand(&hand, &plan->layout, 1, &summary));
+                best_s = fmin(best_s, summary.time_mean_s);
+            }
+        }
+        for (int32_t j = 0; j < hand.result.n_plans; j++)
+            if (hand.result.plans[j].off == NULL && run_by_hand(&hand, &hand.result.plans[j].layout, 1, &summary))
+                check_cell(summary.time_mean_s >= best_s, &cells[i], "no plan by hand is faster");
+        close_cell(&hand);
+    }
+}
+
+/* SlimPack without each of its parts, given by knob: the search that may choose does no worse on its iterations. */
+static void a_part_switched_off_is_never_faster_than_the_choice(void)
+{
+    static const char *const off[] = {"asymmetric: false",     "dp_merge: false",         "slicing: false",
+                                      "injection: persistent", "injection: just-in-time", "replica_units: false"};
+    for (int i = 0; i < 2; i++) {
+        struct cell cell = {"llama-7b", "hopper-2x8", "slimpack", i == 0 ? "32Ki" : "128Ki", "tp: 2, pp: 4", "", 7 + i};
+        struct hand_search all, part;
+        search_cell(&all, &cell, false);
+        for (size_t j = 0; j < sizeof off / sizeof *off; j++) {
+            cell.knobs = off[j];
+            search_cell(&part, &cell, false);
+            check_cell(!part.result.fits || chosen(&all)->score.time_s <= chosen(&part)->score.time_s, &cell, off[j]);
+            close_cell(&part);
+        }
+        close_cell(&all);
+    }
+}
+
+/* 70B on 8 GPUs: 16 bytes a parameter of states, or 140 GB a GPU and more. */
+static void what_does_not_fit_is_the_plan_with_the_least_peak(void)
+{
+    static const char *const systems[] = {"best-fit", "slimpack"};
+    for (int i = 0; i < 2; i++) {
+        struct cell cell = {"llama-70b", "hopper-1x8", systems[i], "4Ki", "offload: [0, 1]", "", 1};
+        struct hand_search pruned, exhaustive;
+        search_cell(&pruned, &cell, false);
+        search_cell(&exhaustive, &cell, true);
+        CHECK_TRUE(!pruned.result.fits);
+        CHECK_EQUAL(pruned.result.n_ranked, 1);
+        CHECK_TRUE(chosen(&pruned)->score.peak_bytes > pruned.result.memory_bytes);
+        CHECK_TRUE(same_plan(chosen(&pruned), chosen(&exhaustive)));
+        for (int32_t j = 0; j < exhaustive.result.n_plans; j++)
+            CHECK_TRUE(exhaustive.result.plans[j].score.peak_bytes >= chosen(&pruned)->score.peak_bytes);
+        CHECK_TRUE(pruned.result.n_resolved < exhaustive.result.n_resolved);
+        close_cell(&pruned);
+        close_cell(&exhaustive);
+    }
+}
+
+/* CP and full recomputation where memory demands them only; the space without restriction would take them. */
+static void features_on_demand_wait_for_memory(void)
+{
+    struct cell roomy = {"llama-7b", "hopper-2x8", "best-fit", "8Ki", "name: low-tp", "", 1};
+    struct cell tight = {"llama-7b", "hopper-2x8", "best-fit", "128Ki", "name: low-tp, offload: 0, pp: [1, 2]", "", 1};
+    struct hand_search hand;
+    search_cell(&hand, &roomy, false);
+    CHECK_TRUE(hand.result.fits && hand.result.count[SEARCH_NOT_DEMANDED] > 0);
+    for (int32_t i = 0; i < hand.result.n_plans; i++) {
+        const struct search_plan *plan = &hand.result.plans[i];
+        bool demanded = plan->layout.cp > 1 || plan->layout.recompute == RECOMPUTE_FULL;
+        CHECK_TRUE(!demanded || plan->verdict == SEARCH_NOT_DEMANDED || plan->verdict == SEARCH_MEMORY_PRUNED);
+        CHECK_TRUE(plan->layout.tp <= 2);
+    }
+    close_cell(&hand);
+    search_cell(&hand, &tight, false);
+    CHECK_TRUE(hand.result.fits && chosen(&hand)->n_demanded == 1);
+    for (int32_t i = 0; i < hand.result.n_plans; i++) {
+        const struct search_plan *plan = &hand.result.plans[i];
+        int32_t n = (plan->layout.cp > 1) + (plan->layout.recompute == RECOMPUTE_FULL);
+        CHECK_EQUAL(plan->n_demanded, n);
+        CHECK_TRUE(n > 0 || plan->verdict == SEARCH_TOO_LARGE || plan->verdict == SEARCH_MEMORY_PRUNED);
+    }
+    close_cell(&hand);
+}
+
+/* 16 GPUs, 32 layers and heads: TP x PP x CP x DP = 16 with TP 1, 2, 4, 8. With p = PP and c = CP powers of two that is
+ * 15 + 10 + 6 + 3 = 34 layouts; without CP, 5 + 4 + 3 + 2 = 14. */
+static void the_space_holds_every_layout_once(void)
+{
+    static const char *const systems[] = {"best-fit", "slimpack"};
+    static const int32_t expected[] = {34, 14};
+    for (int i = 0; i < 2; i++) {
+        struct cell cell = {"llama-7b", "hopper-2x8", systems[i], "4Ki", "recompute: none, offload: 0", "", 1};
+        struct hand_search hand;
+        search_cell(&hand, &cell, false);
+        int32_t n = 0;
+        for (int32_t j = 0; j < hand.result.n_plans; j++) {
+            const struct scenario_plan *layout = &hand.result.plans[j].layout;
+            CHECK_EQUAL(layout->tp * layout->pp * layout->cp * layout->dp, 16);
+            n += hand.result.plans[j].off == NULL;
+            for (int32_t k = 0; k < j; k++)
+                CHECK_TRUE(!same_plan(&hand.result.plans[j], &hand.result.plans[k]));
+        }
+        CHECK_EQUAL(n, expected[i]);
+        close_cell(&hand);
+    }
+}
+
+static void an_empty_space_is_an_error_with_its_place(void)
+{
+    struct cell cell = {"llama-7b", "hopper-2x8", "best-fit", "4Ki", "pp: [3, 5]", "", 1};
+    struct hand_search hand;
+    struct error err = {0};
+    CHECK_TRUE(!open_cell(&hand, &cell, &err));
+    CHECK_CONTAINS(err.text,
+                   "cell.yaml:8:34: plan: the plan space free holds no plan of best-fit for llama-7b on the 16");
+    close_cell(&hand);
+}
+
+/* The entry becomes one with that plan, and with SimGrid the few are weighed with its contention. */
+static void the_scenario_takes_the_plan_that_was_found(void)
+{
+    struct error err = {0};
+    struct hand_search hand;
+    struct search_options options = {.engine = execute};
+    CHECK(open_cell(&hand, &cells[1], &err));
+    CHECK(search_scenario(&hand.scenario, &hand.lengths, &options, &hand.result, &err));
+    const struct scenario_plan *plan = &hand.scenario.systems[0].plan;
+    CHECK_TRUE(!hand.scenario.systems[0].auto_plan && hand.result.engine);
+    CHECK_TRUE(plan->tp == chosen(&hand)->layout.tp && plan->dp == chosen(&hand)->layout.dp &&
+               plan->offload == chosen(&hand)->layout.offload);
+    CHECK_TRUE(chosen(&hand)->score.contention > -1e-9 && chosen(&hand)->score.contention < 0.5);
+    close_cell(&hand);
+}
+
+int main(void)
+{
+    return HARNESS_MAIN("search", TEST(pruning_changes_neither_the_choice_nor_the_runners_up),
+                        TEST(bounds_are_below_every_resolved_plan), TEST(a_score_is_what_a_run_of_the_plan_gives),
+                        TEST(no_plan_by_hand_is_faster_on_the_ranking_iteration),
+                        TEST(a_part_switched_off_is_never_faster_than_the_choice),
+                        TEST(what_does_not_fit_is_the_plan_with_the_least_peak),
+                        TEST(features_on_demand_wait_for_memory), TEST(the_space_holds_every_layout_once),
+                        TEST(an_empty_space_is_an_error_with_its_place),
+                        TEST(the_scenario_takes_the_plan_that_was_found));
+}

@@ -1,0 +1,474 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Sweeps as their users run them: same bytes whatever happens on the way. SLIMSIM_KILLS: kills of each kind."""
+import csv
+import filecmp
+import json
+import os
+import pathlib
+import random
+import shutil
+import signal
+import subprocess
+import time
+import unittest
+
+import h5py
+
+PROGRAM = pathlib.Path(os.environ["SLIMSIM"]).resolve()
+SCRATCH = pathlib.Path(os.environ["SLIMSIM_SCRATCH"]).resolve()
+KILLS = int(os.environ.get("SLIMSIM_KILLS", "10"))
+
+BASE = """\
+name: small
+model: llama-7b
+device: h800
+platform: hopper-2x8
+data: {lengths: github, context: 32Ki, global_batch: 48}
+iterations: {warm_up: 0, measured: 2}
+seed: 7
+engine: critical-path
+systems:
+  - {name: best-fit, plan: {tp: 2, pp: 2, cp: 2, recompute: selective}}
+  - {name: slimpack, plan: {tp: 2, pp: 2, recompute: selective}}
+"""
+GRID = BASE + """\
+sweep:
+  data.context: {log2: [16Ki, 64Ki]}
+  zip:
+    - {data.lengths: [github, wikipedia], data.global_batch: [48, 64]}
+    - [{systems.0.plan.tp: 2, systems.1.plan.tp: 2}, {systems.0.plan.tp: 4, systems.1.plan.tp: 4}]
+  exclude:
+    - {where: {data.context: 16384, systems.0.plan.tp: 4}, reason: small contexts need no more}
+  replicates: 2
+"""
+FILES = ("small.h5", "small.csv", "small.points.csv")
+
+
+def run(*arguments, **options):
+    return subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True, timeout=300, **options)
+
+
+def write(name, text):
+    path = SCRATCH / name
+    path.write_text(text)
+    return path
+
+
+def fresh(name):
+    shutil.rmtree(SCRATCH / name, ignore_errors=True)
+    return SCRATCH / name
+
+
+def children(process):
+    """Processes below this one."""
+    below = {}
+    for path in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rsplit(")", 1)[1].split()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        below.setdefault(int(fields[1]), []).append(int(path.parent.name))
+    found, todo = [], [process]
+    while todo:
+        todo += below.get(todo.pop(), [])
+        found = todo + found
+    return set(found)
+
+
+def alive(processes):
+    """Those that still run, after at most 2 s; who waits to be reaped is dead."""
+    for _ in range(100):
+        states = {}
+        for process in processes:
+            try:
+                states[process] = pathlib.Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0]
+            except (FileNotFoundError, ProcessLookupError):
+                pass
+        if all(state in "ZX" for state in states.values()):
+            return []
+        time.sleep(0.02)
+    return sorted(states)
+
+
+def rows(path):
+    with open(path, newline="") as file:
+        return list(csv.DictReader(file))
+
+
+class Sweep(unittest.TestCase):
+    def sweep(self, folder, *arguments, scenario=GRID, status=0):
+        done = run("run", write("small.yaml", scenario), "--output", folder, *arguments)
+        self.assertEqual(done.returncode, status, done.stderr)
+        return done
+
+    def same(self, one, other, files=FILES):
+        for name in files:
+            self.assertTrue(filecmp.cmp(one / name, other / name, shallow=False), f"{one / name} {other / name}")
+
+    @classmethod
+    def setUpClass(cls):
+        cls.whole = fresh("whole")
+        done = run("run", write("small.yaml", GRID), "--output", cls.whole, "--quiet", "--jobs", "1")
+        assert done.returncode == 0, done.stderr
+
+
+class Points(Sweep):
+    def test_list_prints_every_point_and_runs_nothing(self):
+        folder = fresh("listed")
+        lines = self.sweep(folder, "--list").stdout.splitlines()
+        self.assertEqual(lines[-2:], ["4 points excluded: small contexts need no more", "20 points"])
+        self.assertFalse(folder.exists())
+        listed = [dict(cell.split("=") for cell in line.split()[2:]) for line in lines[:-2]]
+        for point, values in enumerate(listed):
+            self.assertEqual(values["systems.0.plan.tp"], values["systems.1.plan.tp"])
+            self.assertEqual(values["data.global_batch"], {"github": "48", "wikipedia": "64"}[values["data.lengths"]])
+            self.assertFalse(values["data.context"] == "16384" and values["systems.0.plan.tp"] == "4")
+            self.assertEqual(values["seed"], str(7 + point % 2))
+        self.assertEqual(len({line.split()[1] for line in lines[:-2]}), 20)
+
+    def test_a_point_alone_gives_the_numbers_of_its_row(self):
+        for row in rows(self.whole / "small.csv")[5:15:3]:
+            done = self.sweep(fresh("alone"), "--point", row["point"], "--json", "--quiet")
+            (system,) = [entry for entry in json.loads(done.stdout)["systems"] if entry["label"] == row["system"]]
+            self.assertEqual(system["tokens_per_s_per_gpu"], float(row["tokens_per_s_per_gpu"]))
+            self.assertEqual(system["peak_bytes"], float(row["peak_bytes"]))
+
+    def test_options_make_the_same_points_as_the_file(self):
+        folder = fresh("options")
+        scenario = BASE.replace("name: small", "name: options") + "sweep: {data.context: [16Ki, 32Ki], seed: [1, 2]}\n"
+        self.sweep(folder, "--quiet", scenario=scenario)
+        other = fresh("options2")
+        self.sweep(other, "--quiet", "--sweep", "data.context=16Ki,32Ki", "--sweep", "seed={range: [1, 2]}",
+                   scenario=BASE.replace("name: small", "name: options"))
+        self.assertTrue(filecmp.cmp(folder / "options.csv", other / "options.csv", shallow=False))
+
+    def test_results_are_tables_with_the_swept_keys_first(self):
+        with h5py.File(self.whole / "small.h5") as file:
+            self.assertEqual(file.attrs["complete"], 1)
+            summary, table = file["summary"][:], rows(self.whole / "small.csv")
+            self.assertEqual(summary.dtype.names[:4], ("point", "data.context", "data.lengths", "data.global_batch"))
+            self.assertEqual(len(summary), 40)
+            self.assertEqual(len(file["iterations"]), 80)
+            for row, line in zip(summary, table):
+                self.assertEqual((str(row["point"]), str(row["data.context"]), row["data.lengths"].decode()),
+                                 (line["point"], line["data.context"], line["data.lengths"]))
+                self.assertEqual(row["time_mean_s"], float(line["time_mean_s"]))
+                self.assertEqual(file["systems"][row["system"]].decode(), line["system"])
+            text = file["scenarios"][7]["scenario"].decode()
+        done = run("run", write("resolved.yaml", text), "--json", "--quiet", "--output", fresh("resolved"))
+        row = [line for line in table if line["point"] == "7"][0]
+        self.assertEqual(json.loads(done.stdout)["systems"][0]["iteration_mean_s"], float(row["time_mean_s"]))
+
+    def test_full_traces_of_points_are_those_of_single_runs(self):
+        scenario = BASE + "trace: full\nsweep: {seed: [1, 2]}\n"
+        folder, alone = fresh("full"), fresh("full-alone")
+        self.sweep(folder, "--quiet", scenario=scenario)
+        self.sweep(alone, "--quiet", "--point", "1", scenario=scenario)
+        with h5py.File(folder / "small.h5") as file, h5py.File(alone / "small-1.h5") as single:
+            group = file["points"][file["manifest"][1]["id"].decode()]
+            for table in ("tasks", "units", "memory", "edges", "summary"):
+                self.assertTrue((group[table][:] == single[table][:]).all(), table)
+
+    def test_mistakes_are_named_with_their_places(self):
+        for text, parts in (
+                ("sweep: {data.contxt: [1, 2]}", ["small.yaml:12:", "contxt", "did you mean 'context'"]),
+                ("sweep: {data.context: [16Ki, many]}", ["small.yaml:12:30", "many", "point 1"]),
+                ("sweep: {data.context: 16Ki}", ["small.yaml:12:23", "expected a list"]),
+                ("sweep: {seed: [1, 2, 1]}", ["points 0 and 2 are the same scenario"]),
+                ("sweep: {seed: [1, 2], replicates: 2}", ["'seed' stands twice"]),
+                ("sweep: {seed: {range: [3, 1]}}", ["small.yaml:12:", "from <= to"]),
+                ("sweep: {zip: [{seed: [1, 2], data.context: [8Ki]}]}", ["same length"]),
+                ("sweep: {seed: [1, 2], exclude: [{where: {sed: 1}, reason: x}]}", ["'sed' stands neither"]),
+                ("sweep: {seed: [1, 2], exclude: [{where: {seed: [1, 2]}, reason: x}]}", ["leaves no point"]),
+                ("sweep: {systems.0.plan.tp: [2, 3]}", ["small.yaml:12:", "plan.tp: 3", "point 1", "exclude"]),
+                ("sweep: {name: [a, b]}", ["cannot vary"])):
+            done = self.sweep(fresh("wrong"), scenario=BASE + text + "\n", status=2)
+            for part in parts:
+                self.assertIn(part, done.stderr, text)
+        self.sweep(fresh("wrong"), "--set", "seed=1", scenario=BASE + "sweep: {seed: [1, 2]}\n", status=2)
+        self.assertEqual(run("plan", write("small.yaml", GRID)).returncode, 2)
+
+
+class Best(Sweep):
+    def best(self, *arguments):
+        done = run("best", self.whole / "small.csv", "--json", *arguments)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)
+
+    def test_rows_are_filtered_and_ranked(self):
+        table = [row for row in rows(self.whole / "small.csv") if float(row["peak_bytes"]) < 30 * 2**30]
+        wanted = sorted((float(row["tokens_per_s_per_gpu"]) for row in table), reverse=True)
+        self.assertGreater(len(wanted), 3)
+        self.assertLess(len(wanted), 40)
+        got = self.best("--where", "peak_gib<30", "--top", "100")
+        self.assertEqual([row["tokens_per_s_per_gpu"] for row in got], wanted)
+        self.assertEqual(len(self.best("--where", "system=slimpack", "--where", "data.context>16Ki", "--top", "99")), 16)
+        self.assertEqual(self.best("--by", "peak_gib", "--least", "--top", "1")[0]["peak_bytes"],
+                         min(float(row["peak_bytes"]) for row in rows(self.whole / "small.csv")))
+
+    def test_no_row_beats_one_of_the_front(self):
+        folder = fresh("front")
+        self.sweep(folder, "--quiet", "--sweep", "platform=hopper-2x8,hopper-1x8,hopper-16x8", scenario=BASE.replace("measured: 2", "measured: 1"))
+        done = run("best", folder / "small.csv", "--pareto", "--json")
+        front = {row["point"]: row for row in json.loads(done.stdout)}
+        total = lambda row: float(row["gpus"]) * float(row["tokens_per_s_per_gpu"])
+        for row in rows(folder / "small.csv"):
+            beaten = [other for other in front.values() if other["gpus"] <= float(row["gpus"]) and total(other) >= total(row)]
+            self.assertTrue(beaten, row["point"])
+        gpus = [row["gpus"] for row in front.values()]
+        self.assertEqual(gpus, sorted(gpus))
+
+    def test_unknown_columns_and_conditions_are_refused(self):
+        done = run("best", self.whole / "small.csv", "--by", "tokens_per_s_per_gp")
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn("did you mean 'tokens_per_s_per_gpu'", done.stderr)
+        self.assertEqual(run("best", self.whole / "small.csv", "--where", "peak_gib").returncode, 64)
+
+
+class Shards(Sweep):
+    def shards(self, n, *arguments, **options):
+        folder = fresh(f"shards-{n}")
+        for k in range(1, n + 1):
+            self.sweep(folder, "--quiet", "--shard", f"{k}/{n}", *arguments, **options)
+        return folder
+
+    def test_merged_shards_are_the_bytes_of_the_whole(self):
+        for n in (1, 3, 8):
+            folder = self.shards(n)
+            merged = fresh("merged")
+            done = run("merge", *sorted(folder.glob("*.journal")), "--output", merged)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.same(self.whole, merged)
+
+    def test_any_number_of_jobs_gives_the_same_bytes(self):
+        for jobs in (2, 5):
+            folder = fresh(f"jobs-{jobs}")
+            self.sweep(folder, "--quiet", "--jobs", jobs)
+            self.same(self.whole, folder)
+
+    def test_schedulers_say_which_shard_this_is(self):
+        folder = fresh("scheduled")
+        for task in range(2):
+            for process in range(2):
+                environment = os.environ | {"SLURM_ARRAY_TASK_ID": str(task + 4), "SLURM_ARRAY_TASK_MIN": "4",
+                                            "SLURM_ARRAY_TASK_COUNT": "2", "SLURM_PROCID": str(process),
+                                            "SLURM_NTASKS": "2", "SLURM_STEP_ID": "0"}
+                done = run("run", write("small.yaml", GRID), "--shard", "auto", "--output", folder, "--quiet",
+                           env=environment)
+                self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(sorted(path.name for path in folder.iterdir()),
+                         [f"small.shard-{k}-of-4.journal" for k in range(1, 5)])
+        self.assertEqual(run("merge", *folder.iterdir(), "--output", folder).returncode, 0)
+        self.same(self.whole, folder)
+        self.sweep(folder, "--shard", "auto", status=2)
+        self.sweep(folder, "--shard", "4/3", status=64)
+
+    def test_merge_refuses_what_is_not_whole(self):
+        folder = self.shards(3)
+        journals = sorted(folder.glob("*.journal"))
+        bytes_of = {path: path.read_bytes() for path in journals}
+        other = fresh("other")
+        self.sweep(other, "--quiet", "--shard", "3/3", scenario=GRID.replace("replicates: 2", "replicates: 1"))
+
+        def refuse(part, *paths):
+            merged = fresh("refused")
+            done = run("merge", *paths, "--output", merged)
+            self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+            self.assertIn(part, done.stderr)
+            self.assertEqual(list(merged.iterdir()), [])
+
+        refuse("6 of 20 points are missing", *journals[:2])
+        refuse("stands in", *journals, journals[0])
+        refuse("different sweeps", *journals[:2], *other.glob("*.journal"))
+        damaged = SCRATCH / "damaged.journal"
+        whole = bytes_of[journals[1]]
+        for keep in (5, 16, 40, len(whole) // 2, len(whole) - 1):
+            damaged.write_bytes(whole[:keep])
+            refuse("damaged.journal", journals[0], damaged, journals[2])
+        random.seed(1)
+        for _ in range(20):
+            flipped = bytearray(whole)
+            flipped[random.randrange(len(whole))] ^= 1 << random.randrange(8)
+            damaged.write_bytes(flipped)
+            refuse("damaged.journal", journals[0], damaged, journals[2])
+
+
+class Failures(Sweep):
+    SLOW = BASE + "sweep: {iterations.measured: [2, 100000, 3]}\n"
+
+    def test_a_point_over_the_time_limit_is_marked_and_does_not_stop_the_others(self):
+        folder = fresh("slow")
+        done = self.sweep(folder, "--quiet", "--time-limit", "1s", "--jobs", "2", scenario=self.SLOW, status=1)
+        self.assertIn("1 of 3 points failed", done.stderr)
+        points = rows(folder / "small.points.csv")
+        self.assertEqual([row["status"] for row in points], ["done", "time limit", "done"])
+        self.assertIn("time limit", points[1]["message"])
+        self.assertTrue(points[1]["command"].endswith("--point 1"))
+        table = rows(folder / "small.csv")
+        self.assertEqual([row["status"] for row in table], ["done", "done", "time limit", "done", "done"])
+        self.assertEqual((table[2]["time_mean_s"], table[2]["system"]), ("", ""))
+        with h5py.File(folder / "small.h5") as file:
+            self.assertEqual(len(file["summary"]), 4)
+        again = self.sweep(folder, "--time-limit", "1s", scenario=self.SLOW, status=1)
+        self.assertIn("0 computed, 3 kept", again.stderr)
+        again = self.sweep(folder, "--time-limit", "1s", "--retry-failed", scenario=self.SLOW, status=1)
+        self.assertIn("1 computed, 2 kept", again.stderr)
+
+    def test_fail_fast_stops_at_the_first_failure(self):
+        folder = fresh("fast")
+        done = self.sweep(folder, "--quiet", "--time-limit", "0.5s", "--jobs", "1", "--fail-fast", scenario=self.SLOW,
+                          status=1)
+        self.assertIn("--point 1", done.stderr)
+        self.assertEqual([path.name for path in folder.iterdir()], ["small.journal"])
+
+    def test_a_point_over_the_memory_limit_is_a_failed_row(self):
+        scenario = BASE + "sweep: {data.global_batch: [48, 9000000]}\n"
+        done = self.sweep(fresh("memory"), "--quiet", "--memory-limit", "64MiB", scenario=scenario, status=1)
+        self.assertIn("1 of 2 points failed", done.stderr)
+        message = rows(SCRATCH / "memory" / "small.points.csv")[1]["message"]
+        self.assertIn("its process", message)
+        self.assertIn("out of memory", message)
+
+    def test_outputs_that_cannot_be_written(self):
+        write("file", "")
+        self.sweep(SCRATCH / "file" / "below", status=73)
+        self.sweep("/dev/full", status=73)
+        folder = fresh("blocked")
+        (folder / "small.journal").mkdir(parents=True)
+        self.sweep(folder, status=73)
+
+    def test_a_full_disk_leaves_nothing_under_the_final_names(self):
+        for kib in (8, 64, 100, 128):
+            folder = fresh("tiny")
+            folder.mkdir()
+            if subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={kib}k", "tmpfs", folder],
+                              capture_output=True).returncode != 0:
+                self.skipTest("a file system cannot be mounted here")
+            try:
+                done = self.sweep(folder, "--quiet", status=74)
+                self.assertIn("No space left on device", done.stderr)
+                self.assertLessEqual({path.name for path in folder.iterdir()}, {"small.journal"})
+                subprocess.run(["mount", "-o", "remount,size=8m", folder], check=True)
+                self.sweep(folder, "--quiet")
+                self.same(self.whole, folder)
+            finally:
+                subprocess.run(["umount", folder], check=True)
+
+    def test_a_full_standard_output_is_an_error(self):
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([PROGRAM, "run", write("small.yaml", GRID), "--output", self.whole, "--quiet"],
+                                  stdout=full, stderr=subprocess.PIPE, text=True, timeout=300)
+        self.assertEqual(done.returncode, 74, done.stderr)
+
+
+class Resume(Sweep):
+    LONG = GRID.replace("measured: 2", "measured: 12").replace("replicates: 2", "replicates: 4")
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.undisturbed = fresh("undisturbed")
+        done = run("run", write("long.yaml", cls.LONG), "--output", cls.undisturbed, "--quiet")
+        assert done.returncode == 0, done.stderr
+
+    def start(self, folder, *arguments):
+        return subprocess.Popen([PROGRAM, "run", SCRATCH / "long.yaml", "--output", folder, "--jobs", "3", *arguments],
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def finish(self, folder):
+        done = run("run", SCRATCH / "long.yaml", "--output", folder)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.same(self.undisturbed, folder)
+        self.assertEqual(sorted(path.name for path in folder.iterdir()), sorted((*FILES, "small.journal")))
+        return done.stderr
+
+    def test_a_new_value_computes_its_points_only(self):
+        folder = fresh("longer")
+        short = GRID.replace("{log2: [16Ki, 64Ki]}", "[16Ki, 64Ki]")
+        self.assertIn("12 computed, 0 kept", self.sweep(folder, scenario=short).stderr)
+        self.assertIn("8 computed, 12 kept", self.sweep(folder).stderr)
+        self.same(self.whole, folder)
+        self.assertIn("0 computed, 20 kept", self.sweep(folder).stderr)
+        self.assertIn("0 computed, 12 kept", self.sweep(folder, scenario=short).stderr)
+
+    def test_a_second_driver_is_refused(self):
+        folder = fresh("twice")
+        first = self.start(folder)
+        while not (folder / "small.journal").exists():
+            time.sleep(0.005)
+        second = run("run", SCRATCH / "long.yaml", "--output", folder)
+        self.assertEqual(second.returncode, 75, second.stderr)
+        self.assertEqual(first.wait(timeout=120), 0)
+        first.communicate()
+        self.same(self.undisturbed, folder)
+
+    def test_signals_end_it_at_once_and_keep_what_is_finished(self):
+        folder, enough = fresh("stopped"), 20000
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            driver = self.start(folder, "--quiet")
+            while not (folder / "small.journal").exists() or (folder / "small.journal").stat().st_size < enough:
+                time.sleep(0.005)
+            enough = (folder / "small.journal").stat().st_size + 10000  # a point more at least
+            below = children(driver.pid)
+            begin = time.monotonic()
+            driver.send_signal(number)
+            output, errors = driver.communicate(timeout=60)
+            self.assertLess(time.monotonic() - begin, 2)
+            self.assertEqual((driver.returncode, output), (128 + number, ""), errors)
+            self.assertIn("the same command goes on", errors)
+            self.assertFalse(alive(below))
+            self.assertEqual([path.name for path in folder.iterdir()], ["small.journal"])
+        self.assertNotIn(" 0 kept", self.finish(folder))
+
+    def test_killed_drivers_lose_nothing(self):
+        folder = fresh("killed")
+        random.seed(3)
+        last = 0
+        for _ in range(KILLS):
+            driver = self.start(folder, "--quiet")
+            time.sleep(random.uniform(0.02, 0.5))
+            below = children(driver.pid)
+            driver.kill()
+            driver.communicate(timeout=60)
+            self.assertFalse(alive(below))
+            size = (folder / "small.journal").stat().st_size if folder.exists() else 0
+            self.assertGreater(size, last - 30000)  # but for a frame that was torn
+            last = size
+            if (folder / "small.h5").exists():
+                self.finish(folder)
+                shutil.rmtree(folder)
+                last = 0
+        self.finish(folder)
+
+    def test_killed_workers_lose_nothing(self):
+        folder = fresh("workers")
+        random.seed(4)
+        killed = 0
+        while killed < KILLS:
+            driver = self.start(folder, "--quiet")
+            while driver.poll() is None and killed < KILLS:
+                time.sleep(random.uniform(0.01, 0.2))
+                below = sorted(children(driver.pid))
+                if below:
+                    try:
+                        os.kill(random.choice(below), signal.SIGKILL)
+                        killed += 1
+                    except ProcessLookupError:
+                        pass
+            output, errors = driver.communicate(timeout=120)
+            self.assertIn(driver.returncode, (0, 1), errors)  # 1: some point was killed three times
+            self.finish(folder)
+            shutil.rmtree(folder)
+
+    def test_a_torn_end_is_dropped(self):
+        folder = fresh("torn")
+        self.sweep(folder, "--quiet")
+        journal = folder / "small.journal"
+        journal.write_bytes(journal.read_bytes()[:-7])
+        self.assertIn("1 computed, 19 kept", self.sweep(folder).stderr)
+        self.same(self.whole, folder)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
