@@ -432,7 +432,8 @@ class Resume(Sweep):
             driver.kill()
             driver.communicate(timeout=60)
             self.assertFalse(alive(below))
-            size = (folder / "small.journal").stat().st_size if folder.exists() else 0
+            journal = folder / "small.journal"
+            size = journal.stat().st_size if journal.exists() else 0
             self.assertGreater(size, last - 30000)  # but for a frame that was torn
             last = size
             if (folder / "small.h5").exists():
