@@ -95,7 +95,8 @@ static void every_exclusion_counts_what_no_earlier_one_left_out(void)
     CHECK_TRUE(read_sweep("sweep: {a: [1, 2, 3], exclude: [{where: {a: 1}, reason: one}, {where: {a: \"<3\"}, reason: "
                           "two}]}\n",
                           &sweep, &err));
-    if (CHECK_TRUE(sweep.n_exclusions == 2 && sweep.exclusions != NULL)) {
+    CHECK_EQUAL(sweep.n_exclusions, 2);
+    if (sweep.exclusions != NULL) {
         CHECK_EQUAL(sweep.exclusions[0].n_points, 1);
         CHECK_EQUAL(sweep.exclusions[1].n_points, 1);
         CHECK_TEXT(sweep.exclusions[1].reason, "two");
