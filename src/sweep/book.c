@@ -89,8 +89,7 @@ static void put_values(const struct book *book, int32_t point, char *to)
         double number = 0;
         memset(to + column->offset, 0, column->bytes);
         if (column->type == TRACE_TEXT) {
-            size_t n_bytes = strlen(text); /* a text that fills the column has no end mark */
-            memcpy(to + column->offset, text, n_bytes);
+            strncpy(to + column->offset, text, column->bytes); /* padded with NUL, as HDF5 has it */
             continue;
         }
         CHECK(quantity_parse(text, "-", &number));
