@@ -4,7 +4,9 @@
 #include "harness.h"
 #include "system/slimpack.h"
 
+#include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 extern const struct training_system system_slimpack;
 
@@ -13,8 +15,10 @@ static void build(struct hand_request *hand, const char *knobs, int64_t m, struc
 {
     struct slimpack_split split;
     hand_knobs(hand, &system_slimpack, knobs);
-    slimpack_split(&hand->request, &split);
-    slimpack_build(&hand->request, &split, 0, split.n_ranks, m, phase);
+    const struct slimpack_knobs *read = hand->request.knobs;
+    struct slimpack_shape shape = {.m = m, .asymmetric = read->asymmetric, .slicing = read->slicing};
+    slimpack_split(&hand->request, read->dp_merge, &split);
+    slimpack_build(&(struct slimpack_part){&hand->request, &split, 0, split.n_ranks}, &shape, phase);
     slimpack_split_free(&split);
 }
 
@@ -224,7 +228,7 @@ static void loads_of_phase_1_keep_the_rules(void)
         hand_request(&hand, 1 + hand_below(&seed, 16), 2, 1 + hand_below(&seed, 5000));
         hand_batch_of(&hand, (enum hand_law)(round % HAND_N_LAWS), 1 + hand_below(&seed, 60), seed);
         hand_knobs(&hand, &system_slimpack, "");
-        slimpack_split(&hand.request, &split);
+        slimpack_split(&hand.request, true, &split);
         check_split(&hand, &split);
         n_merged += split.n_outliers;
         slimpack_split_free(&split);
@@ -317,10 +321,122 @@ static void less_memory_never_makes_it_faster(void)
     hand_request_free(&hand);
 }
 
+/* What a plan takes and needs without the gradients' traffic: as the solver resolves it. */
+struct resolved {
+    double makespan_s, peak_bytes;
+};
+
+static struct resolved resolve(const struct hand_request *hand, const struct plan *plan)
+{
+    struct error err = {0};
+    struct dag dag = {0};
+    struct timeline timeline = {0};
+    struct memory memory = {0};
+    CHECK_TRUE(dag_build(plan, &hand->setting, (struct dag_options){.gradient_sync = false}, &dag, &err));
+    critical_path(&dag, &timeline);
+    memory_of(plan, &dag, &timeline, &hand->setting, false, &memory);
+    struct resolved resolved = {timeline.makespan_s, memory.peak_bytes[memory.worst_place]};
+    memory_free(&memory);
+    timeline_free(&timeline);
+    dag_free(&dag);
+    return resolved;
+}
+
+static struct resolved solve(struct hand_request *hand, const char *knobs)
+{
+    struct error err = {0};
+    struct plan plan = {0};
+    hand_knobs(hand, &system_slimpack, knobs);
+    CHECK_TRUE(system_slimpack.plan(&hand->request, NULL, &plan, &err));
+    CHECK_TRUE(plan_check(&plan, hand->batch.n_samples, hand->batch.tokens, &err));
+    struct resolved resolved = resolve(hand, &plan);
+    plan_free(&plan);
+    return resolved;
+}
+
+static void random_request(struct hand_request *hand, int32_t round, uint64_t *seed)
+{
+    hand_request_real(hand, 1 + hand_below(seed, 6), 1 << hand_below(seed, 3), 256 + hand_below(seed, 100000));
+    hand->request.layout.recompute = hand_below(seed, 3);
+    hand_batch_of(hand, (enum hand_law)(round % HAND_N_LAWS), 1 + hand_below(seed, 60), *seed);
+}
+
+/* Each part switched off is itself a candidate: with it no plan is slower, nor does one cease to fit. */
+static void no_part_makes_it_slower(void)
+{
+    static const char *const off[] = {
+        "asymmetric: false",     "dp_merge: false",
+        "slicing: false",        "injection: none",
+        "replica_units: false",  "injection: just-in-time",
+        "injection: persistent", "units: 8",
+        "max_factor: 4",         "{slicing: false, asymmetric: false, injection: none, dp_merge: false}"};
+    uint64_t seed = 31;
+    int32_t n_faster = 0;
+    for (int32_t round = 0; round < 60; round++) {
+        struct hand_request hand;
+        random_request(&hand, round, &seed);
+        struct resolved all = solve(&hand, "");
+        if (round % 3 == 0) /* so little memory that it must choose another plan */
+            hand.request.memory_bytes = 0.8 * all.peak_bytes;
+        all = solve(&hand, "");
+        for (size_t i = 0; i < sizeof off / sizeof *off; i++) {
+            struct resolved without = solve(&hand, off[i]);
+            if (strncmp(off[i], "units", 5) == 0 && 8 % hand.request.layout.pp != 0)
+                continue;
+            bool fits = all.peak_bytes <= hand.request.memory_bytes;
+            if (without.peak_bytes <= hand.request.memory_bytes)
+                CHECK_TRUE(fits && all.makespan_s <= without.makespan_s * (1 + 1e-9));
+            else
+                CHECK_TRUE(fits || all.peak_bytes <= without.peak_bytes * (1 + 1e-9));
+            n_faster += all.makespan_s < 0.99 * without.makespan_s;
+        }
+        hand_request_free(&hand);
+    }
+    CHECK_TRUE(n_faster > 100);
+}
+
+/* The bounds that rule candidates out hold for what the candidates come to; and they are not far off. */
+static void bounds_hold(void)
+{
+    uint64_t seed = 37;
+    double least_ratio = 1;
+    for (int32_t round = 0; round < 120; round++) {
+        struct hand_request hand;
+        struct plan_phase phase;
+        random_request(&hand, round, &seed);
+        hand.request.layout.offload = hand_below(&seed, 2) * 0.5;
+        build(&hand, round % 2 == 0 ? "" : "{asymmetric: false, slicing: false}",
+              hand.request.layout.pp * (1 + hand_below(&seed, 12)), &phase);
+        double bound_s = 0, chain_s = 0;
+        int32_t longest = 0;
+        for (int32_t i = 0; i < phase.n_pipelines; i++) {
+            struct plan_pipeline *pipeline = &phase.pipelines[i];
+            order_one_f_one_b(pipeline, round % 4 < 2 ? ORDER_JUST_IN_TIME : ORDER_PERSISTENT);
+            bound_s = fmax(bound_s, slimpack_pass_s(pipeline, &hand.setting, PASS_FORWARD) +
+                                        slimpack_pass_s(pipeline, &hand.setting, PASS_BACKWARD));
+        }
+        for (int32_t i = 0; i < hand.batch.n_samples && phase.n_groups == 0 && round % 2 == 1; i++)
+            longest = hand.batch.tokens[i] > longest ? hand.batch.tokens[i] : longest;
+        chain_s = slimpack_chain_s(&hand.request, longest);
+        struct plan plan = {.n_phases = 1, .phases = &phase, .shards = phase.n_pipelines};
+        struct resolved resolved = resolve(&hand, &plan);
+        CHECK_TRUE(bound_s <= resolved.makespan_s * (1 + 1e-9));
+        CHECK_TRUE(chain_s <= resolved.makespan_s * (1 + 1e-9));
+        double bound_bytes = slimpack_bound_bytes(&hand.setting, &phase, plan.shards);
+        CHECK_TRUE(bound_bytes <= resolved.peak_bytes * (1 + 1e-9));
+        if (hand.request.layout.offload <= 0 && hand.request.layout.recompute != RECOMPUTE_FULL)
+            least_ratio = fmin(least_ratio, bound_bytes / resolved.peak_bytes);
+        plan_phase_free(&phase);
+        hand_request_free(&hand);
+    }
+    CHECK_TRUE(least_ratio > 0.7);
+}
+
 int main(void)
 {
     return HARNESS_MAIN("slimpack", TEST(nine_samples_form_slim_mix_and_pack), TEST(an_outlier_is_shared_by_four_ranks),
                         TEST(six_samples_in_five_units_inject_a_forward), TEST(symmetric_units_run_chains_in_reverse),
                         TEST(knobs_switch_parts_off), TEST(cp_is_refused), TEST(loads_of_phase_1_keep_the_rules),
-                        TEST(units_are_balanced_within_a_token), TEST(less_memory_never_makes_it_faster));
+                        TEST(units_are_balanced_within_a_token), TEST(less_memory_never_makes_it_faster),
+                        TEST(no_part_makes_it_slower), TEST(bounds_hold));
 }

@@ -10,7 +10,7 @@
 struct building {
     const struct system_request *request;
     const struct slimpack_split *split;
-    int64_t m;
+    const struct slimpack_shape *shape;
     int32_t *group; /* of each outlier, -1: outside the range */
     struct plan_phase *phase;
 };
@@ -25,7 +25,7 @@ static int64_t outlier_units(const struct building *building, const struct slimp
 {
     int64_t tokens = building->request->batch->tokens[outlier->sample];
     struct flop_curve curve = flop_layer_curve(building->request->setting->model, PASS_FORWARD);
-    fill_flop work = (fill_flop)flop_of_prefix(curve, tokens) * building->split->n_ranks * building->m;
+    fill_flop work = (fill_flop)flop_of_prefix(curve, tokens) * building->split->n_ranks * building->shape->m;
     fill_flop unit = building->split->total * outlier->width;
     fill_flop n = (work + unit - 1) / unit;
     return n < 1 ? 1 : n > tokens ? tokens : (int64_t)n;
@@ -54,7 +54,7 @@ static int64_t local_units(const struct building *building, const int32_t *sampl
 {
     int64_t most = 0;
     for (int32_t i = 0; i < n_samples; i++)
-        most += knobs_of(building)->slicing ? building->request->batch->tokens[sample[i]] : 1;
+        most += building->shape->slicing ? building->request->batch->tokens[sample[i]] : 1;
     return left < 1 ? 1 : left < most ? left : most;
 }
 
@@ -73,7 +73,7 @@ static enum plan_formation formation_of(const struct building *building, const s
 static void cut_rank(const struct building *building, enum pass pass, int32_t rank, struct plan_cut *cut)
 {
     const struct slimpack_split *split = building->split;
-    int64_t left = building->m;
+    int64_t left = building->shape->m;
     for (int32_t i = 0; i < split->n_outliers; i++) {
         const struct slimpack_outlier *outlier = &split->outliers[i];
         if (!holds(outlier, rank))
@@ -92,7 +92,7 @@ static void cut_rank(const struct building *building, enum pass pass, int32_t ra
     int32_t n_local = split->local_first[rank + 1] - split->local_first[rank];
     if (n_local > 0) {
         struct fill fill = fill_of(building, pass, local, n_local);
-        fill.whole = !knobs_of(building)->slicing;
+        fill.whole = !building->shape->slicing;
         fill.n_units = local_units(building, local, n_local, left);
         fill_cut(&fill, cut);
     }
@@ -156,19 +156,19 @@ static void make_groups(struct building *building, int32_t first_rank, int32_t n
     }
 }
 
-void slimpack_build(const struct system_request *request, const struct slimpack_split *split, int32_t first_rank,
-                    int32_t n_ranks, int64_t m, struct plan_phase *phase)
+void slimpack_build(const struct slimpack_part *part, const struct slimpack_shape *shape, struct plan_phase *phase)
 {
-    struct building building = {.request = request, .split = split, .m = m, .phase = phase};
+    int32_t first_rank = part->first_rank, n_ranks = part->n_ranks;
+    struct building building = {.request = part->request, .split = part->split, .shape = shape, .phase = phase};
     *phase = (struct plan_phase){0};
-    system_megatron_layout(request, phase);
+    system_megatron_layout(part->request, phase);
     memmove(phase->pipelines, phase->pipelines + first_rank, (size_t)n_ranks * sizeof *phase->pipelines);
     phase->n_pipelines = n_ranks;
     make_groups(&building, first_rank, n_ranks);
     for (int32_t i = 0; i < n_ranks; i++) {
         struct plan_pipeline *pipeline = &phase->pipelines[i];
         cut_rank(&building, PASS_FORWARD, first_rank + i, &pipeline->cut[PASS_FORWARD]);
-        if (knobs_of(&building)->asymmetric)
+        if (shape->asymmetric)
             cut_rank(&building, PASS_BACKWARD, first_rank + i, &pipeline->cut[PASS_BACKWARD]);
         else
             reverse_chains(&pipeline->cut[PASS_FORWARD], &pipeline->cut[PASS_BACKWARD]);
@@ -187,11 +187,7 @@ static bool slimpack_plan(const struct system_request *request, void *state, str
         return error_set(err,
                          "slimpack: plan.cp must be 1, is %lld: DP-Merge decides the context degree of each sample",
                          (long long)request->layout.cp);
-    struct slimpack_split split;
-    slimpack_split(request, &split);
-    bool ok = slimpack_choose(request, &split, plan, err);
-    slimpack_split_free(&split);
-    return ok;
+    return slimpack_choose(request, plan, err);
 }
 
 static const struct schema_key knobs[] = {
@@ -206,8 +202,9 @@ static const struct schema_key knobs[] = {
      offsetof(struct slimpack_knobs, slicing)},
     {"min_slice", SCHEMA_INT, "tokens", 0, 1073741824, "0", NULL, "a shorter slice joins its neighbour",
      offsetof(struct slimpack_knobs, min_slice)},
-    {"injection", SCHEMA_CHOICE, "-", 0, 0, "auto", "auto|just-in-time|persistent",
-     "what follows an injected forward: the lead shrinks again, or stays; auto: the faster",
+    {"injection", SCHEMA_CHOICE, "-", 0, 0, "auto", "auto|just-in-time|persistent|none",
+     "what follows an injected forward: the lead shrinks again, or stays; none: a warm-up so long that none is; auto: "
+     "the fastest",
      offsetof(struct slimpack_knobs, injection)},
     {"units", SCHEMA_INT, "-", 0, 1 << 20, "0", NULL, "MicroPacks of a rank; 0: search among factors x stages",
      offsetof(struct slimpack_knobs, units)},

@@ -13,7 +13,7 @@
 #include "system/fill.h"
 #include "system/system.h"
 
-enum slimpack_injection { SLIMPACK_AUTO, SLIMPACK_JUST_IN_TIME, SLIMPACK_PERSISTENT };
+enum slimpack_injection { SLIMPACK_AUTO, SLIMPACK_JUST_IN_TIME, SLIMPACK_PERSISTENT, SLIMPACK_NONE };
 
 struct slimpack_knobs {
     bool asymmetric, dp_merge, slicing, replica_units;
@@ -44,16 +44,29 @@ struct slimpack_split {
  *   divisor, among those of the g of the outlier before (of DP at first), with f/g <= C: widths form a chain of
  *   divisors, so aligned blocks are nested or apart and cannot wait for each other in a circle (plan/order.h). It goes
  *   to the aligned block of g ranks whose most loaded rank has the least load; each rank of it carries f/g. With g = 1
- *   (merge_threshold < 1) it is no outlier.
+ *   (merge_threshold < 1) it is no outlier. Without `merge` none is.
  * - else to the least loaded rank (longest processing time first).
  */
-void slimpack_split(const struct system_request *request, struct slimpack_split *split);
+void slimpack_split(const struct system_request *request, bool merge, struct slimpack_split *split);
 
 void slimpack_split_free(struct slimpack_split *split);
 
+/** Ranks [first_rank, first_rank + n_ranks) of a split; the range must not cut a block. */
+struct slimpack_part {
+    const struct system_request *request;
+    const struct slimpack_split *split;
+    int32_t first_rank, n_ranks;
+};
+
+/** What phase 2 makes of a part. */
+struct slimpack_shape {
+    int64_t m; /* units of a rank */
+    bool asymmetric, slicing;
+};
+
 /**
- * Phase 2: the forward and backward cuts of ranks [first_rank, first_rank + n_ranks), no orders yet. The range must not
- * cut a block; groups are numbered inside the phase, one per distinct block, as placed.
+ * Phase 2: the forward and backward cuts of the ranks of a part, no orders yet. Groups are numbered inside the phase,
+ * one per distinct block, as placed.
  *
  * Of the m units of a rank, outliers take the first, as placed: each n = ceil((f/g) / (C/m)) units (at least 1, at most
  * its tokens) of equal FLOPs, of one slice each, CP = g. The local samples, most FLOPs first, share what is left of m,
@@ -63,19 +76,51 @@ void slimpack_split_free(struct slimpack_split *split);
  * from its end. Else the forward units, in this order: a chain is a run of units each of which shares a sample with the
  * next; chains keep their order, the units of a chain run in reverse (a sample must run backward from its last slice).
  */
-void slimpack_build(const struct system_request *request, const struct slimpack_split *split, int32_t first_rank,
-                    int32_t n_ranks, int64_t m, struct plan_phase *phase);
+void slimpack_build(const struct slimpack_part *part, const struct slimpack_shape *shape, struct plan_phase *phase);
 
 /**
- * Candidates: each component (ranks that blocks link, all ranks without replica_units) chooses its own m = i x stages
- * and injection policy, or takes the `units` it is told. i runs over 1, 2, 3, 4, 6, 8, 12, ... 128 up to max_factor; a
- * candidate is resolved alone, by its critical path and memory without the gradients' traffic. The default stops at 64:
- * for 13B on 128 GPUs (TP 4, PP 4, DP 8; 512 samples of GitHub's law, 256K) all candidates take some 50 ms of one core,
- * up to 128 some 100 ms, and none above 24 was chosen by the rank with most work; with 2048 samples and 8 stages 48
- * beats 32 by a tenth. The fastest that fits the memory wins (ties: fewer units, then just-in-time); if none fits, the
- * one with the least peak.
+ * A pipeline's share of a bound on the makespan [s]: with first and last the first forward and the last backward unit,
+ *
+ *     forward   (p - 1) F(first) + sum of F       backward   (p - 1) B(last) + sum of B
+ *
+ * the sums over all units with the head. No order ends before both shares together: on the last of p stages the compute
+ * stream runs every unit forward and backward, one after the other; before it begins, the first forward unit has passed
+ * p - 1 stages, and when it has ended the last backward unit still has to (all orders keep the cuts' order on every
+ * stage, so the stream begins with the one and ends with the other). Seconds are those of the passes alone; stages
+ * before the last lack only the head. With equal units and a free network 1F1B reaches it: (m + p - 1)(F + B).
  */
-bool slimpack_choose(const struct system_request *request, const struct slimpack_split *split, struct plan *plan,
-                     struct error *err);
+double slimpack_pass_s(const struct plan_pipeline *pipeline, const struct cost_setting *setting, enum pass pass);
+
+/** p (F + B) of a sample in a unit of its own, without head and recomputation [s]: no plan that keeps the sample whole
+ * and on one rank ends earlier, for its forward and backward go through all p stages, and a unit with more in it takes
+ * no less. */
+double slimpack_chain_s(const struct system_request *request, int32_t tokens);
+
+/**
+ * No rank of the phase needs less than this, whatever the times [bytes]: states, and at the worst step of its order
+ * the activations of all forward units that have begun less what backward units have consumed, with the workspace of
+ * the step. Left out: keys and values kept beside full recomputation, gradients of keys and values, logits in work,
+ * what is offloaded even while it is copied. All units must have the recomputation and offload of the first.
+ */
+double slimpack_bound_bytes(const struct cost_setting *setting, const struct plan_phase *phase, int32_t shards);
+
+/**
+ * Candidates. Each component (ranks that blocks link, all ranks without replica_units) chooses its own: m = i x stages,
+ * i over 1, 2, 3, 4, 6, 8, 12, ... 128 up to max_factor, or the `units` it is told; what the knobs allow of asymmetric
+ * or not, sliced or not; and the injection policy. So a part that does not pay is not used, and having it never makes a
+ * component slower. A candidate is resolved alone, by its critical path and memory without the gradients' traffic: the
+ * fastest that fits the memory wins (ties: the earlier one, fewer units first); if none fits, the one with the least
+ * peak.
+ *
+ * Only what can win is resolved: candidates that may fit by slimpack_bound_bytes first, by ascending bound of their
+ * seconds, then the others by ascending bound of their bytes; none whose bounds the best so far already beats.
+ * plan.n_candidates counts those that were listed, plan.n_resolved those that were resolved. Components go by
+ * descending load, and since the slowest decides, one is content with the first candidate that fits and takes no longer
+ * than the slowest so far; it first tries what that one chose.
+ *
+ * With outliers the same is done without DP-Merge, which wins if the slowest component is faster so (or fits, where it
+ * does not with DP-Merge); it is given up as soon as the bounds of a component all exceed what DP-Merge has reached.
+ */
+bool slimpack_choose(const struct system_request *request, struct plan *plan, struct error *err);
 
 #endif

@@ -48,10 +48,10 @@ static bool is_heavy(const struct system_request *request, const struct slimpack
 {
     const struct slimpack_knobs *knobs = request->knobs;
     int64_t threshold = llround(knobs->merge_threshold * THRESHOLD_PARTS);
-    return knobs->dp_merge && (fill_flop)flop * split->n_ranks * THRESHOLD_PARTS > threshold * split->total;
+    return (fill_flop)flop * split->n_ranks * THRESHOLD_PARTS > threshold * split->total;
 }
 
-void slimpack_split(const struct system_request *request, struct slimpack_split *split)
+void slimpack_split(const struct system_request *request, bool merge, struct slimpack_split *split)
 {
     const struct batch *batch = request->batch;
     struct flop_curve curve = flop_layer_curve(request->setting->model, PASS_FORWARD);
@@ -69,7 +69,7 @@ void slimpack_split(const struct system_request *request, struct slimpack_split 
     int32_t width = n_ranks;
     for (int32_t i = 0; i < n; i++) {
         int64_t flop = flop_of_prefix(curve, batch->tokens[order[i]]);
-        width = is_heavy(request, split, flop) ? least_width(split, flop, width) : 1;
+        width = merge && is_heavy(request, split, flop) ? least_width(split, flop, width) : 1;
         rank[i] = place(split, flop, width);
         if (width > 1) {
             split->outliers[split->n_outliers++] = (struct slimpack_outlier){order[i], rank[i], width};

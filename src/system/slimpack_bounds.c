@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "system/slimpack.h"
+
+#include <math.h>
+
+#include "dag/dag.h"
+
+double slimpack_pass_s(const struct plan_pipeline *pipeline, const struct cost_setting *setting, enum pass pass)
+{
+    int32_t before = pipeline->layout.stages - 1, n_units = pipeline->cut[pass].n_units;
+    double sum_s = 0;
+    for (int32_t unit = 0; unit < n_units; unit++) {
+        struct cost_pass cost = dag_pass_cost(pipeline, setting, pass, unit, before);
+        sum_s += cost.other_s + cost.attention_s + cost.tensor_s + cost.shard_s;
+    }
+    if (before > 0 && n_units > 0) {
+        struct cost_pass cost = dag_pass_cost(pipeline, setting, pass, pass == PASS_FORWARD ? 0 : n_units - 1, 0);
+        sum_s += before * (cost.other_s + cost.attention_s + cost.tensor_s + cost.shard_s);
+    }
+    return sum_s;
+}
+
+double slimpack_chain_s(const struct system_request *request, int32_t tokens)
+{
+    struct slice slice = {0, 0, tokens};
+    struct cost_unit unit = {.slices = &slice, .n_slices = 1, .context = 1};
+    double sum_s = 0;
+    unit.recompute = RECOMPUTE_NONE;
+    for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
+        struct cost_pass cost = cost_of_pass(request->setting, pass, &unit);
+        sum_s += cost.other_s + cost.attention_s + cost.tensor_s;
+    }
+    return sum_s * (double)request->layout.pp;
+}
+
+/* What a pipeline's stage holds of each token of a rank, and what one in work needs. */
+struct token_bytes {
+    double held, work;
+};
+
+static struct token_bytes bytes_of_token(const struct plan_pipeline *pipeline, const struct cost_setting *own,
+                                         bool last)
+{
+    const struct plan_unit *unit = &pipeline->cut[PASS_FORWARD].units[0];
+    struct token_bytes bytes = {
+        .held = dag_token_bytes(pipeline, own, 0) * unit->context,
+        .work = cost_workspace_bytes(own->model, unit->recompute, own->tensor, 1),
+    };
+    bytes.held -= dag_offload_bytes(pipeline, own, 0, 1) * unit->context;
+    if (last)
+        bytes.held += cost_probabilities_bytes(own->model, own->tensor, 1);
+    return bytes;
+}
+
+static double stage_bound_bytes(const struct plan_pipeline *pipeline, const struct cost_setting *own, int32_t stage)
+{
+    struct token_bytes bytes = bytes_of_token(pipeline, own, stage == pipeline->layout.stages - 1);
+    double live = 0, peak = 0; /* tokens of a rank x bytes */
+    for (int32_t i = pipeline->step_first[stage]; i < pipeline->step_first[stage + 1]; i++) {
+        const struct plan_step *step = &pipeline->steps[i];
+        const struct plan_cut *cut = &pipeline->cut[step->pass];
+        double tokens = (double)plan_unit_tokens(cut, step->unit) / cut->units[step->unit].context;
+        if (step->pass == PASS_FORWARD)
+            live += tokens * bytes.held;
+        peak = fmax(peak, live + tokens * bytes.work);
+        if (step->pass == PASS_BACKWARD)
+            live -= tokens * bytes.held;
+    }
+    return peak;
+}
+
+double slimpack_bound_bytes(const struct cost_setting *setting, const struct plan_phase *phase, int32_t shards)
+{
+    double bound = 0;
+    for (int32_t i = 0; i < phase->n_pipelines; i++) {
+        const struct plan_pipeline *pipeline = &phase->pipelines[i];
+        struct cost_setting own = dag_setting(setting, &pipeline->layout);
+        int32_t last = pipeline->layout.stages - 1;
+        for (int32_t stage = 0; stage <= last && pipeline->cut[PASS_FORWARD].n_units > 0; stage++) {
+            double parameters = cost_stage_parameters(own.model, own.tensor, own.layers, stage == 0, stage == last);
+            double states = cost_state_bytes(&own, parameters, shards) + cost_gathered_bytes(&own);
+            bound = fmax(bound, states + stage_bound_bytes(pipeline, &own, stage));
+        }
+    }
+    return bound;
+}
