@@ -18,7 +18,7 @@ static void build(struct hand_request *hand, const char *knobs, int64_t m, struc
     const struct slimpack_knobs *read = hand->request.knobs;
     struct slimpack_shape shape = {.m = m, .asymmetric = read->asymmetric, .slicing = read->slicing};
     slimpack_split(&hand->request, read->dp_merge, &split);
-    slimpack_build(&(struct slimpack_part){&hand->request, &split, 0, split.n_ranks}, &shape, phase);
+    slimpack_build(&(struct slimpack_part){&hand->request, &split, 0, split.n_ranks, NULL}, &shape, phase);
     slimpack_split_free(&split);
 }
 

@@ -111,7 +111,13 @@ static void every_knob_keeps_the_contract(void)
         for (int32_t k = 0; k < training_systems[i]->n_knobs; k++) {
             const struct schema_key *key = &training_systems[i]->knobs[k];
             char value[64] = "", line[160];
-            for (int32_t choice = 0; choice < 3; choice++) {
+            int32_t n_choices = 3;
+            if (key->type == SCHEMA_CHOICE) {
+                n_choices = 1;
+                for (const char *c = key->choices; *c != '\0'; c++)
+                    n_choices += *c == '|';
+            }
+            for (int32_t choice = 0; choice < n_choices; choice++) {
                 if (key->type == SCHEMA_CHOICE)
                     schema_choice_name(key->choices, choice, value);
                 else if (key->type == SCHEMA_BOOL)

@@ -90,6 +90,8 @@ static void join_short_slices(const struct fill *fill, int64_t *end)
 void fill_ends(const struct fill *fill, int64_t *end)
 {
     equal_ends(fill, end);
+    if (fill->search != NULL && !fill->whole)
+        fill_milp(fill, end);
     if (fill->min_slice > 0 && !fill->whole)
         join_short_slices(fill, end);
 }

@@ -11,6 +11,7 @@ struct building {
     const struct system_request *request;
     const struct slimpack_split *split;
     const struct slimpack_shape *shape;
+    struct fill_search *search;
     int32_t *group; /* of each outlier, -1: outside the range */
     struct plan_phase *phase;
 };
@@ -46,6 +47,7 @@ static struct fill fill_of(const struct building *building, enum pass pass, cons
         .n_samples = n_samples,
         .n_units = 1,
         .min_slice = knobs_of(building)->min_slice,
+        .search = building->search,
     };
 }
 
@@ -159,7 +161,8 @@ static void make_groups(struct building *building, int32_t first_rank, int32_t n
 void slimpack_build(const struct slimpack_part *part, const struct slimpack_shape *shape, struct plan_phase *phase)
 {
     int32_t first_rank = part->first_rank, n_ranks = part->n_ranks;
-    struct building building = {.request = part->request, .split = part->split, .shape = shape, .phase = phase};
+    struct building building = {
+        .request = part->request, .split = part->split, .shape = shape, .search = part->search, .phase = phase};
     *phase = (struct plan_phase){0};
     system_megatron_layout(part->request, phase);
     memmove(phase->pipelines, phase->pipelines + first_rank, (size_t)n_ranks * sizeof *phase->pipelines);
@@ -177,6 +180,19 @@ void slimpack_build(const struct slimpack_part *part, const struct slimpack_shap
     free(building.group);
 }
 
+/* More units than the program of a rank can have: refuse, rather than take the fill instead. */
+static bool check_milp(const struct system_request *request, struct error *err)
+{
+    const struct slimpack_knobs *knobs = request->knobs;
+    int64_t units = knobs->units > 0 ? knobs->units : request->layout.pp, most = slimpack_milp_units(request);
+    if (units <= most)
+        return true;
+    return error_set(err,
+                     "slimpack: packer: milp can have %lld units of a rank with %lld places of each boundary, not %lld: "
+                     "set units or milp_window lower",
+                     (long long)most, (long long)slimpack_milp_places(request), (long long)units);
+}
+
 static bool slimpack_plan(const struct system_request *request, void *state, struct plan *plan, struct error *err)
 {
     (void)state;
@@ -187,7 +203,7 @@ static bool slimpack_plan(const struct system_request *request, void *state, str
         return error_set(err,
                          "slimpack: plan.cp must be 1, is %lld: DP-Merge decides the context degree of each sample",
                          (long long)request->layout.cp);
-    return slimpack_choose(request, plan, err);
+    return check_milp(request, err) && slimpack_choose(request, plan, err);
 }
 
 static const struct schema_key knobs[] = {
@@ -206,6 +222,14 @@ static const struct schema_key knobs[] = {
      "what follows an injected forward: the lead shrinks again, or stays; none: a warm-up so long that none is; auto: "
      "the fastest",
      offsetof(struct slimpack_knobs, injection)},
+    {"packer", SCHEMA_CHOICE, "-", 0, 0, "fill", "fill|milp",
+     "boundaries by the exact fill, or by a mixed-integer program that starts from it (small cases)",
+     offsetof(struct slimpack_knobs, packer)},
+    {"milp_window", SCHEMA_INT, "tokens", 0, 1073741824, "2", NULL,
+     "how far packer milp moves a boundary of the exact fill, each way; 0: anywhere",
+     offsetof(struct slimpack_knobs, milp_window)},
+    {"milp_nodes", SCHEMA_INT, "-", 1, 1000000, "50", NULL, "branch-and-bound nodes of packer milp for each rank and pass",
+     offsetof(struct slimpack_knobs, milp_nodes)},
     {"units", SCHEMA_INT, "-", 0, 1 << 20, "0", NULL, "MicroPacks of a rank; 0: search among factors x stages",
      offsetof(struct slimpack_knobs, units)},
     {"max_factor", SCHEMA_INT, "-", 1, 128, "64", NULL, "largest factor that the search tries",

@@ -15,11 +15,15 @@
 
 enum slimpack_injection { SLIMPACK_AUTO, SLIMPACK_JUST_IN_TIME, SLIMPACK_PERSISTENT, SLIMPACK_NONE };
 
+enum slimpack_packer { SLIMPACK_FILL, SLIMPACK_MILP };
+
 struct slimpack_knobs {
     bool asymmetric, dp_merge, slicing, replica_units;
     double merge_threshold;
     int32_t injection; /* enum slimpack_injection */
+    int32_t packer;    /* enum slimpack_packer */
     int64_t units, max_factor, min_slice;
+    int64_t milp_window, milp_nodes;
 };
 
 /** A sample that the aligned block of ranks [first_rank, first_rank + width) shares. */
@@ -56,6 +60,7 @@ struct slimpack_part {
     const struct system_request *request;
     const struct slimpack_split *split;
     int32_t first_rank, n_ranks;
+    struct fill_search *search; /* of packer milp; NULL: the exact fill */
 };
 
 /** What phase 2 makes of a part. */
@@ -104,6 +109,11 @@ double slimpack_chain_s(const struct system_request *request, int32_t tokens);
  */
 double slimpack_bound_bytes(const struct cost_setting *setting, const struct plan_phase *phase, int32_t shards);
 
+/** Places that packer milp gives each boundary, and the units of a rank that it can have: so many that the program has
+ * at most 300 binaries, which takes GLPK under a second. INT64_MAX without it. */
+int64_t slimpack_milp_places(const struct system_request *request);
+int64_t slimpack_milp_units(const struct system_request *request);
+
 /**
  * Candidates. Each component (ranks that blocks link, all ranks without replica_units) chooses its own: m = i x stages,
  * i over 1, 2, 3, 4, 6, 8, 12, ... 128 up to max_factor, or the `units` it is told; what the knobs allow of asymmetric
@@ -117,6 +127,9 @@ double slimpack_bound_bytes(const struct cost_setting *setting, const struct pla
  * plan.n_candidates counts those that were listed, plan.n_resolved those that were resolved. Components go by
  * descending load, and since the slowest decides, one is content with the first candidate that fits and takes no longer
  * than the slowest so far; it first tries what that one chose.
+ *
+ * With packer milp candidates have at most slimpack_milp_units, and what a component has chosen is cut anew by fill_milp
+ * and taken unless it is slower or needs more memory than there is.
  *
  * With outliers the same is done without DP-Merge, which wins if the slowest component is faster so (or fits, where it
  * does not with DP-Merge); it is given up as soon as the bounds of a component all exceed what DP-Merge has reached.

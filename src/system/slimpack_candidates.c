@@ -9,6 +9,7 @@
 #include "bounds/memory.h"
 
 static const int32_t factors[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128};
+enum { MILP_MAX_BINARIES = 300 };
 enum { N_FACTORS = sizeof factors / sizeof *factors };
 enum { N_POLICIES = SLIMPACK_NONE, MAX_CANDIDATES = N_FACTORS * 4 * N_POLICIES }; /* asymmetric or not, sliced or not */
 
@@ -24,6 +25,7 @@ struct candidate {
 struct outcome {
     double makespan_s, peak_bytes;
     int32_t index; /* of the candidate */
+    bool refined;  /* by packer milp */
 };
 
 /* A part's candidates and the choice among them so far. */
@@ -45,6 +47,19 @@ static const struct slimpack_knobs *knobs_of(const struct choice *choice)
     return choice->part.request->knobs;
 }
 
+int64_t slimpack_milp_places(const struct system_request *request)
+{
+    const struct slimpack_knobs *knobs = request->knobs;
+    int64_t places = 2 * knobs->milp_window + 1, tokens = request->batch->n_tokens;
+    return knobs->milp_window == 0 || places > tokens ? tokens : places;
+}
+
+int64_t slimpack_milp_units(const struct system_request *request)
+{
+    const struct slimpack_knobs *knobs = request->knobs;
+    return knobs->packer == SLIMPACK_MILP ? MILP_MAX_BINARIES / slimpack_milp_places(request) + 1 : INT64_MAX;
+}
+
 static bool is_better(const struct outcome *a, const struct outcome *b, double memory_bytes)
 {
     bool a_fits = a->peak_bytes <= memory_bytes, b_fits = b->peak_bytes <= memory_bytes;
@@ -54,7 +69,7 @@ static bool is_better(const struct outcome *a, const struct outcome *b, double m
         return a->peak_bytes < b->peak_bytes;
     if (a->makespan_s != b->makespan_s)
         return a->makespan_s < b->makespan_s;
-    return a->index < b->index;
+    return a->index < b->index || (a->index == b->index && a->refined);
 }
 
 static bool resolve(struct choice *choice, struct plan *plan, struct outcome *outcome, struct error *err)
@@ -120,7 +135,7 @@ static bool try_candidate(struct choice *choice, const struct candidate *candida
 {
     const struct slimpack_part *part = &choice->part;
     struct plan plan = {.n_phases = 1, .shards = part->split->n_ranks};
-    struct outcome outcome = {.index = candidate->index};
+    struct outcome outcome = {.index = candidate->index, .refined = part->search != NULL};
     plan.phases = check_calloc(1, sizeof *plan.phases);
     slimpack_build(part, &candidate->shape, plan.phases);
     order_phase(plan.phases, candidate->policy);
@@ -289,7 +304,8 @@ static bool choose(struct choice *choice, const struct candidate *hint, struct e
         return false;
     if (is_enough(choice))
         return true;
-    while (n_factors < N_FACTORS && factors[n_factors] <= (knobs->units > 0 ? 1 : knobs->max_factor))
+    while (n_factors < N_FACTORS && factors[n_factors] <= (knobs->units > 0 ? 1 : knobs->max_factor) &&
+           units_of(choice, n_factors) <= slimpack_milp_units(choice->part.request))
         n_factors++;
     for (int32_t i = 0; knobs->slicing && i < n_factors; i++)
         list_shapes(choice, units_of(choice, i), true);
@@ -352,6 +368,7 @@ struct component {
 /* All components of a split, and the worst of them. */
 struct solution {
     struct plan plan;
+    struct fill_search search; /* of packer milp */
     struct outcome worst;
     bool given_up; /* a component cannot be as fast as the limit */
 };
@@ -390,17 +407,22 @@ static void join_components(const struct slimpack_split *split, struct component
 static bool solve_components(const struct system_request *request, const struct slimpack_split *split, double limit_s,
                              struct component *components, int32_t n, struct solution *solution, struct error *err)
 {
+    const struct slimpack_knobs *knobs = request->knobs;
     struct timeline timeline = {0};
     struct candidate hint;
     bool ok = true;
     for (int32_t i = 0; ok && i < n && !solution->given_up; i++) {
         struct choice choice = {
-            .part = {request, split, components[i].first_rank, components[i].n_ranks},
+            .part = {request, split, components[i].first_rank, components[i].n_ranks, NULL},
             .enough_s = solution->worst.makespan_s,
             .limit_s = limit_s,
             .timeline = &timeline,
         };
         ok = choose(&choice, i > 0 ? &hint : NULL, err);
+        if (ok && knobs->packer == SLIMPACK_MILP && choice.n_resolved > 0) {
+            choice.part.search = &solution->search;
+            ok = try_candidate(&choice, &choice.candidate, err);
+        }
         if (i == 0 || choice.best.makespan_s > solution->worst.makespan_s)
             hint = choice.candidate;
         solution->given_up = choice.n_resolved == 0;
@@ -420,13 +442,19 @@ static bool solve(const struct system_request *request, bool merge, double limit
     struct slimpack_split split;
     int32_t n;
     slimpack_split(request, merge, &split);
-    *solution = (struct solution){.plan = {.n_phases = 1, .shards = split.n_ranks}};
+    const struct slimpack_knobs *knobs = request->knobs;
+    *solution = (struct solution){
+        .plan = {.n_phases = 1, .shards = split.n_ranks},
+        .search = {.window = knobs->milp_window, .node_limit = knobs->milp_nodes},
+    };
     struct component *components = components_of(request, &split, &n);
     bool ok = solve_components(request, &split, limit_s, components, n, solution, err);
     if (ok && !solution->given_up)
         join_components(&split, components, n, &solution->plan);
     else
         solution->plan.n_phases = 0;
+    solution->plan.n_nodes = solution->search.n_nodes;
+    solution->plan.gap = solution->search.gap;
     for (int32_t i = 0; i < n; i++)
         plan_free(&components[i].plan);
     free(components);
@@ -455,8 +483,12 @@ bool slimpack_choose(const struct system_request *request, struct plan *plan, st
     bool wins = ok && !apart.given_up && is_better(&apart.worst, &merged.worst, request->memory_bytes);
     int64_t n_candidates = merged.plan.n_candidates + apart.plan.n_candidates;
     int64_t n_resolved = merged.plan.n_resolved + apart.plan.n_resolved;
+    int64_t n_nodes = merged.plan.n_nodes + apart.plan.n_nodes;
+    double gap = fmax(merged.plan.gap, apart.plan.gap);
     if (wins)
         *plan = apart.plan;
+    plan->n_nodes = n_nodes;
+    plan->gap = gap;
     plan->n_candidates = n_candidates;
     plan->n_resolved = n_resolved;
     plan_free(wins ? &merged.plan : &apart.plan);
