@@ -225,6 +225,28 @@ static void a_node_limit_leaves_the_fill_and_a_gap(void)
     CHECK_TRUE(search.deviation == deviation && search.n_solved_nodes == nodes && nodes > 1);
 }
 
+/* Units of 10, 6, 4 and 10 tokens: at most 4 each makes 4 3 3, 3 3, 4, 4 3 3. Whole samples of 5, 20, 5, 5 in one unit,
+ * at most 10: the second one stands alone. */
+static void units_are_capped_in_tokens(void)
+{
+    const int32_t tokens[] = {10, 20, 5}, chain[] = {1, 0}, whole[] = {2, 1, 2, 2};
+    struct fill fill = {
+        .curve = hand_curve, .tokens = tokens, .sample = chain, .n_samples = 2, .n_units = 4, .max_tokens = 4};
+    struct plan_cut cut = {0};
+    CHECK_EQUAL(fill_cut(&fill, &cut), 9);
+    CHECK_TEXT(hand_cut_text(&cut), "[1:0-4] [1:4-7] [1:7-10] [1:10-13] [1:13-16] [1:16-20] [0:0-4] [0:4-7] [0:7-10]");
+    free(cut.slices);
+    free(cut.units);
+    cut = (struct plan_cut){0};
+    fill = (struct fill){.curve = hand_curve, .tokens = tokens, .sample = whole, .n_samples = 4, .n_units = 1};
+    fill.max_tokens = 10;
+    fill.whole = true;
+    fill_cut(&fill, &cut);
+    CHECK_TEXT(hand_cut_text(&cut), "[2:0-5] [1:0-20] [2:0-5 2:0-5]");
+    free(cut.slices);
+    free(cut.units);
+}
+
 int main(void)
 {
     return HARNESS_MAIN("fill", TEST(the_nearest_token_to_the_root_is_found), TEST(roots_agree_with_floating_point),
@@ -232,5 +254,5 @@ int main(void)
                         TEST(short_slices_join_their_neighbour), TEST(random_chains_keep_the_rules),
                         TEST(work_before_a_place_is_counted_from_the_end_backward),
                         TEST(the_milp_finds_the_best_cut_and_the_fill_is_a_token_off),
-                        TEST(a_node_limit_leaves_the_fill_and_a_gap));
+                        TEST(a_node_limit_leaves_the_fill_and_a_gap), TEST(units_are_capped_in_tokens));
 }

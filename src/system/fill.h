@@ -14,21 +14,23 @@ struct fill_search {
     int64_t window;     /* tokens that a boundary may stand from the exact fill's, each way; 0: any */
     int64_t node_limit; /* of branch and bound, for each chain */
     int64_t n_nodes;
-    double gap;       /* the largest left: (incumbent - bound) / incumbent; 0: all solved to the end */
-    double deviation; /* of the last chain: its largest |unit - share|, in its dearest token's FLOPs */
+    double gap;             /* the largest left: (incumbent - bound) / incumbent; 0: all solved to the end */
+    double deviation;       /* of the last chain: its largest |unit - share|, in its dearest token's FLOPs */
     int64_t n_solved_nodes; /* of the last chain */
 };
 
 /** Samples one behind the other, and how to cut them. */
 struct fill {
-    enum pass pass;          /* backward: each sample from its end to its start */
-    struct flop_curve curve; /* of that pass */
-    const int32_t *tokens;   /* of each sample of the batch */
-    const int32_t *sample;   /* the chain */
-    int32_t n_samples;       /* of the chain, at least 1 */
-    int64_t n_units;         /* 1 up to the chain's tokens */
-    int64_t min_slice;       /* [tokens]; 0: a slice may be as short as it comes */
-    bool whole;              /* never cut a sample */
+    enum pass pass;             /* backward: each sample from its end to its start */
+    struct flop_curve curve;    /* of that pass */
+    const int32_t *tokens;      /* of each sample of the batch */
+    const int32_t *sample;      /* the chain */
+    int32_t n_samples;          /* of the chain, at least 1 */
+    int64_t n_units;            /* 1 up to the chain's tokens */
+    int64_t min_slice;          /* [tokens]; 0: a slice may be as short as it comes */
+    bool whole;                 /* never cut a sample */
+    int64_t max_tokens;         /* of a unit; 0: any */
+    const fill_flop *target;    /* [n_units] work before each unit's end x n_units, ascending; NULL: equal units */
     struct fill_search *search; /* NULL: the exact fill; else fill_milp (with `whole` the exact fill all the same) */
 };
 
@@ -75,7 +77,9 @@ fill_flop fill_flop_before(const struct fill *fill, int64_t place);
 void fill_milp(const struct fill *fill, int64_t *end);
 
 /**
- * Append the chain's slices and units to a cut, without empty units. A unit's slices stand in the order they run:
+ * Append the chain's slices and units to a cut, without empty units. A unit of more than max_tokens is divided into the
+ * fewest units of no more, of equal tokens (one more in the first ones; `whole`: after the last sample that fits, a
+ * longer one stands alone). A unit's slices stand in the order they run:
  * samples in chain order; backward, tokens counted from each sample's end.
  *
  * @return units appended

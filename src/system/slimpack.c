@@ -47,6 +47,7 @@ static struct fill fill_of(const struct building *building, enum pass pass, cons
         .n_samples = n_samples,
         .n_units = 1,
         .min_slice = knobs_of(building)->min_slice,
+        .max_tokens = knobs_of(building)->unit_tokens,
         .search = building->search,
     };
 }
@@ -72,6 +73,15 @@ static enum plan_formation formation_of(const struct building *building, const s
     return PLAN_PACK;
 }
 
+static void cut_chain(const struct building *building, struct fill *fill, int32_t context, struct plan_cut *cut)
+{
+    fill_flop *target = NULL;
+    if (knobs_of(building)->balance == SLIMPACK_TIME && !fill->whole)
+        fill->target = target = slimpack_time_targets(building->request, fill, context);
+    fill_cut(fill, cut);
+    free(target);
+}
+
 static void cut_rank(const struct building *building, enum pass pass, int32_t rank, struct plan_cut *cut)
 {
     const struct slimpack_split *split = building->split;
@@ -83,8 +93,9 @@ static void cut_rank(const struct building *building, enum pass pass, int32_t ra
         struct fill fill = fill_of(building, pass, &outlier->sample, 1);
         fill.n_units = outlier_units(building, outlier);
         left -= fill.n_units;
+        fill.max_tokens *= outlier->width;
         int32_t first = cut->n_units;
-        fill_cut(&fill, cut);
+        cut_chain(building, &fill, outlier->width, cut);
         for (int32_t unit = first; unit < cut->n_units; unit++) {
             cut->units[unit].context = outlier->width;
             cut->units[unit].group = building->group[i];
@@ -96,7 +107,7 @@ static void cut_rank(const struct building *building, enum pass pass, int32_t ra
         struct fill fill = fill_of(building, pass, local, n_local);
         fill.whole = !building->shape->slicing;
         fill.n_units = local_units(building, local, n_local, left);
-        fill_cut(&fill, cut);
+        cut_chain(building, &fill, 1, cut);
     }
     for (int32_t i = 0; i < cut->n_units; i++) {
         struct plan_unit *unit = &cut->units[i];
@@ -187,10 +198,11 @@ static bool check_milp(const struct system_request *request, struct error *err)
     int64_t units = knobs->units > 0 ? knobs->units : request->layout.pp, most = slimpack_milp_units(request);
     if (units <= most)
         return true;
-    return error_set(err,
-                     "slimpack: packer: milp can have %lld units of a rank with %lld places of each boundary, not %lld: "
-                     "set units or milp_window lower",
-                     (long long)most, (long long)slimpack_milp_places(request), (long long)units);
+    return error_set(
+        err,
+        "slimpack: packer: milp can have %lld units of a rank with %lld places of each boundary, not %lld: "
+        "set units or milp_window lower",
+        (long long)most, (long long)slimpack_milp_places(request), (long long)units);
 }
 
 static bool slimpack_plan(const struct system_request *request, void *state, struct plan *plan, struct error *err)
@@ -214,6 +226,9 @@ static const struct schema_key knobs[] = {
     {"merge_threshold", SCHEMA_REAL, "-", 0.001, 1000, "1", NULL,
      "a sample is an outlier above this many times the mean FLOPs of a rank",
      offsetof(struct slimpack_knobs, merge_threshold)},
+    {"merge_memory", SCHEMA_REAL, "-", 0, 1000, "1", NULL,
+     "a sample is an outlier too above this many times the tokens that a rank has memory for; 0: memory merges nothing",
+     offsetof(struct slimpack_knobs, merge_memory)},
     {"slicing", SCHEMA_BOOL, "-", 0, 0, "true", NULL, "cut the samples of a single rank; outliers always are",
      offsetof(struct slimpack_knobs, slicing)},
     {"min_slice", SCHEMA_INT, "tokens", 0, 1073741824, "0", NULL, "a shorter slice joins its neighbour",
@@ -222,14 +237,26 @@ static const struct schema_key knobs[] = {
      "what follows an injected forward: the lead shrinks again, or stays; none: a warm-up so long that none is; auto: "
      "the fastest",
      offsetof(struct slimpack_knobs, injection)},
+    {"unit_tokens", SCHEMA_INT, "tokens", 0, 1073741824, "0", NULL,
+     "a unit of more tokens on a rank is divided evenly into units of no more; 0: no cap",
+     offsetof(struct slimpack_knobs, unit_tokens)},
+    {"balance", SCHEMA_CHOICE, "-", 0, 0, "flop", "flop|time",
+     "what units are made equal in: FLOPs, or the cost model's seconds on the last stage",
+     offsetof(struct slimpack_knobs, balance)},
+    {"offload", SCHEMA_CHOICE, "-", 0, 0, "plan", "plan|auto",
+     "share that goes to the host: plan.offload for all units, or from there on per unit so that the plan just fits",
+     offsetof(struct slimpack_knobs, offload)},
+    {"recompute", SCHEMA_CHOICE, "-", 0, 0, "plan", "plan|auto",
+     "plan.recompute for all units, or from there on more of it per unit so that the plan just fits",
+     offsetof(struct slimpack_knobs, recompute)},
     {"packer", SCHEMA_CHOICE, "-", 0, 0, "fill", "fill|milp",
      "boundaries by the exact fill, or by a mixed-integer program that starts from it (small cases)",
      offsetof(struct slimpack_knobs, packer)},
     {"milp_window", SCHEMA_INT, "tokens", 0, 1073741824, "2", NULL,
      "how far packer milp moves a boundary of the exact fill, each way; 0: anywhere",
      offsetof(struct slimpack_knobs, milp_window)},
-    {"milp_nodes", SCHEMA_INT, "-", 1, 1000000, "50", NULL, "branch-and-bound nodes of packer milp for each rank and pass",
-     offsetof(struct slimpack_knobs, milp_nodes)},
+    {"milp_nodes", SCHEMA_INT, "-", 1, 1000000, "50", NULL,
+     "branch-and-bound nodes of packer milp for each rank and pass", offsetof(struct slimpack_knobs, milp_nodes)},
     {"units", SCHEMA_INT, "-", 0, 1 << 20, "0", NULL, "MicroPacks of a rank; 0: search among factors x stages",
      offsetof(struct slimpack_knobs, units)},
     {"max_factor", SCHEMA_INT, "-", 1, 128, "64", NULL, "largest factor that the search tries",

@@ -44,7 +44,7 @@ static struct token_bytes bytes_of_token(const struct plan_pipeline *pipeline, c
     const struct plan_unit *unit = &pipeline->cut[PASS_FORWARD].units[0];
     struct token_bytes bytes = {
         .held = dag_token_bytes(pipeline, own, 0) * unit->context,
-        .work = cost_workspace_bytes(own->model, unit->recompute, own->tensor, 1),
+        .work = cost_workspace_bytes(own->model, RECOMPUTE_NONE, own->tensor, 1),
     };
     bytes.held -= dag_offload_bytes(pipeline, own, 0, 1) * unit->context;
     if (last)
@@ -69,6 +69,12 @@ static double stage_bound_bytes(const struct plan_pipeline *pipeline, const stru
     return peak;
 }
 
+static double states_bytes(const struct cost_setting *own, bool first, bool last, int32_t shards)
+{
+    double parameters = cost_stage_parameters(own->model, own->tensor, own->layers, first, last);
+    return cost_state_bytes(own, parameters, shards) + cost_gathered_bytes(own);
+}
+
 double slimpack_bound_bytes(const struct cost_setting *setting, const struct plan_phase *phase, int32_t shards)
 {
     double bound = 0;
@@ -77,10 +83,42 @@ double slimpack_bound_bytes(const struct cost_setting *setting, const struct pla
         struct cost_setting own = dag_setting(setting, &pipeline->layout);
         int32_t last = pipeline->layout.stages - 1;
         for (int32_t stage = 0; stage <= last && pipeline->cut[PASS_FORWARD].n_units > 0; stage++) {
-            double parameters = cost_stage_parameters(own.model, own.tensor, own.layers, stage == 0, stage == last);
-            double states = cost_state_bytes(&own, parameters, shards) + cost_gathered_bytes(&own);
+            double states = states_bytes(&own, stage == 0, stage == last, shards);
             bound = fmax(bound, states + stage_bound_bytes(pipeline, &own, stage));
         }
     }
     return bound;
+}
+
+void slimpack_weaken(const struct slimpack_knobs *knobs, struct plan_cut *cut)
+{
+    for (int32_t i = 0; i < cut->n_units; i++) {
+        if (knobs->recompute == SLIMPACK_BY_UNIT)
+            cut->units[i].recompute = RECOMPUTE_FULL;
+        if (knobs->offload == SLIMPACK_BY_UNIT)
+            cut->units[i].offload = 1;
+    }
+}
+
+int64_t slimpack_rank_tokens(const struct system_request *request)
+{
+    struct plan_phase phase = {0};
+    system_megatron_layout(request, &phase);
+    struct plan_pipeline *pipeline = &phase.pipelines[0];
+    struct plan_unit *unit = plan_add_unit(&pipeline->cut[PASS_FORWARD]);
+    unit->recompute = (enum recompute)request->layout.recompute;
+    unit->offload = request->layout.offload;
+    slimpack_weaken(request->knobs, &pipeline->cut[PASS_FORWARD]);
+    struct cost_setting own = dag_setting(request->setting, &pipeline->layout);
+    double least = INFINITY, kv = cost_layers_activation_bytes(&own, unit->recompute, true) -
+                                  cost_layers_activation_bytes(&own, unit->recompute, false);
+    for (int end = 0; end < 2; end++) {
+        bool first = end == 0 || request->layout.pp == 1, last = end == 1 || request->layout.pp == 1;
+        double room = request->memory_bytes - states_bytes(&own, first, last, (int32_t)request->layout.dp);
+        least = fmin(least, room / (bytes_of_token(pipeline, &own, last).held + kv));
+    }
+    plan_phase_free(&phase);
+    if (least <= 0 || least >= 1e18)
+        return INT64_MAX;
+    return least < 1 ? 1 : (int64_t)least;
 }

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "bounds/memory.h"
+#include "system/adapt.h"
 
 static const int32_t factors[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128};
 enum { MILP_MAX_BINARIES = 300 };
@@ -23,7 +23,7 @@ struct candidate {
 
 /* What a candidate comes to. */
 struct outcome {
-    double makespan_s, peak_bytes;
+    struct adapt_outcome is;
     int32_t index; /* of the candidate */
     bool refined;  /* by packer milp */
 };
@@ -62,31 +62,14 @@ int64_t slimpack_milp_units(const struct system_request *request)
 
 static bool is_better(const struct outcome *a, const struct outcome *b, double memory_bytes)
 {
-    bool a_fits = a->peak_bytes <= memory_bytes, b_fits = b->peak_bytes <= memory_bytes;
+    bool a_fits = a->is.peak_bytes <= memory_bytes, b_fits = b->is.peak_bytes <= memory_bytes;
     if (a_fits != b_fits)
         return a_fits;
-    if (!a_fits && a->peak_bytes != b->peak_bytes)
-        return a->peak_bytes < b->peak_bytes;
-    if (a->makespan_s != b->makespan_s)
-        return a->makespan_s < b->makespan_s;
+    if (!a_fits && a->is.peak_bytes != b->is.peak_bytes)
+        return a->is.peak_bytes < b->is.peak_bytes;
+    if (a->is.makespan_s != b->is.makespan_s)
+        return a->is.makespan_s < b->is.makespan_s;
     return a->index < b->index || (a->index == b->index && a->refined);
-}
-
-static bool resolve(struct choice *choice, struct plan *plan, struct outcome *outcome, struct error *err)
-{
-    const struct system_request *request = choice->part.request;
-    struct dag dag = {0};
-    struct memory memory = {0};
-    if (!dag_build(plan, request->setting, (struct dag_options){.gradient_sync = false}, &dag, err))
-        return false;
-    critical_path(&dag, choice->timeline);
-    memory_of(plan, &dag, choice->timeline, request->setting, false, &memory);
-    outcome->makespan_s = choice->timeline->makespan_s;
-    outcome->peak_bytes = memory.peak_bytes[memory.worst_place];
-    choice->n_resolved++;
-    memory_free(&memory);
-    dag_free(&dag);
-    return true;
 }
 
 /* Pipelines behind the first of a block, or 1: blocks are placed widest first. */
@@ -131,7 +114,8 @@ static bool same_orders(const struct plan_phase *a, const struct plan_phase *b)
     return true;
 }
 
-static bool try_candidate(struct choice *choice, const struct candidate *candidate, struct error *err)
+static bool try_rule(struct choice *choice, const struct candidate *candidate, struct adapt_rule rule,
+                     struct error *err)
 {
     const struct slimpack_part *part = &choice->part;
     struct plan plan = {.n_phases = 1, .shards = part->split->n_ranks};
@@ -139,7 +123,9 @@ static bool try_candidate(struct choice *choice, const struct candidate *candida
     plan.phases = check_calloc(1, sizeof *plan.phases);
     slimpack_build(part, &candidate->shape, plan.phases);
     order_phase(plan.phases, candidate->policy);
-    bool first = choice->n_resolved == 0, ok = resolve(choice, &plan, &outcome, err);
+    bool first = choice->n_resolved == 0,
+         ok = adapt_plan(part->request, rule, &plan, choice->timeline, &outcome.is, err);
+    choice->n_resolved++;
     if (ok && (first || is_better(&outcome, &choice->best, part->request->memory_bytes))) {
         struct plan worse = choice->plan;
         choice->best = outcome;
@@ -149,6 +135,22 @@ static bool try_candidate(struct choice *choice, const struct candidate *candida
     }
     plan_free(&plan);
     return ok;
+}
+
+/* With `offload: auto` and `recompute: auto` both together, and recomputation alone: the copies may cost more. */
+static bool try_candidate(struct choice *choice, const struct candidate *candidate, struct error *err)
+{
+    const struct slimpack_knobs *knobs = knobs_of(choice);
+    struct adapt_rule rule = {knobs->offload == SLIMPACK_BY_UNIT, knobs->recompute == SLIMPACK_BY_UNIT};
+    return try_rule(choice, candidate, rule, err) &&
+           (!(rule.offload && rule.recompute) ||
+            try_rule(choice, candidate, (struct adapt_rule){.recompute = true}, err));
+}
+
+static void weaken(const struct choice *choice, struct plan *plan)
+{
+    for (int32_t i = 0; i < plan->phases->n_pipelines; i++)
+        slimpack_weaken(knobs_of(choice), &plan->phases->pipelines[i].cut[PASS_FORWARD]);
 }
 
 /* List a shape under each injection policy the knob allows; one whose orders another one has had is left out.
@@ -173,7 +175,9 @@ static bool list_policies(struct choice *choice, struct slimpack_shape shape, st
         struct candidate *candidate = &choice->candidates[choice->n_candidates];
         *candidate = (struct candidate){.shape = shape, .policy = (enum slimpack_injection)policy};
         candidate->index = choice->n_candidates++;
-        candidate->bound_bytes = slimpack_bound_bytes(request->setting, phase, choice->part.split->n_ranks);
+        weaken(choice, &had[n_had - 1]);
+        candidate->bound_bytes =
+            slimpack_bound_bytes(request->setting, had[n_had - 1].phases, choice->part.split->n_ranks);
         may_fit = may_fit || candidate->bound_bytes <= request->memory_bytes;
     }
     for (int32_t i = 0; i < n_had; i++)
@@ -259,8 +263,8 @@ static int compare_candidates(const void *a, const void *b, void *choice)
 
 static bool is_enough(const struct choice *choice)
 {
-    return choice->n_resolved > 0 && choice->best.peak_bytes <= choice->part.request->memory_bytes &&
-           choice->best.makespan_s <= choice->enough_s;
+    return choice->n_resolved > 0 && choice->best.is.peak_bytes <= choice->part.request->memory_bytes &&
+           choice->best.is.makespan_s <= choice->enough_s;
 }
 
 /* Whether the bounds rule a candidate out. Sums in another order may differ in their last bits. */
@@ -274,9 +278,9 @@ static bool is_hopeless(const struct choice *choice, double bound_s, double boun
         return true;
     if (choice->n_resolved == 0)
         return false;
-    if (choice->best.peak_bytes <= memory_bytes)
-        return bound_s > choice->best.makespan_s * slack || bound_bytes > memory_bytes * slack;
-    return bound_bytes > choice->best.peak_bytes * slack;
+    if (choice->best.is.peak_bytes <= memory_bytes)
+        return bound_s > choice->best.is.makespan_s * slack || bound_bytes > memory_bytes * slack;
+    return bound_bytes > choice->best.is.peak_bytes * slack;
 }
 
 /* Resolve what of the candidates from `first` on can win. */
@@ -414,7 +418,7 @@ static bool solve_components(const struct system_request *request, const struct 
     for (int32_t i = 0; ok && i < n && !solution->given_up; i++) {
         struct choice choice = {
             .part = {request, split, components[i].first_rank, components[i].n_ranks, NULL},
-            .enough_s = solution->worst.makespan_s,
+            .enough_s = solution->worst.is.makespan_s,
             .limit_s = limit_s,
             .timeline = &timeline,
         };
@@ -423,11 +427,11 @@ static bool solve_components(const struct system_request *request, const struct 
             choice.part.search = &solution->search;
             ok = try_candidate(&choice, &choice.candidate, err);
         }
-        if (i == 0 || choice.best.makespan_s > solution->worst.makespan_s)
+        if (i == 0 || choice.best.is.makespan_s > solution->worst.is.makespan_s)
             hint = choice.candidate;
         solution->given_up = choice.n_resolved == 0;
-        solution->worst.makespan_s = fmax(solution->worst.makespan_s, choice.best.makespan_s);
-        solution->worst.peak_bytes = fmax(solution->worst.peak_bytes, choice.best.peak_bytes);
+        solution->worst.is.makespan_s = fmax(solution->worst.is.makespan_s, choice.best.is.makespan_s);
+        solution->worst.is.peak_bytes = fmax(solution->worst.is.peak_bytes, choice.best.is.peak_bytes);
         solution->plan.n_candidates += choice.n_candidates + (i > 0);
         solution->plan.n_resolved += choice.n_resolved;
         components[i].plan = choice.plan;
@@ -478,7 +482,7 @@ bool slimpack_choose(const struct system_request *request, struct plan *plan, st
     *plan = merged.plan;
     if (!has_groups(&merged))
         return true;
-    double limit_s = merged.worst.peak_bytes <= request->memory_bytes ? merged.worst.makespan_s : INFINITY;
+    double limit_s = merged.worst.is.peak_bytes <= request->memory_bytes ? merged.worst.is.makespan_s : INFINITY;
     bool ok = solve(request, false, limit_s, &apart, err);
     bool wins = ok && !apart.given_up && is_better(&apart.worst, &merged.worst, request->memory_bytes);
     int64_t n_candidates = merged.plan.n_candidates + apart.plan.n_candidates;
