@@ -37,6 +37,6 @@ struct adapt_outcome {
 bool adapt_plan(const struct system_request *request, struct adapt_rule rule, struct plan *plan,
                 struct timeline *timeline, struct adapt_outcome *outcome, struct error *err);
 
-enum { ADAPT_MAX_ROUNDS = 200 };
+enum { ADAPT_MAX_ROUNDS = 60 };
 
 #endif

@@ -142,6 +142,8 @@ static bool try_candidate(struct choice *choice, const struct candidate *candida
 {
     const struct slimpack_knobs *knobs = knobs_of(choice);
     struct adapt_rule rule = {knobs->offload == SLIMPACK_BY_UNIT, knobs->recompute == SLIMPACK_BY_UNIT};
+    if (candidate->bound_bytes > choice->part.request->memory_bytes)
+        rule = (struct adapt_rule){0}; /* nothing makes it fit */
     return try_rule(choice, candidate, rule, err) &&
            (!(rule.offload && rule.recompute) ||
             try_rule(choice, candidate, (struct adapt_rule){.recompute = true}, err));
