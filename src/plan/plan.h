@@ -91,8 +91,8 @@ struct plan_phase {
 
 struct plan {
     int32_t n_phases;
+    int32_t shards; /* ranks over which optimizer states are sharded: DP x CP */
     struct plan_phase *phases;
-    int32_t shards;         /* ranks over which optimizer states are sharded: DP x CP */
     int64_t n_candidates;   /* the system weighed */
     int64_t n_resolved;     /* of these, by critical path and memory timeline; the others were ruled out by bounds */
     int64_t n_nodes;        /* of its branch and bound, 0 without one */

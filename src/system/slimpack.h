@@ -148,8 +148,8 @@ int64_t slimpack_milp_units(const struct system_request *request);
  * or not, sliced or not; and the injection policy. So a part that does not pay is not used, and having it never makes a
  * component slower. A candidate is resolved alone, by its critical path and memory without the gradients' traffic: the
  * fastest that fits the memory wins (ties: the earlier one, fewer units first); if none fits, the one with the least
- * peak. With `offload: auto` or `recompute: auto` adapt_plan changes its units until it fits, unless its bound says that
- * it cannot; with both, the two together and recomputation alone are weighed.
+ * peak. With `offload: auto` or `recompute: auto` adapt_plan changes its units until it fits, unless its bound says it
+ * cannot; with both, the two together and recomputation alone are weighed.
  *
  * Only what can win is resolved: candidates that may fit by slimpack_bound_bytes first, by ascending bound of their
  * seconds, then the others by ascending bound of their bytes; none whose bounds the best so far already beats.

@@ -410,33 +410,44 @@ static void join_components(const struct slimpack_split *split, struct component
                 append(plan->phases, components[i].plan.phases);
 }
 
-static bool solve_components(const struct system_request *request, const struct slimpack_split *split, double limit_s,
-                             struct component *components, int32_t n, struct solution *solution, struct error *err)
+/* Count in what a component came to, and keep its plan. */
+static void take_component(struct solution *solution, const struct choice *choice, struct component *component)
 {
-    const struct slimpack_knobs *knobs = request->knobs;
+    solution->given_up = choice->n_resolved == 0;
+    solution->worst.is.makespan_s = fmax(solution->worst.is.makespan_s, choice->best.is.makespan_s);
+    solution->worst.is.peak_bytes = fmax(solution->worst.is.peak_bytes, choice->best.is.peak_bytes);
+    solution->plan.n_candidates += choice->n_candidates;
+    solution->plan.n_resolved += choice->n_resolved;
+    component->plan = choice->plan;
+}
+
+/* With packer milp what was chosen is cut anew. */
+static bool refine(struct choice *choice, struct fill_search *search, struct error *err)
+{
+    if (knobs_of(choice)->packer != SLIMPACK_MILP || choice->n_resolved == 0)
+        return true;
+    choice->part.search = search;
+    return try_candidate(choice, &choice->candidate, err);
+}
+
+static bool solve_components(const struct slimpack_part *whole, double limit_s, struct component *components, int32_t n,
+                             struct solution *solution, struct error *err)
+{
     struct timeline timeline = {0};
     struct candidate hint;
     bool ok = true;
     for (int32_t i = 0; ok && i < n && !solution->given_up; i++) {
         struct choice choice = {
-            .part = {request, split, components[i].first_rank, components[i].n_ranks, NULL},
+            .part = {whole->request, whole->split, components[i].first_rank, components[i].n_ranks, NULL},
             .enough_s = solution->worst.is.makespan_s,
             .limit_s = limit_s,
             .timeline = &timeline,
         };
-        ok = choose(&choice, i > 0 ? &hint : NULL, err);
-        if (ok && knobs->packer == SLIMPACK_MILP && choice.n_resolved > 0) {
-            choice.part.search = &solution->search;
-            ok = try_candidate(&choice, &choice.candidate, err);
-        }
+        ok = choose(&choice, i > 0 ? &hint : NULL, err) && refine(&choice, &solution->search, err);
         if (i == 0 || choice.best.is.makespan_s > solution->worst.is.makespan_s)
             hint = choice.candidate;
-        solution->given_up = choice.n_resolved == 0;
-        solution->worst.is.makespan_s = fmax(solution->worst.is.makespan_s, choice.best.is.makespan_s);
-        solution->worst.is.peak_bytes = fmax(solution->worst.is.peak_bytes, choice.best.is.peak_bytes);
-        solution->plan.n_candidates += choice.n_candidates + (i > 0);
-        solution->plan.n_resolved += choice.n_resolved;
-        components[i].plan = choice.plan;
+        take_component(solution, &choice, &components[i]);
+        solution->plan.n_candidates += i > 0; /* the hint */
     }
     timeline_free(&timeline);
     return ok;
@@ -453,8 +464,9 @@ static bool solve(const struct system_request *request, bool merge, double limit
         .plan = {.n_phases = 1, .shards = split.n_ranks},
         .search = {.window = knobs->milp_window, .node_limit = knobs->milp_nodes},
     };
+    struct slimpack_part whole = {request, &split, 0, split.n_ranks, NULL};
     struct component *components = components_of(request, &split, &n);
-    bool ok = solve_components(request, &split, limit_s, components, n, solution, err);
+    bool ok = solve_components(&whole, limit_s, components, n, solution, err);
     if (ok && !solution->given_up)
         join_components(&split, components, n, &solution->plan);
     else
@@ -470,7 +482,7 @@ static bool solve(const struct system_request *request, bool merge, double limit
 
 static bool has_groups(const struct solution *solution)
 {
-    return solution->plan.phases->n_groups > 0;
+    return solution->plan.phases != NULL && solution->plan.phases->n_groups > 0;
 }
 
 bool slimpack_choose(const struct system_request *request, struct plan *plan, struct error *err)
