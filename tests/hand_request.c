@@ -153,8 +153,9 @@ static bool same_phase(const struct plan_phase *a, const struct plan_phase *b)
 bool hand_same_plan(const struct plan *a, const struct plan *b)
 {
     if (a->n_phases != b->n_phases || a->shards != b->shards || a->n_candidates != b->n_candidates ||
-        a->n_nodes != b->n_nodes || a->delayed_tokens != b->delayed_tokens || a->n_delayed != b->n_delayed ||
-        a->n_carried != b->n_carried || !same(a->delayed, b->delayed, a->n_delayed, sizeof(int32_t)) ||
+        a->n_nodes != b->n_nodes || a->n_resolved != b->n_resolved || a->gap != b->gap ||
+        a->delayed_tokens != b->delayed_tokens || a->n_delayed != b->n_delayed || a->n_carried != b->n_carried ||
+        !same(a->delayed, b->delayed, a->n_delayed, sizeof(int32_t)) ||
         !same(a->carried_tokens, b->carried_tokens, a->n_carried, sizeof(int32_t)))
         return false;
     for (int32_t i = 0; i < a->n_phases; i++)

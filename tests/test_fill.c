@@ -5,6 +5,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 static const struct flop_curve hand_curve = {2, 10}; /* F(x) = 2x(x + 5) */
 
@@ -93,19 +94,6 @@ static void short_slices_join_their_neighbour(void)
     }
 }
 
-/* F(end) - F(begin) of the chain's first `position` tokens. */
-static fill_flop flop_before(const struct fill *fill, int64_t position)
-{
-    fill_flop flop = 0;
-    for (int32_t i = 0; i < fill->n_samples; i++) {
-        int64_t tokens = fill->tokens[fill->sample[i]], part = position < tokens ? position : tokens;
-        flop += fill->pass == PASS_FORWARD ? flop_of_slice(fill->curve, 0, part)
-                                           : flop_of_slice(fill->curve, tokens - part, tokens);
-        position -= part;
-    }
-    return flop;
-}
-
 /* Random chains: units are not empty and, where tokens are not scarce, each boundary is within half a token of its
  * share: the neighbouring tokens enclose it. With min_slice no slice of a longer sample is shorter. */
 static void random_chains_keep_the_rules(void)
@@ -126,14 +114,14 @@ static void random_chains_keep_the_rules(void)
                             .n_samples = n};
         fill.n_units = 1 + hand_below(&seed, n_tokens < 64 ? (int32_t)n_tokens : 64);
         fill_ends(&fill, end);
-        fill_flop total = flop_before(&fill, n_tokens);
+        fill_flop total = fill_flop_before(&fill, n_tokens);
         bool scarce = false;
         for (int64_t k = 0; k < fill.n_units; k++)
             scarce = scarce || end[k] - (k > 0 ? end[k - 1] : 0) <= 1;
         for (int64_t k = 0; k < fill.n_units; k++) {
             empty += end[k] <= (k > 0 ? end[k - 1] : 0);
-            far += !scarce && (flop_before(&fill, end[k] - 1) * fill.n_units > (k + 1) * total ||
-                               flop_before(&fill, end[k] + 1) * fill.n_units < (k + 1) * total);
+            far += !scarce && (fill_flop_before(&fill, end[k] - 1) * fill.n_units > (k + 1) * total ||
+                               fill_flop_before(&fill, end[k] + 1) * fill.n_units < (k + 1) * total);
         }
         CHECK_EQUAL(end[fill.n_units - 1], n_tokens);
         fill.min_slice = 1 + hand_below(&seed, 100);
@@ -150,9 +138,121 @@ static void random_chains_keep_the_rules(void)
     CHECK_EQUAL(n_short, 0);
 }
 
+/* The work before a place is what slices say: 20 and 10 tokens of 2x(x + 5) forward; backward from the end. */
+static void work_before_a_place_is_counted_from_the_end_backward(void)
+{
+    const int32_t tokens[] = {20, 10}, chain[] = {0, 1};
+    struct fill fill = {.curve = hand_curve, .tokens = tokens, .sample = chain, .n_samples = 2};
+    CHECK_TRUE(fill_flop_before(&fill, 3) == 48 && fill_flop_before(&fill, 23) == 1048);
+    fill.pass = PASS_BACKWARD;
+    CHECK_TRUE(fill_flop_before(&fill, 4) == 1000 - 672 && fill_flop_before(&fill, 30) == 1300);
+}
+
+/* The least possible largest |unit - share| over all cuts of a chain in n units: all of them are tried. */
+static double best_deviation(const struct fill *fill, int64_t k, int64_t begin, int64_t n_tokens)
+{
+    fill_flop total = fill_flop_before(fill, n_tokens), before = fill_flop_before(fill, begin);
+    double best = INFINITY;
+    bool last = k == fill->n_units - 1;
+    for (int64_t end = last ? n_tokens : begin + 1; end <= n_tokens - (fill->n_units - 1 - k); end++) {
+        fill_flop unit = fill_flop_before(fill, end) - before;
+        double here = fabs((double)(unit * fill->n_units - total) / (double)fill->n_units);
+        if (here < best)
+            best = fmin(best, last ? here : fmax(here, best_deviation(fill, k + 1, end, n_tokens)));
+    }
+    return best;
+}
+
+/* On random small chains the program, solved to the end, finds the best of all cuts; the exact fill is at most the
+ * dearest token worse, and was not always the best. */
+static void the_milp_finds_the_best_cut_and_the_fill_is_a_token_off(void)
+{
+    uint64_t seed = 5;
+    int32_t n_better = 0;
+    for (int32_t round = 0; round < 60; round++) {
+        int32_t tokens[3], chain[] = {0, 1, 2}, n = 1 + hand_below(&seed, 3), longest = 0;
+        int64_t n_tokens = 0, end[4];
+        for (int32_t i = 0; i < n; i++) {
+            n_tokens += tokens[i] = 1 + hand_below(&seed, 16);
+            longest = tokens[i] > longest ? tokens[i] : longest;
+        }
+        struct fill_search search = {.node_limit = 100000};
+        struct fill fill = {.pass = (enum pass)hand_below(&seed, 2),
+                            .curve = {2, 1 + hand_below(&seed, 60)},
+                            .tokens = tokens,
+                            .sample = chain,
+                            .n_samples = n,
+                            .min_slice = 1};
+        fill.n_units = n_tokens < 4 ? n_tokens : 2 + hand_below(&seed, 3);
+        double token = (double)flop_of_slice(fill.curve, longest - 1, longest);
+        double best = best_deviation(&fill, 0, 0, n_tokens) / token, of_fill = 0;
+        fill_ends(&fill, end);
+        for (int64_t k = 0, begin = 0; k < fill.n_units; begin = end[k++]) {
+            fill_flop unit = fill_flop_before(&fill, end[k]) - fill_flop_before(&fill, begin);
+            double share = (double)fill_flop_before(&fill, n_tokens) / (double)fill.n_units;
+            of_fill = fmax(of_fill, fabs((double)unit - share) / token);
+        }
+        fill.search = &search;
+        fill_ends(&fill, end);
+        if (fill.n_units > 1) {
+            CHECK_CLOSE(search.gap, 0, 1e-12);
+            CHECK_CLOSE(search.deviation, best, 1e-9);
+        }
+        CHECK_TRUE(of_fill <= best + 1 + 1e-9);
+        n_better += best < of_fill - 1e-9;
+    }
+    CHECK_TRUE(n_better > 3);
+}
+
+/* A limit of one node: what the fill found, with the gap that is left, twice the same. */
+static void a_node_limit_leaves_the_fill_and_a_gap(void)
+{
+    const int32_t tokens[] = {400, 300, 200}, chain[] = {0, 1, 2};
+    int64_t plain[8], end[8];
+    struct fill_search search = {.node_limit = 1, .window = 3};
+    struct fill fill = {.curve = hand_curve, .tokens = tokens, .sample = chain, .n_samples = 3, .n_units = 8};
+    fill_ends(&fill, plain);
+    fill.search = &search;
+    fill_ends(&fill, end);
+    CHECK_EQUAL(memcmp(plain, end, sizeof end), 0);
+    CHECK_EQUAL(search.n_nodes, 1);
+    CHECK_TRUE(search.gap > 0 && search.deviation > 0 && search.deviation <= 1);
+    search.node_limit = 300;
+    fill_ends(&fill, end);
+    double deviation = search.deviation;
+    int64_t nodes = search.n_solved_nodes;
+    fill_ends(&fill, end);
+    CHECK_TRUE(search.deviation == deviation && search.n_solved_nodes == nodes && nodes > 1);
+}
+
+/* Units of 10, 6, 4 and 10 tokens: at most 4 each makes 4 3 3, 3 3, 4, 4 3 3. Whole samples of 5, 20, 5, 5 in one unit,
+ * at most 10: the second one stands alone. */
+static void units_are_capped_in_tokens(void)
+{
+    const int32_t tokens[] = {10, 20, 5}, chain[] = {1, 0}, whole[] = {2, 1, 2, 2};
+    struct fill fill = {
+        .curve = hand_curve, .tokens = tokens, .sample = chain, .n_samples = 2, .n_units = 4, .max_tokens = 4};
+    struct plan_cut cut = {0};
+    CHECK_EQUAL(fill_cut(&fill, &cut), 9);
+    CHECK_TEXT(hand_cut_text(&cut), "[1:0-4] [1:4-7] [1:7-10] [1:10-13] [1:13-16] [1:16-20] [0:0-4] [0:4-7] [0:7-10]");
+    free(cut.slices);
+    free(cut.units);
+    cut = (struct plan_cut){0};
+    fill = (struct fill){.curve = hand_curve, .tokens = tokens, .sample = whole, .n_samples = 4, .n_units = 1};
+    fill.max_tokens = 10;
+    fill.whole = true;
+    fill_cut(&fill, &cut);
+    CHECK_TEXT(hand_cut_text(&cut), "[2:0-5] [1:0-20] [2:0-5 2:0-5]");
+    free(cut.slices);
+    free(cut.units);
+}
+
 int main(void)
 {
     return HARNESS_MAIN("fill", TEST(the_nearest_token_to_the_root_is_found), TEST(roots_agree_with_floating_point),
                         TEST(a_chain_is_cut_at_equal_flops), TEST(whole_samples_are_not_cut),
-                        TEST(short_slices_join_their_neighbour), TEST(random_chains_keep_the_rules));
+                        TEST(short_slices_join_their_neighbour), TEST(random_chains_keep_the_rules),
+                        TEST(work_before_a_place_is_counted_from_the_end_backward),
+                        TEST(the_milp_finds_the_best_cut_and_the_fill_is_a_token_off),
+                        TEST(a_node_limit_leaves_the_fill_and_a_gap), TEST(units_are_capped_in_tokens));
 }

@@ -47,6 +47,20 @@ static void the_lead_shrinks_just_in_time_and_stays_when_persistent(void)
     plan_pipeline_free(&pipeline);
 }
 
+/* The same needs: the most that is missing is 2, before backward 0. From the start n = 3, 4, 5, 6 of m = 6. */
+static void a_long_warm_up_injects_nothing(void)
+{
+    const int32_t need[] = {3, 3, 4, 5, 6, 6};
+    struct plan_pipeline pipeline;
+    pipeline_of(&pipeline, 2, 6, need);
+    CHECK_EQUAL(order_lead(&pipeline), 2);
+    order_long_warm_up(&pipeline, 2);
+    CHECK_TEXT(hand_order_text(&pipeline, 1), "F0 F1 F2 B0 F3 B1 F4 B2 F5 B3 B4 B5");
+    order_long_warm_up(&pipeline, 3);
+    CHECK_TEXT(hand_order_text(&pipeline, 1), "F0 F1 F2 F3 B0 F4 B1 F5 B2 B3 B4 B5");
+    plan_pipeline_free(&pipeline);
+}
+
 /* Without backwards all forwards run; with more forwards than backwards ask for, the rest comes last. */
 static void forwards_that_nobody_needs_run_last(void)
 {
@@ -116,8 +130,9 @@ static void interleaved_one_f_one_b_is_megatrons(void)
 
 int main(void)
 {
-    return HARNESS_MAIN(
-        "order", TEST(plain_one_f_one_b_is_the_textbooks),
-        TEST(the_lead_shrinks_just_in_time_and_stays_when_persistent), TEST(forwards_that_nobody_needs_run_last),
-        TEST(forwards_before_each_backward_follow_the_formula), TEST(interleaved_one_f_one_b_is_megatrons));
+    return HARNESS_MAIN("order", TEST(plain_one_f_one_b_is_the_textbooks),
+                        TEST(the_lead_shrinks_just_in_time_and_stays_when_persistent),
+                        TEST(a_long_warm_up_injects_nothing), TEST(forwards_that_nobody_needs_run_last),
+                        TEST(forwards_before_each_backward_follow_the_formula),
+                        TEST(interleaved_one_f_one_b_is_megatrons));
 }

@@ -4,7 +4,9 @@
 #include "harness.h"
 #include "system/slimpack.h"
 
+#include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 extern const struct training_system system_slimpack;
 
@@ -13,8 +15,10 @@ static void build(struct hand_request *hand, const char *knobs, int64_t m, struc
 {
     struct slimpack_split split;
     hand_knobs(hand, &system_slimpack, knobs);
-    slimpack_split(&hand->request, &split);
-    slimpack_build(&hand->request, &split, 0, split.n_ranks, m, phase);
+    const struct slimpack_knobs *read = hand->request.knobs;
+    struct slimpack_shape shape = {.m = m, .asymmetric = read->asymmetric, .slicing = read->slicing};
+    slimpack_split(&hand->request, read->dp_merge, &split);
+    slimpack_build(&(struct slimpack_part){&hand->request, &split, 0, split.n_ranks, NULL}, &shape, phase);
     slimpack_split_free(&split);
 }
 
@@ -224,7 +228,7 @@ static void loads_of_phase_1_keep_the_rules(void)
         hand_request(&hand, 1 + hand_below(&seed, 16), 2, 1 + hand_below(&seed, 5000));
         hand_batch_of(&hand, (enum hand_law)(round % HAND_N_LAWS), 1 + hand_below(&seed, 60), seed);
         hand_knobs(&hand, &system_slimpack, "");
-        slimpack_split(&hand.request, &split);
+        slimpack_split(&hand.request, true, &split);
         check_split(&hand, &split);
         n_merged += split.n_outliers;
         slimpack_split_free(&split);
@@ -317,10 +321,265 @@ static void less_memory_never_makes_it_faster(void)
     hand_request_free(&hand);
 }
 
+/* What a plan takes and needs without the gradients' traffic: as the solver resolves it. */
+struct resolved {
+    double makespan_s, peak_bytes;
+};
+
+static struct resolved resolve(const struct hand_request *hand, const struct plan *plan)
+{
+    struct error err = {0};
+    struct dag dag = {0};
+    struct timeline timeline = {0};
+    struct memory memory = {0};
+    CHECK_TRUE(dag_build(plan, &hand->setting, (struct dag_options){.gradient_sync = false}, &dag, &err));
+    critical_path(&dag, &timeline);
+    memory_of(plan, &dag, &timeline, &hand->setting, false, &memory);
+    struct resolved resolved = {timeline.makespan_s, memory.peak_bytes[memory.worst_place]};
+    memory_free(&memory);
+    timeline_free(&timeline);
+    dag_free(&dag);
+    return resolved;
+}
+
+static struct resolved solve(struct hand_request *hand, const char *knobs)
+{
+    struct error err = {0};
+    struct plan plan = {0};
+    hand_knobs(hand, &system_slimpack, knobs);
+    CHECK_TRUE(system_slimpack.plan(&hand->request, NULL, &plan, &err));
+    CHECK_TRUE(plan_check(&plan, hand->batch.n_samples, hand->batch.tokens, &err));
+    struct resolved resolved = resolve(hand, &plan);
+    plan_free(&plan);
+    return resolved;
+}
+
+static void random_request(struct hand_request *hand, int32_t round, uint64_t *seed)
+{
+    hand_request_real(hand, 1 + hand_below(seed, 6), 1 << hand_below(seed, 3), 256 + hand_below(seed, 100000));
+    hand->request.layout.recompute = hand_below(seed, 3);
+    hand_batch_of(hand, (enum hand_law)(round % HAND_N_LAWS), 1 + hand_below(seed, 60), *seed);
+}
+
+/* Each part switched off is itself a candidate: with it no plan is slower, nor does one cease to fit. */
+static void no_part_makes_it_slower(void)
+{
+    static const char *const off[] = {
+        "asymmetric: false",     "dp_merge: false",
+        "slicing: false",        "injection: none",
+        "replica_units: false",  "injection: just-in-time",
+        "injection: persistent", "units: 8",
+        "max_factor: 4",         "{slicing: false, asymmetric: false, injection: none, dp_merge: false}"};
+    uint64_t seed = 31;
+    int32_t n_faster = 0;
+    for (int32_t round = 0; round < 60; round++) {
+        struct hand_request hand;
+        random_request(&hand, round, &seed);
+        struct resolved all = solve(&hand, "");
+        if (round % 3 == 0) /* so little memory that it must choose another plan */
+            hand.request.memory_bytes = 0.8 * all.peak_bytes;
+        all = solve(&hand, "");
+        for (size_t i = 0; i < sizeof off / sizeof *off; i++) {
+            struct resolved without = solve(&hand, off[i]);
+            if (strncmp(off[i], "units", 5) == 0 && 8 % hand.request.layout.pp != 0)
+                continue;
+            bool fits = all.peak_bytes <= hand.request.memory_bytes;
+            if (without.peak_bytes <= hand.request.memory_bytes)
+                CHECK_TRUE(fits && all.makespan_s <= without.makespan_s * (1 + 1e-9));
+            else
+                CHECK_TRUE(fits || all.peak_bytes <= without.peak_bytes * (1 + 1e-9));
+            n_faster += all.makespan_s < 0.99 * without.makespan_s;
+        }
+        hand_request_free(&hand);
+    }
+    CHECK_TRUE(n_faster > 100);
+}
+
+/* The bounds that rule candidates out hold for what the candidates come to; and they are not far off. */
+static void bounds_hold(void)
+{
+    uint64_t seed = 37;
+    double least_ratio = 1;
+    for (int32_t round = 0; round < 120; round++) {
+        struct hand_request hand;
+        struct plan_phase phase;
+        random_request(&hand, round, &seed);
+        hand.request.layout.offload = hand_below(&seed, 2) * 0.5;
+        build(&hand, round % 2 == 0 ? "" : "{asymmetric: false, slicing: false}",
+              hand.request.layout.pp * (1 + hand_below(&seed, 12)), &phase);
+        double bound_s = 0, chain_s = 0;
+        int32_t longest = 0;
+        for (int32_t i = 0; i < phase.n_pipelines; i++) {
+            struct plan_pipeline *pipeline = &phase.pipelines[i];
+            order_one_f_one_b(pipeline, round % 4 < 2 ? ORDER_JUST_IN_TIME : ORDER_PERSISTENT);
+            bound_s = fmax(bound_s, slimpack_pass_s(pipeline, &hand.setting, PASS_FORWARD) +
+                                        slimpack_pass_s(pipeline, &hand.setting, PASS_BACKWARD));
+        }
+        for (int32_t i = 0; i < hand.batch.n_samples && phase.n_groups == 0 && round % 2 == 1; i++)
+            longest = hand.batch.tokens[i] > longest ? hand.batch.tokens[i] : longest;
+        chain_s = slimpack_chain_s(&hand.request, longest);
+        struct plan plan = {.n_phases = 1, .phases = &phase, .shards = phase.n_pipelines};
+        struct resolved resolved = resolve(&hand, &plan);
+        CHECK_TRUE(bound_s <= resolved.makespan_s * (1 + 1e-9));
+        CHECK_TRUE(chain_s <= resolved.makespan_s * (1 + 1e-9));
+        double bound_bytes = slimpack_bound_bytes(&hand.setting, &phase, plan.shards);
+        CHECK_TRUE(bound_bytes <= resolved.peak_bytes * (1 + 1e-9));
+        if (hand.request.layout.offload <= 0 && hand.request.layout.recompute != RECOMPUTE_FULL)
+            least_ratio = fmin(least_ratio, bound_bytes / resolved.peak_bytes);
+        plan_phase_free(&phase);
+        hand_request_free(&hand);
+    }
+    CHECK_TRUE(least_ratio > 0.7);
+}
+
+/* Forward FLOPs of all slices of a plan, shared ones once for each rank by its share. */
+static double plan_flop(const struct hand_request *hand, const struct plan *plan, enum pass pass)
+{
+    struct flop_curve curve = flop_layer_curve(&hand->model, pass);
+    double flop = 0;
+    for (int32_t i = 0; i < plan->phases[0].n_pipelines; i++) {
+        const struct plan_cut *cut = &plan->phases[0].pipelines[i].cut[pass];
+        for (int32_t unit = 0; unit < cut->n_units; unit++)
+            for (int32_t k = 0; k < cut->units[unit].n_slices; k++) {
+                struct slice slice = cut->slices[cut->units[unit].first_slice + k];
+                flop += (double)flop_of_slice(curve, slice.begin, slice.end) / cut->units[unit].context;
+            }
+    }
+    return flop;
+}
+
+/* Whatever the knobs, a plan holds the work of its batch, no more and no less. */
+static void no_knob_changes_the_work(void)
+{
+    static const char *const knobs[] = {"",
+                                        "slicing: false",
+                                        "asymmetric: false",
+                                        "dp_merge: false",
+                                        "min_slice: 100",
+                                        "unit_tokens: 500",
+                                        "balance: time",
+                                        "{recompute: auto, offload: auto}",
+                                        "{packer: milp, milp_nodes: 5, units: 8}"};
+    uint64_t seed = 41;
+    for (int32_t round = 0; round < 24; round++) {
+        struct hand_request hand;
+        random_request(&hand, round, &seed);
+        hand.request.memory_bytes = 4e10;
+        for (size_t i = 0; i < sizeof knobs / sizeof *knobs; i++) {
+            struct error err = {0};
+            struct plan plan = {0};
+            hand_knobs(&hand, &system_slimpack, knobs[i]);
+            CHECK_TRUE(system_slimpack.plan(&hand.request, NULL, &plan, &err));
+            CHECK_TRUE(plan_check(&plan, hand.batch.n_samples, hand.batch.tokens, &err));
+            for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
+                struct flop_curve curve = flop_layer_curve(&hand.model, pass);
+                double flop = 0;
+                for (int32_t k = 0; k < hand.batch.n_samples; k++)
+                    flop += (double)flop_of_prefix(curve, hand.batch.tokens[k]);
+                CHECK_CLOSE(plan_flop(&hand, &plan, pass), flop, 1e-12);
+            }
+            plan_free(&plan);
+        }
+        hand_request_free(&hand);
+    }
+}
+
+/* One sample too long for a rank's memory: alone it never fits, whatever the units; two ranks share it, since half of
+ * it fits, though its FLOPs would not ask for it (a threshold of 1000). */
+static void memory_merges_what_one_rank_cannot_hold(void)
+{
+    struct hand_request hand;
+    struct slimpack_split split;
+    hand_request_real(&hand, 4, 2, 100000);
+    hand_batch(&hand, 4, (int32_t[]){100000, 100, 100, 100});
+    struct resolved roomy = solve(&hand, "{merge_threshold: 1000, units: 64}");
+    hand.request.memory_bytes = 0.75 * roomy.peak_bytes;
+    CHECK_TRUE(slimpack_rank_tokens(&hand.request) < 100000 && slimpack_rank_tokens(&hand.request) > 50000);
+    CHECK_TRUE(solve(&hand, "dp_merge: false").peak_bytes > hand.request.memory_bytes);
+    hand_knobs(&hand, &system_slimpack, "merge_threshold: 1000");
+    slimpack_split(&hand.request, true, &split);
+    CHECK_EQUAL(split.n_outliers, 1);
+    CHECK_EQUAL(split.outliers[0].width, 4); /* by FLOPs: f/g <= C takes all ranks */
+    slimpack_split_free(&split);
+    CHECK_TRUE(solve(&hand, "merge_threshold: 1000").peak_bytes <= hand.request.memory_bytes);
+    hand_knobs(&hand, &system_slimpack, "{merge_threshold: 1000, merge_memory: 0}");
+    slimpack_split(&hand.request, true, &split);
+    CHECK_EQUAL(split.n_outliers, 0);
+    slimpack_split_free(&split);
+    hand_request_free(&hand);
+}
+
+/* Seconds of the slowest unit of a rank on the last stage. */
+static double slowest_unit_s(const struct hand_request *hand, const struct plan_phase *phase, enum pass pass)
+{
+    const struct plan_pipeline *pipeline = &phase->pipelines[0];
+    double slowest_s = 0;
+    for (int32_t unit = 0; unit < pipeline->cut[pass].n_units; unit++) {
+        struct cost_pass cost = dag_pass_cost(pipeline, &hand->setting, pass, unit, pipeline->layout.stages - 1);
+        slowest_s = fmax(slowest_s, cost.other_s + cost.attention_s + cost.tensor_s + cost.shard_s);
+    }
+    return slowest_s;
+}
+
+/* Made equal in time, the slowest unit of a rank is never slower than made equal in FLOPs, and mostly faster (a
+ * little: this device's efficiencies are constant). */
+static void units_of_equal_time_have_no_slower_one(void)
+{
+    uint64_t seed = 43;
+    int32_t n_faster = 0;
+    for (int32_t round = 0; round < 100; round++) {
+        struct hand_request hand;
+        struct plan_phase equal_flop, equal_time;
+        hand_request_real(&hand, 1, 4, 256 + hand_below(&seed, 100000));
+        hand_batch_of(&hand, (enum hand_law)(round % HAND_N_LAWS), 1 + hand_below(&seed, 60), seed);
+        int64_t m = 4 * (1 + hand_below(&seed, 8));
+        build(&hand, "", m, &equal_flop);
+        build(&hand, "balance: time", m, &equal_time);
+        for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
+            double before_s = slowest_unit_s(&hand, &equal_flop, pass),
+                   now_s = slowest_unit_s(&hand, &equal_time, pass);
+            CHECK_TRUE(now_s <= before_s);
+            n_faster += now_s < before_s;
+        }
+        plan_phase_free(&equal_flop);
+        plan_phase_free(&equal_time);
+        hand_request_free(&hand);
+    }
+    CHECK_TRUE(n_faster > 100);
+}
+
+/* Asked for less and less memory, auto finds plans that fit where the plan's own setting does not; one that fits as it
+ * is stays as it is; and a backward unit recomputes at least what its forward units dropped. */
+static void auto_makes_plans_just_fit(void)
+{
+    static const char *const knobs[] = {"offload: auto", "recompute: auto", "{offload: auto, recompute: auto}"};
+    struct hand_request hand;
+    int32_t n_fit = 0;
+    hand_request_real(&hand, 2, 4, 20000);
+    hand_batch_of(&hand, HAND_LONG_TAIL, 40, 3);
+    struct resolved roomy = solve(&hand, "");
+    for (size_t i = 0; i < sizeof knobs / sizeof *knobs; i++)
+        for (double share = 1; share > 0.3; share -= 0.1) {
+            hand.request.memory_bytes = share * roomy.peak_bytes;
+            struct resolved fixed = solve(&hand, ""), adapted = solve(&hand, knobs[i]);
+            bool fits = adapted.peak_bytes <= hand.request.memory_bytes;
+            if (fixed.peak_bytes <= hand.request.memory_bytes)
+                CHECK_TRUE(fits && adapted.makespan_s <= fixed.makespan_s * (1 + 1e-9));
+            if (share > 0.99)
+                CHECK_CLOSE(adapted.makespan_s, roomy.makespan_s, 1e-12);
+            n_fit += fits && fixed.peak_bytes > hand.request.memory_bytes;
+        }
+    CHECK_TRUE(n_fit >= 3);
+    hand_request_free(&hand);
+}
+
 int main(void)
 {
     return HARNESS_MAIN("slimpack", TEST(nine_samples_form_slim_mix_and_pack), TEST(an_outlier_is_shared_by_four_ranks),
                         TEST(six_samples_in_five_units_inject_a_forward), TEST(symmetric_units_run_chains_in_reverse),
                         TEST(knobs_switch_parts_off), TEST(cp_is_refused), TEST(loads_of_phase_1_keep_the_rules),
-                        TEST(units_are_balanced_within_a_token), TEST(less_memory_never_makes_it_faster));
+                        TEST(units_are_balanced_within_a_token), TEST(less_memory_never_makes_it_faster),
+                        TEST(no_part_makes_it_slower), TEST(bounds_hold), TEST(no_knob_changes_the_work),
+                        TEST(memory_merges_what_one_rank_cannot_hold), TEST(units_of_equal_time_have_no_slower_one),
+                        TEST(auto_makes_plans_just_fit));
 }

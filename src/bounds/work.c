@@ -13,8 +13,7 @@ static void add_unit(const struct plan_pipeline *pipeline, const struct cost_set
         work->hardware_flop += cost.flop * layout->tensor * layout->context;
         work->tensor_s += cost.tensor_s * layout->context;
         work->shard_s += cost.shard_s * layout->context;
-        work->pass_s +=
-            (cost.other_s + cost.attention_s + cost.tensor_s + cost.shard_s + cost.context_s) * layout->context;
+        work->pass_s += cost_pass_s(&cost) * layout->context;
         for (int i = 0; i < COST_N_FAMILIES; i++)
             work->outside_s[i] += cost.outside_s[i] * layout->context;
     }

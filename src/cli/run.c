@@ -75,6 +75,23 @@ static bool record_searches(struct record *record, const struct scenario *scenar
     return ok;
 }
 
+/** What the systems' decisions cost beside the iterations they decide. No result: it differs from run to run. */
+static void print_solve_times(const struct point *point)
+{
+    for (int32_t i = 0; i < point->n_systems; i++) {
+        const struct point_system *system = &point->systems[i];
+        double solve_s = 0, largest_s = 0, time_s = 0;
+        for (int32_t k = 0; k < system->n_iterations; k++) {
+            const struct point_iteration *iteration = &system->iterations[k];
+            solve_s += iteration->solve_s / system->n_iterations;
+            time_s += iteration->time_s / system->n_iterations;
+            largest_s = iteration->solve_s > largest_s ? iteration->solve_s : largest_s;
+        }
+        fprintf(stderr, "%s: planned in %.3g ms of CPU an iteration (at most %.3g ms), simulated %.4g s\n",
+                system->entry->label, 1e3 * solve_s, 1e3 * largest_s, time_s);
+    }
+}
+
 static bool simulate(const struct arguments *arguments, const struct scenario *scenario, const struct lengths *lengths,
                      const struct plan_search *search, struct error *err)
 {
@@ -98,6 +115,8 @@ static bool simulate(const struct arguments *arguments, const struct scenario *s
         report_print_json(scenario, &point, search);
     else if (ok)
         report_print(scenario, &point, search);
+    if (ok && !arguments->options.quiet)
+        print_solve_times(&point);
     if (ok && traced && !arguments->options.quiet)
         fprintf(stderr, "written: %s/%s.h5 and %s.csv\n", arguments->options.output, scenario->name, scenario->name);
     point_free(&point);

@@ -64,6 +64,12 @@ struct cost_pass {
     double outside_s[COST_N_FAMILIES]; /* part of the seconds above whose shapes lie outside what was measured */
 };
 
+/** All of a pass's seconds but those of its ring, one after the other [s]. */
+static inline double cost_pass_s(const struct cost_pass *cost)
+{
+    return cost->other_s + cost->attention_s + cost->tensor_s + cost->shard_s + cost->context_s;
+}
+
 /**
  * The layers of a stage. Uneven stages and embedding: free. A unit without tokens costs nothing.
  *

@@ -31,7 +31,7 @@ static double step_s(const struct builder_pipe *pipe, int32_t stage, const struc
 {
     int32_t virtual_stage = step->chunk * pipe->plan->layout.stages + stage;
     const struct cost_pass *cost = builder_cost_of(pipe, step->pass, step->unit, virtual_stage);
-    return cost->other_s + cost->attention_s + cost->tensor_s + cost->shard_s + cost->context_s;
+    return cost_pass_s(cost);
 }
 
 /* What of the collectives of a pipeline's chunks, chunk_s each, no pass of the stage hides: dag/dag.h. */

@@ -23,14 +23,14 @@ static int32_t *leads(const struct plan_pipeline *pipeline, enum order_injection
     return lead;
 }
 
-void order_one_f_one_b(struct plan_pipeline *pipeline, enum order_injection injection)
+/* Replace the order by the one in which the last stage runs lead[j] forwards before backward j. Frees lead. */
+static void order_by_leads(struct plan_pipeline *pipeline, int32_t *lead)
 {
     int32_t stages = pipeline->layout.stages;
     int32_t n_forward = pipeline->cut[PASS_FORWARD].n_units, n_backward = pipeline->cut[PASS_BACKWARD].n_units;
     size_t n_steps = (size_t)stages * (size_t)(n_forward + n_backward);
     pipeline->step_first = check_realloc(pipeline->step_first, ((size_t)stages + 1) * sizeof *pipeline->step_first);
     pipeline->steps = check_realloc(pipeline->steps, n_steps * sizeof *pipeline->steps);
-    int32_t *lead = leads(pipeline, injection);
     struct plan_step *step = pipeline->steps;
     for (int32_t stage = 0; stage < stages; stage++) {
         int32_t forward = 0;
@@ -45,6 +45,29 @@ void order_one_f_one_b(struct plan_pipeline *pipeline, enum order_injection inje
     }
     pipeline->step_first[stages] = (int32_t)(step - pipeline->steps);
     free(lead);
+}
+
+void order_one_f_one_b(struct plan_pipeline *pipeline, enum order_injection injection)
+{
+    order_by_leads(pipeline, leads(pipeline, injection));
+}
+
+int32_t order_lead(const struct plan_pipeline *pipeline)
+{
+    int32_t lead = 0;
+    for (int32_t j = 0; j < pipeline->cut[PASS_BACKWARD].n_units; j++)
+        lead = larger(lead, pipeline->need[j] - (j + 1));
+    return lead;
+}
+
+void order_long_warm_up(struct plan_pipeline *pipeline, int32_t lead)
+{
+    int32_t n_backward = pipeline->cut[PASS_BACKWARD].n_units;
+    int32_t *ahead = check_malloc((size_t)n_backward * sizeof *ahead);
+    CHECK(lead >= order_lead(pipeline));
+    for (int32_t j = 0; j < n_backward; j++)
+        ahead[j] = j + 1 + lead;
+    order_by_leads(pipeline, ahead);
 }
 
 /* The k-th pass of an interleaved stage: groups of `stages` units go through one chunk after the other. */

@@ -29,6 +29,17 @@ enum order_injection {
  */
 void order_one_f_one_b(struct plan_pipeline *pipeline, enum order_injection injection);
 
+/** Forwards beyond plain 1F1B's that the last stage must have run before some backward: max(need(j) - (j+1)), at least
+ * 0. */
+int32_t order_lead(const struct plan_pipeline *pipeline);
+
+/**
+ * 1F1B that injects no forward, since its warm-up is long enough for all: n(j) = j+1 + lead, otherwise as
+ * order_one_f_one_b. `lead` is at least order_lead of the pipeline, and equal in pipelines that share units: then n is
+ * one function for all of them, and the argument above holds.
+ */
+void order_long_warm_up(struct plan_pipeline *pipeline, int32_t lead);
+
 /**
  * Interleaved 1F1B over p stages of v chunks, as Megatron-LM runs it: forwards go p units by p units through chunk 0,
  * the same through chunk 1 and so on, backwards alike from the last chunk down; stage s runs min(m v, 2(p-1-s) +

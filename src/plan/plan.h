@@ -91,10 +91,12 @@ struct plan_phase {
 
 struct plan {
     int32_t n_phases;
+    int32_t shards; /* ranks over which states are sharded: scenario_plan_shards */
     struct plan_phase *phases;
-    int32_t shards;         /* ranks over which states are sharded: scenario_plan_shards */
     int64_t n_candidates;   /* the system weighed */
-    int64_t n_nodes;        /* of its search, 0 without one */
+    int64_t n_resolved;     /* of these, by critical path and memory timeline; the others were ruled out by bounds */
+    int64_t n_nodes;        /* of its branch and bound, 0 without one */
+    double gap;             /* the largest that branch and bound left when its nodes were spent, 0: none */
     int64_t delayed_tokens; /* x iterations they wait */
     int32_t n_delayed;      /* samples of this batch that wait for a later iteration */
     int32_t *delayed;       /* which, ascending */

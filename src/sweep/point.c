@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/check.h"
 #include "bounds/work.h"
@@ -123,6 +124,9 @@ static void fill_result(const struct runner *runner, struct point_iteration *res
     result->documents = batch->n_documents;
     result->delayed_tokens = runner->plan.delayed_tokens;
     result->candidates = runner->plan.n_candidates;
+    result->resolved = runner->plan.n_resolved;
+    result->nodes = runner->plan.n_nodes;
+    result->gap = runner->plan.gap;
     for (int32_t i = 0; i < batch->n_samples; i++)
         result->model_flop += flop_model_of_sample(&runner->scenario->model, batch->tokens[i]);
     measure_work(runner, result);
@@ -148,16 +152,31 @@ static void runner_clear(struct runner *runner)
     runner->slack_s = NULL;
 }
 
+static double cpu_s(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/** The system's plan, and what it cost. */
+static bool make_plan(struct runner *runner, struct point_iteration *result, struct error *err)
+{
+    struct system_request request = system_request_of(runner->scenario, &runner->setting, &runner->system->entry->plan,
+                                                      &runner->batch, runner->knobs, result->iteration);
+    double start_s = cpu_s();
+    bool ok = runner->system->system->plan(&request, runner->state, &runner->plan, err);
+    result->solve_s = cpu_s() - start_s;
+    return ok;
+}
+
 /** Plan, build, resolve and execute one iteration; everything stays in the runner for the observer. */
 static bool run_iteration(struct runner *runner, struct point_iteration *result, struct error *err)
 {
     const struct scenario *scenario = runner->scenario;
     lengths_draw(runner->lengths, &scenario->data, scenario->seed, result->iteration, &runner->batch);
-    struct system_request request = system_request_of(scenario, &runner->setting, &runner->system->entry->plan,
-                                                      &runner->batch, runner->knobs, result->iteration);
     struct dag_options options = {.all_tensor_ranks = scenario->all_tensor_ranks, .gradient_sync = true};
-    if (!runner->system->system->plan(&request, runner->state, &runner->plan, err) ||
-        !dag_build(&runner->plan, &runner->setting, options, &runner->dag, err))
+    if (!make_plan(runner, result, err) || !dag_build(&runner->plan, &runner->setting, options, &runner->dag, err))
         return false;
     if (result->iteration == scenario->warm_up && !graph_check(&runner->dag, err)) /* igraph's word, once a system */
         return false;

@@ -17,7 +17,9 @@ struct point_iteration {
     bool measured;                     /* false: warm-up */
     double critical_path_s, simgrid_s; /* simgrid_s: NaN-free; 0 where the engine did not run */
     double time_s;                     /* of the engine asked for (simgrid before critical-path) */
-    int64_t tokens, samples, documents, delayed_tokens, candidates;
+    int64_t tokens, samples, documents, delayed_tokens, candidates, resolved, nodes;
+    double gap;     /* of the plan: plan/plan.h */
+    double solve_s; /* CPU that the plan cost; goes into no result */
     double model_flop, hardware_flop;
     double tensor_s; /* exposed tensor-parallel collectives, summed over places; part of bubble.busy_s */
     double shard_s;  /* exposed collectives of zero2 and zero3 inside passes, likewise */

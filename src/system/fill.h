@@ -9,16 +9,29 @@
 /** Sums and products of FLOPs: one layer's work of a batch may exceed 63 bits, its products do. */
 __extension__ typedef __int128 fill_flop;
 
+/** The MILP's limits, and what it came to; added up over the chains that share it. */
+struct fill_search {
+    int64_t window;     /* tokens that a boundary may stand from the exact fill's, each way; 0: any */
+    int64_t node_limit; /* of branch and bound, for each chain */
+    int64_t n_nodes;
+    double gap;             /* the largest left: (incumbent - bound) / incumbent; 0: all solved to the end */
+    double deviation;       /* of the last chain: its largest |unit - share|, in its dearest token's FLOPs */
+    int64_t n_solved_nodes; /* of the last chain */
+};
+
 /** Samples one behind the other, and how to cut them. */
 struct fill {
-    enum pass pass;          /* backward: each sample from its end to its start */
-    struct flop_curve curve; /* of that pass */
-    const int32_t *tokens;   /* of each sample of the batch */
-    const int32_t *sample;   /* the chain */
-    int32_t n_samples;       /* of the chain, at least 1 */
-    int64_t n_units;         /* 1 up to the chain's tokens */
-    int64_t min_slice;       /* [tokens]; 0: a slice may be as short as it comes */
-    bool whole;              /* never cut a sample */
+    enum pass pass;             /* backward: each sample from its end to its start */
+    struct flop_curve curve;    /* of that pass */
+    const int32_t *tokens;      /* of each sample of the batch */
+    const int32_t *sample;      /* the chain */
+    int32_t n_samples;          /* of the chain, at least 1 */
+    int64_t n_units;            /* 1 up to the chain's tokens */
+    int64_t min_slice;          /* [tokens]; 0: a slice may be as short as it comes */
+    bool whole;                 /* never cut a sample */
+    int64_t max_tokens;         /* of a unit; 0: any */
+    const fill_flop *target;    /* [n_units] work before each unit's end x n_units, ascending; NULL: equal units */
+    struct fill_search *search; /* NULL: the exact fill; else fill_milp (with `whole` the exact fill all the same) */
 };
 
 /**
@@ -40,8 +53,33 @@ int64_t fill_root(struct flop_curve curve, int64_t tokens, fill_flop target, int
  */
 void fill_ends(const struct fill *fill, int64_t *end);
 
+/** FLOPs of the chain's first `place` tokens, in the order they run. */
+fill_flop fill_flop_before(const struct fill *fill, int64_t place);
+
 /**
- * Append the chain's slices and units to a cut, without empty units. A unit's slices stand in the order they run:
+ * The paper's mixed-integer program for phase 2, in chain order: "translate FLOPs targets into sequence lengths".
+ *
+ * With C(t) the FLOPs of the chain's first t tokens, tau = C(n)/m, and the binary z[k][t] = 1 where unit k ends at
+ * token t (t over the window of boundary k):
+ *
+ *     minimise D   subject to   sum_t z[k][t] = 1                                       each unit ends once
+ *                               |sum_t C(t) (z[k][t] - z[k-1][t]) - tau| <= D           for every unit
+ *                               sum_t t (z[k][t] - z[k-1][t]) >= 1                      no unit is empty
+ *
+ * C is quadratic, but a table over tokens here, so the program is linear and exact. In FLOPs of the dearest token, as
+ * differences to (k+1) tau, its numbers are small. GLPK's branch and bound starts from the exact fill's solution and
+ * stops after node_limit nodes: never worse than the fill, the same on every machine. The exact fill is within D <= 1
+ * of it by construction, each boundary being within half a token.
+ *
+ * @param end  the exact fill's ends (before min_slice); replaced by better ones
+ * Source: SlimPack section 4.1.1, which states no formulation; this is ours.
+ */
+void fill_milp(const struct fill *fill, int64_t *end);
+
+/**
+ * Append the chain's slices and units to a cut, without empty units. A unit of more than max_tokens is divided into the
+ * fewest units of no more, of equal tokens (one more in the first ones; `whole`: after the last sample that fits, a
+ * longer one stands alone). A unit's slices stand in the order they run:
  * samples in chain order; backward, tokens counted from each sample's end.
  *
  * @return units appended

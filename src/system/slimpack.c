@@ -10,7 +10,8 @@
 struct building {
     const struct system_request *request;
     const struct slimpack_split *split;
-    int64_t m;
+    const struct slimpack_shape *shape;
+    struct fill_search *search;
     int32_t *group; /* of each outlier, -1: outside the range */
     struct plan_phase *phase;
 };
@@ -25,7 +26,7 @@ static int64_t outlier_units(const struct building *building, const struct slimp
 {
     int64_t tokens = building->request->batch->tokens[outlier->sample];
     struct flop_curve curve = flop_layer_curve(building->request->setting->model, PASS_FORWARD);
-    fill_flop work = (fill_flop)flop_of_prefix(curve, tokens) * building->split->n_ranks * building->m;
+    fill_flop work = (fill_flop)flop_of_prefix(curve, tokens) * building->split->n_ranks * building->shape->m;
     fill_flop unit = building->split->total * outlier->width;
     fill_flop n = (work + unit - 1) / unit;
     return n < 1 ? 1 : n > tokens ? tokens : (int64_t)n;
@@ -46,6 +47,8 @@ static struct fill fill_of(const struct building *building, enum pass pass, cons
         .n_samples = n_samples,
         .n_units = 1,
         .min_slice = knobs_of(building)->min_slice,
+        .max_tokens = knobs_of(building)->unit_tokens,
+        .search = building->search,
     };
 }
 
@@ -54,7 +57,7 @@ static int64_t local_units(const struct building *building, const int32_t *sampl
 {
     int64_t most = 0;
     for (int32_t i = 0; i < n_samples; i++)
-        most += knobs_of(building)->slicing ? building->request->batch->tokens[sample[i]] : 1;
+        most += building->shape->slicing ? building->request->batch->tokens[sample[i]] : 1;
     return left < 1 ? 1 : left < most ? left : most;
 }
 
@@ -70,10 +73,19 @@ static enum plan_formation formation_of(const struct building *building, const s
     return PLAN_PACK;
 }
 
+static void cut_chain(const struct building *building, struct fill *fill, int32_t context, struct plan_cut *cut)
+{
+    fill_flop *target = NULL;
+    if (knobs_of(building)->balance == SLIMPACK_TIME && !fill->whole)
+        fill->target = target = slimpack_time_targets(building->request, fill, context);
+    fill_cut(fill, cut);
+    free(target);
+}
+
 static void cut_rank(const struct building *building, enum pass pass, int32_t rank, struct plan_cut *cut)
 {
     const struct slimpack_split *split = building->split;
-    int64_t left = building->m;
+    int64_t left = building->shape->m;
     for (int32_t i = 0; i < split->n_outliers; i++) {
         const struct slimpack_outlier *outlier = &split->outliers[i];
         if (!holds(outlier, rank))
@@ -81,8 +93,9 @@ static void cut_rank(const struct building *building, enum pass pass, int32_t ra
         struct fill fill = fill_of(building, pass, &outlier->sample, 1);
         fill.n_units = outlier_units(building, outlier);
         left -= fill.n_units;
+        fill.max_tokens *= outlier->width;
         int32_t first = cut->n_units;
-        fill_cut(&fill, cut);
+        cut_chain(building, &fill, outlier->width, cut);
         for (int32_t unit = first; unit < cut->n_units; unit++) {
             cut->units[unit].context = outlier->width;
             cut->units[unit].group = building->group[i];
@@ -92,9 +105,9 @@ static void cut_rank(const struct building *building, enum pass pass, int32_t ra
     int32_t n_local = split->local_first[rank + 1] - split->local_first[rank];
     if (n_local > 0) {
         struct fill fill = fill_of(building, pass, local, n_local);
-        fill.whole = !knobs_of(building)->slicing;
+        fill.whole = !building->shape->slicing;
         fill.n_units = local_units(building, local, n_local, left);
-        fill_cut(&fill, cut);
+        cut_chain(building, &fill, 1, cut);
     }
     for (int32_t i = 0; i < cut->n_units; i++) {
         struct plan_unit *unit = &cut->units[i];
@@ -156,25 +169,40 @@ static void make_groups(struct building *building, int32_t first_rank, int32_t n
     }
 }
 
-void slimpack_build(const struct system_request *request, const struct slimpack_split *split, int32_t first_rank,
-                    int32_t n_ranks, int64_t m, struct plan_phase *phase)
+void slimpack_build(const struct slimpack_part *part, const struct slimpack_shape *shape, struct plan_phase *phase)
 {
-    struct building building = {.request = request, .split = split, .m = m, .phase = phase};
+    int32_t first_rank = part->first_rank, n_ranks = part->n_ranks;
+    struct building building = {
+        .request = part->request, .split = part->split, .shape = shape, .search = part->search, .phase = phase};
     *phase = (struct plan_phase){0};
-    system_megatron_layout(request, phase);
+    system_megatron_layout(part->request, phase);
     memmove(phase->pipelines, phase->pipelines + first_rank, (size_t)n_ranks * sizeof *phase->pipelines);
     phase->n_pipelines = n_ranks;
     make_groups(&building, first_rank, n_ranks);
     for (int32_t i = 0; i < n_ranks; i++) {
         struct plan_pipeline *pipeline = &phase->pipelines[i];
         cut_rank(&building, PASS_FORWARD, first_rank + i, &pipeline->cut[PASS_FORWARD]);
-        if (knobs_of(&building)->asymmetric)
+        if (shape->asymmetric)
             cut_rank(&building, PASS_BACKWARD, first_rank + i, &pipeline->cut[PASS_BACKWARD]);
         else
             reverse_chains(&pipeline->cut[PASS_FORWARD], &pipeline->cut[PASS_BACKWARD]);
         plan_fill_need(pipeline);
     }
     free(building.group);
+}
+
+/* More units than the program of a rank can have: refuse, rather than take the fill instead. */
+static bool check_milp(const struct system_request *request, struct error *err)
+{
+    const struct slimpack_knobs *knobs = request->knobs;
+    int64_t units = knobs->units > 0 ? knobs->units : request->layout.pp, most = slimpack_milp_units(request);
+    if (units <= most)
+        return true;
+    return error_set(
+        err,
+        "slimpack: packer: milp can have %lld units of a rank with %lld places of each boundary, not %lld: "
+        "set units or milp_window lower",
+        (long long)most, (long long)slimpack_milp_places(request), (long long)units);
 }
 
 static bool slimpack_plan(const struct system_request *request, void *state, struct plan *plan, struct error *err)
@@ -187,11 +215,7 @@ static bool slimpack_plan(const struct system_request *request, void *state, str
         return error_set(err,
                          "slimpack: plan.cp must be 1, is %lld: DP-Merge decides the context degree of each sample",
                          (long long)request->layout.cp);
-    struct slimpack_split split;
-    slimpack_split(request, &split);
-    bool ok = slimpack_choose(request, &split, plan, err);
-    slimpack_split_free(&split);
-    return ok;
+    return check_milp(request, err) && slimpack_choose(request, plan, err);
 }
 
 static const struct schema_key knobs[] = {
@@ -202,13 +226,37 @@ static const struct schema_key knobs[] = {
     {"merge_threshold", SCHEMA_REAL, "-", 0.001, 1000, "1", NULL,
      "a sample is an outlier above this many times the mean FLOPs of a rank",
      offsetof(struct slimpack_knobs, merge_threshold)},
+    {"merge_memory", SCHEMA_REAL, "-", 0, 1000, "1", NULL,
+     "a sample is an outlier too above this many times the tokens that a rank has memory for; 0: memory merges nothing",
+     offsetof(struct slimpack_knobs, merge_memory)},
     {"slicing", SCHEMA_BOOL, "-", 0, 0, "true", NULL, "cut the samples of a single rank; outliers always are",
      offsetof(struct slimpack_knobs, slicing)},
     {"min_slice", SCHEMA_INT, "tokens", 0, 1073741824, "0", NULL, "a shorter slice joins its neighbour",
      offsetof(struct slimpack_knobs, min_slice)},
-    {"injection", SCHEMA_CHOICE, "-", 0, 0, "auto", "auto|just-in-time|persistent",
-     "what follows an injected forward: the lead shrinks again, or stays; auto: the faster",
+    {"injection", SCHEMA_CHOICE, "-", 0, 0, "auto", "auto|just-in-time|persistent|none",
+     "what follows an injected forward: the lead shrinks again, or stays; none: a warm-up so long that none is; auto: "
+     "the fastest",
      offsetof(struct slimpack_knobs, injection)},
+    {"unit_tokens", SCHEMA_INT, "tokens", 0, 1073741824, "0", NULL,
+     "a unit of more tokens on a rank is divided evenly into units of no more; 0: no cap",
+     offsetof(struct slimpack_knobs, unit_tokens)},
+    {"balance", SCHEMA_CHOICE, "-", 0, 0, "flop", "flop|time",
+     "what units are made equal in: FLOPs, or the cost model's seconds on the last stage",
+     offsetof(struct slimpack_knobs, balance)},
+    {"offload", SCHEMA_CHOICE, "-", 0, 0, "plan", "plan|auto",
+     "share that goes to the host: plan.offload for all units, or from there on per unit so that the plan just fits",
+     offsetof(struct slimpack_knobs, offload)},
+    {"recompute", SCHEMA_CHOICE, "-", 0, 0, "plan", "plan|auto",
+     "plan.recompute for all units, or from there on more of it per unit so that the plan just fits",
+     offsetof(struct slimpack_knobs, recompute)},
+    {"packer", SCHEMA_CHOICE, "-", 0, 0, "fill", "fill|milp",
+     "boundaries by the exact fill, or by a mixed-integer program that starts from it (small cases)",
+     offsetof(struct slimpack_knobs, packer)},
+    {"milp_window", SCHEMA_INT, "tokens", 0, 1073741824, "2", NULL,
+     "how far packer milp moves a boundary of the exact fill, each way; 0: anywhere",
+     offsetof(struct slimpack_knobs, milp_window)},
+    {"milp_nodes", SCHEMA_INT, "-", 1, 1000000, "50", NULL,
+     "branch-and-bound nodes of packer milp for each rank and pass", offsetof(struct slimpack_knobs, milp_nodes)},
     {"units", SCHEMA_INT, "-", 0, 1 << 20, "0", NULL, "MicroPacks of a rank; 0: search among factors x stages",
      offsetof(struct slimpack_knobs, units)},
     {"max_factor", SCHEMA_INT, "-", 1, 128, "64", NULL, "largest factor that the search tries",
@@ -216,20 +264,6 @@ static const struct schema_key knobs[] = {
     {"replica_units", SCHEMA_BOOL, "-", 0, 0, "true", NULL, "each DP rank (or merged ranks) has its own factor",
      offsetof(struct slimpack_knobs, replica_units)},
 };
-
-static void slimpack_shares(const struct system_request *request, struct system_share *share)
-{
-    struct slimpack_split split;
-    slimpack_split(request, &split);
-    for (int32_t i = 0; i < split.n_outliers; i++)
-        share[split.outliers[i].sample] = (struct system_share){split.outliers[i].first_rank, split.outliers[i].width};
-    for (int32_t rank = 0; rank < split.n_ranks; rank++)
-        for (int32_t i = split.local_first[rank]; i < split.local_first[rank + 1]; i++)
-            share[split.local[i]] = (struct system_share){rank, 1};
-    slimpack_split_free(&split);
-}
-
-static const char *const parts[] = {"asymmetric", "dp_merge", "slicing", NULL};
 
 const struct training_system system_slimpack = {
     .name = "slimpack",
@@ -240,8 +274,5 @@ const struct training_system system_slimpack = {
     .knobs_size = sizeof(struct slimpack_knobs),
     .uses_context = false,
     .offloads = true,
-    .never_regrets = true,
-    .shares = slimpack_shares,
-    .parts = parts,
     .plan = slimpack_plan,
 };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /**
- * SlimPack's solver, in three files: phase 1 with DP-Merge (slimpack_merge.c), phase 2 and the asymmetric partition
- * (slimpack.c), candidates (slimpack_candidates.c). FLOPs are those of one layer, without the head; all decisions are
+ * SlimPack's solver: phase 1 with DP-Merge (slimpack_merge.c), phase 2 and the asymmetric partition (slimpack.c),
+ * units of equal time (slimpack_balance.c), candidates and the bounds that rule them out (slimpack_candidates.c,
+ * slimpack_bounds.c). FLOPs are those of one layer, without the head; all decisions are
  * made in exact integers, ties go to the lower index.
  *
  * Source: SlimPack section 4; where it is silent, the reading is stated here.
@@ -13,13 +14,21 @@
 #include "system/fill.h"
 #include "system/system.h"
 
-enum slimpack_injection { SLIMPACK_AUTO, SLIMPACK_JUST_IN_TIME, SLIMPACK_PERSISTENT };
+enum slimpack_injection { SLIMPACK_AUTO, SLIMPACK_JUST_IN_TIME, SLIMPACK_PERSISTENT, SLIMPACK_NONE };
+
+enum slimpack_balance { SLIMPACK_FLOP, SLIMPACK_TIME };
+enum slimpack_setting { SLIMPACK_OF_PLAN, SLIMPACK_BY_UNIT };
+enum slimpack_packer { SLIMPACK_FILL, SLIMPACK_MILP };
 
 struct slimpack_knobs {
     bool asymmetric, dp_merge, slicing, replica_units;
-    double merge_threshold;
-    int32_t injection; /* enum slimpack_injection */
-    int64_t units, max_factor, min_slice;
+    double merge_threshold, merge_memory;
+    int32_t injection;          /* enum slimpack_injection */
+    int32_t packer;             /* enum slimpack_packer */
+    int32_t balance;            /* enum slimpack_balance */
+    int32_t offload, recompute; /* enum slimpack_setting */
+    int64_t units, max_factor, min_slice, unit_tokens;
+    int64_t milp_window, milp_nodes;
 };
 
 /** A sample that the aligned block of ranks [first_rank, first_rank + width) shares. */
@@ -38,22 +47,55 @@ struct slimpack_split {
 };
 
 /**
+ * Tokens of one sample that a rank has memory for, at least 1: all tokens of a sliced sample are held until its first
+ * backward slice ends, so on each stage (memory - states) / (activations of a token with its keys and values, what is
+ * offloaded left out; on the last stage with probabilities); the least of first and last stage. With `offload: auto`
+ * and `recompute: auto` all is taken as offloaded and recomputed. INT64_MAX if states alone exceed the memory.
+ */
+int64_t slimpack_rank_tokens(const struct system_request *request);
+
+/**
  * Phase 1 and DP-Merge. With f(x) the forward FLOPs of a sample and C = sum f / DP, samples go by descending f:
  *
  * - f > merge_threshold x C (the paper says f >> C; read in steps of 1/1000): an outlier. Its width g is the least
  *   divisor, among those of the g of the outlier before (of DP at first), with f/g <= C: widths form a chain of
  *   divisors, so aligned blocks are nested or apart and cannot wait for each other in a circle (plan/order.h). It goes
  *   to the aligned block of g ranks whose most loaded rank has the least load; each rank of it carries f/g. With g = 1
- *   (merge_threshold < 1) it is no outlier.
+ *   (merge_threshold < 1) it is no outlier. Without `merge` none is.
+ * - Memory-driven, an extension by the same rule: with more than merge_memory x K tokens (K: slimpack_rank_tokens) it
+ * is an outlier too, and of any outlier also tokens/g <= merge_memory x K, if a divisor can have it.
  * - else to the least loaded rank (longest processing time first).
  */
-void slimpack_split(const struct system_request *request, struct slimpack_split *split);
+void slimpack_split(const struct system_request *request, bool merge, struct slimpack_split *split);
 
 void slimpack_split_free(struct slimpack_split *split);
 
 /**
- * Phase 2: the forward and backward cuts of ranks [first_rank, first_rank + n_ranks), no orders yet. The range must not
- * cut a block; groups are numbered inside the phase, one per distinct block, as placed.
+ * balance: time. Targets for fill_cut that make units equal in seconds of the pass on the last stage (the one that all
+ * wait for: it has the head) with the plan's recomputation, launches, efficiencies and head as the cost model has them.
+ * From equal FLOPs on, six times: the seconds of each unit are spread evenly over its FLOPs, and the boundaries moved
+ * to equal shares of the sum; the round with the smallest largest unit is kept, so no unit takes longer than the
+ * longest of equal FLOPs. Loads of ranks and an outlier's number of units stay those of equal FLOPs. Caller frees.
+ */
+fill_flop *slimpack_time_targets(const struct system_request *request, const struct fill *fill, int32_t context);
+
+/** Ranks [first_rank, first_rank + n_ranks) of a split; the range must not cut a block. */
+struct slimpack_part {
+    const struct system_request *request;
+    const struct slimpack_split *split;
+    int32_t first_rank, n_ranks;
+    struct fill_search *search; /* of packer milp; NULL: the exact fill */
+};
+
+/** What phase 2 makes of a part. */
+struct slimpack_shape {
+    int64_t m; /* units of a rank */
+    bool asymmetric, slicing;
+};
+
+/**
+ * Phase 2: the forward and backward cuts of the ranks of a part, no orders yet. Groups are numbered inside the phase,
+ * one per distinct block, as placed.
  *
  * Of the m units of a rank, outliers take the first, as placed: each n = ceil((f/g) / (C/m)) units (at least 1, at most
  * its tokens) of equal FLOPs, of one slice each, CP = g. The local samples, most FLOPs first, share what is left of m,
@@ -63,19 +105,64 @@ void slimpack_split_free(struct slimpack_split *split);
  * from its end. Else the forward units, in this order: a chain is a run of units each of which shares a sample with the
  * next; chains keep their order, the units of a chain run in reverse (a sample must run backward from its last slice).
  */
-void slimpack_build(const struct system_request *request, const struct slimpack_split *split, int32_t first_rank,
-                    int32_t n_ranks, int64_t m, struct plan_phase *phase);
+void slimpack_build(const struct slimpack_part *part, const struct slimpack_shape *shape, struct plan_phase *phase);
+
+/** Give units the least memory that `offload: auto` and `recompute: auto` can come to; nothing without them. */
+void slimpack_weaken(const struct slimpack_knobs *knobs, struct plan_cut *cut);
 
 /**
- * Candidates: each component (ranks that blocks link, all ranks without replica_units) chooses its own m = i x stages
- * and injection policy, or takes the `units` it is told. i runs over 1, 2, 3, 4, 6, 8, 12, ... 128 up to max_factor; a
- * candidate is resolved alone, by its critical path and memory without the gradients' traffic. The default stops at 64:
- * for 13B on 128 GPUs (TP 4, PP 4, DP 8; 512 samples of GitHub's law, 256K) all candidates take some 50 ms of one core,
- * up to 128 some 100 ms, and none above 24 was chosen by the rank with most work; with 2048 samples and 8 stages 48
- * beats 32 by a tenth. The fastest that fits the memory wins (ties: fewer units, then just-in-time); if none fits, the
- * one with the least peak.
+ * A pipeline's share of a bound on the makespan [s]: with first and last the first forward and the last backward unit,
+ *
+ *     forward   (p - 1) F(first) + sum of F       backward   (p - 1) B(last) + sum of B
+ *
+ * the sums over all units with the head. No order ends before both shares together: on the last of p stages the compute
+ * stream runs every unit forward and backward, one after the other; before it begins, the first forward unit has passed
+ * p - 1 stages, and when it has ended the last backward unit still has to (all orders keep the cuts' order on every
+ * stage, so the stream begins with the one and ends with the other). Seconds are those of the passes alone; stages
+ * before the last lack only the head. With equal units and a free network 1F1B reaches it: (m + p - 1)(F + B).
  */
-bool slimpack_choose(const struct system_request *request, const struct slimpack_split *split, struct plan *plan,
-                     struct error *err);
+double slimpack_pass_s(const struct plan_pipeline *pipeline, const struct cost_setting *setting, enum pass pass);
+
+/** p (F + B) of a sample in a unit of its own, without head and recomputation [s]: no plan that keeps the sample whole
+ * and on one rank ends earlier, for its forward and backward go through all p stages, and a unit with more in it takes
+ * no less. */
+double slimpack_chain_s(const struct system_request *request, int32_t tokens);
+
+/**
+ * No rank of the phase needs less than this, whatever the times [bytes]: states, and at the worst step of its order
+ * the activations of all forward units that have begun less what backward units have consumed, with the workspace that
+ * the step has without recomputation. Left out: keys and values kept beside full recomputation, gradients of keys and
+ * values, logits in work, what is offloaded even while it is copied. All units must have the recomputation and offload
+ * of the first.
+ */
+double slimpack_bound_bytes(const struct cost_setting *setting, const struct plan_phase *phase, int32_t shards);
+
+/** Places that packer milp gives each boundary, and the units of a rank that it can have: so many that the program has
+ * at most 300 binaries, which takes GLPK under a second. INT64_MAX without it. */
+int64_t slimpack_milp_places(const struct system_request *request);
+int64_t slimpack_milp_units(const struct system_request *request);
+
+/**
+ * Candidates. Each component (ranks that blocks link, all ranks without replica_units) chooses its own: m = i x stages,
+ * i over 1, 2, 3, 4, 6, 8, 12, ... 128 up to max_factor, or the `units` it is told; what the knobs allow of asymmetric
+ * or not, sliced or not; and the injection policy. So a part that does not pay is not used, and having it never makes a
+ * component slower. A candidate is resolved alone, by its critical path and memory without the gradients' traffic: the
+ * fastest that fits the memory wins (ties: the earlier one, fewer units first); if none fits, the one with the least
+ * peak. With `offload: auto` or `recompute: auto` adapt_plan changes its units until it fits, unless its bound says it
+ * cannot; with both, the two together and recomputation alone are weighed.
+ *
+ * Only what can win is resolved: candidates that may fit by slimpack_bound_bytes first, by ascending bound of their
+ * seconds, then the others by ascending bound of their bytes; none whose bounds the best so far already beats.
+ * plan.n_candidates counts those that were listed, plan.n_resolved those that were resolved. Components go by
+ * descending load, and since the slowest decides, one is content with the first candidate that fits and takes no longer
+ * than the slowest so far; it first tries what that one chose.
+ *
+ * With packer milp candidates have at most slimpack_milp_units, and what a component has chosen is cut anew by
+ * fill_milp and taken unless it is slower or needs more memory than there is.
+ *
+ * With outliers the same is done without DP-Merge, which wins if the slowest component is faster so (or fits, where it
+ * does not with DP-Merge); it is given up as soon as the bounds of a component all exceed what DP-Merge has reached.
+ */
+bool slimpack_choose(const struct system_request *request, struct plan *plan, struct error *err);
 
 #endif

@@ -1,123 +1,329 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "system/slimpack.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
-#include "bounds/memory.h"
+#include "system/adapt.h"
 
 static const int32_t factors[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128};
+enum { MILP_MAX_BINARIES = 300 };
 enum { N_FACTORS = sizeof factors / sizeof *factors };
+enum { N_POLICIES = SLIMPACK_NONE, MAX_CANDIDATES = N_FACTORS * 4 * N_POLICIES }; /* asymmetric or not, sliced or not */
 
-/* One way to run a component, and what it comes to. */
+/* One way to run a part, and the least it can take. */
 struct candidate {
-    int64_t m;
-    enum order_injection injection;
-    double makespan_s, peak_bytes;
+    struct slimpack_shape shape;
+    enum slimpack_injection policy;
+    double bound_s, bound_bytes;
+    int32_t index; /* as listed */
 };
 
-/* The ranks that choose together, and their choice so far. */
+/* What a candidate comes to. */
+struct outcome {
+    struct adapt_outcome is;
+    int32_t index; /* of the candidate */
+    bool refined;  /* by packer milp */
+};
+
+/* A part's candidates and the choice among them so far. */
 struct choice {
-    const struct system_request *request;
-    const struct slimpack_split *split;
-    int32_t first_rank, n_ranks;
-    int32_t shards;
-    struct timeline timeline; /* arrays kept from candidate to candidate */
-    int64_t n_candidates;
-    struct candidate best; /* of n_candidates > 0 */
+    struct slimpack_part part;
+    double enough_s;           /* another part takes so long: to be faster is of no use */
+    double limit_s;            /* a part slower than this is of no use, or one that does not fit; INFINITY: none is */
+    struct timeline *timeline; /* arrays kept from candidate to candidate */
+    int32_t n_candidates;
+    struct candidate candidates[MAX_CANDIDATES];
+    int64_t n_resolved;
+    struct outcome best;        /* of n_resolved > 0 */
+    struct candidate candidate; /* the best */
+    struct plan plan;           /* of the best: one phase */
 };
 
-static bool is_better(const struct candidate *a, const struct candidate *b, double memory_bytes)
+static const struct slimpack_knobs *knobs_of(const struct choice *choice)
 {
-    bool a_fits = a->peak_bytes <= memory_bytes, b_fits = b->peak_bytes <= memory_bytes;
-    if (a_fits != b_fits)
-        return a_fits;
-    if (!a_fits && a->peak_bytes != b->peak_bytes)
-        return a->peak_bytes < b->peak_bytes;
-    return a->makespan_s < b->makespan_s; /* candidates come by ascending m: ties stay */
+    return choice->part.request->knobs;
 }
 
-static bool resolve(struct choice *choice, struct plan_phase *phase, struct candidate *candidate, struct error *err)
+int64_t slimpack_milp_places(const struct system_request *request)
 {
-    struct plan plan = {.n_phases = 1, .phases = phase, .shards = choice->shards};
-    struct dag dag = {0};
-    struct memory memory = {0};
-    if (!dag_build(&plan, choice->request->setting, (struct dag_options){.gradient_sync = false}, &dag, err))
-        return false;
-    critical_path(&dag, &choice->timeline);
-    memory_of(&plan, &dag, &choice->timeline, choice->request->setting, false, &memory);
-    candidate->makespan_s = choice->timeline.makespan_s;
-    candidate->peak_bytes = memory.peak_bytes[memory.worst_place];
-    memory_free(&memory);
-    dag_free(&dag);
-    if (choice->n_candidates == 0 || is_better(candidate, &choice->best, choice->request->memory_bytes))
-        choice->best = *candidate;
-    choice->n_candidates++;
+    const struct slimpack_knobs *knobs = request->knobs;
+    int64_t places = 2 * knobs->milp_window + 1, tokens = request->batch->n_tokens;
+    return knobs->milp_window == 0 || places > tokens ? tokens : places;
+}
+
+int64_t slimpack_milp_units(const struct system_request *request)
+{
+    const struct slimpack_knobs *knobs = request->knobs;
+    return knobs->packer == SLIMPACK_MILP ? MILP_MAX_BINARIES / slimpack_milp_places(request) + 1 : INT64_MAX;
+}
+
+static bool is_better(const struct outcome *a, const struct outcome *b, double memory_bytes)
+{
+    bool a_fits = a->is.peak_bytes <= memory_bytes, b_fits = b->is.peak_bytes <= memory_bytes;
+    if (a_fits != b_fits)
+        return a_fits;
+    if (!a_fits && a->is.peak_bytes != b->is.peak_bytes)
+        return a->is.peak_bytes < b->is.peak_bytes;
+    if (a->is.makespan_s != b->is.makespan_s)
+        return a->is.makespan_s < b->is.makespan_s;
+    return a->index < b->index || (a->index == b->index && a->refined);
+}
+
+/* Pipelines behind the first of a block, or 1: blocks are placed widest first. */
+static int32_t linked_pipelines(const struct plan_phase *phase, int32_t first)
+{
+    for (int32_t i = 0; i < phase->n_groups; i++)
+        if (phase->groups[i].pipelines[0] == first)
+            return phase->groups[i].n_pipelines;
+    return 1;
+}
+
+/* Pipelines that share units have one lead. */
+static void order_warm_ups(struct plan_phase *phase)
+{
+    for (int32_t first = 0, end; first < phase->n_pipelines; first = end) {
+        int32_t lead = 0;
+        end = first + linked_pipelines(phase, first);
+        for (int32_t i = first; i < end; i++)
+            lead = order_lead(&phase->pipelines[i]) > lead ? order_lead(&phase->pipelines[i]) : lead;
+        for (int32_t i = first; i < end; i++)
+            order_long_warm_up(&phase->pipelines[i], lead);
+    }
+}
+
+static void order_phase(struct plan_phase *phase, enum slimpack_injection policy)
+{
+    if (policy == SLIMPACK_NONE)
+        order_warm_ups(phase);
+    else
+        for (int32_t i = 0; i < phase->n_pipelines; i++)
+            order_one_f_one_b(&phase->pipelines[i],
+                              policy == SLIMPACK_PERSISTENT ? ORDER_PERSISTENT : ORDER_JUST_IN_TIME);
+}
+
+static bool same_orders(const struct plan_phase *a, const struct plan_phase *b)
+{
+    for (int32_t i = 0; i < a->n_pipelines; i++) {
+        int32_t n_steps = a->pipelines[i].step_first[a->pipelines[i].layout.stages];
+        if (memcmp(a->pipelines[i].steps, b->pipelines[i].steps, (size_t)n_steps * sizeof *a->pipelines[i].steps) != 0)
+            return false;
+    }
     return true;
 }
 
-/* Order a pipeline anew. @return whether its steps changed */
-static bool reorder(struct plan_pipeline *pipeline, enum order_injection injection)
+static bool try_rule(struct choice *choice, const struct candidate *candidate, struct adapt_rule rule,
+                     struct error *err)
 {
-    struct plan_step *before = pipeline->steps;
-    pipeline->steps = NULL;
-    order_one_f_one_b(pipeline, injection);
-    int32_t n_steps = pipeline->step_first[pipeline->layout.stages];
-    bool changed = before == NULL || memcmp(before, pipeline->steps, (size_t)n_steps * sizeof *before) != 0;
-    free(before);
-    return changed;
-}
-
-static bool order_phase(struct plan_phase *phase, enum order_injection injection)
-{
-    bool changed = false;
-    for (int32_t i = 0; i < phase->n_pipelines; i++)
-        changed = reorder(&phase->pipelines[i], injection) || changed;
-    return changed;
-}
-
-/* One m under each injection policy the knob allows; a policy that changes no order is not resolved again. */
-static bool try_m(struct choice *choice, int64_t m, struct error *err)
-{
-    const struct slimpack_knobs *knobs = choice->request->knobs;
-    struct plan_phase phase;
-    bool ok = true;
-    slimpack_build(choice->request, choice->split, choice->first_rank, choice->n_ranks, m, &phase);
-    for (int injection = 0; ok && injection < ORDER_N_INJECTIONS; injection++) {
-        struct candidate candidate = {.m = m, .injection = (enum order_injection)injection};
-        bool allowed = knobs->injection == SLIMPACK_AUTO ||
-                       (knobs->injection == SLIMPACK_PERSISTENT) == (injection == ORDER_PERSISTENT);
-        if (allowed && order_phase(&phase, candidate.injection))
-            ok = resolve(choice, &phase, &candidate, err);
+    const struct slimpack_part *part = &choice->part;
+    struct plan plan = {.n_phases = 1, .shards = scenario_plan_shards(&part->request->layout)};
+    struct outcome outcome = {.index = candidate->index, .refined = part->search != NULL};
+    plan.phases = check_calloc(1, sizeof *plan.phases);
+    slimpack_build(part, &candidate->shape, plan.phases);
+    order_phase(plan.phases, candidate->policy);
+    bool first = choice->n_resolved == 0,
+         ok = adapt_plan(part->request, rule, &plan, choice->timeline, &outcome.is, err);
+    choice->n_resolved++;
+    if (ok && (first || is_better(&outcome, &choice->best, part->request->memory_bytes))) {
+        struct plan worse = choice->plan;
+        choice->best = outcome;
+        choice->candidate = *candidate;
+        choice->plan = plan;
+        plan = worse;
     }
-    plan_phase_free(&phase);
+    plan_free(&plan);
     return ok;
 }
 
-static bool is_idle(const struct choice *choice)
+/* With `offload: auto` and `recompute: auto` both together, and recomputation alone: the copies may cost more. */
+static bool try_candidate(struct choice *choice, const struct candidate *candidate, struct error *err)
 {
-    const struct slimpack_split *split = choice->split;
-    int32_t last = choice->first_rank + choice->n_ranks;
-    for (int32_t rank = choice->first_rank; rank < last; rank++)
-        if (split->load[rank] > 0)
+    const struct slimpack_knobs *knobs = knobs_of(choice);
+    struct adapt_rule rule = {knobs->offload == SLIMPACK_BY_UNIT, knobs->recompute == SLIMPACK_BY_UNIT};
+    if (candidate->bound_bytes > choice->part.request->memory_bytes)
+        rule = (struct adapt_rule){0}; /* nothing makes it fit */
+    return try_rule(choice, candidate, rule, err) &&
+           (!(rule.offload && rule.recompute) ||
+            try_rule(choice, candidate, (struct adapt_rule){.recompute = true}, err));
+}
+
+static void weaken(const struct choice *choice, struct plan *plan)
+{
+    for (int32_t i = 0; i < plan->phases->n_pipelines; i++)
+        slimpack_weaken(knobs_of(choice), &plan->phases->pipelines[i].cut[PASS_FORWARD]);
+}
+
+/* List a shape under each injection policy the knob allows; one whose orders another one has had is left out.
+ * @return whether one may fit */
+static bool list_policies(struct choice *choice, struct slimpack_shape shape, struct plan_phase *phase)
+{
+    const struct system_request *request = choice->part.request;
+    struct plan had[N_POLICIES] = {0}, plan = {.n_phases = 1, .phases = phase};
+    int32_t n_had = 0, wanted = knobs_of(choice)->injection;
+    bool may_fit = false;
+    for (int policy = SLIMPACK_JUST_IN_TIME; policy <= SLIMPACK_NONE; policy++) {
+        if (wanted != SLIMPACK_AUTO && wanted != policy)
+            continue;
+        order_phase(phase, (enum slimpack_injection)policy);
+        bool known = false;
+        for (int32_t i = 0; i < n_had; i++)
+            known = known || same_orders(phase, had[i].phases);
+        if (known)
+            continue;
+        plan_copy(&plan, &had[n_had++]);
+        CHECK(choice->n_candidates < MAX_CANDIDATES);
+        struct candidate *candidate = &choice->candidates[choice->n_candidates];
+        *candidate = (struct candidate){.shape = shape, .policy = (enum slimpack_injection)policy};
+        candidate->index = choice->n_candidates++;
+        weaken(choice, &had[n_had - 1]);
+        candidate->bound_bytes =
+            slimpack_bound_bytes(request->setting, had[n_had - 1].phases, choice->part.split->n_ranks);
+        may_fit = may_fit || candidate->bound_bytes <= request->memory_bytes;
+    }
+    for (int32_t i = 0; i < n_had; i++)
+        plan_free(&had[i]);
+    return may_fit;
+}
+
+/* Bound of the slowest pipeline; forward_s: of each, NAN where it is not known yet. */
+static double phase_bound_s(const struct plan_phase *phase, const struct cost_setting *setting, double *forward_s)
+{
+    double bound_s = 0;
+    for (int32_t i = 0; i < phase->n_pipelines; i++) {
+        if (isnan(forward_s[i]))
+            forward_s[i] = slimpack_pass_s(&phase->pipelines[i], setting, PASS_FORWARD);
+        bound_s = fmax(bound_s, forward_s[i] + slimpack_pass_s(&phase->pipelines[i], setting, PASS_BACKWARD));
+    }
+    return bound_s;
+}
+
+/* Shapes of m units, asymmetric and not: their forward cuts are the same. What cannot fit needs no bound of seconds. */
+static void list_shapes(struct choice *choice, int64_t m, bool slicing)
+{
+    double *forward_s = check_malloc((size_t)choice->part.n_ranks * sizeof *forward_s);
+    for (int32_t i = 0; i < choice->part.n_ranks; i++)
+        forward_s[i] = NAN;
+    for (int asymmetric = knobs_of(choice)->asymmetric; asymmetric >= 0; asymmetric--) {
+        struct slimpack_shape shape = {.m = m, .asymmetric = asymmetric > 0, .slicing = slicing};
+        struct plan_phase phase;
+        int32_t first = choice->n_candidates;
+        slimpack_build(&choice->part, &shape, &phase);
+        if (list_policies(choice, shape, &phase)) {
+            double bound_s = phase_bound_s(&phase, choice->part.request->setting, forward_s);
+            for (int32_t i = first; i < choice->n_candidates; i++)
+                choice->candidates[i].bound_s = bound_s;
+        }
+        plan_phase_free(&phase);
+    }
+    free(forward_s);
+}
+
+/* Of the samples that run on one rank of a part: the longest, and the most on one rank. */
+struct local {
+    int32_t tokens;
+    int64_t n_samples;
+};
+
+static struct local local_of(const struct slimpack_part *part)
+{
+    const struct slimpack_split *split = part->split;
+    struct local local = {0};
+    for (int32_t rank = part->first_rank; rank < part->first_rank + part->n_ranks; rank++) {
+        int32_t first = split->local_first[rank], n = split->local_first[rank + 1] - first;
+        local.n_samples = n > local.n_samples ? n : local.n_samples;
+        if (n > 0 && part->request->batch->tokens[split->local[first]] > local.tokens)
+            local.tokens = part->request->batch->tokens[split->local[first]];
+    }
+    return local;
+}
+
+static int64_t units_of(const struct choice *choice, int32_t i)
+{
+    const struct slimpack_knobs *knobs = knobs_of(choice);
+    return knobs->units > 0 ? knobs->units : factors[i] * choice->part.request->layout.pp;
+}
+
+/* The least seconds and bytes first, as slimpack_choose says. */
+static int compare(const struct choice *choice, const struct candidate *a, const struct candidate *b)
+{
+    double memory_bytes = choice->part.request->memory_bytes;
+    bool a_fits = a->bound_bytes <= memory_bytes, b_fits = b->bound_bytes <= memory_bytes;
+    if (a_fits != b_fits)
+        return a_fits ? -1 : 1;
+    double x = a_fits ? a->bound_s : a->bound_bytes, y = a_fits ? b->bound_s : b->bound_bytes;
+    if (x != y)
+        return x < y ? -1 : 1;
+    return a->index < b->index ? -1 : 1;
+}
+
+static int compare_candidates(const void *a, const void *b, void *choice)
+{
+    return compare(choice, a, b);
+}
+
+static bool is_enough(const struct choice *choice)
+{
+    return choice->n_resolved > 0 && choice->best.is.peak_bytes <= choice->part.request->memory_bytes &&
+           choice->best.is.makespan_s <= choice->enough_s;
+}
+
+/* Whether the bounds rule a candidate out. Sums in another order may differ in their last bits. */
+static bool is_hopeless(const struct choice *choice, double bound_s, double bound_bytes)
+{
+    const double slack = 1 + 1e-9;
+    double memory_bytes = choice->part.request->memory_bytes;
+    if (is_enough(choice) || bound_s > choice->limit_s * slack)
+        return true;
+    if (choice->limit_s < INFINITY && bound_bytes > memory_bytes * slack)
+        return true;
+    if (choice->n_resolved == 0)
+        return false;
+    if (choice->best.is.peak_bytes <= memory_bytes)
+        return bound_s > choice->best.is.makespan_s * slack || bound_bytes > memory_bytes * slack;
+    return bound_bytes > choice->best.is.peak_bytes * slack;
+}
+
+/* Resolve what of the candidates from `first` on can win. */
+static bool try_candidates(struct choice *choice, int32_t first, struct error *err)
+{
+    qsort_r(choice->candidates + first, (size_t)(choice->n_candidates - first), sizeof *choice->candidates,
+            compare_candidates, choice);
+    for (int32_t i = first; i < choice->n_candidates; i++) {
+        const struct candidate *candidate = &choice->candidates[i];
+        if (!is_hopeless(choice, candidate->bound_s, candidate->bound_bytes) && !try_candidate(choice, candidate, err))
             return false;
+    }
     return true;
 }
 
-static bool choose(struct choice *choice, struct error *err)
+/* Choose for a part. Nothing is resolved if all bounds exceed limit_s. Whole samples come second, where a sample is not
+ * so long that it alone rules them out; more units than samples cut them no finer.
+ * @param hint  what another part chose, tried first; NULL: nothing */
+static bool choose(struct choice *choice, const struct candidate *hint, struct error *err)
 {
-    const struct slimpack_knobs *knobs = choice->request->knobs;
-    int64_t stages = choice->request->layout.pp;
-    choice->best = (struct candidate){.m = stages};
-    if (is_idle(choice))
+    const struct slimpack_knobs *knobs = knobs_of(choice);
+    struct local local = local_of(&choice->part);
+    int32_t n_factors = 0;
+    if (hint != NULL && !try_candidate(choice, hint, err))
+        return false;
+    if (is_enough(choice))
         return true;
-    if (knobs->units > 0)
-        return try_m(choice, knobs->units, err);
-    for (int32_t i = 0; i < N_FACTORS && factors[i] <= knobs->max_factor; i++)
-        if (!try_m(choice, factors[i] * stages, err))
-            return false;
-    return true;
+    while (n_factors < N_FACTORS && factors[n_factors] <= (knobs->units > 0 ? 1 : knobs->max_factor) &&
+           units_of(choice, n_factors) <= slimpack_milp_units(choice->part.request))
+        n_factors++;
+    for (int32_t i = 0; knobs->slicing && i < n_factors; i++)
+        list_shapes(choice, units_of(choice, i), true);
+    if (!try_candidates(choice, 0, err))
+        return false;
+    int32_t n_sliced = choice->n_candidates;
+    if (is_hopeless(choice, slimpack_chain_s(choice->part.request, local.tokens), 0))
+        return true;
+    for (int32_t i = 0; i < n_factors; i++)
+        if (i == 0 || choice->part.split->n_outliers > 0 || units_of(choice, i - 1) < local.n_samples)
+            list_shapes(choice, units_of(choice, i), false);
+    return try_candidates(choice, n_sliced, err);
 }
 
 /* Ranks from `first` on that choose together: its widest block (placed first), or itself. */
@@ -153,28 +359,156 @@ static void append(struct plan_phase *phase, struct plan_phase *component)
     phase->n_pipelines += component->n_pipelines;
     free(component->groups);
     free(component->pipelines);
+    component->groups = NULL;
+    component->pipelines = NULL;
+    component->n_groups = component->n_pipelines = 0;
 }
 
-bool slimpack_choose(const struct system_request *request, const struct slimpack_split *split, struct plan *plan,
-                     struct error *err)
+/* A component of a split: ranks that choose together, and what they chose. */
+struct component {
+    int32_t first_rank, n_ranks;
+    fill_flop load; /* of its fullest rank */
+    struct plan plan;
+};
+
+/* All components of a split, and the worst of them. */
+struct solution {
+    struct plan plan;
+    struct fill_search search; /* of packer milp */
+    struct outcome worst;
+    bool given_up; /* a component cannot be as fast as the limit */
+};
+
+/* Components of a split, heaviest first (ties: by rank). Caller frees. */
+static struct component *components_of(const struct system_request *request, const struct slimpack_split *split,
+                                       int32_t *n)
 {
-    *plan = (struct plan){.n_phases = 1, .shards = scenario_plan_shards(&request->layout)};
+    struct component *components = check_calloc((size_t)split->n_ranks, sizeof *components);
+    *n = 0;
+    for (int32_t first = 0; first < split->n_ranks;) {
+        struct component component = {.first_rank = first, .n_ranks = component_ranks(request, split, first)};
+        for (int32_t rank = first; rank < first + component.n_ranks; rank++)
+            component.load = split->load[rank] > component.load ? split->load[rank] : component.load;
+        int32_t at = (*n)++;
+        for (; at > 0 && components[at - 1].load < component.load; at--)
+            components[at] = components[at - 1];
+        components[at] = component;
+        first += component.n_ranks;
+    }
+    return components;
+}
+
+static void join_components(const struct slimpack_split *split, struct component *components, int32_t n,
+                            struct plan *plan)
+{
     plan->phases = check_calloc(1, sizeof *plan->phases);
     plan->phases->pipelines = check_calloc((size_t)split->n_ranks, sizeof *plan->phases->pipelines);
     plan->phases->groups = check_calloc((size_t)split->n_outliers, sizeof *plan->phases->groups);
-    struct choice choice = {.request = request, .split = split, .shards = plan->shards};
+    while (plan->phases->n_pipelines < split->n_ranks)
+        for (int32_t i = 0; i < n; i++)
+            if (components[i].first_rank == plan->phases->n_pipelines)
+                append(plan->phases, components[i].plan.phases);
+}
+
+/* Count in what a component came to, and keep its plan. */
+static void take_component(struct solution *solution, const struct choice *choice, struct component *component)
+{
+    solution->given_up = choice->n_resolved == 0;
+    solution->worst.is.makespan_s = fmax(solution->worst.is.makespan_s, choice->best.is.makespan_s);
+    solution->worst.is.peak_bytes = fmax(solution->worst.is.peak_bytes, choice->best.is.peak_bytes);
+    solution->plan.n_candidates += choice->n_candidates;
+    solution->plan.n_resolved += choice->n_resolved;
+    component->plan = choice->plan;
+}
+
+/* With packer milp what was chosen is cut anew. */
+static bool refine(struct choice *choice, struct fill_search *search, struct error *err)
+{
+    if (knobs_of(choice)->packer != SLIMPACK_MILP || choice->n_resolved == 0)
+        return true;
+    choice->part.search = search;
+    return try_candidate(choice, &choice->candidate, err);
+}
+
+static bool solve_components(const struct slimpack_part *whole, double limit_s, struct component *components, int32_t n,
+                             struct solution *solution, struct error *err)
+{
+    struct timeline timeline = {0};
+    struct candidate hint;
     bool ok = true;
-    while (ok && choice.first_rank < split->n_ranks) {
-        choice.n_ranks = component_ranks(request, split, choice.first_rank);
-        choice.n_candidates = 0;
-        ok = choose(&choice, err);
-        struct plan_phase component;
-        slimpack_build(request, split, choice.first_rank, choice.n_ranks, choice.best.m, &component);
-        order_phase(&component, choice.best.injection);
-        append(plan->phases, &component);
-        plan->n_candidates += choice.n_candidates;
-        choice.first_rank += choice.n_ranks;
+    for (int32_t i = 0; ok && i < n && !solution->given_up; i++) {
+        struct choice choice = {
+            .part = {whole->request, whole->split, components[i].first_rank, components[i].n_ranks, NULL},
+            .enough_s = solution->worst.is.makespan_s,
+            .limit_s = limit_s,
+            .timeline = &timeline,
+        };
+        ok = choose(&choice, i > 0 ? &hint : NULL, err) && refine(&choice, &solution->search, err);
+        if (i == 0 || choice.best.is.makespan_s > solution->worst.is.makespan_s)
+            hint = choice.candidate;
+        take_component(solution, &choice, &components[i]);
+        solution->plan.n_candidates += i > 0; /* the hint */
     }
-    timeline_free(&choice.timeline);
+    timeline_free(&timeline);
+    return ok;
+}
+
+static bool solve(const struct system_request *request, bool merge, double limit_s, struct solution *solution,
+                  struct error *err)
+{
+    struct slimpack_split split;
+    int32_t n;
+    slimpack_split(request, merge, &split);
+    const struct slimpack_knobs *knobs = request->knobs;
+    *solution = (struct solution){
+        .plan = {.n_phases = 1, .shards = scenario_plan_shards(&request->layout)},
+        .search = {.window = knobs->milp_window, .node_limit = knobs->milp_nodes},
+    };
+    struct slimpack_part whole = {request, &split, 0, split.n_ranks, NULL};
+    struct component *components = components_of(request, &split, &n);
+    bool ok = solve_components(&whole, limit_s, components, n, solution, err);
+    if (ok && !solution->given_up)
+        join_components(&split, components, n, &solution->plan);
+    else
+        solution->plan.n_phases = 0;
+    solution->plan.n_nodes = solution->search.n_nodes;
+    solution->plan.gap = solution->search.gap;
+    for (int32_t i = 0; i < n; i++)
+        plan_free(&components[i].plan);
+    free(components);
+    slimpack_split_free(&split);
+    return ok;
+}
+
+static bool has_groups(const struct solution *solution)
+{
+    return solution->plan.phases != NULL && solution->plan.phases->n_groups > 0;
+}
+
+bool slimpack_choose(const struct system_request *request, struct plan *plan, struct error *err)
+{
+    const struct slimpack_knobs *knobs = request->knobs;
+    struct solution merged, apart;
+    if (!solve(request, knobs->dp_merge, INFINITY, &merged, err)) {
+        plan_free(&merged.plan);
+        return false;
+    }
+    *plan = merged.plan;
+    if (!has_groups(&merged))
+        return true;
+    double limit_s = merged.worst.is.peak_bytes <= request->memory_bytes ? merged.worst.is.makespan_s : INFINITY;
+    bool ok = solve(request, false, limit_s, &apart, err);
+    bool wins = ok && !apart.given_up && is_better(&apart.worst, &merged.worst, request->memory_bytes);
+    int64_t n_candidates = merged.plan.n_candidates + apart.plan.n_candidates;
+    int64_t n_resolved = merged.plan.n_resolved + apart.plan.n_resolved;
+    int64_t n_nodes = merged.plan.n_nodes + apart.plan.n_nodes;
+    double gap = fmax(merged.plan.gap, apart.plan.gap);
+    if (wins)
+        *plan = apart.plan;
+    plan->n_nodes = n_nodes;
+    plan->gap = gap;
+    plan->n_candidates = n_candidates;
+    plan->n_resolved = n_resolved;
+    plan_free(wins ? &merged.plan : &apart.plan);
     return ok;
 }

@@ -35,11 +35,12 @@ static int32_t place(struct slimpack_split *split, int64_t flop, int32_t width)
     return best;
 }
 
-/* The least divisor g of `of` with f/g <= C. */
-static int32_t least_width(const struct slimpack_split *split, int64_t flop, int32_t of)
+/* The least divisor g of `of` with f/g <= C and tokens/g <= capacity, else `of` itself. */
+static int32_t least_width(const struct slimpack_split *split, int64_t flop, double tokens, double capacity, int32_t of)
 {
     int32_t width = 1;
-    while (of % width != 0 || (fill_flop)flop * split->n_ranks > width * split->total)
+    while (width < of &&
+           (of % width != 0 || (fill_flop)flop * split->n_ranks > width * split->total || tokens > capacity * width))
         width++;
     return width;
 }
@@ -48,10 +49,10 @@ static bool is_heavy(const struct system_request *request, const struct slimpack
 {
     const struct slimpack_knobs *knobs = request->knobs;
     int64_t threshold = llround(knobs->merge_threshold * THRESHOLD_PARTS);
-    return knobs->dp_merge && (fill_flop)flop * split->n_ranks * THRESHOLD_PARTS > threshold * split->total;
+    return (fill_flop)flop * split->n_ranks * THRESHOLD_PARTS > threshold * split->total;
 }
 
-void slimpack_split(const struct system_request *request, struct slimpack_split *split)
+void slimpack_split(const struct system_request *request, bool merge, struct slimpack_split *split)
 {
     const struct batch *batch = request->batch;
     struct flop_curve curve = flop_layer_curve(request->setting->model, PASS_FORWARD);
@@ -66,10 +67,14 @@ void slimpack_split(const struct system_request *request, struct slimpack_split 
 
     int32_t *order = samples_by_length(batch);
     int32_t *rank = check_malloc((size_t)n * sizeof *rank); /* of the samples in order, -1: a block's */
+    const struct slimpack_knobs *knobs = request->knobs;
+    double capacity = knobs->merge_memory > 0 ? knobs->merge_memory * (double)slimpack_rank_tokens(request) : INFINITY;
     int32_t width = n_ranks;
     for (int32_t i = 0; i < n; i++) {
         int64_t flop = flop_of_prefix(curve, batch->tokens[order[i]]);
-        width = is_heavy(request, split, flop) ? least_width(split, flop, width) : 1;
+        double tokens = batch->tokens[order[i]];
+        bool outlier = merge && (is_heavy(request, split, flop) || tokens > capacity);
+        width = outlier ? least_width(split, flop, tokens, capacity, width) : 1;
         rank[i] = place(split, flop, width);
         if (width > 1) {
             split->outliers[split->n_outliers++] = (struct slimpack_outlier){order[i], rank[i], width};

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "system/slimpack.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/check.h"
+
+enum { ROUNDS = 6 };
+
+/* Seconds of a pass of one unit on the last stage. */
+static double unit_s(const struct cost_setting *setting, enum recompute recompute, enum pass pass, int32_t context,
+                     const struct plan_cut *cut, int32_t i)
+{
+    const struct plan_unit *unit = &cut->units[i];
+    struct cost_unit work = {cut->slices + unit->first_slice, unit->n_slices, 0, context, recompute};
+    struct cost_pass layers = cost_of_pass(setting, pass, &work), head = cost_of_head(setting, pass, &work);
+    return layers.other_s + layers.attention_s + layers.tensor_s + layers.shard_s + head.other_s + head.tensor_s +
+           head.shard_s;
+}
+
+/* Seconds of the units that the fill's targets make, and the largest. @return whether there are n_units of them */
+static bool measure(const struct system_request *request, const struct fill *fill, int32_t context, double *seconds,
+                    double *largest_s)
+{
+    struct plan_cut cut = {0};
+    struct fill plain = *fill;
+    plain.max_tokens = plain.min_slice = 0;
+    plain.search = NULL;
+    bool all = fill_cut(&plain, &cut) == fill->n_units;
+    *largest_s = 0;
+    for (int32_t i = 0; all && i < cut.n_units; i++) {
+        seconds[i] = unit_s(request->setting, (enum recompute)request->layout.recompute, fill->pass, context, &cut, i);
+        *largest_s = fmax(*largest_s, seconds[i]);
+    }
+    free(cut.slices);
+    free(cut.units);
+    return all;
+}
+
+/* Targets at equal seconds, if each unit's FLOPs took equally long inside the unit. */
+static void move_targets(const struct fill *fill, const double *seconds, fill_flop *target)
+{
+    int64_t n = fill->n_units, unit = 0;
+    fill_flop *before = check_malloc((size_t)n * sizeof *before);
+    double total_s = 0, done_s = 0;
+    for (int64_t k = 0; k < n; k++) {
+        total_s += seconds[k];
+        before[k] = target[k];
+    }
+    for (int64_t k = 0; k < n - 1; k++) {
+        double goal_s = total_s * (double)(k + 1) / (double)n;
+        while (unit < n - 1 && done_s + seconds[unit] < goal_s)
+            done_s += seconds[unit++];
+        fill_flop begin = unit > 0 ? before[unit - 1] : 0;
+        double share = fmin(1, fmax(0, (goal_s - done_s) / seconds[unit]));
+        target[k] = begin + (fill_flop)(share * (double)(before[unit] - begin));
+    }
+    free(before);
+}
+
+fill_flop *slimpack_time_targets(const struct system_request *request, const struct fill *fill, int32_t context)
+{
+    int64_t n = fill->n_units, n_tokens = 0;
+    size_t bytes = (size_t)n * sizeof(fill_flop);
+    fill_flop *target = check_malloc(bytes), *best = check_malloc(bytes);
+    double *seconds = check_malloc((size_t)n * sizeof *seconds), least_s = INFINITY, largest_s;
+    struct fill moved = *fill;
+    for (int32_t i = 0; i < fill->n_samples; i++)
+        n_tokens += fill->tokens[fill->sample[i]];
+    for (int64_t k = 0; k < n; k++)
+        target[k] = best[k] = (k + 1) * fill_flop_before(fill, n_tokens);
+    moved.target = target;
+    for (int round = 0; round < ROUNDS && measure(request, &moved, context, seconds, &largest_s); round++) {
+        for (int64_t k = 0; largest_s < least_s && k < n; k++)
+            best[k] = target[k];
+        least_s = fmin(least_s, largest_s);
+        move_targets(fill, seconds, target);
+    }
+    free(target);
+    free(seconds);
+    return best;
+}
