@@ -301,7 +301,8 @@ static int32_t assumptions(const struct scenario *scenario, const struct point *
     snprintf(lines[n++], TEXT_SIZE,
              "element-wise kernels: %s; training takes %.1f%% longer for GEMMs and attention than "
              "their benchmarks",
-             scenario->kernels == SCENARIO_EAGER ? "eager, one operation each" : "fused",
+             scenario->kernels == SCENARIO_EAGER ? "eager, one operation each"
+                                                 : "norms, rotation, activation and cross-entropy fused",
              100 * scenario->device.training.products);
     print_outside(scenario, point, lines[n++]);
     snprintf(lines[n++], TEXT_SIZE,
@@ -319,10 +320,8 @@ static int32_t assumptions(const struct scenario *scenario, const struct point *
     if (any_sharded(point))
         snprintf(lines[n++], TEXT_SIZE,
                  "zero2, zero3: prefetched one layer ahead in every pass, inside the pass (no contention on links)");
-    snprintf(
-        lines[n++], TEXT_SIZE,
-        "kernels as Megatron-LM runs them: norms, rotation, activation and cross-entropy fused; attention inside each "
-        "sample, causal");
+    snprintf(lines[n++], TEXT_SIZE, "layers: %s dropout, %s biases; attention inside each sample, causal",
+             scenario->model.dropout ? "with" : "no", scenario->model.biases ? "with" : "no");
     snprintf(lines[n++], TEXT_SIZE,
              "links of a GPU, each way: NVLink %g GB/s, NIC %g GB/s, PCIe %g GB/s, latencies and efficiencies of the "
              "device's curves; bf16 peak %g TFLOP/s, HBM %g TB/s",
