@@ -11,7 +11,7 @@
 #include "execute/execute.h"
 #include "trace/table.h"
 
-enum { LABEL_WIDTH = 32, COLUMN_WIDTH = 18, TEXT_SIZE = 384 };
+enum { LABEL_WIDTH = 32, COLUMN_WIDTH = 18, TEXT_SIZE = 768 };
 static const double gib = 1 << 30;
 
 struct metric {
@@ -332,7 +332,7 @@ static int32_t assumptions(const struct scenario *scenario, const struct point *
     snprintf(lines[n++], TEXT_SIZE,
              "memory of a GPU: %.2f GiB, the device's less %.2f GiB of CUDA context and NCCL; libraries keep %.3f GiB "
              "of it; "
-             "blocks are not rounded, fragments not counted",
+             "blocks of states are rounded as PyTorch's allocator does, others not; fragments not counted",
              point->memory_bytes / gib, scenario->device.context_bytes / gib, scenario->device.workspace_bytes / gib);
     snprintf(lines[n++], TEXT_SIZE, "host memory of a node: %.2f GiB, all of it for offloaded activations",
              scenario->platform.host_memory_bytes / gib);
