@@ -44,7 +44,7 @@ static void units_line(const struct scenario *scenario, const struct point_syste
     }
     knobs_text(scenario, system, knobs);
     snprintf(line, PLAN_TEXT_SIZE,
-             "%s: %.6g tokens a micro-batch and %.6g micro-batches a pipeline, mean, without padding; knobs: %.150s",
+             "%s: %.6g tokens a micro-batch and %.6g micro-batches a pipeline, mean, without padding; knobs: %.500s",
              system->entry->label, tokens / units, units / iterations / (double)system->dp, knobs);
 }
 

@@ -5,7 +5,7 @@
 
 #include "sweep/point.h"
 
-enum { PLAN_TEXT_LINES = 3, PLAN_TEXT_SIZE = 384 };
+enum { PLAN_TEXT_LINES = 3, PLAN_TEXT_SIZE = 768 };
 
 /** Micro-batches and knobs; stages and chunks; recomputation, sharding and precision. */
 void plan_text_lines(const struct scenario *scenario, const struct point_system *system,

@@ -11,7 +11,7 @@
 #include "execute/execute.h"
 #include "trace/table.h"
 
-enum { LABEL_WIDTH = 32, COLUMN_WIDTH = 18, TEXT_SIZE = 384 };
+enum { LABEL_WIDTH = 32, COLUMN_WIDTH = 18, TEXT_SIZE = 768 };
 static const double gib = 1 << 30;
 
 struct metric {
@@ -210,11 +210,11 @@ static void print_units(const struct point *point)
 /** Where it does not fit, why, and by how much. */
 static void print_misfit(const struct scenario *scenario, const char *label, const struct point_summary *summary)
 {
-    if (summary->misfit == POINT_GPU_MEMORY)
+    if (summary->misfit == SYSTEM_GPU_MEMORY)
         printf("%s does not fit: stage %d needs %.2f GiB (most of it %s), a GPU has %.2f GiB\n", label,
                summary->peak_stage, summary->peak_bytes / gib, memory_class_name[summary->peak_class],
                system_memory_bytes(&scenario->device) / gib);
-    if (summary->misfit == POINT_HOST_MEMORY)
+    if (summary->misfit == SYSTEM_HOST_MEMORY)
         printf("%s does not fit: node %d needs %.2f GiB of host memory (offloaded activations, most of them of stage "
                "%d), a node has %.2f GiB\n",
                label, summary->host.node, summary->host.bytes / gib, summary->host.stage,
@@ -223,9 +223,9 @@ static void print_misfit(const struct scenario *scenario, const char *label, con
 
 static json_t *json_of_misfit(const struct scenario *scenario, const struct point_summary *summary)
 {
-    if (summary->misfit == POINT_FITS)
+    if (summary->misfit == SYSTEM_FITS)
         return json_null();
-    bool host = summary->misfit == POINT_HOST_MEMORY;
+    bool host = summary->misfit == SYSTEM_HOST_MEMORY;
     return json_pack("{s:s, s:i, s:s, s:f, s:f}", "memory", trace_misfit_names.text[summary->misfit], "stage",
                      host ? summary->host.stage : summary->peak_stage, "class",
                      memory_class_name[host ? MEMORY_ACTIVATIONS : summary->peak_class], "needed_bytes",
@@ -331,7 +331,7 @@ static int32_t assumptions(const struct scenario *scenario, const struct point *
     snprintf(lines[n++], TEXT_SIZE,
              "memory of a GPU: %.2f GiB, the device's less %.2f GiB of CUDA context and NCCL; libraries keep %.3f GiB "
              "of it; "
-             "blocks are not rounded, fragments not counted",
+             "blocks of states are rounded as PyTorch's allocator does, others not; fragments not counted",
              point->memory_bytes / gib, scenario->device.context_bytes / gib, scenario->device.workspace_bytes / gib);
     snprintf(lines[n++], TEXT_SIZE, "host memory of a node: %.2f GiB, all of it for offloaded activations",
              scenario->platform.host_memory_bytes / gib);

@@ -21,8 +21,8 @@ static const struct schema_key scenario_keys[] = {
     {"device", SCHEMA_TEXT, "-", 0, 0, NULL, NULL, "of model/gpu, or the path of a .yaml file", FIELD(device_name)},
     {"platform", SCHEMA_TEXT, "-", 0, 0, NULL, NULL, "cluster: a built platform, or the path of a .xml file",
      FIELD(platform_name)},
-    {"attention", SCHEMA_CHOICE, "-", 0, 0, "flash2", DEVICE_ATTENTION, "attention kernel whose speed is taken",
-     FIELD(attention)},
+    {"attention", SCHEMA_CHOICE, "-", 0, 0, "flash2", DEVICE_ATTENTION,
+     "attention kernel: flash-attention 2, 3 or 1, cuDNN, or unfused (all scores in memory)", FIELD(attention)},
     {"kernels", SCHEMA_CHOICE, "-", 0, 0, "fused", "fused|eager",
      "element-wise operations: fused (Megatron-LM, compiled), or eager: PyTorch modules, one by one", FIELD(kernels)},
     {"data.lengths", SCHEMA_TEXT, "-", 0, 0, NULL, NULL,
@@ -36,16 +36,17 @@ static const struct schema_key scenario_keys[] = {
     {"data.global_batch", SCHEMA_INT, "documents", 1, 10000000, NULL, NULL, "of an iteration, before cutting",
      FIELD(data.global_batch)},
     {"communication.tp_overlap", SCHEMA_CHOICE, "-", 0, 0, "bulk", "none|bulk|chunked",
-     "tensor-parallel collectives beside GEMMs: bulk: beside independent ones of the backward (Megatron's default); "
-     "chunked: also piece by piece (--tp-comm-overlap)",
+     "tensor-parallel collectives beside GEMMs: none; bulk: four of six of the backward, beside GEMMs that do not need "
+     "them (Megatron's default); chunked: the others too, piece by piece (--tp-comm-overlap)",
      FIELD(communication.tp_overlap)},
     {"communication.cp_overlap", SCHEMA_BOOL, "-", 0, 0, "true", NULL,
-     "the ring of context parallelism runs beside attention", FIELD(communication.cp_overlap)},
+     "the ring of context parallelism runs beside attention (plan.cp_type ring only)", FIELD(communication.cp_overlap)},
     {"communication.pp_overlap", SCHEMA_BOOL, "-", 0, 0, "true", NULL,
      "a stage computes on while it sends to its neighbours (Megatron: with virtual stages only)",
      FIELD(communication.pp_overlap)},
     {"communication.dp_overlap", SCHEMA_BOOL, "-", 0, 0, "false", NULL,
-     "gradients are reduced beside the last backward passes, parameters gathered beside the first forward passes",
+     "gradients are reduced beside the last backward passes, parameters gathered beside the first forward passes, in "
+     "buckets (zero2 and zero3 do so in every pass, whatever stands here)",
      FIELD(communication.dp_overlap)},
     {"iterations.warm_up", SCHEMA_INT, "-", 0, 1000000, "5", NULL, "simulated first, not in the results",
      FIELD(warm_up)},
@@ -69,29 +70,31 @@ static const struct schema_key system_keys[] = {
     {"plan.pp", SCHEMA_INT, "stages", 1, 1 << 15, NULL, NULL, "pipeline stages", SYSTEM(plan.pp)},
     {"plan.cp", SCHEMA_INT, "GPUs", 1, 1 << 15, "1", NULL, "context-parallel degree", SYSTEM(plan.cp)},
     {"plan.cp_type", SCHEMA_CHOICE, "-", 0, 0, "ring", "ring|all-gather|ulysses",
-     "context parallelism: keys and values go round beside attention; are gathered before it; heads for tokens",
+     "context parallelism: keys and values go round (ring), are gathered before attention (all-gather), or heads are "
+     "exchanged for tokens (ulysses)",
      SYSTEM(plan.cp_type)},
     {"plan.dp", SCHEMA_INT, "replicas", 0, 1 << 15, "0", NULL, "data-parallel replicas; 0: all the platform holds",
      SYSTEM(plan.dp)},
     {"plan.vpp", SCHEMA_INT, "chunks", 1, 255, "1", NULL, "virtual stages of a rank: interleaved 1F1B above 1",
      SYSTEM(plan.vpp)},
     {"plan.first_stage_layers", SCHEMA_INT, "layers", 0, 1 << 15, "0", NULL,
-     "of the first stage; 0: as many as the stages between first and last, which share equally",
+     "of the first stage; 0: as many as each stage between first and last, which share the rest equally",
      SYSTEM(plan.stages.first_layers)},
     {"plan.last_stage_layers", SCHEMA_INT, "layers", 0, 1 << 15, "0", NULL, "of the last stage, likewise",
      SYSTEM(plan.stages.last_layers)},
     {"plan.count_embedding", SCHEMA_BOOL, "-", 0, 0, "false", NULL,
-     "as a layer when layers are shared by stages: the first stage has one less", SYSTEM(plan.stages.count_embedding)},
+     "the embedding counts as a layer when layers are shared out to stages: the first stage has one less",
+     SYSTEM(plan.stages.count_embedding)},
     {"plan.count_head", SCHEMA_BOOL, "-", 0, 0, "false", NULL,
-     "as a layer when layers are shared by stages: the last stage has one less", SYSTEM(plan.stages.count_head)},
+     "the head counts as a layer when layers are shared out to stages: the last stage has one less",
+     SYSTEM(plan.stages.count_head)},
     {"plan.sharding", SCHEMA_CHOICE, "-", 0, 0, "zero1", "zero1|zero2|zero3|none",
-     "what DP x CP ranks share: optimizer states; and gradients; and parameters (FSDP); nothing (DDP); zero2, zero3: "
-     "pp 1 only",
+     "what DP x CP ranks share: zero1: optimizer states; zero2: and gradients; zero3: and parameters (FSDP); none: "
+     "nothing (DDP); zero2 and zero3 need pp 1",
      SYSTEM(plan.sharding)},
     {"plan.shard_group", SCHEMA_INT, "GPUs", 0, 1 << 30, "0", NULL,
-     "so many DP x CP ranks in a row share, and the groups hold the same (HSDP: zero3 with the GPUs of a node / tp); "
-     "0: "
-     "all",
+     "so many DP x CP ranks in a row share, and all such groups hold the same (HSDP: zero3 with the GPUs of a node / "
+     "tp); 0: all of them share",
      SYSTEM(plan.shard_group)},
     {"plan.gradients", SCHEMA_CHOICE, "-", 0, 0, "fp32", "fp32|bf16", "precision of gradients and of their reduction",
      SYSTEM(plan.gradients)},
@@ -99,14 +102,16 @@ static const struct schema_key system_keys[] = {
      "Adam as one kernel (Apex, Megatron, PyTorch's fused=True) or one for each operation (PyTorch's default)",
      SYSTEM(plan.optimizer)},
     {"plan.sequence_parallel", SCHEMA_BOOL, "-", 0, 0, "true", NULL,
-     "norms, dropouts and residuals are shared over tp as well", SYSTEM(plan.sequence_parallel)},
+     "norms, dropouts and residuals are split over the tp GPUs too, by tokens", SYSTEM(plan.sequence_parallel)},
     {"plan.recompute", SCHEMA_SET, "-", 0, 0, "none", "norm|activation|attention-core|full|selective",
-     "outputs computed again in the backward pass; selective: [norm, activation]; full: whole layers",
+     "what the backward pass computes again: outputs of norms, of SwiGLU or GELU (activation), core attention; "
+     "selective: "
+     "[norm, activation]; full: whole layers",
      SYSTEM(plan.recompute)},
     {"plan.recompute_layers", SCHEMA_INT, "layers", 0, 1 << 15, "0", NULL,
-     "of a stage, with recompute full: so many recompute, the others keep all; 0: every layer",
+     "with recompute full: so many layers of a stage recompute, the others keep all; 0: every layer",
      SYSTEM(plan.recompute_layers)},
-    {"plan.offload", SCHEMA_REAL, "-", 0, 1, "0", NULL, "share of activations that goes to the host",
+    {"plan.offload", SCHEMA_REAL, "-", 0, 1, "0", NULL, "share of activations that goes to the host's memory",
      SYSTEM(plan.offload)},
 };
 enum { N_SYSTEM_KEYS = sizeof system_keys / sizeof *system_keys, MAX_SYSTEMS = 1000 };
@@ -564,7 +569,8 @@ void scenario_list_keys(FILE *file)
     schema_list(file, keys, N_SCENARIO_KEYS + N_SYSTEM_KEYS, "");
     fputs(
         "\nN counts the entries of `systems:` from 0. Below systems.N.knobs stand the knobs of that training system:\n"
-        "`slimsim list systems` prints them. `sweep` is not available yet.\n\n"
+        "`slimsim list systems` prints them. `sweep:` names any of these keys and the values it takes (README, "
+        "Sweeps).\n\n"
         "systems.N.plan may be `auto`: the plan is searched for. What the search may choose from (a value or a list;\n"
         "without one, all that model, platform and system allow; of an entry: systems.N.plan_space.tp):\n\n",
         file);
