@@ -11,7 +11,7 @@ import pathlib
 import sys
 
 from common import ki
-from paper_cells import BATCHES, MODELS, SPACES
+from paper_cells import BATCHES, MODELS, SPACES, plan_text
 from paper_units import DATA_SETS
 
 TOP = pathlib.Path(__file__).resolve().parent.parent
@@ -186,12 +186,33 @@ def examples(tables):
 
 
 def ablation(tables):
+    """Speed-ups by context; last, what each part makes of the row above it."""
     rows = tables.read("ablation")
     contexts = sorted({row["data.context"] for row in rows})
-    speeds = {(row["system"], row["data.context"]): f"{row['speed_up']:.2f} ± {row['speed_up_interval']:.2f}" for row in rows}
-    labels = list(dict.fromkeys(row["system"] for row in rows))
-    return markdown(("part added", *(ki(context) for context in contexts)),
-                    [(label, *(speeds[label, context] for context in contexts)) for label in labels])
+    speeds = {(row["system"], row["data.context"]): row for row in rows}
+    labels, lines = list(dict.fromkeys(row["system"] for row in rows)), []
+    for before, label in zip([None, *labels], labels):
+        gains = [speeds[label, context]["speed_up"] / speeds[before, context]["speed_up"] for context in contexts if before]
+        lines.append((label, *(f"{speeds[label, context]['speed_up']:.2f} ± {speeds[label, context]['speed_up_interval']:.2f}"
+                               for context in contexts), " / ".join(f"{gain:.4f}" for gain in gains)))
+    return markdown(("part added", *(ki(context) for context in contexts), "over the row above"), lines)
+
+
+def same_plan(tables):
+    """Where SlimPack is slower than best-fit with the same plan and memory, or alone does not fit."""
+    rows = tables.read("same-plan")
+    plans = {}
+    for base, slim in zip(rows[::2], rows[1::2]):
+        plans.setdefault(plan_text(base), []).append((base, slim))
+    lines = []
+    for name, cells in plans.items():
+        both = [slim["speed_up"] for base, slim in cells if base["fits"] and slim["fits"]]
+        slower = [f"{MODELS[base['model']]} {DATA_SETS[base['data.lengths']]} {ki(base['data.context'])} " +
+                  (f"({slim['speed_up']:.3f})" if slim["fits"] else "(does not fit)") for base, slim in cells
+                  if base["fits"] and (slim["speed_up"] < 1 or not slim["fits"])]
+        lines.append((name, len(cells), len(both), sum(slim["fits"] > base["fits"] for base, slim in cells),
+                      f"{min(both):.2f} to {max(both):.2f}" if both else "", ", ".join(slower) or "nowhere"))
+    return markdown(("plan of both", "cells", "both fit in", "SlimPack alone in", "speed-up", "SlimPack is slower in"), lines)
 
 
 def experiments(tables):
@@ -213,8 +234,10 @@ def page(tables):
         ("Its drawings", "The toy examples of `scenarios/paper/`; tests hold the paper's captions.", examples(tables)),
         ("Times of units", "One GPU, stage 0 of pipeline 0, one iteration: 13B, 64Ki, 2048 documents.",
          unit_times(tables)),
-        ("Parts of SlimPack", "13B on GitHub, 128 GPUs, TP8 PP4 DP4 and full recomputation for all; one part added at a "
-         "time; speed-up over best-fit.", ablation(tables)),
+        ("Parts of SlimPack", "13B on GitHub, 128 GPUs, TP4 PP4 DP8 and full recomputation for all; one part added at a "
+         "time; speed-up over best-fit (`analysis/paper.py ablation`).", ablation(tables)),
+        ("The same plan", "Both systems with one plan and the GPU's memory, all models, data sets and contexts, 512 "
+         "documents, three iterations (`analysis/paper.py same-plan`).", same_plan(tables)),
         ("What moves the speed-up", "13B, 256Ki, GitHub, 128 GPUs; the first row is the cell above in plan space free with "
          "B = 512, each other row changes one assumption. tokens/s/GPU.", experiments(tables)),
         ("All cells", "Speed-up of SlimPack over best-fit with its 95% interval over the iterations, in brackets "
