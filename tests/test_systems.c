@@ -74,36 +74,6 @@ static void check_plan(const struct training_system *system, const struct hand_r
     free(state);
 }
 
-/* One random batch; `knobs` as a user gives them. */
-static void check_batch(const struct training_system *system, enum hand_law law, uint64_t seed, const char *knobs)
-{
-    struct hand_request hand;
-    char of[256];
-    uint64_t state = seed;
-    int32_t dp = 1 + hand_below(&state, 8), pp = 1 + hand_below(&state, 4);
-    int32_t context = seed % 7 == 0 ? 1 + hand_below(&state, 30) : 1 + hand_below(&state, 20000);
-    int32_t n_samples = seed % 5 == 0 ? 1 : 1 + hand_below(&state, seed % 3 == 0 ? 6 : 40);
-    hand_request_real(&hand, dp, pp, context);
-    hand.request.layout.recompute = hand_below(&state, 3);
-    if (hand_below(&state, 4) == 0)
-        hand.request.memory_bytes = 0; /* nothing fits: a result, not an error */
-    if (system->uses_context && hand_below(&state, 3) == 0)
-        hand.request.layout.cp = 2;
-    hand_batch_of(&hand, law, n_samples, seed);
-    hand_knobs(&hand, system, knobs);
-    snprintf(of, sizeof of, "%s (knobs \"%s\", law %d, seed %d: DP %d, PP %d, context %d, %d samples)", system->name,
-             knobs, (int)law, (int)seed, dp, pp, context, n_samples);
-    check_plan(system, &hand, of);
-    hand_request_free(&hand);
-}
-
-static void every_system_keeps_the_contract(void)
-{
-    for (int32_t i = 0; training_systems[i] != NULL; i++)
-        for (uint64_t seed = 0; seed < 60; seed++)
-            check_batch(training_systems[i], (enum hand_law)(seed % HAND_N_LAWS), seed, "");
-}
-
 /* End of the last pass and largest memory of the plan of a request. */
 static void resolve(const struct training_system *system, const struct hand_request *hand, double *end_s,
                     double *peak_bytes)
@@ -128,6 +98,67 @@ static void resolve(const struct training_system *system, const struct hand_requ
     if (system->close != NULL)
         system->close(state);
     free(state);
+}
+
+/* A limit that the plan keeps changes nothing; one that it cannot keep may leave it away. */
+static void check_limit(const struct training_system *system, struct hand_request *hand, const char *of)
+{
+    struct error err = {0};
+    double end_s, peak_bytes;
+    struct plan plan = {0}, limited = {0}, tight = {0};
+    void *state = calloc(3, system->state_size + 1);
+    resolve(system, hand, &end_s, &peak_bytes);
+    bool ok = system->plan(&hand->request, state, &plan, &err);
+    hand->request.limit_s = end_s * (1 + 1e-9);
+    ok = ok && system->plan(&hand->request, (char *)state + system->state_size, &limited, &err);
+    hand->request.limit_s = end_s * 0.999;
+    ok = ok && system->plan(&hand->request, (char *)state + 2 * system->state_size, &tight, &err);
+    hand->request.limit_s = 0;
+    check_case(ok, "it plans", of, &err);
+    bool fits = peak_bytes <= hand->request.memory_bytes;
+    plan.n_candidates = limited.n_candidates = tight.n_candidates = 0; /* more are ruled out */
+    plan.n_resolved = limited.n_resolved = tight.n_resolved = 0;
+    check_case(hand_same_plan(&plan, &limited) || (!fits && limited.n_phases == 0),
+               "a limit that holds changes nothing", of, &err);
+    check_case(tight.n_phases == 0 || hand_same_plan(&plan, &tight), "else it may be left away", of, &err);
+    plan_free(&plan);
+    plan_free(&limited);
+    plan_free(&tight);
+    if (system->close != NULL)
+        for (int i = 0; i < 3; i++)
+            system->close((char *)state + i * system->state_size);
+    free(state);
+}
+
+/* One random batch; `knobs` as a user gives them. */
+static void check_batch(const struct training_system *system, enum hand_law law, uint64_t seed, const char *knobs)
+{
+    struct hand_request hand;
+    char of[256];
+    uint64_t state = seed;
+    int32_t dp = 1 + hand_below(&state, 8), pp = 1 + hand_below(&state, 4);
+    int32_t context = seed % 7 == 0 ? 1 + hand_below(&state, 30) : 1 + hand_below(&state, 20000);
+    int32_t n_samples = seed % 5 == 0 ? 1 : 1 + hand_below(&state, seed % 3 == 0 ? 6 : 40);
+    hand_request_real(&hand, dp, pp, context);
+    hand.request.layout.recompute = hand_below(&state, 3);
+    if (hand_below(&state, 4) == 0)
+        hand.request.memory_bytes = 0; /* nothing fits: a result, not an error */
+    if (system->uses_context && hand_below(&state, 3) == 0)
+        hand.request.layout.cp = 2;
+    hand_batch_of(&hand, law, n_samples, seed);
+    hand_knobs(&hand, system, knobs);
+    snprintf(of, sizeof of, "%s (knobs \"%s\", law %d, seed %d: DP %d, PP %d, context %d, %d samples)", system->name,
+             knobs, (int)law, (int)seed, dp, pp, context, n_samples);
+    check_plan(system, &hand, of);
+    check_limit(system, &hand, of);
+    hand_request_free(&hand);
+}
+
+static void every_system_keeps_the_contract(void)
+{
+    for (int32_t i = 0; training_systems[i] != NULL; i++)
+        for (uint64_t seed = 0; seed < 60; seed++)
+            check_batch(training_systems[i], (enum hand_law)(seed % HAND_N_LAWS), seed, "");
 }
 
 /* Less memory, more recomputation, more offload: the passes never end earlier. What fits less memory stays the plan. */

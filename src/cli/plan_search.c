@@ -51,26 +51,35 @@ static void print_plan(const struct search_plan *plan)
            trace_verdict_names.text[plan->verdict], name, trace_recompute_names.text[layout->recompute],
            100 * layout->offload, score->time_s, score->peak_bytes / gib, score->peak_stage,
            memory_class_name[score->peak_class]);
-    printf("  compute %.1f%%, bubble %.1f%%, communication %.1f%%%s%s\n", 100 * score->compute, 100 * score->bubble,
-           100 * score->communication, plan->off != NULL ? "  without " : "", plan->off != NULL ? plan->off : "");
+    if (score->host_bytes > 0)
+        printf(", %.1f GiB on a host", score->host_bytes / gib);
+    printf("  compute %.1f%%, bubble %.1f%%, communication %.1f%%\n", 100 * score->compute, 100 * score->bubble,
+           100 * score->communication);
 }
 
 static void print_result(const struct scenario_system *entry, const struct search_result *result)
 {
     const int32_t *count = result->count;
-    printf("plan search for %s, space %s: %d plans, %d resolved; ruled out: %d by their least memory, %d by their "
-           "least time, %d not demanded by memory, %d refused, %d resolved and too large\n",
-           entry->label, entry->space.name, result->n_plans, result->n_resolved, count[SEARCH_MEMORY_PRUNED],
-           count[SEARCH_BOUND_PRUNED], count[SEARCH_NOT_DEMANDED], count[SEARCH_REFUSED], count[SEARCH_TOO_LARGE]);
+    printf(
+        "plan search for %s, space %s: %d plans, %d resolved; ruled out: %d by their least memory, %d by their "
+        "time, %d not demanded by memory, %d refused, %d resolved and too large, %d that did not fit all iterations\n",
+        entry->label, entry->space.name, result->n_plans, result->n_resolved, count[SEARCH_MEMORY_PRUNED],
+        count[SEARCH_BOUND_PRUNED], count[SEARCH_NOT_DEMANDED], count[SEARCH_REFUSED], count[SEARCH_TOO_LARGE],
+        count[SEARCH_MISFIT]);
     for (int32_t i = 0; i < result->n_ranked; i++)
-        if (result->plans[result->ranked[i]].verdict <= SEARCH_RUNNER_UP)
+        if (result->plans[result->ranked[i]].verdict <= SEARCH_RUNNER_UP ||
+            result->plans[result->ranked[i]].verdict == SEARCH_MISFIT)
             print_plan(&result->plans[result->ranked[i]]);
     if (result->fits)
         return;
     const struct search_plan *nearest = &result->plans[result->ranked[0]];
-    printf("  no plan fits: the chosen one comes nearest, %.2f GiB above the %.2f GiB of a GPU on stage %d\n",
-           (nearest->score.peak_bytes - result->memory_bytes) / gib, result->memory_bytes / gib,
-           nearest->score.peak_stage);
+    double above_bytes = nearest->score.peak_bytes - result->memory_bytes;
+    printf("  no plan fits: the chosen one comes nearest, ");
+    if (above_bytes > 0)
+        printf("%.2f GiB above the %.2f GiB of a GPU on stage %d\n", above_bytes / gib, result->memory_bytes / gib,
+               nearest->score.peak_stage);
+    else
+        printf("with %.2f GiB of a node's host memory, more than it has\n", nearest->score.host_bytes / gib);
 }
 
 void plan_search_print(const struct scenario *scenario, const struct plan_search *search)
@@ -90,17 +99,16 @@ void plan_search_print(const struct scenario *scenario, const struct plan_search
 
 static json_t *json_of_plan(const struct search_plan *plan)
 {
-    json_t *off = plan->off != NULL ? json_string(plan->off) : json_null();
     const struct scenario_plan *layout = &plan->layout;
     const struct search_score *score = &plan->score;
-    return json_pack("{s:s, s:{s:I, s:I, s:I, s:I, s:s, s:f}, s:i, s:f, s:f, s:f, s:i, s:s, s:f, s:f, s:f, s:o}",
+    return json_pack("{s:s, s:{s:I, s:I, s:I, s:I, s:s, s:f}, s:i, s:f, s:f, s:f, s:f, s:i, s:s, s:f, s:f, s:f}",
                      "verdict", trace_verdict_names.text[plan->verdict], "plan", "tp", (json_int_t)layout->tp, "pp",
                      (json_int_t)layout->pp, "cp", (json_int_t)layout->cp, "dp", (json_int_t)layout->dp, "recompute",
                      trace_recompute_names.text[layout->recompute], "offload", layout->offload, "iterations",
                      score->n_iterations, "time_s", score->time_s, "contention", score->contention, "peak_bytes",
-                     score->peak_bytes, "peak_stage", score->peak_stage, "peak_class",
+                     score->peak_bytes, "host_bytes", score->host_bytes, "peak_stage", score->peak_stage, "peak_class",
                      memory_class_name[score->peak_class], "compute_fraction", score->compute, "bubble_fraction",
-                     score->bubble, "communication_fraction", score->communication, "part_off", off);
+                     score->bubble, "communication_fraction", score->communication);
 }
 
 json_t *plan_search_json(const struct scenario *scenario, const struct plan_search *search, int32_t system)

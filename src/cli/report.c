@@ -210,11 +210,11 @@ static void print_units(const struct point *point)
 /** Where it does not fit, why, and by how much. */
 static void print_misfit(const struct scenario *scenario, const char *label, const struct point_summary *summary)
 {
-    if (summary->misfit == POINT_GPU_MEMORY)
+    if (summary->misfit == SYSTEM_GPU_MEMORY)
         printf("%s does not fit: stage %d needs %.2f GiB (most of it %s), a GPU has %.2f GiB\n", label,
                summary->peak_stage, summary->peak_bytes / gib, memory_class_name[summary->peak_class],
                system_memory_bytes(&scenario->device) / gib);
-    if (summary->misfit == POINT_HOST_MEMORY)
+    if (summary->misfit == SYSTEM_HOST_MEMORY)
         printf("%s does not fit: node %d needs %.2f GiB of host memory (offloaded activations, most of them of stage "
                "%d), a node has %.2f GiB\n",
                label, summary->host.node, summary->host.bytes / gib, summary->host.stage,
@@ -223,9 +223,9 @@ static void print_misfit(const struct scenario *scenario, const char *label, con
 
 static json_t *json_of_misfit(const struct scenario *scenario, const struct point_summary *summary)
 {
-    if (summary->misfit == POINT_FITS)
+    if (summary->misfit == SYSTEM_FITS)
         return json_null();
-    bool host = summary->misfit == POINT_HOST_MEMORY;
+    bool host = summary->misfit == SYSTEM_HOST_MEMORY;
     return json_pack("{s:s, s:i, s:s, s:f, s:f}", "memory", trace_misfit_names.text[summary->misfit], "stage",
                      host ? summary->host.stage : summary->peak_stage, "class",
                      memory_class_name[host ? MEMORY_ACTIVATIONS : summary->peak_class], "needed_bytes",

@@ -66,12 +66,11 @@ static bool finish_record(const struct scenario *scenario, const struct point *p
     return ok;
 }
 
-static bool record_searches(struct record *record, const struct scenario *scenario, const struct plan_search *search,
-                            struct error *err)
+static bool record_searches(struct record *record, const struct plan_search *search, struct error *err)
 {
     bool ok = true;
     for (int32_t i = 0; ok && i < search->n_systems; i++)
-        ok = record_search(record, scenario, i, &search->results[i], err);
+        ok = record_search(record, i, &search->results[i], err);
     return ok;
 }
 
@@ -104,7 +103,7 @@ static bool simulate(const struct arguments *arguments, const struct scenario *s
     };
     if (traced && !start_record(arguments, scenario, lengths, &record, err))
         return false;
-    bool ok = (!traced || record_searches(&record, scenario, search, err)) &&
+    bool ok = (!traced || record_searches(&record, search, err)) &&
               point_run(scenario, lengths, after_iteration, &progress, &point, err);
     if (progress.shown)
         fputs("\r\033[K", stderr);

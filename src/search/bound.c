@@ -182,7 +182,7 @@ static double peak_bytes(const struct training_system *system, const struct syst
                     cost_gathered_bytes(setting) + setting->device->workspace_bytes;
     double token_bytes = cost_layers_activation_bytes(setting, recompute, false);
     if (!system->keeps_samples)
-        return states + tokens * token_bytes * (1 - request->layout.offload);
+        return states + (system->offloads ? tokens * token_bytes * (1 - request->layout.offload) : 0);
     double head_bytes = last ? cost_head_bytes(setting, tokens) + cost_head_workspace_bytes(setting, tokens) : 0;
     return states + tokens * token_bytes + fmax(cost_workspace_bytes(setting, &unit), head_bytes);
 }
@@ -197,23 +197,35 @@ static double most_tokens(const struct training_system *system, const struct sys
     return most / (double)request->layout.cp;
 }
 
-struct bound bound_of(const struct training_system *system, const struct system_request *request)
+/* The bounds under one way to share the samples; NULL: not known. */
+static struct bound bound_of_shares(const struct training_system *system, const struct system_request *request,
+                                    const struct system_share *share)
 {
-    struct system_share *share = NULL;
-    if (system->shares != NULL) {
-        share = check_calloc((size_t)request->batch->n_samples, sizeof *share);
-        system->shares(request, share);
-    }
     double tokens = most_tokens(system, request, share);
     bool alone = request->layout.pp == 1;
-    struct bound bound = {
+    return (struct bound){
         .time_s = work_s(request, share),
         .peak_bytes =
             fmax(peak_bytes(system, request, tokens, true, alone), peak_bytes(system, request, tokens, alone, true)),
     };
+}
+
+struct bound bound_of(const struct training_system *system, const struct system_request *request)
+{
+    struct bound bound = {INFINITY, INFINITY};
+    if (system->shares != NULL) {
+        struct system_share *share = check_calloc((size_t)request->batch->n_samples, sizeof *share);
+        for (int32_t variant = 0; system->shares(request, variant, share); variant++) {
+            struct bound other = bound_of_shares(system, request, share);
+            bound.time_s = fmin(bound.time_s, other.time_s);
+            bound.peak_bytes = fmin(bound.peak_bytes, other.peak_bytes);
+        }
+        free(share);
+    } else {
+        bound = bound_of_shares(system, request, NULL);
+    }
     if (system->keeps_samples)
         bound.time_s = fmax(bound.time_s, chain_s(request->setting, &request->layout, request->batch));
     bound.time_s += bound_after_passes_s(request->setting, &request->layout);
-    free(share);
     return bound;
 }

@@ -37,7 +37,8 @@ double bound_after_passes_s(const struct cost_setting *setting, const struct sce
  * and head) is busy for at least their mean, and none of that can overlap. If the system tells which ranks share a
  * sample (training_system.shares), the same holds for the CP places of each rank and its share of the work alone; a
  * message of a rank's tokens takes at least their part of what one of all tokens takes, again by concavity. The most
- * loaded rank counts. What follows the last pass is added.
+ * loaded rank counts. The plan has the shares of one of the system's variants, so it takes no less than the least of
+ * their bounds. What follows the last pass is added.
  *
  * If the system keeps samples whole: the longest sample runs through all stages and back, one after the other, in a
  * unit that takes at least what it takes alone with the layout's CP (every term of cost_of_pass grows with slices and
@@ -47,7 +48,8 @@ double bound_after_passes_s(const struct cost_setting *setting, const struct sce
  * sample starts, its activations are there (what goes to the host goes afterwards) with the workspace, and on the last
  * stage the logits; the unit may hold more, never less. Any other system: the backward of a sample starts when all its
  * slices have run forward (plan/plan.h), so at that moment the activations of all its tokens are there but for what is
- * offloaded, divided over at most DP x CP ranks, or the ranks that share the sample.
+ * offloaded, divided over at most DP x CP ranks, or the ranks that share the sample. If the system decides itself what
+ * it offloads, that may be all, and states alone are left.
  */
 struct bound bound_of(const struct training_system *system, const struct system_request *request);
 

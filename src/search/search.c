@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "search/search.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/check.h"
 #include "base/rng.h"
@@ -19,6 +19,7 @@ struct search {
     const struct scenario *scenario;
     const struct scenario_system *entry;
     const struct training_system *system;
+    const struct lengths *lengths;
     const struct search_options *options;
     struct search_result *result;
     void *knobs;
@@ -32,8 +33,9 @@ struct search {
 struct outcome {
     bool planned; /* else refused */
     double time_s, contention, passes_end_s;
-    double peak_bytes;
+    double peak_bytes, host_bytes;
     int32_t peak_stage, peak_class;
+    bool given_up; /* planned, and left as of no use: no more of it is known */
     struct bubble bubble;
     double collective_s; /* inside passes, part of bubble.busy_s */
 };
@@ -41,14 +43,20 @@ struct outcome {
 /** How a plan is resolved. */
 struct trial {
     struct scenario_plan layout;
+    const struct batch *batch;
+    int64_t iteration, seed; /* of the batch */
     double memory_bytes;
-    int32_t iteration;
-    bool engine; /* on SimGrid, too */
+    double limit_s; /* 0: none; else a plan that takes longer is of no use */
+    bool engine;    /* on SimGrid, too */
 };
 
-static void take_peak(const struct dag *dag, const struct memory *memory, struct outcome *outcome)
+static void take_peak(const struct scenario *scenario, const struct plan *plan, const struct dag *dag,
+                      const struct memory *memory, struct outcome *outcome)
 {
     int32_t place = memory->worst_place;
+    struct memory_host host =
+        memory_host_of(plan, dag, memory, scenario->platform.gpus_per_node, scenario->all_tensor_ranks);
+    outcome->host_bytes = fmax(outcome->host_bytes, host.bytes);
     if (memory->peak_bytes[place] <= outcome->peak_bytes)
         return;
     outcome->peak_bytes = memory->peak_bytes[place];
@@ -80,7 +88,7 @@ static bool resolve(struct search *search, const struct trial *trial, const stru
     if (ok) {
         critical_path(&dag, &search->path);
         memory_of(plan, &dag, &search->path, setting, false, &memory);
-        take_peak(&dag, &memory, outcome);
+        take_peak(scenario, plan, &dag, &memory, outcome);
         outcome->time_s = search->path.makespan_s;
         outcome->passes_end_s = passes_end_s(&dag, &search->path);
         outcome->bubble = bubble_of(&dag, &search->path);
@@ -91,7 +99,7 @@ static bool resolve(struct search *search, const struct trial *trial, const stru
     if (ok && trial->engine && (ok = search->options->engine(&dag, &scenario->platform, &search->executed, err))) {
         outcome->contention = search->executed.makespan_s / outcome->time_s - 1;
         memory_of(plan, &dag, &search->executed, setting, false, &memory);
-        take_peak(&dag, &memory, outcome);
+        take_peak(scenario, plan, &dag, &memory, outcome);
         memory_free(&memory);
     }
     dag_free(&dag);
@@ -99,20 +107,25 @@ static bool resolve(struct search *search, const struct trial *trial, const stru
 }
 
 static struct system_request request_of(const struct search *search, const struct cost_setting *setting,
-                                        const struct scenario_plan *layout, int32_t iteration)
+                                        const struct trial *trial)
 {
     struct system_request request =
-        system_request_of(search->scenario, setting, layout, &search->batches[iteration], search->knobs, iteration);
-    request.seed = search->result->seed;
+        system_request_of(search->scenario, setting, &trial->layout, trial->batch, search->knobs, trial->iteration);
+    request.seed = trial->seed;
+    request.memory_bytes = trial->memory_bytes;
+    if (trial->limit_s > 0 && trial->limit_s < INFINITY) /* sums in another order may differ in their last bits */
+        request.limit_s = fmax(DBL_MIN, trial->limit_s * (1 + 1e-9) - bound_after_passes_s(setting, &trial->layout));
     return request;
 }
 
-/** Its bounds on the iteration that ranks, with the knobs as they stand. */
-static void bound_plan(const struct search *search, struct search_plan *plan)
+/** A plan on an iteration of the search. */
+static struct trial trial_of(const struct search *search, const struct scenario_plan *layout, int32_t iteration)
 {
-    struct cost_setting setting = system_setting(search->scenario, &plan->layout);
-    struct system_request request = request_of(search, &setting, &plan->layout, 0);
-    plan->bound = bound_of(search->system, &request);
+    return (struct trial){.layout = *layout,
+                          .batch = &search->batches[iteration],
+                          .iteration = iteration,
+                          .seed = search->result->seed,
+                          .memory_bytes = search->result->memory_bytes};
 }
 
 /** Plan one iteration and resolve it. A plan that the system refuses is an outcome, not an error. */
@@ -120,16 +133,16 @@ static bool run_trial(struct search *search, const struct trial *trial, void *st
                       struct error *err)
 {
     struct cost_setting setting = system_setting(search->scenario, &trial->layout);
-    struct system_request request = request_of(search, &setting, &trial->layout, trial->iteration);
+    struct system_request request = request_of(search, &setting, trial);
     struct plan plan = {0};
     struct error refused = {0};
-    request.memory_bytes = trial->memory_bytes;
     *outcome = (struct outcome){.planned = search->system->plan(&request, state, &plan, &refused)};
     if (!outcome->planned && search->refused.status == ERROR_NONE)
         search->refused = refused;
-    bool ok = !outcome->planned || resolve(search, trial, &plan, &setting, outcome, err);
+    outcome->given_up = outcome->planned && plan.n_phases == 0;
+    bool resolves = outcome->planned && !outcome->given_up;
+    bool ok = !resolves || resolve(search, trial, &plan, &setting, outcome, err);
     plan_free(&plan);
-    search->result->n_resolved += outcome->planned && trial->iteration == 0;
     return ok;
 }
 
@@ -142,6 +155,7 @@ static void add_outcome(struct search_score *score, const struct outcome *outcom
     score->bubble += (bubble_fraction(bubble) - score->bubble) / (n + 1);
     score->communication +=
         ((outcome->collective_s + bubble->ring_s + bubble->sync_s) / bubble->total_s - score->communication) / (n + 1);
+    score->host_bytes = fmax(score->host_bytes, outcome->host_bytes);
     if (outcome->peak_bytes > score->peak_bytes) {
         score->peak_bytes = outcome->peak_bytes;
         score->peak_stage = outcome->peak_stage;
@@ -151,37 +165,106 @@ static void add_outcome(struct search_score *score, const struct outcome *outcom
 
 static bool fits(const struct search *search, const struct search_plan *plan)
 {
-    return plan->score.peak_bytes <= search->result->memory_bytes;
+    return system_misfit_of(search->scenario, plan->score.peak_bytes, plan->score.host_bytes) == SYSTEM_FITS;
 }
 
-/** Resolve a plan on the first n iterations, which go over from one to the next in the system's state. Without a state
- * an iteration that was resolved is not resolved again. */
-static bool score_plan(struct search *search, struct search_plan *plan, int32_t n_iterations, bool engine,
-                       struct error *err)
+/** Systems keep a state from one iteration to the next. */
+static void *open_state(const struct search *search)
 {
-    void *state = check_calloc(1, search->system->state_size);
-    struct trial trial = {.layout = plan->layout, .memory_bytes = search->result->memory_bytes};
-    bool ok = true;
-    if (engine || search->system->state_size > 0)
+    return check_calloc(1, search->system->state_size);
+}
+
+static void close_state(const struct search *search, void *state)
+{
+    if (search->system->close != NULL)
+        search->system->close(state);
+    free(state);
+}
+
+/** Resolve a plan on the iteration that ranks. limit_s: a plan that takes longer is of no use; INFINITY: none is. */
+static bool rank_plan(struct search *search, struct search_plan *plan, double limit_s, struct error *err)
+{
+    struct trial trial = trial_of(search, &plan->layout, 0);
+    struct outcome outcome;
+    void *state = open_state(search);
+    trial.limit_s = limit_s;
+    bool ok = run_trial(search, &trial, state, &outcome, err);
+    close_state(search, state);
+    if (!ok)
+        return false;
+    if (outcome.given_up) {
+        plan->verdict = SEARCH_BOUND_PRUNED;
+        search->result->n_given_up++;
+        return true;
+    }
+    plan->verdict = SEARCH_REFUSED;
+    if (!outcome.planned)
+        return true;
+    search->result->n_resolved++;
+    plan->score = (struct search_score){0};
+    add_outcome(&plan->score, &outcome);
+    plan->ranking_s = outcome.time_s;
+    plan->verdict = fits(search, plan) ? SEARCH_SLOWER : SEARCH_TOO_LARGE;
+    return true;
+}
+
+/** Resolve a plan on the iterations that decide, until one does not fit. */
+static bool score_plan(struct search *search, struct search_plan *plan, struct error *err)
+{
+    void *state = open_state(search);
+    bool ok = true, planned = true, engine = search->options->engine != NULL;
+    if (engine || search->system->state_size > 0) /* else the one that ranked stands */
         plan->score = (struct search_score){0};
-    for (trial.iteration = plan->score.n_iterations; ok && trial.iteration < n_iterations; trial.iteration++) {
+    for (int32_t i = plan->score.n_iterations; planned && i < SEARCH_DECIDING_ITERATIONS && fits(search, plan); i++) {
+        struct trial trial = trial_of(search, &plan->layout, i);
         struct outcome outcome;
-        trial.engine = engine && trial.iteration == 0;
+        trial.engine = engine && i == 0;
         ok = run_trial(search, &trial, state, &outcome, err);
-        if (!ok || !outcome.planned)
+        planned = ok && outcome.planned;
+        if (!planned)
             break;
         add_outcome(&plan->score, &outcome);
         if (trial.engine)
             plan->score.contention = outcome.contention;
     }
-    if (n_iterations == 1)
-        plan->ranking_s = plan->score.time_s;
     plan->score.time_s *= 1 + plan->score.contention;
-    bool planned = plan->score.n_iterations == n_iterations;
-    plan->verdict = !planned ? SEARCH_REFUSED : fits(search, plan) ? SEARCH_SLOWER : SEARCH_TOO_LARGE;
-    if (search->system->close != NULL)
-        search->system->close(state);
-    free(state);
+    plan->verdict = !planned ? SEARCH_REFUSED : fits(search, plan) ? SEARCH_RUNNER_UP : SEARCH_TOO_LARGE;
+    close_state(search, state);
+    return ok;
+}
+
+/** Run a plan over the iterations of the scenario until one that is measured does not fit. The peak of that one
+ * becomes the score's. */
+static bool confirm(struct search *search, struct search_plan *plan, bool *holds, struct error *err)
+{
+    const struct scenario *scenario = search->scenario;
+    void *state = open_state(search);
+    bool ok = true, keeps_state = search->system->state_size > 0;
+    *holds = true;
+    for (int64_t i = keeps_state ? 0 : scenario->warm_up; ok && *holds && i < scenario->warm_up + scenario->measured;
+         i++) {
+        struct batch batch;
+        struct outcome outcome;
+        lengths_draw(search->lengths, &scenario->data, scenario->seed, i, &batch);
+        struct trial trial = {.layout = plan->layout,
+                              .batch = &batch,
+                              .iteration = i,
+                              .seed = scenario->seed,
+                              .memory_bytes = search->result->memory_bytes,
+                              .engine = search->options->engine != NULL};
+        ok = run_trial(search, &trial, state, &outcome, err);
+        *holds = ok && outcome.planned &&
+                 (i < scenario->warm_up ||
+                  system_misfit_of(scenario, outcome.peak_bytes, outcome.host_bytes) == SYSTEM_FITS);
+        if (ok && !*holds) {
+            plan->score.peak_bytes = outcome.peak_bytes;
+            plan->score.host_bytes = outcome.host_bytes;
+            plan->score.peak_stage = outcome.peak_stage;
+            plan->score.peak_class = outcome.peak_class;
+        }
+        batch_free(&batch);
+    }
+    close_state(search, state);
     return ok;
 }
 
@@ -198,12 +281,14 @@ static bool same_layout(const struct scenario_plan *a, const struct scenario_pla
 static bool relax(struct search *search, int32_t which, struct error *err)
 {
     struct search_plan *plans = search->result->plans;
-    struct trial trial = {.layout = plans[which].layout, .memory_bytes = INFINITY};
+    struct trial trial = trial_of(search, &plans[which].layout, 0);
     struct cost_setting setting = system_setting(search->scenario, &trial.layout);
-    void *state = check_calloc(1, search->system->state_size);
+    void *state = open_state(search);
     struct outcome outcome;
     trial.layout.offload = 0;
+    trial.memory_bytes = INFINITY;
     bool ok = run_trial(search, &trial, state, &outcome, err);
+    search->result->n_resolved += ok && outcome.planned;
     double bound_s = ok && outcome.planned ? outcome.passes_end_s + bound_after_passes_s(&setting, &trial.layout) : 0;
     for (int32_t i = 0; ok && i < search->result->n_plans; i++) {
         struct search_plan *plan = &plans[i];
@@ -214,15 +299,13 @@ static bool relax(struct search *search, int32_t which, struct error *err)
             continue;
         search->relaxed[i] = true;
         if (plan->verdict == SEARCH_OPEN && plan->layout.offload == 0 && outcome.planned &&
-            outcome.peak_bytes <= search->result->memory_bytes) {
+            system_misfit_of(search->scenario, outcome.peak_bytes, outcome.host_bytes) == SYSTEM_FITS) {
             add_outcome(&plan->score, &outcome);
             plan->ranking_s = outcome.time_s;
             plan->verdict = SEARCH_SLOWER;
         }
     }
-    if (search->system->close != NULL)
-        search->system->close(state);
-    free(state);
+    close_state(search, state);
     return ok;
 }
 
@@ -295,8 +378,8 @@ static double few_best_s(struct search_result *result)
     return n < SEARCH_FEW ? INFINITY : result->plans[result->ranked[SEARCH_FEW - 1]].ranking_s;
 }
 
-/** Whether a plan can be the fastest of its layout, and among the few. */
-static bool can_matter(struct search_result *result, int32_t which)
+/** What time a plan must reach to be the fastest of its layout, and among the few. */
+static double limit_of(struct search_result *result, int32_t which)
 {
     const struct search_plan *plan = &result->plans[which];
     double limit_s = few_best_s(result);
@@ -305,7 +388,7 @@ static bool can_matter(struct search_result *result, int32_t which)
         if (same_layout(&best->layout, &plan->layout)) /* a tie goes to the first, and bounds are rounded */
             limit_s = fmin(limit_s, best->ranking_s * (result->ranked[i] < which ? 1 - 1e-12 : 1));
     }
-    return plan->bound.time_s <= limit_s;
+    return limit_s;
 }
 
 static bool tell(const struct search *search, struct error *err)
@@ -327,108 +410,92 @@ static bool rank(struct search *search, int32_t n_demanded, struct error *err)
     for (int32_t which; (which = next_plan(search, n_demanded)) >= 0;) {
         if (!tell(search, err))
             return false;
-        if (!search->options->exhaustive && !can_matter(search->result, which)) {
+        double limit_s = search->options->exhaustive ? INFINITY : limit_of(search->result, which);
+        if (plans[which].bound.time_s > limit_s) {
             plans[which].verdict = SEARCH_BOUND_PRUNED;
             continue;
         }
         int32_t freed = to_relax(search, which);
-        if (!(freed >= 0 ? relax(search, freed, err) : score_plan(search, &plans[which], 1, false, err)))
+        if (!(freed >= 0 ? relax(search, freed, err) : rank_plan(search, &plans[which], limit_s, err)))
             return false;
     }
     few_best_s(search->result);
     return true;
 }
 
-/** Resolve the few best of the ranking on all iterations. One that does not fit in each clears the way for others. */
-static bool decide(struct search *search, bool *cleared, struct error *err)
+/** Resolve the few best of the ranking on the iterations that decide. @param out  some plan is out */
+static bool decide(struct search *search, bool *out, struct error *err)
 {
     struct search_result *result = search->result;
-    *cleared = false;
+    *out = false;
     for (int32_t i = 0; i < result->n_ranked && i < SEARCH_FEW; i++) {
         struct search_plan *plan = &result->plans[result->ranked[i]];
         if (plan->verdict == SEARCH_RUNNER_UP)
             continue;
-        if (!score_plan(search, plan, SEARCH_DECIDING_ITERATIONS, search->options->engine != NULL, err) ||
-            !tell(search, err))
+        if (!score_plan(search, plan, err) || !tell(search, err))
             return false;
-        *cleared = *cleared || plan->verdict != SEARCH_SLOWER;
-        plan->verdict = plan->verdict == SEARCH_SLOWER ? SEARCH_RUNNER_UP : plan->verdict;
+        *out = *out || plan->verdict != SEARCH_RUNNER_UP;
     }
     return true;
 }
 
-/** Rank and decide among the plans of so many demanded features. @param n_decided  that fit */
-static bool search_tier(struct search *search, int32_t n_demanded, int32_t *n_decided, struct error *err)
+/** The fastest plan of those that were decided on; NULL: there is none. */
+static struct search_plan *fastest(struct search_result *result)
+{
+    struct search_plan *best = NULL;
+    for (int32_t i = 0; i < result->n_plans; i++)
+        if (result->plans[i].verdict == SEARCH_RUNNER_UP &&
+            (best == NULL || goes_first(&result->plans[i], best, HEAT_DECISION)))
+            best = &result->plans[i];
+    return best;
+}
+
+/** Rank and decide among the plans of so many demanded features. A plan that is out, in the deciding iterations or in
+ * those of the scenario, clears the way for others. @param found  one fits */
+static bool search_tier(struct search *search, int32_t n_demanded, bool *found, struct error *err)
 {
     struct search_result *result = search->result;
-    bool cleared = true;
-    while (cleared) {
+    *found = false;
+    for (bool out = true; out;) {
         for (int32_t i = 0; i < result->n_plans; i++)
             if (result->plans[i].verdict == SEARCH_BOUND_PRUNED)
                 result->plans[i].verdict = SEARCH_OPEN;
-        if (!rank(search, n_demanded, err) || !decide(search, &cleared, err))
+        if (!rank(search, n_demanded, err) || !decide(search, &out, err))
             return false;
-    }
-    *n_decided = 0;
-    for (int32_t i = 0; i < result->n_plans; i++)
-        *n_decided += result->plans[i].verdict == SEARCH_RUNNER_UP;
-    return true;
-}
-
-/** The switch of a part in the knobs; NULL: the entry names it itself, or it is off. */
-static bool *switch_of(const struct search *search, const char *part)
-{
-    const struct training_system *system = search->system;
-    if (document_find(&search->scenario->document, search->entry->knobs, part) >= 0)
-        return NULL;
-    for (int32_t i = 0; i < system->n_knobs; i++)
-        if (strcmp(system->knobs[i].name, part) == 0) {
-            CHECK(system->knobs[i].type == SCHEMA_BOOL);
-            bool *on = (bool *)((char *)search->knobs + system->knobs[i].offset);
-            return *on ? on : NULL;
-        }
-    CHECK(false); /* a part without a knob */
-    return NULL;
-}
-
-/** Try the fastest plan of those that were decided on without each part of the system. */
-static bool try_parts(struct search *search, struct error *err)
-{
-    struct search_result *result = search->result;
-    int32_t best = -1;
-    for (int32_t i = 0; i < result->n_plans; i++)
-        if (result->plans[i].verdict == SEARCH_RUNNER_UP &&
-            (best < 0 || goes_first(&result->plans[i], &result->plans[best], HEAT_DECISION)))
-            best = i;
-    for (const char *const *part = search->system->parts; best >= 0 && part != NULL && *part != NULL; part++) {
-        bool *on = switch_of(search, *part);
-        if (on == NULL)
+        struct search_plan *best = out ? NULL : fastest(result);
+        if (best == NULL)
             continue;
-        struct search_plan *plan = &result->plans[result->n_plans++];
-        *plan = (struct search_plan){
-            .layout = result->plans[best].layout, .n_demanded = result->plans[best].n_demanded, .off = *part};
-        *on = false;
-        bound_plan(search, plan);
-        bool ok = score_plan(search, plan, SEARCH_DECIDING_ITERATIONS, search->options->engine != NULL, err);
-        *on = true;
-        if (!ok || !tell(search, err))
+        if (!confirm(search, best, found, err) || !tell(search, err))
             return false;
-        if (plan->verdict == SEARCH_SLOWER)
-            plan->verdict = SEARCH_RUNNER_UP;
+        out = !*found;
+        if (out)
+            best->verdict = SEARCH_MISFIT;
     }
     return true;
 }
 
-/** Nothing fits: resolve what memory pruned, the least possible peak first, and choose the least peak. */
+/** How much of a memory a plan needs at least, of GPU or host: above 1 it does not fit. */
+static double need_of(const struct search *search, double peak_bytes, double host_bytes)
+{
+    return fmax(peak_bytes / search->result->memory_bytes, host_bytes / search->scenario->platform.host_memory_bytes);
+}
+
+static bool is_nearer(const struct search *search, const struct search_plan *plan, const struct search_plan *best)
+{
+    if (plan->verdict != SEARCH_TOO_LARGE && plan->verdict != SEARCH_MISFIT)
+        return false;
+    return best == NULL || need_of(search, plan->score.peak_bytes, plan->score.host_bytes) <
+                               need_of(search, best->score.peak_bytes, best->score.host_bytes);
+}
+
+/** Nothing fits: resolve what memory pruned, the least possible peak first, and choose what comes nearest. */
 static bool choose_nearest(struct search *search, struct error *err)
 {
     struct search_result *result = search->result;
     struct search_plan *best = NULL;
-    for (int32_t i = 0; i < result->n_plans; i++) {
-        struct search_plan *plan = &result->plans[i];
-        if (plan->verdict == SEARCH_TOO_LARGE && (best == NULL || plan->score.peak_bytes < best->score.peak_bytes))
-            best = plan;
-    }
+    for (int32_t i = 0; i < result->n_plans; i++)
+        if (is_nearer(search, &result->plans[i], best))
+            best = &result->plans[i];
     for (;;) {
         struct search_plan *next = NULL;
         for (int32_t i = 0; i < result->n_plans; i++) {
@@ -437,11 +504,12 @@ static bool choose_nearest(struct search *search, struct error *err)
                 (next == NULL || plan->bound.peak_bytes < next->bound.peak_bytes))
                 next = plan;
         }
-        if (next == NULL || (best != NULL && next->bound.peak_bytes >= best->score.peak_bytes))
+        if (next == NULL || (best != NULL && need_of(search, next->bound.peak_bytes, 0) >=
+                                                 need_of(search, best->score.peak_bytes, best->score.host_bytes)))
             break;
-        if (!score_plan(search, next, 1, false, err))
+        if (!rank_plan(search, next, INFINITY, err))
             return false;
-        if (next->verdict == SEARCH_TOO_LARGE && (best == NULL || next->score.peak_bytes < best->score.peak_bytes))
+        if (is_nearer(search, next, best))
             best = next;
     }
     if (best == NULL)
@@ -463,6 +531,7 @@ static void conclude(struct search_result *result)
         append_ranked(result, SEARCH_CHOSEN, SEARCH_CHOSEN, HEAT_DECISION);
     }
     append_ranked(result, SEARCH_SLOWER, SEARCH_SLOWER, HEAT_RANKING);
+    append_ranked(result, SEARCH_MISFIT, SEARCH_MISFIT, HEAT_DECISION);
     for (int32_t i = 0; i < result->n_plans; i++)
         result->count[result->plans[i].verdict]++;
 }
@@ -473,7 +542,10 @@ static void prune(struct search *search)
     struct search_result *result = search->result;
     for (int32_t i = 0; i < result->n_plans; i++) {
         struct search_plan *plan = &result->plans[i];
-        bound_plan(search, plan);
+        struct cost_setting setting = system_setting(search->scenario, &plan->layout);
+        struct trial trial = trial_of(search, &plan->layout, 0);
+        struct system_request request = request_of(search, &setting, &trial);
+        plan->bound = bound_of(search->system, &request);
         if (plan->bound.peak_bytes > result->memory_bytes && !search->options->exhaustive)
             plan->verdict = SEARCH_MEMORY_PRUNED;
     }
@@ -483,25 +555,17 @@ static void prune(struct search *search)
 static bool decide_in_order(struct search *search, struct error *err)
 {
     struct search_result *result = search->result;
-    int32_t n_decided = 0;
-    for (int32_t n_demanded = 0; n_decided == 0 && n_demanded <= search->entry->space.on_demand.n; n_demanded++)
-        if (!search_tier(search, n_demanded, &n_decided, err))
+    bool found = false;
+    for (int32_t n_demanded = 0; !found && n_demanded <= search->entry->space.on_demand.n; n_demanded++)
+        if (!search_tier(search, n_demanded, &found, err))
             return false;
     for (int32_t i = 0; i < result->n_plans; i++)
         if (result->plans[i].verdict == SEARCH_OPEN)
             result->plans[i].verdict = SEARCH_NOT_DEMANDED;
-    if (n_decided == 0 ? !choose_nearest(search, err) : !try_parts(search, err))
+    if (!found && !choose_nearest(search, err))
         return false;
     conclude(result);
     return true;
-}
-
-static size_t n_parts(const struct training_system *system)
-{
-    size_t n = 0;
-    while (system->parts != NULL && system->parts[n] != NULL)
-        n++;
-    return n;
 }
 
 bool search_system(const struct scenario *scenario, const struct lengths *lengths, int32_t system,
@@ -511,6 +575,7 @@ bool search_system(const struct scenario *scenario, const struct lengths *length
     struct search search = {
         .scenario = scenario,
         .entry = entry,
+        .lengths = lengths,
         .system = system_find(entry->name, err),
         .options = options,
         .result = result,
@@ -524,9 +589,7 @@ bool search_system(const struct scenario *scenario, const struct lengths *length
     for (int32_t i = 0; i < SEARCH_DECIDING_ITERATIONS; i++)
         lengths_draw(lengths, &scenario->data, result->seed, i, &search.batches[i]);
     result->plans = space_plans(scenario, entry, search.system, &result->n_plans);
-    size_t n_most = (size_t)result->n_plans + n_parts(search.system);
-    result->plans = check_realloc(result->plans, n_most * sizeof *result->plans);
-    result->ranked = check_calloc(n_most, sizeof *result->ranked);
+    result->ranked = check_calloc((size_t)result->n_plans, sizeof *result->ranked);
     search.relaxed = check_calloc((size_t)result->n_plans, sizeof *search.relaxed);
     bool ok = system_read_knobs(search.system, scenario, entry, search.knobs, err);
     if (ok)
@@ -542,27 +605,22 @@ bool search_system(const struct scenario *scenario, const struct lengths *length
 }
 
 /** Make the chosen plan the entry's own. */
-static bool take_plan(struct scenario *scenario, int32_t system, const struct search_plan *plan, struct error *err)
+static void take_plan(struct scenario_system *entry, const struct search_result *result)
 {
-    struct scenario_system *entry = &scenario->systems[system];
-    char assignment[128];
-    entry->plan = plan->layout;
+    entry->plan = result->plans[result->ranked[0]].layout;
     entry->auto_plan = false;
-    if (plan->off == NULL)
-        return true;
-    snprintf(assignment, sizeof assignment, "systems.%d.knobs.%s=false", (int)system, plan->off);
-    bool ok = document_set(&scenario->document, assignment, err);
-    entry->knobs = document_find(&scenario->document, entry->node, "knobs");
-    return ok;
 }
 
 bool search_scenario(struct scenario *scenario, const struct lengths *lengths, const struct search_options *options,
                      struct search_result *results, struct error *err)
 {
-    for (int32_t i = 0; i < scenario->n_systems; i++)
-        if (scenario->systems[i].auto_plan && (!search_system(scenario, lengths, i, options, &results[i], err) ||
-                                               !take_plan(scenario, i, &results[i].plans[results[i].ranked[0]], err)))
+    for (int32_t i = 0; i < scenario->n_systems; i++) {
+        if (!scenario->systems[i].auto_plan)
+            continue;
+        if (!search_system(scenario, lengths, i, options, &results[i], err))
             return false;
+        take_plan(&scenario->systems[i], &results[i]);
+    }
     return true;
 }
 

@@ -10,12 +10,14 @@
  * Batches of the search are drawn with a seed of their own, derived from the scenario's. One iteration ranks: plans are
  * resolved in the order of their lower bounds (search/bound.h), by critical path and memory timeline; one whose bound
  * exceeds the time of the fastest that fits of its layout (TP, PP, CP), or of the SEARCH_FEW-th fastest layout, is not.
+ * The system is told that time, and may leave a plan that cannot reach it (system_request.limit_s).
  * Five iterations decide among the fastest plans of SEARCH_FEW layouts; one that does not fit in all five is out, and
  * the ranking goes on without it. With SimGrid, their times are multiplied by what SimGrid makes of the first of the
- * five (its makespan over the critical path's), and its timeline's memory must fit, too. The fastest is then tried with
- * each part of the system switched off (training_system.parts, those that the entry's knobs do not name), on the same
- * iterations; one that is faster still becomes the plan, with its knob. Ties go to the plan that comes first in the
- * space (TP, PP, CP, recompute, offload ascending). No plan fits: the one with the least peak is the result.
+ * five (its makespan over the critical path's), and its timeline's memory must fit, too. The fastest is then run over
+ * the measured iterations of the scenario; if it does not fit in one of them (SEARCH_MISFIT) it is out, too, and
+ * ranking and deciding go on without it. Ties go to the plan that comes first in the space (TP, PP, CP, recompute,
+ * offload ascending). To fit is to stay within the memory of a GPU and, with what is offloaded, of a node's host. No
+ * plan fits: the one that exceeds a memory by the least share is the result.
  */
 #ifndef SLIMSIM_SEARCH_SEARCH_H
 #define SLIMSIM_SEARCH_SEARCH_H
@@ -32,9 +34,10 @@ enum search_verdict {
     SEARCH_CHOSEN,
     SEARCH_RUNNER_UP,     /* among those that were decided on */
     SEARCH_SLOWER,        /* it fits, and others are faster */
+    SEARCH_MISFIT,        /* the fastest, but it does not fit in an iteration of the scenario */
     SEARCH_TOO_LARGE,     /* resolved: it does not fit */
     SEARCH_REFUSED,       /* the system cannot plan it */
-    SEARCH_BOUND_PRUNED,  /* its least possible time is above that of those that were decided on */
+    SEARCH_BOUND_PRUNED,  /* it takes longer than those that were decided on */
     SEARCH_MEMORY_PRUNED, /* its least possible memory is above what a rank may use */
     SEARCH_NOT_DEMANDED,  /* it has an on_demand feature, and a plan with fewer of them fits */
     SEARCH_OPEN,          /* while searching */
@@ -43,10 +46,11 @@ enum search_verdict {
 
 /** A plan resolved, over n_iterations. */
 struct search_score {
-    int32_t n_iterations; /* 0: it was not resolved */
-    double time_s;        /* mean, with the factor of SimGrid */
-    double contention;    /* that factor less 1; 0 without SimGrid */
-    double peak_bytes;
+    int32_t n_iterations;                  /* 0: it was not resolved */
+    double time_s;                         /* mean, with the factor of SimGrid */
+    double contention;                     /* that factor less 1; 0 without SimGrid */
+    double peak_bytes;                     /* of a plan that does not fit in an iteration of the scenario: there */
+    double host_bytes;                     /* likewise, the most that a node's host holds */
     int32_t peak_stage, peak_class;        /* class: enum memory_class, the largest at the peak */
     double compute, bubble, communication; /* shares of the places' time: passes and optimizer without collectives;
                                               bubble_fraction; tensor and shard collectives, exposed rings, gradients */
@@ -55,7 +59,6 @@ struct search_score {
 struct search_plan {
     struct scenario_plan layout;
     int32_t n_demanded; /* features of plan_space.on_demand that it has */
-    const char *off;    /* knob of the part that is switched off; NULL: none. Static storage */
     enum search_verdict verdict;
     struct bound bound; /* the best known when it was settled */
     double ranking_s;   /* iteration time that ranked it; 0: it was not resolved */
@@ -65,13 +68,14 @@ struct search_plan {
 /** {0} is empty: nothing was searched. */
 struct search_result {
     int32_t n_plans;
-    struct search_plan *plans; /* in the order of the space; those with a part switched off last */
+    struct search_plan *plans; /* in the order of the space */
     int32_t n_ranked;
-    int32_t *ranked; /* into plans: the chosen, the runners-up by time, then all others that were resolved and fit */
+    int32_t *ranked; /* into plans: the chosen, the runners-up by time, then the slower, then SEARCH_MISFIT */
     int32_t count[SEARCH_N_VERDICTS];
     int32_t n_resolved; /* plans resolved on the first iteration, relaxed ones included */
+    int32_t n_given_up; /* plans that the system left there */
     int64_t seed;       /* of its batches: iterations 0 .. SEARCH_DECIDING_ITERATIONS - 1 */
-    bool fits;          /* the chosen plan, in the iterations that decided */
+    bool fits;          /* the chosen plan, in the iterations that decided and those of the scenario */
     bool engine;        /* SimGrid had its say */
     double memory_bytes;
 };
@@ -101,8 +105,8 @@ bool search_check(const struct scenario *scenario, struct error *err);
 bool search_system(const struct scenario *scenario, const struct lengths *lengths, int32_t system,
                    const struct search_options *options, struct search_result *result, struct error *err);
 
-/** search_system for every entry with `plan: auto`, which becomes an entry with that plan (and the knob of a part that
- * is switched off). results: [n_systems] {0}. */
+/** search_system for every entry with `plan: auto`, which becomes an entry with that plan. results: [n_systems] {0}.
+ */
 bool search_scenario(struct scenario *scenario, const struct lengths *lengths, const struct search_options *options,
                      struct search_result *results, struct error *err);
 

@@ -41,13 +41,6 @@ bool point_check(const struct scenario *scenario, struct error *err)
                           scenario->model.name, scenario->data.context);
 }
 
-enum point_misfit point_misfit_of(const struct scenario *scenario, double peak_bytes, double host_bytes)
-{
-    if (peak_bytes > system_memory_bytes(&scenario->device))
-        return POINT_GPU_MEMORY;
-    return host_bytes > scenario->platform.host_memory_bytes ? POINT_HOST_MEMORY : POINT_FITS;
-}
-
 static void measure_work(const struct runner *runner, struct point_iteration *result)
 {
     struct work work = work_of(&runner->plan, &runner->setting, runner->scenario->all_tensor_ranks);
@@ -226,8 +219,8 @@ static bool run_system(struct runner *runner, point_observer *observer, void *co
         result->iteration = i;
         result->measured = i >= runner->scenario->warm_up;
         ok = run_iteration(runner, result, err) && observe(runner, result, observer, context, err);
-        system->fits = system->fits && (!result->measured || point_misfit_of(runner->scenario, result->peak_bytes,
-                                                                             result->host.bytes) == POINT_FITS);
+        system->fits = system->fits && (!result->measured || system_misfit_of(runner->scenario, result->peak_bytes,
+                                                                              result->host.bytes) == SYSTEM_FITS);
         runner_clear(runner);
     }
     if (training->close != NULL)
@@ -314,7 +307,7 @@ struct point_summary point_summary_of(const struct scenario *scenario, const str
         add_bubble(&summary.bubble, &result->bubble);
         summarise_peak(result, &summary);
     }
-    summary.misfit = point_misfit_of(scenario, summary.peak_bytes, summary.host.bytes);
+    summary.misfit = system_misfit_of(scenario, summary.peak_bytes, summary.host.bytes);
     double gpus = platform_n_gpus(&scenario->platform);
     summary.time_mean_s = gsl_stats_mean(time_s, 1, n);
     gsl_sort(time_s, 1, n);

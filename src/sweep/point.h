@@ -8,9 +8,6 @@
 #include "lengths/lengths.h"
 #include "system/system.h"
 
-/** The limit that a system exceeds; of a GPU before that of a node. */
-enum point_misfit { POINT_FITS, POINT_GPU_MEMORY, POINT_HOST_MEMORY, POINT_N_MISFITS };
-
 /** Results of one iteration of one system. */
 struct point_iteration {
     int64_t iteration;
@@ -69,9 +66,6 @@ struct point {
  * that what is left to a search has plans. */
 bool point_check(const struct scenario *scenario, struct error *err);
 
-/** Whether bytes of a GPU and of a node's host memory exceed what there is. */
-enum point_misfit point_misfit_of(const struct scenario *scenario, double peak_bytes, double host_bytes);
-
 /** Called after each iteration of each system. @return false to stop with err */
 typedef bool point_observer(void *context, const struct point_view *view, struct error *err);
 
@@ -93,7 +87,7 @@ struct point_summary {
     double at_peak[MEMORY_N_CLASSES];
     enum memory_class peak_class; /* most of peak_bytes; ties: the first */
     struct memory_host host;      /* of the measured iteration that takes most */
-    enum point_misfit misfit;
+    enum system_misfit misfit;
     double critical_path_mean_s, simgrid_mean_s;
 };
 

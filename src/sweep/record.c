@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-_Static_assert(POINT_N_MISFITS == 3, "names of misfits in trace/table.c");
+_Static_assert(SYSTEM_N_MISFITS == 3, "names of misfits in trace/table.c");
 _Static_assert(MEMORY_N_CLASSES == 6, "trace/memory_class.def has a column for each class");
 
 /* Columns of trace/bubble.def, trace/memory_class.def and trace/place.def, as designated initialisers. */
@@ -281,19 +281,8 @@ bool record_observe(void *context, const struct point_view *view, struct error *
            append_edges(trace, view, err);
 }
 
-/* The knob that a plan has switched off, -1: none. */
-static int32_t part_off(const struct scenario_system *entry, const struct search_plan *plan)
-{
-    struct error err = {0};
-    const struct training_system *system = system_find(entry->name, &err);
-    int32_t i = plan->off == NULL ? -1 : 0;
-    while (i >= 0 && strcmp(system->knobs[i].name, plan->off) != 0)
-        i++;
-    return i;
-}
-
 static bool append_plan(struct trace *trace, int32_t system, int32_t rank, const struct search_plan *plan,
-                        const struct scenario_system *entry, struct error *err)
+                        struct error *err)
 {
     const struct search_score *score = &plan->score;
     struct trace_plan row = {
@@ -305,7 +294,7 @@ static bool append_plan(struct trace *trace, int32_t system, int32_t rank, const
         .dp = (int32_t)plan->layout.dp,
         .recompute = plan->layout.recompute,
         .offload = plan->layout.offload,
-        .part_off = part_off(entry, plan),
+        .host_bytes = score->host_bytes,
         .verdict = (int32_t)plan->verdict,
         .iterations = score->n_iterations,
         .time_s = score->time_s,
@@ -321,16 +310,14 @@ static bool append_plan(struct trace *trace, int32_t system, int32_t rank, const
     return trace_append(trace, TRACE_PLANS, &row, 1, err);
 }
 
-bool record_search(struct record *record, const struct scenario *scenario, int32_t system,
-                   const struct search_result *result, struct error *err)
+bool record_search(struct record *record, int32_t system, const struct search_result *result, struct error *err)
 {
-    const struct scenario_system *entry = &scenario->systems[system];
     bool ok = true;
     for (int32_t i = 0; i < result->n_ranked && ok; i++)
-        ok = append_plan(record->trace, system, i, &result->plans[result->ranked[i]], entry, err);
+        ok = append_plan(record->trace, system, i, &result->plans[result->ranked[i]], err);
     for (int32_t i = 0; i < result->n_plans && ok; i++)
-        if (result->plans[i].verdict > SEARCH_SLOWER) /* else it is ranked */
-            ok = append_plan(record->trace, system, -1, &result->plans[i], entry, err);
+        if (result->plans[i].verdict > SEARCH_MISFIT) /* else it is ranked */
+            ok = append_plan(record->trace, system, -1, &result->plans[i], err);
     return ok;
 }
 

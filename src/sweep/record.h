@@ -33,8 +33,7 @@ bool record_open(struct record *record, const char *directory, const struct reco
 bool record_observe(void *context, const struct point_view *view, struct error *err);
 
 /** Append what a plan search of one system looked at; nothing for an empty result. Only then is there a table plans. */
-bool record_search(struct record *record, const struct scenario *scenario, int32_t system,
-                   const struct search_result *result, struct error *err);
+bool record_search(struct record *record, int32_t system, const struct search_result *result, struct error *err);
 
 /**
  * Append the summary (a row per system), complete the trace and write NAME.csv beside it. Resets the record, also on

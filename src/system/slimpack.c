@@ -218,6 +218,23 @@ static bool slimpack_plan(const struct system_request *request, void *state, str
     return check_milp(request, err) && slimpack_choose(request, plan, err);
 }
 
+/* DP-Merge's, and each sample on a rank of its own: slimpack_choose weighs the two. */
+static bool slimpack_shares(const struct system_request *request, int32_t variant, struct system_share *share)
+{
+    const struct slimpack_knobs *knobs = request->knobs;
+    struct slimpack_split split;
+    if (variant > knobs->dp_merge)
+        return false;
+    slimpack_split(request, variant == 0 && knobs->dp_merge, &split);
+    for (int32_t rank = 0; rank < split.n_ranks; rank++)
+        for (int32_t i = split.local_first[rank]; i < split.local_first[rank + 1]; i++)
+            share[split.local[i]] = (struct system_share){rank, 1};
+    for (int32_t i = 0; i < split.n_outliers; i++)
+        share[split.outliers[i].sample] = (struct system_share){split.outliers[i].first_rank, split.outliers[i].width};
+    slimpack_split_free(&split);
+    return true;
+}
+
 static const struct schema_key knobs[] = {
     {"asymmetric", SCHEMA_BOOL, "-", 0, 0, "true", NULL, "cut the backward pass anew, by backward FLOPs",
      offsetof(struct slimpack_knobs, asymmetric)},
@@ -243,7 +260,7 @@ static const struct schema_key knobs[] = {
     {"balance", SCHEMA_CHOICE, "-", 0, 0, "flop", "flop|time",
      "what units are made equal in: FLOPs, or the cost model's seconds on the last stage",
      offsetof(struct slimpack_knobs, balance)},
-    {"offload", SCHEMA_CHOICE, "-", 0, 0, "plan", "plan|auto",
+    {"offload", SCHEMA_CHOICE, "-", 0, 0, "auto", "plan|auto",
      "share that goes to the host: plan.offload for all units, or from there on per unit so that the plan just fits",
      offsetof(struct slimpack_knobs, offload)},
     {"recompute", SCHEMA_CHOICE, "-", 0, 0, "plan", "plan|auto",
@@ -273,6 +290,6 @@ const struct training_system system_slimpack = {
     .n_knobs = sizeof knobs / sizeof *knobs,
     .knobs_size = sizeof(struct slimpack_knobs),
     .uses_context = false,
-    .offloads = true,
+    .shares = slimpack_shares,
     .plan = slimpack_plan,
 };

@@ -376,7 +376,8 @@ struct solution {
     struct plan plan;
     struct fill_search search; /* of packer milp */
     struct outcome worst;
-    bool given_up; /* a component cannot be as fast as the limit */
+    bool merges;   /* the split has outliers */
+    bool given_up; /* a component is not as fast as the limit, or does not fit */
 };
 
 /* Components of a split, heaviest first (ties: by rank). Caller frees. */
@@ -413,7 +414,9 @@ static void join_components(const struct slimpack_split *split, struct component
 /* Count in what a component came to, and keep its plan. */
 static void take_component(struct solution *solution, const struct choice *choice, struct component *component)
 {
-    solution->given_up = choice->n_resolved == 0;
+    bool fits = choice->best.is.peak_bytes <= choice->part.request->memory_bytes;
+    solution->given_up = choice->n_resolved == 0 ||
+                         (choice->limit_s < INFINITY && (!fits || choice->best.is.makespan_s > choice->limit_s));
     solution->worst.is.makespan_s = fmax(solution->worst.is.makespan_s, choice->best.is.makespan_s);
     solution->worst.is.peak_bytes = fmax(solution->worst.is.peak_bytes, choice->best.is.peak_bytes);
     solution->plan.n_candidates += choice->n_candidates;
@@ -462,6 +465,7 @@ static bool solve(const struct system_request *request, bool merge, double limit
     const struct slimpack_knobs *knobs = request->knobs;
     *solution = (struct solution){
         .plan = {.n_phases = 1, .shards = scenario_plan_shards(&request->layout)},
+        .merges = split.n_outliers > 0,
         .search = {.window = knobs->milp_window, .node_limit = knobs->milp_nodes},
     };
     struct slimpack_part whole = {request, &split, 0, split.n_ranks, NULL};
@@ -480,25 +484,23 @@ static bool solve(const struct system_request *request, bool merge, double limit
     return ok;
 }
 
-static bool has_groups(const struct solution *solution)
-{
-    return solution->plan.phases != NULL && solution->plan.phases->n_groups > 0;
-}
-
 bool slimpack_choose(const struct system_request *request, struct plan *plan, struct error *err)
 {
     const struct slimpack_knobs *knobs = request->knobs;
     struct solution merged, apart;
-    if (!solve(request, knobs->dp_merge, INFINITY, &merged, err)) {
+    double limit_s = request->limit_s > 0 ? request->limit_s : INFINITY;
+    if (!solve(request, knobs->dp_merge, limit_s, &merged, err)) {
         plan_free(&merged.plan);
         return false;
     }
     *plan = merged.plan;
-    if (!has_groups(&merged))
+    if (!merged.merges)
         return true;
-    double limit_s = merged.worst.is.peak_bytes <= request->memory_bytes ? merged.worst.is.makespan_s : INFINITY;
+    if (!merged.given_up && merged.worst.is.peak_bytes <= request->memory_bytes)
+        limit_s = merged.worst.is.makespan_s;
     bool ok = solve(request, false, limit_s, &apart, err);
-    bool wins = ok && !apart.given_up && is_better(&apart.worst, &merged.worst, request->memory_bytes);
+    bool wins =
+        ok && !apart.given_up && (merged.given_up || is_better(&apart.worst, &merged.worst, request->memory_bytes));
     int64_t n_candidates = merged.plan.n_candidates + apart.plan.n_candidates;
     int64_t n_resolved = merged.plan.n_resolved + apart.plan.n_resolved;
     int64_t n_nodes = merged.plan.n_nodes + apart.plan.n_nodes;

@@ -100,6 +100,13 @@ struct cost_setting system_setting(const struct scenario *scenario, const struct
     };
 }
 
+enum system_misfit system_misfit_of(const struct scenario *scenario, double peak_bytes, double host_bytes)
+{
+    if (peak_bytes > system_memory_bytes(&scenario->device))
+        return SYSTEM_GPU_MEMORY;
+    return host_bytes > scenario->platform.host_memory_bytes ? SYSTEM_HOST_MEMORY : SYSTEM_FITS;
+}
+
 /* Six parameters: what a plan depends on. */
 struct system_request system_request_of(const struct scenario *scenario, const struct cost_setting *setting,
                                         const struct scenario_plan *layout, const struct batch *batch,

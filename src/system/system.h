@@ -18,6 +18,8 @@ struct system_request {
     double memory_bytes;                /* a rank may use */
     int64_t iteration, seed;
     const void *knobs; /* the system's own struct, filled from its table */
+    double limit_s;    /* 0: none. A plan that exceeds memory_bytes, or whose passes end later than this (critical
+                          path), is of no use: the system may leave it, as a plan of no phases */
 };
 
 /** The data-parallel ranks [first_rank, first_rank + width) share a sample evenly. */
@@ -41,10 +43,9 @@ struct training_system {
     bool never_regrets; /* of requests that differ in memory_bytes, recompute and offload alone, the one with more
                            memory and less of both gets a plan whose passes end no later (critical path); and a plan
                            that fits less memory is the plan for that, too */
-    void (*shares)(const struct system_request *request, struct system_share *share); /* of each sample, those that
-                                 plan() will take; NULL: not known before. Cheap: the bounds of a search come from it */
-    const char *const *parts; /* NULL, or names of bool knobs (NULL-terminated): parts of the system that are on by
-                                 default; a search tries the plan that it found without each */
+    bool (*shares)(const struct system_request *request, int32_t variant, struct system_share *share);
+    /* NULL: not known before. plan() takes the shares of one variant, numbered from 0: those of each sample. Cheap: the
+       bounds of a search come from it. false: there is no such variant */
     bool (*plan)(const struct system_request *request, void *state, struct plan *plan, struct error *err);
     void (*close)(void *state); /* NULL: nothing to free */
 };
@@ -66,6 +67,12 @@ bool system_check_entries(const struct scenario *scenario, struct error *err);
 
 /** What a rank may allocate: the device's memory less the CUDA context [bytes]. */
 double system_memory_bytes(const struct device *device);
+
+/** The limit that a plan exceeds; of a GPU before that of a node. */
+enum system_misfit { SYSTEM_FITS, SYSTEM_GPU_MEMORY, SYSTEM_HOST_MEMORY, SYSTEM_N_MISFITS };
+
+/** Whether bytes of a GPU and of a node's host memory exceed what there is. */
+enum system_misfit system_misfit_of(const struct scenario *scenario, double peak_bytes, double host_bytes);
 
 /** Costs of a layout: model, device, platform and overlaps of the scenario. */
 struct cost_setting system_setting(const struct scenario *scenario, const struct scenario_plan *layout);
