@@ -74,7 +74,7 @@ class Page(unittest.TestCase):
 
     def test_parts_are_compared_with_the_part_before(self):
         """3 / 1.5 and 2.5 / 2."""
-        self.assertIn("| 3.00 ± 0.10 | 2.50 ± 0.10 | 2.0000 / 1.2500 |", self.line("| DP-Merge |"))
+        self.assertIn("| 3.00 ± 0.10 | 2.50 ± 0.10 | +100.0% / +25.0% |", self.line("| DP-Merge |"))
 
     def test_where_the_same_plan_is_slower(self):
         self.assertIn("| 4 | 2 | 1 | 0.90 to 1.25 | 7B GitHub 128Ki (0.900), 7B GitHub 256Ki (does not fit) |",
