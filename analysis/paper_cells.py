@@ -69,6 +69,11 @@ def cell_rows(trace, base_label="best-fit"):
     return rows
 
 
+def plan_text(row):
+    """'TP8 PP4 full'"""
+    return f"TP{row['tp']} PP{row['pp']}" + (f" {row['recompute']}" if row["recompute"] != "none" else "")
+
+
 def draw_bars(axes, rows, labels):
     """Throughput by context, a bar per system, the speed-up above the later ones."""
     contexts = sorted({row["data.context"] for row in rows})
@@ -138,9 +143,29 @@ def ablation(simulator):
         axes.set_yticks(range(len(labels)), [labels[0]] + [f"+ {label}" for label in labels[1:]])
         axes.set_title(f"context {ki(context)}")
         axes.set_xlabel("speed-up over best-fit")
-        axes.margins(x=0.14)
+        axes.margins(x=0.22)
         style(axes, grid="x")
     panels[0][0].invert_yaxis()
+    return figure, rows
+
+
+def same_plan(simulator):
+    """speed-up of SlimPack with best-fit's own plan: models x plans x data x contexts"""
+    rows = cell_rows(simulator.sweep("same-plan"))
+    cells = list(zip(rows[::2], rows[1::2]))  # best-fit, slimpack
+    plans = list(dict.fromkeys(plan_text(row) for row in rows))
+    figure, axes = pyplot.subplots(figsize=(WIDTH / 2, 2.6), layout="constrained")
+    for number, ((model, name), marker) in enumerate(zip(MODELS.items(), "osD^")):
+        both = [slim for base, slim in cells if slim["model"] == model and base["fits"] and slim["fits"]]
+        axes.scatter([plans.index(plan_text(slim)) + 0.18 * (number - 1.5) for slim in both],
+                     [slim["speed_up"] for slim in both], s=9, color=COLOURS[number], marker=marker, linewidth=0, label=name)
+    axes.axhline(1, color="black", linewidth=0.6, linestyle=":")
+    axes.set_yscale("log", base=2)
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.set_xticks(range(len(plans)), [plan.replace(" ", "\n") for plan in plans])
+    axes.set_ylabel("speed-up over best-fit, where both fit")
+    axes.legend(frameon=False, loc="upper left", ncol=2, columnspacing=0.8, handletextpad=0.2)
+    style(axes)
     return figure, rows
 
 
@@ -242,4 +267,5 @@ def scaling(simulator):
 
 
 FIGURES = {**{f"throughput-{space}-{batch}": throughput(batch, space) for space in SPACES for batch in BATCHES},
-           "ablation": ablation, "experiments": experiments, "memory": memory, "attention": attention, "scaling": scaling}
+           "ablation": ablation, "same-plan": same_plan, "experiments": experiments, "memory": memory,
+           "attention": attention, "scaling": scaling}

@@ -66,7 +66,7 @@ def draw_units(axes, rows):
         bottom = below.get(row["unit"], 0)
         colour = MUTED[sample % len(MUTED)]
         axes.bar(row["unit"], height, 0.8, bottom, color=colour, edgecolor="white", linewidth=0.6)
-        if height > 0.06 * top:
+        if height > 0.05 * top:
             dark = sum(int(colour[i:i + 2], 16) for i in (1, 3, 5)) < 380
             axes.text(row["unit"], bottom + height / 2, row["sample"], ha="center", va="center", fontsize=6.5,
                       color="white" if dark else "black")
@@ -125,8 +125,11 @@ def unit_size(simulator):
         x, y = [row["i"] for row in rows], [row[column] / unit for row in rows]
         axes.plot(x, y, color="#9A9A9A", linewidth=1, zorder=1)
         tried = [n for n, i in enumerate(x) if i in FACTORS]
-        axes.scatter([x[n] for n in tried], [y[n] for n in tried], s=14, color=COLOURS[1], zorder=2, label="tried")
-        axes.set_xlabel("i")
+        for fits, face, name in ((1, COLOURS[1], "tried"), (0, "white", "does not fit")):
+            of_kind = [n for n in tried if rows[n]["fits"] == fits]
+            axes.scatter([x[n] for n in of_kind], [y[n] for n in of_kind], s=14, facecolor=face, edgecolor=COLOURS[1],
+                         zorder=2, label=name)
+        axes.set_xlabel("i = m / PP")
         axes.set_ylabel(label)
         axes.set_ylim(bottom=0)
         style(axes)

@@ -230,18 +230,22 @@ def page_title(trace, iteration):
             f"{trace.attributes['global_batch']} documents, iteration {iteration}")
 
 
-def legend_handles(colours, look, shared):
+def legend_handles(systems, colours, look):
+    """Of what is drawn."""
+    leading = {sample for system in systems for sample, _, _ in longest_samples(system.units).values()}
     handles = []
     for sample, (colour, tokens) in colours.items():
         number = f"S{sample + 1}" if look.samples else f"sample {sample}"
         handles.append(Patch(facecolor=pass_colour(colour, True), label=f"{number}: {tokens:,} tokens"))
-    handles.append(Patch(facecolor=pass_colour(OTHER_COLOUR, False), label="shorter samples, forward"))
-    handles.append(Patch(facecolor=pass_colour(OTHER_COLOUR, True), label="shorter samples, backward"))
+    if leading - colours.keys():
+        handles.append(Patch(facecolor=pass_colour(OTHER_COLOUR, False), label="shorter samples, forward"))
+        handles.append(Patch(facecolor=pass_colour(OTHER_COLOUR, True), label="shorter samples, backward"))
     handles.append(Patch(facecolor=IDLE_COLOUR, label="idle (bubble)"))
     handles.append(Patch(facecolor=OPTIMIZER_COLOUR, label="optimizer"))
-    handles.append(Line2D([], [], color=TRANSFER_COLOUR, linewidth=2.5,
-                          label="transfers" if look.transfers else "gradients, parameters"))
-    if shared:
+    if look.transfers or any(system.summary["dp"] * system.summary["cp"] > 1 for system in systems):
+        handles.append(Line2D([], [], color=TRANSFER_COLOUR, linewidth=2.5,
+                              label="transfers" if look.transfers else "gradients, parameters"))
+    if any((system.units["group"] >= 0).any() for system in systems):
         handles.append(Patch(facecolor="white", edgecolor="black", label="shared by pipelines"))
     if look.injected:
         handles.append(Patch(facecolor="white", edgecolor=INJECTED_COLOUR, label="injected forward"))
@@ -289,10 +293,9 @@ def make_figure(trace, systems, look):
     last.tick_params(labelbottom=True)
     last.set_xlim(0, end_s * 1.005)
     last.set_xlabel("seconds since the iteration's start", fontsize=8)
-    shared = any((system.units["group"] >= 0).any() for system in systems)
     figure.suptitle(page_title(trace, systems[0].iteration["iteration"]), fontsize=11 if look.width > 10 else 7.5, x=0.01,
                     ha="left", y=1 - 0.12 / figure.get_figheight(), va="top")
-    figure.legend(handles=legend_handles(colours, look, shared), loc="lower center", ncol=4, frameon=False, fontsize=7)
+    figure.legend(handles=legend_handles(systems, colours, look), loc="lower center", ncol=4, frameon=False, fontsize=7)
     return figure
 
 

@@ -28,6 +28,20 @@ def write_cells(space, batch, speeds):
     paper.write_table(FIGURES / f"throughput-{space}-{batch}.csv", rows)
 
 
+def write_parts():
+    """Speed-ups of two parts over best-fit, and one plan in four cells: both fit, SlimPack is slower, each fits alone."""
+    paper.write_table(FIGURES / "ablation.csv", [
+        {"data.context": context, "system": system, "speed_up": speed_up, "speed_up_interval": 0.1}
+        for context, speeds in ((65536, (1, 1.5, 3)), (131072, (1, 2, 2.5)))
+        for system, speed_up in zip(("best-fit", "slicing", "DP-Merge"), speeds)])
+    paper.write_table(FIGURES / "same-plan.csv", [
+        {"model": "llama-7b", "data.lengths": "github", "data.context": context, "system": system, **PLAN, "fits": fits,
+         "speed_up": speed_up}
+        for context, speeds, both in ((65536, (1, 1.25), (1, 1)), (131072, (1, 0.9), (1, 1)), (262144, (1, 2), (1, 0)),
+                                      (524288, (1, 3), (0, 1)))
+        for system, speed_up, fits in zip(("best-fit", "slimpack"), speeds, both)])
+
+
 class Page(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -35,6 +49,7 @@ class Page(unittest.TestCase):
         write_cells("free", 512, {("llama-13b", "github", 65536): (1000, 1100), ("llama-13b", "github", 262144): (500, 900)})
         write_cells("low-tp", 2048, {("llama-13b", "github", 262144): (400, 1000),
                                      ("llama-150b", "commoncrawl", 65536): (90, 80)})
+        write_parts()
         cls.page = results.page(results.Tables(FIGURES))
 
     def line(self, start):
@@ -56,6 +71,14 @@ class Page(unittest.TestCase):
         self.assertIn("| 1.10 ± 0.05 (1000 → 1100) | 1.80 ± 0.05 (500 → 900) |", self.page)
         self.assertIn("`throughput-megatron-512`", self.page.split("## Not run")[1])
         self.assertNotIn("`throughput-free-512`", self.page.split("## Not run")[1])
+
+    def test_parts_are_compared_with_the_part_before(self):
+        """3 / 1.5 and 2.5 / 2."""
+        self.assertIn("| 3.00 ± 0.10 | 2.50 ± 0.10 | +100.0% / +25.0% |", self.line("| DP-Merge |"))
+
+    def test_where_the_same_plan_is_slower(self):
+        self.assertIn("| 4 | 2 | 1 | 0.90 to 1.25 | 7B GitHub 128Ki (0.900), 7B GitHub 256Ki (does not fit) |",
+                      self.line("| TP8 PP1 |"))
 
     def test_the_script_writes_the_page(self):
         output = FIGURES / "results.md"
