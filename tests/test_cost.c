@@ -784,7 +784,7 @@ static void training_constants_slow_what_they_name(void)
     struct cost_pass two = cost_of_pass(&setting, PASS_BACKWARD, &unit);
     setting.attention = DEVICE_FLASH1;
     /* and its gathers: 6(h + 2k) + 4h = 64 bytes of each of 4 tokens (8, CP 2), over TP 2, 2 s a byte, 3 layers */
-    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &unit).attention_s, 2 * two.attention_s + 3 * 2 * 64 * 4 / 2,
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &unit).attention_s, 2 * two.attention_s + 3 * 2 * 64 * 4 / 2.0,
                 1e-14);
 }
 

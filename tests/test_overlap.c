@@ -77,7 +77,7 @@ static void chunks_run_in_waves_of_what_is_left(void)
     device.collective[DEVICE_REDUCE_SCATTER] = (struct device_collective){.efficiency = 1};
     const double wave_s = 2 * 128 * 256;
     struct cost_setting setting = setting_of(&device, 2, SCENARIO_CHUNKED);
-    const double scatter_s = 256 * 1024 * 2 / 2 / 10.0;
+    const double scatter_s = 256 * 1024 * 2 / 2.0 / 10;
     CHECK_CLOSE(overlap_gemm_scatter_s(&setting, 1024, 1024, 1), 4 * wave_s + scatter_s, 1e-14);
     device.training.collective_multiprocessors = 2;
     CHECK_CLOSE(overlap_gemm_scatter_s(&setting, 1024, 1024, 1), 4 * 2 * wave_s + scatter_s, 1e-14);

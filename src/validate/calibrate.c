@@ -212,6 +212,7 @@ static bool fit_family(struct work *work, const struct device *like, struct cali
  */
 static double flash2_efficiency(double efficiency, const struct device *like, const struct device *device)
 {
+    CHECK(like != NULL); /* without rows and another device nothing is calibrated: copy() */
     double own = device->tensor_flop_per_clock, other = like->tensor_flop_per_clock;
     return own > 0 && other > 0 ? fmin(1, calibration_rounded(efficiency * other / own)) : efficiency;
 }

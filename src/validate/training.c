@@ -249,6 +249,7 @@ static void solve(struct training *training, struct calibration_fit *fit)
 static void choose(const struct device *like, const struct calibration *calibration, struct training *training)
 {
     bool shared = like != NULL && same_chip(like, training->device);
+    struct device other = like != NULL ? *like : (struct device){0};
     for (int32_t i = 0; i < n_training_constants; i++) {
         const struct training_constant *constant = &training_constants[i];
         bool measured = false;
@@ -258,8 +259,7 @@ static void choose(const struct device *like, const struct calibration *calibrat
         if (!shared && (constant->curve != NULL ? !measured : like == NULL))
             training->free[training->n_free++] = constant;
         else if (constant->curve == NULL && like != NULL)
-            *place_of(training->device, constant->offset) =
-                *place_of((struct device *)(uintptr_t)like, constant->offset);
+            *place_of(training->device, constant->offset) = *place_of(&other, constant->offset);
     }
 }
 
