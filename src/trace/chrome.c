@@ -3,7 +3,6 @@
 
 #include "base/check.h"
 #include "dag/dag.h"
-#include "trace/output.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -168,11 +167,4 @@ bool chrome_write(struct trace_reader *reader, FILE *file, struct error *err)
         fputs("\n]}\n", file);
     free(chrome.named);
     return ok;
-}
-
-bool chrome_save(struct trace_reader *reader, const char *path, struct error *err)
-{
-    struct output output;
-    FILE *file = output_open(&output, path, err);
-    return file != NULL && output_close(&output, file, chrome_write(reader, file, err), err);
 }

@@ -16,7 +16,4 @@
 /** A trace without tasks is an error. */
 bool chrome_write(struct trace_reader *reader, FILE *file, struct error *err);
 
-/** The same into `path`, which appears when it is whole. */
-bool chrome_save(struct trace_reader *reader, const char *path, struct error *err);
-
 #endif
