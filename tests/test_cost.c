@@ -826,6 +826,11 @@ static void eager_modules_move_more(void)
         CHECK_CLOSE(cost_of_pass(&setting, pass, &unit).other_s - fused.other_s, 3 * 2 * layer_bytes[pass] * 5 / 2,
                     1e-12);
     }
+    setting.sequence_parallel = false; /* norms of all tokens on both TP ranks */
+    double eager_s = cost_of_pass(&setting, PASS_FORWARD, &unit).other_s;
+    setting.kernels = SCENARIO_FUSED;
+    CHECK_CLOSE(eager_s - cost_of_pass(&setting, PASS_FORWARD, &unit).other_s, 3 * 2 * (2 * 256 + 96 + 32) * 5.0 / 2,
+                1e-12);
     struct model gelu = toy;
     struct cost_kernels kernels;
     gelu.activation = MODEL_GELU;
