@@ -131,7 +131,9 @@ static void finish_units(struct plan_pipeline *pipeline, uint64_t *state)
             struct plan_unit *part = &pipeline->cut[pass].units[unit];
             if (part->group < 0)
                 part->context = pipeline->layout.context;
-            part->recompute = (enum recompute)draw(state, 3);
+            part->recompute = (enum recompute)(1 << draw(state, 4)); /* an entry of a list, or full */
+            if (draw(state, 4) == 0)
+                part->recompute = RECOMPUTE_NONE;
             part->offload = pass == PASS_FORWARD && draw(state, 4) == 0 ? 0.5 : 0;
         }
 }

@@ -249,6 +249,19 @@ static void a_unit_without_tokens_costs_nothing(void)
     CHECK_TRUE(cost.ring_bytes == 0 && cost.ring_steps == 0 && head.other_s == 0);
 }
 
+/* A virtual stage of the embedding alone (count_embedding). */
+static void a_stage_without_layers_costs_nothing(void)
+{
+    struct cost_setting setting = toy_setting();
+    struct slice slice = {.sample = 0, .begin = 0, .end = 8};
+    struct cost_unit unit = {.slices = &slice, .n_slices = 1, .context = 1, .recompute = RECOMPUTE_FULL};
+    setting.layers = 0;
+    for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
+        struct cost_pass cost = cost_of_pass(&setting, pass, &unit);
+        CHECK_TRUE(cost.flop == 0 && cost_pass_s(&cost) == 0 && cost.boundary_bytes > 0);
+    }
+}
+
 /* A sample of 8n tokens cut in n slices sends 8 + 16 + ... + 8n instead of 8n: (n + 1)/2 times. */
 static void a_sliced_sample_sends_its_prefix_again(void)
 {
@@ -813,6 +826,11 @@ static void eager_modules_move_more(void)
         CHECK_CLOSE(cost_of_pass(&setting, pass, &unit).other_s - fused.other_s, 3 * 2 * layer_bytes[pass] * 5 / 2,
                     1e-12);
     }
+    setting.sequence_parallel = false; /* norms of all tokens on both TP ranks */
+    double eager_s = cost_of_pass(&setting, PASS_FORWARD, &unit).other_s;
+    setting.kernels = SCENARIO_FUSED;
+    CHECK_CLOSE(eager_s - cost_of_pass(&setting, PASS_FORWARD, &unit).other_s, 3 * 2 * (2 * 256 + 96 + 32) * 5.0 / 2,
+                1e-12);
     struct model gelu = toy;
     struct cost_kernels kernels;
     gelu.activation = MODEL_GELU;
@@ -830,14 +848,14 @@ int main(void)
         TEST(selective_recomputation_adds_norms_and_activation), TEST(a_list_repeats_what_it_names),
         TEST(without_sequence_parallelism_norms_and_adds_are_whole), TEST(the_head_is_counted_by_hand),
         TEST(context_parallelism_halves_the_rank), TEST(padding_costs_no_attention),
-        TEST(a_unit_without_tokens_costs_nothing), TEST(a_sliced_sample_sends_its_prefix_again),
-        TEST(a_slice_enters_the_curve_as_the_causal_sample_alike), TEST(kernels_follow_the_forms_of_the_device),
-        TEST(a_gemm_runs_in_tiles_and_waves), TEST(a_small_gemm_waits_for_its_weights),
-        TEST(the_longest_tile_ends_a_kernel), TEST(collectives_follow_their_curves),
-        TEST(what_was_not_measured_is_told_apart), TEST(transfers_pay_latency_ramp_and_efficiency),
-        TEST(cost_grows_with_tokens_and_shrinks_with_tensor_ranks), TEST(activations_follow_the_breakdown),
-        TEST(working_memory_is_counted_by_hand), TEST(states_follow_precision_and_sharding),
-        TEST(rails_share_nic_and_nvlink), TEST(so_many_layers_recompute),
+        TEST(a_unit_without_tokens_costs_nothing), TEST(a_stage_without_layers_costs_nothing),
+        TEST(a_sliced_sample_sends_its_prefix_again), TEST(a_slice_enters_the_curve_as_the_causal_sample_alike),
+        TEST(kernels_follow_the_forms_of_the_device), TEST(a_gemm_runs_in_tiles_and_waves),
+        TEST(a_small_gemm_waits_for_its_weights), TEST(the_longest_tile_ends_a_kernel),
+        TEST(collectives_follow_their_curves), TEST(what_was_not_measured_is_told_apart),
+        TEST(transfers_pay_latency_ramp_and_efficiency), TEST(cost_grows_with_tokens_and_shrinks_with_tensor_ranks),
+        TEST(activations_follow_the_breakdown), TEST(working_memory_is_counted_by_hand),
+        TEST(states_follow_precision_and_sharding), TEST(rails_share_nic_and_nvlink), TEST(so_many_layers_recompute),
         TEST(sharded_parameters_are_gathered_and_gradients_reduced_in_every_pass),
         TEST(groups_of_shards_reduce_their_gradients), TEST(keys_are_gathered_before_attention),
         TEST(heads_are_exchanged_for_tokens), TEST(the_optimizer_is_counted_by_hand), TEST(stages_hold_all_parameters),

@@ -262,6 +262,24 @@ static void the_host_holds_what_all_its_gpus_offload(void)
  * bytes. Stage 0 has two units in flight: 2 x 16 x 420 x 1808 = 24,299,520; parameters 420 x (4 h^2 + 3 h f + 2 h =
  * 41,088) + 64,000 = 17,320,960 at 18 bytes: 311,777,280; workspace 16 x (6f + 2h = 896) = 14,336; libraries 1e6. Stage
  * 1 has one: 12,149,760 and the head's 16 x 4,256; 64 parameters more; workspace 16 x 2,000. */
+/* One unit, half of it offloaded: each stage sends away half of its own 80, 680 or 80 layers. */
+static void the_host_holds_the_layers_of_each_stage(void)
+{
+    static const int32_t layers[] = {80, 680, 80};
+    struct plan plan;
+    struct run run;
+    struct cost_setting setting = *hand_setting();
+    setting.split = (struct scenario_stages){.first_layers = 80, .last_layers = 80};
+    hand_uniform(&plan, 3, 1, 16);
+    for (int pass = 0; pass < N_PASSES; pass++)
+        plan.phases[0].pipelines[0].cut[pass].units[0].offload = 0.5;
+    open_run(&run, &plan, &setting, false);
+    for (int32_t s = 0; s < 3; s++)
+        CHECK_CLOSE(run.memory.host_peak_bytes[s], 0.5 * 16 * layers[s] * activation(RECOMPUTE_NONE, false), 1e-14);
+    close_run(&run);
+    plan_free(&plan);
+}
+
 static void the_peak_of_one_f_one_b_by_numbers(void)
 {
     struct plan plan;
@@ -374,6 +392,7 @@ int main(void)
                         TEST(interleaving_holds_more_chunks), TEST(uneven_stages_hold_their_own_layers),
                         TEST(asymmetric_cuts_free_token_by_token), TEST(whole_samples_keep_no_keys_and_values),
                         TEST(offload_halves_what_waits), TEST(padding_takes_room),
-                        TEST(the_host_holds_what_all_its_gpus_offload), TEST(the_peak_of_one_f_one_b_by_numbers),
-                        TEST(shared_units_hold_their_share), TEST(random_plans_give_all_back));
+                        TEST(the_host_holds_what_all_its_gpus_offload), TEST(the_host_holds_the_layers_of_each_stage),
+                        TEST(the_peak_of_one_f_one_b_by_numbers), TEST(shared_units_hold_their_share),
+                        TEST(random_plans_give_all_back));
 }

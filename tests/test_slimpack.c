@@ -356,8 +356,9 @@ static struct resolved solve(struct hand_request *hand, const char *knobs)
 
 static void random_request(struct hand_request *hand, int32_t round, uint64_t *seed)
 {
+    static const enum recompute recompute[] = {RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL};
     hand_request_real(hand, 1 + hand_below(seed, 6), 1 << hand_below(seed, 3), 256 + hand_below(seed, 100000));
-    hand->request.layout.recompute = hand_below(seed, 3);
+    hand->request.layout.recompute = (int32_t)recompute[hand_below(seed, 3)];
     hand_batch_of(hand, (enum hand_law)(round % HAND_N_LAWS), 1 + hand_below(seed, 60), *seed);
 }
 
@@ -395,16 +396,41 @@ static void no_part_makes_it_slower(void)
     CHECK_TRUE(n_faster > 100);
 }
 
+/* Settings of every kind of cost: attention and its dropout, tensor-parallel collectives, stages, a head whose memory
+ * is less than a layer's. */
+static void random_setting(struct hand_request *hand, uint64_t *seed)
+{
+    static struct device device; /* hand_setting's has no all-reduce and no all-to-all */
+    struct cost_setting *setting = &hand->setting;
+    device = *setting->device;
+    device.collective[DEVICE_ALL_REDUCE] = device.collective[DEVICE_ALL_TO_ALL] = device.collective[DEVICE_ALL_GATHER];
+    setting->device = &device;
+    int32_t tensor = 1 << hand_below(seed, 2);
+    hand->model.vocabulary = hand_below(seed, 2) ? 1000 : 16;
+    hand->model.dropout = hand_below(seed, 2);
+    hand->request.layout.tp = setting->tensor = tensor;
+    setting->sequence_parallel = hand_below(seed, 2);
+    setting->communication.tp_overlap = hand_below(seed, SCENARIO_CHUNKED + 1);
+    setting->communication.dp_overlap = hand_below(seed, 2);
+    setting->communication.pp_overlap = hand_below(seed, 2);
+    setting->context_type = (enum scenario_context)hand_below(seed, SCENARIO_ULYSSES + 1);
+    setting->attention = hand_below(seed, 2) ? DEVICE_UNFUSED : DEVICE_FLASH2;
+    if (hand->request.layout.pp == 4)
+        setting->split = (struct scenario_stages){.first_layers = 120, .last_layers = 180};
+}
+
 /* The bounds that rule candidates out hold for what the candidates come to; and they are not far off. */
 static void bounds_hold(void)
 {
     uint64_t seed = 37;
     double least_ratio = 1;
-    for (int32_t round = 0; round < 120; round++) {
+    for (int32_t round = 0; round < 600; round++) {
         struct hand_request hand;
         struct plan_phase phase;
         random_request(&hand, round, &seed);
         hand.request.layout.offload = hand_below(&seed, 2) * 0.5;
+        if (round >= 120)
+            random_setting(&hand, &seed);
         build(&hand, round % 2 == 0 ? "" : "{asymmetric: false, slicing: false}",
               hand.request.layout.pp * (1 + hand_below(&seed, 12)), &phase);
         double bound_s = 0, chain_s = 0;
@@ -424,7 +450,7 @@ static void bounds_hold(void)
         CHECK_TRUE(chain_s <= resolved.makespan_s * (1 + 1e-9));
         double bound_bytes = slimpack_bound_bytes(&hand.setting, &phase, plan.shards);
         CHECK_TRUE(bound_bytes <= resolved.peak_bytes * (1 + 1e-9));
-        if (hand.request.layout.offload <= 0 && hand.request.layout.recompute != RECOMPUTE_FULL)
+        if (round < 120 && hand.request.layout.offload <= 0 && hand.request.layout.recompute != RECOMPUTE_FULL)
             least_ratio = fmin(least_ratio, bound_bytes / resolved.peak_bytes);
         plan_phase_free(&phase);
         hand_request_free(&hand);

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+static const enum recompute recompute[] = {RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL};
+
 /* A case is printed when it fails: CUnit shows the text of the check. */
 static void check_case(bool holds, const char *what, const char *of, const struct error *err)
 {
@@ -140,7 +142,7 @@ static void check_batch(const struct training_system *system, enum hand_law law,
     int32_t context = seed % 7 == 0 ? 1 + hand_below(&state, 30) : 1 + hand_below(&state, 20000);
     int32_t n_samples = seed % 5 == 0 ? 1 : 1 + hand_below(&state, seed % 3 == 0 ? 6 : 40);
     hand_request_real(&hand, dp, pp, context);
-    hand.request.layout.recompute = hand_below(&state, 3);
+    hand.request.layout.recompute = (int32_t)recompute[hand_below(&state, 3)];
     if (hand_below(&state, 4) == 0)
         hand.request.memory_bytes = 0; /* nothing fits: a result, not an error */
     if (system->uses_context && hand_below(&state, 3) == 0)
@@ -179,7 +181,7 @@ static void systems_that_never_regret_do_not(void)
             check_case(tight_s == free_s && tight_bytes == free_bytes, "what fits stays the plan",
                        training_systems[i]->name, &err);
             hand.request.memory_bytes = free_bytes * (0.2 + 0.1 * hand_below(&state, 9));
-            hand.request.layout.recompute = hand_below(&state, 3);
+            hand.request.layout.recompute = (int32_t)recompute[hand_below(&state, 3)];
             hand.request.layout.offload = 0.25 * hand_below(&state, 5);
             resolve(training_systems[i], &hand, &tight_s, &tight_bytes);
             check_case(tight_s >= free_s, "less never ends earlier", training_systems[i]->name, &err);

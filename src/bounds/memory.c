@@ -266,13 +266,19 @@ static void step_passes(struct ledger *ledger, struct cursor *cursor, const stru
     cursor->next++;
 }
 
-static void step(struct ledger *ledger, enum queue queue, struct cursor *cursor)
+/* What the unit of a task's pass allocates and frees on the task's virtual stage. */
+static const struct unit_bytes *units_of(const struct ledger *ledger, const struct dag_task *task)
 {
-    const struct dag_task *task = &ledger->dag->tasks[ledger->task[cursor->next]];
     const struct pipe *pipe = &ledger->pipes[ledger->first_pipe[task->phase] + task->pipeline];
     const struct plan_pipeline *pipeline = pipeline_of(ledger, task);
     int32_t kind = pipe->kinds.kind[task->chunk * pipeline->layout.stages + task->stage];
-    const struct unit_bytes *bytes = &pipe->units[task->pass][kind * pipeline->cut[task->pass].n_units + task->unit];
+    return &pipe->units[task->pass][kind * pipeline->cut[task->pass].n_units + task->unit];
+}
+
+static void step(struct ledger *ledger, enum queue queue, struct cursor *cursor)
+{
+    const struct dag_task *task = &ledger->dag->tasks[ledger->task[cursor->next]];
+    const struct unit_bytes *bytes = units_of(ledger, task);
     double time_s = time_of(ledger, queue, cursor);
     if (queue == QUEUE_PASSES) {
         step_passes(ledger, cursor, task, bytes);
@@ -298,9 +304,7 @@ static double states(const struct ledger *ledger, int32_t place)
 /* What the unit of a task's pass has on the host. */
 static double host_bytes(const struct ledger *ledger, int32_t task)
 {
-    const struct dag_task *of = &ledger->dag->tasks[task];
-    const struct pipe *pipe = &ledger->pipes[ledger->first_pipe[of->phase] + of->pipeline];
-    return pipe->units[of->pass][of->unit].offloaded;
+    return units_of(ledger, &ledger->dag->tasks[task])->offloaded;
 }
 
 /* The most that a place has on the host: from the start of each copy out to the end of each copy in. */

@@ -212,7 +212,7 @@ struct cost_pass cost_of_head(const struct cost_setting *setting, enum pass pass
     struct cost_pass cost = {0};
     add_head(&kernels, setting, pass, &s);
     add_kernels(&cost, &kernels, 1);
-    double logits = (double)setting->model->vocabulary / setting->tensor;
+    double logits = model_vocabulary_share(setting->model, setting->tensor);
     struct overlap_tensor tensor = overlap_tensor_head(setting, pass, s.tokens, logits);
     add_tensor(&cost, &tensor, 1);
     shards_of_tables(setting, pass, &cost);

@@ -7,7 +7,8 @@
 
 /**
  * Append a layer's extra passes. Every operation reads its inputs and writes its output once; bytes a token, bf16
- * unless fp32 is said, h, heads, k, f over TP; what cost_of_pass counts for the fused kernel is taken off.
+ * unless fp32 is said, over TP (norms without sequence parallelism whole); what cost_of_pass counts for the fused
+ * kernel is taken off.
  *
  * SwiGLU models run Llama's modules:
  *   RMSNorm in fp32     forward 36h (to fp32 6, square 8, mean 4, times its root 8, to bf16 6, times weight 4), fused

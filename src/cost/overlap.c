@@ -120,8 +120,8 @@ static void add_all_reduces(struct overlap_tensor *sum, const struct cost_settin
                 cost_collective_s(setting, DEVICE_ALL_REDUCE, bytes, setting->tensor));
         return;
     }
-    add_bulk(sum, setting, DEVICE_ALL_REDUCE, tokens, cost_gemm_s(setting->device, w->hidden, w->up, tokens));
-    add_bulk(sum, setting, DEVICE_ALL_REDUCE, tokens, cost_gemm_s(setting->device, w->hidden, w->qkv, tokens));
+    add_bulk(sum, setting, DEVICE_ALL_REDUCE, tokens, sustained_gemm_s(setting->device, w->hidden, w->up, tokens));
+    add_bulk(sum, setting, DEVICE_ALL_REDUCE, tokens, sustained_gemm_s(setting->device, w->hidden, w->qkv, tokens));
 }
 
 struct overlap_tensor overlap_tensor_layer(const struct cost_setting *setting, enum pass pass, double tokens,
@@ -155,7 +155,7 @@ struct overlap_tensor overlap_tensor_head(const struct cost_setting *setting, en
     struct overlap_tensor sum = {0};
     if (setting->tensor == 1 || tokens <= 0)
         return sum;
-    double weight_s = cost_gemm_s(setting->device, (double)setting->model->hidden, logits, tokens);
+    double weight_s = sustained_gemm_s(setting->device, (double)setting->model->hidden, logits, tokens);
     if (!setting->sequence_parallel) {
         if (pass == PASS_BACKWARD)
             add_bulk(&sum, setting, DEVICE_ALL_REDUCE, tokens, weight_s);

@@ -59,6 +59,8 @@ void shards_of_layers(const struct cost_setting *setting, enum pass pass, struct
 {
     double parameters = cost_stage_parameters(setting->model, setting->tensor, 1, false, false);
     struct traffic one = traffic_of(setting, pass, parameters, true);
+    if (setting->layers == 0) /* a stage of the embedding or the head alone */
+        return;
     cost->other_s += setting->layers * conversion_s(setting, pass, parameters);
     double layer_s = (cost->other_s + cost->attention_s + cost->tensor_s) / setting->layers;
     double beside_s = overlap_beside_s(setting->device, layer_s, one.gather_s + one.reduce_s);

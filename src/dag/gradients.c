@@ -233,7 +233,7 @@ static void add_tied_embeddings(struct builder *builder, struct replicas *first,
                                     .n_ready = reduced[0] >= 0 ? 2 : 6,
                                     .purpose = DAG_ALL_REDUCE,
                                     .unit = -1,
-                                    .bytes = (double)model->hidden * (double)model->vocabulary / layout->tensor *
+                                    .bytes = (double)model->hidden * model_vocabulary_share(model, layout->tensor) *
                                              cost_gradient_bytes(builder->setting->gradients),
                                     .share = 1};
         done[i] = builder_ring(builder, &ring);

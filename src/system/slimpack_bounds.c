@@ -50,8 +50,10 @@ static struct token_bytes bytes_of_token(const struct plan_pipeline *pipeline, c
         .held = cost_layers_activation_bytes(own, unit->recompute, false) * (1 - unit->offload),
         .work = cost_workspace_bytes(own, &work),
     };
-    if (last)
+    if (last) { /* the head's memory, or a layer's before the head has run or after it is over (bounds/memory.h) */
         bytes.held += cost_head_bytes(own, 1);
+        bytes.work = fmax(cost_head_workspace_bytes(own, 1), bytes.work - cost_head_bytes(own, 1));
+    }
     return bytes;
 }
 
