@@ -127,8 +127,9 @@ def unit_size(simulator):
         tried = [n for n, i in enumerate(x) if i in FACTORS]
         for fits, face, name in ((1, COLOURS[1], "tried"), (0, "white", "does not fit")):
             of_kind = [n for n in tried if rows[n]["fits"] == fits]
-            axes.scatter([x[n] for n in of_kind], [y[n] for n in of_kind], s=14, facecolor=face, edgecolor=COLOURS[1],
-                         zorder=2, label=name)
+            if of_kind:
+                axes.scatter([x[n] for n in of_kind], [y[n] for n in of_kind], s=14, facecolor=face,
+                             edgecolor=COLOURS[1], zorder=2, label=name)
         axes.set_xlabel("i = m / PP")
         axes.set_ylabel(label)
         axes.set_ylim(bottom=0)
