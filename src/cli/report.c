@@ -151,7 +151,7 @@ static void print_header(const struct scenario *scenario, const struct point *po
     print_row("sharding, gradients", point, sharding_text);
     print_row("sequence parallelism", point, sequence_text);
     print_row("recompute", point, recompute_text);
-    print_row("offload to the host [%]", point, offload_text);
+    print_row("offload to the host, plan [%]", point, offload_text);
 }
 
 static void print_metrics(const struct scenario *scenario, const struct point *point,
