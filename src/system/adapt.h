@@ -9,9 +9,11 @@
 /** What may be changed, from the units' own settings on. */
 struct adapt_rule {
     bool offload, recompute;
+    double limit_s; /* a plan that ends later is of no use; 0: none is */
 };
 
-/** What a plan comes to without the gradients' traffic. */
+/** What a plan comes to without the gradients' traffic. peak_bytes: of the rank that needs most; where offload took
+ * more of a host than a GPU's even share, at least as far above the limit as that is. */
 struct adapt_outcome {
     double makespan_s, peak_bytes;
 };
@@ -31,6 +33,9 @@ struct adapt_outcome {
  * A backward unit recomputes all its tokens as the strongest of the forward units it consumes does: it runs layer by
  * layer as one batch. Units that pipelines share get the strongest setting of any. Every round changes something, so
  * it ends; at ADAPT_MAX_ROUNDS, or where nothing is left to change, the plan stays as it is and does not fit.
+ * It ends, too, once a GPU has more on the host than its even share of the host's memory; then it does not fit either.
+ * With offload alone rounds only add copies and lengthen them, in the same orders, so none makes the plan end earlier:
+ * they end, too, once it ends after rule.limit_s.
  *
  * @param timeline  arrays to use
  */
