@@ -564,7 +564,7 @@ void scenario_list_keys(FILE *file)
     schema_list(file, keys, N_SCENARIO_KEYS + N_SYSTEM_KEYS, "");
     fputs(
         "\nN counts the entries of `systems:` from 0. Below systems.N.knobs stand the knobs of that training system:\n"
-        "`slimsim list systems` prints them. `sweep` is not available yet.\n\n"
+        "`slimsim list systems` prints them. `sweep:` gives keys several values: `slimsim run --help`.\n\n"
         "systems.N.plan may be `auto`: the plan is searched for. What the search may choose from (a value or a list;\n"
         "without one, all that model, platform and system allow; of an entry: systems.N.plan_space.tp):\n\n",
         file);
