@@ -184,7 +184,7 @@ static bool list_policies(struct choice *choice, struct slimpack_shape shape, st
         candidate->index = choice->n_candidates++;
         weaken(choice, &had[n_had - 1]);
         candidate->bound_bytes =
-            slimpack_bound_bytes(request->setting, had[n_had - 1].phases, choice->part.split->n_ranks);
+            slimpack_bound_bytes(request->setting, had[n_had - 1].phases, scenario_plan_shards(&request->layout));
         may_fit = may_fit || candidate->bound_bytes <= request->memory_bytes;
     }
     for (int32_t i = 0; i < n_had; i++)
