@@ -492,17 +492,17 @@ static void memory_merges_what_one_rank_cannot_hold(void)
     struct slimpack_split split;
     hand_request_real(&hand, 4, 2, 100000);
     hand_batch(&hand, 4, (int32_t[]){100000, 100, 100, 100});
-    struct resolved roomy = solve(&hand, "{merge_threshold: 1000, units: 64}");
+    struct resolved roomy = solve(&hand, "{merge_threshold: 1000, units: 64, offload: plan}");
     hand.request.memory_bytes = 0.75 * roomy.peak_bytes;
     CHECK_TRUE(slimpack_rank_tokens(&hand.request) < 100000 && slimpack_rank_tokens(&hand.request) > 50000);
-    CHECK_TRUE(solve(&hand, "dp_merge: false").peak_bytes > hand.request.memory_bytes);
-    hand_knobs(&hand, &system_slimpack, "merge_threshold: 1000");
+    CHECK_TRUE(solve(&hand, "{dp_merge: false, offload: plan}").peak_bytes > hand.request.memory_bytes);
+    hand_knobs(&hand, &system_slimpack, "{merge_threshold: 1000, offload: plan}");
     slimpack_split(&hand.request, true, &split);
     CHECK_EQUAL(split.n_outliers, 1);
     CHECK_EQUAL(split.outliers[0].width, 4); /* by FLOPs: f/g <= C takes all ranks */
     slimpack_split_free(&split);
-    CHECK_TRUE(solve(&hand, "merge_threshold: 1000").peak_bytes <= hand.request.memory_bytes);
-    hand_knobs(&hand, &system_slimpack, "{merge_threshold: 1000, merge_memory: 0}");
+    CHECK_TRUE(solve(&hand, "{merge_threshold: 1000, offload: plan}").peak_bytes <= hand.request.memory_bytes);
+    hand_knobs(&hand, &system_slimpack, "{merge_threshold: 1000, merge_memory: 0, offload: plan}");
     slimpack_split(&hand.request, true, &split);
     CHECK_EQUAL(split.n_outliers, 0);
     slimpack_split_free(&split);
@@ -552,16 +552,17 @@ static void units_of_equal_time_have_no_slower_one(void)
  * is stays as it is; and a backward unit recomputes at least what its forward units dropped. */
 static void auto_makes_plans_just_fit(void)
 {
-    static const char *const knobs[] = {"offload: auto", "recompute: auto", "{offload: auto, recompute: auto}"};
+    static const char *const knobs[] = {"offload: auto", "{recompute: auto, offload: plan}",
+                                        "{offload: auto, recompute: auto}"};
     struct hand_request hand;
     int32_t n_fit = 0;
     hand_request_real(&hand, 2, 4, 20000);
     hand_batch_of(&hand, HAND_LONG_TAIL, 40, 3);
-    struct resolved roomy = solve(&hand, "");
+    struct resolved roomy = solve(&hand, "offload: plan");
     for (size_t i = 0; i < sizeof knobs / sizeof *knobs; i++)
         for (double share = 1; share > 0.3; share -= 0.1) {
             hand.request.memory_bytes = share * roomy.peak_bytes;
-            struct resolved fixed = solve(&hand, ""), adapted = solve(&hand, knobs[i]);
+            struct resolved fixed = solve(&hand, "offload: plan"), adapted = solve(&hand, knobs[i]);
             bool fits = adapted.peak_bytes <= hand.request.memory_bytes;
             if (fixed.peak_bytes <= hand.request.memory_bytes)
                 CHECK_TRUE(fits && adapted.makespan_s <= fixed.makespan_s * (1 + 1e-9));

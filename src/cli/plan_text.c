@@ -75,6 +75,16 @@ static void stages_line(const struct scenario *scenario, const struct point_syst
              system->entry->label, (int)plan->vpp, plan->vpp > 1 ? "s" : "", layers);
 }
 
+/* Most that a node's host holds in a measured iteration. */
+static double host_bytes(const struct point_system *system)
+{
+    double bytes = 0;
+    for (int32_t i = 0; i < system->n_iterations; i++)
+        if (system->iterations[i].measured && system->iterations[i].host.bytes > bytes)
+            bytes = system->iterations[i].host.bytes;
+    return bytes;
+}
+
 static void states_line(const struct point_system *system, char line[PLAN_TEXT_SIZE])
 {
     static const char *const shared[] = {"optimizer states (zero1)", "optimizer states and gradients (zero2)",
@@ -85,9 +95,13 @@ static void states_line(const struct point_system *system, char line[PLAN_TEXT_S
                      plan->recompute == RECOMPUTE_SELECTIVE ? " (norms, activation)" : "");
     if (plan->recompute_layers > 0)
         n += snprintf(line + n, PLAN_TEXT_SIZE - (size_t)n, " of %d layers a stage", (int)plan->recompute_layers);
+    n += snprintf(line + n, PLAN_TEXT_SIZE - (size_t)n, ", offload %g%%", 100 * plan->offload);
+    if (host_bytes(system) > 0)
+        n += snprintf(line + n, PLAN_TEXT_SIZE - (size_t)n, " (at most %.0f GiB on a host)",
+                      host_bytes(system) / (1 << 30));
     snprintf(line + n, PLAN_TEXT_SIZE - (size_t)n,
-             ", offload %g%%; %s on %d of %d DP x CP ranks; gradients %s, weights bf16, Adam fp32", 100 * plan->offload,
-             shared[plan->sharding], scenario_plan_shards(plan), (int)(plan->dp * plan->cp),
+             "; %s on %d of %d DP x CP ranks; gradients %s, weights bf16, Adam fp32", shared[plan->sharding],
+             scenario_plan_shards(plan), (int)(plan->dp * plan->cp),
              plan->gradients == SCENARIO_BF16 ? "bf16" : "fp32");
 }
 

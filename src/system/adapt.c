@@ -21,6 +21,7 @@ struct adapting {
     struct pipe *pipes;
     const struct dag *dag;
     const struct timeline *timeline;
+    int32_t *pass_first, *pass; /* [n_places + 1] into pass: tasks of the passes of each place, ascending */
 };
 
 /* A unit that a place holds at its peak. */
@@ -92,6 +93,31 @@ static double *peak_times(const struct memory *memory)
     return time_s;
 }
 
+/* Tasks of the passes, by place. */
+static void list_passes(struct adapting *adapting)
+{
+    const struct dag *dag = adapting->dag;
+    int32_t n = 0;
+    adapting->pass_first = check_calloc((size_t)dag->n_places + 2, sizeof *adapting->pass_first);
+    for (int32_t i = 0; i < dag->n_tasks; i++)
+        if (dag->tasks[i].kind == DAG_COMPUTE) {
+            adapting->pass_first[dag->tasks[i].place + 2]++;
+            n++;
+        }
+    for (int32_t i = 2; i <= dag->n_places + 1; i++)
+        adapting->pass_first[i] += adapting->pass_first[i - 1];
+    adapting->pass = check_malloc((size_t)n * sizeof *adapting->pass);
+    for (int32_t i = 0; i < dag->n_tasks; i++)
+        if (dag->tasks[i].kind == DAG_COMPUTE)
+            adapting->pass[adapting->pass_first[dag->tasks[i].place + 1]++] = i;
+}
+
+static void free_passes(struct adapting *adapting)
+{
+    free(adapting->pass_first);
+    free(adapting->pass);
+}
+
 /* Forward units that have begun on a place, and whose first consumer has not. */
 static void find_held(const struct adapting *adapting, int32_t place, double time_s, struct moment *moment)
 {
@@ -103,14 +129,16 @@ static void find_held(const struct adapting *adapting, int32_t place, double tim
     moment->pipe = pipe;
     moment->own = dag_setting(adapting->request->setting, &pipe->plan->layout, dag->places[place].stage);
     moment->held = check_malloc((size_t)n_units[PASS_FORWARD] * sizeof *moment->held);
-    for (int32_t i = 0; i < dag->n_tasks; i++)
-        if (dag->tasks[i].place == place && dag->tasks[i].kind == DAG_COMPUTE && dag->tasks[i].pass == PASS_BACKWARD &&
-            timeline->start_s[i] < time_s)
-            consumed[dag->tasks[i].unit] = true;
-    for (int32_t i = 0; i < dag->n_tasks; i++) {
+    int32_t begin = adapting->pass_first[place], end = adapting->pass_first[place + 1];
+    for (int32_t k = begin; k < end; k++) {
+        const struct dag_task *task = &dag->tasks[adapting->pass[k]];
+        if (task->pass == PASS_BACKWARD && timeline->start_s[adapting->pass[k]] < time_s)
+            consumed[task->unit] = true;
+    }
+    for (int32_t k = begin; k < end; k++) {
+        int32_t i = adapting->pass[k];
         const struct dag_task *task = &dag->tasks[i];
-        if (task->place != place || task->kind != DAG_COMPUTE || task->pass != PASS_FORWARD ||
-            timeline->start_s[i] > time_s || consumed[pipe->consumer[task->unit]])
+        if (task->pass != PASS_FORWARD || timeline->start_s[i] > time_s || consumed[pipe->consumer[task->unit]])
             continue;
         moment->held[moment->n++] =
             (struct held){task->unit, pipe->consumer[task->unit], timeline->finish_s[i] < time_s};
@@ -262,6 +290,7 @@ static bool change(struct adapting *adapting, const struct memory *memory)
 {
     double *time_s = peak_times(memory);
     bool changed = false;
+    list_passes(adapting);
     for (int32_t place = 0; place < memory->n_places; place++) {
         struct moment moment = {.excess_bytes = memory->peak_bytes[place] - adapting->request->memory_bytes};
         if (moment.excess_bytes <= 0)
@@ -274,6 +303,7 @@ static bool change(struct adapting *adapting, const struct memory *memory)
     }
     if (changed)
         pass_on_recompute(adapting);
+    free_passes(adapting);
     free(time_s);
     return changed;
 }
@@ -296,7 +326,8 @@ bool adapt_plan(const struct system_request *request, struct adapt_rule rule, st
         memory_of(plan, &dag, timeline, request->setting, adapts, &memory);
         *outcome = (struct adapt_outcome){timeline->makespan_s, memory.peak_bytes[memory.worst_place]};
         adapting.dag = &dag;
-        again = adapts && outcome->peak_bytes > request->memory_bytes && round < ADAPT_MAX_ROUNDS &&
+        bool late = !rule.recompute && rule.limit_s > 0 && timeline->makespan_s > rule.limit_s;
+        again = adapts && !late && outcome->peak_bytes > request->memory_bytes && round < ADAPT_MAX_ROUNDS &&
                 change(&adapting, &memory);
         memory_free(&memory);
         dag_free(&dag);

@@ -9,6 +9,7 @@
 /** What may be changed, from the units' own settings on. */
 struct adapt_rule {
     bool offload, recompute;
+    double limit_s; /* a plan that ends later is of no use; 0: none is */
 };
 
 /** What a plan comes to without the gradients' traffic. */
@@ -31,6 +32,8 @@ struct adapt_outcome {
  * A backward unit recomputes all its tokens as the strongest of the forward units it consumes does: it runs layer by
  * layer as one batch. Units that pipelines share get the strongest setting of any. Every round changes something, so
  * it ends; at ADAPT_MAX_ROUNDS, or where nothing is left to change, the plan stays as it is and does not fit.
+ * With offload alone rounds only add copies and lengthen them, in the same orders, so none makes the plan end earlier:
+ * they end, too, once it ends after rule.limit_s.
  *
  * @param timeline  arrays to use
  */

@@ -141,8 +141,13 @@ static bool try_rule(struct choice *choice, const struct candidate *candidate, s
 static bool try_candidate(struct choice *choice, const struct candidate *candidate, struct error *err)
 {
     const struct slimpack_knobs *knobs = knobs_of(choice);
-    struct adapt_rule rule = {knobs->offload == SLIMPACK_BY_UNIT, knobs->recompute == SLIMPACK_BY_UNIT};
-    if (candidate->bound_bytes > choice->part.request->memory_bytes)
+    double memory_bytes = choice->part.request->memory_bytes, limit_s = choice->limit_s;
+    if (choice->n_resolved > 0 && choice->best.is.peak_bytes <= memory_bytes)
+        limit_s = fmin(limit_s, choice->best.is.makespan_s);
+    struct adapt_rule rule = {.offload = knobs->offload == SLIMPACK_BY_UNIT,
+                              .recompute = knobs->recompute == SLIMPACK_BY_UNIT,
+                              .limit_s = limit_s < INFINITY ? limit_s : 0};
+    if (candidate->bound_bytes > memory_bytes)
         rule = (struct adapt_rule){0}; /* nothing makes it fit */
     return try_rule(choice, candidate, rule, err) &&
            (!(rule.offload && rule.recompute) ||

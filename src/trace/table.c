@@ -28,8 +28,8 @@ NAMES(quantity, 8, "tokens/s/GPU", "max_memory_allocated", "static state", "max_
       "state formula", "layer forward", "layer backward")
 NAMES(sharding, SCENARIO_UNSHARDED + 1, "zero1", "zero2", "zero3", "none")
 NAMES(gradients, SCENARIO_BF16 + 1, "fp32", "bf16")
-NAMES(verdict, SEARCH_N_VERDICTS, "chosen", "runner-up", "slower", "did not fit all iterations", "too large", "refused", "bound-pruned",
-      "memory-pruned", "not demanded")
+NAMES(verdict, SEARCH_N_VERDICTS, "chosen", "runner-up", "slower", "did not fit all iterations", "too large", "refused",
+      "bound-pruned", "memory-pruned", "not demanded")
 static const struct trace_names trace_system_names = {0, NULL};
 
 #define COLUMN(c_type, hdf5_type, name, unit, meaning)                                                                 \
