@@ -84,9 +84,10 @@ def draw_bars(axes, rows, labels):
             axes.bar(x, height, 0.36, color=COLOURS[number], yerr=row["interval"], hatch=None if row["fits"] else "////",
                      error_kw={"linewidth": 0.7, "capsize": 1.5}, edgecolor="white", linewidth=0)
             if number > 0:
-                axes.text(x, height + row["interval"], f"{row['speed_up']:.2f}×", ha="center", va="bottom", fontsize=6.5)
+                axes.annotate(f"{row['speed_up']:.2f}×", (x, height + row["interval"]), (0, 1.5), ha="center", va="bottom",
+                              textcoords="offset points", fontsize=6.5)
     axes.set_xticks(range(len(contexts)), [ki(context) for context in contexts])
-    axes.margins(y=0.16)
+    axes.margins(y=0.2)
     style(axes)
 
 

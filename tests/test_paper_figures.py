@@ -184,6 +184,15 @@ def write_sweep(path, points):
 
 
 class Sweeps(unittest.TestCase):
+    def test_every_point_of_the_sweeps_is_valid(self):
+        """A shard without points: all points are checked, none is run."""
+        sweeps = [path for path in sorted((TOP / "scenarios/paper").glob("*.yaml")) if "\nsweep:" in path.read_text()]
+        self.assertGreater(len(sweeps), 4)
+        for path in sweeps:
+            done = subprocess.run([os.environ["SLIMSIM"], "run", path, "--shard", "999/1000", "--output", SCRATCH, "--quiet"],
+                                  stderr=subprocess.PIPE, text=True, check=False)
+            self.assertEqual((done.returncode, done.stderr), (0, ""), path.name)
+
     def sweep(self):
         keys = [{"model": "llama-13b", "data.lengths": name, "data.context": context}
                 for name in ("github", "commoncrawl") for context in (65536, 131072)]
