@@ -18,6 +18,8 @@ struct unit_bytes {
     double workspace;
     double embedding;            /* on the first virtual stage: kept from forward to backward */
     double head, head_workspace; /* on the last one: kept likewise; in work */
+    double weight, head_weight;  /* from the gradients of the inputs to those of the weights */
+    double weight_workspace;     /* of the latter: an input gathered again */
     double opened, closed;       /* key and value gradients */
 };
 
@@ -50,6 +52,17 @@ enum queue { QUEUE_OUT, QUEUE_PASSES, QUEUE_IN, N_QUEUES };
 static const struct plan_pipeline *pipeline_of(const struct ledger *ledger, const struct dag_task *task)
 {
     return &ledger->plan->phases[task->phase].pipelines[task->pipeline];
+}
+
+/* What a split backward hands on to its weights' gradients, and these need at work: inputs gathered again. */
+static void unit_weight(const struct plan_pipeline *pipeline, int32_t unit, const struct cost_setting *own,
+                        struct unit_bytes *bytes)
+{
+    struct cost_unit work = dag_unit(pipeline, PASS_WEIGHT, unit);
+    double tokens = cost_unit_tokens(&work);
+    bytes->weight = own->layers * tokens * cost_weight_bytes(own);
+    bytes->head_weight = cost_head_weight_bytes(own, tokens);
+    bytes->weight_workspace = own->tensor > 1 && own->sequence_parallel ? 2 * tokens * (double)own->model->hidden : 0;
 }
 
 static void unit_workspace(const struct plan_pipeline *pipeline, enum pass pass, int32_t unit,
@@ -101,6 +114,8 @@ static void open_kind(const struct plan_pipeline *pipeline, const struct cost_se
     for (int32_t unit = 0; unit < pipeline->cut[PASS_BACKWARD].n_units; unit++) {
         struct unit_bytes *bytes = &units[PASS_BACKWARD][unit];
         add_shares(pipeline, own, relations, unit, units);
+        if (pipeline->splits_backward)
+            unit_weight(pipeline, unit, own, bytes);
         bytes->opened = kv * (double)relations->opened_tokens[unit] / pipeline->cut[PASS_BACKWARD].units[unit].context;
         bytes->closed = kv * (double)relations->closed_tokens[unit] / pipeline->cut[PASS_BACKWARD].units[unit].context;
     }
@@ -209,8 +224,18 @@ static double activations(const struct ledger *ledger, const struct dag_task *ta
     return bytes->activations + (is_first(task) ? bytes->embedding : 0) + (is_last(ledger, task) ? bytes->head : 0);
 }
 
+/* What is held of a unit for its weights' gradients. */
+static double weight(const struct ledger *ledger, const struct dag_task *task, const struct unit_bytes *bytes)
+{
+    return bytes->weight + (is_last(ledger, task) ? bytes->head_weight : 0);
+}
+
 static void begin_pass(struct ledger *ledger, const struct dag_task *task, const struct unit_bytes *bytes)
 {
+    if (task->pass == PASS_WEIGHT) {
+        ledger->live[MEMORY_WORKSPACE] = bytes->weight_workspace;
+        return;
+    }
     ledger->live[MEMORY_WORKSPACE] =
         is_last(ledger, task) ? fmax(bytes->head_workspace, bytes->workspace - bytes->head) : bytes->workspace;
     if (task->pass == PASS_FORWARD) {
@@ -226,7 +251,11 @@ static void end_pass(struct ledger *ledger, const struct dag_task *task, const s
     ledger->live[MEMORY_WORKSPACE] = 0;
     if (task->pass == PASS_FORWARD)
         return;
-    ledger->live[MEMORY_ACTIVATIONS] -= activations(ledger, task, bytes);
+    if (task->pass == PASS_WEIGHT) {
+        ledger->live[MEMORY_ACTIVATIONS] -= weight(ledger, task, bytes);
+        return;
+    }
+    ledger->live[MEMORY_ACTIVATIONS] += weight(ledger, task, bytes) - activations(ledger, task, bytes);
     ledger->live[MEMORY_KV] -= bytes->kv;
     ledger->live[MEMORY_KV_GRADIENTS] -= bytes->closed;
 }
@@ -272,7 +301,8 @@ static const struct unit_bytes *units_of(const struct ledger *ledger, const stru
     const struct pipe *pipe = &ledger->pipes[ledger->first_pipe[task->phase] + task->pipeline];
     const struct plan_pipeline *pipeline = pipeline_of(ledger, task);
     int32_t kind = pipe->kinds.kind[task->chunk * pipeline->layout.stages + task->stage];
-    return &pipe->units[task->pass][kind * pipeline->cut[task->pass].n_units + task->unit];
+    enum pass pass = task->pass == PASS_FORWARD ? PASS_FORWARD : PASS_BACKWARD;
+    return &pipe->units[pass][kind * pipeline->cut[pass].n_units + task->unit];
 }
 
 static void step(struct ledger *ledger, enum queue queue, struct cursor *cursor)

@@ -25,8 +25,8 @@ struct work work_of(const struct plan *plan, const struct cost_setting *setting,
     for (int32_t i = 0; i < plan->n_phases; i++)
         for (int32_t j = 0; j < plan->phases[i].n_pipelines; j++) {
             const struct plan_pipeline *pipeline = &plan->phases[i].pipelines[j];
-            for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
-                for (int32_t unit = 0; unit < pipeline->cut[pass].n_units; unit++)
+            for (enum pass pass = PASS_FORWARD; pass < plan_n_passes(pipeline); pass++)
+                for (int32_t unit = 0; unit < plan_cut_of(pipeline, pass)->n_units; unit++)
                     add_unit(pipeline, setting, pass, unit, &work);
         }
     if (all_tensor_ranks) {

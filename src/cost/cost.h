@@ -104,6 +104,9 @@ static inline double cost_pass_s(const struct cost_pass *cost)
  * collectives and ring; a list repeats the kernels it names, norms and activation (whose FLOPs are not counted) or
  * attention, with its ring.
  *
+ * Split backward: PASS_WEIGHT has the four GEMMs of the weights' gradients, PASS_INPUT all else of PASS_BACKWARD, what
+ * it repeats included; FLOPs and kernels of both are the whole's, of the collectives more is exposed (cost/overlap.h).
+ *
  * Sharded gradients and parameters (zero2, zero3), in every pass of every unit: cost/shards.h. A rank waits in their
  * collectives for no slower one.
  */
@@ -311,6 +314,21 @@ double cost_gathered_bytes(const struct cost_setting *setting);
  * again: the entries of the list, under full recomputation all of a layer.
  */
 double cost_workspace_bytes(const struct cost_setting *setting, const struct cost_unit *unit);
+
+/**
+ * Held from the gradients of the inputs to those of the weights, per token and layer, on one TP rank [bytes]: inputs
+ * and output gradients of the four GEMMs, bf16. Of those that a collective gathers the inputs are kept as shards
+ * and gathered again, the output gradients of projection and down are whole on every rank.
+ *
+ *   inputs     4h (both norms' outputs, over TP with sequence parallelism) + 2h/TP (attention) + 2f/TP (activation)
+ *   gradients  2(h + 2k)/TP (QKV) + 2h (projection) + 4f/TP (up; GELU 2f) + 2h (down)
+ *
+ * With TP 1, f = 4h, k = h and GELU this is Qi et al.'s M_W, 32 s b h (arXiv:2401.10241, table 1).
+ */
+double cost_weight_bytes(const struct cost_setting *setting);
+
+/** Likewise of the head on the last stage: its input, 2h, and the logits' gradient in bf16, 2V/TP a token [bytes]. */
+double cost_head_weight_bytes(const struct cost_setting *setting, double tokens);
 
 /** Held on the first stage from forward to backward: the mask of the embedding's dropout, h bytes a token. */
 double cost_embedding_bytes(const struct cost_setting *setting, double tokens);

@@ -19,9 +19,9 @@ struct builder_end {
 struct builder_pipe {
     const struct plan_pipeline *plan;
     struct relations relations;
-    struct dag_kinds kinds;           /* of its virtual stages */
-    struct cost_pass *cost[N_PASSES]; /* [unit x kinds + kind] */
-    int32_t *ordinal[N_PASSES];       /* of each unit among those of its group */
+    struct dag_kinds kinds;                /* of its virtual stages */
+    struct cost_pass *cost[N_STEP_PASSES]; /* [unit x kinds + kind]; PASS_WEIGHT: NULL unless it is split off */
+    int32_t *ordinal[N_PASSES];            /* of each unit among those of its group */
     int32_t first_place, first_lane;
     int32_t n_tensor, n_ranks; /* places of a context rank, of a stage */
     int32_t n_virtual;         /* virtual stages: chunks x stages */

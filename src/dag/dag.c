@@ -51,8 +51,9 @@ double dag_stage_parameters(const struct cost_setting *setting, const struct pla
 
 struct cost_unit dag_unit(const struct plan_pipeline *pipeline, enum pass pass, int32_t unit)
 {
-    const struct plan_unit *part = &pipeline->cut[pass].units[unit];
-    return (struct cost_unit){.slices = pipeline->cut[pass].slices + part->first_slice,
+    const struct plan_cut *cut = plan_cut_of(pipeline, pass);
+    const struct plan_unit *part = &cut->units[unit];
+    return (struct cost_unit){.slices = cut->slices + part->first_slice,
                               .n_slices = part->n_slices,
                               .padding_tokens = part->padding_tokens,
                               .context = part->context,
@@ -74,10 +75,17 @@ static void add_head(struct cost_pass *cost, const struct cost_setting *own, enu
         cost->outside_s[i] += head.outside_s[i];
 }
 
+/* What cost/ calls the pass of a pipeline's step. */
+static enum pass cost_pass_of(const struct plan_pipeline *pipeline, enum pass pass)
+{
+    return pass == PASS_BACKWARD && pipeline->splits_backward ? PASS_INPUT : pass;
+}
+
 void builder_costs(const struct builder_pipe *pipe, const struct cost_setting *setting, enum pass pass, int32_t unit,
                    struct cost_pass *cost)
 {
     struct cost_unit work = dag_unit(pipe->plan, pass, unit);
+    enum pass kernels = cost_pass_of(pipe->plan, pass);
     int32_t layers[DAG_MAX_KINDS];
     for (int32_t kind = 0; kind < pipe->kinds.n; kind++) {
         struct cost_setting own = dag_setting(setting, &pipe->plan->layout, pipe->kinds.stage[kind]);
@@ -85,9 +93,9 @@ void builder_costs(const struct builder_pipe *pipe, const struct cost_setting *s
         while (alike < kind && layers[alike] != own.layers)
             alike++;
         layers[kind] = own.layers;
-        cost[kind] = alike < kind ? cost[alike] : cost_of_pass(&own, pass, &work);
+        cost[kind] = alike < kind ? cost[alike] : cost_of_pass(&own, kernels, &work);
         if (kind == pipe->kinds.n - 1)
-            add_head(&cost[kind], &own, pass, &work);
+            add_head(&cost[kind], &own, kernels, &work);
     }
 }
 
@@ -96,9 +104,10 @@ struct cost_pass dag_pass_cost(const struct plan_pipeline *pipeline, const struc
 {
     struct cost_setting own = dag_setting(setting, &pipeline->layout, stage);
     struct cost_unit work = dag_unit(pipeline, pass, unit);
-    struct cost_pass cost = cost_of_pass(&own, pass, &work);
+    enum pass kernels = cost_pass_of(pipeline, pass);
+    struct cost_pass cost = cost_of_pass(&own, kernels, &work);
     if (stage == pipeline->layout.stages * pipeline->layout.chunks - 1)
-        add_head(&cost, &own, pass, &work);
+        add_head(&cost, &own, kernels, &work);
     return cost;
 }
 

@@ -153,6 +153,10 @@ static void after_data(struct work *work, const struct builder_member *member)
 {
     const struct builder_pipe *pipe = pipe_of(work, member);
     const struct relations *relations = &pipe->relations;
+    if (work->pass == PASS_WEIGHT) {
+        after_end(work, end_of(work, member, PASS_BACKWARD, member->unit, work->stage), DAG_INTER_PASS);
+        return;
+    }
     bool first_stage = work->pass == PASS_FORWARD ? work->stage == 0 : work->stage == pipe->n_virtual - 1;
     if (!first_stage)
         after_neighbour(work, member);
@@ -280,13 +284,17 @@ static void add_boundary(struct work *work, const struct builder_member *member,
 static void end_pass(struct work *work, const struct builder_member *member)
 {
     struct builder *builder = work->builder;
+    builder->open_ring[member->place] = member->ring;
+    builder->open_send[member->place] = -1;
+    if (work->pass == PASS_WEIGHT)
+        return;
     struct builder_end *end = end_of(work, member, work->pass, member->unit, work->stage);
     int32_t last = builder->stream_last[member->place * DAG_N_STREAMS + DAG_STREAM_COMPUTE];
     *end = (struct builder_end){
         .first = builder->pass_begin[member->place], .last = last, .ring = member->ring, .send = -1, .offload = -1};
-    builder->open_ring[member->place] = member->ring;
     add_boundary(work, member, end);
-    builder->open_send[member->place] = builder->setting->communication.pp_overlap ? -1 : end->send;
+    if (!builder->setting->communication.pp_overlap)
+        builder->open_send[member->place] = end->send;
     if (work->pass == PASS_FORWARD)
         add_offload(work, member, end);
 }
@@ -304,7 +312,7 @@ void builder_pass(struct builder *builder, const int32_t *lanes, int32_t n_lanes
                         .chunk = step->chunk,
                         .stage = step->chunk * pipe->plan->layout.stages + lane->stage};
     collect_members(&work);
-    work.ring = pipe->plan->cut[step->pass].units[step->unit].context > 1 && work.n_members > work.n_tensor &&
+    work.ring = plan_cut_of(pipe->plan, step->pass)->units[step->unit].context > 1 && work.n_members > work.n_tensor &&
                 cost_of(&work, &builder->members[0])->ring_bytes > 0;
     for (int32_t i = 0; i < work.n_members; i++)
         add_compute(&work, &builder->members[i]);

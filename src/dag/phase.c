@@ -19,6 +19,8 @@ static int32_t virtual_stage(const struct builder *builder, const struct builder
 static int32_t group_of(const struct builder *builder, const struct builder_lane *lane)
 {
     const struct plan_step *step = step_of(builder, lane);
+    if (step->pass == PASS_WEIGHT)
+        return -1; /* nothing is shared */
     return builder->pipes[lane->pipeline].plan->cut[step->pass].units[step->unit].group;
 }
 
@@ -36,6 +38,8 @@ static int32_t missing(const struct builder *builder, const struct builder_lane 
     const struct relations *relations = &pipe->relations;
     enum pass pass = step_of(builder, lane)->pass;
     int32_t unit = step_of(builder, lane)->unit, stage = virtual_stage(builder, lane), found = -1;
+    if (pass == PASS_WEIGHT)
+        return if_missing(pipe, PASS_BACKWARD, unit, stage);
     if (pass == PASS_FORWARD && stage > 0)
         found = if_missing(pipe, pass, unit, stage - 1);
     if (pass == PASS_BACKWARD && stage < pipe->n_virtual - 1)
@@ -63,8 +67,10 @@ static void step_done(struct builder *builder, int32_t number)
     const struct builder_pipe *pipe = &builder->pipes[lane->pipeline];
     const struct plan_step *step = step_of(builder, lane);
     int32_t stage = virtual_stage(builder, lane), next = stage + (step->pass == PASS_FORWARD ? 1 : -1);
-    int32_t instance = builder_instance(pipe, step->pass, step->unit, stage);
     lane->next++;
+    if (step->pass == PASS_WEIGHT)
+        return;
+    int32_t instance = builder_instance(pipe, step->pass, step->unit, stage);
     if (next < 0 || next == pipe->n_virtual)
         return;
     int32_t neighbour = pipe->first_lane + next % pipe->plan->layout.stages;
@@ -145,8 +151,6 @@ static int32_t waits_for(const struct builder *builder, const struct builder_lan
     return pipe->first_lane + lane->blocked_on % pipe->n_virtual % pipe->plan->layout.stages;
 }
 
-static const char *const pass_name[N_PASSES] = {"forward", "backward"};
-
 static bool report(const struct builder *builder, const struct builder_lane *lane, struct error *err)
 {
     const struct builder_pipe *pipe = &builder->pipes[lane->pipeline];
@@ -205,13 +209,14 @@ static void open_pipe(struct builder *builder, int32_t number, struct builder_pi
     pipe->n_virtual = layout->chunks * layout->stages;
     pipe->kinds = dag_kinds_of(builder->setting, layout);
     relations_of(pipe->plan, &pipe->relations);
-    for (int pass = 0; pass < N_PASSES; pass++) {
-        int32_t n = pipe->plan->cut[pass].n_units;
+    for (enum pass pass = PASS_FORWARD; pass < plan_n_passes(pipe->plan); pass++) {
+        int32_t n = plan_cut_of(pipe->plan, pass)->n_units;
         pipe->cost[pass] = check_malloc((size_t)(n * pipe->kinds.n) * sizeof *pipe->cost[pass]);
         for (int32_t unit = 0; unit < n; unit++)
-            builder_costs(pipe, builder->setting, (enum pass)pass, unit, pipe->cost[pass] + unit * pipe->kinds.n);
-        pipe->ordinal[pass] = ordinals_of(&pipe->plan->cut[pass], phase->n_groups);
+            builder_costs(pipe, builder->setting, pass, unit, pipe->cost[pass] + unit * pipe->kinds.n);
     }
+    for (int pass = 0; pass < N_PASSES; pass++)
+        pipe->ordinal[pass] = ordinals_of(&pipe->plan->cut[pass], phase->n_groups);
     size_t n_units = (size_t)pipe->plan->cut[PASS_FORWARD].n_units + (size_t)pipe->plan->cut[PASS_BACKWARD].n_units;
     size_t n_ends = n_units * (size_t)pipe->n_virtual * (size_t)pipe->n_ranks;
     pipe->ends = check_malloc(n_ends * sizeof *pipe->ends);
@@ -292,10 +297,10 @@ void builder_close_phase(struct builder *builder)
         struct builder_pipe *pipe = &builder->pipes[i];
         relations_free(&pipe->relations);
         free(pipe->kinds.kind);
-        for (int pass = 0; pass < N_PASSES; pass++) {
+        for (int pass = 0; pass < N_STEP_PASSES; pass++)
             free(pipe->cost[pass]);
+        for (int pass = 0; pass < N_PASSES; pass++)
             free(pipe->ordinal[pass]);
-        }
         free(pipe->ends);
     }
     free(builder->pipes);

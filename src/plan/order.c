@@ -23,18 +23,25 @@ static int32_t *leads(const struct plan_pipeline *pipeline, enum order_injection
     return lead;
 }
 
+/* Room for `n_each` steps on every stage, in place of the order so far. @return the first */
+static struct plan_step *open_order(struct plan_pipeline *pipeline, int32_t n_each)
+{
+    size_t stages = (size_t)pipeline->layout.stages;
+    pipeline->step_first = check_realloc(pipeline->step_first, (stages + 1) * sizeof *pipeline->step_first);
+    pipeline->steps = check_realloc(pipeline->steps, stages * (size_t)n_each * sizeof *pipeline->steps);
+    for (int32_t stage = 0; stage <= pipeline->layout.stages; stage++)
+        pipeline->step_first[stage] = stage * n_each;
+    return pipeline->steps;
+}
+
 /* Replace the order by the one in which the last stage runs lead[j] forwards before backward j. Frees lead. */
 static void order_by_leads(struct plan_pipeline *pipeline, int32_t *lead)
 {
     int32_t stages = pipeline->layout.stages;
     int32_t n_forward = pipeline->cut[PASS_FORWARD].n_units, n_backward = pipeline->cut[PASS_BACKWARD].n_units;
-    size_t n_steps = (size_t)stages * (size_t)(n_forward + n_backward);
-    pipeline->step_first = check_realloc(pipeline->step_first, ((size_t)stages + 1) * sizeof *pipeline->step_first);
-    pipeline->steps = check_realloc(pipeline->steps, n_steps * sizeof *pipeline->steps);
-    struct plan_step *step = pipeline->steps;
+    struct plan_step *step = open_order(pipeline, n_forward + n_backward);
     for (int32_t stage = 0; stage < stages; stage++) {
         int32_t forward = 0;
-        pipeline->step_first[stage] = (int32_t)(step - pipeline->steps);
         for (int32_t backward = 0; backward < n_backward; backward++) {
             while (forward < n_forward && forward < lead[backward] + stages - 1 - stage)
                 *step++ = (struct plan_step){.pass = PASS_FORWARD, .unit = forward++};
@@ -43,7 +50,6 @@ static void order_by_leads(struct plan_pipeline *pipeline, int32_t *lead)
         while (forward < n_forward)
             *step++ = (struct plan_step){.pass = PASS_FORWARD, .unit = forward++};
     }
-    pipeline->step_first[stages] = (int32_t)(step - pipeline->steps);
     free(lead);
 }
 
@@ -86,13 +92,9 @@ void order_interleaved(struct plan_pipeline *pipeline)
     const struct plan_layout *layout = &pipeline->layout;
     int32_t stages = layout->stages, n_units = pipeline->cut[PASS_FORWARD].n_units, total = n_units * layout->chunks;
     CHECK(n_units % stages == 0 && pipeline->cut[PASS_BACKWARD].n_units == n_units);
-    size_t n_steps = 2 * (size_t)stages * (size_t)total;
-    pipeline->step_first = check_realloc(pipeline->step_first, ((size_t)stages + 1) * sizeof *pipeline->step_first);
-    pipeline->steps = check_realloc(pipeline->steps, n_steps * sizeof *pipeline->steps);
-    struct plan_step *step = pipeline->steps;
+    struct plan_step *step = open_order(pipeline, 2 * total);
     for (int32_t stage = 0; stage < stages; stage++) {
         int32_t warm_up = 2 * (stages - 1 - stage) + (layout->chunks - 1) * stages, forward = 0;
-        pipeline->step_first[stage] = (int32_t)(step - pipeline->steps);
         while (forward < total && forward < warm_up)
             *step++ = interleaved_step(layout, PASS_FORWARD, forward++);
         for (int32_t backward = 0; backward < total; backward++) {
@@ -101,5 +103,36 @@ void order_interleaved(struct plan_pipeline *pipeline)
             *step++ = interleaved_step(layout, PASS_BACKWARD, backward);
         }
     }
-    pipeline->step_first[stages] = (int32_t)(step - pipeline->steps);
+}
+
+void order_gpipe(struct plan_pipeline *pipeline)
+{
+    int32_t n_forward = pipeline->cut[PASS_FORWARD].n_units, n_backward = pipeline->cut[PASS_BACKWARD].n_units;
+    struct plan_step *step = open_order(pipeline, n_forward + n_backward);
+    for (int32_t stage = 0; stage < pipeline->layout.stages; stage++) {
+        for (int32_t unit = 0; unit < n_forward; unit++)
+            *step++ = (struct plan_step){.pass = PASS_FORWARD, .unit = unit};
+        for (int32_t unit = 0; unit < n_backward; unit++)
+            *step++ = (struct plan_step){.pass = PASS_BACKWARD, .unit = unit};
+    }
+}
+
+void order_zero_bubble(struct plan_pipeline *pipeline)
+{
+    int32_t stages = pipeline->layout.stages, n = pipeline->cut[PASS_BACKWARD].n_units;
+    CHECK(pipeline->layout.chunks == 1 && pipeline->cut[PASS_FORWARD].n_units == n);
+    pipeline->splits_backward = true;
+    struct plan_step *step = open_order(pipeline, 3 * n);
+    for (int32_t stage = 0; stage < stages; stage++) {
+        int32_t forward = 0, weight = 0;
+        for (int32_t backward = 0; backward < n; backward++) {
+            while (forward < n && forward < backward + stages - stage)
+                *step++ = (struct plan_step){.pass = PASS_FORWARD, .unit = forward++};
+            *step++ = (struct plan_step){.pass = PASS_BACKWARD, .unit = backward};
+            if (backward >= stage)
+                *step++ = (struct plan_step){.pass = PASS_WEIGHT, .unit = weight++};
+        }
+        while (weight < n)
+            *step++ = (struct plan_step){.pass = PASS_WEIGHT, .unit = weight++};
+    }
 }

@@ -51,4 +51,36 @@ void order_long_warm_up(struct plan_pipeline *pipeline, int32_t lead);
  */
 void order_interleaved(struct plan_pipeline *pipeline);
 
+/**
+ * GPipe: all forwards, then all backwards, each in the order of its cut (slicing_mirror first, as GPipe does: then the
+ * unit that ran forward last comes back first). With passes of f and b seconds and a free network (m + p - 1)(f
+ * + b); every unit's activations are held at a time. Replaces step_first and steps.
+ *
+ * Source: Huang et al. 2019 (arXiv:1811.06965) section 2.3.
+ */
+void order_gpipe(struct plan_pipeline *pipeline);
+
+/**
+ * ZB-H1: 1F1B whose backwards are split. Stage s runs the weights' gradients of a unit after s more backwards, so the
+ * first stage at once, and the rest at the end. Sets splits_backward; replaces step_first and steps. The cuts must be
+ * alike.
+ *
+ * With f, b and w seconds of forward, input gradient and weight gradient, m >= p and a free network it takes
+ *
+ *     m (f + b + w) + (p - 1) max(f + b - w, f, b)
+ *
+ * First term: the last stage runs from (p - 1) f on, without a pause: m forwards, m backwards and, before the last of
+ * these, m - p weights' gradients; then the last backward goes on through p - 1 stages, b each, and the first one ends
+ * with its weights' gradients, w. Second: with w > b each of those stages is still at weights' gradients when the
+ * backward arrives and adds w, not b. Third: the first stage cannot begin its first backward before p f + (p - 1) b,
+ * and then has m of both gradients and m - p forwards to run. With w the least, as in the paper, the first counts.
+ *
+ * Stage s holds at most p - s units' activations, as in 1F1B, and s units' inputs
+ * and output gradients (cost_weight_bytes).
+ *
+ * Source: Qi et al. 2023 (arXiv:2401.10241) section 2.2, table 2; the order is that of
+ * github.com/sail-sg/zero-bubble-pipeline-parallelism, branch zb-h1-quick-start.
+ */
+void order_zero_bubble(struct plan_pipeline *pipeline);
+
 #endif

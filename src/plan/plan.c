@@ -37,6 +37,7 @@ struct plan_unit *plan_add_unit(struct plan_cut *cut)
     cut->units = grown(cut->units, cut->n_units, sizeof *cut->units);
     struct plan_unit *unit = &cut->units[cut->n_units++];
     *unit = (struct plan_unit){.first_slice = first, .n_slices = cut->n_slices - first, .context = 1, .group = -1};
+    unit->padding_of = cut->n_units - 1;
     return unit;
 }
 
@@ -62,7 +63,7 @@ void plan_fill_need(struct plan_pipeline *pipeline)
             last[forward->slices[forward->units[unit].first_slice + i].sample] = unit + 1;
     pipeline->need = check_realloc(pipeline->need, (size_t)backward->n_units * sizeof *pipeline->need);
     for (int32_t unit = 0; unit < backward->n_units; unit++) {
-        pipeline->need[unit] = 0;
+        pipeline->need[unit] = backward->units[unit].padding_tokens > 0 ? backward->units[unit].padding_of + 1 : 0;
         for (int32_t i = 0; i < backward->units[unit].n_slices; i++) {
             int32_t need = last[backward->slices[backward->units[unit].first_slice + i].sample];
             if (need > pipeline->need[unit])

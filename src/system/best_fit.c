@@ -17,7 +17,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
-#include "plan/order.h"
+#include "plan/schedule.h"
 #include "system/samples.h"
 
 struct best_fit_knobs {
@@ -191,50 +191,33 @@ static void add_units(const struct system_request *request, const struct packing
         add_unit(request, packing, rank + bin * n_ranks, n_bins - bin < n_each ? n_bins - bin : n_each, pipeline);
 }
 
-/* What cannot be run: units beyond 2^31 tokens, and interleaving of other than whole groups of units. */
-static bool check_units(const struct system_request *request, const struct packing *packing, struct error *err)
-{
-    const struct best_fit_knobs *knobs = request->knobs;
-    int32_t stages = (int32_t)request->layout.pp;
-    if (knobs->micro_batch * request->context > INT32_MAX)
-        return error_set(err, "best-fit: micro_batch x data.context is %lld tokens; at most 2147483647 are allowed",
-                         (long long)(knobs->micro_batch * request->context));
-    for (int32_t rank = 0; request->layout.vpp > 1 && rank < (int32_t)request->layout.dp; rank++) {
-        int32_t n = (bins_of(request, packing, rank) + (int32_t)knobs->micro_batch - 1) / (int32_t)knobs->micro_batch;
-        if (n % stages != 0)
-            return error_set(err,
-                             "best-fit: plan.vpp: a pipeline has %d units, interleaved 1F1B needs a multiple of its %d "
-                             "stages",
-                             n, stages);
-    }
-    return true;
-}
-
-static void make_plan(const struct system_request *request, const struct packing *packing, struct plan *plan)
+static bool make_plan(const struct system_request *request, const struct packing *packing, struct plan *plan,
+                      struct error *err)
 {
     *plan = (struct plan){.n_phases = 1, .n_candidates = 1};
     plan->shards = scenario_plan_shards(&request->layout);
     plan->phases = check_calloc(1, sizeof *plan->phases);
     system_megatron_layout(request, plan->phases);
-    for (int32_t rank = 0; rank < plan->phases->n_pipelines; rank++) {
-        struct plan_pipeline *pipeline = &plan->phases->pipelines[rank];
-        add_units(request, packing, rank, pipeline);
-        plan_fill_need(pipeline);
-        if (pipeline->layout.chunks > 1)
-            order_interleaved(pipeline);
-        else
-            order_one_f_one_b(pipeline, ORDER_JUST_IN_TIME);
+    bool ok = true;
+    for (int32_t rank = 0; ok && rank < plan->phases->n_pipelines; rank++) {
+        add_units(request, packing, rank, &plan->phases->pipelines[rank]);
+        ok = schedule_pipeline(&plan->phases->pipelines[rank], &request->layout, request->setting, err);
     }
+    if (!ok)
+        plan_free(plan);
+    return ok;
 }
 
 static bool best_fit_plan(const struct system_request *request, void *state, struct plan *plan, struct error *err)
 {
     (void)state;
+    const struct best_fit_knobs *knobs = request->knobs;
     struct packing packing;
+    if (knobs->micro_batch * request->context > INT32_MAX)
+        return error_set(err, "best-fit: micro_batch x data.context is %lld tokens; at most 2147483647 are allowed",
+                         (long long)(knobs->micro_batch * request->context));
     pack(request->batch, request->context, &packing);
-    bool ok = check_units(request, &packing, err);
-    if (ok)
-        make_plan(request, &packing, plan);
+    bool ok = make_plan(request, &packing, plan, err);
     free(packing.first);
     free(packing.sample);
     return ok;
@@ -257,6 +240,7 @@ const struct training_system system_best_fit = {
     .knobs_size = sizeof(struct best_fit_knobs),
     .uses_context = true,
     .uses_chunks = true,
+    .uses_schedules = true,
     .keeps_samples = true,
     .offloads = true,
     .never_regrets = true,

@@ -32,9 +32,10 @@ struct training_system {
     const struct schema_key *knobs; /* offsets into a struct of knobs_size bytes */
     int32_t n_knobs;
     size_t knobs_size;
-    size_t state_size; /* zeroed before the first iteration; holds what goes over to the next */
-    bool uses_context; /* takes plan.cp > 1 */
-    bool uses_chunks;  /* takes plan.vpp > 1 */
+    size_t state_size;   /* zeroed before the first iteration; holds what goes over to the next */
+    bool uses_context;   /* takes plan.cp > 1 */
+    bool uses_chunks;    /* takes plan.vpp > 1 */
+    bool uses_schedules; /* takes plan.schedule: gives each pipeline's micro-batches to schedule_pipeline */
     /*
      * What a plan search (search/search.h) may rely on; the contract test holds it.
      */
