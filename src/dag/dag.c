@@ -56,7 +56,8 @@ struct cost_unit dag_unit(const struct plan_pipeline *pipeline, enum pass pass, 
                               .n_slices = part->n_slices,
                               .padding_tokens = part->padding_tokens,
                               .context = part->context,
-                              .recompute = part->recompute};
+                              .recompute = part->recompute,
+                              .sharding = part->sharding};
 }
 
 static void add_head(struct cost_pass *cost, const struct cost_setting *own, enum pass pass,

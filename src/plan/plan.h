@@ -27,16 +27,13 @@
  */
 enum plan_formation { PLAN_SLIM, PLAN_MIX, PLAN_PACK };
 
-/** How a context-parallel sample is dealt to ranks: equal work for each document, or for the packed sequence. */
-enum plan_sharding { PLAN_PER_DOCUMENT, PLAN_PER_SEQUENCE };
-
 /** A micro-batch or MicroPack of one pass. */
 struct plan_unit {
     int32_t first_slice, n_slices; /* in the cut it belongs to */
     int32_t padding_tokens;        /* up to the unit's fixed length, 0 without one */
     int32_t context;               /* CP degree: ranks that share every slice of it */
     int32_t group;                 /* plan.groups: pipelines that run it together; -1: this pipeline alone */
-    enum plan_sharding sharding;
+    enum slice_sharding sharding;
     enum plan_formation formation;
     enum recompute recompute;
     double offload; /* share of its activations that goes to the host */
