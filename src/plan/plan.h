@@ -117,6 +117,10 @@ struct plan_unit *plan_add_unit(struct plan_cut *cut);
 /** Tokens of a unit before division by its context degree, without padding. */
 int64_t plan_unit_tokens(const struct plan_cut *cut, int32_t unit);
 
+/** Tokens that run: of all the batch's n_tokens but those of delayed samples, and of carried ones. tokens: of each
+ * sample of the batch. */
+int64_t plan_tokens(const struct plan *plan, int64_t n_tokens, const int32_t *tokens);
+
 /** Fill need[] from the two cuts. */
 void plan_fill_need(struct plan_pipeline *pipeline);
 
