@@ -37,6 +37,7 @@ struct plan_unit {
     enum plan_formation formation;
     enum recompute recompute;
     double offload; /* share of its activations that goes to the host */
+    bool streams;   /* it goes and comes back layer by layer while the passes run: the rank never holds it whole */
 };
 
 /** Slices in order, and the units they fall into. */

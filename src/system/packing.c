@@ -197,8 +197,16 @@ static double in_flight(const struct plan_layout *layout, int32_t stage)
     return layout->chunks == 1 ? after + 1 : 2 * after + (layout->chunks - 1) * layout->stages + 1;
 }
 
-/* Tokens that a rank of a stage has memory for. */
-static double stage_tokens(const struct system_request *request, const struct plan_layout *layout, int32_t stage)
+/* What a rank of a stage has room for, and what each token of a unit takes [bytes]. */
+struct stage_bytes {
+    double room;         /* what states and libraries leave */
+    double n;            /* units (chunks) in flight */
+    double held, others; /* activations of the layers; what else is kept for the backward: of the embedding */
+    double in_work;      /* of the unit in work only */
+};
+
+static struct stage_bytes bytes_of_stage(const struct system_request *request, const struct plan_layout *layout,
+                                         int32_t stage)
 {
     struct cost_setting own = dag_setting(request->setting, layout, stage);
     struct slice token = {0, 0, 1};
@@ -209,24 +217,41 @@ static double stage_tokens(const struct system_request *request, const struct pl
     double states = cost_state_bytes(&own, dag_stage_parameters(request->setting, layout, stage), shards) +
                     cost_state_block_bytes(&own, layers, first, last, shards) + cost_gathered_bytes(&own) +
                     own.device->workspace_bytes;
-    double held = cost_layers_activation_bytes(&own, work.recompute, false), n = in_flight(layout, stage);
-    double token_bytes = held * (1 + (n - 1) * (1 - request->layout.offload)),
-           in_work = cost_workspace_bytes(&own, &work);
-    token_bytes += first ? n * cost_embedding_bytes(&own, 1) : 0;
-    if (last)
-        in_work = fmax(in_work, cost_head_bytes(&own, 1) + cost_head_workspace_bytes(&own, 1));
-    return (request->memory_bytes - states) / (token_bytes + in_work);
+    double head = last ? cost_head_bytes(&own, 1) + cost_head_workspace_bytes(&own, 1) : 0;
+    return (struct stage_bytes){
+        .room = request->memory_bytes - states,
+        .n = in_flight(layout, stage),
+        .held = cost_layers_activation_bytes(&own, work.recompute, false),
+        .others = first ? cost_embedding_bytes(&own, 1) : 0,
+        .in_work = fmax(cost_workspace_bytes(&own, &work), head),
+    };
 }
 
-int64_t packing_memory_tokens(const struct system_request *request)
+/* The least over stages, of all `cp` ranks together. capacity > 0: units beside the one in work have as many tokens on
+ * a rank; else all have as many. share: of the one in work that is never held. */
+static double least_tokens(const struct system_request *request, double capacity, double share)
 {
     struct plan_phase phase = {0};
     double tokens = INT32_MAX;
     system_megatron_layout(request, &phase);
-    for (int32_t stage = 0; stage < phase.pipelines[0].layout.stages; stage++)
-        tokens = fmin(tokens, stage_tokens(request, &phase.pipelines[0].layout, stage));
+    for (int32_t stage = 0; stage < phase.pipelines[0].layout.stages; stage++) {
+        struct stage_bytes of = bytes_of_stage(request, &phase.pipelines[0].layout, stage);
+        double beside = (of.n - 1) * (of.held * (1 - request->layout.offload) + of.others);
+        double alone = of.held * (1 - share) + of.others + of.in_work;
+        tokens = fmin(tokens, capacity > 0 ? (of.room - capacity * beside) / alone : of.room / (alone + beside));
+    }
     plan_phase_free(&phase);
-    return (int64_t)fmin(INT32_MAX, fmax(0, tokens) * (double)request->layout.cp);
+    return fmin(INT32_MAX, fmax(0, tokens) * (double)request->layout.cp);
+}
+
+int64_t packing_memory_tokens(const struct system_request *request)
+{
+    return (int64_t)least_tokens(request, 0, 0);
+}
+
+double packing_streamed_tokens(const struct system_request *request, double capacity, double share)
+{
+    return least_tokens(request, capacity, share);
 }
 
 void packing_add_unit(const struct system_request *request, const int32_t *tokens, const int32_t *sample, int32_t n,
@@ -243,6 +268,20 @@ void packing_add_unit(const struct system_request *request, const int32_t *token
         unit->recompute = (enum recompute)request->layout.recompute;
         unit->offload = request->layout.offload;
     }
+}
+
+int32_t packing_group(struct plan_phase *phase, int32_t first_pipeline, int32_t width)
+{
+    for (int32_t i = 0; i < phase->n_groups; i++)
+        if (phase->groups[i].pipelines[0] == first_pipeline && phase->groups[i].n_pipelines == width)
+            return i;
+    phase->groups = check_realloc(phase->groups, ((size_t)phase->n_groups + 1) * sizeof *phase->groups);
+    struct plan_group *group = &phase->groups[phase->n_groups];
+    *group =
+        (struct plan_group){.n_pipelines = width, .pipelines = check_malloc((size_t)width * sizeof *group->pipelines)};
+    for (int32_t i = 0; i < width; i++)
+        group->pipelines[i] = first_pipeline + i;
+    return phase->n_groups++;
 }
 
 bool packing_order(const char *system, struct plan_pipeline *pipeline, struct error *err)

@@ -49,10 +49,19 @@ int32_t packing_multiple(const struct scenario_plan *layout);
  */
 int64_t packing_memory_tokens(const struct system_request *request);
 
+/**
+ * The same for one unit of which `share` of the activations goes to the host while its pass runs (plan_unit.streams),
+ * beside others of `capacity` tokens a rank. [tokens]
+ */
+double packing_streamed_tokens(const struct system_request *request, double capacity, double share);
+
 /** Append samples as whole slices and a unit of them with the layout's recomputation and offload, context of the
  * pipeline, to both cuts. */
 void packing_add_unit(const struct system_request *request, const int32_t *tokens, const int32_t *sample, int32_t n,
                       struct plan_pipeline *pipeline);
+
+/** The group of the pipelines [first_pipeline, first_pipeline + width), made if there is none. @return its number */
+int32_t packing_group(struct plan_phase *phase, int32_t first_pipeline, int32_t width);
 
 /** need[] and 1F1B, interleaved with chunks: then an error of `system` if the units are no multiple of the stages. */
 bool packing_order(const char *system, struct plan_pipeline *pipeline, struct error *err);

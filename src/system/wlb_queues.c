@@ -127,7 +127,7 @@ double wlb_imbalance(const struct wlb_document *documents, const int32_t *pack, 
     return sum_s > 0 ? most_s * n_used / sum_s : 0;
 }
 
-enum { N_TRIAL_ITERATIONS = 8 };
+enum { N_TRIAL_ITERATIONS = 16 };
 
 /* What a rule comes to. */
 struct trial {
