@@ -327,7 +327,7 @@ static void make_plan(const struct deal *deal, struct plan *plan)
     system_megatron_layout(deal->request, phase);
     for (int32_t i = 0; i < deal->n_items; i++) {
         const struct item *item = &deal->items[i];
-        int32_t group = item->width > 1 ? packing_group(phase, item->rank, item->width) : -1;
+        int32_t group = item->width > 1 ? packing_block(phase, item->rank, item->width) : -1;
         for (int32_t rank = item->rank; rank < item->rank + item->width; rank++)
             add_item(deal, item, group, &phase->pipelines[rank]);
     }

@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/check.h"
 #include "dag/dag.h"
@@ -270,18 +271,27 @@ void packing_add_unit(const struct system_request *request, const int32_t *token
     }
 }
 
-int32_t packing_group(struct plan_phase *phase, int32_t first_pipeline, int32_t width)
+int32_t packing_group(struct plan_phase *phase, const int32_t *pipelines, int32_t width)
 {
+    size_t size = (size_t)width * sizeof *pipelines;
     for (int32_t i = 0; i < phase->n_groups; i++)
-        if (phase->groups[i].pipelines[0] == first_pipeline && phase->groups[i].n_pipelines == width)
+        if (phase->groups[i].n_pipelines == width && memcmp(phase->groups[i].pipelines, pipelines, size) == 0)
             return i;
     phase->groups = check_realloc(phase->groups, ((size_t)phase->n_groups + 1) * sizeof *phase->groups);
     struct plan_group *group = &phase->groups[phase->n_groups];
-    *group =
-        (struct plan_group){.n_pipelines = width, .pipelines = check_malloc((size_t)width * sizeof *group->pipelines)};
-    for (int32_t i = 0; i < width; i++)
-        group->pipelines[i] = first_pipeline + i;
+    *group = (struct plan_group){.n_pipelines = width, .pipelines = check_malloc(size)};
+    memcpy(group->pipelines, pipelines, size);
     return phase->n_groups++;
+}
+
+int32_t packing_block(struct plan_phase *phase, int32_t first, int32_t width)
+{
+    int32_t *pipelines = check_malloc((size_t)width * sizeof *pipelines);
+    for (int32_t i = 0; i < width; i++)
+        pipelines[i] = first + i;
+    int32_t group = packing_group(phase, pipelines, width);
+    free(pipelines);
+    return group;
 }
 
 bool packing_order(const char *system, struct plan_pipeline *pipeline, struct error *err)

@@ -60,8 +60,11 @@ double packing_streamed_tokens(const struct system_request *request, double capa
 void packing_add_unit(const struct system_request *request, const int32_t *tokens, const int32_t *sample, int32_t n,
                       struct plan_pipeline *pipeline);
 
-/** The group of the pipelines [first_pipeline, first_pipeline + width), made if there is none. @return its number */
-int32_t packing_group(struct plan_phase *phase, int32_t first_pipeline, int32_t width);
+/** The group of `width` pipelines, ascending, made if there is none. @return its number */
+int32_t packing_group(struct plan_phase *phase, const int32_t *pipelines, int32_t width);
+
+/** The same of pipelines [first, first + width). */
+int32_t packing_block(struct plan_phase *phase, int32_t first, int32_t width);
 
 /** need[] and 1F1B, interleaved with chunks: then an error of `system` if the units are no multiple of the stages. */
 bool packing_order(const char *system, struct plan_pipeline *pipeline, struct error *err);

@@ -152,7 +152,7 @@ static void make_groups(struct building *building, int32_t first_rank, int32_t n
         const struct slimpack_outlier *outlier = &split->outliers[i];
         int32_t first = outlier->first_rank - first_rank;
         bool inside = 0 <= first && first + outlier->width <= n_ranks;
-        building->group[i] = inside ? packing_group(building->phase, first, outlier->width) : -1;
+        building->group[i] = inside ? packing_block(building->phase, first, outlier->width) : -1;
     }
 }
 
