@@ -115,7 +115,7 @@ static bool same_units(const struct plan_cut *a, const struct plan_cut *b)
         if (x->first_slice != y->first_slice || x->n_slices != y->n_slices || x->padding_tokens != y->padding_tokens ||
             x->context != y->context || x->group != y->group || x->sharding != y->sharding ||
             x->formation != y->formation || x->padding_of != y->padding_of || x->recompute != y->recompute ||
-            x->offload != y->offload)
+            x->offload != y->offload || x->streams != y->streams)
             return false;
     }
     return true;

@@ -851,7 +851,7 @@ static void a_split_backward_adds_up(void)
             struct cost_setting setting = *hand_setting();
             setting.tensor = tensor;
             setting.communication.tp_overlap = SCENARIO_EXPOSED;
-            struct cost_unit unit = {slices, 2, 100, 1, (enum recompute)recompute};
+            struct cost_unit unit = {slices, 2, 100, 1, (enum recompute)recompute, SLICE_PER_DOCUMENT};
             struct cost_pass whole = cost_of_pass(&setting, PASS_BACKWARD, &unit);
             struct cost_pass input = cost_of_pass(&setting, PASS_INPUT, &unit);
             struct cost_pass weight = cost_of_pass(&setting, PASS_WEIGHT, &unit);

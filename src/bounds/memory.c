@@ -15,6 +15,7 @@ const char *const memory_class_name[MEMORY_N_CLASSES] = {"states",       "activa
 struct unit_bytes {
     double activations, kv;
     double offloaded; /* of activations: freed after the copy out, allocated before the copy in */
+    double streamed;  /* of these: not held even until then */
     double workspace;
     double embedding;            /* on the first virtual stage: kept from forward to backward */
     double head, head_workspace; /* on the last one: kept likewise; in work */
@@ -93,11 +94,13 @@ static void add_shares(const struct plan_pipeline *pipeline, const struct cost_s
         forward->activations += activations;
         forward->kv += kv;
         forward->offloaded += offloaded;
+        forward->streamed += part->streams ? offloaded : 0;
         forward->head += head;
         forward->embedding += embedding;
         backward->activations += activations;
         backward->kv += kv;
         backward->offloaded += offloaded;
+        backward->streamed += part->streams ? offloaded : 0;
         backward->head += head;
         backward->embedding += embedding;
     }
@@ -221,7 +224,8 @@ static bool is_first(const struct dag_task *task)
 /* Activations of a unit on the virtual stage of a task. */
 static double activations(const struct ledger *ledger, const struct dag_task *task, const struct unit_bytes *bytes)
 {
-    return bytes->activations + (is_first(task) ? bytes->embedding : 0) + (is_last(ledger, task) ? bytes->head : 0);
+    return bytes->activations - bytes->streamed + (is_first(task) ? bytes->embedding : 0) +
+           (is_last(ledger, task) ? bytes->head : 0);
 }
 
 /* What is held of a unit for its weights' gradients. */
@@ -313,7 +317,7 @@ static void step(struct ledger *ledger, enum queue queue, struct cursor *cursor)
     if (queue == QUEUE_PASSES) {
         step_passes(ledger, cursor, task, bytes);
     } else {
-        ledger->live[MEMORY_ACTIVATIONS] += queue == QUEUE_OUT ? -bytes->offloaded : bytes->offloaded;
+        ledger->live[MEMORY_ACTIVATIONS] += (queue == QUEUE_OUT ? -1 : 1) * (bytes->offloaded - bytes->streamed);
         cursor->next++;
     }
     record(ledger, time_s);

@@ -53,6 +53,7 @@ struct builder {
     int32_t *stream_last; /* of each stream: its last task, -1: none */
     int32_t *open_ring;   /* of each place: SYNC that must end before its next pass, -1: none */
     int32_t *open_send;   /* of each place: SEND to a neighbour that must end before its next pass, -1: none */
+    int32_t *open_copy;   /* of each place: copy in of what streams that must end before its next pass, -1: none */
     int32_t *pass_begin;  /* of each place: COMPUTE of its latest pass, -1: none */
 
     int32_t phase;

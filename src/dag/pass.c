@@ -73,10 +73,16 @@ static void after_start(struct builder *builder, int32_t task)
         builder_edge(builder, dag->in_task[dag->in_first[task] + i], DAG_SCHEDULE);
 }
 
+/* Whether what a unit of the step's pass has offloaded streams: all of it does, or none. */
+static bool streams(const struct work *work, const struct builder_member *member)
+{
+    return pipe_of(work, member)->plan->cut[work->pass].units[member->unit].streams;
+}
+
 /* What a backward unit consumes of offloaded units comes back first: from when the pass before it and, on the stage
  * that sends it its gradients, its own unit's pass have started. Earlier it would only take up memory while the stage
- * runs forwards or idles. */
-static int32_t add_prefetch(struct work *work, const struct builder_member *member)
+ * runs forwards or idles. What streams comes while the pass runs, from its start (`own_pass`). */
+static int32_t add_prefetch(struct work *work, const struct builder_member *member, int32_t own_pass)
 {
     struct builder *builder = work->builder;
     const struct builder_pipe *pipe = pipe_of(work, member);
@@ -93,8 +99,8 @@ static int32_t add_prefetch(struct work *work, const struct builder_member *memb
     struct dag_task task = task_of(work, member, DAG_STREAM_FROM_HOST, DAG_SEND, DAG_PREFETCH);
     task.from_rank = -1;
     int32_t send = builder_send(builder, task, cost_of_transfer(builder->setting, COST_PCIE, bytes, 1));
-    after_start(builder, builder->pass_begin[member->place]);
-    if (work->stage < pipe->n_virtual - 1)
+    after_start(builder, own_pass >= 0 ? own_pass : builder->pass_begin[member->place]);
+    if (own_pass < 0 && work->stage < pipe->n_virtual - 1)
         after_start(builder, end_of(work, member, PASS_BACKWARD, member->unit, work->stage + 1)->first);
     for (int32_t i = first; i < end; i++)
         builder_edge(builder, end_of(work, member, PASS_FORWARD, relations->shares[i].forward, work->stage)->offload,
@@ -118,7 +124,10 @@ static void add_offload(struct work *work, const struct builder_member *member, 
     struct dag_task task = task_of(work, member, DAG_STREAM_TO_HOST, DAG_SEND, DAG_OFFLOAD);
     task.to_rank = -1;
     end->offload = builder_send(builder, task, cost_of_transfer(builder->setting, COST_PCIE, bytes, 1));
-    after_end(work, end, DAG_INTER_PASS);
+    if (streams(work, member))
+        after_start(builder, end->first);
+    else
+        after_end(work, end, DAG_INTER_PASS);
 }
 
 /* The neighbouring stage's result: sent, or at hand when it needs no sending. */
@@ -172,7 +181,8 @@ static void add_compute(struct work *work, struct builder_member *member)
 {
     struct builder *builder = work->builder;
     const struct cost_pass *cost = cost_of(work, member);
-    int32_t prefetch = work->pass == PASS_BACKWARD ? add_prefetch(work, member) : -1;
+    bool prefetches = work->pass == PASS_BACKWARD;
+    int32_t prefetch = prefetches && !streams(work, member) ? add_prefetch(work, member, -1) : -1;
     double duration_s = cost->other_s + cost->shard_s;
     if (!builder->options.all_tensor_ranks)
         duration_s += cost->tensor_s;
@@ -182,8 +192,11 @@ static void add_compute(struct work *work, struct builder_member *member)
     builder->pass_begin[member->place] = member->ready;
     builder_edge(builder, builder->open_ring[member->place], DAG_COLLECTIVE);
     builder_edge(builder, builder->open_send[member->place], DAG_SCHEDULE);
+    builder_edge(builder, builder->open_copy[member->place], DAG_INTER_PASS);
     builder_edge(builder, prefetch, DAG_INTER_PASS);
     after_data(work, member);
+    builder->open_copy[member->place] =
+        prefetches && streams(work, member) ? add_prefetch(work, member, member->ready) : -1;
 }
 
 /* A ring among the members first, first + stride, ...; none waits for less than all. */

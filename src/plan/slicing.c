@@ -182,7 +182,8 @@ static double slice_s(const struct plan_cut *cut, int32_t unit, const struct cos
 {
     struct plan_cut part = {0};
     int32_t padding = add_slices(cut, unit, begin, end, &part);
-    struct cost_unit work = {part.slices, part.n_slices, padding, cut->units[unit].context, cut->units[unit].recompute};
+    const struct plan_unit *whole = &cut->units[unit];
+    struct cost_unit work = {part.slices, part.n_slices, padding, whole->context, whole->recompute, whole->sharding};
     double seconds = 0;
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
         struct cost_pass cost = cost_of_pass(setting, pass, &work);

@@ -52,7 +52,7 @@ static bool check_entry(const struct scenario *scenario, const struct scenario_s
     free(knobs);
     if (entry->auto_plan)
         return ok;
-    if (!system->uses_chunks && entry->plan.vpp != 1)
+    if (!system->uses_schedules && entry->plan.vpp != 1)
         ok = document_error(document, document_find(document, entry->node, "plan.vpp"), err,
                             "plan.vpp: %" PRId64 ", but %s takes only 1: it has no interleaved order", entry->plan.vpp,
                             system->name);
