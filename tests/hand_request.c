@@ -132,6 +132,8 @@ static bool same_pipeline(const struct plan_pipeline *a, const struct plan_pipel
             return false;
     }
     int32_t stages = a->layout.stages;
+    if (a->n_exchanges != b->n_exchanges || !same(a->exchanges, b->exchanges, a->n_exchanges, sizeof *a->exchanges))
+        return false;
     return same(a->need, b->need, a->cut[PASS_BACKWARD].n_units, sizeof *a->need) &&
            same(a->step_first, b->step_first, stages + 1, sizeof *a->step_first) &&
            same(a->steps, b->steps, a->step_first[stages], sizeof *a->steps);

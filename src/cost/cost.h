@@ -227,6 +227,24 @@ struct cost_transfer cost_of_rails(const struct cost_setting *setting, enum devi
 double cost_rails_s(const struct cost_setting *setting, enum device_collective_kind kind, double bytes, int32_t ranks,
                     int32_t ranks_each);
 
+/** What a stage sends another that computes `share` of a unit's attention for it, and gets back; all layers, one TP
+ * rank [bytes]. */
+struct cost_exchange {
+    double out_bytes, back_bytes;
+};
+
+/**
+ * Context exchange (SlimPipe, arXiv:2504.14519): the other stage attends with all of the unit's queries to `share` of
+ * its keys. With T tokens of the unit's slices and S the sum of their ends, over TP and for each layer (bf16,
+ * log-sum-exp in fp32):
+ *
+ *   forward   out 2h T + 4k share S (queries; keys and values)     back 2h T + 4n T (output; log-sum-exp)
+ *   backward  out 4h T + 8n T + 4k share S (queries, gradient of the output, log-sum-exp, its correction; keys and
+ *             values), back 2h T + 4k share S (their gradients)
+ */
+struct cost_exchange cost_of_exchange(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit,
+                                      double share);
+
 /** Whether passes gather parameters or reduce gradients (zero2, zero3), not the end of the iteration. */
 static inline bool cost_shards_in_passes(const struct cost_setting *setting)
 {

@@ -22,6 +22,9 @@ struct builder_pipe {
     struct dag_kinds kinds;                /* of its virtual stages */
     struct cost_pass *cost[N_STEP_PASSES]; /* [unit x kinds + kind]; PASS_WEIGHT: NULL unless it is split off */
     int32_t *ordinal[N_PASSES];            /* of each unit among those of its group */
+    int32_t *set[N_PASSES];                /* [unit x stages + stage] of exchanges, -1: none; NULL without exchanges */
+    int32_t *set_first;                    /* [sets + 1] into plan's exchanges */
+    int32_t *set_arrived;                  /* of each: lanes that wait there */
     int32_t first_place, first_lane;
     int32_t n_tensor, n_ranks; /* places of a context rank, of a stage */
     int32_t n_virtual;         /* virtual stages: chunks x stages */
@@ -125,7 +128,16 @@ static inline const struct cost_pass *builder_cost_of(const struct builder_pipe 
     return &pipe->cost[pass][unit * pipe->kinds.n + pipe->kinds.kind[stage]];
 }
 
-/** Build one step for the lanes that share it (one, or all of a group); their `next` steps must stand alike. */
+/** The set of exchanges that a step is in, -1: none. */
+static inline int32_t builder_set_of(const struct builder_pipe *pipe, const struct plan_step *step, int32_t stage)
+{
+    if (pipe->set_first == NULL || step->pass >= N_PASSES)
+        return -1;
+    return pipe->set[step->pass][step->unit * pipe->plan->layout.stages + stage];
+}
+
+/** Build one step for the lanes that share it: one, all of a group, or all of a set of exchanges (of one pipeline, by
+ * stage). Their `next` steps are of one pass, of a group also of one virtual stage. */
 void builder_pass(struct builder *builder, const int32_t *lanes, int32_t n_lanes);
 
 static inline int32_t builder_instance(const struct builder_pipe *pipe, enum pass pass, int32_t unit, int32_t stage)

@@ -23,6 +23,11 @@
  * Gradients of weights split off a backward: COMPUTE, after the pass of their unit on the same place; nothing but the
  * end of the iteration waits for them.
  *
+ * Exchanged attention (plan_exchange): of each pass of a set COMPUTE, then SYNC of the set, ATTENTION with what is
+ * given away left out and what is taken on added, and beside it (cp_overlap; else before and behind it) a SEND of
+ * queries, keys and values and one back (cost_of_exchange); SYNC; the passes end when all have. Its working memory is
+ * left out.
+ *
  * Between stages: SEND of the boundary; none (a plain edge) for no bytes or between chunks on one GPU. pp_overlap off:
  * the sender's next pass waits for it, as in Megatron-LM without virtual stages (core/pipeline_parallel/schedules.py:
  * sends are waited for); that a send also waits for its receiver to ask for it is left out. Offload: SEND to the host
@@ -69,6 +74,7 @@ enum dag_purpose {
     DAG_BOUNDARY,       /* activations or gradients between stages */
     DAG_RING,           /* context parallelism */
     DAG_TENSOR,         /* tensor parallelism */
+    DAG_EXCHANGE,       /* attention that another stage computes */
     DAG_REDUCE_SCATTER, /* gradients */
     DAG_ALL_GATHER,     /* parameters */
     DAG_ALL_REDUCE,     /* gradients that several ranks hold: of groups that share apart, and of tied embeddings */

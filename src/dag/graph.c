@@ -7,9 +7,9 @@
 #include "base/check.h"
 
 static const char *const kind_name[DAG_N_KINDS] = {"compute", "attention", "send", "sync", "optimizer"};
-static const char *const purpose_name[DAG_N_PURPOSES] = {"pass",           "boundary",   "ring",       "tensor",
-                                                         "reduce_scatter", "all_gather", "all_reduce", "reshard",
-                                                         "offload",        "prefetch"};
+static const char *const purpose_name[DAG_N_PURPOSES] = {"pass",     "boundary",       "ring",       "tensor",
+                                                         "exchange", "reduce_scatter", "all_gather", "all_reduce",
+                                                         "reshard",  "offload",        "prefetch"};
 static const char *const edge_name[DAG_N_EDGES] = {"inter_stage", "inter_slice", "inter_pass", "schedule",
                                                    "collective"};
 

@@ -119,6 +119,7 @@ static const char *task_text(const struct dag *dag, int32_t task, char *text, si
                                                         " (boundary)",
                                                         " (context ring)",
                                                         " (tensor ring)",
+                                                        " (exchange)",
                                                         " (reduce-scatter)",
                                                         " (all-gather)",
                                                         " (all-reduce)",

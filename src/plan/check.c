@@ -320,13 +320,73 @@ static bool check_ranks(struct checking *checking)
     return ok;
 }
 
+/* What each unit of each stage is in: its set, and what of its attention is given away. */
+struct exchanging {
+    int32_t *set;
+    double *given;
+};
+
+/* A unit on a stage, as it takes part in an exchange. */
+static bool check_part(const struct checking *checking, const struct plan_exchange *exchange, int32_t stage,
+                       int32_t unit, struct exchanging *of)
+{
+    const struct plan_pipeline *pipeline = pipeline_of(checking);
+    if (stage < 0 || stage >= pipeline->layout.stages || unit < 0 || unit >= pipeline->cut[exchange->pass].n_units ||
+        pipeline->cut[exchange->pass].units[unit].group >= 0)
+        return error_set(checking->err, "%s: no %s unit %d of its own on stage %d to exchange", place(checking),
+                         pass_name[exchange->pass], unit, stage);
+    int32_t *set = &of->set[unit * pipeline->layout.stages + stage];
+    if (*set >= 0 && *set != exchange->set)
+        return error_set(checking->err, "%s: %s unit %d on stage %d is in exchange sets %d and %d", place(checking),
+                         pass_name[exchange->pass], unit, stage, *set, exchange->set);
+    *set = exchange->set;
+    return true;
+}
+
+static bool check_exchange(const struct checking *checking, enum pass pass, int32_t number, struct exchanging *of)
+{
+    const struct plan_pipeline *pipeline = pipeline_of(checking);
+    const struct plan_exchange *exchange = &pipeline->exchanges[number];
+    int32_t before = number > 0 ? exchange[-1].set : 0;
+    if (exchange->set < before || exchange->set > before + (number > 0) || pipeline->layout.chunks > 1 ||
+        exchange->from_stage == exchange->to_stage || exchange->pass >= N_PASSES || exchange->share <= 0)
+        return error_set(checking->err, "%s: exchange %d is none", place(checking), number);
+    if (exchange->pass != pass)
+        return true;
+    if (!check_part(checking, exchange, exchange->from_stage, exchange->from_unit, of) ||
+        !check_part(checking, exchange, exchange->to_stage, exchange->to_unit, of))
+        return false;
+    double *given = &of->given[exchange->from_unit * pipeline->layout.stages + exchange->from_stage];
+    *given += exchange->share;
+    return *given <= 1 ||
+           error_set(checking->err, "%s: %s unit %d on stage %d gives away %g of its attention", place(checking),
+                     pass_name[pass], exchange->from_unit, exchange->from_stage, *given);
+}
+
+static bool check_exchanges(const struct checking *checking)
+{
+    const struct plan_pipeline *pipeline = pipeline_of(checking);
+    bool ok = true;
+    for (enum pass pass = PASS_FORWARD; pass < N_PASSES && pipeline->n_exchanges > 0; pass++) {
+        size_t n = (size_t)pipeline->cut[pass].n_units * (size_t)pipeline->layout.stages;
+        struct exchanging of = {check_malloc(n * sizeof *of.set), check_calloc(n, sizeof *of.given)};
+        for (size_t i = 0; i < n; i++)
+            of.set[i] = -1;
+        for (int32_t i = 0; ok && i < pipeline->n_exchanges; i++)
+            ok = check_exchange(checking, pass, i, &of);
+        free(of.set);
+        free(of.given);
+    }
+    return ok;
+}
+
 static bool check_phase(struct checking *checking)
 {
     const struct plan_phase *phase = phase_of(checking);
     for (int32_t i = 0; i < phase->n_pipelines; i++) {
         checking->pipeline = i;
         if (!check_cut(checking, PASS_FORWARD) || !check_cut(checking, PASS_BACKWARD) || !check_padding(checking) ||
-            !check_steps(checking) || !check_need(checking))
+            !check_steps(checking) || !check_need(checking) || !check_exchanges(checking))
             return false;
     }
     if (!check_ranks(checking))

@@ -34,8 +34,10 @@ static struct plan_step *open_order(struct plan_pipeline *pipeline, int32_t n_ea
     return pipeline->steps;
 }
 
-/* Replace the order by the one in which the last stage runs lead[j] forwards before backward j. Frees lead. */
-static void order_by_leads(struct plan_pipeline *pipeline, int32_t *lead)
+/* Replace the order by the one in which stage s runs lead[j] + further x (p-1-s) forwards before backward j. Frees
+ * lead.
+ */
+static void order_by_leads(struct plan_pipeline *pipeline, int32_t *lead, int32_t further)
 {
     int32_t stages = pipeline->layout.stages;
     int32_t n_forward = pipeline->cut[PASS_FORWARD].n_units, n_backward = pipeline->cut[PASS_BACKWARD].n_units;
@@ -43,7 +45,7 @@ static void order_by_leads(struct plan_pipeline *pipeline, int32_t *lead)
     for (int32_t stage = 0; stage < stages; stage++) {
         int32_t forward = 0;
         for (int32_t backward = 0; backward < n_backward; backward++) {
-            while (forward < n_forward && forward < lead[backward] + stages - 1 - stage)
+            while (forward < n_forward && forward < lead[backward] + further * (stages - 1 - stage))
                 *step++ = (struct plan_step){.pass = PASS_FORWARD, .unit = forward++};
             *step++ = (struct plan_step){.pass = PASS_BACKWARD, .unit = backward};
         }
@@ -55,7 +57,7 @@ static void order_by_leads(struct plan_pipeline *pipeline, int32_t *lead)
 
 void order_one_f_one_b(struct plan_pipeline *pipeline, enum order_injection injection)
 {
-    order_by_leads(pipeline, leads(pipeline, injection));
+    order_by_leads(pipeline, leads(pipeline, injection), 1);
 }
 
 int32_t order_lead(const struct plan_pipeline *pipeline)
@@ -73,7 +75,15 @@ void order_long_warm_up(struct plan_pipeline *pipeline, int32_t lead)
     CHECK(lead >= order_lead(pipeline));
     for (int32_t j = 0; j < n_backward; j++)
         ahead[j] = j + 1 + lead;
-    order_by_leads(pipeline, ahead);
+    order_by_leads(pipeline, ahead, 1);
+}
+
+void order_in_step(struct plan_pipeline *pipeline, int32_t *ahead)
+{
+    int32_t *lead = leads(pipeline, ORDER_PERSISTENT);
+    for (int32_t j = 0; ahead != NULL && j < pipeline->cut[PASS_BACKWARD].n_units; j++)
+        ahead[j] = lead[j];
+    order_by_leads(pipeline, lead, 2);
 }
 
 void order_slots(struct plan_pipeline *pipeline, const int32_t *slot)

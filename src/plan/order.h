@@ -41,6 +41,16 @@ int32_t order_lead(const struct plan_pipeline *pipeline);
 void order_long_warm_up(struct plan_pipeline *pipeline, int32_t lead);
 
 /**
+ * 1F1B in step: stage s of p runs n(j) + 2(p-1-s) forwards before backward j, n(j) as ORDER_PERSISTENT says. So with
+ * passes of one length on all stages all run a forward and then all a backward: unit u runs forward on stage s in tick
+ * u + s, backward j in tick n(j) + 2(p-1) - s - 1, forward first, and what each needs ran in an earlier tick or step.
+ * As long as 1F1B; stage s holds p-1-s units more.
+ *
+ * @param ahead  n(j) of each backward unit, or NULL
+ */
+void order_in_step(struct plan_pipeline *pipeline, int32_t *ahead);
+
+/**
  * 1F1B over slots: unit u, forward and backward alike (need[u] = u + 1), has slot[u], ascending; on stage s of p the
  * forward of slot t runs before the backward of slot u if t <= u + p-1-s, as in 1F1B of a pipeline with a unit in every
  * slot. Slots 0, 1, 2, ... give order_one_f_one_b.

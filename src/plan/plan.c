@@ -41,6 +41,12 @@ struct plan_unit *plan_add_unit(struct plan_cut *cut)
     return unit;
 }
 
+void plan_add_exchange(struct plan_pipeline *pipeline, struct plan_exchange exchange)
+{
+    pipeline->exchanges = grown(pipeline->exchanges, pipeline->n_exchanges, sizeof *pipeline->exchanges);
+    pipeline->exchanges[pipeline->n_exchanges++] = exchange;
+}
+
 int64_t plan_unit_tokens(const struct plan_cut *cut, int32_t unit)
 {
     const struct slice *slice = cut->slices + cut->units[unit].first_slice;
@@ -104,6 +110,7 @@ static void copy_pipeline(const struct plan_pipeline *from, struct plan_pipeline
     to->step_first = copied(from->step_first, from->layout.stages + 1, sizeof *from->step_first);
     if (from->step_first != NULL)
         to->steps = copied(from->steps, from->step_first[from->layout.stages], sizeof *from->steps);
+    to->exchanges = copied(from->exchanges, from->n_exchanges, sizeof *from->exchanges);
 }
 
 static void copy_phase(const struct plan_phase *from, struct plan_phase *to)
@@ -138,6 +145,7 @@ void plan_pipeline_free(struct plan_pipeline *pipeline)
     free(pipeline->need);
     free(pipeline->step_first);
     free(pipeline->steps);
+    free(pipeline->exchanges);
     *pipeline = (struct plan_pipeline){0};
 }
 

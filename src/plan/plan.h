@@ -13,8 +13,8 @@
  * and offload per unit (WLB-LLM, ByteScale); documents that wait for a later iteration, and those that waited (delay).
  *
  * It does not carry: what states are sharded and how context parallelism works (cost_setting's sharding and
- * context_type hold for all pipelines), attention moved between stages (SlimPipe), two pipelines on the same GPUs
- * (Chimera). A field for each comes with the system that needs it.
+ * context_type hold for all pipelines), two pipelines on the same GPUs (Chimera). A field for each comes with the
+ * system that needs it.
  */
 #ifndef SLIMSIM_PLAN_PLAN_H
 #define SLIMSIM_PLAN_PLAN_H
@@ -61,6 +61,18 @@ struct plan_layout {
     int32_t first_rank, stage_stride; /* [GPUs] */
 };
 
+/**
+ * Attention that another stage computes (SlimPipe's context exchange): `share` of that of from_unit on from_stage,
+ * beside the attention of to_unit on to_stage, in the same pass. Passes of one set run together: none ends before all
+ * of the set have begun. Chunks are 1.
+ */
+struct plan_exchange {
+    enum pass pass;
+    int32_t set; /* ascending from 0 */
+    int32_t from_stage, from_unit, to_stage, to_unit;
+    double share;
+};
+
 struct plan_pipeline {
     struct plan_layout layout;
     struct plan_cut cut[N_PASSES]; /* by pass; a sample's backward slices stand in the order they run */
@@ -68,6 +80,8 @@ struct plan_pipeline {
     int32_t *need;                 /* of each backward unit: 1 + the last forward unit that holds one of its samples */
     int32_t *step_first;           /* [stages + 1] into steps */
     struct plan_step *steps;
+    int32_t n_exchanges;
+    struct plan_exchange *exchanges;
 };
 
 /** Pipelines of a phase that run units together as one context-parallel group. */
@@ -110,6 +124,9 @@ static inline int32_t plan_rank(const struct plan_layout *layout, int32_t stage,
     return layout->first_rank + stage * layout->stage_stride + context * layout->tensor + tensor;
 }
 
+/** Append an exchange. */
+void plan_add_exchange(struct plan_pipeline *pipeline, struct plan_exchange exchange);
+
 /** The cut whose units a pass runs. */
 static inline const struct plan_cut *plan_cut_of(const struct plan_pipeline *pipeline, enum pass pass)
 {
@@ -149,7 +166,8 @@ void plan_copy(const struct plan *plan, struct plan *copy);
  * pipelines), each unit's padding in one backward unit; steps complete on each stage; no backward before the forwards
  * it needs, no weights' gradients before its inputs'; slices forward in order and backward in reverse inside a sample;
  * a sample's CP degree equal to its group's size times the layout's; no GPU in two pipelines of a phase; need[] as
- * plan_fill_need says. The first breach is the error: a bug of the system that made the plan.
+ * plan_fill_need says; a unit in one set of exchanges, which gives away no more than its
+ * attention. The first breach is the error: a bug of the system that made the plan.
  *
  * @param tokens  of each sample of the batch
  */
