@@ -86,6 +86,48 @@ void order_in_step(struct plan_pipeline *pipeline, int32_t *ahead)
     order_by_leads(pipeline, lead, 2);
 }
 
+/* Of a stage, at the beginning of a cycle and after its part of it. */
+struct adaptive {
+    int32_t forward, backward; /* units that ran */
+    int32_t forward_before, backward_before;
+    double held;
+    struct plan_step *step; /* the next */
+};
+
+/* The part of one stage in a cycle. `ran_forward`, `ran_backward`: by its neighbours, before it. */
+static void adapt(struct adaptive *stage, int32_t ran_forward, int32_t ran_backward, const double *size, double limit)
+{
+    if (stage->backward < ran_backward) {
+        stage->held -= size[stage->backward];
+        *stage->step++ = (struct plan_step){.pass = PASS_BACKWARD, .unit = stage->backward++};
+    }
+    bool holds = stage->forward > stage->backward;
+    if (stage->forward < ran_forward && (!holds || stage->held + size[stage->forward] <= limit)) {
+        stage->held = (holds ? stage->held : 0) + size[stage->forward];
+        *stage->step++ = (struct plan_step){.pass = PASS_FORWARD, .unit = stage->forward++};
+    }
+}
+
+void order_adaptive(struct plan_pipeline *pipeline, const double *size, double limit)
+{
+    int32_t stages = pipeline->layout.stages, n = pipeline->cut[PASS_FORWARD].n_units;
+    CHECK(pipeline->layout.chunks == 1 && pipeline->cut[PASS_BACKWARD].n_units == n);
+    struct plan_step *steps = open_order(pipeline, 2 * n);
+    struct adaptive *stage = check_calloc((size_t)stages, sizeof *stage);
+    for (int32_t s = 0; s < stages; s++)
+        stage[s].step = steps + s * 2 * n;
+    while (stage[0].backward < n) {
+        for (int32_t s = 0; s < stages; s++) {
+            stage[s].forward_before = stage[s].forward;
+            stage[s].backward_before = stage[s].backward;
+        }
+        for (int32_t s = 0; s < stages; s++)
+            adapt(&stage[s], s == 0 ? n : stage[s - 1].forward_before,
+                  s == stages - 1 ? stage[s].forward_before : stage[s + 1].backward_before, size, limit);
+    }
+    free(stage);
+}
+
 void order_slots(struct plan_pipeline *pipeline, const int32_t *slot)
 {
     int32_t stages = pipeline->layout.stages, n_units = pipeline->cut[PASS_FORWARD].n_units;

@@ -51,6 +51,17 @@ void order_long_warm_up(struct plan_pipeline *pipeline, int32_t lead);
 void order_in_step(struct plan_pipeline *pipeline, int32_t *ahead);
 
 /**
+ * DynaPipe's adaptive schedule: in each cycle every stage runs at most one backward and then one forward, the lowest
+ * unit whose neighbour ran it in an earlier cycle (last stage: whose forward ran so). A forward waits while the units
+ * that the stage holds and its own are more than the limit, but not on a stage that holds none: so every unit runs. The
+ * order is kept without the cycles. The cuts must be alike.
+ *
+ * @param size   of each unit, in the unit of `limit`
+ * Source: Jiang et al. 2024 (arXiv:2311.10418), section 5.
+ */
+void order_adaptive(struct plan_pipeline *pipeline, const double *size, double limit);
+
+/**
  * 1F1B over slots: unit u, forward and backward alike (need[u] = u + 1), has slot[u], ascending; on stage s of p the
  * forward of slot t runs before the backward of slot u if t <= u + p-1-s, as in 1F1B of a pipeline with a unit in every
  * slot. Slots 0, 1, 2, ... give order_one_f_one_b.

@@ -36,6 +36,16 @@ bool packing_least_loaded(const int32_t *tokens, const double *weight, int32_t n
 void packing_balance(const struct system_request *request, const double *weight, int64_t capacity,
                      struct packing *packing);
 
+/**
+ * Karmarkar-Karp's largest differencing: n weights into k sets of near-equal sums. Each weight begins as a partition of
+ * its own; the two partitions whose sums spread most are joined, largest sums with smallest (ties: the lower ones),
+ * until one is left.
+ *
+ * @param set  [n] 0..k-1, sets by descending sum
+ * Source: Karmarkar, Karp 1982, The differencing method of set partitioning (UCB/CSD-83-113).
+ */
+void packing_differencing(const double *weight, int32_t n, int32_t k, int32_t *set);
+
 void packing_free(struct packing *packing);
 
 /** Packs come in as many: DP, with interleaved stages DP x PP. */
