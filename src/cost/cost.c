@@ -86,6 +86,8 @@ static void add_other_memory_bound(struct cost_kernels *kernels, const struct co
     kernels_add_memory_bound(kernels, setting->device, DEVICE_COPY, "residual add of attention", add * s->tokens);
     kernels_add_memory_bound(kernels, setting->device, DEVICE_COPY, "residual add of the feed-forward block",
                              add * s->tokens);
+    if (setting->model->positions > 0)
+        return;
     kernels_add_memory_bound(kernels, setting->device, DEVICE_COPY, "rotation of queries", 4 * s->heads * s->tokens);
     kernels_add_memory_bound(kernels, setting->device, DEVICE_COPY, "rotation of keys", 4 * s->kv * s->tokens);
 }

@@ -5,8 +5,7 @@
  * Symbols: h hidden, k width of keys (of values) of a token, f inner width, n heads, V vocabulary, T tokens of one CP
  * rank. A layer runs as Megatron-LM runs it: tensor parallel with sequence parallelism (Korthikanti et al. 2022,
  * arXiv:2205.05198, section 4.2) or without, bf16 weights and activations, fp32 optimizer, gradients as set. The time
- * of biases is left out (fused into their neighbours); LayerNorm takes RMSNorm's, learned positions take rotary ones'
- * (they cost less than 1%).
+ * of biases is left out (fused into their neighbours); LayerNorm takes RMSNorm's.
  */
 #ifndef SLIMSIM_COST_COST_H
 #define SLIMSIM_COST_COST_H
@@ -91,7 +90,8 @@ static inline double cost_pass_s(const struct cost_pass *cost)
  *
  * Memory-bound kernels, bytes a token (bf16; each tensor read or written once), all divided by TP (without sequence
  * parallelism norms and adds are not):
- *   forward   2 norms 2 x 4h, 2 residual adds 2 x 6h, rotation of queries and keys 4h + 4k, SwiGLU 6f (GELU 4f)
+ *   forward   2 norms 2 x 4h, 2 residual adds 2 x 6h, rotation of queries and keys 4h + 4k (learned positions:
+ *             none), SwiGLU 6f (GELU 4f)
  *   backward  2 norms 2 x 6h, 2 adds of gradients 2 x 6h, rotation 4h + 4k, SwiGLU 10f (GELU 6f)
  * Adds and rotations are copies to the device's curves. Unfused attention comes with dropout (cost/attention.h), of the
  * residuals too: forward the masks are written, 2 x h; backward they are read and the gradients pass once more, 2 x 5h.
