@@ -221,7 +221,8 @@ struct cost_pass cost_of_head(const struct cost_setting *setting, enum pass pass
     return cost;
 }
 
-/** Bytes of the rank's tables in a backward, for each of their parameters: zeroed in bf16, and added to what holds it. */
+/** Bytes of the rank's tables in a backward, for each of their parameters: zeroed in bf16, and added to what holds it.
+ */
 static double table_gradient_bytes(const struct cost_setting *setting)
 {
     double added = 2 + 2 * cost_gradient_bytes(setting->gradients);

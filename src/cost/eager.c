@@ -32,5 +32,6 @@ void eager_add_layer(struct cost_kernels *kernels, const struct cost_setting *se
     kernels_add_memory_bound(kernels, device, DEVICE_COPY, "activation by single operations",
                              (forward ? 10 - 6 : 18 - 10) * (double)model->ffn * rank_tokens);
     if (!forward)
-        kernels_add_memory_bound(kernels, device, DEVICE_COPY, "input's gradients summed", (2 + 1) * 6 * h * norm_tokens);
+        kernels_add_memory_bound(kernels, device, DEVICE_COPY, "input's gradients summed",
+                                 (2 + 1) * 6 * h * norm_tokens);
 }

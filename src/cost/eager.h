@@ -20,8 +20,8 @@
  *                       up, 6h each time
  * GELU models run a joint QKV, whose three gradients are joined in the backward, 4(h + 2k) (torch.chunk's), and
  * LayerNorm and GELU, one kernel each in PyTorch too, but for LayerNorm's backward: the gradients of its
- * weight and bias are a kernel of their own, which reads the gradient and the input again, 4h, two norms a layer. Source:
- * aten/src/ATen/native/cuda/layer_norm_kernel.cu (LayerNormBackwardKernelImplInternal).
+ * weight and bias are a kernel of their own, which reads the gradient and the input again, 4h, two norms a layer.
+ * Source: aten/src/ATen/native/cuda/layer_norm_kernel.cu (LayerNormBackwardKernelImplInternal).
  */
 void eager_add_layer(struct cost_kernels *kernels, const struct cost_setting *setting, enum pass pass, double tokens);
 

@@ -98,8 +98,7 @@ static bool is_tied(const struct source *source)
         return false;
     if (has(source, "notes", "tied embeddings"))
         return true;
-    bool tied = source->known.layers > 0 ? source->known.tied_embeddings
-                                         : is_mpt(source) || is_megatron_gpt(source);
+    bool tied = source->known.layers > 0 ? source->known.tied_embeddings : is_mpt(source) || is_megatron_gpt(source);
     assume(source, tied ? "tied embeddings" : "untied embeddings");
     return tied;
 }
