@@ -23,7 +23,7 @@ struct dag_kinds dag_kinds_of(const struct cost_setting *setting, const struct p
     struct dag_kinds kinds = {.kind = check_malloc((size_t)n_virtual * sizeof *kinds.kind)};
     for (int32_t stage = 0; stage < n_virtual; stage++) {
         int32_t kind = 0, own = dag_setting(setting, layout, stage).layers;
-        while (kind < kinds.n && (layers[kind] != own || stage == n_virtual - 1))
+        while (kind < kinds.n && (kind == 0 || layers[kind] != own || stage == n_virtual - 1))
             kind++;
         CHECK(kind < DAG_MAX_KINDS);
         if (kind == kinds.n) {
@@ -59,19 +59,31 @@ struct cost_unit dag_unit(const struct plan_pipeline *pipeline, enum pass pass, 
                               .recompute = part->recompute};
 }
 
-static void add_head(struct cost_pass *cost, const struct cost_setting *own, enum pass pass,
-                     const struct cost_unit *work)
+static void add_cost(struct cost_pass *cost, const struct cost_pass *more)
 {
-    struct cost_pass head = cost_of_head(own, pass, work);
-    cost->flop += head.flop;
-    cost->other_s += head.other_s;
-    cost->attention_s += head.attention_s;
-    cost->tensor_s += head.tensor_s;
-    cost->tensor_bytes += head.tensor_bytes;
-    cost->shard_s += head.shard_s;
-    cost->shard_bytes += head.shard_bytes;
+    cost->flop += more->flop;
+    cost->other_s += more->other_s;
+    cost->attention_s += more->attention_s;
+    cost->tensor_s += more->tensor_s;
+    cost->tensor_bytes += more->tensor_bytes;
+    cost->shard_s += more->shard_s;
+    cost->shard_bytes += more->shard_bytes;
     for (int i = 0; i < COST_N_FAMILIES; i++)
-        cost->outside_s[i] += head.outside_s[i];
+        cost->outside_s[i] += more->outside_s[i];
+}
+
+/* What virtual stage `stage` of the pipeline does beside its layers. */
+static void add_ends(struct cost_pass *cost, const struct cost_setting *own, const struct plan_layout *layout,
+                     int32_t stage, enum pass pass, const struct cost_unit *work)
+{
+    if (stage == 0) {
+        struct cost_pass embedding = cost_of_embedding(own, pass, work);
+        add_cost(cost, &embedding);
+    }
+    if (stage == layout->stages * layout->chunks - 1) {
+        struct cost_pass head = cost_of_head(own, pass, work);
+        add_cost(cost, &head);
+    }
 }
 
 void builder_costs(const struct builder_pipe *pipe, const struct cost_setting *setting, enum pass pass, int32_t unit,
@@ -81,13 +93,15 @@ void builder_costs(const struct builder_pipe *pipe, const struct cost_setting *s
     int32_t layers[DAG_MAX_KINDS];
     for (int32_t kind = 0; kind < pipe->kinds.n; kind++) {
         struct cost_setting own = dag_setting(setting, &pipe->plan->layout, pipe->kinds.stage[kind]);
-        int32_t alike = 0; /* a kind of as many layers, without the head */
+        int32_t alike = 0; /* a kind of as many layers */
         while (alike < kind && layers[alike] != own.layers)
             alike++;
         layers[kind] = own.layers;
         cost[kind] = alike < kind ? cost[alike] : cost_of_pass(&own, pass, &work);
-        if (kind == pipe->kinds.n - 1)
-            add_head(&cost[kind], &own, pass, &work);
+    }
+    for (int32_t kind = 0; kind < pipe->kinds.n; kind++) {
+        struct cost_setting own = dag_setting(setting, &pipe->plan->layout, pipe->kinds.stage[kind]);
+        add_ends(&cost[kind], &own, &pipe->plan->layout, pipe->kinds.stage[kind], pass, &work);
     }
 }
 
@@ -97,8 +111,7 @@ struct cost_pass dag_pass_cost(const struct plan_pipeline *pipeline, const struc
     struct cost_setting own = dag_setting(setting, &pipeline->layout, stage);
     struct cost_unit work = dag_unit(pipeline, pass, unit);
     struct cost_pass cost = cost_of_pass(&own, pass, &work);
-    if (stage == pipeline->layout.stages * pipeline->layout.chunks - 1)
-        add_head(&cost, &own, pass, &work);
+    add_ends(&cost, &own, &pipeline->layout, stage, pass, &work);
     return cost;
 }
 
