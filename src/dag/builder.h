@@ -3,8 +3,8 @@
 #ifndef SLIMSIM_DAG_BUILDER_H
 #define SLIMSIM_DAG_BUILDER_H
 
+#include "base/check.h"
 #include "dag/dag.h"
-#include "dag/relations.h"
 
 /** Tasks that end a pass on one place; -1: there is none. */
 struct builder_end {
@@ -48,8 +48,6 @@ struct builder {
     const struct cost_setting *setting;
     struct dag_options options;
     struct dag *dag;
-    int32_t task_capacity, edge_capacity;
-    int32_t *mark;        /* of each task: its newest out-edge */
     int32_t *stream_last; /* of each stream: its last task, -1: none */
     int32_t *open_ring;   /* of each place: SYNC that must end before its next pass, -1: none */
     int32_t *open_send;   /* of each place: SEND to a neighbour that must end before its next pass, -1: none */
@@ -68,18 +66,74 @@ struct builder {
     int32_t *places, *ready;        /* of the ring in work */
 };
 
-/** Append a task behind the last of its stream. @return its number */
-int32_t builder_task(struct builder *builder, struct dag_task task, double duration_s);
+/** Make room for one more task, for one more edge. */
+void builder_grow_tasks(struct builder *builder);
+void builder_grow_edges(struct builder *builder);
 
 /** The newest task waits for `from`, -1: for nothing. Of two kinds between the same tasks the lower stays. */
-void builder_edge(struct builder *builder, int32_t from, enum dag_edge kind);
+static inline void builder_edge(struct builder *builder, int32_t from, enum dag_edge kind)
+{
+    struct dag *dag = builder->dag;
+    int32_t task = dag->n_tasks - 1, edge = dag->n_edges;
+    if (from < 0)
+        return;
+    CHECK(from < task);
+    int32_t known = dag->room.mark[from];
+    if (known >= dag->in_first[task]) {
+        if (kind < dag->in_kind[known])
+            dag->in_kind[known] = (uint8_t)kind;
+        return;
+    }
+    if (edge == dag->room.edges)
+        builder_grow_edges(builder);
+    dag->room.mark[from] = edge;
+    dag->in_task[edge] = from;
+    dag->n_edges = dag->in_first[task + 1] = edge + 1;
+    dag->in_kind[edge] = (uint8_t)kind;
+}
 
-/** A task of a place: phase, pipeline, stage, place and stream filled in. */
-struct dag_task builder_task_of(const struct builder *builder, int32_t place, enum dag_stream stream,
-                                enum dag_kind kind, enum dag_purpose purpose);
+/** Append a task behind the last of its stream. @return its number */
+static inline int32_t builder_task(struct builder *builder, struct dag_task task, double duration_s)
+{
+    struct dag *dag = builder->dag;
+    if (dag->n_tasks == dag->room.tasks)
+        builder_grow_tasks(builder);
+    int32_t number = dag->n_tasks++, previous = builder->stream_last[task.stream];
+    dag->tasks[number] = task;
+    dag->duration_s[number] = duration_s;
+    dag->in_first[number] = dag->in_first[number + 1] = dag->n_edges;
+    dag->room.mark[number] = dag->stream_next[number] = -1;
+    builder->stream_last[task.stream] = number;
+    *(previous >= 0 ? &dag->stream_next[previous] : &dag->stream_first[task.stream]) = number;
+    builder_edge(builder, previous >= 0 ? previous : builder->gate, previous >= 0 ? DAG_SCHEDULE : DAG_COLLECTIVE);
+    return number;
+}
+
+/** A task of a place: phase, pipeline, stage, place and stream filled in. Inline, as the above: a task is put together
+ * in registers and written once. */
+static inline struct dag_task builder_task_of(const struct builder *builder, int32_t place, enum dag_stream stream,
+                                              enum dag_kind kind, enum dag_purpose purpose)
+{
+    const struct dag_place *at = &builder->dag->places[place];
+    return (struct dag_task){.kind = (uint8_t)kind,
+                             .purpose = (uint8_t)purpose,
+                             .phase = at->phase,
+                             .stage = at->stage,
+                             .pipeline = at->pipeline,
+                             .unit = -1,
+                             .place = place,
+                             .stream = place * DAG_N_STREAMS + (int32_t)stream,
+                             .from_rank = at->rank,
+                             .to_rank = at->rank};
+}
 
 /** Append a SEND of `bytes` to a rank by the route between the two. */
-int32_t builder_send(struct builder *builder, struct dag_task task, struct cost_transfer transfer);
+static inline int32_t builder_send(struct builder *builder, struct dag_task task, struct cost_transfer transfer)
+{
+    task.latency_s = transfer.latency_s;
+    task.wire_bytes = transfer.wire_bytes;
+    return builder_task(builder, task, transfer.duration_s);
+}
 
 /** NVLink inside a node, else NIC. */
 enum cost_route builder_route(const struct builder *builder, int32_t from_rank, int32_t to_rank);
@@ -141,7 +195,7 @@ static inline struct builder_end *builder_end_of(const struct builder_pipe *pipe
 /** Walk the orders of the phase until all steps are built; else name one in the circle. Leaves the phase open. */
 bool builder_phase(struct builder *builder, int32_t phase, struct error *err);
 
-/** Free what belongs to the phase. */
+/** Hand the pipelines' relations and costs to the graph, and free what else belongs to the phase. */
 void builder_close_phase(struct builder *builder);
 
 /** Gradients, optimizer and parameters of the last phase. */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "cost/cache.h"
 #include "dag/builder.h"
 
 struct cost_setting dag_setting(const struct cost_setting *setting, const struct plan_layout *layout, int32_t stage)
@@ -62,7 +63,7 @@ struct cost_unit dag_unit(const struct plan_pipeline *pipeline, enum pass pass, 
 static void add_head(struct cost_pass *cost, const struct cost_setting *own, enum pass pass,
                      const struct cost_unit *work)
 {
-    struct cost_pass head = cost_of_head(own, pass, work);
+    struct cost_pass head = cost_cached(own, COST_HEAD, pass, work);
     cost->flop += head.flop;
     cost->other_s += head.other_s;
     cost->attention_s += head.attention_s;
@@ -85,7 +86,7 @@ void builder_costs(const struct builder_pipe *pipe, const struct cost_setting *s
         while (alike < kind && layers[alike] != own.layers)
             alike++;
         layers[kind] = own.layers;
-        cost[kind] = alike < kind ? cost[alike] : cost_of_pass(&own, pass, &work);
+        cost[kind] = alike < kind ? cost[alike] : cost_cached(&own, COST_LAYERS, pass, &work);
         if (kind == pipe->kinds.n - 1)
             add_head(&cost[kind], &own, pass, &work);
     }
@@ -96,7 +97,7 @@ struct cost_pass dag_pass_cost(const struct plan_pipeline *pipeline, const struc
 {
     struct cost_setting own = dag_setting(setting, &pipeline->layout, stage);
     struct cost_unit work = dag_unit(pipeline, pass, unit);
-    struct cost_pass cost = cost_of_pass(&own, pass, &work);
+    struct cost_pass cost = cost_cached(&own, COST_LAYERS, pass, &work);
     if (stage == pipeline->layout.stages * pipeline->layout.chunks - 1)
         add_head(&cost, &own, pass, &work);
     return cost;
@@ -106,9 +107,9 @@ double dag_token_bytes(const struct plan_pipeline *pipeline, const struct cost_s
 {
     const struct plan_unit *part = &pipeline->cut[PASS_FORWARD].units[unit];
     struct cost_unit work = dag_unit(pipeline, PASS_FORWARD, unit);
-    double scores = cost_scores_bytes(own, &work), tokens = cost_unit_tokens(&work);
+    double scores = cost_scores_bytes(own, &work);
     double bytes = cost_layers_activation_bytes(own, part->recompute, false);
-    return (bytes + (scores > 0 ? scores / tokens : 0)) / part->context;
+    return (bytes + (scores > 0 ? scores / cost_unit_tokens(&work) : 0)) / part->context;
 }
 
 double dag_offload_bytes(const struct plan_pipeline *pipeline, const struct cost_setting *own, int32_t unit,
@@ -156,9 +157,36 @@ static void make_places(struct dag *dag, const struct plan *plan, struct dag_opt
             n += (size_t)layout->stages * (size_t)layout->context * (size_t)n_tensor(layout, options);
         }
     CHECK(n > 0 && n < INT32_MAX / DAG_N_STREAMS);
-    dag->places = check_malloc(n * sizeof *dag->places);
+    if (n > (size_t)dag->room.places) {
+        dag->places = check_realloc(dag->places, n * sizeof *dag->places);
+        dag->stream_first = check_realloc(dag->stream_first, n * DAG_N_STREAMS * sizeof *dag->stream_first);
+        dag->room.places = (int32_t)n;
+    }
     for (int32_t phase = 0; phase < plan->n_phases; phase++)
         add_places(dag, plan, phase, options);
+}
+
+static void free_pipes(struct dag *dag)
+{
+    for (int32_t i = 0; i < dag->n_pipes; i++) {
+        struct dag_pipe *pipe = &dag->pipes[i];
+        free(pipe->kinds.kind);
+        relations_free(&pipe->relations);
+        for (int pass = 0; pass < N_PASSES; pass++)
+            free(pipe->cost[pass]);
+    }
+    free(dag->pipes);
+    free(dag->first_pipe);
+    dag->n_pipes = 0;
+}
+
+static void make_pipes(struct dag *dag, const struct plan *plan)
+{
+    size_t n = 0;
+    for (int32_t phase = 0; phase < plan->n_phases; phase++)
+        n += (size_t)plan->phases[phase].n_pipelines;
+    dag->pipes = check_malloc(n * sizeof *dag->pipes);
+    dag->first_pipe = check_malloc((size_t)plan->n_phases * sizeof *dag->first_pipe);
 }
 
 static void open_builder(struct builder *builder)
@@ -170,7 +198,7 @@ static void open_builder(struct builder *builder)
     builder->open_send = check_malloc(n_places * sizeof *builder->open_send);
     builder->pass_begin = check_malloc(n_places * sizeof *builder->pass_begin);
     for (size_t i = 0; i < n_places * DAG_N_STREAMS; i++)
-        builder->stream_last[i] = -1;
+        builder->stream_last[i] = builder->dag->stream_first[i] = -1;
     for (size_t i = 0; i < n_places; i++)
         builder->open_ring[i] = builder->open_send[i] = builder->pass_begin[i] = -1;
 }
@@ -178,10 +206,19 @@ static void open_builder(struct builder *builder)
 bool dag_build(const struct plan *plan, const struct cost_setting *setting, struct dag_options options, struct dag *dag,
                struct error *err)
 {
+    *dag = (struct dag){0};
+    return dag_rebuild(plan, setting, options, dag, err);
+}
+
+bool dag_rebuild(const struct plan *plan, const struct cost_setting *setting, struct dag_options options,
+                 struct dag *dag, struct error *err)
+{
     struct builder builder = {.plan = plan, .setting = setting, .options = options, .dag = dag};
     bool ok = true;
-    *dag = (struct dag){0};
+    dag->n_tasks = dag->n_edges = dag->n_places = 0;
+    free_pipes(dag);
     make_places(dag, plan, options);
+    make_pipes(dag, plan);
     open_builder(&builder);
     for (int32_t phase = 0; ok && phase < plan->n_phases; phase++) {
         if (phase > 0 || plan->phases[phase].n_reshards > 0)
@@ -191,7 +228,6 @@ bool dag_build(const struct plan *plan, const struct cost_setting *setting, stru
             ok = builder_gradients(&builder, err);
         builder_close_phase(&builder);
     }
-    free(builder.mark);
     free(builder.stream_last);
     free(builder.open_ring);
     free(builder.open_send);
@@ -203,11 +239,15 @@ bool dag_build(const struct plan *plan, const struct cost_setting *setting, stru
 
 void dag_free(struct dag *dag)
 {
+    free_pipes(dag);
     free(dag->tasks);
     free(dag->duration_s);
     free(dag->in_first);
     free(dag->in_task);
     free(dag->in_kind);
     free(dag->places);
+    free(dag->stream_first);
+    free(dag->stream_next);
+    free(dag->room.mark);
     *dag = (struct dag){0};
 }

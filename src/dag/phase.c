@@ -288,12 +288,14 @@ static void open_phase(struct builder *builder)
 
 void builder_close_phase(struct builder *builder)
 {
-    for (int32_t i = 0; builder->pipes != NULL && i < builder->plan->phases[builder->phase].n_pipelines; i++) {
+    struct dag *dag = builder->dag;
+    dag->first_pipe[builder->phase] = dag->n_pipes;
+    for (int32_t i = 0; i < builder->plan->phases[builder->phase].n_pipelines; i++) {
         struct builder_pipe *pipe = &builder->pipes[i];
-        relations_free(&pipe->relations);
-        free(pipe->kinds.kind);
+        struct dag_pipe *kept = &dag->pipes[dag->n_pipes++];
+        *kept = (struct dag_pipe){.kinds = pipe->kinds, .relations = pipe->relations};
         for (int pass = 0; pass < N_PASSES; pass++) {
-            free(pipe->cost[pass]);
+            kept->cost[pass] = pipe->cost[pass];
             free(pipe->ordinal[pass]);
         }
         free(pipe->ends);
@@ -306,7 +308,6 @@ void builder_close_phase(struct builder *builder)
     free(builder->ready);
     free(builder->group_first);
     free(builder->arrived);
-    builder->pipes = NULL;
 }
 
 bool builder_phase(struct builder *builder, int32_t phase, struct error *err)
