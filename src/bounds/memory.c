@@ -22,8 +22,10 @@ struct unit_bytes {
 
 /* A phase's pipelines. */
 struct pipe {
-    struct unit_bytes *units[N_PASSES]; /* [kind x units + unit] */
+    const struct plan_pipeline *plan;
     const struct dag_kinds *kinds;
+    bool offloads;                      /* some unit does */
+    struct unit_bytes *units[N_PASSES]; /* [kind x units + unit] */
 };
 
 /* A token of a forward unit: what it holds, and its keys and values kept beside that, if its sample is sliced. */
@@ -55,11 +57,6 @@ struct ledger {
 /* Queues of a place that move memory. At equal times the lower goes first: frees by a copy out, then passes in their
  * order (an end before the next begin), then a copy in. */
 enum queue { QUEUE_OUT, QUEUE_PASSES, QUEUE_IN, N_QUEUES };
-
-static const struct plan_pipeline *pipeline_of(const struct ledger *ledger, const struct dag_task *task)
-{
-    return &ledger->plan->phases[task->phase].pipelines[task->pipeline];
-}
 
 /* Working memory is that of one layer, whatever the kind. */
 static void unit_workspace(const struct plan_pipeline *pipeline, enum pass pass, int32_t unit,
@@ -138,7 +135,10 @@ static void open_kind(const struct plan_pipeline *pipeline, const struct relatio
 static void open_pipe(const struct plan_pipeline *pipeline, const struct cost_setting *setting,
                       const struct dag_pipe *of, struct pipe *pipe)
 {
+    pipe->plan = pipeline;
     pipe->kinds = &of->kinds;
+    for (int32_t unit = 0; unit < pipeline->cut[PASS_FORWARD].n_units; unit++)
+        pipe->offloads = pipe->offloads || pipeline->cut[PASS_FORWARD].units[unit].offload > 0;
     for (int pass = 0; pass < N_PASSES; pass++)
         pipe->units[pass] =
             check_calloc((size_t)(pipeline->cut[pass].n_units * of->kinds.n), sizeof *pipe->units[pass]);
@@ -186,45 +186,52 @@ static void record(struct ledger *ledger, double time_s)
     memcpy(event->bytes, ledger->live, sizeof event->bytes);
 }
 
-/* Whether a task stands on the last virtual stage, which computes the head. */
-static bool is_last(const struct ledger *ledger, const struct dag_task *task)
+/* A pass of a unit on a virtual stage. */
+struct pass_bytes {
+    enum pass pass;
+    bool first, last; /* the virtual stage: it embeds, it computes the head */
+    const struct unit_bytes *unit;
+};
+
+static struct pass_bytes pass_bytes_of(const struct pipe *pipe, const struct plan_step *step, int32_t stage)
 {
-    const struct plan_layout *layout = &pipeline_of(ledger, task)->layout;
-    return task->chunk * layout->stages + task->stage == layout->stages * layout->chunks - 1;
+    const struct plan_layout *layout = &pipe->plan->layout;
+    int32_t virtual = step->chunk * layout->stages + stage;
+    int32_t at = pipe->kinds->kind[virtual] * pipe->plan->cut[step->pass].n_units + step->unit;
+    return (struct pass_bytes){.pass = step->pass,
+                               .first = virtual == 0,
+                               .last = virtual == layout->stages * layout->chunks - 1,
+                               .unit = &pipe->units[step->pass][at]};
 }
 
-/* Whether a task stands on the first virtual stage, which embeds. */
-static bool is_first(const struct dag_task *task)
+/* Activations of a unit on its virtual stage. */
+static double activations(const struct pass_bytes *bytes)
 {
-    return task->chunk == 0 && task->stage == 0;
+    return bytes->unit->activations + (bytes->first ? bytes->unit->embedding : 0) +
+           (bytes->last ? bytes->unit->head : 0);
 }
 
-/* Activations of a unit on the virtual stage of a task. */
-static double activations(const struct ledger *ledger, const struct dag_task *task, const struct unit_bytes *bytes)
+static void begin_pass(struct ledger *ledger, const struct pass_bytes *bytes)
 {
-    return bytes->activations + (is_first(task) ? bytes->embedding : 0) + (is_last(ledger, task) ? bytes->head : 0);
-}
-
-static void begin_pass(struct ledger *ledger, const struct dag_task *task, const struct unit_bytes *bytes)
-{
+    const struct unit_bytes *unit = bytes->unit;
     ledger->live[MEMORY_WORKSPACE] =
-        is_last(ledger, task) ? fmax(bytes->head_workspace, bytes->workspace - bytes->head) : bytes->workspace;
-    if (task->pass == PASS_FORWARD) {
-        ledger->live[MEMORY_ACTIVATIONS] += activations(ledger, task, bytes);
-        ledger->live[MEMORY_KV] += bytes->kv;
+        bytes->last ? fmax(unit->head_workspace, unit->workspace - unit->head) : unit->workspace;
+    if (bytes->pass == PASS_FORWARD) {
+        ledger->live[MEMORY_ACTIVATIONS] += activations(bytes);
+        ledger->live[MEMORY_KV] += unit->kv;
     } else {
-        ledger->live[MEMORY_KV_GRADIENTS] += bytes->opened;
+        ledger->live[MEMORY_KV_GRADIENTS] += unit->opened;
     }
 }
 
-static void end_pass(struct ledger *ledger, const struct dag_task *task, const struct unit_bytes *bytes)
+static void end_pass(struct ledger *ledger, const struct pass_bytes *bytes)
 {
     ledger->live[MEMORY_WORKSPACE] = 0;
-    if (task->pass == PASS_FORWARD)
+    if (bytes->pass == PASS_FORWARD)
         return;
-    ledger->live[MEMORY_ACTIVATIONS] -= activations(ledger, task, bytes);
-    ledger->live[MEMORY_KV] -= bytes->kv;
-    ledger->live[MEMORY_KV_GRADIENTS] -= bytes->closed;
+    ledger->live[MEMORY_ACTIVATIONS] -= activations(bytes);
+    ledger->live[MEMORY_KV] -= bytes->unit->kv;
+    ledger->live[MEMORY_KV_GRADIENTS] -= bytes->unit->closed;
 }
 
 /* Position in one queue; of passes a task has a begin and an end. */
@@ -264,40 +271,34 @@ static double time_of(const struct ledger *ledger, enum queue queue, const struc
     return ledger->timeline->start_s[cursor->task];
 }
 
-/* What the unit of a task's pass allocates and frees on the task's virtual stage. */
-static const struct unit_bytes *units_of(const struct ledger *ledger, const struct dag_task *task)
+/* What the pass of a task allocates and frees on the task's virtual stage. */
+static struct pass_bytes bytes_of_task(const struct ledger *ledger, const struct dag_task *task)
 {
     const struct pipe *pipe = &ledger->pipes[ledger->dag->first_pipe[task->phase] + task->pipeline];
-    const struct plan_pipeline *pipeline = pipeline_of(ledger, task);
-    int32_t kind = pipe->kinds->kind[task->chunk * pipeline->layout.stages + task->stage];
-    return &pipe->units[task->pass][kind * pipeline->cut[task->pass].n_units + task->unit];
+    return pass_bytes_of(pipe, &(struct plan_step){(enum pass)task->pass, task->unit, task->chunk}, task->stage);
 }
 
-/* The begin or the end of a task. The end of a pass only frees: no peak is there. */
+/* The begin or the end of a task. */
 static void step_passes(struct ledger *ledger, struct cursor *cursor)
 {
     const struct dag *dag = ledger->dag;
     const struct dag_task *task = &dag->tasks[cursor->task];
-    double time_s = ledger->want_events ? time_of(ledger, QUEUE_PASSES, cursor) : 0;
-    if (!cursor->begun) {
-        if (task->kind == DAG_COMPUTE)
-            begin_pass(ledger, task, units_of(ledger, task));
-        record(ledger, time_s);
-        cursor->begun = true;
-        return;
-    }
+    struct pass_bytes bytes = bytes_of_task(ledger, task);
+    double time_s = time_of(ledger, QUEUE_PASSES, cursor);
     int32_t next = after(dag, cursor->task);
-    if (next < 0 || dag->tasks[next].kind != DAG_ATTENTION)
-        end_pass(ledger, task, units_of(ledger, task));
-    if (ledger->want_events)
-        record(ledger, time_s);
-    cursor->task = next;
-    cursor->begun = false;
+    if (!cursor->begun && task->kind == DAG_COMPUTE)
+        begin_pass(ledger, &bytes);
+    if (cursor->begun && (next < 0 || dag->tasks[next].kind != DAG_ATTENTION))
+        end_pass(ledger, &bytes);
+    record(ledger, time_s);
+    if (cursor->begun)
+        cursor->task = next;
+    cursor->begun = !cursor->begun;
 }
 
 static void step_copies(struct ledger *ledger, enum queue queue, struct cursor *cursor)
 {
-    double bytes = units_of(ledger, &ledger->dag->tasks[cursor->task])->offloaded;
+    double bytes = bytes_of_task(ledger, &ledger->dag->tasks[cursor->task]).unit->offloaded;
     ledger->live[MEMORY_ACTIVATIONS] += queue == QUEUE_OUT ? -bytes : bytes;
     record(ledger, time_of(ledger, queue, cursor));
     cursor->task = after(ledger->dag, cursor->task);
@@ -318,7 +319,7 @@ static double states(const struct ledger *ledger, int32_t place)
 /* What the unit of a task's pass has on the host. */
 static double host_bytes(const struct ledger *ledger, int32_t task)
 {
-    return units_of(ledger, &ledger->dag->tasks[task])->offloaded;
+    return bytes_of_task(ledger, &ledger->dag->tasks[task]).unit->offloaded;
 }
 
 /* The most that a place has on the host: from the start of each copy out to the end of each copy in. */
@@ -337,52 +338,71 @@ static double host_peak(const struct ledger *ledger, int32_t place)
     return peak;
 }
 
-static void walk_place(struct ledger *ledger, int32_t place)
+static void open_place(struct ledger *ledger, int32_t place)
 {
-    struct cursor cursors[N_QUEUES];
-    for (int q = 0; q < N_QUEUES; q++)
-        cursors[q] = cursor_of(ledger->dag, place, (enum queue)q);
     ledger->place = place;
     memset(ledger->live, 0, sizeof ledger->live);
     ledger->live[MEMORY_STATES] = states(ledger, place);
     ledger->live[MEMORY_LIBRARIES] = ledger->setting->device->workspace_bytes;
     record(ledger, 0.0);
-    while (cursors[QUEUE_OUT].task >= 0 || cursors[QUEUE_IN].task >= 0) {
+}
+
+/* All that happens on a place, in order of time. */
+static void walk_tasks(struct ledger *ledger, int32_t place)
+{
+    struct cursor cursors[N_QUEUES];
+    for (int q = 0; q < N_QUEUES; q++)
+        cursors[q] = cursor_of(ledger->dag, place, (enum queue)q);
+    for (;;) {
         int best = -1;
         for (int q = 0; q < N_QUEUES; q++)
             if (cursors[q].task >= 0 && (best < 0 || time_of(ledger, (enum queue)q, &cursors[q]) <
                                                          time_of(ledger, (enum queue)best, &cursors[best])))
                 best = q;
+        if (best < 0)
+            return;
         if (best == QUEUE_PASSES)
             step_passes(ledger, &cursors[best]);
         else
             step_copies(ledger, (enum queue)best, &cursors[best]);
     }
-    while (cursors[QUEUE_PASSES].task >= 0) /* in their order, whatever the times */
-        step_passes(ledger, &cursors[QUEUE_PASSES]);
 }
 
-/* Whether the place before is of the same stage and neither copies to the host: then they hold the same at the same
- * steps. */
-static bool is_like_last(const struct dag *dag, int32_t place)
+/* Without copies the peak follows from the order of the stage's steps, whatever the times. The end of a pass only
+ * frees: no peak is there. */
+static void walk_steps(struct ledger *ledger, const struct pipe *pipe, int32_t stage)
 {
-    if (place == 0)
-        return false;
-    const struct dag_place *at = &dag->places[place], *last = at - 1;
-    bool same = at->phase == last->phase && at->pipeline == last->pipeline && at->stage == last->stage;
-    return same && cursor_of(dag, place, QUEUE_OUT).task < 0 && cursor_of(dag, place - 1, QUEUE_OUT).task < 0;
+    for (int32_t i = pipe->plan->step_first[stage]; i < pipe->plan->step_first[stage + 1]; i++) {
+        struct pass_bytes bytes = pass_bytes_of(pipe, &pipe->plan->steps[i], stage);
+        begin_pass(ledger, &bytes);
+        record(ledger, 0.0);
+        end_pass(ledger, &bytes);
+    }
+}
+
+static bool same_stage(const struct dag_place *a, const struct dag_place *b)
+{
+    return a->phase == b->phase && a->pipeline == b->pipeline && a->stage == b->stage;
 }
 
 static void resolve_place(struct ledger *ledger, int32_t place)
 {
     struct memory *memory = ledger->memory;
-    if (!ledger->want_events && is_like_last(ledger->dag, place)) {
+    const struct dag *dag = ledger->dag;
+    const struct dag_place *at = &dag->places[place];
+    const struct pipe *pipe = &ledger->pipes[dag->first_pipe[at->phase] + at->pipeline];
+    bool by_steps = !ledger->want_events && !pipe->offloads;
+    if (by_steps && place > 0 && same_stage(at, at - 1)) {
         memory->peak_bytes[place] = memory->peak_bytes[place - 1];
         memcpy(memory->at_peak[place], memory->at_peak[place - 1], sizeof memory->at_peak[place]);
-    } else {
-        walk_place(ledger, place);
-        memory->host_peak_bytes[place] = host_peak(ledger, place);
+        return;
     }
+    open_place(ledger, place);
+    if (by_steps)
+        walk_steps(ledger, pipe, at->stage);
+    else
+        walk_tasks(ledger, place);
+    memory->host_peak_bytes[place] = host_peak(ledger, place);
     if (memory->peak_bytes[place] > memory->peak_bytes[memory->worst_place])
         memory->worst_place = place;
 }

@@ -15,7 +15,19 @@ struct builder_end {
     int32_t offload;
 };
 
-/** A pipeline of the phase in work. An instance is (pass, unit, virtual stage) as one number. */
+/** What of a pass runs on the compute stream: with its attention, and without, which then runs beside a ring. */
+struct builder_seconds {
+    double all, no_attention;
+};
+
+/** The latest transfer of a unit between stages; all those of its pass are mostly alike. */
+struct builder_boundary {
+    double bytes; /* 0: none yet */
+    enum cost_route route;
+    struct cost_transfer transfer;
+};
+
+/** A pipeline of the phase in work. An instance is (virtual stage, pass, unit) as one number. */
 struct builder_pipe {
     const struct plan_pipeline *plan;
     struct relations relations;
@@ -25,6 +37,11 @@ struct builder_pipe {
     int32_t first_place, first_lane;
     int32_t n_tensor, n_ranks; /* places of a context rank, of a stage */
     int32_t n_virtual;         /* virtual stages: chunks x stages */
+    int32_t n_units;           /* of both cuts */
+    int32_t *done[N_PASSES];   /* of each virtual stage: units built, from the first on without a gap */
+    bool offloads;             /* some unit does */
+    struct builder_seconds *seconds[N_PASSES]; /* as cost */
+    struct builder_boundary *boundary[N_PASSES]; /* of each unit */
     struct builder_end *ends;  /* [instance x n_ranks + rank] */
 };
 
@@ -52,6 +69,7 @@ struct builder {
     int32_t *open_ring;   /* of each place: SYNC that must end before its next pass, -1: none */
     int32_t *open_send;   /* of each place: SEND to a neighbour that must end before its next pass, -1: none */
     int32_t *pass_begin;  /* of each place: COMPUTE of its latest pass, -1: none */
+    int32_t *node;        /* of each place */
 
     int32_t phase;
     int32_t gate; /* SYNC before the phase: streams begin after it; -1 in the first */
@@ -168,9 +186,15 @@ double builder_ring_s(const struct builder *builder, const struct builder_ring *
 /** SYNC on the collective stream of a place; edges into it are the caller's. */
 int32_t builder_sync(struct builder *builder, int32_t place, enum dag_purpose purpose);
 
-/** Costs of a pass of one unit on each kind of virtual stage. */
-void builder_costs(const struct builder_pipe *pipe, const struct cost_setting *setting, enum pass pass, int32_t unit,
-                   struct cost_pass *cost);
+/** Costs of a pass of all units on each kind of virtual stage: cost and seconds. */
+void builder_costs(const struct builder *builder, struct builder_pipe *pipe, enum pass pass);
+
+/** The stage of a virtual stage. */
+static inline int32_t builder_stage_of(const struct builder_pipe *pipe, int32_t virtual)
+{
+    int32_t stages = pipe->plan->layout.stages;
+    return virtual < stages ? virtual : virtual % stages;
+}
 
 static inline const struct cost_pass *builder_cost_of(const struct builder_pipe *pipe, enum pass pass, int32_t unit,
                                                       int32_t stage)
@@ -184,7 +208,7 @@ void builder_pass(struct builder *builder, const int32_t *lanes, int32_t n_lanes
 static inline int32_t builder_instance(const struct builder_pipe *pipe, enum pass pass, int32_t unit, int32_t stage)
 {
     int32_t before = pass == PASS_BACKWARD ? pipe->plan->cut[PASS_FORWARD].n_units : 0;
-    return (before + unit) * pipe->n_virtual + stage;
+    return stage * pipe->n_units + before + unit;
 }
 
 static inline struct builder_end *builder_end_of(const struct builder_pipe *pipe, int32_t instance, int32_t rank)

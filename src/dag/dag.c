@@ -75,20 +75,37 @@ static void add_head(struct cost_pass *cost, const struct cost_setting *own, enu
         cost->outside_s[i] += head.outside_s[i];
 }
 
-void builder_costs(const struct builder_pipe *pipe, const struct cost_setting *setting, enum pass pass, int32_t unit,
-                   struct cost_pass *cost)
+/* Costs of one unit. own: settings of the kinds. */
+static void costs_of_unit(const struct builder_pipe *pipe, const struct cost_setting *own, enum pass pass, int32_t unit)
 {
     struct cost_unit work = dag_unit(pipe->plan, pass, unit);
-    int32_t layers[DAG_MAX_KINDS];
+    struct cost_pass *cost = pipe->cost[pass] + unit * pipe->kinds.n;
     for (int32_t kind = 0; kind < pipe->kinds.n; kind++) {
-        struct cost_setting own = dag_setting(setting, &pipe->plan->layout, pipe->kinds.stage[kind]);
         int32_t alike = 0; /* a kind of as many layers, without the head */
-        while (alike < kind && layers[alike] != own.layers)
+        while (alike < kind && own[alike].layers != own[kind].layers)
             alike++;
-        layers[kind] = own.layers;
-        cost[kind] = alike < kind ? cost[alike] : cost_cached(&own, COST_LAYERS, pass, &work);
+        cost[kind] = alike < kind ? cost[alike] : cost_cached(&own[kind], COST_LAYERS, pass, &work);
         if (kind == pipe->kinds.n - 1)
-            add_head(&cost[kind], &own, pass, &work);
+            add_head(&cost[kind], &own[kind], pass, &work);
+    }
+}
+
+void builder_costs(const struct builder *builder, struct builder_pipe *pipe, enum pass pass)
+{
+    struct cost_setting own[DAG_MAX_KINDS];
+    int32_t n_units = pipe->plan->cut[pass].n_units, n = n_units * pipe->kinds.n;
+    for (int32_t kind = 0; kind < pipe->kinds.n; kind++)
+        own[kind] = dag_setting(builder->setting, &pipe->plan->layout, pipe->kinds.stage[kind]);
+    pipe->cost[pass] = check_malloc((size_t)n * sizeof *pipe->cost[pass]);
+    pipe->seconds[pass] = check_malloc((size_t)n * sizeof *pipe->seconds[pass]);
+    for (int32_t unit = 0; unit < n_units; unit++)
+        costs_of_unit(pipe, own, pass, unit);
+    for (int32_t i = 0; i < n; i++) {
+        const struct cost_pass *cost = &pipe->cost[pass][i];
+        double seconds = cost->other_s + cost->shard_s;
+        if (!builder->options.all_tensor_ranks)
+            seconds += cost->tensor_s;
+        pipe->seconds[pass][i] = (struct builder_seconds){seconds + cost->attention_s, seconds};
     }
 }
 
@@ -197,6 +214,9 @@ static void open_builder(struct builder *builder)
     builder->open_ring = check_malloc(n_places * sizeof *builder->open_ring);
     builder->open_send = check_malloc(n_places * sizeof *builder->open_send);
     builder->pass_begin = check_malloc(n_places * sizeof *builder->pass_begin);
+    builder->node = check_malloc(n_places * sizeof *builder->node);
+    for (size_t i = 0; i < n_places; i++)
+        builder->node[i] = builder->dag->places[i].rank / builder->setting->platform->gpus_per_node;
     for (size_t i = 0; i < n_places * DAG_N_STREAMS; i++)
         builder->stream_last[i] = builder->dag->stream_first[i] = -1;
     for (size_t i = 0; i < n_places; i++)
@@ -232,6 +252,7 @@ bool dag_rebuild(const struct plan *plan, const struct cost_setting *setting, st
     free(builder.open_ring);
     free(builder.open_send);
     free(builder.pass_begin);
+    free(builder.node);
     if (!ok)
         dag_free(dag);
     return ok;
