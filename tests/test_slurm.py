@@ -3,7 +3,6 @@
 """`slimsim submit` with a real Slurm: slurmctld and two slurmd on loopback, in namespaces of their own, so that nothing
 of it can be reached from outside or outlives the test. Needs root and Debian's slurm-wlm; without them it is skipped
 (77)."""
-import csv
 import os
 import pathlib
 import re
@@ -13,8 +12,8 @@ import sys
 import time
 import unittest
 
-PROGRAM = pathlib.Path(os.environ["SLIMSIM"]).resolve()
-SCRATCH = pathlib.Path(os.environ["SLIMSIM_SCRATCH"]).resolve()
+from program import PROGRAM, SCRATCH, SMALL, rows
+
 INSIDE = "SLIMSIM_TEST_SLURM_INSIDE"
 NAMESPACES = ["unshare", "--net", "--uts", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child"]
 SKIPPED = 77
@@ -52,19 +51,7 @@ NodeName=n1 NodeHostname={host} NodeAddr=127.0.0.1 Port=17001 CPUs=4 RealMemory=
 NodeName=n2 NodeHostname={host} NodeAddr=127.0.0.1 Port=17002 CPUs=4 RealMemory=2000 State=UNKNOWN
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 """
-SWEEP = """\
-name: 50% of it
-model: llama-7b
-device: h800
-platform: hopper-2x8
-data: {lengths: github, context: 32Ki, global_batch: 48}
-iterations: {warm_up: 0, measured: 2}
-engine: critical-path
-systems:
-  - {name: best-fit, plan: {tp: 2, pp: 2, cp: 2, recompute: selective}}
-  - {name: slimpack, plan: {tp: 2, pp: 2, recompute: selective}}
-sweep: {iterations.measured: [2, 3], replicates: 5}
-"""
+SWEEP = SMALL.replace("name: small", "name: 50% of it") + "sweep: {iterations.measured: [2, 3], replicates: 5}\n"
 ENDLESS = SWEEP.replace("[2, 3]", "[2, 1000000]")  # the first five points are those of SWEEP
 FILES = ("50% of it.h5", "50% of it.csv", "50% of it.points.csv")
 
@@ -177,8 +164,8 @@ class Submit(unittest.TestCase):
     def test_a_point_over_the_time_limit_is_marked(self):
         shards, merge = self.submit("endless.yaml", "marked", "--time-limit", "2s")
         wait_for("merge of marked", lambda: ended(merge))
-        with open(FOLDER / "marked" / "50% of it.points.csv", newline="") as file:
-            self.assertEqual([row["status"] for row in csv.DictReader(file)], ["done"] * 5 + ["time limit"] * 5)
+        self.assertEqual([row["status"] for row in rows(FOLDER / "marked" / "50% of it.points.csv")],
+                         ["done"] * 5 + ["time limit"] * 5)
 
     def test_what_sbatch_refuses_is_said(self):
         done = call(PROGRAM, "submit", "sweep.yaml", "--shards", 3, "--partition", "nowhere", "--output", "refused")
