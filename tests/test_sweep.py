@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Sweeps as their users run them: same bytes whatever happens on the way. SLIMSIM_KILLS: kills of each kind."""
+import contextlib
 import filecmp
 import json
 import os
@@ -272,29 +273,95 @@ class Failures(Sweep):
         folder = fresh("blocked")
         (folder / "small.journal").mkdir(parents=True)
         self.sweep(folder, status=73)
+        (folder / "small.journal").rmdir()
+        (folder / "small.journal").symlink_to("/dev/full")
+        self.assertIn("not a regular file", self.sweep(folder, status=73).stderr)
+
+    @contextlib.contextmanager
+    def disk(self, kib):
+        """A file system of this size, empty."""
+        folder = fresh("disk")
+        folder.mkdir()
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={kib}k", "tmpfs", folder],
+                          capture_output=True).returncode != 0:
+            self.skipTest("a file system cannot be mounted here")
+        try:
+            yield folder
+        finally:
+            subprocess.run(["umount", folder], check=True)
+
+    def remount(self, folder, how):
+        subprocess.run(["mount", "-o", f"remount,{how}", folder], check=True)
+
+    def test_a_folder_that_is_read_only(self):
+        with self.disk(4096) as folder:
+            for used in (False, True):
+                if used:
+                    self.sweep(folder, "--quiet")
+                self.remount(folder, "ro")
+                self.assertIn("Read-only file system", self.sweep(folder, "--quiet", status=73).stderr)
+                self.assertIn("Read-only file system", self.sweep(folder, "--quiet", "--point", "1", status=73).stderr)
+                self.assertEqual(bool(list(folder.iterdir())), used)
+                self.remount(folder, "rw")
+            self.same(self.whole, folder)
 
     def test_a_full_disk_leaves_nothing_under_the_final_names(self):
-        for kib in (8, 64, 100, 128):
-            folder = fresh("tiny")
-            folder.mkdir()
-            if subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={kib}k", "tmpfs", folder],
-                              capture_output=True).returncode != 0:
-                self.skipTest("a file system cannot be mounted here")
-            try:
-                done = self.sweep(folder, "--quiet", status=74)
-                self.assertIn("No space left on device", done.stderr)
-                self.assertLessEqual({path.name for path in folder.iterdir()}, {"small.journal"})
-                subprocess.run(["mount", "-o", "remount,size=8m", folder], check=True)
-                self.sweep(folder, "--quiet")
-                self.same(self.whole, folder)
-            finally:
-                subprocess.run(["umount", folder], check=True)
+        """Sizes at which the journal, the tables or nothing meets the end of the disk."""
+        traced = BASE + "trace: full\nsweep: {replicates: 16}\n"
+        plenty = fresh("plenty")
+        self.sweep(plenty, "--quiet", scenario=traced)
+        for scenario, whole, sizes in ((GRID, self.whole, (8, 64, 100, 128)), (traced, plenty, (64, 1024, 3072, 4096))):
+            for kib in sizes:
+                with self.disk(kib) as folder:
+                    done = self.sweep(folder, "--quiet", scenario=scenario, status=74)
+                    self.assertIn("No space left on device", done.stderr)
+                    self.assertLessEqual({path.name for path in folder.iterdir()}, {"small.journal"})
+                    self.remount(folder, "size=16m")
+                    self.sweep(folder, "--quiet", scenario=scenario)
+                    self.same(whole, folder)
 
     def test_a_full_standard_output_is_an_error(self):
-        with open("/dev/full", "w") as full:
-            done = subprocess.run([PROGRAM, "run", write("small.yaml", GRID), "--output", self.whole, "--quiet"],
-                                  stdout=full, stderr=subprocess.PIPE, text=True, timeout=300)
-        self.assertEqual(done.returncode, 74, done.stderr)
+        small = write("small.yaml", GRID)
+        for arguments in (("run", small, "--output", self.whole, "--quiet"), ("run", small, "--list"),
+                          ("run", small, "--point", "1", "--output", fresh("alone"), "--quiet"),
+                          ("best", self.whole / "small.csv"), ("submit", small, "--shards", "2", "--dry-run")):
+            with open("/dev/full", "w") as full:
+                done = subprocess.run([PROGRAM, *arguments], stdout=full, stderr=subprocess.PIPE, text=True, timeout=300)
+            self.assertEqual(done.returncode, 74, (arguments, done.stderr))
+
+
+class Engines(Sweep):
+    """What a point may ask for beside the critical path."""
+
+    def test_simgrid_in_workers_gives_the_same_bytes_for_any_number_of_jobs(self):
+        scenario = BASE.replace("critical-path", "both") + "sweep: {data.context: [16Ki, 32Ki], replicates: 3}\n"
+        one = fresh("simgrid-1")
+        self.sweep(one, "--quiet", "--jobs", "1", scenario=scenario)
+        for row in rows(one / "small.csv"):
+            self.assertGreaterEqual(float(row["simgrid_mean_s"]), float(row["critical_path_mean_s"]) * (1 - 1e-9))
+        for jobs in (3, 6):
+            folder = fresh(f"simgrid-{jobs}")
+            self.sweep(folder, "--quiet", "--jobs", jobs, scenario=scenario)
+            self.same(one, folder)
+
+    def test_searched_plans_are_those_of_single_runs(self):
+        scenario = BASE.replace("plan: {tp: 2, pp: 2, cp: 2, recompute: selective}", "plan: auto").replace(
+            "engine: critical-path", "engine: simgrid\ntrace: full") + "sweep: {data.context: [4Ki, 64Ki]}\n"
+        one, two = fresh("auto-1"), fresh("auto-2")
+        self.sweep(one, "--quiet", "--jobs", "1", scenario=scenario)
+        self.sweep(two, "--quiet", "--jobs", "2", scenario=scenario)
+        self.same(one, two)
+        layouts = set()
+        for point in (0, 1):
+            self.sweep(two, "--quiet", "--point", point, scenario=scenario)
+            with h5py.File(one / "small.h5") as file, h5py.File(two / f"small-{point}.h5") as single:
+                group = file["points"][file["manifest"][point]["id"].decode()]
+                self.assertEqual(set(group), set(single))
+                for table in single:
+                    self.assertEqual(group[table][()].tobytes(), single[table][()].tobytes(), table)
+                layouts.add(tuple(group["summary"][0][["tp", "pp", "cp"]]))
+                self.assertNotIn("auto", file["scenarios"][point]["scenario"].decode())
+        self.assertEqual(len(layouts), 2)
 
 
 class Resume(Sweep):

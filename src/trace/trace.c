@@ -5,6 +5,8 @@
 #include "trace/hdf5_type.h"
 #include "trace/output.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -104,8 +106,23 @@ bool trace_add_group(struct trace *trace, const char *name, struct error *err)
     return ok || write_failed(trace, err);
 }
 
+/* Disk space for all of the file and n_bytes more. HDF5 1.10.8 crashes when the disk is full in the midst of H5Ocopy.
+ */
+static bool reserve(const struct trace *trace, size_t n_bytes, struct error *err)
+{
+    hsize_t n = 0;
+    int *descriptor = NULL;
+    if (!hdf5_ok(H5Fget_filesize(trace->file, &n)) ||
+        !hdf5_ok(H5Fget_vfd_handle(trace->file, H5P_DEFAULT, (void **)&descriptor)))
+        return write_failed(trace, err);
+    return fallocate(*descriptor, FALLOC_FL_KEEP_SIZE, 0, (off_t)(n + n_bytes)) == 0 || errno == EOPNOTSUPP ||
+           output_failed(&trace->output, ERROR_IO, strerror(errno), err);
+}
+
 bool trace_copy_image(struct trace *trace, const char *group, void *image, size_t n_bytes, struct error *err)
 {
+    if (!reserve(trace, 2 * n_bytes + IMAGE_GROWTH_BYTES, err)) /* the copy is laid out anew */
+        return false;
     hid_t access = H5Pcreate(H5P_FILE_ACCESS);
     CHECK(access >= 0 && H5Pset_fapl_core(access, IMAGE_GROWTH_BYTES, false) >= 0);
     CHECK(H5Pset_file_image(access, image, n_bytes) >= 0); /* it copies */
