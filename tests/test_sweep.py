@@ -306,19 +306,21 @@ class Failures(Sweep):
             self.same(self.whole, folder)
 
     def test_a_full_disk_leaves_nothing_under_the_final_names(self):
-        """Sizes at which the journal, the tables or nothing meets the end of the disk."""
-        traced = BASE + "trace: full\nsweep: {replicates: 16}\n"
+        """Sizes at which the journal, the tables, the traces of points or nothing meets the end of the disk."""
+        traced = BASE + "trace: full\nsweep: {replicates: 8}\n"
         plenty = fresh("plenty")
         self.sweep(plenty, "--quiet", scenario=traced)
-        for scenario, whole, sizes in ((GRID, self.whole, (8, 64, 100, 128)), (traced, plenty, (64, 1024, 3072, 4096))):
-            for kib in sizes:
-                with self.disk(kib) as folder:
-                    done = self.sweep(folder, "--quiet", scenario=scenario, status=74)
+        cases = [(GRID, self.whole, kib, 74) for kib in (8, 64, 100, 128)]
+        cases += [(traced, plenty, kib, status) for kib, status in ((512, 74), (1350, 74), (1700, 74), (4096, 0))]
+        for scenario, whole, kib, status in cases:
+            with self.disk(kib) as folder:
+                done = self.sweep(folder, "--quiet", scenario=scenario, status=status)
+                if status == 74:
                     self.assertIn("No space left on device", done.stderr)
                     self.assertLessEqual({path.name for path in folder.iterdir()}, {"small.journal"})
                     self.remount(folder, "size=16m")
                     self.sweep(folder, "--quiet", scenario=scenario)
-                    self.same(whole, folder)
+                self.same(whole, folder)
 
     def test_a_full_standard_output_is_an_error(self):
         small = write("small.yaml", GRID)

@@ -230,23 +230,6 @@ bool trace_set_systems(struct trace *trace, int32_t n, const char *const *labels
     return trace_set_texts(trace, "systems", n, labels, err);
 }
 
-/* The row struct as HDF5 sees it, in memory or (packed) in the file. */
-static hid_t row_type(const struct trace_table *table, bool in_file)
-{
-    hid_t type = H5Tcreate(H5T_COMPOUND, table->row_bytes);
-    CHECK(type >= 0);
-    for (int32_t c = 0; c < table->n_columns; c++) {
-        const struct trace_column *column = &table->columns[c];
-        hid_t text = column->type == TRACE_TEXT ? hdf5_text_type(column->bytes) : -1;
-        hid_t number = in_file ? hdf5_file_type(column->type) : hdf5_memory_type(column->type);
-        CHECK(H5Tinsert(type, column->name, column->offset, text >= 0 ? text : number) >= 0);
-        if (text >= 0)
-            H5Tclose(text);
-    }
-    CHECK(!in_file || H5Tpack(type) >= 0);
-    return type;
-}
-
 /* Rows of long texts make smaller chunks. */
 static int32_t chunk_rows(const struct trace_table *table)
 {
@@ -288,7 +271,7 @@ static bool create_table(struct trace *trace, int32_t id)
 {
     const struct trace_table *table = table_of(trace, id);
     struct growing *growing = &trace->tables[id];
-    hid_t creation = chunked_creation(chunk_rows(table)), type = row_type(table, true);
+    hid_t creation = chunked_creation(chunk_rows(table)), type = hdf5_row_type(table, true);
     hid_t space = H5Screate_simple(1, &(hsize_t){0}, &(hsize_t){H5S_UNLIMITED});
     CHECK(space >= 0);
     growing->dataset = H5Dcreate2(trace->file, table->name, type, space, H5P_DEFAULT, creation, H5P_DEFAULT);
@@ -299,7 +282,7 @@ static bool create_table(struct trace *trace, int32_t id)
     if (!ok)
         return false;
     growing->open = true;
-    growing->memory_type = row_type(table, false);
+    growing->memory_type = hdf5_row_type(table, false);
     growing->chunk_rows = chunk_rows(table);
     growing->buffer = check_malloc((size_t)growing->chunk_rows * table->row_bytes);
     return explain_columns(growing->dataset, table);
