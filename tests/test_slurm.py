@@ -167,6 +167,21 @@ class Submit(unittest.TestCase):
         self.assertEqual([row["status"] for row in rows(FOLDER / "marked" / "50% of it.points.csv")],
                          ["done"] * 5 + ["time limit"] * 5)
 
+    def test_srun_says_which_part_a_process_computes(self):
+        done = call("srun", "--ntasks=2", PROGRAM, "run", "sweep.yaml", "--shard", "auto", "--jobs", "1", "--quiet",
+                    "--output", "srun")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        journals = sorted((FOLDER / "srun").iterdir())
+        self.assertEqual([path.name for path in journals], [f"50% of it.shard-{k}-of-2.journal" for k in (1, 2)])
+        self.assertEqual(call(PROGRAM, "merge", *journals, "--output", "srun").returncode, 0)
+        self.same("srun")
+
+    def test_without_sbatch_it_says_so(self):
+        done = subprocess.run([PROGRAM, "submit", "sweep.yaml", "--shards", "2", "--output", "nowhere"], cwd=FOLDER,
+                              env={"PATH": "/nowhere"}, capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertRegex(done.stderr, r"^slimsim: nothing is submitted, there is no sbatch in PATH.*\n$")
+
     def test_what_sbatch_refuses_is_said(self):
         done = call(PROGRAM, "submit", "sweep.yaml", "--shards", 3, "--partition", "nowhere", "--output", "refused")
         self.assertEqual((done.returncode, done.stdout), (1, ""))
