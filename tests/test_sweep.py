@@ -268,6 +268,15 @@ class Failures(Sweep):
         again = self.sweep(folder, "--time-limit", "1s", "--retry-failed", scenario=self.SLOW, status=1)
         self.assertIn("1 computed, 2 kept", again.stderr)
 
+    def test_shards_with_a_failed_point_are_merged_and_the_status_tells(self):
+        folder = fresh("failed-shards")
+        for k in (1, 2):
+            self.sweep(folder, "--quiet", "--shard", f"{k}/2", "--time-limit", "1s", scenario=self.SLOW, status=k - 1)
+        done = run("merge", *folder.iterdir(), "--output", folder)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("1 of 3 points failed", done.stderr)
+        self.assertEqual([row["status"] for row in rows(folder / "small.points.csv")], ["done", "time limit", "done"])
+
     def test_fail_fast_stops_at_the_first_failure(self):
         folder = fresh("fast")
         done = self.sweep(folder, "--quiet", "--time-limit", "0.5s", "--jobs", "1", "--fail-fast", scenario=self.SLOW,
