@@ -17,34 +17,12 @@ import unittest
 import h5py
 import networkx
 
-PROGRAM = pathlib.Path(os.environ["SLIMSIM"]).resolve()
+import program
+from program import PROGRAM, SCRATCH, alive, children, fresh, run, write
+
 SOURCE = pathlib.Path(__file__).resolve().parent.parent
-SCRATCH = pathlib.Path(os.environ["SLIMSIM_SCRATCH"])
 
-SMALL = """\
-name: small
-model: llama-7b
-device: h800
-platform: hopper-2x8
-data: {lengths: github, context: 32Ki, global_batch: 48}
-iterations: {warm_up: 1, measured: 2}
-seed: 7
-engine: both
-trace: full
-systems:
-  - {name: best-fit, plan: {tp: 2, pp: 2, cp: 2, recompute: selective}}
-  - {name: slimpack, plan: {tp: 2, pp: 2, recompute: selective}}
-"""
-
-
-def run(*arguments, **options):
-    return subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True, timeout=300, **options)
-
-
-def write(name, text):
-    path = SCRATCH / name
-    path.write_text(text)
-    return path
+SMALL = program.SMALL.replace("warm_up: 0", "warm_up: 1").replace("critical-path", "both\ntrace: full")
 
 
 def simulate(folder, *arguments, scenario=SMALL):
@@ -504,20 +482,30 @@ class Messages(unittest.TestCase):
         self.refuse(["small.yaml:12:", "plan.cp: 2"], SMALL.replace("slimpack, plan: {", "slimpack, plan: {cp: 2, "))
         self.refuse(["small.yaml:12:", "plan.vpp: 2"], SMALL.replace("slimpack, plan: {", "slimpack, plan: {vpp: 2, "))
 
-    def test_a_stopped_run_leaves_no_file(self):
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            folder = SCRATCH / f"stopped-{number.name}"
-            shutil.rmtree(folder, ignore_errors=True)
-            path = write("small.yaml", SMALL.replace("measured: 2", "measured: 100000"))
-            program = subprocess.Popen([PROGRAM, "run", path, "--output", folder], stdout=subprocess.PIPE,
-                                       stderr=subprocess.PIPE, text=True)
-            while not list(folder.glob("small.h5.tmp-*")):
+    HUGE = SMALL.replace("global_batch: 48", "global_batch: 65536")
+    LONG = (  # one iteration takes minutes: on SimGrid; in the plan of a system; while plans are searched
+        HUGE.replace("both", "simgrid"),
+        HUGE.replace("both", "critical-path").replace("slimpack,", "slimpack, knobs: {packer: milp, milp_nodes: 1000000},"),
+        HUGE.replace("plan: {tp: 2, pp: 2, cp: 2, recompute: selective}", "plan: auto").replace("2x8", "512x8"))
+
+    def test_signals_end_a_run_at_once_and_leave_nothing(self):
+        for case, (number, text) in enumerate(zip((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), self.LONG)):
+            folder = fresh(f"stopped-{case}")
+            process = subprocess.Popen([PROGRAM, "run", write("long.yaml", text), "--output", folder],
+                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            begin = time.monotonic()
+            while time.monotonic() - begin < 1 or (case == 0 and not children(process.pid)):
+                self.assertIsNone(process.poll(), case)
                 time.sleep(0.01)
-            program.send_signal(number)
-            output, errors = program.communicate(timeout=60)
-            self.assertEqual((program.returncode, output), (128 + number, ""), errors)
-            self.assertIn("stopped by signal", errors)
-            self.assertEqual(list(folder.iterdir()), [])
+            self.assertEqual(len(list(folder.glob("*.tmp-*"))), case < 2)  # a search comes before the files
+            below, begin = children(process.pid), time.monotonic()
+            process.send_signal(number)
+            output, errors = process.communicate(timeout=60)
+            self.assertLess(time.monotonic() - begin, 2, case)
+            self.assertEqual((process.returncode, output), (128 + number, ""), errors)
+            self.assertIn(f"stopped by signal {number}\n", errors)
+            self.assertFalse(alive(below))
+            self.assertEqual(list(folder.iterdir()) if folder.exists() else [], [])
 
     def test_empty_lengths_and_malformed_platform(self):
         write("empty.txt", "")
