@@ -15,8 +15,8 @@
     const struct trace_names trace_##column##_names = {n, column##_text};
 
 NAMES(kind, DAG_N_KINDS, "compute", "attention", "send", "sync", "optimizer")
-NAMES(purpose, DAG_N_PURPOSES, "pass", "boundary", "ring", "tensor", "exchange", "reduce-scatter", "all-gather", "all-reduce",
-      "reshard", "offload", "prefetch")
+NAMES(purpose, DAG_N_PURPOSES, "pass", "boundary", "ring", "tensor", "exchange", "reduce-scatter", "all-gather",
+      "all-reduce", "reshard", "offload", "prefetch")
 NAMES(pass, N_STEP_PASSES, "forward", "backward", "weight")
 NAMES(schedule, SCENARIO_N_SCHEDULES, "1f1b", "interleaved", "gpipe", "zero-bubble", "seq1f1b", "terapipe")
 NAMES(stream, DAG_N_STREAMS, "compute", "send forward", "send backward", "collective", "rail", "to host", "from host")
