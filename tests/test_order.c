@@ -47,6 +47,24 @@ static void the_lead_shrinks_just_in_time_and_stays_when_persistent(void)
     plan_pipeline_free(&pipeline);
 }
 
+/* Slots 0, 1, 4 of three stages: forward t runs before backward u if t <= u + 2 - s. On stage 0 slot 4 is more than two
+ * behind slot 1, so B0 and B1 go first; without holes it is plain 1F1B. */
+static void holes_between_slots_run_nothing(void)
+{
+    const int32_t holes[] = {0, 1, 4}, whole[] = {0, 1, 2, 3};
+    struct plan_pipeline pipeline;
+    pipeline_of(&pipeline, 3, 3, NULL);
+    order_slots(&pipeline, holes);
+    CHECK_TEXT(hand_order_text(&pipeline, 0), "F0 F1 B0 B1 F2 B2");
+    CHECK_TEXT(hand_order_text(&pipeline, 2), "F0 B0 F1 B1 F2 B2");
+    plan_pipeline_free(&pipeline);
+    pipeline_of(&pipeline, 3, 4, NULL);
+    order_slots(&pipeline, whole);
+    CHECK_TEXT(hand_order_text(&pipeline, 0), "F0 F1 F2 B0 F3 B1 B2 B3");
+    CHECK_TEXT(hand_order_text(&pipeline, 1), "F0 F1 B0 F2 B1 F3 B2 B3");
+    plan_pipeline_free(&pipeline);
+}
+
 /* The same needs: the most that is missing is 2, before backward 0. From the start n = 3, 4, 5, 6 of m = 6. */
 static void a_long_warm_up_injects_nothing(void)
 {
@@ -130,9 +148,9 @@ static void interleaved_one_f_one_b_is_megatrons(void)
 
 int main(void)
 {
-    return HARNESS_MAIN("order", TEST(plain_one_f_one_b_is_the_textbooks),
-                        TEST(the_lead_shrinks_just_in_time_and_stays_when_persistent),
-                        TEST(a_long_warm_up_injects_nothing), TEST(forwards_that_nobody_needs_run_last),
-                        TEST(forwards_before_each_backward_follow_the_formula),
-                        TEST(interleaved_one_f_one_b_is_megatrons));
+    return HARNESS_MAIN(
+        "order", TEST(plain_one_f_one_b_is_the_textbooks),
+        TEST(the_lead_shrinks_just_in_time_and_stays_when_persistent), TEST(holes_between_slots_run_nothing),
+        TEST(a_long_warm_up_injects_nothing), TEST(forwards_that_nobody_needs_run_last),
+        TEST(forwards_before_each_backward_follow_the_formula), TEST(interleaved_one_f_one_b_is_megatrons));
 }
