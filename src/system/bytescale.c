@@ -224,7 +224,11 @@ static void assign(struct deal *deal, struct item *item, int32_t level)
         most = fmax(most, deal->flop[rank]);
         sum += deal->flop[rank];
     }
-    double below = most - knobs->delta * sum / n_ranks;
+    double below = most - knobs->delta * sum / n_ranks; /* targets have less */
+    bool any = false;
+    for (int32_t rank = 0; rank < n_ranks; rank++)
+        any = any || deal->flop[rank] < below;
+    below = any ? below : INFINITY;
     struct block best = block_of(deal, 0, item->width, level, below);
     item->rank = 0;
     for (int32_t first = 1; first + item->width <= n_ranks; first++) {
