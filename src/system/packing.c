@@ -255,6 +255,18 @@ double packing_streamed_tokens(const struct system_request *request, double capa
     return least_tokens(request, capacity, share);
 }
 
+struct plan_unit *packing_close_unit(const struct system_request *request, const struct plan_pipeline *pipeline,
+                                     struct plan_cut *cut)
+{
+    struct plan_unit *unit = plan_add_unit(cut);
+    unit->context = pipeline->layout.context;
+    unit->sharding = SLICE_PER_DOCUMENT;
+    unit->formation = PLAN_PACK;
+    unit->recompute = (enum recompute)request->layout.recompute;
+    unit->offload = request->layout.offload;
+    return unit;
+}
+
 void packing_add_unit(const struct system_request *request, const int32_t *tokens, const int32_t *sample, int32_t n,
                       struct plan_pipeline *pipeline)
 {
@@ -262,12 +274,7 @@ void packing_add_unit(const struct system_request *request, const int32_t *token
         struct plan_cut *cut = &pipeline->cut[pass];
         for (int32_t i = 0; i < n; i++)
             plan_add_slice(cut, (struct slice){sample[i], 0, tokens[sample[i]]});
-        struct plan_unit *unit = plan_add_unit(cut);
-        unit->context = pipeline->layout.context;
-        unit->sharding = SLICE_PER_DOCUMENT;
-        unit->formation = PLAN_PACK;
-        unit->recompute = (enum recompute)request->layout.recompute;
-        unit->offload = request->layout.offload;
+        packing_close_unit(request, pipeline, cut);
     }
 }
 

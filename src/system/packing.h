@@ -55,8 +55,12 @@ int64_t packing_memory_tokens(const struct system_request *request);
  */
 double packing_streamed_tokens(const struct system_request *request, double capacity, double share);
 
-/** Append samples as whole slices and a unit of them with the layout's recomputation and offload, context of the
- * pipeline, to both cuts. */
+/** A unit of the slices that were added to a cut, with the layout's recomputation and offload, context of the pipeline.
+ */
+struct plan_unit *packing_close_unit(const struct system_request *request, const struct plan_pipeline *pipeline,
+                                     struct plan_cut *cut);
+
+/** Append samples as whole slices and a unit of them to both cuts. */
 void packing_add_unit(const struct system_request *request, const int32_t *tokens, const int32_t *sample, int32_t n,
                       struct plan_pipeline *pipeline);
 

@@ -43,8 +43,8 @@ double wlb_imbalance(const struct wlb_document *documents, const int32_t *pack, 
 /**
  * Thresholds, up to rule->n_queues of them, of the least mean imbalance degree under which a token waits at most
  * max_delay iterations on average; of 1/8, 1/4, 1/2 and 3/4 of the context, or none. What they come to is tried on
- * sixteen iterations of documents drawn from a sample with replacement, as many as it has. n_queues and threshold of the
- * rule are replaced.
+ * sixteen iterations of documents drawn from a sample with replacement, as many as it has. n_queues and threshold of
+ * the rule are replaced.
  */
 void wlb_tune(struct wlb_rule *rule, const struct wlb_document *sample, int32_t n, int64_t context, double max_delay,
               int64_t seed);
