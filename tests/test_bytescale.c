@@ -29,7 +29,7 @@ static void sequences_take_as_few_ranks_as_hold_them(void)
     for (int32_t pp = 1; pp <= 2; pp++) {
         hand_request(&hand, 4, pp, 10);
         hand_batch(&hand, 5, (int32_t[]){10, 4, 3, 1, 4});
-        plan_of(&hand, "{capacity: 4, offload: false, buckets: 2}", &plan);
+        plan_of(&hand, "{capacity: 4, offload: never, buckets: 2}", &plan);
         const struct plan_phase *phase = plan.phases;
         CHECK_TEXT(hand_cut_text(&phase->pipelines[0].cut[PASS_FORWARD]), "[0:0-10] [2:0-3 3:0-1]");
         CHECK_TEXT(hand_cut_text(&phase->pipelines[2].cut[PASS_BACKWARD]), "[0:0-10]");
@@ -101,7 +101,7 @@ static void offload_saves_ranks_as_equation_3_says(void)
         platform.pcie_bytes_per_s = 1e8 * (1 + hand_below(&seed, 20));
         hand.setting.platform = &platform;
         hand_batch(&hand, 1, &tokens);
-        snprintf(knobs, sizeof knobs, "capacity: %.0f", capacity);
+        snprintf(knobs, sizeof knobs, "{capacity: %.0f, offload: always}", capacity);
         plan_of(&hand, knobs, &plan);
         const struct plan_unit *unit = NULL;
         for (int32_t rank = 0; unit == NULL && rank < 64; rank++)
@@ -133,7 +133,7 @@ static void what_is_planned_for_a_memory_fits_it(void)
         hand_request_real(&hand, 32, seed % 2 == 0 ? 1 : 4, 16000);
         hand.request.memory_bytes = 1e9;
         hand_batch_of(&hand, HAND_LONG_TAIL, 60, seed);
-        plan_of(&hand, seed % 3 == 0 ? "offload: false" : "", &plan);
+        plan_of(&hand, seed % 3 == 0 ? "offload: never" : "offload: always", &plan);
         n_groups += plan.phases[0].n_groups;
         CHECK_TRUE(dag_build(&plan, &hand.setting, (struct dag_options){0}, &dag, &err));
         critical_path(&dag, &timeline);
@@ -147,6 +147,27 @@ static void what_is_planned_for_a_memory_fits_it(void)
         hand_request_free(&hand);
     }
     CHECK_TRUE(n_groups > 5);
+}
+
+/* One sequence that offload would keep on one rank of 64: without offload more share it, and the fullest has less. With
+ * one rank it makes no difference, and it offloads. */
+static void offload_is_left_where_ranks_would_idle(void)
+{
+    for (int32_t dp = 1; dp <= 64; dp += 63) {
+        struct hand_request hand;
+        struct plan plan;
+        hand_request_real(&hand, dp, 1, 4000);
+        hand_batch(&hand, 1, (int32_t[]){4000});
+        plan_of(&hand, "{capacity: 1000, offload: always}", &plan);
+        CHECK_EQUAL(plan.phases[0].pipelines[0].cut[PASS_FORWARD].units[0].context, 1);
+        plan_free(&plan);
+        plan_of(&hand, "capacity: 1000", &plan);
+        const struct plan_unit *unit = plan.phases[0].pipelines[0].cut[PASS_FORWARD].units;
+        CHECK_EQUAL(unit->context, dp > 1 ? 4 : 1);
+        CHECK_EQUAL(unit->offload > 0, dp == 1);
+        plan_free(&plan);
+        hand_request_free(&hand);
+    }
 }
 
 static void a_share_for_all_is_refused(void)
@@ -167,5 +188,5 @@ int main(void)
 {
     return HARNESS_MAIN("bytescale", TEST(sequences_take_as_few_ranks_as_hold_them), TEST(pipelines_keep_to_a_level),
                         TEST(offload_saves_ranks_as_equation_3_says), TEST(what_is_planned_for_a_memory_fits_it),
-                        TEST(a_share_for_all_is_refused));
+                        TEST(offload_is_left_where_ranks_would_idle), TEST(a_share_for_all_is_refused));
 }
