@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "dag/dag.h"
 #include "hand_request.h"
 #include "harness.h"
 #include "system/wlb_queues.h"
@@ -173,6 +174,32 @@ static void short_documents_are_sharded_by_sequence(void)
     hand_request_free(&hand);
 }
 
+/* Two chunks of two stages on two ranks: micro-batches in groups of two a rank, and every one takes documents. */
+static void micro_batches_interleave(void)
+{
+    struct hand_request hand;
+    struct plan plan;
+    struct error err = {0};
+    struct dag dag = {0};
+    void *state = calloc(1, system_wlb_llm.state_size);
+    hand_request_real(&hand, 2, 2, 1000);
+    hand.request.layout.vpp = 2;
+    hand.setting.layers /= 2;
+    hand_batch_of(&hand, HAND_UNIFORM, 60, 3);
+    hand_knobs(&hand, &system_wlb_llm, "queues: 0");
+    int32_t per_rank = (int32_t)((hand.batch.n_tokens + 3999) / 4000) * 2; /* windows of 1000, four by four */
+    CHECK_TRUE(system_wlb_llm.plan(&hand.request, state, &plan, &err));
+    CHECK_TRUE(plan_check(&plan, 60, hand.batch.tokens, &err));
+    CHECK_EQUAL(plan.phases[0].pipelines[1].cut[PASS_FORWARD].n_units, per_rank);
+    CHECK_EQUAL(plan.phases[0].pipelines[1].layout.chunks, 2);
+    CHECK_TRUE(dag_build(&plan, &hand.setting, (struct dag_options){.gradient_sync = true}, &dag, &err));
+    dag_free(&dag);
+    plan_free(&plan);
+    system_wlb_llm.close(state);
+    free(state);
+    hand_request_free(&hand);
+}
+
 static void what_cannot_be_is_refused(void)
 {
     struct hand_request hand;
@@ -250,5 +277,6 @@ int main(void)
     return HARNESS_MAIN("wlb_llm", TEST(algorithm_1_by_hand), TEST(each_length_has_its_queue),
                         TEST(tuning_finds_a_queue_that_may_wait), TEST(no_document_is_lost),
                         TEST(sharding_takes_the_shorter_attention), TEST(short_documents_are_sharded_by_sequence),
-                        TEST(what_cannot_be_is_refused), TEST(imbalance_falls_with_freedom));
+                        TEST(micro_batches_interleave), TEST(what_cannot_be_is_refused),
+                        TEST(imbalance_falls_with_freedom));
 }
