@@ -90,7 +90,8 @@ static void longest_first_keeps_grahams_bound(void)
         int32_t *order = samples_by_length(&hand.batch), n = hand.batch.n_samples;
         for (int32_t i = 0; i < n; i++)
             weight[i] = hand.batch.tokens[i];
-        CHECK_TRUE(packing_least_loaded(hand.batch.tokens, weight, n, order, 2, 1000, &packing));
+        const struct packing_items items = {n, order, hand.batch.tokens, weight};
+        CHECK_TRUE(packing_least_loaded(&items, 2, 1000, &packing));
         for (int32_t pack = 0; pack < 2; pack++) {
             double sum = 0;
             for (int32_t i = packing.first[pack]; i < packing.first[pack + 1]; i++)
@@ -100,8 +101,7 @@ static void longest_first_keeps_grahams_bound(void)
         double best = best_of_two(weight, n);
         CHECK_TRUE(most >= best && most <= best * 7 / 6 + 1e-9);
         exact += most == best;
-        CHECK_TRUE(
-            !packing_least_loaded(hand.batch.tokens, weight, n, order, 2, hand.batch.tokens[order[0]] - 1, &packing));
+        CHECK_TRUE(!packing_least_loaded(&items, 2, hand.batch.tokens[order[0]] - 1, &packing));
         packing_free(&packing);
         free(order);
         hand_request_free(&hand);
