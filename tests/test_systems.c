@@ -65,6 +65,8 @@ static void check_plan(const struct training_system *system, const struct hand_r
         check_case(hand_same_plan(&plan, &copy), "a copy is exact", of, &err);
         plan_free(&copy);
         check_case(plan.n_candidates > 0, "it weighed something", of, &err);
+        check_case(system->state_size > 0 || plan.n_delayed + plan.n_carried + plan.delayed_tokens == 0,
+                   "without a state no sample waits", of, &err);
         check_units(hand, &plan, of);
         check_runs(hand, &plan, of);
     }

@@ -95,8 +95,7 @@ static struct unit_bytes bytes_of_share(const struct plan_pipeline *pipeline, co
                                .kv = token->kv_bytes * ((double)share->sliced_tokens / part->context)};
     if (part->offload > 0)
         bytes.offloaded = dag_offload_bytes(pipeline, &group->own, share->forward, tokens, share->sliced_tokens);
-    if (part->streams)
-        bytes.streamed = bytes.offloaded;
+    bytes.streamed = part->streams ? bytes.offloaded : 0;
     if (group->last)
         bytes.head = cost_head_bytes(&group->own, (double)tokens / part->context);
     if (group->first)
@@ -335,8 +334,7 @@ static void step_passes(struct ledger *ledger, struct cursor *cursor)
 static void step_copies(struct ledger *ledger, enum queue queue, struct cursor *cursor)
 {
     const struct unit_bytes *unit = bytes_of_task(ledger, &ledger->dag->tasks[cursor->task]).unit;
-    double bytes = unit->offloaded - unit->streamed;
-    ledger->live[MEMORY_ACTIVATIONS] += queue == QUEUE_OUT ? -bytes : bytes;
+    ledger->live[MEMORY_ACTIVATIONS] += (queue == QUEUE_OUT ? -1 : 1) * (unit->offloaded - unit->streamed);
     record(ledger, time_of(ledger, queue, cursor));
     cursor->task = after(ledger->dag, cursor->task);
 }

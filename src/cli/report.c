@@ -120,7 +120,7 @@ static void offload_text(const struct point_system *system, char text[TEXT_SIZE]
 
 static void print_cell(const char *text)
 {
-    printf("%*s", COLUMN_WIDTH, text);
+    printf(" %*s", COLUMN_WIDTH - 1, text);
 }
 
 /** One cell a system. */
