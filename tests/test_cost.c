@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "cost/cost.h"
+#include "cost/cache.h"
 #include "hand_plan.h"
 #include "harness.h"
 
@@ -304,6 +304,17 @@ static void sharding_by_sequence_waits_for_the_slowest_rank(void)
     CHECK_CLOSE(uneven.other_s, even.other_s, 1e-14);
     CHECK_CLOSE(uneven.context_s, even.context_s, 1e-14);
     CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &unit).attention_s, 3 * 2 * 2.5 * 1088, 1e-14);
+    struct cost_cache cache = {0};
+    setting.cache = &cache;
+    for (int i = 0; i < 4; i++) { /* what is known of one is not taken for the other */
+        unit.sharding = i % 2 == 0 ? SLICE_PER_SEQUENCE : SLICE_PER_DOCUMENT;
+        CHECK_CLOSE(cost_cached(&setting, COST_LAYERS, PASS_FORWARD, &unit).attention_s,
+                    3 * 4 * (i % 2 == 0 ? 1088.0 : 704.0), 1e-14);
+    }
+    CHECK_EQUAL(cache.n_costs, 2);
+    cost_cache_free(&cache);
+    setting.cache = NULL;
+    unit.sharding = SLICE_PER_SEQUENCE;
     setting.context_type = SCENARIO_RING;
     CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).attention_s, 3 * 4 * 1088.0, 1e-14);
     unit.slices = &one;
