@@ -362,6 +362,8 @@ class SeventyBillion(unittest.TestCase):
             "systems.0.plan.first_stage_layers=17": "17 x 1, 21 x 3",
             "systems.0.knobs.micro_batch=2": "8192 tokens a micro-batch and 64 micro-batches",
             "platform=hopper-32x8": "NVLink 200 GB/s",
+            "systems.0.plan.sequence_parallel=false": "collectives: without sequence parallelism two all-reduces a pass "
+                                                      "and layer, those of the backward beside GEMMs",
         }
         for change, stated in changes.items():
             system, assumed = self.simulate("--set", change)
