@@ -340,6 +340,8 @@ class SeventyBillion(unittest.TestCase):
             "systems.0.plan.first_stage_layers=17": "17 x 1, 21 x 3",
             "systems.0.knobs.micro_batch=2": "8192 tokens a micro-batch and 64 micro-batches",
             "platform=hopper-32x8": "NVLink 200 GB/s",
+            "systems.0.plan.sequence_parallel=false": "collectives: without sequence parallelism two all-reduces a pass "
+                                                      "and layer, those of the backward beside GEMMs",
         }
         for change, stated in changes.items():
             system, assumed = self.simulate("--set", change)
@@ -432,6 +434,19 @@ class Calibrate(unittest.TestCase):
         self.assertEqual(again.stdout, printed.stdout)
         cost = lambda name: run("cost", "--model", "llama-7b", "--device", name, "--platform", "hopper-2x8", "--slice", "0:4Ki")
         self.assertEqual(cost(device).stdout, cost("h800").stdout)
+
+    def test_shipped_rows_give_the_shipped_devices(self):
+        """Each device's file, byte for byte, from the rows in model/validation; docs/model.md has the command."""
+        rows = SOURCE / "model" / "validation"
+        training = ",".join(str(rows / name) for name in ("training_h100.csv", "training_a100.csv", "layers.csv"))
+        devices = sorted((SOURCE / "model" / "gpu").glob("*.yaml"))
+        self.assertGreaterEqual(len(devices), 5)
+        for device in devices:
+            output = SCRATCH / device.name
+            done = run("calibrate", rows / "kernels.csv", rows / "collectives.csv", "--training", training,
+                       "--device", device.stem, "--output", output)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(output.read_text(), device.read_text(), device.name)
 
     def test_wrong_files_and_devices_are_refused(self):
         kernels = write("kernels.csv", self.HEADER + "K1,gemm,calib,H100,bf16,,gemm,,4096,4096,4096,,,,,,,,700,\n")
