@@ -231,7 +231,11 @@ class Shards(Sweep):
             self.assertIn(part, done.stderr)
             self.assertEqual(list(merged.iterdir()), [])
 
-        refuse("6 of 20 points are missing", *journals[:2])
+        refuse("6 of 20 points are missing (2, 5, 8, 11, 14, 17), of shard 3 of 3", *journals[:2])
+        renamed = SCRATCH / "renamed.journal"
+        shutil.copy(journals[1], renamed)
+        refuse("6 of 20 points are missing (2, 5, 8, 11, 14, 17): a shard is missing", journals[0], renamed)
+        refuse("13 of 20 points are missing (0, 2, 3, 5, 6, 8, 9, 11, ...), of shard 1, 3 of 3", journals[1])
         refuse("stands in", *journals, journals[0])
         refuse("different sweeps", *journals[:2], *other.glob("*.journal"))
         damaged = SCRATCH / "damaged.journal"
