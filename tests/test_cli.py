@@ -4,10 +4,8 @@
 import csv
 import filecmp
 import json
-import os
 import pathlib
 import re
-import shutil
 import signal
 import subprocess
 import sys

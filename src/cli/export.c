@@ -126,12 +126,11 @@ static const struct argp_option export_options[] = {
     {"system", 'y', "LABEL", 0, "With --dag: of this system (default: the first)", 0},
     {0},
 };
-static const struct argp_child children[] = {{&options_argp, 0, "Common options:", 0}, {0}};
 static const struct argp argp = {export_options,
                                  parse,
                                  "RUN.h5|SCENARIO.yaml",
                                  "Write a trace or a task graph to standard output in another tool's format.",
-                                 children,
+                                 options_children,
                                  NULL,
                                  NULL};
 

@@ -140,14 +140,13 @@ static const struct argp_option plan_options[] = {
     {"system", 'y', "LABEL", 0, "Of this system only", 0},
     {0},
 };
-static const struct argp_child children[] = {{&options_argp, 0, "Common options:", 0}, {0}};
 static const struct argp argp = {plan_options,
                                  parse,
                                  "SCENARIO.yaml",
                                  "Print what each training system decides for one iteration, as JSON: samples, and per "
                                  "pipeline its forward and backward units (slices as [sample, begin, end, cp]), "
                                  "formation, need and order per stage.",
-                                 children,
+                                 options_children,
                                  NULL,
                                  NULL};
 
