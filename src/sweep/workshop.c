@@ -58,16 +58,19 @@ bool workshop_point(struct workshop *workshop, int32_t point, struct scenario *s
     return true;
 }
 
-/** Fill in the plans that the scenario leaves to a search. */
-static bool search_plans(struct scenario *scenario, const struct lengths *lengths, struct error *err)
+/** Fill in the plans that the scenario leaves to a search. results: [n_systems] {0} */
+static bool search_plans(struct scenario *scenario, const struct lengths *lengths, struct search_result *results,
+                         struct error *err)
 {
     struct search_options how = {.engine = scenario->engine == SCENARIO_CRITICAL_PATH ? NULL : execute};
-    struct search_result *results = check_calloc((size_t)scenario->n_systems, sizeof *results);
-    bool ok = search_scenario(scenario, lengths, &how, results, err);
-    for (int32_t i = 0; i < scenario->n_systems; i++)
-        search_result_free(&results[i]);
-    free(results);
-    return ok;
+    return search_scenario(scenario, lengths, &how, results, err);
+}
+
+static void free_searches(struct search_result *searches, int32_t n_systems)
+{
+    for (int32_t i = 0; searches != NULL && i < n_systems; i++)
+        search_result_free(&searches[i]);
+    free(searches);
 }
 
 /** A point while it runs. */
@@ -129,15 +132,18 @@ void workshop_run(struct workshop *workshop, int32_t index, struct result *resul
     struct point point = {0};
     struct error err = {0};
     struct run run = {.result = result};
+    struct search_result *searches = NULL;
     const struct lengths *lengths;
     *result = (struct result){0};
     bool ok = workshop_point(workshop, index, &scenario, &lengths, &result->id, &err);
     if (ok) {
         uint64_t id = result->id;
-        ok = search_plans(&scenario, lengths, &err);
+        searches = check_calloc((size_t)scenario.n_systems, sizeof *searches);
+        ok = search_plans(&scenario, lengths, searches, &err);
         result->scenario = scenario_text(&scenario);
         ok = ok && start_record(&scenario, lengths, &run, &err) &&
-             point_run(&scenario, lengths, observe, &run, &point, &err) && finish(&scenario, &point, &run, &err);
+             point_run(&scenario, lengths, searches, observe, &run, &point, &err) &&
+             finish(&scenario, &point, &run, &err);
         if (!ok) {
             result_free(result);
             *result = (struct result){.id = id, .status = RESULT_FAILED, .message = check_strdup(err.text)};
@@ -146,6 +152,7 @@ void workshop_run(struct workshop *workshop, int32_t index, struct result *resul
     CHECK(ok || result->status == RESULT_FAILED); /* the driver resolved it before */
     record_abandon(&run.record);
     point_free(&point);
+    free_searches(searches, scenario.n_systems);
     scenario_free(&scenario);
 }
 
