@@ -9,6 +9,7 @@
 #include "base/rng.h"
 #include "bounds/bubble.h"
 #include "bounds/work.h"
+#include "cost/cache.h"
 #include "search/space.h"
 
 /* The batches of a search are not those of the run, whatever its seed. */
@@ -26,6 +27,8 @@ struct search {
     struct batch batches[SEARCH_DECIDING_ITERATIONS];
     bool *relaxed; /* of each plan: its bound knows the passes' end with its recompute and all else free */
     struct timeline path, executed;
+    struct dag dag; /* its arrays are kept from plan to plan */
+    struct cost_cache costs;
     struct error refused; /* the first refusal */
 };
 
@@ -82,27 +85,26 @@ static bool resolve(struct search *search, const struct trial *trial, const stru
 {
     const struct scenario *scenario = search->scenario;
     struct dag_options options = {.all_tensor_ranks = scenario->all_tensor_ranks, .gradient_sync = true};
-    struct dag dag = {0};
+    struct dag *dag = &search->dag;
     struct memory memory = {0};
-    bool ok = dag_build(plan, setting, options, &dag, err);
+    bool ok = dag_rebuild(plan, setting, options, dag, err);
     if (ok) {
-        critical_path(&dag, &search->path);
-        memory_of(plan, &dag, &search->path, setting, false, &memory);
-        take_peak(scenario, plan, &dag, &memory, outcome);
+        critical_path(dag, &search->path);
+        memory_of(plan, dag, &search->path, setting, false, &memory);
+        take_peak(scenario, plan, dag, &memory, outcome);
         outcome->time_s = search->path.makespan_s;
-        outcome->passes_end_s = passes_end_s(&dag, &search->path);
-        outcome->bubble = bubble_of(&dag, &search->path);
-        struct work work = work_of(plan, setting, scenario->all_tensor_ranks);
+        outcome->passes_end_s = passes_end_s(dag, &search->path);
+        outcome->bubble = bubble_of(dag, &search->path);
+        struct work work = work_of(plan, dag, setting, scenario->all_tensor_ranks);
         outcome->collective_s = work.tensor_s + work.shard_s;
         memory_free(&memory);
     }
-    if (ok && trial->engine && (ok = search->options->engine(&dag, &scenario->platform, &search->executed, err))) {
+    if (ok && trial->engine && (ok = search->options->engine(dag, &scenario->platform, &search->executed, err))) {
         outcome->contention = search->executed.makespan_s / outcome->time_s - 1;
-        memory_of(plan, &dag, &search->executed, setting, false, &memory);
-        take_peak(scenario, plan, &dag, &memory, outcome);
+        memory_of(plan, dag, &search->executed, setting, false, &memory);
+        take_peak(scenario, plan, dag, &memory, outcome);
         memory_free(&memory);
     }
-    dag_free(&dag);
     return ok;
 }
 
@@ -136,6 +138,7 @@ static bool run_trial(struct search *search, const struct trial *trial, void *st
                       struct outcome *outcome, struct error *err)
 {
     struct cost_setting setting = system_setting(search->scenario, &trial->layout);
+    setting.cache = &search->costs;
     struct system_request request = request_of(search, &setting, trial);
     struct plan plan = {0};
     struct error refused = {0};
@@ -632,6 +635,8 @@ bool search_system(const struct scenario *scenario, const struct lengths *length
         batch_free(&search.batches[i]);
     timeline_free(&search.path);
     timeline_free(&search.executed);
+    dag_free(&search.dag);
+    cost_cache_free(&search.costs);
     free(search.relaxed);
     free(search.knobs);
     return ok;
