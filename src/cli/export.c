@@ -71,7 +71,7 @@ static bool export_dag(const struct arguments *arguments, struct error *err)
         scenario.engine = SCENARIO_CRITICAL_PATH;
         scenario.warm_up = 0;
         scenario.measured = 1;
-        ok = point_run(&scenario, &lengths, write_graph, &export, &point, err);
+        ok = point_run(&scenario, &lengths, NULL, write_graph, &export, &point, err);
     }
     if (ok && !export.done)
         ok = error_set(err, "%s: no system has the label '%s'", arguments->input, arguments->system);

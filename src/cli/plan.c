@@ -164,7 +164,7 @@ static bool print_plans(const struct arguments *arguments, struct error *err)
     scenario.trace = SCENARIO_TRACE_NONE;
     scenario.warm_up = 0;
     scenario.measured = arguments->iteration + 1;
-    ok = ok && point_run(&scenario, &lengths, keep_plan, &wanted, &point, err);
+    ok = ok && point_run(&scenario, &lengths, NULL, keep_plan, &wanted, &point, err);
     if (ok && json_array_size(wanted.systems) == 0)
         ok = error_set(err, "%s: no system has the label '%s'", arguments->scenario, arguments->system);
     if (ok && json_dumpf(wanted.systems, stdout, JSON_COMPACT | JSON_REAL_PRECISION(17)) == 0)

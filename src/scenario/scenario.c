@@ -321,6 +321,21 @@ static bool check_labels(const struct scenario *scenario, struct error *err)
     return ok;
 }
 
+/** A `plan_space:` of the scenario that no entry searches is a mistake. */
+static bool check_space(const struct scenario *scenario, struct error *err)
+{
+    const struct document *document = &scenario->document;
+    int32_t space = document_find(document, 0, "plan_space");
+    if (space < 0)
+        return true;
+    for (int32_t i = 0; i < scenario->n_systems; i++)
+        if (scenario->systems[i].auto_plan && document_find(document, scenario->systems[i].node, "plan_space") < 0)
+            return true;
+    return document_key_error(document, space, err,
+                              "plan_space: restricts a search, and no entry of systems is left to it; leave it out, or "
+                              "write plan: auto in an entry without a plan_space of its own");
+}
+
 static bool read_systems(struct scenario *scenario, struct error *err)
 {
     const struct document *document = &scenario->document;
@@ -337,7 +352,8 @@ static bool read_systems(struct scenario *scenario, struct error *err)
     bool ok = true;
     for (int32_t child = document->node[list].child; child >= 0; child = document->node[child].next)
         ok &= read_system(document, child, &scenario->systems[scenario->n_systems++], err);
-    return check_labels(scenario, err) && ok;
+    ok = check_labels(scenario, err) && ok;
+    return ok && check_space(scenario, err);
 }
 
 /** tp x pp x cp x dp are the platform's GPUs; fills dp in. */

@@ -80,6 +80,8 @@ struct search_result {
     bool fits;          /* the chosen plan, in the iterations that decided and those of the scenario */
     bool engine;        /* SimGrid had its say */
     double memory_bytes;
+    int32_t n_iterations; /* of the scenario, warm-up included */
+    struct plan *planned; /* [n_iterations] what the system plans with the chosen plan; no phases: it was not asked */
 };
 
 /** Resolve a DAG with contention: execute() (execute/execute.h), which lies to the right. */

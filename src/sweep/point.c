@@ -14,12 +14,12 @@
 #include "cost/cache.h"
 #include "dag/graph.h"
 #include "execute/execute.h"
-#include "search/search.h"
 
 /** One system while it runs, and the buffers its iterations share. */
 struct runner {
     const struct scenario *scenario;
     const struct lengths *lengths;
+    const struct search_result *search; /* NULL: there was none */
     struct point_system *system;
     int32_t system_index;
     double memory_bytes;
@@ -156,6 +156,11 @@ static double cpu_s(void)
 /** The system's plan, and what it cost. */
 static bool make_plan(struct runner *runner, struct point_iteration *result, struct error *err)
 {
+    const struct search_result *search = runner->search;
+    if (search != NULL && result->iteration < search->n_iterations && search->planned[result->iteration].n_phases > 0) {
+        plan_copy(&search->planned[result->iteration], &runner->plan);
+        return true;
+    }
     struct system_request request = system_request_of(runner->scenario, &runner->setting, &runner->system->entry->plan,
                                                       &runner->batch, runner->knobs, result->iteration);
     double start_s = cpu_s();
@@ -235,8 +240,8 @@ static bool run_system(struct runner *runner, point_observer *observer, void *co
     return ok;
 }
 
-bool point_run(const struct scenario *scenario, const struct lengths *lengths, point_observer *observer, void *context,
-               struct point *point, struct error *err)
+bool point_run(const struct scenario *scenario, const struct lengths *lengths, const struct search_result *searches,
+               point_observer *observer, void *context, struct point *point, struct error *err)
 {
     bool ok = true;
     point->n_systems = scenario->n_systems;
@@ -252,6 +257,7 @@ bool point_run(const struct scenario *scenario, const struct lengths *lengths, p
         struct runner runner = {
             .scenario = scenario,
             .lengths = lengths,
+            .search = searches == NULL ? NULL : &searches[i],
             .system = system,
             .system_index = i,
             .memory_bytes = point->memory_bytes,

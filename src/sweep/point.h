@@ -6,6 +6,7 @@
 #include "bounds/bubble.h"
 #include "bounds/memory.h"
 #include "lengths/lengths.h"
+#include "search/search.h"
 #include "system/system.h"
 
 /** Results of one iteration of one system. */
@@ -16,7 +17,7 @@ struct point_iteration {
     double time_s;                     /* of the engine asked for (simgrid before critical-path) */
     int64_t tokens, samples, documents, delayed_tokens, candidates, resolved, nodes;
     double gap;     /* of the plan: plan/plan.h */
-    double solve_s; /* CPU that the plan cost; goes into no result */
+    double solve_s; /* CPU that the plan cost, 0 if a search had it; goes into no result */
     double model_flop, hardware_flop;
     double tensor_s; /* exposed tensor-parallel collectives, summed over places; part of bubble.busy_s */
     double shard_s;  /* exposed collectives of zero2 and zero3 inside passes, likewise */
@@ -70,9 +71,12 @@ bool point_check(const struct scenario *scenario, struct error *err);
 typedef bool point_observer(void *context, const struct point_view *view, struct error *err);
 
 /** Run a scenario's systems over its iterations, warm-up included; every system sees the same batches of `lengths`.
- * Plans must stand (search/search.h fills in `plan: auto`). observer: NULL for none. */
-bool point_run(const struct scenario *scenario, const struct lengths *lengths, point_observer *observer, void *context,
-               struct point *point, struct error *err);
+ * Plans must stand (search/search.h fills in `plan: auto`).
+ * @param searches  [n_systems] what they were found by, with the iterations that it planned: the same plans at no cost;
+ *                  NULL: every system plans every iteration
+ * @param observer  NULL for none */
+bool point_run(const struct scenario *scenario, const struct lengths *lengths, const struct search_result *searches,
+               point_observer *observer, void *context, struct point *point, struct error *err);
 
 /** Mean, 5th and 95th percentile of time_s over the measured iterations. */
 struct point_summary {
