@@ -282,6 +282,20 @@ class Costs(unittest.TestCase):
             if backward is not None:
                 self.assertEqual(flop["backward"], backward)
 
+    def test_embedding_and_sequence_parallelism(self):
+        """h 4096, V 32000, TP 2, 1024 tokens. Forward rows 4h and half of them set to zero 2h/2 a token; backward 3h a
+        token and 12 bytes of each of V/2 h parameters. Off: each TP rank sends all 2h bytes a token to the next stage."""
+        arguments = ("cost", "--model", "llama-7b", "--slice", "0:1Ki", "--tp", "2", "--json")
+        both = [json.loads(run(*arguments, "--sequence-parallel", state).stdout) for state in ("on", "off")]
+        self.assertEqual([cost["sequence_parallel"] for cost in both], [True, False])
+        for cost in both:
+            moved = [sum(kernel["hbm_bytes"] for kernel in cost[name]["kernels_of_the_embedding"])
+                     for name in ("forward", "backward")]
+            self.assertEqual(moved, [1024 * 5 * 4096, 1024 * 3 * 4096 + 12 * 16000 * 4096])
+        self.assertEqual([cost["forward"]["boundary_bytes"] for cost in both], [1024 * 4096, 1024 * 2 * 4096])
+        self.assertEqual(json.loads(run(*arguments).stdout), both[0])
+        self.assertIn("must be one of off|on", run(*arguments, "--sequence-parallel", "maybe").stderr)
+
     def test_what_is_not_exact_is_not_printed(self):
         done = run("cost", "--model", "llama-7b", "--slice", "0:4Mi")
         self.assertEqual((done.returncode, done.stdout), (2, ""))

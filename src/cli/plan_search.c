@@ -57,7 +57,7 @@ static void print_result(const struct scenario_system *entry, const struct searc
     const int32_t *count = result->count;
     printf(
         "plan search for %s, space %s: %d plans, %d resolved; ruled out: %d by their least memory, %d by their "
-        "time, %d not demanded by memory, %d refused, %d resolved and too large, %d that did not fit all iterations\n",
+        "time, %d not demanded by memory, %d refused, %d planned and too large, %d that did not fit all iterations\n",
         entry->label, entry->space.name, result->n_plans, result->n_resolved, count[SEARCH_MEMORY_PRUNED],
         count[SEARCH_BOUND_PRUNED], count[SEARCH_NOT_DEMANDED], count[SEARCH_REFUSED], count[SEARCH_TOO_LARGE],
         count[SEARCH_MISFIT]);
