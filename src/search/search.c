@@ -158,6 +158,8 @@ static bool run_trial(struct search *search, const struct trial *trial, void *st
 static void add_outcome(struct search_score *score, const struct outcome *outcome)
 {
     const struct bubble *bubble = &outcome->bubble;
+    CHECK(score->n_iterations < SEARCH_DECIDING_ITERATIONS);
+    score->iteration_s[score->n_iterations] = outcome->time_s;
     double n = score->n_iterations++;
     score->time_s += (outcome->time_s - score->time_s) / (n + 1);
     score->compute += ((bubble->busy_s - outcome->collective_s) / bubble->total_s - score->compute) / (n + 1);
@@ -550,14 +552,32 @@ static bool choose_nearest(struct search *search, struct error *err)
     return true;
 }
 
+/** How far a runner-up is behind the chosen plan, on batches that both have run. */
+static void compare(const struct search_score *chosen, struct search_score *score)
+{
+    double slower_s[SEARCH_DECIDING_ITERATIONS], mean_s = 0, squares = 0, n = score->n_iterations;
+    for (int32_t i = 0; i < score->n_iterations; i++) {
+        slower_s[i] =
+            score->iteration_s[i] * (1 + score->contention) - chosen->iteration_s[i] * (1 + chosen->contention);
+        mean_s += slower_s[i] / n;
+    }
+    for (int32_t i = 0; i < score->n_iterations; i++)
+        squares += (slower_s[i] - mean_s) * (slower_s[i] - mean_s);
+    score->slower = mean_s / chosen->time_s;
+    score->slower_error = sqrt(squares / (n * (n - 1))) / chosen->time_s;
+}
+
 /** Verdicts of the plans that were decided on, the ranking and the counts. */
 static void conclude(struct search_result *result)
 {
     result->n_ranked = 0;
     append_ranked(result, SEARCH_RUNNER_UP, SEARCH_RUNNER_UP, HEAT_DECISION);
     if (result->n_ranked > 0) {
-        result->plans[result->ranked[0]].verdict = SEARCH_CHOSEN;
+        struct search_plan *chosen = &result->plans[result->ranked[0]];
+        chosen->verdict = SEARCH_CHOSEN;
         result->fits = true;
+        for (int32_t i = 1; i < result->n_ranked; i++)
+            compare(&chosen->score, &result->plans[result->ranked[i]].score);
     } else {
         append_ranked(result, SEARCH_CHOSEN, SEARCH_CHOSEN, HEAT_DECISION);
     }

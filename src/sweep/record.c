@@ -298,6 +298,8 @@ static bool append_plan(struct trace *trace, int32_t system, int32_t rank, const
         .verdict = (int32_t)plan->verdict,
         .iterations = score->n_iterations,
         .time_s = score->time_s,
+        .slower = score->slower,
+        .slower_error = score->slower_error,
         .contention = score->contention,
         .peak_bytes = score->peak_bytes,
         .peak_stage = score->peak_stage,
