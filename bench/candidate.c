@@ -68,8 +68,7 @@ static bool evaluate(const struct bench *bench, const struct slimpack_part *part
 }
 
 /** Median seconds of an evaluation; asymmetric cuts and others in turn. */
-static bool evaluate_all(const struct bench *bench, const struct slimpack_part *part, double *each_s,
-                         struct error *err)
+static bool evaluate_all(const struct bench *bench, const struct slimpack_part *part, double *each_s, struct error *err)
 {
     enum { N = 10 * RUNS };
     const struct slimpack_knobs *knobs = bench->knobs;
@@ -106,9 +105,10 @@ bool bench_candidates(struct bench *bench, struct error *err)
     ok = ok && evaluate_all(bench, &part, &cached_s, err);
     bench->setting.cache = NULL;
     if (ok)
-        printf("  %.0f candidates a second: cuts, orders, graph, path and memory of %d pipelines x %lld units; %.0f with "
-               "every cost computed anew\n",
-               1 / cached_s, split.n_ranks, (long long)knobs->units, 1 / anew_s);
+        printf(
+            "  %.0f candidates a second: cuts, orders, graph, path and memory of %d pipelines x %lld units; %.0f with "
+            "every cost computed anew\n",
+            1 / cached_s, split.n_ranks, (long long)knobs->units, 1 / anew_s);
     cost_cache_free(&costs);
     slimpack_split_free(&split);
     return ok;

@@ -114,7 +114,8 @@ static bool same_units(const struct plan_cut *a, const struct plan_cut *b)
         const struct plan_unit *x = &a->units[i], *y = &b->units[i];
         if (x->first_slice != y->first_slice || x->n_slices != y->n_slices || x->padding_tokens != y->padding_tokens ||
             x->context != y->context || x->group != y->group || x->sharding != y->sharding ||
-            x->formation != y->formation || x->recompute != y->recompute || x->offload != y->offload)
+            x->formation != y->formation || x->recompute != y->recompute || x->offload != y->offload ||
+            x->streams != y->streams)
             return false;
     }
     return true;

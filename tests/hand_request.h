@@ -11,7 +11,7 @@ struct hand_request {
     struct cost_setting setting;
     struct model model;
     struct batch batch;
-    char knobs[256];
+    char knobs[1024];
 };
 
 /** Length laws made for tests. */

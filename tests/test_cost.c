@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "cost/cost.h"
+#include "cost/cache.h"
 #include "harness.h"
 
 #include <stdio.h>
@@ -279,6 +279,59 @@ static void context_parallelism_halves_the_rank(void)
     CHECK_CLOSE(two.other_s, one.other_s / 2, 1e-14);
     CHECK_TRUE(one.ring_bytes == 0 && one.ring_steps == 0 && two.ring_bytes > 0);
     CHECK_TRUE(one.tensor_s == 0 && one.tensor_bytes == 0);
+}
+
+/*
+ * Documents of 12 and 4 tokens, h 4, on two ranks, keys gathered. Attention of [a, b) is 8 (b(b+1) - a(a+1)) FLOP:
+ * chunks of four tokens have 160, 416, 672 and (the second document) 160. Rank 0 takes the outer two, rank 1 the inner
+ * two, 1088, which all wait for; by document each has half of 1408. One document of 16 tokens: 160 + 928 and 416 + 672,
+ * both 1088: the zig-zag evens a causal triangle out.
+ */
+static void sharding_by_sequence_waits_for_the_slowest_rank(void)
+{
+    const struct slice documents[] = {{0, 0, 12}, {1, 0, 4}}, one = {0, 0, 16};
+    struct cost_setting setting = toy_setting();
+    setting.tensor = 1;
+    setting.context_type = SCENARIO_ALL_GATHER;
+    struct cost_unit unit = {.slices = documents, .n_slices = 2, .context = 2};
+    struct cost_pass even = cost_of_pass(&setting, PASS_FORWARD, &unit);
+    unit.sharding = SLICE_PER_SEQUENCE;
+    struct cost_pass uneven = cost_of_pass(&setting, PASS_FORWARD, &unit);
+    CHECK_CLOSE(even.attention_s, 3 * 4 * 704.0, 1e-14);
+    CHECK_CLOSE(uneven.attention_s, 3 * 4 * 1088.0, 1e-14);
+    CHECK_CLOSE(uneven.flop, even.flop, 1e-14);
+    CHECK_CLOSE(uneven.other_s, even.other_s, 1e-14);
+    CHECK_CLOSE(uneven.context_s, even.context_s, 1e-14);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &unit).attention_s, 3 * 2 * 2.5 * 1088, 1e-14);
+    struct cost_cache cache = {0};
+    setting.cache = &cache;
+    for (int i = 0; i < 4; i++) { /* what is known of one is not taken for the other */
+        unit.sharding = i % 2 == 0 ? SLICE_PER_SEQUENCE : SLICE_PER_DOCUMENT;
+        CHECK_CLOSE(cost_cached(&setting, COST_LAYERS, PASS_FORWARD, &unit).attention_s,
+                    3 * 4 * (i % 2 == 0 ? 1088.0 : 704.0), 1e-14);
+    }
+    CHECK_EQUAL(cache.n_costs, 2);
+    cost_cache_free(&cache);
+    setting.cache = NULL;
+    unit.sharding = SLICE_PER_SEQUENCE;
+    setting.context_type = SCENARIO_RING;
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).attention_s, 3 * 4 * 1088.0, 1e-14);
+    unit.slices = &one;
+    unit.n_slices = 1;
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).attention_s, 3 * 4 * 1088.0, 1e-14);
+    unit.sharding = SLICE_PER_DOCUMENT;
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).attention_s, 3 * 4 * 1088.0, 1e-14);
+}
+
+/* Four tokens of padding behind the 12: chunks of four again, the last of nothing: 160 and 416 + 672. */
+static void padding_stands_at_the_end_of_the_sequence(void)
+{
+    const struct slice document = {0, 0, 12};
+    struct cost_setting setting = toy_setting();
+    setting.tensor = 1;
+    struct cost_unit unit = {
+        .slices = &document, .n_slices = 1, .padding_tokens = 4, .context = 2, .sharding = SLICE_PER_SEQUENCE};
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).attention_s, 3 * 4 * 1088.0, 1e-14);
 }
 
 static void padding_costs_no_attention(void)
@@ -913,7 +966,8 @@ int main(void)
         TEST(selective_recomputation_adds_norms_and_activation), TEST(a_list_repeats_what_it_names),
         TEST(without_sequence_parallelism_norms_and_adds_are_whole), TEST(the_head_is_counted_by_hand),
         TEST(the_embedding_is_counted_by_hand), TEST(learned_positions_and_dropout_belong_to_the_embedding),
-        TEST(context_parallelism_halves_the_rank), TEST(padding_costs_no_attention),
+        TEST(context_parallelism_halves_the_rank), TEST(sharding_by_sequence_waits_for_the_slowest_rank),
+        TEST(padding_stands_at_the_end_of_the_sequence), TEST(padding_costs_no_attention),
         TEST(a_unit_without_tokens_costs_nothing), TEST(a_stage_without_layers_costs_nothing),
         TEST(a_sliced_sample_sends_its_prefix_again), TEST(a_slice_enters_the_curve_as_the_causal_sample_alike),
         TEST(kernels_follow_the_forms_of_the_device), TEST(a_gemm_runs_in_tiles_and_waves),

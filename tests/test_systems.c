@@ -64,6 +64,8 @@ static void check_plan(const struct training_system *system, const struct hand_r
         check_case(hand_same_plan(&plan, &copy), "a copy is exact", of, &err);
         plan_free(&copy);
         check_case(plan.n_candidates > 0, "it weighed something", of, &err);
+        check_case(system->state_size > 0 || plan.n_delayed + plan.n_carried + plan.delayed_tokens == 0,
+                   "without a state no sample waits", of, &err);
         check_units(hand, &plan, of);
         check_runs(hand, &plan, of);
     }
@@ -147,6 +149,7 @@ static void check_batch(const struct training_system *system, enum hand_law law,
         hand.request.memory_bytes = 0; /* nothing fits: a result, not an error */
     if (system->uses_context && hand_below(&state, 3) == 0)
         hand.request.layout.cp = 2;
+    hand.request.layout.cp_type = (int32_t)(hand.setting.context_type = system->context_type);
     hand_batch_of(&hand, law, n_samples, seed);
     hand_knobs(&hand, system, knobs);
     snprintf(of, sizeof of, "%s (knobs \"%s\", law %d, seed %d: DP %d, PP %d, context %d, %d samples)", system->name,
@@ -209,7 +212,8 @@ static void every_knob_keeps_the_contract(void)
                 else if (key->type == SCHEMA_BOOL)
                     snprintf(value, sizeof value, "%s", strcmp(key->fallback, "true") == 0 ? "false" : "true");
                 else
-                    snprintf(value, sizeof value, "%.9g", key->min + choice * (key->type == SCHEMA_INT ? 3 : 0.4));
+                    snprintf(value, sizeof value, "%.9g",
+                             fmin(key->max, key->min + choice * (key->type == SCHEMA_REAL ? 0.4 : 3)));
                 snprintf(line, sizeof line, "%s: %s", key->name, value);
                 for (uint64_t seed = 100; seed < 103; seed++)
                     check_batch(training_systems[i], (enum hand_law)((seed + (uint64_t)choice) % HAND_N_LAWS),

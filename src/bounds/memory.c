@@ -14,6 +14,7 @@ const char *const memory_class_name[MEMORY_N_CLASSES] = {"states",       "activa
 struct unit_bytes {
     double activations, kv;
     double offloaded; /* of activations: freed after the copy out, allocated before the copy in */
+    double streamed;  /* of these: not held even until then */
     double workspace;
     double embedding;            /* on the first virtual stage: kept from forward to backward */
     double head, head_workspace; /* on the last one: kept likewise; in work */
@@ -79,6 +80,7 @@ static struct unit_bytes bytes_of_share(const struct plan_pipeline *pipeline, co
                                .kv = token->kv_bytes * ((double)share->sliced_tokens / part->context)};
     if (part->offload > 0)
         bytes.offloaded = dag_offload_bytes(pipeline, &group->own, share->forward, tokens, share->sliced_tokens);
+    bytes.streamed = part->streams ? bytes.offloaded : 0;
     if (group->last)
         bytes.head = cost_head_bytes(&group->own, (double)tokens / part->context);
     if (group->first)
@@ -91,6 +93,7 @@ static void add_bytes(struct unit_bytes *sum, const struct unit_bytes *bytes)
     sum->activations += bytes->activations;
     sum->kv += bytes->kv;
     sum->offloaded += bytes->offloaded;
+    sum->streamed += bytes->streamed;
     sum->head += bytes->head;
     sum->embedding += bytes->embedding;
 }
@@ -207,7 +210,7 @@ static struct pass_bytes pass_bytes_of(const struct pipe *pipe, const struct pla
 /* Activations of a unit on its virtual stage. */
 static double activations(const struct pass_bytes *bytes)
 {
-    return bytes->unit->activations + (bytes->first ? bytes->unit->embedding : 0) +
+    return bytes->unit->activations - bytes->unit->streamed + (bytes->first ? bytes->unit->embedding : 0) +
            (bytes->last ? bytes->unit->head : 0);
 }
 
@@ -298,8 +301,8 @@ static void step_passes(struct ledger *ledger, struct cursor *cursor)
 
 static void step_copies(struct ledger *ledger, enum queue queue, struct cursor *cursor)
 {
-    double bytes = bytes_of_task(ledger, &ledger->dag->tasks[cursor->task]).unit->offloaded;
-    ledger->live[MEMORY_ACTIVATIONS] += queue == QUEUE_OUT ? -bytes : bytes;
+    const struct unit_bytes *unit = bytes_of_task(ledger, &ledger->dag->tasks[cursor->task]).unit;
+    ledger->live[MEMORY_ACTIVATIONS] += (queue == QUEUE_OUT ? -1 : 1) * (unit->offloaded - unit->streamed);
     record(ledger, time_of(ledger, queue, cursor));
     cursor->task = after(ledger->dag, cursor->task);
 }

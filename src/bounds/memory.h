@@ -42,8 +42,9 @@ struct memory {
  * backward ends. Workspace lasts as long as a pass on the compute stream; on the last stage it is that of the head or,
  * if more, of a layer: in a backward pass the head is over then and what it kept is freed. What is offloaded is freed
  * when the copy out ends and allocated when the copy in starts; the host holds it from the start of the copy out to
- * the end of the copy in. States are held throughout. Tokens of a unit with CP count 1/context on each rank. Blocks are
- * not rounded but for the states (cost_state_block_bytes); what the allocator holds unused is reserved, not allocated.
+ * the end of the copy in. Of a unit that streams (plan_unit.streams) what is offloaded is never held. States are held
+ * throughout. Tokens of a unit with CP count 1/context on each rank. Blocks are not rounded but for the states
+ * (cost_state_block_bytes); what the allocator holds unused is reserved, not allocated.
  *
  * At equal times: the end of a copy out, then the compute stream in its order (a pass ends before the next starts),
  * then the start of a copy in. The timeline may be either engine's.

@@ -87,10 +87,16 @@ static json_t *json_of_plan(const struct plan *plan, const struct point_system *
     for (int32_t i = 0; i < batch->n_samples; i++)
         json_array_append_new(samples,
                               json_pack("{s:i, s:i}", "document", batch->document[i], "tokens", batch->tokens[i]));
-    return json_pack("{s:s, s:s, s:I, s:I, s:I, s:f, s:I, s:o, s:o}", "system", system->system->name, "label",
+    json_t *delayed = json_array(), *carried = json_array();
+    for (int32_t i = 0; i < plan->n_delayed; i++)
+        json_array_append_new(delayed, json_integer(plan->delayed[i]));
+    for (int32_t i = 0; i < plan->n_carried; i++)
+        json_array_append_new(carried, json_integer(plan->carried_tokens[i]));
+    return json_pack("{s:s, s:s, s:I, s:I, s:I, s:f, s:I, s:o, s:o, s:o, s:o}", "system", system->system->name, "label",
                      system->entry->label, "candidates", (json_int_t)plan->n_candidates, "resolved",
                      (json_int_t)plan->n_resolved, "search_nodes", (json_int_t)plan->n_nodes, "search_gap", plan->gap,
-                     "delayed_tokens", (json_int_t)plan->delayed_tokens, "samples", samples, "phases", phases);
+                     "delayed_tokens", (json_int_t)plan->delayed_tokens, "delayed_samples", delayed, "carried_tokens",
+                     carried, "samples", samples, "phases", phases);
 }
 
 struct wanted {

@@ -120,7 +120,7 @@ static void offload_text(const struct point_system *system, char text[TEXT_SIZE]
 
 static void print_cell(const char *text)
 {
-    printf("%*s", COLUMN_WIDTH, text);
+    printf(" %*s", COLUMN_WIDTH - 1, text);
 }
 
 /** One cell a system. */
@@ -178,6 +178,23 @@ static void print_contention(const struct point *point, struct metric (*metrics)
     for (int32_t i = 0; i < point->n_systems; i++) {
         double path_s = metrics[i][METRIC_critical_path_mean_s].value;
         snprintf(text, sizeof text, "%.3f", 100 * (metrics[i][METRIC_simgrid_mean_s].value / path_s - 1));
+        print_cell(text);
+    }
+    putchar('\n');
+}
+
+/** Only where some system lets samples wait. */
+static void print_delay(const struct point *point, const struct point_summary *summaries)
+{
+    char text[TEXT_SIZE];
+    bool any = false;
+    for (int32_t i = 0; i < point->n_systems; i++)
+        any = any || summaries[i].token_delay > 0;
+    if (!any)
+        return;
+    printf("%-*s", LABEL_WIDTH, "delay of a token [iterations]");
+    for (int32_t i = 0; i < point->n_systems; i++) {
+        snprintf(text, sizeof text, "%.3f", summaries[i].token_delay);
         print_cell(text);
     }
     putchar('\n');
@@ -390,6 +407,7 @@ void report_print(const struct scenario *scenario, const struct point *point, co
     if (scenario->engine != SCENARIO_CRITICAL_PATH)
         print_contention(point, metrics);
     print_units(point);
+    print_delay(point, summaries);
     print_verdict(scenario, point, summaries);
     plan_search_print(scenario, search);
     puts("assumed:");
@@ -429,6 +447,8 @@ static json_t *json_of_system(const struct scenario *scenario, const struct poin
     json_object_set_new(row, "forward_unit_flop_spread", json_real(worst_spread(system, PASS_FORWARD)));
     json_object_set_new(row, "backward_unit_flop_spread", json_real(worst_spread(system, PASS_BACKWARD)));
     json_object_set_new(row, "units_of_a_pipeline_mean", json_real(mean_units(system)));
+    json_object_set_new(row, "token_delay", json_real(summary->token_delay));
+    json_object_set_new(row, "unit_imbalance", json_real(summary->unit_imbalance));
     json_object_set_new(row, "merged_samples_mean", json_real(mean_merged(system)));
     return row;
 }

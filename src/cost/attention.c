@@ -3,20 +3,21 @@
 
 #include <math.h>
 
+#include "base/check.h"
 #include "cost/context.h"
 
-/** A slice's share of a packed kernel, of one block of the ring with CP. */
+/** A slice's share of a packed kernel, of one block of the ring with CP: `sharers` of its context ranks divide it. */
 static struct cost_attention attention_of_slice(const struct cost_setting *setting, enum pass pass, struct slice slice,
-                                                int32_t context)
+                                                int32_t context, int32_t sharers)
 {
     const struct model *model = setting->model;
     double begin = slice.begin, end = slice.end, head_dim = (double)model->hidden / (double)model->heads;
     double kernels = context_kernels(setting, context);
     double key_ranks = setting->context_type == SCENARIO_RING ? context : 1;
-    double query_ranks = setting->context_type == SCENARIO_ULYSSES ? 1 : context;
+    double query_ranks = setting->context_type == SCENARIO_ULYSSES ? 1 : sharers;
     double tile_flop = pass == PASS_FORWARD ? 4 * end / key_ranks : 10 * (end - begin) / query_ranks;
     return (struct cost_attention){
-        .flop = (double)flop_attention(model, pass, slice.begin, slice.end) / (kernels * context * setting->tensor),
+        .flop = (double)flop_attention(model, pass, slice.begin, slice.end) / (kernels * sharers * setting->tensor),
         .queries = (end - begin) * (begin + end + 1) / end / query_ranks,
         .keys = (begin + end + 1) / key_ranks,
         .head_dim = head_dim,
@@ -24,26 +25,100 @@ static struct cost_attention attention_of_slice(const struct cost_setting *setti
     };
 }
 
+/** Sequences of one packed kernel. */
+struct pack {
+    double flop, work_s, tile_s, outside_s;
+};
+
+static void add_slice(const struct cost_setting *setting, enum pass pass, const struct cost_attention *work,
+                      struct pack *pack)
+{
+    double own_s = cost_attention_work_s(setting->device, setting->attention, pass, work);
+    pack->flop += work->flop;
+    pack->work_s += own_s;
+    pack->tile_s = fmax(pack->tile_s, cost_attention_tile_s(setting->device, setting->attention, pass, work));
+    if (cost_attention_outside(setting->device, setting->attention, pass, work))
+        pack->outside_s += own_s;
+}
+
+/** What of all slices every rank has. */
+static struct pack even_pack(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit)
+{
+    struct pack pack = {0};
+    for (int32_t i = 0; i < unit->n_slices; i++) {
+        struct cost_attention work = attention_of_slice(setting, pass, unit->slices[i], unit->context, unit->context);
+        add_slice(setting, pass, &work, &pack);
+    }
+    return pack;
+}
+
+/** The slices' pieces in tokens [begin, end) of the packed sequence. */
+static void add_chunk(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit, int64_t begin,
+                      int64_t end, struct pack *pack)
+{
+    int64_t first = 0; /* token of the sequence where the slice begins */
+    for (int32_t i = 0; i < unit->n_slices && first < end; i++) {
+        struct slice slice = unit->slices[i];
+        int64_t from = begin > first ? begin - first : 0, to = end - first;
+        int32_t tokens = slice_tokens(slice);
+        first += tokens;
+        if (from >= tokens)
+            continue;
+        struct slice piece = {slice.sample, slice.begin + (int32_t)from,
+                              to < tokens ? slice.begin + (int32_t)to : slice.end};
+        struct cost_attention work = attention_of_slice(setting, pass, piece, unit->context, 1);
+        add_slice(setting, pass, &work, pack);
+    }
+}
+
+/** Of the packed sequence in 2c chunks, what rank i has: chunks i and 2c-1-i. */
+static struct pack sequence_pack(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit,
+                                 int32_t rank)
+{
+    int64_t tokens = unit->padding_tokens, n = 2 * (int64_t)unit->context;
+    const int64_t chunks[] = {rank, n - 1 - rank};
+    struct pack pack = {0};
+    for (int32_t i = 0; i < unit->n_slices; i++)
+        tokens += slice_tokens(unit->slices[i]);
+    for (int i = 0; i < 2; i++)
+        add_chunk(setting, pass, unit, tokens * chunks[i] / n, tokens * (chunks[i] + 1) / n, &pack);
+    return pack;
+}
+
+/** The slowest rank's share of a unit, with the mean rank's FLOPs. */
+static struct pack slowest_pack(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit)
+{
+    struct pack slowest = {0};
+    double flop = 0, slowest_s = -1;
+    if (unit->sharding == SLICE_PER_DOCUMENT || unit->context == 1 || setting->context_type == SCENARIO_ULYSSES)
+        return even_pack(setting, pass, unit);
+    for (int32_t rank = 0; rank < unit->context; rank++) {
+        struct pack pack = sequence_pack(setting, pass, unit, rank);
+        double seconds = cost_attention_kernel_s(setting->device, setting->attention, pass, pack.work_s, pack.tile_s);
+        flop += pack.flop / unit->context;
+        if (seconds > slowest_s) {
+            slowest_s = seconds;
+            slowest = pack;
+        }
+    }
+    slowest.flop = flop;
+    return slowest;
+}
+
 /** All slices in one packed kernel; with a ring one kernel for every block of it. */
 static struct cost_kernel fused_kernel(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit)
 {
     const struct device *device = setting->device;
-    struct cost_kernel kernel = {.name = "attention", .family = COST_ATTENTION};
-    double work_s = 0, tile_s = 0, outside_s = 0;
-    int32_t n_kernels = context_kernels(setting, unit->context);
-    for (int32_t i = 0; i < unit->n_slices; i++) {
-        struct cost_attention work = attention_of_slice(setting, pass, unit->slices[i], unit->context);
-        double own_s = cost_attention_work_s(device, setting->attention, pass, &work);
-        kernel.flop += work.flop * n_kernels;
-        work_s += own_s;
-        tile_s = fmax(tile_s, cost_attention_tile_s(device, setting->attention, pass, &work));
-        if (cost_attention_outside(device, setting->attention, pass, &work))
-            outside_s += own_s;
-    }
-    double seconds = cost_attention_kernel_s(device, setting->attention, pass, work_s, tile_s);
-    kernel.seconds = n_kernels * kernels_sustained_s(device, seconds);
-    kernel.outside_s = n_kernels * kernels_sustained_s(device, outside_s);
-    return kernel;
+    struct pack pack = slowest_pack(setting, pass, unit);
+    double seconds = cost_attention_kernel_s(device, setting->attention, pass, pack.work_s, pack.tile_s);
+    double n_kernels = context_kernels(setting, unit->context);
+    return (struct cost_kernel){
+        .name = "attention",
+        .family = COST_ATTENTION,
+        .flop = n_kernels * pack.flop,
+        .seconds = n_kernels * kernels_sustained_s(device, seconds),
+        .outside_s = n_kernels * kernels_sustained_s(device, pack.outside_s),
+    };
 }
 
 /** Batched GEMMs of a rank's heads in one attention kernel (one block of a ring). */
@@ -102,6 +177,7 @@ static void add_unfused(const struct cost_setting *setting, enum pass pass, cons
                         struct cost_kernels *kernels)
 {
     struct batch batch = batch_of(setting, unit);
+    CHECK(unit->sharding == SLICE_PER_DOCUMENT);
     int32_t first = kernels->n, n_kernels = context_kernels(setting, unit->context);
     if (batch.scores <= 0)
         return;

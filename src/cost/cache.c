@@ -14,7 +14,7 @@ struct cost_range {
 
 /** What a cost depends on. */
 struct key {
-    int32_t setting, part, pass, padding_tokens, context, recompute, n_slices;
+    int32_t setting, part, pass, padding_tokens, context, recompute, sharding, n_slices;
 };
 
 struct cost_known {
@@ -48,7 +48,7 @@ static uint64_t hash_of(const struct key *key, const struct cost_unit *unit)
 {
     uint64_t hash = mixed((uint64_t)key->setting, (uint32_t)key->part, (uint32_t)key->pass);
     hash = mixed(hash, (uint32_t)key->padding_tokens, (uint32_t)key->context);
-    hash = mixed(hash, (uint32_t)key->recompute, (uint32_t)key->n_slices);
+    hash = mixed(hash, (uint32_t)key->recompute | (uint32_t)key->sharding << 16, (uint32_t)key->n_slices);
     for (int32_t i = 0; i < unit->n_slices; i++)
         hash = mixed(hash, (uint32_t)unit->slices[i].begin, (uint32_t)unit->slices[i].end);
     return hash;
@@ -121,8 +121,14 @@ struct cost_pass cost_cached(const struct cost_setting *setting, enum cost_part 
         return computed(setting, part, pass, unit);
     if (cache->n_costs == MAX_COSTS || cache->n_ranges > MAX_RANGES)
         empty(cache);
-    struct key key = {setting_number(cache, setting), (int32_t)part, (int32_t)pass, unit->padding_tokens, unit->context,
-                      (int32_t)unit->recompute,       unit->n_slices};
+    struct key key = {.setting = setting_number(cache, setting),
+                      .part = (int32_t)part,
+                      .pass = (int32_t)pass,
+                      .padding_tokens = unit->padding_tokens,
+                      .context = unit->context,
+                      .recompute = (int32_t)unit->recompute,
+                      .sharding = (int32_t)unit->sharding,
+                      .n_slices = unit->n_slices};
     if (2 * cache->n_costs >= cache->slots)
         add_slots(cache);
     uint64_t hash = hash_of(&key, unit), at = hash, mask = (uint64_t)(cache->slots - 1);

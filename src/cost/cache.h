@@ -22,8 +22,8 @@ struct cost_cache {
 
 /**
  * cost_of_pass, cost_of_embedding or cost_of_head, from setting->cache where it is known; without a cache computed. Two
- * units are the same when they agree in padding, context degree, recomputation and their slices' tokens, whatever
- * samples these belong to. Bit for bit what the function gives. A cache that grows large is emptied.
+ * units are the same when they agree in padding, context degree, sharding, recomputation and their slices' tokens,
+ * whatever samples these belong to. Bit for bit what the function gives. A cache that grows large is emptied.
  */
 struct cost_pass cost_cached(const struct cost_setting *setting, enum cost_part part, enum pass pass,
                              const struct cost_unit *unit);

@@ -36,13 +36,14 @@ struct cost_setting {
     struct cost_cache *cache; /* cost/cache.h; NULL: none */
 };
 
-/** One unit (micro-batch or MicroPack) as one of its `context` ranks computes it. */
+/** One unit (micro-batch or MicroPack) as one of its `context` ranks computes it; of unequal ranks the slowest. */
 struct cost_unit {
     const struct slice *slices;
     int32_t n_slices;
     int32_t padding_tokens; /* computed on in GEMMs, not in attention */
-    int32_t context;        /* CP degree: the rank does 1/context of every slice */
+    int32_t context;        /* CP degree */
     enum recompute recompute;
+    enum slice_sharding sharding; /* what of it the rank does */
 };
 
 /** What is measured, and so extrapolated, apart. */
@@ -85,7 +86,15 @@ static inline double cost_pass_s(const struct cost_pass *cost)
  * heads. The curves are of whole causal samples, so a slice [a, b) enters with the queries and keys of the causal
  * sample whose queries see as many keys, and whose keys are seen by as many queries, on average: keys a + b, queries (b
  * - a)(a + b)/b, both over context (all-gather: keys whole; ulysses: both whole, 1/context of the heads). For a whole
- * sample these are b and b. Few heads times few queries do not fill the
+ * sample these are b and b.
+ *
+ * Sharded per sequence, ranks differ: each computes its pieces [a, b) of the documents with all their queries, and in
+ * every layer the ring, or the gather of keys and values (backward: the reduction of their gradients), waits for the
+ * slowest. So the seconds are those of the rank whose kernels take longest; FLOPs are the mean rank's. Padding stands
+ * at the end of the sequence. With ulysses each rank has all tokens, so there is no difference; unfused attention has
+ * no such form.
+ *
+ * Few heads times few queries do not fill the
  * device: the longest tile of the kernel (128 queries and b/context keys; backward 128 keys and (b - a)/context
  * queries) ends it alone.
  *

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** The piece of a sample that a unit computes. */
+/** The piece of a sample that a unit computes, and how ranks of context parallelism divide a unit. */
 #ifndef SLIMSIM_COST_SLICE_H
 #define SLIMSIM_COST_SLICE_H
 
@@ -9,6 +9,13 @@
 struct slice {
     int32_t sample, begin, end;
 };
+
+/**
+ * What of a unit each of its c context ranks computes: 1/c of every slice, work and tokens alike; or of the packed
+ * sequence of all slices, cut into 2c even chunks, rank i chunks i and 2c-1-i, so that ranks have as many tokens but
+ * not as much attention (WLB-LLM, arXiv:2503.17924, section 5).
+ */
+enum slice_sharding { SLICE_PER_DOCUMENT, SLICE_PER_SEQUENCE };
 
 static inline int32_t slice_tokens(struct slice slice)
 {

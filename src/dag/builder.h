@@ -35,14 +35,14 @@ struct builder_pipe {
     struct cost_pass *cost[N_PASSES]; /* [unit x kinds + kind] */
     int32_t *ordinal[N_PASSES];       /* of each unit among those of its group */
     int32_t first_place, first_lane;
-    int32_t n_tensor, n_ranks; /* places of a context rank, of a stage */
-    int32_t n_virtual;         /* virtual stages: chunks x stages */
-    int32_t n_units;           /* of both cuts */
-    int32_t *done[N_PASSES];   /* of each virtual stage: units built, from the first on without a gap */
-    bool offloads;             /* some unit does */
+    int32_t n_tensor, n_ranks;                 /* places of a context rank, of a stage */
+    int32_t n_virtual;                         /* virtual stages: chunks x stages */
+    int32_t n_units;                           /* of both cuts */
+    int32_t *done[N_PASSES];                   /* of each virtual stage: units built, from the first on without a gap */
+    bool offloads;                             /* some unit does */
     struct builder_seconds *seconds[N_PASSES]; /* as cost */
     struct builder_boundary *boundary[N_PASSES]; /* of each unit */
-    struct builder_end *ends;  /* [instance x n_ranks + rank] */
+    struct builder_end *ends;                    /* [instance x n_ranks + rank] */
 };
 
 /** A place's part of the step in work. */
@@ -68,6 +68,7 @@ struct builder {
     int32_t *stream_last; /* of each stream: its last task, -1: none */
     int32_t *open_ring;   /* of each place: SYNC that must end before its next pass, -1: none */
     int32_t *open_send;   /* of each place: SEND to a neighbour that must end before its next pass, -1: none */
+    int32_t *open_copy;   /* of each place: copy in of what streams that must end before its next pass, -1: none */
     int32_t *pass_begin;  /* of each place: COMPUTE of its latest pass, -1: none */
     int32_t *node;        /* of each place */
 

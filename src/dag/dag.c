@@ -57,7 +57,8 @@ struct cost_unit dag_unit(const struct plan_pipeline *pipeline, enum pass pass, 
                               .n_slices = part->n_slices,
                               .padding_tokens = part->padding_tokens,
                               .context = part->context,
-                              .recompute = part->recompute};
+                              .recompute = part->recompute,
+                              .sharding = part->sharding};
 }
 
 static void add_cost(struct cost_pass *cost, const struct cost_pass *more)
@@ -224,6 +225,7 @@ static void open_builder(struct builder *builder)
     builder->stream_last = check_malloc(n_places * DAG_N_STREAMS * sizeof *builder->stream_last);
     builder->open_ring = check_malloc(n_places * sizeof *builder->open_ring);
     builder->open_send = check_malloc(n_places * sizeof *builder->open_send);
+    builder->open_copy = check_malloc(n_places * sizeof *builder->open_copy);
     builder->pass_begin = check_malloc(n_places * sizeof *builder->pass_begin);
     builder->node = check_malloc(n_places * sizeof *builder->node);
     for (size_t i = 0; i < n_places; i++)
@@ -231,7 +233,7 @@ static void open_builder(struct builder *builder)
     for (size_t i = 0; i < n_places * DAG_N_STREAMS; i++)
         builder->stream_last[i] = builder->dag->stream_first[i] = -1;
     for (size_t i = 0; i < n_places; i++)
-        builder->open_ring[i] = builder->open_send[i] = builder->pass_begin[i] = -1;
+        builder->open_ring[i] = builder->open_send[i] = builder->open_copy[i] = builder->pass_begin[i] = -1;
 }
 
 bool dag_build(const struct plan *plan, const struct cost_setting *setting, struct dag_options options, struct dag *dag,
@@ -262,6 +264,7 @@ bool dag_rebuild(const struct plan *plan, const struct cost_setting *setting, st
     free(builder.stream_last);
     free(builder.open_ring);
     free(builder.open_send);
+    free(builder.open_copy);
     free(builder.pass_begin);
     free(builder.node);
     if (!ok)

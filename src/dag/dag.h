@@ -24,7 +24,8 @@
  * the sender's next pass waits for it, as in Megatron-LM without virtual stages (core/pipeline_parallel/schedules.py:
  * sends are waited for); that a send also waits for its receiver to ask for it is left out. Offload: SEND to the host
  * after the forward, back before the backward unit that consumes the tokens, not before the pass two before it has
- * ended.
+ * ended. Of a unit that streams both copies start with their passes, and the next pass of the place waits for the copy
+ * back: a copy that takes longer than its pass is exposed there.
  *
  * Phases: SYNC after all of the one before, SENDs that re-shard, SYNC. After the last phase's passes, per stage and
  * tensor rank: reduce-scatter ring of its DP x CP ranks (4 bytes a gradient, bf16 2), SYNC of all stages (gradient

@@ -79,10 +79,16 @@ static void after_start(struct builder *builder, int32_t task)
         builder_edge(builder, dag->in_task[dag->in_first[task] + i], DAG_SCHEDULE);
 }
 
+/* Whether what a unit of the step's pass has offloaded streams: all of it does, or none. */
+static bool streams(const struct work *work, const struct builder_member *member)
+{
+    return pipe_of(work, member)->plan->cut[work->pass].units[member->unit].streams;
+}
+
 /* What a backward unit consumes of offloaded units comes back first: from when the pass before it and, on the stage
  * that sends it its gradients, its own unit's pass have started. Earlier it would only take up memory while the stage
- * runs forwards or idles. */
-static int32_t add_prefetch(struct work *work, const struct builder_member *member)
+ * runs forwards or idles. What streams comes while the pass runs, from its start (`own_pass`). */
+static int32_t add_prefetch(struct work *work, const struct builder_member *member, int32_t own_pass)
 {
     struct builder *builder = work->builder;
     const struct builder_pipe *pipe = pipe_of(work, member);
@@ -99,8 +105,8 @@ static int32_t add_prefetch(struct work *work, const struct builder_member *memb
     struct dag_task task = task_of(work, member, DAG_STREAM_FROM_HOST, DAG_SEND, DAG_PREFETCH);
     task.from_rank = -1;
     int32_t send = builder_send(builder, task, cost_of_transfer(builder->setting, COST_PCIE, bytes, 1));
-    after_start(builder, builder->pass_begin[member->place]);
-    if (work->stage < pipe->n_virtual - 1)
+    after_start(builder, own_pass >= 0 ? own_pass : builder->pass_begin[member->place]);
+    if (own_pass < 0 && work->stage < pipe->n_virtual - 1)
         after_start(builder, end_of(work, member, PASS_BACKWARD, member->unit, work->stage + 1)->first);
     for (int32_t i = first; i < end; i++)
         builder_edge(builder, end_of(work, member, PASS_FORWARD, relations->shares[i].forward, work->stage)->offload,
@@ -124,7 +130,10 @@ static void add_offload(struct work *work, const struct builder_member *member, 
     struct dag_task task = task_of(work, member, DAG_STREAM_TO_HOST, DAG_SEND, DAG_OFFLOAD);
     task.to_rank = -1;
     end->offload = builder_send(builder, task, cost_of_transfer(builder->setting, COST_PCIE, bytes, 1));
-    after_end(work, end, DAG_INTER_PASS);
+    if (streams(work, member))
+        after_start(builder, end->first);
+    else
+        after_end(work, end, DAG_INTER_PASS);
 }
 
 /* The neighbouring stage's result: sent, or at hand when it needs no sending. */
@@ -173,16 +182,18 @@ static void after_data(struct work *work, const struct builder_member *member)
 static void add_compute(struct work *work, struct builder_member *member)
 {
     struct builder *builder = work->builder;
-    bool offloads = work->pass == PASS_BACKWARD && pipe_of(work, member)->offloads;
-    int32_t prefetch = offloads ? add_prefetch(work, member) : -1;
+    bool offloads = work->pass == PASS_BACKWARD && pipe_of(work, member)->offloads, streamed = streams(work, member);
+    int32_t prefetch = offloads && !streamed ? add_prefetch(work, member, -1) : -1;
     const struct builder_seconds *seconds = seconds_of(work, member);
     double duration_s = work->ring ? seconds->no_attention : seconds->all;
     member->ready = builder_task(builder, task_of(work, member, DAG_STREAM_COMPUTE, DAG_COMPUTE, DAG_PASS), duration_s);
     builder->pass_begin[member->place] = member->ready;
     builder_edge(builder, builder->open_ring[member->place], DAG_COLLECTIVE);
     builder_edge(builder, builder->open_send[member->place], DAG_SCHEDULE);
+    builder_edge(builder, builder->open_copy[member->place], DAG_INTER_PASS);
     builder_edge(builder, prefetch, DAG_INTER_PASS);
     after_data(work, member);
+    builder->open_copy[member->place] = offloads && streamed ? add_prefetch(work, member, member->ready) : -1;
 }
 
 /* A ring among the members first, first + stride, ...; none waits for less than all. */
@@ -264,8 +275,7 @@ static struct cost_transfer boundary_transfer(const struct work *work, const str
 {
     struct builder_boundary *latest = &pipe_of(work, member)->boundary[work->pass][member->unit];
     if (latest->bytes != bytes || latest->route != route)
-        *latest =
-            (struct builder_boundary){bytes, route, cost_of_transfer(work->builder->setting, route, bytes, 1)};
+        *latest = (struct builder_boundary){bytes, route, cost_of_transfer(work->builder->setting, route, bytes, 1)};
     return latest->transfer;
 }
 

@@ -211,7 +211,8 @@ static int32_t next_of_group(const struct plan_cut *cut, int32_t index, int32_t 
 static bool same_unit(const struct plan_cut *cut, int32_t i, const struct plan_cut *other, int32_t j)
 {
     const struct plan_unit *a = &cut->units[i], *b = &other->units[j];
-    if (a->n_slices != b->n_slices || a->recompute != b->recompute || a->sharding != b->sharding)
+    if (a->n_slices != b->n_slices || a->recompute != b->recompute || a->sharding != b->sharding ||
+        a->offload != b->offload || a->streams != b->streams)
         return false;
     for (int32_t k = 0; k < a->n_slices; k++) {
         struct slice x = cut->slices[a->first_slice + k], y = other->slices[b->first_slice + k];

@@ -70,6 +70,26 @@ void order_long_warm_up(struct plan_pipeline *pipeline, int32_t lead)
     order_by_leads(pipeline, ahead);
 }
 
+void order_slots(struct plan_pipeline *pipeline, const int32_t *slot)
+{
+    int32_t stages = pipeline->layout.stages, n_units = pipeline->cut[PASS_FORWARD].n_units;
+    CHECK(pipeline->cut[PASS_BACKWARD].n_units == n_units);
+    pipeline->step_first = check_realloc(pipeline->step_first, ((size_t)stages + 1) * sizeof *pipeline->step_first);
+    pipeline->steps = check_realloc(pipeline->steps, 2 * (size_t)stages * (size_t)n_units * sizeof *pipeline->steps);
+    struct plan_step *step = pipeline->steps;
+    for (int32_t stage = 0; stage < stages; stage++) {
+        int32_t forward = 0;
+        pipeline->step_first[stage] = (int32_t)(step - pipeline->steps);
+        for (int32_t backward = 0; backward < n_units; backward++) {
+            CHECK(pipeline->need[backward] <= backward + 1);
+            while (forward < n_units && slot[forward] <= slot[backward] + stages - 1 - stage)
+                *step++ = (struct plan_step){.pass = PASS_FORWARD, .unit = forward++};
+            *step++ = (struct plan_step){.pass = PASS_BACKWARD, .unit = backward};
+        }
+    }
+    pipeline->step_first[stages] = (int32_t)(step - pipeline->steps);
+}
+
 /* The k-th pass of an interleaved stage: groups of `stages` units go through one chunk after the other. */
 static struct plan_step interleaved_step(const struct plan_layout *layout, enum pass pass, int32_t k)
 {

@@ -41,6 +41,18 @@ int32_t order_lead(const struct plan_pipeline *pipeline);
 void order_long_warm_up(struct plan_pipeline *pipeline, int32_t lead);
 
 /**
+ * 1F1B over slots: unit u, forward and backward alike (need[u] = u + 1), has slot[u], ascending; on stage s of p the
+ * forward of slot t runs before the backward of slot u if t <= u + p-1-s, as in 1F1B of a pipeline with a unit in every
+ * slot. Slots 0, 1, 2, ... give order_one_f_one_b.
+ *
+ * Pipelines that share units cannot wait for each other in a circle if a shared unit has the same slot in all of them,
+ * whatever the groups: give forward t on stage s the key (max(0, t - (p-1-s)), 0, t, s) and backward u the key (u, 1,
+ * -s). In each pipeline keys grow along the order of a stage, from stage to stage, and from a forward to its backward;
+ * and they depend on the slot alone, so a shared unit has one key.
+ */
+void order_slots(struct plan_pipeline *pipeline, const int32_t *slot);
+
+/**
  * Interleaved 1F1B over p stages of v chunks, as Megatron-LM runs it: forwards go p units by p units through chunk 0,
  * the same through chunk 1 and so on, backwards alike from the last chunk down; stage s runs min(m v, 2(p-1-s) +
  * (v-1) p) forwards of a chunk first, then one forward, one backward. With passes of f and b seconds for all chunks and

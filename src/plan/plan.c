@@ -49,6 +49,15 @@ int64_t plan_unit_tokens(const struct plan_cut *cut, int32_t unit)
     return tokens;
 }
 
+int64_t plan_tokens(const struct plan *plan, int64_t n_tokens, const int32_t *tokens)
+{
+    for (int32_t i = 0; i < plan->n_delayed; i++)
+        n_tokens -= tokens[plan->delayed[i]];
+    for (int32_t i = 0; i < plan->n_carried; i++)
+        n_tokens += plan->carried_tokens[i];
+    return n_tokens;
+}
+
 void plan_fill_need(struct plan_pipeline *pipeline)
 {
     const struct plan_cut *forward = &pipeline->cut[PASS_FORWARD], *backward = &pipeline->cut[PASS_BACKWARD];

@@ -27,19 +27,17 @@
  */
 enum plan_formation { PLAN_SLIM, PLAN_MIX, PLAN_PACK };
 
-/** How a context-parallel sample is dealt to ranks: equal work for each document, or for the packed sequence. */
-enum plan_sharding { PLAN_PER_DOCUMENT, PLAN_PER_SEQUENCE };
-
 /** A micro-batch or MicroPack of one pass. */
 struct plan_unit {
     int32_t first_slice, n_slices; /* in the cut it belongs to */
     int32_t padding_tokens;        /* up to the unit's fixed length, 0 without one */
     int32_t context;               /* CP degree: ranks that share every slice of it */
     int32_t group;                 /* plan.groups: pipelines that run it together; -1: this pipeline alone */
-    enum plan_sharding sharding;
+    enum slice_sharding sharding;
     enum plan_formation formation;
     enum recompute recompute;
     double offload; /* share of its activations that goes to the host */
+    bool streams;   /* it goes and comes back layer by layer while the passes run: the rank never holds it whole */
 };
 
 /** Slices in order, and the units they fall into. */
@@ -119,6 +117,10 @@ struct plan_unit *plan_add_unit(struct plan_cut *cut);
 
 /** Tokens of a unit before division by its context degree, without padding. */
 int64_t plan_unit_tokens(const struct plan_cut *cut, int32_t unit);
+
+/** Tokens that run: of all the batch's n_tokens but those of delayed samples, and of carried ones. tokens: of each
+ * sample of the batch. */
+int64_t plan_tokens(const struct plan *plan, int64_t n_tokens, const int32_t *tokens);
 
 /** Fill need[] from the two cuts. */
 void plan_fill_need(struct plan_pipeline *pipeline);

@@ -201,10 +201,11 @@ static double most_tokens(const struct training_system *system, const struct sys
 static struct bound bound_of_shares(const struct training_system *system, const struct system_request *request,
                                     const struct system_share *share)
 {
-    double tokens = most_tokens(system, request, share);
+    bool keeps_state = system->state_size > 0;
+    double tokens = keeps_state ? 0 : most_tokens(system, request, share);
     bool alone = request->layout.pp == 1;
     return (struct bound){
-        .time_s = work_s(request, share),
+        .time_s = keeps_state ? 0 : work_s(request, share),
         .peak_bytes =
             fmax(peak_bytes(system, request, tokens, true, alone), peak_bytes(system, request, tokens, alone, true)),
     };
@@ -224,7 +225,7 @@ struct bound bound_of(const struct training_system *system, const struct system_
     } else {
         bound = bound_of_shares(system, request, NULL);
     }
-    if (system->keeps_samples)
+    if (system->keeps_samples && system->state_size == 0)
         bound.time_s = fmax(bound.time_s, chain_s(request->setting, &request->layout, request->batch));
     bound.time_s += bound_after_passes_s(request->setting, &request->layout);
     return bound;

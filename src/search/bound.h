@@ -50,6 +50,9 @@ double bound_after_passes_s(const struct cost_setting *setting, const struct sce
  * slices have run forward (plan/plan.h), so at that moment the activations of all its tokens are there but for what is
  * offloaded, divided over at most DP x CP ranks, or the ranks that share the sample. If the system decides itself what
  * it offloads, that may be all, and states alone are left.
+ *
+ * A system that keeps a state may leave any sample of the batch to later iterations: then of TIME what follows the last
+ * pass is left, of MEMORY the states.
  */
 struct bound bound_of(const struct training_system *system, const struct system_request *request);
 

@@ -148,6 +148,12 @@ static bool run_trial(struct search *search, const struct trial *trial, void *st
     outcome->given_up = outcome->planned && plan.n_phases == 0;
     bool resolves = outcome->planned && !outcome->given_up;
     bool ok = !resolves || resolve(search, trial, &plan, &setting, outcome, err);
+    if (ok && resolves) { /* samples that wait take their time later, carried ones took it before */
+        const struct batch *batch = trial->batch;
+        double share = (double)plan_tokens(&plan, batch->n_tokens, batch->tokens) / (double)batch->n_tokens;
+        outcome->time_s /= share;
+        outcome->passes_end_s /= share;
+    }
     if (keep != NULL)
         *keep = plan;
     else

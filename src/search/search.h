@@ -10,6 +10,7 @@
  * Batches of the search are drawn with a seed of their own, derived from the scenario's. One iteration ranks: plans are
  * resolved in the order of their lower bounds (search/bound.h), by critical path and memory timeline; one whose bound
  * exceeds the time of the fastest that fits of its layout (TP, PP, CP), or of the SEARCH_FEW-th fastest layout, is not.
+ * Where samples wait for later iterations, times are those of as many tokens as the batch has: in proportion.
  * The system is told that time, and may leave a plan that cannot reach it or does not fit (system_request.limit_s).
  * So a time to beat is wanted early: until SEARCH_FEW layouts fit, plans go by their least possible memory, for what
  * fits easily is planned quickly. The order changes the work, not what is found. Five iterations decide among the

@@ -114,9 +114,13 @@ struct search_plan *space_plans(const struct scenario *scenario, const struct sc
             for (int64_t cp = 1; cp <= (system->uses_context ? n_gpus / (tp * pp) : 1); cp++) {
                 int64_t dp = n_gpus / (tp * pp * cp);
                 if (dp * tp * pp * cp == n_gpus && allows(&space->cp, cp) && allows(&space->dp, dp))
-                    add_layout(&listing,
-                               (struct scenario_plan){
-                                   .tp = tp, .pp = pp, .cp = cp, .dp = dp, .vpp = 1, .sequence_parallel = true});
+                    add_layout(&listing, (struct scenario_plan){.tp = tp,
+                                                                .pp = pp,
+                                                                .cp = cp,
+                                                                .dp = dp,
+                                                                .cp_type = (int32_t)system->context_type,
+                                                                .vpp = 1,
+                                                                .sequence_parallel = true});
             }
         }
     }

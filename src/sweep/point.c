@@ -87,6 +87,41 @@ static void measure_units(const struct plan *plan, const struct model *model, st
         }
 }
 
+/** WLB-LLM's imbalance degree: the largest forward seconds of a unit on the first virtual stage over their mean. */
+static double unit_imbalance(const struct plan *plan, const struct cost_setting *setting)
+{
+    double most_s = 0, sum_s = 0;
+    int32_t n = 0;
+    for (int32_t i = 0; i < plan->n_phases; i++)
+        for (int32_t j = 0; j < plan->phases[i].n_pipelines; j++) {
+            const struct plan_pipeline *pipeline = &plan->phases[i].pipelines[j];
+            n += pipeline->cut[PASS_FORWARD].n_units;
+            for (int32_t unit = 0; unit < pipeline->cut[PASS_FORWARD].n_units; unit++) {
+                struct cost_pass cost = dag_pass_cost(pipeline, setting, PASS_FORWARD, unit, 0);
+                most_s = fmax(most_s, cost_pass_s(&cost));
+                sum_s += cost_pass_s(&cost);
+            }
+        }
+    return sum_s > 0 ? most_s * n / sum_s : 0;
+}
+
+/** Tokens, samples and model FLOPs of what ran: of the batch all but the delayed, and the carried. */
+static void measure_samples(const struct plan *plan, const struct batch *batch, const struct model *model,
+                            struct point_iteration *result)
+{
+    result->tokens = plan_tokens(plan, batch->n_tokens, batch->tokens);
+    result->samples = batch->n_samples - plan->n_delayed + plan->n_carried;
+    result->documents = batch->n_documents;
+    result->delayed_tokens = plan->delayed_tokens;
+    for (int32_t i = 0, k = 0; i < batch->n_samples; i++) {
+        bool delayed = k < plan->n_delayed && plan->delayed[k] == i;
+        k += delayed;
+        result->model_flop += delayed ? 0 : flop_model_of_sample(model, batch->tokens[i]);
+    }
+    for (int32_t i = 0; i < plan->n_carried; i++)
+        result->model_flop += flop_model_of_sample(model, plan->carried_tokens[i]);
+}
+
 /** Samples that groups of pipelines run together, each counted once. */
 static int32_t merged_samples(const struct plan *plan, int32_t n_samples)
 {
@@ -114,16 +149,11 @@ static void fill_result(const struct runner *runner, struct point_iteration *res
     result->critical_path_s = runner->path.makespan_s;
     result->simgrid_s = runner->executed.makespan_s;
     result->time_s = timeline->makespan_s;
-    result->tokens = batch->n_tokens;
-    result->samples = batch->n_samples;
-    result->documents = batch->n_documents;
-    result->delayed_tokens = runner->plan.delayed_tokens;
+    measure_samples(&runner->plan, batch, &runner->scenario->model, result);
     result->candidates = runner->plan.n_candidates;
     result->resolved = runner->plan.n_resolved;
     result->nodes = runner->plan.n_nodes;
     result->gap = runner->plan.gap;
-    for (int32_t i = 0; i < batch->n_samples; i++)
-        result->model_flop += flop_model_of_sample(&runner->scenario->model, batch->tokens[i]);
     measure_work(runner, result);
     result->peak_bytes = runner->memory.peak_bytes[runner->memory.worst_place];
     result->peak_stage = worst->stage;
@@ -134,7 +164,8 @@ static void fill_result(const struct runner *runner, struct point_iteration *res
                                   runner->scenario->platform.gpus_per_node, runner->scenario->all_tensor_ranks);
     result->bubble = bubble_of(&runner->dag, timeline);
     measure_units(&runner->plan, &runner->scenario->model, result);
-    result->merged_samples = merged_samples(&runner->plan, batch->n_samples);
+    result->unit_imbalance = unit_imbalance(&runner->plan, &runner->setting);
+    result->merged_samples = merged_samples(&runner->plan, batch->n_samples + runner->plan.n_carried);
 }
 
 static void runner_clear(struct runner *runner)
@@ -302,14 +333,16 @@ struct point_summary point_summary_of(const struct scenario *scenario, const str
     struct point_summary summary = {0};
     size_t n = (size_t)scenario->measured;
     double *time_s = check_malloc(n * sizeof *time_s);
-    double tokens = 0, model_flop = 0, hardware_flop = 0, total_s = 0;
+    double tokens = 0, delayed = 0, model_flop = 0, hardware_flop = 0, total_s = 0;
     for (size_t i = 0; i < n; i++) {
         const struct point_iteration *result = &system->iterations[(size_t)scenario->warm_up + i];
         time_s[i] = result->time_s;
         total_s += result->time_s;
         tokens += (double)result->tokens;
+        delayed += (double)result->delayed_tokens;
         model_flop += result->model_flop;
         hardware_flop += result->hardware_flop;
+        summary.unit_imbalance += result->unit_imbalance / (double)n;
         summary.tensor_s += result->tensor_s;
         summary.shard_s += result->shard_s;
         summary.critical_path_mean_s += result->critical_path_s / (double)n;
@@ -324,6 +357,7 @@ struct point_summary point_summary_of(const struct scenario *scenario, const str
     summary.time_p5_s = gsl_stats_quantile_from_sorted_data(time_s, 1, n, 0.05);
     summary.time_p95_s = gsl_stats_quantile_from_sorted_data(time_s, 1, n, 0.95);
     summary.tokens_per_s_per_gpu = tokens / total_s / gpus;
+    summary.token_delay = delayed / tokens;
     summary.mfu = model_flop / (total_s * gpus * scenario->device.peak_flop_per_s);
     summary.hfu = hardware_flop / (total_s * gpus * scenario->device.peak_flop_per_s);
     free(time_s);

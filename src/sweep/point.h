@@ -30,6 +30,7 @@ struct point_iteration {
     struct bubble bubble; /* of the engine asked for */
     int32_t forward_units, backward_units;
     double unit_spread[N_PASSES]; /* (max-min)/mean of FLOPs of units of one rank, merged units aside, worst rank */
+    double unit_imbalance;        /* largest forward seconds of a unit over their mean, all pipelines */
     int32_t merged_samples;       /* samples run by groups of pipelines */
 };
 
@@ -83,9 +84,11 @@ struct point_summary {
     double time_mean_s, time_p5_s, time_p95_s;
     double tokens_per_s_per_gpu; /* sum of tokens / sum of time / GPUs */
     double mfu, hfu;
-    double tensor_s;      /* summed over measured iterations */
-    double shard_s;       /* likewise */
-    struct bubble bubble; /* summed over measured iterations */
+    double token_delay;    /* iterations that a token waits, mean: sum of tokens x iterations / sum of tokens */
+    double unit_imbalance; /* mean */
+    double tensor_s;       /* summed over measured iterations */
+    double shard_s;        /* likewise */
+    struct bubble bubble;  /* summed over measured iterations */
     double peak_bytes;
     int32_t peak_stage;
     double at_peak[MEMORY_N_CLASSES];

@@ -203,8 +203,7 @@ static struct step next_step(const struct pipe *pipe, const struct cost_setting 
     if (part->recompute == RECOMPUTE_FULL)
         return (struct step){0, INFINITY};
     enum recompute more = stronger(part->recompute);
-    struct cost_unit work = {cut->slices + part->first_slice, part->n_slices, part->padding_tokens, part->context,
-                             part->recompute};
+    struct cost_unit work = dag_unit(pipe->plan, PASS_FORWARD, unit);
     struct cost_pass before = cost_of_pass(own, PASS_BACKWARD, &work);
     work.recompute = more;
     struct cost_pass after = cost_of_pass(own, PASS_BACKWARD, &work);

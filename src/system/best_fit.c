@@ -17,131 +17,13 @@
 #include <stdlib.h>
 
 #include "base/check.h"
-#include "plan/order.h"
+#include "system/packing.h"
 #include "system/samples.h"
 
 struct best_fit_knobs {
     bool pad;
     int64_t micro_batch;
 };
-
-/*
- * Open bins by the room they have left: a leftist heap of bins for each room (the lowest bin on top), and a tree over
- * rooms that tells which have any. Every step is O(log).
- */
-struct bins {
-    int32_t n_bins;
-    int32_t *left, *right, *rank; /* of each bin in its heap; -1: none */
-    int32_t *top;                 /* of each room: the lowest bin, -1: none */
-    int32_t n_leaves;             /* power of two above the context */
-    bool *any;                    /* [2 n_leaves] whether the rooms below a node have bins; leaves from n_leaves on */
-};
-
-static void bins_open(struct bins *bins, int32_t n_samples, int32_t context)
-{
-    *bins = (struct bins){.n_leaves = 1};
-    while (bins->n_leaves <= context)
-        bins->n_leaves *= 2;
-    bins->left = check_malloc((size_t)n_samples * sizeof(int32_t));
-    bins->right = check_malloc((size_t)n_samples * sizeof(int32_t));
-    bins->rank = check_malloc((size_t)n_samples * sizeof(int32_t));
-    bins->top = check_malloc((size_t)bins->n_leaves * sizeof(int32_t));
-    bins->any = check_calloc(2 * (size_t)bins->n_leaves, sizeof(bool));
-    for (int32_t room = 0; room < bins->n_leaves; room++)
-        bins->top[room] = -1;
-}
-
-static void bins_close(struct bins *bins)
-{
-    free(bins->left);
-    free(bins->right);
-    free(bins->rank);
-    free(bins->top);
-    free(bins->any);
-}
-
-/* One heap of two; the deeper child stands left, so the depth is logarithmic. */
-static int32_t heap_merged(struct bins *bins, int32_t a, int32_t b)
-{
-    if (a < 0 || b < 0)
-        return a < 0 ? b : a;
-    int32_t low = a < b ? a : b;
-    int32_t right = heap_merged(bins, bins->right[low], a < b ? b : a);
-    int32_t left = bins->left[low];
-    bool swap = left < 0 || bins->rank[left] < bins->rank[right];
-    bins->left[low] = swap ? right : left;
-    bins->right[low] = swap ? left : right;
-    bins->rank[low] = bins->right[low] < 0 ? 1 : bins->rank[bins->right[low]] + 1;
-    return low;
-}
-
-static void set_top(struct bins *bins, int32_t room, int32_t bin)
-{
-    bins->top[room] = bin;
-    int32_t node = bins->n_leaves + room;
-    bins->any[node] = bin >= 0;
-    for (node /= 2; node >= 1; node /= 2)
-        bins->any[node] = bins->any[2 * node] || bins->any[2 * node + 1];
-}
-
-/* The least room of at least `tokens` that some bin has, -1: none. */
-static int32_t least_room(const struct bins *bins, int32_t tokens)
-{
-    int32_t node = bins->n_leaves + tokens;
-    while (!bins->any[node]) { /* up to where a right neighbour has bins */
-        while (node > 1 && node % 2 == 1)
-            node /= 2;
-        if (node <= 1)
-            return -1;
-        node++;
-    }
-    while (node < bins->n_leaves) /* down to its leftmost */
-        node = bins->any[2 * node] ? 2 * node : 2 * node + 1;
-    return node - bins->n_leaves;
-}
-
-/* The bin that takes a sample, with its room updated. */
-static int32_t bins_put(struct bins *bins, int32_t tokens, int32_t context)
-{
-    int32_t room = least_room(bins, tokens), bin;
-    if (room < 0) {
-        room = context;
-        bin = bins->n_bins++;
-    } else {
-        bin = bins->top[room];
-        set_top(bins, room, heap_merged(bins, bins->left[bin], bins->right[bin]));
-    }
-    bins->left[bin] = bins->right[bin] = -1;
-    bins->rank[bin] = 1;
-    set_top(bins, room - tokens, heap_merged(bins, bins->top[room - tokens], bin));
-    return bin;
-}
-
-/* Samples by bin: those of bin b are sample[first[b]..first[b+1]), longest first. */
-struct packing {
-    int32_t n_bins;
-    int32_t *first, *sample;
-};
-
-static void pack(const struct batch *batch, int64_t context, struct packing *packing)
-{
-    int32_t n = batch->n_samples;
-    int32_t *order = samples_by_length(batch);
-    int32_t *bin = check_malloc((size_t)n * sizeof *bin); /* of the samples in order */
-    struct bins bins;
-    bins_open(&bins, n, (int32_t)context);
-    for (int32_t i = 0; i < n; i++) {
-        CHECK(1 <= batch->tokens[order[i]] && batch->tokens[order[i]] <= context);
-        bin[i] = bins_put(&bins, batch->tokens[order[i]], (int32_t)context);
-    }
-    packing->n_bins = bins.n_bins;
-    bins_close(&bins);
-    packing->first = check_malloc(((size_t)packing->n_bins + 1) * sizeof(int32_t));
-    packing->sample = check_malloc((size_t)n * sizeof(int32_t));
-    samples_by_place(n, order, bin, packing->n_bins, packing->first, packing->sample);
-    free(order);
-    free(bin);
-}
 
 static void add_bin(const struct system_request *request, const struct packing *packing, int32_t bin,
                     struct plan_cut *cut)
@@ -160,14 +42,9 @@ static void add_unit(const struct system_request *request, const struct packing 
     int32_t stride = (int32_t)request->layout.dp;
     for (int pass = 0; pass < N_PASSES; pass++) {
         struct plan_cut *cut = &pipeline->cut[pass];
-        for (int32_t i = 0; i < n && first + i * stride < packing->n_bins; i++)
+        for (int32_t i = 0; i < n && first + i * stride < packing->n_packs; i++)
             add_bin(request, packing, first + i * stride, cut);
-        struct plan_unit *unit = plan_add_unit(cut);
-        unit->context = pipeline->layout.context;
-        unit->sharding = PLAN_PER_DOCUMENT;
-        unit->formation = PLAN_PACK;
-        unit->recompute = (enum recompute)request->layout.recompute;
-        unit->offload = request->layout.offload;
+        struct plan_unit *unit = packing_close_unit(request, pipeline, cut);
         if (knobs->pad)
             unit->padding_tokens = (int32_t)(n * request->context - plan_unit_tokens(cut, cut->n_units - 1));
     }
@@ -178,7 +55,7 @@ static int32_t bins_of(const struct system_request *request, const struct packin
 {
     const struct best_fit_knobs *knobs = request->knobs;
     int32_t n_ranks = (int32_t)request->layout.dp;
-    return (packing->n_bins + n_ranks - 1 - (knobs->pad ? 0 : rank)) / n_ranks;
+    return (packing->n_packs + n_ranks - 1 - (knobs->pad ? 0 : rank)) / n_ranks;
 }
 
 static void add_units(const struct system_request *request, const struct packing *packing, int32_t rank,
@@ -191,52 +68,36 @@ static void add_units(const struct system_request *request, const struct packing
         add_unit(request, packing, rank + bin * n_ranks, n_bins - bin < n_each ? n_bins - bin : n_each, pipeline);
 }
 
-/* What cannot be run: units beyond 2^31 tokens, and interleaving of other than whole groups of units. */
-static bool check_units(const struct system_request *request, const struct packing *packing, struct error *err)
+static bool make_plan(const struct system_request *request, const struct packing *packing, struct plan *plan,
+                      struct error *err)
 {
-    const struct best_fit_knobs *knobs = request->knobs;
-    int32_t stages = (int32_t)request->layout.pp;
-    if (knobs->micro_batch * request->context > INT32_MAX)
-        return error_set(err, "best-fit: micro_batch x data.context is %lld tokens; at most 2147483647 are allowed",
-                         (long long)(knobs->micro_batch * request->context));
-    for (int32_t rank = 0; request->layout.vpp > 1 && rank < (int32_t)request->layout.dp; rank++) {
-        int32_t n = (bins_of(request, packing, rank) + (int32_t)knobs->micro_batch - 1) / (int32_t)knobs->micro_batch;
-        if (n % stages != 0)
-            return error_set(err,
-                             "best-fit: plan.vpp: a pipeline has %d units, interleaved 1F1B needs a multiple of its %d "
-                             "stages",
-                             n, stages);
-    }
-    return true;
-}
-
-static void make_plan(const struct system_request *request, const struct packing *packing, struct plan *plan)
-{
+    bool ok = true;
     *plan = (struct plan){.n_phases = 1, .n_candidates = 1};
     plan->shards = scenario_plan_shards(&request->layout);
     plan->phases = check_calloc(1, sizeof *plan->phases);
     system_megatron_layout(request, plan->phases);
-    for (int32_t rank = 0; rank < plan->phases->n_pipelines; rank++) {
-        struct plan_pipeline *pipeline = &plan->phases->pipelines[rank];
-        add_units(request, packing, rank, pipeline);
-        plan_fill_need(pipeline);
-        if (pipeline->layout.chunks > 1)
-            order_interleaved(pipeline);
-        else
-            order_one_f_one_b(pipeline, ORDER_JUST_IN_TIME);
+    for (int32_t rank = 0; ok && rank < plan->phases->n_pipelines; rank++) {
+        add_units(request, packing, rank, &plan->phases->pipelines[rank]);
+        ok = packing_order("best-fit", &plan->phases->pipelines[rank], err);
     }
+    if (!ok)
+        plan_free(plan);
+    return ok;
 }
 
 static bool best_fit_plan(const struct system_request *request, void *state, struct plan *plan, struct error *err)
 {
     (void)state;
+    const struct best_fit_knobs *knobs = request->knobs;
     struct packing packing;
-    pack(request->batch, request->context, &packing);
-    bool ok = check_units(request, &packing, err);
-    if (ok)
-        make_plan(request, &packing, plan);
-    free(packing.first);
-    free(packing.sample);
+    if (knobs->micro_batch * request->context > INT32_MAX)
+        return error_set(err, "best-fit: micro_batch x data.context is %lld tokens; at most 2147483647 are allowed",
+                         (long long)(knobs->micro_batch * request->context));
+    int32_t *order = samples_by_length(request->batch);
+    packing_best_fit(request->batch->tokens, request->batch->n_samples, order, (int32_t)request->context, &packing);
+    free(order);
+    bool ok = make_plan(request, &packing, plan, err);
+    packing_free(&packing);
     return ok;
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "system/packing.h"
 
 /* What the cuts of one phase are made from. */
 struct building {
@@ -143,29 +144,15 @@ static void reverse_chains(const struct plan_cut *forward, struct plan_cut *back
     }
 }
 
-static int32_t group_of_block(struct plan_phase *phase, int32_t first_pipeline, int32_t width)
-{
-    for (int32_t i = 0; i < phase->n_groups; i++)
-        if (phase->groups[i].pipelines[0] == first_pipeline && phase->groups[i].n_pipelines == width)
-            return i;
-    struct plan_group *group = &phase->groups[phase->n_groups];
-    group->n_pipelines = width;
-    group->pipelines = check_malloc((size_t)width * sizeof *group->pipelines);
-    for (int32_t i = 0; i < width; i++)
-        group->pipelines[i] = first_pipeline + i;
-    return phase->n_groups++;
-}
-
 static void make_groups(struct building *building, int32_t first_rank, int32_t n_ranks)
 {
     const struct slimpack_split *split = building->split;
     building->group = check_malloc((size_t)split->n_outliers * sizeof *building->group);
-    building->phase->groups = check_malloc((size_t)split->n_outliers * sizeof *building->phase->groups);
     for (int32_t i = 0; i < split->n_outliers; i++) {
         const struct slimpack_outlier *outlier = &split->outliers[i];
         int32_t first = outlier->first_rank - first_rank;
         bool inside = 0 <= first && first + outlier->width <= n_ranks;
-        building->group[i] = inside ? group_of_block(building->phase, first, outlier->width) : -1;
+        building->group[i] = inside ? packing_block(building->phase, first, outlier->width) : -1;
     }
 }
 

@@ -13,7 +13,10 @@ static double unit_s(const struct cost_setting *setting, enum recompute recomput
                      const struct plan_cut *cut, int32_t i)
 {
     const struct plan_unit *unit = &cut->units[i];
-    struct cost_unit work = {cut->slices + unit->first_slice, unit->n_slices, 0, context, recompute};
+    struct cost_unit work = {.slices = cut->slices + unit->first_slice,
+                             .n_slices = unit->n_slices,
+                             .context = context,
+                             .recompute = recompute};
     struct cost_pass layers = cost_of_pass(setting, pass, &work), head = cost_of_head(setting, pass, &work);
     return layers.other_s + layers.attention_s + layers.tensor_s + layers.shard_s + head.other_s + head.tensor_s +
            head.shard_s;

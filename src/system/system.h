@@ -32,9 +32,11 @@ struct training_system {
     const struct schema_key *knobs; /* offsets into a struct of knobs_size bytes */
     int32_t n_knobs;
     size_t knobs_size;
-    size_t state_size; /* zeroed before the first iteration; holds what goes over to the next */
+    size_t state_size; /* zeroed before the first iteration; holds what goes over to the next. Above 0 a plan may leave
+                          samples to later iterations: a batch then bounds nothing */
     bool uses_context; /* takes plan.cp > 1 */
-    bool uses_chunks;  /* takes plan.vpp > 1 */
+    enum scenario_context context_type; /* plan.cp_type that a plan search gives it */
+    bool uses_chunks;                   /* takes plan.vpp > 1 */
     /*
      * What a plan search (search/search.h) may rely on; the contract test holds it.
      */

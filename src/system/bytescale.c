@@ -1,0 +1,409 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/**
+ * ByteScale's hybrid data parallelism: all DP ranks are one group, in which each sequence takes as few as hold it.
+ *
+ * A rank (a TP x PP slice of the model) has room for C tokens. A sequence of at most C is best-fit packed with others
+ * to C tokens and runs on one rank; a longer one runs on D ranks, any number, that share it by a ring. Ranks run
+ * different numbers of units (the loss is of tokens).
+ *
+ * Selective offload (eq. 3): of l layers of a stage the first and last stay, of the others a share r goes to the host,
+ * if a layer's forward on the whole sequence, T(s), takes as long as the copy of r Act(s). The largest such r gives
+ *
+ *     D(s) = ceil((2 Act(s) + (1 - r)(l - 2) Act(s)) / (l Act(C)))   if r >= min(1, l Act(C) / ((l - 2) Act(s)))
+ *
+ * else r = 0.
+ *
+ * Balance (Algorithm 2): sequences and packs by descending FLOPs, in buckets of about equal FLOPs. Those ranks are
+ * targets that have more than delta less to do than the fullest one; where there are none, all. DP-Balance (one stage):
+ * always the next of the first bucket, so that ranks at work at one time see like lengths. PP-Balance: the next of each
+ * bucket in turn, to ranks that had this bucket's last, so that a pipeline keeps to one level. An item of D ranks goes
+ * to the block of D neighbours of which the fullest has least to do (ties: the lowest block).
+ *
+ * Order: every item has a slot, the same on all its ranks (order_slots: no pipelines can wait for each other in a
+ * circle): the first that is free behind all its ranks' slots, for an item of one rank the first that is free there.
+ *
+ * Source: Ge et al. 2025 (arXiv:2502.21231) as systems.md restates it. Not stated there, so inferred: C, the number of
+ * buckets, delta, which ranks of the targets an item takes, and that time is FLOPs of forward and backward over D.
+ *
+ * Deviates:
+ * - With `offload: auto` none offloads where the fullest rank then has less to do: eq. 3 takes few ranks for long,
+ *   though a small batch may have nothing for the others to do meanwhile. `always` is the paper's.
+ * - D leaves room for the layer in work, too, and for the head's logits (packing_streamed_tokens), which eq. 3 does not
+ *   count; and r is no larger than this D needs.
+ */
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "dag/dag.h"
+#include "plan/order.h"
+#include "system/packing.h"
+#include "system/samples.h"
+
+/* Sequences that run together: one that D ranks share, or a pack of short ones on one. */
+struct item {
+    int32_t first, n;   /* into the samples of the deal */
+    int32_t width;      /* D */
+    double offload;     /* of its activations */
+    double flop;        /* forward and backward, of one layer, over D */
+    int32_t rank, slot; /* the first of its ranks */
+};
+
+enum bytescale_offload { BYTESCALE_AUTO, BYTESCALE_ALWAYS, BYTESCALE_NEVER };
+
+struct bytescale_knobs {
+    int32_t offload; /* enum bytescale_offload */
+    int64_t capacity, buckets;
+    double delta;
+};
+
+/* One iteration in work. */
+struct deal {
+    const struct system_request *request;
+    int32_t *sample; /* by item */
+    int32_t n_samples, n_items;
+    struct item *items;
+    int32_t capacity; /* C [tokens] */
+    bool offloads;
+    double *flop;   /* of each rank */
+    int32_t *level; /* bucket that each rank had last, -1: none */
+};
+
+static double both_flop(const struct system_request *request, int32_t tokens)
+{
+    const struct model *model = request->setting->model;
+    return (double)flop_of_prefix(flop_layer_curve(model, PASS_FORWARD), tokens) +
+           (double)flop_of_prefix(flop_layer_curve(model, PASS_BACKWARD), tokens);
+}
+
+static int32_t capacity_of(const struct system_request *request)
+{
+    const struct bytescale_knobs *knobs = request->knobs;
+    int64_t capacity = knobs->capacity > 0 ? knobs->capacity : packing_memory_tokens(request);
+    capacity = capacity < request->context ? capacity : request->context;
+    return (int32_t)(capacity > 1 ? capacity : 1);
+}
+
+/* Layers of a rank's stage. */
+static double n_layers(const struct system_request *request)
+{
+    return (double)request->setting->model->layers / (double)request->layout.pp;
+}
+
+/* The largest r: a layer's forward takes no less than the copy of r of what it leaves. */
+static double most_ratio(const struct system_request *request, int32_t tokens)
+{
+    struct cost_setting layer = *request->setting;
+    struct slice slice = {0, 0, tokens};
+    struct cost_unit unit = {
+        .slices = &slice, .n_slices = 1, .context = 1, .recompute = (enum recompute)request->layout.recompute};
+    layer.layers = 1;
+    layer.recompute_layers = 0;
+    struct cost_pass cost = cost_of_pass(&layer, PASS_FORWARD, &unit);
+    double bytes = tokens * cost_activation_bytes(&layer, unit.recompute, false);
+    return fmin(1, cost_pass_s(&cost) / cost_of_transfer(&layer, COST_PCIE, bytes, 1).duration_s);
+}
+
+/* Ranks that a sequence needs with ratio r; Act(s) is in proportion to its tokens. */
+static double ranks_of(const struct deal *deal, int32_t tokens, double ratio)
+{
+    double layers = n_layers(deal->request);
+    double kept = layers > 2 ? (2 + (1 - ratio) * (layers - 2)) / layers : 1;
+    double fits = packing_streamed_tokens(deal->request, deal->capacity, 1 - kept);
+    return ceil(
+        fmax(tokens * kept / deal->capacity, fits > 0 ? fmin(tokens / fits, tokens / (double)deal->capacity) : 0));
+}
+
+/* D(s) and the share that is offloaded of a sequence of more than C tokens. */
+static void widen(const struct deal *deal, int32_t tokens, struct item *item)
+{
+    double layers = n_layers(deal->request), ratio = 0, least = 0;
+    if (deal->offloads && layers > 2) {
+        ratio = most_ratio(deal->request, tokens);
+        if (ratio < fmin(1, layers * deal->capacity / ((layers - 2) * tokens)))
+            ratio = 0;
+    }
+    double ranks = ranks_of(deal, tokens, ratio);
+    for (int32_t i = 0; i < 20; i++) { /* halve the interval in which the least ratio of these ranks lies */
+        double middle = (least + ratio) / 2;
+        *(ranks_of(deal, tokens, middle) > ranks ? &least : &ratio) = middle;
+    }
+    ratio = ranks_of(deal, tokens, 0) > ranks ? ratio : 0;
+    item->width = (int32_t)fmin(ranks, (double)deal->request->layout.dp);
+    item->offload = layers > 2 ? ratio * (layers - 2) / layers : 0;
+}
+
+static int by_flop(const void *a, const void *b)
+{
+    const struct item *x = a, *y = b;
+    double x_flop = x->flop * x->width, y_flop = y->flop * y->width;
+    if (x_flop != y_flop)
+        return x_flop > y_flop ? -1 : 1;
+    return (x->first > y->first) - (x->first < y->first);
+}
+
+static void fill_items(struct deal *deal, const struct packing *packs, int32_t n_long)
+{
+    const int32_t *tokens = deal->request->batch->tokens;
+    deal->n_items = n_long + packs->n_packs;
+    deal->items = check_calloc((size_t)deal->n_items, sizeof *deal->items);
+    for (int32_t i = 0; i < deal->n_items; i++) {
+        struct item *item = &deal->items[i];
+        *item = i < n_long ? (struct item){.first = i, .n = 1}
+                           : (struct item){.first = n_long + packs->first[i - n_long],
+                                           .n = packs->first[i - n_long + 1] - packs->first[i - n_long],
+                                           .width = 1};
+        for (int32_t k = item->first; k < item->first + item->n; k++)
+            item->flop += both_flop(deal->request, tokens[deal->sample[k]]);
+        if (i < n_long)
+            widen(deal, tokens[deal->sample[i]], item);
+        item->flop /= item->width;
+    }
+    qsort(deal->items, (size_t)deal->n_items, sizeof *deal->items, by_flop);
+}
+
+/* Long sequences, then packs of the short ones. */
+static void open_deal(const struct system_request *request, bool offloads, struct deal *deal)
+{
+    const struct batch *batch = request->batch;
+    struct packing packs;
+    int32_t n_long = 0, n = batch->n_samples;
+    *deal = (struct deal){.request = request, .capacity = capacity_of(request), .n_samples = n, .offloads = offloads};
+    deal->sample = samples_by_length(batch);
+    while (n_long < n && batch->tokens[deal->sample[n_long]] > deal->capacity)
+        n_long++;
+    packing_best_fit(batch->tokens, n - n_long, deal->sample + n_long, deal->capacity, &packs);
+    for (int32_t i = n_long; i < n; i++)
+        deal->sample[i] = packs.sample[i - n_long];
+    fill_items(deal, &packs, n_long);
+    packing_free(&packs);
+    deal->flop = check_calloc((size_t)request->layout.dp, sizeof *deal->flop);
+    deal->level = check_malloc((size_t)request->layout.dp * sizeof *deal->level);
+    for (int32_t rank = 0; rank < (int32_t)request->layout.dp; rank++)
+        deal->level[rank] = -1;
+}
+
+static void close_deal(struct deal *deal)
+{
+    free(deal->sample);
+    free(deal->items);
+    free(deal->flop);
+    free(deal->level);
+}
+
+/* How good a block of ranks is for an item: that it is all targets comes first, then its level, then its load. */
+struct block {
+    bool targets;
+    int32_t strangers; /* ranks whose last item was of another bucket */
+    double flop;       /* of the fullest */
+};
+
+static struct block block_of(const struct deal *deal, int32_t first, int32_t width, int32_t level, double below)
+{
+    struct block block = {.targets = true};
+    for (int32_t rank = first; rank < first + width; rank++) {
+        block.targets = block.targets && deal->flop[rank] < below;
+        block.strangers += level >= 0 && deal->level[rank] >= 0 && deal->level[rank] != level;
+        block.flop = fmax(block.flop, deal->flop[rank]);
+    }
+    return block;
+}
+
+static bool is_better(const struct block *a, const struct block *b)
+{
+    if (a->targets != b->targets)
+        return a->targets;
+    if (a->targets && a->strangers != b->strangers)
+        return a->strangers < b->strangers;
+    return a->flop < b->flop;
+}
+
+static double fullest_flop(const struct deal *deal)
+{
+    double most = 0;
+    for (int32_t rank = 0; rank < (int32_t)deal->request->layout.dp; rank++)
+        most = fmax(most, deal->flop[rank]);
+    return most;
+}
+
+/* Give an item its ranks. level: its bucket, -1: levels do not matter. */
+static void assign(struct deal *deal, struct item *item, int32_t level)
+{
+    const struct bytescale_knobs *knobs = deal->request->knobs;
+    int32_t n_ranks = (int32_t)deal->request->layout.dp;
+    double most = fullest_flop(deal), sum = 0;
+    for (int32_t rank = 0; rank < n_ranks; rank++)
+        sum += deal->flop[rank];
+    double below = most - knobs->delta * sum / n_ranks; /* targets have less */
+    bool any = false;
+    for (int32_t rank = 0; rank < n_ranks; rank++)
+        any = any || deal->flop[rank] < below;
+    below = any ? below : INFINITY;
+    struct block best = block_of(deal, 0, item->width, level, below);
+    item->rank = 0;
+    for (int32_t first = 1; first + item->width <= n_ranks; first++) {
+        struct block block = block_of(deal, first, item->width, level, below);
+        if (!is_better(&block, &best))
+            continue;
+        best = block;
+        item->rank = first;
+    }
+    for (int32_t rank = item->rank; rank < item->rank + item->width; rank++) {
+        deal->flop[rank] += item->flop;
+        deal->level[rank] = level;
+    }
+}
+
+/* Where the buckets of about equal FLOPs begin. Caller frees. [n_buckets + 1] */
+static int32_t *buckets_of(const struct deal *deal, int32_t n_buckets)
+{
+    int32_t *first = check_malloc(((size_t)n_buckets + 1) * sizeof *first), bucket = 0;
+    double sum = 0, total = 0;
+    for (int32_t i = 0; i < deal->n_items; i++)
+        total += deal->items[i].flop * deal->items[i].width;
+    first[0] = 0;
+    for (int32_t i = 0; i < deal->n_items; i++) {
+        sum += deal->items[i].flop * deal->items[i].width;
+        while (bucket + 1 < n_buckets && sum >= total * (bucket + 1) / n_buckets)
+            first[++bucket] = i + 1;
+    }
+    while (bucket < n_buckets)
+        first[++bucket] = deal->n_items;
+    return first;
+}
+
+/* DP-Balance takes items as they stand, the first bucket first. */
+static void balance(struct deal *deal)
+{
+    const struct bytescale_knobs *knobs = deal->request->knobs;
+    int32_t n_buckets = (int32_t)knobs->buckets, left = deal->n_items;
+    int32_t *next = buckets_of(deal, n_buckets), *first = buckets_of(deal, n_buckets);
+    for (int32_t i = 0; deal->request->layout.pp == 1 && i < deal->n_items; i++)
+        assign(deal, &deal->items[i], -1);
+    for (int32_t level = 0; deal->request->layout.pp > 1 && left > 0; level = (level + 1) % n_buckets)
+        if (next[level] < first[level + 1]) {
+            assign(deal, &deal->items[next[level]++], level);
+            left--;
+        }
+    free(next);
+    free(first);
+}
+
+/* Slots, those of wide items first in the order of the items: what they leave free, items of one rank fill. */
+static void give_slots(struct deal *deal)
+{
+    size_t n_ranks = (size_t)deal->request->layout.dp, n_slots = (size_t)deal->n_items;
+    bool *taken = check_calloc(n_ranks * n_slots, sizeof *taken);
+    int32_t *next = check_calloc(n_ranks, sizeof *next); /* behind all that is taken */
+    for (int pass = 0; pass < 2; pass++)
+        for (int32_t i = 0; i < deal->n_items; i++) {
+            struct item *item = &deal->items[i];
+            if ((item->width > 1) == (pass == 1))
+                continue;
+            item->slot = 0;
+            for (int32_t rank = item->rank; item->width > 1 && rank < item->rank + item->width; rank++)
+                item->slot = next[rank] > item->slot ? next[rank] : item->slot;
+            while (item->width == 1 && taken[(size_t)item->rank * n_slots + (size_t)item->slot])
+                item->slot++;
+            for (int32_t rank = item->rank; rank < item->rank + item->width; rank++) {
+                taken[(size_t)rank * n_slots + (size_t)item->slot] = true;
+                next[rank] = item->slot >= next[rank] ? item->slot + 1 : next[rank];
+            }
+        }
+    free(taken);
+    free(next);
+}
+
+static int by_slot(const void *a, const void *b)
+{
+    const struct item *x = a, *y = b;
+    return x->slot != y->slot ? (x->slot > y->slot) - (x->slot < y->slot) : (x->rank > y->rank) - (x->rank < y->rank);
+}
+
+static void add_item(const struct deal *deal, const struct item *item, int32_t group, struct plan_pipeline *pipeline)
+{
+    packing_add_unit(deal->request, deal->request->batch->tokens, deal->sample + item->first, item->n, pipeline);
+    for (int pass = 0; pass < N_PASSES; pass++) {
+        struct plan_unit *unit = &pipeline->cut[pass].units[pipeline->cut[pass].n_units - 1];
+        unit->context = item->width;
+        unit->group = group;
+        unit->offload = item->offload;
+        unit->streams = item->offload > 0;
+    }
+}
+
+/* Items stand by slot. */
+static void make_plan(const struct deal *deal, struct plan *plan)
+{
+    *plan = (struct plan){.n_phases = 1, .n_candidates = 1, .shards = scenario_plan_shards(&deal->request->layout)};
+    struct plan_phase *phase = plan->phases = check_calloc(1, sizeof *plan->phases);
+    int32_t *slot = check_malloc((size_t)deal->n_items * sizeof *slot);
+    system_megatron_layout(deal->request, phase);
+    for (int32_t i = 0; i < deal->n_items; i++) {
+        const struct item *item = &deal->items[i];
+        int32_t group = item->width > 1 ? packing_block(phase, item->rank, item->width) : -1;
+        for (int32_t rank = item->rank; rank < item->rank + item->width; rank++)
+            add_item(deal, item, group, &phase->pipelines[rank]);
+    }
+    for (int32_t rank = 0; rank < phase->n_pipelines; rank++) {
+        int32_t n = 0;
+        for (int32_t i = 0; i < deal->n_items; i++)
+            if (deal->items[i].rank <= rank && rank < deal->items[i].rank + deal->items[i].width)
+                slot[n++] = deal->items[i].slot;
+        plan_fill_need(&phase->pipelines[rank]);
+        order_slots(&phase->pipelines[rank], slot);
+    }
+    free(slot);
+}
+
+static bool bytescale_plan(const struct system_request *request, void *state, struct plan *plan, struct error *err)
+{
+    (void)state;
+    const struct bytescale_knobs *knobs = request->knobs;
+    struct deal deal;
+    if (request->layout.offload > 0)
+        return error_set(err, "bytescale: plan.offload must be 0, is %g: knob offload decides it for each sequence",
+                         request->layout.offload);
+    open_deal(request, knobs->offload != BYTESCALE_NEVER, &deal);
+    balance(&deal);
+    if (knobs->offload == BYTESCALE_AUTO) {
+        struct deal other;
+        open_deal(request, false, &other);
+        balance(&other);
+        bool better = fullest_flop(&other) < fullest_flop(&deal);
+        struct deal worse = better ? deal : other;
+        deal = better ? other : deal;
+        close_deal(&worse);
+    }
+    give_slots(&deal);
+    qsort(deal.items, (size_t)deal.n_items, sizeof *deal.items, by_slot);
+    make_plan(&deal, plan);
+    plan->n_candidates = knobs->offload == BYTESCALE_AUTO ? 2 : 1;
+    close_deal(&deal);
+    return true;
+}
+
+static const struct schema_key knobs[] = {
+    {"offload", SCHEMA_CHOICE, "-", 0, 0, "auto", "auto|always|never",
+     "of long sequences' activations, to take fewer ranks; auto: unless the fullest rank has less to do without",
+     offsetof(struct bytescale_knobs, offload)},
+    {"capacity", SCHEMA_INT, "tokens", 0, 1073741823, "0", NULL,
+     "of a rank, at most the context; 0: what memory has room for, were all units in flight as long",
+     offsetof(struct bytescale_knobs, capacity)},
+    {"buckets", SCHEMA_INT, "-", 1, 4096, "8", NULL, "levels of FLOPs that pipelines keep to, with more than one stage",
+     offsetof(struct bytescale_knobs, buckets)},
+    {"delta", SCHEMA_REAL, "-", 0, 1000, "0.05", NULL,
+     "a rank is a target if it has so much less to do than the fullest, over the mean of all",
+     offsetof(struct bytescale_knobs, delta)},
+};
+
+const struct training_system system_bytescale = {
+    .name = "bytescale",
+    .source = "Ge et al. 2025 (arXiv:2502.21231)",
+    .meaning = "hybrid data parallelism: each sequence on as few DP ranks as hold it, short ones packed; selective "
+               "offload, ranks balanced by FLOPs",
+    .knobs = knobs,
+    .n_knobs = sizeof knobs / sizeof *knobs,
+    .knobs_size = sizeof(struct bytescale_knobs),
+    .plan = bytescale_plan,
+};

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/**
+ * Packs of near-equal forward FLOPs: samples most FLOPs first, each into the pack of the least FLOPs (one layer's
+ * forward, without the head) that memory lets hold it. A pack may so exceed the context. As many packs as the context
+ * windows that the tokens would fill, rounded up to the same number for each DP rank (interleaved: a multiple of the
+ * stages), more where a sample finds no room; pack k goes to rank k mod DP. 1F1B; CP is static.
+ *
+ * Source: "TFLOPs-Based Strategies" of SlimPack section 4, read as systems.md ("Packing baselines") says: longest
+ * processing time first, length unbounded but for memory; the packs' number and the dealing are inferred.
+ */
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "system/packing.h"
+
+struct flops_balanced_knobs {
+    int64_t max_tokens;
+};
+
+static bool flops_balanced_plan(const struct system_request *request, void *state, struct plan *plan, struct error *err)
+{
+    (void)state;
+    const struct flops_balanced_knobs *knobs = request->knobs;
+    const struct batch *batch = request->batch;
+    struct flop_curve curve = flop_layer_curve(request->setting->model, PASS_FORWARD);
+    double *weight = check_malloc((size_t)batch->n_samples * sizeof *weight);
+    struct packing packing;
+    for (int32_t i = 0; i < batch->n_samples; i++)
+        weight[i] = (double)flop_of_prefix(curve, batch->tokens[i]);
+    packing_balance(request, weight, knobs->max_tokens > 0 ? knobs->max_tokens : packing_memory_tokens(request),
+                    &packing);
+    bool ok = packing_plan(request, "flops-balanced", batch->tokens, &packing, plan, err);
+    packing_free(&packing);
+    free(weight);
+    return ok;
+}
+
+static const struct schema_key knobs[] = {
+    {"max_tokens", SCHEMA_INT, "tokens", 0, 1073741824, "0", NULL,
+     "longest pack, but for a longer sample; 0: what memory has room for, were all units in flight as long",
+     offsetof(struct flops_balanced_knobs, max_tokens)},
+};
+
+const struct training_system system_flops_balanced = {
+    .name = "flops-balanced",
+    .source = "SlimPack section 4, TFLOPs-based strategies",
+    .meaning = "packs of near-equal forward FLOPs, as long as memory allows; 1F1B (interleaved with plan.vpp), static "
+               "context parallelism",
+    .knobs = knobs,
+    .n_knobs = sizeof knobs / sizeof *knobs,
+    .knobs_size = sizeof(struct flops_balanced_knobs),
+    .uses_context = true,
+    .uses_chunks = true,
+    .keeps_samples = true,
+    .offloads = true,
+    .plan = flops_balanced_plan,
+};

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/**
+ * Packs of near-equal token sums: samples longest first, each into the pack of the fewest tokens that holds it within
+ * the context. As many packs as the context windows that the tokens would fill, rounded up to the same number for each
+ * DP rank (interleaved: a multiple of the stages), more where a sample finds no room; pack k goes to rank k mod DP.
+ * 1F1B; CP is static. Nothing is padded.
+ *
+ * Source: "Length-Based Strategies" of SlimPack section 4, read as systems.md ("Packing baselines") says: bins of
+ * near-equal token sums; their number and the dealing are inferred.
+ */
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "system/packing.h"
+
+static bool length_balanced_plan(const struct system_request *request, void *state, struct plan *plan,
+                                 struct error *err)
+{
+    (void)state;
+    const struct batch *batch = request->batch;
+    double *weight = check_malloc((size_t)batch->n_samples * sizeof *weight);
+    struct packing packing;
+    for (int32_t i = 0; i < batch->n_samples; i++)
+        weight[i] = batch->tokens[i];
+    packing_balance(request, weight, request->context, &packing);
+    bool ok = packing_plan(request, "length-balanced", batch->tokens, &packing, plan, err);
+    packing_free(&packing);
+    free(weight);
+    return ok;
+}
+
+const struct training_system system_length_balanced = {
+    .name = "length-balanced",
+    .source = "SlimPack section 4, length-based strategies",
+    .meaning = "packs of near-equal token sums, 1F1B (interleaved with plan.vpp), static context parallelism",
+    .uses_context = true,
+    .uses_chunks = true,
+    .keeps_samples = true,
+    .offloads = true,
+    .never_regrets = true,
+    .plan = length_balanced_plan,
+};

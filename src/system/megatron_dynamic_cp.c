@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/**
+ * Megatron-Core's dynamic (hybrid) context parallelism: each sample on a power of two of the DP ranks, in steps between
+ * which all ranks synchronise.
+ *
+ * A sample of more than M tokens takes the next power of two of ceil(tokens / M) ranks, at most all. Its work is
+ * tokens^2 / ranks. A step forms from the samples left, longest first, in as many buckets of about equal work as there
+ * are different numbers of ranks; a bucket closes where the next sample would take it over 1.1 times its share. The
+ * next sample of the first bucket that still has a place goes to the group of its size whose work is least, or, if a
+ * rank outside of all groups has less (that is, nothing), to a new group of the lowest free ranks. Once samples of
+ * fewer ranks than the step began with are dealt, the step ends as soon as all ranks are within `delta` of the fullest.
+ * Then the last sample of the fullest group is taken back while that narrows the gap between ranks and none is empty;
+ * while a rank is empty, the first group of the smallest size doubles, with the lowest empty ranks (all that are left
+ * if they are fewer); and samples are taken back once more. What is left forms the next step.
+ *
+ * A step is a phase: its groups are disjoint and run their samples, each a unit of its own, in 1F1B.
+ *
+ * Source: Megatron-Core's hybrid context-parallel schedule as systems.md restates it.
+ *
+ * Deviates:
+ * - The public scheduler runs without pipeline stages; here 1F1B fills and drains them in every step.
+ * - M, which a user of Megatron-Core gives, is what memory has room for, at most the context, unless it is given.
+ */
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "plan/order.h"
+#include "system/packing.h"
+#include "system/samples.h"
+
+struct dynamic_cp_knobs {
+    int64_t max_tokens;
+    double delta;
+    bool pack;
+};
+
+/* Ranks that run samples together in one step. */
+struct group {
+    int32_t n_ranks, *ranks; /* ascending */
+    int32_t n, *samples;     /* in the order they came */
+    double work;
+};
+
+/* One step, from the samples that are left. */
+struct forming {
+    const struct system_request *request;
+    int32_t max_tokens;    /* M */
+    int32_t n_left, *left; /* samples, longest first */
+    int32_t n_groups;
+    struct group *groups;
+    int32_t n_free; /* ranks [n_ranks - n_free, n_ranks) are in no group */
+    int32_t n_ranks;
+};
+
+static int32_t ranks_of(const struct forming *step, int32_t sample)
+{
+    int64_t tokens = step->request->batch->tokens[sample], ranks = 1;
+    while (ranks * step->max_tokens < tokens)
+        ranks *= 2;
+    return ranks < step->n_ranks ? (int32_t)ranks : step->n_ranks;
+}
+
+static double work_of(const struct forming *step, int32_t sample, int32_t n_ranks)
+{
+    double tokens = step->request->batch->tokens[sample];
+    return tokens * tokens / n_ranks;
+}
+
+/* Most and least work of a rank; least 0 while one is in no group. */
+static double most_work(const struct forming *step)
+{
+    double most = 0;
+    for (int32_t i = 0; i < step->n_groups; i++)
+        most = step->groups[i].work > most ? step->groups[i].work : most;
+    return most;
+}
+
+static double least_work(const struct forming *step)
+{
+    double least = step->n_free > 0 || step->n_groups == 0 ? 0 : step->groups[0].work;
+    for (int32_t i = 0; i < step->n_groups; i++)
+        least = step->groups[i].work < least ? step->groups[i].work : least;
+    return least;
+}
+
+/* Ends of the buckets in the samples left. Caller frees. @return how many */
+static int32_t buckets_of(const struct forming *step, int32_t **ends)
+{
+    int32_t n_buckets = 1, bucket = 0;
+    double total = 0, sum = 0;
+    for (int32_t i = 0; i < step->n_left; i++) {
+        int32_t ranks = ranks_of(step, step->left[i]);
+        n_buckets += i > 0 && ranks != ranks_of(step, step->left[i - 1]);
+        total += work_of(step, step->left[i], ranks);
+    }
+    *ends = check_calloc((size_t)n_buckets, sizeof **ends);
+    for (int32_t i = 0, begin = 0; i < step->n_left; i++) {
+        double work = work_of(step, step->left[i], ranks_of(step, step->left[i]));
+        if (bucket + 1 < n_buckets && i > begin && sum + work > 1.1 * total / n_buckets) {
+            (*ends)[bucket++] = begin = i;
+            sum = 0;
+        }
+        sum += work;
+    }
+    (*ends)[bucket] = step->n_left;
+    return bucket + 1;
+}
+
+/* The group of so many ranks with the least work, -1: none. */
+static int32_t least_group(const struct forming *step, int32_t n_ranks)
+{
+    int32_t best = -1;
+    for (int32_t i = 0; i < step->n_groups; i++)
+        if (step->groups[i].n_ranks == n_ranks && (best < 0 || step->groups[i].work < step->groups[best].work))
+            best = i;
+    return best;
+}
+
+static void add_ranks(struct forming *step, struct group *group, int32_t n)
+{
+    group->ranks = check_realloc(group->ranks, (size_t)(group->n_ranks + n) * sizeof *group->ranks);
+    for (int32_t i = 0; i < n; i++)
+        group->ranks[group->n_ranks++] = step->n_ranks - step->n_free--;
+}
+
+/* Give a sample to a group of n_ranks: a new one as long as ranks are free, which have nothing to do yet. */
+static void place(struct forming *step, int32_t sample, int32_t n_ranks)
+{
+    int32_t at = least_group(step, n_ranks);
+    if (step->n_free >= n_ranks) {
+        at = step->n_groups++;
+        step->groups = check_realloc(step->groups, (size_t)step->n_groups * sizeof *step->groups);
+        step->groups[at] = (struct group){0};
+        add_ranks(step, &step->groups[at], n_ranks);
+    }
+    CHECK(at >= 0);
+    struct group *group = &step->groups[at];
+    group->samples = check_realloc(group->samples, (size_t)(group->n + 1) * sizeof *group->samples);
+    group->samples[group->n++] = sample;
+    group->work += work_of(step, sample, n_ranks);
+}
+
+static bool has_place(const struct forming *step, int32_t n_ranks)
+{
+    return step->n_free >= n_ranks || least_group(step, n_ranks) >= 0;
+}
+
+/* Deal samples to groups, as long as the step goes on. Those that are left stay in `left`. */
+static void fill_step(struct forming *step)
+{
+    const struct dynamic_cp_knobs *knobs = step->request->knobs;
+    int32_t *ends, n_buckets = buckets_of(step, &ends), widest = 0, n_left = 0;
+    int32_t *next = check_calloc((size_t)n_buckets, sizeof *next);
+    for (int32_t i = 1; i < n_buckets; i++)
+        next[i] = ends[i - 1];
+    for (bool narrower = false;;) {
+        int32_t bucket = 0;
+        while (bucket < n_buckets &&
+               (next[bucket] == ends[bucket] || !has_place(step, ranks_of(step, step->left[next[bucket]]))))
+            bucket++;
+        if (bucket == n_buckets)
+            break;
+        int32_t sample = step->left[next[bucket]++], n_ranks = ranks_of(step, sample);
+        place(step, sample, n_ranks);
+        widest = widest > 0 ? widest : n_ranks;
+        narrower = narrower || n_ranks < widest;
+        if (narrower && most_work(step) - least_work(step) <= knobs->delta * most_work(step))
+            break;
+    }
+    for (int32_t bucket = 0; bucket < n_buckets; bucket++)
+        for (int32_t i = next[bucket]; i < ends[bucket]; i++)
+            step->left[n_left++] = step->left[i];
+    step->n_left = n_left;
+    free(next);
+    free(ends);
+}
+
+/* Back to the samples left, where its length belongs. */
+static void put_back(struct forming *step, int32_t sample)
+{
+    const int32_t *tokens = step->request->batch->tokens;
+    int32_t at = step->n_left++;
+    for (; at > 0 && (tokens[step->left[at - 1]] < tokens[sample] ||
+                      (tokens[step->left[at - 1]] == tokens[sample] && step->left[at - 1] > sample));
+         at--)
+        step->left[at] = step->left[at - 1];
+    step->left[at] = sample;
+}
+
+/* Take back the last sample of the fullest group while that narrows the gap. */
+static void trim(struct forming *step)
+{
+    const struct dynamic_cp_knobs *knobs = step->request->knobs;
+    for (;;) {
+        double most = most_work(step), gap = most - least_work(step);
+        int32_t fullest = 0;
+        CHECK(step->n_groups > 0);
+        while (step->groups[fullest].work < most)
+            fullest++;
+        struct group *group = &step->groups[fullest];
+        if (gap <= knobs->delta * most || least_work(step) == 0 || group->n < 2)
+            return;
+        double before = group->work;
+        group->work -= work_of(step, group->samples[group->n - 1], group->n_ranks);
+        if (most_work(step) - least_work(step) >= gap) {
+            group->work = before;
+            return;
+        }
+        put_back(step, group->samples[--group->n]);
+    }
+}
+
+/* Double the first of the smallest groups until no rank is empty. */
+static void spread(struct forming *step)
+{
+    CHECK(step->n_groups > 0);
+    while (step->n_free > 0) {
+        struct group *group = &step->groups[0];
+        for (int32_t i = 1; i < step->n_groups; i++)
+            group = step->groups[i].n_ranks < group->n_ranks ? &step->groups[i] : group;
+        int32_t before = group->n_ranks;
+        add_ranks(step, group, before < step->n_free ? before : step->n_free);
+        group->work *= (double)before / group->n_ranks;
+    }
+}
+
+/* Samples of a group from `first` on that one unit takes. */
+static int32_t unit_samples(const struct forming *step, const struct group *group, int32_t first)
+{
+    const struct dynamic_cp_knobs *knobs = step->request->knobs;
+    const int32_t *tokens = step->request->batch->tokens;
+    int64_t room = (int64_t)step->max_tokens * group->n_ranks - tokens[group->samples[first]];
+    int32_t n = 1;
+    while (knobs->pack && first + n < group->n && tokens[group->samples[first + n]] <= room)
+        room -= tokens[group->samples[first + n++]];
+    return n;
+}
+
+static void add_group(const struct forming *step, const struct group *group, struct plan_phase *phase)
+{
+    int32_t shared = group->n_ranks > 1 ? packing_group(phase, group->ranks, group->n_ranks) : -1;
+    for (int32_t rank = 0; rank < group->n_ranks; rank++) {
+        struct plan_pipeline *pipeline = &phase->pipelines[group->ranks[rank]];
+        for (int32_t i = 0, n; i < group->n; i += n) {
+            n = unit_samples(step, group, i);
+            packing_add_unit(step->request, step->request->batch->tokens, group->samples + i, n, pipeline);
+            for (int pass = 0; pass < N_PASSES; pass++) {
+                struct plan_unit *unit = &pipeline->cut[pass].units[pipeline->cut[pass].n_units - 1];
+                unit->context = group->n_ranks;
+                unit->group = shared;
+            }
+        }
+        plan_fill_need(pipeline);
+        order_one_f_one_b(pipeline, ORDER_JUST_IN_TIME);
+    }
+}
+
+/* One step as a phase of the plan. */
+static void add_step(struct forming *step, struct plan *plan)
+{
+    plan->phases = check_realloc(plan->phases, ((size_t)plan->n_phases + 1) * sizeof *plan->phases);
+    struct plan_phase *phase = &plan->phases[plan->n_phases++];
+    *phase = (struct plan_phase){0};
+    system_megatron_layout(step->request, phase);
+    step->n_free = step->n_ranks;
+    fill_step(step);
+    trim(step);
+    spread(step);
+    trim(step);
+    for (int32_t i = 0; i < step->n_groups; i++) {
+        add_group(step, &step->groups[i], phase);
+        free(step->groups[i].ranks);
+        free(step->groups[i].samples);
+    }
+    free(step->groups);
+    step->groups = NULL;
+    step->n_groups = 0;
+}
+
+static bool dynamic_cp_plan(const struct system_request *request, void *state, struct plan *plan, struct error *err)
+{
+    (void)state;
+    (void)err;
+    const struct dynamic_cp_knobs *knobs = request->knobs;
+    int64_t most = knobs->max_tokens > 0 ? knobs->max_tokens : packing_memory_tokens(request);
+    most = most < request->context ? most : request->context;
+    struct forming step = {.request = request,
+                           .max_tokens = most > 1 ? (int32_t)most : 1,
+                           .n_left = request->batch->n_samples,
+                           .left = samples_by_length(request->batch),
+                           .n_ranks = (int32_t)request->layout.dp};
+    *plan = (struct plan){.n_candidates = 1, .shards = scenario_plan_shards(&request->layout)};
+    while (step.n_left > 0)
+        add_step(&step, plan);
+    free(step.left);
+    return true;
+}
+
+static const struct schema_key knobs[] = {
+    {"max_tokens", SCHEMA_INT, "tokens", 0, 1073741824, "0", NULL,
+     "of a sample on a rank, at most the context; 0: what memory has room for, were all units in flight as long",
+     offsetof(struct dynamic_cp_knobs, max_tokens)},
+    {"delta", SCHEMA_REAL, "-", 0, 1, "0.05", NULL, "ranks are balanced within this share of the fullest one's work",
+     offsetof(struct dynamic_cp_knobs, delta)},
+    {"pack", SCHEMA_BOOL, "-", 0, 0, "false", NULL,
+     "join samples of a group that follow each other to units of at most max_tokens a rank",
+     offsetof(struct dynamic_cp_knobs, pack)},
+};
+
+const struct training_system system_megatron_dynamic_cp = {
+    .name = "megatron-dynamic-cp",
+    .source = "Megatron-Core, hybrid context-parallel schedule (2025)",
+    .meaning = "each sample on a power of two of the DP ranks, groups balanced by squared lengths, step by step",
+    .knobs = knobs,
+    .n_knobs = sizeof knobs / sizeof *knobs,
+    .knobs_size = sizeof(struct dynamic_cp_knobs),
+    .offloads = true,
+    .plan = dynamic_cp_plan,
+};

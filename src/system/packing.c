@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "system/packing.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "dag/dag.h"
+#include "plan/order.h"
+#include "system/samples.h"
+
+/*
+ * Open bins by the room they have left: a leftist heap of bins for each room (the lowest bin on top), and a tree over
+ * rooms that tells which have any. Every step is O(log).
+ */
+struct bins {
+    int32_t n_bins;
+    int32_t *left, *right, *rank; /* of each bin in its heap; -1: none */
+    int32_t *top;                 /* of each room: the lowest bin, -1: none */
+    int32_t n_leaves;             /* power of two above the context */
+    bool *any;                    /* [2 n_leaves] whether the rooms below a node have bins; leaves from n_leaves on */
+};
+
+static void bins_open(struct bins *bins, int32_t n_samples, int32_t context)
+{
+    *bins = (struct bins){.n_leaves = 1};
+    while (bins->n_leaves <= context)
+        bins->n_leaves *= 2;
+    bins->left = check_malloc((size_t)n_samples * sizeof(int32_t));
+    bins->right = check_malloc((size_t)n_samples * sizeof(int32_t));
+    bins->rank = check_malloc((size_t)n_samples * sizeof(int32_t));
+    bins->top = check_malloc((size_t)bins->n_leaves * sizeof(int32_t));
+    bins->any = check_calloc(2 * (size_t)bins->n_leaves, sizeof(bool));
+    for (int32_t room = 0; room < bins->n_leaves; room++)
+        bins->top[room] = -1;
+}
+
+static void bins_close(struct bins *bins)
+{
+    free(bins->left);
+    free(bins->right);
+    free(bins->rank);
+    free(bins->top);
+    free(bins->any);
+}
+
+/* One heap of two; the deeper child stands left, so the depth is logarithmic. */
+static int32_t heap_merged(struct bins *bins, int32_t a, int32_t b)
+{
+    if (a < 0 || b < 0)
+        return a < 0 ? b : a;
+    int32_t low = a < b ? a : b;
+    int32_t right = heap_merged(bins, bins->right[low], a < b ? b : a);
+    int32_t left = bins->left[low];
+    bool swap = left < 0 || bins->rank[left] < bins->rank[right];
+    bins->left[low] = swap ? right : left;
+    bins->right[low] = swap ? left : right;
+    bins->rank[low] = bins->right[low] < 0 ? 1 : bins->rank[bins->right[low]] + 1;
+    return low;
+}
+
+static void set_top(struct bins *bins, int32_t room, int32_t bin)
+{
+    bins->top[room] = bin;
+    int32_t node = bins->n_leaves + room;
+    bins->any[node] = bin >= 0;
+    for (node /= 2; node >= 1; node /= 2)
+        bins->any[node] = bins->any[2 * node] || bins->any[2 * node + 1];
+}
+
+/* The least room of at least `tokens` that some bin has, -1: none. */
+static int32_t least_room(const struct bins *bins, int32_t tokens)
+{
+    int32_t node = bins->n_leaves + tokens;
+    while (!bins->any[node]) { /* up to where a right neighbour has bins */
+        while (node > 1 && node % 2 == 1)
+            node /= 2;
+        if (node <= 1)
+            return -1;
+        node++;
+    }
+    while (node < bins->n_leaves) /* down to its leftmost */
+        node = bins->any[2 * node] ? 2 * node : 2 * node + 1;
+    return node - bins->n_leaves;
+}
+
+/* The bin that takes a sample, with its room updated. */
+static int32_t bins_put(struct bins *bins, int32_t tokens, int32_t context)
+{
+    int32_t room = least_room(bins, tokens), bin;
+    if (room < 0) {
+        room = context;
+        bin = bins->n_bins++;
+    } else {
+        bin = bins->top[room];
+        set_top(bins, room, heap_merged(bins, bins->left[bin], bins->right[bin]));
+    }
+    bins->left[bin] = bins->right[bin] = -1;
+    bins->rank[bin] = 1;
+    set_top(bins, room - tokens, heap_merged(bins, bins->top[room - tokens], bin));
+    return bin;
+}
+
+/* The packing that the packs of the samples in order come to; -1: in none. */
+static void take(const int32_t *order, const int32_t *pack, int32_t n, int32_t n_packs, struct packing *packing)
+{
+    packing->n_packs = n_packs;
+    packing->first = check_malloc(((size_t)n_packs + 1) * sizeof(int32_t));
+    packing->sample = check_malloc((size_t)n * sizeof(int32_t));
+    samples_by_place(n, order, pack, n_packs, packing->first, packing->sample);
+}
+
+void packing_best_fit(const int32_t *tokens, int32_t n, const int32_t *order, int32_t capacity, struct packing *packing)
+{
+    int32_t *bin = check_malloc((size_t)n * sizeof *bin);
+    struct bins bins;
+    CHECK(capacity < 1 << 30);
+    bins_open(&bins, n, capacity);
+    for (int32_t i = 0; i < n; i++) {
+        CHECK(1 <= tokens[order[i]] && tokens[order[i]] <= capacity);
+        bin[i] = bins_put(&bins, tokens[order[i]], capacity);
+    }
+    take(order, bin, n, bins.n_bins, packing);
+    bins_close(&bins);
+    free(bin);
+}
+
+/* The pack of the least weight that has room, -1: none. */
+static int32_t least_loaded(const double *load, const int64_t *room, int32_t n_packs, int32_t tokens)
+{
+    int32_t best = -1;
+    for (int32_t pack = 0; pack < n_packs; pack++)
+        if (room[pack] >= tokens && (best < 0 || load[pack] < load[best]))
+            best = pack;
+    return best;
+}
+
+bool packing_least_loaded(const struct packing_items *items, int32_t n_packs, int64_t capacity, struct packing *packing)
+{
+    double *load = check_calloc((size_t)n_packs, sizeof *load);
+    int64_t *room = check_malloc((size_t)n_packs * sizeof *room);
+    int32_t n = items->n, *pack = check_malloc((size_t)n * sizeof *pack), fitted = 0;
+    for (int32_t i = 0; i < n_packs; i++)
+        room[i] = capacity;
+    for (; fitted < n; fitted++) {
+        int32_t sample = items->order[fitted], best = least_loaded(load, room, n_packs, items->tokens[sample]);
+        if (best < 0)
+            break;
+        pack[fitted] = best;
+        load[best] += items->weight[sample];
+        room[best] -= items->tokens[sample];
+    }
+    if (fitted == n)
+        take(items->order, pack, n, n_packs, packing);
+    free(load);
+    free(room);
+    free(pack);
+    return fitted == n;
+}
+
+int32_t packing_multiple(const struct scenario_plan *layout)
+{
+    return (int32_t)(layout->dp * (layout->vpp > 1 ? layout->pp : 1));
+}
+
+static int64_t quotient_up(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+void packing_balance(const struct system_request *request, const double *weight, int64_t capacity,
+                     struct packing *packing)
+{
+    const struct batch *batch = request->batch;
+    int32_t *order = samples_by_length(batch), multiple = packing_multiple(&request->layout);
+    const struct packing_items items = {batch->n_samples, order, batch->tokens, weight};
+    int64_t longest = batch->tokens[order[0]];
+    capacity = capacity > longest ? capacity : longest;
+    int64_t per_pack = capacity < request->context ? capacity : request->context;
+    int64_t n_packs = multiple * quotient_up(quotient_up(batch->n_tokens, per_pack), multiple);
+    while (!packing_least_loaded(&items, (int32_t)n_packs, capacity, packing))
+        n_packs += multiple;
+    free(order);
+}
+
+void packing_free(struct packing *packing)
+{
+    free(packing->first);
+    free(packing->sample);
+    *packing = (struct packing){0};
+}
+
+/* Chunks of a stage whose activations 1F1B holds at a time. */
+static double in_flight(const struct plan_layout *layout, int32_t stage)
+{
+    int32_t after = layout->stages - 1 - stage;
+    return layout->chunks == 1 ? after + 1 : 2 * after + (layout->chunks - 1) * layout->stages + 1;
+}
+
+/* What a rank of a stage has room for, and what each token of a unit takes [bytes]. */
+struct stage_bytes {
+    double room;         /* what states and libraries leave */
+    double n;            /* units (chunks) in flight */
+    double held, others; /* activations of the layers; what else is kept for the backward: of the embedding */
+    double in_work;      /* of the unit in work only */
+};
+
+static struct stage_bytes bytes_of_stage(const struct system_request *request, const struct plan_layout *layout,
+                                         int32_t stage)
+{
+    struct cost_setting own = dag_setting(request->setting, layout, stage);
+    struct slice token = {0, 0, 1};
+    struct cost_unit work = {
+        .slices = &token, .n_slices = 1, .context = 1, .recompute = (enum recompute)request->layout.recompute};
+    int32_t layers = dag_stage_layers(request->setting, layout, stage), shards = scenario_plan_shards(&request->layout);
+    bool first = stage == 0, last = stage == layout->stages - 1;
+    double states = cost_state_bytes(&own, dag_stage_parameters(request->setting, layout, stage), shards) +
+                    cost_state_block_bytes(&own, layers, first, last, shards) + cost_gathered_bytes(&own) +
+                    own.device->workspace_bytes;
+    double head = last ? cost_head_bytes(&own, 1) + cost_head_workspace_bytes(&own, 1) : 0;
+    return (struct stage_bytes){
+        .room = request->memory_bytes - states,
+        .n = in_flight(layout, stage),
+        .held = cost_layers_activation_bytes(&own, work.recompute, false),
+        .others = first ? cost_embedding_bytes(&own, 1) : 0,
+        .in_work = fmax(cost_workspace_bytes(&own, &work), head),
+    };
+}
+
+/* The least over stages, of all `cp` ranks together. capacity > 0: units beside the one in work have as many tokens on
+ * a rank; else all have as many. share: of the one in work that is never held. */
+static double least_tokens(const struct system_request *request, double capacity, double share)
+{
+    struct plan_phase phase = {0};
+    double tokens = INT32_MAX;
+    system_megatron_layout(request, &phase);
+    for (int32_t stage = 0; stage < phase.pipelines[0].layout.stages; stage++) {
+        struct stage_bytes of = bytes_of_stage(request, &phase.pipelines[0].layout, stage);
+        double beside = (of.n - 1) * (of.held * (1 - request->layout.offload) + of.others);
+        double alone = of.held * (1 - share) + of.others + of.in_work;
+        tokens = fmin(tokens, capacity > 0 ? (of.room - capacity * beside) / alone : of.room / (alone + beside));
+    }
+    plan_phase_free(&phase);
+    return fmin(INT32_MAX, fmax(0, tokens) * (double)request->layout.cp);
+}
+
+int64_t packing_memory_tokens(const struct system_request *request)
+{
+    return (int64_t)least_tokens(request, 0, 0);
+}
+
+double packing_streamed_tokens(const struct system_request *request, double capacity, double share)
+{
+    return least_tokens(request, capacity, share);
+}
+
+struct plan_unit *packing_close_unit(const struct system_request *request, const struct plan_pipeline *pipeline,
+                                     struct plan_cut *cut)
+{
+    struct plan_unit *unit = plan_add_unit(cut);
+    unit->context = pipeline->layout.context;
+    unit->sharding = SLICE_PER_DOCUMENT;
+    unit->formation = PLAN_PACK;
+    unit->recompute = (enum recompute)request->layout.recompute;
+    unit->offload = request->layout.offload;
+    return unit;
+}
+
+void packing_add_unit(const struct system_request *request, const int32_t *tokens, const int32_t *sample, int32_t n,
+                      struct plan_pipeline *pipeline)
+{
+    for (int pass = 0; pass < N_PASSES; pass++) {
+        struct plan_cut *cut = &pipeline->cut[pass];
+        for (int32_t i = 0; i < n; i++)
+            plan_add_slice(cut, (struct slice){sample[i], 0, tokens[sample[i]]});
+        packing_close_unit(request, pipeline, cut);
+    }
+}
+
+int32_t packing_group(struct plan_phase *phase, const int32_t *pipelines, int32_t width)
+{
+    size_t size = (size_t)width * sizeof *pipelines;
+    for (int32_t i = 0; i < phase->n_groups; i++)
+        if (phase->groups[i].n_pipelines == width && memcmp(phase->groups[i].pipelines, pipelines, size) == 0)
+            return i;
+    phase->groups = check_realloc(phase->groups, ((size_t)phase->n_groups + 1) * sizeof *phase->groups);
+    struct plan_group *group = &phase->groups[phase->n_groups];
+    *group = (struct plan_group){.n_pipelines = width, .pipelines = check_malloc(size)};
+    memcpy(group->pipelines, pipelines, size);
+    return phase->n_groups++;
+}
+
+int32_t packing_block(struct plan_phase *phase, int32_t first, int32_t width)
+{
+    int32_t *pipelines = check_malloc((size_t)width * sizeof *pipelines);
+    for (int32_t i = 0; i < width; i++)
+        pipelines[i] = first + i;
+    int32_t group = packing_group(phase, pipelines, width);
+    free(pipelines);
+    return group;
+}
+
+bool packing_order(const char *system, struct plan_pipeline *pipeline, struct error *err)
+{
+    int32_t n_units = pipeline->cut[PASS_FORWARD].n_units, stages = pipeline->layout.stages;
+    plan_fill_need(pipeline);
+    if (pipeline->layout.chunks == 1) {
+        order_one_f_one_b(pipeline, ORDER_JUST_IN_TIME);
+        return true;
+    }
+    if (n_units % stages != 0)
+        return error_set(err,
+                         "%s: plan.vpp: a pipeline has %d units, interleaved 1F1B needs a multiple of its %d stages",
+                         system, n_units, stages);
+    order_interleaved(pipeline);
+    return true;
+}
+
+bool packing_plan(const struct system_request *request, const char *system, const int32_t *tokens,
+                  const struct packing *packing, struct plan *plan, struct error *err)
+{
+    bool ok = true;
+    *plan = (struct plan){.n_phases = 1, .n_candidates = 1, .shards = scenario_plan_shards(&request->layout)};
+    plan->phases = check_calloc(1, sizeof *plan->phases);
+    system_megatron_layout(request, plan->phases);
+    for (int32_t pack = 0; pack < packing->n_packs; pack++) {
+        int32_t first = packing->first[pack], n = packing->first[pack + 1] - first;
+        if (n > 0)
+            packing_add_unit(request, tokens, packing->sample + first, n,
+                             &plan->phases->pipelines[pack % plan->phases->n_pipelines]);
+    }
+    for (int32_t rank = 0; ok && rank < plan->phases->n_pipelines; rank++)
+        ok = packing_order(system, &plan->phases->pipelines[rank], err);
+    if (!ok)
+        plan_free(plan);
+    return ok;
+}

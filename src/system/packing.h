@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/** Whole samples in packs: what systems without slices share, from bins to plans. */
+#ifndef SLIMSIM_SYSTEM_PACKING_H
+#define SLIMSIM_SYSTEM_PACKING_H
+
+#include "system/system.h"
+
+/** Those of pack b are sample[first[b]..first[b+1]). */
+struct packing {
+    int32_t n_packs;
+    int32_t *first, *sample;
+};
+
+/**
+ * Best-fit decreasing (Ding et al. 2024, arXiv:2404.10830): each sample into the fullest pack of at most `capacity`
+ * tokens that still holds it (ties: the lowest), else into a new one. O(n log capacity).
+ *
+ * @param tokens    of each sample, 1..capacity
+ * @param order     n samples, longest first
+ * @param capacity  below 2^30
+ */
+void packing_best_fit(const int32_t *tokens, int32_t n, const int32_t *order, int32_t capacity,
+                      struct packing *packing);
+
+/** n samples in the order they are dealt. */
+struct packing_items {
+    int32_t n;
+    const int32_t *order;
+    const int32_t *tokens; /* by sample */
+    const double *weight;  /* by sample */
+};
+
+/**
+ * Longest processing time first: each of the samples, in order, into the pack of the least sum of weights that has room
+ * for its tokens (ties: the lowest). Packs may stay empty. false, and no packing: one found no room.
+ */
+bool packing_least_loaded(const struct packing_items *items, int32_t n_packs, int64_t capacity,
+                          struct packing *packing);
+
+/**
+ * The same with the least n_packs that holds all, of: multiples of packing_multiple from ceil(tokens / context) on.
+ * A capacity below the longest sample is raised to it: what does not fit is a result.
+ */
+void packing_balance(const struct system_request *request, const double *weight, int64_t capacity,
+                     struct packing *packing);
+
+void packing_free(struct packing *packing);
+
+/** Packs come in as many: DP, with interleaved stages DP x PP. */
+int32_t packing_multiple(const struct scenario_plan *layout);
+
+/**
+ * Tokens of a unit that each rank has memory for if all units were as long: on every stage 1F1B's units in flight (of
+ * interleaved stages: chunks) hold their activations but what plan.offload takes away, the one in work all of them and
+ * its workspace, the last stage the head's of one unit. Of all `cp` ranks of the layout together; 0: states alone
+ * exceed the memory. The scores of unfused attention are left out. [tokens]
+ */
+int64_t packing_memory_tokens(const struct system_request *request);
+
+/**
+ * The same for one unit of which `share` of the activations goes to the host while its pass runs (plan_unit.streams),
+ * beside others of `capacity` tokens a rank. [tokens]
+ */
+double packing_streamed_tokens(const struct system_request *request, double capacity, double share);
+
+/** A unit of the slices that were added to a cut, with the layout's recomputation and offload, context of the pipeline.
+ */
+struct plan_unit *packing_close_unit(const struct system_request *request, const struct plan_pipeline *pipeline,
+                                     struct plan_cut *cut);
+
+/** Append samples as whole slices and a unit of them to both cuts. */
+void packing_add_unit(const struct system_request *request, const int32_t *tokens, const int32_t *sample, int32_t n,
+                      struct plan_pipeline *pipeline);
+
+/** The group of `width` pipelines, ascending, made if there is none. @return its number */
+int32_t packing_group(struct plan_phase *phase, const int32_t *pipelines, int32_t width);
+
+/** The same of pipelines [first, first + width). */
+int32_t packing_block(struct plan_phase *phase, int32_t first, int32_t width);
+
+/** need[] and 1F1B, interleaved with chunks: then an error of `system` if the units are no multiple of the stages. */
+bool packing_order(const char *system, struct plan_pipeline *pipeline, struct error *err);
+
+/**
+ * One phase of Megatron's layout: pack k is a unit of DP rank k mod DP, in order; empty packs are left out.
+ *
+ * @param tokens  of each sample of the packing, carried ones included
+ */
+bool packing_plan(const struct system_request *request, const char *system, const int32_t *tokens,
+                  const struct packing *packing, struct plan *plan, struct error *err);
+
+#endif

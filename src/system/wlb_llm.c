@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/**
+ * WLB-LLM: micro-batches of different lengths and near-equal seconds; long documents wait in queues until every
+ * micro-batch can have one.
+ *
+ * N micro-batches an iteration, as many on each DP rank (micro-batch k on rank k mod DP), dealt by wlb_deal: a
+ * document weighs what it adds to a pass of a stage and back in the cost model, its attention Wa(d), and the rest Wl(d)
+ * in proportion to its tokens. S_max is what memory has room for. Context parallelism gathers keys and values
+ * (`plan.cp_type: all-gather`); each micro-batch is sharded by document or by packed sequence, whichever takes
+ * attention less time forward and backward. 1F1B, interleaved with `plan.vpp` above 1.
+ *
+ * The plan tells how many tokens wait: `delayed_tokens`, of those that wait when the iteration ends, each counts for
+ * one iteration of waiting. Over many iterations their sum over that of the tokens trained is a token's mean delay.
+ *
+ * Source: Wang et al. 2025 (arXiv:2503.17924): Algorithm 1 and sections 4 and 5 as systems.md restates them.
+ *
+ * Deviates:
+ * - An iteration has as many documents as the scenario's global batch, not as many tokens as p x DP context windows; N
+ *   is the windows that the batch's tokens would fill, rounded up to whole ranks (interleaved: to whole groups of p).
+ * - The thresholds, which the paper tunes on a sample, are tuned on the first iteration's documents: wlb_tune. The
+ *   paper reports a mean delay of about half an iteration; that is the limit.
+ * - Remainders of documents over 2 CP chunks, which the paper deals round-robin, are shared as real numbers.
+ * - An iteration that would train nothing takes all that waits.
+ */
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "system/packing.h"
+#include "system/samples.h"
+#include "system/wlb_queues.h"
+
+enum wlb_packing { WLB_BALANCED, WLB_ORIGINAL };
+enum wlb_sharding { WLB_ADAPTIVE, WLB_PER_DOCUMENT, WLB_PER_SEQUENCE };
+
+struct wlb_knobs {
+    int32_t packing, sharding; /* enum wlb_packing, wlb_sharding */
+    int64_t queues, max_tokens, micro_batches;
+    struct schema_ints thresholds;
+    double max_delay;
+};
+
+struct wlb_state {
+    struct wlb_rule tuned; /* its queues and thresholds hold in all iterations; n_packs 0: there was none */
+    int32_t n_waiting;
+    struct wlb_document *waiting;
+};
+
+/* One iteration in work. */
+struct wlb_iteration {
+    const struct system_request *request;
+    struct wlb_document *documents; /* those that wait, then the batch's */
+    int32_t n, n_waiting;
+    int32_t *pack;
+    struct wlb_rule rule;
+};
+
+/* Seconds of attention of all slices, forward and backward. */
+static double attention_s(const struct cost_setting *setting, const struct cost_unit *unit)
+{
+    return cost_of_pass(setting, PASS_FORWARD, unit).attention_s +
+           cost_of_pass(setting, PASS_BACKWARD, unit).attention_s;
+}
+
+/* Seconds that a token adds, but for attention. */
+static double token_s(const struct system_request *request)
+{
+    struct cost_unit unit = {.padding_tokens = (int32_t)request->context,
+                             .context = (int32_t)request->layout.cp,
+                             .recompute = (enum recompute)request->layout.recompute};
+    double sum_s = 0;
+    for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
+        struct cost_pass cost = cost_of_pass(request->setting, pass, &unit);
+        sum_s += cost.other_s + cost.tensor_s;
+    }
+    return sum_s / (double)request->context;
+}
+
+/* Wa(d) + Wl(d): attention is what a second document of as many tokens adds to a packed kernel, without its launch. */
+static double weight_s(const struct system_request *request, int32_t tokens, double one_token_s)
+{
+    const struct slice slices[] = {{0, 0, tokens}, {1, 0, tokens}};
+    struct cost_unit unit = {
+        .slices = slices, .n_slices = 2, .context = (int32_t)request->layout.cp, .recompute = RECOMPUTE_NONE};
+    double both_s = attention_s(request->setting, &unit);
+    unit.n_slices = 1;
+    return both_s - attention_s(request->setting, &unit) + tokens * one_token_s;
+}
+
+static void open_iteration(const struct system_request *request, const struct wlb_state *state,
+                           struct wlb_iteration *work)
+{
+    const struct batch *batch = request->batch;
+    double one_token_s = token_s(request);
+    *work = (struct wlb_iteration){
+        .request = request, .n = state->n_waiting + batch->n_samples, .n_waiting = state->n_waiting};
+    work->documents = check_malloc((size_t)work->n * sizeof *work->documents);
+    work->pack = check_malloc((size_t)work->n * sizeof *work->pack);
+    for (int32_t i = 0; i < work->n; i++) {
+        if (i < state->n_waiting)
+            work->documents[i] = state->waiting[i];
+        else
+            work->documents[i] = (struct wlb_document){batch->tokens[i - state->n_waiting], WLB_REMAINED, 0};
+        work->documents[i].weight_s = weight_s(request, work->documents[i].tokens, one_token_s);
+    }
+}
+
+/* Micro-batches of all ranks. */
+static int32_t n_micro_batches(const struct system_request *request)
+{
+    const struct wlb_knobs *knobs = request->knobs;
+    int32_t multiple = packing_multiple(&request->layout);
+    int64_t windows = (request->batch->n_tokens + request->context - 1) / request->context;
+    if (knobs->micro_batches > 0)
+        windows = knobs->micro_batches * request->layout.dp;
+    return (int32_t)((windows + multiple - 1) / multiple * multiple);
+}
+
+static void fill_rule(struct wlb_iteration *work, struct wlb_state *state)
+{
+    const struct system_request *request = work->request;
+    const struct wlb_knobs *knobs = request->knobs;
+    struct wlb_rule *rule = &work->rule;
+    *rule = state->tuned;
+    rule->n_packs = n_micro_batches(request);
+    rule->capacity = knobs->max_tokens > 0 ? knobs->max_tokens : packing_memory_tokens(request);
+    for (int32_t i = 0; i < work->n; i++) /* what does not fit is a result */
+        rule->capacity = work->documents[i].tokens > rule->capacity ? work->documents[i].tokens : rule->capacity;
+    if (state->tuned.n_packs > 0) /* it has been here */
+        return;
+    rule->n_queues = knobs->thresholds.n > 0 ? knobs->thresholds.n : (int32_t)knobs->queues;
+    for (int32_t i = 0; i < knobs->thresholds.n; i++)
+        rule->threshold[i] = knobs->thresholds.at[i];
+    if (knobs->thresholds.n == 0)
+        wlb_tune(rule, work->documents, work->n, request->context, knobs->max_delay, request->seed);
+    state->tuned = *rule;
+}
+
+/* Documents as they come, each into the latest window of the context or the next one; as many windows as they take,
+ * rounded up to whole ranks. */
+static void deal_as_they_come(struct wlb_iteration *work)
+{
+    int32_t multiple = packing_multiple(&work->request->layout), window = 0;
+    int64_t room = work->request->context;
+    for (int32_t i = 0; i < work->n; i++) {
+        window += work->documents[i].tokens > room;
+        room = work->documents[i].tokens > room ? work->request->context : room;
+        room -= work->documents[i].tokens;
+        work->pack[i] = window;
+    }
+    work->rule.n_packs = (window + multiple) / multiple * multiple;
+}
+
+/* Numbers of the samples that run: the batch's own, then the carried ones. Their tokens by number. */
+static int32_t *number_samples(const struct wlb_iteration *work, int32_t *sample, struct plan *plan)
+{
+    const struct batch *batch = work->request->batch;
+    int32_t *tokens = check_malloc((size_t)work->n * sizeof *tokens);
+    plan->delayed = check_malloc((size_t)batch->n_samples * sizeof *plan->delayed);
+    plan->carried_tokens = check_malloc((size_t)work->n * sizeof *plan->carried_tokens);
+    for (int32_t i = 0; i < work->n; i++) {
+        bool own = i >= work->n_waiting;
+        sample[i] = own ? i - work->n_waiting : batch->n_samples + plan->n_carried;
+        if (work->pack[i] < 0) {
+            plan->delayed_tokens += work->documents[i].tokens;
+            if (own)
+                plan->delayed[plan->n_delayed++] = sample[i];
+            continue;
+        }
+        tokens[sample[i]] = work->documents[i].tokens;
+        if (!own)
+            plan->carried_tokens[plan->n_carried++] = work->documents[i].tokens;
+    }
+    return tokens;
+}
+
+/* The cheaper way to shard a unit, of what the knob leaves. */
+static enum slice_sharding sharding_of(const struct system_request *request, const struct plan_cut *cut,
+                                       const struct plan_unit *part)
+{
+    const struct wlb_knobs *knobs = request->knobs;
+    struct cost_unit unit = {.slices = cut->slices + part->first_slice,
+                             .n_slices = part->n_slices,
+                             .context = part->context,
+                             .recompute = RECOMPUTE_NONE};
+    if (knobs->sharding != WLB_ADAPTIVE || request->setting->attention == DEVICE_UNFUSED || part->context == 1)
+        return knobs->sharding == WLB_PER_SEQUENCE ? SLICE_PER_SEQUENCE : SLICE_PER_DOCUMENT;
+    double document_s = attention_s(request->setting, &unit);
+    unit.sharding = SLICE_PER_SEQUENCE;
+    return attention_s(request->setting, &unit) < document_s ? SLICE_PER_SEQUENCE : SLICE_PER_DOCUMENT;
+}
+
+static void shard_units(const struct system_request *request, struct plan_phase *phase)
+{
+    for (int32_t rank = 0; rank < phase->n_pipelines; rank++) {
+        struct plan_cut *forward = &phase->pipelines[rank].cut[PASS_FORWARD];
+        for (int32_t i = 0; i < forward->n_units; i++) {
+            forward->units[i].sharding = sharding_of(request, forward, &forward->units[i]);
+            phase->pipelines[rank].cut[PASS_BACKWARD].units[i].sharding = forward->units[i].sharding;
+        }
+    }
+}
+
+/* The plan of documents that were dealt. */
+static bool make_plan(const struct wlb_iteration *work, struct plan *plan, struct error *err)
+{
+    struct plan counts = {0};
+    int32_t *sample = check_malloc((size_t)work->n * sizeof *sample);
+    int32_t *tokens = number_samples(work, sample, &counts);
+    struct packing packing = {.n_packs = work->rule.n_packs,
+                              .first = check_malloc(((size_t)work->rule.n_packs + 1) * sizeof(int32_t)),
+                              .sample = check_malloc((size_t)work->n * sizeof(int32_t))};
+    samples_by_place(work->n, sample, work->pack, packing.n_packs, packing.first, packing.sample);
+    bool ok = packing_plan(work->request, "wlb-llm", tokens, &packing, plan, err);
+    if (ok) {
+        shard_units(work->request, plan->phases);
+        plan->delayed_tokens = counts.delayed_tokens;
+        plan->n_delayed = counts.n_delayed;
+        plan->delayed = counts.delayed;
+        plan->n_carried = counts.n_carried;
+        plan->carried_tokens = counts.carried_tokens;
+    } else {
+        plan_free(&counts);
+    }
+    packing_free(&packing);
+    free(sample);
+    free(tokens);
+    return ok;
+}
+
+static bool check_request(const struct system_request *request, struct error *err)
+{
+    const struct wlb_knobs *knobs = request->knobs;
+    if (request->layout.cp > 1 && request->setting->context_type != SCENARIO_ALL_GATHER)
+        return error_set(err, "wlb-llm: plan.cp_type must be all-gather with plan.cp above 1: it gathers keys and "
+                              "values");
+    if (knobs->sharding == WLB_PER_SEQUENCE && request->setting->attention == DEVICE_UNFUSED)
+        return error_set(err, "wlb-llm: sharding: per-sequence has no model with attention unfused");
+    if (knobs->thresholds.n > WLB_MAX_QUEUES)
+        return error_set(err, "wlb-llm: thresholds: %d are given, at most %d are allowed", knobs->thresholds.n,
+                         WLB_MAX_QUEUES);
+    if (knobs->thresholds.n > 1 && knobs->thresholds.at[1] <= knobs->thresholds.at[0])
+        return error_set(err, "wlb-llm: thresholds must ascend; %lld follows %lld", (long long)knobs->thresholds.at[1],
+                         (long long)knobs->thresholds.at[0]);
+    return true;
+}
+
+static bool wlb_plan(const struct system_request *request, void *state, struct plan *plan, struct error *err)
+{
+    const struct wlb_knobs *knobs = request->knobs;
+    struct wlb_state *waits = state;
+    struct wlb_iteration work;
+    if (!check_request(request, err))
+        return false;
+    open_iteration(request, waits, &work);
+    if (knobs->packing == WLB_ORIGINAL) {
+        deal_as_they_come(&work);
+    } else {
+        fill_rule(&work, waits);
+        wlb_deal(&work.rule, work.documents, work.n, work.n_waiting, work.pack);
+    }
+    bool ok = make_plan(&work, plan, err);
+    free(waits->waiting);
+    waits->waiting = work.documents;
+    waits->n_waiting = wlb_keep_waiting(work.documents, work.pack, work.n);
+    free(work.pack);
+    return ok;
+}
+
+static void wlb_close(void *state)
+{
+    struct wlb_state *waits = state;
+    free(waits->waiting);
+}
+
+static const struct schema_key knobs[] = {
+    {"packing", SCHEMA_CHOICE, "-", 0, 0, "balanced", "balanced|original",
+     "by Algorithm 1; or documents as they come into windows of the context, what the paper compares with",
+     offsetof(struct wlb_knobs, packing)},
+    {"thresholds", SCHEMA_INTS, "tokens", 1, 1073741824, "", NULL,
+     "shortest document of each queue of documents that wait; none: tuned on the first iteration's documents",
+     offsetof(struct wlb_knobs, thresholds)},
+    {"queues", SCHEMA_INT, "-", 0, WLB_MAX_QUEUES, "2", NULL, "that tuning may use at most",
+     offsetof(struct wlb_knobs, queues)},
+    {"max_delay", SCHEMA_REAL, "-", 0, 1000, "0.5", NULL,
+     "iterations that a token may wait on average where thresholds are tuned", offsetof(struct wlb_knobs, max_delay)},
+    {"max_tokens", SCHEMA_INT, "tokens", 0, 1073741824, "0", NULL,
+     "longest micro-batch, but for a longer document; 0: what memory has room for, were all in flight as long",
+     offsetof(struct wlb_knobs, max_tokens)},
+    {"micro_batches", SCHEMA_INT, "-", 0, 1 << 20, "0", NULL,
+     "of a rank; 0: the context windows that the batch's tokens would fill", offsetof(struct wlb_knobs, micro_batches)},
+    {"sharding", SCHEMA_CHOICE, "-", 0, 0, "adaptive", "adaptive|per-document|per-sequence",
+     "how context ranks share a micro-batch; adaptive: the one with less time of attention",
+     offsetof(struct wlb_knobs, sharding)},
+};
+
+const struct training_system system_wlb_llm = {
+    .name = "wlb-llm",
+    .source = "Wang et al. 2025 (arXiv:2503.17924)",
+    .meaning = "micro-batches of near-equal seconds, long documents delayed in queues; adaptive sharding over context "
+               "ranks, 1F1B (interleaved with plan.vpp)",
+    .knobs = knobs,
+    .n_knobs = sizeof knobs / sizeof *knobs,
+    .knobs_size = sizeof(struct wlb_knobs),
+    .state_size = sizeof(struct wlb_state),
+    .uses_context = true,
+    .context_type = SCENARIO_ALL_GATHER,
+    .uses_chunks = true,
+    .keeps_samples = true,
+    .offloads = true,
+    .plan = wlb_plan,
+    .close = wlb_close,
+};

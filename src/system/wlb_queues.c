@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "system/wlb_queues.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "base/rng.h"
+
+/* The queue of a document's length, WLB_REMAINED: none. */
+static int32_t queue_of(const struct wlb_rule *rule, int32_t tokens)
+{
+    int32_t queue = WLB_REMAINED;
+    while (queue + 1 < rule->n_queues && tokens >= rule->threshold[queue + 1])
+        queue++;
+    return queue;
+}
+
+/* The `most` oldest documents of a queue join those that run. @return how many run now */
+static int32_t pop(const struct wlb_document *documents, int32_t n, int32_t queue, int32_t most, int32_t *runs,
+                   int32_t n_runs)
+{
+    for (int32_t i = 0, popped = 0; i < n && popped < most; i++)
+        if (documents[i].queue == queue) {
+            runs[n_runs++] = i;
+            popped++;
+        }
+    return n_runs;
+}
+
+static int32_t n_of_queue(const struct wlb_document *documents, int32_t n, int32_t queue)
+{
+    int32_t count = 0;
+    for (int32_t i = 0; i < n; i++)
+        count += documents[i].queue == queue;
+    return count;
+}
+
+static int longest_first(const void *a, const void *b, void *documents)
+{
+    int32_t i = *(const int32_t *)a, j = *(const int32_t *)b;
+    const struct wlb_document *document = documents;
+    if (document[i].tokens != document[j].tokens)
+        return document[i].tokens > document[j].tokens ? -1 : 1;
+    return (i > j) - (i < j);
+}
+
+/* Documents in the order they are dealt. @return how many */
+static int32_t line_up(const struct wlb_rule *rule, struct wlb_document *documents, int32_t n, int32_t n_waiting,
+                       int32_t *runs)
+{
+    int32_t n_remained = pop(documents, n_waiting, WLB_REMAINED, n_waiting, runs, 0), n_runs = n_remained;
+    for (int32_t i = n_waiting; i < n; i++) {
+        documents[i].queue = queue_of(rule, documents[i].tokens);
+        if (documents[i].queue == WLB_REMAINED)
+            runs[n_runs++] = i;
+    }
+    for (int32_t queue = 0; queue < rule->n_queues; queue++)
+        if (n_of_queue(documents, n, queue) >= rule->n_packs)
+            n_runs = pop(documents, n, queue, rule->n_packs, runs, n_runs);
+    for (int32_t queue = 0; n_runs == 0 && queue < rule->n_queues; queue++)
+        n_runs = pop(documents, n, queue, n, runs, n_runs);
+    qsort_r(runs + n_remained, (size_t)(n_runs - n_remained), sizeof *runs, longest_first, documents);
+    return n_runs;
+}
+
+/* The micro-batch of the least load and the shortest one. */
+struct least {
+    int32_t load, length;
+};
+
+static struct least least_of(const double *load_s, const int64_t *length, int32_t n)
+{
+    struct least least = {0, 0};
+    for (int32_t i = 1; i < n; i++) {
+        least.load = load_s[i] < load_s[least.load] ? i : least.load;
+        least.length = length[i] < length[least.length] ? i : least.length;
+    }
+    return least;
+}
+
+void wlb_deal(const struct wlb_rule *rule, struct wlb_document *documents, int32_t n, int32_t n_waiting, int32_t *pack)
+{
+    double *load_s = check_calloc((size_t)rule->n_packs, sizeof *load_s);
+    int64_t *length = check_calloc((size_t)rule->n_packs, sizeof *length);
+    int32_t *runs = check_malloc((size_t)n * sizeof *runs), n_runs = line_up(rule, documents, n, n_waiting, runs);
+    for (int32_t i = 0; i < n; i++)
+        pack[i] = -1;
+    for (int32_t i = 0; i < n_runs; i++) {
+        struct wlb_document *document = &documents[runs[i]];
+        struct least least = least_of(load_s, length, rule->n_packs);
+        int32_t to = length[least.load] + document->tokens <= rule->capacity ? least.load : least.length;
+        document->queue = WLB_REMAINED;
+        if (length[to] + document->tokens > rule->capacity)
+            continue;
+        pack[runs[i]] = to;
+        load_s[to] += document->weight_s;
+        length[to] += document->tokens;
+    }
+    free(load_s);
+    free(length);
+    free(runs);
+}
+
+int32_t wlb_keep_waiting(struct wlb_document *documents, const int32_t *pack, int32_t n)
+{
+    int32_t n_waiting = 0;
+    for (int32_t i = 0; i < n; i++)
+        if (pack[i] < 0)
+            documents[n_waiting++] = documents[i];
+    return n_waiting;
+}
+
+double wlb_imbalance(const struct wlb_document *documents, const int32_t *pack, int32_t n, int32_t n_packs)
+{
+    double *load_s = check_calloc((size_t)n_packs, sizeof *load_s), most_s = 0, sum_s = 0;
+    int32_t n_used = 0;
+    for (int32_t i = 0; i < n; i++)
+        if (pack[i] >= 0)
+            load_s[pack[i]] += documents[i].weight_s;
+    for (int32_t i = 0; i < n_packs; i++) {
+        most_s = fmax(most_s, load_s[i]);
+        sum_s += load_s[i];
+        n_used += load_s[i] > 0;
+    }
+    free(load_s);
+    return sum_s > 0 ? most_s * n_used / sum_s : 0;
+}
+
+enum { N_TRIAL_ITERATIONS = 16 };
+
+/* What a rule comes to. */
+struct trial {
+    double imbalance; /* mean */
+    double delay;     /* iterations that a token waits, mean */
+};
+
+static struct trial trial_of(const struct wlb_rule *rule, const struct wlb_document *sample, int32_t n, int64_t seed)
+{
+    struct wlb_document *documents = check_malloc((size_t)n * (N_TRIAL_ITERATIONS + 1) * sizeof *documents);
+    int32_t *pack = check_malloc((size_t)n * (N_TRIAL_ITERATIONS + 1) * sizeof *pack), n_waiting = 0;
+    struct rng *rng = rng_create(seed, 0, RNG_WLB_TRIALS);
+    struct trial trial = {0};
+    double waited = 0, tokens = 0;
+    for (int32_t iteration = 0; iteration < N_TRIAL_ITERATIONS; iteration++) {
+        for (int32_t i = 0; i < n; i++) {
+            documents[n_waiting + i] = sample[rng_index(rng, n)];
+            tokens += documents[n_waiting + i].tokens;
+        }
+        wlb_deal(rule, documents, n_waiting + n, n_waiting, pack);
+        trial.imbalance += wlb_imbalance(documents, pack, n_waiting + n, rule->n_packs) / N_TRIAL_ITERATIONS;
+        n_waiting = wlb_keep_waiting(documents, pack, n_waiting + n);
+        for (int32_t i = 0; i < n_waiting; i++)
+            waited += documents[i].tokens;
+    }
+    trial.delay = waited / tokens;
+    rng_free(rng);
+    free(documents);
+    free(pack);
+    return trial;
+}
+
+void wlb_tune(struct wlb_rule *rule, const struct wlb_document *sample, int32_t n, int64_t context, double max_delay,
+              int64_t seed)
+{
+    const int64_t thresholds[] = {context / 8, context / 4, context / 2, context * 3 / 4};
+    enum { N = sizeof thresholds / sizeof *thresholds };
+    int32_t most = rule->n_queues;
+    struct wlb_rule best = *rule, other = *rule;
+    best.n_queues = 0;
+    double least = trial_of(&best, sample, n, seed).imbalance;
+    for (int32_t first = 0; first < N; first++)
+        for (int32_t second = first; second < N; second++) {
+            other.n_queues = second > first ? 2 : 1;
+            other.threshold[0] = thresholds[first];
+            other.threshold[1] = thresholds[second];
+            if (other.n_queues > most || thresholds[first] < 1)
+                continue;
+            struct trial trial = trial_of(&other, sample, n, seed);
+            if (trial.delay > max_delay || trial.imbalance >= least)
+                continue;
+            least = trial.imbalance;
+            best = other;
+        }
+    *rule = best;
+}
