@@ -180,8 +180,12 @@ void hand_random(struct plan *plan, uint64_t seed)
 
 void hand_times(struct dag *dag, double forward_s, double backward_s)
 {
-    for (int32_t i = 0; i < dag->n_tasks; i++) {
-        bool compute = dag->tasks[i].kind == DAG_COMPUTE;
-        dag->duration_s[i] = !compute ? 0 : dag->tasks[i].pass == PASS_FORWARD ? forward_s : backward_s;
-    }
+    hand_split_times(dag, forward_s, backward_s, 0);
+}
+
+void hand_split_times(struct dag *dag, double forward_s, double input_s, double weight_s)
+{
+    const double seconds[] = {forward_s, input_s, weight_s};
+    for (int32_t i = 0; i < dag->n_tasks; i++)
+        dag->duration_s[i] = dag->tasks[i].kind == DAG_COMPUTE ? seconds[dag->tasks[i].pass] : 0;
 }

@@ -35,4 +35,7 @@ void hand_random(struct plan *plan, uint64_t seed);
 /** Give every pass its seconds and every other task none. */
 void hand_times(struct dag *dag, double forward_s, double backward_s);
 
+/** The same where backwards are split. */
+void hand_split_times(struct dag *dag, double forward_s, double input_s, double weight_s);
+
 #endif

@@ -114,8 +114,8 @@ static bool same_units(const struct plan_cut *a, const struct plan_cut *b)
         const struct plan_unit *x = &a->units[i], *y = &b->units[i];
         if (x->first_slice != y->first_slice || x->n_slices != y->n_slices || x->padding_tokens != y->padding_tokens ||
             x->context != y->context || x->group != y->group || x->sharding != y->sharding ||
-            x->formation != y->formation || x->recompute != y->recompute || x->offload != y->offload ||
-            x->streams != y->streams)
+            x->formation != y->formation || x->padding_of != y->padding_of || x->recompute != y->recompute ||
+            x->offload != y->offload || x->streams != y->streams)
             return false;
     }
     return true;
@@ -123,7 +123,7 @@ static bool same_units(const struct plan_cut *a, const struct plan_cut *b)
 
 static bool same_pipeline(const struct plan_pipeline *a, const struct plan_pipeline *b)
 {
-    if (memcmp(&a->layout, &b->layout, sizeof a->layout) != 0)
+    if (memcmp(&a->layout, &b->layout, sizeof a->layout) != 0 || a->splits_backward != b->splits_backward)
         return false;
     for (int pass = 0; pass < N_PASSES; pass++) {
         const struct plan_cut *x = &a->cut[pass], *y = &b->cut[pass];
@@ -132,6 +132,8 @@ static bool same_pipeline(const struct plan_pipeline *a, const struct plan_pipel
             return false;
     }
     int32_t stages = a->layout.stages;
+    if (a->n_exchanges != b->n_exchanges || !same(a->exchanges, b->exchanges, a->n_exchanges, sizeof *a->exchanges))
+        return false;
     return same(a->need, b->need, a->cut[PASS_BACKWARD].n_units, sizeof *a->need) &&
            same(a->step_first, b->step_first, stages + 1, sizeof *a->step_first) &&
            same(a->steps, b->steps, a->step_first[stages], sizeof *a->steps);
@@ -190,8 +192,7 @@ const char *hand_order_text(const struct plan_pipeline *pipeline, int32_t stage)
     text[0] = '\0';
     for (int32_t i = pipeline->step_first[stage]; i < pipeline->step_first[stage + 1]; i++) {
         const struct plan_step *step = &pipeline->steps[i];
-        n += (size_t)snprintf(text + n, sizeof text - n, "%s%c%d", n > 0 ? " " : "",
-                              step->pass == PASS_FORWARD ? 'F' : 'B', step->unit);
+        n += (size_t)snprintf(text + n, sizeof text - n, "%s%c%d", n > 0 ? " " : "", "FBW"[step->pass], step -> unit);
         if (step->chunk > 0)
             n += (size_t)snprintf(text + n, sizeof text - n, ".%d", step->chunk);
         CHECK(n < sizeof text);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "cost/cache.h"
+#include "hand_plan.h"
 #include "harness.h"
 
 #include <stdio.h>
@@ -958,6 +959,38 @@ static void eager_modules_move_more(void)
                 1e-12);
 }
 
+/* A split backward is the whole one: FLOPs, kernels, attention (which has no weights) and, where none hides, all
+ * collectives. The four weights' GEMMs have half of the backward's GEMM FLOPs. */
+static void a_split_backward_adds_up(void)
+{
+    const struct slice slices[] = {{0, 0, 4096}, {1, 512, 3000}};
+    for (int32_t tensor = 1; tensor <= 4; tensor *= 4)
+        for (int recompute = RECOMPUTE_NONE; recompute <= RECOMPUTE_FULL; recompute++) {
+            struct cost_setting setting = *hand_setting();
+            setting.tensor = tensor;
+            setting.communication.tp_overlap = SCENARIO_EXPOSED;
+            struct cost_unit unit = {slices, 2, 100, 1, (enum recompute)recompute, SLICE_PER_DOCUMENT};
+            struct cost_pass whole = cost_of_pass(&setting, PASS_BACKWARD, &unit);
+            struct cost_pass input = cost_of_pass(&setting, PASS_INPUT, &unit);
+            struct cost_pass weight = cost_of_pass(&setting, PASS_WEIGHT, &unit);
+            CHECK_CLOSE(input.flop + weight.flop, whole.flop, 1e-12);
+            CHECK_CLOSE(input.other_s + weight.other_s, whole.other_s, 1e-12);
+            CHECK_CLOSE(input.attention_s, whole.attention_s, 1e-15);
+            CHECK_CLOSE(input.tensor_s + weight.tensor_s, whole.tensor_s, 1e-12);
+            CHECK_CLOSE(input.tensor_bytes + weight.tensor_bytes, whole.tensor_bytes, 1e-12);
+            CHECK_TRUE(weight.attention_s == 0 && weight.boundary_bytes == 0 && weight.ring_bytes == 0);
+            CHECK_TRUE(input.boundary_bytes == whole.boundary_bytes);
+            double tokens = cost_unit_tokens(&unit), parameters = (double)model_layer_parameters(setting.model);
+            CHECK_CLOSE(weight.flop, 840 * 2 * parameters * tokens / tensor, 1e-12);
+            struct cost_pass head = cost_of_head(&setting, PASS_BACKWARD, &unit);
+            struct cost_pass head_input = cost_of_head(&setting, PASS_INPUT, &unit);
+            struct cost_pass head_weight = cost_of_head(&setting, PASS_WEIGHT, &unit);
+            CHECK_CLOSE(head_input.flop + head_weight.flop, head.flop, 1e-12);
+            CHECK_CLOSE(head_input.other_s + head_weight.other_s, head.other_s, 1e-12);
+            CHECK_CLOSE(head_input.tensor_s + head_weight.tensor_s, head.tensor_s, 1e-12);
+        }
+}
+
 int main(void)
 {
     return HARNESS_MAIN(
@@ -981,5 +1014,5 @@ int main(void)
         TEST(heads_are_exchanged_for_tokens), TEST(the_optimizer_is_counted_by_hand), TEST(stages_hold_all_parameters),
         TEST(unfused_attention_moves_its_scores), TEST(recomputation_of_the_core_repeats_it),
         TEST(training_constants_slow_what_they_name), TEST(batched_gemms_share_their_waves),
-        TEST(eager_modules_move_more));
+        TEST(a_split_backward_adds_up), TEST(eager_modules_move_more));
 }

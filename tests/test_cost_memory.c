@@ -187,9 +187,19 @@ static void large_blocks_are_not_split_for_less_than_a_mebibyte(void)
     CHECK_TRUE(cost_state_block_bytes(&setting, 6, false, true, 2) == 0);
 }
 
+/* Qi et al. 2023 (arXiv:2401.10241), table 1: M_W = 32 s b h, against M_B = s b (34 h + 5 a s). */
+static void weights_hold_what_the_zero_bubble_paper_says(void)
+{
+    for (int i = 0; i < 4; i++) {
+        struct cost_setting setting = {.model = &gpts[i], .tensor = 1, .layers = 1};
+        CHECK_CLOSE(cost_weight_bytes(&setting), 32.0 * (double)gpts[i].hidden, 1e-15);
+    }
+}
+
 int main(void)
 {
-    return HARNESS_MAIN("cost memory", TEST(a_layer_holds_what_the_table_says), TEST(every_list_is_counted_by_hand),
+    return HARNESS_MAIN("cost memory", TEST(weights_hold_what_the_zero_bubble_paper_says),
+                        TEST(a_layer_holds_what_the_table_says), TEST(every_list_is_counted_by_hand),
                         TEST(dropout_and_slices_add_their_bytes), TEST(scores_are_counted_by_slice),
                         TEST(all_vectors_and_the_padding_count),
                         TEST(large_blocks_are_not_split_for_less_than_a_mebibyte));

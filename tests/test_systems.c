@@ -42,8 +42,9 @@ static void check_units(const struct hand_request *hand, const struct plan *plan
             const struct plan_cut *cut = &plan->phases[0].pipelines[i].cut[pass];
             for (int32_t unit = 0; unit < cut->n_units; unit++) {
                 int64_t padding = cut->units[unit].padding_tokens;
-                check_case(padding == 0 || (plan_unit_tokens(cut, unit) + padding) % hand->request.context == 0,
-                           "padding fills a unit up to whole contexts", of, &err);
+                check_case(padding == 0 || (plan_unit_tokens(cut, unit) + padding) % hand->request.context == 0 ||
+                               (plan_unit_tokens(cut, unit) + padding) % 8 == 0,
+                           "padding fills a unit up to whole contexts or eights", of, &err);
                 check_case(cut->units[unit].n_slices > 0 || padding > 0, "no unit is empty", of, &err);
             }
         }

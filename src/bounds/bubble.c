@@ -76,7 +76,8 @@ struct account {
 static bool is_ring_send(const struct dag *dag, int32_t sync, int32_t task)
 {
     const struct dag_task *close = &dag->tasks[sync], *send = &dag->tasks[task];
-    return close->kind == DAG_SYNC && (close->purpose == DAG_RING || close->purpose == DAG_TENSOR) &&
+    return close->kind == DAG_SYNC &&
+           (close->purpose == DAG_RING || close->purpose == DAG_TENSOR || close->purpose == DAG_EXCHANGE) &&
            send->kind == DAG_SEND && send->purpose == close->purpose;
 }
 

@@ -19,6 +19,8 @@ struct unit_bytes {
     double embedding;            /* on the first virtual stage: kept from forward to backward */
     double head, head_workspace; /* on the last one: kept likewise; in work */
     double opened, closed;       /* key and value gradients */
+    double weight, head_weight;  /* from the gradients of the inputs to those of the weights */
+    double weight_workspace;     /* of the latter: an input gathered again */
 };
 
 /* A phase's pipelines. */
@@ -58,6 +60,19 @@ struct ledger {
 /* Queues of a place that move memory. At equal times the lower goes first: frees by a copy out, then passes in their
  * order (an end before the next begin), then a copy in. */
 enum queue { QUEUE_OUT, QUEUE_PASSES, QUEUE_IN, N_QUEUES };
+
+/* What a split backward hands on to its weights' gradients, and these need at work: inputs gathered again. */
+static void unit_weight(const struct plan_pipeline *pipeline, int32_t unit, const struct kind_group *group,
+                        struct unit_bytes *bytes)
+{
+    const struct cost_setting *own = &group->own;
+    struct cost_unit work = dag_unit(pipeline, PASS_WEIGHT, unit);
+    double tokens = cost_unit_tokens(&work);
+    bytes->weight = own->layers * tokens * cost_weight_bytes(own);
+    bytes->weight_workspace = own->tensor > 1 && own->sequence_parallel ? 2 * tokens * (double)own->model->hidden : 0;
+    if (group->last)
+        bytes->head_weight = cost_head_weight_bytes(own, tokens);
+}
 
 /* Working memory is that of one layer, whatever the kind. */
 static void unit_workspace(const struct plan_pipeline *pipeline, enum pass pass, int32_t unit,
@@ -130,6 +145,8 @@ static void open_kind(const struct plan_pipeline *pipeline, const struct relatio
             add_bytes(&group->units[PASS_FORWARD][relations->shares[i].forward], &share);
             add_bytes(bytes, &share);
         }
+        if (pipeline->splits_backward)
+            unit_weight(pipeline, unit, group, bytes);
         bytes->opened = kv * (double)relations->opened_tokens[unit] / pipeline->cut[PASS_BACKWARD].units[unit].context;
         bytes->closed = kv * (double)relations->closed_tokens[unit] / pipeline->cut[PASS_BACKWARD].units[unit].context;
     }
@@ -200,11 +217,12 @@ static struct pass_bytes pass_bytes_of(const struct pipe *pipe, const struct pla
 {
     const struct plan_layout *layout = &pipe->plan->layout;
     int32_t virtual = step->chunk * layout->stages + stage;
-    int32_t at = pipe->kinds->kind[virtual] * pipe->plan->cut[step->pass].n_units + step->unit;
+    enum pass cut = step->pass == PASS_FORWARD ? PASS_FORWARD : PASS_BACKWARD;
+    int32_t at = pipe->kinds->kind[virtual] * pipe->plan->cut[cut].n_units + step->unit;
     return (struct pass_bytes){.pass = step->pass,
                                .first = virtual == 0,
                                .last = virtual == layout->stages * layout->chunks - 1,
-                               .unit = &pipe->units[step->pass][at]};
+                               .unit = &pipe->units[cut][at]};
 }
 
 /* Activations of a unit on its virtual stage. */
@@ -214,9 +232,19 @@ static double activations(const struct pass_bytes *bytes)
            (bytes->last ? bytes->unit->head : 0);
 }
 
+/* What is held of a unit for its weights' gradients. */
+static double weight(const struct pass_bytes *bytes)
+{
+    return bytes->unit->weight + (bytes->last ? bytes->unit->head_weight : 0);
+}
+
 static void begin_pass(struct ledger *ledger, const struct pass_bytes *bytes)
 {
     const struct unit_bytes *unit = bytes->unit;
+    if (bytes->pass == PASS_WEIGHT) {
+        ledger->live[MEMORY_WORKSPACE] = unit->weight_workspace;
+        return;
+    }
     ledger->live[MEMORY_WORKSPACE] =
         bytes->last ? fmax(unit->head_workspace, unit->workspace - unit->head) : unit->workspace;
     if (bytes->pass == PASS_FORWARD) {
@@ -232,7 +260,11 @@ static void end_pass(struct ledger *ledger, const struct pass_bytes *bytes)
     ledger->live[MEMORY_WORKSPACE] = 0;
     if (bytes->pass == PASS_FORWARD)
         return;
-    ledger->live[MEMORY_ACTIVATIONS] -= activations(bytes);
+    if (bytes->pass == PASS_WEIGHT) {
+        ledger->live[MEMORY_ACTIVATIONS] -= weight(bytes);
+        return;
+    }
+    ledger->live[MEMORY_ACTIVATIONS] += weight(bytes) - activations(bytes);
     ledger->live[MEMORY_KV] -= bytes->unit->kv;
     ledger->live[MEMORY_KV_GRADIENTS] -= bytes->unit->closed;
 }
@@ -372,7 +404,7 @@ static void walk_tasks(struct ledger *ledger, int32_t place)
 }
 
 /* Without copies the peak follows from the order of the stage's steps, whatever the times. The end of a pass only
- * frees: no peak is there. */
+ * frees, but for a split backward. */
 static void walk_steps(struct ledger *ledger, const struct pipe *pipe, int32_t stage)
 {
     for (int32_t i = pipe->plan->step_first[stage]; i < pipe->plan->step_first[stage + 1]; i++) {
@@ -380,6 +412,8 @@ static void walk_steps(struct ledger *ledger, const struct pipe *pipe, int32_t s
         begin_pass(ledger, &bytes);
         record(ledger, 0.0);
         end_pass(ledger, &bytes);
+        if (pipe->plan->splits_backward)
+            record(ledger, 0.0);
     }
 }
 

@@ -46,6 +46,9 @@ struct memory {
  * throughout. Tokens of a unit with CP count 1/context on each rank. Blocks are not rounded but for the states
  * (cost_state_block_bytes); what the allocator holds unused is reserved, not allocated.
  *
+ * Of a split backward what cost_weight_bytes counts stays, as activations, until the pass of the weights' gradients
+ * ends; these work on one gathered input.
+ *
  * At equal times: the end of a copy out, then the compute stream in its order (a pass ends before the next starts),
  * then the start of a copy in. The timeline may be either engine's.
  */

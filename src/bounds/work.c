@@ -24,8 +24,8 @@ struct work work_of(const struct plan *plan, const struct dag *dag, const struct
         for (int32_t j = 0; j < plan->phases[i].n_pipelines; j++) {
             const struct plan_pipeline *pipeline = &plan->phases[i].pipelines[j];
             const struct dag_pipe *pipe = &dag->pipes[dag->first_pipe[i] + j];
-            for (int pass = 0; pass < N_PASSES; pass++)
-                for (int32_t unit = 0; unit < pipeline->cut[pass].n_units; unit++)
+            for (enum pass pass = PASS_FORWARD; pass < plan_n_passes(pipeline); pass++)
+                for (int32_t unit = 0; unit < plan_cut_of(pipeline, pass)->n_units; unit++)
                     add_unit(&pipeline->layout, &pipe->kinds, pipe->cost[pass] + unit * pipe->kinds.n, &work);
         }
     if (all_tensor_ranks) {

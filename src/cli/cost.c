@@ -27,8 +27,6 @@ struct question {
     struct cost_unit unit;
 };
 
-static const char *const pass_name[N_PASSES] = {"forward", "backward"};
-
 static bool read_slice(const char *text, struct slice *slice, struct error *err)
 {
     char begin_text[64];
@@ -151,6 +149,20 @@ static void print_pass(const struct question *question, enum pass pass)
            layers.tensor_bytes, layers.ring_bytes, layers.boundary_bytes);
 }
 
+/* What a schedule that splits backwards makes of one. */
+static double weight_bytes(const struct question *question)
+{
+    return cost_weight_bytes(&question->setting) * cost_unit_tokens(&question->unit) * question->setting.layers;
+}
+
+static void print_split(const struct question *question)
+{
+    struct cost_pass input = cost_of_pass(&question->setting, PASS_INPUT, &question->unit);
+    struct cost_pass weight = cost_of_pass(&question->setting, PASS_WEIGHT, &question->unit);
+    printf("  split, seconds of a rank: gradients of inputs %.6f, of weights %.6f; held between them: %.0f bytes\n",
+           cost_pass_s(&input), cost_pass_s(&weight), weight_bytes(question));
+}
+
 static void print_text(const struct question *question)
 {
     printf(
@@ -160,6 +172,7 @@ static void print_text(const struct question *question)
         question->device.name, question->platform.name);
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
         print_pass(question, pass);
+    print_split(question);
     puts("\nbytes held from forward to backward on one rank");
     for (int recompute = RECOMPUTE_NONE; recompute <= RECOMPUTE_FULL; recompute++)
         printf("  recompute %-26s %.0f\n", scenario_recompute_name[recompute],
@@ -208,6 +221,9 @@ static void print_json(const struct question *question)
         json_of_pass(question, PASS_FORWARD), "backward", json_of_pass(question, PASS_BACKWARD), "activation_bytes",
         "none", activation_bytes(question, RECOMPUTE_NONE), "selective",
         activation_bytes(question, RECOMPUTE_SELECTIVE), "full", activation_bytes(question, RECOMPUTE_FULL));
+    json_object_set_new(root, "input", json_of_pass(question, PASS_INPUT));
+    json_object_set_new(root, "weight", json_of_pass(question, PASS_WEIGHT));
+    json_object_set_new(root, "weight_bytes", json_real(weight_bytes(question)));
     json_dumpf(root, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
     putchar('\n');
     json_decref(root);

@@ -18,7 +18,6 @@ struct arguments {
 };
 
 static const char *const formation_name[] = {"slim", "mix", "pack"};
-static const char *const pass_name[] = {"forward", "backward"};
 
 static json_t *json_of_unit(const struct plan_cut *cut, int32_t unit_index, const struct plan_phase *phase)
 {
@@ -52,7 +51,7 @@ static json_t *json_of_order(const struct plan_pipeline *pipeline, int32_t stage
     for (int32_t i = pipeline->step_first[stage]; i < pipeline->step_first[stage + 1]; i++) {
         const struct plan_step *step = &pipeline->steps[i];
         char word[32];
-        int n = snprintf(word, sizeof word, "%c%d", step->pass == PASS_FORWARD ? 'F' : 'B', step->unit);
+        int n = snprintf(word, sizeof word, "%c%d", "FBW"[step->pass], step -> unit);
         if (pipeline->layout.chunks > 1)
             snprintf(word + n, sizeof word - (size_t)n, ".%d", step->chunk);
         json_array_append_new(order, json_string(word));

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "system/system.h"
+#include "trace/table.h"
 
 /** The resolved knobs as "name value, name value". */
 static void knobs_text(const struct scenario *scenario, const struct point_system *system, char text[PLAN_TEXT_SIZE])
@@ -69,10 +70,12 @@ static void layers_text(const struct scenario *scenario, const struct scenario_p
 static void stages_line(const struct scenario *scenario, const struct point_system *system, char line[PLAN_TEXT_SIZE])
 {
     const struct scenario_plan *plan = &system->entry->plan;
-    char layers[PLAN_TEXT_SIZE];
+    char layers[PLAN_TEXT_SIZE], schedule[PLAN_TEXT_SIZE] = "";
     layers_text(scenario, plan, layers);
-    snprintf(line, PLAN_TEXT_SIZE, "%s: %d virtual stage%s a rank (vpp), layers of the virtual stages: %.150s",
-             system->entry->label, (int)plan->vpp, plan->vpp > 1 ? "s" : "", layers);
+    if (plan->schedule != SCENARIO_ONE_F_ONE_B)
+        snprintf(schedule, sizeof schedule, "schedule %s, ", trace_schedule_names.text[plan->schedule]);
+    snprintf(line, PLAN_TEXT_SIZE, "%s: %.30s%d virtual stage%s a rank (vpp), layers of the virtual stages: %.150s",
+             system->entry->label, schedule, (int)plan->vpp, plan->vpp > 1 ? "s" : "", layers);
 }
 
 /* Most that a node's host holds in a measured iteration. */

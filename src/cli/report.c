@@ -435,6 +435,7 @@ static json_t *json_of_system(const struct scenario *scenario, const struct poin
         json_array_append_new(layers, json_integer(scenario_stage_layers(&plan->stages, scenario->model.layers,
                                                                          (int32_t)plan->pp, (int32_t)plan->vpp, i)));
     json_object_set_new(layout, "layers_of_virtual_stages", layers);
+    json_object_set_new(layout, "schedule", json_string(trace_schedule_names.text[plan->schedule]));
     json_object_set_new(layout, "shards", json_integer(scenario_plan_shards(plan)));
     for (int j = 0; j < N_METRICS; j++)
         if (!metric_absent(scenario, j))

@@ -79,3 +79,18 @@ void context_of_layers(const struct cost_setting *setting, enum pass pass, const
     else
         add_ulysses(cost, setting, tokens, unit->context);
 }
+
+struct cost_exchange cost_of_exchange(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit,
+                                      double share)
+{
+    double tokens = 0, keys = 0, h = (double)setting->model->hidden, n = (double)setting->model->heads;
+    for (int32_t i = 0; i < unit->n_slices; i++) {
+        tokens += slice_tokens(unit->slices[i]);
+        keys += unit->slices[i].end;
+    }
+    double layers = setting->layers, moved = share * keys * cost_kv_bytes(setting->model, setting->tensor);
+    double queries = tokens * 2 * h / setting->tensor, sums = tokens * 4 * n / setting->tensor;
+    if (pass == PASS_FORWARD)
+        return (struct cost_exchange){layers * (queries + moved), layers * (queries + sums)};
+    return (struct cost_exchange){layers * (2 * queries + 2 * sums + moved), layers * (queries + moved)};
+}

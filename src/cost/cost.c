@@ -52,12 +52,12 @@ static void add_gemms(struct cost_kernels *kernels, const struct device *device,
                                          "up weight-gradient GEMM", "down weight-gradient GEMM"};
     const double in[] = {s->h, s->heads, s->h, s->ffn}, out[] = {s->qkv, s->h, s->up, s->h};
     for (int i = 0; i < 4; i++) {
-        if (pass == PASS_FORWARD) {
+        if (pass == PASS_FORWARD)
             kernels_add_gemm(kernels, device, forward[i], s->tokens, out[i], in[i]);
-            continue;
-        }
-        kernels_add_gemm(kernels, device, input[i], s->tokens, in[i], out[i]);
-        kernels_add_gemm(kernels, device, weight[i], in[i], out[i], s->tokens);
+        if (pass == PASS_BACKWARD || pass == PASS_INPUT)
+            kernels_add_gemm(kernels, device, input[i], s->tokens, in[i], out[i]);
+        if (pass == PASS_BACKWARD || pass == PASS_WEIGHT)
+            kernels_add_gemm(kernels, device, weight[i], in[i], out[i], s->tokens);
     }
 }
 
@@ -123,17 +123,27 @@ static void add_attention(struct cost_pass *cost, const struct cost_setting *set
     context_of_layers(setting, pass, unit, cost);
 }
 
+/** All memory-bound kernels of a layer. */
+static void add_memory_bound(struct cost_kernels *kernels, const struct cost_setting *setting, enum pass pass,
+                             const struct shares *s)
+{
+    if (pass == PASS_WEIGHT)
+        return;
+    add_norms(kernels, setting, pass, s);
+    add_activation(kernels, setting, pass, s);
+    add_other_memory_bound(kernels, setting, pass, s);
+    eager_add_layer(kernels, setting, pass, s->tokens);
+}
+
 static void add_layers(struct cost_pass *cost, const struct cost_setting *setting, enum pass pass,
                        const struct cost_unit *unit, const struct shares *s)
 {
     struct cost_kernels kernels = {0};
     add_gemms(&kernels, setting->device, pass, s);
-    add_norms(&kernels, setting, pass, s);
-    add_activation(&kernels, setting, pass, s);
-    add_other_memory_bound(&kernels, setting, pass, s);
-    eager_add_layer(&kernels, setting, pass, s->tokens);
+    add_memory_bound(&kernels, setting, pass, s);
     add_kernels(cost, &kernels, setting->layers);
-    add_attention(cost, setting, pass, unit);
+    if (pass != PASS_WEIGHT)
+        add_attention(cost, setting, pass == PASS_INPUT ? PASS_BACKWARD : pass, unit);
     const struct overlap_widths widths = {s->h, s->qkv, s->heads, s->up, s->ffn};
     struct overlap_tensor tensor = overlap_tensor_layer(setting, pass, s->tokens, &widths);
     add_tensor(cost, &tensor, setting->layers);
@@ -156,15 +166,16 @@ static void add_listed(struct cost_pass *cost, const struct cost_setting *settin
 struct cost_pass cost_of_pass(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit)
 {
     struct shares s = shares_of(setting, unit);
-    struct cost_pass cost = {.boundary_bytes = 2 * s.tokens * s.outside};
+    bool backward = pass == PASS_BACKWARD || pass == PASS_INPUT;
+    struct cost_pass cost = {.boundary_bytes = pass == PASS_WEIGHT ? 0 : 2 * s.tokens * s.outside};
     add_layers(&cost, setting, pass, unit, &s);
-    if (pass == PASS_BACKWARD && unit->recompute == RECOMPUTE_FULL) {
+    if (backward && unit->recompute == RECOMPUTE_FULL) {
         struct cost_setting again = *setting;
         if (setting->recompute_layers > 0)
             again.layers = setting->recompute_layers;
         add_layers(&cost, &again, PASS_FORWARD, unit, &s);
     }
-    if (pass == PASS_BACKWARD)
+    if (backward)
         add_listed(&cost, setting, unit, &s);
     shards_of_layers(setting, pass, &cost);
     return cost;
@@ -176,11 +187,9 @@ void cost_layer_kernels(const struct cost_setting *setting, enum pass pass, cons
     struct shares s = shares_of(setting, unit);
     kernels->n = 0;
     add_gemms(kernels, setting->device, pass, &s);
-    attention_add_kernels(setting, pass, unit, kernels);
-    add_norms(kernels, setting, pass, &s);
-    add_activation(kernels, setting, pass, &s);
-    add_other_memory_bound(kernels, setting, pass, &s);
-    eager_add_layer(kernels, setting, pass, s.tokens);
+    if (pass != PASS_WEIGHT)
+        attention_add_kernels(setting, pass == PASS_INPUT ? PASS_BACKWARD : pass, unit, kernels);
+    add_memory_bound(kernels, setting, pass, &s);
 }
 
 static void add_head(struct cost_kernels *kernels, const struct cost_setting *setting, enum pass pass,
@@ -189,14 +198,17 @@ static void add_head(struct cost_kernels *kernels, const struct cost_setting *se
     const struct device *device = setting->device;
     bool forward = pass == PASS_FORWARD;
     double logits = model_vocabulary_share(setting->model, setting->tensor);
-    kernels_add_memory_bound(kernels, device, DEVICE_NORM, "final norm", (forward ? 4 : 6) * s->outside * s->tokens);
-    kernels_add_memory_bound(kernels, device, DEVICE_LOSS, "cross-entropy", (forward ? 30 : 14) * logits * s->tokens);
-    if (forward) {
-        kernels_add_gemm(kernels, device, "head GEMM", s->tokens, logits, s->h);
-        return;
+    double norm = (forward ? 4 : 6) * s->outside, loss = (forward ? 30 : 14) * logits;
+    if (pass != PASS_WEIGHT) {
+        kernels_add_memory_bound(kernels, device, DEVICE_NORM, "final norm", norm * s->tokens);
+        kernels_add_memory_bound(kernels, device, DEVICE_LOSS, "cross-entropy", loss * s->tokens);
     }
-    kernels_add_gemm(kernels, device, "head input-gradient GEMM", s->tokens, s->h, logits);
-    kernels_add_gemm(kernels, device, "head weight-gradient GEMM", s->h, logits, s->tokens);
+    if (forward)
+        kernels_add_gemm(kernels, device, "head GEMM", s->tokens, logits, s->h);
+    if (pass == PASS_BACKWARD || pass == PASS_INPUT)
+        kernels_add_gemm(kernels, device, "head input-gradient GEMM", s->tokens, s->h, logits);
+    if (pass == PASS_BACKWARD || pass == PASS_WEIGHT)
+        kernels_add_gemm(kernels, device, "head weight-gradient GEMM", s->h, logits, s->tokens);
 }
 
 void cost_head_kernels(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit,
@@ -266,6 +278,8 @@ struct cost_pass cost_of_embedding(const struct cost_setting *setting, enum pass
     struct shares s = shares_of(setting, unit);
     struct cost_kernels kernels = {0};
     struct cost_pass cost = {0};
+    if (pass == PASS_WEIGHT)
+        return cost; /* no other pass needs its gradient: it ends the backward as it is */
     add_embedding(&kernels, setting, pass, &s);
     add_kernels(&cost, &kernels, 1);
     struct overlap_tensor tensor = overlap_tensor_embedding(setting, pass, s.tokens);

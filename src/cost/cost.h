@@ -115,6 +115,9 @@ static inline double cost_pass_s(const struct cost_pass *cost)
  * collectives and ring; a list repeats the kernels it names, norms and activation (whose FLOPs are not counted) or
  * attention, with its ring.
  *
+ * Split backward: PASS_WEIGHT has the four GEMMs of the weights' gradients, PASS_INPUT all else of PASS_BACKWARD, what
+ * it repeats included; FLOPs and kernels of both are the whole's, of the collectives more is exposed (cost/overlap.h).
+ *
  * Sharded gradients and parameters (zero2, zero3), in every pass of every unit: cost/shards.h. A rank waits in their
  * collectives for no slower one.
  */
@@ -247,6 +250,24 @@ struct cost_transfer cost_of_rails(const struct cost_setting *setting, enum devi
 double cost_rails_s(const struct cost_setting *setting, enum device_collective_kind kind, double bytes, int32_t ranks,
                     int32_t ranks_each);
 
+/** What a stage sends another that computes `share` of a unit's attention for it, and gets back; all layers, one TP
+ * rank [bytes]. */
+struct cost_exchange {
+    double out_bytes, back_bytes;
+};
+
+/**
+ * Context exchange (SlimPipe, arXiv:2504.14519): the other stage attends with all of the unit's queries to `share` of
+ * its keys. With T tokens of the unit's slices and S the sum of their ends, over TP and for each layer (bf16,
+ * log-sum-exp in fp32):
+ *
+ *   forward   out 2h T + 4k share S (queries; keys and values)     back 2h T + 4n T (output; log-sum-exp)
+ *   backward  out 4h T + 8n T + 4k share S (queries, gradient of the output, log-sum-exp, its correction; keys and
+ *             values), back 2h T + 4k share S (their gradients)
+ */
+struct cost_exchange cost_of_exchange(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit,
+                                      double share);
+
 /** Whether passes gather parameters or reduce gradients (zero2, zero3), not the end of the iteration. */
 static inline bool cost_shards_in_passes(const struct cost_setting *setting)
 {
@@ -343,6 +364,21 @@ double cost_gathered_bytes(const struct cost_setting *setting);
  * again: the entries of the list, under full recomputation all of a layer.
  */
 double cost_workspace_bytes(const struct cost_setting *setting, const struct cost_unit *unit);
+
+/**
+ * Held from the gradients of the inputs to those of the weights, per token and layer, on one TP rank [bytes]: inputs
+ * and output gradients of the four GEMMs, bf16. Of those that a collective gathers the inputs are kept as shards
+ * and gathered again, the output gradients of projection and down are whole on every rank.
+ *
+ *   inputs     4h (both norms' outputs, over TP with sequence parallelism) + 2h/TP (attention) + 2f/TP (activation)
+ *   gradients  2(h + 2k)/TP (QKV) + 2h (projection) + 4f/TP (up; GELU 2f) + 2h (down)
+ *
+ * With TP 1, f = 4h, k = h and GELU this is Qi et al.'s M_W, 32 s b h (arXiv:2401.10241, table 1).
+ */
+double cost_weight_bytes(const struct cost_setting *setting);
+
+/** Likewise of the head on the last stage: its input, 2h, and the logits' gradient in bf16, 2V/TP a token [bytes]. */
+double cost_head_weight_bytes(const struct cost_setting *setting, double tokens);
 
 /** Held on the first stage from forward to backward: the mask of the embedding's dropout, h bytes a token. */
 double cost_embedding_bytes(const struct cost_setting *setting, double tokens);

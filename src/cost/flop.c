@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "cost/flop.h"
 
+const char *const pass_name[N_COST_PASSES] = {"forward", "backward", "weight", "input"};
+
 struct flop_curve flop_layer_curve(const struct model *model, enum pass pass)
 {
     int64_t h = model->hidden, p = model_layer_parameters(model);

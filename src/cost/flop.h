@@ -7,7 +7,23 @@
 #include "cost/slice.h"
 #include "scenario/model.h"
 
-enum pass { PASS_FORWARD, PASS_BACKWARD, N_PASSES };
+/**
+ * Passes of a unit through layers. N_PASSES of them cut samples into units of their own. A backward may be split (Qi et
+ * al. 2023, arXiv:2401.10241, section 2) into two steps of one backward unit: the gradients of the inputs, and any time
+ * after it those of the weights, which no other pass waits for. Attention has no weights.
+ */
+enum pass {
+    PASS_FORWARD,
+    PASS_BACKWARD, /* in plans, graphs and traces: of a pipeline that splits it, what PASS_INPUT names */
+    N_PASSES,
+    PASS_WEIGHT = N_PASSES, /* gradients of the weights alone */
+    N_STEP_PASSES,
+    PASS_INPUT = N_STEP_PASSES, /* in cost/ only: the backward without them */
+    N_COST_PASSES
+};
+
+/** "forward", "backward", "weight", "input". */
+extern const char *const pass_name[N_COST_PASSES];
 
 /**
  * Work of one layer on the tokens [0, x) of one sample: F(x) = q x^2 + l x.

@@ -144,6 +144,21 @@ double cost_workspace_bytes(const struct cost_setting *setting, const struct cos
     return fmax(gradients, 4 * scores) + tokens * ((gathered ? 4 : 2) * (double)model->hidden + again);
 }
 
+double cost_weight_bytes(const struct cost_setting *setting)
+{
+    const struct model *model = setting->model;
+    double h = (double)model->hidden, k = (double)model_kv_width(model), f = (double)model->ffn;
+    double up = (model->activation == MODEL_SWIGLU ? 2 : 1) * f;
+    double inputs = 4 * h / outside_division(setting) + 2 * (h + f) / setting->tensor;
+    return inputs + 2 * (h + 2 * k + up) / setting->tensor + 4 * h;
+}
+
+double cost_head_weight_bytes(const struct cost_setting *setting, double tokens)
+{
+    double input = 2.0 * (double)setting->model->hidden / outside_division(setting);
+    return tokens * (2 * model_vocabulary_share(setting->model, setting->tensor) + input);
+}
+
 double cost_embedding_bytes(const struct cost_setting *setting, double tokens)
 {
     return setting->model->dropout ? tokens * (double)setting->model->hidden / outside_division(setting) : 0;

@@ -100,11 +100,26 @@ static void add_bulk(struct overlap_tensor *sum, const struct cost_setting *sett
     add(sum, setting, kind, bytes, hides ? overlap_beside_s(setting->device, gemm_s, alone_s) - gemm_s : alone_s);
 }
 
-/** Backward of a column-parallel GEMM of `columns`: its input again, its input's gradient. */
-static void add_column_backward(struct overlap_tensor *sum, const struct cost_setting *setting, double tokens,
-                                double columns)
+/** A collective that no GEMM hides. */
+static void add_exposed(struct overlap_tensor *sum, const struct cost_setting *setting,
+                        enum device_collective_kind kind, double tokens)
+{
+    double bytes = tensor_bytes(setting, tokens);
+    add(sum, setting, kind, bytes, cost_collective_s(setting, kind, bytes, setting->tensor));
+}
+
+/** Backward of a column-parallel GEMM of `columns`: its input again, its input's gradient. Split, each collective
+ * stands in the pass that does not compute what hides it. */
+static void add_column_backward(struct overlap_tensor *sum, const struct cost_setting *setting, enum pass pass,
+                                double tokens, double columns)
 {
     double hidden = (double)setting->model->hidden;
+    if (pass == PASS_WEIGHT)
+        add_exposed(sum, setting, DEVICE_ALL_GATHER, tokens);
+    if (pass == PASS_INPUT)
+        add_exposed(sum, setting, DEVICE_REDUCE_SCATTER, tokens);
+    if (pass != PASS_BACKWARD)
+        return;
     add_bulk(sum, setting, DEVICE_ALL_GATHER, tokens, sustained_gemm_s(setting->device, tokens, hidden, columns));
     add_bulk(sum, setting, DEVICE_REDUCE_SCATTER, tokens, sustained_gemm_s(setting->device, hidden, columns, tokens));
 }
@@ -113,11 +128,11 @@ static void add_column_backward(struct overlap_tensor *sum, const struct cost_se
 static void add_all_reduces(struct overlap_tensor *sum, const struct cost_setting *setting, enum pass pass,
                             double tokens, const struct overlap_widths *w)
 {
-    double bytes = tensor_bytes(setting, tokens);
-    if (pass == PASS_FORWARD) {
+    if (pass == PASS_WEIGHT)
+        return;
+    if (pass != PASS_BACKWARD) {
         for (int i = 0; i < 2; i++)
-            add(sum, setting, DEVICE_ALL_REDUCE, bytes,
-                cost_collective_s(setting, DEVICE_ALL_REDUCE, bytes, setting->tensor));
+            add_exposed(sum, setting, DEVICE_ALL_REDUCE, tokens);
         return;
     }
     add_bulk(sum, setting, DEVICE_ALL_REDUCE, tokens, sustained_gemm_s(setting->device, w->hidden, w->up, tokens));
@@ -142,10 +157,12 @@ struct overlap_tensor overlap_tensor_layer(const struct cost_setting *setting, e
         add_scatter(&sum, setting, tokens, w->hidden, w->ffn);
         return sum;
     }
-    add_gather(&sum, setting, tokens, w->ffn, w->hidden);
-    add_column_backward(&sum, setting, tokens, w->up);
-    add_gather(&sum, setting, tokens, w->heads, w->hidden);
-    add_column_backward(&sum, setting, tokens, w->qkv);
+    if (pass != PASS_WEIGHT)
+        add_gather(&sum, setting, tokens, w->ffn, w->hidden);
+    add_column_backward(&sum, setting, pass, tokens, w->up);
+    if (pass != PASS_WEIGHT)
+        add_gather(&sum, setting, tokens, w->heads, w->hidden);
+    add_column_backward(&sum, setting, pass, tokens, w->qkv);
     return sum;
 }
 
@@ -159,14 +176,14 @@ struct overlap_tensor overlap_tensor_head(const struct cost_setting *setting, en
     if (!setting->sequence_parallel) {
         if (pass == PASS_BACKWARD)
             add_bulk(&sum, setting, DEVICE_ALL_REDUCE, tokens, weight_s);
+        if (pass == PASS_INPUT)
+            add_exposed(&sum, setting, DEVICE_ALL_REDUCE, tokens);
         return sum;
     }
-    if (pass == PASS_BACKWARD) {
-        add_column_backward(&sum, setting, tokens, logits);
-        return sum;
-    }
-    double bytes = tensor_bytes(setting, tokens);
-    add(&sum, setting, DEVICE_ALL_GATHER, bytes, cost_collective_s(setting, DEVICE_ALL_GATHER, bytes, setting->tensor));
+    if (pass == PASS_FORWARD)
+        add_exposed(&sum, setting, DEVICE_ALL_GATHER, tokens);
+    else
+        add_column_backward(&sum, setting, pass, tokens, logits);
     return sum;
 }
 

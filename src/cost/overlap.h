@@ -63,6 +63,11 @@ struct overlap_tensor {
  * of the weight gradient (overlap_beside_s); the other two, and all of the forward, are exposed chunked   bulk, and the
  * others by overlap_gather_gemm_s and overlap_gemm_scatter_s
  *
+ * A split backward (PASS_INPUT, PASS_WEIGHT) exposes the collectives of QKV and up: the gather stands before the
+ * weight's gradient, which needs the input, the reduce-scatter (all-reduce) behind the input's; what would hide either
+ * is in the other pass. Source: github.com/sail-sg/zero-bubble-pipeline-parallelism,
+ * megatron/core/tensor_parallel/layers.py (pre_process of the stored gradient gathers; the other is not asynchronous).
+ *
  * Without sequence parallelism an all-reduce forward after projection and down, backward of the input gradients of up
  * and QKV: exposed forward, and with bulk or chunked beside the GEMM of the weight gradient backward.
  *

@@ -33,13 +33,19 @@ static double group_reduce_s(const struct cost_setting *setting, double paramete
            cost_rails_s(setting, DEVICE_ALL_GATHER, bytes, m, n_each);
 }
 
+/** Whether the pass ends with whole gradients of weights that are shared out. */
+static bool reduces(const struct cost_setting *setting, enum pass pass)
+{
+    return (pass == PASS_BACKWARD || pass == PASS_WEIGHT) && cost_shards_in_passes(setting);
+}
+
 static struct traffic traffic_of(const struct cost_setting *setting, enum pass pass, double parameters, bool gathers)
 {
     struct traffic traffic = {0};
     double gradient_bytes = cost_gradient_bytes(setting->gradients);
     if (gathers && setting->sharding == SCENARIO_ZERO3)
         traffic.gather_s = collective_s(setting, DEVICE_ALL_GATHER, 2 * parameters, &traffic.bytes);
-    if (pass == PASS_BACKWARD && cost_shards_in_passes(setting))
+    if (reduces(setting, pass))
         traffic.reduce_s = collective_s(setting, DEVICE_REDUCE_SCATTER, gradient_bytes * parameters, &traffic.bytes) +
                            group_reduce_s(setting, parameters, &traffic.bytes);
     return traffic;
@@ -53,7 +59,7 @@ static double conversion_s(const struct cost_setting *setting, enum pass pass, d
         return 0;
     if (gathers && setting->sharding == SCENARIO_ZERO3)
         own += 4 + 2;
-    if (pass == PASS_BACKWARD) {
+    if (reduces(setting, pass)) {
         whole += (2 + 2) + (setting->gradients == SCENARIO_FP32 ? 2 + bytes : 0) + 2 * bytes;
         own += (2 + 3) * bytes;
     }
@@ -63,10 +69,10 @@ static double conversion_s(const struct cost_setting *setting, enum pass pass, d
 void shards_of_layers(const struct cost_setting *setting, enum pass pass, struct cost_pass *cost)
 {
     double parameters = cost_stage_parameters(setting->model, setting->tensor, 1, false, false);
-    struct traffic one = traffic_of(setting, pass, parameters, true);
+    struct traffic one = traffic_of(setting, pass, parameters, pass != PASS_WEIGHT);
     if (setting->layers == 0) /* a stage of the embedding or the head alone */
         return;
-    cost->other_s += setting->layers * conversion_s(setting, pass, parameters, true);
+    cost->other_s += setting->layers * conversion_s(setting, pass, parameters, pass != PASS_WEIGHT);
     double layer_s = (cost->other_s + cost->attention_s + cost->tensor_s) / setting->layers;
     double beside_s = overlap_beside_s(setting->device, layer_s, one.gather_s + one.reduce_s);
     cost->shard_bytes += setting->layers * one.bytes;

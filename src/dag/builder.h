@@ -31,18 +31,21 @@ struct builder_boundary {
 struct builder_pipe {
     const struct plan_pipeline *plan;
     struct relations relations;
-    struct dag_kinds kinds;           /* of its virtual stages */
-    struct cost_pass *cost[N_PASSES]; /* [unit x kinds + kind] */
-    int32_t *ordinal[N_PASSES];       /* of each unit among those of its group */
+    struct dag_kinds kinds;                /* of its virtual stages */
+    struct cost_pass *cost[N_STEP_PASSES]; /* [unit x kinds + kind]; PASS_WEIGHT: NULL unless it is split off */
+    int32_t *ordinal[N_PASSES];            /* of each unit among those of its group */
+    int32_t *set[N_PASSES];                /* [unit x stages + stage] of exchanges, -1: none; NULL without exchanges */
+    int32_t *set_first;                    /* [sets + 1] into plan's exchanges */
+    int32_t *set_arrived;                  /* of each: lanes that wait there */
     int32_t first_place, first_lane;
-    int32_t n_tensor, n_ranks;                 /* places of a context rank, of a stage */
-    int32_t n_virtual;                         /* virtual stages: chunks x stages */
-    int32_t n_units;                           /* of both cuts */
-    int32_t *done[N_PASSES];                   /* of each virtual stage: units built, from the first on without a gap */
-    bool offloads;                             /* some unit does */
-    struct builder_seconds *seconds[N_PASSES]; /* as cost */
-    struct builder_boundary *boundary[N_PASSES]; /* of each unit */
-    struct builder_end *ends;                    /* [instance x n_ranks + rank] */
+    int32_t n_tensor, n_ranks; /* places of a context rank, of a stage */
+    int32_t n_virtual;         /* virtual stages: chunks x stages */
+    int32_t n_units;           /* of both cuts */
+    int32_t *done[N_PASSES];   /* of each virtual stage: units built, from the first on without a gap */
+    bool offloads;             /* some unit does */
+    struct builder_seconds *seconds[N_STEP_PASSES]; /* as cost */
+    struct builder_boundary *boundary[N_PASSES];    /* of each unit */
+    struct builder_end *ends;                       /* [instance x n_ranks + rank] */
 };
 
 /** A place's part of the step in work. */
@@ -203,7 +206,16 @@ static inline const struct cost_pass *builder_cost_of(const struct builder_pipe 
     return &pipe->cost[pass][unit * pipe->kinds.n + pipe->kinds.kind[stage]];
 }
 
-/** Build one step for the lanes that share it (one, or all of a group); their `next` steps must stand alike. */
+/** The set of exchanges that a step is in, -1: none. */
+static inline int32_t builder_set_of(const struct builder_pipe *pipe, const struct plan_step *step, int32_t stage)
+{
+    if (pipe->set_first == NULL || step->pass >= N_PASSES)
+        return -1;
+    return pipe->set[step->pass][step->unit * pipe->plan->layout.stages + stage];
+}
+
+/** Build one step for the lanes that share it: one, all of a group, or all of a set of exchanges (of one pipeline, by
+ * stage). Their `next` steps are of one pass, of a group also of one virtual stage. */
 void builder_pass(struct builder *builder, const int32_t *lanes, int32_t n_lanes);
 
 static inline int32_t builder_instance(const struct builder_pipe *pipe, enum pass pass, int32_t unit, int32_t stage)

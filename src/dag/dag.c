@@ -52,8 +52,9 @@ double dag_stage_parameters(const struct cost_setting *setting, const struct pla
 
 struct cost_unit dag_unit(const struct plan_pipeline *pipeline, enum pass pass, int32_t unit)
 {
-    const struct plan_unit *part = &pipeline->cut[pass].units[unit];
-    return (struct cost_unit){.slices = pipeline->cut[pass].slices + part->first_slice,
+    const struct plan_cut *cut = plan_cut_of(pipeline, pass);
+    const struct plan_unit *part = &cut->units[unit];
+    return (struct cost_unit){.slices = cut->slices + part->first_slice,
                               .n_slices = part->n_slices,
                               .padding_tokens = part->padding_tokens,
                               .context = part->context,
@@ -72,6 +73,12 @@ static void add_cost(struct cost_pass *cost, const struct cost_pass *more)
     cost->shard_bytes += more->shard_bytes;
     for (int i = 0; i < COST_N_FAMILIES; i++)
         cost->outside_s[i] += more->outside_s[i];
+}
+
+/* What cost/ calls the pass of a pipeline's step. */
+static enum pass cost_pass_of(const struct plan_pipeline *pipeline, enum pass pass)
+{
+    return pass == PASS_BACKWARD && pipeline->splits_backward ? PASS_INPUT : pass;
 }
 
 /* What virtual stage `stage` of the pipeline does beside its layers. */
@@ -93,20 +100,21 @@ static void costs_of_unit(const struct builder_pipe *pipe, const struct cost_set
 {
     struct cost_unit work = dag_unit(pipe->plan, pass, unit);
     struct cost_pass *cost = pipe->cost[pass] + unit * pipe->kinds.n;
+    enum pass kernels = cost_pass_of(pipe->plan, pass);
     for (int32_t kind = 0; kind < pipe->kinds.n; kind++) {
         int32_t alike = 0; /* a kind of as many layers */
         while (alike < kind && own[alike].layers != own[kind].layers)
             alike++;
-        cost[kind] = alike < kind ? cost[alike] : cost_cached(&own[kind], COST_LAYERS, pass, &work);
+        cost[kind] = alike < kind ? cost[alike] : cost_cached(&own[kind], COST_LAYERS, kernels, &work);
     }
     for (int32_t kind = 0; kind < pipe->kinds.n; kind++)
-        add_ends(&cost[kind], &own[kind], &pipe->plan->layout, pipe->kinds.stage[kind], pass, &work);
+        add_ends(&cost[kind], &own[kind], &pipe->plan->layout, pipe->kinds.stage[kind], kernels, &work);
 }
 
 void builder_costs(const struct builder *builder, struct builder_pipe *pipe, enum pass pass)
 {
     struct cost_setting own[DAG_MAX_KINDS];
-    int32_t n_units = pipe->plan->cut[pass].n_units, n = n_units * pipe->kinds.n;
+    int32_t n_units = plan_cut_of(pipe->plan, pass)->n_units, n = n_units * pipe->kinds.n;
     for (int32_t kind = 0; kind < pipe->kinds.n; kind++)
         own[kind] = dag_setting(builder->setting, &pipe->plan->layout, pipe->kinds.stage[kind]);
     pipe->cost[pass] = check_malloc((size_t)n * sizeof *pipe->cost[pass]);
@@ -127,8 +135,9 @@ struct cost_pass dag_pass_cost(const struct plan_pipeline *pipeline, const struc
 {
     struct cost_setting own = dag_setting(setting, &pipeline->layout, stage);
     struct cost_unit work = dag_unit(pipeline, pass, unit);
-    struct cost_pass cost = cost_cached(&own, COST_LAYERS, pass, &work);
-    add_ends(&cost, &own, &pipeline->layout, stage, pass, &work);
+    enum pass kernels = cost_pass_of(pipeline, pass);
+    struct cost_pass cost = cost_cached(&own, COST_LAYERS, kernels, &work);
+    add_ends(&cost, &own, &pipeline->layout, stage, kernels, &work);
     return cost;
 }
 
@@ -201,7 +210,7 @@ static void free_pipes(struct dag *dag)
         struct dag_pipe *pipe = &dag->pipes[i];
         free(pipe->kinds.kind);
         relations_free(&pipe->relations);
-        for (int pass = 0; pass < N_PASSES; pass++)
+        for (int pass = 0; pass < N_STEP_PASSES; pass++)
             free(pipe->cost[pass]);
     }
     free(dag->pipes);

@@ -20,6 +20,14 @@
  * with NCCL's rails 1/k of each member's bytes go to its counterpart on the next node by its own NIC, the rest to its
  * neighbour inside the node, at the same time.
  *
+ * Gradients of weights split off a backward: COMPUTE, after the pass of their unit on the same place; nothing but the
+ * end of the iteration waits for them.
+ *
+ * Exchanged attention (plan_exchange): of each pass of a set COMPUTE, then SYNC of the set, ATTENTION with what is
+ * given away left out and what is taken on added, and beside it (cp_overlap; else before and behind it) a SEND of
+ * queries, keys and values and one back (cost_of_exchange); SYNC; the passes end when all have. Its working memory is
+ * left out.
+ *
  * Between stages: SEND of the boundary; none (a plain edge) for no bytes or between chunks on one GPU. pp_overlap off:
  * the sender's next pass waits for it, as in Megatron-LM without virtual stages (core/pipeline_parallel/schedules.py:
  * sends are waited for); that a send also waits for its receiver to ask for it is left out. Offload: SEND to the host
@@ -37,10 +45,11 @@
  * of their stages (Megatron-Core, finalize_model_grads); never hidden.
  *
  * dp_overlap: as Megatron-LM's overlap_grad_reduce and overlap_param_gather. A chunk's gradients are reduced in
- * buckets of max(40e6, 1e6 x ranks) parameters (core/distributed) from its last backward pass on, chunk after chunk;
- * what lies behind that pass on the stage hides them, and the cool-down of the other stages does by the graph (each
- * stage's ring starts when the stage is done). With T the seconds of one of C chunks' buckets alone, chunks numbered
- * from the one that ends last, W_i the stage's passes from the last backward of chunk i to the end, b one bucket:
+ * buckets of max(40e6, 1e6 x ranks) parameters (core/distributed) from its last backward (weights') pass on, chunk
+ * after chunk; what lies behind that pass on the stage hides them, and the cool-down of the other stages does by the
+ * graph (each stage's ring starts when the stage is done). With T the seconds of one of C chunks' buckets alone, chunks
+ * numbered from the one that ends last, W_i the stage's passes from the last backward of chunk i to the end, b one
+ * bucket:
  *
  *     exposed = E + (C T - E) c/S,   E = max(b, max over i of (i T - W_i))
  *
@@ -66,6 +75,7 @@ enum dag_purpose {
     DAG_BOUNDARY,       /* activations or gradients between stages */
     DAG_RING,           /* context parallelism */
     DAG_TENSOR,         /* tensor parallelism */
+    DAG_EXCHANGE,       /* attention that another stage computes */
     DAG_REDUCE_SCATTER, /* gradients */
     DAG_ALL_GATHER,     /* parameters */
     DAG_ALL_REDUCE,     /* gradients that several ranks hold: of groups that share apart, and of tied embeddings */
@@ -128,7 +138,7 @@ struct dag_kinds {
 struct dag_pipe {
     struct dag_kinds kinds; /* of its virtual stages */
     struct relations relations;
-    struct cost_pass *cost[N_PASSES]; /* [unit x kinds + kind] */
+    struct cost_pass *cost[N_STEP_PASSES]; /* [unit x kinds + kind]; PASS_WEIGHT: NULL unless it is split off */
 };
 
 /** What the arrays of a graph have room for, so that the next one is built in them. */
@@ -170,7 +180,8 @@ bool dag_rebuild(const struct plan *plan, const struct cost_setting *setting, st
                  struct dag *dag, struct error *err);
 
 /** Seconds of a pass on one place and what it is made of: as dag_build uses them, the embedding included on the first
- * virtual stage (chunk x stages + stage), the head on the last. */
+ * virtual stage (chunk x stages + stage), the head on the last; a split backward without the gradients of its
+ * weights. */
 struct cost_pass dag_pass_cost(const struct plan_pipeline *pipeline, const struct cost_setting *setting, enum pass pass,
                                int32_t unit, int32_t stage);
 

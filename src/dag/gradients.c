@@ -41,6 +41,8 @@ static double unhidden_s(const struct builder_pipe *pipe, int32_t stage, enum pa
     bool seen[UINT8_MAX + 1] = {false};
     int32_t first = plan->step_first[stage], n = plan->step_first[stage + 1] - first, n_seen = 0;
     double work_s = 0, unhidden = 0;
+    if (pass == PASS_BACKWARD && plan->splits_backward)
+        pass = PASS_WEIGHT;
     for (int32_t i = 0; i < n && n_seen < plan->layout.chunks; i++) {
         const struct plan_step *step = &plan->steps[pass == PASS_FORWARD ? first + i : first + n - 1 - i];
         work_s += step_s(pipe, stage, step);

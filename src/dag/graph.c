@@ -7,9 +7,9 @@
 #include "base/check.h"
 
 static const char *const kind_name[DAG_N_KINDS] = {"compute", "attention", "send", "sync", "optimizer"};
-static const char *const purpose_name[DAG_N_PURPOSES] = {"pass",           "boundary",   "ring",       "tensor",
-                                                         "reduce_scatter", "all_gather", "all_reduce", "reshard",
-                                                         "offload",        "prefetch"};
+static const char *const purpose_name[DAG_N_PURPOSES] = {"pass",     "boundary",       "ring",       "tensor",
+                                                         "exchange", "reduce_scatter", "all_gather", "all_reduce",
+                                                         "reshard",  "offload",        "prefetch"};
 static const char *const edge_name[DAG_N_EDGES] = {"inter_stage", "inter_slice", "inter_pass", "schedule",
                                                    "collective"};
 
@@ -174,8 +174,8 @@ bool graph_write_dot(const struct dag *dag, FILE *file)
             continue;
         const struct dag_place *place = &dag->places[at->place];
         fprintf(file, "  t%d [label=\"%d, %c, %d\", phase=%d, pipeline=%d, context=%d, tensor=%d, seconds=%.9g];\n",
-                task, at->stage, at->pass == PASS_FORWARD ? 'F' : 'B', at->unit, at->phase, at->pipeline,
-                place->context, place->tensor, dag->duration_s[task]);
+                task, at->stage, "FBW"[at->pass], at -> unit, at -> phase, at -> pipeline, place -> context,
+                place -> tensor, dag -> duration_s[task]);
     }
     for (int32_t task = 0; task < dag->n_tasks; task++)
         if (dag->tasks[task].kind == DAG_COMPUTE)
@@ -208,7 +208,7 @@ bool graph_write_graphml(const struct dag *dag, FILE *file)
     for (int32_t task = 0; task < dag->n_tasks; task++) {
         SETVAS(&graph, "kind", task, kind_name[dag->tasks[task].kind]);
         SETVAS(&graph, "purpose", task, purpose_name[dag->tasks[task].purpose]);
-        SETVAS(&graph, "pass", task, dag->tasks[task].pass == PASS_FORWARD ? "forward" : "backward");
+        SETVAS(&graph, "pass", task, pass_name[dag->tasks[task].pass]);
         set_numbers(&graph, dag, task);
     }
     for (int32_t edge = 0; edge < dag->n_edges; edge++)

@@ -18,9 +18,9 @@ bool graph_check(const struct dag *dag, struct error *err);
 double graph_makespan_s(const struct dag *dag);
 
 /**
- * Graphviz text with passes as vertices, "stage, F or B, unit", and edges coloured as in SlimPack's DAG figure: stages
- * red dashed, slices green dotted, schedule blue solid; passes (violet) as well. A transfer is its edge's delay; rings,
- * barriers and copies are left out. @return false when it cannot be written
+ * Graphviz text with passes as vertices, "stage, F or B or W, unit", and edges coloured as in SlimPack's DAG figure:
+ * stages red dashed, slices green dotted, schedule blue solid; passes (violet) as well. A transfer is its edge's delay;
+ * rings, barriers and copies are left out. @return false when it cannot be written
  */
 bool graph_write_dot(const struct dag *dag, FILE *file);
 

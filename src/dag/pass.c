@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "dag/builder.h"
 
+#include <math.h>
+
 #include "base/check.h"
 
 /* One step of the lanes that share it. Members stand by tensor index, then lane, then context rank. */
@@ -9,8 +11,9 @@ struct work {
     const int32_t *lanes;
     int32_t n_lanes, n_members, n_tensor;
     enum pass pass;
-    int32_t chunk, stage; /* stage: virtual */
-    bool ring;            /* context parallel, and something to send */
+    int32_t chunk;
+    bool ring;   /* context parallel, and something to send */
+    int32_t set; /* of exchanges, -1: none */
 };
 
 static const struct builder_pipe *pipe_of(const struct work *work, const struct builder_member *member)
@@ -21,13 +24,13 @@ static const struct builder_pipe *pipe_of(const struct work *work, const struct 
 static const struct cost_pass *cost_of(const struct work *work, const struct builder_member *member)
 {
     const struct builder_pipe *pipe = pipe_of(work, member);
-    return builder_cost_of(pipe, work->pass, member->unit, work->stage);
+    return builder_cost_of(pipe, work->pass, member->unit, member->stage);
 }
 
 static const struct builder_seconds *seconds_of(const struct work *work, const struct builder_member *member)
 {
     const struct builder_pipe *pipe = pipe_of(work, member);
-    return &pipe->seconds[work->pass][member->unit * pipe->kinds.n + pipe->kinds.kind[work->stage]];
+    return &pipe->seconds[work->pass][member->unit * pipe->kinds.n + pipe->kinds.kind[member->stage]];
 }
 
 static struct builder_end *end_of(const struct work *work, const struct builder_member *member, enum pass pass,
@@ -64,6 +67,7 @@ static void collect_members(struct work *work)
                 builder->members[work->n_members++] =
                     (struct builder_member){.pipe = lane->pipeline,
                                             .unit = pipe->plan->steps[lane->next].unit,
+                                            .stage = work->chunk * pipe->plan->layout.stages + lane->stage,
                                             .rank = rank,
                                             .place = pipe->first_place + lane->stage * pipe->n_ranks + rank,
                                             .ready = -1,
@@ -94,7 +98,7 @@ static int32_t add_prefetch(struct work *work, const struct builder_member *memb
     const struct builder_pipe *pipe = pipe_of(work, member);
     const struct relations *relations = &pipe->relations;
     int32_t first = relations->share_first[member->unit], end = relations->share_first[member->unit + 1];
-    struct cost_setting own = dag_setting(builder->setting, &pipe->plan->layout, work->stage);
+    struct cost_setting own = dag_setting(builder->setting, &pipe->plan->layout, member->stage);
     double bytes = 0;
     for (int32_t i = first; i < end; i++)
         bytes += dag_offload_bytes(pipe->plan, &own, relations->shares[i].forward,
@@ -106,10 +110,10 @@ static int32_t add_prefetch(struct work *work, const struct builder_member *memb
     task.from_rank = -1;
     int32_t send = builder_send(builder, task, cost_of_transfer(builder->setting, COST_PCIE, bytes, 1));
     after_start(builder, own_pass >= 0 ? own_pass : builder->pass_begin[member->place]);
-    if (own_pass < 0 && work->stage < pipe->n_virtual - 1)
-        after_start(builder, end_of(work, member, PASS_BACKWARD, member->unit, work->stage + 1)->first);
+    if (own_pass < 0 && member->stage < pipe->n_virtual - 1)
+        after_start(builder, end_of(work, member, PASS_BACKWARD, member->unit, member->stage + 1)->first);
     for (int32_t i = first; i < end; i++)
-        builder_edge(builder, end_of(work, member, PASS_FORWARD, relations->shares[i].forward, work->stage)->offload,
+        builder_edge(builder, end_of(work, member, PASS_FORWARD, relations->shares[i].forward, member->stage)->offload,
                      DAG_INTER_PASS);
     return send;
 }
@@ -122,7 +126,7 @@ static void add_offload(struct work *work, const struct builder_member *member, 
     if (cut->units[member->unit].offload <= 0)
         return;
     int64_t tokens = plan_unit_tokens(cut, member->unit) + cut->units[member->unit].padding_tokens;
-    struct cost_setting own = dag_setting(builder->setting, &pipeline->layout, work->stage);
+    struct cost_setting own = dag_setting(builder->setting, &pipeline->layout, member->stage);
     int64_t sliced = pipe_of(work, member)->relations.sliced_tokens[member->unit];
     double bytes = dag_offload_bytes(pipeline, &own, member->unit, tokens, sliced);
     if (bytes <= 0)
@@ -139,7 +143,7 @@ static void add_offload(struct work *work, const struct builder_member *member, 
 /* The neighbouring stage's result: sent, or at hand when it needs no sending. */
 static void after_neighbour(struct work *work, const struct builder_member *member)
 {
-    int32_t stage = work->stage + (work->pass == PASS_FORWARD ? -1 : 1);
+    int32_t stage = member->stage + (work->pass == PASS_FORWARD ? -1 : 1);
     const struct builder_end *end = end_of(work, member, work->pass, member->unit, stage);
     if (end->send >= 0)
         builder_edge(work->builder, end->send, DAG_INTER_STAGE);
@@ -159,7 +163,7 @@ static void after_forwards(struct work *work, const struct builder_member *membe
         int64_t tokens = plan_unit_tokens(&pipe->plan->cut[PASS_FORWARD], share->forward) +
                          pipe->plan->cut[PASS_FORWARD].units[share->forward].padding_tokens;
         bool alike = end - first == 1 && share->whole_tokens + share->sliced_tokens == tokens;
-        after_end(work, end_of(work, member, PASS_FORWARD, share->forward, work->stage),
+        after_end(work, end_of(work, member, PASS_FORWARD, share->forward, member->stage),
                   alike ? DAG_INTER_STAGE : DAG_INTER_PASS);
     }
 }
@@ -168,24 +172,28 @@ static void after_data(struct work *work, const struct builder_member *member)
 {
     const struct builder_pipe *pipe = pipe_of(work, member);
     const struct relations *relations = &pipe->relations;
-    bool first_stage = work->pass == PASS_FORWARD ? work->stage == 0 : work->stage == pipe->n_virtual - 1;
+    if (work->pass == PASS_WEIGHT) {
+        after_end(work, end_of(work, member, PASS_BACKWARD, member->unit, member->stage), DAG_INTER_PASS);
+        return;
+    }
+    bool first_stage = work->pass == PASS_FORWARD ? member->stage == 0 : member->stage == pipe->n_virtual - 1;
     if (!first_stage)
         after_neighbour(work, member);
     else if (work->pass == PASS_BACKWARD)
         after_forwards(work, member);
     for (int32_t i = relations->after_first[work->pass][member->unit];
          i < relations->after_first[work->pass][member->unit + 1]; i++)
-        after_end(work, end_of(work, member, work->pass, relations->after[work->pass][i], work->stage),
+        after_end(work, end_of(work, member, work->pass, relations->after[work->pass][i], member->stage),
                   DAG_INTER_SLICE);
 }
 
 static void add_compute(struct work *work, struct builder_member *member)
 {
     struct builder *builder = work->builder;
-    bool offloads = work->pass == PASS_BACKWARD && pipe_of(work, member)->offloads, streamed = streams(work, member);
-    int32_t prefetch = offloads && !streamed ? add_prefetch(work, member, -1) : -1;
+    bool offloads = work->pass == PASS_BACKWARD && pipe_of(work, member)->offloads;
+    int32_t prefetch = offloads && !streams(work, member) ? add_prefetch(work, member, -1) : -1;
     const struct builder_seconds *seconds = seconds_of(work, member);
-    double duration_s = work->ring ? seconds->no_attention : seconds->all;
+    double duration_s = work->ring || work->set >= 0 ? seconds->no_attention : seconds->all;
     member->ready = builder_task(builder, task_of(work, member, DAG_STREAM_COMPUTE, DAG_COMPUTE, DAG_PASS), duration_s);
     builder->pass_begin[member->place] = member->ready;
     builder_edge(builder, builder->open_ring[member->place], DAG_COLLECTIVE);
@@ -193,7 +201,8 @@ static void add_compute(struct work *work, struct builder_member *member)
     builder_edge(builder, builder->open_copy[member->place], DAG_INTER_PASS);
     builder_edge(builder, prefetch, DAG_INTER_PASS);
     after_data(work, member);
-    builder->open_copy[member->place] = offloads && streamed ? add_prefetch(work, member, member->ready) : -1;
+    builder->open_copy[member->place] =
+        offloads && streams(work, member) ? add_prefetch(work, member, member->ready) : -1;
 }
 
 /* A ring among the members first, first + stride, ...; none waits for less than all. */
@@ -229,6 +238,104 @@ static void add_tensor_rings(struct work *work)
     for (int32_t i = 0; i < work->n_members; i++)
         if (members[i].ring >= 0)
             members[i].ready = members[i].ring;
+}
+
+/* The member that runs a set's stage, of the tensor index that members from `first` on have. */
+static struct builder_member *member_on(const struct work *work, int32_t first, int32_t stage)
+{
+    struct builder_member *member = &work->builder->members[first];
+    while (member->stage != stage)
+        member++;
+    return member;
+}
+
+/* Seconds of a member's own attention, less what it gives away, and of what it takes on. */
+static double exchanged_s(const struct work *work, int32_t first, const struct builder_member *member)
+{
+    const struct builder_pipe *pipe = pipe_of(work, member);
+    double own = 1, taken_s = 0;
+    for (int32_t i = pipe->set_first[work->set]; i < pipe->set_first[work->set + 1]; i++) {
+        const struct plan_exchange *exchange = &pipe->plan->exchanges[i];
+        if (exchange->from_stage == member->stage)
+            own -= exchange->share;
+        if (exchange->to_stage == member->stage)
+            taken_s += exchange->share * cost_of(work, member_on(work, first, exchange->from_stage))->attention_s;
+    }
+    return fmax(0, own) * cost_of(work, member)->attention_s + taken_s;
+}
+
+/* One message of an exchange: behind `after`, from a member to another. @return the SEND */
+static int32_t add_message(struct work *work, const struct builder_member *from, const struct builder_member *to,
+                           double bytes, int32_t after)
+{
+    struct builder *builder = work->builder;
+    struct dag_task task = task_of(work, from, DAG_STREAM_COLLECTIVE, DAG_SEND, DAG_EXCHANGE);
+    task.to_rank = builder->dag->places[to->place].rank;
+    enum cost_route route = builder_route(builder, task.from_rank, task.to_rank);
+    int32_t layers = dag_setting(builder->setting, &pipe_of(work, from)->plan->layout, from->stage).layers;
+    int32_t send = builder_send(builder, task, cost_of_transfer(builder->setting, route, bytes, layers));
+    builder_edge(builder, after, DAG_COLLECTIVE);
+    return send;
+}
+
+static int32_t add_set_sync(struct work *work, int32_t first, int32_t begin, const int32_t *tasks, int32_t n)
+{
+    struct builder *builder = work->builder;
+    struct dag_task task = task_of(work, &builder->members[first], DAG_STREAM_COLLECTIVE, DAG_SYNC, DAG_EXCHANGE);
+    int32_t sync = builder_task(builder, task, 0.0);
+    for (int32_t i = 0; i < n; i++)
+        builder_edge(builder, tasks[i], DAG_COLLECTIVE);
+    for (int32_t i = begin; i < sync; i++)
+        builder_edge(builder, i, DAG_COLLECTIVE);
+    return sync;
+}
+
+/* Messages of a set one way, all behind `open`; back: with the results. */
+static void add_messages(struct work *work, int32_t first, int32_t open, bool back)
+{
+    const struct builder_pipe *pipe = pipe_of(work, &work->builder->members[first]);
+    for (int32_t i = pipe->set_first[work->set]; i < pipe->set_first[work->set + 1]; i++) {
+        const struct plan_exchange *exchange = &pipe->plan->exchanges[i];
+        const struct builder_member *from = member_on(work, first, exchange->from_stage);
+        const struct builder_member *to = member_on(work, first, exchange->to_stage);
+        struct cost_setting own = dag_setting(work->builder->setting, &pipe->plan->layout, from->stage);
+        struct cost_unit unit = dag_unit(pipe->plan, work->pass, from->unit);
+        struct cost_exchange bytes = cost_of_exchange(&own, work->pass, &unit, exchange->share);
+        if (back)
+            add_message(work, to, from, bytes.back_bytes, open);
+        else
+            add_message(work, from, to, bytes.out_bytes, open);
+    }
+}
+
+/* The set's members of one tensor index from `first` on: dag/dag.h. */
+static void add_exchange(struct work *work, int32_t first)
+{
+    struct builder *builder = work->builder;
+    int32_t n = work->n_members / work->n_tensor;
+    bool beside = builder->setting->communication.cp_overlap;
+    for (int32_t i = 0; i < n; i++)
+        builder->ready[i] = builder->members[first + i].ready;
+    int32_t open = add_set_sync(work, first, builder->dag->n_tasks, builder->ready, n), begin = builder->dag->n_tasks;
+    add_messages(work, first, open, false);
+    if (beside)
+        add_messages(work, first, open, true);
+    int32_t sent = beside ? open : add_set_sync(work, first, begin, NULL, 0);
+    int32_t attention = builder->dag->n_tasks;
+    for (int32_t i = 0; i < n; i++) {
+        const struct builder_member *member = &builder->members[first + i];
+        struct dag_task task = task_of(work, member, DAG_STREAM_COMPUTE, DAG_ATTENTION, DAG_PASS);
+        builder_task(builder, task, exchanged_s(work, first, member));
+        builder_edge(builder, sent, DAG_COLLECTIVE);
+    }
+    if (!beside) {
+        int32_t done = add_set_sync(work, first, attention, NULL, 0);
+        begin = builder->dag->n_tasks;
+        add_messages(work, first, done, true);
+    }
+    int32_t close = add_set_sync(work, first, begin, NULL, 0);
+    for (int32_t i = 0; i < n; i++)
+        builder->members[first + i].ring = close;
 }
 
 static void add_attention(struct work *work)
@@ -284,7 +391,7 @@ static void add_boundary(struct work *work, const struct builder_member *member,
     struct builder *builder = work->builder;
     const struct builder_pipe *pipe = pipe_of(work, member);
     bool forward = work->pass == PASS_FORWARD;
-    int32_t to = work->stage + (forward ? 1 : -1);
+    int32_t to = member->stage + (forward ? 1 : -1);
     if (to < 0 || to == pipe->n_virtual)
         return;
     int32_t place = pipe->first_place + builder_stage_of(pipe, to) * pipe->n_ranks + member->rank;
@@ -303,13 +410,17 @@ static void add_boundary(struct work *work, const struct builder_member *member,
 static void end_pass(struct work *work, const struct builder_member *member)
 {
     struct builder *builder = work->builder;
-    struct builder_end *end = end_of(work, member, work->pass, member->unit, work->stage);
+    builder->open_ring[member->place] = member->ring;
+    builder->open_send[member->place] = -1;
+    if (work->pass == PASS_WEIGHT)
+        return;
+    struct builder_end *end = end_of(work, member, work->pass, member->unit, member->stage);
     int32_t last = builder->stream_last[member->place * DAG_N_STREAMS + DAG_STREAM_COMPUTE];
     *end = (struct builder_end){
         .first = builder->pass_begin[member->place], .last = last, .ring = member->ring, .send = -1, .offload = -1};
-    builder->open_ring[member->place] = member->ring;
     add_boundary(work, member, end);
-    builder->open_send[member->place] = builder->setting->communication.pp_overlap ? -1 : end->send;
+    if (!builder->setting->communication.pp_overlap)
+        builder->open_send[member->place] = end->send;
     if (work->pass == PASS_FORWARD)
         add_offload(work, member, end);
 }
@@ -325,9 +436,9 @@ void builder_pass(struct builder *builder, const int32_t *lanes, int32_t n_lanes
                         .n_tensor = pipe->n_tensor,
                         .pass = step->pass,
                         .chunk = step->chunk,
-                        .stage = step->chunk * pipe->plan->layout.stages + lane->stage};
+                        .set = builder_set_of(pipe, step, lane->stage)};
     collect_members(&work);
-    work.ring = pipe->plan->cut[step->pass].units[step->unit].context > 1 && work.n_members > work.n_tensor &&
+    work.ring = plan_cut_of(pipe->plan, step->pass)->units[step->unit].context > 1 && work.n_members > work.n_tensor &&
                 cost_of(&work, &builder->members[0])->ring_bytes > 0;
     for (int32_t i = 0; i < work.n_members; i++)
         add_compute(&work, &builder->members[i]);
@@ -335,6 +446,8 @@ void builder_pass(struct builder *builder, const int32_t *lanes, int32_t n_lanes
         add_tensor_rings(&work);
     if (work.ring)
         add_context(&work);
+    for (int32_t i = 0; work.set >= 0 && i < work.n_tensor; i++)
+        add_exchange(&work, i * n_lanes);
     for (int32_t i = 0; i < work.n_members; i++)
         end_pass(&work, &builder->members[i]);
 }

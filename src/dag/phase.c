@@ -19,6 +19,8 @@ static int32_t virtual_stage(const struct builder *builder, const struct builder
 static int32_t group_of(const struct builder *builder, const struct builder_lane *lane)
 {
     const struct plan_step *step = step_of(builder, lane);
+    if (step->pass == PASS_WEIGHT)
+        return -1; /* nothing is shared */
     return builder->pipes[lane->pipeline].plan->cut[step->pass].units[step->unit].group;
 }
 
@@ -36,6 +38,8 @@ static int32_t missing(const struct builder *builder, const struct builder_lane 
     const struct relations *relations = &pipe->relations;
     enum pass pass = step_of(builder, lane)->pass;
     int32_t unit = step_of(builder, lane)->unit, stage = virtual_stage(builder, lane), found = -1;
+    if (pass == PASS_WEIGHT)
+        return if_missing(pipe, PASS_BACKWARD, unit, stage);
     if (pass == PASS_FORWARD && stage > 0)
         found = if_missing(pipe, pass, unit, stage - 1);
     if (pass == PASS_BACKWARD && stage < pipe->n_virtual - 1)
@@ -65,8 +69,10 @@ static void step_done(struct builder *builder, int32_t number)
     const struct builder_pipe *pipe = &builder->pipes[lane->pipeline];
     const struct plan_step *step = step_of(builder, lane);
     int32_t stage = virtual_stage(builder, lane), next = stage + (step->pass == PASS_FORWARD ? 1 : -1);
-    int32_t instance = builder_instance(pipe, step->pass, step->unit, stage);
     lane->next++;
+    if (step->pass == PASS_WEIGHT)
+        return;
+    int32_t instance = builder_instance(pipe, step->pass, step->unit, stage);
     if (step->unit == pipe->done[step->pass][stage])
         pipe->done[step->pass][stage]++;
     if (next < 0 || next == pipe->n_virtual)
@@ -105,6 +111,29 @@ static bool run_group(struct builder *builder, struct builder_lane *lane)
     return true;
 }
 
+/* The last lane of a set of exchanges to arrive builds the steps of all. @return whether the lane may go on */
+static bool run_set(struct builder *builder, struct builder_lane *lane, int32_t set)
+{
+    struct builder_pipe *pipe = &builder->pipes[lane->pipeline];
+    int32_t stages = pipe->plan->layout.stages, n = 0, n_arrived = ++pipe->set_arrived[set];
+    int32_t *lanes = check_malloc((size_t)stages * sizeof *lanes);
+    for (int32_t stage = 0; stage < stages; stage++)
+        for (int32_t i = pipe->set_first[set]; i < pipe->set_first[set + 1]; i++)
+            if (pipe->plan->exchanges[i].from_stage == stage || pipe->plan->exchanges[i].to_stage == stage) {
+                lanes[n++] = pipe->first_lane + stage;
+                break;
+            }
+    if (n_arrived == n)
+        builder_pass(builder, lanes, n);
+    for (int32_t i = 0; n_arrived == n && i < n; i++) {
+        step_done(builder, lanes[i]);
+        if (&builder->lanes[lanes[i]] != lane)
+            enqueue(builder, lanes[i]);
+    }
+    free(lanes);
+    return n_arrived == n;
+}
+
 static void run_lane(struct builder *builder, int32_t number)
 {
     struct builder_lane *lane = &builder->lanes[number];
@@ -112,7 +141,11 @@ static void run_lane(struct builder *builder, int32_t number)
         lane->blocked_on = missing(builder, lane);
         if (lane->blocked_on >= 0)
             return;
-        if (group_of(builder, lane) < 0) {
+        int32_t set = builder_set_of(&builder->pipes[lane->pipeline], step_of(builder, lane), lane->stage);
+        if (set >= 0) {
+            if (!run_set(builder, lane, set))
+                return;
+        } else if (group_of(builder, lane) < 0) {
             builder_pass(builder, &number, 1);
             step_done(builder, number);
         } else if (!run_group(builder, lane)) {
@@ -140,16 +173,33 @@ static int32_t group_member_absent(const struct builder *builder, const struct b
     return -1;
 }
 
+/* A lane of the set of exchanges that has not come to its step. */
+static int32_t set_member_absent(const struct builder *builder, const struct builder_lane *lane, int32_t set)
+{
+    const struct builder_pipe *pipe = &builder->pipes[lane->pipeline];
+    for (int32_t i = pipe->set_first[set]; i < pipe->set_first[set + 1]; i++) {
+        const int32_t stages[] = {pipe->plan->exchanges[i].from_stage, pipe->plan->exchanges[i].to_stage};
+        for (int k = 0; k < 2; k++) {
+            const struct builder_lane *other = &builder->lanes[pipe->first_lane + stages[k]];
+            if (other->next == other->end || other->blocked_on >= 0 ||
+                builder_set_of(pipe, step_of(builder, other), other->stage) != set)
+                return pipe->first_lane + stages[k];
+        }
+    }
+    CHECK(!"every lane of a set has arrived");
+    return -1;
+}
+
 /* The lane that a stuck lane waits for. */
 static int32_t waits_for(const struct builder *builder, const struct builder_lane *lane)
 {
     const struct builder_pipe *pipe = &builder->pipes[lane->pipeline];
-    if (lane->blocked_on < 0)
-        return group_member_absent(builder, lane);
+    if (lane->blocked_on < 0) {
+        int32_t set = builder_set_of(pipe, step_of(builder, lane), lane->stage);
+        return set >= 0 ? set_member_absent(builder, lane, set) : group_member_absent(builder, lane);
+    }
     return pipe->first_lane + builder_stage_of(pipe, lane->blocked_on / pipe->n_units);
 }
-
-static const char *const pass_name[N_PASSES] = {"forward", "backward"};
 
 static bool report(const struct builder *builder, const struct builder_lane *lane, struct error *err)
 {
@@ -199,6 +249,30 @@ static int32_t *ordinals_of(const struct plan_cut *cut, int32_t n_groups)
     return ordinal;
 }
 
+/* Sets of exchanges by step. */
+static void open_sets(struct builder_pipe *pipe)
+{
+    const struct plan_pipeline *plan = pipe->plan;
+    if (plan->n_exchanges == 0)
+        return;
+    int32_t n_sets = plan->exchanges[plan->n_exchanges - 1].set + 1, stages = plan->layout.stages;
+    CHECK(plan->layout.chunks == 1 && plan->layout.context == 1);
+    pipe->set_first = check_calloc((size_t)n_sets + 1, sizeof *pipe->set_first);
+    pipe->set_arrived = check_calloc((size_t)n_sets, sizeof *pipe->set_arrived);
+    for (int pass = 0; pass < N_PASSES; pass++) {
+        size_t n = (size_t)plan->cut[pass].n_units * (size_t)stages;
+        pipe->set[pass] = check_malloc(n * sizeof(int32_t));
+        for (size_t i = 0; i < n; i++)
+            pipe->set[pass][i] = -1;
+    }
+    for (int32_t i = 0; i < plan->n_exchanges; i++) {
+        const struct plan_exchange *exchange = &plan->exchanges[i];
+        pipe->set_first[exchange->set + 1] = i + 1;
+        pipe->set[exchange->pass][exchange->from_unit * stages + exchange->from_stage] = exchange->set;
+        pipe->set[exchange->pass][exchange->to_unit * stages + exchange->to_stage] = exchange->set;
+    }
+}
+
 static void open_pipe(struct builder *builder, int32_t number, struct builder_pipe *pipe)
 {
     const struct plan_phase *phase = &builder->plan->phases[builder->phase];
@@ -209,10 +283,12 @@ static void open_pipe(struct builder *builder, int32_t number, struct builder_pi
     pipe->n_virtual = layout->chunks * layout->stages;
     pipe->kinds = dag_kinds_of(builder->setting, layout);
     relations_of(pipe->plan, &pipe->relations);
+    open_sets(pipe);
     for (int32_t unit = 0; unit < pipe->plan->cut[PASS_FORWARD].n_units; unit++)
         pipe->offloads = pipe->offloads || pipe->plan->cut[PASS_FORWARD].units[unit].offload > 0;
+    for (enum pass pass = PASS_FORWARD; pass < plan_n_passes(pipe->plan); pass++)
+        builder_costs(builder, pipe, pass);
     for (int pass = 0; pass < N_PASSES; pass++) {
-        builder_costs(builder, pipe, (enum pass)pass);
         pipe->done[pass] = check_calloc((size_t)pipe->n_virtual, sizeof *pipe->done[pass]);
         pipe->boundary[pass] = check_calloc((size_t)pipe->plan->cut[pass].n_units, sizeof *pipe->boundary[pass]);
         pipe->ordinal[pass] = ordinals_of(&pipe->plan->cut[pass], phase->n_groups);
@@ -271,7 +347,8 @@ static void open_phase(struct builder *builder)
         const struct plan_layout *layout = &phase->pipelines[i].layout;
         builder->pipes[i].first_lane = builder->n_lanes;
         builder->n_lanes += layout->stages;
-        n_members += (size_t)layout->context * (size_t)layout->tensor;
+        n_members += (size_t)layout->context * (size_t)layout->tensor *
+                     (size_t)(phase->pipelines[i].n_exchanges > 0 ? layout->stages : 1);
     }
     builder->lanes = check_malloc((size_t)builder->n_lanes * sizeof *builder->lanes);
     builder->queue = check_malloc((size_t)builder->n_lanes * sizeof *builder->queue);
@@ -299,13 +376,18 @@ void builder_close_phase(struct builder *builder)
         struct builder_pipe *pipe = &builder->pipes[i];
         struct dag_pipe *kept = &dag->pipes[dag->n_pipes++];
         *kept = (struct dag_pipe){.kinds = pipe->kinds, .relations = pipe->relations};
-        for (int pass = 0; pass < N_PASSES; pass++) {
+        for (int pass = 0; pass < N_STEP_PASSES; pass++) {
             kept->cost[pass] = pipe->cost[pass];
-            free(pipe->done[pass]);
             free(pipe->seconds[pass]);
+        }
+        for (int pass = 0; pass < N_PASSES; pass++) {
+            free(pipe->done[pass]);
             free(pipe->boundary[pass]);
             free(pipe->ordinal[pass]);
+            free(pipe->set[pass]);
         }
+        free(pipe->set_first);
+        free(pipe->set_arrived);
         free(pipe->ends);
     }
     free(builder->pipes);

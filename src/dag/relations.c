@@ -108,8 +108,8 @@ static void walk_shares(struct walk *walk)
         walk->relations->share_first[unit] = first;
         for (int32_t k = 0; k < cut->units[unit].n_slices; k++)
             n = consume(walk, cut->slices[cut->units[unit].first_slice + k], first, n);
-        if (unit < walk->forward->n_units && walk->forward->units[unit].padding_tokens > 0) {
-            struct relations_share share = {unit, walk->forward->units[unit].padding_tokens, 0};
+        if (cut->units[unit].padding_tokens > 0) {
+            struct relations_share share = {cut->units[unit].padding_of, cut->units[unit].padding_tokens, 0};
             n = add_share(walk, first, n, share);
         }
     }

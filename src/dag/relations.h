@@ -13,10 +13,10 @@ struct relations_share {
 };
 
 /**
- * shares: the forward units whose tokens backward unit j consumes; padding of forward unit u belongs to backward unit
- * u. after: of each unit, the units of its own cut that hold the neighbouring slice of one of its samples: forward the
- * slice before (its keys and values), backward the slice after (it adds to this one's gradients); no unit twice, the
- * unit itself never.
+ * shares: the forward units whose tokens backward unit j consumes; a backward unit's padding is
+ * that of its padding_of. after: of each unit, the units of its own cut that hold the neighbouring slice of one of its
+ * samples: forward the slice before (its keys and values), backward the slice after (it adds to this one's gradients);
+ * no unit twice, the unit itself never.
  */
 struct relations {
     int32_t *share_first; /* [backward units + 1] into shares */

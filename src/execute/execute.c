@@ -119,6 +119,7 @@ static const char *task_text(const struct dag *dag, int32_t task, char *text, si
                                                         " (boundary)",
                                                         " (context ring)",
                                                         " (tensor ring)",
+                                                        " (exchange)",
                                                         " (reduce-scatter)",
                                                         " (all-gather)",
                                                         " (all-reduce)",
@@ -128,8 +129,7 @@ static const char *task_text(const struct dag *dag, int32_t task, char *text, si
     const struct dag_task *of = &dag->tasks[task];
     int used = snprintf(text, size, "%s%s", kind[of->kind], purpose[of->purpose]);
     if (of->unit >= 0)
-        used += snprintf(text + used, size - (size_t)used, " of %s unit %d",
-                         of->pass == PASS_FORWARD ? "forward" : "backward", of->unit);
+        used += snprintf(text + used, size - (size_t)used, " of %s unit %d", pass_name[of->pass], of->unit);
     snprintf(text + used, size - (size_t)used, ", pipeline %d, stage %d, GPU %d", of->pipeline, of->stage,
              dag->places[of->place].rank);
     return text;

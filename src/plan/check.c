@@ -6,8 +6,6 @@
 
 #include "base/check.h"
 
-static const char *const pass_name[N_PASSES] = {"forward", "backward"};
-
 /* Where a sample runs: one pipeline, or the pipelines of one group. */
 struct home {
     int32_t phase, group, pipeline; /* pipeline -1: the group's */
@@ -106,6 +104,35 @@ static bool check_cut(struct checking *checking, enum pass pass)
     return true;
 }
 
+/* Each forward unit's padding is in the backward unit that names it. */
+static bool check_padding(const struct checking *checking)
+{
+    const struct plan_cut *forward = &pipeline_of(checking)->cut[PASS_FORWARD];
+    const struct plan_cut *backward = &pipeline_of(checking)->cut[PASS_BACKWARD];
+    int32_t *left = check_malloc((size_t)forward->n_units * sizeof *left);
+    bool ok = true;
+    for (int32_t i = 0; i < forward->n_units; i++)
+        left[i] = forward->units[i].padding_tokens;
+    for (int32_t i = 0; ok && i < backward->n_units; i++) {
+        const struct plan_unit *unit = &backward->units[i];
+        if (unit->padding_tokens == 0)
+            continue;
+        ok = 0 <= unit->padding_of && unit->padding_of < forward->n_units &&
+             left[unit->padding_of] == unit->padding_tokens;
+        if (ok)
+            left[unit->padding_of] = 0;
+        else
+            error_set(checking->err, "%s: backward unit %d has %d tokens of padding, which forward unit %d has not",
+                      place(checking), i, unit->padding_tokens, unit->padding_of);
+    }
+    for (int32_t i = 0; ok && i < forward->n_units; i++)
+        if (left[i] > 0)
+            ok = error_set(checking->err, "%s: the padding of forward unit %d is in no backward unit", place(checking),
+                           i);
+    free(left);
+    return ok;
+}
+
 /* The slices of one step follow those that this stage ran before. */
 static bool run_step(struct checking *checking, int32_t stage, const struct plan_step *step)
 {
@@ -144,30 +171,46 @@ static bool check_coverage(const struct checking *checking, int32_t stage)
     return true;
 }
 
-/* Walk the steps of one chunk of one stage in their order. `ran`: [pass][unit], zero, left zero. */
-static bool check_chunk(struct checking *checking, int32_t stage, int32_t chunk, bool *const ran[N_PASSES])
+/* A unit runs once, the gradients of its weights after those of its inputs. */
+static bool check_step(const struct checking *checking, int32_t stage, const struct plan_step *step,
+                       bool *const ran[N_STEP_PASSES])
 {
     const struct plan_pipeline *pipeline = pipeline_of(checking);
-    int32_t n[N_PASSES] = {0, 0};
+    if (step->pass >= plan_n_passes(pipeline))
+        return error_set(checking->err,
+                         "%s, stage %d: weight unit %d runs, but the pipeline does not split its backwards",
+                         place(checking), stage, step->unit);
+    if (step->unit < 0 || step->unit >= plan_cut_of(pipeline, step->pass)->n_units || ran[step->pass][step->unit])
+        return error_set(checking->err, "%s, stage %d: %s unit %d runs twice or is none", place(checking), stage,
+                         pass_name[step->pass], step->unit);
+    if (step->pass == PASS_WEIGHT && !ran[PASS_BACKWARD][step->unit])
+        return error_set(checking->err, "%s, stage %d: weight unit %d runs before its backward", place(checking), stage,
+                         step->unit);
+    return true;
+}
+
+/* Walk the steps of one chunk of one stage in their order. `ran`: [pass][unit], zero, left zero. */
+static bool check_chunk(struct checking *checking, int32_t stage, int32_t chunk, bool *const ran[N_STEP_PASSES])
+{
+    const struct plan_pipeline *pipeline = pipeline_of(checking);
+    int32_t n[N_STEP_PASSES] = {0};
     memset(checking->forward_next, 0, (size_t)checking->n_samples * sizeof(int32_t));
     memcpy(checking->backward_end, checking->tokens, (size_t)checking->n_samples * sizeof(int32_t));
     for (int32_t i = pipeline->step_first[stage]; i < pipeline->step_first[stage + 1]; i++) {
         const struct plan_step *step = &pipeline->steps[i];
         if (step->chunk != chunk)
             continue;
-        if (step->unit < 0 || step->unit >= pipeline->cut[step->pass].n_units || ran[step->pass][step->unit])
-            return error_set(checking->err, "%s, stage %d: %s unit %d runs twice or is none", place(checking), stage,
-                             pass_name[step->pass], step->unit);
-        if (!run_step(checking, stage, step))
+        if (!check_step(checking, stage, step, ran) || (step->pass != PASS_WEIGHT && !run_step(checking, stage, step)))
             return false;
         ran[step->pass][step->unit] = true;
         n[step->pass]++;
     }
-    for (int pass = 0; pass < N_PASSES; pass++) {
-        if (n[pass] != pipeline->cut[pass].n_units)
+    for (enum pass pass = PASS_FORWARD; pass < plan_n_passes(pipeline); pass++) {
+        int32_t n_units = plan_cut_of(pipeline, pass)->n_units;
+        if (n[pass] != n_units)
             return error_set(checking->err, "%s, stage %d: %d of %d %s units run", place(checking), stage, n[pass],
-                             pipeline->cut[pass].n_units, pass_name[pass]);
-        memset(ran[pass], 0, (size_t)pipeline->cut[pass].n_units * sizeof(bool));
+                             n_units, pass_name[pass]);
+        memset(ran[pass], 0, (size_t)n_units * sizeof(bool));
     }
     return check_coverage(checking, stage);
 }
@@ -175,13 +218,13 @@ static bool check_chunk(struct checking *checking, int32_t stage, int32_t chunk,
 static bool check_steps(struct checking *checking)
 {
     const struct plan_pipeline *pipeline = pipeline_of(checking);
-    bool *ran[N_PASSES], ok = true;
-    for (int pass = 0; pass < N_PASSES; pass++)
-        ran[pass] = check_calloc((size_t)pipeline->cut[pass].n_units, sizeof(bool));
+    bool *ran[N_STEP_PASSES], ok = true;
+    for (enum pass pass = PASS_FORWARD; pass < N_STEP_PASSES; pass++)
+        ran[pass] = check_calloc((size_t)plan_cut_of(pipeline, pass)->n_units, sizeof(bool));
     for (int32_t stage = 0; ok && stage < pipeline->layout.stages; stage++)
         for (int32_t chunk = 0; ok && chunk < pipeline->layout.chunks; chunk++)
             ok = check_chunk(checking, stage, chunk, ran);
-    for (int pass = 0; pass < N_PASSES; pass++)
+    for (int pass = 0; pass < N_STEP_PASSES; pass++)
         free(ran[pass]);
     return ok;
 }
@@ -277,13 +320,73 @@ static bool check_ranks(struct checking *checking)
     return ok;
 }
 
+/* What each unit of each stage is in: its set, and what of its attention is given away. */
+struct exchanging {
+    int32_t *set;
+    double *given;
+};
+
+/* A unit on a stage, as it takes part in an exchange. */
+static bool check_part(const struct checking *checking, const struct plan_exchange *exchange, int32_t stage,
+                       int32_t unit, struct exchanging *of)
+{
+    const struct plan_pipeline *pipeline = pipeline_of(checking);
+    if (stage < 0 || stage >= pipeline->layout.stages || unit < 0 || unit >= pipeline->cut[exchange->pass].n_units ||
+        pipeline->cut[exchange->pass].units[unit].group >= 0)
+        return error_set(checking->err, "%s: no %s unit %d of its own on stage %d to exchange", place(checking),
+                         pass_name[exchange->pass], unit, stage);
+    int32_t *set = &of->set[unit * pipeline->layout.stages + stage];
+    if (*set >= 0 && *set != exchange->set)
+        return error_set(checking->err, "%s: %s unit %d on stage %d is in exchange sets %d and %d", place(checking),
+                         pass_name[exchange->pass], unit, stage, *set, exchange->set);
+    *set = exchange->set;
+    return true;
+}
+
+static bool check_exchange(const struct checking *checking, enum pass pass, int32_t number, struct exchanging *of)
+{
+    const struct plan_pipeline *pipeline = pipeline_of(checking);
+    const struct plan_exchange *exchange = &pipeline->exchanges[number];
+    int32_t before = number > 0 ? exchange[-1].set : 0;
+    if (exchange->set < before || exchange->set > before + (number > 0) || pipeline->layout.chunks > 1 ||
+        exchange->from_stage == exchange->to_stage || exchange->pass >= N_PASSES || exchange->share <= 0)
+        return error_set(checking->err, "%s: exchange %d is none", place(checking), number);
+    if (exchange->pass != pass)
+        return true;
+    if (!check_part(checking, exchange, exchange->from_stage, exchange->from_unit, of) ||
+        !check_part(checking, exchange, exchange->to_stage, exchange->to_unit, of))
+        return false;
+    double *given = &of->given[exchange->from_unit * pipeline->layout.stages + exchange->from_stage];
+    *given += exchange->share;
+    return *given <= 1 ||
+           error_set(checking->err, "%s: %s unit %d on stage %d gives away %g of its attention", place(checking),
+                     pass_name[pass], exchange->from_unit, exchange->from_stage, *given);
+}
+
+static bool check_exchanges(const struct checking *checking)
+{
+    const struct plan_pipeline *pipeline = pipeline_of(checking);
+    bool ok = true;
+    for (enum pass pass = PASS_FORWARD; pass < N_PASSES && pipeline->n_exchanges > 0; pass++) {
+        size_t n = (size_t)pipeline->cut[pass].n_units * (size_t)pipeline->layout.stages;
+        struct exchanging of = {check_malloc(n * sizeof *of.set), check_calloc(n, sizeof *of.given)};
+        for (size_t i = 0; i < n; i++)
+            of.set[i] = -1;
+        for (int32_t i = 0; ok && i < pipeline->n_exchanges; i++)
+            ok = check_exchange(checking, pass, i, &of);
+        free(of.set);
+        free(of.given);
+    }
+    return ok;
+}
+
 static bool check_phase(struct checking *checking)
 {
     const struct plan_phase *phase = phase_of(checking);
     for (int32_t i = 0; i < phase->n_pipelines; i++) {
         checking->pipeline = i;
-        if (!check_cut(checking, PASS_FORWARD) || !check_cut(checking, PASS_BACKWARD) || !check_steps(checking) ||
-            !check_need(checking))
+        if (!check_cut(checking, PASS_FORWARD) || !check_cut(checking, PASS_BACKWARD) || !check_padding(checking) ||
+            !check_steps(checking) || !check_need(checking) || !check_exchanges(checking))
             return false;
     }
     if (!check_ranks(checking))

@@ -23,33 +23,41 @@ static int32_t *leads(const struct plan_pipeline *pipeline, enum order_injection
     return lead;
 }
 
-/* Replace the order by the one in which the last stage runs lead[j] forwards before backward j. Frees lead. */
-static void order_by_leads(struct plan_pipeline *pipeline, int32_t *lead)
+/* Room for `n_each` steps on every stage, in place of the order so far. @return the first */
+static struct plan_step *open_order(struct plan_pipeline *pipeline, int32_t n_each)
+{
+    size_t stages = (size_t)pipeline->layout.stages;
+    pipeline->step_first = check_realloc(pipeline->step_first, (stages + 1) * sizeof *pipeline->step_first);
+    pipeline->steps = check_realloc(pipeline->steps, stages * (size_t)n_each * sizeof *pipeline->steps);
+    for (int32_t stage = 0; stage <= pipeline->layout.stages; stage++)
+        pipeline->step_first[stage] = stage * n_each;
+    return pipeline->steps;
+}
+
+/* Replace the order by the one in which stage s runs lead[j] + further x (p-1-s) forwards before backward j. Frees
+ * lead.
+ */
+static void order_by_leads(struct plan_pipeline *pipeline, int32_t *lead, int32_t further)
 {
     int32_t stages = pipeline->layout.stages;
     int32_t n_forward = pipeline->cut[PASS_FORWARD].n_units, n_backward = pipeline->cut[PASS_BACKWARD].n_units;
-    size_t n_steps = (size_t)stages * (size_t)(n_forward + n_backward);
-    pipeline->step_first = check_realloc(pipeline->step_first, ((size_t)stages + 1) * sizeof *pipeline->step_first);
-    pipeline->steps = check_realloc(pipeline->steps, n_steps * sizeof *pipeline->steps);
-    struct plan_step *step = pipeline->steps;
+    struct plan_step *step = open_order(pipeline, n_forward + n_backward);
     for (int32_t stage = 0; stage < stages; stage++) {
         int32_t forward = 0;
-        pipeline->step_first[stage] = (int32_t)(step - pipeline->steps);
         for (int32_t backward = 0; backward < n_backward; backward++) {
-            while (forward < n_forward && forward < lead[backward] + stages - 1 - stage)
+            while (forward < n_forward && forward < lead[backward] + further * (stages - 1 - stage))
                 *step++ = (struct plan_step){.pass = PASS_FORWARD, .unit = forward++};
             *step++ = (struct plan_step){.pass = PASS_BACKWARD, .unit = backward};
         }
         while (forward < n_forward)
             *step++ = (struct plan_step){.pass = PASS_FORWARD, .unit = forward++};
     }
-    pipeline->step_first[stages] = (int32_t)(step - pipeline->steps);
     free(lead);
 }
 
 void order_one_f_one_b(struct plan_pipeline *pipeline, enum order_injection injection)
 {
-    order_by_leads(pipeline, leads(pipeline, injection));
+    order_by_leads(pipeline, leads(pipeline, injection), 1);
 }
 
 int32_t order_lead(const struct plan_pipeline *pipeline)
@@ -67,19 +75,66 @@ void order_long_warm_up(struct plan_pipeline *pipeline, int32_t lead)
     CHECK(lead >= order_lead(pipeline));
     for (int32_t j = 0; j < n_backward; j++)
         ahead[j] = j + 1 + lead;
-    order_by_leads(pipeline, ahead);
+    order_by_leads(pipeline, ahead, 1);
+}
+
+void order_in_step(struct plan_pipeline *pipeline, int32_t *ahead)
+{
+    int32_t *lead = leads(pipeline, ORDER_PERSISTENT);
+    for (int32_t j = 0; ahead != NULL && j < pipeline->cut[PASS_BACKWARD].n_units; j++)
+        ahead[j] = lead[j];
+    order_by_leads(pipeline, lead, 2);
+}
+
+/* Of a stage, at the beginning of a cycle and after its part of it. */
+struct adaptive {
+    int32_t forward, backward; /* units that ran */
+    int32_t forward_before, backward_before;
+    double held;
+    struct plan_step *step; /* the next */
+};
+
+/* The part of one stage in a cycle. `ran_forward`, `ran_backward`: by its neighbours, before it. */
+static void adapt(struct adaptive *stage, int32_t ran_forward, int32_t ran_backward, const double *size, double limit)
+{
+    if (stage->backward < ran_backward) {
+        stage->held -= size[stage->backward];
+        *stage->step++ = (struct plan_step){.pass = PASS_BACKWARD, .unit = stage->backward++};
+    }
+    bool holds = stage->forward > stage->backward;
+    if (stage->forward < ran_forward && (!holds || stage->held + size[stage->forward] <= limit)) {
+        stage->held = (holds ? stage->held : 0) + size[stage->forward];
+        *stage->step++ = (struct plan_step){.pass = PASS_FORWARD, .unit = stage->forward++};
+    }
+}
+
+void order_adaptive(struct plan_pipeline *pipeline, const double *size, double limit)
+{
+    int32_t stages = pipeline->layout.stages, n = pipeline->cut[PASS_FORWARD].n_units;
+    CHECK(pipeline->layout.chunks == 1 && pipeline->cut[PASS_BACKWARD].n_units == n);
+    struct plan_step *steps = open_order(pipeline, 2 * n);
+    struct adaptive *stage = check_calloc((size_t)stages, sizeof *stage);
+    for (int32_t s = 0; s < stages; s++)
+        stage[s].step = steps + s * 2 * n;
+    while (stage[0].backward < n) {
+        for (int32_t s = 0; s < stages; s++) {
+            stage[s].forward_before = stage[s].forward;
+            stage[s].backward_before = stage[s].backward;
+        }
+        for (int32_t s = 0; s < stages; s++)
+            adapt(&stage[s], s == 0 ? n : stage[s - 1].forward_before,
+                  s == stages - 1 ? stage[s].forward_before : stage[s + 1].backward_before, size, limit);
+    }
+    free(stage);
 }
 
 void order_slots(struct plan_pipeline *pipeline, const int32_t *slot)
 {
     int32_t stages = pipeline->layout.stages, n_units = pipeline->cut[PASS_FORWARD].n_units;
     CHECK(pipeline->cut[PASS_BACKWARD].n_units == n_units);
-    pipeline->step_first = check_realloc(pipeline->step_first, ((size_t)stages + 1) * sizeof *pipeline->step_first);
-    pipeline->steps = check_realloc(pipeline->steps, 2 * (size_t)stages * (size_t)n_units * sizeof *pipeline->steps);
-    struct plan_step *step = pipeline->steps;
+    struct plan_step *step = open_order(pipeline, 2 * n_units);
     for (int32_t stage = 0; stage < stages; stage++) {
         int32_t forward = 0;
-        pipeline->step_first[stage] = (int32_t)(step - pipeline->steps);
         for (int32_t backward = 0; backward < n_units; backward++) {
             CHECK(pipeline->need[backward] <= backward + 1);
             while (forward < n_units && slot[forward] <= slot[backward] + stages - 1 - stage)
@@ -87,7 +142,6 @@ void order_slots(struct plan_pipeline *pipeline, const int32_t *slot)
             *step++ = (struct plan_step){.pass = PASS_BACKWARD, .unit = backward};
         }
     }
-    pipeline->step_first[stages] = (int32_t)(step - pipeline->steps);
 }
 
 /* The k-th pass of an interleaved stage: groups of `stages` units go through one chunk after the other. */
@@ -106,13 +160,9 @@ void order_interleaved(struct plan_pipeline *pipeline)
     const struct plan_layout *layout = &pipeline->layout;
     int32_t stages = layout->stages, n_units = pipeline->cut[PASS_FORWARD].n_units, total = n_units * layout->chunks;
     CHECK(n_units % stages == 0 && pipeline->cut[PASS_BACKWARD].n_units == n_units);
-    size_t n_steps = 2 * (size_t)stages * (size_t)total;
-    pipeline->step_first = check_realloc(pipeline->step_first, ((size_t)stages + 1) * sizeof *pipeline->step_first);
-    pipeline->steps = check_realloc(pipeline->steps, n_steps * sizeof *pipeline->steps);
-    struct plan_step *step = pipeline->steps;
+    struct plan_step *step = open_order(pipeline, 2 * total);
     for (int32_t stage = 0; stage < stages; stage++) {
         int32_t warm_up = 2 * (stages - 1 - stage) + (layout->chunks - 1) * stages, forward = 0;
-        pipeline->step_first[stage] = (int32_t)(step - pipeline->steps);
         while (forward < total && forward < warm_up)
             *step++ = interleaved_step(layout, PASS_FORWARD, forward++);
         for (int32_t backward = 0; backward < total; backward++) {
@@ -121,5 +171,36 @@ void order_interleaved(struct plan_pipeline *pipeline)
             *step++ = interleaved_step(layout, PASS_BACKWARD, backward);
         }
     }
-    pipeline->step_first[stages] = (int32_t)(step - pipeline->steps);
+}
+
+void order_gpipe(struct plan_pipeline *pipeline)
+{
+    int32_t n_forward = pipeline->cut[PASS_FORWARD].n_units, n_backward = pipeline->cut[PASS_BACKWARD].n_units;
+    struct plan_step *step = open_order(pipeline, n_forward + n_backward);
+    for (int32_t stage = 0; stage < pipeline->layout.stages; stage++) {
+        for (int32_t unit = 0; unit < n_forward; unit++)
+            *step++ = (struct plan_step){.pass = PASS_FORWARD, .unit = unit};
+        for (int32_t unit = 0; unit < n_backward; unit++)
+            *step++ = (struct plan_step){.pass = PASS_BACKWARD, .unit = unit};
+    }
+}
+
+void order_zero_bubble(struct plan_pipeline *pipeline)
+{
+    int32_t stages = pipeline->layout.stages, n = pipeline->cut[PASS_BACKWARD].n_units;
+    CHECK(pipeline->layout.chunks == 1 && pipeline->cut[PASS_FORWARD].n_units == n);
+    pipeline->splits_backward = true;
+    struct plan_step *step = open_order(pipeline, 3 * n);
+    for (int32_t stage = 0; stage < stages; stage++) {
+        int32_t forward = 0, weight = 0;
+        for (int32_t backward = 0; backward < n; backward++) {
+            while (forward < n && forward < backward + stages - stage)
+                *step++ = (struct plan_step){.pass = PASS_FORWARD, .unit = forward++};
+            *step++ = (struct plan_step){.pass = PASS_BACKWARD, .unit = backward};
+            if (backward >= stage)
+                *step++ = (struct plan_step){.pass = PASS_WEIGHT, .unit = weight++};
+        }
+        while (weight < n)
+            *step++ = (struct plan_step){.pass = PASS_WEIGHT, .unit = weight++};
+    }
 }

@@ -41,6 +41,27 @@ int32_t order_lead(const struct plan_pipeline *pipeline);
 void order_long_warm_up(struct plan_pipeline *pipeline, int32_t lead);
 
 /**
+ * 1F1B in step: stage s of p runs n(j) + 2(p-1-s) forwards before backward j, n(j) as ORDER_PERSISTENT says. So with
+ * passes of one length on all stages all run a forward and then all a backward: unit u runs forward on stage s in tick
+ * u + s, backward j in tick n(j) + 2(p-1) - s - 1, forward first, and what each needs ran in an earlier tick or step.
+ * As long as 1F1B; stage s holds p-1-s units more.
+ *
+ * @param ahead  n(j) of each backward unit, or NULL
+ */
+void order_in_step(struct plan_pipeline *pipeline, int32_t *ahead);
+
+/**
+ * DynaPipe's adaptive schedule: in each cycle every stage runs at most one backward and then one forward, the lowest
+ * unit whose neighbour ran it in an earlier cycle (last stage: whose forward ran so). A forward waits while the units
+ * that the stage holds and its own are more than the limit, but not on a stage that holds none: so every unit runs. The
+ * order is kept without the cycles. The cuts must be alike.
+ *
+ * @param size   of each unit, in the unit of `limit`
+ * Source: Jiang et al. 2024 (arXiv:2311.10418), section 5.
+ */
+void order_adaptive(struct plan_pipeline *pipeline, const double *size, double limit);
+
+/**
  * 1F1B over slots: unit u, forward and backward alike (need[u] = u + 1), has slot[u], ascending; on stage s of p the
  * forward of slot t runs before the backward of slot u if t <= u + p-1-s, as in 1F1B of a pipeline with a unit in every
  * slot. Slots 0, 1, 2, ... give order_one_f_one_b.
@@ -62,5 +83,37 @@ void order_slots(struct plan_pipeline *pipeline, const int32_t *slot);
  * Source: Narayanan et al. 2021 (arXiv:2104.04473) section 2.3.
  */
 void order_interleaved(struct plan_pipeline *pipeline);
+
+/**
+ * GPipe: all forwards, then all backwards, each in the order of its cut (slicing_mirror first, as GPipe does: then the
+ * unit that ran forward last comes back first). With passes of f and b seconds and a free network (m + p - 1)(f
+ * + b); every unit's activations are held at a time. Replaces step_first and steps.
+ *
+ * Source: Huang et al. 2019 (arXiv:1811.06965) section 2.3.
+ */
+void order_gpipe(struct plan_pipeline *pipeline);
+
+/**
+ * ZB-H1: 1F1B whose backwards are split. Stage s runs the weights' gradients of a unit after s more backwards, so the
+ * first stage at once, and the rest at the end. Sets splits_backward; replaces step_first and steps. The cuts must be
+ * alike.
+ *
+ * With f, b and w seconds of forward, input gradient and weight gradient, m >= p and a free network it takes
+ *
+ *     m (f + b + w) + (p - 1) max(f + b - w, f, b)
+ *
+ * First term: the last stage runs from (p - 1) f on, without a pause: m forwards, m backwards and, before the last of
+ * these, m - p weights' gradients; then the last backward goes on through p - 1 stages, b each, and the first one ends
+ * with its weights' gradients, w. Second: with w > b each of those stages is still at weights' gradients when the
+ * backward arrives and adds w, not b. Third: the first stage cannot begin its first backward before p f + (p - 1) b,
+ * and then has m of both gradients and m - p forwards to run. With w the least, as in the paper, the first counts.
+ *
+ * Stage s holds at most p - s units' activations, as in 1F1B, and s units' inputs
+ * and output gradients (cost_weight_bytes).
+ *
+ * Source: Qi et al. 2023 (arXiv:2401.10241) section 2.2, table 2; the order is that of
+ * github.com/sail-sg/zero-bubble-pipeline-parallelism, branch zb-h1-quick-start.
+ */
+void order_zero_bubble(struct plan_pipeline *pipeline);
 
 #endif

@@ -37,7 +37,14 @@ struct plan_unit *plan_add_unit(struct plan_cut *cut)
     cut->units = grown(cut->units, cut->n_units, sizeof *cut->units);
     struct plan_unit *unit = &cut->units[cut->n_units++];
     *unit = (struct plan_unit){.first_slice = first, .n_slices = cut->n_slices - first, .context = 1, .group = -1};
+    unit->padding_of = cut->n_units - 1;
     return unit;
+}
+
+void plan_add_exchange(struct plan_pipeline *pipeline, struct plan_exchange exchange)
+{
+    pipeline->exchanges = grown(pipeline->exchanges, pipeline->n_exchanges, sizeof *pipeline->exchanges);
+    pipeline->exchanges[pipeline->n_exchanges++] = exchange;
 }
 
 int64_t plan_unit_tokens(const struct plan_cut *cut, int32_t unit)
@@ -71,7 +78,7 @@ void plan_fill_need(struct plan_pipeline *pipeline)
             last[forward->slices[forward->units[unit].first_slice + i].sample] = unit + 1;
     pipeline->need = check_realloc(pipeline->need, (size_t)backward->n_units * sizeof *pipeline->need);
     for (int32_t unit = 0; unit < backward->n_units; unit++) {
-        pipeline->need[unit] = 0;
+        pipeline->need[unit] = backward->units[unit].padding_tokens > 0 ? backward->units[unit].padding_of + 1 : 0;
         for (int32_t i = 0; i < backward->units[unit].n_slices; i++) {
             int32_t need = last[backward->slices[backward->units[unit].first_slice + i].sample];
             if (need > pipeline->need[unit])
@@ -103,6 +110,7 @@ static void copy_pipeline(const struct plan_pipeline *from, struct plan_pipeline
     to->step_first = copied(from->step_first, from->layout.stages + 1, sizeof *from->step_first);
     if (from->step_first != NULL)
         to->steps = copied(from->steps, from->step_first[from->layout.stages], sizeof *from->steps);
+    to->exchanges = copied(from->exchanges, from->n_exchanges, sizeof *from->exchanges);
 }
 
 static void copy_phase(const struct plan_phase *from, struct plan_phase *to)
@@ -137,6 +145,7 @@ void plan_pipeline_free(struct plan_pipeline *pipeline)
     free(pipeline->need);
     free(pipeline->step_first);
     free(pipeline->steps);
+    free(pipeline->exchanges);
     *pipeline = (struct plan_pipeline){0};
 }
 

@@ -13,8 +13,8 @@
  * and offload per unit (WLB-LLM, ByteScale); documents that wait for a later iteration, and those that waited (delay).
  *
  * It does not carry: what states are sharded and how context parallelism works (cost_setting's sharding and
- * context_type hold for all pipelines), attention moved between stages (SlimPipe), two pipelines on the same GPUs
- * (Chimera), a pass of weight gradients alone (zero bubble). A field for each comes with the system that needs it.
+ * context_type hold for all pipelines), two pipelines on the same GPUs (Chimera). A field for each comes with the
+ * system that needs it.
  */
 #ifndef SLIMSIM_PLAN_PLAN_H
 #define SLIMSIM_PLAN_PLAN_H
@@ -31,6 +31,7 @@ enum plan_formation { PLAN_SLIM, PLAN_MIX, PLAN_PACK };
 struct plan_unit {
     int32_t first_slice, n_slices; /* in the cut it belongs to */
     int32_t padding_tokens;        /* up to the unit's fixed length, 0 without one */
+    int32_t padding_of;            /* backward: the forward unit whose padding it is */
     int32_t context;               /* CP degree: ranks that share every slice of it */
     int32_t group;                 /* plan.groups: pipelines that run it together; -1: this pipeline alone */
     enum slice_sharding sharding;
@@ -47,7 +48,7 @@ struct plan_cut {
     struct plan_unit *units;
 };
 
-/** One pass of one unit on one virtual stage (chunk) of a stage. */
+/** One pass of one unit on one virtual stage (chunk) of a stage. PASS_WEIGHT: of a backward unit. */
 struct plan_step {
     enum pass pass;
     int32_t unit, chunk;
@@ -60,12 +61,27 @@ struct plan_layout {
     int32_t first_rank, stage_stride; /* [GPUs] */
 };
 
+/**
+ * Attention that another stage computes (SlimPipe's context exchange): `share` of that of from_unit on from_stage,
+ * beside the attention of to_unit on to_stage, in the same pass. Passes of one set run together: none ends before all
+ * of the set have begun. Chunks are 1.
+ */
+struct plan_exchange {
+    enum pass pass;
+    int32_t set; /* ascending from 0 */
+    int32_t from_stage, from_unit, to_stage, to_unit;
+    double share;
+};
+
 struct plan_pipeline {
     struct plan_layout layout;
-    struct plan_cut cut[N_PASSES]; /* by pass; backward slices stand in the order they run */
+    struct plan_cut cut[N_PASSES]; /* by pass; a sample's backward slices stand in the order they run */
+    bool splits_backward;          /* backward steps leave the weights' gradients to steps of PASS_WEIGHT */
     int32_t *need;                 /* of each backward unit: 1 + the last forward unit that holds one of its samples */
     int32_t *step_first;           /* [stages + 1] into steps */
     struct plan_step *steps;
+    int32_t n_exchanges;
+    struct plan_exchange *exchanges;
 };
 
 /** Pipelines of a phase that run units together as one context-parallel group. */
@@ -108,9 +124,25 @@ static inline int32_t plan_rank(const struct plan_layout *layout, int32_t stage,
     return layout->first_rank + stage * layout->stage_stride + context * layout->tensor + tensor;
 }
 
+/** Append an exchange. */
+void plan_add_exchange(struct plan_pipeline *pipeline, struct plan_exchange exchange);
+
+/** The cut whose units a pass runs. */
+static inline const struct plan_cut *plan_cut_of(const struct plan_pipeline *pipeline, enum pass pass)
+{
+    return &pipeline->cut[pass == PASS_FORWARD ? PASS_FORWARD : PASS_BACKWARD];
+}
+
+/** Passes of a pipeline's steps: from PASS_FORWARD to below this. */
+static inline enum pass plan_n_passes(const struct plan_pipeline *pipeline)
+{
+    return pipeline->splits_backward ? N_STEP_PASSES : N_PASSES;
+}
+
 /**
  * Append a slice, and a unit that takes all slices appended since the last unit; amortised growth is inside. The unit
- * starts with context 1, group -1 and all else 0; the pointer holds until the next one is added.
+ * starts with context 1, group -1, its own number as padding_of and all else 0; the pointer holds until the next one is
+ * added.
  */
 void plan_add_slice(struct plan_cut *cut, struct slice slice);
 struct plan_unit *plan_add_unit(struct plan_cut *cut);
@@ -122,7 +154,7 @@ int64_t plan_unit_tokens(const struct plan_cut *cut, int32_t unit);
  * sample of the batch. */
 int64_t plan_tokens(const struct plan *plan, int64_t n_tokens, const int32_t *tokens);
 
-/** Fill need[] from the two cuts. */
+/** Fill need[] from the two cuts: padding needs its forward unit as tokens do theirs. */
 void plan_fill_need(struct plan_pipeline *pipeline);
 
 /** An exact copy, sharing nothing. */
@@ -131,10 +163,11 @@ void plan_copy(const struct plan *plan, struct plan *copy);
 /**
  * Check what every plan must obey: each token of each sample of the batch (but delayed ones, and with carried ones) in
  * exactly one forward and one backward slice (a group's shared slices count once and stand alike in all its
- * pipelines); steps complete on each stage; no backward before the forwards it needs; slices forward in order and
- * backward in reverse inside a sample; a sample's CP degree equal to its group's size times the layout's; no GPU in two
- * pipelines of a phase; need[] as plan_fill_need says. The first breach is the error: a bug of the system that made the
- * plan.
+ * pipelines), each unit's padding in one backward unit; steps complete on each stage; no backward before the forwards
+ * it needs, no weights' gradients before its inputs'; slices forward in order and backward in reverse inside a sample;
+ * a sample's CP degree equal to its group's size times the layout's; no GPU in two pipelines of a phase; need[] as
+ * plan_fill_need says; a unit in one set of exchanges, which gives away no more than its
+ * attention. The first breach is the error: a bug of the system that made the plan.
  *
  * @param tokens  of each sample of the batch
  */

@@ -77,6 +77,13 @@ static const struct schema_key system_keys[] = {
      SYSTEM(plan.dp)},
     {"plan.vpp", SCHEMA_INT, "chunks", 1, 255, "1", NULL, "virtual stages of a rank: interleaved 1F1B above 1",
      SYSTEM(plan.vpp)},
+    {"plan.schedule", SCHEMA_CHOICE, "-", 0, 0, "1f1b", SCENARIO_SCHEDULES,
+     "order of a pipeline's passes; 1f1b: interleaved with vpp above 1; zero-bubble: ZB-H1; seq1f1b, terapipe: over "
+     "slices of micro-batches",
+     SYSTEM(plan.schedule)},
+    {"plan.slices", SCHEMA_INT, "slices", 0, 1 << 12, "0", NULL,
+     "of a micro-batch: with schedule seq1f1b (0: 4), and parts that terapipe makes slices of (0: 32)",
+     SYSTEM(plan.slices)},
     {"plan.first_stage_layers", SCHEMA_INT, "layers", 0, 1 << 15, "0", NULL,
      "of the first stage; 0: as many as each stage between first and last, which share the rest equally",
      SYSTEM(plan.stages.first_layers)},
@@ -475,6 +482,28 @@ static bool check_recompute_layers(const struct scenario *scenario, const struct
                           plan->recompute_layers, plan->vpp, largest);
 }
 
+/** Chunks and slices only with the schedules that have them. */
+static bool check_schedule(const struct scenario *scenario, const struct scenario_system *system, struct error *err)
+{
+    const struct scenario_plan *plan = &system->plan;
+    const struct document *document = &scenario->document;
+    bool chunks = plan->schedule == SCENARIO_ONE_F_ONE_B || plan->schedule == SCENARIO_INTERLEAVED;
+    bool slices = plan->schedule == SCENARIO_SEQ1F1B || plan->schedule == SCENARIO_TERAPIPE;
+    if (plan->schedule == SCENARIO_INTERLEAVED && plan->vpp == 1)
+        return document_error(document, document_find(document, system->node, "plan.schedule"), err,
+                              "plan.schedule: interleaved needs plan.vpp above 1");
+    if (!chunks && plan->vpp > 1)
+        return document_error(document, document_find(document, system->node, "plan.vpp"), err,
+                              "plan.vpp: %" PRId64 ", but plan.schedule allows only 1; allowed: 1f1b or interleaved "
+                              "with chunks",
+                              plan->vpp);
+    if (!slices && plan->slices > 0)
+        return document_error(document, document_find(document, system->node, "plan.slices"), err,
+                              "plan.slices: %" PRId64 ", but only the schedules seq1f1b and terapipe cut micro-batches",
+                              plan->slices);
+    return true;
+}
+
 /** The layout against model and platform, of an entry that was read without errors. */
 static bool check_plan(const struct scenario *scenario, struct scenario_system *system, struct error *err)
 {
@@ -487,6 +516,7 @@ static bool check_plan(const struct scenario *scenario, struct scenario_system *
                         "the GPUs of a node (tensor parallelism stays inside one)", err);
     ok &= check_stages(scenario, system, err) && check_recompute_layers(scenario, system, err);
     ok &= check_context(scenario, system, err);
+    ok &= check_schedule(scenario, system, err);
     ok &= check_sharding(scenario, system, err);
     if (!check_divides(document, tp, plan->tp, model->heads, "the model's heads", err))
         return false;

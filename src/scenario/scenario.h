@@ -30,6 +30,18 @@ enum scenario_sharding { SCENARIO_ZERO1, SCENARIO_ZERO2, SCENARIO_ZERO3, SCENARI
 enum scenario_kernels { SCENARIO_FUSED, SCENARIO_EAGER };
 /** Precision of main gradients and of their reduction. */
 enum scenario_gradients { SCENARIO_FP32, SCENARIO_BF16 };
+/** Order of a pipeline's passes: plan/schedule.h. */
+enum scenario_schedule {
+    SCENARIO_ONE_F_ONE_B,
+    SCENARIO_INTERLEAVED,
+    SCENARIO_GPIPE,
+    SCENARIO_ZERO_BUBBLE,
+    SCENARIO_SEQ1F1B,
+    SCENARIO_TERAPIPE,
+    SCENARIO_N_SCHEDULES
+};
+/** Their names in this order, separated by |. */
+#define SCENARIO_SCHEDULES "1f1b|interleaved|gpipe|zero-bubble|seq1f1b|terapipe"
 /** How the ranks of a context-parallel group see each other's keys and values: cost/context.h. */
 enum scenario_context { SCENARIO_RING, SCENARIO_ALL_GATHER, SCENARIO_ULYSSES };
 
@@ -60,8 +72,10 @@ struct scenario_communication {
 /** The layout a user gives a system: `plan:`. dp follows from the platform when it is 0. */
 struct scenario_plan {
     int64_t tp, pp, cp, dp;
-    int32_t cp_type; /* enum scenario_context */
-    int64_t vpp;     /* virtual stages (chunks) of a rank */
+    int32_t cp_type;  /* enum scenario_context */
+    int64_t vpp;      /* virtual stages (chunks) of a rank */
+    int32_t schedule; /* enum scenario_schedule */
+    int64_t slices;   /* of a micro-batch, with a schedule of slices; 0: the schedule's own number */
     struct scenario_stages stages;
     int32_t sharding;         /* enum scenario_sharding */
     int64_t shard_group;      /* so many of the DP x CP ranks share, and other groups hold the same; 0: all share */

@@ -338,6 +338,7 @@ struct trace_summary record_summary(const struct scenario *scenario, const struc
         .cp = (int32_t)plan->cp,
         .dp = (int32_t)system->dp,
         .vpp = (int32_t)plan->vpp,
+        .schedule = plan->schedule,
         .sequence_parallel = plan->sequence_parallel,
         .sharding = plan->sharding,
         .gradients = plan->gradients,

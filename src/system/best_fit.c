@@ -17,6 +17,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "plan/schedule.h"
 #include "system/packing.h"
 #include "system/samples.h"
 
@@ -78,7 +79,7 @@ static bool make_plan(const struct system_request *request, const struct packing
     system_megatron_layout(request, plan->phases);
     for (int32_t rank = 0; ok && rank < plan->phases->n_pipelines; rank++) {
         add_units(request, packing, rank, &plan->phases->pipelines[rank]);
-        ok = packing_order("best-fit", &plan->phases->pipelines[rank], err);
+        ok = schedule_pipeline(&plan->phases->pipelines[rank], &request->layout, request->setting, err);
     }
     if (!ok)
         plan_free(plan);
@@ -117,7 +118,7 @@ const struct training_system system_best_fit = {
     .n_knobs = sizeof knobs / sizeof *knobs,
     .knobs_size = sizeof(struct best_fit_knobs),
     .uses_context = true,
-    .uses_chunks = true,
+    .uses_schedules = true,
     .keeps_samples = true,
     .offloads = true,
     .never_regrets = true,

@@ -29,7 +29,7 @@ static bool flops_balanced_plan(const struct system_request *request, void *stat
         weight[i] = (double)flop_of_prefix(curve, batch->tokens[i]);
     packing_balance(request, weight, knobs->max_tokens > 0 ? knobs->max_tokens : packing_memory_tokens(request),
                     &packing);
-    bool ok = packing_plan(request, "flops-balanced", batch->tokens, &packing, plan, err);
+    bool ok = packing_plan(request, batch->tokens, &packing, plan, err);
     packing_free(&packing);
     free(weight);
     return ok;
@@ -50,7 +50,7 @@ const struct training_system system_flops_balanced = {
     .n_knobs = sizeof knobs / sizeof *knobs,
     .knobs_size = sizeof(struct flops_balanced_knobs),
     .uses_context = true,
-    .uses_chunks = true,
+    .uses_schedules = true,
     .keeps_samples = true,
     .offloads = true,
     .plan = flops_balanced_plan,

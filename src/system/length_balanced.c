@@ -23,7 +23,7 @@ static bool length_balanced_plan(const struct system_request *request, void *sta
     for (int32_t i = 0; i < batch->n_samples; i++)
         weight[i] = batch->tokens[i];
     packing_balance(request, weight, request->context, &packing);
-    bool ok = packing_plan(request, "length-balanced", batch->tokens, &packing, plan, err);
+    bool ok = packing_plan(request, batch->tokens, &packing, plan, err);
     packing_free(&packing);
     free(weight);
     return ok;
@@ -34,7 +34,7 @@ const struct training_system system_length_balanced = {
     .source = "SlimPack section 4, length-based strategies",
     .meaning = "packs of near-equal token sums, 1F1B (interleaved with plan.vpp), static context parallelism",
     .uses_context = true,
-    .uses_chunks = true,
+    .uses_schedules = true,
     .keeps_samples = true,
     .offloads = true,
     .never_regrets = true,

@@ -7,7 +7,7 @@
 
 #include "base/check.h"
 #include "dag/dag.h"
-#include "plan/order.h"
+#include "plan/schedule.h"
 #include "system/samples.h"
 
 /*
@@ -184,6 +184,78 @@ void packing_balance(const struct system_request *request, const double *weight,
     free(order);
 }
 
+/* A partition of some weights into k sets, by descending sum. */
+struct partition {
+    double *sum;  /* [k] */
+    int32_t *set; /* [k] names of sets, by which members know theirs */
+    bool joined;  /* with another, which has all now */
+};
+
+static double spread(const struct partition *partition, int32_t k)
+{
+    return partition->sum[0] - partition->sum[k - 1];
+}
+
+/* The open partition of the largest spread but `other`, -1: none. */
+static int32_t widest(const struct partition *partitions, int32_t n, int32_t k, int32_t other)
+{
+    int32_t best = -1;
+    for (int32_t i = 0; i < n; i++)
+        if (!partitions[i].joined && i != other &&
+            (best < 0 || spread(&partitions[i], k) > spread(&partitions[best], k)))
+            best = i;
+    return best;
+}
+
+/* Add the sets of `from` to those of `to`, largest to smallest. name: of the set that a set became part of. */
+static void join(struct partition *to, struct partition *from, int32_t k, int32_t *name)
+{
+    for (int32_t i = 0; i < k; i++) {
+        to->sum[i] += from->sum[k - 1 - i];
+        name[from->set[k - 1 - i]] = to->set[i];
+    }
+    for (int32_t i = 1; i < k; i++) /* insertion: stable, few */
+        for (int32_t j = i; j > 0 && to->sum[j] > to->sum[j - 1]; j--) {
+            double sum = to->sum[j];
+            int32_t set = to->set[j];
+            to->sum[j] = to->sum[j - 1];
+            to->set[j] = to->set[j - 1];
+            to->sum[j - 1] = sum;
+            to->set[j - 1] = set;
+        }
+    from->joined = true;
+}
+
+void packing_differencing(const double *weight, int32_t n, int32_t k, int32_t *set)
+{
+    struct partition *partitions = check_calloc((size_t)n, sizeof *partitions);
+    double *sum = check_calloc((size_t)n * (size_t)k, sizeof *sum);
+    int32_t *names = check_malloc((size_t)n * (size_t)k * sizeof *names), *name, last = 0;
+    name = check_malloc((size_t)n * (size_t)k * sizeof *name); /* of the set that each is part of, its own at first */
+    for (int32_t i = 0; i < n * k; i++)
+        names[i] = name[i] = i;
+    for (int32_t i = 0; i < n; i++) {
+        partitions[i] = (struct partition){.sum = sum + i * k, .set = names + i * k};
+        partitions[i].sum[0] = weight[i];
+    }
+    for (int32_t i = 1; i < n; i++) {
+        last = widest(partitions, n, k, -1);
+        join(&partitions[last], &partitions[widest(partitions, n, k, last)], k, name);
+    }
+    for (int32_t i = 0; i < n; i++) {
+        int32_t at = i * k, place = 0;
+        while (name[at] != at)
+            at = name[at];
+        while (partitions[last].set[place] != at)
+            place++;
+        set[i] = place;
+    }
+    free(partitions);
+    free(sum);
+    free(names);
+    free(name);
+}
+
 void packing_free(struct packing *packing)
 {
     free(packing->first);
@@ -301,24 +373,8 @@ int32_t packing_block(struct plan_phase *phase, int32_t first, int32_t width)
     return group;
 }
 
-bool packing_order(const char *system, struct plan_pipeline *pipeline, struct error *err)
-{
-    int32_t n_units = pipeline->cut[PASS_FORWARD].n_units, stages = pipeline->layout.stages;
-    plan_fill_need(pipeline);
-    if (pipeline->layout.chunks == 1) {
-        order_one_f_one_b(pipeline, ORDER_JUST_IN_TIME);
-        return true;
-    }
-    if (n_units % stages != 0)
-        return error_set(err,
-                         "%s: plan.vpp: a pipeline has %d units, interleaved 1F1B needs a multiple of its %d stages",
-                         system, n_units, stages);
-    order_interleaved(pipeline);
-    return true;
-}
-
-bool packing_plan(const struct system_request *request, const char *system, const int32_t *tokens,
-                  const struct packing *packing, struct plan *plan, struct error *err)
+bool packing_plan(const struct system_request *request, const int32_t *tokens, const struct packing *packing,
+                  struct plan *plan, struct error *err)
 {
     bool ok = true;
     *plan = (struct plan){.n_phases = 1, .n_candidates = 1, .shards = scenario_plan_shards(&request->layout)};
@@ -331,7 +387,7 @@ bool packing_plan(const struct system_request *request, const char *system, cons
                              &plan->phases->pipelines[pack % plan->phases->n_pipelines]);
     }
     for (int32_t rank = 0; ok && rank < plan->phases->n_pipelines; rank++)
-        ok = packing_order(system, &plan->phases->pipelines[rank], err);
+        ok = schedule_pipeline(&plan->phases->pipelines[rank], &request->layout, request->setting, err);
     if (!ok)
         plan_free(plan);
     return ok;

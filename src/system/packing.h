@@ -44,6 +44,16 @@ bool packing_least_loaded(const struct packing_items *items, int32_t n_packs, in
 void packing_balance(const struct system_request *request, const double *weight, int64_t capacity,
                      struct packing *packing);
 
+/**
+ * Karmarkar-Karp's largest differencing: n weights into k sets of near-equal sums. Each weight begins as a partition of
+ * its own; the two partitions whose sums spread most are joined, largest sums with smallest (ties: the lower ones),
+ * until one is left.
+ *
+ * @param set  [n] 0..k-1, sets by descending sum
+ * Source: Karmarkar, Karp 1982, The differencing method of set partitioning (UCB/CSD-83-113).
+ */
+void packing_differencing(const double *weight, int32_t n, int32_t k, int32_t *set);
+
 void packing_free(struct packing *packing);
 
 /** Packs come in as many: DP, with interleaved stages DP x PP. */
@@ -78,15 +88,13 @@ int32_t packing_group(struct plan_phase *phase, const int32_t *pipelines, int32_
 /** The same of pipelines [first, first + width). */
 int32_t packing_block(struct plan_phase *phase, int32_t first, int32_t width);
 
-/** need[] and 1F1B, interleaved with chunks: then an error of `system` if the units are no multiple of the stages. */
-bool packing_order(const char *system, struct plan_pipeline *pipeline, struct error *err);
-
 /**
- * One phase of Megatron's layout: pack k is a unit of DP rank k mod DP, in order; empty packs are left out.
+ * One phase of Megatron's layout: pack k is a unit of DP rank k mod DP, in order; empty packs are left out. Order by
+ * plan.schedule (plan/schedule.h, whose error it is).
  *
  * @param tokens  of each sample of the packing, carried ones included
  */
-bool packing_plan(const struct system_request *request, const char *system, const int32_t *tokens,
-                  const struct packing *packing, struct plan *plan, struct error *err);
+bool packing_plan(const struct system_request *request, const int32_t *tokens, const struct packing *packing,
+                  struct plan *plan, struct error *err);
 
 #endif

@@ -52,10 +52,13 @@ static bool check_entry(const struct scenario *scenario, const struct scenario_s
     free(knobs);
     if (entry->auto_plan)
         return ok;
-    if (!system->uses_chunks && entry->plan.vpp != 1)
+    if (!system->uses_schedules && entry->plan.vpp != 1)
         ok = document_error(document, document_find(document, entry->node, "plan.vpp"), err,
                             "plan.vpp: %" PRId64 ", but %s takes only 1: it has no interleaved order", entry->plan.vpp,
                             system->name);
+    if (!system->uses_schedules && entry->plan.schedule != SCENARIO_ONE_F_ONE_B)
+        ok = document_error(document, document_find(document, entry->node, "plan.schedule"), err,
+                            "plan.schedule: %s has an order of its own; leave the key out", system->name);
     if (system->uses_context || entry->plan.cp == 1)
         return ok;
     return document_error(document, document_find(document, entry->node, "plan.cp"), err,

@@ -36,7 +36,7 @@ struct training_system {
                           samples to later iterations: a batch then bounds nothing */
     bool uses_context; /* takes plan.cp > 1 */
     enum scenario_context context_type; /* plan.cp_type that a plan search gives it */
-    bool uses_chunks;                   /* takes plan.vpp > 1 */
+    bool uses_schedules; /* takes plan.schedule and plan.vpp > 1: gives each pipeline to schedule_pipeline */
     /*
      * What a plan search (search/search.h) may rely on; the contract test holds it.
      */

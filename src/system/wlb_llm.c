@@ -210,7 +210,7 @@ static bool make_plan(const struct wlb_iteration *work, struct plan *plan, struc
                               .first = check_malloc(((size_t)work->rule.n_packs + 1) * sizeof(int32_t)),
                               .sample = check_malloc((size_t)work->n * sizeof(int32_t))};
     samples_by_place(work->n, sample, work->pack, packing.n_packs, packing.first, packing.sample);
-    bool ok = packing_plan(work->request, "wlb-llm", tokens, &packing, plan, err);
+    bool ok = packing_plan(work->request, tokens, &packing, plan, err);
     if (ok) {
         shard_units(work->request, plan->phases);
         plan->delayed_tokens = counts.delayed_tokens;
@@ -304,7 +304,7 @@ const struct training_system system_wlb_llm = {
     .state_size = sizeof(struct wlb_state),
     .uses_context = true,
     .context_type = SCENARIO_ALL_GATHER,
-    .uses_chunks = true,
+    .uses_schedules = true,
     .keeps_samples = true,
     .offloads = true,
     .plan = wlb_plan,

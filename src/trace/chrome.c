@@ -106,7 +106,7 @@ static bool check_task(const struct chrome *chrome, const struct trace_task *tas
 {
     if (in_range(task->system, trace_n_systems(chrome->reader)) && in_range(task->rank, chrome->gpus) &&
         in_range(task->stream, DAG_N_STREAMS) && in_range(task->kind, DAG_N_KINDS) &&
-        in_range(task->purpose, DAG_N_PURPOSES) && in_range(task->direction, N_PASSES) && task->start_s >= 0 &&
+        in_range(task->purpose, DAG_N_PURPOSES) && in_range(task->direction, N_STEP_PASSES) && task->start_s >= 0 &&
         task->finish_s >= task->start_s)
         return true;
     return error_set(err, "the trace is damaged: task %d of its table tasks is out of range", task->task);

@@ -15,9 +15,10 @@
     const struct trace_names trace_##column##_names = {n, column##_text};
 
 NAMES(kind, DAG_N_KINDS, "compute", "attention", "send", "sync", "optimizer")
-NAMES(purpose, DAG_N_PURPOSES, "pass", "boundary", "ring", "tensor", "reduce-scatter", "all-gather", "all-reduce",
-      "reshard", "offload", "prefetch")
-NAMES(pass, N_PASSES, "forward", "backward")
+NAMES(purpose, DAG_N_PURPOSES, "pass", "boundary", "ring", "tensor", "exchange", "reduce-scatter", "all-gather",
+      "all-reduce", "reshard", "offload", "prefetch")
+NAMES(pass, N_STEP_PASSES, "forward", "backward", "weight")
+NAMES(schedule, SCENARIO_N_SCHEDULES, "1f1b", "interleaved", "gpipe", "zero-bubble", "seq1f1b", "terapipe")
 NAMES(stream, DAG_N_STREAMS, "compute", "send forward", "send backward", "collective", "rail", "to host", "from host")
 NAMES(edge, DAG_N_EDGES, "inter-stage", "inter-slice", "inter-pass", "schedule", "collective")
 NAMES(formation, PLAN_PACK + 1, "slim", "mix", "pack")

@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "plan/slicing.h"
+
+#include <stdlib.h>
+
+#include "base/check.h"
+
+/* Ends of the slices of each micro-batch, ascending, the last one its tokens: end[first[u]..first[u + 1]). */
+struct boundaries {
+    int32_t n_units;
+    int32_t *first, *end;
+};
+
+/* Tokens of a micro-batch and its padding. */
+static int32_t length_of(const struct plan_cut *cut, int32_t unit)
+{
+    return (int32_t)plan_unit_tokens(cut, unit) + cut->units[unit].padding_tokens;
+}
+
+/* The last unit of `cut`, which has its slices, takes all else from another. */
+static void take_kind(struct plan_cut *cut, const struct plan_unit *from, int32_t padding_tokens)
+{
+    struct plan_unit *unit = plan_add_unit(cut);
+    struct plan_unit own = *unit;
+    *unit = *from;
+    unit->first_slice = own.first_slice;
+    unit->n_slices = own.n_slices;
+    unit->padding_tokens = padding_tokens;
+    unit->padding_of = own.padding_of;
+}
+
+/* Append the slices of positions [begin, end) of a micro-batch. @return how many of the positions are padding */
+static int32_t add_slices(const struct plan_cut *from, int32_t unit, int32_t begin, int32_t end, struct plan_cut *to)
+{
+    int32_t at = 0; /* position of the slice */
+    for (int32_t i = 0; i < from->units[unit].n_slices; i++) {
+        struct slice slice = from->slices[from->units[unit].first_slice + i];
+        int32_t next = at + slice_tokens(slice);
+        int32_t first = begin > at ? begin : at, last = end < next ? end : next;
+        if (first < last)
+            plan_add_slice(to, (struct slice){slice.sample, slice.begin + first - at, slice.begin + last - at});
+        at = next;
+    }
+    return end > at ? end - (begin > at ? begin : at) : 0;
+}
+
+/* Append units [first, end) of the forward cut in reverse to the backward cut. */
+static void add_reversed(const struct plan_cut *forward, int32_t first, int32_t end, struct plan_cut *backward)
+{
+    for (int32_t unit = end - 1; unit >= first; unit--) {
+        const struct plan_unit *from = &forward->units[unit];
+        for (int32_t i = from->n_slices - 1; i >= 0; i--)
+            plan_add_slice(backward, forward->slices[from->first_slice + i]);
+        take_kind(backward, from, from->padding_tokens);
+        backward->units[backward->n_units - 1].padding_of = unit;
+    }
+}
+
+static void replace(struct plan_cut *cut, struct plan_cut by)
+{
+    free(cut->slices);
+    free(cut->units);
+    *cut = by;
+}
+
+void slicing_mirror(struct plan_pipeline *pipeline)
+{
+    struct plan_cut backward = {0};
+    add_reversed(&pipeline->cut[PASS_FORWARD], 0, pipeline->cut[PASS_FORWARD].n_units, &backward);
+    replace(&pipeline->cut[PASS_BACKWARD], backward);
+}
+
+/* Cut at the boundaries, and free these. */
+static void cut_at(struct plan_pipeline *pipeline, struct boundaries *boundaries)
+{
+    const struct plan_cut *whole = &pipeline->cut[PASS_FORWARD];
+    struct plan_cut forward = {0}, backward = {0};
+    for (int32_t unit = 0; unit < whole->n_units; unit++) {
+        int32_t begin = 0, first_slice = forward.n_units;
+        for (int32_t i = boundaries->first[unit]; i < boundaries->first[unit + 1]; i++) {
+            int32_t end = boundaries->end[i];
+            if (end == begin)
+                continue;
+            int32_t padding = add_slices(whole, unit, begin, end, &forward);
+            take_kind(&forward, &whole->units[unit], padding);
+            begin = end;
+        }
+        CHECK(begin == length_of(whole, unit));
+        add_reversed(&forward, first_slice, forward.n_units, &backward);
+    }
+    replace(&pipeline->cut[PASS_FORWARD], forward);
+    replace(&pipeline->cut[PASS_BACKWARD], backward);
+    free(boundaries->first);
+    free(boundaries->end);
+}
+
+/* Room for n ends of each unit. */
+static struct boundaries open_boundaries(const struct plan_cut *cut, int32_t n)
+{
+    struct boundaries boundaries = {.n_units = cut->n_units};
+    boundaries.first = check_malloc(((size_t)cut->n_units + 1) * sizeof(int32_t));
+    boundaries.end = check_malloc((size_t)cut->n_units * (size_t)n * sizeof(int32_t));
+    for (int32_t unit = 0; unit <= cut->n_units; unit++)
+        boundaries.first[unit] = unit * n;
+    return boundaries;
+}
+
+/* k/n of `whole`, rounded down, without overflow. */
+static int64_t share(int64_t whole, int32_t k, int32_t n)
+{
+    return whole / n * k + whole % n * k / n;
+}
+
+void slicing_equal_length(struct plan_pipeline *pipeline, int32_t n)
+{
+    const struct plan_cut *cut = &pipeline->cut[PASS_FORWARD];
+    struct boundaries boundaries = open_boundaries(cut, n);
+    for (int32_t unit = 0; unit < cut->n_units; unit++)
+        for (int32_t k = 1; k <= n; k++)
+            boundaries.end[unit * n + k - 1] = (int32_t)share(length_of(cut, unit), k, n);
+    cut_at(pipeline, &boundaries);
+}
+
+/* A layer's FLOPs of the first `tokens` tokens of a micro-batch. */
+static int64_t flop_up_to(const struct plan_cut *cut, int32_t unit, struct flop_curve curve, int32_t tokens)
+{
+    int64_t flop = 0;
+    for (int32_t i = 0; i < cut->units[unit].n_slices && tokens > 0; i++) {
+        struct slice slice = cut->slices[cut->units[unit].first_slice + i];
+        int32_t taken = tokens < slice_tokens(slice) ? tokens : slice_tokens(slice);
+        flop += flop_of_slice(curve, slice.begin, slice.begin + taken);
+        tokens -= taken;
+    }
+    return flop + curve.l * tokens; /* padding attends to nothing */
+}
+
+/* The first token at which a micro-batch's FLOPs reach `flop`. */
+static int32_t token_at(const struct plan_cut *cut, int32_t unit, struct flop_curve curve, int64_t flop)
+{
+    int32_t low = 0, high = length_of(cut, unit);
+    while (low < high) {
+        int32_t middle = low + (high - low) / 2;
+        if (flop_up_to(cut, unit, curve, middle) >= flop)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+void slicing_equal_flop(struct plan_pipeline *pipeline, const struct model *model, int32_t n)
+{
+    const struct plan_cut *cut = &pipeline->cut[PASS_FORWARD];
+    struct flop_curve curve = flop_layer_curve(model, PASS_FORWARD);
+    struct boundaries boundaries = open_boundaries(cut, n);
+    for (int32_t unit = 0; unit < cut->n_units; unit++) {
+        int32_t tokens = length_of(cut, unit);
+        int64_t flop = flop_up_to(cut, unit, curve, tokens);
+        for (int32_t k = 1; k < n; k++)
+            boundaries.end[unit * n + k - 1] = token_at(cut, unit, curve, share(flop, k, n));
+        boundaries.end[unit * n + n - 1] = tokens;
+    }
+    cut_at(pipeline, &boundaries);
+}
+
+/* Parts of all micro-batches, and what runs of them take. */
+struct terapipe {
+    int32_t n_units, grid;
+    double *seconds; /* [unit][begin][end] of parts [begin, end) */
+    double *best_s;  /* [unit][end] of the parts before `end`, none above the ceiling */
+    int32_t *from;   /* [unit][end] where its last slice begins */
+};
+
+static double *seconds_of(const struct terapipe *terapipe, int32_t unit, int32_t begin, int32_t end)
+{
+    int32_t side = terapipe->grid + 1;
+    return &terapipe->seconds[((size_t)unit * (size_t)side + (size_t)begin) * (size_t)side + (size_t)end];
+}
+
+static double slice_s(const struct plan_cut *cut, int32_t unit, const struct cost_setting *setting, int32_t begin,
+                      int32_t end)
+{
+    struct plan_cut part = {0};
+    int32_t padding = add_slices(cut, unit, begin, end, &part);
+    const struct plan_unit *whole = &cut->units[unit];
+    struct cost_unit work = {part.slices, part.n_slices, padding, whole->context, whole->recompute, whole->sharding};
+    double seconds = 0;
+    for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
+        struct cost_pass cost = cost_of_pass(setting, pass, &work);
+        seconds += cost_pass_s(&cost);
+    }
+    free(part.slices);
+    return seconds;
+}
+
+static void open_terapipe(struct terapipe *terapipe, const struct plan_cut *cut, const struct cost_setting *setting)
+{
+    size_t side = (size_t)terapipe->grid + 1, n = (size_t)terapipe->n_units;
+    terapipe->seconds = check_calloc(n * side * side, sizeof *terapipe->seconds);
+    terapipe->best_s = check_calloc(n * side, sizeof *terapipe->best_s);
+    terapipe->from = check_calloc(n * side, sizeof *terapipe->from);
+    for (int32_t unit = 0; unit < terapipe->n_units; unit++)
+        for (int32_t begin = 0; begin < terapipe->grid; begin++)
+            for (int32_t end = begin + 1; end <= terapipe->grid; end++) {
+                int32_t length = length_of(cut, unit);
+                *seconds_of(terapipe, unit, begin, end) =
+                    slice_s(cut, unit, setting, (int32_t)share(length, begin, terapipe->grid),
+                            (int32_t)share(length, end, terapipe->grid));
+            }
+}
+
+/* The best slices under a ceiling. @return their seconds, summed over micro-batches; -1: there are none */
+static double best_under(struct terapipe *terapipe, double ceiling_s)
+{
+    double sum = 0;
+    int32_t side = terapipe->grid + 1;
+    for (int32_t unit = 0; unit < terapipe->n_units; unit++) {
+        double *best = terapipe->best_s + unit * side;
+        for (int32_t end = 1; end < side; end++) {
+            best[end] = -1;
+            for (int32_t begin = 0; begin < end; begin++) {
+                double slice = *seconds_of(terapipe, unit, begin, end);
+                if (best[begin] < 0 || slice > ceiling_s || (best[end] >= 0 && best[begin] + slice >= best[end]))
+                    continue;
+                best[end] = best[begin] + slice;
+                terapipe->from[unit * side + end] = begin;
+            }
+        }
+        if (best[terapipe->grid] < 0)
+            return -1;
+        sum += best[terapipe->grid];
+    }
+    return sum;
+}
+
+static int compare_seconds(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* The ceiling whose slices end first. */
+static double best_ceiling(struct terapipe *terapipe, int32_t stages)
+{
+    const double step_s = 1e-4; /* Li et al., section 3.3 */
+    size_t side = (size_t)terapipe->grid + 1, n = (size_t)terapipe->n_units * side * side;
+    double *ceilings = check_malloc(n * sizeof *ceilings), chosen_s = 0, chosen_sum_s = -1, tried_s = -1;
+    for (size_t i = 0; i < n; i++)
+        ceilings[i] = terapipe->seconds[i];
+    qsort(ceilings, n, sizeof *ceilings, compare_seconds);
+    for (size_t i = 0; i < n; i++) {
+        double ceiling_s = ceilings[i];
+        if (i + 1 < n && tried_s >= 0 && ceiling_s < tried_s + step_s)
+            continue;
+        if (chosen_sum_s >= 0 && (stages - 1) * ceiling_s >= chosen_sum_s)
+            break;
+        double sum_s = best_under(terapipe, ceiling_s);
+        if (sum_s < 0)
+            continue; /* too low */
+        tried_s = ceiling_s;
+        sum_s += (stages - 1) * ceiling_s;
+        if (chosen_sum_s >= 0 && sum_s >= chosen_sum_s)
+            continue;
+        chosen_sum_s = sum_s;
+        chosen_s = ceiling_s;
+    }
+    free(ceilings);
+    return chosen_s;
+}
+
+/* Follow the slices back from the ends. */
+static void trace_back(const struct terapipe *terapipe, const struct plan_cut *cut, struct boundaries *boundaries)
+{
+    int32_t side = terapipe->grid + 1, n = 0, *reversed = check_malloc((size_t)terapipe->grid * sizeof *reversed);
+    for (int32_t unit = 0; unit < terapipe->n_units; unit++) {
+        int32_t n_slices = 0;
+        for (int32_t end = terapipe->grid; end > 0; end = terapipe->from[unit * side + end])
+            reversed[n_slices++] = end;
+        boundaries->first[unit] = n;
+        while (n_slices > 0)
+            boundaries->end[n++] = (int32_t)share(length_of(cut, unit), reversed[--n_slices], terapipe->grid);
+    }
+    boundaries->first[terapipe->n_units] = n;
+    free(reversed);
+}
+
+void slicing_by_time(struct plan_pipeline *pipeline, const struct cost_setting *setting, int32_t grid)
+{
+    const struct plan_cut *cut = &pipeline->cut[PASS_FORWARD];
+    struct terapipe terapipe = {.n_units = cut->n_units, .grid = grid};
+    struct boundaries boundaries = open_boundaries(cut, grid);
+    open_terapipe(&terapipe, cut, setting);
+    best_under(&terapipe, best_ceiling(&terapipe, pipeline->layout.stages));
+    trace_back(&terapipe, cut, &boundaries);
+    free(terapipe.seconds);
+    free(terapipe.best_s);
+    free(terapipe.from);
+    cut_at(pipeline, &boundaries);
+}

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/**
+ * SlimPipe: 1F1B over slices of equal length, whose attention the stages share out.
+ *
+ * Best-fit decreasing of the global batch into sequences of `context` tokens, dealt round-robin to the DP ranks, is a
+ * micro-batch each; it is cut into `slices` slices of equal tokens. Forward they run in order, backward in reverse, and
+ * keys and values stay: stage k of p holds (n + p-1-k)/n of a micro-batch (`exchange: false`).
+ *
+ * With `exchange` (context exchange) all stages run a forward at the same time, and a backward (order_in_step): stage k
+ * holds (n + 2(p-1-k))/n. Of the slices that run together those of more attention than the mean give the rest to those
+ * of less, most to least, until all have the mean (FLOPs; under 1% of it nothing moves). Queries, part of the keys and
+ * values, and the partial outputs move between the GPUs of the stages: cost_of_exchange.
+ *
+ * Deviates: the paper interleaves chunks as well and sends keys and values ahead of their use; neither is done. The
+ * default of `slices`, 2 p, the pace of the stages and the 1% are inferred; it packs documents, which the paper does
+ * not need. Context parallelism is left out.
+ *
+ * Source: Li et al. 2025 (arXiv:2504.14519); systems.md, "SlimPipe".
+ */
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "plan/order.h"
+#include "plan/slicing.h"
+#include "system/packing.h"
+#include "system/samples.h"
+
+struct slimpipe_knobs {
+    int64_t slices;
+    bool exchange;
+};
+
+/* The passes of one kind that run together, by stage. */
+struct tick {
+    enum pass pass;
+    int32_t n; /* stages that run one */
+    int32_t *unit;
+    double *flop, *excess; /* of attention: all, and above the mean; excess 0 on other stages */
+};
+
+static double attention_flop(const struct plan_pipeline *pipeline, const struct model *model, enum pass pass,
+                             int32_t unit)
+{
+    const struct plan_cut *cut = &pipeline->cut[pass];
+    double flop = 0;
+    for (int32_t i = 0; i < cut->units[unit].n_slices; i++) {
+        struct slice slice = cut->slices[cut->units[unit].first_slice + i];
+        flop += (double)flop_attention(model, pass, slice.begin, slice.end);
+    }
+    return flop;
+}
+
+/* Move attention within a tick, from the stage of most to that of least. */
+static void share_out(struct plan_pipeline *pipeline, const struct model *model, struct tick *tick, int32_t *n_sets)
+{
+    int32_t stages = pipeline->layout.stages;
+    double mean = 0;
+    bool moved = false;
+    for (int32_t s = 0; s < stages; s++) {
+        tick->flop[s] = tick->unit[s] < 0 ? 0 : attention_flop(pipeline, model, tick->pass, tick->unit[s]);
+        mean += tick->flop[s] / tick->n;
+    }
+    for (int32_t s = 0; s < stages; s++)
+        tick->excess[s] = tick->unit[s] < 0 ? 0 : tick->flop[s] - mean;
+    for (;;) {
+        int32_t from = 0, to = 0;
+        for (int32_t s = 1; s < stages; s++) {
+            from = tick->excess[s] > tick->excess[from] ? s : from;
+            to = tick->excess[s] < tick->excess[to] ? s : to;
+        }
+        double flop = tick->excess[from] < -tick->excess[to] ? tick->excess[from] : -tick->excess[to];
+        if (flop <= 0.01 * mean)
+            break;
+        plan_add_exchange(pipeline, (struct plan_exchange){.pass = tick->pass,
+                                                           .set = *n_sets,
+                                                           .from_stage = from,
+                                                           .from_unit = tick->unit[from],
+                                                           .to_stage = to,
+                                                           .to_unit = tick->unit[to],
+                                                           .share = flop / tick->flop[from]});
+        tick->excess[from] -= flop;
+        tick->excess[to] += flop;
+        moved = true;
+    }
+    *n_sets += moved;
+}
+
+/* The backward unit before which the last stage runs `ahead` forwards, -1: none. */
+static int32_t backward_after(const int32_t *ahead, int32_t n_units, int32_t n)
+{
+    int32_t low = 0, high = n_units;
+    while (low < high) {
+        int32_t middle = low + (high - low) / 2;
+        if (ahead[middle] < n)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < n_units && ahead[low] == n ? low : -1;
+}
+
+/* All ticks of order_in_step: forward unit t - s on stage s, backward j where n(j) = t + 1 + s - 2(p-1). */
+static void exchange_all(struct plan_pipeline *pipeline, const struct model *model, const int32_t *ahead)
+{
+    int32_t stages = pipeline->layout.stages, n_sets = 0;
+    int32_t n_units[N_PASSES] = {pipeline->cut[PASS_FORWARD].n_units, pipeline->cut[PASS_BACKWARD].n_units};
+    int32_t last = n_units[PASS_BACKWARD] > 0 ? ahead[n_units[PASS_BACKWARD] - 1] + 2 * stages : 0;
+    struct tick tick = {.unit = check_malloc((size_t)stages * sizeof *tick.unit),
+                        .flop = check_malloc((size_t)stages * sizeof *tick.flop),
+                        .excess = check_malloc((size_t)stages * sizeof *tick.excess)};
+    for (int32_t time = 0; time <= last; time++)
+        for (tick.pass = PASS_FORWARD; tick.pass < N_PASSES; tick.pass++) {
+            tick.n = 0;
+            for (int32_t s = 0; s < stages; s++) {
+                bool runs = time >= s && time - s < n_units[PASS_FORWARD];
+                tick.unit[s] = tick.pass == PASS_BACKWARD
+                                   ? backward_after(ahead, n_units[PASS_BACKWARD], time + 1 + s - 2 * (stages - 1))
+                               : runs ? time - s
+                                      : -1;
+                tick.n += tick.unit[s] >= 0;
+            }
+            if (tick.n > 1)
+                share_out(pipeline, model, &tick, &n_sets);
+        }
+    free(tick.unit);
+    free(tick.flop);
+    free(tick.excess);
+}
+
+static void run_slices(const struct system_request *request, struct plan_pipeline *pipeline)
+{
+    const struct slimpipe_knobs *knobs = request->knobs;
+    int32_t n = knobs->slices > 0 ? (int32_t)knobs->slices : 2 * pipeline->layout.stages;
+    slicing_equal_length(pipeline, n);
+    plan_fill_need(pipeline);
+    if (!knobs->exchange) {
+        order_one_f_one_b(pipeline, ORDER_PERSISTENT);
+        return;
+    }
+    int32_t *ahead = check_malloc((size_t)pipeline->cut[PASS_BACKWARD].n_units * sizeof *ahead);
+    order_in_step(pipeline, ahead);
+    exchange_all(pipeline, request->setting->model, ahead);
+    free(ahead);
+}
+
+static bool slimpipe_plan(const struct system_request *request, void *state, struct plan *plan, struct error *err)
+{
+    (void)state;
+    struct packing packing;
+    int32_t *order = samples_by_length(request->batch);
+    packing_best_fit(request->batch->tokens, request->batch->n_samples, order, (int32_t)request->context, &packing);
+    bool ok = packing_plan(request, request->batch->tokens, &packing, plan, err);
+    for (int32_t i = 0; ok && i < plan->phases->n_pipelines; i++)
+        run_slices(request, &plan->phases->pipelines[i]);
+    packing_free(&packing);
+    free(order);
+    return ok;
+}
+
+static const struct schema_key knobs[] = {
+    {"slices", SCHEMA_INT, "slices", 0, 4096, "0", NULL, "of a micro-batch; 0: twice the stages",
+     offsetof(struct slimpipe_knobs, slices)},
+    {"exchange", SCHEMA_BOOL, "-", 0, 0, "true", NULL, "attention moves between stages until slices cost the same",
+     offsetof(struct slimpipe_knobs, exchange)},
+};
+
+const struct training_system system_slimpipe = {
+    .name = "slimpipe",
+    .source = "Li et al. 2025 (arXiv:2504.14519)",
+    .meaning = "best-fit packs cut into slices of equal length, 1F1B over slices, attention exchanged between stages",
+    .knobs = knobs,
+    .n_knobs = sizeof knobs / sizeof *knobs,
+    .knobs_size = sizeof(struct slimpipe_knobs),
+    .offloads = true,
+    .plan = slimpipe_plan,
+};

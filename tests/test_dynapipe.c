@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "hand_plan.h"
+#include "hand_request.h"
+#include "harness.h"
+#include "plan/order.h"
+#include "system/packing.h"
+
+static void plan_of(struct hand_request *hand, const char *knobs, struct plan *plan)
+{
+    struct error err = {0};
+    const struct training_system *system = system_find("dynapipe", &err);
+    hand_knobs(hand, system, knobs);
+    CHECK_TRUE(system->plan(&hand->request, NULL, plan, &err));
+    if (!CHECK_TRUE(plan_check(plan, hand->batch.n_samples, hand->batch.tokens, &err)))
+        printf("%s\n", err.text);
+}
+
+/* Seconds of the run [begin, end) of equal samples on a stage, both passes: no padding, so attention adds up. */
+static double run_s(const struct hand_request *hand, int32_t n, int32_t tokens)
+{
+    struct slice slices[16];
+    double seconds = 0;
+    for (int32_t i = 0; i < n; i++)
+        slices[i] = (struct slice){i, 0, tokens};
+    struct cost_unit unit = {.slices = slices, .n_slices = n, .context = 1};
+    for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
+        struct cost_pass cost = cost_of_pass(hand->request.setting, pass, &unit);
+        seconds += cost_pass_s(&cost);
+    }
+    return seconds;
+}
+
+/* Eight equal samples of 2^k tokens, whose seconds are exact on the grid: the machine's kernels take time in proportion
+ * to tokens, so all cuts have one sum and the least ceiling, one sample a micro-batch, wins with stages after it. */
+static void equal_samples_run_one_by_one(void)
+{
+    struct hand_request hand;
+    struct plan plan;
+    int32_t tokens[8];
+    for (int i = 0; i < 8; i++)
+        tokens[i] = 1024;
+    hand_request_real(&hand, 1, 4, 1024);
+    hand_batch(&hand, 8, tokens);
+    plan_of(&hand, "", &plan);
+    CHECK_CLOSE(run_s(&hand, 8, 1024), 8 * run_s(&hand, 1, 1024), 1e-9);
+    CHECK_EQUAL(plan.phases[0].pipelines[0].cut[PASS_FORWARD].n_units, 8);
+    CHECK_EQUAL(plan.phases[0].pipelines[0].cut[PASS_FORWARD].units[0].padding_tokens, 0);
+    plan_free(&plan);
+    hand_request_free(&hand);
+}
+
+/* Each run is padded to its longest, rounded up to 8; runs are of neighbours in length. */
+static void runs_are_padded_to_the_longest(void)
+{
+    struct hand_request hand;
+    struct plan plan;
+    hand_request_real(&hand, 2, 2, 3000);
+    hand_batch_of(&hand, HAND_LONG_TAIL, 60, 5);
+    plan_of(&hand, "", &plan);
+    int32_t shortest[64], longest[64], n = 0;
+    for (int32_t rank = 0; rank < 2; rank++) {
+        const struct plan_cut *cut = &plan.phases[0].pipelines[rank].cut[PASS_FORWARD];
+        for (int32_t unit = 0; unit < cut->n_units; unit++, n++) {
+            const struct plan_unit *part = &cut->units[unit];
+            shortest[n] = INT32_MAX;
+            longest[n] = 0;
+            for (int32_t i = 0; i < part->n_slices; i++) {
+                int32_t tokens = slice_tokens(cut->slices[part->first_slice + i]);
+                shortest[n] = tokens < shortest[n] ? tokens : shortest[n];
+                longest[n] = tokens > longest[n] ? tokens : longest[n];
+            }
+            CHECK_EQUAL(plan_unit_tokens(cut, unit) + part->padding_tokens,
+                        part->n_slices * ((longest[n] + 7) / 8 * 8));
+        }
+    }
+    for (int32_t i = 0; i < n; i++)
+        for (int32_t j = 0; j < n; j++)
+            CHECK_TRUE(i == j || shortest[i] >= longest[j] || shortest[j] >= longest[i]);
+    plan_free(&plan);
+    hand_request_free(&hand);
+}
+
+/* As memory shrinks the first recomputation with which the longest sample fits p times is none, selective, full. */
+static void memory_decides_the_recomputation(void)
+{
+    struct hand_request hand;
+    hand_request_real(&hand, 1, 2, 4096);
+    hand_batch(&hand, 2, (int32_t[]){4096, 1000});
+    int last = -1, n_changes = 0;
+    for (double bytes = 10e9; bytes > 1e9; bytes *= 0.97) {
+        struct plan plan;
+        hand.request.memory_bytes = bytes;
+        plan_of(&hand, "", &plan);
+        int recompute = (int)plan.phases[0].pipelines[0].cut[PASS_FORWARD].units[0].recompute;
+        hand.request.layout.recompute = recompute;
+        if (packing_memory_tokens(&hand.request) >= 4096 && recompute != last) {
+            CHECK_TRUE(recompute > last);
+            last = recompute;
+            n_changes++;
+        }
+        for (int weaker = RECOMPUTE_NONE; weaker < recompute && packing_memory_tokens(&hand.request) >= 4096;
+             weaker += weaker == RECOMPUTE_NONE ? (int)RECOMPUTE_SELECTIVE : (int)RECOMPUTE_FULL) {
+            hand.request.layout.recompute = weaker;
+            CHECK_TRUE(packing_memory_tokens(&hand.request) < 4096);
+            hand.request.layout.recompute = recompute;
+        }
+        plan_free(&plan);
+    }
+    CHECK_EQUAL(n_changes, 3);
+    hand_request_free(&hand);
+}
+
+/* 8 7 6 5 4 in two sets: 8-7 leaves 1, 6-5 leaves 1, 4-1 leaves 3, 3-1 leaves 2: sums 16 and 14, where 15 and 15 would
+ * do (Karmarkar and Karp's known example). In three: (8 0 0)(7 0 0) -> (8 7 0); with (6 0 0) -> (8 7 6), spread 2;
+ * (5 0 0) and (4 0 0), the widest now, -> (5 4 0); with (8 7 6) -> 8+0, 7+4, 6+5 = 11 11 8. */
+static void differencing_by_hand(void)
+{
+    const double weight[] = {8, 7, 6, 5, 4};
+    for (int32_t k = 2; k <= 3; k++) {
+        double sum[3] = {0};
+        int32_t set[5];
+        packing_differencing(weight, 5, k, set);
+        for (int i = 0; i < 5; i++) {
+            CHECK_TRUE(0 <= set[i] && set[i] < k);
+            sum[set[i]] += weight[i];
+        }
+        CHECK_TRUE(k == 2 ? sum[0] == 16 && sum[1] == 14 : sum[0] == 11 && sum[1] == 11 && sum[2] == 8);
+    }
+}
+
+/* Never worse than one weight above the mean. */
+static void differencing_stays_near_the_mean(void)
+{
+    uint64_t seed = 5;
+    for (int32_t round = 0; round < 200; round++) {
+        double weight[40], sum[8] = {0}, most = 0, all = 0;
+        int32_t n = 1 + hand_below(&seed, 40), k = 1 + hand_below(&seed, 8), set[40];
+        for (int32_t i = 0; i < n; i++) {
+            weight[i] = 1 + hand_below(&seed, 1000);
+            most = fmax(most, weight[i]);
+            all += weight[i];
+        }
+        packing_differencing(weight, n, k, set);
+        for (int32_t i = 0; i < n; i++)
+            sum[set[i]] += weight[i];
+        for (int32_t i = 0; i < k; i++)
+            CHECK_TRUE(sum[i] <= all / k + most);
+    }
+}
+
+/* p = 2, m = 3, sizes 1. Without a limit: cycle 1 stage 0 F0; 2 F1 | F0; 3 F2 | B0 F1; 4 B0 | B1 F2; 5 B1 | B2; 6 B2. A
+ * limit of 1 keeps F1 back until B0: strictly one by one; of 2 the forward F2 waits for B0 on stage 0. */
+static void the_adaptive_schedule_by_hand(void)
+{
+    const double size[] = {1, 1, 1};
+    const char *const orders[][2] = {{"F0 B0 F1 B1 F2 B2", "F0 B0 F1 B1 F2 B2"},
+                                     {"F0 F1 B0 F2 B1 B2", "F0 B0 F1 B1 F2 B2"},
+                                     {"F0 F1 F2 B0 B1 B2", "F0 B0 F1 B1 F2 B2"}};
+    for (int limit = 1; limit <= 3; limit++) {
+        struct plan plan;
+        hand_uniform(&plan, 2, 3, 16);
+        order_adaptive(&plan.phases[0].pipelines[0], size, limit);
+        for (int32_t stage = 0; stage < 2; stage++)
+            CHECK_TEXT(hand_order_text(&plan.phases[0].pipelines[0], stage), orders[limit - 1][stage]);
+        plan_free(&plan);
+    }
+}
+
+/* On no stage more than the limit, but for a unit that is alone; and all units run. */
+static void the_adaptive_schedule_keeps_its_limit(void)
+{
+    uint64_t seed = 9;
+    for (int32_t round = 0; round < 200; round++) {
+        struct plan plan;
+        double size[20], limit = 1 + hand_below(&seed, 60);
+        int32_t p = 1 + hand_below(&seed, 6), m = 1 + hand_below(&seed, 20);
+        for (int32_t i = 0; i < m; i++)
+            size[i] = 1 + hand_below(&seed, 30);
+        hand_uniform(&plan, p, m, 16);
+        struct plan_pipeline *pipeline = plan.phases[0].pipelines;
+        order_adaptive(pipeline, size, limit);
+        for (int32_t stage = 0; stage < p; stage++) {
+            double held = 0;
+            int32_t n_held = 0;
+            for (int32_t i = pipeline->step_first[stage]; i < pipeline->step_first[stage + 1]; i++) {
+                bool forward = pipeline->steps[i].pass == PASS_FORWARD;
+                held += forward ? size[pipeline->steps[i].unit] : -size[pipeline->steps[i].unit];
+                n_held += forward ? 1 : -1;
+                CHECK_TRUE(held <= limit || n_held == 1);
+            }
+            CHECK_EQUAL(n_held, 0);
+        }
+        struct error err = {0};
+        int32_t tokens[20];
+        for (int32_t i = 0; i < m; i++)
+            tokens[i] = 16;
+        CHECK_TRUE(plan_check(&plan, m, tokens, &err));
+        plan_free(&plan);
+    }
+}
+
+int main(void)
+{
+    return HARNESS_MAIN("dynapipe", TEST(equal_samples_run_one_by_one), TEST(runs_are_padded_to_the_longest),
+                        TEST(memory_decides_the_recomputation), TEST(differencing_by_hand),
+                        TEST(differencing_stays_near_the_mean), TEST(the_adaptive_schedule_by_hand),
+                        TEST(the_adaptive_schedule_keeps_its_limit));
+}

@@ -1,0 +1,447 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* The schedules that a system can name: closed forms of time and memory, and what they cut. */
+#include "plan/schedule.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "bounds/bubble.h"
+#include "bounds/memory.h"
+#include "dag/graph.h"
+#include "execute/execute.h"
+#include "hand_dag.h"
+#include "hand_plan.h"
+#include "hand_request.h"
+#include "harness.h"
+#include "plan/order.h"
+#include "plan/slicing.h"
+
+static void apply(struct plan *plan, enum scenario_schedule schedule, int32_t slices)
+{
+    struct error err = {0};
+    struct scenario_plan keys = {.schedule = (int32_t)schedule, .slices = slices};
+    for (int32_t i = 0; i < plan->phases[0].n_pipelines; i++)
+        CHECK_TRUE(schedule_pipeline(&plan->phases[0].pipelines[i], &keys, hand_setting(), &err));
+}
+
+static struct dag built(const struct plan *plan)
+{
+    struct dag dag;
+    struct error err = {0};
+    if (!CHECK_TRUE(dag_build(plan, hand_setting(), (struct dag_options){0}, &dag, &err)))
+        printf("%s\n", err.text);
+    return dag;
+}
+
+/* Seconds of m equal micro-batches on p stages, sends free. */
+static double makespan_s(enum scenario_schedule schedule, int32_t slices, int32_t p, int32_t m, const double seconds[3])
+{
+    struct plan plan;
+    struct timeline timeline = {0};
+    hand_uniform(&plan, p, m, 48);
+    apply(&plan, schedule, slices);
+    struct dag dag = built(&plan);
+    hand_split_times(&dag, seconds[0], seconds[1], seconds[2]);
+    critical_path(&dag, &timeline);
+    double makespan = timeline.makespan_s;
+    timeline_free(&timeline);
+    dag_free(&dag);
+    plan_free(&plan);
+    return makespan;
+}
+
+/* The last stage ends its last forward at (m + p - 1) f, begins its backwards at once, and the last of these needs (p -
+ * 1) b more to the first stage. */
+static void gpipe_matches_the_closed_form(void)
+{
+    for (int32_t p = 1; p <= 6; p++)
+        for (int32_t m = 1; m <= 9; m++)
+            CHECK_CLOSE(makespan_s(SCENARIO_GPIPE, 0, p, m, (double[]){1, 2, 0}), (m + p - 1) * 3.0, 1e-12);
+}
+
+/* Qi et al. 2023, table 2: bubbles of (p - 1)(f + b - w); the derivation, without their w <= f, b, is order.h's. */
+static void zero_bubble_matches_the_closed_form(void)
+{
+    static const double times[][3] = {{1, 1, 1},   {2, 2, 1},   {2, 3, 1}, {3, 4, 2},   {1, 2, 1},
+                                      {10, 12, 8}, {8, 12, 10}, {1, 1, 2}, {10, 8, 12}, {1, 4, 0}};
+    for (size_t i = 0; i < sizeof times / sizeof *times; i++)
+        for (int32_t p = 1; p <= 6; p++)
+            for (int32_t m = p; m <= 3 * p + 2; m++) {
+                double f = times[i][0], b = times[i][1], w = times[i][2];
+                CHECK_CLOSE(makespan_s(SCENARIO_ZERO_BUBBLE, 0, p, m, times[i]),
+                            m * (f + b + w) + (p - 1) * fmax(f + b - w, fmax(f, b)), 1e-12);
+            }
+}
+
+/* Figure 2 (above) of Qi et al. with p = 3: the later the stage, the later its weights' gradients. */
+static void zero_bubble_puts_off_weights_by_the_stage(void)
+{
+    struct plan plan;
+    hand_uniform(&plan, 3, 4, 16);
+    apply(&plan, SCENARIO_ZERO_BUBBLE, 0);
+    const struct plan_pipeline *pipeline = plan.phases[0].pipelines;
+    CHECK_TEXT(hand_order_text(pipeline, 0), "F0 F1 F2 B0 W0 F3 B1 W1 B2 W2 B3 W3");
+    CHECK_TEXT(hand_order_text(pipeline, 1), "F0 F1 B0 F2 B1 W0 F3 B2 W1 B3 W2 W3");
+    CHECK_TEXT(hand_order_text(pipeline, 2), "F0 B0 F1 B1 F2 B2 W0 F3 B3 W1 W2 W3");
+    plan_free(&plan);
+}
+
+/* m n slices instead of m micro-batches, and the lead of n - 1 forwards costs no time: stage s begins its first
+ * backward when n slices have gone through the last stage and one backward has come back, and from there on alternates.
+ * In steps of a slice this is 1F1B of m n units: (m n + p - 1)(f + b). */
+static void seq1f1b_matches_the_closed_form(void)
+{
+    for (int32_t n = 1; n <= 6; n++)
+        for (int32_t p = 1; p <= 5; p++)
+            for (int32_t m = 1; m <= 4; m++) {
+                struct plan plan;
+                struct timeline timeline = {0};
+                hand_uniform(&plan, p, m, 48);
+                apply(&plan, SCENARIO_SEQ1F1B, n);
+                CHECK_EQUAL(plan.phases[0].pipelines[0].cut[PASS_FORWARD].n_units, m * n);
+                struct dag dag = built(&plan);
+                hand_times(&dag, 1, 2);
+                critical_path(&dag, &timeline);
+                CHECK_CLOSE(timeline.makespan_s, (m * n + p - 1) * 3.0, 1e-12);
+                timeline_free(&timeline);
+                dag_free(&dag);
+                plan_free(&plan);
+            }
+}
+
+/* Two micro-batches in three slices on two stages: n + p-1-s forwards before the first backward, then one by one. */
+static void seq1f1b_warms_up_with_all_slices_of_a_sample(void)
+{
+    struct plan plan;
+    hand_uniform(&plan, 2, 2, 48);
+    apply(&plan, SCENARIO_SEQ1F1B, 3);
+    const struct plan_pipeline *pipeline = plan.phases[0].pipelines;
+    CHECK_TEXT(hand_order_text(pipeline, 0), "F0 F1 F2 F3 B0 F4 B1 F5 B2 B3 B4 B5");
+    CHECK_TEXT(hand_order_text(pipeline, 1), "F0 F1 F2 B0 F3 B1 F4 B2 F5 B3 B4 B5");
+    plan_free(&plan);
+}
+
+/* Largest activations of a stage over time, units of `unit_s` seconds a pass. */
+static double most_held(const struct plan *plan, int32_t stage, const double seconds[3])
+{
+    struct timeline timeline = {0};
+    struct memory memory;
+    struct dag dag = built(plan);
+    double bytes = 0;
+    hand_split_times(&dag, seconds[0], seconds[1], seconds[2]);
+    critical_path(&dag, &timeline);
+    memory_of(plan, &dag, &timeline, hand_setting(), true, &memory);
+    for (int64_t i = 0; i < memory.n_events; i++)
+        if (dag.places[memory.events[i].place].stage == stage)
+            bytes = fmax(bytes, memory.events[i].bytes[MEMORY_ACTIVATIONS]);
+    memory_free(&memory);
+    timeline_free(&timeline);
+    dag_free(&dag);
+    return bytes;
+}
+
+/* Bytes that a stage of p holds of so many tokens; the last one keeps its head's as well. */
+static double held(int32_t p, int32_t stage, double tokens)
+{
+    double bytes = 840 / p * cost_activation_bytes(hand_setting(), RECOMPUTE_NONE, false);
+    return tokens * bytes + (stage == p - 1 ? cost_head_bytes(hand_setting(), tokens) : 0);
+}
+
+/* SlimPipe, Seq1F1B: stage s runs n + p-1-s slices first, so it never holds more than (n + p-1-s)/n of a micro-batch;
+ * 1F1B holds p - s of them, GPipe all m. */
+static void held_activations_match_the_closed_forms(void)
+{
+    const double seconds[3] = {1, 2, 0};
+    for (int32_t n = 1; n <= 4; n++)
+        for (int32_t p = 1; p <= 4; p++) {
+            struct plan sliced, plain, gpipe;
+            int32_t m = 6;
+            hand_uniform(&sliced, p, m, 48);
+            slicing_equal_length(&sliced.phases[0].pipelines[0], n);
+            plan_fill_need(&sliced.phases[0].pipelines[0]);
+            order_one_f_one_b(&sliced.phases[0].pipelines[0], ORDER_PERSISTENT);
+            hand_uniform(&plain, p, m, 48);
+            hand_uniform(&gpipe, p, m, 48);
+            apply(&gpipe, SCENARIO_GPIPE, 0);
+            for (int32_t s = 0; s < p; s++) {
+                CHECK_CLOSE(most_held(&sliced, s, seconds), held(p, s, 48.0 * (n + p - 1 - s) / n), 1e-12);
+                CHECK_CLOSE(most_held(&plain, s, seconds), held(p, s, 48.0 * (p - s)), 1e-12);
+                CHECK_CLOSE(most_held(&gpipe, s, seconds), held(p, s, 48.0 * m), 1e-12);
+            }
+            plan_free(&sliced);
+            plan_free(&plain);
+            plan_free(&gpipe);
+        }
+}
+
+/* Stage s of ZB-H1: p - s units held for their backward as in 1F1B, and s for their weights. At the end of a backward,
+ * one less and one more. */
+static void zero_bubble_holds_as_many_units_as_one_f_one_b(void)
+{
+    const double seconds[3] = {1, 1, 1};
+    for (int32_t p = 1; p <= 4; p++) {
+        struct plan plan;
+        hand_uniform(&plan, p, 8, 48);
+        apply(&plan, SCENARIO_ZERO_BUBBLE, 0);
+        for (int32_t s = 0; s < p; s++) {
+            double weight = 48 * (840 / p) * cost_weight_bytes(hand_setting());
+            weight += s == p - 1 ? cost_head_weight_bytes(hand_setting(), 48) : 0;
+            double unit = held(p, s, 48), before = (p - s) * unit + s * weight;
+            CHECK_CLOSE(most_held(&plan, s, seconds), fmax(before, before + weight - unit), 1e-12);
+        }
+        plan_free(&plan);
+    }
+}
+
+/* Samples of 4, 6 and 2 tokens and 4 of padding in four slices of equal tokens; the boundaries fall into samples. */
+static void slices_follow_the_packed_sequence(void)
+{
+    struct plan plan;
+    const int32_t tokens[] = {4, 6, 2};
+    hand_plan(&plan, 1, 2, 1);
+    struct plan_pipeline *pipeline = plan.phases[0].pipelines;
+    for (int pass = 0; pass < N_PASSES; pass++) {
+        for (int32_t sample = 0; sample < 3; sample++)
+            plan_add_slice(&pipeline->cut[pass], (struct slice){sample, 0, tokens[sample]});
+        plan_add_unit(&pipeline->cut[pass])->padding_tokens = 4;
+    }
+    slicing_equal_length(pipeline, 4);
+    CHECK_TEXT(hand_cut_text(&pipeline->cut[PASS_FORWARD]), "[0:0-4] [1:0-4] [1:4-6 2:0-2] []");
+    CHECK_TEXT(hand_cut_text(&pipeline->cut[PASS_BACKWARD]), "[] [2:0-2 1:4-6] [1:0-4] [0:0-4]");
+    CHECK_EQUAL(pipeline->cut[PASS_FORWARD].units[3].padding_tokens, 4);
+    CHECK_EQUAL(pipeline->cut[PASS_BACKWARD].units[0].padding_of, 3);
+    plan_fill_need(pipeline);
+    CHECK_EQUAL(pipeline->need[0], 4);
+    order_one_f_one_b(pipeline, ORDER_PERSISTENT);
+    struct error err = {0};
+    CHECK_TRUE(plan_check(&plan, 3, tokens, &err));
+    CHECK_TEXT(err.text, "");
+    pipeline->cut[PASS_BACKWARD].units[0].padding_of = 2;
+    CHECK_TRUE(!plan_check(&plan, 3, tokens, &err));
+    CHECK_CONTAINS(err.text, "backward unit 0 has 4 tokens of padding, which forward unit 2 has not");
+    plan_free(&plan);
+}
+
+/* F(x) = q x^2 + l x of a sample, l a token of padding: no slice is off its share by more than the FLOPs of the tokens
+ * at its two ends. */
+static void seq1f1b_slices_have_equal_flop(void)
+{
+    struct flop_curve curve = flop_layer_curve(hand_setting()->model, PASS_FORWARD);
+    uint64_t seed = 3;
+    for (int32_t round = 0; round < 50; round++) {
+        struct plan plan;
+        int32_t n = 1 + hand_below(&seed, 8), k = 1 + hand_below(&seed, 4), longest = 0;
+        double sum = 0;
+        hand_plan(&plan, 1, 2, 1);
+        struct plan_pipeline *pipeline = plan.phases[0].pipelines;
+        for (int32_t sample = 0; sample < k; sample++) {
+            int32_t tokens = 500 + hand_below(&seed, 5000);
+            longest = tokens > longest ? tokens : longest;
+            sum += (double)flop_of_prefix(curve, tokens);
+            plan_add_slice(&pipeline->cut[PASS_FORWARD], (struct slice){sample, 0, tokens});
+        }
+        int32_t padding = hand_below(&seed, 300);
+        plan_add_unit(&pipeline->cut[PASS_FORWARD])->padding_tokens = padding;
+        sum += (double)curve.l * padding;
+        slicing_equal_flop(pipeline, hand_setting()->model, n);
+        const struct plan_cut *cut = &pipeline->cut[PASS_FORWARD];
+        CHECK_EQUAL(cut->n_units, n);
+        double token = (double)flop_of_slice(curve, longest - 1, longest);
+        for (int32_t unit = 0; unit < n; unit++) {
+            double flop = (double)curve.l * cut->units[unit].padding_tokens;
+            for (int32_t i = 0; i < cut->units[unit].n_slices; i++) {
+                struct slice slice = cut->slices[cut->units[unit].first_slice + i];
+                flop += (double)flop_of_slice(curve, slice.begin, slice.end);
+            }
+            CHECK_TRUE(fabs(flop - sum / n) <= token + 1);
+        }
+        plan_free(&plan);
+    }
+}
+
+/* Seconds of tokens [begin, end) of a sample, both passes, on a stage. */
+static double slice_s(int32_t begin, int32_t end)
+{
+    struct slice slice = {0, begin, end};
+    struct cost_unit unit = {.slices = &slice, .n_slices = 1, .context = 1};
+    double seconds = 0;
+    for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
+        struct cost_pass cost = cost_of_pass(hand_setting(), pass, &unit);
+        seconds += cost_pass_s(&cost);
+    }
+    return seconds;
+}
+
+/* Sum and largest of a micro-batch's slices that end where `mask` has a bit among the inner parts of a grid. */
+static void add_slices_s(int32_t tokens, int32_t grid, uint32_t mask, double *sum_s, double *most_s)
+{
+    int32_t begin = 0;
+    for (int32_t part = 1; part <= grid; part++) {
+        if (part < grid && !(mask >> (part - 1) & 1))
+            continue;
+        int32_t end = (int32_t)((int64_t)tokens * part / grid);
+        double seconds = slice_s(begin, end);
+        *sum_s += seconds;
+        *most_s = fmax(*most_s, seconds);
+        begin = end;
+    }
+}
+
+/* Two micro-batches on a grid of 5: all 16 x 16 ways to cut them. The ceiling's step leaves (p - 1) x 0.1 ms. */
+static void terapipe_slices_are_the_best_there_are(void)
+{
+    const int32_t tokens[] = {200000, 90001}, grid = 5;
+    for (int32_t p = 1; p <= 8; p++) {
+        struct plan plan;
+        double best_s = INFINITY, sum_s = 0, most_s = 0;
+        for (uint32_t mask = 0; mask < 256; mask++) {
+            double all_s = 0, largest_s = 0;
+            add_slices_s(tokens[0], grid, mask & 15, &all_s, &largest_s);
+            add_slices_s(tokens[1], grid, mask >> 4, &all_s, &largest_s);
+            best_s = fmin(best_s, all_s + (p - 1) * largest_s);
+        }
+        hand_plan(&plan, 1, p, 1);
+        struct plan_pipeline *pipeline = plan.phases[0].pipelines;
+        for (int32_t i = 0; i < 2; i++)
+            for (int pass = 0; pass < N_PASSES; pass++)
+                hand_unit(&pipeline->cut[pass], (struct slice){i, 0, tokens[i]});
+        slicing_by_time(pipeline, hand_setting(), grid);
+        const struct plan_cut *cut = &pipeline->cut[PASS_FORWARD];
+        for (int32_t unit = 0; unit < cut->n_units; unit++) {
+            double seconds = slice_s(cut->slices[unit].begin, cut->slices[unit].end);
+            sum_s += seconds;
+            most_s = fmax(most_s, seconds);
+        }
+        CHECK_TRUE(sum_s + (p - 1) * most_s <= best_s * (1 + 1e-12) + (p - 1) * 1e-4);
+        CHECK_TRUE(p == 1 || cut->n_units > 2);
+        plan_free(&plan);
+    }
+}
+
+/* As GPipe: (m n + p - 1)(f + b) with n slices of equal seconds. One part a slice when all parts are alike and p is
+ * large; here all are given the same seconds after the cut. */
+static void terapipe_runs_all_forwards_first(void)
+{
+    struct plan plan;
+    struct timeline timeline = {0};
+    hand_uniform(&plan, 4, 3, 60000);
+    apply(&plan, SCENARIO_TERAPIPE, 6);
+    int32_t n = plan.phases[0].pipelines[0].cut[PASS_FORWARD].n_units;
+    CHECK_TRUE(n > 3);
+    struct dag dag = built(&plan);
+    hand_times(&dag, 1, 2);
+    critical_path(&dag, &timeline);
+    CHECK_CLOSE(timeline.makespan_s, (n + 3) * 3.0, 1e-12);
+    timeline_free(&timeline);
+    dag_free(&dag);
+    plan_free(&plan);
+}
+
+/* Every schedule of random micro-batches with padding is a sound plan that runs, bit for bit again. */
+static void every_schedule_makes_sound_plans(void)
+{
+    uint64_t seed = 11;
+    for (int32_t round = 0; round < 120; round++) {
+        struct plan plan, copy;
+        struct error err = {0};
+        int32_t p = 1 + hand_below(&seed, 4), m = 1 + hand_below(&seed, 6), n = 0, tokens[24];
+        hand_plan(&plan, 1, p, 1);
+        struct plan_pipeline *pipeline = plan.phases[0].pipelines;
+        for (int32_t unit = 0; unit < m; unit++) {
+            int32_t first = n, padding = hand_below(&seed, 3) == 0 ? hand_below(&seed, 200) : 0;
+            for (int32_t i = hand_below(&seed, 4); i >= (padding > 0 ? 1 : 0); i--)
+                tokens[n++] = 1 + hand_below(&seed, 300);
+            for (int pass = 0; pass < N_PASSES; pass++) {
+                for (int32_t i = first; i < n; i++)
+                    plan_add_slice(&pipeline->cut[pass], (struct slice){i, 0, tokens[i]});
+                plan_add_unit(&pipeline->cut[pass])->padding_tokens = padding;
+            }
+        }
+        enum scenario_schedule schedule = (enum scenario_schedule)(round % (SCENARIO_TERAPIPE + 1));
+        plan_copy(&plan, &copy);
+        apply(&plan, schedule, 0);
+        apply(&copy, schedule, 0);
+        CHECK_TRUE(hand_same_plan(&plan, &copy));
+        if (!CHECK_TRUE(plan_check(&plan, n, tokens, &err)))
+            printf("round %d: %s\n", round, err.text);
+        struct dag dag = built(&plan);
+        CHECK_TRUE(graph_check(&dag, &err));
+        dag_free(&dag);
+        plan_free(&plan);
+        plan_free(&copy);
+    }
+}
+
+/* SimGrid on a network without contention takes as long as the longest path, weights' gradients and padding included.
+ */
+static void both_engines_agree_on_every_schedule(void)
+{
+    struct platform platform = hand_platform("hopper-2x8-free", 2);
+    for (int32_t schedule = 0; schedule < SCENARIO_N_SCHEDULES; schedule++) {
+        struct plan plan;
+        struct dag dag;
+        struct error err = {0};
+        struct timeline longest = {0}, run = {0};
+        struct cost_setting setting = *hand_setting();
+        setting.platform = &platform;
+        hand_uniform(&plan, 4, 6, 3000);
+        apply(&plan, (enum scenario_schedule)schedule, 3);
+        CHECK_TRUE(dag_build(&plan, &setting, (struct dag_options){.gradient_sync = true}, &dag, &err));
+        critical_path(&dag, &longest);
+        if (!CHECK_TRUE(execute(&dag, &platform, &run, &err)))
+            printf("%s\n", err.text);
+        CHECK_CLOSE(run.makespan_s, longest.makespan_s, 1e-9);
+        timeline_free(&longest);
+        timeline_free(&run);
+        dag_free(&dag);
+        plan_free(&plan);
+    }
+}
+
+/* Stage 0 runs F0 F1 B0 W0 B1 W1. */
+static void breaches_of_a_split_backward_are_told(void)
+{
+    struct plan plan;
+    struct error err = {0};
+    const int32_t tokens[] = {16, 16};
+    hand_uniform(&plan, 2, 2, 16);
+    apply(&plan, SCENARIO_ZERO_BUBBLE, 0);
+    struct plan_pipeline *pipeline = plan.phases[0].pipelines;
+    CHECK_TRUE(plan_check(&plan, 2, tokens, &err));
+    struct plan_step step = pipeline->steps[2];
+    pipeline->steps[2] = pipeline->steps[3];
+    pipeline->steps[3] = step;
+    CHECK_TRUE(!plan_check(&plan, 2, tokens, &err));
+    CHECK_CONTAINS(err.text, "weight unit 0 runs before its backward");
+    pipeline->steps[3] = pipeline->steps[2];
+    pipeline->steps[2] = step;
+    pipeline->splits_backward = false;
+    err = (struct error){0};
+    CHECK_TRUE(!plan_check(&plan, 2, tokens, &err));
+    CHECK_CONTAINS(err.text, "weight unit 0 runs, but the pipeline does not split its backwards");
+    pipeline->splits_backward = true;
+    pipeline->steps[5].unit = 0;
+    err = (struct error){0};
+    CHECK_TRUE(!plan_check(&plan, 2, tokens, &err));
+    CHECK_CONTAINS(err.text, "weight unit 0 runs twice or is none");
+    pipeline->step_first[1] = 5;
+    err = (struct error){0};
+    CHECK_TRUE(!plan_check(&plan, 2, tokens, &err));
+    CHECK_CONTAINS(err.text, "stage 0: 1 of 2 weight units run");
+    plan_free(&plan);
+}
+
+int main(void)
+{
+    return HARNESS_MAIN("schedule", TEST(gpipe_matches_the_closed_form), TEST(zero_bubble_matches_the_closed_form),
+                        TEST(zero_bubble_puts_off_weights_by_the_stage), TEST(seq1f1b_matches_the_closed_form),
+                        TEST(seq1f1b_warms_up_with_all_slices_of_a_sample),
+                        TEST(held_activations_match_the_closed_forms),
+                        TEST(zero_bubble_holds_as_many_units_as_one_f_one_b), TEST(slices_follow_the_packed_sequence),
+                        TEST(seq1f1b_slices_have_equal_flop), TEST(terapipe_slices_are_the_best_there_are),
+                        TEST(terapipe_runs_all_forwards_first), TEST(every_schedule_makes_sound_plans),
+                        TEST(both_engines_agree_on_every_schedule), TEST(breaches_of_a_split_backward_are_told));
+}

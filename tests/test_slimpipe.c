@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "bounds/memory.h"
+#include "dag/graph.h"
+#include "execute/execute.h"
+#include "hand_dag.h"
+#include "hand_plan.h"
+#include "hand_request.h"
+#include "harness.h"
+#include "plan/order.h"
+
+static void plan_of(struct hand_request *hand, int32_t stages, int32_t n_samples, int32_t tokens, const char *knobs,
+                    struct plan *plan)
+{
+    int32_t lengths[16];
+    struct error err = {0};
+    hand_request_real(hand, 1, stages, tokens);
+    for (int32_t i = 0; i < n_samples; i++)
+        lengths[i] = tokens;
+    hand_batch(hand, n_samples, lengths);
+    hand_knobs(hand, system_find("slimpipe", &err), knobs);
+    CHECK_TRUE(system_find("slimpipe", &err)->plan(&hand->request, NULL, plan, &err));
+    CHECK_TRUE(plan_check(plan, n_samples, hand->batch.tokens, &err));
+    CHECK_TEXT(err.text, "");
+}
+
+static struct dag built(const struct plan *plan, const struct cost_setting *setting)
+{
+    struct dag dag;
+    struct error err = {0};
+    if (!CHECK_TRUE(dag_build(plan, setting, (struct dag_options){0}, &dag, &err)))
+        printf("%s\n", err.text);
+    CHECK_TRUE(graph_check(&dag, &err));
+    return dag;
+}
+
+/* Seconds of attention of 2000 of 4000 tokens on one of two stages. */
+static double attention_s(const struct cost_setting *setting, enum pass pass, int32_t slice)
+{
+    struct slice part = {0, 2000 * slice, 2000 * (slice + 1)};
+    struct cost_setting own = *setting;
+    own.layers = 420;
+    struct cost_unit unit = {.slices = &part, .n_slices = 1, .context = 1};
+    return cost_of_pass(&own, pass, &unit).attention_s;
+}
+
+/* Two stages, one sample in two slices. Ticks: F0; F1 beside F0; F1; B0 (of the second slice); B0 beside B1; B1. In the
+ * second and the fifth one stage has the later slice, the other the earlier, of a quarter of the FLOPs of both: the
+ * later one gives (3 - 1)/2 of its 3 parts. */
+static void the_later_slice_gives_until_both_have_the_mean(void)
+{
+    struct hand_request hand;
+    struct plan plan;
+    plan_of(&hand, 2, 1, 4000, "slices: 2", &plan);
+    const struct plan_pipeline *pipeline = plan.phases[0].pipelines;
+    CHECK_TEXT(hand_order_text(pipeline, 0), "F0 F1 B0 B1");
+    CHECK_TEXT(hand_order_text(pipeline, 1), "F0 F1 B0 B1");
+    CHECK_EQUAL(pipeline->n_exchanges, 2);
+    const struct plan_exchange *first = &pipeline->exchanges[0], *second = &pipeline->exchanges[1];
+    CHECK_TRUE(first->pass == PASS_FORWARD && first->from_stage == 0 && first->from_unit == 1);
+    CHECK_TRUE(first->to_stage == 1 && first->to_unit == 0 && first->set == 0 && second->set == 1);
+    CHECK_TRUE(second->pass == PASS_BACKWARD && second->from_stage == 0 && second->from_unit == 0);
+    CHECK_TRUE(second->to_stage == 1 && second->to_unit == 1);
+    CHECK_CLOSE(first->share, 1.0 / 3, 1e-3);
+    struct dag dag = built(&plan, &hand.setting);
+    int32_t n_attention = 0, n_sends = 0;
+    for (int32_t i = 0; i < dag.n_tasks; i++) {
+        const struct dag_task *task = &dag.tasks[i];
+        n_sends += task->kind == DAG_SEND && task->purpose == DAG_EXCHANGE;
+        if (task->kind != DAG_ATTENTION)
+            continue;
+        n_attention++;
+        double both_s =
+            attention_s(&hand.setting, (enum pass)task->pass, 0) + attention_s(&hand.setting, (enum pass)task->pass, 1);
+        CHECK_CLOSE(dag.duration_s[i], both_s / 2, 1e-3);
+    }
+    CHECK_EQUAL(n_attention, 4);
+    CHECK_EQUAL(n_sends, 4); /* there and back, in both passes */
+    dag_free(&dag);
+    plan_free(&plan);
+    hand_request_free(&hand);
+}
+
+/* Bytes of the forward's two messages: out 2h T + share 4k S, back 2h T + 4n T with T = 2000, S = 4000, h = k = 64, n =
+ * 4, 420 layers. */
+static void messages_carry_what_is_counted_by_hand(void)
+{
+    struct hand_request hand;
+    struct plan plan;
+    plan_of(&hand, 2, 1, 4000, "slices: 2", &plan);
+    struct dag dag = built(&plan, &hand.setting);
+    double bytes[2] = {0}, share = plan.phases[0].pipelines[0].exchanges[0].share;
+    for (int32_t i = 0; i < dag.n_tasks; i++)
+        if (dag.tasks[i].kind == DAG_SEND && dag.tasks[i].purpose == DAG_EXCHANGE && dag.tasks[i].pass == PASS_FORWARD)
+            bytes[dag.tasks[i].stage] += dag.tasks[i].wire_bytes;
+    CHECK_CLOSE(bytes[0], 420 * (2.0 * 64 * 2000 + share * 4 * 64 * 4000), 1e-12);
+    CHECK_CLOSE(bytes[1], 420 * (2.0 * 64 * 2000 + 4.0 * 4 * 2000), 1e-12);
+    dag_free(&dag);
+    plan_free(&plan);
+    hand_request_free(&hand);
+}
+
+/* Sends free. With exchange the passes of a tick take as long on every stage, without it the longest slice holds up the
+ * stages after it: 40000 tokens, four slices of 1 : 3 : 5 : 7 parts of the attention. */
+static void exchange_takes_away_the_imbalance(void)
+{
+    const char *const knobs[] = {"slices: 4\nexchange: false", "slices: 4"};
+    double end_s[2];
+    for (int i = 0; i < 2; i++) {
+        struct hand_request hand;
+        struct plan plan;
+        struct timeline timeline = {0};
+        plan_of(&hand, 4, 3, 40000, knobs[i], &plan);
+        struct dag dag = built(&plan, &hand.setting);
+        for (int32_t t = 0; t < dag.n_tasks; t++)
+            if (dag.tasks[t].kind == DAG_SEND)
+                dag.duration_s[t] = 0;
+        critical_path(&dag, &timeline);
+        end_s[i] = timeline.makespan_s;
+        timeline_free(&timeline);
+        dag_free(&dag);
+        plan_free(&plan);
+        hand_request_free(&hand);
+    }
+    CHECK_TRUE(end_s[1] < 0.97 * end_s[0]);
+}
+
+/* Stage s runs n + p-1-s slices first, in step n + 2(p-1-s): so many it holds of a micro-batch's n. */
+static void stages_hold_what_the_header_says(void)
+{
+    const char *const knobs[] = {"slices: 8\nexchange: false", "slices: 8"};
+    for (int i = 0; i < 2; i++) {
+        struct hand_request hand;
+        struct plan plan;
+        plan_of(&hand, 4, 4, 8000, knobs[i], &plan);
+        struct dag dag = built(&plan, &hand.setting);
+        struct timeline timeline = {0};
+        struct memory memory;
+        critical_path(&dag, &timeline);
+        memory_of(&plan, &dag, &timeline, &hand.setting, false, &memory);
+        for (int32_t s = 0; s < 3; s++) {
+            double slice = 1000 * 210 * cost_activation_bytes(&hand.setting, RECOMPUTE_NONE, false);
+            CHECK_CLOSE(memory.at_peak[s][MEMORY_ACTIVATIONS], slice * (8 + (i + 1) * (3 - s)), 1e-12);
+        }
+        memory_free(&memory);
+        timeline_free(&timeline);
+        dag_free(&dag);
+        plan_free(&plan);
+        hand_request_free(&hand);
+    }
+}
+
+/* SimGrid without contention takes as long as the longest path, with the exchange beside attention and before it. */
+static void both_engines_agree(void)
+{
+    struct platform platform = hand_platform("hopper-2x8-free", 2);
+    for (int beside = 0; beside < 2; beside++) {
+        struct hand_request hand;
+        struct plan plan;
+        struct error err = {0};
+        struct timeline longest = {0}, run = {0};
+        plan_of(&hand, 4, 3, 4000, "slices: 4", &plan);
+        hand.setting.platform = &platform;
+        hand.setting.communication.cp_overlap = beside;
+        struct dag dag = built(&plan, &hand.setting);
+        critical_path(&dag, &longest);
+        if (!CHECK_TRUE(execute(&dag, &platform, &run, &err)))
+            printf("%s\n", err.text);
+        CHECK_CLOSE(run.makespan_s, longest.makespan_s, 1e-9);
+        timeline_free(&longest);
+        timeline_free(&run);
+        dag_free(&dag);
+        plan_free(&plan);
+        hand_request_free(&hand);
+    }
+}
+
+static void breaches_of_exchanges_are_told(void)
+{
+    struct hand_request hand;
+    struct plan plan;
+    struct error err = {0};
+    plan_of(&hand, 2, 1, 4000, "slices: 2", &plan);
+    struct plan_exchange *exchange = plan.phases[0].pipelines[0].exchanges, whole = *exchange;
+    exchange->share = 1.5;
+    CHECK_TRUE(!plan_check(&plan, 1, hand.batch.tokens, &err));
+    CHECK_CONTAINS(err.text, "forward unit 1 on stage 0 gives away 1.5 of its attention");
+    *exchange = whole;
+    exchange->to_unit = 7;
+    err = (struct error){0};
+    CHECK_TRUE(!plan_check(&plan, 1, hand.batch.tokens, &err));
+    CHECK_CONTAINS(err.text, "no forward unit 7 of its own on stage 1");
+    *exchange = whole;
+    exchange->to_unit = 1; /* F1 on stage 1 is after F1 on stage 0 */
+    struct dag dag;
+    err = (struct error){0};
+    CHECK_TRUE(!dag_build(&plan, &hand.setting, (struct dag_options){0}, &dag, &err));
+    CHECK_CONTAINS(err.text, "in a circle");
+    plan_free(&plan);
+    hand_request_free(&hand);
+}
+
+int main(void)
+{
+    return HARNESS_MAIN("slimpipe", TEST(the_later_slice_gives_until_both_have_the_mean),
+                        TEST(messages_carry_what_is_counted_by_hand), TEST(exchange_takes_away_the_imbalance),
+                        TEST(stages_hold_what_the_header_says), TEST(both_engines_agree),
+                        TEST(breaches_of_exchanges_are_told));
+}
