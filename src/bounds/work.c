@@ -3,19 +3,32 @@
 
 #include "dag/dag.h"
 
-/* What all ranks of a pipeline execute in one pass of one unit. */
+static void add_pass(const struct cost_pass *cost, const struct plan_layout *layout, int32_t n, struct work *work)
+{
+    work->hardware_flop += cost->flop * layout->tensor * n;
+    work->tensor_s += cost->tensor_s * n;
+    work->shard_s += cost->shard_s * n;
+    work->pass_s += cost_pass_s(cost) * n;
+    for (int i = 0; i < COST_N_FAMILIES; i++)
+        work->outside_s[i] += cost->outside_s[i] * n;
+}
+
+/* What all ranks of a pipeline execute in one pass of one unit. With faults a context rank's TP group is as its first
+ * GPU, which a fold has made as slow as the slowest. */
 static void add_unit(const struct plan_pipeline *pipeline, const struct cost_setting *setting, enum pass pass,
                      int32_t unit, struct work *work)
 {
     const struct plan_layout *layout = &pipeline->layout;
+    bool faults = setting->faults != NULL && setting->faults->n_gpus > 0;
     for (int32_t stage = 0; stage < layout->stages * layout->chunks; stage++) {
         struct cost_pass cost = dag_pass_cost(pipeline, setting, pass, unit, stage);
-        work->hardware_flop += cost.flop * layout->tensor * layout->context;
-        work->tensor_s += cost.tensor_s * layout->context;
-        work->shard_s += cost.shard_s * layout->context;
-        work->pass_s += cost_pass_s(&cost) * layout->context;
-        for (int i = 0; i < COST_N_FAMILIES; i++)
-            work->outside_s[i] += cost.outside_s[i] * layout->context;
+        if (!faults)
+            add_pass(&cost, layout, layout->context, work);
+        for (int32_t context = 0; faults && context < layout->context; context++) {
+            int32_t gpu = plan_rank(layout, stage % layout->stages, context, 0);
+            cost = dag_gpu_pass_cost(pipeline, setting, pass, unit, stage, gpu);
+            add_pass(&cost, layout, 1, work);
+        }
     }
 }
 

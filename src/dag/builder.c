@@ -83,8 +83,13 @@ struct dag_task builder_task_of(const struct builder *builder, int32_t place, en
 
 int32_t builder_send(struct builder *builder, struct dag_task task, struct cost_transfer transfer)
 {
+    bool host = task.from_rank < 0 || task.to_rank < 0;
+    enum cost_route route = host ? COST_PCIE : builder_route(builder, task.from_rank, task.to_rank);
+    double factor = builder_link_factor(builder, route, task.from_rank, task.to_rank);
     task.latency_s = transfer.latency_s;
     task.wire_bytes = transfer.wire_bytes;
+    if (factor > 1)
+        transfer.duration_s = transfer.latency_s + factor * (transfer.wire_bytes / transfer.bytes_per_s);
     return builder_task(builder, task, transfer.duration_s);
 }
 

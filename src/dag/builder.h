@@ -33,6 +33,8 @@ struct builder_member {
     int32_t pipe, unit, stage, rank, place; /* stage: virtual; rank: of the stage's places */
     int32_t ready;                          /* the task after which its ring can start */
     int32_t ring;                           /* as in builder_end */
+    const struct cost_pass *cost;           /* of the pass; of a slow place `slow` below */
+    struct cost_pass slow;
 };
 
 /** The walk of one stage of one pipeline along its order. */
@@ -78,11 +80,21 @@ void builder_edge(struct builder *builder, int32_t from, enum dag_edge kind);
 struct dag_task builder_task_of(const struct builder *builder, int32_t place, enum dag_stream stream,
                                 enum dag_kind kind, enum dag_purpose purpose);
 
-/** Append a SEND of `bytes` to a rank by the route between the two. */
+/** Append a SEND from rank to rank; `transfer` is that of sound links. */
 int32_t builder_send(struct builder *builder, struct dag_task task, struct cost_transfer transfer);
 
 /** NVLink inside a node, else NIC. */
 enum cost_route builder_route(const struct builder *builder, int32_t from_rank, int32_t to_rank);
+
+/** Whether passes on the place of a GPU cost something else than on a sound one; then dag_gpu_pass_cost. */
+bool builder_slow(const struct builder *builder, int32_t gpu);
+
+/** How many times as long bytes take from rank to rank as on sound links; a host's rank is -1. */
+double builder_link_factor(const struct builder *builder, enum cost_route route, int32_t from_rank, int32_t to_rank);
+
+/** `setting` with links of 1/nvlink and 1/nic of their bandwidth; `room` becomes its platform. */
+struct cost_setting builder_slow_setting(const struct cost_setting *setting, double nvlink, double nic,
+                                         struct platform *room);
 
 /** A collective among places. */
 struct builder_ring {
@@ -95,7 +107,7 @@ struct builder_ring {
     double bytes;   /* reduce-scatter, all-gather: of the tensor; else what a member sends to the next in all */
     int32_t steps;  /* messages of the latter, for the latency */
     double share;   /* of a reduce-scatter or all-gather that is not hidden */
-    double exact_s; /* if > 0: how long it takes, in place of bytes */
+    double exact_s; /* if > 0: how long it takes, in place of bytes: that of the member to which it is longest */
 };
 
 /**

@@ -180,7 +180,7 @@ bool dag_build(const struct plan *plan, const struct cost_setting *setting, stru
 {
     struct builder builder = {.plan = plan, .setting = setting, .options = options, .dag = dag};
     bool ok = true;
-    *dag = (struct dag){0};
+    *dag = (struct dag){.faults = setting->faults};
     make_places(dag, plan, options);
     open_builder(&builder);
     for (int32_t phase = 0; ok && phase < plan->n_phases; phase++) {

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "dag/builder.h"
 
+#include <math.h>
+
 #include "base/check.h"
 
 /* One step of the lanes that share it. Members stand by tensor index, then lane, then context rank. */
@@ -18,10 +20,14 @@ static const struct builder_pipe *pipe_of(const struct work *work, const struct 
     return &work->builder->pipes[member->pipe];
 }
 
-static const struct cost_pass *cost_of(const struct work *work, const struct builder_member *member)
+static const struct cost_pass *cost_of(const struct work *work, struct builder_member *member)
 {
     const struct builder_pipe *pipe = pipe_of(work, member);
-    return builder_cost_of(pipe, work->pass, member->unit, work->stage);
+    int32_t gpu = work->builder->dag->places[member->place].rank;
+    if (!builder_slow(work->builder, gpu))
+        return builder_cost_of(pipe, work->pass, member->unit, work->stage);
+    member->slow = dag_gpu_pass_cost(pipe->plan, work->builder->setting, work->pass, member->unit, work->stage, gpu);
+    return &member->slow;
 }
 
 static struct builder_end *end_of(const struct work *work, const struct builder_member *member, enum pass pass,
@@ -63,6 +69,8 @@ static void collect_members(struct work *work)
                                             .ready = -1,
                                             .ring = -1};
         }
+    for (int32_t i = 0; i < work->n_members; i++)
+        builder->members[i].cost = cost_of(work, &builder->members[i]);
 }
 
 /* The newest task may start when `task` does, -1: at once. */
@@ -167,7 +175,7 @@ static void after_data(struct work *work, const struct builder_member *member)
 static void add_compute(struct work *work, struct builder_member *member)
 {
     struct builder *builder = work->builder;
-    const struct cost_pass *cost = cost_of(work, member);
+    const struct cost_pass *cost = member->cost;
     int32_t prefetch = work->pass == PASS_BACKWARD ? add_prefetch(work, member) : -1;
     double duration_s = cost->other_s + cost->shard_s;
     if (!builder->options.all_tensor_ranks)
@@ -187,8 +195,10 @@ static void add_ring(struct work *work, int32_t first, int32_t stride, struct bu
 {
     struct builder *builder = work->builder;
     for (int32_t i = 0; i < ring.n; i++) {
-        builder->places[i] = builder->members[first + i * stride].place;
-        builder->ready[i] = builder->members[first + i * stride].ready;
+        const struct builder_member *member = &builder->members[first + i * stride];
+        builder->places[i] = member->place;
+        builder->ready[i] = member->ready;
+        ring.exact_s = fmax(ring.exact_s, ring.purpose == DAG_TENSOR ? member->cost->tensor_s : member->cost->context_s);
     }
     ring.places = builder->places;
     ring.ready = builder->ready;
@@ -206,11 +216,8 @@ static void add_tensor_rings(struct work *work)
     int32_t n_each = work->n_members / work->n_tensor;
     struct builder_member *members = work->builder->members;
     for (int32_t i = 0; i < n_each; i++) {
-        double tensor_s = cost_of(work, &members[i])->tensor_s;
-        if (tensor_s <= 0)
-            continue;
-        add_ring(work, i, n_each,
-                 (struct builder_ring){.n = work->n_tensor, .purpose = DAG_TENSOR, .exact_s = tensor_s});
+        if (members[i].cost->tensor_s > 0)
+            add_ring(work, i, n_each, (struct builder_ring){.n = work->n_tensor, .purpose = DAG_TENSOR});
     }
     for (int32_t i = 0; i < work->n_members; i++)
         if (members[i].ring >= 0)
@@ -223,7 +230,7 @@ static void add_attention(struct work *work)
     for (int32_t i = 0; i < work->n_members; i++) {
         const struct builder_member *member = &builder->members[i];
         struct dag_task task = task_of(work, member, DAG_STREAM_COMPUTE, DAG_ATTENTION, DAG_PASS);
-        builder_task(builder, task, cost_of(work, member)->attention_s);
+        builder_task(builder, task, member->cost->attention_s);
         builder_edge(builder, member->ring, DAG_COLLECTIVE);
     }
 }
@@ -232,13 +239,12 @@ static void add_context_rings(struct work *work)
 {
     int32_t n_each = work->n_members / work->n_tensor;
     for (int32_t first = 0; first < work->n_members; first += n_each) {
-        const struct cost_pass *cost = cost_of(work, &work->builder->members[first]);
+        const struct cost_pass *cost = work->builder->members[first].cost;
         add_ring(work, first, 1,
                  (struct builder_ring){.n = n_each,
                                        .purpose = DAG_RING,
                                        .bytes = cost->ring_bytes,
-                                       .steps = cost->ring_steps,
-                                       .exact_s = cost->context_s});
+                                       .steps = cost->ring_steps});
     }
 }
 
@@ -265,7 +271,7 @@ static void add_boundary(struct work *work, const struct builder_member *member,
     if (to < 0 || to == pipe->n_virtual)
         return;
     int32_t place = pipe->first_place + to % pipe->plan->layout.stages * pipe->n_ranks + member->rank;
-    double bytes = cost_of(work, member)->boundary_bytes;
+    double bytes = member->cost->boundary_bytes;
     int32_t rank = builder->dag->places[place].rank;
     if (bytes <= 0 || rank == builder->dag->places[member->place].rank)
         return;
@@ -305,7 +311,7 @@ void builder_pass(struct builder *builder, const int32_t *lanes, int32_t n_lanes
                         .stage = step->chunk * pipe->plan->layout.stages + lane->stage};
     collect_members(&work);
     work.ring = pipe->plan->cut[step->pass].units[step->unit].context > 1 && work.n_members > work.n_tensor &&
-                cost_of(&work, &builder->members[0])->ring_bytes > 0;
+                builder->members[0].cost->ring_bytes > 0;
     for (int32_t i = 0; i < work.n_members; i++)
         add_compute(&work, &builder->members[i]);
     if (work.n_tensor > 1)

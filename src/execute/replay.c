@@ -7,6 +7,7 @@
 #include <simgrid/actor.h>
 #include <simgrid/engine.h>
 #include <simgrid/host.h>
+#include <simgrid/link.h>
 #include <simgrid/semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -190,6 +191,23 @@ static bool hosts_check(const struct hosts *hosts, const struct platform *platfo
     return true;
 }
 
+/* The links of slow GPUs, both directions: nv<node>_<gpu>_u, ... */
+static void links_slow_down(const struct platform *platform, const struct faults *faults)
+{
+    static const char *const prefix[FAULT_N_KINDS] = {
+        [FAULT_NVLINK] = "nv", [FAULT_NIC] = "ib", [FAULT_PCIE] = "pc"};
+    char name[64];
+    for (int32_t i = faults->n_gpus; i < FAULT_N_KINDS * faults->n_gpus; i++) {
+        int32_t gpu = i % faults->n_gpus;
+        for (int direction = 0; direction < 2 && faults->factor[i] > 1; direction++) {
+            snprintf(name, sizeof name, "%s%d_%d_%c", prefix[i / faults->n_gpus], gpu / platform->gpus_per_node,
+                     gpu % platform->gpus_per_node, "ud"[direction]);
+            sg_link_t link = sg_link_by_name(name);
+            sg_link_set_bandwidth(link, sg_link_get_bandwidth(link) / faults->factor[i]);
+        }
+    }
+}
+
 static void walkers_start(struct run *run)
 {
     const struct queues *queues = run->replay->queues;
@@ -222,6 +240,8 @@ int replay_run(const struct replay *replay)
     engine_start(replay->platform->path);
     struct run run = {.replay = replay, .hosts = hosts_find(replay->platform)};
     bool complete = hosts_check(&run.hosts, replay->platform);
+    if (complete && replay->dag->faults != NULL)
+        links_slow_down(replay->platform, replay->dag->faults);
     if (complete)
         walkers_run(&run);
     free(run.hosts.gpu);
