@@ -8,9 +8,8 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "bench.h"
 #include "execute/execute.h"
-#include "simgrid.h"
-#include "sweep/point.h"
 
 struct row {
     int32_t nodes, units;
@@ -18,8 +17,8 @@ struct row {
 };
 
 static const struct row rows[] = {
-    {8, 64, false},   {32, 64, false},  {128, 64, false},   {512, 64, false}, {2048, 64, false}, {128, 16, false},
-    {128, 256, false}, {128, 1024, false}, {8, 64, true}, {32, 64, true},    {128, 64, true},   {512, 64, true},
+    {8, 64, false},    {32, 64, false},    {128, 64, false}, {512, 64, false}, {2048, 64, false}, {128, 16, false},
+    {128, 256, false}, {128, 1024, false}, {8, 64, true},    {32, 64, true},   {128, 64, true},   {512, 64, true},
 };
 
 static double children_s(double *peak_bytes)
@@ -67,13 +66,13 @@ static bool row_run(const struct row *row, struct error *err)
     snprintf(platform, sizeof platform, "platform=hopper-%dx8", row->nodes);
     snprintf(batch, sizeof batch, "data.global_batch=%d", row->units * row->nodes / 8); /* DP: nodes / 8 */
     snprintf(all, sizeof all, "all_tensor_ranks=%s", row->all_tensor_ranks ? "true" : "false");
-    if (!scenario_read(SLIMSIM_SOURCE_DIR "/bench/scale.yaml", 3, set, &scenario, err) || !build(&scenario, &dag, err) ||
-        !execute(&dag, &scenario.platform, &timeline, err))
+    if (!scenario_read(SLIMSIM_SOURCE_DIR "/bench/scale.yaml", 3, set, &scenario, err) ||
+        !build(&scenario, &dag, err) || !execute(&dag, &scenario.platform, &timeline, err))
         return false;
     double simgrid_s = children_s(&peak_bytes);
     getrusage(RUSAGE_SELF, &usage);
     printf("%6d %6d %10s %9d %11.2f %11.2f %13.0f %12.0f %11.0f\n", platform_n_gpus(&scenario.platform), row->units,
-           row->all_tensor_ranks ? "all" : "one", dag.n_tasks, bench_cpu_s(), simgrid_s, dag.n_tasks / simgrid_s,
+           row->all_tensor_ranks ? "all" : "one", dag.n_tasks, cpu_s(), simgrid_s, dag.n_tasks / simgrid_s,
            (double)usage.ru_maxrss * 1024 / 1e6, peak_bytes / 1e6);
     dag_free(&dag);
     timeline_free(&timeline);

@@ -6,6 +6,7 @@
 #include <simgrid/engine.h>
 #include <simgrid/host.h>
 #include <simgrid/semaphore.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -14,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "bench.h"
 #include "execute/replay.h"
 
 enum op_kind { OP_WAIT, OP_EXECUTE, OP_SEND, OP_POST };
@@ -142,27 +144,27 @@ static bool measure(const struct dag *dag, const struct platform *platform, int 
     double *run_s[2] = {check_calloc((size_t)runs, sizeof(double)), check_calloc((size_t)runs, sizeof(double))};
     struct stream *streams = NULL;
     struct cluster cluster;
-    double before_s = bench_cpu_s();
+    double before_s = cpu_s();
     if (!cluster_open(platform, dag->faults, &cluster))
         return false;
-    rates->load_s = bench_cpu_s() - before_s;
+    rates->load_s = cpu_s() - before_s;
     for (int i = 0; i < runs; i++) {
         struct queues queues;
         memset(start_s, 0, n_tasks * sizeof *start_s);
-        before_s = bench_cpu_s();
+        before_s = cpu_s();
         queues_build(dag, &queues);
         struct replay replay = {dag, &queues, platform, start_s, finish_s};
         replay_on(&replay, &cluster);
-        run_s[0][i] = bench_cpu_s() - before_s;
+        run_s[0][i] = cpu_s() - before_s;
         if (streams == NULL)
             streams = streams_of(dag, &queues, &cluster, bare_finish_s);
-        before_s = bench_cpu_s();
+        before_s = cpu_s();
         bare_on(dag, streams, queues.n_streams, &cluster);
-        run_s[1][i] = bench_cpu_s() - before_s;
+        run_s[1][i] = cpu_s() - before_s;
         queues_free(&queues);
     }
-    rates->replay_s = bench_median(run_s[0], (size_t)runs);
-    rates->bare_s = bench_median(run_s[1], (size_t)runs);
+    rates->replay_s = median(run_s[0], (size_t)runs);
+    rates->bare_s = median(run_s[1], (size_t)runs);
     rates->apart = apart(finish_s, bare_finish_s, dag->n_tasks);
     return true; /* the process ends: nothing is freed */
 }

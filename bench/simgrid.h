@@ -20,9 +20,4 @@ struct bench_rates {
  */
 bool bench_simgrid_rates(const struct dag *dag, const struct platform *platform, int runs, struct bench_rates *rates);
 
-double bench_median(double *values, size_t n);
-
-/** CPU seconds of this process. */
-double bench_cpu_s(void);
-
 #endif

@@ -106,7 +106,8 @@ static void a_hop_over_a_slow_nic_takes_longer_by_its_bytes(void)
  * likewise; a transfer by sound links beside it its 20 ms. */
 static void simgrids_links_are_slow(void)
 {
-    const struct fault entries[] = {fault_of(FAULT_NIC, 8, 2), fault_of(FAULT_NVLINK, 1, 4), fault_of(FAULT_PCIE, 0, 8)};
+    const struct fault entries[] = {fault_of(FAULT_NIC, 8, 2), fault_of(FAULT_NVLINK, 1, 4),
+                                    fault_of(FAULT_PCIE, 0, 8)};
     struct platform platform = hand_platform("hopper-2x8", 2);
     struct faults faults = faults_of(entries, 3, &platform);
     struct timeline timeline = {0};
@@ -152,7 +153,8 @@ static void group_plan(struct plan *plan, struct cost_setting *setting)
 /* One member's fault of each kind, all tensor ranks against one for all: equal to rounding, on the critical path. */
 static void a_folded_tensor_group_is_as_slow_as_its_slowest_member(void)
 {
-    const struct fault entries[] = {fault_of(FAULT_GPU, 6, 1.7), fault_of(FAULT_NVLINK, 3, 3), fault_of(FAULT_NIC, 9, 5)};
+    const struct fault entries[] = {fault_of(FAULT_GPU, 6, 1.7), fault_of(FAULT_NVLINK, 3, 3),
+                                    fault_of(FAULT_NIC, 9, 5)};
     struct plan plan;
     struct cost_setting setting;
     group_plan(&plan, &setting);
@@ -207,9 +209,8 @@ static void one_slow_nic_holds_the_gradients_of_all(void)
     setting.shards = 16;
     struct dag_options options = {.gradient_sync = true};
     double bytes = cost_stage_parameters(setting.model, 1, 840, true, true), longer_s = 0;
-    const struct cost_transfer rail[] = {
-        cost_of_rails(&setting, DEVICE_REDUCE_SCATTER, COST_NIC, 4 * bytes, 16, 8),
-        cost_of_rails(&setting, DEVICE_ALL_GATHER, COST_NIC, 2 * bytes, 16, 8)};
+    const struct cost_transfer rail[] = {cost_of_rails(&setting, DEVICE_REDUCE_SCATTER, COST_NIC, 4 * bytes, 16, 8),
+                                         cost_of_rails(&setting, DEVICE_ALL_GATHER, COST_NIC, 2 * bytes, 16, 8)};
     for (int i = 0; i < 2; i++) {
         enum device_collective_kind kind = i == 0 ? DEVICE_REDUCE_SCATTER : DEVICE_ALL_GATHER;
         double node_s = cost_of_rails(&setting, kind, COST_NVLINK, (i == 0 ? 4 : 2) * bytes, 16, 8).duration_s;

@@ -11,7 +11,7 @@
 struct replicas {
     int32_t n, group;        /* group: places of one */
     int32_t *places, *ready; /* [n], [2 n] ready: tasks that end a place's work so far, -1: none */
-    double parameters; /* of one of them */
+    double parameters;       /* of one of them */
 };
 
 static bool equal_layouts(const struct plan_phase *phase)

@@ -20,14 +20,20 @@ static const struct builder_pipe *pipe_of(const struct work *work, const struct 
     return &work->builder->pipes[member->pipe];
 }
 
-static const struct cost_pass *cost_of(const struct work *work, struct builder_member *member)
+/* What the pass costs on its place. */
+static void price(const struct work *work, struct builder_member *member)
 {
+    const struct builder *builder = work->builder;
     const struct builder_pipe *pipe = pipe_of(work, member);
-    int32_t gpu = work->builder->dag->places[member->place].rank;
-    if (!builder_slow(work->builder, gpu))
-        return builder_cost_of(pipe, work->pass, member->unit, work->stage);
-    member->slow = dag_gpu_pass_cost(pipe->plan, work->builder->setting, work->pass, member->unit, work->stage, gpu);
-    return &member->slow;
+    int32_t gpu = builder->dag->places[member->place].rank;
+    int32_t at = member->unit * pipe->kinds.n + pipe->kinds.kind[work->stage];
+    member->cost = &pipe->cost[work->pass][at];
+    member->seconds = pipe->seconds[work->pass][at];
+    if (builder->setting->faults == NULL || !builder_slow(builder, gpu))
+        return;
+    member->slow = dag_gpu_pass_cost(pipe->plan, builder->setting, work->pass, member->unit, work->stage, gpu);
+    member->cost = &member->slow;
+    member->seconds = builder_seconds_of(builder, &member->slow);
 }
 
 static struct builder_end *end_of(const struct work *work, const struct builder_member *member, enum pass pass,
@@ -70,7 +76,7 @@ static void collect_members(struct work *work)
                                             .ring = -1};
         }
     for (int32_t i = 0; i < work->n_members; i++)
-        builder->members[i].cost = cost_of(work, &builder->members[i]);
+        price(work, &builder->members[i]);
 }
 
 /* The newest task may start when `task` does, -1: at once. */
@@ -175,13 +181,10 @@ static void after_data(struct work *work, const struct builder_member *member)
 static void add_compute(struct work *work, struct builder_member *member)
 {
     struct builder *builder = work->builder;
-    const struct cost_pass *cost = member->cost;
-    int32_t prefetch = work->pass == PASS_BACKWARD ? add_prefetch(work, member) : -1;
-    double duration_s = cost->other_s + cost->shard_s;
-    if (!builder->options.all_tensor_ranks)
-        duration_s += cost->tensor_s;
-    if (!work->ring)
-        duration_s += cost->attention_s;
+    bool offloads = work->pass == PASS_BACKWARD && pipe_of(work, member)->offloads;
+    int32_t prefetch = offloads ? add_prefetch(work, member) : -1;
+    const struct builder_seconds *seconds = &member->seconds;
+    double duration_s = work->ring ? seconds->no_attention : seconds->all;
     member->ready = builder_task(builder, task_of(work, member, DAG_STREAM_COMPUTE, DAG_COMPUTE, DAG_PASS), duration_s);
     builder->pass_begin[member->place] = member->ready;
     builder_edge(builder, builder->open_ring[member->place], DAG_COLLECTIVE);
@@ -198,7 +201,8 @@ static void add_ring(struct work *work, int32_t first, int32_t stride, struct bu
         const struct builder_member *member = &builder->members[first + i * stride];
         builder->places[i] = member->place;
         builder->ready[i] = member->ready;
-        ring.exact_s = fmax(ring.exact_s, ring.purpose == DAG_TENSOR ? member->cost->tensor_s : member->cost->context_s);
+        ring.exact_s =
+            fmax(ring.exact_s, ring.purpose == DAG_TENSOR ? member->cost->tensor_s : member->cost->context_s);
     }
     ring.places = builder->places;
     ring.ready = builder->ready;
@@ -241,10 +245,8 @@ static void add_context_rings(struct work *work)
     for (int32_t first = 0; first < work->n_members; first += n_each) {
         const struct cost_pass *cost = work->builder->members[first].cost;
         add_ring(work, first, 1,
-                 (struct builder_ring){.n = n_each,
-                                       .purpose = DAG_RING,
-                                       .bytes = cost->ring_bytes,
-                                       .steps = cost->ring_steps});
+                 (struct builder_ring){
+                     .n = n_each, .purpose = DAG_RING, .bytes = cost->ring_bytes, .steps = cost->ring_steps});
     }
 }
 
@@ -262,6 +264,15 @@ static void add_context(struct work *work)
         work->builder->members[i].ring = -1; /* over before the attention */
 }
 
+static struct cost_transfer boundary_transfer(const struct work *work, const struct builder_member *member,
+                                              enum cost_route route, double bytes)
+{
+    struct builder_boundary *latest = &pipe_of(work, member)->boundary[work->pass][member->unit];
+    if (latest->bytes != bytes || latest->route != route)
+        *latest = (struct builder_boundary){bytes, route, cost_of_transfer(work->builder->setting, route, bytes, 1)};
+    return latest->transfer;
+}
+
 static void add_boundary(struct work *work, const struct builder_member *member, struct builder_end *end)
 {
     struct builder *builder = work->builder;
@@ -270,7 +281,7 @@ static void add_boundary(struct work *work, const struct builder_member *member,
     int32_t to = work->stage + (forward ? 1 : -1);
     if (to < 0 || to == pipe->n_virtual)
         return;
-    int32_t place = pipe->first_place + to % pipe->plan->layout.stages * pipe->n_ranks + member->rank;
+    int32_t place = pipe->first_place + builder_stage_of(pipe, to) * pipe->n_ranks + member->rank;
     double bytes = member->cost->boundary_bytes;
     int32_t rank = builder->dag->places[place].rank;
     if (bytes <= 0 || rank == builder->dag->places[member->place].rank)
@@ -278,8 +289,8 @@ static void add_boundary(struct work *work, const struct builder_member *member,
     enum dag_stream stream = forward ? DAG_STREAM_SEND_FORWARD : DAG_STREAM_SEND_BACKWARD;
     struct dag_task task = task_of(work, member, stream, DAG_SEND, DAG_BOUNDARY);
     task.to_rank = rank;
-    enum cost_route route = builder_route(builder, task.from_rank, rank);
-    end->send = builder_send(builder, task, cost_of_transfer(builder->setting, route, bytes, 1));
+    enum cost_route route = builder->node[member->place] == builder->node[place] ? COST_NVLINK : COST_NIC;
+    end->send = builder_send(builder, task, boundary_transfer(work, member, route, bytes));
     after_end(work, end, DAG_INTER_STAGE);
 }
 

@@ -12,6 +12,7 @@ struct cost_setting builder_slow_setting(const struct cost_setting *setting, dou
     room->nvlink_bytes_per_s /= nvlink;
     room->nic_bytes_per_s /= nic;
     slow.platform = room;
+    slow.cache = NULL; /* it knows a platform by its pointer */
     return slow;
 }
 
@@ -24,7 +25,8 @@ struct cost_pass dag_gpu_pass_cost(const struct plan_pipeline *pipeline, const s
     struct cost_setting slow = builder_slow_setting(setting, nvlink, nic, &room);
     struct cost_pass cost = dag_pass_cost(pipeline, &slow, pass, unit, stage);
     if (faults != NULL && cost_shards_in_passes(setting)) {
-        slow = builder_slow_setting(setting, faults_worst(faults, FAULT_NVLINK), faults_worst(faults, FAULT_NIC), &room);
+        slow =
+            builder_slow_setting(setting, faults_worst(faults, FAULT_NVLINK), faults_worst(faults, FAULT_NIC), &room);
         cost.shard_s = dag_pass_cost(pipeline, &slow, pass, unit, stage).shard_s;
     }
     double factor = faults_factor(faults, FAULT_GPU, gpu);
@@ -45,8 +47,10 @@ bool builder_slow(const struct builder *builder, int32_t gpu)
            faults_factor(faults, FAULT_NIC, gpu) > 1;
 }
 
-double builder_link_factor(const struct builder *builder, enum cost_route route, int32_t from_rank, int32_t to_rank)
+double builder_link_factor(const struct builder *builder, int32_t from_rank, int32_t to_rank)
 {
+    bool host = from_rank < 0 || to_rank < 0;
+    enum cost_route route = host ? COST_PCIE : builder_route(builder, from_rank, to_rank);
     static const enum fault_kind kind[] = {
         [COST_NVLINK] = FAULT_NVLINK, [COST_NIC] = FAULT_NIC, [COST_PCIE] = FAULT_PCIE};
     const struct faults *faults = builder->setting->faults;

@@ -104,8 +104,7 @@ static bool hosts_check(const struct cluster *cluster)
 /* The links of slow GPUs, both directions: nv<node>_<gpu>_u, ... */
 static void links_slow_down(const struct platform *platform, const struct faults *faults)
 {
-    static const char *const prefix[FAULT_N_KINDS] = {
-        [FAULT_NVLINK] = "nv", [FAULT_NIC] = "ib", [FAULT_PCIE] = "pc"};
+    static const char *const prefix[FAULT_N_KINDS] = {[FAULT_NVLINK] = "nv", [FAULT_NIC] = "ib", [FAULT_PCIE] = "pc"};
     char name[64];
     for (int32_t i = faults->n_gpus; i < FAULT_N_KINDS * faults->n_gpus; i++) {
         int32_t gpu = i % faults->n_gpus;

@@ -68,7 +68,8 @@ static bool links_visit(const struct cluster *cluster, struct way *way, enum ste
     unsigned i;
     sg_link_t link;
     sg_host_get_route(from, to, links);
-    xbt_dynar_foreach (links, i, link) {
+    xbt_dynar_foreach(links, i, link)
+    {
         const int32_t *owner = sg_link_get_data(link);
         bool own = owner != (void *)&several && owner != NULL && *owner == way->stream;
         if (step == STEP_CLEAR)

@@ -11,6 +11,7 @@
 
 #include "base/check.h"
 #include "bounds/work.h"
+#include "cost/cache.h"
 #include "dag/graph.h"
 #include "execute/execute.h"
 #include "search/search.h"
@@ -25,8 +26,9 @@ struct runner {
     void *knobs, *state;
     struct faults faults, group_faults; /* of GPUs; of TP groups, each as slow as its slowest */
     struct cost_setting setting;        /* what plans are made with: without faults */
-    struct cost_setting slow;           /* what they run with: those of places, so of TP groups where one stands for all */
-    struct cost_setting group_slow;     /* those of TP groups */
+    struct cost_setting slow;       /* what they run with: those of places, so of TP groups where one stands for all */
+    struct cost_setting group_slow; /* those of TP groups */
+    struct cost_cache costs;
     struct batch batch;
     struct plan plan;
     struct dag dag;
@@ -46,7 +48,7 @@ bool point_check(const struct scenario *scenario, struct error *err)
 
 static void measure_work(const struct runner *runner, struct point_iteration *result)
 {
-    struct work work = work_of(&runner->plan, &runner->group_slow, runner->scenario->all_tensor_ranks);
+    struct work work = work_of(&runner->plan, &runner->dag, &runner->group_slow, runner->scenario->all_tensor_ranks);
     result->hardware_flop = work.hardware_flop;
     result->tensor_s = work.tensor_s;
     result->shard_s = work.shard_s;
@@ -142,7 +144,6 @@ static void runner_clear(struct runner *runner)
 {
     batch_free(&runner->batch);
     plan_free(&runner->plan);
-    dag_free(&runner->dag);
     memory_free(&runner->memory);
     free(runner->slack_s);
     runner->slack_s = NULL;
@@ -184,7 +185,7 @@ static bool run_iteration(struct runner *runner, struct point_iteration *result,
     lengths_draw(runner->lengths, &scenario->data, scenario->seed, result->iteration, &runner->batch);
     struct dag_options options = {.all_tensor_ranks = scenario->all_tensor_ranks, .gradient_sync = true};
     if (!make_plan(runner, result, err) || !check_fold(runner, err) ||
-        !dag_build(&runner->plan, &runner->slow, options, &runner->dag, err))
+        !dag_rebuild(&runner->plan, &runner->slow, options, &runner->dag, err))
         return false;
     if (result->iteration == scenario->warm_up && !graph_check(&runner->dag, err)) /* igraph's word, once a system */
         return false;
@@ -225,9 +226,10 @@ static void find_faults(struct runner *runner)
     const struct scenario *scenario = runner->scenario;
     runner->faults = faults_of(scenario->faults, scenario->n_faults, &scenario->platform);
     runner->group_faults = faults_of(scenario->faults, scenario->n_faults, &scenario->platform);
-    if (scenario->n_faults > 0)
-        faults_fold(&runner->group_faults, (int32_t)runner->system->entry->plan.tp);
     runner->slow = runner->group_slow = runner->setting;
+    if (scenario->n_faults == 0)
+        return;
+    faults_fold(&runner->group_faults, (int32_t)runner->system->entry->plan.tp);
     runner->slow.faults = scenario->all_tensor_ranks ? &runner->faults : &runner->group_faults;
     runner->group_slow.faults = &runner->group_faults;
 }
@@ -257,6 +259,8 @@ static bool run_system(struct runner *runner, point_observer *observer, void *co
     timeline_free(&runner->executed);
     faults_free(&runner->faults);
     faults_free(&runner->group_faults);
+    dag_free(&runner->dag);
+    cost_cache_free(&runner->costs);
     free(runner->knobs);
     free(runner->state);
     return ok;
@@ -284,6 +288,7 @@ bool point_run(const struct scenario *scenario, const struct lengths *lengths, p
             .memory_bytes = point->memory_bytes,
             .setting = system_setting(scenario, &system->entry->plan),
         };
+        runner.setting.cache = &runner.costs;
         ok = system->system != NULL && run_system(&runner, observer, context, err);
     }
     return ok;
