@@ -6,6 +6,9 @@
  * takes its time whatever happens, so its start and finish follow as soon as those of its predecessors are known,
  * ahead of SimGrid's clock; nothing is known later than it happens. A SEND's actor sleeps until its start and latency
  * are over and then sends. Same tasks, same times as with an actor for each stream that sleeps through its work.
+ *
+ * Equal pipelines are not run once for all: batches drawn from a law have none, and those of fixed lengths meet in the
+ * rings of gradients on links that their last passes still use.
  */
 #ifndef SLIMSIM_EXECUTE_REPLAY_H
 #define SLIMSIM_EXECUTE_REPLAY_H
