@@ -86,6 +86,27 @@ systems:
         for one, all_of_them in zip(json.loads(folded.stdout)["systems"], json.loads(ranks.stdout)["systems"]):
             self.assertAlmostEqual(all_of_them["simgrid_mean_s"] / one["simgrid_mean_s"], 1, delta=1e-9)
 
+    def test_faults_make_it_slower_are_told_and_stand_in_the_trace(self):
+        faults = ("faults:\n  - {kind: gpu, gpus: 5, factor: 2}\n  - {kind: nic, share: 0.25, seed: 3, factor: 4}\n"
+                  "  - {kind: gpu, gpus: 5, factor: 1.5}\n")
+        done = simulate("faults", scenario=SMALL + faults)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        report = json.loads(done.stdout)
+        for slow, sound in zip(report["systems"], self.report["systems"]):
+            self.assertGreater(slow["critical_path_mean_s"], 1.2 * sound["critical_path_mean_s"])
+            self.assertGreaterEqual(slow["simgrid_mean_s"], slow["critical_path_mean_s"] * (1 - 1e-9))
+        self.assertTrue(any("GPU 5 3 times as slow" in line and "unknown to plans" in line for line in report["assumed"]))
+        with h5py.File(SCRATCH / "faults" / "small.h5") as file:
+            rows, text = file["faults"][:], file.attrs["scenario"]
+        gpu, nic = rows[rows["kind"] == 0], rows[rows["kind"] == 2]
+        self.assertEqual([(row["rank"], row["node"], row["factor"]) for row in gpu], [(5, 0, 3)])
+        self.assertEqual(len(nic), 4)  # a quarter of 16
+        self.assertTrue(all(row["factor"] == 4 and row["node"] == row["rank"] // 8 for row in nic))
+        again = run("run", write("again.yaml", text.decode()), "--json", "--quiet", "--output", SCRATCH / "faults-again")
+        self.assertEqual(json.loads(again.stdout)["systems"], report["systems"])
+        with h5py.File(self.path) as file:
+            self.assertNotIn("faults", file)
+
     def test_critical_path_of_both_systems_equals_an_independent_longest_path(self):
         with h5py.File(self.path) as file:
             for system in (0, 1):
@@ -480,6 +501,19 @@ class Messages(unittest.TestCase):
     def test_layout_must_match_platform_and_model(self):
         self.refuse(["16"], SMALL.replace("tp: 2, pp: 2, cp: 2", "tp: 2, pp: 2, cp: 2, dp: 3"))
         self.refuse(["32", "3"], SMALL.replace("pp: 2, cp: 2", "pp: 3, cp: 2"))
+
+    def test_faults_name_what_exists(self):
+        for fault, expected in (("{kind: gpu, factor: 2}", ["one of gpus, nodes and share"]),
+                                ("{kind: gpu, gpus: 1, nodes: 0, factor: 2}", ["one of gpus, nodes and share"]),
+                                ("{kind: gpu, gpus: [3, 16], factor: 2}", ["GPU 16", "0 to 15"]),
+                                ("{kind: nic, nodes: 2, factor: 2}", ["node 2", "0 to 1"]),
+                                ("{kind: nic, gpus: 2, factor: 0.5}", ["factor", "0.5", "1 to 1000000"]),
+                                ("{kind: disk, gpus: 2, factor: 2}", ["disk", "gpu, nvlink, nic, pcie"]),
+                                ("{kind: gpu, share: 0.01, factor: 2}", ["0.01", "0.03125 to 1"]),
+                                ("{kind: gpu, gpus: 2, seed: 1, factor: 2}", ["seed", "share"]),
+                                ("{kind: gpu, gpus: 2}", ["factor"])):
+            self.refuse(["small.yaml:", *expected], SMALL + f"faults:\n  - {fault}\n")
+        self.refuse(["faults", "list"], SMALL + "faults: {kind: gpu}\n")
 
     def test_missing_names_and_files(self):
         self.refuse(["llama-8b"], SMALL.replace("llama-7b", "llama-8b"))

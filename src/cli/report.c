@@ -322,6 +322,32 @@ static void print_tensor_overlap(const struct scenario *scenario, const struct p
                  any[true] ? "; " : "", all_reduce_text[overlap]);
 }
 
+static const char *const fault_text[FAULT_N_KINDS] = {"kernels", "NVLink", "NIC", "PCIe"};
+
+/** Whose, how slow, and what the engines make of it. The whole list is the trace's table `faults`. */
+static int32_t fault_lines(const struct scenario *scenario, char lines[][TEXT_SIZE])
+{
+    enum { SHOWN = 8 };
+    struct faults faults = faults_of(scenario->faults, scenario->n_faults, &scenario->platform);
+    int32_t n_slow = 0;
+    size_t used = (size_t)snprintf(lines[0], TEXT_SIZE, "faults, unknown to plans: ");
+    for (int32_t i = 0; i < FAULT_N_KINDS * faults.n_gpus; i++)
+        if (faults.factor[i] > 1 && n_slow++ < SHOWN)
+            used += (size_t)snprintf(lines[0] + used, TEXT_SIZE - used, "%s%s of GPU %d %g times as slow",
+                                     n_slow > 1 ? ", " : "", fault_text[i / faults.n_gpus], i % faults.n_gpus,
+                                     faults.factor[i]);
+    snprintf(lines[0] + used, TEXT_SIZE - used, "%s", n_slow == 0 ? "none, all factors are 1" : "");
+    if (n_slow > SHOWN)
+        snprintf(lines[0] + used, TEXT_SIZE - used, ", and %d more (table faults)", n_slow - SHOWN);
+    snprintf(
+        lines[1], TEXT_SIZE,
+        "faults: a tensor-parallel group is as slow as its slowest GPU and link; what overlaps hide of collectives "
+        "is not longer for slow kernels; the critical path has slow links for each transfer alone, SimGrid shares "
+        "them");
+    faults_free(&faults);
+    return 2;
+}
+
 /** What moves the numbers and was not measured by the user. One line each, for people and for JSON. */
 static int32_t assumptions(const struct scenario *scenario, const struct point *point, char lines[][TEXT_SIZE])
 {
@@ -375,6 +401,8 @@ static int32_t assumptions(const struct scenario *scenario, const struct point *
              scenario->data.long_documents == SCENARIO_CUT    ? "cut into samples of their own"
              : scenario->data.long_documents == SCENARIO_DROP ? "replaced by other draws"
                                                               : "truncated");
+    if (scenario->n_faults > 0)
+        n += fault_lines(scenario, lines + n);
     for (int32_t i = 0; i < point->n_systems; i++, n += PLAN_TEXT_LINES)
         plan_text_lines(scenario, &point->systems[i], lines + n);
     return n;
@@ -384,7 +412,7 @@ static int32_t assumptions(const struct scenario *scenario, const struct point *
 static char (*assumption_lines(const struct point *point))[TEXT_SIZE]
 {
     _Static_assert((int)TEXT_SIZE == (int)PLAN_TEXT_SIZE, "lines of a plan are lines of the report");
-    return check_calloc(16 + (size_t)point->n_systems * PLAN_TEXT_LINES, TEXT_SIZE);
+    return check_calloc(18 + (size_t)point->n_systems * PLAN_TEXT_LINES, TEXT_SIZE);
 }
 
 static void collect(const struct scenario *scenario, const struct point *point, struct point_summary *summaries,

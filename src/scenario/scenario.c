@@ -60,7 +60,7 @@ static const struct schema_key scenario_keys[] = {
      FIELD(all_tensor_ranks)},
 };
 enum { N_SCENARIO_KEYS = sizeof scenario_keys / sizeof *scenario_keys };
-static const char *const scenario_others[] = {"systems", "sweep", "plan_space", NULL};
+static const char *const scenario_others[] = {"systems", "faults", "sweep", "plan_space", NULL};
 
 /* 2^15 each: the product of four degrees stays within 63 bits. */
 static const struct schema_key system_keys[] = {
@@ -546,6 +546,9 @@ bool scenario_resolve(struct document *document, struct scenario_cache *cache, s
     for (int32_t i = 0; i < scenario->n_systems && systems_ok && names_ok; i++)
         ok &= scenario->systems[i].auto_plan || check_plan(scenario, &scenario->systems[i], err);
     ok = ok && systems_ok && names_ok;
+    if (names_ok)
+        ok &= faults_read(&scenario->document, &scenario->platform, scenario->seed, &scenario->faults,
+                          &scenario->n_faults, err);
     if (!ok)
         scenario_free(scenario);
     return ok;
@@ -598,6 +601,7 @@ char *scenario_text(const struct scenario *scenario)
             fputc('\n', file);
         }
     }
+    faults_write(file, scenario->faults, scenario->n_faults);
     CHECK(fclose(file) == 0);
     return text;
 }
@@ -621,11 +625,14 @@ void scenario_list_keys(FILE *file)
         "without one, all that model, platform and system allow; of an entry: systems.N.plan_space.tp):\n\n",
         file);
     plan_space_list_keys(file, "plan_space.");
+    fputs("\n`faults:` is a list of slow devices; plans are made without knowledge of them:\n\n", file);
+    faults_list_keys(file);
 }
 
 void scenario_free(struct scenario *scenario)
 {
     document_free(&scenario->document);
     free(scenario->systems);
+    free(scenario->faults);
     *scenario = (struct scenario){0};
 }

@@ -24,7 +24,10 @@ struct runner {
     int32_t system_index;
     double memory_bytes;
     void *knobs, *state;
-    struct cost_setting setting;
+    struct faults faults, group_faults; /* of GPUs; of TP groups, each as slow as its slowest */
+    struct cost_setting setting;        /* what plans are made with: without faults */
+    struct cost_setting slow;       /* what they run with: those of places, so of TP groups where one stands for all */
+    struct cost_setting group_slow; /* those of TP groups */
     struct cost_cache costs;
     struct batch batch;
     struct plan plan;
@@ -45,7 +48,7 @@ bool point_check(const struct scenario *scenario, struct error *err)
 
 static void measure_work(const struct runner *runner, struct point_iteration *result)
 {
-    struct work work = work_of(&runner->plan, &runner->dag, &runner->setting, runner->scenario->all_tensor_ranks);
+    struct work work = work_of(&runner->plan, &runner->dag, &runner->group_slow, runner->scenario->all_tensor_ranks);
     result->hardware_flop = work.hardware_flop;
     result->tensor_s = work.tensor_s;
     result->shard_s = work.shard_s;
@@ -200,13 +203,25 @@ static bool make_plan(struct runner *runner, struct point_iteration *result, str
     return ok;
 }
 
+/** Faults were folded to the TP degree of the scenario's plan. */
+static bool check_fold(const struct runner *runner, struct error *err)
+{
+    for (int32_t i = 0; i < runner->plan.n_phases; i++)
+        for (int32_t j = 0; j < runner->plan.phases[i].n_pipelines; j++)
+            if (runner->faults.n_gpus > 0 &&
+                runner->plan.phases[i].pipelines[j].layout.tensor != runner->system->entry->plan.tp)
+                return error_set(err, "faults: pipelines of other tp than the plan's are not modelled");
+    return true;
+}
+
 /** Plan, build, resolve and execute one iteration; everything stays in the runner for the observer. */
 static bool run_iteration(struct runner *runner, struct point_iteration *result, struct error *err)
 {
     const struct scenario *scenario = runner->scenario;
     lengths_draw(runner->lengths, &scenario->data, scenario->seed, result->iteration, &runner->batch);
     struct dag_options options = {.all_tensor_ranks = scenario->all_tensor_ranks, .gradient_sync = true};
-    if (!make_plan(runner, result, err) || !dag_rebuild(&runner->plan, &runner->setting, options, &runner->dag, err))
+    if (!make_plan(runner, result, err) || !check_fold(runner, err) ||
+        !dag_rebuild(&runner->plan, &runner->slow, options, &runner->dag, err))
         return false;
     if (result->iteration == scenario->warm_up && !graph_check(&runner->dag, err)) /* igraph's word, once a system */
         return false;
@@ -242,6 +257,19 @@ static bool observe(const struct runner *runner, const struct point_iteration *r
     return observer == NULL || observer(context, &view, err);
 }
 
+static void find_faults(struct runner *runner)
+{
+    const struct scenario *scenario = runner->scenario;
+    runner->faults = faults_of(scenario->faults, scenario->n_faults, &scenario->platform);
+    runner->group_faults = faults_of(scenario->faults, scenario->n_faults, &scenario->platform);
+    runner->slow = runner->group_slow = runner->setting;
+    if (scenario->n_faults == 0)
+        return;
+    faults_fold(&runner->group_faults, (int32_t)runner->system->entry->plan.tp);
+    runner->slow.faults = scenario->all_tensor_ranks ? &runner->faults : &runner->group_faults;
+    runner->group_slow.faults = &runner->group_faults;
+}
+
 static bool run_system(struct runner *runner, point_observer *observer, void *context, struct error *err)
 {
     struct point_system *system = runner->system;
@@ -251,6 +279,7 @@ static bool run_system(struct runner *runner, point_observer *observer, void *co
     runner->state = check_calloc(1, training->state_size);
     ok = system_read_knobs(training, runner->scenario, system->entry, runner->knobs, err);
     system->fits = true;
+    find_faults(runner);
     for (int32_t i = 0; ok && i < system->n_iterations; i++) {
         struct point_iteration *result = &system->iterations[i];
         result->iteration = i;
@@ -264,6 +293,8 @@ static bool run_system(struct runner *runner, point_observer *observer, void *co
         training->close(runner->state);
     timeline_free(&runner->path);
     timeline_free(&runner->executed);
+    faults_free(&runner->faults);
+    faults_free(&runner->group_faults);
     dag_free(&runner->dag);
     cost_cache_free(&runner->costs);
     free(runner->knobs);

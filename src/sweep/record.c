@@ -75,8 +75,21 @@ static bool create_tables(struct record *record, struct error *err)
 {
     bool ok = true;
     for (int32_t t = 0; t < TRACE_N_TABLES && ok; t++)
-        if ((record->full && t != TRACE_VALIDATION && t != TRACE_PLANS) || t == TRACE_SUMMARY || t == TRACE_ITERATIONS)
+        if ((record->full && t < TRACE_FAULTS && t != TRACE_PLANS) || t == TRACE_SUMMARY || t == TRACE_ITERATIONS)
             ok = trace_append(record->trace, (enum trace_table_id)t, NULL, 0, err);
+    return ok;
+}
+
+static bool append_faults(struct trace *trace, const struct scenario *scenario, struct error *err)
+{
+    struct faults faults = faults_of(scenario->faults, scenario->n_faults, &scenario->platform);
+    bool ok = true;
+    for (int32_t i = 0; i < FAULT_N_KINDS * faults.n_gpus && ok; i++) {
+        int32_t gpu = i % faults.n_gpus;
+        struct trace_fault row = {gpu, gpu / scenario->platform.gpus_per_node, i / faults.n_gpus, faults.factor[i]};
+        ok = row.factor == 1 || trace_append(trace, TRACE_FAULTS, &row, 1, err);
+    }
+    faults_free(&faults);
     return ok;
 }
 
@@ -92,7 +105,7 @@ bool record_open(struct record *record, const char *directory, const struct reco
     if (record->trace != NULL && set_versions(record->trace, origin, err) && set_inputs(record->trace, origin, err) &&
         set_systems(record->trace, scenario, err) &&
         trace_set_integers(record->trace, "traced_iterations", record->full ? 1 : 0, &traced, err) &&
-        create_tables(record, err))
+        create_tables(record, err) && append_faults(record->trace, scenario, err))
         return true;
     record_abandon(record);
     return false;
