@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "bounds/memory.h"
+#include "hand_plan.h"
 #include "hand_request.h"
 #include "harness.h"
+#include "system/adapt.h"
 #include "system/slimpack.h"
 
 #include <math.h>
@@ -448,7 +450,7 @@ static void bounds_hold(void)
         struct resolved resolved = resolve(&hand, &plan);
         CHECK_TRUE(bound_s <= resolved.makespan_s * (1 + 1e-9));
         CHECK_TRUE(chain_s <= resolved.makespan_s * (1 + 1e-9));
-        double bound_bytes = slimpack_bound_bytes(&hand.setting, &phase, plan.shards);
+        double bound_bytes = slimpack_bound_bytes(&hand.setting, &phase, plan.shards, INFINITY);
         CHECK_TRUE(bound_bytes <= resolved.peak_bytes * (1 + 1e-9));
         if (round < 120 && hand.request.layout.offload <= 0 && hand.request.layout.recompute != RECOMPUTE_FULL)
             least_ratio = fmin(least_ratio, bound_bytes / resolved.peak_bytes);
@@ -600,6 +602,39 @@ static void auto_makes_plans_just_fit(void)
     hand_request_free(&hand);
 }
 
+/* 1F1B keeps as many units as there are stages behind: with room for little more than stage 2 of 4 has, stages 0 and 1
+ * offload, and stages 2 and 3 nothing. A unit goes to the host from two stages only. */
+static void stages_with_room_offload_nothing(void)
+{
+    struct hand_request hand;
+    struct plan plan;
+    struct timeline timeline = {0};
+    struct adapt_outcome roomy, adapted;
+    struct error err = {0};
+    hand_request_real(&hand, 1, 4, 4096);
+    hand_batch_of(&hand, HAND_EQUAL, 16, 1);
+    hand_uniform(&plan, 4, 16, 4096);
+    plan.shards = 1;
+    struct plan_pipeline *pipeline = &plan.phases[0].pipelines[0];
+    CHECK_TRUE(adapt_plan(&hand.request, (struct adapt_rule){0}, &plan, &timeline, &roomy, &err));
+    CHECK_TRUE(pipeline->offload == NULL);
+    struct cost_setting own = dag_setting(&hand.setting, &pipeline->layout, 0);
+    double unit_bytes = 4096 * cost_layers_activation_bytes(&own, RECOMPUTE_NONE, false);
+    hand.request.memory_bytes = roomy.peak_bytes - 1.5 * unit_bytes; /* of stage 0, which has 4 units and the table */
+    CHECK_TRUE(adapt_plan(&hand.request, (struct adapt_rule){.offload = true}, &plan, &timeline, &adapted, &err));
+    CHECK_TRUE(adapted.peak_bytes <= hand.request.memory_bytes);
+    CHECK_TRUE(adapted.makespan_s < 1.01 * roomy.makespan_s); /* the copies hide */
+    double share[4] = {0};
+    for (int32_t stage = 0; stage < 4; stage++)
+        for (int32_t i = 0; i < 16; i++)
+            share[stage] += plan_offload(pipeline, i, stage);
+    CHECK_TRUE(share[0] > 1 && share[0] > share[1] && share[1] > 0);
+    CHECK_TRUE(share[2] == 0 && share[3] == 0);
+    timeline_free(&timeline);
+    plan_free(&plan);
+    hand_request_free(&hand);
+}
+
 int main(void)
 {
     return HARNESS_MAIN("slimpack", TEST(nine_samples_form_slim_mix_and_pack), TEST(an_outlier_is_shared_by_four_ranks),
@@ -608,5 +643,5 @@ int main(void)
                         TEST(units_are_balanced_within_a_token), TEST(less_memory_never_makes_it_faster),
                         TEST(no_part_makes_it_slower), TEST(bounds_hold), TEST(no_knob_changes_the_work),
                         TEST(memory_merges_what_one_rank_cannot_hold), TEST(units_of_equal_time_have_no_slower_one),
-                        TEST(auto_makes_plans_just_fit));
+                        TEST(auto_makes_plans_just_fit), TEST(stages_with_room_offload_nothing));
 }

@@ -14,7 +14,6 @@ const char *const memory_class_name[MEMORY_N_CLASSES] = {"states",       "activa
 /* What one unit allocates (forward) or frees (backward) on a virtual stage of one kind. */
 struct unit_bytes {
     double activations, kv;
-    double offloaded; /* of activations: freed after the copy out, allocated before the copy in */
     double workspace;
     double embedding;            /* on the first virtual stage: kept from forward to backward */
     double head, head_workspace; /* on the last one: kept likewise; in work */
@@ -25,7 +24,8 @@ struct unit_bytes {
 struct pipe {
     struct unit_bytes *units[N_PASSES]; /* [kind x units + unit] */
     struct dag_kinds kinds;
-    int32_t first_place, n_ranks;
+    /* Of activations: freed after the copy out (forward), allocated before the copy in; NULL: nothing is offloaded. */
+    double *offloaded[N_PASSES]; /* [virtual stage x units + unit] */
 };
 
 struct ledger {
@@ -74,17 +74,14 @@ static void add_shares(const struct plan_pipeline *pipeline, const struct cost_s
         double kv = cost_layers_activation_bytes(own, part->recompute, true) -
                     cost_layers_activation_bytes(own, part->recompute, false);
         kv *= (double)share->sliced_tokens / part->context;
-        double offloaded = dag_offload_bytes(pipeline, own, share->forward, tokens, share->sliced_tokens);
         double head = cost_head_bytes(own, (double)tokens / part->context);
         double embedding = cost_embedding_bytes(own, (double)tokens / part->context);
         forward->activations += activations;
         forward->kv += kv;
-        forward->offloaded += offloaded;
         forward->head += head;
         forward->embedding += embedding;
         backward->activations += activations;
         backward->kv += kv;
-        backward->offloaded += offloaded;
         backward->head += head;
         backward->embedding += embedding;
     }
@@ -106,20 +103,54 @@ static void open_kind(const struct plan_pipeline *pipeline, const struct cost_se
     }
 }
 
+static bool offloads(const struct plan_pipeline *pipeline)
+{
+    for (int32_t unit = 0; unit < pipeline->cut[PASS_FORWARD].n_units; unit++)
+        if (pipeline->cut[PASS_FORWARD].units[unit].offload > 0)
+            return true;
+    return pipeline->offload != NULL;
+}
+
+/* What goes to the host on the virtual stages of one kind. */
+static void add_offloaded(const struct plan_pipeline *pipeline, const struct cost_setting *own,
+                          const struct relations *relations, struct pipe *pipe, int32_t kind)
+{
+    const struct plan_cut *cut = pipeline->cut;
+    for (int32_t unit = 0; unit < cut[PASS_BACKWARD].n_units; unit++)
+        for (int32_t i = relations->share_first[unit]; i < relations->share_first[unit + 1]; i++) {
+            const struct relations_share *share = &relations->shares[i];
+            int64_t tokens = (int64_t)share->whole_tokens + share->sliced_tokens;
+            double all = dag_offloadable_bytes(pipeline, own, share->forward, tokens, share->sliced_tokens);
+            for (int32_t stage = 0; stage < pipeline->layout.stages * pipeline->layout.chunks; stage++) {
+                if (pipe->kinds.kind[stage] != kind)
+                    continue;
+                double bytes = plan_offload(pipeline, share->forward, stage) * all;
+                pipe->offloaded[PASS_FORWARD][stage * cut[PASS_FORWARD].n_units + share->forward] += bytes;
+                pipe->offloaded[PASS_BACKWARD][stage * cut[PASS_BACKWARD].n_units + unit] += bytes;
+            }
+        }
+}
+
 static void open_pipe(const struct plan_pipeline *pipeline, const struct cost_setting *setting, struct pipe *pipe)
 {
     struct relations relations = {0};
     relations_of(pipeline, &relations);
     pipe->kinds = dag_kinds_of(setting, &pipeline->layout);
-    for (int pass = 0; pass < N_PASSES; pass++)
-        pipe->units[pass] =
-            check_calloc((size_t)(pipeline->cut[pass].n_units * pipe->kinds.n), sizeof *pipe->units[pass]);
+    int32_t n_virtual = pipeline->layout.stages * pipeline->layout.chunks;
+    for (int pass = 0; pass < N_PASSES; pass++) {
+        int32_t n = pipeline->cut[pass].n_units;
+        pipe->units[pass] = check_calloc((size_t)(n * pipe->kinds.n), sizeof *pipe->units[pass]);
+        if (offloads(pipeline))
+            pipe->offloaded[pass] = check_calloc((size_t)(n * n_virtual), sizeof *pipe->offloaded[pass]);
+    }
     for (int32_t kind = 0; kind < pipe->kinds.n; kind++) {
         struct cost_setting own = dag_setting(setting, &pipeline->layout, pipe->kinds.stage[kind]);
         struct unit_bytes *units[N_PASSES];
         for (int pass = 0; pass < N_PASSES; pass++)
             units[pass] = pipe->units[pass] + kind * pipeline->cut[pass].n_units;
         open_kind(pipeline, &own, &relations, units);
+        if (pipe->offloaded[PASS_FORWARD] != NULL)
+            add_offloaded(pipeline, &own, &relations, pipe, kind);
     }
     relations_free(&relations);
 }
@@ -275,15 +306,24 @@ static const struct unit_bytes *units_of(const struct ledger *ledger, const stru
     return &pipe->units[task->pass][kind * pipeline->cut[task->pass].n_units + task->unit];
 }
 
+/* What the unit of a copy's pass has on the host. */
+static double host_bytes(const struct ledger *ledger, const struct dag_task *task)
+{
+    const struct pipe *pipe = &ledger->pipes[ledger->first_pipe[task->phase] + task->pipeline];
+    const struct plan_pipeline *pipeline = pipeline_of(ledger, task);
+    int32_t stage = task->chunk * pipeline->layout.stages + task->stage;
+    return pipe->offloaded[task->pass][stage * pipeline->cut[task->pass].n_units + task->unit];
+}
+
 static void step(struct ledger *ledger, enum queue queue, struct cursor *cursor)
 {
     const struct dag_task *task = &ledger->dag->tasks[ledger->task[cursor->next]];
-    const struct unit_bytes *bytes = units_of(ledger, task);
     double time_s = time_of(ledger, queue, cursor);
     if (queue == QUEUE_PASSES) {
-        step_passes(ledger, cursor, task, bytes);
+        step_passes(ledger, cursor, task, units_of(ledger, task));
     } else {
-        ledger->live[MEMORY_ACTIVATIONS] += queue == QUEUE_OUT ? -bytes->offloaded : bytes->offloaded;
+        double bytes = host_bytes(ledger, task);
+        ledger->live[MEMORY_ACTIVATIONS] += queue == QUEUE_OUT ? -bytes : bytes;
         cursor->next++;
     }
     record(ledger, time_s);
@@ -301,12 +341,6 @@ static double states(const struct ledger *ledger, int32_t place)
            cost_gathered_bytes(&own);
 }
 
-/* What the unit of a task's pass has on the host. */
-static double host_bytes(const struct ledger *ledger, int32_t task)
-{
-    return units_of(ledger, &ledger->dag->tasks[task])->offloaded;
-}
-
 /* The most that a place has on the host: from the start of each copy out to the end of each copy in. */
 static double host_peak(const struct ledger *ledger, int32_t place)
 {
@@ -316,8 +350,8 @@ static double host_peak(const struct ledger *ledger, int32_t place)
     for (int32_t out = first[QUEUE_OUT]; out < first[QUEUE_OUT + 1]; out++) {
         double start_s = ledger->timeline->start_s[ledger->task[out]];
         for (; in < first[QUEUE_IN + 1] && ledger->timeline->finish_s[ledger->task[in]] <= start_s; in++)
-            held -= host_bytes(ledger, ledger->task[in]);
-        held += host_bytes(ledger, ledger->task[out]);
+            held -= host_bytes(ledger, &ledger->dag->tasks[ledger->task[in]]);
+        held += host_bytes(ledger, &ledger->dag->tasks[ledger->task[out]]);
         peak = fmax(peak, held);
     }
     return peak;
@@ -369,8 +403,10 @@ void memory_of(const struct plan *plan, const struct dag *dag, const struct time
     }
     for (int32_t i = 0; i < ledger.first_pipe[plan->n_phases]; i++) {
         free(ledger.pipes[i].kinds.kind);
-        for (int pass = 0; pass < N_PASSES; pass++)
+        for (int pass = 0; pass < N_PASSES; pass++) {
             free(ledger.pipes[i].units[pass]);
+            free(ledger.pipes[i].offloaded[pass]);
+        }
     }
     free(ledger.pipes);
     free(ledger.first_pipe);

@@ -94,6 +94,8 @@ static void copy_pipeline(const struct plan_pipeline *from, struct plan_pipeline
     to->step_first = copied(from->step_first, from->layout.stages + 1, sizeof *from->step_first);
     if (from->step_first != NULL)
         to->steps = copied(from->steps, from->step_first[from->layout.stages], sizeof *from->steps);
+    int32_t n_virtual = from->layout.stages * from->layout.chunks;
+    to->offload = copied(from->offload, n_virtual * from->cut[PASS_FORWARD].n_units, sizeof *from->offload);
 }
 
 static void copy_phase(const struct plan_phase *from, struct plan_phase *to)
@@ -128,6 +130,7 @@ void plan_pipeline_free(struct plan_pipeline *pipeline)
     free(pipeline->need);
     free(pipeline->step_first);
     free(pipeline->steps);
+    free(pipeline->offload);
     *pipeline = (struct plan_pipeline){0};
 }
 

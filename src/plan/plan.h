@@ -39,7 +39,7 @@ struct plan_unit {
     enum plan_sharding sharding;
     enum plan_formation formation;
     enum recompute recompute;
-    double offload; /* share of its activations that goes to the host */
+    double offload; /* share of its activations that goes to the host on every stage (plan_offload) */
 };
 
 /** Slices in order, and the units they fall into. */
@@ -62,13 +62,32 @@ struct plan_layout {
     int32_t first_rank, stage_stride; /* [GPUs] */
 };
 
+/** Parts of SlimPack that a pipeline may use or leave, as flags: its samples are cut, the backward pass is cut anew,
+ * and one of three orders (plan/order.h). */
+enum plan_part {
+    PLAN_SLICED = 1,
+    PLAN_ASYMMETRIC = 2,
+    PLAN_JUST_IN_TIME = 4,
+    PLAN_PERSISTENT = 8,
+    PLAN_LONG_WARM_UP = 16
+};
+
 struct plan_pipeline {
     struct plan_layout layout;
     struct plan_cut cut[N_PASSES]; /* by pass; backward slices stand in the order they run */
     int32_t *need;                 /* of each backward unit: 1 + the last forward unit that holds one of its samples */
     int32_t *step_first;           /* [stages + 1] into steps */
     struct plan_step *steps;
+    int32_t parts;   /* enum plan_part; 0: the system has no such choice */
+    double *offload; /* [virtual stages x forward units] in place of the units' own shares; NULL: those hold */
 };
+
+/** Share of a forward unit's activations that goes to the host on a virtual stage (chunk x stages + stage). */
+static inline double plan_offload(const struct plan_pipeline *pipeline, int32_t unit, int32_t stage)
+{
+    const struct plan_cut *cut = &pipeline->cut[PASS_FORWARD];
+    return pipeline->offload != NULL ? pipeline->offload[stage * cut->n_units + unit] : cut->units[unit].offload;
+}
 
 /** Pipelines of a phase that run units together as one context-parallel group. */
 struct plan_group {
