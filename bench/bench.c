@@ -17,33 +17,24 @@
 #include <gsl/gsl_statistics_double.h>
 
 #include "base/check.h"
+#include "bench.h"
 #include "execute/execute.h"
-#include "sweep/point.h"
 
-enum { RUNS = 21 };
 enum { STEP_PLAN, STEP_DAG, STEP_PATH, STEP_MEMORY, N_STEPS };
 static const char *const step_name[] = {"plan", "dag", "critical path", "memory timeline"};
 
-static double cpu_s(void)
+double cpu_s(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-static double median(double *values, size_t n)
+double median(double *values, size_t n)
 {
     gsl_sort(values, 1, n);
     return gsl_stats_median_from_sorted_data(values, 1, n);
 }
-
-struct bench {
-    struct scenario scenario;
-    struct batch batch;
-    struct point_system system;
-    struct cost_setting setting;
-    void *knobs, *state;
-};
 
 /** One iteration; adds its CPU seconds by step. The plan and graph are left for the next measurement. */
 static bool run_once(struct bench *bench, double step_s[N_STEPS], double *simulated_s, struct plan *plan,
@@ -135,7 +126,10 @@ static bool bench_system(struct bench *bench, struct scenario_system *entry, str
     bench->knobs = check_calloc(1, bench->system.system->knobs_size);
     bench->state = check_calloc(1, bench->system.system->state_size);
     bool ok = system_read_knobs(bench->system.system, &bench->scenario, entry, bench->knobs, err) &&
-              bench_steps(bench, &plan, &dag, err) && bench_simgrid(bench, &dag, err);
+              bench_steps(bench, &plan, &dag, err);
+    if (ok)
+        bench_timeline(bench, &plan, &dag);
+    ok = ok && bench_candidates(bench, err) && bench_simgrid(bench, &dag, err);
     plan_free(&plan);
     dag_free(&dag);
     free(bench->knobs);

@@ -608,7 +608,7 @@ static void stages_with_room_offload_nothing(void)
 {
     struct hand_request hand;
     struct plan plan;
-    struct timeline timeline = {0};
+    struct adapt_arrays arrays = {0};
     struct adapt_outcome roomy, adapted;
     struct error err = {0};
     hand_request_real(&hand, 1, 4, 4096);
@@ -616,12 +616,12 @@ static void stages_with_room_offload_nothing(void)
     hand_uniform(&plan, 4, 16, 4096);
     plan.shards = 1;
     struct plan_pipeline *pipeline = &plan.phases[0].pipelines[0];
-    CHECK_TRUE(adapt_plan(&hand.request, (struct adapt_rule){0}, &plan, &timeline, &roomy, &err));
+    CHECK_TRUE(adapt_plan(&hand.request, (struct adapt_rule){0}, &plan, &arrays, &roomy, &err));
     CHECK_TRUE(pipeline->offload == NULL);
     struct cost_setting own = dag_setting(&hand.setting, &pipeline->layout, 0);
     double unit_bytes = 4096 * cost_layers_activation_bytes(&own, RECOMPUTE_NONE, false);
     hand.request.memory_bytes = roomy.peak_bytes - 1.5 * unit_bytes; /* of stage 0, which has 4 units and the table */
-    CHECK_TRUE(adapt_plan(&hand.request, (struct adapt_rule){.offload = true}, &plan, &timeline, &adapted, &err));
+    CHECK_TRUE(adapt_plan(&hand.request, (struct adapt_rule){.offload = true}, &plan, &arrays, &adapted, &err));
     CHECK_TRUE(adapted.peak_bytes <= hand.request.memory_bytes);
     CHECK_TRUE(adapted.makespan_s < 1.01 * roomy.makespan_s); /* the copies hide */
     double share[4] = {0};
@@ -630,7 +630,7 @@ static void stages_with_room_offload_nothing(void)
             share[stage] += plan_offload(pipeline, i, stage);
     CHECK_TRUE(share[0] > 1 && share[0] > share[1] && share[1] > 0);
     CHECK_TRUE(share[2] == 0 && share[3] == 0);
-    timeline_free(&timeline);
+    adapt_arrays_free(&arrays);
     plan_free(&plan);
     hand_request_free(&hand);
 }

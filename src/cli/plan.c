@@ -42,11 +42,10 @@ static json_t *json_of_unit(const struct plan_pipeline *pipeline, enum pass pass
     json_t *pipelines = json_array();
     for (int32_t i = 0; unit->group >= 0 && i < phase->groups[unit->group].n_pipelines; i++)
         json_array_append_new(pipelines, json_integer(phase->groups[unit->group].pipelines[i]));
-    return json_pack("{s:s, s:i, s:o, s:s, s:o, s:i, s:o}", "formation", formation_name[unit->formation], "context",
-                     unit->context, "shared_by_pipelines", pipelines, "recompute",
-                     scenario_recompute_name[unit->recompute], "offload_by_stage",
-                     json_of_offload(pipeline, pass, unit_index), "padding_tokens",
-                     unit->padding_tokens, "slices", slices);
+    return json_pack(
+        "{s:s, s:i, s:o, s:s, s:o, s:i, s:o}", "formation", formation_name[unit->formation], "context", unit->context,
+        "shared_by_pipelines", pipelines, "recompute", scenario_recompute_name[unit->recompute], "offload_by_stage",
+        json_of_offload(pipeline, pass, unit_index), "padding_tokens", unit->padding_tokens, "slices", slices);
 }
 
 static json_t *json_of_units(const struct plan_pipeline *pipeline, enum pass pass, const struct plan_phase *phase)
@@ -172,7 +171,7 @@ static bool print_plans(const struct arguments *arguments, struct error *err)
     struct plan_search search = {0};
     struct wanted wanted = {arguments, &search, json_array()};
     bool ok = command_read(arguments->scenario, &arguments->options, &scenario, &lengths, err) &&
-              plan_search_run(&scenario, &lengths, &arguments->options, NULL, &search, err);
+              plan_search_run(&scenario, &lengths, &arguments->options, &search, err);
     scenario.engine = SCENARIO_CRITICAL_PATH;
     scenario.trace = SCENARIO_TRACE_NONE;
     scenario.warm_up = 0;

@@ -54,6 +54,7 @@
 #define SLIMSIM_DAG_DAG_H
 
 #include "cost/cost.h"
+#include "dag/relations.h"
 #include "plan/plan.h"
 
 enum dag_kind { DAG_COMPUTE, DAG_ATTENTION, DAG_SEND, DAG_SYNC, DAG_OPTIMIZER, DAG_N_KINDS };
@@ -112,6 +113,29 @@ struct dag_place {
     int32_t rank;                      /* GPU */
 };
 
+enum { DAG_MAX_KINDS = 6 };
+
+/** Virtual stages of a layout by what they compute: so many layers, the first one with the embedding, the last one
+ * with the head. */
+struct dag_kinds {
+    int32_t n;
+    int32_t stage[DAG_MAX_KINDS]; /* the first virtual stage of each kind, ascending: the last kind has the head */
+    uint8_t *kind;                /* of each virtual stage; owned */
+};
+
+/** A pipeline of the plan: how its units depend on each other, and what its passes cost. */
+struct dag_pipe {
+    struct dag_kinds kinds; /* of its virtual stages */
+    struct relations relations;
+    struct cost_pass *cost[N_PASSES]; /* [unit x kinds + kind] */
+};
+
+/** What the arrays of a graph have room for, so that the next one is built in them. */
+struct dag_room {
+    int32_t tasks, edges, places;
+    int32_t *mark; /* while building, of each task: its newest out-edge */
+};
+
 struct dag {
     int32_t n_tasks, n_places, n_edges;
     struct dag_task *tasks;
@@ -120,6 +144,12 @@ struct dag {
     int32_t *in_task;   /* predecessor, always a smaller number */
     uint8_t *in_kind;   /* enum dag_edge */
     struct dag_place *places;
+    int32_t *stream_first; /* of each stream: its first task, -1: none */
+    int32_t *stream_next;  /* of each task: the next one of its stream, -1: none */
+    int32_t n_pipes;
+    struct dag_pipe *pipes; /* of all phases */
+    int32_t *first_pipe;    /* of each phase */
+    struct dag_room room;
 };
 
 struct dag_options {
@@ -134,22 +164,17 @@ struct dag_options {
 bool dag_build(const struct plan *plan, const struct cost_setting *setting, struct dag_options options, struct dag *dag,
                struct error *err);
 
-/** Seconds of a pass on one place and what it is made of: as dag_build uses them, the head included on the last virtual
- * stage (chunk x stages + stage). */
+/** The same in the arrays of the graph that `dag` held, or {0}; after an error it is {0}. */
+bool dag_rebuild(const struct plan *plan, const struct cost_setting *setting, struct dag_options options,
+                 struct dag *dag, struct error *err);
+
+/** Seconds of a pass on one place and what it is made of: as dag_build uses them, the embedding included on the first
+ * virtual stage (chunk x stages + stage), the head on the last. */
 struct cost_pass dag_pass_cost(const struct plan_pipeline *pipeline, const struct cost_setting *setting, enum pass pass,
                                int32_t unit, int32_t stage);
 
 /** `setting` with the layout's TP degree and the layers of one of its virtual stages. */
 struct cost_setting dag_setting(const struct cost_setting *setting, const struct plan_layout *layout, int32_t stage);
-
-enum { DAG_MAX_KINDS = 5 };
-
-/** Virtual stages of a layout by what they compute: so many layers, the last one with the head. */
-struct dag_kinds {
-    int32_t n;
-    int32_t stage[DAG_MAX_KINDS]; /* the first virtual stage of each kind, ascending: the last kind has the head */
-    uint8_t *kind;                /* of each virtual stage; owned */
-};
 
 struct dag_kinds dag_kinds_of(const struct cost_setting *setting, const struct plan_layout *layout);
 

@@ -24,6 +24,12 @@ static const struct cost_pass *cost_of(const struct work *work, const struct bui
     return builder_cost_of(pipe, work->pass, member->unit, work->stage);
 }
 
+static const struct builder_seconds *seconds_of(const struct work *work, const struct builder_member *member)
+{
+    const struct builder_pipe *pipe = pipe_of(work, member);
+    return &pipe->seconds[work->pass][member->unit * pipe->kinds.n + pipe->kinds.kind[work->stage]];
+}
+
 static struct builder_end *end_of(const struct work *work, const struct builder_member *member, enum pass pass,
                                   int32_t unit, int32_t stage)
 {
@@ -171,13 +177,10 @@ static void after_data(struct work *work, const struct builder_member *member)
 static void add_compute(struct work *work, struct builder_member *member)
 {
     struct builder *builder = work->builder;
-    const struct cost_pass *cost = cost_of(work, member);
-    int32_t prefetch = work->pass == PASS_BACKWARD ? add_prefetch(work, member) : -1;
-    double duration_s = cost->other_s + cost->shard_s;
-    if (!builder->options.all_tensor_ranks)
-        duration_s += cost->tensor_s;
-    if (!work->ring)
-        duration_s += cost->attention_s;
+    bool offloads = work->pass == PASS_BACKWARD && pipe_of(work, member)->offloads;
+    int32_t prefetch = offloads ? add_prefetch(work, member) : -1;
+    const struct builder_seconds *seconds = seconds_of(work, member);
+    double duration_s = work->ring ? seconds->no_attention : seconds->all;
     member->ready = builder_task(builder, task_of(work, member, DAG_STREAM_COMPUTE, DAG_COMPUTE, DAG_PASS), duration_s);
     builder->pass_begin[member->place] = member->ready;
     builder_edge(builder, builder->open_ring[member->place], DAG_COLLECTIVE);
@@ -260,6 +263,15 @@ static void add_context(struct work *work)
         work->builder->members[i].ring = -1; /* over before the attention */
 }
 
+static struct cost_transfer boundary_transfer(const struct work *work, const struct builder_member *member,
+                                              enum cost_route route, double bytes)
+{
+    struct builder_boundary *latest = &pipe_of(work, member)->boundary[work->pass][member->unit];
+    if (latest->bytes != bytes || latest->route != route)
+        *latest = (struct builder_boundary){bytes, route, cost_of_transfer(work->builder->setting, route, bytes, 1)};
+    return latest->transfer;
+}
+
 static void add_boundary(struct work *work, const struct builder_member *member, struct builder_end *end)
 {
     struct builder *builder = work->builder;
@@ -268,7 +280,7 @@ static void add_boundary(struct work *work, const struct builder_member *member,
     int32_t to = work->stage + (forward ? 1 : -1);
     if (to < 0 || to == pipe->n_virtual)
         return;
-    int32_t place = pipe->first_place + to % pipe->plan->layout.stages * pipe->n_ranks + member->rank;
+    int32_t place = pipe->first_place + builder_stage_of(pipe, to) * pipe->n_ranks + member->rank;
     double bytes = cost_of(work, member)->boundary_bytes;
     int32_t rank = builder->dag->places[place].rank;
     if (bytes <= 0 || rank == builder->dag->places[member->place].rank)
@@ -276,8 +288,8 @@ static void add_boundary(struct work *work, const struct builder_member *member,
     enum dag_stream stream = forward ? DAG_STREAM_SEND_FORWARD : DAG_STREAM_SEND_BACKWARD;
     struct dag_task task = task_of(work, member, stream, DAG_SEND, DAG_BOUNDARY);
     task.to_rank = rank;
-    enum cost_route route = builder_route(builder, task.from_rank, rank);
-    end->send = builder_send(builder, task, cost_of_transfer(builder->setting, route, bytes, 1));
+    enum cost_route route = builder->node[member->place] == builder->node[place] ? COST_NVLINK : COST_NIC;
+    end->send = builder_send(builder, task, boundary_transfer(work, member, route, bytes));
     after_end(work, end, DAG_INTER_STAGE);
 }
 

@@ -8,11 +8,6 @@ struct hop {
     int32_t each;     /* members on each node, 0: as they fall */
 };
 
-static int32_t node_of(const struct builder *builder, int32_t place)
-{
-    return builder->dag->places[place].rank / builder->setting->platform->gpus_per_node;
-}
-
 /* Members on each node when these are equal and more than one node has any; else 1: neighbours send to each other. So
  * does context parallelism always: its ring is point-to-point, not a collective of NCCL's. */
 static int32_t rails(const struct builder *builder, const struct builder_ring *ring)
@@ -20,12 +15,12 @@ static int32_t rails(const struct builder *builder, const struct builder_ring *r
     int32_t k = 1;
     if (ring->purpose == DAG_RING)
         return 1;
-    while (k < ring->n && node_of(builder, ring->places[k]) == node_of(builder, ring->places[0]))
+    while (k < ring->n && builder->node[ring->places[k]] == builder->node[ring->places[0]])
         k++;
     if (k == ring->n || ring->n % k != 0)
         return 1;
     for (int32_t i = 1; i < ring->n; i++) {
-        bool same = node_of(builder, ring->places[i]) == node_of(builder, ring->places[i - 1]);
+        bool same = builder->node[ring->places[i]] == builder->node[ring->places[i - 1]];
         if (same == (i % k == 0))
             return 1;
     }
@@ -47,7 +42,7 @@ static int32_t ranks_each(const struct builder *builder, const struct builder_ri
 {
     bool one_node = true;
     for (int32_t i = 1; i < ring->n; i++)
-        one_node = one_node && node_of(builder, ring->places[i]) == node_of(builder, ring->places[0]);
+        one_node = one_node && builder->node[ring->places[i]] == builder->node[ring->places[0]];
     return one_node ? ring->n : k;
 }
 

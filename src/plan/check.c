@@ -75,7 +75,8 @@ static bool check_unit(const struct checking *checking, enum pass pass, int32_t 
 static bool check_offload(const struct checking *checking)
 {
     const struct plan_pipeline *pipeline = pipeline_of(checking);
-    int32_t n_units = pipeline->cut[PASS_FORWARD].n_units, n_virtual = pipeline->layout.stages * pipeline->layout.chunks;
+    int32_t n_units = pipeline->cut[PASS_FORWARD].n_units,
+            n_virtual = pipeline->layout.stages * pipeline->layout.chunks;
     for (int32_t i = 0; pipeline->offload != NULL && i < n_virtual * n_units; i++)
         if (!(pipeline->offload[i] >= 0 && pipeline->offload[i] <= 1))
             return error_set(checking->err, "%s: forward unit %d has offload %g on virtual stage %d", place(checking),

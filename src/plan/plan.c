@@ -49,6 +49,15 @@ int64_t plan_unit_tokens(const struct plan_cut *cut, int32_t unit)
     return tokens;
 }
 
+bool plan_offloads(const struct plan_pipeline *pipeline)
+{
+    const struct plan_cut *cut = &pipeline->cut[PASS_FORWARD];
+    for (int32_t unit = 0; pipeline->offload == NULL && unit < cut->n_units; unit++)
+        if (cut->units[unit].offload > 0)
+            return true;
+    return pipeline->offload != NULL;
+}
+
 void plan_fill_need(struct plan_pipeline *pipeline)
 {
     const struct plan_cut *forward = &pipeline->cut[PASS_FORWARD], *backward = &pipeline->cut[PASS_BACKWARD];

@@ -139,6 +139,9 @@ struct plan_unit *plan_add_unit(struct plan_cut *cut);
 /** Tokens of a unit before division by its context degree, without padding. */
 int64_t plan_unit_tokens(const struct plan_cut *cut, int32_t unit);
 
+/** Whether anything of a pipeline may go to the host. */
+bool plan_offloads(const struct plan_pipeline *pipeline);
+
 /** Fill need[] from the two cuts. */
 void plan_fill_need(struct plan_pipeline *pipeline);
 

@@ -11,6 +11,7 @@
 
 #include "base/check.h"
 #include "bounds/work.h"
+#include "cost/cache.h"
 #include "dag/graph.h"
 #include "execute/execute.h"
 #include "search/search.h"
@@ -24,6 +25,7 @@ struct runner {
     double memory_bytes;
     void *knobs, *state;
     struct cost_setting setting;
+    struct cost_cache costs;
     struct batch batch;
     struct plan plan;
     struct dag dag;
@@ -43,7 +45,7 @@ bool point_check(const struct scenario *scenario, struct error *err)
 
 static void measure_work(const struct runner *runner, struct point_iteration *result)
 {
-    struct work work = work_of(&runner->plan, &runner->setting, runner->scenario->all_tensor_ranks);
+    struct work work = work_of(&runner->plan, &runner->dag, &runner->setting, runner->scenario->all_tensor_ranks);
     result->hardware_flop = work.hardware_flop;
     result->tensor_s = work.tensor_s;
     result->shard_s = work.shard_s;
@@ -123,7 +125,6 @@ static void runner_clear(struct runner *runner)
 {
     batch_free(&runner->batch);
     plan_free(&runner->plan);
-    dag_free(&runner->dag);
     memory_free(&runner->memory);
     free(runner->slack_s);
     runner->slack_s = NULL;
@@ -153,7 +154,7 @@ static bool run_iteration(struct runner *runner, struct point_iteration *result,
     const struct scenario *scenario = runner->scenario;
     lengths_draw(runner->lengths, &scenario->data, scenario->seed, result->iteration, &runner->batch);
     struct dag_options options = {.all_tensor_ranks = scenario->all_tensor_ranks, .gradient_sync = true};
-    if (!make_plan(runner, result, err) || !dag_build(&runner->plan, &runner->setting, options, &runner->dag, err))
+    if (!make_plan(runner, result, err) || !dag_rebuild(&runner->plan, &runner->setting, options, &runner->dag, err))
         return false;
     if (result->iteration == scenario->warm_up && !graph_check(&runner->dag, err)) /* igraph's word, once a system */
         return false;
@@ -211,6 +212,8 @@ static bool run_system(struct runner *runner, point_observer *observer, void *co
         training->close(runner->state);
     timeline_free(&runner->path);
     timeline_free(&runner->executed);
+    dag_free(&runner->dag);
+    cost_cache_free(&runner->costs);
     free(runner->knobs);
     free(runner->state);
     return ok;
@@ -238,6 +241,7 @@ bool point_run(const struct scenario *scenario, const struct lengths *lengths, p
             .memory_bytes = point->memory_bytes,
             .setting = system_setting(scenario, &system->entry->plan),
         };
+        runner.setting.cache = &runner.costs;
         ok = system->system != NULL && run_system(&runner, observer, context, err);
     }
     return ok;

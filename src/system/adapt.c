@@ -7,10 +7,10 @@
 #include "base/check.h"
 #include "dag/relations.h"
 
-/* One pipeline of the plan as the rounds see it. */
+/* One pipeline of the plan as a round sees it. */
 struct pipe {
     struct plan_pipeline *plan;
-    struct relations relations;
+    const struct relations *relations;
     int32_t *consumer; /* of each forward unit: the first backward unit that consumes tokens of it */
 };
 
@@ -54,21 +54,19 @@ static void open_pipes(struct adapting *adapting)
     for (int32_t i = 0; i < n; i++) {
         struct pipe *pipe = &adapting->pipes[i];
         pipe->plan = &adapting->phase->pipelines[i];
-        relations_of(pipe->plan, &pipe->relations);
+        pipe->relations = &adapting->dag->pipes[i].relations;
         int32_t n_forward = pipe->plan->cut[PASS_FORWARD].n_units, n_backward = pipe->plan->cut[PASS_BACKWARD].n_units;
         pipe->consumer = check_calloc((size_t)n_forward, sizeof *pipe->consumer);
         for (int32_t unit = n_backward - 1; unit >= 0; unit--)
-            for (int32_t k = pipe->relations.share_first[unit]; k < pipe->relations.share_first[unit + 1]; k++)
-                pipe->consumer[pipe->relations.shares[k].forward] = unit;
+            for (int32_t k = pipe->relations->share_first[unit]; k < pipe->relations->share_first[unit + 1]; k++)
+                pipe->consumer[pipe->relations->shares[k].forward] = unit;
     }
 }
 
 static void close_pipes(struct adapting *adapting)
 {
-    for (int32_t i = 0; i < adapting->phase->n_pipelines; i++) {
-        relations_free(&adapting->pipes[i].relations);
+    for (int32_t i = 0; i < adapting->phase->n_pipelines; i++)
         free(adapting->pipes[i].consumer);
-    }
     free(adapting->pipes);
 }
 
@@ -154,7 +152,7 @@ static struct stay *stays_of(const struct adapting *adapting, const struct exces
             continue;
         *stay = (struct stay){.unit = task->unit, .consumer = pipe->consumer[task->unit]};
         stay->all_bytes = dag_offloadable_bytes(pipe->plan, &excess->own, task->unit, tokens_of(pipe, task->unit),
-                                                pipe->relations.sliced_tokens[task->unit]);
+                                                pipe->relations->sliced_tokens[task->unit]);
         stay->ended_s = adapting->timeline->finish_s[adapting->pass[k]];
         stay->out_s = stay->ended_s + cost_of_transfer(&excess->own, COST_PCIE, stay->all_bytes, 1).duration_s;
         stay->back_s = back_s[stay->consumer];
@@ -362,8 +360,8 @@ static void pass_on_recompute(struct adapting *adapting)
         const struct pipe *pipe = &adapting->pipes[i];
         struct plan_cut *cut = &pipe->plan->cut[PASS_BACKWARD];
         for (int32_t unit = 0; unit < cut->n_units; unit++)
-            for (int32_t k = pipe->relations.share_first[unit]; k < pipe->relations.share_first[unit + 1]; k++) {
-                const struct plan_unit *part = forward_unit(pipe, pipe->relations.shares[k].forward);
+            for (int32_t k = pipe->relations->share_first[unit]; k < pipe->relations->share_first[unit + 1]; k++) {
+                const struct plan_unit *part = forward_unit(pipe, pipe->relations->shares[k].forward);
                 if (part->recompute > cut->units[unit].recompute)
                     cut->units[unit].recompute = part->recompute;
             }
@@ -395,20 +393,32 @@ static bool change_place(struct adapting *adapting, int32_t place)
 }
 
 /* Change what the places above the limit ask for. @return whether something changed */
-static bool change(struct adapting *adapting)
+static bool change(struct adapting *adapting, const struct plan *plan)
 {
+    struct memory memory;
     bool changed = false;
+    memory_of(plan, adapting->dag, adapting->timeline, adapting->request->setting, true, &memory);
+    adapting->memory = &memory;
+    open_pipes(adapting);
     list_passes(adapting);
     list_events(adapting);
     for (int32_t place = 0; place < adapting->dag->n_places; place++)
-        if (adapting->memory->peak_bytes[place] > adapting->request->memory_bytes)
+        if (memory.peak_bytes[place] > adapting->request->memory_bytes)
             changed |= change_place(adapting, place);
     if (changed && adapting->rule.recompute)
         pass_on_recompute(adapting);
+    close_pipes(adapting);
     free(adapting->pass_first);
     free(adapting->pass);
     free(adapting->event_first);
+    memory_free(&memory);
     return changed;
+}
+
+void adapt_arrays_free(struct adapt_arrays *arrays)
+{
+    dag_free(&arrays->dag);
+    timeline_free(&arrays->timeline);
 }
 
 double adapt_host_bytes(const struct system_request *request)
@@ -427,34 +437,28 @@ static double host_share(const struct system_request *request, const struct memo
 }
 
 bool adapt_plan(const struct system_request *request, struct adapt_rule rule, struct plan *plan,
-                struct timeline *timeline, struct adapt_outcome *outcome, struct error *err)
+                struct adapt_arrays *arrays, struct adapt_outcome *outcome, struct error *err)
 {
-    struct adapting adapting = {.request = request, .rule = rule, .phase = plan->phases, .timeline = timeline};
-    bool adapts = rule.offload || rule.recompute, again = true, ok = true;
+    struct dag *dag = &arrays->dag;
+    struct timeline *timeline = &arrays->timeline;
+    struct adapting adapting = {
+        .request = request, .rule = rule, .phase = plan->phases, .dag = dag, .timeline = timeline};
+    bool adapts = rule.offload || rule.recompute, again = true;
     CHECK(plan->n_phases == 1);
-    if (adapts)
-        open_pipes(&adapting);
-    for (int32_t round = 0; ok && again; round++) {
-        struct dag dag = {0};
-        struct memory memory = {0};
-        ok = dag_build(plan, request->setting, (struct dag_options){.gradient_sync = false}, &dag, err);
-        if (!ok)
-            break;
-        critical_path(&dag, timeline);
-        memory_of(plan, &dag, timeline, request->setting, adapts, &memory);
+    for (int32_t round = 0; again; round++) {
+        struct memory memory;
+        if (!dag_rebuild(plan, request->setting, (struct dag_options){.gradient_sync = false}, dag, err))
+            return false;
+        critical_path(dag, timeline);
+        memory_of(plan, dag, timeline, request->setting, false, &memory);
         double peak_bytes = memory.peak_bytes[memory.worst_place], host = host_share(request, &memory);
-        *outcome = (struct adapt_outcome){timeline->makespan_s, peak_bytes};
-        if (rule.offload && host > 1) /* no more goes out */
-            *outcome = (struct adapt_outcome){timeline->makespan_s, fmax(peak_bytes, host * request->memory_bytes)};
-        adapting.dag = &dag;
-        adapting.memory = &memory;
+        bool full = rule.offload && host > 1; /* no more goes out */
+        *outcome = (struct adapt_outcome){timeline->makespan_s,
+                                          full ? fmax(peak_bytes, host * request->memory_bytes) : peak_bytes};
         bool late = !rule.recompute && rule.limit_s > 0 && timeline->makespan_s > rule.limit_s;
-        again = adapts && !late && !(rule.offload && host > 1) && peak_bytes > request->memory_bytes &&
-                round < ADAPT_MAX_ROUNDS && change(&adapting);
+        again = adapts && !late && !full && peak_bytes > request->memory_bytes && round < ADAPT_MAX_ROUNDS &&
+                change(&adapting, plan);
         memory_free(&memory);
-        dag_free(&dag);
     }
-    if (adapts)
-        close_pipes(&adapting);
-    return ok;
+    return true;
 }

@@ -18,6 +18,14 @@ struct adapt_outcome {
     double makespan_s, peak_bytes;
 };
 
+/** What resolving takes: kept from plan to plan. */
+struct adapt_arrays {
+    struct dag dag;
+    struct timeline timeline;
+};
+
+void adapt_arrays_free(struct adapt_arrays *arrays);
+
 /** A GPU's even share of its node's host memory: no more is offloaded. */
 double adapt_host_bytes(const struct system_request *request);
 
@@ -41,10 +49,10 @@ double adapt_host_bytes(const struct system_request *request);
  * With offload alone rounds only add copies and lengthen them, in the same orders, so none makes the plan end earlier:
  * they end, too, once it ends after rule.limit_s.
  *
- * @param timeline  arrays to use
+ * @param arrays  {0} at first: their room is used again
  */
 bool adapt_plan(const struct system_request *request, struct adapt_rule rule, struct plan *plan,
-                struct timeline *timeline, struct adapt_outcome *outcome, struct error *err);
+                struct adapt_arrays *arrays, struct adapt_outcome *outcome, struct error *err);
 
 enum { ADAPT_MAX_ROUNDS = 60 };
 

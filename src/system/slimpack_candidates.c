@@ -33,7 +33,7 @@ struct choice {
     struct slimpack_part part;
     struct adapt_outcome enough; /* another part comes to it: to be better is of no use */
     double limit_s;              /* a part slower than this is of no use, or one that does not fit; INFINITY: none is */
-    struct timeline *timeline;   /* arrays kept from candidate to candidate */
+    struct adapt_arrays *arrays; /* kept from candidate to candidate */
     int32_t n_candidates;
     struct candidate candidates[MAX_CANDIDATES];
     int64_t n_resolved;
@@ -135,8 +135,7 @@ static bool try_rule(struct choice *choice, const struct candidate *candidate, s
     order_phase(plan.phases, candidate->policy);
     for (int32_t i = 0; i < plan.phases->n_pipelines; i++)
         plan.phases->pipelines[i].parts = parts_of(candidate);
-    bool first = choice->n_resolved == 0,
-         ok = adapt_plan(part->request, rule, &plan, choice->timeline, &outcome.is, err);
+    bool first = choice->n_resolved == 0, ok = adapt_plan(part->request, rule, &plan, choice->arrays, &outcome.is, err);
     choice->n_resolved++;
     if (ok && (first || is_better(&outcome, &choice->best, part->request->memory_bytes))) {
         struct plan worse = choice->plan;
@@ -465,7 +464,7 @@ static bool refine(struct choice *choice, struct fill_search *search, struct err
 static bool solve_components(const struct slimpack_part *whole, double limit_s, struct component *components, int32_t n,
                              struct solution *solution, struct error *err)
 {
-    struct timeline timeline = {0};
+    struct adapt_arrays arrays = {0};
     struct candidate hint;
     bool ok = true;
     for (int32_t i = 0; ok && i < n && !solution->given_up; i++) {
@@ -473,7 +472,7 @@ static bool solve_components(const struct slimpack_part *whole, double limit_s, 
             .part = {whole->request, whole->split, components[i].first_rank, components[i].n_ranks, NULL},
             .enough = solution->worst.is,
             .limit_s = limit_s,
-            .timeline = &timeline,
+            .arrays = &arrays,
         };
         ok = choose(&choice, i > 0 ? &hint : NULL, err) && refine(&choice, &solution->search, err);
         if (i == 0 || choice.best.is.makespan_s > solution->worst.is.makespan_s)
@@ -481,7 +480,7 @@ static bool solve_components(const struct slimpack_part *whole, double limit_s, 
         take_component(solution, &choice, &components[i]);
         solution->plan.n_candidates += i > 0; /* the hint */
     }
-    timeline_free(&timeline);
+    adapt_arrays_free(&arrays);
     return ok;
 }
 
