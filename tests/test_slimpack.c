@@ -326,6 +326,7 @@ static void less_memory_never_makes_it_faster(void)
 /* What a plan takes and needs without the gradients' traffic: as the solver resolves it. */
 struct resolved {
     double makespan_s, peak_bytes;
+    double host_bytes; /* most on the host for one rank */
 };
 
 static struct resolved resolve(const struct hand_request *hand, const struct plan *plan)
@@ -337,7 +338,9 @@ static struct resolved resolve(const struct hand_request *hand, const struct pla
     CHECK_TRUE(dag_build(plan, &hand->setting, (struct dag_options){.gradient_sync = false}, &dag, &err));
     critical_path(&dag, &timeline);
     memory_of(plan, &dag, &timeline, &hand->setting, false, &memory);
-    struct resolved resolved = {timeline.makespan_s, memory.peak_bytes[memory.worst_place]};
+    struct resolved resolved = {timeline.makespan_s, memory.peak_bytes[memory.worst_place], 0};
+    for (int32_t i = 0; i < memory.n_places; i++)
+        resolved.host_bytes = fmax(resolved.host_bytes, memory.host_peak_bytes[i]);
     memory_free(&memory);
     timeline_free(&timeline);
     dag_free(&dag);
@@ -450,7 +453,8 @@ static void bounds_hold(void)
         struct resolved resolved = resolve(&hand, &plan);
         CHECK_TRUE(bound_s <= resolved.makespan_s * (1 + 1e-9));
         CHECK_TRUE(chain_s <= resolved.makespan_s * (1 + 1e-9));
-        double bound_bytes = slimpack_bound_bytes(&hand.setting, &phase, plan.shards, INFINITY);
+        /* No rank has more on the host than that which has most. */
+        double bound_bytes = slimpack_bound_bytes(&hand.setting, &phase, plan.shards, resolved.host_bytes);
         CHECK_TRUE(bound_bytes <= resolved.peak_bytes * (1 + 1e-9));
         if (round < 120 && hand.request.layout.offload <= 0 && hand.request.layout.recompute != RECOMPUTE_FULL)
             least_ratio = fmin(least_ratio, bound_bytes / resolved.peak_bytes);
@@ -602,6 +606,30 @@ static void auto_makes_plans_just_fit(void)
     hand_request_free(&hand);
 }
 
+/* Four ranks would share the outlier, but two groups of keys and values cannot be dealt to more than two. */
+static void ulysses_deals_whole_heads(void)
+{
+    struct hand_request hand;
+    struct slimpack_split split;
+    hand_request_real(&hand, 4, 2, 100000);
+    hand_batch(&hand, 4, (int32_t[]){100000, 100, 100, 100});
+    hand_knobs(&hand, &system_slimpack, "");
+    hand.model.heads = 6;
+    hand.model.kv_heads = 2;
+    for (int ulysses = 0; ulysses < 2; ulysses++) {
+        hand.setting.context_type = ulysses ? SCENARIO_ULYSSES : SCENARIO_RING;
+        slimpack_split(&hand.request, true, &split);
+        CHECK_EQUAL(split.n_outliers, 1);
+        CHECK_EQUAL(split.outliers[0].width, ulysses ? 2 : 4);
+        slimpack_split_free(&split);
+    }
+    hand.setting.tensor = 2; /* each TP rank has one group: no block */
+    slimpack_split(&hand.request, true, &split);
+    CHECK_EQUAL(split.n_outliers, 0);
+    slimpack_split_free(&split);
+    hand_request_free(&hand);
+}
+
 /* 1F1B keeps as many units as there are stages behind: with room for little more than stage 2 of 4 has, stages 0 and 1
  * offload, and stages 2 and 3 nothing. A unit goes to the host from two stages only. */
 static void stages_with_room_offload_nothing(void)
@@ -643,5 +671,6 @@ int main(void)
                         TEST(units_are_balanced_within_a_token), TEST(less_memory_never_makes_it_faster),
                         TEST(no_part_makes_it_slower), TEST(bounds_hold), TEST(no_knob_changes_the_work),
                         TEST(memory_merges_what_one_rank_cannot_hold), TEST(units_of_equal_time_have_no_slower_one),
-                        TEST(auto_makes_plans_just_fit), TEST(stages_with_room_offload_nothing));
+                        TEST(auto_makes_plans_just_fit), TEST(stages_with_room_offload_nothing),
+                        TEST(ulysses_deals_whole_heads));
 }
