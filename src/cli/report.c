@@ -48,14 +48,18 @@ static const char *const attention_name[] = {"flash-attention 2", "flash-attenti
                                              "flash-attention 1 (a multiple of 2's curve)",
                                              "unfused (GEMMs and passes over all scores)"};
 
-/** Largest spread (max - min) / mean of unit FLOPs of one rank over the measured iterations. */
-static double worst_spread(const struct point_system *system, enum pass pass)
+/** Mean over the measured iterations of how the units of a pipeline spread. */
+static struct units_spread mean_spread(const struct point_system *system, enum pass pass)
 {
-    double worst = 0;
+    struct units_spread sum = {0, 0};
+    int32_t n = 0;
     for (int32_t i = 0; i < system->n_iterations; i++)
-        if (system->iterations[i].measured)
-            worst = fmax(worst, system->iterations[i].unit_spread[pass]);
-    return worst;
+        if (system->iterations[i].measured) {
+            sum.flop += system->iterations[i].spread[pass].flop;
+            sum.time += system->iterations[i].spread[pass].time;
+            n++;
+        }
+    return (struct units_spread){sum.flop / n, sum.time / n};
 }
 
 /** Mean over the measured iterations of one count. */
@@ -203,10 +207,13 @@ static void print_delay(const struct point *point, const struct point_summary *s
 static void print_units(const struct point *point)
 {
     char text[TEXT_SIZE];
-    for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
-        printf("%-*s", LABEL_WIDTH, pass == PASS_FORWARD ? "unit FLOPs spread, fwd [%]" : "unit FLOPs spread, bwd [%]");
+    for (int row = 0; row < 2 * N_PASSES; row++) {
+        static const char *const label[] = {"unit FLOPs, p95/p5, forward", "unit FLOPs, p95/p5, backward",
+                                            "unit times, p95/p5, forward", "unit times, p95/p5, backward"};
+        printf("%-*s", LABEL_WIDTH, label[row]);
         for (int32_t i = 0; i < point->n_systems; i++) {
-            snprintf(text, sizeof text, "%.3f", 100 * worst_spread(&point->systems[i], pass));
+            struct units_spread spread = mean_spread(&point->systems[i], (enum pass)(row % N_PASSES));
+            snprintf(text, sizeof text, "%.3f", row < N_PASSES ? spread.flop : spread.time);
             print_cell(text);
         }
         putchar('\n');
@@ -473,8 +480,11 @@ static json_t *json_of_system(const struct scenario *scenario, const struct poin
         json_object_set_new(classes, memory_class_name[i], json_real(summary->at_peak[i]));
     json_object_set_new(row, "peak_bytes_by_class", classes);
     json_object_set_new(row, "misfit", json_of_misfit(scenario, summary));
-    json_object_set_new(row, "forward_unit_flop_spread", json_real(worst_spread(system, PASS_FORWARD)));
-    json_object_set_new(row, "backward_unit_flop_spread", json_real(worst_spread(system, PASS_BACKWARD)));
+    struct units_spread forward = mean_spread(system, PASS_FORWARD), backward = mean_spread(system, PASS_BACKWARD);
+    json_object_set_new(row, "forward_unit_flop_spread", json_real(forward.flop));
+    json_object_set_new(row, "backward_unit_flop_spread", json_real(backward.flop));
+    json_object_set_new(row, "forward_unit_time_spread", json_real(forward.time));
+    json_object_set_new(row, "backward_unit_time_spread", json_real(backward.time));
     json_object_set_new(row, "units_of_a_pipeline_mean", json_real(mean_units(system)));
     json_object_set_new(row, "token_delay", json_real(summary->token_delay));
     json_object_set_new(row, "unit_imbalance", json_real(summary->unit_imbalance));

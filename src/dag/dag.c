@@ -145,18 +145,16 @@ double dag_token_bytes(const struct plan_pipeline *pipeline, const struct cost_s
     return (bytes + (scores > 0 ? scores / cost_unit_tokens(&work) : 0)) / part->context;
 }
 
-double dag_offload_bytes(const struct plan_pipeline *pipeline, const struct cost_setting *own, int32_t unit,
-                         int64_t tokens, int64_t sliced)
+double dag_offloadable_bytes(const struct plan_pipeline *pipeline, const struct cost_setting *own, int32_t unit,
+                             int64_t tokens, int64_t sliced)
 {
     const struct plan_unit *part = &pipeline->cut[PASS_FORWARD].units[unit];
-    if (part->offload <= 0)
-        return 0.0;
     int32_t keep = own->layers; /* layers whose activations hold keys and values */
     if (part->recompute == RECOMPUTE_FULL)
         keep = own->recompute_layers > 0 ? own->layers - own->recompute_layers : 0;
     double kept = keep * cost_kv_bytes(own->model, own->tensor);
     double bytes = (double)tokens * dag_token_bytes(pipeline, own, unit);
-    return part->offload * (bytes - (double)sliced * kept / part->context);
+    return bytes - (double)sliced * kept / part->context;
 }
 
 static int32_t n_tensor(const struct plan_layout *layout, struct dag_options options)

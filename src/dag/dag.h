@@ -215,10 +215,11 @@ struct cost_unit dag_unit(const struct plan_pipeline *pipeline, enum pass pass, 
  * spread over the unit's tokens. own: dag_setting of the stage. */
 double dag_token_bytes(const struct plan_pipeline *pipeline, const struct cost_setting *own, int32_t unit);
 
-/** What of `tokens` tokens' activations of a forward unit goes to the host: its share of all but the keys and values of
- * sliced samples (`sliced` of the tokens), which later slices read [bytes]. own: dag_setting of the stage. */
-double dag_offload_bytes(const struct plan_pipeline *pipeline, const struct cost_setting *own, int32_t unit,
-                         int64_t tokens, int64_t sliced);
+/** What of `tokens` tokens' activations of a forward unit can go to the host, plan_offload tells the share that does:
+ * all but the keys and values of sliced samples (`sliced` of the tokens), which later slices read [bytes]. own:
+ * dag_setting of the stage. */
+double dag_offloadable_bytes(const struct plan_pipeline *pipeline, const struct cost_setting *own, int32_t unit,
+                             int64_t tokens, int64_t sliced);
 
 void dag_free(struct dag *dag);
 

@@ -106,10 +106,13 @@ static int32_t add_prefetch(struct work *work, const struct builder_member *memb
     int32_t first = relations->share_first[member->unit], end = relations->share_first[member->unit + 1];
     struct cost_setting own = dag_setting(builder->setting, &pipe->plan->layout, member->stage);
     double bytes = 0;
-    for (int32_t i = first; i < end; i++)
-        bytes += dag_offload_bytes(pipe->plan, &own, relations->shares[i].forward,
-                                   relations->shares[i].whole_tokens + relations->shares[i].sliced_tokens,
-                                   relations->shares[i].sliced_tokens);
+    for (int32_t i = first; i < end; i++) {
+        const struct relations_share *part = &relations->shares[i];
+        double share = plan_offload(pipe->plan, part->forward, member->stage);
+        if (share > 0)
+            bytes += share * dag_offloadable_bytes(pipe->plan, &own, part->forward,
+                                                   part->whole_tokens + part->sliced_tokens, part->sliced_tokens);
+    }
     if (bytes <= 0)
         return -1;
     struct dag_task task = task_of(work, member, DAG_STREAM_FROM_HOST, DAG_SEND, DAG_PREFETCH);
@@ -129,12 +132,13 @@ static void add_offload(struct work *work, const struct builder_member *member, 
     struct builder *builder = work->builder;
     const struct plan_pipeline *pipeline = pipe_of(work, member)->plan;
     const struct plan_cut *cut = &pipeline->cut[PASS_FORWARD];
-    if (cut->units[member->unit].offload <= 0)
+    double share = plan_offload(pipeline, member->unit, member->stage);
+    if (share <= 0)
         return;
     int64_t tokens = plan_unit_tokens(cut, member->unit) + cut->units[member->unit].padding_tokens;
     struct cost_setting own = dag_setting(builder->setting, &pipeline->layout, member->stage);
     int64_t sliced = pipe_of(work, member)->relations.sliced_tokens[member->unit];
-    double bytes = dag_offload_bytes(pipeline, &own, member->unit, tokens, sliced);
+    double bytes = share * dag_offloadable_bytes(pipeline, &own, member->unit, tokens, sliced);
     if (bytes <= 0)
         return;
     struct dag_task task = task_of(work, member, DAG_STREAM_TO_HOST, DAG_SEND, DAG_OFFLOAD);

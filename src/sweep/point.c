@@ -56,38 +56,22 @@ static void measure_work(const struct runner *runner, struct point_iteration *re
     memcpy(result->outside_s, work.outside_s, sizeof result->outside_s);
 }
 
-/** (max - min) / mean of the FLOPs of a pipeline's own units; 0 with fewer than two. */
-static double pipeline_unit_spread(const struct plan_cut *cut, struct flop_curve curve)
+static void measure_units(const struct runner *runner, struct point_iteration *result)
 {
-    double least = INFINITY, most = 0, sum = 0;
-    int32_t n = 0;
-    for (int32_t i = 0; i < cut->n_units; i++) {
-        const struct plan_unit *unit = &cut->units[i];
-        double flop = 0;
-        if (unit->group >= 0)
-            continue;
-        for (int32_t j = unit->first_slice; j < unit->first_slice + unit->n_slices; j++)
-            flop += (double)flop_of_slice(curve, cut->slices[j].begin, cut->slices[j].end);
-        least = fmin(least, flop);
-        most = fmax(most, flop);
-        sum += flop;
-        n++;
-    }
-    return n > 1 && sum > 0 ? (most - least) / (sum / n) : 0;
-}
-
-static void measure_units(const struct plan *plan, const struct model *model, struct point_iteration *result)
-{
+    const struct plan *plan = &runner->plan;
     for (int32_t i = 0; i < plan->n_phases; i++)
         for (int32_t j = 0; j < plan->phases[i].n_pipelines; j++) {
-            const struct plan_pipeline *pipeline = &plan->phases[i].pipelines[j];
-            for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
-                double spread = pipeline_unit_spread(&pipeline->cut[pass], flop_layer_curve(model, pass));
-                result->unit_spread[pass] = fmax(result->unit_spread[pass], spread);
-            }
-            result->forward_units += pipeline->cut[PASS_FORWARD].n_units;
-            result->backward_units += pipeline->cut[PASS_BACKWARD].n_units;
+            result->pipelines++;
+            result->forward_units += plan->phases[i].pipelines[j].cut[PASS_FORWARD].n_units;
+            result->backward_units += plan->phases[i].pipelines[j].cut[PASS_BACKWARD].n_units;
         }
+    for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
+        result->spread[pass] = units_spread_of(plan, &runner->setting, pass);
+    result->sliced_pipelines = units_using(plan, PLAN_SLICED);
+    result->asymmetric_pipelines = units_using(plan, PLAN_ASYMMETRIC);
+    result->just_in_time_pipelines = units_using(plan, PLAN_JUST_IN_TIME);
+    result->persistent_pipelines = units_using(plan, PLAN_PERSISTENT);
+    result->long_warm_up_pipelines = units_using(plan, PLAN_LONG_WARM_UP);
 }
 
 /** WLB-LLM's imbalance degree: the largest forward seconds of a unit on the first virtual stage over their mean. */
@@ -166,7 +150,7 @@ static void fill_result(const struct runner *runner, struct point_iteration *res
     result->host = memory_host_of(&runner->plan, &runner->dag, &runner->memory,
                                   runner->scenario->platform.gpus_per_node, runner->scenario->all_tensor_ranks);
     result->bubble = bubble_of(&runner->dag, timeline);
-    measure_units(&runner->plan, &runner->scenario->model, result);
+    measure_units(runner, result);
     result->unit_imbalance = unit_imbalance(&runner->plan, &runner->setting);
     result->merged_samples = merged_samples(&runner->plan, batch->n_samples + runner->plan.n_carried);
 }

@@ -7,6 +7,7 @@
 #include "bounds/memory.h"
 #include "lengths/lengths.h"
 #include "search/search.h"
+#include "sweep/units.h"
 #include "system/system.h"
 
 /** Results of one iteration of one system. */
@@ -29,9 +30,12 @@ struct point_iteration {
     struct memory_host host;
     struct bubble bubble; /* of the engine asked for */
     int32_t forward_units, backward_units;
-    double unit_spread[N_PASSES]; /* (max-min)/mean of FLOPs of units of one rank, merged units aside, worst rank */
-    double unit_imbalance;        /* largest forward seconds of a unit over their mean, all pipelines */
-    int32_t merged_samples;       /* samples run by groups of pipelines */
+    struct units_spread spread[N_PASSES];
+    double unit_imbalance; /* largest forward seconds of a unit over their mean, all pipelines */
+    int32_t pipelines;     /* and of these, those that use a part: enum plan_part */
+    int32_t sliced_pipelines, asymmetric_pipelines;
+    int32_t just_in_time_pipelines, persistent_pipelines, long_warm_up_pipelines;
+    int32_t merged_samples; /* samples run by groups of pipelines */
 };
 
 struct point_system {
