@@ -57,6 +57,23 @@ static void what_finds_no_place_forms_the_next_step(void)
     hand_request_free(&hand);
 }
 
+/* Works 64 (four ranks), 32 (two) and 16 (one): a share of 112/3, and 32 + 16 is more than 1.1 of it, so each is a
+ * bucket. Five ranks: 8 finds no place beside 16, but 4, the head of the next bucket, does. */
+static void the_head_of_a_later_bucket_goes_first(void)
+{
+    struct hand_request hand;
+    struct plan plan;
+    hand_request(&hand, 5, 1, 16);
+    hand_batch(&hand, 3, (int32_t[]){8, 16, 4});
+    plan_of(&hand, "max_tokens: 4", &plan);
+    CHECK_EQUAL(plan.n_phases, 2);
+    CHECK_TEXT(cut_of(&plan, 0, 3), "[1:0-16]");
+    CHECK_TEXT(cut_of(&plan, 0, 4), "[2:0-4]");
+    CHECK_TEXT(cut_of(&plan, 1, 0), "[0:0-8]");
+    plan_free(&plan);
+    hand_request_free(&hand);
+}
+
 /* Works 36, 25, 25 on two ranks: 36 and 50, or without the last sample 36 and 25: a gap of 11, not 14. It is left for a
  * step of its own, where its group doubles. */
 static void the_last_sample_is_taken_back(void)
@@ -114,6 +131,6 @@ static void samples_of_a_group_may_be_packed(void)
 int main(void)
 {
     return HARNESS_MAIN("megatron_dynamic_cp", TEST(a_step_by_hand), TEST(what_finds_no_place_forms_the_next_step),
-                        TEST(the_last_sample_is_taken_back), TEST(groups_double_until_no_rank_is_empty),
-                        TEST(samples_of_a_group_may_be_packed));
+                        TEST(the_head_of_a_later_bucket_goes_first), TEST(the_last_sample_is_taken_back),
+                        TEST(groups_double_until_no_rank_is_empty), TEST(samples_of_a_group_may_be_packed));
 }

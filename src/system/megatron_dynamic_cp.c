@@ -133,7 +133,7 @@ static void place(struct forming *step, int32_t sample, int32_t n_ranks)
         step->groups[at] = (struct group){0};
         add_ranks(step, &step->groups[at], n_ranks);
     }
-    CHECK(at >= 0);
+    CHECK(step->groups != NULL && 0 <= at && at < step->n_groups);
     struct group *group = &step->groups[at];
     group->samples = check_realloc(group->samples, (size_t)(group->n + 1) * sizeof *group->samples);
     group->samples[group->n++] = sample;
