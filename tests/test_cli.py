@@ -528,6 +528,8 @@ class Messages(unittest.TestCase):
         self.refuse(["small.yaml:11:", "best-fat", "small.yaml:12:", "x: unknown key"], text, "--set", "systems.0.knobs={}")
         self.refuse(["small.yaml:12:", "plan.cp: 2"], SMALL.replace("slimpack, plan: {", "slimpack, plan: {cp: 2, "))
         self.refuse(["small.yaml:12:", "plan.vpp: 2"], SMALL.replace("slimpack, plan: {", "slimpack, plan: {vpp: 2, "))
+        self.refuse(["small.yaml:12:", "plan.schedule: slimpack has an order of its own"],
+                    SMALL.replace("slimpack, plan: {", "slimpack, plan: {schedule: gpipe, "))
 
     HUGE = SMALL.replace("global_batch: 48", "global_batch: 65536")
     LONG = (  # one iteration takes minutes: on SimGrid; in the plan of a system; while plans are searched
