@@ -53,7 +53,7 @@ static bool simulate(const struct sweep *sweep, struct error *err)
     bool ok = workshop_point(workshop, 0, &scenario, &lengths, &id, err);
     for (int32_t i = 0; i < sweep->n_points && ok; i++, scenario.seed++) {
         struct point point = {0};
-        ok = point_run(&scenario, lengths, NULL, NULL, &point, err);
+        ok = point_run(&scenario, lengths, NULL, NULL, NULL, &point, err);
         point_free(&point);
     }
     scenario_free(&scenario);

@@ -4,10 +4,8 @@
 import csv
 import filecmp
 import json
-import os
 import pathlib
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -87,6 +85,27 @@ systems:
         self.assertEqual(ranks.returncode, 0, ranks.stderr)
         for one, all_of_them in zip(json.loads(folded.stdout)["systems"], json.loads(ranks.stdout)["systems"]):
             self.assertAlmostEqual(all_of_them["simgrid_mean_s"] / one["simgrid_mean_s"], 1, delta=1e-9)
+
+    def test_faults_make_it_slower_are_told_and_stand_in_the_trace(self):
+        faults = ("faults:\n  - {kind: gpu, gpus: 5, factor: 2}\n  - {kind: nic, share: 0.25, seed: 3, factor: 4}\n"
+                  "  - {kind: gpu, gpus: 5, factor: 1.5}\n")
+        done = simulate("faults", scenario=SMALL + faults)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        report = json.loads(done.stdout)
+        for slow, sound in zip(report["systems"], self.report["systems"]):
+            self.assertGreater(slow["critical_path_mean_s"], 1.2 * sound["critical_path_mean_s"])
+            self.assertGreaterEqual(slow["simgrid_mean_s"], slow["critical_path_mean_s"] * (1 - 1e-9))
+        self.assertTrue(any("GPU 5 3 times as slow" in line and "unknown to plans" in line for line in report["assumed"]))
+        with h5py.File(SCRATCH / "faults" / "small.h5") as file:
+            rows, text = file["faults"][:], file.attrs["scenario"]
+        gpu, nic = rows[rows["kind"] == 0], rows[rows["kind"] == 2]
+        self.assertEqual([(row["rank"], row["node"], row["factor"]) for row in gpu], [(5, 0, 3)])
+        self.assertEqual(len(nic), 4)  # a quarter of 16
+        self.assertTrue(all(row["factor"] == 4 and row["node"] == row["rank"] // 8 for row in nic))
+        again = run("run", write("again.yaml", text.decode()), "--json", "--quiet", "--output", SCRATCH / "faults-again")
+        self.assertEqual(json.loads(again.stdout)["systems"], report["systems"])
+        with h5py.File(self.path) as file:
+            self.assertNotIn("faults", file)
 
     def test_critical_path_of_both_systems_equals_an_independent_longest_path(self):
         with h5py.File(self.path) as file:
@@ -340,6 +359,8 @@ class SeventyBillion(unittest.TestCase):
             "systems.0.plan.first_stage_layers=17": "17 x 1, 21 x 3",
             "systems.0.knobs.micro_batch=2": "8192 tokens a micro-batch and 64 micro-batches",
             "platform=hopper-32x8": "NVLink 200 GB/s",
+            "systems.0.plan.sequence_parallel=false": "collectives: without sequence parallelism two all-reduces a pass "
+                                                      "and layer, those of the backward beside GEMMs",
         }
         for change, stated in changes.items():
             system, assumed = self.simulate("--set", change)
@@ -433,6 +454,19 @@ class Calibrate(unittest.TestCase):
         cost = lambda name: run("cost", "--model", "llama-7b", "--device", name, "--platform", "hopper-2x8", "--slice", "0:4Ki")
         self.assertEqual(cost(device).stdout, cost("h800").stdout)
 
+    def test_shipped_rows_give_the_shipped_devices(self):
+        """Each device's file, byte for byte, from the rows in model/validation; docs/model.md has the command."""
+        rows = SOURCE / "model" / "validation"
+        training = ",".join(str(rows / name) for name in ("training_h100.csv", "training_a100.csv", "layers.csv"))
+        devices = sorted((SOURCE / "model" / "gpu").glob("*.yaml"))
+        self.assertGreaterEqual(len(devices), 5)
+        for device in devices:
+            output = SCRATCH / device.name
+            done = run("calibrate", rows / "kernels.csv", rows / "collectives.csv", "--training", training,
+                       "--device", device.stem, "--output", output)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(output.read_text(), device.read_text(), device.name)
+
     def test_wrong_files_and_devices_are_refused(self):
         kernels = write("kernels.csv", self.HEADER + "K1,gemm,calib,H100,bf16,,gemm,,4096,4096,4096,,,,,,,,700,\n")
         for arguments, status, message in [
@@ -467,6 +501,19 @@ class Messages(unittest.TestCase):
     def test_layout_must_match_platform_and_model(self):
         self.refuse(["16"], SMALL.replace("tp: 2, pp: 2, cp: 2", "tp: 2, pp: 2, cp: 2, dp: 3"))
         self.refuse(["32", "3"], SMALL.replace("pp: 2, cp: 2", "pp: 3, cp: 2"))
+
+    def test_faults_name_what_exists(self):
+        for fault, expected in (("{kind: gpu, factor: 2}", ["one of gpus, nodes and share"]),
+                                ("{kind: gpu, gpus: 1, nodes: 0, factor: 2}", ["one of gpus, nodes and share"]),
+                                ("{kind: gpu, gpus: [3, 16], factor: 2}", ["GPU 16", "0 to 15"]),
+                                ("{kind: nic, nodes: 2, factor: 2}", ["node 2", "0 to 1"]),
+                                ("{kind: nic, gpus: 2, factor: 0.5}", ["factor", "0.5", "1 to 1000000"]),
+                                ("{kind: disk, gpus: 2, factor: 2}", ["disk", "gpu, nvlink, nic, pcie"]),
+                                ("{kind: gpu, share: 0.01, factor: 2}", ["0.01", "0.03125 to 1"]),
+                                ("{kind: gpu, gpus: 2, seed: 1, factor: 2}", ["seed", "share"]),
+                                ("{kind: gpu, gpus: 2}", ["factor"])):
+            self.refuse(["small.yaml:", *expected], SMALL + f"faults:\n  - {fault}\n")
+        self.refuse(["faults", "list"], SMALL + "faults: {kind: gpu}\n")
 
     def test_missing_names_and_files(self):
         self.refuse(["llama-8b"], SMALL.replace("llama-7b", "llama-8b"))

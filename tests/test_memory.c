@@ -297,7 +297,8 @@ static void the_host_holds_what_all_its_gpus_offload(void)
  * bytes. Stage 0 has two units in flight: 2 x 16 x 420 x 1808 = 24,299,520; parameters 420 x (4 h^2 + 3 h f + 2 h =
  * 41,088) + 64,000 = 17,320,960 at 18 bytes: 311,777,280; workspace 16 x (6f + 2h = 896) = 14,336; libraries 1e6. Stage
  * 1 has one: 12,149,760 and the head's 16 x 4,256; 64 parameters more; workspace 16 x 2,000. */
-/* One unit, half of it offloaded: each stage sends away half of its own 80, 680 or 80 layers. */
+/* One unit, half of it offloaded: each stage sends away half of its own 80, 680 or 80 layers; by a table of shares,
+ * what that says. */
 static void the_host_holds_the_layers_of_each_stage(void)
 {
     static const int32_t layers[] = {80, 680, 80};
@@ -311,6 +312,16 @@ static void the_host_holds_the_layers_of_each_stage(void)
     open_run(&run, &plan, &setting, false);
     for (int32_t s = 0; s < 3; s++)
         CHECK_CLOSE(run.memory.host_peak_bytes[s], 0.5 * 16 * layers[s] * activation(RECOMPUTE_NONE, false), 1e-14);
+    close_run(&run);
+    static const double share[] = {0.25, 1, 0};
+    plan.phases[0].pipelines[0].offload = check_malloc(sizeof share);
+    memcpy(plan.phases[0].pipelines[0].offload, share, sizeof share);
+    open_run(&run, &plan, &setting, true);
+    for (int32_t s = 0; s < 3; s++)
+        CHECK_CLOSE(run.memory.host_peak_bytes[s], share[s] * 16 * layers[s] * activation(RECOMPUTE_NONE, false),
+                    1e-14);
+    for (int64_t i = 0; i < run.memory.n_events; i++) /* all is freed in the end, and never more than there is */
+        CHECK_TRUE(run.memory.events[i].bytes[MEMORY_ACTIVATIONS] >= -1e-6);
     close_run(&run);
     plan_free(&plan);
 }

@@ -237,6 +237,8 @@ static const struct {
     {"plan: {tp: 2, pp: 2}", "plan: auto, plan_space: {pp: []}", "pp: is an empty list; name at least one value"},
     {"{tp: 2, pp: 2}", "{tp: 2, pp: 2}, plan_space: {tp: 2}",
      "run.yaml:5:50: plan_space: restricts a search, and this entry names its plan"},
+    {"model:", "plan_space: {tp: 2}\nmodel:",
+     "run.yaml:1:1: plan_space: restricts a search, and no entry of systems is left to it"},
     {", plan: {tp: 2, pp: 2}", "", "run.yaml:5:11: plan.tp: is required"},
     {"plan: {tp: 2, pp: 2}", "tp: 2", "tp: unknown key; did you mean 'plan.tp'"},
     {"tp: 2", "tp: 16", "run.yaml:5:39: plan.tp: 16 does not divide the GPUs of a node"},

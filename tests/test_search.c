@@ -151,7 +151,7 @@ static bool run_by_hand(const struct hand_search *hand, const struct scenario_pl
     scenario.seed = seed;
     scenario.measured = measured;
     scenario.trace = SCENARIO_TRACE_NONE;
-    bool ok = point_run(&scenario, &hand->lengths, NULL, NULL, &point, &err);
+    bool ok = point_run(&scenario, &hand->lengths, NULL, NULL, NULL, &point, &err);
     CHECK_TEXT(err.text, "");
     CHECK(ok);
     if (summary != NULL)
@@ -202,6 +202,59 @@ static void a_score_is_what_a_run_of_the_plan_gives(void)
         CHECK_EQUAL(chosen(&hand)->score.n_iterations, SEARCH_DECIDING_ITERATIONS);
         CHECK_CLOSE(chosen(&hand)->score.compute + chosen(&hand)->score.bubble + chosen(&hand)->score.communication, 1,
                     1e-9);
+        close_cell(&hand);
+    }
+}
+
+/* How far a runner-up is behind: the mean of its differences on the same batches, and their spread / sqrt(5). */
+static void a_runner_up_is_compared_on_the_same_batches(void)
+{
+    struct hand_search hand;
+    struct error err = {0};
+    struct point point[2] = {0};
+    search_cell(&hand, &cells[0], false);
+    const struct search_plan *second = &hand.result.plans[hand.result.ranked[1]];
+    CHECK(second->verdict == SEARCH_RUNNER_UP);
+    hand.scenario.seed = hand.result.seed;
+    double first_s = 0, sum = 0, squares = 0;
+    for (int i = 0; i < 2; i++) {
+        hand.scenario.systems[0].plan = hand.result.plans[hand.result.ranked[i]].layout;
+        CHECK(point_run(&hand.scenario, &hand.lengths, NULL, NULL, NULL, &point[i], &err));
+    }
+    for (int j = 0; j < 5; j++) {
+        double difference_s = point[1].systems[0].iterations[j].time_s - point[0].systems[0].iterations[j].time_s;
+        first_s += point[0].systems[0].iterations[j].time_s;
+        sum += difference_s;
+        squares += difference_s * difference_s;
+    }
+    CHECK_CLOSE(second->score.slower, sum / first_s, 1e-9);
+    CHECK_CLOSE(second->score.slower_error, sqrt((squares / 5 - sum / 5 * (sum / 5)) / 4) * 5 / first_s, 1e-9);
+    CHECK_TRUE(second->score.slower > 0 && second->score.slower_error > 0);
+    point_free(&point[0]);
+    point_free(&point[1]);
+    close_cell(&hand);
+}
+
+/* What the search has planned for the run is what the system plans in it. */
+static void a_run_with_the_searches_plans_is_the_run(void)
+{
+    for (int i = 0; i < 2; i++) {
+        struct hand_search hand;
+        struct error err = {0};
+        struct point with = {0}, without = {0};
+        search_cell(&hand, &cells[i], false);
+        hand.scenario.systems[0].plan = chosen(&hand)->layout;
+        CHECK(hand.result.n_iterations == 5);
+        for (int j = 0; j < 5; j++)
+            CHECK_TRUE(hand.result.planned[j].n_phases > 0);
+        CHECK(point_run(&hand.scenario, &hand.lengths, &hand.result, NULL, NULL, &with, &err) &&
+              point_run(&hand.scenario, &hand.lengths, NULL, NULL, NULL, &without, &err));
+        for (int j = 0; j < 5; j++) {
+            const struct point_iteration *a = &with.systems[0].iterations[j], *b = &without.systems[0].iterations[j];
+            CHECK_TRUE(a->time_s == b->time_s && a->peak_bytes == b->peak_bytes && a->candidates == b->candidates);
+        }
+        point_free(&with);
+        point_free(&without);
         close_cell(&hand);
     }
 }
@@ -394,7 +447,8 @@ int main(void)
     return HARNESS_MAIN(
         "search", TEST(pruning_changes_neither_the_choice_nor_the_runners_up),
         TEST(bounds_are_below_every_resolved_plan), TEST(a_system_that_lets_samples_wait_is_searched),
-        TEST(a_score_is_what_a_run_of_the_plan_gives), TEST(no_plan_by_hand_is_faster_on_the_ranking_iteration),
+        TEST(a_score_is_what_a_run_of_the_plan_gives), TEST(a_run_with_the_searches_plans_is_the_run),
+        TEST(a_runner_up_is_compared_on_the_same_batches), TEST(no_plan_by_hand_is_faster_on_the_ranking_iteration),
         TEST(a_part_switched_off_is_never_faster_than_the_choice),
         TEST(what_does_not_fit_is_the_plan_with_the_least_peak),
         TEST(the_chosen_plan_fits_in_every_iteration_of_the_run), TEST(the_host_memory_is_a_limit),

@@ -13,8 +13,7 @@ const char *const memory_class_name[MEMORY_N_CLASSES] = {"states",       "activa
 /* What one unit allocates (forward) or frees (backward) on a virtual stage of one kind. */
 struct unit_bytes {
     double activations, kv;
-    double offloaded; /* of activations: freed after the copy out, allocated before the copy in */
-    double streamed;  /* of these: not held even until then */
+    double streamed; /* of activations: to the host and back layer by layer in the passes, never held whole */
     double workspace;
     double embedding;            /* on the first virtual stage: kept from forward to backward */
     double head, head_workspace; /* on the last one: kept likewise; in work */
@@ -27,8 +26,9 @@ struct unit_bytes {
 struct pipe {
     const struct plan_pipeline *plan;
     const struct dag_kinds *kinds;
-    bool offloads;                      /* some unit does */
     struct unit_bytes *units[N_PASSES]; /* [kind x units + unit] */
+    /* Of activations: freed after the copy out (forward), allocated before the copy in; NULL: nothing is offloaded. */
+    double *offloaded[N_PASSES]; /* [virtual stage x units + unit] */
 };
 
 /* A token of a forward unit: what it holds, and its keys and values kept beside that, if its sample is sliced. */
@@ -93,9 +93,9 @@ static struct unit_bytes bytes_of_share(const struct plan_pipeline *pipeline, co
     int64_t tokens = (int64_t)share->whole_tokens + share->sliced_tokens;
     struct unit_bytes bytes = {.activations = (double)tokens * token->bytes,
                                .kv = token->kv_bytes * ((double)share->sliced_tokens / part->context)};
-    if (part->offload > 0)
-        bytes.offloaded = dag_offload_bytes(pipeline, &group->own, share->forward, tokens, share->sliced_tokens);
-    bytes.streamed = part->streams ? bytes.offloaded : 0;
+    if (part->streams)
+        bytes.streamed =
+            part->offload * dag_offloadable_bytes(pipeline, &group->own, share->forward, tokens, share->sliced_tokens);
     if (group->last)
         bytes.head = cost_head_bytes(&group->own, (double)tokens / part->context);
     if (group->first)
@@ -107,7 +107,6 @@ static void add_bytes(struct unit_bytes *sum, const struct unit_bytes *bytes)
 {
     sum->activations += bytes->activations;
     sum->kv += bytes->kv;
-    sum->offloaded += bytes->offloaded;
     sum->streamed += bytes->streamed;
     sum->head += bytes->head;
     sum->embedding += bytes->embedding;
@@ -152,16 +151,41 @@ static void open_kind(const struct plan_pipeline *pipeline, const struct relatio
     }
 }
 
+/* What goes to the host on the virtual stages of one kind. */
+static void add_offloaded(const struct plan_pipeline *pipeline, const struct relations *relations,
+                          const struct cost_setting *own, int32_t kind, const struct pipe *pipe)
+{
+    const struct plan_cut *cut = pipeline->cut;
+    for (int32_t unit = 0; unit < cut[PASS_BACKWARD].n_units; unit++)
+        for (int32_t i = relations->share_first[unit]; i < relations->share_first[unit + 1]; i++) {
+            const struct relations_share *share = &relations->shares[i];
+            if (cut[PASS_FORWARD].units[share->forward].streams)
+                continue;
+            int64_t tokens = (int64_t)share->whole_tokens + share->sliced_tokens;
+            double all = dag_offloadable_bytes(pipeline, own, share->forward, tokens, share->sliced_tokens);
+            for (int32_t stage = 0; stage < pipeline->layout.stages * pipeline->layout.chunks; stage++) {
+                if (pipe->kinds->kind[stage] != kind)
+                    continue;
+                double bytes = plan_offload(pipeline, share->forward, stage) * all;
+                pipe->offloaded[PASS_FORWARD][stage * cut[PASS_FORWARD].n_units + share->forward] += bytes;
+                pipe->offloaded[PASS_BACKWARD][stage * cut[PASS_BACKWARD].n_units + unit] += bytes;
+            }
+        }
+}
+
 static void open_pipe(const struct plan_pipeline *pipeline, const struct cost_setting *setting,
                       const struct dag_pipe *of, struct pipe *pipe)
 {
     pipe->plan = pipeline;
     pipe->kinds = &of->kinds;
-    for (int32_t unit = 0; unit < pipeline->cut[PASS_FORWARD].n_units; unit++)
-        pipe->offloads = pipe->offloads || pipeline->cut[PASS_FORWARD].units[unit].offload > 0;
-    for (int pass = 0; pass < N_PASSES; pass++)
-        pipe->units[pass] =
-            check_calloc((size_t)(pipeline->cut[pass].n_units * of->kinds.n), sizeof *pipe->units[pass]);
+    bool offloads = plan_offloads(pipeline);
+    for (int pass = 0; pass < N_PASSES; pass++) {
+        size_t n = (size_t)pipeline->cut[pass].n_units;
+        pipe->units[pass] = check_calloc(n * (size_t)of->kinds.n, sizeof *pipe->units[pass]);
+        if (offloads)
+            pipe->offloaded[pass] = check_calloc(n * (size_t)(pipeline->layout.stages * pipeline->layout.chunks),
+                                                 sizeof *pipe->offloaded[pass]);
+    }
     for (int32_t kind = 0; kind < of->kinds.n; kind++) {
         struct kind_group group = {.own = dag_setting(setting, &pipeline->layout, of->kinds.stage[kind]),
                                    .first = kind == of->kinds.kind[0],
@@ -170,6 +194,8 @@ static void open_pipe(const struct plan_pipeline *pipeline, const struct cost_se
         for (int pass = 0; pass < N_PASSES; pass++)
             group.units[pass] = pipe->units[pass] + kind * pipeline->cut[pass].n_units;
         open_kind(pipeline, &of->relations, &group);
+        if (offloads)
+            add_offloaded(pipeline, &of->relations, &group.own, kind, pipe);
         free(group.tokens);
     }
 }
@@ -331,10 +357,19 @@ static void step_passes(struct ledger *ledger, struct cursor *cursor)
     cursor->begun = !cursor->begun;
 }
 
+/* What the unit of a copy's pass has on the host, but for what streams there. */
+static double host_bytes(const struct ledger *ledger, int32_t copy)
+{
+    const struct dag_task *task = &ledger->dag->tasks[copy];
+    const struct pipe *pipe = &ledger->pipes[ledger->dag->first_pipe[task->phase] + task->pipeline];
+    int32_t stage = task->chunk * pipe->plan->layout.stages + task->stage;
+    return pipe->offloaded[task->pass][stage * pipe->plan->cut[task->pass].n_units + task->unit];
+}
+
 static void step_copies(struct ledger *ledger, enum queue queue, struct cursor *cursor)
 {
-    const struct unit_bytes *unit = bytes_of_task(ledger, &ledger->dag->tasks[cursor->task]).unit;
-    ledger->live[MEMORY_ACTIVATIONS] += (queue == QUEUE_OUT ? -1 : 1) * (unit->offloaded - unit->streamed);
+    double bytes = host_bytes(ledger, cursor->task);
+    ledger->live[MEMORY_ACTIVATIONS] += queue == QUEUE_OUT ? -bytes : bytes;
     record(ledger, time_of(ledger, queue, cursor));
     cursor->task = after(ledger->dag, cursor->task);
 }
@@ -349,12 +384,6 @@ static double states(const struct ledger *ledger, int32_t place)
     double parameters = cost_stage_parameters(own.model, own.tensor, layers, first, last);
     return cost_state_bytes(&own, parameters, shards) + cost_state_block_bytes(&own, layers, first, last, shards) +
            cost_gathered_bytes(&own);
-}
-
-/* What the unit of a task's pass has on the host. */
-static double host_bytes(const struct ledger *ledger, int32_t task)
-{
-    return bytes_of_task(ledger, &ledger->dag->tasks[task]).unit->offloaded;
 }
 
 /* The most that a place has on the host: from the start of each copy out to the end of each copy in. */
@@ -428,7 +457,7 @@ static void resolve_place(struct ledger *ledger, int32_t place)
     const struct dag *dag = ledger->dag;
     const struct dag_place *at = &dag->places[place];
     const struct pipe *pipe = &ledger->pipes[dag->first_pipe[at->phase] + at->pipeline];
-    bool by_steps = !ledger->want_events && !pipe->offloads;
+    bool by_steps = !ledger->want_events && pipe->offloaded[PASS_FORWARD] == NULL;
     if (by_steps && place > 0 && same_stage(at, at - 1)) {
         memory->peak_bytes[place] = memory->peak_bytes[place - 1];
         memcpy(memory->at_peak[place], memory->at_peak[place - 1], sizeof memory->at_peak[place]);
@@ -461,8 +490,10 @@ void memory_of(const struct plan *plan, const struct dag *dag, const struct time
     for (int32_t place = 0; place < dag->n_places; place++)
         resolve_place(&ledger, place);
     for (int32_t i = 0; i < dag->n_pipes; i++)
-        for (int pass = 0; pass < N_PASSES; pass++)
+        for (int pass = 0; pass < N_PASSES; pass++) {
             free(ledger.pipes[i].units[pass]);
+            free(ledger.pipes[i].offloaded[pass]);
+        }
     free(ledger.pipes);
 }
 

@@ -33,9 +33,8 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     }
 }
 
-static const struct argp_child children[] = {{&options_argp, 0, "Common options:", 0}, {0}};
 static const struct argp argp = {
-    NULL, parse, "SHARD.journal...", "Check the shards of a sweep and write its files.", children, NULL, NULL};
+    NULL, parse, "SHARD.journal...", "Check the shards of a sweep and write its files.", options_children, NULL, NULL};
 
 int command_merge(int argc, char **argv)
 {

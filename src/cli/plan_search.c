@@ -48,8 +48,11 @@ static void print_plan(const struct search_plan *plan)
            memory_class_name[score->peak_class]);
     if (score->host_bytes > 0)
         printf(", %.1f GiB on a host", score->host_bytes / gib);
-    printf("  compute %.1f%%, bubble %.1f%%, communication %.1f%%\n", 100 * score->compute, 100 * score->bubble,
+    printf("  compute %.1f%%, bubble %.1f%%, communication %.1f%%", 100 * score->compute, 100 * score->bubble,
            100 * score->communication);
+    if (plan->verdict == SEARCH_RUNNER_UP)
+        printf("; %.1f%% ± %.1f%% slower", 100 * score->slower, 100 * score->slower_error);
+    putchar('\n');
 }
 
 static void print_result(const struct scenario_system *entry, const struct search_result *result)
@@ -87,23 +90,26 @@ void plan_search_print(const struct scenario *scenario, const struct plan_search
             engine = engine || search->results[i].engine;
         }
     if (any)
-        printf(
-            "(batches of their own: one ranks, the best %d are decided on by the mean of %d, by critical path%s)\n\n",
-            SEARCH_FEW, SEARCH_DECIDING_ITERATIONS, engine ? " times SimGrid's contention in the first" : "");
+        printf("(batches of their own: one ranks, the best %d are decided on by the mean of %d, by critical path%s; "
+               "slower: than the "
+               "chosen, ± one standard error of these)\n\n",
+               SEARCH_FEW, SEARCH_DECIDING_ITERATIONS, engine ? " times SimGrid's contention in the first" : "");
 }
 
 static json_t *json_of_plan(const struct search_plan *plan)
 {
     const struct scenario_plan *layout = &plan->layout;
     const struct search_score *score = &plan->score;
-    return json_pack("{s:s, s:{s:I, s:I, s:I, s:I, s:s, s:f}, s:i, s:f, s:f, s:f, s:f, s:i, s:s, s:f, s:f, s:f}",
+    return json_pack("{s:s, s:{s:I, s:I, s:I, s:I, s:s, s:f}, s:i, s:f, s:f, s:f, s:f, s:i, s:s, s:f, s:f, s:f, "
+                     "s:f, s:f}",
                      "verdict", trace_verdict_names.text[plan->verdict], "plan", "tp", (json_int_t)layout->tp, "pp",
                      (json_int_t)layout->pp, "cp", (json_int_t)layout->cp, "dp", (json_int_t)layout->dp, "recompute",
                      trace_recompute_names.text[layout->recompute], "offload", layout->offload, "iterations",
                      score->n_iterations, "time_s", score->time_s, "contention", score->contention, "peak_bytes",
                      score->peak_bytes, "host_bytes", score->host_bytes, "peak_stage", score->peak_stage, "peak_class",
                      memory_class_name[score->peak_class], "compute_fraction", score->compute, "bubble_fraction",
-                     score->bubble, "communication_fraction", score->communication);
+                     score->bubble, "communication_fraction", score->communication, "slower", score->slower,
+                     "slower_error", score->slower_error);
 }
 
 json_t *plan_search_json(const struct scenario *scenario, const struct plan_search *search, int32_t system)

@@ -12,7 +12,6 @@
 #include "base/check.h"
 #include "cli/commands.h"
 #include "cli/sweep.h"
-#include "scenario/quantity.h"
 #include "trace/output.h"
 
 struct arguments {
@@ -49,19 +48,14 @@ static void add_sbatch(struct arguments *arguments, const char *name, const char
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
     struct arguments *arguments = state->input;
-    char *end;
     switch (key) {
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &arguments->options;
         state->child_inputs[1] = &arguments->sweep;
         return 0;
-    case 'n': {
-        long n = strtol(argument, &end, 10);
-        if (*end != '\0' || n < 1 || n > SHARD_MAX)
-            argp_error(state, "--shards: '%s' is not a whole number from 1 to %d", argument, SHARD_MAX);
-        arguments->shards = (int32_t)n;
+    case 'n':
+        arguments->shards = options_parse_count("--shards", argument, SHARD_MAX, state);
         return 0;
-    }
     case 'P':
         add_sbatch(arguments, "--partition=", argument, state);
         return 0;

@@ -53,6 +53,9 @@ struct builder_member {
     int32_t pipe, unit, stage, rank, place; /* stage: virtual; rank: of the stage's places */
     int32_t ready;                          /* the task after which its ring can start */
     int32_t ring;                           /* as in builder_end */
+    const struct cost_pass *cost;           /* of the pass; of a slow place `slow` below */
+    struct builder_seconds seconds;         /* of it */
+    struct cost_pass slow;
 };
 
 /** The walk of one stage of one pipeline along its order. */
@@ -149,16 +152,29 @@ static inline struct dag_task builder_task_of(const struct builder *builder, int
                              .to_rank = at->rank};
 }
 
-/** Append a SEND of `bytes` to a rank by the route between the two. */
+/** How many times as long bytes take from rank to rank as on sound links; a host's rank is -1. */
+double builder_link_factor(const struct builder *builder, int32_t from_rank, int32_t to_rank);
+
+/** Append a SEND from rank to rank; `transfer` is that of sound links. */
 static inline int32_t builder_send(struct builder *builder, struct dag_task task, struct cost_transfer transfer)
 {
     task.latency_s = transfer.latency_s;
     task.wire_bytes = transfer.wire_bytes;
+    double factor = builder->setting->faults != NULL ? builder_link_factor(builder, task.from_rank, task.to_rank) : 1;
+    if (factor > 1)
+        transfer.duration_s = transfer.latency_s + factor * (transfer.wire_bytes / transfer.bytes_per_s);
     return builder_task(builder, task, transfer.duration_s);
 }
 
 /** NVLink inside a node, else NIC. */
 enum cost_route builder_route(const struct builder *builder, int32_t from_rank, int32_t to_rank);
+
+/** Whether passes on the place of a GPU cost something else than on a sound one; then dag_gpu_pass_cost. */
+bool builder_slow(const struct builder *builder, int32_t gpu);
+
+/** `setting` with links of 1/nvlink and 1/nic of their bandwidth; `room` becomes its platform. */
+struct cost_setting builder_slow_setting(const struct cost_setting *setting, double nvlink, double nic,
+                                         struct platform *room);
 
 /** A collective among places. */
 struct builder_ring {
@@ -171,7 +187,7 @@ struct builder_ring {
     double bytes;   /* reduce-scatter, all-gather: of the tensor; else what a member sends to the next in all */
     int32_t steps;  /* messages of the latter, for the latency */
     double share;   /* of a reduce-scatter or all-gather that is not hidden */
-    double exact_s; /* if > 0: how long it takes, in place of bytes */
+    double exact_s; /* if > 0: how long it takes, in place of bytes: that of the member to which it is longest */
 };
 
 /**
@@ -192,6 +208,14 @@ int32_t builder_sync(struct builder *builder, int32_t place, enum dag_purpose pu
 
 /** Costs of a pass of all units on each kind of virtual stage: cost and seconds. */
 void builder_costs(const struct builder *builder, struct builder_pipe *pipe, enum pass pass);
+
+static inline struct builder_seconds builder_seconds_of(const struct builder *builder, const struct cost_pass *cost)
+{
+    double seconds = cost->other_s + cost->shard_s;
+    if (!builder->options.all_tensor_ranks)
+        seconds += cost->tensor_s;
+    return (struct builder_seconds){seconds + cost->attention_s, seconds};
+}
 
 /** The stage of a virtual stage. */
 static inline int32_t builder_stage_of(const struct builder_pipe *pipe, int32_t virtual)

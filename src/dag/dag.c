@@ -121,13 +121,8 @@ void builder_costs(const struct builder *builder, struct builder_pipe *pipe, enu
     pipe->seconds[pass] = check_malloc((size_t)n * sizeof *pipe->seconds[pass]);
     for (int32_t unit = 0; unit < n_units; unit++)
         costs_of_unit(pipe, own, pass, unit);
-    for (int32_t i = 0; i < n; i++) {
-        const struct cost_pass *cost = &pipe->cost[pass][i];
-        double seconds = cost->other_s + cost->shard_s;
-        if (!builder->options.all_tensor_ranks)
-            seconds += cost->tensor_s;
-        pipe->seconds[pass][i] = (struct builder_seconds){seconds + cost->attention_s, seconds};
-    }
+    for (int32_t i = 0; i < n; i++)
+        pipe->seconds[pass][i] = builder_seconds_of(builder, &pipe->cost[pass][i]);
 }
 
 struct cost_pass dag_pass_cost(const struct plan_pipeline *pipeline, const struct cost_setting *setting, enum pass pass,
@@ -150,18 +145,16 @@ double dag_token_bytes(const struct plan_pipeline *pipeline, const struct cost_s
     return (bytes + (scores > 0 ? scores / cost_unit_tokens(&work) : 0)) / part->context;
 }
 
-double dag_offload_bytes(const struct plan_pipeline *pipeline, const struct cost_setting *own, int32_t unit,
-                         int64_t tokens, int64_t sliced)
+double dag_offloadable_bytes(const struct plan_pipeline *pipeline, const struct cost_setting *own, int32_t unit,
+                             int64_t tokens, int64_t sliced)
 {
     const struct plan_unit *part = &pipeline->cut[PASS_FORWARD].units[unit];
-    if (part->offload <= 0)
-        return 0.0;
     int32_t keep = own->layers; /* layers whose activations hold keys and values */
     if (part->recompute == RECOMPUTE_FULL)
         keep = own->recompute_layers > 0 ? own->layers - own->recompute_layers : 0;
     double kept = keep * cost_kv_bytes(own->model, own->tensor);
     double bytes = (double)tokens * dag_token_bytes(pipeline, own, unit);
-    return part->offload * (bytes - (double)sliced * kept / part->context);
+    return bytes - (double)sliced * kept / part->context;
 }
 
 static int32_t n_tensor(const struct plan_layout *layout, struct dag_options options)
@@ -258,6 +251,7 @@ bool dag_rebuild(const struct plan *plan, const struct cost_setting *setting, st
     struct builder builder = {.plan = plan, .setting = setting, .options = options, .dag = dag};
     bool ok = true;
     dag->n_tasks = dag->n_edges = dag->n_places = 0;
+    dag->faults = setting->faults;
     free_pipes(dag);
     make_places(dag, plan, options);
     make_pipes(dag, plan);

@@ -59,6 +59,12 @@
  *
  * Sharding zero2 and zero3: what a pass gathers and reduces stays inside COMPUTE, as TP's collectives do (cost/cost.h),
  * so SimGrid sees no traffic of it and no contention. Of the rings above zero2 has the all-gather, zero3 none.
+ *
+ * Faults (cost_setting.faults): a slow GPU's kernels take its factor times as long; what overlaps hide of collectives
+ * stays as it is. A SEND takes the larger factor of its two ends' links times as long, but for its latency: exact alone
+ * on its links, SimGrid shares them. Collectives inside passes (TP, zero2, zero3, CP's all-gather and ulysses) cost
+ * what they do on links as slow as the slowest of their group, zero2's and zero3's of all GPUs; what they then no
+ * longer hide shows.
  */
 #ifndef SLIMSIM_DAG_DAG_H
 #define SLIMSIM_DAG_DAG_H
@@ -155,8 +161,9 @@ struct dag {
     int32_t *in_task;   /* predecessor, always a smaller number */
     uint8_t *in_kind;   /* enum dag_edge */
     struct dag_place *places;
-    int32_t *stream_first; /* of each stream: its first task, -1: none */
-    int32_t *stream_next;  /* of each task: the next one of its stream, -1: none */
+    const struct faults *faults; /* that its durations are of, NULL: none; borrowed from the setting */
+    int32_t *stream_first;       /* of each stream: its first task, -1: none */
+    int32_t *stream_next;        /* of each task: the next one of its stream, -1: none */
     int32_t n_pipes;
     struct dag_pipe *pipes; /* of all phases */
     int32_t *first_pipe;    /* of each phase */
@@ -185,6 +192,10 @@ bool dag_rebuild(const struct plan *plan, const struct cost_setting *setting, st
 struct cost_pass dag_pass_cost(const struct plan_pipeline *pipeline, const struct cost_setting *setting, enum pass pass,
                                int32_t unit, int32_t stage);
 
+/** The same on the place of a GPU, slow as setting->faults say it is. */
+struct cost_pass dag_gpu_pass_cost(const struct plan_pipeline *pipeline, const struct cost_setting *setting,
+                                   enum pass pass, int32_t unit, int32_t stage, int32_t gpu);
+
 /** `setting` with the layout's TP degree and the layers of one of its virtual stages. */
 struct cost_setting dag_setting(const struct cost_setting *setting, const struct plan_layout *layout, int32_t stage);
 
@@ -204,10 +215,11 @@ struct cost_unit dag_unit(const struct plan_pipeline *pipeline, enum pass pass, 
  * spread over the unit's tokens. own: dag_setting of the stage. */
 double dag_token_bytes(const struct plan_pipeline *pipeline, const struct cost_setting *own, int32_t unit);
 
-/** What of `tokens` tokens' activations of a forward unit goes to the host: its share of all but the keys and values of
- * sliced samples (`sliced` of the tokens), which later slices read [bytes]. own: dag_setting of the stage. */
-double dag_offload_bytes(const struct plan_pipeline *pipeline, const struct cost_setting *own, int32_t unit,
-                         int64_t tokens, int64_t sliced);
+/** What of `tokens` tokens' activations of a forward unit can go to the host, plan_offload tells the share that does:
+ * all but the keys and values of sliced samples (`sliced` of the tokens), which later slices read [bytes]. own:
+ * dag_setting of the stage. */
+double dag_offloadable_bytes(const struct plan_pipeline *pipeline, const struct cost_setting *own, int32_t unit,
+                             int64_t tokens, int64_t sliced);
 
 void dag_free(struct dag *dag);
 

@@ -284,8 +284,7 @@ static void open_pipe(struct builder *builder, int32_t number, struct builder_pi
     pipe->kinds = dag_kinds_of(builder->setting, layout);
     relations_of(pipe->plan, &pipe->relations);
     open_sets(pipe);
-    for (int32_t unit = 0; unit < pipe->plan->cut[PASS_FORWARD].n_units; unit++)
-        pipe->offloads = pipe->offloads || pipe->plan->cut[PASS_FORWARD].units[unit].offload > 0;
+    pipe->offloads = plan_offloads(pipe->plan);
     for (enum pass pass = PASS_FORWARD; pass < plan_n_passes(pipe->plan); pass++)
         builder_costs(builder, pipe, pass);
     for (int pass = 0; pass < N_PASSES; pass++) {

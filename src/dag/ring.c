@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "dag/builder.h"
 
+#include <math.h>
+
 /* One member's messages to another one. */
 struct hop {
     enum dag_stream stream;
@@ -55,6 +57,19 @@ static int32_t collectives_of(const struct builder_ring *ring, enum device_colle
     return ring->purpose == DAG_ALL_REDUCE ? 2 : 1;
 }
 
+/* The most that faults slow any hop of the ring down by on this route. */
+static double worst_factor(const struct builder *builder, const struct builder_ring *ring, enum cost_route route)
+{
+    double worst = 1;
+    for (int32_t i = 0; builder->setting->faults != NULL && i < ring->n; i++) {
+        int32_t from = builder->dag->places[ring->places[i]].rank;
+        int32_t to = builder->dag->places[ring->places[(i + 1) % ring->n]].rank;
+        if (builder_route(builder, from, to) == route)
+            worst = fmax(worst, builder_link_factor(builder, from, to));
+    }
+    return worst;
+}
+
 /* What a member sends by one route, where its node holds ranks_each members. */
 static struct cost_transfer hop_cost(const struct builder *builder, const struct builder_ring *ring,
                                      enum cost_route route, int32_t each)
@@ -62,7 +77,8 @@ static struct cost_transfer hop_cost(const struct builder *builder, const struct
     const struct platform *platform = builder->setting->platform;
     if (ring->exact_s > 0) {
         double bytes_per_s = route == COST_NVLINK ? platform->nvlink_bytes_per_s : platform->nic_bytes_per_s;
-        return (struct cost_transfer){0, ring->exact_s * bytes_per_s, bytes_per_s, ring->exact_s};
+        double seconds = ring->exact_s / worst_factor(builder, ring, route); /* on sound links */
+        return (struct cost_transfer){0, seconds * bytes_per_s, bytes_per_s, seconds};
     }
     if (ring->purpose == DAG_RING || ring->purpose == DAG_TENSOR)
         return cost_of_transfer(builder->setting, route, ring->bytes, ring->steps);
@@ -122,10 +138,18 @@ int32_t builder_ring(struct builder *builder, const struct builder_ring *ring)
 double builder_ring_s(const struct builder *builder, const struct builder_ring *ring)
 {
     int32_t each = ranks_each(builder, ring, rails(builder, ring));
+    double nvlink = 1, nic = 1;
+    for (int32_t i = 0; i < ring->n; i++) {
+        int32_t gpu = builder->dag->places[ring->places[i]].rank;
+        nvlink = fmax(nvlink, faults_factor(builder->setting->faults, FAULT_NVLINK, gpu));
+        nic = fmax(nic, faults_factor(builder->setting->faults, FAULT_NIC, gpu));
+    }
+    struct platform room;
+    struct cost_setting slow = builder_slow_setting(builder->setting, nvlink, nic, &room);
     enum device_collective_kind kinds[2];
     int32_t n = collectives_of(ring, kinds);
     double seconds = 0;
     for (int32_t i = 0; i < n; i++)
-        seconds += cost_rails_s(builder->setting, kinds[i], ring->bytes, ring->n, each);
+        seconds += cost_rails_s(&slow, kinds[i], ring->bytes, ring->n, each);
     return seconds;
 }

@@ -202,7 +202,7 @@ bool execute(const struct dag *dag, const struct platform *platform, struct time
     double *shared_s = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared_s == MAP_FAILED)
         return error_set_status(err, ERROR_FAILED, "no memory to share with SimGrid: %s", strerror(errno));
-    for (size_t i = 0; i < 2 * n_tasks; i++)
+    for (size_t i = n_tasks; i < 2 * n_tasks; i++)
         shared_s[i] = NAN; /* not run */
     struct queues queues;
     queues_build(dag, &queues);

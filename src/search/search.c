@@ -132,9 +132,10 @@ static struct trial trial_of(const struct search *search, const struct scenario_
                           .memory_bytes = search->result->memory_bytes};
 }
 
-/** Plan one iteration and resolve it. A plan that the system refuses is an outcome, not an error. */
-static bool run_trial(struct search *search, const struct trial *trial, void *state, struct outcome *outcome,
-                      struct error *err)
+/** Plan one iteration and resolve it. A plan that the system refuses is an outcome, not an error.
+ * @param keep  {0}, takes the plan; NULL: nobody does */
+static bool run_trial(struct search *search, const struct trial *trial, void *state, struct plan *keep,
+                      struct outcome *outcome, struct error *err)
 {
     struct cost_setting setting = system_setting(search->scenario, &trial->layout);
     setting.cache = &search->costs;
@@ -153,13 +154,18 @@ static bool run_trial(struct search *search, const struct trial *trial, void *st
         outcome->time_s /= share;
         outcome->passes_end_s /= share;
     }
-    plan_free(&plan);
+    if (keep != NULL)
+        *keep = plan;
+    else
+        plan_free(&plan);
     return ok;
 }
 
 static void add_outcome(struct search_score *score, const struct outcome *outcome)
 {
     const struct bubble *bubble = &outcome->bubble;
+    CHECK(score->n_iterations < SEARCH_DECIDING_ITERATIONS);
+    score->iteration_s[score->n_iterations] = outcome->time_s;
     double n = score->n_iterations++;
     score->time_s += (outcome->time_s - score->time_s) / (n + 1);
     score->compute += ((bubble->busy_s - outcome->collective_s) / bubble->total_s - score->compute) / (n + 1);
@@ -200,7 +206,7 @@ static bool rank_plan(struct search *search, struct search_plan *plan, double li
     struct outcome outcome;
     void *state = open_state(search);
     trial.limit_s = limit_s;
-    bool ok = run_trial(search, &trial, state, &outcome, err);
+    bool ok = run_trial(search, &trial, state, NULL, &outcome, err);
     close_state(search, state);
     if (!ok)
         return false;
@@ -231,7 +237,7 @@ static bool score_plan(struct search *search, struct search_plan *plan, struct e
         struct trial trial = trial_of(search, &plan->layout, i);
         struct outcome outcome;
         trial.engine = engine && i == 0;
-        ok = run_trial(search, &trial, state, &outcome, err);
+        ok = run_trial(search, &trial, state, NULL, &outcome, err);
         planned = ok && outcome.planned;
         if (!planned)
             break;
@@ -245,14 +251,22 @@ static bool score_plan(struct search *search, struct search_plan *plan, struct e
     return ok;
 }
 
+static void free_planned(struct search_result *result)
+{
+    for (int32_t i = 0; i < result->n_iterations; i++)
+        plan_free(&result->planned[i]);
+}
+
 /** Run a plan over the iterations of the scenario until one that is measured does not fit. The peak of that one
- * becomes the score's. */
+ * becomes the score's. What the system planned is kept. */
 static bool confirm(struct search *search, struct search_plan *plan, bool *holds, struct error *err)
 {
     const struct scenario *scenario = search->scenario;
+    struct search_result *result = search->result;
     void *state = open_state(search);
     bool ok = true, keeps_state = search->system->state_size > 0;
     *holds = true;
+    free_planned(result);
     for (int64_t i = keeps_state ? 0 : scenario->warm_up; ok && *holds && i < scenario->warm_up + scenario->measured;
          i++) {
         struct batch batch;
@@ -262,9 +276,9 @@ static bool confirm(struct search *search, struct search_plan *plan, bool *holds
                               .batch = &batch,
                               .iteration = i,
                               .seed = scenario->seed,
-                              .memory_bytes = search->result->memory_bytes,
+                              .memory_bytes = result->memory_bytes,
                               .engine = search->options->engine != NULL};
-        ok = run_trial(search, &trial, state, &outcome, err);
+        ok = run_trial(search, &trial, state, &result->planned[i], &outcome, err);
         *holds = ok && outcome.planned &&
                  (i < scenario->warm_up ||
                   system_misfit_of(scenario, outcome.peak_bytes, outcome.host_bytes) == SYSTEM_FITS);
@@ -299,7 +313,7 @@ static bool relax(struct search *search, int32_t which, struct error *err)
     struct outcome outcome;
     trial.layout.offload = 0;
     trial.memory_bytes = INFINITY;
-    bool ok = run_trial(search, &trial, state, &outcome, err);
+    bool ok = run_trial(search, &trial, state, NULL, &outcome, err);
     search->result->n_resolved += ok && outcome.planned;
     double bound_s = ok && outcome.planned ? outcome.passes_end_s + bound_after_passes_s(&setting, &trial.layout) : 0;
     for (int32_t i = 0; ok && i < search->result->n_plans; i++) {
@@ -544,14 +558,32 @@ static bool choose_nearest(struct search *search, struct error *err)
     return true;
 }
 
+/** How far a runner-up is behind the chosen plan, on batches that both have run. */
+static void compare(const struct search_score *chosen, struct search_score *score)
+{
+    double slower_s[SEARCH_DECIDING_ITERATIONS], mean_s = 0, squares = 0, n = score->n_iterations;
+    for (int32_t i = 0; i < score->n_iterations; i++) {
+        slower_s[i] =
+            score->iteration_s[i] * (1 + score->contention) - chosen->iteration_s[i] * (1 + chosen->contention);
+        mean_s += slower_s[i] / n;
+    }
+    for (int32_t i = 0; i < score->n_iterations; i++)
+        squares += (slower_s[i] - mean_s) * (slower_s[i] - mean_s);
+    score->slower = mean_s / chosen->time_s;
+    score->slower_error = sqrt(squares / (n * (n - 1))) / chosen->time_s;
+}
+
 /** Verdicts of the plans that were decided on, the ranking and the counts. */
 static void conclude(struct search_result *result)
 {
     result->n_ranked = 0;
     append_ranked(result, SEARCH_RUNNER_UP, SEARCH_RUNNER_UP, HEAT_DECISION);
     if (result->n_ranked > 0) {
-        result->plans[result->ranked[0]].verdict = SEARCH_CHOSEN;
+        struct search_plan *chosen = &result->plans[result->ranked[0]];
+        chosen->verdict = SEARCH_CHOSEN;
         result->fits = true;
+        for (int32_t i = 1; i < result->n_ranked; i++)
+            compare(&chosen->score, &result->plans[result->ranked[i]].score);
     } else {
         append_ranked(result, SEARCH_CHOSEN, SEARCH_CHOSEN, HEAT_DECISION);
     }
@@ -587,8 +619,11 @@ static bool decide_in_order(struct search *search, struct error *err)
     for (int32_t i = 0; i < result->n_plans; i++)
         if (result->plans[i].verdict == SEARCH_OPEN)
             result->plans[i].verdict = SEARCH_NOT_DEMANDED;
-    if (!found && !choose_nearest(search, err))
-        return false;
+    if (!found) {
+        free_planned(result);
+        if (!choose_nearest(search, err))
+            return false;
+    }
     conclude(result);
     return true;
 }
@@ -609,7 +644,9 @@ bool search_system(const struct scenario *scenario, const struct lengths *length
         return false;
     *result = (struct search_result){.memory_bytes = system_memory_bytes(&scenario->device),
                                      .seed = (int64_t)(rng_mix(rng_mix((uint64_t)scenario->seed) ^ seed_mark) >> 11),
-                                     .engine = options->engine != NULL};
+                                     .engine = options->engine != NULL,
+                                     .n_iterations = (int32_t)(scenario->warm_up + scenario->measured)};
+    result->planned = check_calloc((size_t)result->n_iterations, sizeof *result->planned);
     search.knobs = check_calloc(1, search.system->knobs_size);
     for (int32_t i = 0; i < SEARCH_DECIDING_ITERATIONS; i++)
         lengths_draw(lengths, &scenario->data, result->seed, i, &search.batches[i]);
@@ -676,6 +713,8 @@ bool search_check(const struct scenario *scenario, struct error *err)
 
 void search_result_free(struct search_result *result)
 {
+    free_planned(result);
+    free(result->planned);
     free(result->plans);
     free(result->ranked);
     *result = (struct search_result){0};

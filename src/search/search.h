@@ -49,12 +49,15 @@ enum search_verdict {
 
 /** A plan resolved, over n_iterations. */
 struct search_score {
-    int32_t n_iterations;                  /* 0: it was not resolved */
-    double time_s;                         /* mean, with the factor of SimGrid */
-    double contention;                     /* that factor less 1; 0 without SimGrid */
-    double peak_bytes;                     /* of a plan that does not fit in an iteration of the scenario: there */
-    double host_bytes;                     /* likewise, the most that a node's host holds */
-    int32_t peak_stage, peak_class;        /* class: enum memory_class, the largest at the peak */
+    int32_t n_iterations;                           /* 0: it was not resolved */
+    double time_s;                                  /* mean, with the factor of SimGrid */
+    double contention;                              /* that factor less 1; 0 without SimGrid */
+    double iteration_s[SEARCH_DECIDING_ITERATIONS]; /* [n_iterations] without it */
+    double slower, slower_error;    /* of a runner-up: time_s over that of the chosen plan, less 1; its standard error,
+                                       from    the differences of the same batches */
+    double peak_bytes;              /* of a plan that does not fit in an iteration of the scenario: there */
+    double host_bytes;              /* likewise, the most that a node's host holds */
+    int32_t peak_stage, peak_class; /* class: enum memory_class, the largest at the peak */
     double compute, bubble, communication; /* shares of the places' time: passes and optimizer without collectives;
                                               bubble_fraction; tensor and shard collectives, exposed rings, gradients */
 };
@@ -81,6 +84,8 @@ struct search_result {
     bool fits;          /* the chosen plan, in the iterations that decided and those of the scenario */
     bool engine;        /* SimGrid had its say */
     double memory_bytes;
+    int32_t n_iterations; /* of the scenario, warm-up included */
+    struct plan *planned; /* [n_iterations] what the system plans with the chosen plan; no phases: it was not asked */
 };
 
 /** Resolve a DAG with contention: execute() (execute/execute.h), which lies to the right. */

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "sweep/book.h"
 #include "sweep/ledger.h"
+#include "sweep/shard.h"
 
 /** All shards while they are read: first for the manifest, then for the points. */
 struct merge {
@@ -97,19 +98,29 @@ static bool read_results(struct merge *merge, struct error *err)
     return ok;
 }
 
+/** N of a path that ends in ".shard-K-of-N.journal", else 0. */
+static int32_t n_of_path(const char *path)
+{
+    const char *mark = NULL, *next = path;
+    while ((next = strstr(next, ".shard-")) != NULL)
+        mark = next += strlen(".shard-");
+    if (mark == NULL)
+        return 0;
+    char *end;
+    strtol(mark, &end, 10);
+    if (strncmp(end, "-of-", 4) != 0)
+        return 0;
+    long n = strtol(end + 4, &end, 10);
+    return strcmp(end, ".journal") == 0 && 1 <= n && n <= SHARD_MAX ? (int32_t)n : 0;
+}
+
 /** Into how many parts the sweep was divided, as the names of all journals say; 0: they do not. */
 static int32_t n_shards(const struct merge *merge)
 {
-    int32_t n = 0;
-    for (int32_t i = 0; i < merge->n; i++) {
-        const char *mark = strstr(merge->paths[i], ".shard-"), *next;
-        int32_t k, of;
-        while (mark != NULL && (next = strstr(mark + 1, ".shard-")) != NULL)
-            mark = next;
-        if (mark == NULL || sscanf(mark, ".shard-%d-of-%d.journal", &k, &of) != 2 || of < 1 || (n > 0 && of != n))
+    int32_t n = n_of_path(merge->paths[0]);
+    for (int32_t i = 1; i < merge->n; i++)
+        if (n_of_path(merge->paths[i]) != n)
             return 0;
-        n = of;
-    }
     return n;
 }
 

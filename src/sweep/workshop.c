@@ -63,6 +63,7 @@ struct run {
     struct record record; /* of a full trace */
     struct result *result;
     size_t capacity;
+    struct search_result *searched; /* [n_systems] */
 };
 
 static bool observe(void *context, const struct point_view *view, struct error *err)
@@ -78,8 +79,8 @@ static bool observe(void *context, const struct point_view *view, struct error *
 }
 
 /** Of a full trace: what a search looked at is its first table. */
-static bool start_record(const struct scenario *scenario, const struct lengths *lengths,
-                         const struct search_result *searched, struct run *run, struct error *err)
+static bool start_record(const struct scenario *scenario, const struct lengths *lengths, struct run *run,
+                         struct error *err)
 {
     if (scenario->trace != SCENARIO_TRACE_FULL)
         return true;
@@ -92,7 +93,7 @@ static bool start_record(const struct scenario *scenario, const struct lengths *
     };
     bool ok = record_open(&run->record, NULL, &origin, err);
     for (int32_t i = 0; i < scenario->n_systems && ok; i++)
-        ok = record_search(&run->record, i, &searched[i], err);
+        ok = record_search(&run->record, i, &run->searched[i], err);
     return ok;
 }
 
@@ -100,14 +101,17 @@ static bool start_record(const struct scenario *scenario, const struct lengths *
 static bool search_plans(struct scenario *scenario, const struct lengths *lengths, struct run *run, struct error *err)
 {
     struct search_options how = {.engine = scenario->engine == SCENARIO_CRITICAL_PATH ? NULL : execute};
-    struct search_result *searched = check_calloc((size_t)scenario->n_systems, sizeof *searched);
-    bool ok = search_scenario(scenario, lengths, &how, searched, err);
+    run->searched = check_calloc((size_t)scenario->n_systems, sizeof *run->searched);
+    bool ok = search_scenario(scenario, lengths, &how, run->searched, err);
     run->result->scenario = scenario_text(scenario);
-    ok = ok && start_record(scenario, lengths, searched, run, err);
-    for (int32_t i = 0; i < scenario->n_systems; i++)
+    return ok && start_record(scenario, lengths, run, err);
+}
+
+static void free_searches(struct search_result *searched, int32_t n_systems)
+{
+    for (int32_t i = 0; searched != NULL && i < n_systems; i++)
         search_result_free(&searched[i]);
     free(searched);
-    return ok;
 }
 
 static bool finish(const struct scenario *scenario, const struct point *point, struct run *run, struct error *err)
@@ -141,7 +145,8 @@ void workshop_run(struct workshop *workshop, int32_t index, struct result *resul
     if (ok) {
         uint64_t id = result->id;
         ok = search_plans(&scenario, lengths, &run, &err) &&
-             point_run(&scenario, lengths, observe, &run, &point, &err) && finish(&scenario, &point, &run, &err);
+             point_run(&scenario, lengths, run.searched, observe, &run, &point, &err) &&
+             finish(&scenario, &point, &run, &err);
         if (!ok) {
             result_free(result);
             *result = (struct result){.id = id, .status = RESULT_FAILED, .message = check_strdup(err.text)};
@@ -150,6 +155,7 @@ void workshop_run(struct workshop *workshop, int32_t index, struct result *resul
     CHECK(ok || result->status == RESULT_FAILED); /* the driver resolved it before */
     record_abandon(&run.record);
     point_free(&point);
+    free_searches(run.searched, scenario.n_systems);
     scenario_free(&scenario);
 }
 

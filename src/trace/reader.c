@@ -206,10 +206,10 @@ const struct trace_table *trace_file_table(const struct trace_reader *reader, en
     return reader->tables[table].n_rows >= 0 ? &reader->tables[table].found : NULL;
 }
 
-static bool read_rows(struct trace_reader *reader, const struct trace_table *as, enum trace_table_id table,
-                      int64_t first, int64_t n, void *rows, struct error *err)
+/* Rows as the table says, its own or the file's. */
+static bool read_rows(const struct readable *readable, const struct trace_table *as, int64_t first, int64_t n,
+                      void *rows)
 {
-    const struct readable *readable = &reader->tables[table];
     CHECK(0 <= first && 0 <= n && first + n <= readable->n_rows);
     if (n == 0)
         return true;
@@ -221,13 +221,18 @@ static bool read_rows(struct trace_reader *reader, const struct trace_table *as,
     bool ok = hdf5_ok(H5Dread(readable->dataset, type, memory, file, H5P_DEFAULT, rows));
     H5Sclose(memory);
     H5Sclose(file);
-    return ok || error_set(err, "%s: cannot read the table %s: %s", reader->path, as->name, hdf5_reason());
+    return ok;
+}
+
+static bool read_failed(const struct trace_reader *reader, enum trace_table_id table, struct error *err)
+{
+    return error_set(err, "%s: cannot read the table %s: %s", reader->path, trace_tables[table].name, hdf5_reason());
 }
 
 bool trace_read(struct trace_reader *reader, enum trace_table_id table, int64_t first, int64_t n, void *rows,
                 struct error *err)
 {
-    return read_rows(reader, &trace_tables[table], table, first, n, rows, err);
+    return read_rows(&reader->tables[table], &trace_tables[table], first, n, rows) || read_failed(reader, table, err);
 }
 
 static bool visit_rows(struct trace_reader *reader, const struct trace_table *as, enum trace_table_id table,
@@ -238,7 +243,7 @@ static bool visit_rows(struct trace_reader *reader, const struct trace_table *as
     bool ok = true;
     for (int64_t first = 0; first < n_rows && ok; first += TRACE_CHUNK_ROWS) {
         int64_t n = n_rows - first < TRACE_CHUNK_ROWS ? n_rows - first : TRACE_CHUNK_ROWS;
-        ok = read_rows(reader, as, table, first, n, rows, err);
+        ok = read_rows(&reader->tables[table], as, first, n, rows) || read_failed(reader, table, err);
         for (int64_t i = 0; i < n && ok; i++)
             ok = visitor(context, rows + (size_t)i * as->row_bytes, err);
     }
