@@ -14,21 +14,16 @@ struct cost_range {
 
 /** What a cost depends on. */
 struct key {
-    int32_t setting, part, pass, padding_tokens, context, recompute, n_slices;
+    int32_t setting, pass, padding_tokens, context, recompute, n_slices;
 };
 
 struct cost_known {
     uint64_t hash;
     struct key key;
     int32_t first_range;
-    struct cost_pass cost;
+    bool head; /* is known */
+    struct cost_pass parts[COST_N_PARTS];
 };
-
-static struct cost_pass computed(const struct cost_setting *setting, enum cost_part part, enum pass pass,
-                                 const struct cost_unit *unit)
-{
-    return part == COST_HEAD ? cost_of_head(setting, pass, unit) : cost_of_pass(setting, pass, unit);
-}
 
 static uint64_t mixed(uint64_t hash, uint32_t a, uint32_t b)
 {
@@ -38,7 +33,7 @@ static uint64_t mixed(uint64_t hash, uint32_t a, uint32_t b)
 
 static uint64_t hash_of(const struct key *key, const struct cost_unit *unit)
 {
-    uint64_t hash = mixed((uint64_t)key->setting, (uint32_t)key->part, (uint32_t)key->pass);
+    uint64_t hash = mixed(0, (uint32_t)key->setting, (uint32_t)key->pass);
     hash = mixed(hash, (uint32_t)key->padding_tokens, (uint32_t)key->context);
     hash = mixed(hash, (uint32_t)key->recompute, (uint32_t)key->n_slices);
     for (int32_t i = 0; i < unit->n_slices; i++)
@@ -97,39 +92,59 @@ static void add_slots(struct cost_cache *cache)
     }
 }
 
-static void add_ranges(struct cost_cache *cache, const struct cost_unit *unit)
+/** The slot of a unit, or the free one where it belongs. */
+static int32_t *slot_of(const struct cost_cache *cache, const struct key *key, const struct cost_unit *unit,
+                        uint64_t hash)
 {
-    for (int32_t i = 0; i < unit->n_slices; i++) {
-        cache->ranges =
-            check_grow(cache->ranges, (size_t)cache->n_ranges, &cache->range_room, sizeof *cache->ranges);
-        cache->ranges[cache->n_ranges++] = (struct cost_range){unit->slices[i].begin, unit->slices[i].end};
-    }
-}
-
-struct cost_pass cost_cached(const struct cost_setting *setting, enum cost_part part, enum pass pass,
-                             const struct cost_unit *unit)
-{
-    struct cost_cache *cache = setting->cache;
-    if (cache == NULL)
-        return computed(setting, part, pass, unit);
-    if (cache->n_costs == MAX_COSTS || cache->n_ranges > MAX_RANGES)
-        empty(cache);
-    struct key key = {setting_number(cache, setting), (int32_t)part, (int32_t)pass, unit->padding_tokens,
-                      unit->context, (int32_t)unit->recompute, unit->n_slices};
-    if (2 * cache->n_costs >= cache->slots)
-        add_slots(cache);
-    uint64_t hash = hash_of(&key, unit), at = hash, mask = (uint64_t)(cache->slots - 1);
+    uint64_t at = hash, mask = (uint64_t)(cache->slots - 1);
     for (; cache->slot[at & mask] >= 0; at++) {
         const struct cost_known *known = &cache->costs[cache->slot[at & mask]];
-        if (known->hash == hash && is_of(cache, known, &key, unit))
-            return known->cost;
+        if (known->hash == hash && is_of(cache, known, key, unit))
+            break;
     }
-    cache->slot[at & mask] = cache->n_costs;
+    return &cache->slot[at & mask];
+}
+
+static struct cost_known *add_unit(struct cost_cache *cache, const struct key *key, const struct cost_unit *unit,
+                                   uint64_t hash)
+{
     cache->costs = check_grow(cache->costs, (size_t)cache->n_costs, &cache->cost_room, sizeof *cache->costs);
     struct cost_known *known = &cache->costs[cache->n_costs++];
-    *known = (struct cost_known){hash, key, cache->n_ranges, computed(setting, part, pass, unit)};
-    add_ranges(cache, unit);
-    return known->cost;
+    *known = (struct cost_known){.hash = hash, .key = *key, .first_range = cache->n_ranges};
+    for (int32_t i = 0; i < unit->n_slices; i++) {
+        cache->ranges = check_grow(cache->ranges, (size_t)cache->n_ranges, &cache->range_room, sizeof *cache->ranges);
+        cache->ranges[cache->n_ranges++] = (struct cost_range){unit->slices[i].begin, unit->slices[i].end};
+    }
+    return known;
+}
+
+const struct cost_pass *cost_cached(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit,
+                                    bool head, struct cost_pass *room)
+{
+    struct cost_cache *cache = setting->cache;
+    struct cost_known *known = NULL;
+    if (cache != NULL) {
+        if (cache->n_costs == MAX_COSTS || cache->n_ranges > MAX_RANGES)
+            empty(cache);
+        if (2 * cache->n_costs >= cache->slots)
+            add_slots(cache);
+        struct key key = {setting_number(cache, setting), (int32_t)pass,           unit->padding_tokens,
+                          unit->context,                  (int32_t)unit->recompute, unit->n_slices};
+        uint64_t hash = hash_of(&key, unit);
+        int32_t *slot = slot_of(cache, &key, unit, hash);
+        bool found = *slot >= 0;
+        if (!found)
+            *slot = cache->n_costs;
+        known = found ? &cache->costs[*slot] : add_unit(cache, &key, unit, hash);
+        room = known->parts;
+        if (found && (known->head || !head))
+            return room;
+        known->head = head;
+    }
+    room[COST_LAYERS] = cost_of_pass(setting, pass, unit);
+    if (head)
+        room[COST_HEAD] = cost_of_head(setting, pass, unit);
+    return room;
 }
 
 void cost_cache_free(struct cost_cache *cache)

@@ -15,9 +15,10 @@ struct builder_end {
     int32_t offload;
 };
 
-/** What of a pass runs on the compute stream: with its attention, and without, which then runs beside a ring. */
-struct builder_seconds {
-    double all, no_attention;
+/** What every pass needs of its cost: seconds on the compute stream, with its attention or without, which then runs
+ * beside a ring. */
+struct builder_brief {
+    double all_s, no_attention_s, boundary_bytes;
 };
 
 /** The latest transfer of a unit between stages; all those of its pass are mostly alike. */
@@ -40,7 +41,7 @@ struct builder_pipe {
     int32_t n_units;           /* of both cuts */
     int32_t *done[N_PASSES];   /* of each virtual stage: units built, from the first on without a gap */
     bool offloads;             /* some unit does */
-    struct builder_seconds *seconds[N_PASSES]; /* as cost */
+    struct builder_brief *brief[N_PASSES]; /* as cost */
     struct builder_boundary *boundary[N_PASSES]; /* of each unit */
     struct builder_end *ends;  /* [instance x n_ranks + rank] */
 };
@@ -186,7 +187,7 @@ double builder_ring_s(const struct builder *builder, const struct builder_ring *
 /** SYNC on the collective stream of a place; edges into it are the caller's. */
 int32_t builder_sync(struct builder *builder, int32_t place, enum dag_purpose purpose);
 
-/** Costs of a pass of all units on each kind of virtual stage: cost and seconds. */
+/** Costs of a pass of all units on each kind of virtual stage: cost and brief. */
 void builder_costs(const struct builder *builder, struct builder_pipe *pipe, enum pass pass);
 
 /** The stage of a virtual stage. */

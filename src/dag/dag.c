@@ -60,34 +60,46 @@ struct cost_unit dag_unit(const struct plan_pipeline *pipeline, enum pass pass, 
                               .recompute = part->recompute};
 }
 
-static void add_head(struct cost_pass *cost, const struct cost_setting *own, enum pass pass,
-                     const struct cost_unit *work)
+static void add_head(struct cost_pass *cost, const struct cost_pass *head)
 {
-    struct cost_pass head = cost_cached(own, COST_HEAD, pass, work);
-    cost->flop += head.flop;
-    cost->other_s += head.other_s;
-    cost->attention_s += head.attention_s;
-    cost->tensor_s += head.tensor_s;
-    cost->tensor_bytes += head.tensor_bytes;
-    cost->shard_s += head.shard_s;
-    cost->shard_bytes += head.shard_bytes;
+    cost->flop += head->flop;
+    cost->other_s += head->other_s;
+    cost->attention_s += head->attention_s;
+    cost->tensor_s += head->tensor_s;
+    cost->tensor_bytes += head->tensor_bytes;
+    cost->shard_s += head->shard_s;
+    cost->shard_bytes += head->shard_bytes;
     for (int i = 0; i < COST_N_FAMILIES; i++)
-        cost->outside_s[i] += head.outside_s[i];
+        cost->outside_s[i] += head->outside_s[i];
 }
 
-/* Costs of one unit. own: settings of the kinds. */
+/* Layers of a virtual stage, and the head if it is the last. */
+static struct cost_pass stage_cost(const struct cost_setting *own, enum pass pass, const struct cost_unit *work,
+                                   bool last)
+{
+    struct cost_pass room[COST_N_PARTS];
+    const struct cost_pass *parts = cost_cached(own, pass, work, last, room);
+    struct cost_pass cost = parts[COST_LAYERS];
+    if (last)
+        add_head(&cost, &parts[COST_HEAD]);
+    return cost;
+}
+
+/* Costs of one unit. own: settings of the kinds. Kinds of as many layers differ in the head only. */
 static void costs_of_unit(const struct builder_pipe *pipe, const struct cost_setting *own, enum pass pass, int32_t unit)
 {
     struct cost_unit work = dag_unit(pipe->plan, pass, unit);
-    struct cost_pass *cost = pipe->cost[pass] + unit * pipe->kinds.n;
-    for (int32_t kind = 0; kind < pipe->kinds.n; kind++) {
-        int32_t alike = 0; /* a kind of as many layers, without the head */
-        while (alike < kind && own[alike].layers != own[kind].layers)
-            alike++;
-        cost[kind] = alike < kind ? cost[alike] : cost_cached(&own[kind], COST_LAYERS, pass, &work);
-        if (kind == pipe->kinds.n - 1)
-            add_head(&cost[kind], &own[kind], pass, &work);
-    }
+    struct cost_pass room[COST_N_PARTS], *cost = pipe->cost[pass] + unit * pipe->kinds.n;
+    int32_t last = pipe->kinds.n - 1;
+    const struct cost_pass *parts = cost_cached(&own[last], pass, &work, true, room);
+    cost[last] = parts[COST_LAYERS];
+    for (int32_t kind = 0; kind < last; kind++)
+        if (own[kind].layers == own[last].layers)
+            cost[kind] = parts[COST_LAYERS];
+    add_head(&cost[last], &parts[COST_HEAD]);
+    for (int32_t kind = 0; kind < last; kind++)
+        if (own[kind].layers != own[last].layers)
+            cost[kind] = stage_cost(&own[kind], pass, &work, false);
 }
 
 void builder_costs(const struct builder *builder, struct builder_pipe *pipe, enum pass pass)
@@ -97,7 +109,7 @@ void builder_costs(const struct builder *builder, struct builder_pipe *pipe, enu
     for (int32_t kind = 0; kind < pipe->kinds.n; kind++)
         own[kind] = dag_setting(builder->setting, &pipe->plan->layout, pipe->kinds.stage[kind]);
     pipe->cost[pass] = check_malloc((size_t)n * sizeof *pipe->cost[pass]);
-    pipe->seconds[pass] = check_malloc((size_t)n * sizeof *pipe->seconds[pass]);
+    pipe->brief[pass] = check_malloc((size_t)n * sizeof *pipe->brief[pass]);
     for (int32_t unit = 0; unit < n_units; unit++)
         costs_of_unit(pipe, own, pass, unit);
     for (int32_t i = 0; i < n; i++) {
@@ -105,7 +117,7 @@ void builder_costs(const struct builder *builder, struct builder_pipe *pipe, enu
         double seconds = cost->other_s + cost->shard_s;
         if (!builder->options.all_tensor_ranks)
             seconds += cost->tensor_s;
-        pipe->seconds[pass][i] = (struct builder_seconds){seconds + cost->attention_s, seconds};
+        pipe->brief[pass][i] = (struct builder_brief){seconds + cost->attention_s, seconds, cost->boundary_bytes};
     }
 }
 
@@ -114,10 +126,7 @@ struct cost_pass dag_pass_cost(const struct plan_pipeline *pipeline, const struc
 {
     struct cost_setting own = dag_setting(setting, &pipeline->layout, stage);
     struct cost_unit work = dag_unit(pipeline, pass, unit);
-    struct cost_pass cost = cost_cached(&own, COST_LAYERS, pass, &work);
-    if (stage == pipeline->layout.stages * pipeline->layout.chunks - 1)
-        add_head(&cost, &own, pass, &work);
-    return cost;
+    return stage_cost(&own, pass, &work, stage == pipeline->layout.stages * pipeline->layout.chunks - 1);
 }
 
 double dag_token_bytes(const struct plan_pipeline *pipeline, const struct cost_setting *own, int32_t unit)

@@ -24,10 +24,10 @@ static const struct cost_pass *cost_of(const struct work *work, const struct bui
     return builder_cost_of(pipe, work->pass, member->unit, work->stage);
 }
 
-static const struct builder_seconds *seconds_of(const struct work *work, const struct builder_member *member)
+static const struct builder_brief *brief_of(const struct work *work, const struct builder_member *member)
 {
     const struct builder_pipe *pipe = pipe_of(work, member);
-    return &pipe->seconds[work->pass][member->unit * pipe->kinds.n + pipe->kinds.kind[work->stage]];
+    return &pipe->brief[work->pass][member->unit * pipe->kinds.n + pipe->kinds.kind[work->stage]];
 }
 
 static struct builder_end *end_of(const struct work *work, const struct builder_member *member, enum pass pass,
@@ -175,8 +175,8 @@ static void add_compute(struct work *work, struct builder_member *member)
     struct builder *builder = work->builder;
     bool offloads = work->pass == PASS_BACKWARD && pipe_of(work, member)->offloads;
     int32_t prefetch = offloads ? add_prefetch(work, member) : -1;
-    const struct builder_seconds *seconds = seconds_of(work, member);
-    double duration_s = work->ring ? seconds->no_attention : seconds->all;
+    const struct builder_brief *brief = brief_of(work, member);
+    double duration_s = work->ring ? brief->no_attention_s : brief->all_s;
     member->ready = builder_task(builder, task_of(work, member, DAG_STREAM_COMPUTE, DAG_COMPUTE, DAG_PASS), duration_s);
     builder->pass_begin[member->place] = member->ready;
     builder_edge(builder, builder->open_ring[member->place], DAG_COLLECTIVE);
@@ -278,7 +278,7 @@ static void add_boundary(struct work *work, const struct builder_member *member,
     if (to < 0 || to == pipe->n_virtual)
         return;
     int32_t place = pipe->first_place + builder_stage_of(pipe, to) * pipe->n_ranks + member->rank;
-    double bytes = cost_of(work, member)->boundary_bytes;
+    double bytes = brief_of(work, member)->boundary_bytes;
     int32_t rank = builder->dag->places[place].rank;
     if (bytes <= 0 || rank == builder->dag->places[member->place].rank)
         return;

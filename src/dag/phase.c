@@ -302,7 +302,7 @@ void builder_close_phase(struct builder *builder)
         for (int pass = 0; pass < N_PASSES; pass++) {
             kept->cost[pass] = pipe->cost[pass];
             free(pipe->done[pass]);
-            free(pipe->seconds[pass]);
+            free(pipe->brief[pass]);
             free(pipe->boundary[pass]);
             free(pipe->ordinal[pass]);
         }
