@@ -56,6 +56,7 @@ struct builder_member {
 /** The walk of one stage of one pipeline along its order. */
 struct builder_lane {
     int32_t pipeline, stage;
+    const struct plan_step *steps; /* the pipeline's */
     int32_t next, end;  /* steps */
     int32_t blocked_on; /* instance of its pipeline, -1: none, it runs or waits for its group */
     bool queued;
@@ -89,26 +90,31 @@ struct builder {
 void builder_grow_tasks(struct builder *builder);
 void builder_grow_edges(struct builder *builder);
 
-/** The newest task waits for `from`, -1: for nothing. Of two kinds between the same tasks the lower stays. */
-static inline void builder_edge(struct builder *builder, int32_t from, enum dag_edge kind)
+/** The newest task waits for `from`, for which it does not wait yet. */
+static inline void builder_new_edge(struct builder *builder, int32_t from, enum dag_edge kind)
 {
     struct dag *dag = builder->dag;
     int32_t task = dag->n_tasks - 1, edge = dag->n_edges;
-    if (from < 0)
-        return;
     CHECK(from < task);
-    int32_t known = dag->room.mark[from];
-    if (known >= dag->in_first[task]) {
-        if (kind < dag->in_kind[known])
-            dag->in_kind[known] = (uint8_t)kind;
-        return;
-    }
     if (edge == dag->room.edges)
         builder_grow_edges(builder);
     dag->room.mark[from] = edge;
     dag->in_task[edge] = from;
     dag->n_edges = dag->in_first[task + 1] = edge + 1;
     dag->in_kind[edge] = (uint8_t)kind;
+}
+
+/** The newest task waits for `from`, -1: for nothing. Of two kinds between the same tasks the lower stays. */
+static inline void builder_edge(struct builder *builder, int32_t from, enum dag_edge kind)
+{
+    struct dag *dag = builder->dag;
+    if (from < 0)
+        return;
+    int32_t known = dag->room.mark[from];
+    if (known < dag->in_first[dag->n_tasks - 1])
+        builder_new_edge(builder, from, kind);
+    else if (kind < dag->in_kind[known])
+        dag->in_kind[known] = (uint8_t)kind;
 }
 
 /** Append a task behind the last of its stream. @return its number */
@@ -124,7 +130,10 @@ static inline int32_t builder_task(struct builder *builder, struct dag_task task
     dag->room.mark[number] = dag->stream_next[number] = -1;
     builder->stream_last[task.stream] = number;
     *(previous >= 0 ? &dag->stream_next[previous] : &dag->stream_first[task.stream]) = number;
-    builder_edge(builder, previous >= 0 ? previous : builder->gate, previous >= 0 ? DAG_SCHEDULE : DAG_COLLECTIVE);
+    if (previous >= 0)
+        builder_new_edge(builder, previous, DAG_SCHEDULE);
+    else if (builder->gate >= 0)
+        builder_new_edge(builder, builder->gate, DAG_COLLECTIVE);
     return number;
 }
 

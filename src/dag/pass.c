@@ -63,7 +63,7 @@ static void collect_members(struct work *work)
             for (int32_t rank = tensor; rank < pipe->n_ranks; rank += work->n_tensor)
                 builder->members[work->n_members++] =
                     (struct builder_member){.pipe = lane->pipeline,
-                                            .unit = pipe->plan->steps[lane->next].unit,
+                                            .unit = lane->steps[lane->next].unit,
                                             .rank = rank,
                                             .place = pipe->first_place + lane->stage * pipe->n_ranks + rank,
                                             .ready = -1,
@@ -164,10 +164,11 @@ static void after_data(struct work *work, const struct builder_member *member)
         after_neighbour(work, member);
     else if (work->pass == PASS_BACKWARD)
         after_forwards(work, member);
-    for (int32_t i = relations->after_first[work->pass][member->unit];
-         i < relations->after_first[work->pass][member->unit + 1]; i++)
-        after_end(work, end_of(work, member, work->pass, relations->after[work->pass][i], work->stage),
-                  DAG_INTER_SLICE);
+    const struct builder_end *first = end_of(work, member, work->pass, 0, work->stage); /* of unit 0 */
+    const int32_t *after = relations->after[work->pass];
+    int32_t end = relations->after_first[work->pass][member->unit + 1];
+    for (int32_t i = relations->after_first[work->pass][member->unit]; i < end; i++)
+        after_end(work, first + after[i] * pipe->n_ranks, DAG_INTER_SLICE);
 }
 
 static void add_compute(struct work *work, struct builder_member *member)
@@ -308,7 +309,7 @@ void builder_pass(struct builder *builder, const int32_t *lanes, int32_t n_lanes
 {
     const struct builder_lane *lane = &builder->lanes[lanes[0]];
     const struct builder_pipe *pipe = &builder->pipes[lane->pipeline];
-    const struct plan_step *step = &pipe->plan->steps[lane->next];
+    const struct plan_step *step = &lane->steps[lane->next];
     struct work work = {.builder = builder,
                         .lanes = lanes,
                         .n_lanes = n_lanes,
