@@ -118,33 +118,42 @@ static struct cost_known *add_unit(struct cost_cache *cache, const struct key *k
     return known;
 }
 
+/** The entry of a unit, perhaps a new one. Nothing is recomputed in a forward. @return whether its layers are known */
+static bool find(struct cost_cache *cache, const struct cost_setting *setting, enum pass pass,
+                 const struct cost_unit *unit, struct cost_known **known)
+{
+    if (cache->n_costs == MAX_COSTS || cache->n_ranges > MAX_RANGES)
+        empty(cache);
+    if (2 * cache->n_costs >= cache->slots)
+        add_slots(cache);
+    struct key key = {.setting = setting_number(cache, setting),
+                      .pass = (int32_t)pass,
+                      .padding_tokens = unit->padding_tokens,
+                      .context = unit->context,
+                      .recompute = pass == PASS_FORWARD ? 0 : (int32_t)unit->recompute,
+                      .n_slices = unit->n_slices};
+    uint64_t hash = hash_of(&key, unit);
+    int32_t *slot = slot_of(cache, &key, unit, hash);
+    bool found = *slot >= 0;
+    if (!found)
+        *slot = cache->n_costs;
+    *known = found ? &cache->costs[*slot] : add_unit(cache, &key, unit, hash);
+    return found;
+}
+
 const struct cost_pass *cost_cached(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit,
                                     bool head, struct cost_pass *room)
 {
-    struct cost_cache *cache = setting->cache;
     struct cost_known *known = NULL;
-    if (cache != NULL) {
-        if (cache->n_costs == MAX_COSTS || cache->n_ranges > MAX_RANGES)
-            empty(cache);
-        if (2 * cache->n_costs >= cache->slots)
-            add_slots(cache);
-        struct key key = {setting_number(cache, setting), (int32_t)pass,           unit->padding_tokens,
-                          unit->context,                  (int32_t)unit->recompute, unit->n_slices};
-        uint64_t hash = hash_of(&key, unit);
-        int32_t *slot = slot_of(cache, &key, unit, hash);
-        bool found = *slot >= 0;
-        if (!found)
-            *slot = cache->n_costs;
-        known = found ? &cache->costs[*slot] : add_unit(cache, &key, unit, hash);
-        room = known->parts;
-        if (found && (known->head || !head))
-            return room;
-        known->head = head;
-    }
-    room[COST_LAYERS] = cost_of_pass(setting, pass, unit);
-    if (head)
-        room[COST_HEAD] = cost_of_head(setting, pass, unit);
-    return room;
+    bool found = setting->cache != NULL && find(setting->cache, setting, pass, unit, &known);
+    struct cost_pass *parts = known != NULL ? known->parts : room;
+    if (!found)
+        parts[COST_LAYERS] = cost_of_pass(setting, pass, unit);
+    if (head && !(found && known->head))
+        parts[COST_HEAD] = cost_of_head(setting, pass, unit);
+    if (known != NULL)
+        known->head = known->head || head;
+    return parts;
 }
 
 void cost_cache_free(struct cost_cache *cache)

@@ -22,8 +22,8 @@ struct cost_cache {
 
 /**
  * cost_of_pass and, with `head`, cost_of_head, from setting->cache where they are known; without a cache computed. Two
- * units are the same when they agree in padding, context degree, recomputation and their slices' tokens, whatever
- * samples these belong to. Bit for bit what the functions give. A cache that grows large is emptied.
+ * units are the same when they agree in padding, context degree, backward also recomputation, and their slices' tokens,
+ * whatever samples these belong to. Bit for bit what the functions give. A cache that grows large is emptied.
  *
  * @param room  [COST_N_PARTS] for what is computed without a cache
  * @return      [COST_N_PARTS] by enum cost_part; holds until the next call with this cache

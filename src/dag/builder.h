@@ -36,14 +36,14 @@ struct builder_pipe {
     struct cost_pass *cost[N_PASSES]; /* [unit x kinds + kind] */
     int32_t *ordinal[N_PASSES];       /* of each unit among those of its group */
     int32_t first_place, first_lane;
-    int32_t n_tensor, n_ranks; /* places of a context rank, of a stage */
-    int32_t n_virtual;         /* virtual stages: chunks x stages */
-    int32_t n_units;           /* of both cuts */
-    int32_t *done[N_PASSES];   /* of each virtual stage: units built, from the first on without a gap */
-    bool offloads;             /* some unit does */
+    int32_t n_tensor, n_ranks;             /* places of a context rank, of a stage */
+    int32_t n_virtual;                     /* virtual stages: chunks x stages */
+    int32_t n_units;                       /* of both cuts */
+    int32_t *done[N_PASSES];               /* of each virtual stage: units built, from the first on without a gap */
+    bool offloads;                         /* some unit does */
     struct builder_brief *brief[N_PASSES]; /* as cost */
     struct builder_boundary *boundary[N_PASSES]; /* of each unit */
-    struct builder_end *ends;  /* [instance x n_ranks + rank] */
+    struct builder_end *ends;                    /* [instance x n_ranks + rank] */
 };
 
 /** A place's part of the step in work. */
@@ -57,8 +57,8 @@ struct builder_member {
 struct builder_lane {
     int32_t pipeline, stage;
     const struct plan_step *steps; /* the pipeline's */
-    int32_t next, end;  /* steps */
-    int32_t blocked_on; /* instance of its pipeline, -1: none, it runs or waits for its group */
+    int32_t next, end;             /* steps */
+    int32_t blocked_on;            /* instance of its pipeline, -1: none, it runs or waits for its group */
     bool queued;
 };
 

@@ -124,7 +124,7 @@ struct dag_kinds {
 
 /** A pipeline of the plan: how its units depend on each other, and what its passes cost. */
 struct dag_pipe {
-    struct dag_kinds kinds;           /* of its virtual stages */
+    struct dag_kinds kinds; /* of its virtual stages */
     struct relations relations;
     struct cost_pass *cost[N_PASSES]; /* [unit x kinds + kind] */
 };

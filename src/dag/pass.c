@@ -265,8 +265,7 @@ static struct cost_transfer boundary_transfer(const struct work *work, const str
 {
     struct builder_boundary *latest = &pipe_of(work, member)->boundary[work->pass][member->unit];
     if (latest->bytes != bytes || latest->route != route)
-        *latest =
-            (struct builder_boundary){bytes, route, cost_of_transfer(work->builder->setting, route, bytes, 1)};
+        *latest = (struct builder_boundary){bytes, route, cost_of_transfer(work->builder->setting, route, bytes, 1)};
     return latest->transfer;
 }
 

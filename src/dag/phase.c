@@ -130,8 +130,7 @@ static int32_t group_member_absent(const struct builder *builder, const struct b
         const struct builder_lane *other = &builder->lanes[number];
         const struct builder_pipe *mine = &builder->pipes[lane->pipeline], *its = &builder->pipes[other->pipeline];
         if (other->next == other->end || other->blocked_on >= 0 ||
-            group_of(builder, other) != group_of(builder, lane) ||
-            step_of(other)->pass != step_of(lane)->pass ||
+            group_of(builder, other) != group_of(builder, lane) || step_of(other)->pass != step_of(lane)->pass ||
             virtual_stage(builder, other) != virtual_stage(builder, lane) ||
             its->ordinal[step_of(other)->pass][step_of(other)->unit] !=
                 mine->ordinal[step_of(lane)->pass][step_of(lane)->unit])
