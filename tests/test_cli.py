@@ -17,34 +17,12 @@ import unittest
 import h5py
 import networkx
 
-PROGRAM = pathlib.Path(os.environ["SLIMSIM"]).resolve()
+import program
+from program import PROGRAM, SCRATCH, alive, children, fresh, run, write
+
 SOURCE = pathlib.Path(__file__).resolve().parent.parent
-SCRATCH = pathlib.Path(os.environ["SLIMSIM_SCRATCH"])
 
-SMALL = """\
-name: small
-model: llama-7b
-device: h800
-platform: hopper-2x8
-data: {lengths: github, context: 32Ki, global_batch: 48}
-iterations: {warm_up: 1, measured: 2}
-seed: 7
-engine: both
-trace: full
-systems:
-  - {name: best-fit, plan: {tp: 2, pp: 2, cp: 2, recompute: selective}}
-  - {name: slimpack, plan: {tp: 2, pp: 2, recompute: selective}}
-"""
-
-
-def run(*arguments, **options):
-    return subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True, timeout=300, **options)
-
-
-def write(name, text):
-    path = SCRATCH / name
-    path.write_text(text)
-    return path
+SMALL = program.SMALL.replace("warm_up: 0", "warm_up: 1").replace("critical-path", "both\ntrace: full")
 
 
 def simulate(folder, *arguments, scenario=SMALL):
@@ -306,6 +284,20 @@ class Costs(unittest.TestCase):
             if backward is not None:
                 self.assertEqual(flop["backward"], backward)
 
+    def test_embedding_and_sequence_parallelism(self):
+        """h 4096, V 32000, TP 2, 1024 tokens. Forward rows 4h and half of them set to zero 2h/2 a token; backward 3h a
+        token and 12 bytes of each of V/2 h parameters. Off: each TP rank sends all 2h bytes a token to the next stage."""
+        arguments = ("cost", "--model", "llama-7b", "--slice", "0:1Ki", "--tp", "2", "--json")
+        both = [json.loads(run(*arguments, "--sequence-parallel", state).stdout) for state in ("on", "off")]
+        self.assertEqual([cost["sequence_parallel"] for cost in both], [True, False])
+        for cost in both:
+            moved = [sum(kernel["hbm_bytes"] for kernel in cost[name]["kernels_of_the_embedding"])
+                     for name in ("forward", "backward")]
+            self.assertEqual(moved, [1024 * 5 * 4096, 1024 * 3 * 4096 + 12 * 16000 * 4096])
+        self.assertEqual([cost["forward"]["boundary_bytes"] for cost in both], [1024 * 4096, 1024 * 2 * 4096])
+        self.assertEqual(json.loads(run(*arguments).stdout), both[0])
+        self.assertIn("must be one of off|on", run(*arguments, "--sequence-parallel", "maybe").stderr)
+
     def test_what_is_not_exact_is_not_printed(self):
         done = run("cost", "--model", "llama-7b", "--slice", "0:4Mi")
         self.assertEqual((done.returncode, done.stdout), (2, ""))
@@ -490,20 +482,30 @@ class Messages(unittest.TestCase):
         self.refuse(["small.yaml:12:", "plan.cp: 2"], SMALL.replace("slimpack, plan: {", "slimpack, plan: {cp: 2, "))
         self.refuse(["small.yaml:12:", "plan.vpp: 2"], SMALL.replace("slimpack, plan: {", "slimpack, plan: {vpp: 2, "))
 
-    def test_a_stopped_run_leaves_no_file(self):
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            folder = SCRATCH / f"stopped-{number.name}"
-            shutil.rmtree(folder, ignore_errors=True)
-            path = write("small.yaml", SMALL.replace("measured: 2", "measured: 100000"))
-            program = subprocess.Popen([PROGRAM, "run", path, "--output", folder], stdout=subprocess.PIPE,
-                                       stderr=subprocess.PIPE, text=True)
-            while not list(folder.glob("small.h5.tmp-*")):
+    HUGE = SMALL.replace("global_batch: 48", "global_batch: 65536")
+    LONG = (  # one iteration takes minutes: on SimGrid; in the plan of a system; while plans are searched
+        HUGE.replace("both", "simgrid"),
+        HUGE.replace("both", "critical-path").replace("slimpack,", "slimpack, knobs: {packer: milp, milp_nodes: 1000000},"),
+        HUGE.replace("plan: {tp: 2, pp: 2, cp: 2, recompute: selective}", "plan: auto").replace("2x8", "512x8"))
+
+    def test_signals_end_a_run_at_once_and_leave_nothing(self):
+        for case, (number, text) in enumerate(zip((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), self.LONG)):
+            folder = fresh(f"stopped-{case}")
+            process = subprocess.Popen([PROGRAM, "run", write("long.yaml", text), "--output", folder],
+                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            begin = time.monotonic()
+            while time.monotonic() - begin < 1 or (case == 0 and not children(process.pid)):
+                self.assertIsNone(process.poll(), case)
                 time.sleep(0.01)
-            program.send_signal(number)
-            output, errors = program.communicate(timeout=60)
-            self.assertEqual((program.returncode, output), (128 + number, ""), errors)
-            self.assertIn("stopped by signal", errors)
-            self.assertEqual(list(folder.iterdir()), [])
+            self.assertEqual(len(list(folder.glob("*.tmp-*"))), case < 2)  # a search comes before the files
+            below, begin = children(process.pid), time.monotonic()
+            process.send_signal(number)
+            output, errors = process.communicate(timeout=60)
+            self.assertLess(time.monotonic() - begin, 2, case)
+            self.assertEqual((process.returncode, output), (128 + number, ""), errors)
+            self.assertIn(f"stopped by signal {number}\n", errors)
+            self.assertFalse(alive(below))
+            self.assertEqual(list(folder.iterdir()) if folder.exists() else [], [])
 
     def test_empty_lengths_and_malformed_platform(self):
         write("empty.txt", "")

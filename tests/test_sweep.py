@@ -1,11 +1,11 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Sweeps as their users run them: same bytes whatever happens on the way. SLIMSIM_KILLS: kills of each kind."""
+import contextlib
 import csv
 import filecmp
 import json
 import os
-import pathlib
 import random
 import shutil
 import signal
@@ -15,24 +15,10 @@ import unittest
 
 import h5py
 
-PROGRAM = pathlib.Path(os.environ["SLIMSIM"]).resolve()
-SCRATCH = pathlib.Path(os.environ["SLIMSIM_SCRATCH"]).resolve()
-KILLS = int(os.environ.get("SLIMSIM_KILLS", "10"))
-SANITIZED = b"__asan_init" in PROGRAM.read_bytes()
+from program import PROGRAM, SANITIZED, SCRATCH, SMALL as BASE, alive, children, fresh, rows, run, write
 
-BASE = """\
-name: small
-model: llama-7b
-device: h800
-platform: hopper-2x8
-data: {lengths: github, context: 32Ki, global_batch: 48}
-iterations: {warm_up: 0, measured: 2}
-seed: 7
-engine: critical-path
-systems:
-  - {name: best-fit, plan: {tp: 2, pp: 2, cp: 2, recompute: selective}}
-  - {name: slimpack, plan: {tp: 2, pp: 2, recompute: selective}}
-"""
+KILLS = int(os.environ.get("SLIMSIM_KILLS", "10"))
+
 GRID = BASE + """\
 sweep:
   data.context: {log2: [16Ki, 64Ki]}
@@ -44,57 +30,6 @@ sweep:
   replicates: 2
 """
 FILES = ("small.h5", "small.csv", "small.points.csv")
-
-
-def run(*arguments, **options):
-    return subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True, timeout=300, **options)
-
-
-def write(name, text):
-    path = SCRATCH / name
-    path.write_text(text)
-    return path
-
-
-def fresh(name):
-    shutil.rmtree(SCRATCH / name, ignore_errors=True)
-    return SCRATCH / name
-
-
-def children(process):
-    """Processes below this one."""
-    below = {}
-    for path in pathlib.Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = path.read_text().rsplit(")", 1)[1].split()
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        below.setdefault(int(fields[1]), []).append(int(path.parent.name))
-    found, todo = [], [process]
-    while todo:
-        todo += below.get(todo.pop(), [])
-        found = todo + found
-    return set(found)
-
-
-def alive(processes):
-    """Those that still run, after at most 2 s; who waits to be reaped is dead."""
-    for _ in range(100):
-        states = {}
-        for process in processes:
-            try:
-                states[process] = pathlib.Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0]
-            except (FileNotFoundError, ProcessLookupError):
-                pass
-        if all(state in "ZX" for state in states.values()):
-            return []
-        time.sleep(0.02)
-    return sorted(states)
-
-
-def rows(path):
-    with open(path, newline="") as file:
-        return list(csv.DictReader(file))
 
 
 class Sweep(unittest.TestCase):
@@ -161,6 +96,18 @@ class Points(Sweep):
         row = [line for line in table if line["point"] == "7"][0]
         self.assertEqual(json.loads(done.stdout)["systems"][0]["iteration_mean_s"], float(row["time_mean_s"]))
 
+    def test_exported_tables_have_the_swept_keys_too(self):
+        for table in ("summary", "iterations"):
+            done = run("export", self.whole / "small.h5", "--csv", table)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            exported = list(csv.DictReader(done.stdout.splitlines()))
+            with h5py.File(self.whole / "small.h5") as file:
+                self.assertEqual(tuple(exported[0]), file[table].dtype.names)
+                self.assertEqual([row["point"] for row in exported], [str(row["point"]) for row in file[table]])
+            if table == "summary":
+                for row, line in zip(exported, rows(self.whole / "small.csv"), strict=True):
+                    self.assertEqual(row, {key: line[key] for key in row})
+
     def test_full_traces_of_points_are_those_of_single_runs(self):
         scenario = BASE + "trace: full\nsweep: {seed: [1, 2]}\n"
         folder, alone = fresh("full"), fresh("full-alone")
@@ -208,17 +155,22 @@ class Best(Sweep):
         self.assertEqual(self.best("--by", "peak_gib", "--least", "--top", "1")[0]["peak_bytes"],
                          min(float(row["peak_bytes"]) for row in rows(self.whole / "small.csv")))
 
-    def test_no_row_beats_one_of_the_front(self):
-        folder = fresh("front")
-        self.sweep(folder, "--quiet", "--sweep", "platform=hopper-2x8,hopper-1x8,hopper-16x8", scenario=BASE.replace("measured: 2", "measured: 1"))
-        done = run("best", folder / "small.csv", "--pareto", "--json")
-        front = {row["point"]: row for row in json.loads(done.stdout)}
-        total = lambda row: float(row["gpus"]) * float(row["tokens_per_s_per_gpu"])
-        for row in rows(folder / "small.csv"):
-            beaten = [other for other in front.values() if other["gpus"] <= float(row["gpus"]) and total(other) >= total(row)]
-            self.assertTrue(beaten, row["point"])
-        gpus = [row["gpus"] for row in front.values()]
-        self.assertEqual(gpus, sorted(gpus))
+    def test_the_front_is_that_of_all_pairs(self):
+        """Few values, so that there are ties; of equal rows the first stands for all."""
+        random.seed(5)
+        for _ in range(30):
+            points = [(random.choice((8, 16, 32, 64)), random.randrange(1, 12), random.random() < 0.8)
+                      for _ in range(random.randrange(1, 40))]
+            path = write("front.csv", "point,id,status,system,gpus,tokens_per_s_per_gpu,fits,message\n" + "".join(
+                f"{i},00,done,x,{gpus},{rate},{int(fits)},\n" for i, (gpus, rate, fits) in enumerate(points)))
+            better = lambda a, b: a[0] <= b[0] and a[0] * a[1] >= b[0] * b[1] and (a[0] < b[0] or a[1] > b[1])
+            fitting = [(gpus, rate) for gpus, rate, fits in points if fits]
+            wanted = sorted({b for b in fitting if not any(better(a, b) for a in fitting)})
+            done = run("best", path, "--pareto", "--json", "--quiet")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            front = [(row["gpus"], row["tokens_per_s_per_gpu"], int(row["point"])) for row in json.loads(done.stdout)]
+            self.assertEqual([row[:2] for row in front], wanted)
+            self.assertEqual([row[2] for row in front], [points.index((*row[:2], True)) for row in front])
 
     def test_unknown_columns_and_conditions_are_refused(self):
         done = run("best", self.whole / "small.csv", "--by", "tokens_per_s_per_gp")
@@ -316,6 +268,15 @@ class Failures(Sweep):
         again = self.sweep(folder, "--time-limit", "1s", "--retry-failed", scenario=self.SLOW, status=1)
         self.assertIn("1 computed, 2 kept", again.stderr)
 
+    def test_shards_with_a_failed_point_are_merged_and_the_status_tells(self):
+        folder = fresh("failed-shards")
+        for k in (1, 2):
+            self.sweep(folder, "--quiet", "--shard", f"{k}/2", "--time-limit", "1s", scenario=self.SLOW, status=k - 1)
+        done = run("merge", *folder.iterdir(), "--output", folder)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("1 of 3 points failed", done.stderr)
+        self.assertEqual([row["status"] for row in rows(folder / "small.points.csv")], ["done", "time limit", "done"])
+
     def test_fail_fast_stops_at_the_first_failure(self):
         folder = fresh("fast")
         done = self.sweep(folder, "--quiet", "--time-limit", "0.5s", "--jobs", "1", "--fail-fast", scenario=self.SLOW,
@@ -339,29 +300,116 @@ class Failures(Sweep):
         folder = fresh("blocked")
         (folder / "small.journal").mkdir(parents=True)
         self.sweep(folder, status=73)
+        (folder / "small.journal").rmdir()
+        (folder / "small.journal").symlink_to("/dev/full")
+        self.assertIn("not a regular file", self.sweep(folder, status=73).stderr)
+
+    @contextlib.contextmanager
+    def disk(self, kib):
+        """A file system of this size, empty."""
+        folder = fresh("disk")
+        folder.mkdir()
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={kib}k", "tmpfs", folder],
+                          capture_output=True).returncode != 0:
+            self.skipTest("a file system cannot be mounted here")
+        try:
+            yield folder
+        finally:
+            subprocess.run(["umount", folder], check=True)
+
+    def remount(self, folder, how):
+        subprocess.run(["mount", "-o", f"remount,{how}", folder], check=True)
+
+    def test_a_folder_that_is_read_only(self):
+        with self.disk(4096) as folder:
+            for used in (False, True):
+                if used:
+                    self.sweep(folder, "--quiet")
+                self.remount(folder, "ro")
+                self.assertIn("Read-only file system", self.sweep(folder, "--quiet", status=73).stderr)
+                self.assertIn("Read-only file system", self.sweep(folder, "--quiet", "--point", "1", status=73).stderr)
+                self.assertEqual(bool(list(folder.iterdir())), used)
+                self.remount(folder, "rw")
+            self.same(self.whole, folder)
 
     def test_a_full_disk_leaves_nothing_under_the_final_names(self):
-        for kib in (8, 64, 100, 128):
-            folder = fresh("tiny")
-            folder.mkdir()
-            if subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={kib}k", "tmpfs", folder],
-                              capture_output=True).returncode != 0:
-                self.skipTest("a file system cannot be mounted here")
-            try:
-                done = self.sweep(folder, "--quiet", status=74)
-                self.assertIn("No space left on device", done.stderr)
-                self.assertLessEqual({path.name for path in folder.iterdir()}, {"small.journal"})
-                subprocess.run(["mount", "-o", "remount,size=8m", folder], check=True)
-                self.sweep(folder, "--quiet")
-                self.same(self.whole, folder)
-            finally:
-                subprocess.run(["umount", folder], check=True)
+        """Sizes at which the journal, the tables, the traces of points or nothing meets the end of the disk."""
+        traced = BASE + "trace: full\nsweep: {replicates: 8}\n"
+        plenty = fresh("plenty")
+        self.sweep(plenty, "--quiet", scenario=traced)
+        cases = [(GRID, self.whole, kib, 74) for kib in (8, 64, 100, 128)]
+        cases += [(traced, plenty, kib, status) for kib, status in ((512, 74), (1350, 74), (1700, 74), (4096, 0))]
+        for scenario, whole, kib, status in cases:
+            with self.disk(kib) as folder:
+                done = self.sweep(folder, "--quiet", scenario=scenario, status=status)
+                if status == 74:
+                    self.assertIn("No space left on device", done.stderr)
+                    self.assertLessEqual({path.name for path in folder.iterdir()}, {"small.journal"})
+                    self.remount(folder, "size=16m")
+                    self.sweep(folder, "--quiet", scenario=scenario)
+                self.same(whole, folder)
+
+    def test_a_full_disk_under_a_single_run(self):
+        with self.disk(64) as folder:
+            done = self.sweep(folder, "--quiet", "--point", "0", scenario=BASE + "trace: full\n", status=74)
+            self.assertIn("No space left on device", done.stderr)
+            self.assertEqual(list(folder.iterdir()), [])
+
+    def test_what_has_no_sweep_has_no_shards(self):
+        for arguments in (("run", "--shard", "2/2"), ("submit", "--shards", "1"), ("submit", "--shards", "3", "--sweep", "seed=1,2")):
+            done = run(arguments[0], write("alone.yaml", BASE), "--output", fresh("shardless"), *arguments[1:])
+            self.assertEqual((done.returncode, done.stdout), (2, ""))
+            self.assertRegex(done.stderr, "one point has no parts|3 parts, but there are 2 points")
+            self.assertFalse((SCRATCH / "shardless").exists())
+
+    def test_progress_is_a_line_every_tenth(self):
+        lines = self.sweep(fresh("tenths"), "--jobs", "1", scenario=BASE + "sweep: {replicates: 40}\n").stderr.splitlines()
+        self.assertEqual([line.split(",")[0] for line in lines[:-2]], [f"{n} of 40 points" for n in range(4, 41, 4)])
+        for line in lines[:-2]:
+            self.assertRegex(line, r"^\d+ of 40 points, [\d.]+ a second, \d+:\d\d:\d\d left, 0 failed$")
 
     def test_a_full_standard_output_is_an_error(self):
-        with open("/dev/full", "w") as full:
-            done = subprocess.run([PROGRAM, "run", write("small.yaml", GRID), "--output", self.whole, "--quiet"],
-                                  stdout=full, stderr=subprocess.PIPE, text=True, timeout=300)
-        self.assertEqual(done.returncode, 74, done.stderr)
+        small = write("small.yaml", GRID)
+        for arguments in (("run", small, "--output", self.whole, "--quiet"), ("run", small, "--list"),
+                          ("run", small, "--point", "1", "--output", fresh("alone"), "--quiet"),
+                          ("best", self.whole / "small.csv"), ("submit", small, "--shards", "2", "--dry-run")):
+            with open("/dev/full", "w") as full:
+                done = subprocess.run([PROGRAM, *arguments], stdout=full, stderr=subprocess.PIPE, text=True, timeout=300)
+            self.assertEqual(done.returncode, 74, (arguments, done.stderr))
+
+
+class Engines(Sweep):
+    """What a point may ask for beside the critical path."""
+
+    def test_simgrid_in_workers_gives_the_same_bytes_for_any_number_of_jobs(self):
+        scenario = BASE.replace("critical-path", "both") + "sweep: {data.context: [16Ki, 32Ki], replicates: 3}\n"
+        one = fresh("simgrid-1")
+        self.sweep(one, "--quiet", "--jobs", "1", scenario=scenario)
+        for row in rows(one / "small.csv"):
+            self.assertGreaterEqual(float(row["simgrid_mean_s"]), float(row["critical_path_mean_s"]) * (1 - 1e-9))
+        for jobs in (3, 6):
+            folder = fresh(f"simgrid-{jobs}")
+            self.sweep(folder, "--quiet", "--jobs", jobs, scenario=scenario)
+            self.same(one, folder)
+
+    def test_searched_plans_are_those_of_single_runs(self):
+        scenario = BASE.replace("plan: {tp: 2, pp: 2, cp: 2, recompute: selective}", "plan: auto").replace(
+            "engine: critical-path", "engine: simgrid\ntrace: full") + "sweep: {data.context: [4Ki, 64Ki]}\n"
+        one, two = fresh("auto-1"), fresh("auto-2")
+        self.sweep(one, "--quiet", "--jobs", "1", scenario=scenario)
+        self.sweep(two, "--quiet", "--jobs", "2", scenario=scenario)
+        self.same(one, two)
+        layouts = set()
+        for point in (0, 1):
+            self.sweep(two, "--quiet", "--point", point, scenario=scenario)
+            with h5py.File(one / "small.h5") as file, h5py.File(two / f"small-{point}.h5") as single:
+                group = file["points"][file["manifest"][point]["id"].decode()]
+                self.assertEqual(set(group), set(single))
+                for table in single:
+                    self.assertEqual(group[table][()].tobytes(), single[table][()].tobytes(), table)
+                layouts.add(tuple(group["summary"][0][["tp", "pp", "cp"]]))
+                self.assertNotIn("auto", file["scenarios"][point]["scenario"].decode())
+        self.assertEqual(len(layouts), 2)
 
 
 class Resume(Sweep):

@@ -66,7 +66,7 @@ static bool export_dag(const struct arguments *arguments, struct error *err)
     struct graph_export export = {arguments, false};
     struct plan_search search = {0};
     bool ok = command_read(arguments->input, &arguments->options, &scenario, &lengths, err) &&
-              plan_search_run(&scenario, &lengths, &arguments->options, NULL, &search, err);
+              plan_search_run(&scenario, &lengths, &arguments->options, &search, err);
     if (ok) {
         scenario.engine = SCENARIO_CRITICAL_PATH;
         scenario.warm_up = 0;

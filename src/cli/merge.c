@@ -53,5 +53,7 @@ int command_merge(int argc, char **argv)
     options_free(&arguments.options);
     if (!ok && stop_signal != 0)
         return stop_fail("nothing is written", &err);
+    if (ok && outcome.n_failed > 0) /* as of the whole sweep */
+        ok = error_set_status(&err, ERROR_FAILED, "%d of %d points failed", outcome.n_failed, outcome.n_points);
     return ok ? EXIT_SUCCESS : command_fail(&err);
 }

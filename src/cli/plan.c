@@ -160,7 +160,7 @@ static bool print_plans(const struct arguments *arguments, struct error *err)
     struct plan_search search = {0};
     struct wanted wanted = {arguments, &search, json_array()};
     bool ok = command_read(arguments->scenario, &arguments->options, &scenario, &lengths, err) &&
-              plan_search_run(&scenario, &lengths, &arguments->options, NULL, &search, err);
+              plan_search_run(&scenario, &lengths, &arguments->options, &search, err);
     scenario.engine = SCENARIO_CRITICAL_PATH;
     scenario.trace = SCENARIO_TRACE_NONE;
     scenario.warm_up = 0;

@@ -10,32 +10,27 @@
 
 static const double gib = 1 << 30;
 
-struct listener {
-    const volatile sig_atomic_t *stop;
-    bool shown;
-};
-
 static bool show_progress(void *context, const struct scenario_system *entry, int32_t n_settled, int32_t n_plans)
 {
-    const struct listener *listener = context;
-    if (listener->shown)
+    const bool *shown = context;
+    if (*shown)
         fprintf(stderr, "\r\033[K%s: plan search, %d of %d plans settled", entry->label, (int)n_settled, (int)n_plans);
-    return listener->stop == NULL || *listener->stop == 0;
+    return true;
 }
 
 bool plan_search_run(struct scenario *scenario, const struct lengths *lengths, const struct options *options,
-                     const volatile sig_atomic_t *stop, struct plan_search *search, struct error *err)
+                     struct plan_search *search, struct error *err)
 {
-    struct listener listener = {.stop = stop, .shown = !options->quiet && isatty(STDERR_FILENO)};
+    bool shown = !options->quiet && isatty(STDERR_FILENO);
     struct search_options how = {
         .engine = scenario->engine == SCENARIO_CRITICAL_PATH ? NULL : execute,
         .progress = show_progress,
-        .context = &listener,
+        .context = &shown,
     };
     search->n_systems = scenario->n_systems;
     search->results = check_calloc((size_t)scenario->n_systems, sizeof *search->results);
     bool ok = search_scenario(scenario, lengths, &how, search->results, err);
-    if (listener.shown)
+    if (shown)
         fputs("\r\033[K", stderr);
     return ok;
 }
@@ -62,7 +57,7 @@ static void print_result(const struct scenario_system *entry, const struct searc
     const int32_t *count = result->count;
     printf(
         "plan search for %s, space %s: %d plans, %d resolved; ruled out: %d by their least memory, %d by their "
-        "time, %d not demanded by memory, %d refused, %d resolved and too large, %d that did not fit all iterations\n",
+        "time, %d not demanded by memory, %d refused, %d planned and too large, %d that did not fit all iterations\n",
         entry->label, entry->space.name, result->n_plans, result->n_resolved, count[SEARCH_MEMORY_PRUNED],
         count[SEARCH_BOUND_PRUNED], count[SEARCH_NOT_DEMANDED], count[SEARCH_REFUSED], count[SEARCH_TOO_LARGE],
         count[SEARCH_MISFIT]);

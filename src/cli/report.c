@@ -285,6 +285,25 @@ static void print_outside(const struct scenario *scenario, const struct point *p
 static const char *const tensor_overlap_text[] = {
     "all exposed", "four of six backward beside GEMMs, the others exposed",
     "piece by piece beside their GEMMs, four of six backward beside independent GEMMs"};
+static const char *const all_reduce_text[] = {"all exposed", "those of the backward beside GEMMs, the others exposed",
+                                              "those of the backward beside GEMMs, the others exposed"};
+
+/** By whether any system has sequence parallelism, any has not. */
+static void print_tensor_overlap(const struct scenario *scenario, const struct point *point, char line[TEXT_SIZE])
+{
+    int32_t overlap = scenario->communication.tp_overlap, used = 0;
+    bool any[2] = {false, false};
+    for (int32_t i = 0; i < point->n_systems; i++)
+        any[point->systems[i].entry->plan.sequence_parallel] = true;
+    used += snprintf(line, TEXT_SIZE, "tensor-parallel collectives: ");
+    if (any[true])
+        used += snprintf(line + used, (size_t)(TEXT_SIZE - used), "%s", tensor_overlap_text[overlap]);
+    if (any[false])
+        snprintf(line + used, (size_t)(TEXT_SIZE - used),
+                 "%swithout sequence parallelism two all-reduces a pass and "
+                 "layer, %s",
+                 any[true] ? "; " : "", all_reduce_text[overlap]);
+}
 
 /** What moves the numbers and was not measured by the user. One line each, for people and for JSON. */
 static int32_t assumptions(const struct scenario *scenario, const struct point *point, char lines[][TEXT_SIZE])
@@ -297,7 +316,7 @@ static int32_t assumptions(const struct scenario *scenario, const struct point *
                  : "SimGrid, one rank for all of a tensor-parallel group unless all_tensor_ranks");
     snprintf(lines[n++], TEXT_SIZE, "attention kernel: %s; kernel and link curves of device %s",
              attention_name[scenario->attention], scenario->device.name);
-    snprintf(lines[n++], TEXT_SIZE, "tensor-parallel collectives: %s", tensor_overlap_text[communication->tp_overlap]);
+    print_tensor_overlap(scenario, point, lines[n++]);
     snprintf(lines[n++], TEXT_SIZE,
              "element-wise kernels: %s; training takes %.1f%% longer for GEMMs and attention than "
              "their benchmarks",

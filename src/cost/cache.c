@@ -21,7 +21,7 @@ struct cost_known {
     uint64_t hash;
     struct key key;
     int32_t first_range;
-    bool head; /* is known */
+    unsigned known; /* parts: a bit each */
     struct cost_pass parts[COST_N_PARTS];
 };
 
@@ -118,9 +118,9 @@ static struct cost_known *add_unit(struct cost_cache *cache, const struct key *k
     return known;
 }
 
-/** The entry of a unit, perhaps a new one. Nothing is recomputed in a forward. @return whether its layers are known */
-static bool find(struct cost_cache *cache, const struct cost_setting *setting, enum pass pass,
-                 const struct cost_unit *unit, struct cost_known **known)
+/** The entry of a unit, perhaps a new one. Nothing is recomputed in a forward. */
+static struct cost_known *known_of(struct cost_cache *cache, const struct cost_setting *setting, enum pass pass,
+                                   const struct cost_unit *unit)
 {
     if (cache->n_costs == MAX_COSTS || cache->n_ranges > MAX_RANGES)
         empty(cache);
@@ -134,26 +134,32 @@ static bool find(struct cost_cache *cache, const struct cost_setting *setting, e
                       .n_slices = unit->n_slices};
     uint64_t hash = hash_of(&key, unit);
     int32_t *slot = slot_of(cache, &key, unit, hash);
-    bool found = *slot >= 0;
-    if (!found)
-        *slot = cache->n_costs;
-    *known = found ? &cache->costs[*slot] : add_unit(cache, &key, unit, hash);
-    return found;
+    if (*slot >= 0)
+        return &cache->costs[*slot];
+    *slot = cache->n_costs;
+    return add_unit(cache, &key, unit, hash);
+}
+
+static struct cost_pass computed(const struct cost_setting *setting, enum cost_part part, enum pass pass,
+                                 const struct cost_unit *unit)
+{
+    if (part == COST_EMBEDDING)
+        return cost_of_embedding(setting, pass, unit);
+    return part == COST_HEAD ? cost_of_head(setting, pass, unit) : cost_of_pass(setting, pass, unit);
 }
 
 const struct cost_pass *cost_cached(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit,
-                                    bool head, struct cost_pass *room)
+                                    unsigned parts, struct cost_pass *room)
 {
-    struct cost_known *known = NULL;
-    bool found = setting->cache != NULL && find(setting->cache, setting, pass, unit, &known);
-    struct cost_pass *parts = known != NULL ? known->parts : room;
-    if (!found)
-        parts[COST_LAYERS] = cost_of_pass(setting, pass, unit);
-    if (head && !(found && known->head))
-        parts[COST_HEAD] = cost_of_head(setting, pass, unit);
+    struct cost_known *known = setting->cache != NULL ? known_of(setting->cache, setting, pass, unit) : NULL;
+    struct cost_pass *costs = known != NULL ? known->parts : room;
+    unsigned missing = known != NULL ? parts & ~known->known : parts;
+    for (int part = 0; missing != 0 && part < COST_N_PARTS; part++)
+        if (missing & 1U << part)
+            costs[part] = computed(setting, (enum cost_part)part, pass, unit);
     if (known != NULL)
-        known->head = known->head || head;
-    return parts;
+        known->known |= parts;
+    return costs;
 }
 
 void cost_cache_free(struct cost_cache *cache)

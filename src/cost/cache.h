@@ -5,8 +5,8 @@
 
 #include "cost/cost.h"
 
-/** What a stage computes in a pass: cost_of_pass, cost_of_head. */
-enum cost_part { COST_LAYERS, COST_HEAD, COST_N_PARTS };
+/** What a stage computes in a pass: cost_of_pass, cost_of_embedding, cost_of_head. */
+enum cost_part { COST_LAYERS, COST_EMBEDDING, COST_HEAD, COST_N_PARTS };
 
 /** {0} is empty. For one scenario: what settings point to must not change while it is in use. */
 struct cost_cache {
@@ -21,15 +21,16 @@ struct cost_cache {
 };
 
 /**
- * cost_of_pass and, with `head`, cost_of_head, from setting->cache where they are known; without a cache computed. Two
- * units are the same when they agree in padding, context degree, backward also recomputation, and their slices' tokens,
- * whatever samples these belong to. Bit for bit what the functions give. A cache that grows large is emptied.
+ * Costs of the parts asked for, from setting->cache where they are known; without a cache computed. Two units are the
+ * same when they agree in padding, context degree, backward also recomputation, and their slices' tokens, whatever
+ * samples these belong to. Bit for bit what the functions give. A cache that grows large is emptied.
  *
- * @param room  [COST_N_PARTS] for what is computed without a cache
- * @return      [COST_N_PARTS] by enum cost_part; holds until the next call with this cache
+ * @param parts  a bit 1 << enum cost_part for each
+ * @param room   [COST_N_PARTS] for what is computed without a cache
+ * @return       [COST_N_PARTS], the parts asked for filled in; holds until the next call with this cache
  */
 const struct cost_pass *cost_cached(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit,
-                                    bool head, struct cost_pass *room);
+                                    unsigned parts, struct cost_pass *room);
 
 void cost_cache_free(struct cost_cache *cache);
 

@@ -24,7 +24,7 @@ struct dag_kinds dag_kinds_of(const struct cost_setting *setting, const struct p
     struct dag_kinds kinds = {.kind = check_malloc((size_t)n_virtual * sizeof *kinds.kind)};
     for (int32_t stage = 0; stage < n_virtual; stage++) {
         int32_t kind = 0, own = dag_setting(setting, layout, stage).layers;
-        while (kind < kinds.n && (layers[kind] != own || stage == n_virtual - 1))
+        while (kind < kinds.n && (kind == 0 || layers[kind] != own || stage == n_virtual - 1))
             kind++;
         CHECK(kind < DAG_MAX_KINDS);
         if (kind == kinds.n) {
@@ -60,46 +60,57 @@ struct cost_unit dag_unit(const struct plan_pipeline *pipeline, enum pass pass, 
                               .recompute = part->recompute};
 }
 
-static void add_head(struct cost_pass *cost, const struct cost_pass *head)
+static void add_cost(struct cost_pass *cost, const struct cost_pass *more)
 {
-    cost->flop += head->flop;
-    cost->other_s += head->other_s;
-    cost->attention_s += head->attention_s;
-    cost->tensor_s += head->tensor_s;
-    cost->tensor_bytes += head->tensor_bytes;
-    cost->shard_s += head->shard_s;
-    cost->shard_bytes += head->shard_bytes;
+    cost->flop += more->flop;
+    cost->other_s += more->other_s;
+    cost->attention_s += more->attention_s;
+    cost->tensor_s += more->tensor_s;
+    cost->tensor_bytes += more->tensor_bytes;
+    cost->shard_s += more->shard_s;
+    cost->shard_bytes += more->shard_bytes;
     for (int i = 0; i < COST_N_FAMILIES; i++)
-        cost->outside_s[i] += head->outside_s[i];
+        cost->outside_s[i] += more->outside_s[i];
 }
 
-/* Layers of a virtual stage, and the head if it is the last. */
-static struct cost_pass stage_cost(const struct cost_setting *own, enum pass pass, const struct cost_unit *work,
-                                   bool last)
+/* What a virtual stage computes: a bit of each enum cost_part. */
+static unsigned parts_of(const struct plan_layout *layout, int32_t stage)
 {
-    struct cost_pass room[COST_N_PARTS];
-    const struct cost_pass *parts = cost_cached(own, pass, work, last, room);
-    struct cost_pass cost = parts[COST_LAYERS];
-    if (last)
-        add_head(&cost, &parts[COST_HEAD]);
-    return cost;
+    bool first = stage == 0, last = stage == layout->stages * layout->chunks - 1;
+    return 1U << COST_LAYERS | (unsigned)first << COST_EMBEDDING | (unsigned)last << COST_HEAD;
 }
 
-/* Costs of one unit. own: settings of the kinds. Kinds of as many layers differ in the head only. */
+/* Those of the costs that a virtual stage has, together. */
+static struct cost_pass sum_of(const struct cost_pass *costs, unsigned parts)
+{
+    struct cost_pass sum = costs[COST_LAYERS];
+    if (parts & 1U << COST_EMBEDDING)
+        add_cost(&sum, &costs[COST_EMBEDDING]);
+    if (parts & 1U << COST_HEAD)
+        add_cost(&sum, &costs[COST_HEAD]);
+    return sum;
+}
+
+/* Costs of one unit. own: settings of the kinds; those of as many layers are the same, and one look-up serves them. */
 static void costs_of_unit(const struct builder_pipe *pipe, const struct cost_setting *own, enum pass pass, int32_t unit)
 {
     struct cost_unit work = dag_unit(pipe->plan, pass, unit);
     struct cost_pass room[COST_N_PARTS], *cost = pipe->cost[pass] + unit * pipe->kinds.n;
-    int32_t last = pipe->kinds.n - 1;
-    const struct cost_pass *parts = cost_cached(&own[last], pass, &work, true, room);
-    cost[last] = parts[COST_LAYERS];
-    for (int32_t kind = 0; kind < last; kind++)
-        if (own[kind].layers == own[last].layers)
-            cost[kind] = parts[COST_LAYERS];
-    add_head(&cost[last], &parts[COST_HEAD]);
-    for (int32_t kind = 0; kind < last; kind++)
-        if (own[kind].layers != own[last].layers)
-            cost[kind] = stage_cost(&own[kind], pass, &work, false);
+    unsigned parts[DAG_MAX_KINDS];
+    for (int32_t kind = 0; kind < pipe->kinds.n; kind++)
+        parts[kind] = parts_of(&pipe->plan->layout, pipe->kinds.stage[kind]);
+    for (int32_t kind = 0; kind < pipe->kinds.n; kind++) {
+        unsigned all = 0;
+        int32_t first = 0;
+        while (own[first].layers != own[kind].layers)
+            first++;
+        for (int32_t i = kind; first == kind && i < pipe->kinds.n; i++)
+            all |= own[i].layers == own[kind].layers ? parts[i] : 0;
+        const struct cost_pass *costs = first == kind ? cost_cached(&own[kind], pass, &work, all, room) : NULL;
+        for (int32_t i = kind; first == kind && i < pipe->kinds.n; i++)
+            if (own[i].layers == own[kind].layers)
+                cost[i] = sum_of(costs, parts[i]);
+    }
 }
 
 void builder_costs(const struct builder *builder, struct builder_pipe *pipe, enum pass pass)
@@ -126,7 +137,9 @@ struct cost_pass dag_pass_cost(const struct plan_pipeline *pipeline, const struc
 {
     struct cost_setting own = dag_setting(setting, &pipeline->layout, stage);
     struct cost_unit work = dag_unit(pipeline, pass, unit);
-    return stage_cost(&own, pass, &work, stage == pipeline->layout.stages * pipeline->layout.chunks - 1);
+    struct cost_pass room[COST_N_PARTS];
+    unsigned parts = parts_of(&pipeline->layout, stage);
+    return sum_of(cost_cached(&own, pass, &work, parts, room), parts);
 }
 
 double dag_token_bytes(const struct plan_pipeline *pipeline, const struct cost_setting *own, int32_t unit)

@@ -113,9 +113,10 @@ struct dag_place {
     int32_t rank;                      /* GPU */
 };
 
-enum { DAG_MAX_KINDS = 5 };
+enum { DAG_MAX_KINDS = 6 };
 
-/** Virtual stages of a layout by what they compute: so many layers, the last one with the head. */
+/** Virtual stages of a layout by what they compute: so many layers, the first one with the embedding, the last one
+ * with the head. */
 struct dag_kinds {
     int32_t n;
     int32_t stage[DAG_MAX_KINDS]; /* the first virtual stage of each kind, ascending: the last kind has the head */
@@ -167,8 +168,8 @@ bool dag_build(const struct plan *plan, const struct cost_setting *setting, stru
 bool dag_rebuild(const struct plan *plan, const struct cost_setting *setting, struct dag_options options,
                  struct dag *dag, struct error *err);
 
-/** Seconds of a pass on one place and what it is made of: as dag_build uses them, the head included on the last virtual
- * stage (chunk x stages + stage). */
+/** Seconds of a pass on one place and what it is made of: as dag_build uses them, the embedding included on the first
+ * virtual stage (chunk x stages + stage), the head on the last. */
 struct cost_pass dag_pass_cost(const struct plan_pipeline *pipeline, const struct cost_setting *setting, enum pass pass,
                                int32_t unit, int32_t stage);
 

@@ -49,7 +49,7 @@ struct trial {
     const struct batch *batch;
     int64_t iteration, seed; /* of the batch */
     double memory_bytes;
-    double limit_s; /* 0: none; else a plan that takes longer is of no use */
+    double limit_s; /* 0: none; else a plan that takes longer, or that does not fit, is of no use */
     bool engine;    /* on SimGrid, too */
 };
 
@@ -115,8 +115,10 @@ static struct system_request request_of(const struct search *search, const struc
         system_request_of(search->scenario, setting, &trial->layout, trial->batch, search->knobs, trial->iteration);
     request.seed = trial->seed;
     request.memory_bytes = trial->memory_bytes;
-    if (trial->limit_s > 0 && trial->limit_s < INFINITY) /* sums in another order may differ in their last bits */
-        request.limit_s = fmax(DBL_MIN, trial->limit_s * (1 + 1e-9) - bound_after_passes_s(setting, &trial->layout));
+    if (trial->limit_s > 0) { /* sums in another order may differ in their last bits */
+        double passes_s = trial->limit_s * (1 + 1e-9) - bound_after_passes_s(setting, &trial->layout);
+        request.limit_s = fmin(fmax(DBL_MIN, passes_s), DBL_MAX);
+    }
     return request;
 }
 
@@ -184,7 +186,8 @@ static void close_state(const struct search *search, void *state)
     free(state);
 }
 
-/** Resolve a plan on the iteration that ranks. limit_s: a plan that takes longer is of no use; INFINITY: none is. */
+/** Resolve a plan on the iteration that ranks. limit_s: a plan that takes longer, or that does not fit, is of no use
+ * and may get no score; 0: all do. */
 static bool rank_plan(struct search *search, struct search_plan *plan, double limit_s, struct error *err)
 {
     struct trial trial = trial_of(search, &plan->layout, 0);
@@ -196,7 +199,7 @@ static bool rank_plan(struct search *search, struct search_plan *plan, double li
     if (!ok)
         return false;
     if (outcome.given_up) {
-        plan->verdict = SEARCH_BOUND_PRUNED;
+        plan->verdict = limit_s < INFINITY ? SEARCH_BOUND_PRUNED : SEARCH_TOO_LARGE;
         search->result->n_given_up++;
         return true;
     }
@@ -326,18 +329,6 @@ static int32_t to_relax(const struct search *search, int32_t which)
     return which;
 }
 
-/** The open plan of so many demanded features with the least bound; ties: the first; -1: none. */
-static int32_t next_plan(const struct search *search, int32_t n_demanded)
-{
-    const struct search_plan *plans = search->result->plans;
-    int32_t best = -1;
-    for (int32_t i = 0; i < search->result->n_plans; i++)
-        if (plans[i].verdict == SEARCH_OPEN && plans[i].n_demanded == n_demanded &&
-            (best < 0 || plans[i].bound.time_s < plans[best].bound.time_s))
-            best = i;
-    return best;
-}
-
 /** The iteration that ranked, or the iterations that decided. */
 enum heat { HEAT_RANKING, HEAT_DECISION };
 
@@ -394,6 +385,24 @@ static double limit_of(struct search_result *result, int32_t which)
     return limit_s;
 }
 
+/** The open plan of so many demanded features to resolve next; -1: none. Until a few layouts fit, and so there is a
+ * time to beat, the one of least possible memory (ties: the last, which recomputes most): it is planned quickly. Then
+ * the one of the least bound (ties: the first). */
+static int32_t next_plan(struct search *search, int32_t n_demanded)
+{
+    const struct search_plan *plans = search->result->plans;
+    bool few = few_best_s(search->result) < INFINITY;
+    int32_t best = -1;
+    for (int32_t i = 0; i < search->result->n_plans; i++) {
+        if (plans[i].verdict != SEARCH_OPEN || plans[i].n_demanded != n_demanded)
+            continue;
+        if (best < 0 || (few ? plans[i].bound.time_s < plans[best].bound.time_s
+                             : plans[i].bound.peak_bytes <= plans[best].bound.peak_bytes))
+            best = i;
+    }
+    return best;
+}
+
 static bool tell(const struct search *search, struct error *err)
 {
     const struct search_result *result = search->result;
@@ -419,7 +428,8 @@ static bool rank(struct search *search, int32_t n_demanded, struct error *err)
             continue;
         }
         int32_t freed = to_relax(search, which);
-        if (!(freed >= 0 ? relax(search, freed, err) : rank_plan(search, &plans[which], limit_s, err)))
+        if (!(freed >= 0 ? relax(search, freed, err)
+                         : rank_plan(search, &plans[which], search->options->exhaustive ? 0 : limit_s, err)))
             return false;
     }
     few_best_s(search->result);
@@ -483,15 +493,22 @@ static double need_of(const struct search *search, double peak_bytes, double hos
     return fmax(peak_bytes / search->result->memory_bytes, host_bytes / search->scenario->platform.host_memory_bytes);
 }
 
+/** Ruled out by memory, how much of it unknown. */
+static bool is_unscored(const struct search_plan *plan)
+{
+    return plan->verdict == SEARCH_MEMORY_PRUNED ||
+           (plan->verdict == SEARCH_TOO_LARGE && plan->score.n_iterations == 0);
+}
+
 static bool is_nearer(const struct search *search, const struct search_plan *plan, const struct search_plan *best)
 {
-    if (plan->verdict != SEARCH_TOO_LARGE && plan->verdict != SEARCH_MISFIT)
+    if ((plan->verdict != SEARCH_TOO_LARGE && plan->verdict != SEARCH_MISFIT) || is_unscored(plan))
         return false;
     return best == NULL || need_of(search, plan->score.peak_bytes, plan->score.host_bytes) <
                                need_of(search, best->score.peak_bytes, best->score.host_bytes);
 }
 
-/** Nothing fits: resolve what memory pruned, the least possible peak first, and choose what comes nearest. */
+/** Nothing fits: resolve what has no score, the least possible peak first, and choose what comes nearest. */
 static bool choose_nearest(struct search *search, struct error *err)
 {
     struct search_result *result = search->result;
@@ -503,14 +520,13 @@ static bool choose_nearest(struct search *search, struct error *err)
         struct search_plan *next = NULL;
         for (int32_t i = 0; i < result->n_plans; i++) {
             struct search_plan *plan = &result->plans[i];
-            if (plan->verdict == SEARCH_MEMORY_PRUNED &&
-                (next == NULL || plan->bound.peak_bytes < next->bound.peak_bytes))
+            if (is_unscored(plan) && (next == NULL || plan->bound.peak_bytes < next->bound.peak_bytes))
                 next = plan;
         }
         if (next == NULL || (best != NULL && need_of(search, next->bound.peak_bytes, 0) >=
                                                  need_of(search, best->score.peak_bytes, best->score.host_bytes)))
             break;
-        if (!rank_plan(search, next, INFINITY, err))
+        if (!rank_plan(search, next, 0, err))
             return false;
         if (is_nearer(search, next, best))
             best = next;

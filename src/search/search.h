@@ -10,14 +10,16 @@
  * Batches of the search are drawn with a seed of their own, derived from the scenario's. One iteration ranks: plans are
  * resolved in the order of their lower bounds (search/bound.h), by critical path and memory timeline; one whose bound
  * exceeds the time of the fastest that fits of its layout (TP, PP, CP), or of the SEARCH_FEW-th fastest layout, is not.
- * The system is told that time, and may leave a plan that cannot reach it (system_request.limit_s).
- * Five iterations decide among the fastest plans of SEARCH_FEW layouts; one that does not fit in all five is out, and
- * the ranking goes on without it. With SimGrid, their times are multiplied by what SimGrid makes of the first of the
- * five (its makespan over the critical path's), and its timeline's memory must fit, too. The fastest is then run over
- * the measured iterations of the scenario; if it does not fit in one of them (SEARCH_MISFIT) it is out, too, and
- * ranking and deciding go on without it. Ties go to the plan that comes first in the space (TP, PP, CP, recompute,
- * offload ascending). To fit is to stay within the memory of a GPU and, with what is offloaded, of a node's host. No
- * plan fits: the one that exceeds a memory by the least share is the result.
+ * The system is told that time, and may leave a plan that cannot reach it or does not fit (system_request.limit_s).
+ * So a time to beat is wanted early: until SEARCH_FEW layouts fit, plans go by their least possible memory, for what
+ * fits easily is planned quickly. The order changes the work, not what is found. Five iterations decide among the
+ * fastest plans of SEARCH_FEW layouts; one that does not fit in all five is out, and the ranking goes on without it.
+ * With SimGrid, their times are multiplied by what SimGrid makes of the first of the five (its makespan over the
+ * critical path's), and its timeline's memory must fit, too. The fastest is then run over the measured iterations of
+ * the scenario; if it does not fit in one of them (SEARCH_MISFIT) it is out, too, and ranking and deciding go on
+ * without it. Ties go to the plan that comes first in the space (TP, PP, CP, recompute, offload ascending). To fit is
+ * to stay within the memory of a GPU and, with what is offloaded, of a node's host. No plan fits: the one that exceeds
+ * a memory by the least share is the result.
  */
 #ifndef SLIMSIM_SEARCH_SEARCH_H
 #define SLIMSIM_SEARCH_SEARCH_H
@@ -35,7 +37,7 @@ enum search_verdict {
     SEARCH_RUNNER_UP,     /* among those that were decided on */
     SEARCH_SLOWER,        /* it fits, and others are faster */
     SEARCH_MISFIT,        /* the fastest, but it does not fit in an iteration of the scenario */
-    SEARCH_TOO_LARGE,     /* resolved: it does not fit */
+    SEARCH_TOO_LARGE,     /* the system planned it: it does not fit */
     SEARCH_REFUSED,       /* the system cannot plan it */
     SEARCH_BOUND_PRUNED,  /* it takes longer than those that were decided on */
     SEARCH_MEMORY_PRUNED, /* its least possible memory is above what a rank may use */
