@@ -5,7 +5,8 @@ set -euo pipefail
 
 run=(build-essential cmake pkg-config libsimgrid-dev libigraph-dev libgsl-dev libhdf5-dev libyaml-dev libexpat1-dev
     libjansson-dev libcsv-dev libglpk-dev python3 python3-h5py python3-matplotlib python3-numpy python3-pandas)
-test=(libcunit1-dev clang-14 clang-format-14 clang-tidy-14 valgrind python3-networkx python3-tables python3-yaml)
+test=(libcunit1-dev clang-14 clang-format-14 clang-tidy-14 valgrind python3-networkx python3-tables python3-yaml
+    slurm-wlm iproute2)
 
 case "${1:-}" in
 run) wanted=("${run[@]}") ;;
@@ -43,6 +44,14 @@ fi
 apt() {
     "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=300 "$@"
 }
+
+# Slurm is here for its programs: no service of it starts, where the system does not decide about that itself.
+policy=/usr/sbin/policy-rc.d
+if [[ " ${missing[*]} " == *" slurm-wlm "* ]] && [ ! -e $policy ]; then
+    trap '"${as_root[@]}" rm -f $policy' EXIT
+    printf '#!/bin/sh\nexit 101\n' | "${as_root[@]}" tee $policy >/dev/null
+    "${as_root[@]}" chmod 755 $policy
+fi
 
 echo "packages.sh: installing ${missing[*]}"
 # A bare system has no package lists, an old one has lists whose files are gone.

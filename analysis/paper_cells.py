@@ -12,6 +12,7 @@ MIB = 2**20
 MODELS = {"llama-7b": "7B", "llama-13b": "13B", "llama-70b": "70B", "llama-150b": "150B"}
 BATCHES = (512, 1024, 2048)
 SPACES = ("free", "megatron", "low-tp")
+SIMGRID_CELLS = (("megatron", 512),)  # plan spaces and batches whose cells are run on SimGrid, too
 CLASSES = {"states": "weights, gradients, optimizer", "activations": "activations", "kv": "keys and values",
            "kv_gradients": "their gradients", "workspace": "workspace"}
 
@@ -55,6 +56,7 @@ def system_row(trace, label, row, measured, base):
     return {"system": label, **{name: int(row[name]) for name in ("gpus", "tp", "pp", "cp", "dp")},
             "recompute": trace.name("summary", "recompute", row["recompute"]), "offload": row["offload"],
             "tokens_per_s_per_gpu": rate, "interval": error, "speed_up": speed_up, "speed_up_interval": speed_up_error,
+            "critical_path_s": row["critical_path_mean_s"], "simgrid_s": row["simgrid_mean_s"],
             "mfu": row["mfu"], "bubble_fraction": row["bubble_fraction"], "peak_GiB": row["peak_bytes"] / GIB,
             "fits": int(row["fits"])}
 
@@ -115,13 +117,18 @@ def draw_throughput(rows):
     return figure
 
 
-def throughput(batch, space):
+def cells_name(space, batch, engine="critical-path"):
+    return f"throughput-{space}-{batch}" + ("" if engine == "critical-path" else f"-{engine}")
+
+
+def throughput(space, batch, engine="critical-path"):
     def draw(simulator):
-        trace = simulator.sweep("throughput", f"throughput-{space}-{batch}", data__global_batch=batch, plan_space__name=space)
+        trace = simulator.sweep("throughput", cells_name(space, batch, engine), data__global_batch=batch,
+                                plan_space__name=space, engine=engine)
         rows = [{"plan_space": space, "global_batch": batch, **row} for row in cell_rows(trace)]
         return draw_throughput(rows), rows
 
-    draw.__doc__ = f"4 models x 3 data sets x 3 contexts, {batch} documents, plan space {space}"
+    draw.__doc__ = f"4 models x 3 data sets x 3 contexts, {batch} documents, plan space {space}, engine {engine}"
     return draw
 
 
@@ -267,6 +274,7 @@ def scaling(simulator):
     return figure, table
 
 
-FIGURES = {**{f"throughput-{space}-{batch}": throughput(batch, space) for space in SPACES for batch in BATCHES},
+FIGURES = {**{cells_name(space, batch): throughput(space, batch) for space in SPACES for batch in BATCHES},
+           **{cells_name(*cells, "simgrid"): throughput(*cells, "simgrid") for cells in SIMGRID_CELLS},
            "ablation": ablation, "same-plan": same_plan, "experiments": experiments, "memory": memory,
            "attention": attention, "scaling": scaling}

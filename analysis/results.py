@@ -11,7 +11,7 @@ import pathlib
 import sys
 
 from common import ki
-from paper_cells import BATCHES, MODELS, SPACES, plan_text
+from paper_cells import BATCHES, MODELS, SIMGRID_CELLS, SPACES, cells_name, plan_text
 from paper_units import DATA_SETS
 
 TOP = pathlib.Path(__file__).resolve().parent.parent
@@ -39,18 +39,18 @@ class Tables:
         with open(path, encoding="utf-8") as file:
             return [{key: number(text) for key, text in row.items()} for row in csv.DictReader(file)]
 
-    def cells(self):
-        """All cells of all plan spaces and batches: {(space, batch, model, lengths, context): {system: row}}."""
+    def cells(self, sets=None, engine="critical-path"):
+        """Cells of these (plan space, batch), all without: {(space, batch, model, lengths, context): {system: row}}."""
         cells = {}
-        for space, batch in ((space, batch) for space in SPACES for batch in BATCHES):
-            for row in self.read(f"throughput-{space}-{batch}"):
+        for space, batch in sets or [(space, batch) for space in SPACES for batch in BATCHES]:
+            for row in self.read(cells_name(space, batch, engine)):
                 key = space, batch, row["model"], row["data.lengths"], row["data.context"]
                 cells.setdefault(key, {})[row["system"]] = row
         cells = {key: systems for key, systems in cells.items() if {"best-fit", "slimpack"} <= systems.keys()}
         for space, batch in dict.fromkeys(key[:2] for key in cells):
             n = sum(key[:2] == (space, batch) for key in cells)
             if n < N_CELLS:
-                self.missing.append(f"throughput-{space}-{batch}: {N_CELLS - n} of {N_CELLS} cells")
+                self.missing.append(f"{cells_name(space, batch, engine)}: {N_CELLS - n} of {N_CELLS} cells")
         return cells
 
     def same_plan_cells(self):
@@ -103,8 +103,20 @@ def known_values(cells):
                      "plans of best-fit / slimpack there"), rows)
 
 
-def cell_tables(cells):
-    """A table for each plan space and batch: speed-ups, and tokens/s/GPU of best-fit and SlimPack."""
+def speed_and_rates(cell):
+    return (f"{speed(cell)} ({cell['best-fit']['tokens_per_s_per_gpu']:.0f} → "
+            f"{cell['slimpack']['tokens_per_s_per_gpu']:.0f})")
+
+
+def speeds_by_engine(cell):
+    """Speed-ups of the same plans and batches by critical path and on SimGrid, and how much longer SimGrid takes."""
+    base, slim = cell["best-fit"], cell["slimpack"]
+    more = [100 * (row["simgrid_s"] / row["critical_path_s"] - 1) for row in (base, slim)]
+    return f"{base['critical_path_s'] / slim['critical_path_s']:.2f} → {speed(cell)} ({more[0]:+.1f}%, {more[1]:+.1f}%)"
+
+
+def cell_tables(cells, text_of=speed_and_rates):
+    """A table for each plan space and batch, with the text of each cell."""
     parts = []
     for space, batch in sorted({key[:2] for key in cells}, key=lambda pair: (SPACES.index(pair[0]), pair[1])):
         contexts = sorted({key[4] for key in cells if key[:2] == (space, batch)})
@@ -113,8 +125,7 @@ def cell_tables(cells):
             row = [MODELS[model], DATA_SETS[name]]
             for context in contexts:
                 cell = cells.get((space, batch, model, name, context))
-                row.append("" if cell is None else f"{speed(cell)} ({cell['best-fit']['tokens_per_s_per_gpu']:.0f} → "
-                           f"{cell['slimpack']['tokens_per_s_per_gpu']:.0f})")
+                row.append("" if cell is None else text_of(cell))
             rows.append(row)
         parts.append(f"### {space}, B = {batch}\n\n" + markdown(
             ("model", "data", *(ki(context) for context in contexts)), rows))
@@ -272,6 +283,9 @@ def page(tables):
          "B = 512, each other row changes one assumption. tokens/s/GPU.", experiments(tables)),
         ("All cells", "Speed-up of SlimPack over best-fit with its 95% interval over the iterations, in brackets "
          "tokens/s/GPU of both; each with the fastest plan found in the plan space.", cell_tables(cells)),
+        ("With contention", "The plans that the search finds where SimGrid weighs the last four: their speed-up by critical "
+         "path → on SimGrid, where transfers share links, with its 95% interval; in brackets how much longer iterations take "
+         "there, of best-fit and of SlimPack.", cell_tables(tables.cells(SIMGRID_CELLS, "simgrid"), speeds_by_engine)),
     )
     text = ["# SlimPack's evaluation, simulated", "Written by `analysis/paper.py all && analysis/results.py`; nothing is "
             "tuned to meet the paper. A speed-up is SlimPack's throughput over best-fit packing (Megatron-LM), mean of 20 "

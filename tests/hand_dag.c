@@ -78,7 +78,6 @@ struct platform hand_platform(const char *name, int32_t n_nodes)
 {
     struct platform platform = {.n_nodes = n_nodes,
                                 .gpus_per_node = 8,
-                                .gpu_flop_per_s = 989.4e12,
                                 .nvlink_bytes_per_s = 200e9,
                                 .nic_bytes_per_s = 50e9,
                                 .pcie_bytes_per_s = 64e9,

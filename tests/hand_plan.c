@@ -30,7 +30,6 @@ const struct cost_setting *hand_setting(void)
     static const struct platform platform = {.name = "hand",
                                              .n_nodes = 64,
                                              .gpus_per_node = 8,
-                                             .gpu_flop_per_s = 1e12,
                                              .nvlink_bytes_per_s = 200e9,
                                              .nic_bytes_per_s = 50e9,
                                              .pcie_bytes_per_s = 25e9,

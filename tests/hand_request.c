@@ -131,8 +131,10 @@ static bool same_pipeline(const struct plan_pipeline *a, const struct plan_pipel
             !same(x->slices, y->slices, x->n_slices, sizeof *x->slices) || !same_units(x, y))
             return false;
     }
-    int32_t stages = a->layout.stages;
-    if (a->n_exchanges != b->n_exchanges || !same(a->exchanges, b->exchanges, a->n_exchanges, sizeof *a->exchanges))
+    int32_t stages = a->layout.stages, n_shares = stages * a->layout.chunks * a->cut[PASS_FORWARD].n_units;
+    if (a->n_exchanges != b->n_exchanges || !same(a->exchanges, b->exchanges, a->n_exchanges, sizeof *a->exchanges) ||
+        (a->offload == NULL) != (b->offload == NULL) ||
+        (a->offload != NULL && !same(a->offload, b->offload, n_shares, sizeof *a->offload)))
         return false;
     return same(a->need, b->need, a->cut[PASS_BACKWARD].n_units, sizeof *a->need) &&
            same(a->step_first, b->step_first, stages + 1, sizeof *a->step_first) &&

@@ -87,8 +87,7 @@ static void chunks_interleave_whole_groups_of_units(void)
     hand_batch(&hand, 3, (int32_t[]){10, 10, 10});
     hand_knobs(&hand, &system_best_fit, "");
     CHECK_TRUE(!system_best_fit.plan(&hand.request, NULL, &plan, &err));
-    CHECK_TEXT(err.text,
-               "plan.vpp: a pipeline has 3 units, interleaved 1F1B needs a multiple of its 2 stages");
+    CHECK_TEXT(err.text, "plan.vpp: a pipeline has 3 units, interleaved 1F1B needs a multiple of its 2 stages");
     hand_request_free(&hand);
 }
 

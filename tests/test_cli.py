@@ -4,10 +4,8 @@
 import csv
 import filecmp
 import json
-import os
 import pathlib
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -17,34 +15,12 @@ import unittest
 import h5py
 import networkx
 
-PROGRAM = pathlib.Path(os.environ["SLIMSIM"]).resolve()
+import program
+from program import PROGRAM, SCRATCH, alive, children, fresh, run, write
+
 SOURCE = pathlib.Path(__file__).resolve().parent.parent
-SCRATCH = pathlib.Path(os.environ["SLIMSIM_SCRATCH"])
 
-SMALL = """\
-name: small
-model: llama-7b
-device: h800
-platform: hopper-2x8
-data: {lengths: github, context: 32Ki, global_batch: 48}
-iterations: {warm_up: 1, measured: 2}
-seed: 7
-engine: both
-trace: full
-systems:
-  - {name: best-fit, plan: {tp: 2, pp: 2, cp: 2, recompute: selective}}
-  - {name: slimpack, plan: {tp: 2, pp: 2, recompute: selective}}
-"""
-
-
-def run(*arguments, **options):
-    return subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True, timeout=300, **options)
-
-
-def write(name, text):
-    path = SCRATCH / name
-    path.write_text(text)
-    return path
+SMALL = program.SMALL.replace("warm_up: 0", "warm_up: 1").replace("critical-path", "both\ntrace: full")
 
 
 def simulate(folder, *arguments, scenario=SMALL):
@@ -109,6 +85,27 @@ systems:
         self.assertEqual(ranks.returncode, 0, ranks.stderr)
         for one, all_of_them in zip(json.loads(folded.stdout)["systems"], json.loads(ranks.stdout)["systems"]):
             self.assertAlmostEqual(all_of_them["simgrid_mean_s"] / one["simgrid_mean_s"], 1, delta=1e-9)
+
+    def test_faults_make_it_slower_are_told_and_stand_in_the_trace(self):
+        faults = ("faults:\n  - {kind: gpu, gpus: 5, factor: 2}\n  - {kind: nic, share: 0.25, seed: 3, factor: 4}\n"
+                  "  - {kind: gpu, gpus: 5, factor: 1.5}\n")
+        done = simulate("faults", scenario=SMALL + faults)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        report = json.loads(done.stdout)
+        for slow, sound in zip(report["systems"], self.report["systems"]):
+            self.assertGreater(slow["critical_path_mean_s"], 1.2 * sound["critical_path_mean_s"])
+            self.assertGreaterEqual(slow["simgrid_mean_s"], slow["critical_path_mean_s"] * (1 - 1e-9))
+        self.assertTrue(any("GPU 5 3 times as slow" in line and "unknown to plans" in line for line in report["assumed"]))
+        with h5py.File(SCRATCH / "faults" / "small.h5") as file:
+            rows, text = file["faults"][:], file.attrs["scenario"]
+        gpu, nic = rows[rows["kind"] == 0], rows[rows["kind"] == 2]
+        self.assertEqual([(row["rank"], row["node"], row["factor"]) for row in gpu], [(5, 0, 3)])
+        self.assertEqual(len(nic), 4)  # a quarter of 16
+        self.assertTrue(all(row["factor"] == 4 and row["node"] == row["rank"] // 8 for row in nic))
+        again = run("run", write("again.yaml", text.decode()), "--json", "--quiet", "--output", SCRATCH / "faults-again")
+        self.assertEqual(json.loads(again.stdout)["systems"], report["systems"])
+        with h5py.File(self.path) as file:
+            self.assertNotIn("faults", file)
 
     def test_critical_path_of_both_systems_equals_an_independent_longest_path(self):
         with h5py.File(self.path) as file:
@@ -306,6 +303,20 @@ class Costs(unittest.TestCase):
             if backward is not None:
                 self.assertEqual(flop["backward"], backward)
 
+    def test_embedding_and_sequence_parallelism(self):
+        """h 4096, V 32000, TP 2, 1024 tokens. Forward rows 4h and half of them set to zero 2h/2 a token; backward 3h a
+        token and 12 bytes of each of V/2 h parameters. Off: each TP rank sends all 2h bytes a token to the next stage."""
+        arguments = ("cost", "--model", "llama-7b", "--slice", "0:1Ki", "--tp", "2", "--json")
+        both = [json.loads(run(*arguments, "--sequence-parallel", state).stdout) for state in ("on", "off")]
+        self.assertEqual([cost["sequence_parallel"] for cost in both], [True, False])
+        for cost in both:
+            moved = [sum(kernel["hbm_bytes"] for kernel in cost[name]["kernels_of_the_embedding"])
+                     for name in ("forward", "backward")]
+            self.assertEqual(moved, [1024 * 5 * 4096, 1024 * 3 * 4096 + 12 * 16000 * 4096])
+        self.assertEqual([cost["forward"]["boundary_bytes"] for cost in both], [1024 * 4096, 1024 * 2 * 4096])
+        self.assertEqual(json.loads(run(*arguments).stdout), both[0])
+        self.assertIn("must be one of off|on", run(*arguments, "--sequence-parallel", "maybe").stderr)
+
     def test_what_is_not_exact_is_not_printed(self):
         done = run("cost", "--model", "llama-7b", "--slice", "0:4Mi")
         self.assertEqual((done.returncode, done.stdout), (2, ""))
@@ -348,6 +359,8 @@ class SeventyBillion(unittest.TestCase):
             "systems.0.plan.first_stage_layers=17": "17 x 1, 21 x 3",
             "systems.0.knobs.micro_batch=2": "8192 tokens a micro-batch and 64 micro-batches",
             "platform=hopper-32x8": "NVLink 200 GB/s",
+            "systems.0.plan.sequence_parallel=false": "collectives: without sequence parallelism two all-reduces a pass "
+                                                      "and layer, those of the backward beside GEMMs",
         }
         for change, stated in changes.items():
             system, assumed = self.simulate("--set", change)
@@ -441,6 +454,19 @@ class Calibrate(unittest.TestCase):
         cost = lambda name: run("cost", "--model", "llama-7b", "--device", name, "--platform", "hopper-2x8", "--slice", "0:4Ki")
         self.assertEqual(cost(device).stdout, cost("h800").stdout)
 
+    def test_shipped_rows_give_the_shipped_devices(self):
+        """Each device's file, byte for byte, from the rows in model/validation; docs/model.md has the command."""
+        rows = SOURCE / "model" / "validation"
+        training = ",".join(str(rows / name) for name in ("training_h100.csv", "training_a100.csv", "layers.csv"))
+        devices = sorted((SOURCE / "model" / "gpu").glob("*.yaml"))
+        self.assertGreaterEqual(len(devices), 5)
+        for device in devices:
+            output = SCRATCH / device.name
+            done = run("calibrate", rows / "kernels.csv", rows / "collectives.csv", "--training", training,
+                       "--device", device.stem, "--output", output)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(output.read_text(), device.read_text(), device.name)
+
     def test_wrong_files_and_devices_are_refused(self):
         kernels = write("kernels.csv", self.HEADER + "K1,gemm,calib,H100,bf16,,gemm,,4096,4096,4096,,,,,,,,700,\n")
         for arguments, status, message in [
@@ -476,6 +502,19 @@ class Messages(unittest.TestCase):
         self.refuse(["16"], SMALL.replace("tp: 2, pp: 2, cp: 2", "tp: 2, pp: 2, cp: 2, dp: 3"))
         self.refuse(["32", "3"], SMALL.replace("pp: 2, cp: 2", "pp: 3, cp: 2"))
 
+    def test_faults_name_what_exists(self):
+        for fault, expected in (("{kind: gpu, factor: 2}", ["one of gpus, nodes and share"]),
+                                ("{kind: gpu, gpus: 1, nodes: 0, factor: 2}", ["one of gpus, nodes and share"]),
+                                ("{kind: gpu, gpus: [3, 16], factor: 2}", ["GPU 16", "0 to 15"]),
+                                ("{kind: nic, nodes: 2, factor: 2}", ["node 2", "0 to 1"]),
+                                ("{kind: nic, gpus: 2, factor: 0.5}", ["factor", "0.5", "1 to 1000000"]),
+                                ("{kind: disk, gpus: 2, factor: 2}", ["disk", "gpu, nvlink, nic, pcie"]),
+                                ("{kind: gpu, share: 0.01, factor: 2}", ["0.01", "0.03125 to 1"]),
+                                ("{kind: gpu, gpus: 2, seed: 1, factor: 2}", ["seed", "share"]),
+                                ("{kind: gpu, gpus: 2}", ["factor"])):
+            self.refuse(["small.yaml:", *expected], SMALL + f"faults:\n  - {fault}\n")
+        self.refuse(["faults", "list"], SMALL + "faults: {kind: gpu}\n")
+
     def test_missing_names_and_files(self):
         self.refuse(["llama-8b"], SMALL.replace("llama-7b", "llama-8b"))
         self.refuse(["hopper-3x8"], SMALL.replace("hopper-2x8", "hopper-3x8"))
@@ -489,21 +528,33 @@ class Messages(unittest.TestCase):
         self.refuse(["small.yaml:11:", "best-fat", "small.yaml:12:", "x: unknown key"], text, "--set", "systems.0.knobs={}")
         self.refuse(["small.yaml:12:", "plan.cp: 2"], SMALL.replace("slimpack, plan: {", "slimpack, plan: {cp: 2, "))
         self.refuse(["small.yaml:12:", "plan.vpp: 2"], SMALL.replace("slimpack, plan: {", "slimpack, plan: {vpp: 2, "))
+        self.refuse(["small.yaml:12:", "plan.schedule: slimpack has an order of its own"],
+                    SMALL.replace("slimpack, plan: {", "slimpack, plan: {schedule: gpipe, "))
 
-    def test_a_stopped_run_leaves_no_file(self):
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            folder = SCRATCH / f"stopped-{number.name}"
-            shutil.rmtree(folder, ignore_errors=True)
-            path = write("small.yaml", SMALL.replace("measured: 2", "measured: 100000"))
-            program = subprocess.Popen([PROGRAM, "run", path, "--output", folder], stdout=subprocess.PIPE,
-                                       stderr=subprocess.PIPE, text=True)
-            while not list(folder.glob("small.h5.tmp-*")):
+    HUGE = SMALL.replace("global_batch: 48", "global_batch: 65536")
+    LONG = (  # one iteration takes minutes: on SimGrid; in the plan of a system; while plans are searched
+        HUGE.replace("both", "simgrid"),
+        HUGE.replace("both", "critical-path").replace("slimpack,", "slimpack, knobs: {packer: milp, milp_nodes: 1000000},"),
+        HUGE.replace("plan: {tp: 2, pp: 2, cp: 2, recompute: selective}", "plan: auto").replace("2x8", "512x8"))
+
+    def test_signals_end_a_run_at_once_and_leave_nothing(self):
+        for case, (number, text) in enumerate(zip((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), self.LONG)):
+            folder = fresh(f"stopped-{case}")
+            process = subprocess.Popen([PROGRAM, "run", write("long.yaml", text), "--output", folder],
+                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            begin = time.monotonic()
+            while time.monotonic() - begin < 1 or (case == 0 and not children(process.pid)):
+                self.assertIsNone(process.poll(), case)
                 time.sleep(0.01)
-            program.send_signal(number)
-            output, errors = program.communicate(timeout=60)
-            self.assertEqual((program.returncode, output), (128 + number, ""), errors)
-            self.assertIn("stopped by signal", errors)
-            self.assertEqual(list(folder.iterdir()), [])
+            self.assertEqual(len(list(folder.glob("*.tmp-*"))), case < 2)  # a search comes before the files
+            below, begin = children(process.pid), time.monotonic()
+            process.send_signal(number)
+            output, errors = process.communicate(timeout=60)
+            self.assertLess(time.monotonic() - begin, 2, case)
+            self.assertEqual((process.returncode, output), (128 + number, ""), errors)
+            self.assertIn(f"stopped by signal {number}\n", errors)
+            self.assertFalse(alive(below))
+            self.assertEqual(list(folder.iterdir()) if folder.exists() else [], [])
 
     def test_empty_lengths_and_malformed_platform(self):
         write("empty.txt", "")

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "cost/cost.h"
+#include "cost/cache.h"
 #include "hand_plan.h"
 #include "harness.h"
 
@@ -188,6 +188,8 @@ static void without_sequence_parallelism_norms_and_adds_are_whole(void)
         CHECK_CLOSE(whole.tensor_s, 3 * 2 * 5.0, 1e-14);
         CHECK_CLOSE(head.tensor_s, pass == PASS_FORWARD ? 0 : 5.0, 1e-14);
         CHECK_CLOSE(whole.attention_s, shared.attention_s, 1e-15);
+        CHECK_CLOSE(shared.boundary_bytes, 20.0, 1e-15);
+        CHECK_CLOSE(whole.boundary_bytes, 40.0, 1e-15); /* each TP rank sends the 5 x 4 tensor in bf16 */
     }
 }
 
@@ -206,6 +208,64 @@ static void the_head_is_counted_by_hand(void)
     CHECK_CLOSE(backward.tensor_s, 2 * 3.0, 1e-14);
 }
 
+/* T = 5, h 4, TP 2, V 16, 2 s a byte: rows 4h and half of them set to zero, 2h/2; backward 2h + 2h/2 and of 8 x 4
+ * parameters 12 bytes. A reduce-scatter, backward an all-gather, of 5 x 4 x 2/2 = 20 bytes: 3 s. */
+static void the_embedding_is_counted_by_hand(void)
+{
+    struct cost_setting setting = toy_setting();
+    struct cost_unit unit = toy_unit(RECOMPUTE_FULL);
+    struct cost_pass forward = cost_of_embedding(&setting, PASS_FORWARD, &unit);
+    CHECK_CLOSE(forward.other_s, 5 * 2 * (16.0 + 4), 1e-14);
+    CHECK_CLOSE(forward.tensor_s, 3.0, 1e-14);
+    CHECK_CLOSE(forward.tensor_bytes, 20.0, 1e-14);
+    CHECK_TRUE(forward.flop == 0 && forward.attention_s == 0 && forward.shard_s == 0);
+    struct cost_pass backward = cost_of_embedding(&setting, PASS_BACKWARD, &unit);
+    CHECK_CLOSE(backward.other_s, 2 * (5 * (8 + 4.0) + 12 * 32), 1e-14);
+    CHECK_CLOSE(backward.tensor_s, 3.0, 1e-14);
+    setting.gradients = SCENARIO_BF16;
+    CHECK_CLOSE(cost_of_embedding(&setting, PASS_BACKWARD, &unit).other_s, 2 * (5 * (8 + 4.0) + 8 * 32), 1e-14);
+    setting.sharding = SCENARIO_ZERO3;
+    CHECK_CLOSE(cost_of_embedding(&setting, PASS_BACKWARD, &unit).other_s, 2 * (5 * (8 + 4.0) + 2 * 32), 1e-14);
+    struct cost_unit empty = {.context = 1};
+    CHECK_TRUE(cost_of_embedding(&setting, PASS_BACKWARD, &empty).other_s == 0);
+}
+
+/* Without sequence parallelism an all-reduce forward, of which a rank sends 2 x 20 bytes: 1 + 4 s, nothing backward.
+ * Learned positions, 7 of them, are added to the whole tensor, so they take it too: 4h + 6h and backward 4h bytes a
+ * token, 12 bytes of each of 7 x 4 parameters on every rank. Dropout 5h, with sequence parallelism half of it. */
+static void learned_positions_and_dropout_belong_to_the_embedding(void)
+{
+    struct cost_setting setting = toy_setting();
+    struct device device = plain;
+    device.collective[DEVICE_ALL_REDUCE] = (struct device_collective){.latency_s = 1, .efficiency = 1};
+    struct model model = toy;
+    struct cost_unit unit = toy_unit(RECOMPUTE_NONE);
+    setting.device = &device;
+    setting.model = &model;
+    struct cost_pass f = cost_of_embedding(&setting, PASS_FORWARD, &unit);
+    struct cost_pass b = cost_of_embedding(&setting, PASS_BACKWARD, &unit);
+    struct cost_pass layers = cost_of_pass(&setting, PASS_FORWARD, &unit);
+    model.positions = 7;
+    CHECK_CLOSE(cost_of_embedding(&setting, PASS_FORWARD, &unit).other_s - f.other_s, 2 * 5 * 40.0, 1e-12);
+    CHECK_CLOSE(cost_of_embedding(&setting, PASS_BACKWARD, &unit).other_s - b.other_s, 2 * (5 * 16 + 12 * 28.0), 1e-12);
+    CHECK_CLOSE(cost_of_embedding(&setting, PASS_FORWARD, &unit).tensor_s, 5.0, 1e-14);
+    CHECK_CLOSE(cost_of_embedding(&setting, PASS_BACKWARD, &unit).tensor_s, 3.0, 1e-14);
+    /* no rotation then: 4h + 4k = 24 bytes a token, over TP */
+    CHECK_CLOSE(layers.other_s - cost_of_pass(&setting, PASS_FORWARD, &unit).other_s, 3 * 2 * 5 * 12.0, 1e-12);
+    model.positions = 0;
+    setting.sequence_parallel = false;
+    CHECK_CLOSE(cost_of_embedding(&setting, PASS_FORWARD, &unit).tensor_s, 5.0, 1e-14);
+    CHECK_TRUE(cost_of_embedding(&setting, PASS_BACKWARD, &unit).tensor_s == 0);
+    for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
+        double before_s = pass == PASS_FORWARD ? f.other_s : b.other_s;
+        model.dropout = true;
+        CHECK_CLOSE(cost_of_embedding(&setting, pass, &unit).other_s - before_s, 2 * 5 * 20.0, 1e-12);
+        setting.sequence_parallel = true;
+        CHECK_CLOSE(cost_of_embedding(&setting, pass, &unit).other_s - before_s, 2 * 5 * 10.0, 1e-12);
+        setting.sequence_parallel = false;
+    }
+}
+
 /* With CP 1 and TP 1 there are neither ring nor collectives; CP 2 halves the rank's attention and GEMMs. */
 static void context_parallelism_halves_the_rank(void)
 {
@@ -220,6 +280,59 @@ static void context_parallelism_halves_the_rank(void)
     CHECK_CLOSE(two.other_s, one.other_s / 2, 1e-14);
     CHECK_TRUE(one.ring_bytes == 0 && one.ring_steps == 0 && two.ring_bytes > 0);
     CHECK_TRUE(one.tensor_s == 0 && one.tensor_bytes == 0);
+}
+
+/*
+ * Documents of 12 and 4 tokens, h 4, on two ranks, keys gathered. Attention of [a, b) is 8 (b(b+1) - a(a+1)) FLOP:
+ * chunks of four tokens have 160, 416, 672 and (the second document) 160. Rank 0 takes the outer two, rank 1 the inner
+ * two, 1088, which all wait for; by document each has half of 1408. One document of 16 tokens: 160 + 928 and 416 + 672,
+ * both 1088: the zig-zag evens a causal triangle out.
+ */
+static void sharding_by_sequence_waits_for_the_slowest_rank(void)
+{
+    const struct slice documents[] = {{0, 0, 12}, {1, 0, 4}}, one = {0, 0, 16};
+    struct cost_setting setting = toy_setting();
+    setting.tensor = 1;
+    setting.context_type = SCENARIO_ALL_GATHER;
+    struct cost_unit unit = {.slices = documents, .n_slices = 2, .context = 2};
+    struct cost_pass even = cost_of_pass(&setting, PASS_FORWARD, &unit);
+    unit.sharding = SLICE_PER_SEQUENCE;
+    struct cost_pass uneven = cost_of_pass(&setting, PASS_FORWARD, &unit);
+    CHECK_CLOSE(even.attention_s, 3 * 4 * 704.0, 1e-14);
+    CHECK_CLOSE(uneven.attention_s, 3 * 4 * 1088.0, 1e-14);
+    CHECK_CLOSE(uneven.flop, even.flop, 1e-14);
+    CHECK_CLOSE(uneven.other_s, even.other_s, 1e-14);
+    CHECK_CLOSE(uneven.context_s, even.context_s, 1e-14);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &unit).attention_s, 3 * 2 * 2.5 * 1088, 1e-14);
+    struct cost_cache cache = {0};
+    setting.cache = &cache;
+    for (int i = 0; i < 4; i++) { /* what is known of one is not taken for the other */
+        unit.sharding = i % 2 == 0 ? SLICE_PER_SEQUENCE : SLICE_PER_DOCUMENT;
+        CHECK_CLOSE(cost_cached(&setting, COST_LAYERS, PASS_FORWARD, &unit).attention_s,
+                    3 * 4 * (i % 2 == 0 ? 1088.0 : 704.0), 1e-14);
+    }
+    CHECK_EQUAL(cache.n_costs, 2);
+    cost_cache_free(&cache);
+    setting.cache = NULL;
+    unit.sharding = SLICE_PER_SEQUENCE;
+    setting.context_type = SCENARIO_RING;
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).attention_s, 3 * 4 * 1088.0, 1e-14);
+    unit.slices = &one;
+    unit.n_slices = 1;
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).attention_s, 3 * 4 * 1088.0, 1e-14);
+    unit.sharding = SLICE_PER_DOCUMENT;
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).attention_s, 3 * 4 * 1088.0, 1e-14);
+}
+
+/* Four tokens of padding behind the 12: chunks of four again, the last of nothing: 160 and 416 + 672. */
+static void padding_stands_at_the_end_of_the_sequence(void)
+{
+    const struct slice document = {0, 0, 12};
+    struct cost_setting setting = toy_setting();
+    setting.tensor = 1;
+    struct cost_unit unit = {
+        .slices = &document, .n_slices = 1, .padding_tokens = 4, .context = 2, .sharding = SLICE_PER_SEQUENCE};
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).attention_s, 3 * 4 * 1088.0, 1e-14);
 }
 
 static void padding_costs_no_attention(void)
@@ -632,8 +745,9 @@ static void so_many_layers_recompute(void)
 
 /* TP 2 on nodes of 8: 4 shards on one node, each sends 3/4. A layer's 80 parameters in bf16: g = 1 + 120/10 = 13 s;
  * gradients in fp32: r = 1 + 24 s. Layers take longer than both: only the first gather and the last reduce-scatter
- * show. Without kernels to hide under everything does, but for the conversion of gradients: 2 + 4 + 2 x 4 bytes (bf16 2
- * x 2) of 80 parameters at 2 s. The embedding's 32 parameters: 48 B or 96 B and 1 s; the head's 36 are hidden. */
+ * show. Of 80 parameters at 2 s a byte are moved: forward of the shard 4 + 2 bytes; backward of the whole gradient 2 +
+ * 2 (joined), 2 + 4 (converted; bf16 none), 2 x 4 (divided; bf16 2 x 2), and of the shard 4 + 2 again, zero2 not, and 5
+ * x 4 (divided, added; bf16 5 x 2). The embedding's 32 parameters: 48 B or 96 B and 1 s; the head's 36 are hidden. */
 static void sharded_parameters_are_gathered_and_gradients_reduced_in_every_pass(void)
 {
     struct platform nodes = links;
@@ -647,11 +761,11 @@ static void sharded_parameters_are_gathered_and_gradients_reduced_in_every_pass(
     setting.sharding = SCENARIO_ZERO3;
     CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).shard_s, 13.0, 1e-14);
     CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).shard_bytes, 3 * 120.0, 1e-14);
-    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &empty).shard_s, 3 * 13.0, 1e-14);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &empty).other_s, 3 * 80 * 6 / 4.0 * 2, 1e-14);
     CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &unit).shard_s, 13 + 25.0, 1e-14);
     CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &unit).shard_bytes, 3 * (120 + 240.0), 1e-14);
     CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).shard_s, 13 + 25.0, 1e-14);
-    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).other_s, 3 * 80 * 14 * 2.0, 1e-14);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).other_s, 3 * 80 * (18 + 26 / 4.0) * 2, 1e-14);
     CHECK_CLOSE(cost_of_head(&setting, PASS_FORWARD, &unit).shard_s, 1 + 4.8, 1e-14);
     CHECK_CLOSE(cost_of_head(&setting, PASS_BACKWARD, &unit).shard_s, 1 + 9.6, 1e-14);
     CHECK_CLOSE(cost_of_head(&setting, PASS_BACKWARD, &unit).shard_bytes, 68 * 4 * 0.75, 1e-14);
@@ -660,7 +774,7 @@ static void sharded_parameters_are_gathered_and_gradients_reduced_in_every_pass(
     CHECK_TRUE(cost_of_pass(&setting, PASS_FORWARD, &unit).shard_s == 0);
     CHECK_TRUE(cost_of_head(&setting, PASS_FORWARD, &unit).shard_bytes == 0);
     CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &unit).shard_s, 13.0, 1e-14);
-    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).other_s, 3 * 80 * 4 * 2.0, 1e-14);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).other_s, 3 * 80 * (8 + 10 / 4.0) * 2, 1e-14);
     device.hbm_bytes_per_s = 1e30; /* nothing to hide under */
     CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).shard_s, 3 * 13.0, 1e-14);
     setting.shards = 1;
@@ -814,12 +928,14 @@ static void batched_gemms_share_their_waves(void)
 }
 
 /* Per token at h 4, k 2, f 8: two norms 2 x 32h = 256 more forward, 2 x 62h = 496 backward; rotations 16(h + k) = 96;
- * SwiGLU 4f = 32 and 8f = 64. 2 s a byte, over TP 2; 5 tokens of a rank. GELU models: nothing. */
+ * SwiGLU 4f = 32 and 8f = 64; backward sums of the input's gradients 18h = 72. 2 s a byte, over TP 2; 5 tokens of a
+ * rank. GELU models: backward two norms' weights 2 x 4h, whole without sequence parallelism, and queries, keys and
+ * values joined 4(h + 2k) = 32, over TP. */
 static void eager_modules_move_more(void)
 {
     struct cost_setting setting = toy_setting();
     struct cost_unit unit = toy_unit(RECOMPUTE_NONE);
-    const double layer_bytes[] = {256 + 96 + 32, 496 + 96 + 64};
+    const double layer_bytes[] = {256 + 96 + 32, 496 + 96 + 64 + 72};
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
         setting.kernels = SCENARIO_FUSED;
         struct cost_pass fused = cost_of_pass(&setting, pass, &unit);
@@ -833,12 +949,14 @@ static void eager_modules_move_more(void)
     CHECK_CLOSE(eager_s - cost_of_pass(&setting, PASS_FORWARD, &unit).other_s, 3 * 2 * (2 * 256 + 96 + 32) * 5.0 / 2,
                 1e-12);
     struct model gelu = toy;
-    struct cost_kernels kernels;
     gelu.activation = MODEL_GELU;
     setting.model = &gelu;
-    cost_layer_kernels(&setting, PASS_BACKWARD, &unit, &kernels);
-    for (int32_t i = 0; i < kernels.n; i++)
-        CHECK_TRUE(strstr(kernels.kernel[i].name, "single operations") == NULL);
+    struct cost_pass forward = cost_of_pass(&setting, PASS_FORWARD, &unit);
+    struct cost_pass backward = cost_of_pass(&setting, PASS_BACKWARD, &unit);
+    setting.kernels = SCENARIO_EAGER;
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).other_s, forward.other_s, 1e-15);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &unit).other_s - backward.other_s, 3 * 2 * 5 * (32 + 32 / 2.0),
+                1e-12);
 }
 
 /* A split backward is the whole one: FLOPs, kernels, attention (which has no weights) and, where none hides, all
@@ -880,7 +998,9 @@ int main(void)
         TEST(every_kernel_is_launched_once), TEST(full_recomputation_adds_the_forward),
         TEST(selective_recomputation_adds_norms_and_activation), TEST(a_list_repeats_what_it_names),
         TEST(without_sequence_parallelism_norms_and_adds_are_whole), TEST(the_head_is_counted_by_hand),
-        TEST(context_parallelism_halves_the_rank), TEST(padding_costs_no_attention),
+        TEST(the_embedding_is_counted_by_hand), TEST(learned_positions_and_dropout_belong_to_the_embedding),
+        TEST(context_parallelism_halves_the_rank), TEST(sharding_by_sequence_waits_for_the_slowest_rank),
+        TEST(padding_stands_at_the_end_of_the_sequence), TEST(padding_costs_no_attention),
         TEST(a_unit_without_tokens_costs_nothing), TEST(a_stage_without_layers_costs_nothing),
         TEST(a_sliced_sample_sends_its_prefix_again), TEST(a_slice_enters_the_curve_as_the_causal_sample_alike),
         TEST(kernels_follow_the_forms_of_the_device), TEST(a_gemm_runs_in_tiles_and_waves),

@@ -218,6 +218,41 @@ static void offload_halves_what_waits(void)
     plan_free(&plan);
 }
 
+/* F0 B0 F1 B1 of 1 and 2 s on one stage, half of each unit offloaded while its passes run: never more than the other
+ * half is held. Copies of 0.8 s, out from 0 and back from 1, hide: 6 s. Of 2.5 s: out 0-2.5, back 2.5-5, which F1 waits
+ * for; out 5-7.5, back 7.5-10. Copied after their passes, 0.8 s each stand before B0 and B1: 9.2 s. */
+static void what_streams_is_never_held(void)
+{
+    struct plan plan;
+    struct run run;
+    struct error err = {0};
+    const double copy_s[] = {0.8, 2.5, 0.8}, end_s[] = {6, 10, 9.2};
+    hand_uniform(&plan, 1, 2, 16);
+    struct plan_cut *cut = plan.phases[0].pipelines[0].cut;
+    double unit = 16.0 * 840 * activation(RECOMPUTE_NONE, false);
+    for (int i = 0; i < 3; i++) {
+        for (int k = 0; k < 4; k++) {
+            cut[k / 2].units[k % 2].offload = 0.5;
+            cut[k / 2].units[k % 2].streams = i < 2;
+        }
+        run = (struct run){0};
+        CHECK_TRUE(dag_build(&plan, hand_setting(), (struct dag_options){0}, &run.dag, &err));
+        hand_times(&run.dag, 1.0, 2.0);
+        for (int32_t task = 0; task < run.dag.n_tasks; task++)
+            if (run.dag.tasks[task].kind == DAG_SEND)
+                run.dag.duration_s[task] = copy_s[i];
+        critical_path(&run.dag, &run.timeline);
+        memory_of(&plan, &run.dag, &run.timeline, hand_setting(), true, &run.memory);
+        CHECK_CLOSE(run.timeline.makespan_s, end_s[i], 1e-14);
+        CHECK_CLOSE(highest(&run.memory, 0, MEMORY_ACTIVATIONS), (i < 2 ? 0.5 : 1) * unit + kept(16), 1e-14);
+        CHECK_CLOSE(run.memory.host_peak_bytes[0], 0.5 * unit, 1e-14);
+        const struct memory_event *last = &run.memory.events[run.memory.n_events - 1];
+        CHECK_TRUE(fabs(last->bytes[MEMORY_ACTIVATIONS]) <= 1e-9 * unit);
+        close_run(&run);
+    }
+    plan_free(&plan);
+}
+
 /* The run of offload_halves_what_waits: forwards end at 1, 2, ... 9 and start their copies out then; the backward that
  * begins at 9 has its copy in at 8 to 8.1, the next at 9 to 9.1: at 9 the ninth unit joins seven. Two such pipelines
  * stand on one node of 8 GPUs, or on one node each. */
@@ -262,7 +297,8 @@ static void the_host_holds_what_all_its_gpus_offload(void)
  * bytes. Stage 0 has two units in flight: 2 x 16 x 420 x 1808 = 24,299,520; parameters 420 x (4 h^2 + 3 h f + 2 h =
  * 41,088) + 64,000 = 17,320,960 at 18 bytes: 311,777,280; workspace 16 x (6f + 2h = 896) = 14,336; libraries 1e6. Stage
  * 1 has one: 12,149,760 and the head's 16 x 4,256; 64 parameters more; workspace 16 x 2,000. */
-/* One unit, half of it offloaded: each stage sends away half of its own 80, 680 or 80 layers. */
+/* One unit, half of it offloaded: each stage sends away half of its own 80, 680 or 80 layers; by a table of shares,
+ * what that says. */
 static void the_host_holds_the_layers_of_each_stage(void)
 {
     static const int32_t layers[] = {80, 680, 80};
@@ -276,6 +312,16 @@ static void the_host_holds_the_layers_of_each_stage(void)
     open_run(&run, &plan, &setting, false);
     for (int32_t s = 0; s < 3; s++)
         CHECK_CLOSE(run.memory.host_peak_bytes[s], 0.5 * 16 * layers[s] * activation(RECOMPUTE_NONE, false), 1e-14);
+    close_run(&run);
+    static const double share[] = {0.25, 1, 0};
+    plan.phases[0].pipelines[0].offload = check_malloc(sizeof share);
+    memcpy(plan.phases[0].pipelines[0].offload, share, sizeof share);
+    open_run(&run, &plan, &setting, true);
+    for (int32_t s = 0; s < 3; s++)
+        CHECK_CLOSE(run.memory.host_peak_bytes[s], share[s] * 16 * layers[s] * activation(RECOMPUTE_NONE, false),
+                    1e-14);
+    for (int64_t i = 0; i < run.memory.n_events; i++) /* all is freed in the end, and never more than there is */
+        CHECK_TRUE(run.memory.events[i].bytes[MEMORY_ACTIVATIONS] >= -1e-6);
     close_run(&run);
     plan_free(&plan);
 }
@@ -391,7 +437,7 @@ int main(void)
     return HARNESS_MAIN("memory", TEST(one_f_one_b_holds_as_many_units_as_stages_follow),
                         TEST(interleaving_holds_more_chunks), TEST(uneven_stages_hold_their_own_layers),
                         TEST(asymmetric_cuts_free_token_by_token), TEST(whole_samples_keep_no_keys_and_values),
-                        TEST(offload_halves_what_waits), TEST(padding_takes_room),
+                        TEST(offload_halves_what_waits), TEST(what_streams_is_never_held), TEST(padding_takes_room),
                         TEST(the_host_holds_what_all_its_gpus_offload), TEST(the_host_holds_the_layers_of_each_stage),
                         TEST(the_peak_of_one_f_one_b_by_numbers), TEST(shared_units_hold_their_share),
                         TEST(random_plans_give_all_back));

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "hand_plan.h"
 #include "hand_request.h"
 #include "harness.h"
 #include "plan/order.h"
@@ -45,6 +46,72 @@ static void the_lead_shrinks_just_in_time_and_stays_when_persistent(void)
     CHECK_TEXT(hand_order_text(&pipeline, 1), "F0 F1 F2 B0 F3 B1 F4 B2 F5 B3 B4 B5");
     CHECK_TEXT(hand_order_text(&pipeline, 0), "F0 F1 F2 F3 B0 F4 B1 F5 B2 B3 B4 B5");
     plan_pipeline_free(&pipeline);
+}
+
+/* Slots 0, 1, 4 of three stages: forward t runs before backward u if t <= u + 2 - s. On stage 0 slot 4 is more than two
+ * behind slot 1, so B0 and B1 go first; without holes it is plain 1F1B. */
+static void holes_between_slots_run_nothing(void)
+{
+    const int32_t holes[] = {0, 1, 4}, whole[] = {0, 1, 2, 3};
+    struct plan_pipeline pipeline;
+    pipeline_of(&pipeline, 3, 3, NULL);
+    order_slots(&pipeline, holes);
+    CHECK_TEXT(hand_order_text(&pipeline, 0), "F0 F1 B0 B1 F2 B2");
+    CHECK_TEXT(hand_order_text(&pipeline, 2), "F0 B0 F1 B1 F2 B2");
+    plan_pipeline_free(&pipeline);
+    pipeline_of(&pipeline, 3, 4, NULL);
+    order_slots(&pipeline, whole);
+    CHECK_TEXT(hand_order_text(&pipeline, 0), "F0 F1 F2 B0 F3 B1 B2 B3");
+    CHECK_TEXT(hand_order_text(&pipeline, 1), "F0 F1 B0 F2 B1 F3 B2 B3");
+    plan_pipeline_free(&pipeline);
+}
+
+/* Random units shared by random sets of pipelines, which overlap every way: as long as a unit has one slot in all of
+ * them, no pipelines wait for each other in a circle. */
+static void shared_slots_never_wait_in_a_circle(void)
+{
+    uint64_t state = 5;
+    int32_t n_shared = 0;
+    for (int32_t round = 0; round < 200; round++) {
+        struct plan plan;
+        struct error err = {0};
+        struct dag dag = {0};
+        int32_t n_pipelines = 2 + hand_below(&state, 7), next[8] = {0}, slot[8][30], n[8] = {0};
+        hand_plan(&plan, n_pipelines, 1 + hand_below(&state, 4), 1);
+        struct plan_phase *phase = plan.phases;
+        phase->groups = check_calloc(30, sizeof *phase->groups);
+        for (int32_t item = 0; item < 30; item++) {
+            struct plan_group *group = &phase->groups[phase->n_groups];
+            int32_t at = 0, first = hand_below(&state, n_pipelines);
+            group->pipelines = check_calloc(8, sizeof *group->pipelines);
+            for (int32_t p = 0; p < n_pipelines; p++)
+                if (p == first || hand_below(&state, 3) == 0) {
+                    group->pipelines[group->n_pipelines++] = p;
+                    at = next[p] > at ? next[p] : at;
+                }
+            for (int32_t i = 0; i < group->n_pipelines; i++) {
+                int32_t p = group->pipelines[i];
+                for (int pass = 0; pass < N_PASSES; pass++) {
+                    struct plan_unit *unit = hand_unit(&phase->pipelines[p].cut[pass], (struct slice){item, 0, 8});
+                    unit->context = group->n_pipelines;
+                    unit->group = phase->n_groups;
+                }
+                slot[p][n[p]++] = at;
+                next[p] = at + 1 + hand_below(&state, 2);
+            }
+            n_shared += group->n_pipelines > 1;
+            phase->n_groups++;
+        }
+        for (int32_t p = 0; p < n_pipelines; p++) {
+            plan_fill_need(&phase->pipelines[p]);
+            order_slots(&phase->pipelines[p], slot[p]);
+        }
+        if (!CHECK_TRUE(dag_build(&plan, hand_setting(), (struct dag_options){0}, &dag, &err)))
+            printf("%s\n", err.text);
+        dag_free(&dag);
+        plan_free(&plan);
+    }
+    CHECK_TRUE(n_shared > 2000);
 }
 
 /* The same needs: the most that is missing is 2, before backward 0. From the start n = 3, 4, 5, 6 of m = 6. */
@@ -132,6 +199,7 @@ int main(void)
 {
     return HARNESS_MAIN("order", TEST(plain_one_f_one_b_is_the_textbooks),
                         TEST(the_lead_shrinks_just_in_time_and_stays_when_persistent),
+                        TEST(holes_between_slots_run_nothing), TEST(shared_slots_never_wait_in_a_circle),
                         TEST(a_long_warm_up_injects_nothing), TEST(forwards_that_nobody_needs_run_last),
                         TEST(forwards_before_each_backward_follow_the_formula),
                         TEST(interleaved_one_f_one_b_is_megatrons));

@@ -161,7 +161,8 @@ def write_sweep(path, points):
     """A file of a sweep by hand: points of (swept keys, {system: (tokens, seconds of each measured iteration)})."""
     swept = [("model", "S12"), ("data.lengths", "S20"), ("data.context", "i8")]
     names = [("system", "i4"), ("gpus", "i4"), ("tp", "i4"), ("pp", "i4"), ("cp", "i4"), ("dp", "i4"), ("recompute", "i4"),
-             ("fits", "i4"), ("offload", "f8"), ("mfu", "f8"), ("bubble_fraction", "f8"), ("peak_bytes", "f8")]
+             ("fits", "i4"), ("offload", "f8"), ("mfu", "f8"), ("bubble_fraction", "f8"), ("peak_bytes", "f8"),
+             ("critical_path_mean_s", "f8"), ("simgrid_mean_s", "f8")]
     summary, iterations, labels = [], [], list(points[0][1])
     for number, (keys, systems) in enumerate(points):
         for system, (tokens, seconds) in enumerate(systems.values()):
@@ -220,7 +221,7 @@ class Sweeps(unittest.TestCase):
 
     def test_figures_of_sweeps_are_drawn(self):
         simulator = types.SimpleNamespace(sweep=lambda *_, **__: self.sweep())
-        for name in ("throughput-free-512", "ablation", "same-plan"):
+        for name in ("throughput-free-512", "throughput-megatron-512-simgrid", "ablation", "same-plan"):
             figure, rows = paper.FIGURES[name](simulator)
             paper.save(figure, [SCRATCH / f"{name}.png"])
             self.assertGreater((SCRATCH / f"{name}.png").stat().st_size, 1000)

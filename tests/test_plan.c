@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "base/check.h"
 #include "hand_plan.h"
 #include "hand_request.h"
 #include "harness.h"
@@ -88,6 +89,14 @@ static void each_breach_of_cuts_is_told(void)
     plan.phases[0].pipelines[0].cut[PASS_FORWARD].units[1].context = 2;
     plan.phases[0].pipelines[0].cut[PASS_FORWARD].units[1].n_slices = 0;
     check_says(&plan, "forward unit 2 does not begin where the one before it ends");
+    plan_free(&plan);
+
+    shared(&plan);
+    struct plan_pipeline *pipeline = &plan.phases[0].pipelines[0];
+    int32_t n_units = pipeline->cut[PASS_FORWARD].n_units;
+    pipeline->offload = check_calloc((size_t)(n_units * pipeline->layout.stages), sizeof *pipeline->offload);
+    pipeline->offload[n_units * pipeline->layout.stages - 1] = 1.5;
+    check_says(&plan, "has offload 1.5 on virtual stage");
     plan_free(&plan);
 }
 

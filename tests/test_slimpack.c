@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "bounds/memory.h"
+#include "hand_plan.h"
 #include "hand_request.h"
 #include "harness.h"
+#include "system/adapt.h"
 #include "system/slimpack.h"
 
 #include <math.h>
@@ -324,6 +326,7 @@ static void less_memory_never_makes_it_faster(void)
 /* What a plan takes and needs without the gradients' traffic: as the solver resolves it. */
 struct resolved {
     double makespan_s, peak_bytes;
+    double host_bytes; /* most on the host for one rank */
 };
 
 static struct resolved resolve(const struct hand_request *hand, const struct plan *plan)
@@ -335,7 +338,9 @@ static struct resolved resolve(const struct hand_request *hand, const struct pla
     CHECK_TRUE(dag_build(plan, &hand->setting, (struct dag_options){.gradient_sync = false}, &dag, &err));
     critical_path(&dag, &timeline);
     memory_of(plan, &dag, &timeline, &hand->setting, false, &memory);
-    struct resolved resolved = {timeline.makespan_s, memory.peak_bytes[memory.worst_place]};
+    struct resolved resolved = {timeline.makespan_s, memory.peak_bytes[memory.worst_place], 0};
+    for (int32_t i = 0; i < memory.n_places; i++)
+        resolved.host_bytes = fmax(resolved.host_bytes, memory.host_peak_bytes[i]);
     memory_free(&memory);
     timeline_free(&timeline);
     dag_free(&dag);
@@ -448,7 +453,8 @@ static void bounds_hold(void)
         struct resolved resolved = resolve(&hand, &plan);
         CHECK_TRUE(bound_s <= resolved.makespan_s * (1 + 1e-9));
         CHECK_TRUE(chain_s <= resolved.makespan_s * (1 + 1e-9));
-        double bound_bytes = slimpack_bound_bytes(&hand.setting, &phase, plan.shards);
+        /* No rank has more on the host than that which has most. */
+        double bound_bytes = slimpack_bound_bytes(&hand.setting, &phase, plan.shards, resolved.host_bytes);
         CHECK_TRUE(bound_bytes <= resolved.peak_bytes * (1 + 1e-9));
         if (round < 120 && hand.request.layout.offload <= 0 && hand.request.layout.recompute != RECOMPUTE_FULL)
             least_ratio = fmin(least_ratio, bound_bytes / resolved.peak_bytes);
@@ -600,6 +606,63 @@ static void auto_makes_plans_just_fit(void)
     hand_request_free(&hand);
 }
 
+/* Four ranks would share the outlier, but two groups of keys and values cannot be dealt to more than two. */
+static void ulysses_deals_whole_heads(void)
+{
+    struct hand_request hand;
+    struct slimpack_split split;
+    hand_request_real(&hand, 4, 2, 100000);
+    hand_batch(&hand, 4, (int32_t[]){100000, 100, 100, 100});
+    hand_knobs(&hand, &system_slimpack, "");
+    hand.model.heads = 6;
+    hand.model.kv_heads = 2;
+    for (int ulysses = 0; ulysses < 2; ulysses++) {
+        hand.setting.context_type = ulysses ? SCENARIO_ULYSSES : SCENARIO_RING;
+        slimpack_split(&hand.request, true, &split);
+        CHECK_EQUAL(split.n_outliers, 1);
+        CHECK_EQUAL(split.outliers[0].width, ulysses ? 2 : 4);
+        slimpack_split_free(&split);
+    }
+    hand.setting.tensor = 2; /* each TP rank has one group: no block */
+    slimpack_split(&hand.request, true, &split);
+    CHECK_EQUAL(split.n_outliers, 0);
+    slimpack_split_free(&split);
+    hand_request_free(&hand);
+}
+
+/* 1F1B keeps as many units as there are stages behind: with room for little more than stage 2 of 4 has, stages 0 and 1
+ * offload, and stages 2 and 3 nothing. A unit goes to the host from two stages only. */
+static void stages_with_room_offload_nothing(void)
+{
+    struct hand_request hand;
+    struct plan plan;
+    struct adapt_arrays arrays = {0};
+    struct adapt_outcome roomy, adapted;
+    struct error err = {0};
+    hand_request_real(&hand, 1, 4, 4096);
+    hand_batch_of(&hand, HAND_EQUAL, 16, 1);
+    hand_uniform(&plan, 4, 16, 4096);
+    plan.shards = 1;
+    struct plan_pipeline *pipeline = &plan.phases[0].pipelines[0];
+    CHECK_TRUE(adapt_plan(&hand.request, (struct adapt_rule){0}, &plan, &arrays, &roomy, &err));
+    CHECK_TRUE(pipeline->offload == NULL);
+    struct cost_setting own = dag_setting(&hand.setting, &pipeline->layout, 0);
+    double unit_bytes = 4096 * cost_layers_activation_bytes(&own, RECOMPUTE_NONE, false);
+    hand.request.memory_bytes = roomy.peak_bytes - 1.5 * unit_bytes; /* of stage 0, which has 4 units and the table */
+    CHECK_TRUE(adapt_plan(&hand.request, (struct adapt_rule){.offload = true}, &plan, &arrays, &adapted, &err));
+    CHECK_TRUE(adapted.peak_bytes <= hand.request.memory_bytes);
+    CHECK_TRUE(adapted.makespan_s < 1.01 * roomy.makespan_s); /* the copies hide */
+    double share[4] = {0};
+    for (int32_t stage = 0; stage < 4; stage++)
+        for (int32_t i = 0; i < 16; i++)
+            share[stage] += plan_offload(pipeline, i, stage);
+    CHECK_TRUE(share[0] > 1 && share[0] > share[1] && share[1] > 0);
+    CHECK_TRUE(share[2] == 0 && share[3] == 0);
+    adapt_arrays_free(&arrays);
+    plan_free(&plan);
+    hand_request_free(&hand);
+}
+
 int main(void)
 {
     return HARNESS_MAIN("slimpack", TEST(nine_samples_form_slim_mix_and_pack), TEST(an_outlier_is_shared_by_four_ranks),
@@ -608,5 +671,6 @@ int main(void)
                         TEST(units_are_balanced_within_a_token), TEST(less_memory_never_makes_it_faster),
                         TEST(no_part_makes_it_slower), TEST(bounds_hold), TEST(no_knob_changes_the_work),
                         TEST(memory_merges_what_one_rank_cannot_hold), TEST(units_of_equal_time_have_no_slower_one),
-                        TEST(auto_makes_plans_just_fit));
+                        TEST(auto_makes_plans_just_fit), TEST(stages_with_room_offload_nothing),
+                        TEST(ulysses_deals_whole_heads));
 }

@@ -1,117 +1,18 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Sweeps as their users run them: same bytes whatever happens on the way. SLIMSIM_KILLS: kills of each kind."""
+"""Sweeps as their users run them: points, results, shards, engines."""
 import csv
 import filecmp
 import json
 import os
-import pathlib
 import random
 import shutil
-import signal
-import subprocess
-import time
 import unittest
 
 import h5py
 
-PROGRAM = pathlib.Path(os.environ["SLIMSIM"]).resolve()
-SCRATCH = pathlib.Path(os.environ["SLIMSIM_SCRATCH"]).resolve()
-KILLS = int(os.environ.get("SLIMSIM_KILLS", "10"))
-SANITIZED = b"__asan_init" in PROGRAM.read_bytes()
-
-BASE = """\
-name: small
-model: llama-7b
-device: h800
-platform: hopper-2x8
-data: {lengths: github, context: 32Ki, global_batch: 48}
-iterations: {warm_up: 0, measured: 2}
-seed: 7
-engine: critical-path
-systems:
-  - {name: best-fit, plan: {tp: 2, pp: 2, cp: 2, recompute: selective}}
-  - {name: slimpack, plan: {tp: 2, pp: 2, recompute: selective}}
-"""
-GRID = BASE + """\
-sweep:
-  data.context: {log2: [16Ki, 64Ki]}
-  zip:
-    - {data.lengths: [github, wikipedia], data.global_batch: [48, 64]}
-    - [{systems.0.plan.tp: 2, systems.1.plan.tp: 2}, {systems.0.plan.tp: 4, systems.1.plan.tp: 4}]
-  exclude:
-    - {where: {data.context: 16384, systems.0.plan.tp: 4}, reason: small contexts need no more}
-  replicates: 2
-"""
-FILES = ("small.h5", "small.csv", "small.points.csv")
-
-
-def run(*arguments, **options):
-    return subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True, timeout=300, **options)
-
-
-def write(name, text):
-    path = SCRATCH / name
-    path.write_text(text)
-    return path
-
-
-def fresh(name):
-    shutil.rmtree(SCRATCH / name, ignore_errors=True)
-    return SCRATCH / name
-
-
-def children(process):
-    """Processes below this one."""
-    below = {}
-    for path in pathlib.Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = path.read_text().rsplit(")", 1)[1].split()
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        below.setdefault(int(fields[1]), []).append(int(path.parent.name))
-    found, todo = [], [process]
-    while todo:
-        todo += below.get(todo.pop(), [])
-        found = todo + found
-    return set(found)
-
-
-def alive(processes):
-    """Those that still run, after at most 2 s; who waits to be reaped is dead."""
-    for _ in range(100):
-        states = {}
-        for process in processes:
-            try:
-                states[process] = pathlib.Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0]
-            except (FileNotFoundError, ProcessLookupError):
-                pass
-        if all(state in "ZX" for state in states.values()):
-            return []
-        time.sleep(0.02)
-    return sorted(states)
-
-
-def rows(path):
-    with open(path, newline="") as file:
-        return list(csv.DictReader(file))
-
-
-class Sweep(unittest.TestCase):
-    def sweep(self, folder, *arguments, scenario=GRID, status=0):
-        done = run("run", write("small.yaml", scenario), "--output", folder, *arguments)
-        self.assertEqual(done.returncode, status, done.stderr)
-        return done
-
-    def same(self, one, other, files=FILES):
-        for name in files:
-            self.assertTrue(filecmp.cmp(one / name, other / name, shallow=False), f"{one / name} {other / name}")
-
-    @classmethod
-    def setUpClass(cls):
-        cls.whole = fresh("whole")
-        done = run("run", write("small.yaml", GRID), "--output", cls.whole, "--quiet", "--jobs", "1")
-        assert done.returncode == 0, done.stderr
+from program import SCRATCH, fresh, rows, run, write
+from sweep_case import BASE, GRID, Sweep
 
 
 class Points(Sweep):
@@ -161,6 +62,18 @@ class Points(Sweep):
         row = [line for line in table if line["point"] == "7"][0]
         self.assertEqual(json.loads(done.stdout)["systems"][0]["iteration_mean_s"], float(row["time_mean_s"]))
 
+    def test_exported_tables_have_the_swept_keys_too(self):
+        for table in ("summary", "iterations"):
+            done = run("export", self.whole / "small.h5", "--csv", table)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            exported = list(csv.DictReader(done.stdout.splitlines()))
+            with h5py.File(self.whole / "small.h5") as file:
+                self.assertEqual(tuple(exported[0]), file[table].dtype.names)
+                self.assertEqual([row["point"] for row in exported], [str(row["point"]) for row in file[table]])
+            if table == "summary":
+                for row, line in zip(exported, rows(self.whole / "small.csv"), strict=True):
+                    self.assertEqual(row, {key: line[key] for key in row})
+
     def test_full_traces_of_points_are_those_of_single_runs(self):
         scenario = BASE + "trace: full\nsweep: {seed: [1, 2]}\n"
         folder, alone = fresh("full"), fresh("full-alone")
@@ -208,17 +121,22 @@ class Best(Sweep):
         self.assertEqual(self.best("--by", "peak_gib", "--least", "--top", "1")[0]["peak_bytes"],
                          min(float(row["peak_bytes"]) for row in rows(self.whole / "small.csv")))
 
-    def test_no_row_beats_one_of_the_front(self):
-        folder = fresh("front")
-        self.sweep(folder, "--quiet", "--sweep", "platform=hopper-2x8,hopper-1x8,hopper-16x8", scenario=BASE.replace("measured: 2", "measured: 1"))
-        done = run("best", folder / "small.csv", "--pareto", "--json")
-        front = {row["point"]: row for row in json.loads(done.stdout)}
-        total = lambda row: float(row["gpus"]) * float(row["tokens_per_s_per_gpu"])
-        for row in rows(folder / "small.csv"):
-            beaten = [other for other in front.values() if other["gpus"] <= float(row["gpus"]) and total(other) >= total(row)]
-            self.assertTrue(beaten, row["point"])
-        gpus = [row["gpus"] for row in front.values()]
-        self.assertEqual(gpus, sorted(gpus))
+    def test_the_front_is_that_of_all_pairs(self):
+        """Few values, so that there are ties; of equal rows the first stands for all."""
+        random.seed(5)
+        for _ in range(30):
+            points = [(random.choice((8, 16, 32, 64)), random.randrange(1, 12), random.random() < 0.8)
+                      for _ in range(random.randrange(1, 40))]
+            path = write("front.csv", "point,id,status,system,gpus,tokens_per_s_per_gpu,fits,message\n" + "".join(
+                f"{i},00,done,x,{gpus},{rate},{int(fits)},\n" for i, (gpus, rate, fits) in enumerate(points)))
+            better = lambda a, b: a[0] <= b[0] and a[0] * a[1] >= b[0] * b[1] and (a[0] < b[0] or a[1] > b[1])
+            fitting = [(gpus, rate) for gpus, rate, fits in points if fits]
+            wanted = sorted({b for b in fitting if not any(better(a, b) for a in fitting)})
+            done = run("best", path, "--pareto", "--json", "--quiet")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            front = [(row["gpus"], row["tokens_per_s_per_gpu"], int(row["point"])) for row in json.loads(done.stdout)]
+            self.assertEqual([row[:2] for row in front], wanted)
+            self.assertEqual([row[2] for row in front], [points.index((*row[:2], True)) for row in front])
 
     def test_unknown_columns_and_conditions_are_refused(self):
         done = run("best", self.whole / "small.csv", "--by", "tokens_per_s_per_gp")
@@ -279,7 +197,11 @@ class Shards(Sweep):
             self.assertIn(part, done.stderr)
             self.assertEqual(list(merged.iterdir()), [])
 
-        refuse("6 of 20 points are missing", *journals[:2])
+        refuse("6 of 20 points are missing (2, 5, 8, 11, 14, 17), of shard 3 of 3", *journals[:2])
+        renamed = SCRATCH / "renamed.journal"
+        shutil.copy(journals[1], renamed)
+        refuse("6 of 20 points are missing (2, 5, 8, 11, 14, 17): a shard is missing", journals[0], renamed)
+        refuse("13 of 20 points are missing (0, 2, 3, 5, 6, 8, 9, 11, ...), of shard 1, 3 of 3", journals[1])
         refuse("stands in", *journals, journals[0])
         refuse("different sweeps", *journals[:2], *other.glob("*.journal"))
         damaged = SCRATCH / "damaged.journal"
@@ -295,183 +217,38 @@ class Shards(Sweep):
             refuse("damaged.journal", journals[0], damaged, journals[2])
 
 
-class Failures(Sweep):
-    SLOW = BASE + "sweep: {iterations.measured: [2, 100000, 3]}\n"
+class Engines(Sweep):
+    """What a point may ask for beside the critical path."""
 
-    def test_a_point_over_the_time_limit_is_marked_and_does_not_stop_the_others(self):
-        folder = fresh("slow")
-        done = self.sweep(folder, "--quiet", "--time-limit", "1s", "--jobs", "2", scenario=self.SLOW, status=1)
-        self.assertIn("1 of 3 points failed", done.stderr)
-        points = rows(folder / "small.points.csv")
-        self.assertEqual([row["status"] for row in points], ["done", "time limit", "done"])
-        self.assertIn("time limit", points[1]["message"])
-        self.assertTrue(points[1]["command"].endswith("--point 1"))
-        table = rows(folder / "small.csv")
-        self.assertEqual([row["status"] for row in table], ["done", "done", "time limit", "done", "done"])
-        self.assertEqual((table[2]["time_mean_s"], table[2]["system"]), ("", ""))
-        with h5py.File(folder / "small.h5") as file:
-            self.assertEqual(len(file["summary"]), 4)
-        again = self.sweep(folder, "--time-limit", "1s", scenario=self.SLOW, status=1)
-        self.assertIn("0 computed, 3 kept", again.stderr)
-        again = self.sweep(folder, "--time-limit", "1s", "--retry-failed", scenario=self.SLOW, status=1)
-        self.assertIn("1 computed, 2 kept", again.stderr)
+    def test_simgrid_in_workers_gives_the_same_bytes_for_any_number_of_jobs(self):
+        scenario = BASE.replace("critical-path", "both") + "sweep: {data.context: [16Ki, 32Ki], replicates: 3}\n"
+        one = fresh("simgrid-1")
+        self.sweep(one, "--quiet", "--jobs", "1", scenario=scenario)
+        for row in rows(one / "small.csv"):
+            self.assertGreaterEqual(float(row["simgrid_mean_s"]), float(row["critical_path_mean_s"]) * (1 - 1e-9))
+        for jobs in (3, 6):
+            folder = fresh(f"simgrid-{jobs}")
+            self.sweep(folder, "--quiet", "--jobs", jobs, scenario=scenario)
+            self.same(one, folder)
 
-    def test_fail_fast_stops_at_the_first_failure(self):
-        folder = fresh("fast")
-        done = self.sweep(folder, "--quiet", "--time-limit", "0.5s", "--jobs", "1", "--fail-fast", scenario=self.SLOW,
-                          status=1)
-        self.assertIn("--point 1", done.stderr)
-        self.assertEqual([path.name for path in folder.iterdir()], ["small.journal"])
-
-    @unittest.skipIf(SANITIZED, "the sanitizer maps terabytes of shadow, which RLIMIT_DATA counts: every point fails")
-    def test_a_point_over_the_memory_limit_is_a_failed_row(self):
-        scenario = BASE + "sweep: {data.global_batch: [48, 9000000]}\n"
-        done = self.sweep(fresh("memory"), "--quiet", "--memory-limit", "64MiB", scenario=scenario, status=1)
-        self.assertIn("1 of 2 points failed", done.stderr)
-        message = rows(SCRATCH / "memory" / "small.points.csv")[1]["message"]
-        self.assertIn("its process", message)
-        self.assertIn("out of memory", message)
-
-    def test_outputs_that_cannot_be_written(self):
-        write("file", "")
-        self.sweep(SCRATCH / "file" / "below", status=73)
-        self.sweep("/dev/full", status=73)
-        folder = fresh("blocked")
-        (folder / "small.journal").mkdir(parents=True)
-        self.sweep(folder, status=73)
-
-    def test_a_full_disk_leaves_nothing_under_the_final_names(self):
-        for kib in (8, 64, 100, 128):
-            folder = fresh("tiny")
-            folder.mkdir()
-            if subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={kib}k", "tmpfs", folder],
-                              capture_output=True).returncode != 0:
-                self.skipTest("a file system cannot be mounted here")
-            try:
-                done = self.sweep(folder, "--quiet", status=74)
-                self.assertIn("No space left on device", done.stderr)
-                self.assertLessEqual({path.name for path in folder.iterdir()}, {"small.journal"})
-                subprocess.run(["mount", "-o", "remount,size=8m", folder], check=True)
-                self.sweep(folder, "--quiet")
-                self.same(self.whole, folder)
-            finally:
-                subprocess.run(["umount", folder], check=True)
-
-    def test_a_full_standard_output_is_an_error(self):
-        with open("/dev/full", "w") as full:
-            done = subprocess.run([PROGRAM, "run", write("small.yaml", GRID), "--output", self.whole, "--quiet"],
-                                  stdout=full, stderr=subprocess.PIPE, text=True, timeout=300)
-        self.assertEqual(done.returncode, 74, done.stderr)
-
-
-class Resume(Sweep):
-    LONG = GRID.replace("measured: 2", "measured: 6").replace("replicates: 2", "replicates: 3")
-
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        cls.undisturbed = fresh("undisturbed")
-        done = run("run", write("long.yaml", cls.LONG), "--output", cls.undisturbed, "--quiet")
-        assert done.returncode == 0, done.stderr
-
-    def start(self, folder, *arguments):
-        return subprocess.Popen([PROGRAM, "run", SCRATCH / "long.yaml", "--output", folder, "--jobs", "3", *arguments],
-                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-    def finish(self, folder):
-        done = run("run", SCRATCH / "long.yaml", "--output", folder)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.same(self.undisturbed, folder)
-        self.assertEqual(sorted(path.name for path in folder.iterdir()), sorted((*FILES, "small.journal")))
-        return done.stderr
-
-    def test_a_new_value_computes_its_points_only(self):
-        folder = fresh("longer")
-        short = GRID.replace("{log2: [16Ki, 64Ki]}", "[16Ki, 64Ki]")
-        self.assertIn("12 computed, 0 kept", self.sweep(folder, scenario=short).stderr)
-        self.assertIn("8 computed, 12 kept", self.sweep(folder).stderr)
-        self.same(self.whole, folder)
-        self.assertIn("0 computed, 20 kept", self.sweep(folder).stderr)
-        self.assertIn("0 computed, 12 kept", self.sweep(folder, scenario=short).stderr)
-
-    def test_a_second_driver_is_refused(self):
-        folder = fresh("twice")
-        first = self.start(folder)
-        while not (folder / "small.journal").exists():
-            time.sleep(0.005)
-        second = run("run", SCRATCH / "long.yaml", "--output", folder)
-        self.assertEqual(second.returncode, 75, second.stderr)
-        self.assertEqual(first.wait(timeout=120), 0)
-        first.communicate()
-        self.same(self.undisturbed, folder)
-
-    def test_signals_end_it_at_once_and_keep_what_is_finished(self):
-        folder, enough = fresh("stopped"), 10000
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            driver = self.start(folder, "--quiet")
-            while not (folder / "small.journal").exists() or (folder / "small.journal").stat().st_size < enough:
-                time.sleep(0.005)
-            enough = (folder / "small.journal").stat().st_size + 6000  # a point more at least
-            below = children(driver.pid)
-            begin = time.monotonic()
-            driver.send_signal(number)
-            output, errors = driver.communicate(timeout=60)
-            self.assertLess(time.monotonic() - begin, 2)
-            self.assertEqual((driver.returncode, output), (128 + number, ""), errors)
-            self.assertIn("the same command goes on", errors)
-            self.assertFalse(alive(below))
-            self.assertEqual([path.name for path in folder.iterdir()], ["small.journal"])
-        self.assertNotIn(" 0 kept", self.finish(folder))
-
-    def test_killed_drivers_lose_nothing(self):
-        folder = fresh("killed")
-        random.seed(3)
-        last = 0
-        for _ in range(KILLS):
-            driver = self.start(folder, "--quiet")
-            time.sleep(random.uniform(0.02, 0.5))
-            below = children(driver.pid)
-            driver.kill()
-            driver.communicate(timeout=60)
-            self.assertFalse(alive(below))
-            journal = folder / "small.journal"
-            size = journal.stat().st_size if journal.exists() else 0
-            self.assertGreater(size, last - 30000)  # but for a frame that was torn
-            last = size
-            if (folder / "small.h5").exists():
-                self.finish(folder)
-                shutil.rmtree(folder)
-                last = 0
-        self.finish(folder)
-
-    def test_killed_workers_lose_nothing(self):
-        folder = fresh("workers")
-        random.seed(4)
-        killed = 0
-        while killed < KILLS:
-            driver = self.start(folder, "--quiet")
-            while driver.poll() is None and killed < KILLS:
-                time.sleep(random.uniform(0.01, 0.2))
-                below = sorted(children(driver.pid))
-                if below:
-                    try:
-                        os.kill(random.choice(below), signal.SIGKILL)
-                        killed += 1
-                    except ProcessLookupError:
-                        pass
-            output, errors = driver.communicate(timeout=120)
-            self.assertIn(driver.returncode, (0, 1), errors)  # 1: some point was killed three times
-            self.finish(folder)
-            shutil.rmtree(folder)
-
-    def test_a_torn_end_is_dropped(self):
-        folder = fresh("torn")
-        self.sweep(folder, "--quiet")
-        journal = folder / "small.journal"
-        journal.write_bytes(journal.read_bytes()[:-7])
-        self.assertIn("1 computed, 19 kept", self.sweep(folder).stderr)
-        self.same(self.whole, folder)
-
+    def test_searched_plans_are_those_of_single_runs(self):
+        scenario = BASE.replace("plan: {tp: 2, pp: 2, cp: 2, recompute: selective}", "plan: auto").replace(
+            "engine: critical-path", "engine: simgrid\ntrace: full") + "sweep: {data.context: [4Ki, 64Ki]}\n"
+        one, two = fresh("auto-1"), fresh("auto-2")
+        self.sweep(one, "--quiet", "--jobs", "1", scenario=scenario)
+        self.sweep(two, "--quiet", "--jobs", "2", scenario=scenario)
+        self.same(one, two)
+        layouts = set()
+        for point in (0, 1):
+            self.sweep(two, "--quiet", "--point", point, scenario=scenario)
+            with h5py.File(one / "small.h5") as file, h5py.File(two / f"small-{point}.h5") as single:
+                group = file["points"][file["manifest"][point]["id"].decode()]
+                self.assertEqual(set(group), set(single))
+                for table in single:
+                    self.assertEqual(group[table][()].tobytes(), single[table][()].tobytes(), table)
+                layouts.add(tuple(group["summary"][0][["tp", "pp", "cp"]]))
+                self.assertNotIn("auto", file["scenarios"][point]["scenario"].decode())
+        self.assertEqual(len(layouts), 2)
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)

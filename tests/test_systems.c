@@ -65,6 +65,8 @@ static void check_plan(const struct training_system *system, const struct hand_r
         check_case(hand_same_plan(&plan, &copy), "a copy is exact", of, &err);
         plan_free(&copy);
         check_case(plan.n_candidates > 0, "it weighed something", of, &err);
+        check_case(system->state_size > 0 || plan.n_delayed + plan.n_carried + plan.delayed_tokens == 0,
+                   "without a state no sample waits", of, &err);
         check_units(hand, &plan, of);
         check_runs(hand, &plan, of);
     }
@@ -223,6 +225,34 @@ static void every_knob_keeps_the_contract(void)
         }
 }
 
+/* Every schedule, on micro-batches of every system that takes it. */
+static void every_schedule_runs_with_every_system_that_takes_it(void)
+{
+    for (int32_t i = 0; training_systems[i] != NULL; i++)
+        for (int32_t round = 0; round < 5 * SCENARIO_N_SCHEDULES && training_systems[i]->uses_schedules; round++) {
+            struct hand_request hand;
+            struct error err = {0};
+            struct plan plan = {0};
+            char of[128];
+            void *state = calloc(1, training_systems[i]->state_size + 1);
+            int32_t schedule = round % SCENARIO_N_SCHEDULES;
+            hand_request_real(&hand, 1 + round % 3, 1 + round % 4, 2000);
+            hand.request.layout.schedule = schedule;
+            hand.request.layout.cp = training_systems[i]->uses_context && round % 2 == 1 ? 2 : 1;
+            hand_batch_of(&hand, (enum hand_law)(round % HAND_N_LAWS), 20, (uint64_t)round);
+            hand_knobs(&hand, training_systems[i], "");
+            snprintf(of, sizeof of, "%s, schedule %d, round %d", training_systems[i]->name, schedule, round);
+            check_case(training_systems[i]->plan(&hand.request, state, &plan, &err), "it plans", of, &err);
+            check_case(plan_check(&plan, hand.batch.n_samples, hand.batch.tokens, &err), "the plan is sound", of, &err);
+            check_runs(&hand, &plan, of);
+            plan_free(&plan);
+            if (training_systems[i]->close != NULL)
+                training_systems[i]->close(state);
+            free(state);
+            hand_request_free(&hand);
+        }
+}
+
 static void systems_are_found_by_name(void)
 {
     struct error err = {0};
@@ -251,6 +281,6 @@ static void knobs_are_read_from_the_scenario(void)
 int main(void)
 {
     return HARNESS_MAIN("systems", TEST(every_system_keeps_the_contract), TEST(systems_that_never_regret_do_not),
-                        TEST(every_knob_keeps_the_contract), TEST(systems_are_found_by_name),
-                        TEST(knobs_are_read_from_the_scenario));
+                        TEST(every_knob_keeps_the_contract), TEST(every_schedule_runs_with_every_system_that_takes_it),
+                        TEST(systems_are_found_by_name), TEST(knobs_are_read_from_the_scenario));
 }

@@ -316,7 +316,8 @@ static void one_gpu_takes_the_sum_of_its_passes(void)
     double step_s = cost_optimizer_s(&cost, cost_stage_parameters(&setting.model, 1, 4, true, true), 1);
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
         struct cost_pass layers = cost_of_pass(&cost, pass, &unit), head = cost_of_head(&cost, pass, &unit);
-        step_s += 3 * (layers.other_s + layers.attention_s + head.other_s);
+        struct cost_pass embedding = cost_of_embedding(&cost, pass, &unit);
+        step_s += 3 * (layers.other_s + layers.attention_s + embedding.other_s + head.other_s);
     }
     CHECK_CLOSE(result.tokens_per_s_per_gpu, 6 * 2048 / step_s, 1e-9);
     CHECK_CLOSE(result.peak_bytes, result.last_stage_bytes, 0);

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 /** What the numbers are for: equal seeds and iterations give each purpose other numbers. */
-enum rng_stream { RNG_LENGTHS, RNG_TEST, RNG_WLB_TRIALS, RNG_DYNAPIPE_ORDERS };
+enum rng_stream { RNG_LENGTHS, RNG_TEST, RNG_WLB_TRIALS, RNG_DYNAPIPE_ORDERS, RNG_FAULTS };
 
 struct rng;
 

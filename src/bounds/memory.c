@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "dag/relations.h"
 
 const char *const memory_class_name[MEMORY_N_CLASSES] = {"states",       "activations", "kv",
                                                          "kv_gradients", "workspace",   "libraries"};
@@ -14,21 +13,35 @@ const char *const memory_class_name[MEMORY_N_CLASSES] = {"states",       "activa
 /* What one unit allocates (forward) or frees (backward) on a virtual stage of one kind. */
 struct unit_bytes {
     double activations, kv;
-    double offloaded; /* of activations: freed after the copy out, allocated before the copy in */
-    double streamed;  /* of these: not held even until then */
+    double streamed; /* of activations: to the host and back layer by layer in the passes, never held whole */
     double workspace;
     double embedding;            /* on the first virtual stage: kept from forward to backward */
     double head, head_workspace; /* on the last one: kept likewise; in work */
+    double opened, closed;       /* key and value gradients */
     double weight, head_weight;  /* from the gradients of the inputs to those of the weights */
     double weight_workspace;     /* of the latter: an input gathered again */
-    double opened, closed;       /* key and value gradients */
 };
 
 /* A phase's pipelines. */
 struct pipe {
+    const struct plan_pipeline *plan;
+    const struct dag_kinds *kinds;
     struct unit_bytes *units[N_PASSES]; /* [kind x units + unit] */
-    struct dag_kinds kinds;
-    int32_t first_place, n_ranks;
+    /* Of activations: freed after the copy out (forward), allocated before the copy in; NULL: nothing is offloaded. */
+    double *offloaded[N_PASSES]; /* [virtual stage x units + unit] */
+};
+
+/* A token of a forward unit: what it holds, and its keys and values kept beside that, if its sample is sliced. */
+struct token {
+    double bytes, kv_bytes;
+};
+
+/* The virtual stages of one kind. */
+struct kind_group {
+    struct cost_setting own;
+    bool first, last;                   /* the first, the last virtual stage is one of them */
+    struct token *tokens;               /* of each forward unit */
+    struct unit_bytes *units[N_PASSES]; /* its part of the pipe's */
 };
 
 struct ledger {
@@ -37,9 +50,7 @@ struct ledger {
     const struct timeline *timeline;
     const struct cost_setting *setting;
     struct memory *memory;
-    struct pipe *pipes;    /* of all phases */
-    int32_t *first_pipe;   /* of each phase */
-    int32_t *first, *task; /* tasks that move memory, by place and stream kind, in order */
+    struct pipe *pipes; /* as those of the graph */
     size_t event_capacity;
     bool want_events;
     double live[MEMORY_N_CLASSES]; /* of the place in work */
@@ -50,142 +61,155 @@ struct ledger {
  * order (an end before the next begin), then a copy in. */
 enum queue { QUEUE_OUT, QUEUE_PASSES, QUEUE_IN, N_QUEUES };
 
-static const struct plan_pipeline *pipeline_of(const struct ledger *ledger, const struct dag_task *task)
-{
-    return &ledger->plan->phases[task->phase].pipelines[task->pipeline];
-}
-
 /* What a split backward hands on to its weights' gradients, and these need at work: inputs gathered again. */
-static void unit_weight(const struct plan_pipeline *pipeline, int32_t unit, const struct cost_setting *own,
+static void unit_weight(const struct plan_pipeline *pipeline, int32_t unit, const struct kind_group *group,
                         struct unit_bytes *bytes)
 {
+    const struct cost_setting *own = &group->own;
     struct cost_unit work = dag_unit(pipeline, PASS_WEIGHT, unit);
     double tokens = cost_unit_tokens(&work);
     bytes->weight = own->layers * tokens * cost_weight_bytes(own);
-    bytes->head_weight = cost_head_weight_bytes(own, tokens);
     bytes->weight_workspace = own->tensor > 1 && own->sequence_parallel ? 2 * tokens * (double)own->model->hidden : 0;
+    if (group->last)
+        bytes->head_weight = cost_head_weight_bytes(own, tokens);
 }
 
+/* Working memory is that of one layer, whatever the kind. */
 static void unit_workspace(const struct plan_pipeline *pipeline, enum pass pass, int32_t unit,
-                           const struct cost_setting *own, struct unit_bytes *bytes)
+                           const struct kind_group *group, struct unit_bytes *bytes)
 {
     struct cost_unit work = dag_unit(pipeline, pass, unit);
-    bytes->workspace = cost_workspace_bytes(own, &work);
-    bytes->head_workspace = cost_head_workspace_bytes(own, cost_unit_tokens(&work));
+    bytes->workspace = cost_workspace_bytes(&group->own, &work);
+    if (group->last)
+        bytes->head_workspace = cost_head_workspace_bytes(&group->own, cost_unit_tokens(&work));
 }
 
-/* Bytes of the tokens that backward unit `unit` consumes, to both its own and the forward units' accounts. */
-static void add_shares(const struct plan_pipeline *pipeline, const struct cost_setting *own,
-                       const struct relations *relations, int32_t unit, struct unit_bytes *const *units)
+/* What tokens of a forward unit that one backward unit consumes hold. */
+static struct unit_bytes bytes_of_share(const struct plan_pipeline *pipeline, const struct kind_group *group,
+                                        const struct relations_share *share)
 {
-    struct unit_bytes *backward = &units[PASS_BACKWARD][unit];
-    for (int32_t i = relations->share_first[unit]; i < relations->share_first[unit + 1]; i++) {
-        const struct relations_share *share = &relations->shares[i];
-        const struct plan_unit *part = &pipeline->cut[PASS_FORWARD].units[share->forward];
-        struct unit_bytes *forward = &units[PASS_FORWARD][share->forward];
-        int64_t tokens = (int64_t)share->whole_tokens + share->sliced_tokens;
-        double activations = (double)tokens * dag_token_bytes(pipeline, own, share->forward);
-        double kv = cost_layers_activation_bytes(own, part->recompute, true) -
-                    cost_layers_activation_bytes(own, part->recompute, false);
-        kv *= (double)share->sliced_tokens / part->context;
-        double offloaded = dag_offload_bytes(pipeline, own, share->forward, tokens, share->sliced_tokens);
-        double head = cost_head_bytes(own, (double)tokens / part->context);
-        double embedding = cost_embedding_bytes(own, (double)tokens / part->context);
-        forward->activations += activations;
-        forward->kv += kv;
-        forward->offloaded += offloaded;
-        forward->streamed += part->streams ? offloaded : 0;
-        forward->head += head;
-        forward->embedding += embedding;
-        backward->activations += activations;
-        backward->kv += kv;
-        backward->offloaded += offloaded;
-        backward->streamed += part->streams ? offloaded : 0;
-        backward->head += head;
-        backward->embedding += embedding;
+    const struct plan_unit *part = &pipeline->cut[PASS_FORWARD].units[share->forward];
+    const struct token *token = &group->tokens[share->forward];
+    int64_t tokens = (int64_t)share->whole_tokens + share->sliced_tokens;
+    struct unit_bytes bytes = {.activations = (double)tokens * token->bytes,
+                               .kv = token->kv_bytes * ((double)share->sliced_tokens / part->context)};
+    if (part->streams)
+        bytes.streamed =
+            part->offload * dag_offloadable_bytes(pipeline, &group->own, share->forward, tokens, share->sliced_tokens);
+    if (group->last)
+        bytes.head = cost_head_bytes(&group->own, (double)tokens / part->context);
+    if (group->first)
+        bytes.embedding = cost_embedding_bytes(&group->own, (double)tokens / part->context);
+    return bytes;
+}
+
+static void add_bytes(struct unit_bytes *sum, const struct unit_bytes *bytes)
+{
+    sum->activations += bytes->activations;
+    sum->kv += bytes->kv;
+    sum->streamed += bytes->streamed;
+    sum->head += bytes->head;
+    sum->embedding += bytes->embedding;
+}
+
+/* A token of each forward unit. Caller frees. */
+static struct token *tokens_of(const struct plan_pipeline *pipeline, const struct cost_setting *own)
+{
+    int32_t n = pipeline->cut[PASS_FORWARD].n_units;
+    struct token *tokens = check_malloc((size_t)n * sizeof *tokens);
+    for (int32_t unit = 0; unit < n; unit++) {
+        const struct plan_unit *part = &pipeline->cut[PASS_FORWARD].units[unit];
+        bool same = unit > 0 && part[-1].recompute == part->recompute;
+        tokens[unit].bytes = dag_token_bytes(pipeline, own, unit);
+        tokens[unit].kv_bytes = same ? tokens[unit - 1].kv_bytes
+                                     : cost_layers_activation_bytes(own, part->recompute, true) -
+                                           cost_layers_activation_bytes(own, part->recompute, false);
     }
+    return tokens;
 }
 
-/* Accounts of all units on the virtual stages of one kind. */
-static void open_kind(const struct plan_pipeline *pipeline, const struct cost_setting *own,
-                      const struct relations *relations, struct unit_bytes *const *units)
+/* Accounts of all units on the virtual stages of one kind: of what backward unit consumes of which forward unit, to
+ * both. */
+static void open_kind(const struct plan_pipeline *pipeline, const struct relations *relations,
+                      const struct kind_group *group)
 {
+    double kv = group->own.layers * cost_kv_bytes(group->own.model, group->own.tensor);
     for (int pass = 0; pass < N_PASSES; pass++)
         for (int32_t unit = 0; unit < pipeline->cut[pass].n_units; unit++)
-            unit_workspace(pipeline, (enum pass)pass, unit, own, &units[pass][unit]);
-    double kv = own->layers * cost_kv_bytes(own->model, own->tensor);
+            unit_workspace(pipeline, (enum pass)pass, unit, group, &group->units[pass][unit]);
     for (int32_t unit = 0; unit < pipeline->cut[PASS_BACKWARD].n_units; unit++) {
-        struct unit_bytes *bytes = &units[PASS_BACKWARD][unit];
-        add_shares(pipeline, own, relations, unit, units);
+        struct unit_bytes *bytes = &group->units[PASS_BACKWARD][unit];
+        for (int32_t i = relations->share_first[unit]; i < relations->share_first[unit + 1]; i++) {
+            struct unit_bytes share = bytes_of_share(pipeline, group, &relations->shares[i]);
+            add_bytes(&group->units[PASS_FORWARD][relations->shares[i].forward], &share);
+            add_bytes(bytes, &share);
+        }
         if (pipeline->splits_backward)
-            unit_weight(pipeline, unit, own, bytes);
+            unit_weight(pipeline, unit, group, bytes);
         bytes->opened = kv * (double)relations->opened_tokens[unit] / pipeline->cut[PASS_BACKWARD].units[unit].context;
         bytes->closed = kv * (double)relations->closed_tokens[unit] / pipeline->cut[PASS_BACKWARD].units[unit].context;
     }
 }
 
-static void open_pipe(const struct plan_pipeline *pipeline, const struct cost_setting *setting, struct pipe *pipe)
+/* What goes to the host on the virtual stages of one kind. */
+static void add_offloaded(const struct plan_pipeline *pipeline, const struct relations *relations,
+                          const struct cost_setting *own, int32_t kind, const struct pipe *pipe)
 {
-    struct relations relations = {0};
-    relations_of(pipeline, &relations);
-    pipe->kinds = dag_kinds_of(setting, &pipeline->layout);
-    for (int pass = 0; pass < N_PASSES; pass++)
-        pipe->units[pass] =
-            check_calloc((size_t)(pipeline->cut[pass].n_units * pipe->kinds.n), sizeof *pipe->units[pass]);
-    for (int32_t kind = 0; kind < pipe->kinds.n; kind++) {
-        struct cost_setting own = dag_setting(setting, &pipeline->layout, pipe->kinds.stage[kind]);
-        struct unit_bytes *units[N_PASSES];
-        for (int pass = 0; pass < N_PASSES; pass++)
-            units[pass] = pipe->units[pass] + kind * pipeline->cut[pass].n_units;
-        open_kind(pipeline, &own, &relations, units);
+    const struct plan_cut *cut = pipeline->cut;
+    for (int32_t unit = 0; unit < cut[PASS_BACKWARD].n_units; unit++)
+        for (int32_t i = relations->share_first[unit]; i < relations->share_first[unit + 1]; i++) {
+            const struct relations_share *share = &relations->shares[i];
+            if (cut[PASS_FORWARD].units[share->forward].streams)
+                continue;
+            int64_t tokens = (int64_t)share->whole_tokens + share->sliced_tokens;
+            double all = dag_offloadable_bytes(pipeline, own, share->forward, tokens, share->sliced_tokens);
+            for (int32_t stage = 0; stage < pipeline->layout.stages * pipeline->layout.chunks; stage++) {
+                if (pipe->kinds->kind[stage] != kind)
+                    continue;
+                double bytes = plan_offload(pipeline, share->forward, stage) * all;
+                pipe->offloaded[PASS_FORWARD][stage * cut[PASS_FORWARD].n_units + share->forward] += bytes;
+                pipe->offloaded[PASS_BACKWARD][stage * cut[PASS_BACKWARD].n_units + unit] += bytes;
+            }
+        }
+}
+
+static void open_pipe(const struct plan_pipeline *pipeline, const struct cost_setting *setting,
+                      const struct dag_pipe *of, struct pipe *pipe)
+{
+    pipe->plan = pipeline;
+    pipe->kinds = &of->kinds;
+    bool offloads = plan_offloads(pipeline);
+    for (int pass = 0; pass < N_PASSES; pass++) {
+        size_t n = (size_t)pipeline->cut[pass].n_units;
+        pipe->units[pass] = check_calloc(n * (size_t)of->kinds.n, sizeof *pipe->units[pass]);
+        if (offloads)
+            pipe->offloaded[pass] = check_calloc(n * (size_t)(pipeline->layout.stages * pipeline->layout.chunks),
+                                                 sizeof *pipe->offloaded[pass]);
     }
-    relations_free(&relations);
+    for (int32_t kind = 0; kind < of->kinds.n; kind++) {
+        struct kind_group group = {.own = dag_setting(setting, &pipeline->layout, of->kinds.stage[kind]),
+                                   .first = kind == of->kinds.kind[0],
+                                   .last = kind == of->kinds.n - 1};
+        group.tokens = tokens_of(pipeline, &group.own);
+        for (int pass = 0; pass < N_PASSES; pass++)
+            group.units[pass] = pipe->units[pass] + kind * pipeline->cut[pass].n_units;
+        open_kind(pipeline, &of->relations, &group);
+        if (offloads)
+            add_offloaded(pipeline, &of->relations, &group.own, kind, pipe);
+        free(group.tokens);
+    }
 }
 
 static void open_pipes(struct ledger *ledger)
 {
     const struct plan *plan = ledger->plan;
-    int32_t n = 0;
-    ledger->first_pipe = check_malloc(((size_t)plan->n_phases + 1) * sizeof *ledger->first_pipe);
-    for (int32_t phase = 0; phase < plan->n_phases; phase++) {
-        ledger->first_pipe[phase] = n;
-        n += plan->phases[phase].n_pipelines;
-    }
-    ledger->first_pipe[plan->n_phases] = n;
-    ledger->pipes = check_calloc((size_t)n, sizeof *ledger->pipes);
-    for (int32_t phase = 0; phase < plan->n_phases; phase++)
-        for (int32_t i = 0; i < plan->phases[phase].n_pipelines; i++)
-            open_pipe(&plan->phases[phase].pipelines[i], ledger->setting,
-                      &ledger->pipes[ledger->first_pipe[phase] + i]);
-}
-
-/* The queue a task belongs to, -1: it moves no memory. ATTENTION ends the pass that COMPUTE begins. */
-static int32_t queue_of(const struct dag_task *task)
-{
-    if (task->kind == DAG_COMPUTE || task->kind == DAG_ATTENTION)
-        return QUEUE_PASSES;
-    if (task->purpose == DAG_OFFLOAD)
-        return QUEUE_OUT;
-    return task->purpose == DAG_PREFETCH ? QUEUE_IN : -1;
-}
-
-/* Counting sort of tasks by place and queue: each queue is in time order already. */
-static void sort_tasks(struct ledger *ledger)
-{
     const struct dag *dag = ledger->dag;
-    size_t n_queues = (size_t)dag->n_places * N_QUEUES;
-    ledger->first = check_calloc(n_queues + 2, sizeof *ledger->first);
-    ledger->task = check_malloc((size_t)dag->n_tasks * sizeof *ledger->task);
-    int32_t *count = ledger->first + 2; /* shifted, so that filling moves the ends to the beginnings */
-    for (int32_t i = 0; i < dag->n_tasks; i++)
-        if (queue_of(&dag->tasks[i]) >= 0)
-            count[dag->tasks[i].place * N_QUEUES + queue_of(&dag->tasks[i])]++;
-    for (size_t i = 1; i < n_queues; i++)
-        count[i] += count[i - 1];
-    int32_t *next = ledger->first + 1;
-    for (int32_t i = 0; i < dag->n_tasks; i++)
-        if (queue_of(&dag->tasks[i]) >= 0)
-            ledger->task[next[dag->tasks[i].place * N_QUEUES + queue_of(&dag->tasks[i])]++] = i;
+    ledger->pipes = check_calloc((size_t)dag->n_pipes, sizeof *ledger->pipes);
+    for (int32_t phase = 0; phase < plan->n_phases; phase++)
+        for (int32_t i = 0; i < plan->phases[phase].n_pipelines; i++) {
+            int32_t pipe = dag->first_pipe[phase] + i;
+            open_pipe(&plan->phases[phase].pipelines[i], ledger->setting, &dag->pipes[pipe], &ledger->pipes[pipe]);
+        }
 }
 
 static void record(struct ledger *ledger, double time_s)
@@ -208,119 +232,146 @@ static void record(struct ledger *ledger, double time_s)
     memcpy(event->bytes, ledger->live, sizeof event->bytes);
 }
 
-/* Whether a task stands on the last virtual stage, which computes the head. */
-static bool is_last(const struct ledger *ledger, const struct dag_task *task)
+/* A pass of a unit on a virtual stage. */
+struct pass_bytes {
+    enum pass pass;
+    bool first, last; /* the virtual stage: it embeds, it computes the head */
+    const struct unit_bytes *unit;
+};
+
+static struct pass_bytes pass_bytes_of(const struct pipe *pipe, const struct plan_step *step, int32_t stage)
 {
-    const struct plan_layout *layout = &pipeline_of(ledger, task)->layout;
-    return task->chunk * layout->stages + task->stage == layout->stages * layout->chunks - 1;
+    const struct plan_layout *layout = &pipe->plan->layout;
+    int32_t virtual = step->chunk * layout->stages + stage;
+    enum pass cut = step->pass == PASS_FORWARD ? PASS_FORWARD : PASS_BACKWARD;
+    int32_t at = pipe->kinds->kind[virtual] * pipe->plan->cut[cut].n_units + step->unit;
+    return (struct pass_bytes){.pass = step->pass,
+                               .first = virtual == 0,
+                               .last = virtual == layout->stages * layout->chunks - 1,
+                               .unit = &pipe->units[cut][at]};
 }
 
-/* Whether a task stands on the first virtual stage, which embeds. */
-static bool is_first(const struct dag_task *task)
+/* Activations of a unit on its virtual stage. */
+static double activations(const struct pass_bytes *bytes)
 {
-    return task->chunk == 0 && task->stage == 0;
-}
-
-/* Activations of a unit on the virtual stage of a task. */
-static double activations(const struct ledger *ledger, const struct dag_task *task, const struct unit_bytes *bytes)
-{
-    return bytes->activations - bytes->streamed + (is_first(task) ? bytes->embedding : 0) +
-           (is_last(ledger, task) ? bytes->head : 0);
+    return bytes->unit->activations - bytes->unit->streamed + (bytes->first ? bytes->unit->embedding : 0) +
+           (bytes->last ? bytes->unit->head : 0);
 }
 
 /* What is held of a unit for its weights' gradients. */
-static double weight(const struct ledger *ledger, const struct dag_task *task, const struct unit_bytes *bytes)
+static double weight(const struct pass_bytes *bytes)
 {
-    return bytes->weight + (is_last(ledger, task) ? bytes->head_weight : 0);
+    return bytes->unit->weight + (bytes->last ? bytes->unit->head_weight : 0);
 }
 
-static void begin_pass(struct ledger *ledger, const struct dag_task *task, const struct unit_bytes *bytes)
+static void begin_pass(struct ledger *ledger, const struct pass_bytes *bytes)
 {
-    if (task->pass == PASS_WEIGHT) {
-        ledger->live[MEMORY_WORKSPACE] = bytes->weight_workspace;
+    const struct unit_bytes *unit = bytes->unit;
+    if (bytes->pass == PASS_WEIGHT) {
+        ledger->live[MEMORY_WORKSPACE] = unit->weight_workspace;
         return;
     }
     ledger->live[MEMORY_WORKSPACE] =
-        is_last(ledger, task) ? fmax(bytes->head_workspace, bytes->workspace - bytes->head) : bytes->workspace;
-    if (task->pass == PASS_FORWARD) {
-        ledger->live[MEMORY_ACTIVATIONS] += activations(ledger, task, bytes);
-        ledger->live[MEMORY_KV] += bytes->kv;
+        bytes->last ? fmax(unit->head_workspace, unit->workspace - unit->head) : unit->workspace;
+    if (bytes->pass == PASS_FORWARD) {
+        ledger->live[MEMORY_ACTIVATIONS] += activations(bytes);
+        ledger->live[MEMORY_KV] += unit->kv;
     } else {
-        ledger->live[MEMORY_KV_GRADIENTS] += bytes->opened;
+        ledger->live[MEMORY_KV_GRADIENTS] += unit->opened;
     }
 }
 
-static void end_pass(struct ledger *ledger, const struct dag_task *task, const struct unit_bytes *bytes)
+static void end_pass(struct ledger *ledger, const struct pass_bytes *bytes)
 {
     ledger->live[MEMORY_WORKSPACE] = 0;
-    if (task->pass == PASS_FORWARD)
+    if (bytes->pass == PASS_FORWARD)
         return;
-    if (task->pass == PASS_WEIGHT) {
-        ledger->live[MEMORY_ACTIVATIONS] -= weight(ledger, task, bytes);
+    if (bytes->pass == PASS_WEIGHT) {
+        ledger->live[MEMORY_ACTIVATIONS] -= weight(bytes);
         return;
     }
-    ledger->live[MEMORY_ACTIVATIONS] += weight(ledger, task, bytes) - activations(ledger, task, bytes);
-    ledger->live[MEMORY_KV] -= bytes->kv;
-    ledger->live[MEMORY_KV_GRADIENTS] -= bytes->closed;
+    ledger->live[MEMORY_ACTIVATIONS] += weight(bytes) - activations(bytes);
+    ledger->live[MEMORY_KV] -= bytes->unit->kv;
+    ledger->live[MEMORY_KV_GRADIENTS] -= bytes->unit->closed;
 }
 
 /* Position in one queue; of passes a task has a begin and an end. */
 struct cursor {
-    int32_t next, end;
+    int32_t task; /* -1: the queue has ended */
     bool begun;
 };
 
-/* A pass ends with its last task: COMPUTE, or the ATTENTION behind it. */
-static bool is_end(const struct ledger *ledger, const struct cursor *cursor)
+/* The stream of a place that is the queue. */
+static enum dag_stream stream_of(enum queue queue)
 {
-    return cursor->next + 1 == cursor->end || ledger->dag->tasks[ledger->task[cursor->next + 1]].kind != DAG_ATTENTION;
+    static const enum dag_stream streams[] = {DAG_STREAM_TO_HOST, DAG_STREAM_COMPUTE, DAG_STREAM_FROM_HOST};
+    return streams[queue];
+}
+
+/* The task itself unless it moves no memory, as the optimizer, which comes last on its stream. ATTENTION ends the pass
+ * that COMPUTE begins. */
+static int32_t if_moves(const struct dag *dag, int32_t task)
+{
+    return task >= 0 && dag->tasks[task].kind != DAG_OPTIMIZER ? task : -1;
+}
+
+static struct cursor cursor_of(const struct dag *dag, int32_t place, enum queue queue)
+{
+    return (struct cursor){if_moves(dag, dag->stream_first[place * DAG_N_STREAMS + (int32_t)stream_of(queue)]), false};
+}
+
+static int32_t after(const struct dag *dag, int32_t task)
+{
+    return if_moves(dag, dag->stream_next[task]);
 }
 
 static double time_of(const struct ledger *ledger, enum queue queue, const struct cursor *cursor)
 {
-    int32_t task = ledger->task[cursor->next];
     if (queue == QUEUE_OUT || (queue == QUEUE_PASSES && cursor->begun))
-        return ledger->timeline->finish_s[task];
-    return ledger->timeline->start_s[task];
+        return ledger->timeline->finish_s[cursor->task];
+    return ledger->timeline->start_s[cursor->task];
 }
 
-static void step_passes(struct ledger *ledger, struct cursor *cursor, const struct dag_task *task,
-                        const struct unit_bytes *bytes)
+/* What the pass of a task allocates and frees on the task's virtual stage. */
+static struct pass_bytes bytes_of_task(const struct ledger *ledger, const struct dag_task *task)
 {
-    if (!cursor->begun) {
-        if (task->kind == DAG_COMPUTE)
-            begin_pass(ledger, task, bytes);
-        cursor->begun = true;
-        return;
-    }
-    if (is_end(ledger, cursor))
-        end_pass(ledger, task, bytes);
-    cursor->begun = false;
-    cursor->next++;
+    const struct pipe *pipe = &ledger->pipes[ledger->dag->first_pipe[task->phase] + task->pipeline];
+    return pass_bytes_of(pipe, &(struct plan_step){(enum pass)task->pass, task->unit, task->chunk}, task->stage);
 }
 
-/* What the unit of a task's pass allocates and frees on the task's virtual stage. */
-static const struct unit_bytes *units_of(const struct ledger *ledger, const struct dag_task *task)
+/* The begin or the end of a task. */
+static void step_passes(struct ledger *ledger, struct cursor *cursor)
 {
-    const struct pipe *pipe = &ledger->pipes[ledger->first_pipe[task->phase] + task->pipeline];
-    const struct plan_pipeline *pipeline = pipeline_of(ledger, task);
-    int32_t kind = pipe->kinds.kind[task->chunk * pipeline->layout.stages + task->stage];
-    enum pass pass = task->pass == PASS_FORWARD ? PASS_FORWARD : PASS_BACKWARD;
-    return &pipe->units[pass][kind * pipeline->cut[pass].n_units + task->unit];
-}
-
-static void step(struct ledger *ledger, enum queue queue, struct cursor *cursor)
-{
-    const struct dag_task *task = &ledger->dag->tasks[ledger->task[cursor->next]];
-    const struct unit_bytes *bytes = units_of(ledger, task);
-    double time_s = time_of(ledger, queue, cursor);
-    if (queue == QUEUE_PASSES) {
-        step_passes(ledger, cursor, task, bytes);
-    } else {
-        ledger->live[MEMORY_ACTIVATIONS] += (queue == QUEUE_OUT ? -1 : 1) * (bytes->offloaded - bytes->streamed);
-        cursor->next++;
-    }
+    const struct dag *dag = ledger->dag;
+    const struct dag_task *task = &dag->tasks[cursor->task];
+    struct pass_bytes bytes = bytes_of_task(ledger, task);
+    double time_s = time_of(ledger, QUEUE_PASSES, cursor);
+    int32_t next = after(dag, cursor->task);
+    if (!cursor->begun && task->kind == DAG_COMPUTE)
+        begin_pass(ledger, &bytes);
+    if (cursor->begun && (next < 0 || dag->tasks[next].kind != DAG_ATTENTION))
+        end_pass(ledger, &bytes);
     record(ledger, time_s);
+    if (cursor->begun)
+        cursor->task = next;
+    cursor->begun = !cursor->begun;
+}
+
+/* What the unit of a copy's pass has on the host, but for what streams there. */
+static double host_bytes(const struct ledger *ledger, int32_t copy)
+{
+    const struct dag_task *task = &ledger->dag->tasks[copy];
+    const struct pipe *pipe = &ledger->pipes[ledger->dag->first_pipe[task->phase] + task->pipeline];
+    int32_t stage = task->chunk * pipe->plan->layout.stages + task->stage;
+    return pipe->offloaded[task->pass][stage * pipe->plan->cut[task->pass].n_units + task->unit];
+}
+
+static void step_copies(struct ledger *ledger, enum queue queue, struct cursor *cursor)
+{
+    double bytes = host_bytes(ledger, cursor->task);
+    ledger->live[MEMORY_ACTIVATIONS] += queue == QUEUE_OUT ? -bytes : bytes;
+    record(ledger, time_of(ledger, queue, cursor));
+    cursor->task = after(ledger->dag, cursor->task);
 }
 
 static double states(const struct ledger *ledger, int32_t place)
@@ -335,49 +386,91 @@ static double states(const struct ledger *ledger, int32_t place)
            cost_gathered_bytes(&own);
 }
 
-/* What the unit of a task's pass has on the host. */
-static double host_bytes(const struct ledger *ledger, int32_t task)
-{
-    return units_of(ledger, &ledger->dag->tasks[task])->offloaded;
-}
-
 /* The most that a place has on the host: from the start of each copy out to the end of each copy in. */
 static double host_peak(const struct ledger *ledger, int32_t place)
 {
-    const int32_t *first = &ledger->first[place * N_QUEUES];
-    int32_t in = first[QUEUE_IN];
+    const struct dag *dag = ledger->dag;
+    struct cursor out = cursor_of(dag, place, QUEUE_OUT), in = cursor_of(dag, place, QUEUE_IN);
     double held = 0, peak = 0;
-    for (int32_t out = first[QUEUE_OUT]; out < first[QUEUE_OUT + 1]; out++) {
-        double start_s = ledger->timeline->start_s[ledger->task[out]];
-        for (; in < first[QUEUE_IN + 1] && ledger->timeline->finish_s[ledger->task[in]] <= start_s; in++)
-            held -= host_bytes(ledger, ledger->task[in]);
-        held += host_bytes(ledger, ledger->task[out]);
+    for (; out.task >= 0; out.task = after(dag, out.task)) {
+        double start_s = ledger->timeline->start_s[out.task];
+        for (; in.task >= 0 && ledger->timeline->finish_s[in.task] <= start_s; in.task = after(dag, in.task))
+            held -= host_bytes(ledger, in.task);
+        held += host_bytes(ledger, out.task);
         peak = fmax(peak, held);
     }
     return peak;
 }
 
-static void walk_place(struct ledger *ledger, int32_t place)
+static void open_place(struct ledger *ledger, int32_t place)
 {
-    struct cursor cursors[N_QUEUES];
-    for (int q = 0; q < N_QUEUES; q++)
-        cursors[q] =
-            (struct cursor){ledger->first[place * N_QUEUES + q], ledger->first[place * N_QUEUES + q + 1], false};
     ledger->place = place;
     memset(ledger->live, 0, sizeof ledger->live);
     ledger->live[MEMORY_STATES] = states(ledger, place);
     ledger->live[MEMORY_LIBRARIES] = ledger->setting->device->workspace_bytes;
     record(ledger, 0.0);
+}
+
+/* All that happens on a place, in order of time. */
+static void walk_tasks(struct ledger *ledger, int32_t place)
+{
+    struct cursor cursors[N_QUEUES];
+    for (int q = 0; q < N_QUEUES; q++)
+        cursors[q] = cursor_of(ledger->dag, place, (enum queue)q);
     for (;;) {
         int best = -1;
         for (int q = 0; q < N_QUEUES; q++)
-            if (cursors[q].next < cursors[q].end && (best < 0 || time_of(ledger, (enum queue)q, &cursors[q]) <
-                                                                     time_of(ledger, (enum queue)best, &cursors[best])))
+            if (cursors[q].task >= 0 && (best < 0 || time_of(ledger, (enum queue)q, &cursors[q]) <
+                                                         time_of(ledger, (enum queue)best, &cursors[best])))
                 best = q;
         if (best < 0)
             return;
-        step(ledger, (enum queue)best, &cursors[best]);
+        if (best == QUEUE_PASSES)
+            step_passes(ledger, &cursors[best]);
+        else
+            step_copies(ledger, (enum queue)best, &cursors[best]);
     }
+}
+
+/* Without copies the peak follows from the order of the stage's steps, whatever the times. The end of a pass only
+ * frees, but for a split backward. */
+static void walk_steps(struct ledger *ledger, const struct pipe *pipe, int32_t stage)
+{
+    for (int32_t i = pipe->plan->step_first[stage]; i < pipe->plan->step_first[stage + 1]; i++) {
+        struct pass_bytes bytes = pass_bytes_of(pipe, &pipe->plan->steps[i], stage);
+        begin_pass(ledger, &bytes);
+        record(ledger, 0.0);
+        end_pass(ledger, &bytes);
+        if (pipe->plan->splits_backward)
+            record(ledger, 0.0);
+    }
+}
+
+static bool same_stage(const struct dag_place *a, const struct dag_place *b)
+{
+    return a->phase == b->phase && a->pipeline == b->pipeline && a->stage == b->stage;
+}
+
+static void resolve_place(struct ledger *ledger, int32_t place)
+{
+    struct memory *memory = ledger->memory;
+    const struct dag *dag = ledger->dag;
+    const struct dag_place *at = &dag->places[place];
+    const struct pipe *pipe = &ledger->pipes[dag->first_pipe[at->phase] + at->pipeline];
+    bool by_steps = !ledger->want_events && pipe->offloaded[PASS_FORWARD] == NULL;
+    if (by_steps && place > 0 && same_stage(at, at - 1)) {
+        memory->peak_bytes[place] = memory->peak_bytes[place - 1];
+        memcpy(memory->at_peak[place], memory->at_peak[place - 1], sizeof memory->at_peak[place]);
+        return;
+    }
+    open_place(ledger, place);
+    if (by_steps)
+        walk_steps(ledger, pipe, at->stage);
+    else
+        walk_tasks(ledger, place);
+    memory->host_peak_bytes[place] = host_peak(ledger, place);
+    if (memory->peak_bytes[place] > memory->peak_bytes[memory->worst_place])
+        memory->worst_place = place;
 }
 
 void memory_of(const struct plan *plan, const struct dag *dag, const struct timeline *timeline,
@@ -394,22 +487,14 @@ void memory_of(const struct plan *plan, const struct dag *dag, const struct time
     memory->at_peak = check_calloc((size_t)dag->n_places, sizeof *memory->at_peak);
     memory->host_peak_bytes = check_calloc((size_t)dag->n_places, sizeof *memory->host_peak_bytes);
     open_pipes(&ledger);
-    sort_tasks(&ledger);
-    for (int32_t place = 0; place < dag->n_places; place++) {
-        walk_place(&ledger, place);
-        memory->host_peak_bytes[place] = host_peak(&ledger, place);
-        if (memory->peak_bytes[place] > memory->peak_bytes[memory->worst_place])
-            memory->worst_place = place;
-    }
-    for (int32_t i = 0; i < ledger.first_pipe[plan->n_phases]; i++) {
-        free(ledger.pipes[i].kinds.kind);
-        for (int pass = 0; pass < N_PASSES; pass++)
+    for (int32_t place = 0; place < dag->n_places; place++)
+        resolve_place(&ledger, place);
+    for (int32_t i = 0; i < dag->n_pipes; i++)
+        for (int pass = 0; pass < N_PASSES; pass++) {
             free(ledger.pipes[i].units[pass]);
-    }
+            free(ledger.pipes[i].offloaded[pass]);
+        }
     free(ledger.pipes);
-    free(ledger.first_pipe);
-    free(ledger.first);
-    free(ledger.task);
 }
 
 struct memory_host memory_host_of(const struct plan *plan, const struct dag *dag, const struct memory *memory,

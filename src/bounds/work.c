@@ -1,33 +1,51 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "bounds/work.h"
 
-#include "dag/dag.h"
-
-/* What all ranks of a pipeline execute in one pass of one unit. */
-static void add_unit(const struct plan_pipeline *pipeline, const struct cost_setting *setting, enum pass pass,
-                     int32_t unit, struct work *work)
+static void add_pass(const struct cost_pass *cost, const struct plan_layout *layout, int32_t n, struct work *work)
 {
-    const struct plan_layout *layout = &pipeline->layout;
-    for (int32_t stage = 0; stage < layout->stages * layout->chunks; stage++) {
-        struct cost_pass cost = dag_pass_cost(pipeline, setting, pass, unit, stage);
-        work->hardware_flop += cost.flop * layout->tensor * layout->context;
-        work->tensor_s += cost.tensor_s * layout->context;
-        work->shard_s += cost.shard_s * layout->context;
-        work->pass_s += cost_pass_s(&cost) * layout->context;
-        for (int i = 0; i < COST_N_FAMILIES; i++)
-            work->outside_s[i] += cost.outside_s[i] * layout->context;
-    }
+    work->hardware_flop += cost->flop * layout->tensor * n;
+    work->tensor_s += cost->tensor_s * n;
+    work->shard_s += cost->shard_s * n;
+    work->pass_s += cost_pass_s(cost) * n;
+    for (int i = 0; i < COST_N_FAMILIES; i++)
+        work->outside_s[i] += cost->outside_s[i] * n;
 }
 
-struct work work_of(const struct plan *plan, const struct cost_setting *setting, bool all_tensor_ranks)
+/* What all ranks of a pipeline execute in one pass of one unit. */
+static void add_unit(const struct plan_layout *layout, const struct dag_kinds *kinds, const struct cost_pass *costs,
+                     struct work *work)
+{
+    for (int32_t stage = 0; stage < layout->stages * layout->chunks; stage++)
+        add_pass(&costs[kinds->kind[stage]], layout, layout->context, work);
+}
+
+/* The same with faults. A context rank's TP group is as its first GPU, which a fold has made as slow as the slowest. */
+static void add_slow_unit(const struct plan_pipeline *pipeline, const struct cost_setting *setting, enum pass pass,
+                          int32_t unit, struct work *work)
+{
+    const struct plan_layout *layout = &pipeline->layout;
+    for (int32_t stage = 0; stage < layout->stages * layout->chunks; stage++)
+        for (int32_t context = 0; context < layout->context; context++) {
+            int32_t gpu = plan_rank(layout, stage % layout->stages, context, 0);
+            struct cost_pass cost = dag_gpu_pass_cost(pipeline, setting, pass, unit, stage, gpu);
+            add_pass(&cost, layout, 1, work);
+        }
+}
+
+struct work work_of(const struct plan *plan, const struct dag *dag, const struct cost_setting *setting,
+                    bool all_tensor_ranks)
 {
     struct work work = {0};
     for (int32_t i = 0; i < plan->n_phases; i++)
         for (int32_t j = 0; j < plan->phases[i].n_pipelines; j++) {
             const struct plan_pipeline *pipeline = &plan->phases[i].pipelines[j];
+            const struct dag_pipe *pipe = &dag->pipes[dag->first_pipe[i] + j];
             for (enum pass pass = PASS_FORWARD; pass < plan_n_passes(pipeline); pass++)
                 for (int32_t unit = 0; unit < plan_cut_of(pipeline, pass)->n_units; unit++)
-                    add_unit(pipeline, setting, pass, unit, &work);
+                    if (setting->faults != NULL)
+                        add_slow_unit(pipeline, setting, pass, unit, &work);
+                    else
+                        add_unit(&pipeline->layout, &pipe->kinds, pipe->cost[pass] + unit * pipe->kinds.n, &work);
         }
     if (all_tensor_ranks) {
         work.tensor_s *= setting->tensor;

@@ -3,8 +3,7 @@
 #ifndef SLIMSIM_BOUNDS_WORK_H
 #define SLIMSIM_BOUNDS_WORK_H
 
-#include "cost/cost.h"
-#include "plan/plan.h"
+#include "dag/dag.h"
 
 /** Summed over places (dag/dag.h). */
 struct work {
@@ -15,7 +14,9 @@ struct work {
     double outside_s[COST_N_FAMILIES]; /* of it: shapes beyond what the device's curves were fitted to */
 };
 
-/** @param all_tensor_ranks  every tensor-parallel rank is a place */
-struct work work_of(const struct plan *plan, const struct cost_setting *setting, bool all_tensor_ranks);
+/** @param dag               of the plan: its costs
+ *  @param all_tensor_ranks  every tensor-parallel rank is a place */
+struct work work_of(const struct plan *plan, const struct dag *dag, const struct cost_setting *setting,
+                    bool all_tensor_ranks);
 
 #endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* `slimsim best`: the rows of a sweep, filtered and ranked, or the front of throughput against GPUs. */
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -20,7 +19,6 @@ struct arguments {
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
     struct arguments *arguments = state->input;
-    char *end;
     switch (key) {
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &arguments->options;
@@ -41,13 +39,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     case 'P':
         arguments->pareto = true;
         return 0;
-    case 't': {
-        long n = strtol(argument, &end, 10);
-        if (*end != '\0' || n < 1 || n > INT_MAX)
-            argp_error(state, "--top: '%s' is not a whole number from 1 on", argument);
-        arguments->top = (int32_t)n;
+    case 't':
+        arguments->top = options_parse_count("--top", argument, INT32_MAX, state);
         return 0;
-    }
     case ARGP_KEY_ARG:
         if (arguments->path != NULL)
             argp_error(state, "one table only, '%s' is the second", argument);
@@ -70,9 +64,8 @@ static const struct argp_option best_options[] = {
     {"all", 'a', NULL, 0, "Also rows that do not fit into memory", 0},
     {0},
 };
-static const struct argp_child children[] = {{&options_argp, 0, "Common options:", 0}, {0}};
-static const struct argp argp = {best_options, parse, "NAME.csv", "Rank and filter the rows of a sweep.",
-                                 children,     NULL,  NULL};
+static const struct argp argp = {best_options,     parse, "NAME.csv", "Rank and filter the rows of a sweep.",
+                                 options_children, NULL,  NULL};
 
 static bool choose(const struct arguments *arguments, struct rows *rows, struct error *err)
 {

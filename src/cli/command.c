@@ -44,6 +44,17 @@ static const struct argp_option shared_options[] = {
 
 const struct argp options_argp = {.options = shared_options, .parser = parse_option};
 
+const struct argp_child options_children[2] = {{&options_argp, 0, "Common options:", 0}, {0}};
+
+int32_t options_parse_count(const char *option, const char *argument, int32_t most, struct argp_state *state)
+{
+    char *end;
+    long n = strtol(argument, &end, 10);
+    if (*end != '\0' || n < 1 || n > most)
+        argp_error(state, "%s: '%s' is not a whole number from 1 to %d", option, argument, most);
+    return (int32_t)n;
+}
+
 error_t options_parse_scenario(int key, char *argument, struct argp_state *state, const char **scenario)
 {
     switch (key) {

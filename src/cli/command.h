@@ -23,6 +23,10 @@ struct options {
 };
 
 extern const struct argp options_argp;
+extern const struct argp_child options_children[2]; /* of a verb with no other children */
+
+/** A whole number from 1 to `most`, the argument of an option; else argp_error. */
+int32_t options_parse_count(const char *option, const char *argument, int32_t most, struct argp_state *state);
 
 /** Handle the argument of a verb that takes one scenario file. @return 0 or ARGP_ERR_UNKNOWN, as an argp parser does */
 error_t options_parse_scenario(int key, char *argument, struct argp_state *state, const char **scenario);

@@ -13,7 +13,7 @@
 struct arguments {
     const char *model, *device, *platform, *slice;
     int64_t tp, cp, layers; /* layers 0: all of the model */
-    int32_t recompute, attention;
+    int32_t recompute, attention, sequence_parallel;
     bool json;
 };
 
@@ -77,7 +77,7 @@ static bool read_question(const struct arguments *arguments, struct question *qu
         .communication = {.tp_overlap = SCENARIO_BULK, .cp_overlap = true, .pp_overlap = true},
         .attention = (enum device_attention)arguments->attention,
         .tensor = (int32_t)arguments->tp,
-        .sequence_parallel = true,
+        .sequence_parallel = arguments->sequence_parallel != 0,
         .layers = (int32_t)(arguments->layers > 0 ? arguments->layers : question->model.layers),
     };
     question->unit = (struct cost_unit){
@@ -131,15 +131,20 @@ static void print_pass(const struct question *question, enum pass pass)
     struct exact exact = exact_flop(question, pass);
     struct cost_pass layers = cost_of_pass(&question->setting, pass, &question->unit);
     struct cost_pass head = cost_of_head(&question->setting, pass, &question->unit);
+    struct cost_pass embedding = cost_of_embedding(&question->setting, pass, &question->unit);
     printf("\n%s\n", pass_name[pass]);
     printf("  FLOPs of %d layers: %" PRId64 " (attention %" PRId64 "), head: %" PRId64 "\n", question->setting.layers,
            exact.layers, exact.attention, exact.head);
     cost_layer_kernels(&question->setting, pass, &question->unit, &kernels);
     print_kernels("kernels of one layer on one rank", &kernels);
+    cost_embedding_kernels(&question->setting, pass, &question->unit, &kernels);
+    print_kernels("kernels of the embedding on one rank", &kernels);
     cost_head_kernels(&question->setting, pass, &question->unit, &kernels);
     print_kernels("kernels of the head on one rank", &kernels);
-    printf("  seconds of a rank: layers %.6f (attention %.6f), tensor-parallel collectives %.6f, head %.6f\n",
-           layers.other_s + layers.attention_s, layers.attention_s, layers.tensor_s, head.other_s + head.tensor_s);
+    printf("  seconds of a rank: layers %.6f (attention %.6f), tensor-parallel collectives %.6f, embedding %.6f, head "
+           "%.6f\n",
+           layers.other_s + layers.attention_s, layers.attention_s, layers.tensor_s,
+           embedding.other_s + embedding.tensor_s, head.other_s + head.tensor_s);
     printf("  bytes a rank sends: tensor-parallel %.0f, context ring %.0f, to the next stage %.0f\n",
            layers.tensor_bytes, layers.ring_bytes, layers.boundary_bytes);
 }
@@ -160,9 +165,11 @@ static void print_split(const struct question *question)
 
 static void print_text(const struct question *question)
 {
-    printf("%s, tokens [%d, %d) of a sample, TP %d, CP %d, %d layers, on %s with links of %s\n", question->model.name,
-           question->slice.begin, question->slice.end, question->setting.tensor, question->unit.context,
-           question->setting.layers, question->device.name, question->platform.name);
+    printf(
+        "%s, tokens [%d, %d) of a sample, TP %d, sequence parallelism %s, CP %d, %d layers, on %s with links of %s\n",
+        question->model.name, question->slice.begin, question->slice.end, question->setting.tensor,
+        question->setting.sequence_parallel ? "on" : "off", question->unit.context, question->setting.layers,
+        question->device.name, question->platform.name);
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
         print_pass(question, pass);
     print_split(question);
@@ -185,32 +192,35 @@ static json_t *json_of_kernels(const struct cost_kernels *kernels)
 
 static json_t *json_of_pass(const struct question *question, enum pass pass)
 {
-    struct cost_kernels layer, head;
+    struct cost_kernels layer, embedding, head;
     struct cost_pass layers = cost_of_pass(&question->setting, pass, &question->unit);
+    struct cost_pass first = cost_of_embedding(&question->setting, pass, &question->unit);
     struct cost_pass last = cost_of_head(&question->setting, pass, &question->unit);
     cost_layer_kernels(&question->setting, pass, &question->unit, &layer);
+    cost_embedding_kernels(&question->setting, pass, &question->unit, &embedding);
     cost_head_kernels(&question->setting, pass, &question->unit, &head);
-    return json_pack("{s:o, s:o, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "kernels_of_a_layer", json_of_kernels(&layer),
+    return json_pack("{s:o, s:o, s:o, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "kernels_of_a_layer",
+                     json_of_kernels(&layer), "kernels_of_the_embedding", json_of_kernels(&embedding),
                      "kernels_of_the_head", json_of_kernels(&head), "layers_s", layers.other_s + layers.attention_s,
-                     "attention_s", layers.attention_s, "tensor_s", layers.tensor_s, "head_s",
-                     last.other_s + last.tensor_s, "tensor_bytes", layers.tensor_bytes, "ring_bytes", layers.ring_bytes,
-                     "boundary_bytes", layers.boundary_bytes);
+                     "attention_s", layers.attention_s, "tensor_s", layers.tensor_s, "embedding_s",
+                     first.other_s + first.tensor_s, "head_s", last.other_s + last.tensor_s, "tensor_bytes",
+                     layers.tensor_bytes, "ring_bytes", layers.ring_bytes, "boundary_bytes", layers.boundary_bytes);
 }
 
 static void print_json(const struct question *question)
 {
     struct exact forward = exact_flop(question, PASS_FORWARD), backward = exact_flop(question, PASS_BACKWARD);
     json_t *root = json_pack(
-        "{s:s, s:s, s:s, s:[i,i], s:i, s:i, s:i, s:{s:I, s:I, s:I, s:I, s:I, s:I}, s:o, s:o, s:{s:f, s:f, s:f}}",
+        "{s:s, s:s, s:s, s:[i,i], s:i, s:b, s:i, s:i, s:{s:I, s:I, s:I, s:I, s:I, s:I}, s:o, s:o, s:{s:f, s:f, s:f}}",
         "model", question->model.name, "device", question->device.name, "platform", question->platform.name, "slice",
-        question->slice.begin, question->slice.end, "tp", question->setting.tensor, "cp", question->unit.context,
-        "layers", question->setting.layers, "flop", "forward", (json_int_t)forward.layers, "backward",
-        (json_int_t)backward.layers, "forward_attention", (json_int_t)forward.attention, "backward_attention",
-        (json_int_t)backward.attention, "forward_head", (json_int_t)forward.head, "backward_head",
-        (json_int_t)backward.head, "forward", json_of_pass(question, PASS_FORWARD), "backward",
-        json_of_pass(question, PASS_BACKWARD), "activation_bytes", "none", activation_bytes(question, RECOMPUTE_NONE),
-        "selective", activation_bytes(question, RECOMPUTE_SELECTIVE), "full",
-        activation_bytes(question, RECOMPUTE_FULL));
+        question->slice.begin, question->slice.end, "tp", question->setting.tensor, "sequence_parallel",
+        question->setting.sequence_parallel, "cp", question->unit.context, "layers", question->setting.layers, "flop",
+        "forward", (json_int_t)forward.layers, "backward", (json_int_t)backward.layers, "forward_attention",
+        (json_int_t)forward.attention, "backward_attention", (json_int_t)backward.attention, "forward_head",
+        (json_int_t)forward.head, "backward_head", (json_int_t)backward.head, "forward",
+        json_of_pass(question, PASS_FORWARD), "backward", json_of_pass(question, PASS_BACKWARD), "activation_bytes",
+        "none", activation_bytes(question, RECOMPUTE_NONE), "selective",
+        activation_bytes(question, RECOMPUTE_SELECTIVE), "full", activation_bytes(question, RECOMPUTE_FULL));
     json_object_set_new(root, "input", json_of_pass(question, PASS_INPUT));
     json_object_set_new(root, "weight", json_of_pass(question, PASS_WEIGHT));
     json_object_set_new(root, "weight_bytes", json_real(weight_bytes(question)));
@@ -223,7 +233,7 @@ static void print_json(const struct question *question)
 static const char recompute_choices[] = "none|norm|activation|selective|attention-core|norm+attention-core|"
                                         "activation+attention-core|selective+attention-core|full";
 
-enum { KEY_TP = 256, KEY_CP, KEY_LAYERS, KEY_RECOMPUTE, KEY_ATTENTION };
+enum { KEY_TP = 256, KEY_SP, KEY_CP, KEY_LAYERS, KEY_RECOMPUTE, KEY_ATTENTION };
 
 static int64_t parse_degree(const char *text, const char *option, struct argp_state *state)
 {
@@ -264,6 +274,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     case KEY_TP:
         arguments->tp = parse_degree(argument, "tp", state);
         return 0;
+    case KEY_SP:
+        arguments->sequence_parallel = parse_choice(argument, "off|on", "sequence-parallel", state);
+        return 0;
     case KEY_CP:
         arguments->cp = parse_degree(argument, "cp", state);
         return 0;
@@ -294,6 +307,7 @@ static const struct argp_option cost_options[] = {
     {"device", 'd', "NAME", 0, "GPU (default: h800)", 0},
     {"platform", 'p', "NAME", 0, "Cluster whose links are taken (default: hopper-16x8)", 0},
     {"tp", KEY_TP, "N", 0, "Tensor-parallel degree (default: 1)", 0},
+    {"sequence-parallel", KEY_SP, "off|on", 0, "With tensor parallelism (default: on)", 0},
     {"cp", KEY_CP, "N", 0, "Context-parallel degree (default: 1)", 0},
     {"layers", KEY_LAYERS, "N", 0, "Layers of the stage (default: all)", 0},
     {"recompute", KEY_RECOMPUTE, "KIND", 0,
@@ -307,7 +321,8 @@ static const struct argp argp = {
 
 int command_cost(int argc, char **argv)
 {
-    struct arguments arguments = {.device = "h800", .platform = "hopper-16x8", .tp = 1, .cp = 1};
+    struct arguments arguments = {
+        .device = "h800", .platform = "hopper-16x8", .tp = 1, .cp = 1, .sequence_parallel = 1};
     struct question question = {0};
     struct error err = {0};
     argp_parse(&argp, argc, argv, 0, NULL, &arguments);

@@ -66,12 +66,12 @@ static bool export_dag(const struct arguments *arguments, struct error *err)
     struct graph_export export = {arguments, false};
     struct plan_search search = {0};
     bool ok = command_read(arguments->input, &arguments->options, &scenario, &lengths, err) &&
-              plan_search_run(&scenario, &lengths, &arguments->options, NULL, &search, err);
+              plan_search_run(&scenario, &lengths, &arguments->options, &search, err);
     if (ok) {
         scenario.engine = SCENARIO_CRITICAL_PATH;
         scenario.warm_up = 0;
         scenario.measured = 1;
-        ok = point_run(&scenario, &lengths, write_graph, &export, &point, err);
+        ok = point_run(&scenario, &lengths, NULL, write_graph, &export, &point, err);
     }
     if (ok && !export.done)
         ok = error_set(err, "%s: no system has the label '%s'", arguments->input, arguments->system);
@@ -126,12 +126,11 @@ static const struct argp_option export_options[] = {
     {"system", 'y', "LABEL", 0, "With --dag: of this system (default: the first)", 0},
     {0},
 };
-static const struct argp_child children[] = {{&options_argp, 0, "Common options:", 0}, {0}};
 static const struct argp argp = {export_options,
                                  parse,
                                  "RUN.h5|SCENARIO.yaml",
                                  "Write a trace or a task graph to standard output in another tool's format.",
-                                 children,
+                                 options_children,
                                  NULL,
                                  NULL};
 

@@ -84,13 +84,12 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     return options_parse_scenario(key, argument, state, &arguments->scenario);
 }
 
-static const struct argp_child children[] = {{&options_argp, 0, "Common options:", 0}, {0}};
 static const struct argp argp = {NULL,
                                  parse,
                                  "SCENARIO.yaml",
                                  "Draw a scenario's batches and print, by length, their share of samples, tokens and "
                                  "forward FLOPs.",
-                                 children,
+                                 options_children,
                                  NULL,
                                  NULL};
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/commands.h"
+#include "cli/stop.h"
 
 static const struct command commands[] = {
 #define COMMAND(name, meaning) {#name, meaning, command_##name},
@@ -29,6 +30,7 @@ int main(int argc, char **argv)
 {
     signal(SIGXFSZ, SIG_IGN); /* a file-size limit is a failed write, which has its own message */
     signal(SIGPIPE, SIG_IGN);
+    stop_at_once();
     if (argc >= 2 && strcmp(argv[1], "--version") == 0) {
         puts("slimsim " SLIMSIM_VERSION);
         return command_finish(EXIT_SUCCESS);

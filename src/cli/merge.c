@@ -33,9 +33,8 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     }
 }
 
-static const struct argp_child children[] = {{&options_argp, 0, "Common options:", 0}, {0}};
 static const struct argp argp = {
-    NULL, parse, "SHARD.journal...", "Check the shards of a sweep and write its files.", children, NULL, NULL};
+    NULL, parse, "SHARD.journal...", "Check the shards of a sweep and write its files.", options_children, NULL, NULL};
 
 int command_merge(int argc, char **argv)
 {
@@ -53,5 +52,7 @@ int command_merge(int argc, char **argv)
     options_free(&arguments.options);
     if (!ok && stop_signal != 0)
         return stop_fail("nothing is written", &err);
+    if (ok && outcome.n_failed > 0) /* as of the whole sweep */
+        ok = error_set_status(&err, ERROR_FAILED, "%d of %d points failed", outcome.n_failed, outcome.n_points);
     return ok ? EXIT_SUCCESS : command_fail(&err);
 }

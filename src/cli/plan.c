@@ -19,8 +19,19 @@ struct arguments {
 
 static const char *const formation_name[] = {"slim", "mix", "pack"};
 
-static json_t *json_of_unit(const struct plan_cut *cut, int32_t unit_index, const struct plan_phase *phase)
+/** What of a forward unit goes to the host, by virtual stage; of a backward unit nothing. */
+static json_t *json_of_offload(const struct plan_pipeline *pipeline, enum pass pass, int32_t unit)
 {
+    json_t *shares = json_array();
+    for (int32_t stage = 0; pass == PASS_FORWARD && stage < pipeline->layout.stages * pipeline->layout.chunks; stage++)
+        json_array_append_new(shares, json_real(plan_offload(pipeline, unit, stage)));
+    return shares;
+}
+
+static json_t *json_of_unit(const struct plan_pipeline *pipeline, enum pass pass, int32_t unit_index,
+                            const struct plan_phase *phase)
+{
+    const struct plan_cut *cut = &pipeline->cut[pass];
     const struct plan_unit *unit = &cut->units[unit_index];
     json_t *slices = json_array();
     for (int32_t i = unit->first_slice; i < unit->first_slice + unit->n_slices; i++) {
@@ -30,17 +41,17 @@ static json_t *json_of_unit(const struct plan_cut *cut, int32_t unit_index, cons
     json_t *pipelines = json_array();
     for (int32_t i = 0; unit->group >= 0 && i < phase->groups[unit->group].n_pipelines; i++)
         json_array_append_new(pipelines, json_integer(phase->groups[unit->group].pipelines[i]));
-    return json_pack("{s:s, s:i, s:o, s:s, s:f, s:i, s:o}", "formation", formation_name[unit->formation], "context",
-                     unit->context, "shared_by_pipelines", pipelines, "recompute",
-                     scenario_recompute_name[unit->recompute], "offload", unit->offload, "padding_tokens",
-                     unit->padding_tokens, "slices", slices);
+    return json_pack(
+        "{s:s, s:i, s:o, s:s, s:o, s:i, s:o}", "formation", formation_name[unit->formation], "context", unit->context,
+        "shared_by_pipelines", pipelines, "recompute", scenario_recompute_name[unit->recompute], "offload_by_stage",
+        json_of_offload(pipeline, pass, unit_index), "padding_tokens", unit->padding_tokens, "slices", slices);
 }
 
 static json_t *json_of_units(const struct plan_pipeline *pipeline, enum pass pass, const struct plan_phase *phase)
 {
     json_t *units = json_array();
     for (int32_t i = 0; i < pipeline->cut[pass].n_units; i++)
-        json_array_append_new(units, json_of_unit(&pipeline->cut[pass], i, phase));
+        json_array_append_new(units, json_of_unit(pipeline, pass, i, phase));
     return units;
 }
 
@@ -145,14 +156,13 @@ static const struct argp_option plan_options[] = {
     {"system", 'y', "LABEL", 0, "Of this system only", 0},
     {0},
 };
-static const struct argp_child children[] = {{&options_argp, 0, "Common options:", 0}, {0}};
 static const struct argp argp = {plan_options,
                                  parse,
                                  "SCENARIO.yaml",
                                  "Print what each training system decides for one iteration, as JSON: samples, and per "
                                  "pipeline its forward and backward units (slices as [sample, begin, end, cp]), "
                                  "formation, need and order per stage.",
-                                 children,
+                                 options_children,
                                  NULL,
                                  NULL};
 
@@ -165,12 +175,12 @@ static bool print_plans(const struct arguments *arguments, struct error *err)
     struct plan_search search = {0};
     struct wanted wanted = {arguments, &search, json_array()};
     bool ok = command_read(arguments->scenario, &arguments->options, &scenario, &lengths, err) &&
-              plan_search_run(&scenario, &lengths, &arguments->options, NULL, &search, err);
+              plan_search_run(&scenario, &lengths, &arguments->options, &search, err);
     scenario.engine = SCENARIO_CRITICAL_PATH;
     scenario.trace = SCENARIO_TRACE_NONE;
     scenario.warm_up = 0;
     scenario.measured = arguments->iteration + 1;
-    ok = ok && point_run(&scenario, &lengths, keep_plan, &wanted, &point, err);
+    ok = ok && point_run(&scenario, &lengths, NULL, keep_plan, &wanted, &point, err);
     if (ok && json_array_size(wanted.systems) == 0)
         ok = error_set(err, "%s: no system has the label '%s'", arguments->scenario, arguments->system);
     if (ok && json_dumpf(wanted.systems, stdout, JSON_COMPACT | JSON_REAL_PRECISION(17)) == 0)

@@ -10,32 +10,27 @@
 
 static const double gib = 1 << 30;
 
-struct listener {
-    const volatile sig_atomic_t *stop;
-    bool shown;
-};
-
 static bool show_progress(void *context, const struct scenario_system *entry, int32_t n_settled, int32_t n_plans)
 {
-    const struct listener *listener = context;
-    if (listener->shown)
+    const bool *shown = context;
+    if (*shown)
         fprintf(stderr, "\r\033[K%s: plan search, %d of %d plans settled", entry->label, (int)n_settled, (int)n_plans);
-    return listener->stop == NULL || *listener->stop == 0;
+    return true;
 }
 
 bool plan_search_run(struct scenario *scenario, const struct lengths *lengths, const struct options *options,
-                     const volatile sig_atomic_t *stop, struct plan_search *search, struct error *err)
+                     struct plan_search *search, struct error *err)
 {
-    struct listener listener = {.stop = stop, .shown = !options->quiet && isatty(STDERR_FILENO)};
+    bool shown = !options->quiet && isatty(STDERR_FILENO);
     struct search_options how = {
         .engine = scenario->engine == SCENARIO_CRITICAL_PATH ? NULL : execute,
         .progress = show_progress,
-        .context = &listener,
+        .context = &shown,
     };
     search->n_systems = scenario->n_systems;
     search->results = check_calloc((size_t)scenario->n_systems, sizeof *search->results);
     bool ok = search_scenario(scenario, lengths, &how, search->results, err);
-    if (listener.shown)
+    if (shown)
         fputs("\r\033[K", stderr);
     return ok;
 }
@@ -53,8 +48,11 @@ static void print_plan(const struct search_plan *plan)
            memory_class_name[score->peak_class]);
     if (score->host_bytes > 0)
         printf(", %.1f GiB on a host", score->host_bytes / gib);
-    printf("  compute %.1f%%, bubble %.1f%%, communication %.1f%%\n", 100 * score->compute, 100 * score->bubble,
+    printf("  compute %.1f%%, bubble %.1f%%, communication %.1f%%", 100 * score->compute, 100 * score->bubble,
            100 * score->communication);
+    if (plan->verdict == SEARCH_RUNNER_UP)
+        printf("; %.1f%% ± %.1f%% slower", 100 * score->slower, 100 * score->slower_error);
+    putchar('\n');
 }
 
 static void print_result(const struct scenario_system *entry, const struct search_result *result)
@@ -62,7 +60,7 @@ static void print_result(const struct scenario_system *entry, const struct searc
     const int32_t *count = result->count;
     printf(
         "plan search for %s, space %s: %d plans, %d resolved; ruled out: %d by their least memory, %d by their "
-        "time, %d not demanded by memory, %d refused, %d resolved and too large, %d that did not fit all iterations\n",
+        "time, %d not demanded by memory, %d refused, %d planned and too large, %d that did not fit all iterations\n",
         entry->label, entry->space.name, result->n_plans, result->n_resolved, count[SEARCH_MEMORY_PRUNED],
         count[SEARCH_BOUND_PRUNED], count[SEARCH_NOT_DEMANDED], count[SEARCH_REFUSED], count[SEARCH_TOO_LARGE],
         count[SEARCH_MISFIT]);
@@ -92,23 +90,26 @@ void plan_search_print(const struct scenario *scenario, const struct plan_search
             engine = engine || search->results[i].engine;
         }
     if (any)
-        printf(
-            "(batches of their own: one ranks, the best %d are decided on by the mean of %d, by critical path%s)\n\n",
-            SEARCH_FEW, SEARCH_DECIDING_ITERATIONS, engine ? " times SimGrid's contention in the first" : "");
+        printf("(batches of their own: one ranks, the best %d are decided on by the mean of %d, by critical path%s; "
+               "slower: than the "
+               "chosen, ± one standard error of these)\n\n",
+               SEARCH_FEW, SEARCH_DECIDING_ITERATIONS, engine ? " times SimGrid's contention in the first" : "");
 }
 
 static json_t *json_of_plan(const struct search_plan *plan)
 {
     const struct scenario_plan *layout = &plan->layout;
     const struct search_score *score = &plan->score;
-    return json_pack("{s:s, s:{s:I, s:I, s:I, s:I, s:s, s:f}, s:i, s:f, s:f, s:f, s:f, s:i, s:s, s:f, s:f, s:f}",
+    return json_pack("{s:s, s:{s:I, s:I, s:I, s:I, s:s, s:f}, s:i, s:f, s:f, s:f, s:f, s:i, s:s, s:f, s:f, s:f, "
+                     "s:f, s:f}",
                      "verdict", trace_verdict_names.text[plan->verdict], "plan", "tp", (json_int_t)layout->tp, "pp",
                      (json_int_t)layout->pp, "cp", (json_int_t)layout->cp, "dp", (json_int_t)layout->dp, "recompute",
                      trace_recompute_names.text[layout->recompute], "offload", layout->offload, "iterations",
                      score->n_iterations, "time_s", score->time_s, "contention", score->contention, "peak_bytes",
                      score->peak_bytes, "host_bytes", score->host_bytes, "peak_stage", score->peak_stage, "peak_class",
                      memory_class_name[score->peak_class], "compute_fraction", score->compute, "bubble_fraction",
-                     score->bubble, "communication_fraction", score->communication);
+                     score->bubble, "communication_fraction", score->communication, "slower", score->slower,
+                     "slower_error", score->slower_error);
 }
 
 json_t *plan_search_json(const struct scenario *scenario, const struct plan_search *search, int32_t system)

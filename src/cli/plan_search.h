@@ -4,7 +4,6 @@
 #define SLIMSIM_CLI_PLAN_SEARCH_H
 
 #include <jansson.h>
-#include <signal.h>
 
 #include "cli/command.h"
 #include "search/search.h"
@@ -15,12 +14,9 @@ struct plan_search {
     struct search_result *results;
 };
 
-/**
- * Search what the scenario leaves to `plan: auto` and fill it in. With progress on stderr, if that is a terminal.
- * @param stop  a signal's number ends the search when it is not 0; NULL: none does
- */
+/** Search what the scenario leaves to `plan: auto` and fill it in. With progress on stderr, if that is a terminal. */
 bool plan_search_run(struct scenario *scenario, const struct lengths *lengths, const struct options *options,
-                     const volatile sig_atomic_t *stop, struct plan_search *search, struct error *err);
+                     struct plan_search *search, struct error *err);
 
 /** A paragraph a searched system: how many plans, what ruled them out, the chosen one and the runners-up. */
 void plan_search_print(const struct scenario *scenario, const struct plan_search *search);

@@ -48,14 +48,18 @@ static const char *const attention_name[] = {"flash-attention 2", "flash-attenti
                                              "flash-attention 1 (a multiple of 2's curve)",
                                              "unfused (GEMMs and passes over all scores)"};
 
-/** Largest spread (max - min) / mean of unit FLOPs of one rank over the measured iterations. */
-static double worst_spread(const struct point_system *system, enum pass pass)
+/** Mean over the measured iterations of how the units of a pipeline spread. */
+static struct units_spread mean_spread(const struct point_system *system, enum pass pass)
 {
-    double worst = 0;
+    struct units_spread sum = {0, 0};
+    int32_t n = 0;
     for (int32_t i = 0; i < system->n_iterations; i++)
-        if (system->iterations[i].measured)
-            worst = fmax(worst, system->iterations[i].unit_spread[pass]);
-    return worst;
+        if (system->iterations[i].measured) {
+            sum.flop += system->iterations[i].spread[pass].flop;
+            sum.time += system->iterations[i].spread[pass].time;
+            n++;
+        }
+    return (struct units_spread){sum.flop / n, sum.time / n};
 }
 
 /** Mean over the measured iterations of one count. */
@@ -120,7 +124,7 @@ static void offload_text(const struct point_system *system, char text[TEXT_SIZE]
 
 static void print_cell(const char *text)
 {
-    printf("%*s", COLUMN_WIDTH, text);
+    printf(" %*s", COLUMN_WIDTH - 1, text);
 }
 
 /** One cell a system. */
@@ -203,10 +207,13 @@ static void print_delay(const struct point *point, const struct point_summary *s
 static void print_units(const struct point *point)
 {
     char text[TEXT_SIZE];
-    for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
-        printf("%-*s", LABEL_WIDTH, pass == PASS_FORWARD ? "unit FLOPs spread, fwd [%]" : "unit FLOPs spread, bwd [%]");
+    for (int row = 0; row < 2 * N_PASSES; row++) {
+        static const char *const label[] = {"unit FLOPs, p95/p5, forward", "unit FLOPs, p95/p5, backward",
+                                            "unit times, p95/p5, forward", "unit times, p95/p5, backward"};
+        printf("%-*s", LABEL_WIDTH, label[row]);
         for (int32_t i = 0; i < point->n_systems; i++) {
-            snprintf(text, sizeof text, "%.3f", 100 * worst_spread(&point->systems[i], pass));
+            struct units_spread spread = mean_spread(&point->systems[i], (enum pass)(row % N_PASSES));
+            snprintf(text, sizeof text, "%.3f", row < N_PASSES ? spread.flop : spread.time);
             print_cell(text);
         }
         putchar('\n');
@@ -302,6 +309,51 @@ static void print_outside(const struct scenario *scenario, const struct point *p
 static const char *const tensor_overlap_text[] = {
     "all exposed", "four of six backward beside GEMMs, the others exposed",
     "piece by piece beside their GEMMs, four of six backward beside independent GEMMs"};
+static const char *const all_reduce_text[] = {"all exposed", "those of the backward beside GEMMs, the others exposed",
+                                              "those of the backward beside GEMMs, the others exposed"};
+
+/** By whether any system has sequence parallelism, any has not. */
+static void print_tensor_overlap(const struct scenario *scenario, const struct point *point, char line[TEXT_SIZE])
+{
+    int32_t overlap = scenario->communication.tp_overlap, used = 0;
+    bool any[2] = {false, false};
+    for (int32_t i = 0; i < point->n_systems; i++)
+        any[point->systems[i].entry->plan.sequence_parallel] = true;
+    used += snprintf(line, TEXT_SIZE, "tensor-parallel collectives: ");
+    if (any[true])
+        used += snprintf(line + used, (size_t)(TEXT_SIZE - used), "%s", tensor_overlap_text[overlap]);
+    if (any[false])
+        snprintf(line + used, (size_t)(TEXT_SIZE - used),
+                 "%swithout sequence parallelism two all-reduces a pass and "
+                 "layer, %s",
+                 any[true] ? "; " : "", all_reduce_text[overlap]);
+}
+
+static const char *const fault_text[FAULT_N_KINDS] = {"kernels", "NVLink", "NIC", "PCIe"};
+
+/** Whose, how slow, and what the engines make of it. The whole list is the trace's table `faults`. */
+static int32_t fault_lines(const struct scenario *scenario, char lines[][TEXT_SIZE])
+{
+    enum { SHOWN = 8 };
+    struct faults faults = faults_of(scenario->faults, scenario->n_faults, &scenario->platform);
+    int32_t n_slow = 0;
+    size_t used = (size_t)snprintf(lines[0], TEXT_SIZE, "faults, unknown to plans: ");
+    for (int32_t i = 0; i < FAULT_N_KINDS * faults.n_gpus; i++)
+        if (faults.factor[i] > 1 && n_slow++ < SHOWN)
+            used += (size_t)snprintf(lines[0] + used, TEXT_SIZE - used, "%s%s of GPU %d %g times as slow",
+                                     n_slow > 1 ? ", " : "", fault_text[i / faults.n_gpus], i % faults.n_gpus,
+                                     faults.factor[i]);
+    snprintf(lines[0] + used, TEXT_SIZE - used, "%s", n_slow == 0 ? "none, all factors are 1" : "");
+    if (n_slow > SHOWN)
+        snprintf(lines[0] + used, TEXT_SIZE - used, ", and %d more (table faults)", n_slow - SHOWN);
+    snprintf(
+        lines[1], TEXT_SIZE,
+        "faults: a tensor-parallel group is as slow as its slowest GPU and link; what overlaps hide of collectives "
+        "is not longer for slow kernels; the critical path has slow links for each transfer alone, SimGrid shares "
+        "them");
+    faults_free(&faults);
+    return 2;
+}
 
 /** What moves the numbers and was not measured by the user. One line each, for people and for JSON. */
 static int32_t assumptions(const struct scenario *scenario, const struct point *point, char lines[][TEXT_SIZE])
@@ -314,7 +366,7 @@ static int32_t assumptions(const struct scenario *scenario, const struct point *
                  : "SimGrid, one rank for all of a tensor-parallel group unless all_tensor_ranks");
     snprintf(lines[n++], TEXT_SIZE, "attention kernel: %s; kernel and link curves of device %s",
              attention_name[scenario->attention], scenario->device.name);
-    snprintf(lines[n++], TEXT_SIZE, "tensor-parallel collectives: %s", tensor_overlap_text[communication->tp_overlap]);
+    print_tensor_overlap(scenario, point, lines[n++]);
     snprintf(lines[n++], TEXT_SIZE,
              "element-wise kernels: %s; training takes %.1f%% longer for GEMMs and attention than "
              "their benchmarks",
@@ -356,6 +408,8 @@ static int32_t assumptions(const struct scenario *scenario, const struct point *
              scenario->data.long_documents == SCENARIO_CUT    ? "cut into samples of their own"
              : scenario->data.long_documents == SCENARIO_DROP ? "replaced by other draws"
                                                               : "truncated");
+    if (scenario->n_faults > 0)
+        n += fault_lines(scenario, lines + n);
     for (int32_t i = 0; i < point->n_systems; i++, n += PLAN_TEXT_LINES)
         plan_text_lines(scenario, &point->systems[i], lines + n);
     return n;
@@ -365,7 +419,7 @@ static int32_t assumptions(const struct scenario *scenario, const struct point *
 static char (*assumption_lines(const struct point *point))[TEXT_SIZE]
 {
     _Static_assert((int)TEXT_SIZE == (int)PLAN_TEXT_SIZE, "lines of a plan are lines of the report");
-    return check_calloc(16 + (size_t)point->n_systems * PLAN_TEXT_LINES, TEXT_SIZE);
+    return check_calloc(18 + (size_t)point->n_systems * PLAN_TEXT_LINES, TEXT_SIZE);
 }
 
 static void collect(const struct scenario *scenario, const struct point *point, struct point_summary *summaries,
@@ -426,8 +480,11 @@ static json_t *json_of_system(const struct scenario *scenario, const struct poin
         json_object_set_new(classes, memory_class_name[i], json_real(summary->at_peak[i]));
     json_object_set_new(row, "peak_bytes_by_class", classes);
     json_object_set_new(row, "misfit", json_of_misfit(scenario, summary));
-    json_object_set_new(row, "forward_unit_flop_spread", json_real(worst_spread(system, PASS_FORWARD)));
-    json_object_set_new(row, "backward_unit_flop_spread", json_real(worst_spread(system, PASS_BACKWARD)));
+    struct units_spread forward = mean_spread(system, PASS_FORWARD), backward = mean_spread(system, PASS_BACKWARD);
+    json_object_set_new(row, "forward_unit_flop_spread", json_real(forward.flop));
+    json_object_set_new(row, "backward_unit_flop_spread", json_real(backward.flop));
+    json_object_set_new(row, "forward_unit_time_spread", json_real(forward.time));
+    json_object_set_new(row, "backward_unit_time_spread", json_real(backward.time));
     json_object_set_new(row, "units_of_a_pipeline_mean", json_real(mean_units(system)));
     json_object_set_new(row, "token_delay", json_real(summary->token_delay));
     json_object_set_new(row, "unit_imbalance", json_real(summary->unit_imbalance));

@@ -30,8 +30,6 @@ struct progress {
 static bool after_iteration(void *context, const struct point_view *view, struct error *err)
 {
     struct progress *progress = context;
-    if (stop_signal != 0)
-        return false;
     if (progress->shown)
         fprintf(stderr, "\r\033[K%s: iteration %d of %d (%.2f s simulated)", view->system->entry->label,
                 (int)view->iteration->iteration + 1, view->system->n_iterations, view->iteration->time_s);
@@ -104,11 +102,12 @@ static bool simulate(const struct arguments *arguments, const struct scenario *s
     if (traced && !start_record(arguments, scenario, lengths, &record, err))
         return false;
     bool ok = (!traced || record_searches(&record, search, err)) &&
-              point_run(scenario, lengths, after_iteration, &progress, &point, err);
+              point_run(scenario, lengths, NULL, after_iteration, &progress, &point, err);
     if (progress.shown)
         fputs("\r\033[K", stderr);
     if (!ok)
         record_abandon(&record);
+    stop_catch(); /* what is done is written, all of it */
     ok = ok && (!traced || finish_record(scenario, &point, &record, err));
     if (ok && arguments->options.json)
         report_print_json(scenario, &point, search);
@@ -127,7 +126,7 @@ static bool search_and_simulate(const struct arguments *arguments, struct scenar
                                 const struct lengths *lengths, struct error *err)
 {
     struct plan_search search = {0};
-    bool ok = plan_search_run(scenario, lengths, &arguments->options, &stop_signal, &search, err) &&
+    bool ok = plan_search_run(scenario, lengths, &arguments->options, &search, err) &&
               simulate(arguments, scenario, lengths, &search, err);
     plan_search_free(&search);
     return ok;
@@ -189,17 +188,18 @@ int command_run(int argc, char **argv)
     struct error err = {0};
     bool is_sweep = false;
     argp_parse(&argp, argc, argv, 0, NULL, &arguments);
-    stop_catch();
     bool ok = sweep_open(arguments.scenario, &arguments.options, &arguments.sweep, &sweep, &is_sweep, &err);
     bool many = ok && is_sweep && arguments.sweep.point < 0;
-    if (many)
+    if (many) {
+        stop_catch();
         ok = sweep_command(arguments.scenario, &arguments.options, &arguments.sweep, &sweep, &stop_signal, &err);
-    else if (ok)
+    } else if (ok) {
         ok = is_sweep ? run_point(&arguments, &sweep, &err) : run_scenario(&arguments, &err);
+    }
     sweep_free(&sweep);
     sweep_arguments_free(&arguments.sweep);
     options_free(&arguments.options);
-    if (!ok && stop_signal != 0)
-        return stop_fail(many ? "the same command goes on where it stopped" : "nothing is written", &err);
+    if (!ok && many && stop_signal != 0)
+        return stop_fail("the same command goes on where it stopped", &err);
     return ok ? EXIT_SUCCESS : command_fail(&err);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** SIGINT, SIGTERM, SIGHUP ask a long command to end; asked twice, it ends at once. */
+/** What SIGINT, SIGTERM and SIGHUP do. Where they are ignored (nohup, a shell's background job) they stay ignored. */
 #ifndef SLIMSIM_CLI_STOP_H
 #define SLIMSIM_CLI_STOP_H
 
@@ -10,7 +10,11 @@
 /** The signal that asks to stop, 0: none. */
 extern volatile sig_atomic_t stop_signal;
 
-/** Where signals are ignored (nohup, a shell's background job) they stay ignored. */
+/** From now on they end the program at once, wherever it is: no temporary file stays, and the exit status is 128 and
+ * the signal's number. */
+void stop_at_once(void);
+
+/** From now on they set stop_signal and leave the rest to the command; the second one ends it. */
 void stop_catch(void);
 
 /** Say that a signal ended the command and what is left of it. @return the exit status */

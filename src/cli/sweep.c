@@ -88,8 +88,8 @@ bool sweep_open(const char *path, const struct options *options, const struct sw
     struct document document = {0};
     struct error wrong = {0};
     bool ok = scenario_read_document(path, options->n_set, options->set, &document, &wrong);
-    *is_sweep = document.n_nodes > 0 && (arguments->given || sweep_present(&document));
-    for (int i = 0; i < arguments->n_axes && *is_sweep; i++)
+    *is_sweep = arguments->given || (document.n_nodes > 0 && sweep_present(&document));
+    for (int i = 0; i < arguments->n_axes && document.n_nodes > 0; i++)
         ok &= document_set_list(&document, "sweep", "--sweep", arguments->axes[i], &wrong);
     if (!*is_sweep) {
         document_free(&document);
@@ -103,8 +103,13 @@ bool sweep_open(const char *path, const struct options *options, const struct sw
     return sweep_read(&document, sweep, err);
 }
 
-/** Text as a shell takes it for one word. */
-static void write_quoted(FILE *file, const char *text)
+bool sweep_divided(const struct sweep *sweep, const char *what, struct error *err)
+{
+    return sweep->n_columns > 0 ||
+           error_set(err, "%s: the scenario has no `sweep:` and no --sweep is given: one point has no parts", what);
+}
+
+void sweep_write_quoted(FILE *file, const char *text)
 {
     if (*text != '\0' &&
         strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-=,:+@%") == strlen(text)) {
@@ -120,6 +125,20 @@ static void write_quoted(FILE *file, const char *text)
     fputc('\'', file);
 }
 
+void sweep_write_points(FILE *file, const char *path, const struct options *options,
+                        const struct sweep_arguments *arguments)
+{
+    sweep_write_quoted(file, path);
+    for (int i = 0; i < options->n_set; i++) {
+        fputs(" --set ", file);
+        sweep_write_quoted(file, options->set[i]);
+    }
+    for (int i = 0; i < arguments->n_axes; i++) {
+        fputs(" --sweep ", file);
+        sweep_write_quoted(file, arguments->axes[i]);
+    }
+}
+
 /** The command line that makes these points. */
 static char *command_text(const char *path, const struct options *options, const struct sweep_arguments *arguments)
 {
@@ -128,15 +147,7 @@ static char *command_text(const char *path, const struct options *options, const
     FILE *file = open_memstream(&text, &bytes);
     CHECK(file != NULL);
     fputs("slimsim run ", file);
-    write_quoted(file, path);
-    for (int i = 0; i < options->n_set; i++) {
-        fputs(" --set ", file);
-        write_quoted(file, options->set[i]);
-    }
-    for (int i = 0; i < arguments->n_axes; i++) {
-        fputs(" --sweep ", file);
-        write_quoted(file, arguments->axes[i]);
-    }
+    sweep_write_points(file, path, options, arguments);
     CHECK(fclose(file) == 0);
     return text;
 }
@@ -222,8 +233,9 @@ bool sweep_command(const char *path, const struct options *options, const struct
     workshop->sweep = sweep;
     manifest_of_sweep(sweep, &manifest);
     manifest.command = command_text(path, options, arguments);
-    bool ok = (arguments->shard == NULL || shard_parse(arguments->shard, &driver.shard, err)) &&
-              driver_resolve(workshop, &manifest, err);
+    bool ok = (arguments->shard == NULL ||
+               (sweep_divided(sweep, "--shard", err) && shard_parse(arguments->shard, &driver.shard, err))) &&
+              driver_resolve(workshop, &manifest, stop, err);
     if (ok && arguments->list)
         manifest_print(&manifest, stdout);
     else if (ok)

@@ -4,6 +4,7 @@
 #define SLIMSIM_CLI_SWEEP_H
 
 #include <signal.h>
+#include <stdio.h>
 
 #include "cli/command.h"
 #include "sweep/driver.h"
@@ -23,8 +24,8 @@ struct sweep_arguments {
 
 extern const struct argp sweep_argp;
 
-/** Read the scenario and its --set and --sweep; *is_sweep: it is one. Errors of a scenario that is none are left to
- * command_read. The caller frees the sweep. */
+/** Read the scenario and its --set and --sweep; *is_sweep: it is one. Errors of a scenario that is none, unless an
+ * option of sweeps is given, are left to command_read. The caller frees the sweep. */
 bool sweep_open(const char *path, const struct options *options, const struct sweep_arguments *arguments,
                 struct sweep *sweep, bool *is_sweep, struct error *err);
 
@@ -32,6 +33,16 @@ bool sweep_open(const char *path, const struct options *options, const struct sw
  */
 bool sweep_command(const char *path, const struct options *options, const struct sweep_arguments *arguments,
                    const struct sweep *sweep, const volatile sig_atomic_t *stop, struct error *err);
+
+/** There is more than the scenario itself: `what` divides points, and needs them. */
+bool sweep_divided(const struct sweep *sweep, const char *what, struct error *err);
+
+/** Text as a shell takes it for one word. */
+void sweep_write_quoted(FILE *file, const char *text);
+
+/** What follows `slimsim run` to make these points: scenario, --set and --sweep. */
+void sweep_write_points(FILE *file, const char *path, const struct options *options,
+                        const struct sweep_arguments *arguments);
 
 void sweep_arguments_free(struct sweep_arguments *arguments);
 

@@ -86,6 +86,8 @@ static void add_other_memory_bound(struct cost_kernels *kernels, const struct co
     kernels_add_memory_bound(kernels, setting->device, DEVICE_COPY, "residual add of attention", add * s->tokens);
     kernels_add_memory_bound(kernels, setting->device, DEVICE_COPY, "residual add of the feed-forward block",
                              add * s->tokens);
+    if (setting->model->positions > 0)
+        return;
     kernels_add_memory_bound(kernels, setting->device, DEVICE_COPY, "rotation of queries", 4 * s->heads * s->tokens);
     kernels_add_memory_bound(kernels, setting->device, DEVICE_COPY, "rotation of keys", 4 * s->kv * s->tokens);
 }
@@ -165,7 +167,7 @@ struct cost_pass cost_of_pass(const struct cost_setting *setting, enum pass pass
 {
     struct shares s = shares_of(setting, unit);
     bool backward = pass == PASS_BACKWARD || pass == PASS_INPUT;
-    struct cost_pass cost = {.boundary_bytes = pass == PASS_WEIGHT ? 0 : 2 * s.tokens * s.h / setting->tensor};
+    struct cost_pass cost = {.boundary_bytes = pass == PASS_WEIGHT ? 0 : 2 * s.tokens * s.outside};
     add_layers(&cost, setting, pass, unit, &s);
     if (backward && unit->recompute == RECOMPUTE_FULL) {
         struct cost_setting again = *setting;
@@ -228,5 +230,59 @@ struct cost_pass cost_of_head(const struct cost_setting *setting, enum pass pass
     struct overlap_tensor tensor = overlap_tensor_head(setting, pass, s.tokens, logits);
     add_tensor(&cost, &tensor, 1);
     shards_of_tables(setting, pass, &cost);
+    return cost;
+}
+
+/** Bytes of the rank's tables in a backward, for each of their parameters: zeroed in bf16, and added to what holds it.
+ */
+static double table_gradient_bytes(const struct cost_setting *setting)
+{
+    double added = 2 + 2 * cost_gradient_bytes(setting->gradients);
+    if (cost_shards_in_passes(setting))
+        added = setting->model->tied_embeddings ? 2 + 2 + 2 : 0;
+    return 2 + added;
+}
+
+static void add_embedding(struct cost_kernels *kernels, const struct cost_setting *setting, enum pass pass,
+                          const struct shares *s)
+{
+    const struct model *model = setting->model;
+    const struct device *device = setting->device;
+    bool forward = pass == PASS_FORWARD;
+    double own = 1.0 / setting->tensor, positions = (double)model->positions;
+    double rows = s->h * (model_vocabulary_share(model, setting->tensor) + positions);
+    if (s->tokens <= 0)
+        return;
+    kernels_add_memory_bound(kernels, device, DEVICE_COPY, forward ? "embedding" : "embedding's gradient",
+                             (forward ? 4 + 2 * (1 - own) : 2 + 2 * own) * s->h * s->tokens);
+    if (model->positions > 0)
+        kernels_add_memory_bound(kernels, device, DEVICE_COPY, forward ? "positions" : "positions' gradient",
+                                 (forward ? 4 + 6 : 4) * s->h * s->tokens);
+    if (model->dropout)
+        kernels_add_memory_bound(kernels, device, DEVICE_COPY, "dropout of the embedding", 5 * s->outside * s->tokens);
+    if (!forward)
+        kernels_add_memory_bound(kernels, device, DEVICE_COPY, "gradients of whole tables",
+                                 table_gradient_bytes(setting) * rows);
+}
+
+void cost_embedding_kernels(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit,
+                            struct cost_kernels *kernels)
+{
+    struct shares s = shares_of(setting, unit);
+    kernels->n = 0;
+    add_embedding(kernels, setting, pass, &s);
+}
+
+struct cost_pass cost_of_embedding(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit)
+{
+    struct shares s = shares_of(setting, unit);
+    struct cost_kernels kernels = {0};
+    struct cost_pass cost = {0};
+    if (pass == PASS_WEIGHT)
+        return cost; /* no other pass needs its gradient: it ends the backward as it is */
+    add_embedding(&kernels, setting, pass, &s);
+    add_kernels(&cost, &kernels, 1);
+    struct overlap_tensor tensor = overlap_tensor_embedding(setting, pass, s.tokens);
+    add_tensor(&cost, &tensor, 1);
     return cost;
 }

@@ -5,8 +5,7 @@
  * Symbols: h hidden, k width of keys (of values) of a token, f inner width, n heads, V vocabulary, T tokens of one CP
  * rank. A layer runs as Megatron-LM runs it: tensor parallel with sequence parallelism (Korthikanti et al. 2022,
  * arXiv:2205.05198, section 4.2) or without, bf16 weights and activations, fp32 optimizer, gradients as set. The time
- * of biases is left out (fused into their neighbours); LayerNorm takes RMSNorm's, learned positions take rotary ones'
- * (they cost less than 1%).
+ * of biases is left out (fused into their neighbours); LayerNorm takes RMSNorm's.
  */
 #ifndef SLIMSIM_COST_COST_H
 #define SLIMSIM_COST_COST_H
@@ -34,6 +33,8 @@ struct cost_setting {
     enum scenario_sharding sharding;
     int32_t shards;       /* DP x CP ranks that share states, on consecutive groups of TP GPUs; 1: nothing is shared */
     int32_t shard_groups; /* so many groups of `shards` ranks hold the same; 0 as 1: these are all DP x CP ranks */
+    const struct faults *faults; /* slow devices, NULL: none; dag/ sees to them, these costs are of sound ones */
+    struct cost_cache *cache;    /* cost/cache.h; NULL: none */
 };
 
 /** One unit (micro-batch or MicroPack) as one of its `context` ranks computes it; of unequal ranks the slowest. */
@@ -61,7 +62,8 @@ struct cost_pass {
     double ring_bytes;     /* a CP rank sends to others (ring: to the next one): cost/context.h */
     int32_t ring_steps;    /* messages of the ring one after the other, for its latency: context - 1 in each layer */
     double context_s;      /* collectives of CP in place of a ring, which stand before attention; in no other field */
-    double boundary_bytes; /* to the next (backward: previous) stage, per TP and CP rank */
+    double boundary_bytes; /* to the next (backward: previous) stage, per TP and CP rank: all of it on each TP rank
+                            * without sequence parallelism */
     double outside_s[COST_N_FAMILIES]; /* part of the seconds above whose shapes lie outside what was measured */
 };
 
@@ -72,7 +74,7 @@ static inline double cost_pass_s(const struct cost_pass *cost)
 }
 
 /**
- * The layers of a stage. Uneven stages and embedding: free. A unit without tokens costs nothing.
+ * The layers of a stage. A unit without tokens costs nothing.
  *
  * T = (tokens of all slices + padding) / context, as a real number: the ranks share evenly.
  *
@@ -99,7 +101,8 @@ static inline double cost_pass_s(const struct cost_pass *cost)
  *
  * Memory-bound kernels, bytes a token (bf16; each tensor read or written once), all divided by TP (without sequence
  * parallelism norms and adds are not):
- *   forward   2 norms 2 x 4h, 2 residual adds 2 x 6h, rotation of queries and keys 4h + 4k, SwiGLU 6f (GELU 4f)
+ *   forward   2 norms 2 x 4h, 2 residual adds 2 x 6h, rotation of queries and keys 4h + 4k (learned positions:
+ *             none), SwiGLU 6f (GELU 4f)
  *   backward  2 norms 2 x 6h, 2 adds of gradients 2 x 6h, rotation 4h + 4k, SwiGLU 10f (GELU 6f)
  * Adds and rotations are copies to the device's curves. Unfused attention comes with dropout (cost/attention.h), of the
  * residuals too: forward the masks are written, 2 x h; backward they are read and the gradients pass once more, 2 x 5h.
@@ -135,6 +138,23 @@ struct cost_pass cost_of_pass(const struct cost_setting *setting, enum pass pass
  */
 struct cost_pass cost_of_head(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit);
 
+/**
+ * What the first stage adds: the table's rows of T tokens forward, their gradients backward. No FLOPs. All are copies
+ * to the device's curves; rows are h wide, so long enough to be read like a copy. Bytes a token, whole on every TP rank
+ * but where said; t = TP:
+ *   forward   rows 4h (read, written), rows of other ranks set to zero 2h (1 - 1/t); learned positions 4h + 6h (rows,
+ *             sum); with dropout 5h (its mask 1), shared over TP with sequence parallelism
+ *   backward  gradient read 2h, own rows written 2h/t; learned positions 4h; dropout 5h as forward
+ * Backward, of each of the rank's V/t h parameters (and positions h): the table's gradient is zeroed in bf16, 2, and
+ * added to the main gradient, 2 + 4 + 4 (bf16: 2 + 2 + 2), as no GEMM is there to do it; zero2 and zero3 have no main
+ * gradient and add it to the head's, 6, where both are tied. Source: Megatron-LM, tensor_parallel/layers.py
+ * (VocabParallelEmbedding) and distributed/distributed_data_parallel.py (main_grad.add_); PyTorch's embedding, whose
+ * gradient is dense. Left out: the sort of the tokens, by which PyTorch's backward adds up equal ones.
+ *
+ * TP's collective of the output: cost/overlap.h. What zero2 and zero3 gather and reduce: cost_of_head.
+ */
+struct cost_pass cost_of_embedding(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit);
+
 /** One sequence of a packed attention kernel: its FLOPs on this rank, and its shape. tile_flop: of its longest tile. */
 struct cost_attention {
     double flop, queries, keys, head_dim, tile_flop;
@@ -163,6 +183,10 @@ void cost_layer_kernels(const struct cost_setting *setting, enum pass pass, cons
 /** The kernels of cost_of_head. */
 void cost_head_kernels(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit,
                        struct cost_kernels *kernels);
+
+/** The kernels of cost_of_embedding. */
+void cost_embedding_kernels(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit,
+                            struct cost_kernels *kernels);
 
 /** Time of one kernel [s]; source of each form: scenario/device.h. No work takes no time. A GEMM takes no less than the
  * copying of its three matrices; `batch` of one shape in one kernel share its waves. flash1 takes 1 + training.flash1

@@ -16,7 +16,12 @@
  * layer rotation by halves  20 of each byte pair of queries and keys in both passes (times cosine 4, negated half 2,
  *                       halves joined 4, times sine 4, sum 6), fused 4
  *   SwiGLU              forward 10f (silu 4, product 6), fused 6f; backward 18f (product 12, silu 6), fused 10f
- * GELU models run LayerNorm and GELU, one kernel each in PyTorch too: nothing.
+ *   projections         backward 18h: QKV, gate and up are modules of their own, whose inputs' gradients autograd adds
+ *                       up, 6h each time
+ * GELU models run a joint QKV, whose three gradients are joined in the backward, 4(h + 2k) (torch.chunk's), and
+ * LayerNorm and GELU, one kernel each in PyTorch too, but for LayerNorm's backward: the gradients of its
+ * weight and bias are a kernel of their own, which reads the gradient and the input again, 4h, two norms a layer.
+ * Source: aten/src/ATen/native/cuda/layer_norm_kernel.cu (LayerNormBackwardKernelImplInternal).
  */
 void eager_add_layer(struct cost_kernels *kernels, const struct cost_setting *setting, enum pass pass, double tokens);
 

@@ -186,3 +186,17 @@ struct overlap_tensor overlap_tensor_head(const struct cost_setting *setting, en
         add_column_backward(&sum, setting, pass, tokens, logits);
     return sum;
 }
+
+struct overlap_tensor overlap_tensor_embedding(const struct cost_setting *setting, enum pass pass, double tokens)
+{
+    struct overlap_tensor sum = {0};
+    bool whole = !setting->sequence_parallel || setting->model->positions > 0;
+    enum device_collective_kind kind = whole ? DEVICE_ALL_REDUCE : DEVICE_REDUCE_SCATTER;
+    if (setting->tensor == 1 || tokens <= 0 || (pass == PASS_BACKWARD && !setting->sequence_parallel))
+        return sum;
+    if (pass == PASS_BACKWARD)
+        kind = DEVICE_ALL_GATHER;
+    double bytes = tensor_bytes(setting, tokens);
+    add(&sum, setting, kind, bytes, cost_collective_s(setting, kind, bytes, setting->tensor));
+    return sum;
+}

@@ -83,4 +83,11 @@ struct overlap_tensor overlap_tensor_layer(const struct cost_setting *setting, e
 struct overlap_tensor overlap_tensor_head(const struct cost_setting *setting, enum pass pass, double tokens,
                                           double logits);
 
+/** That of the embedding, exposed: forward a reduce-scatter of its output, of which each rank has the rows of its own
+ * part of the vocabulary; backward the all-gather of the gradient. Without sequence parallelism, and forward with
+ * learned positions (added to the whole tensor), an all-reduce forward, nothing backward. Source: Megatron-Core,
+ * models/common/embeddings/language_model_embedding.py (reduce_scatter_embeddings) and
+ * tensor_parallel/layers.py (VocabParallelEmbedding). */
+struct overlap_tensor overlap_tensor_embedding(const struct cost_setting *setting, enum pass pass, double tokens);
+
 #endif

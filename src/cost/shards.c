@@ -51,14 +51,19 @@ static struct traffic traffic_of(const struct cost_setting *setting, enum pass p
     return traffic;
 }
 
-/** Conversion and division of whole gradients. */
-static double conversion_s(const struct cost_setting *setting, enum pass pass, double parameters)
+/** Passes over whole gradients and over a rank's shards, beside the collectives. */
+static double conversion_s(const struct cost_setting *setting, enum pass pass, double parameters, bool gathers)
 {
-    double bytes = cost_gradient_bytes(setting->gradients);
-    if (!reduces(setting, pass) || setting->shards == 1)
+    double bytes = cost_gradient_bytes(setting->gradients), whole = 0, own = 0;
+    if (!cost_shards_in_passes(setting) || setting->shards == 1)
         return 0;
-    double converted = setting->gradients == SCENARIO_FP32 ? 2 + bytes : 0;
-    return cost_memory_bound_s(setting->device, DEVICE_COPY, (converted + 2 * bytes) * parameters);
+    if (gathers && setting->sharding == SCENARIO_ZERO3)
+        own += 4 + 2;
+    if (reduces(setting, pass)) {
+        whole += (2 + 2) + (setting->gradients == SCENARIO_FP32 ? 2 + bytes : 0) + 2 * bytes;
+        own += (2 + 3) * bytes;
+    }
+    return cost_memory_bound_s(setting->device, DEVICE_COPY, (whole + own / setting->shards) * parameters);
 }
 
 void shards_of_layers(const struct cost_setting *setting, enum pass pass, struct cost_pass *cost)
@@ -67,7 +72,7 @@ void shards_of_layers(const struct cost_setting *setting, enum pass pass, struct
     struct traffic one = traffic_of(setting, pass, parameters, pass != PASS_WEIGHT);
     if (setting->layers == 0) /* a stage of the embedding or the head alone */
         return;
-    cost->other_s += setting->layers * conversion_s(setting, pass, parameters);
+    cost->other_s += setting->layers * conversion_s(setting, pass, parameters, pass != PASS_WEIGHT);
     double layer_s = (cost->other_s + cost->attention_s + cost->tensor_s) / setting->layers;
     double beside_s = overlap_beside_s(setting->device, layer_s, one.gather_s + one.reduce_s);
     cost->shard_bytes += setting->layers * one.bytes;
@@ -81,7 +86,7 @@ void shards_of_tables(const struct cost_setting *setting, enum pass pass, struct
     bool gathers = pass == PASS_FORWARD;
     struct traffic exposed = traffic_of(setting, pass, embedding, gathers);
     struct traffic hidden = traffic_of(setting, pass, all - embedding, gathers);
-    cost->other_s += conversion_s(setting, pass, all);
+    cost->other_s += conversion_s(setting, pass, all, gathers);
     cost->shard_bytes += exposed.bytes + hidden.bytes;
     cost->shard_s += exposed.gather_s + exposed.reduce_s;
 }

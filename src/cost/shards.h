@@ -12,11 +12,16 @@
  * g) - c) zero3 backward   gathered again, and a layer's gradients reduce-scattered (r s) while the next one computes;
  * both share links and channels: g + (L - 1) (beside(c, g + r) - c) + r zero2 backward   (L - 1) (beside(c, r) - c) + r
  * Where m groups hold the same shards (HSDP), r also has their all-reduce of a rank's shard of the gradients, 2 (m
- * - 1)/m of it sent by each of m ranks, in every backward pass. Before each reduction the whole gradient of the layer
- * is converted to the reduction's precision (fp32: read 2, written 4 bytes) and divided by a factor of the ranks (read
- * and written), memory-bound kernels that count as computation. Source: Zhao et al. 2023 (arXiv:2304.11277,
- * section 3.3: one layer of prefetch); PyTorch 2, torch/distributed/fsdp/_runtime_utils.py, _post_backward_hook, and
- * its default communication hook.
+ * - 1)/m of it sent by each of m ranks, in every backward pass.
+ *
+ * Memory-bound kernels that count as computation, bytes a parameter, g of the reduction's precision:
+ *   whole gradient  joined to the flat parameter's 2 + 2, converted (fp32: read 2, written 4), divided by a factor of
+ *                   the ranks 2g, before each reduction
+ *   rank's shard    zero3: fp32 weights converted to bf16 before each gather, 4 + 2; backward: divided by the other
+ *                   factor 2g and added to what earlier units left 3g (counted in the first unit too)
+ * Source: Zhao et al. 2023 (arXiv:2304.11277, section 3.3: one layer of prefetch); PyTorch 2, torch/distributed/fsdp:
+ * _runtime_utils.py (_post_backward_hook, _reduce_grad), _flat_param.py (views by torch.split, whose backward joins
+ * their gradients; _use_low_precision_shard), and its default communication hook.
  */
 void shards_of_layers(const struct cost_setting *setting, enum pass pass, struct cost_pass *cost);
 

@@ -3,8 +3,8 @@
 #ifndef SLIMSIM_DAG_BUILDER_H
 #define SLIMSIM_DAG_BUILDER_H
 
+#include "base/check.h"
 #include "dag/dag.h"
-#include "dag/relations.h"
 
 /** Tasks that end a pass on one place; -1: there is none. */
 struct builder_end {
@@ -15,7 +15,19 @@ struct builder_end {
     int32_t offload;
 };
 
-/** A pipeline of the phase in work. An instance is (pass, unit, virtual stage) as one number. */
+/** What of a pass runs on the compute stream: with its attention, and without, which then runs beside a ring. */
+struct builder_seconds {
+    double all, no_attention;
+};
+
+/** The latest transfer of a unit between stages; all those of its pass are mostly alike. */
+struct builder_boundary {
+    double bytes; /* 0: none yet */
+    enum cost_route route;
+    struct cost_transfer transfer;
+};
+
+/** A pipeline of the phase in work. An instance is (virtual stage, pass, unit) as one number. */
 struct builder_pipe {
     const struct plan_pipeline *plan;
     struct relations relations;
@@ -28,7 +40,12 @@ struct builder_pipe {
     int32_t first_place, first_lane;
     int32_t n_tensor, n_ranks; /* places of a context rank, of a stage */
     int32_t n_virtual;         /* virtual stages: chunks x stages */
-    struct builder_end *ends;  /* [instance x n_ranks + rank] */
+    int32_t n_units;           /* of both cuts */
+    int32_t *done[N_PASSES];   /* of each virtual stage: units built, from the first on without a gap */
+    bool offloads;             /* some unit does */
+    struct builder_seconds *seconds[N_STEP_PASSES]; /* as cost */
+    struct builder_boundary *boundary[N_PASSES];    /* of each unit */
+    struct builder_end *ends;                       /* [instance x n_ranks + rank] */
 };
 
 /** A place's part of the step in work. */
@@ -36,6 +53,9 @@ struct builder_member {
     int32_t pipe, unit, stage, rank, place; /* stage: virtual; rank: of the stage's places */
     int32_t ready;                          /* the task after which its ring can start */
     int32_t ring;                           /* as in builder_end */
+    const struct cost_pass *cost;           /* of the pass; of a slow place `slow` below */
+    struct builder_seconds seconds;         /* of it */
+    struct cost_pass slow;
 };
 
 /** The walk of one stage of one pipeline along its order. */
@@ -51,13 +71,12 @@ struct builder {
     const struct cost_setting *setting;
     struct dag_options options;
     struct dag *dag;
-    int32_t task_capacity, edge_capacity;
-    int32_t *mark;        /* of each task: its newest out-edge */
     int32_t *stream_last; /* of each stream: its last task, -1: none */
     int32_t *open_ring;   /* of each place: SYNC that must end before its next pass, -1: none */
     int32_t *open_send;   /* of each place: SEND to a neighbour that must end before its next pass, -1: none */
     int32_t *open_copy;   /* of each place: copy in of what streams that must end before its next pass, -1: none */
     int32_t *pass_begin;  /* of each place: COMPUTE of its latest pass, -1: none */
+    int32_t *node;        /* of each place */
 
     int32_t phase;
     int32_t gate; /* SYNC before the phase: streams begin after it; -1 in the first */
@@ -72,21 +91,90 @@ struct builder {
     int32_t *places, *ready;        /* of the ring in work */
 };
 
-/** Append a task behind the last of its stream. @return its number */
-int32_t builder_task(struct builder *builder, struct dag_task task, double duration_s);
+/** Make room for one more task, for one more edge. */
+void builder_grow_tasks(struct builder *builder);
+void builder_grow_edges(struct builder *builder);
 
 /** The newest task waits for `from`, -1: for nothing. Of two kinds between the same tasks the lower stays. */
-void builder_edge(struct builder *builder, int32_t from, enum dag_edge kind);
+static inline void builder_edge(struct builder *builder, int32_t from, enum dag_edge kind)
+{
+    struct dag *dag = builder->dag;
+    int32_t task = dag->n_tasks - 1, edge = dag->n_edges;
+    if (from < 0)
+        return;
+    CHECK(from < task);
+    int32_t known = dag->room.mark[from];
+    if (known >= dag->in_first[task]) {
+        if (kind < dag->in_kind[known])
+            dag->in_kind[known] = (uint8_t)kind;
+        return;
+    }
+    if (edge == dag->room.edges)
+        builder_grow_edges(builder);
+    dag->room.mark[from] = edge;
+    dag->in_task[edge] = from;
+    dag->n_edges = dag->in_first[task + 1] = edge + 1;
+    dag->in_kind[edge] = (uint8_t)kind;
+}
 
-/** A task of a place: phase, pipeline, stage, place and stream filled in. */
-struct dag_task builder_task_of(const struct builder *builder, int32_t place, enum dag_stream stream,
-                                enum dag_kind kind, enum dag_purpose purpose);
+/** Append a task behind the last of its stream. @return its number */
+static inline int32_t builder_task(struct builder *builder, struct dag_task task, double duration_s)
+{
+    struct dag *dag = builder->dag;
+    if (dag->n_tasks == dag->room.tasks)
+        builder_grow_tasks(builder);
+    int32_t number = dag->n_tasks++, previous = builder->stream_last[task.stream];
+    dag->tasks[number] = task;
+    dag->duration_s[number] = duration_s;
+    dag->in_first[number] = dag->in_first[number + 1] = dag->n_edges;
+    dag->room.mark[number] = dag->stream_next[number] = -1;
+    builder->stream_last[task.stream] = number;
+    *(previous >= 0 ? &dag->stream_next[previous] : &dag->stream_first[task.stream]) = number;
+    builder_edge(builder, previous >= 0 ? previous : builder->gate, previous >= 0 ? DAG_SCHEDULE : DAG_COLLECTIVE);
+    return number;
+}
 
-/** Append a SEND of `bytes` to a rank by the route between the two. */
-int32_t builder_send(struct builder *builder, struct dag_task task, struct cost_transfer transfer);
+/** A task of a place: phase, pipeline, stage, place and stream filled in. Inline, as the above: a task is put together
+ * in registers and written once. */
+static inline struct dag_task builder_task_of(const struct builder *builder, int32_t place, enum dag_stream stream,
+                                              enum dag_kind kind, enum dag_purpose purpose)
+{
+    const struct dag_place *at = &builder->dag->places[place];
+    return (struct dag_task){.kind = (uint8_t)kind,
+                             .purpose = (uint8_t)purpose,
+                             .phase = at->phase,
+                             .stage = at->stage,
+                             .pipeline = at->pipeline,
+                             .unit = -1,
+                             .place = place,
+                             .stream = place * DAG_N_STREAMS + (int32_t)stream,
+                             .from_rank = at->rank,
+                             .to_rank = at->rank};
+}
+
+/** How many times as long bytes take from rank to rank as on sound links; a host's rank is -1. */
+double builder_link_factor(const struct builder *builder, int32_t from_rank, int32_t to_rank);
+
+/** Append a SEND from rank to rank; `transfer` is that of sound links. */
+static inline int32_t builder_send(struct builder *builder, struct dag_task task, struct cost_transfer transfer)
+{
+    task.latency_s = transfer.latency_s;
+    task.wire_bytes = transfer.wire_bytes;
+    double factor = builder->setting->faults != NULL ? builder_link_factor(builder, task.from_rank, task.to_rank) : 1;
+    if (factor > 1)
+        transfer.duration_s = transfer.latency_s + factor * (transfer.wire_bytes / transfer.bytes_per_s);
+    return builder_task(builder, task, transfer.duration_s);
+}
 
 /** NVLink inside a node, else NIC. */
 enum cost_route builder_route(const struct builder *builder, int32_t from_rank, int32_t to_rank);
+
+/** Whether passes on the place of a GPU cost something else than on a sound one; then dag_gpu_pass_cost. */
+bool builder_slow(const struct builder *builder, int32_t gpu);
+
+/** `setting` with links of 1/nvlink and 1/nic of their bandwidth; `room` becomes its platform. */
+struct cost_setting builder_slow_setting(const struct cost_setting *setting, double nvlink, double nic,
+                                         struct platform *room);
 
 /** A collective among places. */
 struct builder_ring {
@@ -99,7 +187,7 @@ struct builder_ring {
     double bytes;   /* reduce-scatter, all-gather: of the tensor; else what a member sends to the next in all */
     int32_t steps;  /* messages of the latter, for the latency */
     double share;   /* of a reduce-scatter or all-gather that is not hidden */
-    double exact_s; /* if > 0: how long it takes, in place of bytes */
+    double exact_s; /* if > 0: how long it takes, in place of bytes: that of the member to which it is longest */
 };
 
 /**
@@ -118,9 +206,23 @@ double builder_ring_s(const struct builder *builder, const struct builder_ring *
 /** SYNC on the collective stream of a place; edges into it are the caller's. */
 int32_t builder_sync(struct builder *builder, int32_t place, enum dag_purpose purpose);
 
-/** Costs of a pass of one unit on each kind of virtual stage. */
-void builder_costs(const struct builder_pipe *pipe, const struct cost_setting *setting, enum pass pass, int32_t unit,
-                   struct cost_pass *cost);
+/** Costs of a pass of all units on each kind of virtual stage: cost and seconds. */
+void builder_costs(const struct builder *builder, struct builder_pipe *pipe, enum pass pass);
+
+static inline struct builder_seconds builder_seconds_of(const struct builder *builder, const struct cost_pass *cost)
+{
+    double seconds = cost->other_s + cost->shard_s;
+    if (!builder->options.all_tensor_ranks)
+        seconds += cost->tensor_s;
+    return (struct builder_seconds){seconds + cost->attention_s, seconds};
+}
+
+/** The stage of a virtual stage. */
+static inline int32_t builder_stage_of(const struct builder_pipe *pipe, int32_t virtual)
+{
+    int32_t stages = pipe->plan->layout.stages;
+    return virtual < stages ? virtual : virtual % stages;
+}
 
 static inline const struct cost_pass *builder_cost_of(const struct builder_pipe *pipe, enum pass pass, int32_t unit,
                                                       int32_t stage)
@@ -143,7 +245,7 @@ void builder_pass(struct builder *builder, const int32_t *lanes, int32_t n_lanes
 static inline int32_t builder_instance(const struct builder_pipe *pipe, enum pass pass, int32_t unit, int32_t stage)
 {
     int32_t before = pass == PASS_BACKWARD ? pipe->plan->cut[PASS_FORWARD].n_units : 0;
-    return (before + unit) * pipe->n_virtual + stage;
+    return stage * pipe->n_units + before + unit;
 }
 
 static inline struct builder_end *builder_end_of(const struct builder_pipe *pipe, int32_t instance, int32_t rank)
@@ -154,7 +256,7 @@ static inline struct builder_end *builder_end_of(const struct builder_pipe *pipe
 /** Walk the orders of the phase until all steps are built; else name one in the circle. Leaves the phase open. */
 bool builder_phase(struct builder *builder, int32_t phase, struct error *err);
 
-/** Free what belongs to the phase. */
+/** Hand the pipelines' relations and costs to the graph, and free what else belongs to the phase. */
 void builder_close_phase(struct builder *builder);
 
 /** Gradients, optimizer and parameters of the last phase. */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "cost/cache.h"
 #include "dag/builder.h"
 
 struct cost_setting dag_setting(const struct cost_setting *setting, const struct plan_layout *layout, int32_t stage)
@@ -23,7 +24,7 @@ struct dag_kinds dag_kinds_of(const struct cost_setting *setting, const struct p
     struct dag_kinds kinds = {.kind = check_malloc((size_t)n_virtual * sizeof *kinds.kind)};
     for (int32_t stage = 0; stage < n_virtual; stage++) {
         int32_t kind = 0, own = dag_setting(setting, layout, stage).layers;
-        while (kind < kinds.n && (layers[kind] != own || stage == n_virtual - 1))
+        while (kind < kinds.n && (kind == 0 || layers[kind] != own || stage == n_virtual - 1))
             kind++;
         CHECK(kind < DAG_MAX_KINDS);
         if (kind == kinds.n) {
@@ -61,19 +62,17 @@ struct cost_unit dag_unit(const struct plan_pipeline *pipeline, enum pass pass, 
                               .sharding = part->sharding};
 }
 
-static void add_head(struct cost_pass *cost, const struct cost_setting *own, enum pass pass,
-                     const struct cost_unit *work)
+static void add_cost(struct cost_pass *cost, const struct cost_pass *more)
 {
-    struct cost_pass head = cost_of_head(own, pass, work);
-    cost->flop += head.flop;
-    cost->other_s += head.other_s;
-    cost->attention_s += head.attention_s;
-    cost->tensor_s += head.tensor_s;
-    cost->tensor_bytes += head.tensor_bytes;
-    cost->shard_s += head.shard_s;
-    cost->shard_bytes += head.shard_bytes;
+    cost->flop += more->flop;
+    cost->other_s += more->other_s;
+    cost->attention_s += more->attention_s;
+    cost->tensor_s += more->tensor_s;
+    cost->tensor_bytes += more->tensor_bytes;
+    cost->shard_s += more->shard_s;
+    cost->shard_bytes += more->shard_bytes;
     for (int i = 0; i < COST_N_FAMILIES; i++)
-        cost->outside_s[i] += head.outside_s[i];
+        cost->outside_s[i] += more->outside_s[i];
 }
 
 /* What cost/ calls the pass of a pipeline's step. */
@@ -82,22 +81,48 @@ static enum pass cost_pass_of(const struct plan_pipeline *pipeline, enum pass pa
     return pass == PASS_BACKWARD && pipeline->splits_backward ? PASS_INPUT : pass;
 }
 
-void builder_costs(const struct builder_pipe *pipe, const struct cost_setting *setting, enum pass pass, int32_t unit,
-                   struct cost_pass *cost)
+/* What virtual stage `stage` of the pipeline does beside its layers. */
+static void add_ends(struct cost_pass *cost, const struct cost_setting *own, const struct plan_layout *layout,
+                     int32_t stage, enum pass pass, const struct cost_unit *work)
+{
+    if (stage == 0) {
+        struct cost_pass embedding = cost_cached(own, COST_EMBEDDING, pass, work);
+        add_cost(cost, &embedding);
+    }
+    if (stage == layout->stages * layout->chunks - 1) {
+        struct cost_pass head = cost_cached(own, COST_HEAD, pass, work);
+        add_cost(cost, &head);
+    }
+}
+
+/* Costs of one unit. own: settings of the kinds. */
+static void costs_of_unit(const struct builder_pipe *pipe, const struct cost_setting *own, enum pass pass, int32_t unit)
 {
     struct cost_unit work = dag_unit(pipe->plan, pass, unit);
+    struct cost_pass *cost = pipe->cost[pass] + unit * pipe->kinds.n;
     enum pass kernels = cost_pass_of(pipe->plan, pass);
-    int32_t layers[DAG_MAX_KINDS];
     for (int32_t kind = 0; kind < pipe->kinds.n; kind++) {
-        struct cost_setting own = dag_setting(setting, &pipe->plan->layout, pipe->kinds.stage[kind]);
-        int32_t alike = 0; /* a kind of as many layers, without the head */
-        while (alike < kind && layers[alike] != own.layers)
+        int32_t alike = 0; /* a kind of as many layers */
+        while (alike < kind && own[alike].layers != own[kind].layers)
             alike++;
-        layers[kind] = own.layers;
-        cost[kind] = alike < kind ? cost[alike] : cost_of_pass(&own, kernels, &work);
-        if (kind == pipe->kinds.n - 1)
-            add_head(&cost[kind], &own, kernels, &work);
+        cost[kind] = alike < kind ? cost[alike] : cost_cached(&own[kind], COST_LAYERS, kernels, &work);
     }
+    for (int32_t kind = 0; kind < pipe->kinds.n; kind++)
+        add_ends(&cost[kind], &own[kind], &pipe->plan->layout, pipe->kinds.stage[kind], kernels, &work);
+}
+
+void builder_costs(const struct builder *builder, struct builder_pipe *pipe, enum pass pass)
+{
+    struct cost_setting own[DAG_MAX_KINDS];
+    int32_t n_units = plan_cut_of(pipe->plan, pass)->n_units, n = n_units * pipe->kinds.n;
+    for (int32_t kind = 0; kind < pipe->kinds.n; kind++)
+        own[kind] = dag_setting(builder->setting, &pipe->plan->layout, pipe->kinds.stage[kind]);
+    pipe->cost[pass] = check_malloc((size_t)n * sizeof *pipe->cost[pass]);
+    pipe->seconds[pass] = check_malloc((size_t)n * sizeof *pipe->seconds[pass]);
+    for (int32_t unit = 0; unit < n_units; unit++)
+        costs_of_unit(pipe, own, pass, unit);
+    for (int32_t i = 0; i < n; i++)
+        pipe->seconds[pass][i] = builder_seconds_of(builder, &pipe->cost[pass][i]);
 }
 
 struct cost_pass dag_pass_cost(const struct plan_pipeline *pipeline, const struct cost_setting *setting, enum pass pass,
@@ -106,9 +131,8 @@ struct cost_pass dag_pass_cost(const struct plan_pipeline *pipeline, const struc
     struct cost_setting own = dag_setting(setting, &pipeline->layout, stage);
     struct cost_unit work = dag_unit(pipeline, pass, unit);
     enum pass kernels = cost_pass_of(pipeline, pass);
-    struct cost_pass cost = cost_of_pass(&own, kernels, &work);
-    if (stage == pipeline->layout.stages * pipeline->layout.chunks - 1)
-        add_head(&cost, &own, kernels, &work);
+    struct cost_pass cost = cost_cached(&own, COST_LAYERS, kernels, &work);
+    add_ends(&cost, &own, &pipeline->layout, stage, kernels, &work);
     return cost;
 }
 
@@ -116,23 +140,21 @@ double dag_token_bytes(const struct plan_pipeline *pipeline, const struct cost_s
 {
     const struct plan_unit *part = &pipeline->cut[PASS_FORWARD].units[unit];
     struct cost_unit work = dag_unit(pipeline, PASS_FORWARD, unit);
-    double scores = cost_scores_bytes(own, &work), tokens = cost_unit_tokens(&work);
+    double scores = cost_scores_bytes(own, &work);
     double bytes = cost_layers_activation_bytes(own, part->recompute, false);
-    return (bytes + (scores > 0 ? scores / tokens : 0)) / part->context;
+    return (bytes + (scores > 0 ? scores / cost_unit_tokens(&work) : 0)) / part->context;
 }
 
-double dag_offload_bytes(const struct plan_pipeline *pipeline, const struct cost_setting *own, int32_t unit,
-                         int64_t tokens, int64_t sliced)
+double dag_offloadable_bytes(const struct plan_pipeline *pipeline, const struct cost_setting *own, int32_t unit,
+                             int64_t tokens, int64_t sliced)
 {
     const struct plan_unit *part = &pipeline->cut[PASS_FORWARD].units[unit];
-    if (part->offload <= 0)
-        return 0.0;
     int32_t keep = own->layers; /* layers whose activations hold keys and values */
     if (part->recompute == RECOMPUTE_FULL)
         keep = own->recompute_layers > 0 ? own->layers - own->recompute_layers : 0;
     double kept = keep * cost_kv_bytes(own->model, own->tensor);
     double bytes = (double)tokens * dag_token_bytes(pipeline, own, unit);
-    return part->offload * (bytes - (double)sliced * kept / part->context);
+    return bytes - (double)sliced * kept / part->context;
 }
 
 static int32_t n_tensor(const struct plan_layout *layout, struct dag_options options)
@@ -166,9 +188,36 @@ static void make_places(struct dag *dag, const struct plan *plan, struct dag_opt
             n += (size_t)layout->stages * (size_t)layout->context * (size_t)n_tensor(layout, options);
         }
     CHECK(n > 0 && n < INT32_MAX / DAG_N_STREAMS);
-    dag->places = check_malloc(n * sizeof *dag->places);
+    if (n > (size_t)dag->room.places) {
+        dag->places = check_realloc(dag->places, n * sizeof *dag->places);
+        dag->stream_first = check_realloc(dag->stream_first, n * DAG_N_STREAMS * sizeof *dag->stream_first);
+        dag->room.places = (int32_t)n;
+    }
     for (int32_t phase = 0; phase < plan->n_phases; phase++)
         add_places(dag, plan, phase, options);
+}
+
+static void free_pipes(struct dag *dag)
+{
+    for (int32_t i = 0; i < dag->n_pipes; i++) {
+        struct dag_pipe *pipe = &dag->pipes[i];
+        free(pipe->kinds.kind);
+        relations_free(&pipe->relations);
+        for (int pass = 0; pass < N_STEP_PASSES; pass++)
+            free(pipe->cost[pass]);
+    }
+    free(dag->pipes);
+    free(dag->first_pipe);
+    dag->n_pipes = 0;
+}
+
+static void make_pipes(struct dag *dag, const struct plan *plan)
+{
+    size_t n = 0;
+    for (int32_t phase = 0; phase < plan->n_phases; phase++)
+        n += (size_t)plan->phases[phase].n_pipelines;
+    dag->pipes = check_malloc(n * sizeof *dag->pipes);
+    dag->first_pipe = check_malloc((size_t)plan->n_phases * sizeof *dag->first_pipe);
 }
 
 static void open_builder(struct builder *builder)
@@ -180,8 +229,11 @@ static void open_builder(struct builder *builder)
     builder->open_send = check_malloc(n_places * sizeof *builder->open_send);
     builder->open_copy = check_malloc(n_places * sizeof *builder->open_copy);
     builder->pass_begin = check_malloc(n_places * sizeof *builder->pass_begin);
+    builder->node = check_malloc(n_places * sizeof *builder->node);
+    for (size_t i = 0; i < n_places; i++)
+        builder->node[i] = builder->dag->places[i].rank / builder->setting->platform->gpus_per_node;
     for (size_t i = 0; i < n_places * DAG_N_STREAMS; i++)
-        builder->stream_last[i] = -1;
+        builder->stream_last[i] = builder->dag->stream_first[i] = -1;
     for (size_t i = 0; i < n_places; i++)
         builder->open_ring[i] = builder->open_send[i] = builder->open_copy[i] = builder->pass_begin[i] = -1;
 }
@@ -189,10 +241,20 @@ static void open_builder(struct builder *builder)
 bool dag_build(const struct plan *plan, const struct cost_setting *setting, struct dag_options options, struct dag *dag,
                struct error *err)
 {
+    *dag = (struct dag){0};
+    return dag_rebuild(plan, setting, options, dag, err);
+}
+
+bool dag_rebuild(const struct plan *plan, const struct cost_setting *setting, struct dag_options options,
+                 struct dag *dag, struct error *err)
+{
     struct builder builder = {.plan = plan, .setting = setting, .options = options, .dag = dag};
     bool ok = true;
-    *dag = (struct dag){0};
+    dag->n_tasks = dag->n_edges = dag->n_places = 0;
+    dag->faults = setting->faults;
+    free_pipes(dag);
     make_places(dag, plan, options);
+    make_pipes(dag, plan);
     open_builder(&builder);
     for (int32_t phase = 0; ok && phase < plan->n_phases; phase++) {
         if (phase > 0 || plan->phases[phase].n_reshards > 0)
@@ -202,12 +264,12 @@ bool dag_build(const struct plan *plan, const struct cost_setting *setting, stru
             ok = builder_gradients(&builder, err);
         builder_close_phase(&builder);
     }
-    free(builder.mark);
     free(builder.stream_last);
     free(builder.open_ring);
     free(builder.open_send);
     free(builder.open_copy);
     free(builder.pass_begin);
+    free(builder.node);
     if (!ok)
         dag_free(dag);
     return ok;
@@ -215,11 +277,15 @@ bool dag_build(const struct plan *plan, const struct cost_setting *setting, stru
 
 void dag_free(struct dag *dag)
 {
+    free_pipes(dag);
     free(dag->tasks);
     free(dag->duration_s);
     free(dag->in_first);
     free(dag->in_task);
     free(dag->in_kind);
     free(dag->places);
+    free(dag->stream_first);
+    free(dag->stream_next);
+    free(dag->room.mark);
     *dag = (struct dag){0};
 }

@@ -59,11 +59,18 @@
  *
  * Sharding zero2 and zero3: what a pass gathers and reduces stays inside COMPUTE, as TP's collectives do (cost/cost.h),
  * so SimGrid sees no traffic of it and no contention. Of the rings above zero2 has the all-gather, zero3 none.
+ *
+ * Faults (cost_setting.faults): a slow GPU's kernels take its factor times as long; what overlaps hide of collectives
+ * stays as it is. A SEND takes the larger factor of its two ends' links times as long, but for its latency: exact alone
+ * on its links, SimGrid shares them. Collectives inside passes (TP, zero2, zero3, CP's all-gather and ulysses) cost
+ * what they do on links as slow as the slowest of their group, zero2's and zero3's of all GPUs; what they then no
+ * longer hide shows.
  */
 #ifndef SLIMSIM_DAG_DAG_H
 #define SLIMSIM_DAG_DAG_H
 
 #include "cost/cost.h"
+#include "dag/relations.h"
 #include "plan/plan.h"
 
 enum dag_kind { DAG_COMPUTE, DAG_ATTENTION, DAG_SEND, DAG_SYNC, DAG_OPTIMIZER, DAG_N_KINDS };
@@ -123,6 +130,29 @@ struct dag_place {
     int32_t rank;                      /* GPU */
 };
 
+enum { DAG_MAX_KINDS = 6 };
+
+/** Virtual stages of a layout by what they compute: so many layers, the first one with the embedding, the last one
+ * with the head. */
+struct dag_kinds {
+    int32_t n;
+    int32_t stage[DAG_MAX_KINDS]; /* the first virtual stage of each kind, ascending: the last kind has the head */
+    uint8_t *kind;                /* of each virtual stage; owned */
+};
+
+/** A pipeline of the plan: how its units depend on each other, and what its passes cost. */
+struct dag_pipe {
+    struct dag_kinds kinds; /* of its virtual stages */
+    struct relations relations;
+    struct cost_pass *cost[N_STEP_PASSES]; /* [unit x kinds + kind]; PASS_WEIGHT: NULL unless it is split off */
+};
+
+/** What the arrays of a graph have room for, so that the next one is built in them. */
+struct dag_room {
+    int32_t tasks, edges, places;
+    int32_t *mark; /* while building, of each task: its newest out-edge */
+};
+
 struct dag {
     int32_t n_tasks, n_places, n_edges;
     struct dag_task *tasks;
@@ -131,6 +161,13 @@ struct dag {
     int32_t *in_task;   /* predecessor, always a smaller number */
     uint8_t *in_kind;   /* enum dag_edge */
     struct dag_place *places;
+    const struct faults *faults; /* that its durations are of, NULL: none; borrowed from the setting */
+    int32_t *stream_first;       /* of each stream: its first task, -1: none */
+    int32_t *stream_next;        /* of each task: the next one of its stream, -1: none */
+    int32_t n_pipes;
+    struct dag_pipe *pipes; /* of all phases */
+    int32_t *first_pipe;    /* of each phase */
+    struct dag_room room;
 };
 
 struct dag_options {
@@ -145,22 +182,22 @@ struct dag_options {
 bool dag_build(const struct plan *plan, const struct cost_setting *setting, struct dag_options options, struct dag *dag,
                struct error *err);
 
-/** Seconds of a pass on one place and what it is made of: as dag_build uses them, the head included on the last virtual
- * stage (chunk x stages + stage); a split backward without the gradients of its weights. */
+/** The same in the arrays of the graph that `dag` held, or {0}; after an error it is {0}. */
+bool dag_rebuild(const struct plan *plan, const struct cost_setting *setting, struct dag_options options,
+                 struct dag *dag, struct error *err);
+
+/** Seconds of a pass on one place and what it is made of: as dag_build uses them, the embedding included on the first
+ * virtual stage (chunk x stages + stage), the head on the last; a split backward without the gradients of its
+ * weights. */
 struct cost_pass dag_pass_cost(const struct plan_pipeline *pipeline, const struct cost_setting *setting, enum pass pass,
                                int32_t unit, int32_t stage);
 
+/** The same on the place of a GPU, slow as setting->faults say it is. */
+struct cost_pass dag_gpu_pass_cost(const struct plan_pipeline *pipeline, const struct cost_setting *setting,
+                                   enum pass pass, int32_t unit, int32_t stage, int32_t gpu);
+
 /** `setting` with the layout's TP degree and the layers of one of its virtual stages. */
 struct cost_setting dag_setting(const struct cost_setting *setting, const struct plan_layout *layout, int32_t stage);
-
-enum { DAG_MAX_KINDS = 5 };
-
-/** Virtual stages of a layout by what they compute: so many layers, the last one with the head. */
-struct dag_kinds {
-    int32_t n;
-    int32_t stage[DAG_MAX_KINDS]; /* the first virtual stage of each kind, ascending: the last kind has the head */
-    uint8_t *kind;                /* of each virtual stage; owned */
-};
 
 struct dag_kinds dag_kinds_of(const struct cost_setting *setting, const struct plan_layout *layout);
 
@@ -178,10 +215,11 @@ struct cost_unit dag_unit(const struct plan_pipeline *pipeline, enum pass pass, 
  * spread over the unit's tokens. own: dag_setting of the stage. */
 double dag_token_bytes(const struct plan_pipeline *pipeline, const struct cost_setting *own, int32_t unit);
 
-/** What of `tokens` tokens' activations of a forward unit goes to the host: its share of all but the keys and values of
- * sliced samples (`sliced` of the tokens), which later slices read [bytes]. own: dag_setting of the stage. */
-double dag_offload_bytes(const struct plan_pipeline *pipeline, const struct cost_setting *own, int32_t unit,
-                         int64_t tokens, int64_t sliced);
+/** What of `tokens` tokens' activations of a forward unit can go to the host, plan_offload tells the share that does:
+ * all but the keys and values of sliced samples (`sliced` of the tokens), which later slices read [bytes]. own:
+ * dag_setting of the stage. */
+double dag_offloadable_bytes(const struct plan_pipeline *pipeline, const struct cost_setting *own, int32_t unit,
+                             int64_t tokens, int64_t sliced);
 
 void dag_free(struct dag *dag);
 

@@ -11,8 +11,7 @@
 struct replicas {
     int32_t n, group;        /* group: places of one */
     int32_t *places, *ready; /* [n], [2 n] ready: tasks that end a place's work so far, -1: none */
-    int32_t stage;
-    double parameters; /* of one of them */
+    double parameters;       /* of one of them */
 };
 
 static bool equal_layouts(const struct plan_phase *phase)
@@ -26,17 +25,23 @@ static bool equal_layouts(const struct plan_phase *phase)
     return true;
 }
 
-/* Seconds of one step of a stage. */
-static double step_s(const struct builder_pipe *pipe, int32_t stage, const struct plan_step *step)
+/* Seconds of one step of a place. */
+static double step_s(const struct builder *builder, const struct builder_pipe *pipe, int32_t place,
+                     const struct plan_step *step)
 {
-    int32_t virtual_stage = step->chunk * pipe->plan->layout.stages + stage;
-    const struct cost_pass *cost = builder_cost_of(pipe, step->pass, step->unit, virtual_stage);
-    return cost_pass_s(cost);
+    const struct dag_place *at = &builder->dag->places[place];
+    int32_t stage = step->chunk * pipe->plan->layout.stages + at->stage;
+    if (!builder_slow(builder, at->rank))
+        return cost_pass_s(builder_cost_of(pipe, step->pass, step->unit, stage));
+    struct cost_pass slow = dag_gpu_pass_cost(pipe->plan, builder->setting, step->pass, step->unit, stage, at->rank);
+    return cost_pass_s(&slow);
 }
 
-/* What of the collectives of a pipeline's chunks, chunk_s each, no pass of the stage hides: dag/dag.h. */
-static double unhidden_s(const struct builder_pipe *pipe, int32_t stage, enum pass pass, double chunk_s)
+/* What of the collectives of a place's chunks, chunk_s each, no pass of it hides: dag/dag.h. */
+static double unhidden_s(const struct builder *builder, int32_t place, enum pass pass, double chunk_s)
 {
+    int32_t stage = builder->dag->places[place].stage;
+    const struct builder_pipe *pipe = &builder->pipes[builder->dag->places[place].pipeline];
     const struct plan_pipeline *plan = pipe->plan;
     bool seen[UINT8_MAX + 1] = {false};
     int32_t first = plan->step_first[stage], n = plan->step_first[stage + 1] - first, n_seen = 0;
@@ -45,7 +50,7 @@ static double unhidden_s(const struct builder_pipe *pipe, int32_t stage, enum pa
         pass = PASS_WEIGHT;
     for (int32_t i = 0; i < n && n_seen < plan->layout.chunks; i++) {
         const struct plan_step *step = &plan->steps[pass == PASS_FORWARD ? first + i : first + n - 1 - i];
-        work_s += step_s(pipe, stage, step);
+        work_s += step_s(builder, pipe, place, step);
         if (step->pass != pass || seen[step->chunk])
             continue;
         seen[step->chunk] = true;
@@ -58,7 +63,6 @@ static void collect(struct builder *builder, int32_t stage, int32_t tensor, stru
 {
     const struct plan_phase *phase = &builder->plan->phases[builder->phase];
     replicas->n = 0;
-    replicas->stage = stage;
     for (int32_t i = 0; i < phase->n_pipelines; i++) {
         const struct builder_pipe *pipe = &builder->pipes[i];
         for (int32_t rank = tensor; rank < pipe->n_ranks; rank += pipe->n_tensor)
@@ -133,16 +137,15 @@ static double bucket_parameters(const struct replicas *replicas, double paramete
 /* The share of a collective of all parameters, `bytes` each, that the passes of `pass` do not hide: dag/dag.h. */
 static double exposed(const struct builder *builder, const struct replicas *replicas, enum pass pass, double bytes)
 {
-    const struct plan_phase *phase = &builder->plan->phases[builder->phase];
-    int32_t chunks = phase->pipelines[0].layout.chunks;
+    int32_t chunks = builder->pipes[0].plan->layout.chunks;
     double all_s = alone_s(builder, replicas, pass, replicas->parameters, bytes);
     if (!builder->setting->communication.dp_overlap || all_s <= 0)
         return 1;
     double chunk = replicas->parameters / chunks, bucket = bucket_parameters(replicas, chunk);
     double bucket_s = alone_s(builder, replicas, pass, bucket, bytes), chunk_s = bucket_s * chunk / bucket;
     double unhidden = bucket_s;
-    for (int32_t i = 0; i < phase->n_pipelines; i++)
-        unhidden = fmax(unhidden, unhidden_s(&builder->pipes[i], replicas->stage, pass, chunk_s));
+    for (int32_t i = 0; i < replicas->n; i++)
+        unhidden = fmax(unhidden, unhidden_s(builder, replicas->places[i], pass, chunk_s));
     return (unhidden + overlap_loss_s(builder->setting->device, chunks * chunk_s - unhidden)) / all_s;
 }
 
@@ -195,9 +198,10 @@ static void add_optimizers(struct builder *builder, struct replicas *replicas, i
     const struct cost_setting *setting = builder->setting;
     double seconds = cost_optimizer_s(setting, replicas->parameters, replicas->group);
     for (int32_t i = 0; i < replicas->n; i++) {
-        struct dag_task task =
-            builder_task_of(builder, replicas->places[i], DAG_STREAM_COMPUTE, DAG_OPTIMIZER, DAG_PASS);
-        replicas->ready[2 * i] = builder_task(builder, task, seconds);
+        int32_t place = replicas->places[i];
+        double factor = faults_factor(setting->faults, FAULT_GPU, builder->dag->places[place].rank);
+        struct dag_task task = builder_task_of(builder, place, DAG_STREAM_COMPUTE, DAG_OPTIMIZER, DAG_PASS);
+        replicas->ready[2 * i] = builder_task(builder, task, factor * seconds);
         replicas->ready[2 * i + 1] = -1;
         builder_edge(builder, norm, DAG_COLLECTIVE);
     }

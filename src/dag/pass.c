@@ -21,10 +21,20 @@ static const struct builder_pipe *pipe_of(const struct work *work, const struct 
     return &work->builder->pipes[member->pipe];
 }
 
-static const struct cost_pass *cost_of(const struct work *work, const struct builder_member *member)
+/* What the pass costs on its place. */
+static void price(const struct work *work, struct builder_member *member)
 {
+    const struct builder *builder = work->builder;
     const struct builder_pipe *pipe = pipe_of(work, member);
-    return builder_cost_of(pipe, work->pass, member->unit, member->stage);
+    int32_t gpu = builder->dag->places[member->place].rank;
+    int32_t at = member->unit * pipe->kinds.n + pipe->kinds.kind[member->stage];
+    member->cost = &pipe->cost[work->pass][at];
+    member->seconds = pipe->seconds[work->pass][at];
+    if (builder->setting->faults == NULL || !builder_slow(builder, gpu))
+        return;
+    member->slow = dag_gpu_pass_cost(pipe->plan, builder->setting, work->pass, member->unit, member->stage, gpu);
+    member->cost = &member->slow;
+    member->seconds = builder_seconds_of(builder, &member->slow);
 }
 
 static struct builder_end *end_of(const struct work *work, const struct builder_member *member, enum pass pass,
@@ -67,6 +77,8 @@ static void collect_members(struct work *work)
                                             .ready = -1,
                                             .ring = -1};
         }
+    for (int32_t i = 0; i < work->n_members; i++)
+        price(work, &builder->members[i]);
 }
 
 /* The newest task may start when `task` does, -1: at once. */
@@ -94,10 +106,13 @@ static int32_t add_prefetch(struct work *work, const struct builder_member *memb
     int32_t first = relations->share_first[member->unit], end = relations->share_first[member->unit + 1];
     struct cost_setting own = dag_setting(builder->setting, &pipe->plan->layout, member->stage);
     double bytes = 0;
-    for (int32_t i = first; i < end; i++)
-        bytes += dag_offload_bytes(pipe->plan, &own, relations->shares[i].forward,
-                                   relations->shares[i].whole_tokens + relations->shares[i].sliced_tokens,
-                                   relations->shares[i].sliced_tokens);
+    for (int32_t i = first; i < end; i++) {
+        const struct relations_share *part = &relations->shares[i];
+        double share = plan_offload(pipe->plan, part->forward, member->stage);
+        if (share > 0)
+            bytes += share * dag_offloadable_bytes(pipe->plan, &own, part->forward,
+                                                   part->whole_tokens + part->sliced_tokens, part->sliced_tokens);
+    }
     if (bytes <= 0)
         return -1;
     struct dag_task task = task_of(work, member, DAG_STREAM_FROM_HOST, DAG_SEND, DAG_PREFETCH);
@@ -117,12 +132,13 @@ static void add_offload(struct work *work, const struct builder_member *member, 
     struct builder *builder = work->builder;
     const struct plan_pipeline *pipeline = pipe_of(work, member)->plan;
     const struct plan_cut *cut = &pipeline->cut[PASS_FORWARD];
-    if (cut->units[member->unit].offload <= 0)
+    double share = plan_offload(pipeline, member->unit, member->stage);
+    if (share <= 0)
         return;
     int64_t tokens = plan_unit_tokens(cut, member->unit) + cut->units[member->unit].padding_tokens;
     struct cost_setting own = dag_setting(builder->setting, &pipeline->layout, member->stage);
     int64_t sliced = pipe_of(work, member)->relations.sliced_tokens[member->unit];
-    double bytes = dag_offload_bytes(pipeline, &own, member->unit, tokens, sliced);
+    double bytes = share * dag_offloadable_bytes(pipeline, &own, member->unit, tokens, sliced);
     if (bytes <= 0)
         return;
     struct dag_task task = task_of(work, member, DAG_STREAM_TO_HOST, DAG_SEND, DAG_OFFLOAD);
@@ -184,14 +200,10 @@ static void after_data(struct work *work, const struct builder_member *member)
 static void add_compute(struct work *work, struct builder_member *member)
 {
     struct builder *builder = work->builder;
-    const struct cost_pass *cost = cost_of(work, member);
-    bool prefetches = work->pass == PASS_BACKWARD;
-    int32_t prefetch = prefetches && !streams(work, member) ? add_prefetch(work, member, -1) : -1;
-    double duration_s = cost->other_s + cost->shard_s;
-    if (!builder->options.all_tensor_ranks)
-        duration_s += cost->tensor_s;
-    if (!work->ring && work->set < 0)
-        duration_s += cost->attention_s;
+    bool offloads = work->pass == PASS_BACKWARD && pipe_of(work, member)->offloads;
+    int32_t prefetch = offloads && !streams(work, member) ? add_prefetch(work, member, -1) : -1;
+    const struct builder_seconds *seconds = &member->seconds;
+    double duration_s = work->ring || work->set >= 0 ? seconds->no_attention : seconds->all;
     member->ready = builder_task(builder, task_of(work, member, DAG_STREAM_COMPUTE, DAG_COMPUTE, DAG_PASS), duration_s);
     builder->pass_begin[member->place] = member->ready;
     builder_edge(builder, builder->open_ring[member->place], DAG_COLLECTIVE);
@@ -200,7 +212,7 @@ static void add_compute(struct work *work, struct builder_member *member)
     builder_edge(builder, prefetch, DAG_INTER_PASS);
     after_data(work, member);
     builder->open_copy[member->place] =
-        prefetches && streams(work, member) ? add_prefetch(work, member, member->ready) : -1;
+        offloads && streams(work, member) ? add_prefetch(work, member, member->ready) : -1;
 }
 
 /* A ring among the members first, first + stride, ...; none waits for less than all. */
@@ -208,8 +220,11 @@ static void add_ring(struct work *work, int32_t first, int32_t stride, struct bu
 {
     struct builder *builder = work->builder;
     for (int32_t i = 0; i < ring.n; i++) {
-        builder->places[i] = builder->members[first + i * stride].place;
-        builder->ready[i] = builder->members[first + i * stride].ready;
+        const struct builder_member *member = &builder->members[first + i * stride];
+        builder->places[i] = member->place;
+        builder->ready[i] = member->ready;
+        ring.exact_s =
+            fmax(ring.exact_s, ring.purpose == DAG_TENSOR ? member->cost->tensor_s : member->cost->context_s);
     }
     ring.places = builder->places;
     ring.ready = builder->ready;
@@ -227,11 +242,8 @@ static void add_tensor_rings(struct work *work)
     int32_t n_each = work->n_members / work->n_tensor;
     struct builder_member *members = work->builder->members;
     for (int32_t i = 0; i < n_each; i++) {
-        double tensor_s = cost_of(work, &members[i])->tensor_s;
-        if (tensor_s <= 0)
-            continue;
-        add_ring(work, i, n_each,
-                 (struct builder_ring){.n = work->n_tensor, .purpose = DAG_TENSOR, .exact_s = tensor_s});
+        if (members[i].cost->tensor_s > 0)
+            add_ring(work, i, n_each, (struct builder_ring){.n = work->n_tensor, .purpose = DAG_TENSOR});
     }
     for (int32_t i = 0; i < work->n_members; i++)
         if (members[i].ring >= 0)
@@ -257,9 +269,9 @@ static double exchanged_s(const struct work *work, int32_t first, const struct b
         if (exchange->from_stage == member->stage)
             own -= exchange->share;
         if (exchange->to_stage == member->stage)
-            taken_s += exchange->share * cost_of(work, member_on(work, first, exchange->from_stage))->attention_s;
+            taken_s += exchange->share * member_on(work, first, exchange->from_stage)->cost->attention_s;
     }
-    return fmax(0, own) * cost_of(work, member)->attention_s + taken_s;
+    return fmax(0, own) * member->cost->attention_s + taken_s;
 }
 
 /* One message of an exchange: behind `after`, from a member to another. @return the SEND */
@@ -342,7 +354,7 @@ static void add_attention(struct work *work)
     for (int32_t i = 0; i < work->n_members; i++) {
         const struct builder_member *member = &builder->members[i];
         struct dag_task task = task_of(work, member, DAG_STREAM_COMPUTE, DAG_ATTENTION, DAG_PASS);
-        builder_task(builder, task, cost_of(work, member)->attention_s);
+        builder_task(builder, task, member->cost->attention_s);
         builder_edge(builder, member->ring, DAG_COLLECTIVE);
     }
 }
@@ -351,13 +363,10 @@ static void add_context_rings(struct work *work)
 {
     int32_t n_each = work->n_members / work->n_tensor;
     for (int32_t first = 0; first < work->n_members; first += n_each) {
-        const struct cost_pass *cost = cost_of(work, &work->builder->members[first]);
+        const struct cost_pass *cost = work->builder->members[first].cost;
         add_ring(work, first, 1,
-                 (struct builder_ring){.n = n_each,
-                                       .purpose = DAG_RING,
-                                       .bytes = cost->ring_bytes,
-                                       .steps = cost->ring_steps,
-                                       .exact_s = cost->context_s});
+                 (struct builder_ring){
+                     .n = n_each, .purpose = DAG_RING, .bytes = cost->ring_bytes, .steps = cost->ring_steps});
     }
 }
 
@@ -375,6 +384,15 @@ static void add_context(struct work *work)
         work->builder->members[i].ring = -1; /* over before the attention */
 }
 
+static struct cost_transfer boundary_transfer(const struct work *work, const struct builder_member *member,
+                                              enum cost_route route, double bytes)
+{
+    struct builder_boundary *latest = &pipe_of(work, member)->boundary[work->pass][member->unit];
+    if (latest->bytes != bytes || latest->route != route)
+        *latest = (struct builder_boundary){bytes, route, cost_of_transfer(work->builder->setting, route, bytes, 1)};
+    return latest->transfer;
+}
+
 static void add_boundary(struct work *work, const struct builder_member *member, struct builder_end *end)
 {
     struct builder *builder = work->builder;
@@ -383,16 +401,16 @@ static void add_boundary(struct work *work, const struct builder_member *member,
     int32_t to = member->stage + (forward ? 1 : -1);
     if (to < 0 || to == pipe->n_virtual)
         return;
-    int32_t place = pipe->first_place + to % pipe->plan->layout.stages * pipe->n_ranks + member->rank;
-    double bytes = cost_of(work, member)->boundary_bytes;
+    int32_t place = pipe->first_place + builder_stage_of(pipe, to) * pipe->n_ranks + member->rank;
+    double bytes = member->cost->boundary_bytes;
     int32_t rank = builder->dag->places[place].rank;
     if (bytes <= 0 || rank == builder->dag->places[member->place].rank)
         return;
     enum dag_stream stream = forward ? DAG_STREAM_SEND_FORWARD : DAG_STREAM_SEND_BACKWARD;
     struct dag_task task = task_of(work, member, stream, DAG_SEND, DAG_BOUNDARY);
     task.to_rank = rank;
-    enum cost_route route = builder_route(builder, task.from_rank, rank);
-    end->send = builder_send(builder, task, cost_of_transfer(builder->setting, route, bytes, 1));
+    enum cost_route route = builder->node[member->place] == builder->node[place] ? COST_NVLINK : COST_NIC;
+    end->send = builder_send(builder, task, boundary_transfer(work, member, route, bytes));
     after_end(work, end, DAG_INTER_STAGE);
 }
 
@@ -428,7 +446,7 @@ void builder_pass(struct builder *builder, const int32_t *lanes, int32_t n_lanes
                         .set = builder_set_of(pipe, step, lane->stage)};
     collect_members(&work);
     work.ring = plan_cut_of(pipe->plan, step->pass)->units[step->unit].context > 1 && work.n_members > work.n_tensor &&
-                cost_of(&work, &builder->members[0])->ring_bytes > 0;
+                builder->members[0].cost->ring_bytes > 0;
     for (int32_t i = 0; i < work.n_members; i++)
         add_compute(&work, &builder->members[i]);
     if (work.n_tensor > 1)

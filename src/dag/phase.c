@@ -44,11 +44,13 @@ static int32_t missing(const struct builder *builder, const struct builder_lane 
         found = if_missing(pipe, pass, unit, stage - 1);
     if (pass == PASS_BACKWARD && stage < pipe->n_virtual - 1)
         found = if_missing(pipe, pass, unit, stage + 1);
-    if (pass == PASS_BACKWARD)
+    if (pass == PASS_BACKWARD && relations->last_share[unit] >= pipe->done[PASS_FORWARD][stage])
         for (int32_t i = relations->share_first[unit]; found < 0 && i < relations->share_first[unit + 1]; i++)
             found = if_missing(pipe, PASS_FORWARD, relations->shares[i].forward, stage);
-    for (int32_t i = relations->after_first[pass][unit]; found < 0 && i < relations->after_first[pass][unit + 1]; i++)
-        found = if_missing(pipe, pass, relations->after[pass][i], stage);
+    if (relations->last_after[pass][unit] >= pipe->done[pass][stage])
+        for (int32_t i = relations->after_first[pass][unit]; found < 0 && i < relations->after_first[pass][unit + 1];
+             i++)
+            found = if_missing(pipe, pass, relations->after[pass][i], stage);
     return found;
 }
 
@@ -71,9 +73,11 @@ static void step_done(struct builder *builder, int32_t number)
     if (step->pass == PASS_WEIGHT)
         return;
     int32_t instance = builder_instance(pipe, step->pass, step->unit, stage);
+    if (step->unit == pipe->done[step->pass][stage])
+        pipe->done[step->pass][stage]++;
     if (next < 0 || next == pipe->n_virtual)
         return;
-    int32_t neighbour = pipe->first_lane + next % pipe->plan->layout.stages;
+    int32_t neighbour = pipe->first_lane + builder_stage_of(pipe, next);
     if (builder->lanes[neighbour].blocked_on == instance)
         enqueue(builder, neighbour);
 }
@@ -194,7 +198,7 @@ static int32_t waits_for(const struct builder *builder, const struct builder_lan
         int32_t set = builder_set_of(pipe, step_of(builder, lane), lane->stage);
         return set >= 0 ? set_member_absent(builder, lane, set) : group_member_absent(builder, lane);
     }
-    return pipe->first_lane + lane->blocked_on % pipe->n_virtual % pipe->plan->layout.stages;
+    return pipe->first_lane + builder_stage_of(pipe, lane->blocked_on / pipe->n_units);
 }
 
 static bool report(const struct builder *builder, const struct builder_lane *lane, struct error *err)
@@ -209,7 +213,7 @@ static bool report(const struct builder *builder, const struct builder_lane *lan
                          "%s: the orders of the plan cannot run",
                          builder->phase, lane->pipeline, lane->stage, pass_name[step->pass], step->unit,
                          other->pipeline, why);
-    int32_t unit = lane->blocked_on / pipe->n_virtual, n_forward = pipe->plan->cut[PASS_FORWARD].n_units;
+    int32_t unit = lane->blocked_on % pipe->n_units, n_forward = pipe->plan->cut[PASS_FORWARD].n_units;
     bool backward = unit >= n_forward;
     return error_set(err,
                      "phase %d, pipeline %d, stage %d: %s unit %d waits for %s unit %d on stage %d, %s: the orders of "
@@ -280,16 +284,16 @@ static void open_pipe(struct builder *builder, int32_t number, struct builder_pi
     pipe->kinds = dag_kinds_of(builder->setting, layout);
     relations_of(pipe->plan, &pipe->relations);
     open_sets(pipe);
-    for (enum pass pass = PASS_FORWARD; pass < plan_n_passes(pipe->plan); pass++) {
-        int32_t n = plan_cut_of(pipe->plan, pass)->n_units;
-        pipe->cost[pass] = check_malloc((size_t)(n * pipe->kinds.n) * sizeof *pipe->cost[pass]);
-        for (int32_t unit = 0; unit < n; unit++)
-            builder_costs(pipe, builder->setting, pass, unit, pipe->cost[pass] + unit * pipe->kinds.n);
-    }
-    for (int pass = 0; pass < N_PASSES; pass++)
+    pipe->offloads = plan_offloads(pipe->plan);
+    for (enum pass pass = PASS_FORWARD; pass < plan_n_passes(pipe->plan); pass++)
+        builder_costs(builder, pipe, pass);
+    for (int pass = 0; pass < N_PASSES; pass++) {
+        pipe->done[pass] = check_calloc((size_t)pipe->n_virtual, sizeof *pipe->done[pass]);
+        pipe->boundary[pass] = check_calloc((size_t)pipe->plan->cut[pass].n_units, sizeof *pipe->boundary[pass]);
         pipe->ordinal[pass] = ordinals_of(&pipe->plan->cut[pass], phase->n_groups);
-    size_t n_units = (size_t)pipe->plan->cut[PASS_FORWARD].n_units + (size_t)pipe->plan->cut[PASS_BACKWARD].n_units;
-    size_t n_ends = n_units * (size_t)pipe->n_virtual * (size_t)pipe->n_ranks;
+    }
+    pipe->n_units = pipe->plan->cut[PASS_FORWARD].n_units + pipe->plan->cut[PASS_BACKWARD].n_units;
+    size_t n_ends = (size_t)pipe->n_units * (size_t)pipe->n_virtual * (size_t)pipe->n_ranks;
     pipe->ends = check_malloc(n_ends * sizeof *pipe->ends);
     for (size_t i = 0; i < n_ends; i++)
         pipe->ends[i] = (struct builder_end){-1, -1, -1, -1, -1};
@@ -365,13 +369,19 @@ static void open_phase(struct builder *builder)
 
 void builder_close_phase(struct builder *builder)
 {
-    for (int32_t i = 0; builder->pipes != NULL && i < builder->plan->phases[builder->phase].n_pipelines; i++) {
+    struct dag *dag = builder->dag;
+    dag->first_pipe[builder->phase] = dag->n_pipes;
+    for (int32_t i = 0; i < builder->plan->phases[builder->phase].n_pipelines; i++) {
         struct builder_pipe *pipe = &builder->pipes[i];
-        relations_free(&pipe->relations);
-        free(pipe->kinds.kind);
-        for (int pass = 0; pass < N_STEP_PASSES; pass++)
-            free(pipe->cost[pass]);
+        struct dag_pipe *kept = &dag->pipes[dag->n_pipes++];
+        *kept = (struct dag_pipe){.kinds = pipe->kinds, .relations = pipe->relations};
+        for (int pass = 0; pass < N_STEP_PASSES; pass++) {
+            kept->cost[pass] = pipe->cost[pass];
+            free(pipe->seconds[pass]);
+        }
         for (int pass = 0; pass < N_PASSES; pass++) {
+            free(pipe->done[pass]);
+            free(pipe->boundary[pass]);
             free(pipe->ordinal[pass]);
             free(pipe->set[pass]);
         }
@@ -387,7 +397,6 @@ void builder_close_phase(struct builder *builder)
     free(builder->ready);
     free(builder->group_first);
     free(builder->arrived);
-    builder->pipes = NULL;
 }
 
 bool builder_phase(struct builder *builder, int32_t phase, struct error *err)

@@ -145,7 +145,9 @@ static void allocate(struct relations *relations, const struct plan_cut *cut)
     for (int pass = 0; pass < N_PASSES; pass++) {
         relations->after_first[pass] = check_malloc((n_units[pass] + 1) * sizeof(int32_t));
         relations->after[pass] = check_malloc((size_t)cut[pass].n_slices * sizeof(int32_t));
+        relations->last_after[pass] = filled(cut[pass].n_units, -1);
     }
+    relations->last_share = filled(cut[PASS_BACKWARD].n_units, -1);
     relations->share_first = check_malloc((n_units[PASS_BACKWARD] + 1) * sizeof(int32_t));
     /* Each backward slice ends one share, each end of a forward slice another, each padding one. */
     relations->shares = check_malloc((n_slices + n_units[PASS_BACKWARD]) * sizeof *relations->shares);
@@ -158,6 +160,19 @@ static void restart_marks(struct walk *walk, int32_t n_units)
 {
     free(walk->mark);
     walk->mark = filled(n_units, -1);
+}
+
+static void find_last(struct relations *relations, const struct plan_cut *cut)
+{
+    for (int pass = 0; pass < N_PASSES; pass++)
+        for (int32_t unit = 0; unit < cut[pass].n_units; unit++)
+            for (int32_t i = relations->after_first[pass][unit]; i < relations->after_first[pass][unit + 1]; i++)
+                if (relations->after[pass][i] > relations->last_after[pass][unit])
+                    relations->last_after[pass][unit] = relations->after[pass][i];
+    for (int32_t unit = 0; unit < cut[PASS_BACKWARD].n_units; unit++)
+        for (int32_t i = relations->share_first[unit]; i < relations->share_first[unit + 1]; i++)
+            if (relations->shares[i].forward > relations->last_share[unit])
+                relations->last_share[unit] = relations->shares[i].forward;
 }
 
 void relations_of(const struct plan_pipeline *pipeline, struct relations *relations)
@@ -179,6 +194,7 @@ void relations_of(const struct plan_pipeline *pipeline, struct relations *relati
     walk_shares(&walk);
     restart_marks(&walk, cut[PASS_BACKWARD].n_units);
     walk_backward(&walk);
+    find_last(relations, cut);
 
     free(walk.unit_of);
     free(walk.before);
@@ -193,7 +209,9 @@ void relations_free(struct relations *relations)
     for (int pass = 0; pass < N_PASSES; pass++) {
         free(relations->after_first[pass]);
         free(relations->after[pass]);
+        free(relations->last_after[pass]);
     }
+    free(relations->last_share);
     free(relations->share_first);
     free(relations->shares);
     free(relations->sliced_tokens);

@@ -22,6 +22,7 @@ struct relations {
     int32_t *share_first; /* [backward units + 1] into shares */
     struct relations_share *shares;
     int32_t *after_first[N_PASSES], *after[N_PASSES]; /* [units + 1] into after */
+    int32_t *last_share, *last_after[N_PASSES];       /* the highest unit of each list, -1: it is empty */
     int64_t *sliced_tokens;                           /* of each forward unit: of samples that stand in several */
     int64_t *opened_tokens; /* of each backward unit: prefixes whose key and value gradients it begins */
     int64_t *closed_tokens; /* of each backward unit: tokens whose key and value gradients it takes up */

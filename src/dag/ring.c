@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "dag/builder.h"
 
+#include <math.h>
+
 /* One member's messages to another one. */
 struct hop {
     enum dag_stream stream;
     int32_t from, to; /* members */
     int32_t each;     /* members on each node, 0: as they fall */
 };
-
-static int32_t node_of(const struct builder *builder, int32_t place)
-{
-    return builder->dag->places[place].rank / builder->setting->platform->gpus_per_node;
-}
 
 /* Members on each node when these are equal and more than one node has any; else 1: neighbours send to each other. So
  * does context parallelism always: its ring is point-to-point, not a collective of NCCL's. */
@@ -20,12 +17,12 @@ static int32_t rails(const struct builder *builder, const struct builder_ring *r
     int32_t k = 1;
     if (ring->purpose == DAG_RING)
         return 1;
-    while (k < ring->n && node_of(builder, ring->places[k]) == node_of(builder, ring->places[0]))
+    while (k < ring->n && builder->node[ring->places[k]] == builder->node[ring->places[0]])
         k++;
     if (k == ring->n || ring->n % k != 0)
         return 1;
     for (int32_t i = 1; i < ring->n; i++) {
-        bool same = node_of(builder, ring->places[i]) == node_of(builder, ring->places[i - 1]);
+        bool same = builder->node[ring->places[i]] == builder->node[ring->places[i - 1]];
         if (same == (i % k == 0))
             return 1;
     }
@@ -47,7 +44,7 @@ static int32_t ranks_each(const struct builder *builder, const struct builder_ri
 {
     bool one_node = true;
     for (int32_t i = 1; i < ring->n; i++)
-        one_node = one_node && node_of(builder, ring->places[i]) == node_of(builder, ring->places[0]);
+        one_node = one_node && builder->node[ring->places[i]] == builder->node[ring->places[0]];
     return one_node ? ring->n : k;
 }
 
@@ -60,6 +57,19 @@ static int32_t collectives_of(const struct builder_ring *ring, enum device_colle
     return ring->purpose == DAG_ALL_REDUCE ? 2 : 1;
 }
 
+/* The most that faults slow any hop of the ring down by on this route. */
+static double worst_factor(const struct builder *builder, const struct builder_ring *ring, enum cost_route route)
+{
+    double worst = 1;
+    for (int32_t i = 0; builder->setting->faults != NULL && i < ring->n; i++) {
+        int32_t from = builder->dag->places[ring->places[i]].rank;
+        int32_t to = builder->dag->places[ring->places[(i + 1) % ring->n]].rank;
+        if (builder_route(builder, from, to) == route)
+            worst = fmax(worst, builder_link_factor(builder, from, to));
+    }
+    return worst;
+}
+
 /* What a member sends by one route, where its node holds ranks_each members. */
 static struct cost_transfer hop_cost(const struct builder *builder, const struct builder_ring *ring,
                                      enum cost_route route, int32_t each)
@@ -67,7 +77,8 @@ static struct cost_transfer hop_cost(const struct builder *builder, const struct
     const struct platform *platform = builder->setting->platform;
     if (ring->exact_s > 0) {
         double bytes_per_s = route == COST_NVLINK ? platform->nvlink_bytes_per_s : platform->nic_bytes_per_s;
-        return (struct cost_transfer){0, ring->exact_s * bytes_per_s, bytes_per_s, ring->exact_s};
+        double seconds = ring->exact_s / worst_factor(builder, ring, route); /* on sound links */
+        return (struct cost_transfer){0, seconds * bytes_per_s, bytes_per_s, seconds};
     }
     if (ring->purpose == DAG_RING || ring->purpose == DAG_TENSOR)
         return cost_of_transfer(builder->setting, route, ring->bytes, ring->steps);
@@ -127,10 +138,18 @@ int32_t builder_ring(struct builder *builder, const struct builder_ring *ring)
 double builder_ring_s(const struct builder *builder, const struct builder_ring *ring)
 {
     int32_t each = ranks_each(builder, ring, rails(builder, ring));
+    double nvlink = 1, nic = 1;
+    for (int32_t i = 0; i < ring->n; i++) {
+        int32_t gpu = builder->dag->places[ring->places[i]].rank;
+        nvlink = fmax(nvlink, faults_factor(builder->setting->faults, FAULT_NVLINK, gpu));
+        nic = fmax(nic, faults_factor(builder->setting->faults, FAULT_NIC, gpu));
+    }
+    struct platform room;
+    struct cost_setting slow = builder_slow_setting(builder->setting, nvlink, nic, &room);
     enum device_collective_kind kinds[2];
     int32_t n = collectives_of(ring, kinds);
     double seconds = 0;
     for (int32_t i = 0; i < n; i++)
-        seconds += cost_rails_s(builder->setting, kinds[i], ring->bytes, ring->n, each);
+        seconds += cost_rails_s(&slow, kinds[i], ring->bytes, ring->n, each);
     return seconds;
 }

@@ -129,8 +129,7 @@ static const char *task_text(const struct dag *dag, int32_t task, char *text, si
     const struct dag_task *of = &dag->tasks[task];
     int used = snprintf(text, size, "%s%s", kind[of->kind], purpose[of->purpose]);
     if (of->unit >= 0)
-        used += snprintf(text + used, size - (size_t)used, " of %s unit %d",
-                         pass_name[of->pass], of->unit);
+        used += snprintf(text + used, size - (size_t)used, " of %s unit %d", pass_name[of->pass], of->unit);
     snprintf(text + used, size - (size_t)used, ", pipeline %d, stage %d, GPU %d", of->pipeline, of->stage,
              dag->places[of->place].rank);
     return text;
@@ -203,7 +202,7 @@ bool execute(const struct dag *dag, const struct platform *platform, struct time
     double *shared_s = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared_s == MAP_FAILED)
         return error_set_status(err, ERROR_FAILED, "no memory to share with SimGrid: %s", strerror(errno));
-    for (size_t i = 0; i < 2 * n_tasks; i++)
+    for (size_t i = n_tasks; i < 2 * n_tasks; i++)
         shared_s[i] = NAN; /* not run */
     struct queues queues;
     queues_build(dag, &queues);

@@ -30,20 +30,29 @@ static void streams_build(const struct dag *dag, struct queues *queues)
     starts_restore(queues->stream_first, queues->n_streams);
 }
 
+static void successor_add(struct queues *queues, int32_t from, int32_t to)
+{
+    queues->out_task[queues->out_first[from]++] = to;
+    queues->n_waits[to]++;
+}
+
 static void successors_build(const struct dag *dag, struct queues *queues)
 {
     const struct dag_task *tasks = dag->tasks;
+    for (int32_t s = 0; s < queues->n_streams; s++)
+        for (int32_t i = queues->stream_first[s]; i + 1 < queues->stream_first[s + 1]; i++)
+            queues->out_first[queues->stream_task[i] + 1]++;
     for (int32_t t = 0; t < dag->n_tasks; t++)
         for (int32_t e = dag->in_first[t]; e < dag->in_first[t + 1]; e++)
-            if (tasks[dag->in_task[e]].stream != tasks[t].stream) {
-                queues->out_first[dag->in_task[e] + 1]++;
-                queues->n_waits[t]++;
-            }
+            queues->out_first[dag->in_task[e] + 1] += tasks[dag->in_task[e]].stream != tasks[t].stream;
     counts_to_starts(queues->out_first, dag->n_tasks);
+    for (int32_t s = 0; s < queues->n_streams; s++)
+        for (int32_t i = queues->stream_first[s]; i + 1 < queues->stream_first[s + 1]; i++)
+            successor_add(queues, queues->stream_task[i], queues->stream_task[i + 1]);
     for (int32_t t = 0; t < dag->n_tasks; t++)
         for (int32_t e = dag->in_first[t]; e < dag->in_first[t + 1]; e++)
             if (tasks[dag->in_task[e]].stream != tasks[t].stream)
-                queues->out_task[queues->out_first[dag->in_task[e]]++] = t;
+                successor_add(queues, dag->in_task[e], t);
     starts_restore(queues->out_first, dag->n_tasks);
 }
 
@@ -55,7 +64,7 @@ void queues_build(const struct dag *dag, struct queues *queues)
         .stream_first = check_calloc((size_t)n_streams + 1, sizeof(int32_t)),
         .stream_task = check_calloc((size_t)dag->n_tasks, sizeof(int32_t)),
         .out_first = check_calloc((size_t)dag->n_tasks + 1, sizeof(int32_t)),
-        .out_task = check_calloc((size_t)dag->n_edges, sizeof(int32_t)),
+        .out_task = check_calloc((size_t)dag->n_edges + (size_t)dag->n_tasks, sizeof(int32_t)),
         .n_waits = check_calloc((size_t)dag->n_tasks, sizeof(int32_t)),
     };
     streams_build(dag, queues);

@@ -10,11 +10,11 @@ struct queues {
     int32_t *stream_first; /* [n_streams + 1] into stream_task */
     int32_t *stream_task;  /* [n_tasks] ascending in each stream */
     int32_t *out_first;    /* [n_tasks + 1] into out_task */
-    int32_t *out_task;     /* successors on other streams, one for each edge */
-    int32_t *n_waits;      /* [n_tasks] in-edges from other streams */
+    int32_t *out_task;     /* successors: on other streams one for each edge, on its own the next task */
+    int32_t *n_waits;      /* [n_tasks] of how many tasks it is a successor */
 };
 
-/** Edges inside a stream are dropped: the stream's own order keeps them. */
+/** Edges inside a stream are dropped for those of the stream's own order, which keeps them. */
 void queues_build(const struct dag *dag, struct queues *queues);
 
 void queues_free(struct queues *queues);

@@ -1,84 +1,89 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "execute/replay.h"
 
-#include <ctype.h>
 #include <math.h>
-#include <signal.h>
 #include <simgrid/actor.h>
 #include <simgrid/engine.h>
 #include <simgrid/host.h>
 #include <simgrid/semaphore.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-#include <xbt/config.h>
-#include <xbt/log.h>
 
 #include "base/check.h"
-
-struct hosts {
-    sg_host_t *gpu; /* [n_nodes x gpus_per_node] */
-    sg_host_t *cpu; /* [n_nodes] */
-};
+#include "execute/routes.h"
 
 struct run {
     const struct replay *replay;
-    struct hosts hosts;
+    const struct cluster *cluster;
+    double begin_s;         /* SimGrid's clock */
+    double *alone_s;        /* [n_tasks] of execute/routes.h */
+    int32_t *known;         /* [n_tasks] a stack: finish is known, successors do not know yet */
     struct walker *walkers; /* [n_streams] */
 };
 
-/* Walks a stream. */
+/* Walks those of a stream's tasks that share links. */
 struct walker {
     struct run *run;
-    const int32_t *tasks; /* none: no actor, no semaphore */
-    int32_t n_tasks;
+    const int32_t *tasks;
+    int32_t n_tasks;   /* of the stream; 0: no actor, no semaphore */
     int32_t waits_for; /* task at whose start the actor sleeps, -1: none */
     sg_sem_t wake;
+    struct walker *next; /* to be woken after it */
 };
 
-/* All actors run in one thread, one at a time between simulation calls, so counters need no lock. */
-static void wait_for_others(struct walker *walker, int32_t task)
+/* A task whose predecessors' finish is known. */
+static void task_ready(struct run *run, int32_t task, int32_t *n_known, struct walker **woken)
 {
-    if (walker->run->replay->queues->n_waits[task] == 0)
+    const struct replay *replay = run->replay;
+    if (run->alone_s[task] == ROUTES_SHARED) {
+        struct walker *walker = &run->walkers[replay->dag->tasks[task].stream];
+        if (walker->waits_for == task) {
+            walker->next = *woken;
+            *woken = walker;
+        }
         return;
-    walker->waits_for = task;
-    sg_sem_acquire(walker->wake);
-    walker->waits_for = -1;
+    }
+    replay->finish_s[task] = replay->start_s[task] + run->alone_s[task];
+    run->known[(*n_known)++] = task;
 }
 
+/* Tell what follows a task, and what follows from that. All actors run in one thread, one at a time between simulation
+ * calls, so nothing needs a lock, and actors are woken when all is told. */
 static void tell_successors(struct run *run, int32_t task)
 {
-    struct queues *queues = run->replay->queues;
-    for (int32_t i = queues->out_first[task]; i < queues->out_first[task + 1]; i++) {
-        int32_t next = queues->out_task[i];
-        struct walker *walker = &run->walkers[run->replay->dag->tasks[next].stream];
-        if (--queues->n_waits[next] == 0 && walker->waits_for == next)
-            sg_sem_release(walker->wake);
+    const struct replay *replay = run->replay;
+    struct queues *queues = replay->queues;
+    struct walker *woken = NULL;
+    int32_t n_known = 0;
+    run->known[n_known++] = task;
+    while (n_known > 0) {
+        int32_t before = run->known[--n_known];
+        for (int32_t i = queues->out_first[before]; i < queues->out_first[before + 1]; i++) {
+            int32_t next = queues->out_task[i];
+            replay->start_s[next] = fmax(replay->start_s[next], replay->finish_s[before]);
+            if (--queues->n_waits[next] == 0)
+                task_ready(run, next, &n_known, &woken);
+        }
+    }
+    while (woken != NULL) {
+        struct walker *walker = woken;
+        woken = walker->next;
+        sg_sem_release(walker->wake);
     }
 }
 
-static sg_host_t host_of(const struct run *run, int32_t rank, int32_t other_rank)
-{
-    int32_t gpus_per_node = run->replay->platform->gpus_per_node;
-    return rank >= 0 ? run->hosts.gpu[rank] : run->hosts.cpu[other_rank / gpus_per_node];
-}
-
+/* From its start on, at SimGrid's clock or later. */
 static void transfer(const struct run *run, int32_t task)
 {
     const struct dag_task *send = &run->replay->dag->tasks[task];
-    double whole_bytes = floor(send->wire_bytes);
-    double delay_s = send->latency_s;
-    if (whole_bytes < send->wire_bytes) {
-        /* SimGrid sends whole bytes; the rest of one takes the time it takes on free links. */
-        double alone_s = run->replay->dag->duration_s[task] - send->latency_s;
-        delay_s += fmax(0, alone_s) * (send->wire_bytes - whole_bytes) / send->wire_bytes;
-    }
-    if (delay_s > 0)
-        sg_actor_sleep_for(delay_s);
-    if (whole_bytes > 0)
-        sg_host_sendto(host_of(run, send->from_rank, send->to_rank), host_of(run, send->to_rank, send->from_rank),
-                       whole_bytes);
+    /* SimGrid sends whole bytes; the rest of one takes the time it takes on free links. */
+    double whole_bytes = floor(send->wire_bytes), delay_s = send->latency_s;
+    double alone_s = fmax(0, run->replay->dag->duration_s[task] - send->latency_s);
+    delay_s += alone_s * (send->wire_bytes - whole_bytes) / send->wire_bytes;
+    double now_s = simgrid_get_clock(), wakes_s = run->begin_s + run->replay->start_s[task] + delay_s;
+    if (wakes_s > now_s)
+        sg_actor_sleep_for(wakes_s - now_s);
+    sg_host_sendto(cluster_host(run->cluster, send->from_rank, send->to_rank),
+                   cluster_host(run->cluster, send->to_rank, send->from_rank), whole_bytes);
 }
 
 static void walk(int argc, char **argv)
@@ -86,108 +91,28 @@ static void walk(int argc, char **argv)
     (void)argc;
     (void)argv;
     struct walker *walker = sg_actor_self_get_data();
-    const struct replay *replay = walker->run->replay;
+    struct run *run = walker->run;
     for (int32_t i = 0; i < walker->n_tasks; i++) {
         int32_t task = walker->tasks[i];
-        wait_for_others(walker, task);
-        replay->start_s[task] = simgrid_get_clock();
-        /* Work sleeps and does not execute on the host: as exact, a quarter cheaper, and no other place that is
-           folded onto the same GPU slows it down. A stream does one task at a time in any case. */
-        if (replay->dag->tasks[task].kind == DAG_SEND)
-            transfer(walker->run, task);
-        else if (replay->dag->duration_s[task] > 0)
-            sg_actor_sleep_for(replay->dag->duration_s[task]);
-        replay->finish_s[task] = simgrid_get_clock();
-        tell_successors(walker->run, task);
-    }
-}
-
-/* SimGrid has said on stderr what is wrong. */
-static void refuse_platform(int signal_number)
-{
-    (void)signal_number;
-    _exit(REPLAY_REFUSED);
-}
-
-static void engine_start(const char *platform_path)
-{
-    char *argv[] = {"slimsim", "--log=root.thres:error", NULL};
-    int argc = 2;
-    simgrid_init(&argc, argv);
-    signal(SIGINT, SIG_IGN); /* SimGrid has taken it; the parent decides, and the child dies with it */
-    /* Alone a transfer takes bytes over bandwidth exactly, shared links are shared equally. */
-    sg_cfg_set_string("network/model", "CM02");
-    sg_cfg_set_boolean("network/crosstraffic", "no");
-    sg_cfg_set_double("network/TCP-gamma", 1e30);
-    sg_cfg_set_double("network/loopback-bw", 1e13);
-    sg_cfg_set_double("surf/precision", 1e-12);
-    sg_cfg_set_int("contexts/stack-size", 256); /* KiB; the default maps 8 MiB an actor */
-    signal(SIGABRT, refuse_platform);
-    simgrid_load_platform(platform_path);
-    signal(SIGABRT, SIG_DFL);
-}
-
-/* The number that text begins with, text moved behind it; -1: none. */
-static long number_take(const char **text)
-{
-    if (!isdigit((unsigned char)**text))
-        return -1;
-    char *end;
-    long number = strtol(*text, &end, 10);
-    *text = end;
-    return number;
-}
-
-/* Where the host g<node>_<gpu> or cpu<node> is kept; NULL: it is none of the platform. */
-static sg_host_t *host_slot(const struct hosts *hosts, const struct platform *platform, const char *name)
-{
-    bool is_gpu = name[0] == 'g';
-    if (!is_gpu && strncmp(name, "cpu", 3) != 0)
-        return NULL;
-    const char *text = name + (is_gpu ? 1 : 3);
-    long node = number_take(&text), gpu = 0;
-    if (is_gpu) {
-        if (*text++ != '_')
-            return NULL;
-        gpu = number_take(&text);
-    }
-    if (*text != '\0' || node < 0 || node >= platform->n_nodes || gpu < 0 || gpu >= platform->gpus_per_node)
-        return NULL;
-    return is_gpu ? &hosts->gpu[node * platform->gpus_per_node + gpu] : &hosts->cpu[node];
-}
-
-/* Handles once: SimGrid finds a host by name by walking all zones. */
-static struct hosts hosts_find(const struct platform *platform)
-{
-    size_t n_hosts = sg_host_count();
-    sg_host_t *list = sg_host_list();
-    struct hosts hosts = {
-        .gpu = check_calloc((size_t)platform_n_gpus(platform), sizeof(sg_host_t)),
-        .cpu = check_calloc((size_t)platform->n_nodes, sizeof(sg_host_t)),
-    };
-    for (size_t i = 0; i < n_hosts; i++) {
-        sg_host_t *slot = host_slot(&hosts, platform, sg_host_get_name(list[i]));
-        if (slot != NULL)
-            *slot = list[i];
-    }
-    free(list);
-    return hosts;
-}
-
-static bool hosts_check(const struct hosts *hosts, const struct platform *platform)
-{
-    for (int32_t rank = 0; rank < platform_n_gpus(platform); rank++)
-        if (hosts->gpu[rank] == NULL) {
-            fprintf(stderr, "host g%d_%d (GPU %d) is missing\n", rank / platform->gpus_per_node,
-                    rank % platform->gpus_per_node, rank);
-            return false;
+        if (run->alone_s[task] != ROUTES_SHARED)
+            continue;
+        if (run->replay->queues->n_waits[task] > 0) {
+            walker->waits_for = task;
+            sg_sem_acquire(walker->wake);
+            walker->waits_for = -1;
         }
-    for (int32_t node = 0; node < platform->n_nodes; node++)
-        if (hosts->cpu[node] == NULL) {
-            fprintf(stderr, "host cpu%d (memory of node %d) is missing\n", node, node);
-            return false;
-        }
-    return true;
+        transfer(run, task);
+        run->replay->finish_s[task] = simgrid_get_clock() - run->begin_s;
+        tell_successors(run, task);
+    }
+}
+
+static bool any_shared(const struct run *run, const int32_t *tasks, int32_t n_tasks)
+{
+    int32_t i = 0;
+    while (i < n_tasks && run->alone_s[tasks[i]] != ROUTES_SHARED)
+        i++;
+    return i < n_tasks;
 }
 
 static void walkers_start(struct run *run)
@@ -196,35 +121,70 @@ static void walkers_start(struct run *run)
     const struct dag *dag = run->replay->dag;
     for (int32_t s = 0; s < queues->n_streams; s++) {
         int32_t first = queues->stream_first[s], n_tasks = queues->stream_first[s + 1] - first;
-        if (n_tasks == 0)
+        if (!any_shared(run, queues->stream_task + first, n_tasks))
             continue;
-        run->walkers[s] = (struct walker){run, queues->stream_task + first, n_tasks, -1, sg_sem_init(0)};
-        sg_actor_t actor = sg_actor_init("stream", run->hosts.gpu[dag->places[s / DAG_N_STREAMS].rank]);
+        run->walkers[s] = (struct walker){run, queues->stream_task + first, n_tasks, -1, sg_sem_init(0), NULL};
+        sg_actor_t actor = sg_actor_init("stream", run->cluster->gpu[dag->places[s / DAG_N_STREAMS].rank]);
         sg_actor_set_data(actor, &run->walkers[s]);
         sg_actor_start(actor, walk, 0, NULL);
     }
 }
 
-static void walkers_run(struct run *run)
+/* What needs no transfer to begin. The roots are listed first: what follows from them has no n_waits left either. */
+static void roots_run(struct run *run)
 {
-    const struct queues *queues = run->replay->queues;
-    run->walkers = check_calloc((size_t)queues->n_streams, sizeof *run->walkers);
+    const int32_t *n_waits = run->replay->queues->n_waits;
+    int32_t n_tasks = run->replay->dag->n_tasks, n_roots = 0;
+    int32_t *roots = check_malloc((size_t)n_tasks * sizeof *roots);
+    for (int32_t t = 0; t < n_tasks; t++)
+        if (n_waits[t] == 0 && run->alone_s[t] != ROUTES_SHARED)
+            roots[n_roots++] = t;
+    for (int32_t i = 0; i < n_roots; i++) {
+        run->replay->finish_s[roots[i]] = run->alone_s[roots[i]];
+        tell_successors(run, roots[i]);
+    }
+    free(roots);
+}
+
+/* The first actor: SimGrid knows routes only while it runs. */
+static void begin(int argc, char **argv)
+{
+    (void)argc;
+    (void)argv;
+    struct run *run = sg_actor_self_get_data();
+    run->alone_s = routes_alone_s(run->replay->dag, run->cluster);
+    roots_run(run);
     walkers_start(run);
+}
+
+void replay_on(const struct replay *replay, const struct cluster *cluster)
+{
+    size_t n_streams = (size_t)replay->queues->n_streams;
+    struct run run = {.replay = replay,
+                      .cluster = cluster,
+                      .begin_s = simgrid_get_clock(),
+                      .known = check_malloc((size_t)replay->dag->n_tasks * sizeof(int32_t)),
+                      .walkers = check_calloc(n_streams, sizeof *run.walkers)};
+    for (size_t s = 0; s < n_streams; s++)
+        run.walkers[s].waits_for = -1;
+    sg_actor_t actor = sg_actor_init("begin", cluster->gpu[0]);
+    sg_actor_set_data(actor, &run);
+    sg_actor_start(actor, begin, 0, NULL);
     simgrid_run();
-    for (int32_t s = 0; s < queues->n_streams; s++)
-        if (run->walkers[s].n_tasks > 0)
-            sg_sem_destroy(run->walkers[s].wake);
-    free(run->walkers);
+    for (size_t s = 0; s < n_streams; s++)
+        if (run.walkers[s].n_tasks > 0)
+            sg_sem_destroy(run.walkers[s].wake);
+    free(run.walkers);
+    free(run.known);
+    free(run.alone_s);
 }
 
 int replay_run(const struct replay *replay)
 {
-    engine_start(replay->platform->path);
-    struct run run = {.replay = replay, .hosts = hosts_find(replay->platform)};
-    bool complete = hosts_check(&run.hosts, replay->platform);
+    struct cluster cluster;
+    bool complete = cluster_open(replay->platform, replay->dag->faults, &cluster);
     if (complete)
-        walkers_run(&run);
-    free(run.hosts.gpu);
-    free(run.hosts.cpu);
+        replay_on(replay, &cluster);
+    cluster_free(&cluster);
     return complete ? EXIT_SUCCESS : REPLAY_REFUSED;
 }

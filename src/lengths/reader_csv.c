@@ -54,7 +54,7 @@ static int n_printable(struct span text)
 static int64_t n_fields(struct span line)
 {
     int64_t n = 1;
-    for (const unsigned char *at = line.begin; at < line.end; at++)
+    for (const unsigned char *at = line.begin; at != line.end; at++)
         n += *at == ',';
     return n;
 }

@@ -70,6 +70,18 @@ static bool check_unit(const struct checking *checking, enum pass pass, int32_t 
     return true;
 }
 
+static bool check_offload(const struct checking *checking)
+{
+    const struct plan_pipeline *pipeline = pipeline_of(checking);
+    int32_t n_units = pipeline->cut[PASS_FORWARD].n_units,
+            n_virtual = pipeline->layout.stages * pipeline->layout.chunks;
+    for (int32_t i = 0; pipeline->offload != NULL && i < n_virtual * n_units; i++)
+        if (!(pipeline->offload[i] >= 0 && pipeline->offload[i] <= 1))
+            return error_set(checking->err, "%s: forward unit %d has offload %g on virtual stage %d", place(checking),
+                             i % n_units, pipeline->offload[i], i / n_units);
+    return true;
+}
+
 /* A sample stays in one pipeline or group for both passes: its keys and values do. */
 static bool check_home(struct checking *checking, const struct plan_unit *unit, int32_t sample)
 {
@@ -386,7 +398,7 @@ static bool check_phase(struct checking *checking)
     for (int32_t i = 0; i < phase->n_pipelines; i++) {
         checking->pipeline = i;
         if (!check_cut(checking, PASS_FORWARD) || !check_cut(checking, PASS_BACKWARD) || !check_padding(checking) ||
-            !check_steps(checking) || !check_need(checking) || !check_exchanges(checking))
+            !check_steps(checking) || !check_need(checking) || !check_exchanges(checking) || !check_offload(checking))
             return false;
     }
     if (!check_ranks(checking))

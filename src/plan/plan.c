@@ -65,6 +65,15 @@ int64_t plan_tokens(const struct plan *plan, int64_t n_tokens, const int32_t *to
     return n_tokens;
 }
 
+bool plan_offloads(const struct plan_pipeline *pipeline)
+{
+    const struct plan_cut *cut = &pipeline->cut[PASS_FORWARD];
+    for (int32_t unit = 0; pipeline->offload == NULL && unit < cut->n_units; unit++)
+        if (cut->units[unit].offload > 0)
+            return true;
+    return pipeline->offload != NULL;
+}
+
 void plan_fill_need(struct plan_pipeline *pipeline)
 {
     const struct plan_cut *forward = &pipeline->cut[PASS_FORWARD], *backward = &pipeline->cut[PASS_BACKWARD];
@@ -111,6 +120,8 @@ static void copy_pipeline(const struct plan_pipeline *from, struct plan_pipeline
     if (from->step_first != NULL)
         to->steps = copied(from->steps, from->step_first[from->layout.stages], sizeof *from->steps);
     to->exchanges = copied(from->exchanges, from->n_exchanges, sizeof *from->exchanges);
+    int32_t n_virtual = from->layout.stages * from->layout.chunks;
+    to->offload = copied(from->offload, n_virtual * from->cut[PASS_FORWARD].n_units, sizeof *from->offload);
 }
 
 static void copy_phase(const struct plan_phase *from, struct plan_phase *to)
@@ -146,6 +157,7 @@ void plan_pipeline_free(struct plan_pipeline *pipeline)
     free(pipeline->step_first);
     free(pipeline->steps);
     free(pipeline->exchanges);
+    free(pipeline->offload);
     *pipeline = (struct plan_pipeline){0};
 }
 

@@ -37,7 +37,7 @@ struct plan_unit {
     enum slice_sharding sharding;
     enum plan_formation formation;
     enum recompute recompute;
-    double offload; /* share of its activations that goes to the host */
+    double offload; /* share of its activations that goes to the host on every stage (plan_offload) */
     bool streams;   /* it goes and comes back layer by layer while the passes run: the rank never holds it whole */
 };
 
@@ -73,6 +73,16 @@ struct plan_exchange {
     double share;
 };
 
+/** Parts of SlimPack that a pipeline may use or leave, as flags: its samples are cut, the backward pass is cut anew,
+ * and one of three orders (plan/order.h). */
+enum plan_part {
+    PLAN_SLICED = 1,
+    PLAN_ASYMMETRIC = 2,
+    PLAN_JUST_IN_TIME = 4,
+    PLAN_PERSISTENT = 8,
+    PLAN_LONG_WARM_UP = 16
+};
+
 struct plan_pipeline {
     struct plan_layout layout;
     struct plan_cut cut[N_PASSES]; /* by pass; a sample's backward slices stand in the order they run */
@@ -82,7 +92,16 @@ struct plan_pipeline {
     struct plan_step *steps;
     int32_t n_exchanges;
     struct plan_exchange *exchanges;
+    int32_t parts;   /* enum plan_part; 0: the system has no such choice */
+    double *offload; /* [virtual stages x forward units] in place of the units' own shares; NULL: those hold */
 };
+
+/** Share of a forward unit's activations that goes to the host on a virtual stage (chunk x stages + stage). */
+static inline double plan_offload(const struct plan_pipeline *pipeline, int32_t unit, int32_t stage)
+{
+    const struct plan_cut *cut = &pipeline->cut[PASS_FORWARD];
+    return pipeline->offload != NULL ? pipeline->offload[stage * cut->n_units + unit] : cut->units[unit].offload;
+}
 
 /** Pipelines of a phase that run units together as one context-parallel group. */
 struct plan_group {
@@ -153,6 +172,9 @@ int64_t plan_unit_tokens(const struct plan_cut *cut, int32_t unit);
 /** Tokens that run: of all the batch's n_tokens but those of delayed samples, and of carried ones. tokens: of each
  * sample of the batch. */
 int64_t plan_tokens(const struct plan *plan, int64_t n_tokens, const int32_t *tokens);
+
+/** Whether anything of a pipeline may go to the host. */
+bool plan_offloads(const struct plan_pipeline *pipeline);
 
 /** Fill need[] from the two cuts: padding needs its forward unit as tokens do theirs. */
 void plan_fill_need(struct plan_pipeline *pipeline);

@@ -421,7 +421,7 @@ static void resolve(struct reader *reader, struct platform *platform)
         check_names(reader);
     if (!reader->ok)
         return;
-    platform->gpu_flop_per_s = common_value(reader, GPU, GPU, "speed");
+    common_value(reader, GPU, GPU, "speed"); /* equal nodes; passes are given in seconds */
     platform->nvlink_bytes_per_s = common_value(reader, NVLINK_UP, NVLINK_DOWN, "bandwidth");
     platform->nic_bytes_per_s = common_value(reader, NIC_UP, NIC_DOWN, "bandwidth");
     platform->pcie_bytes_per_s = common_value(reader, PCIE_UP, PCIE_DOWN, "bandwidth");

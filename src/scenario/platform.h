@@ -14,7 +14,6 @@ struct platform {
     char name[64];
     char path[1024];
     int32_t n_nodes, gpus_per_node;
-    double gpu_flop_per_s;     /* speed of the hosts; informational */
     double nvlink_bytes_per_s; /* per GPU and direction */
     double nic_bytes_per_s;    /* per GPU and direction */
     double pcie_bytes_per_s;   /* per GPU and direction */

@@ -60,7 +60,7 @@ static const struct schema_key scenario_keys[] = {
      FIELD(all_tensor_ranks)},
 };
 enum { N_SCENARIO_KEYS = sizeof scenario_keys / sizeof *scenario_keys };
-static const char *const scenario_others[] = {"systems", "sweep", "plan_space", NULL};
+static const char *const scenario_others[] = {"systems", "faults", "sweep", "plan_space", NULL};
 
 /* 2^15 each: the product of four degrees stays within 63 bits. */
 static const struct schema_key system_keys[] = {
@@ -328,6 +328,21 @@ static bool check_labels(const struct scenario *scenario, struct error *err)
     return ok;
 }
 
+/** A `plan_space:` of the scenario that no entry searches is a mistake. */
+static bool check_space(const struct scenario *scenario, struct error *err)
+{
+    const struct document *document = &scenario->document;
+    int32_t space = document_find(document, 0, "plan_space");
+    if (space < 0)
+        return true;
+    for (int32_t i = 0; i < scenario->n_systems; i++)
+        if (scenario->systems[i].auto_plan && document_find(document, scenario->systems[i].node, "plan_space") < 0)
+            return true;
+    return document_key_error(document, space, err,
+                              "plan_space: restricts a search, and no entry of systems is left to it; leave it out, or "
+                              "write plan: auto in an entry without a plan_space of its own");
+}
+
 static bool read_systems(struct scenario *scenario, struct error *err)
 {
     const struct document *document = &scenario->document;
@@ -344,7 +359,8 @@ static bool read_systems(struct scenario *scenario, struct error *err)
     bool ok = true;
     for (int32_t child = document->node[list].child; child >= 0; child = document->node[child].next)
         ok &= read_system(document, child, &scenario->systems[scenario->n_systems++], err);
-    return check_labels(scenario, err) && ok;
+    ok = check_labels(scenario, err) && ok;
+    return ok && check_space(scenario, err);
 }
 
 /** tp x pp x cp x dp are the platform's GPUs; fills dp in. */
@@ -530,6 +546,9 @@ bool scenario_resolve(struct document *document, struct scenario_cache *cache, s
     for (int32_t i = 0; i < scenario->n_systems && systems_ok && names_ok; i++)
         ok &= scenario->systems[i].auto_plan || check_plan(scenario, &scenario->systems[i], err);
     ok = ok && systems_ok && names_ok;
+    if (names_ok)
+        ok &= faults_read(&scenario->document, &scenario->platform, scenario->seed, &scenario->faults,
+                          &scenario->n_faults, err);
     if (!ok)
         scenario_free(scenario);
     return ok;
@@ -582,6 +601,7 @@ char *scenario_text(const struct scenario *scenario)
             fputc('\n', file);
         }
     }
+    faults_write(file, scenario->faults, scenario->n_faults);
     CHECK(fclose(file) == 0);
     return text;
 }
@@ -605,11 +625,14 @@ void scenario_list_keys(FILE *file)
         "without one, all that model, platform and system allow; of an entry: systems.N.plan_space.tp):\n\n",
         file);
     plan_space_list_keys(file, "plan_space.");
+    fputs("\n`faults:` is a list of slow devices; plans are made without knowledge of them:\n\n", file);
+    faults_list_keys(file);
 }
 
 void scenario_free(struct scenario *scenario)
 {
     document_free(&scenario->document);
     free(scenario->systems);
+    free(scenario->faults);
     *scenario = (struct scenario){0};
 }

@@ -5,6 +5,7 @@
 
 #include "scenario/cache.h"
 #include "scenario/device.h"
+#include "scenario/faults.h"
 #include "scenario/model.h"
 #include "scenario/plan_space.h"
 #include "scenario/platform.h"
@@ -124,6 +125,8 @@ struct scenario {
     bool all_tensor_ranks; /* simulate every TP rank, not one for all */
     int32_t n_systems;
     struct scenario_system *systems;
+    int32_t n_faults;
+    struct fault *faults;
 };
 
 /** The folder that holds model/, and the one of the built platforms: environment SLIMSIM_DATA and SLIMSIM_PLATFORMS,

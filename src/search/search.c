@@ -9,6 +9,7 @@
 #include "base/rng.h"
 #include "bounds/bubble.h"
 #include "bounds/work.h"
+#include "cost/cache.h"
 #include "search/space.h"
 
 /* The batches of a search are not those of the run, whatever its seed. */
@@ -26,6 +27,8 @@ struct search {
     struct batch batches[SEARCH_DECIDING_ITERATIONS];
     bool *relaxed; /* of each plan: its bound knows the passes' end with its recompute and all else free */
     struct timeline path, executed;
+    struct dag dag; /* its arrays are kept from plan to plan */
+    struct cost_cache costs;
     struct error refused; /* the first refusal */
 };
 
@@ -46,7 +49,7 @@ struct trial {
     const struct batch *batch;
     int64_t iteration, seed; /* of the batch */
     double memory_bytes;
-    double limit_s; /* 0: none; else a plan that takes longer is of no use */
+    double limit_s; /* 0: none; else a plan that takes longer, or that does not fit, is of no use */
     bool engine;    /* on SimGrid, too */
 };
 
@@ -82,27 +85,26 @@ static bool resolve(struct search *search, const struct trial *trial, const stru
 {
     const struct scenario *scenario = search->scenario;
     struct dag_options options = {.all_tensor_ranks = scenario->all_tensor_ranks, .gradient_sync = true};
-    struct dag dag = {0};
+    struct dag *dag = &search->dag;
     struct memory memory = {0};
-    bool ok = dag_build(plan, setting, options, &dag, err);
+    bool ok = dag_rebuild(plan, setting, options, dag, err);
     if (ok) {
-        critical_path(&dag, &search->path);
-        memory_of(plan, &dag, &search->path, setting, false, &memory);
-        take_peak(scenario, plan, &dag, &memory, outcome);
+        critical_path(dag, &search->path);
+        memory_of(plan, dag, &search->path, setting, false, &memory);
+        take_peak(scenario, plan, dag, &memory, outcome);
         outcome->time_s = search->path.makespan_s;
-        outcome->passes_end_s = passes_end_s(&dag, &search->path);
-        outcome->bubble = bubble_of(&dag, &search->path);
-        struct work work = work_of(plan, setting, scenario->all_tensor_ranks);
+        outcome->passes_end_s = passes_end_s(dag, &search->path);
+        outcome->bubble = bubble_of(dag, &search->path);
+        struct work work = work_of(plan, dag, setting, scenario->all_tensor_ranks);
         outcome->collective_s = work.tensor_s + work.shard_s;
         memory_free(&memory);
     }
-    if (ok && trial->engine && (ok = search->options->engine(&dag, &scenario->platform, &search->executed, err))) {
+    if (ok && trial->engine && (ok = search->options->engine(dag, &scenario->platform, &search->executed, err))) {
         outcome->contention = search->executed.makespan_s / outcome->time_s - 1;
-        memory_of(plan, &dag, &search->executed, setting, false, &memory);
-        take_peak(scenario, plan, &dag, &memory, outcome);
+        memory_of(plan, dag, &search->executed, setting, false, &memory);
+        take_peak(scenario, plan, dag, &memory, outcome);
         memory_free(&memory);
     }
-    dag_free(&dag);
     return ok;
 }
 
@@ -113,8 +115,10 @@ static struct system_request request_of(const struct search *search, const struc
         system_request_of(search->scenario, setting, &trial->layout, trial->batch, search->knobs, trial->iteration);
     request.seed = trial->seed;
     request.memory_bytes = trial->memory_bytes;
-    if (trial->limit_s > 0 && trial->limit_s < INFINITY) /* sums in another order may differ in their last bits */
-        request.limit_s = fmax(DBL_MIN, trial->limit_s * (1 + 1e-9) - bound_after_passes_s(setting, &trial->layout));
+    if (trial->limit_s > 0) { /* sums in another order may differ in their last bits */
+        double passes_s = trial->limit_s * (1 + 1e-9) - bound_after_passes_s(setting, &trial->layout);
+        request.limit_s = fmin(fmax(DBL_MIN, passes_s), DBL_MAX);
+    }
     return request;
 }
 
@@ -128,11 +132,13 @@ static struct trial trial_of(const struct search *search, const struct scenario_
                           .memory_bytes = search->result->memory_bytes};
 }
 
-/** Plan one iteration and resolve it. A plan that the system refuses is an outcome, not an error. */
-static bool run_trial(struct search *search, const struct trial *trial, void *state, struct outcome *outcome,
-                      struct error *err)
+/** Plan one iteration and resolve it. A plan that the system refuses is an outcome, not an error.
+ * @param keep  {0}, takes the plan; NULL: nobody does */
+static bool run_trial(struct search *search, const struct trial *trial, void *state, struct plan *keep,
+                      struct outcome *outcome, struct error *err)
 {
     struct cost_setting setting = system_setting(search->scenario, &trial->layout);
+    setting.cache = &search->costs;
     struct system_request request = request_of(search, &setting, trial);
     struct plan plan = {0};
     struct error refused = {0};
@@ -148,13 +154,18 @@ static bool run_trial(struct search *search, const struct trial *trial, void *st
         outcome->time_s /= share;
         outcome->passes_end_s /= share;
     }
-    plan_free(&plan);
+    if (keep != NULL)
+        *keep = plan;
+    else
+        plan_free(&plan);
     return ok;
 }
 
 static void add_outcome(struct search_score *score, const struct outcome *outcome)
 {
     const struct bubble *bubble = &outcome->bubble;
+    CHECK(score->n_iterations < SEARCH_DECIDING_ITERATIONS);
+    score->iteration_s[score->n_iterations] = outcome->time_s;
     double n = score->n_iterations++;
     score->time_s += (outcome->time_s - score->time_s) / (n + 1);
     score->compute += ((bubble->busy_s - outcome->collective_s) / bubble->total_s - score->compute) / (n + 1);
@@ -187,19 +198,20 @@ static void close_state(const struct search *search, void *state)
     free(state);
 }
 
-/** Resolve a plan on the iteration that ranks. limit_s: a plan that takes longer is of no use; INFINITY: none is. */
+/** Resolve a plan on the iteration that ranks. limit_s: a plan that takes longer, or that does not fit, is of no use
+ * and may get no score; 0: all do. */
 static bool rank_plan(struct search *search, struct search_plan *plan, double limit_s, struct error *err)
 {
     struct trial trial = trial_of(search, &plan->layout, 0);
     struct outcome outcome;
     void *state = open_state(search);
     trial.limit_s = limit_s;
-    bool ok = run_trial(search, &trial, state, &outcome, err);
+    bool ok = run_trial(search, &trial, state, NULL, &outcome, err);
     close_state(search, state);
     if (!ok)
         return false;
     if (outcome.given_up) {
-        plan->verdict = SEARCH_BOUND_PRUNED;
+        plan->verdict = limit_s < INFINITY ? SEARCH_BOUND_PRUNED : SEARCH_TOO_LARGE;
         search->result->n_given_up++;
         return true;
     }
@@ -225,7 +237,7 @@ static bool score_plan(struct search *search, struct search_plan *plan, struct e
         struct trial trial = trial_of(search, &plan->layout, i);
         struct outcome outcome;
         trial.engine = engine && i == 0;
-        ok = run_trial(search, &trial, state, &outcome, err);
+        ok = run_trial(search, &trial, state, NULL, &outcome, err);
         planned = ok && outcome.planned;
         if (!planned)
             break;
@@ -239,14 +251,22 @@ static bool score_plan(struct search *search, struct search_plan *plan, struct e
     return ok;
 }
 
+static void free_planned(struct search_result *result)
+{
+    for (int32_t i = 0; i < result->n_iterations; i++)
+        plan_free(&result->planned[i]);
+}
+
 /** Run a plan over the iterations of the scenario until one that is measured does not fit. The peak of that one
- * becomes the score's. */
+ * becomes the score's. What the system planned is kept. */
 static bool confirm(struct search *search, struct search_plan *plan, bool *holds, struct error *err)
 {
     const struct scenario *scenario = search->scenario;
+    struct search_result *result = search->result;
     void *state = open_state(search);
     bool ok = true, keeps_state = search->system->state_size > 0;
     *holds = true;
+    free_planned(result);
     for (int64_t i = keeps_state ? 0 : scenario->warm_up; ok && *holds && i < scenario->warm_up + scenario->measured;
          i++) {
         struct batch batch;
@@ -256,9 +276,9 @@ static bool confirm(struct search *search, struct search_plan *plan, bool *holds
                               .batch = &batch,
                               .iteration = i,
                               .seed = scenario->seed,
-                              .memory_bytes = search->result->memory_bytes,
+                              .memory_bytes = result->memory_bytes,
                               .engine = search->options->engine != NULL};
-        ok = run_trial(search, &trial, state, &outcome, err);
+        ok = run_trial(search, &trial, state, &result->planned[i], &outcome, err);
         *holds = ok && outcome.planned &&
                  (i < scenario->warm_up ||
                   system_misfit_of(scenario, outcome.peak_bytes, outcome.host_bytes) == SYSTEM_FITS);
@@ -293,7 +313,7 @@ static bool relax(struct search *search, int32_t which, struct error *err)
     struct outcome outcome;
     trial.layout.offload = 0;
     trial.memory_bytes = INFINITY;
-    bool ok = run_trial(search, &trial, state, &outcome, err);
+    bool ok = run_trial(search, &trial, state, NULL, &outcome, err);
     search->result->n_resolved += ok && outcome.planned;
     double bound_s = ok && outcome.planned ? outcome.passes_end_s + bound_after_passes_s(&setting, &trial.layout) : 0;
     for (int32_t i = 0; ok && i < search->result->n_plans; i++) {
@@ -327,18 +347,6 @@ static int32_t to_relax(const struct search *search, int32_t which)
             return any ? which : i;
         }
     return which;
-}
-
-/** The open plan of so many demanded features with the least bound; ties: the first; -1: none. */
-static int32_t next_plan(const struct search *search, int32_t n_demanded)
-{
-    const struct search_plan *plans = search->result->plans;
-    int32_t best = -1;
-    for (int32_t i = 0; i < search->result->n_plans; i++)
-        if (plans[i].verdict == SEARCH_OPEN && plans[i].n_demanded == n_demanded &&
-            (best < 0 || plans[i].bound.time_s < plans[best].bound.time_s))
-            best = i;
-    return best;
 }
 
 /** The iteration that ranked, or the iterations that decided. */
@@ -397,6 +405,24 @@ static double limit_of(struct search_result *result, int32_t which)
     return limit_s;
 }
 
+/** The open plan of so many demanded features to resolve next; -1: none. Until a few layouts fit, and so there is a
+ * time to beat, the one of least possible memory (ties: the last, which recomputes most): it is planned quickly. Then
+ * the one of the least bound (ties: the first). */
+static int32_t next_plan(struct search *search, int32_t n_demanded)
+{
+    const struct search_plan *plans = search->result->plans;
+    bool few = few_best_s(search->result) < INFINITY;
+    int32_t best = -1;
+    for (int32_t i = 0; i < search->result->n_plans; i++) {
+        if (plans[i].verdict != SEARCH_OPEN || plans[i].n_demanded != n_demanded)
+            continue;
+        if (best < 0 || (few ? plans[i].bound.time_s < plans[best].bound.time_s
+                             : plans[i].bound.peak_bytes <= plans[best].bound.peak_bytes))
+            best = i;
+    }
+    return best;
+}
+
 static bool tell(const struct search *search, struct error *err)
 {
     const struct search_result *result = search->result;
@@ -422,7 +448,8 @@ static bool rank(struct search *search, int32_t n_demanded, struct error *err)
             continue;
         }
         int32_t freed = to_relax(search, which);
-        if (!(freed >= 0 ? relax(search, freed, err) : rank_plan(search, &plans[which], limit_s, err)))
+        if (!(freed >= 0 ? relax(search, freed, err)
+                         : rank_plan(search, &plans[which], search->options->exhaustive ? 0 : limit_s, err)))
             return false;
     }
     few_best_s(search->result);
@@ -486,15 +513,22 @@ static double need_of(const struct search *search, double peak_bytes, double hos
     return fmax(peak_bytes / search->result->memory_bytes, host_bytes / search->scenario->platform.host_memory_bytes);
 }
 
+/** Ruled out by memory, how much of it unknown. */
+static bool is_unscored(const struct search_plan *plan)
+{
+    return plan->verdict == SEARCH_MEMORY_PRUNED ||
+           (plan->verdict == SEARCH_TOO_LARGE && plan->score.n_iterations == 0);
+}
+
 static bool is_nearer(const struct search *search, const struct search_plan *plan, const struct search_plan *best)
 {
-    if (plan->verdict != SEARCH_TOO_LARGE && plan->verdict != SEARCH_MISFIT)
+    if ((plan->verdict != SEARCH_TOO_LARGE && plan->verdict != SEARCH_MISFIT) || is_unscored(plan))
         return false;
     return best == NULL || need_of(search, plan->score.peak_bytes, plan->score.host_bytes) <
                                need_of(search, best->score.peak_bytes, best->score.host_bytes);
 }
 
-/** Nothing fits: resolve what memory pruned, the least possible peak first, and choose what comes nearest. */
+/** Nothing fits: resolve what has no score, the least possible peak first, and choose what comes nearest. */
 static bool choose_nearest(struct search *search, struct error *err)
 {
     struct search_result *result = search->result;
@@ -506,14 +540,13 @@ static bool choose_nearest(struct search *search, struct error *err)
         struct search_plan *next = NULL;
         for (int32_t i = 0; i < result->n_plans; i++) {
             struct search_plan *plan = &result->plans[i];
-            if (plan->verdict == SEARCH_MEMORY_PRUNED &&
-                (next == NULL || plan->bound.peak_bytes < next->bound.peak_bytes))
+            if (is_unscored(plan) && (next == NULL || plan->bound.peak_bytes < next->bound.peak_bytes))
                 next = plan;
         }
         if (next == NULL || (best != NULL && need_of(search, next->bound.peak_bytes, 0) >=
                                                  need_of(search, best->score.peak_bytes, best->score.host_bytes)))
             break;
-        if (!rank_plan(search, next, INFINITY, err))
+        if (!rank_plan(search, next, 0, err))
             return false;
         if (is_nearer(search, next, best))
             best = next;
@@ -525,14 +558,32 @@ static bool choose_nearest(struct search *search, struct error *err)
     return true;
 }
 
+/** How far a runner-up is behind the chosen plan, on batches that both have run. */
+static void compare(const struct search_score *chosen, struct search_score *score)
+{
+    double slower_s[SEARCH_DECIDING_ITERATIONS], mean_s = 0, squares = 0, n = score->n_iterations;
+    for (int32_t i = 0; i < score->n_iterations; i++) {
+        slower_s[i] =
+            score->iteration_s[i] * (1 + score->contention) - chosen->iteration_s[i] * (1 + chosen->contention);
+        mean_s += slower_s[i] / n;
+    }
+    for (int32_t i = 0; i < score->n_iterations; i++)
+        squares += (slower_s[i] - mean_s) * (slower_s[i] - mean_s);
+    score->slower = mean_s / chosen->time_s;
+    score->slower_error = sqrt(squares / (n * (n - 1))) / chosen->time_s;
+}
+
 /** Verdicts of the plans that were decided on, the ranking and the counts. */
 static void conclude(struct search_result *result)
 {
     result->n_ranked = 0;
     append_ranked(result, SEARCH_RUNNER_UP, SEARCH_RUNNER_UP, HEAT_DECISION);
     if (result->n_ranked > 0) {
-        result->plans[result->ranked[0]].verdict = SEARCH_CHOSEN;
+        struct search_plan *chosen = &result->plans[result->ranked[0]];
+        chosen->verdict = SEARCH_CHOSEN;
         result->fits = true;
+        for (int32_t i = 1; i < result->n_ranked; i++)
+            compare(&chosen->score, &result->plans[result->ranked[i]].score);
     } else {
         append_ranked(result, SEARCH_CHOSEN, SEARCH_CHOSEN, HEAT_DECISION);
     }
@@ -568,8 +619,11 @@ static bool decide_in_order(struct search *search, struct error *err)
     for (int32_t i = 0; i < result->n_plans; i++)
         if (result->plans[i].verdict == SEARCH_OPEN)
             result->plans[i].verdict = SEARCH_NOT_DEMANDED;
-    if (!found && !choose_nearest(search, err))
-        return false;
+    if (!found) {
+        free_planned(result);
+        if (!choose_nearest(search, err))
+            return false;
+    }
     conclude(result);
     return true;
 }
@@ -590,7 +644,9 @@ bool search_system(const struct scenario *scenario, const struct lengths *length
         return false;
     *result = (struct search_result){.memory_bytes = system_memory_bytes(&scenario->device),
                                      .seed = (int64_t)(rng_mix(rng_mix((uint64_t)scenario->seed) ^ seed_mark) >> 11),
-                                     .engine = options->engine != NULL};
+                                     .engine = options->engine != NULL,
+                                     .n_iterations = (int32_t)(scenario->warm_up + scenario->measured)};
+    result->planned = check_calloc((size_t)result->n_iterations, sizeof *result->planned);
     search.knobs = check_calloc(1, search.system->knobs_size);
     for (int32_t i = 0; i < SEARCH_DECIDING_ITERATIONS; i++)
         lengths_draw(lengths, &scenario->data, result->seed, i, &search.batches[i]);
@@ -605,6 +661,8 @@ bool search_system(const struct scenario *scenario, const struct lengths *length
         batch_free(&search.batches[i]);
     timeline_free(&search.path);
     timeline_free(&search.executed);
+    dag_free(&search.dag);
+    cost_cache_free(&search.costs);
     free(search.relaxed);
     free(search.knobs);
     return ok;
@@ -655,6 +713,8 @@ bool search_check(const struct scenario *scenario, struct error *err)
 
 void search_result_free(struct search_result *result)
 {
+    free_planned(result);
+    free(result->planned);
     free(result->plans);
     free(result->ranked);
     *result = (struct search_result){0};

@@ -11,14 +11,16 @@
  * resolved in the order of their lower bounds (search/bound.h), by critical path and memory timeline; one whose bound
  * exceeds the time of the fastest that fits of its layout (TP, PP, CP), or of the SEARCH_FEW-th fastest layout, is not.
  * Where samples wait for later iterations, times are those of as many tokens as the batch has: in proportion.
- * The system is told that time, and may leave a plan that cannot reach it (system_request.limit_s).
- * Five iterations decide among the fastest plans of SEARCH_FEW layouts; one that does not fit in all five is out, and
- * the ranking goes on without it. With SimGrid, their times are multiplied by what SimGrid makes of the first of the
- * five (its makespan over the critical path's), and its timeline's memory must fit, too. The fastest is then run over
- * the measured iterations of the scenario; if it does not fit in one of them (SEARCH_MISFIT) it is out, too, and
- * ranking and deciding go on without it. Ties go to the plan that comes first in the space (TP, PP, CP, recompute,
- * offload ascending). To fit is to stay within the memory of a GPU and, with what is offloaded, of a node's host. No
- * plan fits: the one that exceeds a memory by the least share is the result.
+ * The system is told that time, and may leave a plan that cannot reach it or does not fit (system_request.limit_s).
+ * So a time to beat is wanted early: until SEARCH_FEW layouts fit, plans go by their least possible memory, for what
+ * fits easily is planned quickly. The order changes the work, not what is found. Five iterations decide among the
+ * fastest plans of SEARCH_FEW layouts; one that does not fit in all five is out, and the ranking goes on without it.
+ * With SimGrid, their times are multiplied by what SimGrid makes of the first of the five (its makespan over the
+ * critical path's), and its timeline's memory must fit, too. The fastest is then run over the measured iterations of
+ * the scenario; if it does not fit in one of them (SEARCH_MISFIT) it is out, too, and ranking and deciding go on
+ * without it. Ties go to the plan that comes first in the space (TP, PP, CP, recompute, offload ascending). To fit is
+ * to stay within the memory of a GPU and, with what is offloaded, of a node's host. No plan fits: the one that exceeds
+ * a memory by the least share is the result.
  */
 #ifndef SLIMSIM_SEARCH_SEARCH_H
 #define SLIMSIM_SEARCH_SEARCH_H
@@ -36,7 +38,7 @@ enum search_verdict {
     SEARCH_RUNNER_UP,     /* among those that were decided on */
     SEARCH_SLOWER,        /* it fits, and others are faster */
     SEARCH_MISFIT,        /* the fastest, but it does not fit in an iteration of the scenario */
-    SEARCH_TOO_LARGE,     /* resolved: it does not fit */
+    SEARCH_TOO_LARGE,     /* the system planned it: it does not fit */
     SEARCH_REFUSED,       /* the system cannot plan it */
     SEARCH_BOUND_PRUNED,  /* it takes longer than those that were decided on */
     SEARCH_MEMORY_PRUNED, /* its least possible memory is above what a rank may use */
@@ -47,12 +49,15 @@ enum search_verdict {
 
 /** A plan resolved, over n_iterations. */
 struct search_score {
-    int32_t n_iterations;                  /* 0: it was not resolved */
-    double time_s;                         /* mean, with the factor of SimGrid */
-    double contention;                     /* that factor less 1; 0 without SimGrid */
-    double peak_bytes;                     /* of a plan that does not fit in an iteration of the scenario: there */
-    double host_bytes;                     /* likewise, the most that a node's host holds */
-    int32_t peak_stage, peak_class;        /* class: enum memory_class, the largest at the peak */
+    int32_t n_iterations;                           /* 0: it was not resolved */
+    double time_s;                                  /* mean, with the factor of SimGrid */
+    double contention;                              /* that factor less 1; 0 without SimGrid */
+    double iteration_s[SEARCH_DECIDING_ITERATIONS]; /* [n_iterations] without it */
+    double slower, slower_error;    /* of a runner-up: time_s over that of the chosen plan, less 1; its standard error,
+                                       from    the differences of the same batches */
+    double peak_bytes;              /* of a plan that does not fit in an iteration of the scenario: there */
+    double host_bytes;              /* likewise, the most that a node's host holds */
+    int32_t peak_stage, peak_class; /* class: enum memory_class, the largest at the peak */
     double compute, bubble, communication; /* shares of the places' time: passes and optimizer without collectives;
                                               bubble_fraction; tensor and shard collectives, exposed rings, gradients */
 };
@@ -79,6 +84,8 @@ struct search_result {
     bool fits;          /* the chosen plan, in the iterations that decided and those of the scenario */
     bool engine;        /* SimGrid had its say */
     double memory_bytes;
+    int32_t n_iterations; /* of the scenario, warm-up included */
+    struct plan *planned; /* [n_iterations] what the system plans with the chosen plan; no phases: it was not asked */
 };
 
 /** Resolve a DAG with contention: execute() (execute/execute.h), which lies to the right. */

@@ -42,9 +42,12 @@ static void add_point_error(const struct manifest *manifest, int32_t point, cons
     error_add(err, "  at point %d of the sweep: %s; `exclude:` leaves points out", point, where);
 }
 
-bool driver_resolve(struct workshop *workshop, struct manifest *manifest, struct error *err)
+bool driver_resolve(struct workshop *workshop, struct manifest *manifest, const volatile sig_atomic_t *stop,
+                    struct error *err)
 {
     for (int32_t i = 0; i < manifest->n_points; i++) {
+        if (stop != NULL && *stop != 0)
+            return false;
         struct scenario scenario = {0};
         const struct lengths *lengths;
         struct error wrong = {0};

@@ -30,8 +30,10 @@ struct driver_outcome {
     int32_t n_other_build;                          /* points computed by another build of slimsim: computed again */
 };
 
-/** Resolve every point and take its id. @param manifest  of this sweep, without name and ids; its name is set here */
-bool driver_resolve(struct workshop *workshop, struct manifest *manifest, struct error *err);
+/** Resolve every point and take its id. @param manifest  of this sweep, without name and ids; its name is set here
+ * @param stop  not 0: end; NULL: never. @return false with err, or with err untouched when *stop ended it */
+bool driver_resolve(struct workshop *workshop, struct manifest *manifest, const volatile sig_atomic_t *stop,
+                    struct error *err);
 
 /**
  * Compute what is missing and, unless this is one of several shards, write the files (sweep/book.h) below the

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "sweep/book.h"
 #include "sweep/ledger.h"
+#include "sweep/shard.h"
 
 /** All shards while they are read: first for the manifest, then for the points. */
 struct merge {
@@ -97,22 +98,72 @@ static bool read_results(struct merge *merge, struct error *err)
     return ok;
 }
 
+/** N of a path that ends in ".shard-K-of-N.journal", else 0. */
+static int32_t n_of_path(const char *path)
+{
+    const char *mark = NULL, *next = path;
+    while ((next = strstr(next, ".shard-")) != NULL)
+        mark = next += strlen(".shard-");
+    if (mark == NULL)
+        return 0;
+    char *end;
+    strtol(mark, &end, 10);
+    if (strncmp(end, "-of-", 4) != 0)
+        return 0;
+    long n = strtol(end + 4, &end, 10);
+    return strcmp(end, ".journal") == 0 && 1 <= n && n <= SHARD_MAX ? (int32_t)n : 0;
+}
+
+/** Into how many parts the sweep was divided, as the names of all journals say; 0: they do not. */
+static int32_t n_shards(const struct merge *merge)
+{
+    int32_t n = n_of_path(merge->paths[0]);
+    for (int32_t i = 1; i < merge->n; i++)
+        if (n_of_path(merge->paths[i]) != n)
+            return 0;
+    return n;
+}
+
+/** A few numbers as "1, 4, ...". */
+struct few {
+    int32_t n;
+    char text[160];
+};
+
+static void few_add(struct few *few, int32_t number)
+{
+    size_t used = strlen(few->text);
+    if (++few->n <= 8)
+        snprintf(few->text + used, sizeof few->text - used, "%s%d", few->n > 1 ? ", " : "", number);
+    else if (few->n == 9)
+        snprintf(few->text + used, sizeof few->text - used, ", ...");
+}
+
 static bool check_complete(const struct merge *merge, struct error *err)
 {
-    int32_t n_missing = 0;
-    char list[128] = "";
-    for (int32_t i = 0; i < merge->manifest.n_points; i++)
-        if (merge->ledger.entries[i].journal < 0 && ++n_missing <= 8) {
-            size_t used = strlen(list);
-            snprintf(list + used, sizeof list - used, "%s%d", n_missing > 1 ? ", " : "", i);
+    struct few points = {0}, shards = {0};
+    int32_t n_points = merge->manifest.n_points, n = n_shards(merge);
+    bool *seen = check_calloc((size_t)n + 1, sizeof *seen);
+    char of_shards[256] = "";
+    for (int32_t i = 0; i < n_points; i++)
+        if (merge->ledger.entries[i].journal < 0) {
+            few_add(&points, i);
+            if (n > 0 && !seen[i % n])
+                few_add(&shards, i % n + 1);
+            seen[n > 0 ? i % n : 0] = true;
         }
-    if (n_missing == 0)
+    free(seen);
+    if (points.n == 0)
         return true;
     if (merge->n_other > 0)
-        return error_set(err, "%d of %d points are missing: they were computed by %s, and this is %s", n_missing,
-                         merge->manifest.n_points, merge->other_build, merge->build);
-    return error_set(err, "%d of %d points are missing (%s%s): a shard is missing or has not ended", n_missing,
-                     merge->manifest.n_points, list, n_missing > 8 ? ", ..." : "");
+        return error_set(err, "%d of %d points are missing: they were computed by %s, and this is %s", points.n,
+                         n_points, merge->other_build, merge->build);
+    if (n > 0)
+        snprintf(of_shards, sizeof of_shards, ", of shard %s of %d", shards.text, n);
+    return error_set(err,
+                     "%d of %d points are missing (%s)%s: a shard is missing or has not ended; the same `slimsim run` "
+                     "or `slimsim submit` again computes what is missing",
+                     points.n, n_points, points.text, of_shards);
 }
 
 bool merge_journals(int32_t n, const char *const *paths, const char *directory, const volatile sig_atomic_t *stop,

@@ -11,19 +11,24 @@
 
 #include "base/check.h"
 #include "bounds/work.h"
+#include "cost/cache.h"
 #include "dag/graph.h"
 #include "execute/execute.h"
-#include "search/search.h"
 
 /** One system while it runs, and the buffers its iterations share. */
 struct runner {
     const struct scenario *scenario;
     const struct lengths *lengths;
+    const struct search_result *search; /* NULL: there was none */
     struct point_system *system;
     int32_t system_index;
     double memory_bytes;
     void *knobs, *state;
-    struct cost_setting setting;
+    struct faults faults, group_faults; /* of GPUs; of TP groups, each as slow as its slowest */
+    struct cost_setting setting;        /* what plans are made with: without faults */
+    struct cost_setting slow;       /* what they run with: those of places, so of TP groups where one stands for all */
+    struct cost_setting group_slow; /* those of TP groups */
+    struct cost_cache costs;
     struct batch batch;
     struct plan plan;
     struct dag dag;
@@ -43,7 +48,7 @@ bool point_check(const struct scenario *scenario, struct error *err)
 
 static void measure_work(const struct runner *runner, struct point_iteration *result)
 {
-    struct work work = work_of(&runner->plan, &runner->setting, runner->scenario->all_tensor_ranks);
+    struct work work = work_of(&runner->plan, &runner->dag, &runner->group_slow, runner->scenario->all_tensor_ranks);
     result->hardware_flop = work.hardware_flop;
     result->tensor_s = work.tensor_s;
     result->shard_s = work.shard_s;
@@ -51,38 +56,22 @@ static void measure_work(const struct runner *runner, struct point_iteration *re
     memcpy(result->outside_s, work.outside_s, sizeof result->outside_s);
 }
 
-/** (max - min) / mean of the FLOPs of a pipeline's own units; 0 with fewer than two. */
-static double pipeline_unit_spread(const struct plan_cut *cut, struct flop_curve curve)
+static void measure_units(const struct runner *runner, struct point_iteration *result)
 {
-    double least = INFINITY, most = 0, sum = 0;
-    int32_t n = 0;
-    for (int32_t i = 0; i < cut->n_units; i++) {
-        const struct plan_unit *unit = &cut->units[i];
-        double flop = 0;
-        if (unit->group >= 0)
-            continue;
-        for (int32_t j = unit->first_slice; j < unit->first_slice + unit->n_slices; j++)
-            flop += (double)flop_of_slice(curve, cut->slices[j].begin, cut->slices[j].end);
-        least = fmin(least, flop);
-        most = fmax(most, flop);
-        sum += flop;
-        n++;
-    }
-    return n > 1 && sum > 0 ? (most - least) / (sum / n) : 0;
-}
-
-static void measure_units(const struct plan *plan, const struct model *model, struct point_iteration *result)
-{
+    const struct plan *plan = &runner->plan;
     for (int32_t i = 0; i < plan->n_phases; i++)
         for (int32_t j = 0; j < plan->phases[i].n_pipelines; j++) {
-            const struct plan_pipeline *pipeline = &plan->phases[i].pipelines[j];
-            for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
-                double spread = pipeline_unit_spread(&pipeline->cut[pass], flop_layer_curve(model, pass));
-                result->unit_spread[pass] = fmax(result->unit_spread[pass], spread);
-            }
-            result->forward_units += pipeline->cut[PASS_FORWARD].n_units;
-            result->backward_units += pipeline->cut[PASS_BACKWARD].n_units;
+            result->pipelines++;
+            result->forward_units += plan->phases[i].pipelines[j].cut[PASS_FORWARD].n_units;
+            result->backward_units += plan->phases[i].pipelines[j].cut[PASS_BACKWARD].n_units;
         }
+    for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
+        result->spread[pass] = units_spread_of(plan, &runner->setting, pass);
+    result->sliced_pipelines = units_using(plan, PLAN_SLICED);
+    result->asymmetric_pipelines = units_using(plan, PLAN_ASYMMETRIC);
+    result->just_in_time_pipelines = units_using(plan, PLAN_JUST_IN_TIME);
+    result->persistent_pipelines = units_using(plan, PLAN_PERSISTENT);
+    result->long_warm_up_pipelines = units_using(plan, PLAN_LONG_WARM_UP);
 }
 
 /** WLB-LLM's imbalance degree: the largest forward seconds of a unit on the first virtual stage over their mean. */
@@ -161,7 +150,7 @@ static void fill_result(const struct runner *runner, struct point_iteration *res
     result->host = memory_host_of(&runner->plan, &runner->dag, &runner->memory,
                                   runner->scenario->platform.gpus_per_node, runner->scenario->all_tensor_ranks);
     result->bubble = bubble_of(&runner->dag, timeline);
-    measure_units(&runner->plan, &runner->scenario->model, result);
+    measure_units(runner, result);
     result->unit_imbalance = unit_imbalance(&runner->plan, &runner->setting);
     result->merged_samples = merged_samples(&runner->plan, batch->n_samples + runner->plan.n_carried);
 }
@@ -170,7 +159,6 @@ static void runner_clear(struct runner *runner)
 {
     batch_free(&runner->batch);
     plan_free(&runner->plan);
-    dag_free(&runner->dag);
     memory_free(&runner->memory);
     free(runner->slack_s);
     runner->slack_s = NULL;
@@ -186,6 +174,11 @@ static double cpu_s(void)
 /** The system's plan, and what it cost. */
 static bool make_plan(struct runner *runner, struct point_iteration *result, struct error *err)
 {
+    const struct search_result *search = runner->search;
+    if (search != NULL && result->iteration < search->n_iterations && search->planned[result->iteration].n_phases > 0) {
+        plan_copy(&search->planned[result->iteration], &runner->plan);
+        return true;
+    }
     struct system_request request = system_request_of(runner->scenario, &runner->setting, &runner->system->entry->plan,
                                                       &runner->batch, runner->knobs, result->iteration);
     double start_s = cpu_s();
@@ -194,13 +187,25 @@ static bool make_plan(struct runner *runner, struct point_iteration *result, str
     return ok;
 }
 
+/** Faults were folded to the TP degree of the scenario's plan. */
+static bool check_fold(const struct runner *runner, struct error *err)
+{
+    for (int32_t i = 0; i < runner->plan.n_phases; i++)
+        for (int32_t j = 0; j < runner->plan.phases[i].n_pipelines; j++)
+            if (runner->faults.n_gpus > 0 &&
+                runner->plan.phases[i].pipelines[j].layout.tensor != runner->system->entry->plan.tp)
+                return error_set(err, "faults: pipelines of other tp than the plan's are not modelled");
+    return true;
+}
+
 /** Plan, build, resolve and execute one iteration; everything stays in the runner for the observer. */
 static bool run_iteration(struct runner *runner, struct point_iteration *result, struct error *err)
 {
     const struct scenario *scenario = runner->scenario;
     lengths_draw(runner->lengths, &scenario->data, scenario->seed, result->iteration, &runner->batch);
     struct dag_options options = {.all_tensor_ranks = scenario->all_tensor_ranks, .gradient_sync = true};
-    if (!make_plan(runner, result, err) || !dag_build(&runner->plan, &runner->setting, options, &runner->dag, err))
+    if (!make_plan(runner, result, err) || !check_fold(runner, err) ||
+        !dag_rebuild(&runner->plan, &runner->slow, options, &runner->dag, err))
         return false;
     if (result->iteration == scenario->warm_up && !graph_check(&runner->dag, err)) /* igraph's word, once a system */
         return false;
@@ -236,6 +241,19 @@ static bool observe(const struct runner *runner, const struct point_iteration *r
     return observer == NULL || observer(context, &view, err);
 }
 
+static void find_faults(struct runner *runner)
+{
+    const struct scenario *scenario = runner->scenario;
+    runner->faults = faults_of(scenario->faults, scenario->n_faults, &scenario->platform);
+    runner->group_faults = faults_of(scenario->faults, scenario->n_faults, &scenario->platform);
+    runner->slow = runner->group_slow = runner->setting;
+    if (scenario->n_faults == 0)
+        return;
+    faults_fold(&runner->group_faults, (int32_t)runner->system->entry->plan.tp);
+    runner->slow.faults = scenario->all_tensor_ranks ? &runner->faults : &runner->group_faults;
+    runner->group_slow.faults = &runner->group_faults;
+}
+
 static bool run_system(struct runner *runner, point_observer *observer, void *context, struct error *err)
 {
     struct point_system *system = runner->system;
@@ -245,6 +263,7 @@ static bool run_system(struct runner *runner, point_observer *observer, void *co
     runner->state = check_calloc(1, training->state_size);
     ok = system_read_knobs(training, runner->scenario, system->entry, runner->knobs, err);
     system->fits = true;
+    find_faults(runner);
     for (int32_t i = 0; ok && i < system->n_iterations; i++) {
         struct point_iteration *result = &system->iterations[i];
         result->iteration = i;
@@ -258,13 +277,17 @@ static bool run_system(struct runner *runner, point_observer *observer, void *co
         training->close(runner->state);
     timeline_free(&runner->path);
     timeline_free(&runner->executed);
+    faults_free(&runner->faults);
+    faults_free(&runner->group_faults);
+    dag_free(&runner->dag);
+    cost_cache_free(&runner->costs);
     free(runner->knobs);
     free(runner->state);
     return ok;
 }
 
-bool point_run(const struct scenario *scenario, const struct lengths *lengths, point_observer *observer, void *context,
-               struct point *point, struct error *err)
+bool point_run(const struct scenario *scenario, const struct lengths *lengths, const struct search_result *searches,
+               point_observer *observer, void *context, struct point *point, struct error *err)
 {
     bool ok = true;
     point->n_systems = scenario->n_systems;
@@ -280,11 +303,13 @@ bool point_run(const struct scenario *scenario, const struct lengths *lengths, p
         struct runner runner = {
             .scenario = scenario,
             .lengths = lengths,
+            .search = searches == NULL ? NULL : &searches[i],
             .system = system,
             .system_index = i,
             .memory_bytes = point->memory_bytes,
             .setting = system_setting(scenario, &system->entry->plan),
         };
+        runner.setting.cache = &runner.costs;
         ok = system->system != NULL && run_system(&runner, observer, context, err);
     }
     return ok;

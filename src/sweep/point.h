@@ -6,6 +6,8 @@
 #include "bounds/bubble.h"
 #include "bounds/memory.h"
 #include "lengths/lengths.h"
+#include "search/search.h"
+#include "sweep/units.h"
 #include "system/system.h"
 
 /** Results of one iteration of one system. */
@@ -16,7 +18,7 @@ struct point_iteration {
     double time_s;                     /* of the engine asked for (simgrid before critical-path) */
     int64_t tokens, samples, documents, delayed_tokens, candidates, resolved, nodes;
     double gap;     /* of the plan: plan/plan.h */
-    double solve_s; /* CPU that the plan cost; goes into no result */
+    double solve_s; /* CPU that the plan cost, 0 if a search had it; goes into no result */
     double model_flop, hardware_flop;
     double tensor_s; /* exposed tensor-parallel collectives, summed over places; part of bubble.busy_s */
     double shard_s;  /* exposed collectives of zero2 and zero3 inside passes, likewise */
@@ -28,9 +30,12 @@ struct point_iteration {
     struct memory_host host;
     struct bubble bubble; /* of the engine asked for */
     int32_t forward_units, backward_units;
-    double unit_spread[N_PASSES]; /* (max-min)/mean of FLOPs of units of one rank, merged units aside, worst rank */
-    double unit_imbalance;        /* largest forward seconds of a unit over their mean, all pipelines */
-    int32_t merged_samples;       /* samples run by groups of pipelines */
+    struct units_spread spread[N_PASSES];
+    double unit_imbalance; /* largest forward seconds of a unit over their mean, all pipelines */
+    int32_t pipelines;     /* and of these, those that use a part: enum plan_part */
+    int32_t sliced_pipelines, asymmetric_pipelines;
+    int32_t just_in_time_pipelines, persistent_pipelines, long_warm_up_pipelines;
+    int32_t merged_samples; /* samples run by groups of pipelines */
 };
 
 struct point_system {
@@ -71,9 +76,12 @@ bool point_check(const struct scenario *scenario, struct error *err);
 typedef bool point_observer(void *context, const struct point_view *view, struct error *err);
 
 /** Run a scenario's systems over its iterations, warm-up included; every system sees the same batches of `lengths`.
- * Plans must stand (search/search.h fills in `plan: auto`). observer: NULL for none. */
-bool point_run(const struct scenario *scenario, const struct lengths *lengths, point_observer *observer, void *context,
-               struct point *point, struct error *err);
+ * Plans must stand (search/search.h fills in `plan: auto`).
+ * @param searches  [n_systems] what they were found by, with the iterations that it planned: the same plans at no cost;
+ *                  NULL: every system plans every iteration
+ * @param observer  NULL for none */
+bool point_run(const struct scenario *scenario, const struct lengths *lengths, const struct search_result *searches,
+               point_observer *observer, void *context, struct point *point, struct error *err);
 
 /** Mean, 5th and 95th percentile of time_s over the measured iterations. */
 struct point_summary {

@@ -75,8 +75,21 @@ static bool create_tables(struct record *record, struct error *err)
 {
     bool ok = true;
     for (int32_t t = 0; t < TRACE_N_TABLES && ok; t++)
-        if ((record->full && t != TRACE_VALIDATION && t != TRACE_PLANS) || t == TRACE_SUMMARY || t == TRACE_ITERATIONS)
+        if ((record->full && t < TRACE_FAULTS && t != TRACE_PLANS) || t == TRACE_SUMMARY || t == TRACE_ITERATIONS)
             ok = trace_append(record->trace, (enum trace_table_id)t, NULL, 0, err);
+    return ok;
+}
+
+static bool append_faults(struct trace *trace, const struct scenario *scenario, struct error *err)
+{
+    struct faults faults = faults_of(scenario->faults, scenario->n_faults, &scenario->platform);
+    bool ok = true;
+    for (int32_t i = 0; i < FAULT_N_KINDS * faults.n_gpus && ok; i++) {
+        int32_t gpu = i % faults.n_gpus;
+        struct trace_fault row = {gpu, gpu / scenario->platform.gpus_per_node, i / faults.n_gpus, faults.factor[i]};
+        ok = row.factor == 1 || trace_append(trace, TRACE_FAULTS, &row, 1, err);
+    }
+    faults_free(&faults);
     return ok;
 }
 
@@ -92,7 +105,7 @@ bool record_open(struct record *record, const char *directory, const struct reco
     if (record->trace != NULL && set_versions(record->trace, origin, err) && set_inputs(record->trace, origin, err) &&
         set_systems(record->trace, scenario, err) &&
         trace_set_integers(record->trace, "traced_iterations", record->full ? 1 : 0, &traced, err) &&
-        create_tables(record, err))
+        create_tables(record, err) && append_faults(record->trace, scenario, err))
         return true;
     record_abandon(record);
     return false;
@@ -121,9 +134,17 @@ struct trace_iteration record_iteration(int32_t system, const struct point_itera
         .shard_s = of->shard_s,
         .forward_units = of->forward_units,
         .backward_units = of->backward_units,
-        .forward_spread = of->unit_spread[PASS_FORWARD],
-        .backward_spread = of->unit_spread[PASS_BACKWARD],
         .unit_imbalance = of->unit_imbalance,
+        .forward_flop_spread = of->spread[PASS_FORWARD].flop,
+        .backward_flop_spread = of->spread[PASS_BACKWARD].flop,
+        .forward_time_spread = of->spread[PASS_FORWARD].time,
+        .backward_time_spread = of->spread[PASS_BACKWARD].time,
+        .pipelines = of->pipelines,
+        .sliced_pipelines = of->sliced_pipelines,
+        .asymmetric_pipelines = of->asymmetric_pipelines,
+        .just_in_time_pipelines = of->just_in_time_pipelines,
+        .persistent_pipelines = of->persistent_pipelines,
+        .long_warm_up_pipelines = of->long_warm_up_pipelines,
         .merged_samples = of->merged_samples,
         BUBBLE_COLUMNS(of->bubble),
         .peak_bytes = of->peak_bytes,
@@ -299,6 +320,8 @@ static bool append_plan(struct trace *trace, int32_t system, int32_t rank, const
         .verdict = (int32_t)plan->verdict,
         .iterations = score->n_iterations,
         .time_s = score->time_s,
+        .slower = score->slower,
+        .slower_error = score->slower_error,
         .contention = score->contention,
         .peak_bytes = score->peak_bytes,
         .peak_stage = score->peak_stage,

@@ -58,23 +58,12 @@ bool workshop_point(struct workshop *workshop, int32_t point, struct scenario *s
     return true;
 }
 
-/** Fill in the plans that the scenario leaves to a search. */
-static bool search_plans(struct scenario *scenario, const struct lengths *lengths, struct error *err)
-{
-    struct search_options how = {.engine = scenario->engine == SCENARIO_CRITICAL_PATH ? NULL : execute};
-    struct search_result *results = check_calloc((size_t)scenario->n_systems, sizeof *results);
-    bool ok = search_scenario(scenario, lengths, &how, results, err);
-    for (int32_t i = 0; i < scenario->n_systems; i++)
-        search_result_free(&results[i]);
-    free(results);
-    return ok;
-}
-
 /** A point while it runs. */
 struct run {
     struct record record; /* of a full trace */
     struct result *result;
     size_t capacity;
+    struct search_result *searched; /* [n_systems] */
 };
 
 static bool observe(void *context, const struct point_view *view, struct error *err)
@@ -89,6 +78,7 @@ static bool observe(void *context, const struct point_view *view, struct error *
     return run->record.trace == NULL || record_observe(&run->record, view, err);
 }
 
+/** Of a full trace: what a search looked at is its first table. */
 static bool start_record(const struct scenario *scenario, const struct lengths *lengths, struct run *run,
                          struct error *err)
 {
@@ -101,7 +91,27 @@ static bool start_record(const struct scenario *scenario, const struct lengths *
         .simgrid_version = execute_simgrid_version(),
         .igraph_version = graph_igraph_version(),
     };
-    return record_open(&run->record, NULL, &origin, err);
+    bool ok = record_open(&run->record, NULL, &origin, err);
+    for (int32_t i = 0; i < scenario->n_systems && ok; i++)
+        ok = record_search(&run->record, i, &run->searched[i], err);
+    return ok;
+}
+
+/** Fill in the plans that the scenario leaves to a search; then its resolved text is known. */
+static bool search_plans(struct scenario *scenario, const struct lengths *lengths, struct run *run, struct error *err)
+{
+    struct search_options how = {.engine = scenario->engine == SCENARIO_CRITICAL_PATH ? NULL : execute};
+    run->searched = check_calloc((size_t)scenario->n_systems, sizeof *run->searched);
+    bool ok = search_scenario(scenario, lengths, &how, run->searched, err);
+    run->result->scenario = scenario_text(scenario);
+    return ok && start_record(scenario, lengths, run, err);
+}
+
+static void free_searches(struct search_result *searched, int32_t n_systems)
+{
+    for (int32_t i = 0; searched != NULL && i < n_systems; i++)
+        search_result_free(&searched[i]);
+    free(searched);
 }
 
 static bool finish(const struct scenario *scenario, const struct point *point, struct run *run, struct error *err)
@@ -134,10 +144,9 @@ void workshop_run(struct workshop *workshop, int32_t index, struct result *resul
     bool ok = workshop_point(workshop, index, &scenario, &lengths, &result->id, &err);
     if (ok) {
         uint64_t id = result->id;
-        ok = search_plans(&scenario, lengths, &err);
-        result->scenario = scenario_text(&scenario);
-        ok = ok && start_record(&scenario, lengths, &run, &err) &&
-             point_run(&scenario, lengths, observe, &run, &point, &err) && finish(&scenario, &point, &run, &err);
+        ok = search_plans(&scenario, lengths, &run, &err) &&
+             point_run(&scenario, lengths, run.searched, observe, &run, &point, &err) &&
+             finish(&scenario, &point, &run, &err);
         if (!ok) {
             result_free(result);
             *result = (struct result){.id = id, .status = RESULT_FAILED, .message = check_strdup(err.text)};
@@ -146,6 +155,7 @@ void workshop_run(struct workshop *workshop, int32_t index, struct result *resul
     CHECK(ok || result->status == RESULT_FAILED); /* the driver resolved it before */
     record_abandon(&run.record);
     point_free(&point);
+    free_searches(run.searched, scenario.n_systems);
     scenario_free(&scenario);
 }
 

@@ -7,10 +7,10 @@
 #include "base/check.h"
 #include "dag/relations.h"
 
-/* One pipeline of the plan as the rounds see it. */
+/* One pipeline of the plan as a round sees it. */
 struct pipe {
     struct plan_pipeline *plan;
-    struct relations relations;
+    const struct relations *relations;
     int32_t *consumer; /* of each forward unit: the first backward unit that consumes tokens of it */
 };
 
@@ -21,22 +21,30 @@ struct adapting {
     struct pipe *pipes;
     const struct dag *dag;
     const struct timeline *timeline;
+    const struct memory *memory;
     int32_t *pass_first, *pass; /* [n_places + 1] into pass: tasks of the passes of each place, ascending */
+    int64_t *event_first;       /* [n_places + 1] into the memory's events */
 };
 
-/* A unit that a place holds at its peak. */
-struct held {
-    int32_t unit, consumer;
-    bool ended; /* its forward */
-};
-
-/* The units of one place at one moment. */
-struct moment {
+/* A place above the limit. */
+struct excess {
     struct pipe *pipe;
     struct cost_setting own; /* of the stage */
-    double excess_bytes;
-    int32_t n;
-    struct held *held;
+    int32_t place, stage;
+    double bytes, time_s; /* the most, and its first moment */
+};
+
+/* A forward unit on a place, as something to send to the host. */
+struct stay {
+    int32_t unit, consumer;
+    double ended_s, out_s, back_s; /* its forward ends; it can be away from then on; until then */
+    double all_bytes;              /* what of it can go */
+    double freed_bytes;            /* what goes beside what went before this round */
+};
+
+/* Forward units of one place at one moment. */
+struct held {
+    int32_t n, *unit;
 };
 
 static void open_pipes(struct adapting *adapting)
@@ -46,21 +54,19 @@ static void open_pipes(struct adapting *adapting)
     for (int32_t i = 0; i < n; i++) {
         struct pipe *pipe = &adapting->pipes[i];
         pipe->plan = &adapting->phase->pipelines[i];
-        relations_of(pipe->plan, &pipe->relations);
+        pipe->relations = &adapting->dag->pipes[i].relations;
         int32_t n_forward = pipe->plan->cut[PASS_FORWARD].n_units, n_backward = pipe->plan->cut[PASS_BACKWARD].n_units;
         pipe->consumer = check_calloc((size_t)n_forward, sizeof *pipe->consumer);
         for (int32_t unit = n_backward - 1; unit >= 0; unit--)
-            for (int32_t k = pipe->relations.share_first[unit]; k < pipe->relations.share_first[unit + 1]; k++)
-                pipe->consumer[pipe->relations.shares[k].forward] = unit;
+            for (int32_t k = pipe->relations->share_first[unit]; k < pipe->relations->share_first[unit + 1]; k++)
+                pipe->consumer[pipe->relations->shares[k].forward] = unit;
     }
 }
 
 static void close_pipes(struct adapting *adapting)
 {
-    for (int32_t i = 0; i < adapting->phase->n_pipelines; i++) {
-        relations_free(&adapting->pipes[i].relations);
+    for (int32_t i = 0; i < adapting->phase->n_pipelines; i++)
         free(adapting->pipes[i].consumer);
-    }
     free(adapting->pipes);
 }
 
@@ -72,25 +78,6 @@ static struct plan_unit *forward_unit(const struct pipe *pipe, int32_t unit)
 static int64_t tokens_of(const struct pipe *pipe, int32_t unit)
 {
     return plan_unit_tokens(&pipe->plan->cut[PASS_FORWARD], unit) + forward_unit(pipe, unit)->padding_tokens;
-}
-
-/* The first moment of each place's peak. Caller frees. */
-static double *peak_times(const struct memory *memory)
-{
-    double *time_s = check_calloc((size_t)memory->n_places, sizeof *time_s);
-    double *most = check_calloc((size_t)memory->n_places, sizeof *most);
-    for (int64_t i = 0; i < memory->n_events; i++) {
-        const struct memory_event *event = &memory->events[i];
-        double sum = 0;
-        for (int k = 0; k < MEMORY_N_CLASSES; k++)
-            sum += event->bytes[k];
-        if (sum > most[event->place]) {
-            most[event->place] = sum;
-            time_s[event->place] = event->time_s;
-        }
-    }
-    free(most);
-    return time_s;
 }
 
 /* Tasks of the passes, by place. */
@@ -112,76 +99,170 @@ static void list_passes(struct adapting *adapting)
             adapting->pass[adapting->pass_first[dag->tasks[i].place + 1]++] = i;
 }
 
-static void free_passes(struct adapting *adapting)
+/* Events stand by place. */
+static void list_events(struct adapting *adapting)
 {
-    free(adapting->pass_first);
-    free(adapting->pass);
+    const struct memory *memory = adapting->memory;
+    adapting->event_first = check_calloc((size_t)memory->n_places + 1, sizeof *adapting->event_first);
+    for (int64_t i = 0; i < memory->n_events; i++)
+        adapting->event_first[memory->events[i].place + 1] = i + 1;
 }
 
-/* Forward units that have begun on a place, and whose first consumer has not. */
-static void find_held(const struct adapting *adapting, int32_t place, double time_s, struct moment *moment)
+static double sum_bytes(const struct memory_event *event)
+{
+    double sum = 0;
+    for (int k = 0; k < MEMORY_N_CLASSES; k++)
+        sum += event->bytes[k];
+    return sum;
+}
+
+/* When what the backward units of a place consume comes back: when the pass before theirs and, on the stage that sends
+ * them their gradients, their own pass start (dag/pass.c). All stages run them in the same order. Caller frees. */
+static double *returns_of(const struct adapting *adapting, const struct excess *excess)
 {
     const struct dag *dag = adapting->dag;
-    const struct timeline *timeline = adapting->timeline;
-    struct pipe *pipe = &adapting->pipes[dag->places[place].pipeline];
-    int32_t n_units[] = {pipe->plan->cut[PASS_FORWARD].n_units, pipe->plan->cut[PASS_BACKWARD].n_units};
-    bool *consumed = check_calloc((size_t)n_units[PASS_BACKWARD], sizeof *consumed);
-    moment->pipe = pipe;
-    moment->own = dag_setting(adapting->request->setting, &pipe->plan->layout, dag->places[place].stage);
-    moment->held = check_malloc((size_t)n_units[PASS_FORWARD] * sizeof *moment->held);
-    int32_t begin = adapting->pass_first[place], end = adapting->pass_first[place + 1];
-    for (int32_t k = begin; k < end; k++) {
+    const struct plan_pipeline *plan = excess->pipe->plan;
+    const double *start_s = adapting->timeline->start_s;
+    double *back_s = check_calloc((size_t)plan->cut[PASS_BACKWARD].n_units, sizeof *back_s);
+    bool last = excess->stage == plan->layout.stages - 1;
+    int32_t after = last ? 0 : adapting->pass_first[excess->place + plan->layout.context];
+    for (int32_t k = adapting->pass_first[excess->place] + 1; k < adapting->pass_first[excess->place + 1]; k++) {
         const struct dag_task *task = &dag->tasks[adapting->pass[k]];
-        if (task->pass == PASS_BACKWARD && timeline->start_s[adapting->pass[k]] < time_s)
+        if (task->pass != PASS_BACKWARD)
+            continue;
+        back_s[task->unit] = start_s[adapting->pass[k - 1]];
+        if (last)
+            continue;
+        while (dag->tasks[adapting->pass[after]].pass != PASS_BACKWARD)
+            after++;
+        back_s[task->unit] = fmax(back_s[task->unit], start_s[adapting->pass[after++]]);
+    }
+    return back_s;
+}
+
+/* The units of a place in the order it runs them forward. Caller frees. */
+static struct stay *stays_of(const struct adapting *adapting, const struct excess *excess)
+{
+    const struct pipe *pipe = excess->pipe;
+    struct stay *stays = check_calloc((size_t)pipe->plan->cut[PASS_FORWARD].n_units, sizeof *stays), *stay = stays;
+    double *back_s = returns_of(adapting, excess);
+    for (int32_t k = adapting->pass_first[excess->place]; k < adapting->pass_first[excess->place + 1]; k++) {
+        const struct dag_task *task = &adapting->dag->tasks[adapting->pass[k]];
+        if (task->pass != PASS_FORWARD)
+            continue;
+        *stay = (struct stay){.unit = task->unit, .consumer = pipe->consumer[task->unit]};
+        stay->all_bytes = dag_offloadable_bytes(pipe->plan, &excess->own, task->unit, tokens_of(pipe, task->unit),
+                                                pipe->relations->sliced_tokens[task->unit]);
+        stay->ended_s = adapting->timeline->finish_s[adapting->pass[k]];
+        stay->out_s = stay->ended_s + cost_of_transfer(&excess->own, COST_PCIE, stay->all_bytes, 1).duration_s;
+        stay->back_s = back_s[stay->consumer];
+        stay++;
+    }
+    free(back_s);
+    return stays;
+}
+
+static double *share_of(const struct excess *excess, int32_t unit)
+{
+    const struct plan_pipeline *plan = excess->pipe->plan;
+    return &plan->offload[excess->stage * plan->cut[PASS_FORWARD].n_units + unit];
+}
+
+/* Of n units the one to send more of, so that less is there at a moment; NULL: there is none. One whose copy is over by
+ * then goes before one whose forward is, else the one consumed last: it stays away longest. */
+static struct stay *to_send(const struct excess *excess, struct stay *stays, int32_t n, double time_s)
+{
+    struct stay *best = NULL;
+    for (struct stay *stay = stays; stay < stays + n; stay++) {
+        if (stay->ended_s > time_s || stay->back_s <= time_s || stay->all_bytes <= 0 ||
+            *share_of(excess, stay->unit) >= 1)
+            continue;
+        bool in_time = stay->out_s <= time_s, best_in_time = best != NULL && best->out_s <= time_s;
+        if (best == NULL || (in_time != best_in_time ? in_time : stay->consumer > best->consumer))
+            best = stay;
+    }
+    return best;
+}
+
+/* Send so much more of a unit, or all of it. @return what that frees */
+static double send(const struct excess *excess, struct stay *stay, double bytes)
+{
+    double *share = share_of(excess, stay->unit), before = *share;
+    /* In steps of a percent, upwards: a share that closes in on its goal would take rounds without end. */
+    *share = fmin(1, ceil(100 * (before + bytes / stay->all_bytes)) / 100);
+    stay->freed_bytes += (*share - before) * stay->all_bytes;
+    return (*share - before) * stay->all_bytes;
+}
+
+/* The units whose forward has ended by a moment and that are not all back. */
+struct window {
+    int32_t begin, end;
+    double freed_bytes; /* by them */
+};
+
+static void move_window(struct window *window, struct stay *stays, int32_t n, double time_s)
+{
+    while (window->end < n && stays[window->end].ended_s <= time_s)
+        window->end++;
+    for (int32_t i = window->begin; i < window->end; i++)
+        if (stays[i].back_s <= time_s) {
+            window->freed_bytes -= stays[i].freed_bytes;
+            stays[i].freed_bytes = 0;
+        }
+    while (window->begin < window->end && stays[window->begin].back_s <= time_s)
+        window->begin++;
+}
+
+/* Walk the memory of a place in time; excess: what is left of it. @return whether something changed */
+static bool relieve(const struct adapting *adapting, struct excess *excess)
+{
+    int32_t n = adapting->rule.offload ? excess->pipe->plan->cut[PASS_FORWARD].n_units : 0;
+    struct stay *stays = n > 0 ? stays_of(adapting, excess) : NULL;
+    struct window window = {0};
+    bool changed = false;
+    excess->bytes = 0;
+    for (int64_t i = adapting->event_first[excess->place]; i < adapting->event_first[excess->place + 1]; i++) {
+        const struct memory_event *event = &adapting->memory->events[i];
+        struct stay *stay = NULL;
+        move_window(&window, stays, n, event->time_s);
+        double above = sum_bytes(event) - adapting->request->memory_bytes - window.freed_bytes;
+        while (above > 0 &&
+               (stay = to_send(excess, stays + window.begin, window.end - window.begin, event->time_s)) != NULL) {
+            double freed_bytes = send(excess, stay, above);
+            above -= freed_bytes;
+            window.freed_bytes += freed_bytes;
+            changed = true;
+        }
+        if (above > excess->bytes) {
+            excess->bytes = above;
+            excess->time_s = event->time_s;
+        }
+    }
+    free(stays);
+    return changed;
+}
+
+/* Forward units that have begun on a place, and whose first consumer has not. Caller frees. */
+static struct held held_of(const struct adapting *adapting, const struct excess *excess)
+{
+    const struct plan_cut *cut = excess->pipe->plan->cut;
+    const double *start_s = adapting->timeline->start_s;
+    struct held held = {0, check_malloc((size_t)cut[PASS_FORWARD].n_units * sizeof *held.unit)};
+    bool *consumed = check_calloc((size_t)cut[PASS_BACKWARD].n_units, sizeof *consumed);
+    int32_t begin = adapting->pass_first[excess->place], end = adapting->pass_first[excess->place + 1];
+    for (int32_t k = begin; k < end; k++) {
+        const struct dag_task *task = &adapting->dag->tasks[adapting->pass[k]];
+        if (task->pass == PASS_BACKWARD && start_s[adapting->pass[k]] < excess->time_s)
             consumed[task->unit] = true;
     }
     for (int32_t k = begin; k < end; k++) {
-        int32_t i = adapting->pass[k];
-        const struct dag_task *task = &dag->tasks[i];
-        if (task->pass != PASS_FORWARD || timeline->start_s[i] > time_s || consumed[pipe->consumer[task->unit]])
-            continue;
-        moment->held[moment->n++] =
-            (struct held){task->unit, pipe->consumer[task->unit], timeline->finish_s[i] < time_s};
+        const struct dag_task *task = &adapting->dag->tasks[adapting->pass[k]];
+        if (task->pass == PASS_FORWARD && start_s[adapting->pass[k]] <= excess->time_s &&
+            !consumed[excess->pipe->consumer[task->unit]])
+            held.unit[held.n++] = task->unit;
     }
     free(consumed);
-}
-
-/* What more offload of a unit can free on a place [bytes]. */
-static double offload_left_bytes(const struct pipe *pipe, const struct cost_setting *own, int32_t unit)
-{
-    struct plan_unit *part = forward_unit(pipe, unit);
-    double share = part->offload;
-    part->offload = 1;
-    double bytes = dag_offload_bytes(pipe->plan, own, unit, tokens_of(pipe, unit), pipe->relations.sliced_tokens[unit]);
-    part->offload = share;
-    return bytes * (1 - share);
-}
-
-static int last_consumed_first(const void *a, const void *b)
-{
-    const struct held *x = a, *y = b;
-    if (x->consumer != y->consumer)
-        return x->consumer > y->consumer ? -1 : 1;
-    return x->unit < y->unit ? -1 : 1;
-}
-
-/* @return whether something changed */
-static bool offload_more(struct moment *moment)
-{
-    bool changed = false;
-    qsort(moment->held, (size_t)moment->n, sizeof *moment->held, last_consumed_first);
-    for (int32_t i = 0; i < moment->n && moment->excess_bytes > 0; i++) {
-        struct plan_unit *part = forward_unit(moment->pipe, moment->held[i].unit);
-        double left = offload_left_bytes(moment->pipe, &moment->own, moment->held[i].unit);
-        if (!moment->held[i].ended || left <= 0)
-            continue;
-        double share = moment->excess_bytes < left ? moment->excess_bytes / left : 1;
-        /* In steps of a percent, upwards: a share that closes in on its goal would take rounds without end. */
-        part->offload = fmin(1, ceil(100 * (part->offload + (1 - part->offload) * share)) / 100);
-        moment->excess_bytes -= left * share;
-        changed = true;
-    }
-    return changed;
+    return held;
 }
 
 /* The next step: norms and activation beside what the list has, then all. */
@@ -196,8 +277,10 @@ struct step {
     double bytes, s_per_byte;
 };
 
-static struct step next_step(const struct pipe *pipe, const struct cost_setting *own, int32_t unit)
+static struct step next_step(const struct excess *excess, int32_t unit)
 {
+    const struct pipe *pipe = excess->pipe;
+    const struct cost_setting *own = &excess->own;
     const struct plan_cut *cut = &pipe->plan->cut[PASS_FORWARD];
     const struct plan_unit *part = &cut->units[unit];
     if (part->recompute == RECOMPUTE_FULL)
@@ -210,42 +293,44 @@ static struct step next_step(const struct pipe *pipe, const struct cost_setting 
     double token =
         cost_layers_activation_bytes(own, part->recompute, true) - cost_layers_activation_bytes(own, more, true);
     double added_s = cost_pass_s(&after) - cost_pass_s(&before);
-    double bytes = token * (double)tokens_of(pipe, unit) / part->context * (1 - part->offload);
+    double stays = 1 - plan_offload(pipe->plan, unit, excess->stage);
+    double bytes = token * (double)tokens_of(pipe, unit) / part->context * stays;
     return (struct step){bytes, bytes > 0 ? added_s / bytes : INFINITY};
 }
 
-static bool recompute_more(struct moment *moment)
+static bool recompute_more(const struct adapting *adapting, struct excess *excess)
 {
+    struct held held = held_of(adapting, excess);
     bool changed = false;
-    while (moment->excess_bytes > 0) {
+    while (excess->bytes > 0) {
         struct step best = {0, INFINITY};
         int32_t unit = -1;
-        for (int32_t i = 0; i < moment->n; i++) {
-            struct step step = next_step(moment->pipe, &moment->own, moment->held[i].unit);
+        for (int32_t i = 0; i < held.n; i++) {
+            struct step step = next_step(excess, held.unit[i]);
             if (step.s_per_byte < best.s_per_byte ||
-                (unit >= 0 && step.s_per_byte == best.s_per_byte && moment->held[i].unit < unit)) {
+                (unit >= 0 && step.s_per_byte == best.s_per_byte && held.unit[i] < unit)) {
                 best = step;
-                unit = moment->held[i].unit;
+                unit = held.unit[i];
             }
         }
         if (unit < 0)
             break;
-        struct plan_unit *part = forward_unit(moment->pipe, unit);
+        struct plan_unit *part = forward_unit(excess->pipe, unit);
         part->recompute = stronger(part->recompute);
-        moment->excess_bytes -= best.bytes;
+        excess->bytes -= best.bytes;
         changed = true;
     }
+    free(held.unit);
     return changed;
 }
 
-/* The strongest setting of a forward unit of a group, in all its pipelines. */
+/* The strongest recomputation of a forward unit of a group, in all its pipelines. */
 static void share_group(struct adapting *adapting, int32_t group)
 {
     const struct plan_group *members = &adapting->phase->groups[group];
     int32_t n_units = adapting->phase->pipelines[members->pipelines[0]].cut[PASS_FORWARD].n_units, *at, n = 0;
     at = check_calloc((size_t)members->n_pipelines, sizeof *at);
     for (bool more = n_units > 0; more; n++) {
-        double offload = 0;
         enum recompute recompute = RECOMPUTE_NONE;
         for (int pass = 0; pass < 2 && more; pass++) /* find the strongest, then set it */
             for (int32_t i = 0; i < members->n_pipelines; i++) {
@@ -256,11 +341,9 @@ static void share_group(struct adapting *adapting, int32_t group)
                 if (!more)
                     break;
                 struct plan_unit *unit = &cut->units[at[i]];
-                offload = fmax(offload, unit->offload);
                 recompute = unit->recompute > recompute ? unit->recompute : recompute;
                 if (pass == 0)
                     continue;
-                unit->offload = offload;
                 unit->recompute = recompute;
                 at[i]++;
             }
@@ -276,75 +359,105 @@ static void pass_on_recompute(struct adapting *adapting)
         const struct pipe *pipe = &adapting->pipes[i];
         struct plan_cut *cut = &pipe->plan->cut[PASS_BACKWARD];
         for (int32_t unit = 0; unit < cut->n_units; unit++)
-            for (int32_t k = pipe->relations.share_first[unit]; k < pipe->relations.share_first[unit + 1]; k++) {
-                const struct plan_unit *part = forward_unit(pipe, pipe->relations.shares[k].forward);
+            for (int32_t k = pipe->relations->share_first[unit]; k < pipe->relations->share_first[unit + 1]; k++) {
+                const struct plan_unit *part = forward_unit(pipe, pipe->relations->shares[k].forward);
                 if (part->recompute > cut->units[unit].recompute)
                     cut->units[unit].recompute = part->recompute;
             }
     }
 }
 
-/* Change what the places above the limit ask for. @return whether something changed */
-static bool change(struct adapting *adapting, const struct memory *memory)
+/* A table of the units' own shares. */
+static void open_offload(struct plan_pipeline *plan)
 {
-    double *time_s = peak_times(memory);
+    const struct plan_cut *cut = &plan->cut[PASS_FORWARD];
+    int32_t n_virtual = plan->layout.stages * plan->layout.chunks;
+    if (plan->offload != NULL)
+        return;
+    plan->offload = check_malloc((size_t)(n_virtual * cut->n_units) * sizeof *plan->offload);
+    for (int32_t i = 0; i < n_virtual * cut->n_units; i++)
+        plan->offload[i] = cut->units[i % cut->n_units].offload;
+}
+
+static bool change_place(struct adapting *adapting, int32_t place)
+{
+    struct pipe *pipe = &adapting->pipes[adapting->dag->places[place].pipeline];
+    struct excess excess = {.pipe = pipe, .place = place, .stage = adapting->dag->places[place].stage};
+    excess.own = dag_setting(adapting->request->setting, &pipe->plan->layout, excess.stage);
+    if (adapting->rule.offload)
+        open_offload(pipe->plan);
+    bool offloaded = relieve(adapting, &excess);
+    bool recomputed = adapting->rule.recompute && excess.bytes > 0 && recompute_more(adapting, &excess);
+    return offloaded || recomputed;
+}
+
+/* Change what the places above the limit ask for. @return whether something changed */
+static bool change(struct adapting *adapting, const struct plan *plan)
+{
+    struct memory memory;
     bool changed = false;
+    memory_of(plan, adapting->dag, adapting->timeline, adapting->request->setting, true, &memory);
+    adapting->memory = &memory;
+    open_pipes(adapting);
     list_passes(adapting);
-    for (int32_t place = 0; place < memory->n_places; place++) {
-        struct moment moment = {.excess_bytes = memory->peak_bytes[place] - adapting->request->memory_bytes};
-        if (moment.excess_bytes <= 0)
-            continue;
-        find_held(adapting, place, time_s[place], &moment);
-        bool offloaded = adapting->rule.offload && offload_more(&moment);
-        bool recomputed = adapting->rule.recompute && moment.excess_bytes > 0 && recompute_more(&moment);
-        changed = changed || offloaded || recomputed;
-        free(moment.held);
-    }
-    if (changed)
+    list_events(adapting);
+    for (int32_t place = 0; place < adapting->dag->n_places; place++)
+        if (memory.peak_bytes[place] > adapting->request->memory_bytes)
+            changed |= change_place(adapting, place);
+    if (changed && adapting->rule.recompute)
         pass_on_recompute(adapting);
-    free_passes(adapting);
-    free(time_s);
+    close_pipes(adapting);
+    free(adapting->pass_first);
+    free(adapting->pass);
+    free(adapting->event_first);
+    memory_free(&memory);
     return changed;
+}
+
+void adapt_arrays_free(struct adapt_arrays *arrays)
+{
+    dag_free(&arrays->dag);
+    timeline_free(&arrays->timeline);
+}
+
+double adapt_host_bytes(const struct system_request *request)
+{
+    const struct platform *platform = request->setting->platform;
+    return platform->host_memory_bytes / platform->gpus_per_node;
 }
 
 /* What the place that offloads most has on the host, over a GPU's even share of it. */
 static double host_share(const struct system_request *request, const struct memory *memory)
 {
-    const struct platform *platform = request->setting->platform;
     double most = 0;
     for (int32_t i = 0; i < memory->n_places; i++)
         most = fmax(most, memory->host_peak_bytes[i]);
-    return most > 0 ? most * platform->gpus_per_node / platform->host_memory_bytes : 0;
+    return most > 0 ? most / adapt_host_bytes(request) : 0;
 }
 
 bool adapt_plan(const struct system_request *request, struct adapt_rule rule, struct plan *plan,
-                struct timeline *timeline, struct adapt_outcome *outcome, struct error *err)
+                struct adapt_arrays *arrays, struct adapt_outcome *outcome, struct error *err)
 {
-    struct adapting adapting = {.request = request, .rule = rule, .phase = plan->phases, .timeline = timeline};
-    bool adapts = rule.offload || rule.recompute, again = true, ok = true;
+    struct dag *dag = &arrays->dag;
+    struct timeline *timeline = &arrays->timeline;
+    struct adapting adapting = {
+        .request = request, .rule = rule, .phase = plan->phases, .dag = dag, .timeline = timeline};
+    bool adapts = rule.offload || rule.recompute, again = true;
     CHECK(plan->n_phases == 1);
-    if (adapts)
-        open_pipes(&adapting);
-    for (int32_t round = 0; ok && again; round++) {
-        struct dag dag = {0};
-        struct memory memory = {0};
-        ok = dag_build(plan, request->setting, (struct dag_options){.gradient_sync = false}, &dag, err);
-        if (!ok)
-            break;
-        critical_path(&dag, timeline);
-        memory_of(plan, &dag, timeline, request->setting, adapts, &memory);
+    for (int32_t round = 0; again; round++) {
+        struct memory memory;
+        if (!dag_rebuild(plan, request->setting, (struct dag_options){.gradient_sync = false}, dag, err))
+            return false;
+        critical_path(dag, timeline);
+        memory_of(plan, dag, timeline, request->setting, false, &memory);
         double peak_bytes = memory.peak_bytes[memory.worst_place], host = host_share(request, &memory);
-        *outcome = (struct adapt_outcome){timeline->makespan_s, peak_bytes};
-        if (rule.offload && host > 1) /* no more goes out */
-            *outcome = (struct adapt_outcome){timeline->makespan_s, fmax(peak_bytes, host * request->memory_bytes)};
-        adapting.dag = &dag;
+        bool full = rule.offload && host > 1; /* no more goes out */
+        *outcome = (struct adapt_outcome){timeline->makespan_s,
+                                          full ? fmax(peak_bytes, host * request->memory_bytes) : peak_bytes};
         bool late = !rule.recompute && rule.limit_s > 0 && timeline->makespan_s > rule.limit_s;
-        again = adapts && !late && !(rule.offload && host > 1) && peak_bytes > request->memory_bytes &&
-                round < ADAPT_MAX_ROUNDS && change(&adapting, &memory);
+        again = adapts && !late && !full && peak_bytes > request->memory_bytes && round < ADAPT_MAX_ROUNDS &&
+                change(&adapting, plan);
         memory_free(&memory);
-        dag_free(&dag);
     }
-    if (adapts)
-        close_pipes(&adapting);
-    return ok;
+    return true;
 }

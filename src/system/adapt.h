@@ -18,29 +18,41 @@ struct adapt_outcome {
     double makespan_s, peak_bytes;
 };
 
+/** What resolving takes: kept from plan to plan. */
+struct adapt_arrays {
+    struct dag dag;
+    struct timeline timeline;
+};
+
+void adapt_arrays_free(struct adapt_arrays *arrays);
+
+/** A GPU's even share of its node's host memory: no more is offloaded. */
+double adapt_host_bytes(const struct system_request *request);
+
 /**
  * Resolve a plan (critical path and memory timeline), and while a rank needs more than request->memory_bytes change
  * units and resolve it again:
  *
- * - On each place above the limit, look at the first moment of its peak: forward units that have begun and whose
- *   tokens no backward unit has begun to consume are held. Of these as many are changed as the excess asks for.
- * - offload: those whose forward has ended, the one whose backward comes last first (it stays longest on the host;
- * ties: lower unit), each up to its whole share; the last one by just what is missing. The copies are in the graph, so
- * what they delay is counted in the next round, and if one comes too late another unit is taken then.
- * - recompute, where nothing is left to offload: one step (none, selective, full) of the unit that adds the least
- *   seconds of backward pass for each byte it frees (ties: lower unit), so short samples first.
+ * - offload: each place above the limit decides for its stage alone (plan_pipeline.offload). Its memory is walked in
+ *   time; at each moment above the limit goes, of the units that have been run forward and need not come back yet, that
+ *   whose backward comes last (it stays away longest, so this is the least that covers all moments; ties: lower unit),
+ *   each up to its whole share, the last one by just what is missing. One whose copy would be over by then goes before
+ *   one whose copy would not. The copies are in the graph: what they delay is counted in the next round.
+ * - recompute, at the moment where a place is furthest above the limit with nothing left to offload: one step (none,
+ *   selective, full) of the held unit (begun forward, its consumer not begun) that adds the least seconds of backward
+ *   pass for each byte it frees (ties: lower unit), so short samples first.
  *
  * A backward unit recomputes all its tokens as the strongest of the forward units it consumes does: it runs layer by
- * layer as one batch. Units that pipelines share get the strongest setting of any. Every round changes something, so
- * it ends; at ADAPT_MAX_ROUNDS, or where nothing is left to change, the plan stays as it is and does not fit.
- * It ends, too, once a GPU has more on the host than its even share of the host's memory; then it does not fit either.
+ * layer as one batch. Units that pipelines share get the strongest recomputation of any. Every round changes something,
+ * so it ends; at ADAPT_MAX_ROUNDS, or where nothing is left to change, the plan stays as it is and does not fit. It
+ * ends, too, once a GPU has more on the host than its even share of the host's memory; then it does not fit either.
  * With offload alone rounds only add copies and lengthen them, in the same orders, so none makes the plan end earlier:
  * they end, too, once it ends after rule.limit_s.
  *
- * @param timeline  arrays to use
+ * @param arrays  {0} at first: their room is used again
  */
 bool adapt_plan(const struct system_request *request, struct adapt_rule rule, struct plan *plan,
-                struct timeline *timeline, struct adapt_outcome *outcome, struct error *err);
+                struct adapt_arrays *arrays, struct adapt_outcome *outcome, struct error *err);
 
 enum { ADAPT_MAX_ROUNDS = 60 };
 

@@ -45,12 +45,7 @@ static void add_unit(const struct system_request *request, const struct packing 
         struct plan_cut *cut = &pipeline->cut[pass];
         for (int32_t i = 0; i < n && first + i * stride < packing->n_packs; i++)
             add_bin(request, packing, first + i * stride, cut);
-        struct plan_unit *unit = plan_add_unit(cut);
-        unit->context = pipeline->layout.context;
-        unit->sharding = SLICE_PER_DOCUMENT;
-        unit->formation = PLAN_PACK;
-        unit->recompute = (enum recompute)request->layout.recompute;
-        unit->offload = request->layout.offload;
+        struct plan_unit *unit = packing_close_unit(request, pipeline, cut);
         if (knobs->pad)
             unit->padding_tokens = (int32_t)(n * request->context - plan_unit_tokens(cut, cut->n_units - 1));
     }

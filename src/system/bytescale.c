@@ -26,6 +26,8 @@
  * buckets, delta, which ranks of the targets an item takes, and that time is FLOPs of forward and backward over D.
  *
  * Deviates:
+ * - With `offload: auto` none offloads where the fullest rank then has less to do: eq. 3 takes few ranks for long,
+ *   though a small batch may have nothing for the others to do meanwhile. `always` is the paper's.
  * - D leaves room for the layer in work, too, and for the head's logits (packing_streamed_tokens), which eq. 3 does not
  *   count; and r is no larger than this D needs.
  */
@@ -47,8 +49,10 @@ struct item {
     int32_t rank, slot; /* the first of its ranks */
 };
 
+enum bytescale_offload { BYTESCALE_AUTO, BYTESCALE_ALWAYS, BYTESCALE_NEVER };
+
 struct bytescale_knobs {
-    bool offload;
+    int32_t offload; /* enum bytescale_offload */
     int64_t capacity, buckets;
     double delta;
 };
@@ -60,8 +64,9 @@ struct deal {
     int32_t n_samples, n_items;
     struct item *items;
     int32_t capacity; /* C [tokens] */
-    double *flop;     /* of each rank */
-    int32_t *level;   /* bucket that each rank had last, -1: none */
+    bool offloads;
+    double *flop;   /* of each rank */
+    int32_t *level; /* bucket that each rank had last, -1: none */
 };
 
 static double both_flop(const struct system_request *request, int32_t tokens)
@@ -112,9 +117,8 @@ static double ranks_of(const struct deal *deal, int32_t tokens, double ratio)
 /* D(s) and the share that is offloaded of a sequence of more than C tokens. */
 static void widen(const struct deal *deal, int32_t tokens, struct item *item)
 {
-    const struct bytescale_knobs *knobs = deal->request->knobs;
     double layers = n_layers(deal->request), ratio = 0, least = 0;
-    if (knobs->offload && layers > 2) {
+    if (deal->offloads && layers > 2) {
         ratio = most_ratio(deal->request, tokens);
         if (ratio < fmin(1, layers * deal->capacity / ((layers - 2) * tokens)))
             ratio = 0;
@@ -159,12 +163,12 @@ static void fill_items(struct deal *deal, const struct packing *packs, int32_t n
 }
 
 /* Long sequences, then packs of the short ones. */
-static void open_deal(const struct system_request *request, struct deal *deal)
+static void open_deal(const struct system_request *request, bool offloads, struct deal *deal)
 {
     const struct batch *batch = request->batch;
     struct packing packs;
     int32_t n_long = 0, n = batch->n_samples;
-    *deal = (struct deal){.request = request, .capacity = capacity_of(request), .n_samples = n};
+    *deal = (struct deal){.request = request, .capacity = capacity_of(request), .n_samples = n, .offloads = offloads};
     deal->sample = samples_by_length(batch);
     while (n_long < n && batch->tokens[deal->sample[n_long]] > deal->capacity)
         n_long++;
@@ -214,17 +218,27 @@ static bool is_better(const struct block *a, const struct block *b)
     return a->flop < b->flop;
 }
 
+static double fullest_flop(const struct deal *deal)
+{
+    double most = 0;
+    for (int32_t rank = 0; rank < (int32_t)deal->request->layout.dp; rank++)
+        most = fmax(most, deal->flop[rank]);
+    return most;
+}
+
 /* Give an item its ranks. level: its bucket, -1: levels do not matter. */
 static void assign(struct deal *deal, struct item *item, int32_t level)
 {
     const struct bytescale_knobs *knobs = deal->request->knobs;
     int32_t n_ranks = (int32_t)deal->request->layout.dp;
-    double most = 0, sum = 0;
-    for (int32_t rank = 0; rank < n_ranks; rank++) {
-        most = fmax(most, deal->flop[rank]);
+    double most = fullest_flop(deal), sum = 0;
+    for (int32_t rank = 0; rank < n_ranks; rank++)
         sum += deal->flop[rank];
-    }
-    double below = most - knobs->delta * sum / n_ranks;
+    double below = most - knobs->delta * sum / n_ranks; /* targets have less */
+    bool any = false;
+    for (int32_t rank = 0; rank < n_ranks; rank++)
+        any = any || deal->flop[rank] < below;
+    below = any ? below : INFINITY;
     struct block best = block_of(deal, 0, item->width, level, below);
     item->rank = 0;
     for (int32_t first = 1; first + item->width <= n_ranks; first++) {
@@ -345,21 +359,33 @@ static void make_plan(const struct deal *deal, struct plan *plan)
 static bool bytescale_plan(const struct system_request *request, void *state, struct plan *plan, struct error *err)
 {
     (void)state;
+    const struct bytescale_knobs *knobs = request->knobs;
     struct deal deal;
     if (request->layout.offload > 0)
         return error_set(err, "bytescale: plan.offload must be 0, is %g: knob offload decides it for each sequence",
                          request->layout.offload);
-    open_deal(request, &deal);
+    open_deal(request, knobs->offload != BYTESCALE_NEVER, &deal);
     balance(&deal);
+    if (knobs->offload == BYTESCALE_AUTO) {
+        struct deal other;
+        open_deal(request, false, &other);
+        balance(&other);
+        bool better = fullest_flop(&other) < fullest_flop(&deal);
+        struct deal worse = better ? deal : other;
+        deal = better ? other : deal;
+        close_deal(&worse);
+    }
     give_slots(&deal);
     qsort(deal.items, (size_t)deal.n_items, sizeof *deal.items, by_slot);
     make_plan(&deal, plan);
+    plan->n_candidates = knobs->offload == BYTESCALE_AUTO ? 2 : 1;
     close_deal(&deal);
     return true;
 }
 
 static const struct schema_key knobs[] = {
-    {"offload", SCHEMA_BOOL, "-", 0, 0, "true", NULL, "let long sequences offload activations to take fewer ranks",
+    {"offload", SCHEMA_CHOICE, "-", 0, 0, "auto", "auto|always|never",
+     "of long sequences' activations, to take fewer ranks; auto: unless the fullest rank has less to do without",
      offsetof(struct bytescale_knobs, offload)},
     {"capacity", SCHEMA_INT, "tokens", 0, 1073741823, "0", NULL,
      "of a rank, at most the context; 0: what memory has room for, were all units in flight as long",

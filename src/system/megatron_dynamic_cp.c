@@ -133,6 +133,7 @@ static void place(struct forming *step, int32_t sample, int32_t n_ranks)
         step->groups[at] = (struct group){0};
         add_ranks(step, &step->groups[at], n_ranks);
     }
+    CHECK(step->groups != NULL && 0 <= at && at < step->n_groups);
     struct group *group = &step->groups[at];
     group->samples = check_realloc(group->samples, (size_t)(group->n + 1) * sizeof *group->samples);
     group->samples[group->n++] = sample;
@@ -193,6 +194,7 @@ static void trim(struct forming *step)
     for (;;) {
         double most = most_work(step), gap = most - least_work(step);
         int32_t fullest = 0;
+        CHECK(step->n_groups > 0);
         while (step->groups[fullest].work < most)
             fullest++;
         struct group *group = &step->groups[fullest];
@@ -211,6 +213,7 @@ static void trim(struct forming *step)
 /* Double the first of the smallest groups until no rank is empty. */
 static void spread(struct forming *step)
 {
+    CHECK(step->n_groups > 0);
     while (step->n_free > 0) {
         struct group *group = &step->groups[0];
         for (int32_t i = 1; i < step->n_groups; i++)

@@ -136,24 +136,23 @@ static int32_t least_loaded(const double *load, const int64_t *room, int32_t n_p
     return best;
 }
 
-bool packing_least_loaded(const int32_t *tokens, const double *weight, int32_t n, const int32_t *order, int32_t n_packs,
-                          int64_t capacity, struct packing *packing)
+bool packing_least_loaded(const struct packing_items *items, int32_t n_packs, int64_t capacity, struct packing *packing)
 {
     double *load = check_calloc((size_t)n_packs, sizeof *load);
     int64_t *room = check_malloc((size_t)n_packs * sizeof *room);
-    int32_t *pack = check_malloc((size_t)n * sizeof *pack), fitted = 0;
+    int32_t n = items->n, *pack = check_malloc((size_t)n * sizeof *pack), fitted = 0;
     for (int32_t i = 0; i < n_packs; i++)
         room[i] = capacity;
     for (; fitted < n; fitted++) {
-        int32_t sample = order[fitted], best = least_loaded(load, room, n_packs, tokens[sample]);
+        int32_t sample = items->order[fitted], best = least_loaded(load, room, n_packs, items->tokens[sample]);
         if (best < 0)
             break;
         pack[fitted] = best;
-        load[best] += weight[sample];
-        room[best] -= tokens[sample];
+        load[best] += items->weight[sample];
+        room[best] -= items->tokens[sample];
     }
     if (fitted == n)
-        take(order, pack, n, n_packs, packing);
+        take(items->order, pack, n, n_packs, packing);
     free(load);
     free(room);
     free(pack);
@@ -174,12 +173,13 @@ void packing_balance(const struct system_request *request, const double *weight,
                      struct packing *packing)
 {
     const struct batch *batch = request->batch;
-    int32_t *order = samples_by_length(batch), n = batch->n_samples, multiple = packing_multiple(&request->layout);
+    int32_t *order = samples_by_length(batch), multiple = packing_multiple(&request->layout);
+    const struct packing_items items = {batch->n_samples, order, batch->tokens, weight};
     int64_t longest = batch->tokens[order[0]];
     capacity = capacity > longest ? capacity : longest;
     int64_t per_pack = capacity < request->context ? capacity : request->context;
     int64_t n_packs = multiple * quotient_up(quotient_up(batch->n_tokens, per_pack), multiple);
-    while (!packing_least_loaded(batch->tokens, weight, n, order, (int32_t)n_packs, capacity, packing))
+    while (!packing_least_loaded(&items, (int32_t)n_packs, capacity, packing))
         n_packs += multiple;
     free(order);
 }
@@ -327,6 +327,18 @@ double packing_streamed_tokens(const struct system_request *request, double capa
     return least_tokens(request, capacity, share);
 }
 
+struct plan_unit *packing_close_unit(const struct system_request *request, const struct plan_pipeline *pipeline,
+                                     struct plan_cut *cut)
+{
+    struct plan_unit *unit = plan_add_unit(cut);
+    unit->context = pipeline->layout.context;
+    unit->sharding = SLICE_PER_DOCUMENT;
+    unit->formation = PLAN_PACK;
+    unit->recompute = (enum recompute)request->layout.recompute;
+    unit->offload = request->layout.offload;
+    return unit;
+}
+
 void packing_add_unit(const struct system_request *request, const int32_t *tokens, const int32_t *sample, int32_t n,
                       struct plan_pipeline *pipeline)
 {
@@ -334,12 +346,7 @@ void packing_add_unit(const struct system_request *request, const int32_t *token
         struct plan_cut *cut = &pipeline->cut[pass];
         for (int32_t i = 0; i < n; i++)
             plan_add_slice(cut, (struct slice){sample[i], 0, tokens[sample[i]]});
-        struct plan_unit *unit = plan_add_unit(cut);
-        unit->context = pipeline->layout.context;
-        unit->sharding = SLICE_PER_DOCUMENT;
-        unit->formation = PLAN_PACK;
-        unit->recompute = (enum recompute)request->layout.recompute;
-        unit->offload = request->layout.offload;
+        packing_close_unit(request, pipeline, cut);
     }
 }
 

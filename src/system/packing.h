@@ -22,12 +22,20 @@ struct packing {
 void packing_best_fit(const int32_t *tokens, int32_t n, const int32_t *order, int32_t capacity,
                       struct packing *packing);
 
+/** n samples in the order they are dealt. */
+struct packing_items {
+    int32_t n;
+    const int32_t *order;
+    const int32_t *tokens; /* by sample */
+    const double *weight;  /* by sample */
+};
+
 /**
- * Longest processing time first: each of n samples, in order, into the pack of the least sum of weights that has room
+ * Longest processing time first: each of the samples, in order, into the pack of the least sum of weights that has room
  * for its tokens (ties: the lowest). Packs may stay empty. false, and no packing: one found no room.
  */
-bool packing_least_loaded(const int32_t *tokens, const double *weight, int32_t n, const int32_t *order, int32_t n_packs,
-                          int64_t capacity, struct packing *packing);
+bool packing_least_loaded(const struct packing_items *items, int32_t n_packs, int64_t capacity,
+                          struct packing *packing);
 
 /**
  * The same with the least n_packs that holds all, of: multiples of packing_multiple from ceil(tokens / context) on.
@@ -65,8 +73,12 @@ int64_t packing_memory_tokens(const struct system_request *request);
  */
 double packing_streamed_tokens(const struct system_request *request, double capacity, double share);
 
-/** Append samples as whole slices and a unit of them with the layout's recomputation and offload, context of the
- * pipeline, to both cuts. */
+/** A unit of the slices that were added to a cut, with the layout's recomputation and offload, context of the pipeline.
+ */
+struct plan_unit *packing_close_unit(const struct system_request *request, const struct plan_pipeline *pipeline,
+                                     struct plan_cut *cut);
+
+/** Append samples as whole slices and a unit of them to both cuts. */
 void packing_add_unit(const struct system_request *request, const int32_t *tokens, const int32_t *sample, int32_t n,
                       struct plan_pipeline *pipeline);
 

@@ -58,8 +58,9 @@ int64_t slimpack_rank_tokens(const struct system_request *request);
  * Phase 1 and DP-Merge. With f(x) the forward FLOPs of a sample and C = sum f / DP, samples go by descending f:
  *
  * - f > merge_threshold x C (the paper says f >> C; read in steps of 1/1000): an outlier. Its width g is the least
- *   divisor, among those of the g of the outlier before (of DP at first), with f/g <= C: widths form a chain of
- *   divisors, so aligned blocks are nested or apart and cannot wait for each other in a circle (plan/order.h). It goes
+ *   divisor, among those of the g of the outlier before (of DP at first), with f/g <= C, else the largest: widths form
+ * a chain of divisors, so aligned blocks are nested or apart and cannot wait for each other in a circle (plan/order.h).
+ *   With cp_type ulysses TP x g divides the heads and the groups of keys and values: ranks get whole ones. It goes
  *   to the aligned block of g ranks whose most loaded rank has the least load; each rank of it carries f/g. With g = 1
  *   (merge_threshold < 1) it is no outlier. Without `merge` none is.
  * - Memory-driven, an extension by the same rule: with more than merge_memory x K tokens (K: slimpack_rank_tokens) it
@@ -131,11 +132,14 @@ double slimpack_chain_s(const struct system_request *request, int32_t tokens);
 /**
  * No rank of the phase needs less than this, whatever the times [bytes]: states, and at the worst step of its order
  * the activations of all forward units that have begun less what backward units have consumed, with the workspace that
- * the step has without recomputation. Left out: keys and values kept beside full recomputation, gradients of keys and
- * values, logits in work, what is offloaded even while it is copied. All units must have the recomputation and offload
- * of the first.
+ * the step has without recomputation. Of what the step itself does not run or consume the share `offload` may be on
+ * the host, but no more than host_bytes (INFINITY: any); its own is all there, before the copy out and after the copy
+ * in. Left out: keys and values kept beside full recomputation, or of sliced samples, which are not offloaded,
+ * gradients of keys and values, logits in work, what is offloaded even while it is copied. All units must have the
+ * recomputation and offload of the first.
  */
-double slimpack_bound_bytes(const struct cost_setting *setting, const struct plan_phase *phase, int32_t shards);
+double slimpack_bound_bytes(const struct cost_setting *setting, const struct plan_phase *phase, int32_t shards,
+                            double host_bytes);
 
 /** Places that packer milp gives each boundary, and the units of a rank that it can have: so many that the program has
  * at most 300 binaries, which takes GLPK under a second. INT64_MAX without it. */
@@ -152,10 +156,11 @@ int64_t slimpack_milp_units(const struct system_request *request);
  * cannot; with both, the two together and recomputation alone are weighed.
  *
  * Only what can win is resolved: candidates that may fit by slimpack_bound_bytes first, by ascending bound of their
- * seconds, then the others by ascending bound of their bytes; none whose bounds the best so far already beats.
+ * seconds, then the others, with their units as they are, by ascending bound of their bytes; none whose bounds the best
+ * so far already beats.
  * plan.n_candidates counts those that were listed, plan.n_resolved those that were resolved. Components go by
- * descending load, and since the slowest decides, one is content with the first candidate that fits and takes no longer
- * than the slowest so far; it first tries what that one chose.
+ * descending load, and since the worst decides, one is content with the first candidate that takes no longer than the
+ * slowest so far and fits, or where another does not, needs no more memory; it first tries what that one chose.
  *
  * With packer milp candidates have at most slimpack_milp_units, and what a component has chosen is cut anew by
  * fill_milp and taken unless it is slower or needs more memory than there is.

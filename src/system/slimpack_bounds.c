@@ -35,9 +35,9 @@ double slimpack_chain_s(const struct system_request *request, int32_t tokens)
     return sum_s;
 }
 
-/* What a pipeline's stage holds of each token of a rank, and what one in work needs. */
+/* What a pipeline's stage holds of each token of a rank, what of it stays there, and what one in work needs beside. */
 struct token_bytes {
-    double held, work;
+    double held, kept, work;
 };
 
 static struct token_bytes bytes_of_token(const struct plan_pipeline *pipeline, const struct cost_setting *own,
@@ -47,29 +47,30 @@ static struct token_bytes bytes_of_token(const struct plan_pipeline *pipeline, c
     struct slice token = {0, 0, 1};
     struct cost_unit work = {.slices = &token, .n_slices = 1, .context = 1, .recompute = RECOMPUTE_NONE};
     struct token_bytes bytes = {
-        .held = cost_layers_activation_bytes(own, unit->recompute, false) * (1 - unit->offload),
+        .held = cost_layers_activation_bytes(own, unit->recompute, false),
         .work = cost_workspace_bytes(own, &work),
     };
     if (last) { /* the head's memory, or a layer's before the head has run or after it is over (bounds/memory.h) */
-        bytes.held += cost_head_bytes(own, 1);
+        bytes.kept = cost_head_bytes(own, 1);
         bytes.work = fmax(cost_head_workspace_bytes(own, 1), bytes.work - cost_head_bytes(own, 1));
     }
     return bytes;
 }
 
-static double stage_bound_bytes(const struct plan_pipeline *pipeline, const struct cost_setting *own, int32_t stage)
+static double stage_bound_bytes(const struct plan_pipeline *pipeline, const struct cost_setting *own, int32_t stage,
+                                double host_bytes)
 {
     struct token_bytes bytes = bytes_of_token(pipeline, own, stage == pipeline->layout.stages - 1);
-    double live = 0, peak = 0; /* tokens of a rank x bytes */
+    double offload = pipeline->cut[PASS_FORWARD].units[0].offload, live = 0, peak = 0; /* tokens of a rank */
     for (int32_t i = pipeline->step_first[stage]; i < pipeline->step_first[stage + 1]; i++) {
         const struct plan_step *step = &pipeline->steps[i];
         const struct plan_cut *cut = &pipeline->cut[step->pass];
         double tokens = (double)plan_unit_tokens(cut, step->unit) / cut->units[step->unit].context;
-        if (step->pass == PASS_FORWARD)
-            live += tokens * bytes.held;
-        peak = fmax(peak, live + tokens * bytes.work);
-        if (step->pass == PASS_BACKWARD)
-            live -= tokens * bytes.held;
+        double others = (step->pass == PASS_FORWARD ? live : live - tokens) * bytes.held;
+        live += step->pass == PASS_FORWARD ? tokens : 0;
+        double here = fmax(others * (1 - offload), others - host_bytes) + tokens * bytes.held;
+        peak = fmax(peak, here + live * bytes.kept + tokens * bytes.work);
+        live -= step->pass == PASS_BACKWARD ? tokens : 0;
     }
     return peak;
 }
@@ -80,7 +81,8 @@ static double states_bytes(const struct cost_setting *own, bool first, bool last
     return cost_state_bytes(own, parameters, shards) + cost_gathered_bytes(own) + own->device->workspace_bytes;
 }
 
-double slimpack_bound_bytes(const struct cost_setting *setting, const struct plan_phase *phase, int32_t shards)
+double slimpack_bound_bytes(const struct cost_setting *setting, const struct plan_phase *phase, int32_t shards,
+                            double host_bytes)
 {
     double bound = 0;
     for (int32_t i = 0; i < phase->n_pipelines; i++) {
@@ -89,7 +91,7 @@ double slimpack_bound_bytes(const struct cost_setting *setting, const struct pla
         for (int32_t stage = 0; stage <= last && pipeline->cut[PASS_FORWARD].n_units > 0; stage++) {
             struct cost_setting own = dag_setting(setting, &pipeline->layout, stage);
             double states = states_bytes(&own, stage == 0, stage == last, shards);
-            bound = fmax(bound, states + stage_bound_bytes(pipeline, &own, stage));
+            bound = fmax(bound, states + stage_bound_bytes(pipeline, &own, stage, host_bytes));
         }
     }
     return bound;
@@ -123,7 +125,8 @@ int64_t slimpack_rank_tokens(const struct system_request *request)
                     cost_layers_activation_bytes(&own, unit->recompute, false);
         double states = states_bytes(&own, first, last, scenario_plan_shards(&request->layout));
         double room = request->memory_bytes - states;
-        least = fmin(least, room / (bytes_of_token(pipeline, &own, last).held + kv));
+        struct token_bytes bytes = bytes_of_token(pipeline, &own, last);
+        least = fmin(least, room / (bytes.held * (1 - unit->offload) + bytes.kept + kv));
     }
     plan_phase_free(&phase);
     if (least <= 0 || least >= 1e18)

@@ -31,9 +31,9 @@ struct outcome {
 /* A part's candidates and the choice among them so far. */
 struct choice {
     struct slimpack_part part;
-    double enough_s;           /* another part takes so long: to be faster is of no use */
-    double limit_s;            /* a part slower than this is of no use, or one that does not fit; INFINITY: none is */
-    struct timeline *timeline; /* arrays kept from candidate to candidate */
+    struct adapt_outcome enough; /* another part comes to it: to be better is of no use */
+    double limit_s;              /* a part slower than this is of no use, or one that does not fit; INFINITY: none is */
+    struct adapt_arrays *arrays; /* kept from candidate to candidate */
     int32_t n_candidates;
     struct candidate candidates[MAX_CANDIDATES];
     int64_t n_resolved;
@@ -104,6 +104,16 @@ static void order_phase(struct plan_phase *phase, enum slimpack_injection policy
                               policy == SLIMPACK_PERSISTENT ? ORDER_PERSISTENT : ORDER_JUST_IN_TIME);
 }
 
+/* The flags of what a candidate uses. */
+static int32_t parts_of(const struct candidate *candidate)
+{
+    static const int32_t order[] = {[SLIMPACK_JUST_IN_TIME] = PLAN_JUST_IN_TIME,
+                                    [SLIMPACK_PERSISTENT] = PLAN_PERSISTENT,
+                                    [SLIMPACK_NONE] = PLAN_LONG_WARM_UP};
+    return (candidate->shape.slicing ? PLAN_SLICED : 0) | (candidate->shape.asymmetric ? PLAN_ASYMMETRIC : 0) |
+           order[candidate->policy];
+}
+
 static bool same_orders(const struct plan_phase *a, const struct plan_phase *b)
 {
     for (int32_t i = 0; i < a->n_pipelines; i++) {
@@ -123,8 +133,9 @@ static bool try_rule(struct choice *choice, const struct candidate *candidate, s
     plan.phases = check_calloc(1, sizeof *plan.phases);
     slimpack_build(part, &candidate->shape, plan.phases);
     order_phase(plan.phases, candidate->policy);
-    bool first = choice->n_resolved == 0,
-         ok = adapt_plan(part->request, rule, &plan, choice->timeline, &outcome.is, err);
+    for (int32_t i = 0; i < plan.phases->n_pipelines; i++)
+        plan.phases->pipelines[i].parts = parts_of(candidate);
+    bool first = choice->n_resolved == 0, ok = adapt_plan(part->request, rule, &plan, choice->arrays, &outcome.is, err);
     choice->n_resolved++;
     if (ok && (first || is_better(&outcome, &choice->best, part->request->memory_bytes))) {
         struct plan worse = choice->plan;
@@ -154,10 +165,23 @@ static bool try_candidate(struct choice *choice, const struct candidate *candida
             try_rule(choice, candidate, (struct adapt_rule){.recompute = true}, err));
 }
 
-static void weaken(const struct choice *choice, struct plan *plan)
+/* The least that any setting of the units can come to; where that does not fit, the least that the units as they are
+ * come to, for as they are they are resolved. */
+static double least_bytes(const struct choice *choice, const struct plan *plan)
 {
-    for (int32_t i = 0; i < plan->phases->n_pipelines; i++)
-        slimpack_weaken(knobs_of(choice), &plan->phases->pipelines[i].cut[PASS_FORWARD]);
+    const struct system_request *request = choice->part.request;
+    const struct slimpack_knobs *knobs = knobs_of(choice);
+    int32_t shards = scenario_plan_shards(&request->layout);
+    double host_bytes = knobs->offload == SLIMPACK_BY_UNIT ? adapt_host_bytes(request) : INFINITY;
+    struct plan weak;
+    plan_copy(plan, &weak);
+    for (int32_t i = 0; i < weak.phases->n_pipelines; i++)
+        slimpack_weaken(knobs, &weak.phases->pipelines[i].cut[PASS_FORWARD]);
+    double bytes = slimpack_bound_bytes(request->setting, weak.phases, shards, host_bytes);
+    plan_free(&weak);
+    if (bytes <= request->memory_bytes)
+        return bytes;
+    return fmax(bytes, slimpack_bound_bytes(request->setting, plan->phases, shards, INFINITY));
 }
 
 /* List a shape under each injection policy the knob allows; one whose orders another one has had is left out.
@@ -182,9 +206,7 @@ static bool list_policies(struct choice *choice, struct slimpack_shape shape, st
         struct candidate *candidate = &choice->candidates[choice->n_candidates];
         *candidate = (struct candidate){.shape = shape, .policy = (enum slimpack_injection)policy};
         candidate->index = choice->n_candidates++;
-        weaken(choice, &had[n_had - 1]);
-        candidate->bound_bytes =
-            slimpack_bound_bytes(request->setting, had[n_had - 1].phases, scenario_plan_shards(&request->layout));
+        candidate->bound_bytes = least_bytes(choice, &plan);
         may_fit = may_fit || candidate->bound_bytes <= request->memory_bytes;
     }
     for (int32_t i = 0; i < n_had; i++)
@@ -270,8 +292,9 @@ static int compare_candidates(const void *a, const void *b, void *choice)
 
 static bool is_enough(const struct choice *choice)
 {
-    return choice->n_resolved > 0 && choice->best.is.peak_bytes <= choice->part.request->memory_bytes &&
-           choice->best.is.makespan_s <= choice->enough_s;
+    return choice->n_resolved > 0 &&
+           choice->best.is.peak_bytes <= fmax(choice->enough.peak_bytes, choice->part.request->memory_bytes) &&
+           choice->best.is.makespan_s <= choice->enough.makespan_s;
 }
 
 /* Whether the bounds rule a candidate out. Sums in another order may differ in their last bits. */
@@ -441,15 +464,15 @@ static bool refine(struct choice *choice, struct fill_search *search, struct err
 static bool solve_components(const struct slimpack_part *whole, double limit_s, struct component *components, int32_t n,
                              struct solution *solution, struct error *err)
 {
-    struct timeline timeline = {0};
+    struct adapt_arrays arrays = {0};
     struct candidate hint;
     bool ok = true;
     for (int32_t i = 0; ok && i < n && !solution->given_up; i++) {
         struct choice choice = {
             .part = {whole->request, whole->split, components[i].first_rank, components[i].n_ranks, NULL},
-            .enough_s = solution->worst.is.makespan_s,
+            .enough = solution->worst.is,
             .limit_s = limit_s,
-            .timeline = &timeline,
+            .arrays = &arrays,
         };
         ok = choose(&choice, i > 0 ? &hint : NULL, err) && refine(&choice, &solution->search, err);
         if (i == 0 || choice.best.is.makespan_s > solution->worst.is.makespan_s)
@@ -457,7 +480,7 @@ static bool solve_components(const struct slimpack_part *whole, double limit_s, 
         take_component(solution, &choice, &components[i]);
         solution->plan.n_candidates += i > 0; /* the hint */
     }
-    timeline_free(&timeline);
+    adapt_arrays_free(&arrays);
     return ok;
 }
 

@@ -35,14 +35,27 @@ static int32_t place(struct slimpack_split *split, int64_t flop, int32_t width)
     return best;
 }
 
-/* The least divisor g of `of` with f/g <= C and tokens/g <= capacity, else `of` itself. */
-static int32_t least_width(const struct slimpack_split *split, int64_t flop, double tokens, double capacity, int32_t of)
+/* Whether a block of so many ranks can share a sample: Ulysses deals whole heads, and whole keys' and values' heads. */
+static bool can_share(const struct cost_setting *setting, int32_t width)
 {
-    int32_t width = 1;
-    while (width < of &&
-           (of % width != 0 || (fill_flop)flop * split->n_ranks > width * split->total || tokens > capacity * width))
-        width++;
-    return width;
+    int64_t parts = (int64_t)setting->tensor * width;
+    return setting->context_type != SCENARIO_ULYSSES ||
+           (setting->model->heads % parts == 0 && setting->model->kv_heads % parts == 0);
+}
+
+/* The least divisor g of `of` with f/g <= C and tokens/g <= capacity, else the largest; of those that can share. */
+static int32_t least_width(const struct slimpack_split *split, const struct cost_setting *setting, int64_t flop,
+                           double tokens, double capacity, int32_t of)
+{
+    int32_t best = 1;
+    for (int32_t width = 1; width <= of; width++) {
+        if (of % width != 0 || !can_share(setting, width))
+            continue;
+        best = width;
+        if ((fill_flop)flop * split->n_ranks <= width * split->total && tokens <= capacity * width)
+            break;
+    }
+    return best;
 }
 
 static bool is_heavy(const struct system_request *request, const struct slimpack_split *split, int64_t flop)
@@ -74,7 +87,7 @@ void slimpack_split(const struct system_request *request, bool merge, struct sli
         int64_t flop = flop_of_prefix(curve, batch->tokens[order[i]]);
         double tokens = batch->tokens[order[i]];
         bool outlier = merge && (is_heavy(request, split, flop) || tokens > capacity);
-        width = outlier ? least_width(split, flop, tokens, capacity, width) : 1;
+        width = outlier ? least_width(split, request->setting, flop, tokens, capacity, width) : 1;
         rank[i] = place(split, flop, width);
         if (width > 1) {
             split->outliers[split->n_outliers++] = (struct slimpack_outlier){order[i], rank[i], width};

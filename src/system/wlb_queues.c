@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/check.h"
 #include "base/rng.h"
@@ -135,29 +136,39 @@ struct trial {
     double delay;     /* iterations that a token waits, mean */
 };
 
-static struct trial trial_of(const struct wlb_rule *rule, const struct wlb_document *sample, int32_t n, int64_t seed)
+/* Documents of so many iterations, n each, under a rule; given up once a token must wait longer than max_delay. */
+static struct trial trial_of(const struct wlb_rule *rule, const struct wlb_document *drawn, int32_t n, double max_delay)
 {
-    struct wlb_document *documents = check_malloc((size_t)n * (N_TRIAL_ITERATIONS + 1) * sizeof *documents);
-    int32_t *pack = check_malloc((size_t)n * (N_TRIAL_ITERATIONS + 1) * sizeof *pack), n_waiting = 0;
-    struct rng *rng = rng_create(seed, 0, RNG_WLB_TRIALS);
-    struct trial trial = {0};
+    size_t n_all = (size_t)n * N_TRIAL_ITERATIONS;
+    struct wlb_document *documents = check_malloc(n_all * sizeof *documents);
+    int32_t *pack = check_malloc(n_all * sizeof *pack), n_waiting = 0;
     double waited = 0, tokens = 0;
-    for (int32_t iteration = 0; iteration < N_TRIAL_ITERATIONS; iteration++) {
-        for (int32_t i = 0; i < n; i++) {
-            documents[n_waiting + i] = sample[rng_index(rng, n)];
-            tokens += documents[n_waiting + i].tokens;
-        }
+    struct trial trial = {0};
+    for (size_t i = 0; i < n_all; i++)
+        tokens += drawn[i].tokens;
+    for (int32_t iteration = 0; iteration < N_TRIAL_ITERATIONS && trial.delay <= max_delay; iteration++) {
+        memcpy(documents + n_waiting, drawn + (size_t)iteration * (size_t)n, (size_t)n * sizeof *documents);
         wlb_deal(rule, documents, n_waiting + n, n_waiting, pack);
         trial.imbalance += wlb_imbalance(documents, pack, n_waiting + n, rule->n_packs) / N_TRIAL_ITERATIONS;
         n_waiting = wlb_keep_waiting(documents, pack, n_waiting + n);
         for (int32_t i = 0; i < n_waiting; i++)
             waited += documents[i].tokens;
+        trial.delay = waited / tokens;
     }
-    trial.delay = waited / tokens;
-    rng_free(rng);
     free(documents);
     free(pack);
     return trial;
+}
+
+/* Documents of all trial iterations. Caller frees. */
+static struct wlb_document *draw(const struct wlb_document *sample, int32_t n, int64_t seed)
+{
+    struct wlb_document *drawn = check_malloc((size_t)n * N_TRIAL_ITERATIONS * sizeof *drawn);
+    struct rng *rng = rng_create(seed, 0, RNG_WLB_TRIALS);
+    for (int32_t i = 0; i < n * N_TRIAL_ITERATIONS; i++)
+        drawn[i] = sample[rng_index(rng, n)];
+    rng_free(rng);
+    return drawn;
 }
 
 void wlb_tune(struct wlb_rule *rule, const struct wlb_document *sample, int32_t n, int64_t context, double max_delay,
@@ -168,7 +179,10 @@ void wlb_tune(struct wlb_rule *rule, const struct wlb_document *sample, int32_t 
     int32_t most = rule->n_queues;
     struct wlb_rule best = *rule, other = *rule;
     best.n_queues = 0;
-    double least = trial_of(&best, sample, n, seed).imbalance;
+    if (most == 0)
+        return;
+    struct wlb_document *drawn = draw(sample, n, seed);
+    double least = trial_of(&best, drawn, n, INFINITY).imbalance;
     for (int32_t first = 0; first < N; first++)
         for (int32_t second = first; second < N; second++) {
             other.n_queues = second > first ? 2 : 1;
@@ -176,11 +190,12 @@ void wlb_tune(struct wlb_rule *rule, const struct wlb_document *sample, int32_t 
             other.threshold[1] = thresholds[second];
             if (other.n_queues > most || thresholds[first] < 1)
                 continue;
-            struct trial trial = trial_of(&other, sample, n, seed);
+            struct trial trial = trial_of(&other, drawn, n, max_delay);
             if (trial.delay > max_delay || trial.imbalance >= least)
                 continue;
             least = trial.imbalance;
             best = other;
         }
+    free(drawn);
     *rule = best;
 }

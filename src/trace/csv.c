@@ -43,6 +43,13 @@ static void write_value(const struct trace_reader *reader, const struct trace_co
         csv_print_double(value, file);
         return;
     }
+    if (column->type == TRACE_TEXT) {
+        char *text = strndup(row + column->offset, column->bytes);
+        CHECK(text != NULL);
+        csv_print_text(text, file);
+        free(text);
+        return;
+    }
     int64_t value;
     if (column->type == TRACE_INT32) {
         int32_t narrow;
@@ -61,7 +68,7 @@ static void write_value(const struct trace_reader *reader, const struct trace_co
 /** What is being written. */
 struct csv {
     const struct trace_reader *reader;
-    enum trace_table_id table;
+    const struct trace_table *table;
     FILE *file;
 };
 
@@ -70,17 +77,13 @@ static bool write_line(void *context, const void *row, struct error *err)
 {
     (void)err;
     const struct csv *csv = context;
-    const struct trace_table *table = &trace_tables[csv->table];
-    const char *comma = "";
-    for (int32_t c = 0; c < table->n_columns; c++) {
-        if (!trace_has_column(csv->reader, csv->table, c))
-            continue;
-        fputs(comma, csv->file);
+    for (int32_t c = 0; c < csv->table->n_columns; c++) {
+        const struct trace_column *column = &csv->table->columns[c];
+        fputs(c > 0 ? "," : "", csv->file);
         if (row == NULL)
-            fputs(table->columns[c].name, csv->file);
+            csv_print_text(column->name, csv->file);
         else
-            write_value(csv->reader, &table->columns[c], row, csv->file);
-        comma = ",";
+            write_value(csv->reader, column, row, csv->file);
     }
     fputc('\n', csv->file);
     return true;
@@ -88,11 +91,11 @@ static bool write_line(void *context, const void *row, struct error *err)
 
 bool csv_print(struct trace_reader *reader, enum trace_table_id table, FILE *file, struct error *err)
 {
-    if (trace_n_rows(reader, table) < 0)
+    struct csv csv = {reader, trace_file_table(reader, table), file};
+    if (csv.table == NULL)
         return error_set(err, "the trace holds no table %s: `trace: full` in the scenario writes it",
                          trace_tables[table].name);
-    struct csv csv = {reader, table, file};
-    return write_line(&csv, NULL, err) && trace_visit(reader, table, write_line, &csv, err);
+    return write_line(&csv, NULL, err) && trace_visit_file(reader, table, write_line, &csv, err);
 }
 
 bool csv_save(struct trace_reader *reader, enum trace_table_id table, const char *path, struct error *err)

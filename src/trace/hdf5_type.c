@@ -72,3 +72,19 @@ hid_t hdf5_text_type(size_t bytes)
     CHECK(H5Tset_cset(type, H5T_CSET_UTF8) >= 0 && H5Tset_strpad(type, H5T_STR_NULLPAD) >= 0);
     return type;
 }
+
+hid_t hdf5_row_type(const struct trace_table *table, bool in_file)
+{
+    hid_t type = H5Tcreate(H5T_COMPOUND, table->row_bytes);
+    CHECK(type >= 0);
+    for (int32_t c = 0; c < table->n_columns; c++) {
+        const struct trace_column *column = &table->columns[c];
+        hid_t text = column->type == TRACE_TEXT ? hdf5_text_type(column->bytes) : -1;
+        hid_t number = in_file ? hdf5_file_type(column->type) : hdf5_memory_type(column->type);
+        CHECK(H5Tinsert(type, column->name, column->offset, text >= 0 ? text : number) >= 0);
+        if (text >= 0)
+            H5Tclose(text);
+    }
+    CHECK(!in_file || H5Tpack(type) >= 0);
+    return type;
+}

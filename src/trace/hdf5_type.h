@@ -24,4 +24,7 @@ hid_t hdf5_file_type(enum trace_type type);
 /** Text of fixed length, UTF-8, padded with NUL. To be closed. */
 hid_t hdf5_text_type(size_t bytes);
 
+/** A row of the table as HDF5 sees it, in memory or (packed) in the file. To be closed. */
+hid_t hdf5_row_type(const struct trace_table *table, bool in_file);
+
 #endif

@@ -10,12 +10,33 @@
 #include <string.h>
 #include <unistd.h>
 
+/* The only global state: a signal's handler has nothing else to go by. */
+enum { MAX_OUTPUTS = 16 };
+static char *volatile temporaries[MAX_OUTPUTS]; /* of the outputs that are on their way; NULL: none */
+
+static void replace(const char *from, char *to)
+{
+    int i = 0;
+    while (i < MAX_OUTPUTS && temporaries[i] != from)
+        i++;
+    CHECK(i < MAX_OUTPUTS);
+    temporaries[i] = to;
+}
+
+void output_remove_all(void)
+{
+    for (int i = 0; i < MAX_OUTPUTS; i++)
+        if (temporaries[i] != NULL)
+            unlink(temporaries[i]);
+}
+
 void output_begin(struct output *output, const char *path)
 {
     size_t bytes = strlen(path) + sizeof ".tmp-" + 20; /* a pid has at most 20 digits */
     output->path = check_strdup(path);
     output->temporary = check_malloc(bytes);
     snprintf(output->temporary, bytes, "%s.tmp-%ld", path, (long)getpid());
+    replace(NULL, output->temporary);
 }
 
 bool output_failed(const struct output *output, enum error_status status, const char *reason, struct error *err)
@@ -26,6 +47,8 @@ bool output_failed(const struct output *output, enum error_status status, const 
 
 static void output_reset(struct output *output)
 {
+    if (output->temporary != NULL)
+        replace(output->temporary, NULL);
     free(output->path);
     free(output->temporary);
     *output = (struct output){0};

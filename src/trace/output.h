@@ -13,7 +13,7 @@ struct output {
     char *temporary; /* PATH.tmp-PID: same folder, so that a rename suffices */
 };
 
-/** Choose the names; nothing is created yet. */
+/** Choose the names; nothing is created yet. The output is reset by one of the functions below. */
 void output_begin(struct output *output, const char *path);
 
 /** Say why it cannot be created (ERROR_CANT_CREATE) or written (ERROR_IO). @return false */
@@ -30,5 +30,9 @@ FILE *output_open(struct output *output, const char *path, struct error *err);
 
 /** Close, then commit; abandon when `ok` is false (err is set already) or a write failed. */
 bool output_close(struct output *output, FILE *file, bool ok, struct error *err);
+
+/** Remove the temporary files of all outputs that are on their way, of a process that is about to end: for a signal's
+ * handler, which may call this. */
+void output_remove_all(void);
 
 #endif

@@ -12,6 +12,8 @@ struct readable {
     hid_t dataset;
     int64_t n_rows; /* -1: absent */
     hid_t type;     /* row struct, only the columns that the file has */
+    struct trace_table found;
+    hid_t found_type; /* row of it */
 };
 
 struct trace_reader {
@@ -94,6 +96,43 @@ static hid_t common_type(hid_t file_type, const struct trace_table *table)
     return type;
 }
 
+/* A column as the file has it, behind `row_bytes` of a row; one that the table knows has its names. */
+static bool find_column(hid_t file_type, unsigned member, const struct trace_table *known, size_t row_bytes,
+                        struct trace_column *column)
+{
+    hid_t type = H5Tget_member_type(file_type, member);
+    H5T_class_t class = H5Tget_class(type);
+    size_t bytes = H5Tget_size(type);
+    bool fixed = class == H5T_FLOAT || class == H5T_INTEGER || (class == H5T_STRING && H5Tis_variable_str(type) == 0);
+    H5Tclose(type);
+    *column = (struct trace_column){.name = H5Tget_member_name(file_type, member), .offset = row_bytes, .bytes = bytes};
+    column->type = class == H5T_STRING       ? TRACE_TEXT
+                   : class == H5T_FLOAT      ? TRACE_DOUBLE
+                   : bytes > sizeof(int32_t) ? TRACE_INT64
+                                             : TRACE_INT32;
+    for (int32_t c = 0; c < known->n_columns; c++)
+        if (column->name != NULL && strcmp(known->columns[c].name, column->name) == 0)
+            column->names = known->columns[c].names;
+    return fixed && column->name != NULL;
+}
+
+/* All columns of the file's compound type, whatever the table knows. */
+static bool find_columns(hid_t file_type, const struct trace_table *known, struct readable *readable)
+{
+    int n = H5Tget_nmembers(file_type);
+    struct trace_column *columns = check_calloc((size_t)n, sizeof *columns);
+    struct trace_table *found = &readable->found;
+    *found = (struct trace_table){known->name, 0, n, columns};
+    bool ok = true;
+    for (int i = 0; i < n && ok; i++) {
+        ok = find_column(file_type, (unsigned)i, known, found->row_bytes, &columns[i]);
+        found->row_bytes += columns[i].type == TRACE_TEXT ? (columns[i].bytes + 7) / 8 * 8 : sizeof(int64_t);
+    }
+    if (ok)
+        readable->found_type = hdf5_row_type(found, false);
+    return ok;
+}
+
 static bool open_table(struct trace_reader *reader, enum trace_table_id id)
 {
     struct readable *readable = &reader->tables[id];
@@ -109,7 +148,7 @@ static bool open_table(struct trace_reader *reader, enum trace_table_id id)
         readable->dataset = dataset;
         readable->n_rows = H5Sget_simple_extent_npoints(space);
         readable->type = common_type(type, &trace_tables[id]);
-        ok = H5Tget_nmembers(readable->type) > 0;
+        ok = find_columns(type, &trace_tables[id], readable) && H5Tget_nmembers(readable->type) > 0;
     } else {
         H5Dclose(dataset);
     }
@@ -162,45 +201,66 @@ int64_t trace_n_rows(const struct trace_reader *reader, enum trace_table_id tabl
     return reader->tables[table].n_rows;
 }
 
-bool trace_has_column(const struct trace_reader *reader, enum trace_table_id table, int32_t column)
+const struct trace_table *trace_file_table(const struct trace_reader *reader, enum trace_table_id table)
 {
-    return reader->tables[table].n_rows >= 0 &&
-           H5Tget_member_index(reader->tables[table].type, trace_tables[table].columns[column].name) >= 0;
+    return reader->tables[table].n_rows >= 0 ? &reader->tables[table].found : NULL;
+}
+
+/* Rows as the table says, its own or the file's. */
+static bool read_rows(const struct readable *readable, const struct trace_table *as, int64_t first, int64_t n,
+                      void *rows)
+{
+    CHECK(0 <= first && 0 <= n && first + n <= readable->n_rows);
+    if (n == 0)
+        return true;
+    memset(rows, 0, (size_t)n * as->row_bytes);
+    hsize_t begin = (hsize_t)first, count = (hsize_t)n;
+    hid_t type = as == &readable->found ? readable->found_type : readable->type;
+    hid_t memory = H5Screate_simple(1, &count, NULL), file = H5Dget_space(readable->dataset);
+    CHECK(memory >= 0 && file >= 0 && H5Sselect_hyperslab(file, H5S_SELECT_SET, &begin, NULL, &count, NULL) >= 0);
+    bool ok = hdf5_ok(H5Dread(readable->dataset, type, memory, file, H5P_DEFAULT, rows));
+    H5Sclose(memory);
+    H5Sclose(file);
+    return ok;
+}
+
+static bool read_failed(const struct trace_reader *reader, enum trace_table_id table, struct error *err)
+{
+    return error_set(err, "%s: cannot read the table %s: %s", reader->path, trace_tables[table].name, hdf5_reason());
 }
 
 bool trace_read(struct trace_reader *reader, enum trace_table_id table, int64_t first, int64_t n, void *rows,
                 struct error *err)
 {
-    const struct readable *readable = &reader->tables[table];
-    CHECK(0 <= first && 0 <= n && first + n <= readable->n_rows);
-    if (n == 0)
-        return true;
-    memset(rows, 0, (size_t)n * trace_tables[table].row_bytes);
-    hsize_t begin = (hsize_t)first, count = (hsize_t)n;
-    hid_t memory = H5Screate_simple(1, &count, NULL), file = H5Dget_space(readable->dataset);
-    CHECK(memory >= 0 && file >= 0 && H5Sselect_hyperslab(file, H5S_SELECT_SET, &begin, NULL, &count, NULL) >= 0);
-    bool ok = hdf5_ok(H5Dread(readable->dataset, readable->type, memory, file, H5P_DEFAULT, rows));
-    H5Sclose(memory);
-    H5Sclose(file);
-    return ok ||
-           error_set(err, "%s: cannot read the table %s: %s", reader->path, trace_tables[table].name, hdf5_reason());
+    return read_rows(&reader->tables[table], &trace_tables[table], first, n, rows) || read_failed(reader, table, err);
+}
+
+static bool visit_rows(struct trace_reader *reader, const struct trace_table *as, enum trace_table_id table,
+                       trace_visitor *visitor, void *context, struct error *err)
+{
+    int64_t n_rows = trace_n_rows(reader, table);
+    char *rows = check_malloc(TRACE_CHUNK_ROWS * as->row_bytes);
+    bool ok = true;
+    for (int64_t first = 0; first < n_rows && ok; first += TRACE_CHUNK_ROWS) {
+        int64_t n = n_rows - first < TRACE_CHUNK_ROWS ? n_rows - first : TRACE_CHUNK_ROWS;
+        ok = read_rows(&reader->tables[table], as, first, n, rows) || read_failed(reader, table, err);
+        for (int64_t i = 0; i < n && ok; i++)
+            ok = visitor(context, rows + (size_t)i * as->row_bytes, err);
+    }
+    free(rows);
+    return ok;
 }
 
 bool trace_visit(struct trace_reader *reader, enum trace_table_id table, trace_visitor *visitor, void *context,
                  struct error *err)
 {
-    size_t row_bytes = trace_tables[table].row_bytes;
-    int64_t n_rows = trace_n_rows(reader, table);
-    char *rows = check_malloc(TRACE_CHUNK_ROWS * row_bytes);
-    bool ok = true;
-    for (int64_t first = 0; first < n_rows && ok; first += TRACE_CHUNK_ROWS) {
-        int64_t n = n_rows - first < TRACE_CHUNK_ROWS ? n_rows - first : TRACE_CHUNK_ROWS;
-        ok = trace_read(reader, table, first, n, rows, err);
-        for (int64_t i = 0; i < n && ok; i++)
-            ok = visitor(context, rows + (size_t)i * row_bytes, err);
-    }
-    free(rows);
-    return ok;
+    return visit_rows(reader, &trace_tables[table], table, visitor, context, err);
+}
+
+bool trace_visit_file(struct trace_reader *reader, enum trace_table_id table, trace_visitor *visitor, void *context,
+                      struct error *err)
+{
+    return visit_rows(reader, &reader->tables[table].found, table, visitor, context, err);
 }
 
 int32_t trace_n_systems(const struct trace_reader *reader)
@@ -223,15 +283,25 @@ const char *trace_name(const struct trace_reader *reader, const struct trace_col
     return value < column->names->n ? column->names->text[value] : NULL;
 }
 
+static void close_table(struct readable *readable)
+{
+    if (readable->type <= 0)
+        return;
+    for (int32_t c = 0; c < readable->found.n_columns; c++)
+        H5free_memory((void *)readable->found.columns[c].name);
+    free((void *)readable->found.columns);
+    if (readable->found_type > 0)
+        H5Tclose(readable->found_type);
+    H5Tclose(readable->type);
+    H5Dclose(readable->dataset);
+}
+
 void trace_reader_close(struct trace_reader *reader)
 {
     if (reader == NULL)
         return;
     for (int32_t t = 0; t < TRACE_N_TABLES; t++)
-        if (reader->tables[t].type > 0) {
-            H5Tclose(reader->tables[t].type);
-            H5Dclose(reader->tables[t].dataset);
-        }
+        close_table(&reader->tables[t]);
     H5Fclose(reader->file);
     for (int32_t i = 0; i < reader->n_systems; i++)
         free(reader->systems[i]);

@@ -15,8 +15,8 @@
     const struct trace_names trace_##column##_names = {n, column##_text};
 
 NAMES(kind, DAG_N_KINDS, "compute", "attention", "send", "sync", "optimizer")
-NAMES(purpose, DAG_N_PURPOSES, "pass", "boundary", "ring", "tensor", "exchange", "reduce-scatter", "all-gather", "all-reduce",
-      "reshard", "offload", "prefetch")
+NAMES(purpose, DAG_N_PURPOSES, "pass", "boundary", "ring", "tensor", "exchange", "reduce-scatter", "all-gather",
+      "all-reduce", "reshard", "offload", "prefetch")
 NAMES(pass, N_STEP_PASSES, "forward", "backward", "weight")
 NAMES(schedule, SCENARIO_N_SCHEDULES, "1f1b", "interleaved", "gpipe", "zero-bubble", "seq1f1b", "terapipe")
 NAMES(stream, DAG_N_STREAMS, "compute", "send forward", "send backward", "collective", "rail", "to host", "from host")
@@ -31,6 +31,7 @@ NAMES(sharding, SCENARIO_UNSHARDED + 1, "zero1", "zero2", "zero3", "none")
 NAMES(gradients, SCENARIO_BF16 + 1, "fp32", "bf16")
 NAMES(verdict, SEARCH_N_VERDICTS, "chosen", "runner-up", "slower", "did not fit all iterations", "too large", "refused",
       "bound-pruned", "memory-pruned", "not demanded")
+const struct trace_names trace_fault_names = {FAULT_N_KINDS, fault_kind_name};
 static const struct trace_names trace_system_names = {0, NULL};
 
 #define COLUMN(c_type, hdf5_type, name, unit, meaning)                                                                 \
@@ -83,6 +84,11 @@ static const struct trace_column edge_columns[] = {
 #include "trace/edge.def"
 };
 #undef ROW
+#define ROW trace_fault
+static const struct trace_column fault_columns[] = {
+#include "trace/fault.def"
+};
+#undef ROW
 #define ROW trace_validation
 static const struct trace_column validation_columns[] = {
 #include "trace/validation.def"
@@ -104,6 +110,7 @@ const struct trace_table trace_tables[TRACE_N_TABLES] = {
     [TRACE_TRANSFERS] = TABLE("transfers", transfer),
     [TRACE_MEMORY] = TABLE("memory", memory),
     [TRACE_EDGES] = TABLE("edges", edge),
+    [TRACE_FAULTS] = TABLE("faults", fault),
     [TRACE_VALIDATION] = TABLE("validation", validation),
 };
 

@@ -6,8 +6,8 @@
  *     NAMED(c_type, HDF5_TYPE, name, names, meaning)      an index with names: see trace_names
  *
  * The row structs below, the HDF5 types, the attributes that explain them and the headers of CSV files come from there.
- * The files are in trace/: summary, iteration, plan, task, transfer, memory, unit, length, edge; validation is that of
- * `slimsim validate` and stands alone.
+ * The files are in trace/: summary, iteration, plan, task, transfer, memory, unit, length, edge, fault; validation is
+ * that of `slimsim validate` and stands alone.
  */
 #ifndef SLIMSIM_TRACE_TABLE_H
 #define SLIMSIM_TRACE_TABLE_H
@@ -42,6 +42,9 @@ struct trace_unit {
 struct trace_length {
 #include "trace/length.def"
 };
+struct trace_fault {
+#include "trace/fault.def"
+};
 struct trace_edge {
 #include "trace/edge.def"
 };
@@ -63,6 +66,7 @@ enum trace_table_id {
     TRACE_TRANSFERS,
     TRACE_MEMORY,
     TRACE_EDGES,
+    TRACE_FAULTS,
     TRACE_VALIDATION,
     TRACE_N_TABLES
 };
@@ -93,7 +97,8 @@ struct trace_table {
 extern const struct trace_table trace_tables[TRACE_N_TABLES];
 extern const struct trace_names trace_kind_names, trace_purpose_names, trace_pass_names, trace_schedule_names,
     trace_stream_names, trace_edge_names, trace_formation_names, trace_recompute_names, trace_quantity_names,
-    trace_sharding_names, trace_gradients_names, trace_memory_class_names, trace_misfit_names, trace_verdict_names;
+    trace_sharding_names, trace_gradients_names, trace_memory_class_names, trace_misfit_names, trace_verdict_names,
+    trace_fault_names;
 
 /** A table by its name, -1: there is none. */
 int32_t trace_table_find(const char *name);

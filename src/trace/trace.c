@@ -5,6 +5,8 @@
 #include "trace/hdf5_type.h"
 #include "trace/output.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -104,8 +106,23 @@ bool trace_add_group(struct trace *trace, const char *name, struct error *err)
     return ok || write_failed(trace, err);
 }
 
+/* Disk space for all of the file and n_bytes more. HDF5 1.10.8 crashes when the disk is full in the midst of H5Ocopy.
+ */
+static bool reserve(const struct trace *trace, size_t n_bytes, struct error *err)
+{
+    hsize_t n = 0;
+    int *descriptor = NULL;
+    if (!hdf5_ok(H5Fget_filesize(trace->file, &n)) ||
+        !hdf5_ok(H5Fget_vfd_handle(trace->file, H5P_DEFAULT, (void **)&descriptor)))
+        return write_failed(trace, err);
+    return fallocate(*descriptor, FALLOC_FL_KEEP_SIZE, 0, (off_t)(n + n_bytes)) == 0 || errno == EOPNOTSUPP ||
+           output_failed(&trace->output, ERROR_IO, strerror(errno), err);
+}
+
 bool trace_copy_image(struct trace *trace, const char *group, void *image, size_t n_bytes, struct error *err)
 {
+    if (!reserve(trace, 2 * n_bytes + IMAGE_GROWTH_BYTES, err)) /* the copy is laid out anew */
+        return false;
     hid_t access = H5Pcreate(H5P_FILE_ACCESS);
     CHECK(access >= 0 && H5Pset_fapl_core(access, IMAGE_GROWTH_BYTES, false) >= 0);
     CHECK(H5Pset_file_image(access, image, n_bytes) >= 0); /* it copies */
@@ -213,23 +230,6 @@ bool trace_set_systems(struct trace *trace, int32_t n, const char *const *labels
     return trace_set_texts(trace, "systems", n, labels, err);
 }
 
-/* The row struct as HDF5 sees it, in memory or (packed) in the file. */
-static hid_t row_type(const struct trace_table *table, bool in_file)
-{
-    hid_t type = H5Tcreate(H5T_COMPOUND, table->row_bytes);
-    CHECK(type >= 0);
-    for (int32_t c = 0; c < table->n_columns; c++) {
-        const struct trace_column *column = &table->columns[c];
-        hid_t text = column->type == TRACE_TEXT ? hdf5_text_type(column->bytes) : -1;
-        hid_t number = in_file ? hdf5_file_type(column->type) : hdf5_memory_type(column->type);
-        CHECK(H5Tinsert(type, column->name, column->offset, text >= 0 ? text : number) >= 0);
-        if (text >= 0)
-            H5Tclose(text);
-    }
-    CHECK(!in_file || H5Tpack(type) >= 0);
-    return type;
-}
-
 /* Rows of long texts make smaller chunks. */
 static int32_t chunk_rows(const struct trace_table *table)
 {
@@ -271,7 +271,7 @@ static bool create_table(struct trace *trace, int32_t id)
 {
     const struct trace_table *table = table_of(trace, id);
     struct growing *growing = &trace->tables[id];
-    hid_t creation = chunked_creation(chunk_rows(table)), type = row_type(table, true);
+    hid_t creation = chunked_creation(chunk_rows(table)), type = hdf5_row_type(table, true);
     hid_t space = H5Screate_simple(1, &(hsize_t){0}, &(hsize_t){H5S_UNLIMITED});
     CHECK(space >= 0);
     growing->dataset = H5Dcreate2(trace->file, table->name, type, space, H5P_DEFAULT, creation, H5P_DEFAULT);
@@ -282,7 +282,7 @@ static bool create_table(struct trace *trace, int32_t id)
     if (!ok)
         return false;
     growing->open = true;
-    growing->memory_type = row_type(table, false);
+    growing->memory_type = hdf5_row_type(table, false);
     growing->chunk_rows = chunk_rows(table);
     growing->buffer = check_malloc((size_t)growing->chunk_rows * table->row_bytes);
     return explain_columns(growing->dataset, table);

@@ -74,8 +74,9 @@ struct trace_reader *trace_open(const char *path, struct error *err);
 /** Rows of a table; -1: the file does not hold it. */
 int64_t trace_n_rows(const struct trace_reader *reader, enum trace_table_id table);
 
-/** The file's table has this column (index into the table's columns). */
-bool trace_has_column(const struct trace_reader *reader, enum trace_table_id table, int32_t column);
+/** The table as the file has it: its columns in order, also those that a sweep has in front (point, swept keys). NULL:
+ * the file does not hold it. Borrowed. */
+const struct trace_table *trace_file_table(const struct trace_reader *reader, enum trace_table_id table);
 
 /** Rows [first, first + n) into row structs; columns are found by name, those the file lacks become 0. */
 bool trace_read(struct trace_reader *reader, enum trace_table_id table, int64_t first, int64_t n, void *rows,
@@ -87,6 +88,10 @@ typedef bool trace_visitor(void *context, const void *row, struct error *err);
 /** Visit all rows of a table that the file holds, a chunk in memory at a time. */
 bool trace_visit(struct trace_reader *reader, enum trace_table_id table, trace_visitor *visitor, void *context,
                  struct error *err);
+
+/** The same, rows of trace_file_table. */
+bool trace_visit_file(struct trace_reader *reader, enum trace_table_id table, trace_visitor *visitor, void *context,
+                      struct error *err);
 
 /** A text attribute of the root; NULL: there is none. Caller frees. */
 char *trace_text(const struct trace_reader *reader, const char *name);

@@ -136,7 +136,7 @@ bool predict_run(const struct setting *setting, const struct device *device, str
     struct peaks peaks = {setting, result};
     struct point point = {0};
     *result = (struct predict_result){0};
-    bool ok = point_run(&scenario, &lengths, observe, &peaks, &point, err);
+    bool ok = point_run(&scenario, &lengths, NULL, observe, &peaks, &point, err);
     if (ok)
         result->tokens_per_s_per_gpu = point_summary_of(&scenario, &point.systems[0]).tokens_per_s_per_gpu;
     point_free(&point);

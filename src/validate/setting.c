@@ -86,15 +86,19 @@ static bool is_megatron_gpt(const struct source *source)
     return strncasecmp(cell(source, "model"), "gpt", 3) == 0 && is_megatron(source);
 }
 
+/** A model of llm-foundry's mpt-*.yaml. */
+static bool is_mpt(const struct source *source)
+{
+    return strncmp(cell(source, "model"), "MPT-", 4) == 0;
+}
+
 static bool is_tied(const struct source *source)
 {
-    const char *model = cell(source, "model");
     if (has(source, "notes", "untied embeddings"))
         return false;
     if (has(source, "notes", "tied embeddings"))
         return true;
-    bool tied = source->known.layers > 0 ? source->known.tied_embeddings
-                                         : strncmp(model, "MPT-", 4) == 0 || is_megatron_gpt(source);
+    bool tied = source->known.layers > 0 ? source->known.tied_embeddings : is_mpt(source) || is_megatron_gpt(source);
     assume(source, tied ? "tied embeddings" : "untied embeddings");
     return tied;
 }
@@ -148,6 +152,8 @@ static void read_model(const struct source *source, struct model *model)
         model->biases = true;
         model->positions = whole(source, "seq_len");
     }
+    if (is_mpt(source))
+        model->positions = whole(source, "seq_len");
     snprintf(model->name, sizeof model->name, "%s", cell(source, "model"));
     if (known->layers > 0 && *cell(source, "activation") == '\0')
         model->activation = known->activation;

@@ -43,8 +43,9 @@ enum { SETTING_REASON = 192 };
  *   tied embeddings  notes, model       "untied embeddings": no. "tied embeddings": yes. Else the public model's above;
  *                                       MPT (as the notes of the H100 rows say of mpt-*.yaml), and a GPT of Megatron or
  *                                       NeMo (their default): yes. Else no
- *   biases,          model, framework   a GPT of Megatron or NeMo (their defaults), as many positions as seq_len;
- *   positions                           others and squared-relu (Nemotron): none, rotary
+ *   biases,          model, framework   a GPT of Megatron or NeMo (their defaults): biases, learned positions, as many
+ *   positions                           as seq_len; MPT (as the notes of the H100 rows say of mpt-*.yaml): learned
+ *                                       positions; others and squared-relu (Nemotron): none, rotary
  *   dropout          notes, gpu         "0.1 defaults", and a GPT of Megatron on A100 (2021, 2022): yes. Else no
  *   padding          framework          Megatron and NeMo pad the vocabulary to a multiple of 128 x TP
  *   workload         model              "SFT", "LoRA", "grpo": skipped, not all weights on whole sequences

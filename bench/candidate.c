@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "bench.h"
+#include "cost/cache.h"
+#include "system/slimpack.h"
+
+/** The least that a longest path takes: what a task waits for, pulled in the order of the tasks. */
+static double pull(const struct dag *dag, double *finish_s)
+{
+    double last_s = 0;
+    for (int32_t task = 0; task < dag->n_tasks; task++) {
+        double start_s = 0;
+        for (int32_t edge = dag->in_first[task]; edge < dag->in_first[task + 1]; edge++)
+            start_s = finish_s[dag->in_task[edge]] > start_s ? finish_s[dag->in_task[edge]] : start_s;
+        finish_s[task] = start_s + dag->duration_s[task];
+        last_s = finish_s[task] > last_s ? finish_s[task] : last_s;
+    }
+    return last_s;
+}
+
+void bench_timeline(const struct bench *bench, const struct plan *plan, const struct dag *dag)
+{
+    enum { TURNS = 10 * RUNS };
+    struct timeline path = {0};
+    struct memory memory = {0};
+    double pull_s[TURNS], timeline_s[TURNS], *finish_s = check_malloc((size_t)dag->n_tasks * sizeof *finish_s);
+    for (int i = 0; i < TURNS; i++) {
+        double start_s = cpu_s();
+        double last_s = pull(dag, finish_s);
+        pull_s[i] = cpu_s() - start_s;
+        start_s = cpu_s();
+        critical_path(dag, &path);
+        memory_of(plan, dag, &path, &bench->setting, false, &memory);
+        timeline_s[i] = cpu_s() - start_s;
+        CHECK(last_s == path.makespan_s);
+        memory_free(&memory);
+    }
+    double bare = median(pull_s, TURNS), both = median(timeline_s, TURNS);
+    printf("  critical path and memory timeline take %.2f times a bare pull pass (%.3f and %.3f ms CPU, medians of %d "
+           "turns; %.2f ns an edge bare)\n",
+           both / bare, 1e3 * both, 1e3 * bare, TURNS, 1e9 * bare / dag->n_edges);
+    timeline_free(&path);
+    free(finish_s);
+}
+
+/** One candidate of all pipelines, resolved; arrays as a search would have them. */
+static bool evaluate(const struct bench *bench, const struct slimpack_part *part, const struct slimpack_shape *shape,
+                     struct dag *dag, struct timeline *path, struct error *err)
+{
+    struct plan plan = {.n_phases = 1, .shards = scenario_plan_shards(&part->request->layout)};
+    struct memory memory = {0};
+    plan.phases = check_calloc(1, sizeof *plan.phases);
+    slimpack_build(part, shape, plan.phases);
+    for (int32_t i = 0; i < plan.phases->n_pipelines; i++)
+        order_one_f_one_b(&plan.phases->pipelines[i], ORDER_JUST_IN_TIME);
+    bool ok = dag_rebuild(&plan, &bench->setting, (struct dag_options){.gradient_sync = true}, dag, err);
+    if (ok) {
+        critical_path(dag, path);
+        memory_of(&plan, dag, path, &bench->setting, false, &memory);
+    }
+    memory_free(&memory);
+    plan_free(&plan);
+    return ok;
+}
+
+/** Median seconds of an evaluation; asymmetric cuts and others in turn. */
+static bool evaluate_all(const struct bench *bench, const struct slimpack_part *part, double *each_s, struct error *err)
+{
+    enum { N = 10 * RUNS };
+    const struct slimpack_knobs *knobs = bench->knobs;
+    struct timeline path = {0};
+    struct dag dag = {0};
+    double runs_s[N];
+    bool ok = true;
+    for (int i = 0; ok && i < N; i++) {
+        struct slimpack_shape shape = {knobs->units, i % 2 == 0, true};
+        double start_s = cpu_s();
+        ok = evaluate(bench, part, &shape, &dag, &path, err);
+        runs_s[i] = cpu_s() - start_s;
+    }
+    *each_s = ok ? median(runs_s, N) : 0;
+    timeline_free(&path);
+    dag_free(&dag);
+    return ok;
+}
+
+bool bench_candidates(struct bench *bench, struct error *err)
+{
+    const struct slimpack_knobs *knobs = bench->knobs;
+    if (strcmp(bench->system.system->name, "slimpack") != 0 || knobs->units == 0)
+        return true;
+    struct system_request request = system_request_of(&bench->scenario, &bench->setting, &bench->system.entry->plan,
+                                                      &bench->batch, bench->knobs, 0);
+    struct slimpack_split split;
+    struct cost_cache costs = {0};
+    double anew_s, cached_s;
+    slimpack_split(&request, knobs->dp_merge, &split);
+    struct slimpack_part part = {&request, &split, 0, split.n_ranks, NULL};
+    bool ok = evaluate_all(bench, &part, &anew_s, err);
+    bench->setting.cache = &costs;
+    ok = ok && evaluate_all(bench, &part, &cached_s, err);
+    bench->setting.cache = NULL;
+    if (ok)
+        printf(
+            "  %.0f candidates a second: cuts, orders, graph, path and memory of %d pipelines x %lld units; %.0f with "
+            "every cost computed anew\n",
+            1 / cached_s, split.n_ranks, (long long)knobs->units, 1 / anew_s);
+    cost_cache_free(&costs);
+    slimpack_split_free(&split);
+    return ok;
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/**
+ * What a sweep costs beside its points: build/release/bench/bench_sweep
+ *
+ * The 10,000 points of bench/sweep.yaml, which differ in their seed, first simulated one after another in this process,
+ * then as a sweep with one worker: resolved, numbered, handed to the worker, written to the journal and to the three
+ * files. The difference of CPU seconds, children included, is the sweep's own cost; at most 1 ms a point.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "sweep/driver.h"
+#include "sweep/point.h"
+
+static const char path[] = SLIMSIM_SOURCE_DIR "/bench/sweep.yaml";
+static const double most_s = 1e-3; /* of the sweep itself, a point */
+
+/** CPU of this process and its children that have ended. */
+static double cpu_s(void)
+{
+    double seconds = 0;
+    const int who[] = {RUSAGE_SELF, RUSAGE_CHILDREN};
+    for (int i = 0; i < 2; i++) {
+        struct rusage usage;
+        getrusage(who[i], &usage);
+        seconds += (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+                   1e-6 * (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
+    }
+    return seconds;
+}
+
+static bool read_sweep(struct sweep *sweep, struct error *err)
+{
+    struct document document = {0};
+    if (scenario_read_document(path, 0, NULL, &document, err))
+        return sweep_read(&document, sweep, err);
+    document_free(&document);
+    return false;
+}
+
+/** The points alone. */
+static bool simulate(const struct sweep *sweep, struct error *err)
+{
+    struct workshop *workshop = check_calloc(1, sizeof *workshop);
+    struct scenario scenario = {0};
+    const struct lengths *lengths;
+    uint64_t id;
+    workshop->sweep = sweep;
+    bool ok = workshop_point(workshop, 0, &scenario, &lengths, &id, err);
+    for (int32_t i = 0; i < sweep->n_points && ok; i++, scenario.seed++) {
+        struct point point = {0};
+        ok = point_run(&scenario, lengths, NULL, NULL, NULL, &point, err);
+        point_free(&point);
+    }
+    scenario_free(&scenario);
+    workshop_close(workshop);
+    free(workshop);
+    return ok;
+}
+
+static bool run_sweep(const struct sweep *sweep, const char *directory, struct error *err)
+{
+    static const volatile sig_atomic_t never;
+    struct workshop *workshop = check_calloc(1, sizeof *workshop);
+    struct driver_options options = {.directory = directory, .jobs = 1, .stop = &never};
+    struct driver_outcome outcome;
+    struct manifest manifest;
+    workshop->sweep = sweep;
+    manifest_of_sweep(sweep, &manifest);
+    manifest.command = check_strdup("slimsim run bench/sweep.yaml");
+    bool ok =
+        driver_resolve(workshop, &manifest, NULL, err) && driver_run(workshop, &manifest, &options, &outcome, err);
+    if (ok && outcome.n_failed > 0)
+        ok = error_set_status(err, ERROR_FAILED, "%d points failed", outcome.n_failed);
+    workshop_close(workshop);
+    free(workshop);
+    manifest_free(&manifest);
+    return ok;
+}
+
+static void remove_files(const char *directory)
+{
+    static const char *const suffix[] = {"journal", "h5", "csv", "points.csv"};
+    char file[256];
+    for (size_t i = 0; i < sizeof suffix / sizeof *suffix; i++) {
+        snprintf(file, sizeof file, "%s/sweep.%s", directory, suffix[i]);
+        unlink(file);
+    }
+    rmdir(directory);
+}
+
+int main(void)
+{
+    struct sweep sweep = {0};
+    struct error err = {0};
+    char directory[] = "/tmp/bench-sweep-XXXXXX";
+    bool ok = mkdtemp(directory) != NULL || error_set_status(&err, ERROR_CANT_CREATE, "no folder below /tmp");
+    ok = ok && read_sweep(&sweep, &err);
+    double begin_s = cpu_s();
+    ok = ok && simulate(&sweep, &err);
+    double middle_s = cpu_s();
+    ok = ok && run_sweep(&sweep, directory, &err);
+    double end_s = cpu_s();
+    if (ok) {
+        int32_t n = sweep.n_points;
+        double own_s = (end_s - middle_s - (middle_s - begin_s)) / n;
+        printf(
+            "sweep of %d points: %.3f ms CPU a point, of which its simulation %.3f ms and the sweep %.3f ms (at most "
+            "%.0f ms: %s)\n",
+            n, 1e3 * (end_s - middle_s) / n, 1e3 * (middle_s - begin_s) / n, 1e3 * own_s, 1e3 * most_s,
+            own_s <= most_s ? "yes" : "NO");
+        ok = own_s <= most_s || error_set_status(&err, ERROR_FAILED, "the sweep costs too much");
+    }
+    if (!ok)
+        fprintf(stderr, "bench_sweep: %s\n", err.text);
+    remove_files(directory);
+    sweep_free(&sweep);
+    return (int)err.status;
+}

@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* `slimsim submit`: a sweep as a Slurm job array of its shards, and a job behind it that merges them. */
+#include <errno.h>
+#include <limits.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "cli/commands.h"
+#include "cli/sweep.h"
+#include "trace/output.h"
+
+struct arguments {
+    struct options options;
+    struct sweep_arguments sweep;
+    const char *scenario;
+    int32_t shards;
+    int n_sbatch;
+    char **sbatch; /* options that are sbatch's, whole words */
+    bool dry_run;
+};
+
+enum job { JOB_SHARDS, JOB_MERGE, N_JOBS };
+
+/** Two job scripts. Paths are absolute, but for those that the user wrote: they hold in the folder `here`. */
+struct submission {
+    const struct arguments *arguments;
+    struct manifest manifest;
+    char program[PATH_MAX], here[PATH_MAX];
+    char *directory;    /* the output folder */
+    char *path[N_JOBS]; /* of the scripts */
+};
+
+static void add_sbatch(struct arguments *arguments, const char *name, const char *value, struct argp_state *state)
+{
+    char *word;
+    CHECK(asprintf(&word, "%s%s", name, value) > 0);
+    if (strncmp(word, "--", 2) != 0 || word[strlen(name)] == '\0' || strchr(word, '\n') != NULL)
+        argp_error(state, "'%s' is no option of sbatch in one word, such as --account=NAME", word);
+    arguments->sbatch = check_realloc(arguments->sbatch, (size_t)(arguments->n_sbatch + 1) * sizeof *arguments->sbatch);
+    arguments->sbatch[arguments->n_sbatch++] = word;
+}
+
+static error_t parse(int key, char *argument, struct argp_state *state)
+{
+    struct arguments *arguments = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &arguments->options;
+        state->child_inputs[1] = &arguments->sweep;
+        return 0;
+    case 'n':
+        arguments->shards = options_parse_count("--shards", argument, SHARD_MAX, state);
+        return 0;
+    case 'P':
+        add_sbatch(arguments, "--partition=", argument, state);
+        return 0;
+    case 't':
+        add_sbatch(arguments, "--time=", argument, state);
+        return 0;
+    case 'm':
+        add_sbatch(arguments, "--mem=", argument, state);
+        return 0;
+    case 'b':
+        add_sbatch(arguments, "", argument, state);
+        return 0;
+    case 'd':
+        arguments->dry_run = true;
+        return 0;
+    case ARGP_KEY_END:
+        if (arguments->shards == 0)
+            argp_error(state, "--shards N is missing: into how many parts?");
+        if (arguments->sweep.list || arguments->sweep.point >= 0 || arguments->sweep.shard != NULL)
+            argp_error(state, "--list, --point and --shard are options of `slimsim run`");
+        return 0;
+    default:
+        return options_parse_scenario(key, argument, state, &arguments->scenario);
+    }
+}
+
+static const struct argp_option submit_options[] = {
+    {"shards", 'n', "N", 0, "Parts of the sweep: tasks of the job array", 0},
+    {"partition", 'P', "NAME", 0, "For sbatch, as --time and --mem", 0},
+    {"time", 't', "TIME", 0, "Limit of a whole part (--time-limit is that of a point)", 0},
+    {"mem", 'm', "SIZE", 0, "Memory of a part", 0},
+    {"sbatch", 'b', "OPTION", 0, "Another option of sbatch: --sbatch=--account=NAME (may be repeated)", 0},
+    {"dry-run", 'd', NULL, 0, "Print the job scripts; write and submit nothing", 0},
+    {0},
+};
+static const struct argp_child children[] = {
+    {&options_argp, 0, "Common options:", 0}, {&sweep_argp, 0, "Of sweeps, handed on to each part:", 0}, {0}};
+static const struct argp argp = {submit_options,
+                                 parse,
+                                 "SWEEP.yaml",
+                                 "Submit a sweep to Slurm: a job array of N parts, with --jobs points at a time each "
+                                 "(default: 1), and a job behind them that merges. The folders of the scenario, the "
+                                 "output and slimsim must be the same on all machines. The same command again computes "
+                                 "what is missing.",
+                                 children,
+                                 NULL,
+                                 NULL};
+
+/** Where the program and this folder are, and the names of what is written. */
+static bool locate(struct submission *submission, struct error *err)
+{
+    static const char *const suffix[N_JOBS] = {"shards", "merge"};
+    const char *output = submission->arguments->options.output;
+    ssize_t n = readlink("/proc/self/exe", submission->program, sizeof submission->program - 1);
+    if (n < 0 || getcwd(submission->here, sizeof submission->here) == NULL)
+        return error_set_status(err, ERROR_FAILED, "the path of %s cannot be told: %s",
+                                n < 0 ? "slimsim" : "this folder", strerror(errno));
+    submission->program[n] = '\0';
+    const char *folder = *output == '/' ? "" : submission->here, *slash = *output == '/' ? "" : "/";
+    CHECK(asprintf(&submission->directory, "%s%s%s", folder, slash, output) > 0);
+    for (int i = 0; i < N_JOBS; i++)
+        CHECK(asprintf(&submission->path[i], "%s/%s.%s.sbatch", output, submission->manifest.name, suffix[i]) > 0);
+    if (strpbrk(submission->directory, "\\\n") == NULL && strpbrk(submission->manifest.name, "\\\n") == NULL)
+        return true;
+    return error_set(err, "%s/%s: sbatch takes no file names with a backslash or a line break", submission->directory,
+                     submission->manifest.name);
+}
+
+/** A comment that sbatch reads: an option and its value as one word. */
+static void write_option(FILE *file, const char *option, const char *value)
+{
+    char *word;
+    CHECK(asprintf(&word, "%s%s", option, value) > 0);
+    fputs("#SBATCH ", file);
+    sweep_write_quoted(file, word);
+    fputc('\n', file);
+    free(word);
+}
+
+/** `--output` of sbatch, in which % has a meaning. */
+static void write_log(FILE *file, const struct submission *submission, const char *suffix)
+{
+    char *log = NULL;
+    size_t bytes;
+    FILE *text = open_memstream(&log, &bytes);
+    CHECK(text != NULL);
+    const char *const part[] = {submission->directory, "/", submission->manifest.name};
+    for (size_t i = 0; i < sizeof part / sizeof *part; i++)
+        for (const char *at = part[i]; *at != '\0'; at++)
+            fprintf(text, *at == '%' ? "%%%%" : "%c", *at);
+    fputs(suffix, text);
+    CHECK(fclose(text) == 0);
+    write_option(file, "--output=", log);
+    free(log);
+}
+
+static void write_head(FILE *file, const struct submission *submission, const char *suffix)
+{
+    const struct arguments *arguments = submission->arguments;
+    char *job;
+    CHECK(asprintf(&job, "%s%s", submission->manifest.name, suffix) > 0);
+    write_option(file, "--job-name=", job);
+    free(job);
+    for (int i = 0; i < arguments->n_sbatch; i++)
+        write_option(file, arguments->sbatch[i], "");
+    fputs("#SBATCH --requeue\n#SBATCH --open-mode=append\n", file);
+}
+
+/** Into the folder where the user is, with the variables that slimsim reads. */
+static void write_place(FILE *file, const struct submission *submission)
+{
+    static const char *const variable[] = {"SLIMSIM_DATA", "SLIMSIM_PLATFORMS"};
+    fputs("cd ", file);
+    sweep_write_quoted(file, submission->here);
+    fputs(" || exit\n", file);
+    for (size_t i = 0; i < sizeof variable / sizeof *variable; i++)
+        if (getenv(variable[i]) != NULL) {
+            fprintf(file, "export %s=", variable[i]);
+            sweep_write_quoted(file, getenv(variable[i]));
+            fputc('\n', file);
+        }
+    fputs("exec ", file);
+    sweep_write_quoted(file, submission->program);
+}
+
+static void write_shards(FILE *file, const struct submission *submission)
+{
+    const struct arguments *arguments = submission->arguments;
+    int32_t jobs = arguments->sweep.jobs > 0 ? arguments->sweep.jobs : 1;
+    char log[64];
+    fprintf(file, "#!/bin/sh\n# %d points in %d parts. `sbatch --array=K` and this file computes part K again.\n",
+            submission->manifest.n_points, arguments->shards);
+    write_head(file, submission, "");
+    fprintf(file, "#SBATCH --array=1-%d\n#SBATCH --cpus-per-task=%d\n", arguments->shards, jobs);
+    snprintf(log, sizeof log, ".shard-%%a-of-%d.log", arguments->shards);
+    write_log(file, submission, log);
+    write_place(file, submission);
+    fputs(" run ", file);
+    sweep_write_points(file, arguments->scenario, &arguments->options, &arguments->sweep);
+    fputs(" --output ", file);
+    sweep_write_quoted(file, arguments->options.output);
+    fprintf(file, " --jobs %d", jobs);
+    if (arguments->sweep.time_limit_s > 0)
+        fprintf(file, " --time-limit %.17gs", arguments->sweep.time_limit_s);
+    if (arguments->sweep.memory_bytes > 0)
+        fprintf(file, " --memory-limit %.0f", arguments->sweep.memory_bytes);
+    fputs(arguments->sweep.retry_failed ? " --retry-failed" : "", file);
+    fputs(arguments->sweep.fail_fast ? " --fail-fast" : "", file);
+    fprintf(file, " --shard \"$SLURM_ARRAY_TASK_ID/%d\"\n", arguments->shards);
+}
+
+static void write_merge(FILE *file, const struct submission *submission)
+{
+    char *shard;
+    CHECK(asprintf(&shard, "%s/%s.shard-", submission->arguments->options.output, submission->manifest.name) > 0);
+    fprintf(file, "#!/bin/sh\n# Joins the %d parts; it can be submitted again.\n", submission->arguments->shards);
+    write_head(file, submission, "-merge");
+    write_log(file, submission, ".merge.log");
+    write_place(file, submission);
+    fputs(" merge --output ", file);
+    sweep_write_quoted(file, submission->arguments->options.output);
+    fputs(" -- ", file);
+    sweep_write_quoted(file, shard);
+    fprintf(file, "*-of-%d.journal\n", submission->arguments->shards);
+    free(shard);
+}
+
+static void (*const write_script[N_JOBS])(FILE *, const struct submission *) = {write_shards, write_merge};
+
+static bool write_files(const struct submission *submission, struct error *err)
+{
+    bool ok = command_make_folder(submission->arguments->options.output, err);
+    for (int i = 0; i < N_JOBS && ok; i++) {
+        struct output output;
+        FILE *file = output_open(&output, submission->path[i], err);
+        if (file == NULL)
+            return false;
+        write_script[i](file, submission);
+        ok = output_close(&output, file, true, err);
+    }
+    return ok;
+}
+
+/** What a program prints on its standard output, at most `size` - 1 bytes; its standard error is ours. */
+static bool print_of(char *const argv[], char *text, size_t size, struct error *err)
+{
+    int ends[2], status = -1;
+    pid_t process;
+    posix_spawn_file_actions_t actions;
+    if (pipe(ends) != 0)
+        return error_set_status(err, ERROR_FAILED, "%s cannot be started: %s", argv[0], strerror(errno));
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+    posix_spawn_file_actions_addclose(&actions, ends[0]);
+    posix_spawn_file_actions_addclose(&actions, ends[1]);
+    int reason = posix_spawnp(&process, argv[0], &actions, NULL, argv, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    close(ends[1]);
+    FILE *file = fdopen(ends[0], "r");
+    CHECK(file != NULL);
+    text[fread(text, 1, size - 1, file)] = '\0';
+    fclose(file);
+    if (reason == ENOENT)
+        return error_set_status(err, ERROR_FAILED, "there is no %s in PATH, which Slurm brings", argv[0]);
+    if (reason != 0)
+        return error_set_status(err, ERROR_FAILED, "%s cannot be started: %s", argv[0], strerror(reason));
+    while (waitpid(process, &status, 0) < 0 && errno == EINTR)
+        ;
+    return status == 0 || error_set_status(err, ERROR_FAILED, "%s refused the job (it says why above)", argv[0]);
+}
+
+/** Submit a script. @param job  its number, as text */
+static bool submit_script(char *path, const char *after, char job[64], struct error *err)
+{
+    char dependency[128];
+    snprintf(dependency, sizeof dependency, "--dependency=afterany:%s", after);
+    char *const argv[] = {"sbatch", "--parsable", *after != '\0' ? dependency : path, *after != '\0' ? path : NULL,
+                          NULL};
+    if (!print_of(argv, job, 64, err))
+        return false;
+    job[strcspn(job, ";\n")] = '\0'; /* ";CLUSTER" may follow */
+    return (*job != '\0' && strspn(job, "0123456789") == strlen(job)) ||
+           error_set_status(err, ERROR_FAILED, "sbatch printed '%s', not the number of a job", job);
+}
+
+static bool submit(const struct submission *submission, struct error *err)
+{
+    const struct arguments *arguments = submission->arguments;
+    const char *output = arguments->options.output, *name = submission->manifest.name;
+    char *const *path = submission->path, job[N_JOBS][64];
+    struct error why = {0};
+    if (!write_files(submission, err))
+        return false;
+    if (!submit_script(path[JOB_SHARDS], "", job[JOB_SHARDS], &why))
+        return error_set_status(err, why.status, "nothing is submitted, %.512s; the job scripts are %s and %s",
+                                why.text, path[JOB_SHARDS], path[JOB_MERGE]);
+    printf("job %s: %d points in an array of %d tasks; logs: %s/%s.shard-*-of-%d.log\n", job[JOB_SHARDS],
+           submission->manifest.n_points, arguments->shards, output, name, arguments->shards);
+    if (!submit_script(path[JOB_MERGE], job[JOB_SHARDS], job[JOB_MERGE], &why))
+        return error_set_status(err, why.status, "job %s is submitted without its merge, %.512s; when it has ended: %s",
+                                job[JOB_SHARDS], why.text, path[JOB_MERGE]);
+    printf("job %s: the merge when %s has ended; log: %s/%s.merge.log\n", job[JOB_MERGE], job[JOB_SHARDS], output,
+           name);
+    return true;
+}
+
+static void print_scripts(const struct submission *submission)
+{
+    for (int i = 0; i < N_JOBS; i++) {
+        printf("%s# sbatch --parsable %s", i > 0 ? "\n" : "", i > 0 ? "--dependency=afterany:JOB " : "");
+        sweep_write_quoted(stdout, submission->path[i]);
+        putchar('\n');
+        write_script[i](stdout, submission);
+    }
+}
+
+/** Every point is resolved here: mistakes show before anything waits in a queue. */
+static bool prepare(const struct arguments *arguments, const struct sweep *sweep, struct submission *submission,
+                    struct error *err)
+{
+    struct workshop *workshop = check_calloc(1, sizeof *workshop); /* large */
+    workshop->sweep = sweep;
+    manifest_of_sweep(sweep, &submission->manifest);
+    bool ok = sweep_divided(sweep, "slimsim submit", err) &&
+              driver_resolve(workshop, &submission->manifest, NULL, err) && locate(submission, err);
+    if (ok && arguments->shards > sweep->n_points)
+        ok = error_set(err, "--shards: %d parts, but there are %d points", arguments->shards, sweep->n_points);
+    workshop_close(workshop);
+    free(workshop);
+    return ok;
+}
+
+int command_submit(int argc, char **argv)
+{
+    struct arguments arguments = {.options = {.output = "results"}, .sweep = {.point = -1}};
+    struct submission submission = {.arguments = &arguments};
+    struct sweep sweep = {0};
+    struct error err = {0};
+    bool is_sweep;
+    argp_parse(&argp, argc, argv, 0, NULL, &arguments);
+    arguments.sweep.given = true;
+    bool ok = sweep_open(arguments.scenario, &arguments.options, &arguments.sweep, &sweep, &is_sweep, &err) &&
+              prepare(&arguments, &sweep, &submission, &err);
+    if (ok && arguments.dry_run)
+        print_scripts(&submission);
+    else if (ok)
+        ok = submit(&submission, &err);
+    for (int i = 0; i < N_JOBS; i++)
+        free(submission.path[i]);
+    free(submission.directory);
+    manifest_free(&submission.manifest);
+    sweep_free(&sweep);
+    for (int i = 0; i < arguments.n_sbatch; i++)
+        free(arguments.sbatch[i]);
+    free(arguments.sbatch);
+    sweep_arguments_free(&arguments.sweep);
+    options_free(&arguments.options);
+    return ok ? EXIT_SUCCESS : command_fail(&err);
+}

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "execute/cluster.h"
+
+#include <ctype.h>
+#include <signal.h>
+#include <simgrid/engine.h>
+#include <simgrid/host.h>
+#include <simgrid/link.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <xbt/config.h>
+#include <xbt/log.h>
+
+#include "base/check.h"
+#include "execute/replay.h"
+
+/* SimGrid has said on stderr what is wrong. */
+static void refuse_platform(int signal_number)
+{
+    (void)signal_number;
+    _exit(REPLAY_REFUSED);
+}
+
+static void engine_start(const char *platform_path)
+{
+    char *argv[] = {"slimsim", "--log=root.thres:error", NULL};
+    int argc = 2;
+    simgrid_init(&argc, argv);
+    signal(SIGINT, SIG_IGN); /* SimGrid has taken it; the parent decides, and the child dies with it */
+    /* Alone a transfer takes bytes over bandwidth exactly, shared links are shared equally. */
+    sg_cfg_set_string("network/model", "CM02");
+    sg_cfg_set_boolean("network/crosstraffic", "no");
+    sg_cfg_set_double("network/TCP-gamma", 1e30);
+    sg_cfg_set_double("network/loopback-bw", 1e13);
+    sg_cfg_set_double("surf/precision", 1e-12);
+    sg_cfg_set_int("contexts/stack-size", 256); /* KiB; the default maps 8 MiB an actor */
+    signal(SIGABRT, refuse_platform);
+    simgrid_load_platform(platform_path);
+    signal(SIGABRT, SIG_DFL);
+}
+
+/* The number that text begins with, text moved behind it; -1: none. */
+static long number_take(const char **text)
+{
+    if (!isdigit((unsigned char)**text))
+        return -1;
+    char *end;
+    long number = strtol(*text, &end, 10);
+    *text = end;
+    return number;
+}
+
+/* Where the host g<node>_<gpu> or cpu<node> is kept; NULL: it is none of the platform. */
+static sg_host_t *host_slot(const struct cluster *cluster, const char *name)
+{
+    const struct platform *platform = cluster->platform;
+    bool is_gpu = name[0] == 'g';
+    if (!is_gpu && strncmp(name, "cpu", 3) != 0)
+        return NULL;
+    const char *text = name + (is_gpu ? 1 : 3);
+    long node = number_take(&text), gpu = 0;
+    if (is_gpu) {
+        if (*text++ != '_')
+            return NULL;
+        gpu = number_take(&text);
+    }
+    if (*text != '\0' || node < 0 || node >= platform->n_nodes || gpu < 0 || gpu >= platform->gpus_per_node)
+        return NULL;
+    return is_gpu ? &cluster->gpu[node * platform->gpus_per_node + gpu] : &cluster->cpu[node];
+}
+
+/* Handles once: SimGrid finds a host by name by walking all zones. */
+static void hosts_find(struct cluster *cluster)
+{
+    size_t n_hosts = sg_host_count();
+    sg_host_t *list = sg_host_list();
+    for (size_t i = 0; i < n_hosts; i++) {
+        sg_host_t *slot = host_slot(cluster, sg_host_get_name(list[i]));
+        if (slot != NULL)
+            *slot = list[i];
+    }
+    free(list);
+}
+
+static bool hosts_check(const struct cluster *cluster)
+{
+    const struct platform *platform = cluster->platform;
+    for (int32_t rank = 0; rank < platform_n_gpus(platform); rank++)
+        if (cluster->gpu[rank] == NULL) {
+            fprintf(stderr, "host g%d_%d (GPU %d) is missing\n", rank / platform->gpus_per_node,
+                    rank % platform->gpus_per_node, rank);
+            return false;
+        }
+    for (int32_t node = 0; node < platform->n_nodes; node++)
+        if (cluster->cpu[node] == NULL) {
+            fprintf(stderr, "host cpu%d (memory of node %d) is missing\n", node, node);
+            return false;
+        }
+    return true;
+}
+
+/* The links of slow GPUs, both directions: nv<node>_<gpu>_u, ... */
+static void links_slow_down(const struct platform *platform, const struct faults *faults)
+{
+    static const char *const prefix[FAULT_N_KINDS] = {[FAULT_NVLINK] = "nv", [FAULT_NIC] = "ib", [FAULT_PCIE] = "pc"};
+    char name[64];
+    for (int32_t i = faults->n_gpus; i < FAULT_N_KINDS * faults->n_gpus; i++) {
+        int32_t gpu = i % faults->n_gpus;
+        for (int direction = 0; direction < 2 && faults->factor[i] > 1; direction++) {
+            snprintf(name, sizeof name, "%s%d_%d_%c", prefix[i / faults->n_gpus], gpu / platform->gpus_per_node,
+                     gpu % platform->gpus_per_node, "ud"[direction]);
+            sg_link_t link = sg_link_by_name(name);
+            sg_link_set_bandwidth(link, sg_link_get_bandwidth(link) / faults->factor[i]);
+        }
+    }
+}
+
+bool cluster_open(const struct platform *platform, const struct faults *faults, struct cluster *cluster)
+{
+    *cluster = (struct cluster){
+        .platform = platform,
+        .gpu = check_calloc((size_t)platform_n_gpus(platform), sizeof(sg_host_t)),
+        .cpu = check_calloc((size_t)platform->n_nodes, sizeof(sg_host_t)),
+    };
+    engine_start(platform->path);
+    hosts_find(cluster);
+    if (!hosts_check(cluster))
+        return false;
+    if (faults != NULL)
+        links_slow_down(platform, faults);
+    return true;
+}
+
+void cluster_free(struct cluster *cluster)
+{
+    free(cluster->gpu);
+    free(cluster->cpu);
+    *cluster = (struct cluster){0};
+}

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "scenario/faults.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "base/rng.h"
+
+#define FIELD(field) offsetof(struct fault, field)
+
+const char *const fault_kind_name[FAULT_N_KINDS] = {"gpu", "nvlink", "nic", "pcie"};
+
+static const struct schema_key keys[] = {
+    {"kind", SCHEMA_CHOICE, "-", 0, 0, NULL, "gpu|nvlink|nic|pcie", "what of a GPU is slow: its computing, or a link",
+     FIELD(kind)},
+    {"gpus", SCHEMA_INTS, "-", 0, 1 << 30, "", NULL, "whose: these GPUs, counted over the nodes from 0", FIELD(gpus)},
+    {"nodes", SCHEMA_INTS, "-", 0, 1 << 30, "", NULL, "or all GPUs of these nodes", FIELD(nodes)},
+    {"share", SCHEMA_REAL, "-", 0, 1, "0", NULL, "or so many of all GPUs, drawn; rounded to whole GPUs", FIELD(share)},
+    {"seed", SCHEMA_INT, "-", 0, 0x1p53, "0", NULL, "of the draw; default: the scenario's seed", FIELD(seed)},
+    {"factor", SCHEMA_REAL, "-", 1, 1e6, NULL, NULL, "work takes so many times as long; bandwidth is divided by it",
+     FIELD(factor)},
+};
+enum { N_KEYS = sizeof keys / sizeof *keys };
+
+static int32_t drawn_gpus(double share, int32_t n_gpus)
+{
+    return (int32_t)lround(share * n_gpus);
+}
+
+/** Numbers of a list are below n. */
+static bool check_numbers(const struct document *document, int32_t node, const struct schema_ints *list, int32_t n,
+                          const char *what, struct error *err)
+{
+    for (int32_t i = 0; i < list->n; i++)
+        if (list->at[i] >= n)
+            return document_error(document, node, err,
+                                  "faults: %s %" PRId64 " is not on the platform; allowed: 0 to %d", what, list->at[i],
+                                  n - 1);
+    return true;
+}
+
+static bool check_fault(const struct document *document, int32_t node, const struct fault *fault,
+                        const struct platform *platform, struct error *err)
+{
+    int32_t share = document_find(document, node, "share"), n_gpus = platform_n_gpus(platform);
+    if ((fault->gpus.n > 0) + (fault->nodes.n > 0) + (share >= 0) != 1)
+        return document_error(document, node, err, "faults: an entry needs one of gpus, nodes and share, to say whose");
+    if (share >= 0 && drawn_gpus(fault->share, n_gpus) == 0)
+        return document_error(document, share, err,
+                              "faults: share %g of %d GPUs is less than half a GPU; allowed: %g to 1", fault->share,
+                              n_gpus, 0.5 / n_gpus);
+    if (share < 0 && document_find(document, node, "seed") >= 0)
+        return document_error(document, document_find(document, node, "seed"), err,
+                              "faults: seed is of a draw, and nothing is drawn without share");
+    return check_numbers(document, document_find(document, node, "gpus"), &fault->gpus, n_gpus, "GPU", err) &&
+           check_numbers(document, document_find(document, node, "nodes"), &fault->nodes, platform->n_nodes, "node",
+                         err);
+}
+
+bool faults_read(const struct document *document, const struct platform *platform, int64_t seed, struct fault **list,
+                 int32_t *n, struct error *err)
+{
+    int32_t node = document_find(document, 0, "faults"), n_entries = 0;
+    *list = NULL;
+    *n = 0;
+    if (node < 0 || document_is_null(&document->node[node]))
+        return true;
+    if (document->node[node].kind != DOCUMENT_SEQUENCE)
+        return document_error(document, node, err, "faults: expected a list of {kind: ..., gpus: [...], factor: ...}");
+    for (int32_t child = document->node[node].child; child >= 0; child = document->node[child].next)
+        n_entries++;
+    if (n_entries > FAULT_MOST)
+        return document_error(document, node, err, "faults: %d entries; at most %d are allowed", n_entries, FAULT_MOST);
+    *list = check_calloc((size_t)n_entries, sizeof **list);
+    bool ok = true;
+    for (int32_t child = document->node[node].child; child >= 0; child = document->node[child].next) {
+        struct fault *fault = &(*list)[(*n)++];
+        ok &= schema_read(document, child, keys, N_KEYS, NULL, fault, err) &&
+              check_fault(document, child, fault, platform, err);
+        if (ok && document_find(document, child, "seed") < 0)
+            fault->seed = fault->share > 0 ? seed : 0;
+    }
+    return ok;
+}
+
+/** Keys that say nothing are left out, so that what is written reads back. */
+void faults_write(FILE *file, const struct fault *list, int32_t n)
+{
+    if (n > 0)
+        fputs("faults:\n", file);
+    for (int32_t i = 0; i < n; i++) {
+        fputs("  -\n", file);
+        for (int32_t k = 0; k < N_KEYS; k++)
+            if (list[i].share > 0 || (keys[k].offset != FIELD(share) && keys[k].offset != FIELD(seed)))
+                schema_write(file, &keys[k], 1, &list[i], 4);
+    }
+}
+
+void faults_list_keys(FILE *file)
+{
+    schema_list(file, keys, N_KEYS, "faults.N.");
+}
+
+/** Mark k different ones of n GPUs, all sets of k being as likely. */
+static void draw(struct rng *rng, int32_t k, int32_t n, bool *chosen)
+{
+    int32_t *left = check_malloc((size_t)n * sizeof *left);
+    for (int32_t i = 0; i < n; i++)
+        left[i] = i;
+    for (int32_t i = 0; i < k; i++) {
+        int32_t j = i + (int32_t)rng_index(rng, n - i), gpu = left[j];
+        left[j] = left[i];
+        chosen[gpu] = true;
+    }
+    free(left);
+}
+
+static void choose(const struct fault *fault, int32_t number, const struct platform *platform, bool *chosen)
+{
+    for (int32_t i = 0; i < fault->gpus.n; i++)
+        chosen[fault->gpus.at[i]] = true;
+    for (int32_t i = 0; i < fault->nodes.n; i++)
+        for (int32_t gpu = 0; gpu < platform->gpus_per_node; gpu++)
+            chosen[fault->nodes.at[i] * platform->gpus_per_node + gpu] = true;
+    if (fault->share == 0)
+        return;
+    struct rng *rng = rng_create(fault->seed, number, RNG_FAULTS);
+    draw(rng, drawn_gpus(fault->share, platform_n_gpus(platform)), platform_n_gpus(platform), chosen);
+    rng_free(rng);
+}
+
+struct faults faults_of(const struct fault *list, int32_t n, const struct platform *platform)
+{
+    struct faults faults = {0};
+    if (n == 0)
+        return faults;
+    size_t n_gpus = (size_t)platform_n_gpus(platform);
+    faults.n_gpus = (int32_t)n_gpus;
+    faults.factor = check_malloc(FAULT_N_KINDS * n_gpus * sizeof *faults.factor);
+    for (size_t i = 0; i < FAULT_N_KINDS * n_gpus; i++)
+        faults.factor[i] = 1;
+    for (int32_t i = 0; i < n; i++) {
+        bool *chosen = check_calloc(n_gpus, sizeof *chosen);
+        choose(&list[i], i, platform, chosen);
+        for (size_t gpu = 0; gpu < n_gpus; gpu++)
+            faults.factor[(size_t)list[i].kind * n_gpus + gpu] *= chosen[gpu] ? list[i].factor : 1;
+        free(chosen);
+    }
+    return faults;
+}
+
+void faults_fold(struct faults *faults, int32_t tensor)
+{
+    CHECK(tensor >= 1 && faults->n_gpus % tensor == 0);
+    for (int32_t first = 0; first < FAULT_N_KINDS * faults->n_gpus; first += tensor) {
+        double worst = 1;
+        for (int32_t i = first; i < first + tensor; i++)
+            worst = fmax(worst, faults->factor[i]);
+        for (int32_t i = first; i < first + tensor; i++)
+            faults->factor[i] = worst;
+    }
+}
+
+double faults_worst(const struct faults *faults, enum fault_kind kind)
+{
+    double worst = 1;
+    for (int32_t gpu = 0; gpu < faults->n_gpus; gpu++)
+        worst = fmax(worst, faults_factor(faults, kind, gpu));
+    return worst;
+}
+
+void faults_free(struct faults *faults)
+{
+    free(faults->factor);
+    *faults = (struct faults){0};
+}

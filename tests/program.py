@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the Python tests share: the program under test, its files, its processes."""
+import csv
+import os
+import pathlib
+import shutil
+import subprocess
+import time
+
+PROGRAM = pathlib.Path(os.environ["SLIMSIM"]).resolve()
+SCRATCH = pathlib.Path(os.environ["SLIMSIM_SCRATCH"]).resolve()
+SANITIZED = b"__asan_init" in PROGRAM.read_bytes()
+
+SMALL = """\
+name: small
+model: llama-7b
+device: h800
+platform: hopper-2x8
+data: {lengths: github, context: 32Ki, global_batch: 48}
+iterations: {warm_up: 0, measured: 2}
+seed: 7
+engine: critical-path
+systems:
+  - {name: best-fit, plan: {tp: 2, pp: 2, cp: 2, recompute: selective}}
+  - {name: slimpack, plan: {tp: 2, pp: 2, recompute: selective}}
+"""
+
+
+def run(*arguments, **options):
+    return subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True, timeout=300, **options)
+
+
+def write(name, text):
+    path = SCRATCH / name
+    path.write_text(text)
+    return path
+
+
+def fresh(name):
+    shutil.rmtree(SCRATCH / name, ignore_errors=True)
+    return SCRATCH / name
+
+
+def children(process):
+    """Processes below this one."""
+    below = {}
+    for path in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rsplit(")", 1)[1].split()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        below.setdefault(int(fields[1]), []).append(int(path.parent.name))
+    found, todo = [], [process]
+    while todo:
+        todo += below.get(todo.pop(), [])
+        found = todo + found
+    return set(found)
+
+
+def alive(processes):
+    """Those that still run, after at most 2 s; who waits to be reaped is dead."""
+    for _ in range(100):
+        states = {}
+        for process in processes:
+            try:
+                states[process] = pathlib.Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0]
+            except (FileNotFoundError, ProcessLookupError):
+                pass
+        if all(state in "ZX" for state in states.values()):
+            return []
+        time.sleep(0.02)
+    return sorted(states)
+
+
+def rows(path):
+    with open(path, newline="") as file:
+        return list(csv.DictReader(file))

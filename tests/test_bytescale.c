@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "bounds/memory.h"
+#include "dag/dag.h"
+#include "hand_request.h"
+#include "harness.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+extern const struct training_system system_bytescale;
+
+static void plan_of(struct hand_request *hand, const char *knobs, struct plan *plan)
+{
+    struct error err = {0};
+    hand_knobs(hand, &system_bytescale, knobs);
+    if (!CHECK_TRUE(system_bytescale.plan(&hand->request, NULL, plan, &err)))
+        printf("%s\n", err.text);
+    if (!CHECK_TRUE(plan_check(plan, hand->batch.n_samples, hand->batch.tokens, &err)))
+        printf("%s\n", err.text);
+}
+
+/* F = 2x^2 + 10x and 5x^2 + 21x: 7x^2 + 31x both ways. Four tokens a rank: 10 takes three ranks, 1010/3 each; packs of
+ * 4 (236), 4 (236), 3 and 1 (194). Rank 3 gets both fours, 236 < 337 - 5% of the mean; then it is the fullest, and the
+ * last pack goes to the lowest of the others. */
+static void sequences_take_as_few_ranks_as_hold_them(void)
+{
+    struct hand_request hand;
+    struct plan plan;
+    for (int32_t pp = 1; pp <= 2; pp++) {
+        hand_request(&hand, 4, pp, 10);
+        hand_batch(&hand, 5, (int32_t[]){10, 4, 3, 1, 4});
+        plan_of(&hand, "{capacity: 4, offload: never, buckets: 2}", &plan);
+        const struct plan_phase *phase = plan.phases;
+        CHECK_TEXT(hand_cut_text(&phase->pipelines[0].cut[PASS_FORWARD]), "[0:0-10] [2:0-3 3:0-1]");
+        CHECK_TEXT(hand_cut_text(&phase->pipelines[2].cut[PASS_BACKWARD]), "[0:0-10]");
+        CHECK_TEXT(hand_cut_text(&phase->pipelines[3].cut[PASS_FORWARD]), "[1:0-4] [4:0-4]");
+        CHECK_EQUAL(phase->pipelines[1].cut[PASS_FORWARD].units[0].context, 3);
+        CHECK_EQUAL(phase->n_groups, 1);
+        plan_free(&plan);
+        hand_request_free(&hand);
+    }
+}
+
+/* 8 (696), 8, and six 4 in packs of two (472): half of 2808 is passed within the third item, so the levels are 8 8 44
+ * and 44 44. When all ranks are targets, PP-Balance gives each level a rank; DP-Balance the next item the least. */
+static void pipelines_keep_to_a_level(void)
+{
+    struct hand_request hand;
+    struct plan plan;
+    for (int32_t pp = 1; pp <= 2; pp++) {
+        hand_request(&hand, 2, pp, 8);
+        hand_batch(&hand, 8, (int32_t[]){8, 8, 4, 4, 4, 4, 4, 4});
+        plan_of(&hand, "{capacity: 8, buckets: 2, delta: 100}", &plan);
+        CHECK_TEXT(hand_cut_text(&plan.phases[0].pipelines[0].cut[PASS_FORWARD]),
+                   pp == 1 ? "[0:0-8] [2:0-4 3:0-4] [6:0-4 7:0-4]" : "[0:0-8] [1:0-8] [2:0-4 3:0-4]");
+        CHECK_TEXT(hand_cut_text(&plan.phases[0].pipelines[1].cut[PASS_FORWARD]),
+                   pp == 1 ? "[1:0-8] [4:0-4 5:0-4]" : "[4:0-4 5:0-4] [6:0-4 7:0-4]");
+        plan_free(&plan);
+        hand_request_free(&hand);
+    }
+}
+
+/* Eq. 3 with l layers, by trying ratios: D(r) of those that a layer's forward hides. */
+static double ranks_by_trial(const struct hand_request *hand, int32_t tokens, double capacity, double *most)
+{
+    struct cost_setting layer = hand->setting;
+    struct slice slice = {0, 0, tokens};
+    struct cost_unit unit = {.slices = &slice, .n_slices = 1, .context = 1};
+    double layers = hand->setting.layers, best = ceil(tokens / capacity);
+    layer.layers = 1;
+    struct cost_pass cost = cost_of_pass(&layer, PASS_FORWARD, &unit);
+    double bytes = tokens * cost_activation_bytes(&layer, RECOMPUTE_NONE, false);
+    *most = 0;
+    for (int32_t i = 0; i <= 4000; i++) {
+        double ratio = i / 4000.0;
+        double copy_s = layer.device->pcie.latency_s + bytes / layer.platform->pcie_bytes_per_s * ratio;
+        if (cost.other_s + cost.attention_s < copy_s)
+            break;
+        *most = ratio;
+        if (ratio < fmin(1, layers * capacity / ((layers - 2) * tokens)))
+            continue;
+        best =
+            fmin(best, ceil((2 * bytes + (1 - ratio) * (layers - 2) * bytes) / (layers * bytes / tokens * capacity)));
+    }
+    return best;
+}
+
+/* Memory without end, so that eq. 3 alone decides. Links of 0.1 to 2 GB/s hide little to all. */
+static void offload_saves_ranks_as_equation_3_says(void)
+{
+    uint64_t seed = 7;
+    int32_t fewer = 0;
+    for (int32_t round = 0; round < 60; round++) {
+        struct hand_request hand;
+        struct plan plan;
+        char knobs[64];
+        double capacity = 200 + hand_below(&seed, 800), most;
+        int32_t tokens = 2000 + hand_below(&seed, 6000);
+        hand_request_real(&hand, 64, 1 << hand_below(&seed, 3), tokens);
+        struct platform platform = *hand.setting.platform;
+        platform.pcie_bytes_per_s = 1e8 * (1 + hand_below(&seed, 20));
+        hand.setting.platform = &platform;
+        hand_batch(&hand, 1, &tokens);
+        snprintf(knobs, sizeof knobs, "{capacity: %.0f, offload: always}", capacity);
+        plan_of(&hand, knobs, &plan);
+        const struct plan_unit *unit = NULL;
+        for (int32_t rank = 0; unit == NULL && rank < 64; rank++)
+            if (plan.phases[0].pipelines[rank].cut[PASS_FORWARD].n_units > 0)
+                unit = plan.phases[0].pipelines[rank].cut[PASS_FORWARD].units;
+        double ranks = ranks_by_trial(&hand, tokens, capacity, &most), layers = hand.setting.layers;
+        CHECK_EQUAL(unit->context, (int32_t)ranks);
+        CHECK_TRUE(unit->offload <= (most + 1.0 / 4000) * (layers - 2) / layers);
+        CHECK_TRUE(tokens * (1 - unit->offload) <= ranks * capacity * (1 + 1e-9));
+        CHECK_EQUAL(unit->streams, unit->offload > 0);
+        fewer += ranks < ceil(tokens / capacity);
+        plan_free(&plan);
+        hand_request_free(&hand);
+    }
+    CHECK_TRUE(fewer > 10 && fewer < 55);
+}
+
+/* What is planned for a memory fits it, with and without offload, though sequences are up to 20 times its room. */
+static void what_is_planned_for_a_memory_fits_it(void)
+{
+    int32_t n_groups = 0;
+    for (uint64_t seed = 1; seed <= 12; seed++) {
+        struct hand_request hand;
+        struct plan plan;
+        struct error err = {0};
+        struct dag dag = {0};
+        struct timeline timeline = {0};
+        struct memory memory = {0};
+        hand_request_real(&hand, 32, seed % 2 == 0 ? 1 : 4, 16000);
+        hand.request.memory_bytes = 1e9;
+        hand_batch_of(&hand, HAND_LONG_TAIL, 60, seed);
+        plan_of(&hand, seed % 3 == 0 ? "offload: never" : "offload: always", &plan);
+        n_groups += plan.phases[0].n_groups;
+        CHECK_TRUE(dag_build(&plan, &hand.setting, (struct dag_options){0}, &dag, &err));
+        critical_path(&dag, &timeline);
+        memory_of(&plan, &dag, &timeline, &hand.setting, false, &memory);
+        CHECK_TRUE(memory.peak_bytes[memory.worst_place] <= 1e9);
+        CHECK_TRUE(memory.peak_bytes[memory.worst_place] >= 0.3e9);
+        memory_free(&memory);
+        timeline_free(&timeline);
+        dag_free(&dag);
+        plan_free(&plan);
+        hand_request_free(&hand);
+    }
+    CHECK_TRUE(n_groups > 5);
+}
+
+/* One sequence that offload would keep on one rank of 64: without offload more share it, and the fullest has less. With
+ * one rank it makes no difference, and it offloads. */
+static void offload_is_left_where_ranks_would_idle(void)
+{
+    for (int32_t dp = 1; dp <= 64; dp += 63) {
+        struct hand_request hand;
+        struct plan plan;
+        hand_request_real(&hand, dp, 1, 4000);
+        hand_batch(&hand, 1, (int32_t[]){4000});
+        plan_of(&hand, "{capacity: 1000, offload: always}", &plan);
+        CHECK_EQUAL(plan.phases[0].pipelines[0].cut[PASS_FORWARD].units[0].context, 1);
+        plan_free(&plan);
+        plan_of(&hand, "capacity: 1000", &plan);
+        const struct plan_unit *unit = plan.phases[0].pipelines[0].cut[PASS_FORWARD].units;
+        CHECK_EQUAL(unit->context, dp > 1 ? 4 : 1);
+        CHECK_EQUAL(unit->offload > 0, dp == 1);
+        plan_free(&plan);
+        hand_request_free(&hand);
+    }
+}
+
+static void a_share_for_all_is_refused(void)
+{
+    struct hand_request hand;
+    struct plan plan;
+    struct error err = {0};
+    hand_request(&hand, 1, 1, 10);
+    hand_batch(&hand, 1, (int32_t[]){5});
+    hand_knobs(&hand, &system_bytescale, "");
+    hand.request.layout.offload = 0.5;
+    CHECK_TRUE(!system_bytescale.plan(&hand.request, NULL, &plan, &err));
+    CHECK_CONTAINS(err.text, "plan.offload must be 0, is 0.5");
+    hand_request_free(&hand);
+}
+
+int main(void)
+{
+    return HARNESS_MAIN("bytescale", TEST(sequences_take_as_few_ranks_as_hold_them), TEST(pipelines_keep_to_a_level),
+                        TEST(offload_saves_ranks_as_equation_3_says), TEST(what_is_planned_for_a_memory_fits_it),
+                        TEST(offload_is_left_where_ranks_would_idle), TEST(a_share_for_all_is_refused));
+}

@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "scenario/faults.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "bounds/critical_path.h"
+#include "execute/execute.h"
+#include "hand_dag.h"
+#include "hand_plan.h"
+#include "harness.h"
+
+static struct fault fault_of(enum fault_kind kind, int32_t gpu, double factor)
+{
+    return (struct fault){.kind = (int32_t)kind, .gpus = {1, {gpu}}, .factor = factor};
+}
+
+/* Built with faults of these entries; a failure fails the test. The caller frees both. */
+static struct dag built(const struct plan *plan, struct cost_setting setting, struct dag_options options,
+                        const struct faults *faults)
+{
+    struct dag dag;
+    struct error err = {0};
+    setting.faults = faults;
+    if (!CHECK_TRUE(dag_build(plan, &setting, options, &dag, &err)))
+        printf("%s\n", err.text);
+    return dag;
+}
+
+static double path_s(const struct dag *dag)
+{
+    struct timeline timeline = {0};
+    critical_path(dag, &timeline);
+    double seconds = timeline.makespan_s;
+    timeline_free(&timeline);
+    return seconds;
+}
+
+static double built_s(const struct plan *plan, struct cost_setting setting, struct dag_options options,
+                      const struct faults *faults)
+{
+    struct dag dag = built(plan, setting, options, faults);
+    double seconds = path_s(&dag);
+    dag_free(&dag);
+    return seconds;
+}
+
+/* 4 stages on GPUs 0 to 3, 12 units; c_i the seconds of a pass (forward and backward) and its hops to the next stage.
+ * Where stage k is never without work, the makespan is the way there and back and its own m passes, x times as long:
+ * sum_{i<k} c_i + m x c_k. So is the last stage, which has the head, for every x >= 1 (1F1B's warm-up feeds it), and
+ * another one from x >= (f + b)/f on, when a unit's round trip through the p - 1 - k stages behind it takes less than
+ * the p - 1 - k forwards of its warm-up. With recomputation off b = 2f and less than 3: x = 4 will do. */
+static void a_slow_stage_of_one_f_one_b_has_a_closed_form(void)
+{
+    static const struct {
+        int32_t stage;
+        double factor;
+    } cases[] = {{3, 1}, {3, 1.1}, {3, 1.5}, {3, 4}, {0, 4}, {1, 4}, {2, 4}, {1, 10}};
+    const struct cost_setting *setting = hand_setting();
+    enum { M = 12 };
+    struct plan plan;
+    hand_uniform(&plan, 4, M, 512);
+    const struct plan_pipeline *pipeline = &plan.phases[0].pipelines[0];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        double expected_s = 0;
+        for (int32_t stage = 0; stage <= cases[i].stage; stage++)
+            for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
+                struct cost_pass cost = dag_pass_cost(pipeline, setting, pass, 0, stage);
+                double hop_s = cost_of_transfer(setting, COST_NVLINK, cost.boundary_bytes, 1).duration_s;
+                double work_s = cost.other_s + cost.attention_s;
+                expected_s += stage == cases[i].stage ? M * cases[i].factor * work_s : work_s + hop_s;
+            }
+        struct fault fault = fault_of(FAULT_GPU, cases[i].stage, cases[i].factor);
+        struct faults faults = faults_of(&fault, 1, setting->platform);
+        CHECK_CLOSE(built_s(&plan, *setting, (struct dag_options){0}, &faults), expected_s, 1e-9);
+        faults_free(&faults);
+    }
+    plan_free(&plan);
+}
+
+/* Two stages on two nodes, one unit: each hop pays its latency as before, and twice its bytes' time, whichever end's
+ * NIC has half the bandwidth; a slow NVLink changes nothing. Both ends' together are as the slower one. */
+static void a_hop_over_a_slow_nic_takes_longer_by_its_bytes(void)
+{
+    const struct cost_setting *setting = hand_setting();
+    struct plan plan;
+    hand_uniform(&plan, 2, 1, 4096);
+    plan.phases[0].pipelines[0].layout.stage_stride = 8;
+    double sound_s = built_s(&plan, *setting, (struct dag_options){0}, NULL);
+    double bytes_s = 4096 * 64 * 2 / 50e9; /* bf16, h = 64 */
+    const struct fault entries[] = {fault_of(FAULT_NIC, 0, 2), fault_of(FAULT_NIC, 8, 2), fault_of(FAULT_NVLINK, 0, 9)};
+    const double hops_longer_s[] = {2 * bytes_s, 2 * bytes_s, 0};
+    for (int i = 0; i < 3; i++) {
+        struct faults faults = faults_of(&entries[i], 1, setting->platform);
+        CHECK_CLOSE(built_s(&plan, *setting, (struct dag_options){0}, &faults), sound_s + hops_longer_s[i], 1e-12);
+        faults_free(&faults);
+    }
+    struct faults both = faults_of(entries, 2, setting->platform);
+    CHECK_CLOSE(built_s(&plan, *setting, (struct dag_options){0}, &both), sound_s + 2 * bytes_s, 1e-12);
+    faults_free(&both);
+    plan_free(&plan);
+}
+
+/* SimGrid: 1 GB by a NIC of 50 GB/s / 2 takes 40 ms after its latency, two of them into it 80 ms; NVLink and PCIe
+ * likewise; a transfer by sound links beside it its 20 ms. */
+static void simgrids_links_are_slow(void)
+{
+    const struct fault entries[] = {fault_of(FAULT_NIC, 8, 2), fault_of(FAULT_NVLINK, 1, 4),
+                                    fault_of(FAULT_PCIE, 0, 8)};
+    struct platform platform = hand_platform("hopper-2x8", 2);
+    struct faults faults = faults_of(entries, 3, &platform);
+    struct timeline timeline = {0};
+    struct error err = {0};
+    struct dag dag = hand_dag(4, 6, 0);
+    dag.faults = &faults;
+    hand_send(&dag, 0, DAG_STREAM_SEND_FORWARD, 8, hand_transfer(1e-3, 1e9, 50e9));
+    hand_send(&dag, 0, DAG_STREAM_COLLECTIVE, 1, hand_transfer(0, 1e9, 200e9));
+    hand_send(&dag, 0, DAG_STREAM_TO_HOST, -1, hand_transfer(0, 1e9, 64e9));
+    hand_send(&dag, 3, DAG_STREAM_SEND_FORWARD, 9, hand_transfer(0, 1e9, 50e9));
+    CHECK_TRUE(execute(&dag, &platform, &timeline, &err));
+    const double finish_s[] = {1e-3 + 0.04, 4 * 0.005, 8 / 64.0, 0.02};
+    for (int t = 0; t < 4; t++)
+        CHECK_CLOSE(timeline.finish_s[t], finish_s[t], 1e-12);
+    dag_free(&dag);
+    dag = hand_dag(4, 2, 0);
+    dag.faults = &faults;
+    hand_send(&dag, 0, DAG_STREAM_SEND_FORWARD, 8, hand_transfer(0, 1e9, 50e9));
+    hand_send(&dag, 1, DAG_STREAM_SEND_FORWARD, 8, hand_transfer(0, 1e9, 50e9));
+    CHECK_TRUE(execute(&dag, &platform, &timeline, &err));
+    for (int t = 0; t < 2; t++)
+        CHECK_CLOSE(timeline.finish_s[t], 0.08, 1e-12);
+    dag_free(&dag);
+    timeline_free(&timeline);
+    faults_free(&faults);
+}
+
+/* Two pipelines of two stages of TP 4 x CP 2 on two nodes, in rings, with gradients. */
+static void group_plan(struct plan *plan, struct cost_setting *setting)
+{
+    *setting = *hand_setting();
+    setting->tensor = 4;
+    hand_plan(plan, 1, 2, 2);
+    struct plan_pipeline *pipeline = &plan->phases[0].pipelines[0];
+    pipeline->layout.tensor = 4;
+    pipeline->layout.stage_stride = 8;
+    for (int32_t unit = 0; unit < 6; unit++)
+        for (int pass = 0; pass < N_PASSES; pass++)
+            hand_unit(&pipeline->cut[pass], (struct slice){unit, 0, 1024})->context = 2;
+    hand_order(plan);
+}
+
+/* One member's fault of each kind, all tensor ranks against one for all: equal to rounding, on the critical path. */
+static void a_folded_tensor_group_is_as_slow_as_its_slowest_member(void)
+{
+    const struct fault entries[] = {fault_of(FAULT_GPU, 6, 1.7), fault_of(FAULT_NVLINK, 3, 3),
+                                    fault_of(FAULT_NIC, 9, 5)};
+    struct plan plan;
+    struct cost_setting setting;
+    group_plan(&plan, &setting);
+    double sound_s = built_s(&plan, setting, (struct dag_options){0}, NULL);
+    for (int first = 0; first < 3; first++)
+        for (int n = 1; n <= 3 - first; n++) {
+            struct faults faults = faults_of(&entries[first], n, setting.platform);
+            double all_s = built_s(&plan, setting, (struct dag_options){.all_tensor_ranks = true}, &faults);
+            faults_fold(&faults, 4);
+            double folded_s = built_s(&plan, setting, (struct dag_options){0}, &faults);
+            CHECK_CLOSE(all_s, folded_s, 1e-12);
+            CHECK_TRUE(folded_s > sound_s);
+            faults_free(&faults);
+        }
+    plan_free(&plan);
+}
+
+/* A ring's members wait for each other in every pass: one slow GPU of two costs as much as two. */
+static void a_context_group_is_as_slow_as_its_slowest_member(void)
+{
+    struct plan plan;
+    struct cost_setting setting;
+    group_plan(&plan, &setting);
+    struct fault entries[] = {fault_of(FAULT_GPU, 0, 1.3), fault_of(FAULT_GPU, 4, 1.3)};
+    for (int type = SCENARIO_RING; type <= SCENARIO_ALL_GATHER; type++) {
+        setting.context_type = (enum scenario_context)type;
+        struct faults one = faults_of(entries, 1, setting.platform), two = faults_of(entries, 2, setting.platform);
+        faults_fold(&one, 4);
+        faults_fold(&two, 4);
+        double one_s = built_s(&plan, setting, (struct dag_options){0}, &one);
+        CHECK_TRUE(one_s > built_s(&plan, setting, (struct dag_options){0}, NULL));
+        CHECK_CLOSE(one_s, built_s(&plan, setting, (struct dag_options){0}, &two), 1e-12);
+        faults_free(&one);
+        faults_free(&two);
+    }
+    plan_free(&plan);
+}
+
+/* Gradients of 16 replicas on 2 nodes: one NIC of half the bandwidth doubles the rail it is in, whose bytes alone were
+ * the longest, so reduce-scatter and all-gather each take twice as long less their latency once. */
+static void one_slow_nic_holds_the_gradients_of_all(void)
+{
+    struct plan plan;
+    hand_plan(&plan, 16, 1, 1);
+    for (int32_t i = 0; i < 16; i++) {
+        plan.phases[0].pipelines[i].layout.first_rank = i;
+        for (int pass = 0; pass < N_PASSES; pass++)
+            hand_unit(&plan.phases[0].pipelines[i].cut[pass], (struct slice){i, 0, 64});
+    }
+    hand_order(&plan);
+    struct cost_setting setting = *hand_setting();
+    setting.shards = 16;
+    struct dag_options options = {.gradient_sync = true};
+    double bytes = cost_stage_parameters(setting.model, 1, 840, true, true), longer_s = 0;
+    const struct cost_transfer rail[] = {cost_of_rails(&setting, DEVICE_REDUCE_SCATTER, COST_NIC, 4 * bytes, 16, 8),
+                                         cost_of_rails(&setting, DEVICE_ALL_GATHER, COST_NIC, 2 * bytes, 16, 8)};
+    for (int i = 0; i < 2; i++) {
+        enum device_collective_kind kind = i == 0 ? DEVICE_REDUCE_SCATTER : DEVICE_ALL_GATHER;
+        double node_s = cost_of_rails(&setting, kind, COST_NVLINK, (i == 0 ? 4 : 2) * bytes, 16, 8).duration_s;
+        longer_s += rail[i].latency_s + 2 * rail[i].wire_bytes / 50e9 - fmax(rail[i].duration_s, node_s);
+    }
+    struct fault fault = fault_of(FAULT_NIC, 5, 2);
+    struct faults faults = faults_of(&fault, 1, setting.platform);
+    CHECK_TRUE(longer_s > 0);
+    double sound_s = built_s(&plan, setting, options, NULL);
+    CHECK_CLOSE(built_s(&plan, setting, options, &faults), sound_s + longer_s, 1e-9);
+    faults_free(&faults);
+    plan_free(&plan);
+}
+
+/* Factors of 1 change no bit. */
+static void a_factor_of_one_is_no_fault(void)
+{
+    struct plan plan;
+    struct cost_setting setting;
+    group_plan(&plan, &setting);
+    struct fault entries[FAULT_N_KINDS];
+    for (int kind = 0; kind < FAULT_N_KINDS; kind++)
+        entries[kind] = fault_of((enum fault_kind)kind, 3, 1);
+    struct faults faults = faults_of(entries, FAULT_N_KINDS, setting.platform);
+    struct dag_options options = {.all_tensor_ranks = true, .gradient_sync = true};
+    struct dag with = built(&plan, setting, options, &faults), without = built(&plan, setting, options, NULL);
+    CHECK_EQUAL(with.n_tasks, without.n_tasks);
+    CHECK_TRUE(memcmp(with.duration_s, without.duration_s, (size_t)with.n_tasks * sizeof(double)) == 0);
+    dag_free(&with);
+    dag_free(&without);
+    faults_free(&faults);
+    plan_free(&plan);
+}
+
+static int32_t n_slow(const struct faults *faults, enum fault_kind kind)
+{
+    int32_t n = 0;
+    for (int32_t gpu = 0; gpu < faults->n_gpus; gpu++)
+        n += faults_factor(faults, kind, gpu) > 1;
+    return n;
+}
+
+/* 3% of 128 are 4 GPUs to the nearest, each with the same chance: of 1000 draws a GPU is in 1000 x 4/128 = 31, and
+ * beyond 31 +- 5 sqrt(31 x 31/32) in one of 10^6 runs. */
+static void draws_follow_their_seed(void)
+{
+    struct platform platform = {.n_nodes = 16, .gpus_per_node = 8};
+    int32_t drawn[128] = {0};
+    for (int64_t seed = 0; seed < 1000; seed++) {
+        struct fault fault = {.kind = FAULT_GPU, .share = 0.03, .seed = seed, .factor = 2};
+        struct faults faults = faults_of(&fault, 1, &platform), again = faults_of(&fault, 1, &platform);
+        CHECK_EQUAL(n_slow(&faults, FAULT_GPU), 4);
+        CHECK_EQUAL(n_slow(&faults, FAULT_NIC), 0);
+        CHECK_TRUE(memcmp(faults.factor, again.factor, 128 * sizeof(double)) == 0);
+        for (int32_t gpu = 0; gpu < 128; gpu++)
+            drawn[gpu] += faults_factor(&faults, FAULT_GPU, gpu) > 1;
+        faults_free(&faults);
+        faults_free(&again);
+    }
+    for (int32_t gpu = 0; gpu < 128; gpu++)
+        CHECK_TRUE(drawn[gpu] >= 4 && drawn[gpu] <= 59);
+}
+
+/* Node 1's NICs twice as slow and GPU 9's three times: 6 in all. TP 2: GPU 8 as 9. */
+static void entries_multiply_and_groups_take_the_worst(void)
+{
+    struct platform platform = {.n_nodes = 2, .gpus_per_node = 8};
+    const struct fault entries[] = {{.kind = FAULT_NIC, .nodes = {1, {1}}, .factor = 2}, fault_of(FAULT_NIC, 9, 3)};
+    struct faults faults = faults_of(entries, 2, &platform);
+    CHECK_EQUAL(n_slow(&faults, FAULT_NIC), 8);
+    CHECK_TRUE(faults_factor(&faults, FAULT_NIC, 8) == 2 && faults_factor(&faults, FAULT_NIC, 9) == 6);
+    faults_fold(&faults, 2);
+    CHECK_TRUE(faults_factor(&faults, FAULT_NIC, 8) == 6 && faults_factor(&faults, FAULT_NIC, 10) == 2);
+    CHECK_TRUE(faults_worst(&faults, FAULT_NIC) == 6 && faults_worst(&faults, FAULT_GPU) == 1);
+    CHECK_TRUE(faults_factor(NULL, FAULT_GPU, 0) == 1);
+    faults_free(&faults);
+}
+
+int main(void)
+{
+    return HARNESS_MAIN("faults", TEST(a_slow_stage_of_one_f_one_b_has_a_closed_form),
+                        TEST(a_hop_over_a_slow_nic_takes_longer_by_its_bytes), TEST(simgrids_links_are_slow),
+                        TEST(a_folded_tensor_group_is_as_slow_as_its_slowest_member),
+                        TEST(a_context_group_is_as_slow_as_its_slowest_member),
+                        TEST(one_slow_nic_holds_the_gradients_of_all), TEST(a_factor_of_one_is_no_fault),
+                        TEST(draws_follow_their_seed), TEST(entries_multiply_and_groups_take_the_worst));
+}

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "bounds/memory.h"
+#include "hand_request.h"
+#include "harness.h"
+#include "system/packing.h"
+#include "system/samples.h"
+
+#include <stdlib.h>
+
+extern const struct training_system system_length_balanced, system_flops_balanced;
+
+static void plan_of(const struct training_system *system, struct hand_request *hand, struct plan *plan)
+{
+    struct error err = {0};
+    hand_knobs(hand, system, "");
+    CHECK_TRUE(system->plan(&hand->request, NULL, plan, &err));
+}
+
+/* Context 10 and 25 tokens: three packs, four on two ranks. 8 (sample 1), 6 (4), 5 (0), 3 (3) open them; then the least
+ * filled: 2 (2) joins 3, and 1 (5) the first of 5 and 5. Packs 0 and 2 are rank 0's. */
+static void packs_of_equal_tokens_by_hand(void)
+{
+    struct hand_request hand;
+    struct plan plan;
+    hand_request(&hand, 2, 2, 10);
+    hand_batch(&hand, 6, (int32_t[]){5, 8, 2, 3, 6, 1});
+    plan_of(&system_length_balanced, &hand, &plan);
+    const struct plan_pipeline *pipeline = plan.phases[0].pipelines;
+    CHECK_TEXT(hand_cut_text(&pipeline[0].cut[PASS_FORWARD]), "[1:0-8] [0:0-5 5:0-1]");
+    CHECK_TEXT(hand_cut_text(&pipeline[1].cut[PASS_BACKWARD]), "[4:0-6] [3:0-3 2:0-2]");
+    CHECK_TEXT(hand_order_text(&pipeline[1], 0), "F0 F1 B0 B1");
+    plan_free(&plan);
+    hand_request_free(&hand);
+}
+
+/* Three samples of 6 do not go into two packs of 10: two more are opened for two ranks, one stays empty and is left
+ * out. */
+static void a_sample_without_room_opens_packs(void)
+{
+    struct hand_request hand;
+    struct plan plan;
+    hand_request(&hand, 2, 1, 10);
+    hand_batch(&hand, 3, (int32_t[]){6, 6, 6});
+    plan_of(&system_length_balanced, &hand, &plan);
+    CHECK_TEXT(hand_cut_text(&plan.phases[0].pipelines[0].cut[PASS_FORWARD]), "[0:0-6] [2:0-6]");
+    CHECK_TEXT(hand_cut_text(&plan.phases[0].pipelines[1].cut[PASS_FORWARD]), "[1:0-6]");
+    plan_free(&plan);
+    hand_request_free(&hand);
+}
+
+/* F(x) = 2x^2 + 10x: 10 has 300, 4 has 72, 3 has 48, 2 has 28, 1 has 12. Twenty-three tokens make three packs of a
+ * context of 10. 10; 4; 4; then 3 to pack 1 (120), 2 to pack 2 (100), and on the least: pack 0 gets nothing. */
+static void packs_of_equal_flops_leave_the_longest_alone(void)
+{
+    struct hand_request hand;
+    struct plan plan;
+    hand_request(&hand, 1, 1, 10);
+    hand_batch(&hand, 5, (int32_t[]){4, 10, 4, 3, 2});
+    plan_of(&system_flops_balanced, &hand, &plan);
+    CHECK_TEXT(hand_cut_text(&plan.phases[0].pipelines[0].cut[PASS_FORWARD]), "[1:0-10] [0:0-4 3:0-3] [2:0-4 4:0-2]");
+    plan_free(&plan);
+    hand_request_free(&hand);
+}
+
+/* The least largest weight of n samples in two packs, trying all 2^n. */
+static double best_of_two(const double *weight, int32_t n)
+{
+    double best = 1e300;
+    for (int32_t mask = 0; mask < 1 << n; mask++) {
+        double sum[2] = {0, 0};
+        for (int32_t i = 0; i < n; i++)
+            sum[mask >> i & 1] += weight[i];
+        double most = sum[0] > sum[1] ? sum[0] : sum[1];
+        best = most < best ? most : best;
+    }
+    return best;
+}
+
+/* Graham 1969: longest processing time first on m machines takes at most 4/3 - 1/(3m) of the best: 7/6 on two. */
+static void longest_first_keeps_grahams_bound(void)
+{
+    uint64_t seed = 3;
+    int32_t exact = 0;
+    for (int32_t round = 0; round < 200; round++) {
+        struct hand_request hand;
+        struct packing packing;
+        double weight[10], most = 0;
+        hand_request(&hand, 1, 1, 50);
+        hand_batch_of(&hand, HAND_UNIFORM, 2 + hand_below(&seed, 9), seed);
+        int32_t *order = samples_by_length(&hand.batch), n = hand.batch.n_samples;
+        for (int32_t i = 0; i < n; i++)
+            weight[i] = hand.batch.tokens[i];
+        const struct packing_items items = {n, order, hand.batch.tokens, weight};
+        CHECK_TRUE(packing_least_loaded(&items, 2, 1000, &packing));
+        for (int32_t pack = 0; pack < 2; pack++) {
+            double sum = 0;
+            for (int32_t i = packing.first[pack]; i < packing.first[pack + 1]; i++)
+                sum += weight[packing.sample[i]];
+            most = sum > most ? sum : most;
+        }
+        double best = best_of_two(weight, n);
+        CHECK_TRUE(most >= best && most <= best * 7 / 6 + 1e-9);
+        exact += most == best;
+        CHECK_TRUE(!packing_least_loaded(&items, 2, hand.batch.tokens[order[0]] - 1, &packing));
+        packing_free(&packing);
+        free(order);
+        hand_request_free(&hand);
+    }
+    CHECK_TRUE(exact > 50);
+}
+
+/* Peak of a plan of so many units of equal length. */
+static double peak_of(struct hand_request *hand, int32_t n_units, int32_t tokens)
+{
+    struct error err = {0};
+    struct plan plan;
+    struct dag dag = {0};
+    struct timeline timeline = {0};
+    struct memory memory = {0};
+    int32_t *lengths = malloc((size_t)n_units * sizeof *lengths);
+    for (int32_t i = 0; i < n_units; i++)
+        lengths[i] = tokens;
+    hand_batch(hand, n_units, lengths);
+    hand->request.context = tokens;
+    plan_of(&system_length_balanced, hand, &plan);
+    CHECK_TRUE(dag_build(&plan, &hand->setting, (struct dag_options){0}, &dag, &err));
+    critical_path(&dag, &timeline);
+    memory_of(&plan, &dag, &timeline, &hand->setting, false, &memory);
+    double peak_bytes = memory.peak_bytes[memory.worst_place];
+    memory_free(&memory);
+    timeline_free(&timeline);
+    dag_free(&dag);
+    plan_free(&plan);
+    free(lengths);
+    return peak_bytes;
+}
+
+/* Units of as many tokens as memory has room for fill it, and never more; on ranks of CP 2 they are twice as long. */
+static void memory_has_room_for_so_many_tokens(void)
+{
+    for (int32_t pp = 1; pp <= 4; pp *= 2)
+        for (int32_t cp = 1; cp <= 2; cp++)
+            for (int32_t vpp = 1; vpp <= (pp > 1 ? 2 : 1); vpp++) {
+                struct hand_request hand;
+                hand_request_real(&hand, 1, pp, 100);
+                hand.request.memory_bytes = 8e9;
+                hand.request.layout.cp = cp;
+                hand.request.layout.vpp = vpp;
+                hand.setting.layers /= vpp;
+                int64_t tokens = packing_memory_tokens(&hand.request);
+                CHECK_TRUE(tokens > 1000);
+                double peak_bytes = peak_of(&hand, 16, (int32_t)tokens);
+                CHECK_TRUE(peak_bytes <= 8e9);
+                CHECK_CLOSE(peak_bytes, 8e9, vpp > 1 ? 0.08 : 0.02);
+                hand.request.memory_bytes = 1e6;
+                CHECK_EQUAL(packing_memory_tokens(&hand.request), 0);
+                hand_request_free(&hand);
+            }
+}
+
+int main(void)
+{
+    return HARNESS_MAIN("packing", TEST(packs_of_equal_tokens_by_hand), TEST(a_sample_without_room_opens_packs),
+                        TEST(packs_of_equal_flops_leave_the_longest_alone), TEST(longest_first_keeps_grahams_bound),
+                        TEST(memory_has_room_for_so_many_tokens));
+}

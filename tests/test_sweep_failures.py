@@ -1,0 +1,261 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Sweeps that are disturbed: same bytes whatever happens on the way. SLIMSIM_KILLS: kills of each kind."""
+import contextlib
+import os
+import random
+import shutil
+import signal
+import subprocess
+import time
+import unittest
+
+import h5py
+
+from program import PROGRAM, SANITIZED, SCRATCH, alive, children, fresh, rows, run, write
+from sweep_case import BASE, FILES, GRID, Sweep
+
+KILLS = int(os.environ.get("SLIMSIM_KILLS", "10"))
+
+
+class Failures(Sweep):
+    SLOW = BASE + "sweep: {iterations.measured: [2, 100000, 3]}\n"
+
+    def test_a_point_over_the_time_limit_is_marked_and_does_not_stop_the_others(self):
+        folder = fresh("slow")
+        done = self.sweep(folder, "--quiet", "--time-limit", "1s", "--jobs", "2", scenario=self.SLOW, status=1)
+        self.assertIn("1 of 3 points failed", done.stderr)
+        points = rows(folder / "small.points.csv")
+        self.assertEqual([row["status"] for row in points], ["done", "time limit", "done"])
+        self.assertIn("time limit", points[1]["message"])
+        self.assertTrue(points[1]["command"].endswith("--point 1"))
+        table = rows(folder / "small.csv")
+        self.assertEqual([row["status"] for row in table], ["done", "done", "time limit", "done", "done"])
+        self.assertEqual((table[2]["time_mean_s"], table[2]["system"]), ("", ""))
+        with h5py.File(folder / "small.h5") as file:
+            self.assertEqual(len(file["summary"]), 4)
+        again = self.sweep(folder, "--time-limit", "1s", scenario=self.SLOW, status=1)
+        self.assertIn("0 computed, 3 kept", again.stderr)
+        again = self.sweep(folder, "--time-limit", "1s", "--retry-failed", scenario=self.SLOW, status=1)
+        self.assertIn("1 computed, 2 kept", again.stderr)
+
+    def test_shards_with_a_failed_point_are_merged_and_the_status_tells(self):
+        folder = fresh("failed-shards")
+        for k in (1, 2):
+            self.sweep(folder, "--quiet", "--shard", f"{k}/2", "--time-limit", "1s", scenario=self.SLOW, status=k - 1)
+        done = run("merge", *folder.iterdir(), "--output", folder)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("1 of 3 points failed", done.stderr)
+        self.assertEqual([row["status"] for row in rows(folder / "small.points.csv")], ["done", "time limit", "done"])
+
+    def test_fail_fast_stops_at_the_first_failure(self):
+        folder = fresh("fast")
+        done = self.sweep(folder, "--quiet", "--time-limit", "0.5s", "--jobs", "1", "--fail-fast", scenario=self.SLOW,
+                          status=1)
+        self.assertIn("--point 1", done.stderr)
+        self.assertEqual([path.name for path in folder.iterdir()], ["small.journal"])
+
+    @unittest.skipIf(SANITIZED, "the sanitizer maps terabytes of shadow, which RLIMIT_DATA counts: every point fails")
+    def test_a_point_over_the_memory_limit_is_a_failed_row(self):
+        scenario = BASE + "sweep: {data.global_batch: [48, 9000000]}\n"
+        done = self.sweep(fresh("memory"), "--quiet", "--memory-limit", "64MiB", scenario=scenario, status=1)
+        self.assertIn("1 of 2 points failed", done.stderr)
+        message = rows(SCRATCH / "memory" / "small.points.csv")[1]["message"]
+        self.assertIn("its process", message)
+        self.assertIn("out of memory", message)
+
+    def test_outputs_that_cannot_be_written(self):
+        write("file", "")
+        self.sweep(SCRATCH / "file" / "below", status=73)
+        self.sweep("/dev/full", status=73)
+        folder = fresh("blocked")
+        (folder / "small.journal").mkdir(parents=True)
+        self.sweep(folder, status=73)
+        (folder / "small.journal").rmdir()
+        (folder / "small.journal").symlink_to("/dev/full")
+        self.assertIn("not a regular file", self.sweep(folder, status=73).stderr)
+
+    @contextlib.contextmanager
+    def disk(self, kib):
+        """A file system of this size, empty."""
+        folder = fresh("disk")
+        folder.mkdir()
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={kib}k", "tmpfs", folder],
+                          capture_output=True).returncode != 0:
+            self.skipTest("a file system cannot be mounted here")
+        try:
+            yield folder
+        finally:
+            subprocess.run(["umount", folder], check=True)
+
+    def remount(self, folder, how):
+        subprocess.run(["mount", "-o", f"remount,{how}", folder], check=True)
+
+    def test_a_folder_that_is_read_only(self):
+        with self.disk(4096) as folder:
+            for used in (False, True):
+                if used:
+                    self.sweep(folder, "--quiet")
+                self.remount(folder, "ro")
+                self.assertIn("Read-only file system", self.sweep(folder, "--quiet", status=73).stderr)
+                self.assertIn("Read-only file system", self.sweep(folder, "--quiet", "--point", "1", status=73).stderr)
+                self.assertEqual(bool(list(folder.iterdir())), used)
+                self.remount(folder, "rw")
+            self.same(self.whole, folder)
+
+    def test_a_full_disk_leaves_nothing_under_the_final_names(self):
+        """Sizes at which the journal, the tables, the traces of points or nothing meets the end of the disk."""
+        traced = BASE + "trace: full\nsweep: {replicates: 8}\n"
+        plenty = fresh("plenty")
+        self.sweep(plenty, "--quiet", scenario=traced)
+        cases = [(GRID, self.whole, kib, 74) for kib in (8, 64, 100, 128)]
+        cases += [(traced, plenty, kib, status) for kib, status in ((512, 74), (1350, 74), (1700, 74), (4096, 0))]
+        for scenario, whole, kib, status in cases:
+            with self.disk(kib) as folder:
+                done = self.sweep(folder, "--quiet", scenario=scenario, status=status)
+                if status == 74:
+                    self.assertIn("No space left on device", done.stderr)
+                    self.assertLessEqual({path.name for path in folder.iterdir()}, {"small.journal"})
+                    self.remount(folder, "size=16m")
+                    self.sweep(folder, "--quiet", scenario=scenario)
+                self.same(whole, folder)
+
+    def test_a_full_disk_under_a_single_run(self):
+        with self.disk(64) as folder:
+            done = self.sweep(folder, "--quiet", "--point", "0", scenario=BASE + "trace: full\n", status=74)
+            self.assertIn("No space left on device", done.stderr)
+            self.assertEqual(list(folder.iterdir()), [])
+
+    def test_what_has_no_sweep_has_no_shards(self):
+        for arguments in (("run", "--shard", "2/2"), ("submit", "--shards", "1"), ("submit", "--shards", "3", "--sweep", "seed=1,2")):
+            done = run(arguments[0], write("alone.yaml", BASE), "--output", fresh("shardless"), *arguments[1:])
+            self.assertEqual((done.returncode, done.stdout), (2, ""))
+            self.assertRegex(done.stderr, "one point has no parts|3 parts, but there are 2 points")
+            self.assertFalse((SCRATCH / "shardless").exists())
+
+    def test_progress_is_a_line_every_tenth(self):
+        lines = self.sweep(fresh("tenths"), "--jobs", "1", scenario=BASE + "sweep: {replicates: 40}\n").stderr.splitlines()
+        self.assertEqual([line.split(",")[0] for line in lines[:-2]], [f"{n} of 40 points" for n in range(4, 41, 4)])
+        for line in lines[:-2]:
+            self.assertRegex(line, r"^\d+ of 40 points, [\d.]+ a second, \d+:\d\d:\d\d left, 0 failed$")
+
+    def test_a_full_standard_output_is_an_error(self):
+        small = write("small.yaml", GRID)
+        for arguments in (("run", small, "--output", self.whole, "--quiet"), ("run", small, "--list"),
+                          ("run", small, "--point", "1", "--output", fresh("alone"), "--quiet"),
+                          ("best", self.whole / "small.csv"), ("submit", small, "--shards", "2", "--dry-run")):
+            with open("/dev/full", "w") as full:
+                done = subprocess.run([PROGRAM, *arguments], stdout=full, stderr=subprocess.PIPE, text=True, timeout=300)
+            self.assertEqual(done.returncode, 74, (arguments, done.stderr))
+
+
+class Resume(Sweep):
+    LONG = GRID.replace("measured: 2", "measured: 6").replace("replicates: 2", "replicates: 3")
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.undisturbed = fresh("undisturbed")
+        done = run("run", write("long.yaml", cls.LONG), "--output", cls.undisturbed, "--quiet")
+        assert done.returncode == 0, done.stderr
+
+    def start(self, folder, *arguments):
+        return subprocess.Popen([PROGRAM, "run", SCRATCH / "long.yaml", "--output", folder, "--jobs", "3", *arguments],
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def finish(self, folder):
+        done = run("run", SCRATCH / "long.yaml", "--output", folder)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.same(self.undisturbed, folder)
+        self.assertEqual(sorted(path.name for path in folder.iterdir()), sorted((*FILES, "small.journal")))
+        return done.stderr
+
+    def test_a_new_value_computes_its_points_only(self):
+        folder = fresh("longer")
+        short = GRID.replace("{log2: [16Ki, 64Ki]}", "[16Ki, 64Ki]")
+        self.assertIn("12 computed, 0 kept", self.sweep(folder, scenario=short).stderr)
+        self.assertIn("8 computed, 12 kept", self.sweep(folder).stderr)
+        self.same(self.whole, folder)
+        self.assertIn("0 computed, 20 kept", self.sweep(folder).stderr)
+        self.assertIn("0 computed, 12 kept", self.sweep(folder, scenario=short).stderr)
+
+    def test_a_second_driver_is_refused(self):
+        folder = fresh("twice")
+        first = self.start(folder)
+        while not (folder / "small.journal").exists():
+            time.sleep(0.005)
+        second = run("run", SCRATCH / "long.yaml", "--output", folder)
+        self.assertEqual(second.returncode, 75, second.stderr)
+        self.assertEqual(first.wait(timeout=120), 0)
+        first.communicate()
+        self.same(self.undisturbed, folder)
+
+    def test_signals_end_it_at_once_and_keep_what_is_finished(self):
+        folder, enough = fresh("stopped"), 10000
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            driver = self.start(folder, "--quiet")
+            while not (folder / "small.journal").exists() or (folder / "small.journal").stat().st_size < enough:
+                time.sleep(0.005)
+            enough = (folder / "small.journal").stat().st_size + 6000  # a point more at least
+            below = children(driver.pid)
+            begin = time.monotonic()
+            driver.send_signal(number)
+            output, errors = driver.communicate(timeout=60)
+            self.assertLess(time.monotonic() - begin, 2)
+            self.assertEqual((driver.returncode, output), (128 + number, ""), errors)
+            self.assertIn("the same command goes on", errors)
+            self.assertFalse(alive(below))
+            self.assertEqual([path.name for path in folder.iterdir()], ["small.journal"])
+        self.assertNotIn(" 0 kept", self.finish(folder))
+
+    def test_killed_drivers_lose_nothing(self):
+        folder = fresh("killed")
+        random.seed(3)
+        last = 0
+        for _ in range(KILLS):
+            driver = self.start(folder, "--quiet")
+            time.sleep(random.uniform(0.02, 0.5))
+            below = children(driver.pid)
+            driver.kill()
+            driver.communicate(timeout=60)
+            self.assertFalse(alive(below))
+            journal = folder / "small.journal"
+            size = journal.stat().st_size if journal.exists() else 0
+            self.assertGreater(size, last - 30000)  # but for a frame that was torn
+            last = size
+            if (folder / "small.h5").exists():
+                self.finish(folder)
+                shutil.rmtree(folder)
+                last = 0
+        self.finish(folder)
+
+    def test_killed_workers_lose_nothing(self):
+        folder = fresh("workers")
+        random.seed(4)
+        killed = 0
+        while killed < KILLS:
+            driver = self.start(folder, "--quiet")
+            while driver.poll() is None and killed < KILLS:
+                time.sleep(random.uniform(0.01, 0.2))
+                below = sorted(children(driver.pid))
+                if below:
+                    try:
+                        os.kill(random.choice(below), signal.SIGKILL)
+                        killed += 1
+                    except ProcessLookupError:
+                        pass
+            output, errors = driver.communicate(timeout=120)
+            self.assertIn(driver.returncode, (0, 1), errors)  # 1: some point was killed three times
+            self.finish(folder)
+            shutil.rmtree(folder)
+
+    def test_a_torn_end_is_dropped(self):
+        folder = fresh("torn")
+        self.sweep(folder, "--quiet")
+        journal = folder / "small.journal"
+        journal.write_bytes(journal.read_bytes()[:-7])
+        self.assertIn("1 computed, 19 kept", self.sweep(folder).stderr)
+        self.same(self.whole, folder)
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "sweep/units.h"
+
+#include "hand_plan.h"
+#include "harness.h"
+#include "plan/order.h"
+
+/* Five units of 1, 2, 3, 4 and 5 samples of 16 tokens: FLOPs 1 to 5 times as many. Of five values in order p5 lies a
+ * fifth of the way from the first to the second, p95 four fifths from the fourth to the last: 4.8 / 1.2 = 4. The second
+ * pipeline's units are alike, 1; the third has one unit and does not count. */
+static void spreads_are_those_of_each_pipeline(void)
+{
+    struct plan plan;
+    hand_plan(&plan, 3, 2, 1);
+    int32_t sample = 0;
+    for (int pass = 0; pass < N_PASSES; pass++) {
+        sample = 0;
+        for (int32_t n = 1; n <= 5; n++) {
+            struct plan_cut *cut = &plan.phases[0].pipelines[0].cut[pass];
+            for (int32_t i = 0; i < n; i++)
+                plan_add_slice(cut, (struct slice){sample++, 0, 16});
+            plan_add_unit(cut);
+        }
+        for (int32_t i = 0; i < 3; i++)
+            hand_unit(&plan.phases[0].pipelines[1].cut[pass], (struct slice){sample++, 0, 16});
+        hand_unit(&plan.phases[0].pipelines[2].cut[pass], (struct slice){sample++, 0, 1000});
+    }
+    hand_order(&plan);
+    for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
+        struct units_spread spread = units_spread_of(&plan, hand_setting(), pass);
+        CHECK_CLOSE(spread.flop, (4.0 + 1) / 2, 1e-14);
+        double time_s[5];
+        for (int32_t i = 0; i < 5; i++) {
+            struct cost_pass cost = dag_pass_cost(&plan.phases[0].pipelines[0], hand_setting(), pass, i, 0);
+            time_s[i] = cost_pass_s(&cost);
+            CHECK_TRUE(i == 0 || time_s[i] > time_s[i - 1]);
+        }
+        double p95 = 0.2 * time_s[3] + 0.8 * time_s[4], p5 = 0.8 * time_s[0] + 0.2 * time_s[1];
+        CHECK_CLOSE(spread.time, (p95 / p5 + 1) / 2, 1e-14);
+    }
+    plan_free(&plan);
+}
+
+/* A unit that two ranks share has half the FLOPs on each. */
+static void shared_units_count_what_a_rank_does(void)
+{
+    struct plan plan;
+    hand_plan(&plan, 1, 1, 1);
+    for (int pass = 0; pass < N_PASSES; pass++) {
+        struct plan_cut *cut = &plan.phases[0].pipelines[0].cut[pass];
+        hand_unit(cut, (struct slice){0, 0, 16});
+        for (int32_t i = 1; i <= 2; i++)
+            plan_add_slice(cut, (struct slice){i, 0, 16});
+        plan_add_unit(cut)->context = 2;
+    }
+    hand_order(&plan);
+    CHECK_CLOSE(units_spread_of(&plan, hand_setting(), PASS_FORWARD).flop, 1, 1e-14);
+    plan.phases[0].pipelines[0].cut[PASS_FORWARD].units[1].context = 1; /* 1 and 2: 1.95 / 1.05 */
+    CHECK_CLOSE(units_spread_of(&plan, hand_setting(), PASS_FORWARD).flop, 1.95 / 1.05, 1e-14);
+    plan_free(&plan);
+}
+
+static void parts_are_counted_by_pipeline(void)
+{
+    struct plan plan;
+    hand_plan(&plan, 3, 1, 1);
+    plan.phases[0].pipelines[0].parts = PLAN_SLICED | PLAN_PERSISTENT;
+    plan.phases[0].pipelines[2].parts = PLAN_SLICED | PLAN_ASYMMETRIC;
+    CHECK_EQUAL(units_using(&plan, PLAN_SLICED), 2);
+    CHECK_EQUAL(units_using(&plan, PLAN_ASYMMETRIC), 1);
+    CHECK_EQUAL(units_using(&plan, PLAN_LONG_WARM_UP), 0);
+    plan_free(&plan);
+}
+
+int main(void)
+{
+    return HARNESS_MAIN("units", TEST(spreads_are_those_of_each_pipeline), TEST(shared_units_count_what_a_rank_does),
+                        TEST(parts_are_counted_by_pipeline));
+}

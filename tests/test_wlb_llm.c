@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "dag/dag.h"
+#include "hand_request.h"
+#include "harness.h"
+#include "system/wlb_queues.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/check.h"
+
+extern const struct training_system system_wlb_llm;
+
+/* "0:2 1:0 -" : the micro-batch of each document, - for those that wait. Static storage. */
+static const char *packs_text(const int32_t *pack, int32_t n)
+{
+    static char text[512];
+    size_t length = 0;
+    text[0] = '\0';
+    for (int32_t i = 0; i < n; i++)
+        length +=
+            (size_t)(pack[i] < 0 ? snprintf(text + length, sizeof text - length, "%s-", i > 0 ? " " : "")
+                                 : snprintf(text + length, sizeof text - length, "%s%d", i > 0 ? " " : "", pack[i]));
+    return text;
+}
+
+/* Weights d^2. Two micro-batches of at most 12 tokens, one queue from 8 on.
+ * Iteration 1: 9 waits, alone; 5, 4, 4, 3 are dealt 5 -> 0, 4 -> 1 (16 < 25), 4 -> 1 (32), 3 -> 0 (34).
+ * Iteration 2: 8 makes two in the queue, both go: 9 -> 0, 8 -> 1, 4 -> least load is 1 (64 < 81): 12 tokens, full; 3:
+ * least load is 1 (80), full; 0 is the shortest one, 12; 2 finds no room and remains.
+ * Iteration 3: 2 goes first. */
+static void algorithm_1_by_hand(void)
+{
+    const struct wlb_rule rule = {1, {8}, 2, 12};
+    struct wlb_document documents[8];
+    int32_t pack[8], n;
+    const int32_t first[] = {4, 9, 3, 5, 4}, second[] = {2, 4, 8, 3};
+    for (int32_t i = 0; i < 5; i++)
+        documents[i] = (struct wlb_document){first[i], 0, first[i] * first[i]};
+    wlb_deal(&rule, documents, 5, 0, pack);
+    CHECK_TEXT(packs_text(pack, 5), "1 - 0 0 1");
+    CHECK_CLOSE(wlb_imbalance(documents, pack, 5, 2), 34 / 33.0, 1e-14);
+    n = wlb_keep_waiting(documents, pack, 5);
+    CHECK_EQUAL(n, 1);
+    for (int32_t i = 0; i < 4; i++)
+        documents[n + i] = (struct wlb_document){second[i], 0, second[i] * second[i]};
+    wlb_deal(&rule, documents, 5, 1, pack);
+    CHECK_TEXT(packs_text(pack, 5), "0 - 1 1 0");
+    n = wlb_keep_waiting(documents, pack, 5);
+    CHECK_EQUAL(n, 1);
+    documents[1] = (struct wlb_document){7, 0, 49};
+    wlb_deal(&rule, documents, 2, 1, pack);
+    CHECK_TEXT(packs_text(pack, 2), "0 1");
+}
+
+/* Queues from 4 and from 8: 5 and 9 wait in different ones, so two of each are needed for two micro-batches. When
+ * nothing else runs, all that waits does. */
+static void each_length_has_its_queue(void)
+{
+    const struct wlb_rule rule = {2, {4, 8}, 2, 20};
+    struct wlb_document documents[] = {{5, 0, 1}, {9, 0, 1}, {3, 0, 1}, {8, 0, 1}};
+    int32_t pack[4];
+    wlb_deal(&rule, documents, 3, 0, pack);
+    CHECK_TEXT(packs_text(pack, 3), "- - 0");
+    CHECK_EQUAL(documents[0].queue, 0);
+    CHECK_EQUAL(documents[1].queue, 1);
+    documents[2] = documents[3];
+    wlb_deal(&rule, documents, 3, 2, pack);
+    CHECK_TEXT(packs_text(pack, 3), "- 0 1");
+    wlb_deal(&rule, documents, 1, 1, pack);
+    CHECK_TEXT(packs_text(pack, 1), "0");
+}
+
+/* Half of the documents of two lengths: with them in one micro-batch each is ruined; a queue mends it, and tuning
+ * finds it as long as they may wait. */
+static void tuning_finds_a_queue_that_may_wait(void)
+{
+    struct wlb_document sample[40];
+    struct wlb_rule rule = {2, {0, 0}, 4, 1000};
+    for (int32_t i = 0; i < 40; i++)
+        sample[i] = i % 20 == 0 ? (struct wlb_document){100, 0, 100} : (struct wlb_document){1, 0, 1};
+    wlb_tune(&rule, sample, 40, 128, 5, 1);
+    CHECK_TRUE(rule.n_queues >= 1 && rule.threshold[0] > 1 && rule.threshold[0] <= 100);
+    rule.n_queues = 2;
+    wlb_tune(&rule, sample, 40, 128, 0, 1);
+    CHECK_EQUAL(rule.n_queues, 0);
+    wlb_tune(&rule, sample, 40, 128, 5, 1);
+    CHECK_EQUAL(rule.n_queues, 0); /* none is allowed */
+}
+
+/* Over 40 iterations: every document runs once, in order of its arrival inside a length; what a plan says to be
+ * delayed is what later plans carry; delayed_tokens are those that wait. */
+static void no_document_is_lost(void)
+{
+    struct hand_request hand;
+    struct error err = {0};
+    void *state = calloc(1, system_wlb_llm.state_size);
+    int64_t waiting[1024] = {0}, n_waiting = 0, delayed = 0; /* documents of each length that wait */
+    hand_request_real(&hand, 2, 2, 1000);
+    hand_knobs(&hand, &system_wlb_llm, "thresholds: [300, 700]");
+    for (int32_t iteration = 0; iteration < 40; iteration++) {
+        struct plan plan;
+        hand_batch_of(&hand, HAND_LONG_TAIL, 60, (uint64_t)iteration);
+        hand.request.iteration = iteration;
+        CHECK_TRUE(system_wlb_llm.plan(&hand.request, state, &plan, &err));
+        CHECK_TRUE(plan_check(&plan, hand.batch.n_samples, hand.batch.tokens, &err));
+        for (int32_t i = 0; i < plan.n_carried; i++) {
+            CHECK_TRUE(--waiting[plan.carried_tokens[i]] >= 0);
+            n_waiting -= plan.carried_tokens[i];
+        }
+        for (int32_t i = 0; i < plan.n_delayed; i++) {
+            waiting[hand.batch.tokens[plan.delayed[i]]]++;
+            n_waiting += hand.batch.tokens[plan.delayed[i]];
+        }
+        CHECK_EQUAL(plan.delayed_tokens, n_waiting);
+        delayed += plan.n_delayed;
+        plan_free(&plan);
+    }
+    CHECK_TRUE(delayed > 40);
+    system_wlb_llm.close(state);
+    free(state);
+    hand_request_free(&hand);
+}
+
+/* A long document in front of short ones: chunks of the packed sequence are uneven, chunks of each document are not,
+ * so attention (which has no tiles here) takes less by document. A single document is the same both ways. */
+static void sharding_takes_the_shorter_attention(void)
+{
+    struct hand_request hand;
+    struct plan plan;
+    struct error err = {0};
+    hand_request_real(&hand, 1, 1, 4096);
+    hand.request.layout.cp = 2;
+    hand.request.layout.cp_type = hand.setting.context_type = SCENARIO_ALL_GATHER;
+    hand_batch(&hand, 3, (int32_t[]){3000, 500, 500});
+    for (int32_t adaptive = 0; adaptive < 2; adaptive++) {
+        void *state = calloc(1, system_wlb_llm.state_size);
+        hand_knobs(&hand, &system_wlb_llm, adaptive ? "queues: 0" : "{queues: 0, sharding: per-sequence}");
+        CHECK_TRUE(system_wlb_llm.plan(&hand.request, state, &plan, &err));
+        CHECK_EQUAL(plan.phases[0].pipelines[0].cut[PASS_FORWARD].n_units, 1);
+        CHECK_EQUAL(plan.phases[0].pipelines[0].cut[PASS_BACKWARD].units[0].sharding,
+                    adaptive ? SLICE_PER_DOCUMENT : SLICE_PER_SEQUENCE);
+        plan_free(&plan);
+        system_wlb_llm.close(state);
+        free(state);
+    }
+    hand_request_free(&hand);
+}
+
+/* With queries that a kernel pays for in blocks (q_half 64), shares of many short documents are slow by document. */
+static void short_documents_are_sharded_by_sequence(void)
+{
+    struct hand_request hand;
+    struct plan plan;
+    struct error err = {0};
+    int32_t tokens[64];
+    hand_request_real(&hand, 1, 1, 4096);
+    struct device device = *hand.setting.device;
+    for (int i = 0; i < DEVICE_N_CURVES; i++)
+        device.forward[i].q_half = device.backward[i].q_half = 64;
+    hand.setting.device = &device;
+    hand.request.layout.cp = 2;
+    hand.request.layout.cp_type = hand.setting.context_type = SCENARIO_ALL_GATHER;
+    for (int32_t i = 0; i < 64; i++)
+        tokens[i] = 64;
+    hand_batch(&hand, 64, tokens);
+    void *state = calloc(1, system_wlb_llm.state_size);
+    hand_knobs(&hand, &system_wlb_llm, "queues: 0");
+    CHECK_TRUE(system_wlb_llm.plan(&hand.request, state, &plan, &err));
+    CHECK_EQUAL(plan.phases[0].pipelines[0].cut[PASS_FORWARD].units[0].sharding, SLICE_PER_SEQUENCE);
+    plan_free(&plan);
+    system_wlb_llm.close(state);
+    free(state);
+    hand_request_free(&hand);
+}
+
+/* Two chunks of two stages on two ranks: micro-batches in groups of two a rank, and every one takes documents. */
+static void micro_batches_interleave(void)
+{
+    struct hand_request hand;
+    struct plan plan;
+    struct error err = {0};
+    struct dag dag = {0};
+    void *state = calloc(1, system_wlb_llm.state_size);
+    hand_request_real(&hand, 2, 2, 1000);
+    hand.request.layout.vpp = 2;
+    hand.setting.layers /= 2;
+    hand_batch_of(&hand, HAND_UNIFORM, 60, 3);
+    hand_knobs(&hand, &system_wlb_llm, "queues: 0");
+    int32_t per_rank = (int32_t)((hand.batch.n_tokens + 3999) / 4000) * 2; /* windows of 1000, four by four */
+    CHECK_TRUE(system_wlb_llm.plan(&hand.request, state, &plan, &err));
+    CHECK_TRUE(plan_check(&plan, 60, hand.batch.tokens, &err));
+    CHECK_EQUAL(plan.phases[0].pipelines[1].cut[PASS_FORWARD].n_units, per_rank);
+    CHECK_EQUAL(plan.phases[0].pipelines[1].layout.chunks, 2);
+    CHECK_TRUE(dag_build(&plan, &hand.setting, (struct dag_options){.gradient_sync = true}, &dag, &err));
+    dag_free(&dag);
+    plan_free(&plan);
+    system_wlb_llm.close(state);
+    free(state);
+    hand_request_free(&hand);
+}
+
+static void what_cannot_be_is_refused(void)
+{
+    struct hand_request hand;
+    struct plan plan;
+    struct error err = {0};
+    hand_request(&hand, 1, 1, 10);
+    hand_batch(&hand, 1, (int32_t[]){5});
+    void *state = calloc(1, system_wlb_llm.state_size);
+    hand_knobs(&hand, &system_wlb_llm, "thresholds: [7, 7]");
+    CHECK_TRUE(!system_wlb_llm.plan(&hand.request, state, &plan, &err));
+    CHECK_TEXT(err.text, "wlb-llm: thresholds must ascend; 7 follows 7");
+    hand_knobs(&hand, &system_wlb_llm, "");
+    hand.request.layout.cp = 2;
+    err = (struct error){0};
+    CHECK_TRUE(!system_wlb_llm.plan(&hand.request, state, &plan, &err));
+    CHECK_CONTAINS(err.text, "plan.cp_type must be all-gather");
+    free(state);
+    hand_request_free(&hand);
+}
+
+/* Mean imbalance degree over 60 iterations of its own lengths, 512 documents each, 16 micro-batches. */
+static double mean_degree(const struct lengths *lengths, const struct scenario_data *data, const struct wlb_rule *rule)
+{
+    struct wlb_document *documents = check_malloc(61 * 512 * sizeof *documents);
+    int32_t *pack = check_malloc(61 * 512 * sizeof *pack), n_waiting = 0, n_packs;
+    double degree = 0;
+    for (int64_t iteration = 0; iteration < 60; iteration++) {
+        struct batch batch;
+        lengths_draw(lengths, data, 1, iteration, &batch);
+        int32_t n = n_waiting + batch.n_samples;
+        for (int32_t i = n_waiting; i < n; i++) {
+            double tokens = batch.tokens[i - n_waiting];
+            documents[i] = (struct wlb_document){(int32_t)tokens, 0, tokens * (1 + tokens / 50e3)};
+        }
+        int64_t room = 0;
+        n_packs = 0;
+        if (rule == NULL) /* windows of the context, in the order they came */
+            for (int32_t i = 0; i < n; i++) {
+                room = room < documents[i].tokens ? (n_packs++, data->context) : room;
+                room -= documents[i].tokens;
+                pack[i] = n_packs - 1;
+            }
+        else
+            wlb_deal(rule, documents, n, n_waiting, pack);
+        degree += wlb_imbalance(documents, pack, n, rule == NULL ? n_packs : rule->n_packs) / 60;
+        n_waiting = wlb_keep_waiting(documents, pack, n);
+        batch_free(&batch);
+    }
+    free(documents);
+    free(pack);
+    return degree;
+}
+
+/* The paper's comparison: documents in their order, the fixed-length greedy packing, one queue, two. A linear and a
+ * quadratic part of a document's time that are equal at 50,000 tokens, as of a 7B model. */
+static void imbalance_falls_with_freedom(void)
+{
+    struct lengths lengths = {0};
+    struct scenario_data data = {.lengths = "wlb-llm", .context = 131072, .global_batch = 512};
+    struct error err = {0};
+    const struct wlb_rule fixed = {0, {0, 0}, 16, 131072}, one = {1, {32768, 0}, 16, 1 << 30},
+                          two = {2, {32768, 65536}, 16, 1 << 30};
+    CHECK_TRUE(lengths_open(&data, SLIMSIM_SOURCE_DIR, &lengths, &err));
+    double degree[] = {mean_degree(&lengths, &data, NULL), mean_degree(&lengths, &data, &fixed),
+                       mean_degree(&lengths, &data, &one), mean_degree(&lengths, &data, &two)};
+    printf("imbalance degrees %.3f %.3f %.3f %.3f\n", degree[0], degree[1], degree[2], degree[3]);
+    for (int i = 1; i < 4; i++)
+        CHECK_TRUE(degree[i] < degree[i - 1]);
+    CHECK_TRUE(degree[3] >= 1);
+    lengths_close(&lengths);
+}
+
+int main(void)
+{
+    return HARNESS_MAIN("wlb_llm", TEST(algorithm_1_by_hand), TEST(each_length_has_its_queue),
+                        TEST(tuning_finds_a_queue_that_may_wait), TEST(no_document_is_lost),
+                        TEST(sharding_takes_the_shorter_attention), TEST(short_documents_are_sharded_by_sequence),
+                        TEST(micro_batches_interleave), TEST(what_cannot_be_is_refused),
+                        TEST(imbalance_falls_with_freedom));
+}
