@@ -379,7 +379,9 @@ static double states(const struct ledger *ledger, int32_t place)
     const struct dag_place *at = &ledger->dag->places[place];
     const struct plan_layout *layout = &ledger->plan->phases[at->phase].pipelines[at->pipeline].layout;
     struct cost_setting own = dag_setting(ledger->setting, layout, at->stage);
-    int32_t layers = dag_stage_layers(ledger->setting, layout, at->stage), shards = ledger->plan->shards;
+    int32_t layers = dag_stage_layers(ledger->setting, layout, at->stage),
+            shards = ledger->plan->phases[at->phase].shards;
+    shards = shards > 0 ? shards : ledger->plan->shards;
     bool first = at->stage == 0, last = at->stage == layout->stages - 1;
     double parameters = cost_stage_parameters(own.model, own.tensor, layers, first, last);
     return cost_state_bytes(&own, parameters, shards) + cost_state_block_bytes(&own, layers, first, last, shards) +
