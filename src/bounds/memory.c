@@ -315,9 +315,13 @@ static int32_t if_moves(const struct dag *dag, int32_t task)
     return task >= 0 && dag->tasks[task].kind != DAG_OPTIMIZER ? task : -1;
 }
 
+/* Re-sharding comes first on a stream, and moves none either. */
 static struct cursor cursor_of(const struct dag *dag, int32_t place, enum queue queue)
 {
-    return (struct cursor){if_moves(dag, dag->stream_first[place * DAG_N_STREAMS + (int32_t)stream_of(queue)]), false};
+    int32_t task = dag->stream_first[place * DAG_N_STREAMS + (int32_t)stream_of(queue)];
+    while (task >= 0 && dag->tasks[task].purpose == DAG_RESHARD)
+        task = dag->stream_next[task];
+    return (struct cursor){if_moves(dag, task), false};
 }
 
 static int32_t after(const struct dag *dag, int32_t task)
