@@ -379,12 +379,15 @@ void flexsp_solve(const struct flexsp_problem *problem, const int32_t *tokens, i
 void flexsp_fixed(const struct flexsp_problem *problem, const int32_t *tokens, int32_t n, int32_t level,
                   struct flexsp_result *result)
 {
-    int64_t capacity = (int64_t)(0.9 * (double)(problem->capacity << level)), most = (1 << 30) - 1;
+    int64_t capacity = (int64_t)(0.9 * (double)(problem->capacity << level)), most = (1 << 30) - 1, sum = 0;
     int32_t *order = check_malloc((size_t)n * sizeof *order), n_each = problem->n_ranks >> level;
     struct packing packing;
-    capacity = capacity < most ? capacity : most;
-    for (int32_t i = 0; i < n; i++)
+    for (int32_t i = 0; i < n; i++) {
         order[i] = i;
+        sum += tokens[i];
+    }
+    most = sum < most ? sum : most; /* best fit takes memory by its capacity */
+    capacity = capacity < most ? capacity : most;
     packing_best_fit(tokens, n, order, (int32_t)(capacity > tokens[0] ? capacity : tokens[0]), &packing);
     *result = (struct flexsp_result){.n_micro_batches = (packing.n_packs + n_each - 1) / n_each,
                                      .n_groups = packing.n_packs,
