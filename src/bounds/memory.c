@@ -360,10 +360,14 @@ static void set_time(const struct ledger *ledger, enum queue queue, struct curso
         cursor->time_s = ledger->timeline->start_s[cursor->task];
 }
 
+/* Re-sharding comes first on a stream, and moves none either. */
 static struct cursor cursor_of(const struct ledger *ledger, int32_t place, enum queue queue)
 {
-    int32_t first = ledger->dag->stream_first[place * DAG_N_STREAMS + (int32_t)stream_of(queue)];
-    struct cursor cursor = {.task = if_moves(ledger->dag, first)};
+    const struct dag *dag = ledger->dag;
+    int32_t first = dag->stream_first[place * DAG_N_STREAMS + (int32_t)stream_of(queue)];
+    while (first >= 0 && dag->tasks[first].purpose == DAG_RESHARD)
+        first = dag->stream_next[first];
+    struct cursor cursor = {.task = if_moves(dag, first)};
     set_time(ledger, queue, &cursor);
     return cursor;
 }
@@ -449,7 +453,9 @@ static double states(const struct ledger *ledger, int32_t place)
     const struct dag_place *at = &ledger->dag->places[place];
     const struct plan_layout *layout = &ledger->plan->phases[at->phase].pipelines[at->pipeline].layout;
     struct cost_setting own = dag_setting(ledger->setting, layout, at->stage);
-    int32_t layers = dag_stage_layers(ledger->setting, layout, at->stage), shards = ledger->plan->shards;
+    int32_t layers = dag_stage_layers(ledger->setting, layout, at->stage),
+            shards = ledger->plan->phases[at->phase].shards;
+    shards = shards > 0 ? shards : ledger->plan->shards;
     bool first = at->stage == 0, last = at->stage == layout->stages - 1;
     double parameters = cost_stage_parameters(own.model, own.tensor, layers, first, last);
     return cost_state_bytes(&own, parameters, shards) + cost_state_block_bytes(&own, layers, first, last, shards) +
