@@ -18,7 +18,7 @@ from common import COLOURS, GIB, KI, Trace, ki, legend_outside, pyplot, save, st
 from paper import write_table
 from paper_cells import MODELS, read_points, system_row
 from paper_units import DATA_SETS
-from results import markdown
+from results import markdown, plan
 
 TOP = pathlib.Path(__file__).resolve().parent.parent
 BASE = "best-fit"
@@ -100,11 +100,6 @@ def cell_of(row):
 
 def geometric_mean(values):
     return math.exp(sum(map(math.log, values)) / len(values))
-
-
-def plan(row):
-    text = "TP{tp} PP{pp} CP{cp} DP{dp}".format(**row) + (f" {row['recompute']}" if row["recompute"] != "none" else "")
-    return text + (f" offload {100 * row['offload']:.0f}%" if row["offload"] else "")
 
 
 def draw(rows):
