@@ -225,6 +225,28 @@ def experiments(simulator):
     return figure, rows
 
 
+def choice(simulator):
+    """iterations of the plan that the search chooses on five of them, and of others: 7B, Common Crawl, 256K"""
+    trace = simulator.run("choice")
+    figure, axes = pyplot.subplots(figsize=(WIDTH / 2, 2.5), layout="constrained")
+    rows = []
+    for number, (label, colour) in enumerate(zip(trace.labels, COLOURS)):
+        summary, iterations = trace.rows("summary", number)[0], trace.rows("iterations", number)
+        measured = iterations[iterations["measured"] == 1]
+        time_s = numpy.sort(measured["time_s"])
+        name = f"TP{summary['tp']} PP{summary['pp']} DP{summary['dp']}"
+        axes.plot(range(1, len(time_s) + 1), time_s, color=colour, marker="o", markersize=3, linewidth=1, label=f"{label}: {name}")
+        rows.append({"label": label, **system_row(trace, label, summary, measured, measured), "median_s": numpy.median(time_s),
+                     "mean_s": time_s.mean(), "longest_s": time_s[-1],
+                     "ring_fraction": measured["ring_s"].sum() / measured["total_s"].sum()})
+    axes.set_yscale("log")
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.set(xlabel="iterations, shortest first", ylabel="iteration time [s]", xticks=range(5, len(time_s) + 1, 5))
+    axes.legend(frameon=False)
+    style(axes)
+    return figure, rows
+
+
 def memory(simulator):
     """peak memory of every iteration: 13B, GitHub, 16 GPUs"""
     trace = simulator.run("memory")
@@ -297,5 +319,5 @@ def scaling(simulator):
 
 FIGURES = {**{cells_name(space, batch): throughput(space, batch) for space in SPACES for batch in BATCHES},
            **{cells_name(*cells, "simgrid"): throughput(*cells, "simgrid") for cells in SIMGRID_CELLS},
-           "ablation": ablation, "same-plan": same_plan, "experiments": experiments, "memory": memory,
+           "ablation": ablation, "same-plan": same_plan, "experiments": experiments, "choice": choice, "memory": memory,
            "attention": attention, "scaling": scaling}

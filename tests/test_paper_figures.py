@@ -24,6 +24,7 @@ from common import Trace  # noqa: E402
 
 # Of figures that draw many samples: less of them.
 SMALL = {"lengths": ["data.global_batch=300"], "unit-size": ["data.global_batch=8"], "memory": ["iterations.measured=3"],
+         "choice": ["data.global_batch=64", "iterations.measured=2"],
          **{f"unit-times-{name}": ["data.global_batch=96"] for name in paper_units.DATA_SETS}}
 SWEPT = [name for name in paper.FIGURES if name.startswith("throughput")] + ["ablation", "same-plan", "experiments", "scaling"]
 
