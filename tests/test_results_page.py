@@ -72,6 +72,8 @@ class Page(unittest.TestCase):
         self.assertIn("| 2.8x | 2.50 ± 0.05 | low-tp, B = 2048, GitHub | 1.80 to 2.50 | TP8 PP1 CP4 DP4 offload 50% /", line)
         self.assertIn("| 0.89 ± 0.05 | low-tp, B = 2048, Common Crawl |", self.line("| 150B | 64Ki |"))
         self.assertIn("not run", self.line("| 150B | 256Ki |"))
+        self.assertEqual("| low-tp, B = 2048, GitHub | 2.50 ± 0.05 | not run | not run | not run |",
+                         self.line("| low-tp, B = 2048, GitHub |"))
 
     def test_trends_say_where_they_fail(self):
         self.assertIn("| 4 of 5; not: low-tp 2048 150B Common Crawl 64Ki | 1 of 2; not: TP8 PP1 512 7B GitHub 128Ki |",
