@@ -225,6 +225,30 @@ def experiments(simulator):
     return figure, rows
 
 
+def choice(simulator):
+    """iterations of the plan that the search chooses on five of them, and of another: Common Crawl, 256K"""
+    trace = simulator.sweep("choice")
+    points, rows = read_points(trace), []
+    figure, panels = pyplot.subplots(1, len(points), figsize=(WIDTH, 2.4), sharey=True, layout="constrained")
+    for axes, point in zip(panels, points):
+        for (label, (summary, measured)), colour in zip(point["systems"].items(), COLOURS):
+            row = system_row(trace, label, summary, measured, point["systems"]["chosen"][1])
+            time_s = numpy.sort(measured["time_s"])
+            axes.plot(range(1, len(time_s) + 1), time_s, color=colour, marker="o", markersize=3, linewidth=1,
+                      label=f"{label}: {plan_text(row)}")
+            rows.append({"model": point["keys"]["model"], **row, "median_s": numpy.median(time_s), "mean_s": time_s.mean(),
+                         "longest_s": time_s[-1], "ring_fraction": measured["ring_s"].sum() / measured["total_s"].sum()})
+        axes.set_yscale("log")
+        axes.set_yticks([2, 5, 10, 20, 50, 100], [2, 5, 10, 20, 50, 100])
+        axes.set_yticks([], minor=True)
+        axes.set(title=MODELS[point["keys"]["model"]], xlabel="iterations, shortest first",
+                 xticks=range(5, len(time_s) + 1, 5))
+        axes.legend(frameon=False)
+        style(axes)
+    panels[0].set_ylabel("iteration time [s]")
+    return figure, rows
+
+
 def memory(simulator):
     """peak memory of every iteration: 13B, GitHub, 16 GPUs"""
     trace = simulator.run("memory")
@@ -297,5 +321,5 @@ def scaling(simulator):
 
 FIGURES = {**{cells_name(space, batch): throughput(space, batch) for space in SPACES for batch in BATCHES},
            **{cells_name(*cells, "simgrid"): throughput(*cells, "simgrid") for cells in SIMGRID_CELLS},
-           "ablation": ablation, "same-plan": same_plan, "experiments": experiments, "memory": memory,
+           "ablation": ablation, "same-plan": same_plan, "experiments": experiments, "choice": choice, "memory": memory,
            "attention": attention, "scaling": scaling}
