@@ -9,7 +9,7 @@
 /** p95/p5 over the units of one pipeline, merged ones included, by linear interpolation; mean over the pipelines that
  * have two units at least; 1 where none has. */
 struct units_spread {
-    double flop; /* of one rank, without head and padding */
+    double flop; /* of one rank, without head and padding; units of padding alone do not count */
     double time; /* seconds of the pass on stage 0 */
 };
 
