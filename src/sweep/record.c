@@ -134,6 +134,8 @@ struct trace_iteration record_iteration(int32_t system, const struct point_itera
         .shard_s = of->shard_s,
         .forward_units = of->forward_units,
         .backward_units = of->backward_units,
+        .listed_units = of->listed_units,
+        .full_units = of->full_units,
         .unit_imbalance = of->unit_imbalance,
         .forward_flop_spread = of->spread[PASS_FORWARD].flop,
         .backward_flop_spread = of->spread[PASS_BACKWARD].flop,
