@@ -27,7 +27,8 @@ struct pipe {
     const struct plan_pipeline *plan;
     const struct dag_kinds *kinds;
     struct unit_bytes *units[N_PASSES]; /* [kind x units + unit] */
-    /* Of activations: freed after the copy out (forward), allocated before the copy in; NULL: nothing is offloaded. */
+    /* Of activations: freed after the copy out (forward), allocated before the copy in, but for what streams (never
+     * held here, on the host as all); NULL: nothing is offloaded. */
     double *offloaded[N_PASSES]; /* [virtual stage x units + unit] */
 };
 
@@ -159,8 +160,6 @@ static void add_offloaded(const struct plan_pipeline *pipeline, const struct rel
     for (int32_t unit = 0; unit < cut[PASS_BACKWARD].n_units; unit++)
         for (int32_t i = relations->share_first[unit]; i < relations->share_first[unit + 1]; i++) {
             const struct relations_share *share = &relations->shares[i];
-            if (cut[PASS_FORWARD].units[share->forward].streams)
-                continue;
             int64_t tokens = (int64_t)share->whole_tokens + share->sliced_tokens;
             double all = dag_offloadable_bytes(pipeline, own, share->forward, tokens, share->sliced_tokens);
             for (int32_t stage = 0; stage < pipeline->layout.stages * pipeline->layout.chunks; stage++) {
@@ -357,7 +356,7 @@ static void step_passes(struct ledger *ledger, struct cursor *cursor)
     cursor->begun = !cursor->begun;
 }
 
-/* What the unit of a copy's pass has on the host, but for what streams there. */
+/* What the unit of a copy's pass has on the host. */
 static double host_bytes(const struct ledger *ledger, int32_t copy)
 {
     const struct dag_task *task = &ledger->dag->tasks[copy];
@@ -368,8 +367,11 @@ static double host_bytes(const struct ledger *ledger, int32_t copy)
 
 static void step_copies(struct ledger *ledger, enum queue queue, struct cursor *cursor)
 {
+    const struct dag_task *task = &ledger->dag->tasks[cursor->task];
+    const struct pipe *pipe = &ledger->pipes[ledger->dag->first_pipe[task->phase] + task->pipeline];
     double bytes = host_bytes(ledger, cursor->task);
-    ledger->live[MEMORY_ACTIVATIONS] += queue == QUEUE_OUT ? -bytes : bytes;
+    if (!pipe->plan->cut[task->pass].units[task->unit].streams)
+        ledger->live[MEMORY_ACTIVATIONS] += queue == QUEUE_OUT ? -bytes : bytes;
     record(ledger, time_of(ledger, queue, cursor));
     cursor->task = after(ledger->dag, cursor->task);
 }
