@@ -84,7 +84,8 @@ static void measure(struct work *work)
 static double tokens_of(const struct work *work, int32_t begin, int32_t end)
 {
     int32_t longest = work->request.batch->tokens[work->order[begin]];
-    return (double)(end - begin) * ((longest + MULTIPLE - 1) / MULTIPLE * MULTIPLE);
+    int32_t padded = (longest + MULTIPLE - 1) / MULTIPLE * MULTIPLE;
+    return (double)(end - begin) * padded;
 }
 
 static double seconds_of(const struct work *work, int32_t begin, int32_t end)
