@@ -29,12 +29,14 @@ static void price(const struct work *work, struct builder_member *member)
     int32_t gpu = builder->dag->places[member->place].rank;
     int32_t at = member->unit * pipe->kinds.n + pipe->kinds.kind[member->stage];
     member->cost = &pipe->cost[work->pass][at];
-    member->brief = pipe->brief[work->pass][at];
+    member->brief = &pipe->brief[work->pass][at];
     if (builder->setting->faults == NULL || !builder_slow(builder, gpu))
         return;
-    member->slow = dag_gpu_pass_cost(pipe->plan, builder->setting, work->pass, member->unit, member->stage, gpu);
-    member->cost = &member->slow;
-    member->brief = builder_brief_of(builder, &member->slow);
+    struct builder_slow_cost *slow = &builder->slow[member - builder->members];
+    slow->cost = dag_gpu_pass_cost(pipe->plan, builder->setting, work->pass, member->unit, member->stage, gpu);
+    slow->brief = builder_brief_of(builder, &slow->cost);
+    member->cost = &slow->cost;
+    member->brief = &slow->brief;
 }
 
 static struct builder_end *end_of(const struct work *work, const struct builder_member *member, enum pass pass,
@@ -203,7 +205,7 @@ static void add_compute(struct work *work, struct builder_member *member)
     struct builder *builder = work->builder;
     bool offloads = work->pass == PASS_BACKWARD && pipe_of(work, member)->offloads;
     int32_t prefetch = offloads && !streams(work, member) ? add_prefetch(work, member, -1) : -1;
-    const struct builder_brief *brief = &member->brief;
+    const struct builder_brief *brief = member->brief;
     double duration_s = work->ring || work->set >= 0 ? brief->no_attention_s : brief->all_s;
     member->ready = builder_task(builder, task_of(work, member, DAG_STREAM_COMPUTE, DAG_COMPUTE, DAG_PASS), duration_s);
     builder->pass_begin[member->place] = member->ready;
@@ -403,7 +405,7 @@ static void add_boundary(struct work *work, const struct builder_member *member,
     if (to < 0 || to == pipe->n_virtual)
         return;
     int32_t place = pipe->first_place + builder_stage_of(pipe, to) * pipe->n_ranks + member->rank;
-    double bytes = member->brief.boundary_bytes;
+    double bytes = member->brief->boundary_bytes;
     int32_t rank = builder->dag->places[place].rank;
     if (bytes <= 0 || rank == builder->dag->places[member->place].rank)
         return;
