@@ -13,6 +13,10 @@ MODELS = {"llama-7b": "7B", "llama-13b": "13B", "llama-70b": "70B", "llama-150b"
 BATCHES = (512, 1024, 2048)
 SPACES = ("free", "megatron", "low-tp")
 SIMGRID_CELLS = (("megatron", 512),)  # plan spaces and batches whose cells are run on SimGrid, too
+SPREADS = ("forward_flop_spread", "backward_flop_spread", "forward_time_spread", "backward_time_spread")
+ITERATION_KINDS = {"plain": "all pipelines sliced and cut anew, no merged sample",
+                   "merged": "the same, with merged samples",
+                   "uncut": "a pipeline unsliced, or its backward not cut anew"}
 CLASSES = {"states": "weights, gradients, optimizer", "activations": "activations", "kv": "keys and values",
            "kv_gradients": "their gradients", "workspace": "workspace"}
 
@@ -49,6 +53,23 @@ def read_points(trace):
     return list(points.values())
 
 
+def units_of(measured):
+    """How units spread (p95/p5 within a pipeline, mean over iterations), what SlimPack did (shares of the pipelines that
+    are sliced and cut anew, merged samples an iteration), and how far FLOPs spread in the iterations of each kind."""
+    def share(column):
+        return measured[column].sum() / max(measured["pipelines"].sum(), 1)
+    row = {**{name: measured[name].mean() for name in SPREADS}, "sliced": share("sliced_pipelines"),
+           "asymmetric": share("asymmetric_pipelines"), "merged_samples": measured["merged_samples"].mean()}
+    plain = ((measured["sliced_pipelines"] == measured["pipelines"]) &
+             (measured["asymmetric_pipelines"] == measured["pipelines"]))
+    merged = measured["merged_samples"] > 0
+    for kind, of_kind in zip(ITERATION_KINDS, (plain & ~merged, plain & merged, ~plain)):
+        row[f"{kind}_iterations"] = int(of_kind.sum())
+        for name in SPREADS[:2]:
+            row[f"{kind}_{name}"] = measured[name][of_kind].mean() if of_kind.any() else 1.0
+    return row
+
+
 def system_row(trace, label, row, measured, base):
     """Plan and results of one system; the speed-up is against the iterations `base` of the same batches."""
     rate, error = ratio(measured["tokens"] / row["gpus"], measured["time_s"])
@@ -57,7 +78,7 @@ def system_row(trace, label, row, measured, base):
             "recompute": trace.name("summary", "recompute", row["recompute"]), "offload": row["offload"],
             "tokens_per_s_per_gpu": rate, "interval": error, "speed_up": speed_up, "speed_up_interval": speed_up_error,
             "critical_path_s": row["critical_path_mean_s"], "simgrid_s": row["simgrid_mean_s"],
-            "mfu": row["mfu"], "bubble_fraction": row["bubble_fraction"], "peak_GiB": row["peak_bytes"] / GIB,
+            **units_of(measured), "mfu": row["mfu"], "bubble_fraction": row["bubble_fraction"], "peak_GiB": row["peak_bytes"] / GIB,
             "fits": int(row["fits"])}
 
 

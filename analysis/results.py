@@ -10,8 +10,8 @@ import csv
 import pathlib
 import sys
 
-from common import ki
-from paper_cells import BATCHES, MODELS, SIMGRID_CELLS, SPACES, cells_name, plan_text
+from common import PASSES, ki
+from paper_cells import BATCHES, ITERATION_KINDS, MODELS, SIMGRID_CELLS, SPACES, cells_name, plan_text
 from paper_units import DATA_SETS
 
 TOP = pathlib.Path(__file__).resolve().parent.parent
@@ -22,6 +22,7 @@ GOOD_SPREAD = 1.02
 N_CELLS = 36  # of a plan space and batch
 N_EXPERIMENTS = 12
 SAME_PLAN_BATCH = 512
+SPREAD_CELLS = ("megatron", 512)  # plan space and batch whose units are shown cell by cell
 
 
 class Tables:
@@ -178,10 +179,11 @@ def trends(cells, tables):
     """What the paper says in words, and in how many of our cases it holds."""
     fit = {key: cell for key, cell in tables.same_plan_cells().items() if all(row["fits"] for row in cell.values())}
     rows = [(claim, searched, same) for (claim, searched), (_, same) in zip(trend_rows(cells), trend_rows(fit))]
-    spreads = [row for name in DATA_SETS for row in tables.read(f"unit-times-{name}")]
-    rows.append((f"FLOPs of SlimPack's units on a device spread by p95/p5 of at most {GOOD_SPREAD}", "", judged(
-        (f"{row['data_set']} {row['pass']}", row["flop_p95_over_p5"] <= GOOD_SPREAD)
-        for row in spreads if row["system"] == "slimpack")))
+    good = [cell["slimpack"][f"{name}_flop_spread"] <= GOOD_SPREAD for cell in cells.values() for name in PASSES]
+    violins = [row["flop_p95_over_p5"] <= GOOD_SPREAD for name in DATA_SETS
+               for row in tables.read(f"unit-times-{name}") if row["system"] == "slimpack"]
+    rows.append((f"FLOPs of SlimPack's units spread by p95/p5 of at most {GOOD_SPREAD} (cells and passes: below)",
+                 f"{sum(good)} of {len(good)}", f"{sum(violins)} of {len(violins)}"))
     return markdown(("claim", "holds with the fastest plans in", "with one plan for both in"), rows)
 
 
@@ -190,6 +192,34 @@ def unit_times(tables):
              f"{row['p95_over_p5']:.3f}", f"{row['flop_p95_over_p5']:.3f}")
             for name in DATA_SETS for row in tables.read(f"unit-times-{name}")]
     return markdown(("data", "system", "pass", "units", "median time [s]", "p95/p5 of time", "p95/p5 of FLOPs"), rows)
+
+
+def spread_reasons(cells):
+    """FLOPs of SlimPack's units in the iterations of each kind, all cells of a plan space and batch together."""
+    rows = []
+    for space, batch in dict.fromkeys(key[:2] for key in cells):
+        slim = [cell["slimpack"] for key, cell in cells.items() if key[:2] == (space, batch)]
+        for kind, text in ITERATION_KINDS.items():
+            n = sum(row[f"{kind}_iterations"] for row in slim)
+            means = [sum(row[f"{kind}_iterations"] * row[f"{kind}_{name}_flop_spread"] for row in slim) / max(n, 1)
+                     for name in PASSES]
+            rows.append((f"{space}, B = {batch}", text, n, *(f"{mean:.3f}" if n else "" for mean in means)))
+    return markdown(("cells", "iterations", "how many", "p95/p5 of FLOPs, forward", "backward"), rows)
+
+
+def spread_cells(cells):
+    """Spread of the units of each cell of the first plan space and batch, and what SlimPack did there."""
+    rows = []
+    for key, cell in cells.items():
+        if key[:2] != SPREAD_CELLS:
+            continue
+        base, slim = cell["best-fit"], cell["slimpack"]
+        rows.append((f"{MODELS[key[2]]} {DATA_SETS[key[3]]} {ki(key[4])}",
+                     *(" / ".join(f"{row[f'{name}_{what}_spread']:.{digits}f}" for name in PASSES)
+                       for what in ("flop", "time") for row, digits in ((slim, 3 if what == "flop" else 2), (base, 2))),
+                     f"{100 * slim['sliced']:.0f}%", f"{100 * slim['asymmetric']:.0f}%", f"{slim['merged_samples']:.1f}"))
+    return markdown(("cell", "FLOPs, slimpack, F / B", "best-fit", "time, slimpack, F / B", "best-fit", "sliced pipelines",
+                     "cut anew", "merged samples"), rows)
 
 
 def examples(tables):

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "sweep/units.h"
 
+#include <stdlib.h>
+
+#include "base/check.h"
 #include "hand_plan.h"
 #include "harness.h"
 #include "plan/order.h"
@@ -37,6 +40,8 @@ static void spreads_are_those_of_each_pipeline(void)
         }
         double p95 = 0.2 * time_s[3] + 0.8 * time_s[4], p5 = 0.8 * time_s[0] + 0.2 * time_s[1];
         CHECK_CLOSE(spread.time, (p95 / p5 + 1) / 2, 1e-14);
+        double mean_s = (time_s[0] + time_s[1] + time_s[2] + time_s[3] + time_s[4]) / 5;
+        CHECK_CLOSE(spread.imbalance, (time_s[4] / mean_s + 1) / 2, 1e-14);
     }
     plan_free(&plan);
 }
@@ -57,6 +62,34 @@ static void shared_units_count_what_a_rank_does(void)
     CHECK_CLOSE(units_spread_of(&plan, hand_setting(), PASS_FORWARD).flop, 1, 1e-14);
     plan.phases[0].pipelines[0].cut[PASS_FORWARD].units[1].context = 1; /* 1 and 2: 1.95 / 1.05 */
     CHECK_CLOSE(units_spread_of(&plan, hand_setting(), PASS_FORWARD).flop, 1.95 / 1.05, 1e-14);
+    plan_free(&plan);
+}
+
+/* Two phases of the same two pipelines of two stages with 1 and 3 units: passes of 3 and 9 seconds on each place,
+ * mean 6. In the second phase passes take twice as long on pipeline 0 alone: 6 and 9, mean 7.5. Together 18 / 13.5. */
+static void pipelines_of_a_phase_are_compared_side_by_side(void)
+{
+    struct plan plan, second, *both[] = {&plan, &second};
+    struct error err = {0};
+    struct dag dag;
+    for (int k = 0; k < 2; k++) {
+        hand_plan(both[k], 2, 2, 1);
+        for (int32_t sample = 0; sample < 4; sample++)
+            for (int pass = 0; pass < N_PASSES; pass++)
+                hand_unit(&both[k]->phases[0].pipelines[sample > 0].cut[pass], (struct slice){sample, 0, 16});
+        hand_order(both[k]);
+    }
+    plan.phases = check_realloc(plan.phases, 2 * sizeof *plan.phases);
+    plan.phases[1] = second.phases[0];
+    plan.n_phases = 2;
+    free(second.phases);
+    CHECK(dag_build(&plan, hand_setting(), (struct dag_options){0}, &dag, &err));
+    hand_times(&dag, 1, 2);
+    for (int32_t i = 0; i < dag.n_tasks; i++)
+        if (dag.tasks[i].phase == 1 && dag.tasks[i].pipeline == 0)
+            dag.duration_s[i] *= 2;
+    CHECK_CLOSE(units_pipeline_imbalance(&dag), 18 / 13.5, 1e-14);
+    dag_free(&dag);
     plan_free(&plan);
 }
 
@@ -101,5 +134,6 @@ static void parts_are_counted_by_pipeline(void)
 int main(void)
 {
     return HARNESS_MAIN("units", TEST(spreads_are_those_of_each_pipeline), TEST(shared_units_count_what_a_rank_does),
+                        TEST(pipelines_of_a_phase_are_compared_side_by_side),
                         TEST(padding_alone_has_no_flop_to_compare), TEST(parts_are_counted_by_pipeline));
 }

@@ -27,8 +27,8 @@ struct pipe {
     const struct plan_pipeline *plan;
     const struct dag_kinds *kinds;
     struct unit_bytes *units[N_PASSES]; /* [kind x units + unit] */
-    /* Of activations: freed after the copy out (forward), allocated before the copy in, but for what streams (never
-     * held here, on the host as all); NULL: nothing is offloaded. */
+    /* Of activations: freed after the copy out (forward), allocated before the copy in, but for what streams; NULL:
+     * nothing is offloaded. */
     double *offloaded[N_PASSES]; /* [virtual stage x units + unit] */
 };
 
@@ -62,30 +62,18 @@ struct ledger {
  * order (an end before the next begin), then a copy in. */
 enum queue { QUEUE_OUT, QUEUE_PASSES, QUEUE_IN, N_QUEUES };
 
-/* What a split backward hands on to its weights' gradients, and these need at work: inputs gathered again. */
-static void unit_weight(const struct plan_pipeline *pipeline, int32_t unit, const struct kind_group *group,
-                        struct unit_bytes *bytes)
+/* What a split backward of the layers hands on to its weights' gradients, and these need at work: inputs gathered
+ * again. */
+static void add_weight(const struct plan_pipeline *pipeline, int32_t unit, const struct cost_setting *own,
+                       struct unit_bytes *bytes)
 {
-    const struct cost_setting *own = &group->own;
     struct cost_unit work = dag_unit(pipeline, PASS_WEIGHT, unit);
     double tokens = cost_unit_tokens(&work);
     bytes->weight = own->layers * tokens * cost_weight_bytes(own);
     bytes->weight_workspace = own->tensor > 1 && own->sequence_parallel ? 2 * tokens * (double)own->model->hidden : 0;
-    if (group->last)
-        bytes->head_weight = cost_head_weight_bytes(own, tokens);
 }
 
-/* Working memory is that of one layer, whatever the kind. */
-static void unit_workspace(const struct plan_pipeline *pipeline, enum pass pass, int32_t unit,
-                           const struct kind_group *group, struct unit_bytes *bytes)
-{
-    struct cost_unit work = dag_unit(pipeline, pass, unit);
-    bytes->workspace = cost_workspace_bytes(&group->own, &work);
-    if (group->last)
-        bytes->head_workspace = cost_head_workspace_bytes(&group->own, cost_unit_tokens(&work));
-}
-
-/* What tokens of a forward unit that one backward unit consumes hold. */
+/* What tokens of a forward unit that one backward unit consumes hold in the layers. */
 static struct unit_bytes bytes_of_share(const struct plan_pipeline *pipeline, const struct kind_group *group,
                                         const struct relations_share *share)
 {
@@ -97,20 +85,7 @@ static struct unit_bytes bytes_of_share(const struct plan_pipeline *pipeline, co
     if (part->streams)
         bytes.streamed =
             part->offload * dag_offloadable_bytes(pipeline, &group->own, share->forward, tokens, share->sliced_tokens);
-    if (group->last)
-        bytes.head = cost_head_bytes(&group->own, (double)tokens / part->context);
-    if (group->first)
-        bytes.embedding = cost_embedding_bytes(&group->own, (double)tokens / part->context);
     return bytes;
-}
-
-static void add_bytes(struct unit_bytes *sum, const struct unit_bytes *bytes)
-{
-    sum->activations += bytes->activations;
-    sum->kv += bytes->kv;
-    sum->streamed += bytes->streamed;
-    sum->head += bytes->head;
-    sum->embedding += bytes->embedding;
 }
 
 /* A token of each forward unit. Caller frees. */
@@ -129,30 +104,69 @@ static struct token *tokens_of(const struct plan_pipeline *pipeline, const struc
     return tokens;
 }
 
-/* Accounts of all units on the virtual stages of one kind: of what backward unit consumes of which forward unit, to
- * both. */
-static void open_kind(const struct plan_pipeline *pipeline, const struct relations *relations,
-                      const struct kind_group *group)
+static void add_share(struct unit_bytes *sum, const struct unit_bytes *share)
+{
+    sum->activations += share->activations;
+    sum->kv += share->kv;
+    sum->streamed += share->streamed;
+}
+
+/* Accounts of the layers of a kind: of what a backward unit consumes of a forward unit, to both. */
+static void open_layers(const struct plan_pipeline *pipeline, const struct relations *relations,
+                        struct kind_group *group)
 {
     double kv = group->own.layers * cost_kv_bytes(group->own.model, group->own.tensor);
+    group->tokens = tokens_of(pipeline, &group->own);
     for (int pass = 0; pass < N_PASSES; pass++)
-        for (int32_t unit = 0; unit < pipeline->cut[pass].n_units; unit++)
-            unit_workspace(pipeline, (enum pass)pass, unit, group, &group->units[pass][unit]);
+        for (int32_t unit = 0; unit < pipeline->cut[pass].n_units; unit++) {
+            struct cost_unit work = dag_unit(pipeline, (enum pass)pass, unit);
+            group->units[pass][unit].workspace = cost_workspace_bytes(&group->own, &work);
+        }
     for (int32_t unit = 0; unit < pipeline->cut[PASS_BACKWARD].n_units; unit++) {
         struct unit_bytes *bytes = &group->units[PASS_BACKWARD][unit];
         for (int32_t i = relations->share_first[unit]; i < relations->share_first[unit + 1]; i++) {
             struct unit_bytes share = bytes_of_share(pipeline, group, &relations->shares[i]);
-            add_bytes(&group->units[PASS_FORWARD][relations->shares[i].forward], &share);
-            add_bytes(bytes, &share);
+            add_share(&group->units[PASS_FORWARD][relations->shares[i].forward], &share);
+            add_share(bytes, &share);
         }
         if (pipeline->splits_backward)
-            unit_weight(pipeline, unit, group, bytes);
+            add_weight(pipeline, unit, &group->own, bytes);
         bytes->opened = kv * (double)relations->opened_tokens[unit] / pipeline->cut[PASS_BACKWARD].units[unit].context;
         bytes->closed = kv * (double)relations->closed_tokens[unit] / pipeline->cut[PASS_BACKWARD].units[unit].context;
     }
+    free(group->tokens);
 }
 
-/* What goes to the host on the virtual stages of one kind. */
+/* Likewise of the embedding and the head. */
+static void open_ends(const struct plan_pipeline *pipeline, const struct relations *relations,
+                      const struct kind_group *group)
+{
+    const struct plan_cut *cut = pipeline->cut;
+    for (int pass = 0; group->last && pass < N_PASSES; pass++)
+        for (int32_t unit = 0; unit < cut[pass].n_units; unit++) {
+            struct cost_unit work = dag_unit(pipeline, (enum pass)pass, unit);
+            double tokens = cost_unit_tokens(&work);
+            group->units[pass][unit].head_workspace = cost_head_workspace_bytes(&group->own, tokens);
+            if (pass == PASS_BACKWARD && pipeline->splits_backward)
+                group->units[pass][unit].head_weight = cost_head_weight_bytes(&group->own, tokens);
+        }
+    for (int32_t unit = 0; (group->first || group->last) && unit < cut[PASS_BACKWARD].n_units; unit++)
+        for (int32_t i = relations->share_first[unit]; i < relations->share_first[unit + 1]; i++) {
+            const struct relations_share *share = &relations->shares[i];
+            int32_t context = cut[PASS_FORWARD].units[share->forward].context;
+            double tokens = (double)((int64_t)share->whole_tokens + share->sliced_tokens) / context;
+            double head = group->last ? cost_head_bytes(&group->own, tokens) : 0;
+            double embedding = group->first ? cost_embedding_bytes(&group->own, tokens) : 0;
+            struct unit_bytes *forward = &group->units[PASS_FORWARD][share->forward];
+            struct unit_bytes *backward = &group->units[PASS_BACKWARD][unit];
+            forward->head += head;
+            forward->embedding += embedding;
+            backward->head += head;
+            backward->embedding += embedding;
+        }
+}
+
+/* What goes to the host on the virtual stages of one kind, what streams there too. */
 static void add_offloaded(const struct plan_pipeline *pipeline, const struct relations *relations,
                           const struct cost_setting *own, int32_t kind, const struct pipe *pipe)
 {
@@ -172,9 +186,31 @@ static void add_offloaded(const struct plan_pipeline *pipeline, const struct rel
         }
 }
 
+/* Accounts of the layers of all kinds: those that have as many are alike. */
+static void open_kinds(const struct plan_pipeline *pipeline, const struct cost_setting *setting,
+                       const struct dag_pipe *of, const struct pipe *pipe, struct kind_group *groups)
+{
+    for (int32_t kind = 0, alike; kind < of->kinds.n; kind++) {
+        struct kind_group *group = &groups[kind];
+        *group = (struct kind_group){.own = dag_setting(setting, &pipeline->layout, of->kinds.stage[kind]),
+                                     .first = kind == of->kinds.kind[0],
+                                     .last = kind == of->kinds.n - 1};
+        for (int pass = 0; pass < N_PASSES; pass++)
+            group->units[pass] = pipe->units[pass] + kind * pipeline->cut[pass].n_units;
+        for (alike = 0; groups[alike].own.layers != group->own.layers;)
+            alike++;
+        if (alike == kind)
+            open_layers(pipeline, &of->relations, group);
+        for (int pass = 0; alike < kind && pass < N_PASSES; pass++)
+            memcpy(group->units[pass], groups[alike].units[pass],
+                   (size_t)pipeline->cut[pass].n_units * sizeof *group->units[pass]);
+    }
+}
+
 static void open_pipe(const struct plan_pipeline *pipeline, const struct cost_setting *setting,
                       const struct dag_pipe *of, struct pipe *pipe)
 {
+    struct kind_group groups[DAG_MAX_KINDS];
     pipe->plan = pipeline;
     pipe->kinds = &of->kinds;
     bool offloads = plan_offloads(pipeline);
@@ -185,17 +221,11 @@ static void open_pipe(const struct plan_pipeline *pipeline, const struct cost_se
             pipe->offloaded[pass] = check_calloc(n * (size_t)(pipeline->layout.stages * pipeline->layout.chunks),
                                                  sizeof *pipe->offloaded[pass]);
     }
+    open_kinds(pipeline, setting, of, pipe, groups);
     for (int32_t kind = 0; kind < of->kinds.n; kind++) {
-        struct kind_group group = {.own = dag_setting(setting, &pipeline->layout, of->kinds.stage[kind]),
-                                   .first = kind == of->kinds.kind[0],
-                                   .last = kind == of->kinds.n - 1};
-        group.tokens = tokens_of(pipeline, &group.own);
-        for (int pass = 0; pass < N_PASSES; pass++)
-            group.units[pass] = pipe->units[pass] + kind * pipeline->cut[pass].n_units;
-        open_kind(pipeline, &of->relations, &group);
+        open_ends(pipeline, &of->relations, &groups[kind]);
         if (offloads)
-            add_offloaded(pipeline, &of->relations, &group.own, kind, pipe);
-        free(group.tokens);
+            add_offloaded(pipeline, &of->relations, &groups[kind].own, kind, pipe);
     }
 }
 
@@ -298,6 +328,7 @@ static void end_pass(struct ledger *ledger, const struct pass_bytes *bytes)
 struct cursor {
     int32_t task; /* -1: the queue has ended */
     bool begun;
+    double time_s; /* of what comes next */
 };
 
 /* The stream of a place that is the queue. */
@@ -314,28 +345,46 @@ static int32_t if_moves(const struct dag *dag, int32_t task)
     return task >= 0 && dag->tasks[task].kind != DAG_OPTIMIZER ? task : -1;
 }
 
-static struct cursor cursor_of(const struct dag *dag, int32_t place, enum queue queue)
-{
-    return (struct cursor){if_moves(dag, dag->stream_first[place * DAG_N_STREAMS + (int32_t)stream_of(queue)]), false};
-}
-
 static int32_t after(const struct dag *dag, int32_t task)
 {
     return if_moves(dag, dag->stream_next[task]);
 }
 
-static double time_of(const struct ledger *ledger, enum queue queue, const struct cursor *cursor)
+static void set_time(const struct ledger *ledger, enum queue queue, struct cursor *cursor)
 {
-    if (queue == QUEUE_OUT || (queue == QUEUE_PASSES && cursor->begun))
-        return ledger->timeline->finish_s[cursor->task];
-    return ledger->timeline->start_s[cursor->task];
+    if (cursor->task < 0)
+        cursor->time_s = INFINITY;
+    else if (queue == QUEUE_OUT || (queue == QUEUE_PASSES && cursor->begun))
+        cursor->time_s = ledger->timeline->finish_s[cursor->task];
+    else
+        cursor->time_s = ledger->timeline->start_s[cursor->task];
+}
+
+static struct cursor cursor_of(const struct ledger *ledger, int32_t place, enum queue queue)
+{
+    int32_t first = ledger->dag->stream_first[place * DAG_N_STREAMS + (int32_t)stream_of(queue)];
+    struct cursor cursor = {.task = if_moves(ledger->dag, first)};
+    set_time(ledger, queue, &cursor);
+    return cursor;
+}
+
+static const struct pipe *pipe_of(const struct ledger *ledger, const struct dag_task *task)
+{
+    return &ledger->pipes[ledger->dag->first_pipe[task->phase] + task->pipeline];
 }
 
 /* What the pass of a task allocates and frees on the task's virtual stage. */
 static struct pass_bytes bytes_of_task(const struct ledger *ledger, const struct dag_task *task)
 {
-    const struct pipe *pipe = &ledger->pipes[ledger->dag->first_pipe[task->phase] + task->pipeline];
-    return pass_bytes_of(pipe, &(struct plan_step){(enum pass)task->pass, task->unit, task->chunk}, task->stage);
+    return pass_bytes_of(pipe_of(ledger, task), &(struct plan_step){(enum pass)task->pass, task->unit, task->chunk},
+                         task->stage);
+}
+
+/* What only frees makes no peak. */
+static void record_freed(struct ledger *ledger, double time_s)
+{
+    if (ledger->want_events)
+        record(ledger, time_s);
 }
 
 /* The begin or the end of a task. */
@@ -343,36 +392,55 @@ static void step_passes(struct ledger *ledger, struct cursor *cursor)
 {
     const struct dag *dag = ledger->dag;
     const struct dag_task *task = &dag->tasks[cursor->task];
-    struct pass_bytes bytes = bytes_of_task(ledger, task);
-    double time_s = time_of(ledger, QUEUE_PASSES, cursor);
+    if (!cursor->begun) {
+        if (task->kind == DAG_COMPUTE) {
+            struct pass_bytes bytes = bytes_of_task(ledger, task);
+            begin_pass(ledger, &bytes);
+        }
+        record(ledger, cursor->time_s);
+        cursor->begun = true;
+        return;
+    }
     int32_t next = after(dag, cursor->task);
-    if (!cursor->begun && task->kind == DAG_COMPUTE)
-        begin_pass(ledger, &bytes);
-    if (cursor->begun && (next < 0 || dag->tasks[next].kind != DAG_ATTENTION))
+    bool frees = true;
+    if (next < 0 || dag->tasks[next].kind != DAG_ATTENTION) {
+        struct pass_bytes bytes = bytes_of_task(ledger, task);
         end_pass(ledger, &bytes);
-    record(ledger, time_s);
-    if (cursor->begun)
-        cursor->task = next;
-    cursor->begun = !cursor->begun;
+        frees = bytes.pass == PASS_WEIGHT || weight(&bytes) <= 0; /* a split backward hands on */
+    }
+    if (frees)
+        record_freed(ledger, cursor->time_s);
+    else
+        record(ledger, cursor->time_s);
+    cursor->task = next;
+    cursor->begun = false;
 }
 
 /* What the unit of a copy's pass has on the host. */
 static double host_bytes(const struct ledger *ledger, int32_t copy)
 {
     const struct dag_task *task = &ledger->dag->tasks[copy];
-    const struct pipe *pipe = &ledger->pipes[ledger->dag->first_pipe[task->phase] + task->pipeline];
+    const struct pipe *pipe = pipe_of(ledger, task);
     int32_t stage = task->chunk * pipe->plan->layout.stages + task->stage;
     return pipe->offloaded[task->pass][stage * pipe->plan->cut[task->pass].n_units + task->unit];
 }
 
+/* Memory that a copy frees or takes: none if it streams. */
+static double copied_bytes(const struct ledger *ledger, int32_t copy)
+{
+    const struct dag_task *task = &ledger->dag->tasks[copy];
+    bool streams = pipe_of(ledger, task)->plan->cut[task->pass].units[task->unit].streams;
+    return streams ? 0 : host_bytes(ledger, copy);
+}
+
 static void step_copies(struct ledger *ledger, enum queue queue, struct cursor *cursor)
 {
-    const struct dag_task *task = &ledger->dag->tasks[cursor->task];
-    const struct pipe *pipe = &ledger->pipes[ledger->dag->first_pipe[task->phase] + task->pipeline];
-    double bytes = host_bytes(ledger, cursor->task);
-    if (!pipe->plan->cut[task->pass].units[task->unit].streams)
-        ledger->live[MEMORY_ACTIVATIONS] += queue == QUEUE_OUT ? -bytes : bytes;
-    record(ledger, time_of(ledger, queue, cursor));
+    double bytes = copied_bytes(ledger, cursor->task);
+    ledger->live[MEMORY_ACTIVATIONS] += queue == QUEUE_OUT ? -bytes : bytes;
+    if (queue == QUEUE_OUT)
+        record_freed(ledger, cursor->time_s);
+    else
+        record(ledger, cursor->time_s);
     cursor->task = after(ledger->dag, cursor->task);
 }
 
@@ -392,7 +460,7 @@ static double states(const struct ledger *ledger, int32_t place)
 static double host_peak(const struct ledger *ledger, int32_t place)
 {
     const struct dag *dag = ledger->dag;
-    struct cursor out = cursor_of(dag, place, QUEUE_OUT), in = cursor_of(dag, place, QUEUE_IN);
+    struct cursor out = cursor_of(ledger, place, QUEUE_OUT), in = cursor_of(ledger, place, QUEUE_IN);
     double held = 0, peak = 0;
     for (; out.task >= 0; out.task = after(dag, out.task)) {
         double start_s = ledger->timeline->start_s[out.task];
@@ -418,19 +486,19 @@ static void walk_tasks(struct ledger *ledger, int32_t place)
 {
     struct cursor cursors[N_QUEUES];
     for (int q = 0; q < N_QUEUES; q++)
-        cursors[q] = cursor_of(ledger->dag, place, (enum queue)q);
+        cursors[q] = cursor_of(ledger, place, (enum queue)q);
     for (;;) {
-        int best = -1;
-        for (int q = 0; q < N_QUEUES; q++)
-            if (cursors[q].task >= 0 && (best < 0 || time_of(ledger, (enum queue)q, &cursors[q]) <
-                                                         time_of(ledger, (enum queue)best, &cursors[best])))
+        int best = 0;
+        for (int q = 1; q < N_QUEUES; q++)
+            if (cursors[q].time_s < cursors[best].time_s)
                 best = q;
-        if (best < 0)
+        if (cursors[best].task < 0)
             return;
         if (best == QUEUE_PASSES)
             step_passes(ledger, &cursors[best]);
         else
             step_copies(ledger, (enum queue)best, &cursors[best]);
+        set_time(ledger, (enum queue)best, &cursors[best]);
     }
 }
 

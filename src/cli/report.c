@@ -51,7 +51,7 @@ static const char *const attention_name[] = {"flash-attention 2", "flash-attenti
 /** Mean over the measured iterations of how the units of a pipeline spread. */
 static struct units_spread mean_spread(const struct point_system *system, enum pass pass)
 {
-    struct units_spread sum = {0, 0};
+    struct units_spread sum = {0};
     int32_t n = 0;
     for (int32_t i = 0; i < system->n_iterations; i++)
         if (system->iterations[i].measured) {
@@ -59,7 +59,7 @@ static struct units_spread mean_spread(const struct point_system *system, enum p
             sum.time += system->iterations[i].spread[pass].time;
             n++;
         }
-    return (struct units_spread){sum.flop / n, sum.time / n};
+    return (struct units_spread){.flop = sum.flop / n, .time = sum.time / n};
 }
 
 /** Mean over the measured iterations of one count. */

@@ -29,12 +29,12 @@ static void price(const struct work *work, struct builder_member *member)
     int32_t gpu = builder->dag->places[member->place].rank;
     int32_t at = member->unit * pipe->kinds.n + pipe->kinds.kind[member->stage];
     member->cost = &pipe->cost[work->pass][at];
-    member->seconds = pipe->seconds[work->pass][at];
+    member->brief = pipe->brief[work->pass][at];
     if (builder->setting->faults == NULL || !builder_slow(builder, gpu))
         return;
     member->slow = dag_gpu_pass_cost(pipe->plan, builder->setting, work->pass, member->unit, member->stage, gpu);
     member->cost = &member->slow;
-    member->seconds = builder_seconds_of(builder, &member->slow);
+    member->brief = builder_brief_of(builder, &member->slow);
 }
 
 static struct builder_end *end_of(const struct work *work, const struct builder_member *member, enum pass pass,
@@ -70,7 +70,7 @@ static void collect_members(struct work *work)
             for (int32_t rank = tensor; rank < pipe->n_ranks; rank += work->n_tensor)
                 builder->members[work->n_members++] =
                     (struct builder_member){.pipe = lane->pipeline,
-                                            .unit = pipe->plan->steps[lane->next].unit,
+                                            .unit = lane->steps[lane->next].unit,
                                             .stage = work->chunk * pipe->plan->layout.stages + lane->stage,
                                             .rank = rank,
                                             .place = pipe->first_place + lane->stage * pipe->n_ranks + rank,
@@ -191,10 +191,11 @@ static void after_data(struct work *work, const struct builder_member *member)
         after_neighbour(work, member);
     else if (work->pass == PASS_BACKWARD)
         after_forwards(work, member);
-    for (int32_t i = relations->after_first[work->pass][member->unit];
-         i < relations->after_first[work->pass][member->unit + 1]; i++)
-        after_end(work, end_of(work, member, work->pass, relations->after[work->pass][i], member->stage),
-                  DAG_INTER_SLICE);
+    const struct builder_end *first = end_of(work, member, work->pass, 0, member->stage); /* of unit 0 */
+    const int32_t *after = relations->after[work->pass];
+    int32_t end = relations->after_first[work->pass][member->unit + 1];
+    for (int32_t i = relations->after_first[work->pass][member->unit]; i < end; i++)
+        after_end(work, first + after[i] * pipe->n_ranks, DAG_INTER_SLICE);
 }
 
 static void add_compute(struct work *work, struct builder_member *member)
@@ -202,8 +203,8 @@ static void add_compute(struct work *work, struct builder_member *member)
     struct builder *builder = work->builder;
     bool offloads = work->pass == PASS_BACKWARD && pipe_of(work, member)->offloads;
     int32_t prefetch = offloads && !streams(work, member) ? add_prefetch(work, member, -1) : -1;
-    const struct builder_seconds *seconds = &member->seconds;
-    double duration_s = work->ring || work->set >= 0 ? seconds->no_attention : seconds->all;
+    const struct builder_brief *brief = &member->brief;
+    double duration_s = work->ring || work->set >= 0 ? brief->no_attention_s : brief->all_s;
     member->ready = builder_task(builder, task_of(work, member, DAG_STREAM_COMPUTE, DAG_COMPUTE, DAG_PASS), duration_s);
     builder->pass_begin[member->place] = member->ready;
     builder_edge(builder, builder->open_ring[member->place], DAG_COLLECTIVE);
@@ -405,7 +406,7 @@ static void add_boundary(struct work *work, const struct builder_member *member,
     if (to < 0 || to == pipe->n_virtual)
         return;
     int32_t place = pipe->first_place + builder_stage_of(pipe, to) * pipe->n_ranks + member->rank;
-    double bytes = member->cost->boundary_bytes;
+    double bytes = member->brief.boundary_bytes;
     int32_t rank = builder->dag->places[place].rank;
     if (bytes <= 0 || rank == builder->dag->places[member->place].rank)
         return;
@@ -439,7 +440,7 @@ void builder_pass(struct builder *builder, const int32_t *lanes, int32_t n_lanes
 {
     const struct builder_lane *lane = &builder->lanes[lanes[0]];
     const struct builder_pipe *pipe = &builder->pipes[lane->pipeline];
-    const struct plan_step *step = &pipe->plan->steps[lane->next];
+    const struct plan_step *step = &lane->steps[lane->next];
     struct work work = {.builder = builder,
                         .lanes = lanes,
                         .n_lanes = n_lanes,

@@ -160,6 +160,8 @@ static void fill_result(const struct runner *runner, struct point_iteration *res
                                   runner->scenario->platform.gpus_per_node, runner->scenario->all_tensor_ranks);
     result->bubble = bubble_of(&runner->dag, timeline);
     measure_units(runner, result);
+    result->dp_imbalance = units_pipeline_imbalance(&runner->dag);
+    result->traffic = traffic_of(&runner->plan, &runner->dag, &runner->setting);
     result->unit_imbalance = unit_imbalance(&runner->plan, &runner->setting);
     result->merged_samples = merged_samples(&runner->plan, batch->n_samples + runner->plan.n_carried);
 }
@@ -367,6 +369,11 @@ struct point_summary point_summary_of(const struct scenario *scenario, const str
         model_flop += result->model_flop;
         hardware_flop += result->hardware_flop;
         summary.unit_imbalance += result->unit_imbalance / (double)n;
+        summary.dp_imbalance += result->dp_imbalance / (double)n;
+        for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
+            summary.imbalance[pass] += result->spread[pass].imbalance / (double)n;
+        for (int k = 0; k < TRAFFIC_N_PURPOSES; k++)
+            summary.traffic.bytes[k] += result->traffic.bytes[k] / (double)n;
         summary.tensor_s += result->tensor_s;
         summary.shard_s += result->shard_s;
         summary.critical_path_mean_s += result->critical_path_s / (double)n;

@@ -5,6 +5,7 @@
 
 #include "bounds/bubble.h"
 #include "bounds/memory.h"
+#include "bounds/traffic.h"
 #include "lengths/lengths.h"
 #include "search/search.h"
 #include "sweep/units.h"
@@ -33,7 +34,9 @@ struct point_iteration {
     int32_t listed_units, full_units; /* forward units that recompute listed kernels, whole layers */
     struct units_spread spread[N_PASSES];
     double unit_imbalance; /* largest forward seconds of a unit over their mean, all pipelines */
-    int32_t pipelines;     /* and of these, those that use a part: enum plan_part */
+    double dp_imbalance;   /* units_pipeline_imbalance */
+    struct traffic traffic;
+    int32_t pipelines; /* and of these, those that use a part: enum plan_part */
     int32_t sliced_pipelines, asymmetric_pipelines;
     int32_t just_in_time_pipelines, persistent_pipelines, long_warm_up_pipelines;
     int32_t merged_samples; /* samples run by groups of pipelines */
@@ -91,9 +94,11 @@ struct point_summary {
     double mfu, hfu;
     double token_delay;    /* iterations that a token waits, mean: sum of tokens x iterations / sum of tokens */
     double unit_imbalance; /* mean */
-    double tensor_s;       /* summed over measured iterations */
-    double shard_s;        /* likewise */
-    struct bubble bubble;  /* summed over measured iterations */
+    double dp_imbalance, imbalance[N_PASSES]; /* means; units_spread.imbalance */
+    struct traffic traffic;                   /* mean */
+    double tensor_s;                          /* summed over measured iterations */
+    double shard_s;                           /* likewise */
+    struct bubble bubble;                     /* summed over measured iterations */
     double peak_bytes;
     int32_t peak_stage;
     double at_peak[MEMORY_N_CLASSES];

@@ -10,9 +10,11 @@
 #include <string.h>
 
 _Static_assert(SYSTEM_N_MISFITS == 3, "names of misfits in trace/table.c");
+_Static_assert(TRAFFIC_N_PURPOSES == 8, "trace/traffic.def has a column for each purpose");
 _Static_assert(MEMORY_N_CLASSES == 6, "trace/memory_class.def has a column for each class");
 
-/* Columns of trace/bubble.def, trace/memory_class.def and trace/place.def, as designated initialisers. */
+/* Columns of trace/bubble.def, trace/traffic.def, trace/memory_class.def and trace/place.def, as designated
+ * initialisers. */
 #define BUBBLE_COLUMNS(of)                                                                                             \
     .bubble_fraction = bubble_fraction(&(of)), .busy_s = (of).busy_s, .ring_s = (of).ring_s,                           \
     .warm_up_s = (of).warm_up_s, .imbalance_s = (of).imbalance_s, .cool_down_s = (of).cool_down_s,                     \
@@ -21,6 +23,11 @@ _Static_assert(MEMORY_N_CLASSES == 6, "trace/memory_class.def has a column for e
     .states_bytes = (of)[MEMORY_STATES], .activations_bytes = (of)[MEMORY_ACTIVATIONS], .kv_bytes = (of)[MEMORY_KV],   \
     .kv_gradients_bytes = (of)[MEMORY_KV_GRADIENTS], .workspace_bytes = (of)[MEMORY_WORKSPACE],                        \
     .libraries_bytes = (of)[MEMORY_LIBRARIES]
+#define TRAFFIC_COLUMNS(of)                                                                                            \
+    .sent_tensor_bytes = (of).bytes[TRAFFIC_TENSOR], .sent_shard_bytes = (of).bytes[TRAFFIC_SHARDS],                   \
+    .sent_context_bytes = (of).bytes[TRAFFIC_CONTEXT], .sent_boundary_bytes = (of).bytes[TRAFFIC_BOUNDARY],            \
+    .sent_exchange_bytes = (of).bytes[TRAFFIC_EXCHANGE], .sent_sync_bytes = (of).bytes[TRAFFIC_SYNC],                  \
+    .sent_reshard_bytes = (of).bytes[TRAFFIC_RESHARD], .sent_host_bytes = (of).bytes[TRAFFIC_HOST]
 #define PLACE_COLUMNS(of)                                                                                              \
     .phase = (of)->phase, .pipeline = (of)->pipeline, .stage = (of)->stage, .context = (of)->context,                  \
     .tensor = (of)->tensor, .rank = (of)->rank
@@ -137,6 +144,9 @@ struct trace_iteration record_iteration(int32_t system, const struct point_itera
         .listed_units = of->listed_units,
         .full_units = of->full_units,
         .unit_imbalance = of->unit_imbalance,
+        .dp_imbalance = of->dp_imbalance,
+        .forward_imbalance = of->spread[PASS_FORWARD].imbalance,
+        .backward_imbalance = of->spread[PASS_BACKWARD].imbalance,
         .forward_flop_spread = of->spread[PASS_FORWARD].flop,
         .backward_flop_spread = of->spread[PASS_BACKWARD].flop,
         .forward_time_spread = of->spread[PASS_FORWARD].time,
@@ -149,6 +159,7 @@ struct trace_iteration record_iteration(int32_t system, const struct point_itera
         .long_warm_up_pipelines = of->long_warm_up_pipelines,
         .merged_samples = of->merged_samples,
         BUBBLE_COLUMNS(of->bubble),
+        TRAFFIC_COLUMNS(of->traffic),
         .peak_bytes = of->peak_bytes,
         .peak_pipeline = of->peak_pipeline,
         .peak_stage = of->peak_stage,
@@ -379,9 +390,15 @@ struct trace_summary record_summary(const struct scenario *scenario, const struc
         .hfu = of->hfu,
         .token_delay = of->token_delay,
         .unit_imbalance = of->unit_imbalance,
+        .dp_imbalance = of->dp_imbalance,
+        .forward_imbalance = of->imbalance[PASS_FORWARD],
+        .backward_imbalance = of->imbalance[PASS_BACKWARD],
         .critical_path_mean_s = of->critical_path_mean_s,
         .simgrid_mean_s = of->simgrid_mean_s,
         BUBBLE_COLUMNS(of->bubble),
+        .tensor_s = of->tensor_s,
+        .shard_s = of->shard_s,
+        TRAFFIC_COLUMNS(of->traffic),
         .peak_bytes = of->peak_bytes,
         .peak_stage = of->peak_stage,
         .peak_class = of->peak_class,

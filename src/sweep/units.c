@@ -3,10 +3,10 @@
 
 #include <gsl/gsl_sort.h>
 #include <gsl/gsl_statistics_double.h>
+#include <math.h>
 #include <stdlib.h>
 
 #include "base/check.h"
-#include "dag/dag.h"
 
 static double unit_flop(const struct plan_cut *cut, int32_t index, struct flop_curve curve)
 {
@@ -41,7 +41,8 @@ static struct units_spread pipeline_spread(const struct plan_pipeline *pipeline,
             flop[n_flop++] = unit_flop(cut, i, curve);
         time_s[i] = cost_pass_s(&cost);
     }
-    struct units_spread spread = {p95_over_p5(flop, n_flop), p95_over_p5(time_s, cut->n_units)};
+    double imbalance = gsl_stats_max(time_s, 1, (size_t)cut->n_units) / gsl_stats_mean(time_s, 1, (size_t)cut->n_units);
+    struct units_spread spread = {p95_over_p5(flop, n_flop), p95_over_p5(time_s, cut->n_units), imbalance};
     free(flop);
     free(time_s);
     return spread;
@@ -49,7 +50,7 @@ static struct units_spread pipeline_spread(const struct plan_pipeline *pipeline,
 
 struct units_spread units_spread_of(const struct plan *plan, const struct cost_setting *setting, enum pass pass)
 {
-    struct units_spread sum = {0, 0};
+    struct units_spread sum = {0};
     int32_t n = 0;
     for (int32_t i = 0; i < plan->n_phases; i++)
         for (int32_t j = 0; j < plan->phases[i].n_pipelines; j++) {
@@ -58,9 +59,51 @@ struct units_spread units_spread_of(const struct plan *plan, const struct cost_s
             struct units_spread one = pipeline_spread(&plan->phases[i].pipelines[j], setting, pass);
             sum.flop += one.flop;
             sum.time += one.time;
+            sum.imbalance += one.imbalance;
             n++;
         }
-    return n > 0 ? (struct units_spread){sum.flop / n, sum.time / n} : (struct units_spread){1, 1};
+    return n > 0 ? (struct units_spread){sum.flop / n, sum.time / n, sum.imbalance / n}
+                 : (struct units_spread){1, 1, 1};
+}
+
+/** Seconds of passes of every place. */
+static double *busy_s_of(const struct dag *dag)
+{
+    double *busy_s = check_calloc((size_t)dag->n_places, sizeof *busy_s);
+    for (int32_t i = 0; i < dag->n_tasks; i++)
+        if (dag->tasks[i].kind == DAG_COMPUTE || dag->tasks[i].kind == DAG_ATTENTION)
+            busy_s[dag->tasks[i].place] += dag->duration_s[i];
+    return busy_s;
+}
+
+/** One past the last place of the phase of place `first`, or of its pipeline. */
+static int32_t end_of(const struct dag *dag, int32_t first, bool of_pipeline)
+{
+    const struct dag_place *places = dag->places;
+    int32_t end = first + 1;
+    while (end < dag->n_places && places[end].phase == places[first].phase &&
+           (!of_pipeline || places[end].pipeline == places[first].pipeline))
+        end++;
+    return end;
+}
+
+double units_pipeline_imbalance(const struct dag *dag)
+{
+    double *busy_s = busy_s_of(dag), most_s = 0, mean_s = 0;
+    for (int32_t first = 0; first < dag->n_places; first = end_of(dag, first, false)) {
+        int32_t end = end_of(dag, first, false);
+        double most_of_phase_s = 0, sum_s = 0;
+        for (int32_t begin = first; begin < end; begin = end_of(dag, begin, true)) {
+            int32_t n = end_of(dag, begin, true) - begin;
+            double mean_of_pipeline_s = gsl_stats_mean(busy_s + begin, 1, (size_t)n);
+            most_of_phase_s = fmax(most_of_phase_s, mean_of_pipeline_s);
+            sum_s += n * mean_of_pipeline_s;
+        }
+        most_s += most_of_phase_s;
+        mean_s += sum_s / (end - first);
+    }
+    free(busy_s);
+    return mean_s > 0 ? most_s / mean_s : 1;
 }
 
 int32_t units_using(const struct plan *plan, enum plan_part part)

@@ -3,17 +3,21 @@
 #ifndef SLIMSIM_SWEEP_UNITS_H
 #define SLIMSIM_SWEEP_UNITS_H
 
-#include "cost/cost.h"
-#include "plan/plan.h"
+#include "dag/dag.h"
 
-/** p95/p5 over the units of one pipeline, merged ones included, by linear interpolation; mean over the pipelines that
- * have two units at least; 1 where none has. */
+/** Over the units of one pipeline, merged ones included; mean over the pipelines that have two units at least; 1 where
+ * none has. flop and time: p95/p5, by linear interpolation. */
 struct units_spread {
-    double flop; /* of one rank, without head and padding; units of padding alone do not count */
-    double time; /* seconds of the pass on stage 0 */
+    double flop;      /* of one rank, without head and padding; units of padding alone do not count */
+    double time;      /* seconds of the pass on stage 0 */
+    double imbalance; /* largest of these seconds over their mean */
 };
 
 struct units_spread units_spread_of(const struct plan *plan, const struct cost_setting *setting, enum pass pass);
+
+/** Largest over mean of the seconds of passes of a pipeline, side by side: each the mean of its places, the mean over
+ * all places of the phase. Of several phases the largest are summed, and the means. Tasks as long as in `dag`. */
+double units_pipeline_imbalance(const struct dag *dag);
 
 /** Pipelines that use a part (enum plan_part). */
 int32_t units_using(const struct plan *plan, enum plan_part part);

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "bounds/traffic.h"
+
+/* One pipeline of the plan. */
+struct source {
+    const struct plan_pipeline *plan;
+    const struct dag_pipe *pipe;
+    const struct cost_setting *setting;
+    double ranks; /* GPUs of a stage */
+};
+
+static void add_pass(const struct source *source, enum pass pass, int32_t unit, int32_t stage, struct traffic *traffic)
+{
+    const struct plan_layout *layout = &source->plan->layout;
+    const struct dag_kinds *kinds = &source->pipe->kinds;
+    const struct cost_pass *cost = &source->pipe->cost[pass][unit * kinds->n + kinds->kind[stage]];
+    int32_t to = pass == PASS_FORWARD ? stage + 1 : stage - 1;
+    bool sends = pass != PASS_WEIGHT && 0 <= to && to < layout->stages * layout->chunks && layout->stages > 1;
+    traffic->bytes[TRAFFIC_TENSOR] += source->ranks * cost->tensor_bytes;
+    traffic->bytes[TRAFFIC_SHARDS] += source->ranks * cost->shard_bytes;
+    traffic->bytes[TRAFFIC_CONTEXT] += source->ranks * cost->ring_bytes;
+    traffic->bytes[TRAFFIC_BOUNDARY] += sends ? source->ranks * cost->boundary_bytes : 0;
+}
+
+/* To the host, and back for the backward pass. */
+static void add_host(const struct source *source, int32_t unit, int32_t stage, struct traffic *traffic)
+{
+    const struct plan_cut *cut = &source->plan->cut[PASS_FORWARD];
+    double share = plan_offload(source->plan, unit, stage);
+    if (share <= 0)
+        return;
+    struct cost_setting own = dag_setting(source->setting, &source->plan->layout, stage);
+    int64_t tokens = plan_unit_tokens(cut, unit) + cut->units[unit].padding_tokens;
+    traffic->bytes[TRAFFIC_HOST] +=
+        2 * source->ranks * share *
+        dag_offloadable_bytes(source->plan, &own, unit, tokens, source->pipe->relations.sliced_tokens[unit]);
+}
+
+static void add_passes(const struct source *source, struct traffic *traffic)
+{
+    int32_t n_virtual = source->plan->layout.stages * source->plan->layout.chunks;
+    for (enum pass pass = PASS_FORWARD; pass < plan_n_passes(source->plan); pass++)
+        for (int32_t unit = 0; unit < plan_cut_of(source->plan, pass)->n_units; unit++)
+            for (int32_t stage = 0; stage < n_virtual; stage++) {
+                add_pass(source, pass, unit, stage, traffic);
+                if (pass == PASS_FORWARD)
+                    add_host(source, unit, stage, traffic);
+            }
+}
+
+static void add_exchanges(const struct source *source, struct traffic *traffic)
+{
+    for (int32_t i = 0; i < source->plan->n_exchanges; i++) {
+        const struct plan_exchange *exchange = &source->plan->exchanges[i];
+        struct cost_setting own = dag_setting(source->setting, &source->plan->layout, exchange->from_stage);
+        struct cost_unit unit = dag_unit(source->plan, exchange->pass, exchange->from_unit);
+        struct cost_exchange cost = cost_of_exchange(&own, exchange->pass, &unit, exchange->share);
+        traffic->bytes[TRAFFIC_EXCHANGE] += source->ranks * (cost.out_bytes + cost.back_bytes);
+    }
+}
+
+/* Gradients and parameters of a pipeline whose stages have n_places replicas. */
+static void add_sync(const struct source *source, int32_t n_places, struct traffic *traffic)
+{
+    const struct cost_setting *setting = source->setting;
+    const struct plan_layout *layout = &source->plan->layout;
+    double gradient_bytes = cost_gradient_bytes(setting->gradients), parameters = 0;
+    int32_t group = setting->shard_groups > 1 ? setting->shards : n_places;
+    double others = (group - 1.0) / group, other_groups = 1 - (double)group / n_places;
+    for (int32_t stage = 0; stage < layout->stages; stage++)
+        parameters += source->ranks * dag_stage_parameters(setting, layout, stage);
+    if (!cost_shards_in_passes(setting))
+        traffic->bytes[TRAFFIC_SYNC] += parameters * gradient_bytes * (others + 2 * other_groups / group);
+    if (setting->sharding != SCENARIO_ZERO3)
+        traffic->bytes[TRAFFIC_SYNC] += parameters * 2 * others;
+    if (setting->model->tied_embeddings && layout->stages > 1)
+        traffic->bytes[TRAFFIC_SYNC] += 2 * source->ranks * (double)setting->model->hidden *
+                                        model_vocabulary_share(setting->model, layout->tensor) * gradient_bytes;
+}
+
+static int32_t places_of_stage(const struct plan_phase *phase)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < phase->n_pipelines; i++)
+        n += phase->pipelines[i].layout.context;
+    return n;
+}
+
+struct traffic traffic_of(const struct plan *plan, const struct dag *dag, const struct cost_setting *setting)
+{
+    struct traffic traffic = {0};
+    for (int32_t i = 0; i < plan->n_phases; i++) {
+        const struct plan_phase *phase = &plan->phases[i];
+        for (int32_t j = 0; j < phase->n_pipelines; j++) {
+            const struct plan_pipeline *pipeline = &phase->pipelines[j];
+            struct source source = {pipeline, &dag->pipes[dag->first_pipe[i] + j], setting,
+                                    (double)pipeline->layout.tensor * pipeline->layout.context};
+            add_passes(&source, &traffic);
+            add_exchanges(&source, &traffic);
+            if (i == plan->n_phases - 1)
+                add_sync(&source, places_of_stage(phase), &traffic);
+        }
+        for (int32_t j = 0; j < phase->n_reshards; j++)
+            if (phase->reshards[j].from_rank != phase->reshards[j].to_rank)
+                traffic.bytes[TRAFFIC_RESHARD] += phase->reshards[j].bytes;
+    }
+    return traffic;
+}

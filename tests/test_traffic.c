@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "bounds/traffic.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "hand_plan.h"
+#include "harness.h"
+
+enum { HIDDEN = 64, LAYERS = 840 };
+
+static struct traffic traffic(const struct plan *plan, const struct cost_setting *setting)
+{
+    struct dag dag;
+    struct error err = {0};
+    if (!CHECK_TRUE(dag_build(plan, setting, (struct dag_options){.gradient_sync = true}, &dag, &err)))
+        printf("%s\n", err.text);
+    struct traffic sent = traffic_of(plan, &dag, setting);
+    dag_free(&dag);
+    return sent;
+}
+
+/* p stages, m units of 16 tokens: between neighbours 2 h bytes a token, m (p - 1) times each way. One replica has
+ * nothing to reduce, one tensor and context rank nothing to gather. */
+static void stages_send_activations_both_ways(void)
+{
+    for (int32_t p = 1; p <= 8; p++) {
+        struct plan plan;
+        hand_uniform(&plan, p, 5, 16);
+        struct traffic sent = traffic(&plan, hand_setting());
+        for (int i = 0; i < TRAFFIC_N_PURPOSES; i++)
+            CHECK_CLOSE(sent.bytes[i], i == TRAFFIC_BOUNDARY ? 2 * 5 * (p - 1) * 16.0 * 2 * HIDDEN : 0, 1e-14);
+        plan_free(&plan);
+    }
+}
+
+/* A sample of 64 tokens on four ranks: each sends three quarters of keys and values, 4 h bytes a token and layer,
+ * forward, and twice that backward. */
+static void a_ring_sends_what_others_lack(void)
+{
+    struct plan plan;
+    hand_plan(&plan, 1, 1, 4);
+    for (int pass = 0; pass < N_PASSES; pass++)
+        hand_unit(&plan.phases[0].pipelines[0].cut[pass], (struct slice){0, 0, 64})->context = 4;
+    hand_order(&plan);
+    struct traffic sent = traffic(&plan, hand_setting());
+    CHECK_CLOSE(sent.bytes[TRAFFIC_CONTEXT], 4 * 3 * 0.75 * LAYERS * 64 * 4.0 * HIDDEN, 1e-14);
+    plan_free(&plan);
+}
+
+/* n replicas of P parameters: to add up n vectors and to hand the sum to all takes 2 (n - 1) vectors on the wire, one
+ * way of gradients (4 bytes), one of parameters (2 bytes). In groups of g = 2 of m = n/2: each replica sends half of
+ * both vectors in its group, and of the half it holds 2 (m - 1)/m of the gradients among the groups. */
+static void replicas_send_gradients_and_parameters(void)
+{
+    struct cost_setting groups = *hand_setting();
+    double parameters = cost_stage_parameters(groups.model, 1, LAYERS, true, true);
+    for (int32_t n = 2; n <= 8; n += 2) {
+        struct plan plan;
+        hand_plan(&plan, n, 1, 1);
+        for (int32_t i = 0; i < n; i++)
+            for (int pass = 0; pass < N_PASSES; pass++)
+                hand_unit(&plan.phases[0].pipelines[i].cut[pass], (struct slice){i, 0, 16});
+        hand_order(&plan);
+        struct traffic sent = traffic(&plan, hand_setting());
+        CHECK_CLOSE(sent.bytes[TRAFFIC_SYNC], (n - 1) * 6 * parameters, 1e-14);
+        double m = n / 2.0;
+        groups.shards = 2;
+        groups.shard_groups = n / 2;
+        sent = traffic(&plan, &groups);
+        double one = n == 2 ? 3 * parameters : parameters * (2 + 1 + 4 * (m - 1) / m);
+        CHECK_CLOSE(sent.bytes[TRAFFIC_SYNC], n * one, 1e-14);
+        plan_free(&plan);
+    }
+}
+
+/* Half of a unit's activations goes to the host and comes back on both stages; recomputation keeps 2 h bytes a token
+ * and layer. */
+static void offloaded_activations_go_and_come_back(void)
+{
+    struct plan plan;
+    hand_uniform(&plan, 2, 1, 16);
+    struct plan_unit *unit = plan.phases[0].pipelines[0].cut[PASS_FORWARD].units;
+    unit->recompute = RECOMPUTE_FULL;
+    unit->offload = 0.5;
+    plan.phases[0].pipelines[0].cut[PASS_BACKWARD].units[0].recompute = RECOMPUTE_FULL;
+    CHECK_CLOSE(traffic(&plan, hand_setting()).bytes[TRAFFIC_HOST], 2 * 0.5 * LAYERS * 16 * 2.0 * HIDDEN, 1e-14);
+    plan_free(&plan);
+}
+
+/* Stage 1 takes a quarter of the attention of stage 0's second forward of 16 tokens: out 2 h a token and a quarter of
+ * the keys and values of 16 tokens, back 2 h and 4 bytes a head and token; of half of all layers. */
+static void exchanged_attention_is_sent_out_and_back(void)
+{
+    struct plan plan;
+    hand_uniform(&plan, 2, 2, 16);
+    plan_add_exchange(
+        &plan.phases[0].pipelines[0],
+        (struct plan_exchange){
+            .pass = PASS_FORWARD, .from_stage = 0, .from_unit = 1, .to_stage = 1, .to_unit = 0, .share = 0.25});
+    double out = 16 * 2 * HIDDEN + 0.25 * 16 * 4 * HIDDEN, back = 16 * 2 * HIDDEN + 16 * 4 * 4;
+    CHECK_CLOSE(traffic(&plan, hand_setting()).bytes[TRAFFIC_EXCHANGE], LAYERS / 2 * (out + back), 1e-14);
+    plan_free(&plan);
+}
+
+/* Two phases; what a GPU keeps is not sent. */
+static void resharding_counts_what_moves(void)
+{
+    struct plan plan, second;
+    hand_uniform(&plan, 2, 3, 16);
+    hand_uniform(&second, 2, 3, 16);
+    plan.phases = check_realloc(plan.phases, 2 * sizeof *plan.phases);
+    plan.phases[1] = second.phases[0];
+    plan.n_phases = 2;
+    free(second.phases);
+    plan.phases[1].n_reshards = 3;
+    plan.phases[1].reshards = check_malloc(3 * sizeof(struct plan_reshard));
+    plan.phases[1].reshards[0] = (struct plan_reshard){0, 1, 1e6};
+    plan.phases[1].reshards[1] = (struct plan_reshard){1, 1, 4e6};
+    plan.phases[1].reshards[2] = (struct plan_reshard){1, 0, 2e6};
+    struct traffic sent = traffic(&plan, hand_setting());
+    CHECK_CLOSE(sent.bytes[TRAFFIC_RESHARD], 3e6, 1e-14);
+    CHECK_CLOSE(sent.bytes[TRAFFIC_BOUNDARY], 2 * 2 * 3 * 16.0 * 2 * HIDDEN, 1e-14);
+    plan_free(&plan);
+}
+
+int main(void)
+{
+    return HARNESS_MAIN("traffic", TEST(stages_send_activations_both_ways), TEST(a_ring_sends_what_others_lack),
+                        TEST(replicas_send_gradients_and_parameters), TEST(offloaded_activations_go_and_come_back),
+                        TEST(exchanged_attention_is_sent_out_and_back), TEST(resharding_counts_what_moves));
+}
