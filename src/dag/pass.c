@@ -263,7 +263,7 @@ static struct builder_member *member_on(const struct work *work, int32_t first, 
 }
 
 /* Seconds of a member's own attention, less what it gives away, and of what it takes on. */
-static double exchanged_s(const struct work *work, int32_t first, const struct builder_member *member)
+static double exchanged_s(const struct work *work, const struct builder_member *member)
 {
     const struct builder_pipe *pipe = pipe_of(work, member);
     double own = 1, taken_s = 0;
@@ -272,9 +272,12 @@ static double exchanged_s(const struct work *work, int32_t first, const struct b
         if (exchange->from_stage == member->stage)
             own -= exchange->share;
         if (exchange->to_stage == member->stage)
-            taken_s += exchange->share * member_on(work, first, exchange->from_stage)->cost->attention_s;
+            taken_s += exchange->share *
+                       builder_cost_of(pipe, work->pass, exchange->from_unit, exchange->from_stage)->attention_s;
     }
-    return fmax(0, own) * member->cost->attention_s + taken_s;
+    int32_t gpu = work->builder->dag->places[member->place].rank;
+    double factor = faults_factor(work->builder->setting->faults, FAULT_GPU, gpu); /* its own cost has it already */
+    return fmax(0, own) * member->cost->attention_s + factor * taken_s;
 }
 
 /* One message of an exchange: behind `after`, from a member to another. @return the SEND */
@@ -338,7 +341,7 @@ static void add_exchange(struct work *work, int32_t first)
     for (int32_t i = 0; i < n; i++) {
         const struct builder_member *member = &builder->members[first + i];
         struct dag_task task = task_of(work, member, DAG_STREAM_COMPUTE, DAG_ATTENTION, DAG_PASS);
-        builder_task(builder, task, exchanged_s(work, first, member));
+        builder_task(builder, task, exchanged_s(work, member));
         builder_edge(builder, sent, DAG_COLLECTIVE);
     }
     if (!beside) {
