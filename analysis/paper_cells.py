@@ -13,6 +13,10 @@ MODELS = {"llama-7b": "7B", "llama-13b": "13B", "llama-70b": "70B", "llama-150b"
 BATCHES = (512, 1024, 2048)
 SPACES = ("free", "megatron", "low-tp")
 SIMGRID_CELLS = (("megatron", 512),)  # plan spaces and batches whose cells are run on SimGrid, too
+SPREADS = ("forward_flop_spread", "backward_flop_spread", "forward_time_spread", "backward_time_spread")
+ITERATION_KINDS = {"plain": "all pipelines sliced and cut anew, no merged sample",
+                   "merged": "the same, with merged samples",
+                   "uncut": "a pipeline unsliced, or its backward not cut anew"}
 CLASSES = {"states": "weights, gradients, optimizer", "activations": "activations", "kv": "keys and values",
            "kv_gradients": "their gradients", "workspace": "workspace"}
 
@@ -49,6 +53,23 @@ def read_points(trace):
     return list(points.values())
 
 
+def units_of(measured):
+    """How units spread (p95/p5 within a pipeline, mean over iterations), what SlimPack did (shares of the pipelines that
+    are sliced and cut anew, merged samples an iteration), and how far FLOPs spread in the iterations of each kind."""
+    def share(column):
+        return measured[column].sum() / max(measured["pipelines"].sum(), 1)
+    row = {**{name: measured[name].mean() for name in SPREADS}, "sliced": share("sliced_pipelines"),
+           "asymmetric": share("asymmetric_pipelines"), "merged_samples": measured["merged_samples"].mean()}
+    plain = ((measured["sliced_pipelines"] == measured["pipelines"]) &
+             (measured["asymmetric_pipelines"] == measured["pipelines"]))
+    merged = measured["merged_samples"] > 0
+    for kind, of_kind in zip(ITERATION_KINDS, (plain & ~merged, plain & merged, ~plain)):
+        row[f"{kind}_iterations"] = int(of_kind.sum())
+        for name in SPREADS[:2]:
+            row[f"{kind}_{name}"] = measured[name][of_kind].mean() if of_kind.any() else 1.0
+    return row
+
+
 def system_row(trace, label, row, measured, base):
     """Plan and results of one system; the speed-up is against the iterations `base` of the same batches."""
     rate, error = ratio(measured["tokens"] / row["gpus"], measured["time_s"])
@@ -57,7 +78,7 @@ def system_row(trace, label, row, measured, base):
             "recompute": trace.name("summary", "recompute", row["recompute"]), "offload": row["offload"],
             "tokens_per_s_per_gpu": rate, "interval": error, "speed_up": speed_up, "speed_up_interval": speed_up_error,
             "critical_path_s": row["critical_path_mean_s"], "simgrid_s": row["simgrid_mean_s"],
-            "mfu": row["mfu"], "bubble_fraction": row["bubble_fraction"], "peak_GiB": row["peak_bytes"] / GIB,
+            **units_of(measured), "mfu": row["mfu"], "bubble_fraction": row["bubble_fraction"], "peak_GiB": row["peak_bytes"] / GIB,
             "fits": int(row["fits"])}
 
 
@@ -204,6 +225,30 @@ def experiments(simulator):
     return figure, rows
 
 
+def choice(simulator):
+    """iterations of the plan that the search chooses on five of them, and of another: Common Crawl, 256K"""
+    trace = simulator.sweep("choice")
+    points, rows = read_points(trace), []
+    figure, panels = pyplot.subplots(1, len(points), figsize=(WIDTH, 2.4), sharey=True, layout="constrained")
+    for axes, point in zip(panels, points):
+        for (label, (summary, measured)), colour in zip(point["systems"].items(), COLOURS):
+            row = system_row(trace, label, summary, measured, point["systems"]["chosen"][1])
+            time_s = numpy.sort(measured["time_s"])
+            axes.plot(range(1, len(time_s) + 1), time_s, color=colour, marker="o", markersize=3, linewidth=1,
+                      label=f"{label}: {plan_text(row)}")
+            rows.append({"model": point["keys"]["model"], **row, "median_s": numpy.median(time_s), "mean_s": time_s.mean(),
+                         "longest_s": time_s[-1], "ring_fraction": measured["ring_s"].sum() / measured["total_s"].sum()})
+        axes.set_yscale("log")
+        axes.set_yticks([2, 5, 10, 20, 50, 100], [2, 5, 10, 20, 50, 100])
+        axes.set_yticks([], minor=True)
+        axes.set(title=MODELS[point["keys"]["model"]], xlabel="iterations, shortest first",
+                 xticks=range(5, len(time_s) + 1, 5))
+        axes.legend(frameon=False)
+        style(axes)
+    panels[0].set_ylabel("iteration time [s]")
+    return figure, rows
+
+
 def memory(simulator):
     """peak memory of every iteration: 13B, GitHub, 16 GPUs"""
     trace = simulator.run("memory")
@@ -276,5 +321,5 @@ def scaling(simulator):
 
 FIGURES = {**{cells_name(space, batch): throughput(space, batch) for space in SPACES for batch in BATCHES},
            **{cells_name(*cells, "simgrid"): throughput(*cells, "simgrid") for cells in SIMGRID_CELLS},
-           "ablation": ablation, "same-plan": same_plan, "experiments": experiments, "memory": memory,
+           "ablation": ablation, "same-plan": same_plan, "experiments": experiments, "choice": choice, "memory": memory,
            "attention": attention, "scaling": scaling}

@@ -799,6 +799,47 @@ static void chunks_are_virtual_stages(void)
     plan_free(&plan);
 }
 
+/* In the arrays of another graph, larger or smaller, a plan gives the graph that it gives alone. */
+static void a_graph_built_in_the_arrays_of_another_is_the_same(void)
+{
+    struct dag again = {0};
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        struct plan plan;
+        struct error err = {0};
+        hand_random(&plan, seed);
+        struct dag dag = built(&plan, (struct dag_options){.gradient_sync = true});
+        CHECK_TRUE(dag_rebuild(&plan, hand_setting(), (struct dag_options){.gradient_sync = true}, &again, &err));
+        size_t n = (size_t)dag.n_tasks, n_edges = (size_t)dag.n_edges;
+        CHECK_EQUAL(again.n_tasks, n);
+        CHECK_EQUAL(again.n_edges, n_edges);
+        CHECK_TRUE(memcmp(again.tasks, dag.tasks, n * sizeof *dag.tasks) == 0);
+        CHECK_TRUE(memcmp(again.duration_s, dag.duration_s, n * sizeof *dag.duration_s) == 0);
+        CHECK_TRUE(memcmp(again.in_first, dag.in_first, (n + 1) * sizeof *dag.in_first) == 0);
+        CHECK_TRUE(memcmp(again.in_task, dag.in_task, n_edges * sizeof *dag.in_task) == 0);
+        CHECK_TRUE(memcmp(again.in_kind, dag.in_kind, n_edges) == 0);
+        dag_free(&dag);
+        plan_free(&plan);
+    }
+    dag_free(&again);
+}
+
+/* Each task stands once in the list of its stream, in order of numbers. */
+static void streams_list_their_tasks_in_order(void)
+{
+    struct plan plan;
+    hand_random(&plan, 3);
+    struct dag dag = built(&plan, (struct dag_options){.gradient_sync = true});
+    int32_t n = 0;
+    for (int32_t stream = 0; stream < dag.n_places * DAG_N_STREAMS; stream++)
+        for (int32_t task = dag.stream_first[stream], last = -1; task >= 0; task = dag.stream_next[task], n++) {
+            CHECK_TRUE(task > last && dag.tasks[task].stream == stream);
+            last = task;
+        }
+    CHECK_EQUAL(n, dag.n_tasks);
+    dag_free(&dag);
+    plan_free(&plan);
+}
+
 int main(void)
 {
     return HARNESS_MAIN(
@@ -814,5 +855,6 @@ int main(void)
         TEST(a_phase_waits_for_the_one_before_and_for_its_resharding),
         TEST(offloaded_activations_return_before_their_backward),
         TEST(offloaded_activations_stay_away_while_a_stage_idles), TEST(a_stage_may_wait_for_its_sends),
-        TEST(chunks_are_virtual_stages));
+        TEST(chunks_are_virtual_stages), TEST(a_graph_built_in_the_arrays_of_another_is_the_same),
+        TEST(streams_list_their_tasks_in_order));
 }

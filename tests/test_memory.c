@@ -397,6 +397,29 @@ static void shared_units_hold_their_share(void)
     plan_free(&plan);
 }
 
+/* Without offload no copy makes the times matter: the peaks without events are those of the events. */
+static void peaks_follow_from_the_steps_where_nothing_is_copied(void)
+{
+    for (uint64_t seed = 1; seed <= 40; seed++) {
+        struct plan plan;
+        struct run run;
+        struct memory quick;
+        hand_random(&plan, seed);
+        for (int32_t i = 0; i < plan.phases[0].n_pipelines; i++)
+            for (int32_t unit = 0; unit < plan.phases[0].pipelines[i].cut[PASS_FORWARD].n_units; unit++)
+                plan.phases[0].pipelines[i].cut[PASS_FORWARD].units[unit].offload = 0;
+        open_run(&run, &plan, hand_setting(), seed % 2);
+        memory_of(&plan, &run.dag, &run.timeline, hand_setting(), false, &quick);
+        size_t n = (size_t)quick.n_places;
+        CHECK_TRUE(memcmp(quick.peak_bytes, run.memory.peak_bytes, n * sizeof *quick.peak_bytes) == 0);
+        CHECK_TRUE(memcmp(quick.at_peak, run.memory.at_peak, n * sizeof *quick.at_peak) == 0);
+        CHECK_EQUAL(quick.worst_place, run.memory.worst_place);
+        memory_free(&quick);
+        close_run(&run);
+        plan_free(&plan);
+    }
+}
+
 /* On every place of random plans: events in order of time, nothing below zero, only states at the end; the peak is the
  * largest sum, and the same without events and with every TP rank. */
 static void random_plans_give_all_back(void)
@@ -440,5 +463,5 @@ int main(void)
                         TEST(offload_halves_what_waits), TEST(what_streams_is_never_held), TEST(padding_takes_room),
                         TEST(the_host_holds_what_all_its_gpus_offload), TEST(the_host_holds_the_layers_of_each_stage),
                         TEST(the_peak_of_one_f_one_b_by_numbers), TEST(shared_units_hold_their_share),
-                        TEST(random_plans_give_all_back));
+                        TEST(peaks_follow_from_the_steps_where_nothing_is_copied), TEST(random_plans_give_all_back));
 }

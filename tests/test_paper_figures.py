@@ -25,7 +25,8 @@ from common import Trace  # noqa: E402
 # Of figures that draw many samples: less of them.
 SMALL = {"lengths": ["data.global_batch=300"], "unit-size": ["data.global_batch=8"], "memory": ["iterations.measured=3"],
          **{f"unit-times-{name}": ["data.global_batch=96"] for name in paper_units.DATA_SETS}}
-SWEPT = [name for name in paper.FIGURES if name.startswith("throughput")] + ["ablation", "same-plan", "experiments", "scaling"]
+SWEPT = [name for name in paper.FIGURES if name.startswith("throughput")] + ["ablation", "same-plan", "experiments", "choice",
+                                                                                    "scaling"]
 
 
 def draw(*arguments):
@@ -157,6 +158,9 @@ class Figures(unittest.TestCase):
         self.assertIn("no figure no-such-figure", done.stderr)
 
 
+PARTS = ["pipelines", "sliced_pipelines", "asymmetric_pipelines", "merged_samples"]
+
+
 def write_sweep(path, points):
     """A file of a sweep by hand: points of (swept keys, {system: (tokens, seconds of each measured iteration)})."""
     swept = [("model", "S12"), ("data.lengths", "S20"), ("data.context", "i8")]
@@ -172,7 +176,8 @@ def write_sweep(path, points):
                 row[key] = value
             summary.append(row)
             of_row = numpy.zeros(1 + len(tokens), [("point", "i8"), ("system", "i4"), ("measured", "i4"), ("tokens", "i8"),
-                                                   ("time_s", "f8")])
+                                                   ("time_s", "f8"), *((name, "f8") for name in paper_cells.SPREADS),
+                                                   *((name, "i4") for name in PARTS)])
             of_row["point"], of_row["system"], of_row["measured"][1:] = number, system, 1
             of_row["tokens"][1:], of_row["time_s"][1:] = tokens, seconds
             iterations.append(of_row)
@@ -213,6 +218,18 @@ class Sweeps(unittest.TestCase):
         # Residuals 4 - 12/7 x 2 = 4/7 and 8 - 12/7 x 5 = -4/7: deviation 4/7 sqrt 2, over the mean of 3.5 and sqrt 2.
         t = paper_cells.t_quantile(2)
         self.assertAlmostEqual(slim["speed_up_interval"], t * (4 / 7) / 3.5)
+
+    def test_iterations_by_kind(self):
+        """Four pipelines: all cut; all cut and a sample merged; one not sliced; one whose backward is not cut anew."""
+        rows = numpy.zeros(4, [(name, "f8") for name in paper_cells.SPREADS] + [(name, "i4") for name in PARTS])
+        rows["forward_flop_spread"], rows["backward_flop_spread"] = [1, 1.5, 1.25, 1], [1, 1.75, 1.25, 2]
+        rows["pipelines"], rows["sliced_pipelines"] = 4, [4, 4, 3, 4]
+        rows["asymmetric_pipelines"], rows["merged_samples"] = [4, 4, 4, 3], [0, 1, 1, 0]
+        row = paper_cells.units_of(rows)
+        self.assertEqual([row[f"{kind}_iterations"] for kind in ("plain", "merged", "uncut")], [1, 1, 2])
+        self.assertEqual([row[f"{kind}_backward_flop_spread"] for kind in ("plain", "merged", "uncut")], [1, 1.75, 1.625])
+        self.assertEqual((row["sliced"], row["asymmetric"], row["merged_samples"]), (15 / 16, 15 / 16, 0.5))
+        self.assertEqual(row["forward_flop_spread"], 4.75 / 4)
 
     def test_student_quantiles(self):
         """Tables: 2.262 with 9 degrees of freedom, 2.093 with 19."""

@@ -15,6 +15,12 @@ import paper  # noqa: E402  after the path
 import paper_cells  # noqa: E402
 import results  # noqa: E402
 
+# 20 iterations: 15 with equal units, 5 with merged samples (1.2 and 1.4).
+SPREADS = {"forward_flop_spread": 1.05, "backward_flop_spread": 1.1, "forward_time_spread": 1.5, "backward_time_spread": 1.75,
+           "sliced": 1.0, "asymmetric": 0.75, "merged_samples": 0.5,
+           "plain_iterations": 15, "plain_forward_flop_spread": 1.0, "plain_backward_flop_spread": 1.0,
+           "merged_iterations": 5, "merged_forward_flop_spread": 1.2, "merged_backward_flop_spread": 1.4,
+           "uncut_iterations": 0, "uncut_forward_flop_spread": 1.0, "uncut_backward_flop_spread": 1.0}
 PLAN = {"gpus": 128, "tp": 8, "pp": 1, "cp": 4, "dp": 4, "recompute": "none", "offload": 0.5}
 
 
@@ -25,7 +31,7 @@ def write_cells(space, batch, speeds, engine="critical-path"):
     for (model, lengths, context), pair in speeds.items():
         for system, rate in zip(("best-fit", "slimpack"), pair):
             rows.append({"plan_space": space, "global_batch": batch, "model": model, "data.lengths": lengths,
-                         "data.context": context, "system": system, **PLAN, "tokens_per_s_per_gpu": rate,
+                         "data.context": context, "system": system, **PLAN, **SPREADS, "tokens_per_s_per_gpu": rate,
                          "speed_up": rate / pair[0], "speed_up_interval": 0.05, "simgrid_s": 1e4 / rate,
                          "critical_path_s": 1e4 / rate - (10 if system == "best-fit" else 0)})
     paper.write_table(FIGURES / (paper_cells.cells_name(space, batch, engine) + ".csv"), rows)
@@ -53,6 +59,7 @@ class Page(unittest.TestCase):
         write_cells("low-tp", 2048, {("llama-13b", "github", 262144): (400, 1000),
                                      ("llama-150b", "commoncrawl", 65536): (90, 80)})
         write_cells("megatron", 512, {("llama-7b", "github", 65536): (200, 400)}, "simgrid")
+        write_cells("megatron", 512, {("llama-7b", "github", 131072): (200, 400)})
         write_parts()
         cls.page = results.page(results.Tables(FIGURES))
 
@@ -65,16 +72,18 @@ class Page(unittest.TestCase):
         self.assertIn("| 2.8x | 2.50 ± 0.05 | low-tp, B = 2048, GitHub | 1.80 to 2.50 | TP8 PP1 CP4 DP4 offload 50% /", line)
         self.assertIn("| 0.89 ± 0.05 | low-tp, B = 2048, Common Crawl |", self.line("| 150B | 64Ki |"))
         self.assertIn("not run", self.line("| 150B | 256Ki |"))
+        self.assertEqual("| low-tp, B = 2048, GitHub | 2.50 ± 0.05 | not run | not run | not run |",
+                         self.line("| low-tp, B = 2048, GitHub |"))
 
     def test_trends_say_where_they_fail(self):
-        self.assertIn("| 3 of 4; not: low-tp 2048 150B Common Crawl 64Ki | 1 of 2; not: TP8 PP1 512 7B GitHub 128Ki |",
+        self.assertIn("| 4 of 5; not: low-tp 2048 150B Common Crawl 64Ki | 1 of 2; not: TP8 PP1 512 7B GitHub 128Ki |",
                       self.line("| SlimPack is not slower"))
         self.assertIn("| 1 of 1 | 0 of 1; not: TP8 PP1 512 7B GitHub |", self.line("| the gain is larger"))
         self.assertIn("| 1 of 1 |", self.line("| 7B and 13B on GitHub lose tokens/s/GPU with longer context, slimpack"))
 
     def test_cells_and_what_is_missing(self):
         self.assertIn("| 1.10 ± 0.05 (1000 → 1100) | 1.80 ± 0.05 (500 → 900) |", self.page)
-        self.assertIn("`throughput-megatron-512`", self.page.split("## Not run")[1])
+        self.assertIn("`throughput-megatron-512: 35 of 36 cells`", self.page.split("## Not run")[1])
         self.assertNotIn("`throughput-free-512`", self.page.split("## Not run")[1])
 
     def test_contention_of_each_cell(self):
@@ -83,6 +92,15 @@ class Page(unittest.TestCase):
         self.assertIn("### megatron, B = 512", page)
         self.assertIn("| 7B | GitHub | 1.60 → 2.00 ± 0.05 (+25.0%, +0.0%) |", page)
         self.assertIn("`throughput-megatron-512-simgrid: 35 of 36 cells`", page)
+
+    def test_spread_of_units(self):
+        """Two cells of free 512: 30 iterations with equal units, 10 with merged samples."""
+        page = self.page.split("## Spread of units")[1]
+        self.assertIn("| free, B = 512 | all pipelines sliced and cut anew, no merged sample | 30 | 1.000 | 1.000 |", page)
+        self.assertIn("| free, B = 512 | the same, with merged samples | 10 | 1.200 | 1.400 |", page)
+        self.assertIn("| free, B = 512 | a pipeline unsliced, or its backward not cut anew | 0 |  |  |", page)
+        self.assertIn("| 7B GitHub 128Ki | 1.050 / 1.100 | 1.05 / 1.10 | 1.50 / 1.75 | 1.50 / 1.75 | 100% | 75% | 0.5 |", page)
+        self.assertIn("| 0 of 10 |", self.line("| FLOPs of SlimPack's units spread"))
 
     def test_parts_are_compared_with_the_part_before(self):
         """3 / 1.5 and 2.5 / 2."""

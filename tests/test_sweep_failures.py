@@ -196,7 +196,6 @@ class Resume(Sweep):
             driver = self.start(folder, "--quiet")
             while not (folder / "small.journal").exists() or (folder / "small.journal").stat().st_size < enough:
                 time.sleep(0.005)
-            enough = (folder / "small.journal").stat().st_size + 6000  # a point more at least
             below = children(driver.pid)
             begin = time.monotonic()
             driver.send_signal(number)
@@ -206,6 +205,7 @@ class Resume(Sweep):
             self.assertIn("the same command goes on", errors)
             self.assertFalse(alive(below))
             self.assertEqual([path.name for path in folder.iterdir()], ["small.journal"])
+            enough = (folder / "small.journal").stat().st_size + 6000  # a point more at least: the next one runs
         self.assertNotIn(" 0 kept", self.finish(folder))
 
     def test_killed_drivers_lose_nothing(self):

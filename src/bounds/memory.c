@@ -10,38 +10,38 @@
 const char *const memory_class_name[MEMORY_N_CLASSES] = {"states",       "activations", "kv",
                                                          "kv_gradients", "workspace",   "libraries"};
 
-/* What one unit allocates (forward) or frees (backward) on a virtual stage of one kind. */
+/* What the layers of a virtual stage allocate (forward) or free (backward) of one unit. */
 struct unit_bytes {
     double activations, kv;
     double streamed; /* of activations: to the host and back layer by layer in the passes, never held whole */
     double workspace;
+    double opened, closed;   /* key and value gradients */
+    double weight;           /* from the gradients of the inputs to those of the weights */
+    double weight_workspace; /* of the latter: an input gathered again */
+};
+
+/* And the ends of the pipeline beside them. */
+struct end_bytes {
     double embedding;            /* on the first virtual stage: kept from forward to backward */
     double head, head_workspace; /* on the last one: kept likewise; in work */
-    double opened, closed;       /* key and value gradients */
-    double weight, head_weight;  /* from the gradients of the inputs to those of the weights */
-    double weight_workspace;     /* of the latter: an input gathered again */
+    double head_weight;          /* as weight */
 };
 
 /* A phase's pipelines. */
 struct pipe {
     const struct plan_pipeline *plan;
     const struct dag_kinds *kinds;
-    struct unit_bytes *units[N_PASSES]; /* [kind x units + unit] */
-    /* Of activations: freed after the copy out (forward), allocated before the copy in; NULL: nothing is offloaded. */
+    int32_t account[DAG_MAX_KINDS];     /* of each kind: those of as many layers have one */
+    struct unit_bytes *units[N_PASSES]; /* [account x units + unit] */
+    struct end_bytes *ends[N_PASSES];   /* [unit] */
+    /* Of activations: freed after the copy out (forward), allocated before the copy in, but for what streams; NULL:
+     * nothing is offloaded. */
     double *offloaded[N_PASSES]; /* [virtual stage x units + unit] */
 };
 
 /* A token of a forward unit: what it holds, and its keys and values kept beside that, if its sample is sliced. */
 struct token {
     double bytes, kv_bytes;
-};
-
-/* The virtual stages of one kind. */
-struct kind_group {
-    struct cost_setting own;
-    bool first, last;                   /* the first, the last virtual stage is one of them */
-    struct token *tokens;               /* of each forward unit */
-    struct unit_bytes *units[N_PASSES]; /* its part of the pipe's */
 };
 
 struct ledger {
@@ -53,63 +53,37 @@ struct ledger {
     struct pipe *pipes; /* as those of the graph */
     size_t event_capacity;
     bool want_events;
-    double live[MEMORY_N_CLASSES]; /* of the place in work */
-    int32_t place;
+    int32_t place;           /* in work */
+    const struct pipe *pipe; /* its pipeline */
 };
 
 /* Queues of a place that move memory. At equal times the lower goes first: frees by a copy out, then passes in their
  * order (an end before the next begin), then a copy in. */
 enum queue { QUEUE_OUT, QUEUE_PASSES, QUEUE_IN, N_QUEUES };
 
-/* What a split backward hands on to its weights' gradients, and these need at work: inputs gathered again. */
-static void unit_weight(const struct plan_pipeline *pipeline, int32_t unit, const struct kind_group *group,
-                        struct unit_bytes *bytes)
+/* What a split backward of the layers hands on to its weights' gradients, and these need at work: inputs gathered
+ * again. */
+static void add_weight(const struct plan_pipeline *pipeline, int32_t unit, const struct cost_setting *own,
+                       struct unit_bytes *bytes)
 {
-    const struct cost_setting *own = &group->own;
     struct cost_unit work = dag_unit(pipeline, PASS_WEIGHT, unit);
     double tokens = cost_unit_tokens(&work);
     bytes->weight = own->layers * tokens * cost_weight_bytes(own);
     bytes->weight_workspace = own->tensor > 1 && own->sequence_parallel ? 2 * tokens * (double)own->model->hidden : 0;
-    if (group->last)
-        bytes->head_weight = cost_head_weight_bytes(own, tokens);
 }
 
-/* Working memory is that of one layer, whatever the kind. */
-static void unit_workspace(const struct plan_pipeline *pipeline, enum pass pass, int32_t unit,
-                           const struct kind_group *group, struct unit_bytes *bytes)
-{
-    struct cost_unit work = dag_unit(pipeline, pass, unit);
-    bytes->workspace = cost_workspace_bytes(&group->own, &work);
-    if (group->last)
-        bytes->head_workspace = cost_head_workspace_bytes(&group->own, cost_unit_tokens(&work));
-}
-
-/* What tokens of a forward unit that one backward unit consumes hold. */
-static struct unit_bytes bytes_of_share(const struct plan_pipeline *pipeline, const struct kind_group *group,
-                                        const struct relations_share *share)
+/* What tokens of a forward unit that one backward unit consumes hold in the layers. */
+static struct unit_bytes bytes_of_share(const struct plan_pipeline *pipeline, const struct cost_setting *own,
+                                        const struct token *token, const struct relations_share *share)
 {
     const struct plan_unit *part = &pipeline->cut[PASS_FORWARD].units[share->forward];
-    const struct token *token = &group->tokens[share->forward];
     int64_t tokens = (int64_t)share->whole_tokens + share->sliced_tokens;
     struct unit_bytes bytes = {.activations = (double)tokens * token->bytes,
                                .kv = token->kv_bytes * ((double)share->sliced_tokens / part->context)};
     if (part->streams)
         bytes.streamed =
-            part->offload * dag_offloadable_bytes(pipeline, &group->own, share->forward, tokens, share->sliced_tokens);
-    if (group->last)
-        bytes.head = cost_head_bytes(&group->own, (double)tokens / part->context);
-    if (group->first)
-        bytes.embedding = cost_embedding_bytes(&group->own, (double)tokens / part->context);
+            part->offload * dag_offloadable_bytes(pipeline, own, share->forward, tokens, share->sliced_tokens);
     return bytes;
-}
-
-static void add_bytes(struct unit_bytes *sum, const struct unit_bytes *bytes)
-{
-    sum->activations += bytes->activations;
-    sum->kv += bytes->kv;
-    sum->streamed += bytes->streamed;
-    sum->head += bytes->head;
-    sum->embedding += bytes->embedding;
 }
 
 /* A token of each forward unit. Caller frees. */
@@ -128,43 +102,78 @@ static struct token *tokens_of(const struct plan_pipeline *pipeline, const struc
     return tokens;
 }
 
-/* Accounts of all units on the virtual stages of one kind: of what backward unit consumes of which forward unit, to
- * both. */
-static void open_kind(const struct plan_pipeline *pipeline, const struct relations *relations,
-                      const struct kind_group *group)
+static void add_share(struct unit_bytes *sum, const struct unit_bytes *share)
 {
-    double kv = group->own.layers * cost_kv_bytes(group->own.model, group->own.tensor);
+    sum->activations += share->activations;
+    sum->kv += share->kv;
+    sum->streamed += share->streamed;
+}
+
+/* Of as many layers as `own` has: what a backward unit consumes of a forward unit, to both. units: the account's */
+static void open_layers(const struct plan_pipeline *pipeline, const struct relations *relations,
+                        const struct cost_setting *own, struct unit_bytes *const units[N_PASSES])
+{
+    double kv = own->layers * cost_kv_bytes(own->model, own->tensor);
+    struct token *tokens = tokens_of(pipeline, own);
     for (int pass = 0; pass < N_PASSES; pass++)
-        for (int32_t unit = 0; unit < pipeline->cut[pass].n_units; unit++)
-            unit_workspace(pipeline, (enum pass)pass, unit, group, &group->units[pass][unit]);
+        for (int32_t unit = 0; unit < pipeline->cut[pass].n_units; unit++) {
+            struct cost_unit work = dag_unit(pipeline, (enum pass)pass, unit);
+            units[pass][unit].workspace = cost_workspace_bytes(own, &work);
+        }
     for (int32_t unit = 0; unit < pipeline->cut[PASS_BACKWARD].n_units; unit++) {
-        struct unit_bytes *bytes = &group->units[PASS_BACKWARD][unit];
+        struct unit_bytes *bytes = &units[PASS_BACKWARD][unit];
         for (int32_t i = relations->share_first[unit]; i < relations->share_first[unit + 1]; i++) {
-            struct unit_bytes share = bytes_of_share(pipeline, group, &relations->shares[i]);
-            add_bytes(&group->units[PASS_FORWARD][relations->shares[i].forward], &share);
-            add_bytes(bytes, &share);
+            int32_t forward = relations->shares[i].forward;
+            struct unit_bytes share = bytes_of_share(pipeline, own, &tokens[forward], &relations->shares[i]);
+            add_share(&units[PASS_FORWARD][forward], &share);
+            add_share(bytes, &share);
         }
         if (pipeline->splits_backward)
-            unit_weight(pipeline, unit, group, bytes);
+            add_weight(pipeline, unit, own, bytes);
         bytes->opened = kv * (double)relations->opened_tokens[unit] / pipeline->cut[PASS_BACKWARD].units[unit].context;
         bytes->closed = kv * (double)relations->closed_tokens[unit] / pipeline->cut[PASS_BACKWARD].units[unit].context;
     }
+    free(tokens);
 }
 
-/* What goes to the host on the virtual stages of one kind. */
+/* Likewise of the embedding and the head, however many layers stand beside them. */
+static void open_ends(const struct plan_pipeline *pipeline, const struct relations *relations,
+                      const struct cost_setting *own, const struct pipe *pipe)
+{
+    const struct plan_cut *cut = pipeline->cut;
+    for (int pass = 0; pass < N_PASSES; pass++)
+        for (int32_t unit = 0; unit < cut[pass].n_units; unit++) {
+            struct cost_unit work = dag_unit(pipeline, (enum pass)pass, unit);
+            double tokens = cost_unit_tokens(&work);
+            pipe->ends[pass][unit].head_workspace = cost_head_workspace_bytes(own, tokens);
+            if (pass == PASS_BACKWARD && pipeline->splits_backward)
+                pipe->ends[pass][unit].head_weight = cost_head_weight_bytes(own, tokens);
+        }
+    for (int32_t unit = 0; unit < cut[PASS_BACKWARD].n_units; unit++)
+        for (int32_t i = relations->share_first[unit]; i < relations->share_first[unit + 1]; i++) {
+            const struct relations_share *share = &relations->shares[i];
+            int32_t context = cut[PASS_FORWARD].units[share->forward].context;
+            double tokens = (double)((int64_t)share->whole_tokens + share->sliced_tokens) / context;
+            double head = cost_head_bytes(own, tokens), embedding = cost_embedding_bytes(own, tokens);
+            pipe->ends[PASS_FORWARD][share->forward].head += head;
+            pipe->ends[PASS_FORWARD][share->forward].embedding += embedding;
+            pipe->ends[PASS_BACKWARD][unit].head += head;
+            pipe->ends[PASS_BACKWARD][unit].embedding += embedding;
+        }
+}
+
+/* What goes to the host on the virtual stages of one account, what streams there too. */
 static void add_offloaded(const struct plan_pipeline *pipeline, const struct relations *relations,
-                          const struct cost_setting *own, int32_t kind, const struct pipe *pipe)
+                          const struct cost_setting *own, int32_t account, const struct pipe *pipe)
 {
     const struct plan_cut *cut = pipeline->cut;
     for (int32_t unit = 0; unit < cut[PASS_BACKWARD].n_units; unit++)
         for (int32_t i = relations->share_first[unit]; i < relations->share_first[unit + 1]; i++) {
             const struct relations_share *share = &relations->shares[i];
-            if (cut[PASS_FORWARD].units[share->forward].streams)
-                continue;
             int64_t tokens = (int64_t)share->whole_tokens + share->sliced_tokens;
             double all = dag_offloadable_bytes(pipeline, own, share->forward, tokens, share->sliced_tokens);
             for (int32_t stage = 0; stage < pipeline->layout.stages * pipeline->layout.chunks; stage++) {
-                if (pipe->kinds->kind[stage] != kind)
+                if (pipe->account[pipe->kinds->kind[stage]] != account)
                     continue;
                 double bytes = plan_offload(pipeline, share->forward, stage) * all;
                 pipe->offloaded[PASS_FORWARD][stage * cut[PASS_FORWARD].n_units + share->forward] += bytes;
@@ -173,31 +182,46 @@ static void add_offloaded(const struct plan_pipeline *pipeline, const struct rel
         }
 }
 
+/* Settings of the accounts, by layers. @return how many */
+static int32_t open_accounts(const struct cost_setting *setting, struct pipe *pipe, struct cost_setting *own)
+{
+    int32_t n = 0;
+    for (int32_t kind = 0; kind < pipe->kinds->n; kind++) {
+        int32_t account = 0;
+        own[n] = dag_setting(setting, &pipe->plan->layout, pipe->kinds->stage[kind]);
+        while (own[account].layers != own[n].layers)
+            account++;
+        pipe->account[kind] = account;
+        n += account == n;
+    }
+    return n;
+}
+
 static void open_pipe(const struct plan_pipeline *pipeline, const struct cost_setting *setting,
                       const struct dag_pipe *of, struct pipe *pipe)
 {
+    struct cost_setting own[DAG_MAX_KINDS];
     pipe->plan = pipeline;
     pipe->kinds = &of->kinds;
     bool offloads = plan_offloads(pipeline);
+    int32_t n_accounts = open_accounts(setting, pipe, own);
     for (int pass = 0; pass < N_PASSES; pass++) {
         size_t n = (size_t)pipeline->cut[pass].n_units;
-        pipe->units[pass] = check_calloc(n * (size_t)of->kinds.n, sizeof *pipe->units[pass]);
+        pipe->units[pass] = check_calloc(n * (size_t)n_accounts, sizeof *pipe->units[pass]);
+        pipe->ends[pass] = check_calloc(n, sizeof *pipe->ends[pass]);
         if (offloads)
             pipe->offloaded[pass] = check_calloc(n * (size_t)(pipeline->layout.stages * pipeline->layout.chunks),
                                                  sizeof *pipe->offloaded[pass]);
     }
-    for (int32_t kind = 0; kind < of->kinds.n; kind++) {
-        struct kind_group group = {.own = dag_setting(setting, &pipeline->layout, of->kinds.stage[kind]),
-                                   .first = kind == of->kinds.kind[0],
-                                   .last = kind == of->kinds.n - 1};
-        group.tokens = tokens_of(pipeline, &group.own);
+    for (int32_t account = 0; account < n_accounts; account++) {
+        struct unit_bytes *units[N_PASSES];
         for (int pass = 0; pass < N_PASSES; pass++)
-            group.units[pass] = pipe->units[pass] + kind * pipeline->cut[pass].n_units;
-        open_kind(pipeline, &of->relations, &group);
+            units[pass] = pipe->units[pass] + account * pipeline->cut[pass].n_units;
+        open_layers(pipeline, &of->relations, &own[account], units);
         if (offloads)
-            add_offloaded(pipeline, &of->relations, &group.own, kind, pipe);
-        free(group.tokens);
+            add_offloaded(pipeline, &of->relations, &own[account], account, pipe);
     }
+    open_ends(pipeline, &of->relations, &own[0], pipe);
 }
 
 static void open_pipes(struct ledger *ledger)
@@ -212,24 +236,29 @@ static void open_pipes(struct ledger *ledger)
         }
 }
 
-static void record(struct ledger *ledger, double time_s)
+static void add_event(struct ledger *ledger, const double *live, double time_s)
 {
     struct memory *memory = ledger->memory;
-    double sum = 0;
-    for (int k = 0; k < MEMORY_N_CLASSES; k++)
-        sum += ledger->live[k];
-    if (sum > memory->peak_bytes[ledger->place]) {
-        memory->peak_bytes[ledger->place] = sum;
-        memcpy(memory->at_peak[ledger->place], ledger->live, sizeof ledger->live);
-    }
-    if (!ledger->want_events)
-        return;
     memory->events =
         check_grow(memory->events, (size_t)memory->n_events, &ledger->event_capacity, sizeof *memory->events);
     struct memory_event *event = &memory->events[memory->n_events++];
     event->time_s = time_s;
     event->place = ledger->place;
-    memcpy(event->bytes, ledger->live, sizeof event->bytes);
+    memcpy(event->bytes, live, sizeof event->bytes);
+}
+
+static inline void record(struct ledger *ledger, const double *live, double time_s)
+{
+    struct memory *memory = ledger->memory;
+    double sum = 0;
+    for (int k = 0; k < MEMORY_N_CLASSES; k++)
+        sum += live[k];
+    if (sum > memory->peak_bytes[ledger->place]) {
+        memory->peak_bytes[ledger->place] = sum;
+        memcpy(memory->at_peak[ledger->place], live, sizeof memory->at_peak[ledger->place]);
+    }
+    if (ledger->want_events)
+        add_event(ledger, live, time_s);
 }
 
 /* A pass of a unit on a virtual stage. */
@@ -237,6 +266,7 @@ struct pass_bytes {
     enum pass pass;
     bool first, last; /* the virtual stage: it embeds, it computes the head */
     const struct unit_bytes *unit;
+    const struct end_bytes *ends;
 };
 
 static struct pass_bytes pass_bytes_of(const struct pipe *pipe, const struct plan_step *step, int32_t stage)
@@ -244,61 +274,64 @@ static struct pass_bytes pass_bytes_of(const struct pipe *pipe, const struct pla
     const struct plan_layout *layout = &pipe->plan->layout;
     int32_t virtual = step->chunk * layout->stages + stage;
     enum pass cut = step->pass == PASS_FORWARD ? PASS_FORWARD : PASS_BACKWARD;
-    int32_t at = pipe->kinds->kind[virtual] * pipe->plan->cut[cut].n_units + step->unit;
+    int32_t at = pipe->account[pipe->kinds->kind[virtual]] * pipe->plan->cut[cut].n_units + step->unit;
     return (struct pass_bytes){.pass = step->pass,
                                .first = virtual == 0,
                                .last = virtual == layout->stages * layout->chunks - 1,
-                               .unit = &pipe->units[cut][at]};
+                               .unit = &pipe->units[cut][at],
+                               .ends = &pipe->ends[cut][step->unit]};
 }
 
 /* Activations of a unit on its virtual stage. */
 static double activations(const struct pass_bytes *bytes)
 {
-    return bytes->unit->activations - bytes->unit->streamed + (bytes->first ? bytes->unit->embedding : 0) +
-           (bytes->last ? bytes->unit->head : 0);
+    return bytes->unit->activations - bytes->unit->streamed + (bytes->first ? bytes->ends->embedding : 0) +
+           (bytes->last ? bytes->ends->head : 0);
 }
 
 /* What is held of a unit for its weights' gradients. */
 static double weight(const struct pass_bytes *bytes)
 {
-    return bytes->unit->weight + (bytes->last ? bytes->unit->head_weight : 0);
+    return bytes->unit->weight + (bytes->last ? bytes->ends->head_weight : 0);
 }
 
-static void begin_pass(struct ledger *ledger, const struct pass_bytes *bytes)
+static inline void begin_pass(const struct pass_bytes *bytes, double *live)
 {
     const struct unit_bytes *unit = bytes->unit;
     if (bytes->pass == PASS_WEIGHT) {
-        ledger->live[MEMORY_WORKSPACE] = unit->weight_workspace;
+        live[MEMORY_WORKSPACE] = unit->weight_workspace;
         return;
     }
-    ledger->live[MEMORY_WORKSPACE] =
-        bytes->last ? fmax(unit->head_workspace, unit->workspace - unit->head) : unit->workspace;
+    live[MEMORY_WORKSPACE] =
+        bytes->last ? fmax(bytes->ends->head_workspace, unit->workspace - bytes->ends->head) : unit->workspace;
     if (bytes->pass == PASS_FORWARD) {
-        ledger->live[MEMORY_ACTIVATIONS] += activations(bytes);
-        ledger->live[MEMORY_KV] += unit->kv;
+        live[MEMORY_ACTIVATIONS] += activations(bytes);
+        live[MEMORY_KV] += unit->kv;
     } else {
-        ledger->live[MEMORY_KV_GRADIENTS] += unit->opened;
+        live[MEMORY_KV_GRADIENTS] += unit->opened;
     }
 }
 
-static void end_pass(struct ledger *ledger, const struct pass_bytes *bytes)
+static inline void end_pass(const struct pass_bytes *bytes, double *live)
 {
-    ledger->live[MEMORY_WORKSPACE] = 0;
+    live[MEMORY_WORKSPACE] = 0;
     if (bytes->pass == PASS_FORWARD)
         return;
     if (bytes->pass == PASS_WEIGHT) {
-        ledger->live[MEMORY_ACTIVATIONS] -= weight(bytes);
+        live[MEMORY_ACTIVATIONS] -= weight(bytes);
         return;
     }
-    ledger->live[MEMORY_ACTIVATIONS] += weight(bytes) - activations(bytes);
-    ledger->live[MEMORY_KV] -= bytes->unit->kv;
-    ledger->live[MEMORY_KV_GRADIENTS] -= bytes->unit->closed;
+    live[MEMORY_ACTIVATIONS] += weight(bytes) - activations(bytes);
+    live[MEMORY_KV] -= bytes->unit->kv;
+    live[MEMORY_KV_GRADIENTS] -= bytes->unit->closed;
 }
 
 /* Position in one queue; of passes a task has a begin and an end. */
 struct cursor {
     int32_t task; /* -1: the queue has ended */
     bool begun;
+    double time_s;           /* of what comes next */
+    struct pass_bytes bytes; /* of passes: of the one that has begun */
 };
 
 /* The stream of a place that is the queue. */
@@ -315,62 +348,100 @@ static int32_t if_moves(const struct dag *dag, int32_t task)
     return task >= 0 && dag->tasks[task].kind != DAG_OPTIMIZER ? task : -1;
 }
 
-static struct cursor cursor_of(const struct dag *dag, int32_t place, enum queue queue)
-{
-    return (struct cursor){if_moves(dag, dag->stream_first[place * DAG_N_STREAMS + (int32_t)stream_of(queue)]), false};
-}
-
 static int32_t after(const struct dag *dag, int32_t task)
 {
     return if_moves(dag, dag->stream_next[task]);
 }
 
-static double time_of(const struct ledger *ledger, enum queue queue, const struct cursor *cursor)
+static void set_time(const struct ledger *ledger, enum queue queue, struct cursor *cursor)
 {
-    if (queue == QUEUE_OUT || (queue == QUEUE_PASSES && cursor->begun))
-        return ledger->timeline->finish_s[cursor->task];
-    return ledger->timeline->start_s[cursor->task];
+    if (cursor->task < 0)
+        cursor->time_s = INFINITY;
+    else if (queue == QUEUE_OUT || (queue == QUEUE_PASSES && cursor->begun))
+        cursor->time_s = ledger->timeline->finish_s[cursor->task];
+    else
+        cursor->time_s = ledger->timeline->start_s[cursor->task];
 }
 
-/* What the pass of a task allocates and frees on the task's virtual stage. */
+/* Re-sharding comes first on a stream, and moves none either. */
+static struct cursor cursor_of(const struct ledger *ledger, int32_t place, enum queue queue)
+{
+    const struct dag *dag = ledger->dag;
+    int32_t first = dag->stream_first[place * DAG_N_STREAMS + (int32_t)stream_of(queue)];
+    while (first >= 0 && dag->tasks[first].purpose == DAG_RESHARD)
+        first = dag->stream_next[first];
+    struct cursor cursor = {.task = if_moves(dag, first)};
+    set_time(ledger, queue, &cursor);
+    return cursor;
+}
+
+/* What the pass of a task of the place allocates and frees. */
 static struct pass_bytes bytes_of_task(const struct ledger *ledger, const struct dag_task *task)
 {
-    const struct pipe *pipe = &ledger->pipes[ledger->dag->first_pipe[task->phase] + task->pipeline];
-    return pass_bytes_of(pipe, &(struct plan_step){(enum pass)task->pass, task->unit, task->chunk}, task->stage);
+    return pass_bytes_of(ledger->pipe, &(struct plan_step){(enum pass)task->pass, task->unit, task->chunk},
+                         task->stage);
+}
+
+/* What only frees makes no peak. */
+static inline void record_freed(struct ledger *ledger, const double *live, double time_s)
+{
+    if (ledger->want_events)
+        record(ledger, live, time_s);
 }
 
 /* The begin or the end of a task. */
-static void step_passes(struct ledger *ledger, struct cursor *cursor)
+static void step_passes(struct ledger *ledger, struct cursor *cursor, double *live)
 {
     const struct dag *dag = ledger->dag;
     const struct dag_task *task = &dag->tasks[cursor->task];
-    struct pass_bytes bytes = bytes_of_task(ledger, task);
-    double time_s = time_of(ledger, QUEUE_PASSES, cursor);
+    if (!cursor->begun) {
+        if (task->kind == DAG_COMPUTE) {
+            cursor->bytes = bytes_of_task(ledger, task);
+            begin_pass(&cursor->bytes, live);
+        }
+        record(ledger, live, cursor->time_s);
+        cursor->begun = true;
+        return;
+    }
     int32_t next = after(dag, cursor->task);
-    if (!cursor->begun && task->kind == DAG_COMPUTE)
-        begin_pass(ledger, &bytes);
-    if (cursor->begun && (next < 0 || dag->tasks[next].kind != DAG_ATTENTION))
-        end_pass(ledger, &bytes);
-    record(ledger, time_s);
-    if (cursor->begun)
-        cursor->task = next;
-    cursor->begun = !cursor->begun;
+    bool frees = true;
+    if (next < 0 || dag->tasks[next].kind != DAG_ATTENTION) {
+        end_pass(&cursor->bytes, live);
+        frees = cursor->bytes.pass == PASS_WEIGHT || weight(&cursor->bytes) <= 0; /* a split backward hands on */
+    }
+    if (frees)
+        record_freed(ledger, live, cursor->time_s);
+    else
+        record(ledger, live, cursor->time_s);
+    cursor->task = next;
+    cursor->begun = false;
 }
 
-/* What the unit of a copy's pass has on the host, but for what streams there. */
+/* What the unit of a copy's pass has on the host. */
 static double host_bytes(const struct ledger *ledger, int32_t copy)
 {
     const struct dag_task *task = &ledger->dag->tasks[copy];
-    const struct pipe *pipe = &ledger->pipes[ledger->dag->first_pipe[task->phase] + task->pipeline];
+    const struct pipe *pipe = ledger->pipe;
     int32_t stage = task->chunk * pipe->plan->layout.stages + task->stage;
     return pipe->offloaded[task->pass][stage * pipe->plan->cut[task->pass].n_units + task->unit];
 }
 
-static void step_copies(struct ledger *ledger, enum queue queue, struct cursor *cursor)
+/* Memory that a copy frees or takes: none if it streams. */
+static double copied_bytes(const struct ledger *ledger, int32_t copy)
 {
-    double bytes = host_bytes(ledger, cursor->task);
-    ledger->live[MEMORY_ACTIVATIONS] += queue == QUEUE_OUT ? -bytes : bytes;
-    record(ledger, time_of(ledger, queue, cursor));
+    const struct dag_task *task = &ledger->dag->tasks[copy];
+    bool streams = ledger->pipe->plan->cut[task->pass].units[task->unit].streams;
+    return streams ? 0 : host_bytes(ledger, copy);
+}
+
+static void step_copies(struct ledger *ledger, enum queue queue, struct cursor *cursor, double *live)
+{
+    double bytes = copied_bytes(ledger, cursor->task);
+    live[MEMORY_ACTIVATIONS] += queue == QUEUE_OUT ? -bytes : bytes;
+    if (queue == QUEUE_OUT)
+        record_freed(ledger, live, cursor->time_s);
+    else
+        record(ledger, live, cursor->time_s);
     cursor->task = after(ledger->dag, cursor->task);
 }
 
@@ -379,7 +450,9 @@ static double states(const struct ledger *ledger, int32_t place)
     const struct dag_place *at = &ledger->dag->places[place];
     const struct plan_layout *layout = &ledger->plan->phases[at->phase].pipelines[at->pipeline].layout;
     struct cost_setting own = dag_setting(ledger->setting, layout, at->stage);
-    int32_t layers = dag_stage_layers(ledger->setting, layout, at->stage), shards = ledger->plan->shards;
+    int32_t layers = dag_stage_layers(ledger->setting, layout, at->stage),
+            shards = ledger->plan->phases[at->phase].shards;
+    shards = shards > 0 ? shards : ledger->plan->shards;
     bool first = at->stage == 0, last = at->stage == layout->stages - 1;
     double parameters = cost_stage_parameters(own.model, own.tensor, layers, first, last);
     return cost_state_bytes(&own, parameters, shards) + cost_state_block_bytes(&own, layers, first, last, shards) +
@@ -390,7 +463,7 @@ static double states(const struct ledger *ledger, int32_t place)
 static double host_peak(const struct ledger *ledger, int32_t place)
 {
     const struct dag *dag = ledger->dag;
-    struct cursor out = cursor_of(dag, place, QUEUE_OUT), in = cursor_of(dag, place, QUEUE_IN);
+    struct cursor out = cursor_of(ledger, place, QUEUE_OUT), in = cursor_of(ledger, place, QUEUE_IN);
     double held = 0, peak = 0;
     for (; out.task >= 0; out.task = after(dag, out.task)) {
         double start_s = ledger->timeline->start_s[out.task];
@@ -402,47 +475,50 @@ static double host_peak(const struct ledger *ledger, int32_t place)
     return peak;
 }
 
-static void open_place(struct ledger *ledger, int32_t place)
+static void open_place(struct ledger *ledger, double *live)
 {
-    ledger->place = place;
-    memset(ledger->live, 0, sizeof ledger->live);
-    ledger->live[MEMORY_STATES] = states(ledger, place);
-    ledger->live[MEMORY_LIBRARIES] = ledger->setting->device->workspace_bytes;
-    record(ledger, 0.0);
+    live[MEMORY_STATES] = states(ledger, ledger->place);
+    live[MEMORY_LIBRARIES] = ledger->setting->device->workspace_bytes;
+    record(ledger, live, 0.0);
 }
 
 /* All that happens on a place, in order of time. */
-static void walk_tasks(struct ledger *ledger, int32_t place)
+static void walk_tasks(struct ledger *ledger)
 {
+    double live[MEMORY_N_CLASSES] = {0};
     struct cursor cursors[N_QUEUES];
+    open_place(ledger, live);
     for (int q = 0; q < N_QUEUES; q++)
-        cursors[q] = cursor_of(ledger->dag, place, (enum queue)q);
+        cursors[q] = cursor_of(ledger, ledger->place, (enum queue)q);
     for (;;) {
-        int best = -1;
-        for (int q = 0; q < N_QUEUES; q++)
-            if (cursors[q].task >= 0 && (best < 0 || time_of(ledger, (enum queue)q, &cursors[q]) <
-                                                         time_of(ledger, (enum queue)best, &cursors[best])))
+        int best = 0;
+        for (int q = 1; q < N_QUEUES; q++)
+            if (cursors[q].time_s < cursors[best].time_s)
                 best = q;
-        if (best < 0)
+        if (cursors[best].task < 0)
             return;
         if (best == QUEUE_PASSES)
-            step_passes(ledger, &cursors[best]);
+            step_passes(ledger, &cursors[best], live);
         else
-            step_copies(ledger, (enum queue)best, &cursors[best]);
+            step_copies(ledger, (enum queue)best, &cursors[best], live);
+        set_time(ledger, (enum queue)best, &cursors[best]);
     }
 }
 
 /* Without copies the peak follows from the order of the stage's steps, whatever the times. The end of a pass only
  * frees, but for a split backward. */
-static void walk_steps(struct ledger *ledger, const struct pipe *pipe, int32_t stage)
+static void walk_steps(struct ledger *ledger, int32_t stage)
 {
+    double live[MEMORY_N_CLASSES] = {0};
+    const struct pipe *pipe = ledger->pipe;
+    open_place(ledger, live);
     for (int32_t i = pipe->plan->step_first[stage]; i < pipe->plan->step_first[stage + 1]; i++) {
         struct pass_bytes bytes = pass_bytes_of(pipe, &pipe->plan->steps[i], stage);
-        begin_pass(ledger, &bytes);
-        record(ledger, 0.0);
-        end_pass(ledger, &bytes);
+        begin_pass(&bytes, live);
+        record(ledger, live, 0.0);
+        end_pass(&bytes, live);
         if (pipe->plan->splits_backward)
-            record(ledger, 0.0);
+            record(ledger, live, 0.0);
     }
 }
 
@@ -451,23 +527,29 @@ static bool same_stage(const struct dag_place *a, const struct dag_place *b)
     return a->phase == b->phase && a->pipeline == b->pipeline && a->stage == b->stage;
 }
 
+static bool copies(const struct dag *dag, int32_t place)
+{
+    const int32_t *first = &dag->stream_first[place * DAG_N_STREAMS];
+    return first[DAG_STREAM_TO_HOST] >= 0 || first[DAG_STREAM_FROM_HOST] >= 0;
+}
+
 static void resolve_place(struct ledger *ledger, int32_t place)
 {
     struct memory *memory = ledger->memory;
     const struct dag *dag = ledger->dag;
     const struct dag_place *at = &dag->places[place];
-    const struct pipe *pipe = &ledger->pipes[dag->first_pipe[at->phase] + at->pipeline];
-    bool by_steps = !ledger->want_events && pipe->offloaded[PASS_FORWARD] == NULL;
+    bool by_steps = !ledger->want_events && !copies(dag, place);
     if (by_steps && place > 0 && same_stage(at, at - 1)) {
         memory->peak_bytes[place] = memory->peak_bytes[place - 1];
         memcpy(memory->at_peak[place], memory->at_peak[place - 1], sizeof memory->at_peak[place]);
         return;
     }
-    open_place(ledger, place);
+    ledger->place = place;
+    ledger->pipe = &ledger->pipes[dag->first_pipe[at->phase] + at->pipeline];
     if (by_steps)
-        walk_steps(ledger, pipe, at->stage);
+        walk_steps(ledger, at->stage);
     else
-        walk_tasks(ledger, place);
+        walk_tasks(ledger);
     memory->host_peak_bytes[place] = host_peak(ledger, place);
     if (memory->peak_bytes[place] > memory->peak_bytes[memory->worst_place])
         memory->worst_place = place;
@@ -492,6 +574,7 @@ void memory_of(const struct plan *plan, const struct dag *dag, const struct time
     for (int32_t i = 0; i < dag->n_pipes; i++)
         for (int pass = 0; pass < N_PASSES; pass++) {
             free(ledger.pipes[i].units[pass]);
+            free(ledger.pipes[i].ends[pass]);
             free(ledger.pipes[i].offloaded[pass]);
         }
     free(ledger.pipes);

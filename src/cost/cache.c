@@ -14,29 +14,16 @@ struct cost_range {
 
 /** What a cost depends on. */
 struct key {
-    int32_t setting, part, pass, padding_tokens, context, recompute, sharding, n_slices;
+    int32_t setting, pass, padding_tokens, context, recompute, sharding, n_slices;
 };
 
 struct cost_known {
     uint64_t hash;
     struct key key;
     int32_t first_range;
-    struct cost_pass cost;
+    unsigned known; /* parts: a bit each */
+    struct cost_pass parts[COST_N_PARTS];
 };
-
-static struct cost_pass computed(const struct cost_setting *setting, enum cost_part part, enum pass pass,
-                                 const struct cost_unit *unit)
-{
-    switch (part) {
-    case COST_EMBEDDING:
-        return cost_of_embedding(setting, pass, unit);
-    case COST_HEAD:
-        return cost_of_head(setting, pass, unit);
-    case COST_LAYERS:
-        break;
-    }
-    return cost_of_pass(setting, pass, unit);
-}
 
 static uint64_t mixed(uint64_t hash, uint32_t a, uint32_t b)
 {
@@ -46,7 +33,7 @@ static uint64_t mixed(uint64_t hash, uint32_t a, uint32_t b)
 
 static uint64_t hash_of(const struct key *key, const struct cost_unit *unit)
 {
-    uint64_t hash = mixed((uint64_t)key->setting, (uint32_t)key->part, (uint32_t)key->pass);
+    uint64_t hash = mixed(0, (uint32_t)key->setting, (uint32_t)key->pass);
     hash = mixed(hash, (uint32_t)key->padding_tokens, (uint32_t)key->context);
     hash = mixed(hash, (uint32_t)key->recompute | (uint32_t)key->sharding << 16, (uint32_t)key->n_slices);
     for (int32_t i = 0; i < unit->n_slices; i++)
@@ -105,44 +92,75 @@ static void add_slots(struct cost_cache *cache)
     }
 }
 
-static void add_ranges(struct cost_cache *cache, const struct cost_unit *unit)
+/** The slot of a unit, or the free one where it belongs. */
+static int32_t *slot_of(const struct cost_cache *cache, const struct key *key, const struct cost_unit *unit,
+                        uint64_t hash)
 {
+    uint64_t at = hash, mask = (uint64_t)(cache->slots - 1);
+    for (; cache->slot[at & mask] >= 0; at++) {
+        const struct cost_known *known = &cache->costs[cache->slot[at & mask]];
+        if (known->hash == hash && is_of(cache, known, key, unit))
+            break;
+    }
+    return &cache->slot[at & mask];
+}
+
+static struct cost_known *add_unit(struct cost_cache *cache, const struct key *key, const struct cost_unit *unit,
+                                   uint64_t hash)
+{
+    cache->costs = check_grow(cache->costs, (size_t)cache->n_costs, &cache->cost_room, sizeof *cache->costs);
+    struct cost_known *known = &cache->costs[cache->n_costs++];
+    *known = (struct cost_known){.hash = hash, .key = *key, .first_range = cache->n_ranges};
     for (int32_t i = 0; i < unit->n_slices; i++) {
         cache->ranges = check_grow(cache->ranges, (size_t)cache->n_ranges, &cache->range_room, sizeof *cache->ranges);
         cache->ranges[cache->n_ranges++] = (struct cost_range){unit->slices[i].begin, unit->slices[i].end};
     }
+    return known;
 }
 
-struct cost_pass cost_cached(const struct cost_setting *setting, enum cost_part part, enum pass pass,
-                             const struct cost_unit *unit)
+/** The entry of a unit, perhaps a new one. Nothing is recomputed in a forward. */
+static struct cost_known *known_of(struct cost_cache *cache, const struct cost_setting *setting, enum pass pass,
+                                   const struct cost_unit *unit)
 {
-    struct cost_cache *cache = setting->cache;
-    if (cache == NULL)
-        return computed(setting, part, pass, unit);
     if (cache->n_costs == MAX_COSTS || cache->n_ranges > MAX_RANGES)
         empty(cache);
+    if (2 * cache->n_costs >= cache->slots)
+        add_slots(cache);
     struct key key = {.setting = setting_number(cache, setting),
-                      .part = (int32_t)part,
                       .pass = (int32_t)pass,
                       .padding_tokens = unit->padding_tokens,
                       .context = unit->context,
-                      .recompute = (int32_t)unit->recompute,
+                      .recompute = pass == PASS_FORWARD ? 0 : (int32_t)unit->recompute,
                       .sharding = (int32_t)unit->sharding,
                       .n_slices = unit->n_slices};
-    if (2 * cache->n_costs >= cache->slots)
-        add_slots(cache);
-    uint64_t hash = hash_of(&key, unit), at = hash, mask = (uint64_t)(cache->slots - 1);
-    for (; cache->slot[at & mask] >= 0; at++) {
-        const struct cost_known *known = &cache->costs[cache->slot[at & mask]];
-        if (known->hash == hash && is_of(cache, known, &key, unit))
-            return known->cost;
-    }
-    cache->slot[at & mask] = cache->n_costs;
-    cache->costs = check_grow(cache->costs, (size_t)cache->n_costs, &cache->cost_room, sizeof *cache->costs);
-    struct cost_known *known = &cache->costs[cache->n_costs++];
-    *known = (struct cost_known){hash, key, cache->n_ranges, computed(setting, part, pass, unit)};
-    add_ranges(cache, unit);
-    return known->cost;
+    uint64_t hash = hash_of(&key, unit);
+    int32_t *slot = slot_of(cache, &key, unit, hash);
+    if (*slot >= 0)
+        return &cache->costs[*slot];
+    *slot = cache->n_costs;
+    return add_unit(cache, &key, unit, hash);
+}
+
+static struct cost_pass computed(const struct cost_setting *setting, enum cost_part part, enum pass pass,
+                                 const struct cost_unit *unit)
+{
+    if (part == COST_EMBEDDING)
+        return cost_of_embedding(setting, pass, unit);
+    return part == COST_HEAD ? cost_of_head(setting, pass, unit) : cost_of_pass(setting, pass, unit);
+}
+
+const struct cost_pass *cost_cached(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit,
+                                    unsigned parts, struct cost_pass *room)
+{
+    struct cost_known *known = setting->cache != NULL ? known_of(setting->cache, setting, pass, unit) : NULL;
+    struct cost_pass *costs = known != NULL ? known->parts : room;
+    unsigned missing = known != NULL ? parts & ~known->known : parts;
+    for (int part = 0; missing != 0 && part < COST_N_PARTS; part++)
+        if (missing & 1U << part)
+            costs[part] = computed(setting, (enum cost_part)part, pass, unit);
+    if (known != NULL)
+        known->known |= parts;
+    return costs;
 }
 
 void cost_cache_free(struct cost_cache *cache)

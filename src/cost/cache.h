@@ -6,7 +6,7 @@
 #include "cost/cost.h"
 
 /** What a stage computes in a pass: cost_of_pass, cost_of_embedding, cost_of_head. */
-enum cost_part { COST_LAYERS, COST_EMBEDDING, COST_HEAD };
+enum cost_part { COST_LAYERS, COST_EMBEDDING, COST_HEAD, COST_N_PARTS };
 
 /** {0} is empty. For one scenario: what settings point to must not change while it is in use. */
 struct cost_cache {
@@ -21,12 +21,17 @@ struct cost_cache {
 };
 
 /**
- * cost_of_pass, cost_of_embedding or cost_of_head, from setting->cache where it is known; without a cache computed. Two
- * units are the same when they agree in padding, context degree, sharding, recomputation and their slices' tokens,
- * whatever samples these belong to. Bit for bit what the function gives. A cache that grows large is emptied.
+ * Costs of the parts asked for, from setting->cache where they are known; without a cache computed. Two units are the
+ * same when they agree in padding, context degree, sharding, in other passes than the forward also recomputation, and
+ * their slices' tokens, whatever samples these belong to. Bit for bit what the functions give. A cache that grows large
+ * is emptied.
+ *
+ * @param parts  a bit 1 << enum cost_part for each
+ * @param room   [COST_N_PARTS] for what is computed without a cache
+ * @return       [COST_N_PARTS], the parts asked for filled in; holds until the next call with this cache
  */
-struct cost_pass cost_cached(const struct cost_setting *setting, enum cost_part part, enum pass pass,
-                             const struct cost_unit *unit);
+const struct cost_pass *cost_cached(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit,
+                                    unsigned parts, struct cost_pass *room);
 
 void cost_cache_free(struct cost_cache *cache);
 

@@ -66,28 +66,18 @@ static double tensor_bytes(const struct cost_setting *setting, double tokens)
     return tokens * (double)setting->model->hidden * 2;
 }
 
-/** The gather before a GEMM of T x n x k. */
-static void add_gather(struct overlap_tensor *sum, const struct cost_setting *setting, double tokens, double n,
-                       double k)
+/** An all-gather before a GEMM of T x n x k, or a reduce-scatter after it. */
+static void add_chunked(struct overlap_tensor *sum, const struct cost_setting *setting,
+                        enum device_collective_kind kind, double tokens, double n, double k)
 {
+    bool gathers = kind == DEVICE_ALL_GATHER;
     double bytes = tensor_bytes(setting, tokens), exposed_s;
-    if (setting->communication.tp_overlap == SCENARIO_CHUNKED)
-        exposed_s = overlap_gather_gemm_s(setting, tokens, n, k) - sustained_gemm_s(setting->device, tokens, n, k);
+    if (setting->communication.tp_overlap != SCENARIO_CHUNKED)
+        exposed_s = cost_collective_s(setting, kind, bytes, setting->tensor);
     else
-        exposed_s = cost_collective_s(setting, DEVICE_ALL_GATHER, bytes, setting->tensor);
-    add(sum, setting, DEVICE_ALL_GATHER, bytes, exposed_s);
-}
-
-/** The reduce-scatter after a GEMM of T x n x k. */
-static void add_scatter(struct overlap_tensor *sum, const struct cost_setting *setting, double tokens, double n,
-                        double k)
-{
-    double bytes = tensor_bytes(setting, tokens), exposed_s;
-    if (setting->communication.tp_overlap == SCENARIO_CHUNKED)
-        exposed_s = overlap_gemm_scatter_s(setting, tokens, n, k) - sustained_gemm_s(setting->device, tokens, n, k);
-    else
-        exposed_s = cost_collective_s(setting, DEVICE_REDUCE_SCATTER, bytes, setting->tensor);
-    add(sum, setting, DEVICE_REDUCE_SCATTER, bytes, exposed_s);
+        exposed_s = (gathers ? overlap_gather_gemm_s : overlap_gemm_scatter_s)(setting, tokens, n, k) -
+                    sustained_gemm_s(setting->device, tokens, n, k);
+    add(sum, setting, kind, bytes, exposed_s);
 }
 
 /** A collective beside an independent GEMM that takes gemm_s alone. */
@@ -151,17 +141,17 @@ struct overlap_tensor overlap_tensor_layer(const struct cost_setting *setting, e
         return sum;
     }
     if (pass == PASS_FORWARD) {
-        add_gather(&sum, setting, tokens, w->qkv, w->hidden);
-        add_scatter(&sum, setting, tokens, w->hidden, w->heads);
-        add_gather(&sum, setting, tokens, w->up, w->hidden);
-        add_scatter(&sum, setting, tokens, w->hidden, w->ffn);
+        add_chunked(&sum, setting, DEVICE_ALL_GATHER, tokens, w->qkv, w->hidden);
+        add_chunked(&sum, setting, DEVICE_REDUCE_SCATTER, tokens, w->hidden, w->heads);
+        add_chunked(&sum, setting, DEVICE_ALL_GATHER, tokens, w->up, w->hidden);
+        add_chunked(&sum, setting, DEVICE_REDUCE_SCATTER, tokens, w->hidden, w->ffn);
         return sum;
     }
     if (pass != PASS_WEIGHT)
-        add_gather(&sum, setting, tokens, w->ffn, w->hidden);
+        add_chunked(&sum, setting, DEVICE_ALL_GATHER, tokens, w->ffn, w->hidden);
     add_column_backward(&sum, setting, pass, tokens, w->up);
     if (pass != PASS_WEIGHT)
-        add_gather(&sum, setting, tokens, w->heads, w->hidden);
+        add_chunked(&sum, setting, DEVICE_ALL_GATHER, tokens, w->heads, w->hidden);
     add_column_backward(&sum, setting, pass, tokens, w->qkv);
     return sum;
 }

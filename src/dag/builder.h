@@ -15,9 +15,10 @@ struct builder_end {
     int32_t offload;
 };
 
-/** What of a pass runs on the compute stream: with its attention, and without, which then runs beside a ring. */
-struct builder_seconds {
-    double all, no_attention;
+/** What every pass needs of its cost: seconds on the compute stream, with its attention or without, which then runs
+ * beside a ring. */
+struct builder_brief {
+    double all_s, no_attention_s, boundary_bytes;
 };
 
 /** The latest transfer of a unit between stages; all those of its pass are mostly alike. */
@@ -38,14 +39,14 @@ struct builder_pipe {
     int32_t *set_first;                    /* [sets + 1] into plan's exchanges */
     int32_t *set_arrived;                  /* of each: lanes that wait there */
     int32_t first_place, first_lane;
-    int32_t n_tensor, n_ranks; /* places of a context rank, of a stage */
-    int32_t n_virtual;         /* virtual stages: chunks x stages */
-    int32_t n_units;           /* of both cuts */
-    int32_t *done[N_PASSES];   /* of each virtual stage: units built, from the first on without a gap */
-    bool offloads;             /* some unit does */
-    struct builder_seconds *seconds[N_STEP_PASSES]; /* as cost */
-    struct builder_boundary *boundary[N_PASSES];    /* of each unit */
-    struct builder_end *ends;                       /* [instance x n_ranks + rank] */
+    int32_t n_tensor, n_ranks;                   /* places of a context rank, of a stage */
+    int32_t n_virtual;                           /* virtual stages: chunks x stages */
+    int32_t n_units;                             /* of both cuts */
+    int32_t *done[N_PASSES];                     /* of each virtual stage: units built, from the first on, no gap */
+    bool offloads;                               /* some unit does */
+    struct builder_brief *brief[N_STEP_PASSES];  /* as cost */
+    struct builder_boundary *boundary[N_PASSES]; /* of each unit */
+    struct builder_end *ends;                    /* [instance x n_ranks + rank] */
 };
 
 /** A place's part of the step in work. */
@@ -53,16 +54,22 @@ struct builder_member {
     int32_t pipe, unit, stage, rank, place; /* stage: virtual; rank: of the stage's places */
     int32_t ready;                          /* the task after which its ring can start */
     int32_t ring;                           /* as in builder_end */
-    const struct cost_pass *cost;           /* of the pass; of a slow place `slow` below */
-    struct builder_seconds seconds;         /* of it */
-    struct cost_pass slow;
+    const struct cost_pass *cost;           /* of the pass */
+    const struct builder_brief *brief;      /* of it */
+};
+
+/** What a pass costs on a slow place. */
+struct builder_slow_cost {
+    struct cost_pass cost;
+    struct builder_brief brief;
 };
 
 /** The walk of one stage of one pipeline along its order. */
 struct builder_lane {
     int32_t pipeline, stage;
-    int32_t next, end;  /* steps */
-    int32_t blocked_on; /* instance of its pipeline, -1: none, it runs or waits for its group */
+    const struct plan_step *steps; /* the pipeline's */
+    int32_t next, end;             /* steps */
+    int32_t blocked_on;            /* instance of its pipeline, -1: none, it runs or waits for its group */
     bool queued;
 };
 
@@ -88,6 +95,7 @@ struct builder {
     int32_t *group_first;           /* of each (group, pass): its first rendezvous */
     int32_t *arrived;               /* of each rendezvous: lanes that wait there */
     struct builder_member *members; /* of the step in work */
+    struct builder_slow_cost *slow; /* of each member; used by those on slow places */
     int32_t *places, *ready;        /* of the ring in work */
 };
 
@@ -95,26 +103,31 @@ struct builder {
 void builder_grow_tasks(struct builder *builder);
 void builder_grow_edges(struct builder *builder);
 
-/** The newest task waits for `from`, -1: for nothing. Of two kinds between the same tasks the lower stays. */
-static inline void builder_edge(struct builder *builder, int32_t from, enum dag_edge kind)
+/** The newest task waits for `from`, for which it does not wait yet. */
+static inline void builder_new_edge(struct builder *builder, int32_t from, enum dag_edge kind)
 {
     struct dag *dag = builder->dag;
     int32_t task = dag->n_tasks - 1, edge = dag->n_edges;
-    if (from < 0)
-        return;
     CHECK(from < task);
-    int32_t known = dag->room.mark[from];
-    if (known >= dag->in_first[task]) {
-        if (kind < dag->in_kind[known])
-            dag->in_kind[known] = (uint8_t)kind;
-        return;
-    }
     if (edge == dag->room.edges)
         builder_grow_edges(builder);
     dag->room.mark[from] = edge;
     dag->in_task[edge] = from;
     dag->n_edges = dag->in_first[task + 1] = edge + 1;
     dag->in_kind[edge] = (uint8_t)kind;
+}
+
+/** The newest task waits for `from`, -1: for nothing. Of two kinds between the same tasks the lower stays. */
+static inline void builder_edge(struct builder *builder, int32_t from, enum dag_edge kind)
+{
+    struct dag *dag = builder->dag;
+    if (from < 0)
+        return;
+    int32_t known = dag->room.mark[from];
+    if (known < dag->in_first[dag->n_tasks - 1])
+        builder_new_edge(builder, from, kind);
+    else if (kind < dag->in_kind[known])
+        dag->in_kind[known] = (uint8_t)kind;
 }
 
 /** Append a task behind the last of its stream. @return its number */
@@ -130,7 +143,10 @@ static inline int32_t builder_task(struct builder *builder, struct dag_task task
     dag->room.mark[number] = dag->stream_next[number] = -1;
     builder->stream_last[task.stream] = number;
     *(previous >= 0 ? &dag->stream_next[previous] : &dag->stream_first[task.stream]) = number;
-    builder_edge(builder, previous >= 0 ? previous : builder->gate, previous >= 0 ? DAG_SCHEDULE : DAG_COLLECTIVE);
+    if (previous >= 0)
+        builder_new_edge(builder, previous, DAG_SCHEDULE);
+    else if (builder->gate >= 0)
+        builder_new_edge(builder, builder->gate, DAG_COLLECTIVE);
     return number;
 }
 
@@ -206,15 +222,15 @@ double builder_ring_s(const struct builder *builder, const struct builder_ring *
 /** SYNC on the collective stream of a place; edges into it are the caller's. */
 int32_t builder_sync(struct builder *builder, int32_t place, enum dag_purpose purpose);
 
-/** Costs of a pass of all units on each kind of virtual stage: cost and seconds. */
+/** Costs of a pass of all units on each kind of virtual stage: cost and brief. */
 void builder_costs(const struct builder *builder, struct builder_pipe *pipe, enum pass pass);
 
-static inline struct builder_seconds builder_seconds_of(const struct builder *builder, const struct cost_pass *cost)
+static inline struct builder_brief builder_brief_of(const struct builder *builder, const struct cost_pass *cost)
 {
     double seconds = cost->other_s + cost->shard_s;
     if (!builder->options.all_tensor_ranks)
         seconds += cost->tensor_s;
-    return (struct builder_seconds){seconds + cost->attention_s, seconds};
+    return (struct builder_brief){seconds + cost->attention_s, seconds, cost->boundary_bytes};
 }
 
 /** The stage of a virtual stage. */

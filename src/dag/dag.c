@@ -81,34 +81,45 @@ static enum pass cost_pass_of(const struct plan_pipeline *pipeline, enum pass pa
     return pass == PASS_BACKWARD && pipeline->splits_backward ? PASS_INPUT : pass;
 }
 
-/* What virtual stage `stage` of the pipeline does beside its layers. */
-static void add_ends(struct cost_pass *cost, const struct cost_setting *own, const struct plan_layout *layout,
-                     int32_t stage, enum pass pass, const struct cost_unit *work)
+/* What a virtual stage computes: a bit of each enum cost_part. */
+static unsigned parts_of(const struct plan_layout *layout, int32_t stage)
 {
-    if (stage == 0) {
-        struct cost_pass embedding = cost_cached(own, COST_EMBEDDING, pass, work);
-        add_cost(cost, &embedding);
-    }
-    if (stage == layout->stages * layout->chunks - 1) {
-        struct cost_pass head = cost_cached(own, COST_HEAD, pass, work);
-        add_cost(cost, &head);
-    }
+    bool first = stage == 0, last = stage == layout->stages * layout->chunks - 1;
+    return 1U << COST_LAYERS | (unsigned)first << COST_EMBEDDING | (unsigned)last << COST_HEAD;
 }
 
-/* Costs of one unit. own: settings of the kinds. */
+/* Those of the costs that a virtual stage has, together. */
+static struct cost_pass sum_of(const struct cost_pass *costs, unsigned parts)
+{
+    struct cost_pass sum = costs[COST_LAYERS];
+    if (parts & 1U << COST_EMBEDDING)
+        add_cost(&sum, &costs[COST_EMBEDDING]);
+    if (parts & 1U << COST_HEAD)
+        add_cost(&sum, &costs[COST_HEAD]);
+    return sum;
+}
+
+/* Costs of one unit. own: settings of the kinds; those of as many layers are the same, and one look-up serves them. */
 static void costs_of_unit(const struct builder_pipe *pipe, const struct cost_setting *own, enum pass pass, int32_t unit)
 {
     struct cost_unit work = dag_unit(pipe->plan, pass, unit);
-    struct cost_pass *cost = pipe->cost[pass] + unit * pipe->kinds.n;
+    struct cost_pass room[COST_N_PARTS], *cost = pipe->cost[pass] + unit * pipe->kinds.n;
+    unsigned parts[DAG_MAX_KINDS];
     enum pass kernels = cost_pass_of(pipe->plan, pass);
-    for (int32_t kind = 0; kind < pipe->kinds.n; kind++) {
-        int32_t alike = 0; /* a kind of as many layers */
-        while (alike < kind && own[alike].layers != own[kind].layers)
-            alike++;
-        cost[kind] = alike < kind ? cost[alike] : cost_cached(&own[kind], COST_LAYERS, kernels, &work);
-    }
     for (int32_t kind = 0; kind < pipe->kinds.n; kind++)
-        add_ends(&cost[kind], &own[kind], &pipe->plan->layout, pipe->kinds.stage[kind], kernels, &work);
+        parts[kind] = parts_of(&pipe->plan->layout, pipe->kinds.stage[kind]);
+    for (int32_t kind = 0; kind < pipe->kinds.n; kind++) {
+        unsigned all = 0;
+        int32_t first = 0;
+        while (own[first].layers != own[kind].layers)
+            first++;
+        for (int32_t i = kind; first == kind && i < pipe->kinds.n; i++)
+            all |= own[i].layers == own[kind].layers ? parts[i] : 0;
+        const struct cost_pass *costs = first == kind ? cost_cached(&own[kind], kernels, &work, all, room) : NULL;
+        for (int32_t i = kind; first == kind && i < pipe->kinds.n; i++)
+            if (own[i].layers == own[kind].layers)
+                cost[i] = sum_of(costs, parts[i]);
+    }
 }
 
 void builder_costs(const struct builder *builder, struct builder_pipe *pipe, enum pass pass)
@@ -118,11 +129,11 @@ void builder_costs(const struct builder *builder, struct builder_pipe *pipe, enu
     for (int32_t kind = 0; kind < pipe->kinds.n; kind++)
         own[kind] = dag_setting(builder->setting, &pipe->plan->layout, pipe->kinds.stage[kind]);
     pipe->cost[pass] = check_malloc((size_t)n * sizeof *pipe->cost[pass]);
-    pipe->seconds[pass] = check_malloc((size_t)n * sizeof *pipe->seconds[pass]);
+    pipe->brief[pass] = check_malloc((size_t)n * sizeof *pipe->brief[pass]);
     for (int32_t unit = 0; unit < n_units; unit++)
         costs_of_unit(pipe, own, pass, unit);
     for (int32_t i = 0; i < n; i++)
-        pipe->seconds[pass][i] = builder_seconds_of(builder, &pipe->cost[pass][i]);
+        pipe->brief[pass][i] = builder_brief_of(builder, &pipe->cost[pass][i]);
 }
 
 struct cost_pass dag_pass_cost(const struct plan_pipeline *pipeline, const struct cost_setting *setting, enum pass pass,
@@ -130,10 +141,9 @@ struct cost_pass dag_pass_cost(const struct plan_pipeline *pipeline, const struc
 {
     struct cost_setting own = dag_setting(setting, &pipeline->layout, stage);
     struct cost_unit work = dag_unit(pipeline, pass, unit);
-    enum pass kernels = cost_pass_of(pipeline, pass);
-    struct cost_pass cost = cost_cached(&own, COST_LAYERS, kernels, &work);
-    add_ends(&cost, &own, &pipeline->layout, stage, kernels, &work);
-    return cost;
+    struct cost_pass room[COST_N_PARTS];
+    unsigned parts = parts_of(&pipeline->layout, stage);
+    return sum_of(cost_cached(&own, cost_pass_of(pipeline, pass), &work, parts, room), parts);
 }
 
 double dag_token_bytes(const struct plan_pipeline *pipeline, const struct cost_setting *own, int32_t unit)

@@ -6,19 +6,19 @@
 #include "base/check.h"
 #include "dag/builder.h"
 
-static const struct plan_step *step_of(const struct builder *builder, const struct builder_lane *lane)
+static const struct plan_step *step_of(const struct builder_lane *lane)
 {
-    return &builder->pipes[lane->pipeline].plan->steps[lane->next];
+    return &lane->steps[lane->next];
 }
 
 static int32_t virtual_stage(const struct builder *builder, const struct builder_lane *lane)
 {
-    return step_of(builder, lane)->chunk * builder->pipes[lane->pipeline].plan->layout.stages + lane->stage;
+    return step_of(lane)->chunk * builder->pipes[lane->pipeline].plan->layout.stages + lane->stage;
 }
 
 static int32_t group_of(const struct builder *builder, const struct builder_lane *lane)
 {
-    const struct plan_step *step = step_of(builder, lane);
+    const struct plan_step *step = step_of(lane);
     if (step->pass == PASS_WEIGHT)
         return -1; /* nothing is shared */
     return builder->pipes[lane->pipeline].plan->cut[step->pass].units[step->unit].group;
@@ -36,8 +36,8 @@ static int32_t missing(const struct builder *builder, const struct builder_lane 
 {
     const struct builder_pipe *pipe = &builder->pipes[lane->pipeline];
     const struct relations *relations = &pipe->relations;
-    enum pass pass = step_of(builder, lane)->pass;
-    int32_t unit = step_of(builder, lane)->unit, stage = virtual_stage(builder, lane), found = -1;
+    enum pass pass = step_of(lane)->pass;
+    int32_t unit = step_of(lane)->unit, stage = virtual_stage(builder, lane), found = -1;
     if (pass == PASS_WEIGHT)
         return if_missing(pipe, PASS_BACKWARD, unit, stage);
     if (pass == PASS_FORWARD && stage > 0)
@@ -67,7 +67,7 @@ static void step_done(struct builder *builder, int32_t number)
 {
     struct builder_lane *lane = &builder->lanes[number];
     const struct builder_pipe *pipe = &builder->pipes[lane->pipeline];
-    const struct plan_step *step = step_of(builder, lane);
+    const struct plan_step *step = step_of(lane);
     int32_t stage = virtual_stage(builder, lane), next = stage + (step->pass == PASS_FORWARD ? 1 : -1);
     lane->next++;
     if (step->pass == PASS_WEIGHT)
@@ -85,7 +85,7 @@ static void step_done(struct builder *builder, int32_t number)
 static int32_t *rendezvous(struct builder *builder, const struct builder_lane *lane)
 {
     const struct builder_pipe *pipe = &builder->pipes[lane->pipeline];
-    const struct plan_step *step = step_of(builder, lane);
+    const struct plan_step *step = step_of(lane);
     int32_t at = builder->group_first[group_of(builder, lane) * N_PASSES + (int32_t)step->pass];
     at += pipe->ordinal[step->pass][step->unit] * pipe->n_virtual + virtual_stage(builder, lane);
     return &builder->arrived[at];
@@ -137,15 +137,16 @@ static bool run_set(struct builder *builder, struct builder_lane *lane, int32_t 
 static void run_lane(struct builder *builder, int32_t number)
 {
     struct builder_lane *lane = &builder->lanes[number];
+    bool groups = builder->plan->phases[builder->phase].n_groups > 0;
     while (lane->next < lane->end) {
         lane->blocked_on = missing(builder, lane);
         if (lane->blocked_on >= 0)
             return;
-        int32_t set = builder_set_of(&builder->pipes[lane->pipeline], step_of(builder, lane), lane->stage);
+        int32_t set = builder_set_of(&builder->pipes[lane->pipeline], step_of(lane), lane->stage);
         if (set >= 0) {
             if (!run_set(builder, lane, set))
                 return;
-        } else if (group_of(builder, lane) < 0) {
+        } else if (!groups || group_of(builder, lane) < 0) {
             builder_pass(builder, &number, 1);
             step_done(builder, number);
         } else if (!run_group(builder, lane)) {
@@ -162,11 +163,10 @@ static int32_t group_member_absent(const struct builder *builder, const struct b
         const struct builder_lane *other = &builder->lanes[number];
         const struct builder_pipe *mine = &builder->pipes[lane->pipeline], *its = &builder->pipes[other->pipeline];
         if (other->next == other->end || other->blocked_on >= 0 ||
-            group_of(builder, other) != group_of(builder, lane) ||
-            step_of(builder, other)->pass != step_of(builder, lane)->pass ||
+            group_of(builder, other) != group_of(builder, lane) || step_of(other)->pass != step_of(lane)->pass ||
             virtual_stage(builder, other) != virtual_stage(builder, lane) ||
-            its->ordinal[step_of(builder, other)->pass][step_of(builder, other)->unit] !=
-                mine->ordinal[step_of(builder, lane)->pass][step_of(builder, lane)->unit])
+            its->ordinal[step_of(other)->pass][step_of(other)->unit] !=
+                mine->ordinal[step_of(lane)->pass][step_of(lane)->unit])
             return number;
     }
     CHECK(!"every lane of a group has arrived");
@@ -182,7 +182,7 @@ static int32_t set_member_absent(const struct builder *builder, const struct bui
         for (int k = 0; k < 2; k++) {
             const struct builder_lane *other = &builder->lanes[pipe->first_lane + stages[k]];
             if (other->next == other->end || other->blocked_on >= 0 ||
-                builder_set_of(pipe, step_of(builder, other), other->stage) != set)
+                builder_set_of(pipe, step_of(other), other->stage) != set)
                 return pipe->first_lane + stages[k];
         }
     }
@@ -195,7 +195,7 @@ static int32_t waits_for(const struct builder *builder, const struct builder_lan
 {
     const struct builder_pipe *pipe = &builder->pipes[lane->pipeline];
     if (lane->blocked_on < 0) {
-        int32_t set = builder_set_of(pipe, step_of(builder, lane), lane->stage);
+        int32_t set = builder_set_of(pipe, step_of(lane), lane->stage);
         return set >= 0 ? set_member_absent(builder, lane, set) : group_member_absent(builder, lane);
     }
     return pipe->first_lane + builder_stage_of(pipe, lane->blocked_on / pipe->n_units);
@@ -204,7 +204,7 @@ static int32_t waits_for(const struct builder *builder, const struct builder_lan
 static bool report(const struct builder *builder, const struct builder_lane *lane, struct error *err)
 {
     const struct builder_pipe *pipe = &builder->pipes[lane->pipeline];
-    const struct plan_step *step = step_of(builder, lane);
+    const struct plan_step *step = step_of(lane);
     const struct builder_lane *other = &builder->lanes[waits_for(builder, lane)];
     const char *why = other->next == other->end ? "which has ended" : "in a circle";
     if (lane->blocked_on < 0)
@@ -300,6 +300,7 @@ static void open_pipe(struct builder *builder, int32_t number, struct builder_pi
     for (int32_t stage = 0; stage < layout->stages; stage++)
         builder->lanes[pipe->first_lane + stage] = (struct builder_lane){.pipeline = number,
                                                                          .stage = stage,
+                                                                         .steps = pipe->plan->steps,
                                                                          .next = pipe->plan->step_first[stage],
                                                                          .end = pipe->plan->step_first[stage + 1],
                                                                          .blocked_on = -1};
@@ -353,6 +354,7 @@ static void open_phase(struct builder *builder)
     builder->queue = check_malloc((size_t)builder->n_lanes * sizeof *builder->queue);
     builder->queue_first = builder->queue_n = 0;
     builder->members = check_malloc(n_members * sizeof *builder->members);
+    builder->slow = check_malloc(n_members * sizeof *builder->slow);
     builder->places = check_malloc(n_members * sizeof *builder->places);
     builder->ready = check_malloc(n_members * sizeof *builder->ready);
     int32_t place = 0;
@@ -377,7 +379,7 @@ void builder_close_phase(struct builder *builder)
         *kept = (struct dag_pipe){.kinds = pipe->kinds, .relations = pipe->relations};
         for (int pass = 0; pass < N_STEP_PASSES; pass++) {
             kept->cost[pass] = pipe->cost[pass];
-            free(pipe->seconds[pass]);
+            free(pipe->brief[pass]);
         }
         for (int pass = 0; pass < N_PASSES; pass++) {
             free(pipe->done[pass]);
@@ -393,6 +395,7 @@ void builder_close_phase(struct builder *builder)
     free(builder->lanes);
     free(builder->queue);
     free(builder->members);
+    free(builder->slow);
     free(builder->places);
     free(builder->ready);
     free(builder->group_first);

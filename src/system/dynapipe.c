@@ -3,8 +3,9 @@
  * DynaPipe: micro-batches of unequal length, found by dynamic programming.
  *
  * Samples longest first; a micro-batch is a run of them, each padded to the longest, rounded up to 8 tokens. t: seconds
- * of its forward and backward on a stage. For each ceiling T, of the runs' t thinned to steps of `step`, dynamic
- * programming finds the runs of t <= T, within the memory, of the least sum; T is the one of the least
+ * of its forward and backward on a stage. For each ceiling T, from the longest t of a sample alone up in steps of
+ * `step` until no run is longer, dynamic programming finds the runs of t <= T, within the memory, of the least sum; T
+ * is the one of the least
  *
  *     (p - 1) T + sum / DP
  *
@@ -84,7 +85,8 @@ static void measure(struct work *work)
 static double tokens_of(const struct work *work, int32_t begin, int32_t end)
 {
     int32_t longest = work->request.batch->tokens[work->order[begin]];
-    return (double)(end - begin) * ((longest + MULTIPLE - 1) / MULTIPLE * MULTIPLE);
+    int32_t padded = (longest + MULTIPLE - 1) / MULTIPLE * MULTIPLE;
+    return (double)(end - begin) * padded;
 }
 
 static double seconds_of(const struct work *work, int32_t begin, int32_t end)
