@@ -58,7 +58,7 @@ NOTES = """Why they differ, as far as experiments tell:
   (`dynamic-cp-plan.yaml`) it gains; over best-fit's fastest plan of all it does not.
 - bytescale: on GitHub lengths the batch decides: with few tokens a GPU ranks of short sequences wait for those of the
   longest. On the stand-in for its own lengths it gains little over a baseline whose plan is searched.
-- flexsp, hotspa: no scenario yet.
+- flexsp, hotspa: no scenario of their test beds yet.
 """
 
 
