@@ -56,8 +56,9 @@ NOTES = """Why they differ, as far as experiments tell:
 - dynapipe: FLANv2's lengths are not among ours; in the stand-in packing to the context is nearly even.
 - megatron-dynamic-cp: what the baseline may use decides. Over a context degree that holds the whole context
   (`dynamic-cp-plan.yaml`) it gains; over best-fit's fastest plan of all it does not.
-- bytescale: the batch decides. With few tokens a GPU the ranks of short sequences wait for those of the longest.
-- flexsp, hotspa: no scenario yet.
+- bytescale: on GitHub lengths the batch decides: with few tokens a GPU ranks of short sequences wait for those of the
+  longest. On the stand-in for its own lengths it gains little over a baseline whose plan is searched.
+- flexsp, hotspa: no scenario of their test beds yet.
 """
 
 
