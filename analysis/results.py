@@ -346,7 +346,9 @@ def page(tables):
          "documents beyond the context, whose samples wide groups of ranks share. So these two cells above, with the one "
          "nearest to the paper's 2.8x, are lower than they could be (`analysis/paper.py choice`).", choice(tables)),
         ("All cells", "Speed-up of SlimPack over best-fit with its 95% interval over the iterations, in brackets "
-         "tokens/s/GPU of both; each with the fastest plan found in the plan space.", cell_tables(cells)),
+         "tokens/s/GPU of both; each with the fastest plan found in the plan space. In low-tp, best-fit has no context parallelism "
+         "where a plan without it just fits: such cells stand out, and a longer context, which demands it, gains less.",
+         cell_tables(cells)),
         ("With contention", "The plans that the search finds where SimGrid weighs the last four: their speed-up by critical "
          "path → on SimGrid, where transfers share links, with its 95% interval; in brackets how much longer iterations take "
          "there, of best-fit and of SlimPack.", cell_tables(tables.cells(SIMGRID_CELLS, "simgrid"), speeds_by_engine)),
