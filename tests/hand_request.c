@@ -143,7 +143,8 @@ static bool same_pipeline(const struct plan_pipeline *a, const struct plan_pipel
 
 static bool same_phase(const struct plan_phase *a, const struct plan_phase *b)
 {
-    if (a->n_pipelines != b->n_pipelines || a->n_groups != b->n_groups || a->n_reshards != b->n_reshards)
+    if (a->n_pipelines != b->n_pipelines || a->n_groups != b->n_groups || a->n_reshards != b->n_reshards ||
+        a->shards != b->shards)
         return false;
     for (int32_t i = 0; i < a->n_pipelines; i++)
         if (!same_pipeline(&a->pipelines[i], &b->pipelines[i]))

@@ -193,20 +193,70 @@ static void a_context_group_is_as_slow_as_its_slowest_member(void)
     plan_free(&plan);
 }
 
+/* 16 replicas on 2 nodes, one unit each. */
+static void replica_plan(struct plan *plan, struct cost_setting *setting)
+{
+    *setting = *hand_setting();
+    setting->shards = 16;
+    hand_plan(plan, 16, 1, 1);
+    for (int32_t i = 0; i < 16; i++) {
+        plan->phases[0].pipelines[i].layout.first_rank = i;
+        for (int pass = 0; pass < N_PASSES; pass++)
+            hand_unit(&plan->phases[0].pipelines[i].cut[pass], (struct slice){i, 0, 64});
+    }
+    hand_order(plan);
+}
+
+/* Every NIC, every NVLink slow by a factor: to the bit of rounding the platform whose links are narrower by it. */
+static void check_as_slower_platform(const struct plan *plan, const struct cost_setting *setting, bool by_nvlink)
+{
+    struct dag_options options = {.gradient_sync = true};
+    for (enum fault_kind kind = FAULT_NVLINK; kind <= FAULT_NIC; kind++) {
+        struct platform slow = *setting->platform;
+        struct cost_setting on_slow = *setting;
+        struct fault fault = {.kind = (int32_t)kind, .nodes = {2, {0, 1}}, .factor = 3};
+        struct faults faults = faults_of(&fault, 1, setting->platform);
+        *(kind == FAULT_NIC ? &slow.nic_bytes_per_s : &slow.nvlink_bytes_per_s) /= 3;
+        on_slow.platform = &slow;
+        double slow_s = built_s(plan, on_slow, options, NULL);
+        CHECK_CLOSE(built_s(plan, *setting, options, &faults), slow_s, 1e-12);
+        if (kind == FAULT_NIC || by_nvlink)
+            CHECK_TRUE(slow_s > built_s(plan, *setting, options, NULL));
+        faults_free(&faults);
+    }
+}
+
+static void links_that_are_all_slow_are_a_slower_platform(void)
+{
+    struct plan plan;
+    struct cost_setting setting;
+    group_plan(&plan, &setting);
+    struct device device = *setting.device;
+    device.collective[DEVICE_ALL_TO_ALL] = device.collective[DEVICE_ALL_GATHER];
+    setting.device = &device;
+    setting.shards = 2;
+    for (int type = 0; type < 2 * SCENARIO_ULYSSES + 2; type++) {
+        setting.context_type = (enum scenario_context)(type / 2);
+        setting.communication.cp_overlap = type % 2 == 1;
+        check_as_slower_platform(&plan, &setting, true);
+    }
+    plan_free(&plan);
+    replica_plan(&plan, &setting);
+    for (int type = 0; type < 2 * SCENARIO_UNSHARDED + 2; type++) {
+        setting.sharding = (enum scenario_sharding)(type / 2);
+        setting.communication.dp_overlap = type % 2 == 1;
+        check_as_slower_platform(&plan, &setting, false);
+    }
+    plan_free(&plan);
+}
+
 /* Gradients of 16 replicas on 2 nodes: one NIC of half the bandwidth doubles the rail it is in, whose bytes alone were
  * the longest, so reduce-scatter and all-gather each take twice as long less their latency once. */
 static void one_slow_nic_holds_the_gradients_of_all(void)
 {
     struct plan plan;
-    hand_plan(&plan, 16, 1, 1);
-    for (int32_t i = 0; i < 16; i++) {
-        plan.phases[0].pipelines[i].layout.first_rank = i;
-        for (int pass = 0; pass < N_PASSES; pass++)
-            hand_unit(&plan.phases[0].pipelines[i].cut[pass], (struct slice){i, 0, 64});
-    }
-    hand_order(&plan);
-    struct cost_setting setting = *hand_setting();
-    setting.shards = 16;
+    struct cost_setting setting;
+    replica_plan(&plan, &setting);
     struct dag_options options = {.gradient_sync = true};
     double bytes = cost_stage_parameters(setting.model, 1, 840, true, true), longer_s = 0;
     const struct cost_transfer rail[] = {cost_of_rails(&setting, DEVICE_REDUCE_SCATTER, COST_NIC, 4 * bytes, 16, 8),
@@ -295,6 +345,7 @@ int main(void)
                         TEST(a_hop_over_a_slow_nic_takes_longer_by_its_bytes), TEST(simgrids_links_are_slow),
                         TEST(a_folded_tensor_group_is_as_slow_as_its_slowest_member),
                         TEST(a_context_group_is_as_slow_as_its_slowest_member),
+                        TEST(links_that_are_all_slow_are_a_slower_platform),
                         TEST(one_slow_nic_holds_the_gradients_of_all), TEST(a_factor_of_one_is_no_fault),
                         TEST(draws_follow_their_seed), TEST(entries_multiply_and_groups_take_the_worst));
 }

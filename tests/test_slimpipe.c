@@ -11,6 +11,7 @@
 #include "hand_request.h"
 #include "harness.h"
 #include "plan/order.h"
+#include "scenario/faults.h"
 
 static void plan_of(struct hand_request *hand, int32_t stages, int32_t n_samples, int32_t tokens, const char *knobs,
                     struct plan *plan)
@@ -80,6 +81,33 @@ static void the_later_slice_gives_until_both_have_the_mean(void)
     CHECK_EQUAL(n_attention, 4);
     CHECK_EQUAL(n_sends, 4); /* there and back, in both passes */
     dag_free(&dag);
+    plan_free(&plan);
+    hand_request_free(&hand);
+}
+
+/* The same with one slow GPU: it takes twice as long for its half of the attention, whoever's it was; the other does
+ * not. */
+static void attention_takes_as_long_as_on_the_gpu_that_computes_it(void)
+{
+    struct hand_request hand;
+    struct plan plan;
+    plan_of(&hand, 2, 1, 4000, "slices: 2", &plan);
+    for (int32_t slow = 0; slow < 2; slow++) {
+        struct cost_setting setting = hand.setting;
+        struct fault fault = {.kind = FAULT_GPU, .gpus = {.n = 1, .at = {slow}}, .factor = 2};
+        struct faults faults = faults_of(&fault, 1, setting.platform);
+        setting.faults = &faults;
+        struct dag dag = built(&plan, &setting);
+        for (int32_t i = 0; i < dag.n_tasks; i++) {
+            const struct dag_task *task = &dag.tasks[i];
+            enum pass pass = (enum pass)task->pass;
+            double both_s = attention_s(&hand.setting, pass, 0) + attention_s(&hand.setting, pass, 1);
+            if (task->kind == DAG_ATTENTION)
+                CHECK_CLOSE(dag.duration_s[i], task->stage == slow ? both_s : both_s / 2, 1e-3);
+        }
+        dag_free(&dag);
+        faults_free(&faults);
+    }
     plan_free(&plan);
     hand_request_free(&hand);
 }
@@ -206,6 +234,7 @@ static void breaches_of_exchanges_are_told(void)
 int main(void)
 {
     return HARNESS_MAIN("slimpipe", TEST(the_later_slice_gives_until_both_have_the_mean),
+                        TEST(attention_takes_as_long_as_on_the_gpu_that_computes_it),
                         TEST(messages_carry_what_is_counted_by_hand), TEST(exchange_takes_away_the_imbalance),
                         TEST(stages_hold_what_the_header_says), TEST(both_engines_agree),
                         TEST(breaches_of_exchanges_are_told));

@@ -3,6 +3,7 @@
 """`slimsim submit` with a real Slurm: slurmctld and two slurmd on loopback, in namespaces of their own, so that nothing
 of it can be reached from outside or outlives the test. Needs root and Debian's slurm-wlm; without them it is skipped
 (77)."""
+import json
 import os
 import pathlib
 import re
@@ -175,6 +176,13 @@ class Submit(unittest.TestCase):
         self.assertEqual([path.name for path in journals], [f"50% of it.shard-{k}-of-2.journal" for k in (1, 2)])
         self.assertEqual(call(PROGRAM, "merge", *journals, "--output", "srun").returncode, 0)
         self.same("srun")
+
+    def test_json_tells_both_jobs(self):
+        done = call(PROGRAM, "submit", "sweep.yaml", "--shards", 3, "--sbatch=--hold", "--json", "--output", "json")
+        told = json.loads(done.stdout)
+        self.assertEqual((told["points"], told["shards"]), (10, 3))
+        self.assertEqual(queued(told["job"]) + queued(told["merge_job"]), ["PENDING"] * 4)
+        call("scancel", told["job"], told["merge_job"])
 
     def test_without_sbatch_it_says_so(self):
         done = subprocess.run([PROGRAM, "submit", "sweep.yaml", "--shards", "2", "--output", "nowhere"], cwd=FOLDER,

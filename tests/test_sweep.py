@@ -28,6 +28,10 @@ class Points(Sweep):
             self.assertFalse(values["data.context"] == "16384" and values["systems.0.plan.tp"] == "4")
             self.assertEqual(values["seed"], str(7 + point % 2))
         self.assertEqual(len({line.split()[1] for line in lines[:-2]}), 20)
+        told = json.loads(self.sweep(folder, "--list", "--json").stdout)
+        self.assertEqual([(entry.pop("point"), entry.pop("id")) for entry in told],
+                         [(int(line.split()[0]), line.split()[1]) for line in lines[:-2]])
+        self.assertEqual(told, listed)
 
     def test_a_point_alone_gives_the_numbers_of_its_row(self):
         for row in rows(self.whole / "small.csv")[5:15:3]:

@@ -93,6 +93,32 @@ static void pipelines_of_a_phase_are_compared_side_by_side(void)
     plan_free(&plan);
 }
 
+/* Slices of a padded micro-batch may hold padding alone: no FLOPs to compare, but seconds. */
+static void padding_alone_has_no_flop_to_compare(void)
+{
+    struct plan plan;
+    hand_plan(&plan, 1, 1, 1);
+    for (int pass = 0; pass < N_PASSES; pass++) {
+        struct plan_cut *cut = &plan.phases[0].pipelines[0].cut[pass];
+        hand_unit(cut, (struct slice){0, 0, 16});
+        for (int32_t i = 0; i < 3; i++)
+            plan_add_unit(cut)->padding_tokens = 16;
+    }
+    hand_order(&plan);
+    struct units_spread one = units_spread_of(&plan, hand_setting(), PASS_FORWARD);
+    CHECK_CLOSE(one.flop, 1, 1e-14);
+    CHECK_TRUE(one.time > 1);
+    for (int pass = 0; pass < N_PASSES; pass++) { /* 1 and 2 are left: 1.95 / 1.05 */
+        struct plan_cut *cut = &plan.phases[0].pipelines[0].cut[pass];
+        for (int32_t i = 1; i <= 2; i++)
+            plan_add_slice(cut, (struct slice){i, 0, 16});
+        plan_add_unit(cut);
+    }
+    hand_order(&plan);
+    CHECK_CLOSE(units_spread_of(&plan, hand_setting(), PASS_FORWARD).flop, 1.95 / 1.05, 1e-14);
+    plan_free(&plan);
+}
+
 static void parts_are_counted_by_pipeline(void)
 {
     struct plan plan;
@@ -108,5 +134,6 @@ static void parts_are_counted_by_pipeline(void)
 int main(void)
 {
     return HARNESS_MAIN("units", TEST(spreads_are_those_of_each_pipeline), TEST(shared_units_count_what_a_rank_does),
+                        TEST(padding_alone_has_no_flop_to_compare),
                         TEST(pipelines_of_a_phase_are_compared_side_by_side), TEST(parts_are_counted_by_pipeline));
 }

@@ -10,23 +10,30 @@
 const char *const memory_class_name[MEMORY_N_CLASSES] = {"states",       "activations", "kv",
                                                          "kv_gradients", "workspace",   "libraries"};
 
-/* What one unit allocates (forward) or frees (backward) on a virtual stage of one kind. */
+/* What the layers of a virtual stage allocate (forward) or free (backward) of one unit. */
 struct unit_bytes {
     double activations, kv;
     double streamed; /* of activations: to the host and back layer by layer in the passes, never held whole */
     double workspace;
+    double opened, closed;   /* key and value gradients */
+    double weight;           /* from the gradients of the inputs to those of the weights */
+    double weight_workspace; /* of the latter: an input gathered again */
+};
+
+/* And the ends of the pipeline beside them. */
+struct end_bytes {
     double embedding;            /* on the first virtual stage: kept from forward to backward */
     double head, head_workspace; /* on the last one: kept likewise; in work */
-    double opened, closed;       /* key and value gradients */
-    double weight, head_weight;  /* from the gradients of the inputs to those of the weights */
-    double weight_workspace;     /* of the latter: an input gathered again */
+    double head_weight;          /* as weight */
 };
 
 /* A phase's pipelines. */
 struct pipe {
     const struct plan_pipeline *plan;
     const struct dag_kinds *kinds;
-    struct unit_bytes *units[N_PASSES]; /* [kind x units + unit] */
+    int32_t account[DAG_MAX_KINDS];     /* of each kind: those of as many layers have one */
+    struct unit_bytes *units[N_PASSES]; /* [account x units + unit] */
+    struct end_bytes *ends[N_PASSES];   /* [unit] */
     /* Of activations: freed after the copy out (forward), allocated before the copy in, but for what streams; NULL:
      * nothing is offloaded. */
     double *offloaded[N_PASSES]; /* [virtual stage x units + unit] */
@@ -35,14 +42,6 @@ struct pipe {
 /* A token of a forward unit: what it holds, and its keys and values kept beside that, if its sample is sliced. */
 struct token {
     double bytes, kv_bytes;
-};
-
-/* The virtual stages of one kind. */
-struct kind_group {
-    struct cost_setting own;
-    bool first, last;                   /* the first, the last virtual stage is one of them */
-    struct token *tokens;               /* of each forward unit */
-    struct unit_bytes *units[N_PASSES]; /* its part of the pipe's */
 };
 
 struct ledger {
@@ -54,8 +53,8 @@ struct ledger {
     struct pipe *pipes; /* as those of the graph */
     size_t event_capacity;
     bool want_events;
-    double live[MEMORY_N_CLASSES]; /* of the place in work */
-    int32_t place;
+    int32_t place;           /* in work */
+    const struct pipe *pipe; /* its pipeline */
 };
 
 /* Queues of a place that move memory. At equal times the lower goes first: frees by a copy out, then passes in their
@@ -74,17 +73,16 @@ static void add_weight(const struct plan_pipeline *pipeline, int32_t unit, const
 }
 
 /* What tokens of a forward unit that one backward unit consumes hold in the layers. */
-static struct unit_bytes bytes_of_share(const struct plan_pipeline *pipeline, const struct kind_group *group,
-                                        const struct relations_share *share)
+static struct unit_bytes bytes_of_share(const struct plan_pipeline *pipeline, const struct cost_setting *own,
+                                        const struct token *token, const struct relations_share *share)
 {
     const struct plan_unit *part = &pipeline->cut[PASS_FORWARD].units[share->forward];
-    const struct token *token = &group->tokens[share->forward];
     int64_t tokens = (int64_t)share->whole_tokens + share->sliced_tokens;
     struct unit_bytes bytes = {.activations = (double)tokens * token->bytes,
                                .kv = token->kv_bytes * ((double)share->sliced_tokens / part->context)};
     if (part->streams)
         bytes.streamed =
-            part->offload * dag_offloadable_bytes(pipeline, &group->own, share->forward, tokens, share->sliced_tokens);
+            part->offload * dag_offloadable_bytes(pipeline, own, share->forward, tokens, share->sliced_tokens);
     return bytes;
 }
 
@@ -111,64 +109,62 @@ static void add_share(struct unit_bytes *sum, const struct unit_bytes *share)
     sum->streamed += share->streamed;
 }
 
-/* Accounts of the layers of a kind: of what a backward unit consumes of a forward unit, to both. */
+/* Of as many layers as `own` has: what a backward unit consumes of a forward unit, to both. units: the account's */
 static void open_layers(const struct plan_pipeline *pipeline, const struct relations *relations,
-                        struct kind_group *group)
+                        const struct cost_setting *own, struct unit_bytes *const units[N_PASSES])
 {
-    double kv = group->own.layers * cost_kv_bytes(group->own.model, group->own.tensor);
-    group->tokens = tokens_of(pipeline, &group->own);
+    double kv = own->layers * cost_kv_bytes(own->model, own->tensor);
+    struct token *tokens = tokens_of(pipeline, own);
     for (int pass = 0; pass < N_PASSES; pass++)
         for (int32_t unit = 0; unit < pipeline->cut[pass].n_units; unit++) {
             struct cost_unit work = dag_unit(pipeline, (enum pass)pass, unit);
-            group->units[pass][unit].workspace = cost_workspace_bytes(&group->own, &work);
+            units[pass][unit].workspace = cost_workspace_bytes(own, &work);
         }
     for (int32_t unit = 0; unit < pipeline->cut[PASS_BACKWARD].n_units; unit++) {
-        struct unit_bytes *bytes = &group->units[PASS_BACKWARD][unit];
+        struct unit_bytes *bytes = &units[PASS_BACKWARD][unit];
         for (int32_t i = relations->share_first[unit]; i < relations->share_first[unit + 1]; i++) {
-            struct unit_bytes share = bytes_of_share(pipeline, group, &relations->shares[i]);
-            add_share(&group->units[PASS_FORWARD][relations->shares[i].forward], &share);
+            int32_t forward = relations->shares[i].forward;
+            struct unit_bytes share = bytes_of_share(pipeline, own, &tokens[forward], &relations->shares[i]);
+            add_share(&units[PASS_FORWARD][forward], &share);
             add_share(bytes, &share);
         }
         if (pipeline->splits_backward)
-            add_weight(pipeline, unit, &group->own, bytes);
+            add_weight(pipeline, unit, own, bytes);
         bytes->opened = kv * (double)relations->opened_tokens[unit] / pipeline->cut[PASS_BACKWARD].units[unit].context;
         bytes->closed = kv * (double)relations->closed_tokens[unit] / pipeline->cut[PASS_BACKWARD].units[unit].context;
     }
-    free(group->tokens);
+    free(tokens);
 }
 
-/* Likewise of the embedding and the head. */
+/* Likewise of the embedding and the head, however many layers stand beside them. */
 static void open_ends(const struct plan_pipeline *pipeline, const struct relations *relations,
-                      const struct kind_group *group)
+                      const struct cost_setting *own, const struct pipe *pipe)
 {
     const struct plan_cut *cut = pipeline->cut;
-    for (int pass = 0; group->last && pass < N_PASSES; pass++)
+    for (int pass = 0; pass < N_PASSES; pass++)
         for (int32_t unit = 0; unit < cut[pass].n_units; unit++) {
             struct cost_unit work = dag_unit(pipeline, (enum pass)pass, unit);
             double tokens = cost_unit_tokens(&work);
-            group->units[pass][unit].head_workspace = cost_head_workspace_bytes(&group->own, tokens);
+            pipe->ends[pass][unit].head_workspace = cost_head_workspace_bytes(own, tokens);
             if (pass == PASS_BACKWARD && pipeline->splits_backward)
-                group->units[pass][unit].head_weight = cost_head_weight_bytes(&group->own, tokens);
+                pipe->ends[pass][unit].head_weight = cost_head_weight_bytes(own, tokens);
         }
-    for (int32_t unit = 0; (group->first || group->last) && unit < cut[PASS_BACKWARD].n_units; unit++)
+    for (int32_t unit = 0; unit < cut[PASS_BACKWARD].n_units; unit++)
         for (int32_t i = relations->share_first[unit]; i < relations->share_first[unit + 1]; i++) {
             const struct relations_share *share = &relations->shares[i];
             int32_t context = cut[PASS_FORWARD].units[share->forward].context;
             double tokens = (double)((int64_t)share->whole_tokens + share->sliced_tokens) / context;
-            double head = group->last ? cost_head_bytes(&group->own, tokens) : 0;
-            double embedding = group->first ? cost_embedding_bytes(&group->own, tokens) : 0;
-            struct unit_bytes *forward = &group->units[PASS_FORWARD][share->forward];
-            struct unit_bytes *backward = &group->units[PASS_BACKWARD][unit];
-            forward->head += head;
-            forward->embedding += embedding;
-            backward->head += head;
-            backward->embedding += embedding;
+            double head = cost_head_bytes(own, tokens), embedding = cost_embedding_bytes(own, tokens);
+            pipe->ends[PASS_FORWARD][share->forward].head += head;
+            pipe->ends[PASS_FORWARD][share->forward].embedding += embedding;
+            pipe->ends[PASS_BACKWARD][unit].head += head;
+            pipe->ends[PASS_BACKWARD][unit].embedding += embedding;
         }
 }
 
-/* What goes to the host on the virtual stages of one kind, what streams there too. */
+/* What goes to the host on the virtual stages of one account, what streams there too. */
 static void add_offloaded(const struct plan_pipeline *pipeline, const struct relations *relations,
-                          const struct cost_setting *own, int32_t kind, const struct pipe *pipe)
+                          const struct cost_setting *own, int32_t account, const struct pipe *pipe)
 {
     const struct plan_cut *cut = pipeline->cut;
     for (int32_t unit = 0; unit < cut[PASS_BACKWARD].n_units; unit++)
@@ -177,7 +173,7 @@ static void add_offloaded(const struct plan_pipeline *pipeline, const struct rel
             int64_t tokens = (int64_t)share->whole_tokens + share->sliced_tokens;
             double all = dag_offloadable_bytes(pipeline, own, share->forward, tokens, share->sliced_tokens);
             for (int32_t stage = 0; stage < pipeline->layout.stages * pipeline->layout.chunks; stage++) {
-                if (pipe->kinds->kind[stage] != kind)
+                if (pipe->account[pipe->kinds->kind[stage]] != account)
                     continue;
                 double bytes = plan_offload(pipeline, share->forward, stage) * all;
                 pipe->offloaded[PASS_FORWARD][stage * cut[PASS_FORWARD].n_units + share->forward] += bytes;
@@ -186,47 +182,46 @@ static void add_offloaded(const struct plan_pipeline *pipeline, const struct rel
         }
 }
 
-/* Accounts of the layers of all kinds: those that have as many are alike. */
-static void open_kinds(const struct plan_pipeline *pipeline, const struct cost_setting *setting,
-                       const struct dag_pipe *of, const struct pipe *pipe, struct kind_group *groups)
+/* Settings of the accounts, by layers. @return how many */
+static int32_t open_accounts(const struct cost_setting *setting, struct pipe *pipe, struct cost_setting *own)
 {
-    for (int32_t kind = 0, alike; kind < of->kinds.n; kind++) {
-        struct kind_group *group = &groups[kind];
-        *group = (struct kind_group){.own = dag_setting(setting, &pipeline->layout, of->kinds.stage[kind]),
-                                     .first = kind == of->kinds.kind[0],
-                                     .last = kind == of->kinds.n - 1};
-        for (int pass = 0; pass < N_PASSES; pass++)
-            group->units[pass] = pipe->units[pass] + kind * pipeline->cut[pass].n_units;
-        for (alike = 0; groups[alike].own.layers != group->own.layers;)
-            alike++;
-        if (alike == kind)
-            open_layers(pipeline, &of->relations, group);
-        for (int pass = 0; alike < kind && pass < N_PASSES; pass++)
-            memcpy(group->units[pass], groups[alike].units[pass],
-                   (size_t)pipeline->cut[pass].n_units * sizeof *group->units[pass]);
+    int32_t n = 0;
+    for (int32_t kind = 0; kind < pipe->kinds->n; kind++) {
+        int32_t account = 0;
+        own[n] = dag_setting(setting, &pipe->plan->layout, pipe->kinds->stage[kind]);
+        while (own[account].layers != own[n].layers)
+            account++;
+        pipe->account[kind] = account;
+        n += account == n;
     }
+    return n;
 }
 
 static void open_pipe(const struct plan_pipeline *pipeline, const struct cost_setting *setting,
                       const struct dag_pipe *of, struct pipe *pipe)
 {
-    struct kind_group groups[DAG_MAX_KINDS];
+    struct cost_setting own[DAG_MAX_KINDS];
     pipe->plan = pipeline;
     pipe->kinds = &of->kinds;
     bool offloads = plan_offloads(pipeline);
+    int32_t n_accounts = open_accounts(setting, pipe, own);
     for (int pass = 0; pass < N_PASSES; pass++) {
         size_t n = (size_t)pipeline->cut[pass].n_units;
-        pipe->units[pass] = check_calloc(n * (size_t)of->kinds.n, sizeof *pipe->units[pass]);
+        pipe->units[pass] = check_calloc(n * (size_t)n_accounts, sizeof *pipe->units[pass]);
+        pipe->ends[pass] = check_calloc(n, sizeof *pipe->ends[pass]);
         if (offloads)
             pipe->offloaded[pass] = check_calloc(n * (size_t)(pipeline->layout.stages * pipeline->layout.chunks),
                                                  sizeof *pipe->offloaded[pass]);
     }
-    open_kinds(pipeline, setting, of, pipe, groups);
-    for (int32_t kind = 0; kind < of->kinds.n; kind++) {
-        open_ends(pipeline, &of->relations, &groups[kind]);
+    for (int32_t account = 0; account < n_accounts; account++) {
+        struct unit_bytes *units[N_PASSES];
+        for (int pass = 0; pass < N_PASSES; pass++)
+            units[pass] = pipe->units[pass] + account * pipeline->cut[pass].n_units;
+        open_layers(pipeline, &of->relations, &own[account], units);
         if (offloads)
-            add_offloaded(pipeline, &of->relations, &groups[kind].own, kind, pipe);
+            add_offloaded(pipeline, &of->relations, &own[account], account, pipe);
     }
+    open_ends(pipeline, &of->relations, &own[0], pipe);
 }
 
 static void open_pipes(struct ledger *ledger)
@@ -241,24 +236,29 @@ static void open_pipes(struct ledger *ledger)
         }
 }
 
-static void record(struct ledger *ledger, double time_s)
+static void add_event(struct ledger *ledger, const double *live, double time_s)
 {
     struct memory *memory = ledger->memory;
-    double sum = 0;
-    for (int k = 0; k < MEMORY_N_CLASSES; k++)
-        sum += ledger->live[k];
-    if (sum > memory->peak_bytes[ledger->place]) {
-        memory->peak_bytes[ledger->place] = sum;
-        memcpy(memory->at_peak[ledger->place], ledger->live, sizeof ledger->live);
-    }
-    if (!ledger->want_events)
-        return;
     memory->events =
         check_grow(memory->events, (size_t)memory->n_events, &ledger->event_capacity, sizeof *memory->events);
     struct memory_event *event = &memory->events[memory->n_events++];
     event->time_s = time_s;
     event->place = ledger->place;
-    memcpy(event->bytes, ledger->live, sizeof event->bytes);
+    memcpy(event->bytes, live, sizeof event->bytes);
+}
+
+static inline void record(struct ledger *ledger, const double *live, double time_s)
+{
+    struct memory *memory = ledger->memory;
+    double sum = 0;
+    for (int k = 0; k < MEMORY_N_CLASSES; k++)
+        sum += live[k];
+    if (sum > memory->peak_bytes[ledger->place]) {
+        memory->peak_bytes[ledger->place] = sum;
+        memcpy(memory->at_peak[ledger->place], live, sizeof memory->at_peak[ledger->place]);
+    }
+    if (ledger->want_events)
+        add_event(ledger, live, time_s);
 }
 
 /* A pass of a unit on a virtual stage. */
@@ -266,6 +266,7 @@ struct pass_bytes {
     enum pass pass;
     bool first, last; /* the virtual stage: it embeds, it computes the head */
     const struct unit_bytes *unit;
+    const struct end_bytes *ends;
 };
 
 static struct pass_bytes pass_bytes_of(const struct pipe *pipe, const struct plan_step *step, int32_t stage)
@@ -273,62 +274,64 @@ static struct pass_bytes pass_bytes_of(const struct pipe *pipe, const struct pla
     const struct plan_layout *layout = &pipe->plan->layout;
     int32_t virtual = step->chunk * layout->stages + stage;
     enum pass cut = step->pass == PASS_FORWARD ? PASS_FORWARD : PASS_BACKWARD;
-    int32_t at = pipe->kinds->kind[virtual] * pipe->plan->cut[cut].n_units + step->unit;
+    int32_t at = pipe->account[pipe->kinds->kind[virtual]] * pipe->plan->cut[cut].n_units + step->unit;
     return (struct pass_bytes){.pass = step->pass,
                                .first = virtual == 0,
                                .last = virtual == layout->stages * layout->chunks - 1,
-                               .unit = &pipe->units[cut][at]};
+                               .unit = &pipe->units[cut][at],
+                               .ends = &pipe->ends[cut][step->unit]};
 }
 
 /* Activations of a unit on its virtual stage. */
 static double activations(const struct pass_bytes *bytes)
 {
-    return bytes->unit->activations - bytes->unit->streamed + (bytes->first ? bytes->unit->embedding : 0) +
-           (bytes->last ? bytes->unit->head : 0);
+    return bytes->unit->activations - bytes->unit->streamed + (bytes->first ? bytes->ends->embedding : 0) +
+           (bytes->last ? bytes->ends->head : 0);
 }
 
 /* What is held of a unit for its weights' gradients. */
 static double weight(const struct pass_bytes *bytes)
 {
-    return bytes->unit->weight + (bytes->last ? bytes->unit->head_weight : 0);
+    return bytes->unit->weight + (bytes->last ? bytes->ends->head_weight : 0);
 }
 
-static void begin_pass(struct ledger *ledger, const struct pass_bytes *bytes)
+static inline void begin_pass(const struct pass_bytes *bytes, double *live)
 {
     const struct unit_bytes *unit = bytes->unit;
     if (bytes->pass == PASS_WEIGHT) {
-        ledger->live[MEMORY_WORKSPACE] = unit->weight_workspace;
+        live[MEMORY_WORKSPACE] = unit->weight_workspace;
         return;
     }
-    ledger->live[MEMORY_WORKSPACE] =
-        bytes->last ? fmax(unit->head_workspace, unit->workspace - unit->head) : unit->workspace;
+    live[MEMORY_WORKSPACE] =
+        bytes->last ? fmax(bytes->ends->head_workspace, unit->workspace - bytes->ends->head) : unit->workspace;
     if (bytes->pass == PASS_FORWARD) {
-        ledger->live[MEMORY_ACTIVATIONS] += activations(bytes);
-        ledger->live[MEMORY_KV] += unit->kv;
+        live[MEMORY_ACTIVATIONS] += activations(bytes);
+        live[MEMORY_KV] += unit->kv;
     } else {
-        ledger->live[MEMORY_KV_GRADIENTS] += unit->opened;
+        live[MEMORY_KV_GRADIENTS] += unit->opened;
     }
 }
 
-static void end_pass(struct ledger *ledger, const struct pass_bytes *bytes)
+static inline void end_pass(const struct pass_bytes *bytes, double *live)
 {
-    ledger->live[MEMORY_WORKSPACE] = 0;
+    live[MEMORY_WORKSPACE] = 0;
     if (bytes->pass == PASS_FORWARD)
         return;
     if (bytes->pass == PASS_WEIGHT) {
-        ledger->live[MEMORY_ACTIVATIONS] -= weight(bytes);
+        live[MEMORY_ACTIVATIONS] -= weight(bytes);
         return;
     }
-    ledger->live[MEMORY_ACTIVATIONS] += weight(bytes) - activations(bytes);
-    ledger->live[MEMORY_KV] -= bytes->unit->kv;
-    ledger->live[MEMORY_KV_GRADIENTS] -= bytes->unit->closed;
+    live[MEMORY_ACTIVATIONS] += weight(bytes) - activations(bytes);
+    live[MEMORY_KV] -= bytes->unit->kv;
+    live[MEMORY_KV_GRADIENTS] -= bytes->unit->closed;
 }
 
 /* Position in one queue; of passes a task has a begin and an end. */
 struct cursor {
     int32_t task; /* -1: the queue has ended */
     bool begun;
-    double time_s; /* of what comes next */
+    double time_s;           /* of what comes next */
+    struct pass_bytes bytes; /* of passes: of the one that has begun */
 };
 
 /* The stream of a place that is the queue. */
@@ -360,58 +363,56 @@ static void set_time(const struct ledger *ledger, enum queue queue, struct curso
         cursor->time_s = ledger->timeline->start_s[cursor->task];
 }
 
+/* Re-sharding comes first on a stream, and moves none either. */
 static struct cursor cursor_of(const struct ledger *ledger, int32_t place, enum queue queue)
 {
-    int32_t first = ledger->dag->stream_first[place * DAG_N_STREAMS + (int32_t)stream_of(queue)];
-    struct cursor cursor = {.task = if_moves(ledger->dag, first)};
+    const struct dag *dag = ledger->dag;
+    int32_t first = dag->stream_first[place * DAG_N_STREAMS + (int32_t)stream_of(queue)];
+    while (first >= 0 && dag->tasks[first].purpose == DAG_RESHARD)
+        first = dag->stream_next[first];
+    struct cursor cursor = {.task = if_moves(dag, first)};
     set_time(ledger, queue, &cursor);
     return cursor;
 }
 
-static const struct pipe *pipe_of(const struct ledger *ledger, const struct dag_task *task)
-{
-    return &ledger->pipes[ledger->dag->first_pipe[task->phase] + task->pipeline];
-}
-
-/* What the pass of a task allocates and frees on the task's virtual stage. */
+/* What the pass of a task of the place allocates and frees. */
 static struct pass_bytes bytes_of_task(const struct ledger *ledger, const struct dag_task *task)
 {
-    return pass_bytes_of(pipe_of(ledger, task), &(struct plan_step){(enum pass)task->pass, task->unit, task->chunk},
+    return pass_bytes_of(ledger->pipe, &(struct plan_step){(enum pass)task->pass, task->unit, task->chunk},
                          task->stage);
 }
 
 /* What only frees makes no peak. */
-static void record_freed(struct ledger *ledger, double time_s)
+static inline void record_freed(struct ledger *ledger, const double *live, double time_s)
 {
     if (ledger->want_events)
-        record(ledger, time_s);
+        record(ledger, live, time_s);
 }
 
 /* The begin or the end of a task. */
-static void step_passes(struct ledger *ledger, struct cursor *cursor)
+static void step_passes(struct ledger *ledger, struct cursor *cursor, double *live)
 {
     const struct dag *dag = ledger->dag;
     const struct dag_task *task = &dag->tasks[cursor->task];
     if (!cursor->begun) {
         if (task->kind == DAG_COMPUTE) {
-            struct pass_bytes bytes = bytes_of_task(ledger, task);
-            begin_pass(ledger, &bytes);
+            cursor->bytes = bytes_of_task(ledger, task);
+            begin_pass(&cursor->bytes, live);
         }
-        record(ledger, cursor->time_s);
+        record(ledger, live, cursor->time_s);
         cursor->begun = true;
         return;
     }
     int32_t next = after(dag, cursor->task);
     bool frees = true;
     if (next < 0 || dag->tasks[next].kind != DAG_ATTENTION) {
-        struct pass_bytes bytes = bytes_of_task(ledger, task);
-        end_pass(ledger, &bytes);
-        frees = bytes.pass == PASS_WEIGHT || weight(&bytes) <= 0; /* a split backward hands on */
+        end_pass(&cursor->bytes, live);
+        frees = cursor->bytes.pass == PASS_WEIGHT || weight(&cursor->bytes) <= 0; /* a split backward hands on */
     }
     if (frees)
-        record_freed(ledger, cursor->time_s);
+        record_freed(ledger, live, cursor->time_s);
     else
-        record(ledger, cursor->time_s);
+        record(ledger, live, cursor->time_s);
     cursor->task = next;
     cursor->begun = false;
 }
@@ -420,7 +421,7 @@ static void step_passes(struct ledger *ledger, struct cursor *cursor)
 static double host_bytes(const struct ledger *ledger, int32_t copy)
 {
     const struct dag_task *task = &ledger->dag->tasks[copy];
-    const struct pipe *pipe = pipe_of(ledger, task);
+    const struct pipe *pipe = ledger->pipe;
     int32_t stage = task->chunk * pipe->plan->layout.stages + task->stage;
     return pipe->offloaded[task->pass][stage * pipe->plan->cut[task->pass].n_units + task->unit];
 }
@@ -429,18 +430,18 @@ static double host_bytes(const struct ledger *ledger, int32_t copy)
 static double copied_bytes(const struct ledger *ledger, int32_t copy)
 {
     const struct dag_task *task = &ledger->dag->tasks[copy];
-    bool streams = pipe_of(ledger, task)->plan->cut[task->pass].units[task->unit].streams;
+    bool streams = ledger->pipe->plan->cut[task->pass].units[task->unit].streams;
     return streams ? 0 : host_bytes(ledger, copy);
 }
 
-static void step_copies(struct ledger *ledger, enum queue queue, struct cursor *cursor)
+static void step_copies(struct ledger *ledger, enum queue queue, struct cursor *cursor, double *live)
 {
     double bytes = copied_bytes(ledger, cursor->task);
-    ledger->live[MEMORY_ACTIVATIONS] += queue == QUEUE_OUT ? -bytes : bytes;
+    live[MEMORY_ACTIVATIONS] += queue == QUEUE_OUT ? -bytes : bytes;
     if (queue == QUEUE_OUT)
-        record_freed(ledger, cursor->time_s);
+        record_freed(ledger, live, cursor->time_s);
     else
-        record(ledger, cursor->time_s);
+        record(ledger, live, cursor->time_s);
     cursor->task = after(ledger->dag, cursor->task);
 }
 
@@ -449,7 +450,9 @@ static double states(const struct ledger *ledger, int32_t place)
     const struct dag_place *at = &ledger->dag->places[place];
     const struct plan_layout *layout = &ledger->plan->phases[at->phase].pipelines[at->pipeline].layout;
     struct cost_setting own = dag_setting(ledger->setting, layout, at->stage);
-    int32_t layers = dag_stage_layers(ledger->setting, layout, at->stage), shards = ledger->plan->shards;
+    int32_t layers = dag_stage_layers(ledger->setting, layout, at->stage),
+            shards = ledger->plan->phases[at->phase].shards;
+    shards = shards > 0 ? shards : ledger->plan->shards;
     bool first = at->stage == 0, last = at->stage == layout->stages - 1;
     double parameters = cost_stage_parameters(own.model, own.tensor, layers, first, last);
     return cost_state_bytes(&own, parameters, shards) + cost_state_block_bytes(&own, layers, first, last, shards) +
@@ -472,21 +475,21 @@ static double host_peak(const struct ledger *ledger, int32_t place)
     return peak;
 }
 
-static void open_place(struct ledger *ledger, int32_t place)
+static void open_place(struct ledger *ledger, double *live)
 {
-    ledger->place = place;
-    memset(ledger->live, 0, sizeof ledger->live);
-    ledger->live[MEMORY_STATES] = states(ledger, place);
-    ledger->live[MEMORY_LIBRARIES] = ledger->setting->device->workspace_bytes;
-    record(ledger, 0.0);
+    live[MEMORY_STATES] = states(ledger, ledger->place);
+    live[MEMORY_LIBRARIES] = ledger->setting->device->workspace_bytes;
+    record(ledger, live, 0.0);
 }
 
 /* All that happens on a place, in order of time. */
-static void walk_tasks(struct ledger *ledger, int32_t place)
+static void walk_tasks(struct ledger *ledger)
 {
+    double live[MEMORY_N_CLASSES] = {0};
     struct cursor cursors[N_QUEUES];
+    open_place(ledger, live);
     for (int q = 0; q < N_QUEUES; q++)
-        cursors[q] = cursor_of(ledger, place, (enum queue)q);
+        cursors[q] = cursor_of(ledger, ledger->place, (enum queue)q);
     for (;;) {
         int best = 0;
         for (int q = 1; q < N_QUEUES; q++)
@@ -495,24 +498,27 @@ static void walk_tasks(struct ledger *ledger, int32_t place)
         if (cursors[best].task < 0)
             return;
         if (best == QUEUE_PASSES)
-            step_passes(ledger, &cursors[best]);
+            step_passes(ledger, &cursors[best], live);
         else
-            step_copies(ledger, (enum queue)best, &cursors[best]);
+            step_copies(ledger, (enum queue)best, &cursors[best], live);
         set_time(ledger, (enum queue)best, &cursors[best]);
     }
 }
 
 /* Without copies the peak follows from the order of the stage's steps, whatever the times. The end of a pass only
  * frees, but for a split backward. */
-static void walk_steps(struct ledger *ledger, const struct pipe *pipe, int32_t stage)
+static void walk_steps(struct ledger *ledger, int32_t stage)
 {
+    double live[MEMORY_N_CLASSES] = {0};
+    const struct pipe *pipe = ledger->pipe;
+    open_place(ledger, live);
     for (int32_t i = pipe->plan->step_first[stage]; i < pipe->plan->step_first[stage + 1]; i++) {
         struct pass_bytes bytes = pass_bytes_of(pipe, &pipe->plan->steps[i], stage);
-        begin_pass(ledger, &bytes);
-        record(ledger, 0.0);
-        end_pass(ledger, &bytes);
+        begin_pass(&bytes, live);
+        record(ledger, live, 0.0);
+        end_pass(&bytes, live);
         if (pipe->plan->splits_backward)
-            record(ledger, 0.0);
+            record(ledger, live, 0.0);
     }
 }
 
@@ -521,23 +527,29 @@ static bool same_stage(const struct dag_place *a, const struct dag_place *b)
     return a->phase == b->phase && a->pipeline == b->pipeline && a->stage == b->stage;
 }
 
+static bool copies(const struct dag *dag, int32_t place)
+{
+    const int32_t *first = &dag->stream_first[place * DAG_N_STREAMS];
+    return first[DAG_STREAM_TO_HOST] >= 0 || first[DAG_STREAM_FROM_HOST] >= 0;
+}
+
 static void resolve_place(struct ledger *ledger, int32_t place)
 {
     struct memory *memory = ledger->memory;
     const struct dag *dag = ledger->dag;
     const struct dag_place *at = &dag->places[place];
-    const struct pipe *pipe = &ledger->pipes[dag->first_pipe[at->phase] + at->pipeline];
-    bool by_steps = !ledger->want_events && pipe->offloaded[PASS_FORWARD] == NULL;
+    bool by_steps = !ledger->want_events && !copies(dag, place);
     if (by_steps && place > 0 && same_stage(at, at - 1)) {
         memory->peak_bytes[place] = memory->peak_bytes[place - 1];
         memcpy(memory->at_peak[place], memory->at_peak[place - 1], sizeof memory->at_peak[place]);
         return;
     }
-    open_place(ledger, place);
+    ledger->place = place;
+    ledger->pipe = &ledger->pipes[dag->first_pipe[at->phase] + at->pipeline];
     if (by_steps)
-        walk_steps(ledger, pipe, at->stage);
+        walk_steps(ledger, at->stage);
     else
-        walk_tasks(ledger, place);
+        walk_tasks(ledger);
     memory->host_peak_bytes[place] = host_peak(ledger, place);
     if (memory->peak_bytes[place] > memory->peak_bytes[memory->worst_place])
         memory->worst_place = place;
@@ -562,6 +574,7 @@ void memory_of(const struct plan *plan, const struct dag *dag, const struct time
     for (int32_t i = 0; i < dag->n_pipes; i++)
         for (int pass = 0; pass < N_PASSES; pass++) {
             free(ledger.pipes[i].units[pass]);
+            free(ledger.pipes[i].ends[pass]);
             free(ledger.pipes[i].offloaded[pass]);
         }
     free(ledger.pipes);

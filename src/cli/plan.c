@@ -18,6 +18,7 @@ struct arguments {
 };
 
 static const char *const formation_name[] = {"slim", "mix", "pack"};
+static const char *const sharding_name[] = {"per-document", "per-sequence"}; /* over context ranks */
 
 /** What of a forward unit goes to the host, by virtual stage; of a backward unit nothing. */
 static json_t *json_of_offload(const struct plan_pipeline *pipeline, enum pass pass, int32_t unit)
@@ -41,10 +42,11 @@ static json_t *json_of_unit(const struct plan_pipeline *pipeline, enum pass pass
     json_t *pipelines = json_array();
     for (int32_t i = 0; unit->group >= 0 && i < phase->groups[unit->group].n_pipelines; i++)
         json_array_append_new(pipelines, json_integer(phase->groups[unit->group].pipelines[i]));
-    return json_pack(
-        "{s:s, s:i, s:o, s:s, s:o, s:i, s:o}", "formation", formation_name[unit->formation], "context", unit->context,
-        "shared_by_pipelines", pipelines, "recompute", scenario_recompute_name[unit->recompute], "offload_by_stage",
-        json_of_offload(pipeline, pass, unit_index), "padding_tokens", unit->padding_tokens, "slices", slices);
+    return json_pack("{s:s, s:i, s:s, s:o, s:s, s:o, s:b, s:i, s:o}", "formation", formation_name[unit->formation],
+                     "context", unit->context, "sharding", sharding_name[unit->sharding], "shared_by_pipelines",
+                     pipelines, "recompute", scenario_recompute_name[unit->recompute], "offload_by_stage",
+                     json_of_offload(pipeline, pass, unit_index), "streams", unit->streams, "padding_tokens",
+                     unit->padding_tokens, "slices", slices);
 }
 
 static json_t *json_of_units(const struct plan_pipeline *pipeline, enum pass pass, const struct plan_phase *phase)
@@ -70,6 +72,21 @@ static json_t *json_of_order(const struct plan_pipeline *pipeline, int32_t stage
     return order;
 }
 
+/** Attention that another stage computes: by set, what passes from where to where. */
+static json_t *json_of_exchanges(const struct plan_pipeline *pipeline)
+{
+    json_t *exchanges = json_array();
+    for (int32_t i = 0; i < pipeline->n_exchanges; i++) {
+        const struct plan_exchange *exchange = &pipeline->exchanges[i];
+        json_array_append_new(exchanges,
+                              json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:f}", "pass", pass_name[exchange->pass], "set",
+                                        exchange->set, "from_stage", exchange->from_stage, "from_unit",
+                                        exchange->from_unit, "to_stage", exchange->to_stage, "to_unit",
+                                        exchange->to_unit, "share", exchange->share));
+    }
+    return exchanges;
+}
+
 static json_t *json_of_pipeline(const struct plan_pipeline *pipeline, const struct plan_phase *phase)
 {
     const struct plan_layout *layout = &pipeline->layout;
@@ -78,11 +95,11 @@ static json_t *json_of_pipeline(const struct plan_pipeline *pipeline, const stru
         json_array_append_new(need, json_integer(pipeline->need[i]));
     for (int32_t stage = 0; stage < layout->stages; stage++)
         json_array_append_new(orders, json_of_order(pipeline, stage));
-    return json_pack("{s:{s:i, s:i, s:i, s:i, s:i}, s:o, s:o, s:o, s:o}", "layout", "tp", layout->tensor, "cp",
+    return json_pack("{s:{s:i, s:i, s:i, s:i, s:i}, s:o, s:o, s:o, s:o, s:o}", "layout", "tp", layout->tensor, "cp",
                      layout->context, "pp", layout->stages, "first_rank", layout->first_rank, "stage_stride",
                      layout->stage_stride, pass_name[PASS_FORWARD], json_of_units(pipeline, PASS_FORWARD, phase),
                      pass_name[PASS_BACKWARD], json_of_units(pipeline, PASS_BACKWARD, phase), "need", need,
-                     "order_by_stage", orders);
+                     "order_by_stage", orders, "exchanges", json_of_exchanges(pipeline));
 }
 
 static json_t *json_of_plan(const struct plan *plan, const struct point_system *system, const struct batch *batch)

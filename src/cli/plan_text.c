@@ -88,14 +88,41 @@ static double host_bytes(const struct point_system *system)
     return bytes;
 }
 
+struct plan_text_recompute plan_text_recompute_of(const struct point_system *system)
+{
+    double units = 0, listed = 0, full = 0;
+    for (int32_t i = 0; i < system->n_iterations; i++) {
+        units += system->iterations[i].forward_units;
+        listed += system->iterations[i].listed_units;
+        full += system->iterations[i].full_units;
+    }
+    double none = units - listed - full;
+    int32_t plan = system->entry->plan.recompute;
+    double planned = plan == RECOMPUTE_NONE ? none : plan == RECOMPUTE_FULL ? full : listed;
+    CHECK(units > 0);
+    return (struct plan_text_recompute){none / units, listed / units, full / units, planned == units};
+}
+
+/** What units recompute, where the system decides it. */
+static int recompute_text(const struct point_system *system, char *text, size_t size)
+{
+    int32_t plan = system->entry->plan.recompute;
+    struct plan_text_recompute units = plan_text_recompute_of(system);
+    if (units.as_planned)
+        return snprintf(text, size, "%s%s", scenario_recompute_name[plan],
+                        plan == RECOMPUTE_SELECTIVE ? " (norms, activation)" : "");
+    return snprintf(text, size, "by the system: none in %.3g%% of units, listed kernels in %.3g%%, full in %.3g%%",
+                    100 * units.none, 100 * units.listed, 100 * units.full);
+}
+
 static void states_line(const struct point_system *system, char line[PLAN_TEXT_SIZE])
 {
     static const char *const shared[] = {"optimizer states (zero1)", "optimizer states and gradients (zero2)",
                                          "optimizer states, gradients and parameters (zero3)", "all states (none)"};
     const struct scenario_plan *plan = &system->entry->plan;
-    int n = snprintf(line, PLAN_TEXT_SIZE, "%s: sequence parallelism %s; recompute %s%s", system->entry->label,
-                     plan->sequence_parallel ? "on" : "off", scenario_recompute_name[plan->recompute],
-                     plan->recompute == RECOMPUTE_SELECTIVE ? " (norms, activation)" : "");
+    int n = snprintf(line, PLAN_TEXT_SIZE, "%s: sequence parallelism %s; recompute ", system->entry->label,
+                     plan->sequence_parallel ? "on" : "off");
+    n += recompute_text(system, line + n, PLAN_TEXT_SIZE - (size_t)n);
     if (plan->recompute_layers > 0)
         n += snprintf(line + n, PLAN_TEXT_SIZE - (size_t)n, " of %d layers a stage", (int)plan->recompute_layers);
     n += snprintf(line + n, PLAN_TEXT_SIZE - (size_t)n, ", offload %g%%", 100 * plan->offload);

@@ -102,7 +102,8 @@ static void sharding_text(const struct point_system *system, char text[TEXT_SIZE
 static void recompute_text(const struct point_system *system, char text[TEXT_SIZE])
 {
     const struct scenario_plan *plan = &system->entry->plan;
-    int n = snprintf(text, TEXT_SIZE, "%s", scenario_recompute_name[plan->recompute]);
+    bool as_planned = plan_text_recompute_of(system).as_planned;
+    int n = snprintf(text, TEXT_SIZE, "%s", as_planned ? scenario_recompute_name[plan->recompute] : "by unit");
     if (plan->recompute_layers > 0)
         snprintf(text + n, TEXT_SIZE - (size_t)n, ", %d layers", (int)plan->recompute_layers);
 }
@@ -488,6 +489,10 @@ static json_t *json_of_system(const struct scenario *scenario, const struct poin
     json_object_set_new(row, "units_of_a_pipeline_mean", json_real(mean_units(system)));
     json_object_set_new(row, "token_delay", json_real(summary->token_delay));
     json_object_set_new(row, "unit_imbalance", json_real(summary->unit_imbalance));
+    struct plan_text_recompute recompute = plan_text_recompute_of(system);
+    json_object_set_new(
+        row, "recompute_of_units",
+        json_pack("{s:f, s:f, s:f}", "none", recompute.none, "listed", recompute.listed, "full", recompute.full));
     json_object_set_new(row, "merged_samples_mean", json_real(mean_merged(system)));
     return row;
 }

@@ -177,7 +177,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 }
 
 static const struct argp_child children[] = {
-    {&options_argp, 0, "Common options:", 0}, {&sweep_argp, 0, "Of sweeps:", 0}, {0}};
+    {&options_argp, 0, "Common options:", 0}, {&sweep_run_argp, 0, "Of sweeps:", 0}, {0}};
 static const struct argp argp = {
     NULL, parse, "SCENARIO.yaml", "Simulate a scenario and compare its training systems.", children, NULL, NULL};
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* `slimsim submit`: a sweep as a Slurm job array of its shards, and a job behind it that merges them. */
 #include <errno.h>
+#include <jansson.h>
 #include <limits.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -74,8 +75,8 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     case ARGP_KEY_END:
         if (arguments->shards == 0)
             argp_error(state, "--shards N is missing: into how many parts?");
-        if (arguments->sweep.list || arguments->sweep.point >= 0 || arguments->sweep.shard != NULL)
-            argp_error(state, "--list, --point and --shard are options of `slimsim run`");
+        if (arguments->options.json && arguments->dry_run)
+            argp_error(state, "--json tells the numbers of the jobs; --dry-run submits none");
         return 0;
     default:
         return options_parse_scenario(key, argument, state, &arguments->scenario);
@@ -281,10 +282,27 @@ static bool submit_script(char *path, const char *after, char job[64], struct er
            error_set_status(err, ERROR_FAILED, "sbatch printed '%s', not the number of a job", job);
 }
 
-static bool submit(const struct submission *submission, struct error *err)
+/** What is in the queue now, the merge too unless `merge` is NULL. */
+static void print_jobs(const struct submission *submission, const char *shards, const char *merge)
 {
     const struct arguments *arguments = submission->arguments;
     const char *output = arguments->options.output, *name = submission->manifest.name;
+    if (arguments->options.json) {
+        json_t *jobs = json_pack("{s:s, s:s?, s:i, s:i}", "job", shards, "merge_job", merge, "points",
+                                 submission->manifest.n_points, "shards", arguments->shards);
+        json_dumpf(jobs, stdout, JSON_INDENT(2));
+        putchar('\n');
+        json_decref(jobs);
+        return;
+    }
+    printf("job %s: %d points in an array of %d tasks; logs: %s/%s.shard-*-of-%d.log\n", shards,
+           submission->manifest.n_points, arguments->shards, output, name, arguments->shards);
+    if (merge != NULL)
+        printf("job %s: the merge when %s has ended; log: %s/%s.merge.log\n", merge, shards, output, name);
+}
+
+static bool submit(const struct submission *submission, struct error *err)
+{
     char *const *path = submission->path, job[N_JOBS][64];
     struct error why = {0};
     if (!write_files(submission, err))
@@ -292,14 +310,11 @@ static bool submit(const struct submission *submission, struct error *err)
     if (!submit_script(path[JOB_SHARDS], "", job[JOB_SHARDS], &why))
         return error_set_status(err, why.status, "nothing is submitted, %.512s; the job scripts are %s and %s",
                                 why.text, path[JOB_SHARDS], path[JOB_MERGE]);
-    printf("job %s: %d points in an array of %d tasks; logs: %s/%s.shard-*-of-%d.log\n", job[JOB_SHARDS],
-           submission->manifest.n_points, arguments->shards, output, name, arguments->shards);
-    if (!submit_script(path[JOB_MERGE], job[JOB_SHARDS], job[JOB_MERGE], &why))
-        return error_set_status(err, why.status, "job %s is submitted without its merge, %.512s; when it has ended: %s",
-                                job[JOB_SHARDS], why.text, path[JOB_MERGE]);
-    printf("job %s: the merge when %s has ended; log: %s/%s.merge.log\n", job[JOB_MERGE], job[JOB_SHARDS], output,
-           name);
-    return true;
+    bool merges = submit_script(path[JOB_MERGE], job[JOB_SHARDS], job[JOB_MERGE], &why);
+    print_jobs(submission, job[JOB_SHARDS], merges ? job[JOB_MERGE] : NULL);
+    return merges ||
+           error_set_status(err, why.status, "job %s is submitted without its merge, %.512s; when it has ended: %s",
+                            job[JOB_SHARDS], why.text, path[JOB_MERGE]);
 }
 
 static void print_scripts(const struct submission *submission)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "cli/sweep.h"
 
+#include <inttypes.h>
+#include <jansson.h>
 #include <math.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -17,7 +19,7 @@ static bool parse_number(const char *text, const char *unit, double least, doubl
     return quantity_parse(text, unit, value) && *value >= least && *value <= most;
 }
 
-static error_t parse_limits(int key, const char *text, struct argp_state *state)
+static error_t parse_numbers(int key, const char *text, struct argp_state *state)
 {
     struct sweep_arguments *arguments = state->input;
     double value = 0;
@@ -39,17 +41,11 @@ static error_t parse_limits(int key, const char *text, struct argp_state *state)
 static error_t parse_option(int key, char *argument, struct argp_state *state)
 {
     struct sweep_arguments *arguments = state->input;
-    arguments->given = arguments->given || strchr("wlpSTMRF", key) != NULL;
+    arguments->given = arguments->given || strchr("wTMRF", key) != NULL;
     switch (key) {
     case 'w':
         arguments->axes = check_realloc(arguments->axes, (size_t)(arguments->n_axes + 1) * sizeof *arguments->axes);
         arguments->axes[arguments->n_axes++] = argument;
-        return 0;
-    case 'l':
-        arguments->list = true;
-        return 0;
-    case 'S':
-        arguments->shard = argument;
         return 0;
     case 'R':
         arguments->retry_failed = true;
@@ -58,10 +54,9 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
         arguments->fail_fast = true;
         return 0;
     case 'J':
-    case 'p':
     case 'T':
     case 'M':
-        return parse_limits(key, argument, state);
+        return parse_numbers(key, argument, state);
     default:
         return ARGP_ERR_UNKNOWN;
     }
@@ -69,10 +64,7 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
 
 static const struct argp_option sweep_options[] = {
     {"sweep", 'w', "KEY=V1,V2", 0, "Vary a key: one point for each value (may be repeated: a grid)", 0},
-    {"list", 'l', NULL, 0, "Print the points and their number, run nothing", 0},
-    {"point", 'p', "INDEX", 0, "Run this point alone, as NAME-INDEX", 0},
     {"jobs", 'J', "N", 0, "Points at a time (default: cores)", 0},
-    {"shard", 'S', "K/N", 0, "Compute the K-th of N parts; auto: as Slurm or Open MPI say (then: slimsim merge)", 0},
     {"time-limit", 'T', "TIME", 0, "Of a point: 90s. One that takes longer is marked, not repeatable", 0},
     {"memory-limit", 'M', "SIZE", 0, "Of the process of a point: 4GiB", 0},
     {"retry-failed", 'R', NULL, 0, "Compute again the points that failed", 0},
@@ -81,6 +73,39 @@ static const struct argp_option sweep_options[] = {
 };
 
 const struct argp sweep_argp = {.options = sweep_options, .parser = parse_option};
+
+/** Which of the points. */
+static error_t parse_part(int key, char *argument, struct argp_state *state)
+{
+    struct sweep_arguments *arguments = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = arguments;
+        return 0;
+    case 'l':
+        arguments->given = arguments->list = true;
+        return 0;
+    case 'S':
+        arguments->given = true;
+        arguments->shard = argument;
+        return 0;
+    case 'p':
+        arguments->given = true;
+        return parse_numbers(key, argument, state);
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp_option part_options[] = {
+    {"list", 'l', NULL, 0, "Print the points and their number, run nothing", 0},
+    {"point", 'p', "INDEX", 0, "Run this point alone, as NAME-INDEX", 0},
+    {"shard", 'S', "K/N", 0, "Compute the K-th of N parts; auto: as Slurm or Open MPI say (then: slimsim merge)", 0},
+    {0},
+};
+static const struct argp_child part_children[] = {{&sweep_argp, 0, NULL, 0}, {0}};
+
+const struct argp sweep_run_argp = {.options = part_options, .parser = parse_part, .children = part_children};
 
 bool sweep_open(const char *path, const struct options *options, const struct sweep_arguments *arguments,
                 struct sweep *sweep, bool *is_sweep, struct error *err)
@@ -150,6 +175,22 @@ static char *command_text(const char *path, const struct options *options, const
     sweep_write_points(file, path, options, arguments);
     CHECK(fclose(file) == 0);
     return text;
+}
+
+static void print_list_json(const struct manifest *manifest)
+{
+    json_t *list = json_array();
+    for (int32_t i = 0; i < manifest->n_points; i++) {
+        json_t *entry = json_object();
+        json_object_set_new(entry, "point", json_integer(i));
+        json_object_set_new(entry, "id", json_sprintf("%016" PRIx64, manifest->id[i]));
+        for (int32_t c = 0; c < manifest->n_columns; c++)
+            json_object_set_new(entry, manifest->column[c], json_string(manifest->value[i * manifest->n_columns + c]));
+        json_array_append_new(list, entry);
+    }
+    json_dumpf(list, stdout, JSON_INDENT(2));
+    putchar('\n');
+    json_decref(list);
 }
 
 static int32_t n_cores(void)
@@ -236,7 +277,9 @@ bool sweep_command(const char *path, const struct options *options, const struct
     bool ok = (arguments->shard == NULL ||
                (sweep_divided(sweep, "--shard", err) && shard_parse(arguments->shard, &driver.shard, err))) &&
               driver_resolve(workshop, &manifest, stop, err);
-    if (ok && arguments->list)
+    if (ok && arguments->list && options->json)
+        print_list_json(&manifest);
+    else if (ok && arguments->list)
         manifest_print(&manifest, stdout);
     else if (ok)
         ok = run(workshop, &manifest, options, arguments, &driver, err);

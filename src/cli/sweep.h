@@ -24,6 +24,9 @@ struct sweep_arguments {
 
 extern const struct argp sweep_argp;
 
+/** The same and --list, --point, --shard, which only `run` has. */
+extern const struct argp sweep_run_argp;
+
 /** Read the scenario and its --set and --sweep; *is_sweep: it is one. Errors of a scenario that is none, unless an
  * option of sweeps is given, are left to command_read. The caller frees the sweep. */
 bool sweep_open(const char *path, const struct options *options, const struct sweep_arguments *arguments,

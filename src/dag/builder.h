@@ -54,9 +54,14 @@ struct builder_member {
     int32_t pipe, unit, stage, rank, place; /* stage: virtual; rank: of the stage's places */
     int32_t ready;                          /* the task after which its ring can start */
     int32_t ring;                           /* as in builder_end */
-    const struct cost_pass *cost;           /* of the pass; of a slow place `slow` below */
-    struct builder_brief brief;             /* of it */
-    struct cost_pass slow;
+    const struct cost_pass *cost;           /* of the pass */
+    const struct builder_brief *brief;      /* of it */
+};
+
+/** What a pass costs on a slow place. */
+struct builder_slow_cost {
+    struct cost_pass cost;
+    struct builder_brief brief;
 };
 
 /** The walk of one stage of one pipeline along its order. */
@@ -90,6 +95,7 @@ struct builder {
     int32_t *group_first;           /* of each (group, pass): its first rendezvous */
     int32_t *arrived;               /* of each rendezvous: lanes that wait there */
     struct builder_member *members; /* of the step in work */
+    struct builder_slow_cost *slow; /* of each member; used by those on slow places */
     int32_t *places, *ready;        /* of the ring in work */
 };
 

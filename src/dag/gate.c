@@ -23,6 +23,14 @@ static int32_t place_of_rank(const struct builder *builder, int32_t phase, int32
     return first;
 }
 
+/* The stream of a rank's messages: where one place stands for all TP ranks, each of these has its own (a node of eight
+ * has one too few: the last shares the first's). */
+static enum dag_stream stream_of(const struct builder *builder, int32_t place, int32_t rank)
+{
+    int32_t tensor = rank - builder->dag->places[place].rank;
+    return (enum dag_stream)((DAG_STREAM_COLLECTIVE + (tensor > 0 ? tensor : 0)) % DAG_N_STREAMS);
+}
+
 /* A SEND a pair of ranks, all at once but for those from one rank; then a SYNC. */
 static void add_reshards(struct builder *builder, int32_t phase, int32_t place)
 {
@@ -32,8 +40,9 @@ static void add_reshards(struct builder *builder, int32_t phase, int32_t place)
         const struct plan_reshard *reshard = &next->reshards[i];
         if (reshard->bytes <= 0 || reshard->from_rank == reshard->to_rank)
             continue;
-        struct dag_task task = builder_task_of(builder, place_of_rank(builder, phase, reshard->from_rank),
-                                               DAG_STREAM_COLLECTIVE, DAG_SEND, DAG_RESHARD);
+        int32_t at = place_of_rank(builder, phase, reshard->from_rank);
+        struct dag_task task =
+            builder_task_of(builder, at, stream_of(builder, at, reshard->from_rank), DAG_SEND, DAG_RESHARD);
         task.from_rank = reshard->from_rank;
         task.to_rank = reshard->to_rank;
         enum cost_route route = builder_route(builder, task.from_rank, task.to_rank);

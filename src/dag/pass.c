@@ -29,12 +29,14 @@ static void price(const struct work *work, struct builder_member *member)
     int32_t gpu = builder->dag->places[member->place].rank;
     int32_t at = member->unit * pipe->kinds.n + pipe->kinds.kind[member->stage];
     member->cost = &pipe->cost[work->pass][at];
-    member->brief = pipe->brief[work->pass][at];
+    member->brief = &pipe->brief[work->pass][at];
     if (builder->setting->faults == NULL || !builder_slow(builder, gpu))
         return;
-    member->slow = dag_gpu_pass_cost(pipe->plan, builder->setting, work->pass, member->unit, member->stage, gpu);
-    member->cost = &member->slow;
-    member->brief = builder_brief_of(builder, &member->slow);
+    struct builder_slow_cost *slow = &builder->slow[member - builder->members];
+    slow->cost = dag_gpu_pass_cost(pipe->plan, builder->setting, work->pass, member->unit, member->stage, gpu);
+    slow->brief = builder_brief_of(builder, &slow->cost);
+    member->cost = &slow->cost;
+    member->brief = &slow->brief;
 }
 
 static struct builder_end *end_of(const struct work *work, const struct builder_member *member, enum pass pass,
@@ -203,7 +205,7 @@ static void add_compute(struct work *work, struct builder_member *member)
     struct builder *builder = work->builder;
     bool offloads = work->pass == PASS_BACKWARD && pipe_of(work, member)->offloads;
     int32_t prefetch = offloads && !streams(work, member) ? add_prefetch(work, member, -1) : -1;
-    const struct builder_brief *brief = &member->brief;
+    const struct builder_brief *brief = member->brief;
     double duration_s = work->ring || work->set >= 0 ? brief->no_attention_s : brief->all_s;
     member->ready = builder_task(builder, task_of(work, member, DAG_STREAM_COMPUTE, DAG_COMPUTE, DAG_PASS), duration_s);
     builder->pass_begin[member->place] = member->ready;
@@ -261,7 +263,7 @@ static struct builder_member *member_on(const struct work *work, int32_t first, 
 }
 
 /* Seconds of a member's own attention, less what it gives away, and of what it takes on. */
-static double exchanged_s(const struct work *work, int32_t first, const struct builder_member *member)
+static double exchanged_s(const struct work *work, const struct builder_member *member)
 {
     const struct builder_pipe *pipe = pipe_of(work, member);
     double own = 1, taken_s = 0;
@@ -270,9 +272,12 @@ static double exchanged_s(const struct work *work, int32_t first, const struct b
         if (exchange->from_stage == member->stage)
             own -= exchange->share;
         if (exchange->to_stage == member->stage)
-            taken_s += exchange->share * member_on(work, first, exchange->from_stage)->cost->attention_s;
+            taken_s += exchange->share *
+                       builder_cost_of(pipe, work->pass, exchange->from_unit, exchange->from_stage)->attention_s;
     }
-    return fmax(0, own) * member->cost->attention_s + taken_s;
+    int32_t gpu = work->builder->dag->places[member->place].rank;
+    double factor = faults_factor(work->builder->setting->faults, FAULT_GPU, gpu); /* its own cost has it already */
+    return fmax(0, own) * member->cost->attention_s + factor * taken_s;
 }
 
 /* One message of an exchange: behind `after`, from a member to another. @return the SEND */
@@ -336,7 +341,7 @@ static void add_exchange(struct work *work, int32_t first)
     for (int32_t i = 0; i < n; i++) {
         const struct builder_member *member = &builder->members[first + i];
         struct dag_task task = task_of(work, member, DAG_STREAM_COMPUTE, DAG_ATTENTION, DAG_PASS);
-        builder_task(builder, task, exchanged_s(work, first, member));
+        builder_task(builder, task, exchanged_s(work, member));
         builder_edge(builder, sent, DAG_COLLECTIVE);
     }
     if (!beside) {
@@ -403,7 +408,7 @@ static void add_boundary(struct work *work, const struct builder_member *member,
     if (to < 0 || to == pipe->n_virtual)
         return;
     int32_t place = pipe->first_place + builder_stage_of(pipe, to) * pipe->n_ranks + member->rank;
-    double bytes = member->brief.boundary_bytes;
+    double bytes = member->brief->boundary_bytes;
     int32_t rank = builder->dag->places[place].rank;
     if (bytes <= 0 || rank == builder->dag->places[member->place].rank)
         return;

@@ -354,6 +354,7 @@ static void open_phase(struct builder *builder)
     builder->queue = check_malloc((size_t)builder->n_lanes * sizeof *builder->queue);
     builder->queue_first = builder->queue_n = 0;
     builder->members = check_malloc(n_members * sizeof *builder->members);
+    builder->slow = check_malloc(n_members * sizeof *builder->slow);
     builder->places = check_malloc(n_members * sizeof *builder->places);
     builder->ready = check_malloc(n_members * sizeof *builder->ready);
     int32_t place = 0;
@@ -394,6 +395,7 @@ void builder_close_phase(struct builder *builder)
     free(builder->lanes);
     free(builder->queue);
     free(builder->members);
+    free(builder->slow);
     free(builder->places);
     free(builder->ready);
     free(builder->group_first);

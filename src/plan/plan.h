@@ -117,6 +117,7 @@ struct plan_reshard {
 
 struct plan_phase {
     int32_t n_pipelines, n_groups, n_reshards;
+    int32_t shards; /* in place of plan.shards, where layouts of phases differ; 0: that */
     struct plan_pipeline *pipelines;
     struct plan_group *groups;
     struct plan_reshard *reshards;

@@ -106,10 +106,13 @@ struct search_plan *space_plans(const struct scenario *scenario, const struct sc
     int64_t n_gpus = platform_n_gpus(&scenario->platform), n_node = scenario->platform.gpus_per_node;
     sort_lists(&listing, system);
     for (int64_t tp = 1; tp <= n_node; tp++) {
+        if (tp > 1 && system->whole_model)
+            break;
         if (n_node % tp != 0 || model->heads % tp != 0 || model->kv_heads % tp != 0 || !allows(&space->tp, tp))
             continue;
         for (int64_t pp = 1; tp * pp <= n_gpus; pp++) {
-            if (model->layers % pp != 0 || n_gpus % (tp * pp) != 0 || !allows(&space->pp, pp))
+            if (model->layers % pp != 0 || n_gpus % (tp * pp) != 0 || !allows(&space->pp, pp) ||
+                (pp > 1 && system->whole_model))
                 continue;
             for (int64_t cp = 1; cp <= (system->uses_context ? n_gpus / (tp * pp) : 1); cp++) {
                 int64_t dp = n_gpus / (tp * pp * cp);
@@ -119,6 +122,7 @@ struct search_plan *space_plans(const struct scenario *scenario, const struct sc
                                                                 .cp = cp,
                                                                 .dp = dp,
                                                                 .cp_type = (int32_t)system->context_type,
+                                                                .sharding = (int32_t)system->sharding,
                                                                 .vpp = 1,
                                                                 .sequence_parallel = true});
             }

@@ -56,6 +56,14 @@ static void measure_work(const struct runner *runner, struct point_iteration *re
     memcpy(result->outside_s, work.outside_s, sizeof result->outside_s);
 }
 
+static void count_recompute(const struct plan_cut *cut, struct point_iteration *result)
+{
+    for (int32_t i = 0; i < cut->n_units; i++) {
+        result->full_units += cut->units[i].recompute == RECOMPUTE_FULL;
+        result->listed_units += cut->units[i].recompute != RECOMPUTE_FULL && cut->units[i].recompute != RECOMPUTE_NONE;
+    }
+}
+
 static void measure_units(const struct runner *runner, struct point_iteration *result)
 {
     const struct plan *plan = &runner->plan;
@@ -64,6 +72,7 @@ static void measure_units(const struct runner *runner, struct point_iteration *r
             result->pipelines++;
             result->forward_units += plan->phases[i].pipelines[j].cut[PASS_FORWARD].n_units;
             result->backward_units += plan->phases[i].pipelines[j].cut[PASS_BACKWARD].n_units;
+            count_recompute(&plan->phases[i].pipelines[j].cut[PASS_FORWARD], result);
         }
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
         result->spread[pass] = units_spread_of(plan, &runner->setting, pass);

@@ -141,6 +141,8 @@ struct trace_iteration record_iteration(int32_t system, const struct point_itera
         .shard_s = of->shard_s,
         .forward_units = of->forward_units,
         .backward_units = of->backward_units,
+        .listed_units = of->listed_units,
+        .full_units = of->full_units,
         .unit_imbalance = of->unit_imbalance,
         .dp_imbalance = of->dp_imbalance,
         .forward_imbalance = of->spread[PASS_FORWARD].imbalance,

@@ -17,8 +17,11 @@ static double unit_flop(const struct plan_cut *cut, int32_t index, struct flop_c
     return flop / unit->context;
 }
 
+/* Fewer than two values are alike. */
 static double p95_over_p5(double *values, int32_t n)
 {
+    if (n < 2)
+        return 1;
     gsl_sort(values, 1, (size_t)n);
     return gsl_stats_quantile_from_sorted_data(values, 1, (size_t)n, 0.95) /
            gsl_stats_quantile_from_sorted_data(values, 1, (size_t)n, 0.05);
@@ -31,13 +34,15 @@ static struct units_spread pipeline_spread(const struct plan_pipeline *pipeline,
     struct flop_curve curve = flop_layer_curve(setting->model, pass);
     double *flop = check_malloc((size_t)cut->n_units * sizeof *flop);
     double *time_s = check_malloc((size_t)cut->n_units * sizeof *time_s);
+    int32_t n_flop = 0;
     for (int32_t i = 0; i < cut->n_units; i++) {
         struct cost_pass cost = dag_pass_cost(pipeline, setting, pass, i, 0);
-        flop[i] = unit_flop(cut, i, curve);
+        if (cut->units[i].n_slices > 0)
+            flop[n_flop++] = unit_flop(cut, i, curve);
         time_s[i] = cost_pass_s(&cost);
     }
     double imbalance = gsl_stats_max(time_s, 1, (size_t)cut->n_units) / gsl_stats_mean(time_s, 1, (size_t)cut->n_units);
-    struct units_spread spread = {p95_over_p5(flop, cut->n_units), p95_over_p5(time_s, cut->n_units), imbalance};
+    struct units_spread spread = {p95_over_p5(flop, n_flop), p95_over_p5(time_s, cut->n_units), imbalance};
     free(flop);
     free(time_s);
     return spread;

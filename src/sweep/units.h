@@ -8,7 +8,7 @@
 /** Over the units of one pipeline, merged ones included; mean over the pipelines that have two units at least; 1 where
  * none has. flop and time: p95/p5, by linear interpolation. */
 struct units_spread {
-    double flop;      /* of one rank, without head and padding */
+    double flop;      /* of one rank, without head and padding; units of padding alone do not count */
     double time;      /* seconds of the pass on stage 0 */
     double imbalance; /* largest of these seconds over their mean */
 };

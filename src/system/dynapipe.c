@@ -3,8 +3,9 @@
  * DynaPipe: micro-batches of unequal length, found by dynamic programming.
  *
  * Samples longest first; a micro-batch is a run of them, each padded to the longest, rounded up to 8 tokens. t: seconds
- * of its forward and backward on a stage. For each ceiling T, of the runs' t thinned to steps of `step`, dynamic
- * programming finds the runs of t <= T, within the memory, of the least sum; T is the one of the least
+ * of its forward and backward on a stage. For each ceiling T, from the longest t of a sample alone up in steps of
+ * `step` until no run is longer, dynamic programming finds the runs of t <= T, within the memory, of the least sum; T
+ * is the one of the least
  *
  *     (p - 1) T + sum / DP
  *

@@ -59,6 +59,10 @@ static bool check_entry(const struct scenario *scenario, const struct scenario_s
     if (!system->uses_schedules && entry->plan.schedule != SCENARIO_ONE_F_ONE_B)
         ok = document_error(document, document_find(document, entry->node, "plan.schedule"), err,
                             "plan.schedule: %s has an order of its own; leave the key out", system->name);
+    if (system->whole_model && (entry->plan.tp > 1 || entry->plan.pp > 1))
+        ok = document_error(document, document_find(document, entry->node, entry->plan.tp > 1 ? "plan.tp" : "plan.pp"),
+                            err, "plan.%s: above 1, but %s takes only 1: each rank runs the whole model",
+                            entry->plan.tp > 1 ? "tp" : "pp", system->name);
     if (system->uses_context || entry->plan.cp == 1)
         return ok;
     return document_error(document, document_find(document, entry->node, "plan.cp"), err,

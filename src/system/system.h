@@ -36,6 +36,8 @@ struct training_system {
                           samples to later iterations: a batch then bounds nothing */
     bool uses_context; /* takes plan.cp > 1 */
     enum scenario_context context_type; /* plan.cp_type that a plan search gives it */
+    enum scenario_sharding sharding;    /* plan.sharding that it gives it */
+    bool whole_model;                   /* a rank has all layers: takes plan.tp and plan.pp 1 only */
     bool uses_schedules; /* takes plan.schedule and plan.vpp > 1: gives each pipeline to schedule_pipeline */
     /*
      * What a plan search (search/search.h) may rely on; the contract test holds it.

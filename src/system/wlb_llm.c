@@ -75,12 +75,15 @@ static double token_s(const struct system_request *request)
     return sum_s / (double)request->context;
 }
 
-/* Wa(d) + Wl(d): attention is what a second document of as many tokens adds to a packed kernel, without its launch. */
+/* Wa(d) + Wl(d), what the backward repeats among them: attention is what a second document of as many tokens adds to a
+ * packed kernel, without its launch. */
 static double weight_s(const struct system_request *request, int32_t tokens, double one_token_s)
 {
     const struct slice slices[] = {{0, 0, tokens}, {1, 0, tokens}};
-    struct cost_unit unit = {
-        .slices = slices, .n_slices = 2, .context = (int32_t)request->layout.cp, .recompute = RECOMPUTE_NONE};
+    struct cost_unit unit = {.slices = slices,
+                             .n_slices = 2,
+                             .context = (int32_t)request->layout.cp,
+                             .recompute = (enum recompute)request->layout.recompute};
     double both_s = attention_s(request->setting, &unit);
     unit.n_slices = 1;
     return both_s - attention_s(request->setting, &unit) + tokens * one_token_s;
@@ -181,7 +184,7 @@ static enum slice_sharding sharding_of(const struct system_request *request, con
     struct cost_unit unit = {.slices = cut->slices + part->first_slice,
                              .n_slices = part->n_slices,
                              .context = part->context,
-                             .recompute = RECOMPUTE_NONE};
+                             .recompute = part->recompute};
     if (knobs->sharding != WLB_ADAPTIVE || request->setting->attention == DEVICE_UNFUSED || part->context == 1)
         return knobs->sharding == WLB_PER_SEQUENCE ? SLICE_PER_SEQUENCE : SLICE_PER_DOCUMENT;
     double document_s = attention_s(request->setting, &unit);

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/**
+ * FlexSP: every rank holds a share of the whole model (ZeRO-3) and sequences run on groups of ranks by Ulysses; groups
+ * of different powers of two run side by side.
+ *
+ * A batch becomes micro-batches, one after the other: a phase each, for the gathers of ZeRO-3 bind all ranks. In a
+ * micro-batch each group runs its sequences, whole and packed, as one unit; widest groups have the lowest ranks.
+ * flexsp_solve (system/flexsp_groups.h) decides which sequences, and plan.gap is what its branch and bound, or where
+ * its program is too large its greedy, left of a micro-batch's C. With `degree` the groups all have one fixed degree:
+ * the paper's baseline.
+ *
+ * The planner's costs (a1 s^2 + a2 s)/d + b1 + all-to-all are profiled on one unit of as many tokens as a rank has
+ * memory for: a1 from its attention, a2 from all else, b1 what ZeRO-3's collectives leave exposed; the all-to-all from
+ * a unit that fills a group of each degree. `slimsim published` plans with the constants of the paper's authors.
+ *
+ * Source: Wang et al. 2025 (arXiv:2412.01523) as systems.md restates it; the profile and the greedy are ours. Degrees
+ * are not limited by the number of heads: the published table of bandwidths goes beyond it.
+ *
+ * Deviates:
+ * - Sequences over the limit are dropped by the scenario's data.long_documents: drop, not here: a batch's samples all
+ *   run, and one that no group has memory for is a plan that does not fit.
+ * - The authors give their solver seconds; here it has nodes, and starts from the greedy's groups.
+ */
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "dag/dag.h"
+#include "plan/order.h"
+#include "system/flexsp_groups.h"
+#include "system/packing.h"
+#include "system/samples.h"
+
+struct flexsp_knobs {
+    int32_t degree; /* 0: the groups of flexsp_solve; else 1 + its level */
+    int64_t capacity, buckets, trials, nodes, columns;
+};
+
+static bool check_request(const struct system_request *request, struct error *err)
+{
+    if (request->layout.sharding != SCENARIO_ZERO3)
+        return error_set(err, "flexsp: plan.sharding must be zero3: no rank holds the whole model's states");
+    if (request->setting->context_type != SCENARIO_ULYSSES)
+        return error_set(err, "flexsp: plan.cp_type must be ulysses: its groups exchange heads for tokens");
+    return true;
+}
+
+/* Both passes of one sequence of so many tokens in a unit of its own on 2^level ranks. */
+static struct cost_pass profile(const struct system_request *request, int32_t tokens, int32_t level)
+{
+    struct plan_phase phase = {0};
+    struct batch batch = {.n_samples = 1, .tokens = &tokens};
+    int32_t sample = 0;
+    system_megatron_layout(request, &phase);
+    struct plan_pipeline *pipeline = &phase.pipelines[0];
+    packing_add_unit(request, batch.tokens, &sample, 1, pipeline);
+    for (int pass = 0; pass < N_PASSES; pass++)
+        pipeline->cut[pass].units[0].context = 1 << level;
+    struct cost_pass both = dag_pass_cost(pipeline, request->setting, PASS_FORWARD, 0, 0);
+    struct cost_pass backward = dag_pass_cost(pipeline, request->setting, PASS_BACKWARD, 0, 0);
+    both.other_s += backward.other_s;
+    both.attention_s += backward.attention_s;
+    both.shard_s += backward.shard_s;
+    both.context_s += backward.context_s;
+    plan_phase_free(&phase);
+    return both;
+}
+
+static struct flexsp_cost cost_of(const struct system_request *request, int64_t capacity)
+{
+    int32_t widest = flexsp_widest((int32_t)request->layout.dp);
+    int32_t tokens = (int32_t)(capacity < 1 ? 1 : capacity < request->context ? capacity : request->context);
+    struct cost_pass one = profile(request, tokens, 0);
+    struct flexsp_cost cost = {
+        .quadratic_s = one.attention_s / tokens / tokens, .linear_s = one.other_s / tokens, .constant_s = one.shard_s};
+    for (int32_t level = 1; level <= widest; level++) {
+        int32_t shared = (int64_t)tokens << level < INT32_MAX ? tokens << level : INT32_MAX;
+        cost.exchange_s[level] = profile(request, shared, level).context_s / shared;
+    }
+    return cost;
+}
+
+/* A group's sequences as one unit of its ranks. */
+static void add_group(const struct system_request *request, const struct flexsp_group *group, const int32_t *order,
+                      int32_t first_rank, struct plan_phase *phase)
+{
+    int32_t width = 1 << group->level, shared = width > 1 ? packing_block(phase, first_rank, width) : -1;
+    int32_t *sample = check_malloc((size_t)group->n * sizeof *sample);
+    for (int32_t i = 0; i < group->n; i++)
+        sample[i] = order[group->sequence[i]];
+    for (int32_t rank = first_rank; rank < first_rank + width; rank++) {
+        struct plan_pipeline *pipeline = &phase->pipelines[rank];
+        packing_add_unit(request, request->batch->tokens, sample, group->n, pipeline);
+        for (int pass = 0; pass < N_PASSES; pass++) {
+            pipeline->cut[pass].units[0].context = width;
+            pipeline->cut[pass].units[0].group = shared;
+        }
+    }
+    free(sample);
+}
+
+static void make_plan(const struct system_request *request, const struct flexsp_result *result, const int32_t *order,
+                      struct plan *plan)
+{
+    *plan = (struct plan){.n_phases = result->n_micro_batches,
+                          .shards = scenario_plan_shards(&request->layout),
+                          .phases = check_calloc((size_t)result->n_micro_batches, sizeof *plan->phases),
+                          .n_candidates = result->n_candidates,
+                          .n_nodes = result->n_nodes,
+                          .gap = result->gap};
+    for (int32_t i = 0, group = 0; i < plan->n_phases; i++) {
+        struct plan_phase *phase = &plan->phases[i];
+        system_megatron_layout(request, phase);
+        for (int32_t rank = 0; group < result->n_groups && result->groups[group].micro_batch == i; group++) {
+            add_group(request, &result->groups[group], order, rank, phase);
+            rank += 1 << result->groups[group].level;
+        }
+        for (int32_t rank = 0; rank < phase->n_pipelines; rank++) {
+            plan_fill_need(&phase->pipelines[rank]);
+            order_one_f_one_b(&phase->pipelines[rank], ORDER_JUST_IN_TIME);
+        }
+    }
+}
+
+static bool flexsp_plan(const struct system_request *request, void *state, struct plan *plan, struct error *err)
+{
+    (void)state;
+    const struct flexsp_knobs *knobs = request->knobs;
+    const struct batch *batch = request->batch;
+    if (!check_request(request, err))
+        return false;
+    int64_t capacity = knobs->capacity > 0 ? knobs->capacity : packing_memory_tokens(request);
+    struct flexsp_problem problem = {.cost = cost_of(request, capacity),
+                                     .n_ranks = (int32_t)request->layout.dp,
+                                     .capacity = capacity,
+                                     .n_buckets = (int32_t)knobs->buckets,
+                                     .n_trials = (int32_t)knobs->trials,
+                                     .node_limit = knobs->nodes,
+                                     .max_columns = knobs->columns};
+    int32_t *order = samples_by_length(batch), widest = flexsp_widest(problem.n_ranks), level = knobs->degree - 1;
+    int32_t *tokens = check_malloc((size_t)batch->n_samples * sizeof *tokens);
+    struct flexsp_result result;
+    for (int32_t i = 0; i < batch->n_samples; i++)
+        tokens[i] = batch->tokens[order[i]];
+    if (knobs->degree > 0)
+        flexsp_fixed(&problem, tokens, batch->n_samples, level < widest ? level : widest, &result);
+    else
+        flexsp_solve(&problem, tokens, batch->n_samples, &result);
+    make_plan(request, &result, order, plan);
+    flexsp_result_free(&result);
+    free(tokens);
+    free(order);
+    return true;
+}
+
+static const struct schema_key knobs[] = {
+    {"degree", SCHEMA_CHOICE, "-", 0, 0, "flexible", "flexible|1|2|4|8|16|32|64|128|256",
+     "of all groups, as fixed sequence parallelism has it (at most the largest power of two of ranks); flexible: each "
+     "group's own",
+     offsetof(struct flexsp_knobs, degree)},
+    {"capacity", SCHEMA_INT, "tokens", 0, 1073741824, "0", NULL,
+     "of a rank in a micro-batch; 0: what memory has room for", offsetof(struct flexsp_knobs, capacity)},
+    {"buckets", SCHEMA_INT, "-", 1, 4096, "16", NULL, "of lengths in a micro-batch, all counted as long as its longest",
+     offsetof(struct flexsp_knobs, buckets)},
+    {"trials", SCHEMA_INT, "-", 1, 4096, "5", NULL, "numbers of micro-batches tried, from the least that has room on",
+     offsetof(struct flexsp_knobs, trials)},
+    {"nodes", SCHEMA_INT, "-", 0, 1000000, "100", NULL,
+     "of branch and bound for a micro-batch; 0: the greedy's groups stay", offsetof(struct flexsp_knobs, nodes)},
+    {"columns", SCHEMA_INT, "-", 0, 1000000, "600", NULL,
+     "of the program at most, else the greedy's groups stay: virtual groups x (buckets + 1) + 1",
+     offsetof(struct flexsp_knobs, columns)},
+};
+
+const struct training_system system_flexsp = {
+    .name = "flexsp",
+    .source = "Wang et al. 2025 (arXiv:2412.01523)",
+    .meaning = "ZeRO-3 and Ulysses: sequences on disjoint groups of 1, 2, 4, ... ranks, decided by a mixed-integer "
+               "program, micro-batch by micro-batch",
+    .knobs = knobs,
+    .n_knobs = sizeof knobs / sizeof *knobs,
+    .knobs_size = sizeof(struct flexsp_knobs),
+    .context_type = SCENARIO_ULYSSES,
+    .sharding = SCENARIO_ZERO3,
+    .whole_model = true,
+    .offloads = true,
+    .plan = flexsp_plan,
+};

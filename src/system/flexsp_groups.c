@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "system/flexsp_groups.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "cost/cost.h"
+#include "system/packing.h"
+
+double flexsp_sequence_s(const struct flexsp_cost *cost, double tokens, int32_t level)
+{
+    double ranks = (double)(1 << level);
+    return (cost->quadratic_s * tokens + cost->linear_s) * tokens / ranks + cost->exchange_s[level] * tokens;
+}
+
+int32_t flexsp_widest(int32_t n_ranks)
+{
+    int32_t level = 0;
+    while (level + 1 < FLEXSP_LEVELS && 2 << level <= n_ranks)
+        level++;
+    return level;
+}
+
+bool flexsp_published(const struct published_cost *published, const struct model *model, struct flexsp_problem *problem,
+                      struct error *err)
+{
+    double parameters = cost_stage_parameters(model, 1, (int32_t)model->layers, true, true);
+    double states = published->state_bytes * parameters / problem->n_ranks;
+    if (flexsp_widest(problem->n_ranks) > published->degrees.n)
+        return error_set(err, "%d GPUs allow groups that the published costs have no bandwidth for; at most %d",
+                         problem->n_ranks, (2 << published->degrees.n) - 1);
+    if (states + published->activation_bytes > published->budget_bytes)
+        return error_set(err, "states of %.3g bytes on each of %d GPUs leave no room in %.3g bytes", states,
+                         problem->n_ranks, published->budget_bytes);
+    problem->capacity = (int64_t)((published->budget_bytes - states) / published->activation_bytes);
+    problem->cost = (struct flexsp_cost){
+        .quadratic_s = published->quadratic_s, .linear_s = published->linear_s, .constant_s = published->constant_s};
+    for (int32_t i = 0; i < published->degrees.n; i++)
+        problem->cost.exchange_s[i + 1] = 16.0 * (double)model->layers * (double)model->hidden /
+                                          (double)published->degrees.at[i] / published->exchange_bytes_per_s.at[i];
+    return true;
+}
+
+/* Where the runs end whose sums are at most `ceiling`. ends: [n] or NULL. @return how many */
+static int32_t runs_under(const int32_t *tokens, int32_t n, int64_t ceiling, int32_t *ends)
+{
+    int32_t n_runs = 0;
+    int64_t sum = 0;
+    for (int32_t i = 0; i < n; i++) {
+        if (i > 0 && sum + tokens[i] > ceiling) {
+            if (ends != NULL)
+                ends[n_runs] = i;
+            n_runs++;
+            sum = 0;
+        }
+        sum += tokens[i];
+    }
+    if (ends != NULL)
+        ends[n_runs] = n;
+    return n_runs + 1;
+}
+
+/* At most `most` runs with the least largest sum; as many as sequences: each alone. @return how many */
+static int32_t runs_of(const int32_t *tokens, int32_t n, int64_t most, int32_t *ends)
+{
+    int64_t low = tokens[0], high = 0;
+    for (int32_t i = 0; most >= n && i < n; i++)
+        ends[i] = i + 1;
+    if (most >= n)
+        return n;
+    for (int32_t i = 0; i < n; i++)
+        high += tokens[i];
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2;
+        if (runs_under(tokens, n, middle, NULL) <= most)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return runs_under(tokens, n, low, ends);
+}
+
+/* The least sums of (longest - own) of the first j sequences in k buckets, by dynamic programming over k. Caller frees
+ * the buckets. @return how many */
+static int32_t buckets_of(const int32_t *tokens, int32_t n, int32_t most, struct flexsp_bucket **buckets)
+{
+    int32_t n_buckets = most < n ? most : n;
+    size_t width = (size_t)n + 1;
+    int64_t *sum = check_calloc(width, sizeof *sum), *least = check_malloc(width * sizeof *least);
+    int64_t *before = check_malloc(width * sizeof *before);
+    int32_t *from = check_malloc((size_t)n_buckets * width * sizeof *from);
+    for (int32_t j = 0; j < n; j++)
+        sum[j + 1] = sum[j] + tokens[j];
+    for (int32_t j = 1; j <= n; j++) {
+        least[j] = (int64_t)tokens[0] * j - sum[j];
+        from[j] = 0;
+    }
+    for (int32_t k = 1; k < n_buckets; k++) {
+        memcpy(before, least, width * sizeof *least);
+        for (int32_t j = k + 1; j <= n; j++) {
+            least[j] = INT64_MAX;
+            for (int32_t i = k; i < j; i++) {
+                int64_t waste = before[i] + (int64_t)tokens[i] * (j - i) - (sum[j] - sum[i]);
+                if (waste < least[j]) {
+                    least[j] = waste;
+                    from[(size_t)k * width + (size_t)j] = i;
+                }
+            }
+        }
+    }
+    *buckets = check_malloc((size_t)n_buckets * sizeof **buckets);
+    for (int32_t k = n_buckets - 1, end = n; k >= 0; k--) {
+        int32_t first = from[(size_t)k * width + (size_t)end];
+        (*buckets)[k] = (struct flexsp_bucket){first, end - first, tokens[first]};
+        end = first;
+    }
+    free(sum);
+    free(least);
+    free(before);
+    free(from);
+    return n_buckets;
+}
+
+static struct flexsp_division open_division(int32_t n_ranks, int32_t n_buckets)
+{
+    size_t n = (size_t)n_ranks;
+    return (struct flexsp_division){.level = check_malloc(n * sizeof(int32_t)),
+                                    .count = check_malloc(n * (size_t)n_buckets * sizeof(int32_t)),
+                                    .load_s = check_malloc(n * sizeof(double)),
+                                    .tokens = check_malloc(n * sizeof(int64_t))};
+}
+
+static void close_division(struct flexsp_division *division)
+{
+    free(division->level);
+    free(division->count);
+    free(division->load_s);
+    free(division->tokens);
+}
+
+/* The work of the greedy on one micro-batch. */
+struct greedy {
+    const struct flexsp_problem *problem;
+    const struct flexsp_bucket *buckets;
+    int32_t n_buckets, n_free; /* ranks in no group */
+    double ceiling_s;
+    struct flexsp_division *division;
+};
+
+/* The fullest group of a degree that has room for one more of a bucket, -1: none. */
+static int32_t group_with_room(const struct greedy *greedy, int32_t level, int32_t tokens, double seconds)
+{
+    const struct flexsp_division *division = greedy->division;
+    int32_t best = -1;
+    for (int32_t i = 0; i < division->n_groups; i++)
+        if (division->level[i] == level && division->load_s[i] + seconds <= greedy->ceiling_s &&
+            division->tokens[i] + tokens <= greedy->problem->capacity << level &&
+            (best < 0 || division->load_s[i] > division->load_s[best]))
+            best = i;
+    return best;
+}
+
+static int32_t new_group(struct greedy *greedy, int32_t level)
+{
+    struct flexsp_division *division = greedy->division;
+    int32_t at = division->n_groups++;
+    greedy->n_free -= 1 << level;
+    division->level[at] = level;
+    division->load_s[at] = greedy->problem->cost.constant_s;
+    division->tokens[at] = 0;
+    memset(division->count + (size_t)at * (size_t)greedy->n_buckets, 0, (size_t)greedy->n_buckets * sizeof(int32_t));
+    return at;
+}
+
+static bool place(struct greedy *greedy, int32_t bucket)
+{
+    const struct flexsp_problem *problem = greedy->problem;
+    struct flexsp_division *division = greedy->division;
+    int32_t tokens = greedy->buckets[bucket].tokens;
+    for (int32_t level = 0; level <= flexsp_widest(problem->n_ranks); level++) {
+        double seconds = flexsp_sequence_s(&problem->cost, tokens, level);
+        if (tokens > problem->capacity << level || problem->cost.constant_s + seconds > greedy->ceiling_s)
+            continue;
+        int32_t at = group_with_room(greedy, level, tokens, seconds);
+        if (at < 0 && greedy->n_free < 1 << level)
+            continue;
+        if (at < 0)
+            at = new_group(greedy, level);
+        division->count[at * greedy->n_buckets + bucket]++;
+        division->tokens[at] += tokens;
+        division->load_s[at] += seconds;
+        division->longest_s = fmax(division->longest_s, division->load_s[at]);
+        return true;
+    }
+    return false;
+}
+
+static bool divide_under(struct greedy *greedy, double ceiling_s)
+{
+    greedy->ceiling_s = ceiling_s;
+    greedy->n_free = greedy->problem->n_ranks;
+    greedy->division->n_groups = 0;
+    greedy->division->longest_s = 0;
+    for (int32_t q = 0; q < greedy->n_buckets; q++)
+        for (int32_t i = 0; i < greedy->buckets[q].n; i++)
+            if (!place(greedy, q))
+                return false;
+    return true;
+}
+
+/* One group as wide as can be. */
+static bool divide_widest(struct greedy *greedy)
+{
+    const struct flexsp_problem *problem = greedy->problem;
+    struct flexsp_division *division = greedy->division;
+    int32_t level = flexsp_widest(problem->n_ranks);
+    division->n_groups = 0;
+    new_group(greedy, level);
+    for (int32_t q = 0; q < greedy->n_buckets; q++) {
+        division->count[q] = greedy->buckets[q].n;
+        division->tokens[0] += (int64_t)greedy->buckets[q].n * greedy->buckets[q].tokens;
+        division->load_s[0] +=
+            greedy->buckets[q].n * flexsp_sequence_s(&problem->cost, greedy->buckets[q].tokens, level);
+    }
+    division->longest_s = division->load_s[0];
+    return division->tokens[0] <= problem->capacity << level;
+}
+
+/* C is no less, whatever the groups. */
+static double bound_of(const struct flexsp_problem *problem, const struct flexsp_bucket *buckets, int32_t n_buckets)
+{
+    double rank_s = 0, longest_s = 0;
+    for (int32_t q = 0; q < n_buckets; q++) {
+        double least_rank_s = DBL_MAX, least_s = DBL_MAX;
+        for (int32_t level = 0; level <= flexsp_widest(problem->n_ranks); level++) {
+            double seconds = flexsp_sequence_s(&problem->cost, buckets[q].tokens, level);
+            if (buckets[q].tokens > problem->capacity << level)
+                continue;
+            least_s = fmin(least_s, seconds);
+            least_rank_s = fmin(least_rank_s, seconds * (1 << level));
+        }
+        longest_s = fmax(longest_s, least_s);
+        rank_s += buckets[q].n * least_rank_s;
+    }
+    /* Ranks of no group have no constant part: only one group is sure to. */
+    return fmax(rank_s / problem->n_ranks, longest_s + problem->cost.constant_s);
+}
+
+/* Bisection of the ceiling. The best division is left in `greedy`. */
+static bool divide(struct greedy *greedy, double bound_s)
+{
+    enum { BISECTIONS = 24 };
+    struct flexsp_division other = open_division(greedy->problem->n_ranks, greedy->n_buckets), swap;
+    bool ok = divide_under(greedy, DBL_MAX) || divide_widest(greedy);
+    double low_s = bound_s;
+    for (int i = 0; ok && i < BISECTIONS && greedy->division->longest_s > bound_s * (1 + 1e-9); i++) {
+        double middle_s = i == 0 ? bound_s : (low_s + greedy->division->longest_s) / 2;
+        struct greedy trial = *greedy;
+        trial.division = &other;
+        if (!divide_under(&trial, middle_s)) {
+            low_s = middle_s;
+            continue;
+        }
+        swap = *greedy->division;
+        *greedy->division = other;
+        other = swap;
+    }
+    close_division(&other);
+    return ok;
+}
+
+/* Sequences of a division, to the result. */
+static void add_groups(const struct greedy *greedy, int32_t micro_batch, int32_t first, const int32_t *tokens,
+                       struct flexsp_result *result)
+{
+    const struct flexsp_division *division = greedy->division;
+    int32_t *next = check_malloc((size_t)greedy->n_buckets * sizeof *next);
+    for (int32_t q = 0; q < greedy->n_buckets; q++)
+        next[q] = first + greedy->buckets[q].first;
+    result->groups =
+        check_realloc(result->groups, (size_t)(result->n_groups + division->n_groups) * sizeof *result->groups);
+    for (int32_t level = FLEXSP_LEVELS - 1; level >= 0; level--)
+        for (int32_t i = 0; i < division->n_groups; i++) {
+            if (division->level[i] != level || division->tokens[i] == 0)
+                continue;
+            struct flexsp_group *group = &result->groups[result->n_groups++];
+            *group = (struct flexsp_group){
+                .micro_batch = micro_batch, .level = level, .seconds = greedy->problem->cost.constant_s};
+            const int32_t *count = division->count + i * greedy->n_buckets;
+            for (int32_t q = 0; q < greedy->n_buckets; q++) {
+                group->sequence =
+                    check_realloc(group->sequence, (size_t)(group->n + count[q]) * sizeof *group->sequence);
+                for (int32_t k = 0; k < count[q]; k++) {
+                    group->seconds += flexsp_sequence_s(&greedy->problem->cost, tokens[next[q]], level);
+                    group->sequence[group->n++] = next[q]++;
+                }
+            }
+        }
+    free(next);
+}
+
+/* Sequences [first, end) as a micro-batch, added to the result. */
+static bool solve_run(const struct flexsp_problem *problem, const int32_t *tokens, int32_t first, int32_t end,
+                      struct flexsp_result *result)
+{
+    struct flexsp_bucket *buckets;
+    int32_t n_buckets = buckets_of(tokens + first, end - first, problem->n_buckets, &buckets);
+    double bound_s = bound_of(problem, buckets, n_buckets);
+    struct flexsp_division division = open_division(problem->n_ranks, n_buckets);
+    struct greedy greedy = {.problem = problem, .buckets = buckets, .n_buckets = n_buckets, .division = &division};
+    bool ok = divide(&greedy, bound_s);
+    if (ok) {
+        double gap = fmax(0, 1 - bound_s / division.longest_s);
+        if (gap > 1e-3)
+            gap = flexsp_milp(problem, buckets, n_buckets, bound_s, &division, &result->n_nodes);
+        add_groups(&greedy, result->n_micro_batches++, first, tokens, result);
+        result->gap = fmax(result->gap, gap);
+        result->planned_s += division.longest_s;
+    }
+    close_division(&division);
+    free(buckets);
+    return ok;
+}
+
+void flexsp_result_free(struct flexsp_result *result)
+{
+    for (int32_t i = 0; i < result->n_groups; i++)
+        free(result->groups[i].sequence);
+    free(result->groups);
+    *result = (struct flexsp_result){0};
+}
+
+/* With room for the longest sequence, and none beyond what n like it take: GLPK likes small numbers. */
+static struct flexsp_problem with_room(const struct flexsp_problem *problem, int64_t longest, int32_t n)
+{
+    struct flexsp_problem own = *problem;
+    int64_t width = (int64_t)1 << flexsp_widest(problem->n_ranks), least = (longest + width - 1) / width;
+    own.capacity = own.capacity > least ? own.capacity : least;
+    own.capacity = own.capacity < longest * n ? own.capacity : longest * n;
+    return own;
+}
+
+void flexsp_solve(const struct flexsp_problem *problem, const int32_t *tokens, int32_t n, struct flexsp_result *result)
+{
+    struct flexsp_problem own = with_room(problem, tokens[0], n);
+    int32_t *ends = check_malloc((size_t)n * sizeof *ends), n_before = 0;
+    int64_t n_tokens = 0, n_candidates = 0, n_nodes = 0, room = own.capacity * own.n_ranks;
+    bool found = false;
+    *result = (struct flexsp_result){0};
+    for (int32_t i = 0; i < n; i++)
+        n_tokens += tokens[i];
+    int64_t least = (n_tokens + room - 1) / room;
+    for (int64_t m = least; m <= n && (m < least + own.n_trials || !found); m++) {
+        struct flexsp_result trial = {0};
+        int32_t n_runs = runs_of(tokens, n, m, ends);
+        bool ok = n_runs != n_before; /* fewer did as well */
+        for (int32_t i = 0; ok && i < n_runs; i++)
+            ok = solve_run(&own, tokens, i > 0 ? ends[i - 1] : 0, ends[i], &trial);
+        n_candidates += n_runs != n_before;
+        n_before = n_runs;
+        n_nodes += trial.n_nodes;
+        if (ok && (!found || trial.planned_s < result->planned_s)) {
+            struct flexsp_result swap = *result;
+            *result = trial;
+            trial = swap;
+            found = true;
+        }
+        flexsp_result_free(&trial);
+    }
+    CHECK(found); /* with as many micro-batches as sequences each has room */
+    result->n_candidates = n_candidates;
+    result->n_nodes = n_nodes;
+    free(ends);
+}
+
+void flexsp_fixed(const struct flexsp_problem *problem, const int32_t *tokens, int32_t n, int32_t level,
+                  struct flexsp_result *result)
+{
+    int64_t capacity = (int64_t)(0.9 * (double)(problem->capacity << level)), most = (1 << 30) - 1, sum = 0;
+    int32_t *order = check_malloc((size_t)n * sizeof *order), n_each = problem->n_ranks >> level;
+    struct packing packing;
+    for (int32_t i = 0; i < n; i++) {
+        order[i] = i;
+        sum += tokens[i];
+    }
+    most = sum < most ? sum : most; /* best fit takes memory by its capacity */
+    capacity = capacity < most ? capacity : most;
+    packing_best_fit(tokens, n, order, (int32_t)(capacity > tokens[0] ? capacity : tokens[0]), &packing);
+    *result = (struct flexsp_result){.n_micro_batches = (packing.n_packs + n_each - 1) / n_each,
+                                     .n_groups = packing.n_packs,
+                                     .groups = check_calloc((size_t)packing.n_packs, sizeof *result->groups),
+                                     .n_candidates = 1};
+    double longest_s = 0;
+    for (int32_t i = 0; i < packing.n_packs; i++) {
+        struct flexsp_group *group = &result->groups[i];
+        *group = (struct flexsp_group){.micro_batch = i / n_each,
+                                       .level = level,
+                                       .n = packing.first[i + 1] - packing.first[i],
+                                       .seconds = problem->cost.constant_s};
+        group->sequence = check_malloc((size_t)group->n * sizeof *group->sequence);
+        memcpy(group->sequence, packing.sample + packing.first[i], (size_t)group->n * sizeof *group->sequence);
+        for (int32_t k = 0; k < group->n; k++)
+            group->seconds += flexsp_sequence_s(&problem->cost, tokens[group->sequence[k]], level);
+        longest_s = i % n_each == 0 ? group->seconds : fmax(longest_s, group->seconds);
+        if (i % n_each == n_each - 1 || i == packing.n_packs - 1)
+            result->planned_s += longest_s;
+    }
+    packing_free(&packing);
+    free(order);
+}

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "system/switch.h"
+
+#include <stdlib.h>
+
+#include "base/check.h"
+
+/* A layout of all ranks: rank of (stage, replica, tensor) = (stage dp + replica) tp + tensor. */
+struct side {
+    int64_t tp, pp, dp;
+    const struct scenario_stages *split;
+};
+
+/* One switch under construction. */
+struct switching {
+    const struct cost_setting *setting;
+    struct side from, to;
+    int64_t n_ranks, n_slices; /* of a layer */
+    double *bytes;             /* [n_ranks][n_ranks] from, to */
+    double *inside, *across;   /* [n_ranks] what each has sent (gradients: received) */
+};
+
+static int64_t stage_of(const struct switching *work, const struct side *side, int32_t layer)
+{
+    int64_t layers = work->setting->model->layers;
+    int32_t stage = 0, end = 0;
+    for (; stage < side->pp; stage++) {
+        end += scenario_stage_layers(side->split, layers, (int32_t)side->pp, 1, stage);
+        if (layer < end)
+            break;
+    }
+    return stage < side->pp ? stage : side->pp - 1;
+}
+
+static int64_t rank_of(const struct switching *work, const struct side *side, int64_t stage, int64_t replica,
+                       int64_t slice)
+{
+    return (stage * side->dp + replica) * side->tp + slice * side->tp / work->n_slices;
+}
+
+/* Of the replicas of a side that hold a slice of a stage the one for `rank`: itself, else of its node, else any; each
+ * with the least of `inside` or `across`. -1: itself. */
+static int64_t partner_of(const struct switching *work, const struct side *side, int64_t stage, int64_t slice,
+                          int64_t rank)
+{
+    const struct platform *platform = work->setting->platform;
+    int64_t near = -1, far = -1;
+    for (int64_t replica = 0; replica < side->dp; replica++) {
+        int64_t other = rank_of(work, side, stage, replica, slice);
+        if (other == rank)
+            return -1;
+        if (platform_same_node(platform, (int32_t)other, (int32_t)rank)) {
+            if (near < 0 || work->inside[other] < work->inside[near])
+                near = other;
+        } else if (far < 0 || work->across[other] < work->across[far]) {
+            far = other;
+        }
+    }
+    return near >= 0 ? near : far;
+}
+
+/* One part of the model: of `bytes` in all on a stage of each side. forward: each rank of `to` gets every slice that it
+ * needs; else each rank of `from` gets rid of every slice that it has. */
+static void move(struct switching *work, int64_t from_stage, int64_t to_stage, double bytes, bool forward)
+{
+    const struct side *mine = forward ? &work->to : &work->from, *theirs = forward ? &work->from : &work->to;
+    int64_t my_stage = forward ? to_stage : from_stage, their_stage = forward ? from_stage : to_stage;
+    for (int64_t slice = 0; slice < work->n_slices; slice++)
+        for (int64_t replica = 0; replica < mine->dp; replica++) {
+            int64_t rank = rank_of(work, mine, my_stage, replica, slice);
+            int64_t other = partner_of(work, theirs, their_stage, slice, rank);
+            if (other < 0)
+                continue;
+            bool near = platform_same_node(work->setting->platform, (int32_t)other, (int32_t)rank);
+            double part = bytes / (double)work->n_slices;
+            (near ? work->inside : work->across)[other] += part;
+            work->bytes[forward ? other * work->n_ranks + rank : rank * work->n_ranks + other] += part;
+        }
+}
+
+static void move_all(struct switching *work, double bytes, bool forward)
+{
+    const struct model *model = work->setting->model;
+    double layer = cost_stage_parameters(model, 1, 1, false, false);
+    double first = cost_stage_parameters(model, 1, 0, true, false);
+    double last = cost_stage_parameters(model, 1, 0, false, true);
+    for (int64_t i = 0; i < work->n_ranks; i++)
+        work->inside[i] = work->across[i] = 0;
+    move(work, 0, 0, first * bytes, forward);
+    for (int32_t i = 0; i < model->layers; i++)
+        move(work, stage_of(work, &work->from, i), stage_of(work, &work->to, i), layer * bytes, forward);
+    move(work, work->from.pp - 1, work->to.pp - 1, last * bytes, forward);
+}
+
+static int64_t common_multiple(int64_t a, int64_t b)
+{
+    int64_t n = a;
+    while (n % b != 0)
+        n += a;
+    return n;
+}
+
+static void take_reshards(const struct switching *work, struct plan_phase *phase)
+{
+    int64_t n = work->n_ranks * work->n_ranks;
+    for (int64_t i = 0; i < n; i++)
+        phase->n_reshards += work->bytes[i] > 0;
+    phase->reshards = check_malloc((size_t)phase->n_reshards * sizeof *phase->reshards);
+    for (int64_t i = 0, k = 0; i < n; i++)
+        if (work->bytes[i] > 0)
+            phase->reshards[k++] =
+                (struct plan_reshard){(int32_t)(i / work->n_ranks), (int32_t)(i % work->n_ranks), work->bytes[i]};
+}
+
+void switch_plan(const struct cost_setting *setting, const struct scenario_plan *from, const struct scenario_plan *to,
+                 bool gradients, struct plan_phase *phase)
+{
+    struct switching work = {.setting = setting,
+                             .from = {from->tp, from->pp, from->dp, &from->stages},
+                             .to = {to->tp, to->pp, to->dp, &to->stages},
+                             .n_ranks = from->tp * from->pp * from->dp,
+                             .n_slices = common_multiple(from->tp, to->tp)};
+    CHECK(from->cp == 1 && to->cp == 1 && work.n_ranks == to->tp * to->pp * to->dp);
+    if (from->tp == to->tp && from->pp == to->pp)
+        return;
+    size_t n = (size_t)work.n_ranks;
+    work.bytes = check_calloc(n * n, sizeof *work.bytes);
+    work.inside = check_malloc(n * sizeof *work.inside);
+    work.across = check_malloc(n * sizeof *work.across);
+    move_all(&work, 2, true);
+    if (gradients)
+        move_all(&work, cost_gradient_bytes(setting->gradients), false);
+    take_reshards(&work, phase);
+    free(work.bytes);
+    free(work.inside);
+    free(work.across);
+}

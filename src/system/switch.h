@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/** What moves between ranks when a model changes its layout (HotSPa's switch planner). */
+#ifndef SLIMSIM_SYSTEM_SWITCH_H
+#define SLIMSIM_SYSTEM_SWITCH_H
+
+#include "cost/cost.h"
+#include "plan/plan.h"
+
+/**
+ * Fill phase->reshards with what brings parameters, and gradients if wanted, from one layout of Megatron's order to
+ * another on the same ranks. CP must be 1 in both.
+ *
+ * Every layer, the embedding and the head is cut into as many equal slices as both tensor degrees have in common.
+ * bf16 parameters: for each slice and each rank that needs it: if that rank has it, nothing moves; else the rank of
+ * the same node that has it and has sent least inside nodes so far sends it; else the one that has sent least across
+ * nodes. Gradients (4 or 2 bytes) are sums of each replica's own micro-batches, which the update adds up: each rank's
+ * slice goes to one rank that needs it: itself if it does; else the one on its node that has received least inside
+ * nodes, else the one that has received least across. Ties: the lowest rank. What a pair of ranks exchanges is one
+ * message.
+ *
+ * Source: HotSPa (SOSP '24), its code's planner for parameters as systems.md restates it; gradients are inferred.
+ */
+void switch_plan(const struct cost_setting *setting, const struct scenario_plan *from, const struct scenario_plan *to,
+                 bool gradients, struct plan_phase *phase);
+
+#endif

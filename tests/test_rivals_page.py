@@ -1,0 +1,94 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""analysis/rivals.py: the page from a sweep of two cells, and what it says is missing; the scenarios behind it."""
+import csv
+import pathlib
+import subprocess
+import sys
+import unittest
+
+from program import PROGRAM, fresh, run, write
+
+TOP = pathlib.Path(__file__).resolve().parent.parent
+SCENARIO = """\
+name: rivals
+model: llama-13b
+device: h800
+platform: hopper-2x8
+data: {lengths: github, context: 64Ki, global_batch: 64}
+iterations: {warm_up: 0, measured: 3}
+engine: critical-path
+systems:
+  - {name: best-fit, plan: {tp: 8, pp: 1, cp: 2, recompute: full}}
+  - {name: length-balanced, plan: {tp: 8, pp: 2, cp: 1, recompute: full}}
+sweep:
+  model: [llama-13b]
+  data.lengths: [github]
+  data.context: [64Ki, 128Ki]
+"""
+
+
+def sent(row):
+    return sum(float(value) for name, value in row.items() if name.startswith("sent_"))
+
+
+class Page(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.output = fresh("rivals")
+        (cls.output / "traces").mkdir(parents=True)
+        done = run("run", write("rivals.yaml", SCENARIO), "--output", cls.output / "traces", "--quiet")
+        assert done.returncode == 0, done.stderr
+        page = cls.output / "page.md"
+        subprocess.run([sys.executable, TOP / "analysis/rivals.py", "--no-run", "--slimsim", PROGRAM, "--scenario",
+                        write("rivals.yaml", SCENARIO), "--output", cls.output, "--page", page], check=True)
+        cls.page = page.read_text(encoding="utf-8")
+        with open(cls.output / "traces/rivals.csv", encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+        cls.rows = {(row["system"], row["data.context"]): row for row in rows}
+
+    def cells(self, section, start):
+        lines = self.page.split(f"## {section}")[1].split("\n")
+        return [cell.strip() for cell in next(line for line in lines if line.startswith(start)).split("|")[1:-1]]
+
+    def both(self, value):
+        """Of length-balanced over best-fit in the two cells."""
+        return [value(self.rows["length-balanced", context]) / value(self.rows["best-fit", context])
+                for context in ("65536", "131072")]
+
+    def test_speed_ups_are_those_of_the_times(self):
+        found = self.cells("Throughput", "| length-balanced")[1:]
+        for text, ratio in zip(found, self.both(lambda row: 1 / float(row["time_mean_s"]))):
+            self.assertIn(f"({ratio:.2f} ±", text)
+        self.assertEqual(len(found), 2)
+
+    def test_table_one_holds_means_over_the_cells(self):
+        line = self.cells("The SlimPack", "| length-balanced")
+        peak = self.both(lambda row: float(row["peak_bytes"]))
+        self.assertEqual(line[1], "2")
+        self.assertEqual(line[3], f"{(peak[0] * peak[1]) ** 0.5:.2f}")
+        rows = [self.rows["length-balanced", context] for context in ("65536", "131072")]
+        self.assertEqual(line[4].split(" ")[0], f"{(sent(rows[0]) + sent(rows[1])) / 2 / 2**30:.0f}")
+        self.assertEqual(line[7], f"{sum(float(row['dp_imbalance']) for row in rows) / 2:.2f}")
+
+    def test_what_is_missing_is_said(self):
+        missing = self.page.split("## Not run")[1]
+        self.assertIn("13B GitHub 256Ki", missing)
+        self.assertNotIn("13B GitHub 64Ki", missing)
+        self.assertIn("headline wlb-llm", missing)
+        self.assertIn("not run", " ".join(self.cells("Each system", "| wlb-llm")))
+
+    def test_the_picture_is_there(self):
+        for name in ("rivals.png", "rivals.svg", "cells.csv"):
+            self.assertGreater((self.output / name).stat().st_size, 0)
+
+    def test_the_scenarios_are_sweeps(self):
+        done = run("run", TOP / "scenarios/rivals.yaml", "--list")
+        self.assertIn("27 points", done.stdout + done.stderr)
+        for path in sorted((TOP / "scenarios/headlines").glob("*.yaml")):
+            done = run("run", path, "--list")
+            self.assertEqual(done.returncode, 0, done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
