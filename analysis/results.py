@@ -227,10 +227,10 @@ def spread_cells(cells):
             continue
         base, slim = cell["best-fit"], cell["slimpack"]
         rows.append((f"{MODELS[key[2]]} {DATA_SETS[key[3]]} {ki(key[4])}",
-                     *(" / ".join(f"{row[f'{name}_{what}_spread']:.{digits}f}" for name in PASSES)
-                       for what in ("flop", "time") for row, digits in ((slim, 3 if what == "flop" else 2), (base, 2))),
+                     " / ".join(f"{slim[f'{name}_flop_spread']:.3f}" for name in PASSES),
+                     *(" / ".join(f"{row[f'{name}_time_spread']:.2f}" for name in PASSES) for row in (slim, base)),
                      f"{100 * slim['sliced']:.0f}%", f"{100 * slim['asymmetric']:.0f}%", f"{slim['merged_samples']:.1f}"))
-    return markdown(("cell", "FLOPs, slimpack, F / B", "best-fit", "time, slimpack, F / B", "best-fit", "sliced pipelines",
+    return markdown(("cell", "FLOPs, slimpack, F / B", "time, slimpack, F / B", "time, best-fit, F / B", "sliced pipelines",
                      "cut anew", "merged samples"), rows)
 
 
