@@ -41,8 +41,8 @@ HEADLINES = (
     ("slimpipe", {"data.context": 2048 * KI}, "slimpipe", "mfu", "over 45% MFU"),
 )
 SEARCH_NOTE = """
-wlb-llm is not at its best here: its search decides on five iterations that begin with empty queues, where plans that let
-more documents wait look faster. At 13B, GitHub, 64Ki the plan TP2 PP1 CP4 selective, given by hand, trains 2599
+wlb-llm is not at its best here: its search does not find its fastest plans (perhaps since its five deciding iterations
+begin with empty queues; not tested). At 13B, GitHub, 64Ki the plan TP2 PP1 CP4 selective, given by hand, trains 2599
 tokens/s/GPU.
 """
 NOTES = """Why they differ, as far as experiments tell:
