@@ -157,7 +157,8 @@ static void open_samples(struct hotspa *work, const struct hotspa_state *waits)
     work->n_samples = all.n_samples;
     work->tokens = all.tokens = check_malloc((size_t)all.n_samples * sizeof *all.tokens);
     memcpy(all.tokens, batch->tokens, (size_t)batch->n_samples * sizeof *all.tokens);
-    memcpy(all.tokens + batch->n_samples, waits->waiting, (size_t)waits->n_waiting * sizeof *all.tokens);
+    if (waits->n_waiting > 0)
+        memcpy(all.tokens + batch->n_samples, waits->waiting, (size_t)waits->n_waiting * sizeof *all.tokens);
     int32_t *order = samples_by_length(&all);
     for (int32_t i = 0; i < work->n_buckets; i++) {
         work->bucket[i].sample = check_malloc((size_t)all.n_samples * sizeof *order);
