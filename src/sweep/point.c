@@ -297,6 +297,8 @@ static bool run_system(struct runner *runner, point_observer *observer, void *co
     return ok;
 }
 
+/* Seven parameters: what it runs, who watches, what it gives. */
+/* NOLINTNEXTLINE(readability-function-size) */
 bool point_run(const struct scenario *scenario, const struct lengths *lengths, const struct search_result *searches,
                point_observer *observer, void *context, struct point *point, struct error *err)
 {
