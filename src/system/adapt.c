@@ -410,6 +410,7 @@ static bool change(struct adapting *adapting, const struct plan *plan)
     free(adapting->pass_first);
     free(adapting->pass);
     free(adapting->event_first);
+    adapting->memory = NULL;
     memory_free(&memory);
     return changed;
 }

@@ -111,24 +111,35 @@ static void choose_strategy(const struct system_request *request, struct bucket 
             }
 }
 
+/* "TPxPP" at the front of *text, and the blanks behind it. */
+static bool read_strategy(const char **text, long *tp, long *pp)
+{
+    char *end;
+    *tp = strtol(*text, &end, 10);
+    if (end == *text || *end != 'x')
+        return false;
+    const char *second = end + 1;
+    *pp = strtol(second, &end, 10);
+    *text = end + strspn(end, " ");
+    return end != second && *tp > 0 && *pp > 0;
+}
+
 static bool read_strategies(struct hotspa *work, struct error *err)
 {
     const struct hotspa_knobs *knobs = work->request->knobs;
     const char *text = knobs->strategies;
     bool chosen = strcmp(text, "auto") == 0;
     for (int32_t i = 0; i < work->n_buckets - 1; i++) {
-        int tp, pp, n_read = 0;
+        long tp, pp;
         if (chosen) {
             choose_strategy(work->request, &work->bucket[i]);
             continue;
         }
-        if (sscanf(text, "%dx%d%n", &tp, &pp, &n_read) != 2 ||
-            !lay_out(work->request, tp, pp, &work->bucket[i].request))
+        if (!read_strategy(&text, &tp, &pp) || !lay_out(work->request, tp, pp, &work->bucket[i].request))
             return error_set(err,
                              "hotspa: strategies: number %d of '%s' is not TPxPP that divide heads, layers and %lld "
                              "GPUs; %d are needed, one for each bucket but the longest",
                              i + 1, knobs->strategies, (long long)n_gpus(work->request), work->n_buckets - 1);
-        text += n_read + strspn(text + n_read, " ");
     }
     if (!chosen && *text != '\0')
         return error_set(err, "hotspa: strategies: '%s' has more than the %d buckets below the longest",
@@ -168,6 +179,7 @@ static void open_samples(struct hotspa *work, const struct hotspa_state *waits)
         int32_t i = 0;
         while (work->bucket[i].bound < all.tokens[order[k]])
             i++;
+        CHECK(i < work->n_buckets);
         work->bucket[i].sample[work->bucket[i].n++] = order[k];
     }
     free(order);
