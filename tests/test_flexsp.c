@@ -128,7 +128,7 @@ static void the_program_finds_the_optimum(void)
 {
     for (uint64_t seed = 1; seed <= 30; seed++) {
         uint64_t state = seed;
-        int32_t n_ranks = 2 + hand_below(&state, 5), n = 2 + hand_below(&state, 4), tokens[8];
+        int32_t n_ranks = 2 + hand_below(&state, 5), n = 2 + hand_below(&state, 4), tokens[8] = {0};
         for (int32_t i = 0; i < n; i++)
             tokens[i] = 1 + hand_below(&state, 30);
         for (int32_t i = 1; i < n; i++)

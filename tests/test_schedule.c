@@ -146,7 +146,8 @@ static double most_held(const struct plan *plan, int32_t stage, const double sec
 /* Bytes that a stage of p holds of so many tokens; the last one keeps its head's as well. */
 static double held(int32_t p, int32_t stage, double tokens)
 {
-    double bytes = 840 / p * cost_activation_bytes(hand_setting(), RECOMPUTE_NONE, false);
+    int32_t layers = 840 / p;
+    double bytes = layers * cost_activation_bytes(hand_setting(), RECOMPUTE_NONE, false);
     return tokens * bytes + (stage == p - 1 ? cost_head_bytes(hand_setting(), tokens) : 0);
 }
 
@@ -187,7 +188,8 @@ static void zero_bubble_holds_as_many_units_as_one_f_one_b(void)
         hand_uniform(&plan, p, 8, 48);
         apply(&plan, SCENARIO_ZERO_BUBBLE, 0);
         for (int32_t s = 0; s < p; s++) {
-            double weight = 48 * (840 / p) * cost_weight_bytes(hand_setting());
+            int32_t layers = 840 / p;
+            double weight = 48 * layers * cost_weight_bytes(hand_setting());
             weight += s == p - 1 ? cost_head_weight_bytes(hand_setting(), 48) : 0;
             double unit = held(p, s, 48), before = (p - s) * unit + s * weight;
             CHECK_CLOSE(most_held(&plan, s, seconds), fmax(before, before + weight - unit), 1e-12);

@@ -99,8 +99,9 @@ static void exchanged_attention_is_sent_out_and_back(void)
         &plan.phases[0].pipelines[0],
         (struct plan_exchange){
             .pass = PASS_FORWARD, .from_stage = 0, .from_unit = 1, .to_stage = 1, .to_unit = 0, .share = 0.25});
+    int32_t layers = LAYERS / 2;
     double out = 16 * 2 * HIDDEN + 0.25 * 16 * 4 * HIDDEN, back = 16 * 2 * HIDDEN + 16 * 4 * 4;
-    CHECK_CLOSE(traffic(&plan, hand_setting()).bytes[TRAFFIC_EXCHANGE], LAYERS / 2 * (out + back), 1e-14);
+    CHECK_CLOSE(traffic(&plan, hand_setting()).bytes[TRAFFIC_EXCHANGE], layers * (out + back), 1e-14);
     plan_free(&plan);
 }
 
