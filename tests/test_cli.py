@@ -16,7 +16,7 @@ import h5py
 import networkx
 
 import program
-from program import PROGRAM, SANITIZED, SCRATCH, alive, children, fresh, run, write
+from program import PROGRAM, SCRATCH, alive, children, fresh, run, write
 
 SOURCE = pathlib.Path(__file__).resolve().parent.parent
 
@@ -454,7 +454,6 @@ class Calibrate(unittest.TestCase):
         cost = lambda name: run("cost", "--model", "llama-7b", "--device", name, "--platform", "hopper-2x8", "--slice", "0:4Ki")
         self.assertEqual(cost(device).stdout, cost("h800").stdout)
 
-    @unittest.skipIf(SANITIZED, "the shipped files are of an optimised build: rounding moves the fits' fourth digit")
     def test_shipped_rows_give_the_shipped_devices(self):
         """Each device's file, byte for byte, from the rows in model/validation; docs/model.md has the command."""
         rows = SOURCE / "model" / "validation"
