@@ -134,7 +134,7 @@ static void bounds_are_below_every_resolved_plan(void)
         }
         close_cell(&hand);
     }
-    CHECK_TRUE(n_checked > 200);
+    CHECK_TRUE(n_checked > 500);
 }
 
 /* The run of a plan that somebody writes down. summary: NULL for none. @return whether it fits */

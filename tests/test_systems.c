@@ -158,8 +158,7 @@ static void check_batch(const struct training_system *system, enum hand_law law,
     snprintf(of, sizeof of, "%s (knobs \"%s\", law %d, seed %d: DP %d, PP %d, context %d, %d samples)", system->name,
              knobs, (int)law, (int)seed, dp, pp, context, n_samples);
     check_plan(system, &hand, of);
-    if (*knobs == 0)
-        check_limit(system, &hand, of);
+    check_limit(system, &hand, of);
     hand_request_free(&hand);
 }
 
