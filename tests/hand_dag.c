@@ -6,6 +6,8 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "execute/execute.h"
+#include "harness.h"
 
 struct dag hand_dag(int32_t n_places, int32_t n_tasks, int32_t n_edges)
 {
@@ -85,6 +87,25 @@ struct platform hand_platform(const char *name, int32_t n_nodes)
     snprintf(platform.name, sizeof platform.name, "%s", name);
     snprintf(platform.path, sizeof platform.path, "%s/platforms/%s.xml", SLIMSIM_BUILD_DIR, name);
     return platform;
+}
+
+double hand_makespan_s(const struct dag *dag)
+{
+    struct timeline timeline = {0};
+    critical_path(dag, &timeline);
+    double seconds = timeline.makespan_s;
+    timeline_free(&timeline);
+    return seconds;
+}
+
+void hand_engines_agree(const struct dag *dag, const struct platform *platform)
+{
+    struct timeline run = {0};
+    struct error err = {0};
+    if (!CHECK_TRUE(execute(dag, platform, &run, &err)))
+        printf("%s\n", err.text);
+    CHECK_CLOSE(run.makespan_s, hand_makespan_s(dag), 1e-9);
+    timeline_free(&run);
 }
 
 struct timeline hand_longest_path(const struct dag *dag)

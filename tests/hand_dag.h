@@ -29,6 +29,12 @@ void hand_after(struct dag *dag, int32_t before);
 /** A built platform of 8-GPU nodes with the paper's bandwidths. */
 struct platform hand_platform(const char *name, int32_t n_nodes);
 
+/** Makespan of the critical path. */
+double hand_makespan_s(const struct dag *dag);
+
+/** SimGrid's makespan is the critical path's, to within 1e-9 of it: where no transfers meet. */
+void hand_engines_agree(const struct dag *dag, const struct platform *platform);
+
 /** Longest path by relaxation, in task order, a stream's tasks one after the other; timeline is the caller's to free
  * with timeline_free. */
 struct timeline hand_longest_path(const struct dag *dag);

@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "bounds/critical_path.h"
 #include "dag/relations.h"
+#include "hand_dag.h"
 #include "hand_plan.h"
 #include "harness.h"
 #include "plan/order.h"
@@ -20,15 +21,6 @@ static struct dag built(const struct plan *plan, struct dag_options options)
     if (!CHECK_TRUE(dag_build(plan, hand_setting(), options, &dag, &err)))
         printf("%s\n", err.text);
     return dag;
-}
-
-static double makespan_s(const struct dag *dag)
-{
-    struct timeline timeline = {0};
-    critical_path(dag, &timeline);
-    double seconds = timeline.makespan_s;
-    timeline_free(&timeline);
-    return seconds;
 }
 
 static int32_t count(const struct dag *dag, enum dag_kind kind, enum dag_purpose purpose)
@@ -157,7 +149,7 @@ static void an_empty_unit_has_edges_without_sends(void)
     struct dag dag = built(&plan, (struct dag_options){0});
     CHECK_EQUAL(dag.n_tasks, 4);
     hand_times(&dag, 1.0, 2.0);
-    CHECK_CLOSE(makespan_s(&dag), 6.0, 1e-15);
+    CHECK_CLOSE(hand_makespan_s(&dag), 6.0, 1e-15);
     dag_free(&dag);
     plan_free(&plan);
 }
@@ -284,7 +276,7 @@ static void a_context_ring_runs_beside_attention(void)
                                    : dag.tasks[task].kind == DAG_SEND      ? ring_s[i]
                                                                            : 0.0;
         /* place 1 ends its GEMMs at 3: attention to 7, ring to 4 or 12; then backward alike */
-        CHECK_CLOSE(makespan_s(&dag), i == 0 ? 14.0 : 24.0, 1e-15);
+        CHECK_CLOSE(hand_makespan_s(&dag), i == 0 ? 14.0 : 24.0, 1e-15);
     }
     dag_free(&dag);
 
@@ -294,7 +286,7 @@ static void a_context_ring_runs_beside_attention(void)
     CHECK_TRUE(dag_build(&plan, &setting, (struct dag_options){0}, &dag, &err));
     for (int32_t task = 0; task < dag.n_tasks; task++)
         dag.duration_s[task] = dag.tasks[task].kind == DAG_SYNC ? 0.0 : 1.0;
-    CHECK_CLOSE(makespan_s(&dag), 6.0, 1e-15); /* GEMMs, ring, attention, twice */
+    CHECK_CLOSE(hand_makespan_s(&dag), 6.0, 1e-15); /* GEMMs, ring, attention, twice */
     dag_free(&dag);
 
     setting.communication.cp_overlap = true; /* of no use to a gather */
@@ -306,7 +298,7 @@ static void a_context_ring_runs_beside_attention(void)
         CHECK_TRUE(cost.context_s > 0);
         expected_s += cost.other_s + cost.context_s + cost.attention_s;
     }
-    CHECK_CLOSE(makespan_s(&dag), expected_s, 1e-12);
+    CHECK_CLOSE(hand_makespan_s(&dag), expected_s, 1e-12);
     dag_free(&dag);
     plan_free(&plan);
 }
@@ -378,7 +370,7 @@ static void all_tensor_ranks_take_as_long_as_folded_ones(void)
         struct dag all = built(&plan, (struct dag_options){.all_tensor_ranks = true, .gradient_sync = true});
         CHECK_EQUAL(all.n_places, 4 * folded.n_places);
         CHECK_TRUE(count(&all, DAG_SEND, DAG_TENSOR) > 0);
-        CHECK_CLOSE(makespan_s(&all), makespan_s(&folded), 1e-12);
+        CHECK_CLOSE(hand_makespan_s(&all), hand_makespan_s(&folded), 1e-12);
         dag_free(&folded);
         dag_free(&all);
         plan_free(&plan);
@@ -408,8 +400,9 @@ static void gradients_are_reduced_and_parameters_gathered(void)
     CHECK_CLOSE(dag.tasks[gather].wire_bytes, parameters * 2 * 0.5, 1e-15);
     CHECK_CLOSE(dag.duration_s[optimizer], cost_optimizer_s(&setting, parameters, 2), 1e-15);
     struct dag without = built(&plan, (struct dag_options){0});
-    CHECK_CLOSE(makespan_s(&dag),
-                makespan_s(&without) + dag.duration_s[scatter] + dag.duration_s[optimizer] + dag.duration_s[gather],
+    CHECK_CLOSE(hand_makespan_s(&dag),
+                hand_makespan_s(&without) + dag.duration_s[scatter] + dag.duration_s[optimizer] +
+                    dag.duration_s[gather],
                 1e-12);
     dag_free(&without);
     dag_free(&dag);
@@ -628,7 +621,7 @@ static void tied_embeddings_are_reduced_between_first_and_last_stage(void)
             CHECK_EQUAL(dag.tasks[send].from_rank, 0);
             CHECK_EQUAL(dag.tasks[send].to_rank, 2); /* stage 1 of replica 0 */
         }
-        *(tied ? &with_s : &without_s) = makespan_s(&dag);
+        *(tied ? &with_s : &without_s) = hand_makespan_s(&dag);
         dag_free(&dag);
         plan_free(&plan);
     }
@@ -690,7 +683,7 @@ static void a_phase_waits_for_the_one_before_and_for_its_resharding(void)
     CHECK_CLOSE(dag.duration_s[send], 1e-6 + 2e6 / 200e9, 1e-15);
     hand_times(&dag, 1.0, 2.0);
     dag.duration_s[send] = 5.0;
-    CHECK_CLOSE(makespan_s(&dag), 4 * 3.0 + 5.0 + 2 * 3.0, 1e-15);
+    CHECK_CLOSE(hand_makespan_s(&dag), 4 * 3.0 + 5.0 + 2 * 3.0, 1e-15);
     dag_free(&dag);
     plan_free(&plan);
 }
@@ -770,7 +763,7 @@ static void a_stage_may_wait_for_its_sends(void)
             CHECK_TRUE(dag_build(&plan, &setting, (struct dag_options){0}, &dag, &err));
             for (int32_t i = 0; i < dag.n_tasks; i++)
                 dag.duration_s[i] = dag.tasks[i].kind == DAG_COMPUTE && dag.tasks[i].pass == PASS_BACKWARD ? 2.0 : 1.0;
-            CHECK_CLOSE(makespan_s(&dag), expected_s[waits][m - 1], 1e-15);
+            CHECK_CLOSE(hand_makespan_s(&dag), expected_s[waits][m - 1], 1e-15);
             dag_free(&dag);
             plan_free(&plan);
         }
@@ -794,7 +787,7 @@ static void chunks_are_virtual_stages(void)
     CHECK_EQUAL(count(&dag, DAG_COMPUTE, DAG_PASS), 8);
     CHECK_EQUAL(count(&dag, DAG_SEND, DAG_BOUNDARY), 6);
     hand_times(&dag, 1.0, 2.0);
-    CHECK_CLOSE(makespan_s(&dag), 12.0, 1e-15);
+    CHECK_CLOSE(hand_makespan_s(&dag), 12.0, 1e-15);
     dag_free(&dag);
     plan_free(&plan);
 }

@@ -40,14 +40,11 @@ static struct dag built(const struct plan *plan)
 static double makespan_s(enum scenario_schedule schedule, int32_t slices, int32_t p, int32_t m, const double seconds[3])
 {
     struct plan plan;
-    struct timeline timeline = {0};
     hand_uniform(&plan, p, m, 48);
     apply(&plan, schedule, slices);
     struct dag dag = built(&plan);
     hand_split_times(&dag, seconds[0], seconds[1], seconds[2]);
-    critical_path(&dag, &timeline);
-    double makespan = timeline.makespan_s;
-    timeline_free(&timeline);
+    double makespan = hand_makespan_s(&dag);
     dag_free(&dag);
     plan_free(&plan);
     return makespan;
@@ -386,18 +383,12 @@ static void both_engines_agree_on_every_schedule(void)
         struct plan plan;
         struct dag dag;
         struct error err = {0};
-        struct timeline longest = {0}, run = {0};
         struct cost_setting setting = *hand_setting();
         setting.platform = &platform;
         hand_uniform(&plan, 4, 6, 3000);
         apply(&plan, (enum scenario_schedule)schedule, 3);
         CHECK_TRUE(dag_build(&plan, &setting, (struct dag_options){.gradient_sync = true}, &dag, &err));
-        critical_path(&dag, &longest);
-        if (!CHECK_TRUE(execute(&dag, &platform, &run, &err)))
-            printf("%s\n", err.text);
-        CHECK_CLOSE(run.makespan_s, longest.makespan_s, 1e-9);
-        timeline_free(&longest);
-        timeline_free(&run);
+        hand_engines_agree(&dag, &platform);
         dag_free(&dag);
         plan_free(&plan);
     }

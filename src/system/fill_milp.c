@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "system/fill.h"
 
-#include <glpk.h>
 #include <math.h>
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "system/milp.h"
 
 /* The program: columns are D, then z[k][t] boundary by boundary. Places count from the chain's begin. */
 struct milp {
@@ -171,19 +171,10 @@ static void callback(glp_tree *tree, void *context)
 /* The boundaries of the best solution found. @return whether there is one */
 static bool branch_and_bound(struct milp *milp, int64_t *end)
 {
-    glp_smcp simplex;
-    glp_iocp options;
-    glp_init_smcp(&simplex);
-    glp_init_iocp(&options);
-    simplex.msg_lev = options.msg_lev = GLP_MSG_OFF;
-    options.cb_func = callback;
-    options.cb_info = milp;
-    if (glp_simplex(milp->problem, &simplex) != 0 || glp_get_status(milp->problem) != GLP_OPT)
-        return false;
-    if (glp_intopt(milp->problem, &options) == 0)
+    bool finished, found = milp_solve(milp->problem, callback, milp, &finished);
+    if (finished)
         milp->gap = 0;
-    int status = glp_mip_status(milp->problem);
-    if (status != GLP_OPT && status != GLP_FEAS)
+    if (!found)
         return false;
     for (int64_t k = 0; k < milp->fill->n_units - 1; k++)
         for (int32_t t = 0; t < n_places(milp, k); t++)
@@ -205,7 +196,6 @@ void fill_milp(const struct fill *fill, int64_t *end)
     milp.column = check_malloc(n_units * sizeof *milp.column);
     int64_t *best = check_malloc(n_units * sizeof *best);
     best[n_units - 1] = end[n_units - 1];
-    glp_term_out(GLP_OFF);
     milp.problem = glp_create_prob();
     open_windows(&milp, search->window);
     add_columns(&milp);

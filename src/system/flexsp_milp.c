@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "system/flexsp_groups.h"
 
-#include <glpk.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
+#include "system/milp.h"
 
 /* The program. Columns: C in units of the start's, m_p, then A_qp by p and q (0: there is none). */
 struct milp {
@@ -198,25 +198,6 @@ static void take_solution(struct milp *milp)
     free(worse.tokens);
 }
 
-static void branch_and_bound(struct milp *milp)
-{
-    glp_smcp simplex;
-    glp_iocp options;
-    glp_init_smcp(&simplex);
-    glp_init_iocp(&options);
-    simplex.msg_lev = options.msg_lev = GLP_MSG_OFF;
-    options.cb_func = callback;
-    options.cb_info = milp;
-    if (glp_simplex(milp->program, &simplex) != 0 || glp_get_status(milp->program) != GLP_OPT)
-        return;
-    int outcome = glp_intopt(milp->program, &options), status = glp_mip_status(milp->program);
-    if (status != GLP_OPT && status != GLP_FEAS)
-        return;
-    take_solution(milp);
-    if (outcome == 0 && status == GLP_OPT)
-        milp->bound = milp->division->longest_s / milp->unit_s; /* solved to the end */
-}
-
 double flexsp_milp(const struct flexsp_problem *problem, const struct flexsp_bucket *buckets, int32_t n_buckets,
                    double bound_s, struct flexsp_division *division, int64_t *n_nodes)
 {
@@ -228,9 +209,12 @@ double flexsp_milp(const struct flexsp_problem *problem, const struct flexsp_buc
                         .bound = bound_s / division->longest_s};
     number_columns(&milp);
     if (milp.n_columns <= problem->max_columns && problem->node_limit > 0) {
-        glp_term_out(GLP_OFF);
         add_program(&milp);
-        branch_and_bound(&milp);
+        bool finished, found = milp_solve(milp.program, callback, &milp, &finished);
+        if (found)
+            take_solution(&milp);
+        if (found && finished)
+            milp.bound = milp.division->longest_s / milp.unit_s;
         glp_delete_prob(milp.program);
         *n_nodes += milp.n_nodes;
     }
