@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What the scripts of this folder share: colours, axes, reading traces, writing pictures."""
+import pathlib
 import sys
 
 import h5py
@@ -124,12 +125,19 @@ def save(figure, paths):
     pyplot.close(figure)
 
 
-def draw(source, paths, make):
-    """The picture of make() to all paths, or one line about what is wrong with `source`. @return the exit status"""
+def add_output(parser):
+    """The option --output; without it a picture stands beside the first file that is read."""
+    parser.add_argument("--output", nargs="+", metavar="FILE",
+                        help="pictures: .png, .svg, .pdf (default: a .png beside the input)")
+
+
+def draw(sources, paths, make, suffix=".png"):
+    """The picture of make() to all paths (None: beside the first source, with this suffix), or one line about what is
+    wrong with the sources. @return the exit status"""
     try:
         figure = make()
     except (OSError, ValueError, KeyError) as error:
-        print(f"{source}: {error}", file=sys.stderr)
+        print(f"{' '.join(sources)}: {error}", file=sys.stderr)
         return 2
-    save(figure, paths)
+    save(figure, paths or [pathlib.Path(sources[0]).with_suffix(suffix)])
     return 0

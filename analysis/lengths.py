@@ -14,7 +14,7 @@ import sys
 
 import numpy
 
-from common import COLOURS, KI, Trace, draw, ki, pyplot, style, tokens_axis
+from common import COLOURS, KI, Trace, add_output, draw, ki, pyplot, style, tokens_axis
 
 SHARE_COLOURS = {"samples": "#4477AA", "tokens": "#CCBB44", "forward FLOPs": "#AA3377"}
 BUCKET_ENDS = KI * 2 ** numpy.arange(12)  # 1Ki, 2Ki, ..., 2Mi; longer ones get a bucket of their own
@@ -114,12 +114,12 @@ def make_figure(sources):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("traces", nargs="+", metavar="TRACE", help="NAME.h5 of slimsim run")
-    parser.add_argument("--output", nargs="+", required=True, metavar="FILE", help="pictures: .png, .svg, .pdf")
+    add_output(parser)
     arguments = parser.parse_args()
     if len(arguments.traces) > len(COLOURS):
         parser.error(f"at most {len(COLOURS)} traces fit one picture")
-    return draw(" ".join(arguments.traces), arguments.output,
-                lambda: make_figure([source_of(Trace(path)) for path in arguments.traces]))
+    return draw(arguments.traces, arguments.output,
+                lambda: make_figure([source_of(Trace(path)) for path in arguments.traces]), ".lengths.png")
 
 
 if __name__ == "__main__":

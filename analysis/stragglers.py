@@ -11,7 +11,7 @@ import argparse
 import csv
 import sys
 
-from common import COLOURS, draw, pyplot, style
+from common import COLOURS, add_output, draw, pyplot, style
 
 FAULTS = {"faults.0.factor": "one slow GPU", "faults.1.factor": "one slow NIC"}
 
@@ -58,9 +58,9 @@ def picture(path):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("csv")
-    parser.add_argument("--output", nargs="+", default=["stragglers.png"], help="pictures (%(default)s)")
+    add_output(parser)
     arguments = parser.parse_args()
-    return draw(arguments.csv, arguments.output, lambda: picture(arguments.csv))
+    return draw([arguments.csv], arguments.output, lambda: picture(arguments.csv))
 
 
 sys.exit(main())

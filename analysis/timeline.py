@@ -17,7 +17,7 @@ import numpy
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from common import COLOURS, GIB, LIMIT_COLOUR, Trace, draw, ki, pyplot, shade, unit_key
+from common import COLOURS, GIB, LIMIT_COLOUR, Trace, add_output, draw, ki, pyplot, shade, unit_key
 
 # The longest samples get a colour each.
 SAMPLE_COLOURS, OTHER_COLOUR = COLOURS[:6], COLOURS[6]
@@ -302,7 +302,7 @@ def make_figure(trace, systems, look):
 def read_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("trace", help="NAME.h5 of slimsim run")
-    parser.add_argument("--output", nargs="+", required=True, metavar="FILE", help="pictures: .png, .svg, .pdf")
+    add_output(parser)
     parser.add_argument("--pipeline", type=int, nargs="+", default=[None], metavar="N",
                         help="numbers of the pipelines to draw (default: the slowest)")
     parser.add_argument("--iteration", type=int, help="iteration to draw (default: the first that was traced)")
@@ -318,7 +318,7 @@ def main():
         systems = read_systems(trace, arguments.iteration, arguments.pipeline)
         return make_figure(trace, systems, Look(transfers=arguments.transfers))
 
-    return draw(arguments.trace, arguments.output, make)
+    return draw([arguments.trace], arguments.output, make)
 
 
 if __name__ == "__main__":

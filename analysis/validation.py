@@ -12,7 +12,7 @@ import sys
 
 import numpy
 
-from common import COLOURS, Trace, draw, pyplot, style, text_of
+from common import COLOURS, Trace, add_output, draw, pyplot, style, text_of
 
 MARKERS = "osD^vP*X"
 BAND = 0.10
@@ -99,10 +99,10 @@ def make_figure(rows, ids, sources):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("validation", help="validation.h5 of slimsim validate")
-    parser.add_argument("--output", nargs="+", required=True, metavar="FILE", help="pictures: .png, .svg, .pdf")
+    add_output(parser)
     arguments = parser.parse_args()
     path = arguments.validation
-    return draw(path, arguments.output, lambda: make_figure(*read(path)))
+    return draw([path], arguments.output, lambda: make_figure(*read(path)))
 
 
 if __name__ == "__main__":
