@@ -132,13 +132,20 @@ static void a_ring_longer_than_attention_shows(void)
     plan_free(&plan);
 }
 
-/* The same pipeline twice, one phase after the other, with 5 seconds of re-sharding between. */
-static void phases_are_accounted_one_after_the_other(void)
+/* A pipeline of TP 2, then two of TP 1 on the same four GPUs, each 2 stages and 3 units: 9 seconds of 12 busy. Between
+ * them 5 seconds of re-sharding. Whether a place stands for both TP ranks or for one, the GPUs' seconds are the same.
+ */
+static void phases_count_by_their_gpus(void)
 {
     struct plan plan, second;
     struct timeline timeline = {0};
     hand_uniform(&plan, 2, 3, 16);
-    hand_uniform(&second, 2, 3, 16);
+    plan.phases[0].pipelines[0].layout.tensor = plan.phases[0].pipelines[0].layout.stage_stride = 2;
+    hand_plan(&second, 2, 2, 1);
+    for (int32_t unit = 0; unit < 6; unit++)
+        for (int pass = 0; pass < N_PASSES; pass++)
+            hand_unit(&second.phases[0].pipelines[unit / 3].cut[pass], (struct slice){unit, 0, 16});
+    hand_order(&second);
     plan.phases = check_realloc(plan.phases, 2 * sizeof *plan.phases);
     plan.phases[1] = second.phases[0];
     plan.n_phases = 2;
@@ -146,20 +153,23 @@ static void phases_are_accounted_one_after_the_other(void)
     plan.phases[1].n_reshards = 1;
     plan.phases[1].reshards = check_malloc(sizeof(struct plan_reshard));
     plan.phases[1].reshards[0] = (struct plan_reshard){0, 1, 1e6};
-    struct dag dag = built(&plan, (struct dag_options){0});
-    hand_times(&dag, 1.0, 2.0);
-    for (int32_t i = 0; i < dag.n_tasks; i++)
-        if (dag.tasks[i].purpose == DAG_RESHARD && dag.tasks[i].kind == DAG_SEND)
-            dag.duration_s[i] = 5.0;
-    critical_path(&dag, &timeline);
-    struct bubble bubble = bubble_of(&dag, &timeline);
-    CHECK_CLOSE(timeline.makespan_s, 29.0, 1e-15);
-    CHECK_CLOSE(bubble.total_s, 2 * 29.0, 1e-15);
-    CHECK_CLOSE(bubble.busy_s, 2 * 18.0, 1e-15);
-    CHECK_CLOSE(bubble.sync_s, 10.0, 1e-15);
-    CHECK_CLOSE(bubble.warm_up_s + bubble.cool_down_s, 12.0, 1e-15);
+    for (int all = 0; all < 2; all++) {
+        struct dag dag = built(&plan, (struct dag_options){.all_tensor_ranks = all == 1});
+        CHECK_EQUAL(dag.n_places, all == 1 ? 8 : 6);
+        hand_times(&dag, 1.0, 2.0);
+        for (int32_t i = 0; i < dag.n_tasks; i++)
+            if (dag.tasks[i].purpose == DAG_RESHARD && dag.tasks[i].kind == DAG_SEND)
+                dag.duration_s[i] = 5.0;
+        critical_path(&dag, &timeline);
+        struct bubble bubble = bubble_of(&dag, &timeline);
+        CHECK_CLOSE(timeline.makespan_s, 29.0, 1e-15);
+        CHECK_CLOSE(bubble.total_s, 4 * 29.0, 1e-15);
+        CHECK_CLOSE(bubble.busy_s, 4 * 18.0, 1e-15);
+        CHECK_CLOSE(bubble.sync_s, 4 * 5.0, 1e-15);
+        CHECK_CLOSE(bubble.warm_up_s + bubble.cool_down_s, 4 * 6.0, 1e-15);
+        dag_free(&dag);
+    }
     timeline_free(&timeline);
-    dag_free(&dag);
     plan_free(&plan);
 }
 
@@ -176,7 +186,10 @@ static void the_parts_make_up_the_whole_on_random_plans(void)
         if (bubble.total_s <= 0)
             printf("seed %llu\n", (unsigned long long)seed);
         CHECK_CLOSE(sum(&bubble), bubble.total_s, 1e-12);
-        CHECK_CLOSE(bubble.total_s, dag.n_places * timeline.makespan_s, 1e-12);
+        int32_t n_gpus = 0;
+        for (int32_t i = 0; i < dag.n_places; i++)
+            n_gpus += dag.places[i].n_gpus;
+        CHECK_CLOSE(bubble.total_s, n_gpus * timeline.makespan_s, 1e-12);
         CHECK_TRUE(bubble_fraction(&bubble) >= 0 && bubble_fraction(&bubble) < 1);
         dag_free(&dag);
         plan_free(&plan);
@@ -188,6 +201,5 @@ int main(void)
 {
     return HARNESS_MAIN("bubble", TEST(uniform_one_f_one_b_idles_only_at_its_ends), TEST(a_slow_unit_makes_imbalance),
                         TEST(pipelines_wait_for_the_slowest), TEST(a_ring_longer_than_attention_shows),
-                        TEST(phases_are_accounted_one_after_the_other),
-                        TEST(the_parts_make_up_the_whole_on_random_plans));
+                        TEST(phases_count_by_their_gpus), TEST(the_parts_make_up_the_whole_on_random_plans));
 }

@@ -281,14 +281,13 @@ static void the_host_holds_what_all_its_gpus_offload(void)
     memory_of(&plan, &run.dag, &run.timeline, hand_setting(), false, &run.memory);
     double half = 0.5 * 16.0 * 840 * activation(RECOMPUTE_NONE, false);
     CHECK_CLOSE(run.memory.host_peak_bytes[0], 8 * half, 1e-14);
-    struct memory_host one = memory_host_of(&plan, &run.dag, &run.memory, 8, false);
+    struct memory_host one = memory_host_of(&plan, &run.dag, &run.memory, 8);
     CHECK_CLOSE(one.bytes, 2 * 8 * half, 1e-14);
     CHECK_EQUAL(one.node, 0);
-    struct memory_host each = memory_host_of(&plan, &run.dag, &run.memory, 1, false);
+    struct memory_host each = memory_host_of(&plan, &run.dag, &run.memory, 1);
     CHECK_CLOSE(each.bytes, 8 * half, 1e-14);
-    plan.phases[0].pipelines[1].layout.tensor = 4; /* a place stands for 4 GPUs, or for one */
-    CHECK_CLOSE(memory_host_of(&plan, &run.dag, &run.memory, 8, false).bytes, 5 * 8 * half, 1e-14);
-    CHECK_CLOSE(memory_host_of(&plan, &run.dag, &run.memory, 8, true).bytes, 2 * 8 * half, 1e-14);
+    run.dag.places[1].n_gpus = 4;
+    CHECK_CLOSE(memory_host_of(&plan, &run.dag, &run.memory, 8).bytes, 5 * 8 * half, 1e-14);
     close_run(&run);
     plan_free(&plan);
 }

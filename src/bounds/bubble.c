@@ -15,6 +15,7 @@ struct marks {
     double slowest_s;        /* end of the last pass of the phase */
     double end_s;            /* of the phase */
     double now_s;            /* accounted for up to here */
+    double n_gpus;           /* that the place stands for */
 };
 
 static double larger(double a, double b)
@@ -27,34 +28,34 @@ static double smaller(double a, double b)
     return a < b ? a : b;
 }
 
-/* Add the part of [from, to) that lies in [begin, end). */
-static void add_overlap(double *sum, double from, double to, double begin, double end)
+/* Add the part of [from, to) that lies in [begin, end), on each of n GPUs. */
+static void add_overlap(double *sum, double n, double from, double to, double begin, double end)
 {
     double length = smaller(to, end) - larger(from, begin);
     if (length > 0)
-        *sum += length;
+        *sum += n * length;
 }
 
 /* The compute stream idles from marks->now_s to `until`. */
 static void idle(struct bubble *bubble, struct marks *marks, double until)
 {
-    double from = marks->now_s;
+    double from = marks->now_s, n = marks->n_gpus;
     if (until <= from)
         return;
     double warm = smaller(marks->first_backward_s, marks->pipeline_s);
     double steady = smaller(larger(warm, marks->last_forward_s), marks->pipeline_s);
-    add_overlap(&bubble->sync_s, from, until, 0, marks->first_pass_s);
-    add_overlap(&bubble->warm_up_s, from, until, marks->first_pass_s, warm);
-    add_overlap(&bubble->imbalance_s, from, until, warm, steady);
-    add_overlap(&bubble->cool_down_s, from, until, steady, marks->pipeline_s);
-    add_overlap(&bubble->dp_wait_s, from, until, marks->pipeline_s, marks->slowest_s);
-    add_overlap(&bubble->sync_s, from, until, marks->slowest_s, DBL_MAX);
+    add_overlap(&bubble->sync_s, n, from, until, 0, marks->first_pass_s);
+    add_overlap(&bubble->warm_up_s, n, from, until, marks->first_pass_s, warm);
+    add_overlap(&bubble->imbalance_s, n, from, until, warm, steady);
+    add_overlap(&bubble->cool_down_s, n, from, until, steady, marks->pipeline_s);
+    add_overlap(&bubble->dp_wait_s, n, from, until, marks->pipeline_s, marks->slowest_s);
+    add_overlap(&bubble->sync_s, n, from, until, marks->slowest_s, DBL_MAX);
     marks->now_s = until;
 }
 
 static void work(double *sum, struct marks *marks, double start_s, double finish_s)
 {
-    add_overlap(sum, start_s, finish_s, marks->now_s, DBL_MAX);
+    add_overlap(sum, marks->n_gpus, start_s, finish_s, marks->now_s, DBL_MAX);
     marks->now_s = larger(marks->now_s, finish_s);
 }
 
@@ -136,6 +137,7 @@ static void open_account(struct account *account)
         marks->slowest_s = larger(marks->first_pass_s, window->slowest_s);
         marks->end_s = window->end_s;
         marks->now_s = window->begin_s;
+        marks->n_gpus = dag->places[i].n_gpus;
     }
 }
 
@@ -170,7 +172,8 @@ struct bubble bubble_of(const struct dag *dag, const struct timeline *timeline)
         add_task(&account, &bubble, task);
     for (int32_t i = 0; i < dag->n_places; i++) {
         idle(&bubble, &account.marks[i], account.marks[i].end_s);
-        bubble.total_s += account.marks[i].end_s - account.windows[dag->places[i].phase].begin_s;
+        bubble.total_s +=
+            dag->places[i].n_gpus * (account.marks[i].end_s - account.windows[dag->places[i].phase].begin_s);
     }
     free(account.marks);
     free(account.windows);

@@ -6,7 +6,8 @@
 #include "bounds/critical_path.h"
 
 /**
- * Seconds of the compute streams, summed over places. A place lives from the end of the phase before its own (0 in the
+ * Seconds of the compute streams, summed over GPUs: those of a place count for each GPU that it stands for. A place
+ * lives from the end of the phase before its own (0 in the
  * first) to the end of its own; with one phase that is the makespan.
  *
  * busy       passes (tensor-parallel collectives among them) and optimizer
@@ -22,7 +23,7 @@
  */
 struct bubble {
     double busy_s, ring_s, warm_up_s, imbalance_s, cool_down_s, dp_wait_s, sync_s;
-    double total_s; /* places x life; one phase: places x makespan */
+    double total_s; /* GPUs x life; where each phase has all of them: GPUs x makespan */
 };
 
 struct bubble bubble_of(const struct dag *dag, const struct timeline *timeline);

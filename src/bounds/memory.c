@@ -581,7 +581,7 @@ void memory_of(const struct plan *plan, const struct dag *dag, const struct time
 }
 
 struct memory_host memory_host_of(const struct plan *plan, const struct dag *dag, const struct memory *memory,
-                                  int32_t gpus_per_node, bool all_tensor_ranks)
+                                  int32_t gpus_per_node)
 {
     int32_t n_nodes = 1;
     struct memory_host worst = {0};
@@ -591,9 +591,8 @@ struct memory_host memory_host_of(const struct plan *plan, const struct dag *dag
     double *bytes = check_calloc((size_t)plan->n_phases * (size_t)n_nodes, sizeof *bytes);
     for (int32_t i = 0; i < dag->n_places; i++) {
         const struct dag_place *place = &dag->places[i];
-        int32_t tensor = plan->phases[place->phase].pipelines[place->pipeline].layout.tensor;
         int32_t node = place->rank / gpus_per_node, at = place->phase * n_nodes + node;
-        bytes[at] += memory->host_peak_bytes[i] * (all_tensor_ranks ? 1 : tensor);
+        bytes[at] += memory->host_peak_bytes[i] * place->n_gpus;
         if (bytes[at] > worst.bytes)
             worst = (struct memory_host){.bytes = bytes[at], .node = node, .phase = place->phase};
     }

@@ -62,9 +62,8 @@ struct memory_host {
     int32_t stage;       /* of the GPU that has most there */
 };
 
-/** all_tensor_ranks: places stand for one GPU each, not for `tensor` of them. */
 struct memory_host memory_host_of(const struct plan *plan, const struct dag *dag, const struct memory *memory,
-                                  int32_t gpus_per_node, bool all_tensor_ranks);
+                                  int32_t gpus_per_node);
 
 void memory_free(struct memory *memory);
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "bounds/work.h"
 
-static void add_pass(const struct cost_pass *cost, const struct plan_layout *layout, int32_t n, struct work *work)
+static void add_pass(const struct cost_pass *cost, int32_t n_gpus, struct work *work)
 {
-    work->hardware_flop += cost->flop * layout->tensor * n;
-    work->tensor_s += cost->tensor_s * n;
-    work->shard_s += cost->shard_s * n;
-    work->pass_s += cost_pass_s(cost) * n;
+    work->hardware_flop += cost->flop * n_gpus;
+    work->tensor_s += cost->tensor_s * n_gpus;
+    work->shard_s += cost->shard_s * n_gpus;
+    work->pass_s += cost_pass_s(cost) * n_gpus;
     for (int i = 0; i < COST_N_FAMILIES; i++)
-        work->outside_s[i] += cost->outside_s[i] * n;
+        work->outside_s[i] += cost->outside_s[i] * n_gpus;
 }
 
 /* What all ranks of a pipeline execute in one pass of one unit. */
@@ -16,7 +16,7 @@ static void add_unit(const struct plan_layout *layout, const struct dag_kinds *k
                      struct work *work)
 {
     for (int32_t stage = 0; stage < layout->stages * layout->chunks; stage++)
-        add_pass(&costs[kinds->kind[stage]], layout, layout->context, work);
+        add_pass(&costs[kinds->kind[stage]], layout->tensor * layout->context, work);
 }
 
 /* The same with faults. A context rank's TP group is as its first GPU, which a fold has made as slow as the slowest. */
@@ -28,12 +28,11 @@ static void add_slow_unit(const struct plan_pipeline *pipeline, const struct cos
         for (int32_t context = 0; context < layout->context; context++) {
             int32_t gpu = plan_rank(layout, stage % layout->stages, context, 0);
             struct cost_pass cost = dag_gpu_pass_cost(pipeline, setting, pass, unit, stage, gpu);
-            add_pass(&cost, layout, 1, work);
+            add_pass(&cost, layout->tensor, work);
         }
 }
 
-struct work work_of(const struct plan *plan, const struct dag *dag, const struct cost_setting *setting,
-                    bool all_tensor_ranks)
+struct work work_of(const struct plan *plan, const struct dag *dag, const struct cost_setting *setting)
 {
     struct work work = {0};
     for (int32_t i = 0; i < plan->n_phases; i++)
@@ -47,9 +46,5 @@ struct work work_of(const struct plan *plan, const struct dag *dag, const struct
                     else
                         add_unit(&pipeline->layout, &pipe->kinds, pipe->cost[pass] + unit * pipe->kinds.n, &work);
         }
-    if (all_tensor_ranks) {
-        work.tensor_s *= setting->tensor;
-        work.shard_s *= setting->tensor;
-    }
     return work;
 }

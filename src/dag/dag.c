@@ -184,7 +184,8 @@ static void add_places(struct dag *dag, const struct plan *plan, int32_t phase, 
                                                                   .pipeline = pipeline,
                                                                   .context = context,
                                                                   .tensor = tensor,
-                                                                  .rank = plan_rank(layout, stage, context, tensor)};
+                                                                  .rank = plan_rank(layout, stage, context, tensor),
+                                                                  .n_gpus = layout->tensor / n_tensor(layout, options)};
             }
     }
 }

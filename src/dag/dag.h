@@ -127,7 +127,8 @@ struct dag_task {
 struct dag_place {
     int16_t phase, stage;
     int32_t pipeline, context, tensor; /* indices inside the pipeline */
-    int32_t rank;                      /* GPU */
+    int32_t rank;                      /* GPU, the first of those that it stands for */
+    int32_t n_gpus;                    /* that it stands for: all of its TP group, or 1 where each is a place */
 };
 
 enum { DAG_MAX_KINDS = 6 };

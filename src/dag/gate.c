@@ -15,9 +15,8 @@ static int32_t place_of_rank(const struct builder *builder, int32_t phase, int32
     const struct dag *dag = builder->dag;
     int32_t first = first_place(dag, phase);
     for (int32_t place = first; place < dag->n_places && dag->places[place].phase == phase; place++) {
-        const struct plan_layout *layout = &builder->plan->phases[phase].pipelines[dag->places[place].pipeline].layout;
-        int32_t n_ranks = builder->options.all_tensor_ranks ? 1 : layout->tensor;
-        if (dag->places[place].rank <= rank && rank < dag->places[place].rank + n_ranks)
+        const struct dag_place *at = &dag->places[place];
+        if (at->rank <= rank && rank < at->rank + at->n_gpus)
             return place;
     }
     return first;

@@ -57,8 +57,7 @@ static void take_peak(const struct scenario *scenario, const struct plan *plan, 
                       const struct memory *memory, struct outcome *outcome)
 {
     int32_t place = memory->worst_place;
-    struct memory_host host =
-        memory_host_of(plan, dag, memory, scenario->platform.gpus_per_node, scenario->all_tensor_ranks);
+    struct memory_host host = memory_host_of(plan, dag, memory, scenario->platform.gpus_per_node);
     outcome->host_bytes = fmax(outcome->host_bytes, host.bytes);
     if (memory->peak_bytes[place] <= outcome->peak_bytes)
         return;
@@ -95,7 +94,7 @@ static bool resolve(struct search *search, const struct trial *trial, const stru
         outcome->time_s = search->path.makespan_s;
         outcome->passes_end_s = passes_end_s(dag, &search->path);
         outcome->bubble = bubble_of(dag, &search->path);
-        struct work work = work_of(plan, dag, setting, scenario->all_tensor_ranks);
+        struct work work = work_of(plan, dag, setting);
         outcome->collective_s = work.tensor_s + work.shard_s;
         memory_free(&memory);
     }

@@ -48,7 +48,7 @@ bool point_check(const struct scenario *scenario, struct error *err)
 
 static void measure_work(const struct runner *runner, struct point_iteration *result)
 {
-    struct work work = work_of(&runner->plan, &runner->dag, &runner->group_slow, runner->scenario->all_tensor_ranks);
+    struct work work = work_of(&runner->plan, &runner->dag, &runner->group_slow);
     result->hardware_flop = work.hardware_flop;
     result->tensor_s = work.tensor_s;
     result->shard_s = work.shard_s;
@@ -156,8 +156,8 @@ static void fill_result(const struct runner *runner, struct point_iteration *res
     result->peak_pipeline = worst->pipeline;
     for (int i = 0; i < MEMORY_N_CLASSES; i++)
         result->at_peak[i] = runner->memory.at_peak[runner->memory.worst_place][i];
-    result->host = memory_host_of(&runner->plan, &runner->dag, &runner->memory,
-                                  runner->scenario->platform.gpus_per_node, runner->scenario->all_tensor_ranks);
+    result->host =
+        memory_host_of(&runner->plan, &runner->dag, &runner->memory, runner->scenario->platform.gpus_per_node);
     result->bubble = bubble_of(&runner->dag, timeline);
     measure_units(runner, result);
     result->dp_imbalance = units_pipeline_imbalance(&runner->dag);

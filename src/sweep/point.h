@@ -21,9 +21,9 @@ struct point_iteration {
     double gap;     /* of the plan: plan/plan.h */
     double solve_s; /* CPU that the plan cost, 0 if a search had it; goes into no result */
     double model_flop, hardware_flop;
-    double tensor_s; /* exposed tensor-parallel collectives, summed over places; part of bubble.busy_s */
+    double tensor_s; /* exposed tensor-parallel collectives, summed over GPUs; part of bubble.busy_s */
     double shard_s;  /* exposed collectives of zero2 and zero3 inside passes, likewise */
-    double pass_s;   /* of passes, summed over places */
+    double pass_s;   /* of passes, summed over GPUs */
     double outside_s[COST_N_FAMILIES]; /* of it: shapes beyond what the device's curves were fitted to */
     double peak_bytes;
     int32_t peak_stage, peak_pipeline;
