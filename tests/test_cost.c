@@ -250,12 +250,14 @@ static void learned_positions_and_dropout_belong_to_the_embedding(void)
     CHECK_CLOSE(cost_of_embedding(&setting, PASS_BACKWARD, &unit).other_s - b.other_s, 2 * (5 * 16 + 12 * 28.0), 1e-12);
     CHECK_CLOSE(cost_of_embedding(&setting, PASS_FORWARD, &unit).tensor_s, 5.0, 1e-14);
     CHECK_CLOSE(cost_of_embedding(&setting, PASS_BACKWARD, &unit).tensor_s, 3.0, 1e-14);
+    CHECK_CLOSE(cost_of_embedding(&setting, PASS_INPUT, &unit).tensor_s, 3.0, 1e-14);
     /* no rotation then: 4h + 4k = 24 bytes a token, over TP */
     CHECK_CLOSE(layers.other_s - cost_of_pass(&setting, PASS_FORWARD, &unit).other_s, 3 * 2 * 5 * 12.0, 1e-12);
     model.positions = 0;
     setting.sequence_parallel = false;
     CHECK_CLOSE(cost_of_embedding(&setting, PASS_FORWARD, &unit).tensor_s, 5.0, 1e-14);
     CHECK_TRUE(cost_of_embedding(&setting, PASS_BACKWARD, &unit).tensor_s == 0);
+    CHECK_TRUE(cost_of_embedding(&setting, PASS_INPUT, &unit).tensor_s == 0);
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
         double before_s = pass == PASS_FORWARD ? f.other_s : b.other_s;
         model.dropout = true;
@@ -961,7 +963,8 @@ static void eager_modules_move_more(void)
 }
 
 /* A split backward is the whole one: FLOPs, kernels, attention (which has no weights) and, where none hides, all
- * collectives. The four weights' GEMMs have half of the backward's GEMM FLOPs. */
+ * collectives. The four weights' GEMMs have half of the backward's GEMM FLOPs. The embedding's backward is not split:
+ * all of it runs with the inputs' gradients. */
 static void a_split_backward_adds_up(void)
 {
     const struct slice slices[] = {{0, 0, 4096}, {1, 512, 3000}};
@@ -989,6 +992,10 @@ static void a_split_backward_adds_up(void)
             CHECK_CLOSE(head_input.flop + head_weight.flop, head.flop, 1e-12);
             CHECK_CLOSE(head_input.other_s + head_weight.other_s, head.other_s, 1e-12);
             CHECK_CLOSE(head_input.tensor_s + head_weight.tensor_s, head.tensor_s, 1e-12);
+            struct cost_pass embedding = cost_of_embedding(&setting, PASS_BACKWARD, &unit);
+            struct cost_pass embedding_input = cost_of_embedding(&setting, PASS_INPUT, &unit);
+            CHECK_TRUE(embedding_input.other_s == embedding.other_s && embedding_input.tensor_s == embedding.tensor_s);
+            CHECK_TRUE(cost_of_embedding(&setting, PASS_WEIGHT, &unit).other_s == 0);
         }
 }
 

@@ -37,7 +37,7 @@ struct memory {
 
 /**
  * Activations of a unit are allocated when its forward starts and freed when the backward that consumes their tokens
- * ends (asymmetric cuts: token by token; padding with the backward unit of the same number). Key and value gradients of
+ * ends (asymmetric cuts: token by token; padding with the backward unit that names it). Key and value gradients of
  * a sample's prefix are allocated when its first backward slice starts, and those of each earlier slice freed when its
  * backward ends. Workspace lasts as long as a pass on the compute stream; on the last stage it is that of the head or,
  * if more, of a layer: in a backward pass the head is over then and what it kept is freed. What is offloaded is freed

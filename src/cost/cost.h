@@ -95,9 +95,8 @@ static inline double cost_pass_s(const struct cost_pass *cost)
  * at the end of the sequence. With ulysses each rank has all tokens, so there is no difference; unfused attention has
  * no such form.
  *
- * Few heads times few queries do not fill the
- * device: the longest tile of the kernel (128 queries and b/context keys; backward 128 keys and (b - a)/context
- * queries) ends it alone.
+ * Few heads times few queries do not fill the device: the longest tile of the kernel (128 queries and b/context keys;
+ * backward 128 keys and (b - a)/context queries) ends it alone.
  *
  * Memory-bound kernels, bytes a token (bf16; each tensor read or written once), all divided by TP (without sequence
  * parallelism norms and adds are not):

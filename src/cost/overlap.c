@@ -180,13 +180,12 @@ struct overlap_tensor overlap_tensor_head(const struct cost_setting *setting, en
 struct overlap_tensor overlap_tensor_embedding(const struct cost_setting *setting, enum pass pass, double tokens)
 {
     struct overlap_tensor sum = {0};
-    bool whole = !setting->sequence_parallel || setting->model->positions > 0;
-    enum device_collective_kind kind = whole ? DEVICE_ALL_REDUCE : DEVICE_REDUCE_SCATTER;
-    if (setting->tensor == 1 || tokens <= 0 || (pass == PASS_BACKWARD && !setting->sequence_parallel))
+    bool forward = pass == PASS_FORWARD, whole = !setting->sequence_parallel || setting->model->positions > 0;
+    if (setting->tensor == 1 || tokens <= 0 || (!forward && !setting->sequence_parallel))
         return sum;
-    if (pass == PASS_BACKWARD)
-        kind = DEVICE_ALL_GATHER;
-    double bytes = tensor_bytes(setting, tokens);
-    add(&sum, setting, kind, bytes, cost_collective_s(setting, kind, bytes, setting->tensor));
+    enum device_collective_kind kind = DEVICE_ALL_GATHER;
+    if (forward)
+        kind = whole ? DEVICE_ALL_REDUCE : DEVICE_REDUCE_SCATTER;
+    add_exposed(&sum, setting, kind, tokens);
     return sum;
 }

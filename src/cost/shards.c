@@ -69,10 +69,11 @@ static double conversion_s(const struct cost_setting *setting, enum pass pass, d
 void shards_of_layers(const struct cost_setting *setting, enum pass pass, struct cost_pass *cost)
 {
     double parameters = cost_stage_parameters(setting->model, setting->tensor, 1, false, false);
-    struct traffic one = traffic_of(setting, pass, parameters, pass != PASS_WEIGHT);
+    bool gathers = pass != PASS_WEIGHT;
     if (setting->layers == 0) /* a stage of the embedding or the head alone */
         return;
-    cost->other_s += setting->layers * conversion_s(setting, pass, parameters, pass != PASS_WEIGHT);
+    struct traffic one = traffic_of(setting, pass, parameters, gathers);
+    cost->other_s += setting->layers * conversion_s(setting, pass, parameters, gathers);
     double layer_s = (cost->other_s + cost->attention_s + cost->tensor_s) / setting->layers;
     double beside_s = overlap_beside_s(setting->device, layer_s, one.gather_s + one.reduce_s);
     cost->shard_bytes += setting->layers * one.bytes;

@@ -113,10 +113,12 @@ static void costs_of_unit(const struct builder_pipe *pipe, const struct cost_set
         int32_t first = 0;
         while (own[first].layers != own[kind].layers)
             first++;
-        for (int32_t i = kind; first == kind && i < pipe->kinds.n; i++)
+        if (first < kind)
+            continue;
+        for (int32_t i = kind; i < pipe->kinds.n; i++)
             all |= own[i].layers == own[kind].layers ? parts[i] : 0;
-        const struct cost_pass *costs = first == kind ? cost_cached(&own[kind], kernels, &work, all, room) : NULL;
-        for (int32_t i = kind; first == kind && i < pipe->kinds.n; i++)
+        const struct cost_pass *costs = cost_cached(&own[kind], kernels, &work, all, room);
+        for (int32_t i = kind; i < pipe->kinds.n; i++)
             if (own[i].layers == own[kind].layers)
                 cost[i] = sum_of(costs, parts[i]);
     }

@@ -167,6 +167,7 @@ static void write_in_edges(const struct dag *dag, int32_t task, FILE *file)
 
 bool graph_write_dot(const struct dag *dag, FILE *file)
 {
+    static const char letter[] = "FBW"; /* by pass */
     fprintf(file, "digraph slimsim {\n  rankdir=LR;\n  node [shape=box];\n");
     for (int32_t task = 0; task < dag->n_tasks; task++) {
         const struct dag_task *at = &dag->tasks[task];
@@ -174,8 +175,8 @@ bool graph_write_dot(const struct dag *dag, FILE *file)
             continue;
         const struct dag_place *place = &dag->places[at->place];
         fprintf(file, "  t%d [label=\"%d, %c, %d\", phase=%d, pipeline=%d, context=%d, tensor=%d, seconds=%.9g];\n",
-                task, at->stage, "FBW"[at->pass], at -> unit, at -> phase, at -> pipeline, place -> context,
-                place -> tensor, dag -> duration_s[task]);
+                task, at->stage, letter[at->pass], at->unit, at->phase, at->pipeline, place->context, place->tensor,
+                dag->duration_s[task]);
     }
     for (int32_t task = 0; task < dag->n_tasks; task++)
         if (dag->tasks[task].kind == DAG_COMPUTE)

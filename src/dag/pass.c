@@ -280,18 +280,16 @@ static double exchanged_s(const struct work *work, const struct builder_member *
     return fmax(0, own) * member->cost->attention_s + factor * taken_s;
 }
 
-/* One message of an exchange: behind `after`, from a member to another. @return the SEND */
-static int32_t add_message(struct work *work, const struct builder_member *from, const struct builder_member *to,
-                           double bytes, int32_t after)
+/* A SEND of an exchange, a message a layer: behind `after`, from a member to another. */
+static void add_message(struct work *work, const struct builder_member *from, const struct builder_member *to,
+                        double bytes, int32_t layers, int32_t after)
 {
     struct builder *builder = work->builder;
     struct dag_task task = task_of(work, from, DAG_STREAM_COLLECTIVE, DAG_SEND, DAG_EXCHANGE);
     task.to_rank = builder->dag->places[to->place].rank;
     enum cost_route route = builder_route(builder, task.from_rank, task.to_rank);
-    int32_t layers = dag_setting(builder->setting, &pipe_of(work, from)->plan->layout, from->stage).layers;
-    int32_t send = builder_send(builder, task, cost_of_transfer(builder->setting, route, bytes, layers));
+    builder_send(builder, task, cost_of_transfer(builder->setting, route, bytes, layers));
     builder_edge(builder, after, DAG_COLLECTIVE);
-    return send;
 }
 
 static int32_t add_set_sync(struct work *work, int32_t first, int32_t begin, const int32_t *tasks, int32_t n)
@@ -318,9 +316,9 @@ static void add_messages(struct work *work, int32_t first, int32_t open, bool ba
         struct cost_unit unit = dag_unit(pipe->plan, work->pass, from->unit);
         struct cost_exchange bytes = cost_of_exchange(&own, work->pass, &unit, exchange->share);
         if (back)
-            add_message(work, to, from, bytes.back_bytes, open);
+            add_message(work, to, from, bytes.back_bytes, own.layers, open);
         else
-            add_message(work, from, to, bytes.out_bytes, open);
+            add_message(work, from, to, bytes.out_bytes, own.layers, open);
     }
 }
 

@@ -56,8 +56,8 @@ static struct way *ways_find(const struct dag *dag, int32_t *n)
 
 enum step { STEP_CLEAR, STEP_CLAIM, STEP_ASK };
 
-/* A link's datum is the stream that has claimed it. @return whether no other one has */
-static bool links_visit(const struct cluster *cluster, struct way *way, enum step step)
+/* A link's datum is the stream that has claimed it. */
+static void links_visit(const struct cluster *cluster, struct way *way, enum step step)
 {
     static char several;
     sg_host_t from = cluster_host(cluster, way->from_rank, way->to_rank);
@@ -81,7 +81,6 @@ static bool links_visit(const struct cluster *cluster, struct way *way, enum ste
     xbt_dynar_free(&links);
     if (step == STEP_ASK)
         way->bytes_per_s = alone ? sg_host_get_route_bandwidth(from, to) : ROUTES_SHARED;
-    return alone;
 }
 
 double *routes_alone_s(const struct dag *dag, const struct cluster *cluster)

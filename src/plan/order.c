@@ -35,8 +35,7 @@ static struct plan_step *open_order(struct plan_pipeline *pipeline, int32_t n_ea
 }
 
 /* Replace the order by the one in which stage s runs lead[j] + further x (p-1-s) forwards before backward j. Frees
- * lead.
- */
+ * lead. */
 static void order_by_leads(struct plan_pipeline *pipeline, int32_t *lead, int32_t further)
 {
     int32_t stages = pipeline->layout.stages;

@@ -86,8 +86,8 @@ void order_interleaved(struct plan_pipeline *pipeline);
 
 /**
  * GPipe: all forwards, then all backwards, each in the order of its cut (slicing_mirror first, as GPipe does: then the
- * unit that ran forward last comes back first). With passes of f and b seconds and a free network (m + p - 1)(f
- * + b); every unit's activations are held at a time. Replaces step_first and steps.
+ * unit that ran forward last comes back first). With passes of f and b seconds and a free network
+ * (m + p - 1)(f + b); every unit's activations are held at a time. Replaces step_first and steps.
  *
  * Source: Huang et al. 2019 (arXiv:1811.06965) section 2.3.
  */
@@ -108,8 +108,8 @@ void order_gpipe(struct plan_pipeline *pipeline);
  * backward arrives and adds w, not b. Third: the first stage cannot begin its first backward before p f + (p - 1) b,
  * and then has m of both gradients and m - p forwards to run. With w the least, as in the paper, the first counts.
  *
- * Stage s holds at most p - s units' activations, as in 1F1B, and s units' inputs
- * and output gradients (cost_weight_bytes).
+ * Stage s holds at most p - s units' activations, as in 1F1B, and s units' inputs and output gradients
+ * (cost_weight_bytes).
  *
  * Source: Qi et al. 2023 (arXiv:2401.10241) section 2.2, table 2; the order is that of
  * github.com/sail-sg/zero-bubble-pipeline-parallelism, branch zb-h1-quick-start.

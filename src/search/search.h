@@ -54,7 +54,7 @@ struct search_score {
     double contention;                              /* that factor less 1; 0 without SimGrid */
     double iteration_s[SEARCH_DECIDING_ITERATIONS]; /* [n_iterations] without it */
     double slower, slower_error;    /* of a runner-up: time_s over that of the chosen plan, less 1; its standard error,
-                                       from    the differences of the same batches */
+                                       from the differences of the same batches */
     double peak_bytes;              /* of a plan that does not fit in an iteration of the scenario: there */
     double host_bytes;              /* likewise, the most that a node's host holds */
     int32_t peak_stage, peak_class; /* class: enum memory_class, the largest at the peak */

@@ -59,10 +59,10 @@ int64_t slimpack_rank_tokens(const struct system_request *request);
  *
  * - f > merge_threshold x C (the paper says f >> C; read in steps of 1/1000): an outlier. Its width g is the least
  *   divisor, among those of the g of the outlier before (of DP at first), with f/g <= C, else the largest: widths form
- * a chain of divisors, so aligned blocks are nested or apart and cannot wait for each other in a circle (plan/order.h).
- *   With cp_type ulysses TP x g divides the heads and the groups of keys and values: ranks get whole ones. It goes
- *   to the aligned block of g ranks whose most loaded rank has the least load; each rank of it carries f/g. With g = 1
- *   (merge_threshold < 1) it is no outlier. Without `merge` none is.
+ *   a chain of divisors, so aligned blocks are nested or apart and cannot wait in a circle for each other
+ *   (plan/order.h). With cp_type ulysses TP x g divides the heads and the groups of keys and values: ranks get whole
+ *   ones. It goes to the aligned block of g ranks whose most loaded rank has the least load; each rank of it carries
+ *   f/g. With g = 1 (merge_threshold < 1) it is no outlier. Without `merge` none is.
  * - Memory-driven, an extension by the same rule: with more than merge_memory x K tokens (K: slimpack_rank_tokens) it
  * is an outlier too, and of any outlier also tokens/g <= merge_memory x K, if a divisor can have it.
  * - else to the least loaded rank (longest processing time first).
