@@ -89,8 +89,7 @@ static bool bench_steps(struct bench *bench, struct plan *plan, struct dag *dag,
     return true;
 }
 
-/** CPU and peak memory of the forked children so far. */
-static void children_usage(double *seconds, double *peak_bytes)
+void children_usage(double *seconds, double *peak_bytes)
 {
     struct rusage usage;
     getrusage(RUSAGE_CHILDREN, &usage);

@@ -19,6 +19,9 @@ struct bench {
 /** CPU seconds of this process. */
 double cpu_s(void);
 
+/** CPU and peak memory of the forked children so far. */
+void children_usage(double *seconds, double *peak_bytes);
+
 /** Sorts its values. */
 double median(double *values, size_t n);
 

@@ -21,15 +21,6 @@ static const struct row rows[] = {
     {128, 256, false}, {128, 1024, false}, {8, 64, true},    {32, 64, true},   {128, 64, true},   {512, 64, true},
 };
 
-static double children_s(double *peak_bytes)
-{
-    struct rusage usage;
-    getrusage(RUSAGE_CHILDREN, &usage);
-    *peak_bytes = 1024.0 * (double)usage.ru_maxrss;
-    return (double)usage.ru_utime.tv_sec + 1e-6 * (double)usage.ru_utime.tv_usec + (double)usage.ru_stime.tv_sec +
-           1e-6 * (double)usage.ru_stime.tv_usec;
-}
-
 static bool build(const struct scenario *scenario, struct dag *dag, struct error *err)
 {
     const struct scenario_system *entry = &scenario->systems[0];
@@ -62,14 +53,14 @@ static bool row_run(const struct row *row, struct error *err)
     struct timeline timeline = {0};
     struct dag dag = {0};
     struct rusage usage;
-    double peak_bytes;
+    double simgrid_s, peak_bytes;
     snprintf(platform, sizeof platform, "platform=hopper-%dx8", row->nodes);
     snprintf(batch, sizeof batch, "data.global_batch=%d", row->units * row->nodes / 8); /* DP: nodes / 8 */
     snprintf(all, sizeof all, "all_tensor_ranks=%s", row->all_tensor_ranks ? "true" : "false");
     if (!scenario_read(SLIMSIM_SOURCE_DIR "/bench/scale.yaml", 3, set, &scenario, err) ||
         !build(&scenario, &dag, err) || !execute(&dag, &scenario.platform, &timeline, err))
         return false;
-    double simgrid_s = children_s(&peak_bytes);
+    children_usage(&simgrid_s, &peak_bytes);
     getrusage(RUSAGE_SELF, &usage);
     printf("%6d %6d %10s %9d %11.2f %11.2f %13.0f %12.0f %11.0f\n", platform_n_gpus(&scenario.platform), row->units,
            row->all_tensor_ranks ? "all" : "one", dag.n_tasks, cpu_s(), simgrid_s, dag.n_tasks / simgrid_s,

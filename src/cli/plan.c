@@ -18,6 +18,7 @@ struct arguments {
 };
 
 static const char *const formation_name[] = {"slim", "mix", "pack"};
+static const char pass_letter[N_STEP_PASSES] = {'F', 'B', 'W'};
 static const char *const sharding_name[] = {"per-document", "per-sequence"}; /* over context ranks */
 
 /** What of a forward unit goes to the host, by virtual stage; of a backward unit nothing. */
@@ -64,7 +65,7 @@ static json_t *json_of_order(const struct plan_pipeline *pipeline, int32_t stage
     for (int32_t i = pipeline->step_first[stage]; i < pipeline->step_first[stage + 1]; i++) {
         const struct plan_step *step = &pipeline->steps[i];
         char word[32];
-        int n = snprintf(word, sizeof word, "%c%d", "FBW"[step->pass], step -> unit);
+        int n = snprintf(word, sizeof word, "%c%d", pass_letter[step->pass], step->unit);
         if (pipeline->layout.chunks > 1)
             snprintf(word + n, sizeof word - (size_t)n, ".%d", step->chunk);
         json_array_append_new(order, json_string(word));

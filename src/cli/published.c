@@ -142,6 +142,7 @@ int command_published(int argc, char **argv)
     argp_parse(&argp, argc, argv, 0, NULL, &arguments);
     bool ok = command_read(arguments.scenario, &arguments.options, &scenario, &lengths, &err) &&
               published_cost_read(scenario_data_dir(), arguments.constants, &published, &err);
+    /* As the knobs of the system flexsp are by default. */
     struct flexsp_problem problem = {.n_buckets = 16, .n_trials = 5, .node_limit = 100, .max_columns = 600};
     problem.n_ranks = ok ? platform_n_gpus(&scenario.platform) : 1;
     ok = ok && flexsp_published(&published, &scenario.model, &problem, &err);
