@@ -182,9 +182,11 @@ class Resume(Sweep):
     def test_a_second_driver_is_refused(self):
         folder = fresh("twice")
         first = self.start(folder)
-        while not (folder / "small.journal").exists():
+        while not (folder / "small.journal").exists() or (folder / "small.journal").stat().st_size == 0:
             time.sleep(0.005)
+        first.send_signal(signal.SIGSTOP)  # else it may have ended before the second one comes to its files
         second = run("run", SCRATCH / "long.yaml", "--output", folder)
+        first.send_signal(signal.SIGCONT)
         self.assertEqual(second.returncode, 75, second.stderr)
         self.assertEqual(first.wait(timeout=120), 0)
         first.communicate()
