@@ -241,16 +241,20 @@ class PlanSearch(unittest.TestCase):
             runners_up = [row["time_s"] for row in search["ranking"] if row["verdict"] in ("chosen", "runner-up")]
             self.assertEqual(runners_up, sorted(runners_up))
             self.assertEqual(chosen["iterations"], 5)
+            self.assertAlmostEqual(sum(row["weight"] for row in search["iterations"]), 1)
 
     def test_the_table_holds_every_plan_and_the_ranking(self):
         with h5py.File(self.path) as file:
-            rows = file["plans"][:]
+            rows, deciding = file["plans"][:], file["deciding"][:]
         for index, system in enumerate(self.report["systems"]):
             own = rows[rows["system"] == index]
             self.assertEqual(len(own), system["plan_search"]["plans"])
             ranked = own[own["rank"] >= 0]
             self.assertEqual(list(ranked["rank"]), list(range(len(ranked))))
             self.assertEqual([row["time_s"] for row in system["plan_search"]["ranking"]], list(ranked["time_s"]))
+            self.assertEqual([(row["iteration"], row["weight"], row["model_flop"])
+                              for row in system["plan_search"]["iterations"]],
+                             deciding[deciding["system"] == index][["iteration", "weight", "model_flop"]].tolist())
             self.assertTrue((own["bound_time_s"] > 0).all() and (own["bound_peak_bytes"] > 0).all())
 
     def test_same_scenario_same_bytes_and_the_resolved_one_the_same_numbers(self):
@@ -262,7 +266,7 @@ class PlanSearch(unittest.TestCase):
         simulate("resolved", scenario=text)
         self.assertTrue(filecmp.cmp(self.path.with_suffix(".csv"), SCRATCH / "resolved" / "small.csv", shallow=False))
         with h5py.File(self.path) as file, h5py.File(SCRATCH / "resolved" / "small.h5") as again:
-            self.assertEqual(set(file) - set(again), {"plans"})
+            self.assertEqual(set(file) - set(again), {"plans", "deciding"})
             self.assertEqual(again.attrs["scenario"].decode(), text)
             for table in again:
                 self.assertEqual(file[table][()].tobytes(), again[table][()].tobytes(), table)
