@@ -350,7 +350,7 @@ static bool append_plan(struct trace *trace, int32_t system, int32_t rank, const
 bool record_search(struct record *record, int32_t system, const struct search_result *result, struct error *err)
 {
     bool ok = true;
-    for (int32_t i = 0; i < SEARCH_DECIDING_ITERATIONS && ok; i++) {
+    for (int32_t i = 0; result->n_plans > 0 && i < SEARCH_DECIDING_ITERATIONS && ok; i++) {
         const struct search_iteration *of = &result->iterations[i];
         struct trace_deciding row = {system, result->seed, of->iteration, of->weight, of->model_flop};
         ok = trace_append(record->trace, TRACE_DECIDING, &row, 1, err);
