@@ -21,19 +21,16 @@
  * Deviates:
  * - The public scheduler runs without pipeline stages; here 1F1B fills and drains them in every step.
  * - M, which a user of Megatron-Core gives, is found for each batch unless it is given: what memory has room for, at
- *   most the context, or one of its N_HALVINGS halves, whichever steps end first (critical path; ties: the larger M).
+ *   most the context, or one of its halves, whichever is the fastest (system/fastest.h).
  *   With a large M few ranks are left to the short samples beside the long ones, and the greedy gives them all.
  */
 #include <stdlib.h>
 
 #include "base/check.h"
-#include "bounds/critical_path.h"
-#include "dag/dag.h"
 #include "plan/order.h"
+#include "system/fastest.h"
 #include "system/packing.h"
 #include "system/samples.h"
-
-enum { N_HALVINGS = 5 };
 
 enum dynamic_cp_work { DYNAMIC_CP_SQUARED, DYNAMIC_CP_FLOP };
 
@@ -299,38 +296,10 @@ static void add_steps(const struct system_request *request, int32_t max_tokens, 
                            .n_left = request->batch->n_samples,
                            .left = samples_by_length(request->batch),
                            .n_ranks = (int32_t)request->layout.dp};
-    *plan = (struct plan){.shards = scenario_plan_shards(&request->layout)};
+    *plan = (struct plan){.n_candidates = 1, .shards = scenario_plan_shards(&request->layout)};
     while (step.n_left > 0)
         add_step(&step, plan);
     free(step.left);
-}
-
-/* Find M among the most and its halves. */
-static bool find_steps(const struct system_request *request, int32_t most, struct plan *plan, struct error *err)
-{
-    struct dag dag = {0};
-    struct timeline timeline = {0};
-    double best_s = 0;
-    bool ok = true;
-    int32_t n = 0;
-    for (; ok && n <= N_HALVINGS && most >> n > 0; n++) {
-        struct plan other;
-        add_steps(request, most >> n, &other);
-        ok = dag_rebuild(&other, request->setting, (struct dag_options){0}, &dag, err);
-        if (ok)
-            critical_path(&dag, &timeline);
-        if (ok && (n == 0 || timeline.makespan_s < best_s)) {
-            struct plan worse = *plan;
-            best_s = timeline.makespan_s;
-            *plan = other;
-            other = worse;
-        }
-        plan_free(&other);
-    }
-    plan->n_candidates = plan->n_resolved = n;
-    dag_free(&dag);
-    timeline_free(&timeline);
-    return ok;
 }
 
 static bool dynamic_cp_plan(const struct system_request *request, void *state, struct plan *plan, struct error *err)
@@ -340,11 +309,17 @@ static bool dynamic_cp_plan(const struct system_request *request, void *state, s
     int64_t most = knobs->max_tokens > 0 ? knobs->max_tokens : packing_memory_tokens(request);
     most = most < request->context ? most : request->context;
     most = most > 1 ? most : 1;
-    *plan = (struct plan){0};
-    if (knobs->max_tokens == 0)
-        return find_steps(request, (int32_t)most, plan, err);
-    add_steps(request, (int32_t)most, plan);
-    plan->n_candidates = 1;
+    if (knobs->max_tokens > 0) {
+        add_steps(request, (int32_t)most, plan);
+        return true;
+    }
+    struct fastest fastest = {0};
+    for (int32_t i = 0; fastest_half(most, i) > 0; i++) {
+        add_steps(request, fastest_half(most, i), plan);
+        if (!fastest_add(request, plan, &fastest, err))
+            return false;
+    }
+    *plan = fastest_take(&fastest);
     return true;
 }
 
