@@ -3,6 +3,7 @@
 #include "dag/dag.h"
 #include "hand_request.h"
 #include "harness.h"
+#include "system/packing.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -119,7 +120,8 @@ static void offload_saves_ranks_as_equation_3_says(void)
     CHECK_TRUE(fewer > 10 && fewer < 55);
 }
 
-/* What is planned for a memory fits it, with and without offload, though sequences are up to 20 times its room. */
+/* What is planned for a memory fits it, with and without offload, though sequences are up to 20 times its room. With
+ * room for as many tokens as memory has, it is made use of. */
 static void what_is_planned_for_a_memory_fits_it(void)
 {
     int32_t n_groups = 0;
@@ -133,7 +135,10 @@ static void what_is_planned_for_a_memory_fits_it(void)
         hand_request_real(&hand, 32, seed % 2 == 0 ? 1 : 4, 16000);
         hand.request.memory_bytes = 1e9;
         hand_batch_of(&hand, HAND_LONG_TAIL, 60, seed);
-        plan_of(&hand, seed % 3 == 0 ? "offload: never" : "offload: always", &plan);
+        char knobs[96];
+        snprintf(knobs, sizeof knobs, "{offload: %s, capacity: %d}", seed % 3 == 0 ? "never" : "always",
+                 (int)packing_memory_tokens(&hand.request));
+        plan_of(&hand, knobs, &plan);
         n_groups += plan.phases[0].n_groups;
         CHECK_TRUE(dag_build(&plan, &hand.setting, (struct dag_options){0}, &dag, &err));
         critical_path(&dag, &timeline);
@@ -184,9 +189,49 @@ static void a_share_for_all_is_refused(void)
     hand_request_free(&hand);
 }
 
+static double end_of(const struct hand_request *hand, const struct plan *plan)
+{
+    struct error err = {0};
+    struct dag dag = {0};
+    struct timeline timeline = {0};
+    CHECK_TRUE(dag_build(plan, &hand->setting, (struct dag_options){0}, &dag, &err));
+    critical_path(&dag, &timeline);
+    double end_s = timeline.makespan_s;
+    timeline_free(&timeline);
+    dag_free(&dag);
+    return end_s;
+}
+
+/* One sequence of 16000 tokens on 32 ranks with memory for all of it: on one rank alone it takes longest. None of the
+ * halves of C down to 500 tokens ends before the one that is found. */
+static void the_fastest_of_the_halves_of_the_capacity_is_found(void)
+{
+    struct hand_request hand;
+    struct plan plan;
+    double least_s = INFINITY, first_s = 0;
+    hand_request_real(&hand, 32, 1, 16000);
+    hand.request.memory_bytes = 1e15;
+    hand_batch(&hand, 4, (int32_t[]){16000, 900, 800, 700});
+    for (int32_t i = 0; i <= 5; i++) {
+        char knobs[64];
+        snprintf(knobs, sizeof knobs, "capacity: %d", 16000 >> i);
+        plan_of(&hand, knobs, &plan);
+        double end_s = end_of(&hand, &plan);
+        first_s = i == 0 ? end_s : first_s;
+        least_s = fmin(least_s, end_s);
+        plan_free(&plan);
+    }
+    plan_of(&hand, "", &plan);
+    CHECK_EQUAL(plan.n_resolved, 6);
+    CHECK_TRUE(end_of(&hand, &plan) == least_s && least_s < first_s);
+    plan_free(&plan);
+    hand_request_free(&hand);
+}
+
 int main(void)
 {
     return HARNESS_MAIN("bytescale", TEST(sequences_take_as_few_ranks_as_hold_them), TEST(pipelines_keep_to_a_level),
                         TEST(offload_saves_ranks_as_equation_3_says), TEST(what_is_planned_for_a_memory_fits_it),
-                        TEST(offload_is_left_where_ranks_would_idle), TEST(a_share_for_all_is_refused));
+                        TEST(offload_is_left_where_ranks_would_idle), TEST(a_share_for_all_is_refused),
+                        TEST(the_fastest_of_the_halves_of_the_capacity_is_found));
 }

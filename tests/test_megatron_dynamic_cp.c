@@ -2,6 +2,11 @@
 #include "hand_request.h"
 #include "harness.h"
 
+#include <math.h>
+
+#include "bounds/critical_path.h"
+#include "dag/dag.h"
+
 extern const struct training_system system_megatron_dynamic_cp;
 
 static void plan_of(struct hand_request *hand, const char *knobs, struct plan *plan)
@@ -82,7 +87,7 @@ static void the_last_sample_is_taken_back(void)
     struct plan plan;
     hand_request(&hand, 2, 1, 8);
     hand_batch(&hand, 3, (int32_t[]){5, 6, 5});
-    plan_of(&hand, "delta: 0", &plan);
+    plan_of(&hand, "{max_tokens: 8, delta: 0}", &plan);
     CHECK_EQUAL(plan.n_phases, 2);
     CHECK_TEXT(cut_of(&plan, 0, 0), "[1:0-6]");
     CHECK_TEXT(cut_of(&plan, 0, 1), "[0:0-5]");
@@ -119,18 +124,83 @@ static void samples_of_a_group_may_be_packed(void)
     struct plan plan;
     hand_request(&hand, 2, 1, 4);
     hand_batch(&hand, 10, (int32_t[]){1, 1, 1, 1, 1, 1, 1, 1, 1, 1});
-    plan_of(&hand, "pack: true", &plan);
+    plan_of(&hand, "{max_tokens: 4, pack: true}", &plan);
     CHECK_TEXT(cut_of(&plan, 0, 0), "[0:0-1 2:0-1 4:0-1 6:0-1] [8:0-1]");
     plan_free(&plan);
-    plan_of(&hand, "", &plan);
+    plan_of(&hand, "max_tokens: 4", &plan);
     CHECK_TEXT(cut_of(&plan, 0, 1), "[1:0-1] [3:0-1] [5:0-1] [7:0-1] [9:0-1]");
     plan_free(&plan);
     hand_request_free(&hand);
+}
+
+/* One sample of eight tokens and sixteen of one: by squares these are 16 against 64 and all go to the other rank; by
+ * FLOPs, of so few tokens nearly in proportion to them, they are twice as much, so the first rank has some of them, too. */
+static void work_may_be_flops(void)
+{
+    struct hand_request hand;
+    struct plan plan;
+    int32_t tokens[17] = {8};
+    for (int32_t i = 1; i < 17; i++)
+        tokens[i] = 1;
+    hand_request_real(&hand, 2, 1, 8);
+    hand_batch(&hand, 17, tokens);
+    plan_of(&hand, "max_tokens: 8", &plan);
+    CHECK_EQUAL(plan.phases[0].pipelines[0].cut[PASS_FORWARD].n_units, 1);
+    plan_free(&plan);
+    plan_of(&hand, "{max_tokens: 8, work: flop}", &plan);
+    CHECK_TRUE(plan.phases[0].pipelines[0].cut[PASS_FORWARD].n_units > 3);
+    plan_free(&plan);
+    hand_request_free(&hand);
+}
+
+static double end_of(const struct hand_request *hand, const struct plan *plan)
+{
+    struct error err = {0};
+    struct dag dag = {0};
+    struct timeline timeline = {0};
+    CHECK_TRUE(dag_build(plan, &hand->setting, (struct dag_options){0}, &dag, &err));
+    critical_path(&dag, &timeline);
+    double end_s = timeline.makespan_s;
+    timeline_free(&timeline);
+    dag_free(&dag);
+    return end_s;
+}
+
+/* All memory there is: M is the context or one of its halves, and none of them ends before the one that was found. */
+static void the_fastest_of_the_halves_is_found(void)
+{
+    struct hand_request hand;
+    struct plan plan;
+    int32_t n_faster = 0;
+    for (uint64_t seed = 1; seed <= 8; seed++) {
+        double found_s, least_s = INFINITY, whole_s = 0;
+        hand_request_real(&hand, 8, 1, 16384);
+        hand.request.memory_bytes = 1e15;
+        hand_batch_of(&hand, HAND_LONG_TAIL, 60, seed);
+        plan_of(&hand, "", &plan);
+        CHECK_EQUAL(plan.n_candidates, 6);
+        found_s = end_of(&hand, &plan);
+        plan_free(&plan);
+        for (int32_t most = 16384; most >= 512; most /= 2) {
+            char knobs[64];
+            snprintf(knobs, sizeof knobs, "max_tokens: %d", most);
+            plan_of(&hand, knobs, &plan);
+            double end_s = end_of(&hand, &plan);
+            whole_s = most == 16384 ? end_s : whole_s;
+            least_s = fmin(least_s, end_s);
+            plan_free(&plan);
+        }
+        CHECK_TRUE(found_s == least_s);
+        n_faster += found_s < whole_s;
+        hand_request_free(&hand);
+    }
+    CHECK_TRUE(n_faster > 0); /* it matters */
 }
 
 int main(void)
 {
     return HARNESS_MAIN("megatron_dynamic_cp", TEST(a_step_by_hand), TEST(what_finds_no_place_forms_the_next_step),
                         TEST(the_head_of_a_later_bucket_goes_first), TEST(the_last_sample_is_taken_back),
-                        TEST(groups_double_until_no_rank_is_empty), TEST(samples_of_a_group_may_be_packed));
+                        TEST(groups_double_until_no_rank_is_empty), TEST(samples_of_a_group_may_be_packed),
+                        TEST(work_may_be_flops), TEST(the_fastest_of_the_halves_is_found));
 }

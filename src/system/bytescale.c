@@ -22,6 +22,10 @@
  * Order: every item has a slot, the same on all its ranks (order_slots: no pipelines can wait for each other in a
  * circle): the first that is free behind all its ranks' slots, for an item of one rank the first that is free there.
  *
+ * C is found for each batch unless it is given: what memory has room for, at most the context, or one of its halves,
+ * whichever is the fastest (system/fastest.h): the larger C, the fewer ranks run the longest sequence while the others
+ * wait.
+ *
  * Source: Ge et al. 2025 (arXiv:2502.21231) as systems.md restates it. Not stated there, so inferred: C, the number of
  * buckets, delta, which ranks of the targets an item takes, and that time is FLOPs of forward and backward over D.
  *
@@ -37,6 +41,7 @@
 #include "base/check.h"
 #include "dag/dag.h"
 #include "plan/order.h"
+#include "system/fastest.h"
 #include "system/packing.h"
 #include "system/samples.h"
 
@@ -76,7 +81,8 @@ static double both_flop(const struct system_request *request, int32_t tokens)
            (double)flop_of_prefix(flop_layer_curve(model, PASS_BACKWARD), tokens);
 }
 
-static int32_t capacity_of(const struct system_request *request)
+/* C, or of what C is found. */
+static int32_t most_capacity(const struct system_request *request)
 {
     const struct bytescale_knobs *knobs = request->knobs;
     int64_t capacity = knobs->capacity > 0 ? knobs->capacity : packing_memory_tokens(request);
@@ -163,12 +169,12 @@ static void fill_items(struct deal *deal, const struct packing *packs, int32_t n
 }
 
 /* Long sequences, then packs of the short ones. */
-static void open_deal(const struct system_request *request, bool offloads, struct deal *deal)
+static void open_deal(const struct system_request *request, int32_t capacity, bool offloads, struct deal *deal)
 {
     const struct batch *batch = request->batch;
     struct packing packs;
     int32_t n_long = 0, n = batch->n_samples;
-    *deal = (struct deal){.request = request, .capacity = capacity_of(request), .n_samples = n, .offloads = offloads};
+    *deal = (struct deal){.request = request, .capacity = capacity, .n_samples = n, .offloads = offloads};
     deal->sample = samples_by_length(batch);
     while (n_long < n && batch->tokens[deal->sample[n_long]] > deal->capacity)
         n_long++;
@@ -356,19 +362,16 @@ static void make_plan(const struct deal *deal, struct plan *plan)
     free(slot);
 }
 
-static bool bytescale_plan(const struct system_request *request, void *state, struct plan *plan, struct error *err)
+/* The plan with room for so many tokens on a rank. */
+static void plan_with(const struct system_request *request, int32_t capacity, struct plan *plan)
 {
-    (void)state;
     const struct bytescale_knobs *knobs = request->knobs;
     struct deal deal;
-    if (request->layout.offload > 0)
-        return error_set(err, "bytescale: plan.offload must be 0, is %g: knob offload decides it for each sequence",
-                         request->layout.offload);
-    open_deal(request, knobs->offload != BYTESCALE_NEVER, &deal);
+    open_deal(request, capacity, knobs->offload != BYTESCALE_NEVER, &deal);
     balance(&deal);
     if (knobs->offload == BYTESCALE_AUTO) {
         struct deal other;
-        open_deal(request, false, &other);
+        open_deal(request, capacity, false, &other);
         balance(&other);
         bool better = fullest_flop(&other) < fullest_flop(&deal);
         struct deal worse = better ? deal : other;
@@ -380,6 +383,27 @@ static bool bytescale_plan(const struct system_request *request, void *state, st
     make_plan(&deal, plan);
     plan->n_candidates = knobs->offload == BYTESCALE_AUTO ? 2 : 1;
     close_deal(&deal);
+}
+
+static bool bytescale_plan(const struct system_request *request, void *state, struct plan *plan, struct error *err)
+{
+    (void)state;
+    const struct bytescale_knobs *knobs = request->knobs;
+    if (request->layout.offload > 0)
+        return error_set(err, "bytescale: plan.offload must be 0, is %g: knob offload decides it for each sequence",
+                         request->layout.offload);
+    int32_t most = most_capacity(request);
+    if (knobs->capacity > 0) {
+        plan_with(request, most, plan);
+        return true;
+    }
+    struct fastest fastest = {0};
+    for (int32_t i = 0; fastest_half(most, i) > 0; i++) {
+        plan_with(request, fastest_half(most, i), plan);
+        if (!fastest_add(request, plan, &fastest, err))
+            return false;
+    }
+    *plan = fastest_take(&fastest);
     return true;
 }
 
@@ -388,7 +412,8 @@ static const struct schema_key knobs[] = {
      "of long sequences' activations, to take fewer ranks; auto: unless the fullest rank has less to do without",
      offsetof(struct bytescale_knobs, offload)},
     {"capacity", SCHEMA_INT, "tokens", 0, 1073741823, "0", NULL,
-     "of a rank, at most the context; 0: what memory has room for, were all units in flight as long",
+     "of a rank, at most the context; 0: what memory has room for, were all units in flight as long, or one of its "
+     "halves, whichever is the fastest",
      offsetof(struct bytescale_knobs, capacity)},
     {"buckets", SCHEMA_INT, "-", 1, 4096, "8", NULL, "levels of FLOPs that pipelines keep to, with more than one stage",
      offsetof(struct bytescale_knobs, buckets)},

@@ -4,14 +4,15 @@
  * which all ranks synchronise.
  *
  * A sample of more than M tokens takes the next power of two of ceil(tokens / M) ranks, at most all. Its work is
- * tokens^2 / ranks. A step forms from the samples left, longest first, in as many buckets of about equal work as there
- * are different numbers of ranks; a bucket closes where the next sample would take it over 1.1 times its share. The
- * next sample of the first bucket that still has a place goes to the group of its size whose work is least, or, if a
- * rank outside of all groups has less (that is, nothing), to a new group of the lowest free ranks. Once samples of
- * fewer ranks than the step began with are dealt, the step ends as soon as all ranks are within `delta` of the fullest.
- * Then the last sample of the fullest group is taken back while that narrows the gap between ranks and none is empty;
- * while a rank is empty, the first group of the smallest size doubles, with the lowest empty ranks (all that are left
- * if they are fewer); and samples are taken back once more. What is left forms the next step.
+ * tokens^2 / ranks (`work: flop`: a layer's forward FLOPs / ranks, which counts what is linear in the tokens, too). A
+ * step forms from the samples left, longest first, in as many buckets of about equal work as there are different
+ * numbers of ranks; a bucket closes where the next sample would take it over 1.1 times its share. The next sample of
+ * the first bucket that still has a place goes to the group of its size whose work is least, or, if a rank outside of
+ * all groups has less (that is, nothing), to a new group of the lowest free ranks. Once samples of fewer ranks than the
+ * step began with are dealt, the step ends as soon as all ranks are within `delta` of the fullest. Then the last sample
+ * of the fullest group is taken back while that narrows the gap between ranks and none is empty; while a rank is empty,
+ * the first group of the smallest size doubles, with the lowest empty ranks (all that are left if they are fewer); and
+ * samples are taken back once more. What is left forms the next step.
  *
  * A step is a phase: its groups are disjoint and run their samples, each a unit of its own, in 1F1B.
  *
@@ -19,17 +20,23 @@
  *
  * Deviates:
  * - The public scheduler runs without pipeline stages; here 1F1B fills and drains them in every step.
- * - M, which a user of Megatron-Core gives, is what memory has room for, at most the context, unless it is given.
+ * - M, which a user of Megatron-Core gives, is found for each batch unless it is given: what memory has room for, at
+ *   most the context, or one of its halves, whichever is the fastest (system/fastest.h).
+ *   With a large M few ranks are left to the short samples beside the long ones, and the greedy gives them all.
  */
 #include <stdlib.h>
 
 #include "base/check.h"
 #include "plan/order.h"
+#include "system/fastest.h"
 #include "system/packing.h"
 #include "system/samples.h"
 
+enum dynamic_cp_work { DYNAMIC_CP_SQUARED, DYNAMIC_CP_FLOP };
+
 struct dynamic_cp_knobs {
     int64_t max_tokens;
+    int32_t work; /* enum dynamic_cp_work */
     double delta;
     bool pack;
 };
@@ -62,8 +69,12 @@ static int32_t ranks_of(const struct forming *step, int32_t sample)
 
 static double work_of(const struct forming *step, int32_t sample, int32_t n_ranks)
 {
-    double tokens = step->request->batch->tokens[sample];
-    return tokens * tokens / n_ranks;
+    const struct dynamic_cp_knobs *knobs = step->request->knobs;
+    int32_t tokens = step->request->batch->tokens[sample];
+    double work = (double)tokens * tokens;
+    if (knobs->work == DYNAMIC_CP_FLOP)
+        work = (double)flop_of_prefix(flop_layer_curve(step->request->setting->model, PASS_FORWARD), tokens);
+    return work / n_ranks;
 }
 
 /* Most and least work of a rank; least 0 while one is in no group. */
@@ -277,15 +288,11 @@ static void add_step(struct forming *step, struct plan *plan)
     step->n_groups = 0;
 }
 
-static bool dynamic_cp_plan(const struct system_request *request, void *state, struct plan *plan, struct error *err)
+/* All steps, with M tokens a rank. */
+static void add_steps(const struct system_request *request, int32_t max_tokens, struct plan *plan)
 {
-    (void)state;
-    (void)err;
-    const struct dynamic_cp_knobs *knobs = request->knobs;
-    int64_t most = knobs->max_tokens > 0 ? knobs->max_tokens : packing_memory_tokens(request);
-    most = most < request->context ? most : request->context;
     struct forming step = {.request = request,
-                           .max_tokens = most > 1 ? (int32_t)most : 1,
+                           .max_tokens = max_tokens,
                            .n_left = request->batch->n_samples,
                            .left = samples_by_length(request->batch),
                            .n_ranks = (int32_t)request->layout.dp};
@@ -293,13 +300,38 @@ static bool dynamic_cp_plan(const struct system_request *request, void *state, s
     while (step.n_left > 0)
         add_step(&step, plan);
     free(step.left);
+}
+
+static bool dynamic_cp_plan(const struct system_request *request, void *state, struct plan *plan, struct error *err)
+{
+    (void)state;
+    const struct dynamic_cp_knobs *knobs = request->knobs;
+    int64_t most = knobs->max_tokens > 0 ? knobs->max_tokens : packing_memory_tokens(request);
+    most = most < request->context ? most : request->context;
+    most = most > 1 ? most : 1;
+    if (knobs->max_tokens > 0) {
+        add_steps(request, (int32_t)most, plan);
+        return true;
+    }
+    struct fastest fastest = {0};
+    for (int32_t i = 0; fastest_half(most, i) > 0; i++) {
+        add_steps(request, fastest_half(most, i), plan);
+        if (!fastest_add(request, plan, &fastest, err))
+            return false;
+    }
+    *plan = fastest_take(&fastest);
     return true;
 }
 
 static const struct schema_key knobs[] = {
     {"max_tokens", SCHEMA_INT, "tokens", 0, 1073741824, "0", NULL,
-     "of a sample on a rank, at most the context; 0: what memory has room for, were all units in flight as long",
+     "of a sample on a rank, at most the context; 0: what memory has room for, were all units in flight as long, or "
+     "one "
+     "of its halves, whichever is the fastest",
      offsetof(struct dynamic_cp_knobs, max_tokens)},
+    {"work", SCHEMA_CHOICE, "-", 0, 0, "squared", "squared|flop",
+     "what a sample counts for: its length squared, as the public scheduler has it, or a layer's forward FLOPs",
+     offsetof(struct dynamic_cp_knobs, work)},
     {"delta", SCHEMA_REAL, "-", 0, 1, "0.05", NULL, "ranks are balanced within this share of the fullest one's work",
      offsetof(struct dynamic_cp_knobs, delta)},
     {"pack", SCHEMA_BOOL, "-", 0, 0, "false", NULL,

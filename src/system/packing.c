@@ -304,16 +304,14 @@ static struct stage_bytes bytes_of_stage(const struct system_request *request, c
  * a rank; else all have as many. share: of the one in work that is never held. */
 static double least_tokens(const struct system_request *request, double capacity, double share)
 {
-    struct plan_phase phase = {0};
+    struct plan_layout layout = system_pipeline_layout(request, 0);
     double tokens = INT32_MAX;
-    system_megatron_layout(request, &phase);
-    for (int32_t stage = 0; stage < phase.pipelines[0].layout.stages; stage++) {
-        struct stage_bytes of = bytes_of_stage(request, &phase.pipelines[0].layout, stage);
+    for (int32_t stage = 0; stage < layout.stages; stage++) {
+        struct stage_bytes of = bytes_of_stage(request, &layout, stage);
         double beside = (of.n - 1) * (of.held * (1 - request->layout.offload) + of.others);
         double alone = of.held * (1 - share) + of.others + of.in_work;
         tokens = fmin(tokens, capacity > 0 ? (of.room - capacity * beside) / alone : of.room / (alone + beside));
     }
-    plan_phase_free(&phase);
     return fmin(INT32_MAX, fmax(0, tokens) * (double)request->layout.cp);
 }
 

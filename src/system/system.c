@@ -131,18 +131,23 @@ struct system_request system_request_of(const struct scenario *scenario, const s
     };
 }
 
+struct plan_layout system_pipeline_layout(const struct system_request *request, int32_t pipeline)
+{
+    int32_t ranks = (int32_t)(request->layout.tp * request->layout.cp);
+    return (struct plan_layout){
+        .tensor = (int32_t)request->layout.tp,
+        .context = (int32_t)request->layout.cp,
+        .stages = (int32_t)request->layout.pp,
+        .chunks = (int32_t)request->layout.vpp,
+        .first_rank = pipeline * ranks,
+        .stage_stride = (int32_t)request->layout.dp * ranks,
+    };
+}
+
 void system_megatron_layout(const struct system_request *request, struct plan_phase *phase)
 {
-    int32_t tensor = (int32_t)request->layout.tp, context = (int32_t)request->layout.cp;
     phase->n_pipelines = (int32_t)request->layout.dp;
     phase->pipelines = check_calloc((size_t)phase->n_pipelines, sizeof *phase->pipelines);
     for (int32_t i = 0; i < phase->n_pipelines; i++)
-        phase->pipelines[i].layout = (struct plan_layout){
-            .tensor = tensor,
-            .context = context,
-            .stages = (int32_t)request->layout.pp,
-            .chunks = (int32_t)request->layout.vpp,
-            .first_rank = i * tensor * context,
-            .stage_stride = phase->n_pipelines * tensor * context,
-        };
+        phase->pipelines[i].layout = system_pipeline_layout(request, i);
 }

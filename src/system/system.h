@@ -89,4 +89,7 @@ struct system_request system_request_of(const struct scenario *scenario, const s
 /** Pipelines of one phase, laid out as Megatron does: TP fastest, then CP, DP, PP. */
 void system_megatron_layout(const struct system_request *request, struct plan_phase *phase);
 
+/** The layout of one of them. */
+struct plan_layout system_pipeline_layout(const struct system_request *request, int32_t pipeline);
+
 #endif

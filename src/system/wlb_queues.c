@@ -37,13 +37,28 @@ static int32_t n_of_queue(const struct wlb_document *documents, int32_t n, int32
     return count;
 }
 
-static int longest_first(const void *a, const void *b, void *documents)
+/* By length, descending, then by number; they stand by number among those of like length. A radix sort: tuning sorts
+ * hundreds of times. */
+static void sort_runs(const struct wlb_document *documents, int32_t *runs, int32_t n)
 {
-    int32_t i = *(const int32_t *)a, j = *(const int32_t *)b;
-    const struct wlb_document *document = documents;
-    if (document[i].tokens != document[j].tokens)
-        return document[i].tokens > document[j].tokens ? -1 : 1;
-    return (i > j) - (i < j);
+    enum { BITS = 8, DIGITS = 1 << BITS };
+    int32_t *from = runs, *to = check_malloc((size_t)n * sizeof *to), longest = 0;
+    for (int32_t i = 0; i < n; i++)
+        longest = documents[runs[i]].tokens > longest ? documents[runs[i]].tokens : longest;
+    for (int shift = 0; longest >> shift > 0; shift += BITS) {
+        int32_t first[DIGITS + 1] = {0}, *swap = from;
+        for (int32_t i = 0; i < n; i++)
+            first[DIGITS - (documents[from[i]].tokens >> shift) % DIGITS]++;
+        for (int32_t i = 1; i <= DIGITS; i++)
+            first[i] += first[i - 1];
+        for (int32_t i = 0; i < n; i++)
+            to[first[DIGITS - 1 - (documents[from[i]].tokens >> shift) % DIGITS]++] = from[i];
+        from = to;
+        to = swap;
+    }
+    if (from != runs)
+        memcpy(runs, from, (size_t)n * sizeof *runs);
+    free(from != runs ? from : to);
 }
 
 /* Documents in the order they are dealt. @return how many */
@@ -61,45 +76,72 @@ static int32_t line_up(const struct wlb_rule *rule, struct wlb_document *documen
             n_runs = pop(documents, n, queue, rule->n_packs, runs, n_runs);
     for (int32_t queue = 0; n_runs == 0 && queue < rule->n_queues; queue++)
         n_runs = pop(documents, n, queue, n, runs, n_runs);
-    qsort_r(runs + n_remained, (size_t)(n_runs - n_remained), sizeof *runs, longest_first, documents);
+    sort_runs(documents, runs + n_remained, n_runs - n_remained);
     return n_runs;
 }
 
-/* The micro-batch of the least load and the shortest one. */
-struct least {
-    int32_t load, length;
+/* Sums that grow, and the least of them: a tree of winners, the leaves from n_leaves on. */
+struct sums {
+    int32_t n_leaves; /* a power of two */
+    int32_t *winner;  /* [2 n_leaves] of each node: the least sum below it, the lowest number first */
+    double *sum;      /* [n_leaves] */
 };
 
-static struct least least_of(const double *load_s, const int64_t *length, int32_t n)
+static struct sums open_sums(int32_t n)
 {
-    struct least least = {0, 0};
-    for (int32_t i = 1; i < n; i++) {
-        least.load = load_s[i] < load_s[least.load] ? i : least.load;
-        least.length = length[i] < length[least.length] ? i : least.length;
+    struct sums sums = {.n_leaves = 1};
+    while (sums.n_leaves < n)
+        sums.n_leaves *= 2;
+    sums.sum = check_calloc((size_t)sums.n_leaves, sizeof *sums.sum);
+    sums.winner = check_calloc(2 * (size_t)sums.n_leaves, sizeof *sums.winner);
+    for (int32_t i = 0; i < sums.n_leaves; i++) {
+        sums.winner[sums.n_leaves + i] = i;
+        sums.sum[i] = i < n ? 0 : INFINITY;
     }
-    return least;
+    for (int32_t node = sums.n_leaves - 1; node > 0; node--)
+        sums.winner[node] = sums.winner[2 * node]; /* all are alike */
+    return sums;
+}
+
+static int32_t least_of(const struct sums *sums)
+{
+    return sums->winner[1];
+}
+
+static void add_to(struct sums *sums, int32_t i, double what)
+{
+    sums->sum[i] += what;
+    for (int32_t node = (sums->n_leaves + i) / 2; node > 0; node /= 2) {
+        int32_t left = sums->winner[2 * node], right = sums->winner[2 * node + 1];
+        sums->winner[node] = sums->sum[right] < sums->sum[left] ? right : left;
+    }
+}
+
+static void close_sums(struct sums *sums)
+{
+    free(sums->winner);
+    free(sums->sum);
 }
 
 void wlb_deal(const struct wlb_rule *rule, struct wlb_document *documents, int32_t n, int32_t n_waiting, int32_t *pack)
 {
-    double *load_s = check_calloc((size_t)rule->n_packs, sizeof *load_s);
-    int64_t *length = check_calloc((size_t)rule->n_packs, sizeof *length);
+    struct sums load_s = open_sums(rule->n_packs), length = open_sums(rule->n_packs);
     int32_t *runs = check_malloc((size_t)n * sizeof *runs), n_runs = line_up(rule, documents, n, n_waiting, runs);
     for (int32_t i = 0; i < n; i++)
         pack[i] = -1;
     for (int32_t i = 0; i < n_runs; i++) {
         struct wlb_document *document = &documents[runs[i]];
-        struct least least = least_of(load_s, length, rule->n_packs);
-        int32_t to = length[least.load] + document->tokens <= rule->capacity ? least.load : least.length;
+        double most = (double)(rule->capacity - document->tokens);
+        int32_t to = length.sum[least_of(&load_s)] <= most ? least_of(&load_s) : least_of(&length);
         document->queue = WLB_REMAINED;
-        if (length[to] + document->tokens > rule->capacity)
+        if (length.sum[to] > most)
             continue;
         pack[runs[i]] = to;
-        load_s[to] += document->weight_s;
-        length[to] += document->tokens;
+        add_to(&load_s, to, document->weight_s);
+        add_to(&length, to, document->tokens);
     }
-    free(load_s);
-    free(length);
+    close_sums(&load_s);
+    close_sums(&length);
     free(runs);
 }
 
@@ -136,20 +178,29 @@ struct trial {
     double delay;     /* iterations that a token waits, mean */
 };
 
-/* Documents of so many iterations, n each, under a rule; given up once a token must wait longer than max_delay. */
-static struct trial trial_of(const struct wlb_rule *rule, const struct wlb_document *drawn, int32_t n, double max_delay)
+/* Under limit: the imbalance below, the delay at most that. */
+static bool is_useful(const struct trial *trial, const struct trial *limit)
+{
+    return trial->delay <= limit->delay && trial->imbalance < limit->imbalance;
+}
+
+/* Documents of so many iterations, n each, under a rule; given up once it is of no use: a degree is at least 1. */
+static struct trial trial_of(const struct wlb_rule *rule, const struct wlb_document *drawn, int32_t n,
+                             const struct trial *limit)
 {
     size_t n_all = (size_t)n * N_TRIAL_ITERATIONS;
     struct wlb_document *documents = check_malloc(n_all * sizeof *documents);
     int32_t *pack = check_malloc(n_all * sizeof *pack), n_waiting = 0;
-    double waited = 0, tokens = 0;
+    double waited = 0, tokens = 0, sum = 0;
     struct trial trial = {0};
     for (size_t i = 0; i < n_all; i++)
         tokens += drawn[i].tokens;
-    for (int32_t iteration = 0; iteration < N_TRIAL_ITERATIONS && trial.delay <= max_delay; iteration++) {
+    for (int32_t iteration = 0; iteration < N_TRIAL_ITERATIONS && is_useful(&trial, limit); iteration++) {
+        int32_t n_left = N_TRIAL_ITERATIONS - 1 - iteration;
         memcpy(documents + n_waiting, drawn + (size_t)iteration * (size_t)n, (size_t)n * sizeof *documents);
         wlb_deal(rule, documents, n_waiting + n, n_waiting, pack);
-        trial.imbalance += wlb_imbalance(documents, pack, n_waiting + n, rule->n_packs) / N_TRIAL_ITERATIONS;
+        sum += wlb_imbalance(documents, pack, n_waiting + n, rule->n_packs) / N_TRIAL_ITERATIONS;
+        trial.imbalance = sum + (1 - 1e-9) * n_left / N_TRIAL_ITERATIONS; /* sums are rounded */
         n_waiting = wlb_keep_waiting(documents, pack, n_waiting + n);
         for (int32_t i = 0; i < n_waiting; i++)
             waited += documents[i].tokens;
@@ -182,7 +233,8 @@ void wlb_tune(struct wlb_rule *rule, const struct wlb_document *sample, int32_t 
     if (most == 0)
         return;
     struct wlb_document *drawn = draw(sample, n, seed);
-    double least = trial_of(&best, drawn, n, INFINITY).imbalance;
+    struct trial limit = {INFINITY, INFINITY};
+    limit = (struct trial){trial_of(&best, drawn, n, &limit).imbalance, max_delay};
     for (int32_t first = 0; first < N; first++)
         for (int32_t second = first; second < N; second++) {
             other.n_queues = second > first ? 2 : 1;
@@ -190,10 +242,10 @@ void wlb_tune(struct wlb_rule *rule, const struct wlb_document *sample, int32_t 
             other.threshold[1] = thresholds[second];
             if (other.n_queues > most || thresholds[first] < 1)
                 continue;
-            struct trial trial = trial_of(&other, drawn, n, max_delay);
-            if (trial.delay > max_delay || trial.imbalance >= least)
+            struct trial trial = trial_of(&other, drawn, n, &limit);
+            if (!is_useful(&trial, &limit))
                 continue;
-            least = trial.imbalance;
+            limit.imbalance = trial.imbalance;
             best = other;
         }
     free(drawn);
