@@ -688,6 +688,44 @@ static void a_phase_waits_for_the_one_before_and_for_its_resharding(void)
     plan_free(&plan);
 }
 
+/* TP 8 on each of two nodes. Every GPU of the first sends 5e9 bytes to its counterpart and to the next one on the second
+ * node, and 20e9 to its neighbour: 2 (2 us + 0.1 s) by its NIC and, at the same time, 1 us + 0.1 s by NVLink, whether
+ * one place stands for all eight or each has its own. No receiver has two senders, so SimGrid says the same. */
+static void every_gpu_of_a_folded_place_sends_by_both_routes(void)
+{
+    struct platform platform = hand_platform("hopper-2x8", 2);
+    struct plan plan;
+    hand_plan(&plan, 2, 1, 1);
+    struct plan_phase *phase = &plan.phases[0];
+    for (int32_t i = 0; i < 2; i++) {
+        phase->pipelines[i].layout.tensor = 8;
+        phase->pipelines[i].layout.first_rank = 8 * i;
+        for (int pass = 0; pass < N_PASSES; pass++)
+            hand_unit(&phase->pipelines[i].cut[pass], (struct slice){i, 0, 16});
+    }
+    hand_order(&plan);
+    phase->n_reshards = 3 * 8;
+    phase->reshards = check_malloc(3 * 8 * sizeof *phase->reshards);
+    for (int32_t i = 0; i < 8; i++) {
+        phase->reshards[3 * i] = (struct plan_reshard){i, 8 + i, 5e9};
+        phase->reshards[3 * i + 1] = (struct plan_reshard){i, 8 + (i + 1) % 8, 5e9};
+        phase->reshards[3 * i + 2] = (struct plan_reshard){i, (i + 1) % 8, 20e9};
+    }
+    for (int all = 0; all < 2; all++) {
+        struct dag dag = built(&plan, (struct dag_options){.all_tensor_ranks = all == 1});
+        struct timeline timeline = {0};
+        critical_path(&dag, &timeline);
+        CHECK_EQUAL(count(&dag, DAG_SEND, DAG_RESHARD), 24);
+        for (int32_t i = 0; i < dag.n_tasks; i++)
+            if (dag.tasks[i].kind == DAG_COMPUTE && dag.tasks[i].pass == PASS_FORWARD)
+                CHECK_CLOSE(timeline.start_s[i], 2 * (2e-6 + 0.1), 1e-12);
+        hand_engines_agree(&dag, &platform);
+        timeline_free(&timeline);
+        dag_free(&dag);
+    }
+    plan_free(&plan);
+}
+
 /* One stage, three units, half of unit 1's activations go to the host and come back while the pass before its backward
  * runs, not sooner. */
 static void offloaded_activations_return_before_their_backward(void)
@@ -823,7 +861,7 @@ static void streams_list_their_tasks_in_order(void)
     hand_random(&plan, 3);
     struct dag dag = built(&plan, (struct dag_options){.gradient_sync = true});
     int32_t n = 0;
-    for (int32_t stream = 0; stream < dag.n_places * DAG_N_STREAMS; stream++)
+    for (int32_t stream = 0; stream < dag_n_streams(&dag); stream++)
         for (int32_t task = dag.stream_first[stream], last = -1; task >= 0; task = dag.stream_next[task], n++) {
             CHECK_TRUE(task > last && dag.tasks[task].stream == stream);
             last = task;
@@ -846,6 +884,7 @@ int main(void)
         TEST(sharded_traffic_is_inside_the_passes), TEST(replicas_share_states_in_groups_or_not_at_all),
         TEST(tied_embeddings_are_reduced_between_first_and_last_stage), TEST(stages_may_differ_in_layers),
         TEST(a_phase_waits_for_the_one_before_and_for_its_resharding),
+                        TEST(every_gpu_of_a_folded_place_sends_by_both_routes),
         TEST(offloaded_activations_return_before_their_backward),
         TEST(offloaded_activations_stay_away_while_a_stage_idles), TEST(a_stage_may_wait_for_its_sends),
         TEST(chunks_are_virtual_stages), TEST(a_graph_built_in_the_arrays_of_another_is_the_same),

@@ -35,7 +35,8 @@
  * ended. Of a unit that streams both copies start with their passes, and the next pass of the place waits for the copy
  * back: a copy that takes longer than its pass is exposed there.
  *
- * Phases: SYNC after all of the one before, SENDs that re-shard, SYNC. After the last phase's passes, per stage and
+ * Phases: SYNC after all of the one before, SENDs that re-shard, SYNC. A GPU sends inside its node and by its NIC at the
+ * same time, on each route one message after the other in the plan's order. After the last phase's passes, per stage and
  * tensor rank: reduce-scatter ring of its DP x CP ranks (4 bytes a gradient, bf16 2), SYNC of all stages (gradient
  * norm), OPTIMIZER on 1/(DP x CP) of the parameters, all-gather ring (2 bytes a parameter). Each ring's bytes are those
  * that leave a rank, (n-1)/n of the whole. With groups of ranks that share states (cost_setting.shard_groups m > 1),
@@ -118,7 +119,8 @@ struct dag_task {
     int16_t phase, stage;         /* stage: of the pipeline */
     int32_t pipeline, unit;       /* unit of the pass's cut; -1: none */
     int32_t place;                /* index into places */
-    int32_t stream;               /* place x DAG_N_STREAMS + enum dag_stream */
+    int32_t stream;               /* place x DAG_N_STREAMS + enum dag_stream; of a re-sharding's SEND that of its GPU,
+                                     (n_places + from_rank) x DAG_N_STREAMS + COLLECTIVE inside nodes or RAIL */
     int32_t from_rank, to_rank;   /* GPUs of a SEND; to_rank -1: the host's memory of from_rank's node (offload),
                                      from_rank -1 for prefetch */
     double latency_s, wire_bytes; /* of a SEND */
@@ -150,12 +152,13 @@ struct dag_pipe {
 
 /** What the arrays of a graph have room for, so that the next one is built in them. */
 struct dag_room {
-    int32_t tasks, edges, places;
+    int32_t tasks, edges, streams;
     int32_t *mark; /* while building, of each task: its newest out-edge */
 };
 
 struct dag {
     int32_t n_tasks, n_places, n_edges;
+    int32_t n_senders; /* GPUs with streams of their own for re-sharding: one place may stand for several. 0: none */
     struct dag_task *tasks;
     double *duration_s; /* without contention; a vector of its own so that others can be tried on the same graph */
     int32_t *in_first;  /* [n_tasks + 1] into in_task, in_kind */
@@ -170,6 +173,12 @@ struct dag {
     int32_t *first_pipe;    /* of each phase */
     struct dag_room room;
 };
+
+/** Of places, then of senders. */
+static inline int32_t dag_n_streams(const struct dag *dag)
+{
+    return (dag->n_places + dag->n_senders) * DAG_N_STREAMS;
+}
 
 struct dag_options {
     bool all_tensor_ranks;
