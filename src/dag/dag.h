@@ -10,10 +10,13 @@
  *
  * Pass of a unit on a place: COMPUTE. With CP > 1 COMPUTE (GEMMs and the rest), then ATTENTION, which waits for its own
  * COMPUTE only, beside the ring: SYNC of all ranks, a SEND from each to the next, SYNC; the pass ends when both ended
- * (cp_overlap off, and with cp_type all-gather and ulysses: the ring or the collectives of cost/context.h, as SENDs of
- * their seconds to the next rank, then ATTENTION). A unit of a group has the context ranks of all the group's pipelines
- * in one ring. With all tensor ranks TP's exposed collectives are such a ring between COMPUTE and attention, as long as
- * they are inside COMPUTE otherwise. SYNCs stand on the collective stream of their first member.
+ * (cp_overlap off, and with cp_type all-gather and ulysses: the ring or the collectives of cost/context.h, then
+ * ATTENTION. What of the collectives goes between nodes, evenly many ranks on each, is SENDs of all layers' bytes by
+ * the ranks' own NICs, of an all-to-all to the counterparts on all other nodes one after the other, of a gather to the
+ * next node's; they take the collectives' seconds alone on their links. Else it is SENDs of these seconds to the next
+ * rank). A unit of a group has the context ranks of all the group's pipelines in one ring. With all tensor ranks TP's
+ * exposed collectives are such a ring between COMPUTE and attention, as long as they are inside COMPUTE otherwise.
+ * SYNCs stand on the collective stream of their first member.
  *
  * The ring of CP is point-to-point, as Megatron-LM's default: a member sends all to the next, so one NIC carries a
  * whole member's bytes from node to node. Gradients and parameters over several nodes with k > 1 members on each: as
@@ -35,15 +38,15 @@
  * ended. Of a unit that streams both copies start with their passes, and the next pass of the place waits for the copy
  * back: a copy that takes longer than its pass is exposed there.
  *
- * Phases: SYNC after all of the one before, SENDs that re-shard, SYNC. A GPU sends inside its node and by its NIC at the
- * same time, on each route one message after the other in the plan's order. After the last phase's passes, per stage and
- * tensor rank: reduce-scatter ring of its DP x CP ranks (4 bytes a gradient, bf16 2), SYNC of all stages (gradient
- * norm), OPTIMIZER on 1/(DP x CP) of the parameters, all-gather ring (2 bytes a parameter). Each ring's bytes are those
- * that leave a rank, (n-1)/n of the whole. With groups of ranks that share states (cost_setting.shard_groups m > 1),
- * both rings and the OPTIMIZER's share are those of a group, and after the reduce-scatter the m ranks that hold the
- * same shard all-reduce it, 2 (m-1)/m of it each; without sharding (groups of one) only that is left. Tied embeddings
- * on two stages: then first and last stage all-reduce the whole table's gradients, rank by rank, after the reductions
- * of their stages (Megatron-Core, finalize_model_grads); never hidden.
+ * Phases: SYNC after all of the one before, SENDs that re-shard, SYNC. A GPU sends inside its node and by its NIC at
+ * the same time, on each route one message after the other in the plan's order. After the last phase's passes, per
+ * stage and tensor rank: reduce-scatter ring of its DP x CP ranks (4 bytes a gradient, bf16 2), SYNC of all stages
+ * (gradient norm), OPTIMIZER on 1/(DP x CP) of the parameters, all-gather ring (2 bytes a parameter). Each ring's bytes
+ * are those that leave a rank, (n-1)/n of the whole. With groups of ranks that share states (cost_setting.shard_groups
+ * m > 1), both rings and the OPTIMIZER's share are those of a group, and after the reduce-scatter the m ranks that hold
+ * the same shard all-reduce it, 2 (m-1)/m of it each; without sharding (groups of one) only that is left. Tied
+ * embeddings on two stages: then first and last stage all-reduce the whole table's gradients, rank by rank, after the
+ * reductions of their stages (Megatron-Core, finalize_model_grads); never hidden.
  *
  * dp_overlap: as Megatron-LM's overlap_grad_reduce and overlap_param_gather. A chunk's gradients are reduced in
  * buckets of max(40e6, 1e6 x ranks) parameters (core/distributed) from its last backward (weights') pass on, chunk
