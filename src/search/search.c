@@ -170,7 +170,9 @@ static void add_outcome(struct search_score *score, const struct outcome *outcom
     score->compute += ((bubble->busy_s - outcome->collective_s) / bubble->total_s - score->compute) / (n + 1);
     score->bubble += (bubble_fraction(bubble) - score->bubble) / (n + 1);
     score->communication +=
-        ((outcome->collective_s + bubble->ring_s + bubble->sync_s + bubble->reshard_s) / bubble->total_s - score->communication) / (n + 1);
+        ((outcome->collective_s + bubble->ring_s + bubble->sync_s + bubble->reshard_s) / bubble->total_s -
+         score->communication) /
+        (n + 1);
     score->host_bytes = fmax(score->host_bytes, outcome->host_bytes);
     if (outcome->peak_bytes > score->peak_bytes) {
         score->peak_bytes = outcome->peak_bytes;
