@@ -112,7 +112,7 @@ struct timeline hand_longest_path(const struct dag *dag)
 {
     struct timeline timeline = {0};
     timeline_reserve(&timeline, dag->n_tasks);
-    double *stream_s = check_calloc((size_t)dag->n_places * DAG_N_STREAMS, sizeof(double)); /* its last finish */
+    double *stream_s = check_calloc((size_t)dag_n_streams(dag), sizeof(double)); /* its last finish */
     for (int32_t t = 0; t < dag->n_tasks; t++) {
         double *free_s = &stream_s[dag->tasks[t].stream];
         timeline.start_s[t] = *free_s;

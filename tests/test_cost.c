@@ -438,9 +438,9 @@ static void keys_are_gathered_before_attention(void)
 
 /*
  * Ulysses: 8 tokens (padding stays), 4 on a rank, in widths 4 (queries, output) and 2 (keys, values) over TP 2: 16 and
- * 8 bytes, of which half leaves: 2 x 8 + 2 x 4 bytes in all-to-alls of 1 s and 0.1 s a byte, in both passes. Attention:
- * half of the heads, whole samples, one kernel. One CP rank a node: by NIC, 2 s and (8 + 8 x 50/58)/0.5 bytes at 20
- * B/s.
+ * 8 bytes, but the one head of keys and values goes to both heads of queries, so 16 as well, of which half leaves: four
+ * times 8 bytes in all-to-alls of 1 s and 0.1 s a byte, in both passes. Attention: half of the heads, whole samples,
+ * one kernel. One CP rank a node: by NIC, 2 s and (8 + 8 x 50/58)/0.5 bytes at 20 B/s.
  */
 static void heads_are_exchanged_for_tokens(void)
 {
@@ -452,18 +452,43 @@ static void heads_are_exchanged_for_tokens(void)
     setting.context_type = SCENARIO_ULYSSES;
     struct cost_unit unit = toy_unit(RECOMPUTE_NONE);
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
-        CHECK_CLOSE(cost_of_pass(&setting, pass, &unit).context_s, 3 * 2 * (1.8 + 1.4), 1e-14);
-        CHECK_CLOSE(cost_of_pass(&setting, pass, &unit).ring_bytes, 3 * 24.0, 1e-14);
+        CHECK_CLOSE(cost_of_pass(&setting, pass, &unit).context_s, 3 * 4 * 1.8, 1e-14);
+        CHECK_CLOSE(cost_of_pass(&setting, pass, &unit).ring_bytes, 3 * 32.0, 1e-14);
     }
     CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).attention_s,
                 3 * 4 * (40 * 2.6 * (1 + 16 / 5.0) + 72 * (1 + 8 / 6.0) * (1 + 16 / 9.0)), 1e-14);
     struct platform pairs = links;
     pairs.gpus_per_node = 2;
     setting.platform = &pairs;
-    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).context_s,
-                3 * 2 * (4 + (8 + 8 * 50 / 58.0 + 4 + 4 * 50 / 54.0) / 10), 1e-14);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).context_s, 3 * 4 * (2 + (8 + 8 * 50 / 58.0) / 10), 1e-14);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).context_wire_bytes, 3 * 4 * (8 + 8 * 50 / 58.0) / 0.5,
+                1e-14);
     unit.context = 1;
     CHECK_TRUE(cost_of_pass(&setting, PASS_FORWARD, &unit).context_s == 0);
+}
+
+/* One head of keys and values for 16 of queries, no TP: 4 ranks need 4 copies of it, 16 and 32 ranks 16, as wide as the
+ * queries. h 64, so 4 wide; T tokens on c ranks: a rank sends T/c (c - 1)/c x 2 x (2 x 64 + 2 x 4 copies) bytes. */
+static void few_heads_of_keys_are_copied_for_many_ranks(void)
+{
+    struct device device = plain;
+    device.collective[DEVICE_ALL_TO_ALL] = (struct device_collective){.latency_s = 1, .efficiency = 1};
+    struct model model = *toy_setting().model;
+    model.hidden = 64;
+    model.heads = 16;
+    model.kv_heads = 1;
+    struct cost_setting setting = toy_setting();
+    setting.model = &model;
+    setting.device = &device;
+    setting.tensor = 1;
+    setting.context_type = SCENARIO_ULYSSES;
+    const struct slice whole = {0, 0, 128};
+    static const int32_t ranks[] = {4, 16, 32}, copies[] = {4, 16, 16};
+    for (int i = 0; i < 3; i++) {
+        struct cost_unit unit = {.slices = &whole, .n_slices = 1, .context = ranks[i]};
+        double sent = 128.0 / ranks[i] * (ranks[i] - 1) / ranks[i] * 2 * (2 * 64 + 2 * 4 * copies[i]);
+        CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).ring_bytes, 3 * sent, 1e-14);
+    }
 }
 
 /* 10 FLOP at 0.5 FLOP/s: 20 s, times (1 + 3/6)(1 + 5/20) at the curve's head width of 128, and one second to start. */
@@ -1019,7 +1044,8 @@ int main(void)
         TEST(states_follow_precision_and_sharding), TEST(rails_share_nic_and_nvlink), TEST(so_many_layers_recompute),
         TEST(sharded_parameters_are_gathered_and_gradients_reduced_in_every_pass),
         TEST(groups_of_shards_reduce_their_gradients), TEST(keys_are_gathered_before_attention),
-        TEST(heads_are_exchanged_for_tokens), TEST(the_optimizer_is_counted_by_hand), TEST(stages_hold_all_parameters),
+        TEST(heads_are_exchanged_for_tokens), TEST(few_heads_of_keys_are_copied_for_many_ranks),
+        TEST(the_optimizer_is_counted_by_hand), TEST(stages_hold_all_parameters),
         TEST(unfused_attention_moves_its_scores), TEST(recomputation_of_the_core_repeats_it),
         TEST(training_constants_slow_what_they_name), TEST(batched_gemms_share_their_waves),
         TEST(a_split_backward_adds_up), TEST(eager_modules_move_more));

@@ -445,6 +445,36 @@ static void step_copies(struct ledger *ledger, enum queue queue, struct cursor *
     cursor->task = after(ledger->dag, cursor->task);
 }
 
+/* The most parameters that a layout of a phase has on one of n GPUs from `rank` on. */
+static double parameters_of_ranks(const struct ledger *ledger, const struct plan_phase *phase, int32_t rank, int32_t n)
+{
+    double most = 0;
+    for (int32_t i = 0; i < phase->n_pipelines; i++) {
+        const struct plan_layout *layout = &phase->pipelines[i].layout;
+        for (int32_t stage = 0; stage < layout->stages; stage++) {
+            int32_t first = plan_rank(layout, stage, 0, 0), end = first + layout->context * layout->tensor;
+            if (first < rank + n && rank < end)
+                most = fmax(most, dag_stage_parameters(ledger->setting, layout, stage));
+        }
+    }
+    return most;
+}
+
+/* What a place holds of the layout before while the model moves to its own: weights, and gradients of the iteration. */
+static double moving_bytes(const struct ledger *ledger, int32_t place)
+{
+    const struct plan *plan = ledger->plan;
+    const struct dag_place *at = &ledger->dag->places[place];
+    const struct plan_phase *phase = &plan->phases[at->phase];
+    if (phase->n_reshards == 0)
+        return 0;
+    const struct plan_layout *layout = &phase->pipelines[at->pipeline].layout;
+    const struct plan_phase *before = &plan->phases[(at->phase > 0 ? at->phase : plan->n_phases) - 1];
+    double gradient_bytes = at->phase > 0 ? cost_gradient_bytes(ledger->setting->gradients) : 0;
+    return (2 + gradient_bytes) *
+           parameters_of_ranks(ledger, before, plan_rank(layout, at->stage, 0, 0), layout->context * layout->tensor);
+}
+
 static double states(const struct ledger *ledger, int32_t place)
 {
     const struct dag_place *at = &ledger->dag->places[place];
@@ -477,9 +507,13 @@ static double host_peak(const struct ledger *ledger, int32_t place)
 
 static void open_place(struct ledger *ledger, double *live)
 {
-    live[MEMORY_STATES] = states(ledger, ledger->place);
+    double moving = moving_bytes(ledger, ledger->place);
+    live[MEMORY_STATES] = states(ledger, ledger->place) + moving;
     live[MEMORY_LIBRARIES] = ledger->setting->device->workspace_bytes;
     record(ledger, live, 0.0);
+    live[MEMORY_STATES] -= moving;
+    if (moving > 0)
+        record_freed(ledger, live, 0.0);
 }
 
 /* All that happens on a place, in order of time. */

@@ -52,18 +52,19 @@ enum cost_family { COST_GEMM, COST_ATTENTION, COST_MEMORY_BOUND, COST_COLLECTIVE
 
 /** One pass of one unit on one rank of a stage. All per rank and over all layers; seconds without contention. */
 struct cost_pass {
-    double flop;           /* executed by this rank, recomputation included */
-    double other_s;        /* GEMMs, memory-bound kernels, launches; what cannot overlap with the ring */
-    double attention_s;    /* attention kernels; the ring of CP may run beside them */
-    double tensor_s;       /* exposed tensor-parallel collectives, already part of no other field */
-    double tensor_bytes;   /* a TP rank sends in all of them, the hidden ones included */
-    double shard_s;        /* exposed gathers of parameters and reduce-scatters of gradients (zero2, zero3), as above */
-    double shard_bytes;    /* a rank sends in all of them, the hidden ones included */
-    double ring_bytes;     /* a CP rank sends to others (ring: to the next one): cost/context.h */
-    int32_t ring_steps;    /* messages of the ring one after the other, for its latency: context - 1 in each layer */
-    double context_s;      /* collectives of CP in place of a ring, which stand before attention; in no other field */
-    double boundary_bytes; /* to the next (backward: previous) stage, per TP and CP rank: all of it on each TP rank
-                            * without sequence parallelism */
+    double flop;         /* executed by this rank, recomputation included */
+    double other_s;      /* GEMMs, memory-bound kernels, launches; what cannot overlap with the ring */
+    double attention_s;  /* attention kernels; the ring of CP may run beside them */
+    double tensor_s;     /* exposed tensor-parallel collectives, already part of no other field */
+    double tensor_bytes; /* a TP rank sends in all of them, the hidden ones included */
+    double shard_s;      /* exposed gathers of parameters and reduce-scatters of gradients (zero2, zero3), as above */
+    double shard_bytes;  /* a rank sends in all of them, the hidden ones included */
+    double ring_bytes;   /* a CP rank sends to others (ring: to the next one): cost/context.h */
+    int32_t ring_steps;  /* messages of the ring one after the other, for its latency: context - 1 in each layer */
+    double context_s;    /* collectives of CP in place of a ring, which stand before attention; in no other field */
+    double context_wire_bytes; /* of these by a rank's NIC (over the link's efficiency); 0: none leaves its node */
+    double boundary_bytes;     /* to the next (backward: previous) stage, per TP and CP rank: all of it on each TP rank
+                                * without sequence parallelism */
     double outside_s[COST_N_FAMILIES]; /* part of the seconds above whose shapes lie outside what was measured */
 };
 

@@ -200,10 +200,12 @@ struct builder_ring {
     enum dag_purpose purpose;
     enum pass pass;
     int32_t unit, chunk;
-    double bytes;   /* reduce-scatter, all-gather: of the tensor; else what a member sends to the next in all */
-    int32_t steps;  /* messages of the latter, for the latency */
-    double share;   /* of a reduce-scatter or all-gather that is not hidden */
-    double exact_s; /* if > 0: how long it takes, in place of bytes: that of the member to which it is longest */
+    double bytes;      /* reduce-scatter, all-gather: of the tensor; else what a member sends to the next in all */
+    int32_t steps;     /* messages of the latter, for the latency */
+    double share;      /* of a reduce-scatter or all-gather that is not hidden */
+    double exact_s;    /* if > 0: how long it takes, in place of bytes: that of the member to which it is longest */
+    double wire_bytes; /* of the latter by each member's NIC */
+    bool to_all;       /* these go to all other nodes, not to the next one */
 };
 
 /**
@@ -212,6 +214,11 @@ struct builder_ring {
  * several nodes: as NCCL's rails, k rings enter and leave each node by different NICs, so of every member's bytes 1/k
  * go to its counterpart on the next node (stream RAIL) and (k-1)/k to its neighbour inside the node, at the same time.
  * Reduce-scatters and all-gathers take what cost_of_rails says (cost/cost.h), SENDs of either route alone.
+ *
+ * Of exact seconds and wire bytes, with as many members on each node: a SEND from each member to its counterpart on the
+ * next node, or (to_all) one after the other to those on all other nodes, as far away for all members at a time. What
+ * of the seconds the bytes do not take (latencies; NVLink, where it takes longer) is latency, so that alone on their
+ * links they take these seconds.
  * @return the closing SYNC
  */
 int32_t builder_ring(struct builder *builder, const struct builder_ring *ring);

@@ -38,8 +38,8 @@ static bool has_edge(const struct dag *dag, int32_t from, int32_t to)
 static bool check_arrays(const struct dag *dag, struct error *err)
 {
     bool ok = true;
-    int32_t *last = check_malloc((size_t)dag->n_places * DAG_N_STREAMS * sizeof *last);
-    for (int32_t i = 0; i < dag->n_places * DAG_N_STREAMS; i++)
+    int32_t *last = check_malloc((size_t)dag_n_streams(dag) * sizeof *last);
+    for (int32_t i = 0; i < dag_n_streams(dag); i++)
         last[i] = -1;
     for (int32_t task = 0; ok && task < dag->n_tasks; task++) {
         for (int32_t i = dag->in_first[task]; ok && i < dag->in_first[task + 1]; i++)

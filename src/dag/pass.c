@@ -369,8 +369,12 @@ static void add_context_rings(struct work *work)
     for (int32_t first = 0; first < work->n_members; first += n_each) {
         const struct cost_pass *cost = work->builder->members[first].cost;
         add_ring(work, first, 1,
-                 (struct builder_ring){
-                     .n = n_each, .purpose = DAG_RING, .bytes = cost->ring_bytes, .steps = cost->ring_steps});
+                 (struct builder_ring){.n = n_each,
+                                       .purpose = DAG_RING,
+                                       .bytes = cost->ring_bytes,
+                                       .steps = cost->ring_steps,
+                                       .wire_bytes = cost->context_wire_bytes,
+                                       .to_all = work->builder->setting->context_type == SCENARIO_ULYSSES});
     }
 }
 

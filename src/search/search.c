@@ -201,7 +201,8 @@ static void add_outcome(const struct search_result *result, const struct outcome
     score->compute += part * ((bubble->busy_s - outcome->collective_s) / bubble->total_s - score->compute);
     score->bubble += part * (bubble_fraction(bubble) - score->bubble);
     score->communication +=
-        part * ((outcome->collective_s + bubble->ring_s + bubble->sync_s) / bubble->total_s - score->communication);
+        part * ((outcome->collective_s + bubble->ring_s + bubble->sync_s + bubble->reshard_s) / bubble->total_s -
+                score->communication);
     score->host_bytes = fmax(score->host_bytes, outcome->host_bytes);
     if (outcome->peak_bytes > score->peak_bytes) {
         score->peak_bytes = outcome->peak_bytes;

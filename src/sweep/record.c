@@ -18,7 +18,7 @@ _Static_assert(MEMORY_N_CLASSES == 6, "trace/memory_class.def has a column for e
 #define BUBBLE_COLUMNS(of)                                                                                             \
     .bubble_fraction = bubble_fraction(&(of)), .busy_s = (of).busy_s, .ring_s = (of).ring_s,                           \
     .warm_up_s = (of).warm_up_s, .imbalance_s = (of).imbalance_s, .cool_down_s = (of).cool_down_s,                     \
-    .dp_wait_s = (of).dp_wait_s, .sync_s = (of).sync_s, .total_s = (of).total_s
+    .dp_wait_s = (of).dp_wait_s, .sync_s = (of).sync_s, .reshard_s = (of).reshard_s, .total_s = (of).total_s
 #define MEMORY_COLUMNS(of)                                                                                             \
     .states_bytes = (of)[MEMORY_STATES], .activations_bytes = (of)[MEMORY_ACTIVATIONS], .kv_bytes = (of)[MEMORY_KV],   \
     .kv_gradients_bytes = (of)[MEMORY_KV_GRADIENTS], .workspace_bytes = (of)[MEMORY_WORKSPACE],                        \
@@ -224,7 +224,7 @@ static struct trace_task task_row(const struct point_view *view, int32_t t)
 {
     const struct dag_task *task = &view->dag->tasks[t];
     const struct dag_place *place = &view->dag->places[task->place];
-    return (struct trace_task){
+    struct trace_task row = {
         .system = view->system_index,
         .iteration = view->iteration->iteration,
         .task = t,
@@ -240,6 +240,9 @@ static struct trace_task task_row(const struct point_view *view, int32_t t)
         .finish_s = view->timeline->finish_s[t],
         .slack_s = view->slack_s[t],
     };
+    if (task->purpose == DAG_RESHARD && task->kind == DAG_SEND)
+        row.rank = task->from_rank; /* its place may stand for several */
+    return row;
 }
 
 static bool append_transfer(struct trace *trace, const struct trace_task *row, const struct dag_task *task,

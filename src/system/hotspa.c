@@ -21,9 +21,12 @@
  * Source: Ge et al. 2024 (SOSP '24) and its code in Hetu as systems.md restates them. Not stated there, so inferred:
  * the automatic strategies, that a pack's bound counts its tokens without padding, that packs of the longest samples
  * run first, and how gradients move (system/switch.h).
+ * While the model moves, weights and gradients of both strategies are in memory (inferred, bounds/memory.h), and
+ * no activations.
  *
  * Deviates:
- * - Two strategies are never in memory together: a phase's peak has its own weights and gradients only.
+ * - Optimizer states count in each phase as its own layout would share them: as much as they are with zero1; with
+ *   sharding: none more in phases of fewer TP x PP than the plan's.
  */
 #include <stdio.h>
 #include <stdlib.h>
