@@ -454,7 +454,9 @@ static void bounds_hold(void)
         CHECK_TRUE(bound_s <= resolved.makespan_s * (1 + 1e-9));
         CHECK_TRUE(chain_s <= resolved.makespan_s * (1 + 1e-9));
         /* No rank has more on the host than that which has most. */
-        double bound_bytes = slimpack_bound_bytes(&hand.setting, &phase, plan.shards, resolved.host_bytes);
+        struct slimpack_kind kind = slimpack_kind_of(&hand.request);
+        kind.host_bytes = resolved.host_bytes;
+        double bound_bytes = slimpack_bound_bytes(&hand.setting, &phase, &kind, plan.shards);
         CHECK_TRUE(bound_bytes <= resolved.peak_bytes * (1 + 1e-9));
         if (round < 120 && hand.request.layout.offload <= 0 && hand.request.layout.recompute != RECOMPUTE_FULL)
             least_ratio = fmin(least_ratio, bound_bytes / resolved.peak_bytes);

@@ -108,8 +108,16 @@ struct slimpack_shape {
  */
 void slimpack_build(const struct slimpack_part *part, const struct slimpack_shape *shape, struct plan_phase *phase);
 
-/** Give units the least memory that `offload: auto` and `recompute: auto` can come to; nothing without them. */
-void slimpack_weaken(const struct slimpack_knobs *knobs, struct plan_cut *cut);
+/** What all units of a bound have: recomputation, the share of their activations that goes to the host, and how much
+ * of it a GPU can have there (INFINITY: any). */
+struct slimpack_kind {
+    enum recompute recompute;
+    double offload, host_bytes;
+};
+
+/** As the plan has them; and the least memory that `offload: auto` and `recompute: auto` can come to. */
+struct slimpack_kind slimpack_kind_of(const struct system_request *request);
+struct slimpack_kind slimpack_weakest(const struct system_request *request);
 
 /**
  * A pipeline's share of a bound on the makespan [s]: with first and last the first forward and the last backward unit,
@@ -132,14 +140,14 @@ double slimpack_chain_s(const struct system_request *request, int32_t tokens);
 /**
  * No rank of the phase needs less than this, whatever the times [bytes]: states, and at the worst step of its order
  * the activations of all forward units that have begun less what backward units have consumed, with the workspace that
- * the step has without recomputation. Of what the step itself does not run or consume the share `offload` may be on
- * the host, but no more than host_bytes (INFINITY: any); its own is all there, before the copy out and after the copy
+ * the step has without recomputation. Of what the step itself does not run or consume the share kind->offload may be on
+ * the host, but no more than kind->host_bytes; its own is all there, before the copy out and after the copy
  * in. Left out: keys and values kept beside full recomputation, or of sliced samples, which are not offloaded,
- * gradients of keys and values, logits in work, what is offloaded even while it is copied. All units must have the
- * recomputation and offload of the first.
+ * gradients of keys and values, logits in work, what is offloaded even while it is copied. The orders must be such that
+ * before no backward a stage has run more forwards than the stage before it, as all of plan/order.h on one chunk are.
  */
-double slimpack_bound_bytes(const struct cost_setting *setting, const struct plan_phase *phase, int32_t shards,
-                            double host_bytes);
+double slimpack_bound_bytes(const struct cost_setting *setting, const struct plan_phase *phase,
+                            const struct slimpack_kind *kind, int32_t shards);
 
 /** Places that packer milp gives each boundary, and the units of a rank that it can have: so many that the program has
  * at most 300 binaries, which takes GLPK under a second. INT64_MAX without it. */

@@ -114,16 +114,6 @@ static int32_t parts_of(const struct candidate *candidate)
            order[candidate->policy];
 }
 
-static bool same_orders(const struct plan_phase *a, const struct plan_phase *b)
-{
-    for (int32_t i = 0; i < a->n_pipelines; i++) {
-        int32_t n_steps = a->pipelines[i].step_first[a->pipelines[i].layout.stages];
-        if (memcmp(a->pipelines[i].steps, b->pipelines[i].steps, (size_t)n_steps * sizeof *a->pipelines[i].steps) != 0)
-            return false;
-    }
-    return true;
-}
-
 static bool try_rule(struct choice *choice, const struct candidate *candidate, struct adapt_rule rule,
                      struct error *err)
 {
@@ -167,21 +157,45 @@ static bool try_candidate(struct choice *choice, const struct candidate *candida
 
 /* The least that any setting of the units can come to; where that does not fit, the least that the units as they are
  * come to, for as they are they are resolved. */
-static double least_bytes(const struct choice *choice, const struct plan *plan)
+static double least_bytes(const struct choice *choice, const struct plan_phase *phase)
 {
     const struct system_request *request = choice->part.request;
-    const struct slimpack_knobs *knobs = knobs_of(choice);
+    struct slimpack_kind own = slimpack_kind_of(request), weakest = slimpack_weakest(request);
     int32_t shards = scenario_plan_shards(&request->layout);
-    double host_bytes = knobs->offload == SLIMPACK_BY_UNIT ? adapt_host_bytes(request) : INFINITY;
-    struct plan weak;
-    plan_copy(plan, &weak);
-    for (int32_t i = 0; i < weak.phases->n_pipelines; i++)
-        slimpack_weaken(knobs, &weak.phases->pipelines[i].cut[PASS_FORWARD]);
-    double bytes = slimpack_bound_bytes(request->setting, weak.phases, shards, host_bytes);
-    plan_free(&weak);
+    double bytes = slimpack_bound_bytes(request->setting, phase, &weakest, shards);
     if (bytes <= request->memory_bytes)
         return bytes;
-    return fmax(bytes, slimpack_bound_bytes(request->setting, plan->phases, shards, INFINITY));
+    return fmax(bytes, slimpack_bound_bytes(request->setting, phase, &own, shards));
+}
+
+/* Orders of the last stages, by which those of the others go. */
+struct orders {
+    size_t n;
+    struct plan_step *steps;
+};
+
+/* Caller frees the steps. */
+static struct orders orders_of(const struct plan_phase *phase)
+{
+    struct orders orders = {0};
+    for (int32_t i = 0; i < phase->n_pipelines; i++) {
+        const struct plan_pipeline *pipeline = &phase->pipelines[i];
+        const int32_t *first = &pipeline->step_first[pipeline->layout.stages - 1];
+        size_t n = (size_t)(first[1] - first[0]);
+        orders.steps = check_realloc(orders.steps, (orders.n + n) * sizeof *orders.steps);
+        memcpy(orders.steps + orders.n, pipeline->steps + first[0], n * sizeof *orders.steps);
+        orders.n += n;
+    }
+    return orders;
+}
+
+/* Whether the last of n orders is among those before it: all run as many steps. */
+static bool is_known(const struct orders *had, int32_t n)
+{
+    for (int32_t i = 0; i < n - 1; i++)
+        if (memcmp(had[i].steps, had[n - 1].steps, had[i].n * sizeof *had[i].steps) == 0)
+            return true;
+    return false;
 }
 
 /* List a shape under each injection policy the knob allows; one whose orders another one has had is left out.
@@ -189,28 +203,25 @@ static double least_bytes(const struct choice *choice, const struct plan *plan)
 static bool list_policies(struct choice *choice, struct slimpack_shape shape, struct plan_phase *phase)
 {
     const struct system_request *request = choice->part.request;
-    struct plan had[N_POLICIES] = {0}, plan = {.n_phases = 1, .phases = phase};
+    struct orders had[N_POLICIES];
     int32_t n_had = 0, wanted = knobs_of(choice)->injection;
     bool may_fit = false;
     for (int policy = SLIMPACK_JUST_IN_TIME; policy <= SLIMPACK_NONE; policy++) {
         if (wanted != SLIMPACK_AUTO && wanted != policy)
             continue;
         order_phase(phase, (enum slimpack_injection)policy);
-        bool known = false;
-        for (int32_t i = 0; i < n_had; i++)
-            known = known || same_orders(phase, had[i].phases);
-        if (known)
+        had[n_had++] = orders_of(phase);
+        if (is_known(had, n_had))
             continue;
-        plan_copy(&plan, &had[n_had++]);
         CHECK(choice->n_candidates < MAX_CANDIDATES);
         struct candidate *candidate = &choice->candidates[choice->n_candidates];
         *candidate = (struct candidate){.shape = shape, .policy = (enum slimpack_injection)policy};
         candidate->index = choice->n_candidates++;
-        candidate->bound_bytes = least_bytes(choice, &plan);
+        candidate->bound_bytes = least_bytes(choice, phase);
         may_fit = may_fit || candidate->bound_bytes <= request->memory_bytes;
     }
     for (int32_t i = 0; i < n_had; i++)
-        plan_free(&had[i]);
+        free(had[i].steps);
     return may_fit;
 }
 
