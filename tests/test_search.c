@@ -326,8 +326,13 @@ static void the_chosen_plan_fits_in_every_iteration_of_the_run(void)
 {
     int32_t n_misfits = 0;
     for (int seed = 1; seed <= 12; seed++) {
-        struct cell cell = {"llama-7b",      "hopper-1x8", "slimpack", "32Ki", "recompute: [none, selective]",
-                            "offload: plan, max_factor: 16", seed};
+        struct cell cell = {"llama-7b",
+                            "hopper-1x8",
+                            "slimpack",
+                            "32Ki",
+                            "recompute: [none, selective]",
+                            "offload: plan, max_factor: 16",
+                            seed};
         struct hand_search hand;
         search_cell(&hand, &cell, false);
         const int64_t of_run = hand.scenario.seed, measured = hand.scenario.measured;
