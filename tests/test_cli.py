@@ -346,7 +346,7 @@ class SeventyBillion(unittest.TestCase):
         for topic in ("attention kernel: cuDNN", "curves of device h100-sxm", "tensor-parallel collectives",
                       "sequence parallelism on", "beyond the shapes the curves were fitted to", "GEMMs 1.",
                       "gradient and parameter traffic", "cross-entropy fused", "no dropout, no biases",
-                      "NVLink 450 GB/s, NIC 50 GB/s, PCIe 64 GB/s", "bf16 peak 989.4 TFLOP/s", "memory of a GPU", "4096 tokens a micro-batch and 128 micro-batches a",
+                      "NVLink 450 GB/s, NIC 50 GB/s, PCIe 64 GB/s", "bf16 peak 989.4 TFLOP/s", "memory of a GPU", "4096 tokens and 0 of padding a micro-batch, 128 micro-batches a",
                       "micro_batch 1", "1 virtual stage a rank (vpp), layers of the virtual stages: 20 x 4", "recompute none",
                       "offload 0%", "optimizer states (zero1) on 8 of 8 DP x CP ranks", "gradients fp32"):
             self.assertIn(topic, assumed)
@@ -361,7 +361,7 @@ class SeventyBillion(unittest.TestCase):
             "systems.0.plan.sharding=none": "all states (none) on 1 of 8",
             "systems.0.plan.shard_group=2": "(zero1) on 2 of 8",
             "systems.0.plan.first_stage_layers=17": "17 x 1, 21 x 3",
-            "systems.0.knobs.micro_batch=2": "8192 tokens a micro-batch and 64 micro-batches",
+            "systems.0.knobs.micro_batch=2": "8192 tokens and 0 of padding a micro-batch, 64 micro-batches",
             "platform=hopper-32x8": "NVLink 200 GB/s",
             "systems.0.plan.sequence_parallel=false": "collectives: without sequence parallelism two all-reduces a pass "
                                                       "and layer, those of the backward beside GEMMs",

@@ -79,7 +79,7 @@ static void check_cell(bool holds, const struct cell *cell, const char *what)
 /* Small spaces of systems without a state in which memory, time or neither decides. */
 static const struct cell cells[] = {
     {"llama-7b", "hopper-1x8", "best-fit", "32Ki", "name: free, offload: [0, 1]", "", 1},
-    {"llama-7b", "hopper-1x8", "slimpack", "32Ki", "name: free, offload: [0, 1]", "", 1},
+    {"llama-7b", "hopper-1x8", "slimpack", "32Ki", "name: free, offload: [0, 1]", "max_factor: 16", 1},
     {"llama-7b", "hopper-2x8", "best-fit", "64Ki", "name: megatron, offload: [0.5, 0]", "", 2},
     {"llama-7b", "hopper-2x8", "slimpack", "64Ki", "name: free, pp: [2, 4, 8], offload: [0, 0.5, 1]", "max_factor: 8",
      2},
@@ -404,8 +404,13 @@ static void the_chosen_plan_fits_in_every_iteration_of_the_run(void)
 {
     int32_t n_misfits = 0;
     for (int seed = 1; seed <= 12; seed++) {
-        struct cell cell = {"llama-7b",      "hopper-1x8", "slimpack", "32Ki", "recompute: [none, selective]",
-                            "offload: plan", seed};
+        struct cell cell = {"llama-7b",
+                            "hopper-1x8",
+                            "slimpack",
+                            "32Ki",
+                            "recompute: [none, selective]",
+                            "offload: plan, max_factor: 16",
+                            seed};
         struct hand_search hand;
         search_cell(&hand, &cell, false);
         const int64_t of_run = hand.scenario.seed, measured = hand.scenario.measured;

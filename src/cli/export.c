@@ -82,12 +82,15 @@ static bool export_dag(const struct arguments *arguments, struct error *err)
     return ok;
 }
 
+enum { N_CHILDREN = 2 };
+static const struct argp_child children[N_CHILDREN + 1] = {OPTION(set), OPTION(quiet), {0}};
+
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
     struct arguments *arguments = state->input;
     switch (key) {
     case ARGP_KEY_INIT:
-        state->child_inputs[0] = &arguments->options;
+        options_begin(&arguments->options, N_CHILDREN, state);
         return 0;
     case 'c':
         arguments->chrome = true;
@@ -103,19 +106,13 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     case 'y':
         arguments->system = argument;
         return 0;
-    case ARGP_KEY_ARG:
-        if (arguments->input != NULL)
-            argp_error(state, "one file only, '%s' is the second", argument);
-        arguments->input = argument;
-        return 0;
     case ARGP_KEY_END:
-        if (arguments->input == NULL)
-            argp_error(state, "a trace (RUN.h5), or with --dag a scenario, is missing");
         if (arguments->chrome + (arguments->csv != NULL) + (arguments->dag != NULL) != 1)
             argp_error(state, "exactly one of --chrome, --csv and --dag is needed");
         return 0;
     default:
-        return ARGP_ERR_UNKNOWN;
+        return options_parse_file(key, argument, state, "a trace (RUN.h5), or with --dag a scenario,",
+                                  &arguments->input);
     }
 }
 
@@ -130,13 +127,13 @@ static const struct argp argp = {export_options,
                                  parse,
                                  "RUN.h5|SCENARIO.yaml",
                                  "Write a trace or a task graph to standard output in another tool's format.",
-                                 options_children,
+                                 children,
                                  NULL,
                                  NULL};
 
 int command_export(int argc, char **argv)
 {
-    struct arguments arguments = {.options = {.output = "results"}};
+    struct arguments arguments = {0};
     struct error err = {0};
     argp_parse(&argp, argc, argv, 0, NULL, &arguments);
     bool ok = arguments.dag != NULL ? export_dag(&arguments, &err) : export_trace(&arguments, &err);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/nearest.h"
 #include "cli/commands.h"
 #include "cli/stop.h"
 
@@ -14,6 +15,8 @@ static const struct command commands[] = {
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
+const char *argp_program_version = "slimsim " SLIMSIM_VERSION; /* --version of every command */
+
 static void print_help(FILE *file)
 {
     fputs("Usage: slimsim COMMAND [OPTION...]\n"
@@ -22,8 +25,22 @@ static void print_help(FILE *file)
     for (int i = 0; i < N_COMMANDS; i++)
         fprintf(file, "  %-9s %s\n", commands[i].name, commands[i].meaning);
     fputs("\n`slimsim COMMAND --help` lists a command's options. Exit status: 0 ok; 1 a simulation failed;\n"
-          "2 invalid input; 64 usage; 73, 74 an output cannot be created, written; 75 another run writes it.\n",
+          "2 invalid input; 64 usage; 73, 74 an output cannot be created, written; 75 another run writes it;\n"
+          "130, 143 stopped by SIGINT, SIGTERM.\n",
           file);
+}
+
+static int unknown_command(const char *name)
+{
+    const char *names[N_COMMANDS];
+    for (int i = 0; i < N_COMMANDS; i++)
+        names[i] = commands[i].name;
+    const char *near = nearest_name(name, names, N_COMMANDS);
+    fprintf(stderr, "slimsim: unknown command '%s'", name);
+    if (near != NULL)
+        fprintf(stderr, ", did you mean '%s'?", near);
+    fputs("\nTry `slimsim --help'.\n", stderr);
+    return ERROR_USAGE;
 }
 
 int main(int argc, char **argv)
@@ -32,7 +49,7 @@ int main(int argc, char **argv)
     signal(SIGPIPE, SIG_IGN);
     stop_at_once();
     if (argc >= 2 && strcmp(argv[1], "--version") == 0) {
-        puts("slimsim " SLIMSIM_VERSION);
+        puts(argp_program_version);
         return command_finish(EXIT_SUCCESS);
     }
     if (argc >= 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0)) {
@@ -47,7 +64,7 @@ int main(int argc, char **argv)
             return command_finish(commands[i].run(argc - 1, argv + 1));
         }
     if (argc >= 2)
-        fprintf(stderr, "slimsim: unknown command '%s'\n", argv[1]);
+        return unknown_command(argv[1]);
     print_help(stderr);
     return ERROR_USAGE;
 }

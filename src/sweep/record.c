@@ -139,6 +139,7 @@ struct trace_iteration record_iteration(int32_t system, const struct point_itera
         .hardware_flop = of->hardware_flop,
         .tensor_s = of->tensor_s,
         .shard_s = of->shard_s,
+        .padding_tokens = of->padding_tokens,
         .forward_units = of->forward_units,
         .backward_units = of->backward_units,
         .listed_units = of->listed_units,
