@@ -337,7 +337,17 @@ static void a_run_with_the_searches_plans_is_the_run(void)
     }
 }
 
-/* Every plan of a small space by hand, on the iteration that ranks: the fastest that fits is among the runners-up. */
+static bool fits_all_deciding(struct hand_search *hand, const struct scenario_plan *layout)
+{
+    struct point_summary summary;
+    bool fits = true;
+    for (int i = 0; i < SEARCH_DECIDING_ITERATIONS && fits; i++)
+        fits = run_deciding(hand, layout, i, &summary);
+    return fits;
+}
+
+/* Every plan of a small space by hand, on the iteration that ranks: the fastest that fits in all five is among the
+ * runners-up. */
 static void no_plan_by_hand_is_faster_on_the_ranking_iteration(void)
 {
     for (int i = 0; i < 2; i++) {
@@ -353,8 +363,9 @@ static void no_plan_by_hand_is_faster_on_the_ranking_iteration(void)
             }
         }
         for (int32_t j = 0; j < hand.result.n_plans; j++)
-            if (run_deciding(&hand, &hand.result.plans[j].layout, 0, &summary))
-                check_cell(summary.time_mean_s >= best_s, &cells[i], "no plan by hand is faster");
+            if (run_deciding(&hand, &hand.result.plans[j].layout, 0, &summary) && summary.time_mean_s < best_s)
+                check_cell(!fits_all_deciding(&hand, &hand.result.plans[j].layout), &cells[i],
+                           "no plan by hand is faster");
         close_cell(&hand);
     }
 }
