@@ -134,7 +134,8 @@ static void samples_of_a_group_may_be_packed(void)
 }
 
 /* One sample of eight tokens and sixteen of one: by squares these are 16 against 64 and all go to the other rank; by
- * FLOPs, of so few tokens nearly in proportion to them, they are twice as much, so the first rank has some of them, too. */
+ * FLOPs, of so few tokens nearly in proportion to them, they are twice as much, so the first rank has some of them,
+ * too. */
 static void work_may_be_flops(void)
 {
     struct hand_request hand;
