@@ -76,7 +76,25 @@ class Page(unittest.TestCase):
         self.assertIn("13B GitHub 256Ki", missing)
         self.assertNotIn("13B GitHub 64Ki", missing)
         self.assertIn("headline wlb-llm", missing)
-        self.assertIn("not run", " ".join(self.cells("Each system", "| wlb-llm")))
+        self.assertIn("not run", " ".join(self.cells("Each system", "| wlb-llm | wlb-llm |")))
+
+    def test_every_system_of_the_headlines_has_a_reason_and_its_range(self):
+        """Without a headline run no range is claimed; with made-up rows it is theirs, where both fit."""
+        self.assertEqual(self.cells("Each system", "| flexsp | up to")[2:4], ["", ""])
+        sys.path.insert(0, str(TOP / "analysis"))
+        import rivals
+        self.assertEqual(set(rivals.REASONS), {line[2] for line in rivals.HEADLINES})
+
+        def row(point, system, speed_up, fits=True):
+            return {"point": point, "system": system, "speed_up": speed_up, "fits": fits}
+
+        tables = {"hotspa": [row("a", "baseline", 1), row("a", "baseline, one strategy", 0.5), row("a", "hotspa", 1.2),
+                             row("b", "baseline", 1), row("b", "hotspa", 9, False)],
+                  "bytescale-plan": [{**row("c", "baseline", 2), "data.lengths": "github"},
+                                     {**row("c", "bytescale, no offload", 3), "data.lengths": "github"}]}
+        self.assertEqual(rivals.gains(tables, "hotspa", False), "1.20x to 2.40x")
+        self.assertEqual(rivals.gains(tables, "hotspa", True), "")
+        self.assertEqual(rivals.gains(tables, "bytescale", True), "1.50x to 1.50x")
 
     def test_the_picture_is_there(self):
         for name in ("rivals.png", "rivals.svg", "cells.csv"):

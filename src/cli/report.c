@@ -182,7 +182,8 @@ static void print_contention(const struct point *point, struct metric (*metrics)
     printf("%-*s", LABEL_WIDTH, "  contention [%]");
     for (int32_t i = 0; i < point->n_systems; i++) {
         double path_s = metrics[i][METRIC_critical_path_mean_s].value;
-        snprintf(text, sizeof text, "%.3f", 100 * (metrics[i][METRIC_simgrid_mean_s].value / path_s - 1));
+        double more = 100 * (metrics[i][METRIC_simgrid_mean_s].value / path_s - 1);
+        snprintf(text, sizeof text, "%.3f", round(more * 1e3) / 1e3 + 0.0); /* sums are rounded: no -0.000 */
         print_cell(text);
     }
     putchar('\n');

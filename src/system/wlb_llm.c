@@ -25,6 +25,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "cost/cache.h"
 #include "system/packing.h"
 #include "system/samples.h"
 #include "system/wlb_queues.h"
@@ -57,8 +58,9 @@ struct wlb_iteration {
 /* Seconds of attention of all slices, forward and backward. */
 static double attention_s(const struct cost_setting *setting, const struct cost_unit *unit)
 {
-    return cost_of_pass(setting, PASS_FORWARD, unit).attention_s +
-           cost_of_pass(setting, PASS_BACKWARD, unit).attention_s;
+    struct cost_pass room[COST_N_PARTS];
+    double forward_s = cost_cached(setting, PASS_FORWARD, unit, 1U << COST_LAYERS, room)[COST_LAYERS].attention_s;
+    return forward_s + cost_cached(setting, PASS_BACKWARD, unit, 1U << COST_LAYERS, room)[COST_LAYERS].attention_s;
 }
 
 /* Seconds that a token adds, but for attention. */
@@ -99,11 +101,12 @@ static void open_iteration(const struct system_request *request, const struct wl
     work->documents = check_malloc((size_t)work->n * sizeof *work->documents);
     work->pack = check_malloc((size_t)work->n * sizeof *work->pack);
     for (int32_t i = 0; i < work->n; i++) {
-        if (i < state->n_waiting)
+        if (i < state->n_waiting) {
             work->documents[i] = state->waiting[i];
-        else
-            work->documents[i] = (struct wlb_document){batch->tokens[i - state->n_waiting], WLB_REMAINED, 0};
-        work->documents[i].weight_s = weight_s(request, work->documents[i].tokens, one_token_s);
+            continue;
+        }
+        int32_t tokens = batch->tokens[i - state->n_waiting];
+        work->documents[i] = (struct wlb_document){tokens, WLB_REMAINED, weight_s(request, tokens, one_token_s)};
     }
 }
 

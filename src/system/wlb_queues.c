@@ -123,25 +123,36 @@ static void close_sums(struct sums *sums)
     free(sums->sum);
 }
 
+/* Of micro-batches: seldom asked for. */
+static int32_t shortest_of(const int64_t *length, int32_t n)
+{
+    int32_t least = 0;
+    for (int32_t i = 1; i < n; i++)
+        least = length[i] < length[least] ? i : least;
+    return least;
+}
+
 void wlb_deal(const struct wlb_rule *rule, struct wlb_document *documents, int32_t n, int32_t n_waiting, int32_t *pack)
 {
-    struct sums load_s = open_sums(rule->n_packs), length = open_sums(rule->n_packs);
+    struct sums load_s = open_sums(rule->n_packs);
+    int64_t *length = check_calloc((size_t)rule->n_packs, sizeof *length);
     int32_t *runs = check_malloc((size_t)n * sizeof *runs), n_runs = line_up(rule, documents, n, n_waiting, runs);
     for (int32_t i = 0; i < n; i++)
         pack[i] = -1;
     for (int32_t i = 0; i < n_runs; i++) {
         struct wlb_document *document = &documents[runs[i]];
-        double most = (double)(rule->capacity - document->tokens);
-        int32_t to = length.sum[least_of(&load_s)] <= most ? least_of(&load_s) : least_of(&length);
+        int64_t most = rule->capacity - document->tokens;
+        int32_t to = least_of(&load_s);
+        to = length[to] <= most ? to : shortest_of(length, rule->n_packs);
         document->queue = WLB_REMAINED;
-        if (length.sum[to] > most)
+        if (length[to] > most)
             continue;
         pack[runs[i]] = to;
         add_to(&load_s, to, document->weight_s);
-        add_to(&length, to, document->tokens);
+        length[to] += document->tokens;
     }
     close_sums(&load_s);
-    close_sums(&length);
+    free(length);
     free(runs);
 }
 
