@@ -30,7 +30,8 @@ bool flexsp_published(const struct published_cost *published, const struct model
     double parameters = cost_stage_parameters(model, 1, (int32_t)model->layers, true, true);
     double states = published->state_bytes * parameters / problem->n_ranks;
     if (flexsp_widest(problem->n_ranks) > published->degrees.n)
-        return error_set(err, "%d GPUs allow groups of %d, and the published costs end with groups of %d: at most %d GPUs",
+        return error_set(err,
+                         "%d GPUs allow groups of %d, and the published costs end with groups of %d: at most %d GPUs",
                          problem->n_ranks, 1 << flexsp_widest(problem->n_ranks), 1 << published->degrees.n,
                          (2 << published->degrees.n) - 1);
     if (states + published->activation_bytes > published->budget_bytes)
