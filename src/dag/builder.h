@@ -242,7 +242,7 @@ struct builder_ring {
  * messages, as Megatron-LM's default p2p kind): each sends all bytes to the next. Else, k > 1 members on each of
  * several nodes: as NCCL's rails, k rings enter and leave each node by different NICs, so of every member's bytes 1/k
  * go to its counterpart on the next node (stream RAIL) and (k-1)/k to its neighbour inside the node, at the same time.
- * Reduce-scatters and all-gathers take what cost_of_rails says (cost/cost.h), SENDs of either route alone.
+ * Reduce-scatters, all-gathers and all-reduces take what cost_of_rails says (cost/cost.h), SENDs of either route alone.
  *
  * Of exact seconds and wire bytes, with as many members on each node: a SEND from each member to its counterpart on the
  * next node, or (to_all) one after the other to those on all other nodes, as far away for all members at a time. What

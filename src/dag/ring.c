@@ -51,13 +51,11 @@ static int32_t ranks_each(const struct builder *builder, const struct builder_ri
     return one_node ? ring->n : k;
 }
 
-/* An all-reduce is a reduce-scatter and an all-gather. @return how many collectives these are */
-static int32_t collectives_of(const struct builder_ring *ring, enum device_collective_kind kinds[2])
+static enum device_collective_kind collective_of(const struct builder_ring *ring)
 {
-    bool scatters = ring->purpose == DAG_REDUCE_SCATTER || ring->purpose == DAG_ALL_REDUCE;
-    kinds[0] = scatters ? DEVICE_REDUCE_SCATTER : DEVICE_ALL_GATHER;
-    kinds[1] = DEVICE_ALL_GATHER;
-    return ring->purpose == DAG_ALL_REDUCE ? 2 : 1;
+    if (ring->purpose == DAG_ALL_REDUCE)
+        return DEVICE_ALL_REDUCE;
+    return ring->purpose == DAG_REDUCE_SCATTER ? DEVICE_REDUCE_SCATTER : DEVICE_ALL_GATHER;
 }
 
 /* The most that faults slow any hop of the ring down by on this route. */
@@ -85,15 +83,9 @@ static struct cost_transfer hop_cost(const struct builder *builder, const struct
     }
     if (ring->purpose == DAG_RING || ring->purpose == DAG_TENSOR)
         return cost_of_transfer(builder->setting, route, ring->bytes, ring->steps);
-    enum device_collective_kind kinds[2];
-    int32_t n = collectives_of(ring, kinds);
-    struct cost_transfer hop = {0};
-    for (int32_t i = 0; i < n; i++) {
-        struct cost_transfer one = cost_of_rails(builder->setting, kinds[i], route, ring->bytes, ring->n, each);
-        hop.latency_s += one.latency_s * ring->share;
-        hop.wire_bytes += one.wire_bytes * ring->share;
-        hop.bytes_per_s = one.bytes_per_s;
-    }
+    struct cost_transfer hop = cost_of_rails(builder->setting, collective_of(ring), route, ring->bytes, ring->n, each);
+    hop.latency_s *= ring->share;
+    hop.wire_bytes *= ring->share;
     hop.duration_s = hop.latency_s + hop.wire_bytes / hop.bytes_per_s;
     return hop;
 }
@@ -182,10 +174,5 @@ double builder_ring_s(const struct builder *builder, const struct builder_ring *
     }
     struct platform room;
     struct cost_setting slow = builder_slow_setting(builder->setting, nvlink, nic, &room);
-    enum device_collective_kind kinds[2];
-    int32_t n = collectives_of(ring, kinds);
-    double seconds = 0;
-    for (int32_t i = 0; i < n; i++)
-        seconds += cost_rails_s(&slow, kinds[i], ring->bytes, ring->n, each);
-    return seconds;
+    return cost_rails_s(&slow, collective_of(ring), ring->bytes, ring->n, each);
 }
