@@ -6,6 +6,7 @@ import filecmp
 import json
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -589,6 +590,15 @@ class Messages(unittest.TestCase):
                 if option.rsplit("=", 1)[0].split("=")[0] not in done.stdout:
                     refused = run(command, option, "x")
                     self.assertEqual((refused.returncode, refused.stdout), (64, ""), (command, option))
+
+    def test_an_installed_program_takes_the_data_beside_it(self):
+        prefix = fresh("installed")
+        (prefix / "bin").mkdir(parents=True)
+        (prefix / "share/slimsim/model/llm").mkdir(parents=True)
+        (prefix / "share/slimsim/model/llm/only-here.yaml").write_text("")
+        shutil.copy(PROGRAM, prefix / "bin/slimsim")
+        done = subprocess.run([prefix / "bin/slimsim", "list", "models"], capture_output=True, text=True, timeout=60)
+        self.assertEqual((done.returncode, done.stdout), (0, "only-here\n"), done.stderr)
 
     def test_published_costs_say_how_many_gpus_they_are_for(self):
         done = run("published", write("small.yaml", SMALL), "--set", "platform=hopper-16x8")
