@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* `slimsim export`: traces and graphs in the formats of other tools. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/nearest.h"
 #include "cli/commands.h"
 #include "cli/plan_search.h"
 #include "dag/graph.h"
@@ -17,6 +19,20 @@ struct arguments {
     bool chrome;
 };
 
+static bool unknown_table(const char *name, struct error *err)
+{
+    const char *names[TRACE_N_TABLES];
+    char known[512] = "";
+    for (int i = 0; i < TRACE_N_TABLES; i++) {
+        names[i] = trace_tables[i].name;
+        snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s", i > 0 ? ", " : "", names[i]);
+    }
+    const char *near = nearest_name(name, names, TRACE_N_TABLES);
+    return error_set(err, "--csv: no table is called '%s'%s%s%s there are %s", name,
+                     near != NULL ? "; did you mean '" : "", near != NULL ? near : "", near != NULL ? "'?" : ";",
+                     known);
+}
+
 static bool export_trace(const struct arguments *arguments, struct error *err)
 {
     struct trace_reader *reader = trace_open(arguments->input, err);
@@ -27,10 +43,7 @@ static bool export_trace(const struct arguments *arguments, struct error *err)
     if (arguments->chrome)
         ok = chrome_write(reader, stdout, err);
     else if (table < 0)
-        ok = error_set(err,
-                       "--csv: no table is called '%s'; there are summary, iterations, lengths, units, tasks, "
-                       "transfers, memory, edges and validation",
-                       arguments->csv);
+        ok = unknown_table(arguments->csv, err);
     else
         ok = csv_print(reader, (enum trace_table_id)table, stdout, err);
     trace_reader_close(reader);

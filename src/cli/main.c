@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+#include <libgen.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/nearest.h"
 #include "cli/commands.h"
@@ -43,11 +46,29 @@ static int unknown_command(const char *name)
     return ERROR_USAGE;
 }
 
+/** An installed program has its data beside it; one that was only built, where it was built from. */
+static void use_installed_data(void)
+{
+    char path[PATH_MAX], data[PATH_MAX + 64], platforms[PATH_MAX + 80], models[PATH_MAX + 80];
+    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
+    if (n < 0)
+        return;
+    path[n] = '\0';
+    snprintf(data, sizeof data, "%s/" SLIMSIM_INSTALLED_DATA, dirname(path));
+    snprintf(models, sizeof models, "%s/model", data);
+    snprintf(platforms, sizeof platforms, "%s/platforms", data);
+    if (access(models, R_OK) == 0) {
+        setenv("SLIMSIM_DATA", data, 0);
+        setenv("SLIMSIM_PLATFORMS", platforms, 0);
+    }
+}
+
 int main(int argc, char **argv)
 {
     signal(SIGXFSZ, SIG_IGN); /* a file-size limit is a failed write, which has its own message */
     signal(SIGPIPE, SIG_IGN);
     stop_at_once();
+    use_installed_data();
     if (argc >= 2 && strcmp(argv[1], "--version") == 0) {
         puts(argp_program_version);
         return command_finish(EXIT_SUCCESS);
