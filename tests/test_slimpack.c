@@ -444,8 +444,8 @@ static void bounds_hold(void)
         for (int32_t i = 0; i < phase.n_pipelines; i++) {
             struct plan_pipeline *pipeline = &phase.pipelines[i];
             order_one_f_one_b(pipeline, round % 4 < 2 ? ORDER_JUST_IN_TIME : ORDER_PERSISTENT);
-            bound_s = fmax(bound_s, slimpack_pass_s(pipeline, &hand.setting, PASS_FORWARD) +
-                                        slimpack_pass_s(pipeline, &hand.setting, PASS_BACKWARD));
+            bound_s = fmax(bound_s, slimpack_pass_s(pipeline, &hand.setting, PASS_FORWARD, INFINITY) +
+                                        slimpack_pass_s(pipeline, &hand.setting, PASS_BACKWARD, INFINITY));
         }
         for (int32_t i = 0; i < hand.batch.n_samples && phase.n_groups == 0 && round % 2 == 1; i++)
             longest = hand.batch.tokens[i] > longest ? hand.batch.tokens[i] : longest;

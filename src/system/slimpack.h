@@ -129,8 +129,11 @@ struct slimpack_kind slimpack_weakest(const struct system_request *request);
  * p - 1 stages, and when it has ended the last backward unit still has to (all orders keep the cuts' order on every
  * stage, so the stream begins with the one and ends with the other). Seconds are those of the passes alone; stages
  * before the last lack only the head. With equal units and a free network 1F1B reaches it: (m + p - 1)(F + B).
+ *
+ * @param enough_s  once the share exceeds it, what has been summed up is returned
  */
-double slimpack_pass_s(const struct plan_pipeline *pipeline, const struct cost_setting *setting, enum pass pass);
+double slimpack_pass_s(const struct plan_pipeline *pipeline, const struct cost_setting *setting, enum pass pass,
+                       double enough_s);
 
 /** p (F + B) of a sample in a unit of its own, without head and recomputation [s]: no plan that keeps the sample whole
  * and on one rank ends earlier, for its forward and backward go through all p stages, and a unit with more in it takes

@@ -177,7 +177,7 @@ struct orders {
 /* Caller frees the steps. */
 static struct orders orders_of(const struct plan_phase *phase)
 {
-    struct orders orders = {0};
+    struct orders orders = {0, check_malloc(0)};
     for (int32_t i = 0; i < phase->n_pipelines; i++) {
         const struct plan_pipeline *pipeline = &phase->pipelines[i];
         const int32_t *first = &pipeline->step_first[pipeline->layout.stages - 1];
@@ -225,14 +225,49 @@ static bool list_policies(struct choice *choice, struct slimpack_shape shape, st
     return may_fit;
 }
 
-/* Bound of the slowest pipeline; forward_s: of each, NAN where it is not known yet. */
-static double phase_bound_s(const struct plan_phase *phase, const struct cost_setting *setting, double *forward_s)
+static bool is_enough(const struct choice *choice)
 {
-    double bound_s = 0;
-    for (int32_t i = 0; i < phase->n_pipelines; i++) {
+    return choice->n_resolved > 0 &&
+           choice->best.is.peak_bytes <= fmax(choice->enough.peak_bytes, choice->part.request->memory_bytes) &&
+           choice->best.is.makespan_s <= choice->enough.makespan_s;
+}
+
+/* A candidate whose bound exceeds this [s] cannot win any more. Sums in another order may differ in their last bits. */
+static double hopeless_s(const struct choice *choice)
+{
+    const double slack = 1 + 1e-9;
+    bool fits = choice->n_resolved > 0 && choice->best.is.peak_bytes <= choice->part.request->memory_bytes;
+    return slack * (fits ? fmin(choice->limit_s, choice->best.is.makespan_s) : choice->limit_s);
+}
+
+/* Whether the bounds rule a candidate out. */
+static bool is_hopeless(const struct choice *choice, double bound_s, double bound_bytes)
+{
+    const double slack = 1 + 1e-9;
+    double memory_bytes = choice->part.request->memory_bytes;
+    if (is_enough(choice) || bound_s > hopeless_s(choice))
+        return true;
+    if (choice->limit_s < INFINITY && bound_bytes > memory_bytes * slack)
+        return true;
+    if (choice->n_resolved == 0)
+        return false;
+    return bound_bytes > fmax(choice->best.is.peak_bytes, memory_bytes) * slack;
+}
+
+/* Bound of the slowest pipeline, or some of it that rules the shape out; forward_s: of each, NAN where it is not known
+ * yet. */
+static double phase_bound_s(const struct choice *choice, const struct plan_phase *phase, double *forward_s)
+{
+    const struct cost_setting *setting = choice->part.request->setting;
+    double bound_s = 0, enough_s = hopeless_s(choice) * (1 + 1e-9); /* sums of two parts round */
+    for (int32_t i = 0; i < phase->n_pipelines && bound_s <= enough_s; i++) {
+        const struct plan_pipeline *pipeline = &phase->pipelines[i];
         if (isnan(forward_s[i]))
-            forward_s[i] = slimpack_pass_s(&phase->pipelines[i], setting, PASS_FORWARD);
-        bound_s = fmax(bound_s, forward_s[i] + slimpack_pass_s(&phase->pipelines[i], setting, PASS_BACKWARD));
+            forward_s[i] = slimpack_pass_s(pipeline, setting, PASS_FORWARD, enough_s);
+        bound_s = fmax(bound_s, forward_s[i]);
+        if (bound_s <= enough_s)
+            bound_s = fmax(bound_s,
+                           forward_s[i] + slimpack_pass_s(pipeline, setting, PASS_BACKWARD, enough_s - forward_s[i]));
     }
     return bound_s;
 }
@@ -249,7 +284,7 @@ static void list_shapes(struct choice *choice, int64_t m, bool slicing)
         int32_t first = choice->n_candidates;
         slimpack_build(&choice->part, &shape, &phase);
         if (list_policies(choice, shape, &phase)) {
-            double bound_s = phase_bound_s(&phase, choice->part.request->setting, forward_s);
+            double bound_s = phase_bound_s(choice, &phase, forward_s);
             for (int32_t i = first; i < choice->n_candidates; i++)
                 choice->candidates[i].bound_s = bound_s;
         }
@@ -299,29 +334,6 @@ static int compare(const struct choice *choice, const struct candidate *a, const
 static int compare_candidates(const void *a, const void *b, void *choice)
 {
     return compare(choice, a, b);
-}
-
-static bool is_enough(const struct choice *choice)
-{
-    return choice->n_resolved > 0 &&
-           choice->best.is.peak_bytes <= fmax(choice->enough.peak_bytes, choice->part.request->memory_bytes) &&
-           choice->best.is.makespan_s <= choice->enough.makespan_s;
-}
-
-/* Whether the bounds rule a candidate out. Sums in another order may differ in their last bits. */
-static bool is_hopeless(const struct choice *choice, double bound_s, double bound_bytes)
-{
-    const double slack = 1 + 1e-9;
-    double memory_bytes = choice->part.request->memory_bytes;
-    if (is_enough(choice) || bound_s > choice->limit_s * slack)
-        return true;
-    if (choice->limit_s < INFINITY && bound_bytes > memory_bytes * slack)
-        return true;
-    if (choice->n_resolved == 0)
-        return false;
-    if (choice->best.is.peak_bytes <= memory_bytes)
-        return bound_s > choice->best.is.makespan_s * slack || bound_bytes > memory_bytes * slack;
-    return bound_bytes > choice->best.is.peak_bytes * slack;
 }
 
 /* Resolve what of the candidates from `first` on can win. */
