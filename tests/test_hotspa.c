@@ -184,9 +184,33 @@ static void messages_are_ordered_such_that_no_receiver_is_waited_for(void)
     hand_request_free(&hand);
 }
 
+/* Four GPUs, P parameters; the plan has four stages, so states of 18 P/4 bytes. One GPU a replica holds 2 + 4 + 12/4 =
+ * 9 P, and hands 6 P on to the plan's stages: 10.5 P together. With room for 10 P the short bucket takes TP 2, which
+ * hands on 3 P; with room for 11 P, one GPU a replica. */
+static void a_strategy_has_memory_for_the_switch_from_it(void)
+{
+    static const int32_t tokens[] = {4, 4, 4, 4, 100}, room[] = {10, 11}, degree[] = {2, 1};
+    for (int i = 0; i < 2; i++) {
+        struct hand_request hand;
+        struct plan plan = {0};
+        struct error err = {0};
+        void *state = calloc(1, 64);
+        hand_request_real(&hand, 1, 4, 100);
+        hand_batch(&hand, 5, tokens);
+        hand.request.memory_bytes = room[i] * all_parameters(hand.setting.model);
+        CHECK_TRUE(plan_of(&hand, state, "bounds: [4]", &plan, &err));
+        CHECK_EQUAL(plan.phases[0].pipelines[0].layout.tensor, degree[i]);
+        CHECK_EQUAL(plan.phases[0].pipelines[0].layout.stages, 1);
+        plan_free(&plan);
+        hand_request_free(&hand);
+        free_state(state);
+    }
+}
+
 int main(void)
 {
     return HARNESS_MAIN("hotspa", TEST(packs_are_the_longest_with_the_shortest), TEST(packs_that_do_not_divide_wait),
                         TEST(two_ranks_switch_as_by_hand), TEST(owners_share_the_sending),
-                        TEST(messages_are_ordered_such_that_no_receiver_is_waited_for));
+                        TEST(messages_are_ordered_such_that_no_receiver_is_waited_for),
+                        TEST(a_strategy_has_memory_for_the_switch_from_it));
 }
