@@ -18,7 +18,11 @@ struct fastest {
     struct cost_cache costs; /* candidates have units in common; unused where the request brings one */
 };
 
-/** One more candidate, which is taken over. false with err: it cannot run, and nothing is left. */
+/**
+ * One more candidate, which is taken over. It is not resolved if the last stage of a rank alone has more to do than the
+ * fastest so far takes, or than request->limit_s allows: if none is resolved, the plan has no phases. false with err:
+ * it cannot run, and nothing is left.
+ */
 bool fastest_add(const struct system_request *request, struct plan *candidate, struct fastest *fastest,
                  struct error *err);
 
