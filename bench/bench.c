@@ -19,6 +19,7 @@
 
 #include "base/check.h"
 #include "bench.h"
+#include "cost/cache.h"
 #include "scale.h"
 #include "simgrid.h"
 
@@ -38,7 +39,8 @@ double median(double *values, size_t n)
     return gsl_stats_median_from_sorted_data(values, 1, n);
 }
 
-/** One iteration; adds its CPU seconds by step. The plan and graph are left for the next measurement. */
+/** One iteration, with no costs known before it; adds its CPU seconds by step. The plan and graph are left for the next
+ * measurement. */
 static bool run_once(struct bench *bench, double step_s[N_STEPS], double *simulated_s, struct plan *plan,
                      struct dag *dag, struct error *err)
 {
@@ -46,14 +48,18 @@ static bool run_once(struct bench *bench, double step_s[N_STEPS], double *simula
                                                       &bench->batch, bench->knobs, 0);
     struct timeline path = {0};
     struct memory memory = {0};
+    struct cost_cache costs = {0};
+    bench->setting.cache = &costs;
     double start_s = cpu_s();
-    if (!bench->system.system->plan(&request, bench->state, plan, err))
-        return false;
+    bool ok = bench->system.system->plan(&request, bench->state, plan, err);
     step_s[STEP_PLAN] = cpu_s() - start_s;
     start_s = cpu_s();
-    if (!dag_build(plan, &bench->setting, (struct dag_options){.gradient_sync = true}, dag, err))
-        return false;
+    ok = ok && dag_build(plan, &bench->setting, (struct dag_options){.gradient_sync = true}, dag, err);
     step_s[STEP_DAG] = cpu_s() - start_s;
+    bench->setting.cache = NULL;
+    cost_cache_free(&costs);
+    if (!ok)
+        return false;
     start_s = cpu_s();
     critical_path(dag, &path);
     step_s[STEP_PATH] = cpu_s() - start_s;

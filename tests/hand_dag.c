@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "hand_dag.h"
 
+#include <igraph.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -98,6 +99,38 @@ double hand_makespan_s(const struct dag *dag)
     return seconds;
 }
 
+double hand_igraph_makespan_s(const struct dag *dag)
+{
+    igraph_t graph;
+    igraph_vector_int_t edges, order, next;
+    igraph_vector_int_init(&edges, 2 * (igraph_integer_t)dag->n_edges);
+    for (int32_t task = 0; task < dag->n_tasks; task++)
+        for (igraph_integer_t i = dag->in_first[task]; i < dag->in_first[task + 1]; i++) {
+            VECTOR(edges)[2 * i] = dag->in_task[i];
+            VECTOR(edges)[2 * i + 1] = task;
+        }
+    igraph_create(&graph, &edges, dag->n_tasks, IGRAPH_DIRECTED);
+    igraph_vector_int_init(&order, 0);
+    igraph_vector_int_init(&next, 0);
+    igraph_topological_sorting(&graph, &order, IGRAPH_OUT);
+    double *start_s = check_calloc((size_t)dag->n_tasks, sizeof *start_s), makespan_s = 0;
+    for (igraph_integer_t i = 0; i < igraph_vector_int_size(&order); i++) {
+        igraph_integer_t task = VECTOR(order)[i];
+        double finish_s = start_s[task] + dag->duration_s[task];
+        makespan_s = finish_s > makespan_s ? finish_s : makespan_s;
+        igraph_neighbors(&graph, &next, task, IGRAPH_OUT);
+        for (igraph_integer_t k = 0; k < igraph_vector_int_size(&next); k++)
+            if (finish_s > start_s[VECTOR(next)[k]])
+                start_s[VECTOR(next)[k]] = finish_s;
+    }
+    free(start_s);
+    igraph_vector_int_destroy(&edges);
+    igraph_vector_int_destroy(&order);
+    igraph_vector_int_destroy(&next);
+    igraph_destroy(&graph);
+    return makespan_s;
+}
+
 void hand_engines_agree(const struct dag *dag, const struct platform *platform)
 {
     struct timeline run = {0};
@@ -112,7 +145,7 @@ struct timeline hand_longest_path(const struct dag *dag)
 {
     struct timeline timeline = {0};
     timeline_reserve(&timeline, dag->n_tasks);
-    double *stream_s = check_calloc((size_t)dag->n_places * DAG_N_STREAMS, sizeof(double)); /* its last finish */
+    double *stream_s = check_calloc((size_t)dag_n_streams(dag), sizeof(double)); /* its last finish */
     for (int32_t t = 0; t < dag->n_tasks; t++) {
         double *free_s = &stream_s[dag->tasks[t].stream];
         timeline.start_s[t] = *free_s;

@@ -32,6 +32,9 @@ struct platform hand_platform(const char *name, int32_t n_nodes);
 /** Makespan of the critical path. */
 double hand_makespan_s(const struct dag *dag);
 
+/** Longest path by igraph's topological order [s]: the reference for critical_path. */
+double hand_igraph_makespan_s(const struct dag *dag);
+
 /** SimGrid's makespan is the critical path's, to within 1e-9 of it: where no transfers meet. */
 void hand_engines_agree(const struct dag *dag, const struct platform *platform);
 

@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 
+#include <hdf5.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -286,4 +287,20 @@ void sample_run_release(struct sample_run *run)
         }
     free(run->plan.phases->pipelines);
     free(run->plan.phases);
+}
+
+char *sample_trace_text(const char *path, const char *name)
+{
+    char *text = NULL;
+    hid_t file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
+    if (H5Aexists(file, name) > 0) {
+        hid_t attribute = H5Aopen(file, name, H5P_DEFAULT), type = H5Aget_type(attribute);
+        CHECK(H5Tget_class(type) == H5T_STRING && H5Tis_variable_str(type) == 0);
+        text = check_calloc(H5Tget_size(type) + 1, 1);
+        CHECK(H5Aread(attribute, type, text) >= 0);
+        H5Tclose(type);
+        H5Aclose(attribute);
+    }
+    CHECK(H5Fclose(file) >= 0);
+    return text;
 }

@@ -39,4 +39,7 @@ struct point_view sample_view(const struct sample_run *run, const struct scenari
 
 void sample_run_release(struct sample_run *run);
 
+/** A text attribute of a trace's root, by HDF5 itself; NULL: there is none. Caller frees. */
+char *sample_trace_text(const char *path, const char *name);
+
 #endif

@@ -10,14 +10,19 @@ foreach(source ${python_tests})
     ENVIRONMENT "SLIMSIM=$<TARGET_FILE:slimsim>;SLIMSIM_SCRATCH=${PROJECT_BINARY_DIR}/scratch/${name}")
 endforeach()
 
+# Checks labelled "once" find nothing more in a program with sanitizers or of another compiler: they run in the dev
+# preset only. Here, those of pictures and pages, of readers in Python, of what Slurm does.
+set_tests_properties(test_lengths_figure test_paper_figures test_results_page test_rivals_page test_slurm test_trace_h5py
+  PROPERTIES LABELS once)
+set_tests_properties(test_cli test_sweep_failures PROPERTIES COST 500)
+
 # test_trace_h5py.py reads the trace that test_record writes.
 set_tests_properties(test_record PROPERTIES FIXTURES_SETUP sample_trace)
 set_tests_properties(test_trace_h5py PROPERTIES FIXTURES_REQUIRED sample_trace)
 
-# Checks labelled "source" read the sources alone and run in the dev preset only.
 function(add_source_test name)
   add_test(NAME ${name} COMMAND ${ARGN} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
-  set_tests_properties(${name} PROPERTIES LABELS source TIMEOUT 600)
+  set_tests_properties(${name} PROPERTIES LABELS once TIMEOUT 600)
 endfunction()
 
 add_source_test(structure ${Python3_EXECUTABLE} tests/check_structure.py)
@@ -43,4 +48,6 @@ foreach(folder ${folders})
   list(FILTER files INCLUDE REGEX "^${folder}/[^/]*\\.c$")
   string(REGEX REPLACE "^src/" "" name ${folder})
   add_source_test(tidy_${name} ${CLANG_TIDY} --quiet -p ${PROJECT_BINARY_DIR} ${files})
+  list(LENGTH files n_files)
+  set_tests_properties(tidy_${name} PROPERTIES COST ${n_files}) # the longest start first
 endforeach()

@@ -20,7 +20,7 @@ static struct dag built(const struct plan *plan, struct dag_options options)
 static double sum(const struct bubble *bubble)
 {
     return bubble->busy_s + bubble->ring_s + bubble->warm_up_s + bubble->imbalance_s + bubble->cool_down_s +
-           bubble->dp_wait_s + bubble->sync_s;
+           bubble->dp_wait_s + bubble->sync_s + bubble->reshard_s;
 }
 
 /* Equal stages, free network: each of p stages works m(f + b) and idles (p - 1)(f + b). Stage s (from 0, m >= p) idles
@@ -165,7 +165,8 @@ static void phases_count_by_their_gpus(void)
         CHECK_CLOSE(timeline.makespan_s, 29.0, 1e-15);
         CHECK_CLOSE(bubble.total_s, 4 * 29.0, 1e-15);
         CHECK_CLOSE(bubble.busy_s, 4 * 18.0, 1e-15);
-        CHECK_CLOSE(bubble.sync_s, 4 * 5.0, 1e-15);
+        CHECK_CLOSE(bubble.reshard_s, 4 * 5.0, 1e-15);
+        CHECK_TRUE(bubble.sync_s == 0);
         CHECK_CLOSE(bubble.warm_up_s + bubble.cool_down_s, 4 * 6.0, 1e-15);
         dag_free(&dag);
     }

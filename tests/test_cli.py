@@ -6,6 +6,7 @@ import filecmp
 import json
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,7 +17,7 @@ import h5py
 import networkx
 
 import program
-from program import PROGRAM, SCRATCH, alive, children, fresh, run, write
+from program import AT_ONCE_S, PROGRAM, SCRATCH, alive, children, fresh, run, write
 
 SOURCE = pathlib.Path(__file__).resolve().parent.parent
 
@@ -241,16 +242,20 @@ class PlanSearch(unittest.TestCase):
             runners_up = [row["time_s"] for row in search["ranking"] if row["verdict"] in ("chosen", "runner-up")]
             self.assertEqual(runners_up, sorted(runners_up))
             self.assertEqual(chosen["iterations"], 5)
+            self.assertAlmostEqual(sum(row["weight"] for row in search["iterations"]), 1)
 
     def test_the_table_holds_every_plan_and_the_ranking(self):
         with h5py.File(self.path) as file:
-            rows = file["plans"][:]
+            rows, deciding = file["plans"][:], file["deciding"][:]
         for index, system in enumerate(self.report["systems"]):
             own = rows[rows["system"] == index]
             self.assertEqual(len(own), system["plan_search"]["plans"])
             ranked = own[own["rank"] >= 0]
             self.assertEqual(list(ranked["rank"]), list(range(len(ranked))))
             self.assertEqual([row["time_s"] for row in system["plan_search"]["ranking"]], list(ranked["time_s"]))
+            self.assertEqual([(row["iteration"], row["weight"], row["model_flop"])
+                              for row in system["plan_search"]["iterations"]],
+                             deciding[deciding["system"] == index][["iteration", "weight", "model_flop"]].tolist())
             self.assertTrue((own["bound_time_s"] > 0).all() and (own["bound_peak_bytes"] > 0).all())
 
     def test_same_scenario_same_bytes_and_the_resolved_one_the_same_numbers(self):
@@ -262,7 +267,7 @@ class PlanSearch(unittest.TestCase):
         simulate("resolved", scenario=text)
         self.assertTrue(filecmp.cmp(self.path.with_suffix(".csv"), SCRATCH / "resolved" / "small.csv", shallow=False))
         with h5py.File(self.path) as file, h5py.File(SCRATCH / "resolved" / "small.h5") as again:
-            self.assertEqual(set(file) - set(again), {"plans"})
+            self.assertEqual(set(file) - set(again), {"plans", "deciding"})
             self.assertEqual(again.attrs["scenario"].decode(), text)
             for table in again:
                 self.assertEqual(file[table][()].tobytes(), again[table][()].tobytes(), table)
@@ -342,7 +347,8 @@ class SeventyBillion(unittest.TestCase):
         for topic in ("attention kernel: cuDNN", "curves of device h100-sxm", "tensor-parallel collectives",
                       "sequence parallelism on", "beyond the shapes the curves were fitted to", "GEMMs 1.",
                       "gradient and parameter traffic", "cross-entropy fused", "no dropout, no biases",
-                      "NVLink 450 GB/s, NIC 50 GB/s, PCIe 64 GB/s", "bf16 peak 989.4 TFLOP/s", "memory of a GPU", "4096 tokens a micro-batch and 128 micro-batches a",
+                      "NVLink 450 GB/s, NIC 50 GB/s, PCIe 64 GB/s", "bf16 peak 989.4 TFLOP/s", "memory of a GPU",
+                      "4096 tokens and 0 of padding a micro-batch, 128 micro-batches a",
                       "micro_batch 1", "1 virtual stage a rank (vpp), layers of the virtual stages: 20 x 4", "recompute none",
                       "offload 0%", "optimizer states (zero1) on 8 of 8 DP x CP ranks", "gradients fp32"):
             self.assertIn(topic, assumed)
@@ -357,7 +363,7 @@ class SeventyBillion(unittest.TestCase):
             "systems.0.plan.sharding=none": "all states (none) on 1 of 8",
             "systems.0.plan.shard_group=2": "(zero1) on 2 of 8",
             "systems.0.plan.first_stage_layers=17": "17 x 1, 21 x 3",
-            "systems.0.knobs.micro_batch=2": "8192 tokens a micro-batch and 64 micro-batches",
+            "systems.0.knobs.micro_batch=2": "8192 tokens and 0 of padding a micro-batch, 64 micro-batches",
             "platform=hopper-32x8": "NVLink 200 GB/s",
             "systems.0.plan.sequence_parallel=false": "collectives: without sequence parallelism two all-reduces a pass "
                                                       "and layer, those of the backward beside GEMMs",
@@ -427,6 +433,9 @@ class Validation(unittest.TestCase):
         self.assertIn("skipped: 1 of 1 rows", done.stdout)
 
     def test_wrong_files_and_filters_are_invalid(self):
+        done = self.validate(write("other.csv", "id,x\n1,2\n"))
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn("other.csv: has neither a column 'model' nor 'hidden'", done.stderr)
         for text in ("id,x\n1\n", "id,x\n1,\"2\n"):
             done = self.validate(write("wrong.csv", text))
             self.assertEqual((done.returncode, done.stdout), (2, ""))
@@ -542,15 +551,17 @@ class Messages(unittest.TestCase):
             folder = fresh(f"stopped-{case}")
             process = subprocess.Popen([PROGRAM, "run", write("long.yaml", text), "--output", folder],
                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            self.addCleanup(process.kill)
             begin = time.monotonic()
-            while time.monotonic() - begin < 1 or (case == 0 and not children(process.pid)):
+            while (time.monotonic() - begin < 1 or (case == 0 and not children(process.pid)) or
+                   (case < 2 and not list(folder.glob("*.tmp-*")))):
                 self.assertIsNone(process.poll(), case)
                 time.sleep(0.01)
             self.assertEqual(len(list(folder.glob("*.tmp-*"))), case < 2)  # a search comes before the files
             below, begin = children(process.pid), time.monotonic()
             process.send_signal(number)
             output, errors = process.communicate(timeout=60)
-            self.assertLess(time.monotonic() - begin, 2, case)
+            self.assertLess(time.monotonic() - begin, AT_ONCE_S, case)
             self.assertEqual((process.returncode, output), (128 + number, ""), errors)
             self.assertIn(f"stopped by signal {number}\n", errors)
             self.assertFalse(alive(below))
@@ -566,7 +577,47 @@ class Messages(unittest.TestCase):
         self.refuse(["sede"], SMALL, "--set", "sede=1")
         self.refuse(["nonsense"], SMALL, "--set", "nonsense")
         self.assertEqual(run("run", write("small.yaml", SMALL), "--frobnicate").returncode, 64)
-        self.assertEqual(run("frobnicate").returncode, 64)
+        done = run("frobnicate")
+        self.assertEqual((done.returncode, done.stderr.splitlines()[0]), (64, "slimsim: unknown command 'frobnicate'"))
+        self.assertIn("did you mean 'validate'?", run("vaildate").stderr)
+
+    def test_every_command_has_help_and_version_and_takes_no_option_that_it_does_not_read(self):
+        version = run("--version").stdout
+        listed = re.findall(r"^  ([a-z]+) ", run("--help").stdout, re.MULTILINE)
+        self.assertGreater(len(listed), 10)
+        for command in listed:
+            self.assertEqual(run(command, "--version").stdout, version)
+            done = run(command, "--help")
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            self.assertTrue(done.stdout.startswith(f"Usage: slimsim {command} [OPTION...]"), done.stdout)
+            for option in ("--set=seed=1", "--output=x", "--json"):
+                if option.rsplit("=", 1)[0].split("=")[0] not in done.stdout:
+                    refused = run(command, option, "x")
+                    self.assertEqual((refused.returncode, refused.stdout), (64, ""), (command, option))
+
+    def test_an_installed_program_takes_the_data_beside_it(self):
+        prefix = fresh("installed")
+        (prefix / "bin").mkdir(parents=True)
+        (prefix / "share/slimsim/model/llm").mkdir(parents=True)
+        (prefix / "share/slimsim/model/llm/only-here.yaml").write_text("")
+        shutil.copy(PROGRAM, prefix / "bin/slimsim")
+        done = subprocess.run([prefix / "bin/slimsim", "list", "models"], capture_output=True, text=True, timeout=60)
+        self.assertEqual((done.returncode, done.stdout), (0, "only-here\n"), done.stderr)
+
+    def test_published_costs_say_how_many_gpus_they_are_for(self):
+        done = run("published", write("small.yaml", SMALL), "--set", "platform=hopper-16x8")
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        for part in ("small.yaml: platform hopper-16x8", "llama-7b", "flexsp-7b", "128 GPUs", "at most 127"):
+            self.assertIn(part, done.stderr)
+
+    def test_what_is_no_table_is_told(self):
+        simulate("tables", "--set", "trace=summary")
+        done = run("export", SCRATCH / "tables" / "small.h5", "--csv", "iteration")
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn("did you mean 'iterations'? there are summary, iterations, plans,", done.stderr)
+        done = run("best", SCRATCH / "tables" / "small.csv")
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn("not the table of a sweep, which has the columns status", done.stderr)
 
     def test_output_that_cannot_be_made(self):
         write("file", "")

@@ -35,6 +35,8 @@ static const struct device plain = {
     .forward = {{.efficiency = 0.25}},
     .backward = {{.efficiency = 0.5}},
     .collective = {{.latency_s = 1, .efficiency = 1}, {.latency_s = 1, .efficiency = 1}},
+    .ring = {{.start_s = 2.5, .share = 1, .share_alone = 1}},
+    .fabric = {.efficiency = 1},
     .nvlink = {.latency_s = 1, .efficiency = 1},
     .nic = {.latency_s = 2, .efficiency = 0.5, .ramp_bytes = 50},
     .pcie = {.efficiency = 1}};
@@ -438,9 +440,9 @@ static void keys_are_gathered_before_attention(void)
 
 /*
  * Ulysses: 8 tokens (padding stays), 4 on a rank, in widths 4 (queries, output) and 2 (keys, values) over TP 2: 16 and
- * 8 bytes, of which half leaves: 2 x 8 + 2 x 4 bytes in all-to-alls of 1 s and 0.1 s a byte, in both passes. Attention:
- * half of the heads, whole samples, one kernel. One CP rank a node: by NIC, 2 s and (8 + 8 x 50/58)/0.5 bytes at 20
- * B/s.
+ * 8 bytes, but the one head of keys and values goes to both heads of queries, so 16 as well, of which half leaves: four
+ * times 8 bytes in all-to-alls of 1 s and 0.1 s a byte, in both passes. Attention: half of the heads, whole samples,
+ * one kernel. One CP rank a node: by NIC, 2 s and (8 + 8 x 50/58)/0.5 bytes at 20 B/s.
  */
 static void heads_are_exchanged_for_tokens(void)
 {
@@ -452,18 +454,43 @@ static void heads_are_exchanged_for_tokens(void)
     setting.context_type = SCENARIO_ULYSSES;
     struct cost_unit unit = toy_unit(RECOMPUTE_NONE);
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
-        CHECK_CLOSE(cost_of_pass(&setting, pass, &unit).context_s, 3 * 2 * (1.8 + 1.4), 1e-14);
-        CHECK_CLOSE(cost_of_pass(&setting, pass, &unit).ring_bytes, 3 * 24.0, 1e-14);
+        CHECK_CLOSE(cost_of_pass(&setting, pass, &unit).context_s, 3 * 4 * 1.8, 1e-14);
+        CHECK_CLOSE(cost_of_pass(&setting, pass, &unit).ring_bytes, 3 * 32.0, 1e-14);
     }
     CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).attention_s,
                 3 * 4 * (40 * 2.6 * (1 + 16 / 5.0) + 72 * (1 + 8 / 6.0) * (1 + 16 / 9.0)), 1e-14);
     struct platform pairs = links;
     pairs.gpus_per_node = 2;
     setting.platform = &pairs;
-    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).context_s,
-                3 * 2 * (4 + (8 + 8 * 50 / 58.0 + 4 + 4 * 50 / 54.0) / 10), 1e-14);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).context_s, 3 * 4 * (2 + (8 + 8 * 50 / 58.0) / 10), 1e-14);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).context_wire_bytes, 3 * 4 * (8 + 8 * 50 / 58.0) / 0.5,
+                1e-14);
     unit.context = 1;
     CHECK_TRUE(cost_of_pass(&setting, PASS_FORWARD, &unit).context_s == 0);
+}
+
+/* One head of keys and values for 16 of queries, no TP: 4 ranks need 4 copies of it, 16 and 32 ranks 16, as wide as the
+ * queries. h 64, so 4 wide; T tokens on c ranks: a rank sends T/c (c - 1)/c x 2 x (2 x 64 + 2 x 4 copies) bytes. */
+static void few_heads_of_keys_are_copied_for_many_ranks(void)
+{
+    struct device device = plain;
+    device.collective[DEVICE_ALL_TO_ALL] = (struct device_collective){.latency_s = 1, .efficiency = 1};
+    struct model model = *toy_setting().model;
+    model.hidden = 64;
+    model.heads = 16;
+    model.kv_heads = 1;
+    struct cost_setting setting = toy_setting();
+    setting.model = &model;
+    setting.device = &device;
+    setting.tensor = 1;
+    setting.context_type = SCENARIO_ULYSSES;
+    const struct slice whole = {0, 0, 128};
+    static const int32_t ranks[] = {4, 16, 32}, copies[] = {4, 16, 16};
+    for (int i = 0; i < 3; i++) {
+        struct cost_unit unit = {.slices = &whole, .n_slices = 1, .context = ranks[i]};
+        double sent = 128.0 / ranks[i] * (ranks[i] - 1) / ranks[i] * 2 * (2 * 64 + 2 * 4 * copies[i]);
+        CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).ring_bytes, 3 * sent, 1e-14);
+    }
 }
 
 /* 10 FLOP at 0.5 FLOP/s: 20 s, times (1 + 3/6)(1 + 5/20) at the curve's head width of 128, and one second to start. */
@@ -545,8 +572,8 @@ static void the_longest_tile_ends_a_kernel(void)
 /*
  * 80 bytes over 4 GPUs: each sends 60, after 2 + 3 x 1 s, with a ramp of 30 (60 + 20), a quarter more for the few GPUs,
  * at 10 B/s. An all-reduce sends 120 (and 24); by the switches, from 5 GPUs on, the 80 once. Over 32 GPUs, 4 nodes: 2 x
- * 31/32 x 80/8 bytes a NIC of 20 B/s, 1 + 2 x 2 s; a reduce-scatter is half of that, and 7/8 of 77.5 bytes by NVLink of
- * 1000 B/s meanwhile.
+ * 31/32 x 80/8 bytes a NIC of 20 B/s, 1 + 2 x 2 s; a reduce-scatter sends half of that, after 2.5 s, and 7/8 of 77.5
+ * bytes by NVLink of 1000 B/s meanwhile.
  */
 static void collectives_follow_their_curves(void)
 {
@@ -564,7 +591,7 @@ static void collectives_follow_their_curves(void)
     struct platform fast = links;
     fast.nvlink_bytes_per_s = 1000;
     setting.platform = &fast;
-    CHECK_CLOSE(cost_collective_s(&setting, DEVICE_REDUCE_SCATTER, 80, 32), (5 + 19.375 / 20) / 2, 1e-14);
+    CHECK_CLOSE(cost_collective_s(&setting, DEVICE_REDUCE_SCATTER, 80, 32), 2.5 + 9.6875 / 20, 1e-14);
     setting.platform = &links;
     CHECK_TRUE(cost_collective_s(&setting, DEVICE_ALL_GATHER, 80, 1) == 0);
     device.collective[DEVICE_NVLS].efficiency = 0; /* none: the ring then */
@@ -702,26 +729,43 @@ static void states_follow_precision_and_sharding(void)
 
 /*
  * Tensors of 128 bytes. 4 ranks of a node send 96: 1 s and 96 at 10 B/s. Two on each of two nodes: half of 96 by
- * NVLink, 1 + 4.8 s; half by NIC, as an all-reduce that sends 96, (3 + 1 + (96 + 96 x 32/128)/0.5/20)/2 with a latency
- * of 3 s and 1 s for the doubling, and a ramp of 16 that two nodes double. One on each of four: 96 by NIC, 2 x 96 and
- * ramp 16 x 3.
+ * NVLink, 1 + 4.8 s; half by NIC, a ring of two steps inside nodes and one between them, 3 + 2 x 1 + 2 s. One on each
+ * of four: 96 by NIC, three steps between nodes. Tenths of these tensors go by the other protocol, of less latency and
+ * less bandwidth: 4 + 2 x 0.5 + 0.25 s and 4 + 3 x 0.25 s.
  */
 static void rails_share_nic_and_nvlink(void)
 {
     struct device device = plain;
     struct cost_setting setting = toy_setting();
     setting.device = &device;
-    device.fabric =
-        (struct device_fabric){.latency_s = 3, .hop_s = 1, .efficiency = 0.5, .ramp_bytes = 16, .ramp_hop = 1};
+    device.fabric = (struct device_fabric){.efficiency = 0.5};
+    device.ring[DEVICE_SIMPLE] = (struct device_ring){3, 1, 2, 1, 1};
+    device.ring[DEVICE_LL128] = (struct device_ring){4, 0.5, 0.25, 0.5, 0.25};
     CHECK_CLOSE(cost_rails_s(&setting, DEVICE_ALL_GATHER, 128, 4, 4), 10.6, 1e-14);
     CHECK_TRUE(cost_of_rails(&setting, DEVICE_ALL_GATHER, COST_NIC, 128, 4, 4).duration_s == 0);
     CHECK_CLOSE(cost_of_rails(&setting, DEVICE_ALL_GATHER, COST_NVLINK, 128, 4, 2).duration_s, 5.8, 1e-14);
-    CHECK_CLOSE(cost_of_rails(&setting, DEVICE_REDUCE_SCATTER, COST_NIC, 128, 4, 2).latency_s, 2.0, 1e-14);
-    CHECK_CLOSE(cost_of_rails(&setting, DEVICE_REDUCE_SCATTER, COST_NIC, 128, 4, 2).wire_bytes, 96 + 24.0, 1e-14);
-    CHECK_CLOSE(cost_rails_s(&setting, DEVICE_REDUCE_SCATTER, 128, 4, 2), 2 + 120 / 20.0, 1e-14);
-    CHECK_CLOSE(cost_rails_s(&setting, DEVICE_ALL_GATHER, 128, 4, 1), 2.5 + (192 + 192 * 48 / 240.0) / 20, 1e-14);
+    CHECK_CLOSE(cost_of_rails(&setting, DEVICE_REDUCE_SCATTER, COST_NIC, 128, 4, 2).latency_s, 7.0, 1e-14);
+    CHECK_CLOSE(cost_of_rails(&setting, DEVICE_REDUCE_SCATTER, COST_NIC, 128, 4, 2).wire_bytes, 96.0, 1e-14);
+    CHECK_CLOSE(cost_rails_s(&setting, DEVICE_REDUCE_SCATTER, 128, 4, 2), 7 + 96 / 20.0, 1e-14);
+    CHECK_CLOSE(cost_rails_s(&setting, DEVICE_ALL_GATHER, 128, 4, 1), 9 + 192 / 20.0, 1e-14);
+    CHECK_CLOSE(cost_rails_s(&setting, DEVICE_ALL_GATHER, 12.8, 4, 2), 5.25 + 19.2 / 20, 1e-14);
+    CHECK_CLOSE(cost_rails_s(&setting, DEVICE_ALL_GATHER, 12.8, 4, 1), 4.75 + 76.8 / 20, 1e-14);
     CHECK_TRUE(cost_of_rails(&setting, DEVICE_ALL_GATHER, COST_NVLINK, 128, 4, 1).duration_s == 0);
     CHECK_TRUE(cost_rails_s(&setting, DEVICE_ALL_GATHER, 128, 1, 1) == 0);
+}
+
+/* The same tensors all-reduced: both ways inside the nodes, 2 x 5.8 s; between them by the curve of all-reduces, a
+ * latency of 3 s and 1 s for the doubling, a ramp of 16 that two nodes double and four treble. */
+static void rails_of_an_all_reduce_follow_its_curve(void)
+{
+    struct device device = plain;
+    struct cost_setting setting = toy_setting();
+    setting.device = &device;
+    device.fabric =
+        (struct device_fabric){.latency_s = 3, .hop_s = 1, .efficiency = 0.5, .ramp_bytes = 16, .ramp_hop = 1};
+    CHECK_CLOSE(cost_of_rails(&setting, DEVICE_ALL_REDUCE, COST_NVLINK, 128, 4, 2).duration_s, 11.6, 1e-14);
+    CHECK_CLOSE(cost_rails_s(&setting, DEVICE_ALL_REDUCE, 128, 4, 2), 4 + 2 * 120 / 20.0, 1e-14);
+    CHECK_CLOSE(cost_rails_s(&setting, DEVICE_ALL_REDUCE, 128, 4, 1), 5 + 2 * (192 + 192 * 48 / 240.0) / 20, 1e-14);
 }
 
 /* Two layers of three recompute: two thirds of the forward's kernels and collectives; the third keeps all. */
@@ -804,8 +848,7 @@ static void groups_of_shards_reduce_their_gradients(void)
     setting.sharding = SCENARIO_ZERO3;
     double gather_s = cost_rails_s(&setting, DEVICE_ALL_GATHER, 160, 4, 4);
     double scatter_s = cost_rails_s(&setting, DEVICE_REDUCE_SCATTER, 320, 4, 4);
-    double across_s =
-        cost_rails_s(&setting, DEVICE_REDUCE_SCATTER, 80, 2, 1) + cost_rails_s(&setting, DEVICE_ALL_GATHER, 80, 2, 1);
+    double across_s = cost_rails_s(&setting, DEVICE_ALL_REDUCE, 80, 2, 1);
     CHECK_TRUE(across_s > 0);
     CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).shard_s, 3 * (gather_s + scatter_s + across_s), 1e-14);
     CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).shard_bytes, 3 * (120 + 240 + 80.0), 1e-14);
@@ -813,8 +856,7 @@ static void groups_of_shards_reduce_their_gradients(void)
     setting.shards = 2; /* four groups on two nodes, two on each: their rings share NICs and NVLink */
     setting.shard_groups = 4;
     CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).shard_bytes, 3 * (80 + 160 + 2 * 160 * 0.75), 1e-14);
-    across_s =
-        cost_rails_s(&setting, DEVICE_REDUCE_SCATTER, 160, 4, 2) + cost_rails_s(&setting, DEVICE_ALL_GATHER, 160, 4, 2);
+    across_s = cost_rails_s(&setting, DEVICE_ALL_REDUCE, 160, 4, 2);
     double group_s =
         cost_rails_s(&setting, DEVICE_ALL_GATHER, 160, 2, 2) + cost_rails_s(&setting, DEVICE_REDUCE_SCATTER, 320, 2, 2);
     CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).shard_s, 3 * (group_s + across_s), 1e-14);
@@ -1016,10 +1058,12 @@ int main(void)
         TEST(collectives_follow_their_curves), TEST(what_was_not_measured_is_told_apart),
         TEST(transfers_pay_latency_ramp_and_efficiency), TEST(cost_grows_with_tokens_and_shrinks_with_tensor_ranks),
         TEST(activations_follow_the_breakdown), TEST(working_memory_is_counted_by_hand),
-        TEST(states_follow_precision_and_sharding), TEST(rails_share_nic_and_nvlink), TEST(so_many_layers_recompute),
+        TEST(states_follow_precision_and_sharding), TEST(rails_share_nic_and_nvlink),
+        TEST(rails_of_an_all_reduce_follow_its_curve), TEST(so_many_layers_recompute),
         TEST(sharded_parameters_are_gathered_and_gradients_reduced_in_every_pass),
         TEST(groups_of_shards_reduce_their_gradients), TEST(keys_are_gathered_before_attention),
-        TEST(heads_are_exchanged_for_tokens), TEST(the_optimizer_is_counted_by_hand), TEST(stages_hold_all_parameters),
+        TEST(heads_are_exchanged_for_tokens), TEST(few_heads_of_keys_are_copied_for_many_ranks),
+        TEST(the_optimizer_is_counted_by_hand), TEST(stages_hold_all_parameters),
         TEST(unfused_attention_moves_its_scores), TEST(recomputation_of_the_core_repeats_it),
         TEST(training_constants_slow_what_they_name), TEST(batched_gemms_share_their_waves),
         TEST(a_split_backward_adds_up), TEST(eager_modules_move_more));

@@ -303,28 +303,36 @@ static void a_context_ring_runs_beside_attention(void)
     plan_free(&plan);
 }
 
+/* Pipelines of one stage in one group, `each` on each node, that share one sample of 64 tokens. */
+static void shared_sample(struct plan *plan, int32_t n, int32_t each, int32_t tensor)
+{
+    hand_plan(plan, n, 1, 1);
+    struct plan_phase *phase = &plan->phases[0];
+    phase->n_groups = 1;
+    phase->groups = check_calloc(1, sizeof *phase->groups);
+    phase->groups[0].n_pipelines = n;
+    phase->groups[0].pipelines = check_calloc((size_t)n, sizeof(int32_t));
+    for (int32_t i = 0; i < n; i++) {
+        phase->groups[0].pipelines[i] = i;
+        phase->pipelines[i].layout.tensor = tensor;
+        phase->pipelines[i].layout.first_rank = i / each * 8 + i % each * tensor;
+        for (int pass = 0; pass < N_PASSES; pass++) {
+            struct plan_unit *unit = hand_unit(&phase->pipelines[i].cut[pass], (struct slice){0, 0, 64});
+            unit->context = n;
+            unit->group = 0;
+        }
+    }
+    hand_order(plan);
+}
+
 /* Four pipelines in one group, two a node (stride 8 between nodes). Keys and values go round point to point: all bytes
  * over each hop, so over one NIC of each node. Gradients go by rails: half of the bytes inside each node, half by its
  * two NICs. */
 static void rings_cross_nodes_point_to_point_and_gradients_by_rails(void)
 {
     struct plan plan;
-    hand_plan(&plan, 4, 1, 1);
-    struct plan_phase *phase = &plan.phases[0];
-    phase->n_groups = 1;
-    phase->groups = check_calloc(1, sizeof *phase->groups);
-    phase->groups[0].n_pipelines = 4;
-    phase->groups[0].pipelines = check_calloc(4, sizeof(int32_t));
-    for (int32_t i = 0; i < 4; i++) {
-        phase->groups[0].pipelines[i] = i;
-        phase->pipelines[i].layout.first_rank = i / 2 * 8 + i % 2;
-        for (int pass = 0; pass < N_PASSES; pass++) {
-            struct plan_unit *unit = hand_unit(&phase->pipelines[i].cut[pass], (struct slice){0, 0, 64});
-            unit->context = 4;
-            unit->group = 0;
-        }
-    }
-    hand_order(&plan);
+    shared_sample(&plan, 4, 2, 1);
+    const struct plan_phase *phase = &plan.phases[0];
     struct dag dag = built(&plan, (struct dag_options){.gradient_sync = true});
     struct cost_pass cost = dag_pass_cost(&phase->pipelines[0], hand_setting(), PASS_FORWARD, 0, 0);
     CHECK_EQUAL(count(&dag, DAG_SEND, DAG_RING), 8);
@@ -351,6 +359,84 @@ static void rings_cross_nodes_point_to_point_and_gradients_by_rails(void)
     }
     dag_free(&dag);
     plan_free(&plan);
+}
+
+/* `first` and the next n - 1 SENDs of the context are of one NIC, of so many bytes and seconds, one after the other to
+ * the ranks given. */
+static void check_flows(const struct dag *dag, int32_t first, int32_t n, const int32_t *to, double bytes,
+                        double seconds)
+{
+    for (int32_t i = 0, task = first; i < n; i++, task++) {
+        task = find(dag, DAG_SEND, DAG_RING, task);
+        CHECK_EQUAL(dag->tasks[task].stream % DAG_N_STREAMS, DAG_STREAM_RAIL);
+        CHECK_EQUAL(dag->tasks[task].to_rank, to[i]);
+        CHECK_CLOSE(dag->tasks[task].wire_bytes, bytes, 1e-14);
+        CHECK_CLOSE(dag->duration_s[task], seconds, 1e-12);
+    }
+}
+
+/* Eight ranks of TP 4, two on each of four nodes, h = k = 64: 8 tokens x 64 x 2/4 bytes of each of four tensors on a
+ * GPU, 6/8 of which go to the six ranks on other nodes, by its own NIC: 192 bytes in 2 us and 192/50e9 s, 4 x 840 times
+ * a pass, a third to each node; the rest inside the node is faster. Gathered keys and values: 64 x 256/4 bytes a layer,
+ * of which the curve of rails says what one NIC sends to the next node. */
+static void collectives_of_context_cross_nodes_as_transfers(void)
+{
+    struct platform platform = hand_platform("hopper-8x8", 8);
+    struct cost_setting setting = *hand_setting();
+    struct device device = *setting.device;
+    struct error err = {0};
+    struct plan plan;
+    device.collective[DEVICE_ALL_TO_ALL] = (struct device_collective){.latency_s = 1e-6, .efficiency = 1};
+    setting.device = &device;
+    shared_sample(&plan, 8, 2, 4);
+    static const int32_t others[] = {8, 16, 24};
+    for (int gathers = 0; gathers < 2; gathers++) {
+        struct dag dag;
+        setting.context_type = gathers ? SCENARIO_ALL_GATHER : SCENARIO_ULYSSES;
+        CHECK_TRUE(dag_build(&plan, &setting, (struct dag_options){0}, &dag, &err));
+        struct cost_pass pass[N_PASSES];
+        for (int i = 0; i < N_PASSES; i++)
+            pass[i] = dag_pass_cost(&plan.phases[0].pipelines[0], &setting, (enum pass)i, 0, 0);
+        double alone_s = cost_pass_s(&pass[PASS_FORWARD]) + cost_pass_s(&pass[PASS_BACKWARD]);
+        CHECK_CLOSE(hand_makespan_s(&dag), alone_s, 1e-12);
+        CHECK_EQUAL(count(&dag, DAG_SEND, DAG_RING), 2 * 8 * (gathers ? 1 : 3));
+        int32_t first = find(&dag, DAG_SEND, DAG_RING, 0);
+        if (gathers) {
+            double bytes = cost_of_rails(&setting, DEVICE_ALL_GATHER, COST_NIC, 64 * 64, 8, 2).wire_bytes;
+            check_flows(&dag, first, 1, others, 840 * bytes, pass[PASS_FORWARD].context_s);
+        } else {
+            check_flows(&dag, first, 3, others, 840 * 4 * 192.0 / 3, 840 * 4 * (2e-6 + 192 / 50e9) / 3);
+        }
+        hand_engines_agree(&dag, &platform);
+        dag_free(&dag);
+    }
+    plan_free(&plan);
+}
+
+/* Three ranks of TP 2 on one node, and of TP 4 unevenly on two: the collectives stay seconds from each rank to the
+ * next. */
+static void collectives_inside_a_node_stay_seconds(void)
+{
+    struct cost_setting setting = *hand_setting();
+    struct device device = *setting.device;
+    struct error err = {0};
+    device.collective[DEVICE_ALL_TO_ALL] = (struct device_collective){.latency_s = 1e-6, .efficiency = 1};
+    setting.device = &device;
+    setting.context_type = SCENARIO_ULYSSES;
+    static const int32_t each[] = {3, 2}, tensor[] = {2, 4};
+    for (int i = 0; i < 2; i++) {
+        struct plan plan;
+        struct dag dag;
+        shared_sample(&plan, 3, each[i], tensor[i]);
+        CHECK_TRUE(dag_build(&plan, &setting, (struct dag_options){0}, &dag, &err));
+        double context_s = dag_pass_cost(&plan.phases[0].pipelines[0], &setting, PASS_FORWARD, 0, 0).context_s;
+        CHECK_EQUAL(count(&dag, DAG_SEND, DAG_RING), 2 * 3);
+        int32_t first = find(&dag, DAG_SEND, DAG_RING, 0);
+        CHECK_CLOSE(dag.duration_s[first], context_s, 1e-12);
+        CHECK_EQUAL(dag.tasks[first].stream % DAG_N_STREAMS, DAG_STREAM_COLLECTIVE);
+        dag_free(&dag);
+        plan_free(&plan);
+    }
 }
 
 /* With tensor parallelism simulated rank by rank its collectives are rings that take what they take inside a folded
@@ -688,6 +774,44 @@ static void a_phase_waits_for_the_one_before_and_for_its_resharding(void)
     plan_free(&plan);
 }
 
+/* TP 8 on each of two nodes. Every GPU of the first sends 5e9 bytes to its counterpart and to the next one on the
+ * second node, and 20e9 to its neighbour: 2 (2 us + 0.1 s) by its NIC and, at the same time, 1 us + 0.1 s by NVLink,
+ * whether one place stands for all eight or each has its own. No receiver has two senders, so SimGrid says the same. */
+static void every_gpu_of_a_folded_place_sends_by_both_routes(void)
+{
+    struct platform platform = hand_platform("hopper-2x8", 2);
+    struct plan plan;
+    hand_plan(&plan, 2, 1, 1);
+    struct plan_phase *phase = &plan.phases[0];
+    for (int32_t i = 0; i < 2; i++) {
+        phase->pipelines[i].layout.tensor = 8;
+        phase->pipelines[i].layout.first_rank = 8 * i;
+        for (int pass = 0; pass < N_PASSES; pass++)
+            hand_unit(&phase->pipelines[i].cut[pass], (struct slice){i, 0, 16});
+    }
+    hand_order(&plan);
+    phase->n_reshards = 3 * 8;
+    phase->reshards = check_malloc(3 * 8 * sizeof *phase->reshards);
+    for (int32_t i = 0; i < 8; i++) {
+        phase->reshards[3 * i] = (struct plan_reshard){i, 8 + i, 5e9};
+        phase->reshards[3 * i + 1] = (struct plan_reshard){i, 8 + (i + 1) % 8, 5e9};
+        phase->reshards[3 * i + 2] = (struct plan_reshard){i, (i + 1) % 8, 20e9};
+    }
+    for (int all = 0; all < 2; all++) {
+        struct dag dag = built(&plan, (struct dag_options){.all_tensor_ranks = all == 1});
+        struct timeline timeline = {0};
+        critical_path(&dag, &timeline);
+        CHECK_EQUAL(count(&dag, DAG_SEND, DAG_RESHARD), 24);
+        for (int32_t i = 0; i < dag.n_tasks; i++)
+            if (dag.tasks[i].kind == DAG_COMPUTE && dag.tasks[i].pass == PASS_FORWARD)
+                CHECK_CLOSE(timeline.start_s[i], 2 * (2e-6 + 0.1), 1e-12);
+        hand_engines_agree(&dag, &platform);
+        timeline_free(&timeline);
+        dag_free(&dag);
+    }
+    plan_free(&plan);
+}
+
 /* One stage, three units, half of unit 1's activations go to the host and come back while the pass before its backward
  * runs, not sooner. */
 static void offloaded_activations_return_before_their_backward(void)
@@ -823,7 +947,7 @@ static void streams_list_their_tasks_in_order(void)
     hand_random(&plan, 3);
     struct dag dag = built(&plan, (struct dag_options){.gradient_sync = true});
     int32_t n = 0;
-    for (int32_t stream = 0; stream < dag.n_places * DAG_N_STREAMS; stream++)
+    for (int32_t stream = 0; stream < dag_n_streams(&dag); stream++)
         for (int32_t task = dag.stream_first[stream], last = -1; task >= 0; task = dag.stream_next[task], n++) {
             CHECK_TRUE(task > last && dag.tasks[task].stream == stream);
             last = task;
@@ -841,11 +965,13 @@ int main(void)
         TEST(units_of_different_cuts_are_related_token_by_token), TEST(an_order_that_waits_for_itself_is_named),
         TEST(groups_that_wait_for_each_other_are_named), TEST(a_step_that_is_missing_is_named),
         TEST(a_context_ring_runs_beside_attention), TEST(rings_cross_nodes_point_to_point_and_gradients_by_rails),
+        TEST(collectives_of_context_cross_nodes_as_transfers), TEST(collectives_inside_a_node_stay_seconds),
         TEST(all_tensor_ranks_take_as_long_as_folded_ones), TEST(gradients_are_reduced_and_parameters_gathered),
         TEST(gradients_hide_under_the_last_backward_pass), TEST(chunks_hide_behind_what_follows_them),
         TEST(sharded_traffic_is_inside_the_passes), TEST(replicas_share_states_in_groups_or_not_at_all),
         TEST(tied_embeddings_are_reduced_between_first_and_last_stage), TEST(stages_may_differ_in_layers),
         TEST(a_phase_waits_for_the_one_before_and_for_its_resharding),
+        TEST(every_gpu_of_a_folded_place_sends_by_both_routes),
         TEST(offloaded_activations_return_before_their_backward),
         TEST(offloaded_activations_stay_away_while_a_stage_idles), TEST(a_stage_may_wait_for_its_sends),
         TEST(chunks_are_virtual_stages), TEST(a_graph_built_in_the_arrays_of_another_is_the_same),

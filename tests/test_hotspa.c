@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -151,8 +152,65 @@ static void owners_share_the_sending(void)
     hand_request_free(&hand);
 }
 
+/* Sixteen GPUs on two nodes, TP 4 of two stages and two replicas to sixteen replicas. Across nodes each GPU lacks half
+ * the model and gets it in four slices from the four ranks of a replica there: with one message at a time on each link
+ * all end when the busiest sender does, so that no one waits for another. */
+static void messages_are_ordered_such_that_no_receiver_is_waited_for(void)
+{
+    struct hand_request hand;
+    struct plan_phase phase = {0};
+    hand_request_real(&hand, 2, 2, 100);
+    const struct scenario_plan stages = {.tp = 4, .pp = 2, .cp = 1, .dp = 2};
+    const struct scenario_plan replicas = {.tp = 1, .pp = 1, .cp = 1, .dp = 16};
+    double sends[2][16] = {0}, receives[2][16] = {0}, load[2][16] = {0}, most[2] = {0}, end[2] = {0};
+    switch_plan(&hand.setting, &stages, &replicas, false, &phase);
+    CHECK_EQUAL(phase.n_reshards, 16 * 7); /* three slices of its own stage, four of the other */
+    for (int32_t i = 0; i < phase.n_reshards; i++) {
+        const struct plan_reshard *message = &phase.reshards[i];
+        int away = message->from_rank / 8 != message->to_rank / 8;
+        double *sent = &sends[away][message->from_rank], *received = &receives[away][message->to_rank];
+        load[away][message->from_rank] += message->bytes;
+        *sent = *received = fmax(*sent, *received) + message->bytes;
+        most[away] = fmax(most[away], load[away][message->from_rank]);
+        end[away] = fmax(end[away], *sent);
+    }
+    const struct model *model = hand.setting.model;
+    double half = cost_stage_parameters(model, 1, (int32_t)model->layers / 2, true, false);
+    double other = cost_stage_parameters(model, 1, (int32_t)model->layers / 2, false, true);
+    CHECK_CLOSE(most[true], 2 * fmax(half, other), 1e-12); /* 8 receivers of bf16, 8 senders */
+    CHECK_CLOSE(end[true], most[true], 1e-12);
+    CHECK_CLOSE(end[false], most[false], 1e-12);
+    plan_phase_free(&phase);
+    hand_request_free(&hand);
+}
+
+/* Four GPUs, P parameters; the plan has four stages, so states of 18 P/4 bytes. One GPU a replica holds 2 + 4 + 12/4 =
+ * 9 P, and hands 6 P on to the plan's stages: 10.5 P together. With room for 10 P the short bucket takes TP 2, which
+ * hands on 3 P; with room for 11 P, one GPU a replica. */
+static void a_strategy_has_memory_for_the_switch_from_it(void)
+{
+    static const int32_t tokens[] = {4, 4, 4, 4, 100}, room[] = {10, 11}, degree[] = {2, 1};
+    for (int i = 0; i < 2; i++) {
+        struct hand_request hand;
+        struct plan plan = {0};
+        struct error err = {0};
+        void *state = calloc(1, 64);
+        hand_request_real(&hand, 1, 4, 100);
+        hand_batch(&hand, 5, tokens);
+        hand.request.memory_bytes = room[i] * all_parameters(hand.setting.model);
+        CHECK_TRUE(plan_of(&hand, state, "bounds: [4]", &plan, &err));
+        CHECK_EQUAL(plan.phases[0].pipelines[0].layout.tensor, degree[i]);
+        CHECK_EQUAL(plan.phases[0].pipelines[0].layout.stages, 1);
+        plan_free(&plan);
+        hand_request_free(&hand);
+        free_state(state);
+    }
+}
+
 int main(void)
 {
     return HARNESS_MAIN("hotspa", TEST(packs_are_the_longest_with_the_shortest), TEST(packs_that_do_not_divide_wait),
-                        TEST(two_ranks_switch_as_by_hand), TEST(owners_share_the_sending));
+                        TEST(two_ranks_switch_as_by_hand), TEST(owners_share_the_sending),
+                        TEST(messages_are_ordered_such_that_no_receiver_is_waited_for),
+                        TEST(a_strategy_has_memory_for_the_switch_from_it));
 }

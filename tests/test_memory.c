@@ -454,6 +454,45 @@ static void random_plans_give_all_back(void)
     }
 }
 
+/* One pipeline of two stages (parameters of the test above), then two whole replicas on the same GPUs, then again:
+ * while the model moves to the stages, each GPU still has the whole weights, 2 x 34,641,984 bytes; while it moves on,
+ * its stage's weights and gradients, 6 bytes a parameter. Activations of 16 tokens are less. */
+static void both_layouts_are_held_while_the_model_moves(void)
+{
+    struct plan plan, second;
+    hand_uniform(&plan, 2, 1, 16);
+    hand_plan(&second, 2, 1, 1);
+    for (int32_t i = 0; i < 2; i++)
+        for (int pass = 0; pass < N_PASSES; pass++)
+            hand_unit(&second.phases[0].pipelines[i].cut[pass], (struct slice){1 + i, 0, 16});
+    hand_order(&second);
+    plan.phases = check_realloc(plan.phases, 2 * sizeof *plan.phases);
+    plan.phases[1] = second.phases[0];
+    plan.n_phases = 2;
+    plan.shards = 1;
+    free(second.phases);
+    for (int32_t i = 0; i < 2; i++) {
+        plan.phases[i].n_reshards = 1;
+        plan.phases[i].reshards = check_malloc(sizeof(struct plan_reshard));
+        plan.phases[i].reshards[0] = (struct plan_reshard){0, 1, 1e6};
+    }
+    static const double stage[] = {17320960, 17321024}, whole = 34641984;
+    for (int events = 0; events < 2; events++) {
+        struct run run;
+        open_run(&run, &plan, hand_setting(), false);
+        if (events == 0) {
+            memory_free(&run.memory);
+            memory_of(&plan, &run.dag, &run.timeline, hand_setting(), false, &run.memory);
+        }
+        for (int32_t i = 0; i < 2; i++) {
+            CHECK_CLOSE(run.memory.peak_bytes[i], 18 * stage[i] + 2 * whole, 1e-15);
+            CHECK_CLOSE(run.memory.peak_bytes[2 + i], 18 * whole + 6 * stage[i], 1e-15);
+        }
+        close_run(&run);
+    }
+    plan_free(&plan);
+}
+
 int main(void)
 {
     return HARNESS_MAIN("memory", TEST(one_f_one_b_holds_as_many_units_as_stages_follow),
@@ -461,6 +500,7 @@ int main(void)
                         TEST(asymmetric_cuts_free_token_by_token), TEST(whole_samples_keep_no_keys_and_values),
                         TEST(offload_halves_what_waits), TEST(what_streams_is_never_held), TEST(padding_takes_room),
                         TEST(the_host_holds_what_all_its_gpus_offload), TEST(the_host_holds_the_layers_of_each_stage),
-                        TEST(the_peak_of_one_f_one_b_by_numbers), TEST(shared_units_hold_their_share),
-                        TEST(peaks_follow_from_the_steps_where_nothing_is_copied), TEST(random_plans_give_all_back));
+                        TEST(both_layouts_are_held_while_the_model_moves), TEST(the_peak_of_one_f_one_b_by_numbers),
+                        TEST(shared_units_hold_their_share), TEST(peaks_follow_from_the_steps_where_nothing_is_copied),
+                        TEST(random_plans_give_all_back));
 }

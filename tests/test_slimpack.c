@@ -378,13 +378,14 @@ static void no_part_makes_it_slower(void)
         "max_factor: 4",         "{slicing: false, asymmetric: false, injection: none, dp_merge: false}"};
     uint64_t seed = 31;
     int32_t n_faster = 0;
-    for (int32_t round = 0; round < 60; round++) {
+    for (int32_t round = 0; round < 30; round++) {
         struct hand_request hand;
         random_request(&hand, round, &seed);
         struct resolved all = solve(&hand, "");
-        if (round % 3 == 0) /* so little memory that it must choose another plan */
+        if (round % 3 == 0) { /* so little memory that it must choose another plan */
             hand.request.memory_bytes = 0.8 * all.peak_bytes;
-        all = solve(&hand, "");
+            all = solve(&hand, "");
+        }
         for (size_t i = 0; i < sizeof off / sizeof *off; i++) {
             struct resolved without = solve(&hand, off[i]);
             if (strncmp(off[i], "units", 5) == 0 && 8 % hand.request.layout.pp != 0)
@@ -398,7 +399,7 @@ static void no_part_makes_it_slower(void)
         }
         hand_request_free(&hand);
     }
-    CHECK_TRUE(n_faster > 100);
+    CHECK_TRUE(n_faster > 50);
 }
 
 /* Settings of every kind of cost: attention and its dropout, tensor-parallel collectives, stages, a head whose memory
@@ -443,8 +444,8 @@ static void bounds_hold(void)
         for (int32_t i = 0; i < phase.n_pipelines; i++) {
             struct plan_pipeline *pipeline = &phase.pipelines[i];
             order_one_f_one_b(pipeline, round % 4 < 2 ? ORDER_JUST_IN_TIME : ORDER_PERSISTENT);
-            bound_s = fmax(bound_s, slimpack_pass_s(pipeline, &hand.setting, PASS_FORWARD) +
-                                        slimpack_pass_s(pipeline, &hand.setting, PASS_BACKWARD));
+            bound_s = fmax(bound_s, slimpack_pass_s(pipeline, &hand.setting, PASS_FORWARD, INFINITY) +
+                                        slimpack_pass_s(pipeline, &hand.setting, PASS_BACKWARD, INFINITY));
         }
         for (int32_t i = 0; i < hand.batch.n_samples && phase.n_groups == 0 && round % 2 == 1; i++)
             longest = hand.batch.tokens[i] > longest ? hand.batch.tokens[i] : longest;
@@ -454,7 +455,9 @@ static void bounds_hold(void)
         CHECK_TRUE(bound_s <= resolved.makespan_s * (1 + 1e-9));
         CHECK_TRUE(chain_s <= resolved.makespan_s * (1 + 1e-9));
         /* No rank has more on the host than that which has most. */
-        double bound_bytes = slimpack_bound_bytes(&hand.setting, &phase, plan.shards, resolved.host_bytes);
+        struct slimpack_kind kind = slimpack_kind_of(&hand.request);
+        kind.host_bytes = resolved.host_bytes;
+        double bound_bytes = slimpack_bound_bytes(&hand.setting, &phase, &kind, plan.shards);
         CHECK_TRUE(bound_bytes <= resolved.peak_bytes * (1 + 1e-9));
         if (round < 120 && hand.request.layout.offload <= 0 && hand.request.layout.recompute != RECOMPUTE_FULL)
             least_ratio = fmin(least_ratio, bound_bytes / resolved.peak_bytes);
@@ -488,7 +491,7 @@ static void no_knob_changes_the_work(void)
                                         "asymmetric: false",
                                         "dp_merge: false",
                                         "min_slice: 100",
-                                        "unit_tokens: 500",
+                                        "unit_tokens: 4000",
                                         "balance: time",
                                         "{recompute: auto, offload: auto}",
                                         "{packer: milp, milp_nodes: 5, units: 8}"};
@@ -584,24 +587,27 @@ static void units_of_equal_time_have_no_slower_one(void)
  * is stays as it is; and a backward unit recomputes at least what its forward units dropped. */
 static void auto_makes_plans_just_fit(void)
 {
-    static const char *const knobs[] = {"offload: auto", "{recompute: auto, offload: plan}",
-                                        "{offload: auto, recompute: auto}"};
+    static const char *const knobs[] = {"max_factor: 16", "{recompute: auto, offload: plan, max_factor: 16}",
+                                        "{recompute: auto, max_factor: 16}"};
+    static const char fixed_knobs[] = "{offload: plan, max_factor: 16}";
     struct hand_request hand;
     int32_t n_fit = 0;
     hand_request_real(&hand, 2, 4, 20000);
     hand_batch_of(&hand, HAND_LONG_TAIL, 40, 3);
-    struct resolved roomy = solve(&hand, "offload: plan");
-    for (size_t i = 0; i < sizeof knobs / sizeof *knobs; i++)
-        for (double share = 1; share > 0.3; share -= 0.1) {
-            hand.request.memory_bytes = share * roomy.peak_bytes;
-            struct resolved fixed = solve(&hand, "offload: plan"), adapted = solve(&hand, knobs[i]);
+    struct resolved roomy = solve(&hand, fixed_knobs);
+    for (int32_t tenths = 10; tenths >= 4; tenths--) {
+        hand.request.memory_bytes = 0.1 * tenths * roomy.peak_bytes;
+        struct resolved fixed = solve(&hand, fixed_knobs);
+        for (size_t i = 0; i < sizeof knobs / sizeof *knobs; i++) {
+            struct resolved adapted = solve(&hand, knobs[i]);
             bool fits = adapted.peak_bytes <= hand.request.memory_bytes;
             if (fixed.peak_bytes <= hand.request.memory_bytes)
                 CHECK_TRUE(fits && adapted.makespan_s <= fixed.makespan_s * (1 + 1e-9));
-            if (share > 0.99)
+            if (tenths == 10)
                 CHECK_CLOSE(adapted.makespan_s, roomy.makespan_s, 1e-12);
             n_fit += fits && fixed.peak_bytes > hand.request.memory_bytes;
         }
+    }
     CHECK_TRUE(n_fit >= 3);
     hand_request_free(&hand);
 }

@@ -50,13 +50,76 @@ static void check_units(const struct hand_request *hand, const struct plan *plan
         }
 }
 
-static void check_plan(const struct training_system *system, const struct hand_request *hand, const char *of)
+/* End of the last pass and largest memory of a plan. */
+static void resolve_plan(const struct hand_request *hand, const struct plan *plan, const char *of, double *end_s,
+                         double *peak_bytes)
+{
+    struct error err = {0};
+    struct dag dag = {0};
+    struct timeline timeline = {0};
+    struct memory memory = {0};
+    check_case(dag_build(plan, &hand->setting, (struct dag_options){.gradient_sync = false}, &dag, &err), "it runs", of,
+               &err);
+    critical_path(&dag, &timeline);
+    memory_of(plan, &dag, &timeline, &hand->setting, false, &memory);
+    *end_s = timeline.makespan_s;
+    *peak_bytes = memory.peak_bytes[memory.worst_place];
+    memory_free(&memory);
+    timeline_free(&timeline);
+    dag_free(&dag);
+}
+
+/* The plan of a request by a state of its own. */
+static bool plan_anew(const struct training_system *system, const struct hand_request *hand, struct plan *plan,
+                      struct error *err)
+{
+    void *state = calloc(1, system->state_size + 1);
+    bool ok = system->plan(&hand->request, state, plan, err);
+    if (system->close != NULL)
+        system->close(state);
+    free(state);
+    return ok;
+}
+
+static void resolve(const struct training_system *system, const struct hand_request *hand, double *end_s,
+                    double *peak_bytes)
+{
+    struct error err = {0};
+    struct plan plan = {0};
+    check_case(plan_anew(system, hand, &plan, &err), "it plans", system->name, &err);
+    resolve_plan(hand, &plan, system->name, end_s, peak_bytes);
+    plan_free(&plan);
+}
+
+/* A limit that the plan keeps changes nothing; one that it cannot keep may leave it away. */
+static void check_limit(const struct training_system *system, struct hand_request *hand, struct plan *plan,
+                        const char *of)
+{
+    struct error err = {0};
+    double end_s, peak_bytes;
+    struct plan limited = {0}, tight = {0};
+    resolve_plan(hand, plan, of, &end_s, &peak_bytes);
+    hand->request.limit_s = end_s * (1 + 1e-9);
+    bool ok = plan_anew(system, hand, &limited, &err);
+    hand->request.limit_s = end_s * 0.999;
+    ok = ok && plan_anew(system, hand, &tight, &err);
+    hand->request.limit_s = 0;
+    check_case(ok, "it plans", of, &err);
+    bool fits = peak_bytes <= hand->request.memory_bytes;
+    plan->n_candidates = limited.n_candidates = tight.n_candidates = 0; /* more are ruled out */
+    plan->n_resolved = limited.n_resolved = tight.n_resolved = 0;
+    check_case(hand_same_plan(plan, &limited) || (!fits && limited.n_phases == 0), "a limit that holds changes nothing",
+               of, &err);
+    check_case(tight.n_phases == 0 || hand_same_plan(plan, &tight), "else it may be left away", of, &err);
+    plan_free(&limited);
+    plan_free(&tight);
+}
+
+static void check_plan(const struct training_system *system, struct hand_request *hand, const char *of)
 {
     struct error err = {0};
     struct plan plan = {0}, again = {0}, copy;
-    void *state = calloc(2, system->state_size + 1);
-    bool ok = system->plan(&hand->request, state, &plan, &err) &&
-              system->plan(&hand->request, (char *)state + system->state_size, &again, &err);
+    bool ok = plan_anew(system, hand, &plan, &err) && plan_anew(system, hand, &again, &err);
     check_case(ok, "it plans", of, &err);
     if (ok) {
         check_case(plan_check(&plan, hand->batch.n_samples, hand->batch.tokens, &err), "the plan is sound", of, &err);
@@ -69,80 +132,21 @@ static void check_plan(const struct training_system *system, const struct hand_r
                    "without a state no sample waits", of, &err);
         check_units(hand, &plan, of);
         check_runs(hand, &plan, of);
+        check_limit(system, hand, &plan, of);
     }
     plan_free(&plan);
     plan_free(&again);
-    if (system->close != NULL) {
-        system->close(state);
-        system->close((char *)state + system->state_size);
-    }
-    free(state);
-}
-
-/* End of the last pass and largest memory of the plan of a request. */
-static void resolve(const struct training_system *system, const struct hand_request *hand, double *end_s,
-                    double *peak_bytes)
-{
-    struct error err = {0};
-    struct plan plan = {0};
-    struct dag dag = {0};
-    struct timeline timeline = {0};
-    struct memory memory = {0};
-    void *state = calloc(1, system->state_size + 1);
-    check_case(system->plan(&hand->request, state, &plan, &err) &&
-                   dag_build(&plan, &hand->setting, (struct dag_options){.gradient_sync = false}, &dag, &err),
-               "it plans", system->name, &err);
-    critical_path(&dag, &timeline);
-    memory_of(&plan, &dag, &timeline, &hand->setting, false, &memory);
-    *end_s = timeline.makespan_s;
-    *peak_bytes = memory.peak_bytes[memory.worst_place];
-    memory_free(&memory);
-    timeline_free(&timeline);
-    dag_free(&dag);
-    plan_free(&plan);
-    if (system->close != NULL)
-        system->close(state);
-    free(state);
-}
-
-/* A limit that the plan keeps changes nothing; one that it cannot keep may leave it away. */
-static void check_limit(const struct training_system *system, struct hand_request *hand, const char *of)
-{
-    struct error err = {0};
-    double end_s, peak_bytes;
-    struct plan plan = {0}, limited = {0}, tight = {0};
-    void *state = calloc(3, system->state_size + 1);
-    resolve(system, hand, &end_s, &peak_bytes);
-    bool ok = system->plan(&hand->request, state, &plan, &err);
-    hand->request.limit_s = end_s * (1 + 1e-9);
-    ok = ok && system->plan(&hand->request, (char *)state + system->state_size, &limited, &err);
-    hand->request.limit_s = end_s * 0.999;
-    ok = ok && system->plan(&hand->request, (char *)state + 2 * system->state_size, &tight, &err);
-    hand->request.limit_s = 0;
-    check_case(ok, "it plans", of, &err);
-    bool fits = peak_bytes <= hand->request.memory_bytes;
-    plan.n_candidates = limited.n_candidates = tight.n_candidates = 0; /* more are ruled out */
-    plan.n_resolved = limited.n_resolved = tight.n_resolved = 0;
-    check_case(hand_same_plan(&plan, &limited) || (!fits && limited.n_phases == 0),
-               "a limit that holds changes nothing", of, &err);
-    check_case(tight.n_phases == 0 || hand_same_plan(&plan, &tight), "else it may be left away", of, &err);
-    plan_free(&plan);
-    plan_free(&limited);
-    plan_free(&tight);
-    if (system->close != NULL)
-        for (int i = 0; i < 3; i++)
-            system->close((char *)state + i * system->state_size);
-    free(state);
 }
 
 /* One random batch; `knobs` as a user gives them. */
-static void check_batch(const struct training_system *system, enum hand_law law, uint64_t seed, const char *knobs)
+static void check_batch(const struct training_system *system, enum hand_law law, uint64_t seed, int32_t most_context,
+                        const char *knobs)
 {
     struct hand_request hand;
     char of[256];
     uint64_t state = seed;
     int32_t dp = 1 + hand_below(&state, 8), pp = 1 + hand_below(&state, system->whole_model ? 1 : 4);
-    int32_t context = seed % 7 == 0 ? 1 + hand_below(&state, 30) : 1 + hand_below(&state, 20000);
+    int32_t context = seed % 7 == 0 ? 1 + hand_below(&state, 30) : 1 + hand_below(&state, most_context);
     int32_t n_samples = seed % 5 == 0 ? 1 : 1 + hand_below(&state, seed % 3 == 0 ? 6 : 40);
     hand_request_real(&hand, dp, pp, context);
     hand.request.layout.recompute = (int32_t)recompute[hand_below(&state, 3)];
@@ -158,7 +162,6 @@ static void check_batch(const struct training_system *system, enum hand_law law,
     snprintf(of, sizeof of, "%s (knobs \"%s\", law %d, seed %d: DP %d, PP %d, context %d, %d samples)", system->name,
              knobs, (int)law, (int)seed, dp, pp, context, n_samples);
     check_plan(system, &hand, of);
-    check_limit(system, &hand, of);
     hand_request_free(&hand);
 }
 
@@ -166,7 +169,7 @@ static void every_system_keeps_the_contract(void)
 {
     for (int32_t i = 0; training_systems[i] != NULL; i++)
         for (uint64_t seed = 0; seed < 60; seed++)
-            check_batch(training_systems[i], (enum hand_law)(seed % HAND_N_LAWS), seed, "");
+            check_batch(training_systems[i], (enum hand_law)(seed % HAND_N_LAWS), seed, 20000, "");
 }
 
 /* Less memory, more recomputation, more offload: the passes never end earlier. What fits less memory stays the plan. */
@@ -195,7 +198,25 @@ static void systems_that_never_regret_do_not(void)
         }
 }
 
-/* Each switch turned and each choice taken, one at a time; numbers at their least. */
+/* A value of a knob: each choice, a switch turned, numbers from their least on. @return whether there is a choice-th */
+static bool knob_value(const struct schema_key *key, int32_t choice, char value[64])
+{
+    int32_t n_choices = key->type == SCHEMA_BOOL ? 1 : 3;
+    if (key->type == SCHEMA_CHOICE) {
+        n_choices = 1;
+        for (const char *c = key->choices; *c != '\0'; c++)
+            n_choices += *c == '|';
+        if (choice < n_choices)
+            schema_choice_name(key->choices, choice, value);
+    } else if (key->type == SCHEMA_BOOL) {
+        snprintf(value, 64, "%s", strcmp(key->fallback, "true") == 0 ? "false" : "true");
+    } else {
+        snprintf(value, 64, "%.9g", fmin(key->max, key->min + choice * (key->type == SCHEMA_REAL ? 0.4 : 3)));
+    }
+    return choice < n_choices;
+}
+
+/* Each switch turned and each choice taken, one at a time. What a knob is by default, the test above has. */
 static void every_knob_keeps_the_contract(void)
 {
     for (int32_t i = 0; training_systems[i] != NULL; i++)
@@ -204,24 +225,13 @@ static void every_knob_keeps_the_contract(void)
             char value[64] = "", line[160];
             if (key->type == SCHEMA_WORD) /* a language of the system's own */
                 continue;
-            int32_t n_choices = 3;
-            if (key->type == SCHEMA_CHOICE) {
-                n_choices = 1;
-                for (const char *c = key->choices; *c != '\0'; c++)
-                    n_choices += *c == '|';
-            }
-            for (int32_t choice = 0; choice < n_choices; choice++) {
-                if (key->type == SCHEMA_CHOICE)
-                    schema_choice_name(key->choices, choice, value);
-                else if (key->type == SCHEMA_BOOL)
-                    snprintf(value, sizeof value, "%s", strcmp(key->fallback, "true") == 0 ? "false" : "true");
-                else
-                    snprintf(value, sizeof value, "%.9g",
-                             fmin(key->max, key->min + choice * (key->type == SCHEMA_REAL ? 0.4 : 3)));
+            for (int32_t choice = 0; knob_value(key, choice, value); choice++) {
+                if (strcmp(value, key->fallback) == 0)
+                    continue;
                 snprintf(line, sizeof line, "%s: %s", key->name, value);
                 for (uint64_t seed = 100; seed < 103; seed++)
                     check_batch(training_systems[i], (enum hand_law)((seed + (uint64_t)choice) % HAND_N_LAWS),
-                                seed + 10 * (uint64_t)choice, line);
+                                seed + 10 * (uint64_t)choice, 2000, line);
             }
         }
 }

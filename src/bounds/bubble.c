@@ -44,7 +44,7 @@ static void idle(struct bubble *bubble, struct marks *marks, double until)
         return;
     double warm = smaller(marks->first_backward_s, marks->pipeline_s);
     double steady = smaller(larger(warm, marks->last_forward_s), marks->pipeline_s);
-    add_overlap(&bubble->sync_s, n, from, until, 0, marks->first_pass_s);
+    add_overlap(&bubble->reshard_s, n, from, until, 0, marks->first_pass_s);
     add_overlap(&bubble->warm_up_s, n, from, until, marks->first_pass_s, warm);
     add_overlap(&bubble->imbalance_s, n, from, until, warm, steady);
     add_overlap(&bubble->cool_down_s, n, from, until, steady, marks->pipeline_s);

@@ -16,13 +16,14 @@
  * imbalance  ... after that, until its last forward ends; none when all its forwards come first
  * cool_down  ... after both, until the last pass of its pipeline ends on any stage
  * dp_wait    ... from there to the end of the slowest pipeline of the phase
- * sync       ... what follows: gradients, optimizer, parameters, re-sharding before the phase
+ * sync       ... what follows: gradients, optimizer, parameters
+ * reshard    parameters and gradients move before the phase
  *
  * A pass lasts until its attention and its ring have ended. busy + ring + warm_up + imbalance + cool_down + dp_wait +
- * sync = total.
+ * sync + reshard = total.
  */
 struct bubble {
-    double busy_s, ring_s, warm_up_s, imbalance_s, cool_down_s, dp_wait_s, sync_s;
+    double busy_s, ring_s, warm_up_s, imbalance_s, cool_down_s, dp_wait_s, sync_s, reshard_s;
     double total_s; /* GPUs x life; where each phase has all of them: GPUs x makespan */
 };
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "bounds/memory.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +32,7 @@ struct end_bytes {
 struct pipe {
     const struct plan_pipeline *plan;
     const struct dag_kinds *kinds;
+    bool attends;                       /* some pass has ATTENTION after its COMPUTE */
     int32_t account[DAG_MAX_KINDS];     /* of each kind: those of as many layers have one */
     struct unit_bytes *units[N_PASSES]; /* [account x units + unit] */
     struct end_bytes *ends[N_PASSES];   /* [unit] */
@@ -44,6 +46,13 @@ struct token {
     double bytes, kv_bytes;
 };
 
+/* A virtual stage of the place in work. */
+struct chunk {
+    int32_t number;   /* -1: none yet */
+    bool first, last; /* it embeds, it computes the head */
+    const struct unit_bytes *units[N_PASSES];
+};
+
 struct ledger {
     const struct plan *plan;
     const struct dag *dag;
@@ -55,11 +64,8 @@ struct ledger {
     bool want_events;
     int32_t place;           /* in work */
     const struct pipe *pipe; /* its pipeline */
+    struct chunk chunk;      /* of its latest pass */
 };
-
-/* Queues of a place that move memory. At equal times the lower goes first: frees by a copy out, then passes in their
- * order (an end before the next begin), then a copy in. */
-enum queue { QUEUE_OUT, QUEUE_PASSES, QUEUE_IN, N_QUEUES };
 
 /* What a split backward of the layers hands on to its weights' gradients, and these need at work: inputs gathered
  * again. */
@@ -86,18 +92,24 @@ static struct unit_bytes bytes_of_share(const struct plan_pipeline *pipeline, co
     return bytes;
 }
 
-/* A token of each forward unit. Caller frees. */
+/* A token of each forward unit: alike in units of a kind unless scores are kept. Caller frees. */
 static struct token *tokens_of(const struct plan_pipeline *pipeline, const struct cost_setting *own)
 {
     int32_t n = pipeline->cut[PASS_FORWARD].n_units;
     struct token *tokens = check_malloc((size_t)n * sizeof *tokens);
+    bool scores = true, before;
     for (int32_t unit = 0; unit < n; unit++) {
         const struct plan_unit *part = &pipeline->cut[PASS_FORWARD].units[unit];
-        bool same = unit > 0 && part[-1].recompute == part->recompute;
+        struct cost_unit work = dag_unit(pipeline, PASS_FORWARD, unit);
+        before = scores;
+        scores = cost_scores_bytes(own, &work) > 0;
+        if (!before && !scores && part[-1].recompute == part->recompute && part[-1].context == part->context) {
+            tokens[unit] = tokens[unit - 1];
+            continue;
+        }
         tokens[unit].bytes = dag_token_bytes(pipeline, own, unit);
-        tokens[unit].kv_bytes = same ? tokens[unit - 1].kv_bytes
-                                     : cost_layers_activation_bytes(own, part->recompute, true) -
-                                           cost_layers_activation_bytes(own, part->recompute, false);
+        tokens[unit].kv_bytes = cost_layers_activation_bytes(own, part->recompute, true) -
+                                cost_layers_activation_bytes(own, part->recompute, false);
     }
     return tokens;
 }
@@ -171,11 +183,14 @@ static void add_offloaded(const struct plan_pipeline *pipeline, const struct rel
         for (int32_t i = relations->share_first[unit]; i < relations->share_first[unit + 1]; i++) {
             const struct relations_share *share = &relations->shares[i];
             int64_t tokens = (int64_t)share->whole_tokens + share->sliced_tokens;
-            double all = dag_offloadable_bytes(pipeline, own, share->forward, tokens, share->sliced_tokens);
+            double all = -1; /* what can go, once it is asked for */
             for (int32_t stage = 0; stage < pipeline->layout.stages * pipeline->layout.chunks; stage++) {
-                if (pipe->account[pipe->kinds->kind[stage]] != account)
+                double part = plan_offload(pipeline, share->forward, stage);
+                if (part <= 0 || pipe->account[pipe->kinds->kind[stage]] != account)
                     continue;
-                double bytes = plan_offload(pipeline, share->forward, stage) * all;
+                if (all < 0)
+                    all = dag_offloadable_bytes(pipeline, own, share->forward, tokens, share->sliced_tokens);
+                double bytes = part * all;
                 pipe->offloaded[PASS_FORWARD][stage * cut[PASS_FORWARD].n_units + share->forward] += bytes;
                 pipe->offloaded[PASS_BACKWARD][stage * cut[PASS_BACKWARD].n_units + unit] += bytes;
             }
@@ -197,12 +212,23 @@ static int32_t open_accounts(const struct cost_setting *setting, struct pipe *pi
     return n;
 }
 
+/* Only context parallelism and exchanges part attention from the rest of a pass. */
+static bool attends(const struct plan_pipeline *pipeline)
+{
+    bool any = pipeline->n_exchanges > 0;
+    for (int pass = 0; pass < N_PASSES; pass++)
+        for (int32_t unit = 0; unit < pipeline->cut[pass].n_units; unit++)
+            any = any || pipeline->cut[pass].units[unit].context > 1;
+    return any;
+}
+
 static void open_pipe(const struct plan_pipeline *pipeline, const struct cost_setting *setting,
                       const struct dag_pipe *of, struct pipe *pipe)
 {
     struct cost_setting own[DAG_MAX_KINDS];
     pipe->plan = pipeline;
     pipe->kinds = &of->kinds;
+    pipe->attends = attends(pipeline);
     bool offloads = plan_offloads(pipeline);
     int32_t n_accounts = open_accounts(setting, pipe, own);
     for (int pass = 0; pass < N_PASSES; pass++) {
@@ -269,17 +295,28 @@ struct pass_bytes {
     const struct end_bytes *ends;
 };
 
-static struct pass_bytes pass_bytes_of(const struct pipe *pipe, const struct plan_step *step, int32_t stage)
+static void set_chunk(struct ledger *ledger, int32_t number)
 {
+    const struct pipe *pipe = ledger->pipe;
     const struct plan_layout *layout = &pipe->plan->layout;
-    int32_t virtual = step->chunk * layout->stages + stage;
+    int32_t virtual = number * layout->stages + ledger->dag->places[ledger->place].stage;
+    int32_t account = pipe->account[pipe->kinds->kind[virtual]];
+    ledger->chunk =
+        (struct chunk){.number = number, .first = virtual == 0, .last = virtual == layout->stages * layout->chunks - 1};
+    for (int pass = 0; pass < N_PASSES; pass++)
+        ledger->chunk.units[pass] = pipe->units[pass] + account * pipe->plan->cut[pass].n_units;
+}
+
+static inline struct pass_bytes pass_bytes_of(struct ledger *ledger, const struct plan_step *step)
+{
     enum pass cut = step->pass == PASS_FORWARD ? PASS_FORWARD : PASS_BACKWARD;
-    int32_t at = pipe->account[pipe->kinds->kind[virtual]] * pipe->plan->cut[cut].n_units + step->unit;
+    if (step->chunk != ledger->chunk.number)
+        set_chunk(ledger, step->chunk);
     return (struct pass_bytes){.pass = step->pass,
-                               .first = virtual == 0,
-                               .last = virtual == layout->stages * layout->chunks - 1,
-                               .unit = &pipe->units[cut][at],
-                               .ends = &pipe->ends[cut][step->unit]};
+                               .first = ledger->chunk.first,
+                               .last = ledger->chunk.last,
+                               .unit = &ledger->chunk.units[cut][step->unit],
+                               .ends = &ledger->pipe->ends[cut][step->unit]};
 }
 
 /* Activations of a unit on its virtual stage. */
@@ -326,60 +363,30 @@ static inline void end_pass(const struct pass_bytes *bytes, double *live)
     live[MEMORY_KV_GRADIENTS] -= bytes->unit->closed;
 }
 
-/* Position in one queue; of passes a task has a begin and an end. */
-struct cursor {
-    int32_t task; /* -1: the queue has ended */
-    bool begun;
-    double time_s;           /* of what comes next */
-    struct pass_bytes bytes; /* of passes: of the one that has begun */
+/* Copies one way that are still to come, in their order. */
+struct copies {
+    int32_t task;       /* the next, -1: there is none */
+    const double *at_s; /* when each task moves memory: the end of a copy out, the start of a copy in */
+    double time_s;      /* of the next */
 };
 
-/* The stream of a place that is the queue. */
-static enum dag_stream stream_of(enum queue queue)
+static void go_to(struct copies *copies, int32_t task)
 {
-    static const enum dag_stream streams[] = {DAG_STREAM_TO_HOST, DAG_STREAM_COMPUTE, DAG_STREAM_FROM_HOST};
-    return streams[queue];
+    copies->task = task;
+    copies->time_s = task >= 0 ? copies->at_s[task] : INFINITY;
 }
 
-/* The task itself unless it moves no memory, as the optimizer, which comes last on its stream. ATTENTION ends the pass
- * that COMPUTE begins. */
-static int32_t if_moves(const struct dag *dag, int32_t task)
+static int32_t first_of(const struct dag *dag, int32_t place, enum dag_stream stream)
 {
-    return task >= 0 && dag->tasks[task].kind != DAG_OPTIMIZER ? task : -1;
+    return dag->stream_first[place * DAG_N_STREAMS + (int32_t)stream];
 }
 
-static int32_t after(const struct dag *dag, int32_t task)
+static struct copies copies_of(const struct ledger *ledger, enum dag_stream stream)
 {
-    return if_moves(dag, dag->stream_next[task]);
-}
-
-static void set_time(const struct ledger *ledger, enum queue queue, struct cursor *cursor)
-{
-    if (cursor->task < 0)
-        cursor->time_s = INFINITY;
-    else if (queue == QUEUE_OUT || (queue == QUEUE_PASSES && cursor->begun))
-        cursor->time_s = ledger->timeline->finish_s[cursor->task];
-    else
-        cursor->time_s = ledger->timeline->start_s[cursor->task];
-}
-
-/* Re-sharding comes first on a stream, and moves none either. */
-static struct cursor cursor_of(const struct ledger *ledger, int32_t place, enum queue queue)
-{
-    const struct dag *dag = ledger->dag;
-    int32_t first = dag->stream_first[place * DAG_N_STREAMS + (int32_t)stream_of(queue)];
-    while (first >= 0 && dag->tasks[first].purpose == DAG_RESHARD)
-        first = dag->stream_next[first];
-    struct cursor cursor = {.task = if_moves(dag, first)};
-    set_time(ledger, queue, &cursor);
-    return cursor;
-}
-
-/* What the pass of a task of the place allocates and frees. */
-static struct pass_bytes bytes_of_task(const struct ledger *ledger, const struct dag_task *task)
-{
-    return pass_bytes_of(ledger->pipe, &(struct plan_step){(enum pass)task->pass, task->unit, task->chunk},
-                         task->stage);
+    const struct timeline *timeline = ledger->timeline;
+    struct copies copies = {.at_s = stream == DAG_STREAM_TO_HOST ? timeline->finish_s : timeline->start_s};
+    go_to(&copies, first_of(ledger->dag, ledger->place, stream));
+    return copies;
 }
 
 /* What only frees makes no peak. */
@@ -387,34 +394,6 @@ static inline void record_freed(struct ledger *ledger, const double *live, doubl
 {
     if (ledger->want_events)
         record(ledger, live, time_s);
-}
-
-/* The begin or the end of a task. */
-static void step_passes(struct ledger *ledger, struct cursor *cursor, double *live)
-{
-    const struct dag *dag = ledger->dag;
-    const struct dag_task *task = &dag->tasks[cursor->task];
-    if (!cursor->begun) {
-        if (task->kind == DAG_COMPUTE) {
-            cursor->bytes = bytes_of_task(ledger, task);
-            begin_pass(&cursor->bytes, live);
-        }
-        record(ledger, live, cursor->time_s);
-        cursor->begun = true;
-        return;
-    }
-    int32_t next = after(dag, cursor->task);
-    bool frees = true;
-    if (next < 0 || dag->tasks[next].kind != DAG_ATTENTION) {
-        end_pass(&cursor->bytes, live);
-        frees = cursor->bytes.pass == PASS_WEIGHT || weight(&cursor->bytes) <= 0; /* a split backward hands on */
-    }
-    if (frees)
-        record_freed(ledger, live, cursor->time_s);
-    else
-        record(ledger, live, cursor->time_s);
-    cursor->task = next;
-    cursor->begun = false;
 }
 
 /* What the unit of a copy's pass has on the host. */
@@ -434,15 +413,59 @@ static double copied_bytes(const struct ledger *ledger, int32_t copy)
     return streams ? 0 : host_bytes(ledger, copy);
 }
 
-static void step_copies(struct ledger *ledger, enum queue queue, struct cursor *cursor, double *live)
+/* Copies of the place in work that are still to come. */
+struct queues {
+    struct copies out, in;
+};
+
+static void copy_next(struct ledger *ledger, struct queues *queues, bool frees, double *live)
 {
-    double bytes = copied_bytes(ledger, cursor->task);
-    live[MEMORY_ACTIVATIONS] += queue == QUEUE_OUT ? -bytes : bytes;
-    if (queue == QUEUE_OUT)
-        record_freed(ledger, live, cursor->time_s);
+    struct copies *next = frees ? &queues->out : &queues->in;
+    double bytes = copied_bytes(ledger, next->task);
+    live[MEMORY_ACTIVATIONS] += frees ? -bytes : bytes;
+    if (frees)
+        record_freed(ledger, live, next->time_s);
     else
-        record(ledger, live, cursor->time_s);
-    cursor->task = after(ledger->dag, cursor->task);
+        record(ledger, live, next->time_s);
+    go_to(next, ledger->dag->stream_next[next->task]);
+}
+
+/* What is copied before a pass begins or ends. At equal times frees by a copy out come first, then the compute stream
+ * in its order, then a copy in. */
+static inline void copy_until(struct ledger *ledger, struct queues *queues, double time_s, double *live)
+{
+    while (queues->out.time_s <= time_s || queues->in.time_s < time_s)
+        copy_next(ledger, queues, queues->out.time_s <= queues->in.time_s, live);
+}
+
+/* The most parameters that a layout of a phase has on one of n GPUs from `rank` on. */
+static double parameters_of_ranks(const struct ledger *ledger, const struct plan_phase *phase, int32_t rank, int32_t n)
+{
+    double most = 0;
+    for (int32_t i = 0; i < phase->n_pipelines; i++) {
+        const struct plan_layout *layout = &phase->pipelines[i].layout;
+        for (int32_t stage = 0; stage < layout->stages; stage++) {
+            int32_t first = plan_rank(layout, stage, 0, 0), end = first + layout->context * layout->tensor;
+            if (first < rank + n && rank < end)
+                most = fmax(most, dag_stage_parameters(ledger->setting, layout, stage));
+        }
+    }
+    return most;
+}
+
+/* What a place holds of the layout before while the model moves to its own: weights, and gradients of the iteration. */
+static double moving_bytes(const struct ledger *ledger, int32_t place)
+{
+    const struct plan *plan = ledger->plan;
+    const struct dag_place *at = &ledger->dag->places[place];
+    const struct plan_phase *phase = &plan->phases[at->phase];
+    if (phase->n_reshards == 0)
+        return 0;
+    const struct plan_layout *layout = &phase->pipelines[at->pipeline].layout;
+    const struct plan_phase *before = &plan->phases[(at->phase > 0 ? at->phase : plan->n_phases) - 1];
+    double gradient_bytes = at->phase > 0 ? cost_gradient_bytes(ledger->setting->gradients) : 0;
+    return (2 + gradient_bytes) *
+           parameters_of_ranks(ledger, before, plan_rank(layout, at->stage, 0, 0), layout->context * layout->tensor);
 }
 
 static double states(const struct ledger *ledger, int32_t place)
@@ -463,13 +486,13 @@ static double states(const struct ledger *ledger, int32_t place)
 static double host_peak(const struct ledger *ledger, int32_t place)
 {
     const struct dag *dag = ledger->dag;
-    struct cursor out = cursor_of(ledger, place, QUEUE_OUT), in = cursor_of(ledger, place, QUEUE_IN);
+    const struct timeline *timeline = ledger->timeline;
+    int32_t in = first_of(dag, place, DAG_STREAM_FROM_HOST);
     double held = 0, peak = 0;
-    for (; out.task >= 0; out.task = after(dag, out.task)) {
-        double start_s = ledger->timeline->start_s[out.task];
-        for (; in.task >= 0 && ledger->timeline->finish_s[in.task] <= start_s; in.task = after(dag, in.task))
-            held -= host_bytes(ledger, in.task);
-        held += host_bytes(ledger, out.task);
+    for (int32_t out = first_of(dag, place, DAG_STREAM_TO_HOST); out >= 0; out = dag->stream_next[out]) {
+        for (; in >= 0 && timeline->finish_s[in] <= timeline->start_s[out]; in = dag->stream_next[in])
+            held -= host_bytes(ledger, in);
+        held += host_bytes(ledger, out);
         peak = fmax(peak, held);
     }
     return peak;
@@ -477,32 +500,62 @@ static double host_peak(const struct ledger *ledger, int32_t place)
 
 static void open_place(struct ledger *ledger, double *live)
 {
-    live[MEMORY_STATES] = states(ledger, ledger->place);
+    double moving = moving_bytes(ledger, ledger->place);
+    live[MEMORY_STATES] = states(ledger, ledger->place) + moving;
     live[MEMORY_LIBRARIES] = ledger->setting->device->workspace_bytes;
     record(ledger, live, 0.0);
+    live[MEMORY_STATES] -= moving;
+    if (moving > 0)
+        record_freed(ledger, live, 0.0);
 }
 
-/* All that happens on a place, in order of time. */
+/* The first pass of the place in work: re-sharding comes before it on the stream, and moves no memory. */
+static int32_t first_pass(const struct ledger *ledger)
+{
+    const struct dag *dag = ledger->dag;
+    int32_t task = first_of(dag, ledger->place, DAG_STREAM_COMPUTE);
+    while (task >= 0 && dag->tasks[task].purpose == DAG_RESHARD)
+        task = dag->stream_next[task];
+    return task;
+}
+
+/* The task that goes on with the pass of another one, -1: it ends there. */
+static int32_t attention_after(const struct ledger *ledger, int32_t task)
+{
+    int32_t next = ledger->pipe->attends ? ledger->dag->stream_next[task] : -1;
+    return next >= 0 && ledger->dag->tasks[next].kind == DAG_ATTENTION ? next : -1;
+}
+
+/* All that happens on a place, in order of time. Passes stand on their stream as the stage's steps. */
 static void walk_tasks(struct ledger *ledger)
 {
+    const struct dag *dag = ledger->dag;
+    const struct plan_pipeline *plan = ledger->pipe->plan;
+    const double *start_s = ledger->timeline->start_s, *finish_s = ledger->timeline->finish_s;
     double live[MEMORY_N_CLASSES] = {0};
-    struct cursor cursors[N_QUEUES];
+    struct queues queues = {copies_of(ledger, DAG_STREAM_TO_HOST), copies_of(ledger, DAG_STREAM_FROM_HOST)};
+    int32_t stage = dag->places[ledger->place].stage, task = first_pass(ledger);
     open_place(ledger, live);
-    for (int q = 0; q < N_QUEUES; q++)
-        cursors[q] = cursor_of(ledger, ledger->place, (enum queue)q);
-    for (;;) {
-        int best = 0;
-        for (int q = 1; q < N_QUEUES; q++)
-            if (cursors[q].time_s < cursors[best].time_s)
-                best = q;
-        if (cursors[best].task < 0)
-            return;
-        if (best == QUEUE_PASSES)
-            step_passes(ledger, &cursors[best], live);
+    for (int32_t i = plan->step_first[stage]; i < plan->step_first[stage + 1]; i++) {
+        struct pass_bytes bytes = pass_bytes_of(ledger, &plan->steps[i]);
+        copy_until(ledger, &queues, start_s[task], live);
+        begin_pass(&bytes, live);
+        record(ledger, live, start_s[task]);
+        for (int32_t next; (next = attention_after(ledger, task)) >= 0; task = next) {
+            copy_until(ledger, &queues, finish_s[task], live);
+            record_freed(ledger, live, finish_s[task]);
+            copy_until(ledger, &queues, start_s[next], live);
+            record(ledger, live, start_s[next]);
+        }
+        copy_until(ledger, &queues, finish_s[task], live);
+        end_pass(&bytes, live);
+        if (bytes.pass == PASS_WEIGHT || weight(&bytes) <= 0)
+            record_freed(ledger, live, finish_s[task]);
         else
-            step_copies(ledger, (enum queue)best, &cursors[best], live);
-        set_time(ledger, (enum queue)best, &cursors[best]);
+            record(ledger, live, finish_s[task]); /* a split backward hands on */
+        task = dag->stream_next[task];
     }
+    copy_until(ledger, &queues, DBL_MAX, live);
 }
 
 /* Without copies the peak follows from the order of the stage's steps, whatever the times. The end of a pass only
@@ -513,7 +566,7 @@ static void walk_steps(struct ledger *ledger, int32_t stage)
     const struct pipe *pipe = ledger->pipe;
     open_place(ledger, live);
     for (int32_t i = pipe->plan->step_first[stage]; i < pipe->plan->step_first[stage + 1]; i++) {
-        struct pass_bytes bytes = pass_bytes_of(pipe, &pipe->plan->steps[i], stage);
+        struct pass_bytes bytes = pass_bytes_of(ledger, &pipe->plan->steps[i]);
         begin_pass(&bytes, live);
         record(ledger, live, 0.0);
         end_pass(&bytes, live);
@@ -529,8 +582,7 @@ static bool same_stage(const struct dag_place *a, const struct dag_place *b)
 
 static bool copies(const struct dag *dag, int32_t place)
 {
-    const int32_t *first = &dag->stream_first[place * DAG_N_STREAMS];
-    return first[DAG_STREAM_TO_HOST] >= 0 || first[DAG_STREAM_FROM_HOST] >= 0;
+    return first_of(dag, place, DAG_STREAM_TO_HOST) >= 0 || first_of(dag, place, DAG_STREAM_FROM_HOST) >= 0;
 }
 
 static void resolve_place(struct ledger *ledger, int32_t place)
@@ -546,6 +598,7 @@ static void resolve_place(struct ledger *ledger, int32_t place)
     }
     ledger->place = place;
     ledger->pipe = &ledger->pipes[dag->first_pipe[at->phase] + at->pipeline];
+    ledger->chunk.number = -1;
     if (by_steps)
         walk_steps(ledger, at->stage);
     else

@@ -43,7 +43,9 @@ struct memory {
  * if more, of a layer: in a backward pass the head is over then and what it kept is freed. What is offloaded is freed
  * when the copy out ends and allocated when the copy in starts; the host holds it from the start of the copy out to
  * the end of the copy in. Of a unit that streams (plan_unit.streams) the GPU never holds what is offloaded, the host
- * does. States are held throughout. Tokens of a unit with CP count 1/context on each rank. Blocks are not rounded but
+ * does. States are held throughout; while a phase's re-sharding brings the model from the layout before (of the first
+ * phase: the last one's), also that one's weights and gradients, but for the iteration's first switch, when there are
+ * none. Tokens of a unit with CP count 1/context on each rank. Blocks are not rounded but
  * for the states (cost_state_block_bytes); what the allocator holds unused is reserved, not allocated.
  *
  * Of a split backward what cost_weight_bytes counts stays, as activations, until the pass of the weights' gradients

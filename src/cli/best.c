@@ -16,12 +16,15 @@ struct arguments {
     int32_t top;
 };
 
+enum { N_CHILDREN = 2 };
+static const struct argp_child children[N_CHILDREN + 1] = {OPTION(json), OPTION(quiet), {0}};
+
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
     struct arguments *arguments = state->input;
     switch (key) {
     case ARGP_KEY_INIT:
-        state->child_inputs[0] = &arguments->options;
+        options_begin(&arguments->options, N_CHILDREN, state);
         return 0;
     case 'b':
         arguments->by = argument;
@@ -42,16 +45,8 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     case 't':
         arguments->top = options_parse_count("--top", argument, INT32_MAX, state);
         return 0;
-    case ARGP_KEY_ARG:
-        if (arguments->path != NULL)
-            argp_error(state, "one table only, '%s' is the second", argument);
-        arguments->path = argument;
-        return 0;
-    case ARGP_KEY_NO_ARGS:
-        argp_error(state, "the table of a sweep (NAME.csv) is missing");
-        return 0;
     default:
-        return ARGP_ERR_UNKNOWN;
+        return options_parse_file(key, argument, state, "the table of a sweep (NAME.csv)", &arguments->path);
     }
 }
 
@@ -64,8 +59,8 @@ static const struct argp_option best_options[] = {
     {"all", 'a', NULL, 0, "Also rows that do not fit into memory", 0},
     {0},
 };
-static const struct argp argp = {best_options,     parse, "NAME.csv", "Rank and filter the rows of a sweep.",
-                                 options_children, NULL,  NULL};
+static const struct argp argp = {best_options, parse, "NAME.csv", "Rank and filter the rows of a sweep.",
+                                 children,     NULL,  NULL};
 
 static bool choose(const struct arguments *arguments, struct rows *rows, struct error *err)
 {
@@ -83,7 +78,7 @@ static bool choose(const struct arguments *arguments, struct rows *rows, struct 
 
 int command_best(int argc, char **argv)
 {
-    struct arguments arguments = {.options = {.output = "results"}, .by = "tokens_per_s_per_gpu", .top = 10};
+    struct arguments arguments = {.by = "tokens_per_s_per_gpu", .top = 10};
     struct rows rows = {0};
     struct error err = {0};
     argp_parse(&argp, argc, argv, 0, NULL, &arguments);

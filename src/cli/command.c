@@ -34,17 +34,24 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
     }
 }
 
-static const struct argp_option shared_options[] = {
-    {"set", 's', "KEY=VALUE", 0, "Set a scenario key, as `slimsim list keys` names it (may be repeated)", 0},
-    {"output", 'o', "DIR", 0, "Folder for the files that `run` writes (default: results)", 0},
-    {"json", 'j', NULL, 0, "Print JSON instead of a table (`plan` always does)", 0},
-    {"quiet", 'q', NULL, 0, "No progress on stderr", 0},
-    {0},
-};
+/** An option alone. */
+#define OPTION_ARGP(...)                                                                                               \
+    {                                                                                                                  \
+        .options = (const struct argp_option[]){{__VA_ARGS__, 0}, {0}}, .parser = parse_option                         \
+    }
 
-const struct argp options_argp = {.options = shared_options, .parser = parse_option};
+const struct argp option_set =
+    OPTION_ARGP("set", 's', "KEY=VALUE", 0, "Set a scenario key, as `slimsim list keys` names it (may be repeated)");
+const struct argp option_output = OPTION_ARGP("output", 'o', "DIR", 0, "Folder of the files (default: results)");
+const struct argp option_json = OPTION_ARGP("json", 'j', NULL, 0, "Print JSON");
+const struct argp option_quiet = OPTION_ARGP("quiet", 'q', NULL, 0, "Print nothing on stderr but errors");
 
-const struct argp_child options_children[2] = {{&options_argp, 0, "Common options:", 0}, {0}};
+void options_begin(struct options *options, int n, struct argp_state *state)
+{
+    options->output = "results";
+    for (int i = 0; i < n; i++)
+        state->child_inputs[i] = options;
+}
 
 int32_t options_parse_count(const char *option, const char *argument, int32_t most, struct argp_state *state)
 {
@@ -55,18 +62,16 @@ int32_t options_parse_count(const char *option, const char *argument, int32_t mo
     return (int32_t)n;
 }
 
-error_t options_parse_scenario(int key, char *argument, struct argp_state *state, const char **scenario)
+error_t options_parse_file(int key, char *argument, struct argp_state *state, const char *what, const char **file)
 {
     switch (key) {
-    case ARGP_KEY_INIT:
-        return 0;
     case ARGP_KEY_ARG:
-        if (*scenario != NULL)
-            argp_error(state, "one scenario only, '%s' is the second", argument);
-        *scenario = argument;
+        if (*file != NULL)
+            argp_error(state, "one file only, '%s' is the second", argument);
+        *file = argument;
         return 0;
     case ARGP_KEY_NO_ARGS:
-        argp_error(state, "a scenario is missing");
+        argp_error(state, "%s is missing", what);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;

@@ -14,7 +14,7 @@ struct command {
     int (*run)(int argc, char **argv);
 };
 
-/** Options that several verbs share; a verb adds `options_argp` as an argp child and hands this as its input. */
+/** Options that several verbs share. */
 struct options {
     int n_set;
     const char **set;   /* assignments of --set, in order */
@@ -22,14 +22,22 @@ struct options {
     bool json, quiet;
 };
 
-extern const struct argp options_argp;
-extern const struct argp_child options_children[2]; /* of a verb with no other children */
+/** Each of them, an argp child whose input is the options: a verb takes what it reads, and no other. */
+extern const struct argp option_set, option_output, option_json, option_quiet;
+#define OPTION(name)                                                                                                   \
+    {                                                                                                                  \
+        &option_##name, 0, NULL, 0                                                                                     \
+    }
+
+/** At ARGP_KEY_INIT of a verb: the options are the input of its first n children. */
+void options_begin(struct options *options, int n, struct argp_state *state);
 
 /** A whole number from 1 to `most`, the argument of an option; else argp_error. */
 int32_t options_parse_count(const char *option, const char *argument, int32_t most, struct argp_state *state);
 
-/** Handle the argument of a verb that takes one scenario file. @return 0 or ARGP_ERR_UNKNOWN, as an argp parser does */
-error_t options_parse_scenario(int key, char *argument, struct argp_state *state, const char **scenario);
+/** Handle the argument of a verb that takes one file; `what` says which. @return 0 or ARGP_ERR_UNKNOWN, as argp parsers
+ * do */
+error_t options_parse_file(int key, char *argument, struct argp_state *state, const char *what, const char **file);
 
 /** Read a scenario with its --set, check its systems and open its lengths; all of it before anything runs. The caller
  * closes lengths and frees scenario whatever the answer. */

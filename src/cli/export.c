@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* `slimsim export`: traces and graphs in the formats of other tools. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/nearest.h"
 #include "cli/commands.h"
 #include "cli/plan_search.h"
 #include "dag/graph.h"
@@ -17,6 +19,20 @@ struct arguments {
     bool chrome;
 };
 
+static bool unknown_table(const char *name, struct error *err)
+{
+    const char *names[TRACE_N_TABLES];
+    char known[512] = "";
+    for (int i = 0; i < TRACE_N_TABLES; i++) {
+        names[i] = trace_tables[i].name;
+        snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s", i > 0 ? ", " : "", names[i]);
+    }
+    const char *near = nearest_name(name, names, TRACE_N_TABLES);
+    return error_set(err, "--csv: no table is called '%s'%s%s%s there are %s", name,
+                     near != NULL ? "; did you mean '" : "", near != NULL ? near : "", near != NULL ? "'?" : ";",
+                     known);
+}
+
 static bool export_trace(const struct arguments *arguments, struct error *err)
 {
     struct trace_reader *reader = trace_open(arguments->input, err);
@@ -27,10 +43,7 @@ static bool export_trace(const struct arguments *arguments, struct error *err)
     if (arguments->chrome)
         ok = chrome_write(reader, stdout, err);
     else if (table < 0)
-        ok = error_set(err,
-                       "--csv: no table is called '%s'; there are summary, iterations, lengths, units, tasks, "
-                       "transfers, memory, edges and validation",
-                       arguments->csv);
+        ok = unknown_table(arguments->csv, err);
     else
         ok = csv_print(reader, (enum trace_table_id)table, stdout, err);
     trace_reader_close(reader);
@@ -82,12 +95,15 @@ static bool export_dag(const struct arguments *arguments, struct error *err)
     return ok;
 }
 
+enum { N_CHILDREN = 2 };
+static const struct argp_child children[N_CHILDREN + 1] = {OPTION(set), OPTION(quiet), {0}};
+
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
     struct arguments *arguments = state->input;
     switch (key) {
     case ARGP_KEY_INIT:
-        state->child_inputs[0] = &arguments->options;
+        options_begin(&arguments->options, N_CHILDREN, state);
         return 0;
     case 'c':
         arguments->chrome = true;
@@ -103,19 +119,13 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     case 'y':
         arguments->system = argument;
         return 0;
-    case ARGP_KEY_ARG:
-        if (arguments->input != NULL)
-            argp_error(state, "one file only, '%s' is the second", argument);
-        arguments->input = argument;
-        return 0;
     case ARGP_KEY_END:
-        if (arguments->input == NULL)
-            argp_error(state, "a trace (RUN.h5), or with --dag a scenario, is missing");
         if (arguments->chrome + (arguments->csv != NULL) + (arguments->dag != NULL) != 1)
             argp_error(state, "exactly one of --chrome, --csv and --dag is needed");
         return 0;
     default:
-        return ARGP_ERR_UNKNOWN;
+        return options_parse_file(key, argument, state, "a trace (RUN.h5), or with --dag a scenario,",
+                                  &arguments->input);
     }
 }
 
@@ -130,13 +140,13 @@ static const struct argp argp = {export_options,
                                  parse,
                                  "RUN.h5|SCENARIO.yaml",
                                  "Write a trace or a task graph to standard output in another tool's format.",
-                                 options_children,
+                                 children,
                                  NULL,
                                  NULL};
 
 int command_export(int argc, char **argv)
 {
-    struct arguments arguments = {.options = {.output = "results"}};
+    struct arguments arguments = {0};
     struct error err = {0};
     argp_parse(&argp, argc, argv, 0, NULL, &arguments);
     bool ok = arguments.dag != NULL ? export_dag(&arguments, &err) : export_trace(&arguments, &err);

@@ -35,11 +35,13 @@ static struct statistics measure(const struct scenario *scenario, const struct l
     return statistics;
 }
 
-static void print_text(const struct scenario *scenario, const struct statistics *statistics)
+static void print_text(const struct scenario *scenario, const struct lengths *lengths,
+                       const struct statistics *statistics)
 {
     printf("%s: %s lengths, context %lld tokens, %lld iterations of %lld documents, FLOPs of %s\n", scenario->name,
            scenario->data.lengths, (long long)scenario->data.context, (long long)scenario->measured,
            (long long)scenario->data.global_batch, scenario->model.name);
+    printf("documents before cutting: mean %.1f tokens\n", lengths_mean(lengths));
     printf("%lld samples, %lld tokens; mean %.1f, 5%% %.0f, median %.0f, 95%% %.0f, 99%% %.0f, longest %.0f tokens\n\n",
            (long long)statistics->n_samples, (long long)statistics->n_tokens, statistics->mean_tokens,
            statistics->p5_tokens, statistics->median_tokens, statistics->p95_tokens, statistics->p99_tokens,
@@ -54,7 +56,7 @@ static void print_text(const struct scenario *scenario, const struct statistics 
     }
 }
 
-static void print_json(const struct statistics *statistics)
+static void print_json(const struct lengths *lengths, const struct statistics *statistics)
 {
     json_t *buckets = json_array();
     for (int i = 0; i < STATISTICS_N_BUCKETS; i++) {
@@ -66,22 +68,26 @@ static void print_json(const struct statistics *statistics)
                                             (json_int_t)bucket->n_samples, "sample_share", bucket->sample_share,
                                             "token_share", bucket->token_share, "flop_share", bucket->flop_share));
     }
-    json_t *root = json_pack(
-        "{s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:o}", "samples", (json_int_t)statistics->n_samples, "tokens",
-        (json_int_t)statistics->n_tokens, "mean_tokens", statistics->mean_tokens, "p5_tokens", statistics->p5_tokens,
-        "median_tokens", statistics->median_tokens, "p95_tokens", statistics->p95_tokens, "p99_tokens",
-        statistics->p99_tokens, "longest_tokens", statistics->longest_tokens, "buckets", buckets);
+    json_t *root =
+        json_pack("{s:f, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:o}", "document_mean_tokens", lengths_mean(lengths),
+                  "samples", (json_int_t)statistics->n_samples, "tokens", (json_int_t)statistics->n_tokens,
+                  "mean_tokens", statistics->mean_tokens, "p5_tokens", statistics->p5_tokens, "median_tokens",
+                  statistics->median_tokens, "p95_tokens", statistics->p95_tokens, "p99_tokens", statistics->p99_tokens,
+                  "longest_tokens", statistics->longest_tokens, "buckets", buckets);
     json_dumpf(root, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
     putchar('\n');
     json_decref(root);
 }
 
+enum { N_CHILDREN = 2 };
+static const struct argp_child children[N_CHILDREN + 1] = {OPTION(set), OPTION(json), {0}};
+
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
     struct arguments *arguments = state->input;
     if (key == ARGP_KEY_INIT)
-        state->child_inputs[0] = &arguments->options;
-    return options_parse_scenario(key, argument, state, &arguments->scenario);
+        options_begin(&arguments->options, N_CHILDREN, state);
+    return options_parse_file(key, argument, state, "a scenario", &arguments->scenario);
 }
 
 static const struct argp argp = {NULL,
@@ -89,13 +95,13 @@ static const struct argp argp = {NULL,
                                  "SCENARIO.yaml",
                                  "Draw a scenario's batches and print, by length, their share of samples, tokens and "
                                  "forward FLOPs.",
-                                 options_children,
+                                 children,
                                  NULL,
                                  NULL};
 
 int command_lengths(int argc, char **argv)
 {
-    struct arguments arguments = {.options = {.output = "results"}};
+    struct arguments arguments = {0};
     struct scenario scenario = {0};
     struct lengths lengths = {0};
     struct error err = {0};
@@ -104,9 +110,9 @@ int command_lengths(int argc, char **argv)
     if (ok) {
         struct statistics statistics = measure(&scenario, &lengths);
         if (arguments.options.json)
-            print_json(&statistics);
+            print_json(&lengths, &statistics);
         else
-            print_text(&scenario, &statistics);
+            print_text(&scenario, &lengths, &statistics);
     }
     lengths_close(&lengths);
     scenario_free(&scenario);

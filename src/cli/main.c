@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+#include <libgen.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/nearest.h"
 #include "cli/commands.h"
 #include "cli/stop.h"
 
@@ -14,6 +18,8 @@ static const struct command commands[] = {
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
+const char *argp_program_version = "slimsim " SLIMSIM_VERSION; /* --version of every command */
+
 static void print_help(FILE *file)
 {
     fputs("Usage: slimsim COMMAND [OPTION...]\n"
@@ -22,8 +28,39 @@ static void print_help(FILE *file)
     for (int i = 0; i < N_COMMANDS; i++)
         fprintf(file, "  %-9s %s\n", commands[i].name, commands[i].meaning);
     fputs("\n`slimsim COMMAND --help` lists a command's options. Exit status: 0 ok; 1 a simulation failed;\n"
-          "2 invalid input; 64 usage; 73, 74 an output cannot be created, written; 75 another run writes it.\n",
+          "2 invalid input; 64 usage; 73, 74 an output cannot be created, written; 75 another run writes it;\n"
+          "130, 143 stopped by SIGINT, SIGTERM.\n",
           file);
+}
+
+static int unknown_command(const char *name)
+{
+    const char *names[N_COMMANDS];
+    for (int i = 0; i < N_COMMANDS; i++)
+        names[i] = commands[i].name;
+    const char *near = nearest_name(name, names, N_COMMANDS);
+    fprintf(stderr, "slimsim: unknown command '%s'", name);
+    if (near != NULL)
+        fprintf(stderr, ", did you mean '%s'?", near);
+    fputs("\nTry `slimsim --help'.\n", stderr);
+    return ERROR_USAGE;
+}
+
+/** An installed program has its data beside it; one that was only built, where it was built from. */
+static void use_installed_data(void)
+{
+    char path[PATH_MAX], data[PATH_MAX + 64], platforms[PATH_MAX + 80], models[PATH_MAX + 80];
+    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
+    if (n < 0)
+        return;
+    path[n] = '\0';
+    snprintf(data, sizeof data, "%s/" SLIMSIM_INSTALLED_DATA, dirname(path));
+    snprintf(models, sizeof models, "%s/model", data);
+    snprintf(platforms, sizeof platforms, "%s/platforms", data);
+    if (access(models, R_OK) == 0) {
+        setenv("SLIMSIM_DATA", data, 0);
+        setenv("SLIMSIM_PLATFORMS", platforms, 0);
+    }
 }
 
 int main(int argc, char **argv)
@@ -31,8 +68,9 @@ int main(int argc, char **argv)
     signal(SIGXFSZ, SIG_IGN); /* a file-size limit is a failed write, which has its own message */
     signal(SIGPIPE, SIG_IGN);
     stop_at_once();
+    use_installed_data();
     if (argc >= 2 && strcmp(argv[1], "--version") == 0) {
-        puts("slimsim " SLIMSIM_VERSION);
+        puts(argp_program_version);
         return command_finish(EXIT_SUCCESS);
     }
     if (argc >= 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0)) {
@@ -47,7 +85,7 @@ int main(int argc, char **argv)
             return command_finish(commands[i].run(argc - 1, argv + 1));
         }
     if (argc >= 2)
-        fprintf(stderr, "slimsim: unknown command '%s'\n", argv[1]);
+        return unknown_command(argv[1]);
     print_help(stderr);
     return ERROR_USAGE;
 }

@@ -14,12 +14,15 @@ struct arguments {
     const char **paths;
 };
 
+enum { N_CHILDREN = 2 };
+static const struct argp_child children[N_CHILDREN + 1] = {OPTION(output), OPTION(quiet), {0}};
+
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
     struct arguments *arguments = state->input;
     switch (key) {
     case ARGP_KEY_INIT:
-        state->child_inputs[0] = &arguments->options;
+        options_begin(&arguments->options, N_CHILDREN, state);
         return 0;
     case ARGP_KEY_ARG:
         arguments->paths = check_realloc(arguments->paths, (size_t)(arguments->n + 1) * sizeof *arguments->paths);
@@ -34,11 +37,11 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 }
 
 static const struct argp argp = {
-    NULL, parse, "SHARD.journal...", "Check the shards of a sweep and write its files.", options_children, NULL, NULL};
+    NULL, parse, "SHARD.journal...", "Check the shards of a sweep and write its files.", children, NULL, NULL};
 
 int command_merge(int argc, char **argv)
 {
-    struct arguments arguments = {.options = {.output = "results"}};
+    struct arguments arguments = {0};
     struct merge_outcome outcome = {0};
     struct error err = {0};
     argp_parse(&argp, argc, argv, 0, NULL, &arguments);

@@ -148,13 +148,16 @@ static bool keep_plan(void *context, const struct point_view *view, struct error
     return true;
 }
 
+enum { N_CHILDREN = 3 };
+static const struct argp_child children[N_CHILDREN + 1] = {OPTION(set), OPTION(json), OPTION(quiet), {0}};
+
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
     struct arguments *arguments = state->input;
     char *end;
     switch (key) {
     case ARGP_KEY_INIT:
-        state->child_inputs[0] = &arguments->options;
+        options_begin(&arguments->options, N_CHILDREN, state);
         return 0;
     case 'i':
         arguments->iteration = strtoll(argument, &end, 10);
@@ -165,7 +168,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         arguments->system = argument;
         return 0;
     default:
-        return options_parse_scenario(key, argument, state, &arguments->scenario);
+        return options_parse_file(key, argument, state, "a scenario", &arguments->scenario);
     }
 }
 
@@ -180,7 +183,7 @@ static const struct argp argp = {plan_options,
                                  "Print what each training system decides for one iteration, as JSON: samples, and per "
                                  "pipeline its forward and backward units (slices as [sample, begin, end, cp]), "
                                  "formation, need and order per stage.",
-                                 options_children,
+                                 children,
                                  NULL,
                                  NULL};
 
@@ -213,7 +216,7 @@ static bool print_plans(const struct arguments *arguments, struct error *err)
 
 int command_plan(int argc, char **argv)
 {
-    struct arguments arguments = {.options = {.output = "results"}};
+    struct arguments arguments = {0};
     struct error err = {0};
     argp_parse(&argp, argc, argv, 0, NULL, &arguments);
     bool ok = print_plans(&arguments, &err);

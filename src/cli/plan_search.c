@@ -55,6 +55,17 @@ static void print_plan(const struct search_plan *plan)
     putchar('\n');
 }
 
+static void print_iterations(const struct search_result *result)
+{
+    printf("  iterations of its seed %lld, with weights:", (long long)result->seed);
+    for (int32_t i = 0; i < SEARCH_DECIDING_ITERATIONS; i++)
+        printf("%s %lld (%.3f)", i > 0 ? "," : "", (long long)result->iterations[i].iteration,
+               result->iterations[i].weight);
+    if (result->n_warm_up > 0)
+        printf("; %d before them to warm up", result->n_warm_up);
+    putchar('\n');
+}
+
 static void print_result(const struct scenario_system *entry, const struct search_result *result)
 {
     const int32_t *count = result->count;
@@ -64,6 +75,7 @@ static void print_result(const struct scenario_system *entry, const struct searc
         entry->label, entry->space.name, result->n_plans, result->n_resolved, count[SEARCH_MEMORY_PRUNED],
         count[SEARCH_BOUND_PRUNED], count[SEARCH_NOT_DEMANDED], count[SEARCH_REFUSED], count[SEARCH_TOO_LARGE],
         count[SEARCH_MISFIT]);
+    print_iterations(result);
     for (int32_t i = 0; i < result->n_ranked; i++)
         if (result->plans[result->ranked[i]].verdict <= SEARCH_RUNNER_UP ||
             result->plans[result->ranked[i]].verdict == SEARCH_MISFIT)
@@ -90,10 +102,11 @@ void plan_search_print(const struct scenario *scenario, const struct plan_search
             engine = engine || search->results[i].engine;
         }
     if (any)
-        printf("(batches of their own: one ranks, the best %d are decided on by the mean of %d, by critical path%s; "
-               "slower: than the "
-               "chosen, ± one standard error of these)\n\n",
-               SEARCH_FEW, SEARCH_DECIDING_ITERATIONS, engine ? " times SimGrid's contention in the first" : "");
+        printf("(batches of their own, of %d drawn: the first ranks, the best %d plans are decided on by the weighted "
+               "mean "
+               "of %d, by critical path%s; slower: than the chosen, ± one standard error of these)\n\n",
+               SEARCH_CANDIDATES, SEARCH_FEW, SEARCH_DECIDING_ITERATIONS,
+               engine ? " times SimGrid's contention in the first" : "");
 }
 
 static json_t *json_of_plan(const struct search_plan *plan)
@@ -115,18 +128,20 @@ static json_t *json_of_plan(const struct search_plan *plan)
 json_t *plan_search_json(const struct scenario *scenario, const struct plan_search *search, int32_t system)
 {
     const struct search_result *result = &search->results[system];
-    json_t *plans = json_array(), *counts = json_object();
-    if (result->n_plans == 0) {
-        json_decref(plans);
-        json_decref(counts);
+    if (result->n_plans == 0)
         return NULL;
-    }
+    json_t *plans = json_array(), *counts = json_object(), *iterations = json_array();
+    for (int32_t i = 0; i < SEARCH_DECIDING_ITERATIONS; i++)
+        json_array_append_new(
+            iterations, json_pack("{s:I, s:f, s:f}", "iteration", (json_int_t)result->iterations[i].iteration, "weight",
+                                  result->iterations[i].weight, "model_flop", result->iterations[i].model_flop));
     for (int32_t i = 0; i < result->n_ranked; i++)
         json_array_append_new(plans, json_of_plan(&result->plans[result->ranked[i]]));
     for (int i = 0; i < SEARCH_N_VERDICTS; i++)
         json_object_set_new(counts, trace_verdict_names.text[i], json_integer(result->count[i]));
-    return json_pack("{s:s, s:s, s:I, s:i, s:i, s:b, s:o, s:o}", "space", scenario->systems[system].space.name,
-                     "space_source", scenario->systems[system].space.source, "seed", (json_int_t)result->seed, "plans",
+    return json_pack("{s:s, s:s, s:I, s:o, s:i, s:i, s:i, s:b, s:o, s:o}", "space",
+                     scenario->systems[system].space.name, "space_source", scenario->systems[system].space.source,
+                     "seed", (json_int_t)result->seed, "iterations", iterations, "warm_up", result->n_warm_up, "plans",
                      result->n_plans, "resolved", result->n_resolved, "fits", result->fits, "verdicts", counts,
                      "ranking", plans);
 }

@@ -36,17 +36,18 @@ static void knobs_text(const struct scenario *scenario, const struct point_syste
 
 static void units_line(const struct scenario *scenario, const struct point_system *system, char line[PLAN_TEXT_SIZE])
 {
-    double tokens = 0, units = 0, iterations = 0;
+    double tokens = 0, padding = 0, units = 0, iterations = 0;
     char knobs[PLAN_TEXT_SIZE];
     for (int32_t i = 0; i < system->n_iterations; i++) {
         tokens += (double)system->iterations[i].tokens;
+        padding += (double)system->iterations[i].padding_tokens;
         units += (double)system->iterations[i].forward_units;
         iterations++;
     }
     knobs_text(scenario, system, knobs);
     snprintf(line, PLAN_TEXT_SIZE,
-             "%s: %.6g tokens a micro-batch and %.6g micro-batches a pipeline, mean, without padding; knobs: %.500s",
-             system->entry->label, tokens / units, units / iterations / (double)system->dp, knobs);
+             "%s: %.6g tokens and %.6g of padding a micro-batch, %.6g micro-batches a pipeline, mean; knobs: %.500s",
+             system->entry->label, tokens / units, padding / units, units / iterations / (double)system->dp, knobs);
 }
 
 /** "20 x 4", or "7, 8 x 14, 7": layers of the virtual stages, equal neighbours together. */

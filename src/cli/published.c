@@ -109,16 +109,19 @@ static void predict(const struct arguments *arguments, const struct scenario *sc
     json_decref(iterations);
 }
 
+enum { N_CHILDREN = 2 };
+static const struct argp_child children[N_CHILDREN + 1] = {OPTION(set), OPTION(json), {0}};
+
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
     struct arguments *arguments = state->input;
     if (key == ARGP_KEY_INIT)
-        state->child_inputs[0] = &arguments->options;
+        options_begin(&arguments->options, N_CHILDREN, state);
     if (key == 'c')
         arguments->constants = argument;
     if (key == ARGP_KEY_INIT || key == 'c')
         return 0;
-    return options_parse_scenario(key, argument, state, &arguments->scenario);
+    return options_parse_file(key, argument, state, "a scenario", &arguments->scenario);
 }
 
 static const struct argp_option published_options[] = {
@@ -128,7 +131,7 @@ static const struct argp argp = {
     parse,
     "SCENARIO.yaml",
     "Plan the scenario's batches for its model and number of GPUs; device and systems of the scenario do not count.",
-    options_children,
+    children,
     NULL,
     NULL};
 
@@ -145,7 +148,10 @@ int command_published(int argc, char **argv)
     /* As the knobs of the system flexsp are by default. */
     struct flexsp_problem problem = {.n_buckets = 16, .n_trials = 5, .node_limit = 100, .max_columns = 600};
     problem.n_ranks = ok ? platform_n_gpus(&scenario.platform) : 1;
-    ok = ok && flexsp_published(&published, &scenario.model, &problem, &err);
+    struct error why = {0};
+    if (ok && !flexsp_published(&published, &scenario.model, &problem, &why))
+        ok = error_set(&err, "%s: platform %s, model %s and constants %s: %.512s", arguments.scenario,
+                       scenario.platform.name, scenario.model.name, arguments.constants, why.text);
     if (ok)
         predict(&arguments, &scenario, &lengths, &problem);
     lengths_close(&lengths);

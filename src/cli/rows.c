@@ -25,7 +25,11 @@ bool rows_open(const char *path, struct rows *rows, struct error *err)
         return false;
     int32_t status = measured_column(&rows->file, "status"), system = measured_column(&rows->file, "system");
     if (status < 0 || system <= status || measured_column(&rows->file, "fits") < 0)
-        return error_set(err, "%s: not the table of a sweep (NAME.csv)", path);
+        return error_set(
+            err,
+            "%s: not the table of a sweep, which has the columns status, system and fits; a scenario without "
+            "`sweep:` has few rows, all in the table that `run` prints",
+            path);
     rows->first_swept = status + 1;
     rows->n_swept = system - rows->first_swept;
     rows->row = check_calloc((size_t)rows->file.n_rows, sizeof *rows->row);

@@ -166,24 +166,26 @@ static bool run_scenario(const struct arguments *arguments, struct error *err)
     return ok;
 }
 
+enum { N_OPTIONS = 4 };
+static const struct argp_child children[N_OPTIONS + 2] = {
+    OPTION(set), OPTION(output), OPTION(json), OPTION(quiet), {&sweep_run_argp, 0, "Of sweeps:", 0}, {0}};
+
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
     struct arguments *arguments = state->input;
-    if (key == ARGP_KEY_INIT) {
-        state->child_inputs[0] = &arguments->options;
-        state->child_inputs[1] = &arguments->sweep;
-    }
-    return options_parse_scenario(key, argument, state, &arguments->scenario);
+    if (key != ARGP_KEY_INIT)
+        return options_parse_file(key, argument, state, "a scenario", &arguments->scenario);
+    options_begin(&arguments->options, N_OPTIONS, state);
+    state->child_inputs[N_OPTIONS] = &arguments->sweep;
+    return 0;
 }
 
-static const struct argp_child children[] = {
-    {&options_argp, 0, "Common options:", 0}, {&sweep_run_argp, 0, "Of sweeps:", 0}, {0}};
 static const struct argp argp = {
     NULL, parse, "SCENARIO.yaml", "Simulate a scenario and compare its training systems.", children, NULL, NULL};
 
 int command_run(int argc, char **argv)
 {
-    struct arguments arguments = {.options = {.output = "results"}, .sweep = {.point = -1}};
+    struct arguments arguments = {.sweep = {.point = -1}};
     struct sweep sweep = {0};
     struct error err = {0};
     bool is_sweep = false;

@@ -46,13 +46,18 @@ static void add_sbatch(struct arguments *arguments, const char *name, const char
     arguments->sbatch[arguments->n_sbatch++] = word;
 }
 
+enum { N_OPTIONS = 4 };
+static const struct argp_child children[N_OPTIONS + 2] = {
+    OPTION(set), OPTION(output), OPTION(json), OPTION(quiet), {&sweep_argp, 0, "Of sweeps, handed on to each part:", 0},
+    {0}};
+
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
     struct arguments *arguments = state->input;
     switch (key) {
     case ARGP_KEY_INIT:
-        state->child_inputs[0] = &arguments->options;
-        state->child_inputs[1] = &arguments->sweep;
+        options_begin(&arguments->options, N_OPTIONS, state);
+        state->child_inputs[N_OPTIONS] = &arguments->sweep;
         return 0;
     case 'n':
         arguments->shards = options_parse_count("--shards", argument, SHARD_MAX, state);
@@ -79,7 +84,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
             argp_error(state, "--json tells the numbers of the jobs; --dry-run submits none");
         return 0;
     default:
-        return options_parse_scenario(key, argument, state, &arguments->scenario);
+        return options_parse_file(key, argument, state, "a scenario", &arguments->scenario);
     }
 }
 
@@ -92,8 +97,6 @@ static const struct argp_option submit_options[] = {
     {"dry-run", 'd', NULL, 0, "Print the job scripts; write and submit nothing", 0},
     {0},
 };
-static const struct argp_child children[] = {
-    {&options_argp, 0, "Common options:", 0}, {&sweep_argp, 0, "Of sweeps, handed on to each part:", 0}, {0}};
 static const struct argp argp = {submit_options,
                                  parse,
                                  "SWEEP.yaml",
@@ -345,7 +348,7 @@ static bool prepare(const struct arguments *arguments, const struct sweep *sweep
 
 int command_submit(int argc, char **argv)
 {
-    struct arguments arguments = {.options = {.output = "results"}, .sweep = {.point = -1}};
+    struct arguments arguments = {.sweep = {.point = -1}};
     struct submission submission = {.arguments = &arguments};
     struct sweep sweep = {0};
     struct error err = {0};

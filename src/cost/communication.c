@@ -66,18 +66,49 @@ static struct cost_transfer between_nodes(const struct cost_setting *setting, do
     return transfer_of(curve->latency_s + curve->hop_s * doublings, wire_bytes, setting->platform->nic_bytes_per_s);
 }
 
+/** A ring through `ranks` GPUs, ranks_each of them on each node, of which each NIC sends `sent`. */
+static struct cost_transfer ring_between_nodes(const struct cost_setting *setting, double sent, int32_t ranks,
+                                               int32_t ranks_each)
+{
+    double nodes = (double)ranks / ranks_each;
+    struct cost_transfer best = {.duration_s = INFINITY};
+    for (int i = 0; i < DEVICE_N_PROTOCOLS; i++) {
+        const struct device_ring *ring = &setting->device->ring[i];
+        double share = (ranks_each == 1 ? ring->share_alone : ring->share) * setting->device->fabric.efficiency;
+        double latency_s = ring->start_s + (ranks - nodes) * ring->nvlink_s + (nodes - 1) * ring->nic_s;
+        if (share <= 0)
+            continue;
+        struct cost_transfer one = transfer_of(latency_s, sent / share, setting->platform->nic_bytes_per_s);
+        if (one.duration_s < best.duration_s)
+            best = one;
+    }
+    CHECK(best.bytes_per_s > 0);
+    return best;
+}
+
+/** A reduce-scatter and an all-gather in a node one after the other, each GPU sends `sent` in both. */
+static struct cost_transfer both_inside_node(const struct cost_setting *setting, double sent, int32_t ranks)
+{
+    struct cost_transfer first = inside_node(setting, DEVICE_REDUCE_SCATTER, sent / 2, ranks);
+    struct cost_transfer second = inside_node(setting, DEVICE_ALL_GATHER, sent / 2, ranks);
+    return transfer_of(first.latency_s + second.latency_s, first.wire_bytes + second.wire_bytes, first.bytes_per_s);
+}
+
 struct cost_transfer cost_of_rails(const struct cost_setting *setting, enum device_collective_kind kind,
                                    enum cost_route route, double bytes, int32_t ranks, int32_t ranks_each)
 {
-    CHECK((kind == DEVICE_ALL_GATHER || kind == DEVICE_REDUCE_SCATTER) && route != COST_PCIE);
+    CHECK(kind != DEVICE_NVLS && kind != DEVICE_ALL_TO_ALL && route != COST_PCIE);
     CHECK(bytes >= 0 && 1 <= ranks_each && ranks_each <= ranks);
     double sent = sent_bytes(kind, bytes, ranks), rail = ranks_each < ranks ? sent / ranks_each : 0;
     if (sent == 0 || (route == COST_NIC && rail == 0) || (route == COST_NVLINK && rail == sent))
         return (struct cost_transfer){.bytes_per_s = 1};
+    if (route == COST_NVLINK && kind == DEVICE_ALL_REDUCE)
+        return both_inside_node(setting, sent - rail, ranks_each);
     if (route == COST_NVLINK)
         return inside_node(setting, kind, sent - rail, ranks_each);
-    struct cost_transfer all_reduce = between_nodes(setting, 2 * rail, (double)ranks / ranks_each);
-    return transfer_of(all_reduce.latency_s / 2, all_reduce.wire_bytes / 2, all_reduce.bytes_per_s);
+    if (kind == DEVICE_ALL_REDUCE)
+        return between_nodes(setting, rail, (double)ranks / ranks_each);
+    return ring_between_nodes(setting, rail, ranks, ranks_each);
 }
 
 double cost_rails_s(const struct cost_setting *setting, enum device_collective_kind kind, double bytes, int32_t ranks,

@@ -18,7 +18,7 @@ static int32_t ranks_each(const struct cost_setting *setting, int32_t context)
 }
 
 /** An all-to-all in which each of the ranks sends `sent`. */
-static double all_to_all_s(const struct cost_setting *setting, double sent, int32_t context)
+static double all_to_all_s(const struct cost_setting *setting, double sent, int32_t context, double *wire_bytes)
 {
     int32_t each = ranks_each(setting, context);
     double away = sent * (context - each) / (context - 1);
@@ -27,8 +27,16 @@ static double all_to_all_s(const struct cost_setting *setting, double sent, int3
     platform.gpus_per_node = each;
     node.platform = &platform;
     double tensor_bytes = each > 1 ? (sent - away) * each / (each - 1) : 0;
-    return fmax(cost_of_transfer(setting, COST_NIC, away, 1).duration_s,
-                cost_collective_s(&node, DEVICE_ALL_TO_ALL, tensor_bytes, each));
+    struct cost_transfer nic = cost_of_transfer(setting, COST_NIC, away, 1);
+    *wire_bytes += nic.wire_bytes;
+    return fmax(nic.duration_s, cost_collective_s(&node, DEVICE_ALL_TO_ALL, tensor_bytes, each));
+}
+
+/** What goes by the NIC of a rank in a gather. */
+static double gather_wire_bytes(const struct cost_setting *setting, enum device_collective_kind kind, double bytes,
+                                int32_t context)
+{
+    return cost_of_rails(setting, kind, COST_NIC, bytes, context, ranks_each(setting, context)).wire_bytes;
 }
 
 static void add_ring(struct cost_pass *cost, const struct cost_setting *setting, enum pass pass, double bytes,
@@ -45,19 +53,27 @@ static void add_gather(struct cost_pass *cost, const struct cost_setting *settin
 {
     int32_t each = ranks_each(setting, context);
     double seconds = cost_rails_s(setting, DEVICE_ALL_GATHER, bytes, context, each);
-    if (pass == PASS_BACKWARD)
+    double wire_bytes = gather_wire_bytes(setting, DEVICE_ALL_GATHER, bytes, context);
+    if (pass == PASS_BACKWARD) {
         seconds += cost_rails_s(setting, DEVICE_REDUCE_SCATTER, bytes, context, each);
+        wire_bytes += gather_wire_bytes(setting, DEVICE_REDUCE_SCATTER, bytes, context);
+    }
+    cost->context_wire_bytes += setting->layers * wire_bytes;
     cost->ring_bytes += setting->layers * bytes * (context - 1) / context * (pass == PASS_FORWARD ? 1 : 2);
     cost->context_s += setting->layers * seconds;
 }
 
 static void add_ulysses(struct cost_pass *cost, const struct cost_setting *setting, double tokens, int32_t context)
 {
-    const double widths[] = {(double)setting->model->hidden, (double)model_kv_width(setting->model)};
+    const struct model *model = setting->model;
+    double heads = fmin((double)model->heads, (double)setting->tensor * context); /* ranks that attend */
+    double copies = fmax(1, heads / (double)model->kv_heads);
+    const double widths[] = {(double)model->hidden, copies * (double)model_kv_width(model)};
     for (int i = 0; i < 2; i++) {
-        double sent = tokens / context * widths[i] * 2 / setting->tensor * (context - 1) / context;
+        double sent = tokens / context * widths[i] * 2 / setting->tensor * (context - 1) / context, wire_bytes = 0;
         cost->ring_bytes += setting->layers * 2 * sent;
-        cost->context_s += setting->layers * 2 * all_to_all_s(setting, sent, context);
+        cost->context_s += setting->layers * 2 * all_to_all_s(setting, sent, context, &wire_bytes);
+        cost->context_wire_bytes += setting->layers * 2 * wire_bytes;
     }
 }
 

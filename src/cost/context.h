@@ -15,7 +15,8 @@
  *                attention; backward gathered again, and its gradients reduce-scattered
  *   ulysses      Jacobs et al. 2023 (arXiv:2309.14509): all-to-alls of queries, keys, values and attention's output, of
  *                (b - a)/c tokens on a rank, (2h + 2k) x 2/TP bytes each, of which (c - 1)/c leave it; backward the
- * same. The prefix stays where its heads are: later slices send their own tokens only
+ * same. With more ranks (c TP) than key and value heads each of these goes to all ranks whose queries need it: k counts
+ * by as many copies. The prefix stays where its heads are: later slices send their own tokens only
  *
  * A sample cut in n equal slices so sends (n + 1)/2 times what it would whole with ring and all-gather (design section
  * 10), and as much with ulysses.
@@ -23,7 +24,7 @@
  * The ring's time is that of its transfers (dag/dag.h). All-gather and ulysses are exposed, context_s: collectives of
  * one tensor a layer for all slices (cost_rails_s), with as many ranks on a node as fit beside each other's TP. An
  * all-to-all, four a layer: of what a rank sends, (c - e)/(c - 1) by its NIC where e of the c ranks share its node, the
- * rest by NVLink at the same time.
+ * rest by NVLink at the same time. context_wire_bytes is what goes by NIC, all layers: dag/ makes transfers of it.
  */
 void context_of_layers(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit,
                        struct cost_pass *cost);

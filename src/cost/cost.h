@@ -52,18 +52,19 @@ enum cost_family { COST_GEMM, COST_ATTENTION, COST_MEMORY_BOUND, COST_COLLECTIVE
 
 /** One pass of one unit on one rank of a stage. All per rank and over all layers; seconds without contention. */
 struct cost_pass {
-    double flop;           /* executed by this rank, recomputation included */
-    double other_s;        /* GEMMs, memory-bound kernels, launches; what cannot overlap with the ring */
-    double attention_s;    /* attention kernels; the ring of CP may run beside them */
-    double tensor_s;       /* exposed tensor-parallel collectives, already part of no other field */
-    double tensor_bytes;   /* a TP rank sends in all of them, the hidden ones included */
-    double shard_s;        /* exposed gathers of parameters and reduce-scatters of gradients (zero2, zero3), as above */
-    double shard_bytes;    /* a rank sends in all of them, the hidden ones included */
-    double ring_bytes;     /* a CP rank sends to others (ring: to the next one): cost/context.h */
-    int32_t ring_steps;    /* messages of the ring one after the other, for its latency: context - 1 in each layer */
-    double context_s;      /* collectives of CP in place of a ring, which stand before attention; in no other field */
-    double boundary_bytes; /* to the next (backward: previous) stage, per TP and CP rank: all of it on each TP rank
-                            * without sequence parallelism */
+    double flop;         /* executed by this rank, recomputation included */
+    double other_s;      /* GEMMs, memory-bound kernels, launches; what cannot overlap with the ring */
+    double attention_s;  /* attention kernels; the ring of CP may run beside them */
+    double tensor_s;     /* exposed tensor-parallel collectives, already part of no other field */
+    double tensor_bytes; /* a TP rank sends in all of them, the hidden ones included */
+    double shard_s;      /* exposed gathers of parameters and reduce-scatters of gradients (zero2, zero3), as above */
+    double shard_bytes;  /* a rank sends in all of them, the hidden ones included */
+    double ring_bytes;   /* a CP rank sends to others (ring: to the next one): cost/context.h */
+    int32_t ring_steps;  /* messages of the ring one after the other, for its latency: context - 1 in each layer */
+    double context_s;    /* collectives of CP in place of a ring, which stand before attention; in no other field */
+    double context_wire_bytes; /* of these by a rank's NIC (over the link's efficiency); 0: none leaves its node */
+    double boundary_bytes;     /* to the next (backward: previous) stage, per TP and CP rank: all of it on each TP rank
+                                * without sequence parallelism */
     double outside_s[COST_N_FAMILIES]; /* part of the seconds above whose shapes lie outside what was measured */
 };
 
@@ -237,11 +238,12 @@ bool cost_collective_outside(const struct cost_setting *setting, enum device_col
                              int32_t ranks);
 
 /**
- * One route's part in an all-gather or reduce-scatter of a tensor of `bytes` over `ranks` GPUs, ranks_each of them on
- * each node (= ranks: all on one), as NCCL's rails do it: of what a rank sends, (ranks - 1)/ranks of the tensor,
- * 1/ranks_each goes by its own NIC to its counterpart on the next node, the rest by NVLink to its neighbour, at the
- * same time. NVLink: curve of the collective of ranks_each GPUs. NIC: half of an all-reduce that sends twice as much,
- * the curve of the fabric. Nothing to send takes no time.
+ * One route's part in an all-gather, reduce-scatter or all-reduce of a tensor of `bytes` over `ranks` GPUs, ranks_each
+ * of them on each node (= ranks: all on one), as NCCL's rails do it: of what a rank sends, (ranks - 1)/ranks of the
+ * tensor (all-reduce twice that), 1/ranks_each goes by its own NIC to its counterpart on the next node, the rest by
+ * NVLink to its neighbour, at the same time. NVLink: curve of the collective of ranks_each GPUs, of an all-reduce those
+ * of both others. NIC: a ring through all ranks (device_ring), an all-reduce by the curve of the fabric. Nothing to
+ * send takes no time.
  */
 struct cost_transfer cost_of_rails(const struct cost_setting *setting, enum device_collective_kind kind,
                                    enum cost_route route, double bytes, int32_t ranks, int32_t ranks_each);

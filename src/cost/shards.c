@@ -29,8 +29,7 @@ static double group_reduce_s(const struct cost_setting *setting, double paramete
     int32_t n_each = n_node > setting->shards ? n_node / setting->shards : 1; /* of them on a node */
     *sent_bytes += 2 * bytes * (m - 1) / m;
     n_each = m <= n_each ? m : m % n_each == 0 ? n_each : 1;
-    return cost_rails_s(setting, DEVICE_REDUCE_SCATTER, bytes, m, n_each) +
-           cost_rails_s(setting, DEVICE_ALL_GATHER, bytes, m, n_each);
+    return cost_rails_s(setting, DEVICE_ALL_REDUCE, bytes, m, n_each);
 }
 
 /** Whether the pass ends with whole gradients of weights that are shared out. */

@@ -6,6 +6,9 @@
 #include "base/check.h"
 #include "dag/dag.h"
 
+/** For what the compiler must not turn into calls: it hands structs over in memory, and a pass takes 200 cycles. */
+#define BUILDER_INLINE static inline __attribute__((always_inline))
+
 /** Tasks that end a pass on one place; -1: there is none. */
 struct builder_end {
     int32_t first; /* COMPUTE */
@@ -51,11 +54,12 @@ struct builder_pipe {
 
 /** A place's part of the step in work. */
 struct builder_member {
-    int32_t pipe, unit, stage, rank, place; /* stage: virtual; rank: of the stage's places */
-    int32_t ready;                          /* the task after which its ring can start */
-    int32_t ring;                           /* as in builder_end */
-    const struct cost_pass *cost;           /* of the pass */
-    const struct builder_brief *brief;      /* of it */
+    const struct builder_pipe *pipe;
+    int32_t unit, stage, rank, place;  /* stage: virtual; rank: of the stage's places */
+    int32_t ready;                     /* the task after which its ring can start */
+    int32_t ring;                      /* as in builder_end */
+    const struct cost_pass *cost;      /* of the pass */
+    const struct builder_brief *brief; /* of it */
 };
 
 /** What a pass costs on a slow place. */
@@ -103,35 +107,63 @@ struct builder {
 void builder_grow_tasks(struct builder *builder);
 void builder_grow_edges(struct builder *builder);
 
-/** The newest task waits for `from`, for which it does not wait yet. */
-static inline void builder_new_edge(struct builder *builder, int32_t from, enum dag_edge kind)
+/** The newest task's in-edges while several are appended: what that takes, at hand. */
+struct builder_edges {
+    int32_t task, first, n; /* edges of the graph: before the task, by now */
+    int32_t *mark, *in_task;
+    uint8_t *in_kind;
+};
+
+BUILDER_INLINE struct builder_edges builder_open_edges(const struct builder *builder)
 {
-    struct dag *dag = builder->dag;
-    int32_t task = dag->n_tasks - 1, edge = dag->n_edges;
-    CHECK(from < task);
-    if (edge == dag->room.edges)
-        builder_grow_edges(builder);
-    dag->room.mark[from] = edge;
-    dag->in_task[edge] = from;
-    dag->n_edges = dag->in_first[task + 1] = edge + 1;
-    dag->in_kind[edge] = (uint8_t)kind;
+    const struct dag *dag = builder->dag;
+    return (struct builder_edges){.task = dag->n_tasks - 1,
+                                  .first = dag->in_first[dag->n_tasks - 1],
+                                  .n = dag->n_edges,
+                                  .mark = dag->room.mark,
+                                  .in_task = dag->in_task,
+                                  .in_kind = dag->in_kind};
 }
 
-/** The newest task waits for `from`, -1: for nothing. Of two kinds between the same tasks the lower stays. */
-static inline void builder_edge(struct builder *builder, int32_t from, enum dag_edge kind)
+/** The task waits for `from`, -1: for nothing. Of two kinds between the same tasks the lower stays. */
+BUILDER_INLINE void builder_add_edge(struct builder *builder, struct builder_edges *edges, int32_t from,
+                                     enum dag_edge kind)
 {
-    struct dag *dag = builder->dag;
     if (from < 0)
         return;
-    int32_t known = dag->room.mark[from];
-    if (known < dag->in_first[dag->n_tasks - 1])
-        builder_new_edge(builder, from, kind);
-    else if (kind < dag->in_kind[known])
-        dag->in_kind[known] = (uint8_t)kind;
+    int32_t known = edges->mark[from];
+    if (known >= edges->first) {
+        if (kind < edges->in_kind[known])
+            edges->in_kind[known] = (uint8_t)kind;
+        return;
+    }
+    CHECK(from < edges->task);
+    if (edges->n == builder->dag->room.edges) {
+        builder_grow_edges(builder);
+        edges->in_task = builder->dag->in_task;
+        edges->in_kind = builder->dag->in_kind;
+    }
+    edges->mark[from] = edges->n;
+    edges->in_task[edges->n] = from;
+    edges->in_kind[edges->n++] = (uint8_t)kind;
+}
+
+/** Before the next task. */
+BUILDER_INLINE void builder_close_edges(struct builder *builder, const struct builder_edges *edges)
+{
+    builder->dag->n_edges = builder->dag->in_first[edges->task + 1] = edges->n;
+}
+
+/** The newest task waits for `from`, likewise. */
+BUILDER_INLINE void builder_edge(struct builder *builder, int32_t from, enum dag_edge kind)
+{
+    struct builder_edges edges = builder_open_edges(builder);
+    builder_add_edge(builder, &edges, from, kind);
+    builder_close_edges(builder, &edges);
 }
 
 /** Append a task behind the last of its stream. @return its number */
-static inline int32_t builder_task(struct builder *builder, struct dag_task task, double duration_s)
+BUILDER_INLINE int32_t builder_task(struct builder *builder, struct dag_task task, double duration_s)
 {
     struct dag *dag = builder->dag;
     if (dag->n_tasks == dag->room.tasks)
@@ -143,17 +175,14 @@ static inline int32_t builder_task(struct builder *builder, struct dag_task task
     dag->room.mark[number] = dag->stream_next[number] = -1;
     builder->stream_last[task.stream] = number;
     *(previous >= 0 ? &dag->stream_next[previous] : &dag->stream_first[task.stream]) = number;
-    if (previous >= 0)
-        builder_new_edge(builder, previous, DAG_SCHEDULE);
-    else if (builder->gate >= 0)
-        builder_new_edge(builder, builder->gate, DAG_COLLECTIVE);
+    builder_edge(builder, previous >= 0 ? previous : builder->gate, previous >= 0 ? DAG_SCHEDULE : DAG_COLLECTIVE);
     return number;
 }
 
 /** A task of a place: phase, pipeline, stage, place and stream filled in. Inline, as the above: a task is put together
  * in registers and written once. */
-static inline struct dag_task builder_task_of(const struct builder *builder, int32_t place, enum dag_stream stream,
-                                              enum dag_kind kind, enum dag_purpose purpose)
+BUILDER_INLINE struct dag_task builder_task_of(const struct builder *builder, int32_t place, enum dag_stream stream,
+                                               enum dag_kind kind, enum dag_purpose purpose)
 {
     const struct dag_place *at = &builder->dag->places[place];
     return (struct dag_task){.kind = (uint8_t)kind,
@@ -172,7 +201,7 @@ static inline struct dag_task builder_task_of(const struct builder *builder, int
 double builder_link_factor(const struct builder *builder, int32_t from_rank, int32_t to_rank);
 
 /** Append a SEND from rank to rank; `transfer` is that of sound links. */
-static inline int32_t builder_send(struct builder *builder, struct dag_task task, struct cost_transfer transfer)
+BUILDER_INLINE int32_t builder_send(struct builder *builder, struct dag_task task, struct cost_transfer transfer)
 {
     task.latency_s = transfer.latency_s;
     task.wire_bytes = transfer.wire_bytes;
@@ -200,10 +229,12 @@ struct builder_ring {
     enum dag_purpose purpose;
     enum pass pass;
     int32_t unit, chunk;
-    double bytes;   /* reduce-scatter, all-gather: of the tensor; else what a member sends to the next in all */
-    int32_t steps;  /* messages of the latter, for the latency */
-    double share;   /* of a reduce-scatter or all-gather that is not hidden */
-    double exact_s; /* if > 0: how long it takes, in place of bytes: that of the member to which it is longest */
+    double bytes;      /* reduce-scatter, all-gather: of the tensor; else what a member sends to the next in all */
+    int32_t steps;     /* messages of the latter, for the latency */
+    double share;      /* of a reduce-scatter or all-gather that is not hidden */
+    double exact_s;    /* if > 0: how long it takes, in place of bytes: that of the member to which it is longest */
+    double wire_bytes; /* of the latter by each member's NIC */
+    bool to_all;       /* these go to all other nodes, not to the next one */
 };
 
 /**
@@ -211,7 +242,12 @@ struct builder_ring {
  * messages, as Megatron-LM's default p2p kind): each sends all bytes to the next. Else, k > 1 members on each of
  * several nodes: as NCCL's rails, k rings enter and leave each node by different NICs, so of every member's bytes 1/k
  * go to its counterpart on the next node (stream RAIL) and (k-1)/k to its neighbour inside the node, at the same time.
- * Reduce-scatters and all-gathers take what cost_of_rails says (cost/cost.h), SENDs of either route alone.
+ * Reduce-scatters, all-gathers and all-reduces take what cost_of_rails says (cost/cost.h), SENDs of either route alone.
+ *
+ * Of exact seconds and wire bytes, with as many members on each node: a SEND from each member to its counterpart on the
+ * next node, or (to_all) one after the other to those on all other nodes, as far away for all members at a time. What
+ * of the seconds the bytes do not take (latencies; NVLink, where it takes longer) is latency, so that alone on their
+ * links they take these seconds.
  * @return the closing SYNC
  */
 int32_t builder_ring(struct builder *builder, const struct builder_ring *ring);
@@ -258,13 +294,13 @@ static inline int32_t builder_set_of(const struct builder_pipe *pipe, const stru
  * stage). Their `next` steps are of one pass, of a group also of one virtual stage. */
 void builder_pass(struct builder *builder, const int32_t *lanes, int32_t n_lanes);
 
-static inline int32_t builder_instance(const struct builder_pipe *pipe, enum pass pass, int32_t unit, int32_t stage)
+BUILDER_INLINE int32_t builder_instance(const struct builder_pipe *pipe, enum pass pass, int32_t unit, int32_t stage)
 {
     int32_t before = pass == PASS_BACKWARD ? pipe->plan->cut[PASS_FORWARD].n_units : 0;
     return stage * pipe->n_units + before + unit;
 }
 
-static inline struct builder_end *builder_end_of(const struct builder_pipe *pipe, int32_t instance, int32_t rank)
+BUILDER_INLINE struct builder_end *builder_end_of(const struct builder_pipe *pipe, int32_t instance, int32_t rank)
 {
     return &pipe->ends[(size_t)instance * (size_t)pipe->n_ranks + (size_t)rank];
 }

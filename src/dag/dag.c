@@ -192,6 +192,17 @@ static void add_places(struct dag *dag, const struct plan *plan, int32_t phase, 
     }
 }
 
+/* GPUs up to the last one that re-shards. */
+static int32_t n_senders(const struct plan *plan)
+{
+    int32_t n = 0;
+    for (int32_t phase = 0; phase < plan->n_phases; phase++)
+        for (int32_t i = 0; i < plan->phases[phase].n_reshards; i++)
+            if (plan->phases[phase].reshards[i].from_rank >= n)
+                n = plan->phases[phase].reshards[i].from_rank + 1;
+    return n;
+}
+
 static void make_places(struct dag *dag, const struct plan *plan, struct dag_options options)
 {
     size_t n = 0;
@@ -200,11 +211,13 @@ static void make_places(struct dag *dag, const struct plan *plan, struct dag_opt
             const struct plan_layout *layout = &plan->phases[phase].pipelines[pipeline].layout;
             n += (size_t)layout->stages * (size_t)layout->context * (size_t)n_tensor(layout, options);
         }
-    CHECK(n > 0 && n < INT32_MAX / DAG_N_STREAMS);
-    if (n > (size_t)dag->room.places) {
-        dag->places = check_realloc(dag->places, n * sizeof *dag->places);
-        dag->stream_first = check_realloc(dag->stream_first, n * DAG_N_STREAMS * sizeof *dag->stream_first);
-        dag->room.places = (int32_t)n;
+    dag->n_senders = n_senders(plan);
+    size_t n_streams = (n + (size_t)dag->n_senders) * DAG_N_STREAMS;
+    CHECK(n > 0 && n_streams < INT32_MAX);
+    if (n_streams > (size_t)dag->room.streams) {
+        dag->places = check_realloc(dag->places, n_streams / DAG_N_STREAMS * sizeof *dag->places);
+        dag->stream_first = check_realloc(dag->stream_first, n_streams * sizeof *dag->stream_first);
+        dag->room.streams = (int32_t)n_streams;
     }
     for (int32_t phase = 0; phase < plan->n_phases; phase++)
         add_places(dag, plan, phase, options);
@@ -235,9 +248,9 @@ static void make_pipes(struct dag *dag, const struct plan *plan)
 
 static void open_builder(struct builder *builder)
 {
-    size_t n_places = (size_t)builder->dag->n_places;
+    size_t n_places = (size_t)builder->dag->n_places, n_streams = (size_t)dag_n_streams(builder->dag);
     builder->gate = -1;
-    builder->stream_last = check_malloc(n_places * DAG_N_STREAMS * sizeof *builder->stream_last);
+    builder->stream_last = check_malloc(n_streams * sizeof *builder->stream_last);
     builder->open_ring = check_malloc(n_places * sizeof *builder->open_ring);
     builder->open_send = check_malloc(n_places * sizeof *builder->open_send);
     builder->open_copy = check_malloc(n_places * sizeof *builder->open_copy);
@@ -245,7 +258,7 @@ static void open_builder(struct builder *builder)
     builder->node = check_malloc(n_places * sizeof *builder->node);
     for (size_t i = 0; i < n_places; i++)
         builder->node[i] = builder->dag->places[i].rank / builder->setting->platform->gpus_per_node;
-    for (size_t i = 0; i < n_places * DAG_N_STREAMS; i++)
+    for (size_t i = 0; i < n_streams; i++)
         builder->stream_last[i] = builder->dag->stream_first[i] = -1;
     for (size_t i = 0; i < n_places; i++)
         builder->open_ring[i] = builder->open_send[i] = builder->open_copy[i] = builder->pass_begin[i] = -1;

@@ -10,10 +10,13 @@
  *
  * Pass of a unit on a place: COMPUTE. With CP > 1 COMPUTE (GEMMs and the rest), then ATTENTION, which waits for its own
  * COMPUTE only, beside the ring: SYNC of all ranks, a SEND from each to the next, SYNC; the pass ends when both ended
- * (cp_overlap off, and with cp_type all-gather and ulysses: the ring or the collectives of cost/context.h, as SENDs of
- * their seconds to the next rank, then ATTENTION). A unit of a group has the context ranks of all the group's pipelines
- * in one ring. With all tensor ranks TP's exposed collectives are such a ring between COMPUTE and attention, as long as
- * they are inside COMPUTE otherwise. SYNCs stand on the collective stream of their first member.
+ * (cp_overlap off, and with cp_type all-gather and ulysses: the ring or the collectives of cost/context.h, then
+ * ATTENTION. What of the collectives goes between nodes, evenly many ranks on each, is SENDs of all layers' bytes by
+ * the ranks' own NICs, of an all-to-all to the counterparts on all other nodes one after the other, of a gather to the
+ * next node's; they take the collectives' seconds alone on their links. Else it is SENDs of these seconds to the next
+ * rank). A unit of a group has the context ranks of all the group's pipelines in one ring. With all tensor ranks TP's
+ * exposed collectives are such a ring between COMPUTE and attention, as long as they are inside COMPUTE otherwise.
+ * SYNCs stand on the collective stream of their first member.
  *
  * The ring of CP is point-to-point, as Megatron-LM's default: a member sends all to the next, so one NIC carries a
  * whole member's bytes from node to node. Gradients and parameters over several nodes with k > 1 members on each: as
@@ -35,14 +38,15 @@
  * ended. Of a unit that streams both copies start with their passes, and the next pass of the place waits for the copy
  * back: a copy that takes longer than its pass is exposed there.
  *
- * Phases: SYNC after all of the one before, SENDs that re-shard, SYNC. After the last phase's passes, per stage and
- * tensor rank: reduce-scatter ring of its DP x CP ranks (4 bytes a gradient, bf16 2), SYNC of all stages (gradient
- * norm), OPTIMIZER on 1/(DP x CP) of the parameters, all-gather ring (2 bytes a parameter). Each ring's bytes are those
- * that leave a rank, (n-1)/n of the whole. With groups of ranks that share states (cost_setting.shard_groups m > 1),
- * both rings and the OPTIMIZER's share are those of a group, and after the reduce-scatter the m ranks that hold the
- * same shard all-reduce it, 2 (m-1)/m of it each; without sharding (groups of one) only that is left. Tied embeddings
- * on two stages: then first and last stage all-reduce the whole table's gradients, rank by rank, after the reductions
- * of their stages (Megatron-Core, finalize_model_grads); never hidden.
+ * Phases: SYNC after all of the one before, SENDs that re-shard, SYNC. A GPU sends inside its node and by its NIC at
+ * the same time, on each route one message after the other in the plan's order. After the last phase's passes, per
+ * stage and tensor rank: reduce-scatter ring of its DP x CP ranks (4 bytes a gradient, bf16 2), SYNC of all stages
+ * (gradient norm), OPTIMIZER on 1/(DP x CP) of the parameters, all-gather ring (2 bytes a parameter). Each ring's bytes
+ * are those that leave a rank, (n-1)/n of the whole. With groups of ranks that share states (cost_setting.shard_groups
+ * m > 1), both rings and the OPTIMIZER's share are those of a group, and after the reduce-scatter the m ranks that hold
+ * the same shard all-reduce it, 2 (m-1)/m of it each; without sharding (groups of one) only that is left. Tied
+ * embeddings on two stages: then first and last stage all-reduce the whole table's gradients, rank by rank, after the
+ * reductions of their stages (Megatron-Core, finalize_model_grads); never hidden.
  *
  * dp_overlap: as Megatron-LM's overlap_grad_reduce and overlap_param_gather. A chunk's gradients are reduced in
  * buckets of max(40e6, 1e6 x ranks) parameters (core/distributed) from its last backward (weights') pass on, chunk
@@ -118,7 +122,8 @@ struct dag_task {
     int16_t phase, stage;         /* stage: of the pipeline */
     int32_t pipeline, unit;       /* unit of the pass's cut; -1: none */
     int32_t place;                /* index into places */
-    int32_t stream;               /* place x DAG_N_STREAMS + enum dag_stream */
+    int32_t stream;               /* place x DAG_N_STREAMS + enum dag_stream; of a re-sharding's SEND that of its GPU,
+                                     (n_places + from_rank) x DAG_N_STREAMS + COLLECTIVE inside nodes or RAIL */
     int32_t from_rank, to_rank;   /* GPUs of a SEND; to_rank -1: the host's memory of from_rank's node (offload),
                                      from_rank -1 for prefetch */
     double latency_s, wire_bytes; /* of a SEND */
@@ -150,12 +155,13 @@ struct dag_pipe {
 
 /** What the arrays of a graph have room for, so that the next one is built in them. */
 struct dag_room {
-    int32_t tasks, edges, places;
+    int32_t tasks, edges, streams;
     int32_t *mark; /* while building, of each task: its newest out-edge */
 };
 
 struct dag {
     int32_t n_tasks, n_places, n_edges;
+    int32_t n_senders; /* GPUs with streams of their own for re-sharding: one place may stand for several. 0: none */
     struct dag_task *tasks;
     double *duration_s; /* without contention; a vector of its own so that others can be tried on the same graph */
     int32_t *in_first;  /* [n_tasks + 1] into in_task, in_kind */
@@ -170,6 +176,12 @@ struct dag {
     int32_t *first_pipe;    /* of each phase */
     struct dag_room room;
 };
+
+/** Of places, then of senders. */
+static inline int32_t dag_n_streams(const struct dag *dag)
+{
+    return (dag->n_places + dag->n_senders) * DAG_N_STREAMS;
+}
 
 struct dag_options {
     bool all_tensor_ranks;

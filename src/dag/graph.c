@@ -38,8 +38,8 @@ static bool has_edge(const struct dag *dag, int32_t from, int32_t to)
 static bool check_arrays(const struct dag *dag, struct error *err)
 {
     bool ok = true;
-    int32_t *last = check_malloc((size_t)dag->n_places * DAG_N_STREAMS * sizeof *last);
-    for (int32_t i = 0; i < dag->n_places * DAG_N_STREAMS; i++)
+    int32_t *last = check_malloc((size_t)dag_n_streams(dag) * sizeof *last);
+    for (int32_t i = 0; i < dag_n_streams(dag); i++)
         last[i] = -1;
     for (int32_t task = 0; ok && task < dag->n_tasks; task++) {
         for (int32_t i = dag->in_first[task]; ok && i < dag->in_first[task + 1]; i++)
@@ -96,31 +96,6 @@ bool graph_check(const struct dag *dag, struct error *err)
         ok = check_reach(dag, &graph, err);
     igraph_destroy(&graph);
     return ok;
-}
-
-double graph_makespan_s(const struct dag *dag)
-{
-    igraph_t graph;
-    igraph_vector_int_t order, next;
-    to_igraph(dag, &graph);
-    igraph_vector_int_init(&order, 0);
-    igraph_vector_int_init(&next, 0);
-    igraph_topological_sorting(&graph, &order, IGRAPH_OUT);
-    double *start_s = check_calloc((size_t)dag->n_tasks, sizeof *start_s), makespan_s = 0;
-    for (igraph_integer_t i = 0; i < igraph_vector_int_size(&order); i++) {
-        igraph_integer_t task = VECTOR(order)[i];
-        double finish_s = start_s[task] + dag->duration_s[task];
-        makespan_s = finish_s > makespan_s ? finish_s : makespan_s;
-        igraph_neighbors(&graph, &next, task, IGRAPH_OUT);
-        for (igraph_integer_t k = 0; k < igraph_vector_int_size(&next); k++)
-            if (finish_s > start_s[VECTOR(next)[k]])
-                start_s[VECTOR(next)[k]] = finish_s;
-    }
-    free(start_s);
-    igraph_vector_int_destroy(&order);
-    igraph_vector_int_destroy(&next);
-    igraph_destroy(&graph);
-    return makespan_s;
 }
 
 /* The COMPUTE that a task of a pass belongs to, -1 for other tasks. */

@@ -14,9 +14,6 @@
  */
 bool graph_check(const struct dag *dag, struct error *err);
 
-/** Longest path by igraph's topological order [s]: the reference for critical_path. */
-double graph_makespan_s(const struct dag *dag);
-
 /**
  * Graphviz text with passes as vertices, "stage, F or B or W, unit", and edges coloured as in SlimPack's DAG figure:
  * stages red dashed, slices green dotted, schedule blue solid; passes (violet) as well. A transfer is its edge's delay;

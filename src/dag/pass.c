@@ -16,16 +16,11 @@ struct work {
     int32_t set; /* of exchanges, -1: none */
 };
 
-static const struct builder_pipe *pipe_of(const struct work *work, const struct builder_member *member)
-{
-    return &work->builder->pipes[member->pipe];
-}
-
 /* What the pass costs on its place. */
-static void price(const struct work *work, struct builder_member *member)
+BUILDER_INLINE void price(const struct work *work, struct builder_member *member)
 {
     const struct builder *builder = work->builder;
-    const struct builder_pipe *pipe = pipe_of(work, member);
+    const struct builder_pipe *pipe = member->pipe;
     int32_t gpu = builder->dag->places[member->place].rank;
     int32_t at = member->unit * pipe->kinds.n + pipe->kinds.kind[member->stage];
     member->cost = &pipe->cost[work->pass][at];
@@ -39,15 +34,15 @@ static void price(const struct work *work, struct builder_member *member)
     member->brief = &slow->brief;
 }
 
-static struct builder_end *end_of(const struct work *work, const struct builder_member *member, enum pass pass,
-                                  int32_t unit, int32_t stage)
+BUILDER_INLINE struct builder_end *end_of(const struct builder_member *member, enum pass pass, int32_t unit,
+                                          int32_t stage)
 {
-    const struct builder_pipe *pipe = pipe_of(work, member);
+    const struct builder_pipe *pipe = member->pipe;
     return builder_end_of(pipe, builder_instance(pipe, pass, unit, stage), member->rank);
 }
 
-static struct dag_task task_of(const struct work *work, const struct builder_member *member, enum dag_stream stream,
-                               enum dag_kind kind, enum dag_purpose purpose)
+BUILDER_INLINE struct dag_task task_of(const struct work *work, const struct builder_member *member,
+                                       enum dag_stream stream, enum dag_kind kind, enum dag_purpose purpose)
 {
     struct dag_task task = builder_task_of(work->builder, member->place, stream, kind, purpose);
     task.pass = (uint8_t)work->pass;
@@ -56,10 +51,24 @@ static struct dag_task task_of(const struct work *work, const struct builder_mem
     return task;
 }
 
-static void after_end(struct work *work, const struct builder_end *end, enum dag_edge kind)
+BUILDER_INLINE void after_end(struct work *work, struct builder_edges *edges, const struct builder_end *end,
+                              enum dag_edge kind)
 {
-    builder_edge(work->builder, end->last, kind);
-    builder_edge(work->builder, end->ring, kind);
+    builder_add_edge(work->builder, edges, end->last, kind);
+    builder_add_edge(work->builder, edges, end->ring, kind);
+}
+
+/* Field by field: a struct that is copied as a whole at once waits for its parts to be stored. */
+BUILDER_INLINE void set_member(const struct work *work, const struct builder_lane *lane, int32_t rank,
+                               struct builder_member *member)
+{
+    const struct builder_pipe *pipe = &work->builder->pipes[lane->pipeline];
+    member->pipe = pipe;
+    member->unit = lane->steps[lane->next].unit;
+    member->stage = work->chunk * pipe->plan->layout.stages + lane->stage;
+    member->rank = rank;
+    member->place = pipe->first_place + lane->stage * pipe->n_ranks + rank;
+    member->ready = member->ring = -1;
 }
 
 static void collect_members(struct work *work)
@@ -68,19 +77,17 @@ static void collect_members(struct work *work)
     for (int32_t tensor = 0; tensor < work->n_tensor; tensor++)
         for (int32_t i = 0; i < work->n_lanes; i++) {
             const struct builder_lane *lane = &builder->lanes[work->lanes[i]];
-            const struct builder_pipe *pipe = &builder->pipes[lane->pipeline];
-            for (int32_t rank = tensor; rank < pipe->n_ranks; rank += work->n_tensor)
-                builder->members[work->n_members++] =
-                    (struct builder_member){.pipe = lane->pipeline,
-                                            .unit = lane->steps[lane->next].unit,
-                                            .stage = work->chunk * pipe->plan->layout.stages + lane->stage,
-                                            .rank = rank,
-                                            .place = pipe->first_place + lane->stage * pipe->n_ranks + rank,
-                                            .ready = -1,
-                                            .ring = -1};
+            for (int32_t rank = tensor; rank < builder->pipes[lane->pipeline].n_ranks; rank += work->n_tensor)
+                set_member(work, lane, rank, &builder->members[work->n_members++]);
         }
-    for (int32_t i = 0; i < work->n_members; i++)
-        price(work, &builder->members[i]);
+}
+
+/* Whether the members' context parallelism sends something. */
+static bool is_ring(const struct work *work)
+{
+    const struct builder_member *first = &work->builder->members[0];
+    const struct plan_cut *cut = plan_cut_of(first->pipe->plan, work->pass);
+    return cut->units[first->unit].context > 1 && work->n_members > work->n_tensor && first->cost->ring_bytes > 0;
 }
 
 /* The newest task may start when `task` does, -1: at once. */
@@ -94,7 +101,7 @@ static void after_start(struct builder *builder, int32_t task)
 /* Whether what a unit of the step's pass has offloaded streams: all of it does, or none. */
 static bool streams(const struct work *work, const struct builder_member *member)
 {
-    return pipe_of(work, member)->plan->cut[work->pass].units[member->unit].streams;
+    return member->pipe->plan->cut[work->pass].units[member->unit].streams;
 }
 
 /* What a backward unit consumes of offloaded units comes back first: from when the pass before it and, on the stage
@@ -103,7 +110,7 @@ static bool streams(const struct work *work, const struct builder_member *member
 static int32_t add_prefetch(struct work *work, const struct builder_member *member, int32_t own_pass)
 {
     struct builder *builder = work->builder;
-    const struct builder_pipe *pipe = pipe_of(work, member);
+    const struct builder_pipe *pipe = member->pipe;
     const struct relations *relations = &pipe->relations;
     int32_t first = relations->share_first[member->unit], end = relations->share_first[member->unit + 1];
     struct cost_setting own = dag_setting(builder->setting, &pipe->plan->layout, member->stage);
@@ -122,9 +129,9 @@ static int32_t add_prefetch(struct work *work, const struct builder_member *memb
     int32_t send = builder_send(builder, task, cost_of_transfer(builder->setting, COST_PCIE, bytes, 1));
     after_start(builder, own_pass >= 0 ? own_pass : builder->pass_begin[member->place]);
     if (own_pass < 0 && member->stage < pipe->n_virtual - 1)
-        after_start(builder, end_of(work, member, PASS_BACKWARD, member->unit, member->stage + 1)->first);
+        after_start(builder, end_of(member, PASS_BACKWARD, member->unit, member->stage + 1)->first);
     for (int32_t i = first; i < end; i++)
-        builder_edge(builder, end_of(work, member, PASS_FORWARD, relations->shares[i].forward, member->stage)->offload,
+        builder_edge(builder, end_of(member, PASS_FORWARD, relations->shares[i].forward, member->stage)->offload,
                      DAG_INTER_PASS);
     return send;
 }
@@ -132,42 +139,44 @@ static int32_t add_prefetch(struct work *work, const struct builder_member *memb
 static void add_offload(struct work *work, const struct builder_member *member, struct builder_end *end)
 {
     struct builder *builder = work->builder;
-    const struct plan_pipeline *pipeline = pipe_of(work, member)->plan;
+    const struct plan_pipeline *pipeline = member->pipe->plan;
     const struct plan_cut *cut = &pipeline->cut[PASS_FORWARD];
     double share = plan_offload(pipeline, member->unit, member->stage);
     if (share <= 0)
         return;
     int64_t tokens = plan_unit_tokens(cut, member->unit) + cut->units[member->unit].padding_tokens;
     struct cost_setting own = dag_setting(builder->setting, &pipeline->layout, member->stage);
-    int64_t sliced = pipe_of(work, member)->relations.sliced_tokens[member->unit];
+    int64_t sliced = member->pipe->relations.sliced_tokens[member->unit];
     double bytes = share * dag_offloadable_bytes(pipeline, &own, member->unit, tokens, sliced);
     if (bytes <= 0)
         return;
     struct dag_task task = task_of(work, member, DAG_STREAM_TO_HOST, DAG_SEND, DAG_OFFLOAD);
     task.to_rank = -1;
     end->offload = builder_send(builder, task, cost_of_transfer(builder->setting, COST_PCIE, bytes, 1));
-    if (streams(work, member))
+    if (streams(work, member)) {
         after_start(builder, end->first);
-    else
-        after_end(work, end, DAG_INTER_PASS);
+    } else {
+        builder_edge(builder, end->last, DAG_INTER_PASS);
+        builder_edge(builder, end->ring, DAG_INTER_PASS);
+    }
 }
 
 /* The neighbouring stage's result: sent, or at hand when it needs no sending. */
-static void after_neighbour(struct work *work, const struct builder_member *member)
+BUILDER_INLINE void after_neighbour(struct work *work, struct builder_edges *edges, const struct builder_member *member)
 {
     int32_t stage = member->stage + (work->pass == PASS_FORWARD ? -1 : 1);
-    const struct builder_end *end = end_of(work, member, work->pass, member->unit, stage);
+    const struct builder_end *end = end_of(member, work->pass, member->unit, stage);
     if (end->send >= 0)
-        builder_edge(work->builder, end->send, DAG_INTER_STAGE);
+        builder_add_edge(work->builder, edges, end->send, DAG_INTER_STAGE);
     else
-        after_end(work, end, DAG_INTER_STAGE);
+        after_end(work, edges, end, DAG_INTER_STAGE);
 }
 
 /* On the last stage a backward unit follows the forward units whose tokens it consumes; where it is made of just one
  * of them it is that data unit's way back. */
-static void after_forwards(struct work *work, const struct builder_member *member)
+BUILDER_INLINE void after_forwards(struct work *work, struct builder_edges *edges, const struct builder_member *member)
 {
-    const struct builder_pipe *pipe = pipe_of(work, member);
+    const struct builder_pipe *pipe = member->pipe;
     const struct relations *relations = &pipe->relations;
     int32_t first = relations->share_first[member->unit], end = relations->share_first[member->unit + 1];
     for (int32_t i = first; i < end; i++) {
@@ -175,45 +184,47 @@ static void after_forwards(struct work *work, const struct builder_member *membe
         int64_t tokens = plan_unit_tokens(&pipe->plan->cut[PASS_FORWARD], share->forward) +
                          pipe->plan->cut[PASS_FORWARD].units[share->forward].padding_tokens;
         bool alike = end - first == 1 && share->whole_tokens + share->sliced_tokens == tokens;
-        after_end(work, end_of(work, member, PASS_FORWARD, share->forward, member->stage),
+        after_end(work, edges, end_of(member, PASS_FORWARD, share->forward, member->stage),
                   alike ? DAG_INTER_STAGE : DAG_INTER_PASS);
     }
 }
 
-static void after_data(struct work *work, const struct builder_member *member)
+BUILDER_INLINE void after_data(struct work *work, struct builder_edges *edges, const struct builder_member *member)
 {
-    const struct builder_pipe *pipe = pipe_of(work, member);
+    const struct builder_pipe *pipe = member->pipe;
     const struct relations *relations = &pipe->relations;
     if (work->pass == PASS_WEIGHT) {
-        after_end(work, end_of(work, member, PASS_BACKWARD, member->unit, member->stage), DAG_INTER_PASS);
+        after_end(work, edges, end_of(member, PASS_BACKWARD, member->unit, member->stage), DAG_INTER_PASS);
         return;
     }
     bool first_stage = work->pass == PASS_FORWARD ? member->stage == 0 : member->stage == pipe->n_virtual - 1;
     if (!first_stage)
-        after_neighbour(work, member);
+        after_neighbour(work, edges, member);
     else if (work->pass == PASS_BACKWARD)
-        after_forwards(work, member);
-    const struct builder_end *first = end_of(work, member, work->pass, 0, member->stage); /* of unit 0 */
+        after_forwards(work, edges, member);
+    const struct builder_end *first = end_of(member, work->pass, 0, member->stage); /* of unit 0 */
     const int32_t *after = relations->after[work->pass];
-    int32_t end = relations->after_first[work->pass][member->unit + 1];
+    int32_t end = relations->after_first[work->pass][member->unit + 1], n_ranks = pipe->n_ranks;
     for (int32_t i = relations->after_first[work->pass][member->unit]; i < end; i++)
-        after_end(work, first + after[i] * pipe->n_ranks, DAG_INTER_SLICE);
+        after_end(work, edges, first + after[i] * n_ranks, DAG_INTER_SLICE);
 }
 
-static void add_compute(struct work *work, struct builder_member *member)
+BUILDER_INLINE void add_compute(struct work *work, struct builder_member *member)
 {
     struct builder *builder = work->builder;
-    bool offloads = work->pass == PASS_BACKWARD && pipe_of(work, member)->offloads;
+    bool offloads = work->pass == PASS_BACKWARD && member->pipe->offloads;
     int32_t prefetch = offloads && !streams(work, member) ? add_prefetch(work, member, -1) : -1;
     const struct builder_brief *brief = member->brief;
     double duration_s = work->ring || work->set >= 0 ? brief->no_attention_s : brief->all_s;
     member->ready = builder_task(builder, task_of(work, member, DAG_STREAM_COMPUTE, DAG_COMPUTE, DAG_PASS), duration_s);
     builder->pass_begin[member->place] = member->ready;
-    builder_edge(builder, builder->open_ring[member->place], DAG_COLLECTIVE);
-    builder_edge(builder, builder->open_send[member->place], DAG_SCHEDULE);
-    builder_edge(builder, builder->open_copy[member->place], DAG_INTER_PASS);
-    builder_edge(builder, prefetch, DAG_INTER_PASS);
-    after_data(work, member);
+    struct builder_edges edges = builder_open_edges(builder);
+    builder_add_edge(builder, &edges, builder->open_ring[member->place], DAG_COLLECTIVE);
+    builder_add_edge(builder, &edges, builder->open_send[member->place], DAG_SCHEDULE);
+    builder_add_edge(builder, &edges, builder->open_copy[member->place], DAG_INTER_PASS);
+    builder_add_edge(builder, &edges, prefetch, DAG_INTER_PASS);
+    after_data(work, &edges, member);
+    builder_close_edges(builder, &edges);
     builder->open_copy[member->place] =
         offloads && streams(work, member) ? add_prefetch(work, member, member->ready) : -1;
 }
@@ -265,7 +276,7 @@ static struct builder_member *member_on(const struct work *work, int32_t first, 
 /* Seconds of a member's own attention, less what it gives away, and of what it takes on. */
 static double exchanged_s(const struct work *work, const struct builder_member *member)
 {
-    const struct builder_pipe *pipe = pipe_of(work, member);
+    const struct builder_pipe *pipe = member->pipe;
     double own = 1, taken_s = 0;
     for (int32_t i = pipe->set_first[work->set]; i < pipe->set_first[work->set + 1]; i++) {
         const struct plan_exchange *exchange = &pipe->plan->exchanges[i];
@@ -307,7 +318,7 @@ static int32_t add_set_sync(struct work *work, int32_t first, int32_t begin, con
 /* Messages of a set one way, all behind `open`; back: with the results. */
 static void add_messages(struct work *work, int32_t first, int32_t open, bool back)
 {
-    const struct builder_pipe *pipe = pipe_of(work, &work->builder->members[first]);
+    const struct builder_pipe *pipe = work->builder->members[first].pipe;
     for (int32_t i = pipe->set_first[work->set]; i < pipe->set_first[work->set + 1]; i++) {
         const struct plan_exchange *exchange = &pipe->plan->exchanges[i];
         const struct builder_member *from = member_on(work, first, exchange->from_stage);
@@ -369,8 +380,12 @@ static void add_context_rings(struct work *work)
     for (int32_t first = 0; first < work->n_members; first += n_each) {
         const struct cost_pass *cost = work->builder->members[first].cost;
         add_ring(work, first, 1,
-                 (struct builder_ring){
-                     .n = n_each, .purpose = DAG_RING, .bytes = cost->ring_bytes, .steps = cost->ring_steps});
+                 (struct builder_ring){.n = n_each,
+                                       .purpose = DAG_RING,
+                                       .bytes = cost->ring_bytes,
+                                       .steps = cost->ring_steps,
+                                       .wire_bytes = cost->context_wire_bytes,
+                                       .to_all = work->builder->setting->context_type == SCENARIO_ULYSSES});
     }
 }
 
@@ -388,19 +403,19 @@ static void add_context(struct work *work)
         work->builder->members[i].ring = -1; /* over before the attention */
 }
 
-static struct cost_transfer boundary_transfer(const struct work *work, const struct builder_member *member,
-                                              enum cost_route route, double bytes)
+BUILDER_INLINE struct cost_transfer boundary_transfer(const struct work *work, const struct builder_member *member,
+                                                      enum cost_route route, double bytes)
 {
-    struct builder_boundary *latest = &pipe_of(work, member)->boundary[work->pass][member->unit];
+    struct builder_boundary *latest = &member->pipe->boundary[work->pass][member->unit];
     if (latest->bytes != bytes || latest->route != route)
         *latest = (struct builder_boundary){bytes, route, cost_of_transfer(work->builder->setting, route, bytes, 1)};
     return latest->transfer;
 }
 
-static void add_boundary(struct work *work, const struct builder_member *member, struct builder_end *end)
+BUILDER_INLINE void add_boundary(struct work *work, const struct builder_member *member, struct builder_end *end)
 {
     struct builder *builder = work->builder;
-    const struct builder_pipe *pipe = pipe_of(work, member);
+    const struct builder_pipe *pipe = member->pipe;
     bool forward = work->pass == PASS_FORWARD;
     int32_t to = member->stage + (forward ? 1 : -1);
     if (to < 0 || to == pipe->n_virtual)
@@ -415,17 +430,19 @@ static void add_boundary(struct work *work, const struct builder_member *member,
     task.to_rank = rank;
     enum cost_route route = builder->node[member->place] == builder->node[place] ? COST_NVLINK : COST_NIC;
     end->send = builder_send(builder, task, boundary_transfer(work, member, route, bytes));
-    after_end(work, end, DAG_INTER_STAGE);
+    struct builder_edges edges = builder_open_edges(builder);
+    after_end(work, &edges, end, DAG_INTER_STAGE);
+    builder_close_edges(builder, &edges);
 }
 
-static void end_pass(struct work *work, const struct builder_member *member)
+BUILDER_INLINE void end_pass(struct work *work, const struct builder_member *member)
 {
     struct builder *builder = work->builder;
     builder->open_ring[member->place] = member->ring;
     builder->open_send[member->place] = -1;
     if (work->pass == PASS_WEIGHT)
         return;
-    struct builder_end *end = end_of(work, member, work->pass, member->unit, member->stage);
+    struct builder_end *end = end_of(member, work->pass, member->unit, member->stage);
     int32_t last = builder->stream_last[member->place * DAG_N_STREAMS + DAG_STREAM_COMPUTE];
     *end = (struct builder_end){
         .first = builder->pass_begin[member->place], .last = last, .ring = member->ring, .send = -1, .offload = -1};
@@ -434,6 +451,27 @@ static void end_pass(struct work *work, const struct builder_member *member)
         builder->open_send[member->place] = end->send;
     if (work->pass == PASS_FORWARD)
         add_offload(work, member, end);
+}
+
+/* Build the step's members. `alone`: there is one, of one lane and without exchanges, as nearly always; it is a
+ * constant where this is inlined, so that loops over members are none there. */
+BUILDER_INLINE void build(struct work *work, bool alone)
+{
+    struct builder *builder = work->builder;
+    int32_t n = alone ? 1 : work->n_members;
+    for (int32_t i = 0; i < n; i++)
+        price(work, &builder->members[i]);
+    work->ring = !alone && is_ring(work);
+    for (int32_t i = 0; i < n; i++)
+        add_compute(work, &builder->members[i]);
+    if (!alone && work->n_tensor > 1)
+        add_tensor_rings(work);
+    if (work->ring)
+        add_context(work);
+    for (int32_t i = 0; !alone && work->set >= 0 && i < work->n_tensor; i++)
+        add_exchange(work, i * work->n_lanes);
+    for (int32_t i = 0; i < n; i++)
+        end_pass(work, &builder->members[i]);
 }
 
 void builder_pass(struct builder *builder, const int32_t *lanes, int32_t n_lanes)
@@ -448,17 +486,11 @@ void builder_pass(struct builder *builder, const int32_t *lanes, int32_t n_lanes
                         .pass = step->pass,
                         .chunk = step->chunk,
                         .set = builder_set_of(pipe, step, lane->stage)};
+    if (n_lanes == 1 && pipe->n_ranks == 1 && work.set < 0) {
+        set_member(&work, lane, 0, &builder->members[0]);
+        build(&work, true);
+        return;
+    }
     collect_members(&work);
-    work.ring = plan_cut_of(pipe->plan, step->pass)->units[step->unit].context > 1 && work.n_members > work.n_tensor &&
-                builder->members[0].cost->ring_bytes > 0;
-    for (int32_t i = 0; i < work.n_members; i++)
-        add_compute(&work, &builder->members[i]);
-    if (work.n_tensor > 1)
-        add_tensor_rings(&work);
-    if (work.ring)
-        add_context(&work);
-    for (int32_t i = 0; work.set >= 0 && i < work.n_tensor; i++)
-        add_exchange(&work, i * n_lanes);
-    for (int32_t i = 0; i < work.n_members; i++)
-        end_pass(&work, &builder->members[i]);
+    build(&work, false);
 }

@@ -10,23 +10,26 @@ struct hop {
     int32_t each;     /* members on each node, 0: as they fall */
 };
 
+/* Members on each node when these are equal; else 0. */
+static int32_t on_each_node(const struct builder *builder, const struct builder_ring *ring)
+{
+    int32_t k = 1;
+    while (k < ring->n && builder->node[ring->places[k]] == builder->node[ring->places[0]])
+        k++;
+    for (int32_t i = 1; i < ring->n; i++) {
+        bool same = builder->node[ring->places[i]] == builder->node[ring->places[i - 1]];
+        if (same == (i % k == 0))
+            return 0;
+    }
+    return ring->n % k == 0 ? k : 0;
+}
+
 /* Members on each node when these are equal and more than one node has any; else 1: neighbours send to each other. So
  * does context parallelism always: its ring is point-to-point, not a collective of NCCL's. */
 static int32_t rails(const struct builder *builder, const struct builder_ring *ring)
 {
-    int32_t k = 1;
-    if (ring->purpose == DAG_RING)
-        return 1;
-    while (k < ring->n && builder->node[ring->places[k]] == builder->node[ring->places[0]])
-        k++;
-    if (k == ring->n || ring->n % k != 0)
-        return 1;
-    for (int32_t i = 1; i < ring->n; i++) {
-        bool same = builder->node[ring->places[i]] == builder->node[ring->places[i - 1]];
-        if (same == (i % k == 0))
-            return 1;
-    }
-    return k;
+    int32_t k = ring->purpose == DAG_RING ? 1 : on_each_node(builder, ring);
+    return k == 0 || k == ring->n ? 1 : k;
 }
 
 static struct dag_task task_of(const struct builder *builder, const struct builder_ring *ring, int32_t member,
@@ -48,13 +51,11 @@ static int32_t ranks_each(const struct builder *builder, const struct builder_ri
     return one_node ? ring->n : k;
 }
 
-/* An all-reduce is a reduce-scatter and an all-gather. @return how many collectives these are */
-static int32_t collectives_of(const struct builder_ring *ring, enum device_collective_kind kinds[2])
+static enum device_collective_kind collective_of(const struct builder_ring *ring)
 {
-    bool scatters = ring->purpose == DAG_REDUCE_SCATTER || ring->purpose == DAG_ALL_REDUCE;
-    kinds[0] = scatters ? DEVICE_REDUCE_SCATTER : DEVICE_ALL_GATHER;
-    kinds[1] = DEVICE_ALL_GATHER;
-    return ring->purpose == DAG_ALL_REDUCE ? 2 : 1;
+    if (ring->purpose == DAG_ALL_REDUCE)
+        return DEVICE_ALL_REDUCE;
+    return ring->purpose == DAG_REDUCE_SCATTER ? DEVICE_REDUCE_SCATTER : DEVICE_ALL_GATHER;
 }
 
 /* The most that faults slow any hop of the ring down by on this route. */
@@ -82,15 +83,9 @@ static struct cost_transfer hop_cost(const struct builder *builder, const struct
     }
     if (ring->purpose == DAG_RING || ring->purpose == DAG_TENSOR)
         return cost_of_transfer(builder->setting, route, ring->bytes, ring->steps);
-    enum device_collective_kind kinds[2];
-    int32_t n = collectives_of(ring, kinds);
-    struct cost_transfer hop = {0};
-    for (int32_t i = 0; i < n; i++) {
-        struct cost_transfer one = cost_of_rails(builder->setting, kinds[i], route, ring->bytes, ring->n, each);
-        hop.latency_s += one.latency_s * ring->share;
-        hop.wire_bytes += one.wire_bytes * ring->share;
-        hop.bytes_per_s = one.bytes_per_s;
-    }
+    struct cost_transfer hop = cost_of_rails(builder->setting, collective_of(ring), route, ring->bytes, ring->n, each);
+    hop.latency_s *= ring->share;
+    hop.wire_bytes *= ring->share;
     hop.duration_s = hop.latency_s + hop.wire_bytes / hop.bytes_per_s;
     return hop;
 }
@@ -110,8 +105,41 @@ static void add_hop(struct builder *builder, const struct builder_ring *ring, in
     builder_edge(builder, open, DAG_COLLECTIVE);
 }
 
+/* The most that faults slow any member's NIC down by. */
+static double worst_nic(const struct builder *builder, const struct builder_ring *ring)
+{
+    double worst = 1;
+    for (int32_t i = 0; i < ring->n; i++)
+        worst =
+            fmax(worst, faults_factor(builder->setting->faults, FAULT_NIC, builder->dag->places[ring->places[i]].rank));
+    return worst;
+}
+
+/* Of k members on each node: to the counterparts on other nodes. */
+static void add_flows(struct builder *builder, const struct builder_ring *ring, int32_t open, int32_t k)
+{
+    double bytes_per_s = builder->setting->platform->nic_bytes_per_s;
+    double latency_s = fmax(0, ring->exact_s - worst_nic(builder, ring) * (ring->wire_bytes / bytes_per_s));
+    int32_t n_flows = ring->to_all ? ring->n / k - 1 : 1;
+    struct cost_transfer flow = {latency_s / n_flows, ring->wire_bytes / n_flows, bytes_per_s, 0};
+    flow.duration_s = flow.latency_s + flow.wire_bytes / bytes_per_s;
+    for (int32_t i = 0; i < ring->n; i++)
+        for (int32_t away = 1; away <= n_flows; away++) {
+            struct dag_task task = task_of(builder, ring, i, DAG_STREAM_RAIL, DAG_SEND);
+            task.to_rank = builder->dag->places[ring->places[(i + away * k) % ring->n]].rank;
+            builder_send(builder, task, flow);
+            if (away == 1)
+                builder_edge(builder, open, DAG_COLLECTIVE);
+        }
+}
+
 static void add_hops(struct builder *builder, const struct builder_ring *ring, int32_t open)
 {
+    int32_t each = ring->wire_bytes > 0 ? on_each_node(builder, ring) : 0;
+    if (each > 0 && each < ring->n) {
+        add_flows(builder, ring, open, each);
+        return;
+    }
     int32_t n = ring->n, k = rails(builder, ring);
     for (int32_t i = 0; i < n; i++) {
         if (k == 1) {
@@ -146,10 +174,5 @@ double builder_ring_s(const struct builder *builder, const struct builder_ring *
     }
     struct platform room;
     struct cost_setting slow = builder_slow_setting(builder->setting, nvlink, nic, &room);
-    enum device_collective_kind kinds[2];
-    int32_t n = collectives_of(ring, kinds);
-    double seconds = 0;
-    for (int32_t i = 0; i < n; i++)
-        seconds += cost_rails_s(&slow, kinds[i], ring->bytes, ring->n, each);
-    return seconds;
+    return cost_rails_s(&slow, collective_of(ring), ring->bytes, ring->n, each);
 }

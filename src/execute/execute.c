@@ -33,7 +33,7 @@ static bool gpus_check(const struct dag *dag, const struct platform *platform, s
     for (int32_t t = 0; t < dag->n_tasks; t++) {
         const struct dag_task *task = &dag->tasks[t];
         CHECK(dag->duration_s[t] >= 0 && isfinite(dag->duration_s[t]));
-        CHECK(0 <= task->stream && task->stream < dag->n_places * DAG_N_STREAMS);
+        CHECK(0 <= task->stream && task->stream < dag_n_streams(dag));
         if (task->kind != DAG_SEND)
             continue;
         CHECK(task->wire_bytes >= 0 && isfinite(task->wire_bytes));

@@ -58,7 +58,7 @@ static void successors_build(const struct dag *dag, struct queues *queues)
 
 void queues_build(const struct dag *dag, struct queues *queues)
 {
-    int32_t n_streams = dag->n_places * DAG_N_STREAMS;
+    int32_t n_streams = dag_n_streams(dag);
     *queues = (struct queues){
         .n_streams = n_streams,
         .stream_first = check_calloc((size_t)n_streams + 1, sizeof(int32_t)),

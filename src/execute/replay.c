@@ -124,7 +124,9 @@ static void walkers_start(struct run *run)
         if (!any_shared(run, queues->stream_task + first, n_tasks))
             continue;
         run->walkers[s] = (struct walker){run, queues->stream_task + first, n_tasks, -1, sg_sem_init(0), NULL};
-        sg_actor_t actor = sg_actor_init("stream", run->cluster->gpu[dag->places[s / DAG_N_STREAMS].rank]);
+        int32_t place = s / DAG_N_STREAMS;
+        int32_t gpu = place < dag->n_places ? dag->places[place].rank : place - dag->n_places;
+        sg_actor_t actor = sg_actor_init("stream", run->cluster->gpu[gpu]);
         sg_actor_set_data(actor, &run->walkers[s]);
         sg_actor_start(actor, walk, 0, NULL);
     }

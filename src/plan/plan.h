@@ -109,7 +109,7 @@ struct plan_group {
     int32_t *pipelines; /* ascending */
 };
 
-/** Bytes moved from rank to rank before a phase starts. */
+/** Bytes moved from rank to rank before a phase starts; each rank sends its own in the order of the phase's list. */
 struct plan_reshard {
     int32_t from_rank, to_rank;
     double bytes;

@@ -43,6 +43,12 @@
         SHARE(#name ".efficiency", "of the platform's bandwidth, for large messages", name.efficiency),                \
         REAL(#name ".ramp_bytes", "bytes", 0, 1e12, "bytes added to large messages", name.ramp_bytes),                 \
         RANGE(#name ".bytes", "bytes", name.bytes)
+#define PROTOCOL(name, index)                                                                                          \
+    REAL("rings." name ".start_s", "s", 0, 1, "of a ring over nodes", ring[index].start_s),                            \
+        REAL("rings." name ".nvlink_s", "s", 0, 1, "of a step inside a node", ring[index].nvlink_s),                   \
+        REAL("rings." name ".nic_s", "s", 0, 1, "of a step between nodes", ring[index].nic_s),                         \
+        SHARE("rings." name ".share", "of the fabric's efficiency", ring[index].share),                                \
+        SHARE("rings." name ".share_alone", "the same with one GPU on each node", ring[index].share_alone)
 
 static const struct schema_key sheet[] = {
     {"name", SCHEMA_WORD, "-", 0, 0, NULL, NULL, "of the device", FIELD(name)},
@@ -73,6 +79,8 @@ static const struct schema_key sheet[] = {
 static const struct schema_key training[] = {
     REAL("training.collective_multiprocessors", "-", 0, 4096, "that a collective takes from the kernels beside it",
          training.collective_multiprocessors),
+    PROTOCOL("simple", DEVICE_SIMPLE),
+    PROTOCOL("ll128", DEVICE_LL128),
 };
 
 static const struct schema_key curves[] = {

@@ -98,6 +98,22 @@ struct device_fabric {
     struct device_range bytes;
 };
 
+/** NCCL's protocols: how a ring hands on what it sends. */
+enum device_protocol { DEVICE_SIMPLE, DEVICE_LL128, DEVICE_N_PROTOCOLS };
+
+/**
+ * All-gather or reduce-scatter over nodes, which NCCL runs as rings through all n GPUs: each step hands a part to the
+ * next one, and a part passes all of them. Each NIC sends b bytes; the protocol is the one of less time:
+ *
+ *     time = start + (n - nodes) nvlink + (nodes - 1) nic + b / (share x efficiency of the fabric x NIC's bandwidth)
+ *
+ * share_alone: in place of share with one GPU on each node. share 0: the device has no such protocol. Source:
+ * NVIDIA/nccl, src/graph/tuning.cc (ncclTopoTuneModel: baseLat, hwLat; trees are for all-reduces only).
+ */
+struct device_ring {
+    double start_s, nvlink_s, nic_s, share, share_alone;
+};
+
 /** What a training run adds to kernels and links measured alone. */
 struct device_training {
     double collective_multiprocessors; /* that a collective takes from the kernels beside it */
@@ -121,6 +137,7 @@ struct device {
     char like[64];  /* device whose curves stand in where there are no rows, "" for none */
     double measured_nvlink_bytes_per_s, measured_nic_bytes_per_s, measured_pcie_bytes_per_s; /* of those machines */
     struct device_training training;
+    struct device_ring ring[DEVICE_N_PROTOCOLS];
     double launch_s;                      /* per kernel but GEMMs */
     double memory_share[DEVICE_N_MEMORY]; /* of hbm_bytes_per_s, of the bytes that cost/ counts */
     struct device_range memory_range;     /* bytes of a kernel */

@@ -10,6 +10,7 @@
 #include "bounds/bubble.h"
 #include "bounds/work.h"
 #include "cost/cache.h"
+#include "cost/flop.h"
 #include "search/space.h"
 
 /* The batches of a search are not those of the run, whatever its seed. */
@@ -25,7 +26,8 @@ struct search {
     struct search_result *result;
     void *knobs;
     struct batch batches[SEARCH_DECIDING_ITERATIONS];
-    bool *relaxed; /* of each plan: its bound knows the passes' end with its recompute and all else free */
+    struct batch *warm_up; /* [result->n_warm_up] */
+    bool *relaxed;         /* of each plan: its bound knows the passes' end with its recompute and all else free */
     struct timeline path, executed;
     struct dag dag; /* its arrays are kept from plan to plan */
     struct cost_cache costs;
@@ -34,7 +36,8 @@ struct search {
 
 /* One iteration of one plan. */
 struct outcome {
-    bool planned; /* else refused */
+    bool planned;      /* else refused */
+    double work_share; /* model FLOPs that ran over those of the batch; times are of what ran */
     double time_s, contention, passes_end_s;
     double peak_bytes, host_bytes;
     int32_t peak_stage, peak_class;
@@ -51,6 +54,7 @@ struct trial {
     double memory_bytes;
     double limit_s; /* 0: none; else a plan that takes longer, or that does not fit, is of no use */
     bool engine;    /* on SimGrid, too */
+    bool plan_only; /* no more is known than that it could be planned */
 };
 
 static void take_peak(const struct scenario *scenario, const struct plan *plan, const struct dag *dag,
@@ -121,14 +125,25 @@ static struct system_request request_of(const struct search *search, const struc
     return request;
 }
 
-/** A plan on an iteration of the search. */
-static struct trial trial_of(const struct search *search, const struct scenario_plan *layout, int32_t iteration)
+/** A plan on one of the iterations that decide. */
+static struct trial trial_of(const struct search *search, const struct scenario_plan *layout, int32_t which)
 {
     return (struct trial){.layout = *layout,
-                          .batch = &search->batches[iteration],
-                          .iteration = iteration,
+                          .batch = &search->batches[which],
+                          .iteration = search->result->iterations[which].iteration,
                           .seed = search->result->seed,
                           .memory_bytes = search->result->memory_bytes};
+}
+
+/** Model FLOPs that a plan runs over those of its batch: samples wait, and others have waited. */
+static double work_share(const struct model *model, const struct plan *plan, const struct batch *batch)
+{
+    double batch_flop = deciding_batch_flop(model, batch), flop = batch_flop;
+    for (int32_t i = 0; i < plan->n_delayed; i++)
+        flop -= flop_model_of_sample(model, batch->tokens[plan->delayed[i]]);
+    for (int32_t i = 0; i < plan->n_carried; i++)
+        flop += flop_model_of_sample(model, plan->carried_tokens[i]);
+    return plan->n_delayed == 0 && plan->n_carried == 0 ? 1 : flop / batch_flop;
 }
 
 /** Plan one iteration and resolve it. A plan that the system refuses is an outcome, not an error.
@@ -145,14 +160,10 @@ static bool run_trial(struct search *search, const struct trial *trial, void *st
     if (!outcome->planned && search->refused.status == ERROR_NONE)
         search->refused = refused;
     outcome->given_up = outcome->planned && plan.n_phases == 0;
-    bool resolves = outcome->planned && !outcome->given_up;
+    bool resolves = outcome->planned && !outcome->given_up && !trial->plan_only;
     bool ok = !resolves || resolve(search, trial, &plan, &setting, outcome, err);
-    if (ok && resolves) { /* samples that wait take their time later, carried ones took it before */
-        const struct batch *batch = trial->batch;
-        double share = (double)plan_tokens(&plan, batch->n_tokens, batch->tokens) / (double)batch->n_tokens;
-        outcome->time_s /= share;
-        outcome->passes_end_s /= share;
-    }
+    if (ok && resolves)
+        outcome->work_share = work_share(&search->scenario->model, &plan, trial->batch);
     if (keep != NULL)
         *keep = plan;
     else
@@ -160,17 +171,38 @@ static bool run_trial(struct search *search, const struct trial *trial, void *st
     return ok;
 }
 
-static void add_outcome(struct search_score *score, const struct outcome *outcome)
+/** Time of as much work as the batches have: the weighted sum of times, in proportion to that of the work that ran. */
+static double score_time_s(const struct search_result *result, const struct search_score *score)
+{
+    double time_s = 0, weight = 0, batch_flop = 0, ran_flop = 0;
+    for (int32_t i = 0; i < score->n_iterations; i++) {
+        const struct search_iteration *iteration = &result->iterations[i];
+        weight += iteration->weight;
+        time_s += iteration->weight * score->iteration_s[i];
+        batch_flop += iteration->weight * iteration->model_flop;
+        ran_flop += iteration->weight * iteration->model_flop * score->work_share[i];
+    }
+    return time_s / weight * (batch_flop / ran_flop);
+}
+
+/** The outcome of the next of the iterations that decide. */
+static void add_outcome(const struct search_result *result, const struct outcome *outcome, struct search_score *score)
 {
     const struct bubble *bubble = &outcome->bubble;
-    CHECK(score->n_iterations < SEARCH_DECIDING_ITERATIONS);
-    score->iteration_s[score->n_iterations] = outcome->time_s;
-    double n = score->n_iterations++;
-    score->time_s += (outcome->time_s - score->time_s) / (n + 1);
-    score->compute += ((bubble->busy_s - outcome->collective_s) / bubble->total_s - score->compute) / (n + 1);
-    score->bubble += (bubble_fraction(bubble) - score->bubble) / (n + 1);
+    int32_t last = score->n_iterations++;
+    double weight = 0;
+    CHECK(last < SEARCH_DECIDING_ITERATIONS);
+    for (int32_t i = 0; i <= last; i++)
+        weight += result->iterations[i].weight;
+    double part = result->iterations[last].weight / weight;
+    score->iteration_s[last] = outcome->time_s;
+    score->work_share[last] = outcome->work_share;
+    score->time_s = score_time_s(result, score);
+    score->compute += part * ((bubble->busy_s - outcome->collective_s) / bubble->total_s - score->compute);
+    score->bubble += part * (bubble_fraction(bubble) - score->bubble);
     score->communication +=
-        ((outcome->collective_s + bubble->ring_s + bubble->sync_s) / bubble->total_s - score->communication) / (n + 1);
+        part * ((outcome->collective_s + bubble->ring_s + bubble->sync_s + bubble->reshard_s) / bubble->total_s -
+                score->communication);
     score->host_bytes = fmax(score->host_bytes, outcome->host_bytes);
     if (outcome->peak_bytes > score->peak_bytes) {
         score->peak_bytes = outcome->peak_bytes;
@@ -184,10 +216,22 @@ static bool fits(const struct search *search, const struct search_plan *plan)
     return system_misfit_of(search->scenario, plan->score.peak_bytes, plan->score.host_bytes) == SYSTEM_FITS;
 }
 
-/** Systems keep a state from one iteration to the next. */
-static void *open_state(const struct search *search)
+/** Systems keep a state from one iteration to the next: what it is after the warm-up. @param outcome  its last */
+static bool open_state(struct search *search, const struct trial *first, void **state, struct outcome *outcome,
+                       struct error *err)
 {
-    return check_calloc(1, search->system->state_size);
+    bool ok = true;
+    *state = check_calloc(1, search->system->state_size);
+    *outcome = (struct outcome){.planned = true};
+    for (int32_t i = 0; ok && outcome->planned && i < search->result->n_warm_up; i++) {
+        struct trial trial = *first;
+        trial.batch = &search->warm_up[i];
+        trial.iteration = SEARCH_CANDIDATES + i;
+        trial.limit_s = 0;
+        trial.plan_only = true;
+        ok = run_trial(search, &trial, *state, NULL, outcome, err);
+    }
+    return ok;
 }
 
 static void close_state(const struct search *search, void *state)
@@ -203,9 +247,10 @@ static bool rank_plan(struct search *search, struct search_plan *plan, double li
 {
     struct trial trial = trial_of(search, &plan->layout, 0);
     struct outcome outcome;
-    void *state = open_state(search);
+    void *state;
     trial.limit_s = limit_s;
-    bool ok = run_trial(search, &trial, state, NULL, &outcome, err);
+    bool ok = open_state(search, &trial, &state, &outcome, err) &&
+              (!outcome.planned || run_trial(search, &trial, state, NULL, &outcome, err));
     close_state(search, state);
     if (!ok)
         return false;
@@ -219,8 +264,8 @@ static bool rank_plan(struct search *search, struct search_plan *plan, double li
         return true;
     search->result->n_resolved++;
     plan->score = (struct search_score){0};
-    add_outcome(&plan->score, &outcome);
-    plan->ranking_s = outcome.time_s;
+    add_outcome(search->result, &outcome, &plan->score);
+    plan->ranking_s = plan->score.time_s;
     plan->verdict = fits(search, plan) ? SEARCH_SLOWER : SEARCH_TOO_LARGE;
     return true;
 }
@@ -228,24 +273,26 @@ static bool rank_plan(struct search *search, struct search_plan *plan, double li
 /** Resolve a plan on the iterations that decide, until one does not fit. */
 static bool score_plan(struct search *search, struct search_plan *plan, struct error *err)
 {
-    void *state = open_state(search);
-    bool ok = true, planned = true, engine = search->options->engine != NULL;
+    bool engine = search->options->engine != NULL;
+    struct trial trial = trial_of(search, &plan->layout, 0);
+    struct outcome outcome;
+    void *state;
+    bool ok = open_state(search, &trial, &state, &outcome, err);
     if (engine || search->system->state_size > 0) /* else the one that ranked stands */
         plan->score = (struct search_score){0};
-    for (int32_t i = plan->score.n_iterations; planned && i < SEARCH_DECIDING_ITERATIONS && fits(search, plan); i++) {
-        struct trial trial = trial_of(search, &plan->layout, i);
-        struct outcome outcome;
+    for (int32_t i = plan->score.n_iterations;
+         ok && outcome.planned && i < SEARCH_DECIDING_ITERATIONS && fits(search, plan); i++) {
+        trial = trial_of(search, &plan->layout, i);
         trial.engine = engine && i == 0;
         ok = run_trial(search, &trial, state, NULL, &outcome, err);
-        planned = ok && outcome.planned;
-        if (!planned)
+        if (!ok || !outcome.planned)
             break;
-        add_outcome(&plan->score, &outcome);
+        add_outcome(search->result, &outcome, &plan->score);
         if (trial.engine)
             plan->score.contention = outcome.contention;
     }
     plan->score.time_s *= 1 + plan->score.contention;
-    plan->verdict = !planned ? SEARCH_REFUSED : fits(search, plan) ? SEARCH_RUNNER_UP : SEARCH_TOO_LARGE;
+    plan->verdict = !outcome.planned ? SEARCH_REFUSED : fits(search, plan) ? SEARCH_RUNNER_UP : SEARCH_TOO_LARGE;
     close_state(search, state);
     return ok;
 }
@@ -262,7 +309,7 @@ static bool confirm(struct search *search, struct search_plan *plan, bool *holds
 {
     const struct scenario *scenario = search->scenario;
     struct search_result *result = search->result;
-    void *state = open_state(search);
+    void *state = check_calloc(1, search->system->state_size);
     bool ok = true, keeps_state = search->system->state_size > 0;
     *holds = true;
     free_planned(result);
@@ -276,7 +323,8 @@ static bool confirm(struct search *search, struct search_plan *plan, bool *holds
                               .iteration = i,
                               .seed = scenario->seed,
                               .memory_bytes = result->memory_bytes,
-                              .engine = search->options->engine != NULL};
+                              .engine = search->options->engine != NULL,
+                              .plan_only = i < scenario->warm_up};
         ok = run_trial(search, &trial, state, &result->planned[i], &outcome, err);
         *holds = ok && outcome.planned &&
                  (i < scenario->warm_up ||
@@ -308,11 +356,12 @@ static bool relax(struct search *search, int32_t which, struct error *err)
     struct search_plan *plans = search->result->plans;
     struct trial trial = trial_of(search, &plans[which].layout, 0);
     struct cost_setting setting = system_setting(search->scenario, &trial.layout);
-    void *state = open_state(search);
+    void *state;
     struct outcome outcome;
     trial.layout.offload = 0;
     trial.memory_bytes = INFINITY;
-    bool ok = run_trial(search, &trial, state, NULL, &outcome, err);
+    bool ok = open_state(search, &trial, &state, &outcome, err) &&
+              (!outcome.planned || run_trial(search, &trial, state, NULL, &outcome, err));
     search->result->n_resolved += ok && outcome.planned;
     double bound_s = ok && outcome.planned ? outcome.passes_end_s + bound_after_passes_s(&setting, &trial.layout) : 0;
     for (int32_t i = 0; ok && i < search->result->n_plans; i++) {
@@ -325,8 +374,8 @@ static bool relax(struct search *search, int32_t which, struct error *err)
         search->relaxed[i] = true;
         if (plan->verdict == SEARCH_OPEN && plan->layout.offload == 0 && outcome.planned &&
             system_misfit_of(search->scenario, outcome.peak_bytes, outcome.host_bytes) == SYSTEM_FITS) {
-            add_outcome(&plan->score, &outcome);
-            plan->ranking_s = outcome.time_s;
+            add_outcome(search->result, &outcome, &plan->score);
+            plan->ranking_s = plan->score.time_s;
             plan->verdict = SEARCH_SLOWER;
         }
     }
@@ -557,19 +606,28 @@ static bool choose_nearest(struct search *search, struct error *err)
     return true;
 }
 
-/** How far a runner-up is behind the chosen plan, on batches that both have run. */
-static void compare(const struct search_score *chosen, struct search_score *score)
+/**
+ * How far a runner-up is behind the chosen plan: the ratio q of their weighted means of times less 1, and the standard
+ * error of that ratio from what it leaves of each batch, r_i = a_i - q b_i of the runner-up's and the chosen plan's
+ * time, relative to the mean of b:
+ *
+ *     error^2 = n / (n - 1) sum_i w_i^2 r_i^2 / (sum_i w_i b_i)^2
+ *
+ * as if the batches had been drawn at random, with these weights; that they were chosen by their work makes it smaller.
+ */
+static void compare(const struct search_result *result, const struct search_score *chosen, struct search_score *score)
 {
-    double slower_s[SEARCH_DECIDING_ITERATIONS], mean_s = 0, squares = 0, n = score->n_iterations;
+    double ratio = score->time_s / chosen->time_s, squares = 0, n = score->n_iterations, mean_s = 0, chosen_mean_s = 0;
     for (int32_t i = 0; i < score->n_iterations; i++) {
-        slower_s[i] =
-            score->iteration_s[i] * (1 + score->contention) - chosen->iteration_s[i] * (1 + chosen->contention);
-        mean_s += slower_s[i] / n;
+        mean_s += result->iterations[i].weight * score->iteration_s[i];
+        chosen_mean_s += result->iterations[i].weight * chosen->iteration_s[i];
     }
-    for (int32_t i = 0; i < score->n_iterations; i++)
-        squares += (slower_s[i] - mean_s) * (slower_s[i] - mean_s);
-    score->slower = mean_s / chosen->time_s;
-    score->slower_error = sqrt(squares / (n * (n - 1))) / chosen->time_s;
+    for (int32_t i = 0; i < score->n_iterations; i++) { /* relative to the means: in proportion to the work that ran */
+        double rest = score->iteration_s[i] / mean_s - chosen->iteration_s[i] / chosen_mean_s;
+        squares += pow(result->iterations[i].weight * rest * ratio, 2);
+    }
+    score->slower = ratio - 1;
+    score->slower_error = sqrt(squares * n / (n - 1));
 }
 
 /** Verdicts of the plans that were decided on, the ranking and the counts. */
@@ -582,7 +640,7 @@ static void conclude(struct search_result *result)
         chosen->verdict = SEARCH_CHOSEN;
         result->fits = true;
         for (int32_t i = 1; i < result->n_ranked; i++)
-            compare(&chosen->score, &result->plans[result->ranked[i]].score);
+            compare(result, &chosen->score, &result->plans[result->ranked[i]].score);
     } else {
         append_ranked(result, SEARCH_CHOSEN, SEARCH_CHOSEN, HEAT_DECISION);
     }
@@ -627,6 +685,31 @@ static bool decide_in_order(struct search *search, struct error *err)
     return true;
 }
 
+/** Choose the iterations, and draw them. */
+static void draw_batches(struct search *search)
+{
+    struct search_result *result = search->result;
+    const struct scenario *scenario = search->scenario;
+    bool keeps_state = search->system->state_size > 0;
+    deciding_iterations(search->lengths, scenario, result->seed, keeps_state, result->iterations);
+    for (int32_t i = 0; i < SEARCH_DECIDING_ITERATIONS; i++)
+        lengths_draw(search->lengths, &scenario->data, result->seed, result->iterations[i].iteration,
+                     &search->batches[i]);
+    result->n_warm_up = keeps_state ? (int32_t)scenario->warm_up : 0;
+    search->warm_up = check_calloc((size_t)result->n_warm_up, sizeof *search->warm_up);
+    for (int32_t i = 0; i < result->n_warm_up; i++)
+        lengths_draw(search->lengths, &scenario->data, result->seed, SEARCH_CANDIDATES + i, &search->warm_up[i]);
+}
+
+static void free_batches(struct search *search)
+{
+    for (int32_t i = 0; i < SEARCH_DECIDING_ITERATIONS; i++)
+        batch_free(&search->batches[i]);
+    for (int32_t i = 0; i < search->result->n_warm_up; i++)
+        batch_free(&search->warm_up[i]);
+    free(search->warm_up);
+}
+
 bool search_system(const struct scenario *scenario, const struct lengths *lengths, int32_t system,
                    const struct search_options *options, struct search_result *result, struct error *err)
 {
@@ -647,8 +730,7 @@ bool search_system(const struct scenario *scenario, const struct lengths *length
                                      .n_iterations = (int32_t)(scenario->warm_up + scenario->measured)};
     result->planned = check_calloc((size_t)result->n_iterations, sizeof *result->planned);
     search.knobs = check_calloc(1, search.system->knobs_size);
-    for (int32_t i = 0; i < SEARCH_DECIDING_ITERATIONS; i++)
-        lengths_draw(lengths, &scenario->data, result->seed, i, &search.batches[i]);
+    draw_batches(&search);
     result->plans = space_plans(scenario, entry, search.system, &result->n_plans);
     result->ranked = check_calloc((size_t)result->n_plans, sizeof *result->ranked);
     search.relaxed = check_calloc((size_t)result->n_plans, sizeof *search.relaxed);
@@ -656,8 +738,7 @@ bool search_system(const struct scenario *scenario, const struct lengths *length
     if (ok)
         prune(&search);
     ok = ok && decide_in_order(&search, err);
-    for (int32_t i = 0; i < SEARCH_DECIDING_ITERATIONS; i++)
-        batch_free(&search.batches[i]);
+    free_batches(&search);
     timeline_free(&search.path);
     timeline_free(&search.executed);
     dag_free(&search.dag);

@@ -7,20 +7,24 @@
  * the plan; vpp 1, zero1, gradients in fp32; restricted by plan_space (scenario/plan_space.h). What a system chooses by
  * itself (slimpack's units per replica) it chooses in each plan anew.
  *
- * Batches of the search are drawn with a seed of their own, derived from the scenario's. One iteration ranks: plans are
- * resolved in the order of their lower bounds (search/bound.h), by critical path and memory timeline; one whose bound
- * exceeds the time of the fastest that fits of its layout (TP, PP, CP), or of the SEARCH_FEW-th fastest layout, is not.
- * Where samples wait for later iterations, times are those of as many tokens as the batch has: in proportion.
- * The system is told that time, and may leave a plan that cannot reach it or does not fit (system_request.limit_s).
- * So a time to beat is wanted early: until SEARCH_FEW layouts fit, plans go by their least possible memory, for what
- * fits easily is planned quickly. The order changes the work, not what is found. Five iterations decide among the
- * fastest plans of SEARCH_FEW layouts; one that does not fit in all five is out, and the ranking goes on without it.
- * With SimGrid, their times are multiplied by what SimGrid makes of the first of the five (its makespan over the
- * critical path's), and its timeline's memory must fit, too. The fastest is then run over the measured iterations of
- * the scenario; if it does not fit in one of them (SEARCH_MISFIT) it is out, too, and ranking and deciding go on
- * without it. Ties go to the plan that comes first in the space (TP, PP, CP, recompute, offload ascending). To fit is
- * to stay within the memory of a GPU and, with what is offloaded, of a node's host. No plan fits: the one that exceeds
- * a memory by the least share is the result.
+ * Batches of the search are drawn with a seed of their own, derived from the scenario's. They are
+ * iterations of that seed chosen among many by their work, each weighted by how many it stands for
+ * (search/deciding.h). The first of them ranks: plans are resolved in the order of their lower bounds (search/bound.h),
+ * by critical path and memory timeline; one whose bound exceeds the time of the fastest that fits of its layout (TP,
+ * PP, CP), or of the SEARCH_FEW-th fastest layout, is not. A system that keeps a state runs, before the iteration that
+ * ranks and again before the five that decide, as many iterations of other batches as the scenario has warm-up, planned
+ * only: its queues are as full as where the scenario measures. Where samples wait for later iterations, times are those
+ * of as much work (model FLOPs) as the batch has: in proportion. The system is told that time, and may leave a plan
+ * that cannot reach it or does not fit (system_request.limit_s). So a time to beat is wanted early: until SEARCH_FEW
+ * layouts fit, plans go by their least possible memory, for what fits easily is planned quickly. The order changes the
+ * work, not what is found. Five iterations decide, by the weighted mean of their times, which makes the tokens a second
+ * of many iterations, sum over sum, greatest, among the fastest plans of SEARCH_FEW layouts; one that does not fit in
+ * all five is out, and the ranking goes on without it. With SimGrid, their times are multiplied by what SimGrid makes
+ * of the first of the five (its makespan over the critical path's), and its timeline's memory must fit, too. The
+ * fastest is then run over the measured iterations of the scenario; if it does not fit in one of them (SEARCH_MISFIT)
+ * it is out, too, and ranking and deciding go on without it. Ties go to the plan that comes first in the space (TP, PP,
+ * CP, recompute, offload ascending). To fit is to stay within the memory of a GPU and, with what is offloaded, of a
+ * node's host. No plan fits: the one that exceeds a memory by the least share is the result.
  */
 #ifndef SLIMSIM_SEARCH_SEARCH_H
 #define SLIMSIM_SEARCH_SEARCH_H
@@ -29,8 +33,9 @@
 #include "bounds/memory.h"
 #include "lengths/lengths.h"
 #include "search/bound.h"
+#include "search/deciding.h"
 
-enum { SEARCH_FEW = 4, SEARCH_DECIDING_ITERATIONS = 5 };
+enum { SEARCH_FEW = 4 };
 
 /** What became of a plan. */
 enum search_verdict {
@@ -50,11 +55,13 @@ enum search_verdict {
 /** A plan resolved, over n_iterations. */
 struct search_score {
     int32_t n_iterations;                           /* 0: it was not resolved */
-    double time_s;                                  /* mean, with the factor of SimGrid */
+    double time_s;                                  /* weighted mean, with the factor of SimGrid */
     double contention;                              /* that factor less 1; 0 without SimGrid */
-    double iteration_s[SEARCH_DECIDING_ITERATIONS]; /* [n_iterations] without it */
-    double slower, slower_error;    /* of a runner-up: time_s over that of the chosen plan, less 1; its standard error,
-                                       from the differences of the same batches */
+    double iteration_s[SEARCH_DECIDING_ITERATIONS]; /* [n_iterations] of what ran, without it */
+    double work_share[SEARCH_DECIDING_ITERATIONS];  /* of it: model FLOPs that ran over those of the batch */
+    double slower, slower_error;    /* of a runner-up: time_s over that of the chosen plan, less 1; its standard error
+                                       from the times of the same batches, as if these had been drawn at random with
+                                       their weights: that they were chosen by work makes it smaller */
     double peak_bytes;              /* of a plan that does not fit in an iteration of the scenario: there */
     double host_bytes;              /* likewise, the most that a node's host holds */
     int32_t peak_stage, peak_class; /* class: enum memory_class, the largest at the peak */
@@ -80,9 +87,11 @@ struct search_result {
     int32_t count[SEARCH_N_VERDICTS];
     int32_t n_resolved; /* plans resolved on the first iteration, relaxed ones included */
     int32_t n_given_up; /* plans that the system left there */
-    int64_t seed;       /* of its batches: iterations 0 .. SEARCH_DECIDING_ITERATIONS - 1 */
-    bool fits;          /* the chosen plan, in the iterations that decided and those of the scenario */
-    bool engine;        /* SimGrid had its say */
+    int64_t seed;       /* of its batches */
+    struct search_iteration iterations[SEARCH_DECIDING_ITERATIONS]; /* that decided; the first ranked */
+    int32_t n_warm_up; /* iterations before them, SEARCH_CANDIDATES and on; 0 where no state is kept */
+    bool fits;         /* the chosen plan, in the iterations that decided and those of the scenario */
+    bool engine;       /* SimGrid had its say */
     double memory_bytes;
     int32_t n_iterations; /* of the scenario, warm-up included */
     struct plan *planned; /* [n_iterations] what the system plans with the chosen plan; no phases: it was not asked */

@@ -56,9 +56,11 @@ static void measure_work(const struct runner *runner, struct point_iteration *re
     memcpy(result->outside_s, work.outside_s, sizeof result->outside_s);
 }
 
-static void count_recompute(const struct plan_cut *cut, struct point_iteration *result)
+static void count_forward_units(const struct plan_cut *cut, struct point_iteration *result)
 {
+    result->forward_units += cut->n_units;
     for (int32_t i = 0; i < cut->n_units; i++) {
+        result->padding_tokens += cut->units[i].padding_tokens;
         result->full_units += cut->units[i].recompute == RECOMPUTE_FULL;
         result->listed_units += cut->units[i].recompute != RECOMPUTE_FULL && cut->units[i].recompute != RECOMPUTE_NONE;
     }
@@ -70,9 +72,8 @@ static void measure_units(const struct runner *runner, struct point_iteration *r
     for (int32_t i = 0; i < plan->n_phases; i++)
         for (int32_t j = 0; j < plan->phases[i].n_pipelines; j++) {
             result->pipelines++;
-            result->forward_units += plan->phases[i].pipelines[j].cut[PASS_FORWARD].n_units;
             result->backward_units += plan->phases[i].pipelines[j].cut[PASS_BACKWARD].n_units;
-            count_recompute(&plan->phases[i].pipelines[j].cut[PASS_FORWARD], result);
+            count_forward_units(&plan->phases[i].pipelines[j].cut[PASS_FORWARD], result);
         }
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
         result->spread[pass] = units_spread_of(plan, &runner->setting, pass);
@@ -337,6 +338,7 @@ static void add_bubble(struct bubble *sum, const struct bubble *term)
     sum->cool_down_s += term->cool_down_s;
     sum->dp_wait_s += term->dp_wait_s;
     sum->sync_s += term->sync_s;
+    sum->reshard_s += term->reshard_s;
     sum->total_s += term->total_s;
 }
 

@@ -31,6 +31,7 @@ struct point_iteration {
     struct memory_host host;
     struct bubble bubble; /* of the engine asked for */
     int32_t forward_units, backward_units;
+    int64_t padding_tokens;           /* of forward units */
     int32_t listed_units, full_units; /* forward units that recompute listed kernels, whole layers */
     struct units_spread spread[N_PASSES];
     double unit_imbalance; /* largest forward seconds of a unit over their mean, all pipelines */

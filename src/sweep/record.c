@@ -18,7 +18,7 @@ _Static_assert(MEMORY_N_CLASSES == 6, "trace/memory_class.def has a column for e
 #define BUBBLE_COLUMNS(of)                                                                                             \
     .bubble_fraction = bubble_fraction(&(of)), .busy_s = (of).busy_s, .ring_s = (of).ring_s,                           \
     .warm_up_s = (of).warm_up_s, .imbalance_s = (of).imbalance_s, .cool_down_s = (of).cool_down_s,                     \
-    .dp_wait_s = (of).dp_wait_s, .sync_s = (of).sync_s, .total_s = (of).total_s
+    .dp_wait_s = (of).dp_wait_s, .sync_s = (of).sync_s, .reshard_s = (of).reshard_s, .total_s = (of).total_s
 #define MEMORY_COLUMNS(of)                                                                                             \
     .states_bytes = (of)[MEMORY_STATES], .activations_bytes = (of)[MEMORY_ACTIVATIONS], .kv_bytes = (of)[MEMORY_KV],   \
     .kv_gradients_bytes = (of)[MEMORY_KV_GRADIENTS], .workspace_bytes = (of)[MEMORY_WORKSPACE],                        \
@@ -139,6 +139,7 @@ struct trace_iteration record_iteration(int32_t system, const struct point_itera
         .hardware_flop = of->hardware_flop,
         .tensor_s = of->tensor_s,
         .shard_s = of->shard_s,
+        .padding_tokens = of->padding_tokens,
         .forward_units = of->forward_units,
         .backward_units = of->backward_units,
         .listed_units = of->listed_units,
@@ -224,7 +225,7 @@ static struct trace_task task_row(const struct point_view *view, int32_t t)
 {
     const struct dag_task *task = &view->dag->tasks[t];
     const struct dag_place *place = &view->dag->places[task->place];
-    return (struct trace_task){
+    struct trace_task row = {
         .system = view->system_index,
         .iteration = view->iteration->iteration,
         .task = t,
@@ -240,6 +241,9 @@ static struct trace_task task_row(const struct point_view *view, int32_t t)
         .finish_s = view->timeline->finish_s[t],
         .slack_s = view->slack_s[t],
     };
+    if (task->purpose == DAG_RESHARD && task->kind == DAG_SEND)
+        row.rank = task->from_rank; /* its place may stand for several */
+    return row;
 }
 
 static bool append_transfer(struct trace *trace, const struct trace_task *row, const struct dag_task *task,
@@ -350,6 +354,11 @@ static bool append_plan(struct trace *trace, int32_t system, int32_t rank, const
 bool record_search(struct record *record, int32_t system, const struct search_result *result, struct error *err)
 {
     bool ok = true;
+    for (int32_t i = 0; result->n_plans > 0 && i < SEARCH_DECIDING_ITERATIONS && ok; i++) {
+        const struct search_iteration *of = &result->iterations[i];
+        struct trace_deciding row = {system, result->seed, of->iteration, of->weight, of->model_flop};
+        ok = trace_append(record->trace, TRACE_DECIDING, &row, 1, err);
+    }
     for (int32_t i = 0; i < result->n_ranked && ok; i++)
         ok = append_plan(record->trace, system, i, &result->plans[result->ranked[i]], err);
     for (int32_t i = 0; i < result->n_plans && ok; i++)

@@ -168,14 +168,49 @@ static double *share_of(const struct excess *excess, int32_t unit)
     return &plan->offload[excess->stage * plan->cut[PASS_FORWARD].n_units + unit];
 }
 
-/* Of n units the one to send more of, so that less is there at a moment; NULL: there is none. One whose copy is over by
- * then goes before one whose forward is, else the one consumed last: it stays away longest. */
-static struct stay *to_send(const struct excess *excess, struct stay *stays, int32_t n, double time_s)
+/* The units whose forward has ended by a moment and that are not all back. */
+struct window {
+    int32_t begin, end;
+    int32_t open;       /* nothing more of those before it can go */
+    double freed_bytes; /* by them */
+    double back_s;      /* when the first of these comes back */
+};
+
+static void move_window(struct window *window, struct stay *stays, int32_t n, double time_s)
+{
+    while (window->end < n && stays[window->end].ended_s <= time_s)
+        window->end++;
+    bool comes_back = window->back_s <= time_s;
+    if (comes_back)
+        window->back_s = INFINITY;
+    for (int32_t i = window->begin; comes_back && i < window->end; i++)
+        if (stays[i].back_s <= time_s) {
+            window->freed_bytes -= stays[i].freed_bytes;
+            stays[i].freed_bytes = 0;
+        } else if (stays[i].freed_bytes > 0) {
+            window->back_s = fmin(window->back_s, stays[i].back_s);
+        }
+    while (window->begin < window->end && stays[window->begin].back_s <= time_s)
+        window->begin++;
+    window->open = window->open > window->begin ? window->open : window->begin;
+}
+
+/* Whether more of a unit can go so that less is there at a moment after the end of its forward. Once it cannot it never
+ * can again. */
+static bool can_go(const struct excess *excess, const struct stay *stay, double time_s)
+{
+    return stay->back_s > time_s && stay->all_bytes > 0 && *share_of(excess, stay->unit) < 1;
+}
+
+/* Of the window's units the one to send more of; NULL: there is none. One whose copy is over by then goes before one
+ * whose forward is, else the one consumed last: it stays away longest. */
+static struct stay *to_send(const struct excess *excess, struct window *window, struct stay *stays, double time_s)
 {
     struct stay *best = NULL;
-    for (struct stay *stay = stays; stay < stays + n; stay++) {
-        if (stay->ended_s > time_s || stay->back_s <= time_s || stay->all_bytes <= 0 ||
-            *share_of(excess, stay->unit) >= 1)
+    while (window->open < window->end && !can_go(excess, &stays[window->open], time_s))
+        window->open++;
+    for (struct stay *stay = stays + window->open; stay < stays + window->end; stay++) {
+        if (!can_go(excess, stay, time_s))
             continue;
         bool in_time = stay->out_s <= time_s, best_in_time = best != NULL && best->out_s <= time_s;
         if (best == NULL || (in_time != best_in_time ? in_time : stay->consumer > best->consumer))
@@ -194,31 +229,12 @@ static double send(const struct excess *excess, struct stay *stay, double bytes)
     return (*share - before) * stay->all_bytes;
 }
 
-/* The units whose forward has ended by a moment and that are not all back. */
-struct window {
-    int32_t begin, end;
-    double freed_bytes; /* by them */
-};
-
-static void move_window(struct window *window, struct stay *stays, int32_t n, double time_s)
-{
-    while (window->end < n && stays[window->end].ended_s <= time_s)
-        window->end++;
-    for (int32_t i = window->begin; i < window->end; i++)
-        if (stays[i].back_s <= time_s) {
-            window->freed_bytes -= stays[i].freed_bytes;
-            stays[i].freed_bytes = 0;
-        }
-    while (window->begin < window->end && stays[window->begin].back_s <= time_s)
-        window->begin++;
-}
-
 /* Walk the memory of a place in time; excess: what is left of it. @return whether something changed */
 static bool relieve(const struct adapting *adapting, struct excess *excess)
 {
     int32_t n = adapting->rule.offload ? excess->pipe->plan->cut[PASS_FORWARD].n_units : 0;
     struct stay *stays = n > 0 ? stays_of(adapting, excess) : NULL;
-    struct window window = {0};
+    struct window window = {.back_s = INFINITY};
     bool changed = false;
     excess->bytes = 0;
     for (int64_t i = adapting->event_first[excess->place]; i < adapting->event_first[excess->place + 1]; i++) {
@@ -226,11 +242,11 @@ static bool relieve(const struct adapting *adapting, struct excess *excess)
         struct stay *stay = NULL;
         move_window(&window, stays, n, event->time_s);
         double above = sum_bytes(event) - adapting->request->memory_bytes - window.freed_bytes;
-        while (above > 0 &&
-               (stay = to_send(excess, stays + window.begin, window.end - window.begin, event->time_s)) != NULL) {
+        while (above > 0 && (stay = to_send(excess, &window, stays, event->time_s)) != NULL) {
             double freed_bytes = send(excess, stay, above);
             above -= freed_bytes;
             window.freed_bytes += freed_bytes;
+            window.back_s = fmin(window.back_s, stay->back_s);
             changed = true;
         }
         if (above > excess->bytes) {

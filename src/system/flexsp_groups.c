@@ -30,8 +30,10 @@ bool flexsp_published(const struct published_cost *published, const struct model
     double parameters = cost_stage_parameters(model, 1, (int32_t)model->layers, true, true);
     double states = published->state_bytes * parameters / problem->n_ranks;
     if (flexsp_widest(problem->n_ranks) > published->degrees.n)
-        return error_set(err, "%d GPUs allow groups that the published costs have no bandwidth for; at most %d",
-                         problem->n_ranks, (2 << published->degrees.n) - 1);
+        return error_set(err,
+                         "%d GPUs allow groups of %d, and the published costs end with groups of %d: at most %d GPUs",
+                         problem->n_ranks, 1 << flexsp_widest(problem->n_ranks), 1 << published->degrees.n,
+                         (2 << published->degrees.n) - 1);
     if (states + published->activation_bytes > published->budget_bytes)
         return error_set(err, "states of %.3g bytes on each of %d GPUs leave no room in %.3g bytes", states,
                          problem->n_ranks, published->budget_bytes);

@@ -159,7 +159,8 @@ static void callback(glp_tree *tree, void *context)
         glp_ios_terminate(tree);
 }
 
-/* The groups of the solution, in place of the division if they are faster. */
+/* The groups of the solution, in place of the division if they are faster. GLPK keeps rows to a tolerance: counts
+ * rounded from it may be some tokens over what groups have room for, and are then left. */
 static void take_solution(struct milp *milp)
 {
     const struct flexsp_problem *problem = milp->problem;
@@ -169,6 +170,8 @@ static void take_solution(struct milp *milp)
                                   .count = check_calloc((n + 1) * width, sizeof(int32_t)),
                                   .load_s = check_malloc(n * sizeof(double)),
                                   .tokens = check_malloc(n * sizeof(int64_t))};
+    int32_t n_free = problem->n_ranks;
+    bool fits = true;
     for (int32_t p = 0; p < milp->n_virtual; p++) {
         int32_t *count = new.count + (size_t) new.n_groups *width, level = milp->level[p];
         double load_s = problem->cost.constant_s;
@@ -181,14 +184,17 @@ static void take_solution(struct milp *milp)
         }
         if (tokens == 0)
             continue;
-        CHECK(tokens <= problem->capacity << level);
+        n_free -= 1 << level;
+        fits = fits && n_free >= 0 && tokens <= problem->capacity << level;
+        if (!fits)
+            break;
         new.level[new.n_groups] = level;
         new.load_s[new.n_groups] = load_s;
         new.tokens[new.n_groups++] = tokens;
         new.longest_s = fmax(new.longest_s, load_s);
     }
     struct flexsp_division worse = new;
-    if (new.longest_s < old->longest_s) {
+    if (fits && new.longest_s < old->longest_s) {
         worse = *old;
         *old = new;
     }
@@ -214,7 +220,7 @@ double flexsp_milp(const struct flexsp_problem *problem, const struct flexsp_buc
         if (found)
             take_solution(&milp);
         if (found && finished)
-            milp.bound = milp.division->longest_s / milp.unit_s;
+            milp.bound = fmin(milp.division->longest_s / milp.unit_s, glp_mip_obj_val(milp.program) * (1 + 1e-9));
         glp_delete_prob(milp.program);
         *n_nodes += milp.n_nodes;
     }

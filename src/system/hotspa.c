@@ -21,15 +21,20 @@
  * Source: Ge et al. 2024 (SOSP '24) and its code in Hetu as systems.md restates them. Not stated there, so inferred:
  * the automatic strategies, that a pack's bound counts its tokens without padding, that packs of the longest samples
  * run first, and how gradients move (system/switch.h).
+ * While the model moves, weights and gradients of both strategies are in memory (inferred, bounds/memory.h), and
+ * no activations.
  *
  * Deviates:
- * - Two strategies are never in memory together: a phase's peak has its own weights and gradients only.
+ * - Optimizer states count in each phase as its own layout would share them: as much as they are with zero1; with
+ *   sharding: none more in phases of fewer TP x PP than the plan's.
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
+#include "dag/dag.h"
 #include "plan/order.h"
 #include "system/packing.h"
 #include "system/samples.h"
@@ -96,16 +101,31 @@ static bool lay_out(const struct system_request *from, int64_t tp, int64_t pp, s
     return true;
 }
 
-/* The least TP x PP that has memory for a bucket's packs (ties: more TP), else the plan's own. */
-static void choose_strategy(const struct system_request *request, struct bucket *bucket)
+/* Weights and gradients of a layout's fullest stage. */
+static double moving_bytes(const struct system_request *request)
+{
+    struct plan_phase phase = {0};
+    double parameters = 0;
+    system_megatron_layout(request, &phase);
+    const struct plan_layout *layout = &phase.pipelines[0].layout;
+    for (int32_t stage = 0; stage < layout->stages; stage++)
+        parameters = fmax(parameters, dag_stage_parameters(request->setting, layout, stage));
+    plan_phase_free(&phase);
+    return (2 + cost_gradient_bytes(request->setting->gradients)) * parameters;
+}
+
+/* The least TP x PP that has memory for a bucket's packs, and whose weights and gradients fit beside what the bucket
+ * after it holds (ties: more TP), else the plan's own. */
+static void choose_strategy(const struct system_request *request, const struct bucket *after, struct bucket *bucket)
 {
     struct system_request trial;
+    double room = packing_room_bytes(&after->request);
     int64_t gpus = n_gpus(request), most = request->layout.tp * request->layout.pp;
     bucket->request = *request;
     for (int64_t ranks = 1; ranks <= gpus && ranks < most; ranks++)
         for (int64_t tp = ranks; tp >= 1; tp--)
             if (ranks % tp == 0 && lay_out(request, tp, ranks / tp, &trial) &&
-                packing_memory_tokens(&trial) >= bucket->bound) {
+                packing_memory_tokens(&trial) >= bucket->bound && moving_bytes(&trial) <= room) {
                 bucket->request = trial;
                 return;
             }
@@ -128,23 +148,23 @@ static bool read_strategies(struct hotspa *work, struct error *err)
 {
     const struct hotspa_knobs *knobs = work->request->knobs;
     const char *text = knobs->strategies;
-    bool chosen = strcmp(text, "auto") == 0;
+    work->bucket[work->n_buckets - 1].request = *work->request;
+    if (strcmp(text, "auto") == 0) {
+        for (int32_t i = work->n_buckets - 2; i >= 0; i--)
+            choose_strategy(work->request, &work->bucket[i + 1], &work->bucket[i]);
+        return true;
+    }
     for (int32_t i = 0; i < work->n_buckets - 1; i++) {
         long tp, pp;
-        if (chosen) {
-            choose_strategy(work->request, &work->bucket[i]);
-            continue;
-        }
         if (!read_strategy(&text, &tp, &pp) || !lay_out(work->request, tp, pp, &work->bucket[i].request))
             return error_set(err,
                              "hotspa: strategies: number %d of '%s' is not TPxPP that divide heads, layers and %lld "
                              "GPUs; %d are needed, one for each bucket but the longest",
                              i + 1, knobs->strategies, (long long)n_gpus(work->request), work->n_buckets - 1);
     }
-    if (!chosen && *text != '\0')
+    if (*text != '\0')
         return error_set(err, "hotspa: strategies: '%s' has more than the %d buckets below the longest",
                          knobs->strategies, work->n_buckets - 1);
-    work->bucket[work->n_buckets - 1].request = *work->request;
     return true;
 }
 
@@ -324,7 +344,7 @@ static const struct schema_key knobs[] = {
      offsetof(struct hotspa_knobs, bounds)},
     {"strategies", SCHEMA_WORD, "-", 0, 0, "auto", NULL,
      "\"TPxPP TPxPP\" of each bucket but the longest (which has the plan's), shortest first; auto: the least TP x PP "
-     "with memory for its packs",
+     "with memory for its packs, and for the switch to the next bucket's",
      offsetof(struct hotspa_knobs, strategies)},
 };
 

@@ -315,6 +315,17 @@ static double least_tokens(const struct system_request *request, double capacity
     return fmin(INT32_MAX, fmax(0, tokens) * (double)request->layout.cp);
 }
 
+double packing_room_bytes(const struct system_request *request)
+{
+    struct plan_phase phase = {0};
+    double room = request->memory_bytes;
+    system_megatron_layout(request, &phase);
+    for (int32_t stage = 0; stage < phase.pipelines[0].layout.stages; stage++)
+        room = fmin(room, bytes_of_stage(request, &phase.pipelines[0].layout, stage).room);
+    plan_phase_free(&phase);
+    return room;
+}
+
 int64_t packing_memory_tokens(const struct system_request *request)
 {
     return (int64_t)least_tokens(request, 0, 0);

@@ -67,6 +67,9 @@ int32_t packing_multiple(const struct scenario_plan *layout);
  */
 int64_t packing_memory_tokens(const struct system_request *request);
 
+/** What states and libraries leave on the fullest stage; negative: they exceed the memory [bytes]. */
+double packing_room_bytes(const struct system_request *request);
+
 /**
  * The same for one unit of which `share` of the activations goes to the host while its pass runs (plan_unit.streams),
  * beside others of `capacity` tokens a rank. [tokens]

@@ -108,8 +108,16 @@ struct slimpack_shape {
  */
 void slimpack_build(const struct slimpack_part *part, const struct slimpack_shape *shape, struct plan_phase *phase);
 
-/** Give units the least memory that `offload: auto` and `recompute: auto` can come to; nothing without them. */
-void slimpack_weaken(const struct slimpack_knobs *knobs, struct plan_cut *cut);
+/** What all units of a bound have: recomputation, the share of their activations that goes to the host, and how much
+ * of it a GPU can have there (INFINITY: any). */
+struct slimpack_kind {
+    enum recompute recompute;
+    double offload, host_bytes;
+};
+
+/** As the plan has them; and the least memory that `offload: auto` and `recompute: auto` can come to. */
+struct slimpack_kind slimpack_kind_of(const struct system_request *request);
+struct slimpack_kind slimpack_weakest(const struct system_request *request);
 
 /**
  * A pipeline's share of a bound on the makespan [s]: with first and last the first forward and the last backward unit,
@@ -121,8 +129,11 @@ void slimpack_weaken(const struct slimpack_knobs *knobs, struct plan_cut *cut);
  * p - 1 stages, and when it has ended the last backward unit still has to (all orders keep the cuts' order on every
  * stage, so the stream begins with the one and ends with the other). Seconds are those of the passes alone; stages
  * before the last lack only the head. With equal units and a free network 1F1B reaches it: (m + p - 1)(F + B).
+ *
+ * @param enough_s  once the share exceeds it, what has been summed up is returned
  */
-double slimpack_pass_s(const struct plan_pipeline *pipeline, const struct cost_setting *setting, enum pass pass);
+double slimpack_pass_s(const struct plan_pipeline *pipeline, const struct cost_setting *setting, enum pass pass,
+                       double enough_s);
 
 /** p (F + B) of a sample in a unit of its own, without head and recomputation [s]: no plan that keeps the sample whole
  * and on one rank ends earlier, for its forward and backward go through all p stages, and a unit with more in it takes
@@ -132,14 +143,14 @@ double slimpack_chain_s(const struct system_request *request, int32_t tokens);
 /**
  * No rank of the phase needs less than this, whatever the times [bytes]: states, and at the worst step of its order
  * the activations of all forward units that have begun less what backward units have consumed, with the workspace that
- * the step has without recomputation. Of what the step itself does not run or consume the share `offload` may be on
- * the host, but no more than host_bytes (INFINITY: any); its own is all there, before the copy out and after the copy
+ * the step has without recomputation. Of what the step itself does not run or consume the share kind->offload may be on
+ * the host, but no more than kind->host_bytes; its own is all there, before the copy out and after the copy
  * in. Left out: keys and values kept beside full recomputation, or of sliced samples, which are not offloaded,
- * gradients of keys and values, logits in work, what is offloaded even while it is copied. All units must have the
- * recomputation and offload of the first.
+ * gradients of keys and values, logits in work, what is offloaded even while it is copied. The orders must be such that
+ * before no backward a stage has run more forwards than the stage before it, as all of plan/order.h on one chunk are.
  */
-double slimpack_bound_bytes(const struct cost_setting *setting, const struct plan_phase *phase, int32_t shards,
-                            double host_bytes);
+double slimpack_bound_bytes(const struct cost_setting *setting, const struct plan_phase *phase,
+                            const struct slimpack_kind *kind, int32_t shards);
 
 /** Places that packer milp gives each boundary, and the units of a rank that it can have: so many that the program has
  * at most 300 binaries, which takes GLPK under a second. INT64_MAX without it. */

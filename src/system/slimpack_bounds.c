@@ -2,18 +2,22 @@
 #include "system/slimpack.h"
 
 #include <math.h>
+#include <stdlib.h>
 
+#include "base/check.h"
 #include "dag/dag.h"
+#include "system/adapt.h"
 
-double slimpack_pass_s(const struct plan_pipeline *pipeline, const struct cost_setting *setting, enum pass pass)
+double slimpack_pass_s(const struct plan_pipeline *pipeline, const struct cost_setting *setting, enum pass pass,
+                       double enough_s)
 {
     int32_t before = pipeline->layout.stages - 1, n_units = pipeline->cut[pass].n_units;
     double sum_s = 0;
-    for (int32_t unit = 0; unit < n_units; unit++) {
+    for (int32_t unit = 0; unit < n_units && sum_s <= enough_s; unit++) {
         struct cost_pass cost = dag_pass_cost(pipeline, setting, pass, unit, before);
         sum_s += cost_pass_s(&cost);
     }
-    for (int32_t stage = 0; stage < before && n_units > 0; stage++) {
+    for (int32_t stage = 0; stage < before && n_units > 0 && sum_s <= enough_s; stage++) {
         struct cost_pass cost = dag_pass_cost(pipeline, setting, pass, pass == PASS_FORWARD ? 0 : n_units - 1, stage);
         sum_s += cost_pass_s(&cost);
     }
@@ -40,14 +44,12 @@ struct token_bytes {
     double held, kept, work;
 };
 
-static struct token_bytes bytes_of_token(const struct plan_pipeline *pipeline, const struct cost_setting *own,
-                                         bool last)
+static struct token_bytes bytes_of_token(const struct slimpack_kind *kind, const struct cost_setting *own, bool last)
 {
-    const struct plan_unit *unit = &pipeline->cut[PASS_FORWARD].units[0];
     struct slice token = {0, 0, 1};
     struct cost_unit work = {.slices = &token, .n_slices = 1, .context = 1, .recompute = RECOMPUTE_NONE};
     struct token_bytes bytes = {
-        .held = cost_layers_activation_bytes(own, unit->recompute, false),
+        .held = cost_layers_activation_bytes(own, kind->recompute, false),
         .work = cost_workspace_bytes(own, &work),
     };
     if (last) { /* the head's memory, or a layer's before the head has run or after it is over (bounds/memory.h) */
@@ -57,19 +59,39 @@ static struct token_bytes bytes_of_token(const struct plan_pipeline *pipeline, c
     return bytes;
 }
 
-static double stage_bound_bytes(const struct plan_pipeline *pipeline, const struct cost_setting *own, int32_t stage,
-                                double host_bytes)
+/* Tokens of a rank in each unit. Caller frees. */
+static double *tokens_of(const struct plan_cut *cut)
 {
-    struct token_bytes bytes = bytes_of_token(pipeline, own, stage == pipeline->layout.stages - 1);
-    double offload = pipeline->cut[PASS_FORWARD].units[0].offload, live = 0, peak = 0; /* tokens of a rank */
+    double *tokens = check_malloc((size_t)cut->n_units * sizeof *tokens);
+    for (int32_t unit = 0; unit < cut->n_units; unit++)
+        tokens[unit] = (double)plan_unit_tokens(cut, unit) / cut->units[unit].context;
+    return tokens;
+}
+
+static inline double larger(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+/* A pipeline whose units are all of a kind. */
+struct bounded {
+    const struct plan_pipeline *pipeline;
+    const struct slimpack_kind *kind;
+    double *tokens[N_PASSES]; /* of a rank, in each unit */
+};
+
+static double stage_bound_bytes(const struct bounded *bounded, const struct cost_setting *own, int32_t stage)
+{
+    const struct plan_pipeline *pipeline = bounded->pipeline;
+    struct token_bytes bytes = bytes_of_token(bounded->kind, own, stage == pipeline->layout.stages - 1);
+    double offload = bounded->kind->offload, live = 0, peak = 0; /* tokens of a rank */
     for (int32_t i = pipeline->step_first[stage]; i < pipeline->step_first[stage + 1]; i++) {
         const struct plan_step *step = &pipeline->steps[i];
-        const struct plan_cut *cut = &pipeline->cut[step->pass];
-        double tokens = (double)plan_unit_tokens(cut, step->unit) / cut->units[step->unit].context;
+        double tokens = bounded->tokens[step->pass][step->unit];
         double others = (step->pass == PASS_FORWARD ? live : live - tokens) * bytes.held;
         live += step->pass == PASS_FORWARD ? tokens : 0;
-        double here = fmax(others * (1 - offload), others - host_bytes) + tokens * bytes.held;
-        peak = fmax(peak, here + live * bytes.kept + tokens * bytes.work);
+        double here = larger(others * (1 - offload), others - bounded->kind->host_bytes) + tokens * bytes.held;
+        peak = larger(peak, here + live * bytes.kept + tokens * bytes.work);
         live -= step->pass == PASS_BACKWARD ? tokens : 0;
     }
     return peak;
@@ -81,52 +103,74 @@ static double states_bytes(const struct cost_setting *own, bool first, bool last
     return cost_state_bytes(own, parameters, shards) + cost_gathered_bytes(own) + own->device->workspace_bytes;
 }
 
-double slimpack_bound_bytes(const struct cost_setting *setting, const struct plan_phase *phase, int32_t shards,
-                            double host_bytes)
+/* A stage needs no more than one before it with as many layers, which is at least as far ahead; but the last one has
+ * the head. */
+static double pipeline_bound_bytes(const struct cost_setting *setting, const struct bounded *bounded, int32_t shards)
 {
+    const struct plan_layout *layout = &bounded->pipeline->layout;
+    int32_t last = layout->stages - 1, before = -1; /* layers of the latest stage looked at */
     double bound = 0;
-    for (int32_t i = 0; i < phase->n_pipelines; i++) {
-        const struct plan_pipeline *pipeline = &phase->pipelines[i];
-        int32_t last = pipeline->layout.stages - 1;
-        for (int32_t stage = 0; stage <= last && pipeline->cut[PASS_FORWARD].n_units > 0; stage++) {
-            struct cost_setting own = dag_setting(setting, &pipeline->layout, stage);
-            double states = states_bytes(&own, stage == 0, stage == last, shards);
-            bound = fmax(bound, states + stage_bound_bytes(pipeline, &own, stage, host_bytes));
-        }
+    for (int32_t stage = 0; stage <= last; stage++) {
+        struct cost_setting own = dag_setting(setting, layout, stage);
+        if (own.layers == before && stage < last)
+            continue;
+        before = own.layers;
+        double states = states_bytes(&own, stage == 0, stage == last, shards);
+        bound = larger(bound, states + stage_bound_bytes(bounded, &own, stage));
     }
     return bound;
 }
 
-void slimpack_weaken(const struct slimpack_knobs *knobs, struct plan_cut *cut)
+double slimpack_bound_bytes(const struct cost_setting *setting, const struct plan_phase *phase,
+                            const struct slimpack_kind *kind, int32_t shards)
 {
-    for (int32_t i = 0; i < cut->n_units; i++) {
-        if (knobs->recompute == SLIMPACK_BY_UNIT)
-            cut->units[i].recompute = RECOMPUTE_FULL;
-        if (knobs->offload == SLIMPACK_BY_UNIT)
-            cut->units[i].offload = 1;
+    double bound = 0;
+    for (int32_t i = 0; i < phase->n_pipelines; i++) {
+        struct bounded bounded = {.pipeline = &phase->pipelines[i], .kind = kind};
+        for (int pass = 0; pass < N_PASSES; pass++)
+            bounded.tokens[pass] = tokens_of(&bounded.pipeline->cut[pass]);
+        if (bounded.pipeline->cut[PASS_FORWARD].n_units > 0)
+            bound = larger(bound, pipeline_bound_bytes(setting, &bounded, shards));
+        for (int pass = 0; pass < N_PASSES; pass++)
+            free(bounded.tokens[pass]);
     }
+    return bound;
+}
+
+struct slimpack_kind slimpack_kind_of(const struct system_request *request)
+{
+    return (struct slimpack_kind){(enum recompute)request->layout.recompute, request->layout.offload, INFINITY};
+}
+
+struct slimpack_kind slimpack_weakest(const struct system_request *request)
+{
+    const struct slimpack_knobs *knobs = request->knobs;
+    struct slimpack_kind kind = slimpack_kind_of(request);
+    if (knobs->recompute == SLIMPACK_BY_UNIT)
+        kind.recompute = RECOMPUTE_FULL;
+    if (knobs->offload == SLIMPACK_BY_UNIT) {
+        kind.offload = 1;
+        kind.host_bytes = adapt_host_bytes(request);
+    }
+    return kind;
 }
 
 int64_t slimpack_rank_tokens(const struct system_request *request)
 {
     struct plan_phase phase = {0};
+    struct slimpack_kind kind = slimpack_weakest(request);
     system_megatron_layout(request, &phase);
-    struct plan_pipeline *pipeline = &phase.pipelines[0];
-    struct plan_unit *unit = plan_add_unit(&pipeline->cut[PASS_FORWARD]);
-    unit->recompute = (enum recompute)request->layout.recompute;
-    unit->offload = request->layout.offload;
-    slimpack_weaken(request->knobs, &pipeline->cut[PASS_FORWARD]);
     double least = INFINITY;
     for (int end = 0; end < 2; end++) {
         bool first = end == 0 || request->layout.pp == 1, last = end == 1 || request->layout.pp == 1;
         int32_t stage = end == 0 ? 0 : (int32_t)request->layout.pp - 1;
-        struct cost_setting own = dag_setting(request->setting, &pipeline->layout, stage);
-        double kv = cost_layers_activation_bytes(&own, unit->recompute, true) -
-                    cost_layers_activation_bytes(&own, unit->recompute, false);
+        struct cost_setting own = dag_setting(request->setting, &phase.pipelines[0].layout, stage);
+        double kv = cost_layers_activation_bytes(&own, kind.recompute, true) -
+                    cost_layers_activation_bytes(&own, kind.recompute, false);
         double states = states_bytes(&own, first, last, scenario_plan_shards(&request->layout));
         double room = request->memory_bytes - states;
-        struct token_bytes bytes = bytes_of_token(pipeline, &own, last);
-        least = fmin(least, room / (bytes.held * (1 - unit->offload) + bytes.kept + kv));
+        struct token_bytes bytes = bytes_of_token(&kind, &own, last);
+        least = fmin(least, room / (bytes.held * (1 - kind.offload) + bytes.kept + kv));
     }
     plan_phase_free(&phase);
     if (least <= 0 || least >= 1e18)

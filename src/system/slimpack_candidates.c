@@ -114,16 +114,6 @@ static int32_t parts_of(const struct candidate *candidate)
            order[candidate->policy];
 }
 
-static bool same_orders(const struct plan_phase *a, const struct plan_phase *b)
-{
-    for (int32_t i = 0; i < a->n_pipelines; i++) {
-        int32_t n_steps = a->pipelines[i].step_first[a->pipelines[i].layout.stages];
-        if (memcmp(a->pipelines[i].steps, b->pipelines[i].steps, (size_t)n_steps * sizeof *a->pipelines[i].steps) != 0)
-            return false;
-    }
-    return true;
-}
-
 static bool try_rule(struct choice *choice, const struct candidate *candidate, struct adapt_rule rule,
                      struct error *err)
 {
@@ -167,21 +157,45 @@ static bool try_candidate(struct choice *choice, const struct candidate *candida
 
 /* The least that any setting of the units can come to; where that does not fit, the least that the units as they are
  * come to, for as they are they are resolved. */
-static double least_bytes(const struct choice *choice, const struct plan *plan)
+static double least_bytes(const struct choice *choice, const struct plan_phase *phase)
 {
     const struct system_request *request = choice->part.request;
-    const struct slimpack_knobs *knobs = knobs_of(choice);
+    struct slimpack_kind own = slimpack_kind_of(request), weakest = slimpack_weakest(request);
     int32_t shards = scenario_plan_shards(&request->layout);
-    double host_bytes = knobs->offload == SLIMPACK_BY_UNIT ? adapt_host_bytes(request) : INFINITY;
-    struct plan weak;
-    plan_copy(plan, &weak);
-    for (int32_t i = 0; i < weak.phases->n_pipelines; i++)
-        slimpack_weaken(knobs, &weak.phases->pipelines[i].cut[PASS_FORWARD]);
-    double bytes = slimpack_bound_bytes(request->setting, weak.phases, shards, host_bytes);
-    plan_free(&weak);
+    double bytes = slimpack_bound_bytes(request->setting, phase, &weakest, shards);
     if (bytes <= request->memory_bytes)
         return bytes;
-    return fmax(bytes, slimpack_bound_bytes(request->setting, plan->phases, shards, INFINITY));
+    return fmax(bytes, slimpack_bound_bytes(request->setting, phase, &own, shards));
+}
+
+/* Orders of the last stages, by which those of the others go. */
+struct orders {
+    size_t n;
+    struct plan_step *steps;
+};
+
+/* Caller frees the steps. */
+static struct orders orders_of(const struct plan_phase *phase)
+{
+    struct orders orders = {0, check_malloc(0)};
+    for (int32_t i = 0; i < phase->n_pipelines; i++) {
+        const struct plan_pipeline *pipeline = &phase->pipelines[i];
+        const int32_t *first = &pipeline->step_first[pipeline->layout.stages - 1];
+        size_t n = (size_t)(first[1] - first[0]);
+        orders.steps = check_realloc(orders.steps, (orders.n + n) * sizeof *orders.steps);
+        memcpy(orders.steps + orders.n, pipeline->steps + first[0], n * sizeof *orders.steps);
+        orders.n += n;
+    }
+    return orders;
+}
+
+/* Whether the last of n orders is among those before it: all run as many steps. */
+static bool is_known(const struct orders *had, int32_t n)
+{
+    for (int32_t i = 0; i < n - 1; i++)
+        if (memcmp(had[i].steps, had[n - 1].steps, had[i].n * sizeof *had[i].steps) == 0)
+            return true;
+    return false;
 }
 
 /* List a shape under each injection policy the knob allows; one whose orders another one has had is left out.
@@ -189,39 +203,71 @@ static double least_bytes(const struct choice *choice, const struct plan *plan)
 static bool list_policies(struct choice *choice, struct slimpack_shape shape, struct plan_phase *phase)
 {
     const struct system_request *request = choice->part.request;
-    struct plan had[N_POLICIES] = {0}, plan = {.n_phases = 1, .phases = phase};
+    struct orders had[N_POLICIES];
     int32_t n_had = 0, wanted = knobs_of(choice)->injection;
     bool may_fit = false;
     for (int policy = SLIMPACK_JUST_IN_TIME; policy <= SLIMPACK_NONE; policy++) {
         if (wanted != SLIMPACK_AUTO && wanted != policy)
             continue;
         order_phase(phase, (enum slimpack_injection)policy);
-        bool known = false;
-        for (int32_t i = 0; i < n_had; i++)
-            known = known || same_orders(phase, had[i].phases);
-        if (known)
+        had[n_had++] = orders_of(phase);
+        if (is_known(had, n_had))
             continue;
-        plan_copy(&plan, &had[n_had++]);
         CHECK(choice->n_candidates < MAX_CANDIDATES);
         struct candidate *candidate = &choice->candidates[choice->n_candidates];
         *candidate = (struct candidate){.shape = shape, .policy = (enum slimpack_injection)policy};
         candidate->index = choice->n_candidates++;
-        candidate->bound_bytes = least_bytes(choice, &plan);
+        candidate->bound_bytes = least_bytes(choice, phase);
         may_fit = may_fit || candidate->bound_bytes <= request->memory_bytes;
     }
     for (int32_t i = 0; i < n_had; i++)
-        plan_free(&had[i]);
+        free(had[i].steps);
     return may_fit;
 }
 
-/* Bound of the slowest pipeline; forward_s: of each, NAN where it is not known yet. */
-static double phase_bound_s(const struct plan_phase *phase, const struct cost_setting *setting, double *forward_s)
+static bool is_enough(const struct choice *choice)
 {
-    double bound_s = 0;
-    for (int32_t i = 0; i < phase->n_pipelines; i++) {
+    return choice->n_resolved > 0 &&
+           choice->best.is.peak_bytes <= fmax(choice->enough.peak_bytes, choice->part.request->memory_bytes) &&
+           choice->best.is.makespan_s <= choice->enough.makespan_s;
+}
+
+/* A candidate whose bound exceeds this [s] cannot win any more. Sums in another order may differ in their last bits. */
+static double hopeless_s(const struct choice *choice)
+{
+    const double slack = 1 + 1e-9;
+    bool fits = choice->n_resolved > 0 && choice->best.is.peak_bytes <= choice->part.request->memory_bytes;
+    return slack * (fits ? fmin(choice->limit_s, choice->best.is.makespan_s) : choice->limit_s);
+}
+
+/* Whether the bounds rule a candidate out. */
+static bool is_hopeless(const struct choice *choice, double bound_s, double bound_bytes)
+{
+    const double slack = 1 + 1e-9;
+    double memory_bytes = choice->part.request->memory_bytes;
+    if (is_enough(choice) || bound_s > hopeless_s(choice))
+        return true;
+    if (choice->limit_s < INFINITY && bound_bytes > memory_bytes * slack)
+        return true;
+    if (choice->n_resolved == 0)
+        return false;
+    return bound_bytes > fmax(choice->best.is.peak_bytes, memory_bytes) * slack;
+}
+
+/* Bound of the slowest pipeline, or some of it that rules the shape out; forward_s: of each, NAN where it is not known
+ * yet. */
+static double phase_bound_s(const struct choice *choice, const struct plan_phase *phase, double *forward_s)
+{
+    const struct cost_setting *setting = choice->part.request->setting;
+    double bound_s = 0, enough_s = hopeless_s(choice) * (1 + 1e-9); /* sums of two parts round */
+    for (int32_t i = 0; i < phase->n_pipelines && bound_s <= enough_s; i++) {
+        const struct plan_pipeline *pipeline = &phase->pipelines[i];
         if (isnan(forward_s[i]))
-            forward_s[i] = slimpack_pass_s(&phase->pipelines[i], setting, PASS_FORWARD);
-        bound_s = fmax(bound_s, forward_s[i] + slimpack_pass_s(&phase->pipelines[i], setting, PASS_BACKWARD));
+            forward_s[i] = slimpack_pass_s(pipeline, setting, PASS_FORWARD, enough_s);
+        bound_s = fmax(bound_s, forward_s[i]);
+        if (bound_s <= enough_s)
+            bound_s = fmax(bound_s,
+                           forward_s[i] + slimpack_pass_s(pipeline, setting, PASS_BACKWARD, enough_s - forward_s[i]));
     }
     return bound_s;
 }
@@ -238,7 +284,7 @@ static void list_shapes(struct choice *choice, int64_t m, bool slicing)
         int32_t first = choice->n_candidates;
         slimpack_build(&choice->part, &shape, &phase);
         if (list_policies(choice, shape, &phase)) {
-            double bound_s = phase_bound_s(&phase, choice->part.request->setting, forward_s);
+            double bound_s = phase_bound_s(choice, &phase, forward_s);
             for (int32_t i = first; i < choice->n_candidates; i++)
                 choice->candidates[i].bound_s = bound_s;
         }
@@ -288,29 +334,6 @@ static int compare(const struct choice *choice, const struct candidate *a, const
 static int compare_candidates(const void *a, const void *b, void *choice)
 {
     return compare(choice, a, b);
-}
-
-static bool is_enough(const struct choice *choice)
-{
-    return choice->n_resolved > 0 &&
-           choice->best.is.peak_bytes <= fmax(choice->enough.peak_bytes, choice->part.request->memory_bytes) &&
-           choice->best.is.makespan_s <= choice->enough.makespan_s;
-}
-
-/* Whether the bounds rule a candidate out. Sums in another order may differ in their last bits. */
-static bool is_hopeless(const struct choice *choice, double bound_s, double bound_bytes)
-{
-    const double slack = 1 + 1e-9;
-    double memory_bytes = choice->part.request->memory_bytes;
-    if (is_enough(choice) || bound_s > choice->limit_s * slack)
-        return true;
-    if (choice->limit_s < INFINITY && bound_bytes > memory_bytes * slack)
-        return true;
-    if (choice->n_resolved == 0)
-        return false;
-    if (choice->best.is.peak_bytes <= memory_bytes)
-        return bound_s > choice->best.is.makespan_s * slack || bound_bytes > memory_bytes * slack;
-    return bound_bytes > choice->best.is.peak_bytes * slack;
 }
 
 /* Resolve what of the candidates from `first` on can win. */

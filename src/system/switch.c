@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "system/switch.h"
 
+#include <float.h>
+#include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/check.h"
 
@@ -100,16 +103,66 @@ static int64_t common_multiple(int64_t a, int64_t b)
     return n;
 }
 
-static void take_reshards(const struct switching *work, struct plan_phase *phase)
+/* Messages of one kind of route while their order is found. */
+struct ordering {
+    int32_t n_ranks, n_left;
+    double *sends, *receives;  /* [n_ranks] bytes until it is free */
+    struct plan_reshard *left; /* by sender, then receiver */
+};
+
+/* The message that can begin first; ties: to the next rank, then from the lowest. */
+static int32_t next_message(const struct ordering *order)
+{
+    int32_t next = 0, nearest = 0;
+    double first = DBL_MAX;
+    for (int32_t i = 0; i < order->n_left; i++) {
+        const struct plan_reshard *message = &order->left[i];
+        double begin = fmax(order->sends[message->from_rank], order->receives[message->to_rank]);
+        int32_t away = (message->to_rank - message->from_rank + order->n_ranks) % order->n_ranks;
+        if (begin > first || (begin == first && away >= nearest))
+            continue;
+        first = begin;
+        nearest = away;
+        next = i;
+    }
+    const struct plan_reshard *chosen = &order->left[next];
+    order->sends[chosen->from_rank] = order->receives[chosen->to_rank] = first + chosen->bytes;
+    return next;
+}
+
+/* The messages inside nodes or those across, each in turn the one that can begin first. */
+static void take_reshards(const struct switching *work, bool near, struct plan_phase *phase)
+{
+    int32_t n = (int32_t)work->n_ranks;
+    struct ordering order = {.n_ranks = n,
+                             .sends = check_calloc((size_t)n, sizeof(double)),
+                             .receives = check_calloc((size_t)n, sizeof(double)),
+                             .left = check_malloc((size_t)phase->n_reshards * sizeof *order.left)};
+    struct plan_reshard *taken = phase->reshards;
+    while (taken->bytes > 0)
+        taken++;
+    for (int32_t i = 0; i < n * n; i++)
+        if (work->bytes[i] > 0 && platform_same_node(work->setting->platform, i / n, i % n) == near)
+            order.left[order.n_left++] = (struct plan_reshard){i / n, i % n, work->bytes[i]};
+    while (order.n_left > 0) {
+        int32_t next = next_message(&order);
+        *taken++ = order.left[next];
+        memmove(order.left + next, order.left + next + 1, (size_t)(--order.n_left - next) * sizeof *order.left);
+    }
+    free(order.sends);
+    free(order.receives);
+    free(order.left);
+}
+
+static void add_reshards(const struct switching *work, struct plan_phase *phase)
 {
     int64_t n = work->n_ranks * work->n_ranks;
+    CHECK(n <= INT32_MAX);
     for (int64_t i = 0; i < n; i++)
         phase->n_reshards += work->bytes[i] > 0;
-    phase->reshards = check_malloc((size_t)phase->n_reshards * sizeof *phase->reshards);
-    for (int64_t i = 0, k = 0; i < n; i++)
-        if (work->bytes[i] > 0)
-            phase->reshards[k++] =
-                (struct plan_reshard){(int32_t)(i / work->n_ranks), (int32_t)(i % work->n_ranks), work->bytes[i]};
+    phase->reshards = check_calloc((size_t)phase->n_reshards + 1, sizeof *phase->reshards);
+    take_reshards(work, true, phase);
+    take_reshards(work, false, phase);
 }
 
 void switch_plan(const struct cost_setting *setting, const struct scenario_plan *from, const struct scenario_plan *to,
@@ -130,7 +183,7 @@ void switch_plan(const struct cost_setting *setting, const struct scenario_plan 
     move_all(&work, 2, true);
     if (gradients)
         move_all(&work, cost_gradient_bytes(setting->gradients), false);
-    take_reshards(&work, phase);
+    add_reshards(&work, phase);
     free(work.bytes);
     free(work.inside);
     free(work.across);

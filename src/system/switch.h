@@ -16,7 +16,9 @@
  * nodes. Gradients (4 or 2 bytes) are sums of each replica's own micro-batches, which the update adds up: each rank's
  * slice goes to one rank that needs it: itself if it does; else the one on its node that has received least inside
  * nodes, else the one that has received least across. Ties: the lowest rank. What a pair of ranks exchanges is one
- * message.
+ * message. Those inside nodes, then those across are listed such that the next one is the one that can begin first,
+ * when every rank sends and receives one at a time (ties: to the nearest higher rank, around the cluster): so that no
+ * receiver has several senders while another has none.
  *
  * Source: HotSPa (SOSP '24), its code's planner for parameters as systems.md restates it; gradients are inferred.
  */

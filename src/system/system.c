@@ -29,8 +29,8 @@ const struct training_system *system_find(const char *name, struct error *err)
             return training_systems[i];
     }
     const char *near = nearest_name(name, names, SYSTEM_N);
-    error_set(err, "there is no training system '%s'%s%s%s; `slimsim list systems` names them", name,
-              near != NULL ? "; did you mean '" : "", near != NULL ? near : "", near != NULL ? "'?" : "");
+    error_set(err, "there is no training system '%s'%s%s%s `slimsim list systems` names them", name,
+              near != NULL ? "; did you mean '" : "", near != NULL ? near : "", near != NULL ? "'?" : ";");
     return NULL;
 }
 

@@ -39,26 +39,6 @@ static int64_t read_integer(hid_t file, const char *name)
     return value;
 }
 
-char *trace_text(const struct trace_reader *reader, const char *name)
-{
-    hid_t attribute = H5Aexists(reader->file, name) > 0 ? H5Aopen(reader->file, name, H5P_DEFAULT) : -1;
-    if (attribute < 0)
-        return NULL;
-    hid_t type = H5Aget_type(attribute), space = H5Aget_space(attribute);
-    char *text = NULL;
-    if (H5Tget_class(type) == H5T_STRING && H5Tis_variable_str(type) == 0 && H5Sget_simple_extent_npoints(space) == 1) {
-        text = check_calloc(H5Tget_size(type) + 1, 1);
-        if (H5Aread(attribute, type, text) < 0) {
-            free(text);
-            text = NULL;
-        }
-    }
-    H5Sclose(space);
-    H5Tclose(type);
-    H5Aclose(attribute);
-    return text;
-}
-
 static bool read_systems(struct trace_reader *reader)
 {
     hid_t dataset = H5Dopen2(reader->file, "systems", H5P_DEFAULT);

@@ -89,6 +89,11 @@ static const struct trace_column fault_columns[] = {
 #include "trace/fault.def"
 };
 #undef ROW
+#define ROW trace_deciding
+static const struct trace_column deciding_columns[] = {
+#include "trace/deciding.def"
+};
+#undef ROW
 #define ROW trace_validation
 static const struct trace_column validation_columns[] = {
 #include "trace/validation.def"
@@ -111,6 +116,7 @@ const struct trace_table trace_tables[TRACE_N_TABLES] = {
     [TRACE_MEMORY] = TABLE("memory", memory),
     [TRACE_EDGES] = TABLE("edges", edge),
     [TRACE_FAULTS] = TABLE("faults", fault),
+    [TRACE_DECIDING] = TABLE("deciding", deciding),
     [TRACE_VALIDATION] = TABLE("validation", validation),
 };
 

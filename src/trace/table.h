@@ -27,6 +27,9 @@ struct trace_iteration {
 struct trace_plan {
 #include "trace/plan.def"
 };
+struct trace_deciding {
+#include "trace/deciding.def"
+};
 struct trace_task {
 #include "trace/task.def"
 };
@@ -67,6 +70,7 @@ enum trace_table_id {
     TRACE_MEMORY,
     TRACE_EDGES,
     TRACE_FAULTS,
+    TRACE_DECIDING,
     TRACE_VALIDATION,
     TRACE_N_TABLES
 };

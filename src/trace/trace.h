@@ -93,9 +93,6 @@ bool trace_visit(struct trace_reader *reader, enum trace_table_id table, trace_v
 bool trace_visit_file(struct trace_reader *reader, enum trace_table_id table, trace_visitor *visitor, void *context,
                       struct error *err);
 
-/** A text attribute of the root; NULL: there is none. Caller frees. */
-char *trace_text(const struct trace_reader *reader, const char *name);
-
 int32_t trace_n_systems(const struct trace_reader *reader);
 const char *trace_system(const struct trace_reader *reader, int32_t system);
 

@@ -291,20 +291,30 @@ static int64_t read_shard_group(const struct source *source, const struct scenar
     return group;
 }
 
+/** What gradients are summed and reduced in: the row's word, else the framework's default. */
+static enum scenario_gradients read_gradients(const struct source *source)
+{
+    static const char *const half[] = {"llm-foundry", "fms-fsdp", "DeepSpeed", "InternEvo"};
+    bool bf16 = has(source, "sharding", "bf16 grad");
+    if (bf16 || has(source, "sharding", "fp32 grad"))
+        return bf16 ? SCENARIO_BF16 : SCENARIO_FP32;
+    for (size_t i = 0; i < sizeof half / sizeof *half; i++)
+        bf16 = bf16 || has(source, "framework", half[i]);
+    assume(source, bf16 ? "gradients of 2 bytes" : "fp32 gradients");
+    return bf16 ? SCENARIO_BF16 : SCENARIO_FP32;
+}
+
 static void read_sharding(const struct source *source, struct setting *setting)
 {
     struct scenario_plan *plan = &setting->plan;
-    bool bf16 = has(source, "sharding", "bf16 grad"), fp32 = has(source, "sharding", "fp32 grad");
     if (!read_states(source, plan))
         skip(source, *cell(source, "sharding") == '\0' ? "sharding is missing" : "sharding '%s' has no model",
              cell(source, "sharding"));
     if (has(source, "sharding", "+DP"))
         skip(source, "sharding '%s': how many ranks share is not given", cell(source, "sharding"));
     plan->shard_group = plan->sharding == SCENARIO_UNSHARDED ? 0 : read_shard_group(source, plan);
-    plan->gradients = bf16 ? SCENARIO_BF16 : SCENARIO_FP32;
+    plan->gradients = read_gradients(source);
     plan->optimizer = has(source, "framework", "llm-foundry") ? SCENARIO_EAGER : SCENARIO_FUSED;
-    if (!bf16 && !fp32)
-        assume(source, "fp32 gradients");
 }
 
 static int32_t read_recompute(const struct source *source)
@@ -378,11 +388,14 @@ static void read_plan(const struct source *source, struct setting *setting)
 static void read_overlaps(const struct source *source, struct setting *setting)
 {
     bool sharded = setting->plan.sharding == SCENARIO_ZERO2 || setting->plan.sharding == SCENARIO_ZERO3;
+    bool internevo = has(source, "framework", "InternEvo");
+    if (internevo)
+        assume(source, "gradients reduced beside the backward");
     setting->communication = (struct scenario_communication){
         .tp_overlap = strcmp(cell(source, "tp_comm_overlap"), "1") == 0 ? SCENARIO_CHUNKED : SCENARIO_BULK,
         .cp_overlap = true,
         .pp_overlap = setting->plan.vpp > 1,
-        .dp_overlap = sharded || has(source, "sharding", "overlap"),
+        .dp_overlap = sharded || internevo || has(source, "sharding", "overlap"),
     };
 }
 

@@ -52,15 +52,20 @@ enum { SETTING_REASON = 192 };
  *   device           gpu                by model/validation/gpus.csv; not in there: skipped
  *   platform         fabric, gpu        "N GB/s": NVLink, both directions. "KxM Gb/s", or "M Gb/s per node": shared
  *                                       by 8 GPUs; "M Gb/s per GPU". Else by gpus.csv. Nodes of 8 GPUs
- *   attention        attn_kernel,       llm-foundry (2023): flash1, whatever its rows are labelled: between their
- *                    attn_backend,      sequence lengths lies half the speed of the FlashAttention-2 kernel tables.
+ *   attention        attn_kernel,       llm-foundry (2023): flash1, whatever its rows are labelled: its benchmark
+ *                    attn_backend,      script takes the Triton kernel by default (submit_benchmarks.py, attn_impl),
+ *                                       between its rows' lengths lies half the speed of FlashAttention-2's tables.
  *                    framework, gpu     FlashAttention-2, FlashAttention-3, cuDNN. "unfused", and Megatron on A100
  *                                       where nothing else is named (2021, 2022: before flash attention): unfused.
  *                                       Empty or "auto": NeMo and Megatron on H100, MaxText: cuDNN (what Transformer
  *                                       Engine takes); all others FlashAttention-2
  *   kernels          framework          "compile": fused. llm-foundry, nanotron, HF, fms-fsdp, torchtitan: eager. Else
  *                                       fused (Megatron, NeMo, MaxText, Paxml)
- *   gradients        sharding           "bf16 grad": bf16. Else fp32, the simulator's default
+ *   gradients        sharding,          "bf16 grad": bf16, "fp32 grad": fp32. Else the framework's default, 2 bytes:
+ *                    framework          llm-foundry (its yamls and submit_benchmarks.py ask for Composer's PURE, whose
+ *                                       reduce_dtype is bf16), fms-fsdp (policies/mixed_precision.py, bfSixteen),
+ *                                       DeepSpeed (engine.py, communication_data_type), InternEvo (param.grad as it is:
+ *                                       hybrid_zero_optim.py). Others fp32, as Megatron-LM with bf16, torchtitan
  *   optimizer        framework          llm-foundry: eager (Composer's DecoupledAdamW). Else fused
  *   sharding         sharding, notes    "ZeRO-2", "SHARD_GRAD_OP": zero2. "ZeRO-3", "FSDP", "HSDP": zero3. "ZeRO-1",
  *                                       "distributed optimizer": zero1. "ZeRO-0", "DDP", and an empty cell with notes
@@ -72,8 +77,9 @@ enum { SETTING_REASON = 192 };
  *                                       head counted as layers, if that divides. Others: skipped
  *   tp overlap       tp_comm_overlap    1: chunked. Else bulk (Megatron's default)
  *   pp overlap       vpp                above 1: yes. Else no (Megatron's overlap_p2p_comm needs virtual stages)
- *   dp overlap       sharding           "overlap", zero2, zero3 (they prefetch by default): yes. Else no (Megatron's
- *                                       default)
+ *   dp overlap       sharding,          "overlap", zero2, zero3 (they prefetch by default), InternEvo (its 7B_sft.py:
+ *                    framework          overlap_sync_grad; its gather is not overlapped, which is left out): yes. Else
+ *                                       no (Megatron's default)
  *   sequence         sp                 0: off. 1 or empty: on
  *   parallelism
  *   recompute        recompute          "none" or empty: none. "selective (core attention)": [attention-core]. "SwiGLU

@@ -36,6 +36,9 @@ static bool read_files(const struct validate_request *request, struct files *fil
         struct measured *file = &files->files[files->n++];
         ok = request->n_paths > 0 ? measured_read(request->paths[i], file, err)
                                   : measured_read_shipped(shipped[i], file, err);
+        if (ok && measured_column(file, "model") < 0 && measured_column(file, "hidden") < 0)
+            ok =
+                error_set(err, "%s: has neither a column 'model' nor 'hidden': no table of published runs", file->path);
     }
     return ok;
 }

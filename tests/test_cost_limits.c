@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* What holds of any run on the shipped devices, whatever their constants are. */
+#include "base/check.h"
+#include "base/rng.h"
+#include "cost/cost.h"
+#include "harness.h"
+
+#include <math.h>
+#include <stdio.h>
+
+static const struct model models[] = {
+    {.hidden = 4096, .layers = 32, .heads = 32, .kv_heads = 8, .ffn = 14336, .vocabulary = 128256},
+    {.hidden = 8192, .layers = 80, .heads = 64, .kv_heads = 8, .ffn = 28672, .vocabulary = 32000},
+    {.hidden = 12288, .layers = 96, .heads = 96, .kv_heads = 96, .ffn = 49152, .vocabulary = 51200, .positions = 2048},
+    {.hidden = 768, .layers = 12, .heads = 12, .kv_heads = 12, .ffn = 3072, .vocabulary = 50368, .dropout = true}};
+static const char *const devices[] = {"h100-sxm", "h800", "h200", "a100-80g", "a100-40g"};
+
+enum { N_RUNS = 200, N_DEVICES = sizeof devices / sizeof *devices };
+
+static struct device shipped[N_DEVICES];
+
+/** A run: one sequence on a rank of a stage. */
+struct run {
+    struct model model;
+    struct device device;
+    struct platform platform;
+    struct cost_setting setting;
+    struct slice slice;
+    int32_t context;
+    enum recompute recompute;
+    const char *name;
+};
+
+static void draw(struct rng *rng, struct run *run)
+{
+    static const enum recompute recomputes[] = {RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL};
+    int64_t device = rng_index(rng, N_DEVICES);
+    run->name = devices[device];
+    run->device = shipped[device];
+    run->model = models[rng_index(rng, 4)];
+    run->model.activation = rng_index(rng, 2) == 0 ? MODEL_SWIGLU : MODEL_GELU;
+    run->platform = (struct platform){.n_nodes = 256,
+                                      .gpus_per_node = 8,
+                                      .nvlink_bytes_per_s = 100e9 + 400e9 * rng_uniform(rng),
+                                      .nic_bytes_per_s = 5e9 + 50e9 * rng_uniform(rng),
+                                      .pcie_bytes_per_s = 32e9};
+    run->recompute = recomputes[rng_index(rng, 3)];
+    run->context = 1 << rng_index(rng, 4);
+    run->slice = (struct slice){.end = 512 << rng_index(rng, 8)};
+    run->setting = (struct cost_setting){.model = &run->model,
+                                         .device = &run->device,
+                                         .platform = &run->platform,
+                                         .communication = {.tp_overlap = (int32_t)rng_index(rng, 3)},
+                                         .attention = (enum device_attention)rng_index(rng, DEVICE_N_CURVES),
+                                         .tensor = 1 << rng_index(rng, 3),
+                                         .sequence_parallel = rng_index(rng, 2) == 0,
+                                         .layers = 1 + (int32_t)rng_index(rng, 8),
+                                         .kernels = (enum scenario_kernels)rng_index(rng, 2),
+                                         .context_type = (enum scenario_context)rng_index(rng, 3),
+                                         .gradients = (enum scenario_gradients)rng_index(rng, 2),
+                                         .sharding = (enum scenario_sharding)rng_index(rng, 4),
+                                         .shards = 8 << rng_index(rng, 8)};
+}
+
+static struct cost_unit unit_of(const struct run *run)
+{
+    return (struct cost_unit){
+        .slices = &run->slice, .n_slices = 1, .context = run->context, .recompute = run->recompute};
+}
+
+/** Of a pass of first, middle and last stage at once; the ring of context parallelism as if nothing hid it. */
+static double run_s(const struct run *run, enum pass pass, double *flop)
+{
+    const struct cost_unit unit = unit_of(run);
+    struct cost_pass layers = cost_of_pass(&run->setting, pass, &unit), head = cost_of_head(&run->setting, pass, &unit);
+    struct cost_pass embedding = cost_of_embedding(&run->setting, pass, &unit);
+    double ring_s = cost_of_transfer(&run->setting, COST_NIC, layers.ring_bytes, layers.ring_steps).duration_s;
+    *flop = layers.flop + head.flop;
+    return cost_pass_s(&layers) + cost_pass_s(&head) + cost_pass_s(&embedding) + ring_s;
+}
+
+static void hold(bool true_or_not, const char *what, const struct run *run, enum pass pass)
+{
+    if (!harness_true(true_or_not, what, __FILE__, __LINE__))
+        printf("case: %s hidden %d, %d tokens, tp %d, cp %d, sharding %d on %d, tp_overlap %d, pass %d\n", run->name,
+               (int)run->model.hidden, (int)run->slice.end, (int)run->setting.tensor, (int)run->context,
+               (int)run->setting.sharding, (int)run->setting.shards, (int)run->setting.communication.tp_overlap,
+               (int)pass);
+}
+
+/* Faster links, or a faster chip and memory, take no longer; a longer sequence does; and no run computes faster than
+ * its best kernel. */
+static void nothing_fast_slows_a_run_down(void)
+{
+    struct rng *rng = rng_create(1, 0, RNG_TEST);
+    for (int i = 0; i < N_RUNS; i++) {
+        struct run run;
+        double flop, other;
+        draw(rng, &run);
+        for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
+            const double now_s = run_s(&run, pass, &flop), limit_s = now_s * (1 + 1e-12);
+            const struct device *device = &run.device;
+            double best = fmax(device->gemm.efficiency, fmax(device->forward[run.setting.attention].efficiency,
+                                                             device->backward[run.setting.attention].efficiency));
+            hold(flop <= best * device->peak_flop_per_s * limit_s, "within the best kernel's rate", &run, pass);
+            struct run links = run, chip = run, longer = run;
+            links.setting.platform = &links.platform;
+            links.platform.nvlink_bytes_per_s *= 1 + rng_uniform(rng);
+            links.platform.nic_bytes_per_s *= 1 + rng_uniform(rng);
+            hold(run_s(&links, pass, &other) <= limit_s, "faster links", &run, pass);
+            chip.setting.device = &chip.device;
+            chip.device.peak_flop_per_s *= 1 + rng_uniform(rng);
+            chip.device.hbm_bytes_per_s *= 1 + rng_uniform(rng);
+            hold(run_s(&chip, pass, &other) <= limit_s, "a faster chip", &run, pass);
+            longer.slice.end *= 2;
+            hold(run_s(&longer, pass, &other) >= now_s, "a longer sequence", &run, pass);
+        }
+    }
+    rng_free(rng);
+}
+
+/* Memory grows with the tokens; a gather of the same bytes takes longer among more ranks, on the same number a node. */
+static void more_takes_more(void)
+{
+    struct rng *rng = rng_create(2, 0, RNG_TEST);
+    for (int i = 0; i < N_RUNS; i++) {
+        struct run run;
+        draw(rng, &run);
+        struct run longer = run;
+        longer.slice.end *= 2;
+        struct cost_unit unit = unit_of(&run), more = unit_of(&longer);
+        hold(cost_workspace_bytes(&run.setting, &more) > cost_workspace_bytes(&run.setting, &unit), "working memory",
+             &run, PASS_BACKWARD);
+        double bytes = 1e3 * pow(1e6, rng_uniform(rng));
+        for (int32_t each = 1; each <= 8; each *= 2)
+            for (int32_t ranks = each; ranks <= 2048; ranks *= 2) {
+                enum device_collective_kind kind = rng_index(rng, 2) == 0 ? DEVICE_ALL_GATHER : DEVICE_REDUCE_SCATTER;
+                double few_s = cost_of_rails(&run.setting, kind, COST_NIC, bytes, ranks, each).duration_s;
+                double many_s = cost_of_rails(&run.setting, kind, COST_NIC, bytes, 2 * ranks, each).duration_s;
+                hold(few_s < many_s, "more ranks", &run, PASS_BACKWARD);
+            }
+    }
+    rng_free(rng);
+}
+
+int main(void)
+{
+    struct error err = {0};
+    for (int i = 0; i < N_DEVICES; i++)
+        CHECK(device_read(scenario_data_dir(), devices[i], &shipped[i], &err));
+    return HARNESS_MAIN("cost_limits", TEST(nothing_fast_slows_a_run_down), TEST(more_takes_more));
+}
