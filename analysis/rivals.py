@@ -54,10 +54,10 @@ REASONS = {
                "Sharding by document, a faster attention kernel: each takes a part of the gain from both. Long documents are "
                "few, so intervals are wide.",
     "megatron-dynamic-cp": "What the baseline may use decides: over a context degree that holds the whole context or half of it "
-                           "(`dynamic-cp-plan.yaml`) it gains as much as is printed or more, over best-fit's fastest plan it does "
-                           "not. The public scheduler counts squared lengths, so ranks with short samples get too much; by "
-                           "FLOPs it is faster. The tokens of a rank, which users choose, must be small: with as many as memory "
-                           "holds, few ranks are left for all short samples.",
+                           "(`dynamic-cp-plan.yaml`) about as much as is printed is gained, or more; over best-fit's fastest plan "
+                           "less, and nothing at 64 Ki. The public scheduler counts squared lengths, so ranks with short samples "
+                           "get too much; by FLOPs it is faster. The tokens of a rank, which users choose, must be small: else "
+                           "few ranks are left for all short samples.",
     "bytescale": "The baseline's plan is searched here; theirs is not known to us, nor are batch and capacity. The capacity of a "
                  "rank decides (`bytescale-plan.yaml`): with as much as memory holds, the longest sequences run on few ranks "
                  "while the others wait. So does the batch: the more tokens a GPU, the less any system waits.",

@@ -105,28 +105,50 @@ static int64_t common_multiple(int64_t a, int64_t b)
 
 /* Messages of one kind of route while their order is found. */
 struct ordering {
-    int32_t n_ranks, n_left;
-    double *sends, *receives;  /* [n_ranks] bytes until it is free */
-    struct plan_reshard *left; /* by sender, then receiver */
+    int32_t n_ranks;
+    double *sends, *receives; /* [n_ranks] bytes until it is free */
+    double *bytes;            /* [n_ranks][n_ranks] of what is left, by sender and receiver */
+    int32_t *first;           /* [n_ranks] receiver of the sender's message that can begin first, -1: none is left */
 };
 
-/* The message that can begin first; ties: to the next rank, then from the lowest. */
-static int32_t next_message(const struct ordering *order)
+/* Ties: to the next rank. */
+static int32_t first_of(const struct ordering *order, int32_t from)
 {
-    int32_t next = 0, nearest = 0;
+    int32_t first = -1;
+    double begin = DBL_MAX;
+    for (int32_t away = 0; away < order->n_ranks; away++) {
+        int32_t to = (from + away) % order->n_ranks;
+        double at = fmax(order->sends[from], order->receives[to]);
+        if (order->bytes[from * order->n_ranks + to] <= 0 || at >= begin)
+            continue;
+        begin = at;
+        first = to;
+    }
+    return first;
+}
+
+/* The message that can begin first; ties: to the next rank, then from the lowest. One of no bytes: none is left. */
+static struct plan_reshard next_message(struct ordering *order)
+{
+    struct plan_reshard next = {0};
+    int32_t nearest = 0, n = order->n_ranks;
     double first = DBL_MAX;
-    for (int32_t i = 0; i < order->n_left; i++) {
-        const struct plan_reshard *message = &order->left[i];
-        double begin = fmax(order->sends[message->from_rank], order->receives[message->to_rank]);
-        int32_t away = (message->to_rank - message->from_rank + order->n_ranks) % order->n_ranks;
-        if (begin > first || (begin == first && away >= nearest))
+    for (int32_t from = 0; from < n; from++) {
+        int32_t to = order->first[from], away = (to - from + n) % n;
+        double begin = to < 0 ? DBL_MAX : fmax(order->sends[from], order->receives[to]);
+        if (to < 0 || begin > first || (begin == first && away >= nearest))
             continue;
         first = begin;
         nearest = away;
-        next = i;
+        next = (struct plan_reshard){from, to, order->bytes[from * n + to]};
     }
-    const struct plan_reshard *chosen = &order->left[next];
-    order->sends[chosen->from_rank] = order->receives[chosen->to_rank] = first + chosen->bytes;
+    if (next.bytes <= 0)
+        return next;
+    order->bytes[next.from_rank * n + next.to_rank] = 0;
+    order->sends[next.from_rank] = order->receives[next.to_rank] = first + next.bytes;
+    for (int32_t from = 0; from < n; from++) /* of the others no first one can begin later now */
+        if (from == next.from_rank || order->first[from] == next.to_rank)
+            order->first[from] = first_of(order, from);
     return next;
 }
 
@@ -137,21 +159,22 @@ static void take_reshards(const struct switching *work, bool near, struct plan_p
     struct ordering order = {.n_ranks = n,
                              .sends = check_calloc((size_t)n, sizeof(double)),
                              .receives = check_calloc((size_t)n, sizeof(double)),
-                             .left = check_malloc((size_t)phase->n_reshards * sizeof *order.left)};
+                             .bytes = check_calloc((size_t)n * (size_t)n, sizeof(double)),
+                             .first = check_malloc((size_t)n * sizeof *order.first)};
     struct plan_reshard *taken = phase->reshards;
     while (taken->bytes > 0)
         taken++;
     for (int32_t i = 0; i < n * n; i++)
         if (work->bytes[i] > 0 && platform_same_node(work->setting->platform, i / n, i % n) == near)
-            order.left[order.n_left++] = (struct plan_reshard){i / n, i % n, work->bytes[i]};
-    while (order.n_left > 0) {
-        int32_t next = next_message(&order);
-        *taken++ = order.left[next];
-        memmove(order.left + next, order.left + next + 1, (size_t)(--order.n_left - next) * sizeof *order.left);
-    }
+            order.bytes[i] = work->bytes[i];
+    for (int32_t from = 0; from < n; from++)
+        order.first[from] = first_of(&order, from);
+    for (struct plan_reshard next; (next = next_message(&order)).bytes > 0;)
+        *taken++ = next;
     free(order.sends);
     free(order.receives);
-    free(order.left);
+    free(order.bytes);
+    free(order.first);
 }
 
 static void add_reshards(const struct switching *work, struct plan_phase *phase)
