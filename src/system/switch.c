@@ -2,7 +2,6 @@
 #include "system/switch.h"
 
 #include <float.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -106,75 +105,109 @@ static int64_t common_multiple(int64_t a, int64_t b)
 /* Messages of one kind of route while their order is found. */
 struct ordering {
     int32_t n_ranks;
-    double *sends, *receives; /* [n_ranks] bytes until it is free */
-    double *bytes;            /* [n_ranks][n_ranks] of what is left, by sender and receiver */
-    int32_t *first;           /* [n_ranks] receiver of the sender's message that can begin first, -1: none is left */
+    double *sends, *receives;  /* [n_ranks] bytes until it is free */
+    struct plan_reshard *left; /* what is left, by sender, of each the next ranks first */
+    int32_t *begin, *n;        /* [n_ranks] of a sender in `left`, and how many */
+    int32_t *first;            /* [n_ranks] of these the one that can begin first */
+    double *at;                /* [n_ranks] when, DBL_MAX: none is left */
 };
 
-/* Ties: to the next rank. */
-static int32_t first_of(const struct ordering *order, int32_t from)
+static double begin_of(const struct ordering *order, const struct plan_reshard *message)
 {
-    int32_t first = -1;
-    double begin = DBL_MAX;
-    for (int32_t away = 0; away < order->n_ranks; away++) {
-        int32_t to = (from + away) % order->n_ranks;
-        double at = fmax(order->sends[from], order->receives[to]);
-        if (order->bytes[from * order->n_ranks + to] <= 0 || at >= begin)
-            continue;
-        begin = at;
-        first = to;
-    }
-    return first;
+    double sends = order->sends[message->from_rank], receives = order->receives[message->to_rank];
+    return sends > receives ? sends : receives;
 }
 
-/* The message that can begin first; ties: to the next rank, then from the lowest. One of no bytes: none is left. */
-static struct plan_reshard next_message(struct ordering *order)
+/* Ties: to the next rank. */
+static void find_first(struct ordering *order, int32_t from)
 {
-    struct plan_reshard next = {0};
-    int32_t nearest = 0, n = order->n_ranks;
-    double first = DBL_MAX;
-    for (int32_t from = 0; from < n; from++) {
-        int32_t to = order->first[from], away = (to - from + n) % n;
-        double begin = to < 0 ? DBL_MAX : fmax(order->sends[from], order->receives[to]);
-        if (to < 0 || begin > first || (begin == first && away >= nearest))
-            continue;
-        first = begin;
-        nearest = away;
-        next = (struct plan_reshard){from, to, order->bytes[from * n + to]};
+    order->at[from] = DBL_MAX;
+    for (int32_t i = 0; i < order->n[from] && order->at[from] > order->sends[from]; i++) {
+        double at = begin_of(order, &order->left[order->begin[from] + i]);
+        if (at < order->at[from]) {
+            order->at[from] = at;
+            order->first[from] = i;
+        }
     }
-    if (next.bytes <= 0)
-        return next;
-    order->bytes[next.from_rank * n + next.to_rank] = 0;
-    order->sends[next.from_rank] = order->receives[next.to_rank] = first + next.bytes;
-    for (int32_t from = 0; from < n; from++) /* of the others no first one can begin later now */
-        if (from == next.from_rank || order->first[from] == next.to_rank)
-            order->first[from] = first_of(order, from);
-    return next;
+}
+
+static void open_ordering(const struct switching *work, bool near, struct ordering *order)
+{
+    int32_t n = order->n_ranks, n_left = 0;
+    for (int32_t from = 0; from < n; from++) {
+        order->begin[from] = n_left;
+        for (int32_t away = 0; away < n; away++) {
+            int32_t to = (from + away) % n;
+            double bytes = work->bytes[from * n + to];
+            if (bytes > 0 && platform_same_node(work->setting->platform, from, to) == near)
+                order->left[n_left++] = (struct plan_reshard){from, to, bytes};
+        }
+        order->n[from] = n_left - order->begin[from];
+        find_first(order, from);
+    }
+}
+
+static struct plan_reshard *first_of(const struct ordering *order, int32_t from)
+{
+    return &order->left[order->begin[from] + order->first[from]];
+}
+
+/* The sender of the message that can begin first; ties: to the next rank, then from the lowest. -1: none is left. */
+static int32_t next_sender(const struct ordering *order)
+{
+    int32_t sender = -1, nearest = 0, n = order->n_ranks;
+    double begin = DBL_MAX;
+    for (int32_t from = 0; from < n; from++) {
+        if (order->at[from] > begin || order->at[from] == DBL_MAX)
+            continue;
+        int32_t away = (first_of(order, from)->to_rank - from + n) % n;
+        if (order->at[from] == begin && away >= nearest)
+            continue;
+        begin = order->at[from];
+        nearest = away;
+        sender = from;
+    }
+    return sender;
+}
+
+static struct plan_reshard take_message(struct ordering *order, int32_t sender)
+{
+    struct plan_reshard *at = first_of(order, sender), taken = *at;
+    order->sends[sender] = order->receives[taken.to_rank] = order->at[sender] + taken.bytes;
+    order->n[sender]--;
+    memmove(at, at + 1, (size_t)(order->n[sender] - order->first[sender]) * sizeof *at);
+    find_first(order, sender);
+    for (int32_t from = 0; from < order->n_ranks; from++) /* of the others no first one can begin later now */
+        if (order->at[from] < DBL_MAX && first_of(order, from)->to_rank == taken.to_rank)
+            find_first(order, from);
+    return taken;
 }
 
 /* The messages inside nodes or those across, each in turn the one that can begin first. */
 static void take_reshards(const struct switching *work, bool near, struct plan_phase *phase)
 {
-    int32_t n = (int32_t)work->n_ranks;
-    struct ordering order = {.n_ranks = n,
-                             .sends = check_calloc((size_t)n, sizeof(double)),
-                             .receives = check_calloc((size_t)n, sizeof(double)),
-                             .bytes = check_calloc((size_t)n * (size_t)n, sizeof(double)),
-                             .first = check_malloc((size_t)n * sizeof *order.first)};
+    size_t n = (size_t)work->n_ranks;
+    struct ordering order = {.n_ranks = (int32_t)n,
+                             .sends = check_calloc(n, sizeof(double)),
+                             .receives = check_calloc(n, sizeof(double)),
+                             .left = check_calloc((size_t)phase->n_reshards, sizeof *order.left),
+                             .begin = check_calloc(n, sizeof *order.begin),
+                             .n = check_calloc(n, sizeof *order.n),
+                             .first = check_calloc(n, sizeof *order.first),
+                             .at = check_calloc(n, sizeof *order.at)};
     struct plan_reshard *taken = phase->reshards;
     while (taken->bytes > 0)
         taken++;
-    for (int32_t i = 0; i < n * n; i++)
-        if (work->bytes[i] > 0 && platform_same_node(work->setting->platform, i / n, i % n) == near)
-            order.bytes[i] = work->bytes[i];
-    for (int32_t from = 0; from < n; from++)
-        order.first[from] = first_of(&order, from);
-    for (struct plan_reshard next; (next = next_message(&order)).bytes > 0;)
-        *taken++ = next;
+    open_ordering(work, near, &order);
+    for (int32_t sender; (sender = next_sender(&order)) >= 0;)
+        *taken++ = take_message(&order, sender);
     free(order.sends);
     free(order.receives);
-    free(order.bytes);
+    free(order.left);
+    free(order.begin);
+    free(order.n);
     free(order.first);
+    free(order.at);
 }
 
 static void add_reshards(const struct switching *work, struct plan_phase *phase)
