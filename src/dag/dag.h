@@ -48,12 +48,11 @@
  * embeddings on two stages: then first and last stage all-reduce the whole table's gradients, rank by rank, after the
  * reductions of their stages (Megatron-Core, finalize_model_grads); never hidden.
  *
- * dp_overlap gradients, as Megatron-LM's overlap_grad_reduce: a chunk's gradients are reduced in
- * buckets of max(40e6, 1e6 x ranks) parameters (core/distributed) from its last backward (weights') pass on, chunk
- * after chunk; what lies behind that pass on the stage hides them, and the cool-down of the other stages does by the
- * graph (each stage's ring starts when the stage is done). With T the seconds of one of C chunks' buckets alone, chunks
- * numbered from the one that ends last, W_i the stage's passes from the last backward of chunk i to the end, b one
- * bucket:
+ * dp_overlap gradients, as Megatron-LM's overlap_grad_reduce: a chunk's gradients are reduced in buckets of max(40e6,
+ * 1e6 x ranks) parameters (core/distributed) from its last backward (weights') pass on, chunk after chunk; what lies
+ * behind that pass on the stage hides them, and the cool-down of the other stages does by the graph (each stage's ring
+ * starts when the stage is done). With T the seconds of one of C chunks' buckets alone, chunks numbered from the one
+ * that ends last, W_i the stage's passes from the last backward of chunk i to the end, b one bucket:
  *
  *     exposed = E + (C T - E) c/S,   E = max(b, max over i of (i T - W_i))
  *

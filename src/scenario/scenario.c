@@ -47,8 +47,7 @@ static const struct schema_key scenario_keys[] = {
     {"communication.dp_overlap", SCHEMA_CHOICE, "-", 0, 0, "none", "none|gradients|both",
      "none; gradients: they are reduced beside the last backward passes, in buckets (--overlap-grad-reduce); both: "
      "parameters are gathered beside the first forward passes too (--overlap-param-gather). Whatever stands here, "
-     "zero2 "
-     "and zero3 reduce in every pass, and zero3 gathers in every pass",
+     "zero2 and zero3 reduce in every pass, and zero3 gathers in every pass",
      FIELD(communication.dp_overlap)},
     {"iterations.warm_up", SCHEMA_INT, "-", 0, 1000000, "5", NULL, "simulated first, not in the results",
      FIELD(warm_up)},
