@@ -59,7 +59,7 @@ class Results(unittest.TestCase):
     def test_interleaved_and_sharded_plans_are_the_same_in_both_engines(self):
         text = SMALL.replace("github", "fixed").replace("global_batch: 48", "global_batch: 64").replace("2x8", "2x8-free")
         text = text[:text.index("systems:")] + """\
-communication: {dp_overlap: true}
+communication: {dp_overlap: both}
 systems:
   - {name: best-fit, label: plain, plan: {tp: 4, pp: 2}}
   - {name: best-fit, label: interleaved, plan: {tp: 4, pp: 2, vpp: 4, recompute: full, recompute_layers: 8}}

@@ -510,7 +510,7 @@ static void open_buckets(struct cost_setting *setting, struct model *model, stru
     setting->model = model;
     setting->platform = slow;
     setting->gradients = SCENARIO_BF16;
-    setting->communication.dp_overlap = true;
+    setting->communication.dp_overlap = SCENARIO_OVERLAP_BOTH;
 }
 
 static double seconds_of(const struct plan *plan, const struct cost_setting *setting, enum pass pass, int32_t unit,
@@ -562,6 +562,44 @@ static void gradients_hide_under_the_last_backward_pass(void)
     links.nvlink_bytes_per_s = 1e15;
     double bucket_s = 1e-6 + parameters / n / 1e15;
     check_rings(&plan, &setting, bucket_s + (n - 1) * bucket_s / 4, bucket_s + (n - 1) * bucket_s / 4);
+    plan_free(&plan);
+}
+
+/* Two replicas with P parameters at 200 GB/s, half of whose 2 bytes leave each rank in either collective; their passes
+ * are longer than both. What overlaps leaves its last bucket of n, 1 us + P/n bytes, what does not 1 us + P bytes. */
+static void gradients_overlap_without_parameters(void)
+{
+    struct plan plan;
+    struct cost_setting setting;
+    struct model model;
+    struct platform links, platform = hand_platform("hopper-2x8", 2);
+    open_buckets(&setting, &model, &links, 200e9);
+    hand_plan(&plan, 2, 1, 1);
+    for (int32_t i = 0; i < 2; i++)
+        for (int pass = 0; pass < N_PASSES; pass++)
+            hand_unit(&plan.phases[0].pipelines[i].cut[pass], (struct slice){i, 0, 4096});
+    hand_order(&plan);
+    double parameters = cost_stage_parameters(&model, 1, 840, true, true), n = ceil(parameters / 40e6);
+    double bucket_s = 1e-6 + parameters / n / 200e9, all_s = 1e-6 + parameters / 200e9;
+    double passes_s = 0, optimizer_s = cost_optimizer_s(&setting, parameters, 2);
+    for (int pass = 0; pass < N_PASSES; pass++) {
+        double pass_s = seconds_of(&plan, &setting, (enum pass)pass, 0, 0);
+        CHECK_TRUE(n > 3 && pass_s > n * bucket_s);
+        passes_s += pass_s;
+    }
+    const double left_s[][2] = {[SCENARIO_OVERLAP_NONE] = {all_s, all_s},
+                                [SCENARIO_OVERLAP_GRADIENTS] = {bucket_s, all_s},
+                                [SCENARIO_OVERLAP_BOTH] = {bucket_s, bucket_s}};
+    for (int32_t overlap = SCENARIO_OVERLAP_NONE; overlap <= SCENARIO_OVERLAP_BOTH; overlap++) {
+        struct dag dag;
+        struct error err = {0};
+        setting.communication.dp_overlap = overlap;
+        check_rings(&plan, &setting, left_s[overlap][0], left_s[overlap][1]);
+        CHECK_TRUE(dag_build(&plan, &setting, (struct dag_options){.gradient_sync = true}, &dag, &err));
+        CHECK_CLOSE(hand_makespan_s(&dag), passes_s + left_s[overlap][0] + optimizer_s + left_s[overlap][1], 1e-12);
+        hand_engines_agree(&dag, &platform);
+        dag_free(&dag);
+    }
     plan_free(&plan);
 }
 
@@ -967,8 +1005,9 @@ int main(void)
         TEST(a_context_ring_runs_beside_attention), TEST(rings_cross_nodes_point_to_point_and_gradients_by_rails),
         TEST(collectives_of_context_cross_nodes_as_transfers), TEST(collectives_inside_a_node_stay_seconds),
         TEST(all_tensor_ranks_take_as_long_as_folded_ones), TEST(gradients_are_reduced_and_parameters_gathered),
-        TEST(gradients_hide_under_the_last_backward_pass), TEST(chunks_hide_behind_what_follows_them),
-        TEST(sharded_traffic_is_inside_the_passes), TEST(replicas_share_states_in_groups_or_not_at_all),
+        TEST(gradients_hide_under_the_last_backward_pass), TEST(gradients_overlap_without_parameters),
+        TEST(chunks_hide_behind_what_follows_them), TEST(sharded_traffic_is_inside_the_passes),
+        TEST(replicas_share_states_in_groups_or_not_at_all),
         TEST(tied_embeddings_are_reduced_between_first_and_last_stage), TEST(stages_may_differ_in_layers),
         TEST(a_phase_waits_for_the_one_before_and_for_its_resharding),
         TEST(every_gpu_of_a_folded_place_sends_by_both_routes),

@@ -233,9 +233,9 @@ static void links_that_are_all_slow_are_a_slower_platform(void)
     }
     plan_free(&plan);
     replica_plan(&plan, &setting);
-    for (int type = 0; type < 2 * SCENARIO_UNSHARDED + 2; type++) {
-        setting.sharding = (enum scenario_sharding)(type / 2);
-        setting.communication.dp_overlap = type % 2 == 1;
+    for (int type = 0; type < 3 * SCENARIO_UNSHARDED + 3; type++) {
+        setting.sharding = (enum scenario_sharding)(type / 3);
+        setting.communication.dp_overlap = type % 3;
         check_as_slower_platform(&plan, &setting, false);
     }
     plan_free(&plan);

@@ -17,7 +17,7 @@ static const char full[] =
     "attention: cudnn\n"
     "data: {lengths: github, column: 'a, b', context: 128Ki, long_documents: drop, global_batch: 1e3}\n"
     "communication: {tp_overlap: chunked, cp_overlap: false, pp_overlap: false,\n"
-    "  dp_overlap: true}\n"
+    "  dp_overlap: gradients}\n"
     "iterations: {warm_up: 1, measured: 2}\n"
     "seed: 9007199254740991\n"
     "engine: critical-path\n"
@@ -61,7 +61,7 @@ static void every_key_reaches_its_field(void)
     CHECK_EQUAL(s.data.long_documents, SCENARIO_DROP);
     CHECK_EQUAL(s.data.global_batch, 1000);
     CHECK_TRUE(s.communication.tp_overlap == SCENARIO_CHUNKED && !s.communication.cp_overlap &&
-               !s.communication.pp_overlap && s.communication.dp_overlap);
+               !s.communication.pp_overlap && s.communication.dp_overlap == SCENARIO_OVERLAP_GRADIENTS);
     CHECK_EQUAL(s.warm_up, 1);
     CHECK_EQUAL(s.measured, 2);
     CHECK_TRUE(s.seed == INT64_C(9007199254740991));
@@ -96,7 +96,7 @@ static void defaults_are_those_of_the_list(void)
     CHECK_EQUAL(s.attention, DEVICE_FLASH2);
     CHECK_EQUAL(s.data.long_documents, SCENARIO_CUT);
     CHECK_TRUE(s.communication.tp_overlap == SCENARIO_BULK && s.communication.cp_overlap &&
-               s.communication.pp_overlap && !s.communication.dp_overlap);
+               s.communication.pp_overlap && s.communication.dp_overlap == SCENARIO_OVERLAP_NONE);
     CHECK_TRUE(s.warm_up == 5 && s.measured == 20 && s.seed == 1);
     CHECK_TRUE(s.engine == SCENARIO_BOTH && s.trace == SCENARIO_TRACE_SUMMARY && !s.all_tensor_ranks);
     CHECK_TRUE(s.systems[0].plan.cp == 1 && s.systems[0].plan.dp == 4 && s.systems[0].plan.vpp == 1);
@@ -226,6 +226,8 @@ static const struct {
      "run.yaml:1:1: sweep: is for `slimsim run`; this command takes one point"},
     {"model:", "name: a/b\nmodel:", "run.yaml:1:7: name: 'a/b' cannot name files"},
     {"model:", "engine: simgird\nmodel:", "did you mean 'simgrid'? allowed: simgrid, critical-path, both"},
+    {"model:", "communication: {dp_overlap: true}\nmodel:",
+     "run.yaml:1:29: communication.dp_overlap: 'true' is not known; allowed: none, gradients, both"},
     {"{tp: 2, pp: 2}", "automatic",
      "run.yaml:5:34: plan: 'automatic'; allowed: auto, or a layout such as {tp: 4, pp: 4}"},
     {"plan: {tp: 2, pp: 2}", "plan: auto, plan_space: {name: fre}",

@@ -417,7 +417,7 @@ static void random_setting(struct hand_request *hand, uint64_t *seed)
     hand->request.layout.tp = setting->tensor = tensor;
     setting->sequence_parallel = hand_below(seed, 2);
     setting->communication.tp_overlap = hand_below(seed, SCENARIO_CHUNKED + 1);
-    setting->communication.dp_overlap = hand_below(seed, 2);
+    setting->communication.dp_overlap = hand_below(seed, SCENARIO_OVERLAP_BOTH + 1);
     setting->communication.pp_overlap = hand_below(seed, 2);
     setting->context_type = (enum scenario_context)hand_below(seed, SCENARIO_ULYSSES + 1);
     setting->attention = hand_below(seed, 2) ? DEVICE_UNFUSED : DEVICE_FLASH2;

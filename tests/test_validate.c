@@ -137,7 +137,7 @@ static void a_nemo_row_becomes_its_setting(void)
     CHECK_EQUAL(setting.plan.dp, 4);
     CHECK_EQUAL(setting.plan.recompute, RECOMPUTE_NONE);
     CHECK_EQUAL(setting.communication.tp_overlap, SCENARIO_CHUNKED);
-    CHECK_TRUE(setting.communication.dp_overlap);
+    CHECK_EQUAL(setting.communication.dp_overlap, SCENARIO_OVERLAP_BOTH);
     CHECK_EQUAL(setting.plan.sharding, SCENARIO_ZERO1);
     CHECK_EQUAL(setting.plan.gradients, SCENARIO_BF16);
     CHECK_EQUAL(setting.plan.shard_group, 0);
@@ -159,29 +159,32 @@ static void an_fsdp_row_becomes_its_setting(void)
     CHECK_EQUAL(setting.attention, DEVICE_FLASH1);          /* whatever the row is labelled */
     CHECK_EQUAL(setting.plan.recompute, RECOMPUTE_FULL);
     CHECK_EQUAL(setting.communication.tp_overlap, SCENARIO_BULK);
-    CHECK_TRUE(setting.communication.dp_overlap);
+    CHECK_EQUAL(setting.communication.dp_overlap, SCENARIO_OVERLAP_BOTH);
     CHECK_EQUAL(setting.plan.sharding, SCENARIO_ZERO3);
     CHECK_EQUAL(setting.plan.gradients, SCENARIO_BF16);
     CHECK_TEXT(setting.assumed, "tied embeddings; gradients of 2 bytes");
 }
 
-/* What gradients are reduced in is the row's word, else the framework's default; so is whether the backward hides it.
- */
+/* What gradients are reduced in is the row's word, else the framework's default; so is what passes hide. */
 static void gradients_are_the_frameworks(void)
 {
     static const struct {
         const char *framework, *sharding, *assumed;
         enum scenario_gradients gradients;
-        bool overlap;
+        enum scenario_data_overlap overlap;
     } cases[] = {
-        {"Megatron-LM", "ZeRO-1", "fp32 gradients", SCENARIO_FP32, false},
-        {"Megatron-LM", "ZeRO-1 bf16 grad", "", SCENARIO_BF16, false},
-        {"titan", "FSDP", "fp32 gradients", SCENARIO_FP32, true},
-        {"fms-fsdp", "FSDP", "gradients of 2 bytes", SCENARIO_BF16, true},
-        {"fms-fsdp", "FSDP fp32 grad", "", SCENARIO_FP32, true},
-        {"DeepSpeed 0.19", "ZeRO-2", "gradients of 2 bytes", SCENARIO_BF16, true},
-        {"InternEvo", "ZeRO-1", "gradients of 2 bytes", SCENARIO_BF16, true},
-        {"InternEvo", "ZeRO-1", "gradients reduced beside the backward", SCENARIO_BF16, true},
+        {"Megatron-LM", "ZeRO-1", "fp32 gradients", SCENARIO_FP32, SCENARIO_OVERLAP_NONE},
+        {"Megatron-LM", "ZeRO-1 bf16 grad", "", SCENARIO_BF16, SCENARIO_OVERLAP_NONE},
+        {"Megatron-LM", "ZeRO-1; --overlap-grad-reduce", "fp32 gradients", SCENARIO_FP32, SCENARIO_OVERLAP_GRADIENTS},
+        {"Megatron-LM", "ZeRO-1; --overlap-grad-reduce --overlap-param-gather", "fp32 gradients", SCENARIO_FP32,
+         SCENARIO_OVERLAP_BOTH},
+        {"titan", "FSDP", "fp32 gradients", SCENARIO_FP32, SCENARIO_OVERLAP_BOTH},
+        {"fms-fsdp", "FSDP", "gradients of 2 bytes", SCENARIO_BF16, SCENARIO_OVERLAP_BOTH},
+        {"fms-fsdp", "FSDP fp32 grad", "", SCENARIO_FP32, SCENARIO_OVERLAP_BOTH},
+        {"DeepSpeed 0.19", "ZeRO-2", "gradients of 2 bytes", SCENARIO_BF16, SCENARIO_OVERLAP_BOTH},
+        {"InternEvo", "ZeRO-1", "gradients of 2 bytes", SCENARIO_BF16, SCENARIO_OVERLAP_GRADIENTS},
+        {"InternEvo", "ZeRO-1", "gradients reduced beside the backward, parameters gathered behind it", SCENARIO_BF16,
+         SCENARIO_OVERLAP_GRADIENTS},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char row[512], reason[SETTING_REASON];
@@ -191,7 +194,7 @@ static void gradients_are_the_frameworks(void)
         struct setting setting = setting_of(row, reason);
         CHECK_TEXT(reason, "");
         CHECK_EQUAL(setting.plan.gradients, cases[i].gradients);
-        CHECK_TRUE(setting.communication.dp_overlap == cases[i].overlap);
+        CHECK_EQUAL(setting.communication.dp_overlap, cases[i].overlap);
         CHECK_TRUE(*cases[i].assumed != '\0' || strstr(setting.assumed, "gradients") == NULL);
         CHECK_CONTAINS(setting.assumed, cases[i].assumed);
     }

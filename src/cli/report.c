@@ -314,6 +314,11 @@ static const char *const tensor_overlap_text[] = {
 static const char *const all_reduce_text[] = {"all exposed", "those of the backward beside GEMMs, the others exposed",
                                               "those of the backward beside GEMMs, the others exposed"};
 
+static const char *const data_overlap_text[] = {
+    "gradient and parameter traffic behind the last and before the first pass",
+    "gradients reduced in buckets beside the last backward passes, parameters gathered before the first pass",
+    "gradient and parameter traffic in buckets beside the last backward and first forward passes"};
+
 /** By whether any system has sequence parallelism, any has not. */
 static void print_tensor_overlap(const struct scenario *scenario, const struct point *point, char line[TEXT_SIZE])
 {
@@ -382,9 +387,7 @@ static int32_t assumptions(const struct scenario *scenario, const struct point *
              communication->cp_overlap ? "runs beside" : "is done before");
     snprintf(lines[n++], TEXT_SIZE, "between pipeline stages: point-to-point; the sender %s",
              communication->pp_overlap ? "computes on" : "waits for it");
-    snprintf(lines[n++], TEXT_SIZE, "gradient and parameter traffic %s",
-             communication->dp_overlap ? "in buckets beside the last backward and first forward passes"
-                                       : "behind the last and before the first pass");
+    snprintf(lines[n++], TEXT_SIZE, "%s", data_overlap_text[communication->dp_overlap]);
     if (scenario->model.tied_embeddings)
         snprintf(lines[n++], TEXT_SIZE,
                  "tied embeddings: with stages their gradients are all-reduced between first and last, never hidden");

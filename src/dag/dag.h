@@ -48,18 +48,17 @@
  * embeddings on two stages: then first and last stage all-reduce the whole table's gradients, rank by rank, after the
  * reductions of their stages (Megatron-Core, finalize_model_grads); never hidden.
  *
- * dp_overlap: as Megatron-LM's overlap_grad_reduce and overlap_param_gather. A chunk's gradients are reduced in
- * buckets of max(40e6, 1e6 x ranks) parameters (core/distributed) from its last backward (weights') pass on, chunk
- * after chunk; what lies behind that pass on the stage hides them, and the cool-down of the other stages does by the
- * graph (each stage's ring starts when the stage is done). With T the seconds of one of C chunks' buckets alone, chunks
- * numbered from the one that ends last, W_i the stage's passes from the last backward of chunk i to the end, b one
- * bucket:
+ * dp_overlap gradients, as Megatron-LM's overlap_grad_reduce: a chunk's gradients are reduced in buckets of max(40e6,
+ * 1e6 x ranks) parameters (core/distributed) from its last backward (weights') pass on, chunk after chunk; what lies
+ * behind that pass on the stage hides them, and the cool-down of the other stages does by the graph (each stage's ring
+ * starts when the stage is done). With T the seconds of one of C chunks' buckets alone, chunks numbered from the one
+ * that ends last, W_i the stage's passes from the last backward of chunk i to the end, b one bucket:
  *
  *     exposed = E + (C T - E) c/S,   E = max(b, max over i of (i T - W_i))
  *
- * the last term what the passes lose beside it (cost/overlap.h). The longest of the replicas counts. Parameters are
- * gathered likewise from the front: W_i the passes up to the first forward of the i-th chunk. Without dp_overlap one
- * collective of all parameters is exposed.
+ * the last term what the passes lose beside it (cost/overlap.h). The longest of the replicas counts. dp_overlap both,
+ * as with overlap_param_gather beside it: parameters are gathered likewise from the front, W_i the passes up to the
+ * first forward of the i-th chunk. What dp_overlap does not name is one exposed collective of all parameters.
  *
  * Sharding zero2 and zero3: what a pass gathers and reduces stays inside COMPUTE, as TP's collectives do (cost/cost.h),
  * so SimGrid sees no traffic of it and no contention. Of the rings above zero2 has the all-gather, zero3 none.

@@ -138,8 +138,9 @@ static double bucket_parameters(const struct replicas *replicas, double paramete
 static double exposed(const struct builder *builder, const struct replicas *replicas, enum pass pass, double bytes)
 {
     int32_t chunks = builder->pipes[0].plan->layout.chunks;
+    int32_t hides = pass == PASS_BACKWARD ? SCENARIO_OVERLAP_GRADIENTS : SCENARIO_OVERLAP_BOTH;
     double all_s = alone_s(builder, replicas, pass, replicas->parameters, bytes);
-    if (!builder->setting->communication.dp_overlap || all_s <= 0)
+    if (builder->setting->communication.dp_overlap < hides || all_s <= 0)
         return 1;
     double chunk = replicas->parameters / chunks, bucket = bucket_parameters(replicas, chunk);
     double bucket_s = alone_s(builder, replicas, pass, bucket, bytes), chunk_s = bucket_s * chunk / bucket;

@@ -44,9 +44,10 @@ static const struct schema_key scenario_keys[] = {
     {"communication.pp_overlap", SCHEMA_BOOL, "-", 0, 0, "true", NULL,
      "a stage computes on while it sends to its neighbours (Megatron: with virtual stages only)",
      FIELD(communication.pp_overlap)},
-    {"communication.dp_overlap", SCHEMA_BOOL, "-", 0, 0, "false", NULL,
-     "gradients are reduced beside the last backward passes, parameters gathered beside the first forward passes, in "
-     "buckets (zero2 and zero3 do so in every pass, whatever stands here)",
+    {"communication.dp_overlap", SCHEMA_CHOICE, "-", 0, 0, "none", "none|gradients|both",
+     "none; gradients: they are reduced beside the last backward passes, in buckets (--overlap-grad-reduce); both: "
+     "parameters are gathered beside the first forward passes too (--overlap-param-gather). Whatever stands here, "
+     "zero2 and zero3 reduce in every pass, and zero3 gathers in every pass",
      FIELD(communication.dp_overlap)},
     {"iterations.warm_up", SCHEMA_INT, "-", 0, 1000000, "5", NULL, "simulated first, not in the results",
      FIELD(warm_up)},

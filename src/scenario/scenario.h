@@ -59,6 +59,9 @@ struct scenario_data {
 
 /** Tensor-parallel collectives beside GEMMs: cost/overlap.h. */
 enum scenario_tensor_overlap { SCENARIO_EXPOSED, SCENARIO_BULK, SCENARIO_CHUNKED };
+/** What moves beside passes among the DP x CP ranks, each with what the one before has: dag/dag.h. As in Megatron-LM,
+ * whose --overlap-param-gather needs --overlap-grad-reduce (megatron/training/arguments.py). */
+enum scenario_data_overlap { SCENARIO_OVERLAP_NONE, SCENARIO_OVERLAP_GRADIENTS, SCENARIO_OVERLAP_BOTH };
 /** Whether data.lengths holds lengths themselves ("8Ki 4400"): it begins with a digit and has no dot or slash. */
 bool scenario_lists_lengths(const struct scenario_data *data);
 
@@ -67,7 +70,7 @@ struct scenario_communication {
     int32_t tp_overlap; /* enum scenario_tensor_overlap */
     bool cp_overlap;    /* ring of keys and values runs beside attention */
     bool pp_overlap;    /* a stage computes on while it sends to its neighbours */
-    bool dp_overlap;    /* gradients and parameters move beside the last and first passes: dag/dag.h */
+    int32_t dp_overlap; /* enum scenario_data_overlap */
 };
 
 /** The layout a user gives a system: `plan:`. dp follows from the platform when it is 0. */

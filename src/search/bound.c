@@ -147,12 +147,15 @@ static double chain_s(const struct cost_setting *setting, const struct scenario_
     return sum;
 }
 
-/* A reduce-scatter or all-gather of the replicas of one stage, `bytes` whole; 0 where passes may hide it. */
+/* A reduce-scatter or all-gather of the replicas of one stage, `bytes` whole; 0 where passes may hide or have it. */
 static double ring_s(const struct cost_setting *setting, enum device_collective_kind kind, double bytes, int32_t n)
 {
     int32_t most = setting->platform->gpus_per_node / setting->tensor;
+    bool gathers = kind == DEVICE_ALL_GATHER;
+    int32_t hides = gathers ? SCENARIO_OVERLAP_BOTH : SCENARIO_OVERLAP_GRADIENTS;
+    bool inside = gathers ? setting->sharding == SCENARIO_ZERO3 : cost_shards_in_passes(setting);
     double least = INFINITY;
-    if (n <= 1 || setting->communication.dp_overlap)
+    if (n <= 1 || inside || setting->communication.dp_overlap >= hides)
         return 0;
     for (int32_t n_each = 1; n_each <= most && n_each <= n; n_each++)
         least = fmin(least, cost_rails_s(setting, kind, bytes, n, n_each));

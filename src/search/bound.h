@@ -13,12 +13,13 @@ struct bound {
 /**
  * What follows the last pass of all at least [s]: the stage that runs it reduces its gradients, after the norm of all
  * an optimizer's step, and the gathering of its parameters; each for the stage of least parameters, the rings alone on
- * their links with as many members on a node as is fastest, less the share dp_overlap that passes may hide.
+ * their links with as many members on a node as is fastest, but for those that dp_overlap lets passes hide and that
+ * zero2 and zero3 have inside passes.
  */
 double bound_after_passes_s(const struct cost_setting *setting, const struct scenario_plan *layout);
 
 /**
- * Bounds of a layout with one virtual stage a rank, zero1, on one batch.
+ * Bounds of a layout with one virtual stage a rank, states shared by all DP x CP ranks, on one batch.
  *
  * TIME. W, the seconds of the compute streams of all places (dag/dag.h) together, is at least the sum of
  *   - GEMMs: FLOPs / (peak x efficiency). A tile of a GEMM does no more (scenario/device.h: waves are never less than

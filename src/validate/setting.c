@@ -385,17 +385,25 @@ static void read_plan(const struct source *source, struct setting *setting)
         skip(source, "gbs is not a multiple of mbs x dp");
 }
 
+static enum scenario_data_overlap read_data_overlap(const struct source *source, const struct setting *setting)
+{
+    if (setting->plan.sharding == SCENARIO_ZERO2 || setting->plan.sharding == SCENARIO_ZERO3)
+        return SCENARIO_OVERLAP_BOTH;
+    if (has(source, "sharding", "overlap"))
+        return has(source, "sharding", "param") ? SCENARIO_OVERLAP_BOTH : SCENARIO_OVERLAP_GRADIENTS;
+    if (!has(source, "framework", "InternEvo"))
+        return SCENARIO_OVERLAP_NONE;
+    assume(source, "gradients reduced beside the backward, parameters gathered behind it");
+    return SCENARIO_OVERLAP_GRADIENTS;
+}
+
 static void read_overlaps(const struct source *source, struct setting *setting)
 {
-    bool sharded = setting->plan.sharding == SCENARIO_ZERO2 || setting->plan.sharding == SCENARIO_ZERO3;
-    bool internevo = has(source, "framework", "InternEvo");
-    if (internevo)
-        assume(source, "gradients reduced beside the backward");
     setting->communication = (struct scenario_communication){
         .tp_overlap = strcmp(cell(source, "tp_comm_overlap"), "1") == 0 ? SCENARIO_CHUNKED : SCENARIO_BULK,
         .cp_overlap = true,
         .pp_overlap = setting->plan.vpp > 1,
-        .dp_overlap = sharded || internevo || has(source, "sharding", "overlap"),
+        .dp_overlap = (int32_t)read_data_overlap(source, setting),
     };
 }
 
