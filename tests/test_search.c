@@ -121,17 +121,6 @@ static void pruning_changes_neither_the_choice_nor_the_runners_up(void)
     }
 }
 
-/* Of the critical path, with what follows the passes or without. */
-static double makespan_s(const struct plan *plan, const struct cost_setting *setting, bool with_gradients)
-{
-    struct dag dag;
-    struct error err = {0};
-    CHECK(dag_build(plan, setting, (struct dag_options){.gradient_sync = with_gradients}, &dag, &err));
-    double seconds = hand_makespan_s(&dag);
-    dag_free(&dag);
-    return seconds;
-}
-
 /* What an exhaustive search resolved once is never below what was known before. */
 static void bounds_are_below_every_resolved_plan(void)
 {
@@ -152,50 +141,6 @@ static void bounds_are_below_every_resolved_plan(void)
         close_cell(&hand);
     }
     CHECK_TRUE(n_checked > 500);
-}
-
-/* Two replicas with P parameters in n buckets on a node of 200 GB/s, fp32 gradients: 1 us + 2P bytes reduce, 1 us + P
- * bytes gather. The bound has those that are whole behind the passes; the graph the last bucket of the hidden ones,
- * too, as its passes are longer. */
-static void what_follows_the_passes_is_bounded_by_what_cannot_hide(void)
-{
-    static const struct {
-        enum scenario_sharding sharding;
-        enum scenario_data_overlap overlap;
-        double whole[2], last[2]; /* gradients, parameters: 1: there is one */
-    } cases[] = {{SCENARIO_ZERO1, SCENARIO_OVERLAP_NONE, {1, 1}, {0, 0}},
-                 {SCENARIO_ZERO1, SCENARIO_OVERLAP_GRADIENTS, {0, 1}, {1, 0}},
-                 {SCENARIO_ZERO1, SCENARIO_OVERLAP_BOTH, {0, 0}, {1, 1}},
-                 {SCENARIO_ZERO2, SCENARIO_OVERLAP_NONE, {0, 1}, {0, 0}},
-                 {SCENARIO_ZERO2, SCENARIO_OVERLAP_GRADIENTS, {0, 1}, {0, 0}},
-                 {SCENARIO_ZERO2, SCENARIO_OVERLAP_BOTH, {0, 0}, {0, 1}},
-                 {SCENARIO_ZERO3, SCENARIO_OVERLAP_NONE, {0, 0}, {0, 0}}};
-    struct plan plan;
-    struct cost_setting setting = *hand_setting();
-    struct model model = *setting.model;
-    struct scenario_plan layout = {.tp = 1, .pp = 1, .cp = 1, .dp = 2};
-    model.vocabulary = 1000000;
-    setting.model = &model;
-    setting.shards = 2;
-    hand_plan(&plan, 2, 1, 1);
-    for (int32_t i = 0; i < 2; i++)
-        for (int pass = 0; pass < N_PASSES; pass++)
-            hand_unit(&plan.phases[0].pipelines[i].cut[pass], (struct slice){i, 0, 4096});
-    hand_order(&plan);
-    double parameters = cost_stage_parameters(&model, 1, 840, true, true), n = ceil(parameters / 40e6);
-    const double bytes[] = {2 * parameters, parameters};
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        setting.sharding = cases[i].sharding;
-        setting.communication.dp_overlap = (int32_t)cases[i].overlap;
-        double bound_s = cost_optimizer_s(&setting, parameters, 2), last_s = 0;
-        for (int k = 0; k < 2; k++) {
-            bound_s += cases[i].whole[k] * (1e-6 + bytes[k] / 200e9);
-            last_s += cases[i].last[k] * (1e-6 + bytes[k] / n / 200e9);
-        }
-        CHECK_CLOSE(bound_after_passes_s(&setting, &layout), bound_s, 1e-12);
-        CHECK_CLOSE(makespan_s(&plan, &setting, true) - makespan_s(&plan, &setting, false), bound_s + last_s, 1e-9);
-    }
-    plan_free(&plan);
 }
 
 /* The run of a plan that somebody writes down. summary: NULL for none. @return whether it fits */
@@ -243,10 +188,11 @@ static bool run_deciding(const struct hand_search *hand, const struct scenario_p
                          struct point_summary *summary)
 {
     struct hand_search other = *hand;
-    other.lengths = list_batches(hand, &hand->result.iterations[which].iteration, 1);
-    other.scenario.data.global_batch = other.lengths.n;
+    struct lengths listed = list_batches(hand, &hand->result.iterations[which].iteration, 1);
+    other.lengths = listed;
+    other.scenario.data.global_batch = listed.n;
     bool fits = run_by_hand(&other, layout, 1, 1, summary);
-    free(other.lengths.file_tokens);
+    free(listed.file_tokens);
     return fits;
 }
 
@@ -568,6 +514,61 @@ static void the_space_holds_every_layout_once(void)
         CHECK_EQUAL(n, expected[i]);
         close_cell(&hand);
     }
+}
+
+/* Of the critical path, with what follows the passes or without. */
+static double makespan_s(const struct plan *plan, const struct cost_setting *setting, bool with_gradients)
+{
+    struct dag dag;
+    struct error err = {0};
+    CHECK(dag_build(plan, setting, (struct dag_options){.gradient_sync = with_gradients}, &dag, &err));
+    double seconds = hand_makespan_s(&dag);
+    dag_free(&dag);
+    return seconds;
+}
+
+/* Two replicas with P parameters in n buckets on a node of 200 GB/s, fp32 gradients: 1 us + 2P bytes reduce, 1 us + P
+ * bytes gather. The bound has those that are whole behind the passes; the graph the last bucket of the hidden ones,
+ * too, as its passes are longer. */
+static void what_follows_the_passes_is_bounded_by_what_cannot_hide(void)
+{
+    static const struct {
+        enum scenario_sharding sharding;
+        enum scenario_data_overlap overlap;
+        double whole[2], last[2]; /* gradients, parameters: 1: there is one */
+    } cases[] = {{SCENARIO_ZERO1, SCENARIO_OVERLAP_NONE, {1, 1}, {0, 0}},
+                 {SCENARIO_ZERO1, SCENARIO_OVERLAP_GRADIENTS, {0, 1}, {1, 0}},
+                 {SCENARIO_ZERO1, SCENARIO_OVERLAP_BOTH, {0, 0}, {1, 1}},
+                 {SCENARIO_ZERO2, SCENARIO_OVERLAP_NONE, {0, 1}, {0, 0}},
+                 {SCENARIO_ZERO2, SCENARIO_OVERLAP_GRADIENTS, {0, 1}, {0, 0}},
+                 {SCENARIO_ZERO2, SCENARIO_OVERLAP_BOTH, {0, 0}, {0, 1}},
+                 {SCENARIO_ZERO3, SCENARIO_OVERLAP_NONE, {0, 0}, {0, 0}}};
+    struct plan plan;
+    struct cost_setting setting = *hand_setting();
+    struct model model = *setting.model;
+    struct scenario_plan layout = {.tp = 1, .pp = 1, .cp = 1, .dp = 2};
+    model.vocabulary = 1000000;
+    setting.model = &model;
+    setting.shards = 2;
+    hand_plan(&plan, 2, 1, 1);
+    for (int32_t i = 0; i < 2; i++)
+        for (int pass = 0; pass < N_PASSES; pass++)
+            hand_unit(&plan.phases[0].pipelines[i].cut[pass], (struct slice){i, 0, 4096});
+    hand_order(&plan);
+    double parameters = cost_stage_parameters(&model, 1, 840, true, true), n = ceil(parameters / 40e6);
+    const double bytes[] = {2 * parameters, parameters};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        setting.sharding = cases[i].sharding;
+        setting.communication.dp_overlap = (int32_t)cases[i].overlap;
+        double bound_s = cost_optimizer_s(&setting, parameters, 2), last_s = 0;
+        for (int k = 0; k < 2; k++) {
+            bound_s += cases[i].whole[k] * (1e-6 + bytes[k] / 200e9);
+            last_s += cases[i].last[k] * (1e-6 + bytes[k] / n / 200e9);
+        }
+        CHECK_CLOSE(bound_after_passes_s(&setting, &layout), bound_s, 1e-12);
+        CHECK_CLOSE(makespan_s(&plan, &setting, true) - makespan_s(&plan, &setting, false), bound_s + last_s, 1e-9);
+    }
+    plan_free(&plan);
 }
 
 static void an_empty_space_is_an_error_with_its_place(void)
