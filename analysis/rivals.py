@@ -266,6 +266,9 @@ def page(rows, tables):
         "engine: transfers do not share links.",
         "## Throughput", "tokens/s/GPU, in brackets the speed-up over best-fit with its 95% interval over 20 iterations.",
         speeds(rows),
+        "flexsp's gathers (ZeRO-3) hide behind its passes more completely here than in published runs of FSDP with little work "
+        "for each gather ([errors by source](model.md#errors-by-source)), and no engine sees them meet other traffic: its lead "
+        "is an upper bound.",
         "## The SlimPack paper's Table 1, measured",
         "The paper ticks these properties; here they are means over the cells above in which the system and best-fit fit "
         "(speed-up and memory: geometric means). Sent: payload of all GPUs in an iteration, hidden or not, and its two "
