@@ -99,6 +99,16 @@ double hand_makespan_s(const struct dag *dag)
     return seconds;
 }
 
+double hand_plan_makespan_s(const struct plan *plan, const struct cost_setting *setting, struct dag_options options)
+{
+    struct error err = {0};
+    struct dag dag;
+    CHECK(dag_build(plan, setting, options, &dag, &err));
+    double seconds = hand_makespan_s(&dag);
+    dag_free(&dag);
+    return seconds;
+}
+
 double hand_igraph_makespan_s(const struct dag *dag)
 {
     igraph_t graph;

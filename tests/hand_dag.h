@@ -31,6 +31,7 @@ struct platform hand_platform(const char *name, int32_t n_nodes);
 
 /** Makespan of the critical path. */
 double hand_makespan_s(const struct dag *dag);
+double hand_plan_makespan_s(const struct plan *plan, const struct cost_setting *setting, struct dag_options options);
 
 /** Longest path by igraph's topological order [s]: the reference for critical_path. */
 double hand_igraph_makespan_s(const struct dag *dag);

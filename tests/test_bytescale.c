@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "bounds/memory.h"
 #include "dag/dag.h"
+#include "hand_dag.h"
 #include "hand_request.h"
 #include "harness.h"
 #include "system/packing.h"
@@ -189,19 +190,6 @@ static void a_share_for_all_is_refused(void)
     hand_request_free(&hand);
 }
 
-static double end_of(const struct hand_request *hand, const struct plan *plan)
-{
-    struct error err = {0};
-    struct dag dag = {0};
-    struct timeline timeline = {0};
-    CHECK_TRUE(dag_build(plan, &hand->setting, (struct dag_options){0}, &dag, &err));
-    critical_path(&dag, &timeline);
-    double end_s = timeline.makespan_s;
-    timeline_free(&timeline);
-    dag_free(&dag);
-    return end_s;
-}
-
 /* One sequence of 16000 tokens on 32 ranks with memory for all of it: on one rank alone it takes longest. None of the
  * halves of C down to 500 tokens ends before the one that is found. */
 static void the_fastest_of_the_halves_of_the_capacity_is_found(void)
@@ -216,14 +204,14 @@ static void the_fastest_of_the_halves_of_the_capacity_is_found(void)
         char knobs[64];
         snprintf(knobs, sizeof knobs, "capacity: %d", 16000 >> i);
         plan_of(&hand, knobs, &plan);
-        double end_s = end_of(&hand, &plan);
+        double end_s = hand_plan_makespan_s(&plan, &hand.setting, (struct dag_options){0});
         first_s = i == 0 ? end_s : first_s;
         least_s = fmin(least_s, end_s);
         plan_free(&plan);
     }
     plan_of(&hand, "", &plan);
     CHECK_TRUE(plan.n_resolved >= 2);
-    CHECK_TRUE(end_of(&hand, &plan) == least_s && least_s < first_s);
+    CHECK_TRUE(hand_plan_makespan_s(&plan, &hand.setting, (struct dag_options){0}) == least_s && least_s < first_s);
     plan_free(&plan);
     hand_request_free(&hand);
 }

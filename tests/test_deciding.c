@@ -79,12 +79,12 @@ static void five_batches_stand_for_strata_of_equal_work(void)
         struct scenario scenario = {0};
         struct lengths lengths = {0};
         struct search_iteration found[5];
-        double flop[N], all = 0, mean = 0, weights = 0;
+        double flop[N], weights = 0;
         open_data(data[i % 2], &scenario, &lengths);
         bool even = i >= 2;
         deciding_iterations(&lengths, &scenario, 40 + i, even, found);
         for (int j = 0; j < N; j++)
-            all += (flop[j] = work_of(&scenario, &lengths, 40 + i, j)) / N;
+            flop[j] = work_of(&scenario, &lengths, 40 + i, j);
         CHECK_EQUAL(found[0].iteration, by_hand(flop, 2, even).iteration); /* the middle one ranks */
         for (int k = 0; k < 5; k++) {
             struct search_iteration expected = by_hand(flop, k, even);
@@ -96,10 +96,8 @@ static void five_batches_stand_for_strata_of_equal_work(void)
             CHECK_CLOSE(found[at].model_flop, expected.model_flop, 1e-12);
             CHECK_TRUE(k < 2 || found[k].iteration > found[k - 1].iteration);
             weights += found[k].weight;
-            mean += found[k].weight * found[k].model_flop;
         }
         CHECK_CLOSE(weights, 1, 1e-12);
-        CHECK_TRUE(even || fabs(mean / all - 1) < 0.15); /* five batches have the work of 256 */
         lengths_close(&lengths);
         scenario_free(&scenario);
     }

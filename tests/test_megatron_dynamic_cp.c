@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "hand_dag.h"
 #include "hand_request.h"
 #include "harness.h"
 
 #include <math.h>
-
-#include "bounds/critical_path.h"
-#include "dag/dag.h"
 
 extern const struct training_system system_megatron_dynamic_cp;
 
@@ -154,19 +152,6 @@ static void work_may_be_flops(void)
     hand_request_free(&hand);
 }
 
-static double end_of(const struct hand_request *hand, const struct plan *plan)
-{
-    struct error err = {0};
-    struct dag dag = {0};
-    struct timeline timeline = {0};
-    CHECK_TRUE(dag_build(plan, &hand->setting, (struct dag_options){0}, &dag, &err));
-    critical_path(&dag, &timeline);
-    double end_s = timeline.makespan_s;
-    timeline_free(&timeline);
-    dag_free(&dag);
-    return end_s;
-}
-
 /* All memory there is: M is the context or one of its halves, and none of them ends before the one that was found. */
 static void the_fastest_of_the_halves_is_found(void)
 {
@@ -180,13 +165,13 @@ static void the_fastest_of_the_halves_is_found(void)
         hand_batch_of(&hand, HAND_LONG_TAIL, 60, seed);
         plan_of(&hand, "", &plan);
         CHECK_EQUAL(plan.n_candidates, 6);
-        found_s = end_of(&hand, &plan);
+        found_s = hand_plan_makespan_s(&plan, &hand.setting, (struct dag_options){0});
         plan_free(&plan);
         for (int32_t most = 16384; most >= 512; most /= 2) {
             char knobs[64];
             snprintf(knobs, sizeof knobs, "max_tokens: %d", most);
             plan_of(&hand, knobs, &plan);
-            double end_s = end_of(&hand, &plan);
+            double end_s = hand_plan_makespan_s(&plan, &hand.setting, (struct dag_options){0});
             whole_s = most == 16384 ? end_s : whole_s;
             least_s = fmin(least_s, end_s);
             plan_free(&plan);

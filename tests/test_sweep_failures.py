@@ -15,7 +15,6 @@ import h5py
 from program import AT_ONCE_S, PROGRAM, SANITIZED, SCRATCH, alive, children, fresh, rows, run, write
 from sweep_case import BASE, FILES, GRID, Sweep
 
-LIMIT = "5s" if SANITIZED else "2s"  # a point of two iterations takes a tenth of that, if nothing else runs
 KILLS = int(os.environ.get("SLIMSIM_KILLS", "10"))
 
 
@@ -24,7 +23,7 @@ class Failures(Sweep):
 
     def test_a_point_over_the_time_limit_is_marked_and_does_not_stop_the_others(self):
         folder = fresh("slow")
-        done = self.sweep(folder, "--quiet", "--time-limit", LIMIT, "--jobs", "2", scenario=self.SLOW, status=1)
+        done = self.sweep(folder, "--quiet", "--time-limit", "1s", "--jobs", "2", scenario=self.SLOW, status=1)
         self.assertIn("1 of 3 points failed", done.stderr)
         points = rows(folder / "small.points.csv")
         self.assertEqual([row["status"] for row in points], ["done", "time limit", "done"])
@@ -35,15 +34,15 @@ class Failures(Sweep):
         self.assertEqual((table[2]["time_mean_s"], table[2]["system"]), ("", ""))
         with h5py.File(folder / "small.h5") as file:
             self.assertEqual(len(file["summary"]), 4)
-        again = self.sweep(folder, "--time-limit", LIMIT, scenario=self.SLOW, status=1)
+        again = self.sweep(folder, "--time-limit", "1s", scenario=self.SLOW, status=1)
         self.assertIn("0 computed, 3 kept", again.stderr)
-        again = self.sweep(folder, "--time-limit", LIMIT, "--retry-failed", scenario=self.SLOW, status=1)
+        again = self.sweep(folder, "--time-limit", "1s", "--retry-failed", scenario=self.SLOW, status=1)
         self.assertIn("1 computed, 2 kept", again.stderr)
 
     def test_shards_with_a_failed_point_are_merged_and_the_status_tells(self):
         folder = fresh("failed-shards")
         for k in (1, 2):
-            self.sweep(folder, "--quiet", "--shard", f"{k}/2", "--time-limit", LIMIT, scenario=self.SLOW, status=k - 1)
+            self.sweep(folder, "--quiet", "--shard", f"{k}/2", "--time-limit", "1s", scenario=self.SLOW, status=k - 1)
         done = run("merge", *folder.iterdir(), "--output", folder)
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertIn("1 of 3 points failed", done.stderr)
@@ -51,7 +50,7 @@ class Failures(Sweep):
 
     def test_fail_fast_stops_at_the_first_failure(self):
         folder = fresh("fast")
-        done = self.sweep(folder, "--quiet", "--time-limit", LIMIT, "--jobs", "1", "--fail-fast", scenario=self.SLOW,
+        done = self.sweep(folder, "--quiet", "--time-limit", "0.5s", "--jobs", "1", "--fail-fast", scenario=self.SLOW,
                           status=1)
         self.assertIn("--point 1", done.stderr)
         self.assertEqual([path.name for path in folder.iterdir()], ["small.journal"])

@@ -20,7 +20,7 @@ struct search_iteration {
  * to the stratum that the middle of its own FLOPs lies in; where that leaves one empty, its neighbours give. Each
  * stratum is represented by the batch nearest to its mean FLOPs (ties: the lighter), with the stratum's share of the
  * batches as weight. So rare batches of many long documents, which may take most of the time, have a stratum of their
- * own that is as small as they are rare, and the weighted mean of the FLOPs is near that of all.
+ * own that is as small as they are rare.
  *
  * even: strata of equal numbers of batches, so the weights are equal: for systems that keep a state, whose iterations
  * run samples of one another.

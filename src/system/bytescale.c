@@ -397,14 +397,7 @@ static bool bytescale_plan(const struct system_request *request, void *state, st
         plan_with(request, most, plan);
         return true;
     }
-    struct fastest fastest = {0};
-    for (int32_t i = 0; fastest_half(most, i) > 0; i++) {
-        plan_with(request, fastest_half(most, i), plan);
-        if (!fastest_add(request, plan, &fastest, err))
-            return false;
-    }
-    *plan = fastest_take(&fastest);
-    return true;
+    return fastest_of_halves(request, most, plan_with, plan, err);
 }
 
 static const struct schema_key knobs[] = {

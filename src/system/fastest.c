@@ -5,6 +5,18 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "bounds/critical_path.h"
+#include "cost/cache.h"
+#include "dag/dag.h"
+
+/* {0} at first. */
+struct fastest {
+    struct plan plan;
+    double end_s;   /* of its passes */
+    struct dag dag; /* the room of these two is used again */
+    struct timeline timeline;
+    struct cost_cache costs; /* candidates have units in common; unused where the request brings one */
+};
 
 static void add_counts(struct plan *plan, const struct plan *other)
 {
@@ -31,8 +43,20 @@ static double busiest_s(const struct plan *plan, const struct cost_setting *sett
     return most_s;
 }
 
-bool fastest_add(const struct system_request *request, struct plan *candidate, struct fastest *fastest,
-                 struct error *err)
+/* The plan, to the caller; all else is freed. */
+static struct plan fastest_take(struct fastest *fastest)
+{
+    struct plan plan = fastest->plan;
+    dag_free(&fastest->dag);
+    timeline_free(&fastest->timeline);
+    cost_cache_free(&fastest->costs);
+    *fastest = (struct fastest){0};
+    return plan;
+}
+
+/* One more candidate, which is taken over. false with err: it cannot run, and nothing is left. */
+static bool fastest_add(const struct system_request *request, struct plan *candidate, struct fastest *fastest,
+                        struct error *err)
 {
     struct cost_setting setting = *request->setting;
     bool first = fastest->plan.n_phases == 0;
@@ -62,17 +86,15 @@ bool fastest_add(const struct system_request *request, struct plan *candidate, s
     return true;
 }
 
-struct plan fastest_take(struct fastest *fastest)
+bool fastest_of_halves(const struct system_request *request, int32_t most, fastest_with *with, struct plan *plan,
+                       struct error *err)
 {
-    struct plan plan = fastest->plan;
-    dag_free(&fastest->dag);
-    timeline_free(&fastest->timeline);
-    cost_cache_free(&fastest->costs);
-    *fastest = (struct fastest){0};
-    return plan;
-}
-
-int32_t fastest_half(int64_t most, int32_t i)
-{
-    return i > FASTEST_N_HALVINGS ? 0 : (int32_t)(most >> i);
+    struct fastest fastest = {0};
+    for (int32_t i = 0; i <= FASTEST_N_HALVINGS && most >> i > 0; i++) {
+        with(request, most >> i, plan);
+        if (!fastest_add(request, plan, &fastest, err))
+            return false;
+    }
+    *plan = fastest_take(&fastest);
+    return true;
 }

@@ -313,14 +313,7 @@ static bool dynamic_cp_plan(const struct system_request *request, void *state, s
         add_steps(request, (int32_t)most, plan);
         return true;
     }
-    struct fastest fastest = {0};
-    for (int32_t i = 0; fastest_half(most, i) > 0; i++) {
-        add_steps(request, fastest_half(most, i), plan);
-        if (!fastest_add(request, plan, &fastest, err))
-            return false;
-    }
-    *plan = fastest_take(&fastest);
-    return true;
+    return fastest_of_halves(request, (int32_t)most, add_steps, plan, err);
 }
 
 static const struct schema_key knobs[] = {
