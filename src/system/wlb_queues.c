@@ -37,28 +37,13 @@ static int32_t n_of_queue(const struct wlb_document *documents, int32_t n, int32
     return count;
 }
 
-/* By length, descending, then by number; they stand by number among those of like length. A radix sort: tuning sorts
- * hundreds of times. */
-static void sort_runs(const struct wlb_document *documents, int32_t *runs, int32_t n)
+static int longest_first(const void *a, const void *b, void *documents)
 {
-    enum { BITS = 8, DIGITS = 1 << BITS };
-    int32_t *from = runs, *to = check_malloc((size_t)n * sizeof *to), longest = 0;
-    for (int32_t i = 0; i < n; i++)
-        longest = documents[runs[i]].tokens > longest ? documents[runs[i]].tokens : longest;
-    for (int shift = 0; longest >> shift > 0; shift += BITS) {
-        int32_t first[DIGITS + 1] = {0}, *swap = from;
-        for (int32_t i = 0; i < n; i++)
-            first[DIGITS - (documents[from[i]].tokens >> shift) % DIGITS]++;
-        for (int32_t i = 1; i <= DIGITS; i++)
-            first[i] += first[i - 1];
-        for (int32_t i = 0; i < n; i++)
-            to[first[DIGITS - 1 - (documents[from[i]].tokens >> shift) % DIGITS]++] = from[i];
-        from = to;
-        to = swap;
-    }
-    if (from != runs)
-        memcpy(runs, from, (size_t)n * sizeof *runs);
-    free(from != runs ? from : to);
+    int32_t i = *(const int32_t *)a, j = *(const int32_t *)b;
+    const struct wlb_document *document = documents;
+    if (document[i].tokens != document[j].tokens)
+        return document[i].tokens > document[j].tokens ? -1 : 1;
+    return (i > j) - (i < j);
 }
 
 /* Documents in the order they are dealt. @return how many */
@@ -76,7 +61,7 @@ static int32_t line_up(const struct wlb_rule *rule, struct wlb_document *documen
             n_runs = pop(documents, n, queue, rule->n_packs, runs, n_runs);
     for (int32_t queue = 0; n_runs == 0 && queue < rule->n_queues; queue++)
         n_runs = pop(documents, n, queue, n, runs, n_runs);
-    sort_runs(documents, runs + n_remained, n_runs - n_remained);
+    qsort_r(runs + n_remained, (size_t)(n_runs - n_remained), sizeof *runs, longest_first, documents);
     return n_runs;
 }
 
