@@ -102,10 +102,10 @@ void plan_search_print(const struct scenario *scenario, const struct plan_search
             engine = engine || search->results[i].engine;
         }
     if (any)
-        printf("(batches of their own, of %d drawn: the first ranks, the best %d plans are decided on by the weighted "
-               "mean "
-               "of %d, by critical path%s; slower: than the chosen, ± one standard error of these)\n\n",
-               SEARCH_CANDIDATES, SEARCH_FEW, SEARCH_DECIDING_ITERATIONS,
+        printf("(batches of their own, of %d drawn: the first ranks, the best %d layouts and what is within %d%% of "
+               "them are decided on by the weighted mean of %d, by critical path%s; slower: than the chosen, ± one "
+               "standard error of these)\n\n",
+               SEARCH_CANDIDATES, SEARCH_FEW, SEARCH_NEAR_PERCENT, SEARCH_DECIDING_ITERATIONS,
                engine ? " times SimGrid's contention in the first" : "");
 }
 

@@ -346,6 +346,11 @@ static bool same_layout(const struct scenario_plan *a, const struct scenario_pla
     return a->tp == b->tp && a->pp == b->pp && a->cp == b->cp && a->dp == b->dp;
 }
 
+static bool same_recompute(const struct scenario_plan *a, const struct scenario_plan *b)
+{
+    return same_layout(a, b) && a->recompute == b->recompute;
+}
+
 /**
  * For systems that never regret (system/system.h): with memory without end and no offload, passes end no later than
  * those of any plan of the layout that recomputes as much or more. The optimizer follows: that raises their bounds. If
@@ -422,32 +427,50 @@ static void append_ranked(struct search_result *result, enum search_verdict verd
     }
 }
 
-/** Keep the fastest plan of each layout in the ranking, and say what time a plan must reach to be among the few. */
+/** Keep the fastest plan of each layout and recomputation in the ranking. @return the time of the SEARCH_FEW-th fastest
+ * layout */
 static double few_best_s(struct search_result *result)
 {
-    int32_t n = 0;
+    int32_t n = 0, n_layouts = 0;
+    double few_s = INFINITY;
     result->n_ranked = 0;
     append_ranked(result, SEARCH_SLOWER, SEARCH_RUNNER_UP, HEAT_RANKING);
     for (int32_t i = 0; i < result->n_ranked; i++) {
-        const struct scenario_plan *layout = &result->plans[result->ranked[i]].layout;
-        bool first = true;
-        for (int32_t j = 0; j < n && first; j++)
-            first = !same_layout(layout, &result->plans[result->ranked[j]].layout);
-        if (first)
+        const struct search_plan *plan = &result->plans[result->ranked[i]];
+        bool new_layout = true, new_recompute = true;
+        for (int32_t j = 0; j < n && new_recompute; j++) {
+            const struct scenario_plan *faster = &result->plans[result->ranked[j]].layout;
+            new_layout = new_layout && !same_layout(&plan->layout, faster);
+            new_recompute = !same_recompute(&plan->layout, faster);
+        }
+        if (new_layout && ++n_layouts == SEARCH_FEW)
+            few_s = plan->ranking_s;
+        if (new_recompute)
             result->ranked[n++] = result->ranked[i];
     }
     result->n_ranked = n;
-    return n < SEARCH_FEW ? INFINITY : result->plans[result->ranked[SEARCH_FEW - 1]].ranking_s;
+    return few_s;
 }
 
-/** What time a plan must reach to be the fastest of its layout, and among the few. */
+/** What time a plan of the layout must reach to be decided on: near that of the layout's fastest and of the
+ * SEARCH_FEW-th fastest layout, few_s. Faster plans only lower it. */
+static double near_s(const struct search_result *result, const struct scenario_plan *layout, double few_s)
+{
+    double best_s = few_s;
+    for (int32_t i = 0; i < result->n_ranked; i++)
+        if (same_layout(&result->plans[result->ranked[i]].layout, layout))
+            best_s = fmin(best_s, result->plans[result->ranked[i]].ranking_s);
+    return (1 + SEARCH_NEAR_PERCENT / 100.0) * best_s;
+}
+
+/** What time a plan must reach to be decided on, as the fastest of its layout and recomputation. */
 static double limit_of(struct search_result *result, int32_t which)
 {
-    const struct search_plan *plan = &result->plans[which];
-    double limit_s = few_best_s(result);
+    const struct scenario_plan *layout = &result->plans[which].layout;
+    double few_s = few_best_s(result), limit_s = near_s(result, layout, few_s);
     for (int32_t i = 0; i < result->n_ranked; i++) {
         const struct search_plan *best = &result->plans[result->ranked[i]];
-        if (same_layout(&best->layout, &plan->layout)) /* a tie goes to the first, and bounds are rounded */
+        if (same_recompute(&best->layout, layout)) /* a tie goes to the first, and bounds are rounded */
             limit_s = fmin(limit_s, best->ranking_s * (result->ranked[i] < which ? 1 - 1e-12 : 1));
     }
     return limit_s;
@@ -483,7 +506,7 @@ static bool tell(const struct search *search, struct error *err)
     return err->status != ERROR_NONE ? false : error_set_status(err, ERROR_FAILED, "the plan search was stopped");
 }
 
-/** Resolve plans of so many demanded features, the least bound first, those that can be among the few best. */
+/** Resolve plans of so many demanded features, the least bound first, those that can be decided on. */
 static bool rank(struct search *search, int32_t n_demanded, struct error *err)
 {
     struct search_plan *plans = search->result->plans;
@@ -500,18 +523,18 @@ static bool rank(struct search *search, int32_t n_demanded, struct error *err)
                          : rank_plan(search, &plans[which], search->options->exhaustive ? 0 : limit_s, err)))
             return false;
     }
-    few_best_s(search->result);
     return true;
 }
 
-/** Resolve the few best of the ranking on the iterations that decide. @param out  some plan is out */
+/** Resolve the best of the ranking on the iterations that decide. @param out  some plan is out */
 static bool decide(struct search *search, bool *out, struct error *err)
 {
     struct search_result *result = search->result;
+    double few_s = few_best_s(result);
     *out = false;
-    for (int32_t i = 0; i < result->n_ranked && i < SEARCH_FEW; i++) {
+    for (int32_t i = 0; i < result->n_ranked; i++) {
         struct search_plan *plan = &result->plans[result->ranked[i]];
-        if (plan->verdict == SEARCH_RUNNER_UP)
+        if (plan->verdict == SEARCH_RUNNER_UP || plan->ranking_s > near_s(result, &plan->layout, few_s))
             continue;
         if (!score_plan(search, plan, err) || !tell(search, err))
             return false;

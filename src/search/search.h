@@ -10,16 +10,18 @@
  * Batches of the search are drawn with a seed of their own, derived from the scenario's. They are
  * iterations of that seed chosen among many by their work, each weighted by how many it stands for
  * (search/deciding.h). The first of them ranks: plans are resolved in the order of their lower bounds (search/bound.h),
- * by critical path and memory timeline; one whose bound exceeds the time of the fastest that fits of its layout (TP,
- * PP, CP), or of the SEARCH_FEW-th fastest layout, is not. A system that keeps a state runs, before the iteration that
- * ranks and again before the five that decide, as many iterations of other batches as the scenario has warm-up, planned
- * only: its queues are as full as where the scenario measures. Where samples wait for later iterations, times are those
- * of as much work (model FLOPs) as the batch has: in proportion. The system is told that time, and may leave a plan
- * that cannot reach it or does not fit (system_request.limit_s). So a time to beat is wanted early: until SEARCH_FEW
- * layouts fit, plans go by their least possible memory, for what fits easily is planned quickly. The order changes the
- * work, not what is found. Five iterations decide, by the weighted mean of their times, which makes the tokens a second
- * of many iterations, sum over sum, greatest, among the fastest plans of SEARCH_FEW layouts; one that does not fit in
- * all five is out, and the ranking goes on without it. With SimGrid, their times are multiplied by what SimGrid makes
+ * by critical path and memory timeline. Decided on is, of each layout (TP, PP, CP) and recomputation, the fastest plan
+ * that fits, if it takes at most SEARCH_NEAR_PERCENT longer than the fastest of the layout and than the SEARCH_FEW-th
+ * fastest layout: what recomputes a little more is a little slower where memory suffices, and may be much faster in
+ * batches where it does not. A plan whose bound exceeds that time is not resolved. A system that keeps a state runs,
+ * before the iteration that ranks and again before the five that decide, as many iterations of other batches as the
+ * scenario has warm-up, planned only: its queues are as full as where the scenario measures. Where samples wait for
+ * later iterations, times are those of as much work (model FLOPs) as the batch has: in proportion. The system is told
+ * the time to reach, and may leave a plan that cannot reach it or does not fit (system_request.limit_s). So a time to
+ * beat is wanted early: until SEARCH_FEW layouts fit, plans go by their least possible memory, for what fits easily is
+ * planned quickly. The order changes the work, not what is found. Five iterations decide, by the weighted mean of their
+ * times, which makes the tokens a second of many iterations, sum over sum, greatest; a plan that does not fit in all
+ * five is out, and the ranking goes on without it. With SimGrid, their times are multiplied by what SimGrid makes
  * of the first of the five (its makespan over the critical path's), and its timeline's memory must fit, too. The
  * fastest is then run over the measured iterations of the scenario; if it does not fit in one of them (SEARCH_MISFIT)
  * it is out, too, and ranking and deciding go on without it. Ties go to the plan that comes first in the space (TP, PP,
@@ -35,7 +37,7 @@
 #include "search/bound.h"
 #include "search/deciding.h"
 
-enum { SEARCH_FEW = 4 };
+enum { SEARCH_FEW = 4, SEARCH_NEAR_PERCENT = 2 };
 
 /** What became of a plan. */
 enum search_verdict {
