@@ -132,9 +132,10 @@ struct cost_pass cost_of_pass(const struct cost_setting *setting, enum pass pass
  * division 8) and 14 backward (gradient in place 8, bf16 copy 6), as Megatron-LM's vocabulary-parallel loss does; its
  * all-reduces of a few bytes a token are left out.
  *
- * zero2 and zero3 (one stage: it is also the first): embedding and head are units of their own. zero3 gathers both in
- * the forward and keeps them for the backward; of the embedding nothing is hidden, of the head everything, under the
- * layers. The backward reduce-scatters both likewise.
+ * zero2 and zero3 (one stage: it is also the first): embedding, last norm and head are one unit, the root's, as where
+ * frameworks wrap each layer. zero3 gathers it before the forward and keeps it for the backward
+ * (torch/distributed/fsdp/ _runtime_utils.py, _post_forward_reshard), whose end reduce-scatters it once the embedding
+ * has its gradient: both are exposed. The gather of the last layer's parameters runs beside the head's backward.
  */
 struct cost_pass cost_of_head(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit);
 
