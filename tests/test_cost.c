@@ -665,7 +665,8 @@ static void cost_grows_with_tokens_and_shrinks_with_tensor_ranks(void)
             }
 }
 
-/* none of 13B: 12h + 4k = 16 x 5120, 6f = 6 x 13824, 4n = 160; selective less 4h and 2f; GPT-3: 32h + 4n. */
+/* none of 13B: 12h + 4k = 16 x 5120, 6f = 6 x 13824, 4n = 160; selective less 4h and 2f; GPT-3: 32h + 4n. Of single
+ * operations 8h and 2f more, which the list computes again as well; GPT-3 nothing. */
 static void activations_follow_the_breakdown(void)
 {
     struct cost_setting llama = {.model = &llama_13b, .tensor = 1, .sequence_parallel = true};
@@ -673,6 +674,14 @@ static void activations_follow_the_breakdown(void)
     CHECK_CLOSE(cost_activation_bytes(&llama, RECOMPUTE_NONE, true), 81920 + 82944 + 160.0, 1e-14);
     CHECK_CLOSE(cost_activation_bytes(&llama, RECOMPUTE_SELECTIVE, true), 61440 + 55296 + 160.0, 1e-14);
     CHECK_CLOSE(cost_activation_bytes(&llama, RECOMPUTE_FULL, false), 10240.0, 1e-14);
+    llama.kernels = gpt_3.kernels = SCENARIO_EAGER;
+    CHECK_CLOSE(cost_activation_bytes(&llama, RECOMPUTE_NONE, true), 122880 + 110592 + 160.0, 1e-14);
+    CHECK_CLOSE(cost_activation_bytes(&llama, RECOMPUTE_SELECTIVE, true), 61440 + 55296 + 160.0, 1e-14);
+    CHECK_CLOSE(cost_head_bytes(&llama, 1), 4 * 32000 + 8 * 5120.0, 1e-14);
+    CHECK_CLOSE(cost_head_workspace_bytes(&llama, 1), 6 * 32000.0, 1e-14);
+    CHECK_CLOSE(cost_activation_bytes(&gpt_3, RECOMPUTE_NONE, false), 32 * 12288 + 4 * 96.0, 1e-14);
+    CHECK_CLOSE(cost_head_bytes(&gpt_3, 1), 4 * 51200 + 4 * 12288.0, 1e-14);
+    llama.kernels = gpt_3.kernels = SCENARIO_FUSED;
     llama.tensor = 4;
     CHECK_CLOSE(cost_activation_bytes(&llama, RECOMPUTE_FULL, true), (10240 + 20480) / 4.0, 1e-14);
     llama.tensor = 8;
