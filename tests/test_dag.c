@@ -557,7 +557,7 @@ static void gradients_hide_under_the_last_backward_pass(void)
     struct device device = *setting.device;
     device.multiprocessors = 8;
     device.gemm.wave = 0;
-    device.training.collective_multiprocessors = 2;
+    device.training.node_multiprocessors = 2;
     setting.device = &device;
     links.nvlink_bytes_per_s = 1e15;
     double bucket_s = 1e-6 + parameters / n / 1e15;

@@ -73,7 +73,8 @@ static void curves_are_written_as_they_are_read(void)
     CHECK_TRUE(device_read(fixture_data("device"), "h800", &device, &err));
     FILE *file = open_memstream(&text, &bytes);
     fputs("name: again\nsource: test\npeak_flop_per_s: 1e12\nhbm_bytes_per_s: 1e12\nmemory_bytes: 1e10\n"
-          "context_bytes: 0\nmultiprocessors: 4\nnvls: false\ntraining: {collective_multiprocessors: 1}\n"
+          "context_bytes: 0\nmultiprocessors: 4\nnvls: false\ntraining: {collective_multiprocessors: 1, "
+          "node_multiprocessors: 2}\n"
           "rings: {simple: {start_s: 0.1, nvlink_s: 0.2, nic_s: 0.3, share: 1, share_alone: 0.5},\n"
           "        ll128: {start_s: 0.4, nvlink_s: 0.5, nic_s: 0.6, share: 0.9, share_alone: 0.7}}\n",
           file);

@@ -29,18 +29,20 @@ static struct cost_setting setting_of(const struct device *device, int32_t tenso
 }
 
 /* A quarter of the multiprocessors is held: 8 s of kernels beside 4 s lose 1 s; beside 20 s they end before. At equal
- * ends, 3/4 of 16 s are kernels. */
+ * ends, 3/4 of 16 s are kernels. In a node it is half of them. */
 static void a_collective_takes_multiprocessors_while_it_runs(void)
 {
     struct device device = plain;
     device.multiprocessors = 8;
     device.training.collective_multiprocessors = 2;
-    CHECK_CLOSE(overlap_beside_s(&device, 8, 4), 9.0, 1e-15);
-    CHECK_CLOSE(overlap_beside_s(&device, 8, 20), 20.0, 1e-15);
-    CHECK_CLOSE(overlap_beside_s(&device, 12, 16), 16.0, 1e-15);
-    CHECK_CLOSE(overlap_beside_s(&device, 8, 0), 8.0, 1e-15);
+    device.training.node_multiprocessors = 4;
+    CHECK_CLOSE(overlap_beside_s(&device, OVERLAP_OVER_NODES, 8, 4), 9.0, 1e-15);
+    CHECK_CLOSE(overlap_beside_s(&device, OVERLAP_OVER_NODES, 8, 20), 20.0, 1e-15);
+    CHECK_CLOSE(overlap_beside_s(&device, OVERLAP_OVER_NODES, 12, 16), 16.0, 1e-15);
+    CHECK_CLOSE(overlap_beside_s(&device, OVERLAP_OVER_NODES, 8, 0), 8.0, 1e-15);
+    CHECK_CLOSE(overlap_beside_s(&device, OVERLAP_IN_NODE, 8, 4), 10.0, 1e-15);
     device.multiprocessors = 0;
-    CHECK_CLOSE(overlap_beside_s(&device, 8, 4), 8.0, 1e-15);
+    CHECK_CLOSE(overlap_beside_s(&device, OVERLAP_IN_NODE, 8, 4), 8.0, 1e-15);
 }
 
 /* T 12, TP 4, n 5, k 4: chunks of 3 rows are 2 x 3 x 5 x 4 = 120 s, copies 3 x 4 x 2 bytes, 4.4 s: computing hides

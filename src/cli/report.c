@@ -392,8 +392,11 @@ static int32_t assumptions(const struct scenario *scenario, const struct point *
         snprintf(lines[n++], TEXT_SIZE,
                  "tied embeddings: with stages their gradients are all-reduced between first and last, never hidden");
     if (any_sharded(point))
-        snprintf(lines[n++], TEXT_SIZE,
-                 "zero2, zero3: prefetched one layer ahead in every pass, inside the pass (no contention on links)");
+        snprintf(
+            lines[n++], TEXT_SIZE,
+            "zero3: prefetched one layer ahead in every pass; zero2 reduces in every pass, %s it; inside the pass (no "
+            "contention on links)",
+            communication->dp_overlap == SCENARIO_OVERLAP_NONE ? "not hidden by" : "beside");
     snprintf(lines[n++], TEXT_SIZE, "layers: %s dropout, %s biases; attention inside each sample, causal",
              scenario->model.dropout ? "with" : "no", scenario->model.biases ? "with" : "no");
     snprintf(lines[n++], TEXT_SIZE,

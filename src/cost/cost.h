@@ -132,9 +132,10 @@ struct cost_pass cost_of_pass(const struct cost_setting *setting, enum pass pass
  * division 8) and 14 backward (gradient in place 8, bf16 copy 6), as Megatron-LM's vocabulary-parallel loss does; its
  * all-reduces of a few bytes a token are left out.
  *
- * zero2 and zero3 (one stage: it is also the first): embedding and head are units of their own. zero3 gathers both in
- * the forward and keeps them for the backward; of the embedding nothing is hidden, of the head everything, under the
- * layers. The backward reduce-scatters both likewise.
+ * zero2 and zero3 (one stage: it is also the first): embedding, last norm and head are one unit, the root's, as where
+ * frameworks wrap each layer. zero3 gathers it before the forward and keeps it for the backward
+ * (torch/distributed/fsdp/ _runtime_utils.py, _post_forward_reshard), whose end reduce-scatters it once the embedding
+ * has its gradient: both are exposed. The gather of the last layer's parameters runs beside the head's backward.
  */
 struct cost_pass cost_of_head(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit);
 
@@ -307,6 +308,10 @@ double cost_unit_tokens(const struct cost_unit *unit);
  *     4h  queries and attention's output    4k  keys and values    4f  gate and up (GELU 2f, one inner tensor)
  *     2f  their product [activation]    4n  log-sum-exp in fp32 [attention-core]
  *
+ * Modules of single operations (kernels eager) keep more: RMSNorm its input in fp32 in place of bf16 and the product
+ * before the weight, 4h + 2h - 2h for each of two [norm]; SwiGLU silu's result, 2f over TP [activation]. Source:
+ * what autograd saves of the operations in cost/eager.h (PyTorch, tools/autograd/derivatives.yaml).
+ *
  * less the entries of the recomputation's list, in [brackets]. full: 2h, the layer's input, and 4k of a sliced sample,
  * which later slices attend to. Unfused attention keeps cost_scores_bytes for 4n: then, without list, with dropout, f
  * = 4h and k = h, this is Korthikanti et al. 2022 (arXiv:2205.05198): s b h (34 + 5as/h)/t with sequence parallelism
@@ -387,11 +392,12 @@ double cost_embedding_bytes(const struct cost_setting *setting, double tokens);
 
 /** Held on the last stage from forward to backward beside its layers: the last norm's input and output, 4h a token, and
  * the probabilities in fp32 that the backward turns into the logits' gradient, 4V/TP, as in Megatron-LM's
- * vocabulary-parallel loss. The head is never recomputed (cost_of_head) [bytes]. */
+ * vocabulary-parallel loss; as eager keeps more in norms (cost_activation_bytes), and of PyTorch's cross-entropy the
+ * logarithms, as many. The head is never recomputed (cost_of_head) [bytes]. */
 double cost_head_bytes(const struct cost_setting *setting, double tokens);
 
-/** While the last stage computes its head, beside cost_head_bytes: logits or their gradient in bf16, 2V/TP a token, and
- * with sequence parallelism the gathered input, 2h [bytes]. */
+/** While the last stage computes its head, beside cost_head_bytes: logits or their gradient in bf16, 2V/TP a token,
+ * kernels eager in fp32 too, 4V/TP, and with sequence parallelism the gathered input, 2h [bytes]. */
 double cost_head_workspace_bytes(const struct cost_setting *setting, double tokens);
 
 #endif

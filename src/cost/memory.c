@@ -15,15 +15,22 @@ double cost_kv_bytes(const struct model *model, int32_t tensor)
     return 4.0 * (double)model_kv_width(model) / tensor;
 }
 
+/** Modules of single PyTorch operations (cost/eager.h). */
+static bool is_eager_llama(const struct cost_setting *setting)
+{
+    return setting->kernels == SCENARIO_EAGER && setting->model->activation == MODEL_SWIGLU;
+}
+
 /** What one token leaves in a layer that is on the list of recomputation and has to be computed again, by entry. */
 static double listed_bytes(const struct cost_setting *setting, enum recompute entry)
 {
     const struct model *model = setting->model;
+    bool eager = is_eager_llama(setting);
     switch (entry) {
     case RECOMPUTE_NORM:
-        return 4.0 * (double)model->hidden / outside_division(setting);
+        return (eager ? 12.0 : 4.0) * (double)model->hidden / outside_division(setting);
     case RECOMPUTE_ACTIVATION:
-        return 2.0 * (double)model->ffn / setting->tensor;
+        return (eager ? 4.0 : 2.0) * (double)model->ffn / setting->tensor;
     case RECOMPUTE_ATTENTION_CORE:
         return setting->attention == DEVICE_UNFUSED ? 0 : 4.0 * (double)model->heads / setting->tensor;
     default:
@@ -166,7 +173,7 @@ double cost_embedding_bytes(const struct cost_setting *setting, double tokens)
 
 double cost_head_bytes(const struct cost_setting *setting, double tokens)
 {
-    double norm = 4.0 * (double)setting->model->hidden / outside_division(setting);
+    double norm = (is_eager_llama(setting) ? 8.0 : 4.0) * (double)setting->model->hidden / outside_division(setting);
     return tokens * (4 * model_vocabulary_share(setting->model, setting->tensor) + norm);
 }
 
@@ -174,5 +181,6 @@ double cost_head_workspace_bytes(const struct cost_setting *setting, double toke
 {
     bool gathered = setting->tensor > 1 && setting->sequence_parallel;
     double input = gathered ? 2.0 * (double)setting->model->hidden : 0;
-    return tokens * (2 * model_vocabulary_share(setting->model, setting->tensor) + input);
+    double logit = setting->kernels == SCENARIO_EAGER ? 2 + 4 : 2;
+    return tokens * (logit * model_vocabulary_share(setting->model, setting->tensor) + input);
 }

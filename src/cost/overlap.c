@@ -13,21 +13,33 @@ static double sustained_gemm_s(const struct device *device, double m, double n, 
 
 enum { SPLITS = 4 }; /* of a GEMM whose output is reduced */
 
+static double multiprocessors(const struct device *device, enum overlap_place place)
+{
+    const struct device_training *training = &device->training;
+    return place == OVERLAP_IN_NODE ? training->node_multiprocessors : training->collective_multiprocessors;
+}
+
 /** Share of the multiprocessors that a collective holds. */
-static double held(const struct device *device)
+static double held(const struct device *device, enum overlap_place place)
 {
     double all = (double)device->multiprocessors;
-    return all > 0 ? device->training.collective_multiprocessors / all : 0;
+    return all > 0 ? multiprocessors(device, place) / all : 0;
 }
 
-double overlap_loss_s(const struct device *device, double collective_s)
+double overlap_loss_s(const struct device *device, enum overlap_place place, double collective_s)
 {
-    return collective_s * held(device);
+    return collective_s * held(device, place);
 }
 
-double overlap_beside_s(const struct device *device, double kernels_s, double collective_s)
+double overlap_beside_s(const struct device *device, enum overlap_place place, double kernels_s, double collective_s)
 {
-    return fmax(collective_s, kernels_s + overlap_loss_s(device, collective_s));
+    return fmax(collective_s, kernels_s + overlap_loss_s(device, place, collective_s));
+}
+
+static enum overlap_place tensor_place(const struct cost_setting *setting)
+{
+    bool own = setting->communication.tp_overlap == SCENARIO_CHUNKED;
+    return own || setting->tensor > setting->platform->gpus_per_node ? OVERLAP_OVER_NODES : OVERLAP_IN_NODE;
 }
 
 double overlap_gather_gemm_s(const struct cost_setting *setting, double tokens, double n, double k)
@@ -43,9 +55,9 @@ double overlap_gemm_scatter_s(const struct cost_setting *setting, double tokens,
 {
     struct device left = *setting->device;
     double rows = tokens / SPLITS;
-    left.peak_flop_per_s *= 1 - held(&left);
+    left.peak_flop_per_s *= 1 - held(&left, tensor_place(setting));
     if (left.multiprocessors > 0)
-        left.multiprocessors -= (int64_t)left.training.collective_multiprocessors;
+        left.multiprocessors -= (int64_t)multiprocessors(&left, tensor_place(setting));
     double gemm_s = sustained_gemm_s(&left, rows, n, k);
     double scatter_s = cost_collective_s(setting, DEVICE_REDUCE_SCATTER, rows * n * 2, setting->tensor);
     return gemm_s + (SPLITS - 1) * fmax(gemm_s, scatter_s) + scatter_s;
@@ -87,7 +99,8 @@ static void add_bulk(struct overlap_tensor *sum, const struct cost_setting *sett
     double bytes = tensor_bytes(setting, tokens);
     double alone_s = cost_collective_s(setting, kind, bytes, setting->tensor);
     bool hides = setting->communication.tp_overlap != SCENARIO_EXPOSED;
-    add(sum, setting, kind, bytes, hides ? overlap_beside_s(setting->device, gemm_s, alone_s) - gemm_s : alone_s);
+    add(sum, setting, kind, bytes,
+        hides ? overlap_beside_s(setting->device, tensor_place(setting), gemm_s, alone_s) - gemm_s : alone_s);
 }
 
 /** A collective that no GEMM hides. */

@@ -5,20 +5,26 @@
 
 #include "cost/cost.h"
 
+/** Where a collective's ranks are: NCCL runs more channels inside a node. Transformer Engine's own collectives
+ * (chunked) count as over nodes: they take 16 multiprocessors too (transformer_engine/pytorch/module/base.py, num_sm).
+ */
+enum overlap_place { OVERLAP_IN_NODE, OVERLAP_OVER_NODES };
+
 /**
  * Kernels of `kernels_s` and a collective of `collective_s`, both alone, started together: until both have ended [s].
  *
- * A collective holds c multiprocessors of S (training.collective_multiprocessors) as long as it runs: a channel is a
- * block that shares its multiprocessor with no kernel (NVIDIA/nccl issue 689). Kernels so lose c/S of its time:
+ * A collective holds c multiprocessors of S (training.node_multiprocessors or collective_multiprocessors) as long as it
+ * runs: a channel is a block that shares its multiprocessor with no kernel (NVIDIA/nccl issue 689). Kernels so lose c/S
+ * of its time:
  *
  *     max(collective, kernels + collective c/S)
  *
  * The collective itself is not slowed down. S = 0: nothing is lost.
  */
-double overlap_beside_s(const struct device *device, double kernels_s, double collective_s);
+double overlap_beside_s(const struct device *device, enum overlap_place place, double kernels_s, double collective_s);
 
 /** What kernels lose beside a collective: collective c/S [s]. */
-double overlap_loss_s(const struct device *device, double collective_s);
+double overlap_loss_s(const struct device *device, enum overlap_place place, double collective_s);
 
 /**
  * All-gather of the T x h input of a GEMM of T x n x k (k of the gathered tensor's columns) and the GEMM [s]: a ring of

@@ -4,10 +4,18 @@
 #include "base/check.h"
 #include "cost/overlap.h"
 
-/** What the collectives of some parameters take, and what a rank sends. */
+/** What the collectives of some parameters take, what a rank sends, and whether kernels run beside the reductions. */
 struct traffic {
     double gather_s, reduce_s, bytes;
+    bool reduce_hides;
 };
+
+static enum overlap_place place_of(const struct cost_setting *setting)
+{
+    int32_t groups = setting->shard_groups > 1 ? setting->shard_groups : 1;
+    bool node = setting->shards * groups * setting->tensor <= setting->platform->gpus_per_node;
+    return node ? OVERLAP_IN_NODE : OVERLAP_OVER_NODES;
+}
 
 static double collective_s(const struct cost_setting *setting, enum device_collective_kind kind, double bytes,
                            double *sent_bytes)
@@ -40,7 +48,8 @@ static bool reduces(const struct cost_setting *setting, enum pass pass)
 
 static struct traffic traffic_of(const struct cost_setting *setting, enum pass pass, double parameters, bool gathers)
 {
-    struct traffic traffic = {0};
+    bool hides = setting->communication.dp_overlap >= SCENARIO_OVERLAP_GRADIENTS;
+    struct traffic traffic = {.reduce_hides = hides || setting->sharding == SCENARIO_ZERO3};
     double gradient_bytes = cost_gradient_bytes(setting->gradients);
     if (gathers && setting->sharding == SCENARIO_ZERO3)
         traffic.gather_s = collective_s(setting, DEVICE_ALL_GATHER, 2 * parameters, &traffic.bytes);
@@ -74,19 +83,24 @@ void shards_of_layers(const struct cost_setting *setting, enum pass pass, struct
     struct traffic one = traffic_of(setting, pass, parameters, gathers);
     cost->other_s += setting->layers * conversion_s(setting, pass, parameters, gathers);
     double layer_s = (cost->other_s + cost->attention_s + cost->tensor_s) / setting->layers;
-    double beside_s = overlap_beside_s(setting->device, layer_s, one.gather_s + one.reduce_s);
+    double hidden_s = one.gather_s + (one.reduce_hides ? one.reduce_s : 0);
+    double exposed_s = one.reduce_hides ? 0 : one.reduce_s;
+    double beside_s = overlap_beside_s(setting->device, place_of(setting), layer_s, hidden_s) - layer_s;
+    double ends_s = (pass == PASS_FORWARD ? one.gather_s : 0) + (one.reduce_hides ? one.reduce_s : 0);
     cost->shard_bytes += setting->layers * one.bytes;
-    cost->shard_s += one.gather_s + (setting->layers - 1) * (beside_s - layer_s) + one.reduce_s;
+    cost->shard_s += setting->layers * exposed_s + (setting->layers - 1) * beside_s + ends_s;
 }
 
 void shards_of_tables(const struct cost_setting *setting, enum pass pass, struct cost_pass *cost)
 {
-    double embedding = cost_stage_parameters(setting->model, setting->tensor, 0, true, false);
     double all = cost_stage_parameters(setting->model, setting->tensor, 0, true, true);
-    bool gathers = pass == PASS_FORWARD;
-    struct traffic exposed = traffic_of(setting, pass, embedding, gathers);
-    struct traffic hidden = traffic_of(setting, pass, all - embedding, gathers);
-    cost->other_s += conversion_s(setting, pass, all, gathers);
-    cost->shard_bytes += exposed.bytes + hidden.bytes;
-    cost->shard_s += exposed.gather_s + exposed.reduce_s;
+    struct traffic root = traffic_of(setting, pass, all, pass == PASS_FORWARD);
+    cost->other_s += conversion_s(setting, pass, all, pass == PASS_FORWARD);
+    cost->shard_bytes += root.bytes;
+    cost->shard_s += root.gather_s + root.reduce_s;
+    if (pass == PASS_FORWARD || pass == PASS_WEIGHT)
+        return;
+    double layer = cost_stage_parameters(setting->model, setting->tensor, 1, false, false);
+    double first_s = traffic_of(setting, PASS_FORWARD, layer, true).gather_s, head_s = cost->other_s + cost->tensor_s;
+    cost->shard_s += overlap_beside_s(setting->device, place_of(setting), head_s, first_s) - head_s;
 }

@@ -134,6 +134,14 @@ static double bucket_parameters(const struct replicas *replicas, double paramete
     return parameters / ceil(parameters / most);
 }
 
+/* Whether the replicas' GPUs are on one node, in which all GPUs of the plan then are. */
+static enum overlap_place place_of(const struct builder *builder, const struct replicas *replicas)
+{
+    const struct builder_pipe *pipe = &builder->pipes[0];
+    int64_t gpus = (int64_t)replicas->n * pipe->plan->layout.stages * pipe->plan->layout.tensor;
+    return gpus <= builder->setting->platform->gpus_per_node ? OVERLAP_IN_NODE : OVERLAP_OVER_NODES;
+}
+
 /* The share of a collective of all parameters, `bytes` each, that the passes of `pass` do not hide: dag/dag.h. */
 static double exposed(const struct builder *builder, const struct replicas *replicas, enum pass pass, double bytes)
 {
@@ -147,7 +155,9 @@ static double exposed(const struct builder *builder, const struct replicas *repl
     double unhidden = bucket_s;
     for (int32_t i = 0; i < replicas->n; i++)
         unhidden = fmax(unhidden, unhidden_s(builder, replicas->places[i], pass, chunk_s));
-    return (unhidden + overlap_loss_s(builder->setting->device, chunks * chunk_s - unhidden)) / all_s;
+    return (unhidden +
+            overlap_loss_s(builder->setting->device, place_of(builder, replicas), chunks * chunk_s - unhidden)) /
+           all_s;
 }
 
 /* What a place's all-reduce waits for: its group's reduce-scatter, or without one the place's own work. */

@@ -77,8 +77,10 @@ static const struct schema_key sheet[] = {
 
 /* Beside the data sheet, with sources of their own: calibrate leaves them as they stand. */
 static const struct schema_key training[] = {
-    REAL("training.collective_multiprocessors", "-", 0, 4096, "that a collective takes from the kernels beside it",
-         training.collective_multiprocessors),
+    REAL("training.collective_multiprocessors", "-", 0, 4096,
+         "that a collective over nodes takes from the kernels beside it", training.collective_multiprocessors),
+    REAL("training.node_multiprocessors", "-", 0, 4096, "that a collective in a node takes from the kernels beside it",
+         training.node_multiprocessors),
     PROTOCOL("simple", DEVICE_SIMPLE),
     PROTOCOL("ll128", DEVICE_LL128),
 };
@@ -161,12 +163,14 @@ bool device_read(const char *data_dir, const char *name, struct device *device, 
     *device = (struct device){0};
     if (!find(data_dir, name, path, err) || !read_keys(path, keys, N_KEYS, documentation, device, err))
         return false;
-    double held = device->training.collective_multiprocessors;
-    if (device->multiprocessors > 0 && held >= (double)device->multiprocessors)
-        return error_set(err,
-                         "%s: training.collective_multiprocessors: %g leaves no kernel a multiprocessor; allowed: less "
-                         "than multiprocessors, %d",
-                         path, held, (int)device->multiprocessors);
+    const double held[] = {device->training.collective_multiprocessors, device->training.node_multiprocessors};
+    for (int i = 0; i < 2; i++)
+        if (device->multiprocessors > 0 && held[i] >= (double)device->multiprocessors)
+            return error_set(
+                err,
+                "%s: training.%s_multiprocessors: %g leaves no kernel a multiprocessor; allowed: less than "
+                "multiprocessors, %d",
+                path, i == 0 ? "collective" : "node", held[i], (int)device->multiprocessors);
     return true;
 }
 

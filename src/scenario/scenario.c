@@ -46,8 +46,8 @@ static const struct schema_key scenario_keys[] = {
      FIELD(communication.pp_overlap)},
     {"communication.dp_overlap", SCHEMA_CHOICE, "-", 0, 0, "none", "none|gradients|both",
      "none; gradients: they are reduced beside the last backward passes, in buckets (--overlap-grad-reduce); both: "
-     "parameters are gathered beside the first forward passes too (--overlap-param-gather). Whatever stands here, "
-     "zero2 and zero3 reduce in every pass, and zero3 gathers in every pass",
+     "parameters are gathered beside the first forward passes too (--overlap-param-gather). zero2 reduces in every "
+     "pass, beside it but with none; zero3 reduces and gathers in and beside every pass, whatever stands here",
      FIELD(communication.dp_overlap)},
     {"iterations.warm_up", SCHEMA_INT, "-", 0, 1000000, "5", NULL, "simulated first, not in the results",
      FIELD(warm_up)},

@@ -387,10 +387,13 @@ static void read_plan(const struct source *source, struct setting *setting)
 
 static enum scenario_data_overlap read_data_overlap(const struct source *source, const struct setting *setting)
 {
-    if (setting->plan.sharding == SCENARIO_ZERO2 || setting->plan.sharding == SCENARIO_ZERO3)
+    bool deepspeed = has(source, "framework", "DeepSpeed");
+    if (setting->plan.sharding == SCENARIO_ZERO3 || (setting->plan.sharding == SCENARIO_ZERO2 && !deepspeed))
         return SCENARIO_OVERLAP_BOTH;
     if (has(source, "sharding", "overlap"))
         return has(source, "sharding", "param") ? SCENARIO_OVERLAP_BOTH : SCENARIO_OVERLAP_GRADIENTS;
+    if (deepspeed)
+        assume(source, "gradients not reduced beside the backward");
     if (!has(source, "framework", "InternEvo"))
         return SCENARIO_OVERLAP_NONE;
     assume(source, "gradients reduced beside the backward, parameters gathered behind it");

@@ -77,8 +77,10 @@ enum { SETTING_REASON = 192 };
  *                                       head counted as layers, if that divides. Others: skipped
  *   tp overlap       tp_comm_overlap    1: chunked. Else bulk (Megatron's default)
  *   pp overlap       vpp                above 1: yes. Else no (Megatron's overlap_p2p_comm needs virtual stages)
- *   dp overlap       sharding,          zero2, zero3: both (they prefetch by default). "overlap": both where "param"
- *                    framework          stands too ("grad/param overlap", "--overlap-param-gather"), else gradients.
+ *   dp overlap       sharding,          zero3, and FSDP's zero2: both (they prefetch by default). DeepSpeed: none (its
+ *                    framework          overlap_comm is for stage 3 by default: runtime/zero/config.py,
+ *                                       overlap_comm_valid). "overlap": both where "param" stands too
+ *                                       ("grad/param overlap", "--overlap-param-gather"), else gradients.
  *                                       InternEvo: gradients (its 7B_sft.py: overlap_sync_grad True, overlap_sync_param
  *                                       False). Else none (Megatron's default)
  *   sequence         sp                 0: off. 1 or empty: on
