@@ -358,6 +358,7 @@ const struct training_system system_hotspa = {
     .n_knobs = sizeof knobs / sizeof *knobs,
     .knobs_size = sizeof(struct hotspa_knobs),
     .state_size = sizeof(struct hotspa_state),
+    .switches_layouts = true,
     .offloads = true,
     .plan = hotspa_plan,
     .close = hotspa_close,

@@ -43,6 +43,7 @@ struct training_system {
      * What a plan search (search/search.h) may rely on; the contract test holds it.
      */
     bool keeps_samples; /* every sample runs whole, in one unit of one pipeline */
+    bool switches_layouts; /* it runs phases in other layouts than the plan's */
     bool offloads;      /* plan.offload is worth searching; a system that decides offloading itself says false */
     bool never_regrets; /* of requests that differ in memory_bytes, recompute and offload alone, the one with more
                            memory and less of both gets a plan whose passes end no later (critical path); and a plan
