@@ -256,7 +256,9 @@ static struct bound bound_of_shares(const struct training_system *system, const 
     double tokens = keeps_state ? 0 : most_tokens(system, request, share);
     bool alone = request->layout.pp == 1;
     return (struct bound){
-        .time_s = !keeps_state ? work_s(request, share) : system->switches_layouts ? 0 : any_work_s(request),
+        .time_s = !keeps_state               ? work_s(request, share)
+                  : system->switches_layouts ? 0
+                                             : any_work_s(request),
         .peak_bytes =
             fmax(peak_bytes(system, request, tokens, true, alone), peak_bytes(system, request, tokens, alone, true)),
     };

@@ -303,8 +303,7 @@ static void add_phase(const struct hotspa *work, const struct bucket *bucket, co
         plan_fill_need(&phase->pipelines[i]);
         order_one_f_one_b(&phase->pipelines[i], ORDER_JUST_IN_TIME);
     }
-    switch_plan(work->request->setting, &before->request.layout, &bucket->request.layout, !first, switches,
-                phase);
+    switch_plan(work->request->setting, &before->request.layout, &bucket->request.layout, !first, switches, phase);
 }
 
 static bool hotspa_plan(const struct system_request *request, void *state, struct plan *plan, struct error *err)
