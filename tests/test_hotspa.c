@@ -94,30 +94,41 @@ static double sent(const struct plan_phase *phase, int32_t from, int32_t to)
     return 0;
 }
 
-/* Two ranks, P parameters. From two replicas to TP 2 no parameter moves; each rank's gradient of the half it gives up
- * goes to the other, 4 P/2. Back, each lacks half the parameters, 2 P/2; and its half of the gradient stays. */
+/* Two ranks, P parameters, tied embeddings once among them. From two replicas to TP 2 no parameter moves; each rank's
+ * gradient of the half it gives up goes to the other, 4 P/2. Back, each lacks half the parameters, 2 P/2; and its half
+ * of the gradient stays. What has been planned is known: a second time it is the same. */
 static void two_ranks_switch_as_by_hand(void)
 {
-    struct hand_request hand;
-    struct plan_phase phase = {0};
-    hand_request_real(&hand, 2, 1, 100);
-    double parameters = all_parameters(hand.setting.model);
     const struct scenario_plan replicas = {.tp = 1, .pp = 1, .cp = 1, .dp = 2};
     const struct scenario_plan halves = {.tp = 2, .pp = 1, .cp = 1, .dp = 1};
-    switch_plan(&hand.setting, &replicas, &halves, false, &phase);
-    CHECK_EQUAL(phase.n_reshards, 0);
-    plan_phase_free(&phase);
-    switch_plan(&hand.setting, &replicas, &halves, true, &phase);
-    CHECK_EQUAL(phase.n_reshards, 2);
-    CHECK_CLOSE(sent(&phase, 0, 1), 2 * parameters, 1e-12);
-    CHECK_CLOSE(sent(&phase, 1, 0), 2 * parameters, 1e-12);
-    plan_phase_free(&phase);
-    switch_plan(&hand.setting, &halves, &replicas, true, &phase);
-    CHECK_EQUAL(phase.n_reshards, 2);
-    CHECK_CLOSE(sent(&phase, 0, 1), parameters, 1e-12);
-    CHECK_CLOSE(sent(&phase, 1, 0), parameters, 1e-12);
-    plan_phase_free(&phase);
-    hand_request_free(&hand);
+    for (int tied = 0; tied < 2; tied++) {
+        struct hand_request hand;
+        struct plan_phase phase = {0};
+        struct switch_memory memory = {0};
+        hand_request_real(&hand, 2, 1, 100);
+        struct model model = *hand.setting.model;
+        model.tied_embeddings = tied;
+        hand.setting.model = &model;
+        double parameters = all_parameters(&model);
+        for (int again = 0; again < 2; again++) {
+            switch_plan(&hand.setting, &replicas, &halves, false, &memory, &phase);
+            CHECK_EQUAL(phase.n_reshards, 0);
+            plan_phase_free(&phase);
+            switch_plan(&hand.setting, &replicas, &halves, true, &memory, &phase);
+            CHECK_EQUAL(phase.n_reshards, 2);
+            CHECK_CLOSE(sent(&phase, 0, 1), 2 * parameters, 1e-12);
+            CHECK_CLOSE(sent(&phase, 1, 0), 2 * parameters, 1e-12);
+            plan_phase_free(&phase);
+            switch_plan(&hand.setting, &halves, &replicas, true, &memory, &phase);
+            CHECK_EQUAL(phase.n_reshards, 2);
+            CHECK_CLOSE(sent(&phase, 0, 1), parameters, 1e-12);
+            CHECK_CLOSE(sent(&phase, 1, 0), parameters, 1e-12);
+            plan_phase_free(&phase);
+        }
+        CHECK_EQUAL(memory.n, 3);
+        switch_forget(&memory);
+        hand_request_free(&hand);
+    }
 }
 
 /* Four ranks on one node, two stages of two replicas to four replicas: ranks 0 and 1 lack the second stage's half,
@@ -127,6 +138,7 @@ static void owners_share_the_sending(void)
 {
     struct hand_request hand;
     struct plan_phase phase = {0};
+    struct switch_memory memory = {0};
     hand_request_real(&hand, 2, 2, 100);
     const struct model *model = hand.setting.model;
     int32_t half = (int32_t)model->layers / 2;
@@ -134,7 +146,7 @@ static void owners_share_the_sending(void)
     double last = cost_stage_parameters(model, 1, half, false, true);
     const struct scenario_plan stages = {.tp = 1, .pp = 2, .cp = 1, .dp = 2};
     const struct scenario_plan replicas = {.tp = 1, .pp = 1, .cp = 1, .dp = 4};
-    switch_plan(&hand.setting, &stages, &replicas, false, &phase);
+    switch_plan(&hand.setting, &stages, &replicas, false, &memory, &phase);
     double received[4] = {0}, out[4] = {0};
     for (int32_t i = 0; i < phase.n_reshards; i++) {
         received[phase.reshards[i].to_rank] += phase.reshards[i].bytes;
@@ -149,6 +161,7 @@ static void owners_share_the_sending(void)
     CHECK_CLOSE(out[2], 2 * last, 1e-12);
     CHECK_CLOSE(out[3], 2 * last, 1e-12);
     plan_phase_free(&phase);
+    switch_forget(&memory);
     hand_request_free(&hand);
 }
 
@@ -159,11 +172,12 @@ static void messages_are_ordered_such_that_no_receiver_is_waited_for(void)
 {
     struct hand_request hand;
     struct plan_phase phase = {0};
+    struct switch_memory memory = {0};
     hand_request_real(&hand, 2, 2, 100);
     const struct scenario_plan stages = {.tp = 4, .pp = 2, .cp = 1, .dp = 2};
     const struct scenario_plan replicas = {.tp = 1, .pp = 1, .cp = 1, .dp = 16};
     double sends[2][16] = {0}, receives[2][16] = {0}, load[2][16] = {0}, most[2] = {0}, end[2] = {0};
-    switch_plan(&hand.setting, &stages, &replicas, false, &phase);
+    switch_plan(&hand.setting, &stages, &replicas, false, &memory, &phase);
     CHECK_EQUAL(phase.n_reshards, 16 * 7); /* three slices of its own stage, four of the other */
     for (int32_t i = 0; i < phase.n_reshards; i++) {
         const struct plan_reshard *message = &phase.reshards[i];
@@ -181,6 +195,7 @@ static void messages_are_ordered_such_that_no_receiver_is_waited_for(void)
     CHECK_CLOSE(end[true], most[true], 1e-12);
     CHECK_CLOSE(end[false], most[false], 1e-12);
     plan_phase_free(&phase);
+    switch_forget(&memory);
     hand_request_free(&hand);
 }
 

@@ -82,7 +82,7 @@ static void check_cell(bool holds, const struct cell *cell, const char *what)
     harness_true(holds, text, __FILE__, __LINE__);
 }
 
-/* Small spaces of systems without a state in which memory, time or neither decides. */
+/* Small spaces in which memory, time or neither decides. */
 static const struct cell cells[] = {
     {"llama-7b", "hopper-1x8", "best-fit", "32Ki", "name: free, offload: [0, 1]", "", 1},
     {"llama-7b", "hopper-1x8", "slimpack", "32Ki", "name: free, offload: [0, 1]", "max_factor: 16", 1},
@@ -97,6 +97,8 @@ static const struct cell cells[] = {
     {"llama-7b", "hopper-2x8", "bytescale", "64Ki", "", "", 8},
     {"llama-7b", "hopper-2x8", "bytescale", "128Ki", "", "offload: always", 9},
     {"llama-7b", "hopper-2x8", "megatron-dynamic-cp", "64Ki", "offload: [0, 0.5]", "", 10},
+    {"llama-7b", "hopper-2x8", "wlb-llm", "128Ki", "offload: 0", "thresholds: [16Ki]", 12},
+    {"llama-7b", "hopper-2x8", "hotspa", "32Ki", "offload: 0", "", 13},
 };
 enum { N_CELLS = sizeof cells / sizeof *cells };
 

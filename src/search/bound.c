@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "search/deciding.h"
 
 /* Seconds of kernels at their best rates, whatever the cut. */
 static double best_s(const struct device *device, const struct cost_kernels *kernels)
@@ -35,10 +36,10 @@ static double attention_s(const struct cost_setting *setting, int32_t tokens, en
     return cost_attention_work_s(setting->device, setting->attention, pass, &work);
 }
 
-/* All tokens of the batch as one unit without attention; beyond 2^31 - 1 of them the rest is left out. */
-static struct cost_unit all_tokens(const struct batch *batch)
+/* So many tokens as one unit without attention; beyond 2^31 - 1 of them the rest is left out. */
+static struct cost_unit all_tokens(double n_tokens)
 {
-    return (struct cost_unit){.padding_tokens = (int32_t)fmin((double)batch->n_tokens, INT32_MAX), .context = 1};
+    return (struct cost_unit){.padding_tokens = (int32_t)fmin(n_tokens, INT32_MAX), .context = 1};
 }
 
 /* Tensor-parallel collectives of a layer that no GEMM hides, on all tokens in one message each. */
@@ -57,17 +58,17 @@ static double exposed_s(const struct cost_setting *setting, double tokens, enum 
 }
 
 /* Layers of one stage in one pass on all tokens, without attention. */
-static double layers_s(const struct cost_setting *setting, const struct batch *batch, enum pass pass)
+static double layers_s(const struct cost_setting *setting, double n_tokens, enum pass pass)
 {
-    struct cost_unit unit = all_tokens(batch);
+    struct cost_unit unit = all_tokens(n_tokens);
     struct cost_kernels kernels = {0};
     cost_layer_kernels(setting, pass, &unit, &kernels);
     return setting->layers * (best_s(setting->device, &kernels) + exposed_s(setting, unit.padding_tokens, pass));
 }
 
-static double head_s(const struct cost_setting *setting, const struct batch *batch)
+static double head_s(const struct cost_setting *setting, double n_tokens)
 {
-    struct cost_unit unit = all_tokens(batch);
+    struct cost_unit unit = all_tokens(n_tokens);
     double sum = 0;
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
         struct cost_kernels kernels = {0};
@@ -77,43 +78,47 @@ static double head_s(const struct cost_setting *setting, const struct batch *bat
     return sum;
 }
 
-/* The last stage on one sample: attention, and its part of what all tokens take (`all_s`). */
-static double sample_s(const struct system_request *request, int32_t sample, double all_s)
+/* Passes of the last stage's layers that each sample takes, what is recomputed in full among the forward ones. */
+static double n_layer_passes(const struct system_request *request, enum pass pass)
 {
     const struct cost_setting *setting = request->setting;
-    const struct batch *batch = request->batch;
-    double forward = setting->layers, tokens = batch->tokens[sample];
-    if (request->layout.recompute == RECOMPUTE_FULL)
-        forward += setting->recompute_layers > 0 ? setting->recompute_layers : setting->layers;
-    return all_s * tokens / (double)batch->n_tokens +
-           forward * attention_s(setting, batch->tokens[sample], PASS_FORWARD) +
-           setting->layers * attention_s(setting, batch->tokens[sample], PASS_BACKWARD);
+    double again = setting->recompute_layers > 0 ? setting->recompute_layers : setting->layers;
+    return setting->layers + (pass == PASS_FORWARD && request->layout.recompute == RECOMPUTE_FULL ? again : 0);
 }
 
-/* What the last stage does on all tokens but attention, on one place. */
-static double all_tokens_s(const struct system_request *request)
+/* The last stage on a sample: attention, and what a token takes besides. */
+static double sample_s(const struct system_request *request, int32_t tokens, double token_s)
 {
-    const struct batch *batch = request->batch;
-    double sum = head_s(request->setting, batch);
+    double sum = token_s * tokens;
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
-        sum += layers_s(request->setting, batch, pass);
+        sum += n_layer_passes(request, pass) * attention_s(request->setting, tokens, pass);
+    return sum;
+}
+
+/* What the last stage does on so many tokens but attention, on one place, for each of them. */
+static double token_s(const struct system_request *request, double n_tokens)
+{
+    double sum = head_s(request->setting, n_tokens);
+    for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
+        sum += layers_s(request->setting, n_tokens, pass);
     if (request->layout.recompute == RECOMPUTE_FULL) {
         struct cost_setting again = *request->setting;
         if (again.recompute_layers > 0)
             again.layers = again.recompute_layers;
-        sum += layers_s(&again, batch, PASS_FORWARD);
+        sum += layers_s(&again, n_tokens, PASS_FORWARD);
     }
-    return sum;
+    return sum / n_tokens;
 }
 
 /* Work of a place of the last stage: of the most loaded rank, or the mean. */
 static double work_s(const struct system_request *request, const struct system_share *share)
 {
     int32_t n_ranks = (int32_t)request->layout.dp;
-    double *rank_s = check_calloc((size_t)n_ranks, sizeof *rank_s), all_s = all_tokens_s(request), most_s = 0;
+    double *rank_s = check_calloc((size_t)n_ranks, sizeof *rank_s), most_s = 0;
+    double one_s = token_s(request, (double)request->batch->n_tokens);
     for (int32_t i = 0; i < request->batch->n_samples; i++) {
         int32_t first = share != NULL ? share[i].first_rank : 0, width = share != NULL ? share[i].width : n_ranks;
-        double seconds = sample_s(request, i, all_s) / width;
+        double seconds = sample_s(request, request->batch->tokens[i], one_s) / width;
         for (int32_t rank = first; rank < first + width; rank++)
             rank_s[rank] += seconds;
     }
@@ -121,6 +126,53 @@ static double work_s(const struct system_request *request, const struct system_s
         most_s = fmax(most_s, rank_s[rank]);
     free(rank_s);
     return most_s / (double)request->layout.cp;
+}
+
+/* A reduce-scatter or all-gather of n ranks, `bytes` whole, as many on a node as is fastest. */
+static double least_rails_s(const struct cost_setting *setting, enum device_collective_kind kind, double bytes,
+                            int32_t n)
+{
+    int32_t most = setting->platform->gpus_per_node / setting->tensor;
+    double least = INFINITY;
+    for (int32_t n_each = 1; n_each <= most && n_each <= n; n_each++)
+        least = fmin(least, cost_rails_s(setting, kind, bytes, n, n_each));
+    return least;
+}
+
+/* Keys and values of so many tokens gathered before attention, and again in the backward, their gradients reduced. */
+static double context_gathers_s(const struct system_request *request, double n_tokens)
+{
+    const struct cost_setting *setting = request->setting;
+    double bytes = n_tokens * cost_kv_bytes(setting->model, setting->tensor);
+    int32_t context = (int32_t)request->layout.cp;
+    if (setting->context_type != SCENARIO_ALL_GATHER || context == 1)
+        return 0;
+    return setting->layers * (2 * least_rails_s(setting, DEVICE_ALL_GATHER, bytes, context) +
+                              least_rails_s(setting, DEVICE_REDUCE_SCATTER, bytes, context));
+}
+
+/* Least seconds of the last stage, on one place, for a model FLOP of any sample. Between U/2 and U attention takes no
+ * less for each FLOP than at U; with that rate seconds and FLOPs are A L + B L^2, so their ratio is least at an end. */
+static double least_s_of_flop(const struct system_request *request)
+{
+    const struct cost_setting *setting = request->setting;
+    double one_s = token_s(request, INT32_MAX), least = INFINITY; /* of a token in the largest message of all */
+    one_s += (double)request->layout.cp * context_gathers_s(request, INT32_MAX) / INT32_MAX;
+    for (int32_t most = (int32_t)request->context; most >= 1; most /= 2) {
+        double attention = sample_s(request, most, 0) / ((double)most * (most + 1.0));
+        for (int32_t tokens = most; tokens >= 1 && tokens >= most / 2; tokens -= most - most / 2)
+            least = fmin(least, (one_s * tokens + attention * tokens * (tokens + 1.0)) /
+                                    flop_model_of_sample(setting->model, tokens));
+    }
+    return least;
+}
+
+/* Work of a place of the last stage, the mean, for as many model FLOPs as the batch has, of whatever samples. */
+static double any_work_s(const struct system_request *request)
+{
+    const struct scenario_plan *layout = &request->layout;
+    return least_s_of_flop(request) * deciding_batch_flop(request->setting->model, request->batch) /
+           (double)(layout->dp * layout->cp);
 }
 
 static int32_t longest(const struct batch *batch)
@@ -150,16 +202,12 @@ static double chain_s(const struct cost_setting *setting, const struct scenario_
 /* A reduce-scatter or all-gather of the replicas of one stage, `bytes` whole; 0 where passes may hide or have it. */
 static double ring_s(const struct cost_setting *setting, enum device_collective_kind kind, double bytes, int32_t n)
 {
-    int32_t most = setting->platform->gpus_per_node / setting->tensor;
     bool gathers = kind == DEVICE_ALL_GATHER;
     int32_t hides = gathers ? SCENARIO_OVERLAP_BOTH : SCENARIO_OVERLAP_GRADIENTS;
     bool inside = gathers ? setting->sharding == SCENARIO_ZERO3 : cost_shards_in_passes(setting);
-    double least = INFINITY;
     if (n <= 1 || inside || setting->communication.dp_overlap >= hides)
         return 0;
-    for (int32_t n_each = 1; n_each <= most && n_each <= n; n_each++)
-        least = fmin(least, cost_rails_s(setting, kind, bytes, n, n_each));
-    return least;
+    return least_rails_s(setting, kind, bytes, n);
 }
 
 double bound_after_passes_s(const struct cost_setting *setting, const struct scenario_plan *layout)
@@ -208,13 +256,16 @@ static struct bound bound_of_shares(const struct training_system *system, const 
     double tokens = keeps_state ? 0 : most_tokens(system, request, share);
     bool alone = request->layout.pp == 1;
     return (struct bound){
-        .time_s = keeps_state ? 0 : work_s(request, share),
+        .time_s = !keeps_state               ? work_s(request, share)
+                  : system->switches_layouts ? 0
+                                             : any_work_s(request),
         .peak_bytes =
             fmax(peak_bytes(system, request, tokens, true, alone), peak_bytes(system, request, tokens, alone, true)),
     };
 }
 
-struct bound bound_of(const struct training_system *system, const struct system_request *request)
+struct bound bound_of(const struct training_system *system, const struct system_request *request,
+                      double most_work_share)
 {
     struct bound bound = {INFINITY, INFINITY};
     if (system->shares != NULL) {
@@ -230,6 +281,6 @@ struct bound bound_of(const struct training_system *system, const struct system_
     }
     if (system->keeps_samples && system->state_size == 0)
         bound.time_s = fmax(bound.time_s, chain_s(request->setting, &request->layout, request->batch));
-    bound.time_s += bound_after_passes_s(request->setting, &request->layout);
+    bound.time_s += bound_after_passes_s(request->setting, &request->layout) / most_work_share;
     return bound;
 }

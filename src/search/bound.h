@@ -52,9 +52,17 @@ double bound_after_passes_s(const struct cost_setting *setting, const struct sce
  * offloaded, divided over at most DP x CP ranks, or the ranks that share the sample. If the system decides itself what
  * it offloads, that may be all, and states alone are left.
  *
- * A system that keeps a state may leave any sample of the batch to later iterations: then of TIME what follows the last
- * pass is left, of MEMORY the states.
+ * A system that keeps a state may leave any sample of the batch to later iterations and run others, none longer than
+ * the context. TIME is then of as much work as the batch has: that of the iteration over the share of the batch's model
+ * FLOPs that ran (search/search.h). Each sample takes at least its FLOPs times the least seconds a FLOP of all samples
+ * up to the context, in the largest message of all; so passes take no less than the batch's FLOPs times that, whatever
+ * runs. Keys and values that all context ranks gather before attention (cp_type all-gather) add up like TP's
+ * collectives. What follows the last pass is over the largest share. Where it runs phases in layouts of its own nothing
+ * of passes is known. Of MEMORY the states are left.
+ *
+ * @param most_work_share  of a system with a state: FLOPs of all samples so far over the batch's; else 1
  */
-struct bound bound_of(const struct training_system *system, const struct system_request *request);
+struct bound bound_of(const struct training_system *system, const struct system_request *request,
+                      double most_work_share);
 
 #endif

@@ -673,16 +673,27 @@ static void conclude(struct search_result *result)
         result->count[result->plans[i].verdict]++;
 }
 
+/** FLOPs of all samples that a system with a state has had when it ranks, over those of the batch: no more can run. */
+static double most_work_share(const struct search *search)
+{
+    const struct search_result *result = search->result;
+    double flop = result->iterations[0].model_flop;
+    for (int32_t i = 0; i < result->n_warm_up; i++)
+        flop += deciding_batch_flop(&search->scenario->model, &search->warm_up[i]);
+    return flop / result->iterations[0].model_flop;
+}
+
 /** Bounds of all plans; those that memory rules out are settled. */
 static void prune(struct search *search)
 {
     struct search_result *result = search->result;
+    double share = most_work_share(search);
     for (int32_t i = 0; i < result->n_plans; i++) {
         struct search_plan *plan = &result->plans[i];
         struct cost_setting setting = system_setting(search->scenario, &plan->layout);
         struct trial trial = trial_of(search, &plan->layout, 0);
         struct system_request request = request_of(search, &setting, &trial);
-        plan->bound = bound_of(search->system, &request);
+        plan->bound = bound_of(search->system, &request, share);
         if (plan->bound.peak_bytes > result->memory_bytes && !search->options->exhaustive)
             plan->verdict = SEARCH_MEMORY_PRUNED;
     }

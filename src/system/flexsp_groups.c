@@ -231,7 +231,8 @@ static bool divide_widest(struct greedy *greedy)
     return division->tokens[0] <= problem->capacity << level;
 }
 
-/* C is no less, whatever the groups. */
+/* C is no less, whatever the groups: what each has besides the constant is at most C less that, on no more than all
+ * ranks. */
 static double bound_of(const struct flexsp_problem *problem, const struct flexsp_bucket *buckets, int32_t n_buckets)
 {
     double rank_s = 0, longest_s = 0;
@@ -247,8 +248,7 @@ static double bound_of(const struct flexsp_problem *problem, const struct flexsp
         longest_s = fmax(longest_s, least_s);
         rank_s += buckets[q].n * least_rank_s;
     }
-    /* Ranks of no group have no constant part: only one group is sure to. */
-    return fmax(rank_s / problem->n_ranks, longest_s + problem->cost.constant_s);
+    return fmax(rank_s / problem->n_ranks, longest_s) + problem->cost.constant_s;
 }
 
 /* Bisection of the ceiling. The best division is left in `greedy`. */

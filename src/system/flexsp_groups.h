@@ -94,8 +94,8 @@ double flexsp_milp(const struct flexsp_problem *problem, const struct flexsp_buc
  * 4. Divided into groups greedily, then by flexsp_milp if C exceeds its bound by more than a thousandth of C. Greedily:
  *    under a ceiling C, longest first, each sequence goes to the least degree that has memory and time for it: to the
  *    fullest group of that degree with room, else to a new one if ranks are left, else the next degree is tried. C is
- *    found by bisection. The bound: the mean load of a rank if every sequence took its cheapest degree, and the longest
- *    sequence's seconds at its fastest.
+ *    found by bisection. The bound: b1 and the mean load of a rank if every sequence took its cheapest degree, or the
+ *    longest sequence's seconds at its fastest.
  * 5. The M of the least sum of C (ties: the fewest).
  *
  * A capacity below what the longest sequence needs on the widest group is raised to it.

@@ -49,6 +49,7 @@ struct hotspa_knobs {
 
 struct hotspa_state {
     int32_t n_waiting, *waiting; /* tokens of each */
+    struct switch_memory switches;
 };
 
 /* Samples of one bucket and what runs of them. */
@@ -290,7 +291,7 @@ static void add_pack(const struct hotspa *work, const struct bucket *bucket, int
 
 /* The bucket's packs in its strategy, and what comes to it from the strategy before. */
 static void add_phase(const struct hotspa *work, const struct bucket *bucket, const struct bucket *before,
-                      const int32_t *number, struct plan *plan)
+                      const int32_t *number, struct switch_memory *switches, struct plan *plan)
 {
     bool first = plan->n_phases == 0;
     struct plan_phase *phase = &plan->phases[plan->n_phases++];
@@ -302,29 +303,30 @@ static void add_phase(const struct hotspa *work, const struct bucket *bucket, co
         plan_fill_need(&phase->pipelines[i]);
         order_one_f_one_b(&phase->pipelines[i], ORDER_JUST_IN_TIME);
     }
-    switch_plan(work->request->setting, &before->request.layout, &bucket->request.layout, !first, phase);
+    switch_plan(work->request->setting, &before->request.layout, &bucket->request.layout, !first, switches, phase);
 }
 
 static bool hotspa_plan(const struct system_request *request, void *state, struct plan *plan, struct error *err)
 {
     struct hotspa work = {.request = request};
+    struct hotspa_state *waits = state;
     if (!check_request(request, err))
         return false;
     open_buckets(&work);
     if (!read_strategies(&work, err))
         return false;
-    open_samples(&work, state);
+    open_samples(&work, waits);
     pack_all(&work);
     *plan = (struct plan){.n_candidates = 1,
                           .shards = scenario_plan_shards(&request->layout),
                           .phases = check_calloc((size_t)work.n_buckets, sizeof *plan->phases)};
     int32_t *number = check_malloc((size_t)work.n_samples * sizeof *number);
-    part_samples(&work, state, number, plan);
+    part_samples(&work, waits, number, plan);
     const struct bucket *before = &work.bucket[work.n_buckets - 1];
     for (int32_t i = 0; i < work.n_buckets; i++) {
         if (work.bucket[i].n_run == 0 && i < work.n_buckets - 1)
             continue;
-        add_phase(&work, &work.bucket[i], before, number, plan);
+        add_phase(&work, &work.bucket[i], before, number, &waits->switches, plan);
         before = &work.bucket[i];
     }
     free(number);
@@ -336,6 +338,7 @@ static void hotspa_close(void *state)
 {
     struct hotspa_state *waits = state;
     free(waits->waiting);
+    switch_forget(&waits->switches);
 }
 
 static const struct schema_key knobs[] = {
@@ -358,6 +361,7 @@ const struct training_system system_hotspa = {
     .n_knobs = sizeof knobs / sizeof *knobs,
     .knobs_size = sizeof(struct hotspa_knobs),
     .state_size = sizeof(struct hotspa_state),
+    .switches_layouts = true,
     .offloads = true,
     .plan = hotspa_plan,
     .close = hotspa_close,

@@ -13,14 +13,34 @@ struct side {
     const struct scenario_stages *split;
 };
 
+/* One slice on its way. */
+struct part {
+    int32_t to, next; /* of the same sender, -1: none */
+    double bytes;
+};
+
 /* One switch under construction. */
 struct switching {
     const struct cost_setting *setting;
     struct side from, to;
     int64_t n_ranks, n_slices; /* of a layer */
-    double *bytes;             /* [n_ranks][n_ranks] from, to */
-    double *inside, *across;   /* [n_ranks] what each has sent (gradients: received) */
+    size_t capacity;
+    int32_t n_parts;
+    struct part *parts;
+    int32_t *first, *last;   /* [n_ranks] part of each sender, -1: none */
+    double *inside, *across; /* [n_ranks] what each has sent (gradients: received) */
 };
+
+static void add_part(struct switching *work, int64_t from, int64_t to, double bytes)
+{
+    work->parts = check_grow(work->parts, (size_t)work->n_parts, &work->capacity, sizeof *work->parts);
+    work->parts[work->n_parts] = (struct part){(int32_t)to, -1, bytes};
+    if (work->first[from] < 0)
+        work->first[from] = work->n_parts;
+    else
+        work->parts[work->last[from]].next = work->n_parts;
+    work->last[from] = work->n_parts++;
+}
 
 static int64_t stage_of(const struct switching *work, const struct side *side, int32_t layer)
 {
@@ -76,8 +96,17 @@ static void move(struct switching *work, int64_t from_stage, int64_t to_stage, d
             bool near = platform_same_node(work->setting->platform, (int32_t)other, (int32_t)rank);
             double part = bytes / (double)work->n_slices;
             (near ? work->inside : work->across)[other] += part;
-            work->bytes[forward ? other * work->n_ranks + rank : rank * work->n_ranks + other] += part;
+            add_part(work, forward ? other : rank, forward ? rank : other, part);
         }
+}
+
+/* What the last stage has besides its layers: on a stage of all layers tied embeddings are there already. */
+static double last_parameters(const struct switching *work, bool forward)
+{
+    const struct model *model = work->setting->model;
+    bool alone = (forward ? work->to.pp : work->from.pp) == 1;
+    return cost_stage_parameters(model, 1, 0, alone, true) -
+           (alone ? cost_stage_parameters(model, 1, 0, true, false) : 0);
 }
 
 static void move_all(struct switching *work, double bytes, bool forward)
@@ -85,7 +114,7 @@ static void move_all(struct switching *work, double bytes, bool forward)
     const struct model *model = work->setting->model;
     double layer = cost_stage_parameters(model, 1, 1, false, false);
     double first = cost_stage_parameters(model, 1, 0, true, false);
-    double last = cost_stage_parameters(model, 1, 0, false, true);
+    double last = last_parameters(work, forward);
     for (int64_t i = 0; i < work->n_ranks; i++)
         work->inside[i] = work->across[i] = 0;
     move(work, 0, 0, first * bytes, forward);
@@ -131,17 +160,15 @@ static void find_first(struct ordering *order, int32_t from)
     }
 }
 
-static void open_ordering(const struct switching *work, bool near, struct ordering *order)
+static void open_ordering(const struct switching *work, const struct switch_messages *all, bool near,
+                          struct ordering *order)
 {
-    int32_t n = order->n_ranks, n_left = 0;
-    for (int32_t from = 0; from < n; from++) {
+    int32_t n_left = 0;
+    for (int32_t from = 0, i = 0; from < order->n_ranks; from++) {
         order->begin[from] = n_left;
-        for (int32_t away = 0; away < n; away++) {
-            int32_t to = (from + away) % n;
-            double bytes = work->bytes[from * n + to];
-            if (bytes > 0 && platform_same_node(work->setting->platform, from, to) == near)
-                order->left[n_left++] = (struct plan_reshard){from, to, bytes};
-        }
+        for (; i < all->n && all->message[i].from_rank == from; i++)
+            if (platform_same_node(work->setting->platform, from, all->message[i].to_rank) == near)
+                order->left[n_left++] = all->message[i];
         order->n[from] = n_left - order->begin[from];
         find_first(order, from);
     }
@@ -183,22 +210,20 @@ static struct plan_reshard take_message(struct ordering *order, int32_t sender)
     return taken;
 }
 
-/* The messages inside nodes or those across, each in turn the one that can begin first. */
-static void take_reshards(const struct switching *work, bool near, struct plan_phase *phase)
+/* The messages inside nodes or those across, each in turn the one that can begin first. @return behind the last */
+static struct plan_reshard *take_reshards(const struct switching *work, const struct switch_messages *all, bool near,
+                                          struct plan_reshard *taken)
 {
     size_t n = (size_t)work->n_ranks;
     struct ordering order = {.n_ranks = (int32_t)n,
                              .sends = check_calloc(n, sizeof(double)),
                              .receives = check_calloc(n, sizeof(double)),
-                             .left = check_calloc((size_t)phase->n_reshards, sizeof *order.left),
+                             .left = check_calloc((size_t)all->n, sizeof *order.left),
                              .begin = check_calloc(n, sizeof *order.begin),
                              .n = check_calloc(n, sizeof *order.n),
                              .first = check_calloc(n, sizeof *order.first),
                              .at = check_calloc(n, sizeof *order.at)};
-    struct plan_reshard *taken = phase->reshards;
-    while (taken->bytes > 0)
-        taken++;
-    open_ordering(work, near, &order);
+    open_ordering(work, all, near, &order);
     for (int32_t sender; (sender = next_sender(&order)) >= 0;)
         *taken++ = take_message(&order, sender);
     free(order.sends);
@@ -208,21 +233,73 @@ static void take_reshards(const struct switching *work, bool near, struct plan_p
     free(order.n);
     free(order.first);
     free(order.at);
+    return taken;
 }
 
-static void add_reshards(const struct switching *work, struct plan_phase *phase)
+/* All parts of a pair of ranks as one message: by sender, the next ranks first. */
+static struct switch_messages join_parts(const struct switching *work)
 {
-    int64_t n = work->n_ranks * work->n_ranks;
-    CHECK(n <= INT32_MAX);
-    for (int64_t i = 0; i < n; i++)
-        phase->n_reshards += work->bytes[i] > 0;
-    phase->reshards = check_calloc((size_t)phase->n_reshards + 1, sizeof *phase->reshards);
-    take_reshards(work, true, phase);
-    take_reshards(work, false, phase);
+    struct switch_messages all = {0};
+    size_t capacity = 0;
+    int32_t n = (int32_t)work->n_ranks;
+    double *bytes = check_calloc((size_t)n, sizeof *bytes); /* to each */
+    for (int32_t from = 0; from < n; from++) {
+        for (int32_t i = work->first[from]; i >= 0; i = work->parts[i].next)
+            bytes[work->parts[i].to] += work->parts[i].bytes;
+        for (int32_t away = 0; work->first[from] >= 0 && away < n; away++) {
+            int32_t to = (from + away) % n;
+            if (bytes[to] <= 0)
+                continue;
+            all.message = check_grow(all.message, (size_t)all.n, &capacity, sizeof *all.message);
+            all.message[all.n++] = (struct plan_reshard){from, to, bytes[to]};
+            bytes[to] = 0;
+        }
+    }
+    free(bytes);
+    return all;
+}
+
+/* Messages of a switch that has not been planned yet. */
+static void plan_messages(struct switching *work, bool gradients, struct switch_messages *messages)
+{
+    size_t n = (size_t)work->n_ranks;
+    work->first = check_malloc(n * sizeof *work->first);
+    work->last = check_malloc(n * sizeof *work->last);
+    work->inside = check_malloc(n * sizeof *work->inside);
+    work->across = check_malloc(n * sizeof *work->across);
+    for (size_t i = 0; i < n; i++)
+        work->first[i] = -1;
+    move_all(work, 2, true);
+    if (gradients)
+        move_all(work, cost_gradient_bytes(work->setting->gradients), false);
+    struct switch_messages all = join_parts(work);
+    messages->n = all.n;
+    messages->message = check_calloc((size_t)all.n, sizeof *messages->message);
+    take_reshards(work, &all, false, take_reshards(work, &all, true, messages->message));
+    free(all.message);
+    free(work->parts);
+    free(work->first);
+    free(work->last);
+    free(work->inside);
+    free(work->across);
+}
+
+/* Those of a switch that a memory has, or a place for them. */
+static struct switch_messages *find_messages(struct switch_memory *memory, const struct switch_messages *wanted)
+{
+    for (int32_t i = 0; i < memory->n; i++) {
+        struct switch_messages *known = &memory->of[i];
+        if (known->from_tp == wanted->from_tp && known->from_pp == wanted->from_pp && known->to_tp == wanted->to_tp &&
+            known->to_pp == wanted->to_pp && known->gradients == wanted->gradients)
+            return known;
+    }
+    memory->of = check_grow(memory->of, (size_t)memory->n, &memory->capacity, sizeof *memory->of);
+    memory->of[memory->n] = *wanted;
+    return &memory->of[memory->n++];
 }
 
 void switch_plan(const struct cost_setting *setting, const struct scenario_plan *from, const struct scenario_plan *to,
-                 bool gradients, struct plan_phase *phase)
+                 bool gradients, struct switch_memory *memory, struct plan_phase *phase)
 {
     struct switching work = {.setting = setting,
                              .from = {from->tp, from->pp, from->dp, &from->stages},
@@ -232,15 +309,19 @@ void switch_plan(const struct cost_setting *setting, const struct scenario_plan 
     CHECK(from->cp == 1 && to->cp == 1 && work.n_ranks == to->tp * to->pp * to->dp);
     if (from->tp == to->tp && from->pp == to->pp)
         return;
-    size_t n = (size_t)work.n_ranks;
-    work.bytes = check_calloc(n * n, sizeof *work.bytes);
-    work.inside = check_malloc(n * sizeof *work.inside);
-    work.across = check_malloc(n * sizeof *work.across);
-    move_all(&work, 2, true);
-    if (gradients)
-        move_all(&work, cost_gradient_bytes(setting->gradients), false);
-    add_reshards(&work, phase);
-    free(work.bytes);
-    free(work.inside);
-    free(work.across);
+    struct switch_messages *messages =
+        find_messages(memory, &(struct switch_messages){from->tp, from->pp, to->tp, to->pp, gradients, 0, NULL});
+    if (messages->message == NULL)
+        plan_messages(&work, gradients, messages);
+    phase->n_reshards = messages->n;
+    phase->reshards = check_calloc((size_t)messages->n, sizeof *phase->reshards);
+    memcpy(phase->reshards, messages->message, (size_t)messages->n * sizeof *phase->reshards);
+}
+
+void switch_forget(struct switch_memory *memory)
+{
+    for (int32_t i = 0; i < memory->n; i++)
+        free(memory->of[i].message);
+    free(memory->of);
+    *memory = (struct switch_memory){0};
 }

@@ -6,9 +6,28 @@
 #include "cost/cost.h"
 #include "plan/plan.h"
 
+/** What ranks send each other from one layout to another. */
+struct switch_messages {
+    int64_t from_tp, from_pp, to_tp, to_pp;
+    bool gradients;
+    int32_t n;
+    struct plan_reshard *message; /* in the order of switch_plan */
+};
+
+/** Switches of one model on one cluster that have been planned: none is planned twice. {0} is empty. */
+struct switch_memory {
+    int32_t n;
+    size_t capacity;
+    struct switch_messages *of;
+};
+
+/** Free all. */
+void switch_forget(struct switch_memory *memory);
+
 /**
  * Fill phase->reshards with what brings parameters, and gradients if wanted, from one layout of Megatron's order to
- * another on the same ranks. CP must be 1 in both.
+ * another on the same ranks. CP must be 1 in both. Tied embeddings are one table on a stage of all layers, else one on
+ * the first and one on the last.
  *
  * Every layer, the embedding and the head is cut into as many equal slices as both tensor degrees have in common.
  * bf16 parameters: for each slice and each rank that needs it: if that rank has it, nothing moves; else the rank of
@@ -20,9 +39,10 @@
  * when every rank sends and receives one at a time (ties: to the nearest higher rank, around the cluster): so that no
  * receiver has several senders while another has none.
  *
+ * @param memory  of this model and cluster
  * Source: HotSPa (SOSP '24), its code's planner for parameters as systems.md restates it; gradients are inferred.
  */
 void switch_plan(const struct cost_setting *setting, const struct scenario_plan *from, const struct scenario_plan *to,
-                 bool gradients, struct plan_phase *phase);
+                 bool gradients, struct switch_memory *memory, struct plan_phase *phase);
 
 #endif

@@ -18,7 +18,8 @@
  * - An iteration has as many documents as the scenario's global batch, not as many tokens as p x DP context windows; N
  *   is the windows that the batch's tokens would fill, rounded up to whole ranks (interleaved: to whole groups of p).
  * - The thresholds, which the paper tunes on a sample, are tuned on the first iteration's documents: wlb_tune. The
- *   paper reports a mean delay of about half an iteration; that is the limit.
+ *   paper reports a mean delay of about half an iteration; that is the limit of what is tried there. It binds no run,
+ *   whose documents are others: tokens may wait longer on average.
  * - Remainders of documents over 2 CP chunks, which the paper deals round-robin, are shared as real numbers.
  * - An iteration that would train nothing takes all that waits.
  */
@@ -288,7 +289,8 @@ static const struct schema_key knobs[] = {
     {"queues", SCHEMA_INT, "-", 0, WLB_MAX_QUEUES, "2", NULL, "that tuning may use at most",
      offsetof(struct wlb_knobs, queues)},
     {"max_delay", SCHEMA_REAL, "-", 0, 1000, "0.5", NULL,
-     "iterations that a token may wait on average where thresholds are tuned", offsetof(struct wlb_knobs, max_delay)},
+     "iterations that a token may wait on average where thresholds are tuned; a run of other documents may exceed it",
+     offsetof(struct wlb_knobs, max_delay)},
     {"max_tokens", SCHEMA_INT, "tokens", 0, 1073741824, "0", NULL,
      "longest micro-batch, but for a longer document; 0: what memory has room for, were all in flight as long",
      offsetof(struct wlb_knobs, max_tokens)},

@@ -8,6 +8,13 @@
 #include "base/check.h"
 #include "base/rng.h"
 
+/* Documents of one iteration: those that wait, then the new ones. */
+struct iteration {
+    struct wlb_document *documents;
+    int32_t n, n_waiting;
+    const int32_t *longest_first; /* [n - n_waiting] the new ones, 0 the first of them */
+};
+
 /* The queue of a document's length, WLB_REMAINED: none. */
 static int32_t queue_of(const struct wlb_rule *rule, int32_t tokens)
 {
@@ -46,22 +53,39 @@ static int longest_first(const void *a, const void *b, void *documents)
     return (i > j) - (i < j);
 }
 
-/* Documents in the order they are dealt. @return how many */
-static int32_t line_up(const struct wlb_rule *rule, struct wlb_document *documents, int32_t n, int32_t n_waiting,
-                       int32_t *runs)
+/* Documents that leave their queues, longest first. @return how many */
+static int32_t leave_queues(const struct wlb_rule *rule, struct wlb_document *documents, int32_t n, bool all,
+                            int32_t *left)
 {
-    int32_t n_remained = pop(documents, n_waiting, WLB_REMAINED, n_waiting, runs, 0), n_runs = n_remained;
-    for (int32_t i = n_waiting; i < n; i++) {
+    int32_t n_left = 0;
+    for (int32_t queue = 0; queue < rule->n_queues; queue++)
+        if (all || n_of_queue(documents, n, queue) >= rule->n_packs)
+            n_left = pop(documents, n, queue, all ? n : rule->n_packs, left, n_left);
+    qsort_r(left, (size_t)n_left, sizeof *left, longest_first, documents);
+    return n_left;
+}
+
+/* Documents in the order they are dealt. @return how many */
+static int32_t line_up(const struct wlb_rule *rule, const struct iteration *iteration, int32_t *runs)
+{
+    struct wlb_document *documents = iteration->documents;
+    int32_t n = iteration->n, n_waiting = iteration->n_waiting, *left = check_malloc((size_t)n * sizeof *left);
+    int32_t n_runs = pop(documents, n_waiting, WLB_REMAINED, n_waiting, runs, 0), next = 0;
+    for (int32_t i = n_waiting; i < n; i++)
         documents[i].queue = queue_of(rule, documents[i].tokens);
+    int32_t n_left = leave_queues(rule, documents, n, false, left);
+    for (int32_t k = 0; k < n - n_waiting; k++) { /* merge them with the new ones */
+        int32_t i = n_waiting + iteration->longest_first[k];
+        while (documents[i].queue == WLB_REMAINED && next < n_left && longest_first(&left[next], &i, documents) < 0)
+            runs[n_runs++] = left[next++];
         if (documents[i].queue == WLB_REMAINED)
             runs[n_runs++] = i;
     }
-    for (int32_t queue = 0; queue < rule->n_queues; queue++)
-        if (n_of_queue(documents, n, queue) >= rule->n_packs)
-            n_runs = pop(documents, n, queue, rule->n_packs, runs, n_runs);
-    for (int32_t queue = 0; n_runs == 0 && queue < rule->n_queues; queue++)
-        n_runs = pop(documents, n, queue, n, runs, n_runs);
-    qsort_r(runs + n_remained, (size_t)(n_runs - n_remained), sizeof *runs, longest_first, documents);
+    while (next < n_left)
+        runs[n_runs++] = left[next++];
+    if (n_runs == 0)
+        n_runs = leave_queues(rule, documents, n, true, runs);
+    free(left);
     return n_runs;
 }
 
@@ -117,15 +141,15 @@ static int32_t shortest_of(const int64_t *length, int32_t n)
     return least;
 }
 
-void wlb_deal(const struct wlb_rule *rule, struct wlb_document *documents, int32_t n, int32_t n_waiting, int32_t *pack)
+static void deal(const struct wlb_rule *rule, const struct iteration *iteration, int32_t *pack)
 {
     struct sums load_s = open_sums(rule->n_packs);
     int64_t *length = check_calloc((size_t)rule->n_packs, sizeof *length);
-    int32_t *runs = check_malloc((size_t)n * sizeof *runs), n_runs = line_up(rule, documents, n, n_waiting, runs);
-    for (int32_t i = 0; i < n; i++)
+    int32_t *runs = check_malloc((size_t)iteration->n * sizeof *runs), n_runs = line_up(rule, iteration, runs);
+    for (int32_t i = 0; i < iteration->n; i++)
         pack[i] = -1;
     for (int32_t i = 0; i < n_runs; i++) {
-        struct wlb_document *document = &documents[runs[i]];
+        struct wlb_document *document = &iteration->documents[runs[i]];
         int64_t most = rule->capacity - document->tokens;
         int32_t to = least_of(&load_s);
         to = length[to] <= most ? to : shortest_of(length, rule->n_packs);
@@ -139,6 +163,23 @@ void wlb_deal(const struct wlb_rule *rule, struct wlb_document *documents, int32
     close_sums(&load_s);
     free(length);
     free(runs);
+}
+
+/* Numbers of documents, longest first. Caller frees. */
+static int32_t *sort(struct wlb_document *documents, int32_t n)
+{
+    int32_t *order = check_malloc((size_t)n * sizeof *order);
+    for (int32_t i = 0; i < n; i++)
+        order[i] = i;
+    qsort_r(order, (size_t)n, sizeof *order, longest_first, documents);
+    return order;
+}
+
+void wlb_deal(const struct wlb_rule *rule, struct wlb_document *documents, int32_t n, int32_t n_waiting, int32_t *pack)
+{
+    int32_t *order = sort(documents + n_waiting, n - n_waiting);
+    deal(rule, &(struct iteration){documents, n, n_waiting, order}, pack);
+    free(order);
 }
 
 int32_t wlb_keep_waiting(struct wlb_document *documents, const int32_t *pack, int32_t n)
@@ -180,21 +221,28 @@ static bool is_useful(const struct trial *trial, const struct trial *limit)
     return trial->delay <= limit->delay && trial->imbalance < limit->imbalance;
 }
 
-/* Documents of so many iterations, n each, under a rule; given up once it is of no use: a degree is at least 1. */
-static struct trial trial_of(const struct wlb_rule *rule, const struct wlb_document *drawn, int32_t n,
-                             const struct trial *limit)
+/* Documents of all trial iterations, and the orders of each. */
+struct drawn {
+    int32_t n; /* of an iteration */
+    struct wlb_document *documents;
+    int32_t *longest_first[N_TRIAL_ITERATIONS];
+};
+
+/* What a rule comes to; given up once it is of no use: a degree is at least 1. */
+static struct trial trial_of(const struct wlb_rule *rule, const struct drawn *drawn, const struct trial *limit)
 {
+    int32_t n = drawn->n;
     size_t n_all = (size_t)n * N_TRIAL_ITERATIONS;
     struct wlb_document *documents = check_malloc(n_all * sizeof *documents);
     int32_t *pack = check_malloc(n_all * sizeof *pack), n_waiting = 0;
     double waited = 0, tokens = 0, sum = 0;
     struct trial trial = {0};
     for (size_t i = 0; i < n_all; i++)
-        tokens += drawn[i].tokens;
+        tokens += drawn->documents[i].tokens;
     for (int32_t iteration = 0; iteration < N_TRIAL_ITERATIONS && is_useful(&trial, limit); iteration++) {
         int32_t n_left = N_TRIAL_ITERATIONS - 1 - iteration;
-        memcpy(documents + n_waiting, drawn + (size_t)iteration * (size_t)n, (size_t)n * sizeof *documents);
-        wlb_deal(rule, documents, n_waiting + n, n_waiting, pack);
+        memcpy(documents + n_waiting, drawn->documents + (size_t)iteration * (size_t)n, (size_t)n * sizeof *documents);
+        deal(rule, &(struct iteration){documents, n_waiting + n, n_waiting, drawn->longest_first[iteration]}, pack);
         sum += wlb_imbalance(documents, pack, n_waiting + n, rule->n_packs) / N_TRIAL_ITERATIONS;
         trial.imbalance = sum + (1 - 1e-9) * n_left / N_TRIAL_ITERATIONS; /* sums are rounded */
         n_waiting = wlb_keep_waiting(documents, pack, n_waiting + n);
@@ -207,15 +255,22 @@ static struct trial trial_of(const struct wlb_rule *rule, const struct wlb_docum
     return trial;
 }
 
-/* Documents of all trial iterations. Caller frees. */
-static struct wlb_document *draw(const struct wlb_document *sample, int32_t n, int64_t seed)
+static void draw(const struct wlb_document *sample, int32_t n, int64_t seed, struct drawn *drawn)
 {
-    struct wlb_document *drawn = check_malloc((size_t)n * N_TRIAL_ITERATIONS * sizeof *drawn);
+    *drawn = (struct drawn){n, check_malloc((size_t)n * N_TRIAL_ITERATIONS * sizeof *drawn->documents), {NULL}};
     struct rng *rng = rng_create(seed, 0, RNG_WLB_TRIALS);
     for (int32_t i = 0; i < n * N_TRIAL_ITERATIONS; i++)
-        drawn[i] = sample[rng_index(rng, n)];
+        drawn->documents[i] = sample[rng_index(rng, n)];
+    for (int32_t i = 0; i < N_TRIAL_ITERATIONS; i++)
+        drawn->longest_first[i] = sort(drawn->documents + (size_t)i * (size_t)n, n);
     rng_free(rng);
-    return drawn;
+}
+
+static void close_drawn(struct drawn *drawn)
+{
+    for (int32_t i = 0; i < N_TRIAL_ITERATIONS; i++)
+        free(drawn->longest_first[i]);
+    free(drawn->documents);
 }
 
 void wlb_tune(struct wlb_rule *rule, const struct wlb_document *sample, int32_t n, int64_t context, double max_delay,
@@ -228,9 +283,10 @@ void wlb_tune(struct wlb_rule *rule, const struct wlb_document *sample, int32_t 
     best.n_queues = 0;
     if (most == 0)
         return;
-    struct wlb_document *drawn = draw(sample, n, seed);
+    struct drawn drawn;
+    draw(sample, n, seed, &drawn);
     struct trial limit = {INFINITY, INFINITY};
-    limit = (struct trial){trial_of(&best, drawn, n, &limit).imbalance, max_delay};
+    limit = (struct trial){trial_of(&best, &drawn, &limit).imbalance, max_delay};
     for (int32_t first = 0; first < N; first++)
         for (int32_t second = first; second < N; second++) {
             other.n_queues = second > first ? 2 : 1;
@@ -238,12 +294,12 @@ void wlb_tune(struct wlb_rule *rule, const struct wlb_document *sample, int32_t 
             other.threshold[1] = thresholds[second];
             if (other.n_queues > most || thresholds[first] < 1)
                 continue;
-            struct trial trial = trial_of(&other, drawn, n, &limit);
+            struct trial trial = trial_of(&other, &drawn, &limit);
             if (!is_useful(&trial, &limit))
                 continue;
             limit.imbalance = trial.imbalance;
             best = other;
         }
-    free(drawn);
+    close_drawn(&drawn);
     *rule = best;
 }
