@@ -520,9 +520,16 @@ class Messages(unittest.TestCase):
                                 ("{kind: disk, gpus: 2, factor: 2}", ["disk", "gpu, nvlink, nic, pcie"]),
                                 ("{kind: gpu, share: 0.01, factor: 2}", ["0.01", "0.03125 to 1"]),
                                 ("{kind: gpu, gpus: 2, seed: 1, factor: 2}", ["seed", "share"]),
-                                ("{kind: gpu, gpus: 2}", ["factor"])):
+                                ("{kind: gpu, gpus: 2}", ["factor"]),
+                                ("{kind: gpu, leaves: 0, factor: 2}", ["kind gpu", "one of gpus, nodes and share"]),
+                                ("{kind: uplink, gpus: 2, factor: 2}", ["kind uplink", "one of nodes and share"]),
+                                ("{kind: uplink, nodes: 2, factor: 2}", ["node 2", "0 to 1"]),
+                                ("{kind: spine, leaves: 0, factor: 2}", ["hopper-2x8", "up<leaf>_u", "spine"]),
+                                ("{kind: uplink, nodes: 1, factor: 2}", ["all_tensor_ranks: true"])):
             self.refuse(["small.yaml:", *expected], SMALL + f"faults:\n  - {fault}\n")
         self.refuse(["faults", "list"], SMALL + "faults: {kind: gpu}\n")
+        uplink = "faults: [{kind: uplink, nodes: 1, factor: 2}]\n"
+        self.refuse(["uplink", "simgrid or both"], SMALL.replace("engine: both", "engine: critical-path") + uplink)
 
     def test_missing_names_and_files(self):
         self.refuse(["llama-8b"], SMALL.replace("llama-7b", "llama-8b"))

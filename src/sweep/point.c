@@ -204,7 +204,7 @@ static bool check_fold(const struct runner *runner, struct error *err)
 {
     for (int32_t i = 0; i < runner->plan.n_phases; i++)
         for (int32_t j = 0; j < runner->plan.phases[i].n_pipelines; j++)
-            if (runner->faults.n_gpus > 0 &&
+            if (faults_any(&runner->faults) &&
                 runner->plan.phases[i].pipelines[j].layout.tensor != runner->system->entry->plan.tp)
                 return error_set(err, "faults: pipelines of other tp than the plan's are not modelled");
     return true;
