@@ -4,6 +4,7 @@
 import csv
 import filecmp
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -443,6 +444,15 @@ class Validation(unittest.TestCase):
         self.assertIn("did you mean 'model'", self.validate("--filter", "modle=x").stderr)
         self.assertEqual(self.validate(SCRATCH / "nowhere.csv").returncode, 2)
 
+    def test_a_cause_that_is_too_long_is_refused(self):
+        shutil.copytree(SOURCE / "model", fresh("data") / "model")
+        causes = SCRATCH / "data/model/validation/causes.csv"
+        text = causes.read_text()
+        causes.write_text(text + "X1,,,,,,," + "x" * 256 + "\n")
+        done = run("validate", env={**os.environ, "SLIMSIM_DATA": str(SCRATCH / "data")})
+        self.assertEqual(done.returncode, 2)
+        self.assertIn(f"causes.csv:{text.count(chr(10)) + 1}: cause has 256 bytes; at most 255", done.stderr)
+
 
 
 class Calibrate(unittest.TestCase):
@@ -535,6 +545,7 @@ class Messages(unittest.TestCase):
         self.refuse(["llama-8b"], SMALL.replace("llama-7b", "llama-8b"))
         self.refuse(["hopper-3x8"], SMALL.replace("hopper-2x8", "hopper-3x8"))
         self.refuse(["missing.txt"], SMALL.replace("lengths: github", "lengths: missing.txt"))
+        self.refuse(["small.yaml:5:17: data.lengths", "'4x'"], SMALL.replace("lengths: github", "lengths: 8Ki 4x"))
         self.refuse(["best-fat", "best-fit"], SMALL.replace("name: best-fit", "name: best-fat"))
         self.refuse(["asymetric", "asymmetric"], SMALL.replace("slimpack, ", "slimpack, knobs: {asymetric: no}, "))
         self.assertEqual(run("run", SCRATCH / "nowhere.yaml").returncode, 2)

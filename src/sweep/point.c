@@ -46,6 +46,19 @@ bool point_check(const struct scenario *scenario, struct error *err)
                           scenario->model.name, scenario->data.context);
 }
 
+bool point_lengths(const struct scenario *scenario, struct lengths *lengths, struct error *err)
+{
+    struct error found = {0};
+    char key[64] = "";
+    if (lengths_open(&scenario->data, scenario_data_dir(), lengths, &found))
+        return true;
+    snprintf(key, sizeof key, "%.*s", (int)strcspn(found.text, ":"), found.text);
+    int32_t node = document_find(&scenario->document, 0, key);
+    if (node < 0) /* of a file of lengths, which names itself */
+        return error_add(err, "%s", found.text);
+    return document_error(&scenario->document, node, err, "%s", found.text);
+}
+
 static void measure_work(const struct runner *runner, struct point_iteration *result)
 {
     struct work work = work_of(&runner->plan, &runner->dag, &runner->group_slow);
