@@ -17,8 +17,7 @@ static bool same_data(const struct scenario_data *a, const struct scenario_data 
            a->long_documents == b->long_documents && a->global_batch == b->global_batch;
 }
 
-static const struct lengths *find_lengths(struct workshop *workshop, const struct scenario *scenario,
-                                          struct error *err)
+static const struct lengths *find_lengths(struct workshop *workshop, const struct scenario *scenario, struct error *err)
 {
     const struct scenario_data *data = &scenario->data;
     for (int32_t i = 0; i < workshop->n_lengths; i++)
