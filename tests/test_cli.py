@@ -97,6 +97,8 @@ systems:
         for slow, sound in zip(report["systems"], self.report["systems"]):
             self.assertGreater(slow["critical_path_mean_s"], 1.2 * sound["critical_path_mean_s"])
             self.assertGreaterEqual(slow["simgrid_mean_s"], slow["critical_path_mean_s"] * (1 - 1e-9))
+        with h5py.File(SCRATCH / "faults" / "small.h5") as file:
+            self.assertEqual([line.decode() for line in file["assumed"]], report["assumed"])
         self.assertTrue(any("GPU 5 3 times as slow" in line and "unknown to plans" in line for line in report["assumed"]))
         with h5py.File(SCRATCH / "faults" / "small.h5") as file:
             rows, text = file["faults"][:], file.attrs["scenario"]
@@ -622,6 +624,20 @@ class Messages(unittest.TestCase):
         done = subprocess.run([prefix / "bin/slimsim", "list", "models"], capture_output=True, text=True, timeout=60)
         self.assertEqual((done.returncode, done.stdout), (0, "only-here\n"), done.stderr)
 
+    def test_the_manual_and_completion_are_made_of_the_help(self):
+        folder = SOURCE / "src/cli"
+        page = subprocess.run([folder / "manual.sh", PROGRAM], capture_output=True, text=True, timeout=60)
+        self.assertEqual((page.returncode, page.stderr), (0, ""))
+        for part in ("slimsim \\- A discrete\\-event simulator", ".SH SLIMSIM merge", "\\-\\-fail\\-fast", "Exit status: 0"):
+            self.assertIn(part, page.stdout)
+        for words, expected in (("slimsim ru", "run"), ("slimsim run --js", "--json"), ("slimsim list mo", "models"),
+                                ("slimsim run --set data.l", "data.lengths= data.long_documents=")):
+            script = (f'source {folder}/completion.bash; compopt() {{ :; }}; COMP_WORDS=({words}); '
+                      'COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _slimsim; echo ${COMPREPLY[*]}')
+            done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=60,
+                                  env={**os.environ, "PATH": f"{PROGRAM.parent}:{os.environ['PATH']}"})
+            self.assertEqual((done.stdout, done.stderr), (expected + "\n", ""), words)
+
     def test_published_costs_say_how_many_gpus_they_are_for(self):
         done = run("published", write("small.yaml", SMALL), "--set", "platform=hopper-16x8")
         self.assertEqual((done.returncode, done.stdout), (2, ""))
@@ -636,6 +652,12 @@ class Messages(unittest.TestCase):
         done = run("best", SCRATCH / "tables" / "small.csv")
         self.assertEqual((done.returncode, done.stdout), (2, ""))
         self.assertIn("not the table of a sweep, which has the columns status", done.stderr)
+        done = run("best", SCRATCH / "tables" / "small.h5")
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn("takes the table beside it", done.stderr)
+        done = run("export", SCRATCH / "tables" / "small.h5", "--dag", "dot")
+        self.assertEqual((done.returncode, done.stdout), (64, ""))
+        self.assertIn("--dag takes a scenario", done.stderr)
 
     def test_output_that_cannot_be_made(self):
         write("file", "")

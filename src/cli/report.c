@@ -533,3 +533,16 @@ void report_print_json(const struct scenario *scenario, const struct point *poin
     free(metrics);
     free(summaries);
 }
+
+bool report_record(const struct scenario *scenario, const struct point *point, struct trace *trace, struct error *err)
+{
+    char(*lines)[TEXT_SIZE] = assumption_lines(point);
+    int32_t n = assumptions(scenario, point, lines);
+    const char **texts = check_malloc((size_t)n * sizeof *texts);
+    for (int32_t i = 0; i < n; i++)
+        texts[i] = lines[i];
+    bool ok = trace_set_texts(trace, "assumed", n, texts, err);
+    free(texts);
+    free(lines);
+    return ok;
+}

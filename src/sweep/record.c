@@ -53,6 +53,8 @@ static bool set_inputs(struct trace *trace, const struct record_origin *origin, 
     const struct scenario *scenario = origin->scenario;
     struct flop_curve layer = flop_layer_curve(&scenario->model, PASS_FORWARD);
     return trace_set_text(trace, "scenario", origin->scenario_text, err) &&
+           set_hash(trace, "model_hash", scenario->model_hash, err) &&
+           set_hash(trace, "device_hash", scenario->device_hash, err) &&
            set_hash(trace, "platform_hash", scenario->platform.hash, err) &&
            set_hash(trace, "lengths_hash", origin->lengths_hash, err) &&
            trace_set_integer(trace, "seed", scenario->seed, err) &&
