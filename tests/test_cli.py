@@ -4,6 +4,7 @@
 import csv
 import filecmp
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -96,6 +97,8 @@ systems:
         for slow, sound in zip(report["systems"], self.report["systems"]):
             self.assertGreater(slow["critical_path_mean_s"], 1.2 * sound["critical_path_mean_s"])
             self.assertGreaterEqual(slow["simgrid_mean_s"], slow["critical_path_mean_s"] * (1 - 1e-9))
+        with h5py.File(SCRATCH / "faults" / "small.h5") as file:
+            self.assertEqual([line.decode() for line in file["assumed"]], report["assumed"])
         self.assertTrue(any("GPU 5 3 times as slow" in line and "unknown to plans" in line for line in report["assumed"]))
         with h5py.File(SCRATCH / "faults" / "small.h5") as file:
             rows, text = file["faults"][:], file.attrs["scenario"]
@@ -443,6 +446,15 @@ class Validation(unittest.TestCase):
         self.assertIn("did you mean 'model'", self.validate("--filter", "modle=x").stderr)
         self.assertEqual(self.validate(SCRATCH / "nowhere.csv").returncode, 2)
 
+    def test_a_cause_that_is_too_long_is_refused(self):
+        shutil.copytree(SOURCE / "model", fresh("data") / "model")
+        causes = SCRATCH / "data/model/validation/causes.csv"
+        text = causes.read_text()
+        causes.write_text(text + "X1,,,,,,," + "x" * 256 + "\n")
+        done = run("validate", env={**os.environ, "SLIMSIM_DATA": str(SCRATCH / "data")})
+        self.assertEqual(done.returncode, 2)
+        self.assertIn(f"causes.csv:{text.count(chr(10)) + 1}: cause has 256 bytes; at most 255", done.stderr)
+
 
 
 class Calibrate(unittest.TestCase):
@@ -520,14 +532,22 @@ class Messages(unittest.TestCase):
                                 ("{kind: disk, gpus: 2, factor: 2}", ["disk", "gpu, nvlink, nic, pcie"]),
                                 ("{kind: gpu, share: 0.01, factor: 2}", ["0.01", "0.03125 to 1"]),
                                 ("{kind: gpu, gpus: 2, seed: 1, factor: 2}", ["seed", "share"]),
-                                ("{kind: gpu, gpus: 2}", ["factor"])):
+                                ("{kind: gpu, gpus: 2}", ["factor"]),
+                                ("{kind: gpu, leaves: 0, factor: 2}", ["kind gpu", "one of gpus, nodes and share"]),
+                                ("{kind: uplink, gpus: 2, factor: 2}", ["kind uplink", "one of nodes and share"]),
+                                ("{kind: uplink, nodes: 2, factor: 2}", ["node 2", "0 to 1"]),
+                                ("{kind: spine, leaves: 0, factor: 2}", ["hopper-2x8", "up<leaf>_u", "spine"]),
+                                ("{kind: uplink, nodes: 1, factor: 2}", ["all_tensor_ranks: true"])):
             self.refuse(["small.yaml:", *expected], SMALL + f"faults:\n  - {fault}\n")
         self.refuse(["faults", "list"], SMALL + "faults: {kind: gpu}\n")
+        uplink = "faults: [{kind: uplink, nodes: 1, factor: 2}]\n"
+        self.refuse(["uplink", "simgrid or both"], SMALL.replace("engine: both", "engine: critical-path") + uplink)
 
     def test_missing_names_and_files(self):
         self.refuse(["llama-8b"], SMALL.replace("llama-7b", "llama-8b"))
         self.refuse(["hopper-3x8"], SMALL.replace("hopper-2x8", "hopper-3x8"))
         self.refuse(["missing.txt"], SMALL.replace("lengths: github", "lengths: missing.txt"))
+        self.refuse(["small.yaml:5:17: data.lengths", "'4x'"], SMALL.replace("lengths: github", "lengths: 8Ki 4x"))
         self.refuse(["best-fat", "best-fit"], SMALL.replace("name: best-fit", "name: best-fat"))
         self.refuse(["asymetric", "asymmetric"], SMALL.replace("slimpack, ", "slimpack, knobs: {asymetric: no}, "))
         self.assertEqual(run("run", SCRATCH / "nowhere.yaml").returncode, 2)
@@ -604,6 +624,20 @@ class Messages(unittest.TestCase):
         done = subprocess.run([prefix / "bin/slimsim", "list", "models"], capture_output=True, text=True, timeout=60)
         self.assertEqual((done.returncode, done.stdout), (0, "only-here\n"), done.stderr)
 
+    def test_the_manual_and_completion_are_made_of_the_help(self):
+        folder = SOURCE / "src/cli"
+        page = subprocess.run([folder / "manual.sh", PROGRAM], capture_output=True, text=True, timeout=60)
+        self.assertEqual((page.returncode, page.stderr), (0, ""))
+        for part in ("slimsim \\- A discrete\\-event simulator", ".SH SLIMSIM merge", "\\-\\-fail\\-fast", "Exit status: 0"):
+            self.assertIn(part, page.stdout)
+        for words, expected in (("slimsim ru", "run"), ("slimsim run --js", "--json"), ("slimsim list mo", "models"),
+                                ("slimsim run --set data.l", "data.lengths= data.long_documents=")):
+            script = (f'source {folder}/completion.bash; compopt() {{ :; }}; COMP_WORDS=({words}); '
+                      'COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _slimsim; echo ${COMPREPLY[*]}')
+            done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=60,
+                                  env={**os.environ, "PATH": f"{PROGRAM.parent}:{os.environ['PATH']}"})
+            self.assertEqual((done.stdout, done.stderr), (expected + "\n", ""), words)
+
     def test_published_costs_say_how_many_gpus_they_are_for(self):
         done = run("published", write("small.yaml", SMALL), "--set", "platform=hopper-16x8")
         self.assertEqual((done.returncode, done.stdout), (2, ""))
@@ -618,6 +652,12 @@ class Messages(unittest.TestCase):
         done = run("best", SCRATCH / "tables" / "small.csv")
         self.assertEqual((done.returncode, done.stdout), (2, ""))
         self.assertIn("not the table of a sweep, which has the columns status", done.stderr)
+        done = run("best", SCRATCH / "tables" / "small.h5")
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn("takes the table beside it", done.stderr)
+        done = run("export", SCRATCH / "tables" / "small.h5", "--dag", "dot")
+        self.assertEqual((done.returncode, done.stdout), (64, ""))
+        self.assertIn("--dag takes a scenario", done.stderr)
 
     def test_output_that_cannot_be_made(self):
         write("file", "")

@@ -126,6 +126,70 @@ static void simgrids_links_are_slow(void)
     faults_free(&faults);
 }
 
+/* 8 GPUs of node 0 send 1 GB each to their counterparts on the first node of the other end. */
+static void check_sends_of_a_node(const struct platform *platform, const struct fault *fault, int32_t n_sends,
+                                  int32_t to_node, double expected_s)
+{
+    struct faults faults = faults_of(fault, 1, platform);
+    struct timeline timeline = {0};
+    struct error err = {0};
+    struct dag dag = hand_dag(8, n_sends, 0);
+    dag.faults = &faults;
+    for (int32_t gpu = 0; gpu < n_sends; gpu++)
+        hand_send(&dag, gpu, DAG_STREAM_RAIL, 8 * to_node + gpu, hand_transfer(0, 1e9, 50e9));
+    CHECK_TRUE(execute(&dag, platform, &timeline, &err));
+    for (int32_t t = 0; t < n_sends; t++)
+        CHECK_CLOSE(timeline.finish_s[t], expected_s, 1e-12);
+    dag_free(&dag);
+    timeline_free(&timeline);
+    faults_free(&faults);
+}
+
+/* A node's uplink has 8 x 50 GB/s. At a quarter, 100 GB/s, one NIC still sends all it can, 1 GB in 20 ms; 8 of them
+ * share: 80 ms. At a sixteenth one alone takes 40 ms. The same into the node. A leaf of 32 nodes has 12.8 TB/s to the
+ * spine, 25 GB/s of it at a 512th: 40 ms for one, 320 ms for 8; inside the leaf nothing of it is seen. */
+static void links_above_the_nics_are_slow_for_all_who_share_them(void)
+{
+    struct platform small = hand_platform("hopper-2x8", 2), large = hand_platform("hopper-128x8", 128);
+    small.n_uplinks = 2;
+    large.n_spine_links = 4;
+    for (int64_t node = 0; node < 2; node++) {
+        struct fault uplink = {.kind = FAULT_UPLINK, .nodes = {1, {node}}, .factor = 4};
+        check_sends_of_a_node(&small, &uplink, 1, 1, 0.02);
+        check_sends_of_a_node(&small, &uplink, 8, 1, 0.08);
+        uplink.factor = 16;
+        check_sends_of_a_node(&small, &uplink, 1, 1, 0.04);
+    }
+    struct fault spine = {.kind = FAULT_SPINE, .leaves = {1, {3}}, .factor = 512};
+    check_sends_of_a_node(&large, &spine, 1, 96, 0.04);
+    check_sends_of_a_node(&large, &spine, 8, 96, 0.32);
+    check_sends_of_a_node(&large, &spine, 8, 31, 0.02);
+}
+
+/* A place that stands for 8 ranks: on a sound platform its one flow takes what all take; where the uplink is narrower
+ * than 8 NICs it would not, which is refused. */
+static void a_folded_group_needs_wide_links_above_the_nics(void)
+{
+    struct platform platform = hand_platform("hopper-2x8", 2);
+    platform.n_uplinks = 2;
+    for (int i = 0; i < 2; i++) {
+        struct fault fault = {.kind = FAULT_UPLINK, .nodes = {1, {1}}, .factor = i == 0 ? 1 : 1.01};
+        struct faults faults = faults_of(&fault, 1, &platform);
+        struct timeline timeline = {0};
+        struct error err = {0};
+        struct dag dag = hand_dag(1, 1, 0);
+        dag.faults = &faults;
+        dag.places[0].n_gpus = 8;
+        hand_send(&dag, 0, DAG_STREAM_SEND_FORWARD, 8, hand_transfer(0, 1e9, 50e9));
+        CHECK_TRUE(execute(&dag, &platform, &timeline, &err) == (i == 0));
+        CHECK_TRUE((strstr(err.text, "pt1_d above the NICs") != NULL) == (i == 1));
+        CHECK_TRUE((strstr(err.text, "all_tensor_ranks: true") != NULL) == (i == 1));
+        dag_free(&dag);
+        timeline_free(&timeline);
+        faults_free(&faults);
+    }
+}
+
 /* Two pipelines of two stages of TP 4 x CP 2 on two nodes, in rings, with gradients. */
 static void group_plan(struct plan *plan, struct cost_setting *setting)
 {
@@ -272,10 +336,10 @@ static void a_factor_of_one_is_no_fault(void)
     struct plan plan;
     struct cost_setting setting;
     group_plan(&plan, &setting);
-    struct fault entries[FAULT_N_KINDS];
-    for (int kind = 0; kind < FAULT_N_KINDS; kind++)
+    struct fault entries[FAULT_N_OF_GPUS];
+    for (int kind = 0; kind < FAULT_N_OF_GPUS; kind++)
         entries[kind] = fault_of((enum fault_kind)kind, 3, 1);
-    struct faults faults = faults_of(entries, FAULT_N_KINDS, setting.platform);
+    struct faults faults = faults_of(entries, FAULT_N_OF_GPUS, setting.platform);
     struct dag_options options = {.all_tensor_ranks = true, .gradient_sync = true};
     struct dag with = built(&plan, setting, options, &faults), without = built(&plan, setting, options, NULL);
     CHECK_EQUAL(with.n_tasks, without.n_tasks);
@@ -289,8 +353,8 @@ static void a_factor_of_one_is_no_fault(void)
 static int32_t n_slow(const struct faults *faults, enum fault_kind kind)
 {
     int32_t n = 0;
-    for (int32_t gpu = 0; gpu < faults->n_gpus; gpu++)
-        n += faults_factor(faults, kind, gpu) > 1;
+    for (int32_t device = 0; device < faults->n[kind]; device++)
+        n += faults_factor(faults, kind, device) > 1;
     return n;
 }
 
@@ -305,7 +369,7 @@ static void draws_follow_their_seed(void)
         struct faults faults = faults_of(&fault, 1, &platform), again = faults_of(&fault, 1, &platform);
         CHECK_EQUAL(n_slow(&faults, FAULT_GPU), 4);
         CHECK_EQUAL(n_slow(&faults, FAULT_NIC), 0);
-        CHECK_TRUE(memcmp(faults.factor, again.factor, 128 * sizeof(double)) == 0);
+        CHECK_TRUE(memcmp(faults.factor[FAULT_GPU], again.factor[FAULT_GPU], 128 * sizeof(double)) == 0);
         for (int32_t gpu = 0; gpu < 128; gpu++)
             drawn[gpu] += faults_factor(&faults, FAULT_GPU, gpu) > 1;
         faults_free(&faults);
@@ -313,6 +377,20 @@ static void draws_follow_their_seed(void)
     }
     for (int32_t gpu = 0; gpu < 128; gpu++)
         CHECK_TRUE(drawn[gpu] >= 4 && drawn[gpu] <= 59);
+}
+
+/* A quarter of 16 uplinks, half of 4 spine links: each kind draws of its own devices. */
+static void links_above_the_nics_are_drawn_of_their_own(void)
+{
+    struct platform platform = {.n_nodes = 16, .gpus_per_node = 8, .n_uplinks = 16, .n_spine_links = 4};
+    const struct fault entries[] = {{.kind = FAULT_UPLINK, .share = 0.25, .seed = 1, .factor = 2},
+                                    {.kind = FAULT_SPINE, .share = 0.5, .seed = 1, .factor = 3}};
+    struct faults faults = faults_of(entries, 2, &platform);
+    CHECK_EQUAL(n_slow(&faults, FAULT_UPLINK), 4);
+    CHECK_EQUAL(n_slow(&faults, FAULT_SPINE), 2);
+    for (enum fault_kind kind = 0; kind < FAULT_N_OF_GPUS; kind++)
+        CHECK_EQUAL(n_slow(&faults, kind), 0);
+    faults_free(&faults);
 }
 
 /* Node 1's NICs twice as slow and GPU 9's three times: 6 in all. TP 2: GPU 8 as 9. */
@@ -332,11 +410,13 @@ static void entries_multiply_and_groups_take_the_worst(void)
 
 int main(void)
 {
-    return HARNESS_MAIN("faults", TEST(a_slow_stage_of_one_f_one_b_has_a_closed_form),
-                        TEST(a_hop_over_a_slow_nic_takes_longer_by_its_bytes), TEST(simgrids_links_are_slow),
-                        TEST(a_folded_tensor_group_is_as_slow_as_its_slowest_member),
-                        TEST(a_context_group_is_as_slow_as_its_slowest_member),
-                        TEST(links_that_are_all_slow_are_a_slower_platform),
-                        TEST(one_slow_nic_holds_the_gradients_of_all), TEST(a_factor_of_one_is_no_fault),
-                        TEST(draws_follow_their_seed), TEST(entries_multiply_and_groups_take_the_worst));
+    return HARNESS_MAIN(
+        "faults", TEST(a_slow_stage_of_one_f_one_b_has_a_closed_form),
+        TEST(a_hop_over_a_slow_nic_takes_longer_by_its_bytes), TEST(simgrids_links_are_slow),
+        TEST(links_above_the_nics_are_slow_for_all_who_share_them),
+        TEST(a_folded_group_needs_wide_links_above_the_nics),
+        TEST(a_folded_tensor_group_is_as_slow_as_its_slowest_member),
+        TEST(a_context_group_is_as_slow_as_its_slowest_member), TEST(links_that_are_all_slow_are_a_slower_platform),
+        TEST(one_slow_nic_holds_the_gradients_of_all), TEST(a_factor_of_one_is_no_fault), TEST(draws_follow_their_seed),
+        TEST(links_above_the_nics_are_drawn_of_their_own), TEST(entries_multiply_and_groups_take_the_worst));
 }

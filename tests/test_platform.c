@@ -22,6 +22,7 @@ static void built_platforms_are_as_the_generator_made_them(void)
     CHECK_EQUAL(platform.n_nodes, 16);
     CHECK_EQUAL(platform.gpus_per_node, 8);
     CHECK_EQUAL(platform_n_gpus(&platform), 128);
+    CHECK_TRUE(platform.n_uplinks == 16 && platform.n_spine_links == 0); /* one leaf */
     CHECK_TRUE(platform_same_node(&platform, 8, 15) && !platform_same_node(&platform, 7, 8));
     CHECK_TRUE(platform.nvlink_bytes_per_s == 200e9 && platform.nic_bytes_per_s == 50e9);
     CHECK_TRUE(platform.pcie_bytes_per_s == 64e9 && platform.host_memory_bytes == 1000 * 0x1p30);
@@ -30,6 +31,8 @@ static void built_platforms_are_as_the_generator_made_them(void)
     CHECK_EQUAL(platform_n_gpus(&platform), 256);
     CHECK_TRUE(platform.nvlink_bytes_per_s == 450e9 && platform.nic_bytes_per_s == 50e9);
     CHECK_TRUE(platform.pcie_bytes_per_s == 64e9 && platform.host_memory_bytes == 2e12);
+    CHECK_TRUE(platform_read(platforms, "hopper-128x8", &platform, &err));
+    CHECK_TRUE(platform.n_uplinks == 128 && platform.n_spine_links == 4);
     CHECK_TRUE(platform_read("/nowhere", SLIMSIM_BUILD_DIR "/platforms/hopper-2x8-free.xml", &platform, &err));
     CHECK_TEXT(platform.name, "hopper-2x8-free");
     CHECK_EQUAL(platform_n_gpus(&platform), 16);

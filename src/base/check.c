@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 _Noreturn void check_failed(const char *condition, const char *file, int line)
 {
@@ -14,7 +15,11 @@ _Noreturn void check_failed(const char *condition, const char *file, int line)
 static void *check_memory(void *memory, size_t bytes)
 {
     if (memory == NULL) {
-        fprintf(stderr, "slimsim: out of memory (%zu bytes wanted)\n", bytes);
+        struct rlimit limit;
+        fprintf(stderr, "slimsim: out of memory (%zu bytes wanted", bytes);
+        if (getrlimit(RLIMIT_DATA, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+            fprintf(stderr, ", the limit of the process is %zu", (size_t)limit.rlim_cur);
+        fputs(")\n", stderr);
         exit(1);
     }
     return memory;

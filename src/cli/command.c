@@ -82,7 +82,7 @@ bool command_read(const char *path, const struct options *options, struct scenar
                   struct error *err)
 {
     return scenario_read(path, options->n_set, options->set, scenario, err) && point_check(scenario, err) &&
-           lengths_open(&scenario->data, scenario_data_dir(), lengths, err);
+           point_lengths(scenario, lengths, err);
 }
 
 void options_free(struct options *options)

@@ -95,6 +95,12 @@ static bool export_dag(const struct arguments *arguments, struct error *err)
     return ok;
 }
 
+static bool is_trace(const char *path)
+{
+    size_t n = strlen(path);
+    return n > 3 && strcmp(path + n - 3, ".h5") == 0;
+}
+
 enum { N_CHILDREN = 2 };
 static const struct argp_child children[N_CHILDREN + 1] = {OPTION(set), OPTION(quiet), {0}};
 
@@ -122,6 +128,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     case ARGP_KEY_END:
         if (arguments->chrome + (arguments->csv != NULL) + (arguments->dag != NULL) != 1)
             argp_error(state, "exactly one of --chrome, --csv and --dag is needed");
+        if ((arguments->dag != NULL) == is_trace(arguments->input))
+            argp_error(state, "%s: --dag takes a scenario (.yaml), --chrome and --csv take a trace (.h5)",
+                       arguments->input);
         return 0;
     default:
         return options_parse_file(key, argument, state, "a trace (RUN.h5), or with --dag a scenario,",

@@ -336,7 +336,8 @@ static void print_tensor_overlap(const struct scenario *scenario, const struct p
                  any[true] ? "; " : "", all_reduce_text[overlap]);
 }
 
-static const char *const fault_text[FAULT_N_KINDS] = {"kernels", "NVLink", "NIC", "PCIe"};
+static const char *const fault_text[FAULT_N_KINDS] = {"kernels of GPU", "NVLink of GPU",  "NIC of GPU",
+                                                      "PCIe of GPU",    "uplink of node", "spine link of leaf"};
 
 /** Whose, how slow, and what the engines make of it. The whole list is the trace's table `faults`. */
 static int32_t fault_lines(const struct scenario *scenario, char lines[][TEXT_SIZE])
@@ -345,11 +346,11 @@ static int32_t fault_lines(const struct scenario *scenario, char lines[][TEXT_SI
     struct faults faults = faults_of(scenario->faults, scenario->n_faults, &scenario->platform);
     int32_t n_slow = 0;
     size_t used = (size_t)snprintf(lines[0], TEXT_SIZE, "faults, unknown to plans: ");
-    for (int32_t i = 0; i < FAULT_N_KINDS * faults.n_gpus; i++)
-        if (faults.factor[i] > 1 && n_slow++ < SHOWN)
-            used += (size_t)snprintf(lines[0] + used, TEXT_SIZE - used, "%s%s of GPU %d %g times as slow",
-                                     n_slow > 1 ? ", " : "", fault_text[i / faults.n_gpus], i % faults.n_gpus,
-                                     faults.factor[i]);
+    for (int32_t kind = 0; kind < FAULT_N_KINDS; kind++)
+        for (int32_t device = 0; device < faults.n[kind]; device++)
+            if (faults.factor[kind][device] > 1 && n_slow++ < SHOWN)
+                used += (size_t)snprintf(lines[0] + used, TEXT_SIZE - used, "%s%s %d %g times as slow",
+                                         n_slow > 1 ? ", " : "", fault_text[kind], device, faults.factor[kind][device]);
     snprintf(lines[0] + used, TEXT_SIZE - used, "%s", n_slow == 0 ? "none, all factors are 1" : "");
     if (n_slow > SHOWN)
         snprintf(lines[0] + used, TEXT_SIZE - used, ", and %d more (table faults)", n_slow - SHOWN);
@@ -357,7 +358,8 @@ static int32_t fault_lines(const struct scenario *scenario, char lines[][TEXT_SI
         lines[1], TEXT_SIZE,
         "faults: a tensor-parallel group is as slow as its slowest GPU and link; what overlaps hide of collectives "
         "is not longer for slow kernels; the critical path has slow links for each transfer alone, SimGrid shares "
-        "them");
+        "them; uplinks and spine links: SimGrid alone, so their slowness counts as contention; what zero2 and zero3 "
+        "move does not see them");
     faults_free(&faults);
     return 2;
 }
@@ -533,4 +535,17 @@ void report_print_json(const struct scenario *scenario, const struct point *poin
     free(lines);
     free(metrics);
     free(summaries);
+}
+
+bool report_record(const struct scenario *scenario, const struct point *point, struct trace *trace, struct error *err)
+{
+    char(*lines)[TEXT_SIZE] = assumption_lines(point);
+    int32_t n = assumptions(scenario, point, lines);
+    const char **texts = check_malloc((size_t)n * sizeof *texts);
+    for (int32_t i = 0; i < n; i++)
+        texts[i] = lines[i];
+    bool ok = trace_set_texts(trace, "assumed", n, texts, err);
+    free(texts);
+    free(lines);
+    return ok;
 }

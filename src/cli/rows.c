@@ -21,6 +21,9 @@ static const char *cell(const struct rows *rows, int32_t row, int32_t column)
 bool rows_open(const char *path, struct rows *rows, struct error *err)
 {
     *rows = (struct rows){0};
+    size_t n = strlen(path);
+    if (n > 3 && strcmp(path + n - 3, ".h5") == 0)
+        return error_set(err, "%s: is a trace; this takes the table beside it: %.*s.csv", path, (int)n - 3, path);
     if (!measured_read(path, &rows->file, err))
         return false;
     int32_t status = measured_column(&rows->file, "status"), system = measured_column(&rows->file, "system");
@@ -55,8 +58,9 @@ static int32_t find_column(const struct rows *rows, const char *name, double *sc
     }
     const char *nearest = nearest_name(name, (const char *const *)rows->file.columns, rows->file.n_columns);
     if (column < 0)
-        error_set(err, "%s has no column '%s'%s%s%s", rows->file.path, name, nearest != NULL ? "; did you mean '" : "",
-                  nearest != NULL ? nearest : "", nearest != NULL ? "'?" : "");
+        error_set(err, "%s has no column '%s'%s%s%s; allowed: those of its first line, and X_gib for X_bytes",
+                  rows->file.path, name, nearest != NULL ? "; did you mean '" : "", nearest != NULL ? nearest : "",
+                  nearest != NULL ? "'?" : "");
     return column;
 }
 

@@ -64,7 +64,7 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
 
 static const struct argp_option sweep_options[] = {
     {"sweep", 'w', "KEY=V1,V2", 0, "Vary a key: one point for each value (may be repeated: a grid)", 0},
-    {"jobs", 'J', "N", 0, "Points at a time (default: cores)", 0},
+    {"jobs", 'J', "N", 0, "Points at a time (default: cores; submit: 1)", 0},
     {"time-limit", 'T', "TIME", 0, "Of a point: 90s. One that takes longer is marked, not repeatable", 0},
     {"memory-limit", 'M', "SIZE", 0, "Of the process of a point: 4GiB", 0},
     {"retry-failed", 'R', NULL, 0, "Compute again the points that failed", 0},
@@ -217,9 +217,13 @@ static void tell(const struct manifest *manifest, const struct driver_options *o
     else
         fprintf(stderr, "written: %s/%s.h5, %s.csv and %s.points.csv\n", options->directory, manifest->name,
                 manifest->name, manifest->name);
-    if (outcome->n_failed > 0)
-        fprintf(stderr, "why points failed stands in the column message; `%s --retry-failed` computes them again\n",
-                command);
+    if (outcome->n_failed > 0) {
+        fprintf(stderr, "why points failed stands in the column message; `%s --output ", command);
+        sweep_write_quoted(stderr, options->directory);
+        if (shard->n > 0)
+            fprintf(stderr, " --shard %d/%d", shard->k, shard->n);
+        fputs(" --retry-failed` computes them again\n", stderr);
+    }
 }
 
 static bool print_results(const struct manifest *manifest, const struct options *options, int32_t n_failed,

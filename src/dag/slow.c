@@ -38,7 +38,7 @@ struct cost_pass dag_gpu_pass_cost(const struct plan_pipeline *pipeline, const s
 bool builder_slow(const struct builder *builder, int32_t gpu)
 {
     const struct faults *faults = builder->setting->faults;
-    if (faults == NULL || faults->n_gpus == 0)
+    if (!faults_any(faults))
         return false;
     if (cost_shards_in_passes(builder->setting) &&
         (faults_worst(faults, FAULT_NVLINK) > 1 || faults_worst(faults, FAULT_NIC) > 1))

@@ -101,20 +101,27 @@ static bool hosts_check(const struct cluster *cluster)
     return true;
 }
 
-/* The links of slow GPUs, both directions: nv<node>_<gpu>_u, ... */
+/* A link in both directions: nv<node>_<gpu>_u, ..., pt<node>_u, up<leaf>_u, ... */
+static void link_slow_down(const struct platform *platform, enum fault_kind kind, int32_t device, double factor)
+{
+    static const char *const prefix[FAULT_N_KINDS] = {"", "nv", "ib", "pc", "pt", "up"};
+    char name[64], of_node[32] = "";
+    if (kind < FAULT_N_OF_GPUS)
+        snprintf(of_node, sizeof of_node, "_%d", device % platform->gpus_per_node);
+    for (int direction = 0; direction < 2; direction++) {
+        snprintf(name, sizeof name, "%s%d%s_%c", prefix[kind],
+                 kind < FAULT_N_OF_GPUS ? device / platform->gpus_per_node : device, of_node, "ud"[direction]);
+        sg_link_t link = sg_link_by_name(name);
+        sg_link_set_bandwidth(link, sg_link_get_bandwidth(link) / factor);
+    }
+}
+
 static void links_slow_down(const struct platform *platform, const struct faults *faults)
 {
-    static const char *const prefix[FAULT_N_KINDS] = {[FAULT_NVLINK] = "nv", [FAULT_NIC] = "ib", [FAULT_PCIE] = "pc"};
-    char name[64];
-    for (int32_t i = faults->n_gpus; i < FAULT_N_KINDS * faults->n_gpus; i++) {
-        int32_t gpu = i % faults->n_gpus;
-        for (int direction = 0; direction < 2 && faults->factor[i] > 1; direction++) {
-            snprintf(name, sizeof name, "%s%d_%d_%c", prefix[i / faults->n_gpus], gpu / platform->gpus_per_node,
-                     gpu % platform->gpus_per_node, "ud"[direction]);
-            sg_link_t link = sg_link_by_name(name);
-            sg_link_set_bandwidth(link, sg_link_get_bandwidth(link) / faults->factor[i]);
-        }
-    }
+    for (enum fault_kind kind = FAULT_NVLINK; kind < FAULT_N_KINDS; kind++)
+        for (int32_t device = 0; device < faults->n[kind]; device++)
+            if (faults->factor[kind][device] > 1)
+                link_slow_down(platform, kind, device, faults->factor[kind][device]);
 }
 
 bool cluster_open(const struct platform *platform, const struct faults *faults, struct cluster *cluster)

@@ -15,7 +15,7 @@ struct cluster {
 };
 
 /**
- * Start SimGrid, load the platform, and take from the links of slow GPUs what they lack (faults: NULL for none).
+ * Start SimGrid, load the platform, and take from slow links what they lack (faults: NULL for none).
  * A platform that SimGrid does not read ends the process with one line on stderr and the status REPLAY_REFUSED; one
  * that lacks a host: that line, and false.
  */

@@ -7,7 +7,7 @@
 
 /**
  * Replay the DAG with one actor per stream. Start and finish of every task are SimGrid's clock.
- * Links of slow GPUs (dag->faults) have less bandwidth than the platform's file says; slow GPUs are slow in durations.
+ * Slow links (dag->faults) have less bandwidth than the platform's file says; slow GPUs are slow in durations.
  * A deadlock, a host that the platform lacks, a child that died: an error naming who waits, which host, or the signal.
  */
 bool execute(const struct dag *dag, const struct platform *platform, struct timeline *timeline, struct error *err);

@@ -6,7 +6,9 @@
 #include <simgrid/engine.h>
 #include <simgrid/host.h>
 #include <simgrid/semaphore.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/check.h"
 #include "execute/routes.h"
@@ -154,6 +156,10 @@ static void begin(int argc, char **argv)
     (void)argc;
     (void)argv;
     struct run *run = sg_actor_self_get_data();
+    if (!routes_fold_check(run->replay->dag, run->cluster)) {
+        fflush(stderr);
+        _exit(REPLAY_REFUSED);
+    }
     run->alone_s = routes_alone_s(run->replay->dag, run->cluster);
     roots_run(run);
     walkers_start(run);

@@ -4,7 +4,9 @@
 #include <math.h>
 #include <simgrid/host.h>
 #include <simgrid/link.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <xbt/dynar.h>
 
 #include "base/check.h"
@@ -12,6 +14,7 @@
 /* What one stream sends from GPU to GPU, by one route. */
 struct way {
     int32_t stream, from_rank, to_rank;
+    int32_t n_gpus;     /* that send beside each other, this one for all of them */
     double bytes_per_s; /* of its route; ROUTES_SHARED: another stream uses one of its links */
 };
 
@@ -20,9 +23,11 @@ static bool sends_bytes(const struct dag_task *task)
     return task->kind == DAG_SEND && task->wire_bytes >= 1;
 }
 
-static struct way way_of(const struct dag_task *task)
+static struct way way_of(const struct dag *dag, const struct dag_task *task)
 {
-    return (struct way){task->stream, task->from_rank, task->to_rank, 0};
+    bool of_place = task->stream < dag->n_places * DAG_N_STREAMS;
+    return (struct way){task->stream, task->from_rank, task->to_rank, of_place ? dag->places[task->place].n_gpus : 1,
+                        0};
 }
 
 static int compare(const void *a, const void *b)
@@ -44,7 +49,7 @@ static struct way *ways_find(const struct dag *dag, int32_t *n)
     struct way *ways = check_malloc((size_t)n_sends * sizeof *ways);
     for (int32_t t = 0; t < dag->n_tasks; t++)
         if (sends_bytes(&dag->tasks[t]))
-            ways[n_ways++] = way_of(&dag->tasks[t]);
+            ways[n_ways++] = way_of(dag, &dag->tasks[t]);
     qsort(ways, (size_t)n_sends, sizeof *ways, compare);
     n_ways = 0;
     for (int32_t i = 0; i < n_sends; i++)
@@ -96,11 +101,102 @@ double *routes_alone_s(const struct dag *dag, const struct cluster *cluster)
         alone_s[t] = dag->duration_s[t];
         if (!sends_bytes(task))
             continue;
-        struct way key = way_of(task);
+        struct way key = way_of(dag, task);
         const struct way *way = bsearch(&key, ways, (size_t)n_ways, sizeof *ways, compare);
         double bytes_per_s = way->bytes_per_s;
         alone_s[t] = bytes_per_s > 0 ? task->latency_s + task->wire_bytes / bytes_per_s : ROUTES_SHARED;
     }
     free(ways);
     return alone_s;
+}
+
+/* Of a link above the NICs: how many GPUs send, how many receive by it. */
+struct above {
+    int32_t n_gpus[2];
+    int32_t counted; /* all GPUs below this one */
+};
+
+enum { SENDERS, RECEIVERS };
+
+static int compare_senders(const void *a, const void *b)
+{
+    const struct way *x = a, *y = b;
+    return (x->from_rank > y->from_rank) - (x->from_rank < y->from_rank);
+}
+
+static int compare_receivers(const void *a, const void *b)
+{
+    const struct way *x = a, *y = b;
+    return (x->to_rank > y->to_rank) - (x->to_rank < y->to_rank);
+}
+
+/* Every link above the NICs gets a count as its datum, the others none. The caller frees. */
+static struct above *above_links(sg_link_t *links, size_t n_links)
+{
+    struct above *above = check_calloc(n_links, sizeof *above);
+    for (size_t i = 0; i < n_links; i++) {
+        const char *name = sg_link_get_name(links[i]);
+        bool of_gpu = strncmp(name, "nv", 2) == 0 || strncmp(name, "ib", 2) == 0 || strncmp(name, "pc", 2) == 0;
+        sg_link_set_data(links[i], of_gpu || !sg_link_is_shared(links[i]) ? NULL : &above[i]);
+    }
+    return above;
+}
+
+/* Add a way's GPUs at one end to the links of its route. Ways come by ascending GPU, each GPU counts once. */
+static void above_count(const struct cluster *cluster, const struct way *way, int end)
+{
+    int32_t first = end == SENDERS ? way->from_rank : way->to_rank, last = first + way->n_gpus;
+    xbt_dynar_t route = xbt_dynar_new(sizeof(sg_link_t), NULL);
+    unsigned i;
+    sg_link_t link;
+    sg_host_get_route(cluster->gpu[way->from_rank], cluster->gpu[way->to_rank], route);
+    xbt_dynar_foreach(route, i, link)
+    {
+        struct above *above = sg_link_get_data(link);
+        if (above == NULL || above->counted >= last)
+            continue;
+        above->n_gpus[end] += last - (first > above->counted ? first : above->counted);
+        above->counted = last;
+    }
+    xbt_dynar_free(&route);
+}
+
+static bool above_is_wide(sg_link_t link, const struct above *above, double nic_bytes_per_s)
+{
+    int32_t n_gpus = above->n_gpus[above->n_gpus[RECEIVERS] < above->n_gpus[SENDERS]];
+    if (n_gpus * nic_bytes_per_s <= sg_link_get_bandwidth(link) * (1 + 1e-9))
+        return true;
+    fprintf(stderr,
+            "link %s above the NICs has %g GB/s for %d GPUs of %g GB/s each, so one rank cannot stand for its "
+            "tensor-parallel group; allowed: all_tensor_ranks: true, or engine: critical-path (without contention)\n",
+            sg_link_get_name(link), sg_link_get_bandwidth(link) / 1e9, n_gpus, nic_bytes_per_s / 1e9);
+    return false;
+}
+
+bool routes_fold_check(const struct dag *dag, const struct cluster *cluster)
+{
+    int32_t n_ways;
+    bool folded = false, wide = true;
+    for (int32_t p = 0; p < dag->n_places; p++)
+        folded = folded || dag->places[p].n_gpus > 1;
+    if (!folded)
+        return true;
+    struct way *ways = ways_find(dag, &n_ways);
+    size_t n_links = sg_link_count();
+    sg_link_t *links = sg_link_list();
+    struct above *above = above_links(links, n_links);
+    for (int end = SENDERS; end <= RECEIVERS; end++) {
+        qsort(ways, (size_t)n_ways, sizeof *ways, end == SENDERS ? compare_senders : compare_receivers);
+        for (size_t i = 0; i < n_links; i++)
+            above[i].counted = 0;
+        for (int32_t i = 0; i < n_ways; i++)
+            if (ways[i].from_rank >= 0 && ways[i].to_rank >= 0)
+                above_count(cluster, &ways[i], end);
+    }
+    for (size_t i = 0; i < n_links && wide; i++)
+        wide = above_is_wide(links[i], &above[i], cluster->platform->nic_bytes_per_s);
+    free(above);
+    free(links);
+    free(ways);
+    return wide;
 }

@@ -16,4 +16,12 @@ enum { ROUTES_SHARED = -1 };
  */
 double *routes_alone_s(const struct dag *dag, const struct cluster *cluster);
 
+/**
+ * Where one place stands for all ranks of a TP group, only one of them sends: on its own NIC that takes as long as all
+ * do on theirs, on a link above the NICs it takes less than all do. So each such link that is shared must carry all
+ * GPUs at once that send by it, or all that receive: then nobody waits there.
+ * @return  whether that holds; else one line on stderr that names a link
+ */
+bool routes_fold_check(const struct dag *dag, const struct cluster *cluster);
+
 #endif

@@ -10,23 +10,35 @@
 
 #define FIELD(field) offsetof(struct fault, field)
 
-const char *const fault_kind_name[FAULT_N_KINDS] = {"gpu", "nvlink", "nic", "pcie"};
+const char *const fault_kind_name[FAULT_N_KINDS] = {"gpu", "nvlink", "nic", "pcie", "uplink", "spine"};
 
 static const struct schema_key keys[] = {
-    {"kind", SCHEMA_CHOICE, "-", 0, 0, NULL, "gpu|nvlink|nic|pcie", "what of a GPU is slow: its computing, or a link",
+    {"kind", SCHEMA_CHOICE, "-", 0, 0, NULL, "gpu|nvlink|nic|pcie|uplink|spine",
+     "what is slow: of a GPU its computing or a link; a node's link to its leaf switch; a leaf's to the spine",
      FIELD(kind)},
     {"gpus", SCHEMA_INTS, "-", 0, 1 << 30, "", NULL, "whose: these GPUs, counted over the nodes from 0", FIELD(gpus)},
-    {"nodes", SCHEMA_INTS, "-", 0, 1 << 30, "", NULL, "or all GPUs of these nodes", FIELD(nodes)},
-    {"share", SCHEMA_REAL, "-", 0, 1, "0", NULL, "or so many of all GPUs, drawn; rounded to whole GPUs", FIELD(share)},
+    {"nodes", SCHEMA_INTS, "-", 0, 1 << 30, "", NULL, "or all GPUs of these nodes; of uplink: these nodes",
+     FIELD(nodes)},
+    {"leaves", SCHEMA_INTS, "-", 0, 1 << 30, "", NULL, "of spine: these leaf switches", FIELD(leaves)},
+    {"share", SCHEMA_REAL, "-", 0, 1, "0", NULL,
+     "or so many of all GPUs (uplink: nodes, spine: leaves), drawn; rounded to whole ones", FIELD(share)},
     {"seed", SCHEMA_INT, "-", 0, 0x1p53, "0", NULL, "of the draw; default: the scenario's seed", FIELD(seed)},
     {"factor", SCHEMA_REAL, "-", 1, 1e6, NULL, NULL, "work takes so many times as long; bandwidth is divided by it",
      FIELD(factor)},
 };
 enum { N_KEYS = sizeof keys / sizeof *keys };
 
-static int32_t drawn_gpus(double share, int32_t n_gpus)
+static int32_t drawn(double share, int32_t n)
 {
-    return (int32_t)lround(share * n_gpus);
+    return (int32_t)lround(share * n);
+}
+
+/** Devices of the platform that can have this kind of fault. */
+static int32_t devices(const struct platform *platform, int32_t kind)
+{
+    return kind == FAULT_UPLINK  ? platform->n_uplinks
+           : kind == FAULT_SPINE ? platform->n_spine_links
+                                 : platform_n_gpus(platform);
 }
 
 /** Numbers of a list are below n. */
@@ -41,20 +53,46 @@ static bool check_numbers(const struct document *document, int32_t node, const s
     return true;
 }
 
+/** An entry says once whose, in the terms of its kind, and the platform has such links. */
+static bool check_whose(const struct document *document, int32_t node, const struct fault *fault,
+                        const struct platform *platform, struct error *err)
+{
+    static const char *const terms[FAULT_N_KINDS] = {"gpus, nodes", "gpus, nodes", "gpus, nodes",
+                                                     "gpus, nodes", "nodes",       "leaves"};
+    bool gpus_ok = fault->kind < FAULT_N_OF_GPUS, leaves_ok = fault->kind == FAULT_SPINE;
+    if ((fault->gpus.n > 0) + (fault->nodes.n > 0) + (fault->leaves.n > 0) +
+                (document_find(document, node, "share") >= 0) !=
+            1 ||
+        (fault->gpus.n > 0 && !gpus_ok) || (fault->leaves.n > 0) > leaves_ok || (fault->nodes.n > 0 && leaves_ok))
+        return document_error(document, node, err,
+                              "faults: an entry of kind %s needs one of %s and share, to say whose",
+                              fault_kind_name[fault->kind], terms[fault->kind]);
+    if (devices(platform, fault->kind) == 0 || (fault->kind == FAULT_UPLINK && platform->n_uplinks < platform->n_nodes))
+        return document_error(document, node, err,
+                              "faults: platform %s has no links %s, which kind %s slows down; platforms/generate.py "
+                              "writes them%s",
+                              platform->name, fault->kind == FAULT_SPINE ? "up<leaf>_u and _d" : "pt<node>_u and _d",
+                              fault_kind_name[fault->kind],
+                              fault->kind == FAULT_SPINE ? " where there are several leaf switches" : "");
+    return true;
+}
+
 static bool check_fault(const struct document *document, int32_t node, const struct fault *fault,
                         const struct platform *platform, struct error *err)
 {
-    int32_t share = document_find(document, node, "share"), n_gpus = platform_n_gpus(platform);
-    if ((fault->gpus.n > 0) + (fault->nodes.n > 0) + (share >= 0) != 1)
-        return document_error(document, node, err, "faults: an entry needs one of gpus, nodes and share, to say whose");
-    if (share >= 0 && drawn_gpus(fault->share, n_gpus) == 0)
+    static const char *const what[FAULT_N_KINDS] = {"GPU", "GPU", "GPU", "GPU", "node", "leaf"};
+    int32_t share = document_find(document, node, "share"), n = devices(platform, fault->kind);
+    if (!check_whose(document, node, fault, platform, err))
+        return false;
+    if (share >= 0 && drawn(fault->share, n) == 0)
         return document_error(document, share, err,
-                              "faults: share %g of %d GPUs is less than half a GPU; allowed: %g to 1", fault->share,
-                              n_gpus, 0.5 / n_gpus);
+                              "faults: share %g of all (%d) is less than half a %s; allowed: %g to 1", fault->share, n,
+                              what[fault->kind], 0.5 / n);
     if (share < 0 && document_find(document, node, "seed") >= 0)
         return document_error(document, document_find(document, node, "seed"), err,
                               "faults: seed is of a draw, and nothing is drawn without share");
-    return check_numbers(document, document_find(document, node, "gpus"), &fault->gpus, n_gpus, "GPU", err) &&
+    return check_numbers(document, document_find(document, node, "gpus"), &fault->gpus, n, "GPU", err) &&
+           check_numbers(document, document_find(document, node, "leaves"), &fault->leaves, n, "leaf", err) &&
            check_numbers(document, document_find(document, node, "nodes"), &fault->nodes, platform->n_nodes, "node",
                          err);
 }
@@ -119,15 +157,18 @@ static void draw(struct rng *rng, int32_t k, int32_t n, bool *chosen)
 
 static void choose(const struct fault *fault, int32_t number, const struct platform *platform, bool *chosen)
 {
+    int32_t n = devices(platform, fault->kind), per_node = fault->kind == FAULT_UPLINK ? 1 : platform->gpus_per_node;
     for (int32_t i = 0; i < fault->gpus.n; i++)
         chosen[fault->gpus.at[i]] = true;
+    for (int32_t i = 0; i < fault->leaves.n; i++)
+        chosen[fault->leaves.at[i]] = true;
     for (int32_t i = 0; i < fault->nodes.n; i++)
-        for (int32_t gpu = 0; gpu < platform->gpus_per_node; gpu++)
-            chosen[fault->nodes.at[i] * platform->gpus_per_node + gpu] = true;
+        for (int32_t device = 0; device < per_node; device++)
+            chosen[fault->nodes.at[i] * per_node + device] = true;
     if (fault->share == 0)
         return;
     struct rng *rng = rng_create(fault->seed, number, RNG_FAULTS);
-    draw(rng, drawn_gpus(fault->share, platform_n_gpus(platform)), platform_n_gpus(platform), chosen);
+    draw(rng, drawn(fault->share, n), n, chosen);
     rng_free(rng);
 }
 
@@ -136,16 +177,18 @@ struct faults faults_of(const struct fault *list, int32_t n, const struct platfo
     struct faults faults = {0};
     if (n == 0)
         return faults;
-    size_t n_gpus = (size_t)platform_n_gpus(platform);
-    faults.n_gpus = (int32_t)n_gpus;
-    faults.factor = check_malloc(FAULT_N_KINDS * n_gpus * sizeof *faults.factor);
-    for (size_t i = 0; i < FAULT_N_KINDS * n_gpus; i++)
-        faults.factor[i] = 1;
+    for (int32_t kind = 0; kind < FAULT_N_KINDS; kind++) {
+        faults.n[kind] = devices(platform, kind);
+        faults.factor[kind] = check_malloc((size_t)faults.n[kind] * sizeof *faults.factor[kind]);
+        for (int32_t device = 0; device < faults.n[kind]; device++)
+            faults.factor[kind][device] = 1;
+    }
     for (int32_t i = 0; i < n; i++) {
-        bool *chosen = check_calloc(n_gpus, sizeof *chosen);
+        int32_t kind = list[i].kind;
+        bool *chosen = check_calloc((size_t)faults.n[kind], sizeof *chosen);
         choose(&list[i], i, platform, chosen);
-        for (size_t gpu = 0; gpu < n_gpus; gpu++)
-            faults.factor[(size_t)list[i].kind * n_gpus + gpu] *= chosen[gpu] ? list[i].factor : 1;
+        for (int32_t device = 0; device < faults.n[kind]; device++)
+            faults.factor[kind][device] *= chosen[device] ? list[i].factor : 1;
         free(chosen);
     }
     return faults;
@@ -153,26 +196,28 @@ struct faults faults_of(const struct fault *list, int32_t n, const struct platfo
 
 void faults_fold(struct faults *faults, int32_t tensor)
 {
-    CHECK(tensor >= 1 && faults->n_gpus % tensor == 0);
-    for (int32_t first = 0; first < FAULT_N_KINDS * faults->n_gpus; first += tensor) {
-        double worst = 1;
-        for (int32_t i = first; i < first + tensor; i++)
-            worst = fmax(worst, faults->factor[i]);
-        for (int32_t i = first; i < first + tensor; i++)
-            faults->factor[i] = worst;
-    }
+    CHECK(tensor >= 1 && faults->n[FAULT_GPU] % tensor == 0);
+    for (int32_t kind = 0; kind < FAULT_N_OF_GPUS; kind++)
+        for (int32_t first = 0; first < faults->n[kind]; first += tensor) {
+            double worst = 1, *factor = faults->factor[kind] + first;
+            for (int32_t i = 0; i < tensor; i++)
+                worst = fmax(worst, factor[i]);
+            for (int32_t i = 0; i < tensor; i++)
+                factor[i] = worst;
+        }
 }
 
 double faults_worst(const struct faults *faults, enum fault_kind kind)
 {
     double worst = 1;
-    for (int32_t gpu = 0; gpu < faults->n_gpus; gpu++)
-        worst = fmax(worst, faults_factor(faults, kind, gpu));
+    for (int32_t device = 0; device < faults->n[kind]; device++)
+        worst = fmax(worst, faults_factor(faults, kind, device));
     return worst;
 }
 
 void faults_free(struct faults *faults)
 {
-    free(faults->factor);
+    for (int kind = 0; kind < FAULT_N_KINDS; kind++)
+        free(faults->factor[kind]);
     *faults = (struct faults){0};
 }

@@ -43,12 +43,21 @@ struct items {
     size_t n, capacity;
 };
 
+/** Links above the NICs that have numbers: their names, and how many of each there are. */
+enum above { UPLINK_UP, UPLINK_DOWN, SPINE_UP, SPINE_DOWN, N_ABOVE };
+static const char *const above_format[N_ABOVE] = {"pt%d_u", "pt%d_d", "up%d_u", "up%d_d"};
+
+struct above_count {
+    int32_t n, largest; /* largest number, -1: none */
+};
+
 struct reader {
     XML_Parser parser;
     const char *path;
     struct items parts, names, references; /* parts: of nodes; names: of everything */
     struct items memories;                 /* properties host_memory_bytes */
-    char host[48], zone[48];               /* that is open now, "" otherwise */
+    struct above_count above[N_ABOVE];
+    char host[48], zone[48]; /* that is open now, "" otherwise */
     struct error *err;
     bool ok;
 };
@@ -108,24 +117,46 @@ static double positive(struct reader *reader, const char *name, const char *what
     return value;
 }
 
+/** Whether the name has this format, and its numbers: without sign or leading zeros, nothing behind. */
+static bool numbers_of(const char *name, const char *format, int n_numbers, int32_t *node, int32_t *gpu)
+{
+    char again[48];
+    *node = -1;
+    *gpu = 0;
+    if (sscanf(name, format, node, gpu) != n_numbers || *node < 0 || *gpu < 0 || *node >= MAX_NODES || *gpu >= MAX_GPUS)
+        return false;
+    snprintf(again, sizeof again, format, *node, *gpu);
+    return strcmp(again, name) == 0;
+}
+
 /** Which part a name is, and of which node and GPU; false when it is none. */
 static bool part_of(const char *name, struct item *item)
 {
-    for (int part = 0; part < N_PARTS; part++) {
-        char again[48];
-        int32_t node = -1, gpu = 0;
-        int n = sscanf(name, parts[part].format, &node, &gpu);
-        if (n != (parts[part].per_gpu ? 2 : 1) || node < 0 || gpu < 0 || node >= MAX_NODES || gpu >= MAX_GPUS)
-            continue;
-        snprintf(again, sizeof again, parts[part].format, node, gpu);
-        if (strcmp(again, name) == 0) { /* no sign, no leading zeros, nothing behind */
+    for (int part = 0; part < N_PARTS; part++)
+        if (numbers_of(name, parts[part].format, parts[part].per_gpu ? 2 : 1, &item->node, &item->gpu)) {
             item->part = (enum part)part;
-            item->node = node;
-            item->gpu = gpu;
             return true;
         }
-    }
     return false;
+}
+
+/** Note a link above the NICs, if it has a number. */
+static void count_above(struct reader *reader, const char *name)
+{
+    for (int above = 0; above < N_ABOVE; above++) {
+        int32_t number, none;
+        if (!numbers_of(name, above_format[above], 1, &number, &none))
+            continue;
+        struct above_count *count = &reader->above[above];
+        count->n++;
+        count->largest = number > count->largest ? number : count->largest;
+    }
+}
+
+/** Names stand once, so as many as the largest number says are all of them. @return 0: some are missing */
+static int32_t numbered_links(const struct above_count *up, const struct above_count *down)
+{
+    return up->n == up->largest + 1 && down->n == up->n && down->largest == up->largest ? up->n : 0;
 }
 
 /** Note a name that is declared; too long a name is refused. */
@@ -178,8 +209,10 @@ static void read_link(struct reader *reader, const char **attributes)
                       "%s:%d: %s: latency '%.60s' is not 0; here it must be 0: SimGrid shares links fairly only "
                       "then, and the sender pays the latency, which stands in the device's file",
                       reader->path, line_of(reader), name, latency);
-    if (!part_of(name, &found) || found.part <= CPU)
-        return; /* of the fabric */
+    if (!part_of(name, &found) || found.part <= CPU) {
+        count_above(reader, name);
+        return;
+    }
     struct item *item = add_item(&reader->parts, found.part, name, line_of(reader));
     item->node = found.node;
     item->gpu = found.gpu;
@@ -426,6 +459,8 @@ static void resolve(struct reader *reader, struct platform *platform)
     platform->nic_bytes_per_s = common_value(reader, NIC_UP, NIC_DOWN, "bandwidth");
     platform->pcie_bytes_per_s = common_value(reader, PCIE_UP, PCIE_DOWN, "bandwidth");
     platform->host_memory_bytes = common_memory(reader, platform->n_nodes);
+    platform->n_uplinks = numbered_links(&reader->above[UPLINK_UP], &reader->above[UPLINK_DOWN]);
+    platform->n_spine_links = numbered_links(&reader->above[SPINE_UP], &reader->above[SPINE_DOWN]);
 }
 
 static void set_name(struct platform *platform)
@@ -443,6 +478,8 @@ bool platform_read(const char *platform_dir, const char *name, struct platform *
     set_name(platform);
     struct reader reader = {.parser = XML_ParserCreate(NULL), .path = platform->path, .err = err, .ok = true};
     CHECK(reader.parser != NULL);
+    for (int above = 0; above < N_ABOVE; above++)
+        reader.above[above].largest = -1;
     XML_SetUserData(reader.parser, &reader);
     XML_SetElementHandler(reader.parser, element_starts, element_ends);
     bool parsed = parse_file(&reader, &platform->hash);

@@ -9,11 +9,14 @@
 #include "base/error.h"
 
 /** A cluster of equal nodes. Hosts are g<node>_<gpu> and cpu<node>; links nv.._u/_d, ib.._u/_d, pc.._u/_d as
- * platforms/generate.py writes them. Bandwidths are of one direction. */
+ * platforms/generate.py writes them. Bandwidths are of one direction. Links above the NICs may have any names; what
+ * can be slow of them (scenario/faults.h) is pt<node>_u/_d, of a node, and up<leaf>_u/_d, of a leaf switch. */
 struct platform {
     char name[64];
     char path[1024];
     int32_t n_nodes, gpus_per_node;
+    int32_t n_uplinks;         /* pt0 to pt<n-1>, both directions; 0: not all of these are there */
+    int32_t n_spine_links;     /* up0 to up<n-1>, likewise */
     double nvlink_bytes_per_s; /* per GPU and direction */
     double nic_bytes_per_s;    /* per GPU and direction */
     double pcie_bytes_per_s;   /* per GPU and direction */

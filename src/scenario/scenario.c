@@ -535,6 +535,26 @@ bool scenario_read_document(const char *path, int32_t n_set, const char *const *
     return ok;
 }
 
+/** Slow links above the NICs are SimGrid's alone, and need every rank that sends by them. */
+static bool check_links_above(const struct scenario *scenario, struct error *err)
+{
+    int32_t node = document_find(&scenario->document, 0, "faults");
+    bool above = false, folded = false;
+    for (int32_t i = 0; i < scenario->n_faults; i++)
+        above = above || scenario->faults[i].kind >= FAULT_N_OF_GPUS;
+    for (int32_t i = 0; i < scenario->n_systems && !scenario->all_tensor_ranks; i++)
+        folded = folded || scenario->systems[i].auto_plan || scenario->systems[i].plan.tp > 1;
+    if (above && scenario->engine == SCENARIO_CRITICAL_PATH)
+        return document_error(&scenario->document, node, err,
+                              "faults: uplink and spine links are unknown to engine critical-path; allowed: engine "
+                              "simgrid or both");
+    if (above && folded)
+        return document_error(&scenario->document, node, err,
+                              "faults: the ranks of a tensor-parallel group share uplink and spine links, so each must "
+                              "be simulated; allowed: all_tensor_ranks: true");
+    return true;
+}
+
 bool scenario_resolve(struct document *document, struct scenario_cache *cache, struct scenario *scenario,
                       struct error *err)
 {
@@ -549,7 +569,8 @@ bool scenario_resolve(struct document *document, struct scenario_cache *cache, s
     ok = ok && systems_ok && names_ok;
     if (names_ok)
         ok &= faults_read(&scenario->document, &scenario->platform, scenario->seed, &scenario->faults,
-                          &scenario->n_faults, err);
+                          &scenario->n_faults, err) &&
+              check_links_above(scenario, err);
     if (!ok)
         scenario_free(scenario);
     return ok;

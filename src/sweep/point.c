@@ -46,6 +46,19 @@ bool point_check(const struct scenario *scenario, struct error *err)
                           scenario->model.name, scenario->data.context);
 }
 
+bool point_lengths(const struct scenario *scenario, struct lengths *lengths, struct error *err)
+{
+    struct error found = {0};
+    char key[64] = "";
+    if (lengths_open(&scenario->data, scenario_data_dir(), lengths, &found))
+        return true;
+    snprintf(key, sizeof key, "%.*s", (int)strcspn(found.text, ":"), found.text);
+    int32_t node = document_find(&scenario->document, 0, key);
+    if (node < 0) /* of a file of lengths, which names itself */
+        return error_add(err, "%s", found.text);
+    return document_error(&scenario->document, node, err, "%s", found.text);
+}
+
 static void measure_work(const struct runner *runner, struct point_iteration *result)
 {
     struct work work = work_of(&runner->plan, &runner->dag, &runner->group_slow);
@@ -204,7 +217,7 @@ static bool check_fold(const struct runner *runner, struct error *err)
 {
     for (int32_t i = 0; i < runner->plan.n_phases; i++)
         for (int32_t j = 0; j < runner->plan.phases[i].n_pipelines; j++)
-            if (runner->faults.n_gpus > 0 &&
+            if (faults_any(&runner->faults) &&
                 runner->plan.phases[i].pipelines[j].layout.tensor != runner->system->entry->plan.tp)
                 return error_set(err, "faults: pipelines of other tp than the plan's are not modelled");
     return true;

@@ -77,6 +77,9 @@ struct point {
  * that what is left to a search has plans. */
 bool point_check(const struct scenario *scenario, struct error *err);
 
+/** lengths_open of a scenario's data; what is wrong with its keys is said with file and line. */
+bool point_lengths(const struct scenario *scenario, struct lengths *lengths, struct error *err);
+
 /** Called after each iteration of each system. @return false to stop with err */
 typedef bool point_observer(void *context, const struct point_view *view, struct error *err);
 

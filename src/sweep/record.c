@@ -53,6 +53,8 @@ static bool set_inputs(struct trace *trace, const struct record_origin *origin, 
     const struct scenario *scenario = origin->scenario;
     struct flop_curve layer = flop_layer_curve(&scenario->model, PASS_FORWARD);
     return trace_set_text(trace, "scenario", origin->scenario_text, err) &&
+           set_hash(trace, "model_hash", scenario->model_hash, err) &&
+           set_hash(trace, "device_hash", scenario->device_hash, err) &&
            set_hash(trace, "platform_hash", scenario->platform.hash, err) &&
            set_hash(trace, "lengths_hash", origin->lengths_hash, err) &&
            trace_set_integer(trace, "seed", scenario->seed, err) &&
@@ -91,11 +93,17 @@ static bool append_faults(struct trace *trace, const struct scenario *scenario, 
 {
     struct faults faults = faults_of(scenario->faults, scenario->n_faults, &scenario->platform);
     bool ok = true;
-    for (int32_t i = 0; i < FAULT_N_KINDS * faults.n_gpus && ok; i++) {
-        int32_t gpu = i % faults.n_gpus;
-        struct trace_fault row = {gpu, gpu / scenario->platform.gpus_per_node, i / faults.n_gpus, faults.factor[i]};
-        ok = row.factor == 1 || trace_append(trace, TRACE_FAULTS, &row, 1, err);
-    }
+    for (int32_t kind = 0; kind < FAULT_N_KINDS; kind++)
+        for (int32_t device = 0; device < faults.n[kind] && ok; device++) {
+            struct trace_fault row = {-1, -1, -1, kind, faults.factor[kind][device]};
+            if (kind == FAULT_SPINE)
+                row.leaf = device;
+            else
+                row.node = kind == FAULT_UPLINK ? device : device / scenario->platform.gpus_per_node;
+            if (kind < FAULT_N_OF_GPUS)
+                row.rank = device;
+            ok = row.factor == 1 || trace_append(trace, TRACE_FAULTS, &row, 1, err);
+        }
     faults_free(&faults);
     return ok;
 }

@@ -17,16 +17,16 @@ static bool same_data(const struct scenario_data *a, const struct scenario_data 
            a->long_documents == b->long_documents && a->global_batch == b->global_batch;
 }
 
-static const struct lengths *find_lengths(struct workshop *workshop, const struct scenario_data *data,
-                                          struct error *err)
+static const struct lengths *find_lengths(struct workshop *workshop, const struct scenario *scenario, struct error *err)
 {
+    const struct scenario_data *data = &scenario->data;
     for (int32_t i = 0; i < workshop->n_lengths; i++)
         if (same_data(&workshop->lengths[i].data, data))
             return &workshop->lengths[i].lengths;
     struct workshop_lengths *entry = &workshop->lengths[workshop->next_lengths];
     lengths_close(&entry->lengths);
     memset(&entry->data, 0, sizeof entry->data);
-    if (!lengths_open(data, scenario_data_dir(), &entry->lengths, err))
+    if (!point_lengths(scenario, &entry->lengths, err))
         return NULL;
     entry->data = *data;
     workshop->next_lengths = (workshop->next_lengths + 1) % WORKSHOP_LENGTHS;
@@ -49,7 +49,7 @@ bool workshop_point(struct workshop *workshop, int32_t point, struct scenario *s
     struct document document = {0};
     bool ok = sweep_point(workshop->sweep, point, &document, err);
     ok = scenario_resolve(&document, &workshop->cache, scenario, err) && ok && point_check(scenario, err);
-    *lengths = ok ? find_lengths(workshop, &scenario->data, err) : NULL;
+    *lengths = ok ? find_lengths(workshop, scenario, err) : NULL;
     if (*lengths == NULL) {
         scenario_free(scenario);
         return false;

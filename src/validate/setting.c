@@ -429,11 +429,24 @@ static void refuse_incomplete(const struct source *source)
         skip(source, "precision '%s' has no model", cell(source, "precision"));
 }
 
+/** A predicted row has room for a whole cause. */
+static bool causes_check(const struct measured *causes, struct error *err)
+{
+    const size_t most = SETTING_CAUSE - 1;
+    for (int32_t line = 0; line < causes->n_rows; line++) {
+        size_t bytes = strlen(measured_text(causes, line, "cause"));
+        if (bytes > most)
+            return error_set(err, "%s:%d: cause has %zu bytes; at most %zu are allowed", causes->path,
+                             causes->lines[line], bytes, most);
+    }
+    return true;
+}
+
 bool setting_tables_read(struct setting_tables *tables, struct error *err)
 {
     return measured_read_shipped("gpus.csv", &tables->gpus, err) &&
            measured_read_shipped("models.csv", &tables->models, err) &&
-           measured_read_shipped("causes.csv", &tables->causes, err);
+           measured_read_shipped("causes.csv", &tables->causes, err) && causes_check(&tables->causes, err);
 }
 
 void setting_tables_free(struct setting_tables *tables)

@@ -6,7 +6,7 @@
 #include "scenario/scenario.h"
 #include "validate/measured.h"
 
-enum { SETTING_ASSUMED = 256 };
+enum { SETTING_ASSUMED = 256, SETTING_CAUSE = 256 }; /* bytes of texts */
 
 struct setting {
     struct model model;
@@ -25,7 +25,7 @@ struct setting_tables {
     struct measured gpus, models, causes;
 };
 
-/** The shipped ones; setting_tables_free also after false. */
+/** The shipped ones; a cause that is too long is refused. setting_tables_free also after false. */
 bool setting_tables_read(struct setting_tables *tables, struct error *err);
 void setting_tables_free(struct setting_tables *tables);
 

@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Completion of slimsim in bash: commands, options, keys of --set and --sweep, as the program itself lists them.
+_slimsim() {
+    local command=${COMP_WORDS[1]} current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} words
+    if ((COMP_CWORD == 1)); then
+        words=$(slimsim --help | sed -n 's/^  \([a-z]*\) .*/\1/p')
+    elif [[ $before == --set || $before == --sweep ]]; then
+        words=$(slimsim list keys | sed -n 's/^\([a-z_]*[.a-zN_]*\)  .*/\1=/p')
+    elif [[ $command == list ]]; then
+        words=$(slimsim list --help | sed -n '1s/.* //p' | tr '|' ' ')
+    elif [[ $current == -* ]]; then
+        words=$(slimsim "$command" --help 2>/dev/null | grep -o -e '--[a-z-]*=\?')
+    else
+        compopt -o filenames +o nospace
+        mapfile -t COMPREPLY < <(compgen -f -- "$current")
+        return
+    fi
+    mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
+    [[ ${COMPREPLY[0]} != *= ]] && compopt +o nospace
+}
+complete -o nospace -F _slimsim slimsim

@@ -1,0 +1,23 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-3.0-or-later
+# manual.sh PROGRAM: the page slimsim(1), made of what the program says of itself.
+set -eu
+program=$1
+
+roff() {
+    sed -e 's/\\/\\e/g' -e 's/-/\\-/g' -e "s/^[.']/\\\\\&&/"
+}
+
+section() {
+    printf '.SH %s\n.nf\n' "$1"
+    roff
+    printf '.fi\n'
+}
+
+help=$("$program" --help)
+printf '.TH SLIMSIM 1 "" "%s" ""\n.SH NAME\nslimsim \\- ' "$("$program" --version)"
+echo "$help" | sed -n 2p | roff
+echo "$help" | sed -e '1s/Usage: //' -e 2d | section SYNOPSIS
+for command in $(echo "$help" | sed -n 's/^  \([a-z]*\) .*/\1/p'); do
+    "$program" "$command" --help | sed 's/^Usage: //' | section "SLIMSIM $command"
+done
