@@ -36,6 +36,7 @@ struct builder_pipe {
     const struct plan_pipeline *plan;
     struct relations relations;
     struct dag_kinds kinds;                /* of its virtual stages */
+    struct cost_setting own[DAG_MAX_KINDS]; /* of each kind */
     struct cost_pass *cost[N_STEP_PASSES]; /* [unit x kinds + kind]; PASS_WEIGHT: NULL unless it is split off */
     int32_t *ordinal[N_PASSES];            /* of each unit among those of its group */
     int32_t *set[N_PASSES];                /* [unit x stages + stage] of exchanges, -1: none; NULL without exchanges */
@@ -294,6 +295,12 @@ static inline struct builder_brief builder_brief_of(const struct builder *builde
     if (!builder->options.all_tensor_ranks)
         seconds += cost->tensor_s;
     return (struct builder_brief){seconds + cost->attention_s, seconds, cost->boundary_bytes};
+}
+
+/** dag_setting of a virtual stage. */
+static inline const struct cost_setting *builder_own(const struct builder_pipe *pipe, int32_t stage)
+{
+    return &pipe->own[pipe->kinds.kind[stage]];
 }
 
 /** The stage of a virtual stage. */

@@ -98,9 +98,10 @@ static void sum_up(const struct cost_pass *costs, unsigned parts, struct cost_pa
         add_cost(sum, &costs[COST_HEAD]);
 }
 
-/* Costs of one unit. own: settings of the kinds; those of as many layers are the same, and one look-up serves them. */
-static void costs_of_unit(const struct builder_pipe *pipe, const struct cost_setting *own, enum pass pass, int32_t unit)
+/* Costs of one unit. Kinds of as many layers have the same setting, and one look-up serves them. */
+static void costs_of_unit(const struct builder_pipe *pipe, enum pass pass, int32_t unit)
 {
+    const struct cost_setting *own = pipe->own;
     struct cost_unit work = dag_unit(pipe->plan, pass, unit);
     struct cost_pass room[COST_N_PARTS], *cost = pipe->cost[pass] + unit * pipe->kinds.n;
     unsigned parts[DAG_MAX_KINDS];
@@ -125,14 +126,11 @@ static void costs_of_unit(const struct builder_pipe *pipe, const struct cost_set
 
 void builder_costs(const struct builder *builder, struct builder_pipe *pipe, enum pass pass)
 {
-    struct cost_setting own[DAG_MAX_KINDS];
     int32_t n_units = plan_cut_of(pipe->plan, pass)->n_units, n = n_units * pipe->kinds.n;
-    for (int32_t kind = 0; kind < pipe->kinds.n; kind++)
-        own[kind] = dag_setting(builder->setting, &pipe->plan->layout, pipe->kinds.stage[kind]);
     pipe->cost[pass] = check_malloc((size_t)n * sizeof *pipe->cost[pass]);
     pipe->brief[pass] = check_malloc((size_t)n * sizeof *pipe->brief[pass]);
     for (int32_t unit = 0; unit < n_units; unit++)
-        costs_of_unit(pipe, own, pass, unit);
+        costs_of_unit(pipe, pass, unit);
     for (int32_t i = 0; i < n; i++)
         pipe->brief[pass][i] = builder_brief_of(builder, &pipe->cost[pass][i]);
 }

@@ -115,13 +115,13 @@ static int32_t add_prefetch(struct work *work, const struct builder_member *memb
     const struct builder_pipe *pipe = member->pipe;
     const struct relations *relations = &pipe->relations;
     int32_t first = relations->share_first[member->unit], end = relations->share_first[member->unit + 1];
-    struct cost_setting own = dag_setting(builder->setting, &pipe->plan->layout, member->stage);
+    const struct cost_setting *own = builder_own(pipe, member->stage);
     double bytes = 0;
     for (int32_t i = first; i < end; i++) {
         const struct relations_share *part = &relations->shares[i];
         double share = plan_offload(pipe->plan, part->forward, member->stage);
         if (share > 0)
-            bytes += share * dag_offloadable_bytes(pipe->plan, &own, part->forward,
+            bytes += share * dag_offloadable_bytes(pipe->plan, own, part->forward,
                                                    part->whole_tokens + part->sliced_tokens, part->sliced_tokens);
     }
     if (bytes <= 0)
@@ -147,9 +147,9 @@ static void add_offload(struct work *work, const struct builder_member *member, 
     if (share <= 0)
         return;
     int64_t tokens = plan_unit_tokens(cut, member->unit) + cut->units[member->unit].padding_tokens;
-    struct cost_setting own = dag_setting(builder->setting, &pipeline->layout, member->stage);
     int64_t sliced = member->pipe->relations.sliced_tokens[member->unit];
-    double bytes = share * dag_offloadable_bytes(pipeline, &own, member->unit, tokens, sliced);
+    const struct cost_setting *own = builder_own(member->pipe, member->stage);
+    double bytes = share * dag_offloadable_bytes(pipeline, own, member->unit, tokens, sliced);
     if (bytes <= 0)
         return;
     struct dag_task task = task_of(work, member, DAG_STREAM_TO_HOST, DAG_SEND, DAG_OFFLOAD);
@@ -323,13 +323,13 @@ static void add_messages(struct work *work, int32_t first, int32_t open, bool ba
         const struct plan_exchange *exchange = &pipe->plan->exchanges[i];
         const struct builder_member *from = member_on(work, first, exchange->from_stage);
         const struct builder_member *to = member_on(work, first, exchange->to_stage);
-        struct cost_setting own = dag_setting(work->builder->setting, &pipe->plan->layout, from->stage);
+        const struct cost_setting *own = builder_own(pipe, from->stage);
         struct cost_unit unit = dag_unit(pipe->plan, work->pass, from->unit);
-        struct cost_exchange bytes = cost_of_exchange(&own, work->pass, &unit, exchange->share);
+        struct cost_exchange bytes = cost_of_exchange(own, work->pass, &unit, exchange->share);
         if (back)
-            add_message(work, to, from, bytes.back_bytes, own.layers, open);
+            add_message(work, to, from, bytes.back_bytes, own->layers, open);
         else
-            add_message(work, from, to, bytes.out_bytes, own.layers, open);
+            add_message(work, from, to, bytes.out_bytes, own->layers, open);
     }
 }
 

@@ -284,6 +284,8 @@ static void open_pipe(struct builder *builder, int32_t number, struct builder_pi
     pipe->n_virtual = layout->chunks * layout->stages;
     pipe->before[PASS_BACKWARD] = pipe->plan->cut[PASS_FORWARD].n_units;
     pipe->kinds = dag_kinds_of(builder->setting, layout);
+    for (int32_t kind = 0; kind < pipe->kinds.n; kind++)
+        pipe->own[kind] = dag_setting(builder->setting, layout, pipe->kinds.stage[kind]);
     relations_of(pipe->plan, &pipe->relations);
     open_sets(pipe);
     pipe->offloads = plan_offloads(pipe->plan);
