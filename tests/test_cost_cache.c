@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "cost/cache.h"
 
+#include <stddef.h>
 #include <string.h>
 
 #include "hand_plan.h"
@@ -62,6 +63,31 @@ static void a_cost_from_the_cache_is_the_computed_one(void)
     cost_cache_free(&cache);
 }
 
+/* Fields that differ make another setting; bytes between fields do not. */
+static void settings_are_told_apart_by_their_fields(void)
+{
+    struct cost_cache cache = {0};
+    struct cost_setting setting = setting_with(&cache), marked;
+    const struct slice slice = {0, 0, 64};
+    const struct cost_unit unit = {.slices = &slice, .n_slices = 1, .context = 1};
+    struct cost_setting other[] = {setting, setting, setting, setting, setting};
+    other[0].sequence_parallel = !setting.sequence_parallel;
+    other[1].communication.pp_overlap = !setting.communication.pp_overlap;
+    other[2].split.count_head = !setting.split.count_head;
+    other[3].shard_groups = setting.shard_groups + 1;
+    other[4].recompute_layers = 1;
+    memcpy(&marked, &setting, sizeof marked);
+    ((unsigned char *)&marked)[offsetof(struct cost_setting, sequence_parallel) + 1] ^= 0xff; /* before an int32_t */
+    CHECK_TRUE(all_same(&setting, PASS_FORWARD, &unit));
+    CHECK_TRUE(all_same(&marked, PASS_FORWARD, &unit));
+    CHECK_EQUAL(cache.n_settings, 1);
+    for (int32_t i = 0; i < 5; i++) {
+        cost_cached(&other[i], PASS_FORWARD, &unit, 1U << COST_LAYERS, NULL);
+        CHECK_EQUAL(cache.n_settings, i + 2);
+    }
+    cost_cache_free(&cache);
+}
+
 /* A unit of the same tokens of other samples is known; parts are added to what is known of it. */
 static void samples_do_not_matter_and_parts_are_added(void)
 {
@@ -98,5 +124,6 @@ static void a_full_cache_starts_anew(void)
 int main(void)
 {
     return HARNESS_MAIN("cost_cache", TEST(a_cost_from_the_cache_is_the_computed_one),
+                        TEST(settings_are_told_apart_by_their_fields),
                         TEST(samples_do_not_matter_and_parts_are_added), TEST(a_full_cache_starts_anew));
 }

@@ -9,11 +9,18 @@ static bool within(struct device_range range, double value)
     return range.max <= 0 || (range.min <= value && value <= range.max);
 }
 
+/** The whole number at or above a positive one: ceil, without a call. */
+static inline double whole_above(double value)
+{
+    double below = (double)(int64_t)value;
+    return below < value ? below + 1 : below;
+}
+
 /** Waves of a grid of tiles; the last one as far as it is not filled otherwise. */
 static double waves(const struct device *device, double tiles)
 {
     double even = tiles / (double)device->multiprocessors;
-    return even + device->gemm.wave * (ceil(even) - even);
+    return even + device->gemm.wave * (whole_above(even) - even);
 }
 
 /** Output positions that the multiprocessors compute, idle ones counted as far as they are lost. */
@@ -22,9 +29,9 @@ static double positions(const struct device *device, double batch, double m, dou
     const double large = 128.0 * 256, small = 128.0 * 128;
     if (device->multiprocessors == 0)
         return batch * m * n;
-    double rows = batch * ceil(m / 128), columns = ceil(n / 128);
-    double wide = large * waves(device, rows * ceil(n / 256)),
-           tall = large * waves(device, batch * ceil(m / 256) * columns);
+    double rows = batch * whole_above(m / 128), columns = whole_above(n / 128);
+    double wide = large * waves(device, rows * whole_above(n / 256)),
+           tall = large * waves(device, batch * whole_above(m / 256) * columns);
     double square = small * (1 + device->gemm.small_tile) * waves(device, rows * columns);
     return fmin(square, fmin(wide, tall)) * (double)device->multiprocessors;
 }

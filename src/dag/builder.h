@@ -36,6 +36,7 @@ struct builder_pipe {
     const struct plan_pipeline *plan;
     struct relations relations;
     struct dag_kinds kinds;                /* of its virtual stages */
+    struct cost_setting own[DAG_MAX_KINDS]; /* of each kind */
     struct cost_pass *cost[N_STEP_PASSES]; /* [unit x kinds + kind]; PASS_WEIGHT: NULL unless it is split off */
     int32_t *ordinal[N_PASSES];            /* of each unit among those of its group */
     int32_t *set[N_PASSES];                /* [unit x stages + stage] of exchanges, -1: none; NULL without exchanges */
@@ -43,8 +44,9 @@ struct builder_pipe {
     int32_t *set_arrived;                  /* of each: lanes that wait there */
     int32_t first_place, first_lane;
     int32_t n_tensor, n_ranks;                   /* places of a context rank, of a stage */
-    int32_t n_virtual;                           /* virtual stages: chunks x stages */
+    int32_t stages, n_virtual;                   /* virtual stages: chunks x stages */
     int32_t n_units;                             /* of both cuts */
+    int32_t before[N_PASSES];                    /* units of the cuts before the pass's */
     int32_t *done[N_PASSES];                     /* of each virtual stage: units built, from the first on, no gap */
     bool offloads;                               /* some unit does */
     struct builder_brief *brief[N_STEP_PASSES];  /* as cost */
@@ -56,6 +58,7 @@ struct builder_pipe {
 struct builder_member {
     const struct builder_pipe *pipe;
     int32_t unit, stage, rank, place;  /* stage: virtual; rank: of the stage's places */
+    struct builder_end *end;           /* of the pass; of PASS_WEIGHT: of its unit's backward */
     int32_t ready;                     /* the task after which its ring can start */
     int32_t ring;                      /* as in builder_end */
     const struct cost_pass *cost;      /* of the pass */
@@ -68,8 +71,18 @@ struct builder_slow_cost {
     struct builder_brief brief;
 };
 
+/** What the passes of a place have left open, -1: nothing. */
+struct builder_place {
+    int32_t ring;  /* SYNC that must end before the next pass */
+    int32_t send;  /* SEND to a neighbour, likewise */
+    int32_t copy;  /* copy in of what streams, likewise */
+    int32_t begin; /* COMPUTE of the latest pass */
+    int32_t node;  /* of the place's GPU */
+};
+
 /** The walk of one stage of one pipeline along its order. */
 struct builder_lane {
+    const struct builder_pipe *pipe;
     int32_t pipeline, stage;
     const struct plan_step *steps; /* the pipeline's */
     int32_t next, end;             /* steps */
@@ -82,12 +95,8 @@ struct builder {
     const struct cost_setting *setting;
     struct dag_options options;
     struct dag *dag;
-    int32_t *stream_last; /* of each stream: its last task, -1: none */
-    int32_t *open_ring;   /* of each place: SYNC that must end before its next pass, -1: none */
-    int32_t *open_send;   /* of each place: SEND to a neighbour that must end before its next pass, -1: none */
-    int32_t *open_copy;   /* of each place: copy in of what streams that must end before its next pass, -1: none */
-    int32_t *pass_begin;  /* of each place: COMPUTE of its latest pass, -1: none */
-    int32_t *node;        /* of each place */
+    int32_t *stream_last;     /* of each stream: its last task, -1: none */
+    struct builder_place *at; /* [places of the graph] */
 
     int32_t phase;
     int32_t gate; /* SYNC before the phase: streams begin after it; -1 in the first */
@@ -162,8 +171,8 @@ BUILDER_INLINE void builder_edge(struct builder *builder, int32_t from, enum dag
     builder_close_edges(builder, &edges);
 }
 
-/** Append a task behind the last of its stream. @return its number */
-BUILDER_INLINE int32_t builder_task(struct builder *builder, struct dag_task task, double duration_s)
+/** Append a task behind the last of its stream. Its edges stay open. */
+BUILDER_INLINE struct builder_edges builder_open_task(struct builder *builder, struct dag_task task, double duration_s)
 {
     struct dag *dag = builder->dag;
     if (dag->n_tasks == dag->room.tasks)
@@ -171,12 +180,22 @@ BUILDER_INLINE int32_t builder_task(struct builder *builder, struct dag_task tas
     int32_t number = dag->n_tasks++, previous = builder->stream_last[task.stream];
     dag->tasks[number] = task;
     dag->duration_s[number] = duration_s;
-    dag->in_first[number] = dag->in_first[number + 1] = dag->n_edges;
+    dag->in_first[number] = dag->n_edges;
     dag->room.mark[number] = dag->stream_next[number] = -1;
     builder->stream_last[task.stream] = number;
     *(previous >= 0 ? &dag->stream_next[previous] : &dag->stream_first[task.stream]) = number;
-    builder_edge(builder, previous >= 0 ? previous : builder->gate, previous >= 0 ? DAG_SCHEDULE : DAG_COLLECTIVE);
-    return number;
+    struct builder_edges edges = builder_open_edges(builder);
+    builder_add_edge(builder, &edges, previous >= 0 ? previous : builder->gate,
+                     previous >= 0 ? DAG_SCHEDULE : DAG_COLLECTIVE);
+    return edges;
+}
+
+/** Likewise. @return its number */
+BUILDER_INLINE int32_t builder_task(struct builder *builder, struct dag_task task, double duration_s)
+{
+    struct builder_edges edges = builder_open_task(builder, task, duration_s);
+    builder_close_edges(builder, &edges);
+    return edges.task;
 }
 
 /** A task of a place: phase, pipeline, stage, place and stream filled in. Inline, as the above: a task is put together
@@ -200,15 +219,24 @@ BUILDER_INLINE struct dag_task builder_task_of(const struct builder *builder, in
 /** How many times as long bytes take from rank to rank as on sound links; a host's rank is -1. */
 double builder_link_factor(const struct builder *builder, int32_t from_rank, int32_t to_rank);
 
-/** Append a SEND from rank to rank; `transfer` is that of sound links. */
-BUILDER_INLINE int32_t builder_send(struct builder *builder, struct dag_task task, struct cost_transfer transfer)
+/** Append a SEND from rank to rank; `transfer` is that of sound links. Its edges stay open. */
+BUILDER_INLINE struct builder_edges builder_open_send(struct builder *builder, struct dag_task task,
+                                                      struct cost_transfer transfer)
 {
     task.latency_s = transfer.latency_s;
     task.wire_bytes = transfer.wire_bytes;
     double factor = builder->setting->faults != NULL ? builder_link_factor(builder, task.from_rank, task.to_rank) : 1;
     if (factor > 1)
         transfer.duration_s = transfer.latency_s + factor * (transfer.wire_bytes / transfer.bytes_per_s);
-    return builder_task(builder, task, transfer.duration_s);
+    return builder_open_task(builder, task, transfer.duration_s);
+}
+
+/** Likewise. @return its number */
+BUILDER_INLINE int32_t builder_send(struct builder *builder, struct dag_task task, struct cost_transfer transfer)
+{
+    struct builder_edges edges = builder_open_send(builder, task, transfer);
+    builder_close_edges(builder, &edges);
+    return edges.task;
 }
 
 /** NVLink inside a node, else NIC. */
@@ -269,10 +297,16 @@ static inline struct builder_brief builder_brief_of(const struct builder *builde
     return (struct builder_brief){seconds + cost->attention_s, seconds, cost->boundary_bytes};
 }
 
+/** dag_setting of a virtual stage. */
+static inline const struct cost_setting *builder_own(const struct builder_pipe *pipe, int32_t stage)
+{
+    return &pipe->own[pipe->kinds.kind[stage]];
+}
+
 /** The stage of a virtual stage. */
 static inline int32_t builder_stage_of(const struct builder_pipe *pipe, int32_t virtual)
 {
-    int32_t stages = pipe->plan->layout.stages;
+    int32_t stages = pipe->stages;
     return virtual < stages ? virtual : virtual % stages;
 }
 
@@ -287,7 +321,7 @@ static inline int32_t builder_set_of(const struct builder_pipe *pipe, const stru
 {
     if (pipe->set_first == NULL || step->pass >= N_PASSES)
         return -1;
-    return pipe->set[step->pass][step->unit * pipe->plan->layout.stages + stage];
+    return pipe->set[step->pass][step->unit * pipe->stages + stage];
 }
 
 /** Build one step for the lanes that share it: one, all of a group, or all of a set of exchanges (of one pipeline, by
@@ -296,8 +330,7 @@ void builder_pass(struct builder *builder, const int32_t *lanes, int32_t n_lanes
 
 BUILDER_INLINE int32_t builder_instance(const struct builder_pipe *pipe, enum pass pass, int32_t unit, int32_t stage)
 {
-    int32_t before = pass == PASS_BACKWARD ? pipe->plan->cut[PASS_FORWARD].n_units : 0;
-    return stage * pipe->n_units + before + unit;
+    return stage * pipe->n_units + pipe->before[pass] + unit;
 }
 
 BUILDER_INLINE struct builder_end *builder_end_of(const struct builder_pipe *pipe, int32_t instance, int32_t rank)

@@ -89,19 +89,19 @@ static unsigned parts_of(const struct plan_layout *layout, int32_t stage)
 }
 
 /* Those of the costs that a virtual stage has, together. */
-static struct cost_pass sum_of(const struct cost_pass *costs, unsigned parts)
+static void sum_up(const struct cost_pass *costs, unsigned parts, struct cost_pass *sum)
 {
-    struct cost_pass sum = costs[COST_LAYERS];
+    *sum = costs[COST_LAYERS];
     if (parts & 1U << COST_EMBEDDING)
-        add_cost(&sum, &costs[COST_EMBEDDING]);
+        add_cost(sum, &costs[COST_EMBEDDING]);
     if (parts & 1U << COST_HEAD)
-        add_cost(&sum, &costs[COST_HEAD]);
-    return sum;
+        add_cost(sum, &costs[COST_HEAD]);
 }
 
-/* Costs of one unit. own: settings of the kinds; those of as many layers are the same, and one look-up serves them. */
-static void costs_of_unit(const struct builder_pipe *pipe, const struct cost_setting *own, enum pass pass, int32_t unit)
+/* Costs of one unit. Kinds of as many layers have the same setting, and one look-up serves them. */
+static void costs_of_unit(const struct builder_pipe *pipe, enum pass pass, int32_t unit)
 {
+    const struct cost_setting *own = pipe->own;
     struct cost_unit work = dag_unit(pipe->plan, pass, unit);
     struct cost_pass room[COST_N_PARTS], *cost = pipe->cost[pass] + unit * pipe->kinds.n;
     unsigned parts[DAG_MAX_KINDS];
@@ -120,20 +120,17 @@ static void costs_of_unit(const struct builder_pipe *pipe, const struct cost_set
         const struct cost_pass *costs = cost_cached(&own[kind], kernels, &work, all, room);
         for (int32_t i = kind; i < pipe->kinds.n; i++)
             if (own[i].layers == own[kind].layers)
-                cost[i] = sum_of(costs, parts[i]);
+                sum_up(costs, parts[i], &cost[i]);
     }
 }
 
 void builder_costs(const struct builder *builder, struct builder_pipe *pipe, enum pass pass)
 {
-    struct cost_setting own[DAG_MAX_KINDS];
     int32_t n_units = plan_cut_of(pipe->plan, pass)->n_units, n = n_units * pipe->kinds.n;
-    for (int32_t kind = 0; kind < pipe->kinds.n; kind++)
-        own[kind] = dag_setting(builder->setting, &pipe->plan->layout, pipe->kinds.stage[kind]);
     pipe->cost[pass] = check_malloc((size_t)n * sizeof *pipe->cost[pass]);
     pipe->brief[pass] = check_malloc((size_t)n * sizeof *pipe->brief[pass]);
     for (int32_t unit = 0; unit < n_units; unit++)
-        costs_of_unit(pipe, own, pass, unit);
+        costs_of_unit(pipe, pass, unit);
     for (int32_t i = 0; i < n; i++)
         pipe->brief[pass][i] = builder_brief_of(builder, &pipe->cost[pass][i]);
 }
@@ -143,9 +140,10 @@ struct cost_pass dag_pass_cost(const struct plan_pipeline *pipeline, const struc
 {
     struct cost_setting own = dag_setting(setting, &pipeline->layout, stage);
     struct cost_unit work = dag_unit(pipeline, pass, unit);
-    struct cost_pass room[COST_N_PARTS];
+    struct cost_pass room[COST_N_PARTS], sum;
     unsigned parts = parts_of(&pipeline->layout, stage);
-    return sum_of(cost_cached(&own, cost_pass_of(pipeline, pass), &work, parts, room), parts);
+    sum_up(cost_cached(&own, cost_pass_of(pipeline, pass), &work, parts, room), parts, &sum);
+    return sum;
 }
 
 double dag_token_bytes(const struct plan_pipeline *pipeline, const struct cost_setting *own, int32_t unit)
@@ -251,17 +249,13 @@ static void open_builder(struct builder *builder)
     size_t n_places = (size_t)builder->dag->n_places, n_streams = (size_t)dag_n_streams(builder->dag);
     builder->gate = -1;
     builder->stream_last = check_malloc(n_streams * sizeof *builder->stream_last);
-    builder->open_ring = check_malloc(n_places * sizeof *builder->open_ring);
-    builder->open_send = check_malloc(n_places * sizeof *builder->open_send);
-    builder->open_copy = check_malloc(n_places * sizeof *builder->open_copy);
-    builder->pass_begin = check_malloc(n_places * sizeof *builder->pass_begin);
-    builder->node = check_malloc(n_places * sizeof *builder->node);
-    for (size_t i = 0; i < n_places; i++)
-        builder->node[i] = builder->dag->places[i].rank / builder->setting->platform->gpus_per_node;
+    builder->at = check_malloc(n_places * sizeof *builder->at);
+    for (size_t i = 0; i < n_places; i++) {
+        int32_t node = builder->dag->places[i].rank / builder->setting->platform->gpus_per_node;
+        builder->at[i] = (struct builder_place){.ring = -1, .send = -1, .copy = -1, .begin = -1, .node = node};
+    }
     for (size_t i = 0; i < n_streams; i++)
         builder->stream_last[i] = builder->dag->stream_first[i] = -1;
-    for (size_t i = 0; i < n_places; i++)
-        builder->open_ring[i] = builder->open_send[i] = builder->open_copy[i] = builder->pass_begin[i] = -1;
 }
 
 bool dag_build(const struct plan *plan, const struct cost_setting *setting, struct dag_options options, struct dag *dag,
@@ -291,11 +285,7 @@ bool dag_rebuild(const struct plan *plan, const struct cost_setting *setting, st
         builder_close_phase(&builder);
     }
     free(builder.stream_last);
-    free(builder.open_ring);
-    free(builder.open_send);
-    free(builder.open_copy);
-    free(builder.pass_begin);
-    free(builder.node);
+    free(builder.at);
     if (!ok)
         dag_free(dag);
     return ok;

@@ -71,7 +71,7 @@ static void collect(struct builder *builder, int32_t stage, int32_t tensor, stru
     for (int32_t i = 0; i < replicas->n; i++) {
         int32_t compute = replicas->places[i] * DAG_N_STREAMS + DAG_STREAM_COMPUTE;
         replicas->ready[2 * i] = builder->stream_last[compute];
-        replicas->ready[2 * i + 1] = builder->open_ring[replicas->places[i]];
+        replicas->ready[2 * i + 1] = builder->at[replicas->places[i]].ring;
     }
     replicas->group = builder->setting->shard_groups > 1 ? builder->setting->shards : replicas->n;
     CHECK(replicas->group >= 1 && replicas->n % replicas->group == 0);

@@ -62,12 +62,14 @@ BUILDER_INLINE void after_end(struct work *work, struct builder_edges *edges, co
 BUILDER_INLINE void set_member(const struct work *work, const struct builder_lane *lane, int32_t rank,
                                struct builder_member *member)
 {
-    const struct builder_pipe *pipe = &work->builder->pipes[lane->pipeline];
+    const struct builder_pipe *pipe = lane->pipe;
     member->pipe = pipe;
     member->unit = lane->steps[lane->next].unit;
-    member->stage = work->chunk * pipe->plan->layout.stages + lane->stage;
+    member->stage = work->chunk * pipe->stages + lane->stage;
     member->rank = rank;
     member->place = pipe->first_place + lane->stage * pipe->n_ranks + rank;
+    enum pass own = work->pass == PASS_WEIGHT ? PASS_BACKWARD : work->pass;
+    member->end = builder_end_of(pipe, builder_instance(pipe, own, member->unit, member->stage), rank);
     member->ready = member->ring = -1;
 }
 
@@ -77,7 +79,7 @@ static void collect_members(struct work *work)
     for (int32_t tensor = 0; tensor < work->n_tensor; tensor++)
         for (int32_t i = 0; i < work->n_lanes; i++) {
             const struct builder_lane *lane = &builder->lanes[work->lanes[i]];
-            for (int32_t rank = tensor; rank < builder->pipes[lane->pipeline].n_ranks; rank += work->n_tensor)
+            for (int32_t rank = tensor; rank < lane->pipe->n_ranks; rank += work->n_tensor)
                 set_member(work, lane, rank, &builder->members[work->n_members++]);
         }
 }
@@ -113,13 +115,13 @@ static int32_t add_prefetch(struct work *work, const struct builder_member *memb
     const struct builder_pipe *pipe = member->pipe;
     const struct relations *relations = &pipe->relations;
     int32_t first = relations->share_first[member->unit], end = relations->share_first[member->unit + 1];
-    struct cost_setting own = dag_setting(builder->setting, &pipe->plan->layout, member->stage);
+    const struct cost_setting *own = builder_own(pipe, member->stage);
     double bytes = 0;
     for (int32_t i = first; i < end; i++) {
         const struct relations_share *part = &relations->shares[i];
         double share = plan_offload(pipe->plan, part->forward, member->stage);
         if (share > 0)
-            bytes += share * dag_offloadable_bytes(pipe->plan, &own, part->forward,
+            bytes += share * dag_offloadable_bytes(pipe->plan, own, part->forward,
                                                    part->whole_tokens + part->sliced_tokens, part->sliced_tokens);
     }
     if (bytes <= 0)
@@ -127,7 +129,7 @@ static int32_t add_prefetch(struct work *work, const struct builder_member *memb
     struct dag_task task = task_of(work, member, DAG_STREAM_FROM_HOST, DAG_SEND, DAG_PREFETCH);
     task.from_rank = -1;
     int32_t send = builder_send(builder, task, cost_of_transfer(builder->setting, COST_PCIE, bytes, 1));
-    after_start(builder, own_pass >= 0 ? own_pass : builder->pass_begin[member->place]);
+    after_start(builder, own_pass >= 0 ? own_pass : builder->at[member->place].begin);
     if (own_pass < 0 && member->stage < pipe->n_virtual - 1)
         after_start(builder, end_of(member, PASS_BACKWARD, member->unit, member->stage + 1)->first);
     for (int32_t i = first; i < end; i++)
@@ -145,9 +147,9 @@ static void add_offload(struct work *work, const struct builder_member *member, 
     if (share <= 0)
         return;
     int64_t tokens = plan_unit_tokens(cut, member->unit) + cut->units[member->unit].padding_tokens;
-    struct cost_setting own = dag_setting(builder->setting, &pipeline->layout, member->stage);
     int64_t sliced = member->pipe->relations.sliced_tokens[member->unit];
-    double bytes = share * dag_offloadable_bytes(pipeline, &own, member->unit, tokens, sliced);
+    const struct cost_setting *own = builder_own(member->pipe, member->stage);
+    double bytes = share * dag_offloadable_bytes(pipeline, own, member->unit, tokens, sliced);
     if (bytes <= 0)
         return;
     struct dag_task task = task_of(work, member, DAG_STREAM_TO_HOST, DAG_SEND, DAG_OFFLOAD);
@@ -164,8 +166,8 @@ static void add_offload(struct work *work, const struct builder_member *member, 
 /* The neighbouring stage's result: sent, or at hand when it needs no sending. */
 BUILDER_INLINE void after_neighbour(struct work *work, struct builder_edges *edges, const struct builder_member *member)
 {
-    int32_t stage = member->stage + (work->pass == PASS_FORWARD ? -1 : 1);
-    const struct builder_end *end = end_of(member, work->pass, member->unit, stage);
+    int32_t away = member->pipe->n_units * member->pipe->n_ranks;
+    const struct builder_end *end = member->end + (work->pass == PASS_FORWARD ? -away : away);
     if (end->send >= 0)
         builder_add_edge(work->builder, edges, end->send, DAG_INTER_STAGE);
     else
@@ -194,7 +196,7 @@ BUILDER_INLINE void after_data(struct work *work, struct builder_edges *edges, c
     const struct builder_pipe *pipe = member->pipe;
     const struct relations *relations = &pipe->relations;
     if (work->pass == PASS_WEIGHT) {
-        after_end(work, edges, end_of(member, PASS_BACKWARD, member->unit, member->stage), DAG_INTER_PASS);
+        after_end(work, edges, member->end, DAG_INTER_PASS);
         return;
     }
     bool first_stage = work->pass == PASS_FORWARD ? member->stage == 0 : member->stage == pipe->n_virtual - 1;
@@ -202,11 +204,9 @@ BUILDER_INLINE void after_data(struct work *work, struct builder_edges *edges, c
         after_neighbour(work, edges, member);
     else if (work->pass == PASS_BACKWARD)
         after_forwards(work, edges, member);
-    const struct builder_end *first = end_of(member, work->pass, 0, member->stage); /* of unit 0 */
-    const int32_t *after = relations->after[work->pass];
-    int32_t end = relations->after_first[work->pass][member->unit + 1], n_ranks = pipe->n_ranks;
-    for (int32_t i = relations->after_first[work->pass][member->unit]; i < end; i++)
-        after_end(work, edges, first + after[i] * n_ranks, DAG_INTER_SLICE);
+    const int32_t *first = relations->after_first[work->pass] + member->unit, *after = relations->after[work->pass];
+    for (int32_t i = first[0]; i < first[1]; i++)
+        after_end(work, edges, member->end + (after[i] - member->unit) * pipe->n_ranks, DAG_INTER_SLICE);
 }
 
 BUILDER_INLINE void add_compute(struct work *work, struct builder_member *member)
@@ -216,17 +216,17 @@ BUILDER_INLINE void add_compute(struct work *work, struct builder_member *member
     int32_t prefetch = offloads && !streams(work, member) ? add_prefetch(work, member, -1) : -1;
     const struct builder_brief *brief = member->brief;
     double duration_s = work->ring || work->set >= 0 ? brief->no_attention_s : brief->all_s;
-    member->ready = builder_task(builder, task_of(work, member, DAG_STREAM_COMPUTE, DAG_COMPUTE, DAG_PASS), duration_s);
-    builder->pass_begin[member->place] = member->ready;
-    struct builder_edges edges = builder_open_edges(builder);
-    builder_add_edge(builder, &edges, builder->open_ring[member->place], DAG_COLLECTIVE);
-    builder_add_edge(builder, &edges, builder->open_send[member->place], DAG_SCHEDULE);
-    builder_add_edge(builder, &edges, builder->open_copy[member->place], DAG_INTER_PASS);
+    struct dag_task task = task_of(work, member, DAG_STREAM_COMPUTE, DAG_COMPUTE, DAG_PASS);
+    struct builder_edges edges = builder_open_task(builder, task, duration_s);
+    struct builder_place *at = &builder->at[member->place];
+    member->ready = at->begin = edges.task;
+    builder_add_edge(builder, &edges, at->ring, DAG_COLLECTIVE);
+    builder_add_edge(builder, &edges, at->send, DAG_SCHEDULE);
+    builder_add_edge(builder, &edges, at->copy, DAG_INTER_PASS);
     builder_add_edge(builder, &edges, prefetch, DAG_INTER_PASS);
     after_data(work, &edges, member);
     builder_close_edges(builder, &edges);
-    builder->open_copy[member->place] =
-        offloads && streams(work, member) ? add_prefetch(work, member, member->ready) : -1;
+    at->copy = offloads && streams(work, member) ? add_prefetch(work, member, member->ready) : -1;
 }
 
 /* A ring among the members first, first + stride, ...; none waits for less than all. */
@@ -323,13 +323,13 @@ static void add_messages(struct work *work, int32_t first, int32_t open, bool ba
         const struct plan_exchange *exchange = &pipe->plan->exchanges[i];
         const struct builder_member *from = member_on(work, first, exchange->from_stage);
         const struct builder_member *to = member_on(work, first, exchange->to_stage);
-        struct cost_setting own = dag_setting(work->builder->setting, &pipe->plan->layout, from->stage);
+        const struct cost_setting *own = builder_own(pipe, from->stage);
         struct cost_unit unit = dag_unit(pipe->plan, work->pass, from->unit);
-        struct cost_exchange bytes = cost_of_exchange(&own, work->pass, &unit, exchange->share);
+        struct cost_exchange bytes = cost_of_exchange(own, work->pass, &unit, exchange->share);
         if (back)
-            add_message(work, to, from, bytes.back_bytes, own.layers, open);
+            add_message(work, to, from, bytes.back_bytes, own->layers, open);
         else
-            add_message(work, from, to, bytes.out_bytes, own.layers, open);
+            add_message(work, from, to, bytes.out_bytes, own->layers, open);
     }
 }
 
@@ -428,9 +428,9 @@ BUILDER_INLINE void add_boundary(struct work *work, const struct builder_member 
     enum dag_stream stream = forward ? DAG_STREAM_SEND_FORWARD : DAG_STREAM_SEND_BACKWARD;
     struct dag_task task = task_of(work, member, stream, DAG_SEND, DAG_BOUNDARY);
     task.to_rank = rank;
-    enum cost_route route = builder->node[member->place] == builder->node[place] ? COST_NVLINK : COST_NIC;
-    end->send = builder_send(builder, task, boundary_transfer(work, member, route, bytes));
-    struct builder_edges edges = builder_open_edges(builder);
+    enum cost_route route = builder->at[member->place].node == builder->at[place].node ? COST_NVLINK : COST_NIC;
+    struct builder_edges edges = builder_open_send(builder, task, boundary_transfer(work, member, route, bytes));
+    end->send = edges.task;
     after_end(work, &edges, end, DAG_INTER_STAGE);
     builder_close_edges(builder, &edges);
 }
@@ -438,18 +438,18 @@ BUILDER_INLINE void add_boundary(struct work *work, const struct builder_member 
 BUILDER_INLINE void end_pass(struct work *work, const struct builder_member *member)
 {
     struct builder *builder = work->builder;
-    builder->open_ring[member->place] = member->ring;
-    builder->open_send[member->place] = -1;
+    struct builder_place *at = &builder->at[member->place];
+    struct builder_end *end = member->end;
+    at->ring = member->ring;
+    at->send = -1;
     if (work->pass == PASS_WEIGHT)
         return;
-    struct builder_end *end = end_of(member, work->pass, member->unit, member->stage);
     int32_t last = builder->stream_last[member->place * DAG_N_STREAMS + DAG_STREAM_COMPUTE];
-    *end = (struct builder_end){
-        .first = builder->pass_begin[member->place], .last = last, .ring = member->ring, .send = -1, .offload = -1};
+    *end = (struct builder_end){.first = at->begin, .last = last, .ring = member->ring, .send = -1, .offload = -1};
     add_boundary(work, member, end);
     if (!builder->setting->communication.pp_overlap)
-        builder->open_send[member->place] = end->send;
-    if (work->pass == PASS_FORWARD)
+        at->send = end->send;
+    if (work->pass == PASS_FORWARD && member->pipe->offloads)
         add_offload(work, member, end);
 }
 
@@ -477,7 +477,7 @@ BUILDER_INLINE void build(struct work *work, bool alone)
 void builder_pass(struct builder *builder, const int32_t *lanes, int32_t n_lanes)
 {
     const struct builder_lane *lane = &builder->lanes[lanes[0]];
-    const struct builder_pipe *pipe = &builder->pipes[lane->pipeline];
+    const struct builder_pipe *pipe = lane->pipe;
     const struct plan_step *step = &lane->steps[lane->next];
     struct work work = {.builder = builder,
                         .lanes = lanes,

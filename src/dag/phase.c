@@ -11,17 +11,17 @@ static const struct plan_step *step_of(const struct builder_lane *lane)
     return &lane->steps[lane->next];
 }
 
-static int32_t virtual_stage(const struct builder *builder, const struct builder_lane *lane)
+static int32_t virtual_stage(const struct builder_lane *lane)
 {
-    return step_of(lane)->chunk * builder->pipes[lane->pipeline].plan->layout.stages + lane->stage;
+    return step_of(lane)->chunk * lane->pipe->stages + lane->stage;
 }
 
-static int32_t group_of(const struct builder *builder, const struct builder_lane *lane)
+static int32_t group_of(const struct builder_lane *lane)
 {
     const struct plan_step *step = step_of(lane);
     if (step->pass == PASS_WEIGHT)
         return -1; /* nothing is shared */
-    return builder->pipes[lane->pipeline].plan->cut[step->pass].units[step->unit].group;
+    return lane->pipe->plan->cut[step->pass].units[step->unit].group;
 }
 
 /* The instance unless it has been built, then -1. */
@@ -32,12 +32,12 @@ static int32_t if_missing(const struct builder_pipe *pipe, enum pass pass, int32
 }
 
 /* An instance that the lane's next step needs and that has not been built, -1: none. */
-static int32_t missing(const struct builder *builder, const struct builder_lane *lane)
+static int32_t missing(const struct builder_lane *lane)
 {
-    const struct builder_pipe *pipe = &builder->pipes[lane->pipeline];
+    const struct builder_pipe *pipe = lane->pipe;
     const struct relations *relations = &pipe->relations;
     enum pass pass = step_of(lane)->pass;
-    int32_t unit = step_of(lane)->unit, stage = virtual_stage(builder, lane), found = -1;
+    int32_t unit = step_of(lane)->unit, stage = virtual_stage(lane), found = -1;
     if (pass == PASS_WEIGHT)
         return if_missing(pipe, PASS_BACKWARD, unit, stage);
     if (pass == PASS_FORWARD && stage > 0)
@@ -66,9 +66,9 @@ static void enqueue(struct builder *builder, int32_t lane)
 static void step_done(struct builder *builder, int32_t number)
 {
     struct builder_lane *lane = &builder->lanes[number];
-    const struct builder_pipe *pipe = &builder->pipes[lane->pipeline];
+    const struct builder_pipe *pipe = lane->pipe;
     const struct plan_step *step = step_of(lane);
-    int32_t stage = virtual_stage(builder, lane), next = stage + (step->pass == PASS_FORWARD ? 1 : -1);
+    int32_t stage = virtual_stage(lane), next = stage + (step->pass == PASS_FORWARD ? 1 : -1);
     lane->next++;
     if (step->pass == PASS_WEIGHT)
         return;
@@ -84,10 +84,10 @@ static void step_done(struct builder *builder, int32_t number)
 
 static int32_t *rendezvous(struct builder *builder, const struct builder_lane *lane)
 {
-    const struct builder_pipe *pipe = &builder->pipes[lane->pipeline];
+    const struct builder_pipe *pipe = lane->pipe;
     const struct plan_step *step = step_of(lane);
-    int32_t at = builder->group_first[group_of(builder, lane) * N_PASSES + (int32_t)step->pass];
-    at += pipe->ordinal[step->pass][step->unit] * pipe->n_virtual + virtual_stage(builder, lane);
+    int32_t at = builder->group_first[group_of(lane) * N_PASSES + (int32_t)step->pass];
+    at += pipe->ordinal[step->pass][step->unit] * pipe->n_virtual + virtual_stage(lane);
     return &builder->arrived[at];
 }
 
@@ -95,7 +95,7 @@ static int32_t *rendezvous(struct builder *builder, const struct builder_lane *l
 static bool run_group(struct builder *builder, struct builder_lane *lane)
 {
     const struct plan_phase *phase = &builder->plan->phases[builder->phase];
-    const struct plan_group *group = &phase->groups[group_of(builder, lane)];
+    const struct plan_group *group = &phase->groups[group_of(lane)];
     if (++*rendezvous(builder, lane) < group->n_pipelines)
         return false;
     int32_t *lanes = check_malloc((size_t)group->n_pipelines * sizeof *lanes);
@@ -114,7 +114,7 @@ static bool run_group(struct builder *builder, struct builder_lane *lane)
 /* The last lane of a set of exchanges to arrive builds the steps of all. @return whether the lane may go on */
 static bool run_set(struct builder *builder, struct builder_lane *lane, int32_t set)
 {
-    struct builder_pipe *pipe = &builder->pipes[lane->pipeline];
+    const struct builder_pipe *pipe = lane->pipe;
     int32_t stages = pipe->plan->layout.stages, n = 0, n_arrived = ++pipe->set_arrived[set];
     int32_t *lanes = check_malloc((size_t)stages * sizeof *lanes);
     for (int32_t stage = 0; stage < stages; stage++)
@@ -139,14 +139,14 @@ static void run_lane(struct builder *builder, int32_t number)
     struct builder_lane *lane = &builder->lanes[number];
     bool groups = builder->plan->phases[builder->phase].n_groups > 0;
     while (lane->next < lane->end) {
-        lane->blocked_on = missing(builder, lane);
+        lane->blocked_on = missing(lane);
         if (lane->blocked_on >= 0)
             return;
-        int32_t set = builder_set_of(&builder->pipes[lane->pipeline], step_of(lane), lane->stage);
+        int32_t set = builder_set_of(lane->pipe, step_of(lane), lane->stage);
         if (set >= 0) {
             if (!run_set(builder, lane, set))
                 return;
-        } else if (!groups || group_of(builder, lane) < 0) {
+        } else if (!groups || group_of(lane) < 0) {
             builder_pass(builder, &number, 1);
             step_done(builder, number);
         } else if (!run_group(builder, lane)) {
@@ -157,14 +157,14 @@ static void run_lane(struct builder *builder, int32_t number)
 
 static int32_t group_member_absent(const struct builder *builder, const struct builder_lane *lane)
 {
-    const struct plan_group *group = &builder->plan->phases[builder->phase].groups[group_of(builder, lane)];
+    const struct plan_group *group = &builder->plan->phases[builder->phase].groups[group_of(lane)];
     for (int32_t i = 0; i < group->n_pipelines; i++) {
         int32_t number = builder->pipes[group->pipelines[i]].first_lane + lane->stage;
         const struct builder_lane *other = &builder->lanes[number];
-        const struct builder_pipe *mine = &builder->pipes[lane->pipeline], *its = &builder->pipes[other->pipeline];
+        const struct builder_pipe *mine = lane->pipe, *its = other->pipe;
         if (other->next == other->end || other->blocked_on >= 0 ||
-            group_of(builder, other) != group_of(builder, lane) || step_of(other)->pass != step_of(lane)->pass ||
-            virtual_stage(builder, other) != virtual_stage(builder, lane) ||
+            group_of(other) != group_of(lane) || step_of(other)->pass != step_of(lane)->pass ||
+            virtual_stage(other) != virtual_stage(lane) ||
             its->ordinal[step_of(other)->pass][step_of(other)->unit] !=
                 mine->ordinal[step_of(lane)->pass][step_of(lane)->unit])
             return number;
@@ -176,7 +176,7 @@ static int32_t group_member_absent(const struct builder *builder, const struct b
 /* A lane of the set of exchanges that has not come to its step. */
 static int32_t set_member_absent(const struct builder *builder, const struct builder_lane *lane, int32_t set)
 {
-    const struct builder_pipe *pipe = &builder->pipes[lane->pipeline];
+    const struct builder_pipe *pipe = lane->pipe;
     for (int32_t i = pipe->set_first[set]; i < pipe->set_first[set + 1]; i++) {
         const int32_t stages[] = {pipe->plan->exchanges[i].from_stage, pipe->plan->exchanges[i].to_stage};
         for (int k = 0; k < 2; k++) {
@@ -193,7 +193,7 @@ static int32_t set_member_absent(const struct builder *builder, const struct bui
 /* The lane that a stuck lane waits for. */
 static int32_t waits_for(const struct builder *builder, const struct builder_lane *lane)
 {
-    const struct builder_pipe *pipe = &builder->pipes[lane->pipeline];
+    const struct builder_pipe *pipe = lane->pipe;
     if (lane->blocked_on < 0) {
         int32_t set = builder_set_of(pipe, step_of(lane), lane->stage);
         return set >= 0 ? set_member_absent(builder, lane, set) : group_member_absent(builder, lane);
@@ -203,7 +203,7 @@ static int32_t waits_for(const struct builder *builder, const struct builder_lan
 
 static bool report(const struct builder *builder, const struct builder_lane *lane, struct error *err)
 {
-    const struct builder_pipe *pipe = &builder->pipes[lane->pipeline];
+    const struct builder_pipe *pipe = lane->pipe;
     const struct plan_step *step = step_of(lane);
     const struct builder_lane *other = &builder->lanes[waits_for(builder, lane)];
     const char *why = other->next == other->end ? "which has ended" : "in a circle";
@@ -280,8 +280,12 @@ static void open_pipe(struct builder *builder, int32_t number, struct builder_pi
     const struct plan_layout *layout = &pipe->plan->layout;
     pipe->n_tensor = builder->options.all_tensor_ranks ? layout->tensor : 1;
     pipe->n_ranks = layout->context * pipe->n_tensor;
+    pipe->stages = layout->stages;
     pipe->n_virtual = layout->chunks * layout->stages;
+    pipe->before[PASS_BACKWARD] = pipe->plan->cut[PASS_FORWARD].n_units;
     pipe->kinds = dag_kinds_of(builder->setting, layout);
+    for (int32_t kind = 0; kind < pipe->kinds.n; kind++)
+        pipe->own[kind] = dag_setting(builder->setting, layout, pipe->kinds.stage[kind]);
     relations_of(pipe->plan, &pipe->relations);
     open_sets(pipe);
     pipe->offloads = plan_offloads(pipe->plan);
@@ -298,7 +302,8 @@ static void open_pipe(struct builder *builder, int32_t number, struct builder_pi
     for (size_t i = 0; i < n_ends; i++)
         pipe->ends[i] = (struct builder_end){-1, -1, -1, -1, -1};
     for (int32_t stage = 0; stage < layout->stages; stage++)
-        builder->lanes[pipe->first_lane + stage] = (struct builder_lane){.pipeline = number,
+        builder->lanes[pipe->first_lane + stage] = (struct builder_lane){.pipe = pipe,
+                                                                         .pipeline = number,
                                                                          .stage = stage,
                                                                          .steps = pipe->plan->steps,
                                                                          .next = pipe->plan->step_first[stage],

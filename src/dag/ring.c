@@ -14,10 +14,10 @@ struct hop {
 static int32_t on_each_node(const struct builder *builder, const struct builder_ring *ring)
 {
     int32_t k = 1;
-    while (k < ring->n && builder->node[ring->places[k]] == builder->node[ring->places[0]])
+    while (k < ring->n && builder->at[ring->places[k]].node == builder->at[ring->places[0]].node)
         k++;
     for (int32_t i = 1; i < ring->n; i++) {
-        bool same = builder->node[ring->places[i]] == builder->node[ring->places[i - 1]];
+        bool same = builder->at[ring->places[i]].node == builder->at[ring->places[i - 1]].node;
         if (same == (i % k == 0))
             return 0;
     }
@@ -47,7 +47,7 @@ static int32_t ranks_each(const struct builder *builder, const struct builder_ri
 {
     bool one_node = true;
     for (int32_t i = 1; i < ring->n; i++)
-        one_node = one_node && builder->node[ring->places[i]] == builder->node[ring->places[0]];
+        one_node = one_node && builder->at[ring->places[i]].node == builder->at[ring->places[0]].node;
     return one_node ? ring->n : k;
 }
 

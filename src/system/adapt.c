@@ -37,6 +37,7 @@ struct excess {
 /* A forward unit on a place, as something to send to the host. */
 struct stay {
     int32_t unit, consumer;
+    double *share;                 /* of it that goes */
     double ended_s, out_s, back_s; /* its forward ends; it can be away from then on; until then */
     double all_bytes;              /* what of it can go */
     double freed_bytes;            /* what goes beside what went before this round */
@@ -144,13 +145,15 @@ static double *returns_of(const struct adapting *adapting, const struct excess *
 static struct stay *stays_of(const struct adapting *adapting, const struct excess *excess)
 {
     const struct pipe *pipe = excess->pipe;
-    struct stay *stays = check_calloc((size_t)pipe->plan->cut[PASS_FORWARD].n_units, sizeof *stays), *stay = stays;
+    int32_t n = pipe->plan->cut[PASS_FORWARD].n_units;
+    struct stay *stays = check_calloc((size_t)n, sizeof *stays), *stay = stays;
     double *back_s = returns_of(adapting, excess);
     for (int32_t k = adapting->pass_first[excess->place]; k < adapting->pass_first[excess->place + 1]; k++) {
         const struct dag_task *task = &adapting->dag->tasks[adapting->pass[k]];
         if (task->pass != PASS_FORWARD)
             continue;
         *stay = (struct stay){.unit = task->unit, .consumer = pipe->consumer[task->unit]};
+        stay->share = &pipe->plan->offload[excess->stage * n + task->unit];
         stay->all_bytes = dag_offloadable_bytes(pipe->plan, &excess->own, task->unit, tokens_of(pipe, task->unit),
                                                 pipe->relations->sliced_tokens[task->unit]);
         stay->ended_s = adapting->timeline->finish_s[adapting->pass[k]];
@@ -160,12 +163,6 @@ static struct stay *stays_of(const struct adapting *adapting, const struct exces
     }
     free(back_s);
     return stays;
-}
-
-static double *share_of(const struct excess *excess, int32_t unit)
-{
-    const struct plan_pipeline *plan = excess->pipe->plan;
-    return &plan->offload[excess->stage * plan->cut[PASS_FORWARD].n_units + unit];
 }
 
 /* The units whose forward has ended by a moment and that are not all back. */
@@ -197,36 +194,38 @@ static void move_window(struct window *window, struct stay *stays, int32_t n, do
 
 /* Whether more of a unit can go so that less is there at a moment after the end of its forward. Once it cannot it never
  * can again. */
-static bool can_go(const struct excess *excess, const struct stay *stay, double time_s)
+static bool can_go(const struct stay *stay, double time_s)
 {
-    return stay->back_s > time_s && stay->all_bytes > 0 && *share_of(excess, stay->unit) < 1;
+    return stay->back_s > time_s && stay->all_bytes > 0 && *stay->share < 1;
 }
 
 /* Of the window's units the one to send more of; NULL: there is none. One whose copy is over by then goes before one
  * whose forward is, else the one consumed last: it stays away longest. */
-static struct stay *to_send(const struct excess *excess, struct window *window, struct stay *stays, double time_s)
+static struct stay *to_send(struct window *window, struct stay *stays, double time_s)
 {
     struct stay *best = NULL;
-    while (window->open < window->end && !can_go(excess, &stays[window->open], time_s))
+    bool best_in_time = false;
+    while (window->open < window->end && !can_go(&stays[window->open], time_s))
         window->open++;
     for (struct stay *stay = stays + window->open; stay < stays + window->end; stay++) {
-        if (!can_go(excess, stay, time_s))
+        bool in_time = stay->out_s <= time_s;
+        bool better = best == NULL || (in_time != best_in_time ? in_time : stay->consumer > best->consumer);
+        if (!better || !can_go(stay, time_s))
             continue;
-        bool in_time = stay->out_s <= time_s, best_in_time = best != NULL && best->out_s <= time_s;
-        if (best == NULL || (in_time != best_in_time ? in_time : stay->consumer > best->consumer))
-            best = stay;
+        best = stay;
+        best_in_time = in_time;
     }
     return best;
 }
 
 /* Send so much more of a unit, or all of it. @return what that frees */
-static double send(const struct excess *excess, struct stay *stay, double bytes)
+static double send(struct stay *stay, double bytes)
 {
-    double *share = share_of(excess, stay->unit), before = *share;
+    double before = *stay->share;
     /* In steps of a percent, upwards: a share that closes in on its goal would take rounds without end. */
-    *share = fmin(1, ceil(100 * (before + bytes / stay->all_bytes)) / 100);
-    stay->freed_bytes += (*share - before) * stay->all_bytes;
-    return (*share - before) * stay->all_bytes;
+    *stay->share = fmin(1, ceil(100 * (before + bytes / stay->all_bytes)) / 100);
+    stay->freed_bytes += (*stay->share - before) * stay->all_bytes;
+    return (*stay->share - before) * stay->all_bytes;
 }
 
 /* Walk the memory of a place in time; excess: what is left of it. @return whether something changed */
@@ -242,8 +241,8 @@ static bool relieve(const struct adapting *adapting, struct excess *excess)
         struct stay *stay = NULL;
         move_window(&window, stays, n, event->time_s);
         double above = sum_bytes(event) - adapting->request->memory_bytes - window.freed_bytes;
-        while (above > 0 && (stay = to_send(excess, &window, stays, event->time_s)) != NULL) {
-            double freed_bytes = send(excess, stay, above);
+        while (above > 0 && (stay = to_send(&window, stays, event->time_s)) != NULL) {
+            double freed_bytes = send(stay, above);
             above -= freed_bytes;
             window.freed_bytes += freed_bytes;
             window.back_s = fmin(window.back_s, stay->back_s);

@@ -177,7 +177,8 @@ int64_t slimpack_milp_units(const struct system_request *request);
  * fill_milp and taken unless it is slower or needs more memory than there is.
  *
  * With outliers the same is done without DP-Merge, which wins if the slowest component is faster so (or fits, where it
- * does not with DP-Merge); it is given up as soon as the bounds of a component all exceed what DP-Merge has reached.
+ * does not with DP-Merge, or at least needs less memory); it is given up as soon as a component, or its bounds all,
+ * exceed what DP-Merge has reached: its seconds, or where it does not fit, its bytes.
  */
 bool slimpack_choose(const struct system_request *request, struct plan *plan, struct error *err);
 

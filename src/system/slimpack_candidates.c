@@ -28,11 +28,16 @@ struct outcome {
     bool refined;  /* by packer milp */
 };
 
+/* A part that takes longer or needs more is of no use. INFINITY: none is. */
+struct limit {
+    double makespan_s, peak_bytes;
+};
+
 /* A part's candidates and the choice among them so far. */
 struct choice {
     struct slimpack_part part;
     struct adapt_outcome enough; /* another part comes to it: to be better is of no use */
-    double limit_s;              /* a part slower than this is of no use, or one that does not fit; INFINITY: none is */
+    struct limit limit;
     struct adapt_arrays *arrays; /* kept from candidate to candidate */
     int32_t n_candidates;
     struct candidate candidates[MAX_CANDIDATES];
@@ -142,7 +147,7 @@ static bool try_rule(struct choice *choice, const struct candidate *candidate, s
 static bool try_candidate(struct choice *choice, const struct candidate *candidate, struct error *err)
 {
     const struct slimpack_knobs *knobs = knobs_of(choice);
-    double memory_bytes = choice->part.request->memory_bytes, limit_s = choice->limit_s;
+    double memory_bytes = choice->part.request->memory_bytes, limit_s = choice->limit.makespan_s;
     if (choice->n_resolved > 0 && choice->best.is.peak_bytes <= memory_bytes)
         limit_s = fmin(limit_s, choice->best.is.makespan_s);
     struct adapt_rule rule = {.offload = knobs->offload == SLIMPACK_BY_UNIT,
@@ -237,7 +242,8 @@ static double hopeless_s(const struct choice *choice)
 {
     const double slack = 1 + 1e-9;
     bool fits = choice->n_resolved > 0 && choice->best.is.peak_bytes <= choice->part.request->memory_bytes;
-    return slack * (fits ? fmin(choice->limit_s, choice->best.is.makespan_s) : choice->limit_s);
+    double limit_s = choice->limit.makespan_s;
+    return slack * (fits ? fmin(limit_s, choice->best.is.makespan_s) : limit_s);
 }
 
 /* Whether the bounds rule a candidate out. */
@@ -245,9 +251,7 @@ static bool is_hopeless(const struct choice *choice, double bound_s, double boun
 {
     const double slack = 1 + 1e-9;
     double memory_bytes = choice->part.request->memory_bytes;
-    if (is_enough(choice) || bound_s > hopeless_s(choice))
-        return true;
-    if (choice->limit_s < INFINITY && bound_bytes > memory_bytes * slack)
+    if (is_enough(choice) || bound_s > hopeless_s(choice) || bound_bytes > choice->limit.peak_bytes * slack)
         return true;
     if (choice->n_resolved == 0)
         return false;
@@ -349,7 +353,7 @@ static bool try_candidates(struct choice *choice, int32_t first, struct error *e
     return true;
 }
 
-/* Choose for a part. Nothing is resolved if all bounds exceed limit_s. Whole samples come second, where a sample is not
+/* Choose for a part. Nothing is resolved if all bounds exceed the limit. Whole samples come second, where a sample is not
  * so long that it alone rules them out; more units than samples cut them no finer.
  * @param hint  what another part chose, tried first; NULL: nothing */
 static bool choose(struct choice *choice, const struct candidate *hint, struct error *err)
@@ -428,7 +432,7 @@ struct solution {
     struct fill_search search; /* of packer milp */
     struct outcome worst;
     bool merges;   /* the split has outliers */
-    bool given_up; /* a component is not as fast as the limit, or does not fit */
+    bool given_up; /* a component exceeds the limit */
 };
 
 /* Components of a split, heaviest first (ties: by rank). Caller frees. */
@@ -465,9 +469,8 @@ static void join_components(const struct slimpack_split *split, struct component
 /* Count in what a component came to, and keep its plan. */
 static void take_component(struct solution *solution, const struct choice *choice, struct component *component)
 {
-    bool fits = choice->best.is.peak_bytes <= choice->part.request->memory_bytes;
-    solution->given_up = choice->n_resolved == 0 ||
-                         (choice->limit_s < INFINITY && (!fits || choice->best.is.makespan_s > choice->limit_s));
+    solution->given_up = choice->n_resolved == 0 || choice->best.is.makespan_s > choice->limit.makespan_s ||
+                         choice->best.is.peak_bytes > choice->limit.peak_bytes;
     solution->worst.is.makespan_s = fmax(solution->worst.is.makespan_s, choice->best.is.makespan_s);
     solution->worst.is.peak_bytes = fmax(solution->worst.is.peak_bytes, choice->best.is.peak_bytes);
     solution->plan.n_candidates += choice->n_candidates;
@@ -484,8 +487,8 @@ static bool refine(struct choice *choice, struct fill_search *search, struct err
     return try_candidate(choice, &choice->candidate, err);
 }
 
-static bool solve_components(const struct slimpack_part *whole, double limit_s, struct component *components, int32_t n,
-                             struct solution *solution, struct error *err)
+static bool solve_components(const struct slimpack_part *whole, struct limit limit, struct component *components,
+                             int32_t n, struct solution *solution, struct error *err)
 {
     struct adapt_arrays arrays = {0};
     struct candidate hint;
@@ -494,7 +497,7 @@ static bool solve_components(const struct slimpack_part *whole, double limit_s, 
         struct choice choice = {
             .part = {whole->request, whole->split, components[i].first_rank, components[i].n_ranks, NULL},
             .enough = solution->worst.is,
-            .limit_s = limit_s,
+            .limit = limit,
             .arrays = &arrays,
         };
         ok = choose(&choice, i > 0 ? &hint : NULL, err) && refine(&choice, &solution->search, err);
@@ -507,7 +510,7 @@ static bool solve_components(const struct slimpack_part *whole, double limit_s, 
     return ok;
 }
 
-static bool solve(const struct system_request *request, bool merge, double limit_s, struct solution *solution,
+static bool solve(const struct system_request *request, bool merge, struct limit limit, struct solution *solution,
                   struct error *err)
 {
     struct slimpack_split split;
@@ -521,7 +524,7 @@ static bool solve(const struct system_request *request, bool merge, double limit
     };
     struct slimpack_part whole = {request, &split, 0, split.n_ranks, NULL};
     struct component *components = components_of(request, &split, &n);
-    bool ok = solve_components(&whole, limit_s, components, n, solution, err);
+    bool ok = solve_components(&whole, limit, components, n, solution, err);
     if (ok && !solution->given_up)
         join_components(&split, components, n, &solution->plan);
     else
@@ -535,21 +538,31 @@ static bool solve(const struct system_request *request, bool merge, double limit
     return ok;
 }
 
+/* What is not better than an outcome: slower or not fitting where it fits, else in need of more memory. */
+static struct limit limit_of(const struct adapt_outcome *outcome, double memory_bytes)
+{
+    if (outcome->peak_bytes <= memory_bytes)
+        return (struct limit){outcome->makespan_s, memory_bytes};
+    return (struct limit){INFINITY, outcome->peak_bytes};
+}
+
 bool slimpack_choose(const struct system_request *request, struct plan *plan, struct error *err)
 {
     const struct slimpack_knobs *knobs = request->knobs;
     struct solution merged, apart;
-    double limit_s = request->limit_s > 0 ? request->limit_s : INFINITY;
-    if (!solve(request, knobs->dp_merge, limit_s, &merged, err)) {
+    struct limit limit = {INFINITY, INFINITY};
+    if (request->limit_s > 0)
+        limit = (struct limit){request->limit_s, request->memory_bytes};
+    if (!solve(request, knobs->dp_merge, limit, &merged, err)) {
         plan_free(&merged.plan);
         return false;
     }
     *plan = merged.plan;
     if (!merged.merges)
         return true;
-    if (!merged.given_up && merged.worst.is.peak_bytes <= request->memory_bytes)
-        limit_s = merged.worst.is.makespan_s;
-    bool ok = solve(request, false, limit_s, &apart, err);
+    if (!merged.given_up)
+        limit = limit_of(&merged.worst.is, request->memory_bytes);
+    bool ok = solve(request, false, limit, &apart, err);
     bool wins =
         ok && !apart.given_up && (merged.given_up || is_better(&apart.worst, &merged.worst, request->memory_bytes));
     int64_t n_candidates = merged.plan.n_candidates + apart.plan.n_candidates;
