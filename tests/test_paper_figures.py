@@ -92,9 +92,11 @@ class Examples(unittest.TestCase):
             self.assertLess(max(flop.values()) / min(flop.values()), 1.04)  # min_slice lets short slices join
 
     def test_an_outlier_is_shared_by_four(self):
+        """By 2h x^2 + (2P + 2h) x with 7B's h and P, S1 is 0.694 of a rank's mean FLOPs on each of four, the other samples
+        of a rank at most 0.316: of 8 units 5 and 3 are smallest (0.139; 6 and 2: 0.158)."""
         for pipeline in "0123":
             shared = [unit for unit, samples in units("dp-merge", "forward", pipeline).items() if "S1" in samples]
-            self.assertEqual(shared, [0, 1, 2, 3, 4, 5])
+            self.assertEqual(shared, [0, 1, 2, 3, 4])
         others = [set().union(*(samples for samples in units("dp-merge", "forward", pipeline).values())) - {"S1"}
                   for pipeline in "0123"]
         self.assertEqual(sum(map(len, others)), len(set().union(*others)))
