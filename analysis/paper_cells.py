@@ -13,7 +13,8 @@ MODELS = {"llama-7b": "7B", "llama-13b": "13B", "llama-70b": "70B", "llama-150b"
 BATCHES = (512, 1024, 2048)
 SPACES = ("free", "megatron", "low-tp")
 SIMGRID_CELLS = (("megatron", 512),)  # plan spaces and batches whose cells are run on SimGrid, too
-SPREADS = ("forward_flop_spread", "backward_flop_spread", "forward_time_spread", "backward_time_spread")
+FLOP_SPREADS = ("forward_flop_spread", "backward_flop_spread", "forward_own_flop_spread", "backward_own_flop_spread")
+SPREADS = (*FLOP_SPREADS, "forward_time_spread", "backward_time_spread")
 ITERATION_KINDS = {"plain": "all pipelines sliced and cut anew, no merged sample",
                    "merged": "the same, with merged samples",
                    "uncut": "a pipeline unsliced, or its backward not cut anew"}
@@ -65,7 +66,7 @@ def units_of(measured):
     merged = measured["merged_samples"] > 0
     for kind, of_kind in zip(ITERATION_KINDS, (plain & ~merged, plain & merged, ~plain)):
         row[f"{kind}_iterations"] = int(of_kind.sum())
-        for name in SPREADS[:2]:
+        for name in FLOP_SPREADS:
             row[f"{kind}_{name}"] = measured[name][of_kind].mean() if of_kind.any() else 1.0
     return row
 

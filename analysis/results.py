@@ -213,10 +213,10 @@ def spread_reasons(cells):
         slim = [cell["slimpack"] for key, cell in cells.items() if key[:2] == (space, batch)]
         for kind, text in ITERATION_KINDS.items():
             n = sum(row[f"{kind}_iterations"] for row in slim)
-            means = [sum(row[f"{kind}_iterations"] * row[f"{kind}_{name}_flop_spread"] for row in slim) / max(n, 1)
-                     for name in PASSES]
-            rows.append((f"{space}, B = {batch}", text, n, *(f"{mean:.3f}" if n else "" for mean in means)))
-    return markdown(("cells", "iterations", "how many", "p95/p5 of FLOPs, forward", "backward"), rows)
+            means = [[sum(row[f"{kind}_iterations"] * row[f"{kind}_{name}_{units}"] for row in slim) / max(n, 1)
+                      for name in PASSES] for units in ("flop_spread", "own_flop_spread")]
+            rows.append((f"{space}, B = {batch}", text, n, *(f"{f:.3f} / {b:.3f}" if n else "" for f, b in means)))
+    return markdown(("cells", "iterations", "how many", "p95/p5 of FLOPs, F / B", "without merged units, F / B"), rows)
 
 
 def spread_cells(cells):

@@ -92,9 +92,11 @@ class Examples(unittest.TestCase):
             self.assertLess(max(flop.values()) / min(flop.values()), 1.04)  # min_slice lets short slices join
 
     def test_an_outlier_is_shared_by_four(self):
+        """By 2h x^2 + (2P + 2h) x with 7B's h and P, S1 is 0.694 of a rank's mean FLOPs on each of four, the other samples
+        of a rank at most 0.316: of 8 units 5 and 3 are smallest (0.139; 6 and 2: 0.158)."""
         for pipeline in "0123":
             shared = [unit for unit, samples in units("dp-merge", "forward", pipeline).items() if "S1" in samples]
-            self.assertEqual(shared, [0, 1, 2, 3, 4, 5])
+            self.assertEqual(shared, [0, 1, 2, 3, 4])
         others = [set().union(*(samples for samples in units("dp-merge", "forward", pipeline).values())) - {"S1"}
                   for pipeline in "0123"]
         self.assertEqual(sum(map(len, others)), len(set().union(*others)))
@@ -223,6 +225,7 @@ class Sweeps(unittest.TestCase):
         """Four pipelines: all cut; all cut and a sample merged; one not sliced; one whose backward is not cut anew."""
         rows = numpy.zeros(4, [(name, "f8") for name in paper_cells.SPREADS] + [(name, "i4") for name in PARTS])
         rows["forward_flop_spread"], rows["backward_flop_spread"] = [1, 1.5, 1.25, 1], [1, 1.75, 1.25, 2]
+        rows["forward_own_flop_spread"] = [1, 1.125, 1, 1]
         rows["pipelines"], rows["sliced_pipelines"] = 4, [4, 4, 3, 4]
         rows["asymmetric_pipelines"], rows["merged_samples"] = [4, 4, 4, 3], [0, 1, 1, 0]
         row = paper_cells.units_of(rows)
@@ -230,6 +233,7 @@ class Sweeps(unittest.TestCase):
         self.assertEqual([row[f"{kind}_backward_flop_spread"] for kind in ("plain", "merged", "uncut")], [1, 1.75, 1.625])
         self.assertEqual((row["sliced"], row["asymmetric"], row["merged_samples"]), (15 / 16, 15 / 16, 0.5))
         self.assertEqual(row["forward_flop_spread"], 4.75 / 4)
+        self.assertEqual(row["merged_forward_own_flop_spread"], 1.125)
 
     def test_student_quantiles(self):
         """Tables: 2.262 with 9 degrees of freedom, 2.093 with 19."""

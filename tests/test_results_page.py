@@ -20,6 +20,8 @@ SPREADS = {"forward_flop_spread": 1.05, "backward_flop_spread": 1.1, "forward_ti
            "sliced": 1.0, "asymmetric": 0.75, "merged_samples": 0.5,
            "plain_iterations": 15, "plain_forward_flop_spread": 1.0, "plain_backward_flop_spread": 1.0,
            "merged_iterations": 5, "merged_forward_flop_spread": 1.2, "merged_backward_flop_spread": 1.4,
+           "merged_forward_own_flop_spread": 1.01, "merged_backward_own_flop_spread": 1.02,
+           **{f"{kind}_{name}_own_flop_spread": 1.0 for kind in ("plain", "uncut") for name in ("forward", "backward")},
            "uncut_iterations": 0, "uncut_forward_flop_spread": 1.0, "uncut_backward_flop_spread": 1.0}
 PLAN = {"gpus": 128, "tp": 8, "pp": 1, "cp": 4, "dp": 4, "recompute": "none", "offload": 0.5}
 
@@ -96,8 +98,8 @@ class Page(unittest.TestCase):
     def test_spread_of_units(self):
         """Two cells of free 512: 30 iterations with equal units, 10 with merged samples."""
         page = self.page.split("## Spread of units")[1]
-        self.assertIn("| free, B = 512 | all pipelines sliced and cut anew, no merged sample | 30 | 1.000 | 1.000 |", page)
-        self.assertIn("| free, B = 512 | the same, with merged samples | 10 | 1.200 | 1.400 |", page)
+        self.assertIn("| free, B = 512 | all pipelines sliced and cut anew, no merged sample | 30 | 1.000 / 1.000 | 1.000 / 1.000 |", page)
+        self.assertIn("| free, B = 512 | the same, with merged samples | 10 | 1.200 / 1.400 | 1.010 / 1.020 |", page)
         self.assertIn("| free, B = 512 | a pipeline unsliced, or its backward not cut anew | 0 |  |  |", page)
         self.assertIn("| 7B GitHub 128Ki | 1.050 / 1.100 | 1.50 / 1.75 | 1.50 / 1.75 | 100% | 75% | 0.5 |", page)
         self.assertIn("| 0 of 10 |", self.line("| FLOPs of SlimPack's units spread"))

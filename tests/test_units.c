@@ -32,6 +32,7 @@ static void spreads_are_those_of_each_pipeline(void)
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
         struct units_spread spread = units_spread_of(&plan, hand_setting(), pass);
         CHECK_CLOSE(spread.flop, (4.0 + 1) / 2, 1e-14);
+        CHECK_CLOSE(spread.own_flop, spread.flop, 1e-14);
         double time_s[5];
         for (int32_t i = 0; i < 5; i++) {
             struct cost_pass cost = dag_pass_cost(&plan.phases[0].pipelines[0], hand_setting(), pass, i, 0);
@@ -62,6 +63,8 @@ static void shared_units_count_what_a_rank_does(void)
     CHECK_CLOSE(units_spread_of(&plan, hand_setting(), PASS_FORWARD).flop, 1, 1e-14);
     plan.phases[0].pipelines[0].cut[PASS_FORWARD].units[1].context = 1; /* 1 and 2: 1.95 / 1.05 */
     CHECK_CLOSE(units_spread_of(&plan, hand_setting(), PASS_FORWARD).flop, 1.95 / 1.05, 1e-14);
+    plan.phases[0].pipelines[0].cut[PASS_FORWARD].units[1].group = 0; /* then one is left */
+    CHECK_CLOSE(units_spread_of(&plan, hand_setting(), PASS_FORWARD).own_flop, 1, 1e-14);
     plan_free(&plan);
 }
 

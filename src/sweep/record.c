@@ -158,6 +158,8 @@ struct trace_iteration record_iteration(int32_t system, const struct point_itera
         .backward_imbalance = of->spread[PASS_BACKWARD].imbalance,
         .forward_flop_spread = of->spread[PASS_FORWARD].flop,
         .backward_flop_spread = of->spread[PASS_BACKWARD].flop,
+        .forward_own_flop_spread = of->spread[PASS_FORWARD].own_flop,
+        .backward_own_flop_spread = of->spread[PASS_BACKWARD].own_flop,
         .forward_time_spread = of->spread[PASS_FORWARD].time,
         .backward_time_spread = of->spread[PASS_BACKWARD].time,
         .pipelines = of->pipelines,

@@ -34,16 +34,21 @@ static struct units_spread pipeline_spread(const struct plan_pipeline *pipeline,
     struct flop_curve curve = flop_layer_curve(setting->model, pass);
     double *flop = check_malloc((size_t)cut->n_units * sizeof *flop);
     double *time_s = check_malloc((size_t)cut->n_units * sizeof *time_s);
-    int32_t n_flop = 0;
+    double *own_flop = check_malloc((size_t)cut->n_units * sizeof *own_flop);
+    int32_t n_flop = 0, n_own = 0;
     for (int32_t i = 0; i < cut->n_units; i++) {
         struct cost_pass cost = dag_pass_cost(pipeline, setting, pass, i, 0);
         if (cut->units[i].n_slices > 0)
             flop[n_flop++] = unit_flop(cut, i, curve);
+        if (cut->units[i].n_slices > 0 && cut->units[i].group < 0)
+            own_flop[n_own++] = flop[n_flop - 1];
         time_s[i] = cost_pass_s(&cost);
     }
     double imbalance = gsl_stats_max(time_s, 1, (size_t)cut->n_units) / gsl_stats_mean(time_s, 1, (size_t)cut->n_units);
-    struct units_spread spread = {p95_over_p5(flop, n_flop), p95_over_p5(time_s, cut->n_units), imbalance};
+    struct units_spread spread = {p95_over_p5(flop, n_flop), p95_over_p5(own_flop, n_own),
+                                  p95_over_p5(time_s, cut->n_units), imbalance};
     free(flop);
+    free(own_flop);
     free(time_s);
     return spread;
 }
@@ -58,12 +63,13 @@ struct units_spread units_spread_of(const struct plan *plan, const struct cost_s
                 continue;
             struct units_spread one = pipeline_spread(&plan->phases[i].pipelines[j], setting, pass);
             sum.flop += one.flop;
+            sum.own_flop += one.own_flop;
             sum.time += one.time;
             sum.imbalance += one.imbalance;
             n++;
         }
-    return n > 0 ? (struct units_spread){sum.flop / n, sum.time / n, sum.imbalance / n}
-                 : (struct units_spread){1, 1, 1};
+    return n > 0 ? (struct units_spread){sum.flop / n, sum.own_flop / n, sum.time / n, sum.imbalance / n}
+                 : (struct units_spread){1, 1, 1, 1};
 }
 
 /** Seconds of passes of every place. */

@@ -9,6 +9,7 @@
  * none has. flop and time: p95/p5, by linear interpolation. */
 struct units_spread {
     double flop;      /* of one rank, without head and padding; units of padding alone do not count */
+    double own_flop;  /* the same of the units that no other pipeline shares */
     double time;      /* seconds of the pass on stage 0 */
     double imbalance; /* largest of these seconds over their mean */
 };

@@ -13,24 +13,14 @@ struct building {
     const struct slimpack_split *split;
     const struct slimpack_shape *shape;
     struct fill_search *search;
-    int32_t *group; /* of each outlier, -1: outside the range */
+    int32_t *group;             /* of each outlier, -1: outside the range */
+    fill_flop budget[N_PASSES]; /* of a unit, FLOPs x DP */
     struct plan_phase *phase;
 };
 
 static const struct slimpack_knobs *knobs_of(const struct building *building)
 {
     return building->request->knobs;
-}
-
-/* n = ceil((f/g) / (C/m)), C = total / DP. */
-static int64_t outlier_units(const struct building *building, const struct slimpack_outlier *outlier)
-{
-    int64_t tokens = building->request->batch->tokens[outlier->sample];
-    struct flop_curve curve = flop_layer_curve(building->request->setting->model, PASS_FORWARD);
-    fill_flop work = (fill_flop)flop_of_prefix(curve, tokens) * building->split->n_ranks * building->shape->m;
-    fill_flop unit = building->split->total * outlier->width;
-    fill_flop n = (work + unit - 1) / unit;
-    return n < 1 ? 1 : n > tokens ? tokens : (int64_t)n;
 }
 
 static bool holds(const struct slimpack_outlier *outlier, int32_t rank)
@@ -51,6 +41,80 @@ static struct fill fill_of(const struct building *building, enum pass pass, cons
         .max_tokens = knobs_of(building)->unit_tokens,
         .search = building->search,
     };
+}
+
+/* An outlier's FLOPs x DP on each rank of its block. */
+static fill_flop outlier_work(const struct building *building, enum pass pass, const struct slimpack_outlier *outlier)
+{
+    struct flop_curve curve = flop_layer_curve(building->request->setting->model, pass);
+    int64_t flop = flop_of_prefix(curve, building->request->batch->tokens[outlier->sample]);
+    return (fill_flop)flop * (building->split->n_ranks / outlier->width);
+}
+
+static fill_flop ceil_of(fill_flop a, fill_flop b)
+{
+    CHECK(b > 0);
+    return (a + b - 1) / b;
+}
+
+static int64_t outlier_units(const struct building *building, enum pass pass, const struct slimpack_outlier *outlier)
+{
+    int64_t tokens = building->request->batch->tokens[outlier->sample];
+    fill_flop n = ceil_of(outlier_work(building, pass, outlier), building->budget[pass]);
+    return n > tokens ? tokens : (int64_t)n;
+}
+
+/* What of a rank's work [FLOPs x DP] shares no unit: each of its outliers; the local samples together. @return parts */
+static int32_t rank_parts(const struct building *building, enum pass pass, int32_t rank, fill_flop *work)
+{
+    const struct slimpack_split *split = building->split;
+    struct flop_curve curve = flop_layer_curve(building->request->setting->model, pass);
+    int32_t n = 0;
+    for (int32_t i = 0; i < split->n_outliers; i++)
+        if (holds(&split->outliers[i], rank))
+            work[n++] = outlier_work(building, pass, &split->outliers[i]);
+    fill_flop local = 0;
+    for (int32_t i = split->local_first[rank]; i < split->local_first[rank + 1]; i++)
+        local += flop_of_prefix(curve, building->request->batch->tokens[split->local[i]]);
+    if (local > 0)
+        work[n++] = local * split->n_ranks;
+    return n;
+}
+
+/* The least budget, from `budget` on, that makes no more units of a rank's parts than `most`, at least one for each. */
+static fill_flop raise_budget(fill_flop budget, int64_t most, const fill_flop *work, int32_t n)
+{
+    for (;;) {
+        fill_flop next = 0, units = 0;
+        for (int32_t i = 0; i < n; i++) {
+            fill_flop of_part = ceil_of(work[i], budget);
+            fill_flop fewer = of_part > 1 ? ceil_of(work[i], of_part - 1) : 0; /* the budget that spares a unit */
+            next = fewer > 0 && (next == 0 || fewer < next) ? fewer : next;
+            units += of_part;
+        }
+        if (units <= most)
+            return budget;
+        budget = next;
+    }
+}
+
+static void set_budgets(struct building *building, int32_t first_rank, int32_t n_ranks)
+{
+    fill_flop *work = check_malloc(((size_t)building->split->n_outliers + 1) * sizeof *work);
+    for (int pass = 0; pass < N_PASSES; pass++) {
+        fill_flop budget = 1;
+        for (int32_t rank = first_rank; rank < first_rank + n_ranks; rank++) {
+            int32_t n = rank_parts(building, (enum pass)pass, rank, work);
+            int64_t most = building->shape->m > n ? building->shape->m : n;
+            fill_flop sum = 0;
+            for (int32_t i = 0; i < n; i++)
+                sum += work[i];
+            fill_flop mean = ceil_of(sum, most); /* no budget below it is enough */
+            budget = raise_budget(mean > budget ? mean : budget, most, work, n);
+        }
+        building->budget[pass] = budget;
+    }
+    free(work);
 }
 
 /* Units left for the local samples of a rank: at least 1, at most what can be told apart. */
@@ -92,7 +156,7 @@ static void cut_rank(const struct building *building, enum pass pass, int32_t ra
         if (!holds(outlier, rank))
             continue;
         struct fill fill = fill_of(building, pass, &outlier->sample, 1);
-        fill.n_units = outlier_units(building, outlier);
+        fill.n_units = outlier_units(building, pass, outlier);
         left -= fill.n_units;
         fill.max_tokens *= outlier->width;
         int32_t first = cut->n_units;
@@ -166,6 +230,8 @@ void slimpack_build(const struct slimpack_part *part, const struct slimpack_shap
     memmove(phase->pipelines, phase->pipelines + first_rank, (size_t)n_ranks * sizeof *phase->pipelines);
     phase->n_pipelines = n_ranks;
     make_groups(&building, first_rank, n_ranks);
+    if (part->split->n_outliers > 0)
+        set_budgets(&building, first_rank, n_ranks);
     for (int32_t i = 0; i < n_ranks; i++) {
         struct plan_pipeline *pipeline = &phase->pipelines[i];
         cut_rank(&building, PASS_FORWARD, first_rank + i, &pipeline->cut[PASS_FORWARD]);

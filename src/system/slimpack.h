@@ -98,12 +98,15 @@ struct slimpack_shape {
  * Phase 2: the forward and backward cuts of the ranks of a part, no orders yet. Groups are numbered inside the phase,
  * one per distinct block, as placed.
  *
- * Of the m units of a rank, outliers take the first, as placed: each n = ceil((f/g) / (C/m)) units (at least 1, at most
- * its tokens) of equal FLOPs, of one slice each, CP = g. The local samples, most FLOPs first, share what is left of m,
- * at least one unit and at most one for each token (without slicing: for each sample), by fill_cut.
+ * Of the m units of a rank, outliers take the first, as placed: each n = ceil((f/g) / tau) units (at most its tokens)
+ * of equal FLOPs, of one slice each, CP = g. The local samples, most FLOPs first, share what is left of m, at least one
+ * unit and at most one for each token (without slicing: for each sample), by fill_cut. Outliers and local samples share
+ * no unit, so the paper's tau, a rank's work over m, would take more than m units: tau is the least budget for which m
+ * units of each rank of the part are enough (or one for each of its outliers and one for its local samples). Then the
+ * largest unit is as small as m units can make it.
  *
- * Backward, asymmetric: the same walk over the same samples in the same number of units by backward FLOPs, each sample
- * from its end. Else the forward units, in this order: a chain is a run of units each of which shares a sample with the
+ * Backward, asymmetric: the same walk over the same samples by backward FLOPs, with a tau of its own, each sample from
+ * its end. Else the forward units, in this order: a chain is a run of units each of which shares a sample with the
  * next; chains keep their order, the units of a chain run in reverse (a sample must run backward from its last slice).
  */
 void slimpack_build(const struct slimpack_part *part, const struct slimpack_shape *shape, struct plan_phase *phase);
