@@ -227,9 +227,14 @@ void sample_run_build(struct sample_run *run, const struct sample_shape *shape)
     build_memory(run, shape);
     build_plan(&run->plan, shape);
     build_batch(&run->batch, shape);
-    run->system = (struct point_system){.entry = &run->entry, .dp = shape->pipelines, .fits = true};
+    struct error err = {0};
+    run->system = (struct point_system){
+        .entry = &run->entry, .system = system_find("best-fit", &err), .dp = shape->pipelines, .fits = true};
+    run->system.n_iterations = 1;
+    run->system.iterations = &run->iteration;
+    run->entry.knobs = -1;
     run->entry.plan = (struct scenario_plan){.tp = 1, .pp = shape->stages, .cp = 1, .dp = shape->pipelines, .vpp = 1};
-    run->iteration = (struct point_iteration){.iteration = 2, .measured = true};
+    run->iteration = (struct point_iteration){.iteration = 2, .measured = true, .forward_units = shape->units};
     run->iteration.bubble.total_s = run->dag.n_places * run->timeline.makespan_s;
     run->iteration.time_s = run->iteration.critical_path_s = run->timeline.makespan_s;
 }

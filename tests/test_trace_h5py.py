@@ -26,7 +26,7 @@ class Reading(unittest.TestCase):
         self.addCleanup(self.file.close)
 
     def test_tables_hold_plain_scalars_whose_columns_are_explained(self):
-        self.assertEqual(sorted(self.file), sorted(TABLES + ["systems"]))
+        self.assertEqual(sorted(self.file), sorted(TABLES + ["assumed", "systems"]))
         for table in TABLES:
             data = self.file[table]
             self.assertEqual((data.chunks, data.compression, data.compression_opts), ((16384,), "gzip", 4))
@@ -42,6 +42,7 @@ class Reading(unittest.TestCase):
         self.assertEqual(attributes["scenario"].decode(), "name: sample\n")
         self.assertEqual(list(attributes["traced_iterations"]), [2])
         self.assertEqual(list(self.file["systems"]), [b"best-fit", b'slim, "packed"'])
+        self.assertTrue(self.file["assumed"][0].startswith(b"engine: "))
         self.assertEqual(self.file["tasks"].attrs["kind_names"][2], b"send")
 
     def test_pandas_reads_every_table_at_once(self):

@@ -7,8 +7,9 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "cli/plan_text.h"
 #include "execute/execute.h"
+#include "sweep/assumed.h"
+#include "sweep/plan_text.h"
 #include "trace/table.h"
 
 enum { LABEL_WIDTH = 32, COLUMN_WIDTH = 18, TEXT_SIZE = 768 };
@@ -44,9 +45,6 @@ static bool metric_absent(const struct scenario *scenario, int metric)
 
 static const char *const sharding_name[] = {"zero1", "zero2", "zero3", "none"};
 static const char *const gradients_name[] = {"fp32", "bf16"};
-static const char *const attention_name[] = {"flash-attention 2", "flash-attention 3", "cuDNN",
-                                             "flash-attention 1 (a multiple of 2's curve)",
-                                             "unfused (GEMMs and passes over all scores)"};
 
 /** Mean over the measured iterations of how the units of a pipeline spread. */
 static struct units_spread mean_spread(const struct point_system *system, enum pass pass)
@@ -276,162 +274,6 @@ static void print_verdict(const struct scenario *scenario, const struct point *p
         print_misfit(scenario, point->systems[i].entry->label, &summaries[i]);
 }
 
-static bool any_sharded(const struct point *point)
-{
-    bool any = false;
-    for (int32_t i = 0; i < point->n_systems; i++)
-        any = any || point->systems[i].entry->plan.sharding == SCENARIO_ZERO2 ||
-              point->systems[i].entry->plan.sharding == SCENARIO_ZERO3;
-    return any;
-}
-
-/** Shares of the passes' time, over all systems, whose shapes no row that the curves were fitted to has. */
-static void print_outside(const struct scenario *scenario, const struct point *point, char line[TEXT_SIZE])
-{
-    bool own = scenario->attention < DEVICE_N_CURVES; /* flash1 has flash2's; unfused is not fitted by keys */
-    const struct device_flash *flash = &scenario->device.forward[own ? scenario->attention : DEVICE_FLASH2];
-    double pass_s = 0, outside_s[COST_N_FAMILIES] = {0};
-    for (int32_t i = 0; i < point->n_systems; i++)
-        for (int32_t j = 0; j < point->systems[i].n_iterations; j++) {
-            const struct point_iteration *iteration = &point->systems[i].iterations[j];
-            pass_s += iteration->pass_s;
-            for (int k = 0; k < COST_N_FAMILIES; k++)
-                outside_s[k] += iteration->outside_s[k];
-        }
-    for (int k = 0; k < COST_N_FAMILIES; k++)
-        outside_s[k] *= 100 / fmax(pass_s, 1e-300);
-    snprintf(
-        line, TEXT_SIZE,
-        "beyond the shapes the curves were fitted to, of all passes' time: attention %.1f%% (fitted to %.0f to %.0f "
-        "keys), GEMMs %.1f%%, memory-bound kernels %.1f%%, tensor collectives %.1f%%",
-        outside_s[COST_ATTENTION], flash->keys.min, flash->keys.max, outside_s[COST_GEMM], outside_s[COST_MEMORY_BOUND],
-        outside_s[COST_COLLECTIVE]);
-}
-
-static const char *const tensor_overlap_text[] = {
-    "all exposed", "four of six backward beside GEMMs, the others exposed",
-    "piece by piece beside their GEMMs, four of six backward beside independent GEMMs"};
-static const char *const all_reduce_text[] = {"all exposed", "those of the backward beside GEMMs, the others exposed",
-                                              "those of the backward beside GEMMs, the others exposed"};
-
-static const char *const data_overlap_text[] = {
-    "gradient and parameter traffic behind the last and before the first pass",
-    "gradients reduced in buckets beside the last backward passes, parameters gathered before the first pass",
-    "gradient and parameter traffic in buckets beside the last backward and first forward passes"};
-
-/** By whether any system has sequence parallelism, any has not. */
-static void print_tensor_overlap(const struct scenario *scenario, const struct point *point, char line[TEXT_SIZE])
-{
-    int32_t overlap = scenario->communication.tp_overlap, used = 0;
-    bool any[2] = {false, false};
-    for (int32_t i = 0; i < point->n_systems; i++)
-        any[point->systems[i].entry->plan.sequence_parallel] = true;
-    used += snprintf(line, TEXT_SIZE, "tensor-parallel collectives: ");
-    if (any[true])
-        used += snprintf(line + used, (size_t)(TEXT_SIZE - used), "%s", tensor_overlap_text[overlap]);
-    if (any[false])
-        snprintf(line + used, (size_t)(TEXT_SIZE - used),
-                 "%swithout sequence parallelism two all-reduces a pass and "
-                 "layer, %s",
-                 any[true] ? "; " : "", all_reduce_text[overlap]);
-}
-
-static const char *const fault_text[FAULT_N_KINDS] = {"kernels of GPU", "NVLink of GPU",  "NIC of GPU",
-                                                      "PCIe of GPU",    "uplink of node", "spine link of leaf"};
-
-/** Whose, how slow, and what the engines make of it. The whole list is the trace's table `faults`. */
-static int32_t fault_lines(const struct scenario *scenario, char lines[][TEXT_SIZE])
-{
-    enum { SHOWN = 8 };
-    struct faults faults = faults_of(scenario->faults, scenario->n_faults, &scenario->platform);
-    int32_t n_slow = 0;
-    size_t used = (size_t)snprintf(lines[0], TEXT_SIZE, "faults, unknown to plans: ");
-    for (int32_t kind = 0; kind < FAULT_N_KINDS; kind++)
-        for (int32_t device = 0; device < faults.n[kind]; device++)
-            if (faults.factor[kind][device] > 1 && n_slow++ < SHOWN)
-                used += (size_t)snprintf(lines[0] + used, TEXT_SIZE - used, "%s%s %d %g times as slow",
-                                         n_slow > 1 ? ", " : "", fault_text[kind], device, faults.factor[kind][device]);
-    snprintf(lines[0] + used, TEXT_SIZE - used, "%s", n_slow == 0 ? "none, all factors are 1" : "");
-    if (n_slow > SHOWN)
-        snprintf(lines[0] + used, TEXT_SIZE - used, ", and %d more (table faults)", n_slow - SHOWN);
-    snprintf(
-        lines[1], TEXT_SIZE,
-        "faults: a tensor-parallel group is as slow as its slowest GPU and link; what overlaps hide of collectives "
-        "is not longer for slow kernels; the critical path has slow links for each transfer alone, SimGrid shares "
-        "them; uplinks and spine links: SimGrid alone, so their slowness counts as contention; what zero2 and zero3 "
-        "move does not see them");
-    faults_free(&faults);
-    return 2;
-}
-
-/** What moves the numbers and was not measured by the user. One line each, for people and for JSON. */
-static int32_t assumptions(const struct scenario *scenario, const struct point *point, char lines[][TEXT_SIZE])
-{
-    const struct scenario_communication *communication = &scenario->communication;
-    int32_t n = 0;
-    snprintf(lines[n++], TEXT_SIZE, "engine: %s",
-             scenario->engine == SCENARIO_CRITICAL_PATH
-                 ? "critical path (no contention on links)"
-                 : "SimGrid, one rank for all of a tensor-parallel group unless all_tensor_ranks");
-    snprintf(lines[n++], TEXT_SIZE, "attention kernel: %s; kernel and link curves of device %s",
-             attention_name[scenario->attention], scenario->device.name);
-    print_tensor_overlap(scenario, point, lines[n++]);
-    snprintf(lines[n++], TEXT_SIZE,
-             "element-wise kernels: %s; training takes %.1f%% longer for GEMMs and attention than "
-             "their benchmarks",
-             scenario->kernels == SCENARIO_EAGER ? "eager, one operation each"
-                                                 : "norms, rotation, activation and cross-entropy fused",
-             100 * scenario->device.training.products);
-    print_outside(scenario, point, lines[n++]);
-    snprintf(lines[n++], TEXT_SIZE,
-             "context parallelism: ring, point-to-point by one NIC between nodes, %s attention; all-gather and ulysses "
-             "before it",
-             communication->cp_overlap ? "runs beside" : "is done before");
-    snprintf(lines[n++], TEXT_SIZE, "between pipeline stages: point-to-point; the sender %s",
-             communication->pp_overlap ? "computes on" : "waits for it");
-    snprintf(lines[n++], TEXT_SIZE, "%s", data_overlap_text[communication->dp_overlap]);
-    if (scenario->model.tied_embeddings)
-        snprintf(lines[n++], TEXT_SIZE,
-                 "tied embeddings: with stages their gradients are all-reduced between first and last, never hidden");
-    if (any_sharded(point))
-        snprintf(
-            lines[n++], TEXT_SIZE,
-            "zero3: prefetched one layer ahead in every pass; zero2 reduces in every pass, %s it; inside the pass (no "
-            "contention on links)",
-            communication->dp_overlap == SCENARIO_OVERLAP_NONE ? "not hidden by" : "beside");
-    snprintf(lines[n++], TEXT_SIZE, "layers: %s dropout, %s biases; attention inside each sample, causal",
-             scenario->model.dropout ? "with" : "no", scenario->model.biases ? "with" : "no");
-    snprintf(lines[n++], TEXT_SIZE,
-             "links of a GPU, each way: NVLink %g GB/s, NIC %g GB/s, PCIe %g GB/s, latencies and efficiencies of the "
-             "device's curves; bf16 peak %g TFLOP/s, HBM %g TB/s",
-             scenario->platform.nvlink_bytes_per_s / 1e9, scenario->platform.nic_bytes_per_s / 1e9,
-             scenario->platform.pcie_bytes_per_s / 1e9, scenario->device.peak_flop_per_s / 1e12,
-             scenario->device.hbm_bytes_per_s / 1e12);
-    snprintf(lines[n++], TEXT_SIZE,
-             "memory of a GPU: %.2f GiB, the device's less %.2f GiB of CUDA context and NCCL; libraries keep %.3f GiB "
-             "of it; "
-             "blocks of states are rounded as PyTorch's allocator does, others not; fragments not counted",
-             point->memory_bytes / gib, scenario->device.context_bytes / gib, scenario->device.workspace_bytes / gib);
-    snprintf(lines[n++], TEXT_SIZE, "host memory of a node: %.2f GiB, all of it for offloaded activations",
-             scenario->platform.host_memory_bytes / gib);
-    snprintf(lines[n++], TEXT_SIZE, "documents over the context are %s; each system sees the same batches",
-             scenario->data.long_documents == SCENARIO_CUT    ? "cut into samples of their own"
-             : scenario->data.long_documents == SCENARIO_DROP ? "replaced by other draws"
-                                                              : "truncated");
-    if (scenario->n_faults > 0)
-        n += fault_lines(scenario, lines + n);
-    for (int32_t i = 0; i < point->n_systems; i++, n += PLAN_TEXT_LINES)
-        plan_text_lines(scenario, &point->systems[i], lines + n);
-    return n;
-}
-
-/** Room for the lines of assumptions(). */
-static char (*assumption_lines(const struct point *point))[TEXT_SIZE]
-{
-    _Static_assert((int)TEXT_SIZE == (int)PLAN_TEXT_SIZE, "lines of a plan are lines of the report");
-    return check_calloc(18 + (size_t)point->n_systems * PLAN_TEXT_LINES, TEXT_SIZE);
-}
-
 static void collect(const struct scenario *scenario, const struct point *point, struct point_summary *summaries,
                     struct metric (*metrics)[N_METRICS])
 {
@@ -443,7 +285,6 @@ static void collect(const struct scenario *scenario, const struct point *point, 
 
 void report_print(const struct scenario *scenario, const struct point *point, const struct plan_search *search)
 {
-    char(*lines)[TEXT_SIZE] = assumption_lines(point);
     struct point_summary *summaries = check_calloc((size_t)point->n_systems, sizeof *summaries);
     struct metric(*metrics)[N_METRICS] = check_calloc((size_t)point->n_systems, sizeof *metrics);
     collect(scenario, point, summaries, metrics);
@@ -456,7 +297,8 @@ void report_print(const struct scenario *scenario, const struct point *point, co
     print_verdict(scenario, point, summaries);
     plan_search_print(scenario, search);
     puts("assumed:");
-    int32_t n = assumptions(scenario, point, lines);
+    int32_t n;
+    char(*lines)[ASSUMED_SIZE] = assumed_lines(scenario, point, &n);
     for (int32_t i = 0; i < n; i++)
         printf("- %s\n", lines[i]);
     free(lines);
@@ -508,7 +350,6 @@ static json_t *json_of_system(const struct scenario *scenario, const struct poin
 
 void report_print_json(const struct scenario *scenario, const struct point *point, const struct plan_search *search)
 {
-    char(*lines)[TEXT_SIZE] = assumption_lines(point);
     struct point_summary *summaries = check_calloc((size_t)point->n_systems, sizeof *summaries);
     struct metric(*metrics)[N_METRICS] = check_calloc((size_t)point->n_systems, sizeof *metrics);
     json_t *systems = json_array(), *assumed = json_array();
@@ -522,7 +363,8 @@ void report_print_json(const struct scenario *scenario, const struct point *poin
             json_object_set_new(row, "plan_search", searched);
         json_array_append_new(systems, row);
     }
-    int32_t n = assumptions(scenario, point, lines);
+    int32_t n;
+    char(*lines)[ASSUMED_SIZE] = assumed_lines(scenario, point, &n);
     for (int32_t i = 0; i < n; i++)
         json_array_append_new(assumed, json_string(lines[i]));
     json_t *root = json_pack("{s:s, s:s, s:s, s:s, s:i, s:f, s:o, s:o}", "name", scenario->name, "model",
@@ -535,17 +377,4 @@ void report_print_json(const struct scenario *scenario, const struct point *poin
     free(lines);
     free(metrics);
     free(summaries);
-}
-
-bool report_record(const struct scenario *scenario, const struct point *point, struct trace *trace, struct error *err)
-{
-    char(*lines)[TEXT_SIZE] = assumption_lines(point);
-    int32_t n = assumptions(scenario, point, lines);
-    const char **texts = check_malloc((size_t)n * sizeof *texts);
-    for (int32_t i = 0; i < n; i++)
-        texts[i] = lines[i];
-    bool ok = trace_set_texts(trace, "assumed", n, texts, err);
-    free(texts);
-    free(lines);
-    return ok;
 }

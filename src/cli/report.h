@@ -5,15 +5,11 @@
 
 #include "cli/plan_search.h"
 #include "sweep/point.h"
-#include "trace/trace.h"
 
 /** The table for a person, with what was searched. Speed-ups are against the first system. */
 void report_print(const struct scenario *scenario, const struct point *point, const struct plan_search *search);
 
 /** The same numbers under the keys of metrics.def, in SI units, and the assumptions. */
 void report_print_json(const struct scenario *scenario, const struct point *point, const struct plan_search *search);
-
-/** The assumptions as the trace's data set `assumed`, a text each. */
-bool report_record(const struct scenario *scenario, const struct point *point, struct trace *trace, struct error *err);
 
 #endif

@@ -59,11 +59,7 @@ static bool finish_record(const struct scenario *scenario, const struct point *p
     struct point_summary *summaries = check_calloc((size_t)point->n_systems, sizeof *summaries);
     for (int32_t i = 0; i < point->n_systems; i++)
         summaries[i] = point_summary_of(scenario, &point->systems[i]);
-    bool ok = report_record(scenario, point, record->trace, err);
-    if (ok)
-        ok = record_close(record, scenario, point, summaries, err);
-    else
-        record_abandon(record);
+    bool ok = record_close(record, scenario, point, summaries, err);
     free(summaries);
     return ok;
 }

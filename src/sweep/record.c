@@ -2,6 +2,7 @@
 #include "sweep/record.h"
 
 #include "base/check.h"
+#include "sweep/assumed.h"
 #include "trace/csv.h"
 
 #include <gsl/gsl_version.h>
@@ -437,10 +438,25 @@ static bool save_csv(const char *h5_path, const char *csv_path, struct error *er
     return ok;
 }
 
-static bool append_summary(struct record *record, const struct scenario *scenario, const struct point *point,
+static bool set_assumed(struct trace *trace, const struct scenario *scenario, const struct point *point,
+                        struct error *err)
+{
+    int32_t n;
+    char(*lines)[ASSUMED_SIZE] = assumed_lines(scenario, point, &n);
+    const char **texts = check_malloc((size_t)n * sizeof *texts);
+    for (int32_t i = 0; i < n; i++)
+        texts[i] = lines[i];
+    bool ok = trace_set_texts(trace, "assumed", n, texts, err);
+    free(texts);
+    free(lines);
+    return ok;
+}
+
+/* What is known at the end. */
+static bool append_results(struct record *record, const struct scenario *scenario, const struct point *point,
                            const struct point_summary *summary, struct error *err)
 {
-    bool ok = true;
+    bool ok = set_assumed(record->trace, scenario, point, err);
     for (int32_t s = 0; s < point->n_systems && ok; s++) {
         struct trace_summary row = record_summary(scenario, point, s, &summary[s]);
         ok = trace_append(record->trace, TRACE_SUMMARY, &row, 1, err);
@@ -451,7 +467,7 @@ static bool append_summary(struct record *record, const struct scenario *scenari
 bool record_close(struct record *record, const struct scenario *scenario, const struct point *point,
                   const struct point_summary *summary, struct error *err)
 {
-    bool ok = append_summary(record, scenario, point, summary, err);
+    bool ok = append_results(record, scenario, point, summary, err);
     if (ok) {
         char *h5_path = check_strdup(trace_path(record->trace));
         ok = trace_close(record->trace, err);
@@ -466,7 +482,7 @@ bool record_close(struct record *record, const struct scenario *scenario, const 
 bool record_close_image(struct record *record, const struct scenario *scenario, const struct point *point,
                         const struct point_summary *summary, struct record_image *image, struct error *err)
 {
-    bool ok = append_summary(record, scenario, point, summary, err);
+    bool ok = append_results(record, scenario, point, summary, err);
     if (ok) {
         ok = trace_close_image(record->trace, &image->bytes, &image->n_bytes, err);
         record->trace = NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /** What a system ran with, in words: the part of a result's assumptions that comes from its plan and knobs. */
-#ifndef SLIMSIM_CLI_PLAN_TEXT_H
-#define SLIMSIM_CLI_PLAN_TEXT_H
+#ifndef SLIMSIM_SWEEP_PLAN_TEXT_H
+#define SLIMSIM_SWEEP_PLAN_TEXT_H
 
 #include "sweep/point.h"
 

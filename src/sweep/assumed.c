@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "sweep/assumed.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "base/check.h"
+#include "sweep/plan_text.h"
+
+_Static_assert((int)ASSUMED_SIZE == (int)PLAN_TEXT_SIZE, "lines of a plan are lines of these");
+
+static const double gib = 1 << 30;
+static const char *const attention_name[] = {"flash-attention 2", "flash-attention 3", "cuDNN",
+                                             "flash-attention 1 (a multiple of 2's curve)",
+                                             "unfused (GEMMs and passes over all scores)"};
+
+static bool any_sharded(const struct point *point)
+{
+    bool any = false;
+    for (int32_t i = 0; i < point->n_systems; i++)
+        any = any || point->systems[i].entry->plan.sharding == SCENARIO_ZERO2 ||
+              point->systems[i].entry->plan.sharding == SCENARIO_ZERO3;
+    return any;
+}
+
+/** Shares of the passes' time, over all systems, whose shapes no row that the curves were fitted to has. */
+static void print_outside(const struct scenario *scenario, const struct point *point, char line[ASSUMED_SIZE])
+{
+    bool own = scenario->attention < DEVICE_N_CURVES; /* flash1 has flash2's; unfused is not fitted by keys */
+    const struct device_flash *flash = &scenario->device.forward[own ? scenario->attention : DEVICE_FLASH2];
+    double pass_s = 0, outside_s[COST_N_FAMILIES] = {0};
+    for (int32_t i = 0; i < point->n_systems; i++)
+        for (int32_t j = 0; j < point->systems[i].n_iterations; j++) {
+            const struct point_iteration *iteration = &point->systems[i].iterations[j];
+            pass_s += iteration->pass_s;
+            for (int k = 0; k < COST_N_FAMILIES; k++)
+                outside_s[k] += iteration->outside_s[k];
+        }
+    for (int k = 0; k < COST_N_FAMILIES; k++)
+        outside_s[k] *= 100 / fmax(pass_s, 1e-300);
+    snprintf(
+        line, ASSUMED_SIZE,
+        "beyond the shapes the curves were fitted to, of all passes' time: attention %.1f%% (fitted to %.0f to %.0f "
+        "keys), GEMMs %.1f%%, memory-bound kernels %.1f%%, tensor collectives %.1f%%",
+        outside_s[COST_ATTENTION], flash->keys.min, flash->keys.max, outside_s[COST_GEMM], outside_s[COST_MEMORY_BOUND],
+        outside_s[COST_COLLECTIVE]);
+}
+
+static const char *const tensor_overlap_text[] = {
+    "all exposed", "four of six backward beside GEMMs, the others exposed",
+    "piece by piece beside their GEMMs, four of six backward beside independent GEMMs"};
+static const char *const all_reduce_text[] = {"all exposed", "those of the backward beside GEMMs, the others exposed",
+                                              "those of the backward beside GEMMs, the others exposed"};
+
+static const char *const data_overlap_text[] = {
+    "gradient and parameter traffic behind the last and before the first pass",
+    "gradients reduced in buckets beside the last backward passes, parameters gathered before the first pass",
+    "gradient and parameter traffic in buckets beside the last backward and first forward passes"};
+
+/** By whether any system has sequence parallelism, any has not. */
+static void print_tensor_overlap(const struct scenario *scenario, const struct point *point, char line[ASSUMED_SIZE])
+{
+    int32_t overlap = scenario->communication.tp_overlap, used = 0;
+    bool any[2] = {false, false};
+    for (int32_t i = 0; i < point->n_systems; i++)
+        any[point->systems[i].entry->plan.sequence_parallel] = true;
+    used += snprintf(line, ASSUMED_SIZE, "tensor-parallel collectives: ");
+    if (any[true])
+        used += snprintf(line + used, (size_t)(ASSUMED_SIZE - used), "%s", tensor_overlap_text[overlap]);
+    if (any[false])
+        snprintf(line + used, (size_t)(ASSUMED_SIZE - used),
+                 "%swithout sequence parallelism two all-reduces a pass and "
+                 "layer, %s",
+                 any[true] ? "; " : "", all_reduce_text[overlap]);
+}
+
+static const char *const fault_text[FAULT_N_KINDS] = {"kernels of GPU", "NVLink of GPU",  "NIC of GPU",
+                                                      "PCIe of GPU",    "uplink of node", "spine link of leaf"};
+
+/** Whose, how slow, and what the engines make of it. The whole list is the trace's table `faults`. */
+static int32_t fault_lines(const struct scenario *scenario, char lines[][ASSUMED_SIZE])
+{
+    enum { SHOWN = 8 };
+    struct faults faults = faults_of(scenario->faults, scenario->n_faults, &scenario->platform);
+    int32_t n_slow = 0;
+    size_t used = (size_t)snprintf(lines[0], ASSUMED_SIZE, "faults, unknown to plans: ");
+    for (int32_t kind = 0; kind < FAULT_N_KINDS; kind++)
+        for (int32_t device = 0; device < faults.n[kind]; device++)
+            if (faults.factor[kind][device] > 1 && n_slow++ < SHOWN)
+                used += (size_t)snprintf(lines[0] + used, ASSUMED_SIZE - used, "%s%s %d %g times as slow",
+                                         n_slow > 1 ? ", " : "", fault_text[kind], device, faults.factor[kind][device]);
+    snprintf(lines[0] + used, ASSUMED_SIZE - used, "%s", n_slow == 0 ? "none, all factors are 1" : "");
+    if (n_slow > SHOWN)
+        snprintf(lines[0] + used, ASSUMED_SIZE - used, ", and %d more (table faults)", n_slow - SHOWN);
+    snprintf(
+        lines[1], ASSUMED_SIZE,
+        "faults: a tensor-parallel group is as slow as its slowest GPU and link; what overlaps hide of collectives "
+        "is not longer for slow kernels; the critical path has slow links for each transfer alone, SimGrid shares "
+        "them; uplinks and spine links: SimGrid alone, so their slowness counts as contention; what zero2 and zero3 "
+        "move does not see them");
+    faults_free(&faults);
+    return 2;
+}
+
+/** In room for MOST_LINES. @return how many */
+static int32_t scenario_lines(const struct scenario *scenario, const struct point *point, char lines[][ASSUMED_SIZE])
+{
+    const struct scenario_communication *communication = &scenario->communication;
+    int32_t n = 0;
+    snprintf(lines[n++], ASSUMED_SIZE, "engine: %s",
+             scenario->engine == SCENARIO_CRITICAL_PATH
+                 ? "critical path (no contention on links)"
+                 : "SimGrid, one rank for all of a tensor-parallel group unless all_tensor_ranks");
+    snprintf(lines[n++], ASSUMED_SIZE, "attention kernel: %s; kernel and link curves of device %s",
+             attention_name[scenario->attention], scenario->device.name);
+    print_tensor_overlap(scenario, point, lines[n++]);
+    snprintf(lines[n++], ASSUMED_SIZE,
+             "element-wise kernels: %s; training takes %.1f%% longer for GEMMs and attention than "
+             "their benchmarks",
+             scenario->kernels == SCENARIO_EAGER ? "eager, one operation each"
+                                                 : "norms, rotation, activation and cross-entropy fused",
+             100 * scenario->device.training.products);
+    print_outside(scenario, point, lines[n++]);
+    snprintf(lines[n++], ASSUMED_SIZE,
+             "context parallelism: ring, point-to-point by one NIC between nodes, %s attention; all-gather and ulysses "
+             "before it",
+             communication->cp_overlap ? "runs beside" : "is done before");
+    snprintf(lines[n++], ASSUMED_SIZE, "between pipeline stages: point-to-point; the sender %s",
+             communication->pp_overlap ? "computes on" : "waits for it");
+    snprintf(lines[n++], ASSUMED_SIZE, "%s", data_overlap_text[communication->dp_overlap]);
+    if (scenario->model.tied_embeddings)
+        snprintf(lines[n++], ASSUMED_SIZE,
+                 "tied embeddings: with stages their gradients are all-reduced between first and last, never hidden");
+    if (any_sharded(point))
+        snprintf(
+            lines[n++], ASSUMED_SIZE,
+            "zero3: prefetched one layer ahead in every pass; zero2 reduces in every pass, %s it; inside the pass (no "
+            "contention on links)",
+            communication->dp_overlap == SCENARIO_OVERLAP_NONE ? "not hidden by" : "beside");
+    snprintf(lines[n++], ASSUMED_SIZE, "layers: %s dropout, %s biases; attention inside each sample, causal",
+             scenario->model.dropout ? "with" : "no", scenario->model.biases ? "with" : "no");
+    snprintf(lines[n++], ASSUMED_SIZE,
+             "links of a GPU, each way: NVLink %g GB/s, NIC %g GB/s, PCIe %g GB/s, latencies and efficiencies of the "
+             "device's curves; bf16 peak %g TFLOP/s, HBM %g TB/s",
+             scenario->platform.nvlink_bytes_per_s / 1e9, scenario->platform.nic_bytes_per_s / 1e9,
+             scenario->platform.pcie_bytes_per_s / 1e9, scenario->device.peak_flop_per_s / 1e12,
+             scenario->device.hbm_bytes_per_s / 1e12);
+    snprintf(lines[n++], ASSUMED_SIZE,
+             "memory of a GPU: %.2f GiB, the device's less %.2f GiB of CUDA context and NCCL; libraries keep %.3f GiB "
+             "of it; "
+             "blocks of states are rounded as PyTorch's allocator does, others not; fragments not counted",
+             point->memory_bytes / gib, scenario->device.context_bytes / gib, scenario->device.workspace_bytes / gib);
+    snprintf(lines[n++], ASSUMED_SIZE, "host memory of a node: %.2f GiB, all of it for offloaded activations",
+             scenario->platform.host_memory_bytes / gib);
+    snprintf(lines[n++], ASSUMED_SIZE, "documents over the context are %s; each system sees the same batches",
+             scenario->data.long_documents == SCENARIO_CUT    ? "cut into samples of their own"
+             : scenario->data.long_documents == SCENARIO_DROP ? "replaced by other draws"
+                                                              : "truncated");
+    if (scenario->n_faults > 0)
+        n += fault_lines(scenario, lines + n);
+    return n;
+}
+
+char (*assumed_lines(const struct scenario *scenario, const struct point *point, int32_t *n))[ASSUMED_SIZE]
+{
+    enum { MOST_LINES = 18 };
+    char(*lines)[ASSUMED_SIZE] = check_calloc(MOST_LINES + (size_t)point->n_systems * PLAN_TEXT_LINES, ASSUMED_SIZE);
+    *n = scenario_lines(scenario, point, lines);
+    CHECK(*n <= MOST_LINES);
+    for (int32_t i = 0; i < point->n_systems; i++, *n += PLAN_TEXT_LINES)
+        plan_text_lines(scenario, &point->systems[i], lines + *n);
+    return lines;
+}

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/** What moves a point's numbers and was not measured by the user, in words. */
+#ifndef SLIMSIM_SWEEP_ASSUMED_H
+#define SLIMSIM_SWEEP_ASSUMED_H
+
+#include "sweep/point.h"
+
+enum { ASSUMED_SIZE = 768 };
+
+/** A sentence each, for people, for JSON and for the trace. The caller frees. */
+char (*assumed_lines(const struct scenario *scenario, const struct point *point, int32_t *n))[ASSUMED_SIZE];
+
+#endif
