@@ -19,7 +19,7 @@ ITERATION_KINDS = {"plain": "all pipelines sliced and cut anew, no merged sample
                    "merged": "the same, with merged samples",
                    "uncut": "a pipeline unsliced, or its backward not cut anew"}
 CLASSES = {"states": "weights, gradients, optimizer", "activations": "activations", "kv": "keys and values",
-           "kv_gradients": "their gradients", "workspace": "workspace"}
+           "kv_gradients": "gradients of keys and values", "workspace": "workspace"}
 
 
 def t_quantile(n):
@@ -261,6 +261,8 @@ def memory(simulator):
         iterations = iterations[iterations["measured"] == 1]
         bottom = numpy.zeros(len(iterations))
         for (name, text), colour in zip(CLASSES.items(), COLOURS):
+            if not trace.table("iterations")[f"{name}_bytes"].any():
+                continue
             height = iterations[f"{name}_bytes"] / MIB
             axes.bar(iterations["iteration"], height, 0.8, bottom, color=colour, label=text)
             bottom += height

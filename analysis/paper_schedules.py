@@ -104,30 +104,41 @@ def parse_graph(dot):
     return nodes, edges
 
 
+def data_names(trace):
+    """{(pass, unit): '(0, 1)' for the second slice of the first sample, '1' for a whole one}, where units are slices."""
+    slices = [(int(row["sample"]), int(row["begin"])) for row in trace.rows("units", 0)]
+    names = {}
+    for row, (sample, begin) in zip(trace.rows("units", 0), slices):
+        begins = sorted({at for other, at in slices if other == sample})
+        letter = PASSES[row["direction"]][0].upper()
+        names[letter, int(row["unit"])] = f"({sample}, {begins.index(begin)})" if len(begins) > 1 else f"{sample}"
+    return names
+
+
 def dag(simulator):
-    """2 stages, 2 samples, the first in 2 slices: tasks and the three kinds of dependencies"""
+    """2 stages, 2 samples, the first in 2 slices: tasks and the three kinds of dependencies (of two, the first)"""
     nodes, edges = parse_graph(simulator.graph("dag"))
+    names = data_names(simulator.run("dag"))
     level = {(0, "F"): 3, (0, "B"): 2, (1, "B"): 1, (1, "F"): 0}
     at = {name: (2 * unit + (0.9 if letter == "B" else 0), level[stage, letter])
           for name, (stage, letter, unit) in nodes.items()}
     figure, axes = pyplot.subplots(figsize=(WIDTH / 2, 2.9), layout="constrained")
+    boxes = {name: axes.text(*at[name], f"{stage}, {letter}, {names[letter, unit]}", ha="center", va="center", fontsize=7,
+                             bbox={"boxstyle": "round,pad=0.25", "facecolor": "white", "edgecolor": "#888888",
+                                   "linewidth": 0.6}) for name, (stage, letter, unit) in nodes.items()}
     for begin, end, style in edges:
         along = at[begin][1] == at[end][1]  # the same row: two kinds may join the same nodes
         bend = 0.25 if along and abs(at[end][0] - at[begin][0]) > 2.5 else (0.12 if style == "dotted" else 0)
         axes.annotate("", at[end], at[begin], arrowprops={
-            "arrowstyle": "-|>", "color": RELATIONS[style][0], "linestyle": style, "linewidth": 1.1, "shrinkA": 13,
-            "shrinkB": 13, "connectionstyle": f"arc3,rad={bend}", "mutation_scale": 7})
-    for name, (stage, letter, unit) in nodes.items():
-        axes.text(*at[name], f"{stage}, {letter}, {unit}", ha="center", va="center", fontsize=7,
-                  bbox={"boxstyle": "round,pad=0.25", "facecolor": "white", "edgecolor": "#888888", "linewidth": 0.6})
+            "arrowstyle": "-|>", "color": RELATIONS[style][0], "linestyle": style, "linewidth": 1.1, "shrinkA": 1,
+            "shrinkB": 1, "patchA": boxes[begin].get_bbox_patch(), "patchB": boxes[end].get_bbox_patch(), "connectionstyle": f"arc3,rad={bend}", "mutation_scale": 7})
     axes.set(xlim=(-0.6, 5.6), ylim=(-1.1, 3.4))
     axes.axis("off")
     handles = [Line2D([], [], color=colour, linestyle=style, label=label)
                for style, (colour, label) in RELATIONS.items()]
     figure.legend(handles=handles, loc="lower center", ncol=3, frameon=False, fontsize=7,
-                  title="a node: stage, pass, unit", title_fontsize=7)
-    names = {name: "{}, {}, {}".format(*node) for name, node in nodes.items()}
-    return figure, [{"from": names[begin], "to": names[end], "relation": RELATIONS[style][1]}
+                  title="a node: stage, pass, sample (sample, slice)", title_fontsize=7)
+    return figure, [{"from": boxes[begin].get_text(), "to": boxes[end].get_text(), "relation": RELATIONS[style][1]}
                     for begin, end, style in edges]
 
 

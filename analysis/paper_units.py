@@ -118,14 +118,14 @@ def unit_size(simulator):
         rows.append({"i": int(label), "units": int(label) * int(summary["pp"]), "tau_flop":
                      flop / (int(label) * int(summary["pp"])), "bubble_fraction": summary["bubble_fraction"],
                      "time_s": summary["time_mean_s"], "peak_bytes": summary["peak_bytes"], "fits": int(summary["fits"])})
-    figure, panels = pyplot.subplots(1, 3, figsize=(WIDTH, 2.2), layout="constrained")
-    columns = (("tau_flop", PFLOP, "FLOPs of a unit, forward [PFLOP]"), ("bubble_fraction", 0.01, "bubbles [%]"),
+    figure, panels = pyplot.subplots(1, 3, figsize=(WIDTH, 2.4), layout="constrained")
+    columns = (("tau_flop", PFLOP, "forward FLOPs of a unit [PFLOP]"), ("bubble_fraction", 0.01, "bubbles [%]"),
                ("time_s", 1, "iteration time [s]"))
     for axes, (column, unit, label) in zip(panels, columns):
         x, y = [row["i"] for row in rows], [row[column] / unit for row in rows]
-        axes.plot(x, y, color="#9A9A9A", linewidth=1, zorder=1)
+        axes.plot(x, y, color="#9A9A9A", linewidth=1, zorder=1, label="any i")
         tried = [n for n, i in enumerate(x) if i in FACTORS]
-        for fits, face, name in ((1, COLOURS[1], "tried"), (0, "white", "does not fit")):
+        for fits, face, name in ((1, COLOURS[1], "SlimPack tries it"), (0, "white", "does not fit")):
             of_kind = [n for n in tried if rows[n]["fits"] == fits]
             if of_kind:
                 axes.scatter([x[n] for n in of_kind], [y[n] for n in of_kind], s=14, facecolor=face,
@@ -134,7 +134,7 @@ def unit_size(simulator):
         axes.set_ylabel(label)
         axes.set_ylim(bottom=0)
         style(axes)
-    panels[0].legend(frameon=False, title="SlimPack's candidates")
+    panels[0].legend(frameon=False)
     return figure, rows
 
 

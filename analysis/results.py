@@ -8,6 +8,7 @@ analysis/paper.py. A table that is not there is said to be missing.
 import argparse
 import csv
 import pathlib
+import statistics
 import sys
 
 from common import PASSES, ki
@@ -20,6 +21,7 @@ KNOWN = (("llama-13b", 262144, 2.8), ("llama-150b", 65536, 1.15), ("llama-150b",
          ("llama-150b", 262144, 1.68))
 GOOD_SPREAD = 1.02
 N_CELLS = 36  # of a plan space and batch
+MOST_NAMES = 8  # of cases where a claim fails
 N_EXPERIMENTS = 12
 SAME_PLAN_BATCH = 512
 SPREAD_CELLS = ("megatron", 512)  # plan space and batch whose units are shown cell by cell
@@ -77,6 +79,11 @@ def markdown(header, rows):
     return "\n".join(["| " + " | ".join(header) + " |", "|" + "---|" * len(header), *lines])
 
 
+def sets_of(cells):
+    """(plan space, batch) of the cells."""
+    return sorted({key[:2] for key in cells}, key=lambda pair: (SPACES.index(pair[0]), pair[1]))
+
+
 def speed(cell):
     return f"{cell['slimpack']['speed_up']:.2f} ± {cell['slimpack']['speed_up_interval']:.2f}"
 
@@ -105,17 +112,28 @@ def known_values(cells):
 
 
 def known_by_setting(cells):
-    """The same by plan space, batch and data set: all of the paper's speed-ups in one setting."""
-    lines = {}
-    for key, cell in cells.items():
-        lines.setdefault((key[0], key[1], key[3]), {})[key[2], key[4]] = cell
+    """The same by plan space and batch, a number for each data set: all of the paper's speed-ups in one setting."""
     rows = []
-    for (space, batch, name), ours in lines.items():
-        of_known = [ours.get((model, context)) for model, context, _ in KNOWN]
-        if any(of_known):
-            rows.append((f"{space}, B = {batch}, {DATA_SETS[name]}", *(cell and speed(cell) or "not run" for cell in of_known)))
-    return markdown(("plan space, batch, data", *(f"{MODELS[model]} {ki(context)} (paper {value}x)"
-                                                  for model, context, value in KNOWN)), rows)
+    for space, batch in sets_of(cells):
+        of_known = [[cells.get((space, batch, model, name, context)) for name in DATA_SETS] for model, context, _ in KNOWN]
+        if any(cell for line in of_known for cell in line):
+            rows.append((f"{space}, B = {batch}", *(" / ".join(
+                f"{cell['slimpack']['speed_up']:.2f}" if cell else "–" for cell in line) for line in of_known)))
+    return markdown(("plan space, batch", *(f"{MODELS[model]} {ki(context)} (paper {value}x)"
+                                            for model, context, value in KNOWN)), rows)
+
+
+def overview(cells):
+    """Speed-ups of each plan space and batch: by context, geometric mean over models and data sets, least and largest."""
+    rows = []
+    contexts = sorted({key[4] for key in cells})
+    for space, batch in sets_of(cells):
+        texts = []
+        for context in contexts:
+            speeds = [cell["slimpack"]["speed_up"] for key, cell in cells.items() if key[:2] == (space, batch) and key[4] == context]
+            texts.append(f"{statistics.geometric_mean(speeds):.2f} ({min(speeds):.2f} to {max(speeds):.2f})" if speeds else "")
+        rows.append((f"{space}, B = {batch}", *texts))
+    return markdown(("plan space, batch", *(ki(context) for context in contexts)), rows)
 
 
 def speed_and_rates(cell):
@@ -133,7 +151,7 @@ def speeds_by_engine(cell):
 def cell_tables(cells, text_of=speed_and_rates):
     """A table for each plan space and batch, with the text of each cell."""
     parts = []
-    for space, batch in sorted({key[:2] for key in cells}, key=lambda pair: (SPACES.index(pair[0]), pair[1])):
+    for space, batch in sets_of(cells):
         contexts = sorted({key[4] for key in cells if key[:2] == (space, batch)})
         rows = []
         for model, name in ((model, name) for model in MODELS for name in DATA_SETS):
@@ -148,6 +166,8 @@ def cell_tables(cells, text_of=speed_and_rates):
 def verdict(holds, fails):
     """'holds in 3 of 4; not in a, b'"""
     n = len(holds) + len(fails)
+    if len(fails) > MOST_NAMES:
+        fails = fails[:MOST_NAMES] + [f"{len(fails) - MOST_NAMES} more"]
     return f"{len(holds)} of {n}" + (f"; not: {', '.join(fails)}" if fails else "") if n else "not run"
 
 
@@ -191,11 +211,13 @@ def trends(cells, tables):
     """What the paper says in words, and in how many of our cases it holds."""
     fit = {key: cell for key, cell in tables.same_plan_cells().items() if all(row["fits"] for row in cell.values())}
     rows = [(claim, searched, same) for (claim, searched), (_, same) in zip(trend_rows(cells), trend_rows(fit))]
-    good = [cell["slimpack"][f"{name}_flop_spread"] <= GOOD_SPREAD for cell in cells.values() for name in PASSES]
+    all_units, own = ([cell["slimpack"][f"{name}_{units}"] <= GOOD_SPREAD for cell in cells.values() for name in PASSES]
+                      for units in ("flop_spread", "own_flop_spread"))
     violins = [row["flop_p95_over_p5"] <= GOOD_SPREAD for name in DATA_SETS
                for row in tables.read(f"unit-times-{name}") if row["system"] == "slimpack"]
     rows.append((f"FLOPs of SlimPack's units spread by p95/p5 of at most {GOOD_SPREAD} (cells and passes: below)",
-                 f"{sum(good)} of {len(good)}", f"{sum(violins)} of {len(violins)}"))
+                 f"{sum(all_units)} of {len(all_units)}; without merged units {sum(own)} of {len(own)}",
+                 f"{sum(violins)} of {len(violins)} (times of units)"))
     return markdown(("claim", "holds with the fastest plans in", "with one plan for both in"), rows)
 
 
@@ -207,16 +229,16 @@ def unit_times(tables):
 
 
 def spread_reasons(cells):
-    """FLOPs of SlimPack's units in the iterations of each kind, all cells of a plan space and batch together."""
+    """FLOPs of SlimPack's units in the iterations of each kind, all cells together, with pipelines and without."""
     rows = []
-    for space, batch in dict.fromkeys(key[:2] for key in cells):
-        slim = [cell["slimpack"] for key, cell in cells.items() if key[:2] == (space, batch)]
-        for kind, text in ITERATION_KINDS.items():
+    for kind, text in ITERATION_KINDS.items():
+        for where, of_pp in (("PP > 1", lambda pp: pp > 1), ("PP = 1", lambda pp: pp == 1)):
+            slim = [cell["slimpack"] for cell in cells.values() if of_pp(cell["slimpack"]["pp"])]
             n = sum(row[f"{kind}_iterations"] for row in slim)
             means = [[sum(row[f"{kind}_iterations"] * row[f"{kind}_{name}_{units}"] for row in slim) / max(n, 1)
                       for name in PASSES] for units in ("flop_spread", "own_flop_spread")]
-            rows.append((f"{space}, B = {batch}", text, n, *(f"{f:.3f} / {b:.3f}" if n else "" for f, b in means)))
-    return markdown(("cells", "iterations", "how many", "p95/p5 of FLOPs, F / B", "without merged units, F / B"), rows)
+            rows.append((text, where, n, *(f"{f:.3f} / {b:.3f}" if n else "" for f, b in means)))
+    return markdown(("iterations", "plan", "how many", "p95/p5 of FLOPs, F / B", "without merged units, F / B"), rows)
 
 
 def spread_cells(cells):
@@ -234,6 +256,43 @@ def spread_cells(cells):
                      "cut anew", "merged samples"), rows)
 
 
+def lengths_rows(lengths):
+    """Shares of the documents as they are, none cut."""
+    if not lengths:
+        return []
+    short, long, work = {}, {}, {}
+    for row in lengths:
+        name = row["data_set"]
+        short[name] = short.get(name, 0) + (row["samples"] if row["tokens_up_to"] <= 4096 else 0)
+        long[name] = long.get(name, 0) + (row["samples"] if row["tokens_up_to"] > 131072 else 0)
+        work[name] = work.get(name, 0) + (row["forward_flop"] if row["tokens_up_to"] > 131072 else 0)
+    return [("nearly 80% of the samples may be shorter than 4K", "; ".join(
+                f"{name}: {100 * share:.1f}% have at most 4Ki" for name, share in short.items())),
+            ("some 1%, often over 128K, is nearly half of the work", "; ".join(
+                f"{name}: {100 * long[name]:.2f}% over 128Ki are {100 * share:.0f}% of the forward FLOPs of 7B"
+                for name, share in work.items()))]
+
+
+def unit_size_rows(sizes):
+    if not sizes:
+        return []
+    first, last, best = sizes[0], sizes[-1], min(sizes, key=lambda row: row["time_s"])
+    return [("the more MicroPacks (m = i PP), the smaller they and the bubbles are", "; ".join(
+        f"i = {row['i']}: {row['tau_flop'] / 1e15:.2f} PFLOP, bubbles {100 * row['bubble_fraction']:.1f}%, {row['time_s']:.1f} s"
+        for row in (first, best, last)))]
+
+
+def memory_rows(peaks):
+    if not peaks:
+        return []
+    by_system = {}
+    for row in peaks:
+        by_system.setdefault(row["system"], []).append(row["peak_MiB"] / 1024)
+    return [("memory of iterations 2 to 12, predicted within 1.6% of the measured (13B, GitHub, 16 GPUs; its series is not "
+             "printed)", "; ".join(f"{system}: {' to '.join(dict.fromkeys((f'{min(gib):.1f}', f'{max(gib):.1f}')))} GiB"
+                               for system, gib in by_system.items()))]
+
+
 def examples(tables):
     """Statements of the paper's drawings, with our numbers."""
     rows = []
@@ -249,10 +308,12 @@ def examples(tables):
         rows.append(("packs of equal forward FLOPs differ in the backward pass (heaviest / lightest)", "; ".join(
             f"{system}, {name}: {max(flop.values()) / min(flop.values()):.3f}"
             for (system, name), flop in heaviest.items())))
+    rows += lengths_rows(tables.read("lengths"))
     memory = tables.read("memory-strategies")
     if memory:
         rows.append(("packing raises the peak, slicing lowers it", "; ".join(
             f"{row['system']}: {row['peak_GiB']:.1f} GiB, bubbles {100 * row['bubble_fraction']:.1f}%" for row in memory)))
+    rows += unit_size_rows(tables.read("unit-size")) + memory_rows(tables.read("memory"))
     at = {(row["model"], row["context"]): row for row in tables.read("attention")}
     for column, text in (("attention_share", "share of all FLOPs"), ("attention_to_rest", "FLOPs of attention over the rest")):
         if at:
@@ -260,6 +321,19 @@ def examples(tables):
                 f"{ki(context)}: {at['llama-7b', context][column] / at['llama-150b', context][column]:.2f}"
                 for context in (4096, 65536, 262144))))
     return markdown(("the paper", "ours"), rows)
+
+
+def scaling(tables):
+    """tokens/s/GPU and speed-ups by the number of GPUs."""
+    rows = tables.read("scaling")
+    at = {(row["scaling"], row["gpus"], row["system"]): row for row in rows}
+    gpus = sorted({row["gpus"] for row in rows})
+    lines = []
+    for kind, system in dict.fromkeys((row["scaling"], row["system"]) for row in rows):
+        cells = [at[kind, n, system] for n in gpus]
+        lines.append((kind, system, *(f"{cell['tokens_per_s_per_gpu']:.0f}" + (
+            f" ({cell['speed_up']:.2f})" if system == "slimpack" else "") for cell in cells)))
+    return markdown(("scaling", "system", *(f"{n} GPUs" for n in gpus)), lines)
 
 
 def ablation(tables):
@@ -314,51 +388,81 @@ def choice(tables):
                      "waits for context ring"), rows)
 
 
+INTRODUCTION = """\
+Written by `analysis/paper.py all && analysis/results.py` from simulation; nothing is tuned to meet the paper. Models, data
+sets, contexts, batches and GPUs are those of its section 6 (7B and 13B on 128 GPUs, 70B and 150B on 256), best-fit packing
+stands for its baseline, Megatron-LM. A speed-up is SlimPack's throughput over best-fit's in the same batches, mean of 20
+iterations after 5, ± its 95% confidence interval; B is the number of documents of an iteration, before those over the
+context are cut. Both systems run the fastest plan (TP, PP, CP, recomputation, offload) that a search finds for them in a
+plan space, since the paper names no plans:
+
+- free: any plan with TP inside a node;
+- megatron: the same, but CP beyond a node only where no other plan fits, as the paper describes its baseline;
+- low-tp: TP of at most 2; CP and full recomputation only where no other plan fits."""
+
+SPREAD = """\
+p95/p5 of the units that a pipeline runs, merged samples' included, mean over pipelines and iterations (1.00: no pipeline
+has two); a GPU of the pipeline sees these units, as in the paper's violins. Pipelines are not compared with each other: each
+may have its own number of units and so its own budget, as in the paper. Where all is sliced and cut anew, units that one
+pipeline runs alone are equal to a token. A merged sample shares no unit with others, so m units are dealt to it and the
+rest, whole units to each, with the least budget that is enough. With pipelines m is large and the two kinds differ little;
+without them few units are fastest, mostly one to five for a merged sample, and differ more, but no stage waits for another.
+Where the backward keeps the forward's cut, only the forward is equal. SlimPack takes such plans where they are faster: all of its
+parts switched off are candidates.
+
+By experiment, the 18 cells of 7B and 13B in plan space free, B = 512, plans as found there. With whole samples, the
+forward's cut for both passes and merged samples left apart taken from the candidates, iterations take 0.6% longer
+(geometric mean); units spread by at most 1.03 with pipelines, as before without. With the largest budget, too, at which the
+units of merged samples and of the rest differ by at most 2% in every pipeline, FLOPs spread by at most 1.01 in all cells;
+iterations take 1.0 to 1.3 times as long with pipelines and 1.1 to 10.9 times without (geometric mean 2.9): kernels of so
+small units are inefficient, a ring sends the keys and values before a slice again for each slice, and all wait for the
+ranks whose loads want the smallest units. Neither is kept."""
+
+
 def page(tables):
     cells = tables.cells()
     sections = (
         ("The paper's speed-ups", "The paper names neither data set, batch nor plans for these, so every cell of that "
-         "model and context was compared. Below, all four in one setting. What decides is what best-fit may use: it needs "
-         "context parallelism for the longest samples, and where that stays inside a node (megatron) TP is small, so that "
-         "memory takes recomputation, offload and pipelines, and the one long sample fills these with bubbles. SlimPack's own "
-         "plans hardly differ between the spaces.", known_values(cells) + "\n\n" + known_by_setting(cells)),
-        ("What it says in words", "", trends(cells, tables)),
+         "model and context was compared. Below, by setting: GitHub / Common Crawl / Wikipedia. What decides is what "
+         "best-fit may use: it needs context parallelism for the longest samples, and where that stays inside a node "
+         "(megatron) TP is small, so that memory takes recomputation, offload and pipelines, and the one long sample fills "
+         "these with bubbles. SlimPack's own plans hardly differ between the spaces. One assumption at a time: What moves "
+         "the speed-up.", known_values(cells) + "\n\n" + known_by_setting(cells)),
+        ("Speed-ups at a glance", "Geometric mean over models and data sets, in brackets the least and the largest; the "
+         "cells stand at the end.", overview(cells)),
+        ("What it says in words", "With one plan for both: section The same plan.", trends(cells, tables)),
+        ("What moves the speed-up", "13B, 256Ki, GitHub, 128 GPUs; the first row is the cell in plan space free with "
+         "B = 512, each other row changes one assumption. tokens/s/GPU.", experiments(tables)),
         ("Its drawings", "The toy examples of `scenarios/paper/`; tests hold the paper's captions. "
-         "3.0 is the ratio of the hidden dimensions, 12288 / 4096: what approximating the other FLOPs by 24 h^2 a token gives.", examples(tables)),
-        ("Times of units", "One GPU, stage 0 of pipeline 0, one iteration: 13B, 64Ki, 2048 documents.",
-         unit_times(tables)),
-        ("Spread of units", "p95/p5 of a pipeline's units, mean over pipelines and iterations (1.00: no pipeline has two). Sliced, cut anew and without "
-         "merged samples units are equal to a token. A merged sample takes whole units of forward FLOPs, the other samples "
-         "of its ranks the rest, so the two kinds differ, most without pipelines, where ranks have few units. Where the "
-         "backward keeps the forward's cut, only the forward is equal. SlimPack takes such plans where they are faster: "
-         "all of its parts switched off are candidates.",
-         spread_reasons(cells) + "\n\n" + spread_cells(cells)),
+         "3.0 is the ratio of the hidden dimensions, 12288 / 4096: what approximating the other FLOPs by 24 h^2 a token gives.",
+         examples(tables)),
+        ("Times of units", "The paper's violins: forward and backward passes of one GPU (stage 0 of pipeline 0) in one "
+         "iteration, both systems in the same layout; 13B, 64Ki, 2048 documents, TP8 PP4, ours to choose. No sample is "
+         "merged there.", unit_times(tables)),
+        ("Spread of units", SPREAD, spread_reasons(cells) + f"\n\nCell by cell, plan space {SPREAD_CELLS[0]}, "
+         f"B = {SPREAD_CELLS[1]}:\n\n" + spread_cells(cells)),
         ("Parts of SlimPack", "13B on GitHub, 128 GPUs, TP4 PP4 DP8 and full recomputation for all; one part added at a "
          "time; speed-up over best-fit (`analysis/paper.py ablation`). DP-Merge pays where single samples outweigh a rank; "
          "before extra injection, a static warm-up is so long that no backward unit waits for a forward one.",
          ablation(tables)),
         ("The same plan", "Both systems with one plan and the GPU's memory, all models, data sets and contexts, 512 "
          "documents, three iterations (`analysis/paper.py same-plan`).", same_plan(tables)),
-        ("What moves the speed-up", "13B, 256Ki, GitHub, 128 GPUs; the first row is the cell above in plan space free with "
-         "B = 512, each other row changes one assumption. tokens/s/GPU.", experiments(tables)),
-        ("What five iterations can tell", "The search decides on five batches that stand for 256 by their work. SlimPack, Common Crawl, "
-         "256Ki, 512 documents, plan space megatron: without pipelines a plan is the fastest in the usual iteration (the first "
-         "row of a model), but not in those with documents beyond the context, whose samples wide groups of ranks share. The "
-         "plan that the search chooses is better on average (`analysis/paper.py choice`). Of each layout it decides on one "
-         "recomputation alone, the one that is fastest in the middle batch, and so misses some plans that are better in heavy "
-         "ones: 7B, GitHub, 128Ki, free: TP2 PP1 CP1 DP64 without recomputation, the choice, takes 4.02 s, with selective "
-         "3.76 s, the mean of 150 iterations of seed 77.", choice(tables)),
+        ("Scaling", "13B, GitHub, 64Ki, TP4 PP4 and full recomputation; weak: 4 documents a GPU, strong: 4096 documents. "
+         "tokens/s/GPU, in brackets SlimPack's speed-up. Not in the paper, which stops at 256 GPUs.", scaling(tables)),
+        ("What five iterations can tell", "The search decides on five batches that stand for 256 by their work. SlimPack, "
+         "Common Crawl, 256Ki, 512 documents, plan space megatron: without pipelines a plan is the fastest in the usual "
+         "iteration (the first row of a model), but not in those with documents beyond the context, whose samples wide "
+         "groups of ranks share. The plan that the search chooses is better on average (`analysis/paper.py choice`). Over 20 "
+         "iterations another may still be faster, which the intervals of the cells show.", choice(tables)),
+        ("With contention", "The plans that the search finds where SimGrid weighs the last four: their speed-up by critical "
+         "path → on SimGrid, where transfers share links, with its 95% interval; in brackets how much longer iterations take "
+         "there, of best-fit and of SlimPack.", cell_tables(tables.cells(SIMGRID_CELLS, "simgrid"), speeds_by_engine)),
         ("All cells", "Speed-up of SlimPack over best-fit with its 95% interval over the iterations, in brackets "
          "tokens/s/GPU of both; each with the fastest plan found in the plan space. In low-tp, best-fit has no context parallelism "
          "where a plan without it just fits: such cells stand out, and a longer context, which demands it, gains less.",
          cell_tables(cells)),
-        ("With contention", "The plans that the search finds where SimGrid weighs the last four: their speed-up by critical "
-         "path → on SimGrid, where transfers share links, with its 95% interval; in brackets how much longer iterations take "
-         "there, of best-fit and of SlimPack.", cell_tables(tables.cells(SIMGRID_CELLS, "simgrid"), speeds_by_engine)),
     )
-    text = ["# SlimPack's evaluation, simulated", "Written by `analysis/paper.py all && analysis/results.py`; nothing is "
-            "tuned to meet the paper. A speed-up is SlimPack's throughput over best-fit packing (Megatron-LM), mean of 20 "
-            "iterations after 5."]
+    text = ["# SlimPack's evaluation, simulated", INTRODUCTION]
     text += [f"## {title}\n\n" + (f"{note}\n\n" if note else "") + body for title, note, body in sections]
     if tables.missing:
         text.append("## Not run\n\n" + ", ".join(f"`{name}`" for name in dict.fromkeys(tables.missing)))

@@ -245,8 +245,9 @@ def legend_handles(systems, colours, look):
     if look.transfers or any(system.summary["dp"] * system.summary["cp"] > 1 for system in systems):
         handles.append(Line2D([], [], color=TRANSFER_COLOUR, linewidth=2.5,
                               label="transfers" if look.transfers else "gradients, parameters"))
-    if any((system.units["group"] >= 0).any() for system in systems):
-        handles.append(Patch(facecolor="white", edgecolor="black", label="shared by pipelines"))
+    most_shared = max(system.units["context"][system.units["group"] >= 0].max(initial=0) for system in systems)
+    if most_shared:
+        handles.append(Patch(facecolor="white", edgecolor="black", label=f"shared by pipelines (CP = {most_shared})"))
     if look.injected:
         handles.append(Patch(facecolor="white", edgecolor=INJECTED_COLOUR, label="injected forward"))
     return handles

@@ -16,7 +16,7 @@ import paper_cells  # noqa: E402
 import results  # noqa: E402
 
 # 20 iterations: 15 with equal units, 5 with merged samples (1.2 and 1.4).
-SPREADS = {"forward_flop_spread": 1.05, "backward_flop_spread": 1.1, "forward_time_spread": 1.5, "backward_time_spread": 1.75,
+SPREADS = {"forward_own_flop_spread": 1.02, "backward_own_flop_spread": 1.03, "forward_flop_spread": 1.05, "backward_flop_spread": 1.1, "forward_time_spread": 1.5, "backward_time_spread": 1.75,
            "sliced": 1.0, "asymmetric": 0.75, "merged_samples": 0.5,
            "plain_iterations": 15, "plain_forward_flop_spread": 1.0, "plain_backward_flop_spread": 1.0,
            "merged_iterations": 5, "merged_forward_flop_spread": 1.2, "merged_backward_flop_spread": 1.4,
@@ -53,6 +53,17 @@ def write_parts():
         for system, speed_up, fits in zip(("best-fit", "slimpack"), speeds, both)])
 
 
+def write_drawings():
+    paper.write_table(FIGURES / "lengths.csv", [
+        {"data_set": "GitHub", "tokens_up_to": end, "samples": samples, "tokens": 0, "forward_flop": work}
+        for end, samples, work in ((2048, 0.3, 0.1), (4096, 0.5, 0.1), (131072, 0.195, 0.2), (262144, 0.005, 0.6))])
+    paper.write_table(FIGURES / "unit-size.csv", [
+        {"i": i, "tau_flop": 8e15 / i, "bubble_fraction": 0.4 / i, "time_s": time_s} for i, time_s in ((1, 9), (4, 5), (8, 6))])
+    paper.write_table(FIGURES / "scaling.csv", [
+        {"scaling": "weak", "gpus": gpus, "system": system, "tokens_per_s_per_gpu": rate, "speed_up": rate / 200}
+        for gpus, pair in ((64, (200, 300)), (256, (200, 250))) for system, rate in zip(("best-fit", "slimpack"), pair)])
+
+
 class Page(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -63,6 +74,7 @@ class Page(unittest.TestCase):
         write_cells("megatron", 512, {("llama-7b", "github", 65536): (200, 400)}, "simgrid")
         write_cells("megatron", 512, {("llama-7b", "github", 131072): (200, 400)})
         write_parts()
+        write_drawings()
         cls.page = results.page(results.Tables(FIGURES))
 
     def line(self, start):
@@ -74,13 +86,22 @@ class Page(unittest.TestCase):
         self.assertIn("| 2.8x | 2.50 ± 0.05 | low-tp, B = 2048, GitHub | 1.80 to 2.50 | TP8 PP1 CP4 DP4 offload 50% /", line)
         self.assertIn("| 0.89 ± 0.05 | low-tp, B = 2048, Common Crawl |", self.line("| 150B | 64Ki |"))
         self.assertIn("not run", self.line("| 150B | 256Ki |"))
-        self.assertEqual("| low-tp, B = 2048, GitHub | 2.50 ± 0.05 | not run | not run | not run |",
-                         self.line("| low-tp, B = 2048, GitHub |"))
+        self.assertEqual("| low-tp, B = 2048 | 2.50 / – / – | – / 0.89 / – | – / – / – | – / – / – |",
+                         self.line("| low-tp, B = 2048 | 2.50 /"))
+
+    def test_an_overview_of_each_setting(self):
+        """1.1 alone, 1.8 alone; 0.89 alone, 2.5 alone; at 64Ki 10/9 and 4 together: the root of 40/9."""
+        self.assertIn("| free, B = 512 | 1.10 (1.10 to 1.10) |  | 1.80 (1.80 to 1.80) |", self.page)
+        self.assertIn("| low-tp, B = 2048 | 0.89 (0.89 to 0.89) |  | 2.50 (2.50 to 2.50) |", self.page)
+        cells = {("free", 512, model, "github", 65536): {"slimpack": {"speed_up": speed_up}}
+                 for model, speed_up in (("llama-7b", 10 / 9), ("llama-13b", 4))}
+        self.assertIn("| free, B = 512 | 2.11 (1.11 to 4.00) |", results.overview(cells))
 
     def test_trends_say_where_they_fail(self):
         self.assertIn("| 4 of 5; not: low-tp 2048 150B Common Crawl 64Ki | 1 of 2; not: TP8 PP1 512 7B GitHub 128Ki |",
                       self.line("| SlimPack is not slower"))
         self.assertIn("| 1 of 1 | 0 of 1; not: TP8 PP1 512 7B GitHub |", self.line("| the gain is larger"))
+        self.assertEqual(results.judged([(str(n), n < 2) for n in range(12)]), "2 of 12; not: 2, 3, 4, 5, 6, 7, 8, 9, 2 more")
         self.assertIn("| 1 of 1 |", self.line("| 7B and 13B on GitHub lose tokens/s/GPU with longer context, slimpack"))
 
     def test_cells_and_what_is_missing(self):
@@ -96,13 +117,14 @@ class Page(unittest.TestCase):
         self.assertIn("`throughput-megatron-512-simgrid: 35 of 36 cells`", page)
 
     def test_spread_of_units(self):
-        """Two cells of free 512: 30 iterations with equal units, 10 with merged samples."""
+        """Five cells, all without pipelines: 75 iterations with equal units, 25 with merged samples."""
         page = self.page.split("## Spread of units")[1]
-        self.assertIn("| free, B = 512 | all pipelines sliced and cut anew, no merged sample | 30 | 1.000 / 1.000 | 1.000 / 1.000 |", page)
-        self.assertIn("| free, B = 512 | the same, with merged samples | 10 | 1.200 / 1.400 | 1.010 / 1.020 |", page)
-        self.assertIn("| free, B = 512 | a pipeline unsliced, or its backward not cut anew | 0 |  |  |", page)
+        self.assertIn("| all pipelines sliced and cut anew, no merged sample | PP = 1 | 75 | 1.000 / 1.000 | 1.000 / 1.000 |", page)
+        self.assertIn("| the same, with merged samples | PP = 1 | 25 | 1.200 / 1.400 | 1.010 / 1.020 |", page)
+        self.assertIn("| the same, with merged samples | PP > 1 | 0 |  |  |", page)
+        self.assertIn("| a pipeline unsliced, or its backward not cut anew | PP = 1 | 0 |  |  |", page)
         self.assertIn("| 7B GitHub 128Ki | 1.050 / 1.100 | 1.50 / 1.75 | 1.50 / 1.75 | 100% | 75% | 0.5 |", page)
-        self.assertIn("| 0 of 10 |", self.line("| FLOPs of SlimPack's units spread"))
+        self.assertIn("| 0 of 10; without merged units 5 of 10 |", self.line("| FLOPs of SlimPack's units spread"))
 
     def test_parts_are_compared_with_the_part_before(self):
         """3 / 1.5 and 2.5 / 2."""
@@ -111,6 +133,19 @@ class Page(unittest.TestCase):
     def test_where_the_same_plan_is_slower(self):
         self.assertIn("| 4 | 2 | 1 | 0.90 to 1.25 | 7B GitHub 128Ki (0.900), 7B GitHub 256Ki (does not fit) |",
                       self.line("| TP8 PP1 |"))
+
+    def test_scaling(self):
+        self.assertIn("| weak | slimpack | 300 (1.50) | 250 (1.25) |", self.page)
+
+    def test_lengths(self):
+        """30% and 50% up to 4Ki, 0.5% over 128Ki with 60% of the work."""
+        self.assertIn("| GitHub: 80.0% have at most 4Ki |", self.page)
+        self.assertIn("| GitHub: 0.50% over 128Ki are 60% of the forward FLOPs of 7B |", self.page)
+
+    def test_sizes_of_units(self):
+        """The first, the fastest and the last."""
+        self.assertIn("i = 1: 8.00 PFLOP, bubbles 40.0%, 9.0 s; i = 4: 2.00 PFLOP, bubbles 10.0%, 5.0 s; "
+                      "i = 8: 1.00 PFLOP, bubbles 5.0%, 6.0 s |", self.page)
 
     def test_the_script_writes_the_page(self):
         output = FIGURES / "results.md"
