@@ -799,6 +799,28 @@ static void so_many_layers_recompute(void)
     CHECK_CLOSE(cost_layers_activation_bytes(&setting, RECOMPUTE_FULL, true), 3 * input, 1e-14);
 }
 
+/* Of each of 3 layers (a_forward_unit_is_counted_by_hand): the down GEMM 2 x 5 x 4 x 8/2 = 160 FLOP, 320 s; the
+ * residual add 6h/2 x 5 = 60 bytes, 120 s; and the reduce-scatter between them. */
+static void recomputation_stops_before_the_last_gemm(void)
+{
+    struct cost_setting setting = toy_setting();
+    struct cost_unit full = toy_unit(RECOMPUTE_FULL), listed = toy_unit(RECOMPUTE_SELECTIVE);
+    struct cost_pass all = cost_of_pass(&setting, PASS_BACKWARD, &full);
+    struct cost_pass selective = cost_of_pass(&setting, PASS_BACKWARD, &listed);
+    setting.early_stop = true;
+    struct cost_pass stopped = cost_of_pass(&setting, PASS_BACKWARD, &full);
+    CHECK_CLOSE(stopped.flop, all.flop - 3 * 160, 1e-14);
+    CHECK_CLOSE(stopped.other_s, all.other_s - 3 * (320 + 120), 1e-14);
+    CHECK_CLOSE(stopped.attention_s, all.attention_s, 1e-14);
+    CHECK_CLOSE(stopped.tensor_s, all.tensor_s - 3 * 3, 1e-14);
+    CHECK_CLOSE(stopped.tensor_bytes, all.tensor_bytes - 3 * 20, 1e-14);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &listed).other_s, selective.other_s, 1e-14);
+    setting.recompute_layers = 2;
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &full).flop, all.flop - 832 - 2 * 160, 1e-14);
+    setting.sequence_parallel = false; /* an all-reduce of twice the bytes */
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &full).tensor_bytes, 40 * (3 * 2 + 2 * 1), 1e-14);
+}
+
 /* TP 2 on nodes of 8: 4 shards on one node, each sends 3/4. A layer's 80 parameters in bf16: g = 1 + 120/10 = 13 s;
  * gradients in fp32: r = 1 + 24 s. Layers and the head take longer than both: only the first gather of the forward and
  * the last reduce-scatter show. Of 80 parameters at 2 s a byte are moved: forward of the shard 4 + 2 bytes; backward of
@@ -1079,6 +1101,7 @@ int main(void)
         TEST(activations_follow_the_breakdown), TEST(working_memory_is_counted_by_hand),
         TEST(states_follow_precision_and_sharding), TEST(rails_share_nic_and_nvlink),
         TEST(rails_of_an_all_reduce_follow_its_curve), TEST(so_many_layers_recompute),
+        TEST(recomputation_stops_before_the_last_gemm),
         TEST(sharded_parameters_are_gathered_and_gradients_reduced_in_every_pass),
         TEST(groups_of_shards_reduce_their_gradients), TEST(keys_are_gathered_before_attention),
         TEST(heads_are_exchanged_for_tokens), TEST(few_heads_of_keys_are_copied_for_many_ranks),

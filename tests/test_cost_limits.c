@@ -69,14 +69,19 @@ static struct cost_unit unit_of(const struct run *run)
 }
 
 /** Of a pass of first, middle and last stage at once; the ring of context parallelism as if nothing hid it. */
+static double unit_s(const struct run *run, enum pass pass, const struct cost_unit *unit)
+{
+    struct cost_pass layers = cost_of_pass(&run->setting, pass, unit), head = cost_of_head(&run->setting, pass, unit);
+    struct cost_pass embedding = cost_of_embedding(&run->setting, pass, unit);
+    double ring_s = cost_of_transfer(&run->setting, COST_NIC, layers.ring_bytes, layers.ring_steps).duration_s;
+    return cost_pass_s(&layers) + cost_pass_s(&head) + cost_pass_s(&embedding) + ring_s;
+}
+
 static double run_s(const struct run *run, enum pass pass, double *flop)
 {
     const struct cost_unit unit = unit_of(run);
-    struct cost_pass layers = cost_of_pass(&run->setting, pass, &unit), head = cost_of_head(&run->setting, pass, &unit);
-    struct cost_pass embedding = cost_of_embedding(&run->setting, pass, &unit);
-    double ring_s = cost_of_transfer(&run->setting, COST_NIC, layers.ring_bytes, layers.ring_steps).duration_s;
-    *flop = layers.flop + head.flop;
-    return cost_pass_s(&layers) + cost_pass_s(&head) + cost_pass_s(&embedding) + ring_s;
+    *flop = cost_of_pass(&run->setting, pass, &unit).flop + cost_of_head(&run->setting, pass, &unit).flop;
+    return unit_s(run, pass, &unit);
 }
 
 static void hold(bool true_or_not, const char *what, const struct run *run, enum pass pass)
@@ -143,10 +148,36 @@ static void more_takes_more(void)
     rng_free(rng);
 }
 
+/* Two samples in one unit take no longer than in two; and twice the tensor or context ranks not less than half as long:
+ * so tokens a second and GPU grow with the micro-batch, and fall with both degrees. */
+static void nothing_scales_more_than_it_should(void)
+{
+    struct rng *rng = rng_create(3, 0, RNG_TEST);
+    for (int i = 0; i < N_RUNS; i++) {
+        struct run run;
+        double flop;
+        draw(rng, &run);
+        for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
+            struct run tensor = run, context = run;
+            const double one_s = run_s(&run, pass, &flop);
+            const struct slice samples[] = {run.slice, {1, 0, run.slice.end}};
+            const struct cost_unit both = {
+                .slices = samples, .n_slices = 2, .context = run.context, .recompute = run.recompute};
+            hold(unit_s(&run, pass, &both) <= 2 * one_s * (1 + 1e-12), "a larger micro-batch", &run, pass);
+            tensor.setting.tensor *= 2;
+            hold(2 * run_s(&tensor, pass, &flop) >= one_s * (1 - 1e-12), "more tensor ranks", &run, pass);
+            context.context *= 2;
+            hold(2 * run_s(&context, pass, &flop) >= one_s * (1 - 1e-12), "more context ranks", &run, pass);
+        }
+    }
+    rng_free(rng);
+}
+
 int main(void)
 {
     struct error err = {0};
     for (int i = 0; i < N_DEVICES; i++)
         CHECK(device_read(scenario_data_dir(), devices[i], &shipped[i], &err));
-    return HARNESS_MAIN("cost_limits", TEST(nothing_fast_slows_a_run_down), TEST(more_takes_more));
+    return HARNESS_MAIN("cost_limits", TEST(nothing_fast_slows_a_run_down), TEST(more_takes_more),
+                        TEST(nothing_scales_more_than_it_should));
 }

@@ -26,7 +26,7 @@ static const char full[] =
     "systems:\n"
     "  - name: best-fit\n"
     "    plan: {tp: 8, pp: 4, cp: 2, dp: 2, recompute: full, offload: 0.7, vpp: 5,\n"
-    "           gradients: bf16, recompute_layers: 5, cp_type: all-gather, optimizer: eager}\n"
+    "           gradients: bf16, recompute_layers: 5, early_stop: true, cp_type: all-gather, optimizer: eager}\n"
     "  - name: slimpack\n"
     "    label: 'slim: one'\n"
     "    plan: {tp: 4, pp: 1, sharding: zero2, shard_group: 2, recompute: [attention-core, selective],\n"
@@ -71,7 +71,8 @@ static void every_key_reaches_its_field(void)
     CHECK_EQUAL(s.n_systems, 2);
     const struct scenario_plan *plan = &s.systems[0].plan;
     CHECK_TRUE(plan->tp == 8 && plan->pp == 4 && plan->cp == 2 && plan->dp == 2);
-    CHECK_TRUE(plan->recompute == RECOMPUTE_FULL && plan->offload == 0.7 && plan->recompute_layers == 5);
+    CHECK_TRUE(plan->recompute == RECOMPUTE_FULL && plan->offload == 0.7 && plan->recompute_layers == 5 &&
+               plan->early_stop);
     CHECK_TRUE(plan->vpp == 5 && plan->gradients == SCENARIO_BF16 && plan->sharding == SCENARIO_ZERO1);
     CHECK_TRUE(plan->cp_type == SCENARIO_ALL_GATHER && plan->optimizer == SCENARIO_EAGER);
     CHECK_TRUE(s.systems[1].plan.sharding == SCENARIO_ZERO2 && s.systems[1].plan.vpp == 1);
@@ -130,7 +131,7 @@ static void check_same(const struct scenario *a, const struct scenario *b)
         CHECK_TRUE(left->tp == right->tp && left->pp == right->pp && left->cp == right->cp && left->dp == right->dp &&
                    left->recompute == right->recompute && left->offload == right->offload && left->vpp == right->vpp &&
                    left->sharding == right->sharding && left->gradients == right->gradients &&
-                   left->recompute_layers == right->recompute_layers &&
+                   left->recompute_layers == right->recompute_layers && left->early_stop == right->early_stop &&
                    left->sequence_parallel == right->sequence_parallel);
     }
 }
@@ -267,6 +268,7 @@ static const struct {
     {"pp: 2", "pp: 2, recompute: sometimes", "plan.recompute: 'sometimes' is not known; allowed: none, or one or a"},
     {"pp: 2", "pp: 2, recompute: {norm: true}", "plan.recompute: is a mapping of keys, not one value"},
     {"pp: 2", "pp: 2, cp: 16, cp_type: ulysses", "to divide heads and kv_heads, 40 and 40; ring and all-gather do not"},
+    {"pp: 2", "pp: 2, early_stop: true", "plan.early_stop: true needs recompute: full"},
     {"pp: 2", "pp: 2, recompute_layers: 1", "plan.recompute_layers: 1 layers need recompute: full"},
     {"pp: 2", "pp: 2, recompute: full, recompute_layers: 21",
      "plan.recompute_layers: 21 is not allowed; allowed: a multiple of vpp, 1, up to the layers of a stage, 20"},

@@ -158,11 +158,21 @@ static void an_fsdp_row_becomes_its_setting(void)
     CHECK_CLOSE(setting.platform.nic_bytes_per_s, 25e9, 0); /* 1600 Gb/s over 8 GPUs */
     CHECK_EQUAL(setting.attention, DEVICE_FLASH1);          /* whatever the row is labelled */
     CHECK_EQUAL(setting.plan.recompute, RECOMPUTE_FULL);
+    CHECK_TRUE(!setting.plan.early_stop);
     CHECK_EQUAL(setting.communication.tp_overlap, SCENARIO_BULK);
     CHECK_EQUAL(setting.communication.dp_overlap, SCENARIO_OVERLAP_BOTH);
     CHECK_EQUAL(setting.plan.sharding, SCENARIO_ZERO3);
     CHECK_EQUAL(setting.plan.gradients, SCENARIO_BF16);
     CHECK_TEXT(setting.assumed, "tied embeddings; gradients of 2 bytes");
+    static const char *const recomputes[] = {"full", "none"};
+    for (int i = 0; i < 2; i++) {
+        char row[256];
+        snprintf(row, sizeof row,
+                 "H100-SXM-80GB,,torchtitan,Llama,4096,32,32,32,9,50000,swiglu,2048,16,1,1,,1,16,FSDP,1,16,%s,,bf16,,,1"
+                 ",,,,",
+                 recomputes[i]);
+        CHECK_EQUAL(setting_of(row, reason).plan.early_stop, i == 0);
+    }
 }
 
 /* What gradients are reduced in is the row's word, else the framework's default; so is what passes hide. */

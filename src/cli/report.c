@@ -103,7 +103,9 @@ static void recompute_text(const struct point_system *system, char text[TEXT_SIZ
     bool as_planned = plan_text_recompute_of(system).as_planned;
     int n = snprintf(text, TEXT_SIZE, "%s", as_planned ? scenario_recompute_name[plan->recompute] : "by unit");
     if (plan->recompute_layers > 0)
-        snprintf(text + n, TEXT_SIZE - (size_t)n, ", %d layers", (int)plan->recompute_layers);
+        n += snprintf(text + n, TEXT_SIZE - (size_t)n, ", %d layers", (int)plan->recompute_layers);
+    if (plan->early_stop)
+        snprintf(text + n, TEXT_SIZE - (size_t)n, ", early stop");
 }
 
 static void sequence_text(const struct point_system *system, char text[TEXT_SIZE])

@@ -149,6 +149,22 @@ static void add_layers(struct cost_pass *cost, const struct cost_setting *settin
     add_tensor(cost, &tensor, setting->layers);
 }
 
+/** The forward of all layers, as the backward repeats it. */
+static void add_again(struct cost_pass *cost, const struct cost_setting *setting, const struct cost_unit *unit,
+                      const struct shares *s)
+{
+    struct cost_kernels last = {0};
+    add_layers(cost, setting, PASS_FORWARD, unit, s);
+    if (!setting->early_stop)
+        return;
+    kernels_add_gemm(&last, setting->device, "down GEMM", s->tokens, s->h, s->ffn);
+    kernels_add_memory_bound(&last, setting->device, DEVICE_COPY, "residual add of the feed-forward block",
+                             6 * s->outside * s->tokens);
+    add_kernels(cost, &last, -setting->layers);
+    struct overlap_tensor tensor = overlap_tensor_down(setting, s->tokens, s->h, s->ffn);
+    add_tensor(cost, &tensor, -setting->layers);
+}
+
 /** What the backward repeats of the forward by the list of recomputation. */
 static void add_listed(struct cost_pass *cost, const struct cost_setting *setting, const struct cost_unit *unit,
                        const struct shares *s)
@@ -173,7 +189,7 @@ struct cost_pass cost_of_pass(const struct cost_setting *setting, enum pass pass
         struct cost_setting again = *setting;
         if (setting->recompute_layers > 0)
             again.layers = setting->recompute_layers;
-        add_layers(&cost, &again, PASS_FORWARD, unit, &s);
+        add_again(&cost, &again, unit, &s);
     }
     if (backward)
         add_listed(&cost, setting, unit, &s);

@@ -26,6 +26,7 @@ struct cost_setting {
     int32_t layers;                /* of one virtual stage: of one chunk of a stage */
     struct scenario_stages split;  /* of all layers: dag_setting fills `layers` in by it */
     int32_t recompute_layers;      /* of these, under full recomputation: so many recompute; 0: all */
+    bool early_stop;               /* full recomputation ends before a layer's down GEMM */
     enum scenario_kernels kernels; /* eager: and what cost/eager.h adds */
     enum scenario_context context_type;
     enum scenario_gradients gradients;
@@ -113,8 +114,9 @@ static inline double cost_pass_s(const struct cost_pass *cost)
  * Context parallelism, bytes and seconds: cost/context.h.
  *
  * Recomputation, in the backward: full repeats the forward of the layers that recompute with their attention, TP
- * collectives and ring; a list repeats the kernels it names, norms and activation (whose FLOPs are not counted) or
- * attention, with its ring.
+ * collectives and ring; with early_stop all but the down GEMM, its collective and the residual add behind it, since the
+ * last tensor that the backward needs is that GEMM's input (torch/utils/checkpoint.py, set_checkpoint_early_stop); a
+ * list repeats the kernels it names, norms and activation (whose FLOPs are not counted) or attention, with its ring.
  *
  * Split backward: PASS_WEIGHT has the four GEMMs of the weights' gradients, PASS_INPUT all else of PASS_BACKWARD, what
  * it repeats included; FLOPs and kernels of both are the whole's, of the collectives more is exposed (cost/overlap.h).

@@ -169,6 +169,18 @@ struct overlap_tensor overlap_tensor_layer(const struct cost_setting *setting, e
     return sum;
 }
 
+struct overlap_tensor overlap_tensor_down(const struct cost_setting *setting, double tokens, double hidden, double ffn)
+{
+    struct overlap_tensor sum = {0};
+    if (setting->tensor == 1 || tokens <= 0)
+        return sum;
+    if (setting->sequence_parallel)
+        add_chunked(&sum, setting, DEVICE_REDUCE_SCATTER, tokens, hidden, ffn);
+    else
+        add_exposed(&sum, setting, DEVICE_ALL_REDUCE, tokens);
+    return sum;
+}
+
 struct overlap_tensor overlap_tensor_head(const struct cost_setting *setting, enum pass pass, double tokens,
                                           double logits)
 {

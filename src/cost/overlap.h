@@ -86,6 +86,9 @@ struct overlap_tensor {
 struct overlap_tensor overlap_tensor_layer(const struct cost_setting *setting, enum pass pass, double tokens,
                                            const struct overlap_widths *widths);
 
+/** Of these the one behind a forward's down GEMM of T x h x ffn, the layer's last. */
+struct overlap_tensor overlap_tensor_down(const struct cost_setting *setting, double tokens, double hidden, double ffn);
+
 /** Those of the head of `logits` columns: its input's all-gather, exposed; backward as those of up, exposed with none.
  */
 struct overlap_tensor overlap_tensor_head(const struct cost_setting *setting, enum pass pass, double tokens,

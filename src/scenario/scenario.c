@@ -119,6 +119,10 @@ static const struct schema_key system_keys[] = {
     {"plan.recompute_layers", SCHEMA_INT, "layers", 0, 1 << 15, "0", NULL,
      "with recompute full: so many layers of a stage recompute, the others keep all; 0: every layer",
      SYSTEM(plan.recompute_layers)},
+    {"plan.early_stop", SCHEMA_BOOL, "-", 0, 0, "false", NULL,
+     "with recompute full: a layer's last GEMM is not computed again (PyTorch's checkpoint with use_reentrant=False, "
+     "from 2.1 on); false: all of it is (Megatron, reentrant checkpoints)",
+     SYSTEM(plan.early_stop)},
     {"plan.offload", SCHEMA_REAL, "-", 0, 1, "0", NULL, "share of activations that goes to the host's memory",
      SYSTEM(plan.offload)},
 };
@@ -465,6 +469,9 @@ static bool check_recompute_layers(const struct scenario *scenario, const struct
 {
     const struct scenario_plan *plan = &system->plan;
     int32_t node = document_find(&scenario->document, system->node, "plan.recompute_layers");
+    if (plan->early_stop && plan->recompute != RECOMPUTE_FULL)
+        return document_error(&scenario->document, document_find(&scenario->document, system->node, "plan.early_stop"),
+                              err, "plan.early_stop: true needs recompute: full");
     if (plan->recompute_layers == 0)
         return true;
     if (plan->recompute != RECOMPUTE_FULL)

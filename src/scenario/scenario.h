@@ -88,6 +88,7 @@ struct scenario_plan {
     bool sequence_parallel;   /* with tensor parallelism */
     int32_t recompute;        /* enum recompute */
     int64_t recompute_layers; /* of a stage, with recompute full: so many recompute; 0: all */
+    bool early_stop;          /* with recompute full: not what follows the last tensor that the backward needs */
     double offload;           /* share of activations that goes to the host, 0..1 */
 };
 

@@ -101,7 +101,7 @@ static double token_s(const struct system_request *request, double n_tokens)
     double sum = head_s(request->setting, n_tokens);
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
         sum += layers_s(request->setting, n_tokens, pass);
-    if (request->layout.recompute == RECOMPUTE_FULL) {
+    if (request->layout.recompute == RECOMPUTE_FULL && !request->setting->early_stop) { /* else more than is done */
         struct cost_setting again = *request->setting;
         if (again.recompute_layers > 0)
             again.layers = again.recompute_layers;

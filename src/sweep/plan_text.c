@@ -126,6 +126,8 @@ static void states_line(const struct point_system *system, char line[PLAN_TEXT_S
     n += recompute_text(system, line + n, PLAN_TEXT_SIZE - (size_t)n);
     if (plan->recompute_layers > 0)
         n += snprintf(line + n, PLAN_TEXT_SIZE - (size_t)n, " of %d layers a stage", (int)plan->recompute_layers);
+    if (plan->early_stop)
+        n += snprintf(line + n, PLAN_TEXT_SIZE - (size_t)n, " but the last GEMM of each layer (early_stop)");
     n += snprintf(line + n, PLAN_TEXT_SIZE - (size_t)n, ", offload %g%%", 100 * plan->offload);
     if (host_bytes(system) > 0)
         n += snprintf(line + n, PLAN_TEXT_SIZE - (size_t)n, " (at most %.0f GiB on a host)",

@@ -98,6 +98,7 @@ struct cost_setting system_setting(const struct scenario *scenario, const struct
                                         (int32_t)layout->vpp, 0),
         .split = layout->stages,
         .recompute_layers = (int32_t)(layout->recompute_layers / layout->vpp),
+        .early_stop = layout->early_stop,
         .context_type = (enum scenario_context)layout->cp_type,
         .gradients = (enum scenario_gradients)layout->gradients,
         .optimizer = (enum scenario_kernels)layout->optimizer,

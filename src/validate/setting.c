@@ -331,6 +331,12 @@ static int32_t read_recompute(const struct source *source)
     return RECOMPUTE_FULL;
 }
 
+/** Frameworks whose checkpoints are PyTorch's without reentrance, from 2.1 on. */
+static bool stops_early(const struct source *source, int32_t recompute)
+{
+    return recompute == RECOMPUTE_FULL && (has(source, "framework", "titan") || has(source, "framework", "fms-fsdp"));
+}
+
 static double read_offload(const struct source *source)
 {
     const char *text = has(source, "recompute", "alpha") ? cell(source, "recompute") : cell(source, "offload");
@@ -370,6 +376,7 @@ static void read_plan(const struct source *source, struct setting *setting)
         .recompute = read_recompute(source),
         .offload = read_offload(source),
     };
+    plan->early_stop = stops_early(source, plan->recompute);
     setting->micro_batch = whole(source, "mbs");
     setting->global_batch = whole(source, "gbs");
     setting->seq_len = whole(source, "seq_len");

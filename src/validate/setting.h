@@ -86,7 +86,10 @@ enum { SETTING_REASON = 192 };
  *   sequence         sp                 0: off. 1 or empty: on
  *   parallelism
  *   recompute        recompute          "none" or empty: none. "selective (core attention)": [attention-core]. "SwiGLU
- *                                       act...": selective. "full": full. Others: skipped
+ *                                       act...": selective. "full": full, with early stop of torchtitan and fms-fsdp
+ *                                       (checkpoint_wrapper without reentrance, torch 2.1 and later); llm-foundry asks
+ *                                       for that too, its benchmark's image is torch 1.13, which knew no early stop
+ *                                       (submit_benchmarks.py). Others: skipped
  *   offload          offload, recompute "alpha 0.5", "alpha=0.5": that share of activations. Others: skipped
  *   precision        precision          bf16; fp16 is as fast. Others: skipped
  *
