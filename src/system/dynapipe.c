@@ -82,19 +82,19 @@ static void measure(struct work *work)
 }
 
 /* Tokens of samples [begin, end) of the order, padded. */
-static double tokens_of(const struct work *work, int32_t begin, int32_t end)
+static int64_t tokens_of(const struct work *work, int32_t begin, int32_t end)
 {
     int32_t longest = work->request.batch->tokens[work->order[begin]];
-    int32_t padded = (longest + MULTIPLE - 1) / MULTIPLE * MULTIPLE;
-    return (double)(end - begin) * padded;
+    int64_t padded = (longest + MULTIPLE - 1) / MULTIPLE * MULTIPLE;
+    return (end - begin) * padded;
 }
 
 static double seconds_of(const struct work *work, int32_t begin, int32_t end)
 {
-    double tokens = tokens_of(work, begin, end);
-    int exponent = tokens < 2 ? 0 : ilogb(tokens);
+    int64_t tokens = tokens_of(work, begin, end);
+    int exponent = ilogb((double)tokens);
     CHECK(exponent < GRID - 2);
-    double share = tokens / ldexp(1, exponent) - 1;
+    double share = (double)tokens / (double)(1LL << exponent) - 1;
     return (1 - share) * work->other_s[exponent] + share * work->other_s[exponent + 1] + work->attention_s[end] -
            work->attention_s[begin];
 }
@@ -108,7 +108,7 @@ static double best_under(const struct work *work, double ceiling_s, double *best
         best_s[end] = -1;
         for (int32_t begin = end - 1; begin >= 0; begin--) {
             double seconds = seconds_of(work, begin, end);
-            if (tokens_of(work, begin, end) > work->limit || seconds > ceiling_s)
+            if ((double)tokens_of(work, begin, end) > work->limit || seconds > ceiling_s)
                 break; /* longer runs take more of both */
             if (best_s[begin] < 0 || (best_s[end] >= 0 && best_s[begin] + seconds >= best_s[end]))
                 continue;
@@ -128,10 +128,14 @@ static void find_runs(struct work *work, double step)
     double chosen_end_s = 0;
     for (int32_t i = 0; i < work->n; i++) {
         least_s = fmax(least_s, seconds_of(work, i, i + 1)); /* each alone */
-        for (int32_t end = i + 1; end <= work->n && tokens_of(work, i, end) <= work->limit; end++)
+        for (int32_t end = i + 1; end <= work->n && (double)tokens_of(work, i, end) <= work->limit; end++)
             most_s = fmax(most_s, seconds_of(work, i, end));
     }
+    double least_sum_s = best_under(work, INFINITY, best_s, from);
     for (double ceiling_s = least_s;; ceiling_s *= 1 + step) {
+        double bound_s = (double)(layout->pp - 1) * ceiling_s + least_sum_s / (double)layout->dp;
+        if (chosen_s >= 0 && bound_s >= chosen_end_s)
+            break; /* a higher ceiling has no less of one, and the sum is never less */
         double sum_s = best_under(work, ceiling_s, best_s, from);
         double end_s = (double)(layout->pp - 1) * ceiling_s + sum_s / (double)layout->dp;
         CHECK(sum_s >= 0);
@@ -165,7 +169,7 @@ static void find_memory(struct work *work)
 {
     static const enum recompute recompute[] = {RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL};
     const struct dynapipe_knobs *knobs = work->request.knobs;
-    double longest = tokens_of(work, 0, 1);
+    double longest = (double)tokens_of(work, 0, 1);
     int n_recompute = knobs->recompute == 0 ? 3 : 1;
     for (int i = 0; i < 2 * n_recompute; i++) {
         if (knobs->recompute == 0)
@@ -187,7 +191,7 @@ static void add_micro_batch(const struct work *work, int32_t number, struct plan
     for (int pass = 0; pass < N_PASSES; pass++) {
         struct plan_cut *cut = &pipeline->cut[pass];
         cut->units[cut->n_units - 1].padding_tokens =
-            (int32_t)(tokens_of(work, first, first + n) - (double)plan_unit_tokens(cut, cut->n_units - 1));
+            (int32_t)(tokens_of(work, first, first + n) - plan_unit_tokens(cut, cut->n_units - 1));
     }
 }
 
@@ -225,7 +229,7 @@ static void try_order(struct ordering *ordering, const int32_t *order, struct pl
     double *size = check_malloc((size_t)ordering->n * sizeof *size);
     for (int32_t i = 0; i < ordering->n; i++) {
         add_micro_batch(work, order[i], &pipeline);
-        size[i] = tokens_of(work, work->first[order[i]], work->first[order[i] + 1]);
+        size[i] = (double)tokens_of(work, work->first[order[i]], work->first[order[i] + 1]);
     }
     plan_fill_need(&pipeline);
     order_adaptive(&pipeline, size, work->memory);
