@@ -35,13 +35,13 @@ struct builder_boundary {
 struct builder_pipe {
     const struct plan_pipeline *plan;
     struct relations relations;
-    struct dag_kinds kinds;                /* of its virtual stages */
+    struct dag_kinds kinds;                 /* of its virtual stages */
     struct cost_setting own[DAG_MAX_KINDS]; /* of each kind */
-    struct cost_pass *cost[N_STEP_PASSES]; /* [unit x kinds + kind]; PASS_WEIGHT: NULL unless it is split off */
-    int32_t *ordinal[N_PASSES];            /* of each unit among those of its group */
-    int32_t *set[N_PASSES];                /* [unit x stages + stage] of exchanges, -1: none; NULL without exchanges */
-    int32_t *set_first;                    /* [sets + 1] into plan's exchanges */
-    int32_t *set_arrived;                  /* of each: lanes that wait there */
+    struct cost_pass *cost[N_STEP_PASSES];  /* [unit x kinds + kind]; PASS_WEIGHT: NULL unless it is split off */
+    int32_t *ordinal[N_PASSES];             /* of each unit among those of its group */
+    int32_t *set[N_PASSES];                 /* [unit x stages + stage] of exchanges, -1: none; NULL without exchanges */
+    int32_t *set_first;                     /* [sets + 1] into plan's exchanges */
+    int32_t *set_arrived;                   /* of each: lanes that wait there */
     int32_t first_place, first_lane;
     int32_t n_tensor, n_ranks;                   /* places of a context rank, of a stage */
     int32_t stages, n_virtual;                   /* virtual stages: chunks x stages */

@@ -162,9 +162,8 @@ static int32_t group_member_absent(const struct builder *builder, const struct b
         int32_t number = builder->pipes[group->pipelines[i]].first_lane + lane->stage;
         const struct builder_lane *other = &builder->lanes[number];
         const struct builder_pipe *mine = lane->pipe, *its = other->pipe;
-        if (other->next == other->end || other->blocked_on >= 0 ||
-            group_of(other) != group_of(lane) || step_of(other)->pass != step_of(lane)->pass ||
-            virtual_stage(other) != virtual_stage(lane) ||
+        if (other->next == other->end || other->blocked_on >= 0 || group_of(other) != group_of(lane) ||
+            step_of(other)->pass != step_of(lane)->pass || virtual_stage(other) != virtual_stage(lane) ||
             its->ordinal[step_of(other)->pass][step_of(other)->unit] !=
                 mine->ordinal[step_of(lane)->pass][step_of(lane)->unit])
             return number;
