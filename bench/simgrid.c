@@ -145,7 +145,7 @@ static bool measure(const struct dag *dag, const struct platform *platform, int 
     struct stream *streams = NULL;
     struct cluster cluster;
     double before_s = cpu_s();
-    if (!cluster_open(platform, dag->faults, &cluster))
+    if (!cluster_open(platform, dag, &cluster))
         return false;
     rates->load_s = cpu_s() - before_s;
     for (int i = 0; i < runs; i++) {

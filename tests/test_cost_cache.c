@@ -124,6 +124,6 @@ static void a_full_cache_starts_anew(void)
 int main(void)
 {
     return HARNESS_MAIN("cost_cache", TEST(a_cost_from_the_cache_is_the_computed_one),
-                        TEST(settings_are_told_apart_by_their_fields),
-                        TEST(samples_do_not_matter_and_parts_are_added), TEST(a_full_cache_starts_anew));
+                        TEST(settings_are_told_apart_by_their_fields), TEST(samples_do_not_matter_and_parts_are_added),
+                        TEST(a_full_cache_starts_anew));
 }

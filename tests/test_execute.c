@@ -270,7 +270,7 @@ static void a_gpu_beyond_the_platform_is_refused(void)
 static void a_host_that_the_file_lacks_is_named_with_the_file(void)
 {
     struct platform platform = hand_platform("hopper-2x8", 3);
-    struct error err = refusal(&platform, 0);
+    struct error err = refusal(&platform, 16);
     CHECK_EQUAL(err.status, ERROR_INVALID);
     CHECK_CONTAINS(err.text, "hopper-2x8.xml: SimGrid cannot use this platform: host g2_0 (GPU 16) is missing");
 }

@@ -9,12 +9,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 #include <xbt/config.h>
 #include <xbt/log.h>
 
 #include "base/check.h"
 #include "execute/replay.h"
+#include "scenario/trim.h"
 
 /* SimGrid has said on stderr what is wrong. */
 static void refuse_platform(int signal_number)
@@ -52,6 +54,12 @@ static long number_take(const char **text)
     return number;
 }
 
+/* GPUs and memories. */
+static size_t n_hosts(const struct platform *platform)
+{
+    return (size_t)platform_n_gpus(platform) + (size_t)platform->n_nodes;
+}
+
 /* Where the host g<node>_<gpu> or cpu<node> is kept; NULL: it is none of the platform. */
 static sg_host_t *host_slot(const struct cluster *cluster, const char *name)
 {
@@ -71,12 +79,62 @@ static sg_host_t *host_slot(const struct cluster *cluster, const char *name)
     return is_gpu ? &cluster->gpu[node * platform->gpus_per_node + gpu] : &cluster->cpu[node];
 }
 
+/* Which hosts a graph runs on, GPUs and then memories. */
+struct needed {
+    const struct cluster *cluster;
+    bool *host;
+};
+
+static void need(const struct needed *needed, int32_t rank, int32_t other_rank)
+{
+    const struct platform *platform = needed->cluster->platform;
+    int32_t n_gpus = platform_n_gpus(platform);
+    needed->host[rank >= 0 ? rank : n_gpus + other_rank / platform->gpus_per_node] = true;
+}
+
+/* The caller frees the flags. */
+static struct needed needed_of(const struct dag *dag, const struct cluster *cluster)
+{
+    struct needed needed = {cluster, check_calloc(n_hosts(cluster->platform), sizeof *needed.host)};
+    needed.host[0] = true; /* where the replay begins */
+    for (int32_t place = 0; place < dag->n_places; place++)
+        need(&needed, dag->places[place].rank, 0);
+    for (int32_t rank = 0; rank < dag->n_senders; rank++)
+        need(&needed, rank, 0);
+    for (int32_t i = 0; i < dag->n_tasks; i++)
+        if (dag->tasks[i].kind == DAG_SEND) {
+            need(&needed, dag->tasks[i].from_rank, dag->tasks[i].to_rank);
+            need(&needed, dag->tasks[i].to_rank, dag->tasks[i].from_rank);
+        }
+    return needed;
+}
+
+static bool is_needed(const void *context, const char *name)
+{
+    const struct needed *needed = context;
+    const sg_host_t *slot = host_slot(needed->cluster, name);
+    return slot == NULL || needed->host[slot - needed->cluster->gpu];
+}
+
+/* Load what is needed, from a file in memory; what cannot be told apart, whole. */
+static void platform_load(const struct platform *platform, const struct needed *needed)
+{
+    char path[64];
+    int file = memfd_create("platform.xml", MFD_CLOEXEC);
+    FILE *trimmed = file >= 0 ? fdopen(file, "w") : NULL;
+    bool ok = trimmed != NULL && trim_platform(platform->path, is_needed, needed, trimmed);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", file);
+    engine_start(ok && access(path, R_OK) == 0 ? path : platform->path);
+    if (trimmed != NULL)
+        fclose(trimmed);
+}
+
 /* Handles once: SimGrid finds a host by name by walking all zones. */
 static void hosts_find(struct cluster *cluster)
 {
-    size_t n_hosts = sg_host_count();
+    size_t n = sg_host_count();
     sg_host_t *list = sg_host_list();
-    for (size_t i = 0; i < n_hosts; i++) {
+    for (size_t i = 0; i < n; i++) {
         sg_host_t *slot = host_slot(cluster, sg_host_get_name(list[i]));
         if (slot != NULL)
             *slot = list[i];
@@ -84,17 +142,18 @@ static void hosts_find(struct cluster *cluster)
     free(list);
 }
 
-static bool hosts_check(const struct cluster *cluster)
+static bool hosts_check(const struct cluster *cluster, const bool *needed)
 {
     const struct platform *platform = cluster->platform;
-    for (int32_t rank = 0; rank < platform_n_gpus(platform); rank++)
-        if (cluster->gpu[rank] == NULL) {
+    int32_t n_gpus = platform_n_gpus(platform);
+    for (int32_t rank = 0; rank < n_gpus; rank++)
+        if (needed[rank] && cluster->gpu[rank] == NULL) {
             fprintf(stderr, "host g%d_%d (GPU %d) is missing\n", rank / platform->gpus_per_node,
                     rank % platform->gpus_per_node, rank);
             return false;
         }
     for (int32_t node = 0; node < platform->n_nodes; node++)
-        if (cluster->cpu[node] == NULL) {
+        if (needed[n_gpus + node] && cluster->cpu[node] == NULL) {
             fprintf(stderr, "host cpu%d (memory of node %d) is missing\n", node, node);
             return false;
         }
@@ -124,25 +183,22 @@ static void links_slow_down(const struct platform *platform, const struct faults
                 link_slow_down(platform, kind, device, faults->factor[kind][device]);
 }
 
-bool cluster_open(const struct platform *platform, const struct faults *faults, struct cluster *cluster)
+bool cluster_open(const struct platform *platform, const struct dag *dag, struct cluster *cluster)
 {
-    *cluster = (struct cluster){
-        .platform = platform,
-        .gpu = check_calloc((size_t)platform_n_gpus(platform), sizeof(sg_host_t)),
-        .cpu = check_calloc((size_t)platform->n_nodes, sizeof(sg_host_t)),
-    };
-    engine_start(platform->path);
+    *cluster = (struct cluster){.platform = platform, .gpu = check_calloc(n_hosts(platform), sizeof(sg_host_t))};
+    cluster->cpu = cluster->gpu + platform_n_gpus(platform);
+    struct needed needed = needed_of(dag, cluster);
+    platform_load(platform, &needed);
     hosts_find(cluster);
-    if (!hosts_check(cluster))
-        return false;
-    if (faults != NULL)
-        links_slow_down(platform, faults);
-    return true;
+    bool ok = hosts_check(cluster, needed.host);
+    free(needed.host);
+    if (ok && dag->faults != NULL)
+        links_slow_down(platform, dag->faults);
+    return ok;
 }
 
 void cluster_free(struct cluster *cluster)
 {
     free(cluster->gpu);
-    free(cluster->cpu);
     *cluster = (struct cluster){0};
 }

@@ -5,21 +5,22 @@
 
 #include <simgrid/forward.h>
 
-#include "scenario/faults.h"
+#include "dag/dag.h"
 #include "scenario/platform.h"
 
 struct cluster {
     const struct platform *platform;
-    sg_host_t *gpu; /* [n_nodes x gpus_per_node] */
-    sg_host_t *cpu; /* [n_nodes] */
+    sg_host_t *gpu; /* [n_nodes x gpus_per_node]; NULL: the graph has no use for it */
+    sg_host_t *cpu; /* [n_nodes] behind them, likewise */
 };
 
 /**
- * Start SimGrid, load the platform, and take from slow links what they lack (faults: NULL for none).
+ * Start SimGrid, load of the platform what the graph runs on (scenario/trim.h), and take from slow links what
+ * they lack (dag->faults).
  * A platform that SimGrid does not read ends the process with one line on stderr and the status REPLAY_REFUSED; one
- * that lacks a host: that line, and false.
+ * that lacks a host that is needed: that line, and false.
  */
-bool cluster_open(const struct platform *platform, const struct faults *faults, struct cluster *cluster);
+bool cluster_open(const struct platform *platform, const struct dag *dag, struct cluster *cluster);
 
 /** The host of a GPU, or (rank -1) the memory of the node of the other end's GPU. */
 static inline sg_host_t cluster_host(const struct cluster *cluster, int32_t rank, int32_t other_rank)

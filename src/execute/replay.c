@@ -190,7 +190,7 @@ void replay_on(const struct replay *replay, const struct cluster *cluster)
 int replay_run(const struct replay *replay)
 {
     struct cluster cluster;
-    bool complete = cluster_open(replay->platform, replay->dag->faults, &cluster);
+    bool complete = cluster_open(replay->platform, replay->dag, &cluster);
     if (complete)
         replay_on(replay, &cluster);
     cluster_free(&cluster);

@@ -16,6 +16,7 @@ struct way {
     int32_t stream, from_rank, to_rank;
     int32_t n_gpus;     /* that send beside each other, this one for all of them */
     double bytes_per_s; /* of its route; ROUTES_SHARED: another stream uses one of its links */
+    xbt_dynar_t links;  /* of its route, asked for once */
 };
 
 static bool sends_bytes(const struct dag_task *task)
@@ -26,8 +27,8 @@ static bool sends_bytes(const struct dag_task *task)
 static struct way way_of(const struct dag *dag, const struct dag_task *task)
 {
     bool of_place = task->stream < dag->n_places * DAG_N_STREAMS;
-    return (struct way){task->stream, task->from_rank, task->to_rank, of_place ? dag->places[task->place].n_gpus : 1,
-                        0};
+    return (struct way){task->stream, task->from_rank, task->to_rank, of_place ? dag->places[task->place].n_gpus : 1, 0,
+                        NULL};
 }
 
 static int compare(const void *a, const void *b)
@@ -61,19 +62,23 @@ static struct way *ways_find(const struct dag *dag, int32_t *n)
 
 enum step { STEP_CLEAR, STEP_CLAIM, STEP_ASK };
 
-/* A link's datum is the stream that has claimed it. */
-static void links_visit(const struct cluster *cluster, struct way *way, enum step step)
+static void links_find(const struct cluster *cluster, struct way *way)
+{
+    way->links = xbt_dynar_new(sizeof(sg_link_t), NULL);
+    sg_host_get_route(cluster_host(cluster, way->from_rank, way->to_rank),
+                      cluster_host(cluster, way->to_rank, way->from_rank), way->links);
+}
+
+/* A link's datum is the stream that has claimed it. A route has the bandwidth of its narrowest link. */
+static void links_visit(struct way *way, enum step step)
 {
     static char several;
-    sg_host_t from = cluster_host(cluster, way->from_rank, way->to_rank);
-    sg_host_t to = cluster_host(cluster, way->to_rank, way->from_rank);
-    xbt_dynar_t links = xbt_dynar_new(sizeof(sg_link_t), NULL);
     void *mine = &way->stream;
     bool alone = true;
+    double bytes_per_s = INFINITY;
     unsigned i;
     sg_link_t link;
-    sg_host_get_route(from, to, links);
-    xbt_dynar_foreach(links, i, link)
+    xbt_dynar_foreach(way->links, i, link)
     {
         const int32_t *owner = sg_link_get_data(link);
         bool own = owner != (void *)&several && owner != NULL && *owner == way->stream;
@@ -82,10 +87,10 @@ static void links_visit(const struct cluster *cluster, struct way *way, enum ste
         else if (step == STEP_CLAIM && !own)
             sg_link_set_data(link, owner == NULL ? mine : &several);
         alone = alone && own;
+        bytes_per_s = fmin(bytes_per_s, sg_link_get_bandwidth(link));
     }
-    xbt_dynar_free(&links);
     if (step == STEP_ASK)
-        way->bytes_per_s = alone ? sg_host_get_route_bandwidth(from, to) : ROUTES_SHARED;
+        way->bytes_per_s = alone ? bytes_per_s : ROUTES_SHARED;
 }
 
 double *routes_alone_s(const struct dag *dag, const struct cluster *cluster)
@@ -93,9 +98,11 @@ double *routes_alone_s(const struct dag *dag, const struct cluster *cluster)
     double *alone_s = check_malloc((size_t)dag->n_tasks * sizeof *alone_s);
     int32_t n_ways;
     struct way *ways = ways_find(dag, &n_ways);
+    for (int32_t i = 0; i < n_ways; i++)
+        links_find(cluster, &ways[i]);
     for (enum step step = STEP_CLEAR; step <= STEP_ASK; step++)
         for (int32_t i = 0; i < n_ways; i++)
-            links_visit(cluster, &ways[i], step);
+            links_visit(&ways[i], step);
     for (int32_t t = 0; t < dag->n_tasks; t++) {
         const struct dag_task *task = &dag->tasks[t];
         alone_s[t] = dag->duration_s[t];
@@ -106,6 +113,8 @@ double *routes_alone_s(const struct dag *dag, const struct cluster *cluster)
         double bytes_per_s = way->bytes_per_s;
         alone_s[t] = bytes_per_s > 0 ? task->latency_s + task->wire_bytes / bytes_per_s : ROUTES_SHARED;
     }
+    for (int32_t i = 0; i < n_ways; i++)
+        xbt_dynar_free(&ways[i].links);
     free(ways);
     return alone_s;
 }

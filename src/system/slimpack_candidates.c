@@ -353,8 +353,8 @@ static bool try_candidates(struct choice *choice, int32_t first, struct error *e
     return true;
 }
 
-/* Choose for a part. Nothing is resolved if all bounds exceed the limit. Whole samples come second, where a sample is not
- * so long that it alone rules them out; more units than samples cut them no finer.
+/* Choose for a part. Nothing is resolved if all bounds exceed the limit. Whole samples come second, where a sample is
+ * not so long that it alone rules them out; more units than samples cut them no finer.
  * @param hint  what another part chose, tried first; NULL: nothing */
 static bool choose(struct choice *choice, const struct candidate *hint, struct error *err)
 {
