@@ -329,7 +329,7 @@ static fill_flop dealt_unit(const struct parts *parts, int64_t m)
 {
     int64_t units[MOST_PARTS];
     int32_t most = 0;
-    for (int32_t i = 0; i < parts->n; i++)
+    for (int32_t i = 0; i < MOST_PARTS; i++)
         units[i] = 1;
     for (int64_t dealt = parts->n;; dealt++) {
         for (int32_t i = 0; i < parts->n; i++)
@@ -346,7 +346,7 @@ static fill_flop dealt_unit(const struct parts *parts, int64_t m)
 static int32_t check_budget(const struct hand_request *hand, const struct plan_phase *phase, enum pass pass, int64_t m)
 {
     struct slimpack_split split;
-    fill_flop budget = 0;
+    fill_flop budget = 1;
     int32_t n_outliers = 0, wrong = 0;
     slimpack_split(&hand->request, true, &split);
     struct parts *parts = check_malloc((size_t)split.n_ranks * sizeof *parts);
