@@ -178,10 +178,11 @@ def write_sweep(path, points):
                 row[key] = value
             summary.append(row)
             of_row = numpy.zeros(1 + len(tokens), [("point", "i8"), ("system", "i4"), ("measured", "i4"), ("tokens", "i8"),
-                                                   ("time_s", "f8"), *((name, "f8") for name in paper_cells.SPREADS),
+                                                   ("time_s", "f8"), ("ring_s", "f8"), ("total_s", "f8"),
+                                                   *((name, "f8") for name in paper_cells.SPREADS),
                                                    *((name, "i4") for name in PARTS)])
             of_row["point"], of_row["system"], of_row["measured"][1:] = number, system, 1
-            of_row["tokens"][1:], of_row["time_s"][1:] = tokens, seconds
+            of_row["tokens"][1:], of_row["time_s"][1:], of_row["ring_s"], of_row["total_s"] = tokens, seconds, 1, 4
             iterations.append(of_row)
     with h5py.File(path, "w") as file:
         file["summary"], file["iterations"] = numpy.concatenate(summary), numpy.concatenate(iterations)
@@ -201,11 +202,11 @@ class Sweeps(unittest.TestCase):
                                   stderr=subprocess.PIPE, text=True, check=False)
             self.assertEqual((done.returncode, done.stderr), (0, ""), path.name)
 
-    def sweep(self):
+    def sweep(self, systems=("best-fit", "slimpack")):
         keys = [{"model": "llama-13b", "data.lengths": name, "data.context": context}
                 for name in ("github", "commoncrawl") for context in (65536, 131072)]
-        return write_sweep(SCRATCH / "sweep.h5", [(of_point, {"best-fit": ([800, 1600], [4, 8]),
-                                                              "slimpack": ([800, 1600], [2, 5])}) for of_point in keys])
+        return write_sweep(SCRATCH / "sweep.h5", [(of_point, {systems[0]: ([800, 1600], [4, 8]),
+                                                              systems[1]: ([800, 1600], [2, 5])}) for of_point in keys])
 
     def test_rates_and_speed_ups_by_hand(self):
         """2400 tokens on 4 GPUs in 12 s and in 7 s. best-fit: every iteration 50 tokens/s/GPU, so no interval."""
@@ -241,12 +242,26 @@ class Sweeps(unittest.TestCase):
         self.assertAlmostEqual(paper_cells.t_quantile(20), 2.093, delta=0.001)
 
     def test_figures_of_sweeps_are_drawn(self):
-        simulator = types.SimpleNamespace(sweep=lambda *_, **__: self.sweep())
-        for name in ("throughput-free-512", "throughput-megatron-512-simgrid", "ablation", "same-plan"):
-            figure, rows = paper.FIGURES[name](simulator)
+        for name, systems, n_rows in [(name, ("best-fit", "slimpack"), 8) for name in (
+                "throughput-free-512", "throughput-megatron-512-simgrid", "ablation", "same-plan", "experiments")] + [
+                ("scaling", ("best-fit", "slimpack"), 16), ("choice", ("usual", "chosen"), 8)]:
+            figure, rows = paper.FIGURES[name](types.SimpleNamespace(sweep=lambda *_, **__: self.sweep(systems)))
             paper.save(figure, [SCRATCH / f"{name}.png"])
             self.assertGreater((SCRATCH / f"{name}.png").stat().st_size, 1000)
-            self.assertEqual(len(rows), 8)
+            self.assertEqual(len(rows), n_rows)
+
+    def test_iterations_of_a_choice(self):
+        """Seconds 4 and 8, a quarter of them waiting for rings; speed-ups are against the chosen plan's 7 s."""
+        simulator = types.SimpleNamespace(sweep=lambda *_, **__: self.sweep(("usual", "chosen")))
+        usual = paper_cells.choice(simulator)[1][0]
+        self.assertEqual((usual["median_s"], usual["mean_s"], usual["longest_s"], usual["ring_fraction"]), (6, 6, 8, 0.25))
+        self.assertAlmostEqual(usual["speed_up"], 7 / 12)
+
+    def test_changes_of_an_experiment(self):
+        """Of four points the first changes nothing, the others a data set, a context or both."""
+        rows = paper_cells.experiments(types.SimpleNamespace(sweep=lambda *_, **__: self.sweep()))[1]
+        self.assertEqual([row["change"] for row in rows[::2]], ["nothing", "data.context = 131072", "data.lengths = commoncrawl",
+                                                                "data.lengths = commoncrawl, data.context = 131072"])
 
 
 if __name__ == "__main__":
