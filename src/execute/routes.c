@@ -202,8 +202,10 @@ bool routes_fold_check(const struct dag *dag, const struct cluster *cluster)
             if (ways[i].from_rank >= 0 && ways[i].to_rank >= 0)
                 above_count(cluster, &ways[i], end);
     }
-    for (size_t i = 0; i < n_links && wide; i++)
-        wide = above_is_wide(links[i], &above[i], cluster->platform->nic_bytes_per_s);
+    for (size_t i = 0; i < n_links; i++) {
+        wide = wide && above_is_wide(links[i], &above[i], cluster->platform->nic_bytes_per_s);
+        sg_link_set_data(links[i], NULL);
+    }
     free(above);
     free(links);
     free(ways);
