@@ -800,10 +800,12 @@ static void so_many_layers_recompute(void)
 }
 
 /* Of each of 3 layers (a_forward_unit_is_counted_by_hand): the down GEMM 2 x 5 x 4 x 8/2 = 160 FLOP, 320 s; the
- * residual add 6h/2 x 5 = 60 bytes, 120 s; and the reduce-scatter between them. */
+ * residual add 6h/2 x 5 = 60 bytes, 120 s; and the reduce-scatter between them. With dropout, whose mask the backward
+ * needs, the residual add alone. */
 static void recomputation_stops_before_the_last_gemm(void)
 {
-    struct cost_setting setting = toy_setting();
+    struct cost_setting setting = toy_setting(), dropped = setting;
+    struct model dropping = *setting.model;
     struct cost_unit full = toy_unit(RECOMPUTE_FULL), listed = toy_unit(RECOMPUTE_SELECTIVE);
     struct cost_pass all = cost_of_pass(&setting, PASS_BACKWARD, &full);
     struct cost_pass selective = cost_of_pass(&setting, PASS_BACKWARD, &listed);
@@ -819,6 +821,14 @@ static void recomputation_stops_before_the_last_gemm(void)
     CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &full).flop, all.flop - 832 - 2 * 160, 1e-14);
     setting.sequence_parallel = false; /* an all-reduce of twice the bytes */
     CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &full).tensor_bytes, 40 * (3 * 2 + 2 * 1), 1e-14);
+    dropping.dropout = true;
+    dropped.model = &dropping;
+    struct cost_pass whole = cost_of_pass(&dropped, PASS_BACKWARD, &full);
+    dropped.early_stop = true;
+    stopped = cost_of_pass(&dropped, PASS_BACKWARD, &full);
+    CHECK_CLOSE(stopped.flop, whole.flop, 1e-14);
+    CHECK_CLOSE(stopped.other_s, whole.other_s - 3 * 120, 1e-14);
+    CHECK_CLOSE(stopped.tensor_s, whole.tensor_s, 1e-14);
 }
 
 /* TP 2 on nodes of 8: 4 shards on one node, each sends 3/4. A layer's 80 parameters in bf16: g = 1 + 120/10 = 13 s;

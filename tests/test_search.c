@@ -99,6 +99,9 @@ static const struct cell cells[] = {
     {"llama-7b", "hopper-2x8", "megatron-dynamic-cp", "64Ki", "offload: [0, 0.5]", "", 10},
     {"llama-7b", "hopper-2x8", "wlb-llm", "128Ki", "offload: 0", "thresholds: [16Ki]", 12},
     {"llama-7b", "hopper-2x8", "hotspa", "32Ki", "offload: 0", "", 13},
+    {"llama-7b", "hopper-2x8", "dynapipe", "64Ki", "", "", 14},
+    {"llama-13b", "hopper-2x8", "dynapipe", "32Ki", "recompute: [none]", "", 15},
+    {"llama-7b", "hopper-2x8", "dynapipe", "32Ki", "recompute: [full]", "", 16},
 };
 enum { N_CELLS = sizeof cells / sizeof *cells };
 

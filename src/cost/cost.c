@@ -157,12 +157,14 @@ static void add_again(struct cost_pass *cost, const struct cost_setting *setting
     add_layers(cost, setting, PASS_FORWARD, unit, s);
     if (!setting->early_stop)
         return;
-    kernels_add_gemm(&last, setting->device, "down GEMM", s->tokens, s->h, s->ffn);
     kernels_add_memory_bound(&last, setting->device, DEVICE_COPY, "residual add of the feed-forward block",
                              6 * s->outside * s->tokens);
+    if (!setting->model->dropout) {
+        struct overlap_tensor tensor = overlap_tensor_down(setting, s->tokens, s->h, s->ffn);
+        add_tensor(cost, &tensor, -setting->layers);
+        kernels_add_gemm(&last, setting->device, "down GEMM", s->tokens, s->h, s->ffn);
+    }
     add_kernels(cost, &last, -setting->layers);
-    struct overlap_tensor tensor = overlap_tensor_down(setting, s->tokens, s->h, s->ffn);
-    add_tensor(cost, &tensor, -setting->layers);
 }
 
 /** What the backward repeats of the forward by the list of recomputation. */

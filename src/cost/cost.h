@@ -115,8 +115,9 @@ static inline double cost_pass_s(const struct cost_pass *cost)
  *
  * Recomputation, in the backward: full repeats the forward of the layers that recompute with their attention, TP
  * collectives and ring; with early_stop all but the down GEMM, its collective and the residual add behind it, since the
- * last tensor that the backward needs is that GEMM's input (torch/utils/checkpoint.py, set_checkpoint_early_stop); a
- * list repeats the kernels it names, norms and activation (whose FLOPs are not counted) or attention, with its ring.
+ * last tensor that the backward needs is that GEMM's input (torch/utils/checkpoint.py, set_checkpoint_early_stop; with
+ * dropout it is the mask behind the GEMM, so all but the residual add); a list repeats the kernels it names, norms and
+ * activation (whose FLOPs are not counted) or attention, with its ring.
  *
  * Split backward: PASS_WEIGHT has the four GEMMs of the weights' gradients, PASS_INPUT all else of PASS_BACKWARD, what
  * it repeats included; FLOPs and kernels of both are the whole's, of the collectives more is exposed (cost/overlap.h).

@@ -238,6 +238,22 @@ static double peak_bytes(const struct training_system *system, const struct syst
     return states + tokens * token_bytes + fmax(cost_workspace_bytes(setting, &unit), head_bytes);
 }
 
+/* The least of first and last stage, if the system decides recomputation itself of any. */
+static double least_peak_bytes(const struct training_system *system, const struct system_request *request,
+                               double tokens)
+{
+    static const enum recompute any[] = {RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL};
+    struct system_request own = *request;
+    bool decides = system_recomputes(system, request->knobs), alone = request->layout.pp == 1;
+    double least = INFINITY;
+    for (int i = 0; i < (decides ? 3 : 1); i++) {
+        own.layout.recompute = decides ? (int32_t)any[i] : request->layout.recompute;
+        least = fmin(
+            least, fmax(peak_bytes(system, &own, tokens, true, alone), peak_bytes(system, &own, tokens, alone, true)));
+    }
+    return least;
+}
+
 /* The most tokens of one sample on one context rank of a pipeline. */
 static double most_tokens(const struct training_system *system, const struct system_request *request,
                           const struct system_share *share)
@@ -254,20 +270,20 @@ static struct bound bound_of_shares(const struct training_system *system, const 
 {
     bool keeps_state = system->state_size > 0;
     double tokens = keeps_state ? 0 : most_tokens(system, request, share);
-    bool alone = request->layout.pp == 1;
     return (struct bound){
         .time_s = !keeps_state               ? work_s(request, share)
                   : system->switches_layouts ? 0
                                              : any_work_s(request),
-        .peak_bytes =
-            fmax(peak_bytes(system, request, tokens, true, alone), peak_bytes(system, request, tokens, alone, true)),
+        .peak_bytes = least_peak_bytes(system, request, tokens),
     };
 }
 
-struct bound bound_of(const struct training_system *system, const struct system_request *request,
-                      double most_work_share)
+struct bound bound_of(const struct training_system *system, const struct system_request *asked, double most_work_share)
 {
     struct bound bound = {INFINITY, INFINITY};
+    struct system_request least = *asked, *request = &least;
+    if (system_recomputes(system, asked->knobs))
+        least.layout.recompute = RECOMPUTE_NONE;
     if (system->shares != NULL) {
         struct system_share *share = check_calloc((size_t)request->batch->n_samples, sizeof *share);
         for (int32_t variant = 0; system->shares(request, variant, share); variant++) {

@@ -32,7 +32,8 @@ double bound_after_passes_s(const struct cost_setting *setting, const struct sce
  * enters with queries (b - a)(a + b + 1)/b <= L + 1 and keys a + b + 1 <= 2L + 1, divided by the context degree, and
  *     seconds a FLOP fall with both; so each FLOP takes at least what it takes at L + 1 and 2L + 1. Tails, longest
  * tiles and launches are left out.
- *   - full recomputation: the forward of the layers that recompute, once more. Selective: left out.
+ *   - full recomputation: the forward of the layers that recompute, once more. Selective: left out, and all of it
+ *     if the system decides recomputation itself.
  * A unit with context degree c divides tokens by c and has c ranks: the sums above do not change. Padding, rings, zero
  * and waiting only add. The work of a stage falls on DP x CP places, and only on those: one of the last stage's (layers
  * and head) is busy for at least their mean, and none of that can overlap. If the system tells which ranks share a
@@ -50,7 +51,7 @@ double bound_after_passes_s(const struct cost_setting *setting, const struct sce
  * stage the logits; the unit may hold more, never less. Any other system: the backward of a sample starts when all its
  * slices have run forward (plan/plan.h), so at that moment the activations of all its tokens are there but for what is
  * offloaded, divided over at most DP x CP ranks, or the ranks that share the sample. If the system decides itself what
- * it offloads, that may be all, and states alone are left.
+ * it offloads, that may be all, and states alone are left. If it decides recomputation: what needs least of all.
  *
  * A system that keeps a state may leave any sample of the batch to later iterations and run others, none longer than
  * the context. TIME is then of as much work as the batch has: that of the iteration over the share of the batch's model
@@ -62,7 +63,6 @@ double bound_after_passes_s(const struct cost_setting *setting, const struct sce
  *
  * @param most_work_share  of a system with a state: FLOPs of all samples so far over the batch's; else 1
  */
-struct bound bound_of(const struct training_system *system, const struct system_request *request,
-                      double most_work_share);
+struct bound bound_of(const struct training_system *system, const struct system_request *asked, double most_work_share);
 
 #endif

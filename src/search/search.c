@@ -765,10 +765,10 @@ bool search_system(const struct scenario *scenario, const struct lengths *length
     result->planned = check_calloc((size_t)result->n_iterations, sizeof *result->planned);
     search.knobs = check_calloc(1, search.system->knobs_size);
     draw_batches(&search);
-    result->plans = space_plans(scenario, entry, search.system, &result->n_plans);
+    bool ok = system_read_knobs(search.system, scenario, entry, search.knobs, err);
+    result->plans = space_plans(scenario, entry, search.system, search.knobs, &result->n_plans);
     result->ranked = check_calloc((size_t)result->n_plans, sizeof *result->ranked);
     search.relaxed = check_calloc((size_t)result->n_plans, sizeof *search.relaxed);
-    bool ok = system_read_knobs(search.system, scenario, entry, search.knobs, err);
     if (ok)
         prune(&search);
     ok = ok && decide_in_order(&search, err);
@@ -813,7 +813,7 @@ bool search_check(const struct scenario *scenario, struct error *err)
         if (!entry->auto_plan || system == NULL) /* the latter is said elsewhere */
             continue;
         int32_t n_plans;
-        free(space_plans(scenario, entry, system, &n_plans));
+        free(space_plans(scenario, entry, system, NULL, &n_plans));
         if (n_plans == 0)
             ok = document_error(
                 document, document_find(document, entry->node, "plan"), err,

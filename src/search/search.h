@@ -5,7 +5,7 @@
  * The space: TP inside a node that divides heads and kv heads, PP that divides the layers, CP where the system takes
  * it, DP what is left of the GPUs, recompute, and the share of activations offloaded where the system leaves that to
  * the plan; vpp 1, zero1, gradients in fp32; restricted by plan_space (scenario/plan_space.h). What a system chooses by
- * itself (slimpack's units per replica) it chooses in each plan anew.
+ * itself (slimpack's units per replica, dynapipe's recomputation) it chooses in each plan anew.
  *
  * Batches of the search are drawn with a seed of their own, derived from the scenario's. They are
  * iterations of that seed chosen among many by their work, each weighted by how many it stands for

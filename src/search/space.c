@@ -73,7 +73,7 @@ static int compare_reals(const void *a, const void *b)
 }
 
 /** Recompute settings and ratios ascending, each once: so a list's order decides nothing. */
-static void sort_lists(struct listing *listing, const struct training_system *system)
+static void sort_lists(struct listing *listing, const struct training_system *system, const void *knobs)
 {
     struct schema_choices *recompute = &listing->recompute;
     struct schema_reals *offload = &listing->offload;
@@ -89,7 +89,7 @@ static void sort_lists(struct listing *listing, const struct training_system *sy
     for (int32_t i = 0; i < recompute->n; i++)
         if (i == 0 || recompute->at[i] != recompute->at[i - 1])
             recompute->at[n++] = recompute->at[i];
-    recompute->n = n;
+    recompute->n = system_recomputes(system, knobs) ? 1 : n;
     n = 0;
     for (int32_t i = 0; i < offload->n; i++)
         if (i == 0 || offload->at[i] > offload->at[i - 1])
@@ -98,13 +98,13 @@ static void sort_lists(struct listing *listing, const struct training_system *sy
 }
 
 struct search_plan *space_plans(const struct scenario *scenario, const struct scenario_system *entry,
-                                const struct training_system *system, int32_t *n_plans)
+                                const struct training_system *system, const void *knobs, int32_t *n_plans)
 {
     const struct model *model = &scenario->model;
     const struct plan_space *space = &entry->space;
     struct listing listing = {.scenario = scenario, .space = space};
     int64_t n_gpus = platform_n_gpus(&scenario->platform), n_node = scenario->platform.gpus_per_node;
-    sort_lists(&listing, system);
+    sort_lists(&listing, system, knobs);
     for (int64_t tp = 1; tp <= n_node; tp++) {
         if (tp > 1 && system->whole_model)
             break;

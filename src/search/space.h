@@ -6,10 +6,11 @@
 #include "search/search.h"
 
 /**
- * Every plan that the entry's space, the model, the platform and the system allow, in the order of search/search.h.
+ * Every plan that the entry's space, the model, the platform and the system allow, in the order of search/search.h;
+ * of a system that decides recomputation itself with these knobs (NULL: not known) those of the space's least alone.
  * Caller frees. @return NULL for none
  */
 struct search_plan *space_plans(const struct scenario *scenario, const struct scenario_system *entry,
-                                const struct training_system *system, int32_t *n_plans);
+                                const struct training_system *system, const void *knobs, int32_t *n_plans);
 
 #endif

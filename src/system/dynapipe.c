@@ -396,6 +396,11 @@ static bool dynapipe_plan(const struct system_request *request, void *state, str
     return true;
 }
 
+static bool dynapipe_recomputes(const void *knobs)
+{
+    return ((const struct dynapipe_knobs *)knobs)->recompute == 0;
+}
+
 static const struct schema_key knobs[] = {
     {"step", SCHEMA_REAL, "-", 0.001, 1, "0.02", NULL, "between ceilings of a micro-batch's seconds, relative",
      offsetof(struct dynapipe_knobs, step)},
@@ -413,5 +418,6 @@ const struct training_system system_dynapipe = {
     .n_knobs = sizeof knobs / sizeof *knobs,
     .knobs_size = sizeof(struct dynapipe_knobs),
     .keeps_samples = true,
+    .recomputes = dynapipe_recomputes,
     .plan = dynapipe_plan,
 };

@@ -42,18 +42,26 @@ struct training_system {
     /*
      * What a plan search (search/search.h) may rely on; the contract test holds it.
      */
-    bool keeps_samples;    /* every sample runs whole, in one unit of one pipeline */
-    bool switches_layouts; /* it runs phases in other layouts than the plan's */
-    bool offloads;         /* plan.offload is worth searching; a system that decides offloading itself says false */
-    bool never_regrets;    /* of requests that differ in memory_bytes, recompute and offload alone, the one with more
-                              memory and less of both gets a plan whose passes end no later (critical path); and a plan
-                              that fits less memory is the plan for that, too */
+    bool keeps_samples;                    /* every sample runs whole, in one unit of one pipeline */
+    bool switches_layouts;                 /* it runs phases in other layouts than the plan's */
+    bool (*recomputes)(const void *knobs); /* NULL: never. With these knobs it decides itself what is computed again:
+                                              plan.recompute decides nothing */
+    bool offloads;      /* plan.offload is worth searching; a system that decides offloading itself says false */
+    bool never_regrets; /* of requests that differ in memory_bytes, recompute and offload alone, the one with more
+                           memory and less of both gets a plan whose passes end no later (critical path); and a plan
+                           that fits less memory is the plan for that, too */
     bool (*shares)(const struct system_request *request, int32_t variant, struct system_share *share);
     /* NULL: not known before. plan() takes the shares of one variant, numbered from 0: those of each sample. Cheap: the
        bounds of a search come from it. false: there is no such variant */
     bool (*plan)(const struct system_request *request, void *state, struct plan *plan, struct error *err);
     void (*close)(void *state); /* NULL: nothing to free */
 };
+
+/** Whether it decides recomputation itself with these knobs; NULL: not known, no. */
+static inline bool system_recomputes(const struct training_system *system, const void *knobs)
+{
+    return knobs != NULL && system->recomputes != NULL && system->recomputes(knobs);
+}
 
 /** All rows, NULL-terminated, in the order of systems.def. */
 extern const struct training_system *const training_systems[];
