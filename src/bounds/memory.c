@@ -53,6 +53,18 @@ struct chunk {
     const struct unit_bytes *units[N_PASSES];
 };
 
+struct copy {
+    double start_s, finish_s;
+    double host_bytes; /* what the host has of it */
+    double bytes;      /* that it frees or takes on the GPU: none if it streams */
+};
+
+/* Those of the place in work one way, in their order. */
+struct copies {
+    struct copy *all; /* the last one never comes: at infinity */
+    size_t capacity;
+};
+
 struct ledger {
     const struct plan *plan;
     const struct dag *dag;
@@ -65,6 +77,7 @@ struct ledger {
     int32_t place;           /* in work */
     const struct pipe *pipe; /* its pipeline */
     struct chunk chunk;      /* of its latest pass */
+    struct copies out, in;   /* if it is walked by its tasks */
 };
 
 /* What a split backward of the layers hands on to its weights' gradients, and these need at work: inputs gathered
@@ -153,11 +166,12 @@ static void open_ends(const struct plan_pipeline *pipeline, const struct relatio
                       const struct cost_setting *own, const struct pipe *pipe)
 {
     const struct plan_cut *cut = pipeline->cut;
+    double token_workspace = cost_head_workspace_bytes(own, 1), token_head = cost_head_bytes(own, 1);
     for (int pass = 0; pass < N_PASSES; pass++)
         for (int32_t unit = 0; unit < cut[pass].n_units; unit++) {
             struct cost_unit work = dag_unit(pipeline, (enum pass)pass, unit);
             double tokens = cost_unit_tokens(&work);
-            pipe->ends[pass][unit].head_workspace = cost_head_workspace_bytes(own, tokens);
+            pipe->ends[pass][unit].head_workspace = tokens * token_workspace;
             if (pass == PASS_BACKWARD && pipeline->splits_backward)
                 pipe->ends[pass][unit].head_weight = cost_head_weight_bytes(own, tokens);
         }
@@ -166,7 +180,7 @@ static void open_ends(const struct plan_pipeline *pipeline, const struct relatio
             const struct relations_share *share = &relations->shares[i];
             int32_t context = cut[PASS_FORWARD].units[share->forward].context;
             double tokens = (double)((int64_t)share->whole_tokens + share->sliced_tokens) / context;
-            double head = cost_head_bytes(own, tokens), embedding = cost_embedding_bytes(own, tokens);
+            double head = tokens * token_head, embedding = cost_embedding_bytes(own, tokens);
             pipe->ends[PASS_FORWARD][share->forward].head += head;
             pipe->ends[PASS_FORWARD][share->forward].embedding += embedding;
             pipe->ends[PASS_BACKWARD][unit].head += head;
@@ -262,29 +276,42 @@ static void open_pipes(struct ledger *ledger)
         }
 }
 
-static void add_event(struct ledger *ledger, const double *live, double time_s)
+/* For what the compiler must not turn into calls: what a place holds would go through memory. */
+#define LEDGER_INLINE static inline __attribute__((always_inline))
+
+/* What a place holds, and the most it held. A walk keeps it in registers: nothing takes its address. */
+struct live {
+    double bytes[MEMORY_N_CLASSES], peak[MEMORY_N_CLASSES], peak_bytes;
+};
+
+static void add_event(struct ledger *ledger, struct memory_event event)
 {
     struct memory *memory = ledger->memory;
     memory->events =
         check_grow(memory->events, (size_t)memory->n_events, &ledger->event_capacity, sizeof *memory->events);
-    struct memory_event *event = &memory->events[memory->n_events++];
-    event->time_s = time_s;
-    event->place = ledger->place;
-    memcpy(event->bytes, live, sizeof event->bytes);
+    memory->events[memory->n_events++] = event;
 }
 
-static inline void record(struct ledger *ledger, const double *live, double time_s)
+LEDGER_INLINE void record_event(struct ledger *ledger, const struct live *live, double time_s)
 {
-    struct memory *memory = ledger->memory;
+    struct memory_event event = {.time_s = time_s, .place = ledger->place};
+    for (int k = 0; k < MEMORY_N_CLASSES; k++)
+        event.bytes[k] = live->bytes[k];
+    add_event(ledger, event);
+}
+
+LEDGER_INLINE void record(struct ledger *ledger, struct live *live, double time_s, bool want_events)
+{
     double sum = 0;
     for (int k = 0; k < MEMORY_N_CLASSES; k++)
-        sum += live[k];
-    if (sum > memory->peak_bytes[ledger->place]) {
-        memory->peak_bytes[ledger->place] = sum;
-        memcpy(memory->at_peak[ledger->place], live, sizeof memory->at_peak[ledger->place]);
+        sum += live->bytes[k];
+    if (sum > live->peak_bytes) {
+        live->peak_bytes = sum;
+        for (int k = 0; k < MEMORY_N_CLASSES; k++)
+            live->peak[k] = live->bytes[k];
     }
-    if (ledger->want_events)
-        add_event(ledger, live, time_s);
+    if (want_events)
+        record_event(ledger, live, time_s);
 }
 
 /* A pass of a unit on a virtual stage. */
@@ -307,7 +334,7 @@ static void set_chunk(struct ledger *ledger, int32_t number)
         ledger->chunk.units[pass] = pipe->units[pass] + account * pipe->plan->cut[pass].n_units;
 }
 
-static inline struct pass_bytes pass_bytes_of(struct ledger *ledger, const struct plan_step *step)
+LEDGER_INLINE struct pass_bytes pass_bytes_of(struct ledger *ledger, const struct plan_step *step)
 {
     enum pass cut = step->pass == PASS_FORWARD ? PASS_FORWARD : PASS_BACKWARD;
     if (step->chunk != ledger->chunk.number)
@@ -332,48 +359,35 @@ static double weight(const struct pass_bytes *bytes)
     return bytes->unit->weight + (bytes->last ? bytes->ends->head_weight : 0);
 }
 
-static inline void begin_pass(const struct pass_bytes *bytes, double *live)
+LEDGER_INLINE void begin_pass(const struct pass_bytes *bytes, struct live *live)
 {
     const struct unit_bytes *unit = bytes->unit;
     if (bytes->pass == PASS_WEIGHT) {
-        live[MEMORY_WORKSPACE] = unit->weight_workspace;
+        live->bytes[MEMORY_WORKSPACE] = unit->weight_workspace;
         return;
     }
-    live[MEMORY_WORKSPACE] =
+    live->bytes[MEMORY_WORKSPACE] =
         bytes->last ? fmax(bytes->ends->head_workspace, unit->workspace - bytes->ends->head) : unit->workspace;
     if (bytes->pass == PASS_FORWARD) {
-        live[MEMORY_ACTIVATIONS] += activations(bytes);
-        live[MEMORY_KV] += unit->kv;
+        live->bytes[MEMORY_ACTIVATIONS] += activations(bytes);
+        live->bytes[MEMORY_KV] += unit->kv;
     } else {
-        live[MEMORY_KV_GRADIENTS] += unit->opened;
+        live->bytes[MEMORY_KV_GRADIENTS] += unit->opened;
     }
 }
 
-static inline void end_pass(const struct pass_bytes *bytes, double *live)
+LEDGER_INLINE void end_pass(const struct pass_bytes *bytes, struct live *live)
 {
-    live[MEMORY_WORKSPACE] = 0;
+    live->bytes[MEMORY_WORKSPACE] = 0;
     if (bytes->pass == PASS_FORWARD)
         return;
     if (bytes->pass == PASS_WEIGHT) {
-        live[MEMORY_ACTIVATIONS] -= weight(bytes);
+        live->bytes[MEMORY_ACTIVATIONS] -= weight(bytes);
         return;
     }
-    live[MEMORY_ACTIVATIONS] += weight(bytes) - activations(bytes);
-    live[MEMORY_KV] -= bytes->unit->kv;
-    live[MEMORY_KV_GRADIENTS] -= bytes->unit->closed;
-}
-
-/* Copies one way that are still to come, in their order. */
-struct copies {
-    int32_t task;       /* the next, -1: there is none */
-    const double *at_s; /* when each task moves memory: the end of a copy out, the start of a copy in */
-    double time_s;      /* of the next */
-};
-
-static void go_to(struct copies *copies, int32_t task)
-{
-    copies->task = task;
-    copies->time_s = task >= 0 ? copies->at_s[task] : INFINITY;
+    live->bytes[MEMORY_ACTIVATIONS] += weight(bytes) - activations(bytes);
+    live->bytes[MEMORY_KV] -= bytes->unit->kv;
+    live->bytes[MEMORY_KV_GRADIENTS] -= bytes->unit->closed;
 }
 
 static int32_t first_of(const struct dag *dag, int32_t place, enum dag_stream stream)
@@ -381,61 +395,68 @@ static int32_t first_of(const struct dag *dag, int32_t place, enum dag_stream st
     return dag->stream_first[place * DAG_N_STREAMS + (int32_t)stream];
 }
 
-static struct copies copies_of(const struct ledger *ledger, enum dag_stream stream)
-{
-    const struct timeline *timeline = ledger->timeline;
-    struct copies copies = {.at_s = stream == DAG_STREAM_TO_HOST ? timeline->finish_s : timeline->start_s};
-    go_to(&copies, first_of(ledger->dag, ledger->place, stream));
-    return copies;
-}
-
 /* What only frees makes no peak. */
-static inline void record_freed(struct ledger *ledger, const double *live, double time_s)
+LEDGER_INLINE void record_freed(struct ledger *ledger, struct live *live, double time_s, bool want_events)
 {
-    if (ledger->want_events)
-        record(ledger, live, time_s);
+    if (want_events)
+        record(ledger, live, time_s, true);
 }
 
-/* What the unit of a copy's pass has on the host. */
-static double host_bytes(const struct ledger *ledger, int32_t copy)
+/* A copy to the host or back of the place in work. */
+static struct copy copy_of(const struct ledger *ledger, int32_t number)
 {
-    const struct dag_task *task = &ledger->dag->tasks[copy];
-    const struct pipe *pipe = ledger->pipe;
-    int32_t stage = task->chunk * pipe->plan->layout.stages + task->stage;
-    return pipe->offloaded[task->pass][stage * pipe->plan->cut[task->pass].n_units + task->unit];
+    const struct dag_task *task = &ledger->dag->tasks[number];
+    const struct plan_pipeline *plan = ledger->pipe->plan;
+    const struct plan_cut *cut = &plan->cut[task->pass];
+    int32_t stage = task->chunk * plan->layout.stages + task->stage;
+    double bytes = ledger->pipe->offloaded[task->pass][stage * cut->n_units + task->unit];
+    return (struct copy){.start_s = ledger->timeline->start_s[number],
+                         .finish_s = ledger->timeline->finish_s[number],
+                         .host_bytes = bytes,
+                         .bytes = cut->units[task->unit].streams ? 0 : bytes};
 }
 
-/* Memory that a copy frees or takes: none if it streams. */
-static double copied_bytes(const struct ledger *ledger, int32_t copy)
+/* All copies of the place in work one way, and one that never comes. */
+static void open_copies(struct ledger *ledger, enum dag_stream stream, struct copies *copies)
 {
-    const struct dag_task *task = &ledger->dag->tasks[copy];
-    bool streams = ledger->pipe->plan->cut[task->pass].units[task->unit].streams;
-    return streams ? 0 : host_bytes(ledger, copy);
+    const struct dag *dag = ledger->dag;
+    size_t n = 0;
+    int32_t task = first_of(dag, ledger->place, stream);
+    for (bool more = true; more; n++) {
+        more = task >= 0;
+        copies->all = check_grow(copies->all, n, &copies->capacity, sizeof *copies->all);
+        copies->all[n] = more ? copy_of(ledger, task) : (struct copy){.start_s = INFINITY, .finish_s = INFINITY};
+        task = more ? dag->stream_next[task] : -1;
+    }
 }
 
-/* Copies of the place in work that are still to come. */
+/* Copies of the place in work that are still to come, and when the next ones move memory: a copy out when it ends, a
+ * copy in when it starts. */
 struct queues {
-    struct copies out, in;
+    const struct copy *out, *in;
+    double out_s, in_s;
 };
 
-static void copy_next(struct ledger *ledger, struct queues *queues, bool frees, double *live)
+LEDGER_INLINE void copy_next(struct ledger *ledger, struct queues *queues, struct live *live, bool want_events)
 {
-    struct copies *next = frees ? &queues->out : &queues->in;
-    double bytes = copied_bytes(ledger, next->task);
-    live[MEMORY_ACTIVATIONS] += frees ? -bytes : bytes;
-    if (frees)
-        record_freed(ledger, live, next->time_s);
-    else
-        record(ledger, live, next->time_s);
-    go_to(next, ledger->dag->stream_next[next->task]);
+    if (queues->out_s <= queues->in_s) {
+        live->bytes[MEMORY_ACTIVATIONS] -= queues->out->bytes;
+        record_freed(ledger, live, queues->out_s, want_events);
+        queues->out_s = (++queues->out)->finish_s;
+    } else {
+        live->bytes[MEMORY_ACTIVATIONS] += queues->in->bytes;
+        record(ledger, live, queues->in_s, want_events);
+        queues->in_s = (++queues->in)->start_s;
+    }
 }
 
 /* What is copied before a pass begins or ends. At equal times frees by a copy out come first, then the compute stream
  * in its order, then a copy in. */
-static inline void copy_until(struct ledger *ledger, struct queues *queues, double time_s, double *live)
+LEDGER_INLINE void copy_until(struct ledger *ledger, struct queues *queues, double time_s, struct live *live,
+                              bool want_events)
 {
-    while (queues->out.time_s <= time_s || queues->in.time_s < time_s)
-        copy_next(ledger, queues, queues->out.time_s <= queues->in.time_s, live);
+    while (queues->out_s <= time_s || queues->in_s < time_s)
+        copy_next(ledger, queues, live, want_events);
 }
 
 /* The most parameters that a layout of a phase has on one of n GPUs from `rank` on. */
@@ -482,31 +503,37 @@ static double states(const struct ledger *ledger, int32_t place)
            cost_gathered_bytes(&own);
 }
 
-/* The most that a place has on the host: from the start of each copy out to the end of each copy in. */
-static double host_peak(const struct ledger *ledger, int32_t place)
+/* The most that the place in work has on the host: from the start of each copy out to the end of each copy in. */
+static double host_peak(const struct ledger *ledger)
 {
-    const struct dag *dag = ledger->dag;
-    const struct timeline *timeline = ledger->timeline;
-    int32_t in = first_of(dag, place, DAG_STREAM_FROM_HOST);
+    const struct copy *in = ledger->in.all;
     double held = 0, peak = 0;
-    for (int32_t out = first_of(dag, place, DAG_STREAM_TO_HOST); out >= 0; out = dag->stream_next[out]) {
-        for (; in >= 0 && timeline->finish_s[in] <= timeline->start_s[out]; in = dag->stream_next[in])
-            held -= host_bytes(ledger, in);
-        held += host_bytes(ledger, out);
+    for (const struct copy *out = ledger->out.all; out->start_s < INFINITY; out++) {
+        for (; in->finish_s <= out->start_s; in++)
+            held -= in->host_bytes;
+        held += out->host_bytes;
         peak = fmax(peak, held);
     }
     return peak;
 }
 
-static void open_place(struct ledger *ledger, double *live)
+LEDGER_INLINE void open_place(struct ledger *ledger, struct live *live, bool want_events)
 {
     double moving = moving_bytes(ledger, ledger->place);
-    live[MEMORY_STATES] = states(ledger, ledger->place) + moving;
-    live[MEMORY_LIBRARIES] = ledger->setting->device->workspace_bytes;
-    record(ledger, live, 0.0);
-    live[MEMORY_STATES] -= moving;
+    live->bytes[MEMORY_STATES] = states(ledger, ledger->place) + moving;
+    live->bytes[MEMORY_LIBRARIES] = ledger->setting->device->workspace_bytes;
+    record(ledger, live, 0.0, want_events);
+    live->bytes[MEMORY_STATES] -= moving;
     if (moving > 0)
-        record_freed(ledger, live, 0.0);
+        record_freed(ledger, live, 0.0, want_events);
+}
+
+LEDGER_INLINE void close_place(const struct ledger *ledger, const struct live *live)
+{
+    struct memory *memory = ledger->memory;
+    memory->peak_bytes[ledger->place] = live->peak_bytes;
+    for (int k = 0; k < MEMORY_N_CLASSES; k++)
+        memory->at_peak[ledger->place][k] = live->peak[k];
 }
 
 /* The first pass of the place in work: re-sharding comes before it on the stream, and moves no memory. */
@@ -527,52 +554,54 @@ static int32_t attention_after(const struct ledger *ledger, int32_t task)
 }
 
 /* All that happens on a place, in order of time. Passes stand on their stream as the stage's steps. */
-static void walk_tasks(struct ledger *ledger)
+LEDGER_INLINE void walk_tasks(struct ledger *ledger, bool want_events)
 {
     const struct dag *dag = ledger->dag;
     const struct plan_pipeline *plan = ledger->pipe->plan;
     const double *start_s = ledger->timeline->start_s, *finish_s = ledger->timeline->finish_s;
-    double live[MEMORY_N_CLASSES] = {0};
-    struct queues queues = {copies_of(ledger, DAG_STREAM_TO_HOST), copies_of(ledger, DAG_STREAM_FROM_HOST)};
+    struct live live = {0};
+    struct queues queues = {ledger->out.all, ledger->in.all, ledger->out.all->finish_s, ledger->in.all->start_s};
     int32_t stage = dag->places[ledger->place].stage, task = first_pass(ledger);
-    open_place(ledger, live);
+    open_place(ledger, &live, want_events);
     for (int32_t i = plan->step_first[stage]; i < plan->step_first[stage + 1]; i++) {
         struct pass_bytes bytes = pass_bytes_of(ledger, &plan->steps[i]);
-        copy_until(ledger, &queues, start_s[task], live);
-        begin_pass(&bytes, live);
-        record(ledger, live, start_s[task]);
+        copy_until(ledger, &queues, start_s[task], &live, want_events);
+        begin_pass(&bytes, &live);
+        record(ledger, &live, start_s[task], want_events);
         for (int32_t next; (next = attention_after(ledger, task)) >= 0; task = next) {
-            copy_until(ledger, &queues, finish_s[task], live);
-            record_freed(ledger, live, finish_s[task]);
-            copy_until(ledger, &queues, start_s[next], live);
-            record(ledger, live, start_s[next]);
+            copy_until(ledger, &queues, finish_s[task], &live, want_events);
+            record_freed(ledger, &live, finish_s[task], want_events);
+            copy_until(ledger, &queues, start_s[next], &live, want_events);
+            record(ledger, &live, start_s[next], want_events);
         }
-        copy_until(ledger, &queues, finish_s[task], live);
-        end_pass(&bytes, live);
+        copy_until(ledger, &queues, finish_s[task], &live, want_events);
+        end_pass(&bytes, &live);
         if (bytes.pass == PASS_WEIGHT || weight(&bytes) <= 0)
-            record_freed(ledger, live, finish_s[task]);
+            record_freed(ledger, &live, finish_s[task], want_events);
         else
-            record(ledger, live, finish_s[task]); /* a split backward hands on */
+            record(ledger, &live, finish_s[task], want_events); /* a split backward hands on */
         task = dag->stream_next[task];
     }
-    copy_until(ledger, &queues, DBL_MAX, live);
+    copy_until(ledger, &queues, DBL_MAX, &live, want_events);
+    close_place(ledger, &live);
 }
 
 /* Without copies the peak follows from the order of the stage's steps, whatever the times. The end of a pass only
  * frees, but for a split backward. */
 static void walk_steps(struct ledger *ledger, int32_t stage)
 {
-    double live[MEMORY_N_CLASSES] = {0};
+    struct live live = {0};
     const struct pipe *pipe = ledger->pipe;
-    open_place(ledger, live);
+    open_place(ledger, &live, false);
     for (int32_t i = pipe->plan->step_first[stage]; i < pipe->plan->step_first[stage + 1]; i++) {
         struct pass_bytes bytes = pass_bytes_of(ledger, &pipe->plan->steps[i]);
-        begin_pass(&bytes, live);
-        record(ledger, live, 0.0);
-        end_pass(&bytes, live);
+        begin_pass(&bytes, &live);
+        record(ledger, &live, 0.0, false);
+        end_pass(&bytes, &live);
         if (pipe->plan->splits_backward)
-            record(ledger, live, 0.0);
+            record(ledger, &live, 0.0, false);
     }
+    close_place(ledger, &live);
 }
 
 static bool same_stage(const struct dag_place *a, const struct dag_place *b)
@@ -599,11 +628,17 @@ static void resolve_place(struct ledger *ledger, int32_t place)
     ledger->place = place;
     ledger->pipe = &ledger->pipes[dag->first_pipe[at->phase] + at->pipeline];
     ledger->chunk.number = -1;
-    if (by_steps)
+    if (by_steps) {
         walk_steps(ledger, at->stage);
-    else
-        walk_tasks(ledger);
-    memory->host_peak_bytes[place] = host_peak(ledger, place);
+    } else {
+        open_copies(ledger, DAG_STREAM_TO_HOST, &ledger->out);
+        open_copies(ledger, DAG_STREAM_FROM_HOST, &ledger->in);
+        if (ledger->want_events)
+            walk_tasks(ledger, true);
+        else
+            walk_tasks(ledger, false);
+        memory->host_peak_bytes[place] = host_peak(ledger);
+    }
     if (memory->peak_bytes[place] > memory->peak_bytes[memory->worst_place])
         memory->worst_place = place;
 }
@@ -631,6 +666,8 @@ void memory_of(const struct plan *plan, const struct dag *dag, const struct time
             free(ledger.pipes[i].offloaded[pass]);
         }
     free(ledger.pipes);
+    free(ledger.out.all);
+    free(ledger.in.all);
 }
 
 struct memory_host memory_host_of(const struct plan *plan, const struct dag *dag, const struct memory *memory,
