@@ -23,10 +23,10 @@ struct cost_setting {
     enum device_attention attention;
     int32_t tensor;                /* TP degree */
     bool sequence_parallel;        /* norms, dropouts and residuals are shared over TP as well */
+    bool early_stop;               /* full recomputation ends before a layer's down GEMM */
     int32_t layers;                /* of one virtual stage: of one chunk of a stage */
     struct scenario_stages split;  /* of all layers: dag_setting fills `layers` in by it */
     int32_t recompute_layers;      /* of these, under full recomputation: so many recompute; 0: all */
-    bool early_stop;               /* full recomputation ends before a layer's down GEMM */
     enum scenario_kernels kernels; /* eager: and what cost/eager.h adds */
     enum scenario_context context_type;
     enum scenario_gradients gradients;
