@@ -283,7 +283,7 @@ def page(rows, tables):
         "Imbalance is max/mean of seconds of passes: of the ranks of pipelines side by side, and of a pipeline's units on its "
         "first stage, forward and backward; pipelines of one unit do not count.",
         table_one(rows),
-        "## Plans", plans(rows),
+        "## Plans", "dynapipe chooses for itself what it recomputes, unit by unit.", plans(rows),
         "## Each system on its own test bed",
         "As far as published; what is not stands in the scenario's first lines.", reasons(tables),
         "Point by point, experiments among them: one assumption differs (flash3: a faster attention kernel).",
