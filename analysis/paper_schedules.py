@@ -131,7 +131,8 @@ def dag(simulator):
         bend = 0.25 if along and abs(at[end][0] - at[begin][0]) > 2.5 else (0.12 if style == "dotted" else 0)
         axes.annotate("", at[end], at[begin], arrowprops={
             "arrowstyle": "-|>", "color": RELATIONS[style][0], "linestyle": style, "linewidth": 1.1, "shrinkA": 1,
-            "shrinkB": 1, "patchA": boxes[begin].get_bbox_patch(), "patchB": boxes[end].get_bbox_patch(), "connectionstyle": f"arc3,rad={bend}", "mutation_scale": 7})
+            "shrinkB": 1, "patchA": boxes[begin].get_bbox_patch(), "patchB": boxes[end].get_bbox_patch(),
+            "connectionstyle": f"arc3,rad={bend}", "mutation_scale": 7})
     axes.set(xlim=(-0.6, 5.6), ylim=(-1.1, 3.4))
     axes.axis("off")
     handles = [Line2D([], [], color=colour, linestyle=style, label=label)

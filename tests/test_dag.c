@@ -574,11 +574,7 @@ static void gradients_overlap_without_parameters(void)
     struct model model;
     struct platform links, platform = hand_platform("hopper-2x8", 2);
     open_buckets(&setting, &model, &links, 200e9);
-    hand_plan(&plan, 2, 1, 1);
-    for (int32_t i = 0; i < 2; i++)
-        for (int pass = 0; pass < N_PASSES; pass++)
-            hand_unit(&plan.phases[0].pipelines[i].cut[pass], (struct slice){i, 0, 4096});
-    hand_order(&plan);
+    hand_whole_samples(&plan, 2, 4096);
     double parameters = cost_stage_parameters(&model, 1, 840, true, true), n = ceil(parameters / 40e6);
     double bucket_s = 1e-6 + parameters / n / 200e9, all_s = 1e-6 + parameters / 200e9;
     double passes_s = 0, optimizer_s = cost_optimizer_s(&setting, parameters, 2);

@@ -606,11 +606,7 @@ static void what_follows_the_passes_is_bounded_by_what_cannot_hide(void)
     model.vocabulary = 1000000;
     setting.model = &model;
     setting.shards = 2;
-    hand_plan(&plan, 2, 1, 1);
-    for (int32_t i = 0; i < 2; i++)
-        for (int pass = 0; pass < N_PASSES; pass++)
-            hand_unit(&plan.phases[0].pipelines[i].cut[pass], (struct slice){i, 0, 4096});
-    hand_order(&plan);
+    hand_whole_samples(&plan, 2, 4096);
     double parameters = cost_stage_parameters(&model, 1, 840, true, true), n = ceil(parameters / 40e6);
     const double bytes[] = {2 * parameters, parameters};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
