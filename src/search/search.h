@@ -37,7 +37,7 @@
 #include "search/bound.h"
 #include "search/deciding.h"
 
-enum { SEARCH_FEW = 4, SEARCH_NEAR_PERCENT = 2 };
+enum { SEARCH_FEW = 4, SEARCH_NEAR_PERCENT = 5 };
 
 /** What became of a plan. */
 enum search_verdict {
