@@ -97,13 +97,13 @@ static const char gpus_text[] = "gpu,device,nvlink_GBps,nic_GBps,pcie_GBps,host_
 /* The setting of one row; its reason. */
 static const char models_text[] = "model,file\nLlama-3-8B,llama3-8b\n";
 
-static struct setting setting_of(const char *row, char reason[SETTING_REASON])
+static struct setting setting_of_source(const char *row, const char *source, char reason[SETTING_REASON])
 {
     char text[2048];
     struct measured measured, gpus, models;
     struct setting setting;
     struct error err = {0};
-    snprintf(text, sizeof text, "%s%s\n", header, row);
+    snprintf(text, sizeof text, "source,%s\"%s\",%s\n", header, source, row);
     CHECK(measured_read(written("row.csv", text), &measured, &err));
     CHECK(measured_read(written("gpus.csv", gpus_text), &gpus, &err));
     CHECK(measured_read(written("models.csv", models_text), &models, &err));
@@ -115,6 +115,11 @@ static struct setting setting_of(const char *row, char reason[SETTING_REASON])
     measured_free(&gpus);
     measured_free(&models);
     return setting;
+}
+
+static struct setting setting_of(const char *row, char reason[SETTING_REASON])
+{
+    return setting_of_source(row, "", reason);
 }
 
 static void a_nemo_row_becomes_its_setting(void)
@@ -165,6 +170,13 @@ static void an_fsdp_row_becomes_its_setting(void)
     CHECK_EQUAL(setting.plan.gradients, SCENARIO_BF16);
     CHECK_TEXT(setting.assumed, "tied embeddings; gradients of 2 bytes");
     static const char *const recomputes[] = {"full", "none"};
+    setting = setting_of_source(
+        "H100-SXM-80GB,,llm-foundry,MPT-7B,4096,32,32,32,16384,50368,gelu,2048,128,1,1,,1,128,FSDP,6,768,none,,bf16,,,1"
+        ",,,,",
+        "README.md (H100 80GB BF16 (Large Scale, >= 128 GPUs))", reason);
+    CHECK_TEXT(reason, "");
+    CHECK_EQUAL(setting.plan.gradients, SCENARIO_FP32);
+    CHECK_TEXT(setting.assumed, "tied embeddings; fp32 gradients");
     for (int i = 0; i < 2; i++) {
         char row[256];
         snprintf(row, sizeof row,

@@ -291,6 +291,12 @@ static int64_t read_shard_group(const struct source *source, const struct scenar
     return group;
 }
 
+/** llm-foundry's table of 128 GPUs and more, of 2024. */
+static bool is_large_scale(const struct source *source)
+{
+    return has(source, "framework", "llm-foundry") && has(source, "source", "Large Scale");
+}
+
 /** What gradients are summed and reduced in: the row's word, else the framework's default. */
 static enum scenario_gradients read_gradients(const struct source *source)
 {
@@ -299,7 +305,7 @@ static enum scenario_gradients read_gradients(const struct source *source)
     if (bf16 || has(source, "sharding", "fp32 grad"))
         return bf16 ? SCENARIO_BF16 : SCENARIO_FP32;
     for (size_t i = 0; i < sizeof half / sizeof *half; i++)
-        bf16 = bf16 || has(source, "framework", half[i]);
+        bf16 = bf16 || (has(source, "framework", half[i]) && !is_large_scale(source));
     assume(source, bf16 ? "gradients of 2 bytes" : "fp32 gradients");
     return bf16 ? SCENARIO_BF16 : SCENARIO_FP32;
 }

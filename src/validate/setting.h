@@ -62,10 +62,14 @@ enum { SETTING_REASON = 192 };
  *   kernels          framework          "compile": fused. llm-foundry, nanotron, HF, fms-fsdp, torchtitan: eager. Else
  *                                       fused (Megatron, NeMo, MaxText, Paxml)
  *   gradients        sharding,          "bf16 grad": bf16, "fp32 grad": fp32. Else the framework's default, 2 bytes:
- *                    framework          llm-foundry (its yamls and submit_benchmarks.py ask for Composer's PURE, whose
- *                                       reduce_dtype is bf16), fms-fsdp (policies/mixed_precision.py, bfSixteen),
- *                                       DeepSpeed (engine.py, communication_data_type), InternEvo (param.grad as it is:
- *                                       hybrid_zero_optim.py). Others fp32, as Megatron-LM with bf16, torchtitan
+ *                    framework, source  llm-foundry (Composer's PURE, whose reduce_dtype is bf16; DEFAULT with none,
+ *                                       which FSDP takes from the parameters'), fms-fsdp (policies/mixed_precision.py,
+ *                                       bfSixteen), DeepSpeed (engine.py, communication_data_type), InternEvo
+ *                                       (param.grad as it is: hybrid_zero_optim.py). Others fp32, as Megatron-LM with
+ *                                       bf16, torchtitan, and llm-foundry's table "Large Scale": its MP Mode is
+ *                                       DEFAULT, which reduces in fp32 since October 2023 (mosaicml/composer pull 2628,
+ *                                       get_mixed_precision); submit_benchmarks.py beside that table's sweep.py asks
+ *                                       for flash-attn 2.4.2, of December 2023
  *   optimizer        framework          llm-foundry: eager (Composer's DecoupledAdamW). Else fused
  *   sharding         sharding, notes    "ZeRO-2", "SHARD_GRAD_OP": zero2. "ZeRO-3", "FSDP", "HSDP": zero3. "ZeRO-1",
  *                                       "distributed optimizer": zero1. "ZeRO-0", "DDP", and an empty cell with notes
