@@ -76,6 +76,7 @@ static void a_forward_unit_is_counted_by_hand(void)
     struct cost_unit unit = toy_unit(RECOMPUTE_NONE);
     struct cost_pass cost = cost_of_pass(&setting, PASS_FORWARD, &unit);
     CHECK_CLOSE(cost.flop, 3 * (720.0 + 112), 1e-14);
+    CHECK_CLOSE(cost.product_s, 3 * 1440.0, 1e-14);
     CHECK_CLOSE(cost.other_s, 3 * (1440.0 + 760), 1e-14);
     CHECK_CLOSE(cost.attention_s, 3 * 448.0, 1e-14);
     CHECK_CLOSE(cost.tensor_s, 3 * 4 * 3.0, 1e-14);
@@ -93,6 +94,7 @@ static void a_backward_unit_is_counted_by_hand(void)
     struct cost_unit unit = toy_unit(RECOMPUTE_NONE);
     struct cost_pass cost = cost_of_pass(&setting, PASS_BACKWARD, &unit);
     CHECK_CLOSE(cost.flop, 3 * (1440.0 + 280), 1e-14);
+    CHECK_CLOSE(cost.product_s, 3 * 2880.0, 1e-14);
     CHECK_CLOSE(cost.other_s, 3 * (2880.0 + 1000), 1e-14);
     CHECK_CLOSE(cost.attention_s, 3 * 560.0, 1e-14);
     CHECK_CLOSE(cost.tensor_s, 3 * 6 * 3.0, 1e-14);
@@ -202,6 +204,7 @@ static void the_head_is_counted_by_hand(void)
     struct cost_unit unit = toy_unit(RECOMPUTE_FULL);
     struct cost_pass forward = cost_of_head(&setting, PASS_FORWARD, &unit);
     CHECK_CLOSE(forward.flop, 5 * 64.0, 1e-14);
+    CHECK_CLOSE(forward.product_s, 5 * 2 * 64.0, 1e-14);
     CHECK_CLOSE(forward.other_s, 5 * 2 * (8.0 + 240 + 64), 1e-14);
     CHECK_CLOSE(forward.tensor_s, 3.0, 1e-14);
     struct cost_pass backward = cost_of_head(&setting, PASS_BACKWARD, &unit);
@@ -877,6 +880,36 @@ static void sharded_parameters_are_gathered_and_gradients_reduced_in_every_pass(
     CHECK_TRUE(cost_of_pass(&setting, PASS_BACKWARD, &empty).shard_s == 0);
 }
 
+/* A quarter of four multiprocessors is held by a gather of 13 s, or a gather and a reduction of 25 s. Kernels take 4/3
+ * as long beside it, persistent GEMMs twice as long: two rounds on three multiprocessors. It shows for two of three
+ * layers; behind the first gather, before the last reduction. */
+static void collectives_of_shards_slow_what_runs_beside_them(void)
+{
+    struct platform nodes = links;
+    struct device device = plain;
+    nodes.gpus_per_node = 8;
+    device.multiprocessors = 4;
+    device.training.node_multiprocessors = 1;
+    struct cost_setting setting = toy_setting();
+    struct cost_unit unit = toy_unit(RECOMPUTE_NONE);
+    setting.device = &device;
+    setting.platform = &nodes;
+    setting.shards = 4;
+    setting.sharding = SCENARIO_ZERO3;
+    const double alone_s[] = {13, 25}, beside_s[] = {13, 13 + 25};
+    for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
+        device.training.persistent_gemms = false;
+        struct cost_pass cost = cost_of_pass(&setting, pass, &unit);
+        double all_s = cost.other_s + cost.attention_s + cost.tensor_s;
+        double slower_s = 2 * cost.product_s + 4.0 / 3 * (all_s - cost.product_s);
+        CHECK_TRUE(cost.product_s > 0 && cost.product_s < all_s && all_s > 100 * beside_s[pass]);
+        CHECK_CLOSE(cost.shard_s, alone_s[pass] + 2 * beside_s[pass] / 4, 1e-9);
+        device.training.persistent_gemms = true;
+        cost = cost_of_pass(&setting, pass, &unit);
+        CHECK_CLOSE(cost.shard_s, alone_s[pass] + 2 * beside_s[pass] * (1 - all_s / slower_s), 1e-9);
+    }
+}
+
 /* HSDP: groups of 4 shards, each on its node of 8 GPUs with TP 2, two of them. A layer's 80 parameters are gathered and
  * their fp32 gradients scattered inside the group; then a rank all-reduces its quarter of them, 80 bytes, with its
  * counterpart on the other node, half of them sent for the reduction and half for the gather. */
@@ -1113,10 +1146,10 @@ int main(void)
         TEST(rails_of_an_all_reduce_follow_its_curve), TEST(so_many_layers_recompute),
         TEST(recomputation_stops_before_the_last_gemm),
         TEST(sharded_parameters_are_gathered_and_gradients_reduced_in_every_pass),
-        TEST(groups_of_shards_reduce_their_gradients), TEST(keys_are_gathered_before_attention),
-        TEST(heads_are_exchanged_for_tokens), TEST(few_heads_of_keys_are_copied_for_many_ranks),
-        TEST(the_optimizer_is_counted_by_hand), TEST(stages_hold_all_parameters),
-        TEST(unfused_attention_moves_its_scores), TEST(recomputation_of_the_core_repeats_it),
-        TEST(training_constants_slow_what_they_name), TEST(batched_gemms_share_their_waves),
-        TEST(a_split_backward_adds_up), TEST(eager_modules_move_more));
+        TEST(collectives_of_shards_slow_what_runs_beside_them), TEST(groups_of_shards_reduce_their_gradients),
+        TEST(keys_are_gathered_before_attention), TEST(heads_are_exchanged_for_tokens),
+        TEST(few_heads_of_keys_are_copied_for_many_ranks), TEST(the_optimizer_is_counted_by_hand),
+        TEST(stages_hold_all_parameters), TEST(unfused_attention_moves_its_scores),
+        TEST(recomputation_of_the_core_repeats_it), TEST(training_constants_slow_what_they_name),
+        TEST(batched_gemms_share_their_waves), TEST(a_split_backward_adds_up), TEST(eager_modules_move_more));
 }

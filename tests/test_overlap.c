@@ -33,16 +33,39 @@ static struct cost_setting setting_of(const struct device *device, int32_t tenso
 static void a_collective_takes_multiprocessors_while_it_runs(void)
 {
     struct device device = plain;
+    const struct overlap_kernels eight = {8, 6}, twelve = {12, 12};
     device.multiprocessors = 8;
     device.training.collective_multiprocessors = 2;
     device.training.node_multiprocessors = 4;
-    CHECK_CLOSE(overlap_beside_s(&device, OVERLAP_OVER_NODES, 8, 4), 9.0, 1e-15);
-    CHECK_CLOSE(overlap_beside_s(&device, OVERLAP_OVER_NODES, 8, 20), 20.0, 1e-15);
-    CHECK_CLOSE(overlap_beside_s(&device, OVERLAP_OVER_NODES, 12, 16), 16.0, 1e-15);
-    CHECK_CLOSE(overlap_beside_s(&device, OVERLAP_OVER_NODES, 8, 0), 8.0, 1e-15);
-    CHECK_CLOSE(overlap_beside_s(&device, OVERLAP_IN_NODE, 8, 4), 10.0, 1e-15);
+    CHECK_CLOSE(overlap_beside_s(&device, OVERLAP_OVER_NODES, eight, 4), 9.0, 1e-15);
+    CHECK_CLOSE(overlap_beside_s(&device, OVERLAP_OVER_NODES, eight, 20), 20.0, 1e-15);
+    CHECK_CLOSE(overlap_beside_s(&device, OVERLAP_OVER_NODES, twelve, 16), 16.0, 1e-15);
+    CHECK_CLOSE(overlap_beside_s(&device, OVERLAP_OVER_NODES, eight, 0), 8.0, 1e-15);
+    CHECK_CLOSE(overlap_beside_s(&device, OVERLAP_IN_NODE, eight, 4), 10.0, 1e-15);
     device.multiprocessors = 0;
-    CHECK_CLOSE(overlap_beside_s(&device, OVERLAP_IN_NODE, 8, 4), 8.0, 1e-15);
+    CHECK_CLOSE(overlap_beside_s(&device, OVERLAP_IN_NODE, eight, 4), 8.0, 1e-15);
+}
+
+/* Six of 8 multiprocessors are left to GEMMs of 8 blocks: 6 s take two rounds, 12 s, and 2 s of other kernels 8/3 s.
+ * Beside a collective of 4 s 4 x 8/(44/3) s of work are done, beside one of 44/3 s all of it. With four left it is
+ * twice the time of both; with three, three rounds: 18 s and 16/3 s. */
+static void persistent_gemms_run_in_rounds_beside_a_collective(void)
+{
+    struct device device = plain;
+    const struct overlap_kernels kernels = {8, 6}, others = {8, 0}, gemms = {8, 8};
+    device.multiprocessors = 8;
+    device.training.collective_multiprocessors = 2;
+    device.training.node_multiprocessors = 4;
+    device.training.persistent_gemms = true;
+    CHECK_CLOSE(overlap_beside_s(&device, OVERLAP_OVER_NODES, kernels, 4), 4 + 8 - 4 * 8 * 3 / 44.0, 1e-15);
+    CHECK_CLOSE(overlap_beside_s(&device, OVERLAP_OVER_NODES, kernels, 44 / 3.0), 44 / 3.0, 1e-15);
+    CHECK_CLOSE(overlap_beside_s(&device, OVERLAP_OVER_NODES, others, 4), 9.0, 1e-15);
+    CHECK_CLOSE(overlap_beside_s(&device, OVERLAP_OVER_NODES, gemms, 4), 10.0, 1e-15);
+    CHECK_CLOSE(overlap_loss(&device, OVERLAP_IN_NODE, kernels), 0.5, 1e-15);
+    device.training.node_multiprocessors = 5;
+    CHECK_CLOSE(overlap_loss(&device, OVERLAP_IN_NODE, kernels), 1 - 8 / (18 + 16 / 3.0), 1e-15);
+    device.multiprocessors = 0;
+    CHECK_CLOSE(overlap_beside_s(&device, OVERLAP_IN_NODE, kernels, 4), 8.0, 1e-15);
 }
 
 /* T 12, TP 4, n 5, k 4: chunks of 3 rows are 2 x 3 x 5 x 4 = 120 s, copies 3 x 4 x 2 bytes, 4.4 s: computing hides
@@ -148,6 +171,7 @@ static void all_reduces_hide_under_the_gemms_of_training(void)
 int main(void)
 {
     return HARNESS_MAIN("overlap", TEST(a_collective_takes_multiprocessors_while_it_runs),
+                        TEST(persistent_gemms_run_in_rounds_beside_a_collective),
                         TEST(a_gathered_gemm_takes_the_longer_of_chunk_and_copy),
                         TEST(a_reduced_gemm_takes_the_longer_of_chunk_and_reduction),
                         TEST(chunks_run_in_waves_of_what_is_left), TEST(what_is_exposed_of_a_layer_is_counted_by_hand),

@@ -170,6 +170,13 @@ static void an_fsdp_row_becomes_its_setting(void)
     CHECK_EQUAL(setting.plan.gradients, SCENARIO_BF16);
     CHECK_TEXT(setting.assumed, "tied embeddings; gradients of 2 bytes");
     static const char *const recomputes[] = {"full", "none"};
+    setting =
+        setting_of("A100-SXM-80GB,,llm-foundry,MPT-7B,4096,32,32,32,16384,50368,gelu,2048,8,1,1,,1,8,FSDP,6,48,full,"
+                   ",amp_bf16,,,4641,,,,",
+                   reason);
+    CHECK_TEXT(reason, "");
+    CHECK_TRUE(setting.plan.early_stop);
+    CHECK_TEXT(setting.assumed, "tied embeddings; recomputation that stops early (PyTorch 2.1); gradients of 2 bytes");
     setting = setting_of_source(
         "H100-SXM-80GB,,llm-foundry,MPT-7B,4096,32,32,32,16384,50368,gelu,2048,128,1,1,,1,128,FSDP,6,768,none,,bf16,,,1"
         ",,,,",
@@ -183,6 +190,12 @@ static void an_fsdp_row_becomes_its_setting(void)
                  "H100-SXM-80GB,,torchtitan,Llama,4096,32,32,32,9,50000,swiglu,2048,16,1,1,,1,16,FSDP,1,16,%s,,bf16,,,1"
                  ",,,,",
                  recomputes[i]);
+        CHECK_EQUAL(setting_of(row, reason).plan.early_stop, i == 0);
+        snprintf(
+            row, sizeof row,
+            "H100-SXM-80GB,,llm-foundry,MPT-7B,4096,32,32,32,16384,50368,gelu,2048,16,1,1,,1,16,FSDP,1,16,%s,,bf16,,,1"
+            ",,,,",
+            recomputes[i]);
         CHECK_EQUAL(setting_of(row, reason).plan.early_stop, i == 0);
     }
 }

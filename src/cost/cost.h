@@ -55,6 +55,7 @@ enum cost_family { COST_GEMM, COST_ATTENTION, COST_MEMORY_BOUND, COST_COLLECTIVE
 struct cost_pass {
     double flop;         /* executed by this rank, recomputation included */
     double other_s;      /* GEMMs, memory-bound kernels, launches; what cannot overlap with the ring */
+    double product_s;    /* part of other_s: GEMMs */
     double attention_s;  /* attention kernels; the ring of CP may run beside them */
     double tensor_s;     /* exposed tensor-parallel collectives, already part of no other field */
     double tensor_bytes; /* a TP rank sends in all of them, the hidden ones included */

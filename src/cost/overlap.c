@@ -26,14 +26,18 @@ static double held(const struct device *device, enum overlap_place place)
     return all > 0 ? multiprocessors(device, place) / all : 0;
 }
 
-double overlap_loss_s(const struct device *device, enum overlap_place place, double collective_s)
+double overlap_loss(const struct device *device, enum overlap_place place, struct overlap_kernels kernels)
 {
-    return collective_s * held(device, place);
+    double share = held(device, place), slower = 1 / (1 - share), rounds = ceil(slower);
+    if (!device->training.persistent_gemms || kernels.product_s <= 0)
+        return share;
+    return 1 - kernels.all_s / (kernels.product_s * rounds + (kernels.all_s - kernels.product_s) * slower);
 }
 
-double overlap_beside_s(const struct device *device, enum overlap_place place, double kernels_s, double collective_s)
+double overlap_beside_s(const struct device *device, enum overlap_place place, struct overlap_kernels kernels,
+                        double collective_s)
 {
-    return fmax(collective_s, kernels_s + overlap_loss_s(device, place, collective_s));
+    return fmax(collective_s, kernels.all_s + collective_s * overlap_loss(device, place, kernels));
 }
 
 static enum overlap_place tensor_place(const struct cost_setting *setting)
@@ -99,8 +103,9 @@ static void add_bulk(struct overlap_tensor *sum, const struct cost_setting *sett
     double bytes = tensor_bytes(setting, tokens);
     double alone_s = cost_collective_s(setting, kind, bytes, setting->tensor);
     bool hides = setting->communication.tp_overlap != SCENARIO_EXPOSED;
+    const struct overlap_kernels gemm = {.all_s = gemm_s}; /* lose c/S: overlap_tensor_layer */
     add(sum, setting, kind, bytes,
-        hides ? overlap_beside_s(setting->device, tensor_place(setting), gemm_s, alone_s) - gemm_s : alone_s);
+        hides ? overlap_beside_s(setting->device, tensor_place(setting), gemm, alone_s) - gemm_s : alone_s);
 }
 
 /** A collective that no GEMM hides. */

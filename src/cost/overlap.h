@@ -10,21 +10,39 @@
  */
 enum overlap_place { OVERLAP_IN_NODE, OVERLAP_OVER_NODES };
 
-/**
- * Kernels of `kernels_s` and a collective of `collective_s`, both alone, started together: until both have ended [s].
- *
- * A collective holds c multiprocessors of S (training.node_multiprocessors or collective_multiprocessors) as long as it
- * runs: a channel is a block that shares its multiprocessor with no kernel (NVIDIA/nccl issue 689). Kernels so lose c/S
- * of its time:
- *
- *     max(collective, kernels + collective c/S)
- *
- * The collective itself is not slowed down. S = 0: nothing is lost.
- */
-double overlap_beside_s(const struct device *device, enum overlap_place place, double kernels_s, double collective_s);
+/** Seconds of kernels alone, and of the GEMMs among them. */
+struct overlap_kernels {
+    double all_s, product_s;
+};
 
-/** What kernels lose beside a collective: collective c/S [s]. */
-double overlap_loss_s(const struct device *device, enum overlap_place place, double collective_s);
+/**
+ * Seconds that kernels lose for each of a collective beside them. A collective holds c multiprocessors of S
+ * (training.node_multiprocessors or collective_multiprocessors) as long as it runs: a channel is a block that shares
+ * its multiprocessor with no kernel (NVIDIA/nccl issue 689). Beside it
+ *
+ *     kernels of many blocks take  S/(S - c)  as long
+ *     persistent GEMMs             ceil(S/(S - c))
+ *
+ * (training.persistent_gemms): these launch S blocks, each of which computes its share of the tiles, so the c that find
+ * no place run in a round of their own when the others are done. That is twice as long, as measured on H100 under FSDP
+ * (pytorch/pytorch issue 143988; pull 144974 on why Hopper's GEMMs are persistent and earlier ones were not). With p
+ * the GEMMs' share of the time alone, the kernels' pace is 1/(p ceil(S/(S - c)) + (1 - p) S/(S - c)), and the loss 1
+ * less that; without persistent GEMMs c/S. S = 0: nothing is lost.
+ *
+ * Left out: that a collective starts only once the running GEMM has ended, and that the last GEMM beside it takes both
+ * rounds even if the collective ends in the first; GEMMs of so few tiles that fewer blocks do; attention counts as many
+ * blocks.
+ */
+double overlap_loss(const struct device *device, enum overlap_place place, struct overlap_kernels kernels);
+
+/**
+ * Kernels and a collective of `collective_s`, both alone, started together: until both have ended [s]. The collective
+ * itself is not slowed down.
+ *
+ *     max(collective, kernels + collective x loss)
+ */
+double overlap_beside_s(const struct device *device, enum overlap_place place, struct overlap_kernels kernels,
+                        double collective_s);
 
 /**
  * All-gather of the T x h input of a GEMM of T x n x k (k of the gathered tensor's columns) and the GEMM [s]: a ring of
@@ -78,6 +96,9 @@ struct overlap_tensor {
  *
  * Without sequence parallelism an all-reduce forward after projection and down, backward of the input gradients of up
  * and QKV: exposed forward, and with bulk or chunked beside the GEMM of the weight gradient backward.
+ *
+ * Beside bulk's collectives GEMMs lose c/S, persistent or not: what persistent ones lose there is an open question
+ * (docs/model.md, what is not modelled).
  *
  * bulk is Megatron-LM's default (core/tensor_parallel/layers.py, LinearWithGradAccumulationAndAsyncCommunication;
  * arXiv:2205.05198, section 4.2.2), chunked is --tp-comm-overlap. What chunks lose by their smaller GEMMs is in, so

@@ -83,9 +83,10 @@ void shards_of_layers(const struct cost_setting *setting, enum pass pass, struct
     struct traffic one = traffic_of(setting, pass, parameters, gathers);
     cost->other_s += setting->layers * conversion_s(setting, pass, parameters, gathers);
     double layer_s = (cost->other_s + cost->attention_s + cost->tensor_s) / setting->layers;
+    struct overlap_kernels layer = {layer_s, cost->product_s / setting->layers};
     double hidden_s = one.gather_s + (one.reduce_hides ? one.reduce_s : 0);
     double exposed_s = one.reduce_hides ? 0 : one.reduce_s;
-    double beside_s = overlap_beside_s(setting->device, place_of(setting), layer_s, hidden_s) - layer_s;
+    double beside_s = overlap_beside_s(setting->device, place_of(setting), layer, hidden_s) - layer_s;
     double ends_s = (pass == PASS_FORWARD ? one.gather_s : 0) + (one.reduce_hides ? one.reduce_s : 0);
     cost->shard_bytes += setting->layers * one.bytes;
     cost->shard_s += setting->layers * exposed_s + (setting->layers - 1) * beside_s + ends_s;
@@ -102,5 +103,6 @@ void shards_of_tables(const struct cost_setting *setting, enum pass pass, struct
         return;
     double layer = cost_stage_parameters(setting->model, setting->tensor, 1, false, false);
     double first_s = traffic_of(setting, PASS_FORWARD, layer, true).gather_s, head_s = cost->other_s + cost->tensor_s;
-    cost->shard_s += overlap_beside_s(setting->device, place_of(setting), head_s, first_s) - head_s;
+    struct overlap_kernels head = {head_s, cost->product_s};
+    cost->shard_s += overlap_beside_s(setting->device, place_of(setting), head, first_s) - head_s;
 }

@@ -65,6 +65,7 @@ struct cost_unit dag_unit(const struct plan_pipeline *pipeline, enum pass pass, 
 static void add_cost(struct cost_pass *cost, const struct cost_pass *more)
 {
     cost->flop += more->flop;
+    cost->product_s += more->product_s;
     cost->other_s += more->other_s;
     cost->attention_s += more->attention_s;
     cost->tensor_s += more->tensor_s;

@@ -54,11 +54,12 @@
  * starts when the stage is done). With T the seconds of one of C chunks' buckets alone, chunks numbered from the one
  * that ends last, W_i the stage's passes from the last backward of chunk i to the end, b one bucket:
  *
- *     exposed = E + (C T - E) c/S,   E = max(b, max over i of (i T - W_i))
+ *     exposed = E + (C T - E) loss,   E = max(b, max over i of (i T - W_i))
  *
- * the last term what the passes lose beside it (cost/overlap.h). The longest of the replicas counts. dp_overlap both,
- * as with overlap_param_gather beside it: parameters are gathered likewise from the front, W_i the passes up to the
- * first forward of the i-th chunk. What dp_overlap does not name is one exposed collective of all parameters.
+ * the last term what the passes lose beside it (overlap_loss of the first unit's passes, cost/overlap.h). The longest
+ * of the replicas counts. dp_overlap both, as with overlap_param_gather beside it: parameters are gathered likewise
+ * from the front, W_i the passes up to the first forward of the i-th chunk. What dp_overlap does not name is one
+ * exposed collective of all parameters.
  *
  * Sharding zero2 and zero3: what a pass gathers and reduces stays inside COMPUTE, as TP's collectives do (cost/cost.h),
  * so SimGrid sees no traffic of it and no contention. Of the rings above zero2 has the all-gather, zero3 none.

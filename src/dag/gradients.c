@@ -142,6 +142,23 @@ static enum overlap_place place_of(const struct builder *builder, const struct r
     return gpus <= builder->setting->platform->gpus_per_node ? OVERLAP_IN_NODE : OVERLAP_OVER_NODES;
 }
 
+/* What runs beside their collectives: the kernels of the first unit's pass on all chunks of a place. */
+static struct overlap_kernels kernels_of(const struct builder *builder, const struct replicas *replicas, enum pass pass)
+{
+    const struct dag_place *at = &builder->dag->places[replicas->places[0]];
+    const struct builder_pipe *pipe = &builder->pipes[at->pipeline];
+    const struct plan_layout *layout = &pipe->plan->layout;
+    struct overlap_kernels kernels = {0};
+    if (pass == PASS_BACKWARD && pipe->plan->splits_backward)
+        pass = PASS_WEIGHT;
+    for (int32_t chunk = 0; chunk < layout->chunks && plan_cut_of(pipe->plan, pass)->n_units > 0; chunk++) {
+        const struct cost_pass *cost = builder_cost_of(pipe, pass, 0, chunk * layout->stages + at->stage);
+        kernels.all_s += cost_pass_s(cost);
+        kernels.product_s += cost->product_s;
+    }
+    return kernels;
+}
+
 /* The share of a collective of all parameters, `bytes` each, that the passes of `pass` do not hide: dag/dag.h. */
 static double exposed(const struct builder *builder, const struct replicas *replicas, enum pass pass, double bytes)
 {
@@ -155,9 +172,9 @@ static double exposed(const struct builder *builder, const struct replicas *repl
     double unhidden = bucket_s;
     for (int32_t i = 0; i < replicas->n; i++)
         unhidden = fmax(unhidden, unhidden_s(builder, replicas->places[i], pass, chunk_s));
-    return (unhidden +
-            overlap_loss_s(builder->setting->device, place_of(builder, replicas), chunks * chunk_s - unhidden)) /
-           all_s;
+    struct overlap_kernels kernels = kernels_of(builder, replicas, pass);
+    double loss = overlap_loss(builder->setting->device, place_of(builder, replicas), kernels);
+    return (unhidden + loss * (chunks * chunk_s - unhidden)) / all_s;
 }
 
 /* What a place's all-reduce waits for: its group's reduce-scatter, or without one the place's own work. */

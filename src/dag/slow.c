@@ -30,6 +30,7 @@ struct cost_pass dag_gpu_pass_cost(const struct plan_pipeline *pipeline, const s
         cost.shard_s = dag_pass_cost(pipeline, &slow, pass, unit, stage).shard_s;
     }
     double factor = faults_factor(faults, FAULT_GPU, gpu);
+    cost.product_s *= factor;
     cost.other_s *= factor;
     cost.attention_s *= factor;
     return cost;

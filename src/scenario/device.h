@@ -118,6 +118,7 @@ struct device_ring {
 struct device_training {
     double collective_multiprocessors; /* that a collective over nodes takes from the kernels beside it */
     double node_multiprocessors;       /* likewise one inside a node */
+    bool persistent_gemms;             /* a GEMM's blocks are as many as all multiprocessors, whatever else runs */
     double products; /* extra time of GEMMs and attention, as a share: clocks that power limits under lasting load, cold
                       * caches, gaps between kernels; fitted to training runs after the curves, as flash1; 0: none */
     double flash1;   /* extra time of flash1 over flash2, as a share */

@@ -337,10 +337,17 @@ static int32_t read_recompute(const struct source *source)
     return RECOMPUTE_FULL;
 }
 
-/** Frameworks whose checkpoints are PyTorch's without reentrance, from 2.1 on. */
+/** Runs whose checkpoints are PyTorch's without reentrance, from 2.1 on. */
 static bool stops_early(const struct source *source, int32_t recompute)
 {
-    return recompute == RECOMPUTE_FULL && (has(source, "framework", "titan") || has(source, "framework", "fms-fsdp"));
+    bool later = has(source, "gpu", "H100") || has(source, "precision", "amp_bf16");
+    if (recompute != RECOMPUTE_FULL)
+        return false;
+    if (!has(source, "framework", "llm-foundry"))
+        return has(source, "framework", "titan") || has(source, "framework", "fms-fsdp");
+    if (later)
+        assume(source, "recomputation that stops early (PyTorch 2.1)");
+    return later;
 }
 
 static double read_offload(const struct source *source)

@@ -89,13 +89,16 @@ enum { SETTING_REASON = 192 };
  *                                       False). Else none (Megatron's default)
  *   sequence         sp                 0: off. 1 or empty: on
  *   parallelism
- *   recompute        recompute          "none" or empty: none. "selective (core attention)": [attention-core]. "SwiGLU
- *                                       act...": selective. "full": full, with early stop of torchtitan and fms-fsdp
- *                                       (checkpoint_wrapper without reentrance, torch 2.1 and later); llm-foundry asks
- *                                       for that too, its benchmark's image is torch 1.13, which knew no early stop
- *                                       (submit_benchmarks.py). Others: skipped
+ *   recompute,       recompute,         "none" or empty: none. "selective (core attention)": [attention-core]. "SwiGLU
+ *   early stop       framework, gpu,    act...": selective. "full": full, with early stop of torchtitan and fms-fsdp
+ *                    precision          (checkpoint_wrapper without reentrance, torch 2.1 and later). llm-foundry asks
+ *                                       for that too (submit_benchmarks.py): its rows on H100 and those of amp_bf16, as
+ *                                       its README calls them, came with pull 543 of autumn 2023, whose images are of
+ *                                       torch 2.1 (sweep.sh: 2.0.1 at first, then a nightly of 2.1, then 2.1.0): early
+ *                                       stop. Its rows of bf16 came before, on torch 1.13, which knew none. Others:
+ *                                       skipped
  *   offload          offload, recompute "alpha 0.5", "alpha=0.5": that share of activations. Others: skipped
- *   precision        precision          bf16; fp16 is as fast. Others: skipped
+ *   precision        precision          bf16, amp_bf16; fp16 is as fast. Others: skipped
  *
  * @param reason  why the row cannot run: a missing column (the first), or what the simulator has no model of
  * @return        false with err for a cell that is malformed
