@@ -34,8 +34,8 @@ struct used {
 struct finder {
     const struct cluster *cluster;
     struct routes *routes;
-    struct used *used; /* [routes.n_links] */
-    size_t n_hops, used_capacity, hop_capacity;
+    struct used *used; /* [routes.n_links], room for all */
+    size_t n_hops, hop_capacity;
 };
 
 static bool sends_bytes(const struct dag_task *task)
@@ -62,49 +62,54 @@ static int compare(const void *a, const void *b)
     return (x->to_rank > y->to_rank) - (x->to_rank < y->to_rank);
 }
 
-/* Each once, sorted; and of each task its way. Most streams send the same way again and again. */
+/* Each once, sorted. Most streams send the same way again and again. */
 static void ways_find(const struct dag *dag, const struct queues *queues, struct routes *routes)
 {
-    size_t n = 0, capacity = 0;
-    struct way *ways = NULL, *way = NULL;
+    size_t n = 0;
+    struct way *ways = check_malloc((size_t)dag->n_tasks * sizeof *ways);
     for (int32_t i = 0; i < dag->n_tasks; i++) {
-        struct way next = way_of(dag, &dag->tasks[queues->stream_task[i]]);
-        if (!sends_bytes(&dag->tasks[queues->stream_task[i]]) || (n > 0 && compare(&next, &ways[n - 1]) == 0))
+        const struct dag_task *task = &dag->tasks[queues->stream_task[i]];
+        struct way way = way_of(dag, task);
+        if (!sends_bytes(task) || (n > 0 && compare(&way, &ways[n - 1]) == 0))
             continue;
-        ways = check_grow(ways, n, &capacity, sizeof *ways);
-        ways[n++] = next;
+        ways[n++] = way;
     }
-    if (n > 0)
-        qsort(ways, n, sizeof *ways, compare);
+    qsort(ways, n, sizeof *ways, compare);
     for (size_t i = 0; i < n; i++)
         if (i == 0 || compare(&ways[i], &ways[i - 1]) != 0)
             ways[routes->n_ways++] = ways[i];
     routes->ways = ways;
+}
+
+/* The way of every task, in the order of streams for the same reason. */
+static void tasks_find(const struct dag *dag, const struct queues *queues, struct routes *routes)
+{
+    size_t n_ways = (size_t)routes->n_ways;
+    int32_t last = 0;
     for (int32_t i = 0; i < dag->n_tasks; i++) {
         int32_t task = queues->stream_task[i];
         struct way key = way_of(dag, &dag->tasks[task]);
-        routes->way[task] = -1;
-        if (!sends_bytes(&dag->tasks[task]))
-            continue;
-        if (way == NULL || compare(&key, way) != 0)
-            way = bsearch(&key, ways, (size_t)routes->n_ways, sizeof *ways, compare);
-        routes->way[task] = (int32_t)(way - ways);
+        bool sends = sends_bytes(&dag->tasks[task]);
+        if (sends && compare(&key, &routes->ways[last]) != 0) {
+            const struct way *way = bsearch(&key, routes->ways, n_ways, sizeof *way, compare);
+            CHECK(way != NULL);
+            last = (int32_t)(way - routes->ways);
+        }
+        routes->way[task] = sends ? last : -1;
     }
 }
 
-/* A link's datum is its place among those used, counted from 1. */
-static int32_t link_index(struct finder *finder, sg_link_t link)
+/* A link's datum is what is known of it. */
+static struct used *used_link(struct finder *finder, sg_link_t link)
 {
-    struct routes *routes = finder->routes;
-    uintptr_t known = (uintptr_t)sg_link_get_data(link);
-    if (known > 0)
-        return (int32_t)(known - 1);
-    finder->used = check_grow(finder->used, (size_t)routes->n_links, &finder->used_capacity, sizeof *finder->used);
+    struct used *used = sg_link_get_data(link);
+    if (used != NULL)
+        return used;
+    used = &finder->used[finder->routes->n_links++];
     const struct side none = {.outer = -1};
-    finder->used[routes->n_links++] =
-        (struct used){link, sg_link_get_bandwidth(link) / CLUSTER_PARTS_OF_BYTE, NO_STREAM, {none, none}};
-    sg_link_set_data(link, (void *)(uintptr_t)routes->n_links);
-    return routes->n_links - 1;
+    *used = (struct used){link, sg_link_get_bandwidth(link) / CLUSTER_PARTS_OF_BYTE, NO_STREAM, {none, none}};
+    sg_link_set_data(link, used);
+    return used;
 }
 
 static void way_route(struct finder *finder, struct way *way)
@@ -120,10 +125,9 @@ static void way_route(struct finder *finder, struct way *way)
     way->bytes_per_s = INFINITY;
     xbt_dynar_foreach(links, i, link)
     {
-        int32_t index = link_index(finder, link);
-        struct used *used = &finder->used[index];
+        struct used *used = used_link(finder, link);
         routes->link = check_grow(routes->link, finder->n_hops, &finder->hop_capacity, sizeof *routes->link);
-        routes->link[finder->n_hops++] = index;
+        routes->link[finder->n_hops++] = (int32_t)(used - finder->used);
         way->n_links++;
         way->bytes_per_s = fmin(way->bytes_per_s, used->bytes_per_s);
         if (used->stream != way->stream)
@@ -226,8 +230,11 @@ bool routes_find(const struct dag *dag, const struct queues *queues, const struc
                  struct routes *routes)
 {
     *routes = (struct routes){.way = check_malloc((size_t)dag->n_tasks * sizeof *routes->way)};
-    struct finder finder = {.cluster = cluster, .routes = routes};
+    size_t most_links = sg_link_count() + 1; /* one more from a GPU to itself */
+    struct finder finder = {
+        .cluster = cluster, .routes = routes, .used = check_malloc(most_links * sizeof *finder.used)};
     ways_find(dag, queues, routes);
+    tasks_find(dag, queues, routes);
     for (int32_t i = 0; i < routes->n_ways; i++)
         way_route(&finder, &routes->ways[i]);
     sides_count(&finder);
