@@ -17,8 +17,9 @@ struct row {
 };
 
 static const struct row rows[] = {
-    {8, 64, false},    {32, 64, false},    {128, 64, false}, {512, 64, false}, {2048, 64, false}, {128, 16, false},
-    {128, 256, false}, {128, 1024, false}, {8, 64, true},    {32, 64, true},   {128, 64, true},   {512, 64, true},
+    {8, 64, false},   {32, 64, false},  {128, 64, false},  {512, 64, false},  {2048, 64, false},
+    {512, 16, false}, {512, 32, false}, {512, 128, false}, {512, 256, false}, {8, 64, true},
+    {32, 64, true},   {128, 64, true},  {512, 64, true},
 };
 
 static bool build(const struct scenario *scenario, struct dag *dag, struct error *err)
@@ -62,8 +63,8 @@ static bool row_run(const struct row *row, struct error *err)
         return false;
     children_usage(&simgrid_s, &peak_bytes);
     getrusage(RUSAGE_SELF, &usage);
-    printf("%6d %6d %10s %9d %11.2f %11.2f %13.0f %12.0f %11.0f\n", platform_n_gpus(&scenario.platform), row->units,
-           row->all_tensor_ranks ? "all" : "one", dag.n_tasks, cpu_s(), simgrid_s, dag.n_tasks / simgrid_s,
+    printf("%6d %6d %10s %9d %11.2f %11.2f %18.2f %12.0f %11.0f\n", platform_n_gpus(&scenario.platform), row->units,
+           row->all_tensor_ranks ? "all" : "one", dag.n_tasks, cpu_s(), simgrid_s, 1e6 * simgrid_s / dag.n_tasks,
            (double)usage.ru_maxrss * 1024 / 1e6, peak_bytes / 1e6);
     dag_free(&dag);
     timeline_free(&timeline);
@@ -74,8 +75,9 @@ static bool row_run(const struct row *row, struct error *err)
 bool bench_scale(struct error *err)
 {
     printf("growth, one iteration: 70B, TP8 PP8, the rest DP, equal units; CPU with reading and loading the platform\n"
-           "%6s %6s %10s %9s %11s %11s %13s %12s %11s\n",
-           "GPUs", "units", "TP ranks", "tasks", "graph [s]", "SimGrid [s]", "tasks/s", "graph [MB]", "SimGrid [MB]");
+           "%6s %6s %10s %9s %11s %11s %18s %12s %11s\n",
+           "GPUs", "units", "TP ranks", "tasks", "graph [s]", "SimGrid [s]", "SimGrid [us/task]", "graph [MB]",
+           "SimGrid [MB]");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         fflush(NULL);
         pid_t process = fork();

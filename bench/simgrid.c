@@ -22,7 +22,7 @@ enum op_kind { OP_WAIT, OP_EXECUTE, OP_SEND, OP_POST };
 
 struct op {
     enum op_kind kind;
-    double amount; /* s, or bytes */
+    double amount; /* s, or parts of bytes */
     double latency_s;
     sg_host_t from, to;
     sg_sem_t semaphore;
@@ -63,7 +63,7 @@ static struct op task_op(const struct dag *dag, int32_t t, const struct cluster 
     if (task->kind != DAG_SEND || task->wire_bytes < 1)
         return (struct op){.kind = OP_EXECUTE, .amount = dag->duration_s[t], .finish_s = finish_s};
     return (struct op){.kind = OP_SEND,
-                       .amount = task->wire_bytes,
+                       .amount = task->wire_bytes * CLUSTER_PARTS_OF_BYTE,
                        .latency_s = task->latency_s,
                        .from = cluster_host(cluster, task->from_rank, task->to_rank),
                        .to = cluster_host(cluster, task->to_rank, task->from_rank),

@@ -7,8 +7,9 @@ NIC a GPU. Nodes hang on leaf switches, leaves on a spine. Every link is two: _u
 so opposite directions do not disturb each other. Latencies are 0: SimGrid shares a link fairly only among
 routes of equal latency, so the sender pays the latency before the transfer.
 
-Each node has one gateway. The root zone's routing is DijkstraCache: routes of a node are found when one is asked for,
-all at once. Floyd's table of all pairs would take the cube of the nodes: half the time of a run on 2048.
+Each node has one gateway. The nodes of a leaf are a zone, where there are several leaves: in one zone of all nodes
+routing would take the square of the nodes (DijkstraCache: routes of a node are found when one is asked for, all at
+once), or their cube (Floyd).
 Links stand first in a zone of their own, because SimGrid looks them up zone after zone.
 """
 import argparse
@@ -143,7 +144,7 @@ def write_node(cluster, n, write):
     write("    </zone>\n")
 
 
-def write_fabric(cluster, write):
+def write_nodes(cluster, write):
     def wire(zone, gateway, above, gateway_above, link):
         write(f'    <zoneRoute src="{zone}" dst="{above}" gw_src="{gateway}" gw_dst="{gateway_above}"'
               f' symmetrical="NO"><link_ctn id="{link}_u"/></zoneRoute>\n')
@@ -151,15 +152,20 @@ def write_fabric(cluster, write):
               f' symmetrical="NO"><link_ctn id="{link}_d"/></zoneRoute>\n')
 
     for leaf in range(cluster.leaves):
+        nodes = range(leaf * cluster.nodes_per_leaf, min(cluster.nodes, (leaf + 1) * cluster.nodes_per_leaf))
+        if cluster.leaves > 1:
+            write(f'    <zone id="pod{leaf}" routing="DijkstraCache">\n')
+        for n in nodes:
+            write_node(cluster, n, write)
         write(f'    <zone id="leafz{leaf}" routing="Full"><router id="leaf{leaf}"/></zone>\n')
+        for n in nodes:
+            wire(f"node{n}", f"sw{n}", f"leafz{leaf}", f"leaf{leaf}", f"pt{n}")
+        if cluster.leaves > 1:
+            write("    </zone>\n")
     if cluster.leaves > 1:
         write('    <zone id="spinez" routing="Full"><router id="spine"/></zone>\n')
-    for n in range(cluster.nodes):
-        leaf = n // cluster.nodes_per_leaf
-        wire(f"node{n}", f"sw{n}", f"leafz{leaf}", f"leaf{leaf}", f"pt{n}")
-    if cluster.leaves > 1:
         for leaf in range(cluster.leaves):
-            wire(f"leafz{leaf}", f"leaf{leaf}", "spinez", "spine", f"up{leaf}")
+            wire(f"pod{leaf}", f"leaf{leaf}", "spinez", "spine", f"up{leaf}")
 
 
 def main():
@@ -173,9 +179,7 @@ def main():
                         nic=cluster.nic, pcie=cluster.pcie, host_memory=cluster.host_memory[0], speed=cluster.speed,
                         free=free, fabric=fabric, source=cluster.source))
     write_links(cluster, write)
-    for n in range(cluster.nodes):
-        write_node(cluster, n, write)
-    write_fabric(cluster, write)
+    write_nodes(cluster, write)
     write("  </zone>\n</platform>\n")
 
 

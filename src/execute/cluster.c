@@ -35,7 +35,7 @@ static void engine_start(const char *platform_path)
     sg_cfg_set_string("network/model", "CM02");
     sg_cfg_set_boolean("network/crosstraffic", "no");
     sg_cfg_set_double("network/TCP-gamma", 1e30);
-    sg_cfg_set_double("network/loopback-bw", 1e13);
+    sg_cfg_set_double("network/loopback-bw", 1e13 * CLUSTER_PARTS_OF_BYTE);
     sg_cfg_set_double("surf/precision", 1e-12);
     sg_cfg_set_int("contexts/stack-size", 256); /* KiB; the default maps 8 MiB an actor */
     signal(SIGABRT, refuse_platform);
@@ -175,6 +175,15 @@ static void link_slow_down(const struct platform *platform, enum fault_kind kind
     }
 }
 
+static void links_scale(void)
+{
+    size_t n = sg_link_count();
+    sg_link_t *list = sg_link_list();
+    for (size_t i = 0; i < n; i++)
+        sg_link_set_bandwidth(list[i], sg_link_get_bandwidth(list[i]) * CLUSTER_PARTS_OF_BYTE);
+    free(list);
+}
+
 static void links_slow_down(const struct platform *platform, const struct faults *faults)
 {
     for (enum fault_kind kind = FAULT_NVLINK; kind < FAULT_N_KINDS; kind++)
@@ -190,6 +199,7 @@ bool cluster_open(const struct platform *platform, const struct dag *dag, struct
     struct needed needed = needed_of(dag, cluster);
     platform_load(platform, &needed);
     hosts_find(cluster);
+    links_scale();
     bool ok = hosts_check(cluster, needed.host);
     free(needed.host);
     if (ok && dag->faults != NULL)

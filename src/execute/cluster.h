@@ -8,6 +8,9 @@
 #include "dag/dag.h"
 #include "scenario/platform.h"
 
+/** SimGrid sends whole numbers: of such parts of a byte. Its links have that many times their bandwidth. */
+enum { CLUSTER_PARTS_OF_BYTE = 1 << 16 };
+
 struct cluster {
     const struct platform *platform;
     sg_host_t *gpu; /* [n_nodes x gpus_per_node]; NULL: the graph has no use for it */

@@ -6,7 +6,7 @@
 #include "bounds/critical_path.h"
 
 /**
- * Replay the DAG with one actor per stream. Start and finish of every task are SimGrid's clock.
+ * Replay the DAG. Transfers that share links start and finish by SimGrid's clock, all else by its own time.
  * Slow links (dag->faults) have less bandwidth than the platform's file says; slow GPUs are slow in durations.
  * A deadlock, a host that the platform lacks, a child that died: an error naming who waits, which host, or the signal.
  */

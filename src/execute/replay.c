@@ -4,57 +4,59 @@
 #include <math.h>
 #include <simgrid/actor.h>
 #include <simgrid/engine.h>
-#include <simgrid/host.h>
-#include <simgrid/semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "base/check.h"
+#include "execute/events.h"
 #include "execute/routes.h"
+#include "execute/senders.h"
+
+/* The transfer that goes on by a way. */
+enum flight_state { FLIGHT_ALONE, FLIGHT_SHARES, FLIGHT_OVER };
+
+struct flight {
+    int32_t task; /* -1: none */
+    enum flight_state state;
+};
+
+/* Who is on a link: one alone, or any number on SimGrid. */
+struct occupancy {
+    int32_t n_flights;
+    int32_t alone; /* its way, -1: none */
+};
 
 struct run {
     const struct replay *replay;
     const struct cluster *cluster;
-    double begin_s;         /* SimGrid's clock */
-    double *alone_s;        /* [n_tasks] of execute/routes.h */
-    int32_t *known;         /* [n_tasks] a stack: finish is known, successors do not know yet */
-    struct walker *walkers; /* [n_streams] */
-};
-
-/* Walks those of a stream's tasks that share links. */
-struct walker {
-    struct run *run;
-    const int32_t *tasks;
-    int32_t n_tasks;   /* of the stream; 0: no actor, no semaphore */
-    int32_t waits_for; /* task at whose start the actor sleeps, -1: none */
-    sg_sem_t wake;
-    struct walker *next; /* to be woken after it */
+    double begin_s; /* SimGrid's clock */
+    struct routes routes;
+    struct flight *flights;        /* [n_ways] */
+    struct occupancy *occupancies; /* [n_links] */
+    struct events events;
+    struct senders senders;
+    int32_t *known; /* [n_tasks] a stack: finish is known, successors do not know yet */
 };
 
 /* A task whose predecessors' finish is known. */
-static void task_ready(struct run *run, int32_t task, int32_t *n_known, struct walker **woken)
+static void task_ready(struct run *run, int32_t task, int32_t *n_known)
 {
     const struct replay *replay = run->replay;
-    if (run->alone_s[task] == ROUTES_SHARED) {
-        struct walker *walker = &run->walkers[replay->dag->tasks[task].stream];
-        if (walker->waits_for == task) {
-            walker->next = *woken;
-            *woken = walker;
-        }
+    if (routes_can_meet(&run->routes, task)) {
+        double begins_s = replay->start_s[task] + replay->dag->tasks[task].latency_s;
+        events_add(&run->events, (struct event){begins_s, task, true});
         return;
     }
-    replay->finish_s[task] = replay->start_s[task] + run->alone_s[task];
+    replay->finish_s[task] = replay->start_s[task] + routes_alone_s(&run->routes, replay->dag, task);
     run->known[(*n_known)++] = task;
 }
 
-/* Tell what follows a task, and what follows from that. All actors run in one thread, one at a time between simulation
- * calls, so nothing needs a lock, and actors are woken when all is told. */
+/* Tell what follows a task, and what follows from that. */
 static void tell_successors(struct run *run, int32_t task)
 {
     const struct replay *replay = run->replay;
     struct queues *queues = replay->queues;
-    struct walker *woken = NULL;
     int32_t n_known = 0;
     run->known[n_known++] = task;
     while (n_known > 0) {
@@ -63,128 +65,183 @@ static void tell_successors(struct run *run, int32_t task)
             int32_t next = queues->out_task[i];
             replay->start_s[next] = fmax(replay->start_s[next], replay->finish_s[before]);
             if (--queues->n_waits[next] == 0)
-                task_ready(run, next, &n_known, &woken);
+                task_ready(run, next, &n_known);
         }
     }
-    while (woken != NULL) {
-        struct walker *walker = woken;
-        woken = walker->next;
-        sg_sem_release(walker->wake);
-    }
 }
 
-/* From its start on, at SimGrid's clock or later. */
-static void transfer(const struct run *run, int32_t task)
-{
-    const struct dag_task *send = &run->replay->dag->tasks[task];
-    /* SimGrid sends whole bytes; the rest of one takes the time it takes on free links. */
-    double whole_bytes = floor(send->wire_bytes), delay_s = send->latency_s;
-    double alone_s = fmax(0, run->replay->dag->duration_s[task] - send->latency_s);
-    delay_s += alone_s * (send->wire_bytes - whole_bytes) / send->wire_bytes;
-    double now_s = simgrid_get_clock(), wakes_s = run->begin_s + run->replay->start_s[task] + delay_s;
-    if (wakes_s > now_s)
-        sg_actor_sleep_for(wakes_s - now_s);
-    sg_host_sendto(cluster_host(run->cluster, send->from_rank, send->to_rank),
-                   cluster_host(run->cluster, send->to_rank, send->from_rank), whole_bytes);
-}
-
-static void walk(int argc, char **argv)
-{
-    (void)argc;
-    (void)argv;
-    struct walker *walker = sg_actor_self_get_data();
-    struct run *run = walker->run;
-    for (int32_t i = 0; i < walker->n_tasks; i++) {
-        int32_t task = walker->tasks[i];
-        if (run->alone_s[task] != ROUTES_SHARED)
-            continue;
-        if (run->replay->queues->n_waits[task] > 0) {
-            walker->waits_for = task;
-            sg_sem_acquire(walker->wake);
-            walker->waits_for = -1;
-        }
-        transfer(run, task);
-        run->replay->finish_s[task] = simgrid_get_clock() - run->begin_s;
-        tell_successors(run, task);
-    }
-}
-
-static bool any_shared(const struct run *run, const int32_t *tasks, int32_t n_tasks)
-{
-    int32_t i = 0;
-    while (i < n_tasks && run->alone_s[tasks[i]] != ROUTES_SHARED)
-        i++;
-    return i < n_tasks;
-}
-
-static void walkers_start(struct run *run)
-{
-    const struct queues *queues = run->replay->queues;
-    const struct dag *dag = run->replay->dag;
-    for (int32_t s = 0; s < queues->n_streams; s++) {
-        int32_t first = queues->stream_first[s], n_tasks = queues->stream_first[s + 1] - first;
-        if (!any_shared(run, queues->stream_task + first, n_tasks))
-            continue;
-        run->walkers[s] = (struct walker){run, queues->stream_task + first, n_tasks, -1, sg_sem_init(0), NULL};
-        int32_t place = s / DAG_N_STREAMS;
-        int32_t gpu = place < dag->n_places ? dag->places[place].rank : place - dag->n_places;
-        sg_actor_t actor = sg_actor_init("stream", run->cluster->gpu[gpu]);
-        sg_actor_set_data(actor, &run->walkers[s]);
-        sg_actor_start(actor, walk, 0, NULL);
-    }
-}
-
-/* What needs no transfer to begin. The roots are listed first: what follows from them has no n_waits left either. */
+/* What needs no other task to begin. They are listed first: what follows from them has no n_waits left either. */
 static void roots_run(struct run *run)
 {
     const int32_t *n_waits = run->replay->queues->n_waits;
     int32_t n_tasks = run->replay->dag->n_tasks, n_roots = 0;
     int32_t *roots = check_malloc((size_t)n_tasks * sizeof *roots);
     for (int32_t t = 0; t < n_tasks; t++)
-        if (n_waits[t] == 0 && run->alone_s[t] != ROUTES_SHARED)
+        if (n_waits[t] == 0)
             roots[n_roots++] = t;
     for (int32_t i = 0; i < n_roots; i++) {
-        run->replay->finish_s[roots[i]] = run->alone_s[roots[i]];
-        tell_successors(run, roots[i]);
+        int32_t n_known = 0;
+        task_ready(run, roots[i], &n_known);
+        if (n_known > 0)
+            tell_successors(run, roots[i]);
     }
     free(roots);
 }
 
-/* The first actor: SimGrid knows routes only while it runs. */
-static void begin(int argc, char **argv)
+static struct occupancy *occupancy(struct run *run, int32_t way, int32_t i)
+{
+    return &run->occupancies[run->routes.link[run->routes.ways[way].first_link + i]];
+}
+
+static void links_leave(struct run *run, int32_t way)
+{
+    for (int32_t i = 0; i < run->routes.ways[way].n_links; i++) {
+        struct occupancy *link = occupancy(run, way, i);
+        link->n_flights--;
+        link->alone = -1;
+    }
+}
+
+/* Hand to SimGrid, at its clock or later, what is left of a transfer. */
+static void flight_share(struct run *run, int32_t way, double time_s, double bytes)
+{
+    const struct way *of = &run->routes.ways[way];
+    double ahead_s = run->begin_s + time_s - simgrid_get_clock();
+    if (ahead_s > 0 && run->senders.n_sending == 0)
+        sg_actor_sleep_for(ahead_s);
+    run->flights[way].state = FLIGHT_SHARES;
+    senders_send(&run->senders, cluster_host(run->cluster, of->from_rank, of->to_rank),
+                 cluster_host(run->cluster, of->to_rank, of->from_rank), bytes, way);
+}
+
+static double alone_finish_s(const struct run *run, int32_t task)
+{
+    return run->replay->start_s[task] + routes_alone_s(&run->routes, run->replay->dag, task);
+}
+
+/* A transfer that was alone until now meets another one. With next to nothing left it is over. */
+static void flight_meets(struct run *run, int32_t way, double time_s)
+{
+    struct flight *flight = &run->flights[way];
+    double left_bytes = (alone_finish_s(run, flight->task) - time_s) * run->routes.ways[way].bytes_per_s;
+    left_bytes = fmin(left_bytes, run->replay->dag->tasks[flight->task].wire_bytes);
+    if (left_bytes * CLUSTER_PARTS_OF_BYTE < 1) {
+        links_leave(run, way);
+        flight->state = FLIGHT_OVER;
+        return;
+    }
+    for (int32_t i = 0; i < run->routes.ways[way].n_links; i++)
+        occupancy(run, way, i)->alone = -1;
+    flight_share(run, way, time_s, left_bytes);
+}
+
+static void flight_begin(struct run *run, int32_t task, double time_s)
+{
+    int32_t way = run->routes.way[task], n_links = run->routes.ways[way].n_links;
+    bool meets = false;
+    for (int32_t i = 0; i < n_links; i++)
+        if (occupancy(run, way, i)->alone >= 0)
+            flight_meets(run, occupancy(run, way, i)->alone, time_s);
+    for (int32_t i = 0; i < n_links; i++)
+        meets = meets || occupancy(run, way, i)->n_flights > 0;
+    for (int32_t i = 0; i < n_links; i++) {
+        struct occupancy *link = occupancy(run, way, i);
+        link->n_flights++;
+        link->alone = meets ? -1 : way;
+    }
+    run->flights[way] = (struct flight){.task = task, .state = FLIGHT_ALONE};
+    if (meets)
+        flight_share(run, way, time_s, run->replay->dag->tasks[task].wire_bytes);
+    else
+        events_add(&run->events, (struct event){alone_finish_s(run, task), task, false});
+}
+
+/* Of a transfer that stayed alone; one that did not ends when SimGrid says so. */
+static void flight_end(struct run *run, int32_t task, double time_s)
+{
+    int32_t way = run->routes.way[task];
+    struct flight *flight = &run->flights[way];
+    if (flight->task != task || flight->state == FLIGHT_SHARES)
+        return;
+    if (flight->state == FLIGHT_ALONE)
+        links_leave(run, way);
+    flight->task = -1;
+    run->replay->finish_s[task] = time_s;
+    tell_successors(run, task);
+}
+
+static void shared_flight_end(struct run *run, int32_t way)
+{
+    struct flight *flight = &run->flights[way];
+    int32_t task = flight->task;
+    links_leave(run, way);
+    flight->task = -1;
+    run->replay->finish_s[task] = simgrid_get_clock() - run->begin_s;
+    tell_successors(run, task);
+}
+
+/* Wait for SimGrid until an event is due; while no transfers share links, time runs ahead of SimGrid's clock.
+ * @return false: a transfer has ended there before */
+static bool event_due(struct run *run)
+{
+    double next_s = run->events.n > 0 ? run->events.heap[0].time_s : INFINITY;
+    double ahead_s = next_s - (simgrid_get_clock() - run->begin_s);
+    return run->senders.n_sending == 0 || ahead_s <= 0 || !senders_wait(&run->senders, ahead_s);
+}
+
+static void events_run(struct run *run)
+{
+    while (run->events.n > 0 || run->senders.n_sending > 0) {
+        int32_t way;
+        if (event_due(run)) {
+            struct event event = events_take(&run->events);
+            if (event.begins)
+                flight_begin(run, event.task, event.time_s);
+            else
+                flight_end(run, event.task, event.time_s);
+        }
+        while (senders_take(&run->senders, &way))
+            shared_flight_end(run, way);
+    }
+}
+
+/* The one actor beside those of senders. SimGrid knows routes only while it runs. */
+static void walk(int argc, char **argv)
 {
     (void)argc;
     (void)argv;
     struct run *run = sg_actor_self_get_data();
-    if (!routes_fold_check(run->replay->dag, run->cluster)) {
+    if (!routes_find(run->replay->dag, run->replay->queues, run->cluster, &run->routes)) {
         fflush(stderr);
         _exit(REPLAY_REFUSED);
     }
-    run->alone_s = routes_alone_s(run->replay->dag, run->cluster);
+    run->flights = check_malloc((size_t)run->routes.n_ways * sizeof *run->flights);
+    for (int32_t w = 0; w < run->routes.n_ways; w++)
+        run->flights[w] = (struct flight){.task = -1};
+    run->occupancies = check_malloc((size_t)run->routes.n_links * sizeof *run->occupancies);
+    for (int32_t l = 0; l < run->routes.n_links; l++)
+        run->occupancies[l] = (struct occupancy){0, -1};
+    senders_open(&run->senders);
     roots_run(run);
-    walkers_start(run);
+    events_run(run);
+    senders_close(&run->senders);
 }
 
 void replay_on(const struct replay *replay, const struct cluster *cluster)
 {
-    size_t n_streams = (size_t)replay->queues->n_streams;
     struct run run = {.replay = replay,
                       .cluster = cluster,
                       .begin_s = simgrid_get_clock(),
-                      .known = check_malloc((size_t)replay->dag->n_tasks * sizeof(int32_t)),
-                      .walkers = check_calloc(n_streams, sizeof *run.walkers)};
-    for (size_t s = 0; s < n_streams; s++)
-        run.walkers[s].waits_for = -1;
-    sg_actor_t actor = sg_actor_init("begin", cluster->gpu[0]);
+                      .known = check_malloc((size_t)replay->dag->n_tasks * sizeof(int32_t))};
+    sg_actor_t actor = sg_actor_init("replay", cluster->gpu[0]);
     sg_actor_set_data(actor, &run);
-    sg_actor_start(actor, begin, 0, NULL);
+    sg_actor_start(actor, walk, 0, NULL);
     simgrid_run();
-    for (size_t s = 0; s < n_streams; s++)
-        if (run.walkers[s].n_tasks > 0)
-            sg_sem_destroy(run.walkers[s].wake);
-    free(run.walkers);
+    events_free(&run.events);
+    routes_free(&run.routes);
+    free(run.flights);
+    free(run.occupancies);
     free(run.known);
-    free(run.alone_s);
 }
 
 int replay_run(const struct replay *replay)

@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /**
- * What runs in the forked child: SimGrid, one actor per stream that sends.
+ * What runs in the forked child: SimGrid, for what shares links.
  *
- * SimGrid runs what may contend, the transfers that can meet others on their links (execute/routes.h). Every other task
- * takes its time whatever happens, so its start and finish follow as soon as those of its predecessors are known,
- * ahead of SimGrid's clock; nothing is known later than it happens. A SEND's actor sleeps until its start and latency
- * are over and then sends. Same tasks, same times as with an actor for each stream that sleeps through its work.
+ * A task that meets no other takes its time whatever happens, so its finish follows from its start. That holds of work,
+ * of transfers that can meet no other on their links (execute/routes.h), whose start and finish are known as soon as
+ * those of their predecessors are, and of transfers that could meet others but do not: these begin and end as events,
+ * in the order of time. When two are on one link, both go to SimGrid at that moment, the earlier one with the bytes
+ * that it has left, and end when SimGrid says so; whoever comes to their links until then follows. Max-min fair shares
+ * of links that have no transfer in common do not depend on each other, so nothing is approximated: transfers on their
+ * own and on SimGrid never have a link in common that could hold them back.
+ *
+ * Rates, times and order are SimGrid's own to rounding: bytes go to it as whole 65536ths, and it takes moments less
+ * than 1e-12 s apart for one.
  *
  * Equal pipelines are not run once for all: batches drawn from a law have none, and those of fixed lengths meet in the
  * rings of gradients on links that their last passes still use.

@@ -11,12 +11,31 @@
 
 #include "base/check.h"
 
-/* What one stream sends from GPU to GPU, by one route. */
-struct way {
-    int32_t stream, from_rank, to_rank;
-    int32_t n_gpus;     /* that send beside each other, this one for all of them */
-    double bytes_per_s; /* of its route; ROUTES_SHARED: another stream uses one of its links */
-    xbt_dynar_t links;  /* of its route, asked for once */
+/* What comes to a link from one side: from the senders by other links before it, or to the receivers behind it. */
+struct side {
+    double bytes_per_s; /* all those links together; INFINITY: it is itself the first (last) of a route */
+    int32_t outer;      /* the newest of them, -1: none */
+    int32_t n_gpus;     /* that send (receive) by it, as far as they are GPUs */
+    int32_t counted;    /* all GPUs below this one */
+};
+
+enum { SENDERS, RECEIVERS, N_SIDES };
+
+enum { NO_STREAM = -1, SEVERAL_STREAMS = -2 };
+
+/* A link that some route uses. */
+struct used {
+    sg_link_t link;
+    double bytes_per_s;
+    int32_t stream;
+    struct side side[N_SIDES];
+};
+
+struct finder {
+    const struct cluster *cluster;
+    struct routes *routes;
+    struct used *used; /* [routes.n_links], room for all */
+    size_t n_hops, hop_capacity;
 };
 
 static bool sends_bytes(const struct dag_task *task)
@@ -27,8 +46,10 @@ static bool sends_bytes(const struct dag_task *task)
 static struct way way_of(const struct dag *dag, const struct dag_task *task)
 {
     bool of_place = task->stream < dag->n_places * DAG_N_STREAMS;
-    return (struct way){task->stream, task->from_rank, task->to_rank, of_place ? dag->places[task->place].n_gpus : 1, 0,
-                        NULL};
+    return (struct way){.stream = task->stream,
+                        .from_rank = task->from_rank,
+                        .to_rank = task->to_rank,
+                        .n_gpus = of_place ? dag->places[task->place].n_gpus : 1};
 }
 
 static int compare(const void *a, const void *b)
@@ -41,91 +62,79 @@ static int compare(const void *a, const void *b)
     return (x->to_rank > y->to_rank) - (x->to_rank < y->to_rank);
 }
 
-/* Sorted, each once. */
-static struct way *ways_find(const struct dag *dag, int32_t *n)
+/* Each once, sorted. Most streams send the same way again and again. */
+static void ways_find(const struct dag *dag, const struct queues *queues, struct routes *routes)
 {
-    int32_t n_sends = 0, n_ways = 0;
-    for (int32_t t = 0; t < dag->n_tasks; t++)
-        n_sends += sends_bytes(&dag->tasks[t]);
-    struct way *ways = check_malloc((size_t)n_sends * sizeof *ways);
-    for (int32_t t = 0; t < dag->n_tasks; t++)
-        if (sends_bytes(&dag->tasks[t]))
-            ways[n_ways++] = way_of(dag, &dag->tasks[t]);
-    qsort(ways, (size_t)n_sends, sizeof *ways, compare);
-    n_ways = 0;
-    for (int32_t i = 0; i < n_sends; i++)
+    size_t n = 0;
+    struct way *ways = check_malloc((size_t)dag->n_tasks * sizeof *ways);
+    for (int32_t i = 0; i < dag->n_tasks; i++) {
+        const struct dag_task *task = &dag->tasks[queues->stream_task[i]];
+        struct way way = way_of(dag, task);
+        if (!sends_bytes(task) || (n > 0 && compare(&way, &ways[n - 1]) == 0))
+            continue;
+        ways[n++] = way;
+    }
+    qsort(ways, n, sizeof *ways, compare);
+    for (size_t i = 0; i < n; i++)
         if (i == 0 || compare(&ways[i], &ways[i - 1]) != 0)
-            ways[n_ways++] = ways[i];
-    *n = n_ways;
-    return ways;
+            ways[routes->n_ways++] = ways[i];
+    routes->ways = ways;
 }
 
-enum step { STEP_CLEAR, STEP_CLAIM, STEP_ASK };
-
-static void links_find(const struct cluster *cluster, struct way *way)
+/* The way of every task, in the order of streams for the same reason. */
+static void tasks_find(const struct dag *dag, const struct queues *queues, struct routes *routes)
 {
-    way->links = xbt_dynar_new(sizeof(sg_link_t), NULL);
-    sg_host_get_route(cluster_host(cluster, way->from_rank, way->to_rank),
-                      cluster_host(cluster, way->to_rank, way->from_rank), way->links);
+    size_t n_ways = (size_t)routes->n_ways;
+    int32_t last = 0;
+    for (int32_t i = 0; i < dag->n_tasks; i++) {
+        int32_t task = queues->stream_task[i];
+        struct way key = way_of(dag, &dag->tasks[task]);
+        bool sends = sends_bytes(&dag->tasks[task]);
+        if (sends && compare(&key, &routes->ways[last]) != 0) {
+            const struct way *way = bsearch(&key, routes->ways, n_ways, sizeof *way, compare);
+            CHECK(way != NULL);
+            last = (int32_t)(way - routes->ways);
+        }
+        routes->way[task] = sends ? last : -1;
+    }
 }
 
-/* A link's datum is the stream that has claimed it. A route has the bandwidth of its narrowest link. */
-static void links_visit(struct way *way, enum step step)
+/* A link's datum is what is known of it. */
+static struct used *used_link(struct finder *finder, sg_link_t link)
 {
-    static char several;
-    void *mine = &way->stream;
-    bool alone = true;
-    double bytes_per_s = INFINITY;
+    struct used *used = sg_link_get_data(link);
+    if (used != NULL)
+        return used;
+    used = &finder->used[finder->routes->n_links++];
+    const struct side none = {.outer = -1};
+    *used = (struct used){link, sg_link_get_bandwidth(link) / CLUSTER_PARTS_OF_BYTE, NO_STREAM, {none, none}};
+    sg_link_set_data(link, used);
+    return used;
+}
+
+static void way_route(struct finder *finder, struct way *way)
+{
+    struct routes *routes = finder->routes;
+    const struct cluster *cluster = finder->cluster;
+    xbt_dynar_t links = xbt_dynar_new(sizeof(sg_link_t), NULL);
     unsigned i;
     sg_link_t link;
-    xbt_dynar_foreach(way->links, i, link)
+    sg_host_get_route(cluster_host(cluster, way->from_rank, way->to_rank),
+                      cluster_host(cluster, way->to_rank, way->from_rank), links);
+    way->first_link = (int32_t)finder->n_hops;
+    way->bytes_per_s = INFINITY;
+    xbt_dynar_foreach(links, i, link)
     {
-        const int32_t *owner = sg_link_get_data(link);
-        bool own = owner != (void *)&several && owner != NULL && *owner == way->stream;
-        if (step == STEP_CLEAR)
-            sg_link_set_data(link, NULL);
-        else if (step == STEP_CLAIM && !own)
-            sg_link_set_data(link, owner == NULL ? mine : &several);
-        alone = alone && own;
-        bytes_per_s = fmin(bytes_per_s, sg_link_get_bandwidth(link));
+        struct used *used = used_link(finder, link);
+        routes->link = check_grow(routes->link, finder->n_hops, &finder->hop_capacity, sizeof *routes->link);
+        routes->link[finder->n_hops++] = (int32_t)(used - finder->used);
+        way->n_links++;
+        way->bytes_per_s = fmin(way->bytes_per_s, used->bytes_per_s);
+        if (used->stream != way->stream)
+            used->stream = used->stream == NO_STREAM ? way->stream : SEVERAL_STREAMS;
     }
-    if (step == STEP_ASK)
-        way->bytes_per_s = alone ? bytes_per_s : ROUTES_SHARED;
+    xbt_dynar_free(&links);
 }
-
-double *routes_alone_s(const struct dag *dag, const struct cluster *cluster)
-{
-    double *alone_s = check_malloc((size_t)dag->n_tasks * sizeof *alone_s);
-    int32_t n_ways;
-    struct way *ways = ways_find(dag, &n_ways);
-    for (int32_t i = 0; i < n_ways; i++)
-        links_find(cluster, &ways[i]);
-    for (enum step step = STEP_CLEAR; step <= STEP_ASK; step++)
-        for (int32_t i = 0; i < n_ways; i++)
-            links_visit(&ways[i], step);
-    for (int32_t t = 0; t < dag->n_tasks; t++) {
-        const struct dag_task *task = &dag->tasks[t];
-        alone_s[t] = dag->duration_s[t];
-        if (!sends_bytes(task))
-            continue;
-        struct way key = way_of(dag, task);
-        const struct way *way = bsearch(&key, ways, (size_t)n_ways, sizeof *ways, compare);
-        double bytes_per_s = way->bytes_per_s;
-        alone_s[t] = bytes_per_s > 0 ? task->latency_s + task->wire_bytes / bytes_per_s : ROUTES_SHARED;
-    }
-    for (int32_t i = 0; i < n_ways; i++)
-        xbt_dynar_free(&ways[i].links);
-    free(ways);
-    return alone_s;
-}
-
-/* Of a link above the NICs: how many GPUs send, how many receive by it. */
-struct above {
-    int32_t n_gpus[2];
-    int32_t counted; /* all GPUs below this one */
-};
-
-enum { SENDERS, RECEIVERS };
 
 static int compare_senders(const void *a, const void *b)
 {
@@ -139,75 +148,108 @@ static int compare_receivers(const void *a, const void *b)
     return (x->to_rank > y->to_rank) - (x->to_rank < y->to_rank);
 }
 
-/* Every link above the NICs gets a count as its datum, the others none. The caller frees. */
-static struct above *above_links(sg_link_t *links, size_t n_links)
+/* Ways come by ascending GPU of that side: each GPU counts once, and so does its link. */
+static void way_count(struct finder *finder, const struct way *way, int end)
 {
-    struct above *above = check_calloc(n_links, sizeof *above);
-    for (size_t i = 0; i < n_links; i++) {
-        const char *name = sg_link_get_name(links[i]);
-        bool of_gpu = strncmp(name, "nv", 2) == 0 || strncmp(name, "ib", 2) == 0 || strncmp(name, "pc", 2) == 0;
-        sg_link_set_data(links[i], of_gpu || !sg_link_is_shared(links[i]) ? NULL : &above[i]);
-    }
-    return above;
-}
-
-/* Add a way's GPUs at one end to the links of its route. Ways come by ascending GPU, each GPU counts once. */
-static void above_count(const struct cluster *cluster, const struct way *way, int end)
-{
+    const int32_t *link = finder->routes->link + way->first_link;
+    int32_t outer = link[end == SENDERS ? 0 : way->n_links - 1];
     int32_t first = end == SENDERS ? way->from_rank : way->to_rank, last = first + way->n_gpus;
-    xbt_dynar_t route = xbt_dynar_new(sizeof(sg_link_t), NULL);
-    unsigned i;
-    sg_link_t link;
-    sg_host_get_route(cluster->gpu[way->from_rank], cluster->gpu[way->to_rank], route);
-    xbt_dynar_foreach(route, i, link)
-    {
-        struct above *above = sg_link_get_data(link);
-        if (above == NULL || above->counted >= last)
+    double outer_bytes_per_s = sg_link_is_shared(finder->used[outer].link) ? finder->used[outer].bytes_per_s : INFINITY;
+    for (int32_t i = 0; i < way->n_links; i++) {
+        struct side *side = &finder->used[link[i]].side[end];
+        if (link[i] == outer)
+            side->bytes_per_s = INFINITY;
+        else if (side->outer != outer)
+            side->bytes_per_s += outer_bytes_per_s;
+        side->outer = outer;
+        if (way->from_rank < 0 || way->to_rank < 0 || side->counted >= last)
             continue;
-        above->n_gpus[end] += last - (first > above->counted ? first : above->counted);
-        above->counted = last;
+        side->n_gpus += last - (first > side->counted ? first : side->counted);
+        side->counted = last;
     }
-    xbt_dynar_free(&route);
 }
 
-static bool above_is_wide(sg_link_t link, const struct above *above, double nic_bytes_per_s)
+static void sides_count(struct finder *finder)
 {
-    int32_t n_gpus = above->n_gpus[above->n_gpus[RECEIVERS] < above->n_gpus[SENDERS]];
-    if (n_gpus * nic_bytes_per_s <= sg_link_get_bandwidth(link) * (1 + 1e-9))
+    size_t n_ways = (size_t)finder->routes->n_ways;
+    struct way *ways = check_malloc(n_ways * sizeof *ways);
+    for (int end = SENDERS; end < N_SIDES; end++) {
+        memcpy(ways, finder->routes->ways, n_ways * sizeof *ways);
+        qsort(ways, n_ways, sizeof *ways, end == SENDERS ? compare_senders : compare_receivers);
+        for (size_t i = 0; i < n_ways; i++)
+            if (ways[i].n_links > 0)
+                way_count(finder, &ways[i], end);
+    }
+    free(ways);
+}
+
+static bool above_is_wide(const struct used *used, double nic_bytes_per_s)
+{
+    const char *name = sg_link_get_name(used->link);
+    bool of_gpu = strncmp(name, "nv", 2) == 0 || strncmp(name, "ib", 2) == 0 || strncmp(name, "pc", 2) == 0;
+    int32_t n_gpus = used->side[used->side[RECEIVERS].n_gpus < used->side[SENDERS].n_gpus].n_gpus;
+    if (of_gpu || !sg_link_is_shared(used->link) || n_gpus * nic_bytes_per_s <= used->bytes_per_s * (1 + 1e-9))
         return true;
     fprintf(stderr,
             "link %s above the NICs has %g GB/s for %d GPUs of %g GB/s each, so one rank cannot stand for its "
             "tensor-parallel group; allowed: all_tensor_ranks: true, or engine: critical-path (without contention)\n",
-            sg_link_get_name(link), sg_link_get_bandwidth(link) / 1e9, n_gpus, nic_bytes_per_s / 1e9);
+            name, used->bytes_per_s / 1e9, n_gpus, nic_bytes_per_s / 1e9);
     return false;
 }
 
-bool routes_fold_check(const struct dag *dag, const struct cluster *cluster)
+static bool fold_check(const struct dag *dag, const struct finder *finder)
 {
-    int32_t n_ways;
     bool folded = false, wide = true;
     for (int32_t p = 0; p < dag->n_places; p++)
         folded = folded || dag->places[p].n_gpus > 1;
-    if (!folded)
-        return true;
-    struct way *ways = ways_find(dag, &n_ways);
-    size_t n_links = sg_link_count();
-    sg_link_t *links = sg_link_list();
-    struct above *above = above_links(links, n_links);
-    for (int end = SENDERS; end <= RECEIVERS; end++) {
-        qsort(ways, (size_t)n_ways, sizeof *ways, end == SENDERS ? compare_senders : compare_receivers);
-        for (size_t i = 0; i < n_links; i++)
-            above[i].counted = 0;
-        for (int32_t i = 0; i < n_ways; i++)
-            if (ways[i].from_rank >= 0 && ways[i].to_rank >= 0)
-                above_count(cluster, &ways[i], end);
-    }
-    for (size_t i = 0; i < n_links; i++) {
-        wide = wide && above_is_wide(links[i], &above[i], cluster->platform->nic_bytes_per_s);
-        sg_link_set_data(links[i], NULL);
-    }
-    free(above);
-    free(links);
-    free(ways);
+    for (int32_t i = 0; folded && wide && i < finder->routes->n_links; i++)
+        wide = above_is_wide(&finder->used[i], finder->cluster->platform->nic_bytes_per_s);
     return wide;
+}
+
+static bool can_meet_on(const struct used *used)
+{
+    double enters_bytes_per_s = fmin(used->side[SENDERS].bytes_per_s, used->side[RECEIVERS].bytes_per_s);
+    return used->stream == SEVERAL_STREAMS && enters_bytes_per_s > used->bytes_per_s * (1 + 1e-12);
+}
+
+static void links_keep(struct finder *finder)
+{
+    struct routes *routes = finder->routes;
+    for (int32_t w = 0; w < routes->n_ways; w++) {
+        struct way *way = &routes->ways[w];
+        int32_t *link = routes->link + way->first_link, n_links = 0;
+        for (int32_t i = 0; i < way->n_links; i++)
+            if (can_meet_on(&finder->used[link[i]]))
+                link[n_links++] = link[i];
+        way->n_links = n_links;
+    }
+}
+
+bool routes_find(const struct dag *dag, const struct queues *queues, const struct cluster *cluster,
+                 struct routes *routes)
+{
+    *routes = (struct routes){.way = check_malloc((size_t)dag->n_tasks * sizeof *routes->way)};
+    size_t most_links = sg_link_count() + 1; /* one more from a GPU to itself */
+    struct finder finder = {
+        .cluster = cluster, .routes = routes, .used = check_malloc(most_links * sizeof *finder.used)};
+    ways_find(dag, queues, routes);
+    tasks_find(dag, queues, routes);
+    for (int32_t i = 0; i < routes->n_ways; i++)
+        way_route(&finder, &routes->ways[i]);
+    sides_count(&finder);
+    bool wide = fold_check(dag, &finder);
+    links_keep(&finder);
+    for (int32_t i = 0; i < routes->n_links; i++)
+        sg_link_set_data(finder.used[i].link, NULL);
+    free(finder.used);
+    return wide;
+}
+
+void routes_free(struct routes *routes)
+{
+    free(routes->ways);
+    free(routes->link);
+    free(routes->way);
+    *routes = (struct routes){0};
 }
