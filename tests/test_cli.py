@@ -77,6 +77,23 @@ systems:
             self.assertLess(interleaved["bubble_fraction"], plain["bubble_fraction"])
             self.assertEqual(interleaved["plan"]["recompute_layers"], 8)
 
+    def test_the_log_follows_the_report_and_all_of_it_leaves_the_warm_up_out(self):
+        """Both go to one file, which agrees with itself."""
+        path = write("small.yaml", SMALL)
+        done = subprocess.run([PROGRAM, "run", path, "--output", SCRATCH / "one-file"], stdout=subprocess.PIPE, text=True,
+                              stderr=subprocess.STDOUT, timeout=300, check=True)
+        report, log = done.stdout.split("\nbest-fit: planned in ")
+        self.assertTrue(report.splitlines()[-1].startswith("- slimpack: sequence parallelism on"), report[-300:])
+        with h5py.File(SCRATCH / "one-file" / "small.h5") as file:
+            rows = file["iterations"][:]
+        self.assertGreater(len(set(rows["forward_units"][rows["system"] == 1])), 1)
+        for number, label in enumerate(("best-fit", "slimpack")):
+            of = rows[(rows["system"] == number) & (rows["measured"] == 1)]
+            dp = self.report["systems"][number]["plan"]["dp"]
+            self.assertIn(f"{label}: {of['tokens'].sum() / of['forward_units'].sum():.6g} tokens and ", report)
+            self.assertIn(f" {of['forward_units'].mean() / dp:.6g} micro-batches a pipeline, mean", report)
+            self.assertRegex("best-fit: " + log, f"{label}: .* simulated {of['time_s'].mean():.4g} s\n")
+
     def test_contention_never_makes_it_faster(self):
         for system in self.report["systems"]:
             self.assertGreaterEqual(system["simgrid_mean_s"], system["critical_path_mean_s"] * (1 - 1e-9))
@@ -214,11 +231,11 @@ class Plans(unittest.TestCase):
 
 
     def test_the_papers_graph_has_its_vertices_and_edges(self):
-        """Figure "DAG-based representation of a 1F1B pipeline": 12 passes; 9 red, 4 green, 6 blue pairs."""
+        """Figure "DAG-based representation of a 1F1B pipeline": 12 passes; 9 red, 4 green, 10 blue pairs."""
         done = run("export", "--dag", "dot", SOURCE / "scenarios" / "paper" / "dag.yaml")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(done.stdout.count("label=\"0, ") + done.stdout.count("label=\"1, "), 12)
-        for style, pairs in (("dashed", 9), ("dotted", 4), ("solid", 6)):
+        for style, pairs in (("dashed", 9), ("dotted", 4), ("solid", 10)):
             self.assertEqual(done.stdout.count(f"style={style}"), pairs, style)
 
 

@@ -34,11 +34,14 @@ static void knobs_text(const struct scenario *scenario, const struct point_syste
     free(knobs);
 }
 
+/** Of the measured iterations, as all results. */
 static void units_line(const struct scenario *scenario, const struct point_system *system, char line[PLAN_TEXT_SIZE])
 {
     double tokens = 0, padding = 0, units = 0, iterations = 0;
     char knobs[PLAN_TEXT_SIZE];
     for (int32_t i = 0; i < system->n_iterations; i++) {
+        if (!system->iterations[i].measured)
+            continue;
         tokens += (double)system->iterations[i].tokens;
         padding += (double)system->iterations[i].padding_tokens;
         units += (double)system->iterations[i].forward_units;
@@ -93,6 +96,8 @@ struct plan_text_recompute plan_text_recompute_of(const struct point_system *sys
 {
     double units = 0, listed = 0, full = 0;
     for (int32_t i = 0; i < system->n_iterations; i++) {
+        if (!system->iterations[i].measured)
+            continue;
         units += system->iterations[i].forward_units;
         listed += system->iterations[i].listed_units;
         full += system->iterations[i].full_units;
