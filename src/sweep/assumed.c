@@ -23,7 +23,8 @@ static bool any_sharded(const struct point *point)
     return any;
 }
 
-/** Shares of the measured iterations' time of passes, over all systems, whose shapes no row that the curves were fitted to has. */
+/** Shares of the measured iterations' time of passes, over all systems, whose shapes no row that the curves were fitted
+ * to has. */
 static void print_outside(const struct scenario *scenario, const struct point *point, char line[ASSUMED_SIZE])
 {
     bool own = scenario->attention < DEVICE_N_CURVES; /* flash1 has flash2's; unfused is not fitted by keys */
@@ -74,6 +75,16 @@ static void print_tensor_overlap(const struct scenario *scenario, const struct p
                  "%swithout sequence parallelism two all-reduces a pass and "
                  "layer, %s",
                  any[true] ? "; " : "", all_reduce_text[overlap]);
+}
+
+/** Of a measured iteration of any system. */
+static bool any_offloads(const struct point *point)
+{
+    for (int32_t i = 0; i < point->n_systems; i++)
+        for (int32_t j = 0; j < point->systems[i].n_iterations; j++)
+            if (point->systems[i].iterations[j].measured && point->systems[i].iterations[j].host.bytes > 0)
+                return true;
+    return false;
 }
 
 static const char *const fault_text[FAULT_N_KINDS] = {"kernels of GPU", "NVLink of GPU",  "NIC of GPU",
@@ -165,6 +176,11 @@ static int32_t machine_lines(const struct scenario *scenario, const struct point
              point->memory_bytes / gib, device->context_bytes / gib, device->workspace_bytes / gib);
     snprintf(lines[n++], ASSUMED_SIZE, "host memory of a node: %.2f GiB, all of it for offloaded activations",
              platform->host_memory_bytes / gib);
+    if (any_offloads(point))
+        snprintf(lines[n++], ASSUMED_SIZE,
+                 "offload: a unit's activations go out after its forward pass (bytescale: of long sequences beside it) and "
+                 "are all back before its backward pass: this saves what waiting units hold, not the unit at work; with "
+                 "one stage and uncut samples nothing, and the copies are not hidden");
     return n;
 }
 
@@ -187,7 +203,7 @@ static int32_t scenario_lines(const struct scenario *scenario, const struct poin
 
 char (*assumed_lines(const struct scenario *scenario, const struct point *point, int32_t *n))[ASSUMED_SIZE]
 {
-    enum { MOST_LINES = 18 };
+    enum { MOST_LINES = 19 };
     char(*lines)[ASSUMED_SIZE] = check_calloc(MOST_LINES + (size_t)point->n_systems * PLAN_TEXT_LINES, ASSUMED_SIZE);
     *n = scenario_lines(scenario, point, lines);
     CHECK(*n <= MOST_LINES);
