@@ -495,7 +495,8 @@ class Calibrate(unittest.TestCase):
         kernels = write("kernels.csv", self.HEADER + "K1,gemm,calib,H100,bf16,,gemm,,4096,4096,4096,,,,,,,,700,\n")
         device = SCRATCH / "calibrated.yaml"
         done = run("calibrate", kernels, "--device", "h800", "--output", device)
-        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual((done.returncode, done.stderr),
+                         (0, "no row is fitted to, as h800 names no rows: all curves are those of h100-sxm\n"))
         self.assertIn("gemm                       copied from h100-sxm", done.stdout)
         printed = run("calibrate", kernels, "--device", "h800")
         self.assertEqual(printed.stdout, device.read_text())
@@ -522,6 +523,7 @@ class Calibrate(unittest.TestCase):
         for arguments, status, message in [
             ((kernels, "--device", "h801"), 2, "no device 'h801'; did you mean 'h800'?"),
             ((SCRATCH / "nowhere.csv", "--device", "h800"), 2, "nowhere.csv: cannot be read"),
+            ((kernels, "--device", "h200"), 2, "kernels.csv: no row is of this device; rows count where split is calib"),
             ((kernels,), 64, "--device NAME"),
             ((kernels, "--device", "h100-sxm"), 2, "memory.norm: 0 rows of split calib are of this device"),
             ((kernels, "--device", "h800", "--output", SCRATCH / "no" / "such" / "folder"), 73, "cannot be created"),

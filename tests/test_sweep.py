@@ -125,6 +125,13 @@ class Best(Sweep):
         self.assertEqual(self.best("--by", "peak_gib", "--least", "--top", "1")[0]["peak_bytes"],
                          min(float(row["peak_bytes"]) for row in rows(self.whole / "small.csv")))
 
+    def test_the_table_tells_the_plan_and_json_whole_numbers(self):
+        done = run("best", self.whole / "small.csv", "--top", "1", "--where", "system=slimpack")
+        first = self.best("--top", "1", "--where", "system=slimpack")[0]
+        plan = "TP{tp} PP{pp} CP{cp} DP{dp} {recompute}".format(**first)
+        self.assertEqual(plan, "TP2 PP2 CP1 DP4 selective")
+        self.assertRegex(done.stdout, rf"slimpack +{plan} +{first['gpus']} ")
+
     def test_the_front_is_that_of_all_pairs(self):
         """Few values, so that there are ties; of equal rows the first stands for all."""
         random.seed(5)
