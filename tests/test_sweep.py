@@ -78,6 +78,18 @@ class Points(Sweep):
                 for row, line in zip(exported, rows(self.whole / "small.csv"), strict=True):
                     self.assertEqual(row, {key: line[key] for key in row})
 
+    def test_a_table_that_is_not_there_is_said_with_what_writes_it(self):
+        for table, writer in (("tasks", "`--point N` writes a trace of one point"), ("faults", "`faults:` in the scenario"),
+                              ("plans", "`plan: auto`"), ("validation", "`slimsim validate`")):
+            done = run("export", self.whole / "small.h5", "--csv", table)
+            self.assertEqual((done.returncode, done.stdout), (2, ""))
+            self.assertIn(f"the trace holds no table {table}: ", done.stderr)
+            self.assertIn(writer, done.stderr)
+        done = run("export", self.whole / "small.h5", "--chrome")
+        self.assertIn("`--point N`", done.stderr)
+        done = self.sweep(fresh("nowhere"), "--point", "99", scenario=BASE + "sweep: {seed: [1, 2]}\n", status=2)
+        self.assertIn("--point: there is no point 99; allowed: 0 to 1", done.stderr)
+
     def test_full_traces_of_points_are_those_of_single_runs(self):
         scenario = BASE + "trace: full\nsweep: {seed: [1, 2]}\n"
         folder, alone = fresh("full"), fresh("full-alone")

@@ -147,7 +147,7 @@ static bool run_point(const struct arguments *arguments, const struct sweep *swe
     int32_t point = arguments->sweep.point;
     workshop->sweep = sweep;
     bool ok = (point < sweep->n_points ||
-               error_set(err, "--point: there are %d points, counted from 0, not %d", sweep->n_points, point)) &&
+               error_set(err, "--point: there is no point %d; allowed: 0 to %d", point, sweep->n_points - 1)) &&
               workshop_point(workshop, point, &scenario, &lengths, &id, err);
     if (ok) {
         size_t used = strlen(scenario.name);
