@@ -16,8 +16,8 @@ static struct trace_reader *written(const struct trace_task *tasks, int32_t n_ta
     struct trace *trace = trace_create(folder, "chrome", &err);
     CHECK(trace != NULL);
     struct trace_summary summary = {.gpus = 4};
-    struct trace_memory memory = {.system = 1, .rank = 1, .time_s = 1.5e-3, .states_bytes = 1e10, .kv_bytes = 12,
-                                  .libraries_bytes = 7};
+    struct trace_memory memory = {
+        .system = 1, .rank = 1, .time_s = 1.5e-3, .states_bytes = 1e10, .kv_bytes = 12, .libraries_bytes = 7};
     CHECK(trace_set_systems(trace, 2, (const char *const[]){"best-fit", "slim \"\\\n"}, &err));
     CHECK(trace_append(trace, TRACE_SUMMARY, &summary, 1, &err));
     CHECK(trace_append(trace, TRACE_TASKS, tasks, n_tasks, &err));

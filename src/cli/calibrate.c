@@ -139,10 +139,11 @@ static bool check_rows(const struct arguments *arguments, const struct device *d
         if (calibration->fit[i].n_rows > 0)
             return true;
     if (device->rows[0] != '\0')
-        return error_set(err,
-                         "%s: no row is of this device; rows count where split is calib and the column gpu holds a word "
-                         "of its rows: '%s'",
-                         arguments->kernels, device->rows);
+        return error_set(
+            err,
+            "%s: no row is of this device; rows count where split is calib and the column gpu holds a word "
+            "of its rows: '%s'",
+            arguments->kernels, device->rows);
     fprintf(stderr, "no row is fitted to, as %s names no rows: all curves are those of %s\n", arguments->device,
             device->like);
     return true;

@@ -327,8 +327,8 @@ static void read_value(struct reading *reading, const struct schema_key *key, in
         if (key->type == SCHEMA_CHOICE || key->type == SCHEMA_SET)
             print_choice_suggestion(key, at->value, hint);
         print_shown(at->value, shown);
-        reading->ok = document_error(reading->document, node, reading->err, "%s: '%s' %s; %s", key->name, shown, problem,
-                                     hint);
+        reading->ok =
+            document_error(reading->document, node, reading->err, "%s: '%s' %s; %s", key->name, shown, problem, hint);
     }
 }
 

@@ -177,10 +177,11 @@ static int32_t machine_lines(const struct scenario *scenario, const struct point
     snprintf(lines[n++], ASSUMED_SIZE, "host memory of a node: %.2f GiB, all of it for offloaded activations",
              platform->host_memory_bytes / gib);
     if (any_offloads(point))
-        snprintf(lines[n++], ASSUMED_SIZE,
-                 "offload: a unit's activations go out after its forward pass (bytescale: of long sequences beside it) and "
-                 "are all back before its backward pass: this saves what waiting units hold, not the unit at work; with "
-                 "one stage and uncut samples nothing, and the copies are not hidden");
+        snprintf(
+            lines[n++], ASSUMED_SIZE,
+            "offload: a unit's activations go out after its forward pass (bytescale: of long sequences beside it) and "
+            "are all back before its backward pass: this saves what waiting units hold, not the unit at work; with "
+            "one stage and uncut samples nothing, and the copies are not hidden");
     return n;
 }
 
