@@ -216,7 +216,7 @@ def system_title(system, first, short):
     parts = [f"{layout}, pipeline {pipelines}", f"{iteration['time_s']:.3g} s",
              f"bubbles {100 * iteration['bubble_fraction']:.1f}%"]
     if not short:
-        parts.append(f"peak {iteration['peak_bytes'] / GIB:.1f} GiB")
+        parts.append(f"peak of any GPU {iteration['peak_bytes'] / GIB:.1f} GiB")
         if first.label != system.label:
             parts.append(f"{first.iteration['time_s'] / iteration['time_s']:.2f}x the speed of {first.label}")
     return "   ·   ".join(parts)
