@@ -133,10 +133,13 @@ static void states_line(const struct point_system *system, char line[PLAN_TEXT_S
         n += snprintf(line + n, PLAN_TEXT_SIZE - (size_t)n, " of %d layers a stage", (int)plan->recompute_layers);
     if (plan->early_stop)
         n += snprintf(line + n, PLAN_TEXT_SIZE - (size_t)n, " but the last GEMM of each layer (early_stop)");
-    n += snprintf(line + n, PLAN_TEXT_SIZE - (size_t)n, ", offload %g%%", 100 * plan->offload);
-    if (host_bytes(system) > 0)
-        n += snprintf(line + n, PLAN_TEXT_SIZE - (size_t)n, " (at most %.0f GiB on a host)",
-                      host_bytes(system) / (1 << 30));
+    double host = host_bytes(system);
+    if (host > 0 && plan->offload <= 0)
+        n += snprintf(line + n, PLAN_TEXT_SIZE - (size_t)n, ", offload by the system");
+    else
+        n += snprintf(line + n, PLAN_TEXT_SIZE - (size_t)n, ", offload %g%%", 100 * plan->offload);
+    if (host > 0)
+        n += snprintf(line + n, PLAN_TEXT_SIZE - (size_t)n, " (at most %.0f GiB on a host)", host / (1 << 30));
     snprintf(line + n, PLAN_TEXT_SIZE - (size_t)n,
              "; %s on %d of %d DP x CP ranks; gradients %s, weights bf16, Adam fp32", shared[plan->sharding],
              scenario_plan_shards(plan), (int)(plan->dp * plan->cp),
