@@ -80,7 +80,8 @@ class Trace:
     def table(self, name):
         if name not in self.tables:
             if name not in self.file or not len(self.file[name]):
-                raise ValueError(f"the trace holds no {name}: `trace: full` in the scenario writes them")
+                of_sweep = "; of a sweep with `--point N`, in a trace of one point" if "manifest" in self.file else ""
+                raise ValueError(f"the trace holds no {name}: `trace: full` in the scenario writes them{of_sweep}")
             self.tables[name] = self.file[name][:]
         return self.tables[name]
 

@@ -24,8 +24,9 @@ Source = collections.namedtuple("Source", "name detail tokens cost")
 
 
 def source_of(trace):
-    """All samples of all iterations, after cutting."""
-    rows, attributes = trace.table("lengths"), trace.attributes
+    """All samples of the measured iterations, after cutting: those that `slimsim lengths` counts."""
+    rows, iterations, attributes = trace.table("lengths"), trace.table("iterations"), trace.attributes
+    rows = rows[numpy.isin(rows["iteration"], iterations["iteration"][iterations["measured"] == 1])]
     lengths = pathlib.Path(trace.text("lengths")).name
     detail = (f"{lengths} lengths, context {ki(attributes['context'])}, {len(numpy.unique(rows['iteration']))} "
               f"iterations of {attributes['global_batch']} documents, {trace.text('model')}")

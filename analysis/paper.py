@@ -89,7 +89,8 @@ def read_arguments():
 def main():
     arguments = read_arguments()
     if arguments.list:
-        print("\n".join(f"{name:20} {make.__doc__.splitlines()[0]}" for name, make in FIGURES.items()))
+        width = max(map(len, FIGURES))
+        print("\n".join(f"{name:{width}}  {make.__doc__.splitlines()[0]}" for name, make in FIGURES.items()))
     pyplot.rcParams.update({"font.size": 7.5, "axes.titlesize": 8, "axes.labelsize": 8})  # at a page's width
     simulator = Simulator(arguments.slimsim, arguments.output, arguments.set, arguments.jobs)
     simulator.traces.mkdir(parents=True, exist_ok=True)

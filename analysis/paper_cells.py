@@ -19,7 +19,7 @@ ITERATION_KINDS = {"plain": "all pipelines sliced and cut anew, no merged sample
                    "merged": "the same, with merged samples",
                    "uncut": "a pipeline unsliced, or its backward not cut anew"}
 CLASSES = {"states": "weights, gradients, optimizer", "activations": "activations", "kv": "keys and values",
-           "kv_gradients": "gradients of keys and values", "workspace": "workspace"}
+           "kv_gradients": "gradients of keys and values", "workspace": "workspace", "libraries": "libraries"}
 
 
 def t_quantile(n):
@@ -176,6 +176,7 @@ def ablation(simulator):
         axes.margins(x=0.22)
         style(axes, grid="x")
     panels[0][0].invert_yaxis()
+    figure.suptitle(f"all with {plan_text(rows[0])}; whiskers: 95% interval over iterations", fontsize=7.5)
     return figure, rows
 
 

@@ -11,6 +11,7 @@ from common import GIB, PASSES, pyplot
 WIDTH = 7.16  # of a page with two columns [inches]
 RELATIONS = {"dashed": ("#D0021B", "between stages"), "dotted": ("#4E9A06", "between slices"),
              "solid": ("#4A90E2", "of the schedule")}  # styles of `slimsim export --dag dot`
+BENDS = {"dashed": 0, "dotted": 0.2, "solid": -0.12}  # two kinds may join the same nodes
 
 
 def slices_text(units):
@@ -116,7 +117,7 @@ def data_names(trace):
 
 
 def dag(simulator):
-    """2 stages, 2 samples, the first in 2 slices: tasks and the three kinds of dependencies (of two, the first)"""
+    """2 stages, 2 samples, the first in 2 slices: tasks and the three kinds of dependencies"""
     nodes, edges = parse_graph(simulator.graph("dag"))
     names = data_names(simulator.run("dag"))
     level = {(0, "F"): 3, (0, "B"): 2, (1, "B"): 1, (1, "F"): 0}
@@ -127,8 +128,8 @@ def dag(simulator):
                              bbox={"boxstyle": "round,pad=0.25", "facecolor": "white", "edgecolor": "#888888",
                                    "linewidth": 0.6}) for name, (stage, letter, unit) in nodes.items()}
     for begin, end, style in edges:
-        along = at[begin][1] == at[end][1]  # the same row: two kinds may join the same nodes
-        bend = 0.25 if along and abs(at[end][0] - at[begin][0]) > 2.5 else (0.12 if style == "dotted" else 0)
+        along = at[begin][1] == at[end][1]  # the same row
+        bend = 0.25 if along and abs(at[end][0] - at[begin][0]) > 2.5 else BENDS[style]
         axes.annotate("", at[end], at[begin], arrowprops={
             "arrowstyle": "-|>", "color": RELATIONS[style][0], "linestyle": style, "linewidth": 1.1, "shrinkA": 1,
             "shrinkB": 1, "patchA": boxes[begin].get_bbox_patch(), "patchB": boxes[end].get_bbox_patch(),

@@ -167,8 +167,9 @@ def violins(name):
                          "units": len(seconds), "shortest_s": seconds.min(), "p5_s": p5, "median_s": median, "p95_s": p95,
                          "longest_s": seconds.max(), "p95_over_p5": p95 / p5,
                          "flop_p95_over_p5": flop_p95 / flop_p5})
-        axes.set_xticks(range(len(rows)), [f"{row['system']}\n{row['pass'][0].upper()}" for row in rows])
-        axes.set_ylabel("time of a pass [s]")
+        axes.set_xticks(range(len(rows)), [f"{row['system']}\n{row['pass']}" for row in rows])
+        axes.set_xlabel("lines: quartiles")
+        axes.set_ylabel("time of a pass on stage 0 [s]")
         axes.set_title(f"{DATA_SETS[name]}, {trace.text('model')}, context {ki(trace.attributes['context'])}")
         axes.set_ylim(bottom=0)
         style(axes)

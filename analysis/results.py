@@ -480,8 +480,15 @@ def main():
     parser.add_argument("--figures", type=pathlib.Path, default="results/paper", metavar="DIR", help="of analysis/paper.py")
     parser.add_argument("--output", type=pathlib.Path, default=TOP / "docs/results.md", metavar="FILE")
     arguments = parser.parse_args()
+    tables = Tables(arguments.figures)
+    text, missing = page(tables), ", ".join(sorted(set(tables.missing)))
+    if not list(arguments.figures.glob("*.csv")):
+        print(f"{arguments.figures}: holds no tables; analysis/paper.py writes them: {missing}", file=sys.stderr)
+        return 2
+    if missing:
+        print(f"{arguments.output}: says 'not run' of what {arguments.figures} does not hold: {missing}", file=sys.stderr)
     arguments.output.parent.mkdir(parents=True, exist_ok=True)
-    arguments.output.write_text(page(Tables(arguments.figures)), encoding="utf-8")
+    arguments.output.write_text(text, encoding="utf-8")
     return 0
 
 

@@ -216,7 +216,7 @@ def system_title(system, first, short):
     parts = [f"{layout}, pipeline {pipelines}", f"{iteration['time_s']:.3g} s",
              f"bubbles {100 * iteration['bubble_fraction']:.1f}%"]
     if not short:
-        parts.append(f"peak {iteration['peak_bytes'] / GIB:.1f} GiB")
+        parts.append(f"peak of any GPU {iteration['peak_bytes'] / GIB:.1f} GiB")
         if first.label != system.label:
             parts.append(f"{first.iteration['time_s'] / iteration['time_s']:.2f}x the speed of {first.label}")
     return "   ·   ".join(parts)
@@ -238,8 +238,8 @@ def legend_handles(systems, colours, look):
         number = f"S{sample + 1}" if look.samples else f"sample {sample}"
         handles.append(Patch(facecolor=pass_colour(colour, True), label=f"{number}: {tokens:,} tokens"))
     if leading - colours.keys():
-        handles.append(Patch(facecolor=pass_colour(OTHER_COLOUR, False), label="shorter samples, forward"))
-        handles.append(Patch(facecolor=pass_colour(OTHER_COLOUR, True), label="shorter samples, backward"))
+        handles.append(Patch(facecolor=pass_colour(OTHER_COLOUR, False), label="other samples, forward"))
+        handles.append(Patch(facecolor=pass_colour(OTHER_COLOUR, True), label="other samples, backward"))
     handles.append(Patch(facecolor=IDLE_COLOUR, label="idle (bubble)"))
     handles.append(Patch(facecolor=OPTIMIZER_COLOUR, label="optimizer"))
     if look.transfers or any(system.summary["dp"] * system.summary["cp"] > 1 for system in systems):
@@ -256,7 +256,7 @@ def legend_handles(systems, colours, look):
 def make_panels(systems, look):
     """Axes of lanes and of memory (or None) per system, placed in inches from the top, on one time axis."""
     stages = [int(system.tasks["stage"].max()) + 1 for system in systems]
-    top, bottom, lane = 0.3, 1.25 if look.width > 10 else 1.05, 0.36 if look.width > 10 else 0.26
+    top, bottom, lane = 0.3, 1.4 if look.width > 10 else 1.2, 0.36 if look.width > 10 else 0.26
     title = 0.6 if look.memory else 0.42
     gap, memory_height = (0.12, 1.35 if look.width > 10 else 1.0) if look.memory else (0, 0)
     left, right = 0.65, 1.85 if look.memory else 0.1
@@ -296,7 +296,8 @@ def make_figure(trace, systems, look):
     last.set_xlabel("seconds since the iteration's start", fontsize=8)
     figure.suptitle(page_title(trace, systems[0].iteration["iteration"]), fontsize=11 if look.width > 10 else 7.5, x=0.01,
                     ha="left", y=1 - 0.12 / figure.get_figheight(), va="top")
-    figure.legend(handles=legend_handles(systems, colours, look), loc="lower center", ncol=4, frameon=False, fontsize=7)
+    figure.legend(handles=legend_handles(systems, colours, look), loc="lower center", ncol=4, frameon=False, fontsize=7,
+                  title="a pass has the colour of its longest sample, light forward, dark backward", title_fontsize=7)
     return figure
 
 

@@ -16,7 +16,8 @@ static struct trace_reader *written(const struct trace_task *tasks, int32_t n_ta
     struct trace *trace = trace_create(folder, "chrome", &err);
     CHECK(trace != NULL);
     struct trace_summary summary = {.gpus = 4};
-    struct trace_memory memory = {.system = 1, .rank = 1, .time_s = 1.5e-3, .states_bytes = 1e10, .kv_bytes = 12};
+    struct trace_memory memory = {
+        .system = 1, .rank = 1, .time_s = 1.5e-3, .states_bytes = 1e10, .kv_bytes = 12, .libraries_bytes = 7};
     CHECK(trace_set_systems(trace, 2, (const char *const[]){"best-fit", "slim \"\\\n"}, &err));
     CHECK(trace_append(trace, TRACE_SUMMARY, &summary, 1, &err));
     CHECK(trace_append(trace, TRACE_TASKS, tasks, n_tasks, &err));
@@ -78,7 +79,8 @@ static void events_that_follow_each_other_touch(void)
     CHECK_CONTAINS(text, "\"name\":\"boundary backward 3\",\"cat\":\"send\",\"pid\":5,\"tid\":2,");
     CHECK_CONTAINS(text, "\"name\":\"slim \\\"\\\\\\u000a: pipeline 2 stage 1, context 0 tensor 0, GPU 1\"");
     CHECK_CONTAINS(text, "{\"ph\":\"C\",\"name\":\"memory [B]\",\"pid\":5,\"ts\":1500.000,"
-                         "\"args\":{\"states\":10000000000,\"activations\":0,\"kv\":12,");
+                         "\"args\":{\"states\":10000000000,\"activations\":0,\"kv\":12,"
+                         "\"kv_gradients\":0,\"workspace\":0,\"libraries\":7}}");
     CHECK_EQUAL(count(text, "process_name"), 1);
     free(text);
 }

@@ -23,8 +23,12 @@ from common import Trace  # noqa: E402
 def write_trace(name, tokens, complete=1):
     rows = numpy.zeros(len(tokens), [("iteration", "i8"), ("sample", "i4"), ("document", "i4"), ("tokens", "i4")])
     rows["tokens"] = tokens
+    rows["iteration"] = 1
+    warm_up = numpy.array([(0, 0, 0, 4000)] if tokens else [], rows.dtype)  # left out
+    iterations = numpy.array([(0, 0), (1, 1)], [("iteration", "i8"), ("measured", "i4")])
     with h5py.File(SCRATCH / name, "w") as file:
-        file["lengths"] = rows
+        file["lengths"] = numpy.concatenate([warm_up, rows])
+        file["iterations"] = iterations
         texts = {"name": "run", "lengths": "github", "model": "tiny"}
         file.attrs.update({key: numpy.bytes_(text) for key, text in texts.items()})
         file.attrs.update(complete=complete, context=4096, global_batch=3)

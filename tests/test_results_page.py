@@ -163,6 +163,14 @@ class Page(unittest.TestCase):
         subprocess.run([sys.executable, TOP / "analysis/results.py", "--figures", FIGURES, "--output", output], check=True)
         self.assertEqual(output.read_text(encoding="utf-8"), self.page)
 
+    def test_no_tables_leave_the_page_as_it_is(self):
+        output = FIGURES / "kept.md"
+        output.write_text("kept", encoding="utf-8")
+        done = subprocess.run([sys.executable, TOP / "analysis/results.py", "--figures", FIGURES / "nowhere", "--output",
+                               output], check=False, stderr=subprocess.PIPE, text=True)
+        self.assertEqual((done.returncode, output.read_text(encoding="utf-8")), (2, "kept"))
+        self.assertIn("holds no tables; analysis/paper.py writes them: ablation, ", done.stderr)
+
 
 if __name__ == "__main__":
     unittest.main()

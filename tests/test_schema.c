@@ -91,7 +91,7 @@ static const struct {
     {"group: {count: 1}\nchoice: x", "choice: 'x' is not known; allowed: none, selective, full"},
     {"group: {count: 1}\nword: 0123456789012345678901234567890123456789012345678901234567890123",
      "is too long; allowed: text of at most 63 bytes"},
-    {"group: {count: 1}\nword: \"a\\nb\"", "word: 'a\nb' holds a line end or control character"},
+    {"group: {count: 1}\nword: \"a\\nb\"", "word: 'a?b' holds a line end or control character"},
     {"group: {cuont: 1}", "f.yaml:1:9: group.cuont: unknown key; did you mean 'count'? allowed: count, share, inner"},
     {"group: {count: 1, zzz: 1}", "group.zzz: unknown key; allowed: count, share, inner"},
     {"group: {count: 1}\nknob: 1", "f.yaml:2:1: knob: unknown key; did you mean 'knobs'?"},

@@ -78,6 +78,18 @@ class Points(Sweep):
                 for row, line in zip(exported, rows(self.whole / "small.csv"), strict=True):
                     self.assertEqual(row, {key: line[key] for key in row})
 
+    def test_a_table_that_is_not_there_is_said_with_what_writes_it(self):
+        for table, writer in (("tasks", "`--point N` writes a trace of one point"), ("faults", "`faults:` in the scenario"),
+                              ("plans", "`plan: auto`"), ("validation", "`slimsim validate`")):
+            done = run("export", self.whole / "small.h5", "--csv", table)
+            self.assertEqual((done.returncode, done.stdout), (2, ""))
+            self.assertIn(f"the trace holds no table {table}: ", done.stderr)
+            self.assertIn(writer, done.stderr)
+        done = run("export", self.whole / "small.h5", "--chrome")
+        self.assertIn("`--point N`", done.stderr)
+        done = self.sweep(fresh("nowhere"), "--point", "99", scenario=BASE + "sweep: {seed: [1, 2]}\n", status=2)
+        self.assertIn("--point: there is no point 99; allowed: 0 to 1", done.stderr)
+
     def test_full_traces_of_points_are_those_of_single_runs(self):
         scenario = BASE + "trace: full\nsweep: {seed: [1, 2]}\n"
         folder, alone = fresh("full"), fresh("full-alone")
@@ -124,6 +136,13 @@ class Best(Sweep):
         self.assertEqual(len(self.best("--where", "system=slimpack", "--where", "data.context>16Ki", "--top", "99")), 16)
         self.assertEqual(self.best("--by", "peak_gib", "--least", "--top", "1")[0]["peak_bytes"],
                          min(float(row["peak_bytes"]) for row in rows(self.whole / "small.csv")))
+
+    def test_the_table_tells_the_plan_and_json_whole_numbers(self):
+        done = run("best", self.whole / "small.csv", "--top", "1", "--where", "system=slimpack")
+        first = self.best("--top", "1", "--where", "system=slimpack")[0]
+        plan = "TP{tp} PP{pp} CP{cp} DP{dp} {recompute}".format(**first)
+        self.assertEqual(plan, "TP2 PP2 CP1 DP4 selective")
+        self.assertRegex(done.stdout, rf"slimpack +{plan} +{first['gpus']} ")
 
     def test_the_front_is_that_of_all_pairs(self):
         """Few values, so that there are ties; of equal rows the first stands for all."""

@@ -275,7 +275,7 @@ static void sharding_and_its_group_come_from_the_row(void)
         {"FSDP SHARD_GRAD_OP (ZeRO-2)", "", SCENARIO_ZERO2, 0},
         {"FSDP (ZeRO-3)+DP", "how many ranks share is not given", SCENARIO_ZERO3, 0},
         {"", "sharding is missing", SCENARIO_UNSHARDED, 0},
-        {"magic", "sharding 'magic' has no model", SCENARIO_UNSHARDED, 0},
+        {"magic", "sharding 'magic' has no model; known: ZeRO-0", SCENARIO_UNSHARDED, 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char row[512], reason[SETTING_REASON];
@@ -287,6 +287,15 @@ static void sharding_and_its_group_come_from_the_row(void)
         CHECK_EQUAL(setting.plan.sharding, cases[i].expected);
         CHECK_EQUAL(setting.plan.shard_group, cases[i].group);
     }
+}
+
+static void precision_is_read_in_any_case(void)
+{
+    char reason[SETTING_REASON];
+    setting_of("H100-SXM-80GB,,titan,GPT,4096,32,32,32,9,50000,gelu,2048,8,1,1,,1,8,DDP,1,8,,,BF16,,,1,,,,", reason);
+    CHECK_TEXT(reason, "");
+    setting_of("H100-SXM-80GB,,titan,GPT,4096,32,32,32,9,50000,gelu,2048,8,1,1,,1,8,DDP,1,8,,,FP8,,,1,,,,", reason);
+    CHECK_TEXT(reason, "precision 'FP8' has no model; bf16 and fp16 have");
 }
 
 /* 126 layers on 8 stages of 8 chunks: 128 with both tables, for Megatron; nobody else counts so. */
@@ -554,14 +563,15 @@ static void filters_choose_rows_and_unknown_columns_are_refused(void)
 
 int main(void)
 {
-    return HARNESS_MAIN(
-        "validate", TEST(quoted_fields_hold_commas_quotes_and_line_ends), TEST(wrong_files_are_named_with_their_line),
-        TEST(numbers_may_carry_a_remark_and_nothing_else), TEST(a_nemo_row_becomes_its_setting),
-        TEST(an_fsdp_row_becomes_its_setting), TEST(gradients_are_the_frameworks),
-        TEST(missing_sizes_are_the_public_models), TEST(sharding_and_its_group_come_from_the_row),
-        TEST(stages_that_do_not_divide_count_the_tables), TEST(a_row_has_the_cause_of_the_first_line_that_fits),
-        TEST(the_first_thing_that_stops_a_row_is_its_reason), TEST(one_gpu_takes_the_sum_of_its_passes),
-        TEST(measured_throughput_comes_from_the_first_column_that_has_it), TEST(statistics_by_hand),
-        TEST(states_follow_the_sharding), TEST(shipped_rows_are_complete_and_memory_keeps_its_promises),
-        TEST(filters_choose_rows_and_unknown_columns_are_refused));
+    return HARNESS_MAIN("validate", TEST(quoted_fields_hold_commas_quotes_and_line_ends),
+                        TEST(wrong_files_are_named_with_their_line), TEST(numbers_may_carry_a_remark_and_nothing_else),
+                        TEST(a_nemo_row_becomes_its_setting), TEST(an_fsdp_row_becomes_its_setting),
+                        TEST(gradients_are_the_frameworks), TEST(missing_sizes_are_the_public_models),
+                        TEST(sharding_and_its_group_come_from_the_row), TEST(precision_is_read_in_any_case),
+                        TEST(stages_that_do_not_divide_count_the_tables),
+                        TEST(a_row_has_the_cause_of_the_first_line_that_fits),
+                        TEST(the_first_thing_that_stops_a_row_is_its_reason), TEST(one_gpu_takes_the_sum_of_its_passes),
+                        TEST(measured_throughput_comes_from_the_first_column_that_has_it), TEST(statistics_by_hand),
+                        TEST(states_follow_the_sharding), TEST(shipped_rows_are_complete_and_memory_keeps_its_promises),
+                        TEST(filters_choose_rows_and_unknown_columns_are_refused));
 }

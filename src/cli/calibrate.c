@@ -131,6 +131,24 @@ static void runs_free(struct runs *runs)
     setting_tables_free(&runs->tables);
 }
 
+/** A device whose rows are named has some; one without (`like:` another alone) is told so. */
+static bool check_rows(const struct arguments *arguments, const struct device *device,
+                       const struct calibration *calibration, struct error *err)
+{
+    for (int32_t i = 0; i < calibration->n_fits; i++)
+        if (calibration->fit[i].n_rows > 0)
+            return true;
+    if (device->rows[0] != '\0')
+        return error_set(
+            err,
+            "%s: no row is of this device; rows count where split is calib and the column gpu holds a word "
+            "of its rows: '%s'",
+            arguments->kernels, device->rows);
+    fprintf(stderr, "no row is fitted to, as %s names no rows: all curves are those of %s\n", arguments->device,
+            device->like);
+    return true;
+}
+
 static bool run(const struct arguments *arguments, const struct measured *kernels, const struct measured *collectives,
                 struct error *err)
 {
@@ -146,6 +164,7 @@ static bool run(const struct arguments *arguments, const struct measured *kernel
               calibrate(&source, device.like[0] != '\0' ? &like : NULL, &calibration, err) &&
               (arguments->training == NULL || training_fit(&(struct training_source){runs.n, runs.files, &runs.tables},
                                                            device.like[0] != '\0' ? &like : NULL, &calibration, err)) &&
+              check_rows(arguments, &device, &calibration, err) &&
               (arguments->output == NULL || write_file(arguments->output, sheet, &calibration, err));
     if (ok && arguments->output == NULL)
         write_device(stdout, sheet, &calibration);

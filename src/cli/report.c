@@ -146,8 +146,8 @@ static void print_header(const struct scenario *scenario, const struct point *po
     printf("%s: %s on %s (%d x %s), %s lengths, context %lld tokens, %lld documents an iteration\n", scenario->name,
            scenario->model.name, scenario->platform.name, platform_n_gpus(&scenario->platform), scenario->device.name,
            scenario->data.lengths, (long long)scenario->data.context, (long long)scenario->data.global_batch);
-    printf("%lld measured iterations after %lld of warm-up, seed %lld\n\n%-*s", (long long)scenario->measured,
-           (long long)scenario->warm_up, (long long)scenario->seed, LABEL_WIDTH, "");
+    printf("%lld measured iteration%s after %lld of warm-up, seed %lld\n\n%-*s", (long long)scenario->measured,
+           scenario->measured > 1 ? "s" : "", (long long)scenario->warm_up, (long long)scenario->seed, LABEL_WIDTH, "");
     for (int32_t i = 0; i < point->n_systems; i++)
         print_cell(point->systems[i].entry->label);
     putchar('\n');

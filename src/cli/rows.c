@@ -205,29 +205,40 @@ static const struct {
 };
 enum { N_SHOWN = sizeof shown / sizeof *shown, CELL = 64 };
 
-/** A cell of the printed table: point, swept keys, system, numbers, fits. row -1: the head. */
+/** "TP8 PP4 CP1 DP4", and what it recomputes. */
+static void plan_text(const struct rows *rows, int32_t row, char text[CELL])
+{
+    const char *recompute = measured_text(&rows->file, row, "recompute");
+    bool none = *recompute == '\0' || strcmp(recompute, "none") == 0;
+    snprintf(text, CELL, "TP%.0f PP%.0f CP%.0f DP%.0f%s%s", number_of(rows, row, "tp"), number_of(rows, row, "pp"),
+             number_of(rows, row, "cp"), number_of(rows, row, "dp"), none ? "" : " ", none ? "" : recompute);
+}
+
+/** A cell of the printed table: point, swept keys, system, plan, numbers, fits. row -1: the head. */
 static void printed(const struct rows *rows, int32_t row, int32_t column, char text[CELL])
 {
-    int32_t number = column - 2 - rows->n_swept;
+    int32_t number = column - 3 - rows->n_swept;
     if (column == 0)
         snprintf(text, CELL, "%s", row < 0 ? "point" : measured_text(&rows->file, row, "point"));
     else if (column <= rows->n_swept)
         snprintf(text, CELL, "%s",
                  row < 0 ? rows->file.columns[rows->first_swept + column - 1]
                          : cell(rows, row, rows->first_swept + column - 1));
-    else if (number < 0)
+    else if (number == -2)
         snprintf(text, CELL, "%s", row < 0 ? "system" : measured_text(&rows->file, row, "system"));
+    else if (number == -1 && row >= 0)
+        plan_text(rows, row, text);
     else if (number == N_SHOWN)
         snprintf(text, CELL, "%s", row < 0 ? "fits" : number_of(rows, row, "fits") != 0 ? "yes" : "NO");
     else if (row < 0)
-        snprintf(text, CELL, "%s", shown[number].head);
+        snprintf(text, CELL, "%s", number == -1 ? "plan" : shown[number].head);
     else
         snprintf(text, CELL, shown[number].format, shown[number].scale * number_of(rows, row, shown[number].column));
 }
 
 void rows_print(const struct rows *rows, int32_t most)
 {
-    int32_t n = rows->n < most ? rows->n : most, n_columns = rows->n_swept + 3 + N_SHOWN;
+    int32_t n = rows->n < most ? rows->n : most, n_columns = rows->n_swept + 4 + N_SHOWN;
     int *width = check_calloc((size_t)n_columns, sizeof *width);
     char text[CELL];
     for (int32_t c = 0; c < n_columns; c++)
@@ -238,7 +249,7 @@ void rows_print(const struct rows *rows, int32_t most)
     for (int32_t i = -1; i < n; i++)
         for (int32_t c = 0; c < n_columns; c++) {
             printed(rows, i < 0 ? -1 : rows->row[i], c, text);
-            bool name = c > 0 && c <= rows->n_swept + 1;
+            bool name = c > 0 && c <= rows->n_swept + 2;
             printf("%s%*s%s", c > 0 ? "  " : "", name && c + 1 < n_columns ? -width[c] : width[c], text,
                    c + 1 == n_columns ? "\n" : "");
         }
@@ -247,17 +258,24 @@ void rows_print(const struct rows *rows, int32_t most)
         printf("... %d rows more\n", rows->n - n);
 }
 
+/** Whole numbers as they are written, others as double, the rest as text; an id is text. */
+static json_t *json_of_cell(const struct rows *rows, int32_t row, int32_t column)
+{
+    const char *text = cell(rows, row, column), *digits = text + (*text == '-');
+    double number;
+    if (strcmp(rows->file.columns[column], "id") == 0 || !cell_number(rows, row, column, &number))
+        return json_string(text);
+    bool whole = strspn(digits, "0123456789") == strlen(digits) && strlen(digits) < 16;
+    return whole ? json_integer((json_int_t)number) : json_real(number);
+}
+
 void rows_print_json(const struct rows *rows, int32_t most)
 {
     json_t *list = json_array();
-    double number;
     for (int32_t i = 0; i < rows->n && i < most; i++) {
         json_t *entry = json_object();
-        for (int32_t c = 0; c < rows->file.n_columns; c++) {
-            const char *text = cell(rows, rows->row[i], c);
-            bool numeric = strcmp(rows->file.columns[c], "id") != 0 && cell_number(rows, rows->row[i], c, &number);
-            json_object_set_new(entry, rows->file.columns[c], numeric ? json_real(number) : json_string(text));
-        }
+        for (int32_t c = 0; c < rows->file.n_columns; c++)
+            json_object_set_new(entry, rows->file.columns[c], json_of_cell(rows, rows->row[i], c));
         json_array_append_new(list, entry);
     }
     json_dumpf(list, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(17));

@@ -72,16 +72,20 @@ static bool record_searches(struct record *record, const struct plan_search *sea
     return ok;
 }
 
-/** What the systems' decisions cost beside the iterations they decide. No result: it differs from run to run. */
-static void print_solve_times(const struct point *point)
+/** What the systems' decisions cost beside the iterations they decide, warm-up left out as in the table. No result: it
+ * differs from run to run. */
+static void print_solve_times(const struct scenario *scenario, const struct point *point)
 {
+    double n = (double)scenario->measured;
     for (int32_t i = 0; i < point->n_systems; i++) {
         const struct point_system *system = &point->systems[i];
         double solve_s = 0, largest_s = 0, time_s = 0;
         for (int32_t k = 0; k < system->n_iterations; k++) {
             const struct point_iteration *iteration = &system->iterations[k];
-            solve_s += iteration->solve_s / system->n_iterations;
-            time_s += iteration->time_s / system->n_iterations;
+            if (!iteration->measured)
+                continue;
+            solve_s += iteration->solve_s / n;
+            time_s += iteration->time_s / n;
             largest_s = iteration->solve_s > largest_s ? iteration->solve_s : largest_s;
         }
         fprintf(stderr, "%s: planned in %.3g ms of CPU an iteration (at most %.3g ms), simulated %.4g s\n",
@@ -113,8 +117,9 @@ static bool simulate(const struct arguments *arguments, const struct scenario *s
         report_print_json(scenario, &point, search);
     else if (ok)
         report_print(scenario, &point, search);
+    fflush(stdout); /* before what follows on stderr, where both go to one file */
     if (ok && !arguments->options.quiet)
-        print_solve_times(&point);
+        print_solve_times(scenario, &point);
     if (ok && traced && !arguments->options.quiet)
         fprintf(stderr, "written: %s/%s.h5 and %s.csv\n", arguments->options.output, scenario->name, scenario->name);
     point_free(&point);
@@ -142,7 +147,7 @@ static bool run_point(const struct arguments *arguments, const struct sweep *swe
     int32_t point = arguments->sweep.point;
     workshop->sweep = sweep;
     bool ok = (point < sweep->n_points ||
-               error_set(err, "--point: there are %d points, counted from 0, not %d", sweep->n_points, point)) &&
+               error_set(err, "--point: there is no point %d; allowed: 0 to %d", point, sweep->n_points - 1)) &&
               workshop_point(workshop, point, &scenario, &lengths, &id, err);
     if (ok) {
         size_t used = strlen(scenario.name);

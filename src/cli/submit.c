@@ -337,8 +337,8 @@ static bool prepare(const struct arguments *arguments, const struct sweep *sweep
     struct workshop *workshop = check_calloc(1, sizeof *workshop); /* large */
     workshop->sweep = sweep;
     manifest_of_sweep(sweep, &submission->manifest);
-    bool ok = sweep_divided(sweep, "slimsim submit", err) &&
-              driver_resolve(workshop, &submission->manifest, NULL, err) && locate(submission, err);
+    bool ok = sweep_divided(sweep, "submit", err) && driver_resolve(workshop, &submission->manifest, NULL, err) &&
+              locate(submission, err);
     if (ok && arguments->shards > sweep->n_points)
         ok = error_set(err, "--shards: %d parts, but there are %d points", arguments->shards, sweep->n_points);
     workshop_close(workshop);

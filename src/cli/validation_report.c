@@ -109,7 +109,7 @@ static void print_statistics(const struct validate *validate, const char *name, 
     struct validate_statistics statistics = validate_statistics_of(validate, group);
     if (statistics.n == 0)
         return;
-    printf("%-44.43s%6d%8.1f%%%8.1f%%%8.1f%%  %-8s", name, (int)statistics.n, 100 * statistics.mape,
+    printf("%-46.45s%6d%8.1f%%%8.1f%%%8.1f%%  %-8s", name, (int)statistics.n, 100 * statistics.mape,
            100 * statistics.bias, 100 * statistics.max, validate->rows[statistics.worst].id);
     bool order = group.quantity == VALIDATE_THROUGHPUT; /* memory has no families to put in order */
     if (order && statistics.n_pairs > 0)
@@ -131,7 +131,7 @@ static void print_statistics_by(const struct validate *validate, const struct te
 
 static void print_summary(const struct validate *validate, const struct texts *sources, const struct texts *devices)
 {
-    printf("errors of rows that are not calib\n%-44s%6s%9s%9s%9s  %-8s%13s  %s\n", "", "rows", "MAPE", "bias", "max",
+    printf("errors of rows that are not calib\n%-46s%6s%9s%9s%9s  %-8s%13s  %s\n", "", "rows", "MAPE", "bias", "max",
            "of row", "pairs right", "Spearman (families)");
     for (enum validate_quantity q = 0; q < VALIDATE_N_QUANTITIES; q++) {
         char name[64];

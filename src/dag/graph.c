@@ -125,13 +125,17 @@ static void write_edge(int32_t from, int32_t to, int kind, double delay_s, FILE 
     fprintf(file, "];\n");
 }
 
-/* Edges into one pass; a send between is their delay. Rings and barriers are left out. */
+/* Edges into one pass; a send between is their delay. Rings and barriers are left out. Of two relations between the
+ * same tasks the graph keeps one; that one follows the other on its stream is drawn beside it. */
 static void write_in_edges(const struct dag *dag, int32_t task, FILE *file)
 {
     for (int32_t i = dag->in_first[task]; i < dag->in_first[task + 1]; i++) {
         int32_t from = dag->in_task[i];
-        if (pass_of(dag, from) >= 0)
+        if (pass_of(dag, from) >= 0) {
             write_edge(pass_of(dag, from), task, dag->in_kind[i], 0, file);
+            if (dag->in_kind[i] != DAG_SCHEDULE && dag->stream_next[from] == task)
+                write_edge(pass_of(dag, from), task, DAG_SCHEDULE, 0, file);
+        }
         if (dag->tasks[from].purpose != DAG_BOUNDARY)
             continue;
         for (int32_t k = dag->in_first[from]; k < dag->in_first[from + 1]; k++)

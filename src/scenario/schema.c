@@ -11,7 +11,7 @@
 #include "base/nearest.h"
 #include "scenario/quantity.h"
 
-enum { NAME_BYTES = 64, TEXT_BYTES = 512 };
+enum { NAME_BYTES = 64, TEXT_BYTES = 512, SHOWN_BYTES = 84 };
 
 /** What one schema_read works on. */
 struct reading {
@@ -297,12 +297,23 @@ static void read_set(struct reading *reading, const struct schema_key *key, int3
     }
 }
 
+/** A value as messages show it: on one line, its beginning if it is long. */
+static void print_shown(const char *value, char text[SHOWN_BYTES])
+{
+    size_t n = strnlen(value, SHOWN_BYTES);
+    bool cut = n == SHOWN_BYTES;
+    n = cut ? SHOWN_BYTES - 4 : n;
+    for (size_t i = 0; i < n; i++)
+        text[i] = (unsigned char)value[i] < ' ' || value[i] == '\x7f' ? '?' : value[i];
+    strcpy(text + n, cut ? "..." : "");
+}
+
 /** One value of the file into its field, or a message. */
 static void read_value(struct reading *reading, const struct schema_key *key, int32_t node, void *object)
 {
     const struct document_node *at = &reading->document->node[node];
     const char *problem = NULL;
-    char allowed[640], hint[800];
+    char allowed[640], hint[800], shown[SHOWN_BYTES];
     print_allowed(key, allowed);
     snprintf(hint, sizeof hint, "allowed: %s", allowed);
     if (document_is_null(at)) {
@@ -315,8 +326,9 @@ static void read_value(struct reading *reading, const struct schema_key *key, in
     } else if ((problem = store(key, at->value, at->quoted, object)) != NULL) {
         if (key->type == SCHEMA_CHOICE || key->type == SCHEMA_SET)
             print_choice_suggestion(key, at->value, hint);
-        reading->ok = document_error(reading->document, node, reading->err, "%s: '%.200s' %s; %s", key->name, at->value,
-                                     problem, hint);
+        print_shown(at->value, shown);
+        reading->ok =
+            document_error(reading->document, node, reading->err, "%s: '%s' %s; %s", key->name, shown, problem, hint);
     }
 }
 

@@ -23,7 +23,8 @@ static bool any_sharded(const struct point *point)
     return any;
 }
 
-/** Shares of the passes' time, over all systems, whose shapes no row that the curves were fitted to has. */
+/** Shares of the measured iterations' time of passes, over all systems, whose shapes no row that the curves were fitted
+ * to has. */
 static void print_outside(const struct scenario *scenario, const struct point *point, char line[ASSUMED_SIZE])
 {
     bool own = scenario->attention < DEVICE_N_CURVES; /* flash1 has flash2's; unfused is not fitted by keys */
@@ -32,6 +33,8 @@ static void print_outside(const struct scenario *scenario, const struct point *p
     for (int32_t i = 0; i < point->n_systems; i++)
         for (int32_t j = 0; j < point->systems[i].n_iterations; j++) {
             const struct point_iteration *iteration = &point->systems[i].iterations[j];
+            if (!iteration->measured)
+                continue;
             pass_s += iteration->pass_s;
             for (int k = 0; k < COST_N_FAMILIES; k++)
                 outside_s[k] += iteration->outside_s[k];
@@ -74,6 +77,16 @@ static void print_tensor_overlap(const struct scenario *scenario, const struct p
                  any[true] ? "; " : "", all_reduce_text[overlap]);
 }
 
+/** Of a measured iteration of any system. */
+static bool any_offloads(const struct point *point)
+{
+    for (int32_t i = 0; i < point->n_systems; i++)
+        for (int32_t j = 0; j < point->systems[i].n_iterations; j++)
+            if (point->systems[i].iterations[j].measured && point->systems[i].iterations[j].host.bytes > 0)
+                return true;
+    return false;
+}
+
 static const char *const fault_text[FAULT_N_KINDS] = {"kernels of GPU", "NVLink of GPU",  "NIC of GPU",
                                                       "PCIe of GPU",    "uplink of node", "spine link of leaf"};
 
@@ -102,10 +115,9 @@ static int32_t fault_lines(const struct scenario *scenario, char lines[][ASSUMED
     return 2;
 }
 
-/** In room for MOST_LINES. @return how many */
-static int32_t scenario_lines(const struct scenario *scenario, const struct point *point, char lines[][ASSUMED_SIZE])
+/** @return how many lines */
+static int32_t kernel_lines(const struct scenario *scenario, const struct point *point, char lines[][ASSUMED_SIZE])
 {
-    const struct scenario_communication *communication = &scenario->communication;
     int32_t n = 0;
     snprintf(lines[n++], ASSUMED_SIZE, "engine: %s",
              scenario->engine == SCENARIO_CRITICAL_PATH
@@ -121,6 +133,13 @@ static int32_t scenario_lines(const struct scenario *scenario, const struct poin
                                                  : "norms, rotation, activation and cross-entropy fused",
              100 * scenario->device.training.products);
     print_outside(scenario, point, lines[n++]);
+    return n;
+}
+
+static int32_t traffic_lines(const struct scenario *scenario, const struct point *point, char lines[][ASSUMED_SIZE])
+{
+    const struct scenario_communication *communication = &scenario->communication;
+    int32_t n = 0;
     snprintf(lines[n++], ASSUMED_SIZE,
              "context parallelism: ring, point-to-point by one NIC between nodes, %s attention; all-gather and ulysses "
              "before it",
@@ -137,21 +156,43 @@ static int32_t scenario_lines(const struct scenario *scenario, const struct poin
             "zero3: prefetched one layer ahead in every pass; zero2 reduces in every pass, %s it; inside the pass (no "
             "contention on links)",
             communication->dp_overlap == SCENARIO_OVERLAP_NONE ? "not hidden by" : "beside");
-    snprintf(lines[n++], ASSUMED_SIZE, "layers: %s dropout, %s biases; attention inside each sample, causal",
-             scenario->model.dropout ? "with" : "no", scenario->model.biases ? "with" : "no");
+    return n;
+}
+
+static int32_t machine_lines(const struct scenario *scenario, const struct point *point, char lines[][ASSUMED_SIZE])
+{
+    const struct platform *platform = &scenario->platform;
+    const struct device *device = &scenario->device;
+    int32_t n = 0;
     snprintf(lines[n++], ASSUMED_SIZE,
              "links of a GPU, each way: NVLink %g GB/s, NIC %g GB/s, PCIe %g GB/s, latencies and efficiencies of the "
              "device's curves; bf16 peak %g TFLOP/s, HBM %g TB/s",
-             scenario->platform.nvlink_bytes_per_s / 1e9, scenario->platform.nic_bytes_per_s / 1e9,
-             scenario->platform.pcie_bytes_per_s / 1e9, scenario->device.peak_flop_per_s / 1e12,
-             scenario->device.hbm_bytes_per_s / 1e12);
+             platform->nvlink_bytes_per_s / 1e9, platform->nic_bytes_per_s / 1e9, platform->pcie_bytes_per_s / 1e9,
+             device->peak_flop_per_s / 1e12, device->hbm_bytes_per_s / 1e12);
     snprintf(lines[n++], ASSUMED_SIZE,
              "memory of a GPU: %.2f GiB, the device's less %.2f GiB of CUDA context and NCCL; libraries keep %.3f GiB "
              "of it; "
              "blocks of states are rounded as PyTorch's allocator does, others not; fragments not counted",
-             point->memory_bytes / gib, scenario->device.context_bytes / gib, scenario->device.workspace_bytes / gib);
+             point->memory_bytes / gib, device->context_bytes / gib, device->workspace_bytes / gib);
     snprintf(lines[n++], ASSUMED_SIZE, "host memory of a node: %.2f GiB, all of it for offloaded activations",
-             scenario->platform.host_memory_bytes / gib);
+             platform->host_memory_bytes / gib);
+    if (any_offloads(point))
+        snprintf(
+            lines[n++], ASSUMED_SIZE,
+            "offload: a unit's activations go out after its forward pass (bytescale: of long sequences beside it) and "
+            "are all back before its backward pass: this saves what waiting units hold, not the unit at work; with "
+            "one stage and uncut samples nothing, and the copies are not hidden");
+    return n;
+}
+
+/** In room for MOST_LINES. @return how many */
+static int32_t scenario_lines(const struct scenario *scenario, const struct point *point, char lines[][ASSUMED_SIZE])
+{
+    int32_t n = kernel_lines(scenario, point, lines);
+    n += traffic_lines(scenario, point, lines + n);
+    snprintf(lines[n++], ASSUMED_SIZE, "layers: %s dropout, %s biases; attention inside each sample, causal",
+             scenario->model.dropout ? "with" : "no", scenario->model.biases ? "with" : "no");
+    n += machine_lines(scenario, point, lines + n);
     snprintf(lines[n++], ASSUMED_SIZE, "documents over the context are %s; each system sees the same batches",
              scenario->data.long_documents == SCENARIO_CUT    ? "cut into samples of their own"
              : scenario->data.long_documents == SCENARIO_DROP ? "replaced by other draws"
@@ -163,7 +204,7 @@ static int32_t scenario_lines(const struct scenario *scenario, const struct poin
 
 char (*assumed_lines(const struct scenario *scenario, const struct point *point, int32_t *n))[ASSUMED_SIZE]
 {
-    enum { MOST_LINES = 18 };
+    enum { MOST_LINES = 19 };
     char(*lines)[ASSUMED_SIZE] = check_calloc(MOST_LINES + (size_t)point->n_systems * PLAN_TEXT_LINES, ASSUMED_SIZE);
     *n = scenario_lines(scenario, point, lines);
     CHECK(*n <= MOST_LINES);

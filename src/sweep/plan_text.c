@@ -34,11 +34,14 @@ static void knobs_text(const struct scenario *scenario, const struct point_syste
     free(knobs);
 }
 
+/** Of the measured iterations, as all results. */
 static void units_line(const struct scenario *scenario, const struct point_system *system, char line[PLAN_TEXT_SIZE])
 {
     double tokens = 0, padding = 0, units = 0, iterations = 0;
     char knobs[PLAN_TEXT_SIZE];
     for (int32_t i = 0; i < system->n_iterations; i++) {
+        if (!system->iterations[i].measured)
+            continue;
         tokens += (double)system->iterations[i].tokens;
         padding += (double)system->iterations[i].padding_tokens;
         units += (double)system->iterations[i].forward_units;
@@ -93,6 +96,8 @@ struct plan_text_recompute plan_text_recompute_of(const struct point_system *sys
 {
     double units = 0, listed = 0, full = 0;
     for (int32_t i = 0; i < system->n_iterations; i++) {
+        if (!system->iterations[i].measured)
+            continue;
         units += system->iterations[i].forward_units;
         listed += system->iterations[i].listed_units;
         full += system->iterations[i].full_units;
@@ -128,10 +133,13 @@ static void states_line(const struct point_system *system, char line[PLAN_TEXT_S
         n += snprintf(line + n, PLAN_TEXT_SIZE - (size_t)n, " of %d layers a stage", (int)plan->recompute_layers);
     if (plan->early_stop)
         n += snprintf(line + n, PLAN_TEXT_SIZE - (size_t)n, " but the last GEMM of each layer (early_stop)");
-    n += snprintf(line + n, PLAN_TEXT_SIZE - (size_t)n, ", offload %g%%", 100 * plan->offload);
-    if (host_bytes(system) > 0)
-        n += snprintf(line + n, PLAN_TEXT_SIZE - (size_t)n, " (at most %.0f GiB on a host)",
-                      host_bytes(system) / (1 << 30));
+    double host = host_bytes(system);
+    if (host > 0 && plan->offload <= 0)
+        n += snprintf(line + n, PLAN_TEXT_SIZE - (size_t)n, ", offload by the system");
+    else
+        n += snprintf(line + n, PLAN_TEXT_SIZE - (size_t)n, ", offload %g%%", 100 * plan->offload);
+    if (host > 0)
+        n += snprintf(line + n, PLAN_TEXT_SIZE - (size_t)n, " (at most %.0f GiB on a host)", host / (1 << 30));
     snprintf(line + n, PLAN_TEXT_SIZE - (size_t)n,
              "; %s on %d of %d DP x CP ranks; gradients %s, weights bf16, Adam fp32", shared[plan->sharding],
              scenario_plan_shards(plan), (int)(plan->dp * plan->cp),

@@ -11,7 +11,7 @@ enum { PLAN_TEXT_LINES = 3, PLAN_TEXT_SIZE = 768 };
 void plan_text_lines(const struct scenario *scenario, const struct point_system *system,
                      char lines[PLAN_TEXT_LINES][PLAN_TEXT_SIZE]);
 
-/** Shares of the forward units of all iterations by what they recompute; their sum is 1. */
+/** Shares of the forward units of the measured iterations by what they recompute; their sum is 1. */
 struct plan_text_recompute {
     double none, listed, full;
     bool as_planned; /* plan.recompute holds for all: the system decides none of it */

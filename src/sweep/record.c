@@ -127,9 +127,36 @@ bool record_open(struct record *record, const char *directory, const struct reco
     return false;
 }
 
+/** Columns about the units, how they spread, and the parts that pipelines use. */
+static void fill_units(const struct point_iteration *of, struct trace_iteration *row)
+{
+    row->padding_tokens = of->padding_tokens;
+    row->forward_units = of->forward_units;
+    row->backward_units = of->backward_units;
+    row->listed_units = of->listed_units;
+    row->full_units = of->full_units;
+    row->unit_imbalance = of->unit_imbalance;
+    row->dp_imbalance = of->dp_imbalance;
+    row->forward_imbalance = of->spread[PASS_FORWARD].imbalance;
+    row->backward_imbalance = of->spread[PASS_BACKWARD].imbalance;
+    row->forward_flop_spread = of->spread[PASS_FORWARD].flop;
+    row->backward_flop_spread = of->spread[PASS_BACKWARD].flop;
+    row->forward_own_flop_spread = of->spread[PASS_FORWARD].own_flop;
+    row->backward_own_flop_spread = of->spread[PASS_BACKWARD].own_flop;
+    row->forward_time_spread = of->spread[PASS_FORWARD].time;
+    row->backward_time_spread = of->spread[PASS_BACKWARD].time;
+    row->pipelines = of->pipelines;
+    row->sliced_pipelines = of->sliced_pipelines;
+    row->asymmetric_pipelines = of->asymmetric_pipelines;
+    row->just_in_time_pipelines = of->just_in_time_pipelines;
+    row->persistent_pipelines = of->persistent_pipelines;
+    row->long_warm_up_pipelines = of->long_warm_up_pipelines;
+    row->merged_samples = of->merged_samples;
+}
+
 struct trace_iteration record_iteration(int32_t system, const struct point_iteration *of)
 {
-    return (struct trace_iteration){
+    struct trace_iteration row = {
         .system = system,
         .iteration = of->iteration,
         .measured = of->measured,
@@ -148,28 +175,6 @@ struct trace_iteration record_iteration(int32_t system, const struct point_itera
         .hardware_flop = of->hardware_flop,
         .tensor_s = of->tensor_s,
         .shard_s = of->shard_s,
-        .padding_tokens = of->padding_tokens,
-        .forward_units = of->forward_units,
-        .backward_units = of->backward_units,
-        .listed_units = of->listed_units,
-        .full_units = of->full_units,
-        .unit_imbalance = of->unit_imbalance,
-        .dp_imbalance = of->dp_imbalance,
-        .forward_imbalance = of->spread[PASS_FORWARD].imbalance,
-        .backward_imbalance = of->spread[PASS_BACKWARD].imbalance,
-        .forward_flop_spread = of->spread[PASS_FORWARD].flop,
-        .backward_flop_spread = of->spread[PASS_BACKWARD].flop,
-        .forward_own_flop_spread = of->spread[PASS_FORWARD].own_flop,
-        .backward_own_flop_spread = of->spread[PASS_BACKWARD].own_flop,
-        .forward_time_spread = of->spread[PASS_FORWARD].time,
-        .backward_time_spread = of->spread[PASS_BACKWARD].time,
-        .pipelines = of->pipelines,
-        .sliced_pipelines = of->sliced_pipelines,
-        .asymmetric_pipelines = of->asymmetric_pipelines,
-        .just_in_time_pipelines = of->just_in_time_pipelines,
-        .persistent_pipelines = of->persistent_pipelines,
-        .long_warm_up_pipelines = of->long_warm_up_pipelines,
-        .merged_samples = of->merged_samples,
         BUBBLE_COLUMNS(of->bubble),
         TRAFFIC_COLUMNS(of->traffic),
         .peak_bytes = of->peak_bytes,
@@ -178,6 +183,8 @@ struct trace_iteration record_iteration(int32_t system, const struct point_itera
         .host_peak_bytes = of->host.bytes,
         MEMORY_COLUMNS(of->at_peak),
     };
+    fill_units(of, &row);
+    return row;
 }
 
 static bool append_lengths(struct trace *trace, const struct point_view *view, struct error *err)

@@ -145,14 +145,15 @@ static bool write_memory(void *context, const void *visited, struct error *err)
     write_microseconds("ts", nanoseconds(row->time_s), chrome->file);
     fprintf(chrome->file, ",\"args\":{\"states\":%.0f,\"activations\":%.0f,\"kv\":%.0f,", row->states_bytes,
             row->activations_bytes, row->kv_bytes);
-    fprintf(chrome->file, "\"kv_gradients\":%.0f,\"workspace\":%.0f}}", row->kv_gradients_bytes, row->workspace_bytes);
+    fprintf(chrome->file, "\"kv_gradients\":%.0f,\"workspace\":%.0f,\"libraries\":%.0f}}", row->kv_gradients_bytes,
+            row->workspace_bytes, row->libraries_bytes);
     return true;
 }
 
 bool chrome_write(struct trace_reader *reader, FILE *file, struct error *err)
 {
     if (trace_n_rows(reader, TRACE_TASKS) < 0 || trace_n_rows(reader, TRACE_SUMMARY) < 1)
-        return error_set(err, "the trace holds no tasks: `trace: full` in the scenario writes them");
+        return trace_absent(reader, TRACE_TASKS, err);
     struct trace_summary summary;
     if (!trace_read(reader, TRACE_SUMMARY, 0, 1, &summary, err))
         return false;

@@ -93,8 +93,7 @@ bool csv_print(struct trace_reader *reader, enum trace_table_id table, FILE *fil
 {
     struct csv csv = {reader, trace_file_table(reader, table), file};
     if (csv.table == NULL)
-        return error_set(err, "the trace holds no table %s: `trace: full` in the scenario writes it",
-                         trace_tables[table].name);
+        return trace_absent(reader, table, err);
     return write_line(&csv, NULL, err) && trace_visit_file(reader, table, write_line, &csv, err);
 }
 

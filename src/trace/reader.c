@@ -209,6 +209,20 @@ static bool read_failed(const struct trace_reader *reader, enum trace_table_id t
     return error_set(err, "%s: cannot read the table %s: %s", reader->path, trace_tables[table].name, hdf5_reason());
 }
 
+bool trace_absent(const struct trace_reader *reader, enum trace_table_id table, struct error *err)
+{
+    const char *writer = "`trace: full` in the scenario writes it";
+    if (table == TRACE_PLANS || table == TRACE_DECIDING)
+        writer = "a search (`plan: auto`) writes it";
+    else if (table == TRACE_FAULTS)
+        writer = "`faults:` in the scenario write it";
+    else if (table == TRACE_VALIDATION)
+        writer = "`slimsim validate` writes it";
+    else if (H5Lexists(reader->file, "manifest", H5P_DEFAULT) > 0)
+        writer = "of a sweep, `slimsim run` with `trace: full` and `--point N` writes a trace of one point";
+    return error_set(err, "%s: the trace holds no table %s: %s", reader->path, trace_tables[table].name, writer);
+}
+
 bool trace_read(struct trace_reader *reader, enum trace_table_id table, int64_t first, int64_t n, void *rows,
                 struct error *err)
 {

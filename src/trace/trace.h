@@ -78,6 +78,9 @@ int64_t trace_n_rows(const struct trace_reader *reader, enum trace_table_id tabl
  * the file does not hold it. Borrowed. */
 const struct trace_table *trace_file_table(const struct trace_reader *reader, enum trace_table_id table);
 
+/** Say that the file does not hold a table, and what would have written it. @return false */
+bool trace_absent(const struct trace_reader *reader, enum trace_table_id table, struct error *err);
+
 /** Rows [first, first + n) into row structs; columns are found by name, those the file lacks become 0. */
 bool trace_read(struct trace_reader *reader, enum trace_table_id table, int64_t first, int64_t n, void *rows,
                 struct error *err);

@@ -314,8 +314,9 @@ static void read_sharding(const struct source *source, struct setting *setting)
 {
     struct scenario_plan *plan = &setting->plan;
     if (!read_states(source, plan))
-        skip(source, *cell(source, "sharding") == '\0' ? "sharding is missing" : "sharding '%s' has no model",
-             cell(source, "sharding"));
+        skip(source, "sharding %s%s%s; known: ZeRO-0 to ZeRO-3, DDP, FSDP, HSDP, distributed optimizer",
+             *cell(source, "sharding") == '\0' ? "is missing" : "'", cell(source, "sharding"),
+             *cell(source, "sharding") == '\0' ? "" : "' has no model");
     if (has(source, "sharding", "+DP"))
         skip(source, "sharding '%s': how many ranks share is not given", cell(source, "sharding"));
     plan->shard_group = plan->sharding == SCENARIO_UNSHARDED ? 0 : read_shard_group(source, plan);
@@ -445,8 +446,9 @@ static void refuse_incomplete(const struct source *source)
     for (int i = source->known.layers > 0 ? N_SIZE_COLUMNS : 0; setting_columns[i] != NULL; i++)
         if (*cell(source, setting_columns[i]) == '\0')
             skip(source, "%s is missing", setting_columns[i]);
-    if (!has(source, "precision", "bf16") && !has(source, "precision", "fp16"))
-        skip(source, "precision '%s' has no model", cell(source, "precision"));
+    const char *precision = cell(source, "precision");
+    if (strcasestr(precision, "bf16") == NULL && strcasestr(precision, "fp16") == NULL)
+        skip(source, "precision '%s' has no model; bf16 and fp16 have", precision);
 }
 
 /** A predicted row has room for a whole cause. */
