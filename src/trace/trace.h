@@ -78,9 +78,8 @@ int64_t trace_n_rows(const struct trace_reader *reader, enum trace_table_id tabl
  * the file does not hold it. Borrowed. */
 const struct trace_table *trace_file_table(const struct trace_reader *reader, enum trace_table_id table);
 
-/** Rows [first, first + n) into row structs; columns are found by name, those the file lacks become 0. */
-bool trace_read(struct trace_reader *reader, enum trace_table_id table, int64_t first, int64_t n, void *rows,
-                struct error *err);
+/** The first n rows into row structs; columns are found by name, those the file lacks become 0. */
+bool trace_read(struct trace_reader *reader, enum trace_table_id table, int64_t n, void *rows, struct error *err);
 
 /** Called with each row in order. @return false to stop with err */
 typedef bool trace_visitor(void *context, const void *row, struct error *err);
