@@ -256,7 +256,6 @@ static bool rank_plan(struct search *search, struct search_plan *plan, double li
         return false;
     if (outcome.given_up) {
         plan->verdict = limit_s < INFINITY ? SEARCH_BOUND_PRUNED : SEARCH_TOO_LARGE;
-        search->result->n_given_up++;
         return true;
     }
     plan->verdict = SEARCH_REFUSED;

@@ -22,7 +22,6 @@ struct runner {
     const struct search_result *search; /* NULL: there was none */
     struct point_system *system;
     int32_t system_index;
-    double memory_bytes;
     void *knobs, *state;
     struct faults faults, group_faults; /* of GPUs; of TP groups, each as slow as its slowest */
     struct cost_setting setting;        /* what plans are made with: without faults */
@@ -257,7 +256,6 @@ static bool observe(const struct runner *runner, const struct point_iteration *r
         .iteration = result,
         .batch = &runner->batch,
         .plan = &runner->plan,
-        .setting = &runner->setting,
         .dag = &runner->dag,
         .timeline = runner->scenario->engine == SCENARIO_CRITICAL_PATH ? &runner->path : &runner->executed,
         .slack_s = runner->slack_s,
@@ -333,7 +331,6 @@ bool point_run(const struct scenario *scenario, const struct lengths *lengths, c
             .search = searches == NULL ? NULL : &searches[i],
             .system = system,
             .system_index = i,
-            .memory_bytes = point->memory_bytes,
             .setting = system_setting(scenario, &system->entry->plan),
         };
         runner.setting.cache = &runner.costs;
