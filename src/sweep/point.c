@@ -7,9 +7,9 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/check.h"
+#include "base/clock.h"
 #include "bounds/work.h"
 #include "cost/cache.h"
 #include "dag/graph.h"
@@ -188,13 +188,6 @@ static void runner_clear(struct runner *runner)
     runner->slack_s = NULL;
 }
 
-static double cpu_s(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 /** The system's plan, and what it cost. */
 static bool make_plan(struct runner *runner, struct point_iteration *result, struct error *err)
 {
@@ -205,9 +198,9 @@ static bool make_plan(struct runner *runner, struct point_iteration *result, str
     }
     struct system_request request = system_request_of(runner->scenario, &runner->setting, &runner->system->entry->plan,
                                                       &runner->batch, runner->knobs, result->iteration);
-    double start_s = cpu_s();
+    double start_s = clock_cpu_s();
     bool ok = runner->system->system->plan(&request, runner->state, &runner->plan, err);
-    result->solve_s = cpu_s() - start_s;
+    result->solve_s = clock_cpu_s() - start_s;
     return ok;
 }
 
