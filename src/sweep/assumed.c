@@ -5,9 +5,6 @@
 #include <stdio.h>
 
 #include "base/check.h"
-#include "sweep/plan_text.h"
-
-_Static_assert((int)ASSUMED_SIZE == (int)PLAN_TEXT_SIZE, "lines of a plan are lines of these");
 
 static const double gib = 1 << 30;
 static const char *const attention_name[] = {"flash-attention 2", "flash-attention 3", "cuDNN",
@@ -102,10 +99,9 @@ static int32_t fault_lines(const struct scenario *scenario, char lines[][ASSUMED
     return 2;
 }
 
-/** In room for MOST_LINES. @return how many */
-static int32_t scenario_lines(const struct scenario *scenario, const struct point *point, char lines[][ASSUMED_SIZE])
+/** Engine and kernels. @return how many */
+static int32_t kernel_lines(const struct scenario *scenario, const struct point *point, char lines[][ASSUMED_SIZE])
 {
-    const struct scenario_communication *communication = &scenario->communication;
     int32_t n = 0;
     snprintf(lines[n++], ASSUMED_SIZE, "engine: %s",
              scenario->engine == SCENARIO_CRITICAL_PATH
@@ -121,6 +117,15 @@ static int32_t scenario_lines(const struct scenario *scenario, const struct poin
                                                  : "norms, rotation, activation and cross-entropy fused",
              100 * scenario->device.training.products);
     print_outside(scenario, point, lines[n++]);
+    return n;
+}
+
+/** What moves between GPUs beside tensor parallelism, and the model. @return how many */
+static int32_t communication_lines(const struct scenario *scenario, const struct point *point,
+                                   char lines[][ASSUMED_SIZE])
+{
+    const struct scenario_communication *communication = &scenario->communication;
+    int32_t n = 0;
     snprintf(lines[n++], ASSUMED_SIZE,
              "context parallelism: ring, point-to-point by one NIC between nodes, %s attention; all-gather and ulysses "
              "before it",
@@ -139,6 +144,13 @@ static int32_t scenario_lines(const struct scenario *scenario, const struct poin
             communication->dp_overlap == SCENARIO_OVERLAP_NONE ? "not hidden by" : "beside");
     snprintf(lines[n++], ASSUMED_SIZE, "layers: %s dropout, %s biases; attention inside each sample, causal",
              scenario->model.dropout ? "with" : "no", scenario->model.biases ? "with" : "no");
+    return n;
+}
+
+/** Links, memories and documents. @return how many */
+static int32_t machine_lines(const struct scenario *scenario, const struct point *point, char lines[][ASSUMED_SIZE])
+{
+    int32_t n = 0;
     snprintf(lines[n++], ASSUMED_SIZE,
              "links of a GPU, each way: NVLink %g GB/s, NIC %g GB/s, PCIe %g GB/s, latencies and efficiencies of the "
              "device's curves; bf16 peak %g TFLOP/s, HBM %g TB/s",
@@ -156,8 +168,6 @@ static int32_t scenario_lines(const struct scenario *scenario, const struct poin
              scenario->data.long_documents == SCENARIO_CUT    ? "cut into samples of their own"
              : scenario->data.long_documents == SCENARIO_DROP ? "replaced by other draws"
                                                               : "truncated");
-    if (scenario->n_faults > 0)
-        n += fault_lines(scenario, lines + n);
     return n;
 }
 
@@ -165,7 +175,11 @@ char (*assumed_lines(const struct scenario *scenario, const struct point *point,
 {
     enum { MOST_LINES = 18 };
     char(*lines)[ASSUMED_SIZE] = check_calloc(MOST_LINES + (size_t)point->n_systems * PLAN_TEXT_LINES, ASSUMED_SIZE);
-    *n = scenario_lines(scenario, point, lines);
+    *n = kernel_lines(scenario, point, lines);
+    *n += communication_lines(scenario, point, lines + *n);
+    *n += machine_lines(scenario, point, lines + *n);
+    if (scenario->n_faults > 0)
+        *n += fault_lines(scenario, lines + *n);
     CHECK(*n <= MOST_LINES);
     for (int32_t i = 0; i < point->n_systems; i++, *n += PLAN_TEXT_LINES)
         plan_text_lines(scenario, &point->systems[i], lines + *n);
