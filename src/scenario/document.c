@@ -6,11 +6,9 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <yaml.h>
 
 #include "base/check.h"
-
-enum { MAX_BYTES = 1 << 20, MAX_DEPTH = 64 };
+#include "scenario/document_yaml.h"
 
 struct document_texts {
     size_t node_capacity; /* of document.node */
@@ -18,20 +16,8 @@ struct document_texts {
     char **text;
 };
 
-/** One text on its way into the tree. */
-struct reader {
-    yaml_parser_t parser;
-    struct document *document;
-    const char *file;
-    const char *text;
-    size_t n_bytes;
-    bool placed; /* lines and columns mean something to the user */
-    bool failed; /* something was added to err, reading goes on */
-    struct error *err;
-};
-
-static bool add_message(const char *file, int32_t line, int32_t column, struct error *err, const char *format,
-                        va_list list)
+bool document_message(const char *file, int32_t line, int32_t column, struct error *err, const char *format,
+                      va_list list)
 {
     char message[900];
     vsnprintf(message, sizeof message, format, list);
@@ -45,7 +31,7 @@ bool document_error(const struct document *document, int32_t node, struct error 
     const struct document_node *at = node >= 0 ? &document->node[node] : NULL;
     va_list list;
     va_start(list, format);
-    add_message(at ? at->file : document->file, at ? at->line : 0, at ? at->column : 0, err, format, list);
+    document_message(at ? at->file : document->file, at ? at->line : 0, at ? at->column : 0, err, format, list);
     va_end(list);
     return false;
 }
@@ -55,24 +41,12 @@ bool document_key_error(const struct document *document, int32_t node, struct er
     const struct document_node *at = &document->node[node];
     va_list list;
     va_start(list, format);
-    add_message(at->file, at->key_line, at->key_column, err, format, list);
+    document_message(at->file, at->key_line, at->key_column, err, format, list);
     va_end(list);
     return false;
 }
 
-/** Of the text that is being read, at one of libyaml's marks. */
-static bool reader_error(struct reader *reader, yaml_mark_t mark, const char *format, ...)
-{
-    va_list list;
-    va_start(list, format);
-    add_message(reader->file, reader->placed ? (int32_t)mark.line + 1 : 0, (int32_t)mark.column + 1, reader->err,
-                format, list);
-    va_end(list);
-    reader->failed = true;
-    return false;
-}
-
-static int32_t add_node(struct document *document, enum document_kind kind, const char *file)
+int32_t document_add_node(struct document *document, enum document_kind kind, const char *file)
 {
     document->node =
         check_grow(document->node, (size_t)document->n_nodes, &document->texts->node_capacity, sizeof *document->node);
@@ -80,241 +54,10 @@ static int32_t add_node(struct document *document, enum document_kind kind, cons
     return document->n_nodes++;
 }
 
-/** libyaml gives a byte offset, not a mark, for bytes that are no text. */
-static yaml_mark_t mark_of_offset(const struct reader *reader, size_t offset)
-{
-    yaml_mark_t mark = {0};
-    for (size_t i = 0; i < offset && i < reader->n_bytes; i++) {
-        mark.column = reader->text[i] == '\n' ? 0 : mark.column + 1;
-        mark.line += reader->text[i] == '\n';
-    }
-    return mark;
-}
-
-static bool next_event(struct reader *reader, yaml_event_t *event)
-{
-    if (yaml_parser_parse(&reader->parser, event))
-        return true;
-    const yaml_parser_t *parser = &reader->parser;
-    yaml_mark_t mark =
-        parser->error == YAML_READER_ERROR ? mark_of_offset(reader, parser->problem_offset) : parser->problem_mark;
-    CHECK(parser->error != YAML_MEMORY_ERROR);
-    return reader_error(reader, mark, "not valid YAML: %s", parser->problem ? parser->problem : "no reason given");
-}
-
-/** Aliases could blow up memory, tags could change types: a scenario needs neither. */
-static bool plain_event(struct reader *reader, const yaml_event_t *event)
-{
-    const yaml_char_t *anchor = NULL, *tag = NULL;
-    switch (event->type) {
-    case YAML_ALIAS_EVENT:
-        return reader_error(reader, event->start_mark, "aliases (*%s) are not allowed; write the value again",
-                            (const char *)event->data.alias.anchor);
-    case YAML_SCALAR_EVENT:
-        anchor = event->data.scalar.anchor;
-        tag = event->data.scalar.tag;
-        break;
-    case YAML_SEQUENCE_START_EVENT:
-        anchor = event->data.sequence_start.anchor;
-        tag = event->data.sequence_start.tag;
-        break;
-    case YAML_MAPPING_START_EVENT:
-        anchor = event->data.mapping_start.anchor;
-        tag = event->data.mapping_start.tag;
-        break;
-    default:
-        break;
-    }
-    if (anchor != NULL)
-        return reader_error(reader, event->start_mark, "anchors (&%s) are not allowed", (const char *)anchor);
-    if (tag != NULL)
-        return reader_error(reader, event->start_mark, "tags (%s) are not allowed", (const char *)tag);
-    return true;
-}
-
-/** A copy of a scalar's text, NULL with a message when it holds a NUL character (as "\0"). */
-static char *scalar_text(struct reader *reader, const yaml_event_t *event)
-{
-    const char *value = (const char *)event->data.scalar.value;
-    if (strlen(value) != event->data.scalar.length) {
-        reader_error(reader, event->start_mark, "a text may not hold the character NUL");
-        return NULL;
-    }
-    return check_strdup(value);
-}
-
-static bool read_children(struct reader *reader, int32_t parent, int32_t depth);
-
-/** The node that begins with this event, -1 with a message when there is none. */
-static int32_t read_node(struct reader *reader, const yaml_event_t *event, int32_t depth)
-{
-    if (!plain_event(reader, event))
-        return -1;
-    enum document_kind kind = event->type == YAML_SCALAR_EVENT           ? DOCUMENT_SCALAR
-                              : event->type == YAML_SEQUENCE_START_EVENT ? DOCUMENT_SEQUENCE
-                                                                         : DOCUMENT_MAPPING;
-    int32_t node = add_node(reader->document, kind, reader->file);
-    struct document_node *at = &reader->document->node[node];
-    if (reader->placed) {
-        at->line = (int32_t)event->start_mark.line + 1;
-        at->column = (int32_t)event->start_mark.column + 1;
-    }
-    if (kind == DOCUMENT_SCALAR) {
-        at->quoted = event->data.scalar.style != YAML_PLAIN_SCALAR_STYLE;
-        at->value = scalar_text(reader, event);
-        return at->value != NULL ? node : -1;
-    }
-    if (depth == MAX_DEPTH) {
-        reader_error(reader, event->start_mark, "nested more than %d levels deep", MAX_DEPTH);
-        return -1;
-    }
-    return read_children(reader, node, depth + 1) ? node : -1;
-}
-
-/** The key of the next entry of a mapping and its place. */
-static char *read_key(struct reader *reader, const yaml_event_t *event)
-{
-    if (!plain_event(reader, event))
-        return NULL;
-    if (event->type != YAML_SCALAR_EVENT) {
-        reader_error(reader, event->start_mark, "a key must be a word, not a list or a mapping");
-        return NULL;
-    }
-    return scalar_text(reader, event);
-}
-
-/** One entry of a mapping or sequence, -1 with a message. Takes its first event over. */
-static int32_t read_entry(struct reader *reader, yaml_event_t *event, bool mapping, int32_t depth)
-{
-    char *key = NULL;
-    yaml_mark_t mark = event->start_mark;
-    if (mapping) {
-        key = read_key(reader, event);
-        yaml_event_delete(event);
-        if (key == NULL || !next_event(reader, event)) {
-            free(key);
-            return -1;
-        }
-    }
-    int32_t entry = read_node(reader, event, depth);
-    yaml_event_delete(event);
-    if (entry < 0) {
-        free(key);
-        return -1;
-    }
-    struct document_node *at = &reader->document->node[entry];
-    at->key = key;
-    at->key_line = reader->placed && mapping ? (int32_t)mark.line + 1 : 0;
-    at->key_column = (int32_t)mark.column + 1;
-    return entry;
-}
-
-static int compare_keys(const void *a, const void *b)
-{
-    const struct document_node *const *left = a, *const *right = b;
-    int order = strcmp((*left)->key, (*right)->key);
-    return order != 0 ? order : (*left > *right) - (*left < *right);
-}
-
-/** Sorted, so that a hostile file of many keys costs no more than reading it. */
-static void refuse_duplicate_keys(struct reader *reader, int32_t mapping)
-{
-    const struct document_node *node = reader->document->node;
-    size_t n = 0, i = 0;
-    for (int32_t child = node[mapping].child; child >= 0; child = node[child].next)
-        n++;
-    const struct document_node **sorted = check_malloc(n * sizeof(struct document_node *));
-    for (int32_t child = node[mapping].child; child >= 0; child = node[child].next)
-        sorted[i++] = &node[child];
-    qsort(sorted, n, sizeof *sorted, compare_keys);
-    for (i = 1; i < n; i++)
-        if (strcmp(sorted[i - 1]->key, sorted[i]->key) == 0) {
-            document_key_error(reader->document, (int32_t)(sorted[i] - node), reader->err,
-                               "%.200s: this key stands twice here, first on line %d", sorted[i]->key,
-                               sorted[i - 1]->key_line);
-            reader->failed = true;
-        }
-    free(sorted);
-}
-
-static bool read_children(struct reader *reader, int32_t parent, int32_t depth)
-{
-    struct document *document = reader->document;
-    bool mapping = document->node[parent].kind == DOCUMENT_MAPPING;
-    for (int32_t last = -1;;) {
-        yaml_event_t event;
-        if (!next_event(reader, &event))
-            return false;
-        if (event.type == YAML_MAPPING_END_EVENT || event.type == YAML_SEQUENCE_END_EVENT) {
-            yaml_event_delete(&event);
-            break;
-        }
-        int32_t entry = read_entry(reader, &event, mapping, depth);
-        if (entry < 0)
-            return false;
-        *(last < 0 ? &document->node[parent].child : &document->node[last].next) = entry;
-        last = entry;
-    }
-    if (mapping)
-        refuse_duplicate_keys(reader, parent);
-    return true;
-}
-
-/** Take one event that only frames a document. */
-static bool skip_event(struct reader *reader)
-{
-    yaml_event_t event;
-    if (!next_event(reader, &event))
-        return false;
-    yaml_event_delete(&event);
-    return true;
-}
-
-/** The root of the only document of a stream, -1 with a message. */
-static int32_t read_stream(struct reader *reader)
-{
-    yaml_event_t event;
-    if (!skip_event(reader) || !next_event(reader, &event)) /* the stream starts */
-        return -1;
-    bool empty = event.type == YAML_STREAM_END_EVENT;
-    yaml_event_delete(&event);
-    if (empty) {
-        reader_error(reader, (yaml_mark_t){0}, "there is nothing in it; expected YAML");
-        return -1;
-    }
-    if (!next_event(reader, &event))
-        return -1;
-    int32_t root = read_node(reader, &event, 0);
-    yaml_event_delete(&event);
-    if (root < 0 || !skip_event(reader) || !next_event(reader, &event)) /* the document ends */
-        return -1;
-    if (event.type != YAML_STREAM_END_EVENT)
-        reader_error(reader, event.start_mark, "a second document starts here; only one is allowed");
-    yaml_event_delete(&event);
-    return reader->failed ? -1 : root;
-}
-
-/** Parse text into new nodes; index of their root, -1 with a message. */
-static int32_t read_text(struct document *document, const char *text, size_t n_bytes, const char *file, bool placed,
-                         struct error *err)
-{
-    struct reader reader = {
-        .document = document, .file = file, .text = text, .n_bytes = n_bytes, .placed = placed, .err = err};
-    if (n_bytes > MAX_BYTES) {
-        error_add(err, "%s: larger than %d bytes, the limit", file, MAX_BYTES);
-        return -1;
-    }
-    CHECK(yaml_parser_initialize(&reader.parser));
-    yaml_parser_set_input_string(&reader.parser, (const unsigned char *)text, n_bytes);
-    int32_t root = read_stream(&reader);
-    yaml_parser_delete(&reader.parser);
-    return root;
-}
-
 bool document_parse(const char *text, size_t n_bytes, const char *name, struct document *document, struct error *err)
 {
     *document = (struct document){.file = check_strdup(name), .texts = check_calloc(1, sizeof(struct document_texts))};
-    int32_t root = read_text(document, text, n_bytes, document->file, true, err);
+    int32_t root = document_yaml_read(document, text, n_bytes, document->file, true, err);
     bool ok = root >= 0;
     if (ok && document->node[root].kind != DOCUMENT_MAPPING)
         ok = document_error(document, root, err, "expected keys with values (key: value), found %s",
@@ -330,8 +73,8 @@ bool document_read(const char *path, struct document *document, struct error *er
     FILE *file = fopen(path, "rb");
     if (file == NULL)
         return error_add(err, "%s: cannot be read: %s", path, strerror(errno));
-    char *text = check_malloc(MAX_BYTES + 1); /* one byte more shows that the file is too long */
-    size_t n_bytes = fread(text, 1, MAX_BYTES + 1, file);
+    char *text = check_malloc(DOCUMENT_YAML_BYTES + 1); /* one byte more shows that the file is too long */
+    size_t n_bytes = fread(text, 1, DOCUMENT_YAML_BYTES + 1, file);
     bool failed = ferror(file);
     int reason = errno;
     fclose(file);
@@ -436,14 +179,14 @@ static bool set_at_path(struct document *document, char *path, int32_t value, co
             *next++ = '\0';
         if (*segment == '\0')
             return error_add(err, "%s: a key is missing before or behind a dot; keys look like data.context", place);
-        if (++depth > MAX_DEPTH)
-            return error_add(err, "%s: more than %d keys deep", place, MAX_DEPTH);
+        if (++depth > DOCUMENT_YAML_DEPTH)
+            return error_add(err, "%s: more than %d keys deep", place, DOCUMENT_YAML_DEPTH);
         if (!select_entry(document, at, segment, place, &entry, err))
             return false;
         if (next == NULL) {
             put_entry(document, at, entry, value, segment);
         } else if (entry < 0) {
-            entry = add_node(document, DOCUMENT_MAPPING, file);
+            entry = document_add_node(document, DOCUMENT_MAPPING, file);
             put_entry(document, at, -1, entry, segment);
         }
     }
@@ -480,7 +223,7 @@ bool document_set(struct document *document, const char *assignment, struct erro
     const char *file = assignment_name(document, "--set", assignment), *equals = value_of(assignment, file, err);
     if (equals == NULL)
         return false;
-    int32_t value = read_text(document, equals + 1, strlen(equals + 1), file, false, err);
+    int32_t value = document_yaml_read(document, equals + 1, strlen(equals + 1), file, false, err);
     if (value < 0)
         return false;
     char *path = check_strdup(assignment);
@@ -497,7 +240,7 @@ static int32_t root_group(struct document *document, const char *name, const cha
     if (!select_entry(document, 0, name, file, &group, err))
         return -1;
     if (group < 0) {
-        group = add_node(document, DOCUMENT_MAPPING, file);
+        group = document_add_node(document, DOCUMENT_MAPPING, file);
         put_entry(document, 0, -1, group, name);
     }
     int32_t none;
@@ -520,7 +263,7 @@ bool document_set_list(struct document *document, const char *group, const char 
     size_t bytes = strlen(equals) + 3;
     char *text = check_malloc(bytes), *key = strndup(assignment, (size_t)(equals - assignment));
     snprintf(text, bytes, whole ? "%s" : "[%s]", equals + 1);
-    int32_t value = read_text(document, text, strlen(text), file, false, err);
+    int32_t value = document_yaml_read(document, text, strlen(text), file, false, err);
     if (value >= 0)
         put_entry(document, mapping, child_by_name(document, mapping, key, strlen(key)), value, key);
     free(text);
@@ -563,7 +306,7 @@ static const char *copied_file(const struct document *from, const struct documen
 static int32_t clone_node(struct document *to, const struct document *from, int32_t node, const char *but)
 {
     const struct document_node *old = &from->node[node];
-    int32_t clone = add_node(to, old->kind, copied_file(from, to, old->file)), last = -1;
+    int32_t clone = document_add_node(to, old->kind, copied_file(from, to, old->file)), last = -1;
     to->node[clone].value = old->value != NULL ? check_strdup(old->value) : NULL;
     to->node[clone].quoted = old->quoted;
     to->node[clone].line = to->node[clone].key_line = old->line;
@@ -609,7 +352,7 @@ bool document_put(struct document *document, const char *path, const struct docu
 
 int32_t document_add_scalar(struct document *document, const char *value, int32_t like)
 {
-    int32_t node = add_node(document, DOCUMENT_SCALAR, document->node[like].file);
+    int32_t node = document_add_node(document, DOCUMENT_SCALAR, document->node[like].file);
     document->node[node].value = check_strdup(value);
     document->node[node].line = document->node[like].line;
     document->node[node].column = document->node[like].column;
