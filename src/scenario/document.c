@@ -109,17 +109,23 @@ static int32_t child_by_name(const struct document *document, int32_t mapping, c
     return child;
 }
 
-int32_t document_find(const struct document *document, int32_t mapping, const char *name)
+int32_t document_find(const struct document *document, int32_t node, const char *path)
 {
-    int32_t at = mapping;
-    while (at >= 0) {
-        size_t length = strcspn(name, ".");
-        at = child_by_name(document, at, name, length);
-        if (name[length] == '\0')
-            break;
-        name += length + 1;
+    while (node >= 0 && *path != '\0') {
+        size_t length = strcspn(path, ".");
+        if (document->node[node].kind == DOCUMENT_SEQUENCE) {
+            char *end;
+            long i = strtol(path, &end, 10);
+            if (end != path + length || length == 0 || !isdigit((unsigned char)*path))
+                return -1;
+            for (node = document->node[node].child; node >= 0 && i > 0; i--)
+                node = document->node[node].next;
+        } else {
+            node = child_by_name(document, node, path, length);
+        }
+        path += length + (path[length] == '.');
     }
-    return at;
+    return node;
 }
 
 bool document_is_null(const struct document_node *node)
@@ -269,25 +275,6 @@ bool document_set_list(struct document *document, const char *group, const char 
     free(text);
     free(key);
     return value >= 0;
-}
-
-int32_t document_at(const struct document *document, int32_t node, const char *path)
-{
-    while (node >= 0 && *path != '\0') {
-        size_t length = strcspn(path, ".");
-        if (document->node[node].kind == DOCUMENT_SEQUENCE) {
-            char *end;
-            long i = strtol(path, &end, 10);
-            if (end != path + length || length == 0 || !isdigit((unsigned char)*path))
-                return -1;
-            for (node = document->node[node].child; node >= 0 && i > 0; i--)
-                node = document->node[node].next;
-        } else {
-            node = child_by_name(document, node, path, length);
-        }
-        path += length + (path[length] == '.');
-    }
-    return node;
 }
 
 /** Where `file` of a node of `from` lies in its copy. */

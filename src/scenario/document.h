@@ -54,14 +54,12 @@ bool document_put(struct document *document, const char *path, const struct docu
 /** A new scalar that stands nowhere yet and has the place of the node `like`. @return its index */
 int32_t document_add_scalar(struct document *document, const char *value, int32_t like);
 
-/** The node at a dotted path below `node`, an integer from 0 selects from a sequence; -1: there is none. */
-int32_t document_at(const struct document *document, int32_t node, const char *path);
-
 /** A copy of the tree, without the key `but` of the root. */
 void document_copy(const struct document *from, const char *but, struct document *to);
 
-/** The child of a mapping by name, -1 when absent. Dotted names descend. Mapping -1 has no children. */
-int32_t document_find(const struct document *document, int32_t mapping, const char *name);
+/** The node at a dotted path below `node` (-1: there is none), where an integer from 0 selects from a sequence; -1:
+ * there is none. */
+int32_t document_find(const struct document *document, int32_t node, const char *path);
 
 /** Whether a node stands for "nothing": `key:` with nothing behind it, ~ or null. */
 bool document_is_null(const struct document_node *node);
