@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "bounds/memory.h"
+#include "hand_plan.h"
 #include "hand_request.h"
 #include "harness.h"
 #include "system/packing.h"
@@ -112,9 +113,7 @@ static void longest_first_keeps_grahams_bound(void)
 /* Peak of a plan of so many units of equal length. */
 static double peak_of(struct hand_request *hand, int32_t n_units, int32_t tokens)
 {
-    struct error err = {0};
     struct plan plan;
-    struct dag dag = {0};
     struct timeline timeline = {0};
     struct memory memory = {0};
     int32_t *lengths = malloc((size_t)n_units * sizeof *lengths);
@@ -123,7 +122,7 @@ static double peak_of(struct hand_request *hand, int32_t n_units, int32_t tokens
     hand_batch(hand, n_units, lengths);
     hand->request.context = tokens;
     plan_of(&system_length_balanced, hand, &plan);
-    CHECK_TRUE(dag_build(&plan, &hand->setting, (struct dag_options){0}, &dag, &err));
+    struct dag dag = hand_built(&plan, &hand->setting, (struct dag_options){0});
     critical_path(&dag, &timeline);
     memory_of(&plan, &dag, &timeline, &hand->setting, false, &memory);
     double peak_bytes = memory.peak_bytes[memory.worst_place];

@@ -73,8 +73,6 @@ static void shared_units_count_what_a_rank_does(void)
 static void pipelines_of_a_phase_are_compared_side_by_side(void)
 {
     struct plan plan, second, *both[] = {&plan, &second};
-    struct error err = {0};
-    struct dag dag;
     for (int k = 0; k < 2; k++) {
         hand_plan(both[k], 2, 2, 1);
         for (int32_t sample = 0; sample < 4; sample++)
@@ -82,11 +80,8 @@ static void pipelines_of_a_phase_are_compared_side_by_side(void)
                 hand_unit(&both[k]->phases[0].pipelines[sample > 0].cut[pass], (struct slice){sample, 0, 16});
         hand_order(both[k]);
     }
-    plan.phases = check_realloc(plan.phases, 2 * sizeof *plan.phases);
-    plan.phases[1] = second.phases[0];
-    plan.n_phases = 2;
-    free(second.phases);
-    CHECK(dag_build(&plan, hand_setting(), (struct dag_options){0}, &dag, &err));
+    hand_append(&plan, &second);
+    struct dag dag = hand_built(&plan, hand_setting(), (struct dag_options){0});
     hand_times(&dag, 1, 2);
     for (int32_t i = 0; i < dag.n_tasks; i++)
         if (dag.tasks[i].phase == 1 && dag.tasks[i].pipeline == 0)
