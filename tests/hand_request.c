@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/rng.h"
 #include "hand_plan.h"
+#include "scenario/document_read.h"
 
 static void start(struct hand_request *hand, int32_t dp, int32_t pp, int64_t context)
 {

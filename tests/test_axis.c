@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "harness.h"
+#include "scenario/document_read.h"
 
 static const char base[] = "data: {context: 8, batch: 4}\nseed: 5\nsystems: [{plan: {tp: 1, pp: 2}}]\n";
 

@@ -3,6 +3,7 @@
 #include "harness.h"
 #include "lengths/law.h"
 #include "lengths/lengths.h"
+#include "scenario/document_read.h"
 
 #include <math.h>
 #include <stdio.h>

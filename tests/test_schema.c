@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "harness.h"
+#include "scenario/document_read.h"
 
 struct object {
     bool flag;

@@ -3,6 +3,7 @@
 #include "bounds/memory.h"
 #include "hand_request.h"
 #include "harness.h"
+#include "scenario/document_read.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "scenario/document_read.h"
 #include "scenario/library.h"
 
 #define FIELD(field) offsetof(struct device, field)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "scenario/plan_space.h"
 
+#include "scenario/document_read.h"
 #include "scenario/library.h"
 
 #define FIELD(field) offsetof(struct plan_space, field)

@@ -9,6 +9,8 @@
 
 #include "base/check.h"
 #include "scenario/cache.h"
+#include "scenario/document_read.h"
+#include "scenario/document_set.h"
 #include "scenario/layout.h"
 #include "scenario/library.h"
 

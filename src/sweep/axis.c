@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "scenario/document_set.h"
 #include "scenario/quantity.h"
 
 static const char *const word_key[] = {"zip", "exclude", "replicates"};

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "scenario/document_yaml.h"
+#include "scenario/document_read.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <yaml.h>
 
 #include "base/check.h"
+
+enum { MAX_BYTES = 1 << 20 };
 
 /** One text on its way into the tree. */
 struct reader {
@@ -116,8 +119,8 @@ static int32_t read_node(struct reader *reader, const yaml_event_t *event, int32
         at->value = scalar_text(reader, event);
         return at->value != NULL ? node : -1;
     }
-    if (depth == DOCUMENT_YAML_DEPTH) {
-        reader_error(reader, event->start_mark, "nested more than %d levels deep", DOCUMENT_YAML_DEPTH);
+    if (depth == DOCUMENT_MAX_DEPTH) {
+        reader_error(reader, event->start_mark, "nested more than %d levels deep", DOCUMENT_MAX_DEPTH);
         return -1;
     }
     return read_children(reader, node, depth + 1) ? node : -1;
@@ -246,13 +249,13 @@ static int32_t read_stream(struct reader *reader)
     return reader->failed ? -1 : root;
 }
 
-int32_t document_yaml_read(struct document *document, const char *text, size_t n_bytes, const char *file, bool placed,
-                           struct error *err)
+int32_t document_read_nodes(struct document *document, const char *text, size_t n_bytes, const char *file, bool placed,
+                            struct error *err)
 {
     struct reader reader = {
         .document = document, .file = file, .text = text, .n_bytes = n_bytes, .placed = placed, .err = err};
-    if (n_bytes > DOCUMENT_YAML_BYTES) {
-        error_add(err, "%s: larger than %d bytes, the limit", file, DOCUMENT_YAML_BYTES);
+    if (n_bytes > MAX_BYTES) {
+        error_add(err, "%s: larger than %d bytes, the limit", file, MAX_BYTES);
         return -1;
     }
     CHECK(yaml_parser_initialize(&reader.parser));
@@ -260,4 +263,34 @@ int32_t document_yaml_read(struct document *document, const char *text, size_t n
     int32_t root = read_stream(&reader);
     yaml_parser_delete(&reader.parser);
     return root;
+}
+
+bool document_parse(const char *text, size_t n_bytes, const char *name, struct document *document, struct error *err)
+{
+    document_open(document, name);
+    int32_t root = document_read_nodes(document, text, n_bytes, document->file, true, err);
+    bool ok = root >= 0;
+    if (ok && document->node[root].kind != DOCUMENT_MAPPING)
+        ok = document_error(document, root, err, "expected keys with values (key: value), found %s",
+                            document->node[root].kind == DOCUMENT_SCALAR ? "a single value" : "a list");
+    if (!ok)
+        document_free(document);
+    return ok;
+}
+
+bool document_read(const char *path, struct document *document, struct error *err)
+{
+    *document = (struct document){0};
+    FILE *file = fopen(path, "rb");
+    if (file == NULL)
+        return error_add(err, "%s: cannot be read: %s", path, strerror(errno));
+    char *text = check_malloc(MAX_BYTES + 1); /* one byte more shows that the file is too long */
+    size_t n_bytes = fread(text, 1, MAX_BYTES + 1, file);
+    bool failed = ferror(file);
+    int reason = errno;
+    fclose(file);
+    bool ok = failed ? error_add(err, "%s: cannot be read: %s", path, strerror(reason))
+                     : document_parse(text, n_bytes, path, document, err);
+    free(text);
+    return ok;
 }
