@@ -7,6 +7,7 @@
 
 #include "harness.h"
 #include "scenario/document_read.h"
+#include "scenario/schema_text.h"
 
 struct object {
     bool flag;

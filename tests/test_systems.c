@@ -4,6 +4,7 @@
 #include "hand_request.h"
 #include "harness.h"
 #include "scenario/document_read.h"
+#include "scenario/schema_text.h"
 
 #include <math.h>
 #include <stdlib.h>

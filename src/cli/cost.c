@@ -9,6 +9,7 @@
 #include "cli/commands.h"
 #include "cost/cost.h"
 #include "scenario/quantity.h"
+#include "scenario/schema_text.h"
 
 struct arguments {
     const char *model, *device, *platform, *slice;

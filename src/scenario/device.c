@@ -6,6 +6,7 @@
 
 #include "scenario/document_read.h"
 #include "scenario/library.h"
+#include "scenario/schema_text.h"
 
 #define FIELD(field) offsetof(struct device, field)
 

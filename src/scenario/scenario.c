@@ -13,6 +13,7 @@
 #include "scenario/document_set.h"
 #include "scenario/layout.h"
 #include "scenario/library.h"
+#include "scenario/schema_text.h"
 
 #define FIELD(field)  offsetof(struct scenario, field)
 #define SYSTEM(field) offsetof(struct scenario_system, field)
@@ -171,9 +172,8 @@ static bool base_folder(const struct document *document, int32_t node, char fold
 /** Make the path in `text` (512 bytes, as `key` gave it) absolute, and canonical if the file exists. */
 static bool resolve_path(const struct document *document, const char *key, char *text, struct error *err)
 {
-    enum { TEXT_BYTES = 512 };
     int32_t node = document_find(document, 0, key);
-    char folder[PATH_MAX], joined[PATH_MAX + TEXT_BYTES + 1], canonical[PATH_MAX];
+    char folder[PATH_MAX], joined[PATH_MAX + SCHEMA_TEXT_BYTES + 1], canonical[PATH_MAX];
     if (*text == '/')
         snprintf(joined, sizeof joined, "%s", text);
     else if (base_folder(document, node, folder))
@@ -181,9 +181,9 @@ static bool resolve_path(const struct document *document, const char *key, char 
     else
         return document_error(document, node, err, "%s: the folder where this path starts cannot be read", key);
     const char *path = realpath(joined, canonical) != NULL ? canonical : joined;
-    if (strlen(path) >= TEXT_BYTES)
+    if (strlen(path) >= SCHEMA_TEXT_BYTES)
         return document_error(document, node, err, "%s: as an absolute path this is longer than %d bytes", key,
-                              TEXT_BYTES - 1);
+                              SCHEMA_TEXT_BYTES - 1);
     strcpy(text, path);
     return true;
 }
