@@ -2,7 +2,6 @@
 #include "bounds/bubble.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "base/check.h"
 #include "hand_plan.h"

@@ -2,7 +2,6 @@
 #include "scenario/faults.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "bounds/critical_path.h"

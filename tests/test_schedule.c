@@ -7,11 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/check.h"
-#include "bounds/bubble.h"
 #include "bounds/memory.h"
 #include "dag/graph.h"
-#include "execute/execute.h"
 #include "hand_dag.h"
 #include "hand_plan.h"
 #include "hand_request.h"

@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "bounds/memory.h"
 #include "dag/graph.h"
-#include "execute/execute.h"
 #include "hand_dag.h"
 #include "hand_plan.h"
 #include "hand_request.h"
 #include "harness.h"
-#include "plan/order.h"
 #include "scenario/faults.h"
 
 static void plan_of(struct hand_request *hand, int32_t stages, int32_t n_samples, int32_t tokens, const char *knobs,

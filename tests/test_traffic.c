@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "bounds/traffic.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "base/check.h"
 #include "hand_plan.h"
 #include "harness.h"

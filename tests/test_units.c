@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "sweep/units.h"
 
-#include <stdlib.h>
-
-#include "base/check.h"
 #include "hand_plan.h"
 #include "harness.h"
-#include "plan/order.h"
 
 /* Five units of 1, 2, 3, 4 and 5 samples of 16 tokens: FLOPs 1 to 5 times as many. Of five values in order p5 lies a
  * fifth of the way from the first to the second, p95 four fifths from the fourth to the last: 4.8 / 1.2 = 4. The second

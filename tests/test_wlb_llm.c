@@ -5,7 +5,6 @@
 #include "harness.h"
 #include "system/wlb_queues.h"
 
-#include <math.h>
 #include <stdlib.h>
 
 #include "base/check.h"

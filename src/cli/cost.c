@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/check.h"
 #include "cli/commands.h"
 #include "cost/cost.h"
 #include "scenario/quantity.h"

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/check.h"
 #include "cli/commands.h"
 #include "scenario/scenario.h"
 #include "scenario/schema_text.h"

@@ -32,7 +32,6 @@
 #define SLIMSIM_SEARCH_SEARCH_H
 
 #include "bounds/critical_path.h"
-#include "bounds/memory.h"
 #include "lengths/lengths.h"
 #include "search/bound.h"
 #include "search/deciding.h"

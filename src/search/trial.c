@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "bounds/memory.h"
 #include "bounds/work.h"
 #include "cost/flop.h"
 

@@ -9,6 +9,7 @@
 #include "base/hash.h"
 #include "dag/graph.h"
 #include "execute/execute.h"
+#include "sweep/pack.h"
 #include "trace/trace.h"
 
 struct ledger_id {
