@@ -15,6 +15,7 @@ struct fill_search {
     int64_t node_limit; /* of branch and bound, for each chain */
     int64_t n_nodes;
     double gap;             /* the largest left: (incumbent - bound) / incumbent; 0: all solved to the end */
+    double deviation;       /* of the last chain: its largest |unit - share|, in its dearest token's FLOPs */
     int64_t n_solved_nodes; /* of the last chain */
 };
 

@@ -205,6 +205,7 @@ void fill_milp(const struct fill *fill, int64_t *end)
         end[k] = best[k];
     search->n_nodes += search->n_solved_nodes;
     search->gap = fmax(search->gap, milp.gap);
+    search->deviation = largest_deviation(&milp, end);
     glp_delete_prob(milp.problem);
     free(milp.first);
     free(milp.last);
