@@ -14,12 +14,7 @@ extern const struct training_system system_bytescale;
 
 static void plan_of(struct hand_request *hand, const char *knobs, struct plan *plan)
 {
-    struct error err = {0};
-    hand_knobs(hand, &system_bytescale, knobs);
-    if (!CHECK_TRUE(system_bytescale.plan(&hand->request, NULL, plan, &err)))
-        printf("%s\n", err.text);
-    if (!CHECK_TRUE(plan_check(plan, hand->batch.n_samples, hand->batch.tokens, &err)))
-        printf("%s\n", err.text);
+    hand_planned(hand, &system_bytescale, knobs, plan);
 }
 
 /* F = 2x^2 + 10x and 5x^2 + 21x: 7x^2 + 31x both ways. Four tokens a rank: 10 takes three ranks, 1010/3 each; packs of
