@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "execute/execute.h"
+#include "hand_plan.h"
 #include "harness.h"
 
 struct dag hand_dag(int32_t n_places, int32_t n_tasks, int32_t n_edges)
@@ -101,9 +102,7 @@ double hand_makespan_s(const struct dag *dag)
 
 double hand_plan_makespan_s(const struct plan *plan, const struct cost_setting *setting, struct dag_options options)
 {
-    struct error err = {0};
-    struct dag dag;
-    CHECK(dag_build(plan, setting, options, &dag, &err));
+    struct dag dag = hand_built(plan, setting, options);
     double seconds = hand_makespan_s(&dag);
     dag_free(&dag);
     return seconds;

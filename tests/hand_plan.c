@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "hand_plan.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/check.h"
+#include "harness.h"
 #include "plan/order.h"
 
 const struct cost_setting *hand_setting(void)
@@ -190,9 +193,35 @@ void hand_random(struct plan *plan, uint64_t seed)
     hand_order(plan);
 }
 
+void hand_append(struct plan *plan, struct plan *second)
+{
+    size_t n = (size_t)plan->n_phases + (size_t)second->n_phases;
+    plan->phases = check_realloc(plan->phases, n * sizeof *plan->phases);
+    memcpy(plan->phases + plan->n_phases, second->phases, (size_t)second->n_phases * sizeof *plan->phases);
+    plan->n_phases += second->n_phases;
+    second->n_phases = 0;
+    plan_free(second);
+}
+
+struct dag hand_built(const struct plan *plan, const struct cost_setting *setting, struct dag_options options)
+{
+    struct dag dag = {0};
+    struct error err = {0};
+    if (!CHECK_TRUE(dag_build(plan, setting, options, &dag, &err)))
+        printf("%s\n", err.text);
+    return dag;
+}
+
 void hand_times(struct dag *dag, double forward_s, double backward_s)
 {
     hand_split_times(dag, forward_s, backward_s, 0);
+}
+
+void hand_send_times(struct dag *dag, double seconds)
+{
+    for (int32_t i = 0; i < dag->n_tasks; i++)
+        if (dag->tasks[i].kind == DAG_SEND)
+            dag->duration_s[i] = seconds;
 }
 
 void hand_split_times(struct dag *dag, double forward_s, double input_s, double weight_s)

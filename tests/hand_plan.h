@@ -35,8 +35,17 @@ void hand_figure(struct plan *plan);
  * 1 share, padding, recomputation and offload by unit. Same seed, same plan. */
 void hand_random(struct plan *plan, uint64_t seed);
 
+/** Append the phases of `second` to those of `plan`; `second` is empty then. */
+void hand_append(struct plan *plan, struct plan *second);
+
+/** Its graph, which the caller frees; one that cannot be built fails the test. */
+struct dag hand_built(const struct plan *plan, const struct cost_setting *setting, struct dag_options options);
+
 /** Give every pass its seconds and every other task none. */
 void hand_times(struct dag *dag, double forward_s, double backward_s);
+
+/** Give every transfer so many seconds. */
+void hand_send_times(struct dag *dag, double seconds);
 
 /** The same where backwards are split. */
 void hand_split_times(struct dag *dag, double forward_s, double input_s, double weight_s);

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "hand_request.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
 #include "base/rng.h"
 #include "hand_plan.h"
+#include "harness.h"
+#include "scenario/document_read.h"
 
 static void start(struct hand_request *hand, int32_t dp, int32_t pp, int64_t context)
 {
@@ -95,6 +98,16 @@ void hand_knobs(struct hand_request *hand, const struct training_system *system,
         fprintf(stderr, "%s\n", err.text);
     CHECK(err.status == ERROR_NONE);
     document_free(&document);
+}
+
+void hand_planned(struct hand_request *hand, const struct training_system *system, const char *lines, struct plan *plan)
+{
+    struct error err = {0};
+    hand_knobs(hand, system, lines);
+    bool ok = system->plan(&hand->request, NULL, plan, &err) &&
+              plan_check(plan, hand->batch.n_samples, hand->batch.tokens, &err);
+    if (!CHECK_TRUE(ok))
+        printf("%s\n", err.text);
 }
 
 void hand_request_free(struct hand_request *hand)

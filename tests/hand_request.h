@@ -41,6 +41,11 @@ void hand_batch_of(struct hand_request *hand, enum hand_law law, int32_t n_sampl
 /** The knobs' defaults, then "name: value" lines over them ("" for none), as a user's YAML gives them. */
 void hand_knobs(struct hand_request *hand, const struct training_system *system, const char *lines);
 
+/** What a system without a state plans with these knobs (hand_knobs); a refusal, or a plan that plan_check finds fault
+ * with, fails the test. The caller frees it. */
+void hand_planned(struct hand_request *hand, const struct training_system *system, const char *lines,
+                  struct plan *plan);
+
 void hand_request_free(struct hand_request *hand);
 
 /** 0..n-1, the next of a seeded row. */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "harness.h"
+#include "scenario/document_read.h"
 
 static const char base[] = "data: {context: 8, batch: 4}\nseed: 5\nsystems: [{plan: {tp: 1, pp: 2}}]\n";
 
@@ -106,7 +107,7 @@ static void every_exclusion_counts_what_no_earlier_one_left_out(void)
 
 static const char *text_at(const struct document *document, const char *path)
 {
-    int32_t node = document_at(document, 0, path);
+    int32_t node = document_find(document, 0, path);
     return node >= 0 ? document->node[node].value : "nothing";
 }
 
@@ -124,8 +125,8 @@ static void a_point_is_the_scenario_with_its_values_in_it(void)
     CHECK_TEXT(text_at(&point, "data.context"), "nothing"); /* the whole mapping was replaced */
     CHECK_TEXT(text_at(&point, "new.key"), "z");
     CHECK_TRUE(!sweep_present(&point));
-    CHECK_EQUAL(point.node[document_at(&point, 0, "systems.0.plan.tp")].line, 5);
-    CHECK_EQUAL(point.node[document_at(&point, 0, "systems.0.plan.tp")].column, 26);
+    CHECK_EQUAL(point.node[document_find(&point, 0, "systems.0.plan.tp")].line, 5);
+    CHECK_EQUAL(point.node[document_find(&point, 0, "systems.0.plan.tp")].column, 26);
     document_free(&point);
     sweep_free(&sweep);
 }

@@ -10,9 +10,7 @@ extern const struct training_system system_best_fit;
 
 static void plan_of(struct hand_request *hand, const char *knobs, struct plan *plan)
 {
-    struct error err = {0};
-    hand_knobs(hand, &system_best_fit, knobs);
-    CHECK_TRUE(system_best_fit.plan(&hand->request, NULL, plan, &err));
+    hand_planned(hand, &system_best_fit, knobs, plan);
 }
 
 /* Context 10, longest first: 7 (sample 1) opens bin 0, 6 (4) bin 1, 4 (0) fits bin 1 alone and fills it, 3 (3) fills

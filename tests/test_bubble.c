@@ -2,20 +2,10 @@
 #include "bounds/bubble.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "base/check.h"
 #include "hand_plan.h"
 #include "harness.h"
-
-static struct dag built(const struct plan *plan, struct dag_options options)
-{
-    struct dag dag;
-    struct error err = {0};
-    if (!CHECK_TRUE(dag_build(plan, hand_setting(), options, &dag, &err)))
-        printf("%s\n", err.text);
-    return dag;
-}
 
 static double sum(const struct bubble *bubble)
 {
@@ -32,7 +22,7 @@ static void uniform_one_f_one_b_idles_only_at_its_ends(void)
         for (int32_t m = 1; m <= 24; m++) {
             struct plan plan;
             hand_uniform(&plan, p, m, 16);
-            struct dag dag = built(&plan, (struct dag_options){0});
+            struct dag dag = hand_built(&plan, hand_setting(), (struct dag_options){0});
             hand_times(&dag, 1.0, 2.0);
             critical_path(&dag, &timeline);
             struct bubble bubble = bubble_of(&dag, &timeline);
@@ -58,7 +48,7 @@ static void a_slow_unit_makes_imbalance(void)
     struct plan plan;
     struct timeline timeline = {0};
     hand_uniform(&plan, 2, 4, 16);
-    struct dag dag = built(&plan, (struct dag_options){0});
+    struct dag dag = hand_built(&plan, hand_setting(), (struct dag_options){0});
     hand_times(&dag, 1.0, 2.0);
     for (int32_t i = 0; i < dag.n_tasks; i++)
         if (dag.tasks[i].stage == 0 && dag.tasks[i].unit == 1 && dag.tasks[i].pass == PASS_FORWARD &&
@@ -87,7 +77,7 @@ static void pipelines_wait_for_the_slowest(void)
         for (int pass = 0; pass < N_PASSES; pass++)
             hand_unit(&plan.phases[0].pipelines[sample > 0].cut[pass], (struct slice){sample, 0, 16});
     hand_order(&plan);
-    struct dag dag = built(&plan, (struct dag_options){.gradient_sync = true});
+    struct dag dag = hand_built(&plan, hand_setting(), (struct dag_options){.gradient_sync = true});
     hand_times(&dag, 1.0, 2.0);
     for (int32_t i = 0; i < dag.n_tasks; i++)
         dag.duration_s[i] = dag.tasks[i].kind == DAG_SEND        ? 1.0
@@ -115,7 +105,7 @@ static void a_ring_longer_than_attention_shows(void)
     for (int pass = 0; pass < N_PASSES; pass++)
         hand_unit(&plan.phases[0].pipelines[0].cut[pass], (struct slice){0, 0, 16})->context = 2;
     hand_order(&plan);
-    struct dag dag = built(&plan, (struct dag_options){0});
+    struct dag dag = hand_built(&plan, hand_setting(), (struct dag_options){0});
     for (int32_t i = 0; i < dag.n_tasks; i++)
         dag.duration_s[i] = dag.tasks[i].kind == DAG_SYNC                                 ? 0
                             : dag.tasks[i].kind == DAG_SEND                               ? 3
@@ -146,15 +136,12 @@ static void phases_count_by_their_gpus(void)
         for (int pass = 0; pass < N_PASSES; pass++)
             hand_unit(&second.phases[0].pipelines[unit / 3].cut[pass], (struct slice){unit, 0, 16});
     hand_order(&second);
-    plan.phases = check_realloc(plan.phases, 2 * sizeof *plan.phases);
-    plan.phases[1] = second.phases[0];
-    plan.n_phases = 2;
-    free(second.phases);
+    hand_append(&plan, &second);
     plan.phases[1].n_reshards = 1;
     plan.phases[1].reshards = check_malloc(sizeof(struct plan_reshard));
     plan.phases[1].reshards[0] = (struct plan_reshard){0, 1, 1e6};
     for (int all = 0; all < 2; all++) {
-        struct dag dag = built(&plan, (struct dag_options){.all_tensor_ranks = all == 1});
+        struct dag dag = hand_built(&plan, hand_setting(), (struct dag_options){.all_tensor_ranks = all == 1});
         CHECK_EQUAL(dag.n_places, all == 1 ? 8 : 6);
         hand_times(&dag, 1.0, 2.0);
         for (int32_t i = 0; i < dag.n_tasks; i++)
@@ -180,8 +167,8 @@ static void the_parts_make_up_the_whole_on_random_plans(void)
     for (uint64_t seed = 1; seed <= 60; seed++) {
         struct plan plan;
         hand_random(&plan, seed);
-        struct dag dag =
-            built(&plan, (struct dag_options){.gradient_sync = seed % 2, .all_tensor_ranks = seed % 3 == 0});
+        struct dag dag = hand_built(&plan, hand_setting(),
+                                    (struct dag_options){.gradient_sync = seed % 2, .all_tensor_ranks = seed % 3 == 0});
         critical_path(&dag, &timeline);
         struct bubble bubble = bubble_of(&dag, &timeline);
         if (bubble.total_s <= 0)

@@ -2,6 +2,7 @@
 #include "bounds/memory.h"
 #include "dag/dag.h"
 #include "hand_dag.h"
+#include "hand_plan.h"
 #include "hand_request.h"
 #include "harness.h"
 #include "system/packing.h"
@@ -13,12 +14,7 @@ extern const struct training_system system_bytescale;
 
 static void plan_of(struct hand_request *hand, const char *knobs, struct plan *plan)
 {
-    struct error err = {0};
-    hand_knobs(hand, &system_bytescale, knobs);
-    if (!CHECK_TRUE(system_bytescale.plan(&hand->request, NULL, plan, &err)))
-        printf("%s\n", err.text);
-    if (!CHECK_TRUE(plan_check(plan, hand->batch.n_samples, hand->batch.tokens, &err)))
-        printf("%s\n", err.text);
+    hand_planned(hand, &system_bytescale, knobs, plan);
 }
 
 /* F = 2x^2 + 10x and 5x^2 + 21x: 7x^2 + 31x both ways. Four tokens a rank: 10 takes three ranks, 1010/3 each; packs of
@@ -129,8 +125,6 @@ static void what_is_planned_for_a_memory_fits_it(void)
     for (uint64_t seed = 1; seed <= 12; seed++) {
         struct hand_request hand;
         struct plan plan;
-        struct error err = {0};
-        struct dag dag = {0};
         struct timeline timeline = {0};
         struct memory memory = {0};
         hand_request_real(&hand, 32, seed % 2 == 0 ? 1 : 4, 16000);
@@ -141,7 +135,7 @@ static void what_is_planned_for_a_memory_fits_it(void)
                  (int)packing_memory_tokens(&hand.request));
         plan_of(&hand, knobs, &plan);
         n_groups += plan.phases[0].n_groups;
-        CHECK_TRUE(dag_build(&plan, &hand.setting, (struct dag_options){0}, &dag, &err));
+        struct dag dag = hand_built(&plan, &hand.setting, (struct dag_options){0});
         critical_path(&dag, &timeline);
         memory_of(&plan, &dag, &timeline, &hand.setting, false, &memory);
         CHECK_TRUE(memory.peak_bytes[memory.worst_place] <= 1e9);

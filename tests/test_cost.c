@@ -1,29 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "cost/cache.h"
+#include "hand_model.h"
 #include "hand_plan.h"
 #include "harness.h"
 
 #include <stdio.h>
 #include <string.h>
-
-/* Small enough to count by hand: h 4, k 2, f 8, P = 4 x 8 + 16 + 3 x 32 = 144. */
-static const struct model toy = {
-    .hidden = 4, .layers = 3, .heads = 2, .kv_heads = 1, .ffn = 8, .vocabulary = 16, .activation = MODEL_SWIGLU};
-static const struct model llama_13b = {.hidden = 5120,
-                                       .layers = 40,
-                                       .heads = 40,
-                                       .kv_heads = 40,
-                                       .ffn = 13824,
-                                       .vocabulary = 32000,
-                                       .activation = MODEL_SWIGLU};
-static const struct model gpt = {.hidden = 12288,
-                                 .layers = 96,
-                                 .heads = 96,
-                                 .kv_heads = 96,
-                                 .ffn = 49152,
-                                 .vocabulary = 51200,
-                                 .activation = MODEL_GELU,
-                                 .tied_embeddings = true};
 
 /* 1 FLOP/s and 1 B/s: GEMMs take 2 s a FLOP, attention 4 (backward 2), memory 2 s a byte, messages 1 s + 0.1 s a byte.
  */
@@ -47,7 +29,7 @@ static const struct slice two_slices[] = {{.sample = 0, .begin = 0, .end = 4}, {
 
 static struct cost_setting toy_setting(void)
 {
-    return (struct cost_setting){.model = &toy,
+    return (struct cost_setting){.model = &hand_toy,
                                  .device = &plain,
                                  .platform = &links,
                                  .communication = {.tp_overlap = SCENARIO_EXPOSED},
@@ -243,7 +225,7 @@ static void learned_positions_and_dropout_belong_to_the_embedding(void)
     struct cost_setting setting = toy_setting();
     struct device device = plain;
     device.collective[DEVICE_ALL_REDUCE] = (struct device_collective){.latency_s = 1, .efficiency = 1};
-    struct model model = toy;
+    struct model model = hand_toy;
     struct cost_unit unit = toy_unit(RECOMPUTE_NONE);
     setting.device = &device;
     setting.model = &model;
@@ -645,7 +627,7 @@ static void cost_grows_with_tokens_and_shrinks_with_tensor_ranks(void)
     device.gemm = (struct device_gemm){.efficiency = 0.8, .small_tile = 0.1, .wave = 0.3, .launch_s = 7e-6};
     device.forward[0] = (struct device_flash){0.45, 64, 490, 26, .tail = 0.9};
     device.backward[0] = (struct device_flash){0.42, 725, 64, 30, .tail = 0.3};
-    struct cost_setting setting = {.model = &llama_13b,
+    struct cost_setting setting = {.model = &hand_llama_13b,
                                    .device = &device,
                                    .platform = &links,
                                    .tensor = 1,
@@ -672,8 +654,8 @@ static void cost_grows_with_tokens_and_shrinks_with_tensor_ranks(void)
  * operations 8h and 2f more, which the list computes again as well; GPT-3 nothing. */
 static void activations_follow_the_breakdown(void)
 {
-    struct cost_setting llama = {.model = &llama_13b, .tensor = 1, .sequence_parallel = true};
-    struct cost_setting gpt_3 = {.model = &gpt, .tensor = 1, .sequence_parallel = true};
+    struct cost_setting llama = {.model = &hand_llama_13b, .tensor = 1, .sequence_parallel = true};
+    struct cost_setting gpt_3 = {.model = &hand_gpt_3, .tensor = 1, .sequence_parallel = true};
     CHECK_CLOSE(cost_activation_bytes(&llama, RECOMPUTE_NONE, true), 81920 + 82944 + 160.0, 1e-14);
     CHECK_CLOSE(cost_activation_bytes(&llama, RECOMPUTE_SELECTIVE, true), 61440 + 55296 + 160.0, 1e-14);
     CHECK_CLOSE(cost_activation_bytes(&llama, RECOMPUTE_FULL, false), 10240.0, 1e-14);
@@ -691,7 +673,7 @@ static void activations_follow_the_breakdown(void)
     CHECK_CLOSE(cost_activation_bytes(&llama, RECOMPUTE_NONE, false), 165024 / 8.0, 1e-14);
     CHECK_CLOSE(cost_activation_bytes(&gpt_3, RECOMPUTE_NONE, false), 32 * 12288 + 4 * 96.0, 1e-14);
     CHECK_CLOSE(cost_activation_bytes(&gpt_3, RECOMPUTE_SELECTIVE, false), 20 * 12288 + 4 * 96.0, 1e-14);
-    CHECK_CLOSE(cost_kv_bytes(&toy, 2), 4.0, 1e-14);
+    CHECK_CLOSE(cost_kv_bytes(&hand_toy, 2), 4.0, 1e-14);
 }
 
 /* Per token: SwiGLU 6f/2 = 24, input and its gradient 16; recomputed norms and product (16 + 16)/2; all of a layer
@@ -949,7 +931,7 @@ static void groups_of_shards_reduce_their_gradients(void)
 /* Without TP the stages hold the model once; tied embeddings stand on both ends, on one stage once. */
 static void stages_hold_all_parameters(void)
 {
-    const struct model *const models[] = {&llama_13b, &gpt};
+    const struct model *const models[] = {&hand_llama_13b, &hand_gpt_3};
     for (int i = 0; i < 2; i++) {
         const struct model *model = models[i];
         int32_t quarter = (int32_t)model->layers / 4;
@@ -1077,7 +1059,7 @@ static void eager_modules_move_more(void)
     setting.kernels = SCENARIO_FUSED;
     CHECK_CLOSE(eager_s - cost_of_pass(&setting, PASS_FORWARD, &unit).other_s, 3 * 2 * (2 * 256 + 96 + 32) * 5.0 / 2,
                 1e-12);
-    struct model gelu = toy;
+    struct model gelu = hand_toy;
     gelu.activation = MODEL_GELU;
     setting.model = &gelu;
     struct cost_pass forward = cost_of_pass(&setting, PASS_FORWARD, &unit);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "bounds/critical_path.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -11,15 +10,6 @@
 #include "harness.h"
 #include "plan/order.h"
 
-static struct dag built(const struct plan *plan, struct dag_options options)
-{
-    struct dag dag;
-    struct error err = {0};
-    if (!CHECK_TRUE(dag_build(plan, hand_setting(), options, &dag, &err)))
-        printf("%s\n", err.text);
-    return dag;
-}
-
 /* Equal stages, free network: m rounds of f + b, and p - 1 of bubble. */
 static void uniform_one_f_one_b_matches_the_closed_form(void)
 {
@@ -28,7 +18,7 @@ static void uniform_one_f_one_b_matches_the_closed_form(void)
         for (int32_t m = 1; m <= 24; m++) {
             struct plan plan;
             hand_uniform(&plan, p, m, 16);
-            struct dag dag = built(&plan, (struct dag_options){0});
+            struct dag dag = hand_built(&plan, hand_setting(), (struct dag_options){0});
             hand_times(&dag, 1.0, 2.0);
             critical_path(&dag, &timeline);
             CHECK_CLOSE(timeline.makespan_s, (m + p - 1) * 3.0, 1e-12);
@@ -50,7 +40,7 @@ static void interleaved_one_f_one_b_matches_the_closed_form(void)
                 hand_uniform(&plan, p, m, 16);
                 plan.phases[0].pipelines[0].layout.chunks = v;
                 order_interleaved(&plan.phases[0].pipelines[0]);
-                struct dag dag = built(&plan, (struct dag_options){0});
+                struct dag dag = hand_built(&plan, hand_setting(), (struct dag_options){0});
                 hand_times(&dag, 1.0, 2.0);
                 critical_path(&dag, &timeline);
                 CHECK_CLOSE(timeline.makespan_s, (m * v + p - 1) * 3.0, 1e-12);
@@ -66,11 +56,9 @@ static void sends_lie_on_the_path(void)
     struct plan plan;
     struct timeline timeline = {0};
     hand_uniform(&plan, 2, 1, 16);
-    struct dag dag = built(&plan, (struct dag_options){0});
+    struct dag dag = hand_built(&plan, hand_setting(), (struct dag_options){0});
     hand_times(&dag, 1.0, 2.0);
-    for (int32_t i = 0; i < dag.n_tasks; i++)
-        if (dag.tasks[i].kind == DAG_SEND)
-            dag.duration_s[i] = 0.5;
+    hand_send_times(&dag, 0.5);
     critical_path(&dag, &timeline);
     CHECK_CLOSE(timeline.makespan_s, 7.0, 1e-15);
     timeline_free(&timeline);
@@ -84,7 +72,7 @@ static void it_equals_igraphs_longest_path_on_random_plans(void)
     for (uint64_t seed = 1; seed <= 60; seed++) {
         struct plan plan;
         hand_random(&plan, seed);
-        struct dag dag = built(&plan, (struct dag_options){.gradient_sync = seed % 2});
+        struct dag dag = hand_built(&plan, hand_setting(), (struct dag_options){.gradient_sync = seed % 2});
         critical_path(&dag, &timeline);
         if (timeline.makespan_s != hand_igraph_makespan_s(&dag))
             printf("seed %llu\n", (unsigned long long)seed);
@@ -102,7 +90,7 @@ static void slack_is_how_much_longer_a_task_may_take(void)
     struct plan plan;
     struct timeline timeline = {0};
     hand_random(&plan, 7);
-    struct dag dag = built(&plan, (struct dag_options){.gradient_sync = true});
+    struct dag dag = hand_built(&plan, hand_setting(), (struct dag_options){.gradient_sync = true});
     critical_path(&dag, &timeline);
     double *slack_s = check_malloc((size_t)dag.n_tasks * sizeof *slack_s), makespan_s = timeline.makespan_s;
     critical_path_slack(&dag, &timeline, slack_s);
@@ -133,7 +121,7 @@ static void a_timeline_is_used_again_for_smaller_and_larger_graphs(void)
     for (int i = 0; i < 3; i++) {
         struct plan plan;
         hand_uniform(&plan, 4, n_units[i], 16);
-        struct dag dag = built(&plan, (struct dag_options){0});
+        struct dag dag = hand_built(&plan, hand_setting(), (struct dag_options){0});
         hand_times(&dag, 1.0, 2.0);
         critical_path(&dag, &timeline);
         CHECK_CLOSE(timeline.makespan_s, (n_units[i] + 3) * 3.0, 1e-15);

@@ -2,7 +2,6 @@
 #include "dag/dag.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,15 +12,6 @@
 #include "hand_plan.h"
 #include "harness.h"
 #include "plan/order.h"
-
-static struct dag built(const struct plan *plan, struct dag_options options)
-{
-    struct dag dag;
-    struct error err = {0};
-    if (!CHECK_TRUE(dag_build(plan, hand_setting(), options, &dag, &err)))
-        printf("%s\n", err.text);
-    return dag;
-}
 
 static int32_t count(const struct dag *dag, enum dag_kind kind, enum dag_purpose purpose)
 {
@@ -83,7 +73,7 @@ static void the_papers_figure_has_these_vertices_and_edges(void)
     struct plan plan;
     int32_t expected[12][12], found[12][12];
     hand_figure(&plan);
-    struct dag dag = built(&plan, (struct dag_options){0});
+    struct dag dag = hand_built(&plan, hand_setting(), (struct dag_options){0});
     for (int32_t i = 0; i < 144; i++)
         expected[i / 12][i % 12] = -1;
     for (int i = 0; i < 10; i++)
@@ -108,12 +98,12 @@ static void boundaries_are_sends_between_neighbours(void)
 {
     struct plan plan;
     hand_uniform(&plan, 6, 5, 16);
-    struct dag dag = built(&plan, (struct dag_options){0});
+    struct dag dag = hand_built(&plan, hand_setting(), (struct dag_options){0});
     CHECK_EQUAL(count(&dag, DAG_COMPUTE, DAG_PASS), 60);
     CHECK_EQUAL(count(&dag, DAG_SEND, DAG_BOUNDARY), 50);
     const struct plan_pipeline *pipeline = &plan.phases[0].pipelines[0];
     double bytes = dag_pass_cost(pipeline, hand_setting(), PASS_FORWARD, 0, 0).boundary_bytes;
-    CHECK_CLOSE(bytes, 16 * 64 * 2.0, 1e-15); /* bf16, design section 4 */
+    CHECK_CLOSE(bytes, 16 * 64 * 2.0, 1e-15); /* bf16 */
     for (int32_t i = 0; i < dag.n_tasks; i++) {
         if (dag.tasks[i].kind != DAG_SEND)
             continue;
@@ -130,7 +120,7 @@ static void boundaries_between_nodes_take_the_nic(void)
     struct plan plan;
     hand_uniform(&plan, 2, 1, 16);
     plan.phases[0].pipelines[0].layout.stage_stride = 8;
-    struct dag dag = built(&plan, (struct dag_options){0});
+    struct dag dag = hand_built(&plan, hand_setting(), (struct dag_options){0});
     int32_t send = find(&dag, DAG_SEND, DAG_BOUNDARY, 0);
     CHECK_EQUAL(dag.tasks[send].to_rank, 8);
     CHECK_CLOSE(dag.duration_s[send], 2e-6 + 2048 / 50e9, 1e-15);
@@ -146,7 +136,7 @@ static void an_empty_unit_has_edges_without_sends(void)
     for (int pass = 0; pass < N_PASSES; pass++)
         plan_add_unit(&plan.phases[0].pipelines[0].cut[pass]);
     hand_order(&plan);
-    struct dag dag = built(&plan, (struct dag_options){0});
+    struct dag dag = hand_built(&plan, hand_setting(), (struct dag_options){0});
     CHECK_EQUAL(dag.n_tasks, 4);
     hand_times(&dag, 1.0, 2.0);
     CHECK_CLOSE(hand_makespan_s(&dag), 6.0, 1e-15);
@@ -182,7 +172,8 @@ static void units_of_different_cuts_are_related_token_by_token(void)
     CHECK_EQUAL(relations.closed_tokens[1], 6);
     relations_free(&relations);
 
-    struct dag dag = built(&plan, (struct dag_options){0}); /* F0 F1 B0 B1: B0 after F1, B1 after B0, F0 and F1 */
+    struct dag dag = hand_built(&plan, hand_setting(), (struct dag_options){0});
+    /* F0 F1 B0 B1: B0 after F1, B1 after B0, F0 and F1 */
     CHECK_EQUAL(dag.n_tasks, 4);
     CHECK_EQUAL(dag.in_first[3] - dag.in_first[2], 1);
     CHECK_EQUAL(dag.in_kind[dag.in_first[2]], DAG_INTER_PASS);
@@ -263,7 +254,7 @@ static void a_context_ring_runs_beside_attention(void)
     hand_unit(&plan.phases[0].pipelines[0].cut[PASS_FORWARD], (struct slice){0, 0, 16})->context = 2;
     hand_unit(&plan.phases[0].pipelines[0].cut[PASS_BACKWARD], (struct slice){0, 0, 16})->context = 2;
     hand_order(&plan);
-    struct dag dag = built(&plan, (struct dag_options){0});
+    struct dag dag = hand_built(&plan, hand_setting(), (struct dag_options){0});
     CHECK_EQUAL(count(&dag, DAG_COMPUTE, DAG_PASS), 4);
     CHECK_EQUAL(count(&dag, DAG_ATTENTION, DAG_PASS), 4);
     CHECK_EQUAL(count(&dag, DAG_SEND, DAG_RING), 4);
@@ -281,9 +272,8 @@ static void a_context_ring_runs_beside_attention(void)
     dag_free(&dag);
 
     struct cost_setting setting = *hand_setting();
-    struct error err = {0};
     setting.communication.cp_overlap = false;
-    CHECK_TRUE(dag_build(&plan, &setting, (struct dag_options){0}, &dag, &err));
+    dag = hand_built(&plan, &setting, (struct dag_options){0});
     for (int32_t task = 0; task < dag.n_tasks; task++)
         dag.duration_s[task] = dag.tasks[task].kind == DAG_SYNC ? 0.0 : 1.0;
     CHECK_CLOSE(hand_makespan_s(&dag), 6.0, 1e-15); /* GEMMs, ring, attention, twice */
@@ -291,7 +281,7 @@ static void a_context_ring_runs_beside_attention(void)
 
     setting.communication.cp_overlap = true; /* of no use to a gather */
     setting.context_type = SCENARIO_ALL_GATHER;
-    CHECK_TRUE(dag_build(&plan, &setting, (struct dag_options){0}, &dag, &err));
+    dag = hand_built(&plan, &setting, (struct dag_options){0});
     double expected_s = 0;
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
         struct cost_pass cost = dag_pass_cost(&plan.phases[0].pipelines[0], &setting, pass, 0, 0);
@@ -333,7 +323,7 @@ static void rings_cross_nodes_point_to_point_and_gradients_by_rails(void)
     struct plan plan;
     shared_sample(&plan, 4, 2, 1);
     const struct plan_phase *phase = &plan.phases[0];
-    struct dag dag = built(&plan, (struct dag_options){.gradient_sync = true});
+    struct dag dag = hand_built(&plan, hand_setting(), (struct dag_options){.gradient_sync = true});
     struct cost_pass cost = dag_pass_cost(&phase->pipelines[0], hand_setting(), PASS_FORWARD, 0, 0);
     CHECK_EQUAL(count(&dag, DAG_SEND, DAG_RING), 8);
     static const int32_t next[] = {1, 8, 9, 0};
@@ -384,16 +374,14 @@ static void collectives_of_context_cross_nodes_as_transfers(void)
     struct platform platform = hand_platform("hopper-8x8", 8);
     struct cost_setting setting = *hand_setting();
     struct device device = *setting.device;
-    struct error err = {0};
     struct plan plan;
     device.collective[DEVICE_ALL_TO_ALL] = (struct device_collective){.latency_s = 1e-6, .efficiency = 1};
     setting.device = &device;
     shared_sample(&plan, 8, 2, 4);
     static const int32_t others[] = {8, 16, 24};
     for (int gathers = 0; gathers < 2; gathers++) {
-        struct dag dag;
         setting.context_type = gathers ? SCENARIO_ALL_GATHER : SCENARIO_ULYSSES;
-        CHECK_TRUE(dag_build(&plan, &setting, (struct dag_options){0}, &dag, &err));
+        struct dag dag = hand_built(&plan, &setting, (struct dag_options){0});
         struct cost_pass pass[N_PASSES];
         for (int i = 0; i < N_PASSES; i++)
             pass[i] = dag_pass_cost(&plan.phases[0].pipelines[0], &setting, (enum pass)i, 0, 0);
@@ -419,16 +407,14 @@ static void collectives_inside_a_node_stay_seconds(void)
 {
     struct cost_setting setting = *hand_setting();
     struct device device = *setting.device;
-    struct error err = {0};
     device.collective[DEVICE_ALL_TO_ALL] = (struct device_collective){.latency_s = 1e-6, .efficiency = 1};
     setting.device = &device;
     setting.context_type = SCENARIO_ULYSSES;
     static const int32_t each[] = {3, 2}, tensor[] = {2, 4};
     for (int i = 0; i < 2; i++) {
         struct plan plan;
-        struct dag dag;
         shared_sample(&plan, 3, each[i], tensor[i]);
-        CHECK_TRUE(dag_build(&plan, &setting, (struct dag_options){0}, &dag, &err));
+        struct dag dag = hand_built(&plan, &setting, (struct dag_options){0});
         double context_s = dag_pass_cost(&plan.phases[0].pipelines[0], &setting, PASS_FORWARD, 0, 0).context_s;
         CHECK_EQUAL(count(&dag, DAG_SEND, DAG_RING), 2 * 3);
         int32_t first = find(&dag, DAG_SEND, DAG_RING, 0);
@@ -452,8 +438,9 @@ static void all_tensor_ranks_take_as_long_as_folded_ones(void)
             layout->first_rank *= 4;
             layout->stage_stride *= 4;
         }
-        struct dag folded = built(&plan, (struct dag_options){.gradient_sync = true});
-        struct dag all = built(&plan, (struct dag_options){.all_tensor_ranks = true, .gradient_sync = true});
+        struct dag folded = hand_built(&plan, hand_setting(), (struct dag_options){.gradient_sync = true});
+        struct dag all =
+            hand_built(&plan, hand_setting(), (struct dag_options){.all_tensor_ranks = true, .gradient_sync = true});
         CHECK_EQUAL(all.n_places, 4 * folded.n_places);
         CHECK_TRUE(count(&all, DAG_SEND, DAG_TENSOR) > 0);
         CHECK_CLOSE(hand_makespan_s(&all), hand_makespan_s(&folded), 1e-12);
@@ -468,7 +455,6 @@ static void all_tensor_ranks_take_as_long_as_folded_ones(void)
 static void gradients_are_reduced_and_parameters_gathered(void)
 {
     struct plan plan;
-    struct dag dag;
     struct error err = {0};
     struct cost_setting setting = *hand_setting();
     hand_plan(&plan, 2, 1, 1);
@@ -476,7 +462,7 @@ static void gradients_are_reduced_and_parameters_gathered(void)
         for (int pass = 0; pass < N_PASSES; pass++)
             hand_unit(&plan.phases[0].pipelines[i].cut[pass], (struct slice){i, 0, 16});
     hand_order(&plan);
-    CHECK_TRUE(dag_build(&plan, &setting, (struct dag_options){.gradient_sync = true}, &dag, &err));
+    struct dag dag = hand_built(&plan, &setting, (struct dag_options){.gradient_sync = true});
     double parameters = cost_stage_parameters(setting.model, 1, 840, true, true);
     int32_t scatter = find(&dag, DAG_SEND, DAG_REDUCE_SCATTER, 0), gather = find(&dag, DAG_SEND, DAG_ALL_GATHER, 0);
     int32_t optimizer = find(&dag, DAG_OPTIMIZER, DAG_PASS, 0);
@@ -485,7 +471,7 @@ static void gradients_are_reduced_and_parameters_gathered(void)
     CHECK_CLOSE(dag.tasks[scatter].wire_bytes, parameters * 4 * 0.5, 1e-15);
     CHECK_CLOSE(dag.tasks[gather].wire_bytes, parameters * 2 * 0.5, 1e-15);
     CHECK_CLOSE(dag.duration_s[optimizer], cost_optimizer_s(&setting, parameters, 2), 1e-15);
-    struct dag without = built(&plan, (struct dag_options){0});
+    struct dag without = hand_built(&plan, hand_setting(), (struct dag_options){0});
     CHECK_CLOSE(hand_makespan_s(&dag),
                 hand_makespan_s(&without) + dag.duration_s[scatter] + dag.duration_s[optimizer] +
                     dag.duration_s[gather],
@@ -523,9 +509,7 @@ static double seconds_of(const struct plan *plan, const struct cost_setting *set
 /* SENDs of gradients and of parameters take these times. */
 static void check_rings(const struct plan *plan, const struct cost_setting *setting, double scatter_s, double gather_s)
 {
-    struct dag dag;
-    struct error err = {0};
-    CHECK_TRUE(dag_build(plan, setting, (struct dag_options){.gradient_sync = true}, &dag, &err));
+    struct dag dag = hand_built(plan, setting, (struct dag_options){.gradient_sync = true});
     CHECK_CLOSE(dag.duration_s[find(&dag, DAG_SEND, DAG_REDUCE_SCATTER, 0)], scatter_s, 1e-12);
     CHECK_CLOSE(dag.duration_s[find(&dag, DAG_SEND, DAG_ALL_GATHER, 0)], gather_s, 1e-12);
     dag_free(&dag);
@@ -598,11 +582,9 @@ static void gradients_overlap_without_parameters(void)
                                 [SCENARIO_OVERLAP_GRADIENTS] = {bucket_s, all_s},
                                 [SCENARIO_OVERLAP_BOTH] = {bucket_s, bucket_s}};
     for (int32_t overlap = SCENARIO_OVERLAP_NONE; overlap <= SCENARIO_OVERLAP_BOTH; overlap++) {
-        struct dag dag;
-        struct error err = {0};
         setting.communication.dp_overlap = overlap;
         check_rings(&plan, &setting, left_s[overlap][0], left_s[overlap][1]);
-        CHECK_TRUE(dag_build(&plan, &setting, (struct dag_options){.gradient_sync = true}, &dag, &err));
+        struct dag dag = hand_built(&plan, &setting, (struct dag_options){.gradient_sync = true});
         CHECK_CLOSE(hand_makespan_s(&dag), passes_s + left_s[overlap][0] + optimizer_s + left_s[overlap][1], 1e-12);
         hand_engines_agree(&dag, &platform);
         dag_free(&dag);
@@ -650,7 +632,6 @@ static void chunks_hide_behind_what_follows_them(void)
 static void sharded_traffic_is_inside_the_passes(void)
 {
     struct plan plan;
-    struct error err = {0};
     struct cost_setting setting = *hand_setting();
     hand_plan(&plan, 2, 1, 1);
     for (int32_t i = 0; i < 2; i++)
@@ -660,9 +641,8 @@ static void sharded_traffic_is_inside_the_passes(void)
     double plain_s = dag_pass_cost(&plan.phases[0].pipelines[0], &setting, PASS_BACKWARD, 0, 0).other_s;
     setting.shards = 2;
     for (enum scenario_sharding sharding = SCENARIO_ZERO2; sharding <= SCENARIO_ZERO3; sharding++) {
-        struct dag dag;
         setting.sharding = sharding;
-        CHECK_TRUE(dag_build(&plan, &setting, (struct dag_options){.gradient_sync = true}, &dag, &err));
+        struct dag dag = hand_built(&plan, &setting, (struct dag_options){.gradient_sync = true});
         CHECK_EQUAL(count(&dag, DAG_SEND, DAG_REDUCE_SCATTER), 0);
         CHECK_EQUAL(count(&dag, DAG_SEND, DAG_ALL_GATHER), sharding == SCENARIO_ZERO2 ? 2 : 0);
         CHECK_EQUAL(count(&dag, DAG_OPTIMIZER, DAG_PASS), 2);
@@ -699,8 +679,6 @@ static void replicas_share_states_in_groups_or_not_at_all(void)
     } cases[] = {{SCENARIO_UNSHARDED, 1, 4}, {SCENARIO_ZERO1, 2, 2}};
     for (int i = 0; i < 2; i++) {
         struct plan plan;
-        struct dag dag;
-        struct error err = {0};
         struct cost_setting setting = *hand_setting();
         hand_plan(&plan, 4, 1, 1);
         for (int32_t k = 0; k < 4; k++)
@@ -710,7 +688,7 @@ static void replicas_share_states_in_groups_or_not_at_all(void)
         setting.sharding = cases[i].sharding;
         setting.shards = cases[i].shards;
         setting.shard_groups = cases[i].groups;
-        CHECK_TRUE(dag_build(&plan, &setting, (struct dag_options){.gradient_sync = true}, &dag, &err));
+        struct dag dag = hand_built(&plan, &setting, (struct dag_options){.gradient_sync = true});
         double parameters = cost_stage_parameters(setting.model, 1, 840, true, true);
         bool shared = cases[i].shards > 1;
         check_sends(&dag, DAG_REDUCE_SCATTER, shared ? 4 : 0, parameters * 2);
@@ -735,8 +713,6 @@ static void tied_embeddings_are_reduced_between_first_and_last_stage(void)
     setting.model = &model;
     for (int tied = 0; tied < 2; tied++) {
         struct plan plan;
-        struct dag dag;
-        struct error err = {0};
         model.tied_embeddings = tied;
         model.vocabulary_multiple = 128; /* the table is padded to 1024 rows */
         hand_plan(&plan, 2, 2, 1);
@@ -744,7 +720,7 @@ static void tied_embeddings_are_reduced_between_first_and_last_stage(void)
             for (int pass = 0; pass < N_PASSES; pass++)
                 hand_unit(&plan.phases[0].pipelines[k].cut[pass], (struct slice){k, 0, 16});
         hand_order(&plan);
-        CHECK_TRUE(dag_build(&plan, &setting, (struct dag_options){.gradient_sync = true}, &dag, &err));
+        struct dag dag = hand_built(&plan, &setting, (struct dag_options){.gradient_sync = true});
         check_sends(&dag, DAG_ALL_REDUCE, tied ? 4 : 0, 4.0 * 64 * 1024);
         if (tied) {
             int32_t send = find(&dag, DAG_SEND, DAG_ALL_REDUCE, 0);
@@ -765,14 +741,12 @@ static void tied_embeddings_are_reduced_between_first_and_last_stage(void)
 static void stages_may_differ_in_layers(void)
 {
     struct plan plan;
-    struct error err = {0};
     struct cost_setting setting = *hand_setting();
-    struct dag dag;
     hand_uniform(&plan, 3, 1, 16);
     setting.split = (struct scenario_stages){.first_layers = 100, .last_layers = 100};
     setting.recompute_layers = 200;
     const struct plan_pipeline *pipeline = &plan.phases[0].pipelines[0];
-    CHECK_TRUE(dag_build(&plan, &setting, (struct dag_options){0}, &dag, &err));
+    struct dag dag = hand_built(&plan, &setting, (struct dag_options){0});
     static const int32_t layers[] = {100, 640, 100};
     struct slice slice = {0, 0, 16};
     struct cost_unit unit = {.slices = &slice, .n_slices = 1, .context = 1};
@@ -802,14 +776,11 @@ static void a_phase_waits_for_the_one_before_and_for_its_resharding(void)
     struct plan plan, second;
     hand_uniform(&plan, 2, 3, 16);
     hand_uniform(&second, 1, 2, 16);
-    plan.phases = check_realloc(plan.phases, 2 * sizeof *plan.phases);
-    plan.phases[1] = second.phases[0];
-    plan.n_phases = 2;
-    free(second.phases);
+    hand_append(&plan, &second);
     plan.phases[1].n_reshards = 1;
     plan.phases[1].reshards = check_malloc(sizeof(struct plan_reshard));
     plan.phases[1].reshards[0] = (struct plan_reshard){0, 1, 2e6};
-    struct dag dag = built(&plan, (struct dag_options){0});
+    struct dag dag = hand_built(&plan, hand_setting(), (struct dag_options){0});
     int32_t send = find(&dag, DAG_SEND, DAG_RESHARD, 0);
     CHECK_CLOSE(dag.duration_s[send], 1e-6 + 2e6 / 200e9, 1e-15);
     hand_times(&dag, 1.0, 2.0);
@@ -843,7 +814,7 @@ static void every_gpu_of_a_folded_place_sends_by_both_routes(void)
         phase->reshards[3 * i + 2] = (struct plan_reshard){i, (i + 1) % 8, 20e9};
     }
     for (int all = 0; all < 2; all++) {
-        struct dag dag = built(&plan, (struct dag_options){.all_tensor_ranks = all == 1});
+        struct dag dag = hand_built(&plan, hand_setting(), (struct dag_options){.all_tensor_ranks = all == 1});
         struct timeline timeline = {0};
         critical_path(&dag, &timeline);
         CHECK_EQUAL(count(&dag, DAG_SEND, DAG_RESHARD), 24);
@@ -868,7 +839,7 @@ static void offloaded_activations_return_before_their_backward(void)
     struct plan_step steps[] = {{PASS_FORWARD, 0, 0},  {PASS_FORWARD, 1, 0},  {PASS_FORWARD, 2, 0},
                                 {PASS_BACKWARD, 0, 0}, {PASS_BACKWARD, 1, 0}, {PASS_BACKWARD, 2, 0}};
     memcpy(pipeline->steps, steps, sizeof steps);
-    struct dag dag = built(&plan, (struct dag_options){0});
+    struct dag dag = hand_built(&plan, hand_setting(), (struct dag_options){0});
     int32_t out = find(&dag, DAG_SEND, DAG_OFFLOAD, 0), in = find(&dag, DAG_SEND, DAG_PREFETCH, 0);
     double bytes = 0.5 * 16 * 840 * cost_activation_bytes(hand_setting(), RECOMPUTE_NONE, false);
     CHECK_CLOSE(dag.duration_s[out], 4e-6 + bytes / 25e9, 1e-15);
@@ -900,7 +871,7 @@ static void offloaded_activations_stay_away_while_a_stage_idles(void)
     hand_uniform(&plan, 2, 2, 16);
     for (int unit = 0; unit < 2; unit++)
         plan.phases[0].pipelines[0].cut[PASS_FORWARD].units[unit].offload = 0.5;
-    struct dag dag = built(&plan, (struct dag_options){0});
+    struct dag dag = hand_built(&plan, hand_setting(), (struct dag_options){0});
     struct timeline timeline = {0};
     hand_times(&dag, 1.0, 2.0);
     critical_path(&dag, &timeline);
@@ -924,12 +895,10 @@ static void a_stage_may_wait_for_its_sends(void)
     for (int waits = 0; waits < 2; waits++)
         for (int32_t m = 1; m <= 2; m++) {
             struct plan plan;
-            struct dag dag;
-            struct error err = {0};
             struct cost_setting setting = *hand_setting();
             setting.communication.pp_overlap = !waits;
             hand_uniform(&plan, 2, m, 16);
-            CHECK_TRUE(dag_build(&plan, &setting, (struct dag_options){0}, &dag, &err));
+            struct dag dag = hand_built(&plan, &setting, (struct dag_options){0});
             for (int32_t i = 0; i < dag.n_tasks; i++)
                 dag.duration_s[i] = dag.tasks[i].kind == DAG_COMPUTE && dag.tasks[i].pass == PASS_BACKWARD ? 2.0 : 1.0;
             CHECK_CLOSE(hand_makespan_s(&dag), expected_s[waits][m - 1], 1e-15);
@@ -952,7 +921,7 @@ static void chunks_are_virtual_stages(void)
         memcpy(pipeline->steps + pipeline->step_first[stage], steps, sizeof steps);
         pipeline->step_first[stage + 1] = pipeline->step_first[stage] + 4;
     }
-    struct dag dag = built(&plan, (struct dag_options){0});
+    struct dag dag = hand_built(&plan, hand_setting(), (struct dag_options){0});
     CHECK_EQUAL(count(&dag, DAG_COMPUTE, DAG_PASS), 8);
     CHECK_EQUAL(count(&dag, DAG_SEND, DAG_BOUNDARY), 6);
     hand_times(&dag, 1.0, 2.0);
@@ -969,7 +938,7 @@ static void a_graph_built_in_the_arrays_of_another_is_the_same(void)
         struct plan plan;
         struct error err = {0};
         hand_random(&plan, seed);
-        struct dag dag = built(&plan, (struct dag_options){.gradient_sync = true});
+        struct dag dag = hand_built(&plan, hand_setting(), (struct dag_options){.gradient_sync = true});
         CHECK_TRUE(dag_rebuild(&plan, hand_setting(), (struct dag_options){.gradient_sync = true}, &again, &err));
         size_t n = (size_t)dag.n_tasks, n_edges = (size_t)dag.n_edges;
         CHECK_EQUAL(again.n_tasks, n);
@@ -990,7 +959,7 @@ static void streams_list_their_tasks_in_order(void)
 {
     struct plan plan;
     hand_random(&plan, 3);
-    struct dag dag = built(&plan, (struct dag_options){.gradient_sync = true});
+    struct dag dag = hand_built(&plan, hand_setting(), (struct dag_options){.gradient_sync = true});
     int32_t n = 0;
     for (int32_t stream = 0; stream < dag_n_streams(&dag); stream++)
         for (int32_t task = dag.stream_first[stream], last = -1; task >= 0; task = dag.stream_next[task], n++) {

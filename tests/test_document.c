@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "scenario/document.h"
+#include "scenario/document_read.h"
+#include "scenario/document_set.h"
 
 #include <stdio.h>
 #include <stdlib.h>

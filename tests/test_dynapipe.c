@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/check.h"
 #include "hand_plan.h"
 #include "hand_request.h"
 #include "harness.h"
@@ -13,11 +12,7 @@
 static void plan_of(struct hand_request *hand, const char *knobs, struct plan *plan)
 {
     struct error err = {0};
-    const struct training_system *system = system_find("dynapipe", &err);
-    hand_knobs(hand, system, knobs);
-    CHECK_TRUE(system->plan(&hand->request, NULL, plan, &err));
-    if (!CHECK_TRUE(plan_check(plan, hand->batch.n_samples, hand->batch.tokens, &err)))
-        printf("%s\n", err.text);
+    hand_planned(hand, system_find("dynapipe", &err), knobs, plan);
 }
 
 /* Seconds of the run [begin, end) of equal samples on a stage, both passes: no padding, so attention adds up. */

@@ -2,7 +2,6 @@
 #include "scenario/faults.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "bounds/critical_path.h"
@@ -20,11 +19,8 @@ static struct fault fault_of(enum fault_kind kind, int32_t gpu, double factor)
 static struct dag built(const struct plan *plan, struct cost_setting setting, struct dag_options options,
                         const struct faults *faults)
 {
-    struct dag dag;
-    struct error err = {0};
     setting.faults = faults;
-    if (!CHECK_TRUE(dag_build(plan, &setting, options, &dag, &err)))
-        printf("%s\n", err.text);
+    struct dag dag = hand_built(plan, &setting, options);
     return dag;
 }
 

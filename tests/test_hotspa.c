@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/check.h"
 #include "hand_request.h"
 #include "harness.h"
 #include "system/switch.h"

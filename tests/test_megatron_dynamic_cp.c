@@ -9,11 +9,7 @@ extern const struct training_system system_megatron_dynamic_cp;
 
 static void plan_of(struct hand_request *hand, const char *knobs, struct plan *plan)
 {
-    struct error err = {0};
-    hand_knobs(hand, &system_megatron_dynamic_cp, knobs);
-    CHECK_TRUE(system_megatron_dynamic_cp.plan(&hand->request, NULL, plan, &err));
-    if (!CHECK_TRUE(plan_check(plan, hand->batch.n_samples, hand->batch.tokens, &err)))
-        printf("%s\n", err.text);
+    hand_planned(hand, &system_megatron_dynamic_cp, knobs, plan);
 }
 
 static const char *cut_of(const struct plan *plan, int32_t phase, int32_t rank)

@@ -20,11 +20,9 @@ struct run {
 
 static void open_run(struct run *run, const struct plan *plan, const struct cost_setting *setting, bool all_ranks)
 {
-    struct error err = {0};
     *run = (struct run){0};
     struct dag_options options = {.all_tensor_ranks = all_ranks, .gradient_sync = true};
-    if (!CHECK_TRUE(dag_build(plan, setting, options, &run->dag, &err)))
-        printf("%s\n", err.text);
+    run->dag = hand_built(plan, setting, options);
     critical_path(&run->dag, &run->timeline);
     memory_of(plan, &run->dag, &run->timeline, setting, true, &run->memory);
 }
@@ -192,7 +190,6 @@ static void offload_halves_what_waits(void)
 {
     struct plan plan;
     struct run run;
-    struct error err = {0};
     hand_uniform(&plan, 1, 9, 16);
     struct plan_pipeline *pipeline = &plan.phases[0].pipelines[0];
     for (int i = 0; i < 18; i++)
@@ -202,11 +199,9 @@ static void offload_halves_what_waits(void)
         for (int i = 0; i < 9; i++)
             pipeline->cut[PASS_FORWARD].units[i].offload = 0.5 * offload;
         run = (struct run){0};
-        CHECK_TRUE(dag_build(&plan, hand_setting(), (struct dag_options){0}, &run.dag, &err));
+        run.dag = hand_built(&plan, hand_setting(), (struct dag_options){0});
         hand_times(&run.dag, 1.0, 1.0);
-        for (int32_t i = 0; i < run.dag.n_tasks; i++)
-            if (run.dag.tasks[i].kind == DAG_SEND)
-                run.dag.duration_s[i] = 0.1;
+        hand_send_times(&run.dag, 0.1);
         critical_path(&run.dag, &run.timeline);
         memory_of(&plan, &run.dag, &run.timeline, hand_setting(), true, &run.memory);
         double half = 0.5 * unit;
@@ -225,7 +220,6 @@ static void what_streams_is_never_held(void)
 {
     struct plan plan;
     struct run run;
-    struct error err = {0};
     const double copy_s[] = {0.8, 2.5, 0.8}, end_s[] = {6, 10, 9.2};
     hand_uniform(&plan, 1, 2, 16);
     struct plan_cut *cut = plan.phases[0].pipelines[0].cut;
@@ -236,11 +230,9 @@ static void what_streams_is_never_held(void)
             cut[k / 2].units[k % 2].streams = i < 2;
         }
         run = (struct run){0};
-        CHECK_TRUE(dag_build(&plan, hand_setting(), (struct dag_options){0}, &run.dag, &err));
+        run.dag = hand_built(&plan, hand_setting(), (struct dag_options){0});
         hand_times(&run.dag, 1.0, 2.0);
-        for (int32_t task = 0; task < run.dag.n_tasks; task++)
-            if (run.dag.tasks[task].kind == DAG_SEND)
-                run.dag.duration_s[task] = copy_s[i];
+        hand_send_times(&run.dag, copy_s[i]);
         critical_path(&run.dag, &run.timeline);
         memory_of(&plan, &run.dag, &run.timeline, hand_setting(), true, &run.memory);
         CHECK_CLOSE(run.timeline.makespan_s, end_s[i], 1e-14);
@@ -260,7 +252,6 @@ static void the_host_holds_what_all_its_gpus_offload(void)
 {
     struct plan plan;
     struct run run = {0};
-    struct error err = {0};
     hand_plan(&plan, 2, 1, 1);
     for (int32_t j = 0; j < 2; j++) {
         struct plan_pipeline *pipeline = &plan.phases[0].pipelines[j];
@@ -272,11 +263,9 @@ static void the_host_holds_what_all_its_gpus_offload(void)
     for (int32_t j = 0; j < 2; j++)
         for (int i = 0; i < 18; i++)
             plan.phases[0].pipelines[j].steps[i] = (struct plan_step){i < 9 ? PASS_FORWARD : PASS_BACKWARD, i % 9, 0};
-    CHECK_TRUE(dag_build(&plan, hand_setting(), (struct dag_options){0}, &run.dag, &err));
+    run.dag = hand_built(&plan, hand_setting(), (struct dag_options){0});
     hand_times(&run.dag, 1.0, 1.0);
-    for (int32_t i = 0; i < run.dag.n_tasks; i++)
-        if (run.dag.tasks[i].kind == DAG_SEND)
-            run.dag.duration_s[i] = 0.1;
+    hand_send_times(&run.dag, 0.1);
     critical_path(&run.dag, &run.timeline);
     memory_of(&plan, &run.dag, &run.timeline, hand_setting(), false, &run.memory);
     double half = 0.5 * 16.0 * 840 * activation(RECOMPUTE_NONE, false);
@@ -466,11 +455,8 @@ static void both_layouts_are_held_while_the_model_moves(void)
         for (int pass = 0; pass < N_PASSES; pass++)
             hand_unit(&second.phases[0].pipelines[i].cut[pass], (struct slice){1 + i, 0, 16});
     hand_order(&second);
-    plan.phases = check_realloc(plan.phases, 2 * sizeof *plan.phases);
-    plan.phases[1] = second.phases[0];
-    plan.n_phases = 2;
+    hand_append(&plan, &second);
     plan.shards = 1;
-    free(second.phases);
     for (int32_t i = 0; i < 2; i++) {
         plan.phases[i].n_reshards = 1;
         plan.phases[i].reshards = check_malloc(sizeof(struct plan_reshard));

@@ -74,8 +74,6 @@ static void shared_slots_never_wait_in_a_circle(void)
     int32_t n_shared = 0;
     for (int32_t round = 0; round < 200; round++) {
         struct plan plan;
-        struct error err = {0};
-        struct dag dag = {0};
         int32_t n_pipelines = 2 + hand_below(&state, 7), next[8] = {0}, slot[8][30], n[8] = {0};
         hand_plan(&plan, n_pipelines, 1 + hand_below(&state, 4), 1);
         struct plan_phase *phase = plan.phases;
@@ -106,8 +104,7 @@ static void shared_slots_never_wait_in_a_circle(void)
             plan_fill_need(&phase->pipelines[p]);
             order_slots(&phase->pipelines[p], slot[p]);
         }
-        if (!CHECK_TRUE(dag_build(&plan, hand_setting(), (struct dag_options){0}, &dag, &err)))
-            printf("%s\n", err.text);
+        struct dag dag = hand_built(&plan, hand_setting(), (struct dag_options){0});
         dag_free(&dag);
         plan_free(&plan);
     }

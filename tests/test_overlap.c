@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "cost/overlap.h"
+#include "hand_model.h"
 #include "harness.h"
-
-static const struct model toy = {
-    .hidden = 4, .layers = 3, .heads = 2, .kv_heads = 1, .ffn = 8, .vocabulary = 16, .activation = MODEL_SWIGLU};
 
 /* A GEMM takes 1 s a FLOP, a collective 1 s and 0.1 s a byte sent, a copy 2 s and 0.1 s a byte. */
 static const struct device plain = {
@@ -19,7 +17,7 @@ static const struct platform links = {.gpus_per_node = 8, .nvlink_bytes_per_s = 
 static struct cost_setting setting_of(const struct device *device, int32_t tensor,
                                       enum scenario_tensor_overlap tp_overlap)
 {
-    return (struct cost_setting){.model = &toy,
+    return (struct cost_setting){.model = &hand_toy,
                                  .device = device,
                                  .platform = &links,
                                  .communication = {.tp_overlap = (int32_t)tp_overlap},

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "bounds/memory.h"
+#include "hand_plan.h"
 #include "hand_request.h"
 #include "harness.h"
 #include "system/packing.h"
@@ -9,13 +10,6 @@
 
 extern const struct training_system system_length_balanced, system_flops_balanced;
 
-static void plan_of(const struct training_system *system, struct hand_request *hand, struct plan *plan)
-{
-    struct error err = {0};
-    hand_knobs(hand, system, "");
-    CHECK_TRUE(system->plan(&hand->request, NULL, plan, &err));
-}
-
 /* Context 10 and 25 tokens: three packs, four on two ranks. 8 (sample 1), 6 (4), 5 (0), 3 (3) open them; then the least
  * filled: 2 (2) joins 3, and 1 (5) the first of 5 and 5. Packs 0 and 2 are rank 0's. */
 static void packs_of_equal_tokens_by_hand(void)
@@ -24,7 +18,7 @@ static void packs_of_equal_tokens_by_hand(void)
     struct plan plan;
     hand_request(&hand, 2, 2, 10);
     hand_batch(&hand, 6, (int32_t[]){5, 8, 2, 3, 6, 1});
-    plan_of(&system_length_balanced, &hand, &plan);
+    hand_planned(&hand, &system_length_balanced, "", &plan);
     const struct plan_pipeline *pipeline = plan.phases[0].pipelines;
     CHECK_TEXT(hand_cut_text(&pipeline[0].cut[PASS_FORWARD]), "[1:0-8] [0:0-5 5:0-1]");
     CHECK_TEXT(hand_cut_text(&pipeline[1].cut[PASS_BACKWARD]), "[4:0-6] [3:0-3 2:0-2]");
@@ -41,7 +35,7 @@ static void a_sample_without_room_opens_packs(void)
     struct plan plan;
     hand_request(&hand, 2, 1, 10);
     hand_batch(&hand, 3, (int32_t[]){6, 6, 6});
-    plan_of(&system_length_balanced, &hand, &plan);
+    hand_planned(&hand, &system_length_balanced, "", &plan);
     CHECK_TEXT(hand_cut_text(&plan.phases[0].pipelines[0].cut[PASS_FORWARD]), "[0:0-6] [2:0-6]");
     CHECK_TEXT(hand_cut_text(&plan.phases[0].pipelines[1].cut[PASS_FORWARD]), "[1:0-6]");
     plan_free(&plan);
@@ -56,7 +50,7 @@ static void packs_of_equal_flops_leave_the_longest_alone(void)
     struct plan plan;
     hand_request(&hand, 1, 1, 10);
     hand_batch(&hand, 5, (int32_t[]){4, 10, 4, 3, 2});
-    plan_of(&system_flops_balanced, &hand, &plan);
+    hand_planned(&hand, &system_flops_balanced, "", &plan);
     CHECK_TEXT(hand_cut_text(&plan.phases[0].pipelines[0].cut[PASS_FORWARD]), "[1:0-10] [0:0-4 3:0-3] [2:0-4 4:0-2]");
     plan_free(&plan);
     hand_request_free(&hand);
@@ -112,9 +106,7 @@ static void longest_first_keeps_grahams_bound(void)
 /* Peak of a plan of so many units of equal length. */
 static double peak_of(struct hand_request *hand, int32_t n_units, int32_t tokens)
 {
-    struct error err = {0};
     struct plan plan;
-    struct dag dag = {0};
     struct timeline timeline = {0};
     struct memory memory = {0};
     int32_t *lengths = malloc((size_t)n_units * sizeof *lengths);
@@ -122,8 +114,8 @@ static double peak_of(struct hand_request *hand, int32_t n_units, int32_t tokens
         lengths[i] = tokens;
     hand_batch(hand, n_units, lengths);
     hand->request.context = tokens;
-    plan_of(&system_length_balanced, hand, &plan);
-    CHECK_TRUE(dag_build(&plan, &hand->setting, (struct dag_options){0}, &dag, &err));
+    hand_planned(hand, &system_length_balanced, "", &plan);
+    struct dag dag = hand_built(&plan, &hand->setting, (struct dag_options){0});
     critical_path(&dag, &timeline);
     memory_of(&plan, &dag, &timeline, &hand->setting, false, &memory);
     double peak_bytes = memory.peak_bytes[memory.worst_place];

@@ -7,11 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/check.h"
-#include "bounds/bubble.h"
 #include "bounds/memory.h"
 #include "dag/graph.h"
-#include "execute/execute.h"
 #include "hand_dag.h"
 #include "hand_plan.h"
 #include "hand_request.h"
@@ -29,10 +26,7 @@ static void apply(struct plan *plan, enum scenario_schedule schedule, int32_t sl
 
 static struct dag built(const struct plan *plan)
 {
-    struct dag dag;
-    struct error err = {0};
-    if (!CHECK_TRUE(dag_build(plan, hand_setting(), (struct dag_options){0}, &dag, &err)))
-        printf("%s\n", err.text);
+    struct dag dag = hand_built(plan, hand_setting(), (struct dag_options){0});
     return dag;
 }
 
@@ -381,13 +375,11 @@ static void both_engines_agree_on_every_schedule(void)
     struct platform platform = hand_platform("hopper-2x8-free", 2);
     for (int32_t schedule = 0; schedule < SCENARIO_N_SCHEDULES; schedule++) {
         struct plan plan;
-        struct dag dag;
-        struct error err = {0};
         struct cost_setting setting = *hand_setting();
         setting.platform = &platform;
         hand_uniform(&plan, 4, 6, 3000);
         apply(&plan, (enum scenario_schedule)schedule, 3);
-        CHECK_TRUE(dag_build(&plan, &setting, (struct dag_options){.gradient_sync = true}, &dag, &err));
+        struct dag dag = hand_built(&plan, &setting, (struct dag_options){.gradient_sync = true});
         hand_engines_agree(&dag, &platform);
         dag_free(&dag);
         plan_free(&plan);

@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "harness.h"
+#include "scenario/document_read.h"
+#include "scenario/schema_text.h"
 
 struct object {
     bool flag;

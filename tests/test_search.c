@@ -160,9 +160,10 @@ static int32_t n_layouts_below(const struct search_result *result, double time_s
     return n;
 }
 
-/* In an exhaustive search, by the sentence in the docstring: fewer than four layouts are faster than 1 / 1.02 of the
- * plan's time, its own among them not; and it is the fastest of its layout and recomputation (ties: one of them). So
- * some layouts are decided on twice, and a plan may win that its layout's fastest in the ranking iteration beats. */
+/* In an exhaustive search, by the sentence in the docstring: fewer than four layouts take less than the time of which
+ * the plan's is SEARCH_NEAR_PERCENT more, its own among them not; and it is the fastest of its layout and recomputation
+ * (ties: one of them). So some layouts are decided on twice, and a plan may win that its layout's fastest in the
+ * ranking iteration beats. */
 static void recomputations_near_the_fastest_of_a_layout_are_decided_on(void)
 {
     int32_t n_slower = 0, n_twice = 0, n_turned = 0;
@@ -175,7 +176,8 @@ static void recomputations_near_the_fastest_of_a_layout_are_decided_on(void)
             const struct search_plan *plan = &hand.result.plans[j];
             if (plan->verdict > SEARCH_SLOWER)
                 continue;
-            double layout_s = least_ranking_s(&hand.result, plan, true), reach_s = plan->ranking_s / 1.02;
+            double layout_s = least_ranking_s(&hand.result, plan, true),
+                   reach_s = plan->ranking_s / (1 + SEARCH_NEAR_PERCENT / 100.0);
             bool near = layout_s >= reach_s && n_layouts_below(&hand.result, reach_s) < 4;
             bool fastest = plan->ranking_s == least_ranking_s(&hand.result, plan, false);
             check_cell((near && fastest) == (plan->verdict <= SEARCH_RUNNER_UP), &cell, "decided on");

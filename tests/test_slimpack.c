@@ -402,11 +402,10 @@ static void less_memory_never_makes_it_faster(void)
     double before_s = 0, least_bytes = 1e30;
     for (double share = 1; share > 0.4; share -= 0.1) {
         struct plan plan;
-        struct dag dag = {0};
         struct timeline timeline = {0};
         struct memory memory = {0};
         CHECK_TRUE(system_slimpack.plan(&hand.request, NULL, &plan, &err));
-        CHECK_TRUE(dag_build(&plan, &hand.setting, (struct dag_options){.gradient_sync = false}, &dag, &err));
+        struct dag dag = hand_built(&plan, &hand.setting, (struct dag_options){.gradient_sync = false});
         critical_path(&dag, &timeline);
         memory_of(&plan, &dag, &timeline, &hand.setting, false, &memory);
         double peak_bytes = memory.peak_bytes[memory.worst_place];
@@ -481,11 +480,9 @@ static double least_of_pipeline_s(const struct dag *dag, const struct plan_pipel
 
 static struct resolved resolve(const struct hand_request *hand, const struct plan *plan)
 {
-    struct error err = {0};
-    struct dag dag = {0};
     struct timeline timeline = {0};
     struct memory memory = {0};
-    CHECK_TRUE(dag_build(plan, &hand->setting, (struct dag_options){.gradient_sync = false}, &dag, &err));
+    struct dag dag = hand_built(plan, &hand->setting, (struct dag_options){.gradient_sync = false});
     critical_path(&dag, &timeline);
     memory_of(plan, &dag, &timeline, &hand->setting, false, &memory);
     struct resolved resolved = {timeline.makespan_s, memory.peak_bytes[memory.worst_place], 0, 0};

@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "bounds/memory.h"
 #include "dag/graph.h"
-#include "execute/execute.h"
 #include "hand_dag.h"
 #include "hand_plan.h"
 #include "hand_request.h"
 #include "harness.h"
-#include "plan/order.h"
 #include "scenario/faults.h"
 
 static void plan_of(struct hand_request *hand, int32_t stages, int32_t n_samples, int32_t tokens, const char *knobs,
@@ -30,10 +26,8 @@ static void plan_of(struct hand_request *hand, int32_t stages, int32_t n_samples
 
 static struct dag built(const struct plan *plan, const struct cost_setting *setting)
 {
-    struct dag dag;
     struct error err = {0};
-    if (!CHECK_TRUE(dag_build(plan, setting, (struct dag_options){0}, &dag, &err)))
-        printf("%s\n", err.text);
+    struct dag dag = hand_built(plan, setting, (struct dag_options){0});
     CHECK_TRUE(graph_check(&dag, &err));
     return dag;
 }
@@ -143,9 +137,7 @@ static void exchange_takes_away_the_imbalance(void)
         struct timeline timeline = {0};
         plan_of(&hand, 4, 3, 40000, knobs[i], &plan);
         struct dag dag = built(&plan, &hand.setting);
-        for (int32_t t = 0; t < dag.n_tasks; t++)
-            if (dag.tasks[t].kind == DAG_SEND)
-                dag.duration_s[t] = 0;
+        hand_send_times(&dag, 0);
         critical_path(&dag, &timeline);
         end_s[i] = timeline.makespan_s;
         timeline_free(&timeline);

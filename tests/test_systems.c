@@ -3,6 +3,8 @@
 #include "bounds/memory.h"
 #include "hand_request.h"
 #include "harness.h"
+#include "scenario/document_read.h"
+#include "scenario/schema_text.h"
 
 #include <math.h>
 #include <stdlib.h>

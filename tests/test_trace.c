@@ -123,7 +123,7 @@ static void rows_read_back_as_they_were_written(void)
     CHECK_EQUAL(trace_n_rows(reader, TRACE_EDGES), 0);
     CHECK_EQUAL(trace_n_rows(reader, TRACE_MEMORY), -1);
     struct trace_task *rows = check_calloc(40960, sizeof *rows);
-    CHECK_TRUE(trace_read(reader, TRACE_TASKS, 0, 40960, rows, &err));
+    CHECK_TRUE(trace_read(reader, TRACE_TASKS, 40960, rows, &err));
     int32_t n_equal = 0;
     for (int32_t t = 0; t < 40960; t++) {
         struct trace_task expected = task_number(t);

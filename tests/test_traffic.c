@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "bounds/traffic.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "base/check.h"
 #include "hand_plan.h"
 #include "harness.h"
@@ -12,10 +9,7 @@ enum { HIDDEN = 64, LAYERS = 840 };
 
 static struct traffic traffic(const struct plan *plan, const struct cost_setting *setting)
 {
-    struct dag dag;
-    struct error err = {0};
-    if (!CHECK_TRUE(dag_build(plan, setting, (struct dag_options){.gradient_sync = true}, &dag, &err)))
-        printf("%s\n", err.text);
+    struct dag dag = hand_built(plan, setting, (struct dag_options){.gradient_sync = true});
     struct traffic sent = traffic_of(plan, &dag, setting);
     dag_free(&dag);
     return sent;
@@ -111,10 +105,7 @@ static void resharding_counts_what_moves(void)
     struct plan plan, second;
     hand_uniform(&plan, 2, 3, 16);
     hand_uniform(&second, 2, 3, 16);
-    plan.phases = check_realloc(plan.phases, 2 * sizeof *plan.phases);
-    plan.phases[1] = second.phases[0];
-    plan.n_phases = 2;
-    free(second.phases);
+    hand_append(&plan, &second);
     plan.phases[1].n_reshards = 3;
     plan.phases[1].reshards = check_malloc(3 * sizeof(struct plan_reshard));
     plan.phases[1].reshards[0] = (struct plan_reshard){0, 1, 1e6};

@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "sweep/units.h"
 
-#include <stdlib.h>
-
-#include "base/check.h"
 #include "hand_plan.h"
 #include "harness.h"
-#include "plan/order.h"
 
 /* Five units of 1, 2, 3, 4 and 5 samples of 16 tokens: FLOPs 1 to 5 times as many. Of five values in order p5 lies a
  * fifth of the way from the first to the second, p95 four fifths from the fourth to the last: 4.8 / 1.2 = 4. The second
@@ -73,8 +69,6 @@ static void shared_units_count_what_a_rank_does(void)
 static void pipelines_of_a_phase_are_compared_side_by_side(void)
 {
     struct plan plan, second, *both[] = {&plan, &second};
-    struct error err = {0};
-    struct dag dag;
     for (int k = 0; k < 2; k++) {
         hand_plan(both[k], 2, 2, 1);
         for (int32_t sample = 0; sample < 4; sample++)
@@ -82,11 +76,8 @@ static void pipelines_of_a_phase_are_compared_side_by_side(void)
                 hand_unit(&both[k]->phases[0].pipelines[sample > 0].cut[pass], (struct slice){sample, 0, 16});
         hand_order(both[k]);
     }
-    plan.phases = check_realloc(plan.phases, 2 * sizeof *plan.phases);
-    plan.phases[1] = second.phases[0];
-    plan.n_phases = 2;
-    free(second.phases);
-    CHECK(dag_build(&plan, hand_setting(), (struct dag_options){0}, &dag, &err));
+    hand_append(&plan, &second);
+    struct dag dag = hand_built(&plan, hand_setting(), (struct dag_options){0});
     hand_times(&dag, 1, 2);
     for (int32_t i = 0; i < dag.n_tasks; i++)
         if (dag.tasks[i].phase == 1 && dag.tasks[i].pipeline == 0)

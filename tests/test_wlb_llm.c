@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "dag/dag.h"
+#include "hand_plan.h"
 #include "hand_request.h"
 #include "harness.h"
 #include "system/wlb_queues.h"
 
-#include <math.h>
 #include <stdlib.h>
 
 #include "base/check.h"
@@ -201,7 +201,6 @@ static void micro_batches_interleave(void)
     struct hand_request hand;
     struct plan plan;
     struct error err = {0};
-    struct dag dag = {0};
     void *state = calloc(1, system_wlb_llm.state_size);
     hand_request_real(&hand, 2, 2, 1000);
     hand.request.layout.vpp = 2;
@@ -213,7 +212,7 @@ static void micro_batches_interleave(void)
     CHECK_TRUE(plan_check(&plan, 60, hand.batch.tokens, &err));
     CHECK_EQUAL(plan.phases[0].pipelines[1].cut[PASS_FORWARD].n_units, per_rank);
     CHECK_EQUAL(plan.phases[0].pipelines[1].layout.chunks, 2);
-    CHECK_TRUE(dag_build(&plan, &hand.setting, (struct dag_options){.gradient_sync = true}, &dag, &err));
+    struct dag dag = hand_built(&plan, &hand.setting, (struct dag_options){.gradient_sync = true});
     dag_free(&dag);
     plan_free(&plan);
     system_wlb_llm.close(state);

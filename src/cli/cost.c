@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/check.h"
 #include "cli/commands.h"
 #include "cost/cost.h"
 #include "scenario/quantity.h"
+#include "scenario/schema_text.h"
 
 struct arguments {
     const char *model, *device, *platform, *slice;

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/check.h"
 #include "cli/commands.h"
 #include "scenario/scenario.h"
+#include "scenario/schema_text.h"
 #include "system/system.h"
 
 static const char *list_suffix; /* of the files wanted; scandir's filter takes no argument */

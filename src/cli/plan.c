@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/check.h"
 #include "cli/commands.h"
 #include "cli/plan_search.h"
 #include "sweep/point.h"

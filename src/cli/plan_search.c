@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "bounds/memory.h"
 #include "execute/execute.h"
 #include "trace/table.h"
 

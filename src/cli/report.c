@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "execute/execute.h"
 #include "sweep/assumed.h"
 #include "sweep/plan_text.h"
 #include "trace/table.h"

@@ -11,8 +11,6 @@
 #include "cli/report.h"
 #include "cli/stop.h"
 #include "cli/sweep.h"
-#include "dag/graph.h"
-#include "execute/execute.h"
 #include "sweep/record.h"
 
 struct arguments {
@@ -44,8 +42,6 @@ static bool start_record(const struct arguments *arguments, const struct scenari
         .scenario = scenario,
         .scenario_text = text,
         .lengths_hash = lengths->hash,
-        .simgrid_version = execute_simgrid_version(),
-        .igraph_version = graph_igraph_version(),
     };
     bool ok = command_make_folder(arguments->options.output, err) &&
               record_open(record, arguments->options.output, &origin, err);

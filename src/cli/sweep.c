@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "cli/rows.h"
+#include "scenario/document_set.h"
 #include "scenario/quantity.h"
 
 enum { MOST_ROWS = 100, MAX_JOBS = 4096 };

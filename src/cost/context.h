@@ -18,8 +18,8 @@
  * same. With more ranks (c TP) than key and value heads each of these goes to all ranks whose queries need it: k counts
  * by as many copies. The prefix stays where its heads are: later slices send their own tokens only
  *
- * A sample cut in n equal slices so sends (n + 1)/2 times what it would whole with ring and all-gather (design section
- * 10), and as much with ulysses.
+ * A sample cut in n equal slices so sends (n + 1)/2 times what it would whole with ring and all-gather, and as much
+ * with ulysses.
  *
  * The ring's time is that of its transfers (dag/dag.h). All-gather and ulysses are exposed, context_s: collectives of
  * one tensor a layer for all slices (cost_rails_s), with as many ranks on a node as fit beside each other's TP. An

@@ -31,7 +31,7 @@ extern const char *const pass_name[N_COST_PASSES];
  *     forward  q = 2h, l = 2P + 2h      backward  q = 5h, l = 4P + 5h
  *
  * P: model_layer_parameters. Causal attention counts 4h per query and key it sees (backward x 2.5); GEMMs 2P (backward
- * 4P) a token. The head is left out. Source: design section 4; SlimPack section 2.2 (factors 2 and 2.5).
+ * 4P) a token. The head is left out. Source: SlimPack, section 2.2 (factors 2 and 2.5).
  */
 struct flop_curve {
     int64_t q, l;

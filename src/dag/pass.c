@@ -3,8 +3,6 @@
 
 #include <math.h>
 
-#include "base/check.h"
-
 /* One step of the lanes that share it. Members stand by tensor index, then lane, then context rank. */
 struct work {
     struct builder *builder;

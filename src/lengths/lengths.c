@@ -12,6 +12,7 @@
 #include "lengths/law.h"
 #include "lengths/reader.h"
 #include "lengths/table.h"
+#include "scenario/document_read.h"
 #include "scenario/library.h"
 #include "scenario/quantity.h"
 

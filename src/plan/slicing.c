@@ -7,7 +7,6 @@
 
 /* Ends of the slices of each micro-batch, ascending, the last one its tokens: end[first[u]..first[u + 1]). */
 struct boundaries {
-    int32_t n_units;
     int32_t *first, *end;
 };
 
@@ -97,7 +96,7 @@ static void cut_at(struct plan_pipeline *pipeline, struct boundaries *boundaries
 /* Room for n ends of each unit. */
 static struct boundaries open_boundaries(const struct plan_cut *cut, int32_t n)
 {
-    struct boundaries boundaries = {.n_units = cut->n_units};
+    struct boundaries boundaries = {0};
     boundaries.first = check_malloc(((size_t)cut->n_units + 1) * sizeof(int32_t));
     boundaries.end = check_malloc((size_t)cut->n_units * (size_t)n * sizeof(int32_t));
     for (int32_t unit = 0; unit <= cut->n_units; unit++)

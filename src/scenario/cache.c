@@ -9,22 +9,20 @@
 #include "base/hash.h"
 #include "scenario/library.h"
 
-enum { NAME_BYTES = 512 };
-
 struct cached_model {
-    char name[NAME_BYTES]; /* as the scenario has it */
+    char name[SCHEMA_TEXT_BYTES]; /* as the scenario has it */
     uint64_t hash;
     struct model model;
 };
 
 struct cached_device {
-    char name[NAME_BYTES];
+    char name[SCHEMA_TEXT_BYTES];
     uint64_t hash;
     struct device device;
 };
 
 struct cached_platform {
-    char name[NAME_BYTES];
+    char name[SCHEMA_TEXT_BYTES];
     struct platform platform;
 };
 
@@ -49,7 +47,7 @@ bool cache_model(struct scenario_cache *cache, const char *data_dir, const char 
         return false;
     cache->models = check_grow(cache->models, cache->n_models, &cache->model_capacity, sizeof *cache->models);
     struct cached_model *entry = &cache->models[cache->n_models++];
-    snprintf(entry->name, NAME_BYTES, "%s", name);
+    snprintf(entry->name, SCHEMA_TEXT_BYTES, "%s", name);
     entry->hash = *hash;
     entry->model = *model;
     return true;
@@ -68,7 +66,7 @@ bool cache_device(struct scenario_cache *cache, const char *data_dir, const char
         return false;
     cache->devices = check_grow(cache->devices, cache->n_devices, &cache->device_capacity, sizeof *cache->devices);
     struct cached_device *entry = &cache->devices[cache->n_devices++];
-    snprintf(entry->name, NAME_BYTES, "%s", name);
+    snprintf(entry->name, SCHEMA_TEXT_BYTES, "%s", name);
     entry->hash = *hash;
     entry->device = *device;
     return true;
@@ -87,7 +85,7 @@ bool cache_platform(struct scenario_cache *cache, const char *platform_dir, cons
     cache->platforms =
         check_grow(cache->platforms, cache->n_platforms, &cache->platform_capacity, sizeof *cache->platforms);
     struct cached_platform *entry = &cache->platforms[cache->n_platforms++];
-    snprintf(entry->name, NAME_BYTES, "%s", name);
+    snprintf(entry->name, SCHEMA_TEXT_BYTES, "%s", name);
     entry->platform = *platform;
     return true;
 }

@@ -17,8 +17,7 @@ enum device_attention {
     DEVICE_CUDNN,
     DEVICE_N_CURVES,
     DEVICE_FLASH1 = DEVICE_N_CURVES,
-    DEVICE_UNFUSED,
-    DEVICE_N_ATTENTION
+    DEVICE_UNFUSED
 };
 #define DEVICE_ATTENTION "flash2|flash3|cudnn|flash1|unfused"
 

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** A YAML file as a tree of nodes with their places (libyaml inside; at most 1 MB, 64 deep, no aliases). */
+/** What a YAML file holds, as a tree of nodes with their places. */
 #ifndef SLIMSIM_SCENARIO_DOCUMENT_H
 #define SLIMSIM_SCENARIO_DOCUMENT_H
 
+#include <stdarg.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -30,43 +32,42 @@ struct document {
     struct document_texts *texts; /* names that node.file borrows */
 };
 
-/** Read a file of one mapping. A duplicate key, an alias or anchor, a tag, a second document, a file over 1 MB or 64
- * levels is an error with its place, added to err; the document is then empty. */
-bool document_read(const char *path, struct document *document, struct error *err);
+enum { DOCUMENT_MAX_DEPTH = 64 };
 
-/** The same from text in memory; `name` stands for the file in messages. */
-bool document_parse(const char *text, size_t n_bytes, const char *name, struct document *document, struct error *err);
+/** A tree without nodes. */
+void document_open(struct document *document, const char *file);
 
-/** Set the scalar, list or mapping at a dotted path from YAML flow text ("data.context=64Ki",
- * "systems.1.plan.tp=8": an integer from 0 selects from a sequence), creating mappings on the way. */
-bool document_set(struct document *document, const char *assignment, struct error *err);
+/** Keep a text as long as the document, which frees it. @return it */
+const char *document_keep(struct document *document, char *text);
 
-/** Put a list (of `assignment`, KEY=V1,V2 or KEY={...}) under the key as it stands, dots and all, of the root mapping
- * `group`, made where it is missing. Messages begin with "OPTION 'ASSIGNMENT'". */
-bool document_set_list(struct document *document, const char *group, const char *option, const char *assignment,
-                       struct error *err);
-
-/** Put a copy of a node of `from`, of which this document is a copy, at a dotted path as document_set does. It keeps
- * its place for messages. */
-bool document_put(struct document *document, const char *path, const struct document *from, int32_t node,
-                  struct error *err);
+/** A new node that stands nowhere yet. @param file  borrowed, as document_node.file @return its index */
+int32_t document_add_node(struct document *document, enum document_kind kind, const char *file);
 
 /** A new scalar that stands nowhere yet and has the place of the node `like`. @return its index */
 int32_t document_add_scalar(struct document *document, const char *value, int32_t like);
 
-/** The node at a dotted path below `node`, an integer from 0 selects from a sequence; -1: there is none. */
-int32_t document_at(const struct document *document, int32_t node, const char *path);
+/** A copy of a node of `from` and all below it, without its own key and, inside, the key `but` (NULL: none), in a
+ * document that is a copy of `from`. It stands nowhere yet. @return its index */
+int32_t document_clone(struct document *to, const struct document *from, int32_t node, const char *but);
 
 /** A copy of the tree, without the key `but` of the root. */
 void document_copy(const struct document *from, const char *but, struct document *to);
 
-/** The child of a mapping by name, -1 when absent. Dotted names descend. Mapping -1 has no children. */
-int32_t document_find(const struct document *document, int32_t mapping, const char *name);
+/** The child of a mapping whose key is the first `length` bytes of name; -1: there is none. */
+int32_t document_child(const struct document *document, int32_t mapping, const char *name, size_t length);
+
+/** The node at a dotted path below `node` (-1: there is none), where an integer from 0 selects from a sequence; -1:
+ * there is none. */
+int32_t document_find(const struct document *document, int32_t node, const char *path);
 
 /** Whether a node stands for "nothing": `key:` with nothing behind it, ~ or null. */
 bool document_is_null(const struct document_node *node);
 
-/** Add "file:line:column: " and a message; the place is that of a node's value, or of its key, or of no node (-1) but
+/** Add "file:line:column: " (line 0: "file: ") and a message. @return false */
+bool document_message(const char *file, int32_t line, int32_t column, struct error *err, const char *format,
+                      va_list list);
+
+/** The same; the place is that of a node's value, or of its key, or of no node (-1) but
  * the file. @return false */
 bool document_error(const struct document *document, int32_t node, struct error *err, const char *format, ...)
     __attribute__((format(printf, 4, 5)));

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "scenario/document_read.h"
 #include "scenario/library.h"
 #include "scenario/schema.h"
 

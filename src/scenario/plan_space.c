@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "scenario/plan_space.h"
 
+#include "scenario/document_read.h"
 #include "scenario/library.h"
+#include "scenario/schema_text.h"
 
 #define FIELD(field) offsetof(struct plan_space, field)
 

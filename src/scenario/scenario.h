@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** What the user asked for, resolved and checked. Design: section 6; `slimsim list keys` prints the keys. */
+/** What the user asked for, resolved and checked. `slimsim list keys` prints the keys. */
 #ifndef SLIMSIM_SCENARIO_SCENARIO_H
 #define SLIMSIM_SCENARIO_SCENARIO_H
 

@@ -8,7 +8,6 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 
 #include "base/error.h"
 #include "scenario/document.h"
@@ -19,8 +18,8 @@ enum schema_type {
     SCHEMA_REAL,   /* double:  0.5, 80GiB, 400Gbps, 2us; never NaN or infinite */
     SCHEMA_CHOICE, /* int32_t: index into choices */
     SCHEMA_SET,    /* int32_t: bit i for the i-th of choices; one of them, [a list], or none */
-    SCHEMA_WORD,   /* char[64] */
-    SCHEMA_TEXT,   /* char[512] */
+    SCHEMA_WORD,   /* char[SCHEMA_WORD_BYTES] */
+    SCHEMA_TEXT,   /* char[SCHEMA_TEXT_BYTES] */
     /* Lists of these: one value or a sequence of up to SCHEMA_LIST_MOST; an empty one stands for "not restricted" and
      * is the only default. The unit, range and choices are those of an element. */
     SCHEMA_INTS,    /* struct schema_ints */
@@ -28,7 +27,7 @@ enum schema_type {
     SCHEMA_CHOICES, /* struct schema_choices */
 };
 
-enum { SCHEMA_LIST_MOST = 32 };
+enum { SCHEMA_LIST_MOST = 32, SCHEMA_WORD_BYTES = 64, SCHEMA_TEXT_BYTES = 512 };
 
 struct schema_ints {
     int32_t n;
@@ -69,18 +68,5 @@ struct schema_key {
  */
 bool schema_read(const struct document *document, int32_t mapping, const struct schema_key *keys, int32_t n_keys,
                  const char *const *others, void *object, struct error *err);
-
-/** Write the object's values back as YAML lines of the table's keys, `indent` spaces deep; reading them gives the same
- * bits. */
-void schema_write(FILE *file, const struct schema_key *keys, int32_t n_keys, const void *object, int32_t indent);
-
-/** Print the table: key, type, unit, range, default, meaning; one key a line. */
-void schema_list(FILE *file, const struct schema_key *keys, int32_t n_keys, const char *prefix);
-
-/** Index of the value among "a|b|c", or -1. */
-int32_t schema_choice(const char *choices, const char *value);
-
-/** The i-th name of "a|b|c", copied to name[64]. */
-void schema_choice_name(const char *choices, int32_t i, char name[64]);
 
 #endif

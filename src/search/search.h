@@ -32,7 +32,6 @@
 #define SLIMSIM_SEARCH_SEARCH_H
 
 #include "bounds/critical_path.h"
-#include "bounds/memory.h"
 #include "lengths/lengths.h"
 #include "search/bound.h"
 #include "search/deciding.h"
@@ -88,7 +87,6 @@ struct search_result {
     int32_t *ranked; /* into plans: the chosen, the runners-up by time, then the slower, then SEARCH_MISFIT */
     int32_t count[SEARCH_N_VERDICTS];
     int32_t n_resolved; /* plans resolved on the first iteration, relaxed ones included */
-    int32_t n_given_up; /* plans that the system left there */
     int64_t seed;       /* of its batches */
     struct search_iteration iterations[SEARCH_DECIDING_ITERATIONS]; /* that decided; the first ranked */
     int32_t n_warm_up; /* iterations before them, SEARCH_CANDIDATES and on; 0 where no state is kept */

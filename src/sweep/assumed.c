@@ -5,9 +5,6 @@
 #include <stdio.h>
 
 #include "base/check.h"
-#include "sweep/plan_text.h"
-
-_Static_assert((int)ASSUMED_SIZE == (int)PLAN_TEXT_SIZE, "lines of a plan are lines of these");
 
 static const double gib = 1 << 30;
 static const char *const attention_name[] = {"flash-attention 2", "flash-attention 3", "cuDNN",
@@ -115,7 +112,7 @@ static int32_t fault_lines(const struct scenario *scenario, char lines[][ASSUMED
     return 2;
 }
 
-/** @return how many lines */
+/** Engine and kernels. @return how many */
 static int32_t kernel_lines(const struct scenario *scenario, const struct point *point, char lines[][ASSUMED_SIZE])
 {
     int32_t n = 0;
@@ -136,7 +133,9 @@ static int32_t kernel_lines(const struct scenario *scenario, const struct point 
     return n;
 }
 
-static int32_t traffic_lines(const struct scenario *scenario, const struct point *point, char lines[][ASSUMED_SIZE])
+/** What moves between GPUs beside tensor parallelism, and the model. @return how many */
+static int32_t communication_lines(const struct scenario *scenario, const struct point *point,
+                                   char lines[][ASSUMED_SIZE])
 {
     const struct scenario_communication *communication = &scenario->communication;
     int32_t n = 0;
@@ -156,9 +155,12 @@ static int32_t traffic_lines(const struct scenario *scenario, const struct point
             "zero3: prefetched one layer ahead in every pass; zero2 reduces in every pass, %s it; inside the pass (no "
             "contention on links)",
             communication->dp_overlap == SCENARIO_OVERLAP_NONE ? "not hidden by" : "beside");
+    snprintf(lines[n++], ASSUMED_SIZE, "layers: %s dropout, %s biases; attention inside each sample, causal",
+             scenario->model.dropout ? "with" : "no", scenario->model.biases ? "with" : "no");
     return n;
 }
 
+/** Links, memories and documents. @return how many */
 static int32_t machine_lines(const struct scenario *scenario, const struct point *point, char lines[][ASSUMED_SIZE])
 {
     const struct platform *platform = &scenario->platform;
@@ -182,23 +184,10 @@ static int32_t machine_lines(const struct scenario *scenario, const struct point
             "offload: a unit's activations go out after its forward pass (bytescale: of long sequences beside it) and "
             "are all back before its backward pass: this saves what waiting units hold, not the unit at work; with "
             "one stage and uncut samples nothing, and the copies are not hidden");
-    return n;
-}
-
-/** In room for MOST_LINES. @return how many */
-static int32_t scenario_lines(const struct scenario *scenario, const struct point *point, char lines[][ASSUMED_SIZE])
-{
-    int32_t n = kernel_lines(scenario, point, lines);
-    n += traffic_lines(scenario, point, lines + n);
-    snprintf(lines[n++], ASSUMED_SIZE, "layers: %s dropout, %s biases; attention inside each sample, causal",
-             scenario->model.dropout ? "with" : "no", scenario->model.biases ? "with" : "no");
-    n += machine_lines(scenario, point, lines + n);
     snprintf(lines[n++], ASSUMED_SIZE, "documents over the context are %s; each system sees the same batches",
              scenario->data.long_documents == SCENARIO_CUT    ? "cut into samples of their own"
              : scenario->data.long_documents == SCENARIO_DROP ? "replaced by other draws"
                                                               : "truncated");
-    if (scenario->n_faults > 0)
-        n += fault_lines(scenario, lines + n);
     return n;
 }
 
@@ -206,7 +195,11 @@ char (*assumed_lines(const struct scenario *scenario, const struct point *point,
 {
     enum { MOST_LINES = 19 };
     char(*lines)[ASSUMED_SIZE] = check_calloc(MOST_LINES + (size_t)point->n_systems * PLAN_TEXT_LINES, ASSUMED_SIZE);
-    *n = scenario_lines(scenario, point, lines);
+    *n = kernel_lines(scenario, point, lines);
+    *n += communication_lines(scenario, point, lines + *n);
+    *n += machine_lines(scenario, point, lines + *n);
+    if (scenario->n_faults > 0)
+        *n += fault_lines(scenario, lines + *n);
     CHECK(*n <= MOST_LINES);
     for (int32_t i = 0; i < point->n_systems; i++, *n += PLAN_TEXT_LINES)
         plan_text_lines(scenario, &point->systems[i], lines + *n);

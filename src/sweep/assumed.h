@@ -3,9 +3,9 @@
 #ifndef SLIMSIM_SWEEP_ASSUMED_H
 #define SLIMSIM_SWEEP_ASSUMED_H
 
-#include "sweep/point.h"
+#include "sweep/plan_text.h"
 
-enum { ASSUMED_SIZE = 768 };
+enum { ASSUMED_SIZE = PLAN_TEXT_SIZE };
 
 /** A sentence each, for people, for JSON and for the trace. The caller frees. */
 char (*assumed_lines(const struct scenario *scenario, const struct point *point, int32_t *n))[ASSUMED_SIZE];

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "sweep/axis.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
+#include "scenario/document_set.h"
 #include "scenario/quantity.h"
 
 static const char *const word_key[] = {"zip", "exclude", "replicates"};
@@ -240,7 +240,7 @@ static bool check_column(const struct sweep *sweep, int32_t column, int32_t at, 
 {
     const struct document *document = &sweep->document;
     const char *key = sweep->column[column];
-    int32_t base = document_at(document, 0, key);
+    int32_t base = document_find(document, 0, key);
     if (strcmp(key, "name") == 0 || strncmp(key, "sweep", 5) == 0)
         return document_error(document, at, err, "sweep: '%s' cannot vary: it names the files of all points", key);
     for (int32_t i = 0; i < column; i++)
@@ -314,9 +314,9 @@ static int32_t find_value(const struct sweep *sweep, int32_t combination, const 
             if (strncmp(sweep->axes[a].key[k], path, length) != 0 || (path[length] != '.' && path[length] != '\0'))
                 continue;
             int32_t value = value_node(sweep, combination, a, k);
-            return document_at(&sweep->document, value, path + length + (path[length] == '.'));
+            return document_find(&sweep->document, value, path + length + (path[length] == '.'));
         }
-    return document_at(&sweep->document, 0, path);
+    return document_find(&sweep->document, 0, path);
 }
 
 static bool compares(double value, double bound, char sign, bool equal)

@@ -3,7 +3,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <gsl/gsl_version.h>
 #include <inttypes.h>
 #include <math.h>
 #include <signal.h>
@@ -12,9 +11,8 @@
 #include <unistd.h>
 
 #include "base/check.h"
-#include "dag/graph.h"
-#include "execute/execute.h"
 #include "scenario/quantity.h"
+#include "sweep/record.h"
 #include "trace/csv.h"
 #include "trace/output.h"
 #include "trace/trace.h"
@@ -152,12 +150,7 @@ static bool set_attributes(const struct book *book)
 {
     struct trace *trace = book->trace;
     const struct manifest *manifest = book->manifest;
-    return trace_set_text(trace, "program", "slimsim " SLIMSIM_VERSION, book->err) &&
-           trace_set_text(trace, "simgrid_version", execute_simgrid_version(), book->err) &&
-           trace_set_text(trace, "igraph_version", graph_igraph_version(), book->err) &&
-           trace_set_text(trace, "gsl_version", gsl_version, book->err) &&
-           trace_set_text(trace, "hdf5_version", trace_hdf5_version(), book->err) &&
-           trace_set_text(trace, "name", manifest->name, book->err) &&
+    return record_versions(trace, book->err) && trace_set_text(trace, "name", manifest->name, book->err) &&
            trace_set_text(trace, "command", manifest->command, book->err) &&
            (manifest->n_notes == 0 ||
             trace_set_texts(trace, "excluded", manifest->n_notes, (const char *const *)manifest->note, book->err));

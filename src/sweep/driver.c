@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "sweep/driver.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -93,7 +92,6 @@ static bool open_journal(struct driver *driver, struct error *err)
     driver->build = ledger_build();
     bool ok = journal_open(path, visit, driver, &driver->journal, err);
     free(path);
-    driver->outcome->n_dropped = driver->journal.n_dropped;
     return ok &&
            (driver->own_build ||
             journal_append(&driver->journal, JOURNAL_BUILD, driver->build, strlen(driver->build), err)) &&

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/clock.h"
 #include "base/hash.h"
 
 static const char magic[16] = "slimsim journal"; /* and the terminating NUL */
@@ -30,13 +31,6 @@ static uint64_t frame_hash(const struct frame *frame, const void *payload)
 {
     uint64_t hash = hash_bytes(HASH_START, frame, offsetof(struct frame, hash));
     return hash_bytes(hash, payload, frame->n_bytes);
-}
-
-static double now_s(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
 /** Read all of a range; false at the end of the file or on failure. */
@@ -79,10 +73,10 @@ static bool scan(struct journal *journal, int64_t size, journal_visitor *visitor
 /** Take the lock. A driver that was killed holds it until its last process is gone. */
 static bool lock(const struct journal *journal, struct error *err)
 {
-    for (double begin_s = now_s(); flock(journal->descriptor, LOCK_EX | LOCK_NB) != 0;) {
+    for (double begin_s = clock_wall_s(); flock(journal->descriptor, LOCK_EX | LOCK_NB) != 0;) {
         if (errno != EWOULDBLOCK && errno != EINTR)
             return error_set_status(err, ERROR_IO, "%s: cannot be locked: %s", journal->path, strerror(errno));
-        if (now_s() - begin_s > LOCK_S)
+        if (clock_wall_s() - begin_s > LOCK_S)
             return error_set_status(err, ERROR_BUSY, "%s: another slimsim works on this sweep in this output folder",
                                     journal->path);
         nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
@@ -188,12 +182,12 @@ bool journal_append(struct journal *journal, enum journal_kind kind, const void 
     frame.hash = frame_hash(&frame, payload);
     if (!write_end(journal, &frame, sizeof frame, payload, n_bytes))
         return write_failed(journal, err);
-    return now_s() - journal->synced_s < SYNC_S || journal_sync(journal, err);
+    return clock_wall_s() - journal->synced_s < SYNC_S || journal_sync(journal, err);
 }
 
 bool journal_sync(struct journal *journal, struct error *err)
 {
-    journal->synced_s = now_s();
+    journal->synced_s = clock_wall_s();
     return fdatasync(journal->descriptor) == 0 || write_failed(journal, err);
 }
 

@@ -27,7 +27,7 @@ struct journal {
     char *path;
     int64_t end;       /* of the last whole frame [bytes] */
     int64_t n_dropped; /* bytes behind it when it was opened */
-    double synced_s;   /* CLOCK_MONOTONIC of the last sync */
+    double synced_s;   /* clock_wall_s of the last sync */
 };
 
 /** Called with each whole frame and the place of its payload. @return false to stop with err */

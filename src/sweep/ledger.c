@@ -9,6 +9,7 @@
 #include "base/hash.h"
 #include "dag/graph.h"
 #include "execute/execute.h"
+#include "sweep/pack.h"
 #include "trace/trace.h"
 
 struct ledger_id {
@@ -22,6 +23,13 @@ static int compare_ids(const void *a, const void *b)
     if (left->id != right->id)
         return left->id < right->id ? -1 : 1;
     return (left->point > right->point) - (left->point < right->point);
+}
+
+/** Of bsearch: ids stand once. */
+static int compare_id(const void *key, const void *entry)
+{
+    const uint64_t id = *(const uint64_t *)key, other = ((const struct ledger_id *)entry)->id;
+    return (id > other) - (id < other);
 }
 
 bool ledger_open(const struct manifest *manifest, struct ledger *ledger, struct error *err)
@@ -48,16 +56,9 @@ int32_t ledger_find(const struct ledger *ledger, const void *payload, size_t n_b
 {
     struct unpack unpack = {.at = payload, .n_left = n_bytes, .ok = true};
     uint64_t id = (uint64_t)unpack_integer(&unpack);
-    size_t low = 0, high = (size_t)ledger->manifest->n_points;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (ledger->sorted[middle].id < id)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    bool found = unpack.ok && low < (size_t)ledger->manifest->n_points && ledger->sorted[low].id == id;
-    return found ? ledger->sorted[low].point : -1;
+    const struct ledger_id *found =
+        bsearch(&id, ledger->sorted, (size_t)ledger->manifest->n_points, sizeof *ledger->sorted, compare_id);
+    return unpack.ok && found != NULL ? found->point : -1;
 }
 
 void ledger_enter(struct ledger *ledger, int32_t point, int32_t journal, int64_t offset, const void *payload,

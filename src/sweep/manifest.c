@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "sweep/pack.h"
 
 void manifest_of_sweep(const struct sweep *sweep, struct manifest *manifest)
 {

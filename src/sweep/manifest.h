@@ -4,7 +4,6 @@
 #define SLIMSIM_SWEEP_MANIFEST_H
 
 #include "sweep/axis.h"
-#include "sweep/pack.h"
 
 struct manifest {
     char *name;     /* of the files */

@@ -7,9 +7,9 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/check.h"
+#include "base/clock.h"
 #include "bounds/work.h"
 #include "cost/cache.h"
 #include "dag/graph.h"
@@ -22,7 +22,6 @@ struct runner {
     const struct search_result *search; /* NULL: there was none */
     struct point_system *system;
     int32_t system_index;
-    double memory_bytes;
     void *knobs, *state;
     struct faults faults, group_faults; /* of GPUs; of TP groups, each as slow as its slowest */
     struct cost_setting setting;        /* what plans are made with: without faults */
@@ -189,13 +188,6 @@ static void runner_clear(struct runner *runner)
     runner->slack_s = NULL;
 }
 
-static double cpu_s(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 /** The system's plan, and what it cost. */
 static bool make_plan(struct runner *runner, struct point_iteration *result, struct error *err)
 {
@@ -206,9 +198,9 @@ static bool make_plan(struct runner *runner, struct point_iteration *result, str
     }
     struct system_request request = system_request_of(runner->scenario, &runner->setting, &runner->system->entry->plan,
                                                       &runner->batch, runner->knobs, result->iteration);
-    double start_s = cpu_s();
+    double start_s = clock_cpu_s();
     bool ok = runner->system->system->plan(&request, runner->state, &runner->plan, err);
-    result->solve_s = cpu_s() - start_s;
+    result->solve_s = clock_cpu_s() - start_s;
     return ok;
 }
 
@@ -257,7 +249,6 @@ static bool observe(const struct runner *runner, const struct point_iteration *r
         .iteration = result,
         .batch = &runner->batch,
         .plan = &runner->plan,
-        .setting = &runner->setting,
         .dag = &runner->dag,
         .timeline = runner->scenario->engine == SCENARIO_CRITICAL_PATH ? &runner->path : &runner->executed,
         .slack_s = runner->slack_s,
@@ -333,7 +324,6 @@ bool point_run(const struct scenario *scenario, const struct lengths *lengths, c
             .search = searches == NULL ? NULL : &searches[i],
             .system = system,
             .system_index = i,
-            .memory_bytes = point->memory_bytes,
             .setting = system_setting(scenario, &system->entry->plan),
         };
         runner.setting.cache = &runner.costs;

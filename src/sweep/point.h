@@ -60,7 +60,6 @@ struct point_view {
     const struct point_iteration *iteration;
     const struct batch *batch;
     const struct plan *plan;
-    const struct cost_setting *setting;
     const struct dag *dag;
     const struct timeline *timeline; /* of the engine asked for */
     const double *slack_s;           /* of the critical path */

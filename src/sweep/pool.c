@@ -9,10 +9,10 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/clock.h"
 
 enum { MAX_ATTEMPTS = 3, POLL_MS = 100, SAID_BYTES = 512 };
 
@@ -37,13 +37,6 @@ struct run {
     struct worker *workers;  /* [pool->jobs] */
     struct error *err;
 };
-
-static double now_s(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 static bool read_all(int descriptor, void *bytes, size_t n_bytes)
 {
@@ -179,7 +172,7 @@ static bool give_task(struct run *run, struct worker *worker)
     if (worker->process == 0 && !start_worker(run, worker))
         return false;
     worker->position = run->n_again > 0 ? run->again[--run->n_again] : run->n_given++;
-    worker->begin_s = now_s();
+    worker->begin_s = clock_wall_s();
     worker->expired = false;
     worker->n_bytes = 0;
     write_all(worker->task_end, &run->tasks[worker->position], sizeof *run->tasks); /* a dead one shows itself */
@@ -272,7 +265,8 @@ static void check_times(struct run *run)
 {
     for (int32_t i = 0; i < run->pool->jobs && run->pool->time_limit_s > 0; i++) {
         struct worker *worker = &run->workers[i];
-        if (worker->process > 0 && worker->position >= 0 && now_s() - worker->begin_s > run->pool->time_limit_s) {
+        if (worker->process > 0 && worker->position >= 0 &&
+            clock_wall_s() - worker->begin_s > run->pool->time_limit_s) {
             worker->expired = true;
             kill(-worker->process, SIGKILL);
         }

@@ -2,15 +2,9 @@
 #include "sweep/progress.h"
 
 #include <stdio.h>
-#include <time.h>
 #include <unistd.h>
 
-static double now_s(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
+#include "base/clock.h"
 
 static void tell(const struct progress *progress)
 {
@@ -34,7 +28,7 @@ void progress_begin(struct progress *progress, bool shown, int32_t n_points, int
                                   .n_done = n_done,
                                   .n_failed = n_failed};
     progress->tenths = tenths(progress);
-    progress->begin_s = progress->told_s = now_s();
+    progress->begin_s = progress->told_s = clock_wall_s();
 }
 
 void progress_count(struct progress *progress, bool failed)
@@ -45,13 +39,13 @@ void progress_count(struct progress *progress, bool failed)
     if (!progress->shown || progress->terminal || tenths(progress) == progress->tenths)
         return;
     progress->tenths = tenths(progress);
-    progress->told_s = now_s();
+    progress->told_s = clock_wall_s();
     tell(progress);
 }
 
 void progress_tell(struct progress *progress)
 {
-    double time_s = now_s();
+    double time_s = clock_wall_s();
     if (!progress->shown || !progress->terminal || time_s - progress->told_s < 1)
         return;
     progress->told_s = time_s;

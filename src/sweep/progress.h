@@ -10,7 +10,7 @@ struct progress {
     bool shown, terminal;
     int32_t n_points, n_done, n_failed, n_here; /* all, finished, of them failed, finished by this process */
     int32_t tenths;                             /* told so far */
-    double begin_s, told_s;                     /* CLOCK_MONOTONIC */
+    double begin_s, told_s;                     /* clock_wall_s */
 };
 
 void progress_begin(struct progress *progress, bool shown, int32_t n_points, int32_t n_done, int32_t n_failed);

@@ -2,6 +2,8 @@
 #include "sweep/record.h"
 
 #include "base/check.h"
+#include "dag/graph.h"
+#include "execute/execute.h"
 #include "sweep/assumed.h"
 #include "trace/csv.h"
 
@@ -40,11 +42,11 @@ static bool set_hash(struct trace *trace, const char *name, uint64_t hash, struc
     return trace_set_text(trace, name, text, err);
 }
 
-static bool set_versions(struct trace *trace, const struct record_origin *origin, struct error *err)
+bool record_versions(struct trace *trace, struct error *err)
 {
     return trace_set_text(trace, "program", "slimsim " SLIMSIM_VERSION, err) &&
-           trace_set_text(trace, "simgrid_version", origin->simgrid_version, err) &&
-           trace_set_text(trace, "igraph_version", origin->igraph_version, err) &&
+           trace_set_text(trace, "simgrid_version", execute_simgrid_version(), err) &&
+           trace_set_text(trace, "igraph_version", graph_igraph_version(), err) &&
            trace_set_text(trace, "gsl_version", gsl_version, err) &&
            trace_set_text(trace, "hdf5_version", trace_hdf5_version(), err);
 }
@@ -118,7 +120,7 @@ bool record_open(struct record *record, const char *directory, const struct reco
     record->trace =
         directory != NULL ? trace_create(directory, scenario->name, err) : trace_create_image(scenario->name, err);
     int64_t traced = scenario->warm_up;
-    if (record->trace != NULL && set_versions(record->trace, origin, err) && set_inputs(record->trace, origin, err) &&
+    if (record->trace != NULL && record_versions(record->trace, err) && set_inputs(record->trace, origin, err) &&
         set_systems(record->trace, scenario, err) &&
         trace_set_integers(record->trace, "traced_iterations", record->full ? 1 : 0, &traced, err) &&
         create_tables(record, err) && append_faults(record->trace, scenario, err))

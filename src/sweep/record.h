@@ -12,7 +12,6 @@ struct record_origin {
     const struct scenario *scenario;
     const char *scenario_text; /* resolved: scenario_text() */
     uint64_t lengths_hash;     /* of the input file */
-    const char *simgrid_version, *igraph_version;
 };
 
 /** A trace on its way. {0} is none. */
@@ -21,6 +20,9 @@ struct record {
     char *csv_path;
     bool full; /* scenario.trace: also what the first measured iteration did in detail, and all lengths */
 };
+
+/** Root attributes that every trace has: the program and the libraries that made it. */
+bool record_versions(struct trace *trace, struct error *err);
 
 /** Create DIRECTORY/NAME.h5, NAME the scenario's, and write the root attributes. Directory NULL: in memory. */
 bool record_open(struct record *record, const char *directory, const struct record_origin *origin, struct error *err);

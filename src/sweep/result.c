@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "sweep/pack.h"
 
 const char *const result_status_name[RESULT_N] = {"done", "failed", "time limit", "killed"};
 

@@ -4,7 +4,6 @@
 #define SLIMSIM_SWEEP_RESULT_H
 
 #include "base/error.h"
-#include "sweep/pack.h"
 #include "sweep/record.h"
 #include "trace/table.h"
 

@@ -6,7 +6,6 @@
 
 #include "base/check.h"
 #include "base/hash.h"
-#include "dag/graph.h"
 #include "execute/execute.h"
 #include "search/search.h"
 #include "sweep/record.h"
@@ -88,8 +87,6 @@ static bool start_record(const struct scenario *scenario, const struct lengths *
         .scenario = scenario,
         .scenario_text = run->result->scenario,
         .lengths_hash = lengths->hash,
-        .simgrid_version = execute_simgrid_version(),
-        .igraph_version = graph_igraph_version(),
     };
     bool ok = record_open(&run->record, NULL, &origin, err);
     for (int32_t i = 0; i < scenario->n_systems && ok; i++)

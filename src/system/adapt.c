@@ -36,7 +36,7 @@ struct excess {
 
 /* A forward unit on a place, as something to send to the host. */
 struct stay {
-    int32_t unit, consumer;
+    int32_t consumer;
     double *share;                 /* of it that goes */
     double ended_s, out_s, back_s; /* its forward ends; it can be away from then on; until then */
     double all_bytes;              /* what of it can go */
@@ -152,7 +152,7 @@ static struct stay *stays_of(const struct adapting *adapting, const struct exces
         const struct dag_task *task = &adapting->dag->tasks[adapting->pass[k]];
         if (task->pass != PASS_FORWARD)
             continue;
-        *stay = (struct stay){.unit = task->unit, .consumer = pipe->consumer[task->unit]};
+        *stay = (struct stay){.consumer = pipe->consumer[task->unit]};
         stay->share = &pipe->plan->offload[excess->stage * n + task->unit];
         stay->all_bytes = dag_offloadable_bytes(pipe->plan, &excess->own, task->unit, tokens_of(pipe, task->unit),
                                                 pipe->relations->sliced_tokens[task->unit]);

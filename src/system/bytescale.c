@@ -66,7 +66,7 @@ struct bytescale_knobs {
 struct deal {
     const struct system_request *request;
     int32_t *sample; /* by item */
-    int32_t n_samples, n_items;
+    int32_t n_items;
     struct item *items;
     int32_t capacity; /* C [tokens] */
     bool offloads;
@@ -174,7 +174,7 @@ static void open_deal(const struct system_request *request, int32_t capacity, bo
     const struct batch *batch = request->batch;
     struct packing packs;
     int32_t n_long = 0, n = batch->n_samples;
-    *deal = (struct deal){.request = request, .capacity = capacity, .n_samples = n, .offloads = offloads};
+    *deal = (struct deal){.request = request, .capacity = capacity, .offloads = offloads};
     deal->sample = samples_by_length(batch);
     while (n_long < n && batch->tokens[deal->sample[n_long]] > deal->capacity)
         n_long++;

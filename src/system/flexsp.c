@@ -24,7 +24,6 @@
  * - Creating communication groups takes no time: groups are aligned blocks, of which a rank is in one of each size, so
  *   they are created once.
  */
-#include <math.h>
 #include <stdlib.h>
 
 #include "base/check.h"

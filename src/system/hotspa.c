@@ -29,7 +29,6 @@
  *   sharding: none more in phases of fewer TP x PP than the plan's.
  */
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

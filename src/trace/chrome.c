@@ -155,7 +155,7 @@ bool chrome_write(struct trace_reader *reader, FILE *file, struct error *err)
     if (trace_n_rows(reader, TRACE_TASKS) < 0 || trace_n_rows(reader, TRACE_SUMMARY) < 1)
         return trace_absent(reader, TRACE_TASKS, err);
     struct trace_summary summary;
-    if (!trace_read(reader, TRACE_SUMMARY, 0, 1, &summary, err))
+    if (!trace_read(reader, TRACE_SUMMARY, 1, &summary, err))
         return false;
     if (summary.gpus < 1)
         return error_set(err, "the trace is damaged: its summary says %d GPUs", summary.gpus);

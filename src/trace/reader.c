@@ -223,10 +223,9 @@ bool trace_absent(const struct trace_reader *reader, enum trace_table_id table, 
     return error_set(err, "%s: the trace holds no table %s: %s", reader->path, trace_tables[table].name, writer);
 }
 
-bool trace_read(struct trace_reader *reader, enum trace_table_id table, int64_t first, int64_t n, void *rows,
-                struct error *err)
+bool trace_read(struct trace_reader *reader, enum trace_table_id table, int64_t n, void *rows, struct error *err)
 {
-    return read_rows(&reader->tables[table], &trace_tables[table], first, n, rows) || read_failed(reader, table, err);
+    return read_rows(&reader->tables[table], &trace_tables[table], 0, n, rows) || read_failed(reader, table, err);
 }
 
 static bool visit_rows(struct trace_reader *reader, const struct trace_table *as, enum trace_table_id table,

@@ -6,8 +6,8 @@
  *     NAMED(c_type, HDF5_TYPE, name, names, meaning)      an index with names: see trace_names
  *
  * The row structs below, the HDF5 types, the attributes that explain them and the headers of CSV files come from there.
- * The files are in trace/: summary, iteration, plan, task, transfer, memory, unit, length, edge, fault; validation is
- * that of `slimsim validate` and stands alone.
+ * The files are in trace/: summary, iteration, plan, deciding, task, transfer, memory, unit, length, edge, fault;
+ * validation is that of `slimsim validate` and stands alone.
  */
 #ifndef SLIMSIM_TRACE_TABLE_H
 #define SLIMSIM_TRACE_TABLE_H

@@ -56,16 +56,11 @@ static hid_t create_file(const char *path)
     return file;
 }
 
-struct trace *trace_create(const char *directory, const char *name, struct error *err)
+/* Create the file of a trace whose output is named. path NULL: in memory. @return NULL with err, the trace freed */
+static struct trace *begin(struct trace *trace, const char *path, struct error *err)
 {
     hdf5_quiet();
-    size_t bytes = strlen(directory) + strlen(name) + sizeof "/.h5";
-    char *path = check_malloc(bytes);
-    snprintf(path, bytes, "%s/%s.h5", directory, name);
-    struct trace *trace = check_calloc(1, sizeof *trace);
-    output_begin(&trace->output, path);
-    free(path);
-    trace->file = create_file(trace->output.temporary);
+    trace->file = create_file(path);
     if (trace->file < 0)
         output_failed(&trace->output, ERROR_CANT_CREATE, hdf5_reason(), err);
     else if (trace_set_integer(trace, "format_version", TRACE_FORMAT_VERSION, err))
@@ -74,18 +69,21 @@ struct trace *trace_create(const char *directory, const char *name, struct error
     return NULL;
 }
 
+struct trace *trace_create(const char *directory, const char *name, struct error *err)
+{
+    char *path;
+    CHECK(asprintf(&path, "%s/%s.h5", directory, name) > 0);
+    struct trace *trace = check_calloc(1, sizeof *trace);
+    output_begin(&trace->output, path);
+    free(path);
+    return begin(trace, trace->output.temporary, err);
+}
+
 struct trace *trace_create_image(const char *name, struct error *err)
 {
-    hdf5_quiet();
     struct trace *trace = check_calloc(1, sizeof *trace);
     trace->output.path = check_strdup(name);
-    trace->file = create_file(NULL);
-    if (trace->file < 0)
-        output_failed(&trace->output, ERROR_CANT_CREATE, hdf5_reason(), err);
-    else if (trace_set_integer(trace, "format_version", TRACE_FORMAT_VERSION, err))
-        return trace;
-    trace_abandon(trace);
-    return NULL;
+    return begin(trace, NULL, err);
 }
 
 int32_t trace_add_table(struct trace *trace, const struct trace_table *table)

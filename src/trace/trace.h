@@ -81,9 +81,8 @@ const struct trace_table *trace_file_table(const struct trace_reader *reader, en
 /** Say that the file does not hold a table, and what would have written it. @return false */
 bool trace_absent(const struct trace_reader *reader, enum trace_table_id table, struct error *err);
 
-/** Rows [first, first + n) into row structs; columns are found by name, those the file lacks become 0. */
-bool trace_read(struct trace_reader *reader, enum trace_table_id table, int64_t first, int64_t n, void *rows,
-                struct error *err);
+/** The first n rows into row structs; columns are found by name, those the file lacks become 0. */
+bool trace_read(struct trace_reader *reader, enum trace_table_id table, int64_t n, void *rows, struct error *err);
 
 /** Called with each row in order. @return false to stop with err */
 typedef bool trace_visitor(void *context, const void *row, struct error *err);

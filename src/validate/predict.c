@@ -2,7 +2,6 @@
 #include "validate/predict.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/check.h"

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/check.h"
 #include "validate/known_model.h"
 
 enum { NODE_GPUS = 8 };

@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "scenario/document_read.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <yaml.h>
+
+#include "base/check.h"
+
+enum { MAX_BYTES = 1 << 20 };
+
+/** One text on its way into the tree. */
+struct reader {
+    yaml_parser_t parser;
+    struct document *document;
+    const char *file;
+    const char *text;
+    size_t n_bytes;
+    bool placed; /* lines and columns mean something to the user */
+    bool failed; /* something was added to err, reading goes on */
+    struct error *err;
+};
+
+/** Of the text that is being read, at one of libyaml's marks. */
+static bool reader_error(struct reader *reader, yaml_mark_t mark, const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    document_message(reader->file, reader->placed ? (int32_t)mark.line + 1 : 0, (int32_t)mark.column + 1, reader->err,
+                     format, list);
+    va_end(list);
+    reader->failed = true;
+    return false;
+}
+
+/** libyaml gives a byte offset, not a mark, for bytes that are no text. */
+static yaml_mark_t mark_of_offset(const struct reader *reader, size_t offset)
+{
+    yaml_mark_t mark = {0};
+    for (size_t i = 0; i < offset && i < reader->n_bytes; i++) {
+        mark.column = reader->text[i] == '\n' ? 0 : mark.column + 1;
+        mark.line += reader->text[i] == '\n';
+    }
+    return mark;
+}
+
+static bool next_event(struct reader *reader, yaml_event_t *event)
+{
+    if (yaml_parser_parse(&reader->parser, event))
+        return true;
+    const yaml_parser_t *parser = &reader->parser;
+    yaml_mark_t mark =
+        parser->error == YAML_READER_ERROR ? mark_of_offset(reader, parser->problem_offset) : parser->problem_mark;
+    CHECK(parser->error != YAML_MEMORY_ERROR);
+    return reader_error(reader, mark, "not valid YAML: %s", parser->problem ? parser->problem : "no reason given");
+}
+
+/** Aliases could blow up memory, tags could change types: a scenario needs neither. */
+static bool plain_event(struct reader *reader, const yaml_event_t *event)
+{
+    const yaml_char_t *anchor = NULL, *tag = NULL;
+    switch (event->type) {
+    case YAML_ALIAS_EVENT:
+        return reader_error(reader, event->start_mark, "aliases (*%s) are not allowed; write the value again",
+                            (const char *)event->data.alias.anchor);
+    case YAML_SCALAR_EVENT:
+        anchor = event->data.scalar.anchor;
+        tag = event->data.scalar.tag;
+        break;
+    case YAML_SEQUENCE_START_EVENT:
+        anchor = event->data.sequence_start.anchor;
+        tag = event->data.sequence_start.tag;
+        break;
+    case YAML_MAPPING_START_EVENT:
+        anchor = event->data.mapping_start.anchor;
+        tag = event->data.mapping_start.tag;
+        break;
+    default:
+        break;
+    }
+    if (anchor != NULL)
+        return reader_error(reader, event->start_mark, "anchors (&%s) are not allowed", (const char *)anchor);
+    if (tag != NULL)
+        return reader_error(reader, event->start_mark, "tags (%s) are not allowed", (const char *)tag);
+    return true;
+}
+
+/** A copy of a scalar's text, NULL with a message when it holds a NUL character (as "\0"). */
+static char *scalar_text(struct reader *reader, const yaml_event_t *event)
+{
+    const char *value = (const char *)event->data.scalar.value;
+    if (strlen(value) != event->data.scalar.length) {
+        reader_error(reader, event->start_mark, "a text may not hold the character NUL");
+        return NULL;
+    }
+    return check_strdup(value);
+}
+
+static bool read_children(struct reader *reader, int32_t parent, int32_t depth);
+
+/** The node that begins with this event, -1 with a message when there is none. */
+static int32_t read_node(struct reader *reader, const yaml_event_t *event, int32_t depth)
+{
+    if (!plain_event(reader, event))
+        return -1;
+    enum document_kind kind = event->type == YAML_SCALAR_EVENT           ? DOCUMENT_SCALAR
+                              : event->type == YAML_SEQUENCE_START_EVENT ? DOCUMENT_SEQUENCE
+                                                                         : DOCUMENT_MAPPING;
+    int32_t node = document_add_node(reader->document, kind, reader->file);
+    struct document_node *at = &reader->document->node[node];
+    if (reader->placed) {
+        at->line = (int32_t)event->start_mark.line + 1;
+        at->column = (int32_t)event->start_mark.column + 1;
+    }
+    if (kind == DOCUMENT_SCALAR) {
+        at->quoted = event->data.scalar.style != YAML_PLAIN_SCALAR_STYLE;
+        at->value = scalar_text(reader, event);
+        return at->value != NULL ? node : -1;
+    }
+    if (depth == DOCUMENT_MAX_DEPTH) {
+        reader_error(reader, event->start_mark, "nested more than %d levels deep", DOCUMENT_MAX_DEPTH);
+        return -1;
+    }
+    return read_children(reader, node, depth + 1) ? node : -1;
+}
+
+/** The key of the next entry of a mapping and its place. */
+static char *read_key(struct reader *reader, const yaml_event_t *event)
+{
+    if (!plain_event(reader, event))
+        return NULL;
+    if (event->type != YAML_SCALAR_EVENT) {
+        reader_error(reader, event->start_mark, "a key must be a word, not a list or a mapping");
+        return NULL;
+    }
+    return scalar_text(reader, event);
+}
+
+/** One entry of a mapping or sequence, -1 with a message. Takes its first event over. */
+static int32_t read_entry(struct reader *reader, yaml_event_t *event, bool mapping, int32_t depth)
+{
+    char *key = NULL;
+    yaml_mark_t mark = event->start_mark;
+    if (mapping) {
+        key = read_key(reader, event);
+        yaml_event_delete(event);
+        if (key == NULL || !next_event(reader, event)) {
+            free(key);
+            return -1;
+        }
+    }
+    int32_t entry = read_node(reader, event, depth);
+    yaml_event_delete(event);
+    if (entry < 0) {
+        free(key);
+        return -1;
+    }
+    struct document_node *at = &reader->document->node[entry];
+    at->key = key;
+    at->key_line = reader->placed && mapping ? (int32_t)mark.line + 1 : 0;
+    at->key_column = (int32_t)mark.column + 1;
+    return entry;
+}
+
+static int compare_keys(const void *a, const void *b)
+{
+    const struct document_node *const *left = a, *const *right = b;
+    int order = strcmp((*left)->key, (*right)->key);
+    return order != 0 ? order : (*left > *right) - (*left < *right);
+}
+
+/** Sorted, so that a hostile file of many keys costs no more than reading it. */
+static void refuse_duplicate_keys(struct reader *reader, int32_t mapping)
+{
+    const struct document_node *node = reader->document->node;
+    size_t n = 0, i = 0;
+    for (int32_t child = node[mapping].child; child >= 0; child = node[child].next)
+        n++;
+    const struct document_node **sorted = check_malloc(n * sizeof(struct document_node *));
+    for (int32_t child = node[mapping].child; child >= 0; child = node[child].next)
+        sorted[i++] = &node[child];
+    qsort(sorted, n, sizeof *sorted, compare_keys);
+    for (i = 1; i < n; i++)
+        if (strcmp(sorted[i - 1]->key, sorted[i]->key) == 0) {
+            document_key_error(reader->document, (int32_t)(sorted[i] - node), reader->err,
+                               "%.200s: this key stands twice here, first on line %d", sorted[i]->key,
+                               sorted[i - 1]->key_line);
+            reader->failed = true;
+        }
+    free(sorted);
+}
+
+static bool read_children(struct reader *reader, int32_t parent, int32_t depth)
+{
+    struct document *document = reader->document;
+    bool mapping = document->node[parent].kind == DOCUMENT_MAPPING;
+    for (int32_t last = -1;;) {
+        yaml_event_t event;
+        if (!next_event(reader, &event))
+            return false;
+        if (event.type == YAML_MAPPING_END_EVENT || event.type == YAML_SEQUENCE_END_EVENT) {
+            yaml_event_delete(&event);
+            break;
+        }
+        int32_t entry = read_entry(reader, &event, mapping, depth);
+        if (entry < 0)
+            return false;
+        *(last < 0 ? &document->node[parent].child : &document->node[last].next) = entry;
+        last = entry;
+    }
+    if (mapping)
+        refuse_duplicate_keys(reader, parent);
+    return true;
+}
+
+/** Take one event that only frames a document. */
+static bool skip_event(struct reader *reader)
+{
+    yaml_event_t event;
+    if (!next_event(reader, &event))
+        return false;
+    yaml_event_delete(&event);
+    return true;
+}
+
+/** The root of the only document of a stream, -1 with a message. */
+static int32_t read_stream(struct reader *reader)
+{
+    yaml_event_t event;
+    if (!skip_event(reader) || !next_event(reader, &event)) /* the stream starts */
+        return -1;
+    bool empty = event.type == YAML_STREAM_END_EVENT;
+    yaml_event_delete(&event);
+    if (empty) {
+        reader_error(reader, (yaml_mark_t){0}, "there is nothing in it; expected YAML");
+        return -1;
+    }
+    if (!next_event(reader, &event))
+        return -1;
+    int32_t root = read_node(reader, &event, 0);
+    yaml_event_delete(&event);
+    if (root < 0 || !skip_event(reader) || !next_event(reader, &event)) /* the document ends */
+        return -1;
+    if (event.type != YAML_STREAM_END_EVENT)
+        reader_error(reader, event.start_mark, "a second document starts here; only one is allowed");
+    yaml_event_delete(&event);
+    return reader->failed ? -1 : root;
+}
+
+int32_t document_read_nodes(struct document *document, const char *text, size_t n_bytes, const char *file, bool placed,
+                            struct error *err)
+{
+    struct reader reader = {
+        .document = document, .file = file, .text = text, .n_bytes = n_bytes, .placed = placed, .err = err};
+    if (n_bytes > MAX_BYTES) {
+        error_add(err, "%s: larger than %d bytes, the limit", file, MAX_BYTES);
+        return -1;
+    }
+    CHECK(yaml_parser_initialize(&reader.parser));
+    yaml_parser_set_input_string(&reader.parser, (const unsigned char *)text, n_bytes);
+    int32_t root = read_stream(&reader);
+    yaml_parser_delete(&reader.parser);
+    return root;
+}
+
+bool document_parse(const char *text, size_t n_bytes, const char *name, struct document *document, struct error *err)
+{
+    document_open(document, name);
+    int32_t root = document_read_nodes(document, text, n_bytes, document->file, true, err);
+    bool ok = root >= 0;
+    if (ok && document->node[root].kind != DOCUMENT_MAPPING)
+        ok = document_error(document, root, err, "expected keys with values (key: value), found %s",
+                            document->node[root].kind == DOCUMENT_SCALAR ? "a single value" : "a list");
+    if (!ok)
+        document_free(document);
+    return ok;
+}
+
+bool document_read(const char *path, struct document *document, struct error *err)
+{
+    *document = (struct document){0};
+    FILE *file = fopen(path, "rb");
+    if (file == NULL)
+        return error_add(err, "%s: cannot be read: %s", path, strerror(errno));
+    char *text = check_malloc(MAX_BYTES + 1); /* one byte more shows that the file is too long */
+    size_t n_bytes = fread(text, 1, MAX_BYTES + 1, file);
+    bool failed = ferror(file);
+    int reason = errno;
+    fclose(file);
+    bool ok = failed ? error_add(err, "%s: cannot be read: %s", path, strerror(reason))
+                     : document_parse(text, n_bytes, path, document, err);
+    free(text);
+    return ok;
+}

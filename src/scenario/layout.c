@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "scenario/layout.h"
+
+#include <inttypes.h>
+
+/** tp x pp x cp x dp are the platform's GPUs; fills dp in. */
+static bool check_gpus(const struct scenario *scenario, struct scenario_system *system, struct error *err)
+{
+    const struct scenario_plan *plan = &system->plan;
+    const struct platform *platform = &scenario->platform;
+    int32_t node = document_find(&scenario->document, system->node, "plan");
+    int64_t replica = plan->tp * plan->pp * plan->cp, n_gpus = platform_n_gpus(platform);
+    if (plan->dp == 0 && n_gpus % replica != 0)
+        return document_error(&scenario->document, node, err,
+                              "plan: tp x pp x cp = %" PRId64 " x %" PRId64 " x %" PRId64 " = %" PRId64
+                              " does not divide the %" PRId64 " GPUs of platform %s",
+                              plan->tp, plan->pp, plan->cp, replica, n_gpus, platform->name);
+    if (plan->dp != 0 && replica * plan->dp != n_gpus)
+        return document_error(&scenario->document, node, err,
+                              "plan: tp x pp x cp x dp = %" PRId64 " x %" PRId64 " x %" PRId64 " x %" PRId64
+                              " = %" PRId64 ", but platform %s has %" PRId64
+                              " GPUs; they must be equal (without dp it is derived)",
+                              plan->tp, plan->pp, plan->cp, plan->dp, replica * plan->dp, platform->name, n_gpus);
+    system->plan.dp = n_gpus / replica;
+    return true;
+}
+
+/** A degree of the plan, the value of this node, must divide a count of the model or platform. */
+static bool check_divides(const struct document *document, int32_t node, int64_t degree, int64_t count,
+                          const char *of_what, struct error *err)
+{
+    if (count % degree == 0)
+        return true;
+    return document_error(document, node, err, "plan.%s: %" PRId64 " does not divide %s, %" PRId64,
+                          document->node[node].key, degree, of_what, count);
+}
+
+/** Interleaving needs stages, and every virtual stage a whole number of layers. */
+static bool check_stages(const struct scenario *scenario, const struct scenario_system *system, struct error *err)
+{
+    const struct scenario_plan *plan = &system->plan;
+    const struct scenario_stages *split = &plan->stages;
+    const struct document *document = &scenario->document;
+    int64_t layers = scenario->model.layers;
+    if (plan->vpp > 1 && plan->pp == 1)
+        return document_error(document, document_find(document, system->node, "plan.vpp"), err,
+                              "plan.vpp: %" PRId64 " chunks a rank need more than one stage; pp is 1", plan->vpp);
+    if (plan->pp * plan->vpp <= layers + 2 && scenario_stages_fit(split, layers, (int32_t)plan->pp, (int32_t)plan->vpp))
+        return true;
+    return document_error(
+        document, document_find(document, system->node, "plan.pp"), err,
+        "plan: the model's %" PRId64 " layers cannot be shared by pp x vpp = %" PRId64 " x %" PRId64
+        " virtual stages (first_stage_layers %" PRId64 ", last_stage_layers %" PRId64
+        ", count_embedding %s, count_head %s); allowed: layers, one more for each counted table, less "
+        "those of first and last stage are a multiple of the other stages, and each stage's a multiple "
+        "of vpp",
+        layers, plan->pp, plan->vpp, split->first_layers, split->last_layers, split->count_embedding ? "true" : "false",
+        split->count_head ? "true" : "false");
+}
+
+/** dp is filled in. */
+static bool check_shard_group(const struct scenario *scenario, const struct scenario_system *system, struct error *err)
+{
+    const struct scenario_plan *plan = &system->plan;
+    int32_t node = document_find(&scenario->document, system->node, "plan.shard_group");
+    if (plan->shard_group == 0)
+        return true;
+    if (plan->sharding == SCENARIO_UNSHARDED)
+        return document_error(&scenario->document, node, err,
+                              "plan.shard_group: %" PRId64 " ranks cannot share with sharding none", plan->shard_group);
+    return plan->dp * plan->cp % plan->shard_group == 0 ||
+           document_error(&scenario->document, node, err,
+                          "plan.shard_group: %" PRId64 " does not divide dp x cp = %" PRId64 " x %" PRId64,
+                          plan->shard_group, plan->dp, plan->cp);
+}
+
+/** Ulysses deals whole heads to the ranks. */
+static bool check_context(const struct scenario *scenario, const struct scenario_system *system, struct error *err)
+{
+    const struct scenario_plan *plan = &system->plan;
+    if (plan->cp_type != SCENARIO_ULYSSES ||
+        (scenario->model.heads % (plan->tp * plan->cp) == 0 && scenario->model.kv_heads % (plan->tp * plan->cp) == 0))
+        return true;
+    return document_error(&scenario->document, document_find(&scenario->document, system->node, "plan.cp_type"), err,
+                          "plan.cp_type: ulysses needs tp x cp = %" PRId64 " x %" PRId64
+                          " to divide heads and kv_heads, %" PRId64 " and %" PRId64 "; ring and all-gather do not",
+                          plan->tp, plan->cp, scenario->model.heads, scenario->model.kv_heads);
+}
+
+static bool check_sharding(const struct scenario *scenario, const struct scenario_system *system, struct error *err)
+{
+    bool in_passes = system->plan.sharding == SCENARIO_ZERO2 || system->plan.sharding == SCENARIO_ZERO3;
+    if (!in_passes || system->plan.pp == 1)
+        return true;
+    return document_error(&scenario->document, document_find(&scenario->document, system->node, "plan.sharding"), err,
+                          "plan.sharding: zero2 and zero3 need pp 1, which is %" PRId64
+                          "; with pipeline stages zero1 and none are allowed",
+                          system->plan.pp);
+}
+
+/** So many layers of a stage recompute, evenly over its chunks. */
+static bool check_recompute_layers(const struct scenario *scenario, const struct scenario_system *system,
+                                   struct error *err)
+{
+    const struct scenario_plan *plan = &system->plan;
+    int32_t node = document_find(&scenario->document, system->node, "plan.recompute_layers");
+    if (plan->early_stop && plan->recompute != RECOMPUTE_FULL)
+        return document_error(&scenario->document, document_find(&scenario->document, system->node, "plan.early_stop"),
+                              err, "plan.early_stop: true needs recompute: full");
+    if (plan->recompute_layers == 0)
+        return true;
+    if (plan->recompute != RECOMPUTE_FULL)
+        return document_error(&scenario->document, node, err,
+                              "plan.recompute_layers: %" PRId64 " layers need recompute: full", plan->recompute_layers);
+    int64_t largest = 0;
+    for (int32_t stage = 0; stage < (int32_t)plan->pp; stage++) {
+        int32_t layers = scenario_stage_layers(&plan->stages, scenario->model.layers, (int32_t)plan->pp, 1, stage);
+        largest = layers > largest ? layers : largest;
+    }
+    if (plan->recompute_layers <= largest && plan->recompute_layers % plan->vpp == 0)
+        return true;
+    return document_error(&scenario->document, node, err,
+                          "plan.recompute_layers: %" PRId64 " is not allowed; allowed: a multiple of vpp, %" PRId64
+                          ", up to the layers of a stage, %" PRId64,
+                          plan->recompute_layers, plan->vpp, largest);
+}
+
+/** Chunks and slices only with the schedules that have them. */
+static bool check_schedule(const struct scenario *scenario, const struct scenario_system *system, struct error *err)
+{
+    const struct scenario_plan *plan = &system->plan;
+    const struct document *document = &scenario->document;
+    bool chunks = plan->schedule == SCENARIO_ONE_F_ONE_B || plan->schedule == SCENARIO_INTERLEAVED;
+    bool slices = plan->schedule == SCENARIO_SEQ1F1B || plan->schedule == SCENARIO_TERAPIPE;
+    if (plan->schedule == SCENARIO_INTERLEAVED && plan->vpp == 1)
+        return document_error(document, document_find(document, system->node, "plan.schedule"), err,
+                              "plan.schedule: interleaved needs plan.vpp above 1");
+    if (!chunks && plan->vpp > 1)
+        return document_error(document, document_find(document, system->node, "plan.vpp"), err,
+                              "plan.vpp: %" PRId64 ", but plan.schedule allows only 1; allowed: 1f1b or interleaved "
+                              "with chunks",
+                              plan->vpp);
+    if (!slices && plan->slices > 0)
+        return document_error(document, document_find(document, system->node, "plan.slices"), err,
+                              "plan.slices: %" PRId64 ", but only the schedules seq1f1b and terapipe cut micro-batches",
+                              plan->slices);
+    return true;
+}
+
+bool layout_check(const struct scenario *scenario, struct scenario_system *system, struct error *err)
+{
+    const struct document *document = &scenario->document;
+    const struct model *model = &scenario->model;
+    const struct scenario_plan *plan = &system->plan;
+    int32_t tp = document_find(document, system->node, "plan.tp");
+    bool ok = check_gpus(scenario, system, err) && check_shard_group(scenario, system, err);
+    ok &= check_divides(document, tp, plan->tp, scenario->platform.gpus_per_node,
+                        "the GPUs of a node (tensor parallelism stays inside one)", err);
+    ok &= check_stages(scenario, system, err) && check_recompute_layers(scenario, system, err);
+    ok &= check_context(scenario, system, err);
+    ok &= check_schedule(scenario, system, err);
+    ok &= check_sharding(scenario, system, err);
+    if (!check_divides(document, tp, plan->tp, model->heads, "the model's heads", err))
+        return false;
+    return check_divides(document, tp, plan->tp, model->kv_heads,
+                         "the model's kv_heads (copies of them on several ranks are not available yet)", err) &&
+           ok;
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "search/score.h"
+
+#include <math.h>
+
+#include "base/check.h"
+
+/** Time of as much work as the batches have: the weighted sum of times, in proportion to that of the work that ran. */
+static double score_time_s(const struct search_result *result, const struct search_score *score)
+{
+    double time_s = 0, weight = 0, batch_flop = 0, ran_flop = 0;
+    for (int32_t i = 0; i < score->n_iterations; i++) {
+        const struct search_iteration *iteration = &result->iterations[i];
+        weight += iteration->weight;
+        time_s += iteration->weight * score->iteration_s[i];
+        batch_flop += iteration->weight * iteration->model_flop;
+        ran_flop += iteration->weight * iteration->model_flop * score->work_share[i];
+    }
+    return time_s / weight * (batch_flop / ran_flop);
+}
+
+void score_add(const struct search_result *result, const struct trial_outcome *outcome, struct search_score *score)
+{
+    const struct bubble *bubble = &outcome->bubble;
+    int32_t last = score->n_iterations++;
+    double weight = 0;
+    CHECK(last < SEARCH_DECIDING_ITERATIONS);
+    for (int32_t i = 0; i <= last; i++)
+        weight += result->iterations[i].weight;
+    double part = result->iterations[last].weight / weight;
+    score->iteration_s[last] = outcome->time_s;
+    score->work_share[last] = outcome->work_share;
+    score->time_s = score_time_s(result, score);
+    score->compute += part * ((bubble->busy_s - outcome->collective_s) / bubble->total_s - score->compute);
+    score->bubble += part * (bubble_fraction(bubble) - score->bubble);
+    score->communication +=
+        part * ((outcome->collective_s + bubble->ring_s + bubble->sync_s + bubble->reshard_s) / bubble->total_s -
+                score->communication);
+    score->host_bytes = fmax(score->host_bytes, outcome->host_bytes);
+    if (outcome->peak_bytes > score->peak_bytes) {
+        score->peak_bytes = outcome->peak_bytes;
+        score->peak_stage = outcome->peak_stage;
+        score->peak_class = outcome->peak_class;
+    }
+}
+
+void score_compare(const struct search_result *result, const struct search_score *chosen, struct search_score *score)
+{
+    double ratio = score->time_s / chosen->time_s, squares = 0, n = score->n_iterations, mean_s = 0, chosen_mean_s = 0;
+    for (int32_t i = 0; i < score->n_iterations; i++) {
+        mean_s += result->iterations[i].weight * score->iteration_s[i];
+        chosen_mean_s += result->iterations[i].weight * chosen->iteration_s[i];
+    }
+    for (int32_t i = 0; i < score->n_iterations; i++) { /* relative to the means: in proportion to the work that ran */
+        double rest = score->iteration_s[i] / mean_s - chosen->iteration_s[i] / chosen_mean_s;
+        squares += pow(result->iterations[i].weight * rest * ratio, 2);
+    }
+    score->slower = ratio - 1;
+    score->slower_error = sqrt(squares * n / (n - 1));
+}

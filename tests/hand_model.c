@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "hand_model.h"
+
+const struct model hand_toy = {
+    .hidden = 4, .layers = 3, .heads = 2, .kv_heads = 1, .ffn = 8, .vocabulary = 16, .activation = MODEL_SWIGLU};
+
+const struct model hand_llama_13b = {.hidden = 5120,
+                                     .layers = 40,
+                                     .heads = 40,
+                                     .kv_heads = 40,
+                                     .ffn = 13824,
+                                     .vocabulary = 32000,
+                                     .activation = MODEL_SWIGLU};
+
+const struct model hand_gpt_3 = {.hidden = 12288,
+                                 .layers = 96,
+                                 .heads = 96,
+                                 .kv_heads = 96,
+                                 .ffn = 49152,
+                                 .vocabulary = 51200,
+                                 .activation = MODEL_GELU,
+                                 .tied_embeddings = true};

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/** Models that several tests count by hand: one small enough for the margin of a page, and two of the literature. */
+#ifndef SLIMSIM_TESTS_HAND_MODEL_H
+#define SLIMSIM_TESTS_HAND_MODEL_H
+
+#include "scenario/model.h"
+
+/** h 4, k 2, f 8: P = 4 x 8 + 16 + 3 x 32 = 144. */
+extern const struct model hand_toy;
+
+/** Touvron et al. 2023 (arXiv:2302.13971), table 2. */
+extern const struct model hand_llama_13b;
+
+/** Brown et al. 2020 (arXiv:2005.14165), table 2.1, with the vocabulary that Megatron-LM pads to. */
+extern const struct model hand_gpt_3;
+
+#endif
