@@ -73,7 +73,6 @@ struct ledger {
     struct memory *memory;
     struct pipe *pipes; /* as those of the graph */
     size_t event_capacity;
-    bool want_events;
     int32_t place;           /* in work */
     const struct pipe *pipe; /* its pipeline */
     struct chunk chunk;      /* of its latest pass */
@@ -284,20 +283,23 @@ struct live {
     double bytes[MEMORY_N_CLASSES], peak[MEMORY_N_CLASSES], peak_bytes;
 };
 
-static void add_event(struct ledger *ledger, struct memory_event event)
+static void grow_events(struct ledger *ledger)
 {
     struct memory *memory = ledger->memory;
     memory->events =
         check_grow(memory->events, (size_t)memory->n_events, &ledger->event_capacity, sizeof *memory->events);
-    memory->events[memory->n_events++] = event;
 }
 
 LEDGER_INLINE void record_event(struct ledger *ledger, const struct live *live, double time_s)
 {
-    struct memory_event event = {.time_s = time_s, .place = ledger->place};
+    struct memory *memory = ledger->memory;
+    if ((size_t)memory->n_events == ledger->event_capacity)
+        grow_events(ledger);
+    struct memory_event *event = &memory->events[memory->n_events++];
+    event->time_s = time_s;
+    event->place = ledger->place;
     for (int k = 0; k < MEMORY_N_CLASSES; k++)
-        event.bytes[k] = live->bytes[k];
-    add_event(ledger, event);
+        event->bytes[k] = live->bytes[k];
 }
 
 LEDGER_INLINE void record(struct ledger *ledger, struct live *live, double time_s, bool want_events)
@@ -614,60 +616,100 @@ static bool copies(const struct dag *dag, int32_t place)
     return first_of(dag, place, DAG_STREAM_TO_HOST) >= 0 || first_of(dag, place, DAG_STREAM_FROM_HOST) >= 0;
 }
 
-static void resolve_place(struct ledger *ledger, int32_t place)
+static void start_place(struct ledger *ledger, int32_t place)
+{
+    const struct dag_place *at = &ledger->dag->places[place];
+    ledger->place = place;
+    ledger->pipe = &ledger->pipes[ledger->dag->first_pipe[at->phase] + at->pipeline];
+    ledger->chunk.number = -1;
+}
+
+/* The tasks of the place in work. */
+LEDGER_INLINE void resolve_tasks(struct ledger *ledger, bool want_events)
+{
+    open_copies(ledger, DAG_STREAM_TO_HOST, &ledger->out);
+    open_copies(ledger, DAG_STREAM_FROM_HOST, &ledger->in);
+    walk_tasks(ledger, want_events);
+    ledger->memory->host_peak_bytes[ledger->place] = host_peak(ledger);
+}
+
+static void resolve_events(struct ledger *ledger, int32_t place)
+{
+    start_place(ledger, place);
+    resolve_tasks(ledger, true);
+}
+
+/* The peaks alone. */
+static void resolve_peaks(struct ledger *ledger, int32_t place)
 {
     struct memory *memory = ledger->memory;
     const struct dag *dag = ledger->dag;
     const struct dag_place *at = &dag->places[place];
-    bool by_steps = !ledger->want_events && !copies(dag, place);
-    if (by_steps && place > 0 && same_stage(at, at - 1)) {
+    start_place(ledger, place);
+    if (copies(dag, place)) {
+        resolve_tasks(ledger, false);
+    } else if (place > 0 && same_stage(at, at - 1)) {
         memory->peak_bytes[place] = memory->peak_bytes[place - 1];
         memcpy(memory->at_peak[place], memory->at_peak[place - 1], sizeof memory->at_peak[place]);
-        return;
-    }
-    ledger->place = place;
-    ledger->pipe = &ledger->pipes[dag->first_pipe[at->phase] + at->pipeline];
-    ledger->chunk.number = -1;
-    if (by_steps) {
-        walk_steps(ledger, at->stage);
     } else {
-        open_copies(ledger, DAG_STREAM_TO_HOST, &ledger->out);
-        open_copies(ledger, DAG_STREAM_FROM_HOST, &ledger->in);
-        if (ledger->want_events)
-            walk_tasks(ledger, true);
-        else
-            walk_tasks(ledger, false);
-        memory->host_peak_bytes[place] = host_peak(ledger);
+        walk_steps(ledger, at->stage);
     }
-    if (memory->peak_bytes[place] > memory->peak_bytes[memory->worst_place])
-        memory->worst_place = place;
 }
 
-void memory_of(const struct plan *plan, const struct dag *dag, const struct timeline *timeline,
-               const struct cost_setting *setting, bool want_events, struct memory *memory)
+static struct ledger open_ledger(const struct plan *plan, const struct dag *dag, const struct timeline *timeline,
+                                 const struct cost_setting *setting, struct memory *memory)
 {
-    struct ledger ledger = {.plan = plan,
-                            .dag = dag,
-                            .timeline = timeline,
-                            .setting = setting,
-                            .memory = memory,
-                            .want_events = want_events};
+    struct ledger ledger = {.plan = plan, .dag = dag, .timeline = timeline, .setting = setting, .memory = memory};
     *memory = (struct memory){.n_places = dag->n_places};
     memory->peak_bytes = check_calloc((size_t)dag->n_places, sizeof *memory->peak_bytes);
     memory->at_peak = check_calloc((size_t)dag->n_places, sizeof *memory->at_peak);
     memory->host_peak_bytes = check_calloc((size_t)dag->n_places, sizeof *memory->host_peak_bytes);
     open_pipes(&ledger);
-    for (int32_t place = 0; place < dag->n_places; place++)
-        resolve_place(&ledger, place);
-    for (int32_t i = 0; i < dag->n_pipes; i++)
+    return ledger;
+}
+
+static void close_ledger(struct ledger *ledger)
+{
+    struct memory *memory = ledger->memory;
+    for (int32_t place = 0; place < memory->n_places; place++)
+        if (memory->peak_bytes[place] > memory->peak_bytes[memory->worst_place])
+            memory->worst_place = place;
+    for (int32_t i = 0; i < ledger->dag->n_pipes; i++)
         for (int pass = 0; pass < N_PASSES; pass++) {
-            free(ledger.pipes[i].units[pass]);
-            free(ledger.pipes[i].ends[pass]);
-            free(ledger.pipes[i].offloaded[pass]);
+            free(ledger->pipes[i].units[pass]);
+            free(ledger->pipes[i].ends[pass]);
+            free(ledger->pipes[i].offloaded[pass]);
         }
-    free(ledger.pipes);
-    free(ledger.out.all);
-    free(ledger.in.all);
+    free(ledger->pipes);
+    free(ledger->out.all);
+    free(ledger->in.all);
+}
+
+void memory_of(const struct plan *plan, const struct dag *dag, const struct timeline *timeline,
+               const struct cost_setting *setting, bool want_events, struct memory *memory)
+{
+    struct ledger ledger = open_ledger(plan, dag, timeline, setting, memory);
+    for (int32_t place = 0; place < dag->n_places; place++)
+        if (want_events)
+            resolve_events(&ledger, place);
+        else
+            resolve_peaks(&ledger, place);
+    close_ledger(&ledger);
+}
+
+void memory_above(const struct plan *plan, const struct dag *dag, const struct timeline *timeline,
+                  const struct cost_setting *setting, struct memory_limit limit, struct memory *memory)
+{
+    struct ledger ledger = open_ledger(plan, dag, timeline, setting, memory);
+    double host_bytes = 0;
+    for (int32_t place = 0; place < dag->n_places; place++) {
+        resolve_peaks(&ledger, place);
+        host_bytes = fmax(host_bytes, memory->host_peak_bytes[place]);
+    }
+    for (int32_t place = 0; place < dag->n_places && host_bytes <= limit.host_bytes; place++)
+        if (memory->peak_bytes[place] > limit.bytes)
+            resolve_events(&ledger, place);
+    close_ledger(&ledger);
 }
 
 struct memory_host memory_host_of(const struct plan *plan, const struct dag *dag, const struct memory *memory,

@@ -31,7 +31,7 @@ struct memory {
     double (*at_peak)[MEMORY_N_CLASSES]; /* the classes at that moment */
     int32_t worst_place;                 /* of the largest peak; ties: lowest index */
     double *host_peak_bytes;             /* [n_places] most of the place's offloaded activations at a time */
-    int64_t n_events;                    /* only with want_events; by place, then in order of time */
+    int64_t n_events;                    /* only where wanted; by place, then in order of time */
     struct memory_event *events;
 };
 
@@ -56,6 +56,16 @@ struct memory {
  */
 void memory_of(const struct plan *plan, const struct dag *dag, const struct timeline *timeline,
                const struct cost_setting *setting, bool want_events, struct memory *memory);
+
+/** What a place can have, and what it can have on the host. */
+struct memory_limit {
+    double bytes, host_bytes;
+};
+
+/** memory_of with the events of places that need more than limit.bytes; without, if one has more on the host than
+ * limit.host_bytes. */
+void memory_above(const struct plan *plan, const struct dag *dag, const struct timeline *timeline,
+                  const struct cost_setting *setting, struct memory_limit limit, struct memory *memory);
 
 /** The node that holds most for its GPUs. */
 struct memory_host {

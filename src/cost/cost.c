@@ -119,7 +119,8 @@ static void add_kernels(struct cost_pass *cost, const struct cost_kernels *kerne
 static void add_attention(struct cost_pass *cost, const struct cost_setting *setting, enum pass pass,
                           const struct cost_unit *unit)
 {
-    struct cost_kernels kernels = {0};
+    struct cost_kernels kernels;
+    kernels.n = 0;
     attention_add_kernels(setting, pass, unit, &kernels);
     add_kernels(cost, &kernels, setting->layers);
     context_of_layers(setting, pass, unit, cost);
@@ -140,7 +141,8 @@ static void add_memory_bound(struct cost_kernels *kernels, const struct cost_set
 static void add_layers(struct cost_pass *cost, const struct cost_setting *setting, enum pass pass,
                        const struct cost_unit *unit, const struct shares *s)
 {
-    struct cost_kernels kernels = {0};
+    struct cost_kernels kernels;
+    kernels.n = 0;
     add_gemms(&kernels, setting->device, pass, s);
     add_memory_bound(&kernels, setting, pass, s);
     add_kernels(cost, &kernels, setting->layers);
@@ -155,7 +157,8 @@ static void add_layers(struct cost_pass *cost, const struct cost_setting *settin
 static void add_again(struct cost_pass *cost, const struct cost_setting *setting, const struct cost_unit *unit,
                       const struct shares *s)
 {
-    struct cost_kernels last = {0};
+    struct cost_kernels last;
+    last.n = 0;
     add_layers(cost, setting, PASS_FORWARD, unit, s);
     if (!setting->early_stop)
         return;
@@ -173,7 +176,8 @@ static void add_again(struct cost_pass *cost, const struct cost_setting *setting
 static void add_listed(struct cost_pass *cost, const struct cost_setting *setting, const struct cost_unit *unit,
                        const struct shares *s)
 {
-    struct cost_kernels again = {0};
+    struct cost_kernels again;
+    again.n = 0;
     if (unit->recompute & RECOMPUTE_NORM)
         add_norms(&again, setting, PASS_FORWARD, s);
     if (unit->recompute & RECOMPUTE_ACTIVATION)
@@ -242,8 +246,9 @@ void cost_head_kernels(const struct cost_setting *setting, enum pass pass, const
 struct cost_pass cost_of_head(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit)
 {
     struct shares s = shares_of(setting, unit);
-    struct cost_kernels kernels = {0};
+    struct cost_kernels kernels;
     struct cost_pass cost = {0};
+    kernels.n = 0;
     add_head(&kernels, setting, pass, &s);
     add_kernels(&cost, &kernels, 1);
     double logits = model_vocabulary_share(setting->model, setting->tensor);
@@ -296,8 +301,9 @@ void cost_embedding_kernels(const struct cost_setting *setting, enum pass pass, 
 struct cost_pass cost_of_embedding(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit)
 {
     struct shares s = shares_of(setting, unit);
-    struct cost_kernels kernels = {0};
+    struct cost_kernels kernels;
     struct cost_pass cost = {0};
+    kernels.n = 0;
     if (pass == PASS_WEIGHT)
         return cost; /* no other pass needs its gradient: it ends the backward as it is */
     add_embedding(&kernels, setting, pass, &s);

@@ -176,6 +176,7 @@ struct cost_kernel {
 
 enum { COST_MAX_KERNELS = 40 };
 
+/** Empty with n = 0: the rest need not be set. */
 struct cost_kernels {
     int32_t n;
     struct cost_kernel kernel[COST_MAX_KERNELS];

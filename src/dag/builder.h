@@ -105,6 +105,7 @@ struct builder {
     int32_t n_lanes;
     int32_t *queue; /* lanes to try, a ring of n_lanes */
     int32_t queue_first, queue_n;
+    int32_t *step_lanes;            /* [n_lanes] those that share the step in work */
     int32_t *group_first;           /* of each (group, pass): its first rendezvous */
     int32_t *arrived;               /* of each rendezvous: lanes that wait there */
     struct builder_member *members; /* of the step in work */
@@ -286,7 +287,7 @@ double builder_ring_s(const struct builder *builder, const struct builder_ring *
 /** SYNC on the collective stream of a place; edges into it are the caller's. */
 int32_t builder_sync(struct builder *builder, int32_t place, enum dag_purpose purpose);
 
-/** Costs of a pass of all units on each kind of virtual stage: cost and brief. */
+/** Costs of a pass of all units on each kind of virtual stage: cost, unless it is known, and brief. */
 void builder_costs(const struct builder *builder, struct builder_pipe *pipe, enum pass pass);
 
 static inline struct builder_brief builder_brief_of(const struct builder *builder, const struct cost_pass *cost)

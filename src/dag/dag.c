@@ -128,9 +128,11 @@ static void costs_of_unit(const struct builder_pipe *pipe, enum pass pass, int32
 void builder_costs(const struct builder *builder, struct builder_pipe *pipe, enum pass pass)
 {
     int32_t n_units = plan_cut_of(pipe->plan, pass)->n_units, n = n_units * pipe->kinds.n;
-    pipe->cost[pass] = check_malloc((size_t)n * sizeof *pipe->cost[pass]);
+    bool known = pipe->cost[pass] != NULL;
     pipe->brief[pass] = check_malloc((size_t)n * sizeof *pipe->brief[pass]);
-    for (int32_t unit = 0; unit < n_units; unit++)
+    if (!known)
+        pipe->cost[pass] = check_malloc((size_t)n * sizeof *pipe->cost[pass]);
+    for (int32_t unit = 0; !known && unit < n_units; unit++)
         costs_of_unit(pipe, pass, unit);
     for (int32_t i = 0; i < n; i++)
         pipe->brief[pass][i] = builder_brief_of(builder, &pipe->cost[pass][i]);
@@ -233,7 +235,6 @@ static void free_pipes(struct dag *dag)
     }
     free(dag->pipes);
     free(dag->first_pipe);
-    dag->n_pipes = 0;
 }
 
 static void make_pipes(struct dag *dag, const struct plan *plan)
@@ -273,9 +274,12 @@ bool dag_rebuild(const struct plan *plan, const struct cost_setting *setting, st
     bool ok = true;
     dag->n_tasks = dag->n_edges = dag->n_places = 0;
     dag->faults = setting->faults;
-    free_pipes(dag);
     make_places(dag, plan, options);
-    make_pipes(dag, plan);
+    if (!options.other_offload) {
+        free_pipes(dag);
+        make_pipes(dag, plan);
+    }
+    dag->n_pipes = 0;
     open_builder(&builder);
     for (int32_t phase = 0; ok && phase < plan->n_phases; phase++) {
         if (phase > 0 || plan->phases[phase].n_reshards > 0)

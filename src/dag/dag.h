@@ -186,6 +186,7 @@ static inline int32_t dag_n_streams(const struct dag *dag)
 struct dag_options {
     bool all_tensor_ranks;
     bool gradient_sync; /* reduce-scatter, optimizer, all-gather; off while candidates of one pipeline are weighed */
+    bool other_offload; /* dag_rebuild: the plan is the one before, with other shares that go to the host */
 };
 
 /**

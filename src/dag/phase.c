@@ -98,7 +98,7 @@ static bool run_group(struct builder *builder, struct builder_lane *lane)
     const struct plan_group *group = &phase->groups[group_of(lane)];
     if (++*rendezvous(builder, lane) < group->n_pipelines)
         return false;
-    int32_t *lanes = check_malloc((size_t)group->n_pipelines * sizeof *lanes);
+    int32_t *lanes = builder->step_lanes;
     for (int32_t i = 0; i < group->n_pipelines; i++)
         lanes[i] = builder->pipes[group->pipelines[i]].first_lane + lane->stage;
     builder_pass(builder, lanes, group->n_pipelines);
@@ -107,7 +107,6 @@ static bool run_group(struct builder *builder, struct builder_lane *lane)
         if (&builder->lanes[lanes[i]] != lane)
             enqueue(builder, lanes[i]);
     }
-    free(lanes);
     return true;
 }
 
@@ -116,7 +115,7 @@ static bool run_set(struct builder *builder, struct builder_lane *lane, int32_t 
 {
     const struct builder_pipe *pipe = lane->pipe;
     int32_t stages = pipe->plan->layout.stages, n = 0, n_arrived = ++pipe->set_arrived[set];
-    int32_t *lanes = check_malloc((size_t)stages * sizeof *lanes);
+    int32_t *lanes = builder->step_lanes;
     for (int32_t stage = 0; stage < stages; stage++)
         for (int32_t i = pipe->set_first[set]; i < pipe->set_first[set + 1]; i++)
             if (pipe->plan->exchanges[i].from_stage == stage || pipe->plan->exchanges[i].to_stage == stage) {
@@ -130,7 +129,6 @@ static bool run_set(struct builder *builder, struct builder_lane *lane, int32_t 
         if (&builder->lanes[lanes[i]] != lane)
             enqueue(builder, lanes[i]);
     }
-    free(lanes);
     return n_arrived == n;
 }
 
@@ -272,6 +270,22 @@ static void open_sets(struct builder_pipe *pipe)
     }
 }
 
+/* What no offload changes: made, or taken from the graph before. */
+static void open_units(const struct builder *builder, int32_t number, struct builder_pipe *pipe)
+{
+    const struct dag *dag = builder->dag;
+    if (!builder->options.other_offload) {
+        pipe->kinds = dag_kinds_of(builder->setting, &pipe->plan->layout);
+        relations_of(pipe->plan, &pipe->relations);
+        return;
+    }
+    const struct dag_pipe *before = &dag->pipes[dag->first_pipe[builder->phase] + number];
+    pipe->kinds = before->kinds;
+    pipe->relations = before->relations;
+    for (int pass = 0; pass < N_STEP_PASSES; pass++)
+        pipe->cost[pass] = before->cost[pass];
+}
+
 static void open_pipe(struct builder *builder, int32_t number, struct builder_pipe *pipe)
 {
     const struct plan_phase *phase = &builder->plan->phases[builder->phase];
@@ -282,10 +296,9 @@ static void open_pipe(struct builder *builder, int32_t number, struct builder_pi
     pipe->stages = layout->stages;
     pipe->n_virtual = layout->chunks * layout->stages;
     pipe->before[PASS_BACKWARD] = pipe->plan->cut[PASS_FORWARD].n_units;
-    pipe->kinds = dag_kinds_of(builder->setting, layout);
+    open_units(builder, number, pipe);
     for (int32_t kind = 0; kind < pipe->kinds.n; kind++)
         pipe->own[kind] = dag_setting(builder->setting, layout, pipe->kinds.stage[kind]);
-    relations_of(pipe->plan, &pipe->relations);
     open_sets(pipe);
     pipe->offloads = plan_offloads(pipe->plan);
     for (enum pass pass = PASS_FORWARD; pass < plan_n_passes(pipe->plan); pass++)
@@ -356,6 +369,7 @@ static void open_phase(struct builder *builder)
     }
     builder->lanes = check_malloc((size_t)builder->n_lanes * sizeof *builder->lanes);
     builder->queue = check_malloc((size_t)builder->n_lanes * sizeof *builder->queue);
+    builder->step_lanes = check_malloc((size_t)builder->n_lanes * sizeof *builder->step_lanes);
     builder->queue_first = builder->queue_n = 0;
     builder->members = check_malloc(n_members * sizeof *builder->members);
     builder->slow = check_malloc(n_members * sizeof *builder->slow);
@@ -398,6 +412,7 @@ void builder_close_phase(struct builder *builder)
     free(builder->pipes);
     free(builder->lanes);
     free(builder->queue);
+    free(builder->step_lanes);
     free(builder->members);
     free(builder->slow);
     free(builder->places);

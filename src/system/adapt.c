@@ -12,6 +12,8 @@ struct pipe {
     struct plan_pipeline *plan;
     const struct relations *relations;
     int32_t *consumer; /* of each forward unit: the first backward unit that consumes tokens of it */
+    double *all_bytes; /* of each forward unit: what of it can go on a stage of all_layers; NULL: not known yet */
+    int32_t all_layers;
 };
 
 struct adapting {
@@ -55,6 +57,7 @@ static void open_pipes(struct adapting *adapting)
     for (int32_t i = 0; i < n; i++) {
         struct pipe *pipe = &adapting->pipes[i];
         pipe->plan = &adapting->phase->pipelines[i];
+        pipe->all_layers = -1;
         pipe->relations = &adapting->dag->pipes[i].relations;
         int32_t n_forward = pipe->plan->cut[PASS_FORWARD].n_units, n_backward = pipe->plan->cut[PASS_BACKWARD].n_units;
         pipe->consumer = check_calloc((size_t)n_forward, sizeof *pipe->consumer);
@@ -66,8 +69,10 @@ static void open_pipes(struct adapting *adapting)
 
 static void close_pipes(struct adapting *adapting)
 {
-    for (int32_t i = 0; i < adapting->phase->n_pipelines; i++)
+    for (int32_t i = 0; i < adapting->phase->n_pipelines; i++) {
         free(adapting->pipes[i].consumer);
+        free(adapting->pipes[i].all_bytes);
+    }
     free(adapting->pipes);
 }
 
@@ -100,13 +105,17 @@ static void list_passes(struct adapting *adapting)
             adapting->pass[adapting->pass_first[dag->tasks[i].place + 1]++] = i;
 }
 
-/* Events stand by place. */
+/* Events stand by place; some places have none. */
 static void list_events(struct adapting *adapting)
 {
     const struct memory *memory = adapting->memory;
+    int64_t event = 0;
     adapting->event_first = check_calloc((size_t)memory->n_places + 1, sizeof *adapting->event_first);
-    for (int64_t i = 0; i < memory->n_events; i++)
-        adapting->event_first[memory->events[i].place + 1] = i + 1;
+    for (int32_t place = 0; place < memory->n_places; place++) {
+        while (event < memory->n_events && memory->events[event].place == place)
+            event++;
+        adapting->event_first[place + 1] = event;
+    }
 }
 
 static double sum_bytes(const struct memory_event *event)
@@ -118,7 +127,8 @@ static double sum_bytes(const struct memory_event *event)
 }
 
 /* When what the backward units of a place consume comes back: when the pass before theirs and, on the stage that sends
- * them their gradients, their own pass start (dag/pass.c). All stages run them in the same order. Caller frees. */
+ * them their gradients, their own pass start (dag/pass.c). All stages run them in the same order, so it ascends. Caller
+ * frees. */
 static double *returns_of(const struct adapting *adapting, const struct excess *excess)
 {
     const struct dag *dag = adapting->dag;
@@ -141,10 +151,25 @@ static double *returns_of(const struct adapting *adapting, const struct excess *
     return back_s;
 }
 
+/* What of each unit can go on a stage; stages of as many layers have it in common. */
+static const double *all_bytes_of(const struct excess *excess)
+{
+    struct pipe *pipe = excess->pipe;
+    int32_t n = pipe->plan->cut[PASS_FORWARD].n_units;
+    if (pipe->all_bytes == NULL)
+        pipe->all_bytes = check_malloc((size_t)n * sizeof *pipe->all_bytes);
+    for (int32_t unit = 0; pipe->all_layers != excess->own.layers && unit < n; unit++)
+        pipe->all_bytes[unit] = dag_offloadable_bytes(pipe->plan, &excess->own, unit, tokens_of(pipe, unit),
+                                                      pipe->relations->sliced_tokens[unit]);
+    pipe->all_layers = excess->own.layers;
+    return pipe->all_bytes;
+}
+
 /* The units of a place in the order it runs them forward. Caller frees. */
 static struct stay *stays_of(const struct adapting *adapting, const struct excess *excess)
 {
     const struct pipe *pipe = excess->pipe;
+    const double *all_bytes = all_bytes_of(excess);
     int32_t n = pipe->plan->cut[PASS_FORWARD].n_units;
     struct stay *stays = check_calloc((size_t)n, sizeof *stays), *stay = stays;
     double *back_s = returns_of(adapting, excess);
@@ -152,10 +177,8 @@ static struct stay *stays_of(const struct adapting *adapting, const struct exces
         const struct dag_task *task = &adapting->dag->tasks[adapting->pass[k]];
         if (task->pass != PASS_FORWARD)
             continue;
-        *stay = (struct stay){.consumer = pipe->consumer[task->unit]};
+        *stay = (struct stay){.consumer = pipe->consumer[task->unit], .all_bytes = all_bytes[task->unit]};
         stay->share = &pipe->plan->offload[excess->stage * n + task->unit];
-        stay->all_bytes = dag_offloadable_bytes(pipe->plan, &excess->own, task->unit, tokens_of(pipe, task->unit),
-                                                pipe->relations->sliced_tokens[task->unit]);
         stay->ended_s = adapting->timeline->finish_s[adapting->pass[k]];
         stay->out_s = stay->ended_s + cost_of_transfer(&excess->own, COST_PCIE, stay->all_bytes, 1).duration_s;
         stay->back_s = back_s[stay->consumer];
@@ -165,57 +188,80 @@ static struct stay *stays_of(const struct adapting *adapting, const struct exces
     return stays;
 }
 
-/* The units whose forward has ended by a moment and that are not all back. */
+/* The units of a place while its memory is walked in time. */
 struct window {
-    int32_t begin, end;
-    int32_t open;       /* nothing more of those before it can go */
-    double freed_bytes; /* by them */
-    double back_s;      /* when the first of these comes back */
+    int32_t n, n_ended; /* units; of these, the first ones whose forward has ended */
+    struct stay *stays;
+    int32_t *by_return; /* [n] in the order of their consumers, in which they come back */
+    int32_t n_back;     /* of these: are back */
+    int32_t *open;      /* [2 n] those of which more can go, in the order of their consumers, ties backwards; */
+    int32_t first, end; /* their places there: what is in front is back */
+    double freed_bytes; /* by those away */
 };
 
-static void move_window(struct window *window, struct stay *stays, int32_t n, double time_s)
+static void open_window(struct window *window, const struct adapting *adapting, const struct excess *excess)
 {
-    while (window->end < n && stays[window->end].ended_s <= time_s)
-        window->end++;
-    bool comes_back = window->back_s <= time_s;
-    if (comes_back)
-        window->back_s = INFINITY;
-    for (int32_t i = window->begin; comes_back && i < window->end; i++)
-        if (stays[i].back_s <= time_s) {
-            window->freed_bytes -= stays[i].freed_bytes;
-            stays[i].freed_bytes = 0;
-        } else if (stays[i].freed_bytes > 0) {
-            window->back_s = fmin(window->back_s, stays[i].back_s);
-        }
-    while (window->begin < window->end && stays[window->begin].back_s <= time_s)
-        window->begin++;
-    window->open = window->open > window->begin ? window->open : window->begin;
+    const struct plan_cut *cut = excess->pipe->plan->cut;
+    if (!adapting->rule.offload)
+        return;
+    window->n = cut[PASS_FORWARD].n_units;
+    window->stays = stays_of(adapting, excess);
+    window->by_return = check_malloc((size_t)window->n * sizeof *window->by_return);
+    window->open = check_malloc(2 * (size_t)window->n * sizeof *window->open);
+    window->first = window->end = window->n;
+    int32_t *next = check_calloc((size_t)cut[PASS_BACKWARD].n_units + 1, sizeof *next);
+    for (int32_t i = 0; i < window->n; i++)
+        next[window->stays[i].consumer + 1]++;
+    for (int32_t i = 0; i < cut[PASS_BACKWARD].n_units; i++)
+        next[i + 1] += next[i];
+    for (int32_t i = 0; i < window->n; i++)
+        window->by_return[next[window->stays[i].consumer]++] = i;
+    free(next);
 }
 
-/* Whether more of a unit can go so that less is there at a moment after the end of its forward. Once it cannot it never
- * can again. */
-static bool can_go(const struct stay *stay, double time_s)
+static void close_window(struct window *window)
 {
-    return stay->back_s > time_s && stay->all_bytes > 0 && *stay->share < 1;
+    free(window->stays);
+    free(window->by_return);
+    free(window->open);
 }
 
-/* Of the window's units the one to send more of; NULL: there is none. One whose copy is over by then goes before one
- * whose forward is, else the one consumed last: it stays away longest. */
-static struct stay *to_send(struct window *window, struct stay *stays, double time_s)
+/* A unit whose forward has ended: more of it can go until it comes back. The units of a sample are consumed from its
+ * end on, so each may stand in front of all. */
+static void open_stay(struct window *window, int32_t number)
 {
-    struct stay *best = NULL;
-    bool best_in_time = false;
-    while (window->open < window->end && !can_go(&stays[window->open], time_s))
-        window->open++;
-    for (struct stay *stay = stays + window->open; stay < stays + window->end; stay++) {
-        bool in_time = stay->out_s <= time_s;
-        bool better = best == NULL || (in_time != best_in_time ? in_time : stay->consumer > best->consumer);
-        if (!better || !can_go(stay, time_s))
-            continue;
-        best = stay;
-        best_in_time = in_time;
+    const struct stay *stays = window->stays, *stay = &stays[number];
+    if (stay->all_bytes <= 0 || *stay->share >= 1)
+        return;
+    if (window->first < window->end && stays[window->open[window->first]].consumer >= stay->consumer) {
+        window->open[--window->first] = number;
+        return;
     }
-    return best;
+    int32_t at = window->end++;
+    for (; at > window->first && stays[window->open[at - 1]].consumer >= stay->consumer; at--)
+        window->open[at] = window->open[at - 1];
+    window->open[at] = number;
+}
+
+static int compare_numbers(const void *a, const void *b)
+{
+    return *(const int32_t *)a - *(const int32_t *)b;
+}
+
+static void move_window(struct window *window, double time_s)
+{
+    const struct stay *stays = window->stays;
+    int32_t begin = window->n_back;
+    while (window->n_back < window->n && stays[window->by_return[window->n_back]].back_s <= time_s)
+        window->n_back++;
+    if (window->n_back > begin + 1) /* what several free is summed up in one order */
+        qsort(window->by_return + begin, (size_t)(window->n_back - begin), sizeof *window->by_return, compare_numbers);
+    for (int32_t i = begin; i < window->n_back; i++)
+        window->freed_bytes -= stays[window->by_return[i]].freed_bytes;
+    while (window->n_ended < window->n && stays[window->n_ended].ended_s <= time_s)
+        open_stay(window, window->n_ended++);
+    while (window->first < window->end && stays[window->open[window->first]].back_s <= time_s)
+        window->first++;
 }
 
 /* Send so much more of a unit, or all of it. @return what that frees */
@@ -228,32 +274,44 @@ static double send(struct stay *stay, double bytes)
     return (*stay->share - before) * stay->all_bytes;
 }
 
+/* Send more of a unit: of one whose copy is over by then before one whose forward is, else of the one consumed last: it
+ * stays away longest. There is one. @return what that frees */
+static double send_one(struct window *window, double bytes, double time_s)
+{
+    int32_t at = window->end - 1;
+    while (at >= window->first && window->stays[window->open[at]].out_s > time_s)
+        at--;
+    at = at < window->first ? window->end - 1 : at;
+    struct stay *stay = &window->stays[window->open[at]];
+    double freed_bytes = send(stay, bytes);
+    window->freed_bytes += freed_bytes;
+    if (*stay->share < 1)
+        return freed_bytes;
+    window->end--;
+    for (; at < window->end; at++)
+        window->open[at] = window->open[at + 1];
+    return freed_bytes;
+}
+
 /* Walk the memory of a place in time; excess: what is left of it. @return whether something changed */
 static bool relieve(const struct adapting *adapting, struct excess *excess)
 {
-    int32_t n = adapting->rule.offload ? excess->pipe->plan->cut[PASS_FORWARD].n_units : 0;
-    struct stay *stays = n > 0 ? stays_of(adapting, excess) : NULL;
-    struct window window = {.back_s = INFINITY};
+    struct window window = {0};
     bool changed = false;
+    open_window(&window, adapting, excess);
     excess->bytes = 0;
     for (int64_t i = adapting->event_first[excess->place]; i < adapting->event_first[excess->place + 1]; i++) {
         const struct memory_event *event = &adapting->memory->events[i];
-        struct stay *stay = NULL;
-        move_window(&window, stays, n, event->time_s);
+        move_window(&window, event->time_s);
         double above = sum_bytes(event) - adapting->request->memory_bytes - window.freed_bytes;
-        while (above > 0 && (stay = to_send(&window, stays, event->time_s)) != NULL) {
-            double freed_bytes = send(stay, above);
-            above -= freed_bytes;
-            window.freed_bytes += freed_bytes;
-            window.back_s = fmin(window.back_s, stay->back_s);
-            changed = true;
-        }
+        for (; above > 0 && window.first < window.end; changed = true)
+            above -= send_one(&window, above, event->time_s);
         if (above > excess->bytes) {
             excess->bytes = above;
             excess->time_s = event->time_s;
         }
     }
-    free(stays);
+    close_window(&window);
     return changed;
 }
 
@@ -332,6 +390,7 @@ static bool recompute_more(const struct adapting *adapting, struct excess *exces
             break;
         struct plan_unit *part = forward_unit(excess->pipe, unit);
         part->recompute = stronger(part->recompute);
+        excess->pipe->all_layers = -1; /* less of it can go */
         excess->bytes -= best.bytes;
         changed = true;
     }
@@ -407,17 +466,14 @@ static bool change_place(struct adapting *adapting, int32_t place)
 }
 
 /* Change what the places above the limit ask for. @return whether something changed */
-static bool change(struct adapting *adapting, const struct plan *plan)
+static bool change(struct adapting *adapting)
 {
-    struct memory memory;
     bool changed = false;
-    memory_of(plan, adapting->dag, adapting->timeline, adapting->request->setting, true, &memory);
-    adapting->memory = &memory;
     open_pipes(adapting);
     list_passes(adapting);
     list_events(adapting);
     for (int32_t place = 0; place < adapting->dag->n_places; place++)
-        if (memory.peak_bytes[place] > adapting->request->memory_bytes)
+        if (adapting->memory->peak_bytes[place] > adapting->request->memory_bytes)
             changed |= change_place(adapting, place);
     if (changed && adapting->rule.recompute)
         pass_on_recompute(adapting);
@@ -425,8 +481,6 @@ static bool change(struct adapting *adapting, const struct plan *plan)
     free(adapting->pass_first);
     free(adapting->pass);
     free(adapting->event_first);
-    adapting->memory = NULL;
-    memory_free(&memory);
     return changed;
 }
 
@@ -442,13 +496,13 @@ double adapt_host_bytes(const struct system_request *request)
     return platform->host_memory_bytes / platform->gpus_per_node;
 }
 
-/* What the place that offloads most has on the host, over a GPU's even share of it. */
-static double host_share(const struct system_request *request, const struct memory *memory)
+/* What the place that offloads most has on the host. */
+static double host_most_bytes(const struct memory *memory)
 {
     double most = 0;
     for (int32_t i = 0; i < memory->n_places; i++)
         most = fmax(most, memory->host_peak_bytes[i]);
-    return most > 0 ? most / adapt_host_bytes(request) : 0;
+    return most;
 }
 
 bool adapt_plan(const struct system_request *request, struct adapt_rule rule, struct plan *plan,
@@ -458,21 +512,26 @@ bool adapt_plan(const struct system_request *request, struct adapt_rule rule, st
     struct timeline *timeline = &arrays->timeline;
     struct adapting adapting = {
         .request = request, .rule = rule, .phase = plan->phases, .dag = dag, .timeline = timeline};
+    const struct memory_limit none = {INFINITY, INFINITY},
+                              limit = {request->memory_bytes, rule.offload ? adapt_host_bytes(request) : INFINITY};
     bool adapts = rule.offload || rule.recompute, again = true;
     CHECK(plan->n_phases == 1);
     for (int32_t round = 0; again; round++) {
-        struct memory memory;
-        if (!dag_rebuild(plan, request->setting, (struct dag_options){.gradient_sync = false}, dag, err))
+        struct memory memory = {0};
+        adapting.memory = &memory;
+        struct dag_options options = {.other_offload = round > 0 && !rule.recompute};
+        if (!dag_rebuild(plan, request->setting, options, dag, err))
             return false;
         critical_path(dag, timeline);
-        memory_of(plan, dag, timeline, request->setting, false, &memory);
-        double peak_bytes = memory.peak_bytes[memory.worst_place], host = host_share(request, &memory);
-        bool full = rule.offload && host > 1; /* no more goes out */
-        *outcome = (struct adapt_outcome){timeline->makespan_s,
-                                          full ? fmax(peak_bytes, host * request->memory_bytes) : peak_bytes};
         bool late = !rule.recompute && rule.limit_s > 0 && timeline->makespan_s > rule.limit_s;
-        again = adapts && !late && !full && peak_bytes > request->memory_bytes && round < ADAPT_MAX_ROUNDS &&
-                change(&adapting, plan);
+        bool goes_on = adapts && !late && round < ADAPT_MAX_ROUNDS;
+        memory_above(plan, dag, timeline, request->setting, goes_on ? limit : none, &memory);
+        double peak_bytes = memory.peak_bytes[memory.worst_place], host_bytes = host_most_bytes(&memory);
+        bool full = host_bytes > limit.host_bytes; /* no more goes out */
+        *outcome = (struct adapt_outcome){timeline->makespan_s, peak_bytes};
+        if (full)
+            outcome->peak_bytes = fmax(peak_bytes, host_bytes / limit.host_bytes * request->memory_bytes);
+        again = goes_on && !full && peak_bytes > request->memory_bytes && change(&adapting);
         memory_free(&memory);
     }
     return true;
