@@ -304,7 +304,7 @@ static void the_fastest_of_the_halves_of_the_capacity_is_found(void)
         plan_free(&plan);
     }
     plan_of(&hand, "", &plan);
-    CHECK_TRUE(plan.n_resolved >= 2);
+    CHECK_TRUE(plan.n_resolved >= 1 && plan.n_resolved < 6);
     CHECK_TRUE(hand_plan_makespan_s(&plan, &hand.setting, (struct dag_options){0}) == least_s && least_s < first_s);
     plan_free(&plan);
     hand_request_free(&hand);
