@@ -90,6 +90,12 @@ bool fastest_of_halves(const struct system_request *request, int32_t most, faste
     dag_free(&fastest.dag);
     timeline_free(&fastest.timeline);
     cost_cache_free(&fastest.costs);
+    if (ok && request->limit_s > 0 && fastest.end_s > request->limit_s) { /* a faster one may have been left */
+        struct plan none = {0};
+        add_counts(&none, &fastest.plan);
+        plan_free(&fastest.plan);
+        fastest.plan = none;
+    }
     if (ok)
         *plan = fastest.plan;
     else
