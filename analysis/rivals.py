@@ -63,10 +63,12 @@ REASONS = {
     "bytescale": "What the baseline may use decides: at 2 Mi, GitHub, the gain over a context degree of 128 (16 Ki of the "
                  "longest sample a rank) is above the printed one, over 64 below it, over 32, which the search finds, less "
                  "still (`bytescale-baseline.yaml`). The more documents a batch has, the fewer ranks wait in either; the "
-                 "stand-in for Byted's lengths has so many long ones that with 16384 documents nothing is gained. The "
-                 "capacity of a rank decides (`bytescale-plan.yaml`): with as much as memory holds, the longest sequences run "
-                 "on few ranks while the others wait; offloading by eq. 3 takes still fewer, and loses. Batch, plans and "
-                 "capacity are not published.",
+                 "stand-in for Byted's lengths has so many long ones that with 16384 documents little is gained. With 4096 of "
+                 "them at 2 Mi a quarter of the GPUs' time is waiting in ByteScale, too: a sequence of the whole context has "
+                 "the fewest ranks that hold it, and there takes longer than all else takes the others. The capacity of a "
+                 "rank decides (`bytescale-plan.yaml`): with as much as memory holds, the longest sequences run on few ranks "
+                 "while the others wait; offloading by eq. 3 takes still fewer, and loses. Batch, plans and capacity are not "
+                 "published.",
     "dynapipe": "FLANv2's lengths are not among ours; in the stand-in packing to the context is nearly even. Both keep attention "
                 "inside documents: a baseline whose attention spans the packed window computes more (at 8 Ki, unfused, the "
                 "baseline on `data.lengths: fixed` trains a quarter fewer tokens/s with the same plan).",

@@ -170,6 +170,100 @@ static void offload_is_left_where_ranks_would_idle(void)
     }
 }
 
+/* 7x^2 + 31x of each sample of a unit, over its ranks. */
+static double unit_flop(const struct plan_cut *cut, const struct plan_unit *unit)
+{
+    double flop = 0;
+    for (int32_t i = unit->first_slice; i < unit->first_slice + unit->n_slices; i++)
+        flop += 7.0 * cut->slices[i].end * cut->slices[i].end + 31.0 * cut->slices[i].end;
+    return flop / unit->context;
+}
+
+/* Ranks that run their units one after the other, FLOPs as time. */
+struct walk {
+    const struct plan_phase *phase;
+    double ready[16];
+    int32_t next[16];
+};
+
+static const struct plan_unit *unit_at(const struct walk *walk, int32_t rank, int32_t unit)
+{
+    const struct plan_cut *cut = &walk->phase->pipelines[rank].cut[PASS_FORWARD];
+    return unit < cut->n_units ? &cut->units[unit] : NULL;
+}
+
+/* Whether the n ranks have come to the same shared unit; when the last of them did. */
+static bool meet(const struct walk *walk, const int32_t *ranks, int32_t n, double *start)
+{
+    const struct plan_unit *first = unit_at(walk, ranks[0], walk->next[ranks[0]]);
+    *start = 0;
+    for (int32_t i = 0; i < n; i++) {
+        const struct plan_unit *unit = unit_at(walk, ranks[i], walk->next[ranks[i]]);
+        *start = fmax(*start, walk->ready[ranks[i]]);
+        if (unit == NULL || unit->group != first->group || unit->context != n ||
+            walk->phase->pipelines[ranks[i]].cut[PASS_FORWARD].slices[unit->first_slice].sample !=
+                walk->phase->pipelines[ranks[0]].cut[PASS_FORWARD].slices[first->first_slice].sample)
+            return false;
+    }
+    return true;
+}
+
+/* What a rank waits before a shared unit is less than its next own unit takes, which it runs later. @return checked */
+static bool check_wait(const struct walk *walk, int32_t rank, double start)
+{
+    int32_t own = walk->next[rank] + 1;
+    while (unit_at(walk, rank, own) != NULL && unit_at(walk, rank, own)->group >= 0)
+        own++;
+    if (walk->ready[rank] >= start || unit_at(walk, rank, own) == NULL)
+        return false;
+    CHECK_TRUE(start - walk->ready[rank] <
+               unit_flop(&walk->phase->pipelines[rank].cut[PASS_FORWARD], unit_at(walk, rank, own)));
+    return true;
+}
+
+static int32_t check_waits(const struct plan_phase *phase)
+{
+    struct walk walk = {.phase = phase};
+    int32_t n_waits = 0, n_left = 0;
+    for (int32_t rank = 0; rank < phase->n_pipelines; rank++)
+        n_left += phase->pipelines[rank].cut[PASS_FORWARD].n_units;
+    for (int32_t rank = 0, idle = 0; n_left > 0 && CHECK_TRUE(idle <= phase->n_pipelines);
+         rank = (rank + 1) % phase->n_pipelines, idle++) {
+        const struct plan_unit *unit = unit_at(&walk, rank, walk.next[rank]);
+        double start;
+        if (unit == NULL)
+            continue;
+        const int32_t *ranks = unit->group < 0 ? &rank : phase->groups[unit->group].pipelines;
+        if (!meet(&walk, ranks, unit->context, &start))
+            continue;
+        double flop = unit_flop(&phase->pipelines[rank].cut[PASS_FORWARD], unit);
+        for (int32_t i = 0, n = unit->context; i < n; i++) {
+            n_waits += check_wait(&walk, ranks[i], start);
+            walk.ready[ranks[i]] = start + flop;
+            walk.next[ranks[i]]++;
+            n_left--;
+        }
+        idle = 0;
+    }
+    return n_waits;
+}
+
+static void ranks_that_wait_run_units_of_their_own(void)
+{
+    int32_t n_waits = 0;
+    for (uint64_t seed = 1; seed <= 40; seed++) {
+        struct hand_request hand;
+        struct plan plan;
+        hand_request(&hand, 16, 1, 2000);
+        hand_batch_of(&hand, HAND_UNIFORM, 60, seed);
+        plan_of(&hand, "{capacity: 500, offload: never}", &plan);
+        n_waits += check_waits(plan.phases);
+        plan_free(&plan);
+        hand_request_free(&hand);
+    }
+    CHECK_TRUE(n_waits > 20);
+}
+
 static void a_share_for_all_is_refused(void)
 {
     struct hand_request hand;
@@ -204,7 +298,7 @@ static void the_fastest_of_the_halves_of_the_capacity_is_found(void)
         plan_free(&plan);
     }
     plan_of(&hand, "", &plan);
-    CHECK_TRUE(plan.n_resolved >= 2);
+    CHECK_TRUE(plan.n_resolved >= 1 && plan.n_resolved < 6);
     CHECK_TRUE(hand_plan_makespan_s(&plan, &hand.setting, (struct dag_options){0}) == least_s && least_s < first_s);
     plan_free(&plan);
     hand_request_free(&hand);
@@ -214,6 +308,6 @@ int main(void)
 {
     return HARNESS_MAIN("bytescale", TEST(sequences_take_as_few_ranks_as_hold_them), TEST(pipelines_keep_to_a_level),
                         TEST(offload_saves_ranks_as_equation_3_says), TEST(what_is_planned_for_a_memory_fits_it),
-                        TEST(offload_is_left_where_ranks_would_idle), TEST(a_share_for_all_is_refused),
-                        TEST(the_fastest_of_the_halves_of_the_capacity_is_found));
+                        TEST(offload_is_left_where_ranks_would_idle), TEST(ranks_that_wait_run_units_of_their_own),
+                        TEST(a_share_for_all_is_refused), TEST(the_fastest_of_the_halves_of_the_capacity_is_found));
 }

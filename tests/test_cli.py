@@ -205,7 +205,7 @@ systems:
             "--set", "systems.0.plan.cp=1")
         self.assertEqual(misfit["class"], named["peak_class"])
         self.assertEqual(misfit["stage"], row["peak_stage"])
-        self.assertEqual(max("states activations kv kv_gradients workspace libraries".split(),
+        self.assertEqual(max("states activations kv kv_gradients workspace communication libraries".split(),
                              key=lambda name: row[f"{name}_bytes"]), misfit["class"])
         self.assertIn(f"best-fit does not fit: stage {misfit['stage']} needs", text)
         self.assertIn(f"(most of it {misfit['class']})", text)

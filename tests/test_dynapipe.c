@@ -80,6 +80,101 @@ static void runs_are_padded_to_the_longest(void)
     hand_request_free(&hand);
 }
 
+/* What a run of samples takes, both passes, by the header: attention sample by sample, all else of the padded tokens
+ * between powers of two. */
+static double padded_s(const struct hand_request *hand, const int32_t *tokens, int32_t n)
+{
+    int64_t padded = (int64_t)n * ((tokens[0] + 7) / 8 * 8);
+    int32_t low = 1;
+    double attention_s = 0, other_s[2] = {0};
+    while (2 * low <= padded)
+        low *= 2;
+    for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
+        for (int i = 0; i < 2; i++) {
+            struct cost_unit unit = {.padding_tokens = low << i, .context = 1};
+            unit.recompute = (enum recompute)hand->request.layout.recompute;
+            struct cost_pass cost = cost_of_pass(hand->request.setting, pass, &unit);
+            other_s[i] += cost_pass_s(&cost);
+        }
+        for (int32_t i = 0; i < n; i++) {
+            struct slice slice = {0, 0, tokens[i]};
+            struct cost_unit unit = {.slices = &slice, .n_slices = 1, .context = 1};
+            unit.recompute = (enum recompute)hand->request.layout.recompute;
+            attention_s += cost_of_pass(hand->request.setting, pass, &unit).attention_s;
+        }
+    }
+    return other_s[0] + (other_s[1] - other_s[0]) * (double)(padded - low) / low + attention_s;
+}
+
+/* (p - 1) T + sum / DP of the runs that end behind the samples of `ends`; infinite: one does not fit. */
+static double end_of_runs_s(const struct hand_request *hand, const int32_t *tokens, int32_t n, uint32_t ends,
+                            double limit)
+{
+    double most_s = 0, sum_s = 0;
+    for (int32_t begin = 0, end = 1; end <= n; end++) {
+        if (end < n && !(ends >> (end - 1) & 1))
+            continue;
+        double seconds = padded_s(hand, tokens + begin, end - begin);
+        if ((end - begin) * ((tokens[begin] + 7) / 8 * 8) > limit)
+            return INFINITY;
+        most_s = fmax(most_s, seconds);
+        sum_s += seconds;
+        begin = end;
+    }
+    return (double)(hand->request.layout.pp - 1) * most_s + sum_s / (double)hand->request.layout.dp;
+}
+
+/* The runs of a plan, as end_of_runs_s takes them; samples stand longest first. */
+static uint32_t ends_of(const struct plan *plan)
+{
+    uint32_t ends = 0;
+    for (int32_t i = 0; i < plan->phases->n_pipelines; i++) {
+        const struct plan_cut *cut = &plan->phases->pipelines[i].cut[PASS_FORWARD];
+        for (int32_t unit = 0; unit < cut->n_units; unit++) {
+            int32_t last = 0;
+            for (int32_t k = 0; k < cut->units[unit].n_slices; k++)
+                last = (int32_t)fmax(last, cut->slices[cut->units[unit].first_slice + k].sample);
+            ends |= 1U << last;
+        }
+    }
+    return ends;
+}
+
+/* Eight samples can be cut in 2^7 ways. Ceilings 0.1% apart: the one above the best way's longest run has no greater
+ * sum, so what is found ends at most 0.1% later. */
+static void no_other_runs_end_earlier(void)
+{
+    uint64_t seed = 9;
+    int32_t n_cut = 0, n_joined = 0;
+    for (int32_t round = 0; round < 24; round++) {
+        struct hand_request hand;
+        struct plan plan;
+        int32_t tokens[8] = {4000};
+        hand_request_real(&hand, 1 + round % 2, 1 + round % 5, 4000);
+        struct device device = *hand.setting.device;
+        device.launch_s = 1e-4; /* so that joining saves something */
+        hand.setting.device = &device;
+        hand.request.memory_bytes = round % 3 == 0 ? 3e9 : hand.request.memory_bytes;
+        for (int32_t i = 1; i < 8; i++)
+            tokens[i] = tokens[i - 1] - hand_below(&seed, tokens[i - 1] * (1 + round % 3) / 4);
+        hand_batch(&hand, 8, tokens);
+        plan_of(&hand, "step: 0.001", &plan);
+        hand.request.layout.recompute = (int32_t)plan.phases->pipelines[0].cut[PASS_FORWARD].units[0].recompute;
+        double limit = (double)packing_memory_tokens(&hand.request), least_s = INFINITY;
+        uint32_t found = ends_of(&plan);
+        limit = limit >= 4000 ? limit : packing_streamed_tokens(&hand.request, 1, 0);
+        for (uint32_t ends = 0; ends < 128; ends++)
+            least_s = fmin(least_s, end_of_runs_s(&hand, tokens, 8, ends, limit));
+        double found_s = end_of_runs_s(&hand, tokens, 8, found, limit);
+        CHECK_TRUE(found_s >= least_s && found_s <= least_s * (1 + 0.001 + 1e-12));
+        n_cut += (found & 127) != 0;
+        n_joined += (found & 127) != 127;
+        plan_free(&plan);
+        hand_request_free(&hand);
+    }
+    CHECK_TRUE(n_cut > 5 && n_joined > 5);
+}
+
 /* As memory shrinks the first recomputation with which the longest sample fits p times is none, selective, full. */
 static void memory_decides_the_recomputation(void)
 {
@@ -125,6 +220,47 @@ static void differencing_by_hand(void)
             sum[set[i]] += weight[i];
         }
         CHECK_TRUE(k == 2 ? sum[0] == 16 && sum[1] == 14 : sum[0] == 11 && sum[1] == 11 && sum[2] == 8);
+    }
+}
+
+static int descending(const void *a, const void *b)
+{
+    return (*(const double *)a < *(const double *)b) - (*(const double *)a > *(const double *)b);
+}
+
+/* Partitions as their sums alone, descending: of n rows of k, two become one until one is left. */
+static void difference(double (*sums)[6], int32_t n, int32_t k)
+{
+    for (; n > 1; n--) {
+        for (int32_t i = 0; i < 2; i++) /* the two of the widest spread to the end */
+            for (int32_t j = 0; j < n - 1 - i; j++)
+                if (sums[j][0] - sums[j][k - 1] > sums[n - 1 - i][0] - sums[n - 1 - i][k - 1])
+                    for (int32_t c = 0; c < k; c++) {
+                        double other = sums[j][c];
+                        sums[j][c] = sums[n - 1 - i][c];
+                        sums[n - 1 - i][c] = other;
+                    }
+        for (int32_t c = 0; c < k; c++)
+            sums[n - 2][c] += sums[n - 1][k - 1 - c];
+        qsort(sums[n - 2], (size_t)k, sizeof **sums, descending);
+    }
+}
+
+/* Weights that all differ, so that no two spreads are alike. */
+static void differencing_is_as_defined(void)
+{
+    uint64_t seed = 17;
+    for (int32_t round = 0; round < 200; round++) {
+        double weight[30], sums[30][6] = {0}, sum[6] = {0};
+        int32_t n = 1 + hand_below(&seed, 30), k = 2 + hand_below(&seed, 5), set[30];
+        for (int32_t i = 0; i < n; i++)
+            sums[i][0] = weight[i] = sqrt(2 + hand_below(&seed, 1000000) + i * 1e-3);
+        packing_differencing(weight, n, k, set);
+        difference(sums, n, k);
+        for (int32_t i = 0; i < n; i++)
+            sum[set[i]] += weight[i];
+        for (int32_t c = 0; c < k; c++)
+            CHECK_TRUE(fabs(sum[c] - sums[0][c]) <= 1e-9 * sums[0][0]);
     }
 }
 
@@ -202,7 +338,8 @@ static void the_adaptive_schedule_keeps_its_limit(void)
 int main(void)
 {
     return HARNESS_MAIN("dynapipe", TEST(equal_samples_run_one_by_one), TEST(runs_are_padded_to_the_longest),
-                        TEST(memory_decides_the_recomputation), TEST(differencing_by_hand),
+                        TEST(no_other_runs_end_earlier), TEST(memory_decides_the_recomputation),
+                        TEST(differencing_by_hand), TEST(differencing_is_as_defined),
                         TEST(differencing_stays_near_the_mean), TEST(the_adaptive_schedule_by_hand),
                         TEST(the_adaptive_schedule_keeps_its_limit));
 }

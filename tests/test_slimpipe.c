@@ -125,6 +125,75 @@ static void messages_carry_what_is_counted_by_hand(void)
     hand_request_free(&hand);
 }
 
+/* A backward that computes attention again (full recomputation) sends what the forward does once more. */
+static void attention_computed_again_is_exchanged_again(void)
+{
+    struct slice slice = {0, 2000, 4000};
+    struct cost_unit unit = {.slices = &slice, .n_slices = 1, .context = 1};
+    struct cost_setting setting = *hand_setting();
+    struct cost_exchange forward = cost_of_exchange(&setting, PASS_FORWARD, &unit, 0.25);
+    struct cost_exchange once = cost_of_exchange(&setting, PASS_BACKWARD, &unit, 0.25);
+    unit.recompute = RECOMPUTE_FULL;
+    struct cost_exchange again = cost_of_exchange(&setting, PASS_BACKWARD, &unit, 0.25);
+    CHECK_CLOSE(once.out_bytes, 840 * (4.0 * 64 * 2000 + 8 * 4 * 2000 + 0.25 * 4 * 64 * 4000), 1e-12);
+    CHECK_CLOSE(once.back_bytes, 840 * (2.0 * 64 * 2000 + 0.25 * 4 * 64 * 4000), 1e-12);
+    CHECK_CLOSE(again.out_bytes, once.out_bytes + forward.out_bytes, 1e-12);
+    CHECK_CLOSE(again.back_bytes, once.back_bytes + forward.back_bytes, 1e-12);
+    CHECK_EQUAL(again.taker_bytes, once.taker_bytes);
+    setting.recompute_layers = 210;
+    again = cost_of_exchange(&setting, PASS_BACKWARD, &unit, 0.25);
+    CHECK_CLOSE(again.out_bytes, once.out_bytes + forward.out_bytes / 4, 1e-12);
+    CHECK_EQUAL(cost_of_exchange(&setting, PASS_FORWARD, &unit, 0.25).out_bytes, forward.out_bytes);
+}
+
+/* Buffers of one layer, T = 2000, S = 4000, h = k = 64, n = 4, share s. Stage 0 gives: of the forward it gets outputs
+ * and sums, 2h T + 4n T, of the backward gradients, 2h T + s 4k S. Stage 1 takes: beside what it returns, forward 2h T
+ * + s 4k S, backward 4h T + 8n T + s 4k S. They are there while these passes run, and no longer. */
+static void messages_are_held_while_their_passes_run(void)
+{
+    struct hand_request hand;
+    struct plan plan;
+    plan_of(&hand, 2, 1, 4000, "slices: 2", &plan);
+    struct dag dag = built(&plan, &hand.setting);
+    struct timeline timeline = {0};
+    struct memory memory, quick;
+    critical_path(&dag, &timeline);
+    memory_of(&plan, &dag, &timeline, &hand.setting, true, &memory);
+    memory_of(&plan, &dag, &timeline, &hand.setting, false, &quick);
+    double share[N_PASSES], back[N_PASSES], out[N_PASSES];
+    for (int pass = 0; pass < N_PASSES; pass++)
+        share[pass] = plan.phases[0].pipelines[0].exchanges[pass].share * 4 * 64 * 4000;
+    out[PASS_FORWARD] = 2.0 * 64 * 2000 + share[PASS_FORWARD];
+    back[PASS_FORWARD] = 2.0 * 64 * 2000 + 4.0 * 4 * 2000;
+    out[PASS_BACKWARD] = 4.0 * 64 * 2000 + 8.0 * 4 * 2000 + share[PASS_BACKWARD];
+    back[PASS_BACKWARD] = 2.0 * 64 * 2000 + share[PASS_BACKWARD];
+    for (int32_t stage = 0; stage < 2; stage++) {
+        double expected[3] = {0, back[PASS_FORWARD] + stage * out[PASS_FORWARD],
+                              back[PASS_BACKWARD] + stage * out[PASS_BACKWARD]};
+        int32_t seen = 0, before = 0;
+        for (int64_t i = 0; i < memory.n_events; i++) {
+            double bytes = memory.events[i].bytes[MEMORY_COMMUNICATION];
+            int32_t now = bytes <= 0 ? 0 : fabs(bytes - expected[1]) < fabs(bytes - expected[2]) ? 1 : 2;
+            if (memory.events[i].place != stage)
+                continue;
+            CHECK_TRUE(now == 0 || memory.events[i].bytes[MEMORY_WORKSPACE] > 0);
+            if (now > 0)
+                CHECK_CLOSE(bytes, expected[now], 1e-12);
+            seen += now > 0 && now != before;
+            before = now;
+        }
+        CHECK_EQUAL(seen, 2);
+        CHECK_EQUAL(before, 0);
+        CHECK_EQUAL(quick.peak_bytes[stage], memory.peak_bytes[stage]);
+    }
+    memory_free(&memory);
+    memory_free(&quick);
+    timeline_free(&timeline);
+    dag_free(&dag);
+    plan_free(&plan);
+    hand_request_free(&hand);
+}
+
 /* Sends free. With exchange the passes of a tick take as long on every stage, without it the longest slice holds up the
  * stages after it: 40000 tokens, four slices of 1 : 3 : 5 : 7 parts of the attention. */
 static void exchange_takes_away_the_imbalance(void)
@@ -220,7 +289,8 @@ int main(void)
 {
     return HARNESS_MAIN("slimpipe", TEST(the_later_slice_gives_until_both_have_the_mean),
                         TEST(attention_takes_as_long_as_on_the_gpu_that_computes_it),
-                        TEST(messages_carry_what_is_counted_by_hand), TEST(exchange_takes_away_the_imbalance),
+                        TEST(messages_carry_what_is_counted_by_hand), TEST(attention_computed_again_is_exchanged_again),
+                        TEST(messages_are_held_while_their_passes_run), TEST(exchange_takes_away_the_imbalance),
                         TEST(stages_hold_what_the_header_says), TEST(both_engines_agree),
                         TEST(breaches_of_exchanges_are_told));
 }

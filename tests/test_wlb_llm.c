@@ -53,6 +53,112 @@ static void algorithm_1_by_hand(void)
     CHECK_TEXT(packs_text(pack, 2), "0 1");
 }
 
+enum { MOST = 256, N_PACKS = 3 };
+
+/* Lengths, which tell documents apart. */
+struct list {
+    int32_t n, at[MOST];
+};
+
+static void push(struct list *list, int32_t tokens)
+{
+    CHECK(list->n < MOST);
+    list->at[list->n++] = tokens;
+}
+
+static int32_t pop_first(struct list *list)
+{
+    int32_t first = list->at[0];
+    list->n--;
+    for (int32_t i = 0; i < list->n; i++)
+        list->at[i] = list->at[i + 1];
+    return first;
+}
+
+static int32_t pop_longest(struct list *list)
+{
+    int32_t longest = 0;
+    for (int32_t i = 1; i < list->n; i++)
+        longest = list->at[i] > list->at[longest] ? i : longest;
+    int32_t tokens = list->at[longest];
+    list->at[longest] = list->at[--list->n];
+    return tokens;
+}
+
+/* Algorithm 1 as the paper lists it, on lists: `remained` and the queues are kept, packs made anew. */
+static void algorithm_1(const struct wlb_rule *rule, struct list *new, struct list *remained, struct list *queue,
+                        struct list *packs)
+{
+    struct list runs = {0}, walk = *remained;
+    double load[N_PACKS] = {0};
+    int64_t length[N_PACKS] = {0};
+    for (int32_t i = 0; i < new->n; i++) {
+        int32_t of = -1;
+        for (int32_t k = 0; k < rule->n_queues; k++)
+            of = new->at[i] >= rule->threshold[k] ? k : of;
+        push(of < 0 ? &runs : &queue[of], new->at[i]);
+    }
+    for (int32_t k = 0; k < rule->n_queues; k++)
+        for (int32_t i = 0, n = queue[k].n; n >= N_PACKS && i < N_PACKS; i++)
+            push(&runs, pop_first(&queue[k]));
+    while (runs.n > 0)
+        push(&walk, pop_longest(&runs));
+    remained->n = 0;
+    for (int32_t i = 0; i < walk.n; i++) {
+        int32_t w = 0, s = 0, tokens = walk.at[i];
+        for (int32_t k = 1; k < N_PACKS; k++) {
+            w = load[k] < load[w] ? k : w;
+            s = length[k] < length[s] ? k : s;
+        }
+        int32_t to = length[w] + tokens <= rule->capacity ? w : s;
+        if (length[to] + tokens > rule->capacity) {
+            push(remained, tokens);
+            continue;
+        }
+        push(&packs[to], tokens);
+        load[to] += (double)tokens * tokens;
+        length[to] += tokens;
+    }
+}
+
+static int32_t pack_of(const struct list *packs, int32_t tokens)
+{
+    for (int32_t k = 0; k < N_PACKS; k++)
+        for (int32_t i = 0; i < packs[k].n; i++)
+            if (packs[k].at[i] == tokens)
+                return k;
+    return -1;
+}
+
+/* Twenty iterations each of documents that all differ, none to two queues, with room for all and for a part. */
+static void algorithm_1_on_lists_deals_alike(void)
+{
+    uint64_t seed = 11;
+    int32_t n_waited = 0;
+    for (int32_t round = 0; round < 30; round++) {
+        const struct wlb_rule rule = {round % 3, {30000, 60000}, N_PACKS, round % 2 == 0 ? 260000 : 150000};
+        struct wlb_document documents[MOST];
+        struct list remained = {0}, queue[WLB_MAX_QUEUES] = {0};
+        int32_t pack[MOST], n_waiting = 0;
+        for (int32_t iteration = 0; iteration < 20; iteration++) {
+            struct list new = {0}, packs[N_PACKS] = {0};
+            for (int32_t i = 0, n = 3 + hand_below(&seed, 9); i < n; i++)
+                push(&new, 1000 * (1 + hand_below(&seed, hand_below(&seed, 3) == 0 ? 90 : 20)) + iteration * 20 + i);
+            for (int32_t i = 0; i < new.n; i++)
+                documents[n_waiting + i] =
+                    (struct wlb_document){.tokens = new.at[i], .weight_s = (double)new.at[i] * new.at[i]};
+            wlb_deal(&rule, documents, n_waiting + new.n, n_waiting, pack);
+            algorithm_1(&rule, &new, &remained, queue, packs);
+            for (int32_t i = 0; i < n_waiting + new.n; i++)
+                CHECK_EQUAL(pack[i], pack_of(packs, documents[i].tokens));
+            n_waiting = wlb_keep_waiting(documents, pack, n_waiting + new.n);
+            CHECK_EQUAL(n_waiting, remained.n + queue[0].n + queue[1].n);
+            n_waited += n_waiting;
+        }
+    }
+    CHECK_TRUE(n_waited > 200);
+}
+
 /* Queues from 4 and from 8: 5 and 9 wait in different ones, so two of each are needed for two micro-batches. When
  * nothing else runs, all that waits does. */
 static void each_length_has_its_queue(void)
@@ -294,9 +400,9 @@ static void imbalance_falls_with_freedom(void)
 
 int main(void)
 {
-    return HARNESS_MAIN("wlb_llm", TEST(algorithm_1_by_hand), TEST(each_length_has_its_queue),
-                        TEST(tuning_finds_a_queue_that_may_wait), TEST(no_document_is_lost),
-                        TEST(sharding_takes_the_shorter_attention), TEST(short_documents_are_sharded_by_sequence),
-                        TEST(weights_count_what_is_recomputed), TEST(micro_batches_interleave),
-                        TEST(what_cannot_be_is_refused), TEST(imbalance_falls_with_freedom));
+    return HARNESS_MAIN(
+        "wlb_llm", TEST(algorithm_1_by_hand), TEST(algorithm_1_on_lists_deals_alike), TEST(each_length_has_its_queue),
+        TEST(tuning_finds_a_queue_that_may_wait), TEST(no_document_is_lost), TEST(sharding_takes_the_shorter_attention),
+        TEST(short_documents_are_sharded_by_sequence), TEST(weights_count_what_is_recomputed),
+        TEST(micro_batches_interleave), TEST(what_cannot_be_is_refused), TEST(imbalance_falls_with_freedom));
 }

@@ -8,8 +8,8 @@
 
 #include "base/check.h"
 
-const char *const memory_class_name[MEMORY_N_CLASSES] = {"states",       "activations", "kv",
-                                                         "kv_gradients", "workspace",   "libraries"};
+const char *const memory_class_name[MEMORY_N_CLASSES] = {"states",    "activations",   "kv",       "kv_gradients",
+                                                         "workspace", "communication", "libraries"};
 
 /* What the layers of a virtual stage allocate (forward) or free (backward) of one unit. */
 struct unit_bytes {
@@ -39,6 +39,7 @@ struct pipe {
     /* Of activations: freed after the copy out (forward), allocated before the copy in, but for what streams; NULL:
      * nothing is offloaded. */
     double *offloaded[N_PASSES]; /* [virtual stage x units + unit] */
+    double *exchanged[N_PASSES]; /* buffers of exchanged attention, likewise; NULL: none is */
 };
 
 /* A token of a forward unit: what it holds, and its keys and values kept beside that, if its sample is sliced. */
@@ -210,6 +211,24 @@ static void add_offloaded(const struct plan_pipeline *pipeline, const struct rel
         }
 }
 
+/* Buffers of exchanges: of one layer's messages on both stages. */
+static void open_exchanges(const struct plan_pipeline *pipeline, const struct cost_setting *setting, struct pipe *pipe)
+{
+    for (int pass = 0; pipeline->n_exchanges > 0 && pass < N_PASSES; pass++)
+        pipe->exchanged[pass] = check_calloc((size_t)pipeline->cut[pass].n_units * (size_t)pipeline->layout.stages,
+                                             sizeof *pipe->exchanged[pass]);
+    for (int32_t i = 0; i < pipeline->n_exchanges; i++) {
+        const struct plan_exchange *exchange = &pipeline->exchanges[i];
+        double *exchanged = pipe->exchanged[exchange->pass];
+        int32_t n_units = pipeline->cut[exchange->pass].n_units;
+        struct cost_setting own = dag_setting(setting, &pipeline->layout, exchange->from_stage);
+        struct cost_unit unit = dag_unit(pipeline, exchange->pass, exchange->from_unit);
+        struct cost_exchange cost = cost_of_exchange(&own, exchange->pass, &unit, exchange->share);
+        exchanged[exchange->from_stage * n_units + exchange->from_unit] += cost.giver_bytes;
+        exchanged[exchange->to_stage * n_units + exchange->to_unit] += cost.taker_bytes;
+    }
+}
+
 /* Settings of the accounts, by layers. @return how many */
 static int32_t open_accounts(const struct cost_setting *setting, struct pipe *pipe, struct cost_setting *own)
 {
@@ -261,6 +280,7 @@ static void open_pipe(const struct plan_pipeline *pipeline, const struct cost_se
             add_offloaded(pipeline, &of->relations, &own[account], account, pipe);
     }
     open_ends(pipeline, &of->relations, &own[0], pipe);
+    open_exchanges(pipeline, setting, pipe);
 }
 
 static void open_pipes(struct ledger *ledger)
@@ -320,6 +340,7 @@ LEDGER_INLINE void record(struct ledger *ledger, struct live *live, double time_
 struct pass_bytes {
     enum pass pass;
     bool first, last; /* the virtual stage: it embeds, it computes the head */
+    double exchanged; /* buffers */
     const struct unit_bytes *unit;
     const struct end_bytes *ends;
 };
@@ -339,11 +360,16 @@ static void set_chunk(struct ledger *ledger, int32_t number)
 LEDGER_INLINE struct pass_bytes pass_bytes_of(struct ledger *ledger, const struct plan_step *step)
 {
     enum pass cut = step->pass == PASS_FORWARD ? PASS_FORWARD : PASS_BACKWARD;
+    const struct pipe *pipe = ledger->pipe;
+    const double *exchanged = pipe->exchanged[cut];
     if (step->chunk != ledger->chunk.number)
         set_chunk(ledger, step->chunk);
+    int32_t stage = ledger->dag->places[ledger->place].stage; /* exchanges: chunks are 1 */
     return (struct pass_bytes){.pass = step->pass,
                                .first = ledger->chunk.first,
                                .last = ledger->chunk.last,
+                               .exchanged =
+                                   exchanged == NULL ? 0 : exchanged[stage * pipe->plan->cut[cut].n_units + step->unit],
                                .unit = &ledger->chunk.units[cut][step->unit],
                                .ends = &ledger->pipe->ends[cut][step->unit]};
 }
@@ -368,6 +394,7 @@ LEDGER_INLINE void begin_pass(const struct pass_bytes *bytes, struct live *live)
         live->bytes[MEMORY_WORKSPACE] = unit->weight_workspace;
         return;
     }
+    live->bytes[MEMORY_COMMUNICATION] = bytes->exchanged;
     live->bytes[MEMORY_WORKSPACE] =
         bytes->last ? fmax(bytes->ends->head_workspace, unit->workspace - bytes->ends->head) : unit->workspace;
     if (bytes->pass == PASS_FORWARD) {
@@ -380,7 +407,7 @@ LEDGER_INLINE void begin_pass(const struct pass_bytes *bytes, struct live *live)
 
 LEDGER_INLINE void end_pass(const struct pass_bytes *bytes, struct live *live)
 {
-    live->bytes[MEMORY_WORKSPACE] = 0;
+    live->bytes[MEMORY_WORKSPACE] = live->bytes[MEMORY_COMMUNICATION] = 0;
     if (bytes->pass == PASS_FORWARD)
         return;
     if (bytes->pass == PASS_WEIGHT) {
@@ -679,6 +706,7 @@ static void close_ledger(struct ledger *ledger)
             free(ledger->pipes[i].units[pass]);
             free(ledger->pipes[i].ends[pass]);
             free(ledger->pipes[i].offloaded[pass]);
+            free(ledger->pipes[i].exchanged[pass]);
         }
     free(ledger->pipes);
     free(ledger->out.all);

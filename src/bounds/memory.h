@@ -12,7 +12,8 @@ enum memory_class {
     MEMORY_KV,           /* keys and values kept for later slices (full recompute; else part of activations) */
     MEMORY_KV_GRADIENTS, /* of the prefix, while a sliced sample's backward is open */
     MEMORY_WORKSPACE,    /* of the layer, or of the head, in work */
-    MEMORY_LIBRARIES,    /* what libraries keep once they have run: device.workspace_bytes */
+    MEMORY_COMMUNICATION, /* buffers of exchanged attention (cost_exchange) */
+    MEMORY_LIBRARIES,     /* what libraries keep once they have run: device.workspace_bytes */
     MEMORY_N_CLASSES
 };
 
@@ -39,14 +40,14 @@ struct memory {
  * Activations of a unit are allocated when its forward starts and freed when the backward that consumes their tokens
  * ends (asymmetric cuts: token by token; padding with the backward unit that names it). Key and value gradients of
  * a sample's prefix are allocated when its first backward slice starts, and those of each earlier slice freed when its
- * backward ends. Workspace lasts as long as a pass on the compute stream; on the last stage it is that of the head or,
- * if more, of a layer: in a backward pass the head is over then and what it kept is freed. What is offloaded is freed
- * when the copy out ends and allocated when the copy in starts; the host holds it from the start of the copy out to
- * the end of the copy in. Of a unit that streams (plan_unit.streams) the GPU never holds what is offloaded, the host
- * does. States are held throughout; while a phase's re-sharding brings the model from the layout before (of the first
- * phase: the last one's), also that one's weights and gradients, but for the iteration's first switch, when there are
- * none. Tokens of a unit with CP count 1/context on each rank. Blocks are not rounded but
- * for the states (cost_state_block_bytes); what the allocator holds unused is reserved, not allocated.
+ * backward ends. Workspace, and with it the buffers of an exchange, lasts as long as a pass on the compute stream; on
+ * the last stage it is that of the head or, if more, of a layer: in a backward pass the head is over then and what it
+ * kept is freed. What is offloaded is freed when the copy out ends and allocated when the copy in starts; the host
+ * holds it from the start of the copy out to the end of the copy in. Of a unit that streams (plan_unit.streams) the GPU
+ * never holds what is offloaded, the host does. States are held throughout; while a phase's re-sharding brings the
+ * model from the layout before (of the first phase: the last one's), also that one's weights and gradients, but for the
+ * iteration's first switch, when there are none. Tokens of a unit with CP count 1/context on each rank. Blocks are not
+ * rounded but for the states (cost_state_block_bytes); what the allocator holds unused is reserved, not allocated.
  *
  * Of a split backward what cost_weight_bytes counts stays, as activations, until the pass of the weights' gradients
  * ends; these work on one gathered input.

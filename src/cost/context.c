@@ -96,17 +96,41 @@ void context_of_layers(const struct cost_setting *setting, enum pass pass, const
         add_ulysses(cost, setting, tokens, unit->context);
 }
 
-struct cost_exchange cost_of_exchange(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit,
-                                      double share)
+/** Of one layer, without recomputation. */
+static struct cost_exchange exchange_of_layer(const struct cost_setting *setting, enum pass pass,
+                                              const struct cost_unit *unit, double share)
 {
     double tokens = 0, keys = 0, h = (double)setting->model->hidden, n = (double)setting->model->heads;
     for (int32_t i = 0; i < unit->n_slices; i++) {
         tokens += slice_tokens(unit->slices[i]);
         keys += unit->slices[i].end;
     }
-    double layers = setting->layers, moved = share * keys * cost_kv_bytes(setting->model, setting->tensor);
+    double moved = share * keys * cost_kv_bytes(setting->model, setting->tensor);
     double queries = tokens * 2 * h / setting->tensor, sums = tokens * 4 * n / setting->tensor;
     if (pass == PASS_FORWARD)
-        return (struct cost_exchange){layers * (queries + moved), layers * (queries + sums)};
-    return (struct cost_exchange){layers * (2 * queries + 2 * sums + moved), layers * (queries + moved)};
+        return (struct cost_exchange){queries + moved, queries + sums, 0, 0};
+    return (struct cost_exchange){2 * queries + 2 * sums + moved, queries + moved, 0, 0};
+}
+
+/** Layers whose attention a backward computes again. */
+static int32_t layers_again(const struct cost_setting *setting, enum recompute recompute)
+{
+    if (recompute == RECOMPUTE_FULL)
+        return setting->recompute_layers > 0 ? setting->recompute_layers : setting->layers;
+    return recompute & RECOMPUTE_ATTENTION_CORE ? setting->layers : 0;
+}
+
+struct cost_exchange cost_of_exchange(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit,
+                                      double share)
+{
+    struct cost_exchange layer = exchange_of_layer(setting, pass, unit, share);
+    struct cost_exchange all = {setting->layers * layer.out_bytes, setting->layers * layer.back_bytes,
+                                layer.out_bytes + layer.back_bytes, layer.back_bytes};
+    if (pass != PASS_FORWARD) {
+        struct cost_exchange again = exchange_of_layer(setting, PASS_FORWARD, unit, share);
+        int32_t n = layers_again(setting, unit->recompute);
+        all.out_bytes += n * again.out_bytes;
+        all.back_bytes += n * again.back_bytes;
+    }
+    return all;
 }

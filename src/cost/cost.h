@@ -258,10 +258,11 @@ struct cost_transfer cost_of_rails(const struct cost_setting *setting, enum devi
 double cost_rails_s(const struct cost_setting *setting, enum device_collective_kind kind, double bytes, int32_t ranks,
                     int32_t ranks_each);
 
-/** What a stage sends another that computes `share` of a unit's attention for it, and gets back; all layers, one TP
- * rank [bytes]. */
+/** What a stage sends another that computes `share` of a unit's attention for it, and gets back, of all layers; what
+ * the other and itself hold for that, of one layer. One TP rank [bytes]. */
 struct cost_exchange {
     double out_bytes, back_bytes;
+    double taker_bytes, giver_bytes;
 };
 
 /**
@@ -272,6 +273,13 @@ struct cost_exchange {
  *   forward   out 2h T + 4k share S (queries; keys and values)     back 2h T + 4n T (output; log-sum-exp)
  *   backward  out 4h T + 8n T + 4k share S (queries, gradient of the output, log-sum-exp, its correction; keys and
  *             values), back 2h T + 4k share S (their gradients)
+ *
+ * A backward that computes attention again exchanges it again: in those layers what the forward sends, too.
+ *
+ * Layers take turns, so one layer's messages are held at a time: the stage that takes on has what came and what it
+ * sends back, the other what comes back; what goes out it has anyway (activations, keys and values, gradients in the
+ * workspace). Where attention is exchanged again that of the forward has gone when the backward's, which is more,
+ * comes.
  */
 struct cost_exchange cost_of_exchange(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit,
                                       double share);

@@ -28,8 +28,7 @@
  *
  * Exchanged attention (plan_exchange): of each pass of a set COMPUTE, then SYNC of the set, ATTENTION with what is
  * given away left out and what is taken on added, and beside it (cp_overlap; else before and behind it) a SEND of
- * queries, keys and values and one back (cost_of_exchange); SYNC; the passes end when all have. Its working memory is
- * left out.
+ * queries, keys and values and one back (cost_of_exchange); SYNC; the passes end when all have.
  *
  * Between stages: SEND of the boundary; none (a plain edge) for no bytes or between chunks on one GPU. pp_overlap off:
  * the sender's next pass waits for it, as in Megatron-LM without virtual stages (core/pipeline_parallel/schedules.py:

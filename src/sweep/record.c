@@ -14,7 +14,7 @@
 
 _Static_assert(SYSTEM_N_MISFITS == 3, "names of misfits in trace/table.c");
 _Static_assert(TRAFFIC_N_PURPOSES == 8, "trace/traffic.def has a column for each purpose");
-_Static_assert(MEMORY_N_CLASSES == 6, "trace/memory_class.def has a column for each class");
+_Static_assert(MEMORY_N_CLASSES == 7, "trace/memory_class.def has a column for each class");
 
 /* Columns of trace/bubble.def, trace/traffic.def, trace/memory_class.def and trace/place.def, as designated
  * initialisers. */
@@ -25,7 +25,7 @@ _Static_assert(MEMORY_N_CLASSES == 6, "trace/memory_class.def has a column for e
 #define MEMORY_COLUMNS(of)                                                                                             \
     .states_bytes = (of)[MEMORY_STATES], .activations_bytes = (of)[MEMORY_ACTIVATIONS], .kv_bytes = (of)[MEMORY_KV],   \
     .kv_gradients_bytes = (of)[MEMORY_KV_GRADIENTS], .workspace_bytes = (of)[MEMORY_WORKSPACE],                        \
-    .libraries_bytes = (of)[MEMORY_LIBRARIES]
+    .communication_bytes = (of)[MEMORY_COMMUNICATION], .libraries_bytes = (of)[MEMORY_LIBRARIES]
 #define TRAFFIC_COLUMNS(of)                                                                                            \
     .sent_tensor_bytes = (of).bytes[TRAFFIC_TENSOR], .sent_shard_bytes = (of).bytes[TRAFFIC_SHARDS],                   \
     .sent_context_bytes = (of).bytes[TRAFFIC_CONTEXT], .sent_boundary_bytes = (of).bytes[TRAFFIC_BOUNDARY],            \

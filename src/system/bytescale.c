@@ -20,14 +20,17 @@
  * to the block of D neighbours of which the fullest has least to do (ties: the lowest block).
  *
  * Order: every item has a slot, the same on all its ranks (order_slots: no pipelines can wait for each other in a
- * circle): the first that is free behind all its ranks' slots, for an item of one rank the first that is free there.
+ * circle). Items of several ranks get theirs as they stand, behind all slots of their ranks. Items of one rank, as they
+ * stand, fill the time in which their rank waits for the others of such a group; with stages, where an empty slot
+ * drains the pipeline, the slots that are free.
  *
  * C is found for each batch unless it is given: what memory has room for, at most the context, or one of its halves,
  * whichever is the fastest (system/fastest.h): the larger C, the fewer ranks run the longest sequence while the others
  * wait.
  *
  * Source: Ge et al. 2025 (arXiv:2502.21231) as systems.md restates it. Not stated there, so inferred: C, the number of
- * buckets, delta, which ranks of the targets an item takes, and that time is FLOPs of forward and backward over D.
+ * buckets, delta, which ranks of the targets an item takes, the order on a rank, and that time is FLOPs of forward and
+ * backward over D.
  *
  * Deviates:
  * - With `offload: auto` none offloads where the fullest rank then has less to do: eq. 3 takes few ranks for long,
@@ -295,29 +298,79 @@ static void balance(struct deal *deal)
     free(first);
 }
 
-/* Slots, those of wide items first in the order of the items: what they leave free, items of one rank fill. */
+/* A rank while items get their slots. */
+struct row {
+    int32_t n, *narrow; /* its items of one rank, in their order */
+    int32_t given;      /* of these */
+    int32_t slot;       /* the next free one */
+    double flop;        /* when it is done with what it has, ranks waiting for each other */
+};
+
+/* Caller frees the rows and the first one's items. */
+static struct row *open_rows(const struct deal *deal)
+{
+    int32_t n_ranks = (int32_t)deal->request->layout.dp;
+    struct row *rows = check_calloc((size_t)n_ranks, sizeof *rows);
+    int32_t *narrow = check_malloc((size_t)deal->n_items * sizeof *narrow);
+    for (int32_t i = 0; i < deal->n_items; i++)
+        rows[deal->items[i].rank].n += deal->items[i].width == 1;
+    for (int32_t rank = 0, first = 0; rank < n_ranks; rank++) {
+        rows[rank].narrow = narrow + first;
+        first += rows[rank].n;
+        rows[rank].n = 0;
+    }
+    for (int32_t i = 0; i < deal->n_items; i++)
+        if (deal->items[i].width == 1)
+            rows[deal->items[i].rank].narrow[rows[deal->items[i].rank].n++] = i;
+    return rows;
+}
+
+/* The next items of one rank: those that end before `flop`, those that fill slots before `slot`. */
+static void fill_row(struct deal *deal, struct row *row, double flop, int32_t slot)
+{
+    for (; row->given < row->n; row->given++) {
+        struct item *item = &deal->items[row->narrow[row->given]];
+        if (row->flop + item->flop > flop && row->slot >= slot)
+            return;
+        item->slot = row->slot++;
+        row->flop += item->flop;
+    }
+}
+
+/* The slot of a wide item. Until it begins its ranks run items of their own: as many as end while the last of them is
+ * at work; with stages, as many as fill the slots before, lest pipelines run empty. */
+static void join_rows(struct deal *deal, struct item *item, struct row *rows)
+{
+    int32_t end = item->rank + item->width, before = 0;
+    double flop = 0;
+    for (int32_t rank = item->rank; rank < end; rank++) {
+        flop = fmax(flop, rows[rank].flop);
+        before = rows[rank].slot > before ? rows[rank].slot : before;
+    }
+    item->slot = 0;
+    for (int32_t rank = item->rank; rank < end; rank++) {
+        if (deal->request->layout.pp > 1)
+            fill_row(deal, &rows[rank], 0, before);
+        else
+            fill_row(deal, &rows[rank], flop, 0);
+        item->slot = rows[rank].slot > item->slot ? rows[rank].slot : item->slot;
+    }
+    for (int32_t rank = item->rank; rank < end; rank++) {
+        rows[rank].slot = item->slot + 1;
+        rows[rank].flop = flop + item->flop;
+    }
+}
+
 static void give_slots(struct deal *deal)
 {
-    size_t n_ranks = (size_t)deal->request->layout.dp, n_slots = (size_t)deal->n_items;
-    bool *taken = check_calloc(n_ranks * n_slots, sizeof *taken);
-    int32_t *next = check_calloc(n_ranks, sizeof *next); /* behind all that is taken */
-    for (int pass = 0; pass < 2; pass++)
-        for (int32_t i = 0; i < deal->n_items; i++) {
-            struct item *item = &deal->items[i];
-            if ((item->width > 1) == (pass == 1))
-                continue;
-            item->slot = 0;
-            for (int32_t rank = item->rank; item->width > 1 && rank < item->rank + item->width; rank++)
-                item->slot = next[rank] > item->slot ? next[rank] : item->slot;
-            while (item->width == 1 && taken[(size_t)item->rank * n_slots + (size_t)item->slot])
-                item->slot++;
-            for (int32_t rank = item->rank; rank < item->rank + item->width; rank++) {
-                taken[(size_t)rank * n_slots + (size_t)item->slot] = true;
-                next[rank] = item->slot >= next[rank] ? item->slot + 1 : next[rank];
-            }
-        }
-    free(taken);
-    free(next);
+    struct row *rows = open_rows(deal);
+    for (int32_t i = 0; i < deal->n_items; i++)
+        if (deal->items[i].width > 1)
+            join_rows(deal, &deal->items[i], rows);
+    for (int32_t rank = 0; rank < (int32_t)deal->request->layout.dp; rank++)
+        fill_row(deal, &rows[rank], INFINITY, 0);
+    free(rows[0].narrow);
+    free(rows);
 }
 
 static int by_slot(const void *a, const void *b)

@@ -8,10 +8,19 @@
 #include "bounds/critical_path.h"
 #include "cost/cache.h"
 #include "dag/dag.h"
+#include "system/alone.h"
+
+/* One of the halves. */
+struct candidate {
+    struct plan plan;
+    int32_t number;
+    double least_s; /* its passes take no less */
+};
 
 /* {0} at first. */
 struct fastest {
-    struct plan plan;
+    struct plan plan; /* of no phases: none yet */
+    int32_t number;
     double end_s;   /* of its passes */
     struct dag dag; /* the room of these two is used again */
     struct timeline timeline;
@@ -24,77 +33,72 @@ static void add_counts(struct plan *plan, const struct plan *other)
     plan->n_resolved += other->n_resolved;
 }
 
-/* Seconds of passes of the busiest rank, on its last stage. */
-static double busiest_s(const struct plan *plan, const struct cost_setting *setting)
+/* Resolve a candidate that is not known to be slower, and keep the faster plan (ties: the lower number). Its counts are
+ * added to those of the plan, and it is freed. false with err: it cannot run. */
+static bool resolve(const struct system_request *request, const struct cost_setting *setting,
+                    struct candidate *candidate, struct fastest *fastest, struct error *err)
 {
-    int32_t n_ranks = plan->phases[0].n_pipelines;
-    double *busy_s = check_calloc((size_t)n_ranks, sizeof *busy_s), most_s = 0;
-    for (int32_t i = 0; i < plan->n_phases; i++)
-        for (int32_t rank = 0; rank < n_ranks; rank++) {
-            const struct plan_pipeline *pipeline = &plan->phases[i].pipelines[rank];
-            for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
-                for (int32_t unit = 0; unit < pipeline->cut[pass].n_units; unit++) {
-                    struct cost_pass cost = dag_pass_cost(pipeline, setting, pass, unit, pipeline->layout.stages - 1);
-                    busy_s[rank] += cost_pass_s(&cost);
-                }
-            most_s = fmax(most_s, busy_s[rank]);
+    bool first = fastest->plan.n_phases == 0, ok = true;
+    double useful_s = fmin(first ? INFINITY : fastest->end_s, request->limit_s > 0 ? request->limit_s : INFINITY);
+    if (candidate->least_s <= useful_s) {
+        candidate->plan.n_resolved++;
+        ok = dag_rebuild(&candidate->plan, setting, (struct dag_options){0}, &fastest->dag, err);
+        if (ok)
+            critical_path(&fastest->dag, &fastest->timeline);
+        if (ok && (first || fastest->timeline.makespan_s < fastest->end_s ||
+                   (fastest->timeline.makespan_s == fastest->end_s && candidate->number < fastest->number))) {
+            struct plan slower = fastest->plan;
+            fastest->end_s = fastest->timeline.makespan_s;
+            fastest->number = candidate->number;
+            fastest->plan = candidate->plan;
+            candidate->plan = slower;
         }
-    free(busy_s);
-    return most_s;
+    }
+    add_counts(&fastest->plan, &candidate->plan);
+    plan_free(&candidate->plan);
+    return ok;
 }
 
-/* The plan, to the caller; all else is freed. */
-static struct plan fastest_take(struct fastest *fastest)
+static int by_least_s(const void *a, const void *b)
 {
-    struct plan plan = fastest->plan;
-    dag_free(&fastest->dag);
-    timeline_free(&fastest->timeline);
-    cost_cache_free(&fastest->costs);
-    *fastest = (struct fastest){0};
-    return plan;
-}
-
-/* One more candidate, which is taken over. false with err: it cannot run, and nothing is left. */
-static bool fastest_add(const struct system_request *request, struct plan *candidate, struct fastest *fastest,
-                        struct error *err)
-{
-    struct cost_setting setting = *request->setting;
-    bool first = fastest->plan.n_phases == 0;
-    setting.cache = setting.cache != NULL ? setting.cache : &fastest->costs;
-    double least_s = busiest_s(candidate, &setting) * (1 - 1e-12); /* sums in another order */
-    if ((!first && least_s > fastest->end_s) || (request->limit_s > 0 && least_s > request->limit_s)) {
-        add_counts(&fastest->plan, candidate);
-        plan_free(candidate);
-        return true;
-    }
-    candidate->n_resolved++;
-    if (!dag_rebuild(candidate, &setting, (struct dag_options){0}, &fastest->dag, err)) {
-        plan_free(candidate);
-        struct plan plan = fastest_take(fastest);
-        plan_free(&plan);
-        return false;
-    }
-    critical_path(&fastest->dag, &fastest->timeline);
-    if (first || fastest->timeline.makespan_s < fastest->end_s) {
-        struct plan slower = fastest->plan;
-        fastest->end_s = fastest->timeline.makespan_s;
-        fastest->plan = *candidate;
-        *candidate = slower;
-    }
-    add_counts(&fastest->plan, candidate);
-    plan_free(candidate);
-    return true;
+    const struct candidate *x = a, *y = b;
+    return x->least_s != y->least_s ? (x->least_s > y->least_s) - (x->least_s < y->least_s)
+                                    : (x->number > y->number) - (x->number < y->number);
 }
 
 bool fastest_of_halves(const struct system_request *request, int32_t most, fastest_with *with, struct plan *plan,
                        struct error *err)
 {
+    struct candidate candidates[FASTEST_N_HALVINGS + 1] = {0};
     struct fastest fastest = {0};
-    for (int32_t i = 0; i <= FASTEST_N_HALVINGS && most >> i > 0; i++) {
-        with(request, most >> i, plan);
-        if (!fastest_add(request, plan, &fastest, err))
-            return false;
+    struct cost_setting setting = *request->setting;
+    int32_t n = 0;
+    bool ok = true;
+    setting.cache = setting.cache != NULL ? setting.cache : &fastest.costs;
+    for (; n <= FASTEST_N_HALVINGS && most >> n > 0; n++) {
+        candidates[n].number = n;
+        with(request, most >> n, &candidates[n].plan);
+        candidates[n].least_s = alone_plan_s(&candidates[n].plan, &setting) * (1 - 1e-12); /* sums in another order */
     }
-    *plan = fastest_take(&fastest);
-    return true;
+    qsort(candidates, (size_t)n, sizeof *candidates, by_least_s);
+    for (int32_t i = 0; i < n; i++) {
+        if (ok)
+            ok = resolve(request, &setting, &candidates[i], &fastest, err);
+        else
+            plan_free(&candidates[i].plan);
+    }
+    dag_free(&fastest.dag);
+    timeline_free(&fastest.timeline);
+    cost_cache_free(&fastest.costs);
+    if (ok && request->limit_s > 0 && fastest.end_s > request->limit_s) { /* a faster one may have been left */
+        struct plan none = {0};
+        add_counts(&none, &fastest.plan);
+        plan_free(&fastest.plan);
+        fastest.plan = none;
+    }
+    if (ok)
+        *plan = fastest.plan;
+    else
+        plan_free(&fastest.plan);
+    return ok;
 }

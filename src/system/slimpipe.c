@@ -13,8 +13,7 @@
  *
  * Deviates: the paper interleaves chunks as well and sends keys and values ahead of their use; neither is done. The
  * default of `slices`, 2 p, the pace of the stages and the 1% are inferred; it packs documents, which the paper does
- * not need. Context parallelism is left out. So is, of memory, what is on its way in an exchange: of a layer queries
- * and partial outputs of a slice, and keys and values up to half its prefix.
+ * not need. Context parallelism is left out.
  *
  * Source: Li et al. 2025 (arXiv:2504.14519); systems.md, "SlimPipe".
  */

@@ -145,8 +145,8 @@ static bool write_memory(void *context, const void *visited, struct error *err)
     write_microseconds("ts", nanoseconds(row->time_s), chrome->file);
     fprintf(chrome->file, ",\"args\":{\"states\":%.0f,\"activations\":%.0f,\"kv\":%.0f,", row->states_bytes,
             row->activations_bytes, row->kv_bytes);
-    fprintf(chrome->file, "\"kv_gradients\":%.0f,\"workspace\":%.0f,\"libraries\":%.0f}}", row->kv_gradients_bytes,
-            row->workspace_bytes, row->libraries_bytes);
+    fprintf(chrome->file, "\"kv_gradients\":%.0f,\"workspace\":%.0f,\"communication\":%.0f,\"libraries\":%.0f}}",
+            row->kv_gradients_bytes, row->workspace_bytes, row->communication_bytes, row->libraries_bytes);
     return true;
 }
 

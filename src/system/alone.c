@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "system/alone.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "dag/dag.h"
+
+/* What a stage has run. */
+struct stage {
+    int32_t next;   /* step */
+    double begin_s; /* of the pass before */
+    double end_s;   /* of it */
+    double out_s;   /* of the last copy to the host, of the last one back */
+    double in_s;
+};
+
+struct alone {
+    const struct plan_pipeline *pipeline;
+    struct dag_kinds kinds;
+    double *pass_s[N_PASSES]; /* [unit x kinds + kind] */
+    double *copy_s;           /* likewise, each way; NULL: nothing is offloaded */
+    double *end_s[N_PASSES];  /* [unit x stages + stage], -1: to come */
+    double *begin_s;          /* likewise, of backwards */
+    double *out_s;            /* likewise, of copies to the host */
+    struct stage *stages;
+};
+
+/* Whether a pipeline before this one runs all its units with it. */
+static bool repeats(const struct plan_phase *phase, int32_t i)
+{
+    const struct plan_cut *cut = &phase->pipelines[i].cut[PASS_FORWARD];
+    int32_t group = cut->n_units > 0 ? cut->units[0].group : -1;
+    for (int32_t unit = 1; unit < cut->n_units; unit++)
+        group = cut->units[unit].group == group ? group : -1;
+    return group >= 0 && phase->groups[group].pipelines[0] < i;
+}
+
+/* When a backward's activations are back. */
+static double copied_s(struct alone *alone, int32_t stage, int32_t unit)
+{
+    int32_t n_stages = alone->pipeline->layout.stages, at = unit * n_stages + stage;
+    struct stage *of = &alone->stages[stage];
+    double copy_s = alone->copy_s[unit * alone->kinds.n + alone->kinds.kind[stage]];
+    double ready_s = fmax(fmax(of->in_s, of->begin_s), alone->out_s[at]);
+    if (copy_s <= 0)
+        return 0;
+    if (stage + 1 < n_stages)
+        ready_s = fmax(ready_s, alone->begin_s[at + 1]);
+    return of->in_s = ready_s + copy_s;
+}
+
+static void run_step(struct alone *alone, int32_t stage, const struct plan_step *step, double ready_s)
+{
+    struct stage *of = &alone->stages[stage];
+    int32_t at = step->unit * alone->pipeline->layout.stages + stage;
+    int32_t cost = step->unit * alone->kinds.n + alone->kinds.kind[stage];
+    if (step->pass == PASS_BACKWARD && alone->copy_s != NULL)
+        ready_s = fmax(ready_s, copied_s(alone, stage, step->unit));
+    of->begin_s = fmax(of->end_s, ready_s);
+    of->end_s = of->begin_s + alone->pass_s[step->pass][cost];
+    alone->end_s[step->pass][at] = of->end_s;
+    if (step->pass == PASS_BACKWARD)
+        alone->begin_s[at] = of->begin_s;
+    else if (alone->copy_s != NULL && alone->copy_s[cost] > 0)
+        alone->out_s[at] = of->out_s = fmax(of->out_s, of->end_s) + alone->copy_s[cost];
+}
+
+/* Run the steps of a stage whose passes on the stage before (backward: behind) are done. @return how many */
+static int32_t advance(struct alone *alone, int32_t stage)
+{
+    const struct plan_pipeline *pipeline = alone->pipeline;
+    int32_t n_stages = pipeline->layout.stages, *next = &alone->stages[stage].next, before = *next;
+    for (; *next < pipeline->step_first[stage + 1]; ++*next) {
+        const struct plan_step *step = &pipeline->steps[*next];
+        int32_t from = step->pass == PASS_FORWARD ? stage - 1 : stage + 1;
+        double ready_s = from >= 0 && from < n_stages ? alone->end_s[step->pass][step->unit * n_stages + from] : 0;
+        if (ready_s < 0)
+            break;
+        run_step(alone, stage, step, ready_s);
+    }
+    return *next - before;
+}
+
+static void open_copies(const struct plan_pipeline *pipeline, const struct cost_setting *setting, struct alone *alone)
+{
+    const struct plan_cut *cut = &pipeline->cut[PASS_FORWARD];
+    int32_t n_kinds = alone->kinds.n;
+    if (!plan_offloads(pipeline))
+        return;
+    alone->copy_s = check_calloc((size_t)(cut->n_units * n_kinds), sizeof(double));
+    for (int32_t i = 0; i < cut->n_units * n_kinds; i++) {
+        int32_t unit = i / n_kinds, stage = alone->kinds.stage[i % n_kinds];
+        struct cost_setting own = dag_setting(setting, &pipeline->layout, stage);
+        int64_t tokens = plan_unit_tokens(cut, unit) + cut->units[unit].padding_tokens;
+        double share = cut->units[unit].streams ? 0 : cut->units[unit].offload;
+        double bytes = share > 0 ? share * dag_offloadable_bytes(pipeline, &own, unit, tokens, 0) : 0;
+        alone->copy_s[i] = cost_of_transfer(setting, COST_PCIE, bytes, 1).duration_s;
+    }
+}
+
+static void open_alone(const struct plan_pipeline *pipeline, const struct cost_setting *setting, struct alone *alone)
+{
+    int32_t n_stages = pipeline->layout.stages;
+    CHECK(pipeline->layout.chunks == 1 && !pipeline->splits_backward && pipeline->offload == NULL);
+    *alone = (struct alone){.pipeline = pipeline, .kinds = dag_kinds_of(setting, &pipeline->layout)};
+    alone->stages = check_calloc((size_t)n_stages, sizeof *alone->stages);
+    for (int32_t stage = 0; stage < n_stages; stage++)
+        alone->stages[stage].next = pipeline->step_first[stage];
+    for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
+        int32_t n = pipeline->cut[pass].n_units * alone->kinds.n;
+        alone->pass_s[pass] = check_malloc((size_t)n * sizeof(double));
+        for (int32_t i = 0; i < n; i++) {
+            struct cost_pass cost =
+                dag_pass_cost(pipeline, setting, pass, i / alone->kinds.n, alone->kinds.stage[i % alone->kinds.n]);
+            alone->pass_s[pass][i] = cost_pass_s(&cost);
+        }
+        n = pipeline->cut[pass].n_units * n_stages;
+        alone->end_s[pass] = check_malloc((size_t)n * sizeof(double));
+        for (int32_t i = 0; i < n; i++)
+            alone->end_s[pass][i] = -1;
+    }
+    alone->begin_s = check_calloc((size_t)(pipeline->cut[PASS_FORWARD].n_units * n_stages), sizeof(double));
+    alone->out_s = check_calloc((size_t)(pipeline->cut[PASS_FORWARD].n_units * n_stages), sizeof(double));
+    open_copies(pipeline, setting, alone);
+}
+
+static void close_alone(struct alone *alone)
+{
+    for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
+        free(alone->pass_s[pass]);
+        free(alone->end_s[pass]);
+    }
+    free(alone->kinds.kind);
+    free(alone->stages);
+    free(alone->copy_s);
+    free(alone->begin_s);
+    free(alone->out_s);
+}
+
+static double pipeline_s(const struct plan_pipeline *pipeline, const struct cost_setting *setting)
+{
+    struct alone alone;
+    int32_t n_stages = pipeline->layout.stages;
+    double end_s = 0;
+    open_alone(pipeline, setting, &alone);
+    for (int32_t left = pipeline->step_first[n_stages], before = 0; left != before;) {
+        before = left;
+        for (int32_t stage = 0; stage < n_stages; stage++)
+            left -= advance(&alone, stage);
+        for (int32_t stage = n_stages - 1; stage >= 0; stage--)
+            left -= advance(&alone, stage);
+    }
+    for (int32_t stage = 0; stage < n_stages; stage++)
+        end_s = fmax(end_s, alone.stages[stage].end_s);
+    close_alone(&alone);
+    return end_s;
+}
+
+double alone_plan_s(const struct plan *plan, const struct cost_setting *setting)
+{
+    double sum_s = 0;
+    for (int32_t i = 0; i < plan->n_phases; i++) {
+        const struct plan_phase *phase = &plan->phases[i];
+        double most_s = 0;
+        for (int32_t k = 0; k < phase->n_pipelines; k++)
+            if (phase->pipelines[k].cut[PASS_FORWARD].n_units > 0 && !repeats(phase, k))
+                most_s = fmax(most_s, pipeline_s(&phase->pipelines[k], setting));
+        sum_s += most_s;
+    }
+    return sum_s;
+}

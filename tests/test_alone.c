@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "system/alone.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "bounds/critical_path.h"
+#include "hand_dag.h"
+#include "hand_plan.h"
+#include "hand_request.h"
+#include "harness.h"
+
+/* When the passes of a plan end, stages without sends or as they are. */
+static double passes_s(const struct plan *plan, const struct cost_setting *setting, bool sends)
+{
+    struct dag dag = {0};
+    struct timeline timeline = {0};
+    struct error err = {0};
+    double end_s = 0;
+    CHECK_TRUE(dag_build(plan, setting, (struct dag_options){0}, &dag, &err));
+    for (int32_t i = 0; !sends && i < dag.n_tasks; i++)
+        if (dag.tasks[i].kind == DAG_SEND && dag.tasks[i].purpose == DAG_BOUNDARY)
+            dag.duration_s[i] = 0;
+    critical_path(&dag, &timeline);
+    for (int32_t i = 0; i < dag.n_tasks; i++)
+        if (dag.tasks[i].kind == DAG_COMPUTE || dag.tasks[i].kind == DAG_ATTENTION)
+            end_s = fmax(end_s, timeline.finish_s[i]);
+    timeline_free(&timeline);
+    dag_free(&dag);
+    return end_s;
+}
+
+/* Equal stages but for the ends: m units take (m - 1)(f + b) of the slowest stage, the last, more than one takes
+ * through all stages and back. */
+static void equal_units_take_what_one_f_one_b_takes(void)
+{
+    for (int32_t stages = 1; stages <= 8; stages *= 2) {
+        struct plan one, many;
+        hand_uniform(&one, stages, 1, 512);
+        hand_uniform(&many, stages, 9, 512);
+        double last_s = 0;
+        for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
+            struct cost_pass cost = dag_pass_cost(one.phases->pipelines, hand_setting(), pass, 0, stages - 1);
+            last_s += cost_pass_s(&cost);
+        }
+        CHECK_CLOSE(alone_plan_s(&many, hand_setting()), alone_plan_s(&one, hand_setting()) + 8 * last_s, 1e-12);
+        plan_free(&one);
+        plan_free(&many);
+    }
+}
+
+/* Alone, with free sends, that is the longest path itself: whole samples of any lengths, of which any share goes out
+ * and comes back. */
+static void one_pipeline_without_sends_takes_the_longest_path(void)
+{
+    uint64_t seed = 3;
+    for (int32_t round = 0; round < 60; round++) {
+        struct plan plan;
+        int32_t n = 1 + hand_below(&seed, 12), stages = 1 + hand_below(&seed, 6);
+        hand_plan(&plan, 1, stages, 1);
+        struct plan_pipeline *pipeline = plan.phases->pipelines;
+        for (int32_t unit = 0; unit < n; unit++) {
+            struct slice whole = {unit, 0, 1 + hand_below(&seed, 3000)};
+            double offload = hand_below(&seed, 3) == 0 ? 0 : hand_below(&seed, 11) / 10.0;
+            for (int pass = 0; pass < N_PASSES; pass++)
+                hand_unit(&pipeline->cut[pass], whole)->offload = offload;
+        }
+        hand_order(&plan);
+        CHECK_CLOSE(alone_plan_s(&plan, hand_setting()), passes_s(&plan, hand_setting(), false), 1e-12);
+        plan_free(&plan);
+    }
+}
+
+/* Never above the passes' critical path, for plans whose ranks share samples in one phase or in many. */
+static void it_bounds_what_systems_plan(void)
+{
+    static const char *const names[] = {"bytescale", "megatron-dynamic-cp"};
+    int32_t n_phases = 0, n_groups = 0;
+    double most = 0;
+    for (int32_t round = 0; round < 48; round++) {
+        struct hand_request hand;
+        struct plan plan;
+        struct error err = {0};
+        const struct training_system *system = system_find(names[round % 2], &err);
+        int32_t pp = 1 << round / 2 % 4;
+        hand_request_real(&hand, 8, pp, 8000);
+        hand.request.layout.offload = system->offloads ? round % 3 * 0.5 : 0;
+        hand_batch_of(&hand, round % 5 == 0 ? HAND_UNIFORM : HAND_LONG_TAIL, 40, (uint64_t)round + 1);
+        hand_knobs(&hand, system, round % 2 == 0 ? "{capacity: 1000, offload: always}" : "max_tokens: 1000");
+        CHECK_TRUE(system->plan(&hand.request, NULL, &plan, &err));
+        double share = alone_plan_s(&plan, &hand.setting) / passes_s(&plan, &hand.setting, true);
+        CHECK_TRUE(share > 0.5 && share <= 1 + 1e-12);
+        most = fmax(most, share);
+        n_phases += plan.n_phases;
+        n_groups += plan.phases->n_groups;
+        plan_free(&plan);
+        hand_request_free(&hand);
+    }
+    CHECK_TRUE(most > 0.95 && n_phases > 60 && n_groups > 12);
+}
+
+int main(void)
+{
+    return HARNESS_MAIN("alone", TEST(equal_units_take_what_one_f_one_b_takes),
+                        TEST(one_pipeline_without_sends_takes_the_longest_path), TEST(it_bounds_what_systems_plan));
+}
