@@ -14,20 +14,15 @@
 extern const struct training_system system_slimpack;
 
 /* Phases 1 and 2 for all ranks, with m units each. */
-static void build_even(struct hand_request *hand, const char *knobs, int64_t m, bool even, struct plan_phase *phase)
+static void build(struct hand_request *hand, const char *knobs, int64_t m, struct plan_phase *phase)
 {
     struct slimpack_split split;
     hand_knobs(hand, &system_slimpack, knobs);
     const struct slimpack_knobs *read = hand->request.knobs;
-    struct slimpack_shape shape = {.m = m, .asymmetric = read->asymmetric, .slicing = read->slicing, .even = even};
+    struct slimpack_shape shape = {.m = m, .asymmetric = read->asymmetric, .slicing = read->slicing};
     slimpack_split(&hand->request, read->dp_merge, &split);
     slimpack_build(&(struct slimpack_part){&hand->request, &split, 0, split.n_ranks, NULL}, &shape, phase);
     slimpack_split_free(&split);
-}
-
-static void build(struct hand_request *hand, const char *knobs, int64_t m, struct plan_phase *phase)
-{
-    build_even(hand, knobs, m, false, phase);
 }
 
 static void check_formations(const struct plan_cut *cut, int32_t n, const enum plan_formation *expected)
@@ -393,57 +388,6 @@ static void outliers_take_the_units_of_the_least_budget(void)
         hand_request_free(&hand);
     }
     CHECK_TRUE(n_outliers > 500);
-}
-
-/* The largest unit of a rank's parts over its smallest, and the largest. */
-static double unevenness_of(const struct parts *parts, double *largest)
-{
-    double most = 0, least = INFINITY;
-    for (int32_t i = 0; i < parts->n; i++) {
-        most = fmax(most, (double)parts->work[i] / (double)parts->units[i]);
-        least = fmin(least, (double)parts->work[i] / (double)parts->units[i]);
-    }
-    *largest = fmax(*largest, most);
-    return parts->n > 1 ? most / least : 1;
-}
-
-/* Even units differ no more than those of the least budget, which they exceed by a tenth at most, and are no more.
- * @return whether they differ by less */
-static bool check_even(struct hand_request *hand, int64_t m, enum pass pass)
-{
-    struct slimpack_split split;
-    struct plan_phase phase[2];
-    double worst[2] = {1, 1}, largest[2] = {0, 0};
-    slimpack_split(&hand->request, true, &split);
-    for (int even = 0; even < 2; even++) {
-        build_even(hand, "", m, even > 0, &phase[even]);
-        for (int32_t rank = 0; rank < split.n_ranks; rank++) {
-            struct parts parts = parts_of(hand, &split, &phase[even].pipelines[rank].cut[pass], pass, rank);
-            worst[even] = fmax(worst[even], unevenness_of(&parts, &largest[even]));
-            CHECK_TRUE(phase[even].pipelines[rank].cut[pass].n_units <= phase[0].pipelines[rank].cut[pass].n_units);
-        }
-    }
-    CHECK_TRUE(worst[1] <= worst[0] * (1 + 1e-12) && largest[1] <= 1.1 * largest[0] * (1 + 1e-12));
-    for (int even = 0; even < 2; even++)
-        plan_phase_free(&phase[even]);
-    slimpack_split_free(&split);
-    return worst[1] < worst[0];
-}
-
-static void even_units_differ_less(void)
-{
-    uint64_t seed = 41;
-    int32_t n_better = 0;
-    for (int32_t round = 0; round < 100; round++) {
-        struct hand_request hand;
-        hand_request_real(&hand, 1 << hand_below(&seed, 5), 2, 256 + hand_below(&seed, 100000));
-        hand_batch_of(&hand, HAND_LONG_TAIL, 20 + hand_below(&seed, 40), seed);
-        int64_t m = 1 + hand_below(&seed, 40);
-        for (int pass = 0; pass < N_PASSES; pass++)
-            n_better += check_even(&hand, m, (enum pass)pass);
-        hand_request_free(&hand);
-    }
-    CHECK_TRUE(n_better > 60);
 }
 
 /* Among candidates the fastest that fits wins, and when none fits the one that needs least. Memory is scanned from all
@@ -882,9 +826,8 @@ int main(void)
                         TEST(six_samples_in_five_units_inject_a_forward), TEST(symmetric_units_run_chains_in_reverse),
                         TEST(knobs_switch_parts_off), TEST(cp_is_refused), TEST(loads_of_phase_1_keep_the_rules),
                         TEST(units_are_balanced_within_a_token), TEST(outliers_take_the_units_of_the_least_budget),
-                        TEST(even_units_differ_less), TEST(less_memory_never_makes_it_faster),
-                        TEST(no_part_makes_it_slower), TEST(bounds_hold), TEST(no_knob_changes_the_work),
-                        TEST(memory_merges_what_one_rank_cannot_hold), TEST(units_of_equal_time_have_no_slower_one),
-                        TEST(auto_makes_plans_just_fit), TEST(stages_with_room_offload_nothing),
-                        TEST(ulysses_deals_whole_heads));
+                        TEST(less_memory_never_makes_it_faster), TEST(no_part_makes_it_slower), TEST(bounds_hold),
+                        TEST(no_knob_changes_the_work), TEST(memory_merges_what_one_rank_cannot_hold),
+                        TEST(units_of_equal_time_have_no_slower_one), TEST(auto_makes_plans_just_fit),
+                        TEST(stages_with_room_offload_nothing), TEST(ulysses_deals_whole_heads));
 }
