@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "system/slimpack.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +13,6 @@ struct building {
     const struct slimpack_split *split;
     const struct slimpack_shape *shape;
     struct fill_search *search;
-    int32_t first_rank;         /* of the phase's pipelines */
     int32_t *group;             /* of each outlier, -1: outside the range */
     fill_flop budget[N_PASSES]; /* of a unit, FLOPs x DP */
     struct plan_phase *phase;
@@ -66,13 +64,6 @@ static int64_t outlier_units(const struct building *building, enum pass pass, co
     return n > tokens ? tokens : (int64_t)n;
 }
 
-enum { BUDGETS = 21 };
-
-static fill_flop budget_step(fill_flop least, int step)
-{
-    return least + least * step / 200;
-}
-
 /* What of a rank's work [FLOPs x DP] shares no unit: each of its outliers; the local samples together. @return parts */
 static int32_t rank_parts(const struct building *building, enum pass pass, int32_t rank, fill_flop *work)
 {
@@ -107,40 +98,9 @@ static fill_flop raise_budget(fill_flop budget, int64_t most, const fill_flop *w
     }
 }
 
-/* The largest unit of a rank's parts over the smallest. */
-static double unevenness(fill_flop budget, const fill_flop *work, int32_t n)
-{
-    double most = 0, least = INFINITY;
-    for (int32_t i = 0; i < n; i++) {
-        double unit = (double)work[i] / (double)ceil_of(work[i], budget);
-        most = fmax(most, unit);
-        least = fmin(least, unit);
-    }
-    return n > 0 ? most / least : 1;
-}
-
-/* Of the budgets up to a tenth above the least, in steps of half a percent, the one at which the units of any rank
- * differ least; ties: the lower. */
-static fill_flop even_budget(const struct building *building, enum pass pass, fill_flop budget, fill_flop *work)
-{
-    double worst[BUDGETS];
-    int best = 0;
-    for (int step = 0; step < BUDGETS; step++)
-        worst[step] = 1;
-    for (int32_t rank = building->first_rank; rank < building->first_rank + building->phase->n_pipelines; rank++) {
-        int32_t n = rank_parts(building, pass, rank, work);
-        for (int step = 0; n > 1 && step < BUDGETS; step++)
-            worst[step] = fmax(worst[step], unevenness(budget_step(budget, step), work, n));
-    }
-    for (int step = 1; step < BUDGETS; step++)
-        best = worst[step] < worst[best] ? step : best;
-    return budget_step(budget, best);
-}
-
-static void set_budgets(struct building *building)
+static void set_budgets(struct building *building, int32_t first_rank, int32_t n_ranks)
 {
     fill_flop *work = check_malloc(((size_t)building->split->n_outliers + 1) * sizeof *work);
-    int32_t first_rank = building->first_rank, n_ranks = building->phase->n_pipelines;
     for (int pass = 0; pass < N_PASSES; pass++) {
         fill_flop budget = 1;
         for (int32_t rank = first_rank; rank < first_rank + n_ranks; rank++) {
@@ -152,24 +112,18 @@ static void set_budgets(struct building *building)
             fill_flop mean = ceil_of(sum, most); /* no budget below it is enough */
             budget = raise_budget(mean > budget ? mean : budget, most, work, n);
         }
-        building->budget[pass] = building->shape->even ? even_budget(building, (enum pass)pass, budget, work) : budget;
+        building->budget[pass] = budget;
     }
     free(work);
 }
 
-/* Units of the local samples of a rank: what is left, or those of the budget; at least 1, at most what can be told
- * apart. */
-static int64_t local_units(const struct building *building, const struct fill *fill, int64_t left)
+/* Units left for the local samples of a rank: at least 1, at most what can be told apart. */
+static int64_t local_units(const struct building *building, const int32_t *sample, int32_t n_samples, int64_t left)
 {
-    int64_t n_tokens = 0, n = left < 1 ? 1 : left;
-    for (int32_t i = 0; i < fill->n_samples; i++)
-        n_tokens += fill->tokens[fill->sample[i]];
-    if (building->shape->even && left < building->shape->m) { /* beside outliers */
-        fill_flop work = fill_flop_before(fill, n_tokens) * building->split->n_ranks;
-        n = (int64_t)ceil_of(work, building->budget[fill->pass]);
-    }
-    int64_t most = building->shape->slicing ? n_tokens : fill->n_samples;
-    return n < most ? n : most;
+    int64_t most = 0;
+    for (int32_t i = 0; i < n_samples; i++)
+        most += building->shape->slicing ? building->request->batch->tokens[sample[i]] : 1;
+    return left < 1 ? 1 : left < most ? left : most;
 }
 
 /* Slices of one sample; whole samples only; or both. */
@@ -217,7 +171,7 @@ static void cut_rank(const struct building *building, enum pass pass, int32_t ra
     if (n_local > 0) {
         struct fill fill = fill_of(building, pass, local, n_local);
         fill.whole = !building->shape->slicing;
-        fill.n_units = local_units(building, &fill, left);
+        fill.n_units = local_units(building, local, n_local, left);
         cut_chain(building, &fill, 1, cut);
     }
     for (int32_t i = 0; i < cut->n_units; i++) {
@@ -269,19 +223,15 @@ static void make_groups(struct building *building, int32_t first_rank, int32_t n
 void slimpack_build(const struct slimpack_part *part, const struct slimpack_shape *shape, struct plan_phase *phase)
 {
     int32_t first_rank = part->first_rank, n_ranks = part->n_ranks;
-    struct building building = {.request = part->request,
-                                .split = part->split,
-                                .shape = shape,
-                                .search = part->search,
-                                .first_rank = part->first_rank,
-                                .phase = phase};
+    struct building building = {
+        .request = part->request, .split = part->split, .shape = shape, .search = part->search, .phase = phase};
     *phase = (struct plan_phase){0};
     system_megatron_layout(part->request, phase);
     memmove(phase->pipelines, phase->pipelines + first_rank, (size_t)n_ranks * sizeof *phase->pipelines);
     phase->n_pipelines = n_ranks;
     make_groups(&building, first_rank, n_ranks);
     if (part->split->n_outliers > 0)
-        set_budgets(&building);
+        set_budgets(&building, first_rank, n_ranks);
     for (int32_t i = 0; i < n_ranks; i++) {
         struct plan_pipeline *pipeline = &phase->pipelines[i];
         cut_rank(&building, PASS_FORWARD, first_rank + i, &pipeline->cut[PASS_FORWARD]);

@@ -92,7 +92,6 @@ struct slimpack_part {
 struct slimpack_shape {
     int64_t m; /* units of a rank */
     bool asymmetric, slicing;
-    bool even; /* outliers and local samples in units as alike as a tenth more of the budget makes them */
 };
 
 /**
@@ -176,9 +175,6 @@ int64_t slimpack_milp_units(const struct system_request *request);
  * plan.n_candidates counts those that were listed, plan.n_resolved those that were resolved. Components go by
  * descending load, and since the worst decides, one is content with the first candidate that takes no longer than the
  * slowest so far and fits, or where another does not, needs no more memory; it first tries what that one chose.
- *
- * With pipelines (p > 1), what a component with outliers has chosen is cut anew with `even` units, and these are taken
- * where they fit and are not slower than what was chosen, or than the slowest component so far.
  *
  * With packer milp candidates have at most slimpack_milp_units, and what a component has chosen is cut anew by
  * fill_milp and taken unless it is slower or needs more memory than there is.

@@ -119,14 +119,6 @@ static int32_t parts_of(const struct candidate *candidate)
            order[candidate->policy];
 }
 
-/* Whether even units may stand in place of the best so far: the slowest component decides. */
-static bool is_as_good(const struct choice *choice, const struct candidate *candidate, const struct outcome *outcome)
-{
-    return candidate->shape.even && outcome->is.peak_bytes <= choice->part.request->memory_bytes &&
-           choice->best.is.peak_bytes <= choice->part.request->memory_bytes &&
-           outcome->is.makespan_s <= fmax(choice->best.is.makespan_s, choice->enough.makespan_s);
-}
-
 static bool try_rule(struct choice *choice, const struct candidate *candidate, struct adapt_rule rule,
                      struct error *err)
 {
@@ -140,8 +132,7 @@ static bool try_rule(struct choice *choice, const struct candidate *candidate, s
         plan.phases->pipelines[i].parts = parts_of(candidate);
     bool first = choice->n_resolved == 0, ok = adapt_plan(part->request, rule, &plan, choice->arrays, &outcome.is, err);
     choice->n_resolved++;
-    if (ok && (first || is_better(&outcome, &choice->best, part->request->memory_bytes) ||
-               is_as_good(choice, candidate, &outcome))) {
+    if (ok && (first || is_better(&outcome, &choice->best, part->request->memory_bytes))) {
         struct plan worse = choice->plan;
         choice->best = outcome;
         choice->candidate = *candidate;
@@ -487,15 +478,6 @@ static void take_component(struct solution *solution, const struct choice *choic
     component->plan = choice->plan;
 }
 
-/* What was chosen, with even units. */
-static bool even_out(struct choice *choice, struct error *err)
-{
-    struct candidate even = choice->candidate;
-    bool merges = choice->n_resolved > 0 && choice->plan.phases->n_groups > 0;
-    even.shape.even = true;
-    return !merges || choice->part.request->layout.pp == 1 || try_candidate(choice, &even, err);
-}
-
 /* With packer milp what was chosen is cut anew. */
 static bool refine(struct choice *choice, struct fill_search *search, struct error *err)
 {
@@ -518,11 +500,9 @@ static bool solve_components(const struct slimpack_part *whole, struct limit lim
             .limit = limit,
             .arrays = &arrays,
         };
-        ok = choose(&choice, i > 0 ? &hint : NULL, err) && even_out(&choice, err) &&
-             refine(&choice, &solution->search, err);
+        ok = choose(&choice, i > 0 ? &hint : NULL, err) && refine(&choice, &solution->search, err);
         if (i == 0 || choice.best.is.makespan_s > solution->worst.is.makespan_s)
             hint = choice.candidate;
-        hint.shape.even = false;
         take_component(solution, &choice, &components[i]);
         solution->plan.n_candidates += i > 0; /* the hint */
     }
