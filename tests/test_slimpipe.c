@@ -141,10 +141,36 @@ static void attention_computed_again_is_exchanged_again(void)
     CHECK_CLOSE(again.out_bytes, once.out_bytes + forward.out_bytes, 1e-12);
     CHECK_CLOSE(again.back_bytes, once.back_bytes + forward.back_bytes, 1e-12);
     CHECK_EQUAL(again.taker_bytes, once.taker_bytes);
+    CHECK_TRUE(forward.n_messages == 840 && once.n_messages == 840 && again.n_messages == 2 * 840);
     setting.recompute_layers = 210;
     again = cost_of_exchange(&setting, PASS_BACKWARD, &unit, 0.25);
+    CHECK_EQUAL(again.n_messages, 840 + 210);
     CHECK_CLOSE(again.out_bytes, once.out_bytes + forward.out_bytes / 4, 1e-12);
     CHECK_EQUAL(cost_of_exchange(&setting, PASS_FORWARD, &unit, 0.25).out_bytes, forward.out_bytes);
+}
+
+/* A message a layer, 420 of them; two where attention is computed again. */
+static void each_message_pays_its_links_latency(void)
+{
+    struct hand_request hand;
+    struct plan plan;
+    plan_of(&hand, 2, 1, 4000, "slices: 2", &plan);
+    struct plan_cut *backward = &plan.phases[0].pipelines[0].cut[PASS_BACKWARD];
+    for (int32_t unit = 0; unit < backward->n_units; unit++)
+        backward->units[unit].recompute = RECOMPUTE_FULL;
+    struct dag dag = built(&plan, &hand.setting);
+    int32_t n_sends = 0;
+    for (int32_t i = 0; i < dag.n_tasks; i++)
+        if (dag.tasks[i].kind == DAG_SEND && dag.tasks[i].purpose == DAG_EXCHANGE) {
+            double n_messages = dag.tasks[i].pass == PASS_FORWARD ? 420 : 840;
+            CHECK_CLOSE(dag.tasks[i].latency_s, n_messages * hand.setting.device->nvlink.latency_s, 1e-12);
+            n_sends++;
+        }
+    CHECK_EQUAL(n_sends, 4);
+    CHECK_TRUE(hand.setting.device->nvlink.latency_s > 0);
+    dag_free(&dag);
+    plan_free(&plan);
+    hand_request_free(&hand);
 }
 
 /* Buffers of one layer, T = 2000, S = 4000, h = k = 64, n = 4, share s. Stage 0 gives: of the forward it gets outputs
@@ -291,7 +317,7 @@ int main(void)
     return HARNESS_MAIN("slimpipe", TEST(the_later_slice_gives_until_both_have_the_mean),
                         TEST(attention_takes_as_long_as_on_the_gpu_that_computes_it),
                         TEST(messages_carry_what_is_counted_by_hand), TEST(attention_computed_again_is_exchanged_again),
-                        TEST(messages_are_held_while_their_passes_run), TEST(exchange_takes_away_the_imbalance),
-                        TEST(stages_hold_what_the_header_says), TEST(both_engines_agree),
-                        TEST(breaches_of_exchanges_are_told));
+                        TEST(each_message_pays_its_links_latency), TEST(messages_are_held_while_their_passes_run),
+                        TEST(exchange_takes_away_the_imbalance), TEST(stages_hold_what_the_header_says),
+                        TEST(both_engines_agree), TEST(breaches_of_exchanges_are_told));
 }

@@ -108,8 +108,8 @@ static struct cost_exchange exchange_of_layer(const struct cost_setting *setting
     double moved = share * keys * cost_kv_bytes(setting->model, setting->tensor);
     double queries = tokens * 2 * h / setting->tensor, sums = tokens * 4 * n / setting->tensor;
     if (pass == PASS_FORWARD)
-        return (struct cost_exchange){queries + moved, queries + sums, 0, 0};
-    return (struct cost_exchange){2 * queries + 2 * sums + moved, queries + moved, 0, 0};
+        return (struct cost_exchange){.out_bytes = queries + moved, .back_bytes = queries + sums};
+    return (struct cost_exchange){.out_bytes = 2 * queries + 2 * sums + moved, .back_bytes = queries + moved};
 }
 
 /** Layers whose attention a backward computes again. */
@@ -124,13 +124,17 @@ struct cost_exchange cost_of_exchange(const struct cost_setting *setting, enum p
                                       double share)
 {
     struct cost_exchange layer = exchange_of_layer(setting, pass, unit, share);
-    struct cost_exchange all = {setting->layers * layer.out_bytes, setting->layers * layer.back_bytes,
-                                layer.out_bytes + layer.back_bytes, layer.back_bytes};
+    struct cost_exchange all = {.out_bytes = setting->layers * layer.out_bytes,
+                                .back_bytes = setting->layers * layer.back_bytes,
+                                .n_messages = setting->layers,
+                                .taker_bytes = layer.out_bytes + layer.back_bytes,
+                                .giver_bytes = layer.back_bytes};
     if (pass != PASS_FORWARD) {
         struct cost_exchange again = exchange_of_layer(setting, PASS_FORWARD, unit, share);
         int32_t n = layers_again(setting, unit->recompute);
         all.out_bytes += n * again.out_bytes;
         all.back_bytes += n * again.back_bytes;
+        all.n_messages += n;
     }
     return all;
 }

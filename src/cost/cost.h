@@ -262,6 +262,7 @@ double cost_rails_s(const struct cost_setting *setting, enum device_collective_k
  * the other and itself hold for that, of one layer. One TP rank [bytes]. */
 struct cost_exchange {
     double out_bytes, back_bytes;
+    int32_t n_messages; /* each way: one a layer, of those that compute attention again two */
     double taker_bytes, giver_bytes;
 };
 

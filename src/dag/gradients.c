@@ -37,8 +37,9 @@ static double step_s(const struct builder *builder, const struct builder_pipe *p
     return cost_pass_s(&slow);
 }
 
-/* What of the collectives of a place's chunks, chunk_s each, no pass of it hides: dag/dag.h. */
-static double unhidden_s(const struct builder *builder, int32_t place, enum pass pass, double chunk_s)
+/* What of the collectives of a place's chunks, chunk_s each, shows behind its passes, which lose `loss` of the time of
+ * those before: dag/dag.h. */
+static double unhidden_s(const struct builder *builder, int32_t place, enum pass pass, double chunk_s, double loss)
 {
     int32_t stage = builder->dag->places[place].stage;
     const struct builder_pipe *pipe = &builder->pipes[builder->dag->places[place].pipeline];
@@ -54,7 +55,8 @@ static double unhidden_s(const struct builder *builder, int32_t place, enum pass
         if (step->pass != pass || seen[step->chunk])
             continue;
         seen[step->chunk] = true;
-        unhidden = fmax(unhidden, ++n_seen * chunk_s - work_s);
+        n_seen++;
+        unhidden = fmax(unhidden, n_seen * chunk_s - work_s + (plan->layout.chunks - n_seen) * chunk_s * loss);
     }
     return n_seen == plan->layout.chunks ? unhidden : plan->layout.chunks * chunk_s;
 }
@@ -169,12 +171,12 @@ static double exposed(const struct builder *builder, const struct replicas *repl
         return 1;
     double chunk = replicas->parameters / chunks, bucket = bucket_parameters(replicas, chunk);
     double bucket_s = alone_s(builder, replicas, pass, bucket, bytes), chunk_s = bucket_s * chunk / bucket;
-    double unhidden = bucket_s;
-    for (int32_t i = 0; i < replicas->n; i++)
-        unhidden = fmax(unhidden, unhidden_s(builder, replicas->places[i], pass, chunk_s));
     struct overlap_kernels kernels = kernels_of(builder, replicas, pass);
     double loss = overlap_loss(builder->setting->device, place_of(builder, replicas), kernels);
-    return (unhidden + loss * (chunks * chunk_s - unhidden)) / all_s;
+    double unhidden = bucket_s + (chunks * chunk_s - bucket_s) * loss;
+    for (int32_t i = 0; i < replicas->n; i++)
+        unhidden = fmax(unhidden, unhidden_s(builder, replicas->places[i], pass, chunk_s, loss));
+    return unhidden / all_s;
 }
 
 /* What a place's all-reduce waits for: its group's reduce-scatter, or without one the place's own work. */

@@ -289,15 +289,15 @@ static double exchanged_s(const struct work *work, const struct builder_member *
     return fmax(0, own) * member->cost->attention_s + factor * taken_s;
 }
 
-/* A SEND of an exchange, a message a layer: behind `after`, from a member to another. */
+/* A SEND of an exchange, of so many messages: behind `after`, from a member to another. */
 static void add_message(struct work *work, const struct builder_member *from, const struct builder_member *to,
-                        double bytes, int32_t layers, int32_t after)
+                        double bytes, int32_t n_messages, int32_t after)
 {
     struct builder *builder = work->builder;
     struct dag_task task = task_of(work, from, DAG_STREAM_COLLECTIVE, DAG_SEND, DAG_EXCHANGE);
     task.to_rank = builder->dag->places[to->place].rank;
     enum cost_route route = builder_route(builder, task.from_rank, task.to_rank);
-    builder_send(builder, task, cost_of_transfer(builder->setting, route, bytes, layers));
+    builder_send(builder, task, cost_of_transfer(builder->setting, route, bytes, n_messages));
     builder_edge(builder, after, DAG_COLLECTIVE);
 }
 
@@ -323,11 +323,11 @@ static void add_messages(struct work *work, int32_t first, int32_t open, bool ba
         const struct builder_member *to = member_on(work, first, exchange->to_stage);
         const struct cost_setting *own = builder_own(pipe, from->stage);
         struct cost_unit unit = dag_unit(pipe->plan, work->pass, from->unit);
-        struct cost_exchange bytes = cost_of_exchange(own, work->pass, &unit, exchange->share);
+        struct cost_exchange cost = cost_of_exchange(own, work->pass, &unit, exchange->share);
         if (back)
-            add_message(work, to, from, bytes.back_bytes, own->layers, open);
+            add_message(work, to, from, cost.back_bytes, cost.n_messages, open);
         else
-            add_message(work, from, to, bytes.out_bytes, own->layers, open);
+            add_message(work, from, to, cost.out_bytes, cost.n_messages, open);
     }
 }
 

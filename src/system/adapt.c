@@ -216,6 +216,8 @@ static void open_window(struct window *window, const struct adapting *adapting, 
         next[i + 1] += next[i];
     for (int32_t i = 0; i < window->n; i++)
         window->by_return[next[window->stays[i].consumer]++] = i;
+    for (int32_t i = 1; i < window->n; i++)
+        CHECK(window->stays[window->by_return[i - 1]].back_s <= window->stays[window->by_return[i]].back_s);
     free(next);
 }
 
