@@ -171,7 +171,8 @@ static double exposed(const struct builder *builder, const struct replicas *repl
     double bucket_s = alone_s(builder, replicas, pass, bucket, bytes), chunk_s = bucket_s * chunk / bucket;
     double unhidden = bucket_s;
     for (int32_t i = 0; i < replicas->n; i++)
-        unhidden = fmax(unhidden, unhidden_s(builder, replicas->places[i], pass, chunk_s));
+        if (builder->dag->places[replicas->places[i]].alike == replicas->places[i])
+            unhidden = fmax(unhidden, unhidden_s(builder, replicas->places[i], pass, chunk_s));
     struct overlap_kernels kernels = kernels_of(builder, replicas, pass);
     double loss = overlap_loss(builder->setting->device, place_of(builder, replicas), kernels);
     return (unhidden + loss * (chunks * chunk_s - unhidden)) / all_s;
