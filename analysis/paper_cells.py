@@ -19,7 +19,8 @@ ITERATION_KINDS = {"plain": "all pipelines sliced and cut anew, no merged sample
                    "merged": "the same, with merged samples",
                    "uncut": "a pipeline unsliced, or its backward not cut anew"}
 CLASSES = {"states": "weights, gradients, optimizer", "activations": "activations", "kv": "keys and values",
-           "kv_gradients": "gradients of keys and values", "workspace": "workspace", "libraries": "libraries"}
+           "kv_gradients": "gradients of keys and values", "workspace": "workspace",
+           "communication": "buffers of exchanged attention", "libraries": "libraries"}
 
 
 def t_quantile(n):

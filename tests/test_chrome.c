@@ -80,7 +80,7 @@ static void events_that_follow_each_other_touch(void)
     CHECK_CONTAINS(text, "\"name\":\"slim \\\"\\\\\\u000a: pipeline 2 stage 1, context 0 tensor 0, GPU 1\"");
     CHECK_CONTAINS(text, "{\"ph\":\"C\",\"name\":\"memory [B]\",\"pid\":5,\"ts\":1500.000,"
                          "\"args\":{\"states\":10000000000,\"activations\":0,\"kv\":12,"
-                         "\"kv_gradients\":0,\"workspace\":0,\"libraries\":7}}");
+                         "\"kv_gradients\":0,\"workspace\":0,\"communication\":0,\"libraries\":7}}");
     CHECK_EQUAL(count(text, "process_name"), 1);
     free(text);
 }
