@@ -228,7 +228,7 @@ static void check_greedy(const struct hand_request *hand, const struct slimpack_
 {
     struct flop_curve curve = flop_layer_curve(&hand->model, PASS_FORWARD);
     fill_flop load[16] = {0};
-    int32_t next[16], wrong = 0, ranks = split->n_ranks, *order = samples_by_length(&hand->batch);
+    int32_t next[16] = {0}, wrong = 0, ranks = split->n_ranks, *order = samples_by_length(&hand->batch);
     for (int32_t i = 0; i < split->n_outliers; i++)
         for (int32_t k = 0; k < split->outliers[i].width; k++)
             load[split->outliers[i].first_rank + k] +=
