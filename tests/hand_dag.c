@@ -23,7 +23,7 @@ struct dag hand_dag(int32_t n_places, int32_t n_tasks, int32_t n_edges)
         .places = check_calloc((size_t)n_places, sizeof(struct dag_place)),
     };
     for (int32_t p = 0; p < n_places; p++)
-        dag.places[p] = (struct dag_place){.stage = (int16_t)p, .rank = p, .n_gpus = 1};
+        dag.places[p] = (struct dag_place){.stage = (int16_t)p, .rank = p, .n_gpus = 1, .alike = p, .n_alike = 1};
     return dag;
 }
 

@@ -128,8 +128,12 @@ static void build_dag(struct dag *dag, const struct sample_shape *shape)
     dag->in_kind = check_calloc(4 * passes, sizeof *dag->in_kind);
     dag->places = check_calloc((size_t)dag->n_places, sizeof *dag->places);
     for (int32_t p = 0; p < dag->n_places; p++)
-        dag->places[p] = (struct dag_place){
-            .stage = (int16_t)(p % shape->stages), .pipeline = p / shape->stages, .rank = p, .n_gpus = 1};
+        dag->places[p] = (struct dag_place){.stage = (int16_t)(p % shape->stages),
+                                            .pipeline = p / shape->stages,
+                                            .rank = p,
+                                            .n_gpus = 1,
+                                            .alike = p,
+                                            .n_alike = 1};
     for (int32_t p = 0; p < shape->pipelines; p++)
         build_pipeline(dag, shape, p);
 }

@@ -5,6 +5,7 @@
 #include "hand_request.h"
 #include "harness.h"
 #include "system/adapt.h"
+#include "system/samples.h"
 #include "system/slimpack.h"
 
 #include <math.h>
@@ -222,6 +223,31 @@ static void check_split(const struct hand_request *hand, const struct slimpack_s
     CHECK_TRUE(split->n_outliers > 0 || most - least <= largest);
 }
 
+/* Longest first, each local sample went to the rank that had the least load then (ties: the lowest). */
+static void check_greedy(const struct hand_request *hand, const struct slimpack_split *split)
+{
+    struct flop_curve curve = flop_layer_curve(&hand->model, PASS_FORWARD);
+    fill_flop load[16] = {0};
+    int32_t next[16] = {0}, wrong = 0, ranks = split->n_ranks, *order = samples_by_length(&hand->batch);
+    for (int32_t i = 0; i < split->n_outliers; i++)
+        for (int32_t k = 0; k < split->outliers[i].width; k++)
+            load[split->outliers[i].first_rank + k] +=
+                (fill_flop)flop_of_prefix(curve, hand->batch.tokens[split->outliers[i].sample]) *
+                (ranks / split->outliers[i].width);
+    for (int32_t rank = 0; rank < ranks; rank++)
+        next[rank] = split->local_first[rank];
+    for (int32_t i = split->n_outliers; i < hand->batch.n_samples; i++) {
+        int32_t least = 0;
+        for (int32_t rank = 1; rank < ranks; rank++)
+            least = load[rank] < load[least] ? rank : least;
+        wrong += next[least] == split->local_first[least + 1] || split->local[next[least]] != order[i];
+        next[least]++;
+        load[least] += (fill_flop)flop_of_prefix(curve, hand->batch.tokens[order[i]]) * ranks;
+    }
+    CHECK_EQUAL(wrong, 0);
+    free(order);
+}
+
 static void loads_of_phase_1_keep_the_rules(void)
 {
     uint64_t seed = 17;
@@ -234,6 +260,7 @@ static void loads_of_phase_1_keep_the_rules(void)
         hand_knobs(&hand, &system_slimpack, "");
         slimpack_split(&hand.request, true, &split);
         check_split(&hand, &split);
+        check_greedy(&hand, &split);
         n_merged += split.n_outliers;
         slimpack_split_free(&split);
         hand_request_free(&hand);

@@ -15,7 +15,7 @@ struct marks {
     double slowest_s;        /* end of the last pass of the phase */
     double end_s;            /* of the phase */
     double now_s;            /* accounted for up to here */
-    double n_gpus;           /* that the place stands for */
+    double n_gpus;           /* that the place stands for, those of places alike too */
 };
 
 static double larger(double a, double b)
@@ -137,7 +137,7 @@ static void open_account(struct account *account)
         marks->slowest_s = larger(marks->first_pass_s, window->slowest_s);
         marks->end_s = window->end_s;
         marks->now_s = window->begin_s;
-        marks->n_gpus = dag->places[i].n_gpus;
+        marks->n_gpus = dag->places[i].n_gpus * dag->places[i].n_alike;
     }
 }
 
@@ -173,7 +173,7 @@ struct bubble bubble_of(const struct dag *dag, const struct timeline *timeline)
     for (int32_t i = 0; i < dag->n_places; i++) {
         idle(&bubble, &account.marks[i], account.marks[i].end_s);
         bubble.total_s +=
-            dag->places[i].n_gpus * (account.marks[i].end_s - account.windows[dag->places[i].phase].begin_s);
+            account.marks[i].n_gpus * (account.marks[i].end_s - account.windows[dag->places[i].phase].begin_s);
     }
     free(account.marks);
     free(account.windows);

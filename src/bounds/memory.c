@@ -291,7 +291,8 @@ static void open_pipes(struct ledger *ledger)
     for (int32_t phase = 0; phase < plan->n_phases; phase++)
         for (int32_t i = 0; i < plan->phases[phase].n_pipelines; i++) {
             int32_t pipe = dag->first_pipe[phase] + i;
-            open_pipe(&plan->phases[phase].pipelines[i], ledger->setting, &dag->pipes[pipe], &ledger->pipes[pipe]);
+            if (dag->pipes[pipe].alike == pipe)
+                open_pipe(&plan->phases[phase].pipelines[i], ledger->setting, &dag->pipes[pipe], &ledger->pipes[pipe]);
         }
 }
 
@@ -666,18 +667,27 @@ static void resolve_events(struct ledger *ledger, int32_t place)
     resolve_tasks(ledger, true);
 }
 
+static void copy_peaks(struct memory *memory, int32_t from, int32_t place)
+{
+    memory->peak_bytes[place] = memory->peak_bytes[from];
+    memory->host_peak_bytes[place] = memory->host_peak_bytes[from];
+    memcpy(memory->at_peak[place], memory->at_peak[from], sizeof memory->at_peak[place]);
+}
+
 /* The peaks alone. */
 static void resolve_peaks(struct ledger *ledger, int32_t place)
 {
-    struct memory *memory = ledger->memory;
     const struct dag *dag = ledger->dag;
     const struct dag_place *at = &dag->places[place];
+    if (at->alike != place) {
+        copy_peaks(ledger->memory, at->alike, place);
+        return;
+    }
     start_place(ledger, place);
     if (copies(dag, place)) {
         resolve_tasks(ledger, false);
     } else if (place > 0 && same_stage(at, at - 1)) {
-        memory->peak_bytes[place] = memory->peak_bytes[place - 1];
-        memcpy(memory->at_peak[place], memory->at_peak[place - 1], sizeof memory->at_peak[place]);
+        copy_peaks(ledger->memory, place - 1, place);
     } else {
         walk_steps(ledger, at->stage);
     }

@@ -31,6 +31,12 @@ struct builder_boundary {
     struct cost_transfer transfer;
 };
 
+/** Context ranks of a stage of which only the first is built: where their rings lead. */
+struct builder_fold {
+    int32_t each;     /* members on each node when these are equal; else 0 */
+    bool nvlink, nic; /* some member's next is on its node, on another one */
+};
+
 /** A pipeline of the phase in work. An instance is (virtual stage, pass, unit) as one number. */
 struct builder_pipe {
     const struct plan_pipeline *plan;
@@ -42,8 +48,11 @@ struct builder_pipe {
     int32_t *set[N_PASSES];                 /* [unit x stages + stage] of exchanges, -1: none; NULL without exchanges */
     int32_t *set_first;                     /* [sets + 1] into plan's exchanges */
     int32_t *set_arrived;                   /* of each: lanes that wait there */
+    int32_t alike; /* the pipeline whose steps are built for it too: itself, but for fold_alike */
     int32_t first_place, first_lane;
     int32_t n_tensor, n_ranks;                   /* places of a context rank, of a stage */
+    int32_t n_built;                             /* of the latter: those with tasks, the first ones */
+    struct builder_fold *fold;                   /* of each stage, where one context rank is built for all; or NULL */
     int32_t stages, n_virtual;                   /* virtual stages: chunks x stages */
     int32_t n_units;                             /* of both cuts */
     int32_t before[N_PASSES];                    /* units of the cuts before the pass's */
@@ -51,7 +60,7 @@ struct builder_pipe {
     bool offloads;                               /* some unit does */
     struct builder_brief *brief[N_STEP_PASSES];  /* as cost */
     struct builder_boundary *boundary[N_PASSES]; /* of each unit */
-    struct builder_end *ends;                    /* [instance x n_ranks + rank] */
+    struct builder_end *ends;                    /* [instance x n_built + rank] */
 };
 
 /** A place's part of the step in work. */
@@ -97,6 +106,8 @@ struct builder {
     struct dag *dag;
     int32_t *stream_last;     /* of each stream: its last task, -1: none */
     struct builder_place *at; /* [places of the graph] */
+
+    int32_t *alike; /* of each pipeline (dag/alike.h); NULL: each is itself */
 
     int32_t phase;
     int32_t gate; /* SYNC before the phase: streams begin after it; -1 in the first */
@@ -170,6 +181,12 @@ BUILDER_INLINE void builder_edge(struct builder *builder, int32_t from, enum dag
     struct builder_edges edges = builder_open_edges(builder);
     builder_add_edge(builder, &edges, from, kind);
     builder_close_edges(builder, &edges);
+}
+
+/** The pipeline whose steps are built for one. */
+static inline int32_t builder_alike(const struct builder *builder, int32_t pipeline)
+{
+    return builder->alike != NULL ? builder->alike[pipeline] : pipeline;
 }
 
 /** Append a task behind the last of its stream. Its edges stay open. */
@@ -264,6 +281,7 @@ struct builder_ring {
     double exact_s;    /* if > 0: how long it takes, in place of bytes: that of the member to which it is longest */
     double wire_bytes; /* of the latter by each member's NIC */
     bool to_all;       /* these go to all other nodes, not to the next one */
+    const struct builder_fold *fold; /* of context ranks of which only the first, places[0], sends; NULL: all do */
 };
 
 /**
@@ -280,6 +298,9 @@ struct builder_ring {
  * @return the closing SYNC
  */
 int32_t builder_ring(struct builder *builder, const struct builder_ring *ring);
+
+/** How the ring of these places would lead; of `ring` places and n alone count. */
+struct builder_fold builder_fold_of(const struct builder *builder, const struct builder_ring *ring);
 
 /** How long a reduce-scatter or all-gather takes alone on its links, all of it [s]. */
 double builder_ring_s(const struct builder *builder, const struct builder_ring *ring);
@@ -336,7 +357,7 @@ BUILDER_INLINE int32_t builder_instance(const struct builder_pipe *pipe, enum pa
 
 BUILDER_INLINE struct builder_end *builder_end_of(const struct builder_pipe *pipe, int32_t instance, int32_t rank)
 {
-    return &pipe->ends[(size_t)instance * (size_t)pipe->n_ranks + (size_t)rank];
+    return &pipe->ends[(size_t)instance * (size_t)pipe->n_built + (size_t)rank];
 }
 
 /** Walk the orders of the phase until all steps are built; else name one in the circle. Leaves the phase open. */

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "cost/cache.h"
+#include "dag/alike.h"
 #include "dag/builder.h"
 
 struct cost_setting dag_setting(const struct cost_setting *setting, const struct plan_layout *layout, int32_t stage)
@@ -175,20 +176,30 @@ static int32_t n_tensor(const struct plan_layout *layout, struct dag_options opt
     return options.all_tensor_ranks ? layout->tensor : 1;
 }
 
-static void add_places(struct dag *dag, const struct plan *plan, int32_t phase, struct dag_options options)
+static void add_places(struct builder *builder, int32_t phase)
 {
+    struct dag *dag = builder->dag;
+    const struct plan *plan = builder->plan;
+    struct dag_options options = builder->options;
     for (int32_t pipeline = 0; pipeline < plan->phases[phase].n_pipelines; pipeline++) {
         const struct plan_layout *layout = &plan->phases[phase].pipelines[pipeline].layout;
+        int32_t n_folded = pipeline - builder_alike(builder, pipeline);
+        bool folded = builder->alike != NULL && alike_contexts(&plan->phases[phase].pipelines[pipeline],
+                                                               builder->setting->platform->gpus_per_node);
         for (int32_t stage = 0; stage < layout->stages; stage++)
             for (int32_t rank = 0; rank < layout->context * n_tensor(layout, options); rank++) {
+                int32_t n = layout->stages * layout->context * n_tensor(layout, options);
                 int32_t context = rank / n_tensor(layout, options), tensor = rank % n_tensor(layout, options);
+                int32_t alike = dag->n_places - n_folded * n - (folded ? context : 0);
                 dag->places[dag->n_places++] = (struct dag_place){.phase = (int16_t)phase,
                                                                   .stage = (int16_t)stage,
                                                                   .pipeline = pipeline,
                                                                   .context = context,
                                                                   .tensor = tensor,
                                                                   .rank = plan_rank(layout, stage, context, tensor),
-                                                                  .n_gpus = layout->tensor / n_tensor(layout, options)};
+                                                                  .n_gpus = layout->tensor / n_tensor(layout, options),
+                                                                  .alike = alike};
+                dag->places[alike].n_alike++;
             }
     }
 }
@@ -204,8 +215,11 @@ static int32_t n_senders(const struct plan *plan)
     return n;
 }
 
-static void make_places(struct dag *dag, const struct plan *plan, struct dag_options options)
+static void make_places(struct builder *builder)
 {
+    struct dag *dag = builder->dag;
+    const struct plan *plan = builder->plan;
+    struct dag_options options = builder->options;
     size_t n = 0;
     for (int32_t phase = 0; phase < plan->n_phases; phase++)
         for (int32_t pipeline = 0; pipeline < plan->phases[phase].n_pipelines; pipeline++) {
@@ -221,7 +235,7 @@ static void make_places(struct dag *dag, const struct plan *plan, struct dag_opt
         dag->room.streams = (int32_t)n_streams;
     }
     for (int32_t phase = 0; phase < plan->n_phases; phase++)
-        add_places(dag, plan, phase, options);
+        add_places(builder, phase);
 }
 
 static void free_pipes(struct dag *dag)
@@ -260,6 +274,24 @@ static void open_builder(struct builder *builder)
         builder->stream_last[i] = builder->dag->stream_first[i] = -1;
 }
 
+/* Whether what is alike takes the same times, and is worth the search. */
+static bool folds(const struct builder *builder)
+{
+    const struct plan_phase *phase = &builder->plan->phases[0];
+    struct dag_options options = builder->options;
+    int64_t n_passes = 0;
+    if (!options.fold_alike || options.all_tensor_ranks || builder->setting->faults != NULL ||
+        builder->plan->n_phases != 1 || phase->n_groups > 0 || phase->n_reshards > 0)
+        return false;
+    for (int32_t i = 0; i < phase->n_pipelines; i++) {
+        const struct plan_pipeline *pipeline = &phase->pipelines[i];
+        n_passes += (int64_t)pipeline->step_first[pipeline->layout.stages] * pipeline->layout.context;
+        if (pipeline->n_exchanges > 0)
+            return false;
+    }
+    return n_passes > DAG_FOLD_PASSES;
+}
+
 bool dag_build(const struct plan *plan, const struct cost_setting *setting, struct dag_options options, struct dag *dag,
                struct error *err)
 {
@@ -274,7 +306,9 @@ bool dag_rebuild(const struct plan *plan, const struct cost_setting *setting, st
     bool ok = true;
     dag->n_tasks = dag->n_edges = dag->n_places = 0;
     dag->faults = setting->faults;
-    make_places(dag, plan, options);
+    if (folds(&builder))
+        builder.alike = alike_of(&plan->phases[0], setting->platform->gpus_per_node);
+    make_places(&builder);
     if (!options.other_offload) {
         free_pipes(dag);
         make_pipes(dag, plan);
@@ -291,6 +325,7 @@ bool dag_rebuild(const struct plan *plan, const struct cost_setting *setting, st
     }
     free(builder.stream_last);
     free(builder.at);
+    free(builder.alike);
     if (!ok)
         dag_free(dag);
     return ok;

@@ -134,6 +134,8 @@ struct dag_place {
     int32_t pipeline, context, tensor; /* indices inside the pipeline */
     int32_t rank;                      /* GPU, the first of those that it stands for */
     int32_t n_gpus;                    /* that it stands for: all of its TP group, or 1 where each is a place */
+    int32_t alike;                     /* the place whose passes are its own too: itself, but for fold_alike */
+    int32_t n_alike;                   /* places of which it is that; 0: another one's passes are its own */
 };
 
 enum { DAG_MAX_KINDS = 6 };
@@ -151,6 +153,7 @@ struct dag_pipe {
     struct dag_kinds kinds; /* of its virtual stages */
     struct relations relations;
     struct cost_pass *cost[N_STEP_PASSES]; /* [unit x kinds + kind]; PASS_WEIGHT: NULL unless it is split off */
+    int32_t alike;                         /* the pipe that has all this for it: itself, but for fold_alike */
 };
 
 /** What the arrays of a graph have room for, so that the next one is built in them. */
@@ -183,10 +186,18 @@ static inline int32_t dag_n_streams(const struct dag *dag)
     return (dag->n_places + dag->n_senders) * DAG_N_STREAMS;
 }
 
+/** Passes of units on places below which fold_alike is not worth it. */
+enum { DAG_FOLD_PASSES = 1 << 17 };
+
 struct dag_options {
     bool all_tensor_ranks;
     bool gradient_sync; /* reduce-scatter, optimizer, all-gather; off while candidates of one pipeline are weighed */
     bool other_offload; /* dag_rebuild: the plan is the one before, with other shares that go to the host */
+    bool fold_alike;    /* of pipelines, and of context ranks, that are alike (dag/alike.h) only the first has tasks of
+                           its passes; all have those of gradients and parameters. The same start and finish, and for
+                           the critical path and bounds/ (without events of memory) that is all; sums over places round
+                           otherwise. Not in graphs of up to DAG_FOLD_PASSES, and not with faults, groups, exchanges,
+                           several phases or all_tensor_ranks: there all have tasks */
 };
 
 /**

@@ -175,7 +175,8 @@ static double exposed(const struct builder *builder, const struct replicas *repl
     double loss = overlap_loss(builder->setting->device, place_of(builder, replicas), kernels);
     double unhidden = bucket_s + (chunks * chunk_s - bucket_s) * loss;
     for (int32_t i = 0; i < replicas->n; i++)
-        unhidden = fmax(unhidden, unhidden_s(builder, replicas->places[i], pass, chunk_s, loss));
+        if (builder->dag->places[replicas->places[i]].alike == replicas->places[i])
+            unhidden = fmax(unhidden, unhidden_s(builder, replicas->places[i], pass, chunk_s, loss));
     return unhidden / all_s;
 }
 

@@ -77,7 +77,7 @@ static void collect_members(struct work *work)
     for (int32_t tensor = 0; tensor < work->n_tensor; tensor++)
         for (int32_t i = 0; i < work->n_lanes; i++) {
             const struct builder_lane *lane = &builder->lanes[work->lanes[i]];
-            for (int32_t rank = tensor; rank < lane->pipe->n_ranks; rank += work->n_tensor)
+            for (int32_t rank = tensor; rank < lane->pipe->n_built; rank += work->n_tensor)
                 set_member(work, lane, rank, &builder->members[work->n_members++]);
         }
 }
@@ -87,7 +87,8 @@ static bool is_ring(const struct work *work)
 {
     const struct builder_member *first = &work->builder->members[0];
     const struct plan_cut *cut = plan_cut_of(first->pipe->plan, work->pass);
-    return cut->units[first->unit].context > 1 && work->n_members > work->n_tensor && first->cost->ring_bytes > 0;
+    bool several = work->n_members > work->n_tensor || first->pipe->fold != NULL;
+    return cut->units[first->unit].context > 1 && several && first->cost->ring_bytes > 0;
 }
 
 /* The newest task may start when `task` does, -1: at once. */
@@ -164,7 +165,7 @@ static void add_offload(struct work *work, const struct builder_member *member, 
 /* The neighbouring stage's result: sent, or at hand when it needs no sending. */
 BUILDER_INLINE void after_neighbour(struct work *work, struct builder_edges *edges, const struct builder_member *member)
 {
-    int32_t away = member->pipe->n_units * member->pipe->n_ranks;
+    int32_t away = member->pipe->n_units * member->pipe->n_built;
     const struct builder_end *end = member->end + (work->pass == PASS_FORWARD ? -away : away);
     if (end->send >= 0)
         builder_add_edge(work->builder, edges, end->send, DAG_INTER_STAGE);
@@ -204,7 +205,7 @@ BUILDER_INLINE void after_data(struct work *work, struct builder_edges *edges, c
         after_forwards(work, edges, member);
     const int32_t *first = relations->after_first[work->pass] + member->unit, *after = relations->after[work->pass];
     for (int32_t i = first[0]; i < first[1]; i++)
-        after_end(work, edges, member->end + (after[i] - member->unit) * pipe->n_ranks, DAG_INTER_SLICE);
+        after_end(work, edges, member->end + (after[i] - member->unit) * pipe->n_built, DAG_INTER_SLICE);
 }
 
 BUILDER_INLINE void add_compute(struct work *work, struct builder_member *member)
@@ -231,7 +232,8 @@ BUILDER_INLINE void add_compute(struct work *work, struct builder_member *member
 static void add_ring(struct work *work, int32_t first, int32_t stride, struct builder_ring ring)
 {
     struct builder *builder = work->builder;
-    for (int32_t i = 0; i < ring.n; i++) {
+    int32_t n = ring.fold != NULL ? 1 : ring.n;
+    for (int32_t i = 0; i < n; i++) {
         const struct builder_member *member = &builder->members[first + i * stride];
         builder->places[i] = member->place;
         builder->ready[i] = member->ready;
@@ -240,12 +242,12 @@ static void add_ring(struct work *work, int32_t first, int32_t stride, struct bu
     }
     ring.places = builder->places;
     ring.ready = builder->ready;
-    ring.n_ready = ring.n;
+    ring.n_ready = n;
     ring.pass = work->pass;
     ring.chunk = work->chunk;
     ring.unit = builder->members[first].unit;
     int32_t close = builder_ring(builder, &ring);
-    for (int32_t i = 0; i < ring.n; i++)
+    for (int32_t i = 0; i < n; i++)
         builder->members[first + i * stride].ring = close;
 }
 
@@ -376,9 +378,14 @@ static void add_context_rings(struct work *work)
 {
     int32_t n_each = work->n_members / work->n_tensor;
     for (int32_t first = 0; first < work->n_members; first += n_each) {
-        const struct cost_pass *cost = work->builder->members[first].cost;
+        const struct builder_member *member = &work->builder->members[first];
+        const struct cost_pass *cost = member->cost;
+        const struct builder_pipe *pipe = member->pipe;
+        const struct builder_fold *fold =
+            pipe->fold != NULL ? &pipe->fold[builder_stage_of(pipe, member->stage)] : NULL;
         add_ring(work, first, 1,
-                 (struct builder_ring){.n = n_each,
+                 (struct builder_ring){.n = fold != NULL ? pipe->n_ranks : n_each,
+                                       .fold = fold,
                                        .purpose = DAG_RING,
                                        .bytes = cost->ring_bytes,
                                        .steps = cost->ring_steps,

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "dag/alike.h"
 #include "dag/builder.h"
 
 static const struct plan_step *step_of(const struct builder_lane *lane)
@@ -286,19 +287,35 @@ static void open_units(const struct builder *builder, int32_t number, struct bui
         pipe->cost[pass] = before->cost[pass];
 }
 
+/* One context rank for all, where they are alike. */
+static void open_fold(struct builder *builder, struct builder_pipe *pipe)
+{
+    if (builder->alike == NULL || !alike_contexts(pipe->plan, builder->setting->platform->gpus_per_node))
+        return;
+    pipe->n_built = 1;
+    pipe->fold = check_malloc((size_t)pipe->stages * sizeof *pipe->fold);
+    for (int32_t stage = 0; stage < pipe->stages; stage++) {
+        struct builder_ring ring = {.places = builder->places, .n = pipe->n_ranks};
+        for (int32_t i = 0; i < pipe->n_ranks; i++)
+            builder->places[i] = pipe->first_place + stage * pipe->n_ranks + i;
+        pipe->fold[stage] = builder_fold_of(builder, &ring);
+    }
+}
+
 static void open_pipe(struct builder *builder, int32_t number, struct builder_pipe *pipe)
 {
     const struct plan_phase *phase = &builder->plan->phases[builder->phase];
     pipe->plan = &phase->pipelines[number];
     const struct plan_layout *layout = &pipe->plan->layout;
     pipe->n_tensor = builder->options.all_tensor_ranks ? layout->tensor : 1;
-    pipe->n_ranks = layout->context * pipe->n_tensor;
+    pipe->n_ranks = pipe->n_built = layout->context * pipe->n_tensor;
     pipe->stages = layout->stages;
     pipe->n_virtual = layout->chunks * layout->stages;
     pipe->before[PASS_BACKWARD] = pipe->plan->cut[PASS_FORWARD].n_units;
     open_units(builder, number, pipe);
     for (int32_t kind = 0; kind < pipe->kinds.n; kind++)
         pipe->own[kind] = dag_setting(builder->setting, layout, pipe->kinds.stage[kind]);
+    open_fold(builder, pipe);
     open_sets(pipe);
     pipe->offloads = plan_offloads(pipe->plan);
     for (enum pass pass = PASS_FORWARD; pass < plan_n_passes(pipe->plan); pass++)
@@ -309,7 +326,7 @@ static void open_pipe(struct builder *builder, int32_t number, struct builder_pi
         pipe->ordinal[pass] = ordinals_of(&pipe->plan->cut[pass], phase->n_groups);
     }
     pipe->n_units = pipe->plan->cut[PASS_FORWARD].n_units + pipe->plan->cut[PASS_BACKWARD].n_units;
-    size_t n_ends = (size_t)pipe->n_units * (size_t)pipe->n_virtual * (size_t)pipe->n_ranks;
+    size_t n_ends = (size_t)pipe->n_units * (size_t)pipe->n_virtual * (size_t)pipe->n_built;
     pipe->ends = check_malloc(n_ends * sizeof *pipe->ends);
     for (size_t i = 0; i < n_ends; i++)
         pipe->ends[i] = (struct builder_end){-1, -1, -1, -1, -1};
@@ -363,7 +380,7 @@ static void open_phase(struct builder *builder)
     for (int32_t i = 0; i < phase->n_pipelines; i++) {
         const struct plan_layout *layout = &phase->pipelines[i].layout;
         builder->pipes[i].first_lane = builder->n_lanes;
-        builder->n_lanes += layout->stages;
+        builder->n_lanes += builder_alike(builder, i) == i ? layout->stages : 0;
         n_members += (size_t)layout->context * (size_t)layout->tensor *
                      (size_t)(phase->pipelines[i].n_exchanges > 0 ? layout->stages : 1);
     }
@@ -380,8 +397,13 @@ static void open_phase(struct builder *builder)
         place++;
     for (int32_t i = 0; i < phase->n_pipelines; i++) {
         struct builder_pipe *pipe = &builder->pipes[i];
-        open_pipe(builder, i, pipe);
+        int32_t alike = builder_alike(builder, i);
+        if (alike != i)
+            *pipe = builder->pipes[alike];
+        pipe->alike = alike;
         pipe->first_place = place;
+        if (alike == i)
+            open_pipe(builder, i, pipe);
         place += pipe->n_ranks * pipe->plan->layout.stages;
     }
     open_groups(builder);
@@ -394,7 +416,11 @@ void builder_close_phase(struct builder *builder)
     for (int32_t i = 0; i < builder->plan->phases[builder->phase].n_pipelines; i++) {
         struct builder_pipe *pipe = &builder->pipes[i];
         struct dag_pipe *kept = &dag->pipes[dag->n_pipes++];
-        *kept = (struct dag_pipe){.kinds = pipe->kinds, .relations = pipe->relations};
+        *kept = (struct dag_pipe){.alike = dag->first_pipe[builder->phase] + pipe->alike};
+        if (pipe->alike != i)
+            continue;
+        kept->kinds = pipe->kinds;
+        kept->relations = pipe->relations;
         for (int pass = 0; pass < N_STEP_PASSES; pass++) {
             kept->cost[pass] = pipe->cost[pass];
             free(pipe->brief[pass]);
@@ -408,6 +434,7 @@ void builder_close_phase(struct builder *builder)
         free(pipe->set_first);
         free(pipe->set_arrived);
         free(pipe->ends);
+        free(pipe->fold);
     }
     free(builder->pipes);
     free(builder->lanes);

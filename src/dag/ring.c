@@ -109,7 +109,7 @@ static void add_hop(struct builder *builder, const struct builder_ring *ring, in
 static double worst_nic(const struct builder *builder, const struct builder_ring *ring)
 {
     double worst = 1;
-    for (int32_t i = 0; i < ring->n; i++)
+    for (int32_t i = 0; builder->setting->faults != NULL && i < ring->n; i++)
         worst =
             fmax(worst, faults_factor(builder->setting->faults, FAULT_NIC, builder->dag->places[ring->places[i]].rank));
     return worst;
@@ -123,14 +123,52 @@ static void add_flows(struct builder *builder, const struct builder_ring *ring, 
     int32_t n_flows = ring->to_all ? ring->n / k - 1 : 1;
     struct cost_transfer flow = {latency_s / n_flows, ring->wire_bytes / n_flows, bytes_per_s, 0};
     flow.duration_s = flow.latency_s + flow.wire_bytes / bytes_per_s;
-    for (int32_t i = 0; i < ring->n; i++)
+    for (int32_t i = 0; i < (ring->fold != NULL ? 1 : ring->n); i++)
         for (int32_t away = 1; away <= n_flows; away++) {
             struct dag_task task = task_of(builder, ring, i, DAG_STREAM_RAIL, DAG_SEND);
-            task.to_rank = builder->dag->places[ring->places[(i + away * k) % ring->n]].rank;
+            task.to_rank = builder->dag->places[ring->places[ring->fold != NULL ? 0 : (i + away * k) % ring->n]].rank;
             builder_send(builder, task, flow);
             if (away == 1)
                 builder_edge(builder, open, DAG_COLLECTIVE);
         }
+}
+
+/* The longest of the members' messages, as the first one's. */
+static void add_longest_hop(struct builder *builder, const struct builder_ring *ring, int32_t open)
+{
+    struct cost_transfer longest = {0};
+    for (enum cost_route route = COST_NVLINK; route <= COST_NIC; route++) {
+        if (!(route == COST_NIC ? ring->fold->nic : ring->fold->nvlink))
+            continue;
+        struct cost_transfer cost = hop_cost(builder, ring, route, route == COST_NIC ? 1 : ring->n);
+        if (cost.duration_s > longest.duration_s)
+            longest = cost;
+    }
+    if (longest.duration_s <= 0)
+        return;
+    builder_send(builder, task_of(builder, ring, 0, DAG_STREAM_COLLECTIVE, DAG_SEND), longest);
+    builder_edge(builder, open, DAG_COLLECTIVE);
+}
+
+/* Of context ranks of which only the first is built. */
+static void add_folded_hops(struct builder *builder, const struct builder_ring *ring, int32_t open)
+{
+    if (ring->wire_bytes > 0 && ring->fold->each > 0 && ring->fold->each < ring->n)
+        add_flows(builder, ring, open, ring->fold->each);
+    else
+        add_longest_hop(builder, ring, open);
+}
+
+struct builder_fold builder_fold_of(const struct builder *builder, const struct builder_ring *ring)
+{
+    struct builder_fold fold = {.each = on_each_node(builder, ring)};
+    for (int32_t i = 0; i < ring->n; i++) {
+        int32_t next = (i + 1) % ring->n;
+        bool inside = builder->at[ring->places[i]].node == builder->at[ring->places[next]].node;
+        fold.nvlink = fold.nvlink || inside;
+        fold.nic = fold.nic || !inside;
+    }
+    return fold;
 }
 
 static void add_hops(struct builder *builder, const struct builder_ring *ring, int32_t open)
@@ -156,7 +194,10 @@ int32_t builder_ring(struct builder *builder, const struct builder_ring *ring)
     int32_t open = builder_task(builder, task_of(builder, ring, 0, DAG_STREAM_COLLECTIVE, DAG_SYNC), 0.0);
     for (int32_t i = 0; i < ring->n_ready; i++)
         builder_edge(builder, ring->ready[i], DAG_COLLECTIVE);
-    add_hops(builder, ring, open);
+    if (ring->fold != NULL)
+        add_folded_hops(builder, ring, open);
+    else
+        add_hops(builder, ring, open);
     int32_t close = builder_task(builder, task_of(builder, ring, 0, DAG_STREAM_COLLECTIVE, DAG_SYNC), 0.0);
     for (int32_t send = open + 1; send < close; send++)
         builder_edge(builder, send, DAG_COLLECTIVE);

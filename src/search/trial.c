@@ -54,7 +54,8 @@ static bool resolve(struct trials *trials, const struct trial *trial, const stru
                     const struct cost_setting *setting, struct trial_outcome *outcome, struct error *err)
 {
     const struct scenario *scenario = trials->scenario;
-    struct dag_options options = {.all_tensor_ranks = scenario->all_tensor_ranks, .gradient_sync = true};
+    struct dag_options options = {
+        .all_tensor_ranks = scenario->all_tensor_ranks, .gradient_sync = true, .fold_alike = !trial->engine};
     struct dag *dag = &trials->dag;
     struct memory memory = {0};
     bool ok = dag_rebuild(plan, setting, options, dag, err);

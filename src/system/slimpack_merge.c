@@ -9,30 +9,58 @@
 
 enum { THRESHOLD_PARTS = 1000 };
 
-static fill_flop block_load(const struct slimpack_split *split, int32_t first_rank, int32_t width)
+/* Aligned blocks of `width` ranks as a binary heap: the least loaded on top (ties: the lowest). Widths only shrink,
+ * each to a divisor of the one before, so the ranks of a block are loaded alike: load[first rank] is that of all. */
+struct blocks {
+    struct slimpack_split *split;
+    int32_t width, n;
+    int32_t *first_rank; /* [n] of each block */
+};
+
+static bool goes_first(const struct blocks *blocks, int32_t a, int32_t b)
 {
-    fill_flop load = split->load[first_rank];
-    for (int32_t rank = first_rank + 1; rank < first_rank + width; rank++)
-        if (split->load[rank] > load)
-            load = split->load[rank];
-    return load;
+    const fill_flop *load = blocks->split->load;
+    int32_t i = blocks->first_rank[a], j = blocks->first_rank[b];
+    return load[i] != load[j] ? load[i] < load[j] : i < j;
 }
 
-/* Give f to the aligned block of `width` ranks whose most loaded rank has the least load. @return its first rank */
-static int32_t place(struct slimpack_split *split, int64_t flop, int32_t width)
+static void sift_down(struct blocks *blocks, int32_t at)
 {
-    int32_t best = 0;
-    fill_flop least = block_load(split, 0, width);
-    for (int32_t first = width; first < split->n_ranks; first += width) {
-        fill_flop load = block_load(split, first, width);
-        if (load < least) {
-            least = load;
-            best = first;
-        }
+    for (int32_t child; (child = 2 * at + 1) < blocks->n;) {
+        if (child + 1 < blocks->n && goes_first(blocks, child + 1, child))
+            child++;
+        if (goes_first(blocks, at, child))
+            return;
+        int32_t first = blocks->first_rank[at];
+        blocks->first_rank[at] = blocks->first_rank[child];
+        blocks->first_rank[child] = first;
+        at = child;
     }
-    for (int32_t rank = best; rank < best + width; rank++)
-        split->load[rank] += (fill_flop)flop * (split->n_ranks / width);
-    return best;
+}
+
+/* Every rank has its block's load; then blocks of `width`. */
+static void narrow(struct blocks *blocks, int32_t width)
+{
+    struct slimpack_split *split = blocks->split;
+    for (int32_t rank = 0; rank < split->n_ranks; rank++)
+        split->load[rank] = split->load[rank - rank % blocks->width];
+    blocks->width = width;
+    blocks->n = split->n_ranks / width;
+    for (int32_t i = 0; i < blocks->n; i++)
+        blocks->first_rank[i] = i * width;
+    for (int32_t i = blocks->n / 2 - 1; i >= 0; i--)
+        sift_down(blocks, i);
+}
+
+/* Give f to the least loaded of the blocks of `width` ranks. @return its first rank */
+static int32_t place(struct blocks *blocks, int64_t flop, int32_t width)
+{
+    if (width != blocks->width)
+        narrow(blocks, width);
+    int32_t first = blocks->first_rank[0];
+    blocks->split->load[first] += (fill_flop)flop * blocks->n;
+    sift_down(blocks, 0);
+    return first;
 }
 
 /* Whether a block of so many ranks can share a sample: Ulysses deals whole heads, and whole keys' and values' heads. */
@@ -83,20 +111,23 @@ void slimpack_split(const struct system_request *request, bool merge, struct sli
     const struct slimpack_knobs *knobs = request->knobs;
     double capacity = knobs->merge_memory > 0 ? knobs->merge_memory * (double)slimpack_rank_tokens(request) : INFINITY;
     int32_t width = n_ranks;
+    struct blocks blocks = {split, n_ranks, 1, check_calloc((size_t)n_ranks, sizeof(int32_t))};
     for (int32_t i = 0; i < n; i++) {
         int64_t flop = flop_of_prefix(curve, batch->tokens[order[i]]);
         double tokens = batch->tokens[order[i]];
         bool outlier = merge && (is_heavy(request, split, flop) || tokens > capacity);
         width = outlier ? least_width(split, request->setting, flop, tokens, capacity, width) : 1;
-        rank[i] = place(split, flop, width);
+        rank[i] = place(&blocks, flop, width);
         if (width > 1) {
             split->outliers[split->n_outliers++] = (struct slimpack_outlier){order[i], rank[i], width};
             rank[i] = -1;
         }
     }
+    narrow(&blocks, 1);
     samples_by_place(n, order, rank, n_ranks, split->local_first, split->local);
     free(order);
     free(rank);
+    free(blocks.first_rank);
 }
 
 void slimpack_split_free(struct slimpack_split *split)

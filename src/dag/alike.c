@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "dag/alike.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/hash.h"
+
+/* A pipeline's slices, of samples numbered in the order they first come in it: forward cut, then backward. */
+struct form {
+    const struct plan_pipeline *pipeline;
+    int32_t number; /* of the pipeline */
+    uint64_t hash;  /* of layout and slices: equal if all else is */
+    int32_t n_slices;
+    struct slice *slices;
+};
+
+/* Numbers of the samples in the pipeline in work. */
+struct numbers {
+    int32_t *of;       /* [samples] */
+    int32_t *pipeline; /* [samples] that `of` is about, -1: none */
+};
+
+static int32_t n_samples(const struct plan_phase *phase)
+{
+    int32_t most = -1;
+    for (int32_t i = 0; i < phase->n_pipelines; i++)
+        for (int pass = 0; pass < N_PASSES; pass++) {
+            const struct plan_cut *cut = &phase->pipelines[i].cut[pass];
+            for (int32_t k = 0; k < cut->n_slices; k++)
+                most = cut->slices[k].sample > most ? cut->slices[k].sample : most;
+        }
+    return most + 1;
+}
+
+static struct form form_of(const struct plan_phase *phase, int32_t number, struct numbers *numbers)
+{
+    const struct plan_pipeline *pipeline = &phase->pipelines[number];
+    int32_t n = pipeline->cut[PASS_FORWARD].n_slices + pipeline->cut[PASS_BACKWARD].n_slices, n_known = 0;
+    struct form form = {
+        .pipeline = pipeline, .number = number, .slices = check_malloc((size_t)n * sizeof *form.slices)};
+    for (int pass = 0; pass < N_PASSES; pass++)
+        for (int32_t i = 0; i < pipeline->cut[pass].n_slices; i++) {
+            struct slice slice = pipeline->cut[pass].slices[i];
+            if (numbers->pipeline[slice.sample] != number) {
+                numbers->pipeline[slice.sample] = number;
+                numbers->of[slice.sample] = n_known++;
+            }
+            slice.sample = numbers->of[slice.sample];
+            form.slices[form.n_slices++] = slice;
+        }
+    const struct plan_layout *layout = &pipeline->layout;
+    const int32_t kind[] = {layout->tensor, layout->context,      layout->stages,
+                            layout->chunks, layout->stage_stride, pipeline->cut[PASS_FORWARD].n_units,
+                            form.n_slices};
+    form.hash = hash_bytes(HASH_START, kind, sizeof kind);
+    form.hash = hash_bytes(form.hash, form.slices, (size_t)n * sizeof *form.slices);
+    return form;
+}
+
+static bool equal_layouts(const struct plan_layout *a, const struct plan_layout *b, int32_t gpus_per_node)
+{
+    if (a->tensor != b->tensor || a->context != b->context || a->stages != b->stages || a->chunks != b->chunks ||
+        a->stage_stride != b->stage_stride)
+        return false;
+    int32_t a_node = a->first_rank / gpus_per_node, b_node = b->first_rank / gpus_per_node;
+    for (int32_t stage = 0; stage < a->stages; stage++)
+        for (int32_t i = 0; i < a->context * a->tensor; i++) {
+            int32_t rank = stage * a->stage_stride + i;
+            if ((a->first_rank + rank) / gpus_per_node - a_node != (b->first_rank + rank) / gpus_per_node - b_node)
+                return false;
+        }
+    return true;
+}
+
+static bool equal_units(const struct plan_cut *a, const struct plan_cut *b)
+{
+    if (a->n_units != b->n_units)
+        return false;
+    for (int32_t i = 0; i < a->n_units; i++) {
+        const struct plan_unit *x = &a->units[i], *y = &b->units[i];
+        if (x->first_slice != y->first_slice || x->n_slices != y->n_slices || x->padding_tokens != y->padding_tokens ||
+            x->padding_of != y->padding_of || x->context != y->context || x->group != y->group ||
+            x->sharding != y->sharding || x->recompute != y->recompute || x->offload != y->offload ||
+            x->streams != y->streams)
+            return false;
+    }
+    return true;
+}
+
+static bool equal_orders(const struct plan_pipeline *a, const struct plan_pipeline *b)
+{
+    int32_t stages = a->layout.stages;
+    for (int32_t i = 0; i <= stages; i++)
+        if (a->step_first[i] != b->step_first[i])
+            return false;
+    for (int32_t i = 0; i < a->step_first[stages]; i++)
+        if (a->steps[i].pass != b->steps[i].pass || a->steps[i].unit != b->steps[i].unit ||
+            a->steps[i].chunk != b->steps[i].chunk)
+            return false;
+    return true;
+}
+
+static bool equal_offloads(const struct plan_pipeline *a, const struct plan_pipeline *b)
+{
+    int32_t n = a->cut[PASS_FORWARD].n_units * a->layout.stages * a->layout.chunks;
+    if (a->offload == NULL || b->offload == NULL)
+        return a->offload == b->offload;
+    for (int32_t i = 0; i < n; i++)
+        if (a->offload[i] != b->offload[i])
+            return false;
+    return true;
+}
+
+static bool are_alike(const struct form *a, const struct form *b, int32_t gpus_per_node)
+{
+    const struct plan_pipeline *x = a->pipeline, *y = b->pipeline;
+    return a->n_slices == b->n_slices && memcmp(a->slices, b->slices, (size_t)a->n_slices * sizeof *a->slices) == 0 &&
+           equal_layouts(&x->layout, &y->layout, gpus_per_node) && x->splits_backward == y->splits_backward &&
+           equal_units(&x->cut[PASS_FORWARD], &y->cut[PASS_FORWARD]) &&
+           equal_units(&x->cut[PASS_BACKWARD], &y->cut[PASS_BACKWARD]) && equal_orders(x, y) && equal_offloads(x, y);
+}
+
+static int by_hash(const void *a, const void *b)
+{
+    const struct form *x = a, *y = b;
+    return x->hash != y->hash ? (x->hash > y->hash) - (x->hash < y->hash) : x->number - y->number;
+}
+
+bool alike_contexts(const struct plan_pipeline *pipeline, int32_t gpus_per_node)
+{
+    const struct plan_layout *layout = &pipeline->layout;
+    bool alike = layout->context > 1;
+    for (int pass = 0; pass < N_PASSES; pass++)
+        for (int32_t unit = 0; alike && unit < pipeline->cut[pass].n_units; unit++)
+            alike = pipeline->cut[pass].units[unit].context == layout->context;
+    for (int32_t stage = 1; alike && stage < layout->stages; stage++) {
+        int32_t n_inside = 0;
+        for (int32_t i = 0; i < layout->context; i++)
+            n_inside +=
+                plan_rank(layout, stage - 1, i, 0) / gpus_per_node == plan_rank(layout, stage, i, 0) / gpus_per_node;
+        alike = n_inside == 0 || n_inside == layout->context;
+    }
+    return alike;
+}
+
+int32_t *alike_of(const struct plan_phase *phase, int32_t gpus_per_node)
+{
+    int32_t n = phase->n_pipelines, n_numbers = n_samples(phase);
+    int32_t *alike = check_malloc((size_t)n * sizeof *alike);
+    struct numbers numbers = {check_malloc((size_t)n_numbers * sizeof(int32_t)),
+                              check_malloc((size_t)n_numbers * sizeof(int32_t))};
+    struct form *forms = check_malloc((size_t)n * sizeof *forms);
+    for (int32_t i = 0; i < n_numbers; i++)
+        numbers.pipeline[i] = -1;
+    for (int32_t i = 0; i < n; i++)
+        forms[i] = form_of(phase, i, &numbers);
+    qsort(forms, (size_t)n, sizeof *forms, by_hash);
+    for (int32_t i = 0, first = 0; i < n; i++) { /* first: of those of its hash */
+        first = forms[first].hash == forms[i].hash ? first : i;
+        int32_t other = first;
+        while (other < i && (alike[forms[other].number] != forms[other].number ||
+                             !are_alike(&forms[other], &forms[i], gpus_per_node)))
+            other++;
+        alike[forms[i].number] = forms[other].number;
+    }
+    for (int32_t i = 0; i < n; i++)
+        free(forms[i].slices);
+    free(forms);
+    free(numbers.of);
+    free(numbers.pipeline);
+    return alike;
+}

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "dag/alike.h"
+
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "bounds/bubble.h"
+#include "bounds/memory.h"
+#include "bounds/work.h"
+#include "hand_plan.h"
+#include "harness.h"
+
+/* All that bounds/ tells of a plan. */
+struct told {
+    int32_t n_tasks;
+    double makespan_s;
+    struct bubble bubble;
+    struct work work;
+    struct memory memory;
+    struct memory_host host;
+};
+
+static void tell(const struct plan *plan, const struct cost_setting *setting, bool fold, struct told *told)
+{
+    struct dag dag = hand_built(plan, setting, (struct dag_options){.gradient_sync = true, .fold_alike = fold});
+    struct timeline timeline = {0};
+    critical_path(&dag, &timeline);
+    *told = (struct told){.n_tasks = dag.n_tasks,
+                          .makespan_s = timeline.makespan_s,
+                          .bubble = bubble_of(&dag, &timeline),
+                          .work = work_of(plan, &dag, setting)};
+    memory_of(plan, &dag, &timeline, setting, false, &told->memory);
+    told->host = memory_host_of(plan, &dag, &told->memory, setting->platform->gpus_per_node);
+    timeline_free(&timeline);
+    dag_free(&dag);
+}
+
+/* Pipelines of so many units, the odd ones' samples longer; offload: share of the even ones. */
+static void two_sorts(struct plan *plan, int32_t n_pipelines, int32_t stages, int32_t context, int32_t n_units,
+                      double offload)
+{
+    hand_plan(plan, n_pipelines, stages, context);
+    for (int32_t i = 0; i < n_pipelines; i++)
+        for (int32_t unit = 0; unit < n_units; unit++)
+            for (int pass = 0; pass < N_PASSES; pass++) {
+                struct slice slice = {i * n_units + unit, 0, i % 2 == 1 ? 4096 : 3072};
+                struct plan_unit *added = hand_unit(&plan->phases[0].pipelines[i].cut[pass], slice);
+                added->context = context;
+                added->offload = i % 2 == 1 ? 0 : offload;
+            }
+    hand_order(plan);
+}
+
+static void check_same(const struct told *folded, const struct told *whole)
+{
+    int32_t wrong = 0;
+    CHECK_TRUE(folded->makespan_s == whole->makespan_s);
+    CHECK_CLOSE(folded->bubble.busy_s, whole->bubble.busy_s, 1e-9);
+    CHECK_CLOSE(folded->bubble.ring_s, whole->bubble.ring_s, 1e-9);
+    CHECK_CLOSE(folded->bubble.warm_up_s, whole->bubble.warm_up_s, 1e-9);
+    CHECK_CLOSE(folded->bubble.imbalance_s, whole->bubble.imbalance_s, 1e-9);
+    CHECK_CLOSE(folded->bubble.cool_down_s, whole->bubble.cool_down_s, 1e-9);
+    CHECK_CLOSE(folded->bubble.dp_wait_s, whole->bubble.dp_wait_s, 1e-9);
+    CHECK_CLOSE(folded->bubble.sync_s, whole->bubble.sync_s, 1e-9);
+    CHECK_CLOSE(folded->bubble.total_s, whole->bubble.total_s, 1e-9);
+    CHECK_TRUE(folded->work.pass_s == whole->work.pass_s && folded->work.hardware_flop == whole->work.hardware_flop);
+    CHECK_EQUAL(folded->memory.n_places, whole->memory.n_places);
+    for (int32_t i = 0; i < whole->memory.n_places; i++)
+        wrong += folded->memory.peak_bytes[i] != whole->memory.peak_bytes[i] ||
+                 folded->memory.host_peak_bytes[i] != whole->memory.host_peak_bytes[i];
+    CHECK_EQUAL(wrong, 0);
+    CHECK_TRUE(folded->host.bytes == whole->host.bytes && folded->host.node == whole->host.node);
+}
+
+/* @return tasks of the folded graph, percent of the whole one's */
+static double compare(const struct plan *plan, const struct cost_setting *setting)
+{
+    struct told folded, whole;
+    tell(plan, setting, true, &folded);
+    tell(plan, setting, false, &whole);
+    check_same(&folded, &whole);
+    memory_free(&folded.memory);
+    memory_free(&whole.memory);
+    return 100.0 * folded.n_tasks / whole.n_tasks;
+}
+
+/* 4 pipelines of 2 sorts, 12 context ranks on nodes of 8: rings inside and between nodes; gradients over 48 ranks. Of
+ * the passes' tasks 1/24 are built. */
+static void folded_graphs_tell_the_same(void)
+{
+    static const enum scenario_context types[] = {SCENARIO_RING, SCENARIO_ALL_GATHER};
+    struct plan plan;
+    two_sorts(&plan, 4, 2, 12, 690, 0);
+    for (int i = 0; i < 2; i++) {
+        struct cost_setting setting = *hand_setting();
+        setting.context_type = types[i];
+        setting.communication.cp_overlap = i == 0;
+        setting.communication.dp_overlap = i == 0 ? SCENARIO_OVERLAP_BOTH : SCENARIO_OVERLAP_NONE;
+        CHECK_TRUE(compare(&plan, &setting) < 10);
+    }
+    plan_free(&plan);
+}
+
+static void folded_replicas_hold_as_much_on_the_host(void)
+{
+    struct plan plan;
+    two_sorts(&plan, 8, 2, 1, 4100, 0.5);
+    CHECK_TRUE(compare(&plan, hand_setting()) < 30);
+    plan_free(&plan);
+}
+
+/* Small graphs are whole: as many tasks. */
+static void small_graphs_are_not_folded(void)
+{
+    struct plan plan;
+    two_sorts(&plan, 4, 2, 12, 10, 0);
+    CHECK_CLOSE(compare(&plan, hand_setting()), 100, 1e-15);
+    plan_free(&plan);
+}
+
+static void check_alike(const struct plan *plan, const int32_t *expected)
+{
+    int32_t *alike = alike_of(&plan->phases[0], 8);
+    for (int32_t i = 0; i < plan->phases[0].n_pipelines; i++)
+        CHECK_EQUAL(alike[i], expected[i]);
+    free(alike);
+}
+
+static void pipelines_are_alike_unless_something_differs(void)
+{
+    struct plan plan;
+    two_sorts(&plan, 6, 2, 1, 3, 0);
+    check_alike(&plan, (int32_t[]){0, 1, 2, 3, 2, 3}); /* ranks 0..5 send to 6..11: 0 and 1 inside their node */
+    plan_free(&plan);
+    two_sorts(&plan, 8, 2, 1, 3, 0);
+    struct plan_pipeline *pipelines = plan.phases[0].pipelines;
+    check_alike(&plan, (int32_t[]){0, 1, 0, 1, 0, 1, 0, 1});
+    pipelines[2].cut[PASS_BACKWARD].units[1].recompute = RECOMPUTE_FULL;
+    pipelines[4].cut[PASS_FORWARD].units[2].padding_tokens = 1;
+    pipelines[5].steps[0].unit = 1;
+    pipelines[7].cut[PASS_FORWARD].slices[1].sample = pipelines[7].cut[PASS_FORWARD].slices[0].sample;
+    check_alike(&plan, (int32_t[]){0, 1, 2, 1, 4, 5, 0, 7});
+    plan_free(&plan);
+}
+
+/* Stages of 12 ranks on nodes of 8 send to the node behind; of 6, two ranks stay inside. */
+static void context_ranks_are_alike_where_all_leave_the_node(void)
+{
+    struct plan plan;
+    two_sorts(&plan, 1, 2, 12, 3, 0);
+    CHECK_TRUE(alike_contexts(&plan.phases[0].pipelines[0], 8));
+    plan.phases[0].pipelines[0].cut[PASS_FORWARD].units[1].context = 1;
+    CHECK_TRUE(!alike_contexts(&plan.phases[0].pipelines[0], 8));
+    plan_free(&plan);
+    two_sorts(&plan, 1, 2, 6, 3, 0);
+    CHECK_TRUE(!alike_contexts(&plan.phases[0].pipelines[0], 8));
+    plan_free(&plan);
+}
+
+int main(void)
+{
+    return HARNESS_MAIN("alike", TEST(folded_graphs_tell_the_same), TEST(folded_replicas_hold_as_much_on_the_host),
+                        TEST(small_graphs_are_not_folded), TEST(pipelines_are_alike_unless_something_differs),
+                        TEST(context_ranks_are_alike_where_all_leave_the_node));
+}
