@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "bounds/memory.h"
+#include "dag/dag.h"
 #include "execute/execute.h"
 #include "trace/table.h"
 
@@ -105,9 +106,10 @@ void plan_search_print(const struct scenario *scenario, const struct plan_search
     if (any)
         printf("(batches of their own, of %d drawn: the first ranks, the best %d layouts and what is within %d%% of "
                "them are decided on by the weighted mean of %d, by critical path%s; slower: than the chosen, ± one "
-               "standard error of these)\n\n",
+               "standard error of these; on critical paths of more than %d passes one of the pipelines and context "
+               "ranks that are alike stands for all: the same times and peaks)\n\n",
                SEARCH_CANDIDATES, SEARCH_FEW, SEARCH_NEAR_PERCENT, SEARCH_DECIDING_ITERATIONS,
-               engine ? " times SimGrid's contention in the first" : "");
+               engine ? " times SimGrid's contention in the first" : "", DAG_FOLD_PASSES);
 }
 
 static json_t *json_of_plan(const struct search_plan *plan)
