@@ -115,7 +115,8 @@ static double end_of_runs_s(const struct hand_request *hand, const int32_t *toke
         if (end < n && !(ends >> (end - 1) & 1))
             continue;
         double seconds = padded_s(hand, tokens + begin, end - begin);
-        if ((end - begin) * ((tokens[begin] + 7) / 8 * 8) > limit)
+        int32_t padded = (tokens[begin] + 7) / 8 * 8;
+        if ((end - begin) * padded > limit)
             return INFINITY;
         most_s = fmax(most_s, seconds);
         sum_s += seconds;

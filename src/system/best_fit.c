@@ -10,7 +10,7 @@
  * all run the same number; without it neither is computed.
  *
  * Source: Ding et al. 2024 (arXiv:2404.10830) for the packing; the dealing, the padding and 1F1B are how Megatron-LM
- * would use it (systems.md, "Packing baselines"), inferred.
+ * would use it, inferred.
  */
 #include "system/system.h"
 

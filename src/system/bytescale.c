@@ -28,7 +28,7 @@
  * whichever is the fastest (system/fastest.h): the larger C, the fewer ranks run the longest sequence while the others
  * wait.
  *
- * Source: Ge et al. 2025 (arXiv:2502.21231) as systems.md restates it. Not stated there, so inferred: C, the number of
+ * Source: Ge et al. 2025 (arXiv:2502.21231), from a summary. Not stated there, so inferred: C, the number of
  * buckets, delta, which ranks of the targets an item takes, the order on a rank, and that time is FLOPs of forward and
  * backward over D.
  *

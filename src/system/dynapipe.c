@@ -22,7 +22,7 @@
  * profiles are; the simulation takes the micro-batch as it is. k-means begins at quantiles of t. Encoder-decoder models
  * are left out. All micro-batches of a stage count by their tokens, and all stages have the memory of the tightest.
  *
- * Source: Jiang et al. 2024 (arXiv:2311.10418) and its public code, as systems.md ("DynaPipe") restates them.
+ * Source: Jiang et al. 2024 (arXiv:2311.10418) and its public code, from a summary of both.
  */
 #include <math.h>
 #include <stdlib.h>

@@ -13,7 +13,7 @@
  * memory for: a1 from its attention, a2 from all else, b1 what ZeRO-3's collectives leave exposed; the all-to-all from
  * a unit that fills a group of each degree. `slimsim published` plans with the constants of the paper's authors.
  *
- * Source: Wang et al. 2025 (arXiv:2412.01523) as systems.md restates it; the profile and the greedy are ours. Degrees
+ * Source: Wang et al. 2025 (arXiv:2412.01523), from a summary; the profile and the greedy are ours. Degrees
  * are not limited by the number of heads: the published table of bandwidths goes beyond it.
  *
  * Deviates:

@@ -5,7 +5,7 @@
  * windows that the tokens would fill, rounded up to the same number for each DP rank (interleaved: a multiple of the
  * stages), more where a sample finds no room; pack k goes to rank k mod DP. 1F1B; CP is static.
  *
- * Source: "TFLOPs-Based Strategies" of SlimPack section 4, read as systems.md ("Packing baselines") says: longest
+ * Source: "TFLOPs-Based Strategies" of SlimPack section 4, read as: longest
  * processing time first, length unbounded but for memory; the packs' number and the dealing are inferred.
  */
 #include <stdlib.h>

@@ -18,7 +18,7 @@
  * 7B on 8 GPUs 1,4,2 / 8,1,1 / 2,2,2, so plan {tp: 4, pp: 2} and strategies "1x1 2x2"; 7B on 16 2,4,2 / 16,1,1 / 4,4,1;
  * 13B on 16 2,8,1 / 8,2,1 / 4,4,1; 32B on 32 1,16,2 / 4,2,4 / 2,8,2.
  *
- * Source: Ge et al. 2024 (SOSP '24) and its code in Hetu as systems.md restates them. Not stated there, so inferred:
+ * Source: Ge et al. 2024 (SOSP '24) and its code in Hetu, from a summary. Not stated there, so inferred:
  * the automatic strategies, that a pack's bound counts its tokens without padding, that packs of the longest samples
  * run first, and how gradients move (system/switch.h).
  * While the model moves, weights and gradients of both strategies are in memory (inferred, bounds/memory.h), and

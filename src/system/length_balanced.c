@@ -5,7 +5,7 @@
  * DP rank (interleaved: a multiple of the stages), more where a sample finds no room; pack k goes to rank k mod DP.
  * 1F1B; CP is static. Nothing is padded.
  *
- * Source: "Length-Based Strategies" of SlimPack section 4, read as systems.md ("Packing baselines") says: bins of
+ * Source: "Length-Based Strategies" of SlimPack section 4, read as: bins of
  * near-equal token sums; their number and the dealing are inferred.
  */
 #include <stdlib.h>

@@ -16,7 +16,7 @@
  *
  * A step is a phase: its groups are disjoint and run their samples, each a unit of its own, in 1F1B.
  *
- * Source: Megatron-Core's hybrid context-parallel schedule as systems.md restates it.
+ * Source: Megatron-Core's hybrid context-parallel schedule, from a summary.
  *
  * Deviates:
  * - The public scheduler runs without pipeline stages; here 1F1B fills and drains them in every step.

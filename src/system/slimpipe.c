@@ -15,7 +15,7 @@
  * default of `slices`, 2 p, the pace of the stages and the 1% are inferred; it packs documents, which the paper does
  * not need. Context parallelism is left out.
  *
- * Source: Li et al. 2025 (arXiv:2504.14519); systems.md, "SlimPipe".
+ * Source: Li et al. 2025 (arXiv:2504.14519), from a summary.
  */
 #include <stdlib.h>
 

@@ -40,7 +40,7 @@ void switch_forget(struct switch_memory *memory);
  * receiver has several senders while another has none.
  *
  * @param memory  of this model and cluster
- * Source: HotSPa (SOSP '24), its code's planner for parameters as systems.md restates it; gradients are inferred.
+ * Source: HotSPa (SOSP '24), its code's planner for parameters, from a summary; gradients are inferred.
  */
 void switch_plan(const struct cost_setting *setting, const struct scenario_plan *from, const struct scenario_plan *to,
                  bool gradients, struct switch_memory *memory, struct plan_phase *phase);

@@ -12,7 +12,7 @@
  * The plan tells how many tokens wait: `delayed_tokens`, of those that wait when the iteration ends, each counts for
  * one iteration of waiting. Over many iterations their sum over that of the tokens trained is a token's mean delay.
  *
- * Source: Wang et al. 2025 (arXiv:2503.17924): Algorithm 1 and sections 4 and 5 as systems.md restates them.
+ * Source: Wang et al. 2025 (arXiv:2503.17924): Algorithm 1 and sections 4 and 5, from a summary.
  *
  * Deviates:
  * - An iteration has as many documents as the scenario's global batch, not as many tokens as p x DP context windows; N
