@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "hand_request.h"
 #include "harness.h"
+#include "plan/check.h"
 
 #include <stdlib.h>
 

@@ -3,6 +3,7 @@
 #include "hand_plan.h"
 #include "hand_request.h"
 #include "harness.h"
+#include "plan/check.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -170,14 +171,14 @@ static void delayed_samples_wait_and_carried_ones_run(void)
     plan.carried_tokens = calloc(1, sizeof(int32_t));
     plan.carried_tokens[0] = 8;
     CHECK_TRUE(!plan_check(&plan, 2, (int32_t[]){4, 6}, &err));
-    CHECK_TEXT(err.text, "plan: sample 1 runs nowhere");
+    CHECK_TEXT(err.text, "sample 1 runs nowhere");
     plan.n_delayed = 1;
     plan.delayed = calloc(1, sizeof(int32_t));
     plan.delayed[0] = 1;
     CHECK_TRUE(plan_check(&plan, 2, (int32_t[]){4, 6}, &err));
     plan.delayed[0] = 0;
     CHECK_TRUE(!plan_check(&plan, 2, (int32_t[]){4, 6}, &err));
-    CHECK_TEXT(err.text, "plan: sample 0 runs although it waits for a later iteration");
+    CHECK_TEXT(err.text, "sample 0 runs although it waits for a later iteration");
     plan_free(&plan);
 }
 

@@ -4,6 +4,7 @@
 #include "hand_plan.h"
 #include "hand_request.h"
 #include "harness.h"
+#include "plan/check.h"
 #include "system/adapt.h"
 #include "system/samples.h"
 #include "system/slimpack.h"

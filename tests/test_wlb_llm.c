@@ -3,6 +3,7 @@
 #include "hand_plan.h"
 #include "hand_request.h"
 #include "harness.h"
+#include "plan/check.h"
 #include "system/wlb_queues.h"
 
 #include <stdlib.h>

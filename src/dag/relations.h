@@ -28,7 +28,7 @@ struct relations {
     int64_t *closed_tokens; /* of each backward unit: tokens whose key and value gradients it takes up */
 };
 
-/** From the cuts alone. Backward slices of a sample must run from its end to its start without a gap (plan_check). */
+/** From the cuts alone. Backward slices of a sample must run from its end to its start without a gap (plan/check.h). */
 void relations_of(const struct plan_pipeline *pipeline, struct relations *relations);
 
 void relations_free(struct relations *relations);

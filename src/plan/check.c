@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "plan/plan.h"
+#include "plan/check.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,16 +13,15 @@ struct home {
     int32_t phase, group, pipeline; /* pipeline -1: the group's */
 };
 
-/* One plan under check. */
+/* One plan under check, and the place that is. */
 struct checking {
     const struct plan *plan;
-    int32_t n_samples;     /* of the batch and carried */
-    int32_t *tokens;       /* of each sample */
-    struct home *home;     /* of each sample; phase -1: nowhere yet */
-    int32_t phase;         /* under check */
-    int32_t pipeline;      /* under check */
-    int32_t *forward_next; /* of each sample: the first token that no forward step of this stage ran yet */
-    int32_t *backward_end; /* of each sample: the first of the tokens at its end whose backward ran */
+    int32_t n_samples;              /* of the batch and carried */
+    int32_t *tokens;                /* of each sample */
+    struct home *home;              /* of each sample; phase -1: nowhere yet */
+    int32_t phase, pipeline, stage; /* under check; stage -1: all of the pipeline */
+    int32_t *forward_next;          /* of each sample: the first token that no forward step of this stage ran yet */
+    int32_t *backward_end;          /* of each sample: the first of the tokens at its end whose backward ran */
     struct error *err;
 };
 
@@ -34,21 +35,29 @@ static const struct plan_pipeline *pipeline_of(const struct checking *checking)
     return &phase_of(checking)->pipelines[checking->pipeline];
 }
 
-/* "phase 0, pipeline 3": where a breach was found. Static storage. */
-static const char *place(const struct checking *checking)
+static bool breach(const struct checking *checking, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Say what is wrong at the place under check. */
+static bool breach(const struct checking *checking, const char *format, ...)
 {
-    static char text[64];
-    snprintf(text, sizeof text, "plan: phase %d, pipeline %d", checking->phase, checking->pipeline);
-    return text;
+    char what[512], stage[32] = "";
+    va_list list;
+    va_start(list, format);
+    vsnprintf(what, sizeof what, format, list);
+    va_end(list);
+    if (checking->stage >= 0)
+        snprintf(stage, sizeof stage, ", stage %d", checking->stage);
+    return error_set_status(checking->err, ERROR_FAILED, "phase %d, pipeline %d%s: %s", checking->phase,
+                            checking->pipeline, stage, what);
 }
 
 static bool check_slice(const struct checking *checking, struct slice slice)
 {
     if (slice.sample < 0 || slice.sample >= checking->n_samples)
-        return error_set(checking->err, "%s: there is no sample %d", place(checking), slice.sample);
+        return breach(checking, "there is no sample %d", slice.sample);
     if (slice.begin < 0 || slice.begin >= slice.end || slice.end > checking->tokens[slice.sample])
-        return error_set(checking->err, "%s: tokens [%d, %d) are no slice of sample %d of %d tokens", place(checking),
-                         slice.begin, slice.end, slice.sample, checking->tokens[slice.sample]);
+        return breach(checking, "tokens [%d, %d) are no slice of sample %d of %d tokens", slice.begin, slice.end,
+                      slice.sample, checking->tokens[slice.sample]);
     return true;
 }
 
@@ -57,16 +66,14 @@ static bool check_unit(const struct checking *checking, enum pass pass, int32_t 
     const struct plan_phase *phase = phase_of(checking);
     const struct plan_unit *unit = &pipeline_of(checking)->cut[pass].units[index];
     if (unit->group < -1 || unit->group >= phase->n_groups)
-        return error_set(checking->err, "%s: %s unit %d is of group %d, which there is not", place(checking),
-                         pass_name[pass], index, unit->group);
+        return breach(checking, "%s unit %d is of group %d, which there is not", pass_name[pass], index, unit->group);
     int32_t width = unit->group < 0 ? 1 : phase->groups[unit->group].n_pipelines;
     if (unit->context != width * pipeline_of(checking)->layout.context)
-        return error_set(checking->err, "%s: %s unit %d has context degree %d, its group and layout give %d",
-                         place(checking), pass_name[pass], index, unit->context,
-                         width * pipeline_of(checking)->layout.context);
+        return breach(checking, "%s unit %d has context degree %d, its group and layout give %d", pass_name[pass],
+                      index, unit->context, width * pipeline_of(checking)->layout.context);
     if (unit->padding_tokens < 0 || unit->offload < 0 || unit->offload > 1)
-        return error_set(checking->err, "%s: %s unit %d has %d tokens of padding, offload %g", place(checking),
-                         pass_name[pass], index, unit->padding_tokens, unit->offload);
+        return breach(checking, "%s unit %d has %d tokens of padding, offload %g", pass_name[pass], index,
+                      unit->padding_tokens, unit->offload);
     return true;
 }
 
@@ -77,8 +84,8 @@ static bool check_offload(const struct checking *checking)
             n_virtual = pipeline->layout.stages * pipeline->layout.chunks;
     for (int32_t i = 0; pipeline->offload != NULL && i < n_virtual * n_units; i++)
         if (!(pipeline->offload[i] >= 0 && pipeline->offload[i] <= 1))
-            return error_set(checking->err, "%s: forward unit %d has offload %g on virtual stage %d", place(checking),
-                             i % n_units, pipeline->offload[i], i / n_units);
+            return breach(checking, "forward unit %d has offload %g on virtual stage %d", i % n_units,
+                          pipeline->offload[i], i / n_units);
     return true;
 }
 
@@ -90,8 +97,8 @@ static bool check_home(struct checking *checking, const struct plan_unit *unit, 
     if (known->phase < 0)
         *known = home;
     if (known->phase != home.phase || known->group != home.group || known->pipeline != home.pipeline)
-        return error_set(checking->err, "%s: sample %d also runs in phase %d, pipeline %d, group %d", place(checking),
-                         sample, known->phase, known->pipeline, known->group);
+        return breach(checking, "sample %d also runs in phase %d, pipeline %d, group %d", sample, known->phase,
+                      known->pipeline, known->group);
     return true;
 }
 
@@ -102,8 +109,7 @@ static bool check_cut(struct checking *checking, enum pass pass)
     for (int32_t i = 0; i < cut->n_units; i++) {
         const struct plan_unit *unit = &cut->units[i];
         if (unit->first_slice != next || unit->n_slices < 0 || next + unit->n_slices > cut->n_slices)
-            return error_set(checking->err, "%s: %s unit %d does not begin where the one before it ends",
-                             place(checking), pass_name[pass], i);
+            return breach(checking, "%s unit %d does not begin where the one before it ends", pass_name[pass], i);
         if (!check_unit(checking, pass, i))
             return false;
         for (; next < unit->first_slice + unit->n_slices; next++)
@@ -111,8 +117,7 @@ static bool check_cut(struct checking *checking, enum pass pass)
                 return false;
     }
     if (next != cut->n_slices)
-        return error_set(checking->err, "%s: %d %s slices are in no unit", place(checking), cut->n_slices - next,
-                         pass_name[pass]);
+        return breach(checking, "%d %s slices are in no unit", cut->n_slices - next, pass_name[pass]);
     return true;
 }
 
@@ -134,19 +139,18 @@ static bool check_padding(const struct checking *checking)
         if (ok)
             left[unit->padding_of] = 0;
         else
-            error_set(checking->err, "%s: backward unit %d has %d tokens of padding, which forward unit %d has not",
-                      place(checking), i, unit->padding_tokens, unit->padding_of);
+            breach(checking, "backward unit %d has %d tokens of padding, which forward unit %d has not", i,
+                   unit->padding_tokens, unit->padding_of);
     }
     for (int32_t i = 0; ok && i < forward->n_units; i++)
         if (left[i] > 0)
-            ok = error_set(checking->err, "%s: the padding of forward unit %d is in no backward unit", place(checking),
-                           i);
+            ok = breach(checking, "the padding of forward unit %d is in no backward unit", i);
     free(left);
     return ok;
 }
 
 /* The slices of one step follow those that this stage ran before. */
-static bool run_step(struct checking *checking, int32_t stage, const struct plan_step *step)
+static bool run_step(struct checking *checking, const struct plan_step *step)
 {
     const struct plan_cut *cut = &pipeline_of(checking)->cut[step->pass];
     const struct plan_unit *unit = &cut->units[step->unit];
@@ -156,63 +160,71 @@ static bool run_step(struct checking *checking, int32_t stage, const struct plan
         int32_t *backward_end = &checking->backward_end[slice.sample];
         int32_t tokens = checking->tokens[slice.sample];
         if (step->pass == PASS_BACKWARD && *forward_next != tokens)
-            return error_set(checking->err,
-                             "%s, stage %d: backward unit %d runs when %d of %d tokens of sample %d have run forward",
-                             place(checking), stage, step->unit, *forward_next, tokens, slice.sample);
+            return breach(checking, "backward unit %d runs when %d of %d tokens of sample %d have run forward",
+                          step->unit, *forward_next, tokens, slice.sample);
         if (step->pass == PASS_FORWARD ? slice.begin != *forward_next : slice.end != *backward_end)
-            return error_set(checking->err,
-                             "%s, stage %d: %s unit %d runs tokens [%d, %d) of sample %d when it is the turn of %d",
-                             place(checking), stage, pass_name[step->pass], step->unit, slice.begin, slice.end,
-                             slice.sample, step->pass == PASS_FORWARD ? *forward_next : *backward_end - 1);
+            return breach(checking, "%s unit %d runs tokens [%d, %d) of sample %d when it is the turn of %d",
+                          pass_name[step->pass], step->unit, slice.begin, slice.end, slice.sample,
+                          step->pass == PASS_FORWARD ? *forward_next : *backward_end - 1);
         *(step->pass == PASS_FORWARD ? forward_next : backward_end) =
             step->pass == PASS_FORWARD ? slice.end : slice.begin;
     }
     return true;
 }
 
-/* Every sample of the pipeline ran whole in both passes. */
-static bool check_coverage(const struct checking *checking, int32_t stage)
+/* Nothing of the pipeline's samples has run yet. */
+static void clear_samples(struct checking *checking)
 {
-    for (int32_t sample = 0; sample < checking->n_samples; sample++) {
-        int32_t forward = checking->forward_next[sample];
-        int32_t backward = checking->tokens[sample] - checking->backward_end[sample];
-        if (forward != backward || (forward > 0 && forward != checking->tokens[sample]))
-            return error_set(checking->err, "%s, stage %d: of %d tokens of sample %d, %d ran forward and %d backward",
-                             place(checking), stage, checking->tokens[sample], sample, forward, backward);
+    for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
+        const struct plan_cut *cut = &pipeline_of(checking)->cut[pass];
+        for (int32_t i = 0; i < cut->n_slices; i++) {
+            int32_t sample = cut->slices[i].sample;
+            checking->forward_next[sample] = 0;
+            checking->backward_end[sample] = checking->tokens[sample];
+        }
+    }
+}
+
+/* Every sample of the pipeline ran whole in both passes: forward_next and backward_end have met both ends. */
+static bool check_coverage(const struct checking *checking)
+{
+    for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
+        const struct plan_cut *cut = &pipeline_of(checking)->cut[pass];
+        for (int32_t i = 0; i < cut->n_slices; i++) {
+            int32_t sample = cut->slices[i].sample, tokens = checking->tokens[sample];
+            int32_t forward = checking->forward_next[sample], backward = tokens - checking->backward_end[sample];
+            if (forward != tokens || backward != tokens)
+                return breach(checking, "of %d tokens of sample %d, %d ran forward and %d backward", tokens, sample,
+                              forward, backward);
+        }
     }
     return true;
 }
 
 /* A unit runs once, the gradients of its weights after those of its inputs. */
-static bool check_step(const struct checking *checking, int32_t stage, const struct plan_step *step,
-                       bool *const ran[N_STEP_PASSES])
+static bool check_step(const struct checking *checking, const struct plan_step *step, bool *const ran[N_STEP_PASSES])
 {
     const struct plan_pipeline *pipeline = pipeline_of(checking);
     if (step->pass >= plan_n_passes(pipeline))
-        return error_set(checking->err,
-                         "%s, stage %d: weight unit %d runs, but the pipeline does not split its backwards",
-                         place(checking), stage, step->unit);
+        return breach(checking, "weight unit %d runs, but the pipeline does not split its backwards", step->unit);
     if (step->unit < 0 || step->unit >= plan_cut_of(pipeline, step->pass)->n_units || ran[step->pass][step->unit])
-        return error_set(checking->err, "%s, stage %d: %s unit %d runs twice or is none", place(checking), stage,
-                         pass_name[step->pass], step->unit);
+        return breach(checking, "%s unit %d runs twice or is none", pass_name[step->pass], step->unit);
     if (step->pass == PASS_WEIGHT && !ran[PASS_BACKWARD][step->unit])
-        return error_set(checking->err, "%s, stage %d: weight unit %d runs before its backward", place(checking), stage,
-                         step->unit);
+        return breach(checking, "weight unit %d runs before its backward", step->unit);
     return true;
 }
 
-/* Walk the steps of one chunk of one stage in their order. `ran`: [pass][unit], zero, left zero. */
-static bool check_chunk(struct checking *checking, int32_t stage, int32_t chunk, bool *const ran[N_STEP_PASSES])
+/* Walk the steps of one chunk of the stage in their order. `ran`: [pass][unit], zero, left zero. */
+static bool check_chunk(struct checking *checking, int32_t chunk, bool *const ran[N_STEP_PASSES])
 {
     const struct plan_pipeline *pipeline = pipeline_of(checking);
     int32_t n[N_STEP_PASSES] = {0};
-    memset(checking->forward_next, 0, (size_t)checking->n_samples * sizeof(int32_t));
-    memcpy(checking->backward_end, checking->tokens, (size_t)checking->n_samples * sizeof(int32_t));
-    for (int32_t i = pipeline->step_first[stage]; i < pipeline->step_first[stage + 1]; i++) {
+    clear_samples(checking);
+    for (int32_t i = pipeline->step_first[checking->stage]; i < pipeline->step_first[checking->stage + 1]; i++) {
         const struct plan_step *step = &pipeline->steps[i];
         if (step->chunk != chunk)
             continue;
-        if (!check_step(checking, stage, step, ran) || (step->pass != PASS_WEIGHT && !run_step(checking, stage, step)))
+        if (!check_step(checking, step, ran) || (step->pass != PASS_WEIGHT && !run_step(checking, step)))
             return false;
         ran[step->pass][step->unit] = true;
         n[step->pass]++;
@@ -220,11 +232,10 @@ static bool check_chunk(struct checking *checking, int32_t stage, int32_t chunk,
     for (enum pass pass = PASS_FORWARD; pass < plan_n_passes(pipeline); pass++) {
         int32_t n_units = plan_cut_of(pipeline, pass)->n_units;
         if (n[pass] != n_units)
-            return error_set(checking->err, "%s, stage %d: %d of %d %s units run", place(checking), stage, n[pass],
-                             n_units, pass_name[pass]);
+            return breach(checking, "%d of %d %s units run", n[pass], n_units, pass_name[pass]);
         memset(ran[pass], 0, (size_t)n_units * sizeof(bool));
     }
-    return check_coverage(checking, stage);
+    return check_coverage(checking);
 }
 
 static bool check_steps(struct checking *checking)
@@ -233,9 +244,10 @@ static bool check_steps(struct checking *checking)
     bool *ran[N_STEP_PASSES], ok = true;
     for (enum pass pass = PASS_FORWARD; pass < N_STEP_PASSES; pass++)
         ran[pass] = check_calloc((size_t)plan_cut_of(pipeline, pass)->n_units, sizeof(bool));
-    for (int32_t stage = 0; ok && stage < pipeline->layout.stages; stage++)
+    for (checking->stage = 0; ok && checking->stage < pipeline->layout.stages; checking->stage++)
         for (int32_t chunk = 0; ok && chunk < pipeline->layout.chunks; chunk++)
-            ok = check_chunk(checking, stage, chunk, ran);
+            ok = check_chunk(checking, chunk, ran);
+    checking->stage = -1;
     for (int pass = 0; pass < N_STEP_PASSES; pass++)
         free(ran[pass]);
     return ok;
@@ -249,8 +261,8 @@ static bool check_need(const struct checking *checking)
     plan_fill_need(&again);
     for (int32_t i = 0; ok && i < pipeline->cut[PASS_BACKWARD].n_units; i++)
         if (pipeline->need[i] != again.need[i])
-            ok = error_set(checking->err, "%s: backward unit %d needs %d forward units, not %d", place(checking), i,
-                           again.need[i], pipeline->need[i]);
+            ok = breach(checking, "backward unit %d needs %d forward units, not %d", i, again.need[i],
+                        pipeline->need[i]);
     free(again.need);
     return ok;
 }
@@ -295,8 +307,8 @@ static bool check_group(struct checking *checking, int32_t group)
                 j = next_of_group(first, j + 1, group);
             }
             if (i < cut->n_units || j < first->n_units)
-                return error_set(checking->err, "%s: its %s units of group %d are not those of pipeline %d",
-                                 place(checking), pass_name[pass], group, members->pipelines[0]);
+                return breach(checking, "its %s units of group %d are not those of pipeline %d", pass_name[pass], group,
+                              members->pipelines[0]);
         }
     }
     return true;
@@ -323,7 +335,7 @@ static bool check_ranks(struct checking *checking)
             int32_t rank = plan_rank(layout, k / layout->tensor / layout->context, k / layout->tensor % layout->context,
                                      k % layout->tensor);
             if (rank < 0 || taken[rank])
-                ok = error_set(checking->err, "%s: rank %d is none or taken", place(checking), rank);
+                ok = breach(checking, "rank %d is none or taken", rank);
             else
                 taken[rank] = true;
         }
@@ -345,12 +357,12 @@ static bool check_part(const struct checking *checking, const struct plan_exchan
     const struct plan_pipeline *pipeline = pipeline_of(checking);
     if (stage < 0 || stage >= pipeline->layout.stages || unit < 0 || unit >= pipeline->cut[exchange->pass].n_units ||
         pipeline->cut[exchange->pass].units[unit].group >= 0)
-        return error_set(checking->err, "%s: no %s unit %d of its own on stage %d to exchange", place(checking),
-                         pass_name[exchange->pass], unit, stage);
+        return breach(checking, "no %s unit %d of its own on stage %d to exchange", pass_name[exchange->pass], unit,
+                      stage);
     int32_t *set = &of->set[unit * pipeline->layout.stages + stage];
     if (*set >= 0 && *set != exchange->set)
-        return error_set(checking->err, "%s: %s unit %d on stage %d is in exchange sets %d and %d", place(checking),
-                         pass_name[exchange->pass], unit, stage, *set, exchange->set);
+        return breach(checking, "%s unit %d on stage %d is in exchange sets %d and %d", pass_name[exchange->pass], unit,
+                      stage, *set, exchange->set);
     *set = exchange->set;
     return true;
 }
@@ -362,7 +374,7 @@ static bool check_exchange(const struct checking *checking, enum pass pass, int3
     int32_t before = number > 0 ? exchange[-1].set : 0;
     if (exchange->set < before || exchange->set > before + (number > 0) || pipeline->layout.chunks > 1 ||
         exchange->from_stage == exchange->to_stage || exchange->pass >= N_PASSES || exchange->share <= 0)
-        return error_set(checking->err, "%s: exchange %d is none", place(checking), number);
+        return breach(checking, "exchange %d is none", number);
     if (exchange->pass != pass)
         return true;
     if (!check_part(checking, exchange, exchange->from_stage, exchange->from_unit, of) ||
@@ -370,9 +382,8 @@ static bool check_exchange(const struct checking *checking, enum pass pass, int3
         return false;
     double *given = &of->given[exchange->from_unit * pipeline->layout.stages + exchange->from_stage];
     *given += exchange->share;
-    return *given <= 1 ||
-           error_set(checking->err, "%s: %s unit %d on stage %d gives away %g of its attention", place(checking),
-                     pass_name[pass], exchange->from_unit, exchange->from_stage, *given);
+    return *given <= 1 || breach(checking, "%s unit %d on stage %d gives away %g of its attention", pass_name[pass],
+                                 exchange->from_unit, exchange->from_stage, *given);
 }
 
 static bool check_exchanges(const struct checking *checking)
@@ -417,15 +428,15 @@ static bool check_homes(const struct checking *checking)
         bool delayed = k < plan->n_delayed && plan->delayed[k] == sample;
         k += delayed;
         if (delayed == (checking->home[sample].phase >= 0))
-            return error_set(checking->err, "plan: sample %d %s", sample,
-                             delayed ? "runs although it waits for a later iteration" : "runs nowhere");
+            return error_set_status(checking->err, ERROR_FAILED, "sample %d %s", sample,
+                                    delayed ? "runs although it waits for a later iteration" : "runs nowhere");
     }
     return true;
 }
 
 bool plan_check(const struct plan *plan, int32_t n_samples, const int32_t *tokens, struct error *err)
 {
-    struct checking checking = {.plan = plan, .n_samples = n_samples + plan->n_carried, .err = err};
+    struct checking checking = {.plan = plan, .n_samples = n_samples + plan->n_carried, .stage = -1, .err = err};
     size_t n = (size_t)checking.n_samples;
     checking.tokens = check_malloc(n * sizeof *checking.tokens);
     checking.home = check_malloc(n * sizeof *checking.home);

@@ -183,19 +183,6 @@ void plan_fill_need(struct plan_pipeline *pipeline);
 /** An exact copy, sharing nothing. */
 void plan_copy(const struct plan *plan, struct plan *copy);
 
-/**
- * Check what every plan must obey: each token of each sample of the batch (but delayed ones, and with carried ones) in
- * exactly one forward and one backward slice (a group's shared slices count once and stand alike in all its
- * pipelines), each unit's padding in one backward unit; steps complete on each stage; no backward before the forwards
- * it needs, no weights' gradients before its inputs'; slices forward in order and backward in reverse inside a sample;
- * a sample's CP degree equal to its group's size times the layout's; no GPU in two pipelines of a phase; need[] as
- * plan_fill_need says; a unit in one set of exchanges, which gives away no more than its
- * attention. The first breach is the error: a bug of the system that made the plan.
- *
- * @param tokens  of each sample of the batch
- */
-bool plan_check(const struct plan *plan, int32_t n_samples, const int32_t *tokens, struct error *err);
-
 /** Free what they own and reset them. */
 void plan_pipeline_free(struct plan_pipeline *pipeline);
 void plan_phase_free(struct plan_phase *phase);
