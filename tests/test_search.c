@@ -413,6 +413,24 @@ static void a_run_with_the_searches_plans_is_the_run(void)
     }
 }
 
+/* A system's bug is no result: the third iteration's plan runs a unit twice. */
+static void a_run_ends_at_a_plan_that_is_wrong(void)
+{
+    struct hand_search hand;
+    struct error err = {0};
+    struct point point = {0};
+    search_cell(&hand, &cells[0], false);
+    hand.scenario.systems[0].plan = chosen(&hand)->layout;
+    struct plan_pipeline *pipeline = &hand.result.planned[2].phases[0].pipelines[0];
+    pipeline->steps[1] = pipeline->steps[0];
+    CHECK_TRUE(!point_run(&hand.scenario, &hand.lengths, &hand.result, NULL, NULL, &point, &err));
+    CHECK_EQUAL(err.status, ERROR_FAILED);
+    CHECK_CONTAINS(err.text, "its plan of iteration 2 is wrong, a bug of ");
+    CHECK_CONTAINS(err.text, "phase 0, pipeline 0, stage 0: forward unit 0 runs twice or is none");
+    point_free(&point);
+    close_cell(&hand);
+}
+
 static bool fits_all_deciding(struct hand_search *hand, const struct scenario_plan *layout)
 {
     struct point_summary summary;
@@ -666,6 +684,7 @@ int main(void)
         TEST(a_part_switched_off_is_never_faster_than_the_choice),
         TEST(what_does_not_fit_is_the_plan_with_the_least_peak),
         TEST(the_chosen_plan_fits_in_every_iteration_of_the_run), TEST(the_host_memory_is_a_limit),
-        TEST(features_on_demand_wait_for_memory), TEST(the_space_holds_every_layout_once),
-        TEST(an_empty_space_is_an_error_with_its_place), TEST(the_scenario_takes_the_plan_that_was_found));
+        TEST(a_run_ends_at_a_plan_that_is_wrong), TEST(features_on_demand_wait_for_memory),
+        TEST(the_space_holds_every_layout_once), TEST(an_empty_space_is_an_error_with_its_place),
+        TEST(the_scenario_takes_the_plan_that_was_found));
 }
