@@ -3,14 +3,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/check.h"
 #include "cli/commands.h"
 #include "cli/rows.h"
 
 struct arguments {
     struct options options;
     const char *path, *by;
-    int n_where;
+    int32_t n_where;
     const char **where;
     bool least, all, pareto;
     int32_t top;
@@ -30,8 +29,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         arguments->by = argument;
         return 0;
     case 'w':
-        arguments->where = check_realloc(arguments->where, (size_t)(arguments->n_where + 1) * sizeof *arguments->where);
-        arguments->where[arguments->n_where++] = argument;
+        options_append(&arguments->where, &arguments->n_where, argument);
         return 0;
     case 'l':
         arguments->least = true;

@@ -10,13 +10,18 @@
 #include "base/check.h"
 #include "sweep/point.h"
 
+void options_append(const char ***list, int32_t *n, const char *argument)
+{
+    *list = check_realloc(*list, (size_t)(*n + 1) * sizeof **list);
+    (*list)[(*n)++] = argument;
+}
+
 static error_t parse_option(int key, char *argument, struct argp_state *state)
 {
     struct options *options = state->input;
     switch (key) {
     case 's':
-        options->set = check_realloc(options->set, (size_t)(options->n_set + 1) * sizeof *options->set);
-        options->set[options->n_set++] = argument;
+        options_append(&options->set, &options->n_set, argument);
         return 0;
     case 'o':
         if (*argument == '\0')
@@ -107,6 +112,13 @@ bool command_make_folder(const char *path, struct error *err)
         return true;
     return error_set_status(err, ERROR_CANT_CREATE, "%s: cannot make this output folder: %s", path,
                             strerror(ok ? ENOTDIR : errno));
+}
+
+void command_print_json(json_t *value)
+{
+    json_dumpf(value, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
+    putchar('\n');
+    json_decref(value);
 }
 
 int command_fail(const struct error *err)

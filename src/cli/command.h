@@ -4,6 +4,7 @@
 #define SLIMSIM_CLI_COMMAND_H
 
 #include <argp.h>
+#include <jansson.h>
 
 #include "base/error.h"
 #include "lengths/lengths.h"
@@ -16,7 +17,7 @@ struct command {
 
 /** Options that several verbs share. */
 struct options {
-    int n_set;
+    int32_t n_set;
     const char **set;   /* assignments of --set, in order */
     const char *output; /* directory, "results" by default */
     bool json, quiet;
@@ -31,6 +32,9 @@ extern const struct argp option_set, option_output, option_json, option_quiet;
 
 /** At ARGP_KEY_INIT of a verb: the options are the input of its first n children. */
 void options_begin(struct options *options, int n, struct argp_state *state);
+
+/** Put an argument behind those of an option that may be repeated. The caller frees *list. */
+void options_append(const char ***list, int32_t *n, const char *argument);
 
 /** A whole number from 1 to `most`, the argument of an option; else argp_error. */
 int32_t options_parse_count(const char *option, const char *argument, int32_t most, struct argp_state *state);
@@ -49,6 +53,9 @@ void options_free(struct options *options);
 
 /** Make an output folder and those above it; one that is there already is fine. */
 bool command_make_folder(const char *path, struct error *err);
+
+/** Print a value on stdout, indented, numbers so that they read back to the same bits. Releases it. */
+void command_print_json(json_t *value);
 
 /** Print err to stderr as "slimsim: ..." lines and answer its exit status. */
 int command_fail(const struct error *err);

@@ -14,7 +14,7 @@ struct arguments {
     const char *model, *device, *platform, *slice;
     int64_t tp, cp, layers; /* layers 0: all of the model */
     int32_t recompute, attention, sequence_parallel;
-    bool json;
+    struct options options;
 };
 
 /** What the arguments name, read and checked. */
@@ -224,9 +224,7 @@ static void print_json(const struct question *question)
     json_object_set_new(root, "input", json_of_pass(question, PASS_INPUT));
     json_object_set_new(root, "weight", json_of_pass(question, PASS_WEIGHT));
     json_object_set_new(root, "weight_bytes", json_real(weight_bytes(question)));
-    json_dumpf(root, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
-    putchar('\n');
-    json_decref(root);
+    command_print_json(root);
 }
 
 /* scenario_recompute_name, in its order. */
@@ -252,25 +250,11 @@ static int32_t parse_choice(const char *text, const char *choices, const char *o
     return choice;
 }
 
-static error_t parse(int key, char *argument, struct argp_state *state)
+/** How the slice is computed. */
+static error_t parse_layout(int key, const char *argument, struct argp_state *state)
 {
     struct arguments *arguments = state->input;
     switch (key) {
-    case 'm':
-        arguments->model = argument;
-        return 0;
-    case 'd':
-        arguments->device = argument;
-        return 0;
-    case 'p':
-        arguments->platform = argument;
-        return 0;
-    case 's':
-        arguments->slice = argument;
-        return 0;
-    case 'j':
-        arguments->json = true;
-        return 0;
     case KEY_TP:
         arguments->tp = parse_degree(argument, "tp", state);
         return 0;
@@ -289,6 +273,33 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     case KEY_ATTENTION:
         arguments->attention = parse_choice(argument, DEVICE_ATTENTION, "attention", state);
         return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+enum { N_CHILDREN = 1 };
+static const struct argp_child children[N_CHILDREN + 1] = {OPTION(json), {0}};
+
+static error_t parse(int key, char *argument, struct argp_state *state)
+{
+    struct arguments *arguments = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        options_begin(&arguments->options, N_CHILDREN, state);
+        return 0;
+    case 'm':
+        arguments->model = argument;
+        return 0;
+    case 'd':
+        arguments->device = argument;
+        return 0;
+    case 'p':
+        arguments->platform = argument;
+        return 0;
+    case 's':
+        arguments->slice = argument;
+        return 0;
     case ARGP_KEY_ARG:
         argp_error(state, "no argument is taken, '%s' is one", argument);
         return 0;
@@ -297,7 +308,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
             argp_error(state, "--model and --slice are needed");
         return 0;
     default:
-        return ARGP_ERR_UNKNOWN;
+        return parse_layout(key, argument, state);
     }
 }
 
@@ -313,11 +324,10 @@ static const struct argp_option cost_options[] = {
     {"recompute", KEY_RECOMPUTE, "KIND", 0,
      "none, full or entries joined by +: norm, activation (both: selective), attention-core (default: none)", 0},
     {"attention", KEY_ATTENTION, "KERNEL", 0, "flash2, flash3, cudnn, flash1 or unfused (default: flash2)", 0},
-    {"json", 'j', NULL, 0, "Print JSON instead of text", 0},
     {0},
 };
 static const struct argp argp = {
-    cost_options, parse, NULL, "Print FLOPs, bytes and seconds of a slice, kernel by kernel.", NULL, NULL, NULL};
+    cost_options, parse, NULL, "Print FLOPs, bytes and seconds of a slice, kernel by kernel.", children, NULL, NULL};
 
 int command_cost(int argc, char **argv)
 {
@@ -328,7 +338,7 @@ int command_cost(int argc, char **argv)
     argp_parse(&argp, argc, argv, 0, NULL, &arguments);
     if (!read_question(&arguments, &question, &err))
         return command_fail(&err);
-    if (arguments.json)
+    if (arguments.options.json)
         print_json(&question);
     else
         print_text(&question);

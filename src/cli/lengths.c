@@ -74,9 +74,7 @@ static void print_json(const struct lengths *lengths, const struct statistics *s
                   "mean_tokens", statistics->mean_tokens, "p5_tokens", statistics->p5_tokens, "median_tokens",
                   statistics->median_tokens, "p95_tokens", statistics->p95_tokens, "p99_tokens", statistics->p99_tokens,
                   "longest_tokens", statistics->longest_tokens, "buckets", buckets);
-    json_dumpf(root, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
-    putchar('\n');
-    json_decref(root);
+    command_print_json(root);
 }
 
 enum { N_CHILDREN = 2 };

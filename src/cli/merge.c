@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/check.h"
 #include "cli/commands.h"
 #include "cli/stop.h"
 #include "sweep/merge.h"
@@ -25,8 +24,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         options_begin(&arguments->options, N_CHILDREN, state);
         return 0;
     case ARGP_KEY_ARG:
-        arguments->paths = check_realloc(arguments->paths, (size_t)(arguments->n + 1) * sizeof *arguments->paths);
-        arguments->paths[arguments->n++] = argument;
+        options_append(&arguments->paths, &arguments->n, argument);
         return 0;
     case ARGP_KEY_NO_ARGS:
         argp_error(state, "the journals of the shards are missing");

@@ -87,26 +87,23 @@ static int32_t *lengths_of(const struct scenario *scenario, const struct lengths
 static void predict(const struct arguments *arguments, const struct scenario *scenario, const struct lengths *lengths,
                     const struct flexsp_problem *problem)
 {
-    json_t *iterations = json_array();
-    if (!arguments->options.json)
+    json_t *iterations = arguments->options.json ? json_array() : NULL;
+    if (iterations == NULL)
         printf("%s on %d GPUs with room for %lld tokens each, by %s\n", scenario->model.name, problem->n_ranks,
                (long long)problem->capacity, arguments->constants);
     for (int64_t i = scenario->warm_up; i < scenario->warm_up + scenario->measured; i++) {
         struct flexsp_result result;
         int32_t n, *tokens = lengths_of(scenario, lengths, i, &n);
         flexsp_solve(problem, tokens, n, &result);
-        if (arguments->options.json)
+        if (iterations != NULL)
             json_array_append_new(iterations, json_of(i, &result, tokens));
         else
             print_text(i, &result);
         flexsp_result_free(&result);
         free(tokens);
     }
-    if (arguments->options.json) {
-        json_dumpf(iterations, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
-        putchar('\n');
-    }
-    json_decref(iterations);
+    if (iterations != NULL)
+        command_print_json(iterations);
 }
 
 enum { N_CHILDREN = 2 };

@@ -372,9 +372,7 @@ void report_print_json(const struct scenario *scenario, const struct point *poin
                              scenario->model.name, "device", scenario->device.name, "platform", scenario->platform.name,
                              "gpus", platform_n_gpus(&scenario->platform), "memory_bytes", point->memory_bytes,
                              "systems", systems, "assumed", assumed);
-    json_dumpf(root, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
-    putchar('\n');
-    json_decref(root);
+    command_print_json(root);
     free(lines);
     free(metrics);
     free(summaries);

@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/nearest.h"
+#include "cli/command.h"
 #include "scenario/quantity.h"
 
 static const double gib = 1 << 30;
@@ -277,9 +278,7 @@ void rows_print_json(const struct rows *rows, int32_t most)
             json_object_set_new(entry, rows->file.columns[c], json_of_cell(rows, rows->row[i], c));
         json_array_append_new(list, entry);
     }
-    json_dumpf(list, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
-    putchar('\n');
-    json_decref(list);
+    command_print_json(list);
 }
 
 void rows_close(struct rows *rows)

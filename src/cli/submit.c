@@ -293,9 +293,7 @@ static void print_jobs(const struct submission *submission, const char *shards, 
     if (arguments->options.json) {
         json_t *jobs = json_pack("{s:s, s:s?, s:i, s:i}", "job", shards, "merge_job", merge, "points",
                                  submission->manifest.n_points, "shards", arguments->shards);
-        json_dumpf(jobs, stdout, JSON_INDENT(2));
-        putchar('\n');
-        json_decref(jobs);
+        command_print_json(jobs);
         return;
     }
     printf("job %s: %d points in an array of %d tasks; logs: %s/%s.shard-*-of-%d.log\n", shards,

@@ -45,8 +45,7 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
     arguments->given = arguments->given || strchr("wTMRF", key) != NULL;
     switch (key) {
     case 'w':
-        arguments->axes = check_realloc(arguments->axes, (size_t)(arguments->n_axes + 1) * sizeof *arguments->axes);
-        arguments->axes[arguments->n_axes++] = argument;
+        options_append(&arguments->axes, &arguments->n_axes, argument);
         return 0;
     case 'R':
         arguments->retry_failed = true;
@@ -189,9 +188,7 @@ static void print_list_json(const struct manifest *manifest)
             json_object_set_new(entry, manifest->column[c], json_string(manifest->value[i * manifest->n_columns + c]));
         json_array_append_new(list, entry);
     }
-    json_dumpf(list, stdout, JSON_INDENT(2));
-    putchar('\n');
-    json_decref(list);
+    command_print_json(list);
 }
 
 static int32_t n_cores(void)

@@ -11,7 +11,7 @@
 
 /** Options of sweeps: an argp child, whose input this is. */
 struct sweep_arguments {
-    int n_axes;
+    int32_t n_axes;
     const char **axes; /* of --sweep */
     bool given;        /* any of them: the scenario is a sweep, of one point if need be */
     bool list;

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/check.h"
 #include "cli/commands.h"
 #include "cli/validation_report.h"
 
@@ -13,13 +12,6 @@ struct arguments {
     const char **paths, **filters;
     struct options options;
 };
-
-static const char **appended(const char **texts, int32_t *n, const char *text)
-{
-    texts = check_realloc(texts, (size_t)(*n + 1) * sizeof *texts);
-    texts[(*n)++] = text;
-    return texts;
-}
 
 enum { N_CHILDREN = 3 };
 static const struct argp_child children[N_CHILDREN + 1] = {OPTION(output), OPTION(json), OPTION(quiet), {0}};
@@ -32,10 +24,10 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         options_begin(&arguments->options, N_CHILDREN, state);
         return 0;
     case ARGP_KEY_ARG:
-        arguments->paths = appended(arguments->paths, &arguments->request.n_paths, argument);
+        options_append(&arguments->paths, &arguments->request.n_paths, argument);
         return 0;
     case 'f':
-        arguments->filters = appended(arguments->filters, &arguments->request.n_filters, argument);
+        options_append(&arguments->filters, &arguments->request.n_filters, argument);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "cli/command.h"
 #include "trace/trace.h"
 #include "validate/statistics.h"
 
@@ -223,9 +224,7 @@ void validation_print_json(const struct validate *validate)
         if (validate->rows[i].reason[0] != '\0')
             json_array_append_new(skipped, row_json(&validate->rows[i]));
     json_t *root = json_pack("{s:o, s:o, s:o}", "rows", rows, "skipped", skipped, "statistics", statistics);
-    json_dumpf(root, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
-    putchar('\n');
-    json_decref(root);
+    command_print_json(root);
     texts_free(&sources);
     texts_free(&devices);
 }
