@@ -585,7 +585,7 @@ class Messages(unittest.TestCase):
 
     def test_systems_are_checked_before_any_of_them_runs(self):
         text = SMALL.replace("name: best-fit", "name: best-fat").replace("selective}}\n", "selective}, knobs: {x: 1}}\n")
-        self.refuse(["small.yaml:11:", "best-fat", "small.yaml:12:", "x: unknown key"], text, "--set", "systems.0.knobs={}")
+        self.refuse(["small.yaml:11:", "best-fat", "small.yaml:12:", "knobs.x: unknown key"], text, "--set", "systems.0.knobs={}")
         self.refuse(["small.yaml:12:", "plan.cp: 2"], SMALL.replace("slimpack, plan: {", "slimpack, plan: {cp: 2, "))
         self.refuse(["small.yaml:12:", "plan.vpp: 2"], SMALL.replace("slimpack, plan: {", "slimpack, plan: {vpp: 2, "))
         self.refuse(["small.yaml:12:", "plan.schedule: slimpack has an order of its own"],

@@ -234,7 +234,7 @@ static const struct {
     {"plan: {tp: 2, pp: 2}", "plan: auto, plan_space: {name: fre}",
      "run.yaml:5:59: plan_space.name: no plan space 'fre'; did you mean 'free'?"},
     {"plan: {tp: 2, pp: 2}", "plan: auto, plan_space: {tp: [1, 0]}",
-     "run.yaml:5:61: tp: '0' is out of range; allowed: a whole number [GPUs], 1 to 32768"},
+     "run.yaml:5:61: plan_space.tp: '0' is out of range; allowed: a whole number [GPUs], 1 to 32768"},
     {"plan: {tp: 2, pp: 2}", "plan: auto, plan_space: {recompute: [ful]}",
      "recompute: 'ful' is not known; did you mean "},
     {"plan: {tp: 2, pp: 2}", "plan: auto, plan_space: {pp: []}", "pp: is an empty list; name at least one value"},

@@ -141,6 +141,21 @@ static void an_absent_mapping_takes_defaults_and_misses_what_is_required(void)
     document_free(&document);
 }
 
+/* As a user of --set writes them, whatever mapping the table is of. */
+static void a_mapping_inside_another_names_its_keys_in_full(void)
+{
+    static const char text[] = "knobs: {flag: 5, group: {cont: 1}}";
+    struct document document;
+    struct error err = {0};
+    struct object object = {0};
+    CHECK_TRUE(document_parse(text, sizeof text - 1, "f.yaml", &document, &err));
+    CHECK_TRUE(!schema_read(&document, document_find(&document, 0, "knobs"), keys, N, NULL, &object, &err));
+    CHECK_CONTAINS(err.text, "f.yaml:1:26: knobs.group.cont: unknown key; did you mean 'count'?");
+    CHECK_CONTAINS(err.text, "f.yaml:1:15: knobs.flag: '5' is neither; allowed: true or false");
+    CHECK_CONTAINS(err.text, "f.yaml:1:25: knobs.group.count: is required");
+    document_free(&document);
+}
+
 static char *written(const struct object *object)
 {
     char *text = NULL;
@@ -220,6 +235,7 @@ int main(void)
     return HARNESS_MAIN("schema", TEST(values_are_read_and_defaults_filled_in),
                         TEST(wrong_values_are_named_with_place_and_what_is_allowed), TEST(all_errors_stand_in_one_pass),
                         TEST(an_absent_mapping_takes_defaults_and_misses_what_is_required),
+                        TEST(a_mapping_inside_another_names_its_keys_in_full),
                         TEST(written_values_read_back_to_the_same_bits), TEST(large_integers_are_exact_or_refused),
                         TEST(the_list_has_titles_and_one_line_a_key), TEST(choices_are_found_by_their_whole_name));
 }

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,9 +20,24 @@ struct reading {
     const struct schema_key *keys;
     int32_t n_keys;
     const char *const *others;
+    char group[SCHEMA_WORD_BYTES + 1]; /* the mapping's own name and a dot, in front of its keys in messages; or "" */
     struct error *err;
     bool ok;
 };
+
+static void refuse(struct reading *reading, int32_t node, const struct schema_key *key, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+/** Add a message about a key, with the place of a node. */
+static void refuse(struct reading *reading, int32_t node, const struct schema_key *key, const char *format, ...)
+{
+    char what[2048];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(what, sizeof what, format, list);
+    va_end(list);
+    reading->ok = document_error(reading->document, node, reading->err, "%s%s: %s", reading->group, key->name, what);
+}
 
 /** How many elements a list holds; n is the first field of each. */
 static int32_t *length_of(const struct schema_key *list, void *object)
@@ -163,8 +179,7 @@ static void read_set(struct reading *reading, const struct schema_key *key, int3
         if (problem == NULL)
             continue;
         print_choice_suggestion(key, word, hint);
-        reading->ok = document_error(document, child, reading->err, "%s: '%.200s' in the list %s; %s", key->name, word,
-                                     problem, hint);
+        refuse(reading, child, key, "'%.200s' in the list %s; %s", word, problem, hint);
     }
 }
 
@@ -188,18 +203,17 @@ static void read_value(struct reading *reading, const struct schema_key *key, in
     schema_print_allowed(key, allowed);
     snprintf(hint, sizeof hint, "allowed: %s", allowed);
     if (document_is_null(at)) {
-        reading->ok = document_error(reading->document, node, reading->err, "%s: has no value; %s", key->name, hint);
+        refuse(reading, node, key, "has no value; %s", hint);
     } else if (key->type == SCHEMA_SET && at->kind == DOCUMENT_SEQUENCE) {
         read_set(reading, key, node, (int32_t *)((char *)object + key->offset));
     } else if (at->kind != DOCUMENT_SCALAR) {
-        reading->ok = document_error(reading->document, node, reading->err, "%s: is a %s, not one value; %s", key->name,
-                                     at->kind == DOCUMENT_SEQUENCE ? "list" : "mapping of keys", hint);
+        refuse(reading, node, key, "is a %s, not one value; %s",
+               at->kind == DOCUMENT_SEQUENCE ? "list" : "mapping of keys", hint);
     } else if ((problem = store(key, at->value, at->quoted, object)) != NULL) {
         if (key->type == SCHEMA_CHOICE || key->type == SCHEMA_SET)
             print_choice_suggestion(key, at->value, hint);
         print_shown(at->value, shown);
-        reading->ok =
-            document_error(reading->document, node, reading->err, "%s: '%s' %s; %s", key->name, shown, problem, hint);
+        refuse(reading, node, key, "'%s' %s; %s", shown, problem, hint);
     }
 }
 
@@ -218,12 +232,10 @@ static void read_list(struct reading *reading, const struct schema_key *key, int
         struct schema_key element = schema_element(key, (*n)++);
         read_value(reading, &element, child, object);
         if (nodes[child].next >= 0 && *n == SCHEMA_LIST_MOST)
-            reading->ok = document_error(reading->document, node, reading->err, "%s: more than %d values; use fewer",
-                                         key->name, SCHEMA_LIST_MOST);
+            refuse(reading, node, key, "more than %d values; use fewer", SCHEMA_LIST_MOST);
     }
     if (*n == 0)
-        reading->ok = document_error(reading->document, node, reading->err,
-                                     "%s: is an empty list; name at least one value, or leave the key out", key->name);
+        refuse(reading, node, key, "is an empty list; name at least one value, or leave the key out");
 }
 
 /** The innermost mapping that exists on the way to a key, for the place of "is required". */
@@ -253,9 +265,8 @@ static void read_key(struct reading *reading, const struct schema_key *key, int3
     } else {
         char allowed[640];
         schema_print_allowed(key, allowed);
-        reading->ok =
-            document_error(reading->document, existing_group(reading->document, mapping, key->name), reading->err,
-                           "%s: is required (%s); allowed: %s", key->name, key->meaning, allowed);
+        refuse(reading, existing_group(reading->document, mapping, key->name), key, "is required (%s); allowed: %s",
+               key->meaning, allowed);
     }
 }
 
@@ -328,8 +339,8 @@ static void refuse_key(struct reading *reading, int32_t node, const char *prefix
         snprintf(hint, sizeof hint, "did you mean '%s' (a dot stands for a level of nesting)?", elsewhere);
     else
         print_suggestion(name, candidates, n, n > 0 ? allowed : "no keys", hint);
-    reading->ok =
-        document_key_error(reading->document, node, reading->err, "%s%.200s: unknown key; %s", prefix, name, hint);
+    reading->ok = document_key_error(reading->document, node, reading->err, "%s%s%.200s: unknown key; %s",
+                                     reading->group, prefix, name, hint);
     free(candidates);
     free(names);
 }
@@ -349,9 +360,9 @@ static void refuse_unknown_keys(struct reading *reading, int32_t mapping, const 
             strcat(name, ".");
             refuse_unknown_keys(reading, child, name);
         } else if (place == PLACE_GROUP && !document_is_null(&node[child])) {
-            reading->ok =
-                document_error(reading->document, child, reading->err, "%s: expected a mapping of keys, found %s", name,
-                               node[child].kind == DOCUMENT_SEQUENCE ? "a list" : "a single value");
+            reading->ok = document_error(reading->document, child, reading->err,
+                                         "%s%s: expected a mapping of keys, found %s", reading->group, name,
+                                         node[child].kind == DOCUMENT_SEQUENCE ? "a list" : "a single value");
         }
     }
 }
@@ -371,6 +382,8 @@ bool schema_read(const struct document *document, int32_t mapping, const struct 
                               name != NULL ? name : "this entry",
                               document->node[mapping].kind == DOCUMENT_SEQUENCE ? "a list" : "a single value");
     }
+    if (mapping >= 0 && document->node[mapping].key != NULL)
+        snprintf(reading.group, sizeof reading.group, "%s.", document->node[mapping].key);
     if (mapping >= 0)
         refuse_unknown_keys(&reading, mapping, "");
     for (int32_t i = 0; i < n_keys; i++)

@@ -58,7 +58,8 @@ struct schema_key {
 /**
  * Fill an object from a mapping: every key of the table read, checked and defaulted; a key that
  * stands in neither the table nor `others` is an error with the nearest name ("did you mean").
- * Adds one line "file:line:column: key: what is wrong; what is allowed" per error, all in one pass.
+ * Adds one line "file:line:column: key: what is wrong; what is allowed" per error, all in one pass; the key's name
+ * begins with the mapping's own, if it has one: "knobs.units".
  * A group of keys without a value (`data:` and nothing behind it) is an empty one. Numbers and
  * booleans in quotes are text, hence wrong.
  *
