@@ -13,7 +13,7 @@ HOMES = {  # foreign header: where in src/ it may be included
     r"glpk": ["system/"],
     r"yaml|expat": ["scenario/"],
     r"jansson": ["cli/"],
-    r"csv\.h": ["validate/"],
+    r"csv\.h": ["base/"],
     r"gsl/": ["base/", "lengths/", "cost/", "bounds/", "sweep/", "validate/"],
 }
 LICENCE = "SPDX-License-Identifier: GPL-3.0-or-later"

@@ -105,6 +105,8 @@ static void csv_columns_are_found(void)
     expect("a.csv", "id", 2, other);
     write_text("b.CSV", "anything\n7\n8");
     expect("b.CSV", "", 2, tokens);
+    write_text("a.csv", "\"x, y\",\"length\"\n\"1,\n2\",7\n,\"8\"\n");
+    expect("a.csv", "", 2, tokens);
     write_text("a.csv", "tokens,x\n7,\n8,\n");
     expect("a.csv", "", 2, tokens);
 }
@@ -120,8 +122,10 @@ static void wrong_csv_is_refused(void)
         {"a,length\n1,2\n3,\n", "", ":3: '' is not allowed"},
         {"a,length\n1,2\n3,4.0\n", "", ":3: '4.0' is not allowed: a length is a whole number"},
         {"length\n1\n\n2\n", "", ":3: '' is not allowed"},
-        {"a,length\n1,2\n\"x,y\",4\n", "", ":3: 3 fields where the header has 2"},
-        {"\"a\",\"length\"\n1,2\n", "", ":1: quoted fields are not supported"},
+        {"a,length\n1,2\nx,y,4\n", "", ":3: 3 fields where the header has 2"},
+        {"a,length\n1,2\n\"x,y,4\n", "", ":3: a quote is not closed"},
+        {"a,length\n\"x\ny\",2\n3,'4'\n", "", ":4: ''4'' is not allowed"},
+        {"\nlength\n4\n", "", ":1: '' is not allowed"},
         {"length\n", "", "holds no length below its header"},
         {"123", "", "'123' is a number"},
         {" \n \n", "", "holds no length"},

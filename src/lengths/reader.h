@@ -30,8 +30,8 @@ struct reader_bytes {
 bool reader_text(const char *path, struct reader_lengths *lengths, struct error *err);
 
 /**
- * One column of a comma-separated file with a header line. Quoted fields are not supported: a quote in the header or
- * in the column, or a row with another number of fields than the header, is an error.
+ * One column of a comma-separated file (base/csv_rows.h) with a header. A row with another number of fields than the
+ * header, or a blank line before the last row, is an error.
  * @param column   its name; "": the only column, else the one named length or tokens
  */
 bool reader_csv(const char *path, const char *column, struct reader_lengths *lengths, struct error *err);

@@ -1,170 +1,107 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "lengths/reader.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/** Text that is not copied. */
-struct span {
-    const unsigned char *begin, *end;
-};
+#include "base/check.h"
+#include "base/csv_rows.h"
 
-/** A file being read line by line. */
+/** A file being read. */
 struct csv {
-    const char *path;
-    struct span rest;
-    long long line; /* of the line taken last, from 1 */
+    const char *path, *column;
+    struct reader_lengths *lengths;
+    int64_t blank_line; /* the first of those that no row has followed yet, 0: none */
+    int32_t n_columns;  /* 0: the header is still to come */
+    int32_t index;      /* of the column that is read */
 };
 
-static bool is_blank(unsigned char letter)
+static int32_t find_column(const struct csv_row *header, const char *name)
 {
-    return letter == ' ' || letter == '\t' || letter == '\r' || letter == '\n';
-}
-
-static struct span trim_end(struct span text)
-{
-    while (text.begin < text.end && is_blank(text.end[-1]))
-        text.end--;
-    return text;
-}
-
-static struct span trim(struct span text)
-{
-    while (text.begin < text.end && is_blank(*text.begin))
-        text.begin++;
-    return trim_end(text);
-}
-
-/** Take what stands before `separator` (or all) from the front of *rest, without the separator. */
-static struct span take(struct span *rest, int separator)
-{
-    struct span first = *rest;
-    const unsigned char *at = memchr(rest->begin, separator, (size_t)(rest->end - rest->begin));
-    first.end = at != NULL ? at : rest->end;
-    rest->begin = at != NULL ? at + 1 : rest->end;
-    return first;
-}
-
-static int n_printable(struct span text)
-{
-    return text.end - text.begin < 100 ? (int)(text.end - text.begin) : 100;
-}
-
-static int64_t n_fields(struct span line)
-{
-    int64_t n = 1;
-    for (const unsigned char *at = line.begin; at != line.end; at++)
-        n += *at == ',';
-    return n;
-}
-
-static struct span field(struct span line, int64_t index)
-{
-    while (index-- > 0)
-        take(&line, ',');
-    return trim(take(&line, ','));
-}
-
-static bool equals(struct span text, const char *name)
-{
-    size_t n = strlen(name);
-    return (size_t)(text.end - text.begin) == n && memcmp(text.begin, name, n) == 0;
-}
-
-static int64_t find_column(struct span header, const char *name)
-{
-    for (int64_t i = 0; i < n_fields(header); i++)
-        if (equals(field(header, i), name))
+    for (int32_t i = 0; i < header->n_fields; i++)
+        if (strcmp(header->fields[i], name) == 0)
             return i;
     return -1;
 }
 
-/** The column to read. @return -1 with err */
-static int64_t choose_column(const struct csv *csv, struct span header, const char *column, struct error *err)
+/** The names of the columns, the first of them if they are many. */
+static void print_names(const struct csv_row *header, char names[100])
+{
+    names[0] = '\0';
+    for (int32_t i = 0; i < header->n_fields; i++)
+        snprintf(names + strlen(names), 100 - strlen(names), "%s%s", i > 0 ? "," : "", header->fields[i]);
+}
+
+static bool choose_column(struct csv *csv, const struct csv_row *header, struct error *err)
 {
     static const char *const usual[] = {"length", "tokens"};
-    int64_t index = -1;
-    if (column[0] != '\0')
-        index = find_column(header, column);
-    else if (n_fields(header) == 1)
-        index = 0;
-    for (int i = 0; i < 2 && column[0] == '\0' && index < 0; i++)
-        index = find_column(header, usual[i]);
-    if (index >= 0)
-        return index;
-    struct span names = trim(header);
-    if (column[0] != '\0')
-        error_set(err, "%s:1: there is no column '%s', the columns are: %.*s", csv->path, column, n_printable(names),
-                  (const char *)names.begin);
-    else
-        error_set(err, "%s:1: data.column must name one of the columns: %.*s", csv->path, n_printable(names),
-                  (const char *)names.begin);
-    return -1;
+    char names[100];
+    csv->n_columns = header->n_fields;
+    csv->index = csv->column[0] != '\0' ? find_column(header, csv->column) : header->n_fields == 1 ? 0 : -1;
+    for (int i = 0; i < 2 && csv->column[0] == '\0' && csv->index < 0; i++)
+        csv->index = find_column(header, usual[i]);
+    if (csv->index >= 0)
+        return true;
+    print_names(header, names);
+    if (csv->column[0] != '\0')
+        return error_set(err, "%s:%" PRId64 ": there is no column '%s', the columns are: %s", csv->path, header->line,
+                         csv->column, names);
+    return error_set(err, "%s:%" PRId64 ": data.column must name one of the columns: %s", csv->path, header->line,
+                     names);
 }
 
-static bool is_number(struct span text)
+/** A first row without names is data: reading on would lose a length silently. */
+static bool take_header(struct csv *csv, const struct csv_row *header, struct error *err)
 {
-    for (const unsigned char *at = text.begin; at < text.end; at++)
-        if (*at < '0' || *at > '9')
-            return false;
-    return text.begin < text.end;
-}
-
-/** A first line without names is data: reading on would lose a length silently. */
-static bool check_header(const struct csv *csv, struct span header, struct error *err)
-{
-    if (memchr(header.begin, '"', (size_t)(header.end - header.begin)) != NULL)
-        return error_set(err, "%s:1: quoted fields are not supported, write the names without quotes", csv->path);
-    for (int64_t i = 0; i < n_fields(header); i++) {
-        struct span name = field(header, i);
-        if (is_number(name))
-            return error_set(err, "%s:1: the first line must hold the names of the columns, '%.*s' is a number",
-                             csv->path, n_printable(name), (const char *)name.begin);
+    for (int32_t i = 0; i < header->n_fields; i++) {
+        const char *name = header->fields[i];
+        if (*name != '\0' && strspn(name, "0123456789") == strlen(name))
+            return error_set(err,
+                             "%s:%" PRId64 ": the first line must hold the names of the columns, '%.100s' is a number",
+                             csv->path, header->line, name);
     }
-    return true;
+    return choose_column(csv, header, err);
 }
 
-static bool read_row(const struct csv *csv, struct span row, int64_t n, int64_t index, struct reader_lengths *lengths,
-                     struct error *err)
+static bool wrong_length(const struct csv *csv, int64_t line, const char *text, struct error *err)
 {
-    if (n_fields(row) != n)
-        return error_set(err, "%s:%lld: %lld fields where the header has %lld (quoted fields are not supported)",
-                         csv->path, csv->line, (long long)n_fields(row), (long long)n);
-    struct span text = field(row, index);
-    if (!reader_add_text(lengths, text.begin, text.end))
-        return error_set(err, "%s:%lld: '%.*s' is not allowed: " READER_ALLOWED, csv->path, csv->line,
-                         n_printable(text), (const char *)text.begin);
-    return true;
+    return error_set(err, "%s:%" PRId64 ": '%.100s' is not allowed: " READER_ALLOWED, csv->path, line, text);
 }
 
-static bool scan(struct csv *csv, const char *column, struct reader_lengths *lengths, struct error *err)
+/** Blank lines at the end are harmless; in between they may be missing values. */
+static bool take_row(void *context, const struct csv_row *row, struct error *err)
 {
-    struct span header = take(&csv->rest, '\n');
-    int64_t n = n_fields(header);
-    csv->line = 1;
-    if (!check_header(csv, header, err))
-        return false;
-    int64_t index = choose_column(csv, header, column, err);
-    if (index < 0)
-        return false;
-    while (csv->rest.begin < csv->rest.end) {
-        struct span row = take(&csv->rest, '\n');
-        csv->line++;
-        if (!read_row(csv, row, n, index, lengths, err))
-            return false;
+    struct csv *csv = context;
+    if (row->n_fields == 0) {
+        csv->blank_line = csv->blank_line > 0 ? csv->blank_line : row->line;
+        return true;
     }
-    return lengths->n > 0 || error_set(err, "%s: holds no length below its header, at least one is needed", csv->path);
+    if (csv->blank_line > 0)
+        return wrong_length(csv, csv->blank_line, "", err);
+    if (csv->n_columns == 0)
+        return take_header(csv, row, err);
+    if (row->n_fields != csv->n_columns)
+        return error_set(err, "%s:%" PRId64 ": %d fields where the header has %d", csv->path, row->line, row->n_fields,
+                         csv->n_columns);
+    const unsigned char *text = (const unsigned char *)row->fields[csv->index];
+    return reader_add_text(csv->lengths, text, text + strlen(row->fields[csv->index])) ||
+           wrong_length(csv, row->line, row->fields[csv->index], err);
 }
 
 bool reader_csv(const char *path, const char *column, struct reader_lengths *lengths, struct error *err)
 {
-    struct reader_bytes file = {0};
-    bool ok = reader_load(path, &file, err);
+    struct reader_bytes bytes = {0};
+    struct csv csv = {.path = path, .column = column, .lengths = lengths};
+    bool ok = reader_load(path, &bytes, err);
     if (ok) {
-        /* Blank lines at the end are harmless; in between they may be missing values. */
-        struct csv csv = {.path = path, .rest = trim_end((struct span){file.bytes, file.bytes + file.n})};
-        ok = scan(&csv, column, lengths, err);
+        FILE *file = fmemopen(bytes.bytes, bytes.n, "r");
+        CHECK(file != NULL);
+        ok = csv_rows_visit(file, path, false, take_row, &csv, err);
+        fclose(file);
     }
-    free(file.bytes);
-    return ok;
+    free(bytes.bytes);
+    return ok &&
+           (lengths->n > 0 || error_set(err, "%s: holds no length below its header, at least one is needed", path));
 }

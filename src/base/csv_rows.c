@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "base/csv_rows.h"
+
+#include <csv.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+
+/** Where the parser is. */
+struct reading {
+    const char *path;
+    csv_rows_visitor *visitor;
+    void *context;
+    struct error *err;
+    struct csv_row row; /* in work; line 0: none is */
+    char *text;         /* its fields, each with a NUL behind it */
+    size_t n_bytes, text_capacity, fields_capacity;
+    int64_t line;      /* now */
+    bool comments, ok; /* comments may still come */
+};
+
+static void take_field(void *text, size_t bytes, void *context)
+{
+    struct reading *reading = context;
+    if (reading->row.line == 0) /* behind a lone carriage return */
+        reading->row.line = reading->line;
+    if (memchr(text, '\0', bytes) != NULL && reading->ok)
+        reading->ok = error_set(reading->err, "%s:%" PRId64 ": a NUL byte stands in it: this is no text", reading->path,
+                                reading->line);
+    if (reading->n_bytes + bytes >= reading->text_capacity) {
+        reading->text_capacity = 2 * (reading->n_bytes + bytes + 1);
+        reading->text = check_realloc(reading->text, reading->text_capacity);
+    }
+    memcpy(reading->text + reading->n_bytes, text, bytes);
+    reading->text[reading->n_bytes + bytes] = '\0';
+    reading->n_bytes += bytes + 1;
+    reading->row.n_fields++;
+}
+
+static void visit(struct reading *reading)
+{
+    struct csv_row *row = &reading->row;
+    if ((size_t)row->n_fields > reading->fields_capacity) {
+        reading->fields_capacity = (size_t)row->n_fields;
+        row->fields = check_realloc(row->fields, reading->fields_capacity * sizeof *row->fields);
+    }
+    char *field = reading->text;
+    for (int32_t i = 0; i < row->n_fields; i++) {
+        row->fields[i] = field;
+        field += strlen(field) + 1;
+    }
+    reading->ok = reading->visitor(reading->context, row, reading->err);
+}
+
+static void end_row(int terminator, void *context)
+{
+    (void)terminator;
+    struct reading *reading = context;
+    if (reading->ok && reading->row.n_fields > 0)
+        visit(reading);
+    reading->row.line = reading->row.n_fields = 0;
+    reading->n_bytes = 0;
+    reading->comments = false;
+}
+
+/** Line by line, so that a row's first one is known. @return whether to go on */
+static bool take_line(struct reading *reading, struct csv_parser *parser, const char *line, size_t bytes)
+{
+    bool begins = reading->row.line == 0;
+    if (begins && reading->comments && line[0] == '#')
+        return true;
+    if (begins)
+        reading->row.line = reading->line;
+    if (begins && strspn(line, " \t\r\n") == bytes) {
+        visit(reading);
+        reading->row.line = 0;
+        return reading->ok;
+    }
+    if (csv_parse(parser, line, bytes, take_field, end_row, reading) != bytes)
+        return error_set(reading->err,
+                         "%s:%" PRId64 ": a quote stands inside a plain field, or text behind a quoted one",
+                         reading->path, reading->line);
+    return reading->ok;
+}
+
+static bool take_lines(struct reading *reading, struct csv_parser *parser, FILE *file)
+{
+    char *line = NULL;
+    size_t capacity = 0;
+    ssize_t bytes;
+    bool ok = true;
+    while (ok && (bytes = getline(&line, &capacity, file)) >= 0) {
+        reading->line++;
+        ok = take_line(reading, parser, line, (size_t)bytes);
+    }
+    free(line);
+    if (ok && ferror(file) != 0)
+        return error_set(reading->err, "%s: cannot be read: %s", reading->path, strerror(errno));
+    if (ok && csv_fini(parser, take_field, end_row, reading) != 0)
+        return error_set(reading->err, "%s:%" PRId64 ": a quote is not closed", reading->path, reading->row.line);
+    return ok && reading->ok;
+}
+
+bool csv_rows_visit(FILE *file, const char *path, bool comments, csv_rows_visitor *visitor, void *context,
+                    struct error *err)
+{
+    struct csv_parser parser;
+    struct reading reading = {
+        .path = path, .visitor = visitor, .context = context, .err = err, .comments = comments, .ok = true};
+    CHECK(csv_init(&parser, CSV_STRICT | CSV_STRICT_FINI) == 0);
+    bool ok = take_lines(&reading, &parser, file);
+    csv_free(&parser);
+    free(reading.text);
+    free(reading.row.fields);
+    return ok;
+}

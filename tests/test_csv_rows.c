@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "base/csv_rows.h"
+
+#include "base/check.h"
+#include "harness.h"
+
+#include <string.h>
+
+/* "1[id|x]2[]3[5|]": each row's line and fields. */
+static bool print_row(void *context, const struct csv_row *row, struct error *err)
+{
+    FILE *file = context;
+    fprintf(file, "%d[", (int)row->line);
+    for (int32_t i = 0; i < row->n_fields; i++)
+        fprintf(file, "%s%s", i > 0 ? "|" : "", row->fields[i]);
+    fputc(']', file);
+    return row->n_fields < 4 || error_set(err, "four fields");
+}
+
+static bool read_text(const char *bytes, size_t n, bool comments, char seen[256], struct error *err)
+{
+    FILE *file = fmemopen((void *)bytes, n, "r"), *out = fmemopen(seen, 256, "w");
+    CHECK(file != NULL && out != NULL);
+    *err = (struct error){0};
+    bool ok = csv_rows_visit(file, "f.csv", comments, print_row, out, err);
+    fclose(file);
+    fclose(out);
+    return ok;
+}
+
+static void rows_know_their_lines(void)
+{
+    static const struct {
+        const char *text, *rows;
+    } cases[] = {
+        {"id,x\n1,2", "1[id|x]2[1|2]"},
+        {" a , b \r\n\r\n1,\r\n", "1[a|b]2[]3[1|]"},
+        {"a\n\"1\n\n2\"\n3\n", "1[a]2[1\n\n2]5[3]"},
+        {"\"a \"\"b\"\",c\"\n", "1[a \"b\",c]"},
+        {"a\rb\n", "1[a]1[b]"},
+        {"# \"one\n\n#\na\n#b\n", "2[]4[a]5[#b]"},
+    };
+    char seen[256];
+    struct error err;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        CHECK_TRUE(read_text(cases[i].text, strlen(cases[i].text), true, seen, &err));
+        CHECK_TEXT(seen, cases[i].rows);
+    }
+    CHECK_TRUE(read_text("#a\n1\n", 5, false, seen, &err));
+    CHECK_TEXT(seen, "1[#a]2[1]");
+}
+
+static void what_is_no_csv_is_named_with_its_line(void)
+{
+    static const struct {
+        const char *text, *message;
+    } cases[] = {
+        {"a,b\n1,\"2\n3,4\n", "f.csv:2: a quote is not closed"},
+        {"a,b\n1,2\n1,\"2\"3\n", "f.csv:3: a quote stands inside a plain field, or text behind a quoted one"},
+        {"a\n1,2,3,4\n5\n", "four fields"},
+    };
+    char seen[256];
+    struct error err;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        CHECK_TRUE(!read_text(cases[i].text, strlen(cases[i].text), true, seen, &err));
+        CHECK_TEXT(err.text, cases[i].message);
+    }
+    CHECK_TRUE(!read_text("a\n1\0002\n", 6, true, seen, &err));
+    CHECK_TEXT(err.text, "f.csv:2: a NUL byte stands in it: this is no text");
+}
+
+int main(void)
+{
+    return HARNESS_MAIN("csv rows", TEST(rows_know_their_lines), TEST(what_is_no_csv_is_named_with_its_line));
+}
