@@ -7,6 +7,7 @@
 #include "cli/commands.h"
 #include "cli/plan_search.h"
 #include "sweep/point.h"
+#include "trace/table.h"
 
 enum { MAX_ITERATIONS = 1000000 };
 
@@ -16,7 +17,6 @@ struct arguments {
     int64_t iteration;
 };
 
-static const char *const formation_name[] = {"slim", "mix", "pack"};
 static const char pass_letter[N_STEP_PASSES] = {'F', 'B', 'W'};
 static const char *const sharding_name[] = {"per-document", "per-sequence"}; /* over context ranks */
 
@@ -42,9 +42,10 @@ static json_t *json_of_unit(const struct plan_pipeline *pipeline, enum pass pass
     json_t *pipelines = json_array();
     for (int32_t i = 0; unit->group >= 0 && i < phase->groups[unit->group].n_pipelines; i++)
         json_array_append_new(pipelines, json_integer(phase->groups[unit->group].pipelines[i]));
-    return json_pack("{s:s, s:i, s:s, s:o, s:s, s:o, s:b, s:i, s:o}", "formation", formation_name[unit->formation],
-                     "context", unit->context, "sharding", sharding_name[unit->sharding], "shared_by_pipelines",
-                     pipelines, "recompute", scenario_recompute_name[unit->recompute], "offload_by_stage",
+    return json_pack("{s:s, s:i, s:s, s:o, s:s, s:o, s:b, s:i, s:o}", "formation",
+                     trace_formation_names.text[unit->formation], "context", unit->context, "sharding",
+                     sharding_name[unit->sharding], "shared_by_pipelines", pipelines, "recompute",
+                     scenario_recompute_name[unit->recompute], "offload_by_stage",
                      json_of_offload(pipeline, pass, unit_index), "streams", unit->streams, "padding_tokens",
                      unit->padding_tokens, "slices", slices);
 }
