@@ -7,8 +7,8 @@
 
 /**
  * Seconds of the compute streams, summed over GPUs: those of a place count for each GPU that it stands for. A place
- * lives from the end of the phase before its own (0 in the
- * first) to the end of its own; with one phase that is the makespan.
+ * lives from the end of the phase before its own (0 in the first) to the end of its own; with one phase that is the
+ * makespan.
  *
  * busy       passes (tensor-parallel collectives among them) and optimizer
  * ring       a place waits for the context-parallel ring of its own pass, from when all members are there

@@ -39,8 +39,11 @@ void options_append(const char ***list, int32_t *n, const char *argument);
 /** A whole number from 1 to `most`, the argument of an option; else argp_error. */
 int32_t options_parse_count(const char *option, const char *argument, int32_t most, struct argp_state *state);
 
-/** Handle the argument of a verb that takes one file; `what` says which. @return 0 or ARGP_ERR_UNKNOWN, as argp parsers
- * do */
+/**
+ * Handle the argument of a verb that takes one file.
+ * @param what  in messages: "a scenario"
+ * @return      0 or ARGP_ERR_UNKNOWN, as argp's parsers do
+ */
 error_t options_parse_file(int key, char *argument, struct argp_state *state, const char *what, const char **file);
 
 /** Read a scenario with its --set, check its systems and open its lengths; all of it before anything runs. The caller

@@ -5,7 +5,8 @@
 
 #include "plan/plan.h"
 
-/** What to do when a backward unit needs forwards that 1F1B alone has not yet run (SlimPack section 4.2). */
+/** What to do when a backward unit needs forwards that 1F1B alone has not yet run (SlimPack section 4.2). n(j):
+ * forwards that the last stage runs before backward j, n(-1) = 0. */
 enum order_injection {
     ORDER_JUST_IN_TIME, /* inject when needed, let the lead shrink again: n(j) = max(j+1, need(j), n(j-1)) */
     ORDER_PERSISTENT,   /* keep the lead: n(j) = max(n(j-1)+1, need(j)) */
@@ -13,17 +14,19 @@ enum order_injection {
 };
 
 /**
- * 1F1B: stage s of p runs min(m, n(j) + p-1-s) forwards before backward j, n(j) as the injection policy says and n(-1)
- * = 0 (need(j) = j+1 gives plain 1F1B: p-1-s warm-up forwards, then one forward, one backward). Forwards that no
- * backward asks for come last. Reads need[] and the cuts' n_units; replaces step_first and steps.
+ * 1F1B of m units: stage s of p runs min(m, n(j) + p-1-s) forwards before backward j, n(j) as the injection policy
+ * says. Where backward j needs forward j alone, need(j) = j+1, that is plain 1F1B: p-1-s warm-up forwards, then one
+ * forward, one backward. Forwards that no backward asks for come last. Reads need[] and the cuts' n_units; replaces
+ * step_first and steps.
  *
  * Pipelines that share units cannot wait for each other in a circle if every shared unit has the same number in all its
  * pipelines and all units before a shared one are shared by the same pipelines or more (slimpack: wide blocks first,
- * blocks nested). For give forward k on stage s the key (J, 0, k, s), J the backward that it precedes, and backward j
- * the key (j, 1, -s). In each pipeline the key grows along the order of a stage, from stage to stage, and from
- * forwards to the backward that needs them, since n(j) >= need(j) and stage s never runs fewer forwards than s+1. And
- * a shared unit has one key: J follows from n up to the last shared backward, which needs shared units only; m caps it
- * on no pipeline before all of the shared forwards ran.
+ * blocks nested). Proof: give each step a key that grows along everything that waits, forward k on stage s the key
+ * (J, 0, k, s), J the backward that it precedes, and backward j the key (j, 1, -s). In each pipeline the key grows
+ * along the order of a stage, from stage to stage, and from forwards to the backward that needs them, since n(j) >=
+ * need(j) and stage s never runs fewer forwards than s+1. And a shared unit has one key in all its pipelines: J follows
+ * from n up to the last shared backward, which needs shared units only; m caps it on no pipeline before all of the
+ * shared forwards ran.
  *
  * Source: Narayanan et al. 2021 (arXiv:2104.04473) section 2.2; SlimPack section 4.2.
  */
@@ -36,7 +39,7 @@ int32_t order_lead(const struct plan_pipeline *pipeline);
 /**
  * 1F1B that injects no forward, since its warm-up is long enough for all: n(j) = j+1 + lead, otherwise as
  * order_one_f_one_b. `lead` is at least order_lead of the pipeline, and equal in pipelines that share units: then n is
- * one function for all of them, and the argument above holds.
+ * one function for all of them, and the proof above holds.
  */
 void order_long_warm_up(struct plan_pipeline *pipeline, int32_t lead);
 
@@ -67,9 +70,9 @@ void order_adaptive(struct plan_pipeline *pipeline, const double *size, double l
  * slot. Slots 0, 1, 2, ... give order_one_f_one_b.
  *
  * Pipelines that share units cannot wait for each other in a circle if a shared unit has the same slot in all of them,
- * whatever the groups: give forward t on stage s the key (max(0, t - (p-1-s)), 0, t, s) and backward u the key (u, 1,
- * -s). In each pipeline keys grow along the order of a stage, from stage to stage, and from a forward to its backward;
- * and they depend on the slot alone, so a shared unit has one key.
+ * whatever the groups. Proof as above, with the key (max(0, t - (p-1-s)), 0, t, s) for the forward of slot t on stage s
+ * and (u, 1, -s) for the backward of slot u. In each pipeline keys grow along the order of a stage, from stage to
+ * stage, and from a forward to its backward; and they depend on the slot alone, so a shared unit has one key.
  */
 void order_slots(struct plan_pipeline *pipeline, const int32_t *slot);
 

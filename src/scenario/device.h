@@ -9,8 +9,9 @@
 #include "base/error.h"
 #include "scenario/schema.h"
 
-/** The first DEVICE_N_CURVES have curves. flash1: flash-attention's first version, as PyTorch frameworks of early 2023
- * called it; a multiple of flash2. unfused: batched GEMMs and passes over all scores (cost/attention.h). */
+/** Kernels of attention. The first DEVICE_N_CURVES have curves of their own; flash1, flash-attention's first version as
+ * PyTorch frameworks of early 2023 called it, takes a multiple of flash2's time; unfused is batched GEMMs and passes
+ * over all scores (cost/attention.h). */
 enum device_attention {
     DEVICE_FLASH2,
     DEVICE_FLASH3,
@@ -89,8 +90,8 @@ struct device_collective {
 /**
  * All-reduce over whole nodes, of which each NIC sends b bytes (2 (n - 1)/n of the tensor over its GPUs a node):
  *
- *     time = latency + hop log2(nodes) + (b + r b/(b + r)) / (efficiency x NIC's bandwidth),  r = ramp (1 + ramp_hop
- * log2)
+ *     time = latency + hop log2(nodes) + (b + r b/(b + r)) / (efficiency x NIC's bandwidth),
+ *     r = ramp (1 + ramp_hop log2(nodes))
  */
 struct device_fabric {
     double latency_s, hop_s, efficiency, ramp_bytes, ramp_hop;

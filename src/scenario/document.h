@@ -67,8 +67,7 @@ bool document_is_null(const struct document_node *node);
 bool document_message(const char *file, int32_t line, int32_t column, struct error *err, const char *format,
                       va_list list);
 
-/** The same; the place is that of a node's value, or of its key, or of no node (-1) but
- * the file. @return false */
+/** The same with the place of a node's value, or of its key; of no node (-1): the file alone. @return false */
 bool document_error(const struct document *document, int32_t node, struct error *err, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 bool document_key_error(const struct document *document, int32_t node, struct error *err, const char *format, ...)

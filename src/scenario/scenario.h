@@ -133,8 +133,8 @@ struct scenario {
     struct fault *faults;
 };
 
-/** The folder that holds model/, and the one of the built platforms: environment SLIMSIM_DATA and SLIMSIM_PLATFORMS
- * (which an installed program sets itself), else as compiled in. */
+/** The folder that holds model/, and the one of the built platforms: the environment's SLIMSIM_DATA and
+ * SLIMSIM_PLATFORMS (which an installed program sets itself), else as compiled in. */
 const char *scenario_data_dir(void);
 const char *scenario_platform_dir(void);
 

@@ -26,14 +26,15 @@ double bound_after_passes_s(const struct cost_setting *setting, const struct sce
  *     tiles / multiprocessors, slowdown is at least 1), and FLOPs of the parts of a batch add up to the batch's.
  *   - memory-bound kernels: bytes / bandwidth, without launches; bytes are linear in tokens, so they add up.
  *   - tensor-parallel collectives of layers that tp_overlap hides under no GEMM (cost/overlap.h), of one message of all
- * tokens: their seconds are concave in the bytes and not negative at 0, hence subadditive: no way to divide the tokens
- * takes less.
+ *     tokens: their seconds are concave in the bytes and not negative at 0, hence subadditive: no way to divide the
+ *     tokens takes less.
  *   - attention, sample by sample: FLOPs of slices add up to the sample's; a slice [a, b) of a sample of L tokens
- * enters with queries (b - a)(a + b + 1)/b <= L + 1 and keys a + b + 1 <= 2L + 1, divided by the context degree, and
- *     seconds a FLOP fall with both; so each FLOP takes at least what it takes at L + 1 and 2L + 1. Tails, longest
+ *     enters with queries (b - a)(a + b + 1)/b <= L + 1 and keys a + b + 1 <= 2L + 1, divided by the context degree,
+ * and seconds a FLOP fall with both; so each FLOP takes at least what it takes at L + 1 and 2L + 1. Tails, longest
  * tiles and launches are left out.
  *   - full recomputation: the forward of the layers that recompute, once more. Selective: left out, and all of it
  *     if the system decides recomputation itself.
+ *
  * A unit with context degree c divides tokens by c and has c ranks: the sums above do not change. Padding, rings, zero
  * and waiting only add. The work of a stage falls on DP x CP places, and only on those: one of the last stage's (layers
  * and head) is busy for at least their mean, and none of that can overlap. If the system tells which ranks share a

@@ -7,26 +7,32 @@
  * the plan; vpp 1, zero1, gradients in fp32; restricted by plan_space (scenario/plan_space.h). What a system chooses by
  * itself (slimpack's units per replica, dynapipe's recomputation) it chooses in each plan anew.
  *
- * Batches of the search are drawn with a seed of their own, derived from the scenario's. They are
- * iterations of that seed chosen among many by their work, each weighted by how many it stands for
- * (search/deciding.h). The first of them ranks: plans are resolved in the order of their lower bounds (search/bound.h),
- * by critical path and memory timeline. Decided on is, of each layout (TP, PP, CP) and recomputation, the fastest plan
- * that fits, if it takes at most SEARCH_NEAR_PERCENT longer than the fastest of the layout and than the SEARCH_FEW-th
- * fastest layout: what recomputes a little more is a little slower where memory suffices, and may be much faster in
- * batches where it does not. A plan whose bound exceeds that time is not resolved. A system that keeps a state runs,
- * before the iteration that ranks and again before the five that decide, as many iterations of other batches as the
- * scenario has warm-up, planned only: its queues are as full as where the scenario measures. Where samples wait for
- * later iterations, times are those of as much work (model FLOPs) as the batch has: in proportion. The system is told
- * the time to reach, and may leave a plan that cannot reach it or does not fit (system_request.limit_s). So a time to
- * beat is wanted early: until SEARCH_FEW layouts fit, plans go by their least possible memory, for what fits easily is
- * planned quickly. The order changes the work, not what is found. Five iterations decide, by the weighted mean of their
- * times, which makes the tokens a second of many iterations, sum over sum, greatest; a plan that does not fit in all
- * five is out, and the ranking goes on without it. With SimGrid, their times are multiplied by what SimGrid makes
- * of the first of the five (its makespan over the critical path's), and its timeline's memory must fit, too. The
- * fastest is then run over the measured iterations of the scenario; if it does not fit in one of them (SEARCH_MISFIT)
- * it is out, too, and ranking and deciding go on without it. Ties go to the plan that comes first in the space (TP, PP,
- * CP, recompute, offload ascending). To fit is to stay within the memory of a GPU and, with what is offloaded, of a
- * node's host. No plan fits: the one that exceeds a memory by the least share is the result.
+ * The batches: iterations of a seed of the search's own, derived from the scenario's, five of them chosen among many by
+ * their work, each weighted by how many it stands for (search/deciding.h).
+ *
+ * 1. The first of them ranks. Plans are resolved, by critical path and memory timeline, in the order of their lower
+ *    bounds (search/bound.h), and the system is told the time to reach: it may leave a plan that cannot reach it or
+ * does not fit (system_request.limit_s). So a time to beat is wanted early: until SEARCH_FEW layouts fit, plans go by
+ * their least possible memory, for what fits easily is planned quickly. The order changes the work, not what is found.
+ * 2. Decided on is, of each layout (TP, PP, CP) and recomputation, the fastest plan that fits, if it takes at most
+ *    SEARCH_NEAR_PERCENT longer than the fastest of the layout and than the SEARCH_FEW-th fastest layout: what
+ * recomputes a little more is a little slower where memory suffices, and may be much faster in batches where it does
+ * not. A plan whose bound exceeds that time is not resolved.
+ * 3. All five decide, by the weighted mean of their times, which makes the tokens a second of many iterations, sum over
+ *    sum, greatest. A plan that does not fit in all five is out, and the ranking goes on without it. With SimGrid,
+ * their times are multiplied by what SimGrid makes of the first of the five (its makespan over the critical path's),
+ * and its timeline's memory must fit, too.
+ * 4. The fastest is run over the measured iterations of the scenario; if it does not fit in one of them (SEARCH_MISFIT)
+ *    it is out, too, and ranking and deciding go on without it.
+ *
+ * Ties go to the plan that comes first in the space (TP, PP, CP, recompute, offload ascending). To fit is to stay
+ * within the memory of a GPU and, with what is offloaded, of a node's host. No plan fits: the one that exceeds a memory
+ * by the least share is the result.
+ *
+ * A system that keeps a state runs, before the iteration that ranks and again before the five that decide, as many
+ * iterations of other batches as the scenario has warm-up, planned only: its queues are as full as where the scenario
+ * measures. Where samples wait for later iterations, times are those of as much work (model FLOPs) as the batch has: in
+ * proportion.
  */
 #ifndef SLIMSIM_SEARCH_SEARCH_H
 #define SLIMSIM_SEARCH_SEARCH_H

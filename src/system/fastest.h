@@ -11,11 +11,11 @@ typedef void fastest_with(const struct system_request *request, int32_t tokens, 
 enum { FASTEST_N_HALVINGS = 5 };
 
 /**
- * The fastest of the plans with `most` tokens a rank and its FASTEST_N_HALVINGS halves, those above 0: the one whose
- * passes end first (critical path, without the gradients' traffic; ties: the most tokens). They are resolved in the
- * order of their lower bounds (system/alone.h), those whose bound is above the fastest so far, or above
- * request->limit_s, not at all: if none is, or the fastest ends later than that, the plan has no phases. n_candidates
- * and n_resolved are those of all. false with err: one cannot run.
+ * The fastest of the plans with `most` tokens a rank, half of it, a quarter, ... halved up to FASTEST_N_HALVINGS times,
+ * while above 0: the one whose passes end first (critical path, without the gradients' traffic; ties: the most tokens).
+ * They are resolved in the order of their lower bounds (system/alone.h), those whose bound is above the fastest so far,
+ * or above request->limit_s, not at all: if none is, or the fastest ends later than that, the plan has no phases.
+ * n_candidates and n_resolved are those of all. false with err: one cannot run.
  */
 bool fastest_of_halves(const struct system_request *request, int32_t most, fastest_with *with, struct plan *plan,
                        struct error *err);

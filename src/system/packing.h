@@ -56,7 +56,7 @@ void packing_differencing(const double *weight, int32_t n, int32_t k, int32_t *s
 
 void packing_free(struct packing *packing);
 
-/** Packs come in as many: DP, with interleaved stages DP x PP. */
+/** What the number of packs must be a multiple of: DP, with interleaved stages DP x PP. */
 int32_t packing_multiple(const struct scenario_plan *layout);
 
 /**

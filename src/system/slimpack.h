@@ -14,12 +14,20 @@
 #include "system/fill.h"
 #include "system/system.h"
 
+/** How forwards that a backward needs early are ordered (plan/order.h). AUTO: the fastest of the others; NONE: a
+ * warm-up so long that none is injected. */
 enum slimpack_injection { SLIMPACK_AUTO, SLIMPACK_JUST_IN_TIME, SLIMPACK_PERSISTENT, SLIMPACK_NONE };
 
+/** What units have equal shares of: FLOPs, or seconds (slimpack_time_targets). */
 enum slimpack_balance { SLIMPACK_FLOP, SLIMPACK_TIME };
+
+/** Whose recomputation and offload units have: the plan's, or each its own (`auto`, system/adapt.h). */
 enum slimpack_setting { SLIMPACK_OF_PLAN, SLIMPACK_BY_UNIT };
+
+/** Who places the boundaries of units: fill_ends, or fill_milp after it. */
 enum slimpack_packer { SLIMPACK_FILL, SLIMPACK_MILP };
 
+/** The knobs; what each means stands in their table (slimpack.c). */
 struct slimpack_knobs {
     bool asymmetric, dp_merge, slicing, replica_units;
     double merge_threshold, merge_memory;
@@ -64,7 +72,7 @@ int64_t slimpack_rank_tokens(const struct system_request *request);
  *   ones. It goes to the aligned block of g ranks whose most loaded rank has the least load; each rank of it carries
  *   f/g. With g = 1 (merge_threshold < 1) it is no outlier. Without `merge` none is.
  * - Memory-driven, an extension by the same rule: with more than merge_memory x K tokens (K: slimpack_rank_tokens) it
- * is an outlier too, and of any outlier also tokens/g <= merge_memory x K, if a divisor can have it.
+ *   is an outlier too, and of any outlier also tokens/g <= merge_memory x K, if a divisor can have it.
  * - else to the least loaded rank (longest processing time first).
  */
 void slimpack_split(const struct system_request *request, bool merge, struct slimpack_split *split);

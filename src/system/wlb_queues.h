@@ -36,8 +36,8 @@ void wlb_deal(const struct wlb_rule *rule, struct wlb_document *documents, int32
 /** The documents that wait, to the front, in order. @return how many */
 int32_t wlb_keep_waiting(struct wlb_document *documents, const int32_t *pack, int32_t n);
 
-/** Imbalance degree: the largest sum of weights of a micro-batch over their mean; those without documents count not. 0:
- * there is none. */
+/** Imbalance degree: the largest sum of weights of a micro-batch over the mean of all that hold a document. 0: none
+ * does. */
 double wlb_imbalance(const struct wlb_document *documents, const int32_t *pack, int32_t n, int32_t n_packs);
 
 /**
