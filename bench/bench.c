@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <time.h>
 
 #include <gsl/gsl_sort.h>
 #include <gsl/gsl_statistics_double.h>
@@ -25,13 +24,6 @@
 
 enum { STEP_PLAN, STEP_DAG, STEP_PATH, STEP_MEMORY, N_STEPS };
 static const char *const step_name[] = {"plan", "dag", "critical path", "memory timeline"};
-
-double cpu_s(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 double median(double *values, size_t n)
 {
@@ -50,22 +42,22 @@ static bool run_once(struct bench *bench, double step_s[N_STEPS], double *simula
     struct memory memory = {0};
     struct cost_cache costs = {0};
     bench->setting.cache = &costs;
-    double start_s = cpu_s();
+    double start_s = clock_cpu_s();
     bool ok = bench->system.system->plan(&request, bench->state, plan, err);
-    step_s[STEP_PLAN] = cpu_s() - start_s;
-    start_s = cpu_s();
+    step_s[STEP_PLAN] = clock_cpu_s() - start_s;
+    start_s = clock_cpu_s();
     ok = ok && dag_build(plan, &bench->setting, (struct dag_options){.gradient_sync = true}, dag, err);
-    step_s[STEP_DAG] = cpu_s() - start_s;
+    step_s[STEP_DAG] = clock_cpu_s() - start_s;
     bench->setting.cache = NULL;
     cost_cache_free(&costs);
     if (!ok)
         return false;
-    start_s = cpu_s();
+    start_s = clock_cpu_s();
     critical_path(dag, &path);
-    step_s[STEP_PATH] = cpu_s() - start_s;
-    start_s = cpu_s();
+    step_s[STEP_PATH] = clock_cpu_s() - start_s;
+    start_s = clock_cpu_s();
     memory_of(plan, dag, &path, &bench->setting, false, &memory);
-    step_s[STEP_MEMORY] = cpu_s() - start_s;
+    step_s[STEP_MEMORY] = clock_cpu_s() - start_s;
     *simulated_s = path.makespan_s;
     timeline_free(&path);
     memory_free(&memory);
@@ -157,7 +149,7 @@ static bool bench_whole(const char *path, struct error *err)
     struct scenario scenario = {0};
     struct lengths lengths = {0};
     struct point point = {0};
-    double before_s, after_s, peak_bytes, start_s = cpu_s();
+    double before_s, after_s, peak_bytes, start_s = clock_cpu_s();
     children_usage(&before_s, &peak_bytes);
     bool ok = scenario_read(path, 0, NULL, &scenario, err) &&
               lengths_open(&scenario.data, scenario_data_dir(), &lengths, err) &&
@@ -165,7 +157,7 @@ static bool bench_whole(const char *path, struct error *err)
     children_usage(&after_s, &peak_bytes);
     if (ok)
         printf("%s: %d systems x %d iterations: %.3f s CPU, of which SimGrid %.3f s\n", scenario.name, point.n_systems,
-               point.systems[0].n_iterations, cpu_s() - start_s + after_s - before_s, after_s - before_s);
+               point.systems[0].n_iterations, clock_cpu_s() - start_s + after_s - before_s, after_s - before_s);
     point_free(&point);
     lengths_close(&lengths);
     scenario_free(&scenario);

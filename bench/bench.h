@@ -3,6 +3,7 @@
 #ifndef SLIMSIM_BENCH_BENCH_H
 #define SLIMSIM_BENCH_BENCH_H
 
+#include "base/clock.h"
 #include "sweep/point.h"
 
 enum { RUNS = 21 };
@@ -15,9 +16,6 @@ struct bench {
     struct cost_setting setting;
     void *knobs, *state;
 };
-
-/** CPU seconds of this process. */
-double cpu_s(void);
 
 /** CPU and peak memory of the forked children so far. */
 void children_usage(double *seconds, double *peak_bytes);

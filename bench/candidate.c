@@ -38,13 +38,13 @@ void bench_timeline(const struct bench *bench, const struct plan *plan, const st
     struct memory memory = {0};
     double pull_s[TURNS], timeline_s[TURNS], *finish_s = check_malloc((size_t)dag->n_tasks * sizeof *finish_s);
     for (int i = 0; i < TURNS; i++) {
-        double start_s = cpu_s();
+        double start_s = clock_cpu_s();
         double last_s = pull(dag, finish_s);
-        pull_s[i] = cpu_s() - start_s;
-        start_s = cpu_s();
+        pull_s[i] = clock_cpu_s() - start_s;
+        start_s = clock_cpu_s();
         critical_path(dag, &path);
         memory_of(plan, dag, &path, &bench->setting, false, &memory);
-        timeline_s[i] = cpu_s() - start_s;
+        timeline_s[i] = clock_cpu_s() - start_s;
         CHECK(last_s == path.makespan_s);
         memory_free(&memory);
     }
@@ -88,9 +88,9 @@ static bool evaluate_all(const struct bench *bench, const struct slimpack_part *
     bool ok = true;
     for (int i = 0; ok && i < N; i++) {
         struct slimpack_shape shape = {knobs->units, i % 2 == 0, true};
-        double start_s = cpu_s();
+        double start_s = clock_cpu_s();
         ok = evaluate(bench, part, &shape, &dag, &path, err);
-        runs_s[i] = cpu_s() - start_s;
+        runs_s[i] = clock_cpu_s() - start_s;
     }
     *each_s = ok ? least(runs_s, N) : 0;
     timeline_free(&path);

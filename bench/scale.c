@@ -64,7 +64,7 @@ static bool row_run(const struct row *row, struct error *err)
     children_usage(&simgrid_s, &peak_bytes);
     getrusage(RUSAGE_SELF, &usage);
     printf("%6d %6d %10s %9d %11.2f %11.2f %18.2f %12.0f %11.0f\n", platform_n_gpus(&scenario.platform), row->units,
-           row->all_tensor_ranks ? "all" : "one", dag.n_tasks, cpu_s(), simgrid_s, 1e6 * simgrid_s / dag.n_tasks,
+           row->all_tensor_ranks ? "all" : "one", dag.n_tasks, clock_cpu_s(), simgrid_s, 1e6 * simgrid_s / dag.n_tasks,
            (double)usage.ru_maxrss * 1024 / 1e6, peak_bytes / 1e6);
     dag_free(&dag);
     timeline_free(&timeline);

@@ -144,23 +144,23 @@ static bool measure(const struct dag *dag, const struct platform *platform, int 
     double *run_s[2] = {check_calloc((size_t)runs, sizeof(double)), check_calloc((size_t)runs, sizeof(double))};
     struct stream *streams = NULL;
     struct cluster cluster;
-    double before_s = cpu_s();
+    double before_s = clock_cpu_s();
     if (!cluster_open(platform, dag, &cluster))
         return false;
-    rates->load_s = cpu_s() - before_s;
+    rates->load_s = clock_cpu_s() - before_s;
     for (int i = 0; i < runs; i++) {
         struct queues queues;
         memset(start_s, 0, n_tasks * sizeof *start_s);
-        before_s = cpu_s();
+        before_s = clock_cpu_s();
         queues_build(dag, &queues);
         struct replay replay = {dag, &queues, platform, start_s, finish_s};
         replay_on(&replay, &cluster);
-        run_s[0][i] = cpu_s() - before_s;
+        run_s[0][i] = clock_cpu_s() - before_s;
         if (streams == NULL)
             streams = streams_of(dag, &queues, &cluster, bare_finish_s);
-        before_s = cpu_s();
+        before_s = clock_cpu_s();
         bare_on(dag, streams, queues.n_streams, &cluster);
-        run_s[1][i] = cpu_s() - before_s;
+        run_s[1][i] = clock_cpu_s() - before_s;
         queues_free(&queues);
     }
     rates->replay_s = median(run_s[0], (size_t)runs);
