@@ -12,7 +12,7 @@
 enum { NODE_GPUS = 8 };
 
 const char *const setting_columns[] = {"hidden", "layers",  "heads",  "kv_groups", "ffn", "vocab", "activation",
-                                       "gpu",    "seq_len", "n_gpus", "tp",        "pp",  NULL};
+                                       "gpu",    "seq_len", "n_gpus", "tp",        NULL};
 enum { N_SIZE_COLUMNS = 7 }; /* of these, from the front: what a public model has */
 
 /** A row while it is read. */
@@ -321,6 +321,12 @@ static int32_t zero_stage(const char *text)
     return '0' <= *zero && *zero <= '3' ? *zero - '0' : -1;
 }
 
+/** A row that leaves sharding to the recipes of Megatron-Bridge. */
+static bool is_bridge_default(const struct source *source)
+{
+    return *cell(source, "sharding") == '\0' && has(source, "framework", "Megatron-Bridge");
+}
+
 /** What the sharding column says; false: nothing that has a model. */
 static bool read_states(const struct source *source, struct scenario_plan *plan)
 {
@@ -343,6 +349,11 @@ static bool read_states(const struct source *source, struct scenario_plan *plan)
             plan->sharding = words[i].sharding;
             return true;
         }
+    if (is_bridge_default(source)) {
+        assume(source, "distributed optimizer, overlapped");
+        plan->sharding = SCENARIO_ZERO1;
+        return true;
+    }
     plan->sharding = SCENARIO_UNSHARDED;
     return *cell(source, "sharding") == '\0' && (plan->dp == 1 || has(source, "notes", "no distributed optimizer") ||
                                                  has(source, "notes", "gradient all-reduce"));
@@ -504,9 +515,10 @@ static enum scenario_context read_context(const struct source *source)
     for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
         if (has(source, columns[i], "Ulysses"))
             return SCENARIO_ULYSSES;
+    bool gathers = has(source, "framework", "titan");
     if (degree(source, "cp") > 1)
-        assume(source, "a ring of context parallelism");
-    return SCENARIO_RING;
+        assume(source, gathers ? "all-gathers of context parallelism" : "a ring of context parallelism");
+    return gathers ? SCENARIO_ALL_GATHER : SCENARIO_RING;
 }
 
 static void read_plan(const struct source *source, struct setting *setting)
@@ -514,7 +526,7 @@ static void read_plan(const struct source *source, struct setting *setting)
     struct scenario_plan *plan = &setting->plan;
     *plan = (struct scenario_plan){
         .tp = degree(source, "tp"),
-        .pp = degree(source, "pp"),
+        .pp = whole(source, "pp"),
         .cp = degree(source, "cp"),
         .cp_type = (int32_t)read_context(source),
         .vpp = degree(source, "vpp"),
@@ -525,7 +537,12 @@ static void read_plan(const struct source *source, struct setting *setting)
     plan->recompute_layers = read_recompute_layers(source, plan->recompute, plan->vpp);
     plan->early_stop = stops_early(source, plan->recompute);
     setting->seq_len = whole(source, "seq_len");
-    int64_t replica = plan->tp * plan->pp * plan->cp, dp = whole(source, "dp");
+    int64_t dp = whole(source, "dp");
+    if (plan->pp == 0 && dp == 0)
+        skip(source, "pp is missing");
+    if (plan->pp == 0)
+        plan->pp = dp > 0 && setting->n_gpus >= plan->tp * plan->cp * dp ? setting->n_gpus / (plan->tp * plan->cp * dp) : 1;
+    int64_t replica = plan->tp * plan->pp * plan->cp;
     plan->dp = setting->n_gpus / replica;
     if (plan->dp * replica != setting->n_gpus || (dp > 0 && dp != plan->dp))
         skip(source, "n_gpus is not tp x pp x cp x dp");
@@ -540,6 +557,8 @@ static enum scenario_data_overlap read_data_overlap(const struct source *source,
 {
     bool deepspeed = has(source, "framework", "DeepSpeed");
     if (setting->plan.sharding == SCENARIO_ZERO3 || (setting->plan.sharding == SCENARIO_ZERO2 && !deepspeed))
+        return SCENARIO_OVERLAP_BOTH;
+    if (is_bridge_default(source))
         return SCENARIO_OVERLAP_BOTH;
     if (has(source, "sharding", "overlap"))
         return has(source, "sharding", "param") ? SCENARIO_OVERLAP_BOTH : SCENARIO_OVERLAP_GRADIENTS;
