@@ -717,19 +717,17 @@ static void filters_choose_rows_and_unknown_columns_are_refused(void)
 
 int main(void)
 {
-    return HARNESS_MAIN("validate", TEST(quoted_fields_hold_commas_quotes_and_line_ends),
-                        TEST(wrong_files_are_named_with_their_line), TEST(numbers_may_carry_a_remark_and_nothing_else),
-                        TEST(a_nemo_row_becomes_its_setting), TEST(an_fsdp_row_becomes_its_setting),
-                        TEST(gradients_are_the_frameworks), TEST(missing_sizes_are_the_public_models),
-                        TEST(sharding_and_its_group_come_from_the_row), TEST(precisions_and_recomputations_are_read_in_any_spelling),
-                        TEST(the_fabric_is_read_with_or_without_a_count),
-                        TEST(the_attention_kernel_is_the_rows_or_the_frameworks),
-                        TEST(one_number_of_a_product_may_be_missing),
-                        TEST(context_sharding_and_kernels_are_the_frameworks),
-                        TEST(stages_that_do_not_divide_count_the_tables),
-                        TEST(a_row_has_the_cause_of_the_first_line_that_fits),
-                        TEST(the_first_thing_that_stops_a_row_is_its_reason), TEST(one_gpu_takes_the_sum_of_its_passes),
-                        TEST(measured_throughput_comes_from_the_first_column_that_has_it), TEST(statistics_by_hand),
-                        TEST(states_follow_the_sharding), TEST(shipped_rows_are_complete_and_memory_keeps_its_promises),
-                        TEST(filters_choose_rows_and_unknown_columns_are_refused));
+    return HARNESS_MAIN(
+        "validate", TEST(quoted_fields_hold_commas_quotes_and_line_ends), TEST(wrong_files_are_named_with_their_line),
+        TEST(numbers_may_carry_a_remark_and_nothing_else), TEST(a_nemo_row_becomes_its_setting),
+        TEST(an_fsdp_row_becomes_its_setting), TEST(gradients_are_the_frameworks),
+        TEST(missing_sizes_are_the_public_models), TEST(sharding_and_its_group_come_from_the_row),
+        TEST(precisions_and_recomputations_are_read_in_any_spelling), TEST(the_fabric_is_read_with_or_without_a_count),
+        TEST(the_attention_kernel_is_the_rows_or_the_frameworks), TEST(one_number_of_a_product_may_be_missing),
+        TEST(context_sharding_and_kernels_are_the_frameworks), TEST(stages_that_do_not_divide_count_the_tables),
+        TEST(a_row_has_the_cause_of_the_first_line_that_fits), TEST(the_first_thing_that_stops_a_row_is_its_reason),
+        TEST(one_gpu_takes_the_sum_of_its_passes), TEST(measured_throughput_comes_from_the_first_column_that_has_it),
+        TEST(statistics_by_hand), TEST(states_follow_the_sharding),
+        TEST(shipped_rows_are_complete_and_memory_keeps_its_promises),
+        TEST(filters_choose_rows_and_unknown_columns_are_refused));
 }

@@ -11,8 +11,8 @@
 
 enum { NODE_GPUS = 8 };
 
-const char *const setting_columns[] = {"hidden", "layers",  "heads",  "kv_groups", "ffn", "vocab", "activation",
-                                       "gpu",    "seq_len", "n_gpus", "tp",        NULL};
+const char *const setting_columns[] = {"hidden",     "layers", "heads",   "kv_groups", "ffn", "vocab",
+                                       "activation", "gpu",    "seq_len", "n_gpus",    "tp",  NULL};
 enum { N_SIZE_COLUMNS = 7 }; /* of these, from the front: what a public model has */
 
 /** A row while it is read. */
@@ -224,7 +224,8 @@ static double read_nics(const struct source *source)
 static void read_fabric(const struct source *source, struct platform *platform)
 {
     const char *fabric = cell(source, "fabric"), *end = strstr(fabric, "GB/s");
-    double nvlink_bytes_per_s = end == NULL ? 0 : number_before(fabric, &end) * 1e9 / 2, nic_bytes_per_s = read_nics(source);
+    double nvlink_bytes_per_s = end == NULL ? 0 : number_before(fabric, &end) * 1e9 / 2,
+           nic_bytes_per_s = read_nics(source);
     if (nvlink_bytes_per_s > 0)
         platform->nvlink_bytes_per_s = nvlink_bytes_per_s;
     if (nic_bytes_per_s > 0)
@@ -240,7 +241,8 @@ static void read_platform(const struct source *source, struct setting *setting)
     double values[4] = {0};
     static const char *const columns[4] = {"nvlink_GBps", "nic_GBps", "pcie_GBps", "host_memory_GB"};
     int32_t gpu = 0;
-    while (gpu < gpus->n_rows && measured_past_name(cell(source, "gpu"), measured_text(gpus, gpu, "gpu")) == cell(source, "gpu"))
+    while (gpu < gpus->n_rows &&
+           measured_past_name(cell(source, "gpu"), measured_text(gpus, gpu, "gpu")) == cell(source, "gpu"))
         gpu++;
     if (gpu == gpus->n_rows || has(source, "gpu", "PCIe") || has(source, "gpu", "NVL")) {
         skip(source, "there is no device file for gpu '%s'", cell(source, "gpu"));
@@ -473,8 +475,8 @@ static double read_offload(const struct source *source)
     return 0;
 }
 
-/** Equal stages, or where pp x vpp only divides the layers so, embedding and head count as layers (Megatron's option; so
- * Llama 3, arXiv:2407.21783, section 3.3.2). */
+/** Equal stages, or where pp x vpp only divides the layers so, embedding and head count as layers (Megatron's option;
+ * so Llama 3, arXiv:2407.21783, section 3.3.2). */
 static void read_stages(const struct source *source, struct setting *setting)
 {
     struct scenario_plan *plan = &setting->plan;
@@ -483,8 +485,7 @@ static void read_stages(const struct source *source, struct setting *setting)
     if (n_virtual <= layers && layers % n_virtual == 0)
         return;
     plan->stages = both;
-    if (n_virtual <= layers + 2 &&
-        scenario_stages_fit(&both, layers, (int32_t)plan->pp, (int32_t)plan->vpp))
+    if (n_virtual <= layers + 2 && scenario_stages_fit(&both, layers, (int32_t)plan->pp, (int32_t)plan->vpp))
         assume(source, "embedding and head counted as layers of the pipeline");
     else
         skip(source, "pp x vpp does not divide layers");
@@ -541,7 +542,8 @@ static void read_plan(const struct source *source, struct setting *setting)
     if (plan->pp == 0 && dp == 0)
         skip(source, "pp is missing");
     if (plan->pp == 0)
-        plan->pp = dp > 0 && setting->n_gpus >= plan->tp * plan->cp * dp ? setting->n_gpus / (plan->tp * plan->cp * dp) : 1;
+        plan->pp =
+            dp > 0 && setting->n_gpus >= plan->tp * plan->cp * dp ? setting->n_gpus / (plan->tp * plan->cp * dp) : 1;
     int64_t replica = plan->tp * plan->pp * plan->cp;
     plan->dp = setting->n_gpus / replica;
     if (plan->dp * replica != setting->n_gpus || (dp > 0 && dp != plan->dp))
