@@ -17,7 +17,8 @@ const char fixture_model[] = "name: llama-13b\nsource: test\nhidden: 5120\nlayer
 #define BOTH  "{forward: " CURVE ", backward: " CURVE "}"
 const char fixture_device[] =
     "name: h800\nsource: test\npeak_flop_per_s: 989.4TFLOPS\nhbm_bytes_per_s: 3.35TB/s\nmemory_bytes: 78GiB\n"
-    "context_bytes: 1GiB\nmultiprocessors: 132\ntraining: {collective_multiprocessors: 12, node_multiprocessors: 24}\n"
+    "context_bytes: 1GiB\nmultiprocessors: 132\ntraining: {collective_multiprocessors: 12, node_multiprocessors: 24, "
+    "persistent_gemms: false}\n"
     "launch_s: 2us\n"
     "rings: {simple: {start_s: 8us, nvlink_s: 3us, nic_s: 14us, share: 1, share_alone: 1},\n"
     "  ll128: {start_s: 14us, nvlink_s: 2us, nic_s: 4us, share: 0.9, share_alone: 0.7}}\n"

@@ -74,13 +74,14 @@ static void curves_are_written_as_they_are_read(void)
     FILE *file = open_memstream(&text, &bytes);
     fputs("name: again\nsource: test\npeak_flop_per_s: 1e12\nhbm_bytes_per_s: 1e12\nmemory_bytes: 1e10\n"
           "context_bytes: 0\nmultiprocessors: 4\nnvls: false\ntraining: {collective_multiprocessors: 1, "
-          "node_multiprocessors: 2}\n"
+          "node_multiprocessors: 2, persistent_gemms: true}\n"
           "rings: {simple: {start_s: 0.1, nvlink_s: 0.2, nic_s: 0.3, share: 1, share_alone: 0.5},\n"
           "        ll128: {start_s: 0.4, nvlink_s: 0.5, nic_s: 0.6, share: 0.9, share_alone: 0.7}}\n",
           file);
     CHECK_TRUE(fflush(file) == 0);
     CHECK_TRUE(device_read_sheet("/nowhere", fixture_write("again.yaml", text), &again, path, &err));
     CHECK_TRUE(again.ring[DEVICE_LL128].nic_s == 0.6 && again.ring[DEVICE_SIMPLE].share_alone == 0.5);
+    CHECK_TRUE(again.training.persistent_gemms);
     CHECK_TRUE(again.multiprocessors == 4 && !again.nvls && again.gemm.efficiency == 0);
     device_write_curves(file, &device);
     CHECK_TRUE(fclose(file) == 0);
@@ -88,6 +89,21 @@ static void curves_are_written_as_they_are_read(void)
     CHECK_TEXT(err.text, "");
     CHECK_TRUE(memcmp(&again.launch_s, &device.launch_s, sizeof device - offsetof(struct device, launch_s)) == 0);
     free(text);
+}
+
+/* Whether GEMMs are persistent has no default: it moves what collectives cost beside them. */
+static void a_device_says_whether_gemms_are_persistent(void)
+{
+    struct device device;
+    struct error err = {0};
+    char path[1024];
+    const char *text = "name: bare\nsource: test\npeak_flop_per_s: 1e12\nhbm_bytes_per_s: 1e12\nmemory_bytes: 1e10\n"
+                       "context_bytes: 0\nmultiprocessors: 4\ntraining: {collective_multiprocessors: 1, "
+                       "node_multiprocessors: 2}\n"
+                       "rings: {simple: {start_s: 0.1, nvlink_s: 0.2, nic_s: 0.3, share: 1, share_alone: 0.5},\n"
+                       "        ll128: {start_s: 0.4, nvlink_s: 0.5, nic_s: 0.6, share: 0.9, share_alone: 0.7}}\n";
+    CHECK_TRUE(!device_read_sheet("/nowhere", fixture_write("bare.yaml", text), &device, path, &err));
+    CHECK_CONTAINS(err.text, "training.persistent_gemms");
 }
 
 static void an_unknown_name_lists_those_there_are(void)
@@ -103,5 +119,5 @@ int main(void)
 {
     return HARNESS_MAIN("device", TEST(every_field_is_filled_from_its_key),
                         TEST(missing_and_impossible_numbers_are_refused), TEST(curves_are_written_as_they_are_read),
-                        TEST(an_unknown_name_lists_those_there_are));
+                        TEST(a_device_says_whether_gemms_are_persistent), TEST(an_unknown_name_lists_those_there_are));
 }

@@ -97,13 +97,14 @@ static const char gpus_text[] = "gpu,device,nvlink_GBps,nic_GBps,pcie_GBps,host_
 /* The setting of one row; its reason. */
 static const char models_text[] = "model,file\nLlama-3-8B,llama3-8b\n";
 
-static struct setting setting_of_source(const char *row, const char *source, char reason[SETTING_REASON])
+static struct setting setting_of_column(const char *row, const char *column, const char *value,
+                                        char reason[SETTING_REASON])
 {
     char text[2048];
     struct measured measured, gpus, models;
     struct setting setting;
     struct error err = {0};
-    snprintf(text, sizeof text, "source,%s\"%s\",%s\n", header, source, row);
+    snprintf(text, sizeof text, "%s,%s\"%s\",%s\n", column, header, value, row);
     CHECK(measured_read(written("row.csv", text), &measured, &err));
     CHECK(measured_read(written("gpus.csv", gpus_text), &gpus, &err));
     CHECK(measured_read(written("models.csv", models_text), &models, &err));
@@ -119,7 +120,7 @@ static struct setting setting_of_source(const char *row, const char *source, cha
 
 static struct setting setting_of(const char *row, char reason[SETTING_REASON])
 {
-    return setting_of_source(row, "", reason);
+    return setting_of_column(row, "source", "", reason);
 }
 
 static void a_nemo_row_becomes_its_setting(void)
@@ -146,7 +147,7 @@ static void a_nemo_row_becomes_its_setting(void)
     CHECK_EQUAL(setting.plan.sharding, SCENARIO_ZERO1);
     CHECK_EQUAL(setting.plan.gradients, SCENARIO_BF16);
     CHECK_EQUAL(setting.plan.shard_group, 0);
-    CHECK_TEXT(setting.assumed, "untied embeddings; attention cuDNN");
+    CHECK_TEXT(setting.assumed, "untied embeddings; attention cuDNN; a ring of context parallelism");
 }
 
 static void an_fsdp_row_becomes_its_setting(void)
@@ -177,13 +178,13 @@ static void an_fsdp_row_becomes_its_setting(void)
     CHECK_TEXT(reason, "");
     CHECK_TRUE(setting.plan.early_stop);
     CHECK_TEXT(setting.assumed, "tied embeddings; recomputation that stops early (PyTorch 2.1); gradients of 2 bytes");
-    setting = setting_of_source(
+    setting = setting_of_column(
         "H100-SXM-80GB,,llm-foundry,MPT-7B,4096,32,32,32,16384,50368,gelu,2048,128,1,1,,1,128,FSDP,6,768,none,,bf16,,,1"
         ",,,,",
-        "README.md (H100 80GB BF16 (Large Scale, >= 128 GPUs))", reason);
+        "source", "README.md (H100 80GB BF16 (Large Scale, >= 128 GPUs))", reason);
     CHECK_TEXT(reason, "");
     CHECK_EQUAL(setting.plan.gradients, SCENARIO_FP32);
-    CHECK_TEXT(setting.assumed, "tied embeddings; fp32 gradients");
+    CHECK_TEXT(setting.assumed, "tied embeddings; NICs of 400 Gb/s a GPU; fp32 gradients");
     for (int i = 0; i < 2; i++) {
         char row[256];
         snprintf(row, sizeof row,
@@ -243,14 +244,14 @@ static void gradients_are_the_frameworks(void)
 static void missing_sizes_are_the_public_models(void)
 {
     char reason[SETTING_REASON];
-    struct setting setting = setting_of("H100-SXM-80GB,,titan,Llama-3-8B,,32,,,,,,2048,8,1,1,,1,8,ZeRO-1,1,8,,,bf16,"
+    struct setting setting = setting_of("H100-SXM-80GB,,titan,llama3 8B,,32,,,,,,2048,8,1,1,,1,8,ZeRO-1,1,8,,,bf16,"
                                         "FlashAttention-3,,1,,,,",
                                         reason);
     CHECK_TEXT(reason, "");
     CHECK_CONTAINS(setting.assumed, "missing sizes of model/llm/llama3-8b.yaml");
     CHECK_TRUE(setting.model.hidden == 4096 && setting.model.kv_heads == 8 && setting.model.ffn == 14336);
     CHECK_TRUE(setting.model.vocabulary == 128256 && setting.model.activation == MODEL_SWIGLU);
-    CHECK_TEXT(setting.model.name, "Llama-3-8B");
+    CHECK_TEXT(setting.model.name, "llama3 8B");
     setting_of("H100-SXM-80GB,,titan,Llama-3-8B,,33,,,,,,2048,8,1,1,,1,8,ZeRO-1,1,8,,,bf16,,,1,,,,", reason);
     CHECK_TEXT(reason, "layers is 33 in the row, 32 in model/llm/llama3-8b.yaml");
     setting_of("H100-SXM-80GB,,titan,Llama-3-8,,32,,,,,,2048,8,1,1,,1,8,ZeRO-1,1,8,,,bf16,,,1,,,,", reason);
@@ -270,6 +271,13 @@ static void sharding_and_its_group_come_from_the_row(void)
         {"FSDP2 over 4 (x CP)", "", SCENARIO_ZERO3, 8},
         {"FSDP2 over 8 (x CP)", "", SCENARIO_ZERO3, 0},
         {"FSDP over 4", "", SCENARIO_ZERO3, 4},
+        {"HSDP over 4", "", SCENARIO_ZERO3, 4},
+        {"zero2", "", SCENARIO_ZERO2, 0},
+        {"ZeRO Stage 1", "", SCENARIO_ZERO1, 0},
+        {"ZeRO_0", "", SCENARIO_UNSHARDED, 0},
+        {"fsdp", "", SCENARIO_ZERO3, 0},
+        {"ZeRO-3 with CPU offload", "CPU has no model", SCENARIO_ZERO3, 0},
+        {"ZeRO-9", "sharding 'ZeRO-9' has no model", SCENARIO_UNSHARDED, 0},
         {"FSDP over 3", "'FSDP over 3': 3 ranks do not divide dp x cp", SCENARIO_ZERO3, 3},
         {"plain DDP (optimizer replicated)", "", SCENARIO_UNSHARDED, 0},
         {"FSDP SHARD_GRAD_OP (ZeRO-2)", "", SCENARIO_ZERO2, 0},
@@ -289,16 +297,159 @@ static void sharding_and_its_group_come_from_the_row(void)
     }
 }
 
-static void precision_is_read_in_any_case(void)
+/* Cells of one column, and what becomes of them: the reason, or what is assumed. */
+static void precisions_and_recomputations_are_read_in_any_spelling(void)
 {
-    char reason[SETTING_REASON];
-    setting_of("H100-SXM-80GB,,titan,GPT,4096,32,32,32,9,50000,gelu,2048,8,1,1,,1,8,DDP,1,8,,,BF16,,,1,,,,", reason);
-    CHECK_TEXT(reason, "");
-    setting_of("H100-SXM-80GB,,titan,GPT,4096,32,32,32,9,50000,gelu,2048,8,1,1,,1,8,DDP,1,8,,,FP8,,,1,,,,", reason);
-    CHECK_TEXT(reason, "precision 'FP8' has no model; bf16 and fp16 have");
+    static const struct {
+        const char *framework, *precision, *recompute, *reason, *assumed;
+        int32_t expected, layers;
+    } cases[] = {
+        {"titan", "BF16", "None", "", "", RECOMPUTE_NONE, 0},
+        {"titan", "bfloat16", "", "", "no recomputation", RECOMPUTE_NONE, 0},
+        {"titan", "float16", "Full", "", "", RECOMPUTE_FULL, 0},
+        {"titan", "", "none", "precision is missing", "", RECOMPUTE_NONE, 0},
+        {"titan", "FP8", "none", "precision 'FP8' has no model; bf16 and fp16 have", "", RECOMPUTE_NONE, 0},
+        {"titan", "fp8 (bf16 master)", "none", "precision 'fp8 (bf16 master)'", "", RECOMPUTE_NONE, 0},
+        {"titan", "bf16", "selective", "recompute 'selective' has no model", "", RECOMPUTE_FULL, 0},
+        {"NeMo", "bf16", "selective", "", "selective recomputation of core attention", RECOMPUTE_ATTENTION_CORE, 0},
+        {"NeMo", "bf16", "full (per block)", "", "", RECOMPUTE_FULL, 0},
+        {"NeMo", "bf16", "full; block; 3 layers", "", "", RECOMPUTE_FULL, 6},
+        {"NeMo", "bf16", "full; block", "how many layers is not given", "", RECOMPUTE_FULL, 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char row[512], reason[SETTING_REASON];
+        snprintf(row, sizeof row,
+                 "H100-SXM-80GB,,%s,GPT,4096,32,32,32,9,50000,gelu,2048,8,1,4,2,1,2,DDP,1,8,%s,,%s,,,1,,,,",
+                 cases[i].framework, cases[i].recompute, cases[i].precision);
+        struct setting setting = setting_of(row, reason);
+        CHECK_CONTAINS(reason, cases[i].reason);
+        CHECK_TRUE(*cases[i].reason != '\0' || *reason == '\0');
+        CHECK_CONTAINS(setting.assumed, cases[i].assumed);
+        CHECK_TRUE(*cases[i].reason != '\0' || setting.plan.recompute == cases[i].expected);
+        CHECK_EQUAL(setting.plan.recompute_layers, cases[i].layers);
+    }
 }
 
-/* 126 layers on 8 stages of 8 chunks: 128 with both tables, for Megatron; nobody else counts so. */
+/* Bytes a second of a GPU, and of its NIC. */
+static void the_fabric_is_read_with_or_without_a_count(void)
+{
+    static const struct {
+        const char *gpu, *fabric, *assumed;
+        double nvlink, nic;
+    } cases[] = {
+        {"H100-SXM-80GB", "", "NICs of 400 Gb/s a GPU", 450e9, 50e9},
+        {"h100 sxm 80 gb HBM3", "NVLink 400 GB/s + 8 x 200 Gb/s", "", 200e9, 25e9},
+        {"H100-SXM-80GB", "4x100Gb/s RoCE per node", "", 450e9, 6.25e9},
+        {"H100-SXM-80GB", "3.2 Tbps per node", "", 450e9, 50e9},
+        {"H100-SXM-80GB", "NVLink + 400Gb/s RDMA per GPU", "", 450e9, 50e9},
+        {"H100-SXM-80GB", "400 Gbps InfiniBand", "400 Gb/s a GPU", 450e9, 50e9},
+        {"H100-SXM-80GB", "1600Gbps", "1600 Gb/s a node", 450e9, 25e9},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char row[512], reason[SETTING_REASON];
+        snprintf(row, sizeof row, "%s,%s,NeMo,GPT,4096,32,32,32,9,50000,gelu,2048,16,1,1,,1,16,DDP,1,16,,,bf16,,,1,,,,",
+                 cases[i].gpu, cases[i].fabric);
+        struct setting setting = setting_of(row, reason);
+        CHECK_TEXT(reason, "");
+        CHECK_CLOSE(setting.platform.nvlink_bytes_per_s, cases[i].nvlink, 1e-15);
+        CHECK_CLOSE(setting.platform.nic_bytes_per_s, cases[i].nic, 1e-15);
+        CHECK_CONTAINS(setting.assumed, cases[i].assumed);
+        CHECK_TRUE(*cases[i].assumed != '\0' || strstr(setting.assumed, "Gb/s") == NULL);
+    }
+}
+
+static void the_attention_kernel_is_the_rows_or_the_frameworks(void)
+{
+    static const struct {
+        const char *gpu, *framework, *kernel, *assumed;
+        enum device_attention expected;
+    } cases[] = {
+        {"H100-SXM-80GB", "NeMo", "FA2", "", DEVICE_FLASH2},
+        {"H100-SXM-80GB", "NeMo", "flash_attn 2.6.1", "", DEVICE_FLASH2},
+        {"H100-SXM-80GB", "NeMo", "FlashAttention-3", "", DEVICE_FLASH3},
+        {"H100-SXM-80GB", "NeMo", "flash (torch 2.1)", "attention cuDNN", DEVICE_CUDNN},
+        {"H100-SXM-80GB", "titan", "", "attention flash-attention 2", DEVICE_FLASH2},
+        {"A100-SXM-80GB", "Megatron-LM", "", "unfused attention", DEVICE_UNFUSED},
+        {"A100-SXM-80GB", "Megatron-LM", "FlashAttention-2", "", DEVICE_FLASH2},
+        {"A100-SXM-80GB", "Megatron-Core", "", "attention flash-attention 2", DEVICE_FLASH2},
+        {"A100-SXM-80GB", "NeMo", "", "attention flash-attention 2", DEVICE_FLASH2},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char row[512], reason[SETTING_REASON];
+        snprintf(row, sizeof row, "%s,,%s,Llama,4096,32,32,32,9,50000,gelu,2048,8,1,1,,1,8,DDP,1,8,,,bf16,%s,,1,,,,",
+                 cases[i].gpu, cases[i].framework, cases[i].kernel);
+        struct setting setting = setting_of(row, reason);
+        CHECK_TEXT(reason, "");
+        CHECK_EQUAL(setting.attention, cases[i].expected);
+        CHECK_CONTAINS(setting.assumed, cases[i].assumed);
+        CHECK_TRUE(*cases[i].assumed != '\0' || strstr(setting.assumed, "attention") == NULL);
+    }
+}
+
+/* 16 GPUs, TP 2: 8 = PP x DP. 32 samples are 2 micro-batches of 4 on 4 replicas. */
+static void one_number_of_a_product_may_be_missing(void)
+{
+    static const struct {
+        const char *pp, *dp, *mbs, *gbs, *n, *reason;
+    } cases[] = {
+        {"2", "4", "4", "32", "2", ""},
+        {"", "4", "", "32", "2", ""},
+        {"2", "", "4", "", "2", ""},
+        {"", "", "4", "32", "2", "pp is missing"},
+        {"2", "4", "", "32", "", "mbs is missing"},
+        {"2", "4", "", "36", "2", "mbs is missing"},
+        {"2", "4", "4", "32", "3", "n_microbatch is not gbs / (mbs x dp)"},
+        {"3", "", "4", "32", "", "n_gpus is not tp x pp x cp x dp"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char row[512], reason[SETTING_REASON];
+        snprintf(row, sizeof row,
+                 "H100-SXM-80GB,,NeMo,Llama,4096,32,32,32,9,50000,gelu,2048,16,2,%s,,1,%s,ZeRO-1,%s,%s,,,bf16,,,1,,,,",
+                 cases[i].pp, cases[i].dp, cases[i].mbs, cases[i].gbs);
+        struct setting setting = setting_of_column(row, "n_microbatch", cases[i].n, reason);
+        CHECK_TEXT(reason, cases[i].reason);
+        if (*reason != '\0')
+            continue;
+        CHECK_EQUAL(setting.plan.pp, 2);
+        CHECK_EQUAL(setting.plan.dp, 4);
+        CHECK_EQUAL(setting.micro_batch, 4);
+        CHECK_EQUAL(setting.global_batch, 32);
+    }
+}
+
+/* What the names of frameworks say where cells are empty. */
+static void context_sharding_and_kernels_are_the_frameworks(void)
+{
+    static const struct {
+        const char *framework, *sharding, *assumed;
+        enum scenario_context context;
+        enum scenario_sharding expected;
+        enum scenario_data_overlap overlap;
+    } cases[] = {
+        {"DeepSpeed-Ulysses", "ZeRO-3", "", SCENARIO_ULYSSES, SCENARIO_ZERO3, SCENARIO_OVERLAP_BOTH},
+        {"torchtitan", "FSDP", "all-gathers of context parallelism", SCENARIO_ALL_GATHER, SCENARIO_ZERO3,
+         SCENARIO_OVERLAP_BOTH},
+        {"NeMo", "ZeRO-1", "a ring of context parallelism", SCENARIO_RING, SCENARIO_ZERO1, SCENARIO_OVERLAP_NONE},
+        {"Megatron-Bridge", "", "distributed optimizer, overlapped", SCENARIO_RING, SCENARIO_ZERO1,
+         SCENARIO_OVERLAP_BOTH},
+        {"Colossal-AI", "ZeRO-1", "fused kernels", SCENARIO_RING, SCENARIO_ZERO1, SCENARIO_OVERLAP_NONE},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char row[512], reason[SETTING_REASON];
+        snprintf(row, sizeof row,
+                 "H100-SXM-80GB,,%s,Llama,4096,32,32,32,9,50000,gelu,2048,8,1,1,,2,4,%s,1,8,,,bf16,,,1,,,,",
+                 cases[i].framework, cases[i].sharding);
+        struct setting setting = setting_of(row, reason);
+        CHECK_TEXT(reason, "");
+        CHECK_EQUAL(setting.plan.cp_type, cases[i].context);
+        CHECK_EQUAL(setting.plan.sharding, cases[i].expected);
+        CHECK_EQUAL(setting.communication.dp_overlap, cases[i].overlap);
+        CHECK_CONTAINS(setting.assumed, cases[i].assumed);
+        CHECK_TRUE(strstr(cases[i].assumed, "fused kernels") != NULL || strstr(setting.assumed, "fused k") == NULL);
+    }
+}
+
+/* 126 layers on 8 stages of 8 chunks: 128 with both tables; 125 are none. */
 static void stages_that_do_not_divide_count_the_tables(void)
 {
     char reason[SETTING_REASON];
@@ -309,7 +460,7 @@ static void stages_that_do_not_divide_count_the_tables(void)
     CHECK_TEXT(reason, "");
     CHECK_TRUE(setting.plan.stages.count_embedding && setting.plan.stages.count_head);
     CHECK_CONTAINS(setting.assumed, "embedding and head counted as layers");
-    setting_of("H100-SXM-80GB,,titan,Llama,4096,126,32,8,9,50000,swiglu,2048,8,1,8,8,1,1,,1,8,,,bf16,,,1,,,,", reason);
+    setting_of("H100-SXM-80GB,,titan,Llama,4096,125,32,8,9,50000,swiglu,2048,8,1,8,8,1,1,,1,8,,,bf16,,,1,,,,", reason);
     CHECK_TEXT(reason, "pp x vpp does not divide layers");
 }
 
@@ -337,6 +488,9 @@ static void the_first_thing_that_stops_a_row_is_its_reason(void)
         {"H100-SXM-80GB,,NeMo,GPT,4096,32,32,,,50000,gelu,2048,8,1,1,,1,,,1,8,,,bf16,,,1,,,,", "kv_groups is missing"},
         {"H100-SXM-80GB,,NeMo,GPT,4096,32,32,32,9,50000,gelu,2048,8,1,1,,1,,,1,8,,,fp8,,,1,,,,", "precision 'fp8'"},
         {"H100-96GB,,NeMo,GPT,4096,32,32,32,9,50000,gelu,2048,8,1,1,,1,,,1,8,,,bf16,,,1,,,,", "gpu 'H100-96GB'"},
+        {"H100-SXM-80GB PCIe,,NeMo,GPT,4096,32,32,32,9,50000,gelu,2048,8,1,1,,1,,,1,8,,,bf16,,,1,,,,", "PCIe'"},
+        {"H100-SXM-80GB,,NeMo,GPT,4096,32,32,32,9,50000,gelu,2048,8,1,1,,1,,DDP,1,8,,,bf16,,perhaps,1,,,,",
+         "tp_comm_overlap 'perhaps' is neither 0 nor 1"},
         {"H100-SXM-80GB,,NeMo,GPT,4096,32,32,32,9,50000,gelu,2048,12,1,1,,1,,,1,8,,,bf16,,,1,,,,", "whole nodes of 8"},
         {"H100-SXM-80GB,,NeMo,GPT,4096,32,32,32,9,50000,gelu,2048,8,2,1,,1,8,,1,8,,,bf16,,,1,,,,", "tp x pp x cp x dp"},
         {"H100-SXM-80GB,,NeMo,GPT,4096,32,32,32,9,50000,gelu,2048,8,1,1,,1,,,3,8,,,bf16,,,1,,,,", "gbs is not"},
@@ -563,15 +717,17 @@ static void filters_choose_rows_and_unknown_columns_are_refused(void)
 
 int main(void)
 {
-    return HARNESS_MAIN("validate", TEST(quoted_fields_hold_commas_quotes_and_line_ends),
-                        TEST(wrong_files_are_named_with_their_line), TEST(numbers_may_carry_a_remark_and_nothing_else),
-                        TEST(a_nemo_row_becomes_its_setting), TEST(an_fsdp_row_becomes_its_setting),
-                        TEST(gradients_are_the_frameworks), TEST(missing_sizes_are_the_public_models),
-                        TEST(sharding_and_its_group_come_from_the_row), TEST(precision_is_read_in_any_case),
-                        TEST(stages_that_do_not_divide_count_the_tables),
-                        TEST(a_row_has_the_cause_of_the_first_line_that_fits),
-                        TEST(the_first_thing_that_stops_a_row_is_its_reason), TEST(one_gpu_takes_the_sum_of_its_passes),
-                        TEST(measured_throughput_comes_from_the_first_column_that_has_it), TEST(statistics_by_hand),
-                        TEST(states_follow_the_sharding), TEST(shipped_rows_are_complete_and_memory_keeps_its_promises),
-                        TEST(filters_choose_rows_and_unknown_columns_are_refused));
+    return HARNESS_MAIN(
+        "validate", TEST(quoted_fields_hold_commas_quotes_and_line_ends), TEST(wrong_files_are_named_with_their_line),
+        TEST(numbers_may_carry_a_remark_and_nothing_else), TEST(a_nemo_row_becomes_its_setting),
+        TEST(an_fsdp_row_becomes_its_setting), TEST(gradients_are_the_frameworks),
+        TEST(missing_sizes_are_the_public_models), TEST(sharding_and_its_group_come_from_the_row),
+        TEST(precisions_and_recomputations_are_read_in_any_spelling), TEST(the_fabric_is_read_with_or_without_a_count),
+        TEST(the_attention_kernel_is_the_rows_or_the_frameworks), TEST(one_number_of_a_product_may_be_missing),
+        TEST(context_sharding_and_kernels_are_the_frameworks), TEST(stages_that_do_not_divide_count_the_tables),
+        TEST(a_row_has_the_cause_of_the_first_line_that_fits), TEST(the_first_thing_that_stops_a_row_is_its_reason),
+        TEST(one_gpu_takes_the_sum_of_its_passes), TEST(measured_throughput_comes_from_the_first_column_that_has_it),
+        TEST(statistics_by_hand), TEST(states_follow_the_sharding),
+        TEST(shipped_rows_are_complete_and_memory_keeps_its_promises),
+        TEST(filters_choose_rows_and_unknown_columns_are_refused));
 }

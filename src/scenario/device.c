@@ -83,7 +83,7 @@ static const struct schema_key training[] = {
          "that a collective over nodes takes from the kernels beside it", training.collective_multiprocessors),
     REAL("training.node_multiprocessors", "-", 0, 4096, "that a collective in a node takes from the kernels beside it",
          training.node_multiprocessors),
-    {"training.persistent_gemms", SCHEMA_BOOL, "-", 0, 0, "false", NULL,
+    {"training.persistent_gemms", SCHEMA_BOOL, "-", 0, 0, NULL, NULL,
      "a GEMM's blocks are as many as all multiprocessors, whatever else runs", FIELD(training.persistent_gemms)},
     PROTOCOL("simple", DEVICE_SIMPLE),
     PROTOCOL("ll128", DEVICE_LL128),

@@ -9,7 +9,7 @@ bool known_model_of(const struct measured *models, const char *name, struct mode
 {
     *model = (struct model){0};
     for (int32_t row = 0; row < models->n_rows; row++)
-        if (strcmp(measured_text(models, row, "model"), name) == 0)
+        if (*measured_past_name(name, measured_text(models, row, "model")) == '\0')
             return model_read(scenario_data_dir(), measured_text(models, row, "file"), model, err);
     return true;
 }

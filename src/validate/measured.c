@@ -88,6 +88,19 @@ const char *measured_text(const struct measured *measured, int32_t row, const ch
     return column < 0 ? "" : measured->cells[(size_t)row * (size_t)measured->n_columns + (size_t)column];
 }
 
+const char *measured_past_name(const char *text, const char *name)
+{
+    static const char between[] = " -_";
+    for (const char *at = text;; at++, name++) {
+        name += strspn(name, between);
+        if (*name == '\0')
+            return at + strspn(at, between);
+        at += strspn(at, between);
+        if (tolower((unsigned char)*at) != tolower((unsigned char)*name))
+            return text;
+    }
+}
+
 bool measured_number(const struct measured *measured, int32_t row, const char *name, double *value, struct error *err)
 {
     const char *text = measured_text(measured, row, name);

@@ -34,6 +34,9 @@ int32_t measured_column(const struct measured *measured, const char *name);
 /** A cell; "" where it is empty or the file has no such column. */
 const char *measured_text(const struct measured *measured, int32_t row, const char *name);
 
+/** What follows `name` in a text that begins with it, but for case, blanks, - and _; text where it does not. */
+const char *measured_past_name(const char *text, const char *name);
+
 /**
  * A cell's number: not negative, alone or with a remark in brackets behind it ("256000 (padded)"). An empty cell is 0.
  * @return false with a line added to err that names file, line and column

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "validate/setting.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,8 +11,8 @@
 
 enum { NODE_GPUS = 8 };
 
-const char *const setting_columns[] = {"hidden", "layers",  "heads",  "kv_groups", "ffn", "vocab", "activation",
-                                       "gpu",    "seq_len", "n_gpus", "tp",        "pp",  "mbs",   NULL};
+const char *const setting_columns[] = {"hidden",     "layers", "heads",   "kv_groups", "ffn", "vocab",
+                                       "activation", "gpu",    "seq_len", "n_gpus",    "tp",  NULL};
 enum { N_SIZE_COLUMNS = 7 }; /* of these, from the front: what a public model has */
 
 /** A row while it is read. */
@@ -30,7 +31,7 @@ static const char *cell(const struct source *source, const char *column)
 
 static bool has(const struct source *source, const char *column, const char *part)
 {
-    return strstr(cell(source, column), part) != NULL;
+    return strcasestr(cell(source, column), part) != NULL;
 }
 
 /** Say why the row is skipped; the first reason stays. */
@@ -54,6 +55,20 @@ __attribute__((format(printf, 2, 3))) static void assume(const struct source *so
     if (used < SETTING_ASSUMED)
         vsnprintf(source->assumed + used, SETTING_ASSUMED - used, format, arguments);
     va_end(arguments);
+}
+
+/** A cell that is 0 or 1, or empty. */
+static bool flag(const struct source *source, const char *column, bool empty)
+{
+    static const char *const words[2][4] = {{"0", "no", "off", "false"}, {"1", "yes", "on", "true"}};
+    const char *text = cell(source, column);
+    for (int value = 0; value < 2; value++)
+        for (int i = 0; i < 4; i++)
+            if (strcasecmp(text, words[value][i]) == 0)
+                return value == 1;
+    if (*text != '\0')
+        skip(source, "%s '%s' is neither 0 nor 1", column, text);
+    return empty;
 }
 
 static int64_t whole(const struct source *source, const char *column)
@@ -112,10 +127,11 @@ static int64_t size(const struct source *source, const char *column, int64_t kno
     return value > 0 ? value : known;
 }
 
-/** Attention before there was flash attention: Megatron on A100, 2021 and 2022. */
+/** Attention before there was flash attention: Megatron-LM on A100, 2021 and 2022; Megatron-Core came later. */
 static bool is_before_flash(const struct source *source)
 {
-    return has(source, "gpu", "A100") && is_megatron(source);
+    return has(source, "gpu", "A100") && has(source, "framework", "Megatron") && !has(source, "framework", "Core") &&
+           !has(source, "framework", "NeMo");
 }
 
 /** What trains something else than all weights on whole sequences. */
@@ -163,33 +179,59 @@ static void read_model(const struct source *source, struct model *model)
         skip(source, "hidden is not a multiple of heads, or kv_groups exceed heads");
 }
 
-/** The number that stands before `unit` in a text, 0: none does. */
-static double number_before(const char *text, const char *unit)
+/** The number that ends before *end, blanks between left out, and where it begins; 0: there is none. */
+static double number_before(const char *text, const char **end)
 {
-    const char *end = strstr(text, unit), *begin = end;
-    while (begin != NULL && begin > text && strchr("0123456789.", begin[-1]) != NULL)
+    while (*end > text && (*end)[-1] == ' ')
+        --*end;
+    const char *begin = *end, *last = *end;
+    while (begin > text && strchr("0123456789.", begin[-1]) != NULL)
         begin--;
-    return begin == end ? 0 : strtod(begin, NULL);
+    *end = begin;
+    return begin == last ? 0 : strtod(begin, NULL);
+}
+
+/** Bytes a second of a GPU's NICs as the fabric column has them: "8x400Gb/s", "1600 Gbps per node", "400Gb/s per GPU";
+ * 0: it has none. */
+static double read_nics(const struct source *source)
+{
+    static const struct {
+        const char *text;
+        double gbit;
+    } units[] = {{"Gb/s", 1}, {"Gbps", 1}, {"Gbit/s", 1}, {"Tb/s", 1e3}, {"Tbps", 1e3}};
+    const char *fabric = cell(source, "fabric"), *end = NULL;
+    double gbit_per_s = 0, n_nics = 0;
+    for (size_t i = 0; i < sizeof units / sizeof *units && end == NULL; i++) {
+        end = strstr(fabric, units[i].text);
+        gbit_per_s = end == NULL ? 0 : units[i].gbit * number_before(fabric, &end);
+    }
+    const char *times = end;
+    while (times != NULL && times > fabric && times[-1] == ' ')
+        times--;
+    if (times != NULL && times > fabric && times[-1] == 'x') {
+        times--;
+        n_nics = number_before(fabric, &times);
+    }
+    bool node = n_nics > 0 || has(source, "fabric", "per node"), one = !node && has(source, "fabric", "per GPU");
+    if (gbit_per_s > 0 && !node && !one) {
+        one = gbit_per_s <= 400; /* no NIC is faster */
+        assume(source, "%g Gb/s %s", gbit_per_s, one ? "a GPU" : "a node");
+    }
+    return fmax(n_nics, 1) * gbit_per_s * 1e9 / 8 / (one ? 1 : NODE_GPUS);
 }
 
 /** Bandwidths of the fabric column, where it says them. */
 static void read_fabric(const struct source *source, struct platform *platform)
 {
-    const char *fabric = cell(source, "fabric"), *unit = strstr(fabric, "Gb/s"), *token = unit;
-    double nvlink_bytes_per_s = number_before(fabric, "GB/s") * 1e9 / 2, n_nics = 1;
-    double nic_gbit_per_s = number_before(fabric, "Gb/s");
-    while (token != NULL && token > fabric && token[-1] != ' ')
-        token--;
-    if (token != NULL) { /* "8x400Gb/s" */
-        char *times;
-        double before = strtod(token, &times);
-        n_nics = *times == 'x' ? before : 1;
-    }
-    double n_sharing = has(source, "fabric", "per GPU") ? 1 : NODE_GPUS;
+    const char *fabric = cell(source, "fabric"), *end = strstr(fabric, "GB/s");
+    double nvlink_bytes_per_s = end == NULL ? 0 : number_before(fabric, &end) * 1e9 / 2,
+           nic_bytes_per_s = read_nics(source);
     if (nvlink_bytes_per_s > 0)
         platform->nvlink_bytes_per_s = nvlink_bytes_per_s;
-    if (n_nics * nic_gbit_per_s > 0)
-        platform->nic_bytes_per_s = n_nics * nic_gbit_per_s * 1e9 / 8 / n_sharing;
+    if (nic_bytes_per_s > 0)
+        platform->nic_bytes_per_s = nic_bytes_per_s;
+    else if (platform->n_nodes > 1)
+        assume(source, "NICs of %g Gb/s a GPU", platform->nic_bytes_per_s * 8 / 1e9);
 }
 
 static void read_platform(const struct source *source, struct setting *setting)
@@ -199,9 +241,10 @@ static void read_platform(const struct source *source, struct setting *setting)
     double values[4] = {0};
     static const char *const columns[4] = {"nvlink_GBps", "nic_GBps", "pcie_GBps", "host_memory_GB"};
     int32_t gpu = 0;
-    while (gpu < gpus->n_rows && !has(source, "gpu", measured_text(gpus, gpu, "gpu")))
+    while (gpu < gpus->n_rows &&
+           measured_past_name(cell(source, "gpu"), measured_text(gpus, gpu, "gpu")) == cell(source, "gpu"))
         gpu++;
-    if (gpu == gpus->n_rows) {
+    if (gpu == gpus->n_rows || has(source, "gpu", "PCIe") || has(source, "gpu", "NVL")) {
         skip(source, "there is no device file for gpu '%s'", cell(source, "gpu"));
         return;
     }
@@ -212,30 +255,46 @@ static void read_platform(const struct source *source, struct setting *setting)
                                   .nic_bytes_per_s = values[1] * 1e9,
                                   .pcie_bytes_per_s = values[2] * 1e9,
                                   .host_memory_bytes = values[3] * 1e9};
-    read_fabric(source, platform);
     platform->gpus_per_node = (int32_t)(setting->n_gpus < NODE_GPUS ? setting->n_gpus : NODE_GPUS);
     platform->n_nodes = platform->gpus_per_node > 0 ? (int32_t)(setting->n_gpus / platform->gpus_per_node) : 0;
     if (platform_n_gpus(platform) != setting->n_gpus)
         skip(source, "n_gpus: %s are not whole nodes of 8", cell(source, "n_gpus"));
+    read_fabric(source, platform);
+}
+
+/** The version in "FlashAttention-2", "flash_attn 3.0", "FA2"; 0: none is named. */
+static int32_t flash_version(const char *text)
+{
+    const char *at = strcasestr(text, "flash"), *letters = "attenionATTENION";
+    at = at != NULL ? at + strlen("flash") : strstr(text, "FA");
+    if (at == NULL)
+        return 0;
+    at += strncmp(at, "FA", 2) == 0 ? 2 : 0;
+    at += strspn(at, "-_ ");
+    at += strspn(at, letters);
+    at += strspn(at, "-_ =vV");
+    return '1' <= *at && *at <= '9' ? *at - '0' : 0;
 }
 
 static enum device_attention read_attention(const struct source *source)
 {
     const char *column = measured_column(source->measured, "attn_backend") >= 0 ? "attn_backend" : "attn_kernel";
+    int32_t version = flash_version(cell(source, column));
     if (has(source, "framework", "llm-foundry"))
         return DEVICE_FLASH1;
-    if (has(source, column, "FlashAttention-2"))
-        return DEVICE_FLASH2;
-    if (has(source, column, "FlashAttention-3"))
-        return DEVICE_FLASH3;
+    if (version > 3)
+        skip(source, "%s '%s' has no model", column, cell(source, column));
+    if (version >= 1)
+        return version == 1 ? DEVICE_FLASH1 : version == 2 ? DEVICE_FLASH2 : DEVICE_FLASH3;
     if (has(source, column, "cuDNN"))
         return DEVICE_CUDNN;
-    if (has(source, column, "unfused") || is_before_flash(source))
+    if (has(source, column, "unfused"))
         return DEVICE_UNFUSED;
-    bool hopper = has(source, "gpu", "H100") || has(source, "gpu", "H200");
+    bool hopper = has(source, "gpu", "H100") || has(source, "gpu", "H200") || has(source, "gpu", "H800");
     bool cudnn = hopper && (is_megatron(source) || has(source, "framework", "MaxText"));
-    assume(source, cudnn ? "attention cuDNN" : "attention flash-attention 2");
-    return cudnn ? DEVICE_CUDNN : DEVICE_FLASH2;
+    bool unfused = is_before_flash(source) && !has(source, column, "flash");
+    assume(source, unfused ? "unfused attention" : cudnn ? "attention cuDNN" : "attention flash-attention 2");
+    return unfused ? DEVICE_UNFUSED : cudnn ? DEVICE_CUDNN : DEVICE_FLASH2;
 }
 
 static enum scenario_kernels read_kernels(const struct source *source)
@@ -244,7 +303,30 @@ static enum scenario_kernels read_kernels(const struct source *source)
     for (size_t i = 0; i < sizeof eager / sizeof *eager; i++)
         if (has(source, "framework", eager[i]))
             return has(source, "framework", "compile") ? SCENARIO_FUSED : SCENARIO_EAGER;
+    static const char *const fused[] = {"Megatron", "NeMo", "MaxText", "Paxml", "DeepSpeed", "InternEvo", "compile"};
+    for (size_t i = 0; i < sizeof fused / sizeof *fused; i++)
+        if (has(source, "framework", fused[i]))
+            return SCENARIO_FUSED;
+    assume(source, "fused kernels");
     return SCENARIO_FUSED;
+}
+
+/** The stage in "ZeRO-3", "zero2", "ZeRO Stage 1"; -1: none is named. */
+static int32_t zero_stage(const char *text)
+{
+    const char *zero = strcasestr(text, "zero");
+    if (zero == NULL)
+        return -1;
+    zero += strlen("zero") + strspn(zero + strlen("zero"), " -_");
+    if (strncasecmp(zero, "stage", strlen("stage")) == 0)
+        zero += strlen("stage") + strspn(zero + strlen("stage"), " -_");
+    return '0' <= *zero && *zero <= '3' ? *zero - '0' : -1;
+}
+
+/** A row that leaves sharding to the recipes of Megatron-Bridge. */
+static bool is_bridge_default(const struct source *source)
+{
+    return *cell(source, "sharding") == '\0' && has(source, "framework", "Megatron-Bridge");
 }
 
 /** What the sharding column says; false: nothing that has a model. */
@@ -253,36 +335,46 @@ static bool read_states(const struct source *source, struct scenario_plan *plan)
     static const struct {
         const char *text;
         int32_t sharding;
-    } words[] = {{"ZeRO-2", SCENARIO_ZERO2},
-                 {"SHARD_GRAD_OP", SCENARIO_ZERO2},
-                 {"ZeRO-3", SCENARIO_ZERO3},
+    } words[] = {{"SHARD_GRAD_OP", SCENARIO_ZERO2},
                  {"FSDP", SCENARIO_ZERO3},
                  {"HSDP", SCENARIO_ZERO3},
-                 {"ZeRO-1", SCENARIO_ZERO1},
                  {"distributed optimizer", SCENARIO_ZERO1},
-                 {"ZeRO-0", SCENARIO_UNSHARDED},
                  {"DDP", SCENARIO_UNSHARDED}};
+    static const int32_t stages[] = {SCENARIO_UNSHARDED, SCENARIO_ZERO1, SCENARIO_ZERO2, SCENARIO_ZERO3};
+    int32_t stage = zero_stage(cell(source, "sharding"));
+    if (stage >= 0) {
+        plan->sharding = stages[stage];
+        return true;
+    }
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (has(source, "sharding", words[i].text)) {
             plan->sharding = words[i].sharding;
             return true;
         }
+    if (is_bridge_default(source)) {
+        assume(source, "distributed optimizer, overlapped");
+        plan->sharding = SCENARIO_ZERO1;
+        return true;
+    }
     plan->sharding = SCENARIO_UNSHARDED;
     return *cell(source, "sharding") == '\0' && (plan->dp == 1 || has(source, "notes", "no distributed optimizer") ||
                                                  has(source, "notes", "gradient all-reduce"));
 }
 
-/** Ranks that share: "zero1=N" and "over N" say so; those of a node with HSDP; 0: all. */
+/** Ranks that share: "zero1=N" and "over N" say so, else with HSDP those of a node; 0: all. */
 static int64_t read_shard_group(const struct source *source, const struct scenario_plan *plan)
 {
     const char *text = cell(source, "sharding"), *zero1 = strstr(text, "zero1="), *over = strstr(text, "over ");
     int64_t group = 0, replicas = plan->dp * plan->cp;
     if (zero1 != NULL)
         group = strtol(zero1 + strlen("zero1="), NULL, 10);
-    else if (strstr(text, "HSDP") != NULL)
-        group = NODE_GPUS / plan->tp;
     else if (over != NULL)
         group = strtol(over + strlen("over "), NULL, 10) * (strstr(text, "(x CP)") != NULL ? plan->cp : 1);
+    else if (has(source, "sharding", "HSDP")) {
+        group = NODE_GPUS / plan->tp;
+        if (!has(source, "sharding", "node"))
+            assume(source, "HSDP inside nodes");
+    }
     if (group <= 0 || group >= replicas)
         return 0;
     if (replicas % group != 0)
@@ -300,8 +392,8 @@ static bool is_large_scale(const struct source *source)
 static enum scenario_gradients read_gradients(const struct source *source)
 {
     static const char *const half[] = {"llm-foundry", "fms-fsdp", "DeepSpeed", "InternEvo"};
-    bool bf16 = has(source, "sharding", "bf16 grad");
-    if (bf16 || has(source, "sharding", "fp32 grad"))
+    bool bf16 = has(source, "sharding", "bf16 grad") || has(source, "notes", "bf16 grad");
+    if (bf16 || has(source, "sharding", "fp32 grad") || has(source, "notes", "fp32 grad"))
         return bf16 ? SCENARIO_BF16 : SCENARIO_FP32;
     for (size_t i = 0; i < sizeof half / sizeof *half; i++)
         bf16 = bf16 || (has(source, "framework", half[i]) && !is_large_scale(source));
@@ -316,6 +408,10 @@ static void read_sharding(const struct source *source, struct setting *setting)
         skip(source, "sharding %s%s%s; known: ZeRO-0 to ZeRO-3, DDP, FSDP, HSDP, distributed optimizer",
              *cell(source, "sharding") == '\0' ? "is missing" : "'", cell(source, "sharding"),
              *cell(source, "sharding") == '\0' ? "" : "' has no model");
+    static const char *const others[] = {"CPU", "offload", "ZeRO++", "MiCS"};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (has(source, "sharding", others[i]))
+            skip(source, "sharding '%s': %s has no model", cell(source, "sharding"), others[i]);
     if (has(source, "sharding", "+DP"))
         skip(source, "sharding '%s': how many ranks share is not given", cell(source, "sharding"));
     plan->shard_group = plan->sharding == SCENARIO_UNSHARDED ? 0 : read_shard_group(source, plan);
@@ -326,15 +422,33 @@ static void read_sharding(const struct source *source, struct setting *setting)
 static int32_t read_recompute(const struct source *source)
 {
     const char *text = cell(source, "recompute");
-    if (*text == '\0' || strncmp(text, "none", 4) == 0)
+    if (*text == '\0')
+        assume(source, "no recomputation");
+    if (*text == '\0' || strncasecmp(text, "none", 4) == 0)
         return RECOMPUTE_NONE;
-    if (strstr(text, "core attention") != NULL)
+    if (strcasestr(text, "core attention") != NULL)
         return RECOMPUTE_ATTENTION_CORE;
     if (strncmp(text, "SwiGLU act", 10) == 0)
         return RECOMPUTE_SELECTIVE;
-    if (strncmp(text, "full", 4) != 0)
+    if (strcasecmp(text, "selective") == 0 && is_megatron(source)) {
+        assume(source, "selective recomputation of core attention");
+        return RECOMPUTE_ATTENTION_CORE;
+    }
+    if (strncasecmp(text, "full", 4) != 0)
         skip(source, "recompute '%s' has no model", text);
     return RECOMPUTE_FULL;
+}
+
+/** Layers of a stage that recompute, by "block, N" of each virtual stage; 0: all. */
+static int64_t read_recompute_layers(const struct source *source, int32_t recompute, int64_t vpp)
+{
+    const char *block = strcasestr(cell(source, "recompute"), "block");
+    if (recompute != RECOMPUTE_FULL || block == NULL || has(source, "recompute", "per block"))
+        return 0;
+    const char *number = strpbrk(block, "0123456789");
+    if (number == NULL)
+        skip(source, "recompute '%s': how many layers is not given", cell(source, "recompute"));
+    return number == NULL ? 0 : strtoll(number, NULL, 10) * vpp;
 }
 
 /** Runs whose checkpoints are PyTorch's without reentrance, from 2.1 on. */
@@ -361,7 +475,8 @@ static double read_offload(const struct source *source)
     return 0;
 }
 
-/** Equal stages, or where pp x vpp only divides the layers so, as Megatron counts them with embedding and head. */
+/** Equal stages, or where pp x vpp only divides the layers so, embedding and head count as layers (Megatron's option;
+ * so Llama 3, arXiv:2407.21783, section 3.3.2). */
 static void read_stages(const struct source *source, struct setting *setting)
 {
     struct scenario_plan *plan = &setting->plan;
@@ -370,11 +485,41 @@ static void read_stages(const struct source *source, struct setting *setting)
     if (n_virtual <= layers && layers % n_virtual == 0)
         return;
     plan->stages = both;
-    if (is_megatron(source) && n_virtual <= layers + 2 &&
-        scenario_stages_fit(&both, layers, (int32_t)plan->pp, (int32_t)plan->vpp))
+    if (n_virtual <= layers + 2 && scenario_stages_fit(&both, layers, (int32_t)plan->pp, (int32_t)plan->vpp))
         assume(source, "embedding and head counted as layers of the pipeline");
     else
         skip(source, "pp x vpp does not divide layers");
+}
+
+/** Micro-batch and global batch: of the three numbers of which one is the product of the others, one may be missing. */
+static void read_batch(const struct source *source, struct setting *setting)
+{
+    int64_t n = whole(source, "n_microbatch"), dp = setting->plan.dp;
+    setting->micro_batch = whole(source, "mbs");
+    setting->global_batch = whole(source, "gbs");
+    if (setting->global_batch == 0)
+        setting->global_batch = setting->micro_batch * n * dp;
+    if (setting->micro_batch == 0 && n > 0 && setting->global_batch % (n * dp) == 0)
+        setting->micro_batch = setting->global_batch / (n * dp);
+    if (setting->micro_batch == 0)
+        skip(source, "mbs is missing");
+    else if (setting->global_batch % (setting->micro_batch * dp) != 0)
+        skip(source, "gbs is not a multiple of mbs x dp");
+    else if (n > 0 && setting->global_batch != setting->micro_batch * n * dp)
+        skip(source, "n_microbatch is not gbs / (mbs x dp)");
+}
+
+/** How context ranks exchange keys and values. */
+static enum scenario_context read_context(const struct source *source)
+{
+    static const char *const columns[] = {"framework", "sharding", "notes"};
+    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
+        if (has(source, columns[i], "Ulysses"))
+            return SCENARIO_ULYSSES;
+    bool gathers = has(source, "framework", "titan");
+    if (degree(source, "cp") > 1)
+        assume(source, gathers ? "all-gathers of context parallelism" : "a ring of context parallelism");
+    return gathers ? SCENARIO_ALL_GATHER : SCENARIO_RING;
 }
 
 static void read_plan(const struct source *source, struct setting *setting)
@@ -382,33 +527,40 @@ static void read_plan(const struct source *source, struct setting *setting)
     struct scenario_plan *plan = &setting->plan;
     *plan = (struct scenario_plan){
         .tp = degree(source, "tp"),
-        .pp = degree(source, "pp"),
+        .pp = whole(source, "pp"),
         .cp = degree(source, "cp"),
+        .cp_type = (int32_t)read_context(source),
         .vpp = degree(source, "vpp"),
-        .sequence_parallel = strcmp(cell(source, "sp"), "0") != 0,
+        .sequence_parallel = flag(source, "sp", true),
         .recompute = read_recompute(source),
         .offload = read_offload(source),
     };
+    plan->recompute_layers = read_recompute_layers(source, plan->recompute, plan->vpp);
     plan->early_stop = stops_early(source, plan->recompute);
-    setting->micro_batch = whole(source, "mbs");
-    setting->global_batch = whole(source, "gbs");
     setting->seq_len = whole(source, "seq_len");
-    int64_t replica = plan->tp * plan->pp * plan->cp, dp = whole(source, "dp");
+    int64_t dp = whole(source, "dp");
+    if (plan->pp == 0 && dp == 0)
+        skip(source, "pp is missing");
+    if (plan->pp == 0)
+        plan->pp =
+            dp > 0 && setting->n_gpus >= plan->tp * plan->cp * dp ? setting->n_gpus / (plan->tp * plan->cp * dp) : 1;
+    int64_t replica = plan->tp * plan->pp * plan->cp;
     plan->dp = setting->n_gpus / replica;
     if (plan->dp * replica != setting->n_gpus || (dp > 0 && dp != plan->dp))
         skip(source, "n_gpus is not tp x pp x cp x dp");
     if (setting->model.heads % plan->tp != 0 || setting->model.kv_heads % plan->tp != 0)
         skip(source, "tp does not divide heads or kv_groups");
     read_stages(source, setting);
-    if (setting->global_batch > 0 && setting->micro_batch > 0 &&
-        setting->global_batch % (setting->micro_batch * plan->dp) != 0)
-        skip(source, "gbs is not a multiple of mbs x dp");
+    if (plan->dp > 0)
+        read_batch(source, setting);
 }
 
 static enum scenario_data_overlap read_data_overlap(const struct source *source, const struct setting *setting)
 {
     bool deepspeed = has(source, "framework", "DeepSpeed");
     if (setting->plan.sharding == SCENARIO_ZERO3 || (setting->plan.sharding == SCENARIO_ZERO2 && !deepspeed))
+        return SCENARIO_OVERLAP_BOTH;
+    if (is_bridge_default(source))
         return SCENARIO_OVERLAP_BOTH;
     if (has(source, "sharding", "overlap"))
         return has(source, "sharding", "param") ? SCENARIO_OVERLAP_BOTH : SCENARIO_OVERLAP_GRADIENTS;
@@ -423,7 +575,7 @@ static enum scenario_data_overlap read_data_overlap(const struct source *source,
 static void read_overlaps(const struct source *source, struct setting *setting)
 {
     setting->communication = (struct scenario_communication){
-        .tp_overlap = strcmp(cell(source, "tp_comm_overlap"), "1") == 0 ? SCENARIO_CHUNKED : SCENARIO_BULK,
+        .tp_overlap = flag(source, "tp_comm_overlap", false) ? SCENARIO_CHUNKED : SCENARIO_BULK,
         .cp_overlap = true,
         .pp_overlap = setting->plan.vpp > 1,
         .dp_overlap = (int32_t)read_data_overlap(source, setting),
@@ -445,8 +597,14 @@ static void refuse_incomplete(const struct source *source)
     for (int i = source->known.layers > 0 ? N_SIZE_COLUMNS : 0; setting_columns[i] != NULL; i++)
         if (*cell(source, setting_columns[i]) == '\0')
             skip(source, "%s is missing", setting_columns[i]);
+    static const char *const words[] = {"bf16", "fp16", "bfloat16", "float16"};
     const char *precision = cell(source, "precision");
-    if (strcasestr(precision, "bf16") == NULL && strcasestr(precision, "fp16") == NULL)
+    bool known = false;
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        known = known || has(source, "precision", words[i]);
+    if (*precision == '\0')
+        skip(source, "precision is missing");
+    if (!known || has(source, "precision", "fp8") || has(source, "precision", "fp4"))
         skip(source, "precision '%s' has no model; bf16 and fp16 have", precision);
 }
 

@@ -6,7 +6,7 @@
 #include "scenario/scenario.h"
 #include "validate/measured.h"
 
-enum { SETTING_ASSUMED = 256, SETTING_CAUSE = 256 }; /* bytes of texts */
+enum { SETTING_ASSUMED = 384, SETTING_CAUSE = 256 }; /* bytes of texts */
 
 struct setting {
     struct model model;
@@ -33,13 +33,15 @@ void setting_tables_free(struct setting_tables *tables);
 enum { SETTING_REASON = 192 };
 
 /**
- * Fill a setting from a row. Columns are those of the shipped files; texts are looked for as parts of a cell.
+ * Fill a setting from a row. Columns are those of the shipped files; texts are looked for as parts of a cell, in any
+ * case. What a row leaves open, and how it is taken, goes to `assumed`.
  *
  *   setting          column             value
  *   model            hidden ... vocab   as they stand; activation: squared-relu counts as gelu (one inner tensor, by
  *                                       element); norm "layernorm...": LayerNorm, else RMSNorm
  *   sizes            model              where any of these is empty: of the public model that model/validation/
- *                                       models.csv names for this very name; sizes in the row must agree with it
+ *                                       models.csv names for this name, in any case, with or without blanks, - and
+ *                                       _; sizes in the row must agree with it
  *   tied embeddings  notes, model       "untied embeddings": no. "tied embeddings": yes. Else the public model's above;
  *                                       MPT (as the notes of the H100 rows say of mpt-*.yaml), and a GPT of Megatron or
  *                                       NeMo (their default): yes. Else no
@@ -49,19 +51,23 @@ enum { SETTING_REASON = 192 };
  *   dropout          notes, gpu         "0.1 defaults", and a GPT of Megatron on A100 (2021, 2022): yes. Else no
  *   padding          framework          Megatron and NeMo pad the vocabulary to a multiple of 128 x TP
  *   workload         model              "SFT", "LoRA", "grpo": skipped, not all weights on whole sequences
- *   device           gpu                by model/validation/gpus.csv; not in there: skipped
- *   platform         fabric, gpu        "N GB/s": NVLink, both directions. "KxM Gb/s", or "M Gb/s per node": shared
- *                                       by 8 GPUs; "M Gb/s per GPU". Else by gpus.csv. Nodes of 8 GPUs
+ *   device           gpu                by model/validation/gpus.csv: the first whose name the cell begins with, in
+ *                                       any case, with or without blanks, - and _; none, or "PCIe" or "NVL" (boards
+ *                                       of other power and links): skipped
+ *   platform         fabric, gpu        "N GB/s": NVLink, both directions. "KxM Gb/s" (Gbps, Tb/s), or "M Gb/s per
+ *                                       node": shared by 8 GPUs; "M Gb/s per GPU"; without a word, up to 400 Gb/s a
+ *                                       GPU, above a node. Else by gpus.csv. Nodes of 8 GPUs
  *   attention        attn_kernel,       llm-foundry (2023): flash1, whatever its rows are labelled: its benchmark
  *                    attn_backend,      script takes the Triton kernel by default (submit_benchmarks.py, attn_impl),
  *                                       between its rows' lengths lies half the speed of FlashAttention-2's tables.
- *                    framework, gpu     FlashAttention-2, FlashAttention-3, cuDNN. "unfused", and Megatron on A100
- *                                       where nothing else is named (2021, 2022: before flash attention): unfused.
- *                                       Empty or "auto": NeMo and Megatron on H100, MaxText: cuDNN (what Transformer
- *                                       Engine takes); all others FlashAttention-2
+ *                    framework, gpu     FlashAttention-2 ("flash_attn 2.6", "FA2"), FlashAttention-3, cuDNN.
+ *                                       "unfused", and Megatron-LM (not Megatron-Core) on A100 where nothing else is
+ *                                       named (2021, 2022: before flash attention): unfused. Empty or "auto": NeMo,
+ *                                       Megatron and MaxText on H100, H200, H800: cuDNN (what Transformer Engine
+ *                                       takes); all others FlashAttention-2
  *   kernels          framework          "compile": fused. llm-foundry, nanotron, HF, fms-fsdp, torchtitan: eager. Else
- *                                       fused (Megatron, NeMo, MaxText, Paxml)
- *   gradients        sharding,          "bf16 grad": bf16, "fp32 grad": fp32. Else the framework's default, 2 bytes:
+ *                                       fused (Megatron, NeMo, MaxText, Paxml, DeepSpeed, InternEvo; others: assumed)
+ *   gradients        sharding, notes,   "bf16 grad": bf16, "fp32 grad": fp32. Else the framework's default, 2 bytes:
  *                    framework, source  llm-foundry (Composer's PURE, whose reduce_dtype is bf16; DEFAULT with none,
  *                                       which FSDP takes from the parameters'), fms-fsdp (policies/mixed_precision.py,
  *                                       bfSixteen), DeepSpeed (engine.py, communication_data_type), InternEvo
@@ -71,15 +77,22 @@ enum { SETTING_REASON = 192 };
  *                                       get_mixed_precision); submit_benchmarks.py beside that table's sweep.py asks
  *                                       for flash-attn 2.4.2, of December 2023
  *   optimizer        framework          llm-foundry: eager (Composer's DecoupledAdamW). Else fused
- *   sharding         sharding, notes    "ZeRO-2", "SHARD_GRAD_OP": zero2. "ZeRO-3", "FSDP", "HSDP": zero3. "ZeRO-1",
- *                                       "distributed optimizer": zero1. "ZeRO-0", "DDP", and an empty cell with notes
- *                                       of "no distributed optimizer" or "gradient all-reduce", or with dp 1: none.
- *                                       Others, and an empty cell: skipped
- *   shard group      sharding           "zero1=N", "over N" (times cp where "(x CP)" stands): N ranks; "HSDP": those of
- *                                       a node; "+DP" without a number: skipped. Else all
- *   stages           layers, pp, vpp    equal; where pp x vpp does not divide layers, Megatron and NeMo: embedding and
- *                                       head counted as layers, if that divides. Others: skipped
- *   tp overlap       tp_comm_overlap    1: chunked. Else bulk (Megatron's default)
+ *   sharding         sharding, notes,   the number after "ZeRO" ("zero2", "ZeRO Stage 2"). "SHARD_GRAD_OP": zero2.
+ *                    framework          "FSDP", "HSDP": zero3. "distributed optimizer": zero1. "DDP", and an empty cell
+ *                                       with notes of "no distributed optimizer" or "gradient all-reduce", or with dp
+ *                                       1: none. An empty cell of Megatron-Bridge: zero1, dp overlap both (its
+ *                                       recipes/common.py). Others, an empty cell, "CPU", "offload", "ZeRO++", "MiCS":
+ *                                       skipped
+ *   shard group      sharding           "zero1=N", "over N" (times cp where "(x CP)" stands): N ranks; else with "HSDP"
+ *                                       those of a node; "+DP" without a number: skipped. Else all
+ *   stages           layers, pp, vpp    equal; where pp x vpp does not divide layers, embedding and head counted as
+ *                                       layers (Megatron's option; so Llama 3, arXiv:2407.21783, section 3.3.2), if
+ *                                       that divides. Else skipped
+ *   pp, mbs, gbs     n_gpus, tp, cp, dp, where one is missing: what makes n_gpus = tp x pp x cp x dp, gbs = mbs x dp x
+ *                    n_microbatch       n_microbatch
+ *   cp type          framework,         "Ulysses": ulysses. torchtitan: all-gather (its default
+ *                    sharding, notes    context_parallel_rotate_method). Else a ring (Megatron's default cp_comm_type)
+ *   tp overlap       tp_comm_overlap    1: chunked. 0 or empty: bulk (Megatron's default). Others: skipped
  *   pp overlap       vpp                above 1: yes. Else no (Megatron's overlap_p2p_comm needs virtual stages)
  *   dp overlap       sharding,          zero3, and FSDP's zero2: both (they prefetch by default). DeepSpeed: none (its
  *                    framework          overlap_comm is for stage 3 by default: runtime/zero/config.py,
@@ -87,18 +100,17 @@ enum { SETTING_REASON = 192 };
  *                                       ("grad/param overlap", "--overlap-param-gather"), else gradients.
  *                                       InternEvo: gradients (its 7B_sft.py: overlap_sync_grad True, overlap_sync_param
  *                                       False). Else none (Megatron's default)
- *   sequence         sp                 0: off. 1 or empty: on
+ *   sequence         sp                 0: off. 1 or empty: on. Others: skipped
  *   parallelism
- *   recompute,       recompute,         "none" or empty: none. "selective (core attention)": [attention-core]. "SwiGLU
- *   early stop       framework, gpu,    act...": selective. "full": full, with early stop of torchtitan and fms-fsdp
- *                    precision          (checkpoint_wrapper without reentrance, torch 2.1 and later). llm-foundry asks
- *                                       for that too (submit_benchmarks.py): its rows on H100 and those of amp_bf16, as
- *                                       its README calls them, came with pull 543 of autumn 2023, whose images are of
- *                                       torch 2.1 (sweep.sh: 2.0.1 at first, then a nightly of 2.1, then 2.1.0): early
- *                                       stop. Its rows of bf16 came before, on torch 1.13, which knew none. Others:
- *                                       skipped
- *   offload          offload, recompute "alpha 0.5", "alpha=0.5": that share of activations. Others: skipped
- *   precision        precision          bf16, amp_bf16; fp16 is as fast. Others: skipped
+ *   recompute,       recompute,         "none" or empty: none. "selective (core attention)", and Megatron's
+ * "selective": early stop       framework, gpu,    [attention-core]. "SwiGLU act...": selective. "full": full, "block,
+ * N": of N precision          layers of each virtual stage; with early stop of torchtitan and fms-fsdp precision
+ * (checkpoint_wrapper without reentrance, torch 2.1 and later). llm-foundry asks for that too (submit_benchmarks.py):
+ * its rows on H100 and those of amp_bf16, as its README calls them, came with pull 543 of autumn 2023, whose images are
+ * of torch 2.1 (sweep.sh: 2.0.1 at first, then a nightly of 2.1, then 2.1.0): early stop. Its rows of bf16 came before,
+ * on torch 1.13, which knew none. Others: skipped offload          offload, recompute "alpha 0.5", "alpha=0.5": that
+ * share of activations. Others: skipped precision        precision          bf16, amp_bf16; fp16 is as fast. Others:
+ * skipped
  *
  * @param reason  why the row cannot run: a missing column (the first), or what the simulator has no model of
  * @return        false with err for a cell that is malformed
