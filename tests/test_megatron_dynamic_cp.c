@@ -92,7 +92,7 @@ static void the_last_sample_is_taken_back(void)
 }
 
 /* One sample on six ranks: 1, 2, 4, and then the two that are left. Two samples on six: the first doubles, then the
- * second, then the first again by what is left: 2 + 2, 4 + 2. */
+ * second, then the first again by what is left: 2 + 2, 4 + 2; and the second group stands behind the first one. */
 static void groups_double_until_no_rank_is_empty(void)
 {
     struct hand_request hand;
@@ -104,11 +104,29 @@ static void groups_double_until_no_rank_is_empty(void)
     plan_free(&plan);
     hand_batch(&hand, 2, (int32_t[]){3, 3});
     plan_of(&hand, "max_tokens: 4", &plan);
-    const int32_t context[] = {4, 2, 4, 2, 4, 4};
+    const int32_t context[] = {4, 4, 4, 4, 2, 2};
     for (int32_t rank = 0; rank < 6; rank++)
         CHECK_EQUAL(plan.phases[0].pipelines[rank].cut[PASS_FORWARD].units[0].context, context[rank]);
     plan_free(&plan);
     hand_request_free(&hand);
+}
+
+/* Works on five ranks, 400 tokens each: 463080 or 469910 (four ranks), 180000 (two), 90000 and 1 (one); of three kinds,
+ * so shares of a third. The second and third come to 1.105 shares, and the third opens a bucket; or to 1.095, and
+ * stands behind the second, which finds no place. The last one, behind the third or alone, finds one in either. */
+static void a_bucket_closes_a_tenth_above_its_share(void)
+{
+    static const char *const last_rank[] = {"[2:0-300] [3:0-1]", "[3:0-1]"};
+    for (int32_t i = 0; i < 2; i++) {
+        struct hand_request hand;
+        struct plan plan;
+        hand_request(&hand, 5, 1, 1600);
+        hand_batch(&hand, 4, (int32_t[]){1361 + 10 * i, 600, 300, 1});
+        plan_of(&hand, "max_tokens: 400", &plan);
+        CHECK_TEXT(cut_of(&plan, 0, 4), last_rank[i]);
+        plan_free(&plan);
+        hand_request_free(&hand);
+    }
 }
 
 /* Samples of one token, four a rank: units of four with `pack`, of one without. */
@@ -183,6 +201,7 @@ int main(void)
 {
     return HARNESS_MAIN("megatron_dynamic_cp", TEST(a_step_by_hand), TEST(what_finds_no_place_forms_the_next_step),
                         TEST(the_head_of_a_later_bucket_goes_first), TEST(the_last_sample_is_taken_back),
-                        TEST(groups_double_until_no_rank_is_empty), TEST(samples_of_a_group_may_be_packed),
-                        TEST(work_may_be_flops), TEST(the_fastest_of_the_halves_is_found));
+                        TEST(groups_double_until_no_rank_is_empty), TEST(a_bucket_closes_a_tenth_above_its_share),
+                        TEST(samples_of_a_group_may_be_packed), TEST(work_may_be_flops),
+                        TEST(the_fastest_of_the_halves_is_found));
 }

@@ -136,7 +136,8 @@ class Step:
         buckets = [[]]
         for sample, work in zip(self.left, works):
             held = sum(self.work(other, self.degree(other)) for other in buckets[-1])
-            if buckets[-1] and len(buckets) < n and held + work > 1.1 * sum(works) / n:
+            behind = len(self.left) - sum(map(len, buckets))
+            if buckets[-1] and (held + work > 1.1 * sum(works) / n or behind <= n - 2 * (len(buckets) - 1)):
                 buckets.append([])
             buckets[-1].append(sample)
         return buckets
@@ -181,15 +182,17 @@ class Step:
             if max(self.loads()) - min(self.loads()) >= gap:
                 fullest[2] = before
                 return
-            self.left = sorted([*self.left, fullest[1].pop()], key=lambda i: (-self.tokens[i], i))
+            self.left.append(fullest[1].pop())
 
     def spread(self):
         while self.free:
             group = min(self.groups, key=lambda group: len(group[0]))
             more = min(len(group[0]), len(self.free))
-            group[2] *= len(group[0]) / (len(group[0]) + more)
             group[0] += self.free[:more]
             self.free = self.free[more:]
+        ranks = itertools.count()  # neighbours: the groups behind one that grew move up
+        for group in self.groups:
+            group[0] = [next(ranks) for _ in group[0]]
 
 
 def moved(loads, threshold=0.01):
@@ -255,7 +258,6 @@ class Rules(unittest.TestCase):
                 step.fill()
                 step.trim()
                 step.spread()
-                step.trim()
                 left, n_steps = step.left, n_steps + 1
                 expected = {rank: [([sample], len(ranks)) for sample in samples]
                             for ranks, samples, _ in step.groups for rank in ranks}

@@ -6,7 +6,8 @@
  * In a bucket the longest sample left begins a pack, which takes the shortest left as long as they fit the bucket's
  * bound; packs are padded to 128 tokens and are micro-batches of 1F1B, dealt round-robin. Of a bucket's packs
  * floor(packs / DP) DP run, the longest ones; the samples of the others wait for the next iteration, where they are
- * packed with the new ones. (Where no bucket has DP packs, all run, and some replicas idle.)
+ * packed with the new ones. Where no bucket has DP packs, those of the bucket with the most packs a replica run, and
+ * some replicas idle. (Knob `wait: false`: all run, and replicas idle.)
  *
  * An iteration begins in the strategy of the longest bucket, which is the scenario's plan and holds the optimizer
  * states. The other buckets run first, the shortest first, for their gradients only; the longest runs last, with the
@@ -14,39 +15,43 @@
  * the first, the gradients accumulated so far. k buckets: k switches of parameters, k - 1 of gradients; buckets without
  * packs are left out, but the last phase always comes.
  *
+ * Bounds and the other strategies are chosen once, on the first iteration's batch (system/hotspa_strategies.h).
  * Published strategies at a context of 32K, bounds 4096 and 16384 (DP,TP,PP of the longest / shortest / middle bucket):
  * 7B on 8 GPUs 1,4,2 / 8,1,1 / 2,2,2, so plan {tp: 4, pp: 2} and strategies "1x1 2x2"; 7B on 16 2,4,2 / 16,1,1 / 4,4,1;
  * 13B on 16 2,8,1 / 8,2,1 / 4,4,1; 32B on 32 1,16,2 / 4,2,4 / 2,8,2.
  *
- * Source: Ge et al. 2024 (SOSP '24) and its code in Hetu, from a summary. Not stated there, so inferred:
- * the automatic strategies, that a pack's bound counts its tokens without padding, that packs of the longest samples
- * run first, and how gradients move (system/switch.h).
+ * Source: Ge et al. 2024 (SOSP '24) and its code in Hetu, from a summary. Not stated there, so inferred: how bounds and
+ * strategies are chosen, that a pack's bound counts its tokens without padding, that packs of the longest samples run
+ * first, and how gradients move (system/switch.h).
  * While the model moves, weights and gradients of both strategies are in memory (inferred, bounds/memory.h), and
  * no activations.
  *
  * Deviates:
+ * - Samples of packs that do not fill all replicas wait; the public code leaves them out of training.
  * - Optimizer states count in each phase as its own layout would share them: as much as they are with zero1; with
  *   sharding: none more in phases of fewer TP x PP than the plan's.
  */
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
 #include "dag/dag.h"
 #include "plan/order.h"
+#include "system/hotspa_strategies.h"
 #include "system/packing.h"
 #include "system/samples.h"
 #include "system/switch.h"
 
-enum { HOTSPA_MAX_BUCKETS = SCHEMA_LIST_MOST + 1, HOTSPA_MULTIPLE = 128 };
+enum { HOTSPA_MULTIPLE = 128 };
 
 struct hotspa_knobs {
     struct schema_ints bounds;
     char strategies[64];
+    bool wait;
 };
 
 struct hotspa_state {
+    struct hotspa_choice choice; /* holds in all iterations */
     int32_t n_waiting, *waiting; /* tokens of each */
     struct switch_memory switches;
 };
@@ -80,57 +85,6 @@ static bool check_request(const struct system_request *request, struct error *er
     return true;
 }
 
-static int64_t n_gpus(const struct system_request *request)
-{
-    return request->layout.tp * request->layout.pp * request->layout.cp * request->layout.dp;
-}
-
-/* Whether the model and the cluster can be laid out so; then the request has that layout. */
-static bool lay_out(const struct system_request *from, int64_t tp, int64_t pp, struct system_request *request)
-{
-    const struct model *model = from->setting->model;
-    int64_t gpus = n_gpus(from);
-    if (tp < 1 || pp < 1 || gpus % (tp * pp) != 0 || model->heads % tp != 0 || model->kv_heads % tp != 0 ||
-        !scenario_stages_fit(&from->layout.stages, model->layers, (int32_t)pp, 1) ||
-        from->setting->platform->gpus_per_node % tp != 0)
-        return false;
-    *request = *from;
-    request->layout.tp = tp;
-    request->layout.pp = pp;
-    request->layout.dp = gpus / (tp * pp);
-    return true;
-}
-
-/* Weights and gradients of a layout's fullest stage. */
-static double moving_bytes(const struct system_request *request)
-{
-    struct plan_phase phase = {0};
-    double parameters = 0;
-    system_megatron_layout(request, &phase);
-    const struct plan_layout *layout = &phase.pipelines[0].layout;
-    for (int32_t stage = 0; stage < layout->stages; stage++)
-        parameters = fmax(parameters, dag_stage_parameters(request->setting, layout, stage));
-    plan_phase_free(&phase);
-    return (2 + cost_gradient_bytes(request->setting->gradients)) * parameters;
-}
-
-/* The least TP x PP that has memory for a bucket's packs, and whose weights and gradients fit beside what the bucket
- * after it holds (ties: more TP), else the plan's own. */
-static void choose_strategy(const struct system_request *request, const struct bucket *after, struct bucket *bucket)
-{
-    struct system_request trial;
-    double room = packing_room_bytes(&after->request);
-    int64_t gpus = n_gpus(request), most = request->layout.tp * request->layout.pp;
-    bucket->request = *request;
-    for (int64_t ranks = 1; ranks <= gpus && ranks < most; ranks++)
-        for (int64_t tp = ranks; tp >= 1; tp--)
-            if (ranks % tp == 0 && lay_out(request, tp, ranks / tp, &trial) &&
-                packing_memory_tokens(&trial) >= bucket->bound && moving_bytes(&trial) <= room) {
-                bucket->request = trial;
-                return;
-            }
-}
-
 /* "TPxPP" at the front of *text, and the blanks behind it. */
 static bool read_strategy(const char **text, long *tp, long *pp)
 {
@@ -144,41 +98,58 @@ static bool read_strategy(const char **text, long *tp, long *pp)
     return end != second && *tp > 0 && *pp > 0;
 }
 
-static bool read_strategies(struct hotspa *work, struct error *err)
+/* Bounds as given; without any an eighth and half of the context, as published at 32K. */
+static void take_bounds(const struct system_request *request, struct hotspa_choice *choice)
 {
-    const struct hotspa_knobs *knobs = work->request->knobs;
-    const char *text = knobs->strategies;
-    work->bucket[work->n_buckets - 1].request = *work->request;
-    if (strcmp(text, "auto") == 0) {
-        for (int32_t i = work->n_buckets - 2; i >= 0; i--)
-            choose_strategy(work->request, &work->bucket[i + 1], &work->bucket[i]);
-        return true;
-    }
-    for (int32_t i = 0; i < work->n_buckets - 1; i++) {
-        long tp, pp;
-        if (!read_strategy(&text, &tp, &pp) || !lay_out(work->request, tp, pp, &work->bucket[i].request))
-            return error_set(err,
-                             "hotspa: strategies: number %d of '%s' is not TPxPP that divide heads, layers and %lld "
-                             "GPUs; %d are needed, one for each bucket but the longest",
-                             i + 1, knobs->strategies, (long long)n_gpus(work->request), work->n_buckets - 1);
-    }
-    if (*text != '\0')
-        return error_set(err, "hotspa: strategies: '%s' has more than the %d buckets below the longest",
-                         knobs->strategies, work->n_buckets - 1);
-    return true;
-}
-
-/* Bounds below the context, and the context; without any an eighth and half of it, as published. */
-static void open_buckets(struct hotspa *work)
-{
-    const struct hotspa_knobs *knobs = work->request->knobs;
-    int64_t context = work->request->context, published[] = {context / 8, context / 2};
+    const struct hotspa_knobs *knobs = request->knobs;
+    int64_t context = request->context, published[] = {context / 8, context / 2};
     const int64_t *bounds = knobs->bounds.n > 0 ? knobs->bounds.at : published;
     int32_t n = knobs->bounds.n > 0 ? knobs->bounds.n : 2;
     for (int32_t i = 0; i < n; i++)
         if (0 < bounds[i] && bounds[i] < context)
-            work->bucket[work->n_buckets++].bound = bounds[i];
-    work->bucket[work->n_buckets++].bound = context;
+            choice->bound[choice->n++] = bounds[i];
+    choice->bound[choice->n++] = context;
+}
+
+static bool read_strategies(const struct system_request *request, struct hotspa_choice *choice, struct error *err)
+{
+    const struct hotspa_knobs *knobs = request->knobs;
+    const char *text = knobs->strategies;
+    struct system_request laid_out;
+    take_bounds(request, choice);
+    choice->tp[choice->n - 1] = request->layout.tp;
+    choice->pp[choice->n - 1] = request->layout.pp;
+    for (int32_t i = 0; i < choice->n - 1; i++) {
+        long tp, pp;
+        if (!read_strategy(&text, &tp, &pp) || !hotspa_lay_out(request, tp, pp, &laid_out))
+            return error_set(err,
+                             "hotspa: strategies: number %d of '%s' is not TPxPP that divide heads, layers and %lld "
+                             "GPUs; %d are needed, one for each bucket but the longest",
+                             i + 1, knobs->strategies,
+                             (long long)(request->layout.tp * request->layout.pp * request->layout.dp), choice->n - 1);
+        choice->tp[i] = tp;
+        choice->pp[i] = pp;
+    }
+    if (*text != '\0')
+        return error_set(err, "hotspa: strategies: '%s' has more than the %d buckets below the longest",
+                         knobs->strategies, choice->n - 1);
+    return true;
+}
+
+static bool open_buckets(struct hotspa *work, struct hotspa_choice *choice, struct error *err)
+{
+    const struct hotspa_knobs *knobs = work->request->knobs;
+    bool given = strcmp(knobs->strategies, "auto") != 0;
+    if (choice->n == 0 && given && !read_strategies(work->request, choice, err))
+        return false;
+    if (choice->n == 0)
+        hotspa_choose(work->request, &knobs->bounds, knobs->wait, choice);
+    work->n_buckets = choice->n;
+    for (int32_t i = 0; i < choice->n; i++) {
+        work->bucket[i].bound = choice->bound[i];
+        CHECK(hotspa_lay_out(work->request, choice->tp[i], choice->pp[i], &work->bucket[i].request));
+    }
+    return true;
 }
 
 static void open_samples(struct hotspa *work, const struct hotspa_state *waits)
@@ -205,31 +176,23 @@ static void open_samples(struct hotspa *work, const struct hotspa_state *waits)
     free(order);
 }
 
-/* The longest left with the shortest left. */
-static void pack_bucket(const struct hotspa *work, struct bucket *bucket)
-{
-    int32_t shortest = 0, longest = bucket->n - 1, dp = (int32_t)bucket->request.layout.dp;
-    while (shortest <= longest) {
-        int64_t sum = work->tokens[bucket->sample[longest]];
-        bucket->pack[longest--] = bucket->n_packs;
-        while (shortest <= longest && sum + work->tokens[bucket->sample[shortest]] <= bucket->bound) {
-            sum += work->tokens[bucket->sample[shortest]];
-            bucket->pack[shortest++] = bucket->n_packs;
-        }
-        bucket->n_packs++;
-    }
-    bucket->n_run = bucket->n_packs / dp * dp;
-}
-
+/* Of each bucket floor(packs / DP) DP run; where that is none of any, those of the bucket with most packs a replica. */
 static void pack_all(struct hotspa *work)
 {
+    const struct hotspa_knobs *knobs = work->request->knobs;
     int32_t n_run = 0;
+    struct bucket *fullest = &work->bucket[0];
     for (int32_t i = 0; i < work->n_buckets; i++) {
-        pack_bucket(work, &work->bucket[i]);
-        n_run += work->bucket[i].n_run;
+        struct bucket *bucket = &work->bucket[i];
+        int32_t dp = (int32_t)bucket->request.layout.dp;
+        bucket->n_packs = hotspa_pack(work->tokens, bucket->sample, bucket->n, bucket->bound, bucket->pack);
+        bucket->n_run = knobs->wait ? bucket->n_packs / dp * dp : bucket->n_packs;
+        n_run += bucket->n_run;
+        if ((double)bucket->n_packs / dp > (double)fullest->n_packs / (double)fullest->request.layout.dp)
+            fullest = bucket;
     }
-    for (int32_t i = 0; i < work->n_buckets && n_run == 0; i++)
-        work->bucket[i].n_run = work->bucket[i].n_packs;
+    if (n_run == 0)
+        fullest->n_run = fullest->n_packs;
 }
 
 static void close_work(struct hotspa *work)
@@ -311,8 +274,7 @@ static bool hotspa_plan(const struct system_request *request, void *state, struc
     struct hotspa_state *waits = state;
     if (!check_request(request, err))
         return false;
-    open_buckets(&work);
-    if (!read_strategies(&work, err))
+    if (!open_buckets(&work, &waits->choice, err))
         return false;
     open_samples(&work, waits);
     pack_all(&work);
@@ -342,12 +304,16 @@ static void hotspa_close(void *state)
 
 static const struct schema_key knobs[] = {
     {"bounds", SCHEMA_INTS, "tokens", 1, 1073741824, "", NULL,
-     "longest sample of each bucket but the longest, ascending; none: an eighth and half of the context",
+     "longest sample of each bucket but the longest, ascending; none: chosen with the strategies, or, if these are "
+     "given, an eighth and half of the context, as published at 32K",
      offsetof(struct hotspa_knobs, bounds)},
     {"strategies", SCHEMA_WORD, "-", 0, 0, "auto", NULL,
-     "\"TPxPP TPxPP\" of each bucket but the longest (which has the plan's), shortest first; auto: the least TP x PP "
-     "with memory for its packs, and for the switch to the next bucket's",
+     "\"TPxPP TPxPP\" of each bucket but the longest (which has the plan's), shortest first; auto: those of the least "
+     "seconds, switches among them, with memory for packs and switches",
      offsetof(struct hotspa_knobs, strategies)},
+    {"wait", SCHEMA_BOOL, "-", 0, 0, "true", NULL,
+     "packs that do not fill all replicas wait for the next iteration; false: they run, and replicas idle",
+     offsetof(struct hotspa_knobs, wait)},
 };
 
 const struct training_system system_hotspa = {

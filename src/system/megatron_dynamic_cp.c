@@ -5,18 +5,19 @@
  *
  * A sample of more than M tokens takes the next power of two of ceil(tokens / M) ranks, at most all. Its work is
  * tokens^2 / ranks (`work: flop`: a layer's forward FLOPs / ranks, which counts what is linear in the tokens, too). A
- * step forms from the samples left, longest first, in as many buckets of about equal work as there are different
- * numbers of ranks; a bucket closes where the next sample would take it over 1.1 times its share. The next sample of
- * the first bucket that still has a place goes to the group of its size whose work is least, or, if a rank outside of
- * all groups has less (that is, nothing), to a new group of the lowest free ranks. Once samples of fewer ranks than the
- * step began with are dealt, the step ends as soon as all ranks are within `delta` of the fullest. Then the last sample
- * of the fullest group is taken back while that narrows the gap between ranks and none is empty; while a rank is empty,
- * the first group of the smallest size doubles, with the lowest empty ranks (all that are left if they are fewer); and
- * samples are taken back once more. What is left forms the next step.
+ * step forms from the samples left, longest first, in buckets of about equal work, their share of all with k different
+ * numbers of ranks total / k: a bucket closes where the next sample would take it over 1.1 shares, or where no more
+ * samples are left than k less twice the closed buckets. The next sample of the first bucket whose next one has a place
+ * goes to the group of its size whose work is least, or, as long as ranks are free, to a new group of the lowest of
+ * them. Once samples of fewer ranks than the step began with are dealt, the step ends as soon as all ranks are within
+ * `delta` of the fullest. Then the last sample of the fullest group is taken back while that narrows the gap between
+ * ranks and none is empty; while a rank is empty, the first group of the smallest size doubles (by as many as are empty
+ * if they are fewer), and the groups behind it move up: ranks of a group are neighbours. What is left, behind it what
+ * was taken back, forms the next step.
  *
  * A step is a phase: its groups are disjoint and run their samples, each a unit of its own, in 1F1B.
  *
- * Source: Megatron-Core's hybrid context-parallel schedule, from a summary.
+ * Source: Megatron-Core, megatron/core/pipeline_parallel/hybrid_cp_schedule.py (2025), BalancedCPScheduler.
  *
  * Deviates:
  * - The public scheduler runs without pipeline stages; here 1F1B fills and drains them in every step.
@@ -43,8 +44,8 @@ struct dynamic_cp_knobs {
 
 /* Ranks that run samples together in one step. */
 struct group {
-    int32_t n_ranks, *ranks; /* ascending */
-    int32_t n, *samples;     /* in the order they came */
+    int32_t n_ranks;     /* neighbours, behind those of the group before */
+    int32_t n, *samples; /* in the order they came */
     double work;
 };
 
@@ -52,19 +53,26 @@ struct group {
 struct forming {
     const struct system_request *request;
     int32_t max_tokens;    /* M */
-    int32_t n_left, *left; /* samples, longest first */
+    int32_t n_left, *left; /* samples */
     int32_t n_groups;
     struct group *groups;
-    int32_t n_free; /* ranks [n_ranks - n_free, n_ranks) are in no group */
-    int32_t n_ranks;
+    int32_t n_ranks, n_free; /* of all; behind the groups' */
 };
+
+/* Doublings from one rank to those that a sample takes. */
+static int32_t level_of(const struct forming *step, int32_t sample)
+{
+    int64_t tokens = step->request->batch->tokens[sample];
+    int32_t level = 0;
+    while (1 << level < step->n_ranks && (int64_t)step->max_tokens << level < tokens)
+        level++;
+    return level;
+}
 
 static int32_t ranks_of(const struct forming *step, int32_t sample)
 {
-    int64_t tokens = step->request->batch->tokens[sample], ranks = 1;
-    while (ranks * step->max_tokens < tokens)
-        ranks *= 2;
-    return ranks < step->n_ranks ? (int32_t)ranks : step->n_ranks;
+    int32_t ranks = 1 << level_of(step, sample);
+    return ranks < step->n_ranks ? ranks : step->n_ranks;
 }
 
 static double work_of(const struct forming *step, int32_t sample, int32_t n_ranks)
@@ -97,17 +105,19 @@ static double least_work(const struct forming *step)
 /* Ends of the buckets in the samples left. Caller frees. @return how many */
 static int32_t buckets_of(const struct forming *step, int32_t **ends)
 {
-    int32_t n_buckets = 1, bucket = 0;
+    int32_t n_kinds = 0, bucket = 0;
+    uint64_t levels = 0;
     double total = 0, sum = 0;
     for (int32_t i = 0; i < step->n_left; i++) {
-        int32_t ranks = ranks_of(step, step->left[i]);
-        n_buckets += i > 0 && ranks != ranks_of(step, step->left[i - 1]);
-        total += work_of(step, step->left[i], ranks);
+        uint64_t level = 1ULL << level_of(step, step->left[i]);
+        n_kinds += (levels & level) == 0;
+        levels |= level;
+        total += work_of(step, step->left[i], ranks_of(step, step->left[i]));
     }
-    *ends = check_calloc((size_t)n_buckets, sizeof **ends);
+    *ends = check_calloc((size_t)step->n_left, sizeof **ends);
     for (int32_t i = 0, begin = 0; i < step->n_left; i++) {
         double work = work_of(step, step->left[i], ranks_of(step, step->left[i]));
-        if (bucket + 1 < n_buckets && i > begin && sum + work > 1.1 * total / n_buckets) {
+        if (i > begin && (sum + work > 1.1 * total / n_kinds || step->n_left - i <= n_kinds - 2 * bucket)) {
             (*ends)[bucket++] = begin = i;
             sum = 0;
         }
@@ -127,13 +137,6 @@ static int32_t least_group(const struct forming *step, int32_t n_ranks)
     return best;
 }
 
-static void add_ranks(struct forming *step, struct group *group, int32_t n)
-{
-    group->ranks = check_realloc(group->ranks, (size_t)(group->n_ranks + n) * sizeof *group->ranks);
-    for (int32_t i = 0; i < n; i++)
-        group->ranks[group->n_ranks++] = step->n_ranks - step->n_free--;
-}
-
 /* Give a sample to a group of n_ranks: a new one as long as ranks are free, which have nothing to do yet. */
 static void place(struct forming *step, int32_t sample, int32_t n_ranks)
 {
@@ -141,8 +144,8 @@ static void place(struct forming *step, int32_t sample, int32_t n_ranks)
     if (step->n_free >= n_ranks) {
         at = step->n_groups++;
         step->groups = check_realloc(step->groups, (size_t)step->n_groups * sizeof *step->groups);
-        step->groups[at] = (struct group){0};
-        add_ranks(step, &step->groups[at], n_ranks);
+        step->groups[at] = (struct group){.n_ranks = n_ranks};
+        step->n_free -= n_ranks;
     }
     CHECK(step->groups != NULL && 0 <= at && at < step->n_groups);
     struct group *group = &step->groups[at];
@@ -186,18 +189,6 @@ static void fill_step(struct forming *step)
     free(ends);
 }
 
-/* Back to the samples left, where its length belongs. */
-static void put_back(struct forming *step, int32_t sample)
-{
-    const int32_t *tokens = step->request->batch->tokens;
-    int32_t at = step->n_left++;
-    for (; at > 0 && (tokens[step->left[at - 1]] < tokens[sample] ||
-                      (tokens[step->left[at - 1]] == tokens[sample] && step->left[at - 1] > sample));
-         at--)
-        step->left[at] = step->left[at - 1];
-    step->left[at] = sample;
-}
-
 /* Take back the last sample of the fullest group while that narrows the gap. */
 static void trim(struct forming *step)
 {
@@ -217,7 +208,7 @@ static void trim(struct forming *step)
             group->work = before;
             return;
         }
-        put_back(step, group->samples[--group->n]);
+        step->left[step->n_left++] = group->samples[--group->n];
     }
 }
 
@@ -229,9 +220,9 @@ static void spread(struct forming *step)
         struct group *group = &step->groups[0];
         for (int32_t i = 1; i < step->n_groups; i++)
             group = step->groups[i].n_ranks < group->n_ranks ? &step->groups[i] : group;
-        int32_t before = group->n_ranks;
-        add_ranks(step, group, before < step->n_free ? before : step->n_free);
-        group->work *= (double)before / group->n_ranks;
+        int32_t more = group->n_ranks < step->n_free ? group->n_ranks : step->n_free;
+        group->n_ranks += more;
+        step->n_free -= more;
     }
 }
 
@@ -247,11 +238,12 @@ static int32_t unit_samples(const struct forming *step, const struct group *grou
     return n;
 }
 
-static void add_group(const struct forming *step, const struct group *group, struct plan_phase *phase)
+static void add_group(const struct forming *step, const struct group *group, int32_t first_rank,
+                      struct plan_phase *phase)
 {
-    int32_t shared = group->n_ranks > 1 ? packing_group(phase, group->ranks, group->n_ranks) : -1;
-    for (int32_t rank = 0; rank < group->n_ranks; rank++) {
-        struct plan_pipeline *pipeline = &phase->pipelines[group->ranks[rank]];
+    int32_t shared = group->n_ranks > 1 ? packing_block(phase, first_rank, group->n_ranks) : -1;
+    for (int32_t rank = first_rank; rank < first_rank + group->n_ranks; rank++) {
+        struct plan_pipeline *pipeline = &phase->pipelines[rank];
         for (int32_t i = 0, n; i < group->n; i += n) {
             n = unit_samples(step, group, i);
             packing_add_unit(step->request, step->request->batch->tokens, group->samples + i, n, pipeline);
@@ -277,10 +269,8 @@ static void add_step(struct forming *step, struct plan *plan)
     fill_step(step);
     trim(step);
     spread(step);
-    trim(step);
-    for (int32_t i = 0; i < step->n_groups; i++) {
-        add_group(step, &step->groups[i], phase);
-        free(step->groups[i].ranks);
+    for (int32_t i = 0, rank = 0; i < step->n_groups; rank += step->groups[i++].n_ranks) {
+        add_group(step, &step->groups[i], rank, phase);
         free(step->groups[i].samples);
     }
     free(step->groups);

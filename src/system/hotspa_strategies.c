@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "system/hotspa_strategies.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "dag/dag.h"
+#include "system/packing.h"
+#include "system/samples.h"
+
+enum { N_FRACTIONS = 6, MOST_BOUNDS = 3 };
+
+/* A layout that a bucket may have. */
+struct strategy {
+    struct system_request request;
+    struct cost_setting whole; /* of all layers */
+    int64_t memory_tokens;     /* of a unit */
+    double parameters;         /* of a GPU, on the fullest stage */
+    double room, moving;       /* what states leave; weights and gradients [bytes] */
+    const double *attention_s; /* [n + 1] of the samples before, both passes, all layers */
+};
+
+struct choosing {
+    const struct system_request *request;
+    int32_t n, *sample; /* shortest first */
+    bool waits;
+    int32_t n_strategies, own;
+    struct strategy *strategies; /* fewest GPUs first, then most TP */
+};
+
+/* A bucket on trial: samples [first, end) in packs of `bound` tokens. */
+struct trial_bucket {
+    int64_t bound;
+    int32_t first, end, n_packs;
+    bool shortest;
+};
+
+static int64_t n_gpus(const struct system_request *request)
+{
+    return request->layout.tp * request->layout.pp * request->layout.cp * request->layout.dp;
+}
+
+bool hotspa_lay_out(const struct system_request *from, int64_t tp, int64_t pp, struct system_request *request)
+{
+    const struct model *model = from->setting->model;
+    int64_t gpus = n_gpus(from);
+    if (tp < 1 || pp < 1 || gpus % (tp * pp) != 0 || model->heads % tp != 0 || model->kv_heads % tp != 0 ||
+        !scenario_stages_fit(&from->layout.stages, model->layers, (int32_t)pp, 1) ||
+        from->setting->platform->gpus_per_node % tp != 0)
+        return false;
+    *request = *from;
+    request->layout.tp = tp;
+    request->layout.pp = pp;
+    request->layout.dp = gpus / (tp * pp);
+    return true;
+}
+
+int32_t hotspa_pack(const int32_t *tokens, const int32_t *sample, int32_t n, int64_t bound, int32_t *pack)
+{
+    int32_t shortest = 0, longest = n - 1, n_packs = 0;
+    for (; shortest <= longest; n_packs++) {
+        int64_t sum = tokens[sample[longest]];
+        if (pack != NULL)
+            pack[longest] = n_packs;
+        longest--;
+        while (shortest <= longest && sum + tokens[sample[shortest]] <= bound) {
+            sum += tokens[sample[shortest]];
+            if (pack != NULL)
+                pack[shortest] = n_packs;
+            shortest++;
+        }
+    }
+    return n_packs;
+}
+
+/* Seconds of both passes through all layers; attention: of that alone. */
+static double both_s(const struct strategy *strategy, const struct slice *slice, int32_t padding, bool attention)
+{
+    struct cost_unit unit = {.slices = slice,
+                             .n_slices = slice != NULL,
+                             .padding_tokens = padding,
+                             .context = 1,
+                             .recompute = (enum recompute)strategy->request.layout.recompute};
+    double sum_s = 0;
+    for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
+        struct cost_pass cost = cost_of_pass(&strategy->whole, pass, &unit);
+        sum_s += attention ? cost.attention_s : cost_pass_s(&cost);
+    }
+    return sum_s;
+}
+
+static const double *measure_attention(const struct choosing *work, const struct strategy *strategy)
+{
+    for (int32_t i = 0; i < work->n_strategies; i++)
+        if (work->strategies[i].request.layout.tp == strategy->request.layout.tp)
+            return work->strategies[i].attention_s;
+    double *attention_s = check_malloc(((size_t)work->n + 1) * sizeof *attention_s);
+    attention_s[0] = 0;
+    for (int32_t i = 0; i < work->n; i++) {
+        struct slice slice = {0, 0, work->request->batch->tokens[work->sample[i]]};
+        attention_s[i + 1] = attention_s[i] + both_s(strategy, &slice, 0, true);
+    }
+    return attention_s;
+}
+
+static struct strategy open_strategy(const struct choosing *work, const struct system_request *request)
+{
+    const struct cost_setting *setting = request->setting;
+    struct plan_layout layout = system_pipeline_layout(request, 0);
+    struct strategy strategy = {.request = *request,
+                                .whole = *setting,
+                                .memory_tokens = packing_memory_tokens(request),
+                                .room = packing_room_bytes(request)};
+    strategy.whole.tensor = (int32_t)request->layout.tp;
+    strategy.whole.layers = (int32_t)setting->model->layers;
+    for (int32_t stage = 0; stage < layout.stages; stage++)
+        strategy.parameters = fmax(strategy.parameters, dag_stage_parameters(setting, &layout, stage));
+    strategy.moving = (2 + cost_gradient_bytes(setting->gradients)) * strategy.parameters;
+    strategy.attention_s = measure_attention(work, &strategy);
+    return strategy;
+}
+
+static void open_choosing(const struct system_request *request, struct choosing *work)
+{
+    int32_t *longest_first = samples_by_length(request->batch);
+    int64_t gpus = n_gpus(request);
+    size_t capacity = 0;
+    *work = (struct choosing){.request = request, .n = request->batch->n_samples, .own = -1};
+    work->sample = check_malloc((size_t)work->n * sizeof *work->sample);
+    for (int32_t i = 0; i < work->n; i++)
+        work->sample[i] = longest_first[work->n - 1 - i];
+    free(longest_first);
+    for (int64_t ranks = 1; ranks <= gpus; ranks++)
+        for (int64_t tp = ranks; gpus % ranks == 0 && tp >= 1; tp--) {
+            struct system_request trial;
+            if (ranks % tp != 0 || !hotspa_lay_out(request, tp, ranks / tp, &trial))
+                continue;
+            if (tp == request->layout.tp && ranks / tp == request->layout.pp)
+                work->own = work->n_strategies;
+            struct strategy strategy = open_strategy(work, &trial);
+            work->strategies =
+                check_grow(work->strategies, (size_t)work->n_strategies, &capacity, sizeof *work->strategies);
+            work->strategies[work->n_strategies++] = strategy;
+        }
+    CHECK(work->own >= 0);
+}
+
+static void close_choosing(struct choosing *work)
+{
+    for (int32_t i = 0; i < work->n_strategies; i++) {
+        bool shared = false;
+        for (int32_t k = 0; k < i; k++)
+            shared = shared || work->strategies[k].attention_s == work->strategies[i].attention_s;
+        if (!shared)
+            free((double *)work->strategies[i].attention_s);
+    }
+    free(work->sample);
+    free(work->strategies);
+}
+
+/* Seconds of the bucket's passes in an iteration, and how often it runs. */
+static double passes_s(const struct choosing *work, const struct strategy *strategy, const struct trial_bucket *bucket,
+                       double *often)
+{
+    const struct scenario_plan *layout = &strategy->request.layout;
+    double tokens = 0, other_s = both_s(strategy, NULL, (int32_t)bucket->bound, false) / (double)bucket->bound;
+    for (int32_t i = bucket->first; i < bucket->end; i++)
+        tokens += work->request->batch->tokens[work->sample[i]];
+    double attention_s = strategy->attention_s[bucket->end] - strategy->attention_s[bucket->first];
+    double mean_s = (attention_s + tokens * other_s) / bucket->n_packs / (double)layout->pp;
+    double each = (double)bucket->n_packs / (double)layout->dp;
+    each = work->waits ? each : ceil(each);
+    *often = bucket->shortest ? 1 : fmin(1, each);
+    return *often * (fmax(1, each) + (double)layout->pp - 1) * mean_s;
+}
+
+static bool same_layout(const struct strategy *a, const struct strategy *b)
+{
+    return a->request.layout.tp == b->request.layout.tp && a->request.layout.pp == b->request.layout.pp;
+}
+
+/* To a bucket's strategy from the longest's, and on to the next one's. */
+static double switches_s(const struct choosing *work, const struct strategy *strategy, const struct strategy *after)
+{
+    const struct strategy *own = &work->strategies[work->own];
+    double gradient_bytes = cost_gradient_bytes(work->request->setting->gradients), seconds = 0;
+    if (!same_layout(strategy, own))
+        seconds += cost_of_transfer(work->request->setting, own->request.layout.pp == 1 ? COST_NVLINK : COST_NIC,
+                                    2 * strategy->parameters, 1)
+                       .duration_s;
+    if (!same_layout(strategy, after))
+        seconds += cost_of_transfer(work->request->setting, after->request.layout.pp == 1 ? COST_NVLINK : COST_NIC,
+                                    gradient_bytes * strategy->parameters, 1)
+                       .duration_s;
+    return seconds;
+}
+
+/* The strategy of least seconds beside `after`, -1: none has the memory. */
+static int32_t best_strategy(const struct choosing *work, const struct trial_bucket *bucket, int32_t after,
+                             double *seconds)
+{
+    int32_t best = -1;
+    for (int32_t i = 0; i < work->n_strategies; i++) {
+        const struct strategy *strategy = &work->strategies[i], *next = &work->strategies[after];
+        double often;
+        if (strategy->memory_tokens < bucket->bound || (i != after && strategy->moving > next->room))
+            continue;
+        double own_s = passes_s(work, strategy, bucket, &often);
+        own_s += often * switches_s(work, strategy, next);
+        if (best >= 0 && own_s >= *seconds)
+            continue;
+        best = i;
+        *seconds = own_s;
+    }
+    return best;
+}
+
+/* Strategies for so many bounds, ascending, and the seconds that all buckets come to. */
+static double choose_strategies(const struct choosing *work, const int64_t *bounds, int32_t n,
+                                struct hotspa_choice *choice)
+{
+    const int32_t *tokens = work->request->batch->tokens;
+    int32_t after = work->own, end = work->n;
+    double sum_s = 0, often;
+    choice->n = n + 1;
+    for (int32_t i = n; i >= 0; i--) {
+        struct trial_bucket bucket = {
+            .bound = i < n ? bounds[i] : work->request->context, .first = end, .end = end, .shortest = i == 0};
+        while (bucket.first > 0 && (i == 0 || tokens[work->sample[bucket.first - 1]] > bounds[i - 1]))
+            bucket.first--;
+        bucket.n_packs =
+            hotspa_pack(tokens, work->sample + bucket.first, bucket.end - bucket.first, bucket.bound, NULL);
+        bool empty = bucket.n_packs == 0;
+        bucket.n_packs += empty; /* of no tokens */
+        int32_t chosen = work->own;
+        double seconds = passes_s(work, &work->strategies[chosen], &bucket, &often);
+        if (i < n) {
+            int32_t best = best_strategy(work, &bucket, after, &seconds);
+            chosen = best >= 0 ? best : chosen;
+        }
+        sum_s += empty ? 0 : seconds;
+        choice->bound[i] = bucket.bound;
+        choice->tp[i] = work->strategies[chosen].request.layout.tp;
+        choice->pp[i] = work->strategies[chosen].request.layout.pp;
+        after = chosen;
+        end = bucket.first;
+    }
+    return sum_s;
+}
+
+/* The bounds that a set of fractions stands for, ascending. @return how many */
+static int32_t bounds_of(int64_t context, uint32_t set, int64_t *bounds)
+{
+    int32_t n = 0;
+    for (int32_t i = N_FRACTIONS; i > 0; i--)
+        if ((set >> (i - 1) & 1) != 0 && context >> i > 0)
+            bounds[n++] = context >> i;
+    return n;
+}
+
+void hotspa_choose(const struct system_request *request, const struct schema_ints *bounds, bool waits,
+                   struct hotspa_choice *choice)
+{
+    struct choosing work;
+    int64_t fractions[N_FRACTIONS];
+    double least_s = INFINITY;
+    open_choosing(request, &work);
+    work.waits = waits;
+    if (bounds->n > 0) {
+        int32_t n = 0;
+        while (n < bounds->n && bounds->at[n] < request->context)
+            n++;
+        choose_strategies(&work, bounds->at, n, choice);
+        close_choosing(&work);
+        return;
+    }
+    for (int32_t most = 0; most <= MOST_BOUNDS; most++)
+        for (uint32_t set = 0; set < 1U << N_FRACTIONS; set++) {
+            struct hotspa_choice trial = {0};
+            int32_t n = bounds_of(request->context, set, fractions);
+            if (n != most)
+                continue;
+            double seconds = choose_strategies(&work, fractions, n, &trial);
+            if (seconds < least_s) {
+                least_s = seconds;
+                *choice = trial;
+            }
+        }
+    close_choosing(&work);
+}

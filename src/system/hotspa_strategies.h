@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/** HotSPa's buckets and their strategies, chosen before the training. */
+#ifndef SLIMSIM_SYSTEM_HOTSPA_STRATEGIES_H
+#define SLIMSIM_SYSTEM_HOTSPA_STRATEGIES_H
+
+#include "system/system.h"
+
+enum { HOTSPA_MAX_BUCKETS = SCHEMA_LIST_MOST + 1 };
+
+/** The buckets, shortest first. The longest has the plan's own TP and PP. */
+struct hotspa_choice {
+    int32_t n;                         /* 0: nothing was chosen */
+    int64_t bound[HOTSPA_MAX_BUCKETS]; /* longest sample and pack [tokens] */
+    int64_t tp[HOTSPA_MAX_BUCKETS], pp[HOTSPA_MAX_BUCKETS];
+};
+
+/** Whether the model and the cluster can be laid out so; then `request` has that layout, DP what is left. */
+bool hotspa_lay_out(const struct system_request *from, int64_t tp, int64_t pp, struct system_request *request);
+
+/**
+ * Packs of one bucket: the longest sample left begins one, which takes the shortest left as long as they fit the bound.
+ *
+ * @param sample  n of them, shortest first
+ * @param pack    of each: its pack, those of the longest samples first; NULL: not wanted
+ * @return        how many packs
+ */
+int32_t hotspa_pack(const int32_t *tokens, const int32_t *sample, int32_t n, int64_t bound, int32_t *pack);
+
+/**
+ * Strategies of the buckets but the longest, and their bounds if these are not given: of 1/2, 1/4, ... 1/64 of the
+ * context at most three, or none (published are none to three, at contexts of 4K to 32K). What they come to is
+ * estimated on the request's batch. A bucket of P packs takes on DP replicas of p stages
+ *
+ *     (P / DP + p - 1) t   if P >= DP, or if it is the shortest, where P / DP is at least 1: it runs every time
+ *     P / DP p t           else: it runs once in DP / P iterations, a pack on each replica
+ *
+ * (P / DP rounded up where packs do not wait)
+ * with t the mean seconds of its packs on a stage, forward and backward; and every time it runs the switches: the bf16
+ * parameters of a GPU of its strategy, unless that is the longest bucket's, the gradients of a GPU to the next bucket's
+ * strategy, unless that is the same. They move inside nodes if the side that gives parameters or takes gradients has
+ * all of the model in a node (one stage), else across. From the longest bucket down, each takes the strategy of the
+ * least sum that has memory for its packs, and whose weights and gradients fit beside what the next one holds (ties:
+ * the fewest TP x PP, then the most TP); where there is none, the plan's own. Those bounds are chosen of which the sum
+ * over buckets is least (ties: the fewest, then the longest).
+ *
+ * @param bounds  those given, ascending; those from the context on do not count
+ * @param waits   packs that do not fill all replicas wait
+ */
+void hotspa_choose(const struct system_request *request, const struct schema_ints *bounds, bool waits,
+                   struct hotspa_choice *choice);
+
+#endif
