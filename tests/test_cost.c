@@ -677,7 +677,8 @@ static void activations_follow_the_breakdown(void)
 }
 
 /* Per token: SwiGLU 6f/2 = 24, input and its gradient 16; recomputed norms and product (16 + 16)/2; all of a layer
- * (12h + 4k + 6f + 4n)/2 = 56. Without TP: 48 and one 2h. */
+ * (12h + 4k + 6f + 4n)/2 = 56, but for its input, 2h/2, that was kept; eager (8h + 2f)/2 more, and the input in fp32.
+ * Without TP: 48 and one 2h. */
 static void working_memory_is_counted_by_hand(void)
 {
     struct cost_setting setting = toy_setting();
@@ -687,7 +688,10 @@ static void working_memory_is_counted_by_hand(void)
     unit.recompute = RECOMPUTE_SELECTIVE;
     CHECK_CLOSE(cost_workspace_bytes(&setting, &unit), 560.0, 1e-14);
     unit.recompute = RECOMPUTE_FULL;
-    CHECK_CLOSE(cost_workspace_bytes(&setting, &unit), 960.0, 1e-14);
+    CHECK_CLOSE(cost_workspace_bytes(&setting, &unit), 920.0, 1e-14);
+    setting.kernels = SCENARIO_EAGER;
+    CHECK_CLOSE(cost_workspace_bytes(&setting, &unit), 1200.0, 1e-14);
+    setting.kernels = SCENARIO_FUSED;
     CHECK_CLOSE(cost_head_bytes(&setting, 10), 10 * (4 * 8 + 4 * 4 / 2.0), 1e-14);
     CHECK_CLOSE(cost_head_workspace_bytes(&setting, 10), 10 * (2 * 8 + 2 * 4.0), 1e-14);
     CHECK_TRUE(cost_embedding_bytes(&setting, 10) == 0);
@@ -700,7 +704,7 @@ static void working_memory_is_counted_by_hand(void)
 /* 100 parameters over 4 ranks: 2 + 4 + 12/4 bytes; bf16 gradients 2 bytes less; sharded gradients (4 + 12)/4; sharded
  * weights too, without their bf16 copy, 4. Unsharded, bf16 gradients: 2 + 2 + 12. Gathered, TP 2: a layer is 144/2 + 2h
  * = 80 parameters, embedding, head and last norm 2 x 4 x 16/2 + 4 = 68: gradients of two layers, and 2 bytes of two
- * layers and of the tables. */
+ * layers and of the tables; of a model's only layer no second one. */
 static void states_follow_precision_and_sharding(void)
 {
     struct cost_setting setting = toy_setting();
@@ -719,6 +723,10 @@ static void states_follow_precision_and_sharding(void)
     setting.gradients = SCENARIO_FP32;
     CHECK_CLOSE(cost_state_bytes(&setting, 100, 4), 400.0, 1e-14);
     CHECK_CLOSE(cost_gathered_bytes(&setting), 2 * 80 * 4.0 + 2 * (2 * 80 + 68.0), 1e-14);
+    struct model one = *setting.model;
+    one.layers = 1;
+    setting.model = &one;
+    CHECK_CLOSE(cost_gathered_bytes(&setting), 80 * 4.0 + 2 * (80 + 68.0), 1e-14);
 }
 
 /*

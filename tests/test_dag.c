@@ -563,6 +563,27 @@ static void gradients_hide_under_the_last_backward_pass(void)
     plan_free(&plan);
 }
 
+/* The other replica has nothing to compute: its gradients wait for the first one's, and hide where these do. */
+static void a_replica_without_passes_exposes_nothing(void)
+{
+    struct plan plan;
+    struct cost_setting setting;
+    struct model model;
+    struct platform links;
+    open_buckets(&setting, &model, &links, 1e8);
+    hand_plan(&plan, 2, 1, 1);
+    for (int pass = 0; pass < N_PASSES; pass++)
+        hand_unit(&plan.phases[0].pipelines[0].cut[pass], (struct slice){0, 0, 16});
+    hand_order(&plan);
+    double parameters = cost_stage_parameters(&model, 1, 840, true, true), n = ceil(parameters / 40e6);
+    double all_s = n * 1e-6 + parameters / 1e8;
+    double backward_s = seconds_of(&plan, &setting, PASS_BACKWARD, 0, 0);
+    double forward_s = seconds_of(&plan, &setting, PASS_FORWARD, 0, 0);
+    CHECK_TRUE(backward_s > all_s / 1e6 && backward_s < all_s / 2 && forward_s < all_s / 2);
+    check_rings(&plan, &setting, all_s - backward_s, all_s - forward_s);
+    plan_free(&plan);
+}
+
 /* Two replicas with P parameters at 200 GB/s, half of whose 2 bytes leave each rank in either collective; their passes
  * are longer than both. What overlaps leaves its last bucket of n, 1 us + P/n bytes, what does not 1 us + P bytes. */
 static void gradients_overlap_without_parameters(void)
@@ -984,9 +1005,9 @@ int main(void)
         TEST(a_context_ring_runs_beside_attention), TEST(rings_cross_nodes_point_to_point_and_gradients_by_rails),
         TEST(collectives_of_context_cross_nodes_as_transfers), TEST(collectives_inside_a_node_stay_seconds),
         TEST(all_tensor_ranks_take_as_long_as_folded_ones), TEST(gradients_are_reduced_and_parameters_gathered),
-        TEST(gradients_hide_under_the_last_backward_pass), TEST(gradients_overlap_without_parameters),
-        TEST(chunks_hide_behind_what_follows_them), TEST(sharded_traffic_is_inside_the_passes),
-        TEST(replicas_share_states_in_groups_or_not_at_all),
+        TEST(gradients_hide_under_the_last_backward_pass), TEST(a_replica_without_passes_exposes_nothing),
+        TEST(gradients_overlap_without_parameters), TEST(chunks_hide_behind_what_follows_them),
+        TEST(sharded_traffic_is_inside_the_passes), TEST(replicas_share_states_in_groups_or_not_at_all),
         TEST(tied_embeddings_are_reduced_between_first_and_last_stage), TEST(stages_may_differ_in_layers),
         TEST(a_phase_waits_for_the_one_before_and_for_its_resharding),
         TEST(every_gpu_of_a_folded_place_sends_by_both_routes),

@@ -382,7 +382,8 @@ double cost_gathered_bytes(const struct cost_setting *setting);
  * Working memory while one layer of a unit computes its backward, the largest moment [bytes]: gradients of the widest
  * tensors (a token's SwiGLU 6f/TP, GELU 4f/TP; or 4 bytes a score of unfused attention, if more) and of the layer's
  * input 2h, with sequence parallelism both that and the gathered input whole on every rank, 4h; and what is computed
- * again: the entries of the list, under full recomputation all of a layer.
+ * again: the entries of the list, under full recomputation all of a layer but its input, which was kept (eager norms
+ * keep a copy in fp32 beside it).
  */
 double cost_workspace_bytes(const struct cost_setting *setting, const struct cost_unit *unit);
 

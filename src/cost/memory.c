@@ -134,8 +134,9 @@ double cost_gathered_bytes(const struct cost_setting *setting)
         return 0;
     double layer = cost_stage_parameters(setting->model, setting->tensor, 1, false, false);
     double tables = cost_stage_parameters(setting->model, setting->tensor, 0, true, true);
-    double gradients = 2 * layer * cost_gradient_bytes(setting->gradients);
-    return gradients + (setting->sharding == SCENARIO_ZERO3 ? 2 * (2 * layer + tables) : 0);
+    double at_once = fmin(2, (double)setting->model->layers) * layer;
+    double weights = setting->sharding == SCENARIO_ZERO3 ? 2 * (at_once + tables) : 0;
+    return at_once * cost_gradient_bytes(setting->gradients) + weights;
 }
 
 double cost_workspace_bytes(const struct cost_setting *setting, const struct cost_unit *unit)
@@ -144,8 +145,10 @@ double cost_workspace_bytes(const struct cost_setting *setting, const struct cos
     bool full = unit->recompute == RECOMPUTE_FULL, gathered = setting->tensor > 1 && setting->sequence_parallel;
     double tokens = cost_unit_tokens(unit), scores = n_scores(setting, unit);
     double gradients = (model->activation == MODEL_SWIGLU ? 6 : 4) * (double)model->ffn / setting->tensor * tokens;
-    double again =
-        full ? cost_activation_bytes(setting, RECOMPUTE_NONE, false) : all_listed_bytes(setting, unit->recompute);
+    double again = all_listed_bytes(setting, unit->recompute);
+    if (full) /* its input is there, but for the fp32 copy that eager norms keep */
+        again = cost_activation_bytes(setting, RECOMPUTE_NONE, false) -
+                (is_eager_llama(setting) ? 0 : cost_activation_bytes(setting, RECOMPUTE_FULL, false));
     if (full || unit->recompute & RECOMPUTE_ATTENTION_CORE)
         again += tokens > 0 ? bytes_of_score(setting) * scores / tokens : 0;
     return fmax(gradients, 4 * scores) + tokens * ((gathered ? 4 : 2) * (double)model->hidden + again);

@@ -57,9 +57,10 @@
  *
  * loss: what the passes lose of the time of what runs beside them (overlap_loss of the first unit's passes,
  * cost/overlap.h). Where chunks show anyway the passes beside them lose nothing: these end before the chunks do, as in
- * overlap_beside_s. The longest of the replicas counts. dp_overlap both, as with overlap_param_gather beside it:
- * parameters are gathered likewise from the front, W_i the passes up to the first forward of the i-th chunk. What
- * dp_overlap does not name is one exposed collective of all parameters.
+ * overlap_beside_s. The longest of the replicas counts, of those that have passes: the others' gradients are zeros that
+ * wait for these. dp_overlap both, as with overlap_param_gather beside it: parameters are gathered likewise from the
+ * front, W_i the passes up to the first forward of the i-th chunk. What dp_overlap does not name is one exposed
+ * collective of all parameters.
  *
  * Sharding zero2 and zero3: what a pass gathers and reduces stays inside COMPUTE, as TP's collectives do (cost/cost.h),
  * so SimGrid sees no traffic of it and no contention. Of the rings above zero2 has the all-gather, zero3 none.

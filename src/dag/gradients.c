@@ -38,7 +38,7 @@ static double step_s(const struct builder *builder, const struct builder_pipe *p
 }
 
 /* What of the collectives of a place's chunks, chunk_s each, shows behind its passes, which lose `loss` of the time of
- * those before: dag/dag.h. */
+ * those before: dag/dag.h. -1: it has no passes. */
 static double unhidden_s(const struct builder *builder, int32_t place, enum pass pass, double chunk_s, double loss)
 {
     int32_t stage = builder->dag->places[place].stage;
@@ -58,7 +58,7 @@ static double unhidden_s(const struct builder *builder, int32_t place, enum pass
         n_seen++;
         unhidden = fmax(unhidden, n_seen * chunk_s - work_s + (plan->layout.chunks - n_seen) * chunk_s * loss);
     }
-    return n_seen == plan->layout.chunks ? unhidden : plan->layout.chunks * chunk_s;
+    return n_seen == plan->layout.chunks ? unhidden : -1;
 }
 
 static void collect(struct builder *builder, int32_t stage, int32_t tensor, struct replicas *replicas)
@@ -173,11 +173,13 @@ static double exposed(const struct builder *builder, const struct replicas *repl
     double bucket_s = alone_s(builder, replicas, pass, bucket, bytes), chunk_s = bucket_s * chunk / bucket;
     struct overlap_kernels kernels = kernels_of(builder, replicas, pass);
     double loss = overlap_loss(builder->setting->device, place_of(builder, replicas), kernels);
-    double unhidden = bucket_s + (chunks * chunk_s - bucket_s) * loss;
+    double behind_s = -1;
     for (int32_t i = 0; i < replicas->n; i++)
         if (builder->dag->places[replicas->places[i]].alike == replicas->places[i])
-            unhidden = fmax(unhidden, unhidden_s(builder, replicas->places[i], pass, chunk_s, loss));
-    return unhidden / all_s;
+            behind_s = fmax(behind_s, unhidden_s(builder, replicas->places[i], pass, chunk_s, loss));
+    if (behind_s < 0) /* nothing hides them */
+        return chunks * chunk_s / all_s;
+    return fmax(behind_s, bucket_s + (chunks * chunk_s - bucket_s) * loss) / all_s;
 }
 
 /* What a place's all-reduce waits for: its group's reduce-scatter, or without one the place's own work. */
