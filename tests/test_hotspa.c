@@ -5,7 +5,6 @@
 
 #include "hand_request.h"
 #include "harness.h"
-#include "plan/check.h"
 #include "system/switch.h"
 
 static bool plan_of(struct hand_request *hand, void *state, const char *knobs, struct plan *plan, struct error *err)
