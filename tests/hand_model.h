@@ -14,4 +14,8 @@ extern const struct model hand_llama_13b;
 /** Brown et al. 2020 (arXiv:2005.14165), table 2.1, with the vocabulary that Megatron-LM pads to. */
 extern const struct model hand_gpt_3;
 
+/** All parameters: layers with their norms and biases, last norm, embeddings and (unless tied) head, without padding.
+ * Biases of a layer: h + 2k, h, the columns of the up GEMM, h. */
+int64_t hand_parameters(const struct model *model);
+
 #endif

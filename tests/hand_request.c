@@ -9,7 +9,6 @@
 #include "base/rng.h"
 #include "hand_plan.h"
 #include "harness.h"
-#include "plan/check.h"
 #include "scenario/document_read.h"
 
 static void start(struct hand_request *hand, int32_t dp, int32_t pp, int64_t context)

@@ -3,6 +3,7 @@
 #ifndef SLIMSIM_TESTS_HAND_REQUEST_H
 #define SLIMSIM_TESTS_HAND_REQUEST_H
 
+#include "plan/check.h"
 #include "system/system.h"
 
 /** A request and what it borrows. */

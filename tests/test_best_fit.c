@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "hand_request.h"
 #include "harness.h"
-#include "plan/check.h"
 
 #include <stdlib.h>
 

@@ -6,7 +6,6 @@
 #include "hand_plan.h"
 #include "hand_request.h"
 #include "harness.h"
-#include "plan/check.h"
 #include "plan/order.h"
 #include "system/packing.h"
 

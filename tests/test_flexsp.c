@@ -6,7 +6,6 @@
 #include "base/check.h"
 #include "hand_request.h"
 #include "harness.h"
-#include "plan/check.h"
 #include "system/flexsp_groups.h"
 
 /* s^2 / d + 2 s / d seconds and one for the group; a token's exchange takes 1/4 s among two ranks, 1/2 among four. */

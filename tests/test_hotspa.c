@@ -6,7 +6,6 @@
 #include "hand_dag.h"
 #include "hand_request.h"
 #include "harness.h"
-#include "plan/check.h"
 #include "system/hotspa_strategies.h"
 #include "system/switch.h"
 

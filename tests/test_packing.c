@@ -103,6 +103,17 @@ static void longest_first_keeps_grahams_bound(void)
     CHECK_TRUE(exact > 50);
 }
 
+/* 5, 5 and 3 in two sets. The two fives join, one in each set, and keep their order, as their sums are equal; then the
+ * three, whose spread is now the largest, takes the last of them. */
+static void differencing_keeps_the_order_of_equal_sums(void)
+{
+    int32_t set[3];
+    packing_differencing((const double[]){5, 5, 3}, 3, 2, set);
+    CHECK_EQUAL(set[0], 1);
+    CHECK_EQUAL(set[1], 0);
+    CHECK_EQUAL(set[2], 0);
+}
+
 /* Peak of a plan of so many units of equal length. */
 static double peak_of(struct hand_request *hand, int32_t n_units, int32_t tokens)
 {
@@ -154,5 +165,5 @@ int main(void)
 {
     return HARNESS_MAIN("packing", TEST(packs_of_equal_tokens_by_hand), TEST(a_sample_without_room_opens_packs),
                         TEST(packs_of_equal_flops_leave_the_longest_alone), TEST(longest_first_keeps_grahams_bound),
-                        TEST(memory_has_room_for_so_many_tokens));
+                        TEST(differencing_keeps_the_order_of_equal_sums), TEST(memory_has_room_for_so_many_tokens));
 }

@@ -3,7 +3,6 @@
 #include "hand_plan.h"
 #include "hand_request.h"
 #include "harness.h"
-#include "plan/check.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -176,6 +175,7 @@ static void delayed_samples_wait_and_carried_ones_run(void)
     plan.delayed = calloc(1, sizeof(int32_t));
     plan.delayed[0] = 1;
     CHECK_TRUE(plan_check(&plan, 2, (int32_t[]){4, 6}, &err));
+    CHECK_EQUAL(plan_tokens(&plan, 10, (int32_t[]){4, 6}), 10 - 6 + 8);
     plan.delayed[0] = 0;
     CHECK_TRUE(!plan_check(&plan, 2, (int32_t[]){4, 6}, &err));
     CHECK_TEXT(err.text, "sample 0 runs although it waits for a later iteration");

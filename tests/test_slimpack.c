@@ -4,7 +4,6 @@
 #include "hand_plan.h"
 #include "hand_request.h"
 #include "harness.h"
-#include "plan/check.h"
 #include "system/adapt.h"
 #include "system/samples.h"
 #include "system/slimpack.h"

@@ -8,7 +8,6 @@
 #include "hand_plan.h"
 #include "hand_request.h"
 #include "harness.h"
-#include "plan/check.h"
 #include "scenario/faults.h"
 
 static void plan_of(struct hand_request *hand, int32_t stages, int32_t n_samples, int32_t tokens, const char *knobs,

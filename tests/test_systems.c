@@ -3,7 +3,6 @@
 #include "bounds/memory.h"
 #include "hand_request.h"
 #include "harness.h"
-#include "plan/check.h"
 #include "scenario/document_read.h"
 #include "scenario/schema_text.h"
 

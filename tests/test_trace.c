@@ -323,9 +323,15 @@ static void csv_of_a_table_is_readable(void)
     struct error err = {0};
     const char *folder = fresh_folder("trace-csv");
     struct trace *trace = trace_create(folder, "run", &err);
-    struct trace_transfer rows[2] = {
-        {.system = 1, .iteration = 5, .task = 3, .purpose = 2, .to_rank = -1, .bytes = 0.1, .start_s = 1.0 / 3.0},
-        {.system = 7, .purpose = 99, .bytes = 1e22}};
+    struct trace_transfer rows[2] = {{.system = 1,
+                                      .iteration = 5,
+                                      .task = 3,
+                                      .purpose = 2,
+                                      .to_rank = -1,
+                                      .bytes = 0.1,
+                                      .start_s = 1.0 / 3.0,
+                                      .finish_s = 0.1 + 0.2},
+                                     {.system = 7, .purpose = 99, .bytes = 1e22}};
     CHECK_TRUE(trace_set_systems(trace, 2, (const char *const[]){"best-fit", "slim, \"packed\""}, &err));
     CHECK_TRUE(trace_append(trace, TRACE_TRANSFERS, rows, 2, &err));
     CHECK_TRUE(trace_close(trace, &err));
@@ -334,7 +340,7 @@ static void csv_of_a_table_is_readable(void)
     size_t bytes;
     char *text = whole_file(path_in(folder, "t.csv"), &bytes);
     CHECK_TEXT(text, "system,iteration,task,purpose,from_rank,to_rank,bytes,start_s,finish_s\n"
-                     "\"slim, \"\"packed\"\"\",5,3,ring,0,-1,0.1,0.3333333333333333,0\n"
+                     "\"slim, \"\"packed\"\"\",5,3,ring,0,-1,0.1,0.3333333333333333,0.30000000000000004\n"
                      "7,0,0,99,0,0,1e+22,0,0\n");
     free(text);
     CHECK_TRUE(!csv_save(reader, TRACE_MEMORY, path_in(folder, "m.csv"), &err));

@@ -3,7 +3,6 @@
 #include "hand_plan.h"
 #include "hand_request.h"
 #include "harness.h"
-#include "plan/check.h"
 #include "system/wlb_queues.h"
 
 #include <stdlib.h>

@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { LONGEST = 64 };
@@ -54,4 +55,12 @@ const char *nearest_name(const char *name, const char *const *candidates, int32_
         }
     }
     return best;
+}
+
+void nearest_hint(const char *name, const char *const *candidates, int32_t n_candidates, char hint[NEAREST_HINT_BYTES])
+{
+    const char *nearest = nearest_name(name, candidates, n_candidates);
+    hint[0] = '\0';
+    if (nearest != NULL)
+        snprintf(hint, NEAREST_HINT_BYTES, "did you mean '%s'? ", nearest);
 }

@@ -13,4 +13,9 @@
  */
 const char *nearest_name(const char *name, const char *const *candidates, int32_t n_candidates);
 
+enum { NEAREST_HINT_BYTES = 96 };
+
+/** "did you mean 'x'? " of the nearest candidate x, "" when none is near. */
+void nearest_hint(const char *name, const char *const *candidates, int32_t n_candidates, char hint[NEAREST_HINT_BYTES]);
+
 #endif

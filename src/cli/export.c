@@ -22,15 +22,13 @@ struct arguments {
 static bool unknown_table(const char *name, struct error *err)
 {
     const char *names[TRACE_N_TABLES];
-    char known[512] = "";
+    char known[512] = "", hint[NEAREST_HINT_BYTES];
     for (int i = 0; i < TRACE_N_TABLES; i++) {
         names[i] = trace_tables[i].name;
         snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s", i > 0 ? ", " : "", names[i]);
     }
-    const char *near = nearest_name(name, names, TRACE_N_TABLES);
-    return error_set(err, "--csv: no table is called '%s'%s%s%s there are %s", name,
-                     near != NULL ? "; did you mean '" : "", near != NULL ? near : "", near != NULL ? "'?" : ";",
-                     known);
+    nearest_hint(name, names, TRACE_N_TABLES, hint);
+    return error_set(err, "--csv: no table is called '%s'; %sthere are %s", name, hint, known);
 }
 
 static bool export_trace(const struct arguments *arguments, struct error *err)

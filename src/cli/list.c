@@ -1,69 +1,56 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* `slimsim list`: what there is to choose from. */
-#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/commands.h"
+#include "scenario/library.h"
 #include "scenario/scenario.h"
 #include "scenario/schema_text.h"
 #include "system/system.h"
 
-static const char *list_suffix; /* of the files wanted; scandir's filter takes no argument */
-
-static int has_suffix(const struct dirent *entry)
+static bool print_names(const char *folder, const char *suffix, struct error *err)
 {
-    size_t length = strlen(entry->d_name), suffix = strlen(list_suffix);
-    return length > suffix && strcmp(entry->d_name + length - suffix, list_suffix) == 0;
-}
-
-/** Order of names without the suffix: "a" stands before "a-b". */
-static int compare_stems(const struct dirent **a, const struct dirent **b)
-{
-    size_t suffix = strlen(list_suffix);
-    size_t n = strlen((*a)->d_name) - suffix, other = strlen((*b)->d_name) - suffix;
-    int order = strncmp((*a)->d_name, (*b)->d_name, n < other ? n : other);
-    return order != 0 ? order : (n > other) - (n < other);
-}
-
-/** Print the files of a folder that end in `suffix`, without it, in alphabetical order. */
-static bool list_files(const char *directory, const char *below, const char *suffix, struct error *err)
-{
-    char path[4096];
-    struct dirent **entries;
-    snprintf(path, sizeof path, "%s/%s", directory, below);
-    list_suffix = suffix;
-    int n = scandir(path, &entries, has_suffix, compare_stems);
-    if (n < 0)
-        return error_set(err, "%s: cannot read this folder: %s", path, strerror(errno));
-    for (int i = 0; i < n; i++) {
-        printf("%.*s\n", (int)(strlen(entries[i]->d_name) - strlen(suffix)), entries[i]->d_name);
-        free(entries[i]);
+    size_t n;
+    char **names = library_list(folder, suffix, &n);
+    if (names == NULL)
+        return error_set(err, "%s: cannot read this folder: %s", folder, strerror(errno));
+    for (size_t i = 0; i < n; i++) {
+        puts(names[i]);
+        free(names[i]);
     }
-    free(entries);
+    free(names);
     return true;
+}
+
+/** Files of a folder below model/. */
+static bool print_models(const char *below, struct error *err)
+{
+    char folder[4096];
+    snprintf(folder, sizeof folder, "%s/model/%s", scenario_data_dir(), below);
+    return print_names(folder, ".yaml", err);
 }
 
 static bool list_models(struct error *err)
 {
-    return list_files(scenario_data_dir(), "model/llm", ".yaml", err);
+    return print_models("llm", err);
 }
 
 static bool list_devices(struct error *err)
 {
-    return list_files(scenario_data_dir(), "model/gpu", ".yaml", err);
+    return print_models("gpu", err);
 }
 
 static bool list_lengths(struct error *err)
 {
-    return list_files(scenario_data_dir(), "model/lengths", ".yaml", err);
+    return print_models("lengths", err);
 }
 
 static bool list_platforms(struct error *err)
 {
-    return list_files(scenario_platform_dir(), "", ".xml", err);
+    return print_names(scenario_platform_dir(), ".xml", err);
 }
 
 static bool list_systems(struct error *err)

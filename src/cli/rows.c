@@ -56,11 +56,11 @@ static int32_t find_column(const struct rows *rows, const char *name, double *sc
         *scale = 1 / gib;
         column = measured_column(&rows->file, bytes);
     }
-    const char *nearest = nearest_name(name, (const char *const *)rows->file.columns, rows->file.n_columns);
+    char hint[NEAREST_HINT_BYTES];
+    nearest_hint(name, (const char *const *)rows->file.columns, rows->file.n_columns, hint);
     if (column < 0)
-        error_set(err, "%s has no column '%s'%s%s%s; allowed: those of its first line, and X_gib for X_bytes",
-                  rows->file.path, name, nearest != NULL ? "; did you mean '" : "", nearest != NULL ? nearest : "",
-                  nearest != NULL ? "'?" : "");
+        error_set(err, "%s has no column '%s'; %sallowed: those of its first line, and X_gib for X_bytes",
+                  rows->file.path, name, hint);
     return column;
 }
 

@@ -25,8 +25,7 @@ static int compare_names(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/** Names of a folder's files, without the suffix, sorted; NULL when the folder cannot be read. */
-static char **list_names(const char *folder, const char *suffix, size_t *n_names)
+char **library_list(const char *folder, const char *suffix, size_t *n_names)
 {
     DIR *directory = opendir(folder);
     if (directory == NULL)
@@ -49,13 +48,11 @@ static char **list_names(const char *folder, const char *suffix, size_t *n_names
 static bool refuse_name(const char *folder, const char *name, const char *suffix, const char *what, struct error *err)
 {
     size_t n = 0;
-    char **names = list_names(folder, suffix, &n), hint[128] = "", available[600] = "";
+    char **names = library_list(folder, suffix, &n), hint[NEAREST_HINT_BYTES], available[600] = "";
     if (names == NULL)
         return error_add(err, "no %s '%.100s': the folder %.500s cannot be read: %s", what, name, folder,
                          strerror(errno));
-    const char *nearest = nearest_name(name, (const char *const *)names, (int32_t)n);
-    if (nearest != NULL)
-        snprintf(hint, sizeof hint, "did you mean '%s'? ", nearest);
+    nearest_hint(name, (const char *const *)names, (int32_t)n, hint);
     for (size_t i = 0; i < n; i++) {
         size_t used = strlen(available);
         snprintf(available + used, sizeof available - used, "%s%s", i > 0 ? ", " : "", names[i]);

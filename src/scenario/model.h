@@ -63,15 +63,4 @@ static inline double model_vocabulary_share(const struct model *model, int64_t t
     return (double)(n_blocks * model->vocabulary_multiple);
 }
 
-/** All parameters: layers with their norms and biases, last norm, embeddings and (unless tied) head, without padding.
- * Biases of a layer: h + 2k, h, the columns of the up GEMM, h. */
-static inline int64_t model_parameters(const struct model *model)
-{
-    int64_t up = (model->activation == MODEL_SWIGLU ? 2 : 1) * model->ffn;
-    int64_t biases = model->biases ? 3 * model->hidden + 2 * model_kv_width(model) + up : 0;
-    int64_t tables = (model->tied_embeddings ? 1 : 2) * model->vocabulary + model->positions;
-    return model->layers * (model_layer_parameters(model) + biases) +
-           (2 * model->layers + 1) * model_norm_parameters(model) + tables * model->hidden;
-}
-
 #endif

@@ -139,14 +139,13 @@ static const char *store(const struct schema_key *key, const char *text, bool qu
     return NULL;
 }
 
-/** "; did you mean 'x'?" when x is near, else "; `instead`". */
+/** What was likely meant, and what is allowed. */
 static void print_suggestion(const char *name, const char *const *candidates, int32_t n, const char *instead,
                              char text[800])
 {
-    const char *nearest = nearest_name(name, candidates, n);
-    if (nearest != NULL)
-        snprintf(text, 800, "did you mean '%s'? ", nearest);
-    snprintf(text + strlen(text), 800 - strlen(text), "allowed: %s", instead);
+    char hint[NEAREST_HINT_BYTES];
+    nearest_hint(name, candidates, n, hint);
+    snprintf(text, 800, "%sallowed: %s", hint, instead);
 }
 
 /** A choice that is not known, with the one that was likely meant. */
@@ -163,7 +162,6 @@ static void print_choice_suggestion(const struct schema_key *key, const char *va
         candidates[i] = names[i];
     }
     schema_print_allowed(key, allowed);
-    text[0] = '\0';
     print_suggestion(value, candidates, n, allowed, text);
 }
 
@@ -329,7 +327,7 @@ static void refuse_key(struct reading *reading, int32_t node, const char *prefix
         n = add_candidate(reading->keys[i].name, prefix, names, n);
     for (int32_t i = 0; i < n_others; i++)
         n = add_candidate(reading->others[i], prefix, names, n);
-    char allowed[512] = "", hint[800] = "";
+    char allowed[512] = "", hint[800];
     for (int32_t i = 0; i < n; i++) {
         candidates[i] = names[i];
         size_t used = strlen(allowed);

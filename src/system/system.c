@@ -23,14 +23,14 @@ enum { SYSTEM_N = sizeof training_systems / sizeof *training_systems - 1 };
 const struct training_system *system_find(const char *name, struct error *err)
 {
     const char *names[SYSTEM_N];
+    char hint[NEAREST_HINT_BYTES];
     for (int32_t i = 0; i < SYSTEM_N; i++) {
         names[i] = training_systems[i]->name;
         if (strcmp(name, names[i]) == 0)
             return training_systems[i];
     }
-    const char *near = nearest_name(name, names, SYSTEM_N);
-    error_set(err, "there is no training system '%s'%s%s%s `slimsim list systems` names them", name,
-              near != NULL ? "; did you mean '" : "", near != NULL ? near : "", near != NULL ? "'?" : ";");
+    nearest_hint(name, names, SYSTEM_N, hint);
+    error_set(err, "there is no training system '%s'; %s`slimsim list systems` names them", name, hint);
     return NULL;
 }
 
