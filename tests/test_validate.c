@@ -254,6 +254,8 @@ static void missing_sizes_are_the_public_models(void)
     CHECK_TEXT(setting.model.name, "llama3 8B");
     setting_of("H100-SXM-80GB,,titan,Llama-3-8B,,33,,,,,,2048,8,1,1,,1,8,ZeRO-1,1,8,,,bf16,,,1,,,,", reason);
     CHECK_TEXT(reason, "layers is 33 in the row, 32 in model/llm/llama3-8b.yaml");
+    setting_of("H100-SXM-80GB,,titan,,,32,,,,,,2048,8,1,1,,1,8,ZeRO-1,1,8,,,bf16,,,1,,,,", reason);
+    CHECK_TEXT(reason, "hidden is missing");
     setting_of("H100-SXM-80GB,,titan,Llama-3-8,,32,,,,,,2048,8,1,1,,1,8,ZeRO-1,1,8,,,bf16,,,1,,,,", reason);
     CHECK_TEXT(reason, "hidden is missing");
 }
