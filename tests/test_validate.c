@@ -254,6 +254,8 @@ static void missing_sizes_are_the_public_models(void)
     CHECK_TEXT(setting.model.name, "llama3 8B");
     setting_of("H100-SXM-80GB,,titan,Llama-3-8B,,33,,,,,,2048,8,1,1,,1,8,ZeRO-1,1,8,,,bf16,,,1,,,,", reason);
     CHECK_TEXT(reason, "layers is 33 in the row, 32 in model/llm/llama3-8b.yaml");
+    setting_of("H100-SXM-80GB,,titan,,,32,,,,,,2048,8,1,1,,1,8,ZeRO-1,1,8,,,bf16,,,1,,,,", reason);
+    CHECK_TEXT(reason, "hidden is missing");
     setting_of("H100-SXM-80GB,,titan,Llama-3-8,,32,,,,,,2048,8,1,1,,1,8,ZeRO-1,1,8,,,bf16,,,1,,,,", reason);
     CHECK_TEXT(reason, "hidden is missing");
 }
@@ -488,6 +490,10 @@ static void the_first_thing_that_stops_a_row_is_its_reason(void)
         {"H100-SXM-80GB,,NeMo,GPT,4096,32,32,,,50000,gelu,2048,8,1,1,,1,,,1,8,,,bf16,,,1,,,,", "kv_groups is missing"},
         {"H100-SXM-80GB,,NeMo,GPT,4096,32,32,32,9,50000,gelu,2048,8,1,1,,1,,,1,8,,,fp8,,,1,,,,", "precision 'fp8'"},
         {"H100-96GB,,NeMo,GPT,4096,32,32,32,9,50000,gelu,2048,8,1,1,,1,,,1,8,,,bf16,,,1,,,,", "gpu 'H100-96GB'"},
+        {"H100-SXM-80GB,,NeMo,GPT,4096,32,0,32,9,50000,gelu,2048,8,1,1,,1,,,1,8,,,bf16,,,1,,,,", "heads is 0"},
+        {"H100-SXM-80GB,,NeMo,GPT,4096,32,32,32,9,50000,gelu,0,8,1,1,,1,,,1,8,,,bf16,,,1,,,,", "seq_len is 0"},
+        {"H100-SXM-80GB,,NeMo,GPT,4096,32,32,32,9,50000,gelu,2048,8,1,1,,1,8,DDP,1,8,none,alpha=7,bf16,,,1,,,,",
+         "offload 'alpha=7': alpha is a share from 0 to 1"},
         {"H100-SXM-80GB PCIe,,NeMo,GPT,4096,32,32,32,9,50000,gelu,2048,8,1,1,,1,,,1,8,,,bf16,,,1,,,,", "PCIe'"},
         {"H100-SXM-80GB,,NeMo,GPT,4096,32,32,32,9,50000,gelu,2048,8,1,1,,1,,DDP,1,8,,,bf16,,perhaps,1,,,,",
          "tp_comm_overlap 'perhaps' is neither 0 nor 1"},
@@ -524,6 +530,30 @@ static struct validate validated(const char *path, const char *filter)
     if (!CHECK_TRUE(validate_run(&request, no_progress, NULL, &validate, &err)))
         fprintf(stderr, "%s\n", err.text);
     return validate;
+}
+
+/* The row behind it is simulated. */
+static void a_malformed_cell_stops_its_row_alone(void)
+{
+    static const char *const cells[][2] = {{"1.5", "mbs: '1.5' is not a whole number up to 2147483647"},
+                                           {"one", "mbs: 'one' is not a number"},
+                                           {"9876543210", "mbs: '9876543210' is not a whole number up to 2147483647"}};
+    for (size_t i = 0; i < sizeof cells / sizeof *cells; i++) {
+        char text[4096];
+        const char *row =
+            "H100-SXM-80GB,,titan,tiny,1024,4,8,8,4096,32000,gelu,2048,8,1,1,,1,8,ZeRO-1,%s,64,none,,bf16,,,"
+            "100,,,,\n";
+        int used = snprintf(text, sizeof text, "%s", header);
+        used += snprintf(text + used, sizeof text - (size_t)used, row, cells[i][0]);
+        snprintf(text + used, sizeof text - (size_t)used, row, "1");
+        struct validate validate = validated(written("malformed.csv", text), NULL);
+        if (!CHECK_TRUE(validate.n_rows == 2))
+            return;
+        CHECK_TEXT(validate.rows[0].reason, cells[i][1]);
+        CHECK_TEXT(validate.rows[1].reason, "");
+        CHECK_TRUE(validate.rows[1].predicted > 0);
+        validate_free(&validate);
+    }
 }
 
 /* One GPU, 3 micro-batches of 2 sequences: 3 x (forward + backward of layers and head) + optimizer. */
@@ -726,8 +756,8 @@ int main(void)
         TEST(the_attention_kernel_is_the_rows_or_the_frameworks), TEST(one_number_of_a_product_may_be_missing),
         TEST(context_sharding_and_kernels_are_the_frameworks), TEST(stages_that_do_not_divide_count_the_tables),
         TEST(a_row_has_the_cause_of_the_first_line_that_fits), TEST(the_first_thing_that_stops_a_row_is_its_reason),
-        TEST(one_gpu_takes_the_sum_of_its_passes), TEST(measured_throughput_comes_from_the_first_column_that_has_it),
-        TEST(statistics_by_hand), TEST(states_follow_the_sharding),
-        TEST(shipped_rows_are_complete_and_memory_keeps_its_promises),
+        TEST(a_malformed_cell_stops_its_row_alone), TEST(one_gpu_takes_the_sum_of_its_passes),
+        TEST(measured_throughput_comes_from_the_first_column_that_has_it), TEST(statistics_by_hand),
+        TEST(states_follow_the_sharding), TEST(shipped_rows_are_complete_and_memory_keeps_its_promises),
         TEST(filters_choose_rows_and_unknown_columns_are_refused));
 }

@@ -27,9 +27,10 @@
  * Source: Zhao et al. 2023 (arXiv:2304.11277, section 3.3: one layer of prefetch); PyTorch 2, torch/distributed/fsdp:
  * _runtime_utils.py (_unshard, whose rate limiter lets the host issue a gather once the layer before the one in work
  * has ended; _pre_backward_hook and _post_backward_hook, which with BACKWARD_PRE and with BACKWARD_POST issue gathers
- * and reductions in the same order; _reduce_grad), _flat_param.py (views by torch.split, whose backward joins their
- * gradients; _use_low_precision_shard), and its default communication hook; api.py (BackwardPrefetch: the collectives
- * of a process group share NCCL's stream). As MosaicML's Composer and fms-fsdp do, every pass reduces (no no_sync).
+ * and reductions in the same order, and with the rate limiter once the same layer has ended; _reduce_grad),
+ * _flat_param.py (views by torch.split, whose backward joins their gradients; _use_low_precision_shard), and its
+ * default communication hook; api.py (BackwardPrefetch: the collectives of a process group share NCCL's stream). As
+ * MosaicML's Composer and fms-fsdp do, every pass reduces (no no_sync).
  */
 void shards_of_layers(const struct cost_setting *setting, enum pass pass, struct cost_pass *cost);
 

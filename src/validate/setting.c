@@ -76,10 +76,11 @@ static int64_t whole(const struct source *source, const char *column)
     double value;
     if (!measured_number(source->measured, source->row, column, &value, source->err))
         return 0;
-    if (value > 1e15 || value != (double)(int64_t)value)
-        error_add(source->err, "%s:%d: %s: '%s' is not a whole number", source->measured->path,
-                  source->measured->lines[source->row], column, cell(source, column));
-    return (int64_t)value;
+    if (value <= INT32_MAX && value == (double)(int64_t)value)
+        return (int64_t)value;
+    error_add(source->err, "%s:%d: %s: '%s' is not a whole number up to %d", source->measured->path,
+              source->measured->lines[source->row], column, cell(source, column), INT32_MAX);
+    return 0;
 }
 
 /** As whole(), 1 where the cell is empty. */
@@ -446,9 +447,10 @@ static int64_t read_recompute_layers(const struct source *source, int32_t recomp
     if (recompute != RECOMPUTE_FULL || block == NULL || has(source, "recompute", "per block"))
         return 0;
     const char *number = strpbrk(block, "0123456789");
-    if (number == NULL)
+    int64_t layers = number == NULL ? 0 : strtol(number, NULL, 10);
+    if (layers < 1 || layers > INT32_MAX)
         skip(source, "recompute '%s': how many layers is not given", cell(source, "recompute"));
-    return number == NULL ? 0 : strtoll(number, NULL, 10) * vpp;
+    return layers * vpp;
 }
 
 /** Runs whose checkpoints are PyTorch's without reentrance, from 2.1 on. */
@@ -468,8 +470,11 @@ static double read_offload(const struct source *source)
 {
     const char *text = has(source, "recompute", "alpha") ? cell(source, "recompute") : cell(source, "offload");
     const char *alpha = strstr(text, "alpha");
+    double share = alpha == NULL ? 0 : strtod(alpha + strlen("alpha") + strspn(alpha + strlen("alpha"), " ="), NULL);
+    if (alpha != NULL && !(0 <= share && share <= 1))
+        skip(source, "offload '%s': alpha is a share from 0 to 1", text);
     if (alpha != NULL)
-        return strtod(alpha + strlen("alpha") + 1, NULL);
+        return share;
     if (*text != '\0' && strncmp(text, "none", 4) != 0 && text == cell(source, "offload"))
         skip(source, "offload '%s' has no model", text);
     return 0;
@@ -597,6 +602,10 @@ static void refuse_incomplete(const struct source *source)
     for (int i = source->known.layers > 0 ? N_SIZE_COLUMNS : 0; setting_columns[i] != NULL; i++)
         if (*cell(source, setting_columns[i]) == '\0')
             skip(source, "%s is missing", setting_columns[i]);
+    for (int i = 0; setting_columns[i] != NULL; i++)
+        if (*cell(source, setting_columns[i]) != '\0' && strcmp(setting_columns[i], "activation") != 0 &&
+            strcmp(setting_columns[i], "gpu") != 0 && whole(source, setting_columns[i]) == 0)
+            skip(source, "%s is 0", setting_columns[i]);
     static const char *const words[] = {"bf16", "fp16", "bfloat16", "float16"};
     const char *precision = cell(source, "precision");
     bool known = false;

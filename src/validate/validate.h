@@ -49,8 +49,8 @@ struct validate_request {
 typedef void validate_progress(void *context, int32_t row, int32_t n_rows);
 
 /**
- * Predict every row. A row that lacks a column, or needs what is not modelled, gets a reason; so does one whose
- * simulation fails.
+ * Predict every row. A row that lacks a column, has a malformed cell, or needs what is not modelled, gets a reason; so
+ * does one whose simulation fails.
  *
  * Throughput: fixed lengths of seq_len tokens, micro-batches of mbs whole sequences, plain 1F1B on the critical path;
  * measured tokens a second and GPU, else those of the step time, else of the TFLOP/s by the formula that the row names.
@@ -58,7 +58,7 @@ typedef void validate_progress(void *context, int32_t row, int32_t n_rows);
  * rounding.
  *
  * @param validate  {0}
- * @return          false with err: a file that cannot be read, a malformed cell, a filter of an unknown column
+ * @return          false with err: a file that cannot be read, a filter of an unknown column
  */
 bool validate_run(const struct validate_request *request, validate_progress *progress, void *context,
                   struct validate *validate, struct error *err);
