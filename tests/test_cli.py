@@ -354,6 +354,13 @@ class Costs(unittest.TestCase):
         self.assertEqual(json.loads(run(*arguments).stdout), both[0])
         self.assertIn("must be one of off|on", run(*arguments, "--sequence-parallel", "maybe").stderr)
 
+    def test_the_kernels_of_every_pass_are_its_seconds(self):
+        cost = json.loads(run("cost", "--model", "gpt3-175b", "--slice", "0:1Ki", "--layers", "1", "--json").stdout)
+        for name in ("forward", "backward", "input", "weight"):
+            for kernels, seconds in (("of_a_layer", "layers_s"), ("of_the_embedding", "embedding_s"), ("of_the_head", "head_s")):
+                listed_s = sum(kernel["seconds"] for kernel in cost[name][f"kernels_{kernels}"])
+                self.assertAlmostEqual(listed_s, cost[name][seconds], delta=1e-9 * listed_s, msg=(name, kernels))
+
     def test_what_is_not_exact_is_not_printed(self):
         done = run("cost", "--model", "llama-7b", "--slice", "0:4Mi")
         self.assertEqual((done.returncode, done.stdout), (2, ""))

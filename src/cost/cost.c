@@ -276,7 +276,7 @@ static void add_embedding(struct cost_kernels *kernels, const struct cost_settin
     bool forward = pass == PASS_FORWARD;
     double own = 1.0 / setting->tensor, positions = (double)model->positions;
     double rows = s->h * (model_vocabulary_share(model, setting->tensor) + positions);
-    if (s->tokens <= 0)
+    if (s->tokens <= 0 || pass == PASS_WEIGHT) /* no other pass needs its gradient: it ends the backward as it is */
         return;
     kernels_add_memory_bound(kernels, device, DEVICE_COPY, forward ? "embedding" : "embedding's gradient",
                              (forward ? 4 + 2 * (1 - own) : 2 + 2 * own) * s->h * s->tokens);
@@ -305,7 +305,7 @@ struct cost_pass cost_of_embedding(const struct cost_setting *setting, enum pass
     struct cost_pass cost = {0};
     kernels.n = 0;
     if (pass == PASS_WEIGHT)
-        return cost; /* no other pass needs its gradient: it ends the backward as it is */
+        return cost;
     add_embedding(&kernels, setting, pass, &s);
     add_kernels(&cost, &kernels, 1);
     struct overlap_tensor tensor = overlap_tensor_embedding(setting, pass, s.tokens);

@@ -1,0 +1,91 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Random models and plans of systems with one phase: what a run reports, against closed forms and its own sums."""
+import json
+import random
+import unittest
+
+import h5py
+
+from program import SCRATCH, run, write
+
+SYSTEMS = ("best-fit", "length-balanced", "flops-balanced", "wlb-llm", "bytescale", "megatron-dynamic-cp", "slimpack",
+           "slimpipe", "dynapipe")
+MODEL = ("heads", "kv_heads", "hidden", "layers", "ffn", "vocabulary", "activation", "tied_embeddings", "norm",
+         "positions")
+
+
+def draw(seed):
+    """A model of 4 layers, a plan, and lengths of one iteration."""
+    rng, name = random.Random(seed), SYSTEMS[seed % len(SYSTEMS)]
+    heads = rng.choice((8, 16))
+    model = dict(zip(MODEL, (heads, rng.choice((8, heads)), 64 * heads, 4, rng.choice((2048, 2816)),
+                             rng.choice((1, 32000, 50257)), rng.choice(("swiglu", "gelu")),
+                             rng.choice(("true", "false")), rng.choice(("rmsnorm", "layernorm")), rng.choice((0, 512)))))
+    plan = {"tp": rng.choice((1, 2, 4)), "pp": rng.choice((1, 2)), "recompute": rng.choice(("none", "full")),
+            "gradients": rng.choice(("fp32", "bf16")), "sequence_parallel": rng.random() < 0.5,
+            "sharding": "none" if rng.random() < 0.3 else "zero1"}
+    lengths = [rng.choice((1, 17, 500, 4096)) for _ in range(rng.randint(1, 12))]
+    return name, model, plan, lengths
+
+
+def sent_bytes(model, plan, tokens, replicas):
+    """Collectives of TP, boundaries and gradients of all GPUs. A tensor is T x h in bf16, a rank of t sends (t - 1)/t of
+    it. Layers with sequence parallelism 4 forward, 6 backward, 4 for recomputation, head 1 + 2, embedding 1 + 1 (learned
+    positions: an all-reduce forward, 2); without, all-reduces, twice as much each: 2 + 2 and 2, head 1, embedding 1."""
+    h, n, t = model["hidden"], model["layers"], plan["tp"]
+    again, parallel = plan["recompute"] == "full", plan["sequence_parallel"]
+    tensors = n * (10 + 4 * again) + 5 + (model["positions"] > 0) if parallel else 2 * (n * (4 + 2 * again) + 2)
+    k, gelu, norm = h // model["heads"] * model["kv_heads"], model["activation"] == "gelu", 1 + (model["norm"] != "rmsnorm")
+    layer = (2 * h * (h + k) + (2 if gelu else 3) * h * model["ffn"]) / t + 2 * norm * h
+    table = -(-model["vocabulary"] // (128 * t)) * 128 * h
+    tables = 1 if model["tied_embeddings"] == "true" and plan["pp"] == 1 else 2
+    parameters = t * (n * layer + norm * h + model["positions"] * h + tables * table)
+    gradient = 4 if plan["gradients"] == "fp32" else 2
+    each = 2 * gradient if plan["sharding"] == "none" else gradient + 2
+    tied = 2 * t * replicas * table * gradient if model["tied_embeddings"] == "true" and plan["pp"] > 1 else 0
+    return {"sent_tensor_bytes": tensors * (t - 1) * 2 * h * tokens,
+            "sent_boundary_bytes": (plan["pp"] - 1) * 2 * (1 if parallel else t) * 2 * h * tokens,
+            "sent_sync_bytes": parameters * each * (replicas - 1) + tied}
+
+
+class Properties(unittest.TestCase):
+    def simulate(self, seed):
+        name, model, plan, lengths = draw(seed)
+        lines = "".join(f"{key}: {value}\n" for key, value in model.items())
+        path = write(f"model-{seed}.yaml", f"name: drawn\nsource: drawn\n{lines}")
+        scenario = {"name": "drawn", "model": str(path), "device": "h800", "platform": "hopper-1x8", "trace": "full",
+                    "data": {"lengths": " ".join(map(str, lengths)), "context": 4096, "global_batch": len(lengths)},
+                    "iterations": {"warm_up": 0, "measured": 1}, "engine": "critical-path",
+                    "systems": [{"name": name, "plan": plan}]}
+        done = run("run", write("drawn.yaml", json.dumps(scenario)), "--json", "--quiet", "--output", SCRATCH / "drawn")
+        self.assertEqual(done.returncode, 0, f"{name} {plan} {done.stderr}")
+        with h5py.File(SCRATCH / "drawn" / "drawn.h5") as file:
+            return model, plan, lengths, json.loads(done.stdout), file["iterations"][0], file["units"][:]
+
+    def check(self, seed):
+        model, plan, lengths, report, row, units = self.simulate(seed)
+        system, replicas = report["systems"][0], 8 // plan["tp"] // plan["pp"]
+        waiting = sum(lengths) - row["tokens"]
+        self.assertTrue(waiting == 0 or SYSTEMS[seed % len(SYSTEMS)] == "wlb-llm")
+        for direction in (0, 1):
+            cut = {(u["sample"], u["begin"], u["end"]) for u in units if u["direction"] == direction}
+            self.assertEqual(sum(end - begin for _, begin, end in cut), row["tokens"])
+        if max(system["recompute_of_units"].values()) == 1:  # dynapipe chooses
+            plan["recompute"] = "full" if system["recompute_of_units"]["full"] == 1 else "none"
+            tokens = float(row["tokens"] + row["padding_tokens"])
+            for column, expected in sent_bytes(model, plan, tokens, replicas).items():
+                self.assertAlmostEqual(row[column], expected, delta=1e-9 * expected, msg=(seed, column))
+        parts = sum(row[f"{part}_s"] for part in "busy ring warm_up imbalance cool_down dp_wait sync reshard".split())
+        self.assertAlmostEqual(parts / (8 * row["time_s"]), 1, delta=1e-9)
+        self.assertAlmostEqual(sum(system["peak_bytes_by_class"].values()) / row["peak_bytes"], 1, delta=1e-12)
+        self.assertAlmostEqual(system["tokens_per_s_per_gpu"] * row["time_s"] * 8 / row["tokens"], 1, delta=1e-9)
+
+    def test_what_is_sent_trained_and_idle_adds_up(self):
+        for seed in range(18, 18 + len(SYSTEMS)):
+            with self.subTest(seed=seed, system=SYSTEMS[seed % len(SYSTEMS)]):
+                self.check(seed)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
