@@ -9,6 +9,8 @@
 #include "plan/order.h"
 #include "system/packing.h"
 
+extern const struct training_system system_dynapipe;
+
 static void plan_of(struct hand_request *hand, const char *knobs, struct plan *plan)
 {
     struct error err = {0};
@@ -335,8 +337,6 @@ static void the_adaptive_schedule_keeps_its_limit(void)
         plan_free(&plan);
     }
 }
-
-extern const struct training_system system_dynapipe;
 
 /* Equal samples on four stages are micro-batches of their own, for T counts thrice. The original order and all
  * permutations of four clusters, above 20 micro-batches of three. */
