@@ -142,7 +142,7 @@ class Page(unittest.TestCase):
         self.assertNotIn("upper bound", slow)
         fast = rivals.remarks([row("best-fit", 1), row("best-fit, CP 1", 0.5), row("hotspa", 1.2, 0.1), row("flexsp", 1.1)])
         self.assertNotIn("hotspa has", fast)
-        self.assertNotIn("until they fill", fast)
+        self.assertNotIn("to fill all replicas", fast)
         self.assertIn("(1 of 1 cells)", fast)
 
     def test_the_picture_is_there(self):
