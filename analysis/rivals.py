@@ -315,8 +315,8 @@ def remarks(rows):
                      "holds, be they fewer than the replicas (7B, 512 samples of 2Ki, TP8 PP1: 8 for 16).")
     waits = [row["token_delay"] for (name, _), row in fit.items() if name == "hotspa"]
     if waits and max(waits) > 1:
-        texts.append(f"hotspa's packs wait for more to fill all replicas, four iterations at most: a token {span(waits)} iterations on average. With knob "
-                     "`wait: 0` none does, and replicas idle.")
+        texts.append("hotspa's packs wait for more to fill all replicas, four iterations at most: a token "
+                     f"{span(waits)} iterations on average. With knob `wait: 0` none does, and replicas idle.")
     slower = sum(value < 1 for value in over("megatron-dynamic-cp", BASE))
     if slower:
         texts.append(f"megatron-dynamic-cp is slower than best-fit in {slower} cells: ranks wait for each other at the end of "
