@@ -58,6 +58,26 @@ static void pipelines_keep_to_a_level(void)
     }
 }
 
+/* Three pipelines, two levels, 7 x^2 + 31 x FLOPs: 8660 and, together, 6519 and 6364 of the first level are on ranks 0
+ * and 2, two of y of the second on rank 1, which keeps that level. The last, 6000, is of the second: it goes there as
+ * long as rank 1 has 5% of the mean less than the fullest, rank 2: 5.02% with y = 6286, 4.96% with 6288; else to rank
+ * 0. */
+static void a_rank_that_is_nearly_full_is_no_target(void)
+{
+    static const int32_t y[] = {6286, 6288};
+    static const char *const rank_1[] = {"[3:0-6286] [4:0-6286] [5:0-6000]", "[3:0-6288] [4:0-6288]"};
+    for (int i = 0; i < 2; i++) {
+        struct hand_request hand;
+        struct plan plan;
+        hand_request(&hand, 3, 2, 10000);
+        hand_batch(&hand, 6, (int32_t[]){8660, 6519, 6364, y[i], y[i], 6000});
+        plan_of(&hand, "{capacity: 10000, buckets: 2}", &plan);
+        CHECK_TEXT(hand_cut_text(&plan.phases[0].pipelines[1].cut[PASS_FORWARD]), rank_1[i]);
+        plan_free(&plan);
+        hand_request_free(&hand);
+    }
+}
+
 /* Eq. 3 with l layers, by trying ratios: D(r) of those that a layer's forward hides. */
 static double ranks_by_trial(const struct hand_request *hand, int32_t tokens, double capacity, double *most)
 {
@@ -307,7 +327,8 @@ static void the_fastest_of_the_halves_of_the_capacity_is_found(void)
 int main(void)
 {
     return HARNESS_MAIN("bytescale", TEST(sequences_take_as_few_ranks_as_hold_them), TEST(pipelines_keep_to_a_level),
-                        TEST(offload_saves_ranks_as_equation_3_says), TEST(what_is_planned_for_a_memory_fits_it),
-                        TEST(offload_is_left_where_ranks_would_idle), TEST(ranks_that_wait_run_units_of_their_own),
-                        TEST(a_share_for_all_is_refused), TEST(the_fastest_of_the_halves_of_the_capacity_is_found));
+                        TEST(a_rank_that_is_nearly_full_is_no_target), TEST(offload_saves_ranks_as_equation_3_says),
+                        TEST(what_is_planned_for_a_memory_fits_it), TEST(offload_is_left_where_ranks_would_idle),
+                        TEST(ranks_that_wait_run_units_of_their_own), TEST(a_share_for_all_is_refused),
+                        TEST(the_fastest_of_the_halves_of_the_capacity_is_found));
 }

@@ -9,6 +9,8 @@
 #include "plan/order.h"
 #include "system/packing.h"
 
+extern const struct training_system system_dynapipe;
+
 static void plan_of(struct hand_request *hand, const char *knobs, struct plan *plan)
 {
     struct error err = {0};
@@ -336,11 +338,31 @@ static void the_adaptive_schedule_keeps_its_limit(void)
     }
 }
 
+/* Equal samples on four stages are micro-batches of their own, for T counts thrice. The original order and all
+ * permutations of four clusters, above 20 micro-batches of three. */
+static void above_twenty_micro_batches_have_three_clusters(void)
+{
+    int32_t tokens[21];
+    for (int32_t i = 0; i < 21; i++)
+        tokens[i] = 512;
+    for (int32_t n = 20; n <= 21; n++) {
+        struct hand_request hand;
+        struct plan plan;
+        hand_request_real(&hand, 1, 4, 512);
+        hand_batch(&hand, n, tokens);
+        hand_planned(&hand, &system_dynapipe, "", &plan);
+        CHECK_EQUAL(plan.phases[0].pipelines[0].cut[PASS_FORWARD].n_units, n);
+        CHECK_EQUAL(plan.n_resolved, n == 20 ? 25 : 7);
+        plan_free(&plan);
+        hand_request_free(&hand);
+    }
+}
+
 int main(void)
 {
-    return HARNESS_MAIN("dynapipe", TEST(equal_samples_run_one_by_one), TEST(runs_are_padded_to_the_longest),
-                        TEST(no_other_runs_end_earlier), TEST(memory_decides_the_recomputation),
-                        TEST(differencing_by_hand), TEST(differencing_is_as_defined),
-                        TEST(differencing_stays_near_the_mean), TEST(the_adaptive_schedule_by_hand),
-                        TEST(the_adaptive_schedule_keeps_its_limit));
+    return HARNESS_MAIN(
+        "dynapipe", TEST(above_twenty_micro_batches_have_three_clusters), TEST(equal_samples_run_one_by_one),
+        TEST(runs_are_padded_to_the_longest), TEST(no_other_runs_end_earlier), TEST(memory_decides_the_recomputation),
+        TEST(differencing_by_hand), TEST(differencing_is_as_defined), TEST(differencing_stays_near_the_mean),
+        TEST(the_adaptive_schedule_by_hand), TEST(the_adaptive_schedule_keeps_its_limit));
 }

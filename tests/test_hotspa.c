@@ -218,9 +218,9 @@ static void the_fullest_bucket_runs_where_none_fills_its_replicas(void)
             void *state = calloc(1, system_hotspa.state_size);
             hand_request_real(&hand, 4, 1, 400);
             hand_batch(&hand, n, tokens);
-            CHECK_TRUE(plan_of(
-                &hand, state, wait ? "{bounds: [80], strategies: 1x1}" : "{bounds: [80], strategies: 1x1, wait: false}",
-                &plan, &err));
+            CHECK_TRUE(plan_of(&hand, state,
+                               wait ? "{bounds: [80], strategies: 1x1}" : "{bounds: [80], strategies: 1x1, wait: 0}",
+                               &plan, &err));
             CHECK_EQUAL(plan.n_delayed, wait);
             CHECK_EQUAL(wait ? plan.delayed[0] : 3, 3);
             CHECK_EQUAL(plan.phases[0].pipelines[2].cut[PASS_FORWARD].n_units, 1);
@@ -229,6 +229,26 @@ static void the_fullest_bucket_runs_where_none_fills_its_replicas(void)
             hand_request_free(&hand);
             free_state(state);
         }
+}
+
+/* Two replicas and a long sample: it waits for a second one, but no longer than asked. */
+static void a_sample_does_not_wait_for_ever(void)
+{
+    static const int32_t tokens[] = {400, 80, 70}, later[] = {80, 70};
+    struct hand_request hand;
+    struct plan plan = {0};
+    struct error err = {0};
+    void *state = calloc(1, system_hotspa.state_size);
+    hand_request_real(&hand, 2, 1, 400);
+    for (int32_t iteration = 0; iteration < 4; iteration++) {
+        hand_batch(&hand, iteration == 0 ? 3 : 2, iteration == 0 ? tokens : later);
+        CHECK_TRUE(plan_of(&hand, state, "{bounds: [80], strategies: 1x1, wait: 2}", &plan, &err));
+        CHECK_EQUAL(plan.delayed_tokens, iteration < 2 ? 400 : 0);
+        CHECK_EQUAL(plan.n_carried, iteration == 2 ? 1 : 0);
+        plan_free(&plan);
+    }
+    hand_request_free(&hand);
+    free_state(state);
 }
 
 /* Four GPUs, P parameters; the plan has four stages, so states of 18 P/4 bytes. One GPU a replica holds 2 + 4 + 12/4 =
@@ -250,6 +270,29 @@ static void a_strategy_has_memory_for_the_switch_from_it(void)
         CHECK_TRUE(plan_of(&hand, state, "bounds: [64]", &plan, &err));
         const struct plan_layout *layout = &plan.phases[0].pipelines[0].layout;
         CHECK_EQUAL(layout->tensor * layout->stages, ranks[i]);
+        plan_free(&plan);
+        hand_request_free(&hand);
+        free_state(state);
+    }
+}
+
+/* The same, one pack: four GPUs share it. On one GPU it takes t and the switch while three replicas idle; in proportion
+ * to the replicas that it fills it would be a quarter of t. A pack of one token is not worth a switch from the plan's
+ * stages, nor the latencies of TP. */
+static void replicas_that_idle_and_switches_count(void)
+{
+    for (int32_t i = 0; i < 2; i++) {
+        struct hand_request hand;
+        struct plan plan = {0};
+        struct error err = {0};
+        void *state = calloc(1, system_hotspa.state_size);
+        hand_request_real(&hand, 1, 4, 65);
+        hand.request.layout.recompute = RECOMPUTE_FULL;
+        hand_batch(&hand, 2, (int32_t[]){i == 0 ? 64 : 1, 65});
+        CHECK_TRUE(plan_of(&hand, state, "bounds: [64]", &plan, &err));
+        const struct plan_layout *layout = &plan.phases[0].pipelines[0].layout;
+        CHECK_EQUAL(layout->tensor * layout->stages, 4);
+        CHECK_TRUE(i == 0 || layout->stages == 4);
         plan_free(&plan);
         hand_request_free(&hand);
         free_state(state);
@@ -290,14 +333,14 @@ static void the_strategy_of_the_least_seconds_is_chosen(void)
                 struct system_request trial;
                 if (!hotspa_lay_out(&hand.request, tp, pp, &trial))
                     continue;
-                snprintf(knobs, sizeof knobs, "{bounds: [1024], strategies: %dx%d, wait: false}", tp, pp);
+                snprintf(knobs, sizeof knobs, "{bounds: [1024], strategies: %dx%d, wait: 0}", tp, pp);
                 double seconds = seconds_with(&hand, knobs);
                 least_s = fmin(least_s, seconds);
                 most_s = fmax(most_s, seconds);
             }
-        double chosen_s = seconds_with(&hand, "{bounds: [1024], wait: false}");
-        double free_s = seconds_with(&hand, "{wait: false}");
-        double one_s = seconds_with(&hand, "{bounds: [8192], wait: false}");
+        double chosen_s = seconds_with(&hand, "{bounds: [1024], wait: 0}");
+        double free_s = seconds_with(&hand, "{wait: 0}");
+        double one_s = seconds_with(&hand, "{bounds: [8192], wait: 0}");
         CHECK_TRUE(chosen_s <= 1.05 * least_s);
         CHECK_TRUE(most_s > 1.07 * least_s); /* it matters */
         CHECK_TRUE(free_s <= 1.1 * fmin(chosen_s, one_s));
@@ -311,6 +354,6 @@ int main(void)
     return HARNESS_MAIN("hotspa", TEST(packs_are_the_longest_with_the_shortest), TEST(packs_that_do_not_divide_wait),
                         TEST(the_fullest_bucket_runs_where_none_fills_its_replicas), TEST(two_ranks_switch_as_by_hand),
                         TEST(owners_share_the_sending), TEST(messages_are_ordered_such_that_no_receiver_is_waited_for),
-                        TEST(a_strategy_has_memory_for_the_switch_from_it),
-                        TEST(the_strategy_of_the_least_seconds_is_chosen));
+                        TEST(a_sample_does_not_wait_for_ever), TEST(a_strategy_has_memory_for_the_switch_from_it),
+                        TEST(replicas_that_idle_and_switches_count), TEST(the_strategy_of_the_least_seconds_is_chosen));
 }

@@ -129,6 +129,22 @@ static void a_bucket_closes_a_tenth_above_its_share(void)
     }
 }
 
+/* Three ranks: work 320000 on two of them, 160000 and 380^2 or 379^2 on the third, which is 4.9% or 5.1% less:
+ * balanced, so that the last sample forms a step of its own, or not. */
+static void a_step_ends_within_a_twentieth(void)
+{
+    for (int32_t i = 0; i < 2; i++) {
+        struct hand_request hand;
+        struct plan plan;
+        hand_request(&hand, 3, 1, 800);
+        hand_batch(&hand, 4, (int32_t[]){800, 400, 380 - i, 100});
+        plan_of(&hand, "max_tokens: 400", &plan);
+        CHECK_EQUAL(plan.n_phases, 2 - i);
+        plan_free(&plan);
+        hand_request_free(&hand);
+    }
+}
+
 /* Samples of one token, four a rank: units of four with `pack`, of one without. */
 static void samples_of_a_group_may_be_packed(void)
 {
@@ -202,6 +218,6 @@ int main(void)
     return HARNESS_MAIN("megatron_dynamic_cp", TEST(a_step_by_hand), TEST(what_finds_no_place_forms_the_next_step),
                         TEST(the_head_of_a_later_bucket_goes_first), TEST(the_last_sample_is_taken_back),
                         TEST(groups_double_until_no_rank_is_empty), TEST(a_bucket_closes_a_tenth_above_its_share),
-                        TEST(samples_of_a_group_may_be_packed), TEST(work_may_be_flops),
-                        TEST(the_fastest_of_the_halves_is_found));
+                        TEST(a_step_ends_within_a_twentieth), TEST(samples_of_a_group_may_be_packed),
+                        TEST(work_may_be_flops), TEST(the_fastest_of_the_halves_is_found));
 }

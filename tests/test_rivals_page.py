@@ -7,6 +7,8 @@ import subprocess
 import sys
 import unittest
 
+import numpy
+
 from program import PROGRAM, fresh, run, write
 
 TOP = pathlib.Path(__file__).resolve().parent.parent
@@ -59,8 +61,24 @@ class Page(unittest.TestCase):
     def test_speed_ups_are_those_of_the_times(self):
         found = self.cells("Throughput", "| length-balanced")[1:]
         for text, ratio in zip(found, self.both(lambda row: 1 / float(row["time_mean_s"]))):
-            self.assertIn(f"({ratio:.2f} ±", text)
+            self.assertRegex(text, f"^{ratio:.2f} ± ")
         self.assertEqual(len(found), 2)
+        best = [f"{float(self.rows['best-fit', context]['tokens_per_s_per_gpu']):.0f}" for context in ("65536", "131072")]
+        self.assertEqual(self.cells("Throughput", "| best-fit")[1:], best)
+
+    def test_samples_that_wait_are_not_counted_as_trained(self):
+        """Three iterations of 2 s against 4 s, but of half the FLOPs: as fast. Equal FLOPs: the times' ratio."""
+        sys.path.insert(0, str(TOP / "analysis"))
+        from rivals import speed_up_of, t_quantile
+
+        def iterations(flop, time_s):
+            return {"model_flop": numpy.array(flop), "time_s": numpy.array(time_s)}
+
+        base = iterations([8.0, 6.0, 10.0], [4.0, 3.0, 5.0])
+        self.assertEqual(speed_up_of(base, iterations([4.0, 3.0, 5.0], [2.0, 1.5, 2.5])), (1.0, 0.0))
+        quotient, error = speed_up_of(base, iterations([8.0, 6.0, 10.0], [2.0, 2.0, 2.0]))
+        self.assertEqual(quotient, 2.0)
+        self.assertAlmostEqual(error, t_quantile(3) * 2 * 0.25 / 3**0.5)  # of base's times over their mean: 1, 0.75, 1.25
 
     def test_table_one_holds_means_over_the_cells(self):
         line = self.cells("The SlimPack", "| length-balanced")
@@ -96,6 +114,37 @@ class Page(unittest.TestCase):
         self.assertEqual(rivals.gains(tables, "hotspa", True), "")
         self.assertEqual(rivals.gains(tables, "bytescale", True), "1.50x to 1.50x")
 
+    def test_a_reason_stands_where_the_predictions_bear_it_out(self):
+        sys.path.insert(0, str(TOP / "analysis"))
+        import rivals
+
+        def tables(gain):
+            return {"hotspa": [{"point": "a", "system": label, "speed_up": speed_up, "fits": True}
+                               for label, speed_up in (("baseline", 1), ("hotspa", gain))]}
+
+        sentence = "Best-fit's fastest plan"
+        self.assertIn(sentence, rivals.reasons(tables(0.9)))
+        self.assertNotIn(sentence, rivals.reasons(tables(1.1)))
+        self.assertNotIn(sentence, rivals.reasons({}))
+
+    def test_remarks_tell_what_is_in_the_cells(self):
+        sys.path.insert(0, str(TOP / "analysis"))
+        import rivals
+
+        def row(system, speed_up, delay=0.0):
+            return {"system": system, "model": "llama-7b", "data.lengths": "github", "data.context": 65536, "fits": 1,
+                    "speed_up": speed_up, "token_delay": delay, "pp": 1}
+
+        slow = rivals.remarks([row("best-fit", 1), row("best-fit, CP 1", 0.5), row("hotspa", 0.75, 2), row("flexsp", 0.9)])
+        self.assertIn("hotspa has no context parallelism, as in its paper: it is 0.75 to 0.75 times as fast as best-fit, and "
+                      "1.50 to 1.50", slow)
+        self.assertIn("2.00 to 2.00 iterations", slow)
+        self.assertNotIn("upper bound", slow)
+        fast = rivals.remarks([row("best-fit", 1), row("best-fit, CP 1", 0.5), row("hotspa", 1.2, 0.1), row("flexsp", 1.1)])
+        self.assertNotIn("hotspa has", fast)
+        self.assertNotIn("to fill all replicas", fast)
+        self.assertIn("(1 of 1 cells)", fast)
+
     def test_the_picture_is_there(self):
         for name in ("rivals.png", "rivals.svg", "cells.csv"):
             self.assertGreater((self.output / name).stat().st_size, 0)
@@ -103,6 +152,8 @@ class Page(unittest.TestCase):
     def test_the_scenarios_are_sweeps(self):
         done = run("run", TOP / "scenarios/rivals.yaml", "--list")
         self.assertIn("27 points", done.stdout + done.stderr)
+        alone = run("run", TOP / "scenarios/rivals-cp1.yaml", "--list")
+        self.assertIn("27 points", alone.stdout + alone.stderr)
         for path in sorted((TOP / "scenarios/headlines").glob("*.yaml")):
             done = run("run", path, "--list")
             self.assertEqual(done.returncode, 0, done.stderr)

@@ -53,6 +53,16 @@ static void algorithm_1_by_hand(void)
     CHECK_TEXT(packs_text(pack, 2), "0 1");
 }
 
+/* Up to 10 tokens: 6 weighs 1, 5 weighs 5; then 4 just fills the lighter one, which is not the shorter one. */
+static void a_micro_batch_may_be_full(void)
+{
+    const struct wlb_rule rule = {0, {0}, 2, 10};
+    struct wlb_document documents[] = {{6, 0, 1}, {5, 0, 5}, {4, 0, 0.5}};
+    int32_t pack[3];
+    wlb_deal(&rule, documents, 3, 0, pack);
+    CHECK_TEXT(packs_text(pack, 3), "0 1 0");
+}
+
 enum { MOST = 256, N_PACKS = 3 };
 
 /* Lengths, which tell documents apart. */
@@ -400,9 +410,10 @@ static void imbalance_falls_with_freedom(void)
 
 int main(void)
 {
-    return HARNESS_MAIN(
-        "wlb_llm", TEST(algorithm_1_by_hand), TEST(algorithm_1_on_lists_deals_alike), TEST(each_length_has_its_queue),
-        TEST(tuning_finds_a_queue_that_may_wait), TEST(no_document_is_lost), TEST(sharding_takes_the_shorter_attention),
-        TEST(short_documents_are_sharded_by_sequence), TEST(weights_count_what_is_recomputed),
-        TEST(micro_batches_interleave), TEST(what_cannot_be_is_refused), TEST(imbalance_falls_with_freedom));
+    return HARNESS_MAIN("wlb_llm", TEST(algorithm_1_by_hand), TEST(a_micro_batch_may_be_full),
+                        TEST(algorithm_1_on_lists_deals_alike), TEST(each_length_has_its_queue),
+                        TEST(tuning_finds_a_queue_that_may_wait), TEST(no_document_is_lost),
+                        TEST(sharding_takes_the_shorter_attention), TEST(short_documents_are_sharded_by_sequence),
+                        TEST(weights_count_what_is_recomputed), TEST(micro_batches_interleave),
+                        TEST(what_cannot_be_is_refused), TEST(imbalance_falls_with_freedom));
 }

@@ -7,7 +7,7 @@
  * bound; packs are padded to 128 tokens and are micro-batches of 1F1B, dealt round-robin. Of a bucket's packs
  * floor(packs / DP) DP run, the longest ones; the samples of the others wait for the next iteration, where they are
  * packed with the new ones. Where no bucket has DP packs, those of the bucket with the most packs a replica run, and
- * some replicas idle. (Knob `wait: false`: all run, and replicas idle.)
+ * some replicas idle; so do those of a bucket that has not run for `wait` iterations.
  *
  * An iteration begins in the strategy of the longest bucket, which is the scenario's plan and holds the optimizer
  * states. The other buckets run first, the shortest first, for their gradients only; the longest runs last, with the
@@ -27,7 +27,8 @@
  * no activations.
  *
  * Deviates:
- * - Samples of packs that do not fill all replicas wait; the public code leaves them out of training.
+ * - Samples of packs that do not fill all replicas wait; the public code leaves them out of training. Nothing says for
+ *   how long they may: four iterations, so that a search's five, and as many of warm-up, hold all buckets.
  * - Optimizer states count in each phase as its own layout would share them: as much as they are with zero1; with
  *   sharding: none more in phases of fewer TP x PP than the plan's.
  */
@@ -47,12 +48,13 @@ enum { HOTSPA_MULTIPLE = 128 };
 struct hotspa_knobs {
     struct schema_ints bounds;
     char strategies[64];
-    bool wait;
+    int64_t wait;
 };
 
 struct hotspa_state {
-    struct hotspa_choice choice; /* holds in all iterations */
-    int32_t n_waiting, *waiting; /* tokens of each */
+    struct hotspa_choice choice;        /* holds in all iterations */
+    int64_t n_idle[HOTSPA_MAX_BUCKETS]; /* iterations since each bucket ran, with packs that waited */
+    int32_t n_waiting, *waiting;        /* tokens of each */
     struct switch_memory switches;
 };
 
@@ -177,7 +179,7 @@ static void open_samples(struct hotspa *work, const struct hotspa_state *waits)
 }
 
 /* Of each bucket floor(packs / DP) DP run; where that is none of any, those of the bucket with most packs a replica. */
-static void pack_all(struct hotspa *work)
+static void pack_all(struct hotspa *work, int64_t *n_idle)
 {
     const struct hotspa_knobs *knobs = work->request->knobs;
     int32_t n_run = 0;
@@ -186,13 +188,15 @@ static void pack_all(struct hotspa *work)
         struct bucket *bucket = &work->bucket[i];
         int32_t dp = (int32_t)bucket->request.layout.dp;
         bucket->n_packs = hotspa_pack(work->tokens, bucket->sample, bucket->n, bucket->bound, bucket->pack);
-        bucket->n_run = knobs->wait ? bucket->n_packs / dp * dp : bucket->n_packs;
+        bucket->n_run = n_idle[i] < knobs->wait ? bucket->n_packs / dp * dp : bucket->n_packs;
         n_run += bucket->n_run;
         if ((double)bucket->n_packs / dp > (double)fullest->n_packs / (double)fullest->request.layout.dp)
             fullest = bucket;
     }
     if (n_run == 0)
         fullest->n_run = fullest->n_packs;
+    for (int32_t i = 0; i < work->n_buckets; i++)
+        n_idle[i] = work->bucket[i].n_packs > 0 && work->bucket[i].n_run == 0 ? n_idle[i] + 1 : 0;
 }
 
 static void close_work(struct hotspa *work)
@@ -277,7 +281,7 @@ static bool hotspa_plan(const struct system_request *request, void *state, struc
     if (!open_buckets(&work, &waits->choice, err))
         return false;
     open_samples(&work, waits);
-    pack_all(&work);
+    pack_all(&work, waits->n_idle);
     *plan = (struct plan){.n_candidates = 1,
                           .shards = scenario_plan_shards(&request->layout),
                           .phases = check_calloc((size_t)work.n_buckets, sizeof *plan->phases)};
@@ -311,8 +315,8 @@ static const struct schema_key knobs[] = {
      "\"TPxPP TPxPP\" of each bucket but the longest (which has the plan's), shortest first; auto: those of the least "
      "seconds, switches among them, with memory for packs and switches",
      offsetof(struct hotspa_knobs, strategies)},
-    {"wait", SCHEMA_BOOL, "-", 0, 0, "true", NULL,
-     "packs that do not fill all replicas wait for the next iteration; false: they run, and replicas idle",
+    {"wait", SCHEMA_INT, "iterations", 0, 1 << 20, "4", NULL,
+     "that packs that do not fill all replicas wait at most; then they run, and replicas idle",
      offsetof(struct hotspa_knobs, wait)},
 };
 

@@ -25,7 +25,7 @@ struct strategy {
 struct choosing {
     const struct system_request *request;
     int32_t n, *sample; /* shortest first */
-    bool waits;
+    int64_t wait;       /* iterations at most */
     int32_t n_strategies, own;
     struct strategy *strategies; /* fewest GPUs first, then most TP */
 };
@@ -171,8 +171,8 @@ static double passes_s(const struct choosing *work, const struct strategy *strat
     double attention_s = strategy->attention_s[bucket->end] - strategy->attention_s[bucket->first];
     double mean_s = (attention_s + tokens * other_s) / bucket->n_packs / (double)layout->pp;
     double each = (double)bucket->n_packs / (double)layout->dp;
-    each = work->waits ? each : ceil(each);
-    *often = bucket->shortest ? 1 : fmin(1, each);
+    each = work->wait > 0 ? each : ceil(each);
+    *often = bucket->shortest ? 1 : fmin(1, fmax(each, 1 / (double)(work->wait + 1)));
     return *often * (fmax(1, each) + (double)layout->pp - 1) * mean_s;
 }
 
@@ -260,14 +260,14 @@ static int32_t bounds_of(int64_t context, uint32_t set, int64_t *bounds)
     return n;
 }
 
-void hotspa_choose(const struct system_request *request, const struct schema_ints *bounds, bool waits,
+void hotspa_choose(const struct system_request *request, const struct schema_ints *bounds, int64_t wait,
                    struct hotspa_choice *choice)
 {
     struct choosing work;
     int64_t fractions[N_FRACTIONS];
     double least_s = INFINITY;
     open_choosing(request, &work);
-    work.waits = waits;
+    work.wait = wait;
     if (bounds->n > 0) {
         int32_t n = 0;
         while (n < bounds->n && bounds->at[n] < request->context)

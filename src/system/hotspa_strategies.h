@@ -32,7 +32,7 @@ int32_t hotspa_pack(const int32_t *tokens, const int32_t *sample, int32_t n, int
  * estimated on the request's batch. A bucket of P packs takes on DP replicas of p stages
  *
  *     (P / DP + p - 1) t   if P >= DP, or if it is the shortest, where P / DP is at least 1: it runs every time
- *     P / DP p t           else: it runs once in DP / P iterations, a pack on each replica
+ *     P / DP p t           else: it runs once in DP / P iterations, a pack on each replica; at least once in wait + 1
  *
  * (P / DP rounded up where packs do not wait)
  * with t the mean seconds of its packs on a stage, forward and backward; and every time it runs the switches: the bf16
@@ -44,9 +44,9 @@ int32_t hotspa_pack(const int32_t *tokens, const int32_t *sample, int32_t n, int
  * over buckets is least (ties: the fewest, then the longest).
  *
  * @param bounds  those given, ascending; those from the context on do not count
- * @param waits   packs that do not fill all replicas wait
+ * @param wait    iterations that packs that do not fill all replicas may wait
  */
-void hotspa_choose(const struct system_request *request, const struct schema_ints *bounds, bool waits,
+void hotspa_choose(const struct system_request *request, const struct schema_ints *bounds, int64_t wait,
                    struct hotspa_choice *choice);
 
 #endif
