@@ -59,8 +59,7 @@ double cost_activation_bytes(const struct cost_setting *setting, enum recompute 
     return rest + all_listed_bytes(setting, kept);
 }
 
-/** Scores of the slices on one rank of a layer. */
-static double n_scores(const struct cost_setting *setting, const struct cost_unit *unit)
+double cost_scores(const struct cost_setting *setting, const struct cost_unit *unit)
 {
     double n = 0;
     if (setting->attention != DEVICE_UNFUSED)
@@ -83,7 +82,7 @@ double cost_scores_bytes(const struct cost_setting *setting, const struct cost_u
         layers -= setting->recompute_layers > 0 ? setting->recompute_layers : layers;
     else if (unit->recompute & RECOMPUTE_ATTENTION_CORE)
         layers = 0;
-    return layers * bytes_of_score(setting) * n_scores(setting, unit);
+    return layers * bytes_of_score(setting) * cost_scores(setting, unit);
 }
 
 /** Biases of one TP rank of a layer: those of the GEMMs that split columns are split as well. */
@@ -138,17 +137,28 @@ double cost_gathered_bytes(const struct cost_setting *setting)
     return gradients + (setting->sharding == SCENARIO_ZERO3 ? 2 * (2 * layer + tables) : 0);
 }
 
-double cost_workspace_bytes(const struct cost_setting *setting, const struct cost_unit *unit)
+struct cost_workspace cost_workspace_of(const struct cost_setting *setting, enum recompute recompute)
 {
     const struct model *model = setting->model;
-    bool full = unit->recompute == RECOMPUTE_FULL, gathered = setting->tensor > 1 && setting->sequence_parallel;
-    double tokens = cost_unit_tokens(unit), scores = n_scores(setting, unit);
-    double gradients = (model->activation == MODEL_SWIGLU ? 6 : 4) * (double)model->ffn / setting->tensor * tokens;
-    double again =
-        full ? cost_activation_bytes(setting, RECOMPUTE_NONE, false) : all_listed_bytes(setting, unit->recompute);
-    if (full || unit->recompute & RECOMPUTE_ATTENTION_CORE)
-        again += tokens > 0 ? bytes_of_score(setting) * scores / tokens : 0;
-    return fmax(gradients, 4 * scores) + tokens * ((gathered ? 4 : 2) * (double)model->hidden + again);
+    bool full = recompute == RECOMPUTE_FULL, gathered = setting->tensor > 1 && setting->sequence_parallel;
+    return (struct cost_workspace){
+        .gradients = (model->activation == MODEL_SWIGLU ? 6 : 4) * (double)model->ffn / setting->tensor,
+        .input = (gathered ? 4 : 2) * (double)model->hidden,
+        .again = full ? cost_activation_bytes(setting, RECOMPUTE_NONE, false) : all_listed_bytes(setting, recompute),
+        .score_again = full || recompute & RECOMPUTE_ATTENTION_CORE ? bytes_of_score(setting) : 0,
+    };
+}
+
+double cost_workspace_of_tokens(const struct cost_workspace *each, double tokens, double scores)
+{
+    double again = each->again + (scores > 0 ? each->score_again * scores / tokens : 0);
+    return fmax(each->gradients * tokens, 4 * scores) + tokens * (each->input + again);
+}
+
+double cost_workspace_bytes(const struct cost_setting *setting, const struct cost_unit *unit)
+{
+    struct cost_workspace each = cost_workspace_of(setting, unit->recompute);
+    return cost_workspace_of_tokens(&each, cost_unit_tokens(unit), cost_scores(setting, unit));
 }
 
 double cost_weight_bytes(const struct cost_setting *setting)
