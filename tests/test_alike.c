@@ -6,15 +6,18 @@
 #include "base/check.h"
 #include "bounds/bubble.h"
 #include "bounds/memory.h"
+#include "bounds/traffic.h"
 #include "bounds/work.h"
 #include "hand_plan.h"
 #include "harness.h"
+#include "sweep/units.h"
 
 /* All that bounds/ tells of a plan. */
 struct told {
     int32_t n_tasks;
-    double makespan_s;
+    double makespan_s, imbalance;
     struct bubble bubble;
+    struct traffic traffic;
     struct work work;
     struct memory memory;
     struct memory_host host;
@@ -27,7 +30,9 @@ static void tell(const struct plan *plan, const struct cost_setting *setting, bo
     critical_path(&dag, &timeline);
     *told = (struct told){.n_tasks = dag.n_tasks,
                           .makespan_s = timeline.makespan_s,
+                          .imbalance = units_pipeline_imbalance(&dag),
                           .bubble = bubble_of(&dag, &timeline),
+                          .traffic = traffic_of(plan, &dag, setting),
                           .work = work_of(plan, &dag, setting)};
     memory_of(plan, &dag, &timeline, setting, false, &told->memory);
     told->host = memory_host_of(plan, &dag, &told->memory, setting->platform->gpus_per_node);
@@ -54,7 +59,9 @@ static void two_sorts(struct plan *plan, int32_t n_pipelines, int32_t stages, in
 static void check_same(const struct told *folded, const struct told *whole)
 {
     int32_t wrong = 0;
-    CHECK_TRUE(folded->makespan_s == whole->makespan_s);
+    CHECK_TRUE(folded->makespan_s == whole->makespan_s && folded->imbalance == whole->imbalance);
+    for (int i = 0; i < TRAFFIC_N_PURPOSES; i++)
+        CHECK_TRUE(folded->traffic.bytes[i] == whole->traffic.bytes[i]);
     CHECK_CLOSE(folded->bubble.busy_s, whole->bubble.busy_s, 1e-9);
     CHECK_CLOSE(folded->bubble.ring_s, whole->bubble.ring_s, 1e-9);
     CHECK_CLOSE(folded->bubble.warm_up_s, whole->bubble.warm_up_s, 1e-9);

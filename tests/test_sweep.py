@@ -31,7 +31,8 @@ class Points(Sweep):
         told = json.loads(self.sweep(folder, "--list", "--json").stdout)
         self.assertEqual([(entry.pop("point"), entry.pop("id")) for entry in told],
                          [(int(line.split()[0]), line.split()[1]) for line in lines[:-2]])
-        self.assertEqual(told, listed)
+        self.assertEqual(told, [{key: int(value) if value.isdigit() else value for key, value in point.items()}
+                                for point in listed])
 
     def test_a_point_alone_gives_the_numbers_of_its_row(self):
         for row in rows(self.whole / "small.csv")[5:15:3]:

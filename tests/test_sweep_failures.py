@@ -251,6 +251,25 @@ class Resume(Sweep):
             self.finish(folder)
             shutil.rmtree(folder)
 
+    def test_results_of_another_build_are_not_used(self):
+        folder, other = fresh("builds"), SCRATCH / "another-slimsim"
+        shutil.copy(PROGRAM, other)
+        with open(other, "ab") as program:
+            program.write(b"\0")
+        small = write("small.yaml", GRID)
+        for options in (["--shard", "1/2"], ["--shard", "2/2"], []):
+            done = subprocess.run([other, "run", small, "--output", folder, "--quiet", *options], capture_output=True)
+            self.assertEqual(done.returncode, 0, done.stderr)
+        done = run("merge", *folder.glob("*.shard-*"), "--output", folder)
+        self.assertEqual(done.returncode, 2)
+        self.assertRegex(done.stderr, r"20 of 20 points are missing: they were computed by slimsim .*, and this is slimsim ")
+        told = self.sweep(folder).stderr
+        self.assertIn("20 points in ", told)
+        self.assertIn("small.journal are another build's of slimsim: they are computed again\n", told)
+        self.assertIn("20 computed, 0 kept", told)
+        self.same(self.whole, folder)
+        self.assertNotIn("another build", self.sweep(folder).stderr)
+
     def test_a_torn_end_is_dropped(self):
         folder = fresh("torn")
         self.sweep(folder, "--quiet")

@@ -11,18 +11,19 @@
 const char *const memory_class_name[MEMORY_N_CLASSES] = {"states",    "activations",   "kv",       "kv_gradients",
                                                          "workspace", "communication", "libraries"};
 
-/* What the layers of a virtual stage allocate (forward) or free (backward) of one unit. */
+/* What a virtual stage allocates (forward) or frees (backward) of one unit. */
 struct unit_bytes {
     double activations, kv;
-    double streamed; /* of activations: to the host and back layer by layer in the passes, never held whole */
+    double streamed; /* to the host and back layer by layer in the passes, never held whole; not among activations */
     double workspace;
     double opened, closed;   /* key and value gradients */
     double weight;           /* from the gradients of the inputs to those of the weights */
     double weight_workspace; /* of the latter: an input gathered again */
 };
 
-/* And the ends of the pipeline beside them. */
+/* And of that the ends of the pipeline. */
 struct end_bytes {
+    double tokens;               /* of the unit, on a rank */
     double embedding;            /* on the first virtual stage: kept from forward to backward */
     double head, head_workspace; /* on the last one: kept likewise; in work */
     double head_weight;          /* as weight */
@@ -33,9 +34,8 @@ struct pipe {
     const struct plan_pipeline *plan;
     const struct dag_kinds *kinds;
     bool attends;                       /* some pass has ATTENTION after its COMPUTE */
-    int32_t account[DAG_MAX_KINDS];     /* of each kind: those of as many layers have one */
-    struct unit_bytes *units[N_PASSES]; /* [account x units + unit] */
-    struct end_bytes *ends[N_PASSES];   /* [unit] */
+    int32_t account[DAG_MAX_KINDS];     /* of each kind: the first of as many layers */
+    struct unit_bytes *units[N_PASSES]; /* [kind x units + unit] */
     /* Of activations: freed after the copy out (forward), allocated before the copy in, but for what streams; NULL:
      * nothing is offloaded. */
     double *offloaded[N_PASSES]; /* [virtual stage x units + unit] */
@@ -44,14 +44,25 @@ struct pipe {
 
 /* A token of a forward unit: what it holds, and its keys and values kept beside that, if its sample is sliced. */
 struct token {
-    double bytes, kv_bytes;
+    struct dag_token of;
+    double kv_bytes;
+};
+
+/* A pipe while it is opened, and the account in work: its kind, its setting, a token of each of its forward units. */
+struct opening {
+    struct pipe *pipe;
+    const struct relations *relations;
+    struct end_bytes *ends[N_PASSES]; /* [unit] */
+    int32_t account;
+    const struct cost_setting *own;
+    struct token *tokens;
 };
 
 /* A virtual stage of the place in work. */
 struct chunk {
-    int32_t number;   /* -1: none yet */
-    bool first, last; /* it embeds, it computes the head */
-    const struct unit_bytes *units[N_PASSES];
+    int32_t number;                                /* -1: none yet */
+    const struct unit_bytes *units[N_STEP_PASSES]; /* of each pass's cut */
+    const double *exchanged[N_STEP_PASSES];        /* NULL: nothing is */
 };
 
 struct copy {
@@ -76,51 +87,42 @@ struct ledger {
     size_t event_capacity;
     int32_t place;           /* in work */
     const struct pipe *pipe; /* its pipeline */
-    struct chunk chunk;      /* of its latest pass */
     struct copies out, in;   /* if it is walked by its tasks */
 };
 
 /* What a split backward of the layers hands on to its weights' gradients, and these need at work: inputs gathered
  * again. */
-static void add_weight(const struct plan_pipeline *pipeline, int32_t unit, const struct cost_setting *own,
-                       struct unit_bytes *bytes)
+static void add_weight(const struct cost_setting *own, double tokens, struct unit_bytes *bytes)
 {
-    struct cost_unit work = dag_unit(pipeline, PASS_WEIGHT, unit);
-    double tokens = cost_unit_tokens(&work);
     bytes->weight = own->layers * tokens * cost_weight_bytes(own);
     bytes->weight_workspace = own->tensor > 1 && own->sequence_parallel ? 2 * tokens * (double)own->model->hidden : 0;
 }
 
 /* What tokens of a forward unit that one backward unit consumes hold in the layers. */
-static struct unit_bytes bytes_of_share(const struct plan_pipeline *pipeline, const struct cost_setting *own,
-                                        const struct token *token, const struct relations_share *share)
+static struct unit_bytes bytes_of_share(const struct plan_unit *part, const struct token *token,
+                                        const struct relations_share *share)
 {
-    const struct plan_unit *part = &pipeline->cut[PASS_FORWARD].units[share->forward];
     int64_t tokens = (int64_t)share->whole_tokens + share->sliced_tokens;
-    struct unit_bytes bytes = {.activations = (double)tokens * token->bytes,
+    struct unit_bytes bytes = {.activations = (double)tokens * token->of.held,
                                .kv = token->kv_bytes * ((double)share->sliced_tokens / part->context)};
     if (part->streams)
-        bytes.streamed =
-            part->offload * dag_offloadable_bytes(pipeline, own, share->forward, tokens, share->sliced_tokens);
+        bytes.streamed = part->offload * dag_offloadable_of_tokens(&token->of, tokens, share->sliced_tokens);
     return bytes;
 }
 
-/* A token of each forward unit: alike in units of a kind unless scores are kept. Caller frees. */
+/* A token of each forward unit: alike in units of a kind, but for scores that are kept. Caller frees. */
 static struct token *tokens_of(const struct plan_pipeline *pipeline, const struct cost_setting *own)
 {
     int32_t n = pipeline->cut[PASS_FORWARD].n_units;
     struct token *tokens = check_malloc((size_t)n * sizeof *tokens);
-    bool scores = true, before;
     for (int32_t unit = 0; unit < n; unit++) {
         const struct plan_unit *part = &pipeline->cut[PASS_FORWARD].units[unit];
-        struct cost_unit work = dag_unit(pipeline, PASS_FORWARD, unit);
-        before = scores;
-        scores = cost_scores_bytes(own, &work) > 0;
-        if (!before && !scores && part[-1].recompute == part->recompute && part[-1].context == part->context) {
+        if (unit > 0 && own->attention != DEVICE_UNFUSED && part[-1].recompute == part->recompute &&
+            part[-1].context == part->context) {
             tokens[unit] = tokens[unit - 1];
             continue;
         }
-        tokens[unit].bytes = dag_token_bytes(pipeline, own, unit);
+        tokens[unit].of = dag_token_of(pipeline, own, unit);
         tokens[unit].kv_bytes = cost_layers_activation_bytes(own, part->recompute, true) -
                                 cost_layers_activation_bytes(own, part->recompute, false);
     }
@@ -134,81 +136,111 @@ static void add_share(struct unit_bytes *sum, const struct unit_bytes *share)
     sum->streamed += share->streamed;
 }
 
-/* Of as many layers as `own` has: what a backward unit consumes of a forward unit, to both. units: the account's */
-static void open_layers(const struct plan_pipeline *pipeline, const struct relations *relations,
-                        const struct cost_setting *own, struct unit_bytes *const units[N_PASSES])
+/* Rows of a kind's units. */
+static struct unit_bytes *units_of(const struct pipe *pipe, int pass, int32_t kind)
 {
-    double kv = own->layers * cost_kv_bytes(own->model, own->tensor);
-    struct token *tokens = tokens_of(pipeline, own);
-    for (int pass = 0; pass < N_PASSES; pass++)
-        for (int32_t unit = 0; unit < pipeline->cut[pass].n_units; unit++) {
-            struct cost_unit work = dag_unit(pipeline, (enum pass)pass, unit);
-            units[pass][unit].workspace = cost_workspace_bytes(own, &work);
+    return pipe->units[pass] + kind * pipe->plan->cut[pass].n_units;
+}
+
+static void open_workspace(const struct opening *opening, enum pass pass, struct unit_bytes *units)
+{
+    const struct plan_pipeline *pipeline = opening->pipe->plan;
+    const struct cost_setting *own = opening->own;
+    struct cost_workspace each = {0};
+    for (int32_t unit = 0; unit < pipeline->cut[pass].n_units; unit++) {
+        const struct plan_unit *part = &pipeline->cut[pass].units[unit];
+        double scores = 0;
+        if (unit == 0 || part[-1].recompute != part->recompute)
+            each = cost_workspace_of(own, part->recompute);
+        if (own->attention == DEVICE_UNFUSED) {
+            struct cost_unit work = dag_unit(pipeline, pass, unit);
+            scores = cost_scores(own, &work);
         }
-    for (int32_t unit = 0; unit < pipeline->cut[PASS_BACKWARD].n_units; unit++) {
-        struct unit_bytes *bytes = &units[PASS_BACKWARD][unit];
+        units[unit].workspace = cost_workspace_of_tokens(&each, opening->ends[pass][unit].tokens, scores);
+    }
+}
+
+/* The account's layers: what a backward unit consumes of a forward unit, to both. */
+static void open_layers(const struct opening *opening)
+{
+    const struct relations *relations = opening->relations;
+    const struct plan_cut *cut = opening->pipe->plan->cut;
+    const struct cost_setting *own = opening->own;
+    struct unit_bytes *forwards = units_of(opening->pipe, PASS_FORWARD, opening->account),
+                      *backwards = units_of(opening->pipe, PASS_BACKWARD, opening->account);
+    double kv = own->layers * cost_kv_bytes(own->model, own->tensor);
+    open_workspace(opening, PASS_FORWARD, forwards);
+    open_workspace(opening, PASS_BACKWARD, backwards);
+    for (int32_t unit = 0; unit < cut[PASS_BACKWARD].n_units; unit++) {
+        struct unit_bytes *bytes = &backwards[unit];
+        int32_t context = cut[PASS_BACKWARD].units[unit].context;
         for (int32_t i = relations->share_first[unit]; i < relations->share_first[unit + 1]; i++) {
             int32_t forward = relations->shares[i].forward;
-            struct unit_bytes share = bytes_of_share(pipeline, own, &tokens[forward], &relations->shares[i]);
-            add_share(&units[PASS_FORWARD][forward], &share);
+            struct unit_bytes share =
+                bytes_of_share(&cut[PASS_FORWARD].units[forward], &opening->tokens[forward], &relations->shares[i]);
+            add_share(&forwards[forward], &share);
             add_share(bytes, &share);
         }
-        if (pipeline->splits_backward)
-            add_weight(pipeline, unit, own, bytes);
-        bytes->opened = kv * (double)relations->opened_tokens[unit] / pipeline->cut[PASS_BACKWARD].units[unit].context;
-        bytes->closed = kv * (double)relations->closed_tokens[unit] / pipeline->cut[PASS_BACKWARD].units[unit].context;
+        if (opening->pipe->plan->splits_backward)
+            add_weight(own, opening->ends[PASS_BACKWARD][unit].tokens, bytes);
+        bytes->opened = kv * (double)relations->opened_tokens[unit] / context;
+        bytes->closed = kv * (double)relations->closed_tokens[unit] / context;
     }
-    free(tokens);
 }
 
-/* Likewise of the embedding and the head, however many layers stand beside them. */
-static void open_ends(const struct plan_pipeline *pipeline, const struct relations *relations,
-                      const struct cost_setting *own, const struct pipe *pipe)
+/* The embedding and the head, however many layers stand beside them. */
+static void open_ends(const struct opening *opening, const struct cost_setting *own)
 {
-    const struct plan_cut *cut = pipeline->cut;
+    const struct relations *relations = opening->relations;
+    const struct plan_pipeline *pipeline = opening->pipe->plan;
+    struct end_bytes *forwards = opening->ends[PASS_FORWARD], *backwards = opening->ends[PASS_BACKWARD];
     double token_workspace = cost_head_workspace_bytes(own, 1), token_head = cost_head_bytes(own, 1);
     for (int pass = 0; pass < N_PASSES; pass++)
-        for (int32_t unit = 0; unit < cut[pass].n_units; unit++) {
+        for (int32_t unit = 0; unit < pipeline->cut[pass].n_units; unit++) {
+            struct end_bytes *end = &opening->ends[pass][unit];
             struct cost_unit work = dag_unit(pipeline, (enum pass)pass, unit);
-            double tokens = cost_unit_tokens(&work);
-            pipe->ends[pass][unit].head_workspace = tokens * token_workspace;
+            end->tokens = cost_unit_tokens(&work);
+            end->head_workspace = end->tokens * token_workspace;
             if (pass == PASS_BACKWARD && pipeline->splits_backward)
-                pipe->ends[pass][unit].head_weight = cost_head_weight_bytes(own, tokens);
+                end->head_weight = cost_head_weight_bytes(own, end->tokens);
         }
-    for (int32_t unit = 0; unit < cut[PASS_BACKWARD].n_units; unit++)
+    for (int32_t unit = 0; unit < pipeline->cut[PASS_BACKWARD].n_units; unit++)
         for (int32_t i = relations->share_first[unit]; i < relations->share_first[unit + 1]; i++) {
             const struct relations_share *share = &relations->shares[i];
-            int32_t context = cut[PASS_FORWARD].units[share->forward].context;
+            int32_t context = pipeline->cut[PASS_FORWARD].units[share->forward].context;
             double tokens = (double)((int64_t)share->whole_tokens + share->sliced_tokens) / context;
             double head = tokens * token_head, embedding = cost_embedding_bytes(own, tokens);
-            pipe->ends[PASS_FORWARD][share->forward].head += head;
-            pipe->ends[PASS_FORWARD][share->forward].embedding += embedding;
-            pipe->ends[PASS_BACKWARD][unit].head += head;
-            pipe->ends[PASS_BACKWARD][unit].embedding += embedding;
+            forwards[share->forward].head += head;
+            forwards[share->forward].embedding += embedding;
+            backwards[unit].head += head;
+            backwards[unit].embedding += embedding;
         }
 }
 
-/* What goes to the host on the virtual stages of one account, what streams there too. */
-static void add_offloaded(const struct plan_pipeline *pipeline, const struct relations *relations,
-                          const struct cost_setting *own, int32_t account, const struct pipe *pipe)
+/* What goes to the host on the virtual stages of the account, what streams there too. */
+static void add_offloaded(const struct opening *opening)
 {
-    const struct plan_cut *cut = pipeline->cut;
-    for (int32_t unit = 0; unit < cut[PASS_BACKWARD].n_units; unit++)
-        for (int32_t i = relations->share_first[unit]; i < relations->share_first[unit + 1]; i++) {
-            const struct relations_share *share = &relations->shares[i];
-            int64_t tokens = (int64_t)share->whole_tokens + share->sliced_tokens;
-            double all = -1; /* what can go, once it is asked for */
-            for (int32_t stage = 0; stage < pipeline->layout.stages * pipeline->layout.chunks; stage++) {
-                double part = plan_offload(pipeline, share->forward, stage);
-                if (part <= 0 || pipe->account[pipe->kinds->kind[stage]] != account)
+    const struct relations *relations = opening->relations;
+    const struct pipe *pipe = opening->pipe;
+    const struct plan_cut *cut = pipe->plan->cut;
+    for (int32_t stage = 0; stage < pipe->plan->layout.stages * pipe->plan->layout.chunks; stage++) {
+        double *forwards = pipe->offloaded[PASS_FORWARD] + stage * cut[PASS_FORWARD].n_units,
+               *backwards = pipe->offloaded[PASS_BACKWARD] + stage * cut[PASS_BACKWARD].n_units;
+        if (pipe->account[pipe->kinds->kind[stage]] != opening->account)
+            continue;
+        for (int32_t unit = 0; unit < cut[PASS_BACKWARD].n_units; unit++)
+            for (int32_t i = relations->share_first[unit]; i < relations->share_first[unit + 1]; i++) {
+                const struct relations_share *share = &relations->shares[i];
+                double part = plan_offload(pipe->plan, share->forward, stage);
+                if (part <= 0)
                     continue;
-                if (all < 0)
-                    all = dag_offloadable_bytes(pipeline, own, share->forward, tokens, share->sliced_tokens);
-                double bytes = part * all;
-                pipe->offloaded[PASS_FORWARD][stage * cut[PASS_FORWARD].n_units + share->forward] += bytes;
-                pipe->offloaded[PASS_BACKWARD][stage * cut[PASS_BACKWARD].n_units + unit] += bytes;
+                double bytes = part * dag_offloadable_of_tokens(&opening->tokens[share->forward].of,
+                                                                (int64_t)share->whole_tokens + share->sliced_tokens,
+                                                                share->sliced_tokens);
+                forwards[share->forward] += bytes;
+                backwards[unit] += bytes;
             }
-        }
+    }
 }
 
 /* Buffers of exchanges: of one layer's messages on both stages. */
@@ -229,19 +261,39 @@ static void open_exchanges(const struct plan_pipeline *pipeline, const struct co
     }
 }
 
-/* Settings of the accounts, by layers. @return how many */
-static int32_t open_accounts(const struct cost_setting *setting, struct pipe *pipe, struct cost_setting *own)
+/* Which kinds have as many layers. */
+static void open_accounts(const struct cost_setting *setting, struct pipe *pipe)
 {
-    int32_t n = 0;
+    int32_t layers[DAG_MAX_KINDS] = {0};
     for (int32_t kind = 0; kind < pipe->kinds->n; kind++) {
         int32_t account = 0;
-        own[n] = dag_setting(setting, &pipe->plan->layout, pipe->kinds->stage[kind]);
-        while (own[account].layers != own[n].layers)
+        layers[kind] = dag_setting(setting, &pipe->plan->layout, pipe->kinds->stage[kind]).layers;
+        while (layers[account] != layers[kind])
             account++;
         pipe->account[kind] = account;
-        n += account == n;
     }
-    return n;
+}
+
+/* A kind's units: the layers of its account, and what of the ends stands beside them. Streamed bytes are never held. */
+static void add_ends(const struct opening *opening, int32_t kind)
+{
+    const struct pipe *pipe = opening->pipe;
+    bool first = kind == 0, last = kind == pipe->kinds->n - 1;
+    for (int pass = 0; pass < N_PASSES; pass++) {
+        int32_t n = pipe->plan->cut[pass].n_units;
+        struct unit_bytes *units = units_of(pipe, pass, kind);
+        if (pipe->account[kind] != kind)
+            memcpy(units, units_of(pipe, pass, pipe->account[kind]), (size_t)n * sizeof *units);
+        for (int32_t i = 0; i < n; i++) {
+            const struct end_bytes *end = &opening->ends[pass][i];
+            units[i].activations = units[i].activations - units[i].streamed + (first ? end->embedding : 0);
+            if (!last)
+                continue;
+            units[i].activations += end->head;
+            units[i].workspace = fmax(end->head_workspace, units[i].workspace - end->head);
+            units[i].weight += end->head_weight;
+        }
+    }
 }
 
 /* Only context parallelism and exchanges part attention from the rest of a pass. */
@@ -257,29 +309,36 @@ static bool attends(const struct plan_pipeline *pipeline)
 static void open_pipe(const struct plan_pipeline *pipeline, const struct cost_setting *setting,
                       const struct dag_pipe *of, struct pipe *pipe)
 {
-    struct cost_setting own[DAG_MAX_KINDS];
-    pipe->plan = pipeline;
-    pipe->kinds = &of->kinds;
-    pipe->attends = attends(pipeline);
+    struct opening opening = {.pipe = pipe, .relations = &of->relations};
+    *pipe = (struct pipe){.plan = pipeline, .kinds = &of->kinds, .attends = attends(pipeline)};
     bool offloads = plan_offloads(pipeline);
-    int32_t n_accounts = open_accounts(setting, pipe, own);
     for (int pass = 0; pass < N_PASSES; pass++) {
         size_t n = (size_t)pipeline->cut[pass].n_units;
-        pipe->units[pass] = check_calloc(n * (size_t)n_accounts, sizeof *pipe->units[pass]);
-        pipe->ends[pass] = check_calloc(n, sizeof *pipe->ends[pass]);
+        pipe->units[pass] = check_calloc(n * (size_t)of->kinds.n, sizeof *pipe->units[pass]);
+        opening.ends[pass] = check_calloc(n, sizeof *opening.ends[pass]);
         if (offloads)
             pipe->offloaded[pass] = check_calloc(n * (size_t)(pipeline->layout.stages * pipeline->layout.chunks),
                                                  sizeof *pipe->offloaded[pass]);
     }
-    for (int32_t account = 0; account < n_accounts; account++) {
-        struct unit_bytes *units[N_PASSES];
-        for (int pass = 0; pass < N_PASSES; pass++)
-            units[pass] = pipe->units[pass] + account * pipeline->cut[pass].n_units;
-        open_layers(pipeline, &of->relations, &own[account], units);
+    open_accounts(setting, pipe);
+    for (int32_t kind = 0; kind < of->kinds.n; kind++) {
+        struct cost_setting own = dag_setting(setting, &pipeline->layout, of->kinds.stage[kind]);
+        if (kind == 0)
+            open_ends(&opening, &own);
+        if (pipe->account[kind] != kind)
+            continue;
+        opening.account = kind;
+        opening.own = &own;
+        opening.tokens = tokens_of(pipeline, &own);
+        open_layers(&opening);
         if (offloads)
-            add_offloaded(pipeline, &of->relations, &own[account], account, pipe);
+            add_offloaded(&opening);
+        free(opening.tokens);
     }
-    open_ends(pipeline, &of->relations, &own[0], pipe);
+    for (int32_t kind = of->kinds.n - 1; kind >= 0; kind--) /* an account is the first kind of its own */
+        add_ends(&opening, kind);
+    free(opening.ends[PASS_FORWARD]);
+    free(opening.ends[PASS_BACKWARD]);
     open_exchanges(pipeline, setting, pipe);
 }
 
@@ -340,66 +399,47 @@ LEDGER_INLINE void record(struct ledger *ledger, struct live *live, double time_
 /* A pass of a unit on a virtual stage. */
 struct pass_bytes {
     enum pass pass;
-    bool first, last; /* the virtual stage: it embeds, it computes the head */
+    bool splits;      /* PASS_WEIGHT may come */
     double exchanged; /* buffers */
     const struct unit_bytes *unit;
-    const struct end_bytes *ends;
 };
 
-static void set_chunk(struct ledger *ledger, int32_t number)
+static struct chunk chunk_of(const struct ledger *ledger, int32_t number)
 {
     const struct pipe *pipe = ledger->pipe;
-    const struct plan_layout *layout = &pipe->plan->layout;
-    int32_t virtual = number * layout->stages + ledger->dag->places[ledger->place].stage;
-    int32_t account = pipe->account[pipe->kinds->kind[virtual]];
-    ledger->chunk =
-        (struct chunk){.number = number, .first = virtual == 0, .last = virtual == layout->stages * layout->chunks - 1};
-    for (int pass = 0; pass < N_PASSES; pass++)
-        ledger->chunk.units[pass] = pipe->units[pass] + account * pipe->plan->cut[pass].n_units;
+    int32_t stage = ledger->dag->places[ledger->place].stage;
+    struct chunk chunk = {.number = number};
+    for (int pass = 0; pass < N_STEP_PASSES; pass++) {
+        int cut = pass == PASS_FORWARD ? PASS_FORWARD : PASS_BACKWARD;
+        chunk.units[pass] = units_of(pipe, cut, pipe->kinds->kind[number * pipe->plan->layout.stages + stage]);
+        if (pipe->exchanged[cut] != NULL) /* chunks are 1 */
+            chunk.exchanged[pass] = pipe->exchanged[cut] + stage * pipe->plan->cut[cut].n_units;
+    }
+    return chunk;
 }
 
-LEDGER_INLINE struct pass_bytes pass_bytes_of(struct ledger *ledger, const struct plan_step *step)
+LEDGER_INLINE struct pass_bytes pass_bytes_of(const struct ledger *ledger, struct chunk *chunk,
+                                              const struct plan_step *step, bool splits, bool exchanges)
 {
-    enum pass cut = step->pass == PASS_FORWARD ? PASS_FORWARD : PASS_BACKWARD;
-    const struct pipe *pipe = ledger->pipe;
-    const double *exchanged = pipe->exchanged[cut];
-    if (step->chunk != ledger->chunk.number)
-        set_chunk(ledger, step->chunk);
-    int32_t stage = ledger->dag->places[ledger->place].stage; /* exchanges: chunks are 1 */
+    if (step->chunk != chunk->number)
+        *chunk = chunk_of(ledger, step->chunk);
     return (struct pass_bytes){.pass = step->pass,
-                               .first = ledger->chunk.first,
-                               .last = ledger->chunk.last,
-                               .exchanged =
-                                   exchanged == NULL ? 0 : exchanged[stage * pipe->plan->cut[cut].n_units + step->unit],
-                               .unit = &ledger->chunk.units[cut][step->unit],
-                               .ends = &ledger->pipe->ends[cut][step->unit]};
-}
-
-/* Activations of a unit on its virtual stage. */
-static double activations(const struct pass_bytes *bytes)
-{
-    return bytes->unit->activations - bytes->unit->streamed + (bytes->first ? bytes->ends->embedding : 0) +
-           (bytes->last ? bytes->ends->head : 0);
-}
-
-/* What is held of a unit for its weights' gradients. */
-static double weight(const struct pass_bytes *bytes)
-{
-    return bytes->unit->weight + (bytes->last ? bytes->ends->head_weight : 0);
+                               .splits = splits,
+                               .exchanged = exchanges ? chunk->exchanged[step->pass][step->unit] : 0,
+                               .unit = &chunk->units[step->pass][step->unit]};
 }
 
 LEDGER_INLINE void begin_pass(const struct pass_bytes *bytes, struct live *live)
 {
     const struct unit_bytes *unit = bytes->unit;
-    if (bytes->pass == PASS_WEIGHT) {
+    if (bytes->splits && bytes->pass == PASS_WEIGHT) {
         live->bytes[MEMORY_WORKSPACE] = unit->weight_workspace;
         return;
     }
     live->bytes[MEMORY_COMMUNICATION] = bytes->exchanged;
-    live->bytes[MEMORY_WORKSPACE] =
-        bytes->last ? fmax(bytes->ends->head_workspace, unit->workspace - bytes->ends->head) : unit->workspace;
+    live->bytes[MEMORY_WORKSPACE] = unit->workspace;
     if (bytes->pass == PASS_FORWARD) {
-        live->bytes[MEMORY_ACTIVATIONS] += activations(bytes);
+        live->bytes[MEMORY_ACTIVATIONS] += unit->activations;
         live->bytes[MEMORY_KV] += unit->kv;
     } else {
         live->bytes[MEMORY_KV_GRADIENTS] += unit->opened;
@@ -408,16 +448,17 @@ LEDGER_INLINE void begin_pass(const struct pass_bytes *bytes, struct live *live)
 
 LEDGER_INLINE void end_pass(const struct pass_bytes *bytes, struct live *live)
 {
+    const struct unit_bytes *unit = bytes->unit;
     live->bytes[MEMORY_WORKSPACE] = live->bytes[MEMORY_COMMUNICATION] = 0;
     if (bytes->pass == PASS_FORWARD)
         return;
-    if (bytes->pass == PASS_WEIGHT) {
-        live->bytes[MEMORY_ACTIVATIONS] -= weight(bytes);
+    if (bytes->splits && bytes->pass == PASS_WEIGHT) {
+        live->bytes[MEMORY_ACTIVATIONS] -= unit->weight;
         return;
     }
-    live->bytes[MEMORY_ACTIVATIONS] += weight(bytes) - activations(bytes);
-    live->bytes[MEMORY_KV] -= bytes->unit->kv;
-    live->bytes[MEMORY_KV_GRADIENTS] -= bytes->unit->closed;
+    live->bytes[MEMORY_ACTIVATIONS] += unit->weight - unit->activations;
+    live->bytes[MEMORY_KV] -= unit->kv;
+    live->bytes[MEMORY_KV_GRADIENTS] -= unit->closed;
 }
 
 static int32_t first_of(const struct dag *dag, int32_t place, enum dag_stream stream)
@@ -577,28 +618,34 @@ static int32_t first_pass(const struct ledger *ledger)
 }
 
 /* The task that goes on with the pass of another one, -1: it ends there. */
-static int32_t attention_after(const struct ledger *ledger, int32_t task)
+static int32_t attention_after(const struct dag *dag, int32_t task)
 {
-    int32_t next = ledger->pipe->attends ? ledger->dag->stream_next[task] : -1;
-    return next >= 0 && ledger->dag->tasks[next].kind == DAG_ATTENTION ? next : -1;
+    int32_t next = dag->stream_next[task];
+    return next >= 0 && dag->tasks[next].kind == DAG_ATTENTION ? next : -1;
 }
 
-/* All that happens on a place, in order of time. Passes stand on their stream as the stage's steps. */
-LEDGER_INLINE void walk_tasks(struct ledger *ledger, bool want_events)
+/* All that happens on a place, in order of time. Passes stand on their stream as the stage's steps. plain: none is made
+ * of several tasks, splits or exchanges, which the compiler then leaves out. */
+LEDGER_INLINE void walk_tasks(struct ledger *ledger, bool want_events, bool plain)
 {
     const struct dag *dag = ledger->dag;
     const struct plan_pipeline *plan = ledger->pipe->plan;
+    const bool attends = !plain && ledger->pipe->attends, splits = !plain && plan->splits_backward,
+               exchanges = !plain && plan->n_exchanges > 0;
     const double *start_s = ledger->timeline->start_s, *finish_s = ledger->timeline->finish_s;
     struct live live = {0};
+    struct chunk chunk = {.number = -1};
     struct queues queues = {ledger->out.all, ledger->in.all, ledger->out.all->finish_s, ledger->in.all->start_s};
     int32_t stage = dag->places[ledger->place].stage, task = first_pass(ledger);
+    const struct plan_step *step = plan->steps + plan->step_first[stage],
+                           *end = plan->steps + plan->step_first[stage + 1];
     open_place(ledger, &live, want_events);
-    for (int32_t i = plan->step_first[stage]; i < plan->step_first[stage + 1]; i++) {
-        struct pass_bytes bytes = pass_bytes_of(ledger, &plan->steps[i]);
+    for (; step < end; step++) {
+        struct pass_bytes bytes = pass_bytes_of(ledger, &chunk, step, splits, exchanges);
         copy_until(ledger, &queues, start_s[task], &live, want_events);
         begin_pass(&bytes, &live);
         record(ledger, &live, start_s[task], want_events);
-        for (int32_t next; (next = attention_after(ledger, task)) >= 0; task = next) {
+        for (int32_t next; attends && (next = attention_after(dag, task)) >= 0; task = next) {
             copy_until(ledger, &queues, finish_s[task], &live, want_events);
             record_freed(ledger, &live, finish_s[task], want_events);
             copy_until(ledger, &queues, start_s[next], &live, want_events);
@@ -606,7 +653,7 @@ LEDGER_INLINE void walk_tasks(struct ledger *ledger, bool want_events)
         }
         copy_until(ledger, &queues, finish_s[task], &live, want_events);
         end_pass(&bytes, &live);
-        if (bytes.pass == PASS_WEIGHT || weight(&bytes) <= 0)
+        if (!splits || bytes.pass == PASS_WEIGHT || bytes.unit->weight <= 0)
             record_freed(ledger, &live, finish_s[task], want_events);
         else
             record(ledger, &live, finish_s[task], want_events); /* a split backward hands on */
@@ -621,14 +668,16 @@ LEDGER_INLINE void walk_tasks(struct ledger *ledger, bool want_events)
 static void walk_steps(struct ledger *ledger, int32_t stage)
 {
     struct live live = {0};
-    const struct pipe *pipe = ledger->pipe;
+    struct chunk chunk = {.number = -1};
+    const struct plan_pipeline *plan = ledger->pipe->plan;
+    const bool exchanges = plan->n_exchanges > 0;
     open_place(ledger, &live, false);
-    for (int32_t i = pipe->plan->step_first[stage]; i < pipe->plan->step_first[stage + 1]; i++) {
-        struct pass_bytes bytes = pass_bytes_of(ledger, &pipe->plan->steps[i]);
+    for (int32_t i = plan->step_first[stage]; i < plan->step_first[stage + 1]; i++) {
+        struct pass_bytes bytes = pass_bytes_of(ledger, &chunk, &plan->steps[i], plan->splits_backward, exchanges);
         begin_pass(&bytes, &live);
         record(ledger, &live, 0.0, false);
         end_pass(&bytes, &live);
-        if (pipe->plan->splits_backward)
+        if (plan->splits_backward)
             record(ledger, &live, 0.0, false);
     }
     close_place(ledger, &live);
@@ -649,7 +698,6 @@ static void start_place(struct ledger *ledger, int32_t place)
     const struct dag_place *at = &ledger->dag->places[place];
     ledger->place = place;
     ledger->pipe = &ledger->pipes[ledger->dag->first_pipe[at->phase] + at->pipeline];
-    ledger->chunk.number = -1;
 }
 
 /* The tasks of the place in work. */
@@ -657,7 +705,11 @@ LEDGER_INLINE void resolve_tasks(struct ledger *ledger, bool want_events)
 {
     open_copies(ledger, DAG_STREAM_TO_HOST, &ledger->out);
     open_copies(ledger, DAG_STREAM_FROM_HOST, &ledger->in);
-    walk_tasks(ledger, want_events);
+    const struct plan_pipeline *plan = ledger->pipe->plan;
+    if (want_events || ledger->pipe->attends || plan->splits_backward || plan->n_exchanges > 0)
+        walk_tasks(ledger, want_events, false);
+    else
+        walk_tasks(ledger, false, true);
     ledger->memory->host_peak_bytes[ledger->place] = host_peak(ledger);
 }
 
@@ -714,7 +766,6 @@ static void close_ledger(struct ledger *ledger)
     for (int32_t i = 0; i < ledger->dag->n_pipes; i++)
         for (int pass = 0; pass < N_PASSES; pass++) {
             free(ledger->pipes[i].units[pass]);
-            free(ledger->pipes[i].ends[pass]);
             free(ledger->pipes[i].offloaded[pass]);
             free(ledger->pipes[i].exchanged[pass]);
         }

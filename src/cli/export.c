@@ -80,6 +80,7 @@ static bool export_dag(const struct arguments *arguments, struct error *err)
               plan_search_run(&scenario, &lengths, &arguments->options, &search, err);
     if (ok) {
         scenario.engine = SCENARIO_CRITICAL_PATH;
+        scenario.trace = SCENARIO_TRACE_FULL; /* every task */
         scenario.warm_up = 0;
         scenario.measured = 1;
         ok = point_run(&scenario, &lengths, NULL, write_graph, &export, &point, err);

@@ -177,6 +177,15 @@ static char *command_text(const char *path, const struct options *options, const
     return text;
 }
 
+/** A number where it reads as one. */
+static json_t *json_of(const char *text)
+{
+    double number;
+    if (!quantity_parse(text, "-", &number))
+        return json_string(text);
+    return number == floor(number) && fabs(number) < 1e15 ? json_integer((json_int_t)number) : json_real(number);
+}
+
 static void print_list_json(const struct manifest *manifest)
 {
     json_t *list = json_array();
@@ -185,7 +194,7 @@ static void print_list_json(const struct manifest *manifest)
         json_object_set_new(entry, "point", json_integer(i));
         json_object_set_new(entry, "id", json_sprintf("%016" PRIx64, manifest->id[i]));
         for (int32_t c = 0; c < manifest->n_columns; c++)
-            json_object_set_new(entry, manifest->column[c], json_string(manifest->value[i * manifest->n_columns + c]));
+            json_object_set_new(entry, manifest->column[c], json_of(manifest->value[i * manifest->n_columns + c]));
         json_array_append_new(list, entry);
     }
     command_print_json(list);
@@ -204,8 +213,6 @@ static void tell(const struct manifest *manifest, const struct driver_options *o
     const struct shard *shard = &options->shard;
     fprintf(stderr, "%d points: %d computed, %d kept from before, %d failed\n", outcome->n_points, outcome->n_computed,
             outcome->n_kept, outcome->n_failed);
-    if (outcome->n_other_build > 0)
-        fprintf(stderr, "results of another build of slimsim lie in the journal and were not used\n");
     if (shard->n > 0)
         fprintf(stderr,
                 "part %d of %d is in %s/%s.shard-%d-of-%d.journal; when all parts are there:\n"

@@ -336,8 +336,12 @@ double cost_activation_bytes(const struct cost_setting *setting, enum recompute 
 /** The same of all layers of `setting`: under full recomputation of `recompute_layers` the others keep all [bytes]. */
 double cost_layers_activation_bytes(const struct cost_setting *setting, enum recompute recompute, bool sliced);
 
-/** What unfused attention keeps of a unit in all layers: 2 bytes a score (softmax), with dropout 5 (mask, result). A
- * slice [a, b) has (b - a) b n/TP scores over its `context` ranks, masked ones included [bytes]. */
+/** Scores of unfused attention in a layer of a unit, on one rank: a slice [a, b) has (b - a) b n/TP over its `context`
+ * ranks, masked ones included. Other attention: 0. */
+double cost_scores(const struct cost_setting *setting, const struct cost_unit *unit);
+
+/** What unfused attention keeps of a unit in all layers: 2 bytes a score (softmax), with dropout 5 (mask, result)
+ * [bytes]. */
 double cost_scores_bytes(const struct cost_setting *setting, const struct cost_unit *unit);
 
 /** Keys and values (also: their gradients) of one token and layer on one TP rank: 4k / TP [bytes]. */
@@ -386,6 +390,17 @@ double cost_gathered_bytes(const struct cost_setting *setting);
  * keep a copy in fp32 beside it).
  */
 double cost_workspace_bytes(const struct cost_setting *setting, const struct cost_unit *unit);
+
+/** What that is made of, in units that recompute alike [bytes]. */
+struct cost_workspace {
+    double gradients, input, again; /* a token */
+    double score_again;             /* a score of unfused attention, beside `again` */
+};
+
+struct cost_workspace cost_workspace_of(const struct cost_setting *setting, enum recompute recompute);
+
+/** The same of a unit's cost_unit_tokens and cost_scores. */
+double cost_workspace_of_tokens(const struct cost_workspace *each, double tokens, double scores);
 
 /**
  * Held from the gradients of the inputs to those of the weights, per token and layer, on one TP rank [bytes]: inputs

@@ -59,8 +59,7 @@ double cost_activation_bytes(const struct cost_setting *setting, enum recompute 
     return rest + all_listed_bytes(setting, kept);
 }
 
-/** Scores of the slices on one rank of a layer. */
-static double n_scores(const struct cost_setting *setting, const struct cost_unit *unit)
+double cost_scores(const struct cost_setting *setting, const struct cost_unit *unit)
 {
     double n = 0;
     if (setting->attention != DEVICE_UNFUSED)
@@ -83,7 +82,7 @@ double cost_scores_bytes(const struct cost_setting *setting, const struct cost_u
         layers -= setting->recompute_layers > 0 ? setting->recompute_layers : layers;
     else if (unit->recompute & RECOMPUTE_ATTENTION_CORE)
         layers = 0;
-    return layers * bytes_of_score(setting) * n_scores(setting, unit);
+    return layers * bytes_of_score(setting) * cost_scores(setting, unit);
 }
 
 /** Biases of one TP rank of a layer: those of the GEMMs that split columns are split as well. */
@@ -139,19 +138,32 @@ double cost_gathered_bytes(const struct cost_setting *setting)
     return at_once * cost_gradient_bytes(setting->gradients) + weights;
 }
 
-double cost_workspace_bytes(const struct cost_setting *setting, const struct cost_unit *unit)
+struct cost_workspace cost_workspace_of(const struct cost_setting *setting, enum recompute recompute)
 {
     const struct model *model = setting->model;
-    bool full = unit->recompute == RECOMPUTE_FULL, gathered = setting->tensor > 1 && setting->sequence_parallel;
-    double tokens = cost_unit_tokens(unit), scores = n_scores(setting, unit);
-    double gradients = (model->activation == MODEL_SWIGLU ? 6 : 4) * (double)model->ffn / setting->tensor * tokens;
-    double again = all_listed_bytes(setting, unit->recompute);
+    bool full = recompute == RECOMPUTE_FULL, gathered = setting->tensor > 1 && setting->sequence_parallel;
+    double again = all_listed_bytes(setting, recompute);
     if (full) /* its input is there, but for the fp32 copy that eager norms keep */
         again = cost_activation_bytes(setting, RECOMPUTE_NONE, false) -
                 (is_eager_llama(setting) ? 0 : cost_activation_bytes(setting, RECOMPUTE_FULL, false));
-    if (full || unit->recompute & RECOMPUTE_ATTENTION_CORE)
-        again += tokens > 0 ? bytes_of_score(setting) * scores / tokens : 0;
-    return fmax(gradients, 4 * scores) + tokens * ((gathered ? 4 : 2) * (double)model->hidden + again);
+    return (struct cost_workspace){
+        .gradients = (model->activation == MODEL_SWIGLU ? 6 : 4) * (double)model->ffn / setting->tensor,
+        .input = (gathered ? 4 : 2) * (double)model->hidden,
+        .again = again,
+        .score_again = full || recompute & RECOMPUTE_ATTENTION_CORE ? bytes_of_score(setting) : 0,
+    };
+}
+
+double cost_workspace_of_tokens(const struct cost_workspace *each, double tokens, double scores)
+{
+    double again = each->again + (scores > 0 ? each->score_again * scores / tokens : 0);
+    return fmax(each->gradients * tokens, 4 * scores) + tokens * (each->input + again);
+}
+
+double cost_workspace_bytes(const struct cost_setting *setting, const struct cost_unit *unit)
+{
+    struct cost_workspace each = cost_workspace_of(setting, unit->recompute);
+    return cost_workspace_of_tokens(&each, cost_unit_tokens(unit), cost_scores(setting, unit));
 }
 
 double cost_weight_bytes(const struct cost_setting *setting)

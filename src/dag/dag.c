@@ -150,25 +150,25 @@ struct cost_pass dag_pass_cost(const struct plan_pipeline *pipeline, const struc
     return sum;
 }
 
-double dag_token_bytes(const struct plan_pipeline *pipeline, const struct cost_setting *own, int32_t unit)
+struct dag_token dag_token_of(const struct plan_pipeline *pipeline, const struct cost_setting *own, int32_t unit)
 {
     const struct plan_unit *part = &pipeline->cut[PASS_FORWARD].units[unit];
     struct cost_unit work = dag_unit(pipeline, PASS_FORWARD, unit);
     double scores = cost_scores_bytes(own, &work);
     double bytes = cost_layers_activation_bytes(own, part->recompute, false);
-    return (bytes + (scores > 0 ? scores / cost_unit_tokens(&work) : 0)) / part->context;
+    int32_t keep = own->layers; /* layers whose activations hold keys and values */
+    if (part->recompute == RECOMPUTE_FULL)
+        keep = own->recompute_layers > 0 ? own->layers - own->recompute_layers : 0;
+    return (struct dag_token){.held = (bytes + (scores > 0 ? scores / cost_unit_tokens(&work) : 0)) / part->context,
+                              .kept = keep * cost_kv_bytes(own->model, own->tensor),
+                              .context = part->context};
 }
 
 double dag_offloadable_bytes(const struct plan_pipeline *pipeline, const struct cost_setting *own, int32_t unit,
                              int64_t tokens, int64_t sliced)
 {
-    const struct plan_unit *part = &pipeline->cut[PASS_FORWARD].units[unit];
-    int32_t keep = own->layers; /* layers whose activations hold keys and values */
-    if (part->recompute == RECOMPUTE_FULL)
-        keep = own->recompute_layers > 0 ? own->layers - own->recompute_layers : 0;
-    double kept = keep * cost_kv_bytes(own->model, own->tensor);
-    double bytes = (double)tokens * dag_token_bytes(pipeline, own, unit);
-    return bytes - (double)sliced * kept / part->context;
+    struct dag_token token = dag_token_of(pipeline, own, unit);
+    return dag_offloadable_of_tokens(&token, tokens, sliced);
 }
 
 static int32_t n_tensor(const struct plan_layout *layout, struct dag_options options)

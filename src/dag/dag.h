@@ -236,14 +236,25 @@ double dag_stage_parameters(const struct cost_setting *setting, const struct pla
 /** A unit of a pipeline's cut as cost/ takes it; borrows the slices. */
 struct cost_unit dag_unit(const struct plan_pipeline *pipeline, enum pass pass, int32_t unit);
 
-/** What one token of a forward unit holds on a place of a virtual stage until its backward, keys and values of sliced
- * samples under full recompute aside; divided by the unit's context degree [bytes]. The scores of unfused attention are
- * spread over the unit's tokens. own: dag_setting of the stage. */
-double dag_token_bytes(const struct plan_pipeline *pipeline, const struct cost_setting *own, int32_t unit);
+/** A token of a forward unit on a place of a virtual stage, until its backward [bytes]. */
+struct dag_token {
+    double held;     /* keys and values of sliced samples under full recompute aside; divided by the unit's context
+                        degree. The scores of unfused attention are spread over the unit's tokens */
+    double kept;     /* of a sliced sample: keys and values among it, which later slices read; not divided */
+    int32_t context; /* the unit's */
+};
 
-/** What of `tokens` tokens' activations of a forward unit can go to the host, plan_offload tells the share that does:
- * all but the keys and values of sliced samples (`sliced` of the tokens), which later slices read [bytes]. own:
- * dag_setting of the stage. */
+/** own: dag_setting of the stage. */
+struct dag_token dag_token_of(const struct plan_pipeline *pipeline, const struct cost_setting *own, int32_t unit);
+
+/** What of `tokens` tokens' activations can go to the host, plan_offload tells the share that does: all but what is
+ * kept of `sliced` of them [bytes]. */
+static inline double dag_offloadable_of_tokens(const struct dag_token *token, int64_t tokens, int64_t sliced)
+{
+    return (double)tokens * token->held - (double)sliced * token->kept / token->context;
+}
+
+/** The same of a forward unit's tokens. */
 double dag_offloadable_bytes(const struct plan_pipeline *pipeline, const struct cost_setting *own, int32_t unit,
                              int64_t tokens, int64_t sliced);
 

@@ -191,15 +191,31 @@ static int32_t machine_lines(const struct scenario *scenario, const struct point
     return n;
 }
 
+/** The most places of an iteration that another one stands for. */
+static int32_t alike_places(const struct point *point)
+{
+    int32_t most = 0;
+    for (int32_t i = 0; i < point->n_systems; i++)
+        for (int32_t j = 0; j < point->systems[i].n_iterations; j++)
+            if (point->systems[i].iterations[j].alike_places > most)
+                most = point->systems[i].iterations[j].alike_places;
+    return most;
+}
+
 char (*assumed_lines(const struct scenario *scenario, const struct point *point, int32_t *n))[ASSUMED_SIZE]
 {
-    enum { MOST_LINES = 19 };
+    enum { MOST_LINES = 20 };
     char(*lines)[ASSUMED_SIZE] = check_calloc(MOST_LINES + (size_t)point->n_systems * PLAN_TEXT_LINES, ASSUMED_SIZE);
     *n = kernel_lines(scenario, point, lines);
     *n += communication_lines(scenario, point, lines + *n);
     *n += machine_lines(scenario, point, lines + *n);
     if (scenario->n_faults > 0)
         *n += fault_lines(scenario, lines + *n);
+    if (alike_places(point) > 0)
+        snprintf(lines[(*n)++], ASSUMED_SIZE,
+                 "of pipelines, and context ranks, that are alike one is simulated and stands for the others (up to %d "
+                 "stages of these): the same times and peaks",
+                 alike_places(point));
     CHECK(*n <= MOST_LINES);
     for (int32_t i = 0; i < point->n_systems; i++, *n += PLAN_TEXT_LINES)
         plan_text_lines(scenario, &point->systems[i], lines + *n);

@@ -20,6 +20,7 @@ struct driver {
     struct progress progress;
     char *build;
     bool own_build;    /* the frames that follow are of our build */
+    bool *other_build; /* [n_points] another build has computed it */
     bool manifest_set; /* the journal's last manifest is ours */
     void *packed;      /* our manifest */
     size_t packed_bytes;
@@ -73,7 +74,8 @@ static bool visit(void *context, enum journal_kind kind, int64_t offset, const v
     int32_t point = kind == JOURNAL_RESULT ? ledger_find(&driver->ledger, payload, n_bytes) : -1;
     if (point >= 0 && driver->own_build)
         ledger_enter(&driver->ledger, point, 0, offset, payload, n_bytes);
-    driver->outcome->n_other_build += point >= 0 && !driver->own_build;
+    else if (point >= 0)
+        driver->other_build[point] = true;
     return true;
 }
 
@@ -90,6 +92,7 @@ static bool open_journal(struct driver *driver, struct error *err)
     manifest_pack(file, driver->manifest);
     CHECK(fclose(file) == 0);
     driver->build = ledger_build();
+    driver->other_build = check_calloc((size_t)driver->manifest->n_points, sizeof *driver->other_build);
     bool ok = journal_open(path, visit, driver, &driver->journal, err);
     free(path);
     return ok &&
@@ -99,13 +102,13 @@ static bool open_journal(struct driver *driver, struct error *err)
             journal_append(&driver->journal, JOURNAL_MANIFEST, driver->packed, driver->packed_bytes, err));
 }
 
-/** The points of this shard that are to be computed. */
-static int32_t *list_points(struct driver *driver, int32_t *n)
+/** The points of this shard that are to be computed; and how many of them another build has computed. */
+static int32_t *list_points(struct driver *driver, int32_t *n, int32_t *n_other)
 {
     const struct driver_options *options = driver->options;
     struct driver_outcome *outcome = driver->outcome;
     int32_t *points = check_malloc((size_t)driver->manifest->n_points * sizeof *points);
-    *n = 0;
+    *n = *n_other = 0;
     for (int32_t i = 0; i < driver->manifest->n_points; i++) {
         const struct ledger_entry *entry = &driver->ledger.entries[i];
         bool failed = entry->journal >= 0 && entry->status != RESULT_DONE;
@@ -114,6 +117,7 @@ static int32_t *list_points(struct driver *driver, int32_t *n)
         outcome->n_points++;
         if (entry->journal < 0 || entry->status == RESULT_KILLED || (failed && options->retry_failed)) {
             points[(*n)++] = i;
+            *n_other += entry->journal < 0 && driver->other_build[i];
         } else {
             outcome->n_kept++;
             outcome->n_failed += failed;
@@ -196,7 +200,7 @@ static void idle(void *context)
 static bool compute(struct driver *driver, struct error *err)
 {
     const struct driver_options *options = driver->options;
-    int32_t n, *points = list_points(driver, &n);
+    int32_t n, n_other, *points = list_points(driver, &n, &n_other);
     struct pool pool = {
         .jobs = options->jobs,
         .time_limit_s = options->time_limit_s,
@@ -207,6 +211,9 @@ static bool compute(struct driver *driver, struct error *err)
         .context = driver,
         .stop = options->stop,
     };
+    if (options->progress && n_other > 0)
+        fprintf(stderr, "%d points in %s are another build's of slimsim: they are computed again\n", n_other,
+                driver->journal.path);
     progress_begin(&driver->progress, options->progress, driver->outcome->n_points, driver->outcome->n_kept,
                    driver->outcome->n_failed);
     bool ok = n == 0 || pool_run(&pool, n, points, err);
@@ -238,5 +245,6 @@ bool driver_run(struct workshop *workshop, const struct manifest *manifest, cons
     journal_close(&driver.journal);
     free(driver.packed);
     free(driver.build);
+    free(driver.other_build);
     return ok;
 }

@@ -26,7 +26,6 @@ struct driver_options {
 
 struct driver_outcome {
     int32_t n_points, n_kept, n_computed, n_failed; /* of this shard: all; in the journal before; now; of all */
-    int32_t n_other_build;                          /* points computed by another build of slimsim: computed again */
 };
 
 /** Resolve every point and take its id. @param manifest  of this sweep, without name and ids; its name is set here

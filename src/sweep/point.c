@@ -173,6 +173,8 @@ static void fill_result(const struct runner *runner, struct point_iteration *res
     result->host =
         memory_host_of(&runner->plan, &runner->dag, &runner->memory, runner->scenario->platform.gpus_per_node);
     result->bubble = bubble_of(&runner->dag, timeline);
+    for (int32_t i = 0; i < runner->dag.n_places; i++)
+        result->alike_places += runner->dag.places[i].alike != i;
     measure_units(runner, result);
     result->dp_imbalance = units_pipeline_imbalance(&runner->dag);
     result->traffic = traffic_of(&runner->plan, &runner->dag, &runner->setting);
@@ -230,7 +232,9 @@ static bool run_iteration(struct runner *runner, struct point_iteration *result,
 {
     const struct scenario *scenario = runner->scenario;
     lengths_draw(runner->lengths, &scenario->data, scenario->seed, result->iteration, &runner->batch);
-    struct dag_options options = {.all_tensor_ranks = scenario->all_tensor_ranks, .gradient_sync = true};
+    bool folds = scenario->engine == SCENARIO_CRITICAL_PATH && scenario->trace != SCENARIO_TRACE_FULL;
+    struct dag_options options = {
+        .all_tensor_ranks = scenario->all_tensor_ranks, .gradient_sync = true, .fold_alike = folds};
     if (!make_plan(runner, result, err) || !check_plan(runner, result, err) || !check_fold(runner, err) ||
         !dag_rebuild(&runner->plan, &runner->slow, options, &runner->dag, err))
         return false;

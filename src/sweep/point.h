@@ -30,6 +30,7 @@ struct point_iteration {
     double at_peak[MEMORY_N_CLASSES];
     struct memory_host host;
     struct bubble bubble; /* of the engine asked for */
+    int32_t alike_places; /* that another one stands for: dag_options.fold_alike */
     int32_t forward_units, backward_units;
     int64_t padding_tokens;           /* of forward units */
     int32_t listed_units, full_units; /* forward units that recompute listed kernels, whole layers */
@@ -60,7 +61,7 @@ struct point_view {
     const struct point_iteration *iteration;
     const struct batch *batch;
     const struct plan *plan;
-    const struct dag *dag;
+    const struct dag *dag;           /* every task with SimGrid or a full trace, else with fold_alike */
     const struct timeline *timeline; /* of the engine asked for */
     const double *slack_s;           /* of the critical path */
     const struct memory *memory;     /* with events */

@@ -79,6 +79,8 @@ static double *busy_s_of(const struct dag *dag)
     for (int32_t i = 0; i < dag->n_tasks; i++)
         if (dag->tasks[i].kind == DAG_COMPUTE || dag->tasks[i].kind == DAG_ATTENTION)
             busy_s[dag->tasks[i].place] += dag->duration_s[i];
+    for (int32_t i = 0; i < dag->n_places; i++)
+        busy_s[i] = busy_s[dag->places[i].alike];
     return busy_s;
 }
 

@@ -2,7 +2,6 @@
 #include "system/slimpack.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/check.h"
 #include "system/packing.h"
@@ -225,10 +224,10 @@ void slimpack_build(const struct slimpack_part *part, const struct slimpack_shap
     int32_t first_rank = part->first_rank, n_ranks = part->n_ranks;
     struct building building = {
         .request = part->request, .split = part->split, .shape = shape, .search = part->search, .phase = phase};
-    *phase = (struct plan_phase){0};
-    system_megatron_layout(part->request, phase);
-    memmove(phase->pipelines, phase->pipelines + first_rank, (size_t)n_ranks * sizeof *phase->pipelines);
-    phase->n_pipelines = n_ranks;
+    *phase = (struct plan_phase){.n_pipelines = n_ranks};
+    phase->pipelines = check_calloc((size_t)n_ranks, sizeof *phase->pipelines);
+    for (int32_t i = 0; i < n_ranks; i++)
+        phase->pipelines[i].layout = system_pipeline_layout(part->request, first_rank + i);
     make_groups(&building, first_rank, n_ranks);
     if (part->split->n_outliers > 0)
         set_budgets(&building, first_rank, n_ranks);

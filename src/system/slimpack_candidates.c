@@ -435,6 +435,18 @@ struct solution {
     bool given_up; /* a component exceeds the limit */
 };
 
+static int by_rank(const void *a, const void *b)
+{
+    const struct component *x = a, *y = b;
+    return x->first_rank - y->first_rank;
+}
+
+static int by_load(const void *a, const void *b)
+{
+    const struct component *x = a, *y = b;
+    return x->load != y->load ? (x->load < y->load) - (x->load > y->load) : by_rank(a, b);
+}
+
 /* Components of a split, heaviest first (ties: by rank). Caller frees. */
 static struct component *components_of(const struct system_request *request, const struct slimpack_split *split,
                                        int32_t *n)
@@ -445,12 +457,10 @@ static struct component *components_of(const struct system_request *request, con
         struct component component = {.first_rank = first, .n_ranks = component_ranks(request, split, first)};
         for (int32_t rank = first; rank < first + component.n_ranks; rank++)
             component.load = split->load[rank] > component.load ? split->load[rank] : component.load;
-        int32_t at = (*n)++;
-        for (; at > 0 && components[at - 1].load < component.load; at--)
-            components[at] = components[at - 1];
-        components[at] = component;
+        components[(*n)++] = component;
         first += component.n_ranks;
     }
+    qsort(components, (size_t)*n, sizeof *components, by_load);
     return components;
 }
 
@@ -460,10 +470,9 @@ static void join_components(const struct slimpack_split *split, struct component
     plan->phases = check_calloc(1, sizeof *plan->phases);
     plan->phases->pipelines = check_calloc((size_t)split->n_ranks, sizeof *plan->phases->pipelines);
     plan->phases->groups = check_calloc((size_t)split->n_outliers, sizeof *plan->phases->groups);
-    while (plan->phases->n_pipelines < split->n_ranks)
-        for (int32_t i = 0; i < n; i++)
-            if (components[i].first_rank == plan->phases->n_pipelines)
-                append(plan->phases, components[i].plan.phases);
+    qsort(components, (size_t)n, sizeof *components, by_rank);
+    for (int32_t i = 0; i < n; i++)
+        append(plan->phases, components[i].plan.phases);
 }
 
 /* Count in what a component came to, and keep its plan. */
