@@ -83,7 +83,7 @@ def times(text, factor):
 
 
 def options():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] + " It goes to standard output.")
     parser.add_argument("--name", default="cluster", help="in the comment (%(default)s)")
     parser.add_argument("--nodes", type=count, required=True)
     parser.add_argument("--gpus", type=count, default=8, help="of a node (%(default)s)")
