@@ -18,6 +18,9 @@ LIMIT_COLOUR = "#BB2222"
 KI = 1024
 GIB = 2**30
 PASSES = ("forward", "backward")
+TOP = pathlib.Path(__file__).resolve().parent.parent
+# As built, as installed beside these scripts, or as on the PATH.
+PROGRAM = next((path for path in (TOP / "build/release/slimsim", TOP.parent.parent / "bin/slimsim") if path.exists()), "slimsim")
 
 
 def text_of(value):

@@ -20,9 +20,8 @@ import sys
 import paper_cells
 import paper_schedules
 import paper_units
-from common import Trace, pyplot, save
+from common import PROGRAM, TOP, Trace, pyplot, save
 
-TOP = pathlib.Path(__file__).resolve().parent.parent
 FIGURES = {**paper_schedules.FIGURES, **paper_units.FIGURES, **paper_cells.FIGURES}
 
 
@@ -73,7 +72,7 @@ def read_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("figures", nargs="*", metavar="FIGURE", help="names of figures, or all")
     parser.add_argument("--list", action="store_true", help="print the figures")
-    parser.add_argument("--slimsim", default=TOP / "build/release/slimsim", metavar="FILE", help="the program")
+    parser.add_argument("--slimsim", default=PROGRAM, metavar="FILE", help="the program (%(default)s)")
     parser.add_argument("--output", default="results/paper", type=pathlib.Path, metavar="DIR")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="in every scenario that is run")
     parser.add_argument("--jobs", type=int, default=2, metavar="N", help="points of a sweep side by side")
@@ -91,6 +90,8 @@ def main():
     if arguments.list:
         width = max(map(len, FIGURES))
         print("\n".join(f"{name:{width}}  {make.__doc__.splitlines()[0]}" for name, make in FIGURES.items()))
+        if not arguments.figures:
+            return 0
     pyplot.rcParams.update({"font.size": 7.5, "axes.titlesize": 8, "axes.labelsize": 8})  # at a page's width
     simulator = Simulator(arguments.slimsim, arguments.output, arguments.set, arguments.jobs)
     simulator.traces.mkdir(parents=True, exist_ok=True)

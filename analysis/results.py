@@ -11,11 +11,10 @@ import pathlib
 import statistics
 import sys
 
-from common import PASSES, ki
+from common import PASSES, TOP, ki
 from paper_cells import BATCHES, ITERATION_KINDS, MODELS, SIMGRID_CELLS, SPACES, cells_name, plan_text
 from paper_units import DATA_SETS
 
-TOP = pathlib.Path(__file__).resolve().parent.parent
 # Speed-ups that the paper prints (abstract and section 6.2); it names no data set, batch or plan for them.
 KNOWN = (("llama-13b", 262144, 2.8), ("llama-150b", 65536, 1.15), ("llama-150b", 131072, 1.54),
          ("llama-150b", 262144, 1.68))

@@ -16,13 +16,12 @@ import sys
 
 import numpy
 
-from common import COLOURS, GIB, KI, Trace, ki, legend_outside, pyplot, save, style
+from common import COLOURS, GIB, KI, PROGRAM, TOP, Trace, ki, legend_outside, pyplot, save, style
 from paper import write_table
 from paper_cells import MODELS, read_points, system_row, t_quantile
 from paper_units import DATA_SETS
 from results import markdown, plan
 
-TOP = pathlib.Path(__file__).resolve().parent.parent
 BASE, ALONE = "best-fit", "best-fit, CP 1"
 CELLS = [(model, name, context) for model in list(MODELS)[:3] for name in DATA_SETS for context in (64 * KI, 128 * KI, 256 * KI)]
 SENT = {"tensor": "tensor", "shard": "zero2/3", "context": "context", "boundary": "stages", "exchange": "exchange",
@@ -440,7 +439,7 @@ def page(rows, tables):
 
 def read_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--slimsim", default=TOP / "build/release/slimsim", type=pathlib.Path, metavar="FILE", help="the program")
+    parser.add_argument("--slimsim", default=PROGRAM, type=pathlib.Path, metavar="FILE", help="the program (%(default)s)")
     parser.add_argument("--scenario", default=TOP / "scenarios/rivals.yaml", type=pathlib.Path, metavar="FILE",
                         help="in place of scenarios/rivals.yaml: a part of it (exclude:)")
     parser.add_argument("--output", default="results/rivals", type=pathlib.Path, metavar="DIR")

@@ -37,26 +37,26 @@ HEADER = """<?xml version="1.0"?>
 """
 
 
-def quantity(text, units):
+def quantity(text, units, example):
     """Split '400Gbps' into an exact number and its unit."""
     match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)(" + units + ")", text)
     if not match or fractions.Fraction(match[1]) == 0:
-        raise argparse.ArgumentTypeError(f"'{text}' is not a positive number with a unit {units}")
+        raise argparse.ArgumentTypeError(f"'{text}' is not a positive number with a unit, such as {example}")
     return fractions.Fraction(match[1]), match[2]
 
 
 def bandwidth(text):
-    quantity(text, r"[kMGT]?[Bb]ps")
+    quantity(text, r"[kMGT]?[Bb]ps", "200Gbps or 25GBps")
     return text
 
 
 def speed(text):
-    quantity(text, r"[kMGTP]?f")
+    quantity(text, r"[kMGTP]?f", "989.4Tf")
     return text
 
 
 def memory_bytes(text):
-    number, unit = quantity(text, r"[KMGT]?i?B")
+    number, unit = quantity(text, r"[KMGT]?i?B", "1000GiB")
     base = 1024 if unit[1:2] == "i" else 1000
     size = number * base ** " KMGT".index(unit[0] if unit[0] in "KMGT" else " ")
     if size.denominator != 1:
@@ -78,12 +78,12 @@ def at_least_one(text):
 
 def times(text, factor):
     """'400Gbps' times 8 is '3200Gbps'."""
-    number, unit = quantity(text, r"[kMGT]?[Bb]ps")
+    number, unit = quantity(text, r"[kMGT]?[Bb]ps", "200Gbps or 25GBps")
     return f"{float(number * factor):.17g}{unit}"
 
 
 def options():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] + " It goes to standard output.")
     parser.add_argument("--name", default="cluster", help="in the comment (%(default)s)")
     parser.add_argument("--nodes", type=count, required=True)
     parser.add_argument("--gpus", type=count, default=8, help="of a node (%(default)s)")

@@ -167,6 +167,21 @@ systems:
         other = json.loads(simulate("seed", "--set", "seed=8").stdout)
         self.assertNotEqual(other["systems"][0]["iteration_mean_s"], self.report["systems"][0]["iteration_mean_s"])
 
+    def test_the_script_of_the_readme_finds_the_figures_of_the_report_in_the_trace(self):
+        script = (SOURCE / "README.md").read_text().split("```python\n")[1].split("```")[0]
+        script = script.replace("results/quickstart.h5", str(self.path))
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+        lines = done.stdout.splitlines()
+        self.assertEqual(len(lines), len(self.report["systems"]))
+        for line, system in zip(lines, self.report["systems"]):
+            label, _, tokens, _, mfu, _, bubble, _, exposed = line.split()
+            parts = [system[name] for name in ("ring_share", "tensor_share", "shard_share", "sync_share", "reshard_share")]
+            self.assertEqual(label, system["label"])
+            self.assertAlmostEqual(float(tokens) / system["tokens_per_s_per_gpu"], 1, places=12)
+            self.assertAlmostEqual(float(mfu), system["mfu"], places=12)
+            self.assertAlmostEqual(float(bubble), system["bubble_fraction"], places=12)
+            self.assertAlmostEqual(float(exposed), sum(parts), places=12)
+
     def test_csv_has_a_row_per_system(self):
         with open(SCRATCH / "first" / "small.csv", newline="") as file:
             self.assertEqual(len(list(csv.DictReader(file))), 2)

@@ -211,6 +211,17 @@ static void a_bad_assignment_is_one_sentence(void)
     }
 }
 
+static void below_a_plan_that_is_searched_for_nothing_is_set(void)
+{
+    struct document document;
+    struct error err = {0};
+    CHECK_TRUE(parse("plan: auto\n", &document, &err));
+    CHECK_TRUE(!document_set(&document, "plan.tp=8", &err));
+    CHECK_TEXT(err.text, "--set 'plan.tp=8': 'plan' has the value 'auto'; there are no keys below it, "
+                         "set all of it: plan={tp: 4, pp: 2}");
+    document_free(&document);
+}
+
 static void assignments_deeper_than_the_limit_are_refused(void)
 {
     char assignment[400] = "a";
@@ -319,6 +330,7 @@ int main(void)
                         TEST(what_a_scenario_does_not_need_is_refused_with_its_place),
                         TEST(nesting_is_limited_to_64_levels), TEST(a_file_over_one_megabyte_is_refused),
                         TEST(a_file_that_cannot_be_read_is_named), TEST(assignments_replace_add_and_select),
-                        TEST(a_bad_assignment_is_one_sentence), TEST(assignments_deeper_than_the_limit_are_refused),
-                        TEST(written_trees_read_back_the_same), TEST(random_mutations_give_a_tree_or_a_message));
+                        TEST(a_bad_assignment_is_one_sentence), TEST(below_a_plan_that_is_searched_for_nothing_is_set),
+                        TEST(assignments_deeper_than_the_limit_are_refused), TEST(written_trees_read_back_the_same),
+                        TEST(random_mutations_give_a_tree_or_a_message));
 }

@@ -231,8 +231,8 @@ static void hdf5_data_sets_are_found(void)
     expect("a.h5", "corpus/length", 3, tokens);
     refuse("a.h5", "weight", "data set 'weight' is not supported, only integers in one dimension");
     refuse("a.h5", "table", "data set 'table' is not supported");
-    refuse("a.h5", "nothing", "data set 'nothing' does not exist");
-    refuse("a.h5", "corpus", "data set 'corpus' does not exist or cannot be opened");
+    refuse("a.h5", "nothing", "a.h5: there is no data set 'nothing', those of integers are: corpus/length");
+    refuse("a.h5", "corpus", "there is no data set 'corpus', those of integers are: corpus/length");
 }
 
 static void wrong_hdf5_is_refused(void)

@@ -428,6 +428,7 @@ static void the_list_of_keys_names_all_of_them(void)
     CHECK_CONTAINS(text, "\ndata.context ");
     CHECK_CONTAINS(text, "tokens     1 to 8388608");
     CHECK_CONTAINS(text, "\nsystems.N.plan.recompute  ");
+    CHECK_CONTAINS(text, "\n  kv_heads "); /* of a model file; not offered behind --set */
     CHECK_CONTAINS(text, " systems.N.knobs ");
     CHECK_CONTAINS(text, "none|[norm|activation|attention-core|full|selective]");
     free(text);

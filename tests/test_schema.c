@@ -73,7 +73,7 @@ static const struct {
     {"group: {count: '5'}", "group.count: '5' stands in quotes, so it is text"},
     {"group: {count: nan}", "group.count: 'nan' is not a number"},
     {"group: {count: .inf}", "group.count: '.inf' is not a number"},
-    {"group: {count: 64K}", "group.count: '64K' is not a number"},
+    {"group: {count: 64K}", "group.count: '64K' may mean 1000 or 1024: k is 1000, Ki 1024"},
     {"group: {count: many}", "group.count: 'many' is not a number"},
     {"group: {count: }", "group.count: has no value"},
     {"group: {count: [1]}", "group.count: is a list, not one value"},

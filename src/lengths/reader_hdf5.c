@@ -90,6 +90,15 @@ static bool read_numbers(hid_t dataset, hid_t space, const char *where, struct r
     return ok;
 }
 
+/** Say that the file lacks the data set, and which it has. @return false */
+static bool refuse_missing(hid_t file, const char *path, const char *name, struct error *err)
+{
+    struct candidates found = {0};
+    if (H5Ovisit2(file, H5_INDEX_NAME, H5_ITER_INC, collect, &found, H5O_INFO_BASIC) < 0 || found.n == 0)
+        return error_set(err, "%s: there is no data set '%s', nor another of integers in one dimension", path, name);
+    return error_set(err, "%s: there is no data set '%s', those of integers are: %s", path, name, found.all);
+}
+
 static bool read_dataset(hid_t file, const char *path, const char *name, struct reader_lengths *lengths,
                          struct error *err)
 {
@@ -97,7 +106,7 @@ static bool read_dataset(hid_t file, const char *path, const char *name, struct 
     snprintf(where, sizeof where, "%s: data set '%s'", path, name);
     hid_t dataset = H5Dopen2(file, name, H5P_DEFAULT);
     if (dataset < 0)
-        return error_set(err, "%s does not exist or cannot be opened", where);
+        return refuse_missing(file, path, name, err);
     bool ok =
         is_integer_list(dataset) || error_set(err, "%s is not supported, only integers in one dimension are", where);
     if (ok) {

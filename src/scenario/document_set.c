@@ -30,8 +30,9 @@ static bool select_entry(struct document *document, int32_t parent, const char *
     }
     *entry = -1;
     if (at->kind == DOCUMENT_SCALAR)
-        return error_add(err, "%s: '%.200s' has the value '%.200s'; there are no keys below it", file,
-                         at->key ? at->key : "this entry", at->value);
+        return error_add(err, "%s: '%.200s' has the value '%.200s'; there are no keys below it%s", file,
+                         at->key ? at->key : "this entry", at->value,
+                         strcmp(at->value, "auto") == 0 ? ", set all of it: plan={tp: 4, pp: 2}" : "");
     if (at->kind == DOCUMENT_MAPPING) {
         *entry = document_child(document, parent, segment, strlen(segment));
         return true;

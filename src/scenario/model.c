@@ -7,6 +7,7 @@
 #include "scenario/document_read.h"
 #include "scenario/library.h"
 #include "scenario/schema.h"
+#include "scenario/schema_text.h"
 
 #define FIELD(field) offsetof(struct model, field)
 
@@ -43,6 +44,11 @@ static bool check_heads(const struct document *document, const struct model *mod
         return document_error(document, document_find(document, 0, "kv_heads"), err,
                               "kv_heads: %" PRId64 " does not divide heads = %" PRId64, model->kv_heads, model->heads);
     return true;
+}
+
+void model_list_keys(FILE *file)
+{
+    schema_list(file, keys, sizeof keys / sizeof *keys, "  ");
 }
 
 bool model_read(const char *data_dir, const char *name, struct model *model, struct error *err)

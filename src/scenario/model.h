@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "base/error.h"
 
@@ -33,6 +34,9 @@ struct model {
 
 /** Read model/llm/NAME.yaml below the data folder, or the file itself when `name` ends in .yaml. */
 bool model_read(const char *data_dir, const char *name, struct model *model, struct error *err);
+
+/** Print the keys of a model's file, one a line. */
+void model_list_keys(FILE *file);
 
 /** Width of keys (and of values) of one token: k = h g / n. */
 static inline int64_t model_kv_width(const struct model *model)

@@ -493,6 +493,8 @@ void scenario_list_keys(FILE *file)
     plan_space_list_keys(file, "plan_space.");
     fputs("\n`faults:` is a list of slow devices; plans are made without knowledge of them:\n\n", file);
     faults_list_keys(file);
+    fputs("\nA model of your own, `model: mine.yaml`, is a file of these keys (model/llm has examples):\n\n", file);
+    model_list_keys(file);
 }
 
 void scenario_free(struct scenario *scenario)

@@ -50,13 +50,27 @@ static bool in_range(const struct schema_key *key, double number)
     return !schema_has_range(key) || (key->min <= number && number <= key->max);
 }
 
+/** What is wrong with a text that is no quantity of this unit. */
+static const char *not_a_number(const char *text, const char *unit)
+{
+    char lower[64];
+    double number;
+    snprintf(lower, sizeof lower, "%s", text);
+    char *k = strchr(lower, 'K');
+    if (k == NULL)
+        return "is not a number";
+    *k = 'k';
+    return quantity_parse(lower, unit, &number) ? "may mean 1000 or 1024: k is 1000, Ki 1024" : "is not a number";
+}
+
 /** Up to 2^63 - 1 as digits, up to 2^53 in any other form. @return what is wrong, or NULL */
 static const char *store_int(const struct schema_key *key, const char *text, int64_t *field)
 {
     char *end;
     double number;
-    if (!quantity_parse(text, key->unit ? key->unit : "-", &number))
-        return "is not a number";
+    const char *unit = key->unit ? key->unit : "-";
+    if (!quantity_parse(text, unit, &number))
+        return not_a_number(text, unit);
     if (number != floor(number))
         return "is not a whole number";
     if (!in_range(key, number))
@@ -73,8 +87,9 @@ static const char *store_int(const struct schema_key *key, const char *text, int
 
 static const char *store_real(const struct schema_key *key, const char *text, double *field)
 {
-    if (!quantity_parse(text, key->unit ? key->unit : "-", field))
-        return "is not a number";
+    const char *unit = key->unit ? key->unit : "-";
+    if (!quantity_parse(text, unit, field))
+        return not_a_number(text, unit);
     return in_range(key, *field) ? NULL : "is out of range";
 }
 

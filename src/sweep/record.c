@@ -67,6 +67,7 @@ static bool set_inputs(struct trace *trace, const struct record_origin *origin, 
            trace_set_text(trace, "platform", scenario->platform.name, err) &&
            trace_set_text(trace, "lengths", scenario->data.lengths, err) &&
            trace_set_integer(trace, "context", scenario->data.context, err) &&
+           trace_set_integer(trace, "peak_flop_per_s", (int64_t)scenario->device.peak_flop_per_s, err) &&
            trace_set_integer(trace, "global_batch", scenario->data.global_batch, err) &&
            trace_set_integer(trace, "layer_flop_quadratic", layer.q, err) &&
            trace_set_integer(trace, "layer_flop_linear", layer.l, err);

@@ -96,7 +96,7 @@ static bool predict_rows(struct files *files, validate_progress *progress, void 
         for (int32_t row = 0; row < files->files[i].n_rows; row++)
             files->n_rows += passes(files, &files->files[i], row);
     if (files->n_rows == 0)
-        return error_set(err, "no row passes the filters");
+        return error_set(err, "no row passes the filters; each must be the whole text of its column");
     validate->rows = check_calloc((size_t)files->n_rows, sizeof *validate->rows);
     for (int32_t i = 0; i < files->n; i++)
         for (int32_t row = 0; row < files->files[i].n_rows; row++) {
