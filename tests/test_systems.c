@@ -291,7 +291,7 @@ static void knobs_are_read_from_the_scenario(void)
     char knobs[256];
     const struct training_system *system = system_find("slimpack", &err);
     CHECK_TRUE(!system_read_knobs(system, &scenario, &entry, knobs, &err));
-    CHECK_CONTAINS(err.text, "a.yaml:3:30: knobs.slicign: unknown key; did you mean 'slicing'?");
+    CHECK_CONTAINS(err.text, "a.yaml:3:29: knobs.slicign: unknown key; did you mean 'slicing'?");
     document_free(&scenario.document);
 }
 

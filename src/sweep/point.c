@@ -191,22 +191,6 @@ static void runner_clear(struct runner *runner)
     runner->slack_s = NULL;
 }
 
-/** The system's plan: the one that the search has made already, or a new one and what it cost. */
-static bool make_plan(struct runner *runner, struct point_iteration *result, struct error *err)
-{
-    const struct search_result *search = runner->search;
-    if (search != NULL && result->iteration < search->n_iterations && search->planned[result->iteration].n_phases > 0) {
-        plan_copy(&search->planned[result->iteration], &runner->plan);
-        return true;
-    }
-    struct system_request request = system_request_of(runner->scenario, &runner->setting, &runner->system->entry->plan,
-                                                      &runner->batch, runner->knobs, result->iteration);
-    double start_s = clock_cpu_s();
-    bool ok = runner->system->system->plan(&request, runner->state, &runner->plan, err);
-    result->solve_s = clock_cpu_s() - start_s;
-    return ok;
-}
-
 /** No number comes from a plan that loses samples or runs them in an order that cannot be. */
 static bool check_plan(const struct runner *runner, const struct point_iteration *result, struct error *err)
 {
@@ -214,6 +198,22 @@ static bool check_plan(const struct runner *runner, const struct point_iteration
     return plan_check(&runner->plan, runner->batch.n_samples, runner->batch.tokens, &breach) ||
            error_set_status(err, breach.status, "%s: its plan of iteration %" PRId64 " is wrong, a bug of %s: %.900s",
                             runner->system->entry->label, result->iteration, runner->system->system->name, breach.text);
+}
+
+/** The system's plan: the one that the search has made already, or a new one and what it cost. */
+static bool make_plan(struct runner *runner, struct point_iteration *result, struct error *err)
+{
+    const struct search_result *search = runner->search;
+    if (search != NULL && result->iteration < search->n_iterations && search->planned[result->iteration].n_phases > 0) {
+        plan_copy(&search->planned[result->iteration], &runner->plan);
+        return check_plan(runner, result, err);
+    }
+    struct system_request request = system_request_of(runner->scenario, &runner->setting, &runner->system->entry->plan,
+                                                      &runner->batch, runner->knobs, result->iteration);
+    double start_s = clock_cpu_s();
+    bool ok = runner->system->system->plan(&request, runner->state, &runner->plan, err);
+    result->solve_s = clock_cpu_s() - start_s;
+    return ok && check_plan(runner, result, err);
 }
 
 /** Faults were folded to the TP degree of the scenario's plan. */
@@ -235,7 +235,7 @@ static bool run_iteration(struct runner *runner, struct point_iteration *result,
     bool folds = scenario->engine == SCENARIO_CRITICAL_PATH && scenario->trace != SCENARIO_TRACE_FULL;
     struct dag_options options = {
         .all_tensor_ranks = scenario->all_tensor_ranks, .gradient_sync = true, .fold_alike = folds};
-    if (!make_plan(runner, result, err) || !check_plan(runner, result, err) || !check_fold(runner, err) ||
+    if (!make_plan(runner, result, err) || !check_fold(runner, err) ||
         !dag_rebuild(&runner->plan, &runner->slow, options, &runner->dag, err))
         return false;
     if (result->iteration == scenario->warm_up && !graph_check(&runner->dag, err)) /* igraph's word, once a system */
