@@ -506,6 +506,14 @@ class Validation(unittest.TestCase):
         self.assertEqual(done.returncode, 2)
         self.assertIn(f"causes.csv:{text.count(chr(10)) + 1}: cause has 256 bytes; at most 255", done.stderr)
 
+    def test_a_broken_device_stops_all_rows(self):
+        shutil.copytree(SOURCE / "model", fresh("data") / "model")
+        device = SCRATCH / "data/model/gpu/h100-sxm.yaml"
+        device.write_text(device.read_text().replace(", persistent_gemms: true", ""))
+        done = run("validate", "--filter", "model=Llama-3.1-8B", env={**os.environ, "SLIMSIM_DATA": str(SCRATCH / "data")})
+        self.assertEqual(done.returncode, 2, done.stdout[-300:])
+        self.assertIn("training.persistent_gemms: is required", done.stderr)
+
 
 
 class Calibrate(unittest.TestCase):

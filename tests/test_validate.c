@@ -274,6 +274,8 @@ static void sharding_and_its_group_come_from_the_row(void)
         {"FSDP2 over 8 (x CP)", "", SCENARIO_ZERO3, 0},
         {"FSDP over 4", "", SCENARIO_ZERO3, 4},
         {"HSDP over 4", "", SCENARIO_ZERO3, 4},
+        {"HSDP over InfiniBand", "", SCENARIO_ZERO3, 8},
+        {"Zero-1 (ZERO1=4)", "", SCENARIO_ZERO1, 4},
         {"zero2", "", SCENARIO_ZERO2, 0},
         {"ZeRO Stage 1", "", SCENARIO_ZERO1, 0},
         {"ZeRO_0", "", SCENARIO_UNSHARDED, 0},
@@ -344,6 +346,7 @@ static void the_fabric_is_read_with_or_without_a_count(void)
         {"H100-SXM-80GB", "4x100Gb/s RoCE per node", "", 450e9, 6.25e9},
         {"H100-SXM-80GB", "3.2 Tbps per node", "", 450e9, 50e9},
         {"H100-SXM-80GB", "NVLink + 400Gb/s RDMA per GPU", "", 450e9, 50e9},
+        {"H100-SXM-80GB NVLink", "2x100 Gb/s per GPU", "", 450e9, 25e9},
         {"H100-SXM-80GB", "400 Gbps InfiniBand", "400 Gb/s a GPU", 450e9, 50e9},
         {"H100-SXM-80GB", "1600Gbps", "1600 Gb/s a node", 450e9, 25e9},
     };
@@ -369,7 +372,9 @@ static void the_attention_kernel_is_the_rows_or_the_frameworks(void)
         {"H100-SXM-80GB", "NeMo", "FA2", "", DEVICE_FLASH2},
         {"H100-SXM-80GB", "NeMo", "flash_attn 2.6.1", "", DEVICE_FLASH2},
         {"H100-SXM-80GB", "NeMo", "FlashAttention-3", "", DEVICE_FLASH3},
-        {"H100-SXM-80GB", "NeMo", "flash (torch 2.1)", "attention cuDNN", DEVICE_CUDNN},
+        {"H100-SXM-80GB", "NeMo", "flash (torch 2.1)", "attention flash-attention 2", DEVICE_FLASH2},
+        {"H100-SXM-80GB", "NeMo", "auto", "attention cuDNN", DEVICE_CUDNN},
+        {"A100-SXM-80GB", "Megatron-Bridge", "", "attention flash-attention 2", DEVICE_FLASH2},
         {"H100-SXM-80GB", "titan", "", "attention flash-attention 2", DEVICE_FLASH2},
         {"A100-SXM-80GB", "Megatron-LM", "", "unfused attention", DEVICE_UNFUSED},
         {"A100-SXM-80GB", "Megatron-LM", "FlashAttention-2", "", DEVICE_FLASH2},
@@ -451,6 +456,19 @@ static void context_sharding_and_kernels_are_the_frameworks(void)
     }
 }
 
+/* What notes say goes before the recipes' default. */
+static void notes_go_before_the_default_of_megatron_bridge(void)
+{
+    char reason[SETTING_REASON];
+    struct setting setting =
+        setting_of("H100-SXM-80GB,,Megatron-Bridge,Llama,4096,32,32,32,9,50000,gelu,2048,8,1,1,,1,8,,1,8,,,bf16,,,1,,,,"
+                   "no distributed optimizer",
+                   reason);
+    CHECK_TEXT(reason, "");
+    CHECK_EQUAL(setting.plan.sharding, SCENARIO_UNSHARDED);
+    CHECK_EQUAL(setting.communication.dp_overlap, SCENARIO_OVERLAP_NONE);
+}
+
 /* 126 layers on 8 stages of 8 chunks: 128 with both tables; 125 are none. */
 static void stages_that_do_not_divide_count_the_tables(void)
 {
@@ -494,6 +512,8 @@ static void the_first_thing_that_stops_a_row_is_its_reason(void)
         {"H100-SXM-80GB,,NeMo,GPT,4096,32,32,32,9,50000,gelu,0,8,1,1,,1,,,1,8,,,bf16,,,1,,,,", "seq_len is 0"},
         {"H100-SXM-80GB,,NeMo,GPT,4096,32,32,32,9,50000,gelu,2048,8,1,1,,1,8,DDP,1,8,none,alpha=7,bf16,,,1,,,,",
          "offload 'alpha=7': alpha is a share from 0 to 1"},
+        {"H100-SXM-80GB,,NeMo,GPT,4096,32,32,32,9,50000,gelu,2048,8,1,1,,1,8,DDP,1,8,none,Alpha=?,bf16,,,1,,,,",
+         "offload 'Alpha=?': alpha is a share from 0 to 1"},
         {"H100-SXM-80GB PCIe,,NeMo,GPT,4096,32,32,32,9,50000,gelu,2048,8,1,1,,1,,,1,8,,,bf16,,,1,,,,", "PCIe'"},
         {"H100-SXM-80GB,,NeMo,GPT,4096,32,32,32,9,50000,gelu,2048,8,1,1,,1,,DDP,1,8,,,bf16,,perhaps,1,,,,",
          "tp_comm_overlap 'perhaps' is neither 0 nor 1"},
@@ -530,6 +550,25 @@ static struct validate validated(const char *path, const char *filter)
     if (!CHECK_TRUE(validate_run(&request, no_progress, NULL, &validate, &err)))
         fprintf(stderr, "%s\n", err.text);
     return validate;
+}
+
+/* The formula of activations is of layers that are all alike, a layer's seconds of one that recomputes. */
+static void metrics_of_layers_know_no_recomputation_of_some(void)
+{
+    static const char *const metrics[] = {"activations, first stage (GiB, formula)", "layer backward [ms]"};
+    for (int i = 0; i < 2; i++) {
+        char text[4096];
+        snprintf(text, sizeof text,
+                 "metric,value_bytes,value_ms,%s\"%s\",1000,1,H100-SXM-80GB,,NeMo,tiny,1024,4,8,8,4096,32000,gelu,2048,"
+                 "8,1,1,,1,8,"
+                 "ZeRO-1,1,64,full; block; 2 layers,,bf16,,,,,,,\n",
+                 header, metrics[i]);
+        struct validate validate = validated(written("some.csv", text), NULL);
+        if (!CHECK_TRUE(validate.n_rows == 1))
+            return;
+        CHECK_TEXT(validate.rows[0].reason, "recomputation of some layers has no model for this metric");
+        validate_free(&validate);
+    }
 }
 
 /* The row behind it is simulated. */
@@ -754,7 +793,8 @@ int main(void)
         TEST(missing_sizes_are_the_public_models), TEST(sharding_and_its_group_come_from_the_row),
         TEST(precisions_and_recomputations_are_read_in_any_spelling), TEST(the_fabric_is_read_with_or_without_a_count),
         TEST(the_attention_kernel_is_the_rows_or_the_frameworks), TEST(one_number_of_a_product_may_be_missing),
-        TEST(context_sharding_and_kernels_are_the_frameworks), TEST(stages_that_do_not_divide_count_the_tables),
+        TEST(context_sharding_and_kernels_are_the_frameworks), TEST(notes_go_before_the_default_of_megatron_bridge),
+        TEST(metrics_of_layers_know_no_recomputation_of_some), TEST(stages_that_do_not_divide_count_the_tables),
         TEST(a_row_has_the_cause_of_the_first_line_that_fits), TEST(the_first_thing_that_stops_a_row_is_its_reason),
         TEST(a_malformed_cell_stops_its_row_alone), TEST(one_gpu_takes_the_sum_of_its_passes),
         TEST(measured_throughput_comes_from_the_first_column_that_has_it), TEST(statistics_by_hand),

@@ -15,8 +15,9 @@
  *                attention; backward gathered again, and its gradients reduce-scattered
  *   ulysses      Jacobs et al. 2023 (arXiv:2309.14509): all-to-alls of queries, keys, values and attention's output, of
  *                (b - a)/c tokens on a rank, (2h + 2k) x 2/TP bytes each, of which (c - 1)/c leave it; backward the
- * same. With more ranks (c TP) than key and value heads each of these goes to all ranks whose queries need it: k counts
- * by as many copies. The prefix stays where its heads are: later slices send their own tokens only
+ *                same. With more ranks (c TP) than key and value heads each of these goes to all ranks whose queries
+ *                need it: k counts by as many copies. The prefix stays where its heads are: later slices send their
+ *                own tokens only
  *
  * A sample cut in n equal slices so sends (n + 1)/2 times what it would whole with ring and all-gather, and as much
  * with ulysses.

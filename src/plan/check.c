@@ -382,8 +382,8 @@ static bool check_exchange(const struct checking *checking, enum pass pass, int3
         return false;
     double *given = &of->given[exchange->from_unit * pipeline->layout.stages + exchange->from_stage];
     *given += exchange->share;
-    return *given <= 1 || breach(checking, "%s unit %d on stage %d gives away %g of its attention", pass_name[pass],
-                                 exchange->from_unit, exchange->from_stage, *given);
+    return *given <= 1 + 1e-9 || breach(checking, "%s unit %d on stage %d gives away %g of its attention",
+                                        pass_name[pass], exchange->from_unit, exchange->from_stage, *given);
 }
 
 static bool check_exchanges(const struct checking *checking)

@@ -30,8 +30,8 @@ double bound_after_passes_s(const struct cost_setting *setting, const struct sce
  *     tokens takes less.
  *   - attention, sample by sample: FLOPs of slices add up to the sample's; a slice [a, b) of a sample of L tokens
  *     enters with queries (b - a)(a + b + 1)/b <= L + 1 and keys a + b + 1 <= 2L + 1, divided by the context degree,
- * and seconds a FLOP fall with both; so each FLOP takes at least what it takes at L + 1 and 2L + 1. Tails, longest
- * tiles and launches are left out.
+ *     and seconds a FLOP fall with both; so each FLOP takes at least what it takes at L + 1 and 2L + 1. Tails, longest
+ *     tiles and launches are left out.
  *   - full recomputation: the forward of the layers that recompute, once more. Selective: left out, and all of it
  *     if the system decides recomputation itself.
  *

@@ -12,16 +12,17 @@
  *
  * 1. The first of them ranks. Plans are resolved, by critical path and memory timeline, in the order of their lower
  *    bounds (search/bound.h), and the system is told the time to reach: it may leave a plan that cannot reach it or
- * does not fit (system_request.limit_s). So a time to beat is wanted early: until SEARCH_FEW layouts fit, plans go by
- * their least possible memory, for what fits easily is planned quickly. The order changes the work, not what is found.
+ *    does not fit (system_request.limit_s). So a time to beat is wanted early: until SEARCH_FEW layouts fit, plans go
+ *    by their least possible memory, for what fits easily is planned quickly. The order changes the work, not what is
+ *    found.
  * 2. Decided on is, of each layout (TP, PP, CP) and recomputation, the fastest plan that fits, if it takes at most
  *    SEARCH_NEAR_PERCENT longer than the fastest of the layout and than the SEARCH_FEW-th fastest layout: what
- * recomputes a little more is a little slower where memory suffices, and may be much faster in batches where it does
- * not. A plan whose bound exceeds that time is not resolved.
+ *    recomputes a little more is a little slower where memory suffices, and may be much faster in batches where it
+ *    does not. A plan whose bound exceeds that time is not resolved.
  * 3. All five decide, by the weighted mean of their times, which makes the tokens a second of many iterations, sum over
  *    sum, greatest. A plan that does not fit in all five is out, and the ranking goes on without it. With SimGrid,
- * their times are multiplied by what SimGrid makes of the first of the five (its makespan over the critical path's),
- * and its timeline's memory must fit, too.
+ *    their times are multiplied by what SimGrid makes of the first of the five (its makespan over the critical path's),
+ *    and its timeline's memory must fit, too.
  * 4. The fastest is run over the measured iterations of the scenario; if it does not fit in one of them (SEARCH_MISFIT)
  *    it is out, too, and ranking and deciding go on without it.
  *

@@ -213,8 +213,8 @@ char (*assumed_lines(const struct scenario *scenario, const struct point *point,
         *n += fault_lines(scenario, lines + *n);
     if (alike_places(point) > 0)
         snprintf(lines[(*n)++], ASSUMED_SIZE,
-                 "of pipelines, and context ranks, that are alike one is simulated and stands for the others (up to %d "
-                 "stages of these): the same times and peaks",
+                 "of pipelines, and context ranks, that are alike one is simulated and stands for the others: the same "
+                 "times and peaks (of an iteration up to %d stages that are not simulated themselves)",
                  alike_places(point));
     CHECK(*n <= MOST_LINES);
     for (int32_t i = 0; i < point->n_systems; i++, *n += PLAN_TEXT_LINES)

@@ -27,8 +27,9 @@
  * no activations.
  *
  * Deviates:
- * - Samples of packs that do not fill all replicas wait; the public code leaves them out of training. Nothing says for
- *   how long they may: four iterations, so that a search's five, and as many of warm-up, hold all buckets.
+ * - Samples of packs that do not fill all replicas wait; the public code leaves them out of training. A bucket may stay
+ *   without a run for `wait` iterations; nothing says for how many: four, so that a search's five, and as many of
+ *   warm-up, hold all buckets. Packs left over by a bucket that does run have no limit.
  * - Optimizer states count in each phase as its own layout would share them: as much as they are with zero1; with
  *   sharding: none more in phases of fewer TP x PP than the plan's.
  */
@@ -316,7 +317,7 @@ static const struct schema_key knobs[] = {
      "seconds, switches among them, with memory for packs and switches",
      offsetof(struct hotspa_knobs, strategies)},
     {"wait", SCHEMA_INT, "iterations", 0, 1 << 20, "4", NULL,
-     "that packs that do not fill all replicas wait at most; then they run, and replicas idle",
+     "that a bucket with too few packs for all its replicas is left out at most; then it runs, and replicas idle",
      offsetof(struct hotspa_knobs, wait)},
 };
 

@@ -28,20 +28,24 @@ int32_t hotspa_pack(const int32_t *tokens, const int32_t *sample, int32_t n, int
 
 /**
  * Strategies of the buckets but the longest, and their bounds if these are not given: of 1/2, 1/4, ... 1/64 of the
- * context at most three, or none (published are none to three, at contexts of 4K to 32K). What they come to is
- * estimated on the request's batch. A bucket of P packs takes on DP replicas of p stages
+ * context at most three, or none.
  *
- *     (P / DP + p - 1) t   if P >= DP, or if it is the shortest, where P / DP is at least 1: it runs every time
- *     P / DP p t           else: it runs once in DP / P iterations, a pack on each replica; at least once in wait + 1
+ * What they come to is estimated on the request's batch, as seconds of a mean iteration. A bucket of P packs on DP
+ * replicas of p stages runs in a share r of the iterations and then takes
  *
- * (P / DP rounded up where packs do not wait)
- * with t the mean seconds of its packs on a stage, forward and backward; and every time it runs the switches: the bf16
- * parameters of a GPU of its strategy, unless that is the longest bucket's, the gradients of a GPU to the next bucket's
- * strategy, unless that is the same. They move inside nodes if the side that gives parameters or takes gradients has
- * all of the model in a node (one stage), else across. From the longest bucket down, each takes the strategy of the
- * least sum that has memory for its packs, and whose weights and gradients fit beside what the next one holds (ties:
- * the fewest TP x PP, then the most TP); where there is none, the plan's own. Those bounds are chosen of which the sum
- * over buckets is least (ties: the fewest, then the longest).
+ *     (max(1, P / DP) + p - 1) t,   r = 1 for the shortest bucket, else min(1, max(P / DP, 1 / (wait + 1)))
+ *
+ * with t the mean seconds of its packs on a stage, forward and backward. So packs that fill the replicas run every
+ * time, fewer wait until they do. With wait 0 P / DP is rounded up.
+ *
+ * Whenever a bucket runs it adds its switches: the bf16 parameters of a GPU of its strategy, unless that is the longest
+ * bucket's, and the gradients of a GPU to the next longer bucket's strategy, unless that is the same. They move inside
+ * nodes if the side that gives parameters or takes gradients has all of the model in a node (one stage), else across.
+ *
+ * From the longest bucket down, each takes the strategy of the least sum that has memory for its packs, and whose
+ * weights and gradients fit beside what the next longer one holds (ties: the fewest TP x PP, then the most TP); where
+ * there is none, the plan's own. Those bounds are chosen of which the sum over buckets is least (ties: the fewest, then
+ * the longest).
  *
  * @param bounds  those given, ascending; those from the context on do not count
  * @param wait    iterations that packs that do not fill all replicas may wait

@@ -359,7 +359,8 @@ void packing_add_unit(const struct system_request *request, const int32_t *token
     }
 }
 
-int32_t packing_group(struct plan_phase *phase, const int32_t *pipelines, int32_t width)
+/* The group of `width` pipelines, ascending, made if there is none. */
+static int32_t group_of(struct plan_phase *phase, const int32_t *pipelines, int32_t width)
 {
     size_t size = (size_t)width * sizeof *pipelines;
     for (int32_t i = 0; i < phase->n_groups; i++)
@@ -377,7 +378,7 @@ int32_t packing_block(struct plan_phase *phase, int32_t first, int32_t width)
     int32_t *pipelines = check_malloc((size_t)width * sizeof *pipelines);
     for (int32_t i = 0; i < width; i++)
         pipelines[i] = first + i;
-    int32_t group = packing_group(phase, pipelines, width);
+    int32_t group = group_of(phase, pipelines, width);
     free(pipelines);
     return group;
 }

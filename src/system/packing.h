@@ -85,10 +85,7 @@ struct plan_unit *packing_close_unit(const struct system_request *request, const
 void packing_add_unit(const struct system_request *request, const int32_t *tokens, const int32_t *sample, int32_t n,
                       struct plan_pipeline *pipeline);
 
-/** The group of `width` pipelines, ascending, made if there is none. @return its number */
-int32_t packing_group(struct plan_phase *phase, const int32_t *pipelines, int32_t width);
-
-/** The same of pipelines [first, first + width). */
+/** The group of pipelines [first, first + width), made if there is none. @return its number */
 int32_t packing_block(struct plan_phase *phase, int32_t first, int32_t width);
 
 /**

@@ -119,7 +119,10 @@ static void predict(const struct file *file, const struct setting *setting, cons
                     struct validate_row *result)
 {
     bool last_stage = strstr(text(file, "ranks"), "last") != NULL;
-    if (result->quantity == VALIDATE_STATES)
+    bool of_layers = result->quantity == VALIDATE_ACTIVATIONS || result->quantity >= VALIDATE_LAYER_FORWARD;
+    if (of_layers && setting->plan.recompute_layers > 0)
+        snprintf(result->reason, sizeof result->reason, "recomputation of some layers has no model for this metric");
+    else if (result->quantity == VALIDATE_STATES)
         result->predicted = predict_state_bytes(setting, device, last_stage);
     else if (result->quantity == VALIDATE_LAYER_STATES)
         result->predicted = predict_layer_state_bytes(setting);

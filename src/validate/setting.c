@@ -9,7 +9,7 @@
 
 #include "validate/known_model.h"
 
-enum { NODE_GPUS = 8 };
+enum { NODE_GPUS = 8, MOST_TOKENS = 1 << 30 };
 
 const char *const setting_columns[] = {"hidden",     "layers", "heads",   "kv_groups", "ffn", "vocab",
                                        "activation", "gpu",    "seq_len", "n_gpus",    "tp",  NULL};
@@ -132,7 +132,7 @@ static int64_t size(const struct source *source, const char *column, int64_t kno
 static bool is_before_flash(const struct source *source)
 {
     return has(source, "gpu", "A100") && has(source, "framework", "Megatron") && !has(source, "framework", "Core") &&
-           !has(source, "framework", "NeMo");
+           !has(source, "framework", "Bridge") && !has(source, "framework", "NeMo");
 }
 
 /** What trains something else than all weights on whole sequences. */
@@ -213,7 +213,7 @@ static double read_nics(const struct source *source)
         times--;
         n_nics = number_before(fabric, &times);
     }
-    bool node = n_nics > 0 || has(source, "fabric", "per node"), one = !node && has(source, "fabric", "per GPU");
+    bool one = has(source, "fabric", "per GPU"), node = !one && (n_nics > 0 || has(source, "fabric", "per node"));
     if (gbit_per_s > 0 && !node && !one) {
         one = gbit_per_s <= 400; /* no NIC is faster */
         assume(source, "%g Gb/s %s", gbit_per_s, one ? "a GPU" : "a node");
@@ -245,7 +245,9 @@ static void read_platform(const struct source *source, struct setting *setting)
     while (gpu < gpus->n_rows &&
            measured_past_name(cell(source, "gpu"), measured_text(gpus, gpu, "gpu")) == cell(source, "gpu"))
         gpu++;
-    if (gpu == gpus->n_rows || has(source, "gpu", "PCIe") || has(source, "gpu", "NVL")) {
+    const char *nvl = strcasestr(cell(source, "gpu"), "NVL");
+    bool other_board = has(source, "gpu", "PCIe") || (nvl != NULL && strncasecmp(nvl, "NVLink", 6) != 0);
+    if (gpu == gpus->n_rows || other_board) {
         skip(source, "there is no device file for gpu '%s'", cell(source, "gpu"));
         return;
     }
@@ -292,8 +294,9 @@ static enum device_attention read_attention(const struct source *source)
     if (has(source, column, "unfused"))
         return DEVICE_UNFUSED;
     bool hopper = has(source, "gpu", "H100") || has(source, "gpu", "H200") || has(source, "gpu", "H800");
-    bool cudnn = hopper && (is_megatron(source) || has(source, "framework", "MaxText"));
-    bool unfused = is_before_flash(source) && !has(source, column, "flash");
+    bool flash = has(source, column, "flash"); /* of no version */
+    bool cudnn = hopper && !flash && (is_megatron(source) || has(source, "framework", "MaxText"));
+    bool unfused = is_before_flash(source) && !flash;
     assume(source, unfused ? "unfused attention" : cudnn ? "attention cuDNN" : "attention flash-attention 2");
     return unfused ? DEVICE_UNFUSED : cudnn ? DEVICE_CUDNN : DEVICE_FLASH2;
 }
@@ -324,10 +327,16 @@ static int32_t zero_stage(const char *text)
     return '0' <= *zero && *zero <= '3' ? *zero - '0' : -1;
 }
 
+/** Notes of a row whose gradients every replica has whole. */
+static bool says_unsharded(const struct source *source)
+{
+    return has(source, "notes", "no distributed optimizer") || has(source, "notes", "gradient all-reduce");
+}
+
 /** A row that leaves sharding to the recipes of Megatron-Bridge. */
 static bool is_bridge_default(const struct source *source)
 {
-    return *cell(source, "sharding") == '\0' && has(source, "framework", "Megatron-Bridge");
+    return *cell(source, "sharding") == '\0' && has(source, "framework", "Megatron-Bridge") && !says_unsharded(source);
 }
 
 /** What the sharding column says; false: nothing that has a model. */
@@ -358,20 +367,19 @@ static bool read_states(const struct source *source, struct scenario_plan *plan)
         return true;
     }
     plan->sharding = SCENARIO_UNSHARDED;
-    return *cell(source, "sharding") == '\0' && (plan->dp == 1 || has(source, "notes", "no distributed optimizer") ||
-                                                 has(source, "notes", "gradient all-reduce"));
+    return *cell(source, "sharding") == '\0' && (plan->dp == 1 || says_unsharded(source));
 }
 
 /** Ranks that share: "zero1=N" and "over N" say so, else with HSDP those of a node; 0: all. */
 static int64_t read_shard_group(const struct source *source, const struct scenario_plan *plan)
 {
-    const char *text = cell(source, "sharding"), *zero1 = strstr(text, "zero1="), *over = strstr(text, "over ");
+    const char *text = cell(source, "sharding"), *zero1 = strcasestr(text, "zero1="), *over = strcasestr(text, "over ");
     int64_t group = 0, replicas = plan->dp * plan->cp;
     if (zero1 != NULL)
         group = strtol(zero1 + strlen("zero1="), NULL, 10);
     else if (over != NULL)
-        group = strtol(over + strlen("over "), NULL, 10) * (strstr(text, "(x CP)") != NULL ? plan->cp : 1);
-    else if (has(source, "sharding", "HSDP")) {
+        group = strtol(over + strlen("over "), NULL, 10) * (has(source, "sharding", "(x CP)") ? plan->cp : 1);
+    if (group == 0 && has(source, "sharding", "HSDP")) {
         group = NODE_GPUS / plan->tp;
         if (!has(source, "sharding", "node"))
             assume(source, "HSDP inside nodes");
@@ -429,7 +437,7 @@ static int32_t read_recompute(const struct source *source)
         return RECOMPUTE_NONE;
     if (strcasestr(text, "core attention") != NULL)
         return RECOMPUTE_ATTENTION_CORE;
-    if (strncmp(text, "SwiGLU act", 10) == 0)
+    if (strncasecmp(text, "SwiGLU act", 10) == 0)
         return RECOMPUTE_SELECTIVE;
     if (strcasecmp(text, "selective") == 0 && is_megatron(source)) {
         assume(source, "selective recomputation of core attention");
@@ -469,13 +477,16 @@ static bool stops_early(const struct source *source, int32_t recompute)
 static double read_offload(const struct source *source)
 {
     const char *text = has(source, "recompute", "alpha") ? cell(source, "recompute") : cell(source, "offload");
-    const char *alpha = strstr(text, "alpha");
-    double share = alpha == NULL ? 0 : strtod(alpha + strlen("alpha") + strspn(alpha + strlen("alpha"), " ="), NULL);
-    if (alpha != NULL && !(0 <= share && share <= 1))
-        skip(source, "offload '%s': alpha is a share from 0 to 1", text);
-    if (alpha != NULL)
+    const char *alpha = strcasestr(text, "alpha");
+    if (alpha != NULL) {
+        const char *number = alpha + strlen("alpha") + strspn(alpha + strlen("alpha"), " =");
+        char *end;
+        double share = strtod(number, &end);
+        if (end == number || !(0 <= share && share <= 1))
+            skip(source, "offload '%s': alpha is a share from 0 to 1", text);
         return share;
-    if (*text != '\0' && strncmp(text, "none", 4) != 0 && text == cell(source, "offload"))
+    }
+    if (*text != '\0' && strncasecmp(text, "none", 4) != 0 && text == cell(source, "offload"))
         skip(source, "offload '%s' has no model", text);
     return 0;
 }
@@ -502,6 +513,10 @@ static void read_batch(const struct source *source, struct setting *setting)
     int64_t n = whole(source, "n_microbatch"), dp = setting->plan.dp;
     setting->micro_batch = whole(source, "mbs");
     setting->global_batch = whole(source, "gbs");
+    if (setting->micro_batch * setting->seq_len > MOST_TOKENS || n * dp > MOST_TOKENS) {
+        skip(source, "seq_len x mbs, or n_microbatch x dp, is above %d", MOST_TOKENS);
+        return;
+    }
     if (setting->global_batch == 0)
         setting->global_batch = setting->micro_batch * n * dp;
     if (setting->micro_batch == 0 && n > 0 && setting->global_batch % (n * dp) == 0)
@@ -547,11 +562,11 @@ static void read_plan(const struct source *source, struct setting *setting)
     if (plan->pp == 0 && dp == 0)
         skip(source, "pp is missing");
     if (plan->pp == 0)
-        plan->pp =
-            dp > 0 && setting->n_gpus >= plan->tp * plan->cp * dp ? setting->n_gpus / (plan->tp * plan->cp * dp) : 1;
-    int64_t replica = plan->tp * plan->pp * plan->cp;
-    plan->dp = setting->n_gpus / replica;
-    if (plan->dp * replica != setting->n_gpus || (dp > 0 && dp != plan->dp))
+        plan->pp = dp > 0 ? setting->n_gpus / plan->tp / plan->cp / dp : 1;
+    if (plan->pp == 0)
+        plan->pp = 1;
+    plan->dp = setting->n_gpus / plan->tp / plan->pp / plan->cp;
+    if (plan->dp * plan->tp * plan->pp * plan->cp != setting->n_gpus || (dp > 0 && dp != plan->dp))
         skip(source, "n_gpus is not tp x pp x cp x dp");
     if (setting->model.heads % plan->tp != 0 || setting->model.kv_heads % plan->tp != 0)
         skip(source, "tp does not divide heads or kv_groups");

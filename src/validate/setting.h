@@ -52,19 +52,19 @@ enum { SETTING_REASON = 192 };
  *   padding          framework          Megatron and NeMo pad the vocabulary to a multiple of 128 x TP
  *   workload         model              "SFT", "LoRA", "grpo": skipped, not all weights on whole sequences
  *   device           gpu                by model/validation/gpus.csv: the first whose name the cell begins with, in
- *                                       any case, with or without blanks, - and _; none, or "PCIe" or "NVL" (boards
- *                                       of other power and links): skipped
+ *                                       any case, with or without blanks, - and _; none, or "PCIe" or "NVL", but not
+ *                                       "NVLink" (boards of other power and links): skipped
  *   platform         fabric, gpu        "N GB/s": NVLink, both directions. "KxM Gb/s" (Gbps, Tb/s), or "M Gb/s per
  *                                       node": shared by 8 GPUs; "M Gb/s per GPU"; without a word, up to 400 Gb/s a
- *                                       GPU, above a node. Else by gpus.csv. Nodes of 8 GPUs
+ *                                       GPU, above it a node. Else by gpus.csv. Nodes of 8 GPUs
  *   attention        attn_kernel,       llm-foundry (2023): flash1, whatever its rows are labelled: its benchmark
  *                    attn_backend,      script takes the Triton kernel by default (submit_benchmarks.py, attn_impl),
  *                                       between its rows' lengths lies half the speed of FlashAttention-2's tables.
  *                    framework, gpu     FlashAttention-2 ("flash_attn 2.6", "FA2"), FlashAttention-3, cuDNN.
- *                                       "unfused", and Megatron-LM (not Megatron-Core) on A100 where nothing else is
- *                                       named (2021, 2022: before flash attention): unfused. Empty or "auto": NeMo,
- *                                       Megatron and MaxText on H100, H200, H800: cuDNN (what Transformer Engine
- *                                       takes); all others FlashAttention-2
+ *                                       "unfused", and Megatron-LM (not Megatron-Core or -Bridge) on A100 where
+ *                                       nothing else is named (2021, 2022: before flash attention): unfused. Empty or
+ *                                       "auto": NeMo, Megatron and MaxText on H100, H200, H800: cuDNN (what Transformer
+ *                                       Engine takes). All others, and "flash" of no version: FlashAttention-2
  *   kernels          framework          "compile": fused. llm-foundry, nanotron, HF, fms-fsdp, torchtitan: eager. Else
  *                                       fused (Megatron, NeMo, MaxText, Paxml, DeepSpeed, InternEvo; others: assumed)
  *   gradients        sharding, notes,   "bf16 grad": bf16, "fp32 grad": fp32. Else the framework's default, 2 bytes:
@@ -80,9 +80,9 @@ enum { SETTING_REASON = 192 };
  *   sharding         sharding, notes,   the number after "ZeRO" ("zero2", "ZeRO Stage 2"). "SHARD_GRAD_OP": zero2.
  *                    framework          "FSDP", "HSDP": zero3. "distributed optimizer": zero1. "DDP", and an empty cell
  *                                       with notes of "no distributed optimizer" or "gradient all-reduce", or with dp
- *                                       1: none. An empty cell of Megatron-Bridge: zero1, dp overlap both (its
- *                                       recipes/common.py). Others, an empty cell, "CPU", "offload", "ZeRO++", "MiCS":
- *                                       skipped
+ *                                       1: none. An empty cell of Megatron-Bridge without such notes: zero1, dp
+ *                                       overlap both (its recipes/common.py). Others, an empty cell, "CPU", "offload",
+ *                                       "ZeRO++", "MiCS": skipped
  *   shard group      sharding           "zero1=N", "over N" (times cp where "(x CP)" stands): N ranks; else with "HSDP"
  *                                       those of a node; "+DP" without a number: skipped. Else all
  *   stages           layers, pp, vpp    equal; where pp x vpp does not divide layers, embedding and head counted as
@@ -102,15 +102,17 @@ enum { SETTING_REASON = 192 };
  *                                       False). Else none (Megatron's default)
  *   sequence         sp                 0: off. 1 or empty: on. Others: skipped
  *   parallelism
- *   recompute,       recompute,         "none" or empty: none. "selective (core attention)", and Megatron's
- * "selective": early stop       framework, gpu,    [attention-core]. "SwiGLU act...": selective. "full": full, "block,
- * N": of N precision          layers of each virtual stage; with early stop of torchtitan and fms-fsdp precision
- * (checkpoint_wrapper without reentrance, torch 2.1 and later). llm-foundry asks for that too (submit_benchmarks.py):
- * its rows on H100 and those of amp_bf16, as its README calls them, came with pull 543 of autumn 2023, whose images are
- * of torch 2.1 (sweep.sh: 2.0.1 at first, then a nightly of 2.1, then 2.1.0): early stop. Its rows of bf16 came before,
- * on torch 1.13, which knew none. Others: skipped offload          offload, recompute "alpha 0.5", "alpha=0.5": that
- * share of activations. Others: skipped precision        precision          bf16, amp_bf16; fp16 is as fast. Others:
- * skipped
+ *   recompute,       recompute,         "none" or empty: none. "selective (core attention)", Megatron's "selective":
+ *   early stop       framework, gpu,    [attention-core]. "SwiGLU act...": selective. "full": full; "block, N": of N
+ *                    precision          layers of each virtual stage (no row of one layer, nor of activations alone);
+ *                                       with early stop of torchtitan and fms-fsdp (checkpoint_wrapper without
+ *                                       reentrance, torch 2.1 and later). llm-foundry asks for that too
+ *                                       (submit_benchmarks.py): its rows on H100 and those of amp_bf16, as its README
+ *                                       calls them, came with pull 543 of autumn 2023, whose images are of torch 2.1
+ *                                       (sweep.sh: 2.0.1 at first, then a nightly of 2.1, then 2.1.0): early stop. Its
+ *                                       rows of bf16 came before, on torch 1.13, which knew none. Others: skipped
+ *   offload          offload, recompute "alpha 0.5", "alpha=0.5": that share of activations. Others: skipped
+ *   precision        precision          bf16, amp_bf16; fp16 is as fast. Others, and "fp8" or "fp4" beside: skipped
  *
  * @param reason  why the row cannot run: a missing column (the first), or what the simulator has no model of
  * @return        false with err for a cell that is malformed

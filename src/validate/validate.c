@@ -79,14 +79,18 @@ static bool passes(const struct files *files, const struct measured *measured, i
     return true;
 }
 
-/** A malformed cell is why its row is skipped: the first line of the error, without file and line. */
-static void skip_malformed(const struct measured *measured, int32_t row, struct validate_row *result, struct error *err)
+/** A malformed cell is why its row is skipped: the first line of the error, without file and line. @return whether the
+ * error is of a cell of the row */
+static bool skip_malformed(const struct measured *measured, int32_t row, struct validate_row *result, struct error *err)
 {
     char at[1024];
     int n = snprintf(at, sizeof at, "%s:%d: ", measured->path, measured->lines[row]);
-    const char *text = err->text + (strncmp(err->text, at, (size_t)n) == 0 ? n : 0);
+    const char *text = err->text + n;
+    if (strncmp(err->text, at, (size_t)n) != 0)
+        return false;
     snprintf(result->reason, sizeof result->reason, "%.*s", (int)strcspn(text, "\n"), text);
     *err = (struct error){0};
+    return true;
 }
 
 static bool predict_rows(struct files *files, validate_progress *progress, void *context, struct validate *validate,
@@ -104,8 +108,9 @@ static bool predict_rows(struct files *files, validate_progress *progress, void 
                 continue;
             progress(context, validate->n_rows, files->n_rows);
             struct validate_row *result = &validate->rows[validate->n_rows++];
-            if (!row_predict(&files->files[i], row, &files->tables, result, err))
-                skip_malformed(&files->files[i], row, result, err);
+            if (!row_predict(&files->files[i], row, &files->tables, result, err) &&
+                !skip_malformed(&files->files[i], row, result, err))
+                return false;
         }
     return true;
 }
