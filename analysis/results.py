@@ -20,7 +20,6 @@ KNOWN = (("llama-13b", 262144, 2.8), ("llama-150b", 65536, 1.15), ("llama-150b",
          ("llama-150b", 262144, 1.68))
 GOOD_SPREAD = 1.02
 N_CELLS = 36  # of a plan space and batch
-MOST_NAMES = 8  # of cases where a claim fails
 N_EXPERIMENTS = 12
 SAME_PLAN_BATCH = 512
 SPREAD_CELLS = ("megatron", 512)  # plan space and batch whose units are shown cell by cell
@@ -166,8 +165,6 @@ def cell_tables(cells, text_of=speed_and_rates):
 def verdict(holds, fails):
     """'holds in 3 of 4; not in a, b'"""
     n = len(holds) + len(fails)
-    if len(fails) > MOST_NAMES:
-        fails = fails[:MOST_NAMES] + [f"{len(fails) - MOST_NAMES} more"]
     return f"{len(holds)} of {n}" + (f"; not: {', '.join(fails)}" if fails else "") if n else "not run"
 
 
