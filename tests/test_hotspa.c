@@ -251,6 +251,14 @@ static void a_sample_does_not_wait_for_ever(void)
     free_state(state);
 }
 
+/* A plan of four stages, one replica, contexts of 65 tokens. @return the system's state, for free_state */
+static void *open_four_stages(struct hand_request *hand)
+{
+    hand_request_real(hand, 1, 4, 65);
+    hand->request.layout.recompute = RECOMPUTE_FULL;
+    return calloc(1, system_hotspa.state_size);
+}
+
 /* Four GPUs, P parameters; the plan has four stages, so states of 18 P/4 bytes. One GPU a replica holds 2 + 4 + 12/4 =
  * 9 P, and hands 6 P on to the plan's stages: 10.5 P together. Four packs run best on four replicas: t and a switch of
  * a quarter of t (6 P bytes at 50 GB/s, 8 P FLOPs for each of 64 tokens), not 7/4 t on four stages. But with room for
@@ -262,9 +270,7 @@ static void a_strategy_has_memory_for_the_switch_from_it(void)
         struct hand_request hand;
         struct plan plan = {0};
         struct error err = {0};
-        void *state = calloc(1, system_hotspa.state_size);
-        hand_request_real(&hand, 1, 4, 65);
-        hand.request.layout.recompute = RECOMPUTE_FULL;
+        void *state = open_four_stages(&hand);
         hand_batch(&hand, 5, tokens);
         hand.request.memory_bytes = room[i] * all_parameters(hand.setting.model);
         CHECK_TRUE(plan_of(&hand, state, "bounds: [64]", &plan, &err));
@@ -285,9 +291,7 @@ static void replicas_that_idle_and_switches_count(void)
         struct hand_request hand;
         struct plan plan = {0};
         struct error err = {0};
-        void *state = calloc(1, system_hotspa.state_size);
-        hand_request_real(&hand, 1, 4, 65);
-        hand.request.layout.recompute = RECOMPUTE_FULL;
+        void *state = open_four_stages(&hand);
         hand_batch(&hand, 2, (int32_t[]){i == 0 ? 64 : 1, 65});
         CHECK_TRUE(plan_of(&hand, state, "bounds: [64]", &plan, &err));
         const struct plan_layout *layout = &plan.phases[0].pipelines[0].layout;
