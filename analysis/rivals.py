@@ -14,11 +14,9 @@ import pathlib
 import subprocess
 import sys
 
-import numpy
-
 from common import COLOURS, GIB, KI, PROGRAM, TOP, Trace, ki, legend_outside, pyplot, save, style
 from paper import write_table
-from paper_cells import MODELS, read_points, system_row, t_quantile
+from paper_cells import MODELS, read_points, system_row
 from paper_units import DATA_SETS
 from results import markdown, plan
 
@@ -165,33 +163,16 @@ REASONS = {
 }
 
 
-def speed_up_of(base, measured):
-    """Model FLOPs a second over those of the iterations `base` of the same batches, and the half width of its 95%
-    confidence interval: where no sample waits for another iteration, base's time over measured's."""
-    rate = measured["model_flop"].sum() / measured["time_s"].sum()
-    quotient, n = rate / (base["model_flop"].sum() / base["time_s"].sum()), len(measured["time_s"])
-    if n < 2:
-        return quotient, 0.0
-
-    def share(rows, column):
-        return rows[column] / rows[column].mean()
-
-    spread = (share(measured, "model_flop") - share(measured, "time_s") - share(base, "model_flop") + share(base, "time_s"))
-    return quotient, t_quantile(n) * quotient * numpy.std(spread, ddof=1) / n**0.5
-
-
 def measured_row(trace, label, row, measured, base):
     """system_row and what the paper's Table 1 ticks; base: (row of summary, measured iterations) of best-fit."""
-    n, (speed_up, interval) = len(measured), speed_up_of(base[1], measured)
-    return {**system_row(trace, label, row, measured, base[1]), "speed_up": speed_up, "speed_up_interval": interval,
-            "peak_of_best_fit": row["peak_bytes"] / base[0]["peak_bytes"],
+    return {**system_row(trace, label, row, measured, base[1]), "peak_of_best_fit": row["peak_bytes"] / base[0]["peak_bytes"],
             **{f"sent_{name}_GiB": row[f"sent_{name}_bytes"] / GIB for name in SENT},
             "sent_GiB": sum(row[f"sent_{name}_bytes"] for name in SENT) / GIB,
             "sent_of_best_fit": sum(row[f"sent_{name}_bytes"] for name in SENT) / row["time_mean_s"]
             / (sum(base[0][f"sent_{name}_bytes"] for name in SENT) / base[0]["time_mean_s"]),
             **{f"exposed_{name}": row[name] / row["total_s"] * row["time_mean_s"] for name in EXPOSED},
             "exposed_s": sum(row[name] for name in EXPOSED) / row["total_s"] * row["time_mean_s"],
-            "hfu": row["hfu"], "iteration_s": measured["time_s"].sum() / n, "token_delay": row["token_delay"],
+            "hfu": row["hfu"], "iteration_s": measured["time_s"].mean(), "token_delay": row["token_delay"],
             "dp_imbalance": row["dp_imbalance"], "forward_imbalance": row["forward_imbalance"],
             "backward_imbalance": row["backward_imbalance"]}
 

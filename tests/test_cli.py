@@ -106,6 +106,20 @@ systems:
         self.assertEqual(before["peak_bytes"], after["peak_bytes"])
         self.assertGreater(after["iteration_mean_s"], 1.2 * before["iteration_mean_s"])
 
+    def test_speed_ups_count_what_is_trained(self):
+        """Of all tokens of the measured iterations, some of which wait in wlb-llm's queues: model FLOPs a second."""
+        text = SMALL.replace("both", "critical-path").replace("slimpack, plan: {", "wlb-llm, plan: {cp: 1, ")
+        done = simulate("waits", scenario=text)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        report = json.loads(done.stdout)["systems"]
+        with h5py.File(SCRATCH / "waits" / "small.h5") as file:
+            rows = [of[of["measured"] == 1] for of in (file["iterations"][file["iterations"]["system"] == n] for n in (0, 1))]
+        base, waits = [of["model_flop"].sum() / of["time_s"].sum() for of in rows]
+        self.assertGreater(report[1]["token_delay"], 0)
+        self.assertAlmostEqual(report[1]["speed_up"], waits / base, delta=1e-9)
+        self.assertNotAlmostEqual(report[1]["speed_up"], report[1]["tokens_per_s_per_gpu"] / report[0]["tokens_per_s_per_gpu"],
+                                  delta=1e-3)
+
     def test_contention_never_makes_it_faster(self):
         for system in self.report["systems"]:
             self.assertGreaterEqual(system["simgrid_mean_s"], system["critical_path_mean_s"] * (1 - 1e-9))

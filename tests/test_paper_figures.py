@@ -178,11 +178,12 @@ def write_sweep(path, points):
                 row[key] = value
             summary.append(row)
             of_row = numpy.zeros(1 + len(tokens), [("point", "i8"), ("system", "i4"), ("measured", "i4"), ("tokens", "i8"),
-                                                   ("time_s", "f8"), ("ring_s", "f8"), ("total_s", "f8"),
+                                                   ("time_s", "f8"), ("ring_s", "f8"), ("total_s", "f8"), ("model_flop", "f8"),
                                                    *((name, "f8") for name in paper_cells.SPREADS),
                                                    *((name, "i4") for name in PARTS)])
             of_row["point"], of_row["system"], of_row["measured"][1:] = number, system, 1
             of_row["tokens"][1:], of_row["time_s"][1:], of_row["ring_s"], of_row["total_s"] = tokens, seconds, 1, 4
+            of_row["model_flop"] = 5 * of_row["tokens"]
             iterations.append(of_row)
     with h5py.File(path, "w") as file:
         file["summary"], file["iterations"] = numpy.concatenate(summary), numpy.concatenate(iterations)

@@ -69,7 +69,7 @@ class Page(unittest.TestCase):
     def test_samples_that_wait_are_not_counted_as_trained(self):
         """Three iterations of 2 s against 4 s, but of half the FLOPs: as fast. Equal FLOPs: the times' ratio."""
         sys.path.insert(0, str(TOP / "analysis"))
-        from rivals import speed_up_of, t_quantile
+        from paper_cells import speed_up_of, t_quantile
 
         def iterations(flop, time_s):
             return {"model_flop": numpy.array(flop), "time_s": numpy.array(time_s)}

@@ -183,9 +183,11 @@ static void fits_text(const struct report *report, int32_t system, char text[TEX
     snprintf(text, TEXT_SIZE, "%s", report->point->systems[system].fits ? "yes" : "no");
 }
 
+/** Of model FLOPs a second, not of tokens: where samples wait for later iterations, systems train different tokens in
+ * the measured ones. */
 static double speed_up(const struct report *report, int32_t system)
 {
-    return report->summaries[system].tokens_per_s_per_gpu / report->summaries[0].tokens_per_s_per_gpu;
+    return report->summaries[system].mfu / report->summaries[0].mfu;
 }
 
 static void speed_up_text(const struct report *report, int32_t system, char text[TEXT_SIZE])

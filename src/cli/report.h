@@ -6,7 +6,7 @@
 #include "cli/plan_search.h"
 #include "sweep/point.h"
 
-/** The table for a person, with what was searched. Speed-ups are against the first system. */
+/** The table for a person, with what was searched. Speed-ups are of model FLOPs a second, against the first system. */
 void report_print(const struct scenario *scenario, const struct point *point, const struct plan_search *search);
 
 /** The same numbers under the keys of metrics.def, in SI units, and the assumptions. */
