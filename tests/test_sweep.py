@@ -162,6 +162,31 @@ class Best(Sweep):
             self.assertEqual([row[:2] for row in front], wanted)
             self.assertEqual([row[2] for row in front], [points.index((*row[:2], True)) for row in front])
 
+    def test_a_front_for_each_question(self):
+        """A small model is no answer to what a large one needs; another platform, attention kernel or system is."""
+        head = "point,id,status,model,data.context,platform,attention,system,gpus,tokens_per_s_per_gpu,fits,token_delay,message\n"
+        table = [("large", 8, "a", 8, 1), ("small", 8, "a", 8, 9), ("large", 8, "b", 16, 2), ("small", 8, "b", 16, 4),
+                 ("large", 4, "a", 8, 3), ("small", 8, "b", 16, 5), ("large", 8, "c", 16, 0.25)]
+
+        def best(*arguments, rows=table, delay=0):
+            path = write("questions.csv", head + "".join(
+                f"{i},00,done,{model},{context},{platform},{i % 2},x,{gpus},{rate},1,{delay},\n"
+                for i, (model, context, platform, gpus, rate) in enumerate(rows)))
+            done = run("best", path, *arguments)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return done
+
+        done = best("--pareto", "--json")
+        self.assertEqual([row["point"] for row in json.loads(done.stdout)], [0, 2, 1, 5, 4])
+        self.assertEqual(done.stderr, "rows differ in model, data.context: a front for each\n")
+        lines = best("--pareto", "--quiet").stdout.split("\n")
+        self.assertEqual([n for n, line in enumerate(lines) if not line], [3, 6, 8])
+        self.assertIn("rows differ in model, data.context and are ranked together", best().stderr)
+        self.assertEqual(best("--where", "model=small").stderr, "")
+        self.assertEqual(best(rows=[table[0], table[2]]).stderr, "")
+        self.assertIn("--by mfu", best("--where", "model=small", delay=0.5).stderr)
+        self.assertEqual(best("--where", "model=small", "--by", "gpus", delay=0.5).stderr, "")
+
     def test_unknown_columns_and_conditions_are_refused(self):
         done = run("best", self.whole / "small.csv", "--by", "tokens_per_s_per_gp")
         self.assertEqual((done.returncode, done.stdout), (2, ""))

@@ -2,6 +2,7 @@
 /* `slimsim best`: the rows of a sweep, filtered and ranked, or the front of throughput against GPUs. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "cli/commands.h"
 #include "cli/rows.h"
@@ -53,12 +54,28 @@ static const struct argp_option best_options[] = {
     {"least", 'l', NULL, 0, "Least first", 0},
     {"where", 'w', "COLUMN<VALUE", 0, "Only rows like this (also <= > >= = !=; X_gib is X_bytes; may be repeated)", 0},
     {"top", 't', "N", 0, "So many rows (default: 10)", 0},
-    {"pareto", 'P', NULL, 0, "Rows that no other beats in tokens/s of the cluster with as few GPUs", 0},
+    {"pareto", 'P', NULL, 0, "Of rows with the same model, data, seed, engine: those that no other beats in tokens/s of the cluster with as few GPUs", 0},
     {"all", 'a', NULL, 0, "Also rows that do not fit into memory", 0},
     {0},
 };
 static const struct argp argp = {best_options, parse, "NAME.csv", "Rank and filter the rows of a sweep.",
                                  children,     NULL,  NULL};
+
+/** What makes a ranking less than it looks, on stderr. */
+static void warn(const struct arguments *arguments, const struct rows *rows)
+{
+    char keys[512];
+    bool by_tokens = arguments->pareto || strcmp(arguments->by, "tokens_per_s_per_gpu") == 0;
+    rows_mixed(rows, sizeof keys, keys);
+    if (*keys != '\0' && arguments->pareto)
+        fprintf(stderr, "rows differ in %s: a front for each\n", keys);
+    else if (*keys != '\0')
+        fprintf(stderr, "rows differ in %s and are ranked together; --where KEY=VALUE keeps those that compare\n", keys);
+    if (by_tokens && rows_any_waits(rows))
+        fputs("samples of some rows wait for later iterations (token_delay > 0): these ran other tokens than the others; "
+              "--by mfu ranks by what was trained\n",
+              stderr);
+}
 
 static bool choose(const struct arguments *arguments, struct rows *rows, struct error *err)
 {
@@ -69,6 +86,8 @@ static bool choose(const struct arguments *arguments, struct rows *rows, struct 
     ok = ok && (arguments->all || rows_where(rows, "fits=1", err));
     if (ok && rows->n < n && !arguments->options.quiet)
         fprintf(stderr, "%d rows do not fit into memory and are left out\n", n - rows->n);
+    if (ok && !arguments->options.quiet)
+        warn(arguments, rows);
     if (arguments->pareto)
         return ok && rows_pareto(rows, err);
     return ok && rows_order(rows, arguments->by, arguments->least, err);

@@ -168,26 +168,106 @@ static double number_of(const struct rows *rows, int32_t row, const char *name)
     return column >= 0 && cell_number(rows, row, column, &number) ? number : 0;
 }
 
-bool rows_pareto(struct rows *rows, struct error *err)
+/** Whether a swept key is of the question, not of an answer: what is trained, on which draws, and how it is simulated;
+ * a plan, a purchase or a setting of the training software changes none of it. */
+static bool of_question(const char *key)
 {
-    if (!rows_order(rows, "gpus", true, err))
-        return false;
+    static const char *const question[] = {"model", "data", "seed", "iterations", "engine", "all_tensor_ranks", "faults"};
+    size_t length = strcspn(key, ".");
+    for (size_t i = 0; i < sizeof question / sizeof *question; i++)
+        if (strlen(question[i]) == length && strncmp(key, question[i], length) == 0)
+            return true;
+    return false;
+}
+
+/** Rows by their questions, as text; 0: they answer the same. */
+static int compare_questions(const struct rows *rows, int32_t left, int32_t right)
+{
+    for (int32_t c = rows->first_swept; c < rows->first_swept + rows->n_swept; c++) {
+        int order = of_question(rows->file.columns[c]) ? strcmp(cell(rows, left, c), cell(rows, right, c)) : 0;
+        if (order != 0)
+            return order;
+    }
+    return 0;
+}
+
+static int compare_rows(const void *a, const void *b, void *rows)
+{
+    const int32_t *left = a, *right = b;
+    int order = compare_questions(rows, *left, *right);
+    return order != 0 ? order : (*left > *right) - (*left < *right);
+}
+
+/** Bring rows of a question together: questions in order of their first rows, the rows of each in the file's order. */
+static void group_by_question(struct rows *rows)
+{
+    struct keyed *keyed = check_malloc((size_t)rows->n * sizeof *keyed);
+    qsort_r(rows->row, (size_t)rows->n, sizeof *rows->row, compare_rows, rows);
+    for (int32_t i = 0, first = 0; i < rows->n; i++) {
+        first = compare_questions(rows, rows->row[first], rows->row[i]) != 0 ? i : first;
+        keyed[i] = (struct keyed){rows->row[first], rows->row[i]};
+    }
+    order_by(rows, keyed);
+    free(keyed);
+}
+
+void rows_mixed(const struct rows *rows, size_t size, char *keys)
+{
+    *keys = '\0';
+    for (int32_t c = rows->first_swept; c < rows->first_swept + rows->n_swept; c++) {
+        bool mixed = false;
+        for (int32_t i = 1; i < rows->n && of_question(rows->file.columns[c]); i++)
+            mixed = mixed || strcmp(cell(rows, rows->row[0], c), cell(rows, rows->row[i], c)) != 0;
+        size_t used = strlen(keys);
+        if (mixed)
+            snprintf(keys + used, size - used, "%s%s", used > 0 ? ", " : "", rows->file.columns[c]);
+    }
+}
+
+bool rows_any_waits(const struct rows *rows)
+{
+    bool any = false;
+    for (int32_t i = 0; i < rows->n; i++)
+        any = any || number_of(rows, rows->row[i], "token_delay") > 0;
+    return any;
+}
+
+/** The front of the rows [n] of one question, put at `front`, which may be `row`. @return how many */
+static int32_t front_of(const struct rows *rows, const int32_t *row, int32_t n, int32_t *front)
+{
     double best = 0;
-    int32_t n = 0;
-    for (int32_t i = 0, next; i < rows->n; i = next) {
-        int32_t fastest = rows->row[i];
+    int32_t n_front = 0;
+    for (int32_t i = 0, next; i < n; i = next) {
+        int32_t fastest = row[i];
         double gpus = number_of(rows, fastest, "gpus");
-        for (next = i; next < rows->n && number_of(rows, rows->row[next], "gpus") == gpus; next++)
-            if (number_of(rows, rows->row[next], "tokens_per_s_per_gpu") >
-                number_of(rows, fastest, "tokens_per_s_per_gpu"))
-                fastest = rows->row[next];
+        for (next = i; next < n && number_of(rows, row[next], "gpus") == gpus; next++)
+            if (number_of(rows, row[next], "tokens_per_s_per_gpu") > number_of(rows, fastest, "tokens_per_s_per_gpu"))
+                fastest = row[next];
         double tokens_per_s = number_of(rows, fastest, "tokens_per_s_per_gpu") * gpus;
         if (tokens_per_s > best) {
             best = tokens_per_s;
-            rows->row[n++] = fastest;
+            front[n_front++] = fastest;
         }
     }
+    return n_front;
+}
+
+bool rows_pareto(struct rows *rows, struct error *err)
+{
+    int32_t n = 0;
+    group_by_question(rows);
+    for (int32_t first = 0, next; first < rows->n; first = next) {
+        for (next = first; next < rows->n && compare_questions(rows, rows->row[first], rows->row[next]) == 0; next++)
+            ;
+        struct rows one = *rows;
+        one.row = rows->row + first;
+        one.n = next - first;
+        if (!rows_order(&one, "gpus", true, err))
+            return false;
+        n += front_of(rows, one.row, one.n, rows->row + n);
+    }
     rows->n = n;
+    rows->grouped = true;
     return true;
 }
 
@@ -246,13 +326,16 @@ void rows_print(const struct rows *rows, int32_t most)
             printed(rows, i < 0 ? -1 : rows->row[i], c, text);
             width[c] = (int)strlen(text) > width[c] ? (int)strlen(text) : width[c];
         }
-    for (int32_t i = -1; i < n; i++)
+    for (int32_t i = -1; i < n; i++) {
+        if (rows->grouped && i > 0 && compare_questions(rows, rows->row[i - 1], rows->row[i]) != 0)
+            putchar('\n');
         for (int32_t c = 0; c < n_columns; c++) {
             printed(rows, i < 0 ? -1 : rows->row[i], c, text);
             bool name = c > 0 && c <= rows->n_swept + 2;
             printf("%s%*s%s", c > 0 ? "  " : "", name && c + 1 < n_columns ? -width[c] : width[c], text,
                    c + 1 == n_columns ? "\n" : "");
         }
+    }
     free(width);
     if (rows->n > n)
         printf("... %d rows more\n", rows->n - n);

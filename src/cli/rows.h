@@ -3,6 +3,8 @@
 #ifndef SLIMSIM_CLI_ROWS_H
 #define SLIMSIM_CLI_ROWS_H
 
+#include <stddef.h>
+
 #include "validate/measured.h"
 
 /** A file and the numbers of the rows that are wanted, in order. */
@@ -10,6 +12,7 @@ struct rows {
     struct measured file;
     int32_t n, n_swept, first_swept; /* rows wanted; swept keys are columns from first_swept on */
     int32_t *row;
+    bool grouped; /* by question: a blank line stands between */
 };
 
 /** All rows of points that did not fail. */
@@ -21,7 +24,18 @@ bool rows_where(struct rows *rows, const char *condition, struct error *err);
 /** Order by a column of numbers, the largest first, or the least; ties keep their order. */
 bool rows_order(struct rows *rows, const char *column, bool least_first, struct error *err);
 
-/** Keep those that no other row beats in tokens/s of the whole cluster with as few GPUs; by GPUs. */
+/**
+ * The swept keys, separated by ", ", in which the rows ask different questions: what is trained (`model`, `data`), on
+ * which draws and how it is simulated (`seed`, `iterations`, `engine`, `all_tensor_ranks`, `faults`). Platform, device,
+ * systems, plans and settings of the training software answer it. Cut at `size`; empty: all ask the same.
+ */
+void rows_mixed(const struct rows *rows, size_t size, char *keys);
+
+/** Whether samples of some row wait, so that its measured iterations ran other tokens than those of others. */
+bool rows_any_waits(const struct rows *rows);
+
+/** Of each question, in order of appearance, keep the rows that no other of it beats in tokens/s of the whole cluster
+ * with as few GPUs; by GPUs. */
 bool rows_pareto(struct rows *rows, struct error *err);
 
 /** At most `most` rows as a table, or all as JSON. */
