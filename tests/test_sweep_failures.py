@@ -126,6 +126,34 @@ class Failures(Sweep):
             self.assertIn("No space left on device", done.stderr)
             self.assertEqual(list(folder.iterdir()), [])
 
+    def test_runs_and_sweeps_of_one_name_do_not_replace_each_other(self):
+        alone, swept, folder = write("kept.yaml", BASE), ("--sweep", "seed=1,2", "--jobs", "1", "--quiet"), fresh("kept")
+        shards = fresh("kept-shards")
+
+        def refused(what, *arguments):
+            before = {path: path.read_bytes() for path in folder.iterdir()}
+            done = run(*arguments, "--output", folder)
+            self.assertEqual((done.returncode, done.stdout), (73, ""))
+            self.assertRegex(done.stderr, f"^slimsim: .*kept/small.csv is {what}, which this .* would replace; .*--output DIR.*--set name=")
+            self.assertEqual({path: path.read_bytes() for path in folder.iterdir()}, before)
+
+        self.assertEqual(run("run", alone, *swept[:2], "--shard", "1/1", "--output", shards).returncode, 0)
+        for _ in range(2):
+            self.assertEqual(run("run", alone, "--quiet", "--output", folder).returncode, 0)
+        refused("the table of a single run", "run", alone, *swept)
+        refused("the table of a single run", "submit", alone, "--sweep", "seed=1,2", "--shards", "2", "--dry-run")
+        refused("the table of a single run", "merge", *shards.glob("*.journal"))
+        self.assertEqual(run("run", alone, *swept, "--set", "name=seeds", "--output", folder).returncode, 0)
+        folder = fresh("kept")
+        for _ in range(2):
+            self.assertEqual(run("run", alone, *swept, "--output", folder).returncode, 0)
+        refused("the table of a sweep", "run", alone)
+        self.assertEqual(run("run", alone, "--quiet", "--set", "trace=none", "--output", folder).returncode, 0)
+        self.assertEqual(run("run", alone, *swept, "--point", "1", "--output", folder).returncode, 0)
+        (folder / "small.csv").write_text("tokens\n4096\n")
+        refused("no table of slimsim", "run", alone)
+        refused("no table of slimsim", "run", alone, *swept)
+
     def test_what_has_no_sweep_has_no_shards(self):
         for arguments in (("run", "--shard", "2/2"), ("submit", "--shards", "1"), ("submit", "--shards", "3", "--sweep", "seed=1,2")):
             done = run(arguments[0], write("alone.yaml", BASE), "--output", fresh("shardless"), *arguments[1:])

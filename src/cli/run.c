@@ -11,6 +11,7 @@
 #include "cli/report.h"
 #include "cli/stop.h"
 #include "cli/sweep.h"
+#include "sweep/kept.h"
 #include "sweep/record.h"
 
 struct arguments {
@@ -127,7 +128,9 @@ static bool search_and_simulate(const struct arguments *arguments, struct scenar
                                 const struct lengths *lengths, struct error *err)
 {
     struct plan_search search = {0};
-    bool ok = plan_search_run(scenario, lengths, &arguments->options, &search, err) &&
+    bool ok = (scenario->trace == SCENARIO_TRACE_NONE ||
+               kept_may_replace(arguments->options.output, scenario->name, false, err)) &&
+              plan_search_run(scenario, lengths, &arguments->options, &search, err) &&
               simulate(arguments, scenario, lengths, &search, err);
     plan_search_free(&search);
     return ok;

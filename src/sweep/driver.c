@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "sweep/book.h"
+#include "sweep/kept.h"
 #include "sweep/pool.h"
 #include "sweep/progress.h"
 
@@ -233,7 +234,8 @@ bool driver_run(struct workshop *workshop, const struct manifest *manifest, cons
                             .outcome = outcome,
                             .journal = {.descriptor = -1}};
     *outcome = (struct driver_outcome){0};
-    bool ok = ledger_open(manifest, &driver.ledger, err) && open_journal(&driver, err) && compute(&driver, err);
+    bool ok = kept_may_replace(options->directory, manifest->name, true, err) &&
+              ledger_open(manifest, &driver.ledger, err) && open_journal(&driver, err) && compute(&driver, err);
     if (ok && options->shard.n == 0) {
         int32_t n_failed;
         driver.ledger.journals = &driver.journal;

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "sweep/book.h"
+#include "sweep/kept.h"
 #include "sweep/ledger.h"
 #include "sweep/shard.h"
 
@@ -170,7 +171,8 @@ bool merge_journals(int32_t n, const char *const *paths, const char *directory, 
                     struct merge_outcome *outcome, struct error *err)
 {
     struct merge merge = {.n = n, .paths = paths, .build = ledger_build()};
-    bool ok = read_manifests(&merge, err) && read_results(&merge, err) && check_complete(&merge, err);
+    bool ok = read_manifests(&merge, err) && read_results(&merge, err) && check_complete(&merge, err) &&
+              kept_may_replace(directory, merge.manifest.name, true, err);
     if (ok) {
         merge.ledger.journals = merge.journals;
         merge.ledger.stop = stop;
