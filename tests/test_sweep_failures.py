@@ -176,6 +176,18 @@ class Failures(Sweep):
                 done = subprocess.run([PROGRAM, *arguments], stdout=full, stderr=subprocess.PIPE, text=True, timeout=300)
             self.assertEqual(done.returncode, 74, (arguments, done.stderr))
 
+    def test_a_reader_that_has_enough_ends_it_silently(self):
+        """As Unix tools end, of SIGPIPE; what is to be written is written."""
+        folder, alone = fresh("enough"), write("enough.yaml", BASE)
+        for arguments in (("run", alone, "--output", folder, "--quiet"), ("run", write("small.yaml", GRID), "--list"),
+                          ("best", self.whole / "small.csv", "--json", "--quiet"), ("list", "keys"), ("--version",)):
+            read, end = os.pipe()
+            os.close(read)
+            done = subprocess.run([PROGRAM, *arguments], stdout=end, stderr=subprocess.PIPE, text=True, timeout=300)
+            os.close(end)
+            self.assertEqual((done.returncode, done.stderr), (-signal.SIGPIPE, ""), arguments)
+        self.assertEqual(sorted(path.name for path in folder.iterdir()), ["small.csv", "small.h5"])
+
 
 class Resume(Sweep):
     LONG = GRID.replace("measured: 2", "measured: 6").replace("replicates: 2", "replicates: 3")

@@ -2,10 +2,13 @@
 #include "cli/command.h"
 
 #include <errno.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/check.h"
 #include "sweep/point.h"
@@ -134,9 +137,20 @@ int command_fail(const struct error *err)
     return (int)err->status;
 }
 
+/** Whether stdout is a pipe that nobody reads any more. */
+static bool reader_left(void)
+{
+    struct pollfd out = {.fd = STDOUT_FILENO};
+    return poll(&out, 1, 0) == 1 && (out.revents & POLLERR) != 0;
+}
+
 int command_finish(int status)
 {
-    bool failed = ferror(stdout) != 0;
+    bool failed = fflush(stdout) != 0 || ferror(stdout) != 0;
+    if (failed && reader_left()) { /* as `| head` does: end as Unix tools do; files are written by now */
+        signal(SIGPIPE, SIG_DFL);
+        return status == EXIT_SUCCESS ? raise(SIGPIPE) : status;
+    }
     if (fclose(stdout) == 0 && !failed)
         return status;
     if (status != ERROR_IO) /* else it was said */

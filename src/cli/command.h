@@ -63,7 +63,8 @@ void command_print_json(json_t *value);
 /** Print err to stderr as "slimsim: ..." lines and answer its exit status. */
 int command_fail(const struct error *err);
 
-/** Flush and close stdout: a full disk behind it must not go unseen. @return status, or ERROR_IO with a message */
+/** Flush and close stdout: a full disk behind it must not go unseen. Where it is a pipe that nobody reads any more,
+ * success ends by SIGPIPE, without a message. @return status, or ERROR_IO with a message */
 int command_finish(int status);
 
 #endif
