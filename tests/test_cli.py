@@ -583,6 +583,7 @@ class Messages(unittest.TestCase):
         self.assertEqual(done.stdout, "")
         for part in expected:
             self.assertIn(part, done.stderr)
+        return done.stderr
 
     def test_all_mistakes_are_named_in_one_pass_with_their_places(self):
         text = SMALL.replace("seed: 7", "sed: 7").replace("global_batch: 48", "global_batch: many")
@@ -626,6 +627,9 @@ class Messages(unittest.TestCase):
         self.refuse(["best-fat", "best-fit"], SMALL.replace("name: best-fit", "name: best-fat"))
         self.refuse(["asymetric", "asymmetric"], SMALL.replace("slimpack, ", "slimpack, knobs: {asymetric: no}, "))
         self.assertEqual(run("run", SCRATCH / "nowhere.yaml").returncode, 2)
+        auto = re.sub(r"plan: \{.*\}\}", "plan: auto}", SMALL) + "plan_space: {name: fre}\n"
+        said = self.refuse(["plan_space.name", "did you mean 'free'"], auto)
+        self.assertEqual(said.count("plan_space.name"), 1, "a mistake of both systems is told once")
 
     def test_systems_are_checked_before_any_of_them_runs(self):
         text = SMALL.replace("name: best-fit", "name: best-fat").replace("selective}}\n", "selective}, knobs: {x: 1}}\n")

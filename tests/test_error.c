@@ -13,6 +13,16 @@ static void added_lines_stand_in_order(void)
     CHECK_EQUAL(err.status, ERROR_INVALID);
 }
 
+/* What several systems take from one key of the scenario is wrong once. A part of a line is another line. */
+static void a_line_stands_once(void)
+{
+    struct error err = {0};
+    const char *lines[] = {"tp: 3", "plan.tp: 3", "tp: 32", "tp: 3", "tp: 32", "plan.tp: 3"};
+    for (int i = 0; i < 6; i++)
+        CHECK_TRUE(!error_add(&err, "%s", lines[i]));
+    CHECK_TEXT(err.text, "tp: 3\nplan.tp: 3\ntp: 32");
+}
+
 static void too_many_lines_end_in_more(void)
 {
     struct error err = {0};
@@ -25,5 +35,6 @@ static void too_many_lines_end_in_more(void)
 
 int main(void)
 {
-    return HARNESS_MAIN("error", TEST(added_lines_stand_in_order), TEST(too_many_lines_end_in_more));
+    return HARNESS_MAIN("error", TEST(added_lines_stand_in_order), TEST(a_line_stands_once),
+                        TEST(too_many_lines_end_in_more));
 }

@@ -27,6 +27,16 @@ bool error_set_status(struct error *err, enum error_status status, const char *f
     return false;
 }
 
+/** Whether one of the lines of `text` is this one. */
+static bool stands_in(const char *text, const char *line)
+{
+    size_t n = strlen(line);
+    for (const char *at = text; (at = strstr(at, line)) != NULL; at++)
+        if ((at == text || at[-1] == '\n') && (at[n] == '\n' || at[n] == '\0'))
+            return true;
+    return false;
+}
+
 bool error_add(struct error *err, const char *format, ...)
 {
     size_t used = strlen(err->text);
@@ -37,6 +47,8 @@ bool error_add(struct error *err, const char *format, ...)
     va_end(list);
     if (err->status == ERROR_NONE)
         err->status = ERROR_INVALID;
+    if (*line != '\0' && stands_in(err->text, line))
+        return false;
     if (used + strlen(line) + 1 + sizeof more > sizeof err->text) {
         if (used < sizeof more || strcmp(err->text + used - strlen(more), more) != 0)
             strcat(err->text, more);

@@ -30,7 +30,8 @@ bool error_set_status(struct error *err, enum error_status status, const char *f
     __attribute__((format(printf, 3, 4)));
 
 /**
- * Add one more line (status ERROR_INVALID unless one is set); past the buffer's end "... more" stands once.
+ * Add one more line (status ERROR_INVALID unless one is set), unless it stands there already; past the buffer's end
+ * "... more" stands once.
  * @return false
  */
 bool error_add(struct error *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
