@@ -106,6 +106,20 @@ systems:
         self.assertEqual(before["peak_bytes"], after["peak_bytes"])
         self.assertGreater(after["iteration_mean_s"], 1.2 * before["iteration_mean_s"])
 
+    def test_a_platform_with_another_nvlink_than_the_device_is_told(self):
+        """Data sheets: 900 GB/s both directions of an H100, 400 of an H800, which the platform has."""
+        told = "NVLink of platform hopper-2x8 is 200 GB/s each way, of device h100-sxm's data sheet 450 GB/s"
+        path, other = write("small.yaml", SMALL.replace("both", "critical-path")), ("--set", "device=h100-sxm")
+        done = run("run", path, "--output", fresh("nvlink"), *other)
+        self.assertIn(told, done.stdout.split("best-fit")[0])
+        self.assertNotIn("NVLink of platform", run("run", path, "--output", fresh("nvlink"), "--quiet").stdout)
+        self.assertIn(told, " ".join(json.loads(simulate("nvlink", *other).stdout)["assumed"]))
+        swept = run("run", path, *other, "--sweep", "seed=1,2", "--set", "trace=summary", "--output", fresh("nvlink"))
+        self.assertEqual(swept.stderr.count(told), 1, "of two points")
+        cost = ("cost", "--model", "llama-7b", "--slice", "0:4096", "--platform", "hopper-2x8", "--device")
+        self.assertIn(told, run(*cost, "h100-sxm").stdout)
+        self.assertNotIn("NVLink", run(*cost, "h800").stdout)
+
     def test_speed_ups_count_what_is_trained(self):
         """Of all tokens of the measured iterations, some of which wait in wlb-llm's queues: model FLOPs a second."""
         text = SMALL.replace("both", "critical-path").replace("slimpack, plan: {", "wlb-llm, plan: {cp: 1, ")

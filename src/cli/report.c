@@ -219,11 +219,15 @@ static void print_row(const struct report *report, const char *label, cell *text
 static void print_header(const struct report *report)
 {
     const struct scenario *scenario = report->scenario;
+    char line[ASSUMED_SIZE];
     printf("%s: %s on %s (%d x %s), %s lengths, context %lld tokens, %lld documents an iteration\n", scenario->name,
            scenario->model.name, scenario->platform.name, platform_n_gpus(&scenario->platform), scenario->device.name,
            scenario->data.lengths, (long long)scenario->data.context, (long long)scenario->data.global_batch);
-    printf("%lld measured iteration%s after %lld of warm-up, seed %lld\n\n", (long long)scenario->measured,
+    printf("%lld measured iteration%s after %lld of warm-up, seed %lld\n", (long long)scenario->measured,
            scenario->measured > 1 ? "s" : "", (long long)scenario->warm_up, (long long)scenario->seed);
+    if (assumed_unlike_nvlink(&scenario->platform, &scenario->device, line))
+        printf("%s\n", line);
+    putchar('\n');
     print_row(report, "", label_text);
     print_row(report, "plan", plan_text);
     print_row(report, "virtual stages of a rank", chunks_text);

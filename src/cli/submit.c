@@ -340,6 +340,8 @@ static bool prepare(const struct arguments *arguments, const struct sweep *sweep
               kept_may_replace(arguments->options.output, submission->manifest.name, true, err) && locate(submission, err);
     if (ok && arguments->shards > sweep->n_points)
         ok = error_set(err, "--shards: %d parts, but there are %d points", arguments->shards, sweep->n_points);
+    if (ok && !arguments->options.quiet)
+        sweep_tell_notes(workshop);
     workshop_close(workshop);
     free(workshop);
     return ok;

@@ -206,6 +206,12 @@ static int32_t n_cores(void)
     return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
 }
 
+void sweep_tell_notes(const struct workshop *workshop)
+{
+    if (*workshop->notes.text != '\0')
+        fprintf(stderr, "%s\n", workshop->notes.text);
+}
+
 /** What a person wants to know at the end, on stderr. */
 static void tell(const struct manifest *manifest, const struct driver_options *options,
                  const struct driver_outcome *outcome, const char *command)
@@ -262,6 +268,8 @@ static bool run(struct workshop *workshop, const struct manifest *manifest, cons
     driver->progress = !options->quiet;
     if (!command_make_folder(options->output, err))
         return false;
+    if (!options->quiet)
+        sweep_tell_notes(workshop);
     bool ok = driver_run(workshop, manifest, driver, &outcome, err);
     if (!ok && *driver->stop != 0 && err->status == ERROR_NONE)
         fprintf(stderr, "%d of %d points are finished and kept\n", outcome.n_kept + outcome.n_computed,

@@ -37,6 +37,9 @@ bool sweep_open(const char *path, const struct options *options, const struct sw
 bool sweep_command(const char *path, const struct options *options, const struct sweep_arguments *arguments,
                    const struct sweep *sweep, const volatile sig_atomic_t *stop, struct error *err);
 
+/** On stderr: what a user should know of the points that were resolved. */
+void sweep_tell_notes(const struct workshop *workshop);
+
 /** There is more than the scenario itself: `what` divides points, and needs them. */
 bool sweep_divided(const struct sweep *sweep, const char *what, struct error *err);
 

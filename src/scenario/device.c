@@ -57,6 +57,8 @@ static const struct schema_key sheet[] = {
     {"source", SCHEMA_TEXT, "-", 0, 0, NULL, NULL, "where the numbers come from", FIELD(source)},
     REAL("peak_flop_per_s", "flop/s", 1e9, 1e18, "bf16 dense", peak_flop_per_s),
     REAL("hbm_bytes_per_s", "bytes/s", 1e9, 1e15, "bandwidth of the GPU's memory", hbm_bytes_per_s),
+    KEY("nvlink_bytes_per_s", "bytes/s", 0, 1e15, "0",
+        "of one direction, to compare a platform's with; 0: unknown", nvlink_bytes_per_s),
     REAL("memory_bytes", "bytes", 1e9, 1e15, "what a process can allocate at most", memory_bytes),
     REAL("context_bytes", "bytes", 0, 1e12, "CUDA context and NCCL, outside the allocator", context_bytes),
     KEY("workspace_bytes", "bytes", 0, 1e12, "0", "that libraries keep inside the allocator once they have run",

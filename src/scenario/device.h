@@ -129,6 +129,7 @@ struct device {
     char source[512];
     double peak_flop_per_s; /* bf16 dense */
     double hbm_bytes_per_s;
+    double nvlink_bytes_per_s;    /* of one direction, as the data sheet has it; 0: unknown. Links are the platform's */
     double memory_bytes;          /* what a process can allocate at most */
     double context_bytes;         /* CUDA context and NCCL, outside the allocator */
     double workspace_bytes;       /* that libraries keep inside the allocator once they have run: cuBLAS */

@@ -160,6 +160,15 @@ static int32_t communication_lines(const struct scenario *scenario, const struct
     return n;
 }
 
+bool assumed_unlike_nvlink(const struct platform *platform, const struct device *device, char line[ASSUMED_SIZE])
+{
+    double has = platform->nvlink_bytes_per_s, sheet = device->nvlink_bytes_per_s;
+    snprintf(line, ASSUMED_SIZE,
+             "NVLink of platform %s is %g GB/s each way, of device %s's data sheet %g GB/s: the platform's counts",
+             platform->name, has / 1e9, device->name, sheet / 1e9);
+    return sheet > 0 && fabs(has / sheet - 1) > 1e-9;
+}
+
 /** Links, memories and documents. @return how many */
 static int32_t machine_lines(const struct scenario *scenario, const struct point *point, char lines[][ASSUMED_SIZE])
 {
@@ -171,6 +180,7 @@ static int32_t machine_lines(const struct scenario *scenario, const struct point
              "device's curves; bf16 peak %g TFLOP/s, HBM %g TB/s",
              platform->nvlink_bytes_per_s / 1e9, platform->nic_bytes_per_s / 1e9, platform->pcie_bytes_per_s / 1e9,
              device->peak_flop_per_s / 1e12, device->hbm_bytes_per_s / 1e12);
+    n += assumed_unlike_nvlink(platform, device, lines[n]);
     snprintf(lines[n++], ASSUMED_SIZE,
              "memory of a GPU: %.2f GiB, the device's less %.2f GiB of CUDA context and NCCL; libraries keep %.3f GiB "
              "of it; "

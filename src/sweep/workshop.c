@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "execute/execute.h"
 #include "search/search.h"
+#include "sweep/assumed.h"
 #include "sweep/record.h"
 
 static bool same_data(const struct scenario_data *a, const struct scenario_data *b)
@@ -54,6 +55,9 @@ bool workshop_point(struct workshop *workshop, int32_t point, struct scenario *s
         return false;
     }
     *id = id_of(scenario, *lengths);
+    char line[ASSUMED_SIZE];
+    if (assumed_unlike_nvlink(&scenario->platform, &scenario->device, line))
+        error_add(&workshop->notes, "%s", line);
     return true;
 }
 

@@ -21,6 +21,7 @@ struct workshop {
     struct scenario_cache cache;
     int32_t n_lengths, next_lengths; /* the oldest gives way */
     struct workshop_lengths lengths[WORKSHOP_LENGTHS];
+    struct error notes; /* what a user should know of the points resolved so far, each once; no errors */
 };
 
 /**
