@@ -11,6 +11,7 @@ from paper_units import DATA_SETS
 MIB = 2**20
 MODELS = {"llama-7b": "7B", "llama-13b": "13B", "llama-70b": "70B", "llama-150b": "150B"}
 BATCHES = (512, 1024, 2048)
+CPU_MINUTES = {512: "5", 1024: "6", 2048: "6 to 7"}  # that the cells of a batch took, on the critical path
 SPACES = ("free", "megatron", "low-tp")
 SIMGRID_CELLS = (("megatron", 512),)  # plan spaces and batches whose cells are run on SimGrid, too
 FLOP_SPREADS = ("forward_flop_spread", "backward_flop_spread", "forward_own_flop_spread", "backward_own_flop_spread")
@@ -166,7 +167,9 @@ def throughput(space, batch, engine="critical-path"):
         rows = [{"plan_space": space, "global_batch": batch, **row} for row in cell_rows(trace)]
         return draw_throughput(rows), rows
 
-    draw.__doc__ = f"4 models x 3 data sets x 3 contexts, {batch} documents, plan space {space}, engine {engine}"
+    minutes = CPU_MINUTES[batch] if engine == "critical-path" else "9"
+    draw.__doc__ = (f"4 models x 3 data sets x 3 contexts, {batch} documents, plan space {space}, engine {engine}: "
+                    f"{minutes} CPU minutes")
     return draw
 
 
@@ -223,7 +226,7 @@ def change_of(keys, first):
 
 
 def experiments(simulator):
-    """what moves the speed-up of 13B at 256K: one assumption changed at a time"""
+    """what moves the speed-up of 13B at 256K: one assumption changed at a time: 1 CPU minute"""
     trace = simulator.sweep("experiments")
     points = read_points(trace)
     rows = []
