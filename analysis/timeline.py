@@ -218,7 +218,8 @@ def system_title(system, first, short):
     if not short:
         parts.append(f"peak of any GPU {iteration['peak_bytes'] / GIB:.1f} GiB")
         if first.label != system.label:
-            parts.append(f"{first.iteration['time_s'] / iteration['time_s']:.2f}x the speed of {first.label}")
+            rate, of_first = (of["model_flop"] / of["time_s"] for of in (iteration, first.iteration))
+            parts.append(f"{rate / of_first:.2f}x the speed of {first.label}")
     return "   ·   ".join(parts)
 
 

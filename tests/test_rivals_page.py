@@ -5,6 +5,7 @@ import csv
 import pathlib
 import subprocess
 import sys
+import types
 import unittest
 
 import numpy
@@ -70,6 +71,7 @@ class Page(unittest.TestCase):
         """Three iterations of 2 s against 4 s, but of half the FLOPs: as fast. Equal FLOPs: the times' ratio."""
         sys.path.insert(0, str(TOP / "analysis"))
         from paper_cells import speed_up_of, t_quantile
+        from timeline import system_title
 
         def iterations(flop, time_s):
             return {"model_flop": numpy.array(flop), "time_s": numpy.array(time_s)}
@@ -78,6 +80,10 @@ class Page(unittest.TestCase):
         self.assertEqual(speed_up_of(base, iterations([4.0, 3.0, 5.0], [2.0, 1.5, 2.5])), (1.0, 0.0))
         quotient, error = speed_up_of(base, iterations([8.0, 6.0, 10.0], [2.0, 2.0, 2.0]))
         self.assertEqual(quotient, 2.0)
+        first, waits = (types.SimpleNamespace(label=label, summary={name: 1 for name in ("tp", "pp", "cp", "dp")}, pipelines=[(0, 0)],
+                                              iteration={"time_s": 4.0, "model_flop": flop, "peak_bytes": 0, "bubble_fraction": 0})
+                        for label, flop in (("best-fit", 8.0), ("wlb-llm", 6.0)))
+        self.assertIn("0.75x the speed of best-fit", system_title(waits, first, False))
         self.assertAlmostEqual(error, t_quantile(3) * 2 * 0.25 / 3**0.5)  # of base's times over their mean: 1, 0.75, 1.25
 
     def test_table_one_holds_means_over_the_cells(self):
