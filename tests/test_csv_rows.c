@@ -38,6 +38,9 @@ static void rows_know_their_lines(void)
         {"a\n\"1\n\n2\"\n3\n", "1[a]2[1\n\n2]5[3]"},
         {"\"a \"\"b\"\",c\"\n", "1[a \"b\",c]"},
         {"a\rb\n", "1[a]1[b]"},
+        {"\xEF\xBB\xBF"
+         "id\n\xEF\xBB\xBF",
+         "1[id]2[\xEF\xBB\xBF]"}, /* a byte order mark is one at the start only */
         {"# \"one\n\n#\na\n#b\n", "2[]4[a]5[#b]"},
     };
     char seen[256];

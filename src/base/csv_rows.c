@@ -94,7 +94,8 @@ static bool take_lines(struct reading *reading, struct csv_parser *parser, FILE 
     bool ok = true;
     while (ok && (bytes = getline(&line, &capacity, file)) >= 0) {
         reading->line++;
-        ok = take_line(reading, parser, line, (size_t)bytes);
+        size_t mark = reading->line == 1 && strncmp(line, "\xEF\xBB\xBF", 3) == 0 ? 3 : 0; /* byte order mark */
+        ok = take_line(reading, parser, line + mark, (size_t)bytes - mark);
     }
     free(line);
     if (ok && ferror(file) != 0)

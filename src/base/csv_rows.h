@@ -20,7 +20,8 @@ struct csv_row {
 typedef bool csv_rows_visitor(void *context, const struct csv_row *row, struct error *err);
 
 /**
- * Visit the rows of a file. Fields may be quoted and hold commas, quotes and line ends; blanks around a field are cut.
+ * Visit the rows of a file. Fields may be quoted and hold commas, quotes and line ends; blanks around a field and a
+ * byte order mark before the first, as spreadsheets write it, are cut.
  *
  * @param path      in messages
  * @param comments  lines that begin with '#' before the first row are passed over

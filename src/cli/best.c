@@ -54,7 +54,10 @@ static const struct argp_option best_options[] = {
     {"least", 'l', NULL, 0, "Least first", 0},
     {"where", 'w', "COLUMN<VALUE", 0, "Only rows like this (also <= > >= = !=; X_gib is X_bytes; may be repeated)", 0},
     {"top", 't', "N", 0, "So many rows (default: 10)", 0},
-    {"pareto", 'P', NULL, 0, "Of rows with the same model, data, seed, engine: those that no other beats in tokens/s of the cluster with as few GPUs", 0},
+    {"pareto", 'P', NULL, 0,
+     "Of rows with the same model, data, seed, engine: those that no other beats in tokens/s of the cluster with as "
+     "few GPUs",
+     0},
     {"all", 'a', NULL, 0, "Also rows that do not fit into memory", 0},
     {0},
 };
@@ -70,11 +73,13 @@ static void warn(const struct arguments *arguments, const struct rows *rows)
     if (*keys != '\0' && arguments->pareto)
         fprintf(stderr, "rows differ in %s: a front for each\n", keys);
     else if (*keys != '\0')
-        fprintf(stderr, "rows differ in %s and are ranked together; --where KEY=VALUE keeps those that compare\n", keys);
+        fprintf(stderr, "rows differ in %s and are ranked together; --where KEY=VALUE keeps those that compare\n",
+                keys);
     if (by_tokens && rows_any_waits(rows))
-        fputs("samples of some rows wait for later iterations (token_delay > 0): these ran other tokens than the others; "
-              "--by mfu ranks by what was trained\n",
-              stderr);
+        fputs(
+            "samples of some rows wait for later iterations (token_delay > 0): these ran other tokens than the others; "
+            "--by mfu ranks by what was trained\n",
+            stderr);
 }
 
 static bool choose(const struct arguments *arguments, struct rows *rows, struct error *err)

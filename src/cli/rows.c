@@ -172,7 +172,8 @@ static double number_of(const struct rows *rows, int32_t row, const char *name)
  * a plan, a purchase or a setting of the training software changes none of it. */
 static bool of_question(const char *key)
 {
-    static const char *const question[] = {"model", "data", "seed", "iterations", "engine", "all_tensor_ranks", "faults"};
+    static const char *const question[] = {"model", "data", "seed", "iterations", "engine", "all_tensor_ranks",
+                                           "faults"};
     size_t length = strcspn(key, ".");
     for (size_t i = 0; i < sizeof question / sizeof *question; i++)
         if (strlen(question[i]) == length && strncmp(key, question[i], length) == 0)

@@ -337,7 +337,8 @@ static bool prepare(const struct arguments *arguments, const struct sweep *sweep
     workshop->sweep = sweep;
     manifest_of_sweep(sweep, &submission->manifest);
     bool ok = sweep_divided(sweep, "submit", err) && driver_resolve(workshop, &submission->manifest, NULL, err) &&
-              kept_may_replace(arguments->options.output, submission->manifest.name, true, err) && locate(submission, err);
+              kept_may_replace(arguments->options.output, submission->manifest.name, true, err) &&
+              locate(submission, err);
     if (ok && arguments->shards > sweep->n_points)
         ok = error_set(err, "--shards: %d parts, but there are %d points", arguments->shards, sweep->n_points);
     if (ok && !arguments->options.quiet)

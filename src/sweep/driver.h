@@ -35,7 +35,8 @@ bool driver_resolve(struct workshop *workshop, struct manifest *manifest, const 
 
 /**
  * Compute what is missing and, unless this is one of several shards, write the files (sweep/book.h) below the
- * directory, which exists and holds no results of a single run of this name. @return false with err, or with err untouched when *stop ended it
+ * directory, which exists and holds no results of a single run of this name. @return false with err, or with err
+ * untouched when *stop ended it
  */
 bool driver_run(struct workshop *workshop, const struct manifest *manifest, const struct driver_options *options,
                 struct driver_outcome *outcome, struct error *err);
