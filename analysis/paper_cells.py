@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Figures of the paper about throughput, memory and scale: analysis/paper.py draws them."""
-import statistics
+import math
 
 import numpy
 
@@ -25,10 +25,18 @@ CLASSES = {"states": "weights, gradients, optimizer", "activations": "activation
 
 
 def t_quantile(n):
-    """Of Student's t for a 95% interval from n values. Source: Abramowitz and Stegun 26.7.5, to order 1 / (n - 1)^2;
-    within 0.2% from n = 10."""
-    z, degrees = statistics.NormalDist().inv_cdf(0.975), n - 1
-    return z + (z**3 + z) / (4 * degrees) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * degrees**2)
+    """Of Student's t for a 95% interval from n values: P(|T| <= t) of Abramowitz and Stegun 26.7.3 (an odd number of degrees
+    of freedom) and 26.7.4 (even), solved by bisection."""
+    degrees, odd, low, high = n - 1, (n - 1) % 2, 0.0, 13.0
+    while high - low > 1e-12:
+        t = (low + high) / 2
+        angle = math.atan(t / math.sqrt(degrees))
+        term, total = math.cos(angle) ** odd, 0.0
+        for power in range(odd, degrees - 1, 2):
+            total, term = total + term, term * math.cos(angle) ** 2 * (power + 1) / (power + 2)
+        inside = 2 / math.pi * (angle + math.sin(angle) * total) if odd else math.sin(angle) * total
+        low, high = (t, high) if inside < 0.95 else (low, t)
+    return (low + high) / 2
 
 
 def ratio(above, below):

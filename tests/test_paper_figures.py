@@ -238,9 +238,9 @@ class Sweeps(unittest.TestCase):
         self.assertEqual(row["merged_forward_own_flop_spread"], 1.125)
 
     def test_student_quantiles(self):
-        """Tables: 2.262 with 9 degrees of freedom, 2.093 with 19."""
-        self.assertAlmostEqual(paper_cells.t_quantile(10), 2.262, delta=0.005)
-        self.assertAlmostEqual(paper_cells.t_quantile(20), 2.093, delta=0.001)
+        """Of printed tables, by degrees of freedom."""
+        for degrees, t in ((1, 12.706), (2, 4.303), (3, 3.182), (4, 2.776), (9, 2.262), (19, 2.093), (99, 1.984)):
+            self.assertAlmostEqual(paper_cells.t_quantile(degrees + 1), t, delta=0.0005)
 
     def test_figures_of_sweeps_are_drawn(self):
         for name, systems, n_rows in [(name, ("best-fit", "slimpack"), 8) for name in (

@@ -129,6 +129,36 @@ static void pruning_changes_neither_the_choice_nor_the_runners_up(void)
     CHECK_TRUE(4 * n_spared > n_all);
 }
 
+/** Iteration time of what is found of a cell on batches of 24 documents, 999 tokens each but for one of 48Ki in every
+ * fifth batch. */
+static double time_with_rare_long_samples_s(const struct cell *cell)
+{
+    struct hand_search hand;
+    struct error err = {0};
+    const struct search_options options = {0};
+    CHECK(open_cell(&hand, cell, &err));
+    lengths_close(&hand.lengths);
+    hand.scenario.data.lengths[0] = '\0';
+    for (int i = 0; i < 5 * 24 - 1; i++)
+        strcat(hand.scenario.data.lengths, "999 ");
+    strcat(hand.scenario.data.lengths, "48Ki");
+    CHECK(lengths_open(&hand.scenario.data, scenario_data_dir(), &hand.lengths, &err));
+    CHECK(search_system(&hand.scenario, &hand.lengths, 0, &options, &hand.result, &err));
+    double time_s = chosen(&hand)->score.time_s;
+    close_cell(&hand);
+    return time_s;
+}
+
+/* The batch that ranks has no long sample, and many plans of TP 2 and 4 are faster there than those of TP 8. In every
+ * fifth batch the long sample has the GPUs of one replica, TP x PP, and TP alone makes it faster. So what is found is
+ * no slower than the widest plan by itself. */
+static void a_long_sample_that_the_ranking_batch_lacks_decides(void)
+{
+    const struct cell any = {"llama-7b", "hopper-2x8", "dynapipe", "48Ki", "name: free", "", 3};
+    const struct cell wide = {"llama-7b", "hopper-2x8", "dynapipe", "48Ki", "tp: 8, pp: 2", "", 3};
+    CHECK_TRUE(time_with_rare_long_samples_s(&any) <= time_with_rare_long_samples_s(&wide));
+}
+
 static bool same_layout(const struct search_plan *a, const struct search_plan *b)
 {
     return a->layout.tp == b->layout.tp && a->layout.pp == b->layout.pp && a->layout.cp == b->layout.cp;
@@ -676,6 +706,7 @@ int main(void)
 {
     return HARNESS_MAIN(
         "search", TEST(pruning_changes_neither_the_choice_nor_the_runners_up),
+        TEST(a_long_sample_that_the_ranking_batch_lacks_decides),
         TEST(recomputations_near_the_fastest_of_a_layout_are_decided_on), TEST(bounds_are_below_every_resolved_plan),
         TEST(what_follows_the_passes_is_bounded_by_what_cannot_hide), TEST(a_system_that_lets_samples_wait_is_searched),
         TEST(a_state_flows_through_the_warm_up_and_the_iterations_that_decide),

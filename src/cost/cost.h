@@ -88,9 +88,9 @@ static inline double cost_pass_s(const struct cost_pass *cost)
  * Attention: one packed kernel a layer for all slices, `context` of them with a ring (a block of it each); each slice
  * has 1/context of its FLOPs (zig-zag sharding of each sample, Llama 3, arXiv:2407.21783, section 3.3) and 1/TP of the
  * heads. The curves are of whole causal samples, so a slice [a, b) enters with the queries and keys of the causal
- * sample whose queries see as many keys, and whose keys are seen by as many queries, on average: keys a + b, queries (b
- * - a)(a + b)/b, both over context (all-gather: keys whole; ulysses: both whole, 1/context of the heads). For a whole
- * sample these are b and b.
+ * sample whose queries see as many keys, and whose keys are seen by as many queries, on average: keys a + b + 1,
+ * queries (b - a)(a + b + 1)/b, both over context (all-gather: keys whole; ulysses: both whole, 1/context of the
+ * heads). For a whole sample these are b + 1 and b + 1.
  *
  * Sharded per sequence, ranks differ: each computes its pieces [a, b) of the documents with all their queries, and in
  * every layer the ring, or the gather of keys and values (backward: the reduction of their gradients), waits for the
@@ -301,7 +301,7 @@ double cost_gradient_bytes(enum scenario_gradients gradients);
  *   fused      gradient, weight and two moments read, the latter three written, 28
  *   eager      one kernel each: decay 8, first moment 8 + 12, second 8 + 12, root, division and sum of the denominator
  *              24, weight 16
- *   weight     zero1, zero2: the bf16 copy, 6 (zero3 converts as it gathers)
+ *   weight     the bf16 copy, 6 (zero3 converts as it gathers)
  * and zero1 and none for each of all parameters of the stage: the gradient is set to zero, and divided by the ranks, 3
  * x 4 (bf16 2). Megatron-LM clips only a norm that is too large; that is left out. Source: Megatron-LM
  * core/optimizer/distrib_optimizer.py and core/distributed/param_and_grad_buffer.py; PyTorch 2 torch/optim/adamw.py
@@ -417,13 +417,14 @@ double cost_weight_bytes(const struct cost_setting *setting);
 /** Likewise of the head on the last stage: its input, 2h, and the logits' gradient in bf16, 2V/TP a token [bytes]. */
 double cost_head_weight_bytes(const struct cost_setting *setting, double tokens);
 
-/** Held on the first stage from forward to backward: the mask of the embedding's dropout, h bytes a token. */
+/** Held on the first stage from forward to backward: the mask of the embedding's dropout, h bytes a token, over TP with
+ * sequence parallelism. */
 double cost_embedding_bytes(const struct cost_setting *setting, double tokens);
 
-/** Held on the last stage from forward to backward beside its layers: the last norm's input and output, 4h a token, and
- * the probabilities in fp32 that the backward turns into the logits' gradient, 4V/TP, as in Megatron-LM's
- * vocabulary-parallel loss; as eager keeps more in norms (cost_activation_bytes), and of PyTorch's cross-entropy the
- * logarithms, as many. The head is never recomputed (cost_of_head) [bytes]. */
+/** Held on the last stage from forward to backward beside its layers: the last norm's input and output, 4h a token,
+ * over TP with sequence parallelism, and the probabilities in fp32 that the backward turns into the logits' gradient,
+ * 4V/TP, as in Megatron-LM's vocabulary-parallel loss; as eager keeps more in norms (cost_activation_bytes), and of
+ * PyTorch's cross-entropy the logarithms, as many. The head is never recomputed (cost_of_head) [bytes]. */
 double cost_head_bytes(const struct cost_setting *setting, double tokens);
 
 /** While the last stage computes its head, beside cost_head_bytes: logits or their gradient in bf16, 2V/TP a token,

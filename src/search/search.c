@@ -26,6 +26,35 @@ static bool fits(const struct search *search, const struct search_plan *plan)
     return system_misfit_of(search->trials.scenario, plan->score.peak_bytes, plan->score.host_bytes) == SYSTEM_FITS;
 }
 
+/** What is expected of a plan that takes time_s on the iteration that ranks; never less, and it grows with time_s. */
+static double expected_s(const struct search_result *result, const struct search_plan *plan, double time_s)
+{
+    double work = 0, more_s = 0;
+    for (int32_t i = 0; i < SEARCH_DECIDING_ITERATIONS; i++) {
+        double share = result->iterations[i].model_flop / result->iterations[0].model_flop;
+        work += result->iterations[i].weight * share;
+        more_s += result->iterations[i].weight * fmax(0, plan->least_s[i] - share * time_s);
+    }
+    return time_s + more_s / work;
+}
+
+/** The longest time on the iteration that ranks of which no more is expected than expected_limit_s. */
+static double ranking_limit_s(const struct search_result *result, const struct search_plan *plan,
+                              double expected_limit_s)
+{
+    double low_s = 0, high_s = expected_limit_s;
+    if (isinf(high_s) || expected_s(result, plan, high_s) <= high_s)
+        return high_s;
+    for (int i = 0; i < 60; i++) {
+        double time_s = (low_s + high_s) / 2;
+        if (expected_s(result, plan, time_s) <= expected_limit_s)
+            low_s = time_s;
+        else
+            high_s = time_s;
+    }
+    return high_s;
+}
+
 /** Resolve a plan on the iteration that ranks. limit_s: a plan that takes longer, or that does not fit, is of no use
  * and may get no score; 0: all do. */
 static bool rank_plan(struct search *search, struct search_plan *plan, double limit_s, struct error *err)
@@ -45,7 +74,7 @@ static bool rank_plan(struct search *search, struct search_plan *plan, double li
     search->result->n_resolved++;
     plan->score = (struct search_score){0};
     score_add(search->result, &outcome, &plan->score);
-    plan->ranking_s = plan->score.time_s;
+    plan->ranking_s = expected_s(search->result, plan, plan->score.time_s);
     plan->verdict = fits(search, plan) ? SEARCH_SLOWER : SEARCH_TOO_LARGE;
     return true;
 }
@@ -159,7 +188,7 @@ static bool relax(struct search *search, int32_t which, struct error *err)
         if (plan->verdict == SEARCH_OPEN && plan->layout.offload == 0 && outcome.planned &&
             system_misfit_of(search->trials.scenario, outcome.peak_bytes, outcome.host_bytes) == SYSTEM_FITS) {
             score_add(search->result, &outcome, &plan->score);
-            plan->ranking_s = plan->score.time_s;
+            plan->ranking_s = expected_s(search->result, plan, plan->score.time_s);
             plan->verdict = SEARCH_SLOWER;
         }
     }
@@ -291,11 +320,12 @@ static bool rank(struct search *search, int32_t n_demanded, struct error *err)
         if (!tell(search, err))
             return false;
         double limit_s = search->options->exhaustive ? INFINITY : limit_of(search->result, which);
-        if (plans[which].bound.time_s > limit_s) {
+        if (expected_s(search->result, &plans[which], plans[which].bound.time_s) > limit_s) {
             plans[which].verdict = SEARCH_BOUND_PRUNED;
             continue;
         }
         int32_t freed = to_relax(search, which);
+        limit_s = ranking_limit_s(search->result, &plans[which], limit_s);
         if (!(freed >= 0 ? relax(search, freed, err)
                          : rank_plan(search, &plans[which], search->options->exhaustive ? 0 : limit_s, err)))
             return false;
@@ -450,6 +480,11 @@ static void prune(struct search *search)
         plan->bound = bound_of(search->trials.system, &request, share);
         if (plan->bound.peak_bytes > result->memory_bytes && !search->options->exhaustive)
             plan->verdict = SEARCH_MEMORY_PRUNED;
+        for (int32_t j = 1; j < SEARCH_DECIDING_ITERATIONS && search->trials.system->state_size == 0; j++) {
+            trial = trial_of(&search->trials, &plan->layout, j);
+            request = trial_request(&search->trials, &setting, &trial);
+            plan->least_s[j] = bound_of(search->trials.system, &request, 1).time_s;
+        }
     }
 }
 

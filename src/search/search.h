@@ -14,7 +14,12 @@
  *    bounds (search/bound.h), and the system is told the time to reach: it may leave a plan that cannot reach it or
  *    does not fit (system_request.limit_s). So a time to beat is wanted early: until SEARCH_FEW layouts fit, plans go
  *    by their least possible memory, for what fits easily is planned quickly. The order changes the work, not what is
- *    found.
+ *    found. What ranks is the time expected of all five: in proportion to their work, but not below the bounds on each.
+ *    With t on the first, w_j the weights, f_j the works over that of the first, b_j the bounds,
+ *
+ *        t + sum_j w_j max(0, b_j - f_j t) / sum_j w_j f_j
+ *
+ *    So a plan that is fast on the first counts as slow if the longest sample of another must take long in it.
  * 2. Decided on is, of each layout (TP, PP, CP) and recomputation, the fastest plan that fits, if it takes at most
  *    SEARCH_NEAR_PERCENT longer than the fastest of the layout and than the SEARCH_FEW-th fastest layout: what
  *    recomputes a little more is a little slower where memory suffices, and may be much faster in batches where it
@@ -81,8 +86,9 @@ struct search_plan {
     struct scenario_plan layout;
     int32_t n_demanded; /* features of plan_space.on_demand that it has */
     enum search_verdict verdict;
-    struct bound bound; /* the best known when it was settled */
-    double ranking_s;   /* iteration time that ranked it; 0: it was not resolved */
+    struct bound bound;                         /* the best known when it was settled */
+    double least_s[SEARCH_DECIDING_ITERATIONS]; /* bound on its time on each of the iterations that decide; 0: none */
+    double ranking_s;                           /* expected time that ranked it; 0: it was not resolved */
     struct search_score score;
 };
 
