@@ -243,20 +243,20 @@ static bool attends(const struct plan_pipeline *pipeline)
 }
 
 /* The layers of all accounts, and what goes to the host. */
-static void open_all_layers(struct opening *opening, const struct cost_setting *setting)
+static void open_all_layers(struct opening opening, const struct cost_setting *setting)
 {
-    const struct memory_pipe *pipe = opening->pipe;
+    const struct memory_pipe *pipe = opening.pipe;
     for (int32_t kind = 0; kind < pipe->kinds->n; kind++) {
         struct cost_setting own = dag_setting(setting, &pipe->plan->layout, pipe->kinds->stage[kind]);
         if (pipe->account[kind] != kind)
             continue;
-        opening->account = kind;
-        opening->own = &own;
-        opening->tokens = tokens_of(pipe->plan, &own);
-        open_layers(opening);
+        opening.account = kind;
+        opening.own = &own;
+        opening.tokens = tokens_of(pipe->plan, &own);
+        open_layers(&opening);
         if (pipe->offloaded[PASS_FORWARD] != NULL)
-            add_offloaded(opening);
-        free(opening->tokens);
+            add_offloaded(&opening);
+        free(opening.tokens);
     }
 }
 
@@ -276,7 +276,7 @@ struct memory_pipe memory_pipe_of(const struct plan_pipeline *pipeline, const st
     open_accounts(setting, &pipe);
     struct cost_setting first = dag_setting(setting, &pipeline->layout, of->kinds.stage[0]);
     open_ends(&opening, &first);
-    open_all_layers(&opening, setting);
+    open_all_layers(opening, setting);
     for (int32_t kind = of->kinds.n - 1; kind >= 0; kind--) /* an account is the first kind of its own */
         add_ends(&opening, kind);
     free(opening.ends[PASS_FORWARD]);
