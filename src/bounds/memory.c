@@ -7,62 +7,17 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "bounds/memory_pipe.h"
+#include "bounds/states.h"
 
 const char *const memory_class_name[MEMORY_N_CLASSES] = {"states",    "activations",   "kv",       "kv_gradients",
                                                          "workspace", "communication", "libraries"};
 
-/* What a virtual stage allocates (forward) or frees (backward) of one unit. */
-struct unit_bytes {
-    double activations, kv;
-    double streamed; /* to the host and back layer by layer in the passes, never held whole; not among activations */
-    double workspace;
-    double opened, closed;   /* key and value gradients */
-    double weight;           /* from the gradients of the inputs to those of the weights */
-    double weight_workspace; /* of the latter: an input gathered again */
-};
-
-/* And of that the ends of the pipeline. */
-struct end_bytes {
-    double tokens;               /* of the unit, on a rank */
-    double embedding;            /* on the first virtual stage: kept from forward to backward */
-    double head, head_workspace; /* on the last one: kept likewise; in work */
-    double head_weight;          /* as weight */
-};
-
-/* A phase's pipelines. */
-struct pipe {
-    const struct plan_pipeline *plan;
-    const struct dag_kinds *kinds;
-    bool attends;                       /* some pass has ATTENTION after its COMPUTE */
-    int32_t account[DAG_MAX_KINDS];     /* of each kind: the first of as many layers */
-    struct unit_bytes *units[N_PASSES]; /* [kind x units + unit] */
-    /* Of activations: freed after the copy out (forward), allocated before the copy in, but for what streams; NULL:
-     * nothing is offloaded. */
-    double *offloaded[N_PASSES]; /* [virtual stage x units + unit] */
-    double *exchanged[N_PASSES]; /* buffers of exchanged attention, likewise; NULL: none is */
-};
-
-/* A token of a forward unit: what it holds, and its keys and values kept beside that, if its sample is sliced. */
-struct token {
-    struct dag_token of;
-    double kv_bytes;
-};
-
-/* A pipe while it is opened, and the account in work: its kind, its setting, a token of each of its forward units. */
-struct opening {
-    struct pipe *pipe;
-    const struct relations *relations;
-    struct end_bytes *ends[N_PASSES]; /* [unit] */
-    int32_t account;
-    const struct cost_setting *own;
-    struct token *tokens;
-};
-
 /* A virtual stage of the place in work. */
 struct chunk {
-    int32_t number;                                /* -1: none yet */
-    const struct unit_bytes *units[N_STEP_PASSES]; /* of each pass's cut */
-    const double *exchanged[N_STEP_PASSES];        /* NULL: nothing is */
+    int32_t number;                                 /* -1: none yet */
+    const struct memory_unit *units[N_STEP_PASSES]; /* of each pass's cut */
+    const double *exchanged[N_STEP_PASSES];         /* NULL: nothing is */
 };
 
 struct copy {
@@ -83,264 +38,12 @@ struct ledger {
     const struct timeline *timeline;
     const struct cost_setting *setting;
     struct memory *memory;
-    struct pipe *pipes; /* as those of the graph */
+    struct memory_pipe *pipes; /* as those of the graph */
     size_t event_capacity;
-    int32_t place;           /* in work */
-    const struct pipe *pipe; /* its pipeline */
-    struct copies out, in;   /* if it is walked by its tasks */
+    int32_t place;                  /* in work */
+    const struct memory_pipe *pipe; /* its pipeline */
+    struct copies out, in;          /* if it is walked by its tasks */
 };
-
-/* What a split backward of the layers hands on to its weights' gradients, and these need at work: inputs gathered
- * again. */
-static void add_weight(const struct cost_setting *own, double tokens, struct unit_bytes *bytes)
-{
-    bytes->weight = own->layers * tokens * cost_weight_bytes(own);
-    bytes->weight_workspace = own->tensor > 1 && own->sequence_parallel ? 2 * tokens * (double)own->model->hidden : 0;
-}
-
-/* What tokens of a forward unit that one backward unit consumes hold in the layers. */
-static struct unit_bytes bytes_of_share(const struct plan_unit *part, const struct token *token,
-                                        const struct relations_share *share)
-{
-    int64_t tokens = (int64_t)share->whole_tokens + share->sliced_tokens;
-    struct unit_bytes bytes = {.activations = (double)tokens * token->of.held,
-                               .kv = token->kv_bytes * ((double)share->sliced_tokens / part->context)};
-    if (part->streams)
-        bytes.streamed = part->offload * dag_offloadable_of_tokens(&token->of, tokens, share->sliced_tokens);
-    return bytes;
-}
-
-/* A token of each forward unit: alike in units of a kind, but for scores that are kept. Caller frees. */
-static struct token *tokens_of(const struct plan_pipeline *pipeline, const struct cost_setting *own)
-{
-    int32_t n = pipeline->cut[PASS_FORWARD].n_units;
-    struct token *tokens = check_malloc((size_t)n * sizeof *tokens);
-    for (int32_t unit = 0; unit < n; unit++) {
-        const struct plan_unit *part = &pipeline->cut[PASS_FORWARD].units[unit];
-        if (unit > 0 && own->attention != DEVICE_UNFUSED && part[-1].recompute == part->recompute &&
-            part[-1].context == part->context) {
-            tokens[unit] = tokens[unit - 1];
-            continue;
-        }
-        tokens[unit].of = dag_token_of(pipeline, own, unit);
-        tokens[unit].kv_bytes = cost_layers_activation_bytes(own, part->recompute, true) -
-                                cost_layers_activation_bytes(own, part->recompute, false);
-    }
-    return tokens;
-}
-
-static void add_share(struct unit_bytes *sum, const struct unit_bytes *share)
-{
-    sum->activations += share->activations;
-    sum->kv += share->kv;
-    sum->streamed += share->streamed;
-}
-
-/* Rows of a kind's units. */
-static struct unit_bytes *units_of(const struct pipe *pipe, int pass, int32_t kind)
-{
-    return pipe->units[pass] + kind * pipe->plan->cut[pass].n_units;
-}
-
-static void open_workspace(const struct opening *opening, enum pass pass, struct unit_bytes *units)
-{
-    const struct plan_pipeline *pipeline = opening->pipe->plan;
-    const struct cost_setting *own = opening->own;
-    struct cost_workspace each = {0};
-    for (int32_t unit = 0; unit < pipeline->cut[pass].n_units; unit++) {
-        const struct plan_unit *part = &pipeline->cut[pass].units[unit];
-        double scores = 0;
-        if (unit == 0 || part[-1].recompute != part->recompute)
-            each = cost_workspace_of(own, part->recompute);
-        if (own->attention == DEVICE_UNFUSED) {
-            struct cost_unit work = dag_unit(pipeline, pass, unit);
-            scores = cost_scores(own, &work);
-        }
-        units[unit].workspace = cost_workspace_of_tokens(&each, opening->ends[pass][unit].tokens, scores);
-    }
-}
-
-/* The account's layers: what a backward unit consumes of a forward unit, to both. */
-static void open_layers(const struct opening *opening)
-{
-    const struct relations *relations = opening->relations;
-    const struct plan_cut *cut = opening->pipe->plan->cut;
-    const struct cost_setting *own = opening->own;
-    struct unit_bytes *forwards = units_of(opening->pipe, PASS_FORWARD, opening->account),
-                      *backwards = units_of(opening->pipe, PASS_BACKWARD, opening->account);
-    double kv = own->layers * cost_kv_bytes(own->model, own->tensor);
-    open_workspace(opening, PASS_FORWARD, forwards);
-    open_workspace(opening, PASS_BACKWARD, backwards);
-    for (int32_t unit = 0; unit < cut[PASS_BACKWARD].n_units; unit++) {
-        struct unit_bytes *bytes = &backwards[unit];
-        int32_t context = cut[PASS_BACKWARD].units[unit].context;
-        for (int32_t i = relations->share_first[unit]; i < relations->share_first[unit + 1]; i++) {
-            int32_t forward = relations->shares[i].forward;
-            struct unit_bytes share =
-                bytes_of_share(&cut[PASS_FORWARD].units[forward], &opening->tokens[forward], &relations->shares[i]);
-            add_share(&forwards[forward], &share);
-            add_share(bytes, &share);
-        }
-        if (opening->pipe->plan->splits_backward)
-            add_weight(own, opening->ends[PASS_BACKWARD][unit].tokens, bytes);
-        bytes->opened = kv * (double)relations->opened_tokens[unit] / context;
-        bytes->closed = kv * (double)relations->closed_tokens[unit] / context;
-    }
-}
-
-/* The embedding and the head, however many layers stand beside them. */
-static void open_ends(const struct opening *opening, const struct cost_setting *own)
-{
-    const struct relations *relations = opening->relations;
-    const struct plan_pipeline *pipeline = opening->pipe->plan;
-    struct end_bytes *forwards = opening->ends[PASS_FORWARD], *backwards = opening->ends[PASS_BACKWARD];
-    double token_workspace = cost_head_workspace_bytes(own, 1), token_head = cost_head_bytes(own, 1);
-    for (int pass = 0; pass < N_PASSES; pass++)
-        for (int32_t unit = 0; unit < pipeline->cut[pass].n_units; unit++) {
-            struct end_bytes *end = &opening->ends[pass][unit];
-            struct cost_unit work = dag_unit(pipeline, (enum pass)pass, unit);
-            end->tokens = cost_unit_tokens(&work);
-            end->head_workspace = end->tokens * token_workspace;
-            if (pass == PASS_BACKWARD && pipeline->splits_backward)
-                end->head_weight = cost_head_weight_bytes(own, end->tokens);
-        }
-    for (int32_t unit = 0; unit < pipeline->cut[PASS_BACKWARD].n_units; unit++)
-        for (int32_t i = relations->share_first[unit]; i < relations->share_first[unit + 1]; i++) {
-            const struct relations_share *share = &relations->shares[i];
-            int32_t context = pipeline->cut[PASS_FORWARD].units[share->forward].context;
-            double tokens = (double)((int64_t)share->whole_tokens + share->sliced_tokens) / context;
-            double head = tokens * token_head, embedding = cost_embedding_bytes(own, tokens);
-            forwards[share->forward].head += head;
-            forwards[share->forward].embedding += embedding;
-            backwards[unit].head += head;
-            backwards[unit].embedding += embedding;
-        }
-}
-
-/* What goes to the host on the virtual stages of the account, what streams there too. */
-static void add_offloaded(const struct opening *opening)
-{
-    const struct relations *relations = opening->relations;
-    const struct pipe *pipe = opening->pipe;
-    const struct plan_cut *cut = pipe->plan->cut;
-    for (int32_t stage = 0; stage < pipe->plan->layout.stages * pipe->plan->layout.chunks; stage++) {
-        double *forwards = pipe->offloaded[PASS_FORWARD] + stage * cut[PASS_FORWARD].n_units,
-               *backwards = pipe->offloaded[PASS_BACKWARD] + stage * cut[PASS_BACKWARD].n_units;
-        if (pipe->account[pipe->kinds->kind[stage]] != opening->account)
-            continue;
-        for (int32_t unit = 0; unit < cut[PASS_BACKWARD].n_units; unit++)
-            for (int32_t i = relations->share_first[unit]; i < relations->share_first[unit + 1]; i++) {
-                const struct relations_share *share = &relations->shares[i];
-                double part = plan_offload(pipe->plan, share->forward, stage);
-                if (part <= 0)
-                    continue;
-                double bytes = part * dag_offloadable_of_tokens(&opening->tokens[share->forward].of,
-                                                                (int64_t)share->whole_tokens + share->sliced_tokens,
-                                                                share->sliced_tokens);
-                forwards[share->forward] += bytes;
-                backwards[unit] += bytes;
-            }
-    }
-}
-
-/* Buffers of exchanges: of one layer's messages on both stages. */
-static void open_exchanges(const struct plan_pipeline *pipeline, const struct cost_setting *setting, struct pipe *pipe)
-{
-    for (int pass = 0; pipeline->n_exchanges > 0 && pass < N_PASSES; pass++)
-        pipe->exchanged[pass] = check_calloc((size_t)pipeline->cut[pass].n_units * (size_t)pipeline->layout.stages,
-                                             sizeof *pipe->exchanged[pass]);
-    for (int32_t i = 0; i < pipeline->n_exchanges; i++) {
-        const struct plan_exchange *exchange = &pipeline->exchanges[i];
-        double *exchanged = pipe->exchanged[exchange->pass];
-        int32_t n_units = pipeline->cut[exchange->pass].n_units;
-        struct cost_setting own = dag_setting(setting, &pipeline->layout, exchange->from_stage);
-        struct cost_unit unit = dag_unit(pipeline, exchange->pass, exchange->from_unit);
-        struct cost_exchange cost = cost_of_exchange(&own, exchange->pass, &unit, exchange->share);
-        exchanged[exchange->from_stage * n_units + exchange->from_unit] += cost.giver_bytes;
-        exchanged[exchange->to_stage * n_units + exchange->to_unit] += cost.taker_bytes;
-    }
-}
-
-/* Which kinds have as many layers. */
-static void open_accounts(const struct cost_setting *setting, struct pipe *pipe)
-{
-    int32_t layers[DAG_MAX_KINDS] = {0};
-    for (int32_t kind = 0; kind < pipe->kinds->n; kind++) {
-        int32_t account = 0;
-        layers[kind] = dag_setting(setting, &pipe->plan->layout, pipe->kinds->stage[kind]).layers;
-        while (layers[account] != layers[kind])
-            account++;
-        pipe->account[kind] = account;
-    }
-}
-
-/* A kind's units: the layers of its account, and what of the ends stands beside them. Streamed bytes are never held. */
-static void add_ends(const struct opening *opening, int32_t kind)
-{
-    const struct pipe *pipe = opening->pipe;
-    bool first = kind == 0, last = kind == pipe->kinds->n - 1;
-    for (int pass = 0; pass < N_PASSES; pass++) {
-        int32_t n = pipe->plan->cut[pass].n_units;
-        struct unit_bytes *units = units_of(pipe, pass, kind);
-        if (pipe->account[kind] != kind)
-            memcpy(units, units_of(pipe, pass, pipe->account[kind]), (size_t)n * sizeof *units);
-        for (int32_t i = 0; i < n; i++) {
-            const struct end_bytes *end = &opening->ends[pass][i];
-            units[i].activations = units[i].activations - units[i].streamed + (first ? end->embedding : 0);
-            if (!last)
-                continue;
-            units[i].activations += end->head;
-            units[i].workspace = fmax(end->head_workspace, units[i].workspace - end->head);
-            units[i].weight += end->head_weight;
-        }
-    }
-}
-
-/* Only context parallelism and exchanges part attention from the rest of a pass. */
-static bool attends(const struct plan_pipeline *pipeline)
-{
-    bool any = pipeline->n_exchanges > 0;
-    for (int pass = 0; pass < N_PASSES; pass++)
-        for (int32_t unit = 0; unit < pipeline->cut[pass].n_units; unit++)
-            any = any || pipeline->cut[pass].units[unit].context > 1;
-    return any;
-}
-
-static void open_pipe(const struct plan_pipeline *pipeline, const struct cost_setting *setting,
-                      const struct dag_pipe *of, struct pipe *pipe)
-{
-    struct opening opening = {.pipe = pipe, .relations = &of->relations};
-    *pipe = (struct pipe){.plan = pipeline, .kinds = &of->kinds, .attends = attends(pipeline)};
-    bool offloads = plan_offloads(pipeline);
-    for (int pass = 0; pass < N_PASSES; pass++) {
-        size_t n = (size_t)pipeline->cut[pass].n_units;
-        pipe->units[pass] = check_calloc(n * (size_t)of->kinds.n, sizeof *pipe->units[pass]);
-        opening.ends[pass] = check_calloc(n, sizeof *opening.ends[pass]);
-        if (offloads)
-            pipe->offloaded[pass] = check_calloc(n * (size_t)(pipeline->layout.stages * pipeline->layout.chunks),
-                                                 sizeof *pipe->offloaded[pass]);
-    }
-    open_accounts(setting, pipe);
-    for (int32_t kind = 0; kind < of->kinds.n; kind++) {
-        struct cost_setting own = dag_setting(setting, &pipeline->layout, of->kinds.stage[kind]);
-        if (kind == 0)
-            open_ends(&opening, &own);
-        if (pipe->account[kind] != kind)
-            continue;
-        opening.account = kind;
-        opening.own = &own;
-        opening.tokens = tokens_of(pipeline, &own);
-        open_layers(&opening);
-        if (offloads)
-            add_offloaded(&opening);
-        free(opening.tokens);
-    }
-    for (int32_t kind = of->kinds.n - 1; kind >= 0; kind--) /* an account is the first kind of its own */
-        add_ends(&opening, kind);
-    free(opening.ends[PASS_FORWARD]);
-    free(opening.ends[PASS_BACKWARD]);
-    open_exchanges(pipeline, setting, pipe);
-}
 
 static void open_pipes(struct ledger *ledger)
 {
@@ -351,7 +54,8 @@ static void open_pipes(struct ledger *ledger)
         for (int32_t i = 0; i < plan->phases[phase].n_pipelines; i++) {
             int32_t pipe = dag->first_pipe[phase] + i;
             if (dag->pipes[pipe].alike == pipe)
-                open_pipe(&plan->phases[phase].pipelines[i], ledger->setting, &dag->pipes[pipe], &ledger->pipes[pipe]);
+                ledger->pipes[pipe] =
+                    memory_pipe_of(&plan->phases[phase].pipelines[i], ledger->setting, &dag->pipes[pipe]);
         }
 }
 
@@ -401,17 +105,17 @@ struct pass_bytes {
     enum pass pass;
     bool splits;      /* PASS_WEIGHT may come */
     double exchanged; /* buffers */
-    const struct unit_bytes *unit;
+    const struct memory_unit *unit;
 };
 
 static struct chunk chunk_of(const struct ledger *ledger, int32_t number)
 {
-    const struct pipe *pipe = ledger->pipe;
+    const struct memory_pipe *pipe = ledger->pipe;
     int32_t stage = ledger->dag->places[ledger->place].stage;
     struct chunk chunk = {.number = number};
     for (int pass = 0; pass < N_STEP_PASSES; pass++) {
         int cut = pass == PASS_FORWARD ? PASS_FORWARD : PASS_BACKWARD;
-        chunk.units[pass] = units_of(pipe, cut, pipe->kinds->kind[number * pipe->plan->layout.stages + stage]);
+        chunk.units[pass] = memory_pipe_units(pipe, cut, pipe->kinds->kind[number * pipe->plan->layout.stages + stage]);
         if (pipe->exchanged[cut] != NULL) /* chunks are 1 */
             chunk.exchanged[pass] = pipe->exchanged[cut] + stage * pipe->plan->cut[cut].n_units;
     }
@@ -431,7 +135,7 @@ LEDGER_INLINE struct pass_bytes pass_bytes_of(const struct ledger *ledger, struc
 
 LEDGER_INLINE void begin_pass(const struct pass_bytes *bytes, struct live *live)
 {
-    const struct unit_bytes *unit = bytes->unit;
+    const struct memory_unit *unit = bytes->unit;
     if (bytes->splits && bytes->pass == PASS_WEIGHT) {
         live->bytes[MEMORY_WORKSPACE] = unit->weight_workspace;
         return;
@@ -448,7 +152,7 @@ LEDGER_INLINE void begin_pass(const struct pass_bytes *bytes, struct live *live)
 
 LEDGER_INLINE void end_pass(const struct pass_bytes *bytes, struct live *live)
 {
-    const struct unit_bytes *unit = bytes->unit;
+    const struct memory_unit *unit = bytes->unit;
     live->bytes[MEMORY_WORKSPACE] = live->bytes[MEMORY_COMMUNICATION] = 0;
     if (bytes->pass == PASS_FORWARD)
         return;
@@ -530,50 +234,6 @@ LEDGER_INLINE void copy_until(struct ledger *ledger, struct queues *queues, doub
         copy_next(ledger, queues, live, want_events);
 }
 
-/* The most parameters that a layout of a phase has on one of n GPUs from `rank` on. */
-static double parameters_of_ranks(const struct ledger *ledger, const struct plan_phase *phase, int32_t rank, int32_t n)
-{
-    double most = 0;
-    for (int32_t i = 0; i < phase->n_pipelines; i++) {
-        const struct plan_layout *layout = &phase->pipelines[i].layout;
-        for (int32_t stage = 0; stage < layout->stages; stage++) {
-            int32_t first = plan_rank(layout, stage, 0, 0), end = first + layout->context * layout->tensor;
-            if (first < rank + n && rank < end)
-                most = fmax(most, dag_stage_parameters(ledger->setting, layout, stage));
-        }
-    }
-    return most;
-}
-
-/* What a place holds of the layout before while the model moves to its own: weights, and gradients of the iteration. */
-static double moving_bytes(const struct ledger *ledger, int32_t place)
-{
-    const struct plan *plan = ledger->plan;
-    const struct dag_place *at = &ledger->dag->places[place];
-    const struct plan_phase *phase = &plan->phases[at->phase];
-    if (phase->n_reshards == 0)
-        return 0;
-    const struct plan_layout *layout = &phase->pipelines[at->pipeline].layout;
-    const struct plan_phase *before = &plan->phases[(at->phase > 0 ? at->phase : plan->n_phases) - 1];
-    double gradient_bytes = at->phase > 0 ? cost_gradient_bytes(ledger->setting->gradients) : 0;
-    return (2 + gradient_bytes) *
-           parameters_of_ranks(ledger, before, plan_rank(layout, at->stage, 0, 0), layout->context * layout->tensor);
-}
-
-static double states(const struct ledger *ledger, int32_t place)
-{
-    const struct dag_place *at = &ledger->dag->places[place];
-    const struct plan_layout *layout = &ledger->plan->phases[at->phase].pipelines[at->pipeline].layout;
-    struct cost_setting own = dag_setting(ledger->setting, layout, at->stage);
-    int32_t layers = dag_stage_layers(ledger->setting, layout, at->stage),
-            shards = ledger->plan->phases[at->phase].shards;
-    shards = shards > 0 ? shards : ledger->plan->shards;
-    bool first = at->stage == 0, last = at->stage == layout->stages - 1;
-    double parameters = cost_stage_parameters(own.model, own.tensor, layers, first, last);
-    return cost_state_bytes(&own, parameters, shards) + cost_state_block_bytes(&own, layers, first, last, shards) +
-           cost_gathered_bytes(&own);
-}
-
 /* The most that the place in work has on the host: from the start of each copy out to the end of each copy in. */
 static double host_peak(const struct ledger *ledger)
 {
@@ -590,8 +250,9 @@ static double host_peak(const struct ledger *ledger)
 
 LEDGER_INLINE void open_place(struct ledger *ledger, struct live *live, bool want_events)
 {
-    double moving = moving_bytes(ledger, ledger->place);
-    live->bytes[MEMORY_STATES] = states(ledger, ledger->place) + moving;
+    const struct dag_place *at = &ledger->dag->places[ledger->place];
+    double moving = states_moving_bytes(ledger->plan, ledger->setting, at);
+    live->bytes[MEMORY_STATES] = states_bytes(ledger->plan, ledger->setting, at) + moving;
     live->bytes[MEMORY_LIBRARIES] = ledger->setting->device->workspace_bytes;
     record(ledger, live, 0.0, want_events);
     live->bytes[MEMORY_STATES] -= moving;
@@ -764,11 +425,7 @@ static void close_ledger(struct ledger *ledger)
         if (memory->peak_bytes[place] > memory->peak_bytes[memory->worst_place])
             memory->worst_place = place;
     for (int32_t i = 0; i < ledger->dag->n_pipes; i++)
-        for (int pass = 0; pass < N_PASSES; pass++) {
-            free(ledger->pipes[i].units[pass]);
-            free(ledger->pipes[i].offloaded[pass]);
-            free(ledger->pipes[i].exchanged[pass]);
-        }
+        memory_pipe_free(&ledger->pipes[i]);
     free(ledger->pipes);
     free(ledger->out.all);
     free(ledger->in.all);

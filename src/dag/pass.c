@@ -1,21 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "dag/builder.h"
+#include "dag/pass.h"
 
 #include <math.h>
 
-/* One step of the lanes that share it. Members stand by tensor index, then lane, then context rank. */
-struct work {
-    struct builder *builder;
-    const int32_t *lanes;
-    int32_t n_lanes, n_members, n_tensor;
-    enum pass pass;
-    int32_t chunk;
-    bool ring;   /* context parallel, and something to send */
-    int32_t set; /* of exchanges, -1: none */
-};
-
 /* What the pass costs on its place. */
-BUILDER_INLINE void price(const struct work *work, struct builder_member *member)
+BUILDER_INLINE void price(const struct pass_work *work, struct builder_member *member)
 {
     const struct builder *builder = work->builder;
     const struct builder_pipe *pipe = member->pipe;
@@ -39,17 +28,7 @@ BUILDER_INLINE struct builder_end *end_of(const struct builder_member *member, e
     return builder_end_of(pipe, builder_instance(pipe, pass, unit, stage), member->rank);
 }
 
-BUILDER_INLINE struct dag_task task_of(const struct work *work, const struct builder_member *member,
-                                       enum dag_stream stream, enum dag_kind kind, enum dag_purpose purpose)
-{
-    struct dag_task task = builder_task_of(work->builder, member->place, stream, kind, purpose);
-    task.pass = (uint8_t)work->pass;
-    task.chunk = (uint8_t)work->chunk;
-    task.unit = member->unit;
-    return task;
-}
-
-BUILDER_INLINE void after_end(struct work *work, struct builder_edges *edges, const struct builder_end *end,
+BUILDER_INLINE void after_end(struct pass_work *work, struct builder_edges *edges, const struct builder_end *end,
                               enum dag_edge kind)
 {
     builder_add_edge(work->builder, edges, end->last, kind);
@@ -57,7 +36,7 @@ BUILDER_INLINE void after_end(struct work *work, struct builder_edges *edges, co
 }
 
 /* Field by field: a struct that is copied as a whole at once waits for its parts to be stored. */
-BUILDER_INLINE void set_member(const struct work *work, const struct builder_lane *lane, int32_t rank,
+BUILDER_INLINE void set_member(const struct pass_work *work, const struct builder_lane *lane, int32_t rank,
                                struct builder_member *member)
 {
     const struct builder_pipe *pipe = lane->pipe;
@@ -71,7 +50,7 @@ BUILDER_INLINE void set_member(const struct work *work, const struct builder_lan
     member->ready = member->ring = -1;
 }
 
-static void collect_members(struct work *work)
+static void collect_members(struct pass_work *work)
 {
     struct builder *builder = work->builder;
     for (int32_t tensor = 0; tensor < work->n_tensor; tensor++)
@@ -83,7 +62,7 @@ static void collect_members(struct work *work)
 }
 
 /* Whether the members' context parallelism sends something. */
-static bool is_ring(const struct work *work)
+static bool is_ring(const struct pass_work *work)
 {
     const struct builder_member *first = &work->builder->members[0];
     const struct plan_cut *cut = plan_cut_of(first->pipe->plan, work->pass);
@@ -100,7 +79,7 @@ static void after_start(struct builder *builder, int32_t task)
 }
 
 /* Whether what a unit of the step's pass has offloaded streams: all of it does, or none. */
-static bool streams(const struct work *work, const struct builder_member *member)
+static bool streams(const struct pass_work *work, const struct builder_member *member)
 {
     return member->pipe->plan->cut[work->pass].units[member->unit].streams;
 }
@@ -108,7 +87,7 @@ static bool streams(const struct work *work, const struct builder_member *member
 /* What a backward unit consumes of offloaded units comes back first: from when the pass before it and, on the stage
  * that sends it its gradients, its own unit's pass have started. Earlier it would only take up memory while the stage
  * runs forwards or idles. What streams comes while the pass runs, from its start (`own_pass`). */
-static int32_t add_prefetch(struct work *work, const struct builder_member *member, int32_t own_pass)
+static int32_t add_prefetch(struct pass_work *work, const struct builder_member *member, int32_t own_pass)
 {
     struct builder *builder = work->builder;
     const struct builder_pipe *pipe = member->pipe;
@@ -125,7 +104,7 @@ static int32_t add_prefetch(struct work *work, const struct builder_member *memb
     }
     if (bytes <= 0)
         return -1;
-    struct dag_task task = task_of(work, member, DAG_STREAM_FROM_HOST, DAG_SEND, DAG_PREFETCH);
+    struct dag_task task = pass_task_of(work, member, DAG_STREAM_FROM_HOST, DAG_SEND, DAG_PREFETCH);
     task.from_rank = -1;
     int32_t send = builder_send(builder, task, cost_of_transfer(builder->setting, COST_PCIE, bytes, 1));
     after_start(builder, own_pass >= 0 ? own_pass : builder->at[member->place].begin);
@@ -137,7 +116,7 @@ static int32_t add_prefetch(struct work *work, const struct builder_member *memb
     return send;
 }
 
-static void add_offload(struct work *work, const struct builder_member *member, struct builder_end *end)
+static void add_offload(struct pass_work *work, const struct builder_member *member, struct builder_end *end)
 {
     struct builder *builder = work->builder;
     const struct plan_pipeline *pipeline = member->pipe->plan;
@@ -151,7 +130,7 @@ static void add_offload(struct work *work, const struct builder_member *member, 
     double bytes = share * dag_offloadable_bytes(pipeline, own, member->unit, tokens, sliced);
     if (bytes <= 0)
         return;
-    struct dag_task task = task_of(work, member, DAG_STREAM_TO_HOST, DAG_SEND, DAG_OFFLOAD);
+    struct dag_task task = pass_task_of(work, member, DAG_STREAM_TO_HOST, DAG_SEND, DAG_OFFLOAD);
     task.to_rank = -1;
     end->offload = builder_send(builder, task, cost_of_transfer(builder->setting, COST_PCIE, bytes, 1));
     if (streams(work, member)) {
@@ -163,7 +142,8 @@ static void add_offload(struct work *work, const struct builder_member *member, 
 }
 
 /* The neighbouring stage's result: sent, or at hand when it needs no sending. */
-BUILDER_INLINE void after_neighbour(struct work *work, struct builder_edges *edges, const struct builder_member *member)
+BUILDER_INLINE void after_neighbour(struct pass_work *work, struct builder_edges *edges,
+                                    const struct builder_member *member)
 {
     int32_t away = member->pipe->n_units * member->pipe->n_built;
     const struct builder_end *end = member->end + (work->pass == PASS_FORWARD ? -away : away);
@@ -175,7 +155,8 @@ BUILDER_INLINE void after_neighbour(struct work *work, struct builder_edges *edg
 
 /* On the last stage a backward unit follows the forward units whose tokens it consumes; where it is made of just one
  * of them it is that data unit's way back. */
-BUILDER_INLINE void after_forwards(struct work *work, struct builder_edges *edges, const struct builder_member *member)
+BUILDER_INLINE void after_forwards(struct pass_work *work, struct builder_edges *edges,
+                                   const struct builder_member *member)
 {
     const struct builder_pipe *pipe = member->pipe;
     const struct relations *relations = &pipe->relations;
@@ -190,7 +171,7 @@ BUILDER_INLINE void after_forwards(struct work *work, struct builder_edges *edge
     }
 }
 
-BUILDER_INLINE void after_data(struct work *work, struct builder_edges *edges, const struct builder_member *member)
+BUILDER_INLINE void after_data(struct pass_work *work, struct builder_edges *edges, const struct builder_member *member)
 {
     const struct builder_pipe *pipe = member->pipe;
     const struct relations *relations = &pipe->relations;
@@ -208,14 +189,14 @@ BUILDER_INLINE void after_data(struct work *work, struct builder_edges *edges, c
         after_end(work, edges, member->end + (after[i] - member->unit) * pipe->n_built, DAG_INTER_SLICE);
 }
 
-BUILDER_INLINE void add_compute(struct work *work, struct builder_member *member)
+BUILDER_INLINE void add_compute(struct pass_work *work, struct builder_member *member)
 {
     struct builder *builder = work->builder;
     bool offloads = work->pass == PASS_BACKWARD && member->pipe->offloads;
     int32_t prefetch = offloads && !streams(work, member) ? add_prefetch(work, member, -1) : -1;
     const struct builder_brief *brief = member->brief;
     double duration_s = work->ring || work->set >= 0 ? brief->no_attention_s : brief->all_s;
-    struct dag_task task = task_of(work, member, DAG_STREAM_COMPUTE, DAG_COMPUTE, DAG_PASS);
+    struct dag_task task = pass_task_of(work, member, DAG_STREAM_COMPUTE, DAG_COMPUTE, DAG_PASS);
     struct builder_edges edges = builder_open_task(builder, task, duration_s);
     struct builder_place *at = &builder->at[member->place];
     member->ready = at->begin = edges.task;
@@ -229,7 +210,7 @@ BUILDER_INLINE void add_compute(struct work *work, struct builder_member *member
 }
 
 /* A ring among the members first, first + stride, ...; none waits for less than all. */
-static void add_ring(struct work *work, int32_t first, int32_t stride, struct builder_ring ring)
+static void add_ring(struct pass_work *work, int32_t first, int32_t stride, struct builder_ring ring)
 {
     struct builder *builder = work->builder;
     int32_t n = ring.fold != NULL ? 1 : ring.n;
@@ -251,7 +232,7 @@ static void add_ring(struct work *work, int32_t first, int32_t stride, struct bu
         builder->members[first + i * stride].ring = close;
 }
 
-static void add_tensor_rings(struct work *work)
+static void add_tensor_rings(struct pass_work *work)
 {
     int32_t n_each = work->n_members / work->n_tensor;
     struct builder_member *members = work->builder->members;
@@ -264,117 +245,18 @@ static void add_tensor_rings(struct work *work)
             members[i].ready = members[i].ring;
 }
 
-/* The member that runs a set's stage, of the tensor index that members from `first` on have. */
-static struct builder_member *member_on(const struct work *work, int32_t first, int32_t stage)
-{
-    struct builder_member *member = &work->builder->members[first];
-    while (member->stage != stage)
-        member++;
-    return member;
-}
-
-/* Seconds of a member's own attention, less what it gives away, and of what it takes on. */
-static double exchanged_s(const struct work *work, const struct builder_member *member)
-{
-    const struct builder_pipe *pipe = member->pipe;
-    double own = 1, taken_s = 0;
-    for (int32_t i = pipe->set_first[work->set]; i < pipe->set_first[work->set + 1]; i++) {
-        const struct plan_exchange *exchange = &pipe->plan->exchanges[i];
-        if (exchange->from_stage == member->stage)
-            own -= exchange->share;
-        if (exchange->to_stage == member->stage)
-            taken_s += exchange->share *
-                       builder_cost_of(pipe, work->pass, exchange->from_unit, exchange->from_stage)->attention_s;
-    }
-    int32_t gpu = work->builder->dag->places[member->place].rank;
-    double factor = faults_factor(work->builder->setting->faults, FAULT_GPU, gpu); /* its own cost has it already */
-    return fmax(0, own) * member->cost->attention_s + factor * taken_s;
-}
-
-/* A SEND of an exchange, of so many messages: behind `after`, from a member to another. */
-static void add_message(struct work *work, const struct builder_member *from, const struct builder_member *to,
-                        double bytes, int32_t n_messages, int32_t after)
-{
-    struct builder *builder = work->builder;
-    struct dag_task task = task_of(work, from, DAG_STREAM_COLLECTIVE, DAG_SEND, DAG_EXCHANGE);
-    task.to_rank = builder->dag->places[to->place].rank;
-    enum cost_route route = builder_route(builder, task.from_rank, task.to_rank);
-    builder_send(builder, task, cost_of_transfer(builder->setting, route, bytes, n_messages));
-    builder_edge(builder, after, DAG_COLLECTIVE);
-}
-
-static int32_t add_set_sync(struct work *work, int32_t first, int32_t begin, const int32_t *tasks, int32_t n)
-{
-    struct builder *builder = work->builder;
-    struct dag_task task = task_of(work, &builder->members[first], DAG_STREAM_COLLECTIVE, DAG_SYNC, DAG_EXCHANGE);
-    int32_t sync = builder_task(builder, task, 0.0);
-    for (int32_t i = 0; i < n; i++)
-        builder_edge(builder, tasks[i], DAG_COLLECTIVE);
-    for (int32_t i = begin; i < sync; i++)
-        builder_edge(builder, i, DAG_COLLECTIVE);
-    return sync;
-}
-
-/* Messages of a set one way, all behind `open`; back: with the results. */
-static void add_messages(struct work *work, int32_t first, int32_t open, bool back)
-{
-    const struct builder_pipe *pipe = work->builder->members[first].pipe;
-    for (int32_t i = pipe->set_first[work->set]; i < pipe->set_first[work->set + 1]; i++) {
-        const struct plan_exchange *exchange = &pipe->plan->exchanges[i];
-        const struct builder_member *from = member_on(work, first, exchange->from_stage);
-        const struct builder_member *to = member_on(work, first, exchange->to_stage);
-        const struct cost_setting *own = builder_own(pipe, from->stage);
-        struct cost_unit unit = dag_unit(pipe->plan, work->pass, from->unit);
-        struct cost_exchange cost = cost_of_exchange(own, work->pass, &unit, exchange->share);
-        if (back)
-            add_message(work, to, from, cost.back_bytes, cost.n_messages, open);
-        else
-            add_message(work, from, to, cost.out_bytes, cost.n_messages, open);
-    }
-}
-
-/* The set's members of one tensor index from `first` on: dag/dag.h. */
-static void add_exchange(struct work *work, int32_t first)
-{
-    struct builder *builder = work->builder;
-    int32_t n = work->n_members / work->n_tensor;
-    bool beside = builder->setting->communication.cp_overlap;
-    for (int32_t i = 0; i < n; i++)
-        builder->ready[i] = builder->members[first + i].ready;
-    int32_t open = add_set_sync(work, first, builder->dag->n_tasks, builder->ready, n), begin = builder->dag->n_tasks;
-    add_messages(work, first, open, false);
-    if (beside)
-        add_messages(work, first, open, true);
-    int32_t sent = beside ? open : add_set_sync(work, first, begin, NULL, 0);
-    int32_t attention = builder->dag->n_tasks;
-    for (int32_t i = 0; i < n; i++) {
-        const struct builder_member *member = &builder->members[first + i];
-        struct dag_task task = task_of(work, member, DAG_STREAM_COMPUTE, DAG_ATTENTION, DAG_PASS);
-        builder_task(builder, task, exchanged_s(work, member));
-        builder_edge(builder, sent, DAG_COLLECTIVE);
-    }
-    if (!beside) {
-        int32_t done = add_set_sync(work, first, attention, NULL, 0);
-        begin = builder->dag->n_tasks;
-        add_messages(work, first, done, true);
-    }
-    int32_t close = add_set_sync(work, first, begin, NULL, 0);
-    for (int32_t i = 0; i < n; i++)
-        builder->members[first + i].ring = close;
-}
-
-static void add_attention(struct work *work)
+static void add_attention(struct pass_work *work)
 {
     struct builder *builder = work->builder;
     for (int32_t i = 0; i < work->n_members; i++) {
         const struct builder_member *member = &builder->members[i];
-        struct dag_task task = task_of(work, member, DAG_STREAM_COMPUTE, DAG_ATTENTION, DAG_PASS);
+        struct dag_task task = pass_task_of(work, member, DAG_STREAM_COMPUTE, DAG_ATTENTION, DAG_PASS);
         builder_task(builder, task, member->cost->attention_s);
         builder_edge(builder, member->ring, DAG_COLLECTIVE);
     }
 }
 
-static void add_context_rings(struct work *work)
+static void add_context_rings(struct pass_work *work)
 {
     int32_t n_each = work->n_members / work->n_tensor;
     for (int32_t first = 0; first < work->n_members; first += n_each) {
@@ -394,7 +276,7 @@ static void add_context_rings(struct work *work)
     }
 }
 
-static void add_context(struct work *work)
+static void add_context(struct pass_work *work)
 {
     bool ring = work->builder->setting->context_type == SCENARIO_RING;
     if (ring && work->builder->setting->communication.cp_overlap) {
@@ -408,7 +290,7 @@ static void add_context(struct work *work)
         work->builder->members[i].ring = -1; /* over before the attention */
 }
 
-BUILDER_INLINE struct cost_transfer boundary_transfer(const struct work *work, const struct builder_member *member,
+BUILDER_INLINE struct cost_transfer boundary_transfer(const struct pass_work *work, const struct builder_member *member,
                                                       enum cost_route route, double bytes)
 {
     struct builder_boundary *latest = &member->pipe->boundary[work->pass][member->unit];
@@ -417,7 +299,7 @@ BUILDER_INLINE struct cost_transfer boundary_transfer(const struct work *work, c
     return latest->transfer;
 }
 
-BUILDER_INLINE void add_boundary(struct work *work, const struct builder_member *member, struct builder_end *end)
+BUILDER_INLINE void add_boundary(struct pass_work *work, const struct builder_member *member, struct builder_end *end)
 {
     struct builder *builder = work->builder;
     const struct builder_pipe *pipe = member->pipe;
@@ -431,7 +313,7 @@ BUILDER_INLINE void add_boundary(struct work *work, const struct builder_member 
     if (bytes <= 0 || rank == builder->dag->places[member->place].rank)
         return;
     enum dag_stream stream = forward ? DAG_STREAM_SEND_FORWARD : DAG_STREAM_SEND_BACKWARD;
-    struct dag_task task = task_of(work, member, stream, DAG_SEND, DAG_BOUNDARY);
+    struct dag_task task = pass_task_of(work, member, stream, DAG_SEND, DAG_BOUNDARY);
     task.to_rank = rank;
     enum cost_route route = builder->at[member->place].node == builder->at[place].node ? COST_NVLINK : COST_NIC;
     struct builder_edges edges = builder_open_send(builder, task, boundary_transfer(work, member, route, bytes));
@@ -440,7 +322,7 @@ BUILDER_INLINE void add_boundary(struct work *work, const struct builder_member 
     builder_close_edges(builder, &edges);
 }
 
-BUILDER_INLINE void end_pass(struct work *work, const struct builder_member *member)
+BUILDER_INLINE void end_pass(struct pass_work *work, const struct builder_member *member)
 {
     struct builder *builder = work->builder;
     struct builder_place *at = &builder->at[member->place];
@@ -460,7 +342,7 @@ BUILDER_INLINE void end_pass(struct work *work, const struct builder_member *mem
 
 /* Build the step's members. `alone`: there is one, of one lane and without exchanges, as nearly always; it is a
  * constant where this is inlined, so that loops over members are none there. */
-BUILDER_INLINE void build(struct work *work, bool alone)
+BUILDER_INLINE void build(struct pass_work *work, bool alone)
 {
     struct builder *builder = work->builder;
     int32_t n = alone ? 1 : work->n_members;
@@ -474,7 +356,7 @@ BUILDER_INLINE void build(struct work *work, bool alone)
     if (work->ring)
         add_context(work);
     for (int32_t i = 0; !alone && work->set >= 0 && i < work->n_tensor; i++)
-        add_exchange(work, i * work->n_lanes);
+        pass_exchange(work, i * work->n_lanes);
     for (int32_t i = 0; i < n; i++)
         end_pass(work, &builder->members[i]);
 }
@@ -484,13 +366,13 @@ void builder_pass(struct builder *builder, const int32_t *lanes, int32_t n_lanes
     const struct builder_lane *lane = &builder->lanes[lanes[0]];
     const struct builder_pipe *pipe = lane->pipe;
     const struct plan_step *step = &lane->steps[lane->next];
-    struct work work = {.builder = builder,
-                        .lanes = lanes,
-                        .n_lanes = n_lanes,
-                        .n_tensor = pipe->n_tensor,
-                        .pass = step->pass,
-                        .chunk = step->chunk,
-                        .set = builder_set_of(pipe, step, lane->stage)};
+    struct pass_work work = {.builder = builder,
+                             .lanes = lanes,
+                             .n_lanes = n_lanes,
+                             .n_tensor = pipe->n_tensor,
+                             .pass = step->pass,
+                             .chunk = step->chunk,
+                             .set = builder_set_of(pipe, step, lane->stage)};
     if (n_lanes == 1 && pipe->n_ranks == 1 && work.set < 0) {
         set_member(&work, lane, 0, &builder->members[0]);
         build(&work, true);

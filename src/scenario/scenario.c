@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "scenario/scenario.h"
 
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/check.h"
 #include "scenario/cache.h"
 #include "scenario/document_read.h"
 #include "scenario/document_set.h"
+#include "scenario/files.h"
 #include "scenario/layout.h"
-#include "scenario/library.h"
 #include "scenario/schema_text.h"
 
 #define FIELD(field)  offsetof(struct scenario, field)
@@ -156,94 +154,9 @@ const char *scenario_platform_dir(void)
     return folder != NULL && *folder != '\0' ? folder : SLIMSIM_BUILD_DIR "/platforms";
 }
 
-/** The folder where relative paths written in this node start. */
-static bool base_folder(const struct document *document, int32_t node, char folder[PATH_MAX])
-{
-    if (document->node[node].file != document->file)
-        return getcwd(folder, PATH_MAX) != NULL;
-    if (realpath(document->file, folder) == NULL)
-        return false;
-    char *slash = strrchr(folder, '/');
-    slash[slash == folder] = '\0';
-    return true;
-}
-
-/** Make the path in `text` (512 bytes, as `key` gave it) absolute, and canonical if the file exists. */
-static bool resolve_path(const struct document *document, const char *key, char *text, struct error *err)
-{
-    int32_t node = document_find(document, 0, key);
-    char folder[PATH_MAX], joined[PATH_MAX + SCHEMA_TEXT_BYTES + 1], canonical[PATH_MAX];
-    if (*text == '/')
-        snprintf(joined, sizeof joined, "%s", text);
-    else if (base_folder(document, node, folder))
-        snprintf(joined, sizeof joined, "%s/%s", folder, text);
-    else
-        return document_error(document, node, err, "%s: the folder where this path starts cannot be read", key);
-    const char *path = realpath(joined, canonical) != NULL ? canonical : joined;
-    if (strlen(path) >= SCHEMA_TEXT_BYTES)
-        return document_error(document, node, err, "%s: as an absolute path this is longer than %d bytes", key,
-                              SCHEMA_TEXT_BYTES - 1);
-    strcpy(text, path);
-    return true;
-}
-
-/** Find the file that a key names: the name in `text`, below `folder`, or a path (then made absolute). */
-static bool resolve_name(const struct document *document, const char *key, const char *folder, const char *suffix,
-                         char *text, struct error *err)
-{
-    char path[1024];
-    struct error unknown = {0};
-    if (*text == '\0') /* said already */
-        return false;
-    if (library_is_path(text, suffix))
-        return resolve_path(document, key, text, err);
-    if (library_find(folder, text, suffix, key, path, &unknown))
-        return true;
-    return document_error(document, document_find(document, 0, key), err, "%s: %s", key, unknown.text);
-}
-
 bool scenario_lists_lengths(const struct scenario_data *data)
 {
     return '0' <= *data->lengths && *data->lengths <= '9' && strpbrk(data->lengths, "./") == NULL;
-}
-
-/** A law or table is a name without dot or slash, of model/lengths; a user's file is a path; `fixed` and listed lengths
- * need none. */
-static bool resolve_lengths(struct scenario *scenario, struct error *err)
-{
-    const struct document *document = &scenario->document;
-    char *lengths = scenario->data.lengths, folder[PATH_MAX], path[1024];
-    struct error unknown = {0};
-    if (*lengths == '\0') /* said already */
-        return false;
-    if (strcmp(lengths, "fixed") == 0 || scenario_lists_lengths(&scenario->data))
-        return true;
-    if (strpbrk(lengths, "./") != NULL)
-        return resolve_path(document, "data.lengths", lengths, err);
-    snprintf(folder, sizeof folder, "%s/model/lengths", scenario_data_dir());
-    if (library_find(folder, lengths, ".yaml", "law or table", path, &unknown))
-        return true;
-    return document_error(document, document_find(document, 0, "data.lengths"), err,
-                          "data.lengths: %s; lengths of your own are named by the path of their file, with a . or / in "
-                          "it",
-                          unknown.text);
-}
-
-/** Model, device and platform. Each is read if its name is right, so that one pass shows all errors. */
-static bool resolve_names(struct scenario *scenario, struct scenario_cache *cache, struct error *err)
-{
-    const struct document *document = &scenario->document;
-    const char *data = scenario_data_dir(), *platforms = scenario_platform_dir();
-    char models[PATH_MAX], devices[PATH_MAX];
-    snprintf(models, sizeof models, "%s/model/llm", data);
-    snprintf(devices, sizeof devices, "%s/model/gpu", data);
-    bool ok = resolve_name(document, "model", models, ".yaml", scenario->model_name, err) &&
-              cache_model(cache, data, scenario->model_name, &scenario->model, &scenario->model_hash, err);
-    ok &= resolve_name(document, "device", devices, ".yaml", scenario->device_name, err) &&
-          cache_device(cache, data, scenario->device_name, &scenario->device, &scenario->device_hash, err);
-    ok &= resolve_name(document, "platform", platforms, ".xml", scenario->platform_name, err) &&
-          cache_platform(cache, platforms, scenario->platform_name, &scenario->platform, err);
-    return resolve_lengths(scenario, err) && ok;
 }
 
 /** The name becomes part of file names. Without one it is the scenario file's, without folder and ending. */
@@ -407,7 +320,7 @@ bool scenario_resolve(struct document *document, struct scenario_cache *cache, s
     bool ok = schema_read(&scenario->document, 0, scenario_keys, N_SCENARIO_KEYS, scenario_others, scenario, err);
     ok &= resolve_run_name(scenario, scenario->document.file, err);
     bool systems_ok = read_systems(scenario, err);
-    bool names_ok = resolve_names(scenario, cache, err);
+    bool names_ok = files_resolve(scenario, cache, err);
     for (int32_t i = 0; i < scenario->n_systems && systems_ok && names_ok; i++)
         ok &= scenario->systems[i].auto_plan || layout_check(scenario, &scenario->systems[i], err);
     ok = ok && systems_ok && names_ok;

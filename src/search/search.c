@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/rng.h"
+#include "search/ranking.h"
 #include "search/score.h"
 #include "search/space.h"
 
@@ -24,35 +25,6 @@ struct search {
 static bool fits(const struct search *search, const struct search_plan *plan)
 {
     return system_misfit_of(search->trials.scenario, plan->score.peak_bytes, plan->score.host_bytes) == SYSTEM_FITS;
-}
-
-/** What is expected of a plan that takes time_s on the iteration that ranks; never less, and it grows with time_s. */
-static double expected_s(const struct search_result *result, const struct search_plan *plan, double time_s)
-{
-    double work = 0, more_s = 0;
-    for (int32_t i = 0; i < SEARCH_DECIDING_ITERATIONS; i++) {
-        double share = result->iterations[i].model_flop / result->iterations[0].model_flop;
-        work += result->iterations[i].weight * share;
-        more_s += result->iterations[i].weight * fmax(0, plan->least_s[i] - share * time_s);
-    }
-    return time_s + more_s / work;
-}
-
-/** The longest time on the iteration that ranks of which no more is expected than expected_limit_s. */
-static double ranking_limit_s(const struct search_result *result, const struct search_plan *plan,
-                              double expected_limit_s)
-{
-    double low_s = 0, high_s = expected_limit_s;
-    if (isinf(high_s) || expected_s(result, plan, high_s) <= high_s)
-        return high_s;
-    for (int i = 0; i < 60; i++) {
-        double time_s = (low_s + high_s) / 2;
-        if (expected_s(result, plan, time_s) <= expected_limit_s)
-            low_s = time_s;
-        else
-            high_s = time_s;
-    }
-    return high_s;
 }
 
 /** Resolve a plan on the iteration that ranks. limit_s: a plan that takes longer, or that does not fit, is of no use
@@ -74,7 +46,7 @@ static bool rank_plan(struct search *search, struct search_plan *plan, double li
     search->result->n_resolved++;
     plan->score = (struct search_score){0};
     score_add(search->result, &outcome, &plan->score);
-    plan->ranking_s = expected_s(search->result, plan, plan->score.time_s);
+    plan->ranking_s = ranking_expected_s(search->result, plan, plan->score.time_s);
     plan->verdict = fits(search, plan) ? SEARCH_SLOWER : SEARCH_TOO_LARGE;
     return true;
 }
@@ -150,16 +122,6 @@ static bool confirm(struct search *search, struct search_plan *plan, bool *holds
     return ok;
 }
 
-static bool same_layout(const struct scenario_plan *a, const struct scenario_plan *b)
-{
-    return a->tp == b->tp && a->pp == b->pp && a->cp == b->cp && a->dp == b->dp;
-}
-
-static bool same_recompute(const struct scenario_plan *a, const struct scenario_plan *b)
-{
-    return same_layout(a, b) && a->recompute == b->recompute;
-}
-
 /**
  * For systems that never regret (system/system.h): with memory without end and no offload, passes end no later than
  * those of any plan of the layout that recomputes as much or more. The optimizer follows: that raises their bounds. If
@@ -179,7 +141,7 @@ static bool relax(struct search *search, int32_t which, struct error *err)
     double bound_s = outcome.planned ? outcome.passes_end_s + bound_after_passes_s(&setting, &trial.layout) : 0;
     for (int32_t i = 0; i < search->result->n_plans; i++) {
         struct search_plan *plan = &plans[i];
-        if (!same_layout(&plan->layout, &trial.layout) || plan->layout.recompute < trial.layout.recompute)
+        if (!ranking_same_layout(&plan->layout, &trial.layout) || plan->layout.recompute < trial.layout.recompute)
             continue;
         plan->bound.time_s = fmax(plan->bound.time_s, bound_s);
         if (plan->layout.recompute > trial.layout.recompute)
@@ -188,7 +150,7 @@ static bool relax(struct search *search, int32_t which, struct error *err)
         if (plan->verdict == SEARCH_OPEN && plan->layout.offload == 0 && outcome.planned &&
             system_misfit_of(search->trials.scenario, outcome.peak_bytes, outcome.host_bytes) == SYSTEM_FITS) {
             score_add(search->result, &outcome, &plan->score);
-            plan->ranking_s = expected_s(search->result, plan, plan->score.time_s);
+            plan->ranking_s = ranking_expected_s(search->result, plan, plan->score.time_s);
             plan->verdict = SEARCH_SLOWER;
         }
     }
@@ -203,83 +165,9 @@ static int32_t to_relax(const struct search *search, int32_t which)
     if (!search->trials.system->never_regrets || search->options->exhaustive || search->relaxed[which])
         return -1;
     for (int32_t i = 0; i <= which; i++) /* recompute ascends inside a layout */
-        if (same_layout(&plans[i].layout, &plans[which].layout))
+        if (ranking_same_layout(&plans[i].layout, &plans[which].layout))
             return search->relaxed[i] ? which : i;
     return which;
-}
-
-/** The iteration that ranked, or the iterations that decided. */
-enum heat { HEAT_RANKING, HEAT_DECISION };
-
-static bool goes_first(const struct search_plan *a, const struct search_plan *b, enum heat heat)
-{
-    double a_s = heat == HEAT_RANKING ? a->ranking_s : a->score.time_s;
-    double b_s = heat == HEAT_RANKING ? b->ranking_s : b->score.time_s;
-    return a_s != b_s ? a_s < b_s : a < b; /* ties: as in the space */
-}
-
-/** Append the plans of one of two verdicts to the ranking, by time. */
-static void append_ranked(struct search_result *result, enum search_verdict verdict, enum search_verdict other,
-                          enum heat heat)
-{
-    int32_t begin = result->n_ranked;
-    for (int32_t i = 0; i < result->n_plans; i++) {
-        if (result->plans[i].verdict != verdict && result->plans[i].verdict != other)
-            continue;
-        int32_t at = result->n_ranked++;
-        for (; at > begin && goes_first(&result->plans[i], &result->plans[result->ranked[at - 1]], heat); at--)
-            result->ranked[at] = result->ranked[at - 1];
-        result->ranked[at] = i;
-    }
-}
-
-/** Keep the fastest plan of each layout and recomputation in the ranking. @return the time of the SEARCH_FEW-th fastest
- * layout */
-static double few_best_s(struct search_result *result)
-{
-    int32_t n = 0, n_layouts = 0;
-    double few_s = INFINITY;
-    result->n_ranked = 0;
-    append_ranked(result, SEARCH_SLOWER, SEARCH_RUNNER_UP, HEAT_RANKING);
-    for (int32_t i = 0; i < result->n_ranked; i++) {
-        const struct search_plan *plan = &result->plans[result->ranked[i]];
-        bool new_layout = true, new_recompute = true;
-        for (int32_t j = 0; j < n && new_recompute; j++) {
-            const struct scenario_plan *faster = &result->plans[result->ranked[j]].layout;
-            new_layout = new_layout && !same_layout(&plan->layout, faster);
-            new_recompute = !same_recompute(&plan->layout, faster);
-        }
-        if (new_layout && ++n_layouts == SEARCH_FEW)
-            few_s = plan->ranking_s;
-        if (new_recompute)
-            result->ranked[n++] = result->ranked[i];
-    }
-    result->n_ranked = n;
-    return few_s;
-}
-
-/** What time a plan of the layout must reach to be decided on: near that of the layout's fastest and of the
- * SEARCH_FEW-th fastest layout, few_s. Faster plans only lower it. */
-static double near_s(const struct search_result *result, const struct scenario_plan *layout, double few_s)
-{
-    double best_s = few_s;
-    for (int32_t i = 0; i < result->n_ranked; i++)
-        if (same_layout(&result->plans[result->ranked[i]].layout, layout))
-            best_s = fmin(best_s, result->plans[result->ranked[i]].ranking_s);
-    return (1 + SEARCH_NEAR_PERCENT / 100.0) * best_s;
-}
-
-/** What time a plan must reach to be decided on, as the fastest of its layout and recomputation. */
-static double limit_of(struct search_result *result, int32_t which)
-{
-    const struct scenario_plan *layout = &result->plans[which].layout;
-    double few_s = few_best_s(result), limit_s = near_s(result, layout, few_s);
-    for (int32_t i = 0; i < result->n_ranked; i++) {
-        const struct search_plan *best = &result->plans[result->ranked[i]];
-        if (same_recompute(&best->layout, layout)) /* a tie goes to the first, and bounds are rounded */
-            limit_s = fmin(limit_s, best->ranking_s * (result->ranked[i] < which ? 1 - 1e-12 : 1));
-    }
-    return limit_s;
 }
 
 /** The open plan of so many demanded features to resolve next; -1: none. Until a few layouts fit, and so there is a
@@ -288,7 +176,7 @@ static double limit_of(struct search_result *result, int32_t which)
 static int32_t next_plan(struct search *search, int32_t n_demanded)
 {
     const struct search_plan *plans = search->result->plans;
-    bool few = few_best_s(search->result) < INFINITY;
+    bool few = ranking_few_s(search->result) < INFINITY;
     int32_t best = -1;
     for (int32_t i = 0; i < search->result->n_plans; i++) {
         if (plans[i].verdict != SEARCH_OPEN || plans[i].n_demanded != n_demanded)
@@ -319,13 +207,13 @@ static bool rank(struct search *search, int32_t n_demanded, struct error *err)
     for (int32_t which; (which = next_plan(search, n_demanded)) >= 0;) {
         if (!tell(search, err))
             return false;
-        double limit_s = search->options->exhaustive ? INFINITY : limit_of(search->result, which);
-        if (expected_s(search->result, &plans[which], plans[which].bound.time_s) > limit_s) {
+        double limit_s = search->options->exhaustive ? INFINITY : ranking_limit_s(search->result, which);
+        if (ranking_expected_s(search->result, &plans[which], plans[which].bound.time_s) > limit_s) {
             plans[which].verdict = SEARCH_BOUND_PRUNED;
             continue;
         }
         int32_t freed = to_relax(search, which);
-        limit_s = ranking_limit_s(search->result, &plans[which], limit_s);
+        limit_s = ranking_time_within_s(search->result, &plans[which], limit_s);
         if (!(freed >= 0 ? relax(search, freed, err)
                          : rank_plan(search, &plans[which], search->options->exhaustive ? 0 : limit_s, err)))
             return false;
@@ -337,28 +225,17 @@ static bool rank(struct search *search, int32_t n_demanded, struct error *err)
 static bool decide(struct search *search, bool *out, struct error *err)
 {
     struct search_result *result = search->result;
-    double few_s = few_best_s(result);
+    double few_s = ranking_few_s(result);
     *out = false;
     for (int32_t i = 0; i < result->n_ranked; i++) {
         struct search_plan *plan = &result->plans[result->ranked[i]];
-        if (plan->verdict == SEARCH_RUNNER_UP || plan->ranking_s > near_s(result, &plan->layout, few_s))
+        if (plan->verdict == SEARCH_RUNNER_UP || plan->ranking_s > ranking_near_s(result, &plan->layout, few_s))
             continue;
         if (!score_plan(search, plan, err) || !tell(search, err))
             return false;
         *out = *out || plan->verdict != SEARCH_RUNNER_UP;
     }
     return true;
-}
-
-/** The fastest plan of those that were decided on; NULL: there is none. */
-static struct search_plan *fastest(struct search_result *result)
-{
-    struct search_plan *best = NULL;
-    for (int32_t i = 0; i < result->n_plans; i++)
-        if (result->plans[i].verdict == SEARCH_RUNNER_UP &&
-            (best == NULL || goes_first(&result->plans[i], best, HEAT_DECISION)))
-            best = &result->plans[i];
-    return best;
 }
 
 /** Rank and decide among the plans of so many demanded features. A plan that is out, in the deciding iterations or in
@@ -373,7 +250,7 @@ static bool search_tier(struct search *search, int32_t n_demanded, bool *found, 
                 result->plans[i].verdict = SEARCH_OPEN;
         if (!rank(search, n_demanded, err) || !decide(search, &out, err))
             return false;
-        struct search_plan *best = out ? NULL : fastest(result);
+        struct search_plan *best = out ? NULL : ranking_fastest(result);
         if (best == NULL)
             continue;
         if (!confirm(search, best, found, err) || !tell(search, err))
@@ -437,26 +314,6 @@ static bool choose_nearest(struct search *search, struct error *err)
     return true;
 }
 
-/** Verdicts of the plans that were decided on, the ranking and the counts. */
-static void conclude(struct search_result *result)
-{
-    result->n_ranked = 0;
-    append_ranked(result, SEARCH_RUNNER_UP, SEARCH_RUNNER_UP, HEAT_DECISION);
-    if (result->n_ranked > 0) {
-        struct search_plan *chosen = &result->plans[result->ranked[0]];
-        chosen->verdict = SEARCH_CHOSEN;
-        result->fits = true;
-        for (int32_t i = 1; i < result->n_ranked; i++)
-            score_compare(result, &chosen->score, &result->plans[result->ranked[i]].score);
-    } else {
-        append_ranked(result, SEARCH_CHOSEN, SEARCH_CHOSEN, HEAT_DECISION);
-    }
-    append_ranked(result, SEARCH_SLOWER, SEARCH_SLOWER, HEAT_RANKING);
-    append_ranked(result, SEARCH_MISFIT, SEARCH_MISFIT, HEAT_DECISION);
-    for (int32_t i = 0; i < result->n_plans; i++)
-        result->count[result->plans[i].verdict]++;
-}
-
 /** FLOPs of all samples that a system with a state has had when it ranks, over those of the batch: no more can run. */
 static double most_work_share(const struct search *search)
 {
@@ -504,7 +361,7 @@ static bool decide_in_order(struct search *search, struct error *err)
         if (!choose_nearest(search, err))
             return false;
     }
-    conclude(result);
+    ranking_conclude(result);
     return true;
 }
 

@@ -5,35 +5,13 @@
 #include "dag/graph.h"
 #include "execute/execute.h"
 #include "sweep/assumed.h"
+#include "sweep/record_rows.h"
 #include "trace/csv.h"
 
 #include <gsl/gsl_version.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-
-_Static_assert(SYSTEM_N_MISFITS == 3, "names of misfits in trace/table.c");
-_Static_assert(TRAFFIC_N_PURPOSES == 8, "trace/traffic.def has a column for each purpose");
-_Static_assert(MEMORY_N_CLASSES == 7, "trace/memory_class.def has a column for each class");
-
-/* Columns of trace/bubble.def, trace/traffic.def, trace/memory_class.def and trace/place.def, as designated
- * initialisers. */
-#define BUBBLE_COLUMNS(of)                                                                                             \
-    .bubble_fraction = bubble_fraction(&(of)), .busy_s = (of).busy_s, .ring_s = (of).ring_s,                           \
-    .warm_up_s = (of).warm_up_s, .imbalance_s = (of).imbalance_s, .cool_down_s = (of).cool_down_s,                     \
-    .dp_wait_s = (of).dp_wait_s, .sync_s = (of).sync_s, .reshard_s = (of).reshard_s, .total_s = (of).total_s
-#define MEMORY_COLUMNS(of)                                                                                             \
-    .states_bytes = (of)[MEMORY_STATES], .activations_bytes = (of)[MEMORY_ACTIVATIONS], .kv_bytes = (of)[MEMORY_KV],   \
-    .kv_gradients_bytes = (of)[MEMORY_KV_GRADIENTS], .workspace_bytes = (of)[MEMORY_WORKSPACE],                        \
-    .communication_bytes = (of)[MEMORY_COMMUNICATION], .libraries_bytes = (of)[MEMORY_LIBRARIES]
-#define TRAFFIC_COLUMNS(of)                                                                                            \
-    .sent_tensor_bytes = (of).bytes[TRAFFIC_TENSOR], .sent_shard_bytes = (of).bytes[TRAFFIC_SHARDS],                   \
-    .sent_context_bytes = (of).bytes[TRAFFIC_CONTEXT], .sent_boundary_bytes = (of).bytes[TRAFFIC_BOUNDARY],            \
-    .sent_exchange_bytes = (of).bytes[TRAFFIC_EXCHANGE], .sent_sync_bytes = (of).bytes[TRAFFIC_SYNC],                  \
-    .sent_reshard_bytes = (of).bytes[TRAFFIC_RESHARD], .sent_host_bytes = (of).bytes[TRAFFIC_HOST]
-#define PLACE_COLUMNS(of)                                                                                              \
-    .phase = (of)->phase, .pipeline = (of)->pipeline, .stage = (of)->stage, .context = (of)->context,                  \
-    .tensor = (of)->tensor, .rank = (of)->rank
 
 static bool set_hash(struct trace *trace, const char *name, uint64_t hash, struct error *err)
 {
@@ -130,66 +108,6 @@ bool record_open(struct record *record, const char *directory, const struct reco
     return false;
 }
 
-/** Columns about the units, how they spread, and the parts that pipelines use. */
-static void fill_units(const struct point_iteration *of, struct trace_iteration *row)
-{
-    row->padding_tokens = of->padding_tokens;
-    row->forward_units = of->forward_units;
-    row->backward_units = of->backward_units;
-    row->listed_units = of->listed_units;
-    row->full_units = of->full_units;
-    row->unit_imbalance = of->unit_imbalance;
-    row->dp_imbalance = of->dp_imbalance;
-    row->forward_imbalance = of->spread[PASS_FORWARD].imbalance;
-    row->backward_imbalance = of->spread[PASS_BACKWARD].imbalance;
-    row->forward_flop_spread = of->spread[PASS_FORWARD].flop;
-    row->backward_flop_spread = of->spread[PASS_BACKWARD].flop;
-    row->forward_own_flop_spread = of->spread[PASS_FORWARD].own_flop;
-    row->backward_own_flop_spread = of->spread[PASS_BACKWARD].own_flop;
-    row->forward_time_spread = of->spread[PASS_FORWARD].time;
-    row->backward_time_spread = of->spread[PASS_BACKWARD].time;
-    row->pipelines = of->pipelines;
-    row->sliced_pipelines = of->sliced_pipelines;
-    row->asymmetric_pipelines = of->asymmetric_pipelines;
-    row->just_in_time_pipelines = of->just_in_time_pipelines;
-    row->persistent_pipelines = of->persistent_pipelines;
-    row->long_warm_up_pipelines = of->long_warm_up_pipelines;
-    row->merged_samples = of->merged_samples;
-}
-
-struct trace_iteration record_iteration(int32_t system, const struct point_iteration *of)
-{
-    struct trace_iteration row = {
-        .system = system,
-        .iteration = of->iteration,
-        .measured = of->measured,
-        .time_s = of->time_s,
-        .critical_path_s = of->critical_path_s,
-        .simgrid_s = of->simgrid_s,
-        .tokens = of->tokens,
-        .samples = of->samples,
-        .documents = of->documents,
-        .delayed_tokens = of->delayed_tokens,
-        .candidates = of->candidates,
-        .resolved = of->resolved,
-        .nodes = of->nodes,
-        .gap = of->gap,
-        .model_flop = of->model_flop,
-        .hardware_flop = of->hardware_flop,
-        .tensor_s = of->tensor_s,
-        .shard_s = of->shard_s,
-        BUBBLE_COLUMNS(of->bubble),
-        TRAFFIC_COLUMNS(of->traffic),
-        .peak_bytes = of->peak_bytes,
-        .peak_pipeline = of->peak_pipeline,
-        .peak_stage = of->peak_stage,
-        .host_peak_bytes = of->host.bytes,
-        MEMORY_COLUMNS(of->at_peak),
-    };
-    fill_units(of, &row);
-    return row;
-}
-
 static bool append_lengths(struct trace *trace, const struct point_view *view, struct error *err)
 {
     bool ok = true;
@@ -242,31 +160,6 @@ static bool append_units(struct trace *trace, const struct point_view *view, str
     return ok;
 }
 
-static struct trace_task task_row(const struct point_view *view, int32_t t)
-{
-    const struct dag_task *task = &view->dag->tasks[t];
-    const struct dag_place *place = &view->dag->places[task->place];
-    struct trace_task row = {
-        .system = view->system_index,
-        .iteration = view->iteration->iteration,
-        .task = t,
-        .kind = task->kind,
-        .purpose = task->purpose,
-        .direction = task->pass,
-        .stream = task->stream % DAG_N_STREAMS,
-        PLACE_COLUMNS(place),
-        .unit = task->unit,
-        .bytes = task->kind == DAG_SEND ? task->wire_bytes : 0,
-        .duration_s = view->dag->duration_s[t],
-        .start_s = view->timeline->start_s[t],
-        .finish_s = view->timeline->finish_s[t],
-        .slack_s = view->slack_s[t],
-    };
-    if (task->purpose == DAG_RESHARD && task->kind == DAG_SEND)
-        row.rank = task->from_rank; /* its place may stand for several */
-    return row;
-}
-
 static bool append_transfer(struct trace *trace, const struct trace_task *row, const struct dag_task *task,
                             struct error *err)
 {
@@ -288,7 +181,7 @@ static bool append_tasks(struct trace *trace, const struct point_view *view, str
 {
     bool ok = true;
     for (int32_t t = 0; t < view->dag->n_tasks && ok; t++) {
-        struct trace_task row = task_row(view, t);
+        struct trace_task row = record_task(view, t);
         ok = trace_append(trace, TRACE_TASKS, &row, 1, err) &&
              (row.kind != DAG_SEND || append_transfer(trace, &row, &view->dag->tasks[t], err));
     }
@@ -315,12 +208,7 @@ static bool append_memory(struct trace *trace, const struct point_view *view, st
 {
     bool ok = true;
     for (int64_t e = 0; e < view->memory->n_events && ok; e++) {
-        const struct memory_event *event = &view->memory->events[e];
-        struct trace_memory row = {.system = view->system_index,
-                                   .iteration = view->iteration->iteration,
-                                   .time_s = event->time_s,
-                                   PLACE_COLUMNS(&view->dag->places[event->place]),
-                                   MEMORY_COLUMNS(event->bytes)};
+        struct trace_memory row = record_memory(view, &view->memory->events[e]);
         ok = trace_append(trace, TRACE_MEMORY, &row, 1, err);
     }
     return ok;
@@ -341,34 +229,8 @@ bool record_observe(void *context, const struct point_view *view, struct error *
            append_edges(trace, view, err);
 }
 
-static bool append_plan(struct trace *trace, int32_t system, int32_t rank, const struct search_plan *plan,
-                        struct error *err)
+static bool append_plan(struct trace *trace, struct trace_plan row, struct error *err)
 {
-    const struct search_score *score = &plan->score;
-    struct trace_plan row = {
-        .system = system,
-        .rank = rank,
-        .tp = (int32_t)plan->layout.tp,
-        .pp = (int32_t)plan->layout.pp,
-        .cp = (int32_t)plan->layout.cp,
-        .dp = (int32_t)plan->layout.dp,
-        .recompute = plan->layout.recompute,
-        .offload = plan->layout.offload,
-        .host_bytes = score->host_bytes,
-        .verdict = (int32_t)plan->verdict,
-        .iterations = score->n_iterations,
-        .time_s = score->time_s,
-        .slower = score->slower,
-        .slower_error = score->slower_error,
-        .contention = score->contention,
-        .peak_bytes = score->peak_bytes,
-        .peak_stage = score->peak_stage,
-        .compute_fraction = score->compute,
-        .bubble_fraction = score->bubble,
-        .communication_fraction = score->communication,
-        .bound_time_s = plan->bound.time_s,
-        .bound_peak_bytes = plan->bound.peak_bytes,
-    };
     return trace_append(trace, TRACE_PLANS, &row, 1, err);
 }
 
@@ -381,63 +243,11 @@ bool record_search(struct record *record, int32_t system, const struct search_re
         ok = trace_append(record->trace, TRACE_DECIDING, &row, 1, err);
     }
     for (int32_t i = 0; i < result->n_ranked && ok; i++)
-        ok = append_plan(record->trace, system, i, &result->plans[result->ranked[i]], err);
+        ok = append_plan(record->trace, record_plan(system, i, &result->plans[result->ranked[i]]), err);
     for (int32_t i = 0; i < result->n_plans && ok; i++)
         if (result->plans[i].verdict > SEARCH_MISFIT) /* else it is ranked */
-            ok = append_plan(record->trace, system, -1, &result->plans[i], err);
+            ok = append_plan(record->trace, record_plan(system, -1, &result->plans[i]), err);
     return ok;
-}
-
-struct trace_summary record_summary(const struct scenario *scenario, const struct point *point, int32_t index,
-                                    const struct point_summary *of)
-{
-    const struct point_system *system = &point->systems[index];
-    const struct scenario_plan *plan = &system->entry->plan;
-    return (struct trace_summary){
-        .system = index,
-        .memory_bytes = point->memory_bytes,
-        .gpus = platform_n_gpus(&scenario->platform),
-        .tp = (int32_t)plan->tp,
-        .pp = (int32_t)plan->pp,
-        .cp = (int32_t)plan->cp,
-        .dp = (int32_t)system->dp,
-        .vpp = (int32_t)plan->vpp,
-        .schedule = plan->schedule,
-        .sequence_parallel = plan->sequence_parallel,
-        .sharding = plan->sharding,
-        .gradients = plan->gradients,
-        .recompute = plan->recompute,
-        .recompute_layers = (int32_t)plan->recompute_layers,
-        .offload = plan->offload,
-        .fits = system->fits,
-        .misfit = of->misfit,
-        .measured_iterations = (int32_t)scenario->measured,
-        .time_mean_s = of->time_mean_s,
-        .time_p5_s = of->time_p5_s,
-        .time_p95_s = of->time_p95_s,
-        .tokens_per_s_per_gpu = of->tokens_per_s_per_gpu,
-        .mfu = of->mfu,
-        .hfu = of->hfu,
-        .token_delay = of->token_delay,
-        .unit_imbalance = of->unit_imbalance,
-        .dp_imbalance = of->dp_imbalance,
-        .forward_imbalance = of->imbalance[PASS_FORWARD],
-        .backward_imbalance = of->imbalance[PASS_BACKWARD],
-        .critical_path_mean_s = of->critical_path_mean_s,
-        .simgrid_mean_s = of->simgrid_mean_s,
-        BUBBLE_COLUMNS(of->bubble),
-        .tensor_s = of->tensor_s,
-        .shard_s = of->shard_s,
-        TRAFFIC_COLUMNS(of->traffic),
-        .peak_bytes = of->peak_bytes,
-        .peak_stage = of->peak_stage,
-        .peak_class = of->peak_class,
-        .host_memory_bytes = scenario->platform.host_memory_bytes,
-        .host_peak_bytes = of->host.bytes,
-        .host_node = of->host.node,
-        .host_stage = of->host.stage,
-        MEMORY_COLUMNS(of->at_peak),
-    };
 }
 
 static bool save_csv(const char *h5_path, const char *csv_path, struct error *err)

@@ -55,11 +55,6 @@ struct record_image {
 bool record_close_image(struct record *record, const struct scenario *scenario, const struct point *point,
                         const struct point_summary *summary, struct record_image *image, struct error *err);
 
-/** A row of the tables iterations and summary. */
-struct trace_iteration record_iteration(int32_t system, const struct point_iteration *of);
-struct trace_summary record_summary(const struct scenario *scenario, const struct point *point, int32_t index,
-                                    const struct point_summary *of);
-
 /** Leave nothing behind, after a failure elsewhere. */
 void record_abandon(struct record *record);
 

@@ -9,7 +9,7 @@
 #include "execute/execute.h"
 #include "search/search.h"
 #include "sweep/assumed.h"
-#include "sweep/record.h"
+#include "sweep/record_rows.h"
 
 static bool same_data(const struct scenario_data *a, const struct scenario_data *b)
 {

@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "bounds/memory_pipe.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+
+/* And of that the ends of the pipeline. */
+struct end_bytes {
+    double tokens;               /* of the unit, on a rank */
+    double embedding;            /* on the first virtual stage: kept from forward to backward */
+    double head, head_workspace; /* on the last one: kept likewise; in work */
+    double head_weight;          /* as weight */
+};
+
+/* A token of a forward unit: what it holds, and its keys and values kept beside that, if its sample is sliced. */
+struct token {
+    struct dag_token of;
+    double kv_bytes;
+};
+
+/* A pipe while it is opened, and the account in work: its kind, its setting, a token of each of its forward units. */
+struct opening {
+    struct memory_pipe *pipe;
+    const struct relations *relations;
+    struct end_bytes *ends[N_PASSES]; /* [unit] */
+    int32_t account;
+    const struct cost_setting *own;
+    struct token *tokens;
+};
+
+/* What a split backward of the layers hands on to its weights' gradients, and these need at work: inputs gathered
+ * again. */
+static void add_weight(const struct cost_setting *own, double tokens, struct memory_unit *bytes)
+{
+    bytes->weight = own->layers * tokens * cost_weight_bytes(own);
+    bytes->weight_workspace = own->tensor > 1 && own->sequence_parallel ? 2 * tokens * (double)own->model->hidden : 0;
+}
+
+/* What tokens of a forward unit that one backward unit consumes hold in the layers. */
+static struct memory_unit bytes_of_share(const struct plan_unit *part, const struct token *token,
+                                         const struct relations_share *share)
+{
+    int64_t tokens = (int64_t)share->whole_tokens + share->sliced_tokens;
+    struct memory_unit bytes = {.activations = (double)tokens * token->of.held,
+                                .kv = token->kv_bytes * ((double)share->sliced_tokens / part->context)};
+    if (part->streams)
+        bytes.streamed = part->offload * dag_offloadable_of_tokens(&token->of, tokens, share->sliced_tokens);
+    return bytes;
+}
+
+/* A token of each forward unit: alike in units of a kind, but for scores that are kept. Caller frees. */
+static struct token *tokens_of(const struct plan_pipeline *pipeline, const struct cost_setting *own)
+{
+    int32_t n = pipeline->cut[PASS_FORWARD].n_units;
+    struct token *tokens = check_malloc((size_t)n * sizeof *tokens);
+    for (int32_t unit = 0; unit < n; unit++) {
+        const struct plan_unit *part = &pipeline->cut[PASS_FORWARD].units[unit];
+        if (unit > 0 && own->attention != DEVICE_UNFUSED && part[-1].recompute == part->recompute &&
+            part[-1].context == part->context) {
+            tokens[unit] = tokens[unit - 1];
+            continue;
+        }
+        tokens[unit].of = dag_token_of(pipeline, own, unit);
+        tokens[unit].kv_bytes = cost_layers_activation_bytes(own, part->recompute, true) -
+                                cost_layers_activation_bytes(own, part->recompute, false);
+    }
+    return tokens;
+}
+
+static void add_share(struct memory_unit *sum, const struct memory_unit *share)
+{
+    sum->activations += share->activations;
+    sum->kv += share->kv;
+    sum->streamed += share->streamed;
+}
+
+static void open_workspace(const struct opening *opening, enum pass pass, struct memory_unit *units)
+{
+    const struct plan_pipeline *pipeline = opening->pipe->plan;
+    const struct cost_setting *own = opening->own;
+    struct cost_workspace each = {0};
+    for (int32_t unit = 0; unit < pipeline->cut[pass].n_units; unit++) {
+        const struct plan_unit *part = &pipeline->cut[pass].units[unit];
+        double scores = 0;
+        if (unit == 0 || part[-1].recompute != part->recompute)
+            each = cost_workspace_of(own, part->recompute);
+        if (own->attention == DEVICE_UNFUSED) {
+            struct cost_unit work = dag_unit(pipeline, pass, unit);
+            scores = cost_scores(own, &work);
+        }
+        units[unit].workspace = cost_workspace_of_tokens(&each, opening->ends[pass][unit].tokens, scores);
+    }
+}
+
+/* The account's layers: what a backward unit consumes of a forward unit, to both. */
+static void open_layers(const struct opening *opening)
+{
+    const struct relations *relations = opening->relations;
+    const struct plan_cut *cut = opening->pipe->plan->cut;
+    const struct cost_setting *own = opening->own;
+    struct memory_unit *forwards = memory_pipe_units(opening->pipe, PASS_FORWARD, opening->account),
+                       *backwards = memory_pipe_units(opening->pipe, PASS_BACKWARD, opening->account);
+    double kv = own->layers * cost_kv_bytes(own->model, own->tensor);
+    open_workspace(opening, PASS_FORWARD, forwards);
+    open_workspace(opening, PASS_BACKWARD, backwards);
+    for (int32_t unit = 0; unit < cut[PASS_BACKWARD].n_units; unit++) {
+        struct memory_unit *bytes = &backwards[unit];
+        int32_t context = cut[PASS_BACKWARD].units[unit].context;
+        for (int32_t i = relations->share_first[unit]; i < relations->share_first[unit + 1]; i++) {
+            int32_t forward = relations->shares[i].forward;
+            struct memory_unit share =
+                bytes_of_share(&cut[PASS_FORWARD].units[forward], &opening->tokens[forward], &relations->shares[i]);
+            add_share(&forwards[forward], &share);
+            add_share(bytes, &share);
+        }
+        if (opening->pipe->plan->splits_backward)
+            add_weight(own, opening->ends[PASS_BACKWARD][unit].tokens, bytes);
+        bytes->opened = kv * (double)relations->opened_tokens[unit] / context;
+        bytes->closed = kv * (double)relations->closed_tokens[unit] / context;
+    }
+}
+
+/* The embedding and the head, however many layers stand beside them. */
+static void open_ends(const struct opening *opening, const struct cost_setting *own)
+{
+    const struct relations *relations = opening->relations;
+    const struct plan_pipeline *pipeline = opening->pipe->plan;
+    struct end_bytes *forwards = opening->ends[PASS_FORWARD], *backwards = opening->ends[PASS_BACKWARD];
+    double token_workspace = cost_head_workspace_bytes(own, 1), token_head = cost_head_bytes(own, 1);
+    for (int pass = 0; pass < N_PASSES; pass++)
+        for (int32_t unit = 0; unit < pipeline->cut[pass].n_units; unit++) {
+            struct end_bytes *end = &opening->ends[pass][unit];
+            struct cost_unit work = dag_unit(pipeline, (enum pass)pass, unit);
+            end->tokens = cost_unit_tokens(&work);
+            end->head_workspace = end->tokens * token_workspace;
+            if (pass == PASS_BACKWARD && pipeline->splits_backward)
+                end->head_weight = cost_head_weight_bytes(own, end->tokens);
+        }
+    for (int32_t unit = 0; unit < pipeline->cut[PASS_BACKWARD].n_units; unit++)
+        for (int32_t i = relations->share_first[unit]; i < relations->share_first[unit + 1]; i++) {
+            const struct relations_share *share = &relations->shares[i];
+            int32_t context = pipeline->cut[PASS_FORWARD].units[share->forward].context;
+            double tokens = (double)((int64_t)share->whole_tokens + share->sliced_tokens) / context;
+            double head = tokens * token_head, embedding = cost_embedding_bytes(own, tokens);
+            forwards[share->forward].head += head;
+            forwards[share->forward].embedding += embedding;
+            backwards[unit].head += head;
+            backwards[unit].embedding += embedding;
+        }
+}
+
+/* What goes to the host on the virtual stages of the account, what streams there too. */
+static void add_offloaded(const struct opening *opening)
+{
+    const struct relations *relations = opening->relations;
+    const struct memory_pipe *pipe = opening->pipe;
+    const struct plan_cut *cut = pipe->plan->cut;
+    for (int32_t stage = 0; stage < pipe->plan->layout.stages * pipe->plan->layout.chunks; stage++) {
+        double *forwards = pipe->offloaded[PASS_FORWARD] + stage * cut[PASS_FORWARD].n_units,
+               *backwards = pipe->offloaded[PASS_BACKWARD] + stage * cut[PASS_BACKWARD].n_units;
+        if (pipe->account[pipe->kinds->kind[stage]] != opening->account)
+            continue;
+        for (int32_t unit = 0; unit < cut[PASS_BACKWARD].n_units; unit++)
+            for (int32_t i = relations->share_first[unit]; i < relations->share_first[unit + 1]; i++) {
+                const struct relations_share *share = &relations->shares[i];
+                double part = plan_offload(pipe->plan, share->forward, stage);
+                if (part <= 0)
+                    continue;
+                double bytes = part * dag_offloadable_of_tokens(&opening->tokens[share->forward].of,
+                                                                (int64_t)share->whole_tokens + share->sliced_tokens,
+                                                                share->sliced_tokens);
+                forwards[share->forward] += bytes;
+                backwards[unit] += bytes;
+            }
+    }
+}
+
+/* Buffers of exchanges: of one layer's messages on both stages. */
+static void open_exchanges(const struct plan_pipeline *pipeline, const struct cost_setting *setting,
+                           struct memory_pipe *pipe)
+{
+    for (int pass = 0; pipeline->n_exchanges > 0 && pass < N_PASSES; pass++)
+        pipe->exchanged[pass] = check_calloc((size_t)pipeline->cut[pass].n_units * (size_t)pipeline->layout.stages,
+                                             sizeof *pipe->exchanged[pass]);
+    for (int32_t i = 0; i < pipeline->n_exchanges; i++) {
+        const struct plan_exchange *exchange = &pipeline->exchanges[i];
+        double *exchanged = pipe->exchanged[exchange->pass];
+        int32_t n_units = pipeline->cut[exchange->pass].n_units;
+        struct cost_setting own = dag_setting(setting, &pipeline->layout, exchange->from_stage);
+        struct cost_unit unit = dag_unit(pipeline, exchange->pass, exchange->from_unit);
+        struct cost_exchange cost = cost_of_exchange(&own, exchange->pass, &unit, exchange->share);
+        exchanged[exchange->from_stage * n_units + exchange->from_unit] += cost.giver_bytes;
+        exchanged[exchange->to_stage * n_units + exchange->to_unit] += cost.taker_bytes;
+    }
+}
+
+/* Which kinds have as many layers. */
+static void open_accounts(const struct cost_setting *setting, struct memory_pipe *pipe)
+{
+    int32_t layers[DAG_MAX_KINDS] = {0};
+    for (int32_t kind = 0; kind < pipe->kinds->n; kind++) {
+        int32_t account = 0;
+        layers[kind] = dag_setting(setting, &pipe->plan->layout, pipe->kinds->stage[kind]).layers;
+        while (layers[account] != layers[kind])
+            account++;
+        pipe->account[kind] = account;
+    }
+}
+
+/* A kind's units: the layers of its account, and what of the ends stands beside them. Streamed bytes are never held. */
+static void add_ends(const struct opening *opening, int32_t kind)
+{
+    const struct memory_pipe *pipe = opening->pipe;
+    bool first = kind == 0, last = kind == pipe->kinds->n - 1;
+    for (int pass = 0; pass < N_PASSES; pass++) {
+        int32_t n = pipe->plan->cut[pass].n_units;
+        struct memory_unit *units = memory_pipe_units(pipe, pass, kind);
+        if (pipe->account[kind] != kind)
+            memcpy(units, memory_pipe_units(pipe, pass, pipe->account[kind]), (size_t)n * sizeof *units);
+        for (int32_t i = 0; i < n; i++) {
+            const struct end_bytes *end = &opening->ends[pass][i];
+            units[i].activations = units[i].activations - units[i].streamed + (first ? end->embedding : 0);
+            if (!last)
+                continue;
+            units[i].activations += end->head;
+            units[i].workspace = fmax(end->head_workspace, units[i].workspace - end->head);
+            units[i].weight += end->head_weight;
+        }
+    }
+}
+
+/* Only context parallelism and exchanges part attention from the rest of a pass. */
+static bool attends(const struct plan_pipeline *pipeline)
+{
+    bool any = pipeline->n_exchanges > 0;
+    for (int pass = 0; pass < N_PASSES; pass++)
+        for (int32_t unit = 0; unit < pipeline->cut[pass].n_units; unit++)
+            any = any || pipeline->cut[pass].units[unit].context > 1;
+    return any;
+}
+
+/* The layers of all accounts, and what goes to the host. */
+static void open_all_layers(struct opening opening, const struct cost_setting *setting)
+{
+    const struct memory_pipe *pipe = opening.pipe;
+    for (int32_t kind = 0; kind < pipe->kinds->n; kind++) {
+        struct cost_setting own = dag_setting(setting, &pipe->plan->layout, pipe->kinds->stage[kind]);
+        if (pipe->account[kind] != kind)
+            continue;
+        opening.account = kind;
+        opening.own = &own;
+        opening.tokens = tokens_of(pipe->plan, &own);
+        open_layers(&opening);
+        if (pipe->offloaded[PASS_FORWARD] != NULL)
+            add_offloaded(&opening);
+        free(opening.tokens);
+    }
+}
+
+struct memory_pipe memory_pipe_of(const struct plan_pipeline *pipeline, const struct cost_setting *setting,
+                                  const struct dag_pipe *of)
+{
+    struct memory_pipe pipe = {.plan = pipeline, .kinds = &of->kinds, .attends = attends(pipeline)};
+    struct opening opening = {.pipe = &pipe, .relations = &of->relations};
+    size_t n_virtual = (size_t)(pipeline->layout.stages * pipeline->layout.chunks);
+    for (int pass = 0; pass < N_PASSES; pass++) {
+        size_t n = (size_t)pipeline->cut[pass].n_units;
+        pipe.units[pass] = check_calloc(n * (size_t)of->kinds.n, sizeof *pipe.units[pass]);
+        opening.ends[pass] = check_calloc(n, sizeof *opening.ends[pass]);
+        if (plan_offloads(pipeline))
+            pipe.offloaded[pass] = check_calloc(n * n_virtual, sizeof *pipe.offloaded[pass]);
+    }
+    open_accounts(setting, &pipe);
+    struct cost_setting first = dag_setting(setting, &pipeline->layout, of->kinds.stage[0]);
+    open_ends(&opening, &first);
+    open_all_layers(opening, setting);
+    for (int32_t kind = of->kinds.n - 1; kind >= 0; kind--) /* an account is the first kind of its own */
+        add_ends(&opening, kind);
+    free(opening.ends[PASS_FORWARD]);
+    free(opening.ends[PASS_BACKWARD]);
+    open_exchanges(pipeline, setting, &pipe);
+    return pipe;
+}
+
+void memory_pipe_free(struct memory_pipe *pipe)
+{
+    for (int pass = 0; pass < N_PASSES; pass++) {
+        free(pipe->units[pass]);
+        free(pipe->offloaded[pass]);
+        free(pipe->exchanged[pass]);
+    }
+    *pipe = (struct memory_pipe){0};
+}

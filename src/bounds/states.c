@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "bounds/states.h"
+
+#include <math.h>
+
+double states_bytes(const struct plan *plan, const struct cost_setting *setting, const struct dag_place *place)
+{
+    const struct plan_phase *phase = &plan->phases[place->phase];
+    const struct plan_layout *layout = &phase->pipelines[place->pipeline].layout;
+    struct cost_setting own = dag_setting(setting, layout, place->stage);
+    int32_t layers = dag_stage_layers(setting, layout, place->stage);
+    int32_t shards = phase->shards > 0 ? phase->shards : plan->shards;
+    bool first = place->stage == 0, last = place->stage == layout->stages - 1;
+    double parameters = dag_stage_parameters(setting, layout, place->stage);
+    return cost_state_bytes(&own, parameters, shards) + cost_state_block_bytes(&own, layers, first, last, shards) +
+           cost_gathered_bytes(&own);
+}
+
+/* The most parameters that a layout of a phase has on one of n GPUs from `rank` on. */
+static double parameters_of_ranks(const struct plan_phase *phase, const struct cost_setting *setting, int32_t rank,
+                                  int32_t n)
+{
+    double most = 0;
+    for (int32_t i = 0; i < phase->n_pipelines; i++) {
+        const struct plan_layout *layout = &phase->pipelines[i].layout;
+        for (int32_t stage = 0; stage < layout->stages; stage++) {
+            int32_t first = plan_rank(layout, stage, 0, 0), end = first + layout->context * layout->tensor;
+            if (first < rank + n && rank < end)
+                most = fmax(most, dag_stage_parameters(setting, layout, stage));
+        }
+    }
+    return most;
+}
+
+double states_moving_bytes(const struct plan *plan, const struct cost_setting *setting, const struct dag_place *place)
+{
+    const struct plan_phase *phase = &plan->phases[place->phase];
+    if (phase->n_reshards == 0)
+        return 0;
+    const struct plan_layout *layout = &phase->pipelines[place->pipeline].layout;
+    const struct plan_phase *before = &plan->phases[(place->phase > 0 ? place->phase : plan->n_phases) - 1];
+    double gradient_bytes = place->phase > 0 ? cost_gradient_bytes(setting->gradients) : 0;
+    return (2 + gradient_bytes) * parameters_of_ranks(before, setting, plan_rank(layout, place->stage, 0, 0),
+                                                      layout->context * layout->tensor);
+}

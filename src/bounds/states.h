@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/** Bytes of the model's states on a place: weights, gradients, optimizer. */
+#ifndef SLIMSIM_BOUNDS_STATES_H
+#define SLIMSIM_BOUNDS_STATES_H
+
+#include "dag/dag.h"
+
+/** Of the place's stage with all its chunks, and what zero2 and zero3 gather of them; as the allocator rounds them. */
+double states_bytes(const struct plan *plan, const struct cost_setting *setting, const struct dag_place *place);
+
+/** What a place holds of the layout before while the model moves to its own: weights, and gradients of the iteration.
+ * 0: nothing is re-sharded before its phase. */
+double states_moving_bytes(const struct plan *plan, const struct cost_setting *setting, const struct dag_place *place);
+
+#endif

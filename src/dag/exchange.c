@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "dag/pass.h"
+
+#include <math.h>
+
+/* The member that runs a set's stage, of the tensor index that members from `first` on have. */
+static struct builder_member *member_on(const struct pass_work *work, int32_t first, int32_t stage)
+{
+    struct builder_member *member = &work->builder->members[first];
+    while (member->stage != stage)
+        member++;
+    return member;
+}
+
+/* Seconds of a member's own attention, less what it gives away, and of what it takes on. */
+static double exchanged_s(const struct pass_work *work, const struct builder_member *member)
+{
+    const struct builder_pipe *pipe = member->pipe;
+    double own = 1, taken_s = 0;
+    for (int32_t i = pipe->set_first[work->set]; i < pipe->set_first[work->set + 1]; i++) {
+        const struct plan_exchange *exchange = &pipe->plan->exchanges[i];
+        if (exchange->from_stage == member->stage)
+            own -= exchange->share;
+        if (exchange->to_stage == member->stage)
+            taken_s += exchange->share *
+                       builder_cost_of(pipe, work->pass, exchange->from_unit, exchange->from_stage)->attention_s;
+    }
+    int32_t gpu = work->builder->dag->places[member->place].rank;
+    double factor = faults_factor(work->builder->setting->faults, FAULT_GPU, gpu); /* its own cost has it already */
+    return fmax(0, own) * member->cost->attention_s + factor * taken_s;
+}
+
+/* A SEND of an exchange, of so many messages: behind `after`, from a member to another. */
+static void add_message(struct pass_work *work, const struct builder_member *from, const struct builder_member *to,
+                        double bytes, int32_t n_messages, int32_t after)
+{
+    struct builder *builder = work->builder;
+    struct dag_task task = pass_task_of(work, from, DAG_STREAM_COLLECTIVE, DAG_SEND, DAG_EXCHANGE);
+    task.to_rank = builder->dag->places[to->place].rank;
+    enum cost_route route = builder_route(builder, task.from_rank, task.to_rank);
+    builder_send(builder, task, cost_of_transfer(builder->setting, route, bytes, n_messages));
+    builder_edge(builder, after, DAG_COLLECTIVE);
+}
+
+static int32_t add_set_sync(struct pass_work *work, int32_t first, int32_t begin, const int32_t *tasks, int32_t n)
+{
+    struct builder *builder = work->builder;
+    struct dag_task task = pass_task_of(work, &builder->members[first], DAG_STREAM_COLLECTIVE, DAG_SYNC, DAG_EXCHANGE);
+    int32_t sync = builder_task(builder, task, 0.0);
+    for (int32_t i = 0; i < n; i++)
+        builder_edge(builder, tasks[i], DAG_COLLECTIVE);
+    for (int32_t i = begin; i < sync; i++)
+        builder_edge(builder, i, DAG_COLLECTIVE);
+    return sync;
+}
+
+/* Messages of a set one way, all behind `open`; back: with the results. */
+static void add_messages(struct pass_work *work, int32_t first, int32_t open, bool back)
+{
+    const struct builder_pipe *pipe = work->builder->members[first].pipe;
+    for (int32_t i = pipe->set_first[work->set]; i < pipe->set_first[work->set + 1]; i++) {
+        const struct plan_exchange *exchange = &pipe->plan->exchanges[i];
+        const struct builder_member *from = member_on(work, first, exchange->from_stage);
+        const struct builder_member *to = member_on(work, first, exchange->to_stage);
+        const struct cost_setting *own = builder_own(pipe, from->stage);
+        struct cost_unit unit = dag_unit(pipe->plan, work->pass, from->unit);
+        struct cost_exchange cost = cost_of_exchange(own, work->pass, &unit, exchange->share);
+        if (back)
+            add_message(work, to, from, cost.back_bytes, cost.n_messages, open);
+        else
+            add_message(work, from, to, cost.out_bytes, cost.n_messages, open);
+    }
+}
+
+void pass_exchange(struct pass_work *work, int32_t first)
+{
+    struct builder *builder = work->builder;
+    int32_t n = work->n_members / work->n_tensor;
+    bool beside = builder->setting->communication.cp_overlap;
+    for (int32_t i = 0; i < n; i++)
+        builder->ready[i] = builder->members[first + i].ready;
+    int32_t open = add_set_sync(work, first, builder->dag->n_tasks, builder->ready, n), begin = builder->dag->n_tasks;
+    add_messages(work, first, open, false);
+    if (beside)
+        add_messages(work, first, open, true);
+    int32_t sent = beside ? open : add_set_sync(work, first, begin, NULL, 0);
+    int32_t attention = builder->dag->n_tasks;
+    for (int32_t i = 0; i < n; i++) {
+        const struct builder_member *member = &builder->members[first + i];
+        struct dag_task task = pass_task_of(work, member, DAG_STREAM_COMPUTE, DAG_ATTENTION, DAG_PASS);
+        builder_task(builder, task, exchanged_s(work, member));
+        builder_edge(builder, sent, DAG_COLLECTIVE);
+    }
+    if (!beside) {
+        int32_t done = add_set_sync(work, first, attention, NULL, 0);
+        begin = builder->dag->n_tasks;
+        add_messages(work, first, done, true);
+    }
+    int32_t close = add_set_sync(work, first, begin, NULL, 0);
+    for (int32_t i = 0; i < n; i++)
+        builder->members[first + i].ring = close;
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "scenario/files.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "scenario/library.h"
+
+/* The folder where relative paths written in this node start. */
+static bool base_folder(const struct document *document, int32_t node, char folder[PATH_MAX])
+{
+    if (document->node[node].file != document->file)
+        return getcwd(folder, PATH_MAX) != NULL;
+    if (realpath(document->file, folder) == NULL)
+        return false;
+    char *slash = strrchr(folder, '/');
+    slash[slash == folder] = '\0';
+    return true;
+}
+
+/* Make the path in `text` (512 bytes, as `key` gave it) absolute, and canonical if the file exists. */
+static bool resolve_path(const struct document *document, const char *key, char *text, struct error *err)
+{
+    int32_t node = document_find(document, 0, key);
+    char folder[PATH_MAX], joined[PATH_MAX + SCHEMA_TEXT_BYTES + 1], canonical[PATH_MAX];
+    if (*text == '/')
+        snprintf(joined, sizeof joined, "%s", text);
+    else if (base_folder(document, node, folder))
+        snprintf(joined, sizeof joined, "%s/%s", folder, text);
+    else
+        return document_error(document, node, err, "%s: the folder where this path starts cannot be read", key);
+    const char *path = realpath(joined, canonical) != NULL ? canonical : joined;
+    if (strlen(path) >= SCHEMA_TEXT_BYTES)
+        return document_error(document, node, err, "%s: as an absolute path this is longer than %d bytes", key,
+                              SCHEMA_TEXT_BYTES - 1);
+    strcpy(text, path);
+    return true;
+}
+
+/* Find the file that a key names: the name in `text`, below `folder`, or a path (then made absolute). */
+static bool resolve_name(const struct document *document, const char *key, const char *folder, const char *suffix,
+                         char *text, struct error *err)
+{
+    char path[1024];
+    struct error unknown = {0};
+    if (*text == '\0') /* said already */
+        return false;
+    if (library_is_path(text, suffix))
+        return resolve_path(document, key, text, err);
+    if (library_find(folder, text, suffix, key, path, &unknown))
+        return true;
+    return document_error(document, document_find(document, 0, key), err, "%s: %s", key, unknown.text);
+}
+
+/* A law or table is a name without dot or slash, of model/lengths; a user's file is a path; `fixed` and listed lengths
+ * need none. */
+static bool resolve_lengths(struct scenario *scenario, struct error *err)
+{
+    const struct document *document = &scenario->document;
+    char *lengths = scenario->data.lengths, folder[PATH_MAX], path[1024];
+    struct error unknown = {0};
+    if (*lengths == '\0') /* said already */
+        return false;
+    if (strcmp(lengths, "fixed") == 0 || scenario_lists_lengths(&scenario->data))
+        return true;
+    if (strpbrk(lengths, "./") != NULL)
+        return resolve_path(document, "data.lengths", lengths, err);
+    snprintf(folder, sizeof folder, "%s/model/lengths", scenario_data_dir());
+    if (library_find(folder, lengths, ".yaml", "law or table", path, &unknown))
+        return true;
+    return document_error(document, document_find(document, 0, "data.lengths"), err,
+                          "data.lengths: %s; lengths of your own are named by the path of their file, with a . or / in "
+                          "it",
+                          unknown.text);
+}
+
+bool files_resolve(struct scenario *scenario, struct scenario_cache *cache, struct error *err)
+{
+    const struct document *document = &scenario->document;
+    const char *data = scenario_data_dir(), *platforms = scenario_platform_dir();
+    char models[PATH_MAX], devices[PATH_MAX];
+    snprintf(models, sizeof models, "%s/model/llm", data);
+    snprintf(devices, sizeof devices, "%s/model/gpu", data);
+    bool ok = resolve_name(document, "model", models, ".yaml", scenario->model_name, err) &&
+              cache_model(cache, data, scenario->model_name, &scenario->model, &scenario->model_hash, err);
+    ok &= resolve_name(document, "device", devices, ".yaml", scenario->device_name, err) &&
+          cache_device(cache, data, scenario->device_name, &scenario->device, &scenario->device_hash, err);
+    ok &= resolve_name(document, "platform", platforms, ".xml", scenario->platform_name, err) &&
+          cache_platform(cache, platforms, scenario->platform_name, &scenario->platform, err);
+    return resolve_lengths(scenario, err) && ok;
+}

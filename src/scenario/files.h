@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/** The files that a scenario names: model, device, platform, lengths. */
+#ifndef SLIMSIM_SCENARIO_FILES_H
+#define SLIMSIM_SCENARIO_FILES_H
+
+#include "scenario/scenario.h"
+
+/** Read model, device and platform and find the lengths; paths become absolute. Each is read if its name is right, so
+ * that one pass shows all errors. */
+bool files_resolve(struct scenario *scenario, struct scenario_cache *cache, struct error *err);
+
+#endif

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "search/ranking.h"
+
+#include <math.h>
+
+#include "search/score.h"
+
+bool ranking_same_layout(const struct scenario_plan *a, const struct scenario_plan *b)
+{
+    return a->tp == b->tp && a->pp == b->pp && a->cp == b->cp && a->dp == b->dp;
+}
+
+double ranking_expected_s(const struct search_result *result, const struct search_plan *plan, double time_s)
+{
+    double work = 0, more_s = 0;
+    for (int32_t i = 0; i < SEARCH_DECIDING_ITERATIONS; i++) {
+        double share = result->iterations[i].model_flop / result->iterations[0].model_flop;
+        work += result->iterations[i].weight * share;
+        more_s += result->iterations[i].weight * fmax(0, plan->least_s[i] - share * time_s);
+    }
+    return time_s + more_s / work;
+}
+
+double ranking_time_within_s(const struct search_result *result, const struct search_plan *plan, double limit_s)
+{
+    double low_s = 0, high_s = limit_s;
+    if (isinf(limit_s) || ranking_expected_s(result, plan, limit_s) <= limit_s)
+        return limit_s;
+    for (int i = 0; i < 60; i++) {
+        double time_s = (low_s + high_s) / 2;
+        if (ranking_expected_s(result, plan, time_s) <= limit_s)
+            low_s = time_s;
+        else
+            high_s = time_s;
+    }
+    return high_s;
+}
+
+static bool same_recompute(const struct scenario_plan *a, const struct scenario_plan *b)
+{
+    return ranking_same_layout(a, b) && a->recompute == b->recompute;
+}
+
+/* The iteration that ranked, or the iterations that decided. */
+enum times { TIMES_RANKING, TIMES_DECIDED };
+
+static bool goes_first(const struct search_plan *a, const struct search_plan *b, enum times times)
+{
+    double a_s = times == TIMES_RANKING ? a->ranking_s : a->score.time_s;
+    double b_s = times == TIMES_RANKING ? b->ranking_s : b->score.time_s;
+    return a_s != b_s ? a_s < b_s : a < b; /* ties: as in the space */
+}
+
+/* Append the plans of one of two verdicts to the ranking, by time. */
+static void append(struct search_result *result, enum search_verdict verdict, enum search_verdict other,
+                   enum times times)
+{
+    int32_t begin = result->n_ranked;
+    for (int32_t i = 0; i < result->n_plans; i++) {
+        if (result->plans[i].verdict != verdict && result->plans[i].verdict != other)
+            continue;
+        int32_t at = result->n_ranked++;
+        for (; at > begin && goes_first(&result->plans[i], &result->plans[result->ranked[at - 1]], times); at--)
+            result->ranked[at] = result->ranked[at - 1];
+        result->ranked[at] = i;
+    }
+}
+
+double ranking_few_s(struct search_result *result)
+{
+    int32_t n = 0, n_layouts = 0;
+    double few_s = INFINITY;
+    result->n_ranked = 0;
+    append(result, SEARCH_SLOWER, SEARCH_RUNNER_UP, TIMES_RANKING);
+    for (int32_t i = 0; i < result->n_ranked; i++) {
+        const struct search_plan *plan = &result->plans[result->ranked[i]];
+        bool new_layout = true, new_recompute = true;
+        for (int32_t j = 0; j < n && new_recompute; j++) {
+            const struct scenario_plan *faster = &result->plans[result->ranked[j]].layout;
+            new_layout = new_layout && !ranking_same_layout(&plan->layout, faster);
+            new_recompute = !same_recompute(&plan->layout, faster);
+        }
+        if (new_layout && ++n_layouts == SEARCH_FEW)
+            few_s = plan->ranking_s;
+        if (new_recompute)
+            result->ranked[n++] = result->ranked[i];
+    }
+    result->n_ranked = n;
+    return few_s;
+}
+
+double ranking_near_s(const struct search_result *result, const struct scenario_plan *layout, double few_s)
+{
+    double best_s = few_s;
+    for (int32_t i = 0; i < result->n_ranked; i++)
+        if (ranking_same_layout(&result->plans[result->ranked[i]].layout, layout))
+            best_s = fmin(best_s, result->plans[result->ranked[i]].ranking_s);
+    return (1 + SEARCH_NEAR_PERCENT / 100.0) * best_s;
+}
+
+double ranking_limit_s(struct search_result *result, int32_t which)
+{
+    const struct scenario_plan *layout = &result->plans[which].layout;
+    double few_s = ranking_few_s(result), limit_s = ranking_near_s(result, layout, few_s);
+    for (int32_t i = 0; i < result->n_ranked; i++) {
+        const struct search_plan *best = &result->plans[result->ranked[i]];
+        if (same_recompute(&best->layout, layout)) /* a tie goes to the first, and bounds are rounded */
+            limit_s = fmin(limit_s, best->ranking_s * (result->ranked[i] < which ? 1 - 1e-12 : 1));
+    }
+    return limit_s;
+}
+
+struct search_plan *ranking_fastest(struct search_result *result)
+{
+    struct search_plan *best = NULL;
+    for (int32_t i = 0; i < result->n_plans; i++)
+        if (result->plans[i].verdict == SEARCH_RUNNER_UP &&
+            (best == NULL || goes_first(&result->plans[i], best, TIMES_DECIDED)))
+            best = &result->plans[i];
+    return best;
+}
+
+void ranking_conclude(struct search_result *result)
+{
+    result->n_ranked = 0;
+    append(result, SEARCH_RUNNER_UP, SEARCH_RUNNER_UP, TIMES_DECIDED);
+    if (result->n_ranked > 0) {
+        struct search_plan *chosen = &result->plans[result->ranked[0]];
+        chosen->verdict = SEARCH_CHOSEN;
+        result->fits = true;
+        for (int32_t i = 1; i < result->n_ranked; i++)
+            score_compare(result, &chosen->score, &result->plans[result->ranked[i]].score);
+    } else {
+        append(result, SEARCH_CHOSEN, SEARCH_CHOSEN, TIMES_DECIDED);
+    }
+    append(result, SEARCH_SLOWER, SEARCH_SLOWER, TIMES_RANKING);
+    append(result, SEARCH_MISFIT, SEARCH_MISFIT, TIMES_DECIDED);
+    for (int32_t i = 0; i < result->n_plans; i++)
+        result->count[result->plans[i].verdict]++;
+}

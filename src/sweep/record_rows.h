@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/** Rows of a trace's tables: results under the names of trace's columns, which say what they mean. */
+#ifndef SLIMSIM_SWEEP_RECORD_ROWS_H
+#define SLIMSIM_SWEEP_RECORD_ROWS_H
+
+#include "search/search.h"
+#include "sweep/point.h"
+#include "trace/trace.h"
+
+struct trace_iteration record_iteration(int32_t system, const struct point_iteration *of);
+
+/** @param index  of the system in the point */
+struct trace_summary record_summary(const struct scenario *scenario, const struct point *point, int32_t index,
+                                    const struct point_summary *of);
+
+/** The t-th task of the view's graph. */
+struct trace_task record_task(const struct point_view *view, int32_t t);
+
+struct trace_memory record_memory(const struct point_view *view, const struct memory_event *event);
+
+/** @param rank  in search_result.ranked, -1: it is not ranked */
+struct trace_plan record_plan(int32_t system, int32_t rank, const struct search_plan *plan);
+
+#endif
