@@ -479,6 +479,24 @@ class Validation(unittest.TestCase):
         self.assertEqual(report.returncode, 0, report.stderr)
         self.assertIn("assumed: missing sizes of model/llm/internlm-7b.yaml", report.stdout)
 
+    def test_published_runs_fit_and_say_how_full_they_are(self):
+        """350M: 16 bytes of each parameter over 8 GPUs are 0.7 GB; 32768 tokens of 24 layers x 32 x 1024 bytes 25.8 GB,
+        their logits of 50368 and their gradient, 2 bytes each, 6.6 GB: together 33.1 GB of the 39.46 that a rank may use."""
+        done, report = (self.validate(*form, "--filter", "model=MPT-350M") for form in ([], ["--json"]))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        rows = json.loads(report.stdout)["rows"]
+        self.assertTrue(all(row["fits"] for row in rows))
+        self.assertIn(f"predicted not to fit, though they ran: 0 of {len(rows)} runs\n", done.stdout)
+        (row,) = [row for row in rows if row["row"] == "O151"]
+        self.assertAlmostEqual(row["peak_bytes"] / 33.1e9, 1, delta=0.02)
+        share = 100 * row["peak_bytes"] / row["memory_bytes"]
+        (line,) = [line for line in done.stdout.splitlines() if line.startswith("O151")]
+        self.assertIn(f"{share:8.1f}%", line)
+        with h5py.File(SCRATCH / "validation" / "validation.h5") as file:
+            table = file["validation"][:]
+            self.assertEqual(set(table["misfit"]), {0})
+            self.assertIn(row["peak_bytes"], table["peak_bytes"])
+
     def test_a_file_of_ones_own_is_listed_with_what_it_lacks(self):
         path = write("own.csv", "id,hidden,step_time_s\nX1,4096,2.5\n")
         done = self.validate(path)

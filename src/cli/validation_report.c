@@ -85,8 +85,7 @@ static void print_rows(const struct validate *validate, enum validate_quantity q
                throughput ? ""
                : time     ? " [ms]"
                           : " [GiB]",
-               "row", "trust", "source", "model", "GPUs", "plan", "predicted", "measured", "error",
-               "memory");
+               "row", "trust", "source", "model", "GPUs", "plan", "predicted", "measured", "error", "memory");
     for (int32_t i = 0; i < n; i++) {
         const struct validate_row *row = &validate->rows[rows[i]];
         double scale = throughput ? 1 : time ? 1e3 : 1 / gib;
@@ -144,6 +143,22 @@ static void print_statistics_by(const struct validate *validate, const struct te
     }
 }
 
+/** Which of the simulated runs are predicted not to fit: each a wrong prediction, unless the row leaves its plan open.
+ */
+static void print_misfits(const struct validate *validate)
+{
+    int32_t n = 0, n_misfits = 0;
+    for (int32_t i = 0; i < validate->n_rows; i++) {
+        n += validate->rows[i].memory_bytes > 0;
+        n_misfits += validate->rows[i].misfit != SYSTEM_FITS;
+    }
+    printf("predicted not to fit, though they ran: %d of %d runs", (int)n_misfits, (int)n);
+    for (int32_t i = 0, shown = 0; i < validate->n_rows; i++)
+        if (validate->rows[i].misfit != SYSTEM_FITS)
+            printf("%s%s", shown++ == 0 ? ": " : " ", validate->rows[i].id);
+    putchar('\n');
+}
+
 static void print_summary(const struct validate *validate, const struct texts *sources, const struct texts *devices)
 {
     printf("errors of rows that are not calib\n%-46s%6s%9s%9s%9s  %-8s%13s  %s\n", "", "rows", "MAPE", "bias", "max",
@@ -165,6 +180,7 @@ static void print_summary(const struct validate *validate, const struct texts *s
         validate_statistics_of(validate, (struct validate_group){.quantity = VALIDATE_RESERVED});
     if (reserved.n > 0)
         printf("max_memory_reserved not below the prediction: %d of %d rows\n", (int)reserved.n_below, (int)reserved.n);
+    print_misfits(validate);
 }
 
 void validation_print(const struct validate *validate)

@@ -28,6 +28,10 @@ static const struct schema_key scenario_keys[] = {
      "attention kernel: flash-attention 2, 3 or 1, cuDNN, or unfused (all scores in memory)", FIELD(attention)},
     {"kernels", SCHEMA_CHOICE, "-", 0, 0, "fused", "fused|eager",
      "element-wise operations: fused (Megatron-LM, compiled), or eager: PyTorch modules, one by one", FIELD(kernels)},
+    {"loss", SCHEMA_CHOICE, "-", 0, 0, "passes", "passes|fused|fused-metrics",
+     "cross-entropy: passes over fp32 logits (Megatron-LM, PyTorch), one kernel on bf16 logits (flash-attention), or "
+     "that and two metrics that compute it again (Composer)",
+     FIELD(loss)},
     {"data.lengths", SCHEMA_TEXT, "-", 0, 0, NULL, NULL,
      "of model/lengths, the path of a file of lengths, lengths in order (8Ki 4400), or fixed: all fill the context",
      FIELD(data.lengths)},
@@ -243,6 +247,7 @@ static bool resolve_names(struct scenario *scenario, struct scenario_cache *cach
           cache_device(cache, data, scenario->device_name, &scenario->device, &scenario->device_hash, err);
     ok &= resolve_name(document, "platform", platforms, ".xml", scenario->platform_name, err) &&
           cache_platform(cache, platforms, scenario->platform_name, &scenario->platform, err);
+    ok &= memory_pressure_read(data, &scenario->pressure, err);
     return resolve_lengths(scenario, err) && ok;
 }
 

@@ -97,6 +97,7 @@ static struct scenario scenario_of(const struct setting *setting, const struct d
         .communication = setting->communication,
         .attention = (int32_t)setting->attention,
         .kernels = (int32_t)setting->kernels,
+        .loss = (int32_t)setting->loss,
         .measured = 1,
         .engine = SCENARIO_CRITICAL_PATH,
         .trace = SCENARIO_TRACE_NONE,

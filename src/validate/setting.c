@@ -681,6 +681,7 @@ bool setting_of_row(const struct measured *measured, int32_t row, const struct s
     read_platform(&source, setting);
     setting->attention = read_attention(&source);
     setting->kernels = read_kernels(&source);
+    setting->loss = has(&source, "framework", "llm-foundry") ? SCENARIO_LOSS_FUSED_METRICS : SCENARIO_LOSS_PASSES;
     read_plan(&source, setting);
     read_sharding(&source, setting);
     read_overlaps(&source, setting);
