@@ -30,8 +30,8 @@ enum recompute {
 enum scenario_sharding { SCENARIO_ZERO1, SCENARIO_ZERO2, SCENARIO_ZERO3, SCENARIO_UNSHARDED };
 /** How a framework runs element-wise operations: as kernels made for them, or one by one (cost/eager.h). */
 enum scenario_kernels { SCENARIO_FUSED, SCENARIO_EAGER };
-/** Cross-entropy: passes over fp32 logits (Megatron-LM's, PyTorch's own); one kernel on bf16 logits (flash-attention's);
- * and two metrics of training that compute it again by passes (MosaicML's Composer). */
+/** Cross-entropy: passes over fp32 logits (Megatron-LM's, PyTorch's own); one kernel on bf16 logits
+ * (flash-attention's); and two metrics of training that compute it again by passes (MosaicML's Composer). */
 enum scenario_loss { SCENARIO_LOSS_PASSES, SCENARIO_LOSS_FUSED, SCENARIO_LOSS_FUSED_METRICS };
 /** Precision of main gradients and of their reduction. */
 enum scenario_gradients { SCENARIO_FP32, SCENARIO_BF16 };
