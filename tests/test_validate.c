@@ -150,6 +150,32 @@ static void a_nemo_row_becomes_its_setting(void)
     CHECK_TEXT(setting.assumed, "untied embeddings; attention cuDNN; a ring of context parallelism");
 }
 
+/* torchtitan: DTensor's collectives run beside nothing, unless async TP; every second of 32 layers is 16. */
+static void a_torchtitan_row_becomes_its_setting(void)
+{
+    static const struct {
+        const char *recompute, *notes;
+        int64_t layers;
+        int32_t tp_overlap;
+    } cases[] = {{"selective (2)", "", 16, SCENARIO_EXPOSED},
+                 {"SAC: every 2nd layer checkpointed", "async TP", 16, SCENARIO_CHUNKED},
+                 {"full", "", 0, SCENARIO_EXPOSED}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char reason[SETTING_REASON], row[512];
+        snprintf(row, sizeof row,
+                 "H100-SXM-80GB,,torchtitan (PyTorch FSDP2),Llama,4096,32,32,8,14336,128256,swiglu,8192,64,8,1,,1,8,"
+                 "FSDP2,1,8,%s,,bf16,,,1,,,,%s",
+                 cases[i].recompute, cases[i].notes);
+        struct setting setting = setting_of(row, reason);
+        CHECK_TEXT(reason, "");
+        CHECK_EQUAL(setting.plan.recompute, RECOMPUTE_FULL);
+        CHECK_EQUAL(setting.plan.recompute_layers, cases[i].layers);
+        CHECK_EQUAL(setting.communication.tp_overlap, cases[i].tp_overlap);
+        CHECK_EQUAL(setting.kernels, SCENARIO_EAGER);
+        CHECK_EQUAL(setting.loss, SCENARIO_LOSS_PASSES);
+    }
+}
+
 static void an_fsdp_row_becomes_its_setting(void)
 {
     char reason[SETTING_REASON];
@@ -163,6 +189,7 @@ static void an_fsdp_row_becomes_its_setting(void)
     CHECK_CLOSE(setting.platform.nvlink_bytes_per_s, 300e9, 0);
     CHECK_CLOSE(setting.platform.nic_bytes_per_s, 25e9, 0); /* 1600 Gb/s over 8 GPUs */
     CHECK_EQUAL(setting.attention, DEVICE_FLASH1);          /* whatever the row is labelled */
+    CHECK_EQUAL(setting.loss, SCENARIO_LOSS_FUSED_METRICS);
     CHECK_EQUAL(setting.plan.recompute, RECOMPUTE_FULL);
     CHECK_TRUE(!setting.plan.early_stop);
     CHECK_EQUAL(setting.communication.tp_overlap, SCENARIO_BULK);
@@ -523,6 +550,8 @@ static void the_first_thing_that_stops_a_row_is_its_reason(void)
         {"H100-SXM-80GB,,NeMo,GPT SFT,4096,32,32,32,9,50000,gelu,2048,8,1,1,,1,,,1,8,,,bf16,,,1,,,,", "fine-tuning"},
         {"H100-SXM-80GB,,titan,GPT,4096,32,32,32,9,50000,gelu,2048,8,1,1,,1,,,1,8,selective (op),,bf16,,,1,,,,",
          "recompute 'selective (op)'"},
+        {"H100-SXM-80GB,,titan,GPT,4096,32,32,32,9,50000,gelu,2048,8,1,4,,1,,DDP,1,8,selective (3),,bf16,,,1,,,,",
+         "stages do not recompute equally many layers"},
         {"H100-SXM-80GB,,titan,GPT,4096,32,32,32,9,50000,gelu,2048,8,1,1,,1,,,1,8,full,optimizer,bf16,,,1,,,,",
          "offload 'optimizer'"},
     };
@@ -816,16 +845,16 @@ int main(void)
     return HARNESS_MAIN(
         "validate", TEST(quoted_fields_hold_commas_quotes_and_line_ends), TEST(wrong_files_are_named_with_their_line),
         TEST(numbers_may_carry_a_remark_and_nothing_else), TEST(a_nemo_row_becomes_its_setting),
-        TEST(an_fsdp_row_becomes_its_setting), TEST(gradients_are_the_frameworks),
-        TEST(missing_sizes_are_the_public_models), TEST(sharding_and_its_group_come_from_the_row),
-        TEST(precisions_and_recomputations_are_read_in_any_spelling), TEST(the_fabric_is_read_with_or_without_a_count),
-        TEST(the_attention_kernel_is_the_rows_or_the_frameworks), TEST(one_number_of_a_product_may_be_missing),
-        TEST(context_sharding_and_kernels_are_the_frameworks), TEST(notes_go_before_the_default_of_megatron_bridge),
-        TEST(metrics_of_layers_know_no_recomputation_of_some), TEST(stages_that_do_not_divide_count_the_tables),
-        TEST(a_row_has_the_cause_of_the_first_line_that_fits), TEST(the_first_thing_that_stops_a_row_is_its_reason),
-        TEST(a_malformed_cell_stops_its_row_alone), TEST(a_run_that_is_predicted_not_to_fit_says_so),
-        TEST(one_gpu_takes_the_sum_of_its_passes), TEST(measured_throughput_comes_from_the_first_column_that_has_it),
-        TEST(statistics_by_hand), TEST(states_follow_the_sharding),
-        TEST(shipped_rows_are_complete_and_memory_keeps_its_promises),
+        TEST(a_torchtitan_row_becomes_its_setting), TEST(an_fsdp_row_becomes_its_setting),
+        TEST(gradients_are_the_frameworks), TEST(missing_sizes_are_the_public_models),
+        TEST(sharding_and_its_group_come_from_the_row), TEST(precisions_and_recomputations_are_read_in_any_spelling),
+        TEST(the_fabric_is_read_with_or_without_a_count), TEST(the_attention_kernel_is_the_rows_or_the_frameworks),
+        TEST(one_number_of_a_product_may_be_missing), TEST(context_sharding_and_kernels_are_the_frameworks),
+        TEST(notes_go_before_the_default_of_megatron_bridge), TEST(metrics_of_layers_know_no_recomputation_of_some),
+        TEST(stages_that_do_not_divide_count_the_tables), TEST(a_row_has_the_cause_of_the_first_line_that_fits),
+        TEST(the_first_thing_that_stops_a_row_is_its_reason), TEST(a_malformed_cell_stops_its_row_alone),
+        TEST(a_run_that_is_predicted_not_to_fit_says_so), TEST(one_gpu_takes_the_sum_of_its_passes),
+        TEST(measured_throughput_comes_from_the_first_column_that_has_it), TEST(statistics_by_hand),
+        TEST(states_follow_the_sharding), TEST(shipped_rows_are_complete_and_memory_keeps_its_promises),
         TEST(filters_choose_rows_and_unknown_columns_are_refused));
 }

@@ -138,10 +138,10 @@ struct cost_pass cost_of_pass(const struct cost_setting *setting, enum pass pass
  *                  backward (gradient in place 8, bf16 copy 6), as Megatron-LM's vocabulary-parallel loss does; its
  *                  all-reduces of a few bytes a token are left out
  *   fused          2 forward, 4 backward: one kernel reads the bf16 logits, another reads them and writes their
- * gradient (flash-attention, csrc/xentropy, SoftmaxCrossEntropyLossFn) fused-metrics  as fused, and behind each
- * backward two metrics of PyTorch's cross-entropy, 28: fp32 copy 2 + 4, logarithms of the softmax 4 + 4 (Composer:
- * trainer.py, _eval_train_metrics under autocast; metrics/nlp.py, LanguageCrossEntropy and LanguagePerplexity, the
- * default of llm-foundry's models)
+ *                  gradient (flash-attention, csrc/xentropy, SoftmaxCrossEntropyLossFn)
+ *   fused-metrics  as fused, and behind each backward two metrics of PyTorch's cross-entropy, 28: fp32 copy 2 + 4,
+ *                  logarithms of the softmax 4 + 4 (Composer: trainer.py, _eval_train_metrics under autocast;
+ *                  metrics/nlp.py, LanguageCrossEntropy and LanguagePerplexity, the default of llm-foundry's models)
  *
  * zero2 and zero3 (one stage: it is also the first): embedding, last norm and head are one unit, the root's, as where
  * frameworks wrap each layer. zero3 gathers it before the forward and keeps it for the backward

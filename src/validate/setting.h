@@ -66,31 +66,43 @@ enum { SETTING_REASON = 192 };
  *                                       nothing else is named (2021, 2022: before flash attention): unfused. Empty or
  *                                       "auto": NeMo, Megatron and MaxText on H100, H200, H800: cuDNN (what Transformer
  *                                       Engine takes). All others, and "flash" of no version: FlashAttention-2
- *   kernels          framework          "compile": fused. llm-foundry, nanotron, HF, fms-fsdp, torchtitan: eager. Else
- *                                       fused (Megatron, NeMo, MaxText, Paxml, DeepSpeed, InternEvo; others: assumed)
- *   loss             framework          llm-foundry: fused-metrics (modeling_mpt.py: loss_fn fused_crossentropy, and
- * two train metrics, by default). Others: passes gradients        sharding, notes,   "bf16 grad": bf16, "fp32 grad":
- * fp32. Else the framework's default, 2 bytes: framework, source  llm-foundry (Composer's PURE, whose reduce_dtype is
- * bf16; DEFAULT with none, which FSDP takes from the parameters'), fms-fsdp (policies/mixed_precision.py, bfSixteen),
- * DeepSpeed (engine.py, communication_data_type), InternEvo (param.grad as it is: hybrid_zero_optim.py). Others fp32,
- * as Megatron-LM with bf16, torchtitan, and llm-foundry's table "Large Scale": its MP Mode is DEFAULT, which reduces in
- * fp32 since October 2023 (mosaicml/composer pull 2628, get_mixed_precision); submit_benchmarks.py beside that table's
- * sweep.py asks for flash-attn 2.4.2, of December 2023 optimizer        framework          llm-foundry: eager
- * (Composer's DecoupledAdamW). Else fused sharding         sharding, notes,   the number after "ZeRO" ("zero2", "ZeRO
- * Stage 2"). "SHARD_GRAD_OP": zero2. framework          "FSDP", "HSDP": zero3. "distributed optimizer": zero1. "DDP",
- * and an empty cell with notes of "no distributed optimizer" or "gradient all-reduce", or with dp 1: none. An empty
- * cell of Megatron-Bridge without such notes: zero1, dp overlap both (its recipes/common.py). Others, an empty cell,
- * "CPU", "offload", "ZeRO++", "MiCS": skipped shard group      sharding           "zero1=N", "over N" (times cp where
- * "(x CP)" stands): N ranks; else with "HSDP" those of a node; "+DP" without a number: skipped. Else all stages layers,
- * pp, vpp    equal; where pp x vpp does not divide layers, embedding and head counted as layers (Megatron's option; so
- * Llama 3, arXiv:2407.21783, section 3.3.2), if that divides. Else skipped pp, mbs, gbs     n_gpus, tp, cp, dp, where
- * one is missing: what makes n_gpus = tp x pp x cp x dp, gbs = mbs x dp x n_microbatch       n_microbatch cp type
- * framework,         "Ulysses": ulysses. torchtitan: all-gather (its default sharding, notes
- * context_parallel_rotate_method). Else a ring (Megatron's default cp_comm_type) tp overlap       tp_comm_overlap    1:
- * chunked. 0 or empty: bulk (Megatron's default). Others: skipped pp overlap       vpp                above 1: yes.
- * Else no (Megatron's overlap_p2p_comm needs virtual stages) dp overlap       sharding,          zero3, and FSDP's
- * zero2: both (they prefetch by default). DeepSpeed: none (its framework          overlap_comm is for stage 3 by
- * default: runtime/zero/config.py, overlap_comm_valid). "overlap": both where "param" stands too
+ *   kernels          framework          "compile": fused. llm-foundry, nanotron, HF, Transformers, fms-fsdp,
+ *                                       torchtitan, PyTorch: eager. Else fused (Megatron, NeMo, MaxText, Paxml,
+ *                                       DeepSpeed, InternEvo; others: assumed)
+ *   loss             framework          llm-foundry: fused-metrics (modeling_mpt.py: loss_fn is fused_crossentropy by
+ *                                       default, and there are two train metrics). Others: passes
+ *   gradients        sharding, notes,   "bf16 grad": bf16, "fp32 grad": fp32. Else the framework's default, 2 bytes:
+ *                    framework, source  llm-foundry (Composer's PURE, whose reduce_dtype is bf16; DEFAULT with none,
+ *                                       which FSDP takes from the parameters'), fms-fsdp (policies/mixed_precision.py,
+ *                                       bfSixteen), DeepSpeed (engine.py, communication_data_type), InternEvo
+ *                                       (param.grad as it is: hybrid_zero_optim.py). Others fp32, as Megatron-LM with
+ *                                       bf16, torchtitan, and llm-foundry's table "Large Scale": its MP Mode is
+ *                                       DEFAULT, which reduces in fp32 since October 2023 (mosaicml/composer pull 2628,
+ *                                       get_mixed_precision); submit_benchmarks.py beside that table's sweep.py asks
+ *                                       for flash-attn 2.4.2, of December 2023
+ *   optimizer        framework          llm-foundry: eager (Composer's DecoupledAdamW). Else fused
+ *   sharding         sharding, notes,   the number after "ZeRO" ("zero2", "ZeRO Stage 2"). "SHARD_GRAD_OP": zero2.
+ *                    framework          "FSDP", "HSDP": zero3. "distributed optimizer": zero1. "DDP", and an empty cell
+ *                                       with notes of "no distributed optimizer" or "gradient all-reduce", or with dp
+ *                                       1: none. An empty cell of Megatron-Bridge without such notes: zero1, dp
+ *                                       overlap both (its recipes/common.py). Others, an empty cell, "CPU", "offload",
+ *                                       "ZeRO++", "MiCS": skipped
+ *   shard group      sharding           "zero1=N", "over N" (times cp where "(x CP)" stands): N ranks; else with "HSDP"
+ *                                       those of a node; "+DP" without a number: skipped. Else all
+ *   stages           layers, pp, vpp    equal; where pp x vpp does not divide layers, embedding and head counted as
+ *                                       layers (Megatron's option; so Llama 3, arXiv:2407.21783, section 3.3.2), if
+ *                                       that divides. Else skipped
+ *   pp, mbs, gbs     n_gpus, tp, cp, dp, where one is missing: what makes n_gpus = tp x pp x cp x dp, gbs = mbs x dp x
+ *                    n_microbatch       n_microbatch
+ *   cp type          framework,         "Ulysses": ulysses. torchtitan: all-gather (its default
+ *                    sharding, notes    context_parallel_rotate_method). Else a ring (Megatron's default cp_comm_type)
+ *   tp overlap       tp_comm_overlap,   1, and torchtitan with "async TP": chunked. 0 or empty: torchtitan none
+ *                    framework, notes   (DTensor waits for a collective where its result is used), else bulk
+ *                                       (Megatron's default). Others: skipped
+ *   pp overlap       vpp                above 1: yes. Else no (Megatron's overlap_p2p_comm needs virtual stages)
+ *   dp overlap       sharding,          zero3, and FSDP's zero2: both (they prefetch by default). DeepSpeed: none (its
+ *                    framework          overlap_comm is for stage 3 by default: runtime/zero/config.py,
+ *                                       overlap_comm_valid). "overlap": both where "param" stands too
  *                                       ("grad/param overlap", "--overlap-param-gather"), else gradients.
  *                                       InternEvo: gradients (its 7B_sft.py: overlap_sync_grad True, overlap_sync_param
  *                                       False). Else none (Megatron's default)
@@ -99,6 +111,7 @@ enum { SETTING_REASON = 192 };
  *   recompute,       recompute,         "none" or empty: none. "selective (core attention)", Megatron's "selective":
  *   early stop       framework, gpu,    [attention-core]. "SwiGLU act...": selective. "full": full; "block, N": of N
  *                    precision          layers of each virtual stage (no row of one layer, nor of activations alone);
+ *                                       "every Nth layer", torchtitan's "selective (N)": full, of one layer in N;
  *                                       with early stop of torchtitan and fms-fsdp (checkpoint_wrapper without
  *                                       reentrance, torch 2.1 and later). llm-foundry asks for that too
  *                                       (submit_benchmarks.py): its rows on H100 and those of amp_bf16, as its README

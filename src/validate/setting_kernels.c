@@ -45,7 +45,8 @@ enum device_attention setting_read_attention(const struct cells *cells)
 
 enum scenario_kernels setting_read_kernels(const struct cells *cells)
 {
-    static const char *const eager[] = {"llm-foundry", "nanotron", "HF", "fms-fsdp", "torchtitan"};
+    static const char *const eager[] = {"llm-foundry", "nanotron", "HF",          "fms-fsdp",
+                                        "torchtitan",  "PyTorch",  "Transformers"};
     for (size_t i = 0; i < sizeof eager / sizeof *eager; i++)
         if (cell_has(cells, "framework", eager[i]))
             return cell_has(cells, "framework", "compile") ? SCENARIO_FUSED : SCENARIO_EAGER;

@@ -6,6 +6,16 @@
 
 enum { MOST_TOKENS = 1 << 30 };
 
+/** N of "every Nth layer" and of torchtitan's "selective (N)", whose N-th layers recompute all; 0: neither. */
+static int64_t every_nth_layer(const struct cells *cells)
+{
+    const char *text = cell_text(cells, "recompute"), *every = strcasestr(text, "every ");
+    const char *list = strcasestr(text, "selective (");
+    if (every != NULL && strcasestr(every, " layer") != NULL)
+        return strtol(every + strlen("every "), NULL, 10);
+    return list != NULL && cell_has(cells, "framework", "titan") ? strtol(list + strlen("selective ("), NULL, 10) : 0;
+}
+
 static int32_t read_recompute(const struct cells *cells)
 {
     const char *text = cell_text(cells, "recompute");
@@ -21,14 +31,23 @@ static int32_t read_recompute(const struct cells *cells)
         cell_assume(cells, "selective recomputation of core attention");
         return RECOMPUTE_ATTENTION_CORE;
     }
-    if (strncasecmp(text, "full", 4) != 0)
+    if (strncasecmp(text, "full", 4) != 0 && every_nth_layer(cells) < 1)
         cell_skip(cells, "recompute '%s' has no model", text);
     return RECOMPUTE_FULL;
 }
 
-/** Layers of a stage that recompute, by "block, N" of each virtual stage; 0: all. */
-static int64_t read_recompute_layers(const struct cells *cells, int32_t recompute, int64_t vpp)
+/** Layers of a stage that recompute, by "block, N" of each virtual stage, or by every_nth_layer of the model, which
+ * must leave each virtual stage as many; 0: all. */
+static int64_t read_recompute_layers(const struct cells *cells, int32_t recompute, const struct setting *setting)
 {
+    int64_t vpp = setting->plan.vpp, pp = setting->plan.pp, nth = every_nth_layer(cells);
+    if (recompute == RECOMPUTE_FULL && nth > 1) {
+        int64_t layers = setting->model.layers / nth;
+        if (layers < 1 || layers % (pp * vpp) != 0)
+            cell_skip(cells, "recompute '%s': stages do not recompute equally many layers",
+                      cell_text(cells, "recompute"));
+        return layers / pp;
+    }
     const char *block = strcasestr(cell_text(cells, "recompute"), "block");
     if (recompute != RECOMPUTE_FULL || block == NULL || cell_has(cells, "recompute", "per block"))
         return 0;
@@ -134,7 +153,6 @@ void setting_read_plan(const struct cells *cells, struct setting *setting)
         .recompute = read_recompute(cells),
         .offload = read_offload(cells),
     };
-    plan->recompute_layers = read_recompute_layers(cells, plan->recompute, plan->vpp);
     plan->early_stop = stops_early(cells, plan->recompute);
     setting->seq_len = cell_whole(cells, "seq_len");
     int64_t dp = cell_whole(cells, "dp");
@@ -144,6 +162,7 @@ void setting_read_plan(const struct cells *cells, struct setting *setting)
         plan->pp = dp > 0 ? setting->n_gpus / plan->tp / plan->cp / dp : 1;
     if (plan->pp == 0)
         plan->pp = 1;
+    plan->recompute_layers = read_recompute_layers(cells, plan->recompute, setting);
     plan->dp = setting->n_gpus / plan->tp / plan->pp / plan->cp;
     if (plan->dp * plan->tp * plan->pp * plan->cp != setting->n_gpus || (dp > 0 && dp != plan->dp))
         cell_skip(cells, "n_gpus is not tp x pp x cp x dp");

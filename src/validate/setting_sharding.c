@@ -136,10 +136,19 @@ static enum scenario_data_overlap read_data_overlap(const struct cells *cells, c
     return SCENARIO_OVERLAP_GRADIENTS;
 }
 
+/** What of tensor-parallel collectives runs beside GEMMs. */
+static enum scenario_tensor_overlap read_tensor_overlap(const struct cells *cells)
+{
+    bool titan = cell_has(cells, "framework", "titan");
+    if (cell_flag(cells, "tp_comm_overlap", false) || (titan && cell_has(cells, "notes", "async TP")))
+        return SCENARIO_CHUNKED;
+    return titan ? SCENARIO_EXPOSED : SCENARIO_BULK;
+}
+
 void setting_read_overlaps(const struct cells *cells, struct setting *setting)
 {
     setting->communication = (struct scenario_communication){
-        .tp_overlap = cell_flag(cells, "tp_comm_overlap", false) ? SCENARIO_CHUNKED : SCENARIO_BULK,
+        .tp_overlap = (int32_t)read_tensor_overlap(cells),
         .cp_overlap = true,
         .pp_overlap = setting->plan.vpp > 1,
         .dp_overlap = (int32_t)read_data_overlap(cells, setting),
