@@ -487,6 +487,7 @@ class Validation(unittest.TestCase):
         rows = json.loads(report.stdout)["rows"]
         self.assertTrue(all(row["fits"] for row in rows))
         self.assertIn(f"predicted not to fit, though they ran: 0 of {len(rows)} runs\n", done.stdout)
+        self.assertRegex(done.stdout, r"predicted at least 85% full, trust A and A-: \d+ runs, \d+ of them")
         (row,) = [row for row in rows if row["row"] == "O151"]
         self.assertAlmostEqual(row["peak_bytes"] / 33.1e9, 1, delta=0.02)
         share = 100 * row["peak_bytes"] / row["memory_bytes"]

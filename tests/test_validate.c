@@ -817,8 +817,12 @@ static void shipped_rows_are_complete_and_memory_keeps_its_promises(void)
         CHECK_TRUE(row->id[0] != '\0' && row->source[0] != '\0');
         n_reasons += row->reason[0] != '\0';
         CHECK_TRUE(row->reason[0] != '\0' || (row->measured > 0 && row->predicted > 0));
+        CHECK_EQUAL(row->misfit, SYSTEM_FITS); /* it ran */
     }
     CHECK_TRUE(full_plan.n >= 60);
+    struct validate_full_runs full = validate_full_runs_of(&validate, (struct validate_group){.full_plan = true});
+    CHECK_EQUAL(full.n, validate.pressure.runs); /* what model/memory_pressure.yaml says */
+    CHECK_EQUAL(full.n_slow, validate.pressure.slow_runs);
     CHECK_TRUE(n_reasons < validate.n_rows);
     check_predicted_memory(&validate);
     validate_free(&validate);

@@ -156,7 +156,11 @@ static void print_misfits(const struct validate *validate)
     for (int32_t i = 0, shown = 0; i < validate->n_rows; i++)
         if (validate->rows[i].misfit != SYSTEM_FITS)
             printf("%s%s", shown++ == 0 ? ": " : " ", validate->rows[i].id);
-    putchar('\n');
+    struct validate_full_runs full =
+        validate_full_runs_of(validate, (struct validate_group){.quantity = VALIDATE_THROUGHPUT, .full_plan = true});
+    printf(
+        "\npredicted at least %.0f%% full, trust A and A-: %d runs, %d of them predicted more than %.0f%% too fast\n",
+        100 * validate->pressure.share, (int)full.n, (int)full.n_slow, 100 * validate->pressure.slower_least);
 }
 
 static void print_summary(const struct validate *validate, const struct texts *sources, const struct texts *devices)

@@ -40,6 +40,7 @@ struct validate_row {
 struct validate {
     int32_t n_rows;
     struct validate_row *rows; /* in the order of the files */
+    struct memory_pressure pressure;
 };
 
 /** Which rows: all that obey every filter, "COLUMN=VALUE" with the cell's exact text. */
