@@ -57,6 +57,20 @@ class Results(unittest.TestCase):
             path_s, simgrid_s = system["critical_path_mean_s"], system["simgrid_mean_s"]
             self.assertLess(abs(simgrid_s - path_s) / path_s, 1e-9, system["label"])
 
+    def test_a_gpu_that_is_nearly_full_is_named_as_a_risk(self):
+        """From 85% of what a rank may use up to all of it: device files of the same GPU with less memory."""
+        sheet = (SOURCE / "model" / "gpu" / "h800.yaml").read_text()
+        (peak,) = [system["peak_bytes"] for system in self.report["systems"] if system["label"] == "best-fit"]
+        said = []
+        for share in (0.84, 0.86, 1.01):
+            memory = re.sub("(?m)^memory_bytes: .*", f"memory_bytes: {peak / share + 3.05e9:.0f}", sheet)
+            done = simulate("full", "--set", f"device={write('full.yaml', memory)}", "--set", "engine=critical-path")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            said.append([line for line in json.loads(done.stdout)["assumed"] if "best-fit: its fullest" in line])
+        self.assertEqual([len(lines) > 0 for lines in said], [False, True, False], said)
+        self.assertIn("at 86% of what it may use", "".join(said[1]))
+        self.assertIn("of 52 published runs predicted at least 85% full 10 were predicted 6 to 34% too fast", said[1][0])
+
     def test_interleaved_and_sharded_plans_are_the_same_in_both_engines(self):
         text = SMALL.replace("github", "fixed").replace("global_batch: 48", "global_batch: 64").replace("2x8", "2x8-free")
         text = text[:text.index("systems:")] + """\
