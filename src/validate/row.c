@@ -85,7 +85,7 @@ static double measured_throughput(const struct file *file, const struct setting 
 static void simulate(const struct setting *setting, const struct device *device, bool last_stage,
                      struct validate_row *result)
 {
-    struct predict_result predicted;
+    struct predict_result predicted = {0};
     struct error err = {0};
     if (setting->global_batch == 0)
         snprintf(result->reason, sizeof result->reason, "gbs is missing");
