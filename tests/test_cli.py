@@ -57,6 +57,20 @@ class Results(unittest.TestCase):
             path_s, simgrid_s = system["critical_path_mean_s"], system["simgrid_mean_s"]
             self.assertLess(abs(simgrid_s - path_s) / path_s, 1e-9, system["label"])
 
+    def test_a_gpu_that_is_nearly_full_is_named_as_a_risk(self):
+        """From 85% of what a rank may use up to all of it: device files of the same GPU with less memory."""
+        sheet = (SOURCE / "model" / "gpu" / "h800.yaml").read_text()
+        (peak,) = [system["peak_bytes"] for system in self.report["systems"] if system["label"] == "best-fit"]
+        said = []
+        for share in (0.84, 0.86, 1.01):
+            memory = re.sub("(?m)^memory_bytes: .*", f"memory_bytes: {peak / share + 3.05e9:.0f}", sheet)
+            done = simulate("full", "--set", f"device={write('full.yaml', memory)}", "--set", "engine=critical-path")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            said.append([line for line in json.loads(done.stdout)["assumed"] if "best-fit: its fullest" in line])
+        self.assertEqual([len(lines) > 0 for lines in said], [False, True, False], said)
+        self.assertIn("at 86% of what it may use", "".join(said[1]))
+        self.assertIn("of 52 published runs predicted at least 85% full 10 were predicted 6 to 34% too fast", said[1][0])
+
     def test_interleaved_and_sharded_plans_are_the_same_in_both_engines(self):
         text = SMALL.replace("github", "fixed").replace("global_batch: 48", "global_batch: 64").replace("2x8", "2x8-free")
         text = text[:text.index("systems:")] + """\
@@ -506,6 +520,25 @@ class Validation(unittest.TestCase):
         report = self.validate("--filter", "model=InternLM-7B")
         self.assertEqual(report.returncode, 0, report.stderr)
         self.assertIn("assumed: missing sizes of model/llm/internlm-7b.yaml", report.stdout)
+
+    def test_published_runs_fit_and_say_how_full_they_are(self):
+        """350M: 16 bytes of each parameter over 8 GPUs are 0.7 GB; 32768 tokens of 24 layers x 32 x 1024 bytes 25.8 GB,
+        their logits of 50368 and their gradient, 2 bytes each, 6.6 GB: together 33.1 GB of the 39.46 that a rank may use."""
+        done, report = (self.validate(*form, "--filter", "model=MPT-350M") for form in ([], ["--json"]))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        rows = json.loads(report.stdout)["rows"]
+        self.assertTrue(all(row["fits"] for row in rows))
+        self.assertIn(f"predicted not to fit, though they ran: 0 of {len(rows)} runs\n", done.stdout)
+        self.assertRegex(done.stdout, r"predicted at least 85% full, trust A and A-: \d+ runs, \d+ of them")
+        (row,) = [row for row in rows if row["row"] == "O151"]
+        self.assertAlmostEqual(row["peak_bytes"] / 33.1e9, 1, delta=0.02)
+        share = 100 * row["peak_bytes"] / row["memory_bytes"]
+        (line,) = [line for line in done.stdout.splitlines() if line.startswith("O151")]
+        self.assertIn(f"{share:8.1f}%", line)
+        with h5py.File(SCRATCH / "validation" / "validation.h5") as file:
+            table = file["validation"][:]
+            self.assertEqual(set(table["misfit"]), {0})
+            self.assertIn(row["peak_bytes"], table["peak_bytes"])
 
     def test_a_file_of_ones_own_is_listed_with_what_it_lacks(self):
         path = write("own.csv", "id,hidden,step_time_s\nX1,4096,2.5\n")

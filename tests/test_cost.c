@@ -701,10 +701,10 @@ static void working_memory_is_counted_by_hand(void)
     CHECK_CLOSE(cost_head_workspace_bytes(&setting, 10), 10 * 2 * 16.0, 1e-14);
 }
 
-/* 100 parameters over 4 ranks: 2 + 4 + 12/4 bytes; bf16 gradients 2 bytes less; sharded gradients (4 + 12)/4; sharded
- * weights too, without their bf16 copy, 4. Unsharded, bf16 gradients: 2 + 2 + 12. Gathered, TP 2: a layer is 144/2 + 2h
- * = 80 parameters, embedding, head and last norm 2 x 4 x 16/2 + 4 = 68: gradients of two layers, and 2 bytes of two
- * layers and of the tables; of a model's only layer no second one. */
+/* 100 parameters over 4 ranks: 2 + 4 + 12/4 bytes; bf16 gradients 2 bytes less; sharded gradients (2 + 12)/4; sharded
+ * weights too, without their bf16 copy, and a gradient in fp32 however it was reduced, 16/4. Unsharded, bf16 gradients:
+ * 2 + 2 + 12. Gathered, TP 2: a layer is 144/2 + 2h = 80 parameters, embedding, head and last norm 2 x 4 x 16/2 + 4 =
+ * 68: gradients of two layers, and 2 bytes of two layers and of the tables; of a model's only layer no second one. */
 static void states_follow_precision_and_sharding(void)
 {
     struct cost_setting setting = toy_setting();
@@ -719,7 +719,7 @@ static void states_follow_precision_and_sharding(void)
     CHECK_CLOSE(cost_state_bytes(&setting, 100, 4), 200 + 350.0, 1e-14);
     CHECK_CLOSE(cost_gathered_bytes(&setting), 2 * 80 * 2.0, 1e-14);
     setting.sharding = SCENARIO_ZERO3;
-    CHECK_CLOSE(cost_state_bytes(&setting, 100, 4), 350.0, 1e-14);
+    CHECK_CLOSE(cost_state_bytes(&setting, 100, 4), 400.0, 1e-14);
     setting.gradients = SCENARIO_FP32;
     CHECK_CLOSE(cost_state_bytes(&setting, 100, 4), 400.0, 1e-14);
     CHECK_CLOSE(cost_gathered_bytes(&setting), 2 * 80 * 4.0 + 2 * (2 * 80 + 68.0), 1e-14);
@@ -1078,6 +1078,29 @@ static void eager_modules_move_more(void)
                 1e-12);
 }
 
+/* Bytes a logit of 16, over TP 2; 2 s a byte, 5 tokens of 2 bytes a rank's half: passes 30 and 14; fused reads 2, and
+ * reads 2 and writes 2; two metrics, each a copy 2 + 4 and logarithms 4 + 4, behind the backward. Fused keeps 2 bytes a
+ * logit in place of 4, and eager's fp32 copy of 4 is not there. */
+static void a_fused_loss_moves_and_keeps_less(void)
+{
+    struct cost_setting setting = toy_setting();
+    struct cost_unit unit = toy_unit(RECOMPUTE_NONE);
+    static const double bytes[][N_PASSES] = {{30, 14}, {2, 4}, {2, 4 + 2 * 14}};
+    double passes_s[N_PASSES], kept = cost_head_bytes(&setting, 10), tokens = cost_unit_tokens(&unit);
+    for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
+        passes_s[pass] = cost_of_head(&setting, pass, &unit).other_s;
+    for (int32_t loss = SCENARIO_LOSS_FUSED; loss <= SCENARIO_LOSS_FUSED_METRICS; loss++) {
+        setting.loss = (enum scenario_loss)loss;
+        for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
+            CHECK_CLOSE(passes_s[pass] - cost_of_head(&setting, pass, &unit).other_s,
+                        2 * tokens * 16 / 2 * (bytes[0][pass] - bytes[loss][pass]), 1e-12);
+        CHECK_CLOSE(kept - cost_head_bytes(&setting, 10), 10 * 2 * 16 / 2.0, 1e-14);
+        setting.kernels = SCENARIO_EAGER;
+        CHECK_CLOSE(cost_head_workspace_bytes(&setting, 10), 10 * (2 * 16 / 2.0 + 2 * 4), 1e-14);
+        setting.kernels = SCENARIO_FUSED;
+    }
+}
+
 /* A split backward is the whole one: FLOPs, kernels, attention (which has no weights) and, where none hides, all
  * collectives. The four weights' GEMMs have half of the backward's GEMM FLOPs. The embedding's backward is not split:
  * all of it runs with the inputs' gradients. */
@@ -1141,5 +1164,6 @@ int main(void)
         TEST(few_heads_of_keys_are_copied_for_many_ranks), TEST(the_optimizer_is_counted_by_hand),
         TEST(stages_hold_all_parameters), TEST(unfused_attention_moves_its_scores),
         TEST(recomputation_of_the_core_repeats_it), TEST(training_constants_slow_what_they_name),
-        TEST(batched_gemms_share_their_waves), TEST(a_split_backward_adds_up), TEST(eager_modules_move_more));
+        TEST(batched_gemms_share_their_waves), TEST(a_split_backward_adds_up), TEST(eager_modules_move_more),
+        TEST(a_fused_loss_moves_and_keeps_less));
 }

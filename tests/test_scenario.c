@@ -14,6 +14,7 @@ static const char full[] =
     "model: llama-13b\n"
     "device: h800\n"
     "platform: hopper-16x8\n"
+    "loss: fused\n"
     "attention: cudnn\n"
     "data: {lengths: github, column: 'a, b', context: 128Ki, long_documents: drop, global_batch: 1e3}\n"
     "communication: {tp_overlap: chunked, cp_overlap: false, pp_overlap: false,\n"
@@ -55,6 +56,9 @@ static void every_key_reaches_its_field(void)
     CHECK_TEXT(s.device.name, "h800");
     CHECK_EQUAL(platform_n_gpus(&s.platform), 128);
     CHECK_EQUAL(s.attention, DEVICE_CUDNN);
+    CHECK_EQUAL(s.loss, SCENARIO_LOSS_FUSED);
+    CHECK_TRUE(s.pressure.share == 0.9 && s.pressure.runs == 2 && s.pressure.slow_runs == 1);
+    CHECK_TRUE(s.pressure.slower_least == 0.1 && s.pressure.slower_most == 0.2);
     CHECK_TEXT(s.data.lengths, "github");
     CHECK_TEXT(s.data.column, "a, b");
     CHECK_EQUAL(s.data.context, 131072);

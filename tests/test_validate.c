@@ -150,6 +150,32 @@ static void a_nemo_row_becomes_its_setting(void)
     CHECK_TEXT(setting.assumed, "untied embeddings; attention cuDNN; a ring of context parallelism");
 }
 
+/* torchtitan: DTensor's collectives run beside nothing, unless async TP; every second of 32 layers is 16. */
+static void a_torchtitan_row_becomes_its_setting(void)
+{
+    static const struct {
+        const char *recompute, *notes;
+        int64_t layers;
+        int32_t tp_overlap;
+    } cases[] = {{"selective (2)", "", 16, SCENARIO_EXPOSED},
+                 {"SAC: every 2nd layer checkpointed", "async TP", 16, SCENARIO_CHUNKED},
+                 {"full", "", 0, SCENARIO_EXPOSED}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char reason[SETTING_REASON], row[512];
+        snprintf(row, sizeof row,
+                 "H100-SXM-80GB,,torchtitan (PyTorch FSDP2),Llama,4096,32,32,8,14336,128256,swiglu,8192,64,8,1,,1,8,"
+                 "FSDP2,1,8,%s,,bf16,,,1,,,,%s",
+                 cases[i].recompute, cases[i].notes);
+        struct setting setting = setting_of(row, reason);
+        CHECK_TEXT(reason, "");
+        CHECK_EQUAL(setting.plan.recompute, RECOMPUTE_FULL);
+        CHECK_EQUAL(setting.plan.recompute_layers, cases[i].layers);
+        CHECK_EQUAL(setting.communication.tp_overlap, cases[i].tp_overlap);
+        CHECK_EQUAL(setting.kernels, SCENARIO_EAGER);
+        CHECK_EQUAL(setting.loss, SCENARIO_LOSS_PASSES);
+    }
+}
+
 static void an_fsdp_row_becomes_its_setting(void)
 {
     char reason[SETTING_REASON];
@@ -163,6 +189,7 @@ static void an_fsdp_row_becomes_its_setting(void)
     CHECK_CLOSE(setting.platform.nvlink_bytes_per_s, 300e9, 0);
     CHECK_CLOSE(setting.platform.nic_bytes_per_s, 25e9, 0); /* 1600 Gb/s over 8 GPUs */
     CHECK_EQUAL(setting.attention, DEVICE_FLASH1);          /* whatever the row is labelled */
+    CHECK_EQUAL(setting.loss, SCENARIO_LOSS_FUSED_METRICS);
     CHECK_EQUAL(setting.plan.recompute, RECOMPUTE_FULL);
     CHECK_TRUE(!setting.plan.early_stop);
     CHECK_EQUAL(setting.communication.tp_overlap, SCENARIO_BULK);
@@ -523,6 +550,8 @@ static void the_first_thing_that_stops_a_row_is_its_reason(void)
         {"H100-SXM-80GB,,NeMo,GPT SFT,4096,32,32,32,9,50000,gelu,2048,8,1,1,,1,,,1,8,,,bf16,,,1,,,,", "fine-tuning"},
         {"H100-SXM-80GB,,titan,GPT,4096,32,32,32,9,50000,gelu,2048,8,1,1,,1,,,1,8,selective (op),,bf16,,,1,,,,",
          "recompute 'selective (op)'"},
+        {"H100-SXM-80GB,,titan,GPT,4096,32,32,32,9,50000,gelu,2048,8,1,4,,1,,DDP,1,8,selective (3),,bf16,,,1,,,,",
+         "stages do not recompute equally many layers"},
         {"H100-SXM-80GB,,titan,GPT,4096,32,32,32,9,50000,gelu,2048,8,1,1,,1,,,1,8,full,optimizer,bf16,,,1,,,,",
          "offload 'optimizer'"},
     };
@@ -630,6 +659,33 @@ static void one_gpu_takes_the_sum_of_its_passes(void)
     CHECK_TRUE(result.peak_bytes > predict_state_bytes(&setting, &device, false));
 }
 
+/* 8 GPUs hold 1 sequence a pass, not 256: 524288 tokens of 4 layers, 32 x 1024 bytes each, alone are 64 GiB, their
+ * logits of 32000 and 4 bytes as much; the limit is the device's memory less its context. */
+static void a_run_that_is_predicted_not_to_fit_says_so(void)
+{
+    char text[4096];
+    const char *row =
+        "H100-SXM-80GB,,titan,tiny,1024,4,8,8,4096,32000,gelu,2048,8,1,1,,1,8,ZeRO-1,%d,2048,none,,bf16,,,"
+        "100,,,,\n";
+    int used = snprintf(text, sizeof text, "%s", header);
+    used += snprintf(text + used, sizeof text - (size_t)used, row, 1);
+    snprintf(text + used, sizeof text - (size_t)used, row, 256);
+    struct validate validate = validated(written("full.csv", text), NULL);
+    struct device device;
+    struct error err = {0};
+    CHECK(device_read(scenario_data_dir(), "h100-sxm", &device, &err));
+    CHECK_EQUAL(validate.n_rows, 2);
+    for (int i = 0; i < 2 && validate.n_rows == 2; i++) {
+        const struct validate_row *result = &validate.rows[i];
+        CHECK_CLOSE(result->memory_bytes, device.memory_bytes - device.context_bytes, 1e-14);
+        CHECK_EQUAL(result->misfit, i == 0 ? SYSTEM_FITS : SYSTEM_GPU_MEMORY);
+        CHECK_TRUE((result->peak_bytes > result->memory_bytes) == (i == 1));
+        CHECK_TRUE(result->predicted > 0);
+    }
+    CHECK_TRUE(validate.n_rows < 2 || validate.rows[1].peak_bytes > 128e9);
+    validate_free(&validate);
+}
+
 /* Tokens a second and GPU from each column: 100 reported; 64 x 2048 tokens / 2 s / 8 GPUs; 100 TFLOP/s over
  * 96 l h^2 (1 + s/6h + V/16lh) a token. */
 static void measured_throughput_comes_from_the_first_column_that_has_it(void)
@@ -705,9 +761,9 @@ static void statistics_by_hand(void)
     free(worst);
 }
 
-/* By hand: 18 bytes a parameter replicated, 6 + 12/8 with 8 shards, (2 + 12)/8 with bf16 gradients under zero3. The
- * allocator adds 1 MiB to each of two tables' three fp32 tensors of 125 MiB, or 222 MiB less the 231,753,728 bytes of
- * the weights. */
+/* By hand: 18 bytes a parameter replicated, 6 + 12/8 with 8 shards, 16/8 under zero3, whatever gradients were reduced
+ * in. The allocator adds 1 MiB to each of two tables' three fp32 tensors of 125 MiB, or 222 MiB less the 231,753,728
+ * bytes of the weights. */
 static void states_follow_the_sharding(void)
 {
     char reason[SETTING_REASON];
@@ -722,7 +778,7 @@ static void states_follow_the_sharding(void)
     CHECK_CLOSE(predict_state_bytes(&setting, &device, true), 7.5 * parameters + 1e6 + 1030144, 1e-12);
     setting.plan.sharding = SCENARIO_ZERO3;
     setting.plan.gradients = SCENARIO_BF16;
-    CHECK_CLOSE(predict_state_bytes(&setting, &device, true), 14.0 / 8 * parameters + 1e6, 1e-12);
+    CHECK_CLOSE(predict_state_bytes(&setting, &device, true), 16.0 / 8 * parameters + 1e6, 1e-12);
 }
 
 /* The promises about memory: formulas of Korthikanti et al. 2022 within 2%; measured peaks within 5% on average, static
@@ -761,8 +817,12 @@ static void shipped_rows_are_complete_and_memory_keeps_its_promises(void)
         CHECK_TRUE(row->id[0] != '\0' && row->source[0] != '\0');
         n_reasons += row->reason[0] != '\0';
         CHECK_TRUE(row->reason[0] != '\0' || (row->measured > 0 && row->predicted > 0));
+        CHECK_EQUAL(row->misfit, SYSTEM_FITS); /* it ran */
     }
     CHECK_TRUE(full_plan.n >= 60);
+    struct validate_full_runs full = validate_full_runs_of(&validate, (struct validate_group){.full_plan = true});
+    CHECK_EQUAL(full.n, validate.pressure.runs); /* what model/memory_pressure.yaml says */
+    CHECK_EQUAL(full.n_slow, validate.pressure.slow_runs);
     CHECK_TRUE(n_reasons < validate.n_rows);
     check_predicted_memory(&validate);
     validate_free(&validate);
@@ -789,14 +849,15 @@ int main(void)
     return HARNESS_MAIN(
         "validate", TEST(quoted_fields_hold_commas_quotes_and_line_ends), TEST(wrong_files_are_named_with_their_line),
         TEST(numbers_may_carry_a_remark_and_nothing_else), TEST(a_nemo_row_becomes_its_setting),
-        TEST(an_fsdp_row_becomes_its_setting), TEST(gradients_are_the_frameworks),
-        TEST(missing_sizes_are_the_public_models), TEST(sharding_and_its_group_come_from_the_row),
-        TEST(precisions_and_recomputations_are_read_in_any_spelling), TEST(the_fabric_is_read_with_or_without_a_count),
-        TEST(the_attention_kernel_is_the_rows_or_the_frameworks), TEST(one_number_of_a_product_may_be_missing),
-        TEST(context_sharding_and_kernels_are_the_frameworks), TEST(notes_go_before_the_default_of_megatron_bridge),
-        TEST(metrics_of_layers_know_no_recomputation_of_some), TEST(stages_that_do_not_divide_count_the_tables),
-        TEST(a_row_has_the_cause_of_the_first_line_that_fits), TEST(the_first_thing_that_stops_a_row_is_its_reason),
-        TEST(a_malformed_cell_stops_its_row_alone), TEST(one_gpu_takes_the_sum_of_its_passes),
+        TEST(a_torchtitan_row_becomes_its_setting), TEST(an_fsdp_row_becomes_its_setting),
+        TEST(gradients_are_the_frameworks), TEST(missing_sizes_are_the_public_models),
+        TEST(sharding_and_its_group_come_from_the_row), TEST(precisions_and_recomputations_are_read_in_any_spelling),
+        TEST(the_fabric_is_read_with_or_without_a_count), TEST(the_attention_kernel_is_the_rows_or_the_frameworks),
+        TEST(one_number_of_a_product_may_be_missing), TEST(context_sharding_and_kernels_are_the_frameworks),
+        TEST(notes_go_before_the_default_of_megatron_bridge), TEST(metrics_of_layers_know_no_recomputation_of_some),
+        TEST(stages_that_do_not_divide_count_the_tables), TEST(a_row_has_the_cause_of_the_first_line_that_fits),
+        TEST(the_first_thing_that_stops_a_row_is_its_reason), TEST(a_malformed_cell_stops_its_row_alone),
+        TEST(a_run_that_is_predicted_not_to_fit_says_so), TEST(one_gpu_takes_the_sum_of_its_passes),
         TEST(measured_throughput_comes_from_the_first_column_that_has_it), TEST(statistics_by_hand),
         TEST(states_follow_the_sharding), TEST(shipped_rows_are_complete_and_memory_keeps_its_promises),
         TEST(filters_choose_rows_and_unknown_columns_are_refused));

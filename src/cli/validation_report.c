@@ -64,25 +64,38 @@ static void texts_free(struct texts *texts)
 
 enum { N_EXPLAINED = 10 }; /* worst rows with a sentence on the cause */
 
+/** How full the fullest GPU is predicted to be; a run that did fit and is said not to is a wrong prediction, too. */
+static void print_memory(const struct validate_row *row)
+{
+    if (row->memory_bytes > 0)
+        printf("%8.1f%%%s%s", 100 * row->peak_bytes / row->memory_bytes,
+               row->misfit != SYSTEM_FITS ? "  DOES NOT FIT: " : "",
+               row->misfit != SYSTEM_FITS ? trace_misfit_names.text[row->misfit] : "");
+    else
+        printf("%9s", "-");
+}
+
 static void print_rows(const struct validate *validate, enum validate_quantity quantity)
 {
     int32_t n;
     int32_t *rows = validate_worst_first(validate, quantity, &n);
     bool throughput = quantity == VALIDATE_THROUGHPUT, time = quantity >= VALIDATE_LAYER_FORWARD;
     if (n > 0)
-        printf("%s%s, worst first\n%-6s%-6s%-28s%-26s%6s  %-52s%12s%12s%9s\n", trace_quantity_names.text[quantity],
+        printf("%s%s, worst first\n%-6s%-6s%-28s%-26s%6s  %-52s%12s%12s%9s%9s\n", trace_quantity_names.text[quantity],
                throughput ? ""
                : time     ? " [ms]"
                           : " [GiB]",
-               "row", "trust", "source", "model", "GPUs", "plan", "predicted", "measured", "error");
+               "row", "trust", "source", "model", "GPUs", "plan", "predicted", "measured", "error", "memory");
     for (int32_t i = 0; i < n; i++) {
         const struct validate_row *row = &validate->rows[rows[i]];
         double scale = throughput ? 1 : time ? 1e3 : 1 / gib;
         int digits = throughput ? 1 : 3;
-        printf("%-6s%-6s%-28.27s%-26.25s%6lld  %-52.51s%12.*f%12.*f%8.1f%%%s%s%s\n", row->id, row->trust, row->source,
+        printf("%-6s%-6s%-28.27s%-26.25s%6lld  %-52.51s%12.*f%12.*f%8.1f%%", row->id, row->trust, row->source,
                row->model, (long long)row->n_gpus, row->plan, digits, row->predicted * scale, digits,
-               row->measured * scale, 100 * row->error, row->calibration ? "  calib" : "",
-               row->assumed[0] != '\0' ? "  assumed: " : "", row->assumed);
+               row->measured * scale, 100 * row->error);
+        print_memory(row);
+        printf("%s%s%s\n", row->calibration ? "  calib" : "", row->assumed[0] != '\0' ? "  assumed: " : "",
+               row->assumed);
         if (i < N_EXPLAINED && row->cause[0] != '\0')
             printf("      why: %s\n", row->cause);
     }
@@ -130,6 +143,26 @@ static void print_statistics_by(const struct validate *validate, const struct te
     }
 }
 
+/** Which of the simulated runs are predicted not to fit: each a wrong prediction, unless the row leaves its plan open.
+ */
+static void print_misfits(const struct validate *validate)
+{
+    int32_t n = 0, n_misfits = 0;
+    for (int32_t i = 0; i < validate->n_rows; i++) {
+        n += validate->rows[i].memory_bytes > 0;
+        n_misfits += validate->rows[i].misfit != SYSTEM_FITS;
+    }
+    printf("predicted not to fit, though they ran: %d of %d runs", (int)n_misfits, (int)n);
+    for (int32_t i = 0, shown = 0; i < validate->n_rows; i++)
+        if (validate->rows[i].misfit != SYSTEM_FITS)
+            printf("%s%s", shown++ == 0 ? ": " : " ", validate->rows[i].id);
+    struct validate_full_runs full =
+        validate_full_runs_of(validate, (struct validate_group){.quantity = VALIDATE_THROUGHPUT, .full_plan = true});
+    printf(
+        "\npredicted at least %.0f%% full, trust A and A-: %d runs, %d of them predicted more than %.0f%% too fast\n",
+        100 * validate->pressure.share, (int)full.n, (int)full.n_slow, 100 * validate->pressure.slower_least);
+}
+
 static void print_summary(const struct validate *validate, const struct texts *sources, const struct texts *devices)
 {
     printf("errors of rows that are not calib\n%-46s%6s%9s%9s%9s  %-8s%13s  %s\n", "", "rows", "MAPE", "bias", "max",
@@ -151,6 +184,7 @@ static void print_summary(const struct validate *validate, const struct texts *s
         validate_statistics_of(validate, (struct validate_group){.quantity = VALIDATE_RESERVED});
     if (reserved.n > 0)
         printf("max_memory_reserved not below the prediction: %d of %d rows\n", (int)reserved.n_below, (int)reserved.n);
+    print_misfits(validate);
 }
 
 void validation_print(const struct validate *validate)
@@ -180,6 +214,11 @@ static json_t *row_json(const struct validate_row *row)
     json_object_set_new(json, "measured", json_real(row->measured));
     json_object_set_new(json, "predicted", json_real(row->predicted));
     json_object_set_new(json, "error", json_real(row->error));
+    if (row->memory_bytes > 0) {
+        json_object_set_new(json, "fits", json_boolean(row->misfit == SYSTEM_FITS));
+        json_object_set_new(json, "peak_bytes", json_real(row->peak_bytes));
+        json_object_set_new(json, "memory_bytes", json_real(row->memory_bytes));
+    }
     return json;
 }
 
@@ -248,6 +287,9 @@ static bool write_rows(struct trace *trace, const struct validate *validate, con
             .measured = row->measured,
             .predicted = row->predicted,
             .error = row->error,
+            .misfit = (int32_t)row->misfit,
+            .peak_bytes = row->peak_bytes,
+            .memory_bytes = row->memory_bytes,
         };
         ok = trace_append(trace, TRACE_VALIDATION, &out, 1, err);
     }

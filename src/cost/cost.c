@@ -216,13 +216,22 @@ void cost_layer_kernels(const struct cost_setting *setting, enum pass pass, cons
     add_memory_bound(kernels, setting, pass, &s);
 }
 
+/** Bytes that the cross-entropy of one logit moves. */
+static double loss_bytes(enum scenario_loss loss, bool forward)
+{
+    const double metric = 2 + 4 + 4 + 4; /* fp32 copy; logarithms of the softmax */
+    if (loss == SCENARIO_LOSS_PASSES)
+        return forward ? 30 : 14;
+    return forward ? 2 : 2 + 2 + (loss == SCENARIO_LOSS_FUSED_METRICS ? 2 * metric : 0);
+}
+
 static void add_head(struct cost_kernels *kernels, const struct cost_setting *setting, enum pass pass,
                      const struct shares *s)
 {
     const struct device *device = setting->device;
     bool forward = pass == PASS_FORWARD;
     double logits = model_vocabulary_share(setting->model, setting->tensor);
-    double norm = (forward ? 4 : 6) * s->outside, loss = (forward ? 30 : 14) * logits;
+    double norm = (forward ? 4 : 6) * s->outside, loss = loss_bytes(setting->loss, forward) * logits;
     if (pass != PASS_WEIGHT) {
         kernels_add_memory_bound(kernels, device, DEVICE_NORM, "final norm", norm * s->tokens);
         kernels_add_memory_bound(kernels, device, DEVICE_LOSS, "cross-entropy", loss * s->tokens);

@@ -28,6 +28,7 @@ struct cost_setting {
     struct scenario_stages split;  /* of all layers: dag_setting fills `layers` in by it */
     int32_t recompute_layers;      /* of these, under full recomputation: so many recompute; 0: all */
     enum scenario_kernels kernels; /* eager: and what cost/eager.h adds */
+    enum scenario_loss loss;
     enum scenario_context context_type;
     enum scenario_gradients gradients;
     enum scenario_kernels optimizer;
@@ -132,9 +133,15 @@ struct cost_pass cost_of_pass(const struct cost_setting *setting, enum pass pass
  * What the last stage adds: final norm, head GEMM T x V/TP x h (backward two), cross-entropy, TP's all-gather of the
  * head's input (backward: reduce-scatter and the gather again). Never recomputed.
  *
- * Cross-entropy moves 30 bytes a logit forward (fp32 copy 2 + 4, maximum 4, subtraction and exponential 8, sum 4,
- * division 8) and 14 backward (gradient in place 8, bf16 copy 6), as Megatron-LM's vocabulary-parallel loss does; its
- * all-reduces of a few bytes a token are left out.
+ * Cross-entropy, by `loss`, in bytes a logit:
+ *   passes         30 forward (fp32 copy 2 + 4, maximum 4, subtraction and exponential 8, sum 4, division 8) and 14
+ *                  backward (gradient in place 8, bf16 copy 6), as Megatron-LM's vocabulary-parallel loss does; its
+ *                  all-reduces of a few bytes a token are left out
+ *   fused          2 forward, 4 backward: one kernel reads the bf16 logits, another reads them and writes their
+ *                  gradient (flash-attention, csrc/xentropy, SoftmaxCrossEntropyLossFn)
+ *   fused-metrics  as fused, and behind each backward two metrics of PyTorch's cross-entropy, 28: fp32 copy 2 + 4,
+ *                  logarithms of the softmax 4 + 4 (Composer: trainer.py, _eval_train_metrics under autocast;
+ *                  metrics/nlp.py, LanguageCrossEntropy and LanguagePerplexity, the default of llm-foundry's models)
  *
  * zero2 and zero3 (one stage: it is also the first): embedding, last norm and head are one unit, the root's, as where
  * frameworks wrap each layer. zero3 gathers it before the forward and keeps it for the backward
@@ -358,7 +365,9 @@ double cost_stage_parameters(const struct model *model, int32_t tensor, int32_t 
  *   none    2 + g + 12
  *   zero1   2 + g + 12/n     bf16 weight, gradient; fp32 master weight and two moments, shared
  *   zero2   2 + (g + 12)/n
- *   zero3   (g + 12)/n       the bf16 weight exists while it is gathered only (FSDP's mixed precision)
+ *   zero3   16/n             fp32 weight, moments and, whatever it was reduced in, gradient; the bf16 weight exists
+ *                            while it is gathered only (FSDP's mixed precision: PyTorch, fsdp/_runtime_utils.py,
+ *                            _cast_grad_to_param_dtype; DeepSpeed's stage 3 keeps both in bf16: as many bytes)
  * What is whole for a while is in cost_gathered_bytes.
  */
 double cost_state_bytes(const struct cost_setting *setting, double parameters, int32_t shards);
@@ -424,11 +433,13 @@ double cost_embedding_bytes(const struct cost_setting *setting, double tokens);
 /** Held on the last stage from forward to backward beside its layers: the last norm's input and output, 4h a token,
  * over TP with sequence parallelism, and the probabilities in fp32 that the backward turns into the logits' gradient,
  * 4V/TP, as in Megatron-LM's vocabulary-parallel loss; as eager keeps more in norms (cost_activation_bytes), and of
- * PyTorch's cross-entropy the logarithms, as many. The head is never recomputed (cost_of_head) [bytes]. */
+ * PyTorch's cross-entropy the logarithms, as many. A fused loss keeps the bf16 logits alone, 2V/TP. The head is never
+ * recomputed (cost_of_head) [bytes]. */
 double cost_head_bytes(const struct cost_setting *setting, double tokens);
 
 /** While the last stage computes its head, beside cost_head_bytes: logits or their gradient in bf16, 2V/TP a token,
- * kernels eager in fp32 too, 4V/TP, and with sequence parallelism the gathered input, 2h [bytes]. */
+ * kernels eager with a loss by passes in fp32 too, 4V/TP, and with sequence parallelism the gathered input, 2h. What
+ * metrics copy, 8V/TP, is not there: the layers' activations are freed by then [bytes]. */
 double cost_head_workspace_bytes(const struct cost_setting *setting, double tokens);
 
 #endif

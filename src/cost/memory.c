@@ -121,7 +121,7 @@ double cost_state_bytes(const struct cost_setting *setting, double parameters, i
     CHECK(shards >= 1 && (setting->sharding != SCENARIO_UNSHARDED || shards == 1));
     double gradient = cost_gradient_bytes(setting->gradients);
     if (setting->sharding == SCENARIO_ZERO3)
-        return parameters * ((gradient + 12) / shards);
+        return parameters * (16.0 / shards);
     if (setting->sharding == SCENARIO_ZERO2)
         return parameters * (2 + (gradient + 12) / shards);
     return parameters * (2 + gradient + 12.0 / shards);
@@ -189,13 +189,14 @@ double cost_embedding_bytes(const struct cost_setting *setting, double tokens)
 double cost_head_bytes(const struct cost_setting *setting, double tokens)
 {
     double norm = (is_eager_llama(setting) ? 8.0 : 4.0) * (double)setting->model->hidden / outside_division(setting);
-    return tokens * (4 * model_vocabulary_share(setting->model, setting->tensor) + norm);
+    double logit = setting->loss == SCENARIO_LOSS_PASSES ? 4 : 2;
+    return tokens * (logit * model_vocabulary_share(setting->model, setting->tensor) + norm);
 }
 
 double cost_head_workspace_bytes(const struct cost_setting *setting, double tokens)
 {
     bool gathered = setting->tensor > 1 && setting->sequence_parallel;
     double input = gathered ? 2.0 * (double)setting->model->hidden : 0;
-    double logit = setting->kernels == SCENARIO_EAGER ? 2 + 4 : 2;
+    double logit = setting->kernels == SCENARIO_EAGER && setting->loss == SCENARIO_LOSS_PASSES ? 2 + 4 : 2;
     return tokens * (logit * model_vocabulary_share(setting->model, setting->tensor) + input);
 }

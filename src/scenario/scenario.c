@@ -26,6 +26,10 @@ static const struct schema_key scenario_keys[] = {
      "attention kernel: flash-attention 2, 3 or 1, cuDNN, or unfused (all scores in memory)", FIELD(attention)},
     {"kernels", SCHEMA_CHOICE, "-", 0, 0, "fused", "fused|eager",
      "element-wise operations: fused (Megatron-LM, compiled), or eager: PyTorch modules, one by one", FIELD(kernels)},
+    {"loss", SCHEMA_CHOICE, "-", 0, 0, "passes", "passes|fused|fused-metrics",
+     "cross-entropy: passes over fp32 logits (Megatron-LM, PyTorch), one kernel on bf16 logits (flash-attention), or "
+     "that and two metrics that compute it again (Composer)",
+     FIELD(loss)},
     {"data.lengths", SCHEMA_TEXT, "-", 0, 0, NULL, NULL,
      "of model/lengths, the path of a file of lengths, lengths in order (8Ki 4400), or fixed: all fill the context",
      FIELD(data.lengths)},

@@ -9,6 +9,7 @@
 #include "scenario/model.h"
 #include "scenario/plan_space.h"
 #include "scenario/platform.h"
+#include "scenario/pressure.h"
 #include "scenario/schema.h"
 #include "scenario/stages.h"
 
@@ -29,6 +30,9 @@ enum recompute {
 enum scenario_sharding { SCENARIO_ZERO1, SCENARIO_ZERO2, SCENARIO_ZERO3, SCENARIO_UNSHARDED };
 /** How a framework runs element-wise operations: as kernels made for them, or one by one (cost/eager.h). */
 enum scenario_kernels { SCENARIO_FUSED, SCENARIO_EAGER };
+/** Cross-entropy: passes over fp32 logits (Megatron-LM's, PyTorch's own); one kernel on bf16 logits
+ * (flash-attention's); and two metrics of training that compute it again by passes (MosaicML's Composer). */
+enum scenario_loss { SCENARIO_LOSS_PASSES, SCENARIO_LOSS_FUSED, SCENARIO_LOSS_FUSED_METRICS };
 /** Precision of main gradients and of their reduction. */
 enum scenario_gradients { SCENARIO_FP32, SCENARIO_BF16 };
 /** Order of a pipeline's passes: plan/schedule.h. */
@@ -118,10 +122,12 @@ struct scenario {
     struct device device;
     struct platform platform;
     uint64_t model_hash, device_hash; /* of their files */
+    struct memory_pressure pressure;
     struct scenario_data data;
     struct scenario_communication communication;
     int32_t attention;         /* enum device_attention */
     int32_t kernels;           /* enum scenario_kernels */
+    int32_t loss;              /* enum scenario_loss */
     int64_t warm_up, measured; /* iterations */
     int64_t seed;
     int32_t engine;        /* enum scenario_engine */

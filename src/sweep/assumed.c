@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "sweep/assumed.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 
@@ -112,6 +113,10 @@ static int32_t fault_lines(const struct scenario *scenario, char lines[][ASSUMED
     return 2;
 }
 
+static const char *const loss_text[] = {
+    "", ", cross-entropy one kernel on bf16 logits",
+    ", cross-entropy one kernel on bf16 logits and again by passes for two metrics"};
+
 /** Engine and kernels. @return how many */
 static int32_t kernel_lines(const struct scenario *scenario, const struct point *point, char lines[][ASSUMED_SIZE])
 {
@@ -124,11 +129,11 @@ static int32_t kernel_lines(const struct scenario *scenario, const struct point 
              attention_name[scenario->attention], scenario->device.name);
     print_tensor_overlap(scenario, point, lines[n++]);
     snprintf(lines[n++], ASSUMED_SIZE,
-             "element-wise kernels: %s; training takes %.1f%% longer for GEMMs and attention than "
+             "element-wise kernels: %s%s; training takes %.1f%% longer for GEMMs and attention than "
              "their benchmarks",
              scenario->kernels == SCENARIO_EAGER ? "eager, one operation each"
                                                  : "norms, rotation, activation and cross-entropy fused",
-             100 * scenario->device.training.products);
+             loss_text[scenario->loss], 100 * scenario->device.training.products);
     print_outside(scenario, point, lines[n++]);
     return n;
 }
@@ -212,10 +217,29 @@ static int32_t alike_places(const struct point *point)
     return most;
 }
 
+/** Systems whose fullest GPU is nearly full. @return how many lines */
+static int32_t pressure_lines(const struct scenario *scenario, const struct point *point, char lines[][ASSUMED_SIZE])
+{
+    const struct memory_pressure *pressure = &scenario->pressure;
+    int32_t n = 0;
+    for (int32_t i = 0; i < point->n_systems; i++) {
+        double share = point_summary_of(scenario, &point->systems[i]).peak_bytes / point->memory_bytes;
+        if (share >= pressure->share && share <= 1)
+            snprintf(lines[n++], ASSUMED_SIZE,
+                     "%s: its fullest GPU at %.0f%% of what it may use; so near the limit an allocator may free its "
+                     "cache and ask again in every step: of %" PRId64 " published runs predicted at least %.0f%% full "
+                     "%" PRId64 " were predicted %.0f to %.0f%% too fast (model/memory_pressure.yaml); not modelled",
+                     point->systems[i].entry->label, 100 * share, pressure->runs, 100 * pressure->share,
+                     pressure->slow_runs, 100 * pressure->slower_least, 100 * pressure->slower_most);
+    }
+    return n;
+}
+
 char (*assumed_lines(const struct scenario *scenario, const struct point *point, int32_t *n))[ASSUMED_SIZE]
 {
     enum { MOST_LINES = 20 };
-    char(*lines)[ASSUMED_SIZE] = check_calloc(MOST_LINES + (size_t)point->n_systems * PLAN_TEXT_LINES, ASSUMED_SIZE);
+    char(*lines)[ASSUMED_SIZE] =
+        check_calloc(MOST_LINES + (size_t)point->n_systems * (PLAN_TEXT_LINES + 1), ASSUMED_SIZE);
     *n = kernel_lines(scenario, point, lines);
     *n += communication_lines(scenario, point, lines + *n);
     *n += machine_lines(scenario, point, lines + *n);
@@ -229,5 +253,6 @@ char (*assumed_lines(const struct scenario *scenario, const struct point *point,
     CHECK(*n <= MOST_LINES);
     for (int32_t i = 0; i < point->n_systems; i++, *n += PLAN_TEXT_LINES)
         plan_text_lines(scenario, &point->systems[i], lines + *n);
+    *n += pressure_lines(scenario, point, lines + *n);
     return lines;
 }

@@ -92,6 +92,7 @@ struct cost_setting system_setting(const struct scenario *scenario, const struct
         .communication = scenario->communication,
         .attention = (enum device_attention)scenario->attention,
         .kernels = (enum scenario_kernels)scenario->kernels,
+        .loss = (enum scenario_loss)scenario->loss,
         .tensor = (int32_t)layout->tp,
         .sequence_parallel = layout->sequence_parallel,
         .layers = scenario_stage_layers(&layout->stages, scenario->model.layers, (int32_t)layout->pp,

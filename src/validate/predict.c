@@ -97,6 +97,7 @@ static struct scenario scenario_of(const struct setting *setting, const struct d
         .communication = setting->communication,
         .attention = (int32_t)setting->attention,
         .kernels = (int32_t)setting->kernels,
+        .loss = (int32_t)setting->loss,
         .measured = 1,
         .engine = SCENARIO_CRITICAL_PATH,
         .trace = SCENARIO_TRACE_NONE,
@@ -136,8 +137,12 @@ bool predict_run(const struct setting *setting, const struct device *device, str
     struct point point = {0};
     *result = (struct predict_result){0};
     bool ok = point_run(&scenario, &lengths, NULL, observe, &peaks, &point, err);
-    if (ok)
-        result->tokens_per_s_per_gpu = point_summary_of(&scenario, &point.systems[0]).tokens_per_s_per_gpu;
+    if (ok) {
+        struct point_summary summary = point_summary_of(&scenario, &point.systems[0]);
+        result->tokens_per_s_per_gpu = summary.tokens_per_s_per_gpu;
+        result->memory_bytes = point.memory_bytes;
+        result->misfit = summary.misfit;
+    }
     point_free(&point);
     return ok;
 }

@@ -4,12 +4,15 @@
 #define SLIMSIM_VALIDATE_PREDICT_H
 
 #include "cost/flop.h"
+#include "system/system.h"
 #include "validate/setting.h"
 
 struct predict_result {
     double tokens_per_s_per_gpu;
     double peak_bytes;       /* largest of any rank */
     double last_stage_bytes; /* largest of the last stage */
+    double memory_bytes;     /* that a rank may use: system_memory_bytes */
+    enum system_misfit misfit;
 };
 
 /** One iteration on the critical path. @return false with err when the simulation fails */

@@ -85,16 +85,19 @@ static double measured_throughput(const struct file *file, const struct setting 
 static void simulate(const struct setting *setting, const struct device *device, bool last_stage,
                      struct validate_row *result)
 {
-    struct predict_result predicted;
+    struct predict_result predicted = {0};
     struct error err = {0};
     if (setting->global_batch == 0)
         snprintf(result->reason, sizeof result->reason, "gbs is missing");
     else if (!predict_run(setting, device, &predicted, &err))
         snprintf(result->reason, sizeof result->reason, "simulation: %.150s", err.text);
-    else if (result->quantity == VALIDATE_THROUGHPUT)
-        result->predicted = predicted.tokens_per_s_per_gpu;
-    else
-        result->predicted = last_stage ? predicted.last_stage_bytes : predicted.peak_bytes;
+    if (result->reason[0] != '\0')
+        return;
+    double bytes = last_stage ? predicted.last_stage_bytes : predicted.peak_bytes;
+    result->predicted = result->quantity == VALIDATE_THROUGHPUT ? predicted.tokens_per_s_per_gpu : bytes;
+    result->peak_bytes = predicted.peak_bytes;
+    result->memory_bytes = predicted.memory_bytes;
+    result->misfit = predicted.misfit;
 }
 
 /** Everything of a row but measured and predicted. */

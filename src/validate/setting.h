@@ -16,6 +16,7 @@ struct setting {
     struct scenario_plan plan; /* dp filled in */
     enum device_attention attention;
     enum scenario_kernels kernels;
+    enum scenario_loss loss;
     int64_t n_gpus, seq_len, micro_batch, global_batch; /* global_batch 0: not in the row */
     char assumed[SETTING_ASSUMED];                      /* what the row leaves open, as it was taken; "; " between */
 };
@@ -65,8 +66,11 @@ enum { SETTING_REASON = 192 };
  *                                       nothing else is named (2021, 2022: before flash attention): unfused. Empty or
  *                                       "auto": NeMo, Megatron and MaxText on H100, H200, H800: cuDNN (what Transformer
  *                                       Engine takes). All others, and "flash" of no version: FlashAttention-2
- *   kernels          framework          "compile": fused. llm-foundry, nanotron, HF, fms-fsdp, torchtitan: eager. Else
- *                                       fused (Megatron, NeMo, MaxText, Paxml, DeepSpeed, InternEvo; others: assumed)
+ *   kernels          framework          "compile": fused. llm-foundry, nanotron, HF, Transformers, fms-fsdp,
+ *                                       torchtitan, PyTorch: eager. Else fused (Megatron, NeMo, MaxText, Paxml,
+ *                                       DeepSpeed, InternEvo; others: assumed)
+ *   loss             framework          llm-foundry: fused-metrics (modeling_mpt.py: loss_fn is fused_crossentropy by
+ *                                       default, and there are two train metrics). Others: passes
  *   gradients        sharding, notes,   "bf16 grad": bf16, "fp32 grad": fp32. Else the framework's default, 2 bytes:
  *                    framework, source  llm-foundry (Composer's PURE, whose reduce_dtype is bf16; DEFAULT with none,
  *                                       which FSDP takes from the parameters'), fms-fsdp (policies/mixed_precision.py,
@@ -92,7 +96,9 @@ enum { SETTING_REASON = 192 };
  *                    n_microbatch       n_microbatch
  *   cp type          framework,         "Ulysses": ulysses. torchtitan: all-gather (its default
  *                    sharding, notes    context_parallel_rotate_method). Else a ring (Megatron's default cp_comm_type)
- *   tp overlap       tp_comm_overlap    1: chunked. 0 or empty: bulk (Megatron's default). Others: skipped
+ *   tp overlap       tp_comm_overlap,   1, and torchtitan with "async TP": chunked. 0 or empty: torchtitan none
+ *                    framework, notes   (DTensor waits for a collective where its result is used), else bulk
+ *                                       (Megatron's default). Others: skipped
  *   pp overlap       vpp                above 1: yes. Else no (Megatron's overlap_p2p_comm needs virtual stages)
  *   dp overlap       sharding,          zero3, and FSDP's zero2: both (they prefetch by default). DeepSpeed: none (its
  *                    framework          overlap_comm is for stage 3 by default: runtime/zero/config.py,
@@ -105,6 +111,7 @@ enum { SETTING_REASON = 192 };
  *   recompute,       recompute,         "none" or empty: none. "selective (core attention)", Megatron's "selective":
  *   early stop       framework, gpu,    [attention-core]. "SwiGLU act...": selective. "full": full; "block, N": of N
  *                    precision          layers of each virtual stage (no row of one layer, nor of activations alone);
+ *                                       "every Nth layer", torchtitan's "selective (N)": full, of one layer in N;
  *                                       with early stop of torchtitan and fms-fsdp (checkpoint_wrapper without
  *                                       reentrance, torch 2.1 and later). llm-foundry asks for that too
  *                                       (submit_benchmarks.py): its rows on H100 and those of amp_bf16, as its README

@@ -111,6 +111,20 @@ static int by_error(const void *a, const void *b)
     return left->row < right->row ? -1 : left->row > right->row;
 }
 
+struct validate_full_runs validate_full_runs_of(const struct validate *validate, struct validate_group group)
+{
+    struct validate_full_runs runs = {0};
+    for (int32_t i = 0; i < validate->n_rows; i++) {
+        const struct validate_row *row = &validate->rows[i];
+        if (!validate_counts(row, group) || row->memory_bytes == 0 ||
+            row->peak_bytes < validate->pressure.share * row->memory_bytes)
+            continue;
+        runs.n++;
+        runs.n_slow += row->error > validate->pressure.slower_least;
+    }
+    return runs;
+}
+
 int32_t *validate_worst_first(const struct validate *validate, enum validate_quantity quantity, int32_t *n)
 {
     struct ranked *ranked = check_malloc((size_t)validate->n_rows * sizeof *ranked);

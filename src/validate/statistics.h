@@ -34,6 +34,14 @@ struct validate_group {
  */
 struct validate_statistics validate_statistics_of(const struct validate *validate, struct validate_group group);
 
+/** Runs of a group of throughput that are predicted to fill at least pressure.share of the memory they may use, and of
+ * them those predicted more than pressure.slower_least too fast. */
+struct validate_full_runs {
+    int32_t n, n_slow;
+};
+
+struct validate_full_runs validate_full_runs_of(const struct validate *validate, struct validate_group group);
+
 /** Whether a row counts in its group. */
 bool validate_counts(const struct validate_row *row, struct validate_group group);
 

@@ -3,6 +3,7 @@
 #ifndef SLIMSIM_VALIDATE_VALIDATE_H
 #define SLIMSIM_VALIDATE_VALIDATE_H
 
+#include "system/system.h"
 #include "validate/setting.h"
 
 /** What a row measures; trace_quantity_names (trace/table.h) are their names. The file's column `metric` says it; files
@@ -31,11 +32,15 @@ struct validate_row {
     int64_t n_gpus;             /* 0: not in the row */
     double measured, predicted; /* in the quantity's unit */
     double error;               /* predicted / measured - 1 */
+    double peak_bytes;          /* predicted, of the fullest GPU; 0: no whole run was simulated */
+    double memory_bytes;        /* that a rank may use: system_memory_bytes; likewise */
+    enum system_misfit misfit;  /* of the prediction; a run that was published did fit */
 };
 
 struct validate {
     int32_t n_rows;
     struct validate_row *rows; /* in the order of the files */
+    struct memory_pressure pressure;
 };
 
 /** Which rows: all that obey every filter, "COLUMN=VALUE" with the cell's exact text. */

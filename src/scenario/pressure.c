@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "scenario/pressure.h"
+
+#include <stdio.h>
+
+#include "scenario/document_read.h"
+
+#define FIELD(field) offsetof(struct memory_pressure, field)
+
+static const struct schema_key keys[] = {
+    {"source", SCHEMA_TEXT, "-", 0, 0, NULL, NULL, "where the numbers come from", FIELD(source)},
+    {"share", SCHEMA_REAL, "-", 0, 1, NULL, NULL, "of a rank's memory that counts as nearly full", FIELD(share)},
+    {"runs", SCHEMA_INT, "runs", 0, 1 << 20, NULL, NULL, "published, predicted to be so full", FIELD(runs)},
+    {"slow_runs", SCHEMA_INT, "runs", 0, 1 << 20, NULL, NULL, "of them that were slower than predicted",
+     FIELD(slow_runs)},
+    {"slower_least", SCHEMA_REAL, "-", 0, 10, NULL, NULL, "predicted over measured throughput, less 1",
+     FIELD(slower_least)},
+    {"slower_most", SCHEMA_REAL, "-", 0, 10, NULL, NULL, "likewise", FIELD(slower_most)},
+};
+
+bool memory_pressure_read(const char *data_dir, struct memory_pressure *pressure, struct error *err)
+{
+    char path[1024];
+    struct document document = {0};
+    snprintf(path, sizeof path, "%s/model/memory_pressure.yaml", data_dir);
+    *pressure = (struct memory_pressure){0};
+    bool ok = document_read(path, &document, err) &&
+              schema_read(&document, 0, keys, sizeof keys / sizeof *keys, NULL, pressure, err);
+    document_free(&document);
+    return ok;
+}

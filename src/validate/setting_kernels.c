@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include <string.h>
+
+#include "validate/setting_parts.h"
+
+/** The version in "FlashAttention-2", "flash_attn 3.0", "FA2"; 0: none is named. */
+static int32_t flash_version(const char *text)
+{
+    static const char *const spellings[] = {"FlashAttention",  "Flash-Attention", "Flash_Attention",
+                                            "Flash Attention", "FlashAttn",       "Flash-Attn",
+                                            "Flash_Attn",      "Flash Attn",      "Flash"};
+    const char *behind = strstr(text, "FA");
+    behind = behind != NULL ? behind + strlen("FA") : NULL;
+    for (size_t i = sizeof spellings / sizeof *spellings; i-- > 0;) {
+        const char *at = strcasestr(text, spellings[i]);
+        behind = at != NULL ? at + strlen(spellings[i]) : behind;
+    }
+    if (behind == NULL)
+        return 0;
+    behind += strspn(behind, "-_ =vV");
+    return '1' <= *behind && *behind <= '9' ? *behind - '0' : 0;
+}
+
+enum device_attention setting_read_attention(const struct cells *cells)
+{
+    const char *column = measured_column(cells->measured, "attn_backend") >= 0 ? "attn_backend" : "attn_kernel";
+    int32_t version = flash_version(cell_text(cells, column));
+    if (cell_has(cells, "framework", "llm-foundry"))
+        return DEVICE_FLASH1;
+    if (version > 3)
+        cell_skip(cells, "%s '%s' has no model", column, cell_text(cells, column));
+    if (version >= 1)
+        return version == 1 ? DEVICE_FLASH1 : version == 2 ? DEVICE_FLASH2 : DEVICE_FLASH3;
+    if (cell_has(cells, column, "cuDNN"))
+        return DEVICE_CUDNN;
+    if (cell_has(cells, column, "unfused"))
+        return DEVICE_UNFUSED;
+    bool hopper = cell_has(cells, "gpu", "H100") || cell_has(cells, "gpu", "H200") || cell_has(cells, "gpu", "H800");
+    bool flash = cell_has(cells, column, "flash"); /* of no version */
+    bool cudnn = hopper && !flash && (cell_is_megatron(cells) || cell_has(cells, "framework", "MaxText"));
+    bool unfused = cell_is_before_flash(cells) && !flash;
+    cell_assume(cells, unfused ? "unfused attention" : cudnn ? "attention cuDNN" : "attention flash-attention 2");
+    return unfused ? DEVICE_UNFUSED : cudnn ? DEVICE_CUDNN : DEVICE_FLASH2;
+}
+
+enum scenario_kernels setting_read_kernels(const struct cells *cells)
+{
+    static const char *const eager[] = {"llm-foundry", "nanotron", "HF",          "fms-fsdp",
+                                        "torchtitan",  "PyTorch",  "Transformers"};
+    for (size_t i = 0; i < sizeof eager / sizeof *eager; i++)
+        if (cell_has(cells, "framework", eager[i]))
+            return cell_has(cells, "framework", "compile") ? SCENARIO_FUSED : SCENARIO_EAGER;
+    static const char *const fused[] = {"Megatron", "NeMo", "MaxText", "Paxml", "DeepSpeed", "InternEvo", "compile"};
+    for (size_t i = 0; i < sizeof fused / sizeof *fused; i++)
+        if (cell_has(cells, "framework", fused[i]))
+            return SCENARIO_FUSED;
+    cell_assume(cells, "fused kernels");
+    return SCENARIO_FUSED;
+}
+
+enum scenario_loss setting_read_loss(const struct cells *cells)
+{
+    return cell_has(cells, "framework", "llm-foundry") ? SCENARIO_LOSS_FUSED_METRICS : SCENARIO_LOSS_PASSES;
+}

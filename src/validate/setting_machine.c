@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "validate/setting_parts.h"
+
+/** The number that ends before *end, blanks between left out, and where it begins; 0: there is none. */
+static double number_before(const char *text, const char **end)
+{
+    while (*end > text && (*end)[-1] == ' ')
+        --*end;
+    const char *begin = *end, *last = *end;
+    while (begin > text && strchr("0123456789.", begin[-1]) != NULL)
+        begin--;
+    *end = begin;
+    return begin == last ? 0 : strtod(begin, NULL);
+}
+
+/** Bytes a second of a GPU's NICs as the fabric column has them: "8x400Gb/s", "1600 Gbps per node", "400Gb/s per GPU";
+ * 0: it has none. */
+static double read_nics(const struct cells *cells)
+{
+    static const struct {
+        const char *text;
+        double gbit;
+    } units[] = {{"Gb/s", 1}, {"Gbps", 1}, {"Gbit/s", 1}, {"Tb/s", 1e3}, {"Tbps", 1e3}};
+    const char *fabric = cell_text(cells, "fabric"), *end = NULL;
+    double gbit_per_s = 0, n_nics = 0;
+    for (size_t i = 0; i < sizeof units / sizeof *units && end == NULL; i++) {
+        end = strstr(fabric, units[i].text);
+        gbit_per_s = end == NULL ? 0 : units[i].gbit * number_before(fabric, &end);
+    }
+    const char *times = end;
+    while (times != NULL && times > fabric && times[-1] == ' ')
+        times--;
+    if (times != NULL && times > fabric && times[-1] == 'x') {
+        times--;
+        n_nics = number_before(fabric, &times);
+    }
+    bool one = cell_has(cells, "fabric", "per GPU"),
+         node = !one && (n_nics > 0 || cell_has(cells, "fabric", "per node"));
+    if (gbit_per_s > 0 && !node && !one) {
+        one = gbit_per_s <= 400; /* no NIC is faster */
+        cell_assume(cells, "%g Gb/s %s", gbit_per_s, one ? "a GPU" : "a node");
+    }
+    return fmax(n_nics, 1) * gbit_per_s * 1e9 / 8 / (one ? 1 : SETTING_NODE_GPUS);
+}
+
+/** Bandwidths of the fabric column, where it says them. */
+static void read_fabric(const struct cells *cells, struct platform *platform)
+{
+    const char *fabric = cell_text(cells, "fabric"), *end = strstr(fabric, "GB/s");
+    double nvlink_bytes_per_s = end == NULL ? 0 : number_before(fabric, &end) * 1e9 / 2,
+           nic_bytes_per_s = read_nics(cells);
+    if (nvlink_bytes_per_s > 0)
+        platform->nvlink_bytes_per_s = nvlink_bytes_per_s;
+    if (nic_bytes_per_s > 0)
+        platform->nic_bytes_per_s = nic_bytes_per_s;
+    else if (platform->n_nodes > 1)
+        cell_assume(cells, "NICs of %g Gb/s a GPU", platform->nic_bytes_per_s * 8 / 1e9);
+}
+
+void setting_read_platform(const struct cells *cells, struct setting *setting)
+{
+    struct platform *platform = &setting->platform;
+    const struct measured *gpus = cells->gpus;
+    double values[4] = {0};
+    static const char *const columns[4] = {"nvlink_GBps", "nic_GBps", "pcie_GBps", "host_memory_GB"};
+    int32_t gpu = 0;
+    while (gpu < gpus->n_rows &&
+           measured_past_name(cell_text(cells, "gpu"), measured_text(gpus, gpu, "gpu")) == cell_text(cells, "gpu"))
+        gpu++;
+    const char *nvl = strcasestr(cell_text(cells, "gpu"), "NVL");
+    bool other_board = cell_has(cells, "gpu", "PCIe") || (nvl != NULL && strncasecmp(nvl, "NVLink", 6) != 0);
+    if (gpu == gpus->n_rows || other_board) {
+        cell_skip(cells, "there is no device file for gpu '%s'", cell_text(cells, "gpu"));
+        return;
+    }
+    for (int i = 0; i < 4; i++)
+        measured_number(gpus, gpu, columns[i], &values[i], cells->err);
+    snprintf(setting->device, sizeof setting->device, "%s", measured_text(gpus, gpu, "device"));
+    *platform = (struct platform){.nvlink_bytes_per_s = values[0] * 1e9,
+                                  .nic_bytes_per_s = values[1] * 1e9,
+                                  .pcie_bytes_per_s = values[2] * 1e9,
+                                  .host_memory_bytes = values[3] * 1e9};
+    platform->gpus_per_node = (int32_t)(setting->n_gpus < SETTING_NODE_GPUS ? setting->n_gpus : SETTING_NODE_GPUS);
+    platform->n_nodes = platform->gpus_per_node > 0 ? (int32_t)(setting->n_gpus / platform->gpus_per_node) : 0;
+    if (platform_n_gpus(platform) != setting->n_gpus)
+        cell_skip(cells, "n_gpus: %s are not whole nodes of 8", cell_text(cells, "n_gpus"));
+    read_fabric(cells, platform);
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/** Parts of setting_of_row, by theme; what each cell becomes stands in validate/setting.h. Inside validate/. */
+#ifndef SLIMSIM_VALIDATE_SETTING_PARTS_H
+#define SLIMSIM_VALIDATE_SETTING_PARTS_H
+
+#include "validate/cell.h"
+
+enum { SETTING_NODE_GPUS = 8 };
+
+/** Skip what trains something else than all weights on whole sequences. */
+void setting_refuse_workload(const struct cells *cells);
+void setting_read_model(const struct cells *cells, struct model *model);
+
+/** Device, nodes and links. */
+void setting_read_platform(const struct cells *cells, struct setting *setting);
+
+enum device_attention setting_read_attention(const struct cells *cells);
+enum scenario_kernels setting_read_kernels(const struct cells *cells);
+enum scenario_loss setting_read_loss(const struct cells *cells);
+
+/** Layout, recomputation and batch; needs model and n_gpus. */
+void setting_read_plan(const struct cells *cells, struct setting *setting);
+
+/** States, gradients and optimizer; needs the layout. */
+void setting_read_sharding(const struct cells *cells, struct setting *setting);
+
+/** Needs the sharding. */
+void setting_read_overlaps(const struct cells *cells, struct setting *setting);
+
+#endif

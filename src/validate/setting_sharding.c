@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include <stdlib.h>
+#include <string.h>
+
+#include "validate/setting_parts.h"
+
+/** The stage in "ZeRO-3", "zero2", "ZeRO Stage 1"; -1: none is named. */
+static int32_t zero_stage(const char *text)
+{
+    const char *zero = strcasestr(text, "zero");
+    if (zero == NULL)
+        return -1;
+    zero += strlen("zero") + strspn(zero + strlen("zero"), " -_");
+    if (strncasecmp(zero, "stage", strlen("stage")) == 0)
+        zero += strlen("stage") + strspn(zero + strlen("stage"), " -_");
+    return '0' <= *zero && *zero <= '3' ? *zero - '0' : -1;
+}
+
+/** Notes of a row whose gradients every replica has whole. */
+static bool says_unsharded(const struct cells *cells)
+{
+    return cell_has(cells, "notes", "no distributed optimizer") || cell_has(cells, "notes", "gradient all-reduce");
+}
+
+/** A row that leaves sharding to the recipes of Megatron-Bridge. */
+static bool is_bridge_default(const struct cells *cells)
+{
+    return *cell_text(cells, "sharding") == '\0' && cell_has(cells, "framework", "Megatron-Bridge") &&
+           !says_unsharded(cells);
+}
+
+/** What the sharding column says; false: nothing that has a model. */
+static bool read_states(const struct cells *cells, struct scenario_plan *plan)
+{
+    static const struct {
+        const char *text;
+        int32_t sharding;
+    } words[] = {{"SHARD_GRAD_OP", SCENARIO_ZERO2},
+                 {"FSDP", SCENARIO_ZERO3},
+                 {"HSDP", SCENARIO_ZERO3},
+                 {"distributed optimizer", SCENARIO_ZERO1},
+                 {"DDP", SCENARIO_UNSHARDED}};
+    static const int32_t stages[] = {SCENARIO_UNSHARDED, SCENARIO_ZERO1, SCENARIO_ZERO2, SCENARIO_ZERO3};
+    int32_t stage = zero_stage(cell_text(cells, "sharding"));
+    if (stage >= 0) {
+        plan->sharding = stages[stage];
+        return true;
+    }
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (cell_has(cells, "sharding", words[i].text)) {
+            plan->sharding = words[i].sharding;
+            return true;
+        }
+    if (is_bridge_default(cells)) {
+        cell_assume(cells, "distributed optimizer, overlapped");
+        plan->sharding = SCENARIO_ZERO1;
+        return true;
+    }
+    plan->sharding = SCENARIO_UNSHARDED;
+    return *cell_text(cells, "sharding") == '\0' && (plan->dp == 1 || says_unsharded(cells));
+}
+
+/** Ranks that share: "zero1=N" and "over N" say so, else with HSDP those of a node; 0: all. */
+static int64_t read_shard_group(const struct cells *cells, const struct scenario_plan *plan)
+{
+    const char *text = cell_text(cells, "sharding"), *zero1 = strcasestr(text, "zero1="),
+               *over = strcasestr(text, "over ");
+    int64_t group = 0, replicas = plan->dp * plan->cp;
+    if (zero1 != NULL)
+        group = strtol(zero1 + strlen("zero1="), NULL, 10);
+    else if (over != NULL)
+        group = strtol(over + strlen("over "), NULL, 10) * (cell_has(cells, "sharding", "(x CP)") ? plan->cp : 1);
+    if (group == 0 && cell_has(cells, "sharding", "HSDP")) {
+        group = SETTING_NODE_GPUS / plan->tp;
+        if (!cell_has(cells, "sharding", "node"))
+            cell_assume(cells, "HSDP inside nodes");
+    }
+    if (group <= 0 || group >= replicas)
+        return 0;
+    if (replicas % group != 0)
+        cell_skip(cells, "sharding '%s': %lld ranks do not divide dp x cp", text, (long long)group);
+    return group;
+}
+
+/** llm-foundry's table of 128 GPUs and more, of 2024. */
+static bool is_large_scale(const struct cells *cells)
+{
+    return cell_has(cells, "framework", "llm-foundry") && cell_has(cells, "source", "Large Scale");
+}
+
+/** What gradients are summed and reduced in: the row's word, else the framework's default. */
+static enum scenario_gradients read_gradients(const struct cells *cells)
+{
+    static const char *const half[] = {"llm-foundry", "fms-fsdp", "DeepSpeed", "InternEvo"};
+    bool bf16 = cell_has(cells, "sharding", "bf16 grad") || cell_has(cells, "notes", "bf16 grad");
+    if (bf16 || cell_has(cells, "sharding", "fp32 grad") || cell_has(cells, "notes", "fp32 grad"))
+        return bf16 ? SCENARIO_BF16 : SCENARIO_FP32;
+    for (size_t i = 0; i < sizeof half / sizeof *half; i++)
+        bf16 = bf16 || (cell_has(cells, "framework", half[i]) && !is_large_scale(cells));
+    cell_assume(cells, bf16 ? "gradients of 2 bytes" : "fp32 gradients");
+    return bf16 ? SCENARIO_BF16 : SCENARIO_FP32;
+}
+
+void setting_read_sharding(const struct cells *cells, struct setting *setting)
+{
+    struct scenario_plan *plan = &setting->plan;
+    if (!read_states(cells, plan))
+        cell_skip(cells, "sharding %s%s%s; known: ZeRO-0 to ZeRO-3, DDP, FSDP, HSDP, distributed optimizer",
+                  *cell_text(cells, "sharding") == '\0' ? "is missing" : "'", cell_text(cells, "sharding"),
+                  *cell_text(cells, "sharding") == '\0' ? "" : "' has no model");
+    static const char *const others[] = {"CPU", "offload", "ZeRO++", "MiCS"};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (cell_has(cells, "sharding", others[i]))
+            cell_skip(cells, "sharding '%s': %s has no model", cell_text(cells, "sharding"), others[i]);
+    if (cell_has(cells, "sharding", "+DP"))
+        cell_skip(cells, "sharding '%s': how many ranks share is not given", cell_text(cells, "sharding"));
+    plan->shard_group = plan->sharding == SCENARIO_UNSHARDED ? 0 : read_shard_group(cells, plan);
+    plan->gradients = read_gradients(cells);
+    plan->optimizer = cell_has(cells, "framework", "llm-foundry") ? SCENARIO_EAGER : SCENARIO_FUSED;
+}
+
+static enum scenario_data_overlap read_data_overlap(const struct cells *cells, const struct setting *setting)
+{
+    bool deepspeed = cell_has(cells, "framework", "DeepSpeed");
+    if (setting->plan.sharding == SCENARIO_ZERO3 || (setting->plan.sharding == SCENARIO_ZERO2 && !deepspeed))
+        return SCENARIO_OVERLAP_BOTH;
+    if (is_bridge_default(cells))
+        return SCENARIO_OVERLAP_BOTH;
+    if (cell_has(cells, "sharding", "overlap"))
+        return cell_has(cells, "sharding", "param") ? SCENARIO_OVERLAP_BOTH : SCENARIO_OVERLAP_GRADIENTS;
+    if (deepspeed)
+        cell_assume(cells, "gradients not reduced beside the backward");
+    if (!cell_has(cells, "framework", "InternEvo"))
+        return SCENARIO_OVERLAP_NONE;
+    cell_assume(cells, "gradients reduced beside the backward, parameters gathered behind it");
+    return SCENARIO_OVERLAP_GRADIENTS;
+}
+
+/** What of tensor-parallel collectives runs beside GEMMs. */
+static enum scenario_tensor_overlap read_tensor_overlap(const struct cells *cells)
+{
+    bool titan = cell_has(cells, "framework", "titan");
+    if (cell_flag(cells, "tp_comm_overlap", false) || (titan && cell_has(cells, "notes", "async TP")))
+        return SCENARIO_CHUNKED;
+    return titan ? SCENARIO_EXPOSED : SCENARIO_BULK;
+}
+
+void setting_read_overlaps(const struct cells *cells, struct setting *setting)
+{
+    setting->communication = (struct scenario_communication){
+        .tp_overlap = (int32_t)read_tensor_overlap(cells),
+        .cp_overlap = true,
+        .pp_overlap = setting->plan.vpp > 1,
+        .dp_overlap = (int32_t)read_data_overlap(cells, setting),
+    };
+}
