@@ -87,7 +87,7 @@ static bool evaluate_all(const struct bench *bench, const struct slimpack_part *
     double runs_s[N];
     bool ok = true;
     for (int i = 0; ok && i < N; i++) {
-        struct slimpack_shape shape = {knobs->units, i % 2 == 0, true};
+        struct slimpack_shape shape = {.m = knobs->units, .asymmetric = i % 2 == 0, .slicing = true};
         double start_s = clock_cpu_s();
         ok = evaluate(bench, part, &shape, &dag, &path, err);
         runs_s[i] = clock_cpu_s() - start_s;
@@ -108,7 +108,7 @@ bool bench_candidates(struct bench *bench, struct error *err)
     struct slimpack_split split;
     struct cost_cache costs = {0};
     double anew_s, cached_s;
-    slimpack_split(&request, knobs->dp_merge, &split);
+    slimpack_split(&request, knobs->dp_merge ? SLIMPACK_MERGE : SLIMPACK_APART, &split);
     struct slimpack_part part = {&request, &split, 0, split.n_ranks, NULL};
     bool ok = evaluate_all(bench, &part, &anew_s, err);
     bench->setting.cache = &costs;
