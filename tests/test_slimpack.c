@@ -21,7 +21,7 @@ static void build(struct hand_request *hand, const char *knobs, int64_t m, struc
     hand_knobs(hand, &system_slimpack, knobs);
     const struct slimpack_knobs *read = hand->request.knobs;
     struct slimpack_shape shape = {.m = m, .asymmetric = read->asymmetric, .slicing = read->slicing};
-    slimpack_split(&hand->request, read->dp_merge ? SLIMPACK_MERGE : SLIMPACK_APART, &split);
+    slimpack_split(&hand->request, read->dp_merge, &split);
     slimpack_build(&(struct slimpack_part){&hand->request, &split, 0, split.n_ranks, NULL}, &shape, phase);
     slimpack_split_free(&split);
 }
@@ -258,7 +258,7 @@ static void loads_of_phase_1_keep_the_rules(void)
         hand_request(&hand, 1 + hand_below(&seed, 16), 2, 1 + hand_below(&seed, 5000));
         hand_batch_of(&hand, (enum hand_law)(round % HAND_N_LAWS), 1 + hand_below(&seed, 60), seed);
         hand_knobs(&hand, &system_slimpack, "");
-        slimpack_split(&hand.request, SLIMPACK_MERGE, &split);
+        slimpack_split(&hand.request, true, &split);
         check_split(&hand, &split);
         check_greedy(&hand, &split);
         n_merged += split.n_outliers;
@@ -375,7 +375,7 @@ static int32_t check_budget(const struct hand_request *hand, const struct plan_p
     struct slimpack_split split;
     fill_flop budget = 1;
     int32_t n_outliers = 0, wrong = 0;
-    slimpack_split(&hand->request, SLIMPACK_MERGE, &split);
+    slimpack_split(&hand->request, true, &split);
     struct parts *parts = check_malloc((size_t)split.n_ranks * sizeof *parts);
     for (int32_t rank = 0; rank < split.n_ranks; rank++) {
         parts[rank] = parts_of(hand, &split, &phase->pipelines[rank].cut[pass], pass, rank);
@@ -432,7 +432,7 @@ static void units_are_as_uneven_as_by_hand(void)
     hand_request(&hand, 2, 2, 15);
     hand_batch(&hand, 5, tokens);
     hand_knobs(&hand, &system_slimpack, "");
-    slimpack_split(&hand.request, SLIMPACK_MERGE, &split);
+    slimpack_split(&hand.request, true, &split);
     CHECK_EQUAL(split.n_outliers, 1);
     struct slimpack_part part = {&hand.request, &split, 0, 2, NULL};
     slimpack_unevenness(&part, 5, uneven);
@@ -443,15 +443,14 @@ static void units_are_as_uneven_as_by_hand(void)
 }
 
 /* Among candidates the fastest that fits wins, and when none fits the one that needs least. Memory is scanned from all
- * to nothing: seconds never fall, and a plan that claims to fit does. Memory merges nothing here: what it merges are
- * other candidates. */
+ * to nothing: seconds never fall, and a plan that claims to fit does. */
 static void less_memory_never_makes_it_faster(void)
 {
     struct hand_request hand;
     struct error err = {0};
     hand_request_real(&hand, 2, 4, 20000);
     hand_batch_of(&hand, HAND_LONG_TAIL, 40, 3);
-    hand_knobs(&hand, &system_slimpack, "merge_memory: 0");
+    hand_knobs(&hand, &system_slimpack, "");
     double before_s = 0, least_bytes = 1e30;
     for (double share = 1; share > 0.4; share -= 0.1) {
         struct plan plan;
@@ -641,7 +640,7 @@ static void what_does_not_decide_uses_all_parts(void)
         random_request(&hand, round, &seed);
         hand.request.memory_bytes = 1e18;
         hand_planned(&hand, &system_slimpack, "dp_merge: false", &plan);
-        slimpack_split(&hand.request, SLIMPACK_APART, &split);
+        slimpack_split(&hand.request, false, &split);
         for (int32_t i = 0; i < split.n_ranks; i++)
             slowest_s = fmax(slowest_s, alone_s(&hand, &plan.phases[0].pipelines[i]));
         for (int32_t i = 0; i < split.n_ranks; i++) {
@@ -785,17 +784,16 @@ static void memory_merges_what_one_rank_cannot_hold(void)
     hand_batch(&hand, 4, (int32_t[]){100000, 100, 100, 100});
     struct resolved roomy = solve(&hand, "{merge_threshold: 1000, units: 64, offload: plan}");
     hand.request.memory_bytes = 0.75 * roomy.peak_bytes;
-    CHECK_TRUE(slimpack_rank_tokens(&hand.request, SLIMPACK_MERGE) < 100000 &&
-               slimpack_rank_tokens(&hand.request, SLIMPACK_MERGE) > 50000);
+    CHECK_TRUE(slimpack_rank_tokens(&hand.request) < 100000 && slimpack_rank_tokens(&hand.request) > 50000);
     CHECK_TRUE(solve(&hand, "{dp_merge: false, offload: plan}").peak_bytes > hand.request.memory_bytes);
     hand_knobs(&hand, &system_slimpack, "{merge_threshold: 1000, offload: plan}");
-    slimpack_split(&hand.request, SLIMPACK_MERGE, &split);
+    slimpack_split(&hand.request, true, &split);
     CHECK_EQUAL(split.n_outliers, 1);
     CHECK_EQUAL(split.outliers[0].width, 4); /* by FLOPs: f/g <= C takes all ranks */
     slimpack_split_free(&split);
     CHECK_TRUE(solve(&hand, "{merge_threshold: 1000, offload: plan}").peak_bytes <= hand.request.memory_bytes);
     hand_knobs(&hand, &system_slimpack, "{merge_threshold: 1000, merge_memory: 0, offload: plan}");
-    slimpack_split(&hand.request, SLIMPACK_MERGE, &split);
+    slimpack_split(&hand.request, true, &split);
     CHECK_EQUAL(split.n_outliers, 0);
     slimpack_split_free(&split);
     hand_request_free(&hand);
@@ -841,12 +839,14 @@ static void units_of_equal_time_have_no_slower_one(void)
 }
 
 /* Asked for less and less memory, auto finds plans that fit where the plan's own setting does not; one that fits as it
- * is stays as it is; and a backward unit recomputes at least what its forward units dropped. */
+ * is stays as it is; and a backward unit recomputes at least what its forward units dropped. Memory merges nothing:
+ * what it merges depends on what is offloaded. */
 static void auto_makes_plans_just_fit(void)
 {
-    static const char *const knobs[] = {"max_factor: 16", "{recompute: auto, offload: plan, max_factor: 16}",
-                                        "{recompute: auto, max_factor: 16}"};
-    static const char fixed_knobs[] = "{offload: plan, max_factor: 16}";
+    static const char *const knobs[] = {"{max_factor: 16, merge_memory: 0}",
+                                        "{recompute: auto, offload: plan, max_factor: 16, merge_memory: 0}",
+                                        "{recompute: auto, max_factor: 16, merge_memory: 0}"};
+    static const char fixed_knobs[] = "{offload: plan, max_factor: 16, merge_memory: 0}";
     struct hand_request hand;
     int32_t n_fit = 0;
     hand_request_real(&hand, 2, 4, 20000);
@@ -881,13 +881,13 @@ static void ulysses_deals_whole_heads(void)
     hand.model.kv_heads = 2;
     for (int ulysses = 0; ulysses < 2; ulysses++) {
         hand.setting.context_type = ulysses ? SCENARIO_ULYSSES : SCENARIO_RING;
-        slimpack_split(&hand.request, SLIMPACK_MERGE, &split);
+        slimpack_split(&hand.request, true, &split);
         CHECK_EQUAL(split.n_outliers, 1);
         CHECK_EQUAL(split.outliers[0].width, ulysses ? 2 : 4);
         slimpack_split_free(&split);
     }
     hand.setting.tensor = 2; /* each TP rank has one group: no block */
-    slimpack_split(&hand.request, SLIMPACK_MERGE, &split);
+    slimpack_split(&hand.request, true, &split);
     CHECK_EQUAL(split.n_outliers, 0);
     slimpack_split_free(&split);
     hand_request_free(&hand);

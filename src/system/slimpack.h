@@ -55,17 +55,13 @@ struct slimpack_split {
     fill_flop *load;                   /* of each rank, forward FLOPs x n_ranks (so that shares stay whole numbers) */
 };
 
-/** Which samples DP ranks share: none; those of phase 1's rules, in as little memory as `offload: auto` and `recompute:
- * auto` can come to; in what the plan's own setting takes. */
-enum slimpack_merge { SLIMPACK_APART, SLIMPACK_MERGE, SLIMPACK_MERGE_AS_PLANNED, SLIMPACK_N_MERGES };
-
 /**
  * Tokens of one sample that a rank has memory for, at least 1: all tokens of a sliced sample are held until its first
  * backward slice ends, so on each stage (memory - states) / (activations of a token with its keys and values, what is
- * offloaded left out; on the last stage with probabilities); the least of first and last stage. With SLIMPACK_MERGE
- * what is `auto` of offload and recompute is taken as all. INT64_MAX if states alone exceed the memory.
+ * offloaded left out; on the last stage with probabilities); the least of first and last stage. With `offload: auto`
+ * and `recompute: auto` all is taken as offloaded and recomputed. INT64_MAX if states alone exceed the memory.
  */
-int64_t slimpack_rank_tokens(const struct system_request *request, enum slimpack_merge merge);
+int64_t slimpack_rank_tokens(const struct system_request *request);
 
 /**
  * Phase 1 and DP-Merge. With f(x) the forward FLOPs of a sample and C = sum f / DP, samples go by descending f:
@@ -75,15 +71,12 @@ int64_t slimpack_rank_tokens(const struct system_request *request, enum slimpack
  *   a chain of divisors, so aligned blocks are nested or apart and cannot wait in a circle for each other
  *   (plan/order.h). With cp_type ulysses TP x g divides the heads and the groups of keys and values: ranks get whole
  *   ones. It goes to the aligned block of g ranks whose most loaded rank has the least load; each rank of it carries
- *   f/g. With g = 1 (merge_threshold < 1) it is no outlier. With SLIMPACK_APART none is.
+ *   f/g. With g = 1 (merge_threshold < 1) it is no outlier. Without `merge` none is.
  * - Memory-driven, an extension by the same rule: with more than merge_memory x K tokens (K: slimpack_rank_tokens) it
  *   is an outlier too, and of any outlier also tokens/g <= merge_memory x K, if a divisor can have it.
  * - else to the least loaded rank (longest processing time first).
  */
-void slimpack_split(const struct system_request *request, enum slimpack_merge merge, struct slimpack_split *split);
-
-/** The n-th way to merge that is weighed; with dp_merge all, else one. @return whether there is one */
-bool slimpack_nth_merge(const struct slimpack_knobs *knobs, int32_t n, enum slimpack_merge *merge);
+void slimpack_split(const struct system_request *request, bool merge, struct slimpack_split *split);
 
 void slimpack_split_free(struct slimpack_split *split);
 
@@ -222,10 +215,9 @@ int64_t slimpack_milp_units(const struct system_request *request);
  * With packer milp candidates have at most slimpack_milp_units, and what a component has chosen is cut anew by
  * fill_milp and taken unless it is slower or needs more memory than there is.
  *
- * With outliers the same is done with those of the plan's own setting, where they are others, and without DP-Merge. The
- * one whose slowest component is fastest wins (or fits, where another does not, or at least needs the least memory;
- * ties: in this order); one is given up as soon as a component, or its bounds all, exceed what another has reached: its
- * seconds, or where it does not fit, its bytes.
+ * With outliers the same is done without DP-Merge, which wins if the slowest component is faster so (or fits, where it
+ * does not with DP-Merge, or at least needs less memory); it is given up as soon as a component, or its bounds all,
+ * exceed what DP-Merge has reached: its seconds, or where it does not fit, its bytes.
  */
 bool slimpack_choose(const struct system_request *request, struct plan *plan, struct error *err);
 

@@ -155,10 +155,10 @@ struct slimpack_kind slimpack_weakest(const struct system_request *request)
     return kind;
 }
 
-int64_t slimpack_rank_tokens(const struct system_request *request, enum slimpack_merge merge)
+int64_t slimpack_rank_tokens(const struct system_request *request)
 {
     struct plan_phase phase = {0};
-    struct slimpack_kind kind = merge == SLIMPACK_MERGE ? slimpack_weakest(request) : slimpack_kind_of(request);
+    struct slimpack_kind kind = slimpack_weakest(request);
     system_megatron_layout(request, &phase);
     double least = INFINITY;
     for (int end = 0; end < 2; end++) {

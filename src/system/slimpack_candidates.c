@@ -337,7 +337,18 @@ static int64_t even_units(const struct slimpack_choice *choice, int32_t i, const
     return best;
 }
 
-static void list_even(struct slimpack_choice *choice, int32_t n_factors)
+/* A shape with all parts that the knobs allow, units even. */
+static void list_even(struct slimpack_choice *choice, int64_t m)
+{
+    const struct slimpack_knobs *knobs = knobs_of(choice);
+    struct slimpack_shape shape = {m, knobs->asymmetric, knobs->slicing, true};
+    double *forward_s = unknown_s(choice);
+    list_shape(choice, &shape, forward_s);
+    free(forward_s);
+}
+
+/* Between the factors' m, what is more even. */
+static void list_between(struct slimpack_choice *choice, int32_t n_factors)
 {
     if (n_factors == 0 || !has_outliers(&choice->part))
         return;
@@ -345,7 +356,7 @@ static void list_even(struct slimpack_choice *choice, int32_t n_factors)
     for (int32_t i = 0; i < n_factors; i++) {
         int64_t m = even_units(choice, i, uneven);
         if (m != units_of(choice, i))
-            list_shapes(choice, (struct slimpack_shape){.m = m, .slicing = true, .even = true});
+            list_even(choice, m);
     }
     free(uneven);
 }
@@ -382,8 +393,8 @@ static bool try_candidates(struct slimpack_choice *choice, int32_t first, struct
     return true;
 }
 
-/* Whole samples come second, where a sample is not so long that it alone rules them out; more units than samples cut
- * them no finer. */
+/* The factors' m first, then those between, whose bounds are cheap by then. Whole samples come last, where a sample is
+ * not so long that it alone rules them out; more units than samples cut them no finer. */
 bool slimpack_find(struct slimpack_choice *choice, const struct slimpack_candidate *hint, struct error *err)
 {
     struct local local = local_of(&choice->part);
@@ -392,20 +403,22 @@ bool slimpack_find(struct slimpack_choice *choice, const struct slimpack_candida
     if (slimpack_is_enough(choice))
         return true;
     int32_t n_factors = n_factors_of(choice);
-    if (knobs_of(choice)->slicing) {
-        for (int32_t i = 0; i < n_factors; i++)
-            list_shapes(choice, (struct slimpack_shape){.m = units_of(choice, i), .slicing = true});
-        list_even(choice, n_factors);
-    }
+    for (int32_t i = 0; knobs_of(choice)->slicing && i < n_factors; i++)
+        list_shapes(choice, (struct slimpack_shape){.m = units_of(choice, i), .slicing = true});
     if (!try_candidates(choice, 0, err))
         return false;
-    int32_t n_sliced = choice->n_candidates;
+    int32_t n_listed = choice->n_candidates;
+    if (knobs_of(choice)->slicing && !slimpack_is_enough(choice))
+        list_between(choice, n_factors);
+    if (!try_candidates(choice, n_listed, err))
+        return false;
+    n_listed = choice->n_candidates;
     if (is_hopeless(choice, slimpack_chain_s(choice->part.request, local.tokens), 0))
         return true;
     for (int32_t i = 0; i < n_factors; i++)
         if (i == 0 || choice->part.split->n_outliers > 0 || units_of(choice, i - 1) < local.n_samples)
             list_shapes(choice, (struct slimpack_shape){.m = units_of(choice, i)});
-    return try_candidates(choice, n_sliced, err);
+    return try_candidates(choice, n_listed, err);
 }
 
 /* A factor's most even units. */
@@ -448,14 +461,11 @@ static int32_t even_steps(const struct slimpack_choice *choice, const struct sli
 
 bool slimpack_find_even(struct slimpack_choice *choice, const struct slimpack_candidate *own, struct error *err)
 {
-    const struct slimpack_knobs *knobs = knobs_of(choice);
     struct step steps[SLIMPACK_N_FACTORS];
     int32_t n = even_steps(choice, own, steps);
     for (int32_t i = 0; i < n && !slimpack_is_enough(choice); i++) {
-        double *forward_s = unknown_s(choice);
         int32_t first = choice->n_candidates;
-        list_shape(choice, &(struct slimpack_shape){steps[i].m, knobs->asymmetric, knobs->slicing, true}, forward_s);
-        free(forward_s);
+        list_even(choice, steps[i].m);
         if (!try_candidates(choice, first, err))
             return false;
     }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/check.h"
 #include "system/slimpack_candidates.h"
@@ -58,6 +57,7 @@ struct solution {
     struct plan plan;
     struct fill_search search; /* of packer milp */
     struct slimpack_outcome worst;
+    bool merges;   /* the split has outliers */
     bool given_up; /* a component exceeds the limit */
 };
 
@@ -183,20 +183,23 @@ static bool solve_components(const struct slimpack_part *whole, struct slimpack_
     return ok;
 }
 
-static bool solve(const struct system_request *request, const struct slimpack_split *split, struct slimpack_limit limit,
+static bool solve(const struct system_request *request, bool merge, struct slimpack_limit limit,
                   struct solution *solution, struct error *err)
 {
+    struct slimpack_split split;
     int32_t n;
+    slimpack_split(request, merge, &split);
     const struct slimpack_knobs *knobs = request->knobs;
     *solution = (struct solution){
         .plan = {.n_phases = 1, .shards = scenario_plan_shards(&request->layout)},
+        .merges = split.n_outliers > 0,
         .search = {.window = knobs->milp_window, .node_limit = knobs->milp_nodes},
     };
-    struct slimpack_part whole = {request, split, 0, split->n_ranks, NULL};
-    struct component *components = components_of(request, split, &n);
+    struct slimpack_part whole = {request, &split, 0, split.n_ranks, NULL};
+    struct component *components = components_of(request, &split, &n);
     bool ok = solve_components(&whole, limit, components, n, solution, err);
     if (ok && !solution->given_up)
-        join_components(split, components, n, &solution->plan);
+        join_components(&split, components, n, &solution->plan);
     else
         solution->plan.n_phases = 0;
     solution->plan.n_nodes = solution->search.n_nodes;
@@ -204,55 +207,39 @@ static bool solve(const struct system_request *request, const struct slimpack_sp
     for (int32_t i = 0; i < n; i++)
         plan_free(&components[i].plan);
     free(components);
+    slimpack_split_free(&split);
     return ok;
-}
-
-/* Solve a split, within what has been reached; keep the better solution, which counts the work of both. */
-static bool try_split(const struct system_request *request, const struct slimpack_split *split, struct solution *best,
-                      struct error *err)
-{
-    struct solution other;
-    struct slimpack_limit limit = {INFINITY, INFINITY};
-    if (request->limit_s > 0)
-        limit = (struct slimpack_limit){request->limit_s, request->memory_bytes};
-    if (!best->given_up)
-        limit = limit_of(&best->worst.is, request->memory_bytes);
-    bool ok = solve(request, split, limit, &other, err);
-    bool wins = ok && !other.given_up &&
-                (best->given_up || slimpack_is_better(&other.worst, &best->worst, request->memory_bytes));
-    struct plan *worse = wins ? &best->plan : &other.plan, *better = wins ? &other.plan : &best->plan;
-    better->n_candidates += worse->n_candidates;
-    better->n_resolved += worse->n_resolved;
-    better->n_nodes += worse->n_nodes;
-    better->gap = fmax(better->gap, worse->gap);
-    plan_free(worse);
-    if (wins)
-        *best = other;
-    return ok;
-}
-
-static bool same_outliers(const struct slimpack_split *a, const struct slimpack_split *b)
-{
-    return a->n_outliers == b->n_outliers &&
-           (a->n_outliers == 0 || memcmp(a->outliers, b->outliers, (size_t)a->n_outliers * sizeof *a->outliers) == 0);
 }
 
 bool slimpack_choose(const struct system_request *request, struct plan *plan, struct error *err)
 {
-    struct slimpack_split splits[SLIMPACK_N_MERGES];
-    struct solution best = {.given_up = true, .plan = {.shards = scenario_plan_shards(&request->layout)}};
-    enum slimpack_merge merge;
-    int32_t n = 0;
-    bool ok = true;
-    for (; ok && slimpack_nth_merge(request->knobs, n, &merge); n++) {
-        bool known = false;
-        slimpack_split(request, merge, &splits[n]);
-        for (int32_t i = 0; i < n; i++)
-            known = known || same_outliers(&splits[i], &splits[n]);
-        ok = known || try_split(request, &splits[n], &best, err);
+    const struct slimpack_knobs *knobs = request->knobs;
+    struct solution merged, apart;
+    struct slimpack_limit limit = {INFINITY, INFINITY};
+    if (request->limit_s > 0)
+        limit = (struct slimpack_limit){request->limit_s, request->memory_bytes};
+    if (!solve(request, knobs->dp_merge, limit, &merged, err)) {
+        plan_free(&merged.plan);
+        return false;
     }
-    for (int32_t i = 0; i < n; i++)
-        slimpack_split_free(&splits[i]);
-    *plan = best.plan;
+    *plan = merged.plan;
+    if (!merged.merges)
+        return true;
+    if (!merged.given_up)
+        limit = limit_of(&merged.worst.is, request->memory_bytes);
+    bool ok = solve(request, false, limit, &apart, err);
+    bool wins = ok && !apart.given_up &&
+                (merged.given_up || slimpack_is_better(&apart.worst, &merged.worst, request->memory_bytes));
+    int64_t n_candidates = merged.plan.n_candidates + apart.plan.n_candidates;
+    int64_t n_resolved = merged.plan.n_resolved + apart.plan.n_resolved;
+    int64_t n_nodes = merged.plan.n_nodes + apart.plan.n_nodes;
+    double gap = fmax(merged.plan.gap, apart.plan.gap);
+    if (wins)
+        *plan = apart.plan;
+    plan->n_nodes = n_nodes;
+    plan->gap = gap;
+    plan->n_candidates = n_candidates;
+    plan->n_resolved = n_resolved;
+    plan_free(wins ? &merged.plan : &apart.plan);
     return ok;
 }

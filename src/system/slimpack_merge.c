@@ -93,16 +93,7 @@ static bool is_heavy(const struct system_request *request, const struct slimpack
     return (fill_flop)flop * split->n_ranks * THRESHOLD_PARTS > threshold * split->total;
 }
 
-bool slimpack_nth_merge(const struct slimpack_knobs *knobs, int32_t n, enum slimpack_merge *merge)
-{
-    static const enum slimpack_merge merges[] = {SLIMPACK_MERGE, SLIMPACK_MERGE_AS_PLANNED, SLIMPACK_APART};
-    bool adapts = knobs->offload == SLIMPACK_BY_UNIT || knobs->recompute == SLIMPACK_BY_UNIT;
-    int32_t at = !knobs->dp_merge ? n + 2 : n > 0 && !adapts ? n + 1 : n;
-    *merge = at < SLIMPACK_N_MERGES ? merges[at] : SLIMPACK_APART;
-    return at < SLIMPACK_N_MERGES;
-}
-
-void slimpack_split(const struct system_request *request, enum slimpack_merge merge, struct slimpack_split *split)
+void slimpack_split(const struct system_request *request, bool merge, struct slimpack_split *split)
 {
     const struct batch *batch = request->batch;
     struct flop_curve curve = flop_layer_curve(request->setting->model, PASS_FORWARD);
@@ -118,15 +109,13 @@ void slimpack_split(const struct system_request *request, enum slimpack_merge me
     int32_t *order = samples_by_length(batch);
     int32_t *rank = check_malloc((size_t)n * sizeof *rank); /* of the samples in order, -1: a block's */
     const struct slimpack_knobs *knobs = request->knobs;
-    double capacity = INFINITY;
-    if (merge != SLIMPACK_APART && knobs->merge_memory > 0)
-        capacity = knobs->merge_memory * (double)slimpack_rank_tokens(request, merge);
+    double capacity = knobs->merge_memory > 0 ? knobs->merge_memory * (double)slimpack_rank_tokens(request) : INFINITY;
     int32_t width = n_ranks;
     struct blocks blocks = {split, n_ranks, 1, check_calloc((size_t)n_ranks, sizeof(int32_t))};
     for (int32_t i = 0; i < n; i++) {
         int64_t flop = flop_of_prefix(curve, batch->tokens[order[i]]);
         double tokens = batch->tokens[order[i]];
-        bool outlier = merge != SLIMPACK_APART && (is_heavy(request, split, flop) || tokens > capacity);
+        bool outlier = merge && (is_heavy(request, split, flop) || tokens > capacity);
         width = outlier ? least_width(split, request->setting, flop, tokens, capacity, width) : 1;
         rank[i] = place(&blocks, flop, width);
         if (width > 1) {
