@@ -193,12 +193,13 @@ int64_t slimpack_milp_units(const struct system_request *request);
 /**
  * Candidates. Each component (ranks that blocks link, all ranks without replica_units) chooses its own: m = i x stages,
  * i over 1, 2, 3, 4, 6, 8, 12, ... 128 up to max_factor, or the `units` it is told; what the knobs allow of asymmetric
- * or not, sliced or not; and the injection policy. With outliers, from each m down to the one before there is, sliced,
- * also the m whose units are least uneven (slimpack_unevenness), with `even` ones. So a part that does not pay is not
- * used, and having it never makes a component slower. A candidate is resolved alone, by its critical path and memory
- * without the gradients' traffic: the fastest that fits the memory wins (ties: the earlier one, fewer units first); if
- * none fits, the one with the least peak. With `offload: auto` or `recompute: auto` adapt_plan changes its units until
- * it fits, unless its bound says it cannot; with both, the two together and recomputation alone are weighed.
+ * or not, sliced or not; and the injection policy. With outliers, between each m and the one before also that
+ * whose `even` units are least uneven (slimpack_unevenness), with all parts that the knobs allow. So a part that does
+ * not pay is not used, and having it never makes a component slower. A candidate is resolved alone, by its critical
+ * path and memory without the gradients' traffic: the fastest that fits the memory wins (ties: the earlier one, fewer
+ * units first); if none fits, the one with the least peak. With `offload: auto` or `recompute: auto` adapt_plan changes
+ * its units until it fits, unless its bound says it cannot; with both, the two together and recomputation alone are
+ * weighed.
  *
  * Only what can win is resolved: candidates that may fit by slimpack_bound_bytes first, by ascending bound of their
  * seconds, then the others, with their units as they are, by ascending bound of their bytes; none whose bounds the best
@@ -208,9 +209,8 @@ int64_t slimpack_milp_units(const struct system_request *request);
  * slowest so far and fits, or where another does not, needs no more memory; it first tries what that one chose.
  *
  * A part is switched off, and units are left uneven, only for seconds: in the end each component that ends before the
- * slowest, if that fits, takes instead what uses all parts that the knobs allow and the least
- * uneven units, of what fits and ends no later than the slowest. This changes no makespan. A trial with
- * request->limit_s, which asks for seconds alone, does without.
+ * slowest, if that fits, takes instead what uses all parts that the knobs allow and has the least uneven units, of what
+ * fits and ends no later than the slowest. This changes no makespan.
  *
  * With packer milp candidates have at most slimpack_milp_units, and what a component has chosen is cut anew by
  * fill_milp and taken unless it is slower or needs more memory than there is.

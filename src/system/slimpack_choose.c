@@ -150,8 +150,7 @@ static bool even_out_all(const struct slimpack_part *whole, struct component *co
                          struct adapt_arrays *arrays, struct solution *solution, struct error *err)
 {
     bool ok = true;
-    if (solution->given_up || whole->request->limit_s > 0 ||
-        solution->worst.is.peak_bytes > whole->request->memory_bytes)
+    if (solution->given_up || solution->worst.is.peak_bytes > whole->request->memory_bytes)
         return true;
     for (int32_t i = 0; ok && i < n; i++)
         if (components[i].makespan_s < solution->worst.is.makespan_s)
