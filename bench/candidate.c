@@ -87,7 +87,7 @@ static bool evaluate_all(const struct bench *bench, const struct slimpack_part *
     double runs_s[N];
     bool ok = true;
     for (int i = 0; ok && i < N; i++) {
-        struct slimpack_shape shape = {knobs->units, i % 2 == 0, true};
+        struct slimpack_shape shape = {.m = knobs->units, .asymmetric = i % 2 == 0, .slicing = true};
         double start_s = clock_cpu_s();
         ok = evaluate(bench, part, &shape, &dag, &path, err);
         runs_s[i] = clock_cpu_s() - start_s;

@@ -127,7 +127,18 @@ class Page(unittest.TestCase):
         self.assertIn("| the same, with merged samples | PP > 1 | 0 |  |  |", page)
         self.assertIn("| a pipeline unsliced, or its backward not cut anew | PP = 1 | 0 |  |  |", page)
         self.assertIn("| 7B GitHub 128Ki | 1.050 / 1.100 | 1.50 / 1.75 | 1.50 / 1.75 | 100% | 75% | 0.5 |", page)
-        self.assertIn("| 0 of 10; without merged units 5 of 10 |", self.line("| FLOPs of SlimPack's units spread"))
+        self.assertIn("| 0 of 0; of these with merged samples 0 of 0; not counted: with a part switched off 0 of 0; without "
+                      "pipelines 0 of 10 |", self.line("| FLOPs of the units that SlimPack slices"))
+
+    def test_spreads_are_judged_by_kind(self):
+        """Two cells with pipelines. In the first 15 iterations at 1 and 5 at 1.08 or 1.1: 1.02 and 1.025. The second has no
+        merged sample, and 2 iterations with a part switched off."""
+        first = {**SPREADS, "pp": 4, "merged_forward_flop_spread": 1.08, "merged_backward_flop_spread": 1.1}
+        second = {**first, "merged_iterations": 0, "uncut_iterations": 2, "uncut_forward_flop_spread": 1.5}
+        cells = {n: {"slimpack": row} for n, row in enumerate((first, second))}
+        self.assertEqual(results.spread_verdict(cells),
+                         "3 of 4; of these with merged samples 0 of 2; not counted: with a part switched off 1 of 2; "
+                         "without pipelines 0 of 0")
 
     def test_parts_are_compared_with_the_part_before(self):
         """3 / 1.5 and 2.5 / 2."""

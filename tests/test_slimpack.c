@@ -417,6 +417,31 @@ static void outliers_take_the_units_of_the_least_budget(void)
     CHECK_TRUE(n_outliers > 500);
 }
 
+/* A sample of 15 tokens costs 600 forward (2x^2 + 10x), 1440 backward (5x^2 + 21x), of 5 tokens 100 and 230. Two ranks
+ * share the first, 300 and 720 each; each has two of the others, 200 and 460. In 5 units all are 100 forward; backward
+ * 3 of 240 and 2 of 230: the budget over the mean is 5 x 240 / 1180. In 4 units 2 of 150 beside 2 of 100, and 2 of 360
+ * beside 2 of 230; in 3, 2 of 150 and one of 200, the largest 460 backward; in 2, and if asked for one, 300 and 720. */
+static void units_are_as_uneven_as_by_hand(void)
+{
+    static const int32_t tokens[] = {15, 5, 5, 5, 5};
+    static const double expected[] = {2 * 720 / 1180.0, 2 * 720 / 1180.0, 3 * 200 / 500.0, 4 * 360 / 1180.0,
+                                      5 * 240 / 1180.0};
+    struct hand_request hand;
+    struct slimpack_split split;
+    double uneven[5];
+    hand_request(&hand, 2, 2, 15);
+    hand_batch(&hand, 5, tokens);
+    hand_knobs(&hand, &system_slimpack, "");
+    slimpack_split(&hand.request, true, &split);
+    CHECK_EQUAL(split.n_outliers, 1);
+    struct slimpack_part part = {&hand.request, &split, 0, 2, NULL};
+    slimpack_unevenness(&part, 5, uneven);
+    for (int32_t m = 1; m <= 5; m++)
+        CHECK_CLOSE(uneven[m - 1], expected[m - 1], 1e-12);
+    slimpack_split_free(&split);
+    hand_request_free(&hand);
+}
+
 /* Among candidates the fastest that fits wins, and when none fits the one that needs least. Memory is scanned from all
  * to nothing: seconds never fall, and a plan that claims to fit does. */
 static void less_memory_never_makes_it_faster(void)
@@ -577,6 +602,58 @@ static void no_part_makes_it_slower(void)
         hand_request_free(&hand);
     }
     CHECK_TRUE(n_faster > 50);
+}
+
+/* Seconds of one pipeline alone, without groups. */
+static double alone_s(const struct hand_request *hand, struct plan_pipeline *pipeline)
+{
+    struct plan_phase phase = {.n_pipelines = 1, .pipelines = pipeline};
+    return resolve(hand, &(struct plan){.n_phases = 1, .shards = 1, .phases = &phase}).makespan_s;
+}
+
+/* The fastest of a rank's plans with all parts, just in time. */
+static double all_parts_s(const struct hand_request *hand, const struct slimpack_split *split, int32_t rank)
+{
+    double least_s = INFINITY;
+    struct slimpack_part part = {&hand->request, split, rank, 1, NULL};
+    for (int64_t factor = 1; factor <= 64; factor *= 2) {
+        struct plan_phase phase;
+        slimpack_build(&part, &(struct slimpack_shape){factor * hand->request.layout.pp, true, true, false}, &phase);
+        order_one_f_one_b(phase.pipelines, ORDER_JUST_IN_TIME);
+        least_s = fmin(least_s, alone_s(hand, phase.pipelines));
+        plan_phase_free(&phase);
+    }
+    return least_s;
+}
+
+/* A rank that does not decide switches a part off only where no plan with all parts ends by the slowest. */
+static void what_does_not_decide_uses_all_parts(void)
+{
+    enum { ALL_PARTS = PLAN_SLICED | PLAN_ASYMMETRIC };
+    uint64_t seed = 61;
+    int32_t n_all = 0;
+    for (int32_t round = 0; round < 20; round++) {
+        struct hand_request hand;
+        struct plan plan;
+        struct slimpack_split split;
+        double slowest_s = 0;
+        random_request(&hand, round, &seed);
+        hand.request.memory_bytes = 1e18;
+        hand_planned(&hand, &system_slimpack, "dp_merge: false", &plan);
+        slimpack_split(&hand.request, false, &split);
+        for (int32_t i = 0; i < split.n_ranks; i++)
+            slowest_s = fmax(slowest_s, alone_s(&hand, &plan.phases[0].pipelines[i]));
+        for (int32_t i = 0; i < split.n_ranks; i++) {
+            struct plan_pipeline *pipeline = &plan.phases[0].pipelines[i];
+            bool all = (pipeline->parts & ALL_PARTS) == ALL_PARTS, decides = alone_s(&hand, pipeline) >= slowest_s;
+            n_all += all && !decides;
+            CHECK_TRUE(all || decides || all_parts_s(&hand, &split, i) > slowest_s);
+        }
+        slimpack_split_free(&split);
+        plan_free(&plan);
+        hand_request_free(&hand);
+    }
+    CHECK_TRUE(n_all > 20);
 }
 
 /* Settings of every kind of cost: attention and its dropout, tensor-parallel collectives, stages, a head whose memory
@@ -762,12 +839,14 @@ static void units_of_equal_time_have_no_slower_one(void)
 }
 
 /* Asked for less and less memory, auto finds plans that fit where the plan's own setting does not; one that fits as it
- * is stays as it is; and a backward unit recomputes at least what its forward units dropped. */
+ * is stays as it is; and a backward unit recomputes at least what its forward units dropped. Memory merges nothing:
+ * what it merges depends on what is offloaded. */
 static void auto_makes_plans_just_fit(void)
 {
-    static const char *const knobs[] = {"max_factor: 16", "{recompute: auto, offload: plan, max_factor: 16}",
-                                        "{recompute: auto, max_factor: 16}"};
-    static const char fixed_knobs[] = "{offload: plan, max_factor: 16}";
+    static const char *const knobs[] = {"{max_factor: 16, merge_memory: 0}",
+                                        "{recompute: auto, offload: plan, max_factor: 16, merge_memory: 0}",
+                                        "{recompute: auto, max_factor: 16, merge_memory: 0}"};
+    static const char fixed_knobs[] = "{offload: plan, max_factor: 16, merge_memory: 0}";
     struct hand_request hand;
     int32_t n_fit = 0;
     hand_request_real(&hand, 2, 4, 20000);
@@ -853,7 +932,8 @@ int main(void)
                         TEST(six_samples_in_five_units_inject_a_forward), TEST(symmetric_units_run_chains_in_reverse),
                         TEST(knobs_switch_parts_off), TEST(cp_is_refused), TEST(loads_of_phase_1_keep_the_rules),
                         TEST(units_are_balanced_within_a_token), TEST(outliers_take_the_units_of_the_least_budget),
-                        TEST(less_memory_never_makes_it_faster), TEST(no_part_makes_it_slower), TEST(bounds_hold),
+                        TEST(units_are_as_uneven_as_by_hand), TEST(less_memory_never_makes_it_faster),
+                        TEST(no_part_makes_it_slower), TEST(what_does_not_decide_uses_all_parts), TEST(bounds_hold),
                         TEST(no_knob_changes_the_work), TEST(memory_merges_what_one_rank_cannot_hold),
                         TEST(units_of_equal_time_have_no_slower_one), TEST(auto_makes_plans_just_fit),
                         TEST(stages_with_room_offload_nothing), TEST(ulysses_deals_whole_heads));

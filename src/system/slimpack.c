@@ -22,11 +22,6 @@ static const struct slimpack_knobs *knobs_of(const struct building *building)
     return building->request->knobs;
 }
 
-static bool holds(const struct slimpack_outlier *outlier, int32_t rank)
-{
-    return outlier->first_rank <= rank && rank < outlier->first_rank + outlier->width;
-}
-
 static struct fill fill_of(const struct building *building, enum pass pass, const int32_t *sample, int32_t n_samples)
 {
     return (struct fill){
@@ -42,87 +37,32 @@ static struct fill fill_of(const struct building *building, enum pass pass, cons
     };
 }
 
-/* An outlier's FLOPs x DP on each rank of its block. */
-static fill_flop outlier_work(const struct building *building, enum pass pass, const struct slimpack_outlier *outlier)
+/* Units of at most the budget that hold this work [FLOPs x DP]. */
+static int64_t units_in(const struct building *building, enum pass pass, fill_flop work)
 {
-    struct flop_curve curve = flop_layer_curve(building->request->setting->model, pass);
-    int64_t flop = flop_of_prefix(curve, building->request->batch->tokens[outlier->sample]);
-    return (fill_flop)flop * (building->split->n_ranks / outlier->width);
-}
-
-static fill_flop ceil_of(fill_flop a, fill_flop b)
-{
-    CHECK(b > 0);
-    return (a + b - 1) / b;
+    CHECK(building->budget[pass] > 0);
+    return (int64_t)((work + building->budget[pass] - 1) / building->budget[pass]);
 }
 
 static int64_t outlier_units(const struct building *building, enum pass pass, const struct slimpack_outlier *outlier)
 {
     int64_t tokens = building->request->batch->tokens[outlier->sample];
-    fill_flop n = ceil_of(outlier_work(building, pass, outlier), building->budget[pass]);
-    return n > tokens ? tokens : (int64_t)n;
+    int64_t n = units_in(building, pass, slimpack_outlier_flop(building->request, building->split, pass, outlier));
+    return n > tokens ? tokens : n;
 }
 
-/* What of a rank's work [FLOPs x DP] shares no unit: each of its outliers; the local samples together. @return parts */
-static int32_t rank_parts(const struct building *building, enum pass pass, int32_t rank, fill_flop *work)
+/* Units of the local samples of a rank, of m all that its outliers leave: at least 1, at most what can be told apart.
+ */
+static int64_t local_units(const struct building *building, enum pass pass, int32_t rank, int64_t left)
 {
     const struct slimpack_split *split = building->split;
-    struct flop_curve curve = flop_layer_curve(building->request->setting->model, pass);
-    int32_t n = 0;
-    for (int32_t i = 0; i < split->n_outliers; i++)
-        if (holds(&split->outliers[i], rank))
-            work[n++] = outlier_work(building, pass, &split->outliers[i]);
-    fill_flop local = 0;
+    int64_t most = 0, n = left;
+    if (building->shape->even && split->n_outliers > 0)
+        n = units_in(building, pass, slimpack_local_flop(building->request, split, pass, rank));
     for (int32_t i = split->local_first[rank]; i < split->local_first[rank + 1]; i++)
-        local += flop_of_prefix(curve, building->request->batch->tokens[split->local[i]]);
-    if (local > 0)
-        work[n++] = local * split->n_ranks;
-    return n;
-}
-
-/* The least budget, from `budget` on, that makes no more units of a rank's parts than `most`, at least one for each. */
-static fill_flop raise_budget(fill_flop budget, int64_t most, const fill_flop *work, int32_t n)
-{
-    for (;;) {
-        fill_flop next = 0, units = 0;
-        for (int32_t i = 0; i < n; i++) {
-            fill_flop of_part = ceil_of(work[i], budget);
-            fill_flop fewer = of_part > 1 ? ceil_of(work[i], of_part - 1) : 0; /* the budget that spares a unit */
-            next = fewer > 0 && (next == 0 || fewer < next) ? fewer : next;
-            units += of_part;
-        }
-        if (units <= most)
-            return budget;
-        budget = next;
-    }
-}
-
-static void set_budgets(struct building *building, int32_t first_rank, int32_t n_ranks)
-{
-    fill_flop *work = check_malloc(((size_t)building->split->n_outliers + 1) * sizeof *work);
-    for (int pass = 0; pass < N_PASSES; pass++) {
-        fill_flop budget = 1;
-        for (int32_t rank = first_rank; rank < first_rank + n_ranks; rank++) {
-            int32_t n = rank_parts(building, (enum pass)pass, rank, work);
-            int64_t most = building->shape->m > n ? building->shape->m : n;
-            fill_flop sum = 0;
-            for (int32_t i = 0; i < n; i++)
-                sum += work[i];
-            fill_flop mean = ceil_of(sum, most); /* no budget below it is enough */
-            budget = raise_budget(mean > budget ? mean : budget, most, work, n);
-        }
-        building->budget[pass] = budget;
-    }
-    free(work);
-}
-
-/* Units left for the local samples of a rank: at least 1, at most what can be told apart. */
-static int64_t local_units(const struct building *building, const int32_t *sample, int32_t n_samples, int64_t left)
-{
-    int64_t most = 0;
-    for (int32_t i = 0; i < n_samples; i++)
-        most += building->shape->slicing ? building->request->batch->tokens[sample[i]] : 1;
-    return left < 1 ? 1 : left < most ? left : most;
+        most += building->shape->slicing ? building->request->batch->tokens[split->local[i]] : 1;
+    n = n < left ? n : left;
+    return n < 1 ? 1 : n < most ? n : most;
 }
 
 /* Slices of one sample; whole samples only; or both. */
@@ -152,7 +92,7 @@ static void cut_rank(const struct building *building, enum pass pass, int32_t ra
     int64_t left = building->shape->m;
     for (int32_t i = 0; i < split->n_outliers; i++) {
         const struct slimpack_outlier *outlier = &split->outliers[i];
-        if (!holds(outlier, rank))
+        if (!slimpack_holds(outlier, rank))
             continue;
         struct fill fill = fill_of(building, pass, &outlier->sample, 1);
         fill.n_units = outlier_units(building, pass, outlier);
@@ -170,7 +110,7 @@ static void cut_rank(const struct building *building, enum pass pass, int32_t ra
     if (n_local > 0) {
         struct fill fill = fill_of(building, pass, local, n_local);
         fill.whole = !building->shape->slicing;
-        fill.n_units = local_units(building, local, n_local, left);
+        fill.n_units = local_units(building, pass, rank, left);
         cut_chain(building, &fill, 1, cut);
     }
     for (int32_t i = 0; i < cut->n_units; i++) {
@@ -229,8 +169,8 @@ void slimpack_build(const struct slimpack_part *part, const struct slimpack_shap
     for (int32_t i = 0; i < n_ranks; i++)
         phase->pipelines[i].layout = system_pipeline_layout(part->request, first_rank + i);
     make_groups(&building, first_rank, n_ranks);
-    if (part->split->n_outliers > 0)
-        set_budgets(&building, first_rank, n_ranks);
+    for (int pass = 0; pass < N_PASSES && part->split->n_outliers > 0; pass++)
+        slimpack_budgets(part, (enum pass)pass, shape->m, shape->m, &building.budget[pass]);
     for (int32_t i = 0; i < n_ranks; i++) {
         struct plan_pipeline *pipeline = &phase->pipelines[i];
         cut_rank(&building, PASS_FORWARD, first_rank + i, &pipeline->cut[PASS_FORWARD]);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /**
- * SlimPack's solver: phase 1 with DP-Merge (slimpack_merge.c), phase 2 and the asymmetric partition (slimpack.c),
- * units of equal time (slimpack_balance.c), candidates and the bounds that rule them out (slimpack_candidates.c,
- * slimpack_bounds.c). FLOPs are those of one layer, without the head; all decisions are
- * made in exact integers, ties go to the lower index.
+ * SlimPack's solver: phase 1 with DP-Merge (slimpack_merge.c), phase 2 and the asymmetric partition (slimpack.c), units
+ * for merged samples beside others (slimpack_deal.c), units of equal time (slimpack_balance.c), the candidates of ranks
+ * that choose together (slimpack_candidates.c) and the bounds that rule them out (slimpack_bounds.c), the choice for
+ * all ranks (slimpack_choose.c). FLOPs are those of one layer, without the head; all decisions are made in exact
+ * integers, ties go to the lower index.
  *
  * Source: SlimPack section 4; where it is silent, the reading is stated here.
  */
@@ -96,10 +97,32 @@ struct slimpack_part {
     struct fill_search *search; /* of packer milp; NULL: the exact fill */
 };
 
+bool slimpack_holds(const struct slimpack_outlier *outlier, int32_t rank);
+
+/** An outlier's work on each rank of its block, and that of a rank's local samples [FLOPs x DP, whole numbers]. */
+fill_flop slimpack_outlier_flop(const struct system_request *request, const struct slimpack_split *split,
+                                enum pass pass, const struct slimpack_outlier *outlier);
+fill_flop slimpack_local_flop(const struct system_request *request, const struct slimpack_split *split, enum pass pass,
+                              int32_t rank);
+
+/**
+ * Budgets of a unit [FLOPs x DP] with m units of a rank, m = least .. most: budget[m - least] is the least for which m
+ * units of each rank of the part are enough (or one for each of its outliers and one for its local samples), where none
+ * of these shares a unit with another. Units dealt one by one, each to what has the largest ones, make it so.
+ */
+void slimpack_budgets(const struct slimpack_part *part, enum pass pass, int64_t least, int64_t most, fill_flop *budget);
+
+/**
+ * How uneven `even` units are with m units of a rank, m = 1 .. most: uneven[m - 1] is the budget over the mean unit, of
+ * the rank and pass where that is most; 1: all are equal, as without outliers.
+ */
+void slimpack_unevenness(const struct slimpack_part *part, int64_t most, double *uneven);
+
 /** What phase 2 makes of a part. */
 struct slimpack_shape {
     int64_t m; /* units of a rank */
     bool asymmetric, slicing;
+    bool even; /* local samples beside outliers take no more units than the budget asks for */
 };
 
 /**
@@ -107,11 +130,10 @@ struct slimpack_shape {
  * one per distinct block, as placed.
  *
  * Of the m units of a rank, outliers take the first, as placed: each n = ceil((f/g) / tau) units (at most its tokens)
- * of equal FLOPs, of one slice each, CP = g. The local samples, most FLOPs first, share what is left of m, at least one
- * unit and at most one for each token (without slicing: for each sample), by fill_cut. Outliers and local samples share
- * no unit, so the paper's tau, a rank's work over m, would take more than m units: tau is the least budget for which m
- * units of each rank of the part are enough (or one for each of its outliers and one for its local samples). Then the
- * largest unit is as small as m units can make it.
+ * of equal FLOPs, of one slice each, CP = g. The local samples, most FLOPs first, share what is left of m (`even`: of
+ * that, what tau asks for), at least one unit and at most one for each token (without slicing: for each sample), by
+ * fill_cut. Outliers and local samples share no unit, so the paper's tau, a rank's work over m, would take more than m
+ * units: tau is slimpack_budgets'. Then the largest unit is as small as m units can make it.
  *
  * Backward, asymmetric: the same walk over the same samples by backward FLOPs, with a tau of its own, each sample from
  * its end. Else the forward units, in this order: a chain is a run of units each of which shares a sample with the
@@ -171,11 +193,13 @@ int64_t slimpack_milp_units(const struct system_request *request);
 /**
  * Candidates. Each component (ranks that blocks link, all ranks without replica_units) chooses its own: m = i x stages,
  * i over 1, 2, 3, 4, 6, 8, 12, ... 128 up to max_factor, or the `units` it is told; what the knobs allow of asymmetric
- * or not, sliced or not; and the injection policy. So a part that does not pay is not used, and having it never makes a
- * component slower. A candidate is resolved alone, by its critical path and memory without the gradients' traffic: the
- * fastest that fits the memory wins (ties: the earlier one, fewer units first); if none fits, the one with the least
- * peak. With `offload: auto` or `recompute: auto` adapt_plan changes its units until it fits, unless its bound says it
- * cannot; with both, the two together and recomputation alone are weighed.
+ * or not, sliced or not; and the injection policy. With outliers, between each m and the one before also that
+ * whose `even` units are least uneven (slimpack_unevenness), with all parts that the knobs allow. So a part that does
+ * not pay is not used, and having it never makes a component slower. A candidate is resolved alone, by its critical
+ * path and memory without the gradients' traffic: the fastest that fits the memory wins (ties: the earlier one, fewer
+ * units first); if none fits, the one with the least peak. With `offload: auto` or `recompute: auto` adapt_plan changes
+ * its units until it fits, unless its bound says it cannot; with both, the two together and recomputation alone are
+ * weighed.
  *
  * Only what can win is resolved: candidates that may fit by slimpack_bound_bytes first, by ascending bound of their
  * seconds, then the others, with their units as they are, by ascending bound of their bytes; none whose bounds the best
@@ -183,6 +207,10 @@ int64_t slimpack_milp_units(const struct system_request *request);
  * plan.n_candidates counts those that were listed, plan.n_resolved those that were resolved. Components go by
  * descending load, and since the worst decides, one is content with the first candidate that takes no longer than the
  * slowest so far and fits, or where another does not, needs no more memory; it first tries what that one chose.
+ *
+ * A part is switched off, and units are left uneven, only for seconds: in the end each component that ends before the
+ * slowest, if that fits, takes instead what uses all parts that the knobs allow and has the least uneven units, of what
+ * fits and ends no later than the slowest. This changes no makespan.
  *
  * With packer milp candidates have at most slimpack_milp_units, and what a component has chosen is cut anew by
  * fill_milp and taken unless it is slower or needs more memory than there is.
