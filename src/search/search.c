@@ -280,8 +280,9 @@ static bool is_nearer(const struct search *search, const struct search_plan *pla
 {
     if ((plan->verdict != SEARCH_TOO_LARGE && plan->verdict != SEARCH_MISFIT) || is_unscored(plan))
         return false;
-    return best == NULL || need_of(search, plan->score.peak_bytes, plan->score.host_bytes) <
-                               need_of(search, best->score.peak_bytes, best->score.host_bytes);
+    double need = need_of(search, plan->score.peak_bytes, plan->score.host_bytes);
+    double least = best == NULL ? INFINITY : need_of(search, best->score.peak_bytes, best->score.host_bytes);
+    return need < least || (need == least && plan < best); /* ties: as in the space */
 }
 
 /** Nothing fits: resolve what has no score, the least possible peak first, and choose what comes nearest. */
@@ -299,7 +300,7 @@ static bool choose_nearest(struct search *search, struct error *err)
             if (is_unscored(plan) && (next == NULL || plan->bound.peak_bytes < next->bound.peak_bytes))
                 next = plan;
         }
-        if (next == NULL || (best != NULL && need_of(search, next->bound.peak_bytes, 0) >=
+        if (next == NULL || (best != NULL && need_of(search, next->bound.peak_bytes, 0) >
                                                  need_of(search, best->score.peak_bytes, best->score.host_bytes)))
             break;
         if (!rank_plan(search, next, 0, err))
