@@ -90,6 +90,14 @@ bool cache_platform(struct scenario_cache *cache, const char *platform_dir, cons
     return true;
 }
 
+bool cache_pressure(struct scenario_cache *cache, const char *data_dir, struct memory_pressure *pressure,
+                    struct error *err)
+{
+    cache->knows_pressure = cache->knows_pressure || memory_pressure_read(data_dir, &cache->pressure, err);
+    *pressure = cache->pressure;
+    return cache->knows_pressure;
+}
+
 void cache_free(struct scenario_cache *cache)
 {
     free(cache->models);

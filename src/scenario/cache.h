@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** Models, devices and platforms that were read already: the points of a sweep share few. */
+/** Models, devices, platforms and what is known of full memories, read already: the points of a sweep share few. */
 #ifndef SLIMSIM_SCENARIO_CACHE_H
 #define SLIMSIM_SCENARIO_CACHE_H
 
@@ -8,6 +8,7 @@
 #include "scenario/device.h"
 #include "scenario/model.h"
 #include "scenario/platform.h"
+#include "scenario/pressure.h"
 
 struct cached_model;
 struct cached_device;
@@ -19,14 +20,19 @@ struct scenario_cache {
     struct cached_model *models;
     struct cached_device *devices;
     struct cached_platform *platforms;
+    bool knows_pressure;
+    struct memory_pressure pressure;
 };
 
-/** As model_read, device_read and platform_read; and the hash of the file, which stands for its content. */
+/** As model_read, device_read, platform_read and memory_pressure_read; and the hash of the file, which stands for its
+ * content. */
 bool cache_model(struct scenario_cache *cache, const char *data_dir, const char *name, struct model *model,
                  uint64_t *hash, struct error *err);
 bool cache_device(struct scenario_cache *cache, const char *data_dir, const char *name, struct device *device,
                   uint64_t *hash, struct error *err);
 bool cache_platform(struct scenario_cache *cache, const char *platform_dir, const char *name, struct platform *platform,
+                    struct error *err);
+bool cache_pressure(struct scenario_cache *cache, const char *data_dir, struct memory_pressure *pressure,
                     struct error *err);
 
 void cache_free(struct scenario_cache *cache);

@@ -89,6 +89,6 @@ bool files_resolve(struct scenario *scenario, struct scenario_cache *cache, stru
           cache_device(cache, data, scenario->device_name, &scenario->device, &scenario->device_hash, err);
     ok &= resolve_name(document, "platform", platforms, ".xml", scenario->platform_name, err) &&
           cache_platform(cache, platforms, scenario->platform_name, &scenario->platform, err);
-    ok &= memory_pressure_read(data, &scenario->pressure, err);
+    ok &= cache_pressure(cache, data, &scenario->pressure, err);
     return resolve_lengths(scenario, err) && ok;
 }
