@@ -8,7 +8,6 @@ from common import COLOURS, GIB, KI, LIMIT_COLOUR, ki, legend_outside, pyplot, s
 from paper_schedules import WIDTH
 from paper_units import DATA_SETS
 
-MIB = 2**20
 MODELS = {"llama-7b": "7B", "llama-13b": "13B", "llama-70b": "70B", "llama-150b": "150B"}
 BATCHES = (512, 1024, 2048)
 CPU_MINUTES = {512: "5", 1024: "6", 2048: "6 to 7"}  # that the cells of a batch took, on the critical path
@@ -291,18 +290,18 @@ def memory(simulator):
         for (name, text), colour in zip(CLASSES.items(), COLOURS):
             if not trace.table("iterations")[f"{name}_bytes"].any():
                 continue
-            height = iterations[f"{name}_bytes"] / MIB
+            height = iterations[f"{name}_bytes"] / GIB
             axes.bar(iterations["iteration"], height, 0.8, bottom, color=colour, label=text)
             bottom += height
-        limit = trace.rows("summary", number)[0]["memory_bytes"] / MIB
+        limit = trace.rows("summary", number)[0]["memory_bytes"] / GIB
         axes.axhline(limit, color=LIMIT_COLOUR, linewidth=1, linestyle=(0, (5, 2)), label="limit of a GPU")
         axes.set_title(label)
         axes.set_xlabel("iteration")
         style(axes)
-        rows += [{"system": label, "iteration": int(row["iteration"]), "peak_MiB": row["peak_bytes"] / MIB,
-                  **{f"{name}_MiB": row[f"{name}_bytes"] / MIB for name in CLASSES}, "peak_stage": int(row["peak_stage"])}
+        rows += [{"system": label, "iteration": int(row["iteration"]), "peak_GiB": row["peak_bytes"] / GIB,
+                  **{f"{name}_GiB": row[f"{name}_bytes"] / GIB for name in CLASSES}, "peak_stage": int(row["peak_stage"])}
                  for row in iterations]
-    panels[0][0].set_ylabel("peak memory of a GPU [MiB]")
+    panels[0][0].set_ylabel("peak memory of a GPU [GiB]")
     legend_outside(figure, panels[0][0].get_legend_handles_labels()[0], 3)
     return figure, rows
 

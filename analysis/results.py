@@ -302,7 +302,7 @@ def memory_rows(peaks):
         return []
     by_system = {}
     for row in peaks:
-        by_system.setdefault(row["system"], []).append(row["peak_MiB"] / 1024)
+        by_system.setdefault(row["system"], []).append(row["peak_GiB"])
     return [("memory of iterations 2 to 12, predicted within 1.6% of the measured (13B, GitHub, 16 GPUs; its series is not "
              "printed)", "; ".join(f"{system}: {' to '.join(dict.fromkeys((f'{min(gib):.1f}', f'{max(gib):.1f}')))} GiB"
                                for system, gib in by_system.items()))]

@@ -356,7 +356,7 @@ static void list_between(struct slimpack_choice *choice, int32_t n_factors)
     for (int32_t i = 0; i < n_factors; i++) {
         int64_t m = even_units(choice, i, uneven);
         if (m != units_of(choice, i))
-            list_even(choice, m);
+            list_shapes(choice, (struct slimpack_shape){.m = m, .slicing = true, .even = true});
     }
     free(uneven);
 }

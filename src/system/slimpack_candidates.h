@@ -8,8 +8,8 @@
 
 enum { SLIMPACK_N_FACTORS = 14, SLIMPACK_N_POLICIES = SLIMPACK_NONE };
 
-/* Asymmetric or not, sliced or not; all parts and even. */
-enum { SLIMPACK_MAX_CANDIDATES = SLIMPACK_N_FACTORS * (2 * 2 + 1) * SLIMPACK_N_POLICIES };
+/* Asymmetric or not; sliced, sliced and even, or not. */
+enum { SLIMPACK_MAX_CANDIDATES = SLIMPACK_N_FACTORS * 2 * 3 * SLIMPACK_N_POLICIES };
 
 /** One way to run a part, and the least it can take. */
 struct slimpack_candidate {
