@@ -483,6 +483,26 @@ static void context_sharding_and_kernels_are_the_frameworks(void)
     }
 }
 
+/* PyTorch's own modules are eager, what brings kernels of its own or compiles is not. */
+static void element_wise_kernels_are_the_frameworks(void)
+{
+    static const struct {
+        const char *framework;
+        enum scenario_kernels expected;
+    } cases[] = {{"PyTorch FSDP", SCENARIO_EAGER},
+                 {"PyTorch FSDP, torch.compile", SCENARIO_FUSED},
+                 {"Megatron-LM (PyTorch)", SCENARIO_FUSED},
+                 {"HF Transformers, DeepSpeed", SCENARIO_EAGER}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char row[512], reason[SETTING_REASON];
+        snprintf(row, sizeof row,
+                 "H100-SXM-80GB,,\"%s\",Llama,4096,32,32,32,9,50000,gelu,2048,8,1,1,,1,8,ZeRO-1,1,8,,,bf16,,,1,,,,",
+                 cases[i].framework);
+        CHECK_EQUAL(setting_of(row, reason).kernels, cases[i].expected);
+        CHECK_TEXT(reason, "");
+    }
+}
+
 /* What notes say goes before the recipes' default. */
 static void notes_go_before_the_default_of_megatron_bridge(void)
 {
@@ -854,11 +874,12 @@ int main(void)
         TEST(sharding_and_its_group_come_from_the_row), TEST(precisions_and_recomputations_are_read_in_any_spelling),
         TEST(the_fabric_is_read_with_or_without_a_count), TEST(the_attention_kernel_is_the_rows_or_the_frameworks),
         TEST(one_number_of_a_product_may_be_missing), TEST(context_sharding_and_kernels_are_the_frameworks),
-        TEST(notes_go_before_the_default_of_megatron_bridge), TEST(metrics_of_layers_know_no_recomputation_of_some),
-        TEST(stages_that_do_not_divide_count_the_tables), TEST(a_row_has_the_cause_of_the_first_line_that_fits),
-        TEST(the_first_thing_that_stops_a_row_is_its_reason), TEST(a_malformed_cell_stops_its_row_alone),
-        TEST(a_run_that_is_predicted_not_to_fit_says_so), TEST(one_gpu_takes_the_sum_of_its_passes),
-        TEST(measured_throughput_comes_from_the_first_column_that_has_it), TEST(statistics_by_hand),
-        TEST(states_follow_the_sharding), TEST(shipped_rows_are_complete_and_memory_keeps_its_promises),
+        TEST(element_wise_kernels_are_the_frameworks), TEST(notes_go_before_the_default_of_megatron_bridge),
+        TEST(metrics_of_layers_know_no_recomputation_of_some), TEST(stages_that_do_not_divide_count_the_tables),
+        TEST(a_row_has_the_cause_of_the_first_line_that_fits), TEST(the_first_thing_that_stops_a_row_is_its_reason),
+        TEST(a_malformed_cell_stops_its_row_alone), TEST(a_run_that_is_predicted_not_to_fit_says_so),
+        TEST(one_gpu_takes_the_sum_of_its_passes), TEST(measured_throughput_comes_from_the_first_column_that_has_it),
+        TEST(statistics_by_hand), TEST(states_follow_the_sharding),
+        TEST(shipped_rows_are_complete_and_memory_keeps_its_promises),
         TEST(filters_choose_rows_and_unknown_columns_are_refused));
 }

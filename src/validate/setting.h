@@ -67,8 +67,8 @@ enum { SETTING_REASON = 192 };
  *                                       "auto": NeMo, Megatron and MaxText on H100, H200, H800: cuDNN (what Transformer
  *                                       Engine takes). All others, and "flash" of no version: FlashAttention-2
  *   kernels          framework          "compile": fused. llm-foundry, nanotron, HF, Transformers, fms-fsdp,
- *                                       torchtitan, PyTorch: eager. Else fused (Megatron, NeMo, MaxText, Paxml,
- *                                       DeepSpeed, InternEvo; others: assumed)
+ *                                       torchtitan: eager. Megatron, NeMo, MaxText, Paxml, DeepSpeed, InternEvo:
+ *                                       fused. Else PyTorch: eager; others: fused, assumed
  *   loss             framework          llm-foundry: fused-metrics (modeling_mpt.py: loss_fn is fused_crossentropy by
  *                                       default, and there are two train metrics). Others: passes
  *   gradients        sharding, notes,   "bf16 grad": bf16, "fp32 grad": fp32. Else the framework's default, 2 bytes:

@@ -45,8 +45,7 @@ enum device_attention setting_read_attention(const struct cells *cells)
 
 enum scenario_kernels setting_read_kernels(const struct cells *cells)
 {
-    static const char *const eager[] = {"llm-foundry", "nanotron", "HF",          "fms-fsdp",
-                                        "torchtitan",  "PyTorch",  "Transformers"};
+    static const char *const eager[] = {"llm-foundry", "nanotron", "HF", "fms-fsdp", "torchtitan", "Transformers"};
     for (size_t i = 0; i < sizeof eager / sizeof *eager; i++)
         if (cell_has(cells, "framework", eager[i]))
             return cell_has(cells, "framework", "compile") ? SCENARIO_FUSED : SCENARIO_EAGER;
@@ -54,6 +53,8 @@ enum scenario_kernels setting_read_kernels(const struct cells *cells)
     for (size_t i = 0; i < sizeof fused / sizeof *fused; i++)
         if (cell_has(cells, "framework", fused[i]))
             return SCENARIO_FUSED;
+    if (cell_has(cells, "framework", "PyTorch")) /* and none of those that run on it */
+        return SCENARIO_EAGER;
     cell_assume(cells, "fused kernels");
     return SCENARIO_FUSED;
 }
