@@ -87,7 +87,8 @@ const char *fixture_data(const char *suite)
     snprintf(name, sizeof name, "%s/model/plan_space/free.yaml", suite);
     fixture_write(name, "offload: [0, 0.5]\non_demand: offload\nsource: a test\n");
     snprintf(name, sizeof name, "%s/model/memory_pressure.yaml", suite);
-    fixture_write(name, "share: 0.9\nruns: 2\nslow_runs: 1\nslower_least: 0.1\nslower_most: 0.2\nsource: a test\n");
+    fixture_write(name, "share: 0.9\nruns: 2\nslow_runs: 1\nother_runs: 4\nother_slow_runs: 3\nslower_least: "
+                        "0.1\nslower_most: 0.2\nsource: a test\n");
     snprintf(folder, sizeof folder, "%s", harness_path(suite));
     setenv("SLIMSIM_DATA", folder, 1);
     return folder;

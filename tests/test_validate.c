@@ -843,6 +843,8 @@ static void shipped_rows_are_complete_and_memory_keeps_its_promises(void)
     struct validate_full_runs full = validate_full_runs_of(&validate, (struct validate_group){.full_plan = true});
     CHECK_EQUAL(full.n, validate.pressure.runs); /* what model/memory_pressure.yaml says */
     CHECK_EQUAL(full.n_slow, validate.pressure.slow_runs);
+    CHECK_EQUAL(full.n_others, validate.pressure.other_runs);
+    CHECK_EQUAL(full.n_slow_others, validate.pressure.other_slow_runs);
     CHECK_TRUE(n_reasons < validate.n_rows);
     check_predicted_memory(&validate);
     validate_free(&validate);

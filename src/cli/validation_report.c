@@ -159,8 +159,10 @@ static void print_misfits(const struct validate *validate)
     struct validate_full_runs full =
         validate_full_runs_of(validate, (struct validate_group){.quantity = VALIDATE_THROUGHPUT, .full_plan = true});
     printf(
-        "\npredicted at least %.0f%% full, trust A and A-: %d runs, %d of them predicted more than %.0f%% too fast\n",
-        100 * validate->pressure.share, (int)full.n, (int)full.n_slow, 100 * validate->pressure.slower_least);
+        "\npredicted at least %.0f%% full, trust A and A-: %d runs, %d of them predicted more than %.0f%% too fast; of "
+        "%d others %d\n",
+        100 * validate->pressure.share, (int)full.n, (int)full.n_slow, 100 * validate->pressure.slower_least,
+        (int)full.n_others, (int)full.n_slow_others);
 }
 
 static void print_summary(const struct validate *validate, const struct texts *sources, const struct texts *devices)

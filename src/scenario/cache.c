@@ -93,7 +93,7 @@ bool cache_platform(struct scenario_cache *cache, const char *platform_dir, cons
 bool cache_pressure(struct scenario_cache *cache, const char *data_dir, struct memory_pressure *pressure,
                     struct error *err)
 {
-    cache->knows_pressure = cache->knows_pressure || memory_pressure_read(data_dir, &cache->pressure, err);
+    cache->knows_pressure = cache->knows_pressure || pressure_read(data_dir, &cache->pressure, err);
     *pressure = cache->pressure;
     return cache->knows_pressure;
 }

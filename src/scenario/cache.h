@@ -24,7 +24,7 @@ struct scenario_cache {
     struct memory_pressure pressure;
 };
 
-/** As model_read, device_read, platform_read and memory_pressure_read; and the hash of the file, which stands for its
+/** As model_read, device_read, platform_read and pressure_read; and the hash of the file, which stands for its
  * content. */
 bool cache_model(struct scenario_cache *cache, const char *data_dir, const char *name, struct model *model,
                  uint64_t *hash, struct error *err);

@@ -13,12 +13,16 @@ static const struct schema_key keys[] = {
     {"runs", SCHEMA_INT, "runs", 0, 1 << 20, NULL, NULL, "published, predicted to be so full", FIELD(runs)},
     {"slow_runs", SCHEMA_INT, "runs", 0, 1 << 20, NULL, NULL, "of them that were slower than predicted",
      FIELD(slow_runs)},
+    {"other_runs", SCHEMA_INT, "runs", 0, 1 << 20, NULL, NULL, "published, predicted to be less full",
+     FIELD(other_runs)},
+    {"other_slow_runs", SCHEMA_INT, "runs", 0, 1 << 20, NULL, NULL, "of them that were slower than predicted",
+     FIELD(other_slow_runs)},
     {"slower_least", SCHEMA_REAL, "-", 0, 10, NULL, NULL, "predicted over measured throughput, less 1",
      FIELD(slower_least)},
     {"slower_most", SCHEMA_REAL, "-", 0, 10, NULL, NULL, "likewise", FIELD(slower_most)},
 };
 
-bool memory_pressure_read(const char *data_dir, struct memory_pressure *pressure, struct error *err)
+bool pressure_read(const char *data_dir, struct memory_pressure *pressure, struct error *err)
 {
     char path[1024];
     struct document document = {0};

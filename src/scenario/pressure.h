@@ -8,12 +8,13 @@
 /** Nothing of it is modelled: results carry it in words. */
 struct memory_pressure {
     char source[512];
-    double share;                     /* of what a rank may use, from which on it counts as nearly full */
-    int64_t runs, slow_runs;          /* of published runs so full, and those measured slower than predicted */
-    double slower_least, slower_most; /* by which share of their predicted throughput over the measured one */
+    double share;            /* of what a rank may use, from which on it counts as nearly full */
+    int64_t runs, slow_runs; /* of published runs so full, and those slower than predicted */
+    int64_t other_runs, other_slow_runs;
+    double slower_least, slower_most; /* than which share of predicted over measured throughput, less 1 */
 };
 
 /** @return false with err: the file cannot be read */
-bool memory_pressure_read(const char *data_dir, struct memory_pressure *pressure, struct error *err);
+bool pressure_read(const char *data_dir, struct memory_pressure *pressure, struct error *err);
 
 #endif

@@ -116,11 +116,14 @@ struct validate_full_runs validate_full_runs_of(const struct validate *validate,
     struct validate_full_runs runs = {0};
     for (int32_t i = 0; i < validate->n_rows; i++) {
         const struct validate_row *row = &validate->rows[i];
-        if (!validate_counts(row, group) || row->memory_bytes == 0 ||
-            row->peak_bytes < validate->pressure.share * row->memory_bytes)
+        if (!validate_counts(row, group) || row->memory_bytes == 0)
             continue;
-        runs.n++;
-        runs.n_slow += row->error > validate->pressure.slower_least;
+        bool slow = row->error > validate->pressure.slower_least;
+        bool full = row->peak_bytes >= validate->pressure.share * row->memory_bytes;
+        runs.n += full;
+        runs.n_slow += full && slow;
+        runs.n_others += !full;
+        runs.n_slow_others += !full && slow;
     }
     return runs;
 }

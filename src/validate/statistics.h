@@ -35,9 +35,9 @@ struct validate_group {
 struct validate_statistics validate_statistics_of(const struct validate *validate, struct validate_group group);
 
 /** Runs of a group of throughput that are predicted to fill at least pressure.share of the memory they may use, and of
- * them those predicted more than pressure.slower_least too fast. */
+ * them those predicted more than pressure.slower_least too fast; likewise of the others. */
 struct validate_full_runs {
-    int32_t n, n_slow;
+    int32_t n, n_slow, n_others, n_slow_others;
 };
 
 struct validate_full_runs validate_full_runs_of(const struct validate *validate, struct validate_group group);

@@ -119,7 +119,7 @@ bool validate_run(const struct validate_request *request, validate_progress *pro
                   struct validate *validate, struct error *err)
 {
     struct files files = {0};
-    bool ok = memory_pressure_read(scenario_data_dir(), &validate->pressure, err) && read_files(request, &files, err) &&
+    bool ok = pressure_read(scenario_data_dir(), &validate->pressure, err) && read_files(request, &files, err) &&
               read_filters(request, &files, err) && predict_rows(&files, progress, context, validate, err);
     for (int32_t i = 0; i < files.n; i++)
         measured_free(&files.files[i]);
