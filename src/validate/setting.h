@@ -55,6 +55,7 @@ enum { SETTING_REASON = 192 };
  *   device           gpu                by model/validation/gpus.csv: the first whose name the cell begins with, in
  *                                       any case, with or without blanks, - and _; none, or "PCIe" or "NVL", but not
  *                                       "NVLink" (boards of other power and links): skipped
+ *                                       "non-standard": skipped, its clocks are not known. h100-96g is for memory
  *   platform         fabric, gpu        "N GB/s": NVLink, both directions. "KxM Gb/s" (Gbps, Tb/s), or "M Gb/s per
  *                                       node": shared by 8 GPUs; "M Gb/s per GPU"; without a word, up to 400 Gb/s a
  *                                       GPU, above it a node. Else by gpus.csv. Nodes of 8 GPUs
@@ -66,7 +67,8 @@ enum { SETTING_REASON = 192 };
  *                                       nothing else is named (2021, 2022: before flash attention): unfused. Empty or
  *                                       "auto": NeMo, Megatron and MaxText on H100, H200, H800: cuDNN (what Transformer
  *                                       Engine takes). All others, and "flash" of no version: FlashAttention-2
- *   kernels          framework          "compile": fused. llm-foundry, nanotron, HF, Transformers, fms-fsdp,
+ *   kernels          framework, notes   "eager", "no compile": eager. "compile", and fms-fsdp (its config/training.py:
+ *                                       use_torch_compile True): fused. llm-foundry, nanotron, HF, Transformers,
  *                                       torchtitan, PyTorch: eager. Else fused (Megatron, NeMo, MaxText, Paxml,
  *                                       DeepSpeed, InternEvo; others: assumed)
  *   loss             framework          llm-foundry: fused-metrics (modeling_mpt.py: loss_fn is fused_crossentropy by
@@ -93,7 +95,9 @@ enum { SETTING_REASON = 192 };
  *                                       layers (Megatron's option; so Llama 3, arXiv:2407.21783, section 3.3.2), if
  *                                       that divides. Else skipped
  *   pp, mbs, gbs     n_gpus, tp, cp, dp, where one is missing: what makes n_gpus = tp x pp x cp x dp, gbs = mbs x dp x
- *                    n_microbatch       n_microbatch
+ *                    n_microbatch,      n_microbatch. torchtitan and fms-fsdp with pp 1: gbs = mbs x dp where both are
+ *                    framework          missing (fms-fsdp's train_utils.py steps after each backward; torchtitan's
+ *                                       global_batch_size is that by default)
  *   cp type          framework,         "Ulysses": ulysses. torchtitan: all-gather (its default
  *                    sharding, notes    context_parallel_rotate_method). Else a ring (Megatron's default cp_comm_type)
  *   tp overlap       tp_comm_overlap,   1, and torchtitan with "async TP": chunked. 0 or empty: torchtitan none
@@ -111,6 +115,9 @@ enum { SETTING_REASON = 192 };
  *   recompute,       recompute,         "none" or empty: none. "selective (core attention)", Megatron's "selective":
  *   early stop       framework, gpu,    [attention-core]. "SwiGLU act...": selective. "full": full; "block, N": of N
  *                    precision          layers of each virtual stage (no row of one layer, nor of activations alone);
+ *                                       torchtitan's "selective op", "per-op", "matmul" and "selective" alone, as its
+ *                                       llama3_8b.toml has it: [selective, alternate-gemms]. MaxText's minimal_flash:
+ *                                       selective (all dots and attention's output are saved: layers/decoders.py)
  *                                       "every Nth layer", torchtitan's "selective (N)": full, of one layer in N;
  *                                       with early stop of torchtitan and fms-fsdp (checkpoint_wrapper without
  *                                       reentrance, torch 2.1 and later). llm-foundry asks for that too

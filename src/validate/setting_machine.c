@@ -78,6 +78,9 @@ void setting_read_platform(const struct cells *cells, struct setting *setting)
         cell_skip(cells, "there is no device file for gpu '%s'", cell_text(cells, "gpu"));
         return;
     }
+    if (cell_has(cells, "gpu", "non-standard"))
+        cell_skip(cells, "gpu '%s': the speed of a board with a power limit of its own has no model",
+                  cell_text(cells, "gpu"));
     for (int i = 0; i < 4; i++)
         measured_number(gpus, gpu, columns[i], &values[i], cells->err);
     snprintf(setting->device, sizeof setting->device, "%s", measured_text(gpus, gpu, "device"));
