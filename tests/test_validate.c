@@ -745,7 +745,34 @@ static void measured_throughput_comes_from_the_first_column_that_has_it(void)
         CHECK_CLOSE(result->measured, expected[i], 1e-12);
         CHECK_CLOSE(result->error, result->predicted / expected[i] - 1, 1e-12);
     }
-    CHECK_CONTAINS(validate.rows[3].reason, "tflops_per_gpu of a known formula");
+    CHECK_CONTAINS(validate.rows[3].reason, "nor tflops_per_gpu or mfu_pct of a known formula");
+    validate_free(&validate);
+}
+
+/* 100 TFLOP/s, or 40% of the 989.4 of the device, over a token's model FLOPs: 6 for each of 4 x 12h^2 weights and the
+ * head's h V, or of these, two norms a layer, the last one and the embedding; and 12 or 6 L h s. */
+static void model_flops_are_counted_as_the_row_counts_them(void)
+{
+    static const char *const values[][2] = {{"", "100,72BLsh^2(1+s/6h+v/12hL)"},
+                                            {"", "100,6N+12Lhs"},
+                                            {"", "100,6*N*tok + 6*s^2*d*h*L (causal half)"},
+                                            {"40", ",nanotron get_flops (full attention)"}};
+    double h = 1024, gemms = 48 * h * h + h * 32000, all = gemms + h * 32000 + 9 * h, attention = 4 * h * 2048;
+    const double expected[] = {100e12 / (6 * gemms + 12 * attention), 100e12 / (6 * all + 12 * attention),
+                               100e12 / (6 * all + 6 * attention), 0.4 * 989.4e12 / (6 * gemms + 12 * attention)};
+    char text[4096];
+    int used = snprintf(text, sizeof text, "mfu_pct,%s", header);
+    for (int i = 0; i < 4; i++)
+        used += snprintf(text + used, sizeof text - (size_t)used,
+                         "%s,H100-SXM-80GB,,titan,tiny,1024,4,8,8,4096,32000,gelu,2048,8,1,1,,1,8,ZeRO-1,1,64,none,,"
+                         "bf16,,,,,%s,\n",
+                         values[i][0], values[i][1]);
+    struct validate validate = validated(written("formulas.csv", text), NULL);
+    CHECK_EQUAL(validate.n_rows, 4);
+    for (int i = 0; i < 4 && validate.n_rows == 4; i++) {
+        CHECK_TEXT(validate.rows[i].reason, "");
+        CHECK_CLOSE(validate.rows[i].measured, expected[i], 1e-12);
+    }
     validate_free(&validate);
 }
 
@@ -896,6 +923,7 @@ int main(void)
         TEST(stages_that_do_not_divide_count_the_tables), TEST(a_row_has_the_cause_of_the_first_line_that_fits),
         TEST(the_first_thing_that_stops_a_row_is_its_reason), TEST(a_malformed_cell_stops_its_row_alone),
         TEST(a_run_that_is_predicted_not_to_fit_says_so), TEST(one_gpu_takes_the_sum_of_its_passes),
+        TEST(model_flops_are_counted_as_the_row_counts_them),
         TEST(measured_throughput_comes_from_the_first_column_that_has_it), TEST(statistics_by_hand),
         TEST(states_follow_the_sharding), TEST(shipped_rows_are_complete_and_memory_keeps_its_promises),
         TEST(filters_choose_rows_and_unknown_columns_are_refused));

@@ -68,9 +68,10 @@ enum { SETTING_REASON = 192 };
  *                                       "auto": NeMo, Megatron and MaxText on H100, H200, H800: cuDNN (what Transformer
  *                                       Engine takes). All others, and "flash" of no version: FlashAttention-2
  *   kernels          framework, notes   "eager", "no compile": eager. "compile", and fms-fsdp (its config/training.py:
- *                                       use_torch_compile True): fused. llm-foundry, nanotron, HF, Transformers,
- *                                       torchtitan, PyTorch: eager. Else fused (Megatron, NeMo, MaxText, Paxml,
- *                                       DeepSpeed, InternEvo; others: assumed)
+ *                                       use_torch_compile True): fused. llm-foundry, HF, Transformers, torchtitan,
+ *                                       PyTorch: eager. Else fused (Megatron, NeMo, MaxText, Paxml, DeepSpeed,
+ *                                       InternEvo; nanotron, whose models/llama.py has one kernel each for norms and
+ *                                       rotation, and joint projections; others: assumed)
  *   loss             framework          llm-foundry: fused-metrics (modeling_mpt.py: loss_fn is fused_crossentropy by
  *                                       default, and there are two train metrics). Others: passes
  *   gradients        sharding, notes,   "bf16 grad": bf16, "fp32 grad": fp32. Else the framework's default, 2 bytes:

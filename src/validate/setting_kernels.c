@@ -62,12 +62,12 @@ static bool is_compiled(const struct cells *cells)
 
 enum scenario_kernels setting_read_kernels(const struct cells *cells)
 {
-    static const char *const eager[] = {"llm-foundry", "nanotron", "HF",          "fms-fsdp",
-                                        "torchtitan",  "PyTorch",  "Transformers"};
+    static const char *const eager[] = {"llm-foundry", "HF", "fms-fsdp", "torchtitan", "PyTorch", "Transformers"};
     for (size_t i = 0; i < sizeof eager / sizeof *eager; i++)
         if (cell_has(cells, "framework", eager[i]))
             return is_compiled(cells) ? SCENARIO_FUSED : SCENARIO_EAGER;
-    static const char *const fused[] = {"Megatron", "NeMo", "MaxText", "Paxml", "DeepSpeed", "InternEvo", "compile"};
+    static const char *const fused[] = {"Megatron",  "NeMo",      "MaxText",  "Paxml",
+                                        "DeepSpeed", "InternEvo", "nanotron", "compile"};
     for (size_t i = 0; i < sizeof fused / sizeof *fused; i++)
         if (cell_has(cells, "framework", fused[i]))
             return SCENARIO_FUSED;
