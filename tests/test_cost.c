@@ -824,11 +824,11 @@ static void recomputation_stops_before_the_last_gemm(void)
     CHECK_CLOSE(stopped.tensor_s, whole.tensor_s, 1e-14);
 }
 
-/* Per token h 4, k 2, f 8, TP 2, 5 tokens, 2 s a FLOP and a byte, 3 layers, beside [selective]: keys 2 x 5 x 1 x 4 and up
- * 2 x 5 x 4 x 4 = 200 FLOP, but keys take the copying of 5 x 1 + 5 x 4 + 4 x 1 numbers, 58 bytes, for 40 FLOP;
+/* Per token h 4, k 2, f 8, TP 2, 5 tokens, 2 s a FLOP and a byte, 3 layers, beside [selective]: keys 2 x 5 x 1 x 4 and
+ * up 2 x 5 x 4 x 4 = 200 FLOP, but keys take the copying of 5 x 1 + 5 x 4 + 4 x 1 numbers, 58 bytes, for 40 FLOP;
  * rotations 4h + 4k and the residual add 6h, over TP 24 bytes. Eager repeats the projection,
- * 2 x 5 x 4 x 2 = 80 FLOP, and rotates by single operations, 16 (h + k)/2 = 48 bytes more. TP 1: 2 T h (k + h + f) = 560
- * FLOP and 48 bytes. Eager norms and SwiGLU on the list: 2 x 32h + 4f = 288 bytes more, over TP. */
+ * 2 x 5 x 4 x 2 = 80 FLOP, and rotates by single operations, 16 (h + k)/2 = 48 bytes more. TP 1: 2 T h (k + h + f) =
+ * 560 FLOP and 48 bytes. Eager norms and SwiGLU on the list: 2 x 32h + 4f = 288 bytes more, over TP. */
 static void every_second_gemm_is_computed_again(void)
 {
     const enum recompute list = (enum recompute)(RECOMPUTE_SELECTIVE | RECOMPUTE_ALTERNATE_GEMMS);

@@ -136,8 +136,8 @@ static void uneven_stages_hold_their_own_layers(void)
 
 /* One stage; a sample of 12 tokens forward as 4 + 8, backward as 6 + 6. Activations: 4, 12, then 6 after the first
  * backward unit and 0 after the second. Key and value gradients of the prefix of 6: while both are open. Under full
- * recomputation 2h a token stays and 4k more as keys and values, with alternate-gemms 2k more as keys. The head's probabilities stay in any case: the last
- * stage runs both forwards before the first backward. */
+ * recomputation 2h a token stays and 4k more as keys and values, with alternate-gemms 2k more as keys. The head's
+ * probabilities stay in any case: the last stage runs both forwards before the first backward. */
 static void asymmetric_cuts_free_token_by_token(void)
 {
     static const double live_tokens[] = {0, 4, 4, 12, 12, 12, 6, 6, 0};

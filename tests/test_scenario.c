@@ -30,7 +30,8 @@ static const char full[] =
     "           gradients: bf16, recompute_layers: 5, early_stop: true, cp_type: all-gather, optimizer: eager}\n"
     "  - name: slimpack\n"
     "    label: 'slim: one'\n"
-    "    plan: {tp: 4, pp: 1, sharding: zero2, shard_group: 2, recompute: [attention-core, selective, alternate-gemms],\n"
+    "    plan: {tp: 4, pp: 1, sharding: zero2, shard_group: 2, recompute: [attention-core, selective, "
+    "alternate-gemms],\n"
     "           sequence_parallel: false}\n"
     "    knobs: {asymmetric: false, label: \"true\", grid: [1, 2, 80 GiB]}\n";
 

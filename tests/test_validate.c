@@ -184,9 +184,10 @@ static void selective_op_and_compilation_are_read_from_words(void)
         const char *framework, *recompute, *gbs, *notes, *reason, *assumed;
         int32_t recomputed, kernels;
     } cases[] = {
-        {"torchtitan", "selective (torchtitan SAC per-op: save every other matmul + attention)", "16", "FSDP, eager", "",
-         "fp32 gradients", 11, SCENARIO_EAGER},
-        {"torchtitan", "selective op", "", "FSDP + torch.compile", "", "one micro-batch an iteration", 11, SCENARIO_FUSED},
+        {"torchtitan", "selective (torchtitan SAC per-op: save every other matmul + attention)", "16", "FSDP, eager",
+         "", "fp32 gradients", 11, SCENARIO_EAGER},
+        {"torchtitan", "selective op", "", "FSDP + torch.compile", "", "one micro-batch an iteration", 11,
+         SCENARIO_FUSED},
         {"torchtitan + compile", "selective", "16", "", "", "torchtitan's selective op", 11, SCENARIO_FUSED},
         {"torchtitan", "none", "16", "eager, no compile", "", "", RECOMPUTE_NONE, SCENARIO_EAGER},
         {"fms-fsdp", "none", "", "", "", "compiled; one micro-batch an iteration", RECOMPUTE_NONE, SCENARIO_FUSED},
@@ -198,7 +199,8 @@ static void selective_op_and_compilation_are_read_from_words(void)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char reason[SETTING_REASON], row[512];
         snprintf(row, sizeof row,
-                 "H100-SXM-80GB,,%s,Llama,4096,32,32,8,14336,128256,swiglu,8192,8,1,1,,1,8,FSDP2,2,%s,%s,,bf16,,,1,,,,\"%s\"",
+                 "H100-SXM-80GB,,%s,Llama,4096,32,32,8,14336,128256,swiglu,8192,8,1,1,,1,8,FSDP2,2,%s,%s,,bf16,,,1,,,,"
+                 "\"%s\"",
                  cases[i].framework, cases[i].gbs, cases[i].recompute, cases[i].notes);
         struct setting setting = setting_of(row, reason);
         CHECK_CONTAINS(reason, cases[i].reason);
@@ -577,6 +579,8 @@ static void the_first_thing_that_stops_a_row_is_its_reason(void)
          "offload 'alpha=7': alpha is a share from 0 to 1"},
         {"H100-SXM-80GB,,NeMo,GPT,4096,32,32,32,9,50000,gelu,2048,8,1,1,,1,8,DDP,1,8,none,Alpha=?,bf16,,,1,,,,",
          "offload 'Alpha=?': alpha is a share from 0 to 1"},
+        {"H100-SXM-80GB,,titan,GPT,4096,32,32,32,9,50000,gelu,2048,16,1,2,,1,8,FSDP2 + PP,1,8,,,bf16,,,1,,,,",
+         "sharding 'FSDP2 + PP' with pipeline stages has no model"},
         {"H100-SXM-80GB 500W (non-standard),,NeMo,GPT,4096,32,32,32,9,50000,gelu,2048,8,1,1,,1,,,1,8,,,bf16,,,1,,,,",
          "the speed of a board with a power limit of its own has no model"},
         {"H100-SXM-80GB PCIe,,NeMo,GPT,4096,32,32,32,9,50000,gelu,2048,8,1,1,,1,,,1,8,,,bf16,,,1,,,,", "PCIe'"},
@@ -914,16 +918,16 @@ int main(void)
     return HARNESS_MAIN(
         "validate", TEST(quoted_fields_hold_commas_quotes_and_line_ends), TEST(wrong_files_are_named_with_their_line),
         TEST(numbers_may_carry_a_remark_and_nothing_else), TEST(a_nemo_row_becomes_its_setting),
-        TEST(selective_op_and_compilation_are_read_from_words), TEST(a_torchtitan_row_becomes_its_setting), TEST(an_fsdp_row_becomes_its_setting),
-        TEST(gradients_are_the_frameworks), TEST(missing_sizes_are_the_public_models),
-        TEST(sharding_and_its_group_come_from_the_row), TEST(precisions_and_recomputations_are_read_in_any_spelling),
-        TEST(the_fabric_is_read_with_or_without_a_count), TEST(the_attention_kernel_is_the_rows_or_the_frameworks),
-        TEST(one_number_of_a_product_may_be_missing), TEST(context_sharding_and_kernels_are_the_frameworks),
-        TEST(notes_go_before_the_default_of_megatron_bridge), TEST(metrics_of_layers_know_no_recomputation_of_some),
-        TEST(stages_that_do_not_divide_count_the_tables), TEST(a_row_has_the_cause_of_the_first_line_that_fits),
-        TEST(the_first_thing_that_stops_a_row_is_its_reason), TEST(a_malformed_cell_stops_its_row_alone),
-        TEST(a_run_that_is_predicted_not_to_fit_says_so), TEST(one_gpu_takes_the_sum_of_its_passes),
-        TEST(model_flops_are_counted_as_the_row_counts_them),
+        TEST(selective_op_and_compilation_are_read_from_words), TEST(a_torchtitan_row_becomes_its_setting),
+        TEST(an_fsdp_row_becomes_its_setting), TEST(gradients_are_the_frameworks),
+        TEST(missing_sizes_are_the_public_models), TEST(sharding_and_its_group_come_from_the_row),
+        TEST(precisions_and_recomputations_are_read_in_any_spelling), TEST(the_fabric_is_read_with_or_without_a_count),
+        TEST(the_attention_kernel_is_the_rows_or_the_frameworks), TEST(one_number_of_a_product_may_be_missing),
+        TEST(context_sharding_and_kernels_are_the_frameworks), TEST(notes_go_before_the_default_of_megatron_bridge),
+        TEST(metrics_of_layers_know_no_recomputation_of_some), TEST(stages_that_do_not_divide_count_the_tables),
+        TEST(a_row_has_the_cause_of_the_first_line_that_fits), TEST(the_first_thing_that_stops_a_row_is_its_reason),
+        TEST(a_malformed_cell_stops_its_row_alone), TEST(a_run_that_is_predicted_not_to_fit_says_so),
+        TEST(one_gpu_takes_the_sum_of_its_passes), TEST(model_flops_are_counted_as_the_row_counts_them),
         TEST(measured_throughput_comes_from_the_first_column_that_has_it), TEST(statistics_by_hand),
         TEST(states_follow_the_sharding), TEST(shipped_rows_are_complete_and_memory_keeps_its_promises),
         TEST(filters_choose_rows_and_unknown_columns_are_refused));

@@ -177,8 +177,8 @@ static void add_again(struct cost_pass *cost, const struct cost_setting *setting
     add_kernels(cost, &last, -setting->layers);
 }
 
-/** Every second GEMM of a layer in the order of Llama's modules (queries, keys, values, projection, gate, up, down), and
- * what stands between the GEMMs that are kept and what the backward needs. */
+/** Every second GEMM of a layer in the order of Llama's modules (queries, keys, values, projection, gate, up, down),
+ * and what stands between the GEMMs that are kept and what the backward needs. */
 static void add_alternate_gemms(struct cost_kernels *kernels, const struct cost_setting *setting,
                                 const struct shares *s)
 {

@@ -340,14 +340,14 @@ double cost_unit_tokens(const struct cost_unit *unit);
  * before the weight, 4h + 2h - 2h for each of two [norm]; SwiGLU silu's result, 2f over TP [activation]. Source:
  * what autograd saves of the operations in cost/eager.h (PyTorch, tools/autograd/derivatives.yaml).
  *
- * less the entries of the recomputation's list, in [brackets], and with alternate-gemms less 2k + 2f over TP (keys, unless
- * the sample is sliced; up) and, with TP 1, 2h (the second norm's input: with TP it follows from the reduce-scatter's
- * output, which is kept). So a Llama keeps 6h + 2k + 2f + 4n. Eager kernels keep the down GEMM's output too, 2h whole,
- * and with TP its reduce-scatter's, 2h, which nothing reads: the policy's cache holds it until the layer's backward, a
- * compiler does not (torch/utils/checkpoint.py, _CachingTorchDispatchMode). full: 2h, the layer's input, and 4k of a sliced sample,
- * which later slices attend to. Unfused attention keeps cost_scores_bytes for 4n: then, without list, with dropout, f
- * = 4h and k = h, this is Korthikanti et al. 2022 (arXiv:2205.05198): s b h (34 + 5as/h)/t with sequence parallelism
- * and s b h (10 + 24/t + 5as/(ht)) without (table 2).
+ * less the entries of the recomputation's list, in [brackets], and with alternate-gemms less 2k + 2f over TP (keys,
+ * unless the sample is sliced; up) and, with TP 1, 2h (the second norm's input: with TP it follows from the
+ * reduce-scatter's output, which is kept). So a Llama keeps 6h + 2k + 2f + 4n. Eager kernels keep the down GEMM's
+ * output too, 2h whole, and with TP its reduce-scatter's, 2h, which nothing reads: the policy's cache holds it until
+ * the layer's backward, a compiler does not (torch/utils/checkpoint.py, _CachingTorchDispatchMode). full: 2h, the
+ * layer's input, and 4k of a sliced sample, which later slices attend to. Unfused attention keeps cost_scores_bytes for
+ * 4n: then, without list, with dropout, f = 4h and k = h, this is Korthikanti et al. 2022 (arXiv:2205.05198): s b h (34
+ * + 5as/h)/t with sequence parallelism and s b h (10 + 24/t + 5as/(ht)) without (table 2).
  */
 double cost_activation_bytes(const struct cost_setting *setting, enum recompute recompute, bool sliced);
 

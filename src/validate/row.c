@@ -194,9 +194,10 @@ bool row_read(const struct measured *measured, int32_t row, const struct setting
                                   : number(&file, "value_bytes");
     if (result->measured == 0)
         snprintf(result->reason, sizeof result->reason, "%s",
-                 throughput ? "no tps_per_gpu, tokens_per_s, step_time_s, nor tflops_per_gpu or mfu_pct of a known formula"
-                 : time     ? "value_ms is missing"
-                            : "value_bytes is missing");
+                 throughput
+                     ? "no tps_per_gpu, tokens_per_s, step_time_s, nor tflops_per_gpu or mfu_pct of a known formula"
+                 : time ? "value_ms is missing"
+                        : "value_bytes is missing");
     return err->status == ERROR_NONE;
 }
 

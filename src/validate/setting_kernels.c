@@ -47,7 +47,8 @@ enum device_attention setting_read_attention(const struct cells *cells)
 static bool is_compiled(const struct cells *cells)
 {
     static const char *const columns[] = {"framework", "notes"};
-    static const char *const eager[] = {"eager", "no compile", "without compile", "without torch.compile", "uncompiled"};
+    static const char *const eager[] = {"eager", "no compile", "without compile", "without torch.compile",
+                                        "uncompiled"};
     bool compiled = false;
     for (size_t column = 0; column < sizeof columns / sizeof *columns; column++) {
         for (size_t i = 0; i < sizeof eager / sizeof *eager; i++)

@@ -20,15 +20,18 @@ static int64_t every_nth_layer(const struct cells *cells)
 static bool is_selective_op(const struct cells *cells)
 {
     static const char *const words[] = {"per-op", "per op", "(op", "selective op", "matmul"};
+    static const char *const bare[] = {"selective", "SAC", "selective AC", "selective activation checkpointing"};
     if (!cell_has(cells, "framework", "titan"))
         return false;
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (cell_has(cells, "recompute", words[i]))
             return true;
-    bool bare = strcasecmp(cell_text(cells, "recompute"), "selective") == 0;
-    if (bare)
-        cell_assume(cells, "torchtitan's selective op");
-    return bare;
+    for (size_t i = 0; i < sizeof bare / sizeof *bare; i++)
+        if (strcasecmp(cell_text(cells, "recompute"), bare[i]) == 0) {
+            cell_assume(cells, "torchtitan's selective op");
+            return true;
+        }
+    return false;
 }
 
 static int32_t read_recompute(const struct cells *cells)
@@ -51,9 +54,10 @@ static int32_t read_recompute(const struct cells *cells)
         return RECOMPUTE_ATTENTION_CORE;
     }
     if (strncasecmp(text, "full", 4) != 0 && every_nth_layer(cells) < 1)
-        cell_skip(cells, cell_has(cells, "framework", "fms-fsdp")
-                             ? "recompute '%s': the share of layers (selective_checkpointing) is not given"
-                             : "recompute '%s' has no model; none, full, every Nth layer and core attention have",
+        cell_skip(cells,
+                  cell_has(cells, "framework", "fms-fsdp")
+                      ? "recompute '%s': the share of layers (selective_checkpointing) is not given"
+                      : "recompute '%s' has no model; none, full, every Nth layer and core attention have",
                   text);
     return RECOMPUTE_FULL;
 }
