@@ -117,12 +117,16 @@ enum { SETTING_REASON = 192 };
  *   early stop       framework, gpu,    [attention-core]. "SwiGLU act...": selective. "full": full; "block, N": of N
  *                    precision          layers of each virtual stage (no row of one layer, nor of activations alone);
  *                                       torchtitan's "selective op", "per-op", "matmul", and "selective" or "SAC"
- * alone, as its llama3_8b.toml has it: [selective, alternate-gemms]. MaxText's minimal_flash: selective (all dots and
- * attention's output are saved: layers/decoders.py) "every Nth layer", torchtitan's "selective (N)": full, of one layer
- * in N; with early stop of torchtitan and fms-fsdp (checkpoint_wrapper without reentrance, torch 2.1 and later).
- * llm-foundry asks for that too (submit_benchmarks.py): its rows on H100 and those of amp_bf16, as its README calls
- * them, came with pull 543 of autumn 2023, whose images are of torch 2.1 (sweep.sh: 2.0.1 at first, then a nightly
- * of 2.1, then 2.1.0): early stop. Its rows of bf16 came before, on torch 1.13, which knew none. Others: skipped
+ *                                       alone (its llama3_8b.toml): [selective, alternate-gemms]. MaxText's
+ *                                       minimal_flash: selective (checkpoint_dots_with_no_batch_dims and "context",
+ *                                       attention's output, are saved). "every Nth layer", torchtitan's "selective
+ *                                       (N)": full, of one layer in N; with early stop of torchtitan and fms-fsdp
+ *                                       (checkpoint_wrapper without reentrance, torch 2.1 and later). llm-foundry
+ *                                       asks for that too (submit_benchmarks.py): its rows on H100 and those of
+ *                                       amp_bf16, as its README calls them, came with pull 543 of autumn 2023, whose
+ *                                       images are of torch 2.1 (sweep.sh: 2.0.1 at first, then a nightly of 2.1,
+ *                                       then 2.1.0): early stop. Its rows of bf16 came before, on torch 1.13, which
+ *                                       knew none. Others: skipped
  *   offload          offload, recompute "alpha 0.5", "alpha=0.5": that share of activations. Others: skipped
  *   precision        precision          bf16, amp_bf16; fp16 is as fast. Others, and "fp8" or "fp4" beside: skipped
  *
