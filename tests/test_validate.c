@@ -318,9 +318,9 @@ static void missing_sizes_are_the_public_models(void)
     setting_of("H100-SXM-80GB,,titan,Llama-3-8B,,33,,,,,,2048,8,1,1,,1,8,ZeRO-1,1,8,,,bf16,,,1,,,,", reason);
     CHECK_TEXT(reason, "layers is 33 in the row, 32 in model/llm/llama3-8b.yaml");
     setting_of("H100-SXM-80GB,,titan,,,32,,,,,,2048,8,1,1,,1,8,ZeRO-1,1,8,,,bf16,,,1,,,,", reason);
-    CHECK_TEXT(reason, "hidden is missing");
+    CHECK_TEXT(reason, "hidden is missing, and models.csv names no public model ''");
     setting_of("H100-SXM-80GB,,titan,Llama-3-8,,32,,,,,,2048,8,1,1,,1,8,ZeRO-1,1,8,,,bf16,,,1,,,,", reason);
-    CHECK_TEXT(reason, "hidden is missing");
+    CHECK_TEXT(reason, "hidden is missing, and models.csv names no public model 'Llama-3-8'");
 }
 
 /* 16 ranks: DP 8 x CP 2. */
