@@ -140,7 +140,7 @@ static void a_list_repeats_what_it_names(void)
     struct cost_setting setting = toy_setting();
     struct cost_unit unit = toy_unit(RECOMPUTE_NONE);
     struct cost_pass f = cost_of_pass(&setting, PASS_FORWARD, &unit), b = cost_of_pass(&setting, PASS_BACKWARD, &unit);
-    for (int list = RECOMPUTE_NONE; list < RECOMPUTE_FULL; list++) {
+    for (int list = RECOMPUTE_NONE; list < RECOMPUTE_ALTERNATE_GEMMS; list++) {
         unit.recompute = (enum recompute)list;
         struct cost_pass more = cost_of_pass(&setting, PASS_BACKWARD, &unit);
         bool core = list & RECOMPUTE_ATTENTION_CORE;
@@ -824,6 +824,62 @@ static void recomputation_stops_before_the_last_gemm(void)
     CHECK_CLOSE(stopped.tensor_s, whole.tensor_s, 1e-14);
 }
 
+/* Per token h 4, k 2, f 8, TP 2, 5 tokens, 2 s a FLOP and a byte, 3 layers, beside [selective]: keys 2 x 5 x 1 x 4 and
+ * up 2 x 5 x 4 x 4 = 200 FLOP, but keys take the copying of 5 x 1 + 5 x 4 + 4 x 1 numbers, 58 bytes, for 40 FLOP;
+ * rotations 4h + 4k and the residual add 6h, over TP 24 bytes. Eager repeats the projection,
+ * 2 x 5 x 4 x 2 = 80 FLOP, and rotates by single operations, 16 (h + k)/2 = 48 bytes more. TP 1: 2 T h (k + h + f) =
+ * 560 FLOP and 48 bytes. Eager norms and SwiGLU on the list: 2 x 32h + 4f = 288 bytes more, over TP. */
+static void every_second_gemm_is_computed_again(void)
+{
+    const enum recompute list = (enum recompute)(RECOMPUTE_SELECTIVE | RECOMPUTE_ALTERNATE_GEMMS);
+    struct cost_setting setting = toy_setting();
+    struct cost_unit none = toy_unit(RECOMPUTE_NONE), selective = toy_unit(RECOMPUTE_SELECTIVE), more = toy_unit(list);
+    struct cost_pass a = cost_of_pass(&setting, PASS_BACKWARD, &selective);
+    struct cost_pass b = cost_of_pass(&setting, PASS_BACKWARD, &more);
+    CHECK_CLOSE(b.flop - a.flop, 3 * 200.0, 1e-12);
+    CHECK_CLOSE(b.other_s - a.other_s, 3 * 2 * (160 + 58 + 5 * 24.0), 1e-12);
+    CHECK_CLOSE(b.tensor_s, a.tensor_s, 1e-14);
+    CHECK_CLOSE(b.attention_s, a.attention_s, 1e-14);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &more).flop, cost_of_pass(&setting, PASS_FORWARD, &none).flop, 0);
+    double fused_s = a.other_s - cost_of_pass(&setting, PASS_BACKWARD, &none).other_s;
+    setting.kernels = SCENARIO_EAGER;
+    a = cost_of_pass(&setting, PASS_BACKWARD, &selective);
+    b = cost_of_pass(&setting, PASS_BACKWARD, &more);
+    CHECK_CLOSE(b.flop - a.flop, 3 * 280.0, 1e-12);
+    CHECK_CLOSE(b.other_s - a.other_s, 3 * 2 * (240 + 58 + 5 * (24 + 48.0)), 1e-12);
+    double eager_s = a.other_s - cost_of_pass(&setting, PASS_BACKWARD, &none).other_s;
+    CHECK_CLOSE(eager_s - fused_s, 3 * 2 * 5 * 288 / 2.0, 1e-12);
+    setting.kernels = SCENARIO_FUSED;
+    setting.tensor = 1;
+    a = cost_of_pass(&setting, PASS_BACKWARD, &selective);
+    b = cost_of_pass(&setting, PASS_BACKWARD, &more);
+    CHECK_CLOSE(b.flop - a.flop, 3 * 560.0, 1e-12);
+    CHECK_CLOSE(b.other_s - a.other_s, 3 * 2 * (560 + 5 * 48.0), 1e-12);
+}
+
+/* Llama 13B keeps 6h + 2k + 2f + 4n = 8 x 5120 + 2 x 13824 + 160; eager the down GEMM's output, 2h; keys of sliced
+ * samples 2k. TP 8: (8h + 2k + 2f + 4n)/8, eager 2h + 2h/8 more. Computed again per token of the toy, TP 2, 10 tokens:
+ * 2 (k + f)/2 beside the list's 16 and what no list needs, 40. */
+static void every_second_gemm_is_not_kept(void)
+{
+    const enum recompute list = (enum recompute)(RECOMPUTE_SELECTIVE | RECOMPUTE_ALTERNATE_GEMMS);
+    struct cost_setting llama = {.model = &hand_llama_13b, .tensor = 1, .sequence_parallel = true};
+    struct cost_setting toy = toy_setting();
+    struct slice slice = {0, 0, 10};
+    struct cost_unit unit = {.slices = &slice, .n_slices = 1, .context = 1, .recompute = list};
+    CHECK_CLOSE(cost_activation_bytes(&llama, list, false), 40960 + 27648 + 160.0, 1e-14);
+    CHECK_CLOSE(cost_activation_bytes(&llama, list, true), 40960 + 27648 + 160 + 10240.0, 1e-14);
+    llama.kernels = SCENARIO_EAGER;
+    CHECK_CLOSE(cost_activation_bytes(&llama, list, false), 40960 + 27648 + 160 + 10240.0, 1e-14);
+    llama.tensor = 8;
+    CHECK_CLOSE(cost_activation_bytes(&llama, list, false), (51200 + 27648 + 160) / 8 + 10240 + 1280.0, 1e-14);
+    llama.kernels = SCENARIO_FUSED;
+    CHECK_CLOSE(cost_activation_bytes(&llama, list, false), (51200 + 27648 + 160) / 8.0, 1e-14);
+    CHECK_CLOSE(cost_workspace_bytes(&toy, &unit), 560 + 10 * 10.0, 1e-14);
+    CHECK_CLOSE(cost_kept_kv_bytes(&toy, list), 2.0, 1e-14);
+    CHECK_CLOSE(cost_kept_kv_bytes(&toy, RECOMPUTE_FULL), 4.0, 1e-14);
+}
+
 /* TP 2 on nodes of 8: 4 shards on one node, each sends 3/4. A layer's 80 parameters in bf16: g = 1 + 120/10 = 13 s;
  * gradients in fp32: r = 1 + 24 s. Layers and the head take longer than both: only the first gather of the forward and
  * the last reduce-scatter show. Of 80 parameters at 2 s a byte are moved: forward of the shard 4 + 2 bytes; backward of
@@ -1165,5 +1221,6 @@ int main(void)
         TEST(stages_hold_all_parameters), TEST(unfused_attention_moves_its_scores),
         TEST(recomputation_of_the_core_repeats_it), TEST(training_constants_slow_what_they_name),
         TEST(batched_gemms_share_their_waves), TEST(a_split_backward_adds_up), TEST(eager_modules_move_more),
+        TEST(every_second_gemm_is_computed_again), TEST(every_second_gemm_is_not_kept),
         TEST(a_fused_loss_moves_and_keeps_less));
 }

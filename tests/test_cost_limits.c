@@ -13,7 +13,7 @@ static const struct model models[] = {
     {.hidden = 8192, .layers = 80, .heads = 64, .kv_heads = 8, .ffn = 28672, .vocabulary = 32000},
     {.hidden = 12288, .layers = 96, .heads = 96, .kv_heads = 96, .ffn = 49152, .vocabulary = 51200, .positions = 2048},
     {.hidden = 768, .layers = 12, .heads = 12, .kv_heads = 12, .ffn = 3072, .vocabulary = 50368, .dropout = true}};
-static const char *const devices[] = {"h100-sxm", "h800", "h200", "a100-80g", "a100-40g"};
+static const char *const devices[] = {"h100-sxm", "h100-96g", "h800", "h200", "a100-80g", "a100-40g"};
 
 enum { N_RUNS = 200, N_DEVICES = sizeof devices / sizeof *devices };
 

@@ -30,7 +30,8 @@ static const char full[] =
     "           gradients: bf16, recompute_layers: 5, early_stop: true, cp_type: all-gather, optimizer: eager}\n"
     "  - name: slimpack\n"
     "    label: 'slim: one'\n"
-    "    plan: {tp: 4, pp: 1, sharding: zero2, shard_group: 2, recompute: [attention-core, selective],\n"
+    "    plan: {tp: 4, pp: 1, sharding: zero2, shard_group: 2, recompute: [attention-core, selective, "
+    "alternate-gemms],\n"
     "           sequence_parallel: false}\n"
     "    knobs: {asymmetric: false, label: \"true\", grid: [1, 2, 80 GiB]}\n";
 
@@ -82,7 +83,7 @@ static void every_key_reaches_its_field(void)
     CHECK_TRUE(plan->cp_type == SCENARIO_ALL_GATHER && plan->optimizer == SCENARIO_EAGER);
     CHECK_TRUE(s.systems[1].plan.sharding == SCENARIO_ZERO2 && s.systems[1].plan.vpp == 1);
     CHECK_TRUE(s.systems[1].plan.shard_group == 2 && scenario_plan_shards(&s.systems[1].plan) == 2);
-    CHECK_TRUE(s.systems[1].plan.recompute == (RECOMPUTE_SELECTIVE | RECOMPUTE_ATTENTION_CORE));
+    CHECK_TRUE(s.systems[1].plan.recompute == (RECOMPUTE_FULL - 1));
     CHECK_TRUE(plan->sequence_parallel && !s.systems[1].plan.sequence_parallel);
     CHECK_EQUAL(s.systems[0].knobs, -1);
     CHECK_TEXT(s.systems[0].label, "best-fit");
@@ -268,6 +269,7 @@ static const struct {
     {"pp: 2", "pp: 2, sharding: zero3",
      "plan.sharding: zero2 and zero3 need pp 1, which is 2; with pipeline stages zero1 and none"},
     {"pp: 2", "pp: 2, recompute: [norm, full]", "plan.recompute: 'full' repeats whole layers and stands alone"},
+    {"pp: 2", "pp: 2, recompute: [norm, alternate-gemms]", "alternate-gemms stands beside norm and activation"},
     {"pp: 2", "pp: 2, recompute: [norm, activtion]",
      "'activtion' in the list is not known; did you mean 'activation'? allowed: none, or one or a [list] of norm, "},
     {"pp: 2", "pp: 2, recompute: sometimes", "plan.recompute: 'sometimes' is not known; allowed: none, or one or a"},
@@ -435,7 +437,7 @@ static void the_list_of_keys_names_all_of_them(void)
     CHECK_CONTAINS(text, "\nsystems.N.plan.recompute  ");
     CHECK_CONTAINS(text, "\n  kv_heads "); /* of a model file; not offered behind --set */
     CHECK_CONTAINS(text, " systems.N.knobs ");
-    CHECK_CONTAINS(text, "none|[norm|activation|attention-core|full|selective]");
+    CHECK_CONTAINS(text, "none|[norm|activation|attention-core|alternate-gemms|full|selective]");
     free(text);
 }
 

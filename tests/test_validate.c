@@ -176,6 +176,42 @@ static void a_torchtitan_row_becomes_its_setting(void)
     }
 }
 
+/* Selective op by each of its names, for torchtitan alone; compiled where framework or notes say so and nothing says
+ * otherwise, fms-fsdp by default; without a global batch one micro-batch of 2 on each of 8 ranks. */
+static void selective_op_and_compilation_are_read_from_words(void)
+{
+    static const struct {
+        const char *framework, *recompute, *gbs, *notes, *reason, *assumed;
+        int32_t recomputed, kernels;
+    } cases[] = {
+        {"torchtitan", "selective (torchtitan SAC per-op: save every other matmul + attention)", "16", "FSDP, eager",
+         "", "fp32 gradients", 11, SCENARIO_EAGER},
+        {"torchtitan", "selective op", "", "FSDP + torch.compile", "", "one micro-batch an iteration", 11,
+         SCENARIO_FUSED},
+        {"torchtitan + compile", "selective", "16", "", "", "torchtitan's selective op", 11, SCENARIO_FUSED},
+        {"torchtitan", "none", "16", "eager, no compile", "", "", RECOMPUTE_NONE, SCENARIO_EAGER},
+        {"fms-fsdp", "none", "", "", "", "compiled; one micro-batch an iteration", RECOMPUTE_NONE, SCENARIO_FUSED},
+        {"fms-fsdp", "none", "16", "without compile", "", "", RECOMPUTE_NONE, SCENARIO_EAGER},
+        {"fms-fsdp", "selective", "16", "", "the share of layers (selective_checkpointing) is not given", "", 16, 0},
+        {"HF", "selective", "", "", "none, full, every Nth layer and core attention have", "", 16, 1},
+        {"HF", "none", "", "", "", "", RECOMPUTE_NONE, SCENARIO_EAGER},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char reason[SETTING_REASON], row[512];
+        snprintf(row, sizeof row,
+                 "H100-SXM-80GB,,%s,Llama,4096,32,32,8,14336,128256,swiglu,8192,8,1,1,,1,8,FSDP2,2,%s,%s,,bf16,,,1,,,,"
+                 "\"%s\"",
+                 cases[i].framework, cases[i].gbs, cases[i].recompute, cases[i].notes);
+        struct setting setting = setting_of(row, reason);
+        CHECK_CONTAINS(reason, cases[i].reason);
+        CHECK_TRUE(*cases[i].reason != '\0' || *reason == '\0');
+        CHECK_CONTAINS(setting.assumed, cases[i].assumed);
+        CHECK_EQUAL(setting.plan.recompute, cases[i].recomputed);
+        CHECK_EQUAL(setting.kernels, cases[i].kernels);
+        CHECK_EQUAL(setting.global_batch, strcmp(cases[i].framework, "HF") == 0 ? 0 : 16);
+    }
+}
+
 static void an_fsdp_row_becomes_its_setting(void)
 {
     char reason[SETTING_REASON];
@@ -282,9 +318,9 @@ static void missing_sizes_are_the_public_models(void)
     setting_of("H100-SXM-80GB,,titan,Llama-3-8B,,33,,,,,,2048,8,1,1,,1,8,ZeRO-1,1,8,,,bf16,,,1,,,,", reason);
     CHECK_TEXT(reason, "layers is 33 in the row, 32 in model/llm/llama3-8b.yaml");
     setting_of("H100-SXM-80GB,,titan,,,32,,,,,,2048,8,1,1,,1,8,ZeRO-1,1,8,,,bf16,,,1,,,,", reason);
-    CHECK_TEXT(reason, "hidden is missing");
+    CHECK_TEXT(reason, "hidden is missing, and models.csv names no public model ''");
     setting_of("H100-SXM-80GB,,titan,Llama-3-8,,32,,,,,,2048,8,1,1,,1,8,ZeRO-1,1,8,,,bf16,,,1,,,,", reason);
-    CHECK_TEXT(reason, "hidden is missing");
+    CHECK_TEXT(reason, "hidden is missing, and models.csv names no public model 'Llama-3-8'");
 }
 
 /* 16 ranks: DP 8 x CP 2. */
@@ -341,7 +377,9 @@ static void precisions_and_recomputations_are_read_in_any_spelling(void)
         {"titan", "", "none", "precision is missing", "", RECOMPUTE_NONE, 0},
         {"titan", "FP8", "none", "precision 'FP8' has no model; bf16 and fp16 have", "", RECOMPUTE_NONE, 0},
         {"titan", "fp8 (bf16 master)", "none", "precision 'fp8 (bf16 master)'", "", RECOMPUTE_NONE, 0},
-        {"titan", "bf16", "selective", "recompute 'selective' has no model", "", RECOMPUTE_FULL, 0},
+        {"PyTorch", "bf16", "selective", "recompute 'selective' has no model", "", RECOMPUTE_FULL, 0},
+        {"titan", "bf16", "selective", "swiglu without dropout alone", "", RECOMPUTE_FULL, 0},
+        {"MaxText", "bf16", "MaxText remat minimal_flash", "", "", RECOMPUTE_SELECTIVE, 0},
         {"NeMo", "bf16", "selective", "", "selective recomputation of core attention", RECOMPUTE_ATTENTION_CORE, 0},
         {"NeMo", "bf16", "full (per block)", "", "", RECOMPUTE_FULL, 0},
         {"NeMo", "bf16", "full; block; 3 layers", "", "", RECOMPUTE_FULL, 6},
@@ -561,6 +599,10 @@ static void the_first_thing_that_stops_a_row_is_its_reason(void)
          "offload 'alpha=7': alpha is a share from 0 to 1"},
         {"H100-SXM-80GB,,NeMo,GPT,4096,32,32,32,9,50000,gelu,2048,8,1,1,,1,8,DDP,1,8,none,Alpha=?,bf16,,,1,,,,",
          "offload 'Alpha=?': alpha is a share from 0 to 1"},
+        {"H100-SXM-80GB,,titan,GPT,4096,32,32,32,9,50000,gelu,2048,16,1,2,,1,8,FSDP2 + PP,1,8,,,bf16,,,1,,,,",
+         "sharding 'FSDP2 + PP' with pipeline stages has no model"},
+        {"H100-SXM-80GB 500W (non-standard),,NeMo,GPT,4096,32,32,32,9,50000,gelu,2048,8,1,1,,1,,,1,8,,,bf16,,,1,,,,",
+         "the speed of a board with a power limit of its own has no model"},
         {"H100-SXM-80GB PCIe,,NeMo,GPT,4096,32,32,32,9,50000,gelu,2048,8,1,1,,1,,,1,8,,,bf16,,,1,,,,", "PCIe'"},
         {"H100-SXM-80GB,,NeMo,GPT,4096,32,32,32,9,50000,gelu,2048,8,1,1,,1,,DDP,1,8,,,bf16,,perhaps,1,,,,",
          "tp_comm_overlap 'perhaps' is neither 0 nor 1"},
@@ -569,7 +611,7 @@ static void the_first_thing_that_stops_a_row_is_its_reason(void)
         {"H100-SXM-80GB,,NeMo,GPT,4096,32,32,32,9,50000,gelu,2048,8,1,1,,1,,,3,8,,,bf16,,,1,,,,", "gbs is not"},
         {"H100-SXM-80GB,,NeMo,GPT SFT,4096,32,32,32,9,50000,gelu,2048,8,1,1,,1,,,1,8,,,bf16,,,1,,,,", "fine-tuning"},
         {"H100-SXM-80GB,,titan,GPT,4096,32,32,32,9,50000,gelu,2048,8,1,1,,1,,,1,8,selective (op),,bf16,,,1,,,,",
-         "recompute 'selective (op)'"},
+         "recompute 'selective (op)' has a model for swiglu without dropout alone"},
         {"H100-SXM-80GB,,titan,GPT,4096,32,32,32,9,50000,gelu,2048,8,1,4,,1,,DDP,1,8,selective (3),,bf16,,,1,,,,",
          "stages do not recompute equally many layers"},
         {"H100-SXM-80GB,,titan,GPT,4096,32,32,32,9,50000,gelu,2048,8,1,1,,1,,,1,8,full,optimizer,bf16,,,1,,,,",
@@ -727,7 +769,32 @@ static void measured_throughput_comes_from_the_first_column_that_has_it(void)
         CHECK_CLOSE(result->measured, expected[i], 1e-12);
         CHECK_CLOSE(result->error, result->predicted / expected[i] - 1, 1e-12);
     }
-    CHECK_CONTAINS(validate.rows[3].reason, "tflops_per_gpu of a known formula");
+    CHECK_CONTAINS(validate.rows[3].reason, "nor tflops_per_gpu of a known formula");
+    validate_free(&validate);
+}
+
+/* 100 TFLOP/s over a token's model FLOPs: 6 for each of 4 x 12h^2 weights and the
+ * head's h V, or of these, two norms a layer, the last one and the embedding; and 12 or 6 L h s. */
+static void model_flops_are_counted_as_the_row_counts_them(void)
+{
+    static const char *const formulas[] = {"72BLsh^2(1+s/6h+v/12hL)", "6N+12Lhs", "6*N*tok + 6*s^2*d*h*L (causal half)",
+                                           "nanotron get_flops (full attention)"};
+    double h = 1024, gemms = 48 * h * h + h * 32000, all = gemms + h * 32000 + 9 * h, attention = 4 * h * 2048;
+    const double expected[] = {100e12 / (6 * gemms + 12 * attention), 100e12 / (6 * all + 12 * attention),
+                               100e12 / (6 * all + 6 * attention), 100e12 / (6 * gemms + 12 * attention)};
+    char text[4096];
+    int used = snprintf(text, sizeof text, "%s", header);
+    for (int i = 0; i < 4; i++)
+        used += snprintf(text + used, sizeof text - (size_t)used,
+                         "H100-SXM-80GB,,titan,tiny,1024,4,8,8,4096,32000,gelu,2048,8,1,1,,1,8,ZeRO-1,1,64,none,,"
+                         "bf16,,,,,100,%s,\n",
+                         formulas[i]);
+    struct validate validate = validated(written("formulas.csv", text), NULL);
+    CHECK_EQUAL(validate.n_rows, 4);
+    for (int i = 0; i < 4 && validate.n_rows == 4; i++) {
+        CHECK_TEXT(validate.rows[i].reason, "");
+        CHECK_CLOSE(validate.rows[i].measured, expected[i], 1e-12);
+    }
     validate_free(&validate);
 }
 
@@ -871,17 +938,18 @@ int main(void)
     return HARNESS_MAIN(
         "validate", TEST(quoted_fields_hold_commas_quotes_and_line_ends), TEST(wrong_files_are_named_with_their_line),
         TEST(numbers_may_carry_a_remark_and_nothing_else), TEST(a_nemo_row_becomes_its_setting),
-        TEST(a_torchtitan_row_becomes_its_setting), TEST(an_fsdp_row_becomes_its_setting),
-        TEST(gradients_are_the_frameworks), TEST(missing_sizes_are_the_public_models),
-        TEST(sharding_and_its_group_come_from_the_row), TEST(precisions_and_recomputations_are_read_in_any_spelling),
-        TEST(the_fabric_is_read_with_or_without_a_count), TEST(the_attention_kernel_is_the_rows_or_the_frameworks),
-        TEST(one_number_of_a_product_may_be_missing), TEST(context_sharding_and_kernels_are_the_frameworks),
-        TEST(element_wise_kernels_are_the_frameworks), TEST(notes_go_before_the_default_of_megatron_bridge),
-        TEST(metrics_of_layers_know_no_recomputation_of_some), TEST(stages_that_do_not_divide_count_the_tables),
-        TEST(a_row_has_the_cause_of_the_first_line_that_fits), TEST(the_first_thing_that_stops_a_row_is_its_reason),
-        TEST(a_malformed_cell_stops_its_row_alone), TEST(a_run_that_is_predicted_not_to_fit_says_so),
-        TEST(one_gpu_takes_the_sum_of_its_passes), TEST(measured_throughput_comes_from_the_first_column_that_has_it),
-        TEST(statistics_by_hand), TEST(states_follow_the_sharding),
-        TEST(shipped_rows_are_complete_and_memory_keeps_its_promises),
+        TEST(selective_op_and_compilation_are_read_from_words), TEST(a_torchtitan_row_becomes_its_setting),
+        TEST(an_fsdp_row_becomes_its_setting), TEST(gradients_are_the_frameworks),
+        TEST(missing_sizes_are_the_public_models), TEST(sharding_and_its_group_come_from_the_row),
+        TEST(precisions_and_recomputations_are_read_in_any_spelling), TEST(the_fabric_is_read_with_or_without_a_count),
+        TEST(the_attention_kernel_is_the_rows_or_the_frameworks), TEST(one_number_of_a_product_may_be_missing),
+        TEST(context_sharding_and_kernels_are_the_frameworks), TEST(element_wise_kernels_are_the_frameworks),
+        TEST(notes_go_before_the_default_of_megatron_bridge), TEST(metrics_of_layers_know_no_recomputation_of_some),
+        TEST(stages_that_do_not_divide_count_the_tables), TEST(a_row_has_the_cause_of_the_first_line_that_fits),
+        TEST(the_first_thing_that_stops_a_row_is_its_reason), TEST(a_malformed_cell_stops_its_row_alone),
+        TEST(a_run_that_is_predicted_not_to_fit_says_so), TEST(one_gpu_takes_the_sum_of_its_passes),
+        TEST(model_flops_are_counted_as_the_row_counts_them),
+        TEST(measured_throughput_comes_from_the_first_column_that_has_it), TEST(statistics_by_hand),
+        TEST(states_follow_the_sharding), TEST(shipped_rows_are_complete_and_memory_keeps_its_promises),
         TEST(filters_choose_rows_and_unknown_columns_are_refused));
 }

@@ -6,12 +6,13 @@
 #include "bounds/critical_path.h"
 
 enum memory_class {
-    MEMORY_STATES,       /* weights, gradients, optimizer, and what zero2 and zero3 gather of them */
-    MEMORY_ACTIVATIONS,  /* from forward to backward, with cost_head_bytes on the last stage and cost_embedding_bytes on
-                            the first, without keys and values of sliced samples under full recompute */
-    MEMORY_KV,           /* keys and values kept for later slices (full recompute; else part of activations) */
-    MEMORY_KV_GRADIENTS, /* of the prefix, while a sliced sample's backward is open */
-    MEMORY_WORKSPACE,    /* of the layer, or of the head, in work */
+    MEMORY_STATES,      /* weights, gradients, optimizer, and what zero2 and zero3 gather of them */
+    MEMORY_ACTIVATIONS, /* from forward to backward, with cost_head_bytes on the last stage and cost_embedding_bytes on
+                           the first, without what MEMORY_KV has of sliced samples */
+    MEMORY_KV,          /* kept for later slices: keys and values under full recompute, keys under alternate-gemms; else
+                           part of activations */
+    MEMORY_KV_GRADIENTS,  /* of the prefix, while a sliced sample's backward is open */
+    MEMORY_WORKSPACE,     /* of the layer, or of the head, in work */
     MEMORY_COMMUNICATION, /* buffers of exchanged attention (cost_exchange) */
     MEMORY_LIBRARIES,     /* what libraries keep once they have run: device.workspace_bytes */
     MEMORY_N_CLASSES

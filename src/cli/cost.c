@@ -71,6 +71,10 @@ static bool read_question(const struct arguments *arguments, struct question *qu
         !platform_read(scenario_platform_dir(), arguments->platform, &question->platform, err) ||
         !read_slice(arguments->slice, &question->slice, err) || !check_degrees(arguments, question, err))
         return false;
+    if (!scenario_recompute_fits(arguments->recompute, &question->model))
+        return error_set(err,
+                         "--recompute: alternate-gemms stands beside norm and activation (selective+alternate-gemms), "
+                         "and needs a model with swiglu and without dropout");
     question->setting = (struct cost_setting){
         .model = &question->model,
         .device = &question->device,
@@ -179,8 +183,9 @@ static void print_text(const struct question *question)
     print_split(question);
     puts("\nbytes held from forward to backward on one rank");
     for (int recompute = RECOMPUTE_NONE; recompute <= RECOMPUTE_FULL; recompute++)
-        printf("  recompute %-26s %.0f\n", scenario_recompute_name[recompute],
-               activation_bytes(question, (enum recompute)recompute));
+        if (scenario_recompute_fits(recompute, &question->model))
+            printf("  recompute %-26s %.0f\n", scenario_recompute_name[recompute],
+                   activation_bytes(question, (enum recompute)recompute));
 }
 
 static json_t *json_of_kernels(const struct cost_kernels *kernels)
@@ -231,10 +236,6 @@ static void print_json(const struct question *question)
     command_print_json(root);
 }
 
-/* scenario_recompute_name, in its order. */
-static const char recompute_choices[] = "none|norm|activation|selective|attention-core|norm+attention-core|"
-                                        "activation+attention-core|selective+attention-core|full";
-
 enum { KEY_TP = 256, KEY_SP, KEY_CP, KEY_LAYERS, KEY_RECOMPUTE, KEY_ATTENTION };
 
 static int64_t parse_degree(const char *text, const char *option, struct argp_state *state)
@@ -252,6 +253,19 @@ static int32_t parse_choice(const char *text, const char *choices, const char *o
     if (choice < 0)
         argp_error(state, "--%s must be one of %s, is '%s'", option, choices, text);
     return choice;
+}
+
+static int32_t parse_recompute(const char *text, struct argp_state *state)
+{
+    int32_t recompute = RECOMPUTE_NONE;
+    while (recompute <= RECOMPUTE_FULL && strcmp(scenario_recompute_name[recompute], text) != 0)
+        recompute++;
+    if (recompute > RECOMPUTE_FULL)
+        argp_error(state,
+                   "--recompute must be none, full or entries of norm, activation (both: selective), attention-core, "
+                   "alternate-gemms in this order joined by +, is '%s'",
+                   text);
+    return recompute;
 }
 
 /** How the slice is computed. */
@@ -272,7 +286,7 @@ static error_t parse_layout(int key, const char *argument, struct argp_state *st
         arguments->layers = parse_degree(argument, "layers", state);
         return 0;
     case KEY_RECOMPUTE:
-        arguments->recompute = parse_choice(argument, recompute_choices, "recompute", state);
+        arguments->recompute = parse_recompute(argument, state);
         return 0;
     case KEY_ATTENTION:
         arguments->attention = parse_choice(argument, DEVICE_ATTENTION, "attention", state);
@@ -326,7 +340,9 @@ static const struct argp_option cost_options[] = {
     {"cp", KEY_CP, "N", 0, "Context-parallel degree (default: 1)", 0},
     {"layers", KEY_LAYERS, "N", 0, "Layers of the stage (default: all)", 0},
     {"recompute", KEY_RECOMPUTE, "KIND", 0,
-     "none, full or entries joined by +: norm, activation (both: selective), attention-core (default: none)", 0},
+     "none, full or entries joined by +: norm, activation (both: selective), attention-core, "
+     "alternate-gemms (default: none)",
+     0},
     {"attention", KEY_ATTENTION, "KERNEL", 0, "flash2, flash3, cudnn, flash1 or unfused (default: flash2)", 0},
     {0},
 };

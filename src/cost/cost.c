@@ -76,6 +76,14 @@ static void add_activation(struct cost_kernels *kernels, const struct cost_setti
     kernels_add_memory_bound(kernels, setting->device, DEVICE_ACTIVATION, "activation", bytes * s->tokens);
 }
 
+static void add_rotations(struct cost_kernels *kernels, const struct cost_setting *setting, const struct shares *s)
+{
+    if (setting->model->positions > 0)
+        return;
+    kernels_add_memory_bound(kernels, setting->device, DEVICE_COPY, "rotation of queries", 4 * s->heads * s->tokens);
+    kernels_add_memory_bound(kernels, setting->device, DEVICE_COPY, "rotation of keys", 4 * s->kv * s->tokens);
+}
+
 static void add_other_memory_bound(struct cost_kernels *kernels, const struct cost_setting *setting, enum pass pass,
                                    const struct shares *s)
 {
@@ -86,10 +94,7 @@ static void add_other_memory_bound(struct cost_kernels *kernels, const struct co
     kernels_add_memory_bound(kernels, setting->device, DEVICE_COPY, "residual add of attention", add * s->tokens);
     kernels_add_memory_bound(kernels, setting->device, DEVICE_COPY, "residual add of the feed-forward block",
                              add * s->tokens);
-    if (setting->model->positions > 0)
-        return;
-    kernels_add_memory_bound(kernels, setting->device, DEVICE_COPY, "rotation of queries", 4 * s->heads * s->tokens);
-    kernels_add_memory_bound(kernels, setting->device, DEVICE_COPY, "rotation of keys", 4 * s->kv * s->tokens);
+    add_rotations(kernels, setting, s);
 }
 
 static void add_tensor(struct cost_pass *cost, const struct overlap_tensor *tensor, int32_t times)
@@ -172,16 +177,37 @@ static void add_again(struct cost_pass *cost, const struct cost_setting *setting
     add_kernels(cost, &last, -setting->layers);
 }
 
+/** Every second GEMM of a layer in the order of Llama's modules (queries, keys, values, projection, gate, up, down),
+ * and what stands between the GEMMs that are kept and what the backward needs. */
+static void add_alternate_gemms(struct cost_kernels *kernels, const struct cost_setting *setting,
+                                const struct shares *s)
+{
+    const struct device *device = setting->device;
+    kernels_add_gemm(kernels, device, "keys GEMM", s->tokens, s->kv, s->h);
+    if (setting->tensor == 1 || setting->kernels == SCENARIO_EAGER)
+        kernels_add_gemm(kernels, device, "projection GEMM", s->tokens, s->h, s->heads);
+    kernels_add_gemm(kernels, device, "up GEMM", s->tokens, s->ffn, s->h);
+    add_rotations(kernels, setting, s);
+    eager_add_rotations(kernels, setting, s->tokens);
+    kernels_add_memory_bound(kernels, device, DEVICE_COPY, "residual add of attention", 6 * s->outside * s->tokens);
+}
+
 /** What the backward repeats of the forward by the list of recomputation. */
 static void add_listed(struct cost_pass *cost, const struct cost_setting *setting, const struct cost_unit *unit,
                        const struct shares *s)
 {
     struct cost_kernels again;
     again.n = 0;
-    if (unit->recompute & RECOMPUTE_NORM)
+    if (unit->recompute & RECOMPUTE_NORM) {
         add_norms(&again, setting, PASS_FORWARD, s);
-    if (unit->recompute & RECOMPUTE_ACTIVATION)
+        eager_add_norms(&again, setting, PASS_FORWARD, s->tokens);
+    }
+    if (unit->recompute & RECOMPUTE_ACTIVATION) {
         add_activation(&again, setting, PASS_FORWARD, s);
+        eager_add_activation(&again, setting, PASS_FORWARD, s->tokens);
+    }
+    if (unit->recompute & RECOMPUTE_ALTERNATE_GEMMS)
+        add_alternate_gemms(&again, setting, s);
     add_kernels(cost, &again, setting->layers);
     if (unit->recompute & RECOMPUTE_ATTENTION_CORE)
         add_attention(cost, setting, PASS_FORWARD, unit);

@@ -119,7 +119,14 @@ static inline double cost_pass_s(const struct cost_pass *cost)
  * collectives and ring; with early_stop all but the down GEMM, its collective and the residual add behind it, since the
  * last tensor that the backward needs is that GEMM's input (torch/utils/checkpoint.py, set_checkpoint_early_stop; with
  * dropout it is the mask behind the GEMM, so all but the residual add); a list repeats the kernels it names, norms and
- * activation (whose FLOPs are not counted) or attention, with its ring.
+ * activation (whose FLOPs are not counted; eager what cost/eager.h adds to them) or attention, with its ring.
+ * alternate-gemms: of Llama's seven GEMMs, in the order queries, keys, values, projection, gate, up, down, the second,
+ * fourth and sixth, T x k/TP x h, T x h x h/TP and T x f/TP x h, so 2 T h (k + h + f)/TP FLOPs, the rotation and the
+ * residual add of attention; down is kept, and nothing behind its input is repeated. The reduce-scatter behind the
+ * projection is kept, so with TP the projection is repeated by eager kernels alone: a compiler leaves it out. Source:
+ * torchtitan's selective op (pytorch/torchtitan@004b3148, torchtitan/parallelisms/parallelize_llama.py: _save_list and
+ * _custom_policy save every mm but each second one, attention and reduce-scatters; the model calls w1, w3, w2), whose
+ * other operations run again (torch/utils/checkpoint.py, create_selective_checkpoint_contexts).
  *
  * Split backward: PASS_WEIGHT has the four GEMMs of the weights' gradients, PASS_INPUT all else of PASS_BACKWARD, what
  * it repeats included; FLOPs and kernels of both are the whole's, of the collectives more is exposed (cost/overlap.h).
@@ -333,10 +340,14 @@ double cost_unit_tokens(const struct cost_unit *unit);
  * before the weight, 4h + 2h - 2h for each of two [norm]; SwiGLU silu's result, 2f over TP [activation]. Source:
  * what autograd saves of the operations in cost/eager.h (PyTorch, tools/autograd/derivatives.yaml).
  *
- * less the entries of the recomputation's list, in [brackets]. full: 2h, the layer's input, and 4k of a sliced sample,
- * which later slices attend to. Unfused attention keeps cost_scores_bytes for 4n: then, without list, with dropout, f
- * = 4h and k = h, this is Korthikanti et al. 2022 (arXiv:2205.05198): s b h (34 + 5as/h)/t with sequence parallelism
- * and s b h (10 + 24/t + 5as/(ht)) without (table 2).
+ * less the entries of the recomputation's list, in [brackets], and with alternate-gemms less 2k + 2f over TP (keys,
+ * unless the sample is sliced; up) and, with TP 1, 2h (the second norm's input: with TP it follows from the
+ * reduce-scatter's output, which is kept). So a Llama keeps 6h + 2k + 2f + 4n. Eager kernels keep the down GEMM's
+ * output too, 2h whole, and with TP its reduce-scatter's, 2h, which nothing reads: the policy's cache holds it until
+ * the layer's backward, a compiler does not (torch/utils/checkpoint.py, _CachingTorchDispatchMode). full: 2h, the
+ * layer's input, and 4k of a sliced sample, which later slices attend to. Unfused attention keeps cost_scores_bytes for
+ * 4n: then, without list, with dropout, f = 4h and k = h, this is Korthikanti et al. 2022 (arXiv:2205.05198): s b h (34
+ * + 5as/h)/t with sequence parallelism and s b h (10 + 24/t + 5as/(ht)) without (table 2).
  */
 double cost_activation_bytes(const struct cost_setting *setting, enum recompute recompute, bool sliced);
 
@@ -353,6 +364,10 @@ double cost_scores_bytes(const struct cost_setting *setting, const struct cost_u
 
 /** Keys and values (also: their gradients) of one token and layer on one TP rank: 4k / TP [bytes]. */
 double cost_kv_bytes(const struct model *model, int32_t tensor);
+
+/** What of them cost_activation_bytes holds in a layer that keeps its activations by a list: with alternate-gemms the
+ * values alone [bytes]. */
+double cost_kept_kv_bytes(const struct cost_setting *setting, enum recompute recompute);
 
 /** Parameters of one TP rank of a stage (embeddings on the first, norm and head on the last). Norms, learned positions
  * and the biases behind row-split GEMMs are whole on every TP rank; embedding and head are padded

@@ -10,13 +10,43 @@ static void add_gpt_backward(struct cost_kernels *kernels, const struct cost_set
                              4 * (h + 2 * k) * rank_tokens);
 }
 
+bool eager_is_llama(const struct cost_setting *setting)
+{
+    return setting->kernels == SCENARIO_EAGER && setting->model->activation == MODEL_SWIGLU;
+}
+
+void eager_add_norms(struct cost_kernels *kernels, const struct cost_setting *setting, enum pass pass, double tokens)
+{
+    double norm_tokens = setting->sequence_parallel ? tokens / setting->tensor : tokens;
+    if (eager_is_llama(setting))
+        kernels_add_memory_bound(kernels, setting->device, DEVICE_COPY, "norms by single operations",
+                                 2 * (pass == PASS_FORWARD ? 36 - 4 : 68 - 6) * (double)setting->model->hidden *
+                                     norm_tokens);
+}
+
+void eager_add_rotations(struct cost_kernels *kernels, const struct cost_setting *setting, double tokens)
+{
+    const struct model *model = setting->model;
+    if (eager_is_llama(setting) && model->positions == 0)
+        kernels_add_memory_bound(kernels, setting->device, DEVICE_COPY, "rotations by single operations",
+                                 (20 - 4) * ((double)model->hidden + (double)model_kv_width(model)) *
+                                     (tokens / setting->tensor));
+}
+
+void eager_add_activation(struct cost_kernels *kernels, const struct cost_setting *setting, enum pass pass,
+                          double tokens)
+{
+    if (eager_is_llama(setting))
+        kernels_add_memory_bound(kernels, setting->device, DEVICE_COPY, "activation by single operations",
+                                 (pass == PASS_FORWARD ? 10 - 6 : 18 - 10) * (double)setting->model->ffn *
+                                     (tokens / setting->tensor));
+}
+
 void eager_add_layer(struct cost_kernels *kernels, const struct cost_setting *setting, enum pass pass, double tokens)
 {
     const struct model *model = setting->model;
-    const struct device *device = setting->device;
     bool forward = pass == PASS_FORWARD;
-    double rank_tokens = tokens / setting->tensor, h = (double)model->hidden;
-    double norm_tokens = setting->sequence_parallel ? rank_tokens : tokens;
+    double rank_tokens = tokens / setting->tensor, norm_tokens = setting->sequence_parallel ? rank_tokens : tokens;
     if (setting->kernels != SCENARIO_EAGER)
         return;
     if (model->activation != MODEL_SWIGLU) {
@@ -24,14 +54,10 @@ void eager_add_layer(struct cost_kernels *kernels, const struct cost_setting *se
             add_gpt_backward(kernels, setting, rank_tokens, norm_tokens);
         return;
     }
-    kernels_add_memory_bound(kernels, device, DEVICE_COPY, "norms by single operations",
-                             2 * (forward ? 36 - 4 : 68 - 6) * h * norm_tokens);
-    if (model->positions == 0)
-        kernels_add_memory_bound(kernels, device, DEVICE_COPY, "rotations by single operations",
-                                 (20 - 4) * (h + (double)model_kv_width(model)) * rank_tokens);
-    kernels_add_memory_bound(kernels, device, DEVICE_COPY, "activation by single operations",
-                             (forward ? 10 - 6 : 18 - 10) * (double)model->ffn * rank_tokens);
+    eager_add_norms(kernels, setting, pass, tokens);
+    eager_add_rotations(kernels, setting, tokens);
+    eager_add_activation(kernels, setting, pass, tokens);
     if (!forward)
-        kernels_add_memory_bound(kernels, device, DEVICE_COPY, "input's gradients summed",
-                                 (2 + 1) * 6 * h * norm_tokens);
+        kernels_add_memory_bound(kernels, setting->device, DEVICE_COPY, "input's gradients summed",
+                                 (2 + 1) * 6 * (double)model->hidden * norm_tokens);
 }

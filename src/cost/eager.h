@@ -25,4 +25,13 @@
  */
 void eager_add_layer(struct cost_kernels *kernels, const struct cost_setting *setting, enum pass pass, double tokens);
 
+/** Whether a model runs Llama's modules of single operations. */
+bool eager_is_llama(const struct cost_setting *setting);
+
+/** Parts of it for SwiGLU models, which a recomputation's list repeats; nothing for others and with fused kernels. */
+void eager_add_norms(struct cost_kernels *kernels, const struct cost_setting *setting, enum pass pass, double tokens);
+void eager_add_rotations(struct cost_kernels *kernels, const struct cost_setting *setting, double tokens);
+void eager_add_activation(struct cost_kernels *kernels, const struct cost_setting *setting, enum pass pass,
+                          double tokens);
+
 #endif

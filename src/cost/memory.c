@@ -2,7 +2,7 @@
 #include <math.h>
 
 #include "base/check.h"
-#include "cost/cost.h"
+#include "cost/eager.h"
 
 /** What norms, residuals and dropouts are divided by. */
 static double outside_division(const struct cost_setting *setting)
@@ -15,17 +15,11 @@ double cost_kv_bytes(const struct model *model, int32_t tensor)
     return 4.0 * (double)model_kv_width(model) / tensor;
 }
 
-/** Modules of single PyTorch operations (cost/eager.h). */
-static bool is_eager_llama(const struct cost_setting *setting)
-{
-    return setting->kernels == SCENARIO_EAGER && setting->model->activation == MODEL_SWIGLU;
-}
-
 /** What one token leaves in a layer that is on the list of recomputation and has to be computed again, by entry. */
 static double listed_bytes(const struct cost_setting *setting, enum recompute entry)
 {
     const struct model *model = setting->model;
-    bool eager = is_eager_llama(setting);
+    bool eager = eager_is_llama(setting);
     switch (entry) {
     case RECOMPUTE_NORM:
         return (eager ? 12.0 : 4.0) * (double)model->hidden / outside_division(setting);
@@ -33,6 +27,9 @@ static double listed_bytes(const struct cost_setting *setting, enum recompute en
         return (eager ? 4.0 : 2.0) * (double)model->ffn / setting->tensor;
     case RECOMPUTE_ATTENTION_CORE:
         return setting->attention == DEVICE_UNFUSED ? 0 : 4.0 * (double)model->heads / setting->tensor;
+    case RECOMPUTE_ALTERNATE_GEMMS:
+        return 2.0 * (double)(model_kv_width(model) + model->ffn) / setting->tensor +
+               (setting->tensor == 1 ? 2.0 * (double)model->hidden : 0);
     default:
         return 0;
     }
@@ -46,6 +43,19 @@ static double all_listed_bytes(const struct cost_setting *setting, enum recomput
     return bytes;
 }
 
+/** What a layer keeps less, and more, of a token under alternate-gemms, its listed bytes as if they were kept. */
+static double alternate_gemms_bytes(const struct cost_setting *setting, bool sliced)
+{
+    double h = (double)setting->model->hidden, keys = sliced ? cost_kv_bytes(setting->model, setting->tensor) / 2 : 0;
+    double down = setting->tensor == 1 ? 2 * h : 2 * h + 2 * h / outside_division(setting);
+    return keys - listed_bytes(setting, RECOMPUTE_ALTERNATE_GEMMS) + (setting->kernels == SCENARIO_EAGER ? down : 0);
+}
+
+double cost_kept_kv_bytes(const struct cost_setting *setting, enum recompute recompute)
+{
+    return cost_kv_bytes(setting->model, setting->tensor) / (recompute & RECOMPUTE_ALTERNATE_GEMMS ? 2 : 1);
+}
+
 double cost_activation_bytes(const struct cost_setting *setting, enum recompute recompute, bool sliced)
 {
     const struct model *model = setting->model;
@@ -55,7 +65,9 @@ double cost_activation_bytes(const struct cost_setting *setting, enum recompute 
         return 2 * h / outside + (sliced ? cost_kv_bytes(model, setting->tensor) : 0);
     double masks = model->dropout ? 2 * h / outside : 0;
     double rest = 4 * h / outside + masks + (4 * h + 4 * k + inner * f) / setting->tensor;
-    enum recompute kept = (enum recompute)((RECOMPUTE_FULL - 1) & ~(unsigned)recompute);
+    enum recompute kept = (enum recompute)((RECOMPUTE_SELECTIVE | RECOMPUTE_ATTENTION_CORE) & ~(unsigned)recompute);
+    if (recompute & RECOMPUTE_ALTERNATE_GEMMS)
+        rest += alternate_gemms_bytes(setting, sliced);
     return rest + all_listed_bytes(setting, kept);
 }
 
@@ -145,7 +157,7 @@ struct cost_workspace cost_workspace_of(const struct cost_setting *setting, enum
     double again = all_listed_bytes(setting, recompute);
     if (full) /* its input is there, but for the fp32 copy that eager norms keep */
         again = cost_activation_bytes(setting, RECOMPUTE_NONE, false) -
-                (is_eager_llama(setting) ? 0 : cost_activation_bytes(setting, RECOMPUTE_FULL, false));
+                (eager_is_llama(setting) ? 0 : cost_activation_bytes(setting, RECOMPUTE_FULL, false));
     return (struct cost_workspace){
         .gradients = (model->activation == MODEL_SWIGLU ? 6 : 4) * (double)model->ffn / setting->tensor,
         .input = (gathered ? 4 : 2) * (double)model->hidden,
@@ -188,7 +200,7 @@ double cost_embedding_bytes(const struct cost_setting *setting, double tokens)
 
 double cost_head_bytes(const struct cost_setting *setting, double tokens)
 {
-    double norm = (is_eager_llama(setting) ? 8.0 : 4.0) * (double)setting->model->hidden / outside_division(setting);
+    double norm = (eager_is_llama(setting) ? 8.0 : 4.0) * (double)setting->model->hidden / outside_division(setting);
     double logit = setting->loss == SCENARIO_LOSS_PASSES ? 4 : 2;
     return tokens * (logit * model_vocabulary_share(setting->model, setting->tensor) + norm);
 }

@@ -160,7 +160,7 @@ struct dag_token dag_token_of(const struct plan_pipeline *pipeline, const struct
     if (part->recompute == RECOMPUTE_FULL)
         keep = own->recompute_layers > 0 ? own->layers - own->recompute_layers : 0;
     return (struct dag_token){.held = (bytes + (scores > 0 ? scores / cost_unit_tokens(&work) : 0)) / part->context,
-                              .kept = keep * cost_kv_bytes(own->model, own->tensor),
+                              .kept = keep * cost_kept_kv_bytes(own, part->recompute),
                               .context = part->context};
 }
 

@@ -238,7 +238,7 @@ struct cost_unit dag_unit(const struct plan_pipeline *pipeline, enum pass pass, 
 
 /** A token of a forward unit on a place of a virtual stage, until its backward [bytes]. */
 struct dag_token {
-    double held;     /* keys and values of sliced samples under full recompute aside; divided by the unit's context
+    double held;     /* what recomputation keeps for later slices alone aside (MEMORY_KV); divided by the unit's context
                         degree. The scores of unfused attention are spread over the unit's tokens */
     double kept;     /* of a sliced sample: keys and values among it, which later slices read; not divided */
     int32_t context; /* the unit's */

@@ -98,6 +98,15 @@ static bool check_sharding(const struct scenario *scenario, const struct scenari
                           system->plan.pp);
 }
 
+static bool check_recompute(const struct scenario *scenario, const struct scenario_system *system, struct error *err)
+{
+    if (scenario_recompute_fits(system->plan.recompute, &scenario->model))
+        return true;
+    return document_error(&scenario->document, document_find(&scenario->document, system->node, "plan.recompute"), err,
+                          "plan.recompute: alternate-gemms stands beside norm and activation, [selective, "
+                          "alternate-gemms], and needs a model with swiglu and without dropout");
+}
+
 /** So many layers of a stage recompute, evenly over its chunks. */
 static bool check_recompute_layers(const struct scenario *scenario, const struct scenario_system *system,
                                    struct error *err)
@@ -157,6 +166,7 @@ bool layout_check(const struct scenario *scenario, struct scenario_system *syste
     ok &= check_divides(document, tp, plan->tp, scenario->platform.gpus_per_node,
                         "the GPUs of a node (tensor parallelism stays inside one)", err);
     ok &= check_stages(scenario, system, err) && check_recompute_layers(scenario, system, err);
+    ok &= check_recompute(scenario, system, err);
     ok &= check_context(scenario, system, err);
     ok &= check_schedule(scenario, system, err);
     ok &= check_sharding(scenario, system, err);

@@ -116,10 +116,10 @@ static const struct schema_key system_keys[] = {
      SYSTEM(plan.optimizer)},
     {"plan.sequence_parallel", SCHEMA_BOOL, "-", 0, 0, "true", NULL,
      "norms, dropouts and residuals are split over the tp GPUs too, by tokens", SYSTEM(plan.sequence_parallel)},
-    {"plan.recompute", SCHEMA_SET, "-", 0, 0, "none", "norm|activation|attention-core|full|selective",
+    {"plan.recompute", SCHEMA_SET, "-", 0, 0, "none", "norm|activation|attention-core|alternate-gemms|full|selective",
      "what the backward pass computes again: outputs of norms, of SwiGLU or GELU (activation), core attention; "
-     "selective: "
-     "[norm, activation]; full: whole layers",
+     "selective: [norm, activation]; alternate-gemms: beside selective every second GEMM of a Llama layer (keys, "
+     "projection, up), torchtitan's selective op; full: whole layers",
      SYSTEM(plan.recompute)},
     {"plan.recompute_layers", SCHEMA_INT, "layers", 0, 1 << 15, "0", NULL,
      "with recompute full: so many layers of a stage recompute, the others keep all; 0: every layer",
@@ -144,7 +144,23 @@ const char *const scenario_recompute_name[RECOMPUTE_FULL + 1] = {"none",
                                                                  "norm+attention-core",
                                                                  "activation+attention-core",
                                                                  "selective+attention-core",
+                                                                 "alternate-gemms",
+                                                                 "norm+alternate-gemms",
+                                                                 "activation+alternate-gemms",
+                                                                 "selective+alternate-gemms",
+                                                                 "attention-core+alternate-gemms",
+                                                                 "norm+attention-core+alternate-gemms",
+                                                                 "activation+attention-core+alternate-gemms",
+                                                                 "selective+attention-core+alternate-gemms",
                                                                  "full"};
+
+bool scenario_recompute_fits(int32_t recompute, const struct model *model)
+{
+    if (!(recompute & RECOMPUTE_ALTERNATE_GEMMS))
+        return true;
+    bool llama = model->activation == MODEL_SWIGLU && !model->dropout;
+    return llama && (recompute & RECOMPUTE_SELECTIVE) == RECOMPUTE_SELECTIVE;
+}
 
 const char *scenario_data_dir(void)
 {
@@ -180,7 +196,7 @@ static bool resolve_run_name(struct scenario *scenario, const char *path, struct
 /** `selective` is a name for two entries; `full` repeats all, so that entries beside it mean nothing. */
 static bool resolve_recompute(const struct document *document, struct scenario_system *system, struct error *err)
 {
-    enum { SELECTIVE = 1 << 4 }; /* its place among the key's words */
+    enum { SELECTIVE = 1 << 5 }; /* its place among the key's words */
     int32_t *list = &system->plan.recompute;
     if (*list & SELECTIVE)
         *list = (*list & ~SELECTIVE) | RECOMPUTE_SELECTIVE;
@@ -188,7 +204,7 @@ static bool resolve_recompute(const struct document *document, struct scenario_s
         return true;
     return document_error(document, document_find(document, system->node, "plan.recompute"), err,
                           "plan.recompute: 'full' repeats whole layers and stands alone; allowed: none, full, or a "
-                          "list of norm, activation, attention-core");
+                          "list of norm, activation, attention-core, alternate-gemms");
 }
 
 /** `plan: auto`, or a layout. An entry's own `plan_space:` stands for that of the scenario. */

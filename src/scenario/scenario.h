@@ -19,11 +19,12 @@ enum scenario_long { SCENARIO_CUT, SCENARIO_DROP, SCENARIO_TRUNCATE };
 /** What the backward computes again: the sum of a list's entries, or whole layers. */
 enum recompute {
     RECOMPUTE_NONE = 0,
-    RECOMPUTE_NORM = 1,           /* outputs of both norms */
-    RECOMPUTE_ACTIVATION = 2,     /* output of SwiGLU or GELU */
-    RECOMPUTE_SELECTIVE = 3,      /* both of these */
-    RECOMPUTE_ATTENTION_CORE = 4, /* all between queries, keys, values and the projection's input */
-    RECOMPUTE_FULL = 8
+    RECOMPUTE_NORM = 1,            /* outputs of both norms */
+    RECOMPUTE_ACTIVATION = 2,      /* output of SwiGLU or GELU */
+    RECOMPUTE_SELECTIVE = 3,       /* both of these */
+    RECOMPUTE_ATTENTION_CORE = 4,  /* all between queries, keys, values and the projection's input */
+    RECOMPUTE_ALTERNATE_GEMMS = 8, /* beside selective: of every second GEMM of a layer (cost_activation_bytes) */
+    RECOMPUTE_FULL = 16
 };
 /** What the DP x CP ranks share: optimizer states (Megatron's distributed optimizer); and gradients; and parameters
  * (FSDP); nothing (DDP). Source: Rajbhandari et al. 2020 (arXiv:1910.02054), stages 1 to 3, and 0. */
@@ -52,6 +53,9 @@ enum scenario_context { SCENARIO_RING, SCENARIO_ALL_GATHER, SCENARIO_ULYSSES };
 
 /** "none", "norm", ... by enum recompute: entries are joined by +; norm+activation is "selective". */
 extern const char *const scenario_recompute_name[RECOMPUTE_FULL + 1];
+
+/** Whether there is a model of it: alternate-gemms stands beside norm and activation, with SwiGLU and no dropout. */
+bool scenario_recompute_fits(int32_t recompute, const struct model *model);
 
 struct scenario_data {
     char lengths[512];      /* name of a law or table in model/lengths, a path of the user's file, "fixed", or listed */

@@ -55,6 +55,34 @@ static bool quantity_of(const struct file *file, enum validate_quantity *quantit
 }
 
 /**
+ * Model FLOPs of a token: 6 for each weight of the layers' GEMMs and of the head, or for each parameter, and
+ * attention_flop L h s. 0: the formula is none of these. Source: 72BLsh^2 Korthikanti et al. 2022 (arXiv:2205.05198,
+ * appendix A, whose layer has 12h^2 weights); get_flops huggingface/nanotron, src/nanotron/models/llama.py; the third
+ * NVIDIA/dgxc-benchmarking; the others Kaplan et al. 2020 (arXiv:2001.08361) with attention, all of it or its causal
+ * half.
+ */
+static double model_flop(const char *formula, const struct setting *setting)
+{
+    static const struct {
+        const char *text;
+        double attention_flop;
+        bool all_parameters;
+    } formulas[] = {{"72BLsh^2(1+s/6h", 12, false},
+                    {"get_flops (full attention)", 12, false},
+                    {"12*L*h^2*(1+g/a+s/h)+18*L*ffn*h+6*V*h", 12, false},
+                    {"6N+12Lhs", 12, true},
+                    {"6*N*tok + 6*s^2*d*h*L", 6, true}};
+    const struct model *model = &setting->model;
+    double h = (double)model->hidden, l = (double)model->layers;
+    double gemms = l * (double)model_layer_parameters(model) + h * (double)model->vocabulary;
+    for (size_t i = 0; i < sizeof formulas / sizeof *formulas; i++)
+        if (strstr(formula, formulas[i].text) != NULL)
+            return 6 * (formulas[i].all_parameters ? cost_stage_parameters(model, 1, (int32_t)l, true, true) : gemms) +
+                   formulas[i].attention_flop * l * h * (double)setting->seq_len;
+    return 0;
+}
+
+/**
  * FLOPs of a token by the formula that a row counted its TFLOP/s with, 0: unknown. "96BsLh^2(1+s/6h+V/16Lh)": full
  * recomputation counted, GELU with f = 4h, attention not halved. Source: Narayanan et al. 2021 (arXiv:2104.04473),
  * section 5.1.
@@ -63,7 +91,7 @@ static double formula_flop(const char *formula, const struct setting *setting)
 {
     double h = (double)setting->model.hidden, l = (double)setting->model.layers, s = (double)setting->seq_len;
     if (strstr(formula, "96BsLh^2") == NULL)
-        return 0;
+        return model_flop(formula, setting);
     return 96 * l * h * h * (1 + s / (6 * h) + (double)setting->model.vocabulary / (16 * l * h));
 }
 
@@ -157,7 +185,7 @@ bool row_read(const struct measured *measured, int32_t row, const struct setting
                                   : number(&file, "value_bytes");
     if (result->measured == 0)
         snprintf(result->reason, sizeof result->reason, "%s",
-                 throughput ? "no tps_per_gpu, tokens_per_s, step_time_s, or tflops_per_gpu of a known formula"
+                 throughput ? "no tps_per_gpu, tokens_per_s, step_time_s, nor tflops_per_gpu of a known formula"
                  : time     ? "value_ms is missing"
                             : "value_bytes is missing");
     return err->status == ERROR_NONE;

@@ -25,7 +25,10 @@ static void refuse_incomplete(const struct cells *cells)
 {
     for (int i = cells->known.layers > 0 ? N_SIZE_COLUMNS : 0; setting_columns[i] != NULL; i++)
         if (*cell_text(cells, setting_columns[i]) == '\0')
-            cell_skip(cells, "%s is missing", setting_columns[i]);
+            cell_skip(cells,
+                      i < N_SIZE_COLUMNS ? "%s is missing, and models.csv names no public model '%.60s'"
+                                         : "%s is missing",
+                      setting_columns[i], cell_text(cells, "model"));
     for (int i = 0; setting_columns[i] != NULL; i++)
         if (*cell_text(cells, setting_columns[i]) != '\0' && strcmp(setting_columns[i], "activation") != 0 &&
             strcmp(setting_columns[i], "gpu") != 0 && cell_whole(cells, setting_columns[i]) == 0)

@@ -55,6 +55,7 @@ enum { SETTING_REASON = 192 };
  *   device           gpu                by model/validation/gpus.csv: the first whose name the cell begins with, in
  *                                       any case, with or without blanks, - and _; none, or "PCIe" or "NVL", but not
  *                                       "NVLink" (boards of other power and links): skipped
+ *                                       "non-standard": skipped, its clocks are not known. h100-96g is for memory
  *   platform         fabric, gpu        "N GB/s": NVLink, both directions. "KxM Gb/s" (Gbps, Tb/s), or "M Gb/s per
  *                                       node": shared by 8 GPUs; "M Gb/s per GPU"; without a word, up to 400 Gb/s a
  *                                       GPU, above it a node. Else by gpus.csv. Nodes of 8 GPUs
@@ -66,9 +67,11 @@ enum { SETTING_REASON = 192 };
  *                                       nothing else is named (2021, 2022: before flash attention): unfused. Empty or
  *                                       "auto": NeMo, Megatron and MaxText on H100, H200, H800: cuDNN (what Transformer
  *                                       Engine takes). All others, and "flash" of no version: FlashAttention-2
- *   kernels          framework          "compile": fused. llm-foundry, nanotron, HF, Transformers, fms-fsdp,
- *                                       torchtitan: eager. Megatron, NeMo, MaxText, Paxml, DeepSpeed, InternEvo:
- *                                       fused. Else PyTorch: eager; others: fused, assumed
+ *   kernels          framework, notes   "eager", "no compile": eager. "compile", and fms-fsdp (its config/training.py:
+ *                                       use_torch_compile True): fused. llm-foundry, HF, Transformers, torchtitan:
+ *                                       eager. Megatron, NeMo, MaxText, Paxml, DeepSpeed, InternEvo, and nanotron,
+ *                                       whose models/llama.py has one kernel each for norms and rotation, and joint
+ *                                       projections: fused. Else PyTorch: eager; others: fused, assumed
  *   loss             framework          llm-foundry: fused-metrics (modeling_mpt.py: loss_fn is fused_crossentropy by
  *                                       default, and there are two train metrics). Others: passes
  *   gradients        sharding, notes,   "bf16 grad": bf16, "fp32 grad": fp32. Else the framework's default, 2 bytes:
@@ -86,14 +89,16 @@ enum { SETTING_REASON = 192 };
  *                                       with notes of "no distributed optimizer" or "gradient all-reduce", or with dp
  *                                       1: none. An empty cell of Megatron-Bridge without such notes: zero1, dp
  *                                       overlap both (its recipes/common.py). Others, an empty cell, "CPU", "offload",
- *                                       "ZeRO++", "MiCS": skipped
+ *                                       "ZeRO++", "MiCS", zero2 and zero3 with pp above 1: skipped
  *   shard group      sharding           "zero1=N", "over N" (times cp where "(x CP)" stands): N ranks; else with "HSDP"
  *                                       those of a node; "+DP" without a number: skipped. Else all
  *   stages           layers, pp, vpp    equal; where pp x vpp does not divide layers, embedding and head counted as
  *                                       layers (Megatron's option; so Llama 3, arXiv:2407.21783, section 3.3.2), if
  *                                       that divides. Else skipped
  *   pp, mbs, gbs     n_gpus, tp, cp, dp, where one is missing: what makes n_gpus = tp x pp x cp x dp, gbs = mbs x dp x
- *                    n_microbatch       n_microbatch
+ *                    n_microbatch,      n_microbatch. torchtitan and fms-fsdp with pp 1: gbs = mbs x dp where both are
+ *                    framework          missing (fms-fsdp's train_utils.py steps after each backward; torchtitan's
+ *                                       global_batch_size is that by default)
  *   cp type          framework,         "Ulysses": ulysses. torchtitan: all-gather (its default
  *                    sharding, notes    context_parallel_rotate_method). Else a ring (Megatron's default cp_comm_type)
  *   tp overlap       tp_comm_overlap,   1, and torchtitan with "async TP": chunked. 0 or empty: torchtitan none
@@ -111,13 +116,17 @@ enum { SETTING_REASON = 192 };
  *   recompute,       recompute,         "none" or empty: none. "selective (core attention)", Megatron's "selective":
  *   early stop       framework, gpu,    [attention-core]. "SwiGLU act...": selective. "full": full; "block, N": of N
  *                    precision          layers of each virtual stage (no row of one layer, nor of activations alone);
- *                                       "every Nth layer", torchtitan's "selective (N)": full, of one layer in N;
- *                                       with early stop of torchtitan and fms-fsdp (checkpoint_wrapper without
- *                                       reentrance, torch 2.1 and later). llm-foundry asks for that too
- *                                       (submit_benchmarks.py): its rows on H100 and those of amp_bf16, as its README
- *                                       calls them, came with pull 543 of autumn 2023, whose images are of torch 2.1
- *                                       (sweep.sh: 2.0.1 at first, then a nightly of 2.1, then 2.1.0): early stop. Its
- *                                       rows of bf16 came before, on torch 1.13, which knew none. Others: skipped
+ *                                       torchtitan's "selective op", "per-op", "matmul", and "selective" or "SAC"
+ *                                       alone (its llama3_8b.toml): [selective, alternate-gemms]. MaxText's
+ *                                       minimal_flash: selective (checkpoint_dots_with_no_batch_dims and "context",
+ *                                       attention's output, are saved). "every Nth layer", torchtitan's "selective
+ *                                       (N)": full, of one layer in N; with early stop of torchtitan and fms-fsdp
+ *                                       (checkpoint_wrapper without reentrance, torch 2.1 and later). llm-foundry
+ *                                       asks for that too (submit_benchmarks.py): its rows on H100 and those of
+ *                                       amp_bf16, as its README calls them, came with pull 543 of autumn 2023, whose
+ *                                       images are of torch 2.1 (sweep.sh: 2.0.1 at first, then a nightly of 2.1,
+ *                                       then 2.1.0): early stop. Its rows of bf16 came before, on torch 1.13, which
+ *                                       knew none. Others: skipped
  *   offload          offload, recompute "alpha 0.5", "alpha=0.5": that share of activations. Others: skipped
  *   precision        precision          bf16, amp_bf16; fp16 is as fast. Others, and "fp8" or "fp4" beside: skipped
  *

@@ -43,13 +43,32 @@ enum device_attention setting_read_attention(const struct cells *cells)
     return unfused ? DEVICE_UNFUSED : cudnn ? DEVICE_CUDNN : DEVICE_FLASH2;
 }
 
+/** Whether framework or notes say that the model is compiled, or the framework does so by default. */
+static bool is_compiled(const struct cells *cells)
+{
+    static const char *const columns[] = {"framework", "notes"};
+    static const char *const eager[] = {"eager", "no compile", "without compile", "without torch.compile",
+                                        "uncompiled"};
+    bool compiled = false;
+    for (size_t column = 0; column < sizeof columns / sizeof *columns; column++) {
+        for (size_t i = 0; i < sizeof eager / sizeof *eager; i++)
+            if (cell_has(cells, columns[column], eager[i]))
+                return false;
+        compiled = compiled || cell_has(cells, columns[column], "compile");
+    }
+    if (!compiled && cell_has(cells, "framework", "fms-fsdp"))
+        cell_assume(cells, "compiled");
+    return compiled || cell_has(cells, "framework", "fms-fsdp");
+}
+
 enum scenario_kernels setting_read_kernels(const struct cells *cells)
 {
-    static const char *const eager[] = {"llm-foundry", "nanotron", "HF", "fms-fsdp", "torchtitan", "Transformers"};
+    static const char *const eager[] = {"llm-foundry", "HF", "fms-fsdp", "torchtitan", "Transformers"};
     for (size_t i = 0; i < sizeof eager / sizeof *eager; i++)
         if (cell_has(cells, "framework", eager[i]))
-            return cell_has(cells, "framework", "compile") ? SCENARIO_FUSED : SCENARIO_EAGER;
-    static const char *const fused[] = {"Megatron", "NeMo", "MaxText", "Paxml", "DeepSpeed", "InternEvo", "compile"};
+            return is_compiled(cells) ? SCENARIO_FUSED : SCENARIO_EAGER;
+    static const char *const fused[] = {"Megatron",  "NeMo",      "MaxText",  "Paxml",
+                                        "DeepSpeed", "InternEvo", "nanotron", "compile"};
     for (size_t i = 0; i < sizeof fused / sizeof *fused; i++)
         if (cell_has(cells, "framework", fused[i]))
             return SCENARIO_FUSED;

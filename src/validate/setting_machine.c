@@ -75,9 +75,13 @@ void setting_read_platform(const struct cells *cells, struct setting *setting)
     const char *nvl = strcasestr(cell_text(cells, "gpu"), "NVL");
     bool other_board = cell_has(cells, "gpu", "PCIe") || (nvl != NULL && strncasecmp(nvl, "NVLink", 6) != 0);
     if (gpu == gpus->n_rows || other_board) {
-        cell_skip(cells, "there is no device file for gpu '%s'", cell_text(cells, "gpu"));
+        cell_skip(cells, "there is no device file for gpu '%.80s'; model/validation/gpus.csv names those that have one",
+                  cell_text(cells, "gpu"));
         return;
     }
+    if (cell_has(cells, "gpu", "non-standard"))
+        cell_skip(cells, "gpu '%s': the speed of a board with a power limit of its own has no model",
+                  cell_text(cells, "gpu"));
     for (int i = 0; i < 4; i++)
         measured_number(gpus, gpu, columns[i], &values[i], cells->err);
     snprintf(setting->device, sizeof setting->device, "%s", measured_text(gpus, gpu, "device"));

@@ -16,9 +16,31 @@ static int64_t every_nth_layer(const struct cells *cells)
     return list != NULL && cell_has(cells, "framework", "titan") ? strtol(list + strlen("selective ("), NULL, 10) : 0;
 }
 
+/** torchtitan's selective op, by its name, by what it saves, or by neither: its configurations have it. */
+static bool is_selective_op(const struct cells *cells)
+{
+    static const char *const words[] = {"per-op", "per op", "(op", "selective op", "matmul"};
+    static const char *const bare[] = {"selective", "SAC", "selective AC", "selective activation checkpointing"};
+    if (!cell_has(cells, "framework", "titan"))
+        return false;
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (cell_has(cells, "recompute", words[i]))
+            return true;
+    for (size_t i = 0; i < sizeof bare / sizeof *bare; i++)
+        if (strcasecmp(cell_text(cells, "recompute"), bare[i]) == 0) {
+            cell_assume(cells, "torchtitan's selective op");
+            return true;
+        }
+    return false;
+}
+
 static int32_t read_recompute(const struct cells *cells)
 {
     const char *text = cell_text(cells, "recompute");
+    if (is_selective_op(cells))
+        return RECOMPUTE_SELECTIVE | RECOMPUTE_ALTERNATE_GEMMS;
+    if (cell_has(cells, "framework", "MaxText") && strcasestr(text, "minimal_flash") != NULL)
+        return RECOMPUTE_SELECTIVE;
     if (*text == '\0')
         cell_assume(cells, "no recomputation");
     if (*text == '\0' || strncasecmp(text, "none", 4) == 0)
@@ -32,7 +54,11 @@ static int32_t read_recompute(const struct cells *cells)
         return RECOMPUTE_ATTENTION_CORE;
     }
     if (strncasecmp(text, "full", 4) != 0 && every_nth_layer(cells) < 1)
-        cell_skip(cells, "recompute '%s' has no model", text);
+        cell_skip(cells,
+                  cell_has(cells, "framework", "fms-fsdp")
+                      ? "recompute '%s': the share of layers (selective_checkpointing) is not given"
+                      : "recompute '%s' has no model; none, full, every Nth layer and core attention have",
+                  text);
     return RECOMPUTE_FULL;
 }
 
@@ -119,6 +145,11 @@ static void read_batch(const struct cells *cells, struct setting *setting)
         setting->global_batch = setting->micro_batch * n * dp;
     if (setting->micro_batch == 0 && n > 0 && setting->global_batch % (n * dp) == 0)
         setting->micro_batch = setting->global_batch / (n * dp);
+    bool once = cell_has(cells, "framework", "titan") || cell_has(cells, "framework", "fms-fsdp");
+    if (setting->global_batch == 0 && once && setting->plan.pp == 1 && setting->micro_batch > 0) {
+        cell_assume(cells, "one micro-batch an iteration");
+        setting->global_batch = setting->micro_batch * dp;
+    }
     if (setting->micro_batch == 0)
         cell_skip(cells, "mbs is missing");
     else if (setting->global_batch % (setting->micro_batch * dp) != 0)
@@ -153,6 +184,8 @@ void setting_read_plan(const struct cells *cells, struct setting *setting)
         .recompute = read_recompute(cells),
         .offload = read_offload(cells),
     };
+    if (!scenario_recompute_fits(plan->recompute, &setting->model))
+        cell_skip(cells, "recompute '%s' has a model for swiglu without dropout alone", cell_text(cells, "recompute"));
     plan->early_stop = stops_early(cells, plan->recompute);
     setting->seq_len = cell_whole(cells, "seq_len");
     int64_t dp = cell_whole(cells, "dp");

@@ -114,6 +114,8 @@ void setting_read_sharding(const struct cells *cells, struct setting *setting)
             cell_skip(cells, "sharding '%s': %s has no model", cell_text(cells, "sharding"), others[i]);
     if (cell_has(cells, "sharding", "+DP"))
         cell_skip(cells, "sharding '%s': how many ranks share is not given", cell_text(cells, "sharding"));
+    if ((plan->sharding == SCENARIO_ZERO2 || plan->sharding == SCENARIO_ZERO3) && plan->pp > 1)
+        cell_skip(cells, "sharding '%s' with pipeline stages has no model", cell_text(cells, "sharding"));
     plan->shard_group = plan->sharding == SCENARIO_UNSHARDED ? 0 : read_shard_group(cells, plan);
     plan->gradients = read_gradients(cells);
     plan->optimizer = cell_has(cells, "framework", "llm-foundry") ? SCENARIO_EAGER : SCENARIO_FUSED;
