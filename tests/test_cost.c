@@ -872,7 +872,7 @@ static void every_second_gemm_is_not_kept(void)
     llama.kernels = SCENARIO_EAGER;
     CHECK_CLOSE(cost_activation_bytes(&llama, list, false), 40960 + 27648 + 160 + 10240.0, 1e-14);
     llama.tensor = 8;
-    CHECK_CLOSE(cost_activation_bytes(&llama, list, false), (51200 + 27648 + 160) / 8 + 10240 + 1280.0, 1e-14);
+    CHECK_CLOSE(cost_activation_bytes(&llama, list, false), (51200 + 27648 + 160) / 8.0 + 10240 + 1280.0, 1e-14);
     llama.kernels = SCENARIO_FUSED;
     CHECK_CLOSE(cost_activation_bytes(&llama, list, false), (51200 + 27648 + 160) / 8.0, 1e-14);
     CHECK_CLOSE(cost_workspace_bytes(&toy, &unit), 560 + 10 * 10.0, 1e-14);
