@@ -228,9 +228,9 @@ static int32_t pressure_lines(const struct scenario *scenario, const struct poin
             snprintf(lines[n++], ASSUMED_SIZE,
                      "%s: its fullest GPU at %.0f%% of what it may use; so near the limit an allocator may free its "
                      "cache and ask again in every step, which is not modelled: of %" PRId64
-                     " published runs predicted "
-                     "at least %.0f%% full %" PRId64 " were predicted %.0f to %.0f%% too fast, of %" PRId64
-                     " others %" PRId64 " (model/memory_pressure.yaml)",
+                     " published runs predicted at least %.0f%% full %" PRId64
+                     " were predicted %.0f to %.0f%% too fast, of %" PRId64 " others %" PRId64
+                     " (model/memory_pressure.yaml)",
                      point->systems[i].entry->label, 100 * share, pressure->runs, 100 * pressure->share,
                      pressure->slow_runs, 100 * pressure->slower_least, 100 * pressure->slower_most,
                      pressure->other_runs, pressure->other_slow_runs);

@@ -194,12 +194,12 @@ int64_t slimpack_milp_units(const struct system_request *request);
  * Candidates. Each component (ranks that blocks link, all ranks without replica_units) chooses its own: m = i x stages,
  * i over 1, 2, 3, 4, 6, 8, 12, ... 128 up to max_factor, or the `units` it is told; what the knobs allow of asymmetric
  * or not, sliced or not; and the injection policy. With outliers, between each m and the one before also that
- * whose `even` units are least uneven (slimpack_unevenness), sliced. So a part that does
- * not pay is not used, and having it never makes a component slower. A candidate is resolved alone, by its critical
- * path and memory without the gradients' traffic: the fastest that fits the memory wins (ties: the earlier one, fewer
- * units first); if none fits, the one with the least peak. With `offload: auto` or `recompute: auto` adapt_plan changes
- * its units until it fits, unless its bound says it cannot; with both, the two together and recomputation alone are
- * weighed.
+ * whose `even` units are least uneven (slimpack_unevenness), sliced. So of these a part that does not pay is not used,
+ * and having it never makes a component slower. A candidate is resolved alone, by its critical path and memory without
+ * the gradients' traffic: the fastest that fits the memory wins (ties: the earlier one, fewer units first); if none
+ * fits, the one with the least peak. With `offload: auto` or `recompute: auto` adapt_plan changes its units until it
+ * fits, unless its bound says it cannot; with both, the two together and recomputation alone are weighed. Samples are
+ * then merged by memory for that alone: where another split fits `plan`, these two may cost time.
  *
  * Only what can win is resolved: candidates that may fit by slimpack_bound_bytes first, by ascending bound of their
  * seconds, then the others, with their units as they are, by ascending bound of their bytes; none whose bounds the best
