@@ -108,7 +108,7 @@ bool bench_candidates(struct bench *bench, struct error *err)
     struct slimpack_split split;
     struct cost_cache costs = {0};
     double anew_s, cached_s;
-    slimpack_split(&request, knobs->dp_merge, &split);
+    slimpack_split(&request, knobs->dp_merge ? SLIMPACK_MERGE : SLIMPACK_APART, &split);
     struct slimpack_part part = {&request, &split, 0, split.n_ranks, NULL};
     bool ok = evaluate_all(bench, &part, &anew_s, err);
     bench->setting.cache = &costs;

@@ -444,17 +444,14 @@ void memory_of(const struct plan *plan, const struct dag *dag, const struct time
 }
 
 void memory_above(const struct plan *plan, const struct dag *dag, const struct timeline *timeline,
-                  const struct cost_setting *setting, struct memory_limit limit, struct memory *memory)
+                  const struct cost_setting *setting, double limit_bytes, struct memory *memory)
 {
     struct ledger ledger = open_ledger(plan, dag, timeline, setting, memory);
-    double host_bytes = 0;
     for (int32_t place = 0; place < dag->n_places; place++) {
         resolve_peaks(&ledger, place);
-        host_bytes = fmax(host_bytes, memory->host_peak_bytes[place]);
-    }
-    for (int32_t place = 0; place < dag->n_places && host_bytes <= limit.host_bytes; place++)
-        if (memory->peak_bytes[place] > limit.bytes)
+        if (memory->peak_bytes[place] > limit_bytes)
             resolve_events(&ledger, place);
+    }
     close_ledger(&ledger);
 }
 

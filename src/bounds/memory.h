@@ -59,15 +59,9 @@ struct memory {
 void memory_of(const struct plan *plan, const struct dag *dag, const struct timeline *timeline,
                const struct cost_setting *setting, bool want_events, struct memory *memory);
 
-/** What a place can have, and what it can have on the host. */
-struct memory_limit {
-    double bytes, host_bytes;
-};
-
-/** memory_of with the events of places that need more than limit.bytes; without, if one has more on the host than
- * limit.host_bytes. */
+/** memory_of with the events of places that need more than limit_bytes. */
 void memory_above(const struct plan *plan, const struct dag *dag, const struct timeline *timeline,
-                  const struct cost_setting *setting, struct memory_limit limit, struct memory *memory);
+                  const struct cost_setting *setting, double limit_bytes, struct memory *memory);
 
 /** The node that holds most for its GPUs. */
 struct memory_host {

@@ -155,7 +155,7 @@ static bool run(const struct arguments *arguments, const struct measured *kernel
     struct device device, like;
     struct calibration calibration = {0};
     char path[1024], *sheet = NULL;
-    struct sample_source source = {kernels, collectives, &device};
+    struct sample_source source = {.kernels = kernels, .collectives = collectives, .device = &device};
     struct runs runs = {0};
     bool ok = read_runs(arguments->training, &runs, err) &&
               device_read_sheet(scenario_data_dir(), arguments->device, &device, path, err) &&

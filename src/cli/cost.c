@@ -55,6 +55,9 @@ static bool check_degrees(const struct arguments *arguments, const struct questi
         return error_set(err, "--layers: %s has %" PRId64 ", not %" PRId64, question->model.name,
                          question->model.layers, arguments->layers);
     int64_t layers = arguments->layers > 0 ? arguments->layers : question->model.layers;
+    if (question->model.positions > 0 && question->slice.end > question->model.positions)
+        return error_set(err, "--slice: model %s has learned positions for %" PRId64 " tokens, fewer than END, %d",
+                         question->model.name, question->model.positions, question->slice.end);
     if (!flop_fits(&question->model, layers, question->slice.end))
         return error_set(err,
                          "--slice: the FLOPs of %" PRId64 " layers up to token %d exceed 2^63 and would not be exact; "

@@ -81,6 +81,25 @@ static double mean_merged(const struct point_system *system)
     return sum / n;
 }
 
+/** Of branch and bound over the measured iterations: mean of its nodes, the largest gap that it left. */
+struct search_totals {
+    double nodes, gap;
+};
+
+static struct search_totals search_totals(const struct point_system *system)
+{
+    struct search_totals totals = {0};
+    int32_t n = 0;
+    for (int32_t i = 0; i < system->n_iterations; i++)
+        if (system->iterations[i].measured) {
+            totals.nodes += (double)system->iterations[i].nodes;
+            totals.gap = fmax(totals.gap, system->iterations[i].gap);
+            n++;
+        }
+    totals.nodes /= n;
+    return totals;
+}
+
 /** What the report is made of; summaries and metrics are [n_systems]. */
 struct report {
     const struct scenario *scenario;
@@ -176,6 +195,15 @@ static void merged_text(const struct report *report, int32_t system, char text[T
 static void delay_text(const struct report *report, int32_t system, char text[TEXT_SIZE])
 {
     snprintf(text, TEXT_SIZE, "%.3f", report->summaries[system].token_delay);
+}
+
+static void gap_text(const struct report *report, int32_t system, char text[TEXT_SIZE])
+{
+    struct search_totals totals = search_totals(&report->point->systems[system]);
+    if (totals.nodes > 0 || totals.gap > 0)
+        snprintf(text, TEXT_SIZE, "%.2f", 100 * totals.gap);
+    else
+        snprintf(text, TEXT_SIZE, "-");
 }
 
 static void fits_text(const struct report *report, int32_t system, char text[TEXT_SIZE])
@@ -280,6 +308,17 @@ static bool any_delay(const struct report *report)
     return any;
 }
 
+/** Whether some system has branch and bound. */
+static bool any_search(const struct report *report)
+{
+    bool any = false;
+    for (int32_t i = 0; i < report->point->n_systems; i++) {
+        struct search_totals totals = search_totals(&report->point->systems[i]);
+        any = any || totals.nodes > 0 || totals.gap > 0;
+    }
+    return any;
+}
+
 /** Where it does not fit, why, and by how much. */
 static void print_misfit(const struct scenario *scenario, const char *label, const struct point_summary *summary)
 {
@@ -316,6 +355,8 @@ void report_print(const struct scenario *scenario, const struct point *point, co
     print_row(&report, "DP-merged samples, mean", merged_text);
     if (any_delay(&report))
         print_row(&report, "delay of a token [iterations]", delay_text);
+    if (any_search(&report))
+        print_row(&report, "gap of branch and bound [%]", gap_text);
     print_row(&report, "fits", fits_text);
     print_row(&report, "speed-up", speed_up_text);
     putchar('\n');
@@ -366,6 +407,7 @@ static json_t *json_of_system(const struct report *report, int32_t number)
     const struct point_system *system = &report->point->systems[number];
     const struct point_summary *summary = &report->summaries[number];
     struct units_spread forward = mean_spread(system, PASS_FORWARD), backward = mean_spread(system, PASS_BACKWARD);
+    struct search_totals search = search_totals(system);
     json_t *row = json_pack("{s:s, s:s, s:o, s:b}", "system", system->system->name, "label", system->entry->label,
                             "plan", json_of_layout(report->scenario, system), "fits", system->fits);
     for (int j = 0; j < N_METRICS; j++)
@@ -382,6 +424,8 @@ static json_t *json_of_system(const struct report *report, int32_t number)
     json_object_set_new(row, "unit_imbalance", json_real(summary->unit_imbalance));
     json_object_set_new(row, "recompute_of_units", json_of_recompute(system));
     json_object_set_new(row, "merged_samples_mean", json_real(mean_merged(system)));
+    json_object_set_new(row, "search_nodes_mean", json_real(search.nodes));
+    json_object_set_new(row, "search_gap_max", json_real(search.gap));
     json_object_set_new(row, "speed_up", json_real(speed_up(report, number)));
     return row;
 }

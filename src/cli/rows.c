@@ -286,13 +286,19 @@ static const struct {
 };
 enum { N_SHOWN = sizeof shown / sizeof *shown, CELL = 64 };
 
-/** "TP8 PP4 CP1 DP4", and what it recomputes. */
+/** "TP8 PP4 CP1 DP4", and what else it has: virtual stages, recomputation, offloading. */
 static void plan_text(const struct rows *rows, int32_t row, char text[CELL])
 {
     const char *recompute = measured_text(&rows->file, row, "recompute");
-    bool none = *recompute == '\0' || strcmp(recompute, "none") == 0;
-    snprintf(text, CELL, "TP%.0f PP%.0f CP%.0f DP%.0f%s%s", number_of(rows, row, "tp"), number_of(rows, row, "pp"),
-             number_of(rows, row, "cp"), number_of(rows, row, "dp"), none ? "" : " ", none ? "" : recompute);
+    double chunks = number_of(rows, row, "vpp"), offload = number_of(rows, row, "offload");
+    int n = snprintf(text, CELL, "TP%.0f PP%.0f CP%.0f DP%.0f", number_of(rows, row, "tp"), number_of(rows, row, "pp"),
+                     number_of(rows, row, "cp"), number_of(rows, row, "dp"));
+    if (chunks > 1 && n < CELL)
+        n += snprintf(text + n, CELL - (size_t)n, " VPP%.0f", chunks);
+    if (*recompute != '\0' && strcmp(recompute, "none") != 0 && n < CELL)
+        n += snprintf(text + n, CELL - (size_t)n, " %s", recompute);
+    if (offload > 0 && n < CELL)
+        snprintf(text + n, CELL - (size_t)n, " offload %.0f%%", 100 * offload);
 }
 
 /** A cell of the printed table: point, swept keys, system, plan, numbers, fits. row -1: the head. */

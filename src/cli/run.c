@@ -129,7 +129,7 @@ static bool search_and_simulate(const struct arguments *arguments, struct scenar
 {
     struct plan_search search = {0};
     bool ok = (scenario->trace == SCENARIO_TRACE_NONE ||
-               kept_may_replace(arguments->options.output, scenario->name, false, err)) &&
+               kept_may_replace(arguments->options.output, scenario->name, NULL, err)) &&
               plan_search_run(scenario, lengths, &arguments->options, &search, err) &&
               simulate(arguments, scenario, lengths, &search, err);
     plan_search_free(&search);

@@ -336,8 +336,9 @@ static bool prepare(const struct arguments *arguments, const struct sweep *sweep
     struct workshop *workshop = check_calloc(1, sizeof *workshop); /* large */
     workshop->sweep = sweep;
     manifest_of_sweep(sweep, &submission->manifest);
+    submission->manifest.command = sweep_command_text(arguments->scenario, &arguments->options, &arguments->sweep);
     bool ok = sweep_divided(sweep, "submit", err) && driver_resolve(workshop, &submission->manifest, NULL, err) &&
-              kept_may_replace(arguments->options.output, submission->manifest.name, true, err) &&
+              kept_may_replace(arguments->options.output, submission->manifest.name, &submission->manifest, err) &&
               locate(submission, err);
     if (ok && arguments->shards > sweep->n_points)
         ok = error_set(err, "--shards: %d parts, but there are %d points", arguments->shards, sweep->n_points);

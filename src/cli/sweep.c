@@ -164,8 +164,7 @@ void sweep_write_points(FILE *file, const char *path, const struct options *opti
     }
 }
 
-/** The command line that makes these points. */
-static char *command_text(const char *path, const struct options *options, const struct sweep_arguments *arguments)
+char *sweep_command_text(const char *path, const struct options *options, const struct sweep_arguments *arguments)
 {
     char *text = NULL;
     size_t bytes;
@@ -290,7 +289,7 @@ bool sweep_command(const char *path, const struct options *options, const struct
     struct driver_options driver = {.stop = stop};
     workshop->sweep = sweep;
     manifest_of_sweep(sweep, &manifest);
-    manifest.command = command_text(path, options, arguments);
+    manifest.command = sweep_command_text(path, options, arguments);
     bool ok = (arguments->shard == NULL ||
                (sweep_divided(sweep, "--shard", err) && shard_parse(arguments->shard, &driver.shard, err))) &&
               driver_resolve(workshop, &manifest, stop, err);

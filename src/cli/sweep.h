@@ -50,6 +50,9 @@ void sweep_write_quoted(FILE *file, const char *text);
 void sweep_write_points(FILE *file, const char *path, const struct options *options,
                         const struct sweep_arguments *arguments);
 
+/** The command line that makes these points. Caller frees. */
+char *sweep_command_text(const char *path, const struct options *options, const struct sweep_arguments *arguments);
+
 void sweep_arguments_free(struct sweep_arguments *arguments);
 
 #endif

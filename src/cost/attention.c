@@ -15,30 +15,32 @@ static struct cost_attention attention_of_slice(const struct cost_setting *setti
     double kernels = context_kernels(setting, context);
     double key_ranks = setting->context_type == SCENARIO_RING ? context : 1;
     double query_ranks = setting->context_type == SCENARIO_ULYSSES ? 1 : sharers;
+    double heads = (double)model->heads / (setting->tensor * (setting->context_type == SCENARIO_ULYSSES ? context : 1));
     double tile_flop = pass == PASS_FORWARD ? 4 * end / key_ranks : 10 * (end - begin) / query_ranks;
     return (struct cost_attention){
         .flop = (double)flop_attention(model, pass, slice.begin, slice.end) / (kernels * sharers * setting->tensor),
         .queries = (end - begin) * (begin + end + 1) / end / query_ranks,
         .keys = (begin + end + 1) / key_ranks,
         .head_dim = head_dim,
-        .tile_flop = tile_flop * 128 * head_dim,
+        .tile_flop = tile_flop * COST_ATTENTION_TILE * head_dim,
+        .tiles =
+            heads * ceil((pass == PASS_FORWARD ? (end - begin) / query_ranks : end / key_ranks) / COST_ATTENTION_TILE),
     };
 }
 
 /** Sequences of one packed kernel. */
 struct pack {
-    double flop, work_s, tile_s, outside_s;
+    struct cost_attention_load load;
+    double flop, outside_s;
 };
 
 static void add_slice(const struct cost_setting *setting, enum pass pass, const struct cost_attention *work,
                       struct pack *pack)
 {
-    double own_s = cost_attention_work_s(setting->device, setting->attention, pass, work);
     pack->flop += work->flop;
-    pack->work_s += own_s;
-    pack->tile_s = fmax(pack->tile_s, cost_attention_tile_s(setting->device, setting->attention, pass, work));
+    cost_attention_add(&pack->load, setting->device, setting->attention, pass, work);
     if (cost_attention_outside(setting->device, setting->attention, pass, work))
-        pack->outside_s += own_s;
+        pack->outside_s += cost_attention_work_s(setting->device, setting->attention, pass, work);
 }
 
 /** What of all slices every rank has. */
@@ -94,7 +96,7 @@ static struct pack slowest_pack(const struct cost_setting *setting, enum pass pa
         return even_pack(setting, pass, unit);
     for (int32_t rank = 0; rank < unit->context; rank++) {
         struct pack pack = sequence_pack(setting, pass, unit, rank);
-        double seconds = cost_attention_kernel_s(setting->device, setting->attention, pass, pack.work_s, pack.tile_s);
+        double seconds = cost_attention_kernel_s(setting->device, setting->attention, pass, &pack.load);
         flop += pack.flop / unit->context;
         if (seconds > slowest_s) {
             slowest_s = seconds;
@@ -110,7 +112,7 @@ static struct cost_kernel fused_kernel(const struct cost_setting *setting, enum 
 {
     const struct device *device = setting->device;
     struct pack pack = slowest_pack(setting, pass, unit);
-    double seconds = cost_attention_kernel_s(device, setting->attention, pass, pack.work_s, pack.tile_s);
+    double seconds = cost_attention_kernel_s(device, setting->attention, pass, &pack.load);
     double n_kernels = context_kernels(setting, unit->context);
     return (struct cost_kernel){
         .name = "attention",
@@ -149,28 +151,28 @@ static struct batch batch_of(const struct cost_setting *setting, const struct co
 
 static void add_unfused_forward(struct cost_kernels *kernels, const struct device *device, const struct batch *b)
 {
-    kernels_add_batched_gemm(kernels, device, "attention scores",
-                             (struct kernels_gemm){b->n, b->queries, b->keys, b->head_dim});
+    kernels_add_gemms(kernels, device, "attention scores",
+                      (struct cost_gemm){b->n, b->queries, b->keys, b->head_dim, 0});
     kernels_add_memory_bound(kernels, device, DEVICE_NORM, "attention softmax", 4 * b->scores);
     if (b->dropout)
         kernels_add_memory_bound(kernels, device, DEVICE_ACTIVATION, "attention dropout", 5 * b->scores);
-    kernels_add_batched_gemm(kernels, device, "attention output",
-                             (struct kernels_gemm){b->n, b->queries, b->head_dim, b->keys});
+    kernels_add_gemms(kernels, device, "attention output",
+                      (struct cost_gemm){b->n, b->queries, b->head_dim, b->keys, 0});
 }
 
 static void add_unfused_backward(struct cost_kernels *kernels, const struct device *device, const struct batch *b)
 {
-    kernels_add_batched_gemm(kernels, device, "attention output's gradient",
-                             (struct kernels_gemm){b->n, b->queries, b->keys, b->head_dim});
-    kernels_add_batched_gemm(kernels, device, "attention values' gradient",
-                             (struct kernels_gemm){b->n, b->keys, b->head_dim, b->queries});
+    kernels_add_gemms(kernels, device, "attention output's gradient",
+                      (struct cost_gemm){b->n, b->queries, b->keys, b->head_dim, 0});
+    kernels_add_gemms(kernels, device, "attention values' gradient",
+                      (struct cost_gemm){b->n, b->keys, b->head_dim, b->queries, 0});
     if (b->dropout)
         kernels_add_memory_bound(kernels, device, DEVICE_ACTIVATION, "attention dropout", 5 * b->scores);
     kernels_add_memory_bound(kernels, device, DEVICE_NORM, "attention softmax", 6 * b->scores);
-    kernels_add_batched_gemm(kernels, device, "attention queries' gradient",
-                             (struct kernels_gemm){b->n, b->queries, b->head_dim, b->keys});
-    kernels_add_batched_gemm(kernels, device, "attention keys' gradient",
-                             (struct kernels_gemm){b->n, b->keys, b->head_dim, b->queries});
+    kernels_add_gemms(kernels, device, "attention queries' gradient",
+                      (struct cost_gemm){b->n, b->queries, b->head_dim, b->keys, 0});
+    kernels_add_gemms(kernels, device, "attention keys' gradient",
+                      (struct cost_gemm){b->n, b->keys, b->head_dim, b->queries, 0});
 }
 
 static void add_unfused(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit,
@@ -219,4 +221,21 @@ void attention_add_kernels(const struct cost_setting *setting, enum pass pass, c
     kernels_add(kernels, fused_kernel(setting, pass, unit));
     if (setting->attention == DEVICE_FLASH1)
         add_padding(setting, pass, unit, kernels);
+}
+
+double cost_attention_least_s(const struct cost_setting *setting, enum pass pass, int32_t tokens, int32_t context)
+{
+    struct slice sample = {0, 0, tokens};
+    if (setting->attention == DEVICE_UNFUSED) {
+        struct cost_unit unit = {.slices = &sample, .n_slices = 1, .context = context};
+        struct cost_kernels kernels = {0};
+        double sum_s = 0;
+        attention_add_kernels(setting, pass, &unit, &kernels);
+        for (int32_t i = 0; i < kernels.n; i++)
+            sum_s += kernels.kernel[i].seconds;
+        return sum_s;
+    }
+    struct cost_attention work = attention_of_slice(setting, pass, sample, context, context);
+    double work_s = cost_attention_work_s(setting->device, setting->attention, pass, &work);
+    return context_kernels(setting, context) * kernels_sustained_s(setting->device, work_s);
 }

@@ -59,10 +59,11 @@ static bool same_setting(const struct cost_setting *a, const struct cost_setting
            a->sequence_parallel == b->sequence_parallel && a->recompute_layers == b->recompute_layers &&
            a->early_stop == b->early_stop && a->kernels == b->kernels && a->loss == b->loss &&
            a->context_type == b->context_type && a->gradients == b->gradients && a->optimizer == b->optimizer &&
-           a->sharding == b->sharding && a->shards == b->shards && a->shard_groups == b->shard_groups &&
-           x->tp_overlap == y->tp_overlap && x->cp_overlap == y->cp_overlap && x->pp_overlap == y->pp_overlap &&
-           x->dp_overlap == y->dp_overlap && s->first_layers == t->first_layers && s->last_layers == t->last_layers &&
-           s->count_embedding == t->count_embedding && s->count_head == t->count_head;
+           a->sharding == b->sharding && a->fsdp == b->fsdp && a->shards == b->shards &&
+           a->shard_groups == b->shard_groups && x->tp_overlap == y->tp_overlap && x->cp_overlap == y->cp_overlap &&
+           x->pp_overlap == y->pp_overlap && x->dp_overlap == y->dp_overlap && s->first_layers == t->first_layers &&
+           s->last_layers == t->last_layers && s->count_embedding == t->count_embedding &&
+           s->count_head == t->count_head;
 }
 
 static int32_t setting_number(struct cost_cache *cache, const struct cost_setting *setting)

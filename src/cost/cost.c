@@ -43,8 +43,16 @@ static struct shares shares_of(const struct cost_setting *setting, const struct 
     };
 }
 
-static void add_gemms(struct cost_kernels *kernels, const struct device *device, enum pass pass, const struct shares *s)
+double cost_sum_bytes(const struct cost_setting *setting)
 {
+    bool anew = cost_shards_in_passes(setting) || setting->kernels != SCENARIO_FUSED;
+    return anew ? 0 : 2 * cost_gradient_bytes(setting->gradients);
+}
+
+static void add_gemms(struct cost_kernels *kernels, const struct cost_setting *setting, enum pass pass,
+                      const struct shares *s)
+{
+    const struct device *device = setting->device;
     static const char *const forward[] = {"QKV GEMM", "projection GEMM", "up GEMM", "down GEMM"};
     static const char *const input[] = {"QKV input-gradient GEMM", "projection input-gradient GEMM",
                                         "up input-gradient GEMM", "down input-gradient GEMM"};
@@ -57,23 +65,33 @@ static void add_gemms(struct cost_kernels *kernels, const struct device *device,
         if (pass == PASS_BACKWARD || pass == PASS_INPUT)
             kernels_add_gemm(kernels, device, input[i], s->tokens, in[i], out[i]);
         if (pass == PASS_BACKWARD || pass == PASS_WEIGHT)
-            kernels_add_gemm(kernels, device, weight[i], in[i], out[i], s->tokens);
+            kernels_add_gemms(kernels, device, weight[i],
+                              (struct cost_gemm){1, in[i], out[i], s->tokens, cost_sum_bytes(setting)});
     }
+}
+
+enum device_memory_kind cost_norm_kind(const struct cost_setting *setting)
+{
+    bool gpt = setting->kernels == SCENARIO_EAGER && setting->model->activation != MODEL_SWIGLU;
+    return gpt ? DEVICE_LAYER_NORM : DEVICE_NORM;
 }
 
 static void add_norms(struct cost_kernels *kernels, const struct cost_setting *setting, enum pass pass,
                       const struct shares *s)
 {
     double bytes = (pass == PASS_FORWARD ? 4 : 6) * s->outside * s->tokens;
-    kernels_add_memory_bound(kernels, setting->device, DEVICE_NORM, "norm before attention", bytes);
-    kernels_add_memory_bound(kernels, setting->device, DEVICE_NORM, "norm before the feed-forward block", bytes);
+    enum device_memory_kind kind = cost_norm_kind(setting);
+    kernels_add_memory_bound(kernels, setting->device, kind, "norm before attention", bytes);
+    kernels_add_memory_bound(kernels, setting->device, kind, "norm before the feed-forward block", bytes);
 }
 
 static void add_activation(struct cost_kernels *kernels, const struct cost_setting *setting, enum pass pass,
                            const struct shares *s)
 {
     double bytes = pass == PASS_FORWARD ? 2 * (s->up + s->ffn) : 2 * (2 * s->up + s->ffn);
-    kernels_add_memory_bound(kernels, setting->device, DEVICE_ACTIVATION, "activation", bytes * s->tokens);
+    bool swiglu = setting->model->activation == MODEL_SWIGLU && setting->kernels != SCENARIO_COMPILED;
+    kernels_add_memory_bound(kernels, setting->device, swiglu ? DEVICE_ACTIVATION : DEVICE_GELU, "activation",
+                             bytes * s->tokens);
 }
 
 static void add_rotations(struct cost_kernels *kernels, const struct cost_setting *setting, const struct shares *s)
@@ -148,7 +166,7 @@ static void add_layers(struct cost_pass *cost, const struct cost_setting *settin
 {
     struct cost_kernels kernels;
     kernels.n = 0;
-    add_gemms(&kernels, setting->device, pass, s);
+    add_gemms(&kernels, setting, pass, s);
     add_memory_bound(&kernels, setting, pass, s);
     add_kernels(cost, &kernels, setting->layers);
     if (pass != PASS_WEIGHT)
@@ -236,7 +254,7 @@ void cost_layer_kernels(const struct cost_setting *setting, enum pass pass, cons
 {
     struct shares s = shares_of(setting, unit);
     kernels->n = 0;
-    add_gemms(kernels, setting->device, pass, &s);
+    add_gemms(kernels, setting, pass, &s);
     if (pass != PASS_WEIGHT)
         attention_add_kernels(setting, pass == PASS_INPUT ? PASS_BACKWARD : pass, unit, kernels);
     add_memory_bound(kernels, setting, pass, &s);
@@ -259,7 +277,7 @@ static void add_head(struct cost_kernels *kernels, const struct cost_setting *se
     double logits = model_vocabulary_share(setting->model, setting->tensor);
     double norm = (forward ? 4 : 6) * s->outside, loss = loss_bytes(setting->loss, forward) * logits;
     if (pass != PASS_WEIGHT) {
-        kernels_add_memory_bound(kernels, device, DEVICE_NORM, "final norm", norm * s->tokens);
+        kernels_add_memory_bound(kernels, device, cost_norm_kind(setting), "final norm", norm * s->tokens);
         kernels_add_memory_bound(kernels, device, DEVICE_LOSS, "cross-entropy", loss * s->tokens);
     }
     if (forward)
@@ -267,7 +285,8 @@ static void add_head(struct cost_kernels *kernels, const struct cost_setting *se
     if (pass == PASS_BACKWARD || pass == PASS_INPUT)
         kernels_add_gemm(kernels, device, "head input-gradient GEMM", s->tokens, s->h, logits);
     if (pass == PASS_BACKWARD || pass == PASS_WEIGHT)
-        kernels_add_gemm(kernels, device, "head weight-gradient GEMM", s->h, logits, s->tokens);
+        kernels_add_gemms(kernels, device, "head weight-gradient GEMM",
+                          (struct cost_gemm){1, s->h, logits, s->tokens, cost_sum_bytes(setting)});
 }
 
 void cost_head_kernels(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit,

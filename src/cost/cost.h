@@ -5,7 +5,7 @@
  * Symbols: h hidden, k width of keys (of values) of a token, f inner width, n heads, V vocabulary, T tokens of one CP
  * rank. A layer runs as Megatron-LM runs it: tensor parallel with sequence parallelism (Korthikanti et al. 2022,
  * arXiv:2205.05198, section 4.2) or without, bf16 weights and activations, fp32 optimizer, gradients as set. The time
- * of biases is left out (fused into their neighbours); LayerNorm takes RMSNorm's.
+ * of biases is left out (fused into their neighbours); a fused LayerNorm takes RMSNorm's (eager: cost_norm_kind).
  */
 #ifndef SLIMSIM_COST_COST_H
 #define SLIMSIM_COST_COST_H
@@ -33,6 +33,7 @@ struct cost_setting {
     enum scenario_gradients gradients;
     enum scenario_kernels optimizer;
     enum scenario_sharding sharding;
+    int32_t fsdp;         /* 1 or 2 (0 as 1): whose copies zero2 and zero3 do, cost/shards.h */
     int32_t shards;       /* DP x CP ranks that share states, on consecutive groups of TP GPUs; 1: nothing is shared */
     int32_t shard_groups; /* so many groups of `shards` ranks hold the same; 0 as 1: these are all DP x CP ranks */
     const struct faults *faults; /* slow devices, NULL: none; dag/ sees to them, these costs are of sound ones */
@@ -84,7 +85,7 @@ static inline double cost_pass_s(const struct cost_pass *cost)
  *
  * GEMMs (M x N x K), forward: T x (h + 2k)/TP x h, T x h x h/TP, T x 2f/TP x h (GELU: f/TP), T x h x f/TP; backward
  * two of the same FLOPs each, for the input (T x K x N) and for the weight (K x N x T). Adding the weight's gradient
- * to the fp32 sum is part of its GEMM (Megatron-LM's fusion) and not counted again.
+ * to the sum is part of its GEMM (Megatron-LM's fusion), which so moves cost_sum_bytes of each element.
  *
  * Attention: one packed kernel a layer for all slices, `context` of them with a ring (a block of it each); each slice
  * has 1/context of its FLOPs (zig-zag sharding of each sample, Llama 3, arXiv:2407.21783, section 3.3) and 1/TP of the
@@ -174,9 +175,23 @@ struct cost_pass cost_of_head(const struct cost_setting *setting, enum pass pass
  */
 struct cost_pass cost_of_embedding(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit);
 
-/** One sequence of a packed attention kernel: its FLOPs on this rank, and its shape. tile_flop: of its longest tile. */
+/** `batch` matrix products of M x N x K in one kernel. sum_bytes: read and written for an element of the sum that the
+ * output is added to; 0: it is written in bf16. */
+struct cost_gemm {
+    double batch, m, n, k, sum_bytes;
+};
+
+enum { COST_ATTENTION_TILE = 128 }; /* queries of a tile, backward keys */
+
+/** One sequence of a packed attention kernel: its FLOPs on this rank, and its shape. tile_flop: of its longest tile;
+ * tiles: how many, of all the rank's heads. */
 struct cost_attention {
-    double flop, queries, keys, head_dim, tile_flop;
+    double flop, queries, keys, head_dim, tile_flop, tiles;
+};
+
+/** Sequences of one packed attention kernel: their work, the longest tile of all, how many tiles. */
+struct cost_attention_load {
+    double work_s, tile_s, tiles;
 };
 
 /** One kernel, or a packed one of all slices, on one rank. bytes: to and from HBM, 0 for attention, whose curve needs
@@ -208,11 +223,12 @@ void cost_head_kernels(const struct cost_setting *setting, enum pass pass, const
 void cost_embedding_kernels(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit,
                             struct cost_kernels *kernels);
 
-/** Time of one kernel [s]; source of each form: scenario/device.h. No work takes no time. A GEMM takes no less than the
- * copying of its three matrices; `batch` of one shape in one kernel share its waves. flash1 takes 1 + training.flash1
- * times the work of flash2. Benchmarked speed: training.products is not in it. */
+/** Time of one kernel [s]; source of each form: scenario/device.h. No work takes no time. A GEMM takes no less than
+ * reading and writing its three matrices; `batch` of one shape share the kernel's waves; cost_gemm_s: one product
+ * without a sum. flash1 takes 1 + training.flash1 times the work of flash2. Benchmarked speed: training.products is not
+ * in it. */
+double cost_kernel_gemm_s(const struct device *device, const struct cost_gemm *gemm);
 double cost_gemm_s(const struct device *device, double m, double n, double k);
-double cost_batched_gemm_s(const struct device *device, double batch, double m, double n, double k);
 double cost_attention_s(const struct device *device, enum device_attention kernel, enum pass pass,
                         const struct cost_attention *work);
 double cost_memory_bound_s(const struct device *device, enum device_memory_kind kind, double bytes);
@@ -223,9 +239,27 @@ double cost_attention_work_s(const struct device *device, enum device_attention 
 double cost_attention_tile_s(const struct device *device, enum device_attention kernel, enum pass pass,
                              const struct cost_attention *work);
 
-/** A packed kernel of the sequences' sum of work and longest tile; it takes no less than that tile [s]. */
-double cost_attention_kernel_s(const struct device *device, enum device_attention kernel, enum pass pass, double work_s,
-                               double tile_s);
+/** One more sequence in a packed kernel. */
+void cost_attention_add(struct cost_attention_load *load, const struct device *device, enum device_attention kernel,
+                        enum pass pass, const struct cost_attention *work);
+
+/** A packed kernel; it takes no less than its work, and than its longest tile [s]. */
+double cost_attention_kernel_s(const struct device *device, enum device_attention kernel, enum pass pass,
+                               const struct cost_attention_load *load);
+
+/** What a weight's gradient reads and writes of the sum of gradients that its GEMM adds to, bytes an element: twice the
+ * sum's own, 8 or 4. 0 where it is written anew: gradients that zero2 and zero3 reduce in every pass, and kernels that
+ * are not `fused`, where autograd writes those of the first micro-batch (and adds further ones by kernels of its own,
+ * which are not modelled). */
+double cost_sum_bytes(const struct cost_setting *setting);
+
+/** Whose norms the layers run: a GELU model's eager ones are PyTorch's LayerNorm. */
+enum device_memory_kind cost_norm_kind(const struct cost_setting *setting);
+
+/** Least that core attention of a layer and pass takes of any kernel that holds a whole sample, on one of `context`
+ * ranks that share it, as training reaches it [s]: its work, without the kernel's end, which other sequences may
+ * shorten (tiles of other lengths fill it). Unfused attention: what it takes alone. */
+double cost_attention_least_s(const struct cost_setting *setting, enum pass pass, int32_t tokens, int32_t context);
 
 /** Whether a shape lies outside what was measured. */
 bool cost_gemm_outside(const struct device *device, double m, double n, double k);
@@ -311,10 +345,9 @@ double cost_gradient_bytes(enum scenario_gradients gradients);
 /**
  * Optimizer step of a rank of a stage of `parameters` parameters, of which it updates 1/shards [s]: Adam with fp32
  * states, memory-bound, all to the device's curve of copies. Bytes for a parameter of the rank's share:
- *   gradient   bf16: read and converted to fp32, 6; read for the norm, 4; zero2, zero3: scaled by the clipping, 8
- *   fused      gradient, weight and two moments read, the latter three written, 28
- *   eager      one kernel each: decay 8, first moment 8 + 12, second 8 + 12, root, division and sum of the denominator
- *              24, weight 16
+ *   gradient   bf16: read and converted to fp32, 6 (FSDP2 did it in the pass); read for the norm, 4; zero2, zero3:
+ * scaled by the clipping, 8 fused      gradient, weight and two moments read, the latter three written, 28 eager one
+ * kernel each: decay 8, first moment 8 + 12, second 8 + 12, root, division and sum of the denominator 24, weight 16
  *   weight     the bf16 copy, 6 (zero3 converts as it gathers)
  * and zero1 and none for each of all parameters of the stage: the gradient is set to zero, and divided by the ranks, 3
  * x 4 (bf16 2). Megatron-LM clips only a norm that is too large; that is left out. Source: Megatron-LM
@@ -403,7 +436,10 @@ double cost_state_block_bytes(const struct cost_setting *setting, int32_t layers
 
 /** Whole tensors that zero2 and zero3 hold beside the shards through forward and backward, the largest moment [bytes]:
  * gradients (g bytes each) of two layers, one computed and one reduced; zero3 also the bf16 weights of two layers, one
- * in work and one gathered, and of embedding and head. zero1, none: 0. */
+ * in work and one gathered, and of embedding and head. The head's gradient, in bf16, waits through the backward for the
+ * embedding's, as both are the root unit's (cost_of_head). FSDP2's gradients are bf16 until they are joined: 2 of the
+ * layer that is computed, g of the one that is reduced, 2 + 2 + 2 + g in all (what was copied out of the gathered
+ * buffer frees it, and what is joined frees the gradients). zero1, none: 0. */
 double cost_gathered_bytes(const struct cost_setting *setting);
 
 /**

@@ -5,7 +5,8 @@ static void add_gpt_backward(struct cost_kernels *kernels, const struct cost_set
                              double norm_tokens)
 {
     double h = (double)setting->model->hidden, k = (double)model_kv_width(setting->model);
-    kernels_add_memory_bound(kernels, setting->device, DEVICE_NORM, "norms' weight gradients", 2 * 4 * h * norm_tokens);
+    kernels_add_memory_bound(kernels, setting->device, cost_norm_kind(setting), "norms' weight gradients",
+                             2 * 4 * h * norm_tokens);
     kernels_add_memory_bound(kernels, setting->device, DEVICE_COPY, "gradients of queries, keys and values joined",
                              4 * (h + 2 * k) * rank_tokens);
 }

@@ -11,13 +11,16 @@
  * kernel is taken off.
  *
  * SwiGLU models run Llama's modules:
- *   RMSNorm in fp32     forward 36h (to fp32 6, square 8, mean 4, times its root 8, to bf16 6, times weight 4), fused
- * 4h backward 68h (weight 4 + 8, to fp32 6, product 8 + 16, mean and square 8 + 12, to bf16 6), fused 6h; two of them a
- * layer rotation by halves  20 of each byte pair of queries and keys in both passes (times cosine 4, negated half 2,
- *                       halves joined 4, times sine 4, sum 6), fused 4
- *   SwiGLU              forward 10f (silu 4, product 6), fused 6f; backward 18f (product 12, silu 6), fused 10f
- *   projections         backward 18h: QKV, gate and up are modules of their own, whose inputs' gradients autograd adds
- *                       up, 6h each time
+ *   RMSNorm in fp32, two of them a layer
+ *       forward 36h (to fp32 6, square 8, mean 4, times its root 8, to bf16 6, times weight 4), fused 4h
+ *       backward 68h (weight 4 + 8, to fp32 6, product 8 + 16, mean and square 8 + 12, to bf16 6), fused 6h
+ *   rotation by halves
+ *       20 of each byte pair of queries and keys in both passes (times cosine 4, negated half 2, halves joined 4, times
+ *       sine 4, sum 6), fused 4
+ *   SwiGLU
+ *       forward 10f (silu 4, product 6), fused 6f; backward 18f (product 12, silu 6), fused 10f
+ *   projections
+ *       backward 18h: QKV, gate and up are modules of their own, whose inputs' gradients autograd adds up, 6h each time
  * GELU models run a joint QKV, whose three gradients are joined in the backward, 4(h + 2k) (torch.chunk's), and
  * LayerNorm and GELU, one kernel each in PyTorch too, but for LayerNorm's backward: the gradients of its
  * weight and bias are a kernel of their own, which reads the gradient and the input again, 4h, two norms a layer.

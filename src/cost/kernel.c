@@ -36,18 +36,23 @@ static double positions(const struct device *device, double batch, double m, dou
     return fmin(square, fmin(wide, tall)) * (double)device->multiprocessors;
 }
 
-double cost_batched_gemm_s(const struct device *device, double batch, double m, double n, double k)
+double cost_kernel_gemm_s(const struct device *device, const struct cost_gemm *gemm)
 {
+    double batch = gemm->batch, m = gemm->m, n = gemm->n, k = gemm->k;
     if (batch <= 0 || m <= 0 || n <= 0 || k <= 0)
         return 0;
     double work_s = 2 * k * positions(device, batch, m, n) / (device->peak_flop_per_s * device->gemm.efficiency);
     double copy_bytes_per_s = device->hbm_bytes_per_s * device->memory_share[DEVICE_COPY];
-    return device->gemm.launch_s + fmax(work_s, 2 * batch * (m * n + m * k + n * k) / copy_bytes_per_s);
+    double input_s = 2 * batch * (m * k + n * k) / copy_bytes_per_s, outputs = batch * m * n;
+    double output_s = gemm->sum_bytes > 0 && device->gemm.sum > 0
+                          ? gemm->sum_bytes * outputs / (device->hbm_bytes_per_s * device->gemm.sum)
+                          : 2 * outputs / copy_bytes_per_s;
+    return device->gemm.launch_s + fmax(work_s + device->gemm.epilogue * output_s, input_s + output_s);
 }
 
 double cost_gemm_s(const struct device *device, double m, double n, double k)
 {
-    return cost_batched_gemm_s(device, 1, m, n, k);
+    return cost_kernel_gemm_s(device, &(struct cost_gemm){1, m, n, k, 0});
 }
 
 bool cost_gemm_outside(const struct device *device, double m, double n, double k)
@@ -86,21 +91,45 @@ double cost_attention_tile_s(const struct device *device, enum device_attention 
                              const struct cost_attention *work)
 {
     const struct device_flash flash = flash_of(device, kernel, pass);
-    return work->tile_flop * per_flop_s(device, &flash, work->head_dim) * (double)device->multiprocessors;
+    bool forward = pass == PASS_FORWARD;
+    double other_half = (forward ? flash.k_half : flash.q_half) / 2; /* a mean tile of a causal sample has half of L */
+    double length = work->tile_flop / ((forward ? 4 : 10) * COST_ATTENTION_TILE * work->head_dim);
+    if (work->tile_flop <= 0)
+        return 0;
+    return work->tile_flop * (1 + other_half / length) * per_flop_s(device, &flash, work->head_dim) *
+           (double)device->multiprocessors;
 }
 
-double cost_attention_kernel_s(const struct device *device, enum device_attention kernel, enum pass pass, double work_s,
-                               double tile_s)
+void cost_attention_add(struct cost_attention_load *load, const struct device *device, enum device_attention kernel,
+                        enum pass pass, const struct cost_attention *work)
+{
+    load->work_s += cost_attention_work_s(device, kernel, pass, work);
+    load->tile_s = fmax(load->tile_s, cost_attention_tile_s(device, kernel, pass, work));
+    load->tiles += work->tiles;
+}
+
+double cost_attention_kernel_s(const struct device *device, enum device_attention kernel, enum pass pass,
+                               const struct cost_attention_load *load)
 {
     const struct device_flash flash = flash_of(device, kernel, pass);
-    return work_s > 0 ? fmax(work_s + flash.tail * tile_s, tile_s) + device->launch_s : 0;
+    double lost_s = 0, longest_s = load->tile_s;
+    if (load->work_s <= 0)
+        return 0;
+    if (longest_s > 0 && load->tiles > 0) {
+        double even = load->tiles / (double)device->multiprocessors, idle = whole_above(even) - even;
+        double alike = fmin(1, fmax(0, 2 * load->work_s / (even * longest_s) - 1));
+        lost_s = longest_s * (alike * idle + (1 - alike) * flash.tail);
+        longest_s /= flash.alone > 0 ? flash.alone : 1;
+    }
+    return fmax(load->work_s + lost_s, longest_s) + flash.launch_s;
 }
 
 double cost_attention_s(const struct device *device, enum device_attention kernel, enum pass pass,
                         const struct cost_attention *work)
 {
-    return cost_attention_kernel_s(device, kernel, pass, cost_attention_work_s(device, kernel, pass, work),
-                                   cost_attention_tile_s(device, kernel, pass, work));
+    struct cost_attention_load load = {0};
+    cost_attention_add(&load, device, kernel, pass, work);
+    return cost_attention_kernel_s(device, kernel, pass, &load);
 }
 
 bool cost_attention_outside(const struct device *device, enum device_attention kernel, enum pass pass,

@@ -14,21 +14,23 @@ double kernels_sustained_s(const struct device *device, double seconds)
     return seconds * (1 + device->training.products);
 }
 
-void kernels_add_batched_gemm(struct cost_kernels *kernels, const struct device *device, const char *name,
-                              struct kernels_gemm shape)
+void kernels_add_gemms(struct cost_kernels *kernels, const struct device *device, const char *name,
+                       struct cost_gemm gemm)
 {
-    double batch = shape.batch, m = shape.m, n = shape.n, k = shape.k;
-    struct cost_kernel gemm = {.name = name, .family = COST_GEMM, .flop = 2 * batch * m * n * k};
-    gemm.seconds = kernels_sustained_s(device, cost_batched_gemm_s(device, batch, m, n, k));
-    gemm.bytes = 2 * batch * (m * n + m * k + n * k);
-    gemm.outside_s = cost_gemm_outside(device, m, n, k) ? gemm.seconds : 0;
-    kernels_add(kernels, gemm);
+    double m = gemm.m, n = gemm.n, k = gemm.k, output_bytes = gemm.sum_bytes > 0 ? gemm.sum_bytes : 2;
+    double seconds = kernels_sustained_s(device, cost_kernel_gemm_s(device, &gemm));
+    kernels_add(kernels, (struct cost_kernel){.name = name,
+                                              .family = COST_GEMM,
+                                              .flop = 2 * gemm.batch * m * n * k,
+                                              .bytes = gemm.batch * (output_bytes * m * n + 2 * (m * k + n * k)),
+                                              .seconds = seconds,
+                                              .outside_s = cost_gemm_outside(device, m, n, k) ? seconds : 0});
 }
 
 void kernels_add_gemm(struct cost_kernels *kernels, const struct device *device, const char *name, double m, double n,
                       double k)
 {
-    kernels_add_batched_gemm(kernels, device, name, (struct kernels_gemm){1, m, n, k});
+    kernels_add_gemms(kernels, device, name, (struct cost_gemm){1, m, n, k, 0});
 }
 
 void kernels_add_memory_bound(struct cost_kernels *kernels, const struct device *device, enum device_memory_kind kind,

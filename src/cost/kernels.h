@@ -8,16 +8,11 @@
 /** Append one as it is. */
 void kernels_add(struct cost_kernels *kernels, struct cost_kernel kernel);
 
-/** `batch` GEMMs of M x N x K. */
-struct kernels_gemm {
-    double batch, m, n, k;
-};
-
-/** Append `batch` GEMMs of M x N x K in one kernel, as training reaches it (device_training.products). */
+/** Append GEMMs in one kernel, as training reaches it (device_training.products); or one alone, without a sum. */
+void kernels_add_gemms(struct cost_kernels *kernels, const struct device *device, const char *name,
+                       struct cost_gemm gemm);
 void kernels_add_gemm(struct cost_kernels *kernels, const struct device *device, const char *name, double m, double n,
                       double k);
-void kernels_add_batched_gemm(struct cost_kernels *kernels, const struct device *device, const char *name,
-                              struct kernels_gemm shape);
 
 /** Append a kernel whose time is that of its bytes. Without bytes: nothing. */
 void kernels_add_memory_bound(struct cost_kernels *kernels, const struct device *device, enum device_memory_kind kind,

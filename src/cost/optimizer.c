@@ -11,7 +11,8 @@ double cost_gradient_bytes(enum scenario_gradients gradients)
 static double share_bytes(const struct cost_setting *setting)
 {
     bool zero1 = !cost_shards_in_passes(setting);
-    double converted = setting->gradients == SCENARIO_BF16 ? 2 + 4 : 0;
+    bool before = cost_shards_in_passes(setting) && setting->fsdp == 2;
+    double converted = setting->gradients == SCENARIO_BF16 && !before ? 2 + 4 : 0;
     double norm = 4, clipped = zero1 ? 0 : 4 + 4, weight = setting->sharding == SCENARIO_ZERO3 ? 0 : 4 + 2;
     double fused = 4 + 4 + 4 + 4 + 4 + 4 + 4;                          /* gradient, weight, moments; the latter three */
     double eager = (4 + 4) + (8 + 12) + (8 + 12) + (8 + 8 + 8) + 16.0; /* decay, moments, denominator, weight */

@@ -11,6 +11,13 @@ static double sustained_gemm_s(const struct device *device, double m, double n, 
     return kernels_sustained_s(device, cost_gemm_s(device, m, n, k));
 }
 
+/** The weight's gradient of a GEMM from `in` to `out` columns, added to its sum [s]. */
+static double weight_gemm_s(const struct cost_setting *setting, double in, double out, double tokens)
+{
+    const struct cost_gemm gemm = {1, in, out, tokens, cost_sum_bytes(setting)};
+    return kernels_sustained_s(setting->device, cost_kernel_gemm_s(setting->device, &gemm));
+}
+
 enum { SPLITS = 4 }; /* of a GEMM whose output is reduced */
 
 static double multiprocessors(const struct device *device, enum overlap_place place)
@@ -129,7 +136,7 @@ static void add_column_backward(struct overlap_tensor *sum, const struct cost_se
     if (pass != PASS_BACKWARD)
         return;
     add_bulk(sum, setting, DEVICE_ALL_GATHER, tokens, sustained_gemm_s(setting->device, tokens, hidden, columns));
-    add_bulk(sum, setting, DEVICE_REDUCE_SCATTER, tokens, sustained_gemm_s(setting->device, hidden, columns, tokens));
+    add_bulk(sum, setting, DEVICE_REDUCE_SCATTER, tokens, weight_gemm_s(setting, hidden, columns, tokens));
 }
 
 /** Without sequence parallelism: an all-reduce after each row-parallel GEMM, backward of each column-parallel input. */
@@ -143,8 +150,8 @@ static void add_all_reduces(struct overlap_tensor *sum, const struct cost_settin
             add_exposed(sum, setting, DEVICE_ALL_REDUCE, tokens);
         return;
     }
-    add_bulk(sum, setting, DEVICE_ALL_REDUCE, tokens, sustained_gemm_s(setting->device, w->hidden, w->up, tokens));
-    add_bulk(sum, setting, DEVICE_ALL_REDUCE, tokens, sustained_gemm_s(setting->device, w->hidden, w->qkv, tokens));
+    add_bulk(sum, setting, DEVICE_ALL_REDUCE, tokens, weight_gemm_s(setting, w->hidden, w->up, tokens));
+    add_bulk(sum, setting, DEVICE_ALL_REDUCE, tokens, weight_gemm_s(setting, w->hidden, w->qkv, tokens));
 }
 
 struct overlap_tensor overlap_tensor_layer(const struct cost_setting *setting, enum pass pass, double tokens,
@@ -192,7 +199,7 @@ struct overlap_tensor overlap_tensor_head(const struct cost_setting *setting, en
     struct overlap_tensor sum = {0};
     if (setting->tensor == 1 || tokens <= 0)
         return sum;
-    double weight_s = sustained_gemm_s(setting->device, (double)setting->model->hidden, logits, tokens);
+    double weight_s = weight_gemm_s(setting, (double)setting->model->hidden, logits, tokens);
     if (!setting->sequence_parallel) {
         if (pass == PASS_BACKWARD)
             add_bulk(&sum, setting, DEVICE_ALL_REDUCE, tokens, weight_s);

@@ -59,19 +59,36 @@ static struct traffic traffic_of(const struct cost_setting *setting, enum pass p
     return traffic;
 }
 
-/** Passes over whole gradients and over a rank's shards, beside the collectives. */
+/** Bytes that copies of a parameter move: of the whole tensor and of a rank's shard. */
+struct copies {
+    double whole, own;
+};
+
+static struct copies copies_of_fsdp1(const struct cost_setting *setting, bool gathers, bool reduces)
+{
+    double bytes = cost_gradient_bytes(setting->gradients);
+    double converted = setting->gradients == SCENARIO_FP32 ? 2 + bytes : 0;
+    return (struct copies){.whole = reduces ? (2 + 2) + converted + 2 * bytes : 0,
+                           .own = (gathers ? 4 + 2 : 0) + (reduces ? (2 + 3) * bytes : 0)};
+}
+
+static struct copies copies_of_fsdp2(const struct cost_setting *setting, bool gathers, bool reduces)
+{
+    double bytes = cost_gradient_bytes(setting->gradients), converted = setting->gradients == SCENARIO_FP32 ? 0 : 2 + 4;
+    return (struct copies){.whole = (gathers ? 2 + 2 : 0) + (reduces ? 2 + bytes : 0),
+                           .own = (gathers ? (4 + 2) + (2 + 2) : 0) + (reduces ? converted + 3 * 4 : 0)};
+}
+
+/** Passes over whole tensors and over a rank's shards, beside the collectives. */
 static double conversion_s(const struct cost_setting *setting, enum pass pass, double parameters, bool gathers)
 {
-    double bytes = cost_gradient_bytes(setting->gradients), whole = 0, own = 0;
     if (!cost_shards_in_passes(setting) || setting->shards == 1)
         return 0;
-    if (gathers && setting->sharding == SCENARIO_ZERO3)
-        own += 4 + 2;
-    if (reduces(setting, pass)) {
-        whole += (2 + 2) + (setting->gradients == SCENARIO_FP32 ? 2 + bytes : 0) + 2 * bytes;
-        own += (2 + 3) * bytes;
-    }
-    return cost_memory_bound_s(setting->device, DEVICE_COPY, (whole + own / setting->shards) * parameters);
+    gathers = gathers && setting->sharding == SCENARIO_ZERO3;
+    struct copies copies = setting->fsdp == 2 ? copies_of_fsdp2(setting, gathers, reduces(setting, pass))
+                                              : copies_of_fsdp1(setting, gathers, reduces(setting, pass));
+    return cost_memory_bound_s(setting->device, DEVICE_COPY,
+                               (copies.whole + copies.own / setting->shards) * parameters);
 }
 
 void shards_of_layers(const struct cost_setting *setting, enum pass pass, struct cost_pass *cost)

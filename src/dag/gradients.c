@@ -11,6 +11,7 @@
 struct replicas {
     int32_t n, group;        /* group: places of one */
     int32_t *places, *ready; /* [n], [2 n] ready: tasks that end a place's work so far, -1: none */
+    double *shown_s;         /* [n] of a collective behind (before) a place's passes; -1: it has none to wait for */
     double parameters;       /* of one of them */
 };
 
@@ -161,25 +162,68 @@ static struct overlap_kernels kernels_of(const struct builder *builder, const st
     return kernels;
 }
 
-/* The share of a collective of all parameters, `bytes` each, that the passes of `pass` do not hide: dag/dag.h. */
-static double exposed(const struct builder *builder, const struct replicas *replicas, enum pass pass, double bytes)
+/* A place that other places' passes stand for, or without passes, has none of its own. */
+static double place_shown_s(const struct builder *builder, int32_t place, enum pass pass, double chunk_s, double loss)
 {
-    int32_t chunks = builder->pipes[0].plan->layout.chunks;
+    return builder->dag->places[place].alike == place ? unhidden_s(builder, place, pass, chunk_s, loss) : -1;
+}
+
+/* What of a collective of all parameters, `bytes` each, the passes of `pass` of each place do not hide: dag/dag.h.
+ * @return seconds of all of it alone */
+static double find_shown(const struct builder *builder, struct replicas *replicas, enum pass pass, double bytes)
+{
+    int32_t chunks = builder->pipes[0].plan->layout.chunks, n_passes = 0;
     int32_t hides = pass == PASS_BACKWARD ? SCENARIO_OVERLAP_GRADIENTS : SCENARIO_OVERLAP_BOTH;
-    double all_s = alone_s(builder, replicas, pass, replicas->parameters, bytes);
-    if (builder->setting->communication.dp_overlap < hides || all_s <= 0)
-        return 1;
-    double chunk = replicas->parameters / chunks, bucket = bucket_parameters(replicas, chunk);
-    double bucket_s = alone_s(builder, replicas, pass, bucket, bytes), chunk_s = bucket_s * chunk / bucket;
-    struct overlap_kernels kernels = kernels_of(builder, replicas, pass);
-    double loss = overlap_loss(builder->setting->device, place_of(builder, replicas), kernels);
-    double behind_s = -1;
+    double all_s = alone_s(builder, replicas, pass, replicas->parameters, bytes), open_s = all_s;
+    if (builder->setting->communication.dp_overlap >= hides && all_s > 0) {
+        double chunk = replicas->parameters / chunks, bucket = bucket_parameters(replicas, chunk);
+        double bucket_s = alone_s(builder, replicas, pass, bucket, bytes), chunk_s = bucket_s * chunk / bucket;
+        struct overlap_kernels kernels = kernels_of(builder, replicas, pass);
+        double loss = overlap_loss(builder->setting->device, place_of(builder, replicas), kernels);
+        double least_s = bucket_s + (chunks * chunk_s - bucket_s) * loss;
+        for (int32_t i = 0; i < replicas->n; i++) {
+            double behind_s = place_shown_s(builder, replicas->places[i], pass, chunk_s, loss);
+            replicas->shown_s[i] = behind_s < 0 ? -1 : fmax(behind_s, least_s);
+            n_passes += behind_s >= 0;
+        }
+        open_s = chunks * chunk_s;
+    }
+    for (int32_t i = 0; i < replicas->n && n_passes == 0; i++) /* nothing hides it */
+        replicas->shown_s[i] = open_s;
+    return all_s;
+}
+
+static double least_shown_s(const struct replicas *replicas)
+{
+    double least = INFINITY;
     for (int32_t i = 0; i < replicas->n; i++)
-        if (builder->dag->places[replicas->places[i]].alike == replicas->places[i])
-            behind_s = fmax(behind_s, unhidden_s(builder, replicas->places[i], pass, chunk_s, loss));
-    if (behind_s < 0) /* nothing hides them */
-        return chunks * chunk_s / all_s;
-    return fmax(behind_s, bucket_s + (chunks * chunk_s - bucket_s) * loss) / all_s;
+        if (replicas->shown_s[i] >= 0)
+            least = fmin(least, replicas->shown_s[i]);
+    return least;
+}
+
+static double most_shown_s(const struct replicas *replicas)
+{
+    double most = 0;
+    for (int32_t i = 0; i < replicas->n; i++)
+        most = fmax(most, replicas->shown_s[i]);
+    return most;
+}
+
+/* The reduction begins that much later than a place ends by which its passes hide less than those that hide most. */
+static void add_waits(struct builder *builder, struct replicas *replicas, double least_s)
+{
+    for (int32_t i = 0; i < replicas->n; i++) {
+        if (replicas->shown_s[i] <= least_s)
+            continue;
+        struct dag_task task =
+            builder_task_of(builder, replicas->places[i], DAG_STREAM_COLLECTIVE, DAG_SYNC, DAG_REDUCE_SCATTER);
+        int32_t wait = builder_task(builder, task, replicas->shown_s[i] - least_s);
+        builder_edge(builder, replicas->ready[2 * i], DAG_COLLECTIVE);
+        builder_edge(builder, replicas->ready[2 * i + 1], DAG_COLLECTIVE);
+        replicas->ready[2 * i] = wait;
+        replicas->ready[2 * i + 1] = -1;
+    }
 }
 
 /* What a place's all-reduce waits for: its group's reduce-scatter, or without one the place's own work. */
@@ -195,14 +239,16 @@ static void fill_shard_ring(const struct replicas *replicas, const int32_t *scat
 }
 
 /* Reduce-scatter in each group, then all-reduce of each shard. @return a task after both, -1: there is neither */
-static int32_t add_reduction(struct builder *builder, const struct replicas *replicas, double bytes)
+static int32_t add_reduction(struct builder *builder, struct replicas *replicas, double bytes)
 {
+    double all_s = find_shown(builder, replicas, PASS_BACKWARD, bytes), least_s = least_shown_s(replicas);
+    double share = all_s > 0 ? least_s / all_s : 1;
+    add_waits(builder, replicas, least_s);
     int32_t m = replicas->n / replicas->group, n_rings = m > 1 ? replicas->group : 0;
     int32_t *places = check_malloc((size_t)m * sizeof *places), *ready = check_malloc(2 * (size_t)m * sizeof *ready);
     int32_t *done = check_malloc((size_t)(m + n_rings) * sizeof *done);
     for (int32_t g = 0; g < m; g++)
         done[g] = -1;
-    double share = exposed(builder, replicas, PASS_BACKWARD, bytes);
     for (int32_t g = 0; g < m && replicas->group > 1; g++) {
         struct builder_ring scatter = group_ring(replicas, DAG_REDUCE_SCATTER, replicas->parameters, bytes, g);
         scatter.share = share;
@@ -240,10 +286,11 @@ static void add_optimizers(struct builder *builder, struct replicas *replicas, i
     }
 }
 
-static void add_gathers(struct builder *builder, const struct replicas *replicas)
+static void add_gathers(struct builder *builder, struct replicas *replicas)
 {
     static const double parameter_bytes = 2; /* bf16 */
-    double share = exposed(builder, replicas, PASS_FORWARD, parameter_bytes);
+    double all_s = find_shown(builder, replicas, PASS_FORWARD, parameter_bytes);
+    double share = all_s > 0 ? most_shown_s(replicas) / all_s : 1;
     for (int32_t g = 0; g < replicas->n / replicas->group && replicas->group > 1; g++) {
         struct builder_ring ring = group_ring(replicas, DAG_ALL_GATHER, replicas->parameters, parameter_bytes, g);
         ring.share = share;
@@ -324,7 +371,8 @@ bool builder_gradients(struct builder *builder, struct error *err)
     for (int32_t i = 0; i < phase->n_pipelines; i++)
         n += (size_t)builder->pipes[i].n_ranks;
     struct replicas replicas = {.places = check_malloc(n * sizeof(int32_t)),
-                                .ready = check_malloc(2 * n * sizeof(int32_t))};
+                                .ready = check_malloc(2 * n * sizeof(int32_t)),
+                                .shown_s = check_malloc(n * sizeof(double))};
     int32_t n_stages = phase->pipelines[0].layout.stages, n_tensor = builder->pipes[0].n_tensor;
     int32_t norm = add_norm(builder, n_stages, n_tensor, &replicas);
     for (int32_t i = 0; i < n_stages * n_tensor; i++) {
@@ -335,5 +383,6 @@ bool builder_gradients(struct builder *builder, struct error *err)
     }
     free(replicas.places);
     free(replicas.ready);
+    free(replicas.shown_s);
     return true;
 }

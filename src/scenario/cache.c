@@ -9,22 +9,32 @@
 #include "base/hash.h"
 #include "scenario/library.h"
 
-struct cached_model {
+struct cache_entry {
     char name[SCHEMA_TEXT_BYTES]; /* as the scenario has it */
     uint64_t hash;
-    struct model model;
+    void *value;
 };
 
-struct cached_device {
-    char name[SCHEMA_TEXT_BYTES];
-    uint64_t hash;
-    struct device device;
-};
+/** What is kept of a name, if anything. */
+static bool kept(const struct cache_list *list, const char *name, void *value, size_t bytes, uint64_t *hash)
+{
+    for (size_t i = 0; i < list->n; i++)
+        if (strcmp(list->entries[i].name, name) == 0) {
+            memcpy(value, list->entries[i].value, bytes);
+            *hash = list->entries[i].hash;
+            return true;
+        }
+    return false;
+}
 
-struct cached_platform {
-    char name[SCHEMA_TEXT_BYTES];
-    struct platform platform;
-};
+static void keep(struct cache_list *list, const char *name, const void *value, size_t bytes, uint64_t hash)
+{
+    list->entries = check_grow(list->entries, list->n, &list->capacity, sizeof *list->entries);
+    struct cache_entry *entry = &list->entries[list->n++];
+    snprintf(entry->name, sizeof entry->name, "%s", name);
+    entry->hash = hash;
+    entry->value = memcpy(check_malloc(bytes), value, bytes);
+}
 
 /** The hash of the file FOLDER/NAME.yaml or, a path, NAME. */
 static bool hash_named(const char *data_dir, const char *below, const char *name, uint64_t *hash, struct error *err)
@@ -37,56 +47,34 @@ static bool hash_named(const char *data_dir, const char *below, const char *name
 bool cache_model(struct scenario_cache *cache, const char *data_dir, const char *name, struct model *model,
                  uint64_t *hash, struct error *err)
 {
-    for (size_t i = 0; i < cache->n_models; i++)
-        if (strcmp(cache->models[i].name, name) == 0) {
-            *model = cache->models[i].model;
-            *hash = cache->models[i].hash;
-            return true;
-        }
+    if (kept(&cache->models, name, model, sizeof *model, hash))
+        return true;
     if (!model_read(data_dir, name, model, err) || !hash_named(data_dir, "model/llm", name, hash, err))
         return false;
-    cache->models = check_grow(cache->models, cache->n_models, &cache->model_capacity, sizeof *cache->models);
-    struct cached_model *entry = &cache->models[cache->n_models++];
-    snprintf(entry->name, SCHEMA_TEXT_BYTES, "%s", name);
-    entry->hash = *hash;
-    entry->model = *model;
+    keep(&cache->models, name, model, sizeof *model, *hash);
     return true;
 }
 
 bool cache_device(struct scenario_cache *cache, const char *data_dir, const char *name, struct device *device,
                   uint64_t *hash, struct error *err)
 {
-    for (size_t i = 0; i < cache->n_devices; i++)
-        if (strcmp(cache->devices[i].name, name) == 0) {
-            *device = cache->devices[i].device;
-            *hash = cache->devices[i].hash;
-            return true;
-        }
+    if (kept(&cache->devices, name, device, sizeof *device, hash))
+        return true;
     if (!device_read(data_dir, name, device, err) || !hash_named(data_dir, "model/gpu", name, hash, err))
         return false;
-    cache->devices = check_grow(cache->devices, cache->n_devices, &cache->device_capacity, sizeof *cache->devices);
-    struct cached_device *entry = &cache->devices[cache->n_devices++];
-    snprintf(entry->name, SCHEMA_TEXT_BYTES, "%s", name);
-    entry->hash = *hash;
-    entry->device = *device;
+    keep(&cache->devices, name, device, sizeof *device, *hash);
     return true;
 }
 
 bool cache_platform(struct scenario_cache *cache, const char *platform_dir, const char *name, struct platform *platform,
                     struct error *err)
 {
-    for (size_t i = 0; i < cache->n_platforms; i++)
-        if (strcmp(cache->platforms[i].name, name) == 0) {
-            *platform = cache->platforms[i].platform;
-            return true;
-        }
+    uint64_t none = 0;
+    if (kept(&cache->platforms, name, platform, sizeof *platform, &none))
+        return true;
     if (!platform_read(platform_dir, name, platform, err))
         return false;
-    cache->platforms =
-        check_grow(cache->platforms, cache->n_platforms, &cache->platform_capacity, sizeof *cache->platforms);
-    struct cached_platform *entry = &cache->platforms[cache->n_platforms++];
-    snprintf(entry->name, SCHEMA_TEXT_BYTES, "%s", name);
-    entry->platform = *platform;
+    keep(&cache->platforms, name, platform, sizeof *platform, none);
     return true;
 }
 
@@ -98,10 +86,17 @@ bool cache_pressure(struct scenario_cache *cache, const char *data_dir, struct m
     return cache->knows_pressure;
 }
 
+static void list_free(struct cache_list *list)
+{
+    for (size_t i = 0; i < list->n; i++)
+        free(list->entries[i].value);
+    free(list->entries);
+}
+
 void cache_free(struct scenario_cache *cache)
 {
-    free(cache->models);
-    free(cache->devices);
-    free(cache->platforms);
+    list_free(&cache->models);
+    list_free(&cache->devices);
+    list_free(&cache->platforms);
     *cache = (struct scenario_cache){0};
 }

@@ -10,16 +10,15 @@
 #include "scenario/platform.h"
 #include "scenario/pressure.h"
 
-struct cached_model;
-struct cached_device;
-struct cached_platform;
+/** Of one kind of file, each name once. */
+struct cache_list {
+    size_t n, capacity;
+    struct cache_entry *entries;
+};
 
 /** {0} is empty. Only what was read without errors is kept. */
 struct scenario_cache {
-    size_t n_models, n_devices, n_platforms, model_capacity, device_capacity, platform_capacity;
-    struct cached_model *models;
-    struct cached_device *devices;
-    struct cached_platform *platforms;
+    struct cache_list models, devices, platforms;
     bool knows_pressure;
     struct memory_pressure pressure;
 };

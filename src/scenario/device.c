@@ -29,6 +29,10 @@
              pass[index].d_half),                                                                                      \
         REAL("attention." name "." #pass ".tail", "-", 0, 1, "longest tiles that run alone at the end",                \
              pass[index].tail),                                                                                        \
+        REAL("attention." name "." #pass ".alone", "-", 0, 1, "of a multiprocessor's rate with one tile",              \
+             pass[index].alone),                                                                                       \
+        REAL("attention." name "." #pass ".launch_s", "s", 0, 1, "of the pass, start and drain",                       \
+             pass[index].launch_s),                                                                                    \
         RANGE("attention." name "." #pass ".keys", "tokens", pass[index].keys),                                        \
         RANGE("attention." name "." #pass ".head_dim", "-", pass[index].head_dim)
 #define COLLECTIVE(name, index, least)                                                                                 \
@@ -92,16 +96,20 @@ static const struct schema_key training[] = {
 };
 
 static const struct schema_key curves[] = {
-    REAL("launch_s", "s", 0, 1, "of a kernel but GEMMs", launch_s),
-    SHARE("memory.norm", "of hbm_bytes_per_s that norms reach", memory_share[DEVICE_NORM]),
-    SHARE("memory.activation", "of hbm_bytes_per_s that SwiGLU and GELU reach", memory_share[DEVICE_ACTIVATION]),
+    REAL("launch_s", "s", 0, 1, "of a kernel but GEMMs and attention", launch_s),
+    SHARE("memory.norm", "of hbm_bytes_per_s that norms of fused kernels reach", memory_share[DEVICE_NORM]),
+    SHARE("memory.layer_norm", "of hbm_bytes_per_s that PyTorch's LayerNorm reaches", memory_share[DEVICE_LAYER_NORM]),
+    SHARE("memory.activation", "of hbm_bytes_per_s that SwiGLU reaches", memory_share[DEVICE_ACTIVATION]),
+    SHARE("memory.gelu", "of hbm_bytes_per_s that GELU and compiled SwiGLU reach", memory_share[DEVICE_GELU]),
     SHARE("memory.loss", "of hbm_bytes_per_s that the cross-entropy reaches", memory_share[DEVICE_LOSS]),
     SHARE("memory.copy", "of hbm_bytes_per_s that other kernels reach", memory_share[DEVICE_COPY]),
     RANGE("memory.bytes", "bytes", memory_range),
     SHARE("gemm.efficiency", "of the peak, for full waves of large tiles", gemm.efficiency),
     HALF("gemm.small_tile", "extra time of a small tile", gemm.small_tile),
     REAL("gemm.wave", "-", 0, 1, "share of the last wave's gap that stays idle", gemm.wave),
-    REAL("gemm.launch_s", "s", 0, 1, "of a GEMM, its prologue and epilogue included", gemm.launch_s),
+    REAL("gemm.launch_s", "s", 0, 1, "of a GEMM, its start and drain", gemm.launch_s),
+    REAL("gemm.epilogue", "-", 0, 1, "share of writing the output that products do not hide", gemm.epilogue),
+    REAL("gemm.sum", "-", 0, 1, "of hbm_bytes_per_s that adding to a sum of gradients reaches", gemm.sum),
     RANGE("gemm.m", "-", gemm.m),
     RANGE("gemm.n", "-", gemm.n),
     RANGE("gemm.k", "-", gemm.k),

@@ -22,8 +22,17 @@ enum device_attention {
 };
 #define DEVICE_ATTENTION "flash2|flash3|cudnn|flash1|unfused"
 
-/** Kernels whose time is that of their bytes: copies are all element-wise kernels and the optimizer. */
-enum device_memory_kind { DEVICE_NORM, DEVICE_ACTIVATION, DEVICE_LOSS, DEVICE_COPY, DEVICE_N_MEMORY };
+/** Kernels whose time is that of their bytes: norms of fused kernels; LayerNorm of PyTorch; SwiGLU; GELU and what
+ * compilers make of SwiGLU; the loss; copies are all other element-wise kernels and the optimizer. */
+enum device_memory_kind {
+    DEVICE_NORM,
+    DEVICE_LAYER_NORM,
+    DEVICE_ACTIVATION,
+    DEVICE_GELU,
+    DEVICE_LOSS,
+    DEVICE_COPY,
+    DEVICE_N_MEMORY
+};
 
 /** Collectives over NVLink. NVLS: the all-reduce that the switches add up (5 GPUs and more). */
 enum device_collective_kind {
@@ -43,29 +52,37 @@ struct device_range {
 /**
  * A grid of output tiles over the multiprocessors, each 2 K FLOPs a position:
  *
- *     time = launch + min over tiles a x b of  slowdown x 2 K a b W x multiprocessors / (peak x efficiency),
+ *     time = launch + max(products + epilogue x O, I + O)
+ *     products = min over tiles a x b of  slowdown x 2 K a b W x multiprocessors / (peak x efficiency),
  *     W = w + wave (ceil w - w),   w = ceil(M/a) ceil(N/b) / multiprocessors
  *
  * The tiles are 128x256, 256x128 (slowdown 1) and 128x128 (slowdown 1 + small_tile). `wave`: share of the last wave's
- * idle multiprocessors that is not filled otherwise (split of K, overlap with the next kernel).
+ * idle multiprocessors that is not filled otherwise (split of K, overlap with the next kernel). I, O: seconds of the
+ * memory to read the inputs and to write the output, 2 bytes an element at the share of copies; `epilogue`: share of O
+ * that products do not hide. A weight's gradient that is added to a sum reads and writes it, 4 or 8 bytes an element,
+ * at the share `sum` of the memory's bandwidth (0: unknown, it is only written).
  */
 struct device_gemm {
-    double efficiency, small_tile, wave, launch_s;
+    double efficiency, small_tile, wave, launch_s, epilogue, sum;
     struct device_range m, n, k;
 };
 
 /**
  *     time of a sequence = flop / (peak x efficiency) x (1 + q_half/queries) (1 + k_half/keys) D,
- *     time of a kernel   = launch + sum over sequences + tail x (time of the longest tile on its multiprocessor),
- *     D = (1 + d_half/head_dim) / (1 + d_half/128)
+ *     time of a kernel   = launch + max(W + L (u idle + (1 - u) tail), L / alone),
+ *     D = (1 + d_half/head_dim) / (1 + d_half/128),   idle = ceil(n/P) - n/P,   u = 2 W P/(n L) - 1 in 0..1
  *
- * efficiency: at head width 128. A tile is 128 queries of one head (backward: 128 keys): what the other one's
- * half-length counts is the work that each tile has besides its products, the own one's is half a tile, the padding of
- * a sequence. d_half: exponentials, which do not grow with the head's width. tail: the grid ends with tiles that run
- * alone.
+ * W: sum over the kernel's sequences. A tile is 128 queries of one head (backward: 128 keys); n tiles run on P
+ * multiprocessors, the longest of F FLOPs takes L = F P / (peak x efficiency) (1 + k_half/(2 keys)) D (backward:
+ * q_half, queries). What the other one's half-length counts is the work that each tile has besides its products, the
+ * own one's is the padding of a sequence. d_half: exponentials, which do not grow with the head's width. The end: tiles
+ * all alike (W P = n L, slices behind a long prefix) run in waves, of which the last leaves multiprocessors idle; tiles
+ * of a whole causal sample, from none of its keys to all (W P = n L/2), end with `tail` of a longest one alone; u
+ * blends. alone: rate of a multiprocessor with one tile, as a share of that with as many as it holds (0: unknown, the
+ * same). launch_s: start and drain, of all kernels that the pass consists of.
  */
 struct device_flash {
-    double efficiency, q_half, k_half, d_half, tail;
+    double efficiency, q_half, k_half, d_half, tail, alone, launch_s;
     struct device_range keys, head_dim;
 };
 
@@ -141,7 +158,7 @@ struct device {
     double measured_nvlink_bytes_per_s, measured_nic_bytes_per_s, measured_pcie_bytes_per_s; /* of those machines */
     struct device_training training;
     struct device_ring ring[DEVICE_N_PROTOCOLS];
-    double launch_s;                      /* per kernel but GEMMs */
+    double launch_s;                      /* per kernel but GEMMs and attention */
     double memory_share[DEVICE_N_MEMORY]; /* of hbm_bytes_per_s, of the bytes that cost/ counts */
     struct device_range memory_range;     /* bytes of a kernel */
     struct device_gemm gemm;

@@ -90,6 +90,9 @@ static bool check_context(const struct scenario *scenario, const struct scenario
 static bool check_sharding(const struct scenario *scenario, const struct scenario_system *system, struct error *err)
 {
     bool in_passes = system->plan.sharding == SCENARIO_ZERO2 || system->plan.sharding == SCENARIO_ZERO3;
+    if (!in_passes && system->plan.fsdp == 2)
+        return document_error(&scenario->document, document_find(&scenario->document, system->node, "plan.fsdp"), err,
+                              "plan.fsdp: 2 needs sharding zero2 or zero3");
     if (!in_passes || system->plan.pp == 1)
         return true;
     return document_error(&scenario->document, document_find(&scenario->document, system->node, "plan.sharding"), err,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "scenario/scenario.h"
+#include <inttypes.h>
 
 #include <stdlib.h>
 #include <string.h>
@@ -24,8 +25,11 @@ static const struct schema_key scenario_keys[] = {
      FIELD(platform_name)},
     {"attention", SCHEMA_CHOICE, "-", 0, 0, "flash2", DEVICE_ATTENTION,
      "attention kernel: flash-attention 2, 3 or 1, cuDNN, or unfused (all scores in memory)", FIELD(attention)},
-    {"kernels", SCHEMA_CHOICE, "-", 0, 0, "fused", "fused|eager",
-     "element-wise operations: fused (Megatron-LM, compiled), or eager: PyTorch modules, one by one", FIELD(kernels)},
+    {"kernels", SCHEMA_CHOICE, "-", 0, 0, "fused", "fused|eager|compiled",
+     "element-wise operations: fused (Megatron-LM, which adds gradients up in its GEMMs, too), eager (PyTorch modules, "
+     "one "
+     "by one), or compiled (torch.compile, XLA)",
+     FIELD(kernels)},
     {"loss", SCHEMA_CHOICE, "-", 0, 0, "passes", "passes|fused|fused-metrics",
      "cross-entropy: passes over fp32 logits (Megatron-LM, PyTorch), one kernel on bf16 logits (flash-attention), or "
      "that and two metrics that compute it again (Composer)",
@@ -109,9 +113,13 @@ static const struct schema_key system_keys[] = {
      "so many DP x CP ranks in a row share, and all such groups hold the same (HSDP: zero3 with the GPUs of a node / "
      "tp); 0: all of them share",
      SYSTEM(plan.shard_group)},
+    {"plan.fsdp", SCHEMA_INT, "-", 1, 2, "1", NULL,
+     "with sharding zero2 and zero3, whose copies of parameters and gradients: 1: FSDP1 "
+     "(FullyShardedDataParallel); 2: FSDP2 (fully_shard, as torchtitan takes it)",
+     SYSTEM(plan.fsdp)},
     {"plan.gradients", SCHEMA_CHOICE, "-", 0, 0, "fp32", "fp32|bf16", "precision of gradients and of their reduction",
      SYSTEM(plan.gradients)},
-    {"plan.optimizer", SCHEMA_CHOICE, "-", 0, 0, "fused", "fused|eager",
+    {"plan.optimizer", SCHEMA_CHOICE, "-", 0, 0, "fused", "fused|eager|compiled",
      "Adam as one kernel (Apex, Megatron, PyTorch's fused=True) or one for each operation (PyTorch's default)",
      SYSTEM(plan.optimizer)},
     {"plan.sequence_parallel", SCHEMA_BOOL, "-", 0, 0, "true", NULL,
@@ -332,6 +340,17 @@ static bool check_links_above(const struct scenario *scenario, struct error *err
     return true;
 }
 
+/** A table of learned positions has none for what lies beyond it. */
+static bool check_positions(const struct scenario *scenario, struct error *err)
+{
+    const struct model *model = &scenario->model;
+    return model->positions == 0 || scenario->data.context <= model->positions ||
+           document_error(&scenario->document, document_find(&scenario->document, 0, "data.context"), err,
+                          "data.context: %" PRId64 " tokens are more than model %s has learned positions for; allowed: "
+                          "at most its positions, %" PRId64,
+                          scenario->data.context, model->name, model->positions);
+}
+
 bool scenario_resolve(struct document *document, struct scenario_cache *cache, struct scenario *scenario,
                       struct error *err)
 {
@@ -344,6 +363,8 @@ bool scenario_resolve(struct document *document, struct scenario_cache *cache, s
     for (int32_t i = 0; i < scenario->n_systems && systems_ok && names_ok; i++)
         ok &= scenario->systems[i].auto_plan || layout_check(scenario, &scenario->systems[i], err);
     ok = ok && systems_ok && names_ok;
+    if (ok)
+        ok = check_positions(scenario, err);
     if (names_ok)
         ok &= faults_read(&scenario->document, &scenario->platform, scenario->seed, &scenario->faults,
                           &scenario->n_faults, err) &&
@@ -418,8 +439,8 @@ void scenario_list_keys(FILE *file)
     schema_list(file, keys, N_SCENARIO_KEYS + N_SYSTEM_KEYS, "");
     fputs(
         "\nN counts the entries of `systems:` from 0. Below systems.N.knobs stand the knobs of that training system:\n"
-        "`slimsim list systems` prints them. `sweep:` names any of these keys and the values it takes (README, "
-        "Sweeps).\n\n"
+        "`slimsim list systems` prints them. `sweep:` names any of these keys and the values it takes\n"
+        "(docs/reference.md, Sweeps).\n\n"
         "systems.N.plan may be `auto`: the plan is searched for. What the search may choose from (a value or a list;\n"
         "without one, all that model, platform and system allow; of an entry: systems.N.plan_space.tp):\n\n",
         file);

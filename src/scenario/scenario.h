@@ -29,8 +29,9 @@ enum recompute {
 /** What the DP x CP ranks share: optimizer states (Megatron's distributed optimizer); and gradients; and parameters
  * (FSDP); nothing (DDP). Source: Rajbhandari et al. 2020 (arXiv:1910.02054), stages 1 to 3, and 0. */
 enum scenario_sharding { SCENARIO_ZERO1, SCENARIO_ZERO2, SCENARIO_ZERO3, SCENARIO_UNSHARDED };
-/** How a framework runs element-wise operations: as kernels made for them, or one by one (cost/eager.h). */
-enum scenario_kernels { SCENARIO_FUSED, SCENARIO_EAGER };
+/** How a framework runs element-wise operations: as kernels made for them, one by one (cost/eager.h), or as a compiler
+ * fuses them; weights' gradients are added up in GEMMs by the first alone (cost_sum_bytes). */
+enum scenario_kernels { SCENARIO_FUSED, SCENARIO_EAGER, SCENARIO_COMPILED };
 /** Cross-entropy: passes over fp32 logits (Megatron-LM's, PyTorch's own); one kernel on bf16 logits
  * (flash-attention's); and two metrics of training that compute it again by passes (MosaicML's Composer). */
 enum scenario_loss { SCENARIO_LOSS_PASSES, SCENARIO_LOSS_FUSED, SCENARIO_LOSS_FUSED_METRICS };
@@ -91,6 +92,7 @@ struct scenario_plan {
     struct scenario_stages stages;
     int32_t sharding;         /* enum scenario_sharding */
     int64_t shard_group;      /* so many of the DP x CP ranks share, and other groups hold the same; 0: all share */
+    int64_t fsdp;             /* with zero2 and zero3: 1 or 2, whose copies they do; 0 counts as 1 */
     int32_t gradients;        /* enum scenario_gradients */
     int32_t optimizer;        /* enum scenario_kernels: one kernel for all of Adam, or one for each operation */
     bool sequence_parallel;   /* with tensor parallelism */

@@ -79,11 +79,10 @@ static double head_s(const struct cost_setting *setting, double n_tokens)
 }
 
 /* Passes of the last stage's layers that each sample takes, what is recomputed in full among the forward ones. */
-static double n_layer_passes(const struct system_request *request, enum pass pass)
+static double n_layer_passes(const struct cost_setting *setting, const struct scenario_plan *layout, enum pass pass)
 {
-    const struct cost_setting *setting = request->setting;
     double again = setting->recompute_layers > 0 ? setting->recompute_layers : setting->layers;
-    return setting->layers + (pass == PASS_FORWARD && request->layout.recompute == RECOMPUTE_FULL ? again : 0);
+    return setting->layers + (pass == PASS_FORWARD && layout->recompute == RECOMPUTE_FULL ? again : 0);
 }
 
 /* The last stage on a sample: attention, and what a token takes besides. */
@@ -91,7 +90,7 @@ static double sample_s(const struct system_request *request, int32_t tokens, dou
 {
     double sum = token_s * tokens;
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
-        sum += n_layer_passes(request, pass) * attention_s(request->setting, tokens, pass);
+        sum += n_layer_passes(request->setting, &request->layout, pass) * attention_s(request->setting, tokens, pass);
     return sum;
 }
 
@@ -183,18 +182,19 @@ static int32_t longest(const struct batch *batch)
     return tokens;
 }
 
-/* The longest sample, whole, through all stages and back. */
+/* The longest sample, whole, through all stages and back; attention that a list of outputs repeats is left out. */
 static double chain_s(const struct cost_setting *setting, const struct scenario_plan *layout, const struct batch *batch)
 {
-    struct slice slice = {0, 0, longest(batch)};
-    struct cost_unit unit = {.slices = &slice,
-                             .n_slices = 1,
-                             .context = (int32_t)layout->cp,
-                             .recompute = (enum recompute)layout->recompute};
+    int32_t tokens = longest(batch), context = (int32_t)layout->cp;
+    struct slice slice = {0, 0, tokens};
+    struct cost_unit unit = {
+        .slices = &slice, .n_slices = 1, .context = context, .recompute = (enum recompute)layout->recompute};
     double sum = 0;
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
         struct cost_pass cost = cost_of_pass(setting, pass, &unit), head = cost_of_head(setting, pass, &unit);
-        sum += (double)layout->pp * (cost.other_s + cost.attention_s + cost.tensor_s) + head.other_s + head.tensor_s;
+        double attention_s =
+            n_layer_passes(setting, layout, pass) * cost_attention_least_s(setting, pass, tokens, context);
+        sum += (double)layout->pp * (cost.other_s + attention_s + cost.tensor_s) + head.other_s + head.tensor_s;
     }
     return sum;
 }

@@ -44,8 +44,9 @@ double bound_after_passes_s(const struct cost_setting *setting, const struct sce
  * their bounds. What follows the last pass is added.
  *
  * If the system keeps samples whole: the longest sample runs through all stages and back, one after the other, in a
- * unit that takes at least what it takes alone with the layout's CP (every term of cost_of_pass grows with slices and
- * padding).
+ * unit that takes at least what it takes alone with the layout's CP: every term of cost_of_pass grows with slices and
+ * padding but the end of attention's kernel, which others may shorten, so of attention its work alone is taken
+ * (cost_attention_least_s; work adds up). Attention that a list of outputs repeats is left out.
  *
  * MEMORY. States of a rank stand throughout. A system that keeps samples whole: when the forward pass of the longest
  * sample starts, its activations are there (what goes to the host goes afterwards) with the workspace, and on the last

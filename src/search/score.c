@@ -23,11 +23,10 @@ void score_add(const struct search_result *result, const struct trial_outcome *o
 {
     const struct bubble *bubble = &outcome->bubble;
     int32_t last = score->n_iterations++;
-    double weight = 0;
     CHECK(last < SEARCH_DECIDING_ITERATIONS);
-    for (int32_t i = 0; i <= last; i++)
-        weight += result->iterations[i].weight;
-    double part = result->iterations[last].weight / weight;
+    double gpu_s = result->iterations[last].weight * bubble->total_s;
+    score->gpu_s += gpu_s;
+    double part = gpu_s / score->gpu_s;
     score->iteration_s[last] = outcome->time_s;
     score->work_share[last] = outcome->work_share;
     score->time_s = score_time_s(result, score);

@@ -5,7 +5,8 @@
 
 #include "search/trial.h"
 
-/** Add the outcome of the next of the iterations that decide: weighted means, and the largest memories. */
+/** Add the outcome of the next of the iterations that decide: the weighted mean of times, shares
+ * of the weighted sum of the GPUs' time, and the largest memories. */
 void score_add(const struct search_result *result, const struct trial_outcome *outcome, struct search_score *score);
 
 /**

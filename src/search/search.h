@@ -78,8 +78,9 @@ struct search_score {
     double peak_bytes;              /* of a plan that does not fit in an iteration of the scenario: there */
     double host_bytes;              /* likewise, the most that a node's host holds */
     int32_t peak_stage, peak_class; /* class: enum memory_class, the largest at the peak */
-    double compute, bubble, communication; /* shares of the GPUs' time: passes and optimizer without collectives;
-                                              bubble_fraction; tensor and shard collectives, exposed rings, gradients */
+    double gpu_s;                   /* the GPUs' time, weighted sum */
+    double compute, bubble, communication; /* shares of it: passes and optimizer without collectives; bubble_fraction;
+                                              tensor and shard collectives, exposed rings, gradients */
 };
 
 struct search_plan {

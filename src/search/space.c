@@ -123,6 +123,7 @@ struct search_plan *space_plans(const struct scenario *scenario, const struct sc
                                                                 .dp = dp,
                                                                 .cp_type = (int32_t)system->context_type,
                                                                 .sharding = (int32_t)system->sharding,
+                                                                .fsdp = 1,
                                                                 .vpp = 1,
                                                                 .sequence_parallel = true});
             }

@@ -131,8 +131,9 @@ static int32_t kernel_lines(const struct scenario *scenario, const struct point 
     snprintf(lines[n++], ASSUMED_SIZE,
              "element-wise kernels: %s%s; training takes %.1f%% longer for GEMMs and attention than "
              "their benchmarks",
-             scenario->kernels == SCENARIO_EAGER ? "eager, one operation each"
-                                                 : "norms, rotation, activation and cross-entropy fused",
+             scenario->kernels == SCENARIO_EAGER      ? "eager, one operation each"
+             : scenario->kernels == SCENARIO_COMPILED ? "compiled, gradients' sums by kernels of their own"
+                                                      : "norms, rotation, activation and cross-entropy fused",
              loss_text[scenario->loss], 100 * scenario->device.training.products);
     print_outside(scenario, point, lines[n++]);
     return n;

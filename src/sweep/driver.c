@@ -234,7 +234,7 @@ bool driver_run(struct workshop *workshop, const struct manifest *manifest, cons
                             .outcome = outcome,
                             .journal = {.descriptor = -1}};
     *outcome = (struct driver_outcome){0};
-    bool ok = kept_may_replace(options->directory, manifest->name, true, err) &&
+    bool ok = kept_may_replace(options->directory, manifest->name, manifest, err) &&
               ledger_open(manifest, &driver.ledger, err) && open_journal(&driver, err) && compute(&driver, err);
     if (ok && options->shard.n == 0) {
         int32_t n_failed;

@@ -1,31 +1,89 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "sweep/kept.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
+#include "base/csv_rows.h"
 
-bool kept_may_replace(const char *directory, const char *name, bool sweep, struct error *err)
+/** What the points in NAME.points.csv have in common with a sweep. */
+struct kept {
+    const struct manifest *sweep;
+    uint64_t *ids;     /* of the sweep, ascending */
+    int64_t n_rows;    /* the header among them */
+    bool held, remade; /* all its points are in the sweep; one command made both */
+};
+
+static int compare_ids(const void *one, const void *other)
 {
-    const char *own = sweep ? "point," : "system,", *other = sweep ? "system," : "point,";
-    char *path, first[16] = "";
-    CHECK(asprintf(&path, "%s/%s.csv", directory, name) > 0);
+    const uint64_t *a = one, *b = other;
+    return (*a > *b) - (*a < *b);
+}
+
+/* Columns as `book` writes them: point, id, ..., command. */
+static bool visit(void *context, const struct csv_row *row, struct error *err)
+{
+    struct kept *kept = context;
+    (void)err;
+    if (kept->n_rows++ == 0 || row->n_fields < 3)
+        return true;
+    uint64_t id = strtoull(row->fields[1], NULL, 16);
+    kept->held = kept->held && bsearch(&id, kept->ids, (size_t)kept->sweep->n_points, sizeof id, compare_ids) != NULL;
+    char *command = manifest_command(kept->sweep, (int32_t)strtol(row->fields[0], NULL, 10));
+    kept->remade = kept->remade && strcmp(command, row->fields[row->n_fields - 1]) == 0;
+    free(command);
+    return true;
+}
+
+/** Whether the points of DIRECTORY/NAME.points.csv are this sweep's, as far as can be read. */
+static bool is_of_sweep(const char *directory, const char *name, const struct manifest *sweep)
+{
+    char *path;
+    struct error wrong = {0};
+    struct kept kept = {.sweep = sweep, .held = true, .remade = true};
+    CHECK(asprintf(&path, "%s/%s.points.csv", directory, name) > 0);
+    kept.ids = check_calloc((size_t)sweep->n_points, sizeof *kept.ids);
+    memcpy(kept.ids, sweep->id, (size_t)sweep->n_points * sizeof *kept.ids);
+    qsort(kept.ids, (size_t)sweep->n_points, sizeof *kept.ids, compare_ids);
     FILE *file = fopen(path, "re");
-    size_t n = file != NULL ? fread(first, 1, sizeof first - 1, file) : 0;
-    bool ok = n == 0 || strncmp(first, own, strlen(own)) == 0;
-    if (!ok)
-        error_set_status(err, ERROR_CANT_CREATE,
-                         "%s is %s, which this %s would replace; another folder (--output DIR) or name (--set "
-                         "name=NAME) keeps both",
-                         path,
-                         strncmp(first, other, strlen(other)) != 0 ? "no table of slimsim"
-                         : sweep                                   ? "the table of a single run"
-                                                                   : "the table of a sweep",
-                         sweep ? "sweep" : "run");
+    bool ok = file != NULL && csv_rows_visit(file, path, false, visit, &kept, &wrong) && (kept.held || kept.remade);
     if (file != NULL)
         fclose(file);
+    free(kept.ids);
+    free(path);
+    return ok;
+}
+
+/** The first bytes of a file as text; none where there is no file. */
+static void read_first(const char *path, size_t size, char *first)
+{
+    FILE *file = fopen(path, "re");
+    first[file != NULL ? fread(first, 1, size - 1, file) : 0] = '\0';
+    if (file != NULL)
+        fclose(file);
+}
+
+bool kept_may_replace(const char *directory, const char *name, const struct manifest *sweep, struct error *err)
+{
+    char *path, first[16];
+    const char *what = NULL;
+    CHECK(asprintf(&path, "%s/%s.csv", directory, name) > 0);
+    read_first(path, sizeof first, first);
+    if (strncmp(first, "system,", strlen("system,")) == 0)
+        what = sweep != NULL ? "the table of a single run" : NULL;
+    else if (strncmp(first, "point,", strlen("point,")) == 0)
+        what = sweep == NULL                          ? "the table of a sweep"
+               : !is_of_sweep(directory, name, sweep) ? "the table of another sweep"
+                                                      : NULL;
+    else if (*first != '\0')
+        what = "no table of slimsim";
+    bool ok = what == NULL || error_set(err,
+                                        "%s is %s, which this %s would replace; another folder (--output DIR) or name "
+                                        "(--set name=NAME) keeps both",
+                                        path, what, sweep != NULL ? "sweep" : "run");
     free(path);
     return ok;
 }

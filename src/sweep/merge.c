@@ -172,7 +172,7 @@ bool merge_journals(int32_t n, const char *const *paths, const char *directory, 
 {
     struct merge merge = {.n = n, .paths = paths, .build = ledger_build()};
     bool ok = read_manifests(&merge, err) && read_results(&merge, err) && check_complete(&merge, err) &&
-              kept_may_replace(directory, merge.manifest.name, true, err);
+              kept_may_replace(directory, merge.manifest.name, &merge.manifest, err);
     if (ok) {
         merge.ledger.journals = merge.journals;
         merge.ledger.stop = stop;

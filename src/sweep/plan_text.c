@@ -141,9 +141,11 @@ static void states_line(const struct point_system *system, char line[PLAN_TEXT_S
         n += snprintf(line + n, PLAN_TEXT_SIZE - (size_t)n, ", offload %g%%", 100 * plan->offload);
     if (host > 0)
         n += snprintf(line + n, PLAN_TEXT_SIZE - (size_t)n, " (at most %.0f GiB on a host)", host / (1 << 30));
+    bool in_passes = plan->sharding == SCENARIO_ZERO2 || plan->sharding == SCENARIO_ZERO3;
+    const char *copies = !in_passes ? "" : plan->fsdp == 2 ? ", copies of FSDP2" : ", copies of FSDP1";
     snprintf(line + n, PLAN_TEXT_SIZE - (size_t)n,
-             "; %s on %d of %d DP x CP ranks; gradients %s, weights bf16, Adam fp32", shared[plan->sharding],
-             scenario_plan_shards(plan), (int)(plan->dp * plan->cp),
+             "; %s on %d of %d DP x CP ranks%s; gradients %s, weights bf16, Adam fp32", shared[plan->sharding],
+             scenario_plan_shards(plan), (int)(plan->dp * plan->cp), copies,
              plan->gradients == SCENARIO_BF16 ? "bf16" : "fp32");
 }
 

@@ -107,9 +107,9 @@ static double unit_imbalance(const struct plan *plan, const struct cost_setting 
             const struct plan_pipeline *pipeline = &plan->phases[i].pipelines[j];
             n += pipeline->cut[PASS_FORWARD].n_units;
             for (int32_t unit = 0; unit < pipeline->cut[PASS_FORWARD].n_units; unit++) {
-                struct cost_pass cost = dag_pass_cost(pipeline, setting, PASS_FORWARD, unit, 0);
-                most_s = fmax(most_s, cost_pass_s(&cost));
-                sum_s += cost_pass_s(&cost);
+                double pass_s = units_pass_s(pipeline, setting, PASS_FORWARD, unit);
+                most_s = fmax(most_s, pass_s);
+                sum_s += pass_s;
             }
         }
     return sum_s > 0 ? most_s * n / sum_s : 0;

@@ -27,6 +27,24 @@ static double p95_over_p5(double *values, int32_t n)
            gsl_stats_quantile_from_sorted_data(values, 1, (size_t)n, 0.05);
 }
 
+double units_pass_s(const struct plan_pipeline *pipeline, const struct cost_setting *setting, enum pass pass,
+                    int32_t unit)
+{
+    struct cost_pass cost = dag_pass_cost(pipeline, setting, pass, unit, 0);
+    double own = 1, taken_s = 0;
+    for (int32_t i = 0; i < pipeline->n_exchanges; i++) {
+        const struct plan_exchange *exchange = &pipeline->exchanges[i];
+        if (exchange->pass != pass)
+            continue;
+        if (exchange->from_stage == 0 && exchange->from_unit == unit)
+            own -= exchange->share;
+        if (exchange->to_stage == 0 && exchange->to_unit == unit)
+            taken_s += exchange->share *
+                       dag_pass_cost(pipeline, setting, pass, exchange->from_unit, exchange->from_stage).attention_s;
+    }
+    return cost_pass_s(&cost) + (fmax(0, own) - 1) * cost.attention_s + taken_s;
+}
+
 static struct units_spread pipeline_spread(const struct plan_pipeline *pipeline, const struct cost_setting *setting,
                                            enum pass pass)
 {
@@ -37,12 +55,11 @@ static struct units_spread pipeline_spread(const struct plan_pipeline *pipeline,
     double *own_flop = check_malloc((size_t)cut->n_units * sizeof *own_flop);
     int32_t n_flop = 0, n_own = 0;
     for (int32_t i = 0; i < cut->n_units; i++) {
-        struct cost_pass cost = dag_pass_cost(pipeline, setting, pass, i, 0);
         if (cut->units[i].n_slices > 0)
             flop[n_flop++] = unit_flop(cut, i, curve);
         if (cut->units[i].n_slices > 0 && cut->units[i].group < 0)
             own_flop[n_own++] = flop[n_flop - 1];
-        time_s[i] = cost_pass_s(&cost);
+        time_s[i] = units_pass_s(pipeline, setting, pass, i);
     }
     double imbalance = gsl_stats_max(time_s, 1, (size_t)cut->n_units) / gsl_stats_mean(time_s, 1, (size_t)cut->n_units);
     struct units_spread spread = {p95_over_p5(flop, n_flop), p95_over_p5(own_flop, n_own),

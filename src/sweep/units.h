@@ -5,12 +5,17 @@
 
 #include "dag/dag.h"
 
+/** Seconds of a unit's pass on stage 0, its ring apart: of what stages exchange, what stage 0 computes. Of sound
+ * devices, as planned: without faults. */
+double units_pass_s(const struct plan_pipeline *pipeline, const struct cost_setting *setting, enum pass pass,
+                    int32_t unit);
+
 /** Over the units of one pipeline, merged ones included; mean over the pipelines that have two units at least; 1 where
  * none has. flop and time: p95/p5, by linear interpolation. */
 struct units_spread {
     double flop;      /* of one rank, without head and padding; units of padding alone do not count */
     double own_flop;  /* the same of the units that no other pipeline shares */
-    double time;      /* seconds of the pass on stage 0 */
+    double time;      /* units_pass_s */
     double imbalance; /* largest of these seconds over their mean */
 };
 

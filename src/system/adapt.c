@@ -5,57 +5,14 @@
 #include <stdlib.h>
 
 #include "base/check.h"
-#include "dag/relations.h"
+#include "system/adapt_place.h"
 
-/* One pipeline of the plan as a round sees it. */
-struct pipe {
-    struct plan_pipeline *plan;
-    const struct relations *relations;
-    int32_t *consumer; /* of each forward unit: the first backward unit that consumes tokens of it */
-    double *all_bytes; /* of each forward unit: what of it can go on a stage of all_layers; NULL: not known yet */
-    int32_t all_layers;
-};
-
-struct adapting {
-    const struct system_request *request;
-    struct adapt_rule rule;
-    struct plan_phase *phase;
-    struct pipe *pipes;
-    const struct dag *dag;
-    const struct timeline *timeline;
-    const struct memory *memory;
-    int32_t *pass_first, *pass; /* [n_places + 1] into pass: tasks of the passes of each place, ascending */
-    int64_t *event_first;       /* [n_places + 1] into the memory's events */
-};
-
-/* A place above the limit. */
-struct excess {
-    struct pipe *pipe;
-    struct cost_setting own; /* of the stage */
-    int32_t place, stage;
-    double bytes, time_s; /* the most, and its first moment */
-};
-
-/* A forward unit on a place, as something to send to the host. */
-struct stay {
-    int32_t consumer;
-    double *share;                 /* of it that goes */
-    double ended_s, out_s, back_s; /* its forward ends; it can be away from then on; until then */
-    double all_bytes;              /* what of it can go */
-    double freed_bytes;            /* what goes beside what went before this round */
-};
-
-/* Forward units of one place at one moment. */
-struct held {
-    int32_t n, *unit;
-};
-
-static void open_pipes(struct adapting *adapting)
+static void open_pipes(struct adapt_round *adapting)
 {
     int32_t n = adapting->phase->n_pipelines;
     adapting->pipes = check_calloc((size_t)n, sizeof *adapting->pipes);
     for (int32_t i = 0; i < n; i++) {
-        struct pipe *pipe = &adapting->pipes[i];
+        struct adapt_pipe *pipe = &adapting->pipes[i];
         pipe->plan = &adapting->phase->pipelines[i];
         pipe->all_layers = -1;
         pipe->relations = &adapting->dag->pipes[i].relations;
@@ -67,7 +24,7 @@ static void open_pipes(struct adapting *adapting)
     }
 }
 
-static void close_pipes(struct adapting *adapting)
+static void close_pipes(struct adapt_round *adapting)
 {
     for (int32_t i = 0; i < adapting->phase->n_pipelines; i++) {
         free(adapting->pipes[i].consumer);
@@ -76,18 +33,8 @@ static void close_pipes(struct adapting *adapting)
     free(adapting->pipes);
 }
 
-static struct plan_unit *forward_unit(const struct pipe *pipe, int32_t unit)
-{
-    return &pipe->plan->cut[PASS_FORWARD].units[unit];
-}
-
-static int64_t tokens_of(const struct pipe *pipe, int32_t unit)
-{
-    return plan_unit_tokens(&pipe->plan->cut[PASS_FORWARD], unit) + forward_unit(pipe, unit)->padding_tokens;
-}
-
 /* Tasks of the passes, by place. */
-static void list_passes(struct adapting *adapting)
+static void list_passes(struct adapt_round *adapting)
 {
     const struct dag *dag = adapting->dag;
     int32_t n = 0;
@@ -106,7 +53,7 @@ static void list_passes(struct adapting *adapting)
 }
 
 /* Events stand by place; some places have none. */
-static void list_events(struct adapting *adapting)
+static void list_events(struct adapt_round *adapting)
 {
     const struct memory *memory = adapting->memory;
     int64_t event = 0;
@@ -118,290 +65,8 @@ static void list_events(struct adapting *adapting)
     }
 }
 
-static double sum_bytes(const struct memory_event *event)
-{
-    double sum = 0;
-    for (int k = 0; k < MEMORY_N_CLASSES; k++)
-        sum += event->bytes[k];
-    return sum;
-}
-
-/* When what the backward units of a place consume comes back: when the pass before theirs and, on the stage that sends
- * them their gradients, their own pass start (dag/pass.c). All stages run them in the same order, so it ascends. Caller
- * frees. */
-static double *returns_of(const struct adapting *adapting, const struct excess *excess)
-{
-    const struct dag *dag = adapting->dag;
-    const struct plan_pipeline *plan = excess->pipe->plan;
-    const double *start_s = adapting->timeline->start_s;
-    double *back_s = check_calloc((size_t)plan->cut[PASS_BACKWARD].n_units, sizeof *back_s);
-    bool last = excess->stage == plan->layout.stages - 1;
-    int32_t after = last ? 0 : adapting->pass_first[excess->place + plan->layout.context];
-    for (int32_t k = adapting->pass_first[excess->place] + 1; k < adapting->pass_first[excess->place + 1]; k++) {
-        const struct dag_task *task = &dag->tasks[adapting->pass[k]];
-        if (task->pass != PASS_BACKWARD)
-            continue;
-        back_s[task->unit] = start_s[adapting->pass[k - 1]];
-        if (last)
-            continue;
-        while (dag->tasks[adapting->pass[after]].pass != PASS_BACKWARD)
-            after++;
-        back_s[task->unit] = fmax(back_s[task->unit], start_s[adapting->pass[after++]]);
-    }
-    return back_s;
-}
-
-/* What of each unit can go on a stage; stages of as many layers have it in common. */
-static const double *all_bytes_of(const struct excess *excess)
-{
-    struct pipe *pipe = excess->pipe;
-    int32_t n = pipe->plan->cut[PASS_FORWARD].n_units;
-    if (pipe->all_bytes == NULL)
-        pipe->all_bytes = check_malloc((size_t)n * sizeof *pipe->all_bytes);
-    for (int32_t unit = 0; pipe->all_layers != excess->own.layers && unit < n; unit++)
-        pipe->all_bytes[unit] = dag_offloadable_bytes(pipe->plan, &excess->own, unit, tokens_of(pipe, unit),
-                                                      pipe->relations->sliced_tokens[unit]);
-    pipe->all_layers = excess->own.layers;
-    return pipe->all_bytes;
-}
-
-/* The units of a place in the order it runs them forward. Caller frees. */
-static struct stay *stays_of(const struct adapting *adapting, const struct excess *excess)
-{
-    const struct pipe *pipe = excess->pipe;
-    const double *all_bytes = all_bytes_of(excess);
-    int32_t n = pipe->plan->cut[PASS_FORWARD].n_units;
-    struct stay *stays = check_calloc((size_t)n, sizeof *stays), *stay = stays;
-    double *back_s = returns_of(adapting, excess);
-    for (int32_t k = adapting->pass_first[excess->place]; k < adapting->pass_first[excess->place + 1]; k++) {
-        const struct dag_task *task = &adapting->dag->tasks[adapting->pass[k]];
-        if (task->pass != PASS_FORWARD)
-            continue;
-        *stay = (struct stay){.consumer = pipe->consumer[task->unit], .all_bytes = all_bytes[task->unit]};
-        stay->share = &pipe->plan->offload[excess->stage * n + task->unit];
-        stay->ended_s = adapting->timeline->finish_s[adapting->pass[k]];
-        stay->out_s = stay->ended_s + cost_of_transfer(&excess->own, COST_PCIE, stay->all_bytes, 1).duration_s;
-        stay->back_s = back_s[stay->consumer];
-        stay++;
-    }
-    free(back_s);
-    return stays;
-}
-
-/* The units of a place while its memory is walked in time. */
-struct window {
-    int32_t n, n_ended; /* units; of these, the first ones whose forward has ended */
-    struct stay *stays;
-    int32_t *by_return; /* [n] in the order of their consumers, in which they come back */
-    int32_t n_back;     /* of these: are back */
-    int32_t *open;      /* [2 n] those of which more can go, in the order of their consumers, ties backwards; */
-    int32_t first, end; /* their places there: what is in front is back */
-    double freed_bytes; /* by those away */
-};
-
-static void open_window(struct window *window, const struct adapting *adapting, const struct excess *excess)
-{
-    const struct plan_cut *cut = excess->pipe->plan->cut;
-    if (!adapting->rule.offload)
-        return;
-    window->n = cut[PASS_FORWARD].n_units;
-    window->stays = stays_of(adapting, excess);
-    window->by_return = check_malloc((size_t)window->n * sizeof *window->by_return);
-    window->open = check_malloc(2 * (size_t)window->n * sizeof *window->open);
-    window->first = window->end = window->n;
-    int32_t *next = check_calloc((size_t)cut[PASS_BACKWARD].n_units + 1, sizeof *next);
-    for (int32_t i = 0; i < window->n; i++)
-        next[window->stays[i].consumer + 1]++;
-    for (int32_t i = 0; i < cut[PASS_BACKWARD].n_units; i++)
-        next[i + 1] += next[i];
-    for (int32_t i = 0; i < window->n; i++)
-        window->by_return[next[window->stays[i].consumer]++] = i;
-    for (int32_t i = 1; i < window->n; i++)
-        CHECK(window->stays[window->by_return[i - 1]].back_s <= window->stays[window->by_return[i]].back_s);
-    free(next);
-}
-
-static void close_window(struct window *window)
-{
-    free(window->stays);
-    free(window->by_return);
-    free(window->open);
-}
-
-/* A unit whose forward has ended: more of it can go until it comes back. The units of a sample are consumed from its
- * end on, so each may stand in front of all. */
-static void open_stay(struct window *window, int32_t number)
-{
-    const struct stay *stays = window->stays, *stay = &stays[number];
-    if (stay->all_bytes <= 0 || *stay->share >= 1)
-        return;
-    if (window->first < window->end && stays[window->open[window->first]].consumer >= stay->consumer) {
-        window->open[--window->first] = number;
-        return;
-    }
-    int32_t at = window->end++;
-    for (; at > window->first && stays[window->open[at - 1]].consumer >= stay->consumer; at--)
-        window->open[at] = window->open[at - 1];
-    window->open[at] = number;
-}
-
-static int compare_numbers(const void *a, const void *b)
-{
-    return *(const int32_t *)a - *(const int32_t *)b;
-}
-
-static void move_window(struct window *window, double time_s)
-{
-    const struct stay *stays = window->stays;
-    int32_t begin = window->n_back;
-    while (window->n_back < window->n && stays[window->by_return[window->n_back]].back_s <= time_s)
-        window->n_back++;
-    if (window->n_back > begin + 1) /* what several free is summed up in one order */
-        qsort(window->by_return + begin, (size_t)(window->n_back - begin), sizeof *window->by_return, compare_numbers);
-    for (int32_t i = begin; i < window->n_back; i++)
-        window->freed_bytes -= stays[window->by_return[i]].freed_bytes;
-    while (window->n_ended < window->n && stays[window->n_ended].ended_s <= time_s)
-        open_stay(window, window->n_ended++);
-    while (window->first < window->end && stays[window->open[window->first]].back_s <= time_s)
-        window->first++;
-}
-
-/* Send so much more of a unit, or all of it. @return what that frees */
-static double send(struct stay *stay, double bytes)
-{
-    double before = *stay->share;
-    /* In steps of a percent, upwards: a share that closes in on its goal would take rounds without end. */
-    *stay->share = fmin(1, ceil(100 * (before + bytes / stay->all_bytes)) / 100);
-    stay->freed_bytes += (*stay->share - before) * stay->all_bytes;
-    return (*stay->share - before) * stay->all_bytes;
-}
-
-/* Send more of a unit: of one whose copy is over by then before one whose forward is, else of the one consumed last: it
- * stays away longest. There is one. @return what that frees */
-static double send_one(struct window *window, double bytes, double time_s)
-{
-    int32_t at = window->end - 1;
-    while (at >= window->first && window->stays[window->open[at]].out_s > time_s)
-        at--;
-    at = at < window->first ? window->end - 1 : at;
-    struct stay *stay = &window->stays[window->open[at]];
-    double freed_bytes = send(stay, bytes);
-    window->freed_bytes += freed_bytes;
-    if (*stay->share < 1)
-        return freed_bytes;
-    window->end--;
-    for (; at < window->end; at++)
-        window->open[at] = window->open[at + 1];
-    return freed_bytes;
-}
-
-/* Walk the memory of a place in time; excess: what is left of it. @return whether something changed */
-static bool relieve(const struct adapting *adapting, struct excess *excess)
-{
-    struct window window = {0};
-    bool changed = false;
-    open_window(&window, adapting, excess);
-    excess->bytes = 0;
-    for (int64_t i = adapting->event_first[excess->place]; i < adapting->event_first[excess->place + 1]; i++) {
-        const struct memory_event *event = &adapting->memory->events[i];
-        move_window(&window, event->time_s);
-        double above = sum_bytes(event) - adapting->request->memory_bytes - window.freed_bytes;
-        for (; above > 0 && window.first < window.end; changed = true)
-            above -= send_one(&window, above, event->time_s);
-        if (above > excess->bytes) {
-            excess->bytes = above;
-            excess->time_s = event->time_s;
-        }
-    }
-    close_window(&window);
-    return changed;
-}
-
-/* Forward units that have begun on a place, and whose first consumer has not. Caller frees. */
-static struct held held_of(const struct adapting *adapting, const struct excess *excess)
-{
-    const struct plan_cut *cut = excess->pipe->plan->cut;
-    const double *start_s = adapting->timeline->start_s;
-    struct held held = {0, check_malloc((size_t)cut[PASS_FORWARD].n_units * sizeof *held.unit)};
-    bool *consumed = check_calloc((size_t)cut[PASS_BACKWARD].n_units, sizeof *consumed);
-    int32_t begin = adapting->pass_first[excess->place], end = adapting->pass_first[excess->place + 1];
-    for (int32_t k = begin; k < end; k++) {
-        const struct dag_task *task = &adapting->dag->tasks[adapting->pass[k]];
-        if (task->pass == PASS_BACKWARD && start_s[adapting->pass[k]] < excess->time_s)
-            consumed[task->unit] = true;
-    }
-    for (int32_t k = begin; k < end; k++) {
-        const struct dag_task *task = &adapting->dag->tasks[adapting->pass[k]];
-        if (task->pass == PASS_FORWARD && start_s[adapting->pass[k]] <= excess->time_s &&
-            !consumed[excess->pipe->consumer[task->unit]])
-            held.unit[held.n++] = task->unit;
-    }
-    free(consumed);
-    return held;
-}
-
-/* The next step: norms and activation beside what the list has, then all. */
-static enum recompute stronger(enum recompute recompute)
-{
-    bool selective = (recompute & RECOMPUTE_SELECTIVE) == RECOMPUTE_SELECTIVE;
-    return selective ? RECOMPUTE_FULL : (enum recompute)(recompute | RECOMPUTE_SELECTIVE);
-}
-
-/* What one more step of recomputation of a unit frees on a place, and the seconds it adds for each byte. */
-struct step {
-    double bytes, s_per_byte;
-};
-
-static struct step next_step(const struct excess *excess, int32_t unit)
-{
-    const struct pipe *pipe = excess->pipe;
-    const struct cost_setting *own = &excess->own;
-    const struct plan_cut *cut = &pipe->plan->cut[PASS_FORWARD];
-    const struct plan_unit *part = &cut->units[unit];
-    if (part->recompute == RECOMPUTE_FULL)
-        return (struct step){0, INFINITY};
-    enum recompute more = stronger(part->recompute);
-    struct cost_unit work = dag_unit(pipe->plan, PASS_FORWARD, unit);
-    struct cost_pass before = cost_of_pass(own, PASS_BACKWARD, &work);
-    work.recompute = more;
-    struct cost_pass after = cost_of_pass(own, PASS_BACKWARD, &work);
-    double token =
-        cost_layers_activation_bytes(own, part->recompute, true) - cost_layers_activation_bytes(own, more, true);
-    double added_s = cost_pass_s(&after) - cost_pass_s(&before);
-    double stays = 1 - plan_offload(pipe->plan, unit, excess->stage);
-    double bytes = token * (double)tokens_of(pipe, unit) / part->context * stays;
-    return (struct step){bytes, bytes > 0 ? added_s / bytes : INFINITY};
-}
-
-static bool recompute_more(const struct adapting *adapting, struct excess *excess)
-{
-    struct held held = held_of(adapting, excess);
-    bool changed = false;
-    while (excess->bytes > 0) {
-        struct step best = {0, INFINITY};
-        int32_t unit = -1;
-        for (int32_t i = 0; i < held.n; i++) {
-            struct step step = next_step(excess, held.unit[i]);
-            if (step.s_per_byte < best.s_per_byte ||
-                (unit >= 0 && step.s_per_byte == best.s_per_byte && held.unit[i] < unit)) {
-                best = step;
-                unit = held.unit[i];
-            }
-        }
-        if (unit < 0)
-            break;
-        struct plan_unit *part = forward_unit(excess->pipe, unit);
-        part->recompute = stronger(part->recompute);
-        excess->pipe->all_layers = -1; /* less of it can go */
-        excess->bytes -= best.bytes;
-        changed = true;
-    }
-    free(held.unit);
-    return changed;
-}
-
 /* The strongest recomputation of a forward unit of a group, in all its pipelines. */
-static void share_group(struct adapting *adapting, int32_t group)
+static void share_group(struct adapt_round *adapting, int32_t group)
 {
     const struct plan_group *members = &adapting->phase->groups[group];
     int32_t n_units = adapting->phase->pipelines[members->pipelines[0]].cut[PASS_FORWARD].n_units, *at, n = 0;
@@ -427,16 +92,16 @@ static void share_group(struct adapting *adapting, int32_t group)
     free(at);
 }
 
-static void pass_on_recompute(struct adapting *adapting)
+static void pass_on_recompute(struct adapt_round *adapting)
 {
     for (int32_t i = 0; i < adapting->phase->n_groups; i++)
         share_group(adapting, i);
     for (int32_t i = 0; i < adapting->phase->n_pipelines; i++) {
-        const struct pipe *pipe = &adapting->pipes[i];
+        const struct adapt_pipe *pipe = &adapting->pipes[i];
         struct plan_cut *cut = &pipe->plan->cut[PASS_BACKWARD];
         for (int32_t unit = 0; unit < cut->n_units; unit++)
             for (int32_t k = pipe->relations->share_first[unit]; k < pipe->relations->share_first[unit + 1]; k++) {
-                const struct plan_unit *part = forward_unit(pipe, pipe->relations->shares[k].forward);
+                const struct plan_unit *part = adapt_forward_unit(pipe, pipe->relations->shares[k].forward);
                 if (part->recompute > cut->units[unit].recompute)
                     cut->units[unit].recompute = part->recompute;
             }
@@ -455,35 +120,47 @@ static void open_offload(struct plan_pipeline *plan)
         plan->offload[i] = cut->units[i % cut->n_units].offload;
 }
 
-static bool change_place(struct adapting *adapting, int32_t place)
+/* @return whether something changed */
+static bool change_place(struct adapt_round *adapting, int32_t place, struct adapt_outcome *outcome)
 {
-    struct pipe *pipe = &adapting->pipes[adapting->dag->places[place].pipeline];
-    struct excess excess = {.pipe = pipe, .place = place, .stage = adapting->dag->places[place].stage};
+    struct adapt_pipe *pipe = &adapting->pipes[adapting->dag->places[place].pipeline];
+    struct adapt_excess excess = {.pipe = pipe, .place = place, .stage = adapting->dag->places[place].stage};
     excess.own = dag_setting(adapting->request->setting, &pipe->plan->layout, excess.stage);
     if (adapting->rule.offload)
         open_offload(pipe->plan);
-    bool offloaded = relieve(adapting, &excess);
-    bool recomputed = adapting->rule.recompute && excess.bytes > 0 && recompute_more(adapting, &excess);
+    bool offloaded = adapt_relieve(adapting, &excess);
+    bool recomputed = adapting->rule.recompute && excess.bytes > 0 && adapt_recompute(adapting, &excess);
+    outcome->offloads = outcome->offloads || offloaded;
+    outcome->recomputes = outcome->recomputes || recomputed;
     return offloaded || recomputed;
 }
 
-/* Change what the places above the limit ask for. @return whether something changed */
-static bool change(struct adapting *adapting)
+/* Change what the places above the limit ask for. @return whether something changed that may make the plan fit: not
+ * where a place has nothing left, and what others changed before has left it as it was, and the makespan too */
+static bool change(struct adapt_round *adapting, struct adapt_outcome *outcome)
 {
-    bool changed = false;
+    bool changed = false, stuck = false;
+    double *before = adapting->peak_before_bytes;
+    bool same_end = adapting->timeline->makespan_s == adapting->makespan_before_s;
     open_pipes(adapting);
     list_passes(adapting);
     list_events(adapting);
-    for (int32_t place = 0; place < adapting->dag->n_places; place++)
-        if (adapting->memory->peak_bytes[place] > adapting->request->memory_bytes)
-            changed |= change_place(adapting, place);
+    for (int32_t place = 0; place < adapting->dag->n_places; place++) {
+        double peak_bytes = adapting->memory->peak_bytes[place];
+        bool above = peak_bytes > adapting->request->memory_bytes;
+        bool has_left = above && change_place(adapting, place, outcome);
+        changed |= has_left;
+        stuck |= above && !has_left && same_end && peak_bytes == before[place];
+        before[place] = peak_bytes;
+    }
+    adapting->makespan_before_s = adapting->timeline->makespan_s;
     if (changed && adapting->rule.recompute)
         pass_on_recompute(adapting);
     close_pipes(adapting);
     free(adapting->pass_first);
     free(adapting->pass);
     free(adapting->event_first);
-    return changed;
+    return changed && !stuck;
 }
 
 void adapt_arrays_free(struct adapt_arrays *arrays)
@@ -492,18 +169,47 @@ void adapt_arrays_free(struct adapt_arrays *arrays)
     timeline_free(&arrays->timeline);
 }
 
-double adapt_host_bytes(const struct system_request *request)
+/* GPUs in use: all but the last node are full. */
+static int64_t n_gpus_of(const struct system_request *request)
 {
-    const struct platform *platform = request->setting->platform;
-    return platform->host_memory_bytes / platform->gpus_per_node;
+    return request->layout.tp * request->layout.cp * request->layout.dp * request->layout.pp;
 }
 
-/* What the place that offloads most has on the host. */
-static double host_most_bytes(const struct memory *memory)
+double adapt_host_bytes(const struct system_request *request, int32_t n_ranks, bool even)
 {
-    double most = 0;
-    for (int32_t i = 0; i < memory->n_places; i++)
-        most = fmax(most, memory->host_peak_bytes[i]);
+    const struct platform *platform = request->setting->platform;
+    int64_t n_node = platform->gpus_per_node, n_gpus = n_ranks * request->layout.tp * request->layout.cp;
+    bool one_stage = n_gpus_of(request) / request->layout.pp % n_node == 0; /* on a node */
+    double share = even && one_stage && n_gpus < n_node ? (double)n_gpus / (double)n_node : 1;
+    return platform->host_memory_bytes * share / (double)request->layout.tp;
+}
+
+/* What a plan has on the host, of the node where that is most: over all memory there; over the even shares of its GPUs.
+ */
+struct host {
+    double whole, even;
+};
+
+static struct host host_of(const struct system_request *request, const struct dag *dag, const struct memory *memory)
+{
+    const struct platform *platform = request->setting->platform;
+    int64_t n_all = n_gpus_of(request), n_node = platform->gpus_per_node, n_nodes = (n_all + n_node - 1) / n_node;
+    double *bytes = check_calloc(2 * (size_t)n_nodes, sizeof *bytes), *n_gpus = bytes + n_nodes;
+    struct host most = {0};
+    for (int32_t i = 0; i < dag->n_places; i++) {
+        int64_t node = dag->places[i].rank / n_node;
+        CHECK(node < n_nodes);
+        bytes[node] += memory->host_peak_bytes[i] * dag->places[i].n_gpus;
+        n_gpus[node] += dag->places[i].n_gpus;
+    }
+    for (int64_t node = 0; node < n_nodes; node++) {
+        double in_use = (double)(node < n_nodes - 1 ? n_node : n_all - node * n_node);
+        double whole = bytes[node] / platform->host_memory_bytes;
+        most.whole = fmax(most.whole, whole);
+        if (whole > 0)
+            most.even = fmax(most.even, whole * in_use / n_gpus[node]);
+    }
+    free(bytes);
     return most;
 }
 
@@ -512,29 +218,37 @@ bool adapt_plan(const struct system_request *request, struct adapt_rule rule, st
 {
     struct dag *dag = &arrays->dag;
     struct timeline *timeline = &arrays->timeline;
-    struct adapting adapting = {
+    struct adapt_round adapting = {
         .request = request, .rule = rule, .phase = plan->phases, .dag = dag, .timeline = timeline};
-    const struct memory_limit none = {INFINITY, INFINITY},
-                              limit = {request->memory_bytes, rule.offload ? adapt_host_bytes(request) : INFINITY};
     bool adapts = rule.offload || rule.recompute, again = true;
     CHECK(plan->n_phases == 1);
+    *outcome = (struct adapt_outcome){0};
     for (int32_t round = 0; again; round++) {
         struct memory memory = {0};
         adapting.memory = &memory;
         struct dag_options options = {.other_offload = round > 0 && !rule.recompute};
-        if (!dag_rebuild(plan, request->setting, options, dag, err))
+        if (!dag_rebuild(plan, request->setting, options, dag, err)) {
+            free(adapting.peak_before_bytes);
             return false;
+        }
         critical_path(dag, timeline);
+        if (adapting.peak_before_bytes == NULL)
+            adapting.peak_before_bytes = check_calloc((size_t)dag->n_places, sizeof(double));
         bool late = !rule.recompute && rule.limit_s > 0 && timeline->makespan_s > rule.limit_s;
         bool goes_on = adapts && !late && round < ADAPT_MAX_ROUNDS;
-        memory_above(plan, dag, timeline, request->setting, goes_on ? limit : none, &memory);
-        double peak_bytes = memory.peak_bytes[memory.worst_place], host_bytes = host_most_bytes(&memory);
-        bool full = host_bytes > limit.host_bytes; /* no more goes out */
-        *outcome = (struct adapt_outcome){timeline->makespan_s, peak_bytes};
-        if (full)
-            outcome->peak_bytes = fmax(peak_bytes, host_bytes / limit.host_bytes * request->memory_bytes);
-        again = goes_on && !full && peak_bytes > request->memory_bytes && change(&adapting);
+        memory_above(plan, dag, timeline, request->setting, goes_on ? request->memory_bytes : INFINITY, &memory);
+        double peak_bytes = memory.peak_bytes[memory.worst_place];
+        outcome->makespan_s = timeline->makespan_s;
+        outcome->peak_bytes = peak_bytes;
+        struct host host = host_of(request, dag, &memory);
+        double host_share = rule.even_host ? host.even : host.whole;
+        outcome->host_share = host.even;
+        outcome->host_ends = rule.offload && host_share > 1; /* no more goes out */
+        if (outcome->host_ends)
+            outcome->peak_bytes = fmax(peak_bytes, host_share * request->memory_bytes);
+        again = goes_on && !outcome->host_ends && peak_bytes > request->memory_bytes && change(&adapting, outcome);
         memory_free(&memory);
     }
+    free(adapting.peak_before_bytes);
     return true;
 }

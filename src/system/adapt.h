@@ -9,13 +9,18 @@
 /** What may be changed, from the units' own settings on. */
 struct adapt_rule {
     bool offload, recompute;
+    bool even_host; /* of a node's host memory its GPUs have even shares, and the plan those of its own; else it may
+                       have all: no other plan offloads there */
     double limit_s; /* a plan that ends later is of no use; 0: none is */
 };
 
 /** What a plan comes to without the gradients' traffic. peak_bytes: of the rank that needs most; where offload took
- * more of a host than a GPU's even share, at least as far above the limit as that is. */
+ * more of a host than there is, at least as far above the limit as that is. */
 struct adapt_outcome {
     double makespan_s, peak_bytes;
+    double host_share; /* what it has on the host over the even shares of its GPUs, of a node where that is most */
+    bool offloads, recomputes; /* some unit was changed so */
+    bool host_ends;            /* offload took more of a host than it may */
 };
 
 /** What resolving takes: kept from plan to plan. */
@@ -26,8 +31,9 @@ struct adapt_arrays {
 
 void adapt_arrays_free(struct adapt_arrays *arrays);
 
-/** A GPU's even share of its node's host memory: no more is offloaded. */
-double adapt_host_bytes(const struct system_request *request);
+/** The most that a GPU of a plan of so many DP ranks can have on the host: a node's memory is shared evenly by its GPUs
+ * that train, and those of the plan have their shares together. */
+double adapt_host_bytes(const struct system_request *request, int32_t n_ranks, bool even);
 
 /**
  * Resolve a plan (critical path and memory timeline), and while a rank needs more than request->memory_bytes change
@@ -45,7 +51,7 @@ double adapt_host_bytes(const struct system_request *request);
  * A backward unit recomputes all its tokens as the strongest of the forward units it consumes does: it runs layer by
  * layer as one batch. Units that pipelines share get the strongest recomputation of any. Every round changes something,
  * so it ends; at ADAPT_MAX_ROUNDS, or where nothing is left to change, the plan stays as it is and does not fit. It
- * ends, too, once a GPU has more on the host than its even share of the host's memory; then it does not fit either.
+ * ends, too, once the plan has more on a node's host than it may; then it does not fit either.
  * With offload alone rounds only add copies and lengthen them, in the same orders, so none makes the plan end earlier:
  * they end, too, once it ends after rule.limit_s.
  *

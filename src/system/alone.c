@@ -83,11 +83,24 @@ static int32_t advance(struct alone *alone, int32_t stage)
     return *next - before;
 }
 
+/* Whether each backward unit has the slices of the forward unit of its number. */
+static bool are_alike(const struct plan_cut *forward, const struct plan_cut *backward)
+{
+    bool alike = forward->n_units == backward->n_units && forward->n_slices == backward->n_slices;
+    for (int32_t i = 0; alike && i < forward->n_units; i++)
+        alike = forward->units[i].n_slices == backward->units[i].n_slices;
+    for (int32_t i = 0; alike && i < forward->n_slices; i++) {
+        struct slice a = forward->slices[i], b = backward->slices[i];
+        alike = a.sample == b.sample && a.begin == b.begin && a.end == b.end;
+    }
+    return alike;
+}
+
 static void open_copies(const struct plan_pipeline *pipeline, const struct cost_setting *setting, struct alone *alone)
 {
     const struct plan_cut *cut = &pipeline->cut[PASS_FORWARD];
     int32_t n_kinds = alone->kinds.n;
-    if (!plan_offloads(pipeline))
+    if (!plan_offloads(pipeline) || !are_alike(cut, &pipeline->cut[PASS_BACKWARD]))
         return;
     alone->copy_s = check_calloc((size_t)(cut->n_units * n_kinds), sizeof(double));
     for (int32_t i = 0; i < cut->n_units * n_kinds; i++) {
@@ -121,7 +134,7 @@ static void open_alone(const struct plan_pipeline *pipeline, const struct cost_s
         for (int32_t i = 0; i < n; i++)
             alone->end_s[pass][i] = -1;
     }
-    alone->begin_s = check_calloc((size_t)(pipeline->cut[PASS_FORWARD].n_units * n_stages), sizeof(double));
+    alone->begin_s = check_calloc((size_t)(pipeline->cut[PASS_BACKWARD].n_units * n_stages), sizeof(double));
     alone->out_s = check_calloc((size_t)(pipeline->cut[PASS_FORWARD].n_units * n_stages), sizeof(double));
     open_copies(pipeline, setting, alone);
 }

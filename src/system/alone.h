@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** The least time of a plan's passes, for systems that weigh many plans of whole samples. */
+/** The least time of a plan's passes, for systems that weigh many plans. */
 #ifndef SLIMSIM_SYSTEM_ALONE_H
 #define SLIMSIM_SYSTEM_ALONE_H
 
@@ -16,7 +16,7 @@
  * These are tasks and edges of the plan's graph (dag/dag.h), some of them: the longest path through all is never
  * shorter, so this is a lower bound of the critical path's passes.
  *
- * Units are whole samples, forward and backward alike (need[u] = u + 1); chunks are 1, backwards are not split.
+ * Copies are left out where backward units are not the forward ones. Chunks are 1, backwards are not split.
  */
 double alone_plan_s(const struct plan *plan, const struct cost_setting *setting);
 

@@ -163,7 +163,7 @@ static void callback(glp_tree *tree, void *context)
         offer_start(milp, tree);
     glp_ios_tree_size(tree, NULL, NULL, &n_nodes);
     milp->fill->search->n_solved_nodes = n_nodes;
-    milp->gap = glp_ios_mip_gap(tree);
+    milp->gap = fmin(glp_ios_mip_gap(tree), 1); /* D >= 0; GLPK's own is infinite before it has a solution */
     if (n_nodes >= milp->fill->search->node_limit)
         glp_ios_terminate(tree);
 }

@@ -136,7 +136,16 @@ static int32_t least_loaded(const double *load, const int64_t *room, int32_t n_p
     return best;
 }
 
-bool packing_least_loaded(const struct packing_items *items, int32_t n_packs, int64_t capacity, struct packing *packing)
+/** n samples in the order they are dealt. */
+struct items {
+    int32_t n;
+    const int32_t *order;
+    const int32_t *tokens; /* by sample */
+    const double *weight;  /* by sample */
+};
+
+/** false, and no packing: a sample found no room. */
+static bool pack_least_loaded(const struct items *items, int32_t n_packs, int64_t capacity, struct packing *packing)
 {
     double *load = check_calloc((size_t)n_packs, sizeof *load);
     int64_t *room = check_malloc((size_t)n_packs * sizeof *room);
@@ -174,12 +183,12 @@ void packing_balance(const struct system_request *request, const double *weight,
 {
     const struct batch *batch = request->batch;
     int32_t *order = samples_by_length(batch), multiple = packing_multiple(&request->layout);
-    const struct packing_items items = {batch->n_samples, order, batch->tokens, weight};
+    const struct items items = {batch->n_samples, order, batch->tokens, weight};
     int64_t longest = batch->tokens[order[0]];
     capacity = capacity > longest ? capacity : longest;
     int64_t per_pack = capacity < request->context ? capacity : request->context;
     int64_t n_packs = multiple * quotient_up(quotient_up(batch->n_tokens, per_pack), multiple);
-    while (!packing_least_loaded(&items, (int32_t)n_packs, capacity, packing))
+    while (!pack_least_loaded(&items, (int32_t)n_packs, capacity, packing))
         n_packs += multiple;
     free(order);
 }

@@ -22,24 +22,11 @@ struct packing {
 void packing_best_fit(const int32_t *tokens, int32_t n, const int32_t *order, int32_t capacity,
                       struct packing *packing);
 
-/** n samples in the order they are dealt. */
-struct packing_items {
-    int32_t n;
-    const int32_t *order;
-    const int32_t *tokens; /* by sample */
-    const double *weight;  /* by sample */
-};
-
 /**
- * Longest processing time first: each of the samples, in order, into the pack of the least sum of weights that has room
- * for its tokens (ties: the lowest). Packs may stay empty. false, and no packing: one found no room.
- */
-bool packing_least_loaded(const struct packing_items *items, int32_t n_packs, int64_t capacity,
-                          struct packing *packing);
-
-/**
- * The same with the least n_packs that holds all, of: multiples of packing_multiple from ceil(tokens / context) on.
- * A capacity below the longest sample is raised to it: what does not fit is a result.
+ * Longest processing time first: each of the samples, by length, into the pack of the least sum of weights (by sample)
+ * that has room for its tokens (ties: the lowest). Packs may stay empty. There are as few packs as hold all, of:
+ * multiples of packing_multiple from ceil(tokens / context) on. A capacity below the longest sample is raised to it:
+ * what does not fit is a result.
  */
 void packing_balance(const struct system_request *request, const double *weight, int64_t capacity,
                      struct packing *packing);

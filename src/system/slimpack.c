@@ -210,14 +210,14 @@ static bool slimpack_plan(const struct system_request *request, void *state, str
     return check_milp(request, err) && slimpack_choose(request, plan, err);
 }
 
-/* DP-Merge's, and each sample on a rank of its own: slimpack_choose weighs the two. */
+/* The splits that slimpack_choose weighs. */
 static bool slimpack_shares(const struct system_request *request, int32_t variant, struct system_share *share)
 {
-    const struct slimpack_knobs *knobs = request->knobs;
     struct slimpack_split split;
-    if (variant > knobs->dp_merge)
+    enum slimpack_merge merge;
+    if (!slimpack_nth_merge(request->knobs, variant, &merge))
         return false;
-    slimpack_split(request, variant == 0 && knobs->dp_merge, &split);
+    slimpack_split(request, merge, &split);
     for (int32_t rank = 0; rank < split.n_ranks; rank++)
         for (int32_t i = split.local_first[rank]; i < split.local_first[rank + 1]; i++)
             share[split.local[i]] = (struct system_share){rank, 1};

@@ -55,13 +55,39 @@ struct slimpack_split {
     fill_flop *load;                   /* of each rank, forward FLOPs x n_ranks (so that shares stay whole numbers) */
 };
 
+/** Which samples ranks share: by FLOPs and by memory, with all that `offload: auto` and `recompute: auto` may change
+ * taken as offloaded and recomputed; by FLOPs alone; none; by FLOPs and by memory with the plan's own offload,
+ * recomputation, or both. */
+enum slimpack_merge {
+    SLIMPACK_MERGE,
+    SLIMPACK_MERGE_FLOP,
+    SLIMPACK_APART,
+    SLIMPACK_MERGE_OWN_OFFLOAD,
+    SLIMPACK_MERGE_OWN_RECOMPUTE,
+    SLIMPACK_MERGE_OWN,
+    SLIMPACK_N_MERGES
+};
+
+static inline bool slimpack_own_offload(enum slimpack_merge merge)
+{
+    return merge == SLIMPACK_MERGE_OWN_OFFLOAD || merge == SLIMPACK_MERGE_OWN;
+}
+
+static inline bool slimpack_own_recompute(enum slimpack_merge merge)
+{
+    return merge == SLIMPACK_MERGE_OWN_RECOMPUTE || merge == SLIMPACK_MERGE_OWN;
+}
+
+/** The n-th of those, from 0, that the knobs allow and that they tell apart. false: there is none */
+bool slimpack_nth_merge(const struct slimpack_knobs *knobs, int32_t n, enum slimpack_merge *merge);
+
 /**
  * Tokens of one sample that a rank has memory for, at least 1: all tokens of a sliced sample are held until its first
  * backward slice ends, so on each stage (memory - states) / (activations of a token with its keys and values, what is
- * offloaded left out; on the last stage with probabilities); the least of first and last stage. With `offload: auto`
- * and `recompute: auto` all is taken as offloaded and recomputed. INT64_MAX if states alone exceed the memory.
+ * offloaded left out; on the last stage with probabilities); the least of first and last stage. INT64_MAX if states
+ * alone exceed the memory.
  */
-int64_t slimpack_rank_tokens(const struct system_request *request);
+int64_t slimpack_rank_tokens(const struct system_request *request, enum slimpack_merge merge);
 
 /**
  * Phase 1 and DP-Merge. With f(x) the forward FLOPs of a sample and C = sum f / DP, samples go by descending f:
@@ -71,12 +97,12 @@ int64_t slimpack_rank_tokens(const struct system_request *request);
  *   a chain of divisors, so aligned blocks are nested or apart and cannot wait in a circle for each other
  *   (plan/order.h). With cp_type ulysses TP x g divides the heads and the groups of keys and values: ranks get whole
  *   ones. It goes to the aligned block of g ranks whose most loaded rank has the least load; each rank of it carries
- *   f/g. With g = 1 (merge_threshold < 1) it is no outlier. Without `merge` none is.
+ *   f/g. With g = 1 (merge_threshold < 1) it is no outlier. With SLIMPACK_APART none is.
  * - Memory-driven, an extension by the same rule: with more than merge_memory x K tokens (K: slimpack_rank_tokens) it
  *   is an outlier too, and of any outlier also tokens/g <= merge_memory x K, if a divisor can have it.
  * - else to the least loaded rank (longest processing time first).
  */
-void slimpack_split(const struct system_request *request, bool merge, struct slimpack_split *split);
+void slimpack_split(const struct system_request *request, enum slimpack_merge merge, struct slimpack_split *split);
 
 void slimpack_split_free(struct slimpack_split *split);
 
@@ -148,9 +174,8 @@ struct slimpack_kind {
     double offload, host_bytes;
 };
 
-/** As the plan has them; and the least memory that `offload: auto` and `recompute: auto` can come to. */
-struct slimpack_kind slimpack_kind_of(const struct system_request *request);
-struct slimpack_kind slimpack_weakest(const struct system_request *request);
+/** As the plan has them; or all offloaded, or all recomputed, where these are `auto`. Of the host any. */
+struct slimpack_kind slimpack_kind_of(const struct system_request *request, bool offloads, bool recomputes);
 
 /**
  * A pipeline's share of a bound on the makespan [s]: with first and last the first forward and the last backward unit,
@@ -168,9 +193,9 @@ struct slimpack_kind slimpack_weakest(const struct system_request *request);
 double slimpack_pass_s(const struct plan_pipeline *pipeline, const struct cost_setting *setting, enum pass pass,
                        double enough_s);
 
-/** p (F + B) of a sample in a unit of its own, without head and recomputation [s]: no plan that keeps the sample whole
- * and on one rank ends earlier, for its forward and backward go through all p stages, and a unit with more in it takes
- * no less. */
+/** p (F + B) of a sample in a unit of its own, without head, recomputation and the ends of attention's kernels
+ * (cost_attention_least_s) [s]: no plan that keeps the sample whole and on one rank ends earlier, for its forward and
+ * backward go through all p stages, and a unit with more in it takes no less. */
 double slimpack_chain_s(const struct system_request *request, int32_t tokens);
 
 /**
@@ -198,26 +223,36 @@ int64_t slimpack_milp_units(const struct system_request *request);
  * and having it never makes a component slower. A candidate is resolved alone, by its critical path and memory without
  * the gradients' traffic: the fastest that fits the memory wins (ties: the earlier one, fewer units first); if none
  * fits, the one with the least peak. With `offload: auto` or `recompute: auto` adapt_plan changes its units until it
- * fits, unless its bound says it cannot; with both, the two together and recomputation alone are weighed. Samples are
- * then merged by memory for that alone: where another split fits `plan`, these two may cost time.
+ * fits, unless its bound says it cannot; with both, the two together and each alone are weighed.
  *
  * Only what can win is resolved: candidates that may fit by slimpack_bound_bytes first, by ascending bound of their
- * seconds, then the others, with their units as they are, by ascending bound of their bytes; none whose bounds the best
- * so far already beats.
+ * seconds, then the others, with their units as they are, by ascending bound of their bytes; none whose bounds, or
+ * whose steps alone (system/alone.h), the best so far already beats.
  * plan.n_candidates counts those that were listed, plan.n_resolved those that were resolved. Components go by
  * descending load, and since the worst decides, one is content with the first candidate that takes no longer than the
  * slowest so far and fits, or where another does not, needs no more memory; it first tries what that one chose.
  *
  * A part is switched off, and units are left uneven, only for seconds: in the end each component that ends before the
  * slowest, if that fits, takes instead what uses all parts that the knobs allow and has the least uneven units, of what
- * fits and ends no later than the slowest. This changes no makespan.
+ * has no more units, fits and ends no later than the slowest. This changes no makespan. More units would be evener, but
+ * each slice of a shared sample exchanges all keys and values before it: pipelines would send more and use up the time
+ * that they have left, and what slow GPUs and links cost would grow with it.
  *
  * With packer milp candidates have at most slimpack_milp_units, and what a component has chosen is cut anew by
  * fill_milp and taken unless it is slower or needs more memory than there is.
  *
- * With outliers the same is done without DP-Merge, which wins if the slowest component is faster so (or fits, where it
- * does not with DP-Merge, or at least needs less memory); it is given up as soon as a component, or its bounds all,
- * exceed what DP-Merge has reached: its seconds, or where it does not fit, its bytes.
+ * The same is done for each way to merge (enum slimpack_merge) that shares other samples, with offload and recompute of
+ * the plan where samples are merged for that. The one whose slowest component is fastest wins (or fits, where others do
+ * not, or at least needs the least memory; ties: the first); one is given up as soon as a component, or its bounds all,
+ * exceed what another has reached: its seconds, or where that does not fit, its bytes.
+ *
+ * Components offload as if each were alone on its nodes. If they then need more of a node's host than there is, all is
+ * solved again with even shares for its GPUs (adapt_rule), and if plan.offload is above 0 with `offload: plan`, whose
+ * GPUs need not share evenly either; what still needs more does not fit.
+ *
+ * So what `dp_merge`, `merge_memory`, `offload` or `recompute` switched off comes to is weighed, too. Exceptions:
+ * without replica_units shared samples are cut for all ranks alike, which may be faster; where a node's host memory
+ * binds, the components' choices are not weighed together.
  */
 bool slimpack_choose(const struct system_request *request, struct plan *plan, struct error *err);
 

@@ -6,7 +6,6 @@
 
 #include "base/check.h"
 #include "dag/dag.h"
-#include "system/adapt.h"
 
 double slimpack_pass_s(const struct plan_pipeline *pipeline, const struct cost_setting *setting, enum pass pass,
                        double enough_s)
@@ -34,7 +33,7 @@ double slimpack_chain_s(const struct system_request *request, int32_t tokens)
     unit.recompute = RECOMPUTE_NONE;
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
         struct cost_pass cost = cost_of_pass(&all, pass, &unit);
-        sum_s += cost.other_s + cost.attention_s + cost.tensor_s;
+        sum_s += cost.other_s + cost.tensor_s + all.layers * cost_attention_least_s(&all, pass, tokens, 1);
     }
     return sum_s;
 }
@@ -137,28 +136,21 @@ double slimpack_bound_bytes(const struct cost_setting *setting, const struct pla
     return bound;
 }
 
-struct slimpack_kind slimpack_kind_of(const struct system_request *request)
+struct slimpack_kind slimpack_kind_of(const struct system_request *request, bool offloads, bool recomputes)
 {
-    return (struct slimpack_kind){(enum recompute)request->layout.recompute, request->layout.offload, INFINITY};
-}
-
-struct slimpack_kind slimpack_weakest(const struct system_request *request)
-{
+    struct slimpack_kind kind = {(enum recompute)request->layout.recompute, request->layout.offload, INFINITY};
     const struct slimpack_knobs *knobs = request->knobs;
-    struct slimpack_kind kind = slimpack_kind_of(request);
-    if (knobs->recompute == SLIMPACK_BY_UNIT)
+    if (recomputes && knobs->recompute == SLIMPACK_BY_UNIT)
         kind.recompute = RECOMPUTE_FULL;
-    if (knobs->offload == SLIMPACK_BY_UNIT) {
+    if (offloads && knobs->offload == SLIMPACK_BY_UNIT)
         kind.offload = 1;
-        kind.host_bytes = adapt_host_bytes(request);
-    }
     return kind;
 }
 
-int64_t slimpack_rank_tokens(const struct system_request *request)
+int64_t slimpack_rank_tokens(const struct system_request *request, enum slimpack_merge merge)
 {
     struct plan_phase phase = {0};
-    struct slimpack_kind kind = slimpack_weakest(request);
+    struct slimpack_kind kind = slimpack_kind_of(request, !slimpack_own_offload(merge), !slimpack_own_recompute(merge));
     system_megatron_layout(request, &phase);
     double least = INFINITY;
     for (int end = 0; end < 2; end++) {

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "system/alone.h"
 
 static const int32_t factors[SLIMPACK_N_FACTORS] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128};
 enum { MILP_MAX_BINARIES = 300 };
@@ -82,19 +83,36 @@ static int32_t parts_of(const struct slimpack_candidate *candidate)
            order[candidate->policy];
 }
 
+/* A plan that ends later is of no use. */
+static double useful_s(const struct slimpack_choice *choice)
+{
+    bool fits = choice->n_resolved > 0 && choice->best.is.peak_bytes <= choice->part.request->memory_bytes;
+    return fits ? fmin(choice->limit.makespan_s, choice->best.is.makespan_s) : choice->limit.makespan_s;
+}
+
+/* @param is  what it comes to; as it was, if it ends too late by its bound */
 static bool try_rule(struct slimpack_choice *choice, const struct slimpack_candidate *candidate, struct adapt_rule rule,
-                     struct error *err)
+                     struct adapt_outcome *is, struct error *err)
 {
     const struct slimpack_part *part = &choice->part;
     struct plan plan = {.n_phases = 1, .shards = scenario_plan_shards(&part->request->layout)};
+    double limit_s = useful_s(choice);
     struct slimpack_outcome outcome = {.index = candidate->index, .refined = part->search != NULL};
     plan.phases = check_calloc(1, sizeof *plan.phases);
     slimpack_build(part, &candidate->shape, plan.phases);
     order_phase(plan.phases, candidate->policy);
     for (int32_t i = 0; i < plan.phases->n_pipelines; i++)
         plan.phases->pipelines[i].parts = parts_of(candidate);
+    if (limit_s < INFINITY && alone_plan_s(&plan, part->request->setting) > limit_s * (1 + 1e-9)) {
+        plan_free(&plan);
+        return true;
+    }
+    rule.limit_s = limit_s < INFINITY ? limit_s : 0;
+    rule.even_host = choice->even_host;
     bool first = choice->n_resolved == 0, ok = adapt_plan(part->request, rule, &plan, choice->arrays, &outcome.is, err);
+    *is = outcome.is;
     choice->n_resolved++;
+    choice->host_ends = choice->host_ends || (ok && outcome.is.host_ends);
     if (ok && (first || slimpack_is_better(&outcome, &choice->best, part->request->memory_bytes))) {
         struct plan worse = choice->plan;
         choice->best = outcome;
@@ -106,21 +124,22 @@ static bool try_rule(struct slimpack_choice *choice, const struct slimpack_candi
     return ok;
 }
 
-/* With `offload: auto` and `recompute: auto` both together, and recomputation alone: the copies may cost more. */
+/* With `offload: auto` and `recompute: auto` both together, and each alone where that is not the same: copies may cost
+ * more, or less, than what is computed again. */
 static bool try_candidate(struct slimpack_choice *choice, const struct slimpack_candidate *candidate, struct error *err)
 {
     const struct slimpack_knobs *knobs = knobs_of(choice);
-    double memory_bytes = choice->part.request->memory_bytes, limit_s = choice->limit.makespan_s;
-    if (choice->n_resolved > 0 && choice->best.is.peak_bytes <= memory_bytes)
-        limit_s = fmin(limit_s, choice->best.is.makespan_s);
-    struct adapt_rule rule = {.offload = knobs->offload == SLIMPACK_BY_UNIT,
-                              .recompute = knobs->recompute == SLIMPACK_BY_UNIT,
-                              .limit_s = limit_s < INFINITY ? limit_s : 0};
-    if (candidate->bound_bytes > memory_bytes)
-        rule = (struct adapt_rule){0}; /* nothing makes it fit */
-    return try_rule(choice, candidate, rule, err) &&
-           (!(rule.offload && rule.recompute) ||
-            try_rule(choice, candidate, (struct adapt_rule){.recompute = true}, err));
+    bool adapts = candidate->bound_bytes <= choice->part.request->memory_bytes; /* else nothing makes it fit */
+    const struct adapt_rule both = {.offload = adapts && knobs->offload == SLIMPACK_BY_UNIT,
+                                    .recompute = adapts && knobs->recompute == SLIMPACK_BY_UNIT};
+    struct adapt_outcome is = {0};
+    if (!try_rule(choice, candidate, both, &is, err))
+        return false;
+    if (both.recompute && is.offloads &&
+        !try_rule(choice, candidate, (struct adapt_rule){.recompute = true}, &(struct adapt_outcome){0}, err))
+        return false;
+    return !both.offload || !is.recomputes ||
+           try_rule(choice, candidate, (struct adapt_rule){.offload = true}, &(struct adapt_outcome){0}, err);
 }
 
 /* The least that any setting of the units can come to; where that does not fit, the least that the units as they are
@@ -128,9 +147,11 @@ static bool try_candidate(struct slimpack_choice *choice, const struct slimpack_
 static double least_bytes(const struct slimpack_choice *choice, const struct plan_phase *phase)
 {
     const struct system_request *request = choice->part.request;
-    struct slimpack_kind own = slimpack_kind_of(request), weakest = slimpack_weakest(request);
+    struct slimpack_kind own = slimpack_kind_of(request, false, false), least = slimpack_kind_of(request, true, true);
     int32_t shards = scenario_plan_shards(&request->layout);
-    double bytes = slimpack_bound_bytes(request->setting, phase, &weakest, shards);
+    if (knobs_of(choice)->offload == SLIMPACK_BY_UNIT)
+        least.host_bytes = adapt_host_bytes(request, choice->part.n_ranks, choice->even_host);
+    double bytes = slimpack_bound_bytes(request->setting, phase, &least, shards);
     if (bytes <= request->memory_bytes)
         return bytes;
     return fmax(bytes, slimpack_bound_bytes(request->setting, phase, &own, shards));
@@ -166,7 +187,33 @@ static bool is_known(const struct orders *had, int32_t n)
     return false;
 }
 
-/* List a shape under each injection policy the knob allows; one whose orders another one has had is left out.
+bool slimpack_is_enough(const struct slimpack_choice *choice)
+{
+    return choice->n_resolved > 0 &&
+           choice->best.is.peak_bytes <= fmax(choice->enough.peak_bytes, choice->part.request->memory_bytes) &&
+           choice->best.is.makespan_s <= choice->enough.makespan_s;
+}
+
+/* A candidate whose bound exceeds this [s] cannot win any more. Sums in another order may differ in their last bits. */
+static double hopeless_s(const struct slimpack_choice *choice)
+{
+    return useful_s(choice) * (1 + 1e-9);
+}
+
+/* Whether the bounds rule a candidate out. */
+static bool is_hopeless(const struct slimpack_choice *choice, double bound_s, double bound_bytes)
+{
+    const double slack = 1 + 1e-9;
+    double memory_bytes = choice->part.request->memory_bytes;
+    if (slimpack_is_enough(choice) || bound_s > hopeless_s(choice) || bound_bytes > choice->limit.peak_bytes * slack)
+        return true;
+    if (choice->n_resolved == 0)
+        return false;
+    return bound_bytes > fmax(choice->best.is.peak_bytes, memory_bytes) * slack;
+}
+
+/* List a shape under each injection policy the knob allows; one whose orders another one has had is left out. The lead
+ * of each is at least that of the one before, and so is its memory: where that rules out the one, it does the others.
  * @return whether one may fit */
 static bool list_policies(struct slimpack_choice *choice, struct slimpack_shape shape, struct plan_phase *phase)
 {
@@ -187,38 +234,12 @@ static bool list_policies(struct slimpack_choice *choice, struct slimpack_shape 
         candidate->index = choice->n_candidates++;
         candidate->bound_bytes = least_bytes(choice, phase);
         may_fit = may_fit || candidate->bound_bytes <= request->memory_bytes;
+        if (is_hopeless(choice, 0, candidate->bound_bytes))
+            break;
     }
     for (int32_t i = 0; i < n_had; i++)
         free(had[i].steps);
     return may_fit;
-}
-
-bool slimpack_is_enough(const struct slimpack_choice *choice)
-{
-    return choice->n_resolved > 0 &&
-           choice->best.is.peak_bytes <= fmax(choice->enough.peak_bytes, choice->part.request->memory_bytes) &&
-           choice->best.is.makespan_s <= choice->enough.makespan_s;
-}
-
-/* A candidate whose bound exceeds this [s] cannot win any more. Sums in another order may differ in their last bits. */
-static double hopeless_s(const struct slimpack_choice *choice)
-{
-    const double slack = 1 + 1e-9;
-    bool fits = choice->n_resolved > 0 && choice->best.is.peak_bytes <= choice->part.request->memory_bytes;
-    double limit_s = choice->limit.makespan_s;
-    return slack * (fits ? fmin(limit_s, choice->best.is.makespan_s) : limit_s);
-}
-
-/* Whether the bounds rule a candidate out. */
-static bool is_hopeless(const struct slimpack_choice *choice, double bound_s, double bound_bytes)
-{
-    const double slack = 1 + 1e-9;
-    double memory_bytes = choice->part.request->memory_bytes;
-    if (slimpack_is_enough(choice) || bound_s > hopeless_s(choice) || bound_bytes > choice->limit.peak_bytes * slack)
-        return true;
-    if (choice->n_resolved == 0)
-        return false;
-    return bound_bytes > fmax(choice->best.is.peak_bytes, memory_bytes) * slack;
 }
 
 /* Bound of the slowest pipeline, or some of it that rules the shape out; forward_s: of each, NAN where it is not known
@@ -439,7 +460,8 @@ static int by_unevenness(const void *a, const void *b)
     return x->index - y->index;
 }
 
-/* The steps more even than the candidate, most even first (ties: the nearest to its m, the lower). @return steps */
+/* The steps of no more units than the candidate and more even ones, most even first (ties: the nearest to its m, the
+ * lower). @return steps */
 static int32_t even_steps(const struct slimpack_choice *choice, const struct slimpack_candidate *own,
                           struct step *steps)
 {
@@ -451,7 +473,7 @@ static int32_t even_steps(const struct slimpack_choice *choice, const struct sli
     double *uneven = unevenness(choice, n_factors);
     for (int32_t i = 0; i < n_factors; i++) {
         int64_t m = has_outliers(&choice->part) ? even_units(choice, i, uneven) : units_of(choice, i);
-        if (!whole || uneven[m - 1] < uneven[own->shape.m - 1])
+        if (m <= own->shape.m && (!whole || uneven[m - 1] < uneven[own->shape.m - 1]))
             steps[n++] = (struct step){m, uneven[m - 1], llabs(m - own->shape.m), i};
     }
     free(uneven);

@@ -36,10 +36,12 @@ struct slimpack_choice {
     struct slimpack_part part;
     struct adapt_outcome enough; /* another part comes to it: to be better is of no use */
     struct slimpack_limit limit;
+    bool even_host;              /* as adapt_rule's */
     struct adapt_arrays *arrays; /* kept from candidate to candidate */
     int32_t n_candidates;
     struct slimpack_candidate candidates[SLIMPACK_MAX_CANDIDATES];
     int64_t n_resolved;
+    bool host_ends;                      /* host memory ended the adapting of one */
     struct slimpack_outcome best;        /* of n_resolved > 0 */
     struct slimpack_candidate candidate; /* the best */
     struct plan plan;                    /* of the best: one phase */
@@ -58,8 +60,8 @@ bool slimpack_is_enough(const struct slimpack_choice *choice);
  */
 bool slimpack_find(struct slimpack_choice *choice, const struct slimpack_candidate *hint, struct error *err);
 
-/** Of the candidates with all parts that the knobs allow and units less uneven than those of `own`, the least uneven
- * one that is enough; none: the best is not enough, or nothing was resolved. */
+/** Of the candidates with all parts that the knobs allow, no more units than `own` and less uneven ones, the least
+ * uneven one that is enough; none: the best is not enough, or nothing was resolved. */
 bool slimpack_find_even(struct slimpack_choice *choice, const struct slimpack_candidate *own, struct error *err);
 
 /** With packer milp, cut the best anew, and keep that where it is better. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/check.h"
 #include "system/slimpack_candidates.h"
@@ -55,10 +56,12 @@ struct component {
 /* All components of a split, and the worst of them. */
 struct solution {
     struct plan plan;
+    bool even_host;            /* as adapt_rule's, of each component */
     struct fill_search search; /* of packer milp */
     struct slimpack_outcome worst;
-    bool merges;   /* the split has outliers */
-    bool given_up; /* a component exceeds the limit */
+    bool given_up;     /* a component exceeds the limit */
+    bool host_ends;    /* host memory ended the adapting of a candidate */
+    double host_share; /* the most of the components' */
 };
 
 static int by_rank(const void *a, const void *b)
@@ -108,6 +111,8 @@ static void take_component(struct solution *solution, const struct slimpack_choi
                          choice->best.is.peak_bytes > choice->limit.peak_bytes;
     solution->worst.is.makespan_s = fmax(solution->worst.is.makespan_s, choice->best.is.makespan_s);
     solution->worst.is.peak_bytes = fmax(solution->worst.is.peak_bytes, choice->best.is.peak_bytes);
+    solution->host_ends = solution->host_ends || choice->host_ends;
+    solution->host_share = fmax(solution->host_share, choice->best.is.host_share);
     solution->plan.n_candidates += choice->n_candidates;
     solution->plan.n_resolved += choice->n_resolved;
     component->candidate = choice->candidate;
@@ -131,6 +136,7 @@ static bool even_out(const struct slimpack_part *whole, struct component *compon
         .part = {whole->request, whole->split, component->first_rank, component->n_ranks, NULL},
         .enough = solution->worst.is,
         .limit = limit_of(&solution->worst.is, whole->request->memory_bytes),
+        .even_host = solution->even_host,
         .arrays = arrays,
     };
     bool ok =
@@ -141,6 +147,7 @@ static bool even_out(const struct slimpack_part *whole, struct component *compon
         plan_free(&choice.plan);
         return ok;
     }
+    solution->host_share = fmax(solution->host_share, choice.best.is.host_share);
     plan_free(&component->plan);
     component->plan = choice.plan;
     return true;
@@ -169,6 +176,7 @@ static bool solve_components(const struct slimpack_part *whole, struct slimpack_
             .part = {whole->request, whole->split, components[i].first_rank, components[i].n_ranks, NULL},
             .enough = solution->worst.is,
             .limit = limit,
+            .even_host = solution->even_host,
             .arrays = &arrays,
         };
         ok = slimpack_find(&choice, i > 0 ? &hint : NULL, err) && slimpack_refine(&choice, &solution->search, err);
@@ -182,23 +190,37 @@ static bool solve_components(const struct slimpack_part *whole, struct slimpack_
     return ok;
 }
 
-static bool solve(const struct system_request *request, bool merge, struct slimpack_limit limit,
-                  struct solution *solution, struct error *err)
+/* Components may each fit a host that they share, and not fit it together. */
+static bool weigh_host(const struct system_request *request, struct solution *solution, struct error *err)
 {
-    struct slimpack_split split;
+    struct adapt_arrays arrays = {0};
+    struct adapt_outcome all;
+    if (solution->given_up || solution->host_share <= 1)
+        return true;
+    bool ok = adapt_plan(request, (struct adapt_rule){0}, &solution->plan, &arrays, &all, err);
+    solution->host_share = ok ? all.host_share : 0;
+    if (solution->host_share > 1)
+        solution->worst.is.peak_bytes =
+            fmax(solution->worst.is.peak_bytes, solution->host_share * request->memory_bytes);
+    adapt_arrays_free(&arrays);
+    return ok;
+}
+
+static bool solve(const struct system_request *request, const struct slimpack_split *split, bool even_host,
+                  struct slimpack_limit limit, struct solution *solution, struct error *err)
+{
     int32_t n;
-    slimpack_split(request, merge, &split);
     const struct slimpack_knobs *knobs = request->knobs;
     *solution = (struct solution){
+        .even_host = even_host,
         .plan = {.n_phases = 1, .shards = scenario_plan_shards(&request->layout)},
-        .merges = split.n_outliers > 0,
         .search = {.window = knobs->milp_window, .node_limit = knobs->milp_nodes},
     };
-    struct slimpack_part whole = {request, &split, 0, split.n_ranks, NULL};
-    struct component *components = components_of(request, &split, &n);
+    struct slimpack_part whole = {request, split, 0, split->n_ranks, NULL};
+    struct component *components = components_of(request, split, &n);
     bool ok = solve_components(&whole, limit, components, n, solution, err);
     if (ok && !solution->given_up)
-        join_components(&split, components, n, &solution->plan);
+        join_components(split, components, n, &solution->plan);
     else
         solution->plan.n_phases = 0;
     solution->plan.n_nodes = solution->search.n_nodes;
@@ -206,39 +228,126 @@ static bool solve(const struct system_request *request, bool merge, struct slimp
     for (int32_t i = 0; i < n; i++)
         plan_free(&components[i].plan);
     free(components);
-    slimpack_split_free(&split);
+    return ok && weigh_host(request, solution, err);
+}
+
+static struct solution no_solution(const struct system_request *request)
+{
+    return (struct solution){.given_up = true, .plan = {.shards = scenario_plan_shards(&request->layout)}};
+}
+
+/* Keep the better of two solutions, with the work of both. */
+static void keep_better(const struct system_request *request, struct solution *best, struct solution *other)
+{
+    bool wins =
+        !other->given_up && (best->given_up || slimpack_is_better(&other->worst, &best->worst, request->memory_bytes));
+    struct solution better = wins ? *other : *best, worse = wins ? *best : *other;
+    better.plan.n_candidates += worse.plan.n_candidates;
+    better.plan.n_resolved += worse.plan.n_resolved;
+    better.plan.n_nodes += worse.plan.n_nodes;
+    better.plan.gap = fmax(better.plan.gap, worse.plan.gap);
+    better.host_ends = better.host_ends || worse.host_ends;
+    plan_free(&worse.plan);
+    *best = better;
+}
+
+/* What a solution must beat to be of use. */
+static struct slimpack_limit limit_beside(const struct system_request *request, const struct solution *best)
+{
+    if (!best->given_up)
+        return limit_of(&best->worst.is, request->memory_bytes);
+    return request->limit_s > 0 ? (struct slimpack_limit){request->limit_s, request->memory_bytes}
+                                : (struct slimpack_limit){INFINITY, INFINITY};
+}
+
+static bool try_split(const struct system_request *request, const struct slimpack_split *split, struct solution *best,
+                      struct error *err)
+{
+    const struct slimpack_knobs *knobs = request->knobs;
+    struct solution other;
+    bool ok = solve(request, split, false, limit_beside(request, best), &other, err);
+    bool too_much = !other.given_up && other.host_share > 1 && knobs->offload == SLIMPACK_BY_UNIT;
+    keep_better(request, best, &other);
+    if (ok && too_much) {
+        ok = solve(request, split, true, limit_beside(request, best), &other, err);
+        keep_better(request, best, &other);
+    }
+    return ok;
+}
+
+/* A way to merge, and what it merges. */
+struct way {
+    enum slimpack_merge merge;
+    struct slimpack_split split;
+};
+
+static bool same_outliers(const struct slimpack_split *a, const struct slimpack_split *b)
+{
+    size_t size = (size_t)a->n_outliers * sizeof *a->outliers;
+    return a->n_outliers == b->n_outliers && (size == 0 || memcmp(a->outliers, b->outliers, size) == 0);
+}
+
+/* The knobs that a split is made for. */
+static struct slimpack_knobs knobs_of(const struct system_request *request, enum slimpack_merge merge)
+{
+    struct slimpack_knobs knobs = *(const struct slimpack_knobs *)request->knobs;
+    if (slimpack_own_offload(merge))
+        knobs.offload = SLIMPACK_OF_PLAN;
+    if (slimpack_own_recompute(merge))
+        knobs.recompute = SLIMPACK_OF_PLAN;
+    return knobs;
+}
+
+/* Whether the candidates of one split are among those of another one. */
+static bool is_part(const struct way *a, const struct way *b)
+{
+    return same_outliers(&a->split, &b->split) && slimpack_own_offload(a->merge) >= slimpack_own_offload(b->merge) &&
+           slimpack_own_recompute(a->merge) >= slimpack_own_recompute(b->merge);
+}
+
+static bool try_ways(const struct system_request *request, struct solution *best, struct error *err)
+{
+    struct way ways[SLIMPACK_N_MERGES];
+    enum slimpack_merge merge;
+    int32_t n = 0;
+    bool ok = true;
+    for (; ok && slimpack_nth_merge(request->knobs, n, &merge); n++) {
+        bool known = false;
+        struct slimpack_knobs knobs = knobs_of(request, merge);
+        struct system_request own = *request;
+        own.knobs = &knobs;
+        ways[n].merge = merge;
+        slimpack_split(request, merge, &ways[n].split);
+        for (int32_t i = 0; i < n; i++)
+            known = known || is_part(&ways[n], &ways[i]);
+        ok = known || try_split(&own, &ways[n].split, best, err);
+    }
+    for (int32_t i = 0; i < n; i++)
+        slimpack_split_free(&ways[i].split);
+    return ok;
+}
+
+/* What all units offload may fit a node whose GPUs need not share it evenly. */
+static bool try_own_offload(const struct system_request *request, struct solution *best, struct error *err)
+{
+    struct slimpack_knobs knobs = *(const struct slimpack_knobs *)request->knobs;
+    struct system_request own = *request;
+    struct slimpack_limit limit = limit_beside(request, best);
+    struct solution other = no_solution(request);
+    knobs.offload = SLIMPACK_OF_PLAN;
+    own.knobs = &knobs;
+    own.limit_s = limit.makespan_s < INFINITY ? limit.makespan_s : 0;
+    bool ok = try_ways(&own, &other, err);
+    keep_better(request, best, &other);
     return ok;
 }
 
 bool slimpack_choose(const struct system_request *request, struct plan *plan, struct error *err)
 {
-    const struct slimpack_knobs *knobs = request->knobs;
-    struct solution merged, apart;
-    struct slimpack_limit limit = {INFINITY, INFINITY};
-    if (request->limit_s > 0)
-        limit = (struct slimpack_limit){request->limit_s, request->memory_bytes};
-    if (!solve(request, knobs->dp_merge, limit, &merged, err)) {
-        plan_free(&merged.plan);
-        return false;
-    }
-    *plan = merged.plan;
-    if (!merged.merges)
-        return true;
-    if (!merged.given_up)
-        limit = limit_of(&merged.worst.is, request->memory_bytes);
-    bool ok = solve(request, false, limit, &apart, err);
-    bool wins = ok && !apart.given_up &&
-                (merged.given_up || slimpack_is_better(&apart.worst, &merged.worst, request->memory_bytes));
-    int64_t n_candidates = merged.plan.n_candidates + apart.plan.n_candidates;
-    int64_t n_resolved = merged.plan.n_resolved + apart.plan.n_resolved;
-    int64_t n_nodes = merged.plan.n_nodes + apart.plan.n_nodes;
-    double gap = fmax(merged.plan.gap, apart.plan.gap);
-    if (wins)
-        *plan = apart.plan;
-    plan->n_nodes = n_nodes;
-    plan->gap = gap;
-    plan->n_candidates = n_candidates;
-    plan->n_resolved = n_resolved;
-    plan_free(wins ? &merged.plan : &apart.plan);
+    struct solution best = no_solution(request);
+    bool ok = try_ways(request, &best, err);
+    if (ok && best.host_ends && request->layout.offload > 0)
+        ok = try_own_offload(request, &best, err);
+    *plan = best.plan;
     return ok;
 }

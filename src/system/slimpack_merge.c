@@ -93,7 +93,35 @@ static bool is_heavy(const struct system_request *request, const struct slimpack
     return (fill_flop)flop * split->n_ranks * THRESHOLD_PARTS > threshold * split->total;
 }
 
-void slimpack_split(const struct system_request *request, bool merge, struct slimpack_split *split)
+bool slimpack_nth_merge(const struct slimpack_knobs *knobs, int32_t n, enum slimpack_merge *merge)
+{
+    bool offload = knobs->offload == SLIMPACK_BY_UNIT, recompute = knobs->recompute == SLIMPACK_BY_UNIT;
+    bool memory = knobs->dp_merge && knobs->merge_memory > 0;
+    const bool has[SLIMPACK_N_MERGES] = {
+        [SLIMPACK_MERGE] = knobs->dp_merge,
+        [SLIMPACK_MERGE_FLOP] = memory,
+        [SLIMPACK_APART] = true,
+        [SLIMPACK_MERGE_OWN_OFFLOAD] = memory && offload,
+        [SLIMPACK_MERGE_OWN_RECOMPUTE] = memory && recompute,
+        [SLIMPACK_MERGE_OWN] = memory && offload && recompute,
+    };
+    int32_t way = 0;
+    for (; way < SLIMPACK_N_MERGES && (!has[way] || n > 0); way++)
+        n -= has[way];
+    *merge = (enum slimpack_merge)way;
+    return way < SLIMPACK_N_MERGES;
+}
+
+/* Tokens of a sample that need not be shared for their memory. */
+static double capacity_of(const struct system_request *request, enum slimpack_merge merge)
+{
+    const struct slimpack_knobs *knobs = request->knobs;
+    if (merge == SLIMPACK_MERGE_FLOP || merge == SLIMPACK_APART || knobs->merge_memory <= 0)
+        return INFINITY;
+    return knobs->merge_memory * (double)slimpack_rank_tokens(request, merge);
+}
+
+void slimpack_split(const struct system_request *request, enum slimpack_merge merge, struct slimpack_split *split)
 {
     const struct batch *batch = request->batch;
     struct flop_curve curve = flop_layer_curve(request->setting->model, PASS_FORWARD);
@@ -108,14 +136,13 @@ void slimpack_split(const struct system_request *request, bool merge, struct sli
 
     int32_t *order = samples_by_length(batch);
     int32_t *rank = check_malloc((size_t)n * sizeof *rank); /* of the samples in order, -1: a block's */
-    const struct slimpack_knobs *knobs = request->knobs;
-    double capacity = knobs->merge_memory > 0 ? knobs->merge_memory * (double)slimpack_rank_tokens(request) : INFINITY;
+    double capacity = capacity_of(request, merge);
     int32_t width = n_ranks;
     struct blocks blocks = {split, n_ranks, 1, check_calloc((size_t)n_ranks, sizeof(int32_t))};
     for (int32_t i = 0; i < n; i++) {
         int64_t flop = flop_of_prefix(curve, batch->tokens[order[i]]);
         double tokens = batch->tokens[order[i]];
-        bool outlier = merge && (is_heavy(request, split, flop) || tokens > capacity);
+        bool outlier = merge != SLIMPACK_APART && (is_heavy(request, split, flop) || tokens > capacity);
         width = outlier ? least_width(split, request->setting, flop, tokens, capacity, width) : 1;
         rank[i] = place(&blocks, flop, width);
         if (width > 1) {

@@ -104,6 +104,7 @@ struct cost_setting system_setting(const struct scenario *scenario, const struct
         .gradients = (enum scenario_gradients)layout->gradients,
         .optimizer = (enum scenario_kernels)layout->optimizer,
         .sharding = (enum scenario_sharding)layout->sharding,
+        .fsdp = (int32_t)layout->fsdp,
         .shards = scenario_plan_shards(layout),
         .shard_groups = (int32_t)(layout->dp * layout->cp / scenario_plan_shards(layout)),
     };

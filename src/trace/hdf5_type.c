@@ -58,7 +58,8 @@ hid_t hdf5_memory_type(enum trace_type type)
     return type == TRACE_INT64 ? H5T_NATIVE_INT64 : H5T_NATIVE_DOUBLE;
 }
 
-hid_t hdf5_file_type(enum trace_type type)
+/** A column of numbers as it is in the file: little endian. */
+static hid_t file_type(enum trace_type type)
 {
     if (type == TRACE_INT32)
         return H5T_STD_I32LE;
@@ -80,7 +81,7 @@ hid_t hdf5_row_type(const struct trace_table *table, bool in_file)
     for (int32_t c = 0; c < table->n_columns; c++) {
         const struct trace_column *column = &table->columns[c];
         hid_t text = column->type == TRACE_TEXT ? hdf5_text_type(column->bytes) : -1;
-        hid_t number = in_file ? hdf5_file_type(column->type) : hdf5_memory_type(column->type);
+        hid_t number = in_file ? file_type(column->type) : hdf5_memory_type(column->type);
         CHECK(H5Tinsert(type, column->name, column->offset, text >= 0 ? text : number) >= 0);
         if (text >= 0)
             H5Tclose(text);

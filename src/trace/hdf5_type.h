@@ -17,9 +17,8 @@ bool hdf5_ok(int64_t result);
 /** Why the last call given to hdf5_ok failed, in the operating system's words where there are some. Static storage. */
 const char *hdf5_reason(void);
 
-/** A column of numbers as it is in memory (native) or in the file (little endian). Not to be closed. */
+/** A column of numbers as it is in memory: native. Not to be closed. */
 hid_t hdf5_memory_type(enum trace_type type);
-hid_t hdf5_file_type(enum trace_type type);
 
 /** Text of fixed length, UTF-8, padded with NUL. To be closed. */
 hid_t hdf5_text_type(size_t bytes);

@@ -2,6 +2,7 @@
 #include "validate/calibrate.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,7 +43,7 @@ static void hold(struct family_unknown *unknown, double value)
 
 /** What the samples of attention tell apart. */
 struct variety {
-    bool masked, unmasked, widths, grids;
+    bool masked, unmasked, widths, grids, slices;
 };
 
 static struct variety variety_of(const struct samples *samples)
@@ -51,6 +52,7 @@ static struct variety variety_of(const struct samples *samples)
     for (int32_t i = 0; i < samples->n; i++) {
         const struct sample *a = &samples->sample[i];
         *(a->causal ? &variety.masked : &variety.unmasked) = true;
+        variety.slices = variety.slices || a->attention.keys != a->attention.queries;
         for (int32_t j = 0; j < i; j++) {
             const struct sample *b = &samples->sample[j];
             double ratio = a->attention.flop / a->attention.tile_flop * b->attention.tile_flop / b->attention.flop;
@@ -62,31 +64,70 @@ static struct variety variety_of(const struct samples *samples)
     return variety;
 }
 
-static void hold_host(struct work *work)
+static struct family_unknown *unknown_at(struct work *work, size_t offset)
 {
-    bool from_host = false;
-    for (int32_t i = 0; i < work->samples.n; i++)
-        from_host = from_host || work->samples.sample[i].from_host;
-    for (int32_t i = 0; !from_host && i < work->family->n_unknowns; i++)
-        if (work->unknowns[i].offset == FAMILY_BESIDE + FAMILY_HOST_S)
-            hold(&work->unknowns[i], 0);
+    for (int32_t i = 0; i < work->family->n_unknowns; i++)
+        if (work->unknowns[i].offset == offset)
+            return &work->unknowns[i];
+    return NULL;
+}
+
+/** Hold what belongs to a measurement that no row was taken by, or all. */
+static void hold_beside(struct work *work)
+{
+    struct family_unknown *host = unknown_at(work, FAMILY_BESIDE + FAMILY_HOST_S),
+                          *release = unknown_at(work, FAMILY_BESIDE + FAMILY_RELEASE);
+    int32_t from_host = 0, other = 0;
+    for (int32_t i = 0; i < work->samples.n; i++) {
+        from_host += work->samples.sample[i].from_host;
+        other += work->samples.sample[i].other_release;
+    }
+    if (host != NULL && from_host == 0)
+        hold(host, 0);
+    if (release != NULL && (other == 0 || other == work->samples.n))
+        hold(release, 1);
+}
+
+/** Hold at what it is for the device `like`, or at `otherwise` without one. */
+static void hold_as(struct family_unknown *unknown, const struct device *like, double otherwise)
+{
+    hold(unknown, like != NULL ? *(const double *)(const void *)((const char *)like + unknown->offset) : otherwise);
 }
 
 /** Hold what attention's rows cannot tell: see calibration_fit.note. */
 static void hold_unseen(struct work *work, const struct device *like, struct calibration_fit *fit)
 {
     struct variety variety = variety_of(&work->samples);
-    struct family_unknown *d_half = &work->unknowns[3], *tail = &work->unknowns[4];
+    bool forward = work->family->kind % N_PASSES == PASS_FORWARD;
+    struct family_unknown *unknown = work->unknowns; /* in the order of families.c */
     if (!variety.masked || !variety.unmasked)
-        hold(&work->unknowns[5], 1);
+        hold(unknown_at(work, FAMILY_BESIDE + FAMILY_UNMASKED), 1);
     if (!variety.widths)
-        hold(d_half, like != NULL ? *(const double *)(const void *)((const char *)like + d_half->offset) : 0);
+        hold_as(&unknown[3], like, 0);
+    if (!variety.slices) { /* the halves add up; half a tile of padding is certain */
+        hold(&unknown[forward ? 1 : 2], COST_ATTENTION_TILE / 2.0);
+        hold(&unknown[5], 1);
+        hold(&unknown[6], work->device.launch_s);
+    }
     if (!variety.grids) {
-        hold(tail, 0.5);
+        hold(&unknown[4], 0.5);
         fit->note = variety.masked ? "tail: assumed half a tile, all grids are alike"
                                    : "no row has a mask: s tokens stand for a causal sample of 2 s; tail: assumed half "
                                      "a tile, all grids are alike";
     }
+}
+
+/** Without rows that add to a sum, that is taken from `like`, or to be as fast as copies. */
+static void hold_sum(struct work *work, const struct device *like, struct calibration_fit *fit)
+{
+    struct family_unknown *sum = unknown_at(work, offsetof(struct device, gemm.sum));
+    for (int32_t i = 0; i < work->samples.n; i++)
+        if (work->samples.sample[i].gemm.sum_bytes > 0)
+            return;
+    if (sum == NULL)
+        return;
+    hold_as(sum, like, work->device.memory_share[DEVICE_COPY]);
+    fit->note = like != NULL ? "sum: no row, as the device under like" : "sum: no row, as copies";
 }
 
 double calibration_rounded(double value)
@@ -136,6 +177,8 @@ static void describe_beside(const struct work *work, struct calibration_fit *fit
             snprintf(fit->extra + used, room, "events around the call %.3g s; ", work->beside[FAMILY_HOST_S]);
         if (offset == FAMILY_BESIDE + FAMILY_UNMASKED)
             snprintf(fit->extra + used, room, "unmasked %.3g; ", work->beside[FAMILY_UNMASKED]);
+        if (offset == FAMILY_BESIDE + FAMILY_RELEASE)
+            snprintf(fit->extra + used, room, "rows of measure_kernels.py x %.3g; ", work->beside[FAMILY_RELEASE]);
         if (offset == FAMILY_BESIDE + FAMILY_PLATEAU)
             snprintf(fit->extra + used, room, "plateau %.3g of the NIC; ", work->beside[FAMILY_PLATEAU]);
     }
@@ -164,6 +207,30 @@ static void solve(struct work *work, struct calibration_fit *fit)
     free(measured);
 }
 
+/** Hold the curve against the rows of split open. */
+static void check_open(struct work *work, const struct sample_source *source, struct calibration_fit *fit)
+{
+    struct sample_source open = *source;
+    struct samples fitted = work->samples;
+    double values[FAMILY_MAX_UNKNOWNS];
+    open.open = true;
+    work->samples = (struct samples){0};
+    work->family->select(work->family, &open, &work->samples);
+    fit->n_open = work->samples.n;
+    if (fit->n_open > 0) {
+        double *measured = check_malloc((size_t)fit->n_open * sizeof *measured);
+        struct fit_problem problem = {work->n_free, fit->n_open, work->parameters, measured, predict, work};
+        for (int32_t i = 0; i < work->n_free; i++)
+            values[i] = *place_of(work, work->unknowns[work->free[i]].offset);
+        for (int32_t i = 0; i < fit->n_open; i++)
+            measured[i] = work->samples.sample[i].seconds;
+        fit->open = fit_quality_of(&problem, values);
+        free(measured);
+    }
+    samples_free(&work->samples);
+    work->samples = fitted;
+}
+
 static bool copy(struct work *work, const struct device *like, struct error *err)
 {
     const struct family *family = work->family;
@@ -187,7 +254,8 @@ static bool fit_family(struct work *work, const struct device *like, struct cali
 {
     const struct family *family = work->family;
     memcpy(work->unknowns, family->unknowns, sizeof work->unknowns);
-    hold_host(work);
+    hold_beside(work);
+    hold_sum(work, like, fit);
     if (family_is_attention(family))
         hold_unseen(work, like, fit);
     work->n_free = 0;
@@ -232,7 +300,7 @@ static void borrow(const struct calibration_fit *fit, const struct device *like,
         *all = *gather;
         all->efficiency = efficiency;
     }
-    if (fit->n_rows > 0 && strcmp(fit->name, "pcie") == 0)
+    if (fit->n_rows > 0 && strcmp(fit->name, "pcie") == 0 && device->pcie.bytes.max == 0)
         device->pcie.latency_s = device->nvlink.latency_s;
 }
 
@@ -263,6 +331,8 @@ bool calibrate(const struct sample_source *source, const struct device *like, st
         *fit = (struct calibration_fit){.name = families[i].name, .note = families[i].note};
         families[i].select(&families[i], source, &work.samples);
         ok = fit_family(&work, like, fit, err);
+        if (ok && fit->n_rows > 0)
+            check_open(&work, source, fit);
         calibration->device = work.device;
         if (ok)
             borrow(fit, like, &calibration->device);
@@ -287,6 +357,9 @@ void calibration_write(FILE *file, const struct calibration *calibration)
         fprintf(file, "    rows: \"%s\"\n    n_rows: %d\n    median_error: %.4f\n    max_error: %.4f\n", fit->rows,
                 fit->n_rows, fit->quality.median, fit->quality.max);
         fprintf(file, "    mean_error: %.4f\n    worst_row: \"%s\"\n", fit->quality.bias, fit->worst);
+        if (fit->n_open > 0)
+            fprintf(file, "    open_rows: %d\n    open_median_error: %.4f\n    open_mean_error: %.4f\n", fit->n_open,
+                    fit->open.median, fit->open.bias);
         if (fit->extra[0] != '\0')
             fprintf(file, "    beside: \"%s\"\n", fit->extra);
         if (fit->constants[0] != '\0')

@@ -15,8 +15,10 @@ struct calibration_fit {
     char *rows;     /* identifiers, "K001-K003 K010" */
     struct fit_quality quality;
     char worst[32];
+    int32_t n_open; /* rows of split open that the curve was then held against */
+    struct fit_quality open;
     const char *note;
-    char extra[64];       /* what was fitted beside and belongs to the measurement, "" for nothing */
+    char extra[96];       /* what was fitted beside and belongs to the measurement, "" for nothing */
     char *residuals;      /* of each row, NULL: not kept */
     char constants[1024]; /* of training: each with its prior; "" for curves */
 };

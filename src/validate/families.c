@@ -25,8 +25,7 @@ static double gemm_s(const struct family *family, const struct device *device, c
                      const double *beside)
 {
     (void)family;
-    (void)beside;
-    return cost_gemm_s(device, sample->m, sample->n, sample->k);
+    return cost_kernel_gemm_s(device, &sample->gemm) * (sample->other_release ? beside[FAMILY_RELEASE] : 1);
 }
 
 static void select_attention(const struct family *family, const struct sample_source *source, struct samples *samples)
@@ -47,7 +46,8 @@ static double attention_s(const struct family *family, const struct device *devi
     struct cost_attention work = sample->attention;
     if (!sample->causal) /* each query sees all keys: as many as in a causal sample twice as long */
         *(pass == PASS_FORWARD ? &work.keys : &work.queries) *= 2 / beside[FAMILY_UNMASKED];
-    return cost_attention_s(device, (enum device_attention)(family->kind / N_PASSES), pass, &work) +
+    double seconds = cost_attention_s(device, (enum device_attention)(family->kind / N_PASSES), pass, &work);
+    return seconds * (sample->other_release ? beside[FAMILY_RELEASE] : 1) +
            (sample->from_host ? beside[FAMILY_HOST_S] : 0);
 }
 
@@ -127,8 +127,10 @@ static double plateau_s(const struct family *family, const struct device *device
                         const double *beside)
 {
     (void)beside;
-    return family->kind == COST_NIC ? sample->bytes / (device->nic.efficiency * device->measured_nic_bytes_per_s)
-                                    : sample->bytes / (device->pcie.efficiency * device->measured_pcie_bytes_per_s);
+    if (family->kind == COST_NIC)
+        return sample->bytes / (device->nic.efficiency * device->measured_nic_bytes_per_s);
+    return (sample->ranks == 1 ? 0 : device->pcie.latency_s) +
+           sample->bytes / (device->pcie.efficiency * device->measured_pcie_bytes_per_s);
 }
 
 #define FIELD(field)  offsetof(struct device, field)
@@ -175,17 +177,19 @@ static double plateau_s(const struct family *family, const struct device *device
     {                                                                                                                  \
         300, 1e4                                                                                                       \
     }
-#define HALF_TILE                                                                                                      \
+#define ATTENTION(name, which, pass, field)                                                                            \
     {                                                                                                                  \
-        64, 0                                                                                                          \
-    }
-#define ATTENTION(name, which, pass, field, by_queries, by_keys)                                                       \
-    {                                                                                                                  \
-        "attention." name, NULL, select_attention, attention_s, (which)*N_PASSES + (pass), 7, 2,                       \
-            {SHARE(field[which].efficiency),        {FIELD(field[which].q_half), by_queries},                          \
-             {FIELD(field[which].k_half), by_keys}, {FIELD(field[which].d_half), {40, 1000}},                          \
-             {FIELD(field[which].tail), {0.5, 1}},  {BESIDE(FAMILY_UNMASKED), {0.6, 1}},                               \
-             {BESIDE(FAMILY_HOST_S), {5e-5, 1e-3}}},                                                                   \
+        "attention." name, NULL, select_attention, attention_s, (which)*N_PASSES + (pass), 10, 2,                      \
+            {SHARE(field[which].efficiency),                                                                           \
+             {FIELD(field[which].q_half), OTHER_WORK},                                                                 \
+             {FIELD(field[which].k_half), OTHER_WORK},                                                                 \
+             {FIELD(field[which].d_half), {40, 1000}},                                                                 \
+             {FIELD(field[which].tail), {0.5, 1}},                                                                     \
+             {FIELD(field[which].alone), {0.9, 1}},                                                                    \
+             {FIELD(field[which].launch_s), {5e-6, 1e-4}},                                                             \
+             {BESIDE(FAMILY_UNMASKED), {0.6, 1}},                                                                      \
+             {BESIDE(FAMILY_HOST_S), {5e-5, 1e-3}},                                                                    \
+             {BESIDE(FAMILY_RELEASE), {1, 2}}},                                                                        \
         {                                                                                                              \
             FIELD(field[which].keys), FIELD(field[which].head_dim)                                                     \
         }                                                                                                              \
@@ -213,7 +217,9 @@ const struct family families[] = {
      1,
      {SHARE(memory_share[DEVICE_NORM]), {FIELD(launch_s), {2e-6, 1e-4}}, {BESIDE(FAMILY_HOST_S), {5e-6, 1e-3}}},
      {FIELD(memory_range)}},
-    MEMORY("activation", DEVICE_ACTIVATION, "SwiGLU; GELU is taken to be alike"),
+    MEMORY("layer_norm", DEVICE_LAYER_NORM, "of PyTorch, 4 bytes an element forward, 10 backward with the weight's"),
+    MEMORY("activation", DEVICE_ACTIVATION, "SwiGLU"),
+    MEMORY("gelu", DEVICE_GELU, "GELU of PyTorch, SwiGLU of its compiler"),
     MEMORY("loss", DEVICE_LOSS, "Megatron's fused cross-entropy, 30 bytes a logit forward and 14 backward"),
     MEMORY("copy", DEVICE_COPY, "copies and casts; adds, rotations and the optimizer are taken to be alike"),
     {"gemm",
@@ -221,19 +227,22 @@ const struct family families[] = {
      select_gemm,
      gemm_s,
      0,
-     4,
+     7,
      3,
      {SHARE(gemm.efficiency),
       {FIELD(gemm.small_tile), {0.1, 2}},
       {FIELD(gemm.wave), {0.3, 1}},
-      {FIELD(gemm.launch_s), {5e-6, 1e-4}}},
+      {FIELD(gemm.launch_s), {5e-6, 1e-4}},
+      {FIELD(gemm.epilogue), {0.3, 1}},
+      {FIELD(gemm.sum), {0.6, 1}},
+      {BESIDE(FAMILY_RELEASE), {1, 2}}},
      {FIELD(gemm.m), FIELD(gemm.n), FIELD(gemm.k)}},
-    ATTENTION("flash2.forward", DEVICE_FLASH2, PASS_FORWARD, forward, HALF_TILE, OTHER_WORK),
-    ATTENTION("flash2.backward", DEVICE_FLASH2, PASS_BACKWARD, backward, OTHER_WORK, HALF_TILE),
-    ATTENTION("flash3.forward", DEVICE_FLASH3, PASS_FORWARD, forward, HALF_TILE, OTHER_WORK),
-    ATTENTION("flash3.backward", DEVICE_FLASH3, PASS_BACKWARD, backward, OTHER_WORK, HALF_TILE),
-    ATTENTION("cudnn.forward", DEVICE_CUDNN, PASS_FORWARD, forward, HALF_TILE, OTHER_WORK),
-    ATTENTION("cudnn.backward", DEVICE_CUDNN, PASS_BACKWARD, backward, OTHER_WORK, HALF_TILE),
+    ATTENTION("flash2.forward", DEVICE_FLASH2, PASS_FORWARD, forward),
+    ATTENTION("flash2.backward", DEVICE_FLASH2, PASS_BACKWARD, backward),
+    ATTENTION("flash3.forward", DEVICE_FLASH3, PASS_FORWARD, forward),
+    ATTENTION("flash3.backward", DEVICE_FLASH3, PASS_BACKWARD, backward),
+    ATTENTION("cudnn.forward", DEVICE_CUDNN, PASS_FORWARD, forward),
+    ATTENTION("cudnn.backward", DEVICE_CUDNN, PASS_BACKWARD, backward),
     COLLECTIVE("all_gather", DEVICE_ALL_GATHER),
     COLLECTIVE("reduce_scatter", DEVICE_REDUCE_SCATTER),
     COLLECTIVE("all_reduce", DEVICE_ALL_REDUCE),
@@ -300,14 +309,14 @@ const struct family families[] = {
      {SHARE(nic.efficiency)},
      {0}},
     {"pcie",
-     "large copies alone; the latency is taken to be NVLink's",
+     NULL,
      select_plateau,
      plateau_s,
      COST_PCIE,
      3,
-     0,
-     {SHARE(pcie.efficiency), FIXED(pcie.latency_s, 0), FIXED(pcie.ramp_bytes, 0)},
-     {0}},
+     1,
+     {SHARE(pcie.efficiency), LATENCY(pcie.latency_s), FIXED(pcie.ramp_bytes, 0)},
+     {FIELD(pcie.bytes)}},
 };
 
 const int32_t n_families = sizeof families / sizeof *families;

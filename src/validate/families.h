@@ -6,13 +6,14 @@
 #include "validate/fit.h"
 #include "validate/sample.h"
 
-enum { FAMILY_MAX_UNKNOWNS = 7, FAMILY_MAX_RANGES = 3 };
+enum { FAMILY_MAX_UNKNOWNS = 10, FAMILY_MAX_RANGES = 3 };
 
 /** Unknowns that belong to the measurement, not to the device. */
 enum family_beside {
     FAMILY_HOST_S,   /* of kernels timed by events around the call: what that adds [s] */
     FAMILY_UNMASKED, /* of attention: a tile's work besides its products without a causal mask, as a share of that with
                       * one, which leaves half of the tiles on the diagonal unused */
+    FAMILY_RELEASE,  /* of samples that are other_release: their time as a multiple of the others' */
     FAMILY_PLATEAU,  /* of messages over a NIC of unknown kind: their own efficiency */
     FAMILY_N_BESIDE
 };

@@ -60,16 +60,17 @@ static struct machine machine_of(struct row row, const struct device *device)
     return (struct machine){0};
 }
 
-static bool taken(struct row row, const struct device *device)
+static bool taken(struct row row, const struct sample_source *source)
 {
-    return is(row, "split", "calib") && machine_of(row, device).measured;
+    return is(row, "split", source->open ? "open" : "calib") && machine_of(row, source->device).measured;
 }
 
 static struct sample *add(struct samples *samples, struct row row, double seconds)
 {
     samples->sample = check_grow(samples->sample, (size_t)samples->n, &samples->capacity, sizeof *samples->sample);
     struct sample *sample = &samples->sample[samples->n++];
-    *sample = (struct sample){.id = text(row, "id"), .seconds = seconds};
+    *sample = (struct sample){
+        .id = text(row, "id"), .seconds = seconds, .other_release = has(row, "source", "measure_kernels.py")};
     return sample;
 }
 
@@ -92,7 +93,8 @@ static double ceiling(const struct sample_source *source)
     double most = INFINITY;
     for (int32_t i = 0; i < source->kernels->n_rows; i++) {
         struct row row = {source->kernels, i};
-        if (taken(row, source->device) && is(row, "kind", "gemm") && is(row, "dtype", "bf16") && is_search(row))
+        if (machine_of(row, source->device).measured && is(row, "kind", "gemm") && is(row, "dtype", "bf16") &&
+            is(row, "split", "calib") && is_search(row))
             most = number(row, "tflops") * 1.01;
     }
     return most;
@@ -107,13 +109,16 @@ void samples_gemm(const struct sample_source *source, struct samples *samples)
         double seconds = number(row, "time_ms") * 1e-3;
         if (seconds == 0 && rate > 0)
             seconds = 2 * m * n * k / rate * 1e-12;
-        if (!taken(row, source->device) || !is(row, "kind", "gemm") || has(row, "dtype", "fp8") || is_search(row) ||
-            m == 0 || n == 0 || k == 0 || seconds == 0 || rate > most)
+        if (!taken(row, source) || !is(row, "kind", "gemm") || has(row, "dtype", "fp8") || is_search(row) || m == 0 ||
+            n == 0 || k == 0 || seconds == 0 || rate > most)
             continue;
         struct sample *sample = add(samples, row, seconds);
-        sample->m = sample->span[0] = m;
-        sample->n = sample->span[1] = n;
-        sample->k = sample->span[2] = k;
+        sample->gemm = (struct cost_gemm){1, m, n, k,
+                                          has(row, "op", "to fp32")   ? 8
+                                          : has(row, "op", "to bf16") ? 4
+                                                                      : 0};
+        const double span[] = {m, n, k};
+        memcpy(sample->span, span, sizeof span);
     }
 }
 
@@ -149,16 +154,40 @@ static bool of_kernel(struct row row, enum device_attention kernel)
 static bool is_plain(struct row row)
 {
     double width = number(row, "head_dim");
-    return (is(row, "kind", "attention") || is(row, "kind", "attention-varlen")) && !has(row, "op", "sliding") &&
-           !has(row, "shape_note", "head_dim_vo") && (width == 64 || width == 128);
+    bool named =
+        is(row, "kind", "attention") || is(row, "kind", "attention-varlen") || is(row, "kind", "attention-slice");
+    return named && !has(row, "op", "sliding") && !has(row, "shape_note", "head_dim_vo") &&
+           (width == 64 || width == 128);
+}
+
+/** Keys that the last query sees. */
+static double keys_of(struct row row)
+{
+    double keys = measured_column(row.file, "keys") >= 0 ? number(row, "keys") : 0;
+    return keys > 0 ? keys : number(row, "seq_len");
 }
 
 /** FLOPs of the forward of all sequences. */
 static double forward_flop(struct row row)
 {
-    double tokens = number(row, "seq_len");
-    double full = 4 * number(row, "batch") * number(row, "heads") * tokens * tokens * number(row, "head_dim");
-    return is(row, "causal", "1") ? full / 2 : full;
+    double queries = number(row, "seq_len"), keys = keys_of(row);
+    double seen = is(row, "causal", "1") ? keys - queries / 2 : keys;
+    return 4 * number(row, "batch") * number(row, "heads") * queries * seen * number(row, "head_dim");
+}
+
+/** The sequences as cost_of_pass has them. */
+static struct cost_attention attention_of(struct row row, enum pass pass)
+{
+    bool forward = pass == PASS_FORWARD, causal = is(row, "causal", "1");
+    double queries = number(row, "seq_len"), keys = keys_of(row), width = number(row, "head_dim");
+    double tiles = number(row, "batch") * number(row, "heads") * ceil((forward ? queries : keys) / COST_ATTENTION_TILE);
+    return (struct cost_attention){.flop = forward_flop(row) * (forward ? 1 : 2.5),
+                                   .queries = causal ? queries * (2 * keys - queries) / keys : queries,
+                                   .keys = causal ? 2 * keys - queries : keys,
+                                   .head_dim = width,
+                                   .tile_flop = forward ? 4 * COST_ATTENTION_TILE * width * keys
+                                                        : 10 * COST_ATTENTION_TILE * width * queries,
+                                   .tiles = tiles};
 }
 
 static double attention_seconds(struct row row, double flop)
@@ -185,22 +214,17 @@ void samples_attention(const struct sample_source *source, enum device_attention
 {
     for (int32_t i = 0; i < source->kernels->n_rows; i++) {
         struct row row = {source->kernels, i};
-        if (!taken(row, source->device) || !is_plain(row) || !of_kernel(row, kernel))
+        if (!taken(row, source) || !is_plain(row) || !of_kernel(row, kernel))
             continue;
-        double seconds = seconds_of(row, pass), tokens = number(row, "seq_len"), width = number(row, "head_dim");
-        if (seconds <= 0 || tokens == 0)
+        double seconds = seconds_of(row, pass);
+        if (seconds <= 0 || number(row, "seq_len") == 0)
             continue;
         struct sample *sample = add(samples, row, seconds);
-        bool forward = pass == PASS_FORWARD;
         sample->causal = is(row, "causal", "1");
         sample->from_host = is(row, "kind", "attention-varlen");
-        sample->attention = (struct cost_attention){.flop = forward_flop(row) * (forward ? 1 : 2.5),
-                                                    .queries = tokens,
-                                                    .keys = tokens,
-                                                    .head_dim = width,
-                                                    .tile_flop = (forward ? 4 : 10) * 128 * width * tokens};
-        sample->span[0] = sample->causal ? tokens : 2 * tokens;
-        sample->span[1] = width;
+        sample->attention = attention_of(row, pass);
+        sample->span[0] = sample->attention.keys * (sample->causal ? 1 : 2);
+        sample->span[1] = sample->attention.head_dim;
     }
 }
 
@@ -216,6 +240,12 @@ static const struct {
     {"megatron_rms_norm", "liger", "fwd", 4, DEVICE_NORM, false},
     {"rms_norm", "cudnn", "fwd", 4, DEVICE_NORM, false},
     {"rms_norm", "cudnn", "bwd", 6, DEVICE_NORM, false},
+    {"layer_norm", "PyTorch", "fwd", 4, DEVICE_LAYER_NORM, false},
+    {"layer_norm", "PyTorch", "bwd", 10, DEVICE_LAYER_NORM, false},
+    {"gelu", "PyTorch", "fwd", 4, DEVICE_GELU, false},
+    {"gelu", "PyTorch", "bwd", 6, DEVICE_GELU, false},
+    {"compiled swiglu", "PyTorch", "fwd", 6, DEVICE_GELU, false},
+    {"compiled swiglu", "PyTorch", "bwd", 10, DEVICE_GELU, false},
     {"megatron_swiglu", "liger", "fwd", 6, DEVICE_ACTIVATION, false},
     {"megatron_swiglu", "megatron", "fwd", 6, DEVICE_ACTIVATION, false},
     {"megatron_swiglu", "liger", "bwd", 10, DEVICE_ACTIVATION, true},
@@ -268,7 +298,7 @@ void samples_memory(const struct sample_source *source, enum device_memory_kind 
 {
     for (int32_t i = 0; i < source->kernels->n_rows; i++) {
         struct row row = {source->kernels, i};
-        if (!taken(row, source->device) || !is(row, "kind", "memory-bound"))
+        if (!taken(row, source) || !is(row, "kind", "memory-bound"))
             continue;
         double scale = source->device->hbm_bytes_per_s / machine_of(row, source->device).hbm_bytes_per_s;
         if (kind == DEVICE_COPY)
@@ -318,7 +348,7 @@ void samples_collective(const struct sample_source *source, enum device_collecti
 {
     for (int32_t i = 0; source->collectives != NULL && i < source->collectives->n_rows; i++) {
         struct row row = {source->collectives, i};
-        if (!taken(row, source->device) || !of_collective(row, kind))
+        if (!taken(row, source) || !of_collective(row, kind))
             continue;
         double bytes = number(row, "size_bytes"), seconds = collective_seconds(row);
         if (kind == DEVICE_ALL_TO_ALL && number(row, "busbw_GBps") > 0)
@@ -337,8 +367,8 @@ void samples_fabric(const struct sample_source *source, struct samples *samples)
     for (int32_t i = 0; source->collectives != NULL && i < source->collectives->n_rows; i++) {
         struct row row = {source->collectives, i};
         double seconds = collective_seconds(row), nodes = number(row, "n_nodes"), ranks = number(row, "n_gpus");
-        if (!taken(row, source->device) || !is(row, "collective", "all_reduce") || nodes < 2 || seconds == 0 ||
-            ranks == 0 || number(row, "size_bytes") == 0)
+        if (!taken(row, source) || !is(row, "collective", "all_reduce") || nodes < 2 || seconds == 0 || ranks == 0 ||
+            number(row, "size_bytes") == 0)
             continue;
         struct sample *sample = add(samples, row, seconds);
         sample->bytes = number(row, "size_bytes");
@@ -353,7 +383,7 @@ void samples_link(const struct sample_source *source, bool same_node, struct sam
     for (int32_t i = 0; source->collectives != NULL && i < source->collectives->n_rows; i++) {
         struct row row = {source->collectives, i};
         double seconds = collective_seconds(row), bytes = number(row, "size_bytes");
-        if (!taken(row, source->device) || !is(row, "collective", "send_recv") || bytes == 0 || seconds == 0 ||
+        if (!taken(row, source) || !is(row, "collective", "send_recv") || bytes == 0 || seconds == 0 ||
             (number(row, "n_nodes") == 1) != same_node)
             continue;
         struct sample *sample = add(samples, row, seconds);
@@ -368,7 +398,7 @@ void samples_nic_plateau(const struct sample_source *source, struct samples *sam
         bool one_flow = is(row, "collective", "alltoall") || is(row, "collective", "point-to-point") ||
                         is(row, "collective", "send/recv over one 400G NIC");
         double rate = number(row, "busbw_GBps") * 1e9;
-        if (taken(row, source->device) && one_flow && number(row, "n_nodes") != 1 && rate > 0)
+        if (taken(row, source) && one_flow && number(row, "n_nodes") != 1 && rate > 0)
             add_plateau(samples, row, rate);
     }
 }
@@ -377,8 +407,15 @@ void samples_pcie(const struct sample_source *source, struct samples *samples)
 {
     for (int32_t i = 0; source->collectives != NULL && i < source->collectives->n_rows; i++) {
         struct row row = {source->collectives, i};
-        double rate = number(row, "algbw_GBps") * 1e9;
-        if (taken(row, source->device) && has(row, "collective", "copy (PCIe") && rate > 0)
+        double rate = number(row, "algbw_GBps") * 1e9, bytes = number(row, "size_bytes");
+        double seconds = number(row, "time_us") * 1e-6;
+        if (!taken(row, source) || !has(row, "collective", "copy (PCIe"))
+            continue;
+        if (bytes > 0 && seconds > 0) {
+            struct sample *sample = add(samples, row, seconds);
+            sample->bytes = sample->span[0] = bytes;
+        } else if (rate > 0) {
             add_plateau(samples, row, rate);
+        }
     }
 }

@@ -48,7 +48,8 @@ enum { SETTING_REASON = 192 };
  *                                       NeMo (their default): yes. Else no
  *   biases,          model, framework   a GPT of Megatron or NeMo (their defaults): biases, learned positions, as many
  *   positions                           as seq_len; MPT (as the notes of the H100 rows say of mpt-*.yaml): learned
- *                                       positions; others and squared-relu (Nemotron): none, rotary
+ *                                       positions; others and squared-relu (Nemotron): none, rotary. More
+ *                                       tokens than the public model above has positions: skipped
  *   dropout          notes, gpu         "0.1 defaults", and a GPT of Megatron on A100 (2021, 2022): yes. Else no
  *   padding          framework          Megatron and NeMo pad the vocabulary to a multiple of 128 x TP
  *   workload         model              "SFT", "LoRA", "grpo": skipped, not all weights on whole sequences
@@ -68,10 +69,10 @@ enum { SETTING_REASON = 192 };
  *                                       "auto": NeMo, Megatron and MaxText on H100, H200, H800: cuDNN (what Transformer
  *                                       Engine takes). All others, and "flash" of no version: FlashAttention-2
  *   kernels          framework, notes   "eager", "no compile": eager. "compile", and fms-fsdp (its config/training.py:
- *                                       use_torch_compile True): fused. llm-foundry, HF, Transformers, torchtitan:
- *                                       eager. Megatron, NeMo, MaxText, Paxml, DeepSpeed, InternEvo, and nanotron,
- *                                       whose models/llama.py has one kernel each for norms and rotation, and joint
- *                                       projections: fused. Else PyTorch: eager; others: fused, assumed
+ *                                       use_torch_compile True), MaxText, Paxml (XLA): compiled. llm-foundry, HF,
+ *                                       Transformers, torchtitan: eager. Megatron, NeMo, DeepSpeed, InternEvo, and
+ *                                       nanotron, whose models/llama.py has one kernel each for norms and rotation,
+ *                                       and joint projections: fused. Else PyTorch: eager; others: fused, assumed
  *   loss             framework          llm-foundry: fused-metrics (modeling_mpt.py: loss_fn is fused_crossentropy by
  *                                       default, and there are two train metrics). Others: passes
  *   gradients        sharding, notes,   "bf16 grad": bf16, "fp32 grad": fp32. Else the framework's default, 2 bytes:
@@ -90,6 +91,9 @@ enum { SETTING_REASON = 192 };
  *                                       1: none. An empty cell of Megatron-Bridge without such notes: zero1, dp
  *                                       overlap both (its recipes/common.py). Others, an empty cell, "CPU", "offload",
  *                                       "ZeRO++", "MiCS", zero2 and zero3 with pp above 1: skipped
+ *   fsdp             framework,         2 of torchtitan, and where either names "FSDP2", with zero2 and zero3; else 1,
+ *                    sharding           as of llm-foundry and fms-fsdp (FullyShardedDataParallel); DeepSpeed's own
+ *                                       copies count as these. Others that do not name FSDP1: 1, assumed
  *   shard group      sharding           "zero1=N", "over N" (times cp where "(x CP)" stands): N ranks; else with "HSDP"
  *                                       those of a node; "+DP" without a number: skipped. Else all
  *   stages           layers, pp, vpp    equal; where pp x vpp does not divide layers, embedding and head counted as
@@ -121,7 +125,8 @@ enum { SETTING_REASON = 192 };
  *                                       minimal_flash: selective (checkpoint_dots_with_no_batch_dims and "context",
  *                                       attention's output, are saved). "every Nth layer", torchtitan's "selective
  *                                       (N)": full, of one layer in N; with early stop of torchtitan and fms-fsdp
- *                                       (checkpoint_wrapper without reentrance, torch 2.1 and later). llm-foundry
+ *                                       (checkpoint_wrapper without reentrance, torch 2.1 and later), and where
+ *                                       "use_reentrant=False" stands. llm-foundry
  *                                       asks for that too (submit_benchmarks.py): its rows on H100 and those of
  *                                       amp_bf16, as its README calls them, came with pull 543 of autumn 2023, whose
  *                                       images are of torch 2.1 (sweep.sh: 2.0.1 at first, then a nightly of 2.1,

@@ -66,12 +66,16 @@ enum scenario_kernels setting_read_kernels(const struct cells *cells)
     static const char *const eager[] = {"llm-foundry", "HF", "fms-fsdp", "torchtitan", "Transformers"};
     for (size_t i = 0; i < sizeof eager / sizeof *eager; i++)
         if (cell_has(cells, "framework", eager[i]))
-            return is_compiled(cells) ? SCENARIO_FUSED : SCENARIO_EAGER;
-    static const char *const fused[] = {"Megatron",  "NeMo",      "MaxText",  "Paxml",
-                                        "DeepSpeed", "InternEvo", "nanotron", "compile"};
-    for (size_t i = 0; i < sizeof fused / sizeof *fused; i++)
-        if (cell_has(cells, "framework", fused[i]))
-            return SCENARIO_FUSED;
+            return is_compiled(cells) ? SCENARIO_COMPILED : SCENARIO_EAGER;
+    static const struct {
+        const char *framework;
+        enum scenario_kernels kernels;
+    } known[] = {{"Megatron", SCENARIO_FUSED},  {"NeMo", SCENARIO_FUSED},      {"DeepSpeed", SCENARIO_FUSED},
+                 {"InternEvo", SCENARIO_FUSED}, {"nanotron", SCENARIO_FUSED},  {"MaxText", SCENARIO_COMPILED},
+                 {"Paxml", SCENARIO_COMPILED},  {"compile", SCENARIO_COMPILED}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (cell_has(cells, "framework", known[i].framework))
+            return known[i].kernels;
     if (cell_has(cells, "framework", "PyTorch")) /* and none of those that run on it */
         return SCENARIO_EAGER;
     cell_assume(cells, "fused kernels");

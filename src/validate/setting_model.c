@@ -62,6 +62,9 @@ void setting_read_model(const struct cells *cells, struct model *model)
     }
     if (cell_is_mpt(cells))
         model->positions = cell_whole(cells, "seq_len");
+    if (known->positions > 0 && cell_whole(cells, "seq_len") > known->positions)
+        cell_skip(cells, "seq_len is %lld, and model/llm/%s.yaml has learned positions for %lld",
+                  (long long)cell_whole(cells, "seq_len"), known->name, (long long)known->positions);
     snprintf(model->name, sizeof model->name, "%s", cell_text(cells, "model"));
     if (known->layers > 0 && *cell_text(cells, "activation") == '\0')
         model->activation = known->activation;

@@ -90,6 +90,8 @@ static bool stops_early(const struct cells *cells, int32_t recompute)
     bool later = cell_has(cells, "gpu", "H100") || cell_has(cells, "precision", "amp_bf16");
     if (recompute != RECOMPUTE_FULL)
         return false;
+    if (cell_has(cells, "recompute", "use_reentrant=False"))
+        return true;
     if (!cell_has(cells, "framework", "llm-foundry"))
         return cell_has(cells, "framework", "titan") || cell_has(cells, "framework", "fms-fsdp");
     if (later)

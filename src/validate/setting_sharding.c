@@ -82,6 +82,22 @@ static int64_t read_shard_group(const struct cells *cells, const struct scenario
     return group;
 }
 
+/** Whose copies: torchtitan shards by fully_shard (parallelize_llama.py); other rows name FSDP2 if they take it. */
+static int64_t read_fsdp(const struct cells *cells, const struct scenario_plan *plan)
+{
+    static const char *const known[] = {"llm-foundry", "fms-fsdp", "DeepSpeed"};
+    bool two = cell_has(cells, "framework", "titan") || cell_has(cells, "framework", "FSDP2") ||
+               cell_has(cells, "sharding", "FSDP2");
+    bool one = cell_has(cells, "framework", "FSDP1") || cell_has(cells, "sharding", "FSDP1");
+    if (plan->sharding != SCENARIO_ZERO2 && plan->sharding != SCENARIO_ZERO3)
+        return 1;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        one = one || cell_has(cells, "framework", known[i]);
+    if (!one && !two)
+        cell_assume(cells, "copies of FSDP1");
+    return two ? 2 : 1;
+}
+
 /** llm-foundry's table of 128 GPUs and more, of 2024. */
 static bool is_large_scale(const struct cells *cells)
 {
@@ -117,6 +133,7 @@ void setting_read_sharding(const struct cells *cells, struct setting *setting)
     if ((plan->sharding == SCENARIO_ZERO2 || plan->sharding == SCENARIO_ZERO3) && plan->pp > 1)
         cell_skip(cells, "sharding '%s' with pipeline stages has no model", cell_text(cells, "sharding"));
     plan->shard_group = plan->sharding == SCENARIO_UNSHARDED ? 0 : read_shard_group(cells, plan);
+    plan->fsdp = read_fsdp(cells, plan);
     plan->gradients = read_gradients(cells);
     plan->optimizer = cell_has(cells, "framework", "llm-foundry") ? SCENARIO_EAGER : SCENARIO_FUSED;
 }

@@ -8,7 +8,8 @@
 
 #include "base/check.h"
 
-bool validate_counts(const struct validate_row *row, struct validate_group group)
+/** Whether a row counts in its group. */
+static bool counts(const struct validate_row *row, struct validate_group group)
 {
     return row->quantity == group.quantity && row->reason[0] == '\0' && row->calibration == group.calibration &&
            (group.source == NULL || strcmp(row->source, group.source) == 0) &&
@@ -82,7 +83,7 @@ struct validate_statistics validate_statistics_of(const struct validate *validat
     struct validate_statistics statistics = {.worst = -1};
     int32_t *rows = check_malloc((size_t)validate->n_rows * sizeof *rows);
     for (int32_t i = 0; i < validate->n_rows; i++)
-        if (validate_counts(&validate->rows[i], group))
+        if (counts(&validate->rows[i], group))
             rows[statistics.n++] = i;
     if (statistics.n > 0)
         measure_errors(validate, rows, &statistics);
@@ -116,7 +117,7 @@ struct validate_full_runs validate_full_runs_of(const struct validate *validate,
     struct validate_full_runs runs = {0};
     for (int32_t i = 0; i < validate->n_rows; i++) {
         const struct validate_row *row = &validate->rows[i];
-        if (!validate_counts(row, group) || row->memory_bytes == 0)
+        if (!counts(row, group) || row->memory_bytes == 0)
             continue;
         bool slow = row->error > validate->pressure.slower_least;
         bool full = row->peak_bytes >= validate->pressure.share * row->memory_bytes;

@@ -42,9 +42,6 @@ struct validate_full_runs {
 
 struct validate_full_runs validate_full_runs_of(const struct validate *validate, struct validate_group group);
 
-/** Whether a row counts in its group. */
-bool validate_counts(const struct validate_row *row, struct validate_group group);
-
 /** Indices of the rows of one quantity that were simulated, calibration included, largest |error| first (ties: by
  * index). Caller frees. */
 int32_t *validate_worst_first(const struct validate *validate, enum validate_quantity quantity, int32_t *n);

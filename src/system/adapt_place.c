@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "system/adapt_place.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/check.h"
+
+/* A forward unit on a place, as something to send to the host. */
+struct stay {
+    int32_t consumer;
+    double *share;                 /* of it that goes */
+    double ended_s, out_s, back_s; /* its forward ends; it can be away from then on; until then */
+    double all_bytes;              /* what of it can go */
+    double freed_bytes;            /* what goes beside what went before this round */
+};
+
+/* Forward units of one place at one moment. */
+struct held {
+    int32_t n, *unit;
+};
+
+static int64_t tokens_of(const struct adapt_pipe *pipe, int32_t unit)
+{
+    return plan_unit_tokens(&pipe->plan->cut[PASS_FORWARD], unit) + adapt_forward_unit(pipe, unit)->padding_tokens;
+}
+
+static double sum_bytes(const struct memory_event *event)
+{
+    double sum = 0;
+    for (int k = 0; k < MEMORY_N_CLASSES; k++)
+        sum += event->bytes[k];
+    return sum;
+}
+
+/* When what the backward units of a place consume comes back: when the pass before theirs and, on the stage that sends
+ * them their gradients, their own pass start (dag/pass.c). All stages run them in the same order, so it ascends. Caller
+ * frees. */
+static double *returns_of(const struct adapt_round *adapting, const struct adapt_excess *excess)
+{
+    const struct dag *dag = adapting->dag;
+    const struct plan_pipeline *plan = excess->pipe->plan;
+    const double *start_s = adapting->timeline->start_s;
+    double *back_s = check_calloc((size_t)plan->cut[PASS_BACKWARD].n_units, sizeof *back_s);
+    bool last = excess->stage == plan->layout.stages - 1;
+    int32_t after = last ? 0 : adapting->pass_first[excess->place + plan->layout.context];
+    for (int32_t k = adapting->pass_first[excess->place] + 1; k < adapting->pass_first[excess->place + 1]; k++) {
+        const struct dag_task *task = &dag->tasks[adapting->pass[k]];
+        if (task->pass != PASS_BACKWARD)
+            continue;
+        back_s[task->unit] = start_s[adapting->pass[k - 1]];
+        if (last)
+            continue;
+        while (dag->tasks[adapting->pass[after]].pass != PASS_BACKWARD)
+            after++;
+        back_s[task->unit] = fmax(back_s[task->unit], start_s[adapting->pass[after++]]);
+    }
+    return back_s;
+}
+
+/* What of each unit can go on a stage; stages of as many layers have it in common. */
+static const double *all_bytes_of(const struct adapt_excess *excess)
+{
+    struct adapt_pipe *pipe = excess->pipe;
+    int32_t n = pipe->plan->cut[PASS_FORWARD].n_units;
+    if (pipe->all_bytes == NULL)
+        pipe->all_bytes = check_malloc((size_t)n * sizeof *pipe->all_bytes);
+    for (int32_t unit = 0; pipe->all_layers != excess->own.layers && unit < n; unit++)
+        pipe->all_bytes[unit] = dag_offloadable_bytes(pipe->plan, &excess->own, unit, tokens_of(pipe, unit),
+                                                      pipe->relations->sliced_tokens[unit]);
+    pipe->all_layers = excess->own.layers;
+    return pipe->all_bytes;
+}
+
+/* The units of a place in the order it runs them forward. Caller frees. */
+static struct stay *stays_of(const struct adapt_round *adapting, const struct adapt_excess *excess)
+{
+    const struct adapt_pipe *pipe = excess->pipe;
+    const double *all_bytes = all_bytes_of(excess);
+    int32_t n = pipe->plan->cut[PASS_FORWARD].n_units;
+    struct stay *stays = check_calloc((size_t)n, sizeof *stays), *stay = stays;
+    double *back_s = returns_of(adapting, excess);
+    for (int32_t k = adapting->pass_first[excess->place]; k < adapting->pass_first[excess->place + 1]; k++) {
+        const struct dag_task *task = &adapting->dag->tasks[adapting->pass[k]];
+        if (task->pass != PASS_FORWARD)
+            continue;
+        *stay = (struct stay){.consumer = pipe->consumer[task->unit], .all_bytes = all_bytes[task->unit]};
+        stay->share = &pipe->plan->offload[excess->stage * n + task->unit];
+        stay->ended_s = adapting->timeline->finish_s[adapting->pass[k]];
+        stay->out_s = stay->ended_s + cost_of_transfer(&excess->own, COST_PCIE, stay->all_bytes, 1).duration_s;
+        stay->back_s = back_s[stay->consumer];
+        stay++;
+    }
+    free(back_s);
+    return stays;
+}
+
+/* The units of a place while its memory is walked in time. */
+struct window {
+    int32_t n, n_ended; /* units; of these, the first ones whose forward has ended */
+    struct stay *stays;
+    int32_t *by_return; /* [n] in the order of their consumers, in which they come back */
+    int32_t n_back;     /* of these: are back */
+    int32_t *open;      /* [2 n] those of which more can go, in the order of their consumers, ties backwards; */
+    int32_t first, end; /* their places there: what is in front is back */
+    double freed_bytes; /* by those away */
+};
+
+static void open_window(struct window *window, const struct adapt_round *adapting, const struct adapt_excess *excess)
+{
+    const struct plan_cut *cut = excess->pipe->plan->cut;
+    if (!adapting->rule.offload)
+        return;
+    window->n = cut[PASS_FORWARD].n_units;
+    window->stays = stays_of(adapting, excess);
+    window->by_return = check_malloc((size_t)window->n * sizeof *window->by_return);
+    window->open = check_malloc(2 * (size_t)window->n * sizeof *window->open);
+    window->first = window->end = window->n;
+    int32_t *next = check_calloc((size_t)cut[PASS_BACKWARD].n_units + 1, sizeof *next);
+    for (int32_t i = 0; i < window->n; i++)
+        next[window->stays[i].consumer + 1]++;
+    for (int32_t i = 0; i < cut[PASS_BACKWARD].n_units; i++)
+        next[i + 1] += next[i];
+    for (int32_t i = 0; i < window->n; i++)
+        window->by_return[next[window->stays[i].consumer]++] = i;
+    for (int32_t i = 1; i < window->n; i++)
+        CHECK(window->stays[window->by_return[i - 1]].back_s <= window->stays[window->by_return[i]].back_s);
+    free(next);
+}
+
+static void close_window(struct window *window)
+{
+    free(window->stays);
+    free(window->by_return);
+    free(window->open);
+}
+
+/* A unit whose forward has ended: more of it can go until it comes back. The units of a sample are consumed from its
+ * end on, so each may stand in front of all. */
+static void open_stay(struct window *window, int32_t number)
+{
+    const struct stay *stays = window->stays, *stay = &stays[number];
+    if (stay->all_bytes <= 0 || *stay->share >= 1)
+        return;
+    if (window->first < window->end && stays[window->open[window->first]].consumer >= stay->consumer) {
+        window->open[--window->first] = number;
+        return;
+    }
+    int32_t at = window->end++;
+    for (; at > window->first && stays[window->open[at - 1]].consumer >= stay->consumer; at--)
+        window->open[at] = window->open[at - 1];
+    window->open[at] = number;
+}
+
+static int compare_numbers(const void *a, const void *b)
+{
+    return *(const int32_t *)a - *(const int32_t *)b;
+}
+
+static void move_window(struct window *window, double time_s)
+{
+    const struct stay *stays = window->stays;
+    int32_t begin = window->n_back;
+    while (window->n_back < window->n && stays[window->by_return[window->n_back]].back_s <= time_s)
+        window->n_back++;
+    if (window->n_back > begin + 1) /* what several free is summed up in one order */
+        qsort(window->by_return + begin, (size_t)(window->n_back - begin), sizeof *window->by_return, compare_numbers);
+    for (int32_t i = begin; i < window->n_back; i++)
+        window->freed_bytes -= stays[window->by_return[i]].freed_bytes;
+    while (window->n_ended < window->n && stays[window->n_ended].ended_s <= time_s)
+        open_stay(window, window->n_ended++);
+    while (window->first < window->end && stays[window->open[window->first]].back_s <= time_s)
+        window->first++;
+}
+
+/* Send so much more of a unit, or all of it. @return what that frees */
+static double send(struct stay *stay, double bytes)
+{
+    double before = *stay->share;
+    /* In steps of a percent, upwards: a share that closes in on its goal would take rounds without end. */
+    *stay->share = fmin(1, ceil(100 * (before + bytes / stay->all_bytes)) / 100);
+    stay->freed_bytes += (*stay->share - before) * stay->all_bytes;
+    return (*stay->share - before) * stay->all_bytes;
+}
+
+/* Send more of a unit: of one whose copy is over by then before one whose forward is, else of the one consumed last: it
+ * stays away longest. There is one. @return what that frees */
+static double send_one(struct window *window, double bytes, double time_s)
+{
+    int32_t at = window->end - 1;
+    while (at >= window->first && window->stays[window->open[at]].out_s > time_s)
+        at--;
+    at = at < window->first ? window->end - 1 : at;
+    struct stay *stay = &window->stays[window->open[at]];
+    double freed_bytes = send(stay, bytes);
+    window->freed_bytes += freed_bytes;
+    if (*stay->share < 1)
+        return freed_bytes;
+    window->end--;
+    for (; at < window->end; at++)
+        window->open[at] = window->open[at + 1];
+    return freed_bytes;
+}
+
+bool adapt_relieve(const struct adapt_round *adapting, struct adapt_excess *excess)
+{
+    struct window window = {0};
+    bool changed = false;
+    open_window(&window, adapting, excess);
+    excess->bytes = 0;
+    for (int64_t i = adapting->event_first[excess->place]; i < adapting->event_first[excess->place + 1]; i++) {
+        const struct memory_event *event = &adapting->memory->events[i];
+        move_window(&window, event->time_s);
+        double above = sum_bytes(event) - adapting->request->memory_bytes - window.freed_bytes;
+        for (; above > 0 && window.first < window.end; changed = true)
+            above -= send_one(&window, above, event->time_s);
+        if (above > excess->bytes) {
+            excess->bytes = above;
+            excess->time_s = event->time_s;
+        }
+    }
+    close_window(&window);
+    return changed;
+}
+
+/* Forward units that have begun on a place, and whose first consumer has not. Caller frees. */
+static struct held held_of(const struct adapt_round *adapting, const struct adapt_excess *excess)
+{
+    const struct plan_cut *cut = excess->pipe->plan->cut;
+    const double *start_s = adapting->timeline->start_s;
+    struct held held = {0, check_malloc((size_t)cut[PASS_FORWARD].n_units * sizeof *held.unit)};
+    bool *consumed = check_calloc((size_t)cut[PASS_BACKWARD].n_units, sizeof *consumed);
+    int32_t begin = adapting->pass_first[excess->place], end = adapting->pass_first[excess->place + 1];
+    for (int32_t k = begin; k < end; k++) {
+        const struct dag_task *task = &adapting->dag->tasks[adapting->pass[k]];
+        if (task->pass == PASS_BACKWARD && start_s[adapting->pass[k]] < excess->time_s)
+            consumed[task->unit] = true;
+    }
+    for (int32_t k = begin; k < end; k++) {
+        const struct dag_task *task = &adapting->dag->tasks[adapting->pass[k]];
+        if (task->pass == PASS_FORWARD && start_s[adapting->pass[k]] <= excess->time_s &&
+            !consumed[excess->pipe->consumer[task->unit]])
+            held.unit[held.n++] = task->unit;
+    }
+    free(consumed);
+    return held;
+}
+
+/* The next step: norms and activation beside what the list has, then all. */
+static enum recompute stronger(enum recompute recompute)
+{
+    bool selective = (recompute & RECOMPUTE_SELECTIVE) == RECOMPUTE_SELECTIVE;
+    return selective ? RECOMPUTE_FULL : (enum recompute)(recompute | RECOMPUTE_SELECTIVE);
+}
+
+/* What one more step of recomputation of a unit frees on a place, and the seconds it adds for each byte. */
+struct step {
+    double bytes, s_per_byte;
+};
+
+static struct step next_step(const struct adapt_excess *excess, int32_t unit)
+{
+    const struct adapt_pipe *pipe = excess->pipe;
+    const struct cost_setting *own = &excess->own;
+    const struct plan_cut *cut = &pipe->plan->cut[PASS_FORWARD];
+    const struct plan_unit *part = &cut->units[unit];
+    if (part->recompute == RECOMPUTE_FULL)
+        return (struct step){0, INFINITY};
+    enum recompute more = stronger(part->recompute);
+    struct cost_unit work = dag_unit(pipe->plan, PASS_FORWARD, unit);
+    struct cost_pass before = cost_of_pass(own, PASS_BACKWARD, &work);
+    work.recompute = more;
+    struct cost_pass after = cost_of_pass(own, PASS_BACKWARD, &work);
+    double token =
+        cost_layers_activation_bytes(own, part->recompute, true) - cost_layers_activation_bytes(own, more, true);
+    double added_s = cost_pass_s(&after) - cost_pass_s(&before);
+    double stays = 1 - plan_offload(pipe->plan, unit, excess->stage);
+    double bytes = token * (double)tokens_of(pipe, unit) / part->context * stays;
+    return (struct step){bytes, bytes > 0 ? added_s / bytes : INFINITY};
+}
+
+bool adapt_recompute(const struct adapt_round *adapting, struct adapt_excess *excess)
+{
+    struct held held = held_of(adapting, excess);
+    struct step *steps = check_malloc((size_t)held.n * sizeof *steps); /* the next of each */
+    bool changed = false;
+    for (int32_t i = 0; i < held.n; i++)
+        steps[i] = next_step(excess, held.unit[i]);
+    while (excess->bytes > 0) {
+        int32_t best = -1;
+        for (int32_t i = 0; i < held.n; i++)
+            if (steps[i].s_per_byte < INFINITY &&
+                (best < 0 || steps[i].s_per_byte < steps[best].s_per_byte ||
+                 (steps[i].s_per_byte == steps[best].s_per_byte && held.unit[i] < held.unit[best])))
+                best = i;
+        if (best < 0)
+            break;
+        struct plan_unit *part = adapt_forward_unit(excess->pipe, held.unit[best]);
+        part->recompute = stronger(part->recompute);
+        excess->pipe->all_layers = -1; /* less of it can go */
+        excess->bytes -= steps[best].bytes;
+        steps[best] = next_step(excess, held.unit[best]);
+        changed = true;
+    }
+    free(steps);
+    free(held.unit);
+    return changed;
+}
