@@ -1,15 +1,22 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the scripts of this folder share: colours, axes, reading traces, writing pictures."""
+"""What the scripts of this folder share: numpy and matplotlib, colours, axes, reading traces, writing pictures. They
+import these libraries from here alone, so that one sentence tells which of them a Python lacks."""
 import pathlib
 import sys
 
-import h5py
-import matplotlib
-import numpy
+try:
+    import h5py
+    import matplotlib
+    import numpy
 
-matplotlib.use("Agg")
-import matplotlib.pyplot as pyplot  # noqa: E402  after the choice of Agg
-import matplotlib.ticker as ticker  # noqa: E402
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as pyplot  # after the choice of Agg
+    import matplotlib.ticker as ticker
+    from matplotlib.patches import Patch
+except ModuleNotFoundError as missing:
+    print(f"{sys.argv[0]}: {sys.executable} has no {missing.name}: install python3-{missing.name} (Debian's package) and run "
+          f"this with /usr/bin/python3, or install {missing.name} for this Python", file=sys.stderr)
+    sys.exit(2)
 
 matplotlib.rcParams["svg.hashsalt"] = "slimsim"  # else ids of SVG elements are random
 # Paul Tol's "bright" scheme: told apart by colour-blind readers too.
@@ -106,15 +113,17 @@ class Trace:
         return table if iteration is None else table[table["iteration"] == iteration]
 
     def passes(self, tasks):
-        """{(phase, pipeline, direction, unit): (start, finish)} of tasks of one stage: a pass may be GEMMs, then
-        attention beside a ring."""
-        spans = {}
+        """[((phase, pipeline, direction, unit), start, finish)] of tasks of one stage, in order of time: a pass may be
+        GEMMs, then attention beside a ring; a unit has a pass on each virtual stage."""
+        passes = []
         kinds = [self.index("tasks", "kind", name) for name in ("compute", "attention")]
-        for task in tasks[numpy.isin(tasks["kind"], kinds)]:
-            key = unit_key(task)
-            start_s, finish_s = spans.get(key, (task["start_s"], task["finish_s"]))
-            spans[key] = min(start_s, task["start_s"]), max(finish_s, task["finish_s"])
-        return spans
+        tasks = tasks[numpy.isin(tasks["kind"], kinds)]
+        for task in tasks[numpy.lexsort((tasks["finish_s"], tasks["start_s"]))]:
+            key, start_s = unit_key(task), task["start_s"]
+            if passes and passes[-1][0] == key:
+                start_s = passes.pop()[1]
+            passes.append((key, start_s, task["finish_s"]))
+        return passes
 
 
 def unit_key(row):

@@ -12,9 +12,7 @@ import collections
 import pathlib
 import sys
 
-import numpy
-
-from common import COLOURS, KI, Trace, add_output, draw, ki, pyplot, style, tokens_axis
+from common import COLOURS, KI, Trace, add_output, draw, ki, numpy, pyplot, style, tokens_axis
 
 SHARE_COLOURS = {"samples": "#4477AA", "tokens": "#CCBB44", "forward FLOPs": "#AA3377"}
 BUCKET_ENDS = KI * 2 ** numpy.arange(12)  # 1Ki, 2Ki, ..., 2Mi; longer ones get a bucket of their own

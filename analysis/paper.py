@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Redraw the figures of the SlimPack paper from simulation: scenarios/paper/*.yaml run, then drawn.
 
-Of each figure NAME.png, NAME.svg and NAME.csv (the numbers in it) go to results/paper; the HDF5 traces behind it to
-results/paper/traces. Every number is slimsim's: of a trace, or printed by one of its commands.
+Of each figure NAME.png, NAME.svg and the numbers in it, NAME.csv and NAME.h5 (data set `table`), go to results/paper;
+the HDF5 traces behind it to results/paper/traces. Every number is slimsim's: of a trace, or printed by one of its commands.
 
     paper.py amplifier formation        some figures
     paper.py --list                     what there is, and how long the large ones take
@@ -16,11 +16,10 @@ import pathlib
 import subprocess
 import sys
 
-
 import paper_cells
 import paper_schedules
 import paper_units
-from common import PROGRAM, TOP, Trace, pyplot, save
+from common import PROGRAM, TOP, Trace, h5py, numpy, pyplot, save
 
 FIGURES = {**paper_schedules.FIGURES, **paper_units.FIGURES, **paper_cells.FIGURES}
 
@@ -68,6 +67,14 @@ def write_table(path, rows):
         writer.writerows(rows)
 
 
+def write_hdf5(path, rows):
+    """The same table, a compound data set; texts in UTF-8."""
+    columns = {name: numpy.array([row[name] for row in rows]) for name in rows[0]}
+    columns = {name: numpy.char.encode(column) if column.dtype.kind == "U" else column for name, column in columns.items()}
+    with h5py.File(path, "w") as file:
+        file["table"] = numpy.rec.fromarrays(list(columns.values()), names=list(columns))
+
+
 def read_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("figures", nargs="*", metavar="FIGURE", help="names of figures, or all")
@@ -105,6 +112,7 @@ def main():
             return 1
         save(figure, [arguments.output / f"{name}.png", arguments.output / f"{name}.svg"])
         write_table(arguments.output / f"{name}.csv", rows)
+        write_hdf5(arguments.output / f"{name}.h5", rows)
     return 0
 
 

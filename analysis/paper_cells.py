@@ -2,9 +2,7 @@
 """Figures of the paper about throughput, memory and scale: analysis/paper.py draws them."""
 import math
 
-import numpy
-
-from common import COLOURS, GIB, KI, LIMIT_COLOUR, ki, legend_outside, pyplot, style, text_of
+from common import COLOURS, GIB, KI, LIMIT_COLOUR, ki, legend_outside, numpy, pyplot, style, text_of
 from paper_schedules import WIDTH
 from paper_units import DATA_SETS
 

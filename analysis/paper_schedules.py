@@ -2,11 +2,8 @@
 """Figures of the paper that show who computes what when: analysis/paper.py draws them."""
 import re
 
-import numpy
-from matplotlib.lines import Line2D
-
 import timeline
-from common import GIB, PASSES, pyplot
+from common import GIB, PASSES, numpy, pyplot
 
 WIDTH = 7.16  # of a page with two columns [inches]
 RELATIONS = {"dashed": ("#D0021B", "between stages"), "dotted": ("#4E9A06", "between slices"),
@@ -24,8 +21,7 @@ def pass_rows(trace, systems):
     rows = []
     for system in systems:
         for stage in numpy.unique(system.tasks["stage"]):
-            passes = trace.passes(system.tasks[system.tasks["stage"] == stage])
-            for key, (start_s, finish_s) in sorted(passes.items(), key=lambda item: item[1]):
+            for key, start_s, finish_s in trace.passes(system.tasks[system.tasks["stage"] == stage]):
                 units = [row for row in system.units if timeline.unit_key(row) == key]
                 rows.append({"system": system.label, "pipeline": key[1], "stage": int(stage), "pass": PASSES[key[2]],
                              "unit": key[3], "slices": slices_text(units), "start_s": start_s, "finish_s": finish_s})
@@ -136,7 +132,7 @@ def dag(simulator):
             "connectionstyle": f"arc3,rad={bend}", "mutation_scale": 7})
     axes.set(xlim=(-0.6, 5.6), ylim=(-1.1, 3.4))
     axes.axis("off")
-    handles = [Line2D([], [], color=colour, linestyle=style, label=label)
+    handles = [pyplot.Line2D([], [], color=colour, linestyle=style, label=label)
                for style, (colour, label) in RELATIONS.items()]
     figure.legend(handles=handles, loc="lower center", ncol=3, frameon=False, fontsize=7,
                   title="a node: stage, pass, sample (sample, slice)", title_fontsize=7)

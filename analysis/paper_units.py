@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Figures of the paper about lengths and what units hold: analysis/paper.py draws them."""
-import numpy
-
 import lengths
-from common import COLOURS, PASSES, ki, pyplot, shade, style, unit_key
+from common import COLOURS, PASSES, ki, numpy, pyplot, shade, style, unit_key
 from paper_schedules import WIDTH
 
 DATA_SETS = {"github": "GitHub", "commoncrawl": "Common Crawl", "wikipedia-quantiles": "Wikipedia"}
@@ -39,14 +37,13 @@ def lead_tasks(trace, number):
 def unit_table(trace, number):
     """A row per slice of pipeline 0's units, with the time of its unit's pass on stage 0."""
     units = trace.rows("units", number, trace.first_iteration())
-    spans = trace.passes(lead_tasks(trace, number))
+    seconds = {key: finish_s - start_s for key, start_s, finish_s in trace.passes(lead_tasks(trace, number))}
     rows = []
     for row in units[units["pipeline"] == 0]:
-        start_s, finish_s = spans[unit_key(row)]
         rows.append({"system": trace.labels[number], "pass": PASSES[row["direction"]], "unit": int(row["unit"]),
                      "formation": trace.name("units", "formation", row["formation"]), "sample": f"S{row['sample'] + 1}",
                      "begin": int(row["begin"]), "end": int(row["end"]), "flop": row["flop"],
-                     "unit_time_s": finish_s - start_s})
+                     "unit_time_s": seconds[unit_key(row)]})
     return rows
 
 
@@ -140,8 +137,8 @@ def unit_size(simulator):
 
 def unit_times(trace, number, direction):
     """Seconds of the passes of one device, as in the paper: stage 0 of pipeline 0."""
-    spans = trace.passes(lead_tasks(trace, number))
-    return numpy.array([finish - start for key, (start, finish) in spans.items() if PASSES[key[2]] == direction])
+    passes = trace.passes(lead_tasks(trace, number))
+    return numpy.array([finish_s - start_s for key, start_s, finish_s in passes if PASSES[key[2]] == direction])
 
 
 def unit_flop(trace, number, direction):

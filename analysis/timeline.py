@@ -13,11 +13,7 @@ import collections
 import pathlib
 import sys
 
-import numpy
-from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
-
-from common import COLOURS, GIB, LIMIT_COLOUR, Trace, add_output, draw, ki, pyplot, shade, unit_key
+from common import COLOURS, GIB, LIMIT_COLOUR, Patch, Trace, add_output, draw, ki, numpy, pyplot, shade, unit_key
 
 # The longest samples get a colour each.
 SAMPLE_COLOURS, OTHER_COLOUR = COLOURS[:6], COLOURS[6]
@@ -113,10 +109,9 @@ def unit_texts(units):
 
 
 def injected_forwards(passes, backward):
-    """Keys of the forward passes, given in order of time, that follow another forward before the last backward starts.
-    On the last stage 1F1B alone would run none."""
-    order = sorted(passes, key=lambda key: passes[key])
-    return {key for before, key in zip(order, order[1:]) if before[2] != backward and key[2] != backward}
+    """The forward passes, given in order of time, that follow another forward before the last backward starts. On the
+    last stage 1F1B alone would run none."""
+    return [after for before, after in zip(passes, passes[1:]) if before[0][2] != backward and after[0][2] != backward]
 
 
 class Gantt:
@@ -147,12 +142,12 @@ class Gantt:
         self.draw_sync(tasks, stage)
         passes = self.trace.passes(tasks)
         injected = injected_forwards(passes, self.backward) if last and self.look.injected else ()
-        colours, edges = zip(*(self.looks(key) for key in passes))
-        spans = [(start_s, finish_s - start_s) for start_s, finish_s in passes.values()]
+        colours, edges = zip(*(self.looks(key) for key, _, _ in passes))
+        spans = [(start_s, finish_s - start_s) for _, start_s, finish_s in passes]
         inches = float(numpy.median([seconds for _, seconds in spans])) / self.seconds_per_inch
         self.axes.broken_barh(spans, (stage - 0.36, 0.72), facecolors=colours, edgecolors=edges,
                               linewidths=min(0.6, 6 * inches))  # thin bars would be all border
-        for start_s, finish_s in (passes[key] for key in injected):
+        for _, start_s, finish_s in injected:
             self.axes.broken_barh([(start_s, finish_s - start_s)], (stage - 0.36, 0.72), facecolors="none",
                                   edgecolors=INJECTED_COLOUR, linewidths=1.6, zorder=3)
         optimizer = tasks[tasks["kind"] == self.trace.index("tasks", "kind", "optimizer")]
@@ -161,18 +156,19 @@ class Gantt:
         self.number_units(passes, stage)
 
     def looks(self, key):
-        """Face and edge of a pass."""
+        """Face and edge of a pass; gradients of weights are of a backward unit."""
+        key = (*key[:2], min(key[2], self.backward), key[3])
         sample, _, shared = self.samples.get(key, (-1, 0, False))
         colour = self.colours.get(sample, (OTHER_COLOUR,))[0]
         return pass_colour(colour, key[2] == self.backward), "black" if shared else "white"
 
     def number_units(self, passes, stage):
         """Where passes are wide enough."""
-        for key, (start_s, finish_s) in passes.items():
+        for key, start_s, finish_s in passes:
             text = self.texts.get(key, str(key[3]))
             if finish_s - start_s > 0.058 * (len(text) + 0.4) * self.seconds_per_inch:
                 self.axes.text((start_s + finish_s) / 2, stage, text, ha="center", va="center_baseline", fontsize=6.5,
-                               color="white" if key[2] == self.backward else "black")
+                               color="black" if key[2] < self.backward else "white")
 
     def draw_sync(self, tasks, stage):
         """Gradients and parameters on the wire after the passes."""
@@ -244,8 +240,8 @@ def legend_handles(systems, colours, look):
     handles.append(Patch(facecolor=IDLE_COLOUR, label="idle (bubble)"))
     handles.append(Patch(facecolor=OPTIMIZER_COLOUR, label="optimizer"))
     if look.transfers or any(system.summary["dp"] * system.summary["cp"] > 1 for system in systems):
-        handles.append(Line2D([], [], color=TRANSFER_COLOUR, linewidth=2.5,
-                              label="transfers" if look.transfers else "gradients, parameters"))
+        handles.append(pyplot.Line2D([], [], color=TRANSFER_COLOUR, linewidth=2.5,
+                                     label="transfers" if look.transfers else "gradients, parameters"))
     most_shared = max(system.units["context"][system.units["group"] >= 0].max(initial=0) for system in systems)
     if most_shared:
         handles.append(Patch(facecolor="white", edgecolor="black", label=f"shared by pipelines (CP = {most_shared})"))

@@ -10,9 +10,7 @@ no statistic. The worst row of each source has its id beside it. Reads the HDF5 
 import argparse
 import sys
 
-import numpy
-
-from common import COLOURS, Trace, add_output, draw, pyplot, style, text_of
+from common import COLOURS, Trace, add_output, draw, numpy, pyplot, style, text_of
 
 MARKERS = "osD^vP*X"
 BAND = 0.10

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The order of folders, the homes of foreign headers, the licence line and the length of functions."""
+"""The order of folders, the homes of foreign headers, the licence line, the length of functions, the links of pages."""
 import pathlib
 import re
 import sys
@@ -75,6 +75,21 @@ def check_functions(text):
             begin = None
 
 
+def anchors(page):
+    """What a page's headings are called in links."""
+    headings = re.findall(r"^#+ (.*)$", re.sub(r"^```.*?^```", "", page.read_text(), flags=re.M | re.S), flags=re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def check_links(path, text):
+    for number, line in enumerate(text.split("\n"), 1):
+        for target in re.findall(r"\]\(([^)\s]+)\)", line):
+            name, _, anchor = target.partition("#")
+            page = path.parent / name if name else path
+            if not re.match("https?:", target) and not (page.exists() and (not anchor or anchor in anchors(page))):
+                yield number, f"the link {target} leads nowhere"
+
+
 def check(top):
     for path in files(top):
         try:
@@ -83,6 +98,8 @@ def check(top):
             continue  # a picture or a test's binary input
         findings = list(check_licence(path, text))
         name = path.relative_to(top)
+        if path.suffix == ".md":
+            findings += check_links(path, text)
         if path.suffix in (".c", ".h", ".def"):
             findings += check_functions(text)
             if name.parts[0] == "src":

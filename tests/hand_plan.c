@@ -18,7 +18,7 @@ const struct cost_setting *hand_setting(void)
         .peak_flop_per_s = 1e12,
         .hbm_bytes_per_s = 1e12,
         .memory_bytes = 80e9,
-        .memory_share = {1, 1, 1, 1},
+        .memory_share = {1, 1, 1, 1, 1, 1},
         .gemm = {.efficiency = 1},
         .forward = {{.efficiency = 1}, {.efficiency = 1}, {.efficiency = 1}},
         .backward = {{.efficiency = 1}, {.efficiency = 1}, {.efficiency = 1}},

@@ -8,17 +8,26 @@
 #include <string.h>
 #include <sys/stat.h>
 
-int harness_main(const char *suite_name, const struct harness_test *tests, int n_tests)
+static struct harness_test *first, **end = &first;
+
+void harness_add(struct harness_test *test)
 {
-    if (CU_initialize_registry() != CUE_SUCCESS)
+    *end = test;
+    end = &test->next;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 1 || CU_initialize_registry() != CUE_SUCCESS)
         return EXIT_FAILURE;
-    CU_pSuite suite = CU_add_suite(suite_name, NULL, NULL);
-    for (int i = 0; i < n_tests; i++)
-        if (suite == NULL || CU_add_test(suite, tests[i].name, tests[i].run) == NULL)
+    unsigned n_tests = 0;
+    CU_pSuite suite = CU_add_suite(argv[0], NULL, NULL);
+    for (const struct harness_test *test = first; test != NULL; test = test->next, n_tests++)
+        if (suite == NULL || CU_add_test(suite, test->name, test->run) == NULL)
             return EXIT_FAILURE;
     CU_basic_set_mode(CU_BRM_VERBOSE);
     CU_basic_run_tests();
-    bool passed = CU_get_number_of_tests_run() == (unsigned)n_tests && n_tests > 0 && CU_get_number_of_failures() == 0;
+    bool passed = n_tests > 0 && CU_get_number_of_tests_run() == n_tests && CU_get_number_of_failures() == 0;
     CU_cleanup_registry();
     return passed ? EXIT_SUCCESS : EXIT_FAILURE;
 }

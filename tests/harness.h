@@ -4,23 +4,27 @@
 #define SLIMSIM_TESTS_HARNESS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct harness_test {
     const char *name;
     void (*run)(void);
+    struct harness_test *next;
 };
 
-/** Run the tests of one module: `return HARNESS_MAIN("plan", TEST(a), TEST(b));` */
-int harness_main(const char *suite, const struct harness_test *tests, int n_tests);
+/** Run this test, too, behind those before it; main() is the harness's. */
+void harness_add(struct harness_test *test);
 
-#define TEST(function)                                                                                                 \
+/** TEST(a_sentence_for_a_name) { ... }: the tests of a file run in its order. */
+#define TEST(name)                                                                                                     \
+    static void name(void);                                                                                            \
+    __attribute__((constructor)) static void add_##name(void)                                                          \
     {                                                                                                                  \
-#function, function                                                                                            \
-    }
-#define HARNESS_MAIN(suite, ...)                                                                                       \
-    harness_main(suite, (const struct harness_test[]){__VA_ARGS__},                                                    \
-                 (int)(sizeof((const struct harness_test[]){__VA_ARGS__}) / sizeof(struct harness_test)))
+        static struct harness_test test = {#name, name, NULL};                                                         \
+        harness_add(&test);                                                                                            \
+    }                                                                                                                  \
+    static void name(void)
 
 /** |a - b| <= relative x max(|a|, |b|); a tolerance of 0.1 or more is refused. */
 #define CHECK_CLOSE(a, b, relative) harness_close(a, b, relative, #a " is close to " #b, __FILE__, __LINE__)

@@ -12,9 +12,11 @@
 const char fixture_model[] = "name: llama-13b\nsource: test\nhidden: 5120\nlayers: 40\nheads: 40\nkv_heads: 40\n"
                              "ffn: 13824\nvocabulary: 32000\nactivation: swiglu\ntied_embeddings: false\n";
 
-#define CURVE "{efficiency: 0.5, q_half: 100, k_half: 10, d_half: 0, tail: 0}"
-#define RING  "{latency_s: 1us, step_s: 2us, efficiency: 0.7, ramp_bytes: 3, pair: 0}"
-#define BOTH  "{forward: " CURVE ", backward: " CURVE "}"
+#define CURVE                                                                                                          \
+    "{efficiency: 0.5, q_half: 100, k_half: 10, d_half: 0, tail: 0, "                                                  \
+    "alone: 1, launch_s: 2.0e-6}"
+#define RING "{latency_s: 1us, step_s: 2us, efficiency: 0.7, ramp_bytes: 3, pair: 0}"
+#define BOTH "{forward: " CURVE ", backward: " CURVE "}"
 const char fixture_device[] =
     "name: h800\nsource: test\npeak_flop_per_s: 989.4TFLOPS\nhbm_bytes_per_s: 3.35TB/s\nmemory_bytes: 78GiB\n"
     "context_bytes: 1GiB\nmultiprocessors: 132\ntraining: {collective_multiprocessors: 12, node_multiprocessors: 24, "
@@ -22,11 +24,10 @@ const char fixture_device[] =
     "launch_s: 2us\n"
     "rings: {simple: {start_s: 8us, nvlink_s: 3us, nic_s: 14us, share: 1, share_alone: 1},\n"
     "  ll128: {start_s: 14us, nvlink_s: 2us, nic_s: 4us, share: 0.9, share_alone: 0.7}}\n"
-    "memory: {norm: 0.9, activation: 0.8, loss: 0.7, copy: 0.6}\n"
-    "gemm: {efficiency: 0.8, small_tile: 0.1, wave: 0.25, launch_s: 7us, m_max: 8192}\n"
-    "attention:\n  flash2: " BOTH
-    "\n  flash3: {forward: {efficiency: 0.7, q_half: 1, k_half: 2, d_half: 3, tail: 1}, backward: " CURVE
-    "}\n  cudnn: " BOTH "\n"
+    "memory: {norm: 0.9, layer_norm: 0.5, activation: 0.8, gelu: 0.9, loss: 0.7, copy: 0.6}\n"
+    "gemm: {efficiency: 0.8, small_tile: 0.1, wave: 0.25, launch_s: 7us, epilogue: 0, sum: 0.5, m_max: 8192}\n"
+    "attention:\n  flash2: " BOTH "\n  flash3: {forward: {efficiency: 0.7, q_half: 1, k_half: 2, d_half: 3, tail: 1, "
+    "alone: 0.8, launch_s: 2.0e-6}, backward: " CURVE "}\n  cudnn: " BOTH "\n"
     "collective: {all_gather: " RING ", reduce_scatter: " RING ", all_reduce: " RING ",\n  nvls: " RING ",\n"
     "  all_to_all: {latency_s: 1us, step_s: 2us, efficiency: 0.7, ramp_bytes: 3, pair: 4, bytes_min: 5, bytes_max: "
     "6}}\n"

@@ -93,7 +93,7 @@ static double compare(const struct plan *plan, const struct cost_setting *settin
 
 /* 4 pipelines of 2 sorts, 12 context ranks on nodes of 8: rings inside and between nodes; gradients over 48 ranks. Of
  * the passes' tasks 1/24 are built. */
-static void folded_graphs_tell_the_same(void)
+TEST(folded_graphs_tell_the_same)
 {
     static const enum scenario_context types[] = {SCENARIO_RING, SCENARIO_ALL_GATHER};
     struct plan plan;
@@ -108,7 +108,7 @@ static void folded_graphs_tell_the_same(void)
     plan_free(&plan);
 }
 
-static void folded_replicas_hold_as_much_on_the_host(void)
+TEST(folded_replicas_hold_as_much_on_the_host)
 {
     struct plan plan;
     two_sorts(&plan, 8, 2, 1, 4100, 0.5);
@@ -117,7 +117,7 @@ static void folded_replicas_hold_as_much_on_the_host(void)
 }
 
 /* Small graphs are whole: as many tasks. */
-static void small_graphs_are_not_folded(void)
+TEST(small_graphs_are_not_folded)
 {
     struct plan plan;
     two_sorts(&plan, 4, 2, 12, 10, 0);
@@ -133,7 +133,7 @@ static void check_alike(const struct plan *plan, const int32_t *expected)
     free(alike);
 }
 
-static void pipelines_are_alike_unless_something_differs(void)
+TEST(pipelines_are_alike_unless_something_differs)
 {
     struct plan plan;
     two_sorts(&plan, 6, 2, 1, 3, 0);
@@ -151,7 +151,7 @@ static void pipelines_are_alike_unless_something_differs(void)
 }
 
 /* Stages of 12 ranks on nodes of 8 send to the node behind; of 6, two ranks stay inside. */
-static void context_ranks_are_alike_where_all_leave_the_node(void)
+TEST(context_ranks_are_alike_where_all_leave_the_node)
 {
     struct plan plan;
     two_sorts(&plan, 1, 2, 12, 3, 0);
@@ -162,11 +162,4 @@ static void context_ranks_are_alike_where_all_leave_the_node(void)
     two_sorts(&plan, 1, 2, 6, 3, 0);
     CHECK_TRUE(!alike_contexts(&plan.phases[0].pipelines[0], 8));
     plan_free(&plan);
-}
-
-int main(void)
-{
-    return HARNESS_MAIN("alike", TEST(folded_graphs_tell_the_same), TEST(folded_replicas_hold_as_much_on_the_host),
-                        TEST(small_graphs_are_not_folded), TEST(pipelines_are_alike_unless_something_differs),
-                        TEST(context_ranks_are_alike_where_all_leave_the_node));
 }

@@ -32,7 +32,7 @@ static double passes_s(const struct plan *plan, const struct cost_setting *setti
 
 /* Equal stages but for the ends: m units take (m - 1)(f + b) of the slowest stage, the last, more than one takes
  * through all stages and back. */
-static void equal_units_take_what_one_f_one_b_takes(void)
+TEST(equal_units_take_what_one_f_one_b_takes)
 {
     for (int32_t stages = 1; stages <= 8; stages *= 2) {
         struct plan one, many;
@@ -51,7 +51,7 @@ static void equal_units_take_what_one_f_one_b_takes(void)
 
 /* Alone, with free sends, that is the longest path itself: whole samples of any lengths, of which any share goes out
  * and comes back. */
-static void one_pipeline_without_sends_takes_the_longest_path(void)
+TEST(one_pipeline_without_sends_takes_the_longest_path)
 {
     uint64_t seed = 3;
     for (int32_t round = 0; round < 60; round++) {
@@ -72,7 +72,7 @@ static void one_pipeline_without_sends_takes_the_longest_path(void)
 }
 
 /* Never above the passes' critical path, for plans whose ranks share samples in one phase or in many. */
-static void it_bounds_what_systems_plan(void)
+TEST(it_bounds_what_systems_plan)
 {
     static const char *const names[] = {"bytescale", "megatron-dynamic-cp"};
     int32_t n_phases = 0, n_groups = 0;
@@ -97,10 +97,4 @@ static void it_bounds_what_systems_plan(void)
         hand_request_free(&hand);
     }
     CHECK_TRUE(most > 0.95 && n_phases > 60 && n_groups > 12);
-}
-
-int main(void)
-{
-    return HARNESS_MAIN("alone", TEST(equal_units_take_what_one_f_one_b_takes),
-                        TEST(one_pipeline_without_sends_takes_the_longest_path), TEST(it_bounds_what_systems_plan));
 }

@@ -45,13 +45,13 @@ static void check_points(const char *text, const char *expected)
     sweep_free(&sweep);
 }
 
-static void the_last_key_of_a_grid_varies_fastest(void)
+TEST(the_last_key_of_a_grid_varies_fastest)
 {
     check_points("sweep: {a: [1, 2], b: [x, y, z]}\n", "1 x; 1 y; 1 z; 2 x; 2 y; 2 z; ");
     check_points("", "");
 }
 
-static void ranges_end_at_or_before_their_bound(void)
+TEST(ranges_end_at_or_before_their_bound)
 {
     check_points("sweep: {a: {range: [1, 4]}}\n", "1; 2; 3; 4; ");
     check_points("sweep: {a: {range: [1, 8, 3]}}\n", "1; 4; 7; ");
@@ -59,18 +59,18 @@ static void ranges_end_at_or_before_their_bound(void)
     check_points("sweep: {a: {log2: [1Ki, 9Ki]}}\n", "1024; 2048; 4096; 8192; ");
 }
 
-static void zipped_keys_go_together(void)
+TEST(zipped_keys_go_together)
 {
     check_points("sweep: {zip: [{a: [1, 2], b: [3, 4]}], c: [x, y]}\n", "1 3 x; 1 3 y; 2 4 x; 2 4 y; ");
     check_points("sweep: {zip: [[{b: 3, a: {k: 1}}, {a: [2], b: 4}]]}\n", "3 {k: 1}; 4 [2]; ");
 }
 
-static void replicates_count_up_from_the_seed(void)
+TEST(replicates_count_up_from_the_seed)
 {
     check_points("sweep: {replicates: 3, a: [1, 2]}\n", "1 5; 1 6; 1 7; 2 5; 2 6; 2 7; ");
 }
 
-static void exclusions_hold_where_all_conditions_do(void)
+TEST(exclusions_hold_where_all_conditions_do)
 {
     const char *grid = "sweep: {a: [1, 2], b: [1Ki, 2Ki], exclude: [{where: {%s}, reason: why}]}\n";
     static const char *const cases[][2] = {
@@ -89,7 +89,7 @@ static void exclusions_hold_where_all_conditions_do(void)
     }
 }
 
-static void every_exclusion_counts_what_no_earlier_one_left_out(void)
+TEST(every_exclusion_counts_what_no_earlier_one_left_out)
 {
     struct sweep sweep = {0};
     struct error err;
@@ -111,7 +111,7 @@ static const char *text_at(const struct document *document, const char *path)
     return node >= 0 ? document->node[node].value : "nothing";
 }
 
-static void a_point_is_the_scenario_with_its_values_in_it(void)
+TEST(a_point_is_the_scenario_with_its_values_in_it)
 {
     struct sweep sweep = {0};
     struct error err;
@@ -131,13 +131,14 @@ static void a_point_is_the_scenario_with_its_values_in_it(void)
     sweep_free(&sweep);
 }
 
-static void wrong_sweeps_are_refused_with_their_place(void)
+TEST(wrong_sweeps_are_refused_with_their_place)
 {
     static const char *const cases[][2] = {
         {"sweep: 3\n", "file.yaml:4:8: sweep: expected keys"},
         {"sweep: {a: []}\n", "file.yaml:4:12: a: expected a list of at least one value"},
         {"sweep: {a: {step: 1}}\n", "a: expected a list of values, {range:"},
         {"sweep: {a: {range: [1, 2, 0]}}\n", "step > 0"},
+        {"sweep: {a: {range: [3, 1]}}\n", "from <= to"},
         {"sweep: {a: {log2: [0, 4]}}\n", "log2 doubles from a number above 0"},
         {"sweep: {a: {range: [0, 1e9]}}\n", "at most 10000000"},
         {"sweep: {a: {range: [0, 9999]}, b: {range: [0, 9999]}}\n", "more than 10000000 points"},
@@ -156,13 +157,4 @@ static void wrong_sweeps_are_refused_with_their_place(void)
         CHECK_CONTAINS(err.text, cases[i][1]);
         sweep_free(&sweep);
     }
-}
-
-int main(void)
-{
-    return HARNESS_MAIN(
-        "axis", TEST(the_last_key_of_a_grid_varies_fastest), TEST(ranges_end_at_or_before_their_bound),
-        TEST(zipped_keys_go_together), TEST(replicates_count_up_from_the_seed),
-        TEST(exclusions_hold_where_all_conditions_do), TEST(every_exclusion_counts_what_no_earlier_one_left_out),
-        TEST(a_point_is_the_scenario_with_its_values_in_it), TEST(wrong_sweeps_are_refused_with_their_place));
 }

@@ -15,7 +15,7 @@ static void plan_of(struct hand_request *hand, const char *knobs, struct plan *p
 
 /* Context 10, longest first: 7 (sample 1) opens bin 0, 6 (4) bin 1, 4 (0) fits bin 1 alone and fills it, 3 (3) fills
  * bin 0, 2 (2) opens bin 2. Two ranks: bins 0 and 2, and bin 1. */
-static void bins_by_hand(void)
+TEST(bins_by_hand)
 {
     struct hand_request hand;
     struct plan plan;
@@ -41,7 +41,7 @@ static void bins_by_hand(void)
 
 /* Seven full bins over two ranks, two bins a unit: rank 0 has bins 0 2 4 6, rank 1 bins 1 3 5 and one of padding. With
  * three a unit the last takes what is left; without padding rank 1 has three bins. */
-static void a_unit_takes_several_bins(void)
+TEST(a_unit_takes_several_bins)
 {
     struct hand_request hand;
     struct plan plan;
@@ -65,7 +65,7 @@ static void a_unit_takes_several_bins(void)
 }
 
 /* 2 chunks of 2 stages: four units run interleaved, three cannot. */
-static void chunks_interleave_whole_groups_of_units(void)
+TEST(chunks_interleave_whole_groups_of_units)
 {
     struct hand_request hand;
     struct plan plan;
@@ -91,7 +91,7 @@ static void chunks_interleave_whole_groups_of_units(void)
 
 /* TP 2, CP 4, DP 2, PP 3: ranks are dealt TP first, then CP, DP, PP. The place (DP 1, stage 2, CP 3, TP 1) is GPU
  * 1*8 + 2*16 + 3*2 + 1 = 47, the last of 48. */
-static void context_is_static_and_ranks_are_megatrons(void)
+TEST(context_is_static_and_ranks_are_megatrons)
 {
     struct hand_request hand;
     struct plan plan;
@@ -130,7 +130,7 @@ static int32_t naive(const struct batch *batch, int32_t context, int32_t *bin)
     return n;
 }
 
-static void bins_agree_with_the_definition(void)
+TEST(bins_agree_with_the_definition)
 {
     uint64_t seed = 5;
     for (int32_t round = 0; round < 60; round++) {
@@ -149,11 +149,4 @@ static void bins_agree_with_the_definition(void)
         plan_free(&plan);
         hand_request_free(&hand);
     }
-}
-
-int main(void)
-{
-    return HARNESS_MAIN("best_fit", TEST(bins_by_hand), TEST(a_unit_takes_several_bins),
-                        TEST(chunks_interleave_whole_groups_of_units), TEST(context_is_static_and_ranks_are_megatrons),
-                        TEST(bins_agree_with_the_definition));
 }

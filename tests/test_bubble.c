@@ -15,7 +15,7 @@ static double sum(const struct bubble *bubble)
 
 /* Equal stages, free network: each of p stages works m(f + b) and idles (p - 1)(f + b). Stage s (from 0, m >= p) idles
  * s f + (p - 1 - s) b before its first backward and the rest after its last forward, never between. */
-static void uniform_one_f_one_b_idles_only_at_its_ends(void)
+TEST(uniform_one_f_one_b_idles_only_at_its_ends)
 {
     struct timeline timeline = {0};
     for (int32_t p = 1; p <= 8; p++)
@@ -43,7 +43,7 @@ static void uniform_one_f_one_b_idles_only_at_its_ends(void)
  *   stage 1: F0 1-2, B0 2-4, F1 5-6, B1 6-8, F2 8-9, B2 9-11, F3 11-12, B3 12-14
  * Stage 1 waits from 4 to 5 for F1: imbalance, as F2 and F3 are still to come; 0-1 is warm-up, 13-14 and 14-16 are
  * cool-down. */
-static void a_slow_unit_makes_imbalance(void)
+TEST(a_slow_unit_makes_imbalance)
 {
     struct plan plan;
     struct timeline timeline = {0};
@@ -68,7 +68,7 @@ static void a_slow_unit_makes_imbalance(void)
 
 /* Pipelines of one stage with 1 and 3 units: the first waits 2 rounds of 3; after both the optimizer of half a second
  * on each of two places, its ring of 1 second before and of 1 after. */
-static void pipelines_wait_for_the_slowest(void)
+TEST(pipelines_wait_for_the_slowest)
 {
     struct plan plan;
     struct timeline timeline = {0};
@@ -97,7 +97,7 @@ static void pipelines_wait_for_the_slowest(void)
 
 /* CP 2, GEMMs 1, attention 1, ring 3: in each of two passes the ring shows for 2 seconds on both places; rank 1's GEMMs
  * take 2: rank 0 ends its attention at 2, when the ring starts, so its ring shows for 3. */
-static void a_ring_longer_than_attention_shows(void)
+TEST(a_ring_longer_than_attention_shows)
 {
     struct plan plan;
     struct timeline timeline = {0};
@@ -125,7 +125,7 @@ static void a_ring_longer_than_attention_shows(void)
 /* A pipeline of TP 2, then two of TP 1 on the same four GPUs, each 2 stages and 3 units: 9 seconds of 12 busy. Between
  * them 5 seconds of re-sharding. Whether a place stands for both TP ranks or for one, the GPUs' seconds are the same.
  */
-static void phases_count_by_their_gpus(void)
+TEST(phases_count_by_their_gpus)
 {
     struct plan plan, second;
     struct timeline timeline = {0};
@@ -161,7 +161,7 @@ static void phases_count_by_their_gpus(void)
     plan_free(&plan);
 }
 
-static void the_parts_make_up_the_whole_on_random_plans(void)
+TEST(the_parts_make_up_the_whole_on_random_plans)
 {
     struct timeline timeline = {0};
     for (uint64_t seed = 1; seed <= 60; seed++) {
@@ -183,11 +183,4 @@ static void the_parts_make_up_the_whole_on_random_plans(void)
         plan_free(&plan);
     }
     timeline_free(&timeline);
-}
-
-int main(void)
-{
-    return HARNESS_MAIN("bubble", TEST(uniform_one_f_one_b_idles_only_at_its_ends), TEST(a_slow_unit_makes_imbalance),
-                        TEST(pipelines_wait_for_the_slowest), TEST(a_ring_longer_than_attention_shows),
-                        TEST(phases_count_by_their_gpus), TEST(the_parts_make_up_the_whole_on_random_plans));
 }

@@ -20,7 +20,7 @@ static void plan_of(struct hand_request *hand, const char *knobs, struct plan *p
 /* F = 2x^2 + 10x and 5x^2 + 21x: 7x^2 + 31x both ways. Four tokens a rank: 10 takes three ranks, 1010/3 each; packs of
  * 4 (236), 4 (236), 3 and 1 (194). Rank 3 gets both fours, 236 < 337 - 5% of the mean; then it is the fullest, and the
  * last pack goes to the lowest of the others. */
-static void sequences_take_as_few_ranks_as_hold_them(void)
+TEST(sequences_take_as_few_ranks_as_hold_them)
 {
     struct hand_request hand;
     struct plan plan;
@@ -41,7 +41,7 @@ static void sequences_take_as_few_ranks_as_hold_them(void)
 
 /* 8 (696), 8, and six 4 in packs of two (472): half of 2808 is passed within the third item, so the levels are 8 8 44
  * and 44 44. When all ranks are targets, PP-Balance gives each level a rank; DP-Balance the next item the least. */
-static void pipelines_keep_to_a_level(void)
+TEST(pipelines_keep_to_a_level)
 {
     struct hand_request hand;
     struct plan plan;
@@ -62,7 +62,7 @@ static void pipelines_keep_to_a_level(void)
  * and 2, two of y of the second on rank 1, which keeps that level. The last, 6000, is of the second: it goes there as
  * long as rank 1 has 5% of the mean less than the fullest, rank 2: 5.02% with y = 6286, 4.96% with 6288; else to rank
  * 0. */
-static void a_rank_that_is_nearly_full_is_no_target(void)
+TEST(a_rank_that_is_nearly_full_is_no_target)
 {
     static const int32_t y[] = {6286, 6288};
     static const char *const rank_1[] = {"[3:0-6286] [4:0-6286] [5:0-6000]", "[3:0-6288] [4:0-6288]"};
@@ -104,7 +104,7 @@ static double ranks_by_trial(const struct hand_request *hand, int32_t tokens, do
 }
 
 /* Memory without end, so that eq. 3 alone decides. Links of 0.1 to 2 GB/s hide little to all. */
-static void offload_saves_ranks_as_equation_3_says(void)
+TEST(offload_saves_ranks_as_equation_3_says)
 {
     uint64_t seed = 7;
     int32_t fewer = 0;
@@ -139,7 +139,7 @@ static void offload_saves_ranks_as_equation_3_says(void)
 
 /* What is planned for a memory fits it, with and without offload, though sequences are up to 20 times its room. With
  * room for as many tokens as memory has, it is made use of. */
-static void what_is_planned_for_a_memory_fits_it(void)
+TEST(what_is_planned_for_a_memory_fits_it)
 {
     int32_t n_groups = 0;
     for (uint64_t seed = 1; seed <= 12; seed++) {
@@ -171,7 +171,7 @@ static void what_is_planned_for_a_memory_fits_it(void)
 
 /* One sequence that offload would keep on one rank of 64: without offload more share it, and the fullest has less. With
  * one rank it makes no difference, and it offloads. */
-static void offload_is_left_where_ranks_would_idle(void)
+TEST(offload_is_left_where_ranks_would_idle)
 {
     for (int32_t dp = 1; dp <= 64; dp += 63) {
         struct hand_request hand;
@@ -268,7 +268,7 @@ static int32_t check_waits(const struct plan_phase *phase)
     return n_waits;
 }
 
-static void ranks_that_wait_run_units_of_their_own(void)
+TEST(ranks_that_wait_run_units_of_their_own)
 {
     int32_t n_waits = 0;
     for (uint64_t seed = 1; seed <= 40; seed++) {
@@ -284,7 +284,7 @@ static void ranks_that_wait_run_units_of_their_own(void)
     CHECK_TRUE(n_waits > 20);
 }
 
-static void a_share_for_all_is_refused(void)
+TEST(a_share_for_all_is_refused)
 {
     struct hand_request hand;
     struct plan plan;
@@ -300,7 +300,7 @@ static void a_share_for_all_is_refused(void)
 
 /* One sequence of 16000 tokens on 32 ranks with memory for all of it: on one rank alone it takes longest. None of the
  * halves of C down to 500 tokens ends before the one that is found. */
-static void the_fastest_of_the_halves_of_the_capacity_is_found(void)
+TEST(the_fastest_of_the_halves_of_the_capacity_is_found)
 {
     struct hand_request hand;
     struct plan plan;
@@ -322,13 +322,4 @@ static void the_fastest_of_the_halves_of_the_capacity_is_found(void)
     CHECK_TRUE(hand_plan_makespan_s(&plan, &hand.setting, (struct dag_options){0}) == least_s && least_s < first_s);
     plan_free(&plan);
     hand_request_free(&hand);
-}
-
-int main(void)
-{
-    return HARNESS_MAIN("bytescale", TEST(sequences_take_as_few_ranks_as_hold_them), TEST(pipelines_keep_to_a_level),
-                        TEST(a_rank_that_is_nearly_full_is_no_target), TEST(offload_saves_ranks_as_equation_3_says),
-                        TEST(what_is_planned_for_a_memory_fits_it), TEST(offload_is_left_where_ranks_would_idle),
-                        TEST(ranks_that_wait_run_units_of_their_own), TEST(a_share_for_all_is_refused),
-                        TEST(the_fastest_of_the_halves_of_the_capacity_is_found));
 }

@@ -60,7 +60,7 @@ static char *chrome_text(const struct trace_task *tasks, int32_t n_tasks, bool *
 }
 
 /* 1/3 s = 333333333 ns rounded, 2/3 s = 666666667 ns: the second event begins where the first ends. */
-static void events_that_follow_each_other_touch(void)
+TEST(events_that_follow_each_other_touch)
 {
     struct error err = {0};
     bool ok;
@@ -85,7 +85,7 @@ static void events_that_follow_each_other_touch(void)
     free(text);
 }
 
-static void indices_out_of_range_are_refused(void)
+TEST(indices_out_of_range_are_refused)
 {
     struct trace_task tasks[5] = {pass, pass, pass, pass, pass};
     tasks[0].rank = 4;
@@ -103,7 +103,7 @@ static void indices_out_of_range_are_refused(void)
     }
 }
 
-static void a_trace_without_tasks_says_how_to_get_them(void)
+TEST(a_trace_without_tasks_says_how_to_get_them)
 {
     struct error err = {0};
     char folder[1024];
@@ -115,10 +115,4 @@ static void a_trace_without_tasks_says_how_to_get_them(void)
     CHECK_TRUE(!chrome_write(reader, stdout, &err));
     CHECK_CONTAINS(err.text, "trace: full");
     trace_reader_close(reader);
-}
-
-int main(void)
-{
-    return HARNESS_MAIN("chrome", TEST(events_that_follow_each_other_touch), TEST(indices_out_of_range_are_refused),
-                        TEST(a_trace_without_tasks_says_how_to_get_them));
 }

@@ -4,6 +4,7 @@
 #include "hand_plan.h"
 #include "harness.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -12,7 +13,7 @@
 static const struct device plain = {
     .peak_flop_per_s = 1,
     .hbm_bytes_per_s = 1,
-    .memory_share = {0.5, 0.5, 0.5, 0.5},
+    .memory_share = {0.5, 0.5, 0.5, 0.5, 0.5, 0.5},
     .gemm = {.efficiency = 0.5},
     .forward = {{.efficiency = 0.25}},
     .backward = {{.efficiency = 0.5}},
@@ -52,7 +53,7 @@ static struct cost_unit toy_unit(enum recompute recompute)
  * TP: 4 collectives of 5 x 4 x 2/2 = 20 bytes, 1 step: 3 s each;
  * ring: (4 + 6)/2 x 4k/2 = 20 bytes, 1 step.
  */
-static void a_forward_unit_is_counted_by_hand(void)
+TEST(a_forward_unit_is_counted_by_hand)
 {
     struct cost_setting setting = toy_setting();
     struct cost_unit unit = toy_unit(RECOMPUTE_NONE);
@@ -70,7 +71,7 @@ static void a_forward_unit_is_counted_by_hand(void)
 
 /* GEMMs and ring twice; attention 2.5 x 112 FLOP at 2 s; bytes 12h + 12h + 4h + 4k + 10f = 200: 1000 s; 6 collectives.
  */
-static void a_backward_unit_is_counted_by_hand(void)
+TEST(a_backward_unit_is_counted_by_hand)
 {
     struct cost_setting setting = toy_setting();
     struct cost_unit unit = toy_unit(RECOMPUTE_NONE);
@@ -87,7 +88,7 @@ static void a_backward_unit_is_counted_by_hand(void)
 }
 
 /* Forward 4 GEMMs and 7 memory-bound kernels a layer, 2 blocks of attention; backward 8, 7, 2; each starts in 1 s. */
-static void every_kernel_is_launched_once(void)
+TEST(every_kernel_is_launched_once)
 {
     struct device device = plain;
     struct cost_setting setting = toy_setting();
@@ -95,16 +96,17 @@ static void every_kernel_is_launched_once(void)
     struct cost_pass forward = cost_of_pass(&setting, PASS_FORWARD, &unit);
     struct cost_pass backward = cost_of_pass(&setting, PASS_BACKWARD, &unit);
     device.launch_s = device.gemm.launch_s = 1;
+    device.forward[DEVICE_FLASH2].launch_s = device.backward[DEVICE_FLASH2].launch_s = 2;
     setting.device = &device;
     struct cost_pass slower = cost_of_pass(&setting, PASS_FORWARD, &unit);
     CHECK_CLOSE(slower.other_s - forward.other_s, 3 * 11.0, 1e-12);
-    CHECK_CLOSE(slower.attention_s - forward.attention_s, 3 * 2.0, 1e-12);
+    CHECK_CLOSE(slower.attention_s - forward.attention_s, 3 * 2 * 2.0, 1e-12);
     slower = cost_of_pass(&setting, PASS_BACKWARD, &unit);
     CHECK_CLOSE(slower.other_s - backward.other_s, 3 * 15.0, 1e-12);
-    CHECK_CLOSE(slower.attention_s - backward.attention_s, 3 * 2.0, 1e-12);
+    CHECK_CLOSE(slower.attention_s - backward.attention_s, 3 * 2 * 2.0, 1e-12);
 }
 
-static void full_recomputation_adds_the_forward(void)
+TEST(full_recomputation_adds_the_forward)
 {
     struct cost_setting setting = toy_setting();
     struct cost_unit none = toy_unit(RECOMPUTE_NONE), full = toy_unit(RECOMPUTE_FULL);
@@ -122,7 +124,7 @@ static void full_recomputation_adds_the_forward(void)
 }
 
 /* Two norms and SwiGLU again: (8h + 6f)/2 x 5 = 200 bytes a layer at 2 s. */
-static void selective_recomputation_adds_norms_and_activation(void)
+TEST(selective_recomputation_adds_norms_and_activation)
 {
     struct cost_setting setting = toy_setting();
     struct cost_unit none = toy_unit(RECOMPUTE_NONE), selective = toy_unit(RECOMPUTE_SELECTIVE);
@@ -135,7 +137,7 @@ static void selective_recomputation_adds_norms_and_activation(void)
 
 /* Two norms of 4h/2 bytes, SwiGLU of 6f/2, attention of 112 FLOP a layer at 4 s with its ring: each by itself, and all
  * are their sum. */
-static void a_list_repeats_what_it_names(void)
+TEST(a_list_repeats_what_it_names)
 {
     struct cost_setting setting = toy_setting();
     struct cost_unit unit = toy_unit(RECOMPUTE_NONE);
@@ -157,7 +159,7 @@ static void a_list_repeats_what_it_names(void)
 /* Without it norms and adds are whole on both ranks: (8h + 12h)/2 more bytes a token and layer at 2 s, backward 12h +
  * 12h. Two all-reduces of 5 x 4 x 2 bytes a layer and pass, of which a rank sends 2 x 20: 1 + 4 s each, all exposed;
  * the head's backward has one. */
-static void without_sequence_parallelism_norms_and_adds_are_whole(void)
+TEST(without_sequence_parallelism_norms_and_adds_are_whole)
 {
     struct cost_setting setting = toy_setting();
     struct device device = plain;
@@ -180,7 +182,7 @@ static void without_sequence_parallelism_norms_and_adds_are_whole(void)
 }
 
 /* Norm 4h/2, loss 30 x 16/2 bytes and GEMM 2 x 4 x 16/2 FLOP a token, T = 5; backward 6h/2, 14 x 16/2 and twice. */
-static void the_head_is_counted_by_hand(void)
+TEST(the_head_is_counted_by_hand)
 {
     struct cost_setting setting = toy_setting();
     struct cost_unit unit = toy_unit(RECOMPUTE_FULL);
@@ -197,7 +199,7 @@ static void the_head_is_counted_by_hand(void)
 
 /* T = 5, h 4, TP 2, V 16, 2 s a byte: rows 4h and half of them set to zero, 2h/2; backward 2h + 2h/2 and of 8 x 4
  * parameters 12 bytes. A reduce-scatter, backward an all-gather, of 5 x 4 x 2/2 = 20 bytes: 3 s. */
-static void the_embedding_is_counted_by_hand(void)
+TEST(the_embedding_is_counted_by_hand)
 {
     struct cost_setting setting = toy_setting();
     struct cost_unit unit = toy_unit(RECOMPUTE_FULL);
@@ -220,7 +222,7 @@ static void the_embedding_is_counted_by_hand(void)
 /* Without sequence parallelism an all-reduce forward, of which a rank sends 2 x 20 bytes: 1 + 4 s, nothing backward.
  * Learned positions, 7 of them, are added to the whole tensor, so they take it too: 4h + 6h and backward 4h bytes a
  * token, 12 bytes of each of 7 x 4 parameters on every rank. Dropout 5h, with sequence parallelism half of it. */
-static void learned_positions_and_dropout_belong_to_the_embedding(void)
+TEST(learned_positions_and_dropout_belong_to_the_embedding)
 {
     struct cost_setting setting = toy_setting();
     struct device device = plain;
@@ -256,7 +258,7 @@ static void learned_positions_and_dropout_belong_to_the_embedding(void)
 }
 
 /* With CP 1 and TP 1 there are neither ring nor collectives; CP 2 halves the rank's attention and GEMMs. */
-static void context_parallelism_halves_the_rank(void)
+TEST(context_parallelism_halves_the_rank)
 {
     struct cost_setting setting = toy_setting();
     setting.tensor = 1;
@@ -277,7 +279,7 @@ static void context_parallelism_halves_the_rank(void)
  * two, 1088, which all wait for; by document each has half of 1408. One document of 16 tokens: 160 + 928 and 416 + 672,
  * both 1088: the zig-zag evens a causal triangle out.
  */
-static void sharding_by_sequence_waits_for_the_slowest_rank(void)
+TEST(sharding_by_sequence_waits_for_the_slowest_rank)
 {
     const struct slice documents[] = {{0, 0, 12}, {1, 0, 4}}, one = {0, 0, 16};
     struct cost_setting setting = toy_setting();
@@ -315,7 +317,7 @@ static void sharding_by_sequence_waits_for_the_slowest_rank(void)
 }
 
 /* Four tokens of padding behind the 12: chunks of four again, the last of nothing: 160 and 416 + 672. */
-static void padding_stands_at_the_end_of_the_sequence(void)
+TEST(padding_stands_at_the_end_of_the_sequence)
 {
     const struct slice document = {0, 0, 12};
     struct cost_setting setting = toy_setting();
@@ -325,7 +327,7 @@ static void padding_stands_at_the_end_of_the_sequence(void)
     CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).attention_s, 3 * 4 * 1088.0, 1e-14);
 }
 
-static void padding_costs_no_attention(void)
+TEST(padding_costs_no_attention)
 {
     struct cost_setting setting = toy_setting();
     struct cost_unit unit = toy_unit(RECOMPUTE_NONE);
@@ -338,7 +340,7 @@ static void padding_costs_no_attention(void)
     CHECK_CLOSE(padded.tensor_bytes, bare.tensor_bytes * 5 / 4, 1e-14);
 }
 
-static void a_unit_without_tokens_costs_nothing(void)
+TEST(a_unit_without_tokens_costs_nothing)
 {
     struct device device = plain;
     device.launch_s = device.gemm.launch_s = 1;
@@ -354,7 +356,7 @@ static void a_unit_without_tokens_costs_nothing(void)
 }
 
 /* A virtual stage of the embedding alone (count_embedding). */
-static void a_stage_without_layers_costs_nothing(void)
+TEST(a_stage_without_layers_costs_nothing)
 {
     struct cost_setting setting = toy_setting();
     struct slice slice = {.sample = 0, .begin = 0, .end = 8};
@@ -367,7 +369,7 @@ static void a_stage_without_layers_costs_nothing(void)
 }
 
 /* A sample of 8n tokens cut in n slices sends 8 + 16 + ... + 8n instead of 8n: (n + 1)/2 times. */
-static void a_sliced_sample_sends_its_prefix_again(void)
+TEST(a_sliced_sample_sends_its_prefix_again)
 {
     struct cost_setting setting = toy_setting();
     for (int32_t n = 1; n <= 16; n++) {
@@ -387,7 +389,7 @@ static void a_sliced_sample_sends_its_prefix_again(void)
  * whose queries see 9/2 keys on average, 4 x 9/6/2 = 3 queries and 9/2 keys. FLOPs of both blocks 40 and 72 at 4 s;
  * shapes (1 + 8/2.5)(1 + 16/2.5) and (1 + 8/3)(1 + 16/4.5), both times (1 + 2/2)/(1 + 2/128) = 128/65.
  */
-static void a_slice_enters_the_curve_as_the_causal_sample_alike(void)
+TEST(a_slice_enters_the_curve_as_the_causal_sample_alike)
 {
     struct device device = plain;
     device.forward[DEVICE_FLASH2] = (struct device_flash){.efficiency = 0.25, .q_half = 8, .k_half = 16, .d_half = 2};
@@ -403,7 +405,7 @@ static void a_slice_enters_the_curve_as_the_causal_sample_alike(void)
  * sent, as by the ring. Gather 1 + 20/10 s before one kernel of whole keys: 4 x 5/4/2 queries see 5 keys, 3 see 9, with
  * the FLOPs of both blocks, 40 and 72. Backward both collectives, and twice the bytes.
  */
-static void keys_are_gathered_before_attention(void)
+TEST(keys_are_gathered_before_attention)
 {
     struct device device = plain;
     device.forward[DEVICE_FLASH2] = (struct device_flash){.efficiency = 0.25, .q_half = 8, .k_half = 16};
@@ -429,7 +431,7 @@ static void keys_are_gathered_before_attention(void)
  * times 8 bytes in all-to-alls of 1 s and 0.1 s a byte, in both passes. Attention: half of the heads, whole samples,
  * one kernel. One CP rank a node: by NIC, 2 s and (8 + 8 x 50/58)/0.5 bytes at 20 B/s.
  */
-static void heads_are_exchanged_for_tokens(void)
+TEST(heads_are_exchanged_for_tokens)
 {
     struct device device = plain;
     device.collective[DEVICE_ALL_TO_ALL] = (struct device_collective){.latency_s = 1, .efficiency = 1};
@@ -456,7 +458,7 @@ static void heads_are_exchanged_for_tokens(void)
 
 /* One head of keys and values for 16 of queries, no TP: 4 ranks need 4 copies of it, 16 and 32 ranks 16, as wide as the
  * queries. h 64, so 4 wide; T tokens on c ranks: a rank sends T/c (c - 1)/c x 2 x (2 x 64 + 2 x 4 copies) bytes. */
-static void few_heads_of_keys_are_copied_for_many_ranks(void)
+TEST(few_heads_of_keys_are_copied_for_many_ranks)
 {
     struct device device = plain;
     device.collective[DEVICE_ALL_TO_ALL] = (struct device_collective){.latency_s = 1, .efficiency = 1};
@@ -479,11 +481,12 @@ static void few_heads_of_keys_are_copied_for_many_ranks(void)
 }
 
 /* 10 FLOP at 0.5 FLOP/s: 20 s, times (1 + 3/6)(1 + 5/20) at the curve's head width of 128, and one second to start. */
-static void kernels_follow_the_forms_of_the_device(void)
+TEST(kernels_follow_the_forms_of_the_device)
 {
     struct device device = plain;
     device.launch_s = 1;
-    device.backward[DEVICE_CUDNN] = (struct device_flash){.efficiency = 0.5, .q_half = 3, .k_half = 5, .d_half = 8};
+    device.backward[DEVICE_CUDNN] =
+        (struct device_flash){.efficiency = 0.5, .q_half = 3, .k_half = 5, .d_half = 8, .launch_s = 1};
     struct cost_attention work = {.flop = 10, .queries = 6, .keys = 20, .head_dim = 128};
     CHECK_CLOSE(cost_attention_s(&device, DEVICE_CUDNN, PASS_BACKWARD, &work), 20 * 1.5 * 1.25 + 1, 1e-14);
     CHECK_CLOSE(cost_memory_bound_s(&device, DEVICE_NORM, 10), 21.0, 1e-14);
@@ -491,7 +494,7 @@ static void kernels_follow_the_forms_of_the_device(void)
 
 /* 12 parameters at 2 s a byte and 1 s to start, 4 shards. zero1: 3 parameters x (4 + 28 + 6) and 12 x 3 x 4; bf16: 6
  * more and 3 x 2. zero2: 3 x (4 + 8 + 28 + 6), zero3 without the weight's copy; eager 88 in place of 28. */
-static void the_optimizer_is_counted_by_hand(void)
+TEST(the_optimizer_is_counted_by_hand)
 {
     struct device device = plain;
     struct cost_setting setting = toy_setting();
@@ -515,7 +518,7 @@ static void the_optimizer_is_counted_by_hand(void)
  * square tiles, a tenth slower each, (1/2 + 1)/2 of half one times 1.1: less. 129 x 256: 2 wide tiles or, less, 1 tall
  * one.
  */
-static void a_gemm_runs_in_tiles_and_waves(void)
+TEST(a_gemm_runs_in_tiles_and_waves)
 {
     struct device device = plain;
     device.multiprocessors = 4;
@@ -530,7 +533,7 @@ static void a_gemm_runs_in_tiles_and_waves(void)
 }
 
 /* One row of 1024 x 1024 weights moves 2 x (1024 + 1024 + 1024^2) bytes at half of 1 B/s, longer than its products. */
-static void a_small_gemm_waits_for_its_weights(void)
+TEST(a_small_gemm_waits_for_its_weights)
 {
     struct device device = plain;
     device.peak_flop_per_s = 1e6;
@@ -539,19 +542,57 @@ static void a_small_gemm_waits_for_its_weights(void)
 
 /*
  * 4 multiprocessors, each 1 FLOP/s at the curve's efficiency 1/4 x 16 FLOP/s in all: a tile of 10 FLOP takes 10 s
- * alone. Two heads of one tile: 20 FLOP over all take 5 s, but no kernel ends before its longest tile. Twenty: 50 s,
- * and half a tile more at the end.
+ * alone. Two tiles of 10: 5 s over all, but no kernel ends before its longest tile, and one that has a multiprocessor
+ * to itself at 4/5 of the rate takes 12.5 s. Tiles all alike run in waves: 20 in five, 21 in six. 40 tiles of a mean
+ * half of the longest: 50 s, and at the end half a longest tile.
  */
-static void the_longest_tile_ends_a_kernel(void)
+TEST(the_longest_tile_ends_a_kernel)
 {
+    const struct {
+        double flop, tiles, alone, expected_s;
+    } cases[] = {{20, 2, 0, 10}, {20, 2, 0.8, 12.5}, {200, 20, 0.8, 50}, {210, 21, 1, 60}, {200, 40, 1, 55}};
     struct device device = plain;
     device.peak_flop_per_s = 16;
     device.multiprocessors = 4;
     device.forward[DEVICE_FLASH2].tail = 0.5;
-    struct cost_attention work = {.flop = 20, .queries = 128, .keys = 128, .head_dim = 128, .tile_flop = 10};
-    CHECK_CLOSE(cost_attention_s(&device, DEVICE_FLASH2, PASS_FORWARD, &work), 10.0, 1e-14);
-    work.flop = 200;
-    CHECK_CLOSE(cost_attention_s(&device, DEVICE_FLASH2, PASS_FORWARD, &work), 55.0, 1e-14);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct cost_attention work = {cases[i].flop, 128, 128, 128, 10, cases[i].tiles};
+        device.forward[DEVICE_FLASH2].alone = cases[i].alone;
+        CHECK_CLOSE(cost_attention_s(&device, DEVICE_FLASH2, PASS_FORWARD, &work), cases[i].expected_s, 1e-14);
+    }
+}
+
+/* 16 x 8 outputs of 4 inner columns: 128 products of 2 x 4 FLOP at 0.5 FLOP/s; 2 bytes an output at half of 1 B/s, of
+ * which a quarter is not hidden; added to an fp32 sum 8 bytes at a tenth. Where little is computed, memory decides. */
+TEST(outputs_and_sums_cost_memory)
+{
+    struct device device = plain;
+    device.gemm.epilogue = 0.25;
+    device.gemm.sum = 0.1;
+    device.peak_flop_per_s = 100;
+    double work_s = 128 * 2 * 4000 / 50.0;
+    CHECK_CLOSE(cost_gemm_s(&device, 16, 8, 4000), fmax(work_s + 0.25 * 512, 512 + 2 * 2 * 24 * 4000.0), 1e-14);
+    device.hbm_bytes_per_s = 1000;
+    CHECK_CLOSE(cost_gemm_s(&device, 16, 8, 4000), work_s + 0.25 * 0.512, 1e-14);
+    const struct cost_gemm summed = {1, 16, 8, 4000, 8}, short_one = {1, 16, 8, 1, 8};
+    CHECK_CLOSE(cost_kernel_gemm_s(&device, &summed), work_s + 0.25 * 128 * 8 / 100, 1e-14);
+    CHECK_CLOSE(cost_kernel_gemm_s(&device, &short_one), 128 * 8 / 100.0 + 2 * 24 / 500.0, 1e-14);
+}
+
+/* Weights' gradients are added to their fp32 or bf16 sum by fused kernels alone, and not where every pass reduces. */
+TEST(only_fused_kernels_add_gradients_up)
+{
+    struct cost_setting setting = toy_setting();
+    CHECK_TRUE(cost_sum_bytes(&setting) == 8);
+    setting.gradients = SCENARIO_BF16;
+    CHECK_TRUE(cost_sum_bytes(&setting) == 4);
+    setting.sharding = SCENARIO_ZERO3;
+    CHECK_TRUE(cost_sum_bytes(&setting) == 0);
+    setting.sharding = SCENARIO_ZERO1;
+    setting.kernels = SCENARIO_COMPILED;
+    CHECK_TRUE(cost_sum_bytes(&setting) == 0);
+    setting.kernels = SCENARIO_EAGER;
+    CHECK_TRUE(cost_sum_bytes(&setting) == 0);
 }
 
 /*
@@ -560,7 +601,7 @@ static void the_longest_tile_ends_a_kernel(void)
  * 31/32 x 80/8 bytes a NIC of 20 B/s, 1 + 2 x 2 s; a reduce-scatter sends half of that, after 2.5 s, and 7/8 of 77.5
  * bytes by NVLink of 1000 B/s meanwhile.
  */
-static void collectives_follow_their_curves(void)
+TEST(collectives_follow_their_curves)
 {
     struct device device = plain;
     struct cost_setting setting = toy_setting();
@@ -584,7 +625,7 @@ static void collectives_follow_their_curves(void)
 }
 
 /* Without limits nothing lies outside; with keys up to 3 the slice of 5/2 keys does not, that of 9/2 does. */
-static void what_was_not_measured_is_told_apart(void)
+TEST(what_was_not_measured_is_told_apart)
 {
     struct device device = plain;
     struct cost_setting setting = toy_setting();
@@ -605,7 +646,7 @@ static void what_was_not_measured_is_told_apart(void)
 }
 
 /* 100 bytes with a ramp of 50 take (100 + 100/3)/0.5 on the wire of 20 B/s, after 3 latencies of 2 s. */
-static void transfers_pay_latency_ramp_and_efficiency(void)
+TEST(transfers_pay_latency_ramp_and_efficiency)
 {
     struct cost_setting setting = toy_setting();
     struct cost_transfer transfer = cost_of_transfer(&setting, COST_NIC, 100, 3);
@@ -617,7 +658,7 @@ static void transfers_pay_latency_ramp_and_efficiency(void)
 }
 
 /* Half-lengths > 0: longer units, more layers and less TP cost more, in every pass. */
-static void cost_grows_with_tokens_and_shrinks_with_tensor_ranks(void)
+TEST(cost_grows_with_tokens_and_shrinks_with_tensor_ranks)
 {
     struct device device = plain;
     device.peak_flop_per_s = 1e15;
@@ -652,7 +693,7 @@ static void cost_grows_with_tokens_and_shrinks_with_tensor_ranks(void)
 
 /* none of 13B: 12h + 4k = 16 x 5120, 6f = 6 x 13824, 4n = 160; selective less 4h and 2f; GPT-3: 32h + 4n. Of single
  * operations 8h and 2f more, which the list computes again as well; GPT-3 nothing. */
-static void activations_follow_the_breakdown(void)
+TEST(activations_follow_the_breakdown)
 {
     struct cost_setting llama = {.model = &hand_llama_13b, .tensor = 1, .sequence_parallel = true};
     struct cost_setting gpt_3 = {.model = &hand_gpt_3, .tensor = 1, .sequence_parallel = true};
@@ -679,7 +720,7 @@ static void activations_follow_the_breakdown(void)
 /* Per token: SwiGLU 6f/2 = 24, input and its gradient 16; recomputed norms and product (16 + 16)/2; all of a layer
  * (12h + 4k + 6f + 4n)/2 = 56, but for its input, 2h/2, that was kept; eager (8h + 2f)/2 more, and the input in fp32.
  * Without TP: 48 and one 2h. */
-static void working_memory_is_counted_by_hand(void)
+TEST(working_memory_is_counted_by_hand)
 {
     struct cost_setting setting = toy_setting();
     struct slice slice = {0, 0, 10};
@@ -704,8 +745,11 @@ static void working_memory_is_counted_by_hand(void)
 /* 100 parameters over 4 ranks: 2 + 4 + 12/4 bytes; bf16 gradients 2 bytes less; sharded gradients (2 + 12)/4; sharded
  * weights too, without their bf16 copy, and a gradient in fp32 however it was reduced, 16/4. Unsharded, bf16 gradients:
  * 2 + 2 + 12. Gathered, TP 2: a layer is 144/2 + 2h = 80 parameters, embedding, head and last norm 2 x 4 x 16/2 + 4 =
- * 68: gradients of two layers, and 2 bytes of two layers and of the tables; of a model's only layer no second one. */
-static void states_follow_precision_and_sharding(void)
+ * 68: gradients of two layers, 2 bytes of two layers and of the tables, and the head's gradient, 2 bytes of 32; of a
+ * model's only layer no second one.
+ * FSDP2: weights of two layers and the tables, gradients of one in bf16 and of one to be reduced; of an only layer the
+ * weights are gone by then, and zero2 gathers none. */
+TEST(states_follow_precision_and_sharding)
 {
     struct cost_setting setting = toy_setting();
     CHECK_CLOSE(cost_state_bytes(&setting, 100, 4), 900.0, 1e-14);
@@ -717,16 +761,25 @@ static void states_follow_precision_and_sharding(void)
     CHECK_TRUE(cost_gathered_bytes(&setting) == 0);
     setting.sharding = SCENARIO_ZERO2;
     CHECK_CLOSE(cost_state_bytes(&setting, 100, 4), 200 + 350.0, 1e-14);
-    CHECK_CLOSE(cost_gathered_bytes(&setting), 2 * 80 * 2.0, 1e-14);
+    CHECK_CLOSE(cost_gathered_bytes(&setting), 2 * 80 * 2.0 + 64, 1e-14);
     setting.sharding = SCENARIO_ZERO3;
     CHECK_CLOSE(cost_state_bytes(&setting, 100, 4), 400.0, 1e-14);
     setting.gradients = SCENARIO_FP32;
     CHECK_CLOSE(cost_state_bytes(&setting, 100, 4), 400.0, 1e-14);
-    CHECK_CLOSE(cost_gathered_bytes(&setting), 2 * 80 * 4.0 + 2 * (2 * 80 + 68.0), 1e-14);
+    CHECK_CLOSE(cost_gathered_bytes(&setting), 2 * 80 * 4.0 + 2 * (2 * 80 + 68.0) + 64, 1e-14);
+    setting.fsdp = 2;
+    CHECK_CLOSE(cost_gathered_bytes(&setting), 80 * (2 + 2 + 2 + 4.0) + 2 * 68 + 64, 1e-14);
     struct model one = *setting.model;
     one.layers = 1;
     setting.model = &one;
-    CHECK_CLOSE(cost_gathered_bytes(&setting), 80 * 4.0 + 2 * (80 + 68.0), 1e-14);
+    CHECK_CLOSE(cost_gathered_bytes(&setting), 80 * (2 + 4.0) + 2 * 68 + 64, 1e-14);
+    setting.gradients = SCENARIO_BF16;
+    setting.sharding = SCENARIO_ZERO2;
+    CHECK_CLOSE(cost_gathered_bytes(&setting), 80 * (2 + 2.0) + 64, 1e-14);
+    setting.sharding = SCENARIO_ZERO3;
+    setting.gradients = SCENARIO_FP32;
+    setting.fsdp = 1;
+    CHECK_CLOSE(cost_gathered_bytes(&setting), 80 * 4.0 + 2 * (80 + 68.0) + 64, 1e-14);
 }
 
 /*
@@ -735,7 +788,7 @@ static void states_follow_precision_and_sharding(void)
  * of four: 96 by NIC, three steps between nodes. Tenths of these tensors go by the other protocol, of less latency and
  * less bandwidth: 4 + 2 x 0.5 + 0.25 s and 4 + 3 x 0.25 s.
  */
-static void rails_share_nic_and_nvlink(void)
+TEST(rails_share_nic_and_nvlink)
 {
     struct device device = plain;
     struct cost_setting setting = toy_setting();
@@ -758,7 +811,7 @@ static void rails_share_nic_and_nvlink(void)
 
 /* The same tensors all-reduced: both ways inside the nodes, 2 x 5.8 s; between them by the curve of all-reduces, a
  * latency of 3 s and 1 s for the doubling, a ramp of 16 that two nodes double and four treble. */
-static void rails_of_an_all_reduce_follow_its_curve(void)
+TEST(rails_of_an_all_reduce_follow_its_curve)
 {
     struct device device = plain;
     struct cost_setting setting = toy_setting();
@@ -771,7 +824,7 @@ static void rails_of_an_all_reduce_follow_its_curve(void)
 }
 
 /* Two layers of three recompute: two thirds of the forward's kernels and collectives; the third keeps all. */
-static void so_many_layers_recompute(void)
+TEST(so_many_layers_recompute)
 {
     struct cost_setting setting = toy_setting();
     struct cost_unit none = toy_unit(RECOMPUTE_NONE), full = toy_unit(RECOMPUTE_FULL);
@@ -795,7 +848,7 @@ static void so_many_layers_recompute(void)
 /* Of each of 3 layers (a_forward_unit_is_counted_by_hand): the down GEMM 2 x 5 x 4 x 8/2 = 160 FLOP, 320 s; the
  * residual add 6h/2 x 5 = 60 bytes, 120 s; and the reduce-scatter between them. With dropout, whose mask the backward
  * needs, the residual add alone. */
-static void recomputation_stops_before_the_last_gemm(void)
+TEST(recomputation_stops_before_the_last_gemm)
 {
     struct cost_setting setting = toy_setting(), dropped = setting;
     struct model dropping = *setting.model;
@@ -829,7 +882,7 @@ static void recomputation_stops_before_the_last_gemm(void)
  * rotations 4h + 4k and the residual add 6h, over TP 24 bytes. Eager repeats the projection,
  * 2 x 5 x 4 x 2 = 80 FLOP, and rotates by single operations, 16 (h + k)/2 = 48 bytes more. TP 1: 2 T h (k + h + f) =
  * 560 FLOP and 48 bytes. Eager norms and SwiGLU on the list: 2 x 32h + 4f = 288 bytes more, over TP. */
-static void every_second_gemm_is_computed_again(void)
+TEST(every_second_gemm_is_computed_again)
 {
     const enum recompute list = (enum recompute)(RECOMPUTE_SELECTIVE | RECOMPUTE_ALTERNATE_GEMMS);
     struct cost_setting setting = toy_setting();
@@ -860,7 +913,7 @@ static void every_second_gemm_is_computed_again(void)
 /* Llama 13B keeps 6h + 2k + 2f + 4n = 8 x 5120 + 2 x 13824 + 160; eager the down GEMM's output, 2h; keys of sliced
  * samples 2k. TP 8: (8h + 2k + 2f + 4n)/8, eager 2h + 2h/8 more. Computed again per token of the toy, TP 2, 10 tokens:
  * 2 (k + f)/2 beside the list's 16 and what no list needs, 40. */
-static void every_second_gemm_is_not_kept(void)
+TEST(every_second_gemm_is_not_kept)
 {
     const enum recompute list = (enum recompute)(RECOMPUTE_SELECTIVE | RECOMPUTE_ALTERNATE_GEMMS);
     struct cost_setting llama = {.model = &hand_llama_13b, .tensor = 1, .sequence_parallel = true};
@@ -887,7 +940,7 @@ static void every_second_gemm_is_not_kept(void)
  * again, zero2 not, and 5 x 4 (divided, added; bf16 5 x 2). Embedding and head, 68 parameters: 102 B or 204 B and 1 s,
  * exposed; with a head in no time the backward's first gather shows too. zero2: what does not overlap is all exposed.
  */
-static void sharded_parameters_are_gathered_and_gradients_reduced_in_every_pass(void)
+TEST(sharded_parameters_are_gathered_and_gradients_reduced_in_every_pass)
 {
     struct platform nodes = links;
     struct device device = plain;
@@ -926,10 +979,40 @@ static void sharded_parameters_are_gathered_and_gradients_reduced_in_every_pass(
     CHECK_TRUE(cost_of_pass(&setting, PASS_BACKWARD, &empty).shard_s == 0);
 }
 
+/* The same by FSDP2: forward the whole tensor is copied out, 2 + 2, and of the shard 4 + 2 converted and 2 + 2 copied
+ * in; backward both again, gradients joined as fp32, 2 + 4, and 3 x 4 of the shard added; bf16 joined 2 + 2, and the
+ * shard converted, 2 + 4, before it is added. zero2 gathers nothing. Collectives are FSDP1's. The root is gathered
+ * forward and reduced backward. With bf16 the optimizer has no gradient to convert: 40 bytes of a share of 10. */
+TEST(fsdp2_copies_in_and_out)
+{
+    struct platform nodes = links;
+    nodes.gpus_per_node = 8;
+    struct cost_setting setting = toy_setting(), first;
+    const struct cost_unit empty = {.context = 2};
+    setting.platform = &nodes;
+    setting.shards = 4;
+    setting.sharding = SCENARIO_ZERO3;
+    first = setting;
+    setting.fsdp = 2;
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &empty).other_s, 3 * 80 * (4 + 10 / 4.0) * 2, 1e-14);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).other_s, 3 * 80 * (10 + 22 / 4.0) * 2, 1e-14);
+    CHECK_CLOSE(cost_of_head(&setting, PASS_FORWARD, &empty).other_s, 68 * (4 + 10 / 4.0) * 2, 1e-14);
+    CHECK_CLOSE(cost_of_head(&setting, PASS_BACKWARD, &empty).other_s, 68 * (6 + 12 / 4.0) * 2, 1e-14);
+    for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
+        CHECK_CLOSE(cost_of_pass(&setting, pass, &empty).shard_bytes, cost_of_pass(&first, pass, &empty).shard_bytes,
+                    1e-15);
+    setting.gradients = SCENARIO_BF16;
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).other_s, 3 * 80 * (8 + 28 / 4.0) * 2, 1e-14);
+    CHECK_CLOSE(cost_optimizer_s(&setting, 40, 4), 2 * 10 * 40.0, 1e-14);
+    setting.sharding = SCENARIO_ZERO2;
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &empty).other_s, 0, 1e-14);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).other_s, 3 * 80 * (4 + 18 / 4.0) * 2, 1e-14);
+}
+
 /* A quarter of four multiprocessors is held by a gather of 13 s, or a gather and a reduction of 25 s. Kernels take 4/3
  * as long beside it, persistent GEMMs twice as long: two rounds on three multiprocessors. It shows for two of three
  * layers; behind the first gather, before the last reduction. */
-static void collectives_of_shards_slow_what_runs_beside_them(void)
+TEST(collectives_of_shards_slow_what_runs_beside_them)
 {
     struct platform nodes = links;
     struct device device = plain;
@@ -959,7 +1042,7 @@ static void collectives_of_shards_slow_what_runs_beside_them(void)
 /* HSDP: groups of 4 shards, each on its node of 8 GPUs with TP 2, two of them. A layer's 80 parameters are gathered and
  * their fp32 gradients scattered inside the group; then a rank all-reduces its quarter of them, 80 bytes, with its
  * counterpart on the other node, half of them sent for the reduction and half for the gather. */
-static void groups_of_shards_reduce_their_gradients(void)
+TEST(groups_of_shards_reduce_their_gradients)
 {
     struct platform nodes = links;
     nodes.gpus_per_node = 8;
@@ -993,7 +1076,7 @@ static void groups_of_shards_reduce_their_gradients(void)
 }
 
 /* Without TP the stages hold the model once; tied embeddings stand on both ends, on one stage once. */
-static void stages_hold_all_parameters(void)
+TEST(stages_hold_all_parameters)
 {
     const struct model *const models[] = {&hand_llama_13b, &hand_gpt_3};
     for (int i = 0; i < 2; i++) {
@@ -1027,7 +1110,7 @@ static int32_t counted(const struct cost_kernels *kernels, const char *name, dou
  * over them move 2 + 4 + 5 + 2 bytes a score, backward 2 + 2 + 5 + 6 + 2 + 2; the GEMMs also their narrow matrices, of
  * 8 x 4 x 2048 x 96 elements each: 3 of them forward (Q, K; V and output: 4), backward 8. FLOPs: 2 x 96 a score and
  * GEMM, nothing saved by the mask. */
-static void unfused_attention_moves_its_scores(void)
+TEST(unfused_attention_moves_its_scores)
 {
     const struct model model = {
         .hidden = 6144, .layers = 1, .heads = 64, .kv_heads = 64, .ffn = 24576, .vocabulary = 8, .dropout = true};
@@ -1055,7 +1138,7 @@ static void unfused_attention_moves_its_scores(void)
 }
 
 /* The core again, exactly its forward, and nothing else, whatever kernel runs it. */
-static void recomputation_of_the_core_repeats_it(void)
+TEST(recomputation_of_the_core_repeats_it)
 {
     struct cost_setting setting = toy_setting();
     struct cost_unit unit = toy_unit(RECOMPUTE_NONE), core = toy_unit(RECOMPUTE_ATTENTION_CORE);
@@ -1070,7 +1153,7 @@ static void recomputation_of_the_core_repeats_it(void)
 }
 
 /* What training takes longer multiplies GEMMs and attention alone; flash1 is a multiple of flash2's work. */
-static void training_constants_slow_what_they_name(void)
+TEST(training_constants_slow_what_they_name)
 {
     struct device device = plain;
     struct cost_setting setting = toy_setting();
@@ -1092,21 +1175,23 @@ static void training_constants_slow_what_they_name(void)
 }
 
 /* 16 GEMMs of one tile each fill 16 of 132 multiprocessors once, as one GEMM of 16 tiles does. */
-static void batched_gemms_share_their_waves(void)
+TEST(batched_gemms_share_their_waves)
 {
     struct device device = plain;
     device.multiprocessors = 132;
     device.gemm.wave = 1;
     device.gemm.small_tile = 10;
-    CHECK_CLOSE(cost_batched_gemm_s(&device, 16, 128, 256, 1000), cost_gemm_s(&device, 16 * 128, 256, 1000), 1e-14);
-    CHECK_CLOSE(cost_batched_gemm_s(&device, 133, 128, 256, 1000), 2 * cost_gemm_s(&device, 128, 256, 1000), 1e-14);
+    CHECK_CLOSE(cost_kernel_gemm_s(&device, &(struct cost_gemm){16, 128, 256, 1000, 0}),
+                cost_gemm_s(&device, 16 * 128, 256, 1000), 1e-14);
+    CHECK_CLOSE(cost_kernel_gemm_s(&device, &(struct cost_gemm){133, 128, 256, 1000, 0}),
+                2 * cost_gemm_s(&device, 128, 256, 1000), 1e-14);
 }
 
 /* Per token at h 4, k 2, f 8: two norms 2 x 32h = 256 more forward, 2 x 62h = 496 backward; rotations 16(h + k) = 96;
  * SwiGLU 4f = 32 and 8f = 64; backward sums of the input's gradients 18h = 72. 2 s a byte, over TP 2; 5 tokens of a
  * rank. GELU models: backward two norms' weights 2 x 4h, whole without sequence parallelism, and queries, keys and
  * values joined 4(h + 2k) = 32, over TP. */
-static void eager_modules_move_more(void)
+TEST(eager_modules_move_more)
 {
     struct cost_setting setting = toy_setting();
     struct cost_unit unit = toy_unit(RECOMPUTE_NONE);
@@ -1137,7 +1222,7 @@ static void eager_modules_move_more(void)
 /* Bytes a logit of 16, over TP 2; 2 s a byte, 5 tokens of 2 bytes a rank's half: passes 30 and 14; fused reads 2, and
  * reads 2 and writes 2; two metrics, each a copy 2 + 4 and logarithms 4 + 4, behind the backward. Fused keeps 2 bytes a
  * logit in place of 4, and eager's fp32 copy of 4 is not there. */
-static void a_fused_loss_moves_and_keeps_less(void)
+TEST(a_fused_loss_moves_and_keeps_less)
 {
     struct cost_setting setting = toy_setting();
     struct cost_unit unit = toy_unit(RECOMPUTE_NONE);
@@ -1160,7 +1245,7 @@ static void a_fused_loss_moves_and_keeps_less(void)
 /* A split backward is the whole one: FLOPs, kernels, attention (which has no weights) and, where none hides, all
  * collectives. The four weights' GEMMs have half of the backward's GEMM FLOPs. The embedding's backward is not split:
  * all of it runs with the inputs' gradients. */
-static void a_split_backward_adds_up(void)
+TEST(a_split_backward_adds_up)
 {
     const struct slice slices[] = {{0, 0, 4096}, {1, 512, 3000}};
     for (int32_t tensor = 1; tensor <= 4; tensor *= 4)
@@ -1192,35 +1277,4 @@ static void a_split_backward_adds_up(void)
             CHECK_TRUE(embedding_input.other_s == embedding.other_s && embedding_input.tensor_s == embedding.tensor_s);
             CHECK_TRUE(cost_of_embedding(&setting, PASS_WEIGHT, &unit).other_s == 0);
         }
-}
-
-int main(void)
-{
-    return HARNESS_MAIN(
-        "cost", TEST(a_forward_unit_is_counted_by_hand), TEST(a_backward_unit_is_counted_by_hand),
-        TEST(every_kernel_is_launched_once), TEST(full_recomputation_adds_the_forward),
-        TEST(selective_recomputation_adds_norms_and_activation), TEST(a_list_repeats_what_it_names),
-        TEST(without_sequence_parallelism_norms_and_adds_are_whole), TEST(the_head_is_counted_by_hand),
-        TEST(the_embedding_is_counted_by_hand), TEST(learned_positions_and_dropout_belong_to_the_embedding),
-        TEST(context_parallelism_halves_the_rank), TEST(sharding_by_sequence_waits_for_the_slowest_rank),
-        TEST(padding_stands_at_the_end_of_the_sequence), TEST(padding_costs_no_attention),
-        TEST(a_unit_without_tokens_costs_nothing), TEST(a_stage_without_layers_costs_nothing),
-        TEST(a_sliced_sample_sends_its_prefix_again), TEST(a_slice_enters_the_curve_as_the_causal_sample_alike),
-        TEST(kernels_follow_the_forms_of_the_device), TEST(a_gemm_runs_in_tiles_and_waves),
-        TEST(a_small_gemm_waits_for_its_weights), TEST(the_longest_tile_ends_a_kernel),
-        TEST(collectives_follow_their_curves), TEST(what_was_not_measured_is_told_apart),
-        TEST(transfers_pay_latency_ramp_and_efficiency), TEST(cost_grows_with_tokens_and_shrinks_with_tensor_ranks),
-        TEST(activations_follow_the_breakdown), TEST(working_memory_is_counted_by_hand),
-        TEST(states_follow_precision_and_sharding), TEST(rails_share_nic_and_nvlink),
-        TEST(rails_of_an_all_reduce_follow_its_curve), TEST(so_many_layers_recompute),
-        TEST(recomputation_stops_before_the_last_gemm),
-        TEST(sharded_parameters_are_gathered_and_gradients_reduced_in_every_pass),
-        TEST(collectives_of_shards_slow_what_runs_beside_them), TEST(groups_of_shards_reduce_their_gradients),
-        TEST(keys_are_gathered_before_attention), TEST(heads_are_exchanged_for_tokens),
-        TEST(few_heads_of_keys_are_copied_for_many_ranks), TEST(the_optimizer_is_counted_by_hand),
-        TEST(stages_hold_all_parameters), TEST(unfused_attention_moves_its_scores),
-        TEST(recomputation_of_the_core_repeats_it), TEST(training_constants_slow_what_they_name),
-        TEST(batched_gemms_share_their_waves), TEST(a_split_backward_adds_up), TEST(eager_modules_move_more),
-        TEST(every_second_gemm_is_computed_again), TEST(every_second_gemm_is_not_kept),
-        TEST(a_fused_loss_moves_and_keeps_less));
 }

@@ -38,7 +38,7 @@ static bool all_same(const struct cost_setting *setting, enum pass pass, const s
 
 /* Units that differ in one thing each, in both passes and under two settings: asked for twice, each has the costs that
  * the functions give. */
-static void a_cost_from_the_cache_is_the_computed_one(void)
+TEST(a_cost_from_the_cache_is_the_computed_one)
 {
     struct cost_cache cache = {0};
     struct cost_setting settings[] = {setting_with(&cache), setting_with(&cache)};
@@ -64,25 +64,26 @@ static void a_cost_from_the_cache_is_the_computed_one(void)
 }
 
 /* Fields that differ make another setting; bytes between fields do not. */
-static void settings_are_told_apart_by_their_fields(void)
+TEST(settings_are_told_apart_by_their_fields)
 {
     struct cost_cache cache = {0};
     struct cost_setting setting = setting_with(&cache), marked;
     const struct slice slice = {0, 0, 64};
     const struct cost_unit unit = {.slices = &slice, .n_slices = 1, .context = 1};
-    struct cost_setting other[] = {setting, setting, setting, setting, setting, setting};
+    struct cost_setting other[] = {setting, setting, setting, setting, setting, setting, setting};
     other[0].sequence_parallel = !setting.sequence_parallel;
     other[1].communication.pp_overlap = !setting.communication.pp_overlap;
     other[2].split.count_head = !setting.split.count_head;
     other[3].shard_groups = setting.shard_groups + 1;
     other[4].recompute_layers = 1;
     other[5].early_stop = !setting.early_stop;
+    other[6].fsdp = 2;
     memcpy(&marked, &setting, sizeof marked);
     ((unsigned char *)&marked)[offsetof(struct cost_setting, early_stop) + 1] ^= 0xff; /* before an int32_t */
     CHECK_TRUE(all_same(&setting, PASS_FORWARD, &unit));
     CHECK_TRUE(all_same(&marked, PASS_FORWARD, &unit));
     CHECK_EQUAL(cache.n_settings, 1);
-    for (int32_t i = 0; i < 6; i++) {
+    for (int32_t i = 0; i < 7; i++) {
         cost_cached(&other[i], PASS_FORWARD, &unit, 1U << COST_LAYERS, NULL);
         CHECK_EQUAL(cache.n_settings, i + 2);
     }
@@ -90,7 +91,7 @@ static void settings_are_told_apart_by_their_fields(void)
 }
 
 /* A unit of the same tokens of other samples is known; parts are added to what is known of it. */
-static void samples_do_not_matter_and_parts_are_added(void)
+TEST(samples_do_not_matter_and_parts_are_added)
 {
     struct cost_cache cache = {0};
     struct cost_setting setting = setting_with(&cache);
@@ -104,7 +105,7 @@ static void samples_do_not_matter_and_parts_are_added(void)
 }
 
 /* More settings than it holds, more units than its first slots: emptied and grown, it still tells the truth. */
-static void a_full_cache_starts_anew(void)
+TEST(a_full_cache_starts_anew)
 {
     struct cost_cache cache = {0};
     for (int32_t layers = 1; layers <= 150; layers++)
@@ -120,11 +121,4 @@ static void a_full_cache_starts_anew(void)
         }
     CHECK_TRUE(cache.n_settings < 150);
     cost_cache_free(&cache);
-}
-
-int main(void)
-{
-    return HARNESS_MAIN("cost_cache", TEST(a_cost_from_the_cache_is_the_computed_one),
-                        TEST(settings_are_told_apart_by_their_fields), TEST(samples_do_not_matter_and_parts_are_added),
-                        TEST(a_full_cache_starts_anew));
 }

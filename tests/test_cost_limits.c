@@ -19,6 +19,14 @@ enum { N_RUNS = 200, N_DEVICES = sizeof devices / sizeof *devices };
 
 static struct device shipped[N_DEVICES];
 
+/* Before the tests. */
+__attribute__((constructor)) static void read_devices(void)
+{
+    struct error err = {0};
+    for (int i = 0; i < N_DEVICES; i++)
+        CHECK(device_read(scenario_data_dir(), devices[i], &shipped[i], &err));
+}
+
 /** A run: one sequence on a rank of a stage. */
 struct run {
     struct model model;
@@ -95,7 +103,7 @@ static void hold(bool true_or_not, const char *what, const struct run *run, enum
 
 /* Faster links, or a faster chip and memory, take no longer; a longer sequence does; and no run computes faster than
  * its best kernel. */
-static void nothing_fast_slows_a_run_down(void)
+TEST(nothing_fast_slows_a_run_down)
 {
     struct rng *rng = rng_create(1, 0, RNG_TEST);
     for (int i = 0; i < N_RUNS; i++) {
@@ -125,7 +133,7 @@ static void nothing_fast_slows_a_run_down(void)
 }
 
 /* Memory grows with the tokens; a gather of the same bytes takes longer among more ranks, on the same number a node. */
-static void more_takes_more(void)
+TEST(more_takes_more)
 {
     struct rng *rng = rng_create(2, 0, RNG_TEST);
     for (int i = 0; i < N_RUNS; i++) {
@@ -150,7 +158,7 @@ static void more_takes_more(void)
 
 /* Two samples in one unit take no longer than in two; and twice the tensor or context ranks not less than half as long:
  * so tokens a second and GPU grow with the micro-batch, and fall with both degrees. */
-static void nothing_scales_more_than_it_should(void)
+TEST(nothing_scales_more_than_it_should)
 {
     struct rng *rng = rng_create(3, 0, RNG_TEST);
     for (int i = 0; i < N_RUNS; i++) {
@@ -171,13 +179,4 @@ static void nothing_scales_more_than_it_should(void)
         }
     }
     rng_free(rng);
-}
-
-int main(void)
-{
-    struct error err = {0};
-    for (int i = 0; i < N_DEVICES; i++)
-        CHECK(device_read(scenario_data_dir(), devices[i], &shipped[i], &err));
-    return HARNESS_MAIN("cost_limits", TEST(nothing_fast_slows_a_run_down), TEST(more_takes_more),
-                        TEST(nothing_scales_more_than_it_should));
 }

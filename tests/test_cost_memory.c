@@ -46,7 +46,7 @@ static double layer_bytes(const struct cost_setting *setting, enum recompute rec
 }
 
 /* Korthikanti et al. 2022 (arXiv:2205.05198), table 2, a row each, by s b h, a s / h and t. */
-static void a_layer_holds_what_the_table_says(void)
+TEST(a_layer_holds_what_the_table_says)
 {
     for (int i = 0; i < 4; i++)
         for (int32_t t = 1; t <= 8; t *= 2)
@@ -69,7 +69,7 @@ static void a_layer_holds_what_the_table_says(void)
  * keys and values 16, gate and up 64, product 32, log-sum-exp 16. */
 static const struct model small = {.hidden = 8, .layers = 4, .heads = 4, .kv_heads = 2, .ffn = 16, .vocabulary = 10};
 
-static void every_list_is_counted_by_hand(void)
+TEST(every_list_is_counted_by_hand)
 {
     static const struct {
         enum recompute recompute;
@@ -94,7 +94,7 @@ static void every_list_is_counted_by_hand(void)
 }
 
 /* Masks of two dropouts, 16 bytes a token; full recomputation keeps none. Keys and values that later slices need: 8. */
-static void dropout_and_slices_add_their_bytes(void)
+TEST(dropout_and_slices_add_their_bytes)
 {
     struct model dropped = small;
     dropped.dropout = true;
@@ -110,7 +110,7 @@ static void dropout_and_slices_add_their_bytes(void)
 /* Tokens [2, 6) see 6 keys, [0, 3) of another sample 3: 24 + 9 scores of 2 heads of a rank; 2 bytes each, with dropout
  * 5; CP 2 halves them. Of 3 layers, 2 recompute fully: one keeps its scores. Workspace with the core on the list: a
  * token's 4h = 32, the scores again, and the larger of gradients: 6f/2 = 48 a token or 4 a score. */
-static void scores_are_counted_by_slice(void)
+TEST(scores_are_counted_by_slice)
 {
     struct model dropped = small;
     struct slice slices[] = {{0, 2, 6}, {1, 0, 3}};
@@ -138,7 +138,7 @@ static void scores_are_counted_by_slice(void)
 /* h = 8, GELU, f = 32, LayerNorm, biases, 6 learned positions, V = 10 padded to 16 over TP 2: 8 rows each. A layer:
  * matrices (4 x 64 + 2 x 256)/2 = 384, biases (24 + 32)/2 + 16 = 44, norms 32: 460. First stage: 2 x 460 + 64 + 48.
  * Last: 2 x 460 + 64 + 16. One stage with tied embeddings: 4 x 460 + 64 + 48 + 16. */
-static void all_vectors_and_the_padding_count(void)
+TEST(all_vectors_and_the_padding_count)
 {
     const struct model model = {.hidden = 8,
                                 .layers = 4,
@@ -164,7 +164,7 @@ static void all_vectors_and_the_padding_count(void)
  * 25216 a rank, 6 layers and no other matrix of 10 MiB: the head's fp32 tensors of 49.25 MiB take 50, its weight of
  * 24.625 is split; gradients of 22,354,048 parameters at 4 bytes are 85.274 MiB of 86. On two shards the gradients and
  * weights of 42.637 MiB: split. */
-static void large_blocks_are_not_split_for_less_than_a_mebibyte(void)
+TEST(large_blocks_are_not_split_for_less_than_a_mebibyte)
 {
     const double mib = 1 << 20;
     static const double cases[][2] = {{1, 1}, {9.5, 9.5}, {10, 10}, {10.5, 10.5}, {11, 12}, {11.25, 12}, {12, 12}};
@@ -189,19 +189,10 @@ static void large_blocks_are_not_split_for_less_than_a_mebibyte(void)
 }
 
 /* Qi et al. 2023 (arXiv:2401.10241), table 1: M_W = 32 s b h, against M_B = s b (34 h + 5 a s). */
-static void weights_hold_what_the_zero_bubble_paper_says(void)
+TEST(weights_hold_what_the_zero_bubble_paper_says)
 {
     for (int i = 0; i < 4; i++) {
         struct cost_setting setting = {.model = &gpts[i], .tensor = 1, .layers = 1};
         CHECK_CLOSE(cost_weight_bytes(&setting), 32.0 * (double)gpts[i].hidden, 1e-15);
     }
-}
-
-int main(void)
-{
-    return HARNESS_MAIN("cost memory", TEST(weights_hold_what_the_zero_bubble_paper_says),
-                        TEST(a_layer_holds_what_the_table_says), TEST(every_list_is_counted_by_hand),
-                        TEST(dropout_and_slices_add_their_bytes), TEST(scores_are_counted_by_slice),
-                        TEST(all_vectors_and_the_padding_count),
-                        TEST(large_blocks_are_not_split_for_less_than_a_mebibyte));
 }

@@ -11,7 +11,7 @@
 #include "plan/order.h"
 
 /* Equal stages, free network: m rounds of f + b, and p - 1 of bubble. */
-static void uniform_one_f_one_b_matches_the_closed_form(void)
+TEST(uniform_one_f_one_b_matches_the_closed_form)
 {
     struct timeline timeline = {0};
     for (int32_t p = 1; p <= 8; p++)
@@ -30,7 +30,7 @@ static void uniform_one_f_one_b_matches_the_closed_form(void)
 
 /* v chunks a stage, each pass of one 1 + 2 s: m v rounds of work, and p - 1 passes of one chunk of bubble: (p - 1)/(v
  * m) of the work. */
-static void interleaved_one_f_one_b_matches_the_closed_form(void)
+TEST(interleaved_one_f_one_b_matches_the_closed_form)
 {
     struct timeline timeline = {0};
     for (int32_t p = 2; p <= 7; p++)
@@ -51,7 +51,7 @@ static void interleaved_one_f_one_b_matches_the_closed_form(void)
 }
 
 /* Two stages, one unit, f = 1, b = 2, sends of 0.5: 1 + .5 + 1 + 2 + .5 + 2. */
-static void sends_lie_on_the_path(void)
+TEST(sends_lie_on_the_path)
 {
     struct plan plan;
     struct timeline timeline = {0};
@@ -66,7 +66,7 @@ static void sends_lie_on_the_path(void)
     plan_free(&plan);
 }
 
-static void it_equals_igraphs_longest_path_on_random_plans(void)
+TEST(it_equals_igraphs_longest_path_on_random_plans)
 {
     struct timeline timeline = {0};
     for (uint64_t seed = 1; seed <= 60; seed++) {
@@ -85,7 +85,7 @@ static void it_equals_igraphs_longest_path_on_random_plans(void)
 }
 
 /* A task made longer by its slack moves nothing, by more moves the end; the path itself has none. */
-static void slack_is_how_much_longer_a_task_may_take(void)
+TEST(slack_is_how_much_longer_a_task_may_take)
 {
     struct plan plan;
     struct timeline timeline = {0};
@@ -112,30 +112,4 @@ static void slack_is_how_much_longer_a_task_may_take(void)
     timeline_free(&timeline);
     dag_free(&dag);
     plan_free(&plan);
-}
-
-static void a_timeline_is_used_again_for_smaller_and_larger_graphs(void)
-{
-    struct timeline timeline = {0};
-    const int32_t n_units[] = {4, 2, 20};
-    for (int i = 0; i < 3; i++) {
-        struct plan plan;
-        hand_uniform(&plan, 4, n_units[i], 16);
-        struct dag dag = hand_built(&plan, hand_setting(), (struct dag_options){0});
-        hand_times(&dag, 1.0, 2.0);
-        critical_path(&dag, &timeline);
-        CHECK_CLOSE(timeline.makespan_s, (n_units[i] + 3) * 3.0, 1e-15);
-        dag_free(&dag);
-        plan_free(&plan);
-    }
-    timeline_free(&timeline);
-}
-
-int main(void)
-{
-    return HARNESS_MAIN("critical_path", TEST(uniform_one_f_one_b_matches_the_closed_form),
-                        TEST(interleaved_one_f_one_b_matches_the_closed_form), TEST(sends_lie_on_the_path),
-                        TEST(it_equals_igraphs_longest_path_on_random_plans),
-                        TEST(slack_is_how_much_longer_a_task_may_take),
-                        TEST(a_timeline_is_used_again_for_smaller_and_larger_graphs));
 }

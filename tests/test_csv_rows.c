@@ -28,7 +28,7 @@ static bool read_text(const char *bytes, size_t n, bool comments, char seen[256]
     return ok;
 }
 
-static void rows_know_their_lines(void)
+TEST(rows_know_their_lines)
 {
     static const struct {
         const char *text, *rows;
@@ -53,7 +53,7 @@ static void rows_know_their_lines(void)
     CHECK_TEXT(seen, "1[#a]2[1]");
 }
 
-static void what_is_no_csv_is_named_with_its_line(void)
+TEST(what_is_no_csv_is_named_with_its_line)
 {
     static const struct {
         const char *text, *message;
@@ -70,9 +70,4 @@ static void what_is_no_csv_is_named_with_its_line(void)
     }
     CHECK_TRUE(!read_text("a\n1\0002\n", 6, true, seen, &err));
     CHECK_TEXT(err.text, "f.csv:2: a NUL byte stands in it: this is no text");
-}
-
-int main(void)
-{
-    return HARNESS_MAIN("csv rows", TEST(rows_know_their_lines), TEST(what_is_no_csv_is_named_with_its_line));
 }

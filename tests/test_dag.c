@@ -58,7 +58,7 @@ static void contract(const struct dag *dag, int32_t kind[12][12])
  * in two colours (blue and red or green); between two tasks we keep the data dependency. The sets are equal otherwise,
  * redundant arrows (1,F,(0,0)) -> (1,B,(0,0)) included.
  */
-static void the_papers_figure_has_these_vertices_and_edges(void)
+TEST(the_papers_figure_has_these_vertices_and_edges)
 {
     enum { F0 = 0, B0 = 3, F1 = 6, B1 = 9 }; /* first vertex of a stage and pass */
     enum { A = 0, B = 1, C = 2 };            /* forward (0,0), (0,1), 1 */
@@ -94,7 +94,7 @@ static void the_papers_figure_has_these_vertices_and_edges(void)
 
 /* m units on p stages: 2mp passes, 2m(p-1) sends from neighbour to neighbour, bytes of one boundary at the route's
  * bandwidth. Stages 0..5 stand on GPUs 0..5 of one node, with two pipelines a stage on every second GPU. */
-static void boundaries_are_sends_between_neighbours(void)
+TEST(boundaries_are_sends_between_neighbours)
 {
     struct plan plan;
     hand_uniform(&plan, 6, 5, 16);
@@ -115,7 +115,7 @@ static void boundaries_are_sends_between_neighbours(void)
 }
 
 /* The second stage on another node: the same bytes over the NIC with its latency. */
-static void boundaries_between_nodes_take_the_nic(void)
+TEST(boundaries_between_nodes_take_the_nic)
 {
     struct plan plan;
     hand_uniform(&plan, 2, 1, 16);
@@ -129,7 +129,7 @@ static void boundaries_between_nodes_take_the_nic(void)
 }
 
 /* An empty unit sends nothing, but its stages still follow each other. */
-static void an_empty_unit_has_edges_without_sends(void)
+TEST(an_empty_unit_has_edges_without_sends)
 {
     struct plan plan;
     hand_plan(&plan, 1, 2, 1);
@@ -146,7 +146,7 @@ static void an_empty_unit_has_edges_without_sends(void)
 
 /* Sample 0 is cut forward at 4 of 12 tokens and backward at 6: the backward units [6,12) and [0,6) consume 6 tokens of
  * forward unit 1, and 2 of unit 1 with 4 of unit 0. Sample 1 is whole, and stands in the second unit of both cuts. */
-static void units_of_different_cuts_are_related_token_by_token(void)
+TEST(units_of_different_cuts_are_related_token_by_token)
 {
     struct plan plan;
     struct relations relations;
@@ -184,7 +184,7 @@ static void units_of_different_cuts_are_related_token_by_token(void)
 }
 
 /* Backward 0 first and the forward it needs after it: a circle of one lane. */
-static void an_order_that_waits_for_itself_is_named(void)
+TEST(an_order_that_waits_for_itself_is_named)
 {
     struct plan plan;
     struct dag dag;
@@ -203,7 +203,7 @@ static void an_order_that_waits_for_itself_is_named(void)
 }
 
 /* Two samples shared by both pipelines, run in opposite orders. */
-static void groups_that_wait_for_each_other_are_named(void)
+TEST(groups_that_wait_for_each_other_are_named)
 {
     struct plan plan;
     struct dag dag;
@@ -233,7 +233,7 @@ static void groups_that_wait_for_each_other_are_named(void)
 }
 
 /* A backward that the next stage never runs. */
-static void a_step_that_is_missing_is_named(void)
+TEST(a_step_that_is_missing_is_named)
 {
     struct plan plan;
     struct dag dag;
@@ -246,14 +246,20 @@ static void a_step_that_is_missing_is_named(void)
     plan_free(&plan);
 }
 
-/* CP 2 on one node: GEMMs of both ranks, then attention beside a ring of two sends; the pass ends with the later. */
-static void a_context_ring_runs_beside_attention(void)
+/* A unit on CP 2 on one node. */
+static void one_unit_on_two_ranks(struct plan *plan)
+{
+    hand_plan(plan, 1, 1, 2);
+    for (int pass = 0; pass < N_PASSES; pass++)
+        hand_unit(&plan->phases[0].pipelines[0].cut[pass], (struct slice){0, 0, 16})->context = 2;
+    hand_order(plan);
+}
+
+/* GEMMs of both ranks, then attention beside a ring of two sends; the pass ends with the later. */
+TEST(a_context_ring_runs_beside_attention)
 {
     struct plan plan;
-    hand_plan(&plan, 1, 1, 2);
-    hand_unit(&plan.phases[0].pipelines[0].cut[PASS_FORWARD], (struct slice){0, 0, 16})->context = 2;
-    hand_unit(&plan.phases[0].pipelines[0].cut[PASS_BACKWARD], (struct slice){0, 0, 16})->context = 2;
-    hand_order(&plan);
+    one_unit_on_two_ranks(&plan);
     struct dag dag = hand_built(&plan, hand_setting(), (struct dag_options){0});
     CHECK_EQUAL(count(&dag, DAG_COMPUTE, DAG_PASS), 4);
     CHECK_EQUAL(count(&dag, DAG_ATTENTION, DAG_PASS), 4);
@@ -270,10 +276,16 @@ static void a_context_ring_runs_beside_attention(void)
         CHECK_CLOSE(hand_makespan_s(&dag), i == 0 ? 14.0 : 24.0, 1e-15);
     }
     dag_free(&dag);
+    plan_free(&plan);
+}
 
+TEST(a_ring_without_overlap_and_a_gather_come_before_attention)
+{
+    struct plan plan;
     struct cost_setting setting = *hand_setting();
+    one_unit_on_two_ranks(&plan);
     setting.communication.cp_overlap = false;
-    dag = hand_built(&plan, &setting, (struct dag_options){0});
+    struct dag dag = hand_built(&plan, &setting, (struct dag_options){0});
     for (int32_t task = 0; task < dag.n_tasks; task++)
         dag.duration_s[task] = dag.tasks[task].kind == DAG_SYNC ? 0.0 : 1.0;
     CHECK_CLOSE(hand_makespan_s(&dag), 6.0, 1e-15); /* GEMMs, ring, attention, twice */
@@ -318,7 +330,7 @@ static void shared_sample(struct plan *plan, int32_t n, int32_t each, int32_t te
 /* Four pipelines in one group, two a node (stride 8 between nodes). Keys and values go round point to point: all bytes
  * over each hop, so over one NIC of each node. Gradients go by rails: half of the bytes inside each node, half by its
  * two NICs. */
-static void rings_cross_nodes_point_to_point_and_gradients_by_rails(void)
+TEST(rings_cross_nodes_point_to_point_and_gradients_by_rails)
 {
     struct plan plan;
     shared_sample(&plan, 4, 2, 1);
@@ -369,7 +381,7 @@ static void check_flows(const struct dag *dag, int32_t first, int32_t n, const i
  * GPU, 6/8 of which go to the six ranks on other nodes, by its own NIC: 192 bytes in 2 us and 192/50e9 s, 4 x 840 times
  * a pass, a third to each node; the rest inside the node is faster. Gathered keys and values: 64 x 256/4 bytes a layer,
  * of which the curve of rails says what one NIC sends to the next node. */
-static void collectives_of_context_cross_nodes_as_transfers(void)
+TEST(collectives_of_context_cross_nodes_as_transfers)
 {
     struct platform platform = hand_platform("hopper-8x8", 8);
     struct cost_setting setting = *hand_setting();
@@ -403,7 +415,7 @@ static void collectives_of_context_cross_nodes_as_transfers(void)
 
 /* Three ranks of TP 2 on one node, and of TP 4 unevenly on two: the collectives stay seconds from each rank to the
  * next. */
-static void collectives_inside_a_node_stay_seconds(void)
+TEST(collectives_inside_a_node_stay_seconds)
 {
     struct cost_setting setting = *hand_setting();
     struct device device = *setting.device;
@@ -427,7 +439,7 @@ static void collectives_inside_a_node_stay_seconds(void)
 
 /* With tensor parallelism simulated rank by rank its collectives are rings that take what they take inside a folded
  * pass. */
-static void all_tensor_ranks_take_as_long_as_folded_ones(void)
+TEST(all_tensor_ranks_take_as_long_as_folded_ones)
 {
     for (uint64_t seed = 1; seed <= 20; seed++) {
         struct plan plan;
@@ -452,7 +464,7 @@ static void all_tensor_ranks_take_as_long_as_folded_ones(void)
 
 /* Two pipelines of one stage on one node: reduce-scatter of 4 bytes a parameter, half of it leaves each rank; norm;
  * optimizer on half; all-gather of 2 bytes, half of it. */
-static void gradients_are_reduced_and_parameters_gathered(void)
+TEST(gradients_are_reduced_and_parameters_gathered)
 {
     struct plan plan;
     struct error err = {0};
@@ -506,11 +518,15 @@ static double seconds_of(const struct plan *plan, const struct cost_setting *set
     return cost.other_s + cost.attention_s;
 }
 
-/* SENDs of gradients and of parameters take these times. */
+/* SENDs of gradients, with the longest SYNC before them, and of parameters take these times. */
 static void check_rings(const struct plan *plan, const struct cost_setting *setting, double scatter_s, double gather_s)
 {
     struct dag dag = hand_built(plan, setting, (struct dag_options){.gradient_sync = true});
-    CHECK_CLOSE(dag.duration_s[find(&dag, DAG_SEND, DAG_REDUCE_SCATTER, 0)], scatter_s, 1e-12);
+    double waits_s = 0;
+    for (int32_t t = 0; t < dag.n_tasks; t++)
+        if (dag.tasks[t].kind == DAG_SYNC)
+            waits_s = fmax(waits_s, dag.duration_s[t]);
+    CHECK_CLOSE(waits_s + dag.duration_s[find(&dag, DAG_SEND, DAG_REDUCE_SCATTER, 0)], scatter_s, 1e-12);
     CHECK_CLOSE(dag.duration_s[find(&dag, DAG_SEND, DAG_ALL_GATHER, 0)], gather_s, 1e-12);
     dag_free(&dag);
 }
@@ -519,7 +535,7 @@ static void check_rings(const struct plan *plan, const struct cost_setting *sett
  * shortest last backward pass, that of 8 tokens; of the gathers, than the first forward; that these run slower beside
  * them changes nothing. Fast links: the last bucket, and a quarter of the hidden ones' time, which the pass loses;
  * persistent GEMMs take twice as long beside them, the others 4/3. */
-static void gradients_hide_under_the_last_backward_pass(void)
+TEST(gradients_hide_under_the_last_backward_pass)
 {
     struct plan plan;
     struct cost_setting setting;
@@ -563,8 +579,51 @@ static void gradients_hide_under_the_last_backward_pass(void)
     plan_free(&plan);
 }
 
+/* One replica has a unit of 4096 tokens (F, B), the other `more` of these and then one of 1 (f, b), whose backward is
+ * shorter than the reduction T of n buckets; B is longer. So the gradients of the first wait for one bucket, those of
+ * the other for T - b behind b, each from its own end on: both are reduced at the later of F + B + T/n and more (F + B)
+ * + f + T. The other alone ends early: what of T it does not hide is over when the first one ends. */
+TEST(a_replica_that_ends_early_does_not_expose_what_it_cannot_hide)
+{
+    struct cost_setting setting;
+    struct model model;
+    struct platform links, platform = hand_platform("hopper-2x8", 2);
+    open_buckets(&setting, &model, &links, 200e9);
+    setting.communication.dp_overlap = SCENARIO_OVERLAP_GRADIENTS;
+    struct device device = *setting.device;
+    device.hbm_bytes_per_s *= 100; /* T is longer than a token's backward through whole tables */
+    setting.device = &device;
+    model.vocabulary = 100000000;
+    double parameters = cost_stage_parameters(&model, 1, 840, true, true), n = ceil(parameters / 40e6);
+    double all_s = n * 1e-6 + parameters / 200e9, gather_s = 1e-6 + parameters / 200e9;
+    for (int32_t more = 0; more <= 1; more++) {
+        struct plan plan;
+        hand_plan(&plan, 2, 1, 1);
+        for (int pass = 0; pass < N_PASSES; pass++) {
+            struct plan_cut *other = &plan.phases[0].pipelines[1].cut[pass];
+            hand_unit(&plan.phases[0].pipelines[0].cut[pass], (struct slice){0, 0, 4096});
+            for (int32_t i = 0; i < more; i++)
+                hand_unit(other, (struct slice){1, 0, 4096});
+            hand_unit(other, (struct slice){2, 0, 1});
+        }
+        hand_order(&plan);
+        struct cost_pass backward = dag_pass_cost(&plan.phases[0].pipelines[1], &setting, PASS_BACKWARD, more, 0);
+        struct cost_pass forward = dag_pass_cost(&plan.phases[0].pipelines[1], &setting, PASS_FORWARD, more, 0);
+        double first_s = seconds_of(&plan, &setting, PASS_FORWARD, 0, 0),
+               last_s = seconds_of(&plan, &setting, PASS_BACKWARD, 0, 0);
+        CHECK_TRUE(n > 3 && last_s > all_s && cost_pass_s(&backward) < all_s / 2);
+        double reduced_s =
+            fmax(first_s + last_s + all_s / n, more * (first_s + last_s) + cost_pass_s(&forward) + all_s);
+        struct dag dag = hand_built(&plan, &setting, (struct dag_options){.gradient_sync = true});
+        CHECK_CLOSE(hand_makespan_s(&dag), reduced_s + cost_optimizer_s(&setting, parameters, 2) + gather_s, 1e-12);
+        hand_engines_agree(&dag, &platform);
+        dag_free(&dag);
+        plan_free(&plan);
+    }
+}
+
 /* The other replica has nothing to compute: its gradients wait for the first one's, and hide where these do. */
-static void a_replica_without_passes_exposes_nothing(void)
+TEST(a_replica_without_passes_exposes_nothing)
 {
     struct plan plan;
     struct cost_setting setting;
@@ -586,7 +645,7 @@ static void a_replica_without_passes_exposes_nothing(void)
 
 /* Two replicas with P parameters at 200 GB/s, half of whose 2 bytes leave each rank in either collective; their passes
  * are longer than both. What overlaps leaves its last bucket of n, 1 us + P/n bytes, what does not 1 us + P bytes. */
-static void gradients_overlap_without_parameters(void)
+TEST(gradients_overlap_without_parameters)
 {
     struct plan plan;
     struct cost_setting setting;
@@ -620,7 +679,7 @@ static void gradients_overlap_without_parameters(void)
  * and B1, behind that of chunk 0 B1 alone; before the first forwards end F0, and F0 F0'. Where T, a chunk's time, is
  * less than B1', chunk 1 is reduced before chunk 0 begins, of which T - B1 would stay: less than its last bucket of
  * three, which does. Else 2 T - (B1' + B1). Parameters: 2 T - (F0 + F0'). */
-static void chunks_hide_behind_what_follows_them(void)
+TEST(chunks_hide_behind_what_follows_them)
 {
     struct plan plan;
     struct cost_setting setting;
@@ -653,7 +712,7 @@ static void chunks_hide_behind_what_follows_them(void)
 }
 
 /* What zero3 gathers and reduces is inside the passes: no ring follows; zero2 still gathers parameters at the end. */
-static void sharded_traffic_is_inside_the_passes(void)
+TEST(sharded_traffic_is_inside_the_passes)
 {
     struct plan plan;
     struct cost_setting setting = *hand_setting();
@@ -695,7 +754,7 @@ static void check_sends(const struct dag *dag, enum dag_purpose purpose, int32_t
  * leave each; the optimizer steps all P; nothing is gathered. In two groups of two: 1/2 of 4P in each group's
  * reduce-scatter, then two all-reduces of 2P bytes between the groups (2 x 1/2 of them), optimizer on P/2, 1/2 of 2P
  * gathered. */
-static void replicas_share_states_in_groups_or_not_at_all(void)
+TEST(replicas_share_states_in_groups_or_not_at_all)
 {
     static const struct {
         enum scenario_sharding sharding;
@@ -729,7 +788,7 @@ static void replicas_share_states_in_groups_or_not_at_all(void)
 
 /* Two replicas of two stages: each place of the first and its counterpart on the last exchange the table's gradients, V
  * h of 4 bytes, once (an all-reduce of two sends 2 x 1/2), before the norm; untied there is nothing. */
-static void tied_embeddings_are_reduced_between_first_and_last_stage(void)
+TEST(tied_embeddings_are_reduced_between_first_and_last_stage)
 {
     struct model model = *hand_setting()->model;
     struct cost_setting setting = *hand_setting();
@@ -762,7 +821,7 @@ static void tied_embeddings_are_reduced_between_first_and_last_stage(void)
 
 /* Stages of 100, 640 and 100 layers: passes take what so many layers take, the last one the head more, and stages hold
  * so many parameters. Of 200 layers that recompute a stage has no more than its own. */
-static void stages_may_differ_in_layers(void)
+TEST(stages_may_differ_in_layers)
 {
     struct plan plan;
     struct cost_setting setting = *hand_setting();
@@ -795,7 +854,7 @@ static void stages_may_differ_in_layers(void)
 }
 
 /* A second phase on the same GPUs waits for all of the first, then for 2e6 bytes from GPU 0 to GPU 1 and 1 us. */
-static void a_phase_waits_for_the_one_before_and_for_its_resharding(void)
+TEST(a_phase_waits_for_the_one_before_and_for_its_resharding)
 {
     struct plan plan, second;
     hand_uniform(&plan, 2, 3, 16);
@@ -817,7 +876,7 @@ static void a_phase_waits_for_the_one_before_and_for_its_resharding(void)
 /* TP 8 on each of two nodes. Every GPU of the first sends 5e9 bytes to its counterpart and to the next one on the
  * second node, and 20e9 to its neighbour: 2 (2 us + 0.1 s) by its NIC and, at the same time, 1 us + 0.1 s by NVLink,
  * whether one place stands for all eight or each has its own. No receiver has two senders, so SimGrid says the same. */
-static void every_gpu_of_a_folded_place_sends_by_both_routes(void)
+TEST(every_gpu_of_a_folded_place_sends_by_both_routes)
 {
     struct platform platform = hand_platform("hopper-2x8", 2);
     struct plan plan;
@@ -854,7 +913,7 @@ static void every_gpu_of_a_folded_place_sends_by_both_routes(void)
 
 /* One stage, three units, half of unit 1's activations go to the host and come back while the pass before its backward
  * runs, not sooner. */
-static void offloaded_activations_return_before_their_backward(void)
+TEST(offloaded_activations_return_before_their_backward)
 {
     struct plan plan;
     hand_uniform(&plan, 1, 3, 16);
@@ -889,7 +948,7 @@ static void offloaded_activations_return_before_their_backward(void)
 /* Two stages, two units, all offloaded; forward 1, backward 2, copies 0. Stage 1 runs F0 1-2, B0 2-4, F1 4-5, B1 5-7,
  * stage 0 F0 0-1, F1 1-2, B0 4-6, B1 7-9. A unit comes back to stage 0 when its backward starts on stage 1, not while
  * stage 0 waits for that: at 2 and 5. To stage 1 it comes when its copy out has ended: at 2 and 5 too. */
-static void offloaded_activations_stay_away_while_a_stage_idles(void)
+TEST(offloaded_activations_stay_away_while_a_stage_idles)
 {
     struct plan plan;
     hand_uniform(&plan, 2, 2, 16);
@@ -913,7 +972,7 @@ static void offloaded_activations_stay_away_while_a_stage_idles(void)
  * sends, it begins F1 at 2. Then stage 1 has F0 2-3, B0 3-5, stage 0's B0 6-8 (sent 5-6). One unit: 1 + 1 + 3 + 1 + 2.
  * Two: stage 1 F1 from 5, after B0 (waiting for B0's send, from 6): to 6 (7), B1 to 8 (9), sent to 9 (10), stage 0's B1
  * to 11 (12). */
-static void a_stage_may_wait_for_its_sends(void)
+TEST(a_stage_may_wait_for_its_sends)
 {
     const double expected_s[2][2] = {{8, 11}, {8, 12}};
     for (int waits = 0; waits < 2; waits++)
@@ -932,7 +991,7 @@ static void a_stage_may_wait_for_its_sends(void)
 }
 
 /* Two chunks a stage: unit 0 crosses stages 0, 1, 0, 1 forward and back; with one unit all eight passes are in line. */
-static void chunks_are_virtual_stages(void)
+TEST(chunks_are_virtual_stages)
 {
     struct plan plan;
     hand_uniform(&plan, 2, 1, 16);
@@ -955,7 +1014,7 @@ static void chunks_are_virtual_stages(void)
 }
 
 /* In the arrays of another graph, larger or smaller, a plan gives the graph that it gives alone. */
-static void a_graph_built_in_the_arrays_of_another_is_the_same(void)
+TEST(a_graph_built_in_the_arrays_of_another_is_the_same)
 {
     struct dag again = {0};
     for (uint64_t seed = 1; seed <= 20; seed++) {
@@ -979,7 +1038,7 @@ static void a_graph_built_in_the_arrays_of_another_is_the_same(void)
 }
 
 /* Each task stands once in the list of its stream, in order of numbers. */
-static void streams_list_their_tasks_in_order(void)
+TEST(streams_list_their_tasks_in_order)
 {
     struct plan plan;
     hand_random(&plan, 3);
@@ -993,26 +1052,4 @@ static void streams_list_their_tasks_in_order(void)
     CHECK_EQUAL(n, dag.n_tasks);
     dag_free(&dag);
     plan_free(&plan);
-}
-
-int main(void)
-{
-    return HARNESS_MAIN(
-        "dag", TEST(the_papers_figure_has_these_vertices_and_edges), TEST(boundaries_are_sends_between_neighbours),
-        TEST(boundaries_between_nodes_take_the_nic), TEST(an_empty_unit_has_edges_without_sends),
-        TEST(units_of_different_cuts_are_related_token_by_token), TEST(an_order_that_waits_for_itself_is_named),
-        TEST(groups_that_wait_for_each_other_are_named), TEST(a_step_that_is_missing_is_named),
-        TEST(a_context_ring_runs_beside_attention), TEST(rings_cross_nodes_point_to_point_and_gradients_by_rails),
-        TEST(collectives_of_context_cross_nodes_as_transfers), TEST(collectives_inside_a_node_stay_seconds),
-        TEST(all_tensor_ranks_take_as_long_as_folded_ones), TEST(gradients_are_reduced_and_parameters_gathered),
-        TEST(gradients_hide_under_the_last_backward_pass), TEST(a_replica_without_passes_exposes_nothing),
-        TEST(gradients_overlap_without_parameters), TEST(chunks_hide_behind_what_follows_them),
-        TEST(sharded_traffic_is_inside_the_passes), TEST(replicas_share_states_in_groups_or_not_at_all),
-        TEST(tied_embeddings_are_reduced_between_first_and_last_stage), TEST(stages_may_differ_in_layers),
-        TEST(a_phase_waits_for_the_one_before_and_for_its_resharding),
-        TEST(every_gpu_of_a_folded_place_sends_by_both_routes),
-        TEST(offloaded_activations_return_before_their_backward),
-        TEST(offloaded_activations_stay_away_while_a_stage_idles), TEST(a_stage_may_wait_for_its_sends),
-        TEST(chunks_are_virtual_stages), TEST(a_graph_built_in_the_arrays_of_another_is_the_same),
-        TEST(streams_list_their_tasks_in_order));
 }

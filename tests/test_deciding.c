@@ -71,7 +71,7 @@ static struct search_iteration by_hand(const double *flop, int k, bool even)
     return (struct search_iteration){member[nearest], even ? 0.2 : n / (double)N, flop[member[nearest]]};
 }
 
-static void five_batches_stand_for_strata_of_equal_work(void)
+TEST(five_batches_stand_for_strata_of_equal_work)
 {
     static const char *const data[] = {"lengths: commoncrawl, context: 256Ki, global_batch: 64",
                                        "lengths: github, context: 64Ki, global_batch: 16"};
@@ -105,7 +105,7 @@ static void five_batches_stand_for_strata_of_equal_work(void)
 
 /* Alike batches: 256 = 51 + 51 + 52 + 51 + 51 (the middle of the 128th and 129th lies around a half), each stratum
  * stood for by its first. */
-static void alike_batches_are_shared_evenly(void)
+TEST(alike_batches_are_shared_evenly)
 {
     static const int64_t first[] = {102, 0, 51, 154, 205};
     static const double n[] = {52, 51, 51, 51, 51};
@@ -124,7 +124,7 @@ static void alike_batches_are_shared_evenly(void)
 
 /* 255 documents of one token and one of 65536, which has nearly all of the work: it stands for itself, and strata that
  * it would leave empty take one batch each of the others. */
-static void one_batch_may_outweigh_all_others(void)
+TEST(one_batch_may_outweigh_all_others)
 {
     struct scenario scenario = {0};
     struct lengths lengths = {0};
@@ -148,10 +148,4 @@ static void one_batch_may_outweigh_all_others(void)
     CHECK_CLOSE(weights, 1, 1e-12);
     lengths_close(&lengths);
     scenario_free(&scenario);
-}
-
-int main(void)
-{
-    return HARNESS_MAIN("deciding", TEST(five_batches_stand_for_strata_of_equal_work),
-                        TEST(alike_batches_are_shared_evenly), TEST(one_batch_may_outweigh_all_others));
 }

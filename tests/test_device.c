@@ -8,7 +8,7 @@
 #include "harness.h"
 #include "scenario_fixture.h"
 
-static void every_field_is_filled_from_its_key(void)
+TEST(every_field_is_filled_from_its_key)
 {
     struct device device;
     struct error err = {0};
@@ -22,7 +22,8 @@ static void every_field_is_filled_from_its_key(void)
                device.memory_share[DEVICE_COPY] == 0.6);
     CHECK_TRUE(device.multiprocessors == 132 && device.nvls && device.rows[0] == '\0' && device.like[0] == '\0');
     CHECK_TRUE(device.gemm.efficiency == 0.8 && device.gemm.small_tile == 0.1 && device.gemm.wave == 0.25 &&
-               device.gemm.launch_s == 7e-6 && device.gemm.m.max == 8192 && device.gemm.n.max == 0);
+               device.gemm.launch_s == 7e-6 && device.gemm.epilogue == 0 && device.gemm.sum == 0.5 &&
+               device.gemm.m.max == 8192 && device.gemm.n.max == 0);
     const struct device_collective *all = &device.collective[DEVICE_ALL_TO_ALL];
     CHECK_TRUE(all->latency_s == 1e-6 && all->step_s == 2e-6 && all->efficiency == 0.7 && all->ramp_bytes == 3 &&
                all->pair == 4 && all->bytes.min == 5 && all->bytes.max == 6);
@@ -30,7 +31,7 @@ static void every_field_is_filled_from_its_key(void)
     CHECK_TRUE(device.forward[DEVICE_FLASH2].efficiency == 0.5 && device.backward[DEVICE_CUDNN].q_half == 100);
     const struct device_flash *flash3 = &device.forward[DEVICE_FLASH3];
     CHECK_TRUE(flash3->efficiency == 0.7 && flash3->q_half == 1 && flash3->k_half == 2 && flash3->d_half == 3 &&
-               flash3->tail == 1);
+               flash3->tail == 1 && flash3->alone == 0.8 && flash3->launch_s == 2e-6);
     CHECK_TRUE(device.backward[DEVICE_FLASH3].efficiency == 0.5);
     CHECK_TRUE(device.nvlink.latency_s == 1e-5 && device.nvlink.efficiency == 0.8 &&
                device.nvlink.ramp_bytes == 0x1p22);
@@ -41,7 +42,8 @@ static void every_field_is_filled_from_its_key(void)
 static const struct {
     const char *old, *new, *message;
 } refused[] = {
-    {"launch_s: 2us\n", "", "launch_s: is required (of a kernel but GEMMs); allowed: a number [s], 0 to 1"},
+    {"launch_s: 2us\n", "",
+     "launch_s: is required (of a kernel but GEMMs and attention); allowed: a number [s], 0 to 1"},
     {"launch_s: 2us", "launch_s: .nan", "launch_s: '.nan' is not a number"},
     {"efficiency: 0.8, small", "efficiency: 0, small", "gemm.efficiency: '0' is out of range"},
     {"efficiency: 0.8, small", "efficiency: 1.1, small", "gemm.efficiency: '1.1' is out of range"},
@@ -51,7 +53,7 @@ static const struct {
     {"nic:", "nci:", "nci: unknown key; did you mean 'nic'?"},
 };
 
-static void missing_and_impossible_numbers_are_refused(void)
+TEST(missing_and_impossible_numbers_are_refused)
 {
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
         struct device device;
@@ -64,7 +66,7 @@ static void missing_and_impossible_numbers_are_refused(void)
 }
 
 /* What is written reads back to the same curves; the data sheet alone needs none of them. */
-static void curves_are_written_as_they_are_read(void)
+TEST(curves_are_written_as_they_are_read)
 {
     struct device device, again;
     struct error err = {0};
@@ -92,7 +94,7 @@ static void curves_are_written_as_they_are_read(void)
 }
 
 /* Whether GEMMs are persistent has no default: it moves what collectives cost beside them. */
-static void a_device_says_whether_gemms_are_persistent(void)
+TEST(a_device_says_whether_gemms_are_persistent)
 {
     struct device device;
     struct error err = {0};
@@ -106,18 +108,11 @@ static void a_device_says_whether_gemms_are_persistent(void)
     CHECK_CONTAINS(err.text, "training.persistent_gemms");
 }
 
-static void an_unknown_name_lists_those_there_are(void)
+TEST(an_unknown_name_lists_those_there_are)
 {
     struct device device;
     struct error err = {0};
     CHECK_TRUE(!device_read(fixture_data("device"), "h80", &device, &err));
     CHECK_TEXT(err.text,
                "no device 'h80'; did you mean 'h800'? available: h800, or the path of a file that ends in .yaml");
-}
-
-int main(void)
-{
-    return HARNESS_MAIN("device", TEST(every_field_is_filled_from_its_key),
-                        TEST(missing_and_impossible_numbers_are_refused), TEST(curves_are_written_as_they_are_read),
-                        TEST(a_device_says_whether_gemms_are_persistent), TEST(an_unknown_name_lists_those_there_are));
 }

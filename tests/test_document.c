@@ -45,7 +45,7 @@ static char *flow_text(const struct document *document)
     return text;
 }
 
-static void keys_values_and_their_places_are_found(void)
+TEST(keys_values_and_their_places_are_found)
 {
     struct document document;
     struct error err = {0};
@@ -90,7 +90,7 @@ static const struct {
     {"a: \x01\n", "file.yaml:1:4: not valid YAML: control characters are not allowed"},
 };
 
-static void what_a_scenario_does_not_need_is_refused_with_its_place(void)
+TEST(what_a_scenario_does_not_need_is_refused_with_its_place)
 {
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
         struct document document;
@@ -103,7 +103,7 @@ static void what_a_scenario_does_not_need_is_refused_with_its_place(void)
 }
 
 /* "a: [[...]]": the mapping is level 1, so 63 lists go and 64 do not. */
-static void nesting_is_limited_to_64_levels(void)
+TEST(nesting_is_limited_to_64_levels)
 {
     for (int lists = 63; lists <= 64; lists++) {
         char text[256] = "a: ";
@@ -118,7 +118,7 @@ static void nesting_is_limited_to_64_levels(void)
     }
 }
 
-static void a_file_over_one_megabyte_is_refused(void)
+TEST(a_file_over_one_megabyte_is_refused)
 {
     size_t n = (1 << 20) + 1;
     char *text = check_malloc(n + 1);
@@ -137,7 +137,7 @@ static void a_file_over_one_megabyte_is_refused(void)
     free(text);
 }
 
-static void a_file_that_cannot_be_read_is_named(void)
+TEST(a_file_that_cannot_be_read_is_named)
 {
     struct document document;
     struct error err = {0};
@@ -148,7 +148,7 @@ static void a_file_that_cannot_be_read_is_named(void)
     CHECK_CONTAINS(err.text, "cannot be read: Is a directory");
 }
 
-static void assignments_replace_add_and_select(void)
+TEST(assignments_replace_add_and_select)
 {
     static const char *const sets[] = {
         "name=other",
@@ -198,7 +198,7 @@ static const struct {
     {"a=1\n---\nb: 2", "a second document starts here"},
 };
 
-static void a_bad_assignment_is_one_sentence(void)
+TEST(a_bad_assignment_is_one_sentence)
 {
     for (size_t i = 0; i < sizeof refused_sets / sizeof *refused_sets; i++) {
         struct document document;
@@ -211,7 +211,7 @@ static void a_bad_assignment_is_one_sentence(void)
     }
 }
 
-static void below_a_plan_that_is_searched_for_nothing_is_set(void)
+TEST(below_a_plan_that_is_searched_for_nothing_is_set)
 {
     struct document document;
     struct error err = {0};
@@ -222,7 +222,7 @@ static void below_a_plan_that_is_searched_for_nothing_is_set(void)
     document_free(&document);
 }
 
-static void assignments_deeper_than_the_limit_are_refused(void)
+TEST(assignments_deeper_than_the_limit_are_refused)
 {
     char assignment[400] = "a";
     struct document document;
@@ -236,7 +236,7 @@ static void assignments_deeper_than_the_limit_are_refused(void)
     document_free(&document);
 }
 
-static void written_trees_read_back_the_same(void)
+TEST(written_trees_read_back_the_same)
 {
     static const char awkward[] =
         "a: {'': x, 'b c': [~, null, \"~\", 'null', \"\"], \"t\\tn\\n\": \"\\u00e9\\u2028\\U0001F600\\\\\\\"\"}\n"
@@ -298,7 +298,7 @@ static size_t mutate(char *text, size_t n, uint64_t *state)
 }
 
 /* Whatever the bytes: a tree that can be written and set, or a message. Seed 7. */
-static void random_mutations_give_a_tree_or_a_message(void)
+TEST(random_mutations_give_a_tree_or_a_message)
 {
     int n_trees = 0, n_messages = 0;
     uint64_t state = 7;
@@ -322,15 +322,4 @@ static void random_mutations_give_a_tree_or_a_message(void)
         document_free(&document);
     }
     CHECK_TRUE(n_trees > 500 && n_messages > 500);
-}
-
-int main(void)
-{
-    return HARNESS_MAIN("document", TEST(keys_values_and_their_places_are_found),
-                        TEST(what_a_scenario_does_not_need_is_refused_with_its_place),
-                        TEST(nesting_is_limited_to_64_levels), TEST(a_file_over_one_megabyte_is_refused),
-                        TEST(a_file_that_cannot_be_read_is_named), TEST(assignments_replace_add_and_select),
-                        TEST(a_bad_assignment_is_one_sentence), TEST(below_a_plan_that_is_searched_for_nothing_is_set),
-                        TEST(assignments_deeper_than_the_limit_are_refused), TEST(written_trees_read_back_the_same),
-                        TEST(random_mutations_give_a_tree_or_a_message));
 }

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-static void added_lines_stand_in_order(void)
+TEST(added_lines_stand_in_order)
 {
     struct error err = {0};
     CHECK_TRUE(!error_add(&err, "first %d", 1));
@@ -14,7 +14,7 @@ static void added_lines_stand_in_order(void)
 }
 
 /* What several systems take from one key of the scenario is wrong once. A part of a line is another line. */
-static void a_line_stands_once(void)
+TEST(a_line_stands_once)
 {
     struct error err = {0};
     const char *lines[] = {"tp: 3", "plan.tp: 3", "tp: 32", "tp: 3", "tp: 32", "plan.tp: 3"};
@@ -23,7 +23,7 @@ static void a_line_stands_once(void)
     CHECK_TEXT(err.text, "tp: 3\nplan.tp: 3\ntp: 32");
 }
 
-static void too_many_lines_end_in_more(void)
+TEST(too_many_lines_end_in_more)
 {
     struct error err = {0};
     for (int i = 0; i < 10000; i++)
@@ -31,10 +31,4 @@ static void too_many_lines_end_in_more(void)
     CHECK_TRUE(strlen(err.text) < sizeof err.text);
     CHECK_TEXT(err.text + strlen(err.text) - 9, "\n... more");
     CHECK_TRUE(strstr(err.text, "more\n") == NULL);
-}
-
-int main(void)
-{
-    return HARNESS_MAIN("error", TEST(added_lines_stand_in_order), TEST(a_line_stands_once),
-                        TEST(too_many_lines_end_in_more));
 }

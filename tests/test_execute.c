@@ -33,7 +33,7 @@ static struct timeline run(const struct dag *dag)
 }
 
 /* 0 on one stream, 1 after it on another, 2 on the first again without waiting for 1. */
-static void tasks_of_two_streams_wait_only_where_an_edge_says_so(void)
+TEST(tasks_of_two_streams_wait_only_where_an_edge_says_so)
 {
     struct dag dag = hand_dag(2, 3, 1);
     hand_compute(&dag, 0, 0.25);
@@ -51,7 +51,7 @@ static void tasks_of_two_streams_wait_only_where_an_edge_says_so(void)
 }
 
 /* latency + bytes / bandwidth; also less than one byte and a fraction of one, though SimGrid sends whole bytes. */
-static void a_lone_transfer_takes_latency_and_bytes_over_bandwidth(void)
+TEST(a_lone_transfer_takes_latency_and_bytes_over_bandwidth)
 {
     const double bytes[] = {0, 0.25, 1, 3.5, 4096, 1e6 + 0.75, 1e9, 3e11 + 0.5};
     const int32_t to[] = {1, 8};
@@ -69,7 +69,7 @@ static void a_lone_transfer_takes_latency_and_bytes_over_bandwidth(void)
 }
 
 /* GPUs 0 and 1 of node 0 send to GPU 8: its NIC gives each half, so both take 2 x 1 GB / 50 GB/s. */
-static void two_transfers_into_one_nic_take_twice_as_long(void)
+TEST(two_transfers_into_one_nic_take_twice_as_long)
 {
     struct dag dag = hand_dag(2, 2, 0);
     hand_send(&dag, 0, DAG_STREAM_SEND_FORWARD, 8, hand_transfer(0, 1e9, nic));
@@ -86,7 +86,7 @@ static void two_transfers_into_one_nic_take_twice_as_long(void)
 
 /* The second starts when the first has 0.5 GB left: 0.01 + 1 GB shared until 0.03, then 0.5 GB alone until 0.04.
    Fair whatever latency was paid before. */
-static void a_late_transfer_shares_only_while_both_run(void)
+TEST(a_late_transfer_shares_only_while_both_run)
 {
     struct dag dag = hand_dag(2, 2, 0);
     hand_send(&dag, 0, DAG_STREAM_SEND_FORWARD, 8, hand_transfer(0, 1e9, nic));
@@ -100,7 +100,7 @@ static void a_late_transfer_shares_only_while_both_run(void)
 }
 
 /* All at once: both directions of a NIC, of an NVLink and of a PCIe link. */
-static void opposite_directions_and_other_kinds_of_links_do_not_disturb_each_other(void)
+TEST(opposite_directions_and_other_kinds_of_links_do_not_disturb_each_other)
 {
     struct dag dag = hand_dag(9, 6, 0);
     hand_send(&dag, 0, DAG_STREAM_SEND_FORWARD, 8, hand_transfer(0, 1e9, nic));
@@ -119,7 +119,7 @@ static void opposite_directions_and_other_kinds_of_links_do_not_disturb_each_oth
 
 /* A ring of the first GPU of each of 16 nodes: barrier, every one sends to the next, barrier; every NIC has one sender
    and one receiver, so a round takes latency + bytes / NIC. The slowest rank, 0.3 s late, holds all back. */
-static void a_ring_between_barriers_takes_one_send(void)
+TEST(a_ring_between_barriers_takes_one_send)
 {
     const int32_t n = 16;
     struct dag dag = hand_dag(n, 2 * n + 2, 3 * n);
@@ -173,7 +173,7 @@ static struct dag random_dag(uint64_t *state)
 }
 
 /* Where nothing contends every start and finish is that of the longest path. */
-static void random_dags_on_disjoint_links_equal_their_longest_path(void)
+TEST(random_dags_on_disjoint_links_equal_their_longest_path)
 {
     uint64_t state = 1;
     for (int32_t round = 0; round < 60; round++) {
@@ -214,7 +214,7 @@ static struct dag meeting_dag(uint64_t *state, bool coarse)
     return dag;
 }
 
-static void transfers_that_meet_share_as_max_min_fairness_has_it(void)
+TEST(transfers_that_meet_share_as_max_min_fairness_has_it)
 {
     uint64_t state = 3;
     int32_t n_slowed = 0;
@@ -236,7 +236,7 @@ static void transfers_that_meet_share_as_max_min_fairness_has_it(void)
     CHECK_TRUE(n_slowed > 200);
 }
 
-static void the_same_dag_twice_gives_the_same_bits(void)
+TEST(the_same_dag_twice_gives_the_same_bits)
 {
     uint64_t state = 7;
     for (int i = 0; i < 3; i++) {
@@ -251,7 +251,7 @@ static void the_same_dag_twice_gives_the_same_bits(void)
     }
 }
 
-static void a_timeline_is_used_again_for_a_larger_dag(void)
+TEST(a_timeline_is_used_again_for_a_larger_dag)
 {
     struct platform platform = hand_platform("hopper-1x8", 1);
     struct timeline timeline = {0};
@@ -268,7 +268,7 @@ static void a_timeline_is_used_again_for_a_larger_dag(void)
 }
 
 /* A real DAG cannot say it, since an edge comes from a smaller number: 0 waits for 1 and 1 for 0. */
-static void a_deadlock_is_a_sentence_with_who_waits_for_whom(void)
+TEST(a_deadlock_is_a_sentence_with_who_waits_for_whom)
 {
     struct dag dag = hand_dag(2, 3, 2);
     hand_compute(&dag, 0, 1);
@@ -305,7 +305,7 @@ static struct error refusal(const struct platform *platform, int32_t rank)
     return err;
 }
 
-static void a_gpu_beyond_the_platform_is_refused(void)
+TEST(a_gpu_beyond_the_platform_is_refused)
 {
     struct platform platform = hand_platform("hopper-2x8", 2);
     struct error err = refusal(&platform, 16);
@@ -314,7 +314,7 @@ static void a_gpu_beyond_the_platform_is_refused(void)
 }
 
 /* Somebody changed the file after it was read: it has two nodes, the struct three. */
-static void a_host_that_the_file_lacks_is_named_with_the_file(void)
+TEST(a_host_that_the_file_lacks_is_named_with_the_file)
 {
     struct platform platform = hand_platform("hopper-2x8", 3);
     struct error err = refusal(&platform, 16);
@@ -323,7 +323,7 @@ static void a_host_that_the_file_lacks_is_named_with_the_file(void)
 }
 
 /* SimGrid aborts on these; the process that simulates must live. */
-static void a_platform_that_simgrid_refuses_is_an_error_with_its_reason(void)
+TEST(a_platform_that_simgrid_refuses_is_an_error_with_its_reason)
 {
     struct platform platform = hand_platform("hopper-2x8", 2);
     snprintf(platform.path, sizeof platform.path, "%s", harness_path("unread.xml"));
@@ -343,21 +343,7 @@ static void a_platform_that_simgrid_refuses_is_an_error_with_its_reason(void)
     CHECK_TRUE(strchr(err.text, '\n') == NULL);
 }
 
-static void the_version_is_simgrids(void)
+TEST(the_version_is_simgrids)
 {
     CHECK_TRUE(strtod(execute_simgrid_version(), NULL) >= 3.32);
-}
-
-int main(void)
-{
-    return HARNESS_MAIN(
-        "execute", TEST(tasks_of_two_streams_wait_only_where_an_edge_says_so),
-        TEST(a_lone_transfer_takes_latency_and_bytes_over_bandwidth),
-        TEST(two_transfers_into_one_nic_take_twice_as_long), TEST(a_late_transfer_shares_only_while_both_run),
-        TEST(opposite_directions_and_other_kinds_of_links_do_not_disturb_each_other),
-        TEST(a_ring_between_barriers_takes_one_send), TEST(random_dags_on_disjoint_links_equal_their_longest_path),
-        TEST(transfers_that_meet_share_as_max_min_fairness_has_it), TEST(the_same_dag_twice_gives_the_same_bits),
-        TEST(a_timeline_is_used_again_for_a_larger_dag), TEST(a_deadlock_is_a_sentence_with_who_waits_for_whom),
-        TEST(a_gpu_beyond_the_platform_is_refused), TEST(a_host_that_the_file_lacks_is_named_with_the_file),
-        TEST(a_platform_that_simgrid_refuses_is_an_error_with_its_reason), TEST(the_version_is_simgrids));
 }

@@ -10,7 +10,7 @@
 static const struct flop_curve hand_curve = {2, 10}; /* F(x) = 2x(x + 5) */
 
 /* F(3) = 48, F(4) = 72: the root of 59.5 = F(3.5) is half-way and goes up; a part of FLOP less goes down. */
-static void the_nearest_token_to_the_root_is_found(void)
+TEST(the_nearest_token_to_the_root_is_found)
 {
     CHECK_EQUAL(fill_root(hand_curve, 10, 48, 1), 3);
     CHECK_EQUAL(fill_root(hand_curve, 10, 59, 1), 3);
@@ -22,7 +22,7 @@ static void the_nearest_token_to_the_root_is_found(void)
 }
 
 /* The same by the definition, |x - root| least, against long double; models from h = 1 to that of 405B. */
-static void roots_agree_with_floating_point(void)
+TEST(roots_agree_with_floating_point)
 {
     uint64_t seed = 11;
     int32_t wrong = 0;
@@ -41,7 +41,7 @@ static void roots_agree_with_floating_point(void)
 /* The model of hand_request has l = 10, q = 2: samples 20 and 10 long cost 1000 and 300. In 4 units of 325:
  * 2x(x+5) = 325, 650, 975 at x = 10.5 (10), 15.7 (16), 19.7 (20: the whole sample), then the second sample. Backward
  * the tokens come from the end: 1000 - 325 = 675 at 16.04 (16), 350 at 10.96 (11), 25 at 1.83 (2). */
-static void a_chain_is_cut_at_equal_flops(void)
+TEST(a_chain_is_cut_at_equal_flops)
 {
     const int32_t tokens[] = {10, 20}, chain[] = {1, 0};
     struct fill fill = {.curve = hand_curve, .tokens = tokens, .sample = chain, .n_samples = 2, .n_units = 4};
@@ -59,7 +59,7 @@ static void a_chain_is_cut_at_equal_flops(void)
 }
 
 /* The same chain: with whole samples the second and third share end with sample 1, too. */
-static void whole_samples_are_not_cut(void)
+TEST(whole_samples_are_not_cut)
 {
     const int32_t tokens[] = {10, 20}, chain[] = {1, 0};
     struct fill fill = {
@@ -73,7 +73,7 @@ static void whole_samples_are_not_cut(void)
 
 /* Boundaries at 10 and 16 of 20 make slices of 10, 6, 4. At least 5: the last joins the one before. At least 7: the
  * second joins the third. At least 11: the first joins the rest, 16..20 too, so the sample stays whole. */
-static void short_slices_join_their_neighbour(void)
+TEST(short_slices_join_their_neighbour)
 {
     const int32_t tokens[] = {10, 20}, chain[] = {1, 0};
     const char *const expected[] = {"[1:0-10] [1:10-20] [0:0-10]", "[1:0-10] [1:10-20] [0:0-10]", "[1:0-20] [0:0-10]"};
@@ -96,7 +96,7 @@ static void short_slices_join_their_neighbour(void)
 
 /* Random chains: units are not empty and, where tokens are not scarce, each boundary is within half a token of its
  * share: the neighbouring tokens enclose it. With min_slice no slice of a longer sample is shorter. */
-static void random_chains_keep_the_rules(void)
+TEST(random_chains_keep_the_rules)
 {
     uint64_t seed = 3;
     int32_t empty = 0, far = 0, n_short = 0;
@@ -139,7 +139,7 @@ static void random_chains_keep_the_rules(void)
 }
 
 /* The work before a place is what slices say: 20 and 10 tokens of 2x(x + 5) forward; backward from the end. */
-static void work_before_a_place_is_counted_from_the_end_backward(void)
+TEST(work_before_a_place_is_counted_from_the_end_backward)
 {
     const int32_t tokens[] = {20, 10}, chain[] = {0, 1};
     struct fill fill = {.curve = hand_curve, .tokens = tokens, .sample = chain, .n_samples = 2};
@@ -165,7 +165,7 @@ static double best_deviation(const struct fill *fill, int64_t k, int64_t begin, 
 
 /* On random small chains the program, solved to the end, finds the best of all cuts; the exact fill is at most the
  * dearest token worse, and was not always the best. */
-static void the_milp_finds_the_best_cut_and_the_fill_is_a_token_off(void)
+TEST(the_milp_finds_the_best_cut_and_the_fill_is_a_token_off)
 {
     uint64_t seed = 5;
     int32_t n_better = 0;
@@ -205,7 +205,7 @@ static void the_milp_finds_the_best_cut_and_the_fill_is_a_token_off(void)
 }
 
 /* A limit of one node: what the fill found, with the gap that is left, twice the same. */
-static void a_node_limit_leaves_the_fill_and_a_gap(void)
+TEST(a_node_limit_leaves_the_fill_and_a_gap)
 {
     const int32_t tokens[] = {400, 300, 200}, chain[] = {0, 1, 2};
     int64_t plain[8], end[8];
@@ -216,7 +216,7 @@ static void a_node_limit_leaves_the_fill_and_a_gap(void)
     fill_ends(&fill, end);
     CHECK_EQUAL(memcmp(plain, end, sizeof end), 0);
     CHECK_EQUAL(search.n_nodes, 1);
-    CHECK_TRUE(search.gap > 0 && search.deviation > 0 && search.deviation <= 1);
+    CHECK_TRUE(search.gap > 0 && search.gap <= 1 && search.deviation > 0 && search.deviation <= 1);
     search.node_limit = 300;
     fill_ends(&fill, end);
     double deviation = search.deviation;
@@ -227,7 +227,7 @@ static void a_node_limit_leaves_the_fill_and_a_gap(void)
 
 /* Units of 10, 6, 4 and 10 tokens: at most 4 each makes 4 3 3, 3 3, 4, 4 3 3. Whole samples of 5, 20, 5, 5 in one unit,
  * at most 10: the second one stands alone. */
-static void units_are_capped_in_tokens(void)
+TEST(units_are_capped_in_tokens)
 {
     const int32_t tokens[] = {10, 20, 5}, chain[] = {1, 0}, whole[] = {2, 1, 2, 2};
     struct fill fill = {
@@ -245,14 +245,4 @@ static void units_are_capped_in_tokens(void)
     CHECK_TEXT(hand_cut_text(&cut), "[2:0-5] [1:0-20] [2:0-5 2:0-5]");
     free(cut.slices);
     free(cut.units);
-}
-
-int main(void)
-{
-    return HARNESS_MAIN("fill", TEST(the_nearest_token_to_the_root_is_found), TEST(roots_agree_with_floating_point),
-                        TEST(a_chain_is_cut_at_equal_flops), TEST(whole_samples_are_not_cut),
-                        TEST(short_slices_join_their_neighbour), TEST(random_chains_keep_the_rules),
-                        TEST(work_before_a_place_is_counted_from_the_end_backward),
-                        TEST(the_milp_finds_the_best_cut_and_the_fill_is_a_token_off),
-                        TEST(a_node_limit_leaves_the_fill_and_a_gap), TEST(units_are_capped_in_tokens));
 }

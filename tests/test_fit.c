@@ -25,7 +25,7 @@ static struct fit_problem problem_of(struct line *line, const double *measured)
 }
 
 /* Without noise the unknowns come back, also one that lies at its limit 0; all errors are then 0. */
-static void exact_rows_give_the_unknowns_back(void)
+TEST(exact_rows_give_the_unknowns_back)
 {
     const double truth[][2] = {{3, 0.5}, {20, 7}, {0, 2}, {99, 0.001}};
     for (int c = 0; c < 4; c++) {
@@ -48,7 +48,7 @@ static void exact_rows_give_the_unknowns_back(void)
 
 /* A fifth of the rows are twice too long: plain least squares would move by tens of percent, Cauchy's weights by less
  * than 1%; the errors are then those of the wrong rows, 1 - 1/2, and the median that of the right ones. */
-static void wrong_rows_do_not_bend_the_curve(void)
+TEST(wrong_rows_do_not_bend_the_curve)
 {
     struct line line;
     double measured[N_ROWS], values[2];
@@ -66,7 +66,7 @@ static void wrong_rows_do_not_bend_the_curve(void)
 }
 
 /* What no row can hold stays within the limits: a slope above 100 is found at 100. */
-static void unknowns_stay_within_their_limits(void)
+TEST(unknowns_stay_within_their_limits)
 {
     struct line line;
     double measured[N_ROWS], values[2];
@@ -78,10 +78,4 @@ static void unknowns_stay_within_their_limits(void)
     fit_robust(&problem, values);
     CHECK_TRUE(0 <= values[0] && values[0] <= 100);
     CHECK_TRUE(90 < values[1] && values[1] <= 100);
-}
-
-int main(void)
-{
-    return HARNESS_MAIN("fit", TEST(exact_rows_give_the_unknowns_back), TEST(wrong_rows_do_not_bend_the_curve),
-                        TEST(unknowns_stay_within_their_limits));
 }

@@ -40,7 +40,7 @@ static const char *text_of(const struct flexsp_result *result)
     return text;
 }
 
-static void sequences_cost_what_the_formula_says(void)
+TEST(sequences_cost_what_the_formula_says)
 {
     struct flexsp_problem problem = problem_of(8, 100);
     CHECK_CLOSE(flexsp_sequence_s(&problem.cost, 10, 0), 100 + 20, 1e-15);
@@ -55,7 +55,7 @@ static void sequences_cost_what_the_formula_says(void)
  * 40 + 2 + 1 = 43 on two, 20 + 4 + 1 = 25 on four; one of 2: 9 on one, 4 + .5 + 1 = 5.5 on two. In one micro-batch
  * either the 8 has two ranks, 43, or all are on four: 20 + 4 + 2 (2 + 1) + 1 = 31. In two: 25 + 5.5, which wins. Where
  * a token takes 5 s of exchange among four, the 8 takes 61 there: two ranks, 43, and the others beside it. */
-static void a_small_batch_is_divided_as_by_hand(void)
+TEST(a_small_batch_is_divided_as_by_hand)
 {
     static const int32_t tokens[] = {8, 2, 2};
     struct flexsp_problem problem = problem_of(4, 8);
@@ -124,7 +124,7 @@ static void form(struct brute *brute, int32_t n_free, int32_t widest)
 
 /* One micro-batch of few sequences, a bucket each: the program solved to the end finds the least C there is, and what
  * it says of its gap is true when it is not. */
-static void the_program_finds_the_optimum(void)
+TEST(the_program_finds_the_optimum)
 {
     for (uint64_t seed = 1; seed <= 30; seed++) {
         uint64_t state = seed;
@@ -159,7 +159,7 @@ static void the_program_finds_the_optimum(void)
 /* Two ranks of 10 tokens, sequences of 10 9 8 2 1: 30 tokens are at least two micro-batches; runs of at most 20 would
  * be 10 9 | 8 2 1, with 19 the largest. Fixed degree 2: packs of 18 tokens, a micro-batch each: best fit puts 10 and 8
  * together, 9 2 1 behind. */
-static void micro_batches_are_runs_of_the_least_largest_sum(void)
+TEST(micro_batches_are_runs_of_the_least_largest_sum)
 {
     static const int32_t tokens[] = {10, 9, 8, 2, 1};
     struct flexsp_problem problem = problem_of(2, 10);
@@ -180,7 +180,7 @@ static void micro_batches_are_runs_of_the_least_largest_sum(void)
 
 /* Three sequences of 4 tokens and one of 12 in two buckets: the least waste keeps the 12 alone. With one bucket all
  * count as 12: C is that of four of 12 tokens on four ranks, each alone: 144 + 24 + 1. */
-static void buckets_count_as_long_as_their_longest(void)
+TEST(buckets_count_as_long_as_their_longest)
 {
     static const int32_t tokens[] = {12, 4, 4, 4};
     struct flexsp_problem problem = problem_of(4, 12);
@@ -198,7 +198,7 @@ static void buckets_count_as_long_as_their_longest(void)
  * 1506.98066)/4 = 462.77873 ms; all-to-all 4 x 2 x 32 x 4096 x 8192 x 2/4 = 4294967296 bytes at 104.1 GB/s: 41.25809
  * ms; 629.36 ms for the micro-batch. 13B on one rank, 1000 tokens: 9.2852 + 306.0189 + 1132.56 ms, no exchange. Room of
  * the 7B on 64 ranks: 28 GB less 16 P/64, over 4.4804 MB. */
-static void published_constants_predict_what_the_authors_do(void)
+TEST(published_constants_predict_what_the_authors_do)
 {
     struct published_cost published;
     struct model model;
@@ -226,7 +226,7 @@ static void published_constants_predict_what_the_authors_do(void)
     CHECK_CONTAINS(err.text, "at most 127");
 }
 
-static void plans_hold_each_micro_batch_in_a_phase(void)
+TEST(plans_hold_each_micro_batch_in_a_phase)
 {
     static const int32_t tokens[] = {100, 3000, 200, 2900};
     struct hand_request hand;
@@ -259,13 +259,4 @@ static void plans_hold_each_micro_batch_in_a_phase(void)
     CHECK_TEXT(hand_cut_text(&plan.phases[0].pipelines[3].cut[PASS_FORWARD]), "[1:0-3000 2:0-200 0:0-100]");
     plan_free(&plan);
     hand_request_free(&hand);
-}
-
-int main(void)
-{
-    return HARNESS_MAIN("flexsp", TEST(sequences_cost_what_the_formula_says), TEST(a_small_batch_is_divided_as_by_hand),
-                        TEST(the_program_finds_the_optimum), TEST(micro_batches_are_runs_of_the_least_largest_sum),
-                        TEST(buckets_count_as_long_as_their_longest),
-                        TEST(published_constants_predict_what_the_authors_do),
-                        TEST(plans_hold_each_micro_batch_in_a_phase));
 }

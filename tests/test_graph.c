@@ -34,7 +34,7 @@ static int32_t occurrences(const char *text, const char *part)
     return n;
 }
 
-static void random_graphs_pass_the_checks(void)
+TEST(random_graphs_pass_the_checks)
 {
     for (uint64_t seed = 1; seed <= 40; seed++) {
         struct plan plan;
@@ -50,7 +50,7 @@ static void random_graphs_pass_the_checks(void)
 }
 
 /* Each way to break a graph of 2 stages and 3 micro-batches has its sentence. */
-static void broken_graphs_are_named(void)
+TEST(broken_graphs_are_named)
 {
     struct plan plan;
     struct error err = {0};
@@ -81,7 +81,7 @@ static void broken_graphs_are_named(void)
 
 /* The picture of the paper's figure: 12 passes; 9 red (6 of them with the delay of a send), 4 green and, on each of two
  * stages of 6 passes, 5 blue arrows, 4 of them between passes that a green one joins too. */
-static void the_figure_as_dot_has_its_vertices_and_colours(void)
+TEST(the_figure_as_dot_has_its_vertices_and_colours)
 {
     struct plan plan;
     hand_figure(&plan);
@@ -105,7 +105,7 @@ static void the_figure_as_dot_has_its_vertices_and_colours(void)
     plan_free(&plan);
 }
 
-static void graphml_holds_all_tasks_and_edges(void)
+TEST(graphml_holds_all_tasks_and_edges)
 {
     struct plan plan;
     hand_figure(&plan);
@@ -123,7 +123,7 @@ static void graphml_holds_all_tasks_and_edges(void)
     plan_free(&plan);
 }
 
-static void a_full_disk_is_reported(void)
+TEST(a_full_disk_is_reported)
 {
     struct plan plan;
     hand_uniform(&plan, 4, 16, 16);
@@ -136,11 +136,4 @@ static void a_full_disk_is_reported(void)
     }
     dag_free(&dag);
     plan_free(&plan);
-}
-
-int main(void)
-{
-    return HARNESS_MAIN("graph", TEST(random_graphs_pass_the_checks), TEST(broken_graphs_are_named),
-                        TEST(the_figure_as_dot_has_its_vertices_and_colours), TEST(graphml_holds_all_tasks_and_edges),
-                        TEST(a_full_disk_is_reported));
 }

@@ -5,14 +5,14 @@
 #include "scenario_fixture.h"
 
 /* Check values of 64-bit FNV-1a: draft-eastlake-fnv, appendix of test vectors. */
-static void known_texts_have_the_published_hashes(void)
+TEST(known_texts_have_the_published_hashes)
 {
     CHECK_TRUE(hash_bytes(HASH_START, "", 0) == UINT64_C(0xcbf29ce484222325));
     CHECK_TRUE(hash_bytes(HASH_START, "a", 1) == UINT64_C(0xaf63dc4c8601ec8c));
     CHECK_TRUE(hash_bytes(HASH_START, "foobar", 6) == UINT64_C(0x85944171f73967e8));
 }
 
-static void a_file_hashes_as_its_bytes_do_in_pieces(void)
+TEST(a_file_hashes_as_its_bytes_do_in_pieces)
 {
     struct error err = {0};
     uint64_t hash = 0;
@@ -21,16 +21,10 @@ static void a_file_hashes_as_its_bytes_do_in_pieces(void)
     CHECK_TRUE(hash == UINT64_C(0x85944171f73967e8));
 }
 
-static void a_file_that_is_not_there_is_an_error(void)
+TEST(a_file_that_is_not_there_is_an_error)
 {
     struct error err = {0};
     uint64_t hash = 0;
     CHECK_TRUE(!hash_file(harness_path("no such file"), &hash, &err));
     CHECK_CONTAINS(err.text, "no such file: cannot be read: No such file or directory");
-}
-
-int main(void)
-{
-    return HARNESS_MAIN("hash", TEST(known_texts_have_the_published_hashes),
-                        TEST(a_file_hashes_as_its_bytes_do_in_pieces), TEST(a_file_that_is_not_there_is_an_error));
 }

@@ -31,7 +31,7 @@ static void free_state(void *state)
 
 /* Bounds 100 and 400 under a context of 800, one replica: the longest with the shortest that fit, longest packs first.
  * Up to 100: 90 and 10; 50 40. Up to 400: 300 and 100 is of the shorter bucket, so 300; 200 150. Longest: 700. */
-static void packs_are_the_longest_with_the_shortest(void)
+TEST(packs_are_the_longest_with_the_shortest)
 {
     static const int32_t tokens[] = {300, 10, 90, 700, 50, 200, 40, 150};
     struct hand_request hand;
@@ -55,7 +55,7 @@ static void packs_are_the_longest_with_the_shortest(void)
 }
 
 /* Two replicas, packs of 80, 60, 50 tokens: two run, and the 50 waits an iteration, where it runs with a new 70. */
-static void packs_that_do_not_divide_wait(void)
+TEST(packs_that_do_not_divide_wait)
 {
     static const int32_t tokens[] = {50, 80, 60}, later[] = {70};
     struct hand_request hand;
@@ -102,7 +102,7 @@ static double sent(const struct plan_phase *phase, int32_t from, int32_t to)
 /* Two ranks, P parameters, tied embeddings once among them. From two replicas to TP 2 no parameter moves; each rank's
  * gradient of the half it gives up goes to the other, 4 P/2. Back, each lacks half the parameters, 2 P/2; and its half
  * of the gradient stays. What has been planned is known: a second time it is the same. */
-static void two_ranks_switch_as_by_hand(void)
+TEST(two_ranks_switch_as_by_hand)
 {
     const struct scenario_plan replicas = {.tp = 1, .pp = 1, .cp = 1, .dp = 2};
     const struct scenario_plan halves = {.tp = 2, .pp = 1, .cp = 1, .dp = 1};
@@ -139,7 +139,7 @@ static void two_ranks_switch_as_by_hand(void)
 /* Four ranks on one node, two stages of two replicas to four replicas: ranks 0 and 1 lack the second stage's half,
  * which ranks 2 and 3 have: the first to ask gets it from 2, the next from 3, layer by layer; and the other way round.
  * So each rank sends as much as it receives, 2 bytes x half the parameters (the ends differ: embedding and head). */
-static void owners_share_the_sending(void)
+TEST(owners_share_the_sending)
 {
     struct hand_request hand;
     struct plan_phase phase = {0};
@@ -173,7 +173,7 @@ static void owners_share_the_sending(void)
 /* Sixteen GPUs on two nodes, TP 4 of two stages and two replicas to sixteen replicas. Across nodes each GPU lacks half
  * the model and gets it in four slices from the four ranks of a replica there: with one message at a time on each link
  * all end when the busiest sender does, so that no one waits for another. */
-static void messages_are_ordered_such_that_no_receiver_is_waited_for(void)
+TEST(messages_are_ordered_such_that_no_receiver_is_waited_for)
 {
     struct hand_request hand;
     struct plan_phase phase = {0};
@@ -207,7 +207,7 @@ static void messages_are_ordered_such_that_no_receiver_is_waited_for(void)
 /* Four replicas; the short bucket has three packs, the long one one: neither fills them, so the short one runs, which
  * is nearer to it, and the long sample waits. Without waiting all run. With a fourth pack both rules agree on the
  * short. */
-static void the_fullest_bucket_runs_where_none_fills_its_replicas(void)
+TEST(the_fullest_bucket_runs_where_none_fills_its_replicas)
 {
     static const int32_t tokens[] = {80, 70, 60, 400, 50};
     for (int wait = 0; wait < 2; wait++)
@@ -232,7 +232,7 @@ static void the_fullest_bucket_runs_where_none_fills_its_replicas(void)
 }
 
 /* Two replicas and a long sample: it waits for a second one, but no longer than asked. */
-static void a_sample_does_not_wait_for_ever(void)
+TEST(a_sample_does_not_wait_for_ever)
 {
     static const int32_t tokens[] = {400, 80, 70}, later[] = {80, 70};
     struct hand_request hand;
@@ -263,7 +263,7 @@ static void *open_four_stages(struct hand_request *hand)
  * 9 P, and hands 6 P on to the plan's stages: 10.5 P together. Four packs run best on four replicas: t and a switch of
  * a quarter of t (6 P bytes at 50 GB/s, 8 P FLOPs for each of 64 tokens), not 7/4 t on four stages. But with room for
  * 10 P they take two GPUs each, which hand on 3 P: 3/2 t and an eighth; with room for 11 P, one. */
-static void a_strategy_has_memory_for_the_switch_from_it(void)
+TEST(a_strategy_has_memory_for_the_switch_from_it)
 {
     static const int32_t room[] = {10, 11}, ranks[] = {2, 1}, tokens[] = {64, 64, 64, 64, 65};
     for (int i = 0; i < 2; i++) {
@@ -285,7 +285,7 @@ static void a_strategy_has_memory_for_the_switch_from_it(void)
 /* The same, one pack: four GPUs share it. On one GPU it takes t and the switch while three replicas idle; in proportion
  * to the replicas that it fills it would be a quarter of t. A pack of one token is not worth a switch from the plan's
  * stages, nor the latencies of TP. */
-static void replicas_that_idle_and_switches_count(void)
+TEST(replicas_that_idle_and_switches_count)
 {
     for (int32_t i = 0; i < 2; i++) {
         struct hand_request hand;
@@ -320,7 +320,7 @@ static double seconds_with(struct hand_request *hand, const char *knobs)
 /* Of all strategies of a short bucket, resolved one by one, the one that is chosen by an estimate takes at most 5%
  * longer than the fastest; bounds that are chosen at most 10% longer than given ones, and less than one bucket for all.
  */
-static void the_strategy_of_the_least_seconds_is_chosen(void)
+TEST(the_strategy_of_the_least_seconds_is_chosen)
 {
     uint64_t state = 1;
     for (int32_t n = 3; n <= 400; n = 3 * n + 1) {
@@ -351,13 +351,4 @@ static void the_strategy_of_the_least_seconds_is_chosen(void)
         CHECK_TRUE(free_s < one_s);
         hand_request_free(&hand);
     }
-}
-
-int main(void)
-{
-    return HARNESS_MAIN("hotspa", TEST(packs_are_the_longest_with_the_shortest), TEST(packs_that_do_not_divide_wait),
-                        TEST(the_fullest_bucket_runs_where_none_fills_its_replicas), TEST(two_ranks_switch_as_by_hand),
-                        TEST(owners_share_the_sending), TEST(messages_are_ordered_such_that_no_receiver_is_waited_for),
-                        TEST(a_sample_does_not_wait_for_ever), TEST(a_strategy_has_memory_for_the_switch_from_it),
-                        TEST(replicas_that_idle_and_switches_count), TEST(the_strategy_of_the_least_seconds_is_chosen));
 }

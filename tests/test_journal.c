@@ -46,7 +46,7 @@ static void write_three(const char *path)
     journal_close(&journal);
 }
 
-static void what_was_appended_is_visited_in_order(void)
+TEST(what_was_appended_is_visited_in_order)
 {
     char *path = new_path("appended.journal");
     struct seen seen = {""};
@@ -63,7 +63,7 @@ static void what_was_appended_is_visited_in_order(void)
     free(path);
 }
 
-static void a_torn_frame_is_cut_off_and_the_others_stay(void)
+TEST(a_torn_frame_is_cut_off_and_the_others_stay)
 {
     char *path = new_path("torn.journal");
     struct seen seen = {""}, again = {""};
@@ -91,7 +91,7 @@ static void a_torn_frame_is_cut_off_and_the_others_stay(void)
 }
 
 /* Any single bit: magic, head, payload. */
-static void a_flipped_bit_is_found(void)
+TEST(a_flipped_bit_is_found)
 {
     char *path = new_path("flipped.journal"), bytes[4096];
     write_three(path);
@@ -113,7 +113,7 @@ static void a_flipped_bit_is_found(void)
     free(path);
 }
 
-static void a_second_writer_is_refused_as_busy(void)
+TEST(a_second_writer_is_refused_as_busy)
 {
     char *path = new_path("busy.journal");
     struct seen seen = {""};
@@ -129,7 +129,7 @@ static void a_second_writer_is_refused_as_busy(void)
     free(path);
 }
 
-static void another_file_is_not_touched(void)
+TEST(another_file_is_not_touched)
 {
     char *path = new_path("other.journal"), text[64] = "";
     struct seen seen = {""};
@@ -147,11 +147,4 @@ static void another_file_is_not_touched(void)
     fclose(file);
     CHECK_TEXT(text, "a file of somebody else, longer than the mark");
     free(path);
-}
-
-int main(void)
-{
-    return HARNESS_MAIN("journal", TEST(what_was_appended_is_visited_in_order),
-                        TEST(a_torn_frame_is_cut_off_and_the_others_stay), TEST(a_flipped_bit_is_found),
-                        TEST(a_second_writer_is_refused_as_busy), TEST(another_file_is_not_touched));
 }

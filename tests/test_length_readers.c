@@ -58,7 +58,7 @@ static void write_text(const char *name, const char *text)
     write_bytes(name, text, strlen(text));
 }
 
-static void text_takes_blanks_commas_and_line_ends(void)
+TEST(text_takes_blanks_commas_and_line_ends)
 {
     const int32_t tokens[] = {5, 17, 2147483647, 1, 12};
     write_text("a.txt", "5\t17,2147483647\r\n1, 12");
@@ -67,7 +67,7 @@ static void text_takes_blanks_commas_and_line_ends(void)
     expect("a", "", 5, tokens);
 }
 
-static void wrong_words_are_named_with_line_and_column(void)
+TEST(wrong_words_are_named_with_line_and_column)
 {
     const struct {
         const char *text, *part;
@@ -97,7 +97,7 @@ static void wrong_words_are_named_with_line_and_column(void)
     refuse("missing.txt", "", "No such file");
 }
 
-static void csv_columns_are_found(void)
+TEST(csv_columns_are_found)
 {
     const int32_t tokens[] = {7, 8}, other[] = {1, 2};
     write_text("a.csv", "id, length ,name\r\n1, 7 ,x\r\n2,8,y\r\n\r\n");
@@ -111,7 +111,7 @@ static void csv_columns_are_found(void)
     expect("a.csv", "", 2, tokens);
 }
 
-static void wrong_csv_is_refused(void)
+TEST(wrong_csv_is_refused)
 {
     const struct {
         const char *text, *column, *part;
@@ -153,7 +153,7 @@ static void write_npy(int version, const char *header, const void *bytes, size_t
 
 #define NPY(type, shape) "{'descr': '" type "', 'fortran_order': False, 'shape': " shape ", }"
 
-static void npy_of_every_supported_type_is_read(void)
+TEST(npy_of_every_supported_type_is_read)
 {
     const int32_t tokens[] = {3, 2147483647, 77};
     const int64_t wide[] = {3, 2147483647, 77};
@@ -167,7 +167,7 @@ static void npy_of_every_supported_type_is_read(void)
     expect("a.npy", "", 3, tokens);
 }
 
-static void wrong_npy_is_refused(void)
+TEST(wrong_npy_is_refused)
 {
     const int32_t tokens[] = {3, 0, -5};
     const uint64_t wide[] = {3, UINT64_MAX, 1};
@@ -218,7 +218,7 @@ static hid_t create_hdf5(void)
     return file;
 }
 
-static void hdf5_data_sets_are_found(void)
+TEST(hdf5_data_sets_are_found)
 {
     const int64_t values[] = {3, 2147483647, 77};
     const int32_t tokens[] = {3, 2147483647, 77};
@@ -235,7 +235,7 @@ static void hdf5_data_sets_are_found(void)
     refuse("a.h5", "corpus", "there is no data set 'corpus', those of integers are: corpus/length");
 }
 
-static void wrong_hdf5_is_refused(void)
+TEST(wrong_hdf5_is_refused)
 {
     const int64_t values[] = {3, 1, 0};
     hid_t file = create_hdf5();
@@ -253,7 +253,7 @@ static void wrong_hdf5_is_refused(void)
 }
 
 /* More than one piece of the HDF5 reader and of every growing array: element i is 1 + i. */
-static void long_inputs_keep_their_order(void)
+TEST(long_inputs_keep_their_order)
 {
     enum { N = 200000 };
     int64_t *values = check_malloc(N * sizeof *values);
@@ -280,13 +280,4 @@ static void long_inputs_keep_their_order(void)
         lengths_close(&lengths);
     }
     free(values);
-}
-
-int main(void)
-{
-    return HARNESS_MAIN("length readers", TEST(text_takes_blanks_commas_and_line_ends),
-                        TEST(wrong_words_are_named_with_line_and_column), TEST(csv_columns_are_found),
-                        TEST(wrong_csv_is_refused), TEST(npy_of_every_supported_type_is_read),
-                        TEST(wrong_npy_is_refused), TEST(hdf5_data_sets_are_found), TEST(wrong_hdf5_is_refused),
-                        TEST(long_inputs_keep_their_order));
 }

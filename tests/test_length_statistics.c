@@ -7,7 +7,7 @@
 enum { K = 1024 };
 
 /* F(x) = x^2 + 2 x of 10, 1024 | 1025 | 2048 K | 2048 K + 1 tokens: edges belong to the bucket below. */
-static void buckets_by_hand(void)
+TEST(buckets_by_hand)
 {
     const int32_t tokens[] = {2048 * K, 10, 1025, 2048 * K + 1, 1024};
     struct statistics s = statistics_of(tokens, 5, 1, 2);
@@ -31,7 +31,7 @@ static void buckets_by_hand(void)
 }
 
 /* Ranks p (n - 1) of 1, 2, ..., 101 fall on samples: the p-quantile is 1 + 100 p. */
-static void quantiles_fall_on_ranks(void)
+TEST(quantiles_fall_on_ranks)
 {
     int32_t tokens[101];
     for (int i = 0; i < 101; i++)
@@ -46,7 +46,7 @@ static void quantiles_fall_on_ranks(void)
 }
 
 /* Without the quadratic term FLOPs are tokens; without the linear one, squares. */
-static void shares_sum_to_one_and_follow_the_cost(void)
+TEST(shares_sum_to_one_and_follow_the_cost)
 {
     int32_t tokens[1000];
     for (int i = 0; i < 1000; i++)
@@ -62,10 +62,4 @@ static void shares_sum_to_one_and_follow_the_cost(void)
     CHECK_CLOSE(samples, 1, 1e-12);
     CHECK_CLOSE(tokens_share, 1, 1e-12);
     CHECK_CLOSE(flop, 1, 1e-12);
-}
-
-int main(void)
-{
-    return HARNESS_MAIN("length statistics", TEST(buckets_by_hand), TEST(quantiles_fall_on_ranks),
-                        TEST(shares_sum_to_one_and_follow_the_cost));
 }

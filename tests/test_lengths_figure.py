@@ -48,11 +48,20 @@ class Figure(unittest.TestCase):
 
     def test_pictures_are_written(self):
         pictures = [SCRATCH / "figure.png", SCRATCH / "figure.svg"]
-        for tokens in ([1], [1024, 4096, 5]):
-            trace = write_trace("run.h5", tokens)
-            other = write_trace("other.h5", [64, 3000])
-            subprocess.run([sys.executable, SCRIPT, trace, other, "--output", *pictures], check=True)
-            self.assertTrue(all(picture.stat().st_size > 1000 for picture in pictures))
+        traces = write_trace("run.h5", [1]), write_trace("other.h5", [64, 3000])
+        subprocess.run([sys.executable, SCRIPT, *traces, "--output", *pictures], check=True)
+        self.assertTrue(all(picture.stat().st_size > 1000 for picture in pictures))
+
+    def test_a_python_without_the_libraries_is_told_what_it_lacks(self):
+        """-S: without the folders that packages go to."""
+        for script in sorted(set(SCRIPT.parent.glob("*.py")) - set(SCRIPT.parent.glob("measure_*.py"))):
+            done = subprocess.run([sys.executable, "-S", script], capture_output=True, text=True, check=False)
+            self.assertEqual((done.returncode, done.stdout), (2, ""), script)
+            self.assertRegex(done.stderr, f"^{script}: {sys.executable} has no h5py: install python3-h5py [^\n]*\n$")
+        for script in SCRIPT.parent.glob("measure_*.py"):
+            done = subprocess.run([sys.executable, "-S", script], capture_output=True, text=True, check=False)
+            self.assertEqual((done.returncode, done.stdout), (2, ""), script)
+            self.assertRegex(done.stderr, f"^{script}: {sys.executable} has no torch: install PyTorch [^\n]*\n$")
 
     def test_what_cannot_be_drawn_is_said(self):
         cases = {write_trace("part.h5", [1], complete=0): "not a complete trace", write_trace("none.h5", []): "trace: full",

@@ -69,7 +69,7 @@ static double layer_workspace(enum recompute recompute, double tokens)
 }
 
 /* 1F1B holds min(m, p - s) micro-batches on stage s; states and workspace are those of the stage. */
-static void one_f_one_b_holds_as_many_units_as_stages_follow(void)
+TEST(one_f_one_b_holds_as_many_units_as_stages_follow)
 {
     const struct cost_setting *setting = hand_setting();
     for (int32_t p = 1; p <= 6; p++)
@@ -97,7 +97,7 @@ static void one_f_one_b_holds_as_many_units_as_stages_follow(void)
 
 /* Interleaved, p = 2, v = 2, m = 4: stage 0 starts five forwards of a chunk (four to warm up) before its first
  * backward, stage 1 three, one of them with the head; units of 16 tokens, each chunk a quarter of 840 layers. */
-static void interleaving_holds_more_chunks(void)
+TEST(interleaving_holds_more_chunks)
 {
     struct plan plan;
     struct run run;
@@ -115,7 +115,7 @@ static void interleaving_holds_more_chunks(void)
 }
 
 /* 1F1B on stages of 80, 680 and 80 layers: they hold 3, 2 and 1 micro-batches of their own layers. */
-static void uneven_stages_hold_their_own_layers(void)
+TEST(uneven_stages_hold_their_own_layers)
 {
     static const int32_t layers[] = {80, 680, 80};
     struct plan plan;
@@ -138,7 +138,7 @@ static void uneven_stages_hold_their_own_layers(void)
  * backward unit and 0 after the second. Key and value gradients of the prefix of 6: while both are open. Under full
  * recomputation 2h a token stays and 4k more as keys and values, with alternate-gemms 2k more as keys. The head's
  * probabilities stay in any case: the last stage runs both forwards before the first backward. */
-static void asymmetric_cuts_free_token_by_token(void)
+TEST(asymmetric_cuts_free_token_by_token)
 {
     static const double live_tokens[] = {0, 4, 4, 12, 12, 12, 6, 6, 0};
     for (int recompute = RECOMPUTE_NONE; recompute <= RECOMPUTE_FULL; recompute++) {
@@ -168,7 +168,7 @@ static void asymmetric_cuts_free_token_by_token(void)
 }
 
 /* A whole sample keeps no keys and values of its own under full recomputation. */
-static void whole_samples_keep_no_keys_and_values(void)
+TEST(whole_samples_keep_no_keys_and_values)
 {
     struct plan plan;
     struct run run;
@@ -187,7 +187,7 @@ static void whole_samples_keep_no_keys_and_values(void)
  * tenth of a pass: when the last forward starts, at 8, seven halves are left of the first seven, the eighth is whole
  * until 8.1, the ninth is new, and the first half comes back for the backward at 9: six halves are away. Keys and
  * values and the head's probabilities stay on the device. */
-static void offload_halves_what_waits(void)
+TEST(offload_halves_what_waits)
 {
     struct plan plan;
     struct run run;
@@ -217,7 +217,7 @@ static void offload_halves_what_waits(void)
 /* F0 B0 F1 B1 of 1 and 2 s on one stage, half of each unit offloaded while its passes run: never more than the other
  * half is held. Copies of 0.8 s, out from 0 and back from 1, hide: 6 s. Of 2.5 s: out 0-2.5, back 2.5-5, which F1 waits
  * for; out 5-7.5, back 7.5-10. Copied after their passes, 0.8 s each stand before B0 and B1: 9.2 s. */
-static void what_streams_is_never_held(void)
+TEST(what_streams_is_never_held)
 {
     struct plan plan;
     struct run run;
@@ -249,7 +249,7 @@ static void what_streams_is_never_held(void)
 /* The run of offload_halves_what_waits: forwards end at 1, 2, ... 9 and start their copies out then; the backward that
  * begins at 9 has its copy in at 8 to 8.1, the next at 9 to 9.1: at 9 the ninth unit joins seven. Two such pipelines
  * stand on one node of 8 GPUs, or on one node each. */
-static void the_host_holds_what_all_its_gpus_offload(void)
+TEST(the_host_holds_what_all_its_gpus_offload)
 {
     struct plan plan;
     struct run run = {0};
@@ -288,7 +288,7 @@ static void the_host_holds_what_all_its_gpus_offload(void)
  * 1 has one: 12,149,760 and the head's 16 x 4,256; 64 parameters more; workspace 16 x 2,000. */
 /* One unit, half of it offloaded: each stage sends away half of its own 80, 680 or 80 layers; by a table of shares,
  * what that says. */
-static void the_host_holds_the_layers_of_each_stage(void)
+TEST(the_host_holds_the_layers_of_each_stage)
 {
     static const int32_t layers[] = {80, 680, 80};
     struct plan plan;
@@ -315,7 +315,7 @@ static void the_host_holds_the_layers_of_each_stage(void)
     plan_free(&plan);
 }
 
-static void the_peak_of_one_f_one_b_by_numbers(void)
+TEST(the_peak_of_one_f_one_b_by_numbers)
 {
     struct plan plan;
     struct run run;
@@ -335,7 +335,7 @@ static void the_peak_of_one_f_one_b_by_numbers(void)
 }
 
 /* A padded unit computes on its padding and holds it until the backward of the same unit. */
-static void padding_takes_room(void)
+TEST(padding_takes_room)
 {
     struct plan plan;
     struct run run;
@@ -352,7 +352,7 @@ static void padding_takes_room(void)
 
 /* A sample of 16 tokens in two slices that two pipelines share: each holds half of its tokens, of their keys and
  * values, of its prefix' gradients, and computes on half of a slice. */
-static void shared_units_hold_their_share(void)
+TEST(shared_units_hold_their_share)
 {
     struct plan plan;
     struct run run;
@@ -387,7 +387,7 @@ static void shared_units_hold_their_share(void)
 }
 
 /* Without offload no copy makes the times matter: the peaks without events are those of the events. */
-static void peaks_follow_from_the_steps_where_nothing_is_copied(void)
+TEST(peaks_follow_from_the_steps_where_nothing_is_copied)
 {
     for (uint64_t seed = 1; seed <= 40; seed++) {
         struct plan plan;
@@ -411,7 +411,7 @@ static void peaks_follow_from_the_steps_where_nothing_is_copied(void)
 
 /* On every place of random plans: events in order of time, nothing below zero, only states at the end; the peak is the
  * largest sum, and the same without events and with every TP rank. */
-static void random_plans_give_all_back(void)
+TEST(random_plans_give_all_back)
 {
     for (uint64_t seed = 1; seed <= 40; seed++) {
         struct plan plan;
@@ -447,7 +447,7 @@ static void random_plans_give_all_back(void)
 /* One pipeline of two stages (parameters of the test above), then two whole replicas on the same GPUs, then again:
  * while the model moves to the stages, each GPU still has the whole weights, 2 x 34,641,984 bytes; while it moves on,
  * its stage's weights and gradients, 6 bytes a parameter. Activations of 16 tokens are less. */
-static void both_layouts_are_held_while_the_model_moves(void)
+TEST(both_layouts_are_held_while_the_model_moves)
 {
     struct plan plan, second;
     hand_uniform(&plan, 2, 1, 16);
@@ -478,16 +478,4 @@ static void both_layouts_are_held_while_the_model_moves(void)
         close_run(&run);
     }
     plan_free(&plan);
-}
-
-int main(void)
-{
-    return HARNESS_MAIN("memory", TEST(one_f_one_b_holds_as_many_units_as_stages_follow),
-                        TEST(interleaving_holds_more_chunks), TEST(uneven_stages_hold_their_own_layers),
-                        TEST(asymmetric_cuts_free_token_by_token), TEST(whole_samples_keep_no_keys_and_values),
-                        TEST(offload_halves_what_waits), TEST(what_streams_is_never_held), TEST(padding_takes_room),
-                        TEST(the_host_holds_what_all_its_gpus_offload), TEST(the_host_holds_the_layers_of_each_stage),
-                        TEST(both_layouts_are_held_while_the_model_moves), TEST(the_peak_of_one_f_one_b_by_numbers),
-                        TEST(shared_units_hold_their_share), TEST(peaks_follow_from_the_steps_where_nothing_is_copied),
-                        TEST(random_plans_give_all_back));
 }

@@ -10,7 +10,7 @@
 
 /* Llama 13B: k = h; a layer has 4 h^2 + 3 h f = 317,194,240 parameters in matrices; 40 of them, 81 norms and two
  * tables of 32000 x 5120 make the 13,015,864,320 of its checkpoint. */
-static void llama_13b_has_its_13_015_864_320_parameters(void)
+TEST(llama_13b_has_its_13_015_864_320_parameters)
 {
     struct model model;
     struct error err = {0};
@@ -23,7 +23,7 @@ static void llama_13b_has_its_13_015_864_320_parameters(void)
 }
 
 /* h = 8, n = 4, g = 2: k = 8/4 x 2 = 4; P = 8 (8 + 8) + 64 + 2 x 8 x 32 = 704. */
-static void grouped_queries_and_gelu_count_fewer(void)
+TEST(grouped_queries_and_gelu_count_fewer)
 {
     struct model model;
     struct error err = {0};
@@ -37,7 +37,7 @@ static void grouped_queries_and_gelu_count_fewer(void)
 }
 
 /* What the published checkpoints hold; Qwen3's less its norms of queries and keys, 36 x 2 x 128. */
-static void public_models_have_the_parameters_of_their_checkpoints(void)
+TEST(public_models_have_the_parameters_of_their_checkpoints)
 {
     static const struct {
         const char *name;
@@ -69,7 +69,7 @@ static const struct {
     {"source: test", "source: ''", "source: '' is empty"},
 };
 
-static void impossible_sizes_are_refused(void)
+TEST(impossible_sizes_are_refused)
 {
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
         struct model model;
@@ -81,7 +81,7 @@ static void impossible_sizes_are_refused(void)
     }
 }
 
-static void an_unknown_name_lists_those_there_are(void)
+TEST(an_unknown_name_lists_those_there_are)
 {
     struct model model;
     struct error err = {0};
@@ -100,12 +100,4 @@ static void an_unknown_name_lists_those_there_are(void)
     err = (struct error){0};
     CHECK_TRUE(!model_read(data, "absent.yaml", &model, &err));
     CHECK_CONTAINS(err.text, "absent.yaml: cannot be read: No such file or directory");
-}
-
-int main(void)
-{
-    return HARNESS_MAIN("model", TEST(llama_13b_has_its_13_015_864_320_parameters),
-                        TEST(grouped_queries_and_gelu_count_fewer),
-                        TEST(public_models_have_the_parameters_of_their_checkpoints),
-                        TEST(impossible_sizes_are_refused), TEST(an_unknown_name_lists_those_there_are));
 }

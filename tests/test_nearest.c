@@ -9,7 +9,7 @@
 static const char *const names[] = {"data.context", "seed", "engine", "trace", "tp", "pp"};
 enum { N = sizeof names / sizeof *names };
 
-static void one_slip_of_each_kind_finds_the_name(void)
+TEST(one_slip_of_each_kind_finds_the_name)
 {
     CHECK_TEXT(nearest_name("sed", names, N), "seed");
     CHECK_TEXT(nearest_name("seeed", names, N), "seed");
@@ -18,12 +18,12 @@ static void one_slip_of_each_kind_finds_the_name(void)
     CHECK_TEXT(nearest_name("Engine", names, N), "engine");
 }
 
-static void ties_go_to_the_first(void)
+TEST(ties_go_to_the_first)
 {
     CHECK_TEXT(nearest_name("xp", names, N), "tp");
 }
 
-static void what_is_far_from_all_finds_nothing(void)
+TEST(what_is_far_from_all_finds_nothing)
 {
     char longer[200];
     memset(longer, 'x', sizeof longer);
@@ -32,10 +32,4 @@ static void what_is_far_from_all_finds_nothing(void)
     CHECK_TRUE(nearest_name("", names, 4) == NULL);
     CHECK_TRUE(nearest_name(longer, names, N) == NULL);
     CHECK_TRUE(nearest_name("seed", names, 0) == NULL);
-}
-
-int main(void)
-{
-    return HARNESS_MAIN("nearest", TEST(one_slip_of_each_kind_finds_the_name), TEST(ties_go_to_the_first),
-                        TEST(what_is_far_from_all_finds_nothing));
 }

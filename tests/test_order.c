@@ -19,7 +19,7 @@ static void pipeline_of(struct plan_pipeline *pipeline, int32_t stages, int32_t 
 }
 
 /* Narayanan et al. 2021, figure 4, with p = 3, m = 4: p-1-s warm-up forwards, one forward, one backward, cool-down. */
-static void plain_one_f_one_b_is_the_textbooks(void)
+TEST(plain_one_f_one_b_is_the_textbooks)
 {
     struct plan_pipeline pipeline;
     pipeline_of(&pipeline, 3, 4, NULL);
@@ -34,7 +34,7 @@ static void plain_one_f_one_b_is_the_textbooks(void)
 
 /* need = 3, 3, 4, 5, 6, 6 of m = 6. Just in time: n = need: backward 1 follows backward 0 at once. Persistent: n = 3,
  * 4, 5, 6, 7, 8, of which there are 6: the lead of two forwards stays. */
-static void the_lead_shrinks_just_in_time_and_stays_when_persistent(void)
+TEST(the_lead_shrinks_just_in_time_and_stays_when_persistent)
 {
     const int32_t need[] = {3, 3, 4, 5, 6, 6};
     struct plan_pipeline pipeline;
@@ -50,7 +50,7 @@ static void the_lead_shrinks_just_in_time_and_stays_when_persistent(void)
 
 /* Slots 0, 1, 4 of three stages: forward t runs before backward u if t <= u + 2 - s. On stage 0 slot 4 is more than two
  * behind slot 1, so B0 and B1 go first; without holes it is plain 1F1B. */
-static void holes_between_slots_run_nothing(void)
+TEST(holes_between_slots_run_nothing)
 {
     const int32_t holes[] = {0, 1, 4}, whole[] = {0, 1, 2, 3};
     struct plan_pipeline pipeline;
@@ -68,7 +68,7 @@ static void holes_between_slots_run_nothing(void)
 
 /* Random units shared by random sets of pipelines, which overlap every way: as long as a unit has one slot in all of
  * them, no pipelines wait for each other in a circle. */
-static void shared_slots_never_wait_in_a_circle(void)
+TEST(shared_slots_never_wait_in_a_circle)
 {
     uint64_t state = 5;
     int32_t n_shared = 0;
@@ -112,7 +112,7 @@ static void shared_slots_never_wait_in_a_circle(void)
 }
 
 /* The same needs: the most that is missing is 2, before backward 0. From the start n = 3, 4, 5, 6 of m = 6. */
-static void a_long_warm_up_injects_nothing(void)
+TEST(a_long_warm_up_injects_nothing)
 {
     const int32_t need[] = {3, 3, 4, 5, 6, 6};
     struct plan_pipeline pipeline;
@@ -126,7 +126,7 @@ static void a_long_warm_up_injects_nothing(void)
 }
 
 /* Without backwards all forwards run; with more forwards than backwards ask for, the rest comes last. */
-static void forwards_that_nobody_needs_run_last(void)
+TEST(forwards_that_nobody_needs_run_last)
 {
     struct plan_pipeline pipeline;
     pipeline_of(&pipeline, 1, 1, NULL);
@@ -156,7 +156,7 @@ static int32_t n_wrong(const struct plan_pipeline *pipeline, int32_t stage, enum
     return wrong + (forward != m) + (backward != m);
 }
 
-static void forwards_before_each_backward_follow_the_formula(void)
+TEST(forwards_before_each_backward_follow_the_formula)
 {
     uint64_t seed = 7;
     for (int32_t round = 0; round < 200; round++) {
@@ -175,7 +175,7 @@ static void forwards_before_each_backward_follow_the_formula(void)
 
 /* Narayanan et al. 2021, figure 4 below, with p = 2, v = 2, m = 4: stage 0 runs 2 + 2 forwards first, stage 1 two. One
  * group of units, m = p, is all warm-up but for the last stage's two forwards. */
-static void interleaved_one_f_one_b_is_megatrons(void)
+TEST(interleaved_one_f_one_b_is_megatrons)
 {
     struct plan_pipeline pipeline;
     pipeline_of(&pipeline, 2, 4, NULL);
@@ -190,14 +190,4 @@ static void interleaved_one_f_one_b_is_megatrons(void)
     CHECK_TEXT(hand_order_text(&pipeline, 0), "F0 F1 F0.1 F1.1 B0.1 B1.1 B0 B1");
     CHECK_TEXT(hand_order_text(&pipeline, 1), "F0 F1 F0.1 B0.1 F1.1 B1.1 B0 B1");
     plan_pipeline_free(&pipeline);
-}
-
-int main(void)
-{
-    return HARNESS_MAIN("order", TEST(plain_one_f_one_b_is_the_textbooks),
-                        TEST(the_lead_shrinks_just_in_time_and_stays_when_persistent),
-                        TEST(holes_between_slots_run_nothing), TEST(shared_slots_never_wait_in_a_circle),
-                        TEST(a_long_warm_up_injects_nothing), TEST(forwards_that_nobody_needs_run_last),
-                        TEST(forwards_before_each_backward_follow_the_formula),
-                        TEST(interleaved_one_f_one_b_is_megatrons));
 }

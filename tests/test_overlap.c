@@ -7,7 +7,7 @@
 static const struct device plain = {
     .peak_flop_per_s = 1,
     .hbm_bytes_per_s = 1e30,
-    .memory_share = {1, 1, 1, 1},
+    .memory_share = {1, 1, 1, 1, 1, 1},
     .gemm = {.efficiency = 1},
     .collective = {{.latency_s = 1, .efficiency = 1}, {.latency_s = 1, .efficiency = 1}},
     .nvlink = {.latency_s = 2, .efficiency = 1},
@@ -28,7 +28,7 @@ static struct cost_setting setting_of(const struct device *device, int32_t tenso
 
 /* A quarter of the multiprocessors is held: 8 s of kernels beside 4 s lose 1 s; beside 20 s they end before. At equal
  * ends, 3/4 of 16 s are kernels. In a node it is half of them. */
-static void a_collective_takes_multiprocessors_while_it_runs(void)
+TEST(a_collective_takes_multiprocessors_while_it_runs)
 {
     struct device device = plain;
     const struct overlap_kernels eight = {8, 6}, twelve = {12, 12};
@@ -47,7 +47,7 @@ static void a_collective_takes_multiprocessors_while_it_runs(void)
 /* Six of 8 multiprocessors are left to GEMMs of 8 blocks: 6 s take two rounds, 12 s, and 2 s of other kernels 8/3 s.
  * Beside a collective of 4 s 4 x 8/(44/3) s of work are done, beside one of 44/3 s all of it. With four left it is
  * twice the time of both; with three, three rounds: 18 s and 16/3 s. */
-static void persistent_gemms_run_in_rounds_beside_a_collective(void)
+TEST(persistent_gemms_run_in_rounds_beside_a_collective)
 {
     struct device device = plain;
     const struct overlap_kernels kernels = {8, 6}, others = {8, 0}, gemms = {8, 8};
@@ -68,7 +68,7 @@ static void persistent_gemms_run_in_rounds_beside_a_collective(void)
 
 /* T 12, TP 4, n 5, k 4: chunks of 3 rows are 2 x 3 x 5 x 4 = 120 s, copies 3 x 4 x 2 bytes, 4.4 s: computing hides
  * them. With GEMMs a hundred times as fast, 1.2 s: three copies, and the last chunk. */
-static void a_gathered_gemm_takes_the_longer_of_chunk_and_copy(void)
+TEST(a_gathered_gemm_takes_the_longer_of_chunk_and_copy)
 {
     struct device device = plain;
     struct cost_setting setting = setting_of(&device, 4, SCENARIO_CHUNKED);
@@ -79,7 +79,7 @@ static void a_gathered_gemm_takes_the_longer_of_chunk_and_copy(void)
 
 /* T 12, TP 2, n 4, k 5: four chunks of 3 rows, 120 s each, whose 24 bytes are reduced in 1 + 12/10 s. A hundred times
  * as fast: 1.2 s, then four reductions. */
-static void a_reduced_gemm_takes_the_longer_of_chunk_and_reduction(void)
+TEST(a_reduced_gemm_takes_the_longer_of_chunk_and_reduction)
 {
     struct device device = plain;
     struct cost_setting setting = setting_of(&device, 2, SCENARIO_CHUNKED);
@@ -90,7 +90,7 @@ static void a_reduced_gemm_takes_the_longer_of_chunk_and_reduction(void)
 
 /* 8 multiprocessors of 1 FLOP/s: 1024 x 1024 are 32 tiles of 128 x 256, four waves. A quarter of the rows, 8 tiles, is
  * one wave; on the six that are left two, of which the second costs all of its gap: twice as long each. */
-static void chunks_run_in_waves_of_what_is_left(void)
+TEST(chunks_run_in_waves_of_what_is_left)
 {
     struct device device = plain;
     device.peak_flop_per_s = 8;
@@ -111,7 +111,7 @@ static void chunks_run_in_waves_of_what_is_left(void)
  * second are longer than all collectives, so bulk leaves of the six backward two. Chunked, forward: a gather is hidden
  * under halves of rows; what is left of a reduce-scatter is that of the last of four chunks, 20 bytes: 2 s.
  */
-static void what_is_exposed_of_a_layer_is_counted_by_hand(void)
+TEST(what_is_exposed_of_a_layer_is_counted_by_hand)
 {
     const struct overlap_widths widths = {.hidden = 4, .qkv = 4, .heads = 2, .up = 8, .ffn = 4};
     const double forward_s[] = {4 * 5.0, 4 * 5.0, 2 * 2.0}, backward_s[] = {6 * 5.0, 2 * 5.0, 0};
@@ -133,7 +133,7 @@ static void what_is_exposed_of_a_layer_is_counted_by_hand(void)
 /* GEMMs that take no time but 3 s to start: bulk leaves 5 - 3 s of each of four collectives. Chunked, TP 2, forward: a
  * gather's two chunks start in 3 s each while one copy of 40 bytes takes 6 s: 6 + 3 in place of 3; a reduce-scatter's
  * four chunks are reduced in 2 s each, under 3: 4 x 3 + 2 in place of 3. All of it is slower than 5 s exposed. */
-static void chunks_may_cost_more_than_they_hide(void)
+TEST(chunks_may_cost_more_than_they_hide)
 {
     struct device device = plain;
     device.peak_flop_per_s = 1e30;
@@ -149,7 +149,7 @@ static void chunks_may_cost_more_than_they_hide(void)
 
 /* Without sequence parallelism, TP 2, T 10: an all-reduce of 80 bytes takes 1 + 8 s. Training slows GEMMs by a quarter:
  * those of the weight gradients of up, QKV and head take 1.25 x 640/100, 320/100 and 640/100 s. */
-static void all_reduces_hide_under_the_gemms_of_training(void)
+TEST(all_reduces_hide_under_the_gemms_of_training)
 {
     const struct overlap_widths widths = {.hidden = 4, .qkv = 4, .heads = 2, .up = 8, .ffn = 4};
     struct device device = plain;
@@ -164,14 +164,4 @@ static void all_reduces_hide_under_the_gemms_of_training(void)
     CHECK_TRUE(overlap_tensor_head(&setting, PASS_FORWARD, 10, 8).exposed_s == 0);
     setting.communication.tp_overlap = SCENARIO_EXPOSED;
     CHECK_CLOSE(overlap_tensor_layer(&setting, PASS_BACKWARD, 10, &widths).exposed_s, 2 * 9.0, 1e-14);
-}
-
-int main(void)
-{
-    return HARNESS_MAIN("overlap", TEST(a_collective_takes_multiprocessors_while_it_runs),
-                        TEST(persistent_gemms_run_in_rounds_beside_a_collective),
-                        TEST(a_gathered_gemm_takes_the_longer_of_chunk_and_copy),
-                        TEST(a_reduced_gemm_takes_the_longer_of_chunk_and_reduction),
-                        TEST(chunks_run_in_waves_of_what_is_left), TEST(what_is_exposed_of_a_layer_is_counted_by_hand),
-                        TEST(chunks_may_cost_more_than_they_hide), TEST(all_reduces_hide_under_the_gemms_of_training));
 }

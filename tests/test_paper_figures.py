@@ -29,15 +29,32 @@ SWEPT = [name for name in paper.FIGURES if name.startswith("throughput")] + ["ab
                                                                                     "scaling"]
 
 
-def draw(*arguments):
+def call(*arguments):
+    """The script as a user calls it."""
     command = [sys.executable, TOP / "analysis/paper.py", "--slimsim", os.environ["SLIMSIM"], "--output", SCRATCH]
     return subprocess.run([*command, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
 
 
+def draw(name, assignments=()):
+    """A figure as the script makes it, small and once."""
+    simulator = paper.Simulator(os.environ["SLIMSIM"], SCRATCH, list(assignments), 1)
+    simulator.traces.mkdir(exist_ok=True)
+    figure, rows = paper.FIGURES[name](simulator)
+    figure.savefig(SCRATCH / f"{name}-small.png", dpi=30)
+    paper.pyplot.close(figure)
+    paper.write_table(SCRATCH / f"{name}.csv", rows)
+    paper.write_hdf5(SCRATCH / f"{name}.h5", rows)
+
+
 def table(name):
-    """The numbers of a figure that was drawn."""
+    """The numbers of a figure that was drawn, which its HDF5 file has too."""
     with open(SCRATCH / f"{name}.csv", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
+        rows = list(csv.DictReader(file))
+    with h5py.File(SCRATCH / f"{name}.h5") as file:
+        numbers = [[value.decode() if isinstance(value, bytes) else value for value in row] for row in file["table"][:].tolist()]
+        assert list(file["table"].dtype.names) == list(rows[0]), name
+    assert numbers == [[type(of)(text) for of, text in zip(numbers[0], row.values())] for row in rows], name
+    return rows
 
 
 def units(name, pass_name, pipeline="0", stage="0"):
@@ -51,9 +68,9 @@ class Examples(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        names = [name for name in paper.FIGURES if name not in SMALL and name not in SWEPT]
-        done = draw(*names)
-        assert done.returncode == 0, done.stderr
+        for name in paper.FIGURES:
+            if name not in SMALL and name not in SWEPT:
+                draw(name)
 
     def test_sixteen_samples_on_two_pipelines(self):
         """10 for DP1 and 6 for DP2, each using 8 MicroPacks."""
@@ -145,17 +162,22 @@ class Examples(unittest.TestCase):
 class Figures(unittest.TestCase):
     def test_the_others_are_drawn(self):
         for name, assignments in SMALL.items():
-            done = draw(name, *(text for assignment in assignments for text in ("--set", assignment)))
-            self.assertEqual(done.returncode, 0, done.stderr)
-            self.assertTrue(all((SCRATCH / f"{name}.{end}").stat().st_size > 1000 for end in ("png", "svg")), name)
+            draw(name, assignments)
             self.assertGreater(len(table(name)), 3)
 
+    def test_the_script_writes_pictures_and_numbers(self):
+        for end in ("png", "svg", "csv"):
+            (SCRATCH / f"formation.{end}").unlink(missing_ok=True)
+        done = call("formation")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertTrue(all((SCRATCH / f"formation.{end}").stat().st_size > 1000 for end in ("png", "svg", "csv")))
+
     def test_what_cannot_be_drawn_is_said(self):
-        done = draw("formation", "--set", "data.context=0")
+        done = call("formation", "--set", "data.context=0")
         self.assertEqual(done.returncode, 1)
         self.assertIn("data.context", done.stderr)
         self.assertIn("formation: slimsim run", done.stderr)
-        done = draw("no-such-figure")
+        done = call("no-such-figure")
         self.assertEqual(done.returncode, 2)
         self.assertIn("no figure no-such-figure", done.stderr)
 
@@ -247,8 +269,8 @@ class Sweeps(unittest.TestCase):
                 "throughput-free-512", "throughput-megatron-512-simgrid", "ablation", "same-plan", "experiments")] + [
                 ("scaling", ("best-fit", "slimpack"), 16), ("choice", ("usual", "chosen"), 8)]:
             figure, rows = paper.FIGURES[name](types.SimpleNamespace(sweep=lambda *_, **__: self.sweep(systems)))
-            paper.save(figure, [SCRATCH / f"{name}.png"])
-            self.assertGreater((SCRATCH / f"{name}.png").stat().st_size, 1000)
+            figure.savefig(SCRATCH / f"{name}-small.png", dpi=30)
+            paper.pyplot.close(figure)
             self.assertEqual(len(rows), n_rows)
 
     def test_iterations_of_a_choice(self):

@@ -42,7 +42,7 @@ static void check_says(const struct plan *plan, const char *part)
     CHECK_CONTAINS(err.text, part);
 }
 
-static void a_plan_with_a_shared_sample_passes(void)
+TEST(a_plan_with_a_shared_sample_passes)
 {
     struct plan plan;
     struct error err = {0};
@@ -62,7 +62,7 @@ static struct slice *slice_of(struct plan *plan, int32_t pipeline, enum pass pas
     return &plan->phases[0].pipelines[pipeline].cut[pass].slices[i];
 }
 
-static void each_breach_of_cuts_is_told(void)
+TEST(each_breach_of_cuts_is_told)
 {
     struct plan plan;
     shared(&plan);
@@ -107,7 +107,7 @@ static void swap_steps(struct plan_pipeline *pipeline, int32_t i, int32_t j)
 }
 
 /* Stage 0 of shared() runs F0 F1 F2 B0 B1 B2, stage 1 F0 F1 B0 B1 F2 B2. */
-static void each_breach_of_orders_is_told(void)
+TEST(each_breach_of_orders_is_told)
 {
     struct plan plan;
     shared(&plan);
@@ -134,7 +134,7 @@ static void each_breach_of_orders_is_told(void)
 }
 
 /* Sample 1 runs on both pipelines, each whole: tokens would count twice. */
-static void a_sample_has_one_home(void)
+TEST(a_sample_has_one_home)
 {
     struct plan plan;
     shared(&plan);
@@ -144,7 +144,7 @@ static void a_sample_has_one_home(void)
 }
 
 /* Ranks 0, 2 and 1, 3 become 0, 2 and 2, 4. */
-static void pipelines_share_no_gpu(void)
+TEST(pipelines_share_no_gpu)
 {
     struct plan plan;
     shared(&plan);
@@ -155,7 +155,7 @@ static void pipelines_share_no_gpu(void)
 
 /* WLB-LLM and HotSPa let samples wait: of the batch (4, 6) the second waits, and one of 8 tokens of an earlier batch
  * (sample 2 here) runs. */
-static void delayed_samples_wait_and_carried_ones_run(void)
+TEST(delayed_samples_wait_and_carried_ones_run)
 {
     struct plan plan;
     struct error err = {0};
@@ -183,7 +183,7 @@ static void delayed_samples_wait_and_carried_ones_run(void)
 }
 
 /* A copy outlives the original, can grow, and is as large as 100 units make it. */
-static void a_copy_shares_nothing(void)
+TEST(a_copy_shares_nothing)
 {
     struct plan plan, copy;
     hand_uniform(&plan, 3, 100, 7);
@@ -200,7 +200,7 @@ static void a_copy_shares_nothing(void)
 }
 
 /* FlexSP: phases of pipelines with unequal context degrees and no stages; HotSPa: unequal TP x PP and bytes between. */
-static void phases_have_layouts_of_their_own(void)
+TEST(phases_have_layouts_of_their_own)
 {
     struct plan plan = {.n_phases = 2, .shards = 8};
     struct error err = {0};
@@ -220,12 +220,4 @@ static void phases_have_layouts_of_their_own(void)
     CHECK_TRUE(plan_check(&plan, 2, (int32_t[]){8, 8}, &err));
     CHECK_EQUAL(plan_rank(&plan.phases[0].pipelines[0].layout, 0, 3, 0), 3);
     plan_free(&plan);
-}
-
-int main(void)
-{
-    return HARNESS_MAIN("plan", TEST(a_plan_with_a_shared_sample_passes), TEST(each_breach_of_cuts_is_told),
-                        TEST(each_breach_of_orders_is_told), TEST(a_sample_has_one_home), TEST(pipelines_share_no_gpu),
-                        TEST(delayed_samples_wait_and_carried_ones_run), TEST(a_copy_shares_nothing),
-                        TEST(phases_have_layouts_of_their_own));
 }

@@ -10,7 +10,7 @@
 
 static const char platforms[] = SLIMSIM_BUILD_DIR "/platforms";
 
-static void built_platforms_are_as_the_generator_made_them(void)
+TEST(built_platforms_are_as_the_generator_made_them)
 {
     struct platform platform;
     struct error err = {0};
@@ -74,7 +74,7 @@ static const struct {
     {"</zone>", "</zoen>", "not well-formed XML: mismatched tag"},
 };
 
-static void a_platform_that_simgrid_would_die_of_is_refused(void)
+TEST(a_platform_that_simgrid_would_die_of_is_refused)
 {
     char *good = fixture_read(SLIMSIM_BUILD_DIR "/platforms/hopper-2x8.xml");
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
@@ -90,7 +90,7 @@ static void a_platform_that_simgrid_would_die_of_is_refused(void)
     free(good);
 }
 
-static void messages_name_the_line(void)
+TEST(messages_name_the_line)
 {
     struct platform platform;
     struct error err = {0};
@@ -103,7 +103,7 @@ static void messages_name_the_line(void)
     CHECK_CONTAINS(err.text, "host cpu0 is missing");
 }
 
-static void files_that_are_no_platform_are_refused(void)
+TEST(files_that_are_no_platform_are_refused)
 {
     static const struct {
         const char *text, *message;
@@ -124,7 +124,7 @@ static void files_that_are_no_platform_are_refused(void)
 }
 
 /* A node of one GPU needs no route between GPUs; the memory may stand in the node's zone. */
-static void a_node_of_one_gpu_and_memory_of_a_zone_are_allowed(void)
+TEST(a_node_of_one_gpu_and_memory_of_a_zone_are_allowed)
 {
     struct platform platform;
     struct error err = {0};
@@ -141,7 +141,7 @@ static void a_node_of_one_gpu_and_memory_of_a_zone_are_allowed(void)
     CHECK_TRUE(platform.nic_bytes_per_s == 1e9 && platform.pcie_bytes_per_s == 0x1p30);
 }
 
-static void an_unknown_name_lists_those_there_are(void)
+TEST(an_unknown_name_lists_those_there_are)
 {
     struct platform platform;
     struct error err = {0};
@@ -151,7 +151,7 @@ static void an_unknown_name_lists_those_there_are(void)
 }
 
 /* Seed 3. */
-static void random_mutations_give_a_platform_or_a_message(void)
+TEST(random_mutations_give_a_platform_or_a_message)
 {
     char *good = fixture_read(SLIMSIM_BUILD_DIR "/platforms/hopper-1x8.xml");
     size_t n = strlen(good);
@@ -174,13 +174,4 @@ static void random_mutations_give_a_platform_or_a_message(void)
     }
     CHECK_TRUE(n_refused > 100);
     free(good);
-}
-
-int main(void)
-{
-    return HARNESS_MAIN(
-        "platform", TEST(built_platforms_are_as_the_generator_made_them),
-        TEST(a_platform_that_simgrid_would_die_of_is_refused), TEST(messages_name_the_line),
-        TEST(files_that_are_no_platform_are_refused), TEST(a_node_of_one_gpu_and_memory_of_a_zone_are_allowed),
-        TEST(an_unknown_name_lists_those_there_are), TEST(random_mutations_give_a_platform_or_a_message));
 }

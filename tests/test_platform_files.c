@@ -39,7 +39,7 @@ static void append_route(struct dag *dag, int32_t from, int32_t to, double bytes
 
 /* 1 GB alone from the first and the last node: NVLink inside a node, the NIC between nodes (next node, farthest node,
    same and other rail), PCIe to and from the host. */
-static void every_platform_loads_and_its_routes_have_their_bandwidths(void)
+TEST(every_platform_loads_and_its_routes_have_their_bandwidths)
 {
     for (int32_t i = 0; i < N_BUILT; i++) {
         struct dag dag = hand_dag(1, 16, 0);
@@ -64,7 +64,7 @@ static void every_platform_loads_and_its_routes_have_their_bandwidths(void)
 
 /* 8 GPUs of node 0 send to those of the last node, on rails, while the other direction does so too: ports and uplinks
    are as wide as the NICs, so nobody is slowed down. */
-static void all_nics_of_a_node_run_at_full_speed_in_both_directions(void)
+TEST(all_nics_of_a_node_run_at_full_speed_in_both_directions)
 {
     for (int32_t i = 1; i < N_BUILT; i++) {
         struct dag dag = hand_dag(8 * built[i].n_nodes, 16, 0);
@@ -84,7 +84,7 @@ static void all_nics_of_a_node_run_at_full_speed_in_both_directions(void)
 
 /* All GPUs but one of node 0 send to its GPU 0, and to their host's memory: NVLink into GPU 0 is shared by 7, PCIe is
    one link a GPU. On a free platform nothing is shared. */
-static void links_are_shared_but_on_free_platforms(void)
+TEST(links_are_shared_but_on_free_platforms)
 {
     for (int32_t i = 0; i < N_BUILT; i++) {
         struct dag dag = hand_dag(8, 14, 0);
@@ -104,7 +104,7 @@ static void links_are_shared_but_on_free_platforms(void)
 }
 
 /* 2 leaves of 2 nodes of 4 GPUs; uplinks of a fourth of the NICs: 8 senders of 25 GB/s share 50 GB/s into the spine. */
-static void other_sizes_and_an_oversubscribed_spine_can_be_generated(void)
+TEST(other_sizes_and_an_oversubscribed_spine_can_be_generated)
 {
     struct built platform = {"hopper-4x4", 4, false};
     struct platform file = hand_platform(platform.name, platform.n_nodes);
@@ -130,7 +130,7 @@ static void other_sizes_and_an_oversubscribed_spine_can_be_generated(void)
 }
 
 /* What the scenario sees of each file is what generate.py was asked for: the paper's cluster. */
-static void every_platform_is_read_with_its_counts_and_bandwidths(void)
+TEST(every_platform_is_read_with_its_counts_and_bandwidths)
 {
     for (int32_t i = 0; i < N_BUILT; i++) {
         struct platform read, expected = hand_platform(built[i].name, built[i].n_nodes);
@@ -149,7 +149,7 @@ static void every_platform_is_read_with_its_counts_and_bandwidths(void)
 }
 
 /* Nothing but options that make sense; the file is not written. */
-static void the_generator_refuses_wrong_options(void)
+TEST(the_generator_refuses_wrong_options)
 {
     static const char *const wrong[] = {"",
                                         "--nodes 0",
@@ -164,13 +164,4 @@ static void the_generator_refuses_wrong_options(void)
                  SLIMSIM_SOURCE_DIR, wrong[i], harness_path("refused.txt"));
         CHECK_TRUE(system(command) != 0);
     }
-}
-
-int main(void)
-{
-    return HARNESS_MAIN(
-        "platform files", TEST(every_platform_is_read_with_its_counts_and_bandwidths),
-        TEST(every_platform_loads_and_its_routes_have_their_bandwidths),
-        TEST(all_nics_of_a_node_run_at_full_speed_in_both_directions), TEST(links_are_shared_but_on_free_platforms),
-        TEST(other_sizes_and_an_oversubscribed_spine_can_be_generated), TEST(the_generator_refuses_wrong_options));
 }

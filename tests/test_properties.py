@@ -21,7 +21,7 @@ def draw(seed):
     heads = rng.choice((8, 16))
     model = dict(zip(MODEL, (heads, rng.choice((8, heads)), 64 * heads, 4, rng.choice((2048, 2816)),
                              rng.choice((1, 32000, 50257)), rng.choice(("swiglu", "gelu")),
-                             rng.choice(("true", "false")), rng.choice(("rmsnorm", "layernorm")), rng.choice((0, 512)))))
+                             rng.choice(("true", "false")), rng.choice(("rmsnorm", "layernorm")), rng.choice((0, 4096)))))
     plan = {"tp": rng.choice((1, 2, 4)), "pp": rng.choice((1, 2)), "recompute": rng.choice(("none", "full")),
             "gradients": rng.choice(("fp32", "bf16")), "sequence_parallel": rng.random() < 0.5,
             "sharding": "none" if rng.random() < 0.3 else "zero1"}

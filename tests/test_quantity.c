@@ -71,7 +71,7 @@ static const struct {
     {"1,5", "-"},
 };
 
-static void every_form_has_its_exact_value(void)
+TEST(every_form_has_its_exact_value)
 {
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         double value = NAN;
@@ -82,7 +82,7 @@ static void every_form_has_its_exact_value(void)
     }
 }
 
-static void what_is_no_quantity_of_the_unit_is_refused(void)
+TEST(what_is_no_quantity_of_the_unit_is_refused)
 {
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         double value = 0;
@@ -93,7 +93,7 @@ static void what_is_no_quantity_of_the_unit_is_refused(void)
 }
 
 /* The resolved scenario is written with %.17g: it must come back as the same double. Seed 1. */
-static void seventeen_digits_come_back_to_the_same_bits(void)
+TEST(seventeen_digits_come_back_to_the_same_bits)
 {
     uint64_t state = 1;
     for (int i = 0; i < 100000; i++) {
@@ -110,11 +110,4 @@ static void seventeen_digits_come_back_to_the_same_bits(void)
         }
     }
     CHECK_TRUE(state != 1);
-}
-
-int main(void)
-{
-    return HARNESS_MAIN("quantity", TEST(every_form_has_its_exact_value),
-                        TEST(what_is_no_quantity_of_the_unit_is_refused),
-                        TEST(seventeen_digits_come_back_to_the_same_bits));
 }

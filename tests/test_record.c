@@ -71,33 +71,8 @@ static struct trace_reader *recorded(enum scenario_trace trace)
     return reader;
 }
 
-/* Iterations: 2 systems x 5. Lengths: 5 x 3 samples. The rest of one iteration of both systems: 2 x 2 pipelines x
- * (2 passes x 4 units of one slice); passes 2 x 3 stages x 8; sends 2 x 2 boundaries x 8. Edges into a pass: its
- * stream's last (all but the first of each stage), its boundary (all but forwards on stage 0); into a send: its pass,
- * and the send before it on its stream. */
-static void a_full_trace_has_the_first_measured_iteration(void)
-{
-    struct trace_reader *reader = recorded(SCENARIO_TRACE_FULL);
-    CHECK_EQUAL(trace_n_rows(reader, TRACE_SUMMARY), 2);
-    CHECK_EQUAL(trace_n_rows(reader, TRACE_ITERATIONS), 10);
-    CHECK_EQUAL(trace_n_rows(reader, TRACE_LENGTHS), 15);
-    CHECK_EQUAL(trace_n_rows(reader, TRACE_UNITS), 2 * 2 * 8);
-    CHECK_EQUAL(trace_n_rows(reader, TRACE_TRANSFERS), 2 * (2 * 2 * 8));
-    CHECK_EQUAL(trace_n_rows(reader, TRACE_TASKS), 2 * (2 * 3 * 8 + 2 * 2 * 8));
-    CHECK_EQUAL(trace_n_rows(reader, TRACE_MEMORY), 2 * (2 * 3 * 8));
-    CHECK_EQUAL(trace_n_rows(reader, TRACE_EDGES), 2 * 2 * ((3 * 7 + 3 * 8 - 4) + (2 * 8 + 2 * 2 * 3)));
-    trace_reader_close(reader);
-    char path[1100];
-    snprintf(path, sizeof path, "%s", harness_path("sample.h5"));
-    char *program = sample_trace_text(path, "program"), *hash = sample_trace_text(path, "lengths_hash");
-    CHECK_TEXT(program, "slimsim " SLIMSIM_VERSION);
-    CHECK_TEXT(hash, "0000000000001234");
-    free(program);
-    free(hash);
-}
-
 /* Stage 0 of pipeline 1: forwards of units 0 and 1 at once, sample 0's tokens [4000, 6000) in the second. */
-static void rows_say_where_and_when(void)
+TEST(rows_say_where_and_when)
 {
     struct error err = {0};
     struct trace_reader *reader = recorded(SCENARIO_TRACE_FULL);
@@ -128,7 +103,7 @@ static void rows_say_where_and_when(void)
 }
 
 /* (1 + 2 + 0 + 1) / 16 of the first system is bubble. */
-static void the_summary_has_a_row_per_system(void)
+TEST(the_summary_has_a_row_per_system)
 {
     struct error err = {0};
     struct trace_reader *reader = recorded(SCENARIO_TRACE_FULL);
@@ -153,7 +128,7 @@ static void the_summary_has_a_row_per_system(void)
     fclose(file);
 }
 
-static void a_summary_trace_has_no_detail(void)
+TEST(a_summary_trace_has_no_detail)
 {
     struct trace_reader *reader = recorded(SCENARIO_TRACE_SUMMARY);
     CHECK_EQUAL(trace_n_rows(reader, TRACE_SUMMARY), 2);
@@ -164,7 +139,7 @@ static void a_summary_trace_has_no_detail(void)
 }
 
 /* An observer that fails ends the run; nothing gets the name then. */
-static void a_time_that_is_not_finite_ends_the_run(void)
+TEST(a_time_that_is_not_finite_ends_the_run)
 {
     struct error err = {0};
     struct scenario scenario;
@@ -187,9 +162,27 @@ static void a_time_that_is_not_finite_ends_the_run(void)
     sample_run_release(&run);
 }
 
-int main(void)
+/* Iterations: 2 systems x 5. Lengths: 5 x 3 samples. The rest of one iteration of both systems: 2 x 2 pipelines x
+ * (2 passes x 4 units of one slice); passes 2 x 3 stages x 8; sends 2 x 2 boundaries x 8. Edges into a pass: its
+ * stream's last (all but the first of each stage), its boundary (all but forwards on stage 0); into a send: its pass,
+ * and the send before it on its stream. The last test: test_trace_h5py.py reads its file. */
+TEST(a_full_trace_has_the_first_measured_iteration)
 {
-    return HARNESS_MAIN("record", TEST(a_summary_trace_has_no_detail), TEST(rows_say_where_and_when),
-                        TEST(the_summary_has_a_row_per_system), TEST(a_time_that_is_not_finite_ends_the_run),
-                        TEST(a_full_trace_has_the_first_measured_iteration));
+    struct trace_reader *reader = recorded(SCENARIO_TRACE_FULL);
+    CHECK_EQUAL(trace_n_rows(reader, TRACE_SUMMARY), 2);
+    CHECK_EQUAL(trace_n_rows(reader, TRACE_ITERATIONS), 10);
+    CHECK_EQUAL(trace_n_rows(reader, TRACE_LENGTHS), 15);
+    CHECK_EQUAL(trace_n_rows(reader, TRACE_UNITS), 2 * 2 * 8);
+    CHECK_EQUAL(trace_n_rows(reader, TRACE_TRANSFERS), 2 * (2 * 2 * 8));
+    CHECK_EQUAL(trace_n_rows(reader, TRACE_TASKS), 2 * (2 * 3 * 8 + 2 * 2 * 8));
+    CHECK_EQUAL(trace_n_rows(reader, TRACE_MEMORY), 2 * (2 * 3 * 8));
+    CHECK_EQUAL(trace_n_rows(reader, TRACE_EDGES), 2 * 2 * ((3 * 7 + 3 * 8 - 4) + (2 * 8 + 2 * 2 * 3)));
+    trace_reader_close(reader);
+    char path[1100];
+    snprintf(path, sizeof path, "%s", harness_path("sample.h5"));
+    char *program = sample_trace_text(path, "program"), *hash = sample_trace_text(path, "lengths_hash");
+    CHECK_TEXT(program, "slimsim " SLIMSIM_VERSION);
+    CHECK_TEXT(hash, "0000000000001234");
+    free(program);
+    free(hash);
 }

@@ -47,7 +47,7 @@ def write_parts():
         for system, speed_up in zip(("best-fit", "slicing", "DP-Merge"), speeds)])
     paper.write_table(FIGURES / "same-plan.csv", [
         {"model": "llama-7b", "data.lengths": "github", "data.context": context, "system": system, **PLAN, "fits": fits,
-         "tokens_per_s_per_gpu": 1000 * speed_up - context / 1024, "speed_up": speed_up}
+         "tokens_per_s_per_gpu": 1000 * speed_up - context / 1024, "speed_up": speed_up, "speed_up_interval": 0.1}
         for context, speeds, both in ((65536, (1, 1.25), (1, 1)), (131072, (1, 0.9), (1, 1)), (262144, (1, 2), (1, 0)),
                                       (524288, (1, 3), (0, 1)))
         for system, speed_up, fits in zip(("best-fit", "slimpack"), speeds, both)])
@@ -106,6 +106,13 @@ class Page(unittest.TestCase):
         self.assertIn("| 1 of 1 | 0 of 1; not: TP8 PP1 512 7B GitHub |", self.line("| the gain is larger"))
         self.assertEqual(results.judged([(str(n), n < 2) for n in range(12)]), "2 of 12; not: 2, 3, 4, 5, 6, 7, 8, 9, 10, 11")
         self.assertIn("| 1 of 1 |", self.line("| 7B and 13B on GitHub lose tokens/s/GPU with longer context, slimpack"))
+
+    def test_a_gain_that_shrinks_by_less_than_its_intervals_is_marked(self):
+        for speed_up, mark in ((1.12, " (within the intervals)"), (1.05, "")):
+            cells = {("free", 512, "llama-70b", "github", context): {
+                system: {"speed_up": speed, "speed_up_interval": 0.04, "tokens_per_s_per_gpu": 1} for system in ("best-fit", "slimpack")}
+                for context, speed in ((65536, 1.14), (262144, speed_up))}
+            self.assertEqual(results.trend_rows(cells)[1][1], f"0 of 1; not: free 512 70B GitHub{mark}")
 
     def test_cells_and_what_is_missing(self):
         self.assertIn("| 1.10 ± 0.05 (1000 → 1100) | 1.80 ± 0.05 (500 → 900) |", self.page)

@@ -3,14 +3,14 @@
 #include "harness.h"
 
 /* The first words of splitmix64 started at 0, as in its authors' reference code. */
-static void mixing_gives_the_published_words(void)
+TEST(mixing_gives_the_published_words)
 {
     CHECK_TRUE(rng_mix(0) == UINT64_C(0xe220a8397b1dcdaf));
     CHECK_TRUE(rng_mix(UINT64_C(0x9e3779b97f4a7c15)) == UINT64_C(0x6e789e6aa1b965f4));
 }
 
 /* The same numbers on every machine and in every version; NumPy's MT19937, seeded with the mixed seed, agrees. */
-static void numbers_are_pinned(void)
+TEST(numbers_are_pinned)
 {
     struct rng *rng = rng_create(1, 0, RNG_LENGTHS);
     CHECK_EQUAL(rng_index(rng, 1000000), 597925);
@@ -18,7 +18,7 @@ static void numbers_are_pinned(void)
     rng_free(rng);
 }
 
-static void seed_iteration_and_stream_each_change_the_numbers(void)
+TEST(seed_iteration_and_stream_each_change_the_numbers)
 {
     const int64_t cases[][3] = {{1, 0, 0}, {2, 0, 0}, {1, 1, 0}, {1, 0, 1}, {0, 1, 0}, {-1, 0, 0}, {1, -1, 0}};
     enum { N = sizeof cases / sizeof cases[0] };
@@ -36,7 +36,7 @@ static void seed_iteration_and_stream_each_change_the_numbers(void)
 }
 
 /* The mean of n uniform numbers has standard error 1/sqrt(12 n) = 0.00029 for a million; four of them are allowed. */
-static void numbers_are_uniform(void)
+TEST(numbers_are_uniform)
 {
     enum { N = 1000000 };
     struct rng *rng = rng_create(7, 3, RNG_TEST);
@@ -51,10 +51,4 @@ static void numbers_are_uniform(void)
     CHECK_CLOSE(sum / N, 0.5, 4 * 0.00029 / 0.5);
     CHECK_CLOSE(sum_index / N, 50.0, 4 * 29.2 / 1000 / 50.0); /* sqrt((101^2 - 1)/12) = 29.15 */
     rng_free(rng);
-}
-
-int main(void)
-{
-    return HARNESS_MAIN("rng", TEST(mixing_gives_the_published_words), TEST(numbers_are_pinned),
-                        TEST(seed_iteration_and_stream_each_change_the_numbers), TEST(numbers_are_uniform));
 }

@@ -30,7 +30,7 @@ static const char full[] =
     "           gradients: bf16, recompute_layers: 5, early_stop: true, cp_type: all-gather, optimizer: eager}\n"
     "  - name: slimpack\n"
     "    label: 'slim: one'\n"
-    "    plan: {tp: 4, pp: 1, sharding: zero2, shard_group: 2, recompute: [attention-core, selective, "
+    "    plan: {tp: 4, pp: 1, sharding: zero2, shard_group: 2, fsdp: 2, recompute: [attention-core, selective, "
     "alternate-gemms],\n"
     "           sequence_parallel: false}\n"
     "    knobs: {asymmetric: false, label: \"true\", grid: [1, 2, 80 GiB]}\n";
@@ -46,7 +46,7 @@ static bool read_text(const char *text, struct scenario *scenario, struct error 
     return scenario_read(fixture_write("scenario/run.yaml", text), 0, NULL, scenario, err);
 }
 
-static void every_key_reaches_its_field(void)
+TEST(every_key_reaches_its_field)
 {
     struct scenario s;
     struct error err;
@@ -74,6 +74,15 @@ static void every_key_reaches_its_field(void)
     CHECK_EQUAL(s.engine, SCENARIO_CRITICAL_PATH);
     CHECK_EQUAL(s.trace, SCENARIO_TRACE_NONE);
     CHECK_TRUE(s.all_tensor_ranks);
+    scenario_free(&s);
+    scenario_free(&s);
+}
+
+TEST(every_key_of_a_system_reaches_its_field)
+{
+    struct scenario s;
+    struct error err;
+    CHECK_TRUE(read_text(full, &s, &err));
     CHECK_EQUAL(s.n_systems, 2);
     const struct scenario_plan *plan = &s.systems[0].plan;
     CHECK_TRUE(plan->tp == 8 && plan->pp == 4 && plan->cp == 2 && plan->dp == 2);
@@ -83,6 +92,7 @@ static void every_key_reaches_its_field(void)
     CHECK_TRUE(plan->cp_type == SCENARIO_ALL_GATHER && plan->optimizer == SCENARIO_EAGER);
     CHECK_TRUE(s.systems[1].plan.sharding == SCENARIO_ZERO2 && s.systems[1].plan.vpp == 1);
     CHECK_TRUE(s.systems[1].plan.shard_group == 2 && scenario_plan_shards(&s.systems[1].plan) == 2);
+    CHECK_TRUE(s.systems[1].plan.fsdp == 2 && plan->fsdp == 1);
     CHECK_TRUE(s.systems[1].plan.recompute == (RECOMPUTE_FULL - 1));
     CHECK_TRUE(plan->sequence_parallel && !s.systems[1].plan.sequence_parallel);
     CHECK_EQUAL(s.systems[0].knobs, -1);
@@ -91,10 +101,9 @@ static void every_key_reaches_its_field(void)
     CHECK_EQUAL(s.systems[1].plan.dp, 32); /* 128 / 4 */
     CHECK_TEXT(s.document.node[document_find(&s.document, s.systems[1].knobs, "asymmetric")].value, "false");
     scenario_free(&s);
-    scenario_free(&s);
 }
 
-static void defaults_are_those_of_the_list(void)
+TEST(defaults_are_those_of_the_list)
 {
     struct scenario s;
     struct error err;
@@ -151,7 +160,7 @@ static const char searched[] = "model: llama-13b\ndevice: h800\nplatform: hopper
                                "     offload: [0.25, 1], on_demand: [cp, full-recompute]}}\n";
 
 /* An entry's own space stands for the scenario's; a list stands for that of the named space. */
-static void plan_spaces_are_read_over_named_ones(void)
+TEST(plan_spaces_are_read_over_named_ones)
 {
     struct scenario s;
     struct error err;
@@ -173,7 +182,7 @@ static void plan_spaces_are_read_over_named_ones(void)
     scenario_free(&s);
 }
 
-static void resolved_text_reads_back_to_the_same_bits_and_text(void)
+TEST(resolved_text_reads_back_to_the_same_bits_and_text)
 {
     static const char *const texts[] = {full, minimal, searched};
     for (int i = 0; i < 3; i++) {
@@ -196,7 +205,7 @@ static void resolved_text_reads_back_to_the_same_bits_and_text(void)
     }
 }
 
-static void assignments_win_over_the_file_in_order(void)
+TEST(assignments_win_over_the_file_in_order)
 {
     static const char *const set[] = {"data.context=1Ki",    "data.context=2Ki",
                                       "systems.0.plan.tp=4", "systems.0.knobs.lead=persistent",
@@ -275,6 +284,7 @@ static const struct {
     {"pp: 2", "pp: 2, recompute: sometimes", "plan.recompute: 'sometimes' is not known; allowed: none, or one or a"},
     {"pp: 2", "pp: 2, recompute: {norm: true}", "plan.recompute: is a mapping of keys, not one value"},
     {"pp: 2", "pp: 2, cp: 16, cp_type: ulysses", "to divide heads and kv_heads, 40 and 40; ring and all-gather do not"},
+    {"pp: 2", "pp: 2, fsdp: 2", "plan.fsdp: 2 needs sharding zero2 or zero3"},
     {"pp: 2", "pp: 2, early_stop: true", "plan.early_stop: true needs recompute: full"},
     {"pp: 2", "pp: 2, recompute_layers: 1", "plan.recompute_layers: 1 layers need recompute: full"},
     {"pp: 2", "pp: 2, recompute: full, recompute_layers: 21",
@@ -291,7 +301,7 @@ static const struct {
      "label: 'slimpack' names systems.0 already; give each entry a `label:`"},
 };
 
-static void wrong_scenarios_are_refused_with_place_and_what_is_allowed(void)
+TEST(wrong_scenarios_are_refused_with_place_and_what_is_allowed)
 {
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
         struct scenario s;
@@ -306,7 +316,7 @@ static void wrong_scenarios_are_refused_with_place_and_what_is_allowed(void)
 }
 
 /* Heads 40 and key-value heads 20 over tp 8: only the second does not divide. */
-static void tensor_parallelism_must_divide_heads_and_kv_heads(void)
+TEST(tensor_parallelism_must_divide_heads_and_kv_heads)
 {
     struct scenario s;
     struct error err = {0};
@@ -330,7 +340,26 @@ static void tensor_parallelism_must_divide_heads_and_kv_heads(void)
     free(text);
 }
 
-static void all_errors_stand_in_one_pass(void)
+/* A context of as many tokens as learned positions is the longest that has all of them. */
+TEST(learned_positions_bound_the_context)
+{
+    struct scenario s;
+    struct error err = {0};
+    fixture_data("scenario");
+    char *model = fixture_replace(fixture_model, "kv_heads: 40", "kv_heads: 40\npositions: 2048");
+    char *text = fixture_replace(minimal, "model: llama-13b", "model: learned.yaml");
+    static const char *const most[] = {"data.context=2048"}, *const more[] = {"data.context=2049"};
+    fixture_write("scenario/learned.yaml", model);
+    CHECK_TRUE(scenario_read(fixture_write("scenario/run.yaml", text), 1, most, &s, &err));
+    scenario_free(&s);
+    CHECK_TRUE(!scenario_read(fixture_write("scenario/run.yaml", text), 1, more, &s, &err));
+    CHECK_CONTAINS(err.text, "data.context: 2049 tokens are more than model llama-13b has learned positions for");
+    CHECK_CONTAINS(err.text, "allowed: at most its positions, 2048");
+    free(model);
+    free(text);
+}
+
+TEST(all_errors_stand_in_one_pass)
 {
     static const char *const set[] = {"seed=x", "systems.7.name=y", "nothing"};
     struct scenario s;
@@ -362,7 +391,7 @@ static void all_errors_stand_in_one_pass(void)
     CHECK_EQUAL(n_lines, sizeof parts / sizeof *parts);
 }
 
-static void relative_paths_start_at_the_file_or_the_working_directory(void)
+TEST(relative_paths_start_at_the_file_or_the_working_directory)
 {
     struct scenario s;
     struct error err = {0};
@@ -385,7 +414,7 @@ static void relative_paths_start_at_the_file_or_the_working_directory(void)
     free(text);
 }
 
-static void a_path_too_long_is_refused(void)
+TEST(a_path_too_long_is_refused)
 {
     struct scenario s;
     struct error err = {0};
@@ -398,16 +427,7 @@ static void a_path_too_long_is_refused(void)
     CHECK_CONTAINS(err.text, "ddd...': data.lengths: as an absolute path this is longer than 511 bytes");
 }
 
-static void a_missing_scenario_is_named(void)
-{
-    struct scenario s;
-    struct error err = {0};
-    CHECK_TRUE(!scenario_read("no/such.yaml", 0, NULL, &s, &err));
-    CHECK_TEXT(err.text, "no/such.yaml: cannot be read: No such file or directory");
-    CHECK_EQUAL(err.status, ERROR_INVALID);
-}
-
-static void the_quick_start_is_the_main_comparison(void)
+TEST(the_quick_start_is_the_main_comparison)
 {
     struct scenario s;
     struct error err = {0};
@@ -425,7 +445,7 @@ static void the_quick_start_is_the_main_comparison(void)
     scenario_free(&s);
 }
 
-static void the_list_of_keys_names_all_of_them(void)
+TEST(the_list_of_keys_names_all_of_them)
 {
     char *text = NULL;
     size_t n;
@@ -439,16 +459,4 @@ static void the_list_of_keys_names_all_of_them(void)
     CHECK_CONTAINS(text, " systems.N.knobs ");
     CHECK_CONTAINS(text, "none|[norm|activation|attention-core|alternate-gemms|full|selective]");
     free(text);
-}
-
-int main(void)
-{
-    return HARNESS_MAIN(
-        "scenario", TEST(every_key_reaches_its_field), TEST(defaults_are_those_of_the_list),
-        TEST(plan_spaces_are_read_over_named_ones), TEST(resolved_text_reads_back_to_the_same_bits_and_text),
-        TEST(assignments_win_over_the_file_in_order), TEST(wrong_scenarios_are_refused_with_place_and_what_is_allowed),
-        TEST(tensor_parallelism_must_divide_heads_and_kv_heads), TEST(all_errors_stand_in_one_pass),
-        TEST(relative_paths_start_at_the_file_or_the_working_directory), TEST(a_path_too_long_is_refused),
-        TEST(a_missing_scenario_is_named), TEST(the_quick_start_is_the_main_comparison),
-        TEST(the_list_of_keys_names_all_of_them));
 }

@@ -42,7 +42,7 @@ static bool read_text(const char *text, struct object *object, struct error *err
     return ok;
 }
 
-static void values_are_read_and_defaults_filled_in(void)
+TEST(values_are_read_and_defaults_filled_in)
 {
     struct object object;
     struct error err;
@@ -101,7 +101,7 @@ static const struct {
     {"group.count: 1", "group.count: unknown key; did you mean 'group.count' (a dot stands for a level of nesting)?"},
 };
 
-static void wrong_values_are_named_with_place_and_what_is_allowed(void)
+TEST(wrong_values_are_named_with_place_and_what_is_allowed)
 {
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
         struct object object;
@@ -112,7 +112,7 @@ static void wrong_values_are_named_with_place_and_what_is_allowed(void)
     }
 }
 
-static void all_errors_stand_in_one_pass(void)
+TEST(all_errors_stand_in_one_pass)
 {
     struct object object;
     struct error err;
@@ -125,7 +125,7 @@ static void all_errors_stand_in_one_pass(void)
                "f.yaml:3:16: group.share: 'x' is not a number; allowed: a number, 0 to 1");
 }
 
-static void an_absent_mapping_takes_defaults_and_misses_what_is_required(void)
+TEST(an_absent_mapping_takes_defaults_and_misses_what_is_required)
 {
     struct document document;
     struct error err = {0};
@@ -142,7 +142,7 @@ static void an_absent_mapping_takes_defaults_and_misses_what_is_required(void)
 }
 
 /* As a user of --set writes them, whatever mapping the table is of. */
-static void a_mapping_inside_another_names_its_keys_in_full(void)
+TEST(a_mapping_inside_another_names_its_keys_in_full)
 {
     static const char text[] = "knobs: {flag: 5, group: {cont: 1}}";
     struct document document;
@@ -166,7 +166,7 @@ static char *written(const struct object *object)
     return text;
 }
 
-static void written_values_read_back_to_the_same_bits(void)
+TEST(written_values_read_back_to_the_same_bits)
 {
     struct object object, again;
     struct error err;
@@ -186,7 +186,7 @@ static void written_values_read_back_to_the_same_bits(void)
 }
 
 /* 2^53 + 1 is no double; 2^63 is no int64_t. */
-static void large_integers_are_exact_or_refused(void)
+TEST(large_integers_are_exact_or_refused)
 {
     static const struct schema_key seed[] = {{"seed", SCHEMA_INT, "-", 0, 0, "1", NULL, "any", FIELD(count)}};
     static const char *const texts[] = {"seed: 9007199254740993", "seed: 9223372036854775807",
@@ -204,7 +204,7 @@ static void large_integers_are_exact_or_refused(void)
     }
 }
 
-static void the_list_has_titles_and_one_line_a_key(void)
+TEST(the_list_has_titles_and_one_line_a_key)
 {
     char *text = NULL;
     size_t n;
@@ -218,7 +218,7 @@ static void the_list_has_titles_and_one_line_a_key(void)
     free(text);
 }
 
-static void choices_are_found_by_their_whole_name(void)
+TEST(choices_are_found_by_their_whole_name)
 {
     char name[64];
     CHECK_EQUAL(schema_choice("cut|drop|truncate", "cut"), 0);
@@ -228,14 +228,4 @@ static void choices_are_found_by_their_whole_name(void)
     CHECK_EQUAL(schema_choice("cut|drop|truncate", ""), -1);
     schema_choice_name("cut|drop|truncate", 1, name);
     CHECK_TEXT(name, "drop");
-}
-
-int main(void)
-{
-    return HARNESS_MAIN("schema", TEST(values_are_read_and_defaults_filled_in),
-                        TEST(wrong_values_are_named_with_place_and_what_is_allowed), TEST(all_errors_stand_in_one_pass),
-                        TEST(an_absent_mapping_takes_defaults_and_misses_what_is_required),
-                        TEST(a_mapping_inside_another_names_its_keys_in_full),
-                        TEST(written_values_read_back_to_the_same_bits), TEST(large_integers_are_exact_or_refused),
-                        TEST(the_list_has_titles_and_one_line_a_key), TEST(choices_are_found_by_their_whole_name));
 }

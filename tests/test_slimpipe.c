@@ -9,6 +9,7 @@
 #include "hand_request.h"
 #include "harness.h"
 #include "scenario/faults.h"
+#include "sweep/units.h"
 
 static void plan_of(struct hand_request *hand, int32_t stages, int32_t n_samples, int32_t tokens, const char *knobs,
                     struct plan *plan)
@@ -46,7 +47,7 @@ static double attention_s(const struct cost_setting *setting, enum pass pass, in
 /* Two stages, one sample in two slices. Ticks: F0; F1 beside F0; F1; B0 (of the second slice); B0 beside B1; B1. In the
  * second and the fifth one stage has the later slice, the other the earlier, of a quarter of the FLOPs of both: the
  * later one gives (3 - 1)/2 of its 3 parts. */
-static void the_later_slice_gives_until_both_have_the_mean(void)
+TEST(the_later_slice_gives_until_both_have_the_mean)
 {
     struct hand_request hand;
     struct plan plan;
@@ -80,9 +81,38 @@ static void the_later_slice_gives_until_both_have_the_mean(void)
     hand_request_free(&hand);
 }
 
+/* What is told of units is of what stage 0 computes: given away, taken on, or neither. */
+TEST(units_take_as_long_as_their_tasks)
+{
+    struct hand_request hand;
+    struct plan plan;
+    double seconds[N_PASSES][8] = {0}, nominal_s = 0, told_s = 0;
+    plan_of(&hand, 2, 2, 4000, "slices: 4", &plan);
+    const struct plan_pipeline *pipeline = plan.phases[0].pipelines;
+    CHECK_EQUAL(pipeline->cut[PASS_FORWARD].n_units, 8);
+    struct dag dag = built(&plan, &hand.setting);
+    for (int32_t i = 0; i < dag.n_tasks; i++) {
+        const struct dag_task *task = &dag.tasks[i];
+        if (task->stage == 0 && (task->kind == DAG_COMPUTE || task->kind == DAG_ATTENTION))
+            seconds[task->pass][task->unit] += dag.duration_s[i];
+    }
+    for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
+        for (int32_t unit = 0; unit < 8; unit++) {
+            struct cost_pass cost = dag_pass_cost(pipeline, &hand.setting, pass, unit, 0);
+            double unit_s = units_pass_s(pipeline, &hand.setting, pass, unit);
+            CHECK_CLOSE(unit_s, seconds[pass][unit], 1e-12);
+            nominal_s = fmax(nominal_s, cost_pass_s(&cost));
+            told_s = fmax(told_s, unit_s);
+        }
+    CHECK_TRUE(told_s < 0.9 * nominal_s); /* the longest gives */
+    dag_free(&dag);
+    plan_free(&plan);
+    hand_request_free(&hand);
+}
+
 /* The same with one slow GPU: it takes twice as long for its half of the attention, whoever's it was; the other does
  * not. */
-static void attention_takes_as_long_as_on_the_gpu_that_computes_it(void)
+TEST(attention_takes_as_long_as_on_the_gpu_that_computes_it)
 {
     struct hand_request hand;
     struct plan plan;
@@ -109,7 +139,7 @@ static void attention_takes_as_long_as_on_the_gpu_that_computes_it(void)
 
 /* Bytes of the forward's two messages: out 2h T + share 4k S, back 2h T + 4n T with T = 2000, S = 4000, h = k = 64, n =
  * 4, 420 layers. */
-static void messages_carry_what_is_counted_by_hand(void)
+TEST(messages_carry_what_is_counted_by_hand)
 {
     struct hand_request hand;
     struct plan plan;
@@ -127,7 +157,7 @@ static void messages_carry_what_is_counted_by_hand(void)
 }
 
 /* A backward that computes attention again (full recomputation) sends what the forward does once more. */
-static void attention_computed_again_is_exchanged_again(void)
+TEST(attention_computed_again_is_exchanged_again)
 {
     struct slice slice = {0, 2000, 4000};
     struct cost_unit unit = {.slices = &slice, .n_slices = 1, .context = 1};
@@ -150,7 +180,7 @@ static void attention_computed_again_is_exchanged_again(void)
 }
 
 /* A message a layer, 420 of them; two where attention is computed again. */
-static void each_message_pays_its_links_latency(void)
+TEST(each_message_pays_its_links_latency)
 {
     struct hand_request hand;
     struct plan plan;
@@ -173,10 +203,29 @@ static void each_message_pays_its_links_latency(void)
     hand_request_free(&hand);
 }
 
+/* Buffers of a stage's messages are either size, each once, beside the workspace of the pass that runs. */
+static void check_buffers(const struct memory *memory, int32_t stage, const double expected[3])
+{
+    int32_t seen = 0, before = 0;
+    for (int64_t i = 0; i < memory->n_events; i++) {
+        double bytes = memory->events[i].bytes[MEMORY_COMMUNICATION];
+        int32_t now = bytes <= 0 ? 0 : fabs(bytes - expected[1]) < fabs(bytes - expected[2]) ? 1 : 2;
+        if (memory->events[i].place != stage)
+            continue;
+        CHECK_TRUE(now == 0 || memory->events[i].bytes[MEMORY_WORKSPACE] > 0);
+        if (now > 0)
+            CHECK_CLOSE(bytes, expected[now], 1e-12);
+        seen += now > 0 && now != before;
+        before = now;
+    }
+    CHECK_EQUAL(seen, 2);
+    CHECK_EQUAL(before, 0);
+}
+
 /* Buffers of one layer, T = 2000, S = 4000, h = k = 64, n = 4, share s. Stage 0 gives: of the forward it gets outputs
  * and sums, 2h T + 4n T, of the backward gradients, 2h T + s 4k S. Stage 1 takes: beside what it returns, forward 2h T
  * + s 4k S, backward 4h T + 8n T + s 4k S. They are there while these passes run, and no longer. */
-static void messages_are_held_while_their_passes_run(void)
+TEST(messages_are_held_while_their_passes_run)
 {
     struct hand_request hand;
     struct plan plan;
@@ -197,20 +246,7 @@ static void messages_are_held_while_their_passes_run(void)
     for (int32_t stage = 0; stage < 2; stage++) {
         double expected[3] = {0, back[PASS_FORWARD] + stage * out[PASS_FORWARD],
                               back[PASS_BACKWARD] + stage * out[PASS_BACKWARD]};
-        int32_t seen = 0, before = 0;
-        for (int64_t i = 0; i < memory.n_events; i++) {
-            double bytes = memory.events[i].bytes[MEMORY_COMMUNICATION];
-            int32_t now = bytes <= 0 ? 0 : fabs(bytes - expected[1]) < fabs(bytes - expected[2]) ? 1 : 2;
-            if (memory.events[i].place != stage)
-                continue;
-            CHECK_TRUE(now == 0 || memory.events[i].bytes[MEMORY_WORKSPACE] > 0);
-            if (now > 0)
-                CHECK_CLOSE(bytes, expected[now], 1e-12);
-            seen += now > 0 && now != before;
-            before = now;
-        }
-        CHECK_EQUAL(seen, 2);
-        CHECK_EQUAL(before, 0);
+        check_buffers(&memory, stage, expected);
         CHECK_EQUAL(quick.peak_bytes[stage], memory.peak_bytes[stage]);
     }
     memory_free(&memory);
@@ -223,7 +259,7 @@ static void messages_are_held_while_their_passes_run(void)
 
 /* Sends free. With exchange the passes of a tick take as long on every stage, without it the longest slice holds up the
  * stages after it: 40000 tokens, four slices of 1 : 3 : 5 : 7 parts of the attention. */
-static void exchange_takes_away_the_imbalance(void)
+TEST(exchange_takes_away_the_imbalance)
 {
     const char *const knobs[] = {"slices: 4\nexchange: false", "slices: 4"};
     double end_s[2];
@@ -245,7 +281,7 @@ static void exchange_takes_away_the_imbalance(void)
 }
 
 /* Stage s runs n + p-1-s slices first, in step n + 2(p-1-s): so many it holds of a micro-batch's n. */
-static void stages_hold_what_the_header_says(void)
+TEST(stages_hold_what_the_header_says)
 {
     const char *const knobs[] = {"slices: 8\nexchange: false", "slices: 8"};
     for (int i = 0; i < 2; i++) {
@@ -270,7 +306,7 @@ static void stages_hold_what_the_header_says(void)
 }
 
 /* SimGrid without contention takes as long as the longest path, with the exchange beside attention and before it. */
-static void both_engines_agree(void)
+TEST(both_engines_agree)
 {
     struct platform platform = hand_platform("hopper-2x8-free", 2);
     for (int beside = 0; beside < 2; beside++) {
@@ -287,7 +323,7 @@ static void both_engines_agree(void)
     }
 }
 
-static void breaches_of_exchanges_are_told(void)
+TEST(breaches_of_exchanges_are_told)
 {
     struct hand_request hand;
     struct plan plan;
@@ -310,14 +346,4 @@ static void breaches_of_exchanges_are_told(void)
     CHECK_CONTAINS(err.text, "in a circle");
     plan_free(&plan);
     hand_request_free(&hand);
-}
-
-int main(void)
-{
-    return HARNESS_MAIN("slimpipe", TEST(the_later_slice_gives_until_both_have_the_mean),
-                        TEST(attention_takes_as_long_as_on_the_gpu_that_computes_it),
-                        TEST(messages_carry_what_is_counted_by_hand), TEST(attention_computed_again_is_exchanged_again),
-                        TEST(each_message_pays_its_links_latency), TEST(messages_are_held_while_their_passes_run),
-                        TEST(exchange_takes_away_the_imbalance), TEST(stages_hold_what_the_header_says),
-                        TEST(both_engines_agree), TEST(breaches_of_exchanges_are_told));
 }

@@ -10,7 +10,7 @@ static void check_layers(const struct scenario_stages *split, int64_t layers, in
     CHECK_TRUE(scenario_stages_fit(split, layers, stages, chunks));
 }
 
-static void equal_stages_share_equally(void)
+TEST(equal_stages_share_equally)
 {
     const struct scenario_stages equal = {0};
     check_layers(&equal, 40, 4, 1, (const int32_t[]){10, 10, 10, 10});
@@ -23,7 +23,7 @@ static void equal_stages_share_equally(void)
 
 /* Llama 3 405B has 126 layers: with both tables counted 128 fall on 4, 8 and 16 stages, first and last with one less
  * (Llama 3, arXiv:2407.21783, section 3.3.2). */
-static void tables_count_as_layers(void)
+TEST(tables_count_as_layers)
 {
     const struct scenario_stages both = {.count_embedding = true, .count_head = true};
     check_layers(&both, 126, 4, 1, (const int32_t[]){31, 32, 32, 31});
@@ -35,7 +35,7 @@ static void tables_count_as_layers(void)
     check_layers(&head, 31, 4, 2, (const int32_t[]){4, 4, 4, 4, 4, 4, 4, 3});
 }
 
-static void first_and_last_stage_may_be_given(void)
+TEST(first_and_last_stage_may_be_given)
 {
     const struct scenario_stages first = {.first_layers = 4}, ends = {.first_layers = 6, .last_layers = 2};
     check_layers(&first, 34, 4, 1, (const int32_t[]){4, 10, 10, 10});
@@ -47,10 +47,4 @@ static void first_and_last_stage_may_be_given(void)
     CHECK_TRUE(!scenario_stages_fit(&ends, 33, 4, 1)); /* 25 on two */
     CHECK_TRUE(!scenario_stages_fit(&ends, 32, 4, 3)); /* 2 in three chunks */
     CHECK_TRUE(!scenario_stages_fit(&first, 3, 4, 1));
-}
-
-int main(void)
-{
-    return HARNESS_MAIN("stages", TEST(equal_stages_share_equally), TEST(tables_count_as_layers),
-                        TEST(first_and_last_stage_may_be_given));
 }

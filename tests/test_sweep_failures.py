@@ -105,11 +105,13 @@ class Failures(Sweep):
 
     def test_a_full_disk_leaves_nothing_under_the_final_names(self):
         """Sizes at which the journal, the tables, the traces of points or nothing meets the end of the disk."""
-        traced = BASE + "trace: full\nsweep: {replicates: 8}\n"
+        traced = BASE + "trace: full\nsweep: {replicates: 2}\n"
         plenty = fresh("plenty")
         self.sweep(plenty, "--quiet", scenario=traced)
-        cases = [(GRID, self.whole, kib, 74) for kib in (8, 64, 100, 128)]
-        cases += [(traced, plenty, kib, status) for kib, status in ((512, 74), (1350, 74), (1700, 74), (4096, 0))]
+        cases = [(GRID, self.whole, 8, 74), (traced, plenty, 4096, 0)]
+        for scenario, whole in ((GRID, self.whole), (traced, plenty)):
+            journal, tables = ((whole / name).stat().st_size // 1024 for name in ("small.journal", "small.h5"))
+            cases += [(scenario, whole, kib, 74) for kib in (journal // 2, journal + tables // 2)]
         for scenario, whole, kib, status in cases:
             with self.disk(kib) as folder:
                 done = self.sweep(folder, "--quiet", scenario=scenario, status=status)
@@ -126,28 +128,37 @@ class Failures(Sweep):
             self.assertIn("No space left on device", done.stderr)
             self.assertEqual(list(folder.iterdir()), [])
 
-    def test_runs_and_sweeps_of_one_name_do_not_replace_each_other(self):
+    def test_a_run_and_two_sweeps_of_one_name_do_not_replace_each_other(self):
         alone, swept, folder = write("kept.yaml", BASE), ("--sweep", "seed=1,2", "--jobs", "1", "--quiet"), fresh("kept")
-        shards = fresh("kept-shards")
+
+        def journals(seeds):
+            shards = fresh("kept-shards")
+            self.assertEqual(run("run", alone, "--sweep", seeds, "--shard", "1/1", "--output", shards).returncode, 0)
+            return shards.glob("*.journal")
 
         def refused(what, *arguments):
             before = {path: path.read_bytes() for path in folder.iterdir()}
             done = run(*arguments, "--output", folder)
-            self.assertEqual((done.returncode, done.stdout), (73, ""))
+            self.assertEqual((done.returncode, done.stdout), (2, ""))
             self.assertRegex(done.stderr, f"^slimsim: .*kept/small.csv is {what}, which this .* would replace; .*--output DIR.*--set name=")
             self.assertEqual({path: path.read_bytes() for path in folder.iterdir()}, before)
 
-        self.assertEqual(run("run", alone, *swept[:2], "--shard", "1/1", "--output", shards).returncode, 0)
         for _ in range(2):
             self.assertEqual(run("run", alone, "--quiet", "--output", folder).returncode, 0)
         refused("the table of a single run", "run", alone, *swept)
         refused("the table of a single run", "submit", alone, "--sweep", "seed=1,2", "--shards", "2", "--dry-run")
-        refused("the table of a single run", "merge", *shards.glob("*.journal"))
+        refused("the table of a single run", "merge", *journals("seed=1,2"))
         self.assertEqual(run("run", alone, *swept, "--set", "name=seeds", "--output", folder).returncode, 0)
         folder = fresh("kept")
         for _ in range(2):
             self.assertEqual(run("run", alone, *swept, "--output", folder).returncode, 0)
         refused("the table of a sweep", "run", alone)
+        other = (*swept[:1], "seed=2,3", *swept[2:])
+        refused("the table of another sweep", "run", alone, *other)
+        refused("the table of another sweep", "submit", alone, *other[:2], "--shards", "2", "--dry-run")
+        refused("the table of another sweep", "merge", *journals("seed=2,3"))
+        self.assertIn("1 computed, 2 kept", run("run", alone, "--sweep", "seed=3,1,2", "--output", folder).stderr)
+        refused("the table of another sweep", "run", alone, *swept)
         self.assertEqual(run("run", alone, "--quiet", "--set", "trace=none", "--output", folder).returncode, 0)
         self.assertEqual(run("run", alone, *swept, "--point", "1", "--output", folder).returncode, 0)
         (folder / "small.csv").write_text("tokens\n4096\n")

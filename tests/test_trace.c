@@ -94,7 +94,7 @@ static void write_sample(const char *folder, const char *name)
         fprintf(stderr, "%s\n", err.text);
 }
 
-static void every_column_of_every_table_is_described(void)
+TEST(every_column_of_every_table_is_described)
 {
     for (int32_t t = 0; t < TRACE_N_TABLES; t++) {
         const struct trace_table *table = &trace_tables[t];
@@ -112,7 +112,7 @@ static void every_column_of_every_table_is_described(void)
     CHECK_EQUAL(trace_table_find("taxes"), -1);
 }
 
-static void rows_read_back_as_they_were_written(void)
+TEST(rows_read_back_as_they_were_written)
 {
     struct error err = {0};
     const char *folder = fresh_folder("trace-rows");
@@ -137,7 +137,7 @@ static void rows_read_back_as_they_were_written(void)
     CHECK_EQUAL(n_files(folder), 1);
 }
 
-static void texts_and_labels_read_back(void)
+TEST(texts_and_labels_read_back)
 {
     struct error err = {0};
     const char *folder = fresh_folder("trace-texts");
@@ -157,7 +157,7 @@ static void texts_and_labels_read_back(void)
 }
 
 /* Above 64 KiB an attribute leaves the object's header; scenarios may be 1 MB. */
-static void a_scenario_of_a_megabyte_fits(void)
+TEST(a_scenario_of_a_megabyte_fits)
 {
     struct error err = {0};
     const char *folder = fresh_folder("trace-large");
@@ -174,7 +174,7 @@ static void a_scenario_of_a_megabyte_fits(void)
 }
 
 /* A second lies between the two, so a time stored anywhere would differ. */
-static void equal_runs_give_equal_bytes(void)
+TEST(equal_runs_give_equal_bytes)
 {
     const char *folder = fresh_folder("trace-bytes");
     size_t bytes[2];
@@ -189,7 +189,7 @@ static void equal_runs_give_equal_bytes(void)
     free(b);
 }
 
-static void a_missing_folder_is_one_sentence(void)
+TEST(a_missing_folder_is_one_sentence)
 {
     struct error err = {0};
     char folder[2048];
@@ -243,7 +243,7 @@ static int write_within(const char *folder, rlim_t limit, char says[static 2048]
 
 /* write() fails with EFBIG from some byte on, as a full disk does with ENOSPC. Wherever it happens nothing is left and
  * nothing has the final name. */
-static void a_full_disk_leaves_nothing(void)
+TEST(a_full_disk_leaves_nothing)
 {
     const char *folder = fresh_folder("trace-full");
     char says[2048];
@@ -260,7 +260,7 @@ static void a_full_disk_leaves_nothing(void)
     }
 }
 
-static void a_number_that_is_not_finite_is_refused(void)
+TEST(a_number_that_is_not_finite_is_refused)
 {
     const char *folder = fresh_folder("trace-finite");
     const double bad[] = {NAN, INFINITY, -INFINITY};
@@ -276,7 +276,7 @@ static void a_number_that_is_not_finite_is_refused(void)
     }
 }
 
-static void an_older_file_stays_until_the_new_one_is_whole(void)
+TEST(an_older_file_stays_until_the_new_one_is_whole)
 {
     struct error err = {0};
     const char *folder = fresh_folder("trace-older");
@@ -294,7 +294,7 @@ static void an_older_file_stays_until_the_new_one_is_whole(void)
     free(after);
 }
 
-static void what_is_no_trace_is_one_sentence(void)
+TEST(what_is_no_trace_is_one_sentence)
 {
     struct error err = {0};
     const char *folder = fresh_folder("trace-foreign");
@@ -318,7 +318,7 @@ static void what_is_no_trace_is_one_sentence(void)
 }
 
 /* Names for indices, quotes where CSV asks for them, the shortest digits that read back. */
-static void csv_of_a_table_is_readable(void)
+TEST(csv_of_a_table_is_readable)
 {
     struct error err = {0};
     const char *folder = fresh_folder("trace-csv");
@@ -349,14 +349,4 @@ static void csv_of_a_table_is_readable(void)
     CHECK_EQUAL(err.status, ERROR_CANT_CREATE);
     CHECK_EQUAL(n_files(folder), 2);
     trace_reader_close(reader);
-}
-
-int main(void)
-{
-    return HARNESS_MAIN(
-        "trace", TEST(every_column_of_every_table_is_described), TEST(rows_read_back_as_they_were_written),
-        TEST(texts_and_labels_read_back), TEST(a_scenario_of_a_megabyte_fits), TEST(equal_runs_give_equal_bytes),
-        TEST(a_missing_folder_is_one_sentence), TEST(a_full_disk_leaves_nothing),
-        TEST(a_number_that_is_not_finite_is_refused), TEST(an_older_file_stays_until_the_new_one_is_whole),
-        TEST(what_is_no_trace_is_one_sentence), TEST(csv_of_a_table_is_readable));
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The trace that test_record wrote, as other programs read it: h5py, pandas.read_hdf, networkx, the timeline."""
+"""The trace that test_record wrote, as other programs read it: h5py, pandas.read_hdf, the timeline."""
 import json
 import os
 import pathlib
@@ -10,13 +10,16 @@ import unittest
 import warnings
 
 import h5py
-import networkx
 import numpy
 import pandas
 
 SCRATCH = pathlib.Path(os.environ["SLIMSIM_SCRATCH"])
 TRACE = SCRATCH.parent / "sample.h5"
 TIMELINE = pathlib.Path(__file__).resolve().parent.parent / "analysis" / "timeline.py"
+sys.path.insert(0, str(TIMELINE.parent))
+
+from common import Trace  # noqa: E402  after the path
+
 TABLES = ["edges", "iterations", "lengths", "memory", "summary", "tasks", "transfers", "units"]
 
 
@@ -50,24 +53,10 @@ class Reading(unittest.TestCase):
             with warnings.catch_warnings():
                 warnings.simplefilter("error")
                 frame = pandas.read_hdf(TRACE, table)
-            self.assertEqual(list(frame.columns), list(self.file[table].dtype.names))
+            rows = self.file[table][:]
+            self.assertEqual(list(frame.columns), list(rows.dtype.names))
             for column in frame.columns:
-                numpy.testing.assert_array_equal(frame[column].to_numpy(), self.file[table][column])
-
-    def test_longest_path_of_networkx_is_the_makespan(self):
-        """An edge weighs the duration of the task it leaves; 1F1B by hand in sample_run.c has no other waiting."""
-        tasks, edges = self.file["tasks"][:], self.file["edges"][:]
-        for system in (0, 1):
-            duration = {row["task"]: row["duration_s"] for row in tasks if row["system"] == system}
-            graph = networkx.DiGraph()
-            graph.add_nodes_from(duration)
-            for row in edges[edges["system"] == system]:
-                graph.add_edge(row["from_task"], row["to_task"], weight=duration[row["from_task"]])
-            for task, seconds in duration.items():
-                graph.add_edge(task, "end", weight=seconds)
-            self.assertTrue(networkx.is_directed_acyclic_graph(graph))
-            finish = tasks["finish_s"][tasks["system"] == system].max()
-            self.assertAlmostEqual(networkx.dag_longest_path_length(graph) / finish, 1, delta=1e-12)
+                numpy.testing.assert_array_equal(frame[column].to_numpy(), rows[column])
 
 
 class Chrome(unittest.TestCase):
@@ -100,6 +89,25 @@ class Timeline(unittest.TestCase):
             pictures.append([path.read_bytes() for path in outputs])
         self.assertEqual(pictures[0], pictures[1])
         self.assertTrue(pictures[0][0].startswith(b"\x89PNG") and b"<svg" in pictures[0][1])
+
+    def test_each_virtual_stage_has_a_pass_and_none_is_beside_another(self):
+        """8 micro-batches of a pipeline: 8 passes each way on each virtual stage; a split backward has two parts."""
+        scenario = SCRATCH / "virtual.yaml"
+        plans = "[{name: best-fit, plan: {tp: 2, pp: 2, vpp: 2}}, {name: best-fit, label: zb, plan: {tp: 2, pp: 2, schedule: zero-bubble}}]"
+        scenario.write_text("{model: llama-7b, device: h800, platform: hopper-1x8, seed: 1, engine: critical-path, trace: full, "
+                            "data: {lengths: fixed, context: 4Ki, global_batch: 16}, iterations: {warm_up: 0, measured: 1}, "
+                            f"systems: {plans}}}")
+        done = subprocess.run([os.environ["SLIMSIM"], "run", scenario, "--output", SCRATCH, "--quiet"], capture_output=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        trace = Trace(SCRATCH / "virtual.h5")
+        for system, n in ((0, [16, 16]), (1, [8, 8, 8])):
+            tasks = trace.rows("tasks", system)
+            for stage in (0, 1):
+                passes = trace.passes(tasks[(tasks["stage"] == stage) & (tasks["pipeline"] == 1)])
+                self.assertEqual(list(numpy.bincount([key[2] for key, _, _ in passes])), n)
+                for (_, _, finish_s), (_, start_s, _) in zip(passes, passes[1:]):
+                    self.assertLessEqual(finish_s, start_s)
+        self.assertEqual(self.draw(SCRATCH / "virtual.h5", "--output", SCRATCH / "virtual.svg").returncode, 0)
 
     def test_a_trace_without_tasks_is_one_sentence(self):
         with h5py.File(SCRATCH / "no-tasks.h5", "w") as file:

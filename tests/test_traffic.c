@@ -17,7 +17,7 @@ static struct traffic traffic(const struct plan *plan, const struct cost_setting
 
 /* p stages, m units of 16 tokens: between neighbours 2 h bytes a token, m (p - 1) times each way. One replica has
  * nothing to reduce, one tensor and context rank nothing to gather. */
-static void stages_send_activations_both_ways(void)
+TEST(stages_send_activations_both_ways)
 {
     for (int32_t p = 1; p <= 8; p++) {
         struct plan plan;
@@ -31,7 +31,7 @@ static void stages_send_activations_both_ways(void)
 
 /* A sample of 64 tokens on four ranks: each sends three quarters of keys and values, 4 h bytes a token and layer,
  * forward, and twice that backward. */
-static void a_ring_sends_what_others_lack(void)
+TEST(a_ring_sends_what_others_lack)
 {
     struct plan plan;
     hand_plan(&plan, 1, 1, 4);
@@ -46,7 +46,7 @@ static void a_ring_sends_what_others_lack(void)
 /* n replicas of P parameters: to add up n vectors and to hand the sum to all takes 2 (n - 1) vectors on the wire, one
  * way of gradients (4 bytes), one of parameters (2 bytes). In groups of g = 2 of m = n/2: each replica sends half of
  * both vectors in its group, and of the half it holds 2 (m - 1)/m of the gradients among the groups. */
-static void replicas_send_gradients_and_parameters(void)
+TEST(replicas_send_gradients_and_parameters)
 {
     struct cost_setting groups = *hand_setting();
     double parameters = cost_stage_parameters(groups.model, 1, LAYERS, true, true);
@@ -71,7 +71,7 @@ static void replicas_send_gradients_and_parameters(void)
 
 /* Half of a unit's activations goes to the host and comes back on both stages; recomputation keeps 2 h bytes a token
  * and layer. */
-static void offloaded_activations_go_and_come_back(void)
+TEST(offloaded_activations_go_and_come_back)
 {
     struct plan plan;
     hand_uniform(&plan, 2, 1, 16);
@@ -85,7 +85,7 @@ static void offloaded_activations_go_and_come_back(void)
 
 /* Stage 1 takes a quarter of the attention of stage 0's second forward of 16 tokens: out 2 h a token and a quarter of
  * the keys and values of 16 tokens, back 2 h and 4 bytes a head and token; of half of all layers. */
-static void exchanged_attention_is_sent_out_and_back(void)
+TEST(exchanged_attention_is_sent_out_and_back)
 {
     struct plan plan;
     hand_uniform(&plan, 2, 2, 16);
@@ -100,7 +100,7 @@ static void exchanged_attention_is_sent_out_and_back(void)
 }
 
 /* Two phases; what a GPU keeps is not sent. */
-static void resharding_counts_what_moves(void)
+TEST(resharding_counts_what_moves)
 {
     struct plan plan, second;
     hand_uniform(&plan, 2, 3, 16);
@@ -115,11 +115,4 @@ static void resharding_counts_what_moves(void)
     CHECK_CLOSE(sent.bytes[TRAFFIC_RESHARD], 3e6, 1e-14);
     CHECK_CLOSE(sent.bytes[TRAFFIC_BOUNDARY], 2 * 2 * 3 * 16.0 * 2 * HIDDEN, 1e-14);
     plan_free(&plan);
-}
-
-int main(void)
-{
-    return HARNESS_MAIN("traffic", TEST(stages_send_activations_both_ways), TEST(a_ring_sends_what_others_lack),
-                        TEST(replicas_send_gradients_and_parameters), TEST(offloaded_activations_go_and_come_back),
-                        TEST(exchanged_attention_is_sent_out_and_back), TEST(resharding_counts_what_moves));
 }

@@ -48,7 +48,7 @@ static const char whole[] = "<?xml version=\"1.0\"?>\n"
 
 /* By hand: b and d of the Full zone are gone with the route to b; the host outside of it stays, where routes may lead
  * through it. */
-static void hosts_and_routes_that_are_not_needed_go_and_lines_stay(void)
+TEST(hosts_and_routes_that_are_not_needed_go_and_lines_stay)
 {
     char *left = trimmed(whole);
     CHECK_TEXT(left, "<?xml version=\"1.0\"?>\n"
@@ -70,16 +70,10 @@ static void hosts_and_routes_that_are_not_needed_go_and_lines_stay(void)
 }
 
 /* A gateway that is not needed, an element that may name hosts, no XML, no file. */
-static void what_cannot_be_told_stays_whole(void)
+TEST(what_cannot_be_told_stays_whole)
 {
     CHECK_TRUE(trimmed("<platform><zoneRoute src=\"x\" dst=\"y\" gw_src=\"b\" gw_dst=\"r\"/></platform>") == NULL);
     CHECK_TRUE(trimmed("<platform><cluster id=\"x\"/></platform>") == NULL);
     CHECK_TRUE(trimmed("<platform><zone></platform>") == NULL);
     CHECK_TRUE(!trim_platform(harness_path("absent.xml"), needs_a_and_c, NULL, stderr));
-}
-
-int main(void)
-{
-    return HARNESS_MAIN("trim", TEST(hosts_and_routes_that_are_not_needed_go_and_lines_stay),
-                        TEST(what_cannot_be_told_stays_whole));
 }

@@ -7,7 +7,7 @@
 /* Five units of 1, 2, 3, 4 and 5 samples of 16 tokens: FLOPs 1 to 5 times as many. Of five values in order p5 lies a
  * fifth of the way from the first to the second, p95 four fifths from the fourth to the last: 4.8 / 1.2 = 4. The second
  * pipeline's units are alike, 1; the third has one unit and does not count. */
-static void spreads_are_those_of_each_pipeline(void)
+TEST(spreads_are_those_of_each_pipeline)
 {
     struct plan plan;
     hand_plan(&plan, 3, 2, 1);
@@ -44,7 +44,7 @@ static void spreads_are_those_of_each_pipeline(void)
 }
 
 /* A unit that two ranks share has half the FLOPs on each. */
-static void shared_units_count_what_a_rank_does(void)
+TEST(shared_units_count_what_a_rank_does)
 {
     struct plan plan;
     hand_plan(&plan, 1, 1, 1);
@@ -66,7 +66,7 @@ static void shared_units_count_what_a_rank_does(void)
 
 /* Two phases of the same two pipelines of two stages with 1 and 3 units: passes of 3 and 9 seconds on each place,
  * mean 6. In the second phase passes take twice as long on pipeline 0 alone: 6 and 9, mean 7.5. Together 18 / 13.5. */
-static void pipelines_of_a_phase_are_compared_side_by_side(void)
+TEST(pipelines_of_a_phase_are_compared_side_by_side)
 {
     struct plan plan, second, *both[] = {&plan, &second};
     for (int k = 0; k < 2; k++) {
@@ -88,7 +88,7 @@ static void pipelines_of_a_phase_are_compared_side_by_side(void)
 }
 
 /* Slices of a padded micro-batch may hold padding alone: no FLOPs to compare, but seconds. */
-static void padding_alone_has_no_flop_to_compare(void)
+TEST(padding_alone_has_no_flop_to_compare)
 {
     struct plan plan;
     hand_plan(&plan, 1, 1, 1);
@@ -113,7 +113,7 @@ static void padding_alone_has_no_flop_to_compare(void)
     plan_free(&plan);
 }
 
-static void parts_are_counted_by_pipeline(void)
+TEST(parts_are_counted_by_pipeline)
 {
     struct plan plan;
     hand_plan(&plan, 3, 1, 1);
@@ -123,11 +123,4 @@ static void parts_are_counted_by_pipeline(void)
     CHECK_EQUAL(units_using(&plan, PLAN_ASYMMETRIC), 1);
     CHECK_EQUAL(units_using(&plan, PLAN_LONG_WARM_UP), 0);
     plan_free(&plan);
-}
-
-int main(void)
-{
-    return HARNESS_MAIN("units", TEST(spreads_are_those_of_each_pipeline), TEST(shared_units_count_what_a_rank_does),
-                        TEST(padding_alone_has_no_flop_to_compare),
-                        TEST(pipelines_of_a_phase_are_compared_side_by_side), TEST(parts_are_counted_by_pipeline));
 }

@@ -29,7 +29,7 @@ static const char *packs_text(const int32_t *pack, int32_t n)
  * Iteration 2: 8 makes two in the queue, both go: 9 -> 0, 8 -> 1, 4 -> least load is 1 (64 < 81): 12 tokens, full; 3:
  * least load is 1 (80), full; 0 is the shortest one, 12; 2 finds no room and remains.
  * Iteration 3: 2 goes first. */
-static void algorithm_1_by_hand(void)
+TEST(algorithm_1_by_hand)
 {
     const struct wlb_rule rule = {1, {8}, 2, 12};
     struct wlb_document documents[8];
@@ -54,7 +54,7 @@ static void algorithm_1_by_hand(void)
 }
 
 /* Up to 10 tokens: 6 weighs 1, 5 weighs 5; then 4 just fills the lighter one, which is not the shorter one. */
-static void a_micro_batch_may_be_full(void)
+TEST(a_micro_batch_may_be_full)
 {
     const struct wlb_rule rule = {0, {0}, 2, 10};
     struct wlb_document documents[] = {{6, 0, 1}, {5, 0, 5}, {4, 0, 0.5}};
@@ -141,7 +141,7 @@ static int32_t pack_of(const struct list *packs, int32_t tokens)
 }
 
 /* Twenty iterations each of documents that all differ, none to two queues, with room for all and for a part. */
-static void algorithm_1_on_lists_deals_alike(void)
+TEST(algorithm_1_on_lists_deals_alike)
 {
     uint64_t seed = 11;
     int32_t n_waited = 0;
@@ -171,7 +171,7 @@ static void algorithm_1_on_lists_deals_alike(void)
 
 /* Queues from 4 and from 8: 5 and 9 wait in different ones, so two of each are needed for two micro-batches. When
  * nothing else runs, all that waits does. */
-static void each_length_has_its_queue(void)
+TEST(each_length_has_its_queue)
 {
     const struct wlb_rule rule = {2, {4, 8}, 2, 20};
     struct wlb_document documents[] = {{5, 0, 1}, {9, 0, 1}, {3, 0, 1}, {8, 0, 1}};
@@ -189,7 +189,7 @@ static void each_length_has_its_queue(void)
 
 /* Half of the documents of two lengths: with them in one micro-batch each is ruined; a queue mends it, and tuning
  * finds it as long as they may wait. */
-static void tuning_finds_a_queue_that_may_wait(void)
+TEST(tuning_finds_a_queue_that_may_wait)
 {
     struct wlb_document sample[40];
     struct wlb_rule rule = {2, {0, 0}, 4, 1000};
@@ -206,7 +206,7 @@ static void tuning_finds_a_queue_that_may_wait(void)
 
 /* Over 40 iterations: every document runs once, in order of its arrival inside a length; what a plan says to be
  * delayed is what later plans carry; delayed_tokens are those that wait. */
-static void no_document_is_lost(void)
+TEST(no_document_is_lost)
 {
     struct hand_request hand;
     struct error err = {0};
@@ -240,7 +240,7 @@ static void no_document_is_lost(void)
 
 /* A long document in front of short ones: chunks of the packed sequence are uneven, chunks of each document are not,
  * so attention (which has no tiles here) takes less by document. A single document is the same both ways. */
-static void sharding_takes_the_shorter_attention(void)
+TEST(sharding_takes_the_shorter_attention)
 {
     struct hand_request hand;
     struct plan plan;
@@ -266,7 +266,7 @@ static void sharding_takes_the_shorter_attention(void)
 /* Per layer and pass both ways a document of x tokens costs 448 x^2 of attention (h 64: 2 h x^2, backward 2.5 times)
  * and 245,760 x of GEMMs; recomputed whole 576 x^2 and 327,680 x: 3000 and 2460 tokens are less than 4000 with both,
  * but not with attention counted once. So the last one joins them. */
-static void weights_count_what_is_recomputed(void)
+TEST(weights_count_what_is_recomputed)
 {
     struct hand_request hand;
     struct plan plan;
@@ -285,7 +285,7 @@ static void weights_count_what_is_recomputed(void)
 }
 
 /* With queries that a kernel pays for in blocks (q_half 64), shares of many short documents are slow by document. */
-static void short_documents_are_sharded_by_sequence(void)
+TEST(short_documents_are_sharded_by_sequence)
 {
     struct hand_request hand;
     struct plan plan;
@@ -312,7 +312,7 @@ static void short_documents_are_sharded_by_sequence(void)
 }
 
 /* Two chunks of two stages on two ranks: micro-batches in groups of two a rank, and every one takes documents. */
-static void micro_batches_interleave(void)
+TEST(micro_batches_interleave)
 {
     struct hand_request hand;
     struct plan plan;
@@ -336,7 +336,7 @@ static void micro_batches_interleave(void)
     hand_request_free(&hand);
 }
 
-static void what_cannot_be_is_refused(void)
+TEST(what_cannot_be_is_refused)
 {
     struct hand_request hand;
     struct plan plan;
@@ -391,7 +391,7 @@ static double mean_degree(const struct lengths *lengths, const struct scenario_d
 
 /* The paper's comparison: documents in their order, the fixed-length greedy packing, one queue, two. A linear and a
  * quadratic part of a document's time that are equal at 50,000 tokens, as of a 7B model. */
-static void imbalance_falls_with_freedom(void)
+TEST(imbalance_falls_with_freedom)
 {
     struct lengths lengths = {0};
     struct scenario_data data = {.lengths = "wlb-llm", .context = 131072, .global_batch = 512};
@@ -406,14 +406,4 @@ static void imbalance_falls_with_freedom(void)
         CHECK_TRUE(degree[i] < degree[i - 1]);
     CHECK_TRUE(degree[3] >= 1);
     lengths_close(&lengths);
-}
-
-int main(void)
-{
-    return HARNESS_MAIN("wlb_llm", TEST(algorithm_1_by_hand), TEST(a_micro_batch_may_be_full),
-                        TEST(algorithm_1_on_lists_deals_alike), TEST(each_length_has_its_queue),
-                        TEST(tuning_finds_a_queue_that_may_wait), TEST(no_document_is_lost),
-                        TEST(sharding_takes_the_shorter_attention), TEST(short_documents_are_sharded_by_sequence),
-                        TEST(weights_count_what_is_recomputed), TEST(micro_batches_interleave),
-                        TEST(what_cannot_be_is_refused), TEST(imbalance_falls_with_freedom));
 }

@@ -1,0 +1,141 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Measure on one GPU whole training steps of small Llamas of Hugging Face Transformers: bf16 weights and gradients, Adam
+with fp32 states and weights, one micro-batch a step. Writes training.csv and memory.csv, rows for `slimsim validate`
+with the columns of model/validation/training_h100.csv and memory.csv.
+
+A step is repeated for some seconds, so that clocks are those of lasting load; its time is the median of the second half.
+Needs PyTorch 2.8 or later and Transformers 5.
+"""
+import argparse
+import csv
+import pathlib
+import statistics
+import sys
+import time
+
+try:
+    import torch
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+    from transformers import LlamaConfig, LlamaForCausalLM
+except ImportError as error:
+    print(f"{__file__}: {sys.executable} has no {error.name}: install PyTorch for CUDA, 2.8 or later, and Transformers 5",
+          file=sys.stderr)
+    sys.exit(2)
+
+TRAINING = ("id trust split gpu fabric framework model params_b hidden layers heads kv_groups ffn vocab activation seq_len "
+            "n_gpus tp sp pp vpp cp dp sharding mbs gbs n_microbatch recompute offload precision attn_kernel tp_comm_overlap "
+            "step_time_s tokens_per_s tps_per_gpu tps_origin tflops_per_gpu mfu_pct flops_formula source notes").split()
+MEMORY = ("id trust split gpu framework model hidden layers heads kv_groups ffn vocab activation norm seq_len n_gpus tp sp pp "
+          "vpp cp dp sharding mbs gbs n_microbatch recompute offload precision attn_backend metric value_bytes value_printed "
+          "ranks source notes").split()
+GPU = "H100-SXM-80GB"  # a name of model/validation/gpus.csv
+SECONDS = 4.0
+KERNELS = {"FlashAttention-2": SDPBackend.FLASH_ATTENTION, "cuDNN": SDPBackend.CUDNN_ATTENTION}
+MODELS = {  # hidden, layers, heads, groups of keys and values, ffn, vocabulary, tied
+    "Llama-3.2 1B": (2048, 16, 32, 8, 8192, 128256, True), "TinyLlama 1.1B": (2048, 22, 32, 4, 5632, 32000, False),
+    "Llama-2 7B of 8 layers": (4096, 8, 32, 32, 11008, 32000, False),
+    "Llama-2 13B of 5 layers": (5120, 5, 40, 40, 13824, 32000, False)}
+CASES = [  # model, tokens, micro-batch, recomputation, kernel, compiled
+    ("Llama-3.2 1B", 8192, 1, "none", "cuDNN", False), ("TinyLlama 1.1B", 2048, 8, "none", "FlashAttention-2", False),
+    ("TinyLlama 1.1B", 2048, 8, "none", "cuDNN", True), ("Llama-2 7B of 8 layers", 4096, 2, "none", "FlashAttention-2", False),
+    ("Llama-2 7B of 8 layers", 4096, 2, "none", "cuDNN", False), ("Llama-2 7B of 8 layers", 4096, 2, "none", "cuDNN", True),
+    ("Llama-2 7B of 8 layers", 4096, 4, "full", "cuDNN", False), ("Llama-2 7B of 8 layers", 16384, 1, "full", "cuDNN", False),
+    ("Llama-2 13B of 5 layers", 4096, 2, "none", "cuDNN", False), ("Llama-2 13B of 5 layers", 4096, 2, "none", "cuDNN", True)]
+
+
+class Adam:
+    """Fused Adam on fp32 weights, of bf16 gradients; a list of parameters at a time, so that few fp32 gradients live."""
+
+    def __init__(self, parameters):
+        self.parameters = [p for p in parameters if p.requires_grad]
+        self.weights = [p.detach().float() for p in self.parameters]
+        self.moments = [[torch.zeros_like(w) for w in self.weights] for _ in range(2)]
+        self.steps = [torch.zeros((), device="cuda") for _ in self.weights]
+
+    def step(self):
+        norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm([p.grad for p in self.parameters])))
+        scale = (1.0 / (norm + 1e-6)).clamp(max=1.0)
+        for i, parameter in enumerate(self.parameters):
+            gradient = parameter.grad.float() * scale
+            torch._fused_adamw_([self.weights[i]], [gradient], [self.moments[0][i]], [self.moments[1][i]], [], [self.steps[i]],
+                                lr=1e-4, beta1=0.9, beta2=0.95, weight_decay=0.1, eps=1e-8, amsgrad=False, maximize=False)
+            parameter.data.copy_(self.weights[i])
+            parameter.grad = None
+
+
+def measure(model, tokens, batch, recompute, kernel, compiled):
+    """Seconds of a step and the peak of allocated memory [bytes]."""
+    hidden, layers, heads, groups, ffn, vocabulary, tied = MODELS[model]
+    torch.compiler.reset()
+    config = LlamaConfig(hidden_size=hidden, num_hidden_layers=layers, num_attention_heads=heads, num_key_value_heads=groups,
+                         intermediate_size=ffn, vocab_size=vocabulary, tie_word_embeddings=tied, attn_implementation="sdpa",
+                         max_position_embeddings=tokens, use_cache=False)
+    with torch.device("cuda"):
+        network = LlamaForCausalLM(config).bfloat16().train()
+    if recompute == "full":
+        network.gradient_checkpointing_enable({"use_reentrant": False})
+    if compiled:
+        network.compile(dynamic=False)
+    adam = Adam(network.parameters())
+    ids = torch.randint(0, vocabulary, (batch, tokens), device="cuda")
+
+    def step():
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begin.record()
+        network(input_ids=ids, labels=ids).loss.backward()
+        adam.step()
+        end.record()
+        torch.cuda.synchronize()
+        return begin.elapsed_time(end) * 1e-3
+
+    with sdpa_kernel(KERNELS[kernel]):
+        for _ in range(3):
+            step()
+        torch.cuda.reset_peak_memory_stats()
+        samples, begin = [], time.monotonic()
+        while time.monotonic() - begin < SECONDS:
+            samples.append(step())
+    return statistics.median(samples[len(samples) // 2:]), torch.cuda.max_memory_allocated()
+
+
+def rows_of(number, case, seconds, peak_bytes):
+    model, tokens, batch, recompute, kernel, compiled = case
+    hidden, layers, heads, groups, ffn, vocabulary, tied = MODELS[model]
+    shared = {
+        "trust": "A", "split": "open", "gpu": GPU, "framework": "Transformers" + (" (torch.compile)" if compiled else " (eager)"),
+        "model": model, "hidden": hidden, "layers": layers, "heads": heads, "kv_groups": groups, "ffn": ffn,
+        "vocab": vocabulary, "activation": "swiglu", "norm": "rmsnorm", "seq_len": tokens, "n_gpus": 1, "tp": 1, "sp": 0, "pp": 1,
+        "vpp": 1, "cp": 1, "dp": 1, "sharding": "ZeRO-0, bf16 gradients", "mbs": batch, "gbs": batch, "n_microbatch": 1,
+        "recompute": "full (use_reentrant=False)" if recompute == "full" else recompute, "precision": "bf16",
+        "attn_kernel": kernel, "attn_backend": kernel, "source": "analysis/measure_training.py",
+        "notes": f"{'tied' if tied else 'untied'} embeddings; PyTorch {torch.__version__}"}
+    training = {"id": f"T{number:03d}", "tps_per_gpu": f"{tokens * batch / seconds:.1f}", **shared}
+    memory = {"id": f"T{number:03d}m", "metric": "max_memory_allocated", "value_bytes": peak_bytes, "ranks": "the only one",
+              **shared}
+    return training, memory
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--output", type=pathlib.Path, default=pathlib.Path("."), help="folder for the two files")
+    options = parser.parse_args()
+    files = [(options.output / name).open("w", newline="") for name in ("training.csv", "memory.csv")]
+    writers = [csv.DictWriter(file, columns, lineterminator="\n", extrasaction="ignore")
+               for file, columns in zip(files, (TRAINING, MEMORY))]
+    for writer in writers:
+        writer.writeheader()
+    for number, case in enumerate(CASES, 1):
+        torch.cuda.empty_cache()
+        try:
+            result = measure(*case)
+        except (RuntimeError, TypeError, torch.OutOfMemoryError) as error:
+            print(f"not measured: {case}: {str(error)[:300]}", file=sys.stderr)
+            continue
+        for writer, file, row in zip(writers, files, rows_of(number, case, *result)):
+            writer.writerow(row)
+            file.flush()
+
+
+if __name__ == "__main__":
+    main()
