@@ -9,6 +9,8 @@ Needs PyTorch 2.8 or later and Transformers 5.
 """
 import argparse
 import csv
+import math
+import multiprocessing
 import pathlib
 import statistics
 import sys
@@ -54,6 +56,7 @@ class Adam:
         self.steps = [torch.zeros((), device="cuda") for _ in self.weights]
 
     def step(self):
+        torch._foreach_add_(self.steps, 1.0)  # as torch.optim.AdamW does: with step 0 every weight becomes NaN
         norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm([p.grad for p in self.parameters])))
         scale = (1.0 / (norm + 1e-6)).clamp(max=1.0)
         for i, parameter in enumerate(self.parameters):
@@ -83,11 +86,12 @@ def measure(model, tokens, batch, recompute, kernel, compiled):
     def step():
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         begin.record()
-        network(input_ids=ids, labels=ids).loss.backward()
+        loss = network(input_ids=ids, labels=ids).loss
+        loss.backward()
         adam.step()
         end.record()
         torch.cuda.synchronize()
-        return begin.elapsed_time(end) * 1e-3
+        return begin.elapsed_time(end) * 1e-3, loss.item()
 
     with sdpa_kernel(KERNELS[kernel]):
         for _ in range(3):
@@ -96,7 +100,10 @@ def measure(model, tokens, batch, recompute, kernel, compiled):
         samples, begin = [], time.monotonic()
         while time.monotonic() - begin < SECONDS:
             samples.append(step())
-    return statistics.median(samples[len(samples) // 2:]), torch.cuda.max_memory_allocated()
+    if not math.isfinite(samples[-1][1]):
+        raise RuntimeError("the loss is not finite: such values take less power, and clocks are higher than in training")
+    later = [seconds for seconds, _ in samples[len(samples) // 2:]]
+    return statistics.median(later), torch.cuda.max_memory_allocated()
 
 
 def rows_of(number, case, seconds, peak_bytes):
@@ -116,6 +123,14 @@ def rows_of(number, case, seconds, peak_bytes):
     return training, memory
 
 
+def attempt(case):
+    try:
+        return measure(*case)
+    except (RuntimeError, TypeError, torch.OutOfMemoryError) as error:
+        print(f"not measured: {case}: {str(error)[:300]}", file=sys.stderr)
+        return None
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--output", type=pathlib.Path, default=pathlib.Path("."), help="folder for the two files")
@@ -125,16 +140,13 @@ def main():
                for file, columns in zip(files, (TRAINING, MEMORY))]
     for writer in writers:
         writer.writeheader()
-    for number, case in enumerate(CASES, 1):
-        torch.cuda.empty_cache()
-        try:
-            result = measure(*case)
-        except (RuntimeError, TypeError, torch.OutOfMemoryError) as error:
-            print(f"not measured: {case}: {str(error)[:300]}", file=sys.stderr)
-            continue
-        for writer, file, row in zip(writers, files, rows_of(number, case, *result)):
-            writer.writerow(row)
-            file.flush()
+    # A process for each case: what compiled before keeps its parameters, which would count in the next peak.
+    with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
+        for number, (case, result) in enumerate(zip(CASES, pool.imap(attempt, CASES)), 1):
+            if result:
+                for writer, file, row in zip(writers, files, rows_of(number, case, *result)):
+                    writer.writerow(row)
+                    file.flush()
 
 
 if __name__ == "__main__":
