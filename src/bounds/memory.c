@@ -31,7 +31,7 @@ struct ledger {
     size_t event_capacity;
     int32_t place;                  /* in work */
     const struct memory_pipe *pipe; /* its pipeline */
-    struct memory_copies out, in;          /* if it is walked by its tasks */
+    struct memory_copies out, in;   /* if it is walked by its tasks */
     bool grown[UINT8_MAX + 1];      /* of its chunks: whose gradients are there */
 };
 
@@ -211,9 +211,9 @@ static double gradient_bytes(const struct ledger *ledger, bool have)
 /* Whether a step is the first to compute its chunk's gradients. */
 LEDGER_INLINE bool first_computes(struct ledger *ledger, const struct plan_step *step, bool splits)
 {
-    if (ledger->grown[step->chunk] || step->pass != (splits ? PASS_WEIGHT : PASS_BACKWARD))
-        return false;
-    return ledger->grown[step->chunk] = true;
+    bool first = !ledger->grown[step->chunk] && step->pass == (splits ? PASS_WEIGHT : PASS_BACKWARD);
+    ledger->grown[step->chunk] |= first;
+    return first;
 }
 
 /* Such a step, from start_s to finish_s. The head's gradients are there and the head is over; with each layer come its
@@ -252,15 +252,14 @@ static int32_t optimizer_from(const struct dag *dag, int32_t task)
 /* A chunk without passes gets its gradients from other replicas; when the optimizer ends all are freed. */
 LEDGER_INLINE void end_growth(struct ledger *ledger, int32_t task, struct live *live, bool want_events)
 {
-    const struct timeline *timeline = ledger->timeline;
     int32_t optimizer = optimizer_from(ledger->dag, task);
     double missing = gradient_bytes(ledger, false);
     if (optimizer < 0)
         return;
     live->bytes[MEMORY_STATES] += missing;
-    record(ledger, live, timeline->start_s[optimizer], want_events);
+    record(ledger, live, ledger->timeline->start_s[optimizer], want_events);
     live->bytes[MEMORY_STATES] -= missing + gradient_bytes(ledger, true);
-    record_freed(ledger, live, timeline->finish_s[optimizer], want_events);
+    record_freed(ledger, live, ledger->timeline->finish_s[optimizer], want_events);
 }
 
 LEDGER_INLINE void open_place(struct ledger *ledger, struct live *live, bool want_events)
@@ -386,7 +385,8 @@ static bool same_stage(const struct dag_place *a, const struct dag_place *b)
 
 static bool copies(const struct dag *dag, int32_t place)
 {
-    return memory_first_of(dag, place, DAG_STREAM_TO_HOST) >= 0 || memory_first_of(dag, place, DAG_STREAM_FROM_HOST) >= 0;
+    return memory_first_of(dag, place, DAG_STREAM_TO_HOST) >= 0 ||
+           memory_first_of(dag, place, DAG_STREAM_FROM_HOST) >= 0;
 }
 
 static void start_place(struct ledger *ledger, int32_t place)

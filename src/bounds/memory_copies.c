@@ -27,8 +27,8 @@ void memory_copies_of(const struct dag *dag, const struct timeline *timeline, co
     for (bool more = true; more; n++) {
         more = task >= 0;
         copies->all = check_grow(copies->all, n, &copies->capacity, sizeof *copies->all);
-        copies->all[n] = more ? copy_of(dag, timeline, pipe, task)
-                              : (struct memory_copy){.start_s = INFINITY, .finish_s = INFINITY};
+        copies->all[n] =
+            more ? copy_of(dag, timeline, pipe, task) : (struct memory_copy){.start_s = INFINITY, .finish_s = INFINITY};
         task = more ? dag->stream_next[task] : -1;
     }
 }

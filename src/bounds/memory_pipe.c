@@ -220,7 +220,9 @@ static void add_growth(const struct opening *opening, int32_t kind)
     for (int32_t i = 0; i < n; i++) {
         const struct end_bytes *end = &opening->ends[PASS_BACKWARD][i];
         *memory_pipe_growth(pipe, kind, i) = (struct memory_growth){
-            .head = !last ? 0 : splits ? end->head_weight : end->head,
+            .head = !last    ? 0
+                    : splits ? end->head_weight
+                             : end->head,
             .layers = splits ? units[i].weight : units[i].activations - units[i].streamed,
             .workspace = splits ? units[i].weight_workspace : units[i].workspace,
         };

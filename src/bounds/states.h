@@ -5,7 +5,8 @@
 
 #include "dag/dag.h"
 
-/** Of the place's stage with all its chunks, and what zero2 and zero3 gather of them; as the allocator rounds them. */
+/** Of the place's stage with all its chunks and gradients, and what zero2 and zero3 gather of them; as the allocator
+ * rounds them. */
 double states_bytes(const struct plan *plan, const struct cost_setting *setting, const struct dag_place *place);
 
 /** What a place holds of the layout before while the model moves to its own: weights, and gradients of the iteration.

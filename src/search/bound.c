@@ -230,8 +230,8 @@ static double peak_bytes(const struct training_system *system, const struct syst
     struct cost_unit unit = {.slices = &slice, .n_slices = 1, .context = 1, .recompute = recompute};
     double parameters = cost_stage_parameters(setting->model, setting->tensor, setting->layers, first, last);
     int32_t shards = (int32_t)(request->layout.dp * request->layout.cp);
-    double all = cost_state_bytes(setting, parameters, shards) + cost_gathered_bytes(setting) +
-                 setting->device->workspace_bytes;
+    double all =
+        cost_state_bytes(setting, parameters, shards) + cost_gathered_bytes(setting) + setting->device->workspace_bytes;
     double states = all - (setting->frees_gradients ? cost_gradient_state_bytes(setting, parameters, shards) : 0);
     double token_bytes = cost_layers_activation_bytes(setting, recompute, false);
     if (!system->keeps_samples)
