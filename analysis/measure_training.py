@@ -9,6 +9,7 @@ Needs PyTorch 2.8 or later and Transformers 5.
 """
 import argparse
 import csv
+import gc
 import pathlib
 import statistics
 import sys
@@ -126,6 +127,7 @@ def main():
     for writer in writers:
         writer.writeheader()
     for number, case in enumerate(CASES, 1):
+        gc.collect()  # a compiled module refers to itself: its weights would count in the next cases' peaks
         torch.cuda.empty_cache()
         try:
             result = measure(*case)

@@ -493,8 +493,8 @@ TEST(freed_gradients_grow_over_the_first_backward)
     }
 }
 
-/* Where a layer's gradients are more than the head's are less: 1 token; the last layer and the end differ by the
- * embedding's gradients and that layer. The events say so: sums behind each layer are those of the formula above. */
+/* The events behind these moments, of 100 tokens: when a layer starts its gradients are there, and it and those before it
+ * still hold what they kept; the head is over. */
 TEST(each_layers_gradients_come_as_its_activations_go)
 {
     const struct cost_setting setting = freeing();
