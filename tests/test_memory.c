@@ -493,8 +493,8 @@ TEST(freed_gradients_grow_over_the_first_backward)
     }
 }
 
-/* The events behind these moments, of 100 tokens: when a layer starts its gradients are there, and it and those before it
- * still hold what they kept; the head is over. */
+/* The events behind these moments, of 100 tokens: when a layer starts its gradients are there, and it and those before
+ * it still hold what they kept; the head is over. */
 TEST(each_layers_gradients_come_as_its_activations_go)
 {
     const struct cost_setting setting = freeing();

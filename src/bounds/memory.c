@@ -216,10 +216,14 @@ LEDGER_INLINE bool first_computes(struct ledger *ledger, const struct plan_step 
     return first;
 }
 
-/* Such a step, from start_s to finish_s. The head's gradients are there and the head is over; with each layer come its
- * gradients and then goes what it held, last come the embedding's. end_pass then finds activations as they were. */
-LEDGER_INLINE void grow(struct ledger *ledger, const struct plan_step *step, struct queues *queues, double start_s,
-                        double finish_s, struct live *live, bool want_events)
+struct span {
+    double start_s, finish_s;
+};
+
+/* Such a step, its head over: with each layer come its gradients, then goes what it held; last come the embedding's.
+ * end_pass finds activations as they were. */
+LEDGER_INLINE void grow(struct ledger *ledger, const struct plan_step *step, struct queues *queues, struct span span,
+                        struct live *live, bool want_events)
 {
     const struct memory_pipe *pipe = ledger->pipe;
     const struct states_gradients gradients = gradients_of(ledger, step->chunk);
@@ -228,38 +232,32 @@ LEDGER_INLINE void grow(struct ledger *ledger, const struct plan_step *step, str
     live->bytes[MEMORY_ACTIVATIONS] -= frees.head;
     live->bytes[MEMORY_WORKSPACE] = frees.workspace;
     for (int32_t i = 0; i < gradients.layers; i++) {
-        double time_s = start_s + (finish_s - start_s) * i / gradients.layers;
+        double time_s = span.start_s + (span.finish_s - span.start_s) * i / gradients.layers;
         copy_until(ledger, queues, time_s, live, want_events);
         live->bytes[MEMORY_STATES] += gradients.layer;
         record(ledger, live, time_s, want_events);
         live->bytes[MEMORY_ACTIVATIONS] -= frees.layers / gradients.layers;
     }
-    copy_until(ledger, queues, finish_s, live, want_events);
+    copy_until(ledger, queues, span.finish_s, live, want_events);
     live->bytes[MEMORY_WORKSPACE] = 0;
     live->bytes[MEMORY_STATES] += gradients.tables;
-    record(ledger, live, finish_s, want_events);
+    record(ledger, live, span.finish_s, want_events);
     live->bytes[MEMORY_ACTIVATIONS] += frees.head + frees.layers;
 }
 
-/* The optimizer of the place in work, from a task on; -1: it has none. */
-static int32_t optimizer_from(const struct dag *dag, int32_t task)
-{
-    while (task >= 0 && dag->tasks[task].kind != DAG_OPTIMIZER)
-        task = dag->stream_next[task];
-    return task;
-}
-
-/* A chunk without passes gets its gradients from other replicas; when the optimizer ends all are freed. */
+/* From a task behind the passes on: a chunk without passes gets its gradients from other replicas; the optimizer's end
+ * frees all. */
 LEDGER_INLINE void end_growth(struct ledger *ledger, int32_t task, struct live *live, bool want_events)
 {
-    int32_t optimizer = optimizer_from(ledger->dag, task);
     double missing = gradient_bytes(ledger, false);
-    if (optimizer < 0)
+    while (task >= 0 && ledger->dag->tasks[task].kind != DAG_OPTIMIZER)
+        task = ledger->dag->stream_next[task];
+    if (task < 0)
         return;
     live->bytes[MEMORY_STATES] += missing;
-    record(ledger, live, ledger->timeline->start_s[optimizer], want_events);
+    record(ledger, live, ledger->timeline->start_s[task], want_events);
     live->bytes[MEMORY_STATES] -= missing + gradient_bytes(ledger, true);
-    record_freed(ledger, live, ledger->timeline->finish_s[optimizer], want_events);
+    record_freed(ledger, live, ledger->timeline->finish_s[task], want_events);
 }
 
 LEDGER_INLINE void open_place(struct ledger *ledger, struct live *live, bool want_events)
@@ -334,7 +332,7 @@ LEDGER_INLINE void walk_tasks(struct ledger *ledger, bool want_events, bool plai
             record(ledger, &live, start_s[next], want_events);
         }
         if (grows)
-            grow(ledger, step, &queues, start_s[task], finish_s[task], &live, want_events);
+            grow(ledger, step, &queues, (struct span){start_s[task], finish_s[task]}, &live, want_events);
         copy_until(ledger, &queues, finish_s[task], &live, want_events);
         end_pass(&bytes, &live);
         if (!splits || bytes.pass == PASS_WEIGHT || bytes.unit->weight <= 0)
@@ -368,7 +366,7 @@ static void walk_steps(struct ledger *ledger, int32_t stage)
             live.bytes[MEMORY_STATES] += gradients_of(ledger, step->chunk).head;
         record(ledger, &live, 0.0, false);
         if (grows)
-            grow(ledger, step, &no_copies, 0.0, 0.0, &live, false);
+            grow(ledger, step, &no_copies, (struct span){0}, &live, false);
         end_pass(&bytes, &live);
         if (plan->splits_backward)
             record(ledger, &live, 0.0, false);
