@@ -468,11 +468,11 @@ TEST(freed_gradients_grow_over_the_first_backward)
     for (int32_t i = 0; i < 6; i++) {
         struct plan plan;
         struct run run;
-        int32_t n = 1 + i % 2;
-        double t = tokens[i / 2], all = t * (840 * 1808.0 + 4256 + 2000), peak = 18 * parameters + all;
+        int32_t n = 1 + i % 2, length = tokens[i / 2];
+        double all = length * (840 * 1808.0 + 4256 + 2000), peak = 18 * parameters + all;
         if (n == 1)
             peak = fmax(14 * parameters + 4 * 64064.0 + all, 18 * parameters);
-        hand_uniform(&plan, 1, n, tokens[i / 2]);
+        hand_uniform(&plan, 1, n, length);
         plan.shards = 1;
         open_run(&run, &plan, &setting, false);
         CHECK_CLOSE(run.memory.peak_bytes[0], peak, 1e-14);
