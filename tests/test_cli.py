@@ -444,6 +444,17 @@ class SeventyBillion(unittest.TestCase):
             self.assertIn(stated, assumed)
             self.assertNotEqual(system["iteration_mean_s"], plain["iteration_mean_s"], change)
 
+    def test_freed_gradients_are_stated_and_move_memory_alone(self):
+        plain, before = self.simulate()
+        system, assumed = self.simulate("--set", "systems.0.plan.gradient_buffers=freed")
+        self.assertNotIn("freed by the optimizer", before)
+        self.assertIn("gradients fp32, freed by the optimizer", assumed)
+        self.assertEqual(system["iteration_mean_s"], plain["iteration_mean_s"])
+        self.assertEqual(system["plan"]["gradient_buffers"], "freed")
+        self.assertEqual(plain["plan"]["gradient_buffers"], "kept")
+        freed, kept = (sum(one["peak_bytes_by_class"].values()) for one in (system, plain))
+        self.assertTrue(0.99 * kept < freed <= kept)  # 16 micro-batches: all but the first have all gradients
+
 
 class Validation(unittest.TestCase):
     def validate(self, *arguments):

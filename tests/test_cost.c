@@ -782,6 +782,21 @@ TEST(states_follow_precision_and_sharding)
     CHECK_CLOSE(cost_gathered_bytes(&setting), 80 * 4.0 + 2 * (80 + 68.0) + 64, 1e-14);
 }
 
+/* Of 100 parameters over 4 ranks: whole 4 or 2 bytes each, with zero2 a quarter, with zero3 fp32 in any case. */
+TEST(gradients_are_part_of_the_states)
+{
+    struct cost_setting setting = toy_setting();
+    static const double bytes[][2] = {[SCENARIO_ZERO1] = {400, 200},
+                                      [SCENARIO_ZERO2] = {100, 50},
+                                      [SCENARIO_ZERO3] = {100, 100},
+                                      [SCENARIO_UNSHARDED] = {400, 200}};
+    for (int32_t i = 0; i < 8; i++) {
+        setting.sharding = (enum scenario_sharding)(i / 2);
+        setting.gradients = (enum scenario_gradients)(i % 2);
+        CHECK_CLOSE(cost_gradient_state_bytes(&setting, 100, 4), bytes[i / 2][i % 2], 1e-15);
+    }
+}
+
 /*
  * Tensors of 128 bytes. 4 ranks of a node send 96: 1 s and 96 at 10 B/s. Two on each of two nodes: half of 96 by
  * NVLink, 1 + 4.8 s; half by NIC, a ring of two steps inside nodes and one between them, 3 + 2 x 1 + 2 s. One on each

@@ -70,7 +70,7 @@ TEST(settings_are_told_apart_by_their_fields)
     struct cost_setting setting = setting_with(&cache), marked;
     const struct slice slice = {0, 0, 64};
     const struct cost_unit unit = {.slices = &slice, .n_slices = 1, .context = 1};
-    struct cost_setting other[] = {setting, setting, setting, setting, setting, setting, setting};
+    struct cost_setting other[] = {setting, setting, setting, setting, setting, setting, setting, setting};
     other[0].sequence_parallel = !setting.sequence_parallel;
     other[1].communication.pp_overlap = !setting.communication.pp_overlap;
     other[2].split.count_head = !setting.split.count_head;
@@ -78,12 +78,13 @@ TEST(settings_are_told_apart_by_their_fields)
     other[4].recompute_layers = 1;
     other[5].early_stop = !setting.early_stop;
     other[6].fsdp = 2;
+    other[7].frees_gradients = true;
     memcpy(&marked, &setting, sizeof marked);
     ((unsigned char *)&marked)[offsetof(struct cost_setting, early_stop) + 1] ^= 0xff; /* before an int32_t */
     CHECK_TRUE(all_same(&setting, PASS_FORWARD, &unit));
     CHECK_TRUE(all_same(&marked, PASS_FORWARD, &unit));
     CHECK_EQUAL(cache.n_settings, 1);
-    for (int32_t i = 0; i < 7; i++) {
+    for (int32_t i = 0; i < 8; i++) {
         cost_cached(&other[i], PASS_FORWARD, &unit, 1U << COST_LAYERS, NULL);
         CHECK_EQUAL(cache.n_settings, i + 2);
     }

@@ -3,6 +3,7 @@
 #include "hand_plan.h"
 #include "hand_request.h"
 #include "harness.h"
+#include "search/bound.h"
 #include "system/packing.h"
 #include "system/samples.h"
 
@@ -156,6 +157,7 @@ TEST(memory_has_room_for_so_many_tokens)
             for (int32_t vpp = 1; vpp <= (pp > 1 ? 2 : 1); vpp++) {
                 struct hand_request hand;
                 hand_request_real(&hand, 1, pp, 100);
+                hand.setting.frees_gradients = cp == 2; /* of 16 units all but the first have all gradients */
                 hand.request.memory_bytes = 8e9;
                 hand.request.layout.cp = cp;
                 hand.request.layout.vpp = vpp;
@@ -169,4 +171,26 @@ TEST(memory_has_room_for_so_many_tokens)
                 CHECK_EQUAL(packing_memory_tokens(&hand.request), 0);
                 hand_request_free(&hand);
             }
+}
+
+/* The search's bound of memory holds whether gradients are kept or freed, and is met where the samples are so short
+ * that all states count, or so long that the first forward does. */
+TEST(the_bound_of_memory_holds_for_freed_gradients)
+{
+    static const int32_t tokens[] = {8, 100, 400, 4000};
+    double tightest = 0;
+    for (int32_t i = 0; i < 32; i++) {
+        struct hand_request hand;
+        hand_request_real(&hand, 1 + i / 16, 1, tokens[i % 4]);
+        hand.setting.frees_gradients = i / 4 % 2 == 1;
+        hand.setting.sharding = hand.request.layout.sharding = i / 8 % 2 == 1 ? SCENARIO_ZERO2 : SCENARIO_ZERO1;
+        hand.setting.shards = 1 + i / 16;
+        double peak_bytes = peak_of(&hand, 2, tokens[i % 4]);
+        hand_knobs(&hand, &system_length_balanced, "");
+        double bound_bytes = bound_of(&system_length_balanced, &hand.request, 1).peak_bytes;
+        CHECK_TRUE(bound_bytes > 0 && bound_bytes <= peak_bytes * (1 + 1e-12));
+        tightest = fmax(tightest, hand.setting.frees_gradients ? bound_bytes / peak_bytes : 0);
+        hand_request_free(&hand);
+    }
+    CHECK_TRUE(tightest > 0.9);
 }

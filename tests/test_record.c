@@ -122,7 +122,7 @@ TEST(the_summary_has_a_row_per_system)
     CHECK(file != NULL);
     CHECK_TRUE(fgets(line, sizeof line, file) != NULL && strncmp(line, "system,gpus,tp,pp,cp,dp,vpp,", 28) == 0);
     CHECK_TRUE(fgets(line, sizeof line, file) != NULL &&
-               strncmp(line, "best-fit,8,1,3,1,2,1,1f1b,0,zero1,fp32,none,0,0,1,-,3,0.25,", 59) == 0);
+               strncmp(line, "best-fit,8,1,3,1,2,1,1f1b,0,zero1,fp32,kept,none,0,0,1,-,3,0.25,", 64) == 0);
     CHECK_TRUE(fgets(line, sizeof line, file) != NULL && strncmp(line, "\"slim, \"\"packed\"\"\",8,", 21) == 0);
     CHECK_TRUE(fgets(line, sizeof line, file) == NULL);
     fclose(file);

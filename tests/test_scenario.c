@@ -27,7 +27,8 @@ static const char full[] =
     "systems:\n"
     "  - name: best-fit\n"
     "    plan: {tp: 8, pp: 4, cp: 2, dp: 2, recompute: full, offload: 0.7, vpp: 5,\n"
-    "           gradients: bf16, recompute_layers: 5, early_stop: true, cp_type: all-gather, optimizer: eager}\n"
+    "           gradients: bf16, recompute_layers: 5, early_stop: true, cp_type: all-gather, optimizer: eager,\n"
+    "           gradient_buffers: freed}\n"
     "  - name: slimpack\n"
     "    label: 'slim: one'\n"
     "    plan: {tp: 4, pp: 1, sharding: zero2, shard_group: 2, fsdp: 2, recompute: [attention-core, selective, "
@@ -93,6 +94,8 @@ TEST(every_key_of_a_system_reaches_its_field)
     CHECK_TRUE(s.systems[1].plan.sharding == SCENARIO_ZERO2 && s.systems[1].plan.vpp == 1);
     CHECK_TRUE(s.systems[1].plan.shard_group == 2 && scenario_plan_shards(&s.systems[1].plan) == 2);
     CHECK_TRUE(s.systems[1].plan.fsdp == 2 && plan->fsdp == 1);
+    CHECK_EQUAL(plan->gradient_buffers, SCENARIO_GRADIENTS_FREED);
+    CHECK_EQUAL(s.systems[1].plan.gradient_buffers, SCENARIO_GRADIENTS_KEPT);
     CHECK_TRUE(s.systems[1].plan.recompute == (RECOMPUTE_FULL - 1));
     CHECK_TRUE(plan->sequence_parallel && !s.systems[1].plan.sequence_parallel);
     CHECK_EQUAL(s.systems[0].knobs, -1);

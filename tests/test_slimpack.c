@@ -865,6 +865,7 @@ TEST(bounds_hold)
         hand.request.layout.offload = hand_below(&seed, 2) * 0.5;
         if (round >= 120)
             random_setting(&hand, &seed);
+        hand.setting.frees_gradients = round % 5 == 4;
         build(&hand, round % 2 == 0 ? "" : "{asymmetric: false, slicing: false}",
               hand.request.layout.pp * (1 + hand_below(&seed, 12)), &phase);
         double bound_s = 0, chain_s = 0;

@@ -281,6 +281,38 @@ TEST(gradients_are_the_frameworks)
     }
 }
 
+/* Who keeps gradients in buffers; the rest of PyTorch frees them, but for DDP's buckets. */
+TEST(gradient_buffers_are_the_frameworks)
+{
+    static const struct {
+        const char *framework, *sharding;
+        enum scenario_gradient_buffers buffers;
+        bool assumed;
+    } cases[] = {{"Megatron-LM", "ZeRO-1", SCENARIO_GRADIENTS_KEPT, false},
+                 {"NeMo 2", "distributed optimizer", SCENARIO_GRADIENTS_KEPT, false},
+                 {"nanotron", "ZeRO-1", SCENARIO_GRADIENTS_KEPT, false},
+                 {"DeepSpeed + HF", "ZeRO-3", SCENARIO_GRADIENTS_KEPT, false},
+                 {"DeepSpeed + HF", "ZeRO-2", SCENARIO_GRADIENTS_FREED, false},
+                 {"llm-foundry/Composer (PyTorch FSDP)", "FSDP", SCENARIO_GRADIENTS_FREED, false},
+                 {"torchtitan", "FSDP2", SCENARIO_GRADIENTS_FREED, false},
+                 {"fms-fsdp", "HSDP over 4", SCENARIO_GRADIENTS_FREED, false},
+                 {"InternEvo", "zero1=8", SCENARIO_GRADIENTS_FREED, false},
+                 {"MaxText (JAX)", "FSDP", SCENARIO_GRADIENTS_FREED, false},
+                 {"Transformers (eager)", "FSDP", SCENARIO_GRADIENTS_FREED, false},
+                 {"Transformers (eager)", "DDP", SCENARIO_GRADIENTS_KEPT, false},
+                 {"Colossal", "ZeRO-1", SCENARIO_GRADIENTS_KEPT, true}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char row[512], reason[SETTING_REASON];
+        snprintf(row, sizeof row,
+                 "H100-SXM-80GB,,%s,Llama,4096,32,32,32,9,50000,swiglu,2048,16,1,1,,1,16,%s,1,16,,,bf16,,,1,,,,",
+                 cases[i].framework, cases[i].sharding);
+        struct setting setting = setting_of(row, reason);
+        CHECK_TEXT(reason, "");
+        CHECK_EQUAL(setting.plan.gradient_buffers, cases[i].buffers);
+        CHECK_EQUAL(strstr(setting.assumed, "gradients kept in buffers") != NULL, cases[i].assumed);
+    }
+}
+
 /* Sizes that a row leaves empty are those of the public model of that very name; what contradicts it is refused. */
 TEST(missing_sizes_are_the_public_models)
 {

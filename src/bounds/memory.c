@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "bounds/memory_copies.h"
 #include "bounds/memory_pipe.h"
 #include "bounds/states.h"
 
@@ -20,18 +21,6 @@ struct chunk {
     const double *exchanged[N_STEP_PASSES];         /* NULL: nothing is */
 };
 
-struct copy {
-    double start_s, finish_s;
-    double host_bytes; /* what the host has of it */
-    double bytes;      /* that it frees or takes on the GPU: none if it streams */
-};
-
-/* Those of the place in work one way, in their order. */
-struct copies {
-    struct copy *all; /* the last one never comes: at infinity */
-    size_t capacity;
-};
-
 struct ledger {
     const struct plan *plan;
     const struct dag *dag;
@@ -42,7 +31,8 @@ struct ledger {
     size_t event_capacity;
     int32_t place;                  /* in work */
     const struct memory_pipe *pipe; /* its pipeline */
-    struct copies out, in;          /* if it is walked by its tasks */
+    struct memory_copies out, in;   /* if it is walked by its tasks */
+    bool grown[UINT8_MAX + 1];      /* of its chunks: whose gradients are there */
 };
 
 static void open_pipes(struct ledger *ledger)
@@ -165,11 +155,6 @@ LEDGER_INLINE void end_pass(const struct pass_bytes *bytes, struct live *live)
     live->bytes[MEMORY_KV_GRADIENTS] -= unit->closed;
 }
 
-static int32_t first_of(const struct dag *dag, int32_t place, enum dag_stream stream)
-{
-    return dag->stream_first[place * DAG_N_STREAMS + (int32_t)stream];
-}
-
 /* What only frees makes no peak. */
 LEDGER_INLINE void record_freed(struct ledger *ledger, struct live *live, double time_s, bool want_events)
 {
@@ -177,38 +162,10 @@ LEDGER_INLINE void record_freed(struct ledger *ledger, struct live *live, double
         record(ledger, live, time_s, true);
 }
 
-/* A copy to the host or back of the place in work. */
-static struct copy copy_of(const struct ledger *ledger, int32_t number)
-{
-    const struct dag_task *task = &ledger->dag->tasks[number];
-    const struct plan_pipeline *plan = ledger->pipe->plan;
-    const struct plan_cut *cut = &plan->cut[task->pass];
-    int32_t stage = task->chunk * plan->layout.stages + task->stage;
-    double bytes = ledger->pipe->offloaded[task->pass][stage * cut->n_units + task->unit];
-    return (struct copy){.start_s = ledger->timeline->start_s[number],
-                         .finish_s = ledger->timeline->finish_s[number],
-                         .host_bytes = bytes,
-                         .bytes = cut->units[task->unit].streams ? 0 : bytes};
-}
-
-/* All copies of the place in work one way, and one that never comes. */
-static void open_copies(struct ledger *ledger, enum dag_stream stream, struct copies *copies)
-{
-    const struct dag *dag = ledger->dag;
-    size_t n = 0;
-    int32_t task = first_of(dag, ledger->place, stream);
-    for (bool more = true; more; n++) {
-        more = task >= 0;
-        copies->all = check_grow(copies->all, n, &copies->capacity, sizeof *copies->all);
-        copies->all[n] = more ? copy_of(ledger, task) : (struct copy){.start_s = INFINITY, .finish_s = INFINITY};
-        task = more ? dag->stream_next[task] : -1;
-    }
-}
-
 /* Copies of the place in work that are still to come, and when the next ones move memory: a copy out when it ends, a
  * copy in when it starts. */
 struct queues {
-    const struct copy *out, *in;
+    const struct memory_copy *out, *in;
     double out_s, in_s;
 };
 
@@ -234,18 +191,73 @@ LEDGER_INLINE void copy_until(struct ledger *ledger, struct queues *queues, doub
         copy_next(ledger, queues, live, want_events);
 }
 
-/* The most that the place in work has on the host: from the start of each copy out to the end of each copy in. */
-static double host_peak(const struct ledger *ledger)
+/* Gradients of a chunk of the place in work, where they are not kept. */
+static struct states_gradients gradients_of(const struct ledger *ledger, int32_t chunk)
 {
-    const struct copy *in = ledger->in.all;
-    double held = 0, peak = 0;
-    for (const struct copy *out = ledger->out.all; out->start_s < INFINITY; out++) {
-        for (; in->finish_s <= out->start_s; in++)
-            held -= in->host_bytes;
-        held += out->host_bytes;
-        peak = fmax(peak, held);
+    return states_gradients_of(ledger->plan, ledger->setting, &ledger->dag->places[ledger->place], chunk);
+}
+
+/* Of its chunks that have them, or have none. */
+static double gradient_bytes(const struct ledger *ledger, bool have)
+{
+    double bytes = 0;
+    for (int32_t chunk = 0; chunk < ledger->pipe->plan->layout.chunks; chunk++) {
+        struct states_gradients of = gradients_of(ledger, chunk);
+        bytes += ledger->grown[chunk] == have ? of.head + of.layers * of.layer + of.tables : 0;
     }
-    return peak;
+    return bytes;
+}
+
+/* Whether a step is the first to compute its chunk's gradients. */
+LEDGER_INLINE bool first_computes(struct ledger *ledger, const struct plan_step *step, bool splits)
+{
+    bool first = !ledger->grown[step->chunk] && step->pass == (splits ? PASS_WEIGHT : PASS_BACKWARD);
+    ledger->grown[step->chunk] |= first;
+    return first;
+}
+
+struct span {
+    double start_s, finish_s;
+};
+
+/* Such a step, its head over: with each layer come its gradients, then goes what it held; last come the embedding's.
+ * end_pass finds activations as they were. */
+LEDGER_INLINE void grow(struct ledger *ledger, const struct plan_step *step, struct queues *queues, struct span span,
+                        struct live *live, bool want_events)
+{
+    const struct memory_pipe *pipe = ledger->pipe;
+    const struct states_gradients gradients = gradients_of(ledger, step->chunk);
+    int32_t stage = step->chunk * pipe->plan->layout.stages + ledger->dag->places[ledger->place].stage;
+    const struct memory_growth frees = *memory_pipe_growth(pipe, pipe->kinds->kind[stage], step->unit);
+    live->bytes[MEMORY_ACTIVATIONS] -= frees.head;
+    live->bytes[MEMORY_WORKSPACE] = frees.workspace;
+    for (int32_t i = 0; i < gradients.layers; i++) {
+        double time_s = span.start_s + (span.finish_s - span.start_s) * i / gradients.layers;
+        copy_until(ledger, queues, time_s, live, want_events);
+        live->bytes[MEMORY_STATES] += gradients.layer;
+        record(ledger, live, time_s, want_events);
+        live->bytes[MEMORY_ACTIVATIONS] -= frees.layers / gradients.layers;
+    }
+    copy_until(ledger, queues, span.finish_s, live, want_events);
+    live->bytes[MEMORY_WORKSPACE] = 0;
+    live->bytes[MEMORY_STATES] += gradients.tables;
+    record(ledger, live, span.finish_s, want_events);
+    live->bytes[MEMORY_ACTIVATIONS] += frees.head + frees.layers;
+}
+
+/* From a task behind the passes on: a chunk without passes gets its gradients from other replicas; the optimizer's end
+ * frees all. */
+LEDGER_INLINE void end_growth(struct ledger *ledger, int32_t task, struct live *live, bool want_events)
+{
+    double missing = gradient_bytes(ledger, false);
+    while (task >= 0 && ledger->dag->tasks[task].kind != DAG_OPTIMIZER)
+        task = ledger->dag->stream_next[task];
+    if (task < 0)
+        return;
+    live->bytes[MEMORY_STATES] += missing;
+    record(ledger, live, ledger->timeline->start_s[task], want_events);
+    live->bytes[MEMORY_STATES] -= missing + gradient_bytes(ledger, true);
+    record_freed(ledger, live, ledger->timeline->finish_s[task], want_events);
 }
 
 LEDGER_INLINE void open_place(struct ledger *ledger, struct live *live, bool want_events)
@@ -253,6 +265,10 @@ LEDGER_INLINE void open_place(struct ledger *ledger, struct live *live, bool wan
     const struct dag_place *at = &ledger->dag->places[ledger->place];
     double moving = states_moving_bytes(ledger->plan, ledger->setting, at);
     live->bytes[MEMORY_STATES] = states_bytes(ledger->plan, ledger->setting, at) + moving;
+    for (int32_t chunk = 0; chunk <= UINT8_MAX; chunk++) /* later phases add to the gradients of those before */
+        ledger->grown[chunk] = at->phase > 0;
+    if (ledger->setting->frees_gradients)
+        live->bytes[MEMORY_STATES] -= gradient_bytes(ledger, false);
     live->bytes[MEMORY_LIBRARIES] = ledger->setting->device->workspace_bytes;
     record(ledger, live, 0.0, want_events);
     live->bytes[MEMORY_STATES] -= moving;
@@ -272,7 +288,7 @@ LEDGER_INLINE void close_place(const struct ledger *ledger, const struct live *l
 static int32_t first_pass(const struct ledger *ledger)
 {
     const struct dag *dag = ledger->dag;
-    int32_t task = first_of(dag, ledger->place, DAG_STREAM_COMPUTE);
+    int32_t task = memory_first_of(dag, ledger->place, DAG_STREAM_COMPUTE);
     while (task >= 0 && dag->tasks[task].purpose == DAG_RESHARD)
         task = dag->stream_next[task];
     return task;
@@ -292,7 +308,7 @@ LEDGER_INLINE void walk_tasks(struct ledger *ledger, bool want_events, bool plai
     const struct dag *dag = ledger->dag;
     const struct plan_pipeline *plan = ledger->pipe->plan;
     const bool attends = !plain && ledger->pipe->attends, splits = !plain && plan->splits_backward,
-               exchanges = !plain && plan->n_exchanges > 0;
+               exchanges = !plain && plan->n_exchanges > 0, frees = !plain && ledger->setting->frees_gradients;
     const double *start_s = ledger->timeline->start_s, *finish_s = ledger->timeline->finish_s;
     struct live live = {0};
     struct chunk chunk = {.number = -1};
@@ -305,6 +321,9 @@ LEDGER_INLINE void walk_tasks(struct ledger *ledger, bool want_events, bool plai
         struct pass_bytes bytes = pass_bytes_of(ledger, &chunk, step, splits, exchanges);
         copy_until(ledger, &queues, start_s[task], &live, want_events);
         begin_pass(&bytes, &live);
+        bool grows = frees && first_computes(ledger, step, splits);
+        if (grows)
+            live.bytes[MEMORY_STATES] += gradients_of(ledger, step->chunk).head;
         record(ledger, &live, start_s[task], want_events);
         for (int32_t next; attends && (next = attention_after(dag, task)) >= 0; task = next) {
             copy_until(ledger, &queues, finish_s[task], &live, want_events);
@@ -312,6 +331,8 @@ LEDGER_INLINE void walk_tasks(struct ledger *ledger, bool want_events, bool plai
             copy_until(ledger, &queues, start_s[next], &live, want_events);
             record(ledger, &live, start_s[next], want_events);
         }
+        if (grows)
+            grow(ledger, step, &queues, (struct span){start_s[task], finish_s[task]}, &live, want_events);
         copy_until(ledger, &queues, finish_s[task], &live, want_events);
         end_pass(&bytes, &live);
         if (!splits || bytes.pass == PASS_WEIGHT || bytes.unit->weight <= 0)
@@ -321,6 +342,8 @@ LEDGER_INLINE void walk_tasks(struct ledger *ledger, bool want_events, bool plai
         task = dag->stream_next[task];
     }
     copy_until(ledger, &queues, DBL_MAX, &live, want_events);
+    if (frees)
+        end_growth(ledger, task, &live, want_events);
     close_place(ledger, &live);
 }
 
@@ -331,16 +354,25 @@ static void walk_steps(struct ledger *ledger, int32_t stage)
     struct live live = {0};
     struct chunk chunk = {.number = -1};
     const struct plan_pipeline *plan = ledger->pipe->plan;
-    const bool exchanges = plan->n_exchanges > 0;
+    const bool exchanges = plan->n_exchanges > 0, frees = ledger->setting->frees_gradients;
+    struct queues no_copies = {NULL, NULL, INFINITY, INFINITY};
     open_place(ledger, &live, false);
     for (int32_t i = plan->step_first[stage]; i < plan->step_first[stage + 1]; i++) {
-        struct pass_bytes bytes = pass_bytes_of(ledger, &chunk, &plan->steps[i], plan->splits_backward, exchanges);
+        const struct plan_step *step = &plan->steps[i];
+        struct pass_bytes bytes = pass_bytes_of(ledger, &chunk, step, plan->splits_backward, exchanges);
+        bool grows = frees && first_computes(ledger, step, plan->splits_backward);
         begin_pass(&bytes, &live);
+        if (grows)
+            live.bytes[MEMORY_STATES] += gradients_of(ledger, step->chunk).head;
         record(ledger, &live, 0.0, false);
+        if (grows)
+            grow(ledger, step, &no_copies, (struct span){0}, &live, false);
         end_pass(&bytes, &live);
         if (plan->splits_backward)
             record(ledger, &live, 0.0, false);
     }
+    if (frees)
+        end_growth(ledger, first_pass(ledger), &live, false);
     close_place(ledger, &live);
 }
 
@@ -351,7 +383,8 @@ static bool same_stage(const struct dag_place *a, const struct dag_place *b)
 
 static bool copies(const struct dag *dag, int32_t place)
 {
-    return first_of(dag, place, DAG_STREAM_TO_HOST) >= 0 || first_of(dag, place, DAG_STREAM_FROM_HOST) >= 0;
+    return memory_first_of(dag, place, DAG_STREAM_TO_HOST) >= 0 ||
+           memory_first_of(dag, place, DAG_STREAM_FROM_HOST) >= 0;
 }
 
 static void start_place(struct ledger *ledger, int32_t place)
@@ -364,14 +397,15 @@ static void start_place(struct ledger *ledger, int32_t place)
 /* The tasks of the place in work. */
 LEDGER_INLINE void resolve_tasks(struct ledger *ledger, bool want_events)
 {
-    open_copies(ledger, DAG_STREAM_TO_HOST, &ledger->out);
-    open_copies(ledger, DAG_STREAM_FROM_HOST, &ledger->in);
+    memory_copies_of(ledger->dag, ledger->timeline, ledger->pipe, ledger->place, DAG_STREAM_TO_HOST, &ledger->out);
+    memory_copies_of(ledger->dag, ledger->timeline, ledger->pipe, ledger->place, DAG_STREAM_FROM_HOST, &ledger->in);
     const struct plan_pipeline *plan = ledger->pipe->plan;
-    if (want_events || ledger->pipe->attends || plan->splits_backward || plan->n_exchanges > 0)
+    if (want_events || ledger->pipe->attends || plan->splits_backward || plan->n_exchanges > 0 ||
+        ledger->setting->frees_gradients)
         walk_tasks(ledger, want_events, false);
     else
         walk_tasks(ledger, false, true);
-    ledger->memory->host_peak_bytes[ledger->place] = host_peak(ledger);
+    ledger->memory->host_peak_bytes[ledger->place] = memory_copies_host_peak(&ledger->out, &ledger->in);
 }
 
 static void resolve_events(struct ledger *ledger, int32_t place)
@@ -453,35 +487,6 @@ void memory_above(const struct plan *plan, const struct dag *dag, const struct t
             resolve_events(&ledger, place);
     }
     close_ledger(&ledger);
-}
-
-struct memory_host memory_host_of(const struct plan *plan, const struct dag *dag, const struct memory *memory,
-                                  int32_t gpus_per_node)
-{
-    int32_t n_nodes = 1;
-    struct memory_host worst = {0};
-    for (int32_t i = 0; i < dag->n_places; i++)
-        if (dag->places[i].rank / gpus_per_node >= n_nodes)
-            n_nodes = dag->places[i].rank / gpus_per_node + 1;
-    double *bytes = check_calloc((size_t)plan->n_phases * (size_t)n_nodes, sizeof *bytes);
-    for (int32_t i = 0; i < dag->n_places; i++) {
-        const struct dag_place *place = &dag->places[i];
-        int32_t node = place->rank / gpus_per_node, at = place->phase * n_nodes + node;
-        bytes[at] += memory->host_peak_bytes[i] * place->n_gpus;
-        if (bytes[at] > worst.bytes)
-            worst = (struct memory_host){.bytes = bytes[at], .node = node, .phase = place->phase};
-    }
-    free(bytes);
-    double most = 0;
-    for (int32_t i = 0; i < dag->n_places; i++) {
-        const struct dag_place *place = &dag->places[i];
-        if (place->phase != worst.phase || place->rank / gpus_per_node != worst.node ||
-            memory->host_peak_bytes[i] <= most)
-            continue;
-        most = memory->host_peak_bytes[i];
-        worst.stage = place->stage;
-    }
-    return worst;
 }
 
 void memory_free(struct memory *memory)

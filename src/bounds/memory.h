@@ -6,7 +6,7 @@
 #include "bounds/critical_path.h"
 
 enum memory_class {
-    MEMORY_STATES,      /* weights, gradients, optimizer, and what zero2 and zero3 gather of them */
+    MEMORY_STATES,      /* weights, gradients while they are there, optimizer, and what zero2 and zero3 gather */
     MEMORY_ACTIVATIONS, /* from forward to backward, with cost_head_bytes on the last stage and cost_embedding_bytes on
                            the first, without what MEMORY_KV has of sliced samples */
     MEMORY_KV,          /* kept for later slices: keys and values under full recompute, keys under alternate-gemms; else
@@ -49,6 +49,12 @@ struct memory {
  * model from the layout before (of the first phase: the last one's), also that one's weights and gradients, but for the
  * iteration's first switch, when there are none. Tokens of a unit with CP count 1/context on each rank. Blocks are not
  * rounded but for the states (cost_state_block_bytes); what the allocator holds unused is reserved, not allocated.
+ *
+ * Gradients that are not kept (plan.gradient_buffers) are missing until a virtual stage's first backward (split: its
+ * first pass of the weights): the head's come with its start, then, while activations fall layer by layer, each layer's
+ * when its backward starts, with all that this layer holds and works on, the embedding's at the end; so a peak is too
+ * high by at most a layer's gradients. The layers share the pass (its last task) equally. Later phases have all from
+ * their start. They go when the optimizer ends, which has all of them, those of a stage without passes too.
  *
  * Of a split backward what cost_weight_bytes counts stays, as activations, until the pass of the weights' gradients
  * ends; these work on one gathered input.

@@ -210,6 +210,25 @@ static void open_accounts(const struct cost_setting *setting, struct memory_pipe
     }
 }
 
+/* Before the ends are added to the layers' units. */
+static void add_growth(const struct opening *opening, int32_t kind)
+{
+    const struct memory_pipe *pipe = opening->pipe;
+    bool last = kind == pipe->kinds->n - 1, splits = pipe->plan->splits_backward;
+    int32_t n = pipe->plan->cut[PASS_BACKWARD].n_units;
+    const struct memory_unit *units = memory_pipe_units(pipe, PASS_BACKWARD, pipe->account[kind]);
+    for (int32_t i = 0; i < n; i++) {
+        const struct end_bytes *end = &opening->ends[PASS_BACKWARD][i];
+        *memory_pipe_growth(pipe, kind, i) = (struct memory_growth){
+            .head = !last    ? 0
+                    : splits ? end->head_weight
+                             : end->head,
+            .layers = splits ? units[i].weight : units[i].activations - units[i].streamed,
+            .workspace = splits ? units[i].weight_workspace : units[i].workspace,
+        };
+    }
+}
+
 /* A kind's units: the layers of its account, and what of the ends stands beside them. Streamed bytes are never held. */
 static void add_ends(const struct opening *opening, int32_t kind)
 {
@@ -277,6 +296,11 @@ struct memory_pipe memory_pipe_of(const struct plan_pipeline *pipeline, const st
     struct cost_setting first = dag_setting(setting, &pipeline->layout, of->kinds.stage[0]);
     open_ends(&opening, &first);
     open_all_layers(opening, setting);
+    if (setting->frees_gradients) {
+        pipe.growth = check_calloc((size_t)(of->kinds.n * pipeline->cut[PASS_BACKWARD].n_units), sizeof *pipe.growth);
+        for (int32_t kind = 0; kind < of->kinds.n; kind++)
+            add_growth(&opening, kind);
+    }
     for (int32_t kind = of->kinds.n - 1; kind >= 0; kind--) /* an account is the first kind of its own */
         add_ends(&opening, kind);
     free(opening.ends[PASS_FORWARD]);
@@ -292,5 +316,6 @@ void memory_pipe_free(struct memory_pipe *pipe)
         free(pipe->offloaded[pass]);
         free(pipe->exchanged[pass]);
     }
+    free(pipe->growth);
     *pipe = (struct memory_pipe){0};
 }

@@ -15,6 +15,12 @@ struct memory_unit {
     double weight_workspace; /* of the latter: an input gathered again */
 };
 
+/** Of what a pass frees that first computes the gradients of a virtual stage's weights, the order: the head's, then
+ * layer by layer; and a layer's workspace, once the head is over. */
+struct memory_growth {
+    double head, layers, workspace;
+};
+
 /** A pipeline of a phase. */
 struct memory_pipe {
     const struct plan_pipeline *plan;
@@ -22,6 +28,7 @@ struct memory_pipe {
     bool attends;                        /* some pass has ATTENTION after its COMPUTE */
     int32_t account[DAG_MAX_KINDS];      /* of each kind: the first of as many layers */
     struct memory_unit *units[N_PASSES]; /* [kind x units + unit] */
+    struct memory_growth *growth;        /* of backward units, likewise; NULL: gradients are kept */
     /* Of activations: freed after the copy out (forward), allocated before the copy in, but for what streams; NULL:
      * nothing is offloaded. */
     double *offloaded[N_PASSES]; /* [virtual stage x units + unit] */
@@ -32,6 +39,12 @@ struct memory_pipe {
 static inline struct memory_unit *memory_pipe_units(const struct memory_pipe *pipe, int pass, int32_t kind)
 {
     return pipe->units[pass] + kind * pipe->plan->cut[pass].n_units;
+}
+
+/** Of a backward unit on virtual stages of a kind; gradients are not kept. */
+static inline struct memory_growth *memory_pipe_growth(const struct memory_pipe *pipe, int32_t kind, int32_t unit)
+{
+    return &pipe->growth[kind * pipe->plan->cut[PASS_BACKWARD].n_units + unit];
 }
 
 /** @param of  the pipeline in the graph; it and the plan are borrowed */

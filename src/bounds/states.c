@@ -3,13 +3,18 @@
 
 #include <math.h>
 
+static int32_t shards_of(const struct plan *plan, const struct plan_phase *phase)
+{
+    return phase->shards > 0 ? phase->shards : plan->shards;
+}
+
 double states_bytes(const struct plan *plan, const struct cost_setting *setting, const struct dag_place *place)
 {
     const struct plan_phase *phase = &plan->phases[place->phase];
     const struct plan_layout *layout = &phase->pipelines[place->pipeline].layout;
     struct cost_setting own = dag_setting(setting, layout, place->stage);
     int32_t layers = dag_stage_layers(setting, layout, place->stage);
-    int32_t shards = phase->shards > 0 ? phase->shards : plan->shards;
+    int32_t shards = shards_of(plan, phase);
     bool first = place->stage == 0, last = place->stage == layout->stages - 1;
     double parameters = dag_stage_parameters(setting, layout, place->stage);
     return cost_state_bytes(&own, parameters, shards) + cost_state_block_bytes(&own, layers, first, last, shards) +
@@ -42,4 +47,26 @@ double states_moving_bytes(const struct plan *plan, const struct cost_setting *s
     double gradient_bytes = place->phase > 0 ? cost_gradient_bytes(setting->gradients) : 0;
     return (2 + gradient_bytes) * parameters_of_ranks(before, setting, plan_rank(layout, place->stage, 0, 0),
                                                       layout->context * layout->tensor);
+}
+
+struct states_gradients states_gradients_of(const struct plan *plan, const struct cost_setting *setting,
+                                            const struct dag_place *place, int32_t chunk)
+{
+    const struct plan_phase *phase = &plan->phases[place->phase];
+    const struct plan_layout *layout = &phase->pipelines[place->pipeline].layout;
+    const struct model *model = setting->model;
+    int32_t stage = chunk * layout->stages + place->stage, shards = shards_of(plan, phase);
+    struct cost_setting own = dag_setting(setting, layout, stage);
+    bool first = stage == 0, last = stage == layout->stages * layout->chunks - 1;
+    double ends = cost_stage_parameters(model, own.tensor, 0, first, last), tables = ends;
+    if (!cost_shards_in_passes(setting)) /* one stage's tied table has its gradient with the head */
+        tables = !first                           ? 0
+                 : last && model->tied_embeddings ? (double)(model->positions * model->hidden)
+                                                  : cost_stage_parameters(model, own.tensor, 0, true, false);
+    return (struct states_gradients){
+        .layers = own.layers,
+        .head = cost_gradient_state_bytes(&own, ends - tables, shards),
+        .layer = cost_gradient_state_bytes(&own, cost_stage_parameters(model, own.tensor, 1, false, false), shards),
+        .tables = cost_gradient_state_bytes(&own, tables, shards),
+    };
 }

@@ -5,11 +5,23 @@
 
 #include "dag/dag.h"
 
-/** Of the place's stage with all its chunks, and what zero2 and zero3 gather of them; as the allocator rounds them. */
+/** Of the place's stage with all its chunks and gradients, and what zero2 and zero3 gather of them; as the allocator
+ * rounds them. */
 double states_bytes(const struct plan *plan, const struct cost_setting *setting, const struct dag_place *place);
 
 /** What a place holds of the layout before while the model moves to its own: weights, and gradients of the iteration.
  * 0: nothing is re-sharded before its phase. */
 double states_moving_bytes(const struct plan *plan, const struct cost_setting *setting, const struct dag_place *place);
+
+/** Gradients of a virtual stage that are not kept, in the order in which its backward brings them [bytes]. */
+struct states_gradients {
+    int32_t layers;
+    double head;   /* of the head and the last norm: before the layers; zero2, zero3: among the tables' */
+    double layer;  /* of each layer */
+    double tables; /* of the embedding: behind the layers */
+};
+
+struct states_gradients states_gradients_of(const struct plan *plan, const struct cost_setting *setting,
+                                            const struct dag_place *place, int32_t chunk);
 
 #endif

@@ -379,13 +379,15 @@ static json_t *json_of_layout(const struct scenario *scenario, const struct poin
     for (int32_t i = 0; i < plan->pp * plan->vpp; i++)
         json_array_append_new(layers, json_integer(scenario_stage_layers(&plan->stages, scenario->model.layers,
                                                                          (int32_t)plan->pp, (int32_t)plan->vpp, i)));
-    return json_pack(
-        "{s:I, s:I, s:I, s:I, s:I, s:b, s:s, s:s, s:s, s:I, s:f, s:o, s:s, s:i}", "tp", (json_int_t)plan->tp, "pp",
-        (json_int_t)plan->pp, "cp", (json_int_t)plan->cp, "dp", (json_int_t)system->dp, "vpp", (json_int_t)plan->vpp,
-        "sequence_parallel", plan->sequence_parallel, "sharding", trace_sharding_names.text[plan->sharding],
-        "gradients", trace_gradients_names.text[plan->gradients], "recompute", scenario_recompute_name[plan->recompute],
-        "recompute_layers", (json_int_t)plan->recompute_layers, "offload", plan->offload, "layers_of_virtual_stages",
-        layers, "schedule", trace_schedule_names.text[plan->schedule], "shards", scenario_plan_shards(plan));
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:b, s:s, s:s, s:s, s:s, s:I, s:f, s:o, s:s, s:i}", "tp",
+                     (json_int_t)plan->tp, "pp", (json_int_t)plan->pp, "cp", (json_int_t)plan->cp, "dp",
+                     (json_int_t)system->dp, "vpp", (json_int_t)plan->vpp, "sequence_parallel", plan->sequence_parallel,
+                     "sharding", trace_sharding_names.text[plan->sharding], "gradients",
+                     trace_gradients_names.text[plan->gradients], "gradient_buffers",
+                     trace_gradient_buffers_names.text[plan->gradient_buffers], "recompute",
+                     scenario_recompute_name[plan->recompute], "recompute_layers", (json_int_t)plan->recompute_layers,
+                     "offload", plan->offload, "layers_of_virtual_stages", layers, "schedule",
+                     trace_schedule_names.text[plan->schedule], "shards", scenario_plan_shards(plan));
 }
 
 static json_t *json_of_peak(const struct point_summary *summary)

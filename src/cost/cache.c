@@ -57,9 +57,9 @@ static bool same_setting(const struct cost_setting *a, const struct cost_setting
     return a->model == b->model && a->device == b->device && a->platform == b->platform && a->faults == b->faults &&
            a->cache == b->cache && a->layers == b->layers && a->tensor == b->tensor && a->attention == b->attention &&
            a->sequence_parallel == b->sequence_parallel && a->recompute_layers == b->recompute_layers &&
-           a->early_stop == b->early_stop && a->kernels == b->kernels && a->loss == b->loss &&
-           a->context_type == b->context_type && a->gradients == b->gradients && a->optimizer == b->optimizer &&
-           a->sharding == b->sharding && a->fsdp == b->fsdp && a->shards == b->shards &&
+           a->early_stop == b->early_stop && a->frees_gradients == b->frees_gradients && a->kernels == b->kernels &&
+           a->loss == b->loss && a->context_type == b->context_type && a->gradients == b->gradients &&
+           a->optimizer == b->optimizer && a->sharding == b->sharding && a->fsdp == b->fsdp && a->shards == b->shards &&
            a->shard_groups == b->shard_groups && x->tp_overlap == y->tp_overlap && x->cp_overlap == y->cp_overlap &&
            x->pp_overlap == y->pp_overlap && x->dp_overlap == y->dp_overlap && s->first_layers == t->first_layers &&
            s->last_layers == t->last_layers && s->count_embedding == t->count_embedding &&

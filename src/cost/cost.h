@@ -23,6 +23,7 @@ struct cost_setting {
     enum device_attention attention;
     int32_t tensor;                /* TP degree */
     bool sequence_parallel;        /* norms, dropouts and residuals are shared over TP as well */
+    bool frees_gradients;          /* gradient_buffers: freed */
     bool early_stop;               /* full recomputation ends before a layer's down GEMM */
     int32_t layers;                /* of one virtual stage: of one chunk of a stage */
     struct scenario_stages split;  /* of all layers: dag_setting fills `layers` in by it */
@@ -420,6 +421,9 @@ double cost_stage_parameters(const struct model *model, int32_t tensor, int32_t 
  */
 double cost_state_bytes(const struct cost_setting *setting, double parameters, int32_t shards);
 
+/** What of it is gradients: from the first backward to the optimizer's end alone, if they are freed. */
+double cost_gradient_state_bytes(const struct cost_setting *setting, double parameters, int32_t shards);
+
 /**
  * What PyTorch's allocator counts as allocated for a tensor [bytes]: from 10 MiB on it asks for a multiple of 2 MiB and
  * does not split off what remains if that is 1 MiB or less. Smaller ones are rounded to 512 bytes, which is left out,
@@ -428,9 +432,9 @@ double cost_state_bytes(const struct cost_setting *setting, double parameters, i
  */
 double cost_block_bytes(double bytes);
 
-/** What it adds to the states of a stage's rank: zero1's gradients are one tensor, over several shards the weights too;
- * on one shard weight, master weight and moments of each matrix are tensors of their own, as Megatron-LM makes them
- * without its distributed optimizer. zero2, zero3: left out [bytes]. */
+/** What it adds to the states of a stage's rank: zero1's gradients are one tensor (what is freed: left out), over
+ * several shards the weights too; on one shard weight, master weight and moments of each matrix are tensors of their
+ * own, as Megatron-LM makes them without its distributed optimizer. zero2, zero3: left out [bytes]. */
 double cost_state_block_bytes(const struct cost_setting *setting, int32_t layers, bool first, bool last,
                               int32_t shards);
 

@@ -139,6 +139,14 @@ double cost_state_bytes(const struct cost_setting *setting, double parameters, i
     return parameters * (2 + gradient + 12.0 / shards);
 }
 
+double cost_gradient_state_bytes(const struct cost_setting *setting, double parameters, int32_t shards)
+{
+    if (setting->sharding == SCENARIO_ZERO3)
+        return parameters * (4.0 / shards);
+    double gradient = cost_gradient_bytes(setting->gradients);
+    return parameters * (setting->sharding == SCENARIO_ZERO2 ? gradient / shards : gradient);
+}
+
 double cost_gathered_bytes(const struct cost_setting *setting)
 {
     if (!cost_shards_in_passes(setting))

@@ -37,6 +37,8 @@ enum scenario_kernels { SCENARIO_FUSED, SCENARIO_EAGER, SCENARIO_COMPILED };
 enum scenario_loss { SCENARIO_LOSS_PASSES, SCENARIO_LOSS_FUSED, SCENARIO_LOSS_FUSED_METRICS };
 /** Precision of main gradients and of their reduction. */
 enum scenario_gradients { SCENARIO_FP32, SCENARIO_BF16 };
+/** Whether main gradients stand in memory all the time, or from the first backward to the optimizer's end alone. */
+enum scenario_gradient_buffers { SCENARIO_GRADIENTS_KEPT, SCENARIO_GRADIENTS_FREED };
 /** Order of a pipeline's passes: plan/schedule.h. */
 enum scenario_schedule {
     SCENARIO_ONE_F_ONE_B,
@@ -94,6 +96,7 @@ struct scenario_plan {
     int64_t shard_group;      /* so many of the DP x CP ranks share, and other groups hold the same; 0: all share */
     int64_t fsdp;             /* with zero2 and zero3: 1 or 2, whose copies they do; 0 counts as 1 */
     int32_t gradients;        /* enum scenario_gradients */
+    int32_t gradient_buffers; /* enum scenario_gradient_buffers */
     int32_t optimizer;        /* enum scenario_kernels: one kernel for all of Adam, or one for each operation */
     bool sequence_parallel;   /* with tensor parallelism */
     int32_t recompute;        /* enum recompute */

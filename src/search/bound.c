@@ -229,13 +229,15 @@ static double peak_bytes(const struct training_system *system, const struct syst
     struct slice slice = {0, 0, (int32_t)tokens};
     struct cost_unit unit = {.slices = &slice, .n_slices = 1, .context = 1, .recompute = recompute};
     double parameters = cost_stage_parameters(setting->model, setting->tensor, setting->layers, first, last);
-    double states = cost_state_bytes(setting, parameters, (int32_t)(request->layout.dp * request->layout.cp)) +
-                    cost_gathered_bytes(setting) + setting->device->workspace_bytes;
+    int32_t shards = (int32_t)(request->layout.dp * request->layout.cp);
+    double all =
+        cost_state_bytes(setting, parameters, shards) + cost_gathered_bytes(setting) + setting->device->workspace_bytes;
+    double states = all - (setting->frees_gradients ? cost_gradient_state_bytes(setting, parameters, shards) : 0);
     double token_bytes = cost_layers_activation_bytes(setting, recompute, false);
     if (!system->keeps_samples)
-        return states + (system->offloads ? tokens * token_bytes * (1 - request->layout.offload) : 0);
+        return fmax(all, states + (system->offloads ? tokens * token_bytes * (1 - request->layout.offload) : 0));
     double head_bytes = last ? cost_head_bytes(setting, tokens) + cost_head_workspace_bytes(setting, tokens) : 0;
-    return states + tokens * token_bytes + fmax(cost_workspace_bytes(setting, &unit), head_bytes);
+    return fmax(all, states + tokens * token_bytes + fmax(cost_workspace_bytes(setting, &unit), head_bytes));
 }
 
 /* The least of first and last stage, if the system decides recomputation itself of any. */

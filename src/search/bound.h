@@ -48,7 +48,9 @@ double bound_after_passes_s(const struct cost_setting *setting, const struct sce
  * padding but the end of attention's kernel, which others may shorten, so of attention its work alone is taken
  * (cost_attention_least_s; work adds up). Attention that a list of outputs repeats is left out.
  *
- * MEMORY. States of a rank stand throughout. A system that keeps samples whole: when the forward pass of the longest
+ * MEMORY. States of a rank stand throughout, but for gradients that are freed, which stand at least before the
+ * optimizer and may be missing at any other time; there is the larger of all states alone and of the following with the
+ * others. A system that keeps samples whole: when the forward pass of the longest
  * sample starts, its activations are there (what goes to the host goes afterwards) with the workspace, and on the last
  * stage the logits; the unit may hold more, never less. Any other system: the backward of a sample starts when all its
  * slices have run forward (plan/plan.h), so at that moment the activations of all its tokens are there but for what is

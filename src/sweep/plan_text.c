@@ -144,9 +144,10 @@ static void states_line(const struct point_system *system, char line[PLAN_TEXT_S
     bool in_passes = plan->sharding == SCENARIO_ZERO2 || plan->sharding == SCENARIO_ZERO3;
     const char *copies = !in_passes ? "" : plan->fsdp == 2 ? ", copies of FSDP2" : ", copies of FSDP1";
     snprintf(line + n, PLAN_TEXT_SIZE - (size_t)n,
-             "; %s on %d of %d DP x CP ranks%s; gradients %s, weights bf16, Adam fp32", shared[plan->sharding],
+             "; %s on %d of %d DP x CP ranks%s; gradients %s%s, weights bf16, Adam fp32", shared[plan->sharding],
              scenario_plan_shards(plan), (int)(plan->dp * plan->cp), copies,
-             plan->gradients == SCENARIO_BF16 ? "bf16" : "fp32");
+             plan->gradients == SCENARIO_BF16 ? "bf16" : "fp32",
+             plan->gradient_buffers == SCENARIO_GRADIENTS_FREED ? ", freed by the optimizer" : "");
 }
 
 void plan_text_lines(const struct scenario *scenario, const struct point_system *system,

@@ -160,6 +160,7 @@ static void fill_plan(const struct scenario_plan *plan, struct trace_summary *ro
     row->sequence_parallel = plan->sequence_parallel;
     row->sharding = plan->sharding;
     row->gradients = plan->gradients;
+    row->gradient_buffers = plan->gradient_buffers;
     row->recompute = plan->recompute;
     row->recompute_layers = (int32_t)plan->recompute_layers;
     row->offload = plan->offload;

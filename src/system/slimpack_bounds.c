@@ -96,10 +96,13 @@ static double stage_bound_bytes(const struct bounded *bounded, const struct cost
     return peak;
 }
 
-static double states_bytes(const struct cost_setting *own, bool first, bool last, int32_t shards)
+/* At the optimizer; before the first backward gradients that are freed are not there. */
+static double states_bytes(const struct cost_setting *own, bool first, bool last, int32_t shards, bool with_gradients)
 {
     double parameters = cost_stage_parameters(own->model, own->tensor, own->layers, first, last);
-    return cost_state_bytes(own, parameters, shards) + cost_gathered_bytes(own) + own->device->workspace_bytes;
+    double freed = own->frees_gradients ? cost_gradient_state_bytes(own, parameters, shards) : 0;
+    return cost_state_bytes(own, parameters, shards) + cost_gathered_bytes(own) + own->device->workspace_bytes -
+           (with_gradients ? 0 : freed);
 }
 
 /* A stage needs no more than one before it with as many layers, which is at least as far ahead; but the last one has
@@ -114,8 +117,9 @@ static double pipeline_bound_bytes(const struct cost_setting *setting, const str
         if (own.layers == before && stage < last)
             continue;
         before = own.layers;
-        double states = states_bytes(&own, stage == 0, stage == last, shards);
+        double states = states_bytes(&own, stage == 0, stage == last, shards, false);
         bound = larger(bound, states + stage_bound_bytes(bounded, &own, stage));
+        bound = larger(bound, states_bytes(&own, stage == 0, stage == last, shards, true));
     }
     return bound;
 }
@@ -159,7 +163,7 @@ int64_t slimpack_rank_tokens(const struct system_request *request, enum slimpack
         struct cost_setting own = dag_setting(request->setting, &phase.pipelines[0].layout, stage);
         double kv = cost_layers_activation_bytes(&own, kind.recompute, true) -
                     cost_layers_activation_bytes(&own, kind.recompute, false);
-        double states = states_bytes(&own, first, last, scenario_plan_shards(&request->layout));
+        double states = states_bytes(&own, first, last, scenario_plan_shards(&request->layout), false);
         double room = request->memory_bytes - states;
         struct token_bytes bytes = bytes_of_token(&kind, &own, last);
         least = fmin(least, room / (bytes.held * (1 - kind.offload) + bytes.kept + kv));

@@ -100,6 +100,7 @@ struct cost_setting system_setting(const struct scenario *scenario, const struct
         .split = layout->stages,
         .recompute_layers = (int32_t)(layout->recompute_layers / layout->vpp),
         .early_stop = layout->early_stop,
+        .frees_gradients = layout->gradient_buffers == SCENARIO_GRADIENTS_FREED,
         .context_type = (enum scenario_context)layout->cp_type,
         .gradients = (enum scenario_gradients)layout->gradients,
         .optimizer = (enum scenario_kernels)layout->optimizer,

@@ -22,8 +22,8 @@ bool predict_run(const struct setting *setting, const struct device *device, str
 /** One layer of one micro-batch on one rank, tensor-parallel collectives included [s]. */
 double predict_layer_s(const struct setting *setting, const struct device *device, enum pass pass);
 
-/** Weights, gradients and optimizer states of the largest rank, or of the last stage, and what libraries keep [bytes].
- */
+/** Weights, gradients unless they are freed, and optimizer states of the largest rank, or of the last stage, and what
+ * libraries keep [bytes]. */
 double predict_state_bytes(const struct setting *setting, const struct device *device, bool last_stage);
 
 /** Weights, gradients and optimizer states of a stage between first and last: its layers' alone [bytes]. */

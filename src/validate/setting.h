@@ -84,6 +84,14 @@ enum { SETTING_REASON = 192 };
  *                                       DEFAULT, which reduces in fp32 since October 2023 (mosaicml/composer pull 2628,
  *                                       get_mixed_precision); submit_benchmarks.py beside that table's sweep.py asks
  *                                       for flash-attn 2.4.2, of December 2023
+ *   gradient         framework,         kept by Megatron-LM (param_and_grad_buffer.py), NeMo, nanotron
+ *   buffers          sharding           (gradient_accumulator.py), DeepSpeed's zero3 (stage3.py,
+ *                                       grad_partitions_flat_buffer), and the buckets of PyTorch's DDP. Freed by
+ *                                       Composer (trainer.py), torchtitan (train.py), fms-fsdp (train_utils.py) and
+ *                                       Transformers (trainer.py): zero_grad, which sets them to none; by DeepSpeed's
+ *                                       others (stage_1_and_2.py, averaged_gradients), InternEvo
+ *                                       (hybrid_zero_optim.py, zero_grad and release_param_grad), and XLA's steps, of
+ *                                       which they are temporaries (MaxText, Paxml). Others: kept, assumed
  *   optimizer        framework          llm-foundry: eager (Composer's DecoupledAdamW). Else fused
  *   sharding         sharding, notes,   the number after "ZeRO" ("zero2", "ZeRO Stage 2"). "SHARD_GRAD_OP": zero2.
  *                    framework          "FSDP", "HSDP": zero3. "distributed optimizer": zero1. "DDP", and an empty cell

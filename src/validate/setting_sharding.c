@@ -117,6 +117,23 @@ static enum scenario_gradients read_gradients(const struct cells *cells)
     return bf16 ? SCENARIO_BF16 : SCENARIO_FP32;
 }
 
+/** Whether gradients stand in memory all the time: of DeepSpeed's stage 3, of PyTorch's DDP (its buckets). */
+static enum scenario_gradient_buffers read_gradient_buffers(const struct cells *cells, const struct scenario_plan *plan)
+{
+    static const char *const frees[] = {"llm-foundry", "fms-fsdp", "titan",   "Transformers", "HF",
+                                        "PyTorch",     "compile",  "MaxText", "Paxml",        "InternEvo"};
+    if (cell_is_megatron(cells) || cell_has(cells, "framework", "NeMo") || cell_has(cells, "framework", "nanotron"))
+        return SCENARIO_GRADIENTS_KEPT;
+    if (cell_has(cells, "framework", "DeepSpeed"))
+        return plan->sharding == SCENARIO_ZERO3 ? SCENARIO_GRADIENTS_KEPT : SCENARIO_GRADIENTS_FREED;
+    for (size_t i = 0; i < sizeof frees / sizeof *frees; i++)
+        if (cell_has(cells, "framework", frees[i]))
+            return plan->sharding == SCENARIO_UNSHARDED && plan->dp > 1 ? SCENARIO_GRADIENTS_KEPT
+                                                                        : SCENARIO_GRADIENTS_FREED;
+    cell_assume(cells, "gradients kept in buffers");
+    return SCENARIO_GRADIENTS_KEPT;
+}
+
 void setting_read_sharding(const struct cells *cells, struct setting *setting)
 {
     struct scenario_plan *plan = &setting->plan;
@@ -135,6 +152,7 @@ void setting_read_sharding(const struct cells *cells, struct setting *setting)
     plan->shard_group = plan->sharding == SCENARIO_UNSHARDED ? 0 : read_shard_group(cells, plan);
     plan->fsdp = read_fsdp(cells, plan);
     plan->gradients = read_gradients(cells);
+    plan->gradient_buffers = (int32_t)read_gradient_buffers(cells, plan);
     plan->optimizer = cell_has(cells, "framework", "llm-foundry") ? SCENARIO_EAGER : SCENARIO_FUSED;
 }
 
