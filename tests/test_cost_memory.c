@@ -135,6 +135,23 @@ TEST(scores_are_counted_by_slice)
     CHECK_TRUE(cost_scores_bytes(&setting, &unit) == 0);
 }
 
+/* Tokens [2, 6) see 6 keys, [0, 3) of another sample 3: 9 x 4k/2 = 72 bytes are gathered on each of 4 context ranks,
+ * backward with their gradients, for 7/4 tokens of which the widest gradients are 6f/2 = 48 each: 84. Beside: 4h. */
+TEST(gathered_keys_and_values_are_of_the_whole_prefix)
+{
+    struct slice slices[] = {{0, 2, 6}, {1, 0, 3}};
+    struct cost_unit unit = {.slices = slices, .n_slices = 2, .context = 4};
+    struct cost_setting setting = {.model = &small, .tensor = 2, .sequence_parallel = true, .layers = 3};
+    CHECK_TRUE(cost_gathered_kv_bytes(&setting, PASS_BACKWARD, &unit) == 0);
+    CHECK_CLOSE(cost_workspace_bytes(&setting, &unit), 84 + 1.75 * 32, 1e-15);
+    setting.context_type = SCENARIO_ALL_GATHER;
+    CHECK_CLOSE(cost_gathered_kv_bytes(&setting, PASS_FORWARD, &unit), 72.0, 1e-15);
+    CHECK_CLOSE(cost_gathered_kv_bytes(&setting, PASS_BACKWARD, &unit), 144.0, 1e-15);
+    CHECK_CLOSE(cost_workspace_bytes(&setting, &unit), 144 + 1.75 * 32, 1e-15);
+    unit.context = 1;
+    CHECK_TRUE(cost_gathered_kv_bytes(&setting, PASS_BACKWARD, &unit) == 0);
+}
+
 /* h = 8, GELU, f = 32, LayerNorm, biases, 6 learned positions, V = 10 padded to 16 over TP 2: 8 rows each. A layer:
  * matrices (4 x 64 + 2 x 256)/2 = 384, biases (24 + 32)/2 + 16 = 44, norms 32: 460. First stage: 2 x 460 + 64 + 48.
  * Last: 2 x 460 + 64 + 16. One stage with tied embeddings: 4 x 460 + 64 + 48 + 16. */

@@ -531,6 +531,33 @@ static void check_rings(const struct plan *plan, const struct cost_setting *sett
     dag_free(&dag);
 }
 
+/* Two stages on two nodes of 2 GPUs, the replicas of each on one node: beside their buckets kernels lose what a
+ * collective inside a node takes from them, a quarter, whatever one over nodes does. */
+TEST(replicas_on_one_node_reduce_inside_it_though_other_stages_are_elsewhere)
+{
+    struct plan plan;
+    struct cost_setting setting;
+    struct model model;
+    struct platform links;
+    open_buckets(&setting, &model, &links, 1e15);
+    links.gpus_per_node = 2;
+    struct device device = *setting.device;
+    device.multiprocessors = 8;
+    device.training.node_multiprocessors = 2;
+    device.training.collective_multiprocessors = 4;
+    setting.device = &device;
+    hand_plan(&plan, 2, 2, 1);
+    for (int32_t i = 0; i < 2; i++)
+        for (int pass = 0; pass < N_PASSES; pass++)
+            hand_unit(&plan.phases[0].pipelines[i].cut[pass], (struct slice){i, 0, 16});
+    hand_order(&plan);
+    double parameters = cost_stage_parameters(&model, 1, 420, true, false), n = ceil(parameters / 40e6);
+    double bucket_s = 1e-6 + parameters / n / 1e15;
+    CHECK_TRUE(n >= 2);
+    check_rings(&plan, &setting, bucket_s + (n - 1) * bucket_s / 4, bucket_s + (n - 1) * bucket_s / 4);
+    plan_free(&plan);
+}
+
 /* Units of 16 and 8 tokens (pipeline 1: 16 and 12). Slow links: of n buckets in a row stays what is longer than the
  * shortest last backward pass, that of 8 tokens; of the gathers, than the first forward; that these run slower beside
  * them changes nothing. Fast links: the last bucket, and a quarter of the hidden ones' time, which the pass loses;

@@ -387,6 +387,30 @@ TEST(shared_units_hold_their_share)
     plan_free(&plan);
 }
 
+/* Two stages of 32 context ranks, 128 tokens: the first one's workspace is that of its layers, with all keys and values
+ * that were gathered and, in the backward pass, their gradients. */
+TEST(gathered_keys_and_values_are_held)
+{
+    struct plan plan;
+    struct run run;
+    struct cost_setting setting = *hand_setting();
+    struct slice slice = {0, 0, 128};
+    struct cost_unit unit = {.slices = &slice, .n_slices = 1, .context = 32};
+    hand_plan(&plan, 1, 2, 32);
+    for (int pass = 0; pass < N_PASSES; pass++)
+        hand_unit(&plan.phases[0].pipelines[0].cut[pass], slice)->context = 32;
+    hand_order(&plan);
+    double ring = cost_workspace_bytes(&setting, &unit);
+    for (int i = 0; i < 2; i++) {
+        setting.context_type = i == 0 ? SCENARIO_RING : SCENARIO_ALL_GATHER;
+        open_run(&run, &plan, &setting, false);
+        CHECK_CLOSE(highest(&run.memory, 0, MEMORY_WORKSPACE), cost_workspace_bytes(&setting, &unit), 1e-15);
+        close_run(&run);
+    }
+    CHECK_TRUE(cost_workspace_bytes(&setting, &unit) > 1.2 * ring);
+    plan_free(&plan);
+}
+
 /* Without offload no copy makes the times matter: the peaks without events are those of the events. */
 TEST(peaks_follow_from_the_steps_where_nothing_is_copied)
 {

@@ -255,6 +255,12 @@ TEST(gradients_are_the_frameworks)
         {"Megatron-LM", "ZeRO-1; --overlap-grad-reduce", "fp32 gradients", SCENARIO_FP32, SCENARIO_OVERLAP_GRADIENTS},
         {"Megatron-LM", "ZeRO-1; --overlap-grad-reduce --overlap-param-gather", "fp32 gradients", SCENARIO_FP32,
          SCENARIO_OVERLAP_BOTH},
+        {"Megatron-LM", "ZeRO-1; no overlap", "fp32 gradients", SCENARIO_FP32, SCENARIO_OVERLAP_NONE},
+        {"Megatron-LM", "ZeRO-1; overlap off", "fp32 gradients", SCENARIO_FP32, SCENARIO_OVERLAP_NONE},
+        {"Megatron-LM", "ZeRO-1 without grad/param overlap", "fp32 gradients", SCENARIO_FP32, SCENARIO_OVERLAP_NONE},
+        {"Megatron-LM", "ZeRO-1; overlap grad reduce (no param overlap)", "fp32 gradients", SCENARIO_FP32,
+         SCENARIO_OVERLAP_GRADIENTS},
+        {"InternEvo", "ZeRO-1; no overlap", "gradients of 2 bytes", SCENARIO_BF16, SCENARIO_OVERLAP_NONE},
         {"titan", "FSDP", "fp32 gradients", SCENARIO_FP32, SCENARIO_OVERLAP_BOTH},
         {"fms-fsdp", "FSDP", "gradients of 2 bytes", SCENARIO_BF16, SCENARIO_OVERLAP_BOTH},
         {"fms-fsdp", "FSDP fp32 grad", "", SCENARIO_FP32, SCENARIO_OVERLAP_BOTH},
@@ -350,6 +356,16 @@ TEST(sharding_and_its_group_come_from_the_row)
         {"FSDP over 4", "", SCENARIO_ZERO3, 4},
         {"HSDP over 4", "", SCENARIO_ZERO3, 4},
         {"HSDP over InfiniBand", "", SCENARIO_ZERO3, 8},
+        {"HSDP over 1 node", "", SCENARIO_ZERO3, 8},
+        {"HSDP over 2 nodes", "", SCENARIO_ZERO3, 0},
+        {"HYBRID_SHARD", "", SCENARIO_ZERO3, 8},
+        {"FSDP hybrid shard", "", SCENARIO_ZERO3, 8},
+        {"_HYBRID_SHARD_ZERO2", "", SCENARIO_ZERO2, 8},
+        {"DDP (no distributed optimizer)", "", SCENARIO_UNSHARDED, 0},
+        {"DDP; without the distributed optimizer", "", SCENARIO_UNSHARDED, 0},
+        {"DDP; distributed optimizer off", "", SCENARIO_UNSHARDED, 0},
+        {"not ZeRO-1: DDP", "", SCENARIO_UNSHARDED, 0},
+        {"ZeRO-1; no CPU offload", "", SCENARIO_ZERO1, 0},
         {"Zero-1 (ZERO1=4)", "", SCENARIO_ZERO1, 4},
         {"zero2", "", SCENARIO_ZERO2, 0},
         {"ZeRO Stage 1", "", SCENARIO_ZERO1, 0},
@@ -420,6 +436,8 @@ TEST(precisions_and_recomputations_are_read_in_any_spelling)
         {"MaxText", "bf16", "MaxText remat minimal_flash", "", "", RECOMPUTE_SELECTIVE, 0},
         {"NeMo", "bf16", "selective", "", "selective recomputation of core attention", RECOMPUTE_ATTENTION_CORE, 0},
         {"NeMo", "bf16", "full (per block)", "", "", RECOMPUTE_FULL, 0},
+        {"NeMo", "bf16", "0", "", "", RECOMPUTE_NONE, 0},
+        {"NeMo", "bf16", "False", "", "", RECOMPUTE_NONE, 0},
         {"NeMo", "bf16", "full; block; 3 layers", "", "", RECOMPUTE_FULL, 6},
         {"NeMo", "bf16", "full; block", "how many layers is not given", "", RECOMPUTE_FULL, 0},
     };
@@ -463,6 +481,46 @@ TEST(the_fabric_is_read_with_or_without_a_count)
         CHECK_CLOSE(setting.platform.nic_bytes_per_s, cases[i].nic, 1e-15);
         CHECK_CONTAINS(setting.assumed, cases[i].assumed);
         CHECK_TRUE(*cases[i].assumed != '\0' || strstr(setting.assumed, "Gb/s") == NULL);
+    }
+}
+
+/* A network in GB/s is no NVLink, and GB/s do not say of a GPU or a node, one way or both. */
+TEST(a_network_in_bytes_is_refused)
+{
+    static const char *const fabrics[] = {"8x50GB/s IB", "NVLink 900 GB/s + 8x400Gb/s", "NVLink + 400 GB/s RoCE"};
+    for (size_t i = 0; i < sizeof fabrics / sizeof *fabrics; i++) {
+        char row[512], reason[SETTING_REASON];
+        snprintf(row, sizeof row,
+                 "H100-SXM-80GB,%s,NeMo,GPT,4096,32,32,32,9,50000,gelu,2048,16,1,1,,1,16,DDP,1,16,,,bf16,,,1,,,,",
+                 fabrics[i]);
+        setting_of(row, reason);
+        CHECK_EQUAL(strstr(reason, "a network's speed is read in Gb/s") != NULL, i != 1);
+    }
+}
+
+/* What the notes say of Megatron's option. */
+TEST(the_kind_of_context_parallelism_is_the_notes)
+{
+    static const struct {
+        const char *notes, *reason;
+        enum scenario_context type;
+        bool assumed;
+    } cases[] = {
+        {"", "", SCENARIO_RING, true},
+        {"cp_comm_type: p2p", "", SCENARIO_RING, false},
+        {"--cp-comm-type all_gather", "", SCENARIO_ALL_GATHER, false},
+        {"cp_comm_type=a2a", "", SCENARIO_ULYSSES, false},
+        {"cp_comm_type a2a+p2p", "notes: 'a2a+p2p' has no model", SCENARIO_RING, true},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char row[512], reason[SETTING_REASON];
+        snprintf(row, sizeof row,
+                 "H100-SXM-80GB,,NeMo,Llama,4096,32,32,32,9,50000,swiglu,2048,16,1,1,,2,8,ZeRO-1,1,8,,,bf16,,,1,,,,%s",
+                 cases[i].notes);
+        struct setting setting = setting_of(row, reason);
+        CHECK_TEXT(reason, cases[i].reason);
+        CHECK_EQUAL(setting.plan.cp_type, cases[i].type);
+        CHECK_EQUAL(strstr(setting.assumed, "ring of context") != NULL, cases[i].assumed);
     }
 }
 

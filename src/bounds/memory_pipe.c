@@ -84,14 +84,16 @@ static void open_workspace(const struct opening *opening, enum pass pass, struct
     struct cost_workspace each = {0};
     for (int32_t unit = 0; unit < pipeline->cut[pass].n_units; unit++) {
         const struct plan_unit *part = &pipeline->cut[pass].units[unit];
-        double scores = 0;
+        double scores = 0, gathered_bytes = 0;
         if (unit == 0 || part[-1].recompute != part->recompute)
             each = cost_workspace_of(own, part->recompute);
-        if (own->attention == DEVICE_UNFUSED) {
+        if (own->attention == DEVICE_UNFUSED || own->context_type == SCENARIO_ALL_GATHER) {
             struct cost_unit work = dag_unit(pipeline, pass, unit);
             scores = cost_scores(own, &work);
+            gathered_bytes = cost_gathered_kv_bytes(own, pass, &work);
         }
-        units[unit].workspace = cost_workspace_of_tokens(&each, opening->ends[pass][unit].tokens, scores);
+        units[unit].workspace =
+            cost_workspace_of_tokens(&each, opening->ends[pass][unit].tokens, scores, gathered_bytes);
     }
 }
 

@@ -448,7 +448,8 @@ double cost_gathered_bytes(const struct cost_setting *setting);
 
 /**
  * Working memory while one layer of a unit computes its backward, the largest moment [bytes]: gradients of the widest
- * tensors (a token's SwiGLU 6f/TP, GELU 4f/TP; or 4 bytes a score of unfused attention, if more) and of the layer's
+ * tensors (a token's SwiGLU 6f/TP, GELU 4f/TP; or 4 bytes a score of unfused attention, or cost_gathered_kv_bytes, if
+ * more) and of the layer's
  * input 2h, with sequence parallelism both that and the gathered input whole on every rank, 4h; and what is computed
  * again: the entries of the list, under full recomputation all of a layer but its input, which was kept (eager norms
  * keep a copy in fp32 beside it).
@@ -463,8 +464,15 @@ struct cost_workspace {
 
 struct cost_workspace cost_workspace_of(const struct cost_setting *setting, enum recompute recompute);
 
-/** The same of a unit's cost_unit_tokens and cost_scores. */
-double cost_workspace_of_tokens(const struct cost_workspace *each, double tokens, double scores);
+/** The same of a unit's cost_unit_tokens, cost_scores and cost_gathered_kv_bytes. */
+double cost_workspace_of_tokens(const struct cost_workspace *each, double tokens, double scores, double gathered_bytes);
+
+/**
+ * Keys and values that cp_type all-gather gathers of a unit in the layer in work, of the whole prefix on every context
+ * rank, 4k/TP a token; backward their gradients too, as large until they are reduced [bytes]. Others: 0. Source:
+ * Transformer Engine, AttnFuncWithCPAndKVAllGather (k_ag, v_ag; dk, dv of their size).
+ */
+double cost_gathered_kv_bytes(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit);
 
 /**
  * Held from the gradients of the inputs to those of the weights, per token and layer, on one TP rank [bytes]: inputs

@@ -181,16 +181,28 @@ struct cost_workspace cost_workspace_of(const struct cost_setting *setting, enum
     };
 }
 
-double cost_workspace_of_tokens(const struct cost_workspace *each, double tokens, double scores)
+double cost_workspace_of_tokens(const struct cost_workspace *each, double tokens, double scores, double gathered_bytes)
 {
     double again = each->again + (scores > 0 ? each->score_again * scores / tokens : 0);
-    return fmax(each->gradients * tokens, 4 * scores) + tokens * (each->input + again);
+    double widest = fmax(each->gradients * tokens, 4 * scores);
+    return fmax(widest, gathered_bytes) + tokens * (each->input + again);
+}
+
+double cost_gathered_kv_bytes(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit)
+{
+    double prefix = 0;
+    if (setting->context_type != SCENARIO_ALL_GATHER || unit->context == 1)
+        return 0;
+    for (int32_t i = 0; i < unit->n_slices; i++)
+        prefix += unit->slices[i].end;
+    return (pass == PASS_FORWARD ? 1 : 2) * prefix * cost_kv_bytes(setting->model, setting->tensor);
 }
 
 double cost_workspace_bytes(const struct cost_setting *setting, const struct cost_unit *unit)
 {
     struct cost_workspace each = cost_workspace_of(setting, unit->recompute);
-    return cost_workspace_of_tokens(&each, cost_unit_tokens(unit), cost_scores(setting, unit));
+    return cost_workspace_of_tokens(&each, cost_unit_tokens(unit), cost_scores(setting, unit),
+                                    cost_gathered_kv_bytes(setting, PASS_BACKWARD, unit));
 }
 
 double cost_weight_bytes(const struct cost_setting *setting)

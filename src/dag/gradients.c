@@ -137,12 +137,13 @@ static double bucket_parameters(const struct replicas *replicas, double paramete
     return parameters / ceil(parameters / most);
 }
 
-/* Whether the replicas' GPUs are on one node, in which all GPUs of the plan then are. */
+/* Whether the replicas' GPUs are on one node; other stages may be on others. */
 static enum overlap_place place_of(const struct builder *builder, const struct replicas *replicas)
 {
-    const struct builder_pipe *pipe = &builder->pipes[0];
-    int64_t gpus = (int64_t)replicas->n * pipe->plan->layout.stages * pipe->plan->layout.tensor;
-    return gpus <= builder->setting->platform->gpus_per_node ? OVERLAP_IN_NODE : OVERLAP_OVER_NODES;
+    for (int32_t i = 1; i < replicas->n; i++)
+        if (builder->at[replicas->places[i]].node != builder->at[replicas->places[0]].node)
+            return OVERLAP_OVER_NODES;
+    return OVERLAP_IN_NODE;
 }
 
 /* What runs beside their collectives: the kernels of the first unit's pass on all chunks of a place. */

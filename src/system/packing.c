@@ -291,9 +291,10 @@ static struct stage_bytes bytes_of_stage(const struct system_request *request, c
                                          int32_t stage)
 {
     struct cost_setting own = dag_setting(request->setting, layout, stage);
-    struct slice token = {0, 0, 1};
+    int32_t gathers = own.context_type == SCENARIO_ALL_GATHER ? layout->context : 1; /* tokens for each of a rank's */
+    struct slice token = {0, 0, gathers};
     struct cost_unit work = {
-        .slices = &token, .n_slices = 1, .context = 1, .recompute = (enum recompute)request->layout.recompute};
+        .slices = &token, .n_slices = 1, .context = gathers, .recompute = (enum recompute)request->layout.recompute};
     int32_t layers = dag_stage_layers(request->setting, layout, stage), shards = scenario_plan_shards(&request->layout);
     bool first = stage == 0, last = stage == layout->stages - 1;
     double states = cost_state_bytes(&own, dag_stage_parameters(request->setting, layout, stage), shards) +

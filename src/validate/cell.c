@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "validate/cell.h"
 
+#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,6 +14,54 @@ const char *cell_text(const struct cells *cells, const char *column)
 bool cell_has(const struct cells *cells, const char *column, const char *part)
 {
     return strcasestr(cell_text(cells, column), part) != NULL;
+}
+
+/** Whether "no", "not" or "without" stands before `at` in its clause. */
+static bool is_negated(const char *text, const char *at)
+{
+    static const char *const words[] = {"no", "not", "without"};
+    for (;;) {
+        while (at > text && strchr(" -_/", at[-1]) != NULL)
+            at--;
+        const char *end = at;
+        while (at > text && strchr(" -_/,;:(+", at[-1]) == NULL)
+            at--;
+        if (at == end)
+            return false;
+        for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+            if (strlen(words[i]) == (size_t)(end - at) && strncasecmp(at, words[i], (size_t)(end - at)) == 0)
+                return true;
+    }
+}
+
+/** Whether "off", "disabled", "false" or "none" follows. */
+static bool is_off(const char *behind)
+{
+    static const char *const words[] = {"off", "disabled", "false", "none"};
+    behind += strspn(behind, " =:");
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strncasecmp(behind, words[i], strlen(words[i])) == 0 && !isalpha((unsigned char)behind[strlen(words[i])]))
+            return true;
+    return false;
+}
+
+bool cell_says(const struct cells *cells, const char *column, const char *part)
+{
+    const char *text = cell_text(cells, column);
+    for (const char *at = strcasestr(text, part); at != NULL; at = strcasestr(at + 1, part))
+        if (!is_negated(text, at) && !is_off(at + strlen(part)))
+            return true;
+    return false;
+}
+
+bool cell_is_none(const struct cells *cells, const char *column)
+{
+    static const char *const words[] = {"0", "no", "off", "false"};
+    const char *text = cell_text(cells, column);
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strcasecmp(text, words[i]) == 0)
+            return true;
+    return strncasecmp(text, "none", 4) == 0;
 }
 
 void cell_skip(const struct cells *cells, const char *format, ...)

@@ -19,6 +19,13 @@ const char *cell_text(const struct cells *cells, const char *column);
 /** Whether a cell has this part, in any case. */
 bool cell_has(const struct cells *cells, const char *column, const char *part);
 
+/** As cell_has, where no "no", "not" or "without" stands before the part in its clause, nor "off", "disabled", "false"
+ * or "none" behind it. */
+bool cell_says(const struct cells *cells, const char *column, const char *part);
+
+/** Whether a cell says that there is none: "none", "no", "0", "off", "false". */
+bool cell_is_none(const struct cells *cells, const char *column);
+
 /** Say why the row is skipped; the first reason stays. */
 __attribute__((format(printf, 2, 3))) void cell_skip(const struct cells *cells, const char *format, ...);
 

@@ -57,9 +57,10 @@ enum { SETTING_REASON = 192 };
  *                                       any case, with or without blanks, - and _; none, or "PCIe" or "NVL", but not
  *                                       "NVLink" (boards of other power and links): skipped
  *                                       "non-standard": skipped, its clocks are not known. h100-96g is for memory
- *   platform         fabric, gpu        "N GB/s": NVLink, both directions. "KxM Gb/s" (Gbps, Tb/s), or "M Gb/s per
- *                                       node": shared by 8 GPUs; "M Gb/s per GPU"; without a word, up to 400 Gb/s a
- *                                       GPU, above it a node. Else by gpus.csv. Nodes of 8 GPUs
+ *   platform         fabric, gpu        "N GB/s": NVLink, both directions; of a network skipped. "KxM Gb/s"
+ *                                       (Gbps, Tb/s), or "M Gb/s per node": shared by 8 GPUs; "M Gb/s per GPU"; without
+ *                                       a word, up to 400 Gb/s a GPU, above it a node. Else by gpus.csv. Nodes of 8
+ *                                       GPUs
  *   attention        attn_kernel,       llm-foundry (2023): flash1, whatever its rows are labelled: its benchmark
  *                    attn_backend,      script takes the Triton kernel by default (submit_benchmarks.py, attn_impl),
  *                                       between its rows' lengths lies half the speed of FlashAttention-2's tables.
@@ -96,14 +97,17 @@ enum { SETTING_REASON = 192 };
  *   sharding         sharding, notes,   the number after "ZeRO" ("zero2", "ZeRO Stage 2"). "SHARD_GRAD_OP": zero2.
  *                    framework          "FSDP", "HSDP": zero3. "distributed optimizer": zero1. "DDP", and an empty cell
  *                                       with notes of "no distributed optimizer" or "gradient all-reduce", or with dp
- *                                       1: none. An empty cell of Megatron-Bridge without such notes: zero1, dp
- *                                       overlap both (its recipes/common.py). Others, an empty cell, "CPU", "offload",
- *                                       "ZeRO++", "MiCS", zero2 and zero3 with pp above 1: skipped
+ *                                       1: none. "HYBRID_SHARD": zero3. No word counts, nor "overlap" below, that
+ *                                       "no", "not" or "without" stands before, or "off" behind. An empty cell of
+ *                                       Megatron-Bridge without such notes: zero1, dp overlap both (its
+ *                                       recipes/common.py). Others, an empty cell, "CPU", "offload", "ZeRO++", "MiCS",
+ *                                       zero2 and zero3 with pp above 1: skipped
  *   fsdp             framework,         2 of torchtitan, and where either names "FSDP2", with zero2 and zero3; else 1,
  *                    sharding           as of llm-foundry and fms-fsdp (FullyShardedDataParallel); DeepSpeed's own
  *                                       copies count as these. Others that do not name FSDP1: 1, assumed
- *   shard group      sharding           "zero1=N", "over N" (times cp where "(x CP)" stands): N ranks; else with "HSDP"
- *                                       those of a node; "+DP" without a number: skipped. Else all
+ *   shard group      sharding           "zero1=N", "over N" (times cp where "(x CP)" stands): N ranks; "over N nodes":
+ *                                       theirs; else with "HSDP" or "hybrid" those of a node; "+DP" without a number:
+ *                                       skipped. Else all
  *   stages           layers, pp, vpp    equal; where pp x vpp does not divide layers, embedding and head counted as
  *                                       layers (Megatron's option; so Llama 3, arXiv:2407.21783, section 3.3.2), if
  *                                       that divides. Else skipped
@@ -111,7 +115,8 @@ enum { SETTING_REASON = 192 };
  *                    n_microbatch,      n_microbatch. torchtitan and fms-fsdp with pp 1: gbs = mbs x dp where both are
  *                    framework          missing (fms-fsdp's train_utils.py steps after each backward; torchtitan's
  *                                       global_batch_size is that by default)
- *   cp type          framework,         "Ulysses": ulysses. torchtitan: all-gather (its default
+ *   cp type          framework,         Megatron's cp_comm_type in the notes: p2p ring, all_gather, a2a ulysses; others
+ *                                       are skipped. "Ulysses": ulysses. torchtitan: all-gather (its default
  *                    sharding, notes    context_parallel_rotate_method). Else a ring (Megatron's default cp_comm_type)
  *   tp overlap       tp_comm_overlap,   1, and torchtitan with "async TP": chunked. 0 or empty: torchtitan none
  *                    framework, notes   (DTensor waits for a collective where its result is used), else bulk
@@ -126,11 +131,12 @@ enum { SETTING_REASON = 192 };
  *   sequence         sp                 0: off. 1 or empty: on. Others: skipped
  *   parallelism
  *   recompute,       recompute,         "none" or empty: none. "selective (core attention)", Megatron's "selective":
- *   early stop       framework, gpu,    [attention-core]. "SwiGLU act...": selective. "full": full; "block, N": of N
- *                    precision          layers of each virtual stage (no row of one layer, nor of activations alone);
- *                                       torchtitan's "selective op", "per-op", "matmul", and "selective" or "SAC"
- *                                       alone (its llama3_8b.toml): [selective, alternate-gemms]. MaxText's
- *                                       minimal_flash: selective (checkpoint_dots_with_no_batch_dims and "context",
+ *   early stop       framework, gpu,    [attention-core]. "0", "no", "off", "false": none. "SwiGLU act...": selective.
+ *                    precision          "full": full; "block, N": of N layers of each virtual stage (no row of one
+ *                                       layer, nor of activations alone); torchtitan's "selective op", "per-op",
+ *                                       "matmul", and "selective" or "SAC" alone (its llama3_8b.toml): [selective,
+ *                                       alternate-gemms]. MaxText's minimal_flash: selective
+ *                                       (checkpoint_dots_with_no_batch_dims and "context",
  *                                       attention's output, are saved). "every Nth layer", torchtitan's "selective
  *                                       (N)": full, of one layer in N; with early stop of torchtitan and fms-fsdp
  *                                       (checkpoint_wrapper without reentrance, torch 2.1 and later), and where
@@ -140,7 +146,8 @@ enum { SETTING_REASON = 192 };
  *                                       images are of torch 2.1 (sweep.sh: 2.0.1 at first, then a nightly of 2.1,
  *                                       then 2.1.0): early stop. Its rows of bf16 came before, on torch 1.13, which
  *                                       knew none. Others: skipped
- *   offload          offload, recompute "alpha 0.5", "alpha=0.5": that share of activations. Others: skipped
+ *   offload          offload, recompute "alpha 0.5", "alpha=0.5": that share of activations. "none", "0", "no", "off",
+ *                                       "false": none. Others: skipped
  *   precision        precision          bf16, amp_bf16; fp16 is as fast. Others, and "fp8" or "fp4" beside: skipped
  *
  * @param reason  why the row cannot run: a missing column (the first), or what the simulator has no model of

@@ -48,12 +48,28 @@ static double read_nics(const struct cells *cells)
     return fmax(n_nics, 1) * gbit_per_s * 1e9 / 8 / (one ? 1 : SETTING_NODE_GPUS);
 }
 
+/** Bytes a second of NVLink, one direction, from "N GB/s", of both directions; 0: it has none. A network whose speed is
+ * in GB/s is refused: of a GPU or a node, of one direction or both, is not told. */
+static double read_nvlink(const struct cells *cells)
+{
+    static const char *const networks[] = {"IB", "InfiniBand", "RoCE", "RDMA", "Ethernet", "EFA", "NIC", "network"};
+    const char *fabric = cell_text(cells, "fabric"), *unit = strstr(fabric, "GB/s"), *end = unit;
+    char clause[128];
+    if (unit == NULL)
+        return 0;
+    while (end > fabric && strchr(",;+", end[-1]) == NULL)
+        end--;
+    snprintf(clause, sizeof clause, "%.*s", (int)strcspn(end, ",;+"), end);
+    for (size_t i = 0; i < sizeof networks / sizeof *networks; i++)
+        if (strcasestr(clause, networks[i]) != NULL)
+            cell_skip(cells, "fabric '%.80s': a network's speed is read in Gb/s", fabric);
+    return number_before(fabric, &unit) * 1e9 / 2;
+}
+
 /** Bandwidths of the fabric column, where it says them. */
 static void read_fabric(const struct cells *cells, struct platform *platform)
 {
-    const char *fabric = cell_text(cells, "fabric"), *end = strstr(fabric, "GB/s");
-    double nvlink_bytes_per_s = end == NULL ? 0 : number_before(fabric, &end) * 1e9 / 2,
-           nic_bytes_per_s = read_nics(cells);
+    double nvlink_bytes_per_s = read_nvlink(cells), nic_bytes_per_s = read_nics(cells);
     if (nvlink_bytes_per_s > 0)
         platform->nvlink_bytes_per_s = nvlink_bytes_per_s;
     if (nic_bytes_per_s > 0)

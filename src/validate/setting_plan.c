@@ -43,7 +43,7 @@ static int32_t read_recompute(const struct cells *cells)
         return RECOMPUTE_SELECTIVE;
     if (*text == '\0')
         cell_assume(cells, "no recomputation");
-    if (*text == '\0' || strncasecmp(text, "none", 4) == 0)
+    if (*text == '\0' || cell_is_none(cells, "recompute"))
         return RECOMPUTE_NONE;
     if (strcasestr(text, "core attention") != NULL)
         return RECOMPUTE_ATTENTION_CORE;
@@ -112,7 +112,7 @@ static double read_offload(const struct cells *cells)
             cell_skip(cells, "offload '%s': alpha is a share from 0 to 1", text);
         return share;
     }
-    if (*text != '\0' && strncasecmp(text, "none", 4) != 0 && text == cell_text(cells, "offload"))
+    if (*text != '\0' && !cell_is_none(cells, "offload") && text == cell_text(cells, "offload"))
         cell_skip(cells, "offload '%s' has no model", text);
     return 0;
 }
@@ -160,10 +160,39 @@ static void read_batch(const struct cells *cells, struct setting *setting)
         cell_skip(cells, "n_microbatch is not gbs / (mbs x dp)");
 }
 
+/** What Megatron's option cp_comm_type in the notes says; -1: it is not there. */
+static int32_t read_context_option(const struct cells *cells)
+{
+    static const struct {
+        const char *word;
+        int32_t type;
+    } words[] = {{"p2p", SCENARIO_RING},
+                 {"all_gather", SCENARIO_ALL_GATHER},
+                 {"all-gather", SCENARIO_ALL_GATHER},
+                 {"allgather", SCENARIO_ALL_GATHER},
+                 {"a2a", SCENARIO_ULYSSES}};
+    const char *option = strcasestr(cell_text(cells, "notes"), "cp_comm_type");
+    if (option == NULL)
+        option = strcasestr(cell_text(cells, "notes"), "cp-comm-type");
+    if (option == NULL)
+        return -1;
+    option += strlen("cp_comm_type") + strspn(option + strlen("cp_comm_type"), " =:'\"");
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        size_t bytes = strlen(words[i].word);
+        if (strncasecmp(option, words[i].word, bytes) == 0 && option[bytes] != '+')
+            return words[i].type;
+    }
+    cell_skip(cells, "notes: '%.40s' has no model", option);
+    return -1;
+}
+
 /** How context ranks exchange keys and values. */
 static enum scenario_context read_context(const struct cells *cells)
 {
     static const char *const columns[] = {"framework", "sharding", "notes"};
+    int32_t option = cell_degree(cells, "cp") > 1 ? read_context_option(cells) : -1;
+    if (option >= 0)
+        return (enum scenario_context)option;
     for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
         if (cell_has(cells, columns[i], "Ulysses"))
             return SCENARIO_ULYSSES;

@@ -38,16 +38,17 @@ static bool read_states(const struct cells *cells, struct scenario_plan *plan)
     } words[] = {{"SHARD_GRAD_OP", SCENARIO_ZERO2},
                  {"FSDP", SCENARIO_ZERO3},
                  {"HSDP", SCENARIO_ZERO3},
+                 {"HYBRID_SHARD", SCENARIO_ZERO3},
                  {"distributed optimizer", SCENARIO_ZERO1},
                  {"DDP", SCENARIO_UNSHARDED}};
     static const int32_t stages[] = {SCENARIO_UNSHARDED, SCENARIO_ZERO1, SCENARIO_ZERO2, SCENARIO_ZERO3};
     int32_t stage = zero_stage(cell_text(cells, "sharding"));
-    if (stage >= 0) {
+    if (stage >= 0 && cell_says(cells, "sharding", "zero")) {
         plan->sharding = stages[stage];
         return true;
     }
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (cell_has(cells, "sharding", words[i].text)) {
+        if (cell_says(cells, "sharding", words[i].text)) {
             plan->sharding = words[i].sharding;
             return true;
         }
@@ -60,17 +61,30 @@ static bool read_states(const struct cells *cells, struct scenario_plan *plan)
     return *cell_text(cells, "sharding") == '\0' && (plan->dp == 1 || says_unsharded(cells));
 }
 
+/** PyTorch's names of sharding in groups. */
+static bool is_hybrid(const struct cells *cells)
+{
+    return cell_has(cells, "sharding", "HSDP") || cell_has(cells, "sharding", "hybrid");
+}
+
+/** N of "over N", of "over N nodes" their ranks; 0: it does not stand there. */
+static int64_t ranks_over(const struct cells *cells, const struct scenario_plan *plan)
+{
+    const char *over = strcasestr(cell_text(cells, "sharding"), "over ");
+    char *end = NULL;
+    int64_t ranks = over == NULL ? 0 : strtol(over + strlen("over "), &end, 10);
+    if (ranks > 0 && strncasecmp(end + strspn(end, " "), "node", strlen("node")) == 0)
+        return ranks * (SETTING_NODE_GPUS / plan->tp);
+    return ranks * (cell_has(cells, "sharding", "(x CP)") ? plan->cp : 1);
+}
+
 /** Ranks that share: "zero1=N" and "over N" say so, else with HSDP those of a node; 0: all. */
 static int64_t read_shard_group(const struct cells *cells, const struct scenario_plan *plan)
 {
-    const char *text = cell_text(cells, "sharding"), *zero1 = strcasestr(text, "zero1="),
-               *over = strcasestr(text, "over ");
-    int64_t group = 0, replicas = plan->dp * plan->cp;
-    if (zero1 != NULL)
-        group = strtol(zero1 + strlen("zero1="), NULL, 10);
-    else if (over != NULL)
-        group = strtol(over + strlen("over "), NULL, 10) * (cell_has(cells, "sharding", "(x CP)") ? plan->cp : 1);
-    if (group == 0 && cell_has(cells, "sharding", "HSDP")) {
+    const char *text = cell_text(cells, "sharding"), *zero1 = strcasestr(text, "zero1=");
+    int64_t replicas = plan->dp * plan->cp,
+            group = zero1 != NULL ? strtol(zero1 + strlen("zero1="), NULL, 10) : ranks_over(cells, plan);
+    if (group == 0 && is_hybrid(cells)) {
         group = SETTING_NODE_GPUS / plan->tp;
         if (!cell_has(cells, "sharding", "node"))
             cell_assume(cells, "HSDP inside nodes");
@@ -143,7 +157,7 @@ void setting_read_sharding(const struct cells *cells, struct setting *setting)
                   *cell_text(cells, "sharding") == '\0' ? "" : "' has no model");
     static const char *const others[] = {"CPU", "offload", "ZeRO++", "MiCS"};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (cell_has(cells, "sharding", others[i]))
+        if (cell_says(cells, "sharding", others[i]))
             cell_skip(cells, "sharding '%s': %s has no model", cell_text(cells, "sharding"), others[i]);
     if (cell_has(cells, "sharding", "+DP"))
         cell_skip(cells, "sharding '%s': how many ranks share is not given", cell_text(cells, "sharding"));
@@ -163,8 +177,10 @@ static enum scenario_data_overlap read_data_overlap(const struct cells *cells, c
         return SCENARIO_OVERLAP_BOTH;
     if (is_bridge_default(cells))
         return SCENARIO_OVERLAP_BOTH;
+    if (cell_says(cells, "sharding", "overlap"))
+        return cell_says(cells, "sharding", "param") ? SCENARIO_OVERLAP_BOTH : SCENARIO_OVERLAP_GRADIENTS;
     if (cell_has(cells, "sharding", "overlap"))
-        return cell_has(cells, "sharding", "param") ? SCENARIO_OVERLAP_BOTH : SCENARIO_OVERLAP_GRADIENTS;
+        return SCENARIO_OVERLAP_NONE;
     if (deepspeed)
         cell_assume(cells, "gradients not reduced beside the backward");
     if (!cell_has(cells, "framework", "InternEvo"))
