@@ -54,6 +54,8 @@ static void empty(struct cost_cache *cache)
     cache->n_settings = cache->n_costs = cache->n_ranges = cache->latest = 0;
     for (int32_t i = 0; i < cache->slots; i++)
         cache->slot[i] = -1;
+    for (int32_t i = 0; cache->tokens != NULL && i < TOKEN_SLOTS; i++)
+        cache->tokens[i].setting = -1;
 }
 
 /* All fields: bytes between them differ without meaning. */
