@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 
-enum { MAX_SETTINGS = 64, MAX_COSTS = 1 << 16, MAX_RANGES = 1 << 22, TOKEN_SLOTS = 1 << 13 };
+enum { MAX_SETTINGS = 64, MAX_COSTS = 1 << 16, MAX_RANGES = 1 << 22, TOKEN_SLOTS = 1 << 14 };
 
 struct cost_range {
     int32_t begin, end;
