@@ -414,29 +414,15 @@ static bool try_candidates(struct slimpack_choice *choice, int32_t first, struct
     return true;
 }
 
-/* Whether what another part chose cannot be enough here, by its bound. Then some other candidate mostly rules it out,
- * and it is tried last: the best of all does not depend on the order, and no candidate before it that is enough would
- * have been left out for it. Not with an offload of the plan: host memory that ends the adapting of any candidate makes
- * slimpack_choose weigh that, too. */
-static bool comes_last(const struct slimpack_choice *choice, const struct slimpack_candidate *hint)
-{
-    const struct system_request *request = choice->part.request;
-    struct plan plan = {.n_phases = 1, .shards = scenario_plan_shards(&request->layout)};
-    if (hint == NULL || request->layout.offload > 0)
-        return false;
-    plan.phases = check_calloc(1, sizeof *plan.phases);
-    slimpack_build(&choice->part, &hint->shape, plan.phases);
-    order_phase(plan.phases, hint->policy);
-    bool late = alone_plan_s(&plan, request->setting) > choice->enough.makespan_s * (1 + 1e-9);
-    plan_free(&plan);
-    return late;
-}
-
 /* The factors' m first, then those between, whose bounds are cheap by then. Whole samples come last, where a sample is
  * not so long that it alone rules them out; more units than samples cut them no finer. */
-static bool find(struct slimpack_choice *choice, struct error *err)
+bool slimpack_find(struct slimpack_choice *choice, const struct slimpack_candidate *hint, struct error *err)
 {
     struct local local = local_of(&choice->part);
+    if (hint != NULL && !try_candidate(choice, hint, err))
+        return false;
+    if (slimpack_is_enough(choice))
+        return true;
     int32_t n_factors = n_factors_of(choice);
     for (int32_t i = 0; knobs_of(choice)->slicing && i < n_factors; i++)
         list_shapes(choice, (struct slimpack_shape){.m = units_of(choice, i), .slicing = true});
@@ -454,16 +440,6 @@ static bool find(struct slimpack_choice *choice, struct error *err)
         if (i == 0 || choice->part.split->n_outliers > 0 || units_of(choice, i - 1) < local.n_samples)
             list_shapes(choice, (struct slimpack_shape){.m = units_of(choice, i)});
     return try_candidates(choice, n_listed, err);
-}
-
-bool slimpack_find(struct slimpack_choice *choice, const struct slimpack_candidate *hint, struct error *err)
-{
-    bool last = comes_last(choice, hint);
-    if (hint != NULL && !last && !try_candidate(choice, hint, err))
-        return false;
-    if (slimpack_is_enough(choice))
-        return true;
-    return find(choice, err) && (!last || slimpack_is_enough(choice) || try_candidate(choice, hint, err));
 }
 
 /* A factor's most even units. */

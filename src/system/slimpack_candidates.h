@@ -56,7 +56,7 @@ bool slimpack_is_enough(const struct slimpack_choice *choice);
 /**
  * The best of all candidates, or the first that is enough. Nothing is resolved if all bounds exceed the limit.
  *
- * @param hint  what another part chose, tried first, or last where its bound says that it is not enough; NULL: nothing
+ * @param hint  what another part chose, tried first; NULL: nothing
  */
 bool slimpack_find(struct slimpack_choice *choice, const struct slimpack_candidate *hint, struct error *err);
 
