@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 
-enum { MAX_SETTINGS = 64, MAX_COSTS = 1 << 16, MAX_RANGES = 1 << 22 };
+enum { MAX_SETTINGS = 64, MAX_COSTS = 1 << 16, MAX_RANGES = 1 << 22, TOKEN_SLOTS = 1 << 14 };
 
 struct cost_range {
     int32_t begin, end;
@@ -23,6 +23,14 @@ struct cost_known {
     int32_t first_range;
     unsigned known; /* parts: a bit each */
     struct cost_pass parts[COST_N_PARTS];
+};
+
+/** What follows from a unit's tokens alone, of its latest kind in the slot: its embedding, its head, of its layers
+ * cost_of_tokens. */
+struct cost_tokens {
+    int32_t setting, pass, part, context;
+    int64_t tokens; /* with padding */
+    struct cost_pass cost;
 };
 
 static uint64_t mixed(uint64_t hash, uint32_t a, uint32_t b)
@@ -46,6 +54,8 @@ static void empty(struct cost_cache *cache)
     cache->n_settings = cache->n_costs = cache->n_ranges = cache->latest = 0;
     for (int32_t i = 0; i < cache->slots; i++)
         cache->slot[i] = -1;
+    for (int32_t i = 0; cache->tokens != NULL && i < TOKEN_SLOTS; i++)
+        cache->tokens[i].setting = -1;
 }
 
 /* All fields: bytes between them differ without meaning. */
@@ -127,7 +137,10 @@ static struct cost_known *add_unit(struct cost_cache *cache, const struct key *k
 {
     cache->costs = check_grow(cache->costs, (size_t)cache->n_costs, &cache->cost_room, sizeof *cache->costs);
     struct cost_known *known = &cache->costs[cache->n_costs++];
-    *known = (struct cost_known){.hash = hash, .key = *key, .first_range = cache->n_ranges};
+    known->hash = hash;
+    known->key = *key;
+    known->first_range = cache->n_ranges;
+    known->known = 0;
     for (int32_t i = 0; i < unit->n_slices; i++) {
         cache->ranges = check_grow(cache->ranges, (size_t)cache->n_ranges, &cache->range_room, sizeof *cache->ranges);
         cache->ranges[cache->n_ranges++] = (struct cost_range){unit->slices[i].begin, unit->slices[i].end};
@@ -163,21 +176,56 @@ static struct cost_pass computed(const struct cost_setting *setting, enum cost_p
 {
     if (part == COST_EMBEDDING)
         return cost_of_embedding(setting, pass, unit);
-    return part == COST_HEAD ? cost_of_head(setting, pass, unit) : cost_of_pass(setting, pass, unit);
+    return part == COST_HEAD ? cost_of_head(setting, pass, unit) : cost_of_tokens(setting, pass, unit);
+}
+
+/** Likewise, but what another unit of as many tokens has just had. @param number  of the setting */
+static const struct cost_pass *of_tokens(const struct cost_setting *setting, int32_t number, enum cost_part part,
+                                         enum pass pass, const struct cost_unit *unit)
+{
+    struct cost_cache *cache = setting->cache;
+    int64_t tokens = unit->padding_tokens;
+    for (int32_t i = 0; i < unit->n_slices; i++)
+        tokens += slice_tokens(unit->slices[i]);
+    if (cache->tokens == NULL) {
+        cache->tokens = check_malloc(TOKEN_SLOTS * sizeof *cache->tokens);
+        for (int32_t i = 0; i < TOKEN_SLOTS; i++)
+            cache->tokens[i].setting = -1;
+    }
+    uint64_t hash = mixed(0, (uint32_t)number, (uint32_t)(pass * COST_N_PARTS + part));
+    struct cost_tokens *known =
+        &cache->tokens[mixed(hash, (uint32_t)tokens, (uint32_t)unit->context) & (TOKEN_SLOTS - 1)];
+    if (known->setting != number || known->pass != (int32_t)pass || known->part != (int32_t)part ||
+        known->context != unit->context || known->tokens != tokens)
+        *known = (struct cost_tokens){number,        (int32_t)pass, (int32_t)part,
+                                      unit->context, tokens,        computed(setting, part, pass, unit)};
+    return &known->cost;
+}
+
+static const struct cost_pass *computed_parts(const struct cost_setting *setting, enum pass pass,
+                                              const struct cost_unit *unit, unsigned parts, struct cost_pass *room)
+{
+    for (enum cost_part part = COST_LAYERS; part < COST_N_PARTS; part++)
+        if (parts & 1U << part)
+            room[part] = part == COST_LAYERS ? cost_of_pass(setting, pass, unit) : computed(setting, part, pass, unit);
+    return room;
 }
 
 const struct cost_pass *cost_cached(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit,
                                     unsigned parts, struct cost_pass *room)
 {
-    struct cost_known *known = setting->cache != NULL ? known_of(setting->cache, setting, pass, unit) : NULL;
-    struct cost_pass *costs = known != NULL ? known->parts : room;
-    unsigned missing = known != NULL ? parts & ~known->known : parts;
-    for (int part = 0; missing != 0 && part < COST_N_PARTS; part++)
-        if (missing & 1U << part)
-            costs[part] = computed(setting, (enum cost_part)part, pass, unit);
-    if (known != NULL)
-        known->known |= parts;
-    return costs;
+    if (setting->cache == NULL)
+        return computed_parts(setting, pass, unit, parts, room);
+    struct cost_known *known = known_of(setting->cache, setting, pass, unit);
+    unsigned missing = parts & ~known->known;
+    for (enum cost_part part = COST_LAYERS; missing != 0 && part < COST_N_PARTS; part++) {
+        if (!(missing & 1U << part))
+            continue;
+        const struct cost_pass *tokens = of_tokens(setting, known->key.setting, part, pass, unit);
+        known->parts[part] = part == COST_LAYERS ? cost_beside_tokens(setting, pass, unit, tokens) : *tokens;
+    }
+    known->known |= parts;
+    return known->parts;
 }
 
 void cost_cache_free(struct cost_cache *cache)
@@ -186,5 +234,6 @@ void cost_cache_free(struct cost_cache *cache)
     free(cache->costs);
     free(cache->ranges);
     free(cache->slot);
+    free(cache->tokens);
     *cache = (struct cost_cache){0};
 }

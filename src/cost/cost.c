@@ -161,16 +161,15 @@ static void add_memory_bound(struct cost_kernels *kernels, const struct cost_set
     eager_add_layer(kernels, setting, pass, s->tokens);
 }
 
-static void add_layers(struct cost_pass *cost, const struct cost_setting *setting, enum pass pass,
-                       const struct cost_unit *unit, const struct shares *s)
+/** All layers but their attention. */
+static void add_tokens(struct cost_pass *cost, const struct cost_setting *setting, enum pass pass,
+                       const struct shares *s)
 {
     struct cost_kernels kernels;
     kernels.n = 0;
     add_gemms(&kernels, setting, pass, s);
     add_memory_bound(&kernels, setting, pass, s);
     add_kernels(cost, &kernels, setting->layers);
-    if (pass != PASS_WEIGHT)
-        add_attention(cost, setting, pass == PASS_INPUT ? PASS_BACKWARD : pass, unit);
     const struct overlap_widths widths = {s->h, s->qkv, s->heads, s->up, s->ffn};
     struct overlap_tensor tensor = overlap_tensor_layer(setting, pass, s->tokens, &widths);
     add_tensor(cost, &tensor, setting->layers);
@@ -182,7 +181,8 @@ static void add_again(struct cost_pass *cost, const struct cost_setting *setting
 {
     struct cost_kernels last;
     last.n = 0;
-    add_layers(cost, setting, PASS_FORWARD, unit, s);
+    add_tokens(cost, setting, PASS_FORWARD, s);
+    add_attention(cost, setting, PASS_FORWARD, unit);
     if (!setting->early_stop)
         return;
     kernels_add_memory_bound(&last, setting->device, DEVICE_COPY, "residual add of the feed-forward block",
@@ -231,12 +231,22 @@ static void add_listed(struct cost_pass *cost, const struct cost_setting *settin
         add_attention(cost, setting, PASS_FORWARD, unit);
 }
 
-struct cost_pass cost_of_pass(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit)
+struct cost_pass cost_of_tokens(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit)
+{
+    struct shares s = shares_of(setting, unit);
+    struct cost_pass cost = {.boundary_bytes = pass == PASS_WEIGHT ? 0 : 2 * s.tokens * s.outside};
+    add_tokens(&cost, setting, pass, &s);
+    return cost;
+}
+
+struct cost_pass cost_beside_tokens(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit,
+                                    const struct cost_pass *tokens)
 {
     struct shares s = shares_of(setting, unit);
     bool backward = pass == PASS_BACKWARD || pass == PASS_INPUT;
-    struct cost_pass cost = {.boundary_bytes = pass == PASS_WEIGHT ? 0 : 2 * s.tokens * s.outside};
-    add_layers(&cost, setting, pass, unit, &s);
+    struct cost_pass cost = *tokens;
+    if (pass != PASS_WEIGHT)
+        add_attention(&cost, setting, pass == PASS_INPUT ? PASS_BACKWARD : pass, unit);
     if (backward && unit->recompute == RECOMPUTE_FULL) {
         struct cost_setting again = *setting;
         if (setting->recompute_layers > 0)
@@ -247,6 +257,12 @@ struct cost_pass cost_of_pass(const struct cost_setting *setting, enum pass pass
         add_listed(&cost, setting, unit, &s);
     shards_of_layers(setting, pass, &cost);
     return cost;
+}
+
+struct cost_pass cost_of_pass(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit)
+{
+    struct cost_pass tokens = cost_of_tokens(setting, pass, unit);
+    return cost_beside_tokens(setting, pass, unit, &tokens);
 }
 
 void cost_layer_kernels(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit,

@@ -33,7 +33,8 @@ static double positions(const struct device *device, double batch, double m, dou
     double wide = large * waves(device, rows * whole_above(n / 256)),
            tall = large * waves(device, batch * whole_above(m / 256) * columns);
     double square = small * (1 + device->gemm.small_tile) * waves(device, rows * columns);
-    return fmin(square, fmin(wide, tall)) * (double)device->multiprocessors;
+    double long_tile = wide < tall ? wide : tall;
+    return (square < long_tile ? square : long_tile) * (double)device->multiprocessors;
 }
 
 double cost_kernel_gemm_s(const struct device *device, const struct cost_gemm *gemm)

@@ -17,7 +17,7 @@ static size_t room(int32_t n)
 
 static void *grown(void *array, int32_t n, size_t size)
 {
-    bool full = n == 0 || room(n) != room(n + 1);
+    bool full = n == 0 || (n >= 16 && (n & (n - 1)) == 0);
     return full ? check_realloc(array, room(n + 1) * size) : array;
 }
 

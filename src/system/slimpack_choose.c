@@ -50,6 +50,7 @@ struct component {
     fill_flop load; /* of its fullest rank */
     struct slimpack_candidate candidate;
     double makespan_s;
+    double host_share; /* as adapt_outcome's */
     struct plan plan;
 };
 
@@ -117,6 +118,7 @@ static void take_component(struct solution *solution, const struct slimpack_choi
     solution->plan.n_resolved += choice->n_resolved;
     component->candidate = choice->candidate;
     component->makespan_s = choice->best.is.makespan_s;
+    component->host_share = choice->best.is.host_share;
     component->plan = choice->plan;
 }
 
@@ -149,6 +151,7 @@ static bool even_out(const struct slimpack_part *whole, struct component *compon
     }
     solution->host_share = fmax(solution->host_share, choice.best.is.host_share);
     plan_free(&component->plan);
+    component->host_share = choice.best.is.host_share;
     component->plan = choice.plan;
     return true;
 }
@@ -190,12 +193,41 @@ static bool solve_components(const struct slimpack_part *whole, struct slimpack_
     return ok;
 }
 
-/* Components may each fit a host that they share, and not fit it together. */
-static bool weigh_host(const struct system_request *request, struct solution *solution, struct error *err)
+/* A component's even share times its GPUs of a node, over the GPUs there, is the most that it has of the node's host;
+ * the components' sum, of the node where it is most. Components wait for nothing of each other, so beside others each
+ * has on the host what it has alone. */
+static double shared_host(const struct system_request *request, const struct component *components, int32_t n,
+                          const struct plan_phase *phase)
+{
+    int64_t n_node = request->setting->platform->gpus_per_node;
+    int64_t n_all = phase->n_pipelines * request->layout.tp * request->layout.pp,
+            n_nodes = (n_all + n_node - 1) / n_node;
+    double *share = check_calloc((size_t)n_nodes, sizeof *share), most = 0;
+    for (int32_t i = 0; i < n; i++)
+        for (int32_t rank = components[i].first_rank; rank < components[i].first_rank + components[i].n_ranks; rank++)
+            for (int32_t stage = 0; stage < request->layout.pp; stage++) {
+                const struct plan_layout *layout = &phase->pipelines[rank].layout;
+                int64_t node = plan_rank(layout, stage, 0, 0) / n_node;
+                int64_t in_use = node < n_nodes - 1 ? n_node : n_all - node * n_node;
+                share[node] += components[i].host_share * layout->tensor / (double)in_use;
+            }
+    for (int64_t node = 0; node < n_nodes; node++)
+        most = fmax(most, share[node]);
+    free(share);
+    return most;
+}
+
+/* Components may each fit a host that they share, and not fit it together. That is looked at where their shares leave
+ * it open. */
+static bool weigh_host(const struct system_request *request, const struct component *components, int32_t n,
+                       struct solution *solution, struct error *err)
 {
     struct adapt_arrays arrays = {0};
     struct adapt_outcome all;
     if (solution->given_up || solution->host_share <= 1)
+        return true;
+    solution->host_share = shared_host(request, components, n, solution->plan.phases);
+    if (solution->host_share <= 1 - 1e-9) /* sums in another order may differ in their last bits */
         return true;
     bool ok = adapt_plan(request, (struct adapt_rule){0}, &solution->plan, &arrays, &all, err);
     solution->host_share = ok ? all.host_share : 0;
@@ -225,10 +257,11 @@ static bool solve(const struct system_request *request, const struct slimpack_sp
         solution->plan.n_phases = 0;
     solution->plan.n_nodes = solution->search.n_nodes;
     solution->plan.gap = solution->search.gap;
+    ok = ok && weigh_host(request, components, n, solution, err);
     for (int32_t i = 0; i < n; i++)
         plan_free(&components[i].plan);
     free(components);
-    return ok && weigh_host(request, solution, err);
+    return ok;
 }
 
 static struct solution no_solution(const struct system_request *request)
