@@ -112,7 +112,6 @@ static bool try_rule(struct slimpack_choice *choice, const struct slimpack_candi
     bool first = choice->n_resolved == 0, ok = adapt_plan(part->request, rule, &plan, choice->arrays, &outcome.is, err);
     *is = outcome.is;
     choice->n_resolved++;
-    choice->host_ends = choice->host_ends || (ok && outcome.is.host_ends);
     if (ok && (first || slimpack_is_better(&outcome, &choice->best, part->request->memory_bytes))) {
         struct plan worse = choice->plan;
         choice->best = outcome;
@@ -135,7 +134,7 @@ static bool try_candidate(struct slimpack_choice *choice, const struct slimpack_
     struct adapt_outcome is = {0};
     if (!try_rule(choice, candidate, both, &is, err))
         return false;
-    if (both.recompute && is.offloads &&
+    if (both.recompute && (is.offloads || is.host_ends) &&
         !try_rule(choice, candidate, (struct adapt_rule){.recompute = true}, &(struct adapt_outcome){0}, err))
         return false;
     return !both.offload || !is.recomputes ||
