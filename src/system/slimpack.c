@@ -170,7 +170,10 @@ void slimpack_build(const struct slimpack_part *part, const struct slimpack_shap
         phase->pipelines[i].layout = system_pipeline_layout(part->request, first_rank + i);
     make_groups(&building, first_rank, n_ranks);
     for (int pass = 0; pass < N_PASSES && part->split->n_outliers > 0; pass++)
-        slimpack_budgets(part, (enum pass)pass, shape->m, shape->m, &building.budget[pass]);
+        if (part->joint != NULL)
+            building.budget[pass] = part->joint->budget[pass][shape->m - 1];
+        else
+            slimpack_budgets(part, (enum pass)pass, shape->m, shape->m, &building.budget[pass]);
     for (int32_t i = 0; i < n_ranks; i++) {
         struct plan_pipeline *pipeline = &phase->pipelines[i];
         cut_rank(&building, PASS_FORWARD, first_rank + i, &pipeline->cut[PASS_FORWARD]);

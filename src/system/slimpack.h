@@ -120,7 +120,8 @@ struct slimpack_part {
     const struct system_request *request;
     const struct slimpack_split *split;
     int32_t first_rank, n_ranks;
-    struct fill_search *search; /* of packer milp; NULL: the exact fill */
+    struct fill_search *search;         /* of packer milp; NULL: the exact fill */
+    const struct slimpack_joint *joint; /* NULL: budgets are those of these ranks */
 };
 
 bool slimpack_holds(const struct slimpack_outlier *outlier, int32_t rank);
@@ -143,6 +144,19 @@ void slimpack_budgets(const struct slimpack_part *part, enum pass pass, int64_t 
  * the rank and pass where that is most; 1: all are equal, as without outliers.
  */
 void slimpack_unevenness(const struct slimpack_part *part, int64_t most, double *uneven);
+
+/** Budgets and unevenness with m = 1 .. most units of all ranks of a split, as they are without replica_units. */
+struct slimpack_joint {
+    int64_t most; /* that any candidate has */
+    fill_flop *budget[N_PASSES];
+    double *uneven;
+};
+
+void slimpack_joint_of(const struct slimpack_part *all, struct slimpack_joint *joint);
+void slimpack_joint_free(struct slimpack_joint *joint);
+
+/** Whether a part's own budgets are others. */
+bool slimpack_joint_differs(const struct slimpack_joint *joint, const struct slimpack_part *part);
 
 /** What phase 2 makes of a part. */
 struct slimpack_shape {

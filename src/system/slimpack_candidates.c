@@ -103,7 +103,8 @@ static bool try_rule(struct slimpack_choice *choice, const struct slimpack_candi
     order_phase(plan.phases, candidate->policy);
     for (int32_t i = 0; i < plan.phases->n_pipelines; i++)
         plan.phases->pipelines[i].parts = parts_of(candidate);
-    if (limit_s < INFINITY && alone_plan_s(&plan, part->request->setting) > limit_s * (1 + 1e-9)) {
+    bool bounded = !rule.recompute || part->request->layout.offload <= 0; /* else less may be copied than in plan */
+    if (bounded && limit_s < INFINITY && alone_plan_s(&plan, part->request->setting) > limit_s * (1 + 1e-9)) {
         plan_free(&plan);
         return true;
     }
@@ -330,9 +331,10 @@ static int32_t n_factors_of(const struct slimpack_choice *choice)
     return n;
 }
 
+/* Whether units are dealt out between outliers and others, on these ranks or on those that have a joint budget. */
 static bool has_outliers(const struct slimpack_part *part)
 {
-    bool has = false;
+    bool has = part->joint != NULL;
     for (int32_t i = 0; i < part->split->n_outliers; i++)
         has = has || slimpack_holds(&part->split->outliers[i], part->first_rank);
     return has;
@@ -343,7 +345,10 @@ static double *unevenness(const struct slimpack_choice *choice, int32_t n_factor
 {
     int64_t most = units_of(choice, n_factors - 1);
     double *uneven = check_malloc((size_t)most * sizeof *uneven);
-    slimpack_unevenness(&choice->part, most, uneven);
+    if (choice->part.joint != NULL)
+        memcpy(uneven, choice->part.joint->uneven, (size_t)most * sizeof *uneven);
+    else
+        slimpack_unevenness(&choice->part, most, uneven);
     return uneven;
 }
 
