@@ -22,7 +22,7 @@ static void build(struct hand_request *hand, const char *knobs, int64_t m, struc
     const struct slimpack_knobs *read = hand->request.knobs;
     struct slimpack_shape shape = {.m = m, .asymmetric = read->asymmetric, .slicing = read->slicing};
     slimpack_split(&hand->request, read->dp_merge ? SLIMPACK_MERGE : SLIMPACK_APART, &split);
-    slimpack_build(&(struct slimpack_part){&hand->request, &split, 0, split.n_ranks, NULL, NULL}, &shape, phase);
+    slimpack_build(&(struct slimpack_part){&hand->request, &split, 0, split.n_ranks, NULL}, &shape, phase);
     slimpack_split_free(&split);
 }
 
@@ -434,7 +434,7 @@ TEST(units_are_as_uneven_as_by_hand)
     hand_knobs(&hand, &system_slimpack, "");
     slimpack_split(&hand.request, SLIMPACK_MERGE, &split);
     CHECK_EQUAL(split.n_outliers, 1);
-    struct slimpack_part part = {&hand.request, &split, 0, 2, NULL, NULL};
+    struct slimpack_part part = {&hand.request, &split, 0, 2, NULL};
     slimpack_unevenness(&part, 5, uneven);
     for (int32_t m = 1; m <= 5; m++)
         CHECK_CLOSE(uneven[m - 1], expected[m - 1], 1e-12);
@@ -457,7 +457,7 @@ TEST(even_units_leave_what_the_budget_does_not_ask_for)
     for (int even = 0; even < 2; even++) {
         struct plan_phase phase;
         struct slimpack_shape shape = {.m = 10, .asymmetric = true, .slicing = true, .even = even > 0};
-        slimpack_build(&(struct slimpack_part){&hand.request, &split, 0, 2, NULL, NULL}, &shape, &phase);
+        slimpack_build(&(struct slimpack_part){&hand.request, &split, 0, 2, NULL}, &shape, &phase);
         CHECK_EQUAL(phase.pipelines[0].cut[PASS_FORWARD].n_units, 10);
         CHECK_EQUAL(phase.pipelines[1].cut[PASS_FORWARD].n_units, even ? 9 : 10);
         plan_phase_free(&phase);
@@ -742,7 +742,7 @@ TEST(a_block_that_does_not_decide_has_the_most_even_units)
     CHECK_EQUAL(split.n_outliers, 2);
     CHECK_EQUAL(split.outliers[1].first_rank, 2);
     CHECK_TRUE(split.load[2] < 0.8 * split.load[0]);
-    struct slimpack_part part = {&hand.request, &split, 2, 2, NULL, NULL};
+    struct slimpack_part part = {&hand.request, &split, 2, 2, NULL};
     slimpack_unevenness(&part, MOST, uneven);
     for (int32_t m = 2; m <= MOST; m++)
         least = fmin(least, uneven[m - 1]);
@@ -766,7 +766,7 @@ TEST(a_block_that_does_not_decide_has_no_more_units_to_be_even)
     hand_batch(&hand, 6, (int32_t[]){700, 700, 400, 110, 110, 110});
     hand_planned(&hand, &system_slimpack, "max_factor: 16", &plan);
     slimpack_split(&hand.request, SLIMPACK_MERGE, &split);
-    struct slimpack_part part = {&hand.request, &split, 2, 2, NULL, NULL};
+    struct slimpack_part part = {&hand.request, &split, 2, 2, NULL};
     slimpack_unevenness(&part, MOST, uneven);
     const struct plan_pipeline *pipelines = plan.phases[0].pipelines;
     int32_t decides = pipelines[0].cut[PASS_FORWARD].n_units;
@@ -789,7 +789,7 @@ static double alone_s(const struct hand_request *hand, struct plan_pipeline *pip
 static double all_parts_s(const struct hand_request *hand, const struct slimpack_split *split, int32_t rank)
 {
     double least_s = INFINITY;
-    struct slimpack_part part = {&hand->request, split, rank, 1, NULL, NULL};
+    struct slimpack_part part = {&hand->request, split, rank, 1, NULL};
     for (int64_t factor = 1; factor <= 64; factor *= 2) {
         struct plan_phase phase;
         slimpack_build(&part, &(struct slimpack_shape){factor * hand->request.layout.pp, true, true, false}, &phase);

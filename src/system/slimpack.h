@@ -115,13 +115,13 @@ void slimpack_split_free(struct slimpack_split *split);
  */
 fill_flop *slimpack_time_targets(const struct system_request *request, const struct fill *fill, int32_t context);
 
-/** Ranks [first_rank, first_rank + n_ranks) of a split; the range must not cut a block. */
+/** Ranks [first_rank, first_rank + n_ranks) of a split; the range must not cut a block. Ranks that blocks link are a
+ * component, and any other rank is. */
 struct slimpack_part {
     const struct system_request *request;
     const struct slimpack_split *split;
     int32_t first_rank, n_ranks;
-    struct fill_search *search;         /* of packer milp; NULL: the exact fill */
-    const struct slimpack_joint *joint; /* NULL: budgets are those of these ranks */
+    struct fill_search *search; /* of packer milp; NULL: the exact fill */
 };
 
 bool slimpack_holds(const struct slimpack_outlier *outlier, int32_t rank);
@@ -145,24 +145,18 @@ void slimpack_budgets(const struct slimpack_part *part, enum pass pass, int64_t 
  */
 void slimpack_unevenness(const struct slimpack_part *part, int64_t most, double *uneven);
 
-/** Budgets and unevenness with m = 1 .. most units of all ranks of a split, as they are without replica_units. */
-struct slimpack_joint {
-    int64_t most; /* that any candidate has */
-    fill_flop *budget[N_PASSES];
-    double *uneven;
-};
+/** The number in (above, most] with the least unevenness (ties: the lower). */
+int64_t slimpack_even_units(const double *uneven, int64_t above, int64_t most);
 
-void slimpack_joint_of(const struct slimpack_part *all, struct slimpack_joint *joint);
-void slimpack_joint_free(struct slimpack_joint *joint);
-
-/** Whether a part's own budgets are others. */
-bool slimpack_joint_differs(const struct slimpack_joint *joint, const struct slimpack_part *part);
+/** Ranks that blocks link from `first_rank` on, where such a component begins: a part has one or several. */
+int32_t slimpack_linked_ranks(const struct slimpack_split *split, int32_t first_rank);
 
 /** What phase 2 makes of a part. */
 struct slimpack_shape {
     int64_t m; /* units of a rank */
     bool asymmetric, slicing;
-    bool even; /* local samples beside outliers take no more units than the budget asks for */
+    bool even;     /* local samples beside outliers take no more units than the budget asks for */
+    int64_t above; /* of several components, even: each takes its most even number above this, up to m; 0: m */
 };
 
 /**
@@ -173,7 +167,7 @@ struct slimpack_shape {
  * of equal FLOPs, of one slice each, CP = g. The local samples, most FLOPs first, share what is left of m (`even`: of
  * that, what tau asks for), at least one unit and at most one for each token (without slicing: for each sample), by
  * fill_cut. Outliers and local samples share no unit, so the paper's tau, a rank's work over m, would take more than m
- * units: tau is slimpack_budgets'. Then the largest unit is as small as m units can make it.
+ * units: tau is slimpack_budgets' of the component. Then the largest unit is as small as m units can make it.
  *
  * Backward, asymmetric: the same walk over the same samples by backward FLOPs, with a tau of its own, each sample from
  * its end. Else the forward units, in this order: a chain is a run of units each of which shares a sample with the

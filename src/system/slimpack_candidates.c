@@ -331,10 +331,9 @@ static int32_t n_factors_of(const struct slimpack_choice *choice)
     return n;
 }
 
-/* Whether units are dealt out between outliers and others, on these ranks or on those that have a joint budget. */
 static bool has_outliers(const struct slimpack_part *part)
 {
-    bool has = part->joint != NULL;
+    bool has = false;
     for (int32_t i = 0; i < part->split->n_outliers; i++)
         has = has || slimpack_holds(&part->split->outliers[i], part->first_rank);
     return has;
@@ -345,43 +344,43 @@ static double *unevenness(const struct slimpack_choice *choice, int32_t n_factor
 {
     int64_t most = units_of(choice, n_factors - 1);
     double *uneven = check_malloc((size_t)most * sizeof *uneven);
-    if (choice->part.joint != NULL)
-        memcpy(uneven, choice->part.joint->uneven, (size_t)most * sizeof *uneven);
-    else
-        slimpack_unevenness(&choice->part, most, uneven);
+    slimpack_unevenness(&choice->part, most, uneven);
     return uneven;
 }
 
-/* The most even m above that of the factor before (ties: the lower), up to the factor's. */
+/* The most even m above that of the factor before, up to the factor's. */
 static int64_t even_units(const struct slimpack_choice *choice, int32_t i, const double *uneven)
 {
-    int64_t m = units_of(choice, i), least = i > 0 ? units_of(choice, i - 1) + 1 : m, best = least;
-    while (++least <= m)
-        if (uneven[least - 1] < uneven[best - 1])
-            best = least;
-    return best;
+    int64_t m = units_of(choice, i);
+    return slimpack_even_units(uneven, i > 0 ? units_of(choice, i - 1) : m - 1, m);
 }
 
 /* A shape with all parts that the knobs allow, units even. */
 static void list_even(struct slimpack_choice *choice, int64_t m)
 {
     const struct slimpack_knobs *knobs = knobs_of(choice);
-    struct slimpack_shape shape = {m, knobs->asymmetric, knobs->slicing, true};
+    struct slimpack_shape shape = {m, knobs->asymmetric, knobs->slicing, true, 0};
     double *forward_s = unknown_s(choice);
     list_shape(choice, &shape, forward_s);
     free(forward_s);
 }
 
-/* Between the factors' m, what is more even. */
+/* Between the factors' m, what is more even: of several components for each its own. */
 static void list_between(struct slimpack_choice *choice, int32_t n_factors)
 {
-    if (n_factors == 0 || !has_outliers(&choice->part))
+    const struct slimpack_part *part = &choice->part;
+    bool several = slimpack_linked_ranks(part->split, part->first_rank) < part->n_ranks;
+    if (n_factors == 0 || !has_outliers(part))
         return;
     double *uneven = unevenness(choice, n_factors);
     for (int32_t i = 0; i < n_factors; i++) {
-        int64_t m = even_units(choice, i, uneven);
-        if (m != units_of(choice, i))
-            list_shapes(choice, (struct slimpack_shape){.m = m, .slicing = true, .even = true});
+        struct slimpack_shape shape = {.m = units_of(choice, i), .slicing = true, .even = true};
+        int64_t m = several ? shape.m : even_units(choice, i, uneven);
+        shape.above = several && i > 0 ? units_of(choice, i - 1) : 0;
+        if (shape.above > 0 || m != shape.m) {
+            shape.m = m;
+            list_shapes(choice, shape);
+        }
     }
     free(uneven);
 }

@@ -6,18 +6,6 @@
 #include "base/check.h"
 #include "system/slimpack_candidates.h"
 
-/* Ranks from `first` on that choose together: its widest block (placed first), or itself. */
-static int32_t component_ranks(const struct system_request *request, const struct slimpack_split *split, int32_t first)
-{
-    const struct slimpack_knobs *knobs = request->knobs;
-    if (!knobs->replica_units)
-        return split->n_ranks;
-    for (int32_t i = 0; i < split->n_outliers; i++)
-        if (split->outliers[i].first_rank == first)
-            return split->outliers[i].width;
-    return 1;
-}
-
 /* Move the pipelines and groups of a component behind those of the phase. */
 static void append(struct plan_phase *phase, struct plan_phase *component)
 {
@@ -53,25 +41,10 @@ struct component {
     struct plan plan;
 };
 
-/* Parts that can be switched off where they are on, as one or another form. */
-enum part {
-    PART_OFFLOAD,
-    PART_RECOMPUTE,
-    PART_REPLICA,
-    PART_JUST_IN_TIME,
-    PART_PERSISTENT,
-    PART_NONE,
-    PART_SLICING,
-    PART_ASYMMETRIC,
-    N_PARTS
-};
-
 /* How all components of a split are solved. */
 struct how {
     bool even_host; /* as adapt_rule's, of each component */
     bool evens;     /* those that do not decide take more even units */
-    enum part part; /* those before it stay as they are */
-    const struct slimpack_joint *joint;
 };
 
 /* All components of a split, and the worst of them. */
@@ -84,7 +57,6 @@ struct solution {
     bool evened;       /* a component has taken more even units */
     bool host_binds;   /* but for the memory of a node's host it would fit */
     double host_share; /* the most of the components' */
-    int32_t slowest;   /* the first rank of the component that takes longest */
 };
 
 static int by_rank(const void *a, const void *b)
@@ -103,10 +75,13 @@ static int by_load(const void *a, const void *b)
 static struct component *components_of(const struct system_request *request, const struct slimpack_split *split,
                                        int32_t *n)
 {
+    const struct slimpack_knobs *knobs = request->knobs;
     struct component *components = check_calloc((size_t)split->n_ranks, sizeof *components);
     *n = 0;
     for (int32_t first = 0; first < split->n_ranks;) {
-        struct component component = {.first_rank = first, .n_ranks = component_ranks(request, split, first)};
+        struct component component = {.first_rank = first, .n_ranks = split->n_ranks};
+        if (knobs->replica_units)
+            component.n_ranks = slimpack_linked_ranks(split, first);
         for (int32_t rank = first; rank < first + component.n_ranks; rank++)
             component.load = split->load[rank] > component.load ? split->load[rank] : component.load;
         components[(*n)++] = component;
@@ -132,8 +107,6 @@ static void take_component(struct solution *solution, const struct slimpack_choi
 {
     solution->given_up = choice->n_resolved == 0 || choice->best.is.makespan_s > choice->limit.makespan_s ||
                          choice->best.is.peak_bytes > choice->limit.peak_bytes;
-    if (solution->given_up || choice->best.is.makespan_s > solution->worst.is.makespan_s)
-        solution->slowest = component->first_rank;
     solution->worst.is.makespan_s = fmax(solution->worst.is.makespan_s, choice->best.is.makespan_s);
     solution->worst.is.peak_bytes = fmax(solution->worst.is.peak_bytes, choice->best.is.peak_bytes);
     solution->host_share = fmax(solution->host_share, choice->best.is.host_share);
@@ -152,20 +125,12 @@ static struct slimpack_limit limit_of(const struct adapt_outcome *outcome, doubl
     return (struct slimpack_limit){INFINITY, outcome->peak_bytes};
 }
 
-static struct slimpack_part part_of(const struct slimpack_part *whole, const struct component *component)
-{
-    struct slimpack_part part = *whole;
-    part.first_rank = component->first_rank;
-    part.n_ranks = component->n_ranks;
-    return part;
-}
-
 /* Give a component that does not decide the most even units that end no later than the slowest. */
 static bool even_out(const struct slimpack_part *whole, struct component *component, struct adapt_arrays *arrays,
                      struct solution *solution, struct error *err)
 {
     struct slimpack_choice choice = {
-        .part = part_of(whole, component),
+        .part = {whole->request, whole->split, component->first_rank, component->n_ranks, NULL},
         .enough = solution->worst.is,
         .limit = limit_of(&solution->worst.is, whole->request->memory_bytes),
         .even_host = solution->how.even_host,
@@ -206,7 +171,7 @@ static bool solve_components(const struct slimpack_part *whole, struct slimpack_
     bool ok = true;
     for (int32_t i = 0; ok && i < n && !solution->given_up; i++) {
         struct slimpack_choice choice = {
-            .part = part_of(whole, &components[i]),
+            .part = {whole->request, whole->split, components[i].first_rank, components[i].n_ranks, NULL},
             .enough = solution->worst.is,
             .limit = limit,
             .even_host = solution->how.even_host,
@@ -249,7 +214,7 @@ static bool solve(const struct system_request *request, const struct slimpack_sp
         .plan = {.n_phases = 1, .shards = scenario_plan_shards(&request->layout)},
         .search = {.window = knobs->milp_window, .node_limit = knobs->milp_nodes},
     };
-    struct slimpack_part whole = {request, split, 0, split->n_ranks, NULL, how.joint};
+    struct slimpack_part whole = {request, split, 0, split->n_ranks, NULL};
     struct component *components = components_of(request, split, &n);
     bool ok = solve_components(&whole, limit, components, n, solution, err);
     if (ok && !solution->given_up)
@@ -292,17 +257,18 @@ static struct slimpack_limit limit_beside(const struct system_request *request, 
                                 : (struct slimpack_limit){INFINITY, INFINITY};
 }
 
-/* What a solution says about others of its split. */
-struct outlook {
-    bool host_binds, evened;
-    int32_t slowest; /* others whose units are the same there are no better; -1: they may be */
+/* Parts that can be switched off where they are on, as one or another form. */
+enum part {
+    PART_OFFLOAD,
+    PART_RECOMPUTE,
+    PART_REPLICA,
+    PART_JUST_IN_TIME,
+    PART_PERSISTENT,
+    PART_NONE,
+    PART_SLICING,
+    PART_ASYMMETRIC,
+    N_PARTS
 };
-
-static struct outlook outlook_of(const struct system_request *request, const struct solution *solution)
-{
-    bool by_time = !solution->host_binds && solution->worst.is.peak_bytes <= request->memory_bytes;
-    return (struct outlook){solution->host_binds, solution->evened, by_time ? solution->slowest : -1};
-}
 
 /* @return whether the part was on */
 static bool switch_off(struct slimpack_knobs *knobs, enum part part)
@@ -333,77 +299,31 @@ static bool switch_off(struct slimpack_knobs *knobs, enum part part)
     }
 }
 
-static bool try_how(const struct system_request *request, const struct slimpack_split *split, struct how how,
-                    struct solution *best, struct outlook *outlook, struct error *err)
-{
-    struct solution other;
-    bool ok = solve(request, split, how, limit_beside(request, best), &other, err);
-    *outlook = outlook_of(request, &other);
-    keep_better(request, best, &other);
-    return ok;
-}
-
-/* Solve a split, and where a node's host memory binds, without evening, with even shares of it, and without each part
- * that is switched off yet: what the components have on the host is another then. */
-static bool try_parts(const struct system_request *request, const struct slimpack_split *split, struct how how,
-                      struct solution *best, struct outlook *outlook, struct error *err)
+static bool try_split(const struct system_request *request, const struct slimpack_split *split, enum part first,
+                      struct solution *best, struct error *err)
 {
     const struct slimpack_knobs *knobs = request->knobs;
-    struct outlook other;
-    how.evens = true;
-    bool ok = try_how(request, split, how, best, outlook, err);
-    if (ok && outlook->host_binds && outlook->evened) {
-        how.evens = false;
-        ok = try_how(request, split, how, best, outlook, err);
+    struct solution other;
+    bool ok = solve(request, split, (struct how){.evens = true}, limit_beside(request, best), &other, err);
+    bool binds = other.host_binds, evened = other.evened;
+    keep_better(request, best, &other);
+    if (ok && binds && evened) {
+        ok = solve(request, split, (struct how){0}, limit_beside(request, best), &other, err);
+        binds = other.host_binds;
+        keep_better(request, best, &other);
     }
-    if (!ok || !outlook->host_binds)
-        return ok;
-    if (knobs->offload == SLIMPACK_BY_UNIT) {
-        struct how even = {.even_host = true, .evens = true, .joint = how.joint};
-        ok = try_how(request, split, even, best, &other, err);
+    if (ok && binds && knobs->offload == SLIMPACK_BY_UNIT) {
+        ok = solve(request, split, (struct how){.even_host = true, .evens = true}, limit_beside(request, best), &other,
+                   err);
+        keep_better(request, best, &other);
     }
-    for (; ok && how.part < N_PARTS; how.part++) {
+    for (enum part part = first; ok && binds && part < N_PARTS; part++) {
         struct slimpack_knobs without = *knobs;
         struct system_request own = *request;
-        struct how next = how;
         own.knobs = &without;
-        next.part++;
-        if (switch_off(&without, how.part))
-            ok = try_parts(&own, split, next, best, &other, err);
+        if (switch_off(&without, part))
+            ok = try_split(&own, split, part + 1, best, err);
     }
-    return ok;
-}
-
-/* Whether some components, or the one from a rank on, have other units with the budgets of all ranks. */
-static bool tells_apart(const struct slimpack_part *whole, const struct slimpack_joint *joint, int32_t only)
-{
-    int32_t n;
-    struct component *components = components_of(whole->request, whole->split, &n);
-    bool apart = false;
-    for (int32_t i = 0; !apart && n > 1 && i < n; i++) {
-        struct slimpack_part part = part_of(whole, &components[i]);
-        apart = (only < 0 || part.first_rank == only) && slimpack_joint_differs(joint, &part);
-    }
-    free(components);
-    return apart;
-}
-
-/* With budgets of each component's own, and where it may be better then, with those of all ranks: so units that all
- * choose together are among the candidates, too. */
-static bool try_split(const struct system_request *request, const struct slimpack_split *split, struct solution *best,
-                      struct error *err)
-{
-    const struct slimpack_knobs *knobs = request->knobs;
-    const struct slimpack_part whole = {.request = request, .split = split, .n_ranks = split->n_ranks};
-    struct slimpack_joint joint;
-    struct outlook outlook;
-    bool ok = try_parts(request, split, (struct how){0}, best, &outlook, err);
-    if (!ok || split->n_outliers == 0 || !knobs->replica_units)
-        return ok;
-    slimpack_joint_of(&whole, &joint);
-    if (tells_apart(&whole, &joint, outlook.slowest))
-        ok = try_parts(request, split, (struct how){.joint = &joint}, best, &outlook, err);
-    slimpack_joint_free(&joint);
     return ok;
 }
 
@@ -452,7 +372,7 @@ static bool try_ways(const struct system_request *request, struct solution *best
         slimpack_split(request, merge, &ways[n].split);
         for (int32_t i = 0; i < n; i++)
             known = known || is_part(&ways[n], &ways[i]);
-        ok = known || try_split(&own, &ways[n].split, best, err);
+        ok = known || try_split(&own, &ways[n].split, 0, best, err);
     }
     for (int32_t i = 0; i < n; i++)
         slimpack_split_free(&ways[i].split);

@@ -3,7 +3,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/check.h"
 
@@ -125,35 +124,19 @@ void slimpack_unevenness(const struct slimpack_part *part, int64_t most, double 
     free(budget);
 }
 
-void slimpack_joint_of(const struct slimpack_part *all, struct slimpack_joint *joint)
+int64_t slimpack_even_units(const double *uneven, int64_t above, int64_t most)
 {
-    const struct slimpack_knobs *knobs = all->request->knobs;
-    size_t most = (size_t)(knobs->units > 0 ? knobs->units : knobs->max_factor * all->request->layout.pp);
-    joint->most = (int64_t)most;
-    joint->uneven = check_malloc(most * sizeof *joint->uneven);
-    slimpack_unevenness(all, joint->most, joint->uneven);
-    for (int pass = 0; pass < N_PASSES; pass++) {
-        joint->budget[pass] = check_malloc(most * sizeof *joint->budget[pass]);
-        slimpack_budgets(all, (enum pass)pass, 1, joint->most, joint->budget[pass]);
-    }
+    int64_t best = above + 1;
+    for (int64_t m = best + 1; m <= most; m++)
+        if (uneven[m - 1] < uneven[best - 1])
+            best = m;
+    return best;
 }
 
-void slimpack_joint_free(struct slimpack_joint *joint)
+int32_t slimpack_linked_ranks(const struct slimpack_split *split, int32_t first_rank)
 {
-    for (int pass = 0; pass < N_PASSES; pass++)
-        free(joint->budget[pass]);
-    free(joint->uneven);
-}
-
-bool slimpack_joint_differs(const struct slimpack_joint *joint, const struct slimpack_part *part)
-{
-    size_t bytes = (size_t)joint->most * sizeof(fill_flop);
-    fill_flop *budget = check_malloc(bytes);
-    bool differs = false;
-    for (int pass = 0; pass < N_PASSES && !differs; pass++) {
-        slimpack_budgets(part, (enum pass)pass, 1, joint->most, budget);
-        differs = memcmp(budget, joint->budget[pass], bytes) != 0;
-    }
-    free(budget);
-    return differs;
+    for (int32_t i = 0; i < split->n_outliers; i++) /* widest first */
+        if (split->outliers[i].first_rank == first_rank)
+            return split->outliers[i].width;
+    return 1;
 }
