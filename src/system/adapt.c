@@ -244,7 +244,7 @@ bool adapt_plan(const struct system_request *request, struct adapt_rule rule, st
         double host_share = rule.even_host ? host.even : host.whole;
         outcome->host_share = host.even;
         outcome->host_ends = rule.offload && host_share > 1; /* no more goes out */
-        if (outcome->host_ends)
+        if (host_share > 1)
             outcome->peak_bytes = fmax(peak_bytes, host_share * request->memory_bytes);
         again = goes_on && !outcome->host_ends && peak_bytes > request->memory_bytes && change(&adapting, outcome);
         memory_free(&memory);

@@ -14,8 +14,8 @@ struct adapt_rule {
     double limit_s; /* a plan that ends later is of no use; 0: none is */
 };
 
-/** What a plan comes to without the gradients' traffic. peak_bytes: of the rank that needs most; where offload took
- * more of a host than there is, at least as far above the limit as that is. */
+/** What a plan comes to without the gradients' traffic. peak_bytes: of the rank that needs most; where it has more on a
+ * host than it may, at least as far above the limit as that is. */
 struct adapt_outcome {
     double makespan_s, peak_bytes;
     double host_share; /* what it has on the host over the even shares of its GPUs, of a node where that is most */

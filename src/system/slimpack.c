@@ -159,6 +159,43 @@ static void make_groups(struct building *building, int32_t first_rank, int32_t n
     }
 }
 
+/* The shape of one of several components, as it would be among its own candidates: with its most even m, and even where
+ * that is not the common one. */
+static struct slimpack_shape shape_of(const struct slimpack_part *component, const struct slimpack_shape *all)
+{
+    struct slimpack_shape shape = *all;
+    shape.above = 0;
+    if (all->above == 0)
+        return shape;
+    shape.even = component->n_ranks > 1; /* without outliers all are even */
+    if (!shape.even)
+        return shape;
+    double *uneven = check_malloc((size_t)all->m * sizeof *uneven);
+    slimpack_unevenness(component, all->m, uneven);
+    shape.m = slimpack_even_units(uneven, all->above, all->m);
+    shape.even = shape.m < all->m;
+    free(uneven);
+    return shape;
+}
+
+static void build_component(struct building *building, const struct slimpack_part *component, int32_t first)
+{
+    struct slimpack_shape shape = shape_of(component, building->shape);
+    struct building own = *building;
+    own.shape = &shape;
+    for (int pass = 0; pass < N_PASSES && component->split->n_outliers > 0; pass++)
+        slimpack_budgets(component, (enum pass)pass, shape.m, shape.m, &own.budget[pass]);
+    for (int32_t i = 0; i < component->n_ranks; i++) {
+        struct plan_pipeline *pipeline = &building->phase->pipelines[first + i];
+        cut_rank(&own, PASS_FORWARD, component->first_rank + i, &pipeline->cut[PASS_FORWARD]);
+        if (shape.asymmetric)
+            cut_rank(&own, PASS_BACKWARD, component->first_rank + i, &pipeline->cut[PASS_BACKWARD]);
+        else
+            reverse_chains(&pipeline->cut[PASS_FORWARD], &pipeline->cut[PASS_BACKWARD]);
+        plan_fill_need(pipeline);
+    }
+}
+
 void slimpack_build(const struct slimpack_part *part, const struct slimpack_shape *shape, struct plan_phase *phase)
 {
     int32_t first_rank = part->first_rank, n_ranks = part->n_ranks;
@@ -169,16 +206,12 @@ void slimpack_build(const struct slimpack_part *part, const struct slimpack_shap
     for (int32_t i = 0; i < n_ranks; i++)
         phase->pipelines[i].layout = system_pipeline_layout(part->request, first_rank + i);
     make_groups(&building, first_rank, n_ranks);
-    for (int pass = 0; pass < N_PASSES && part->split->n_outliers > 0; pass++)
-        slimpack_budgets(part, (enum pass)pass, shape->m, shape->m, &building.budget[pass]);
-    for (int32_t i = 0; i < n_ranks; i++) {
-        struct plan_pipeline *pipeline = &phase->pipelines[i];
-        cut_rank(&building, PASS_FORWARD, first_rank + i, &pipeline->cut[PASS_FORWARD]);
-        if (shape->asymmetric)
-            cut_rank(&building, PASS_BACKWARD, first_rank + i, &pipeline->cut[PASS_BACKWARD]);
-        else
-            reverse_chains(&pipeline->cut[PASS_FORWARD], &pipeline->cut[PASS_BACKWARD]);
-        plan_fill_need(pipeline);
+    for (int32_t i = 0; i < n_ranks;) {
+        struct slimpack_part component = *part;
+        component.first_rank = first_rank + i;
+        component.n_ranks = slimpack_linked_ranks(part->split, component.first_rank);
+        build_component(&building, &component, i);
+        i += component.n_ranks;
     }
     free(building.group);
 }

@@ -115,7 +115,8 @@ void slimpack_split_free(struct slimpack_split *split);
  */
 fill_flop *slimpack_time_targets(const struct system_request *request, const struct fill *fill, int32_t context);
 
-/** Ranks [first_rank, first_rank + n_ranks) of a split; the range must not cut a block. */
+/** Ranks [first_rank, first_rank + n_ranks) of a split; the range must not cut a block. Ranks that blocks link are a
+ * component, and any other rank is. */
 struct slimpack_part {
     const struct system_request *request;
     const struct slimpack_split *split;
@@ -144,11 +145,18 @@ void slimpack_budgets(const struct slimpack_part *part, enum pass pass, int64_t 
  */
 void slimpack_unevenness(const struct slimpack_part *part, int64_t most, double *uneven);
 
+/** The number in (above, most] with the least unevenness (ties: the lower). */
+int64_t slimpack_even_units(const double *uneven, int64_t above, int64_t most);
+
+/** Ranks that blocks link from `first_rank` on, where such a component begins: a part has one or several. */
+int32_t slimpack_linked_ranks(const struct slimpack_split *split, int32_t first_rank);
+
 /** What phase 2 makes of a part. */
 struct slimpack_shape {
     int64_t m; /* units of a rank */
     bool asymmetric, slicing;
-    bool even; /* local samples beside outliers take no more units than the budget asks for */
+    bool even;     /* local samples beside outliers take no more units than the budget asks for */
+    int64_t above; /* of several components, even: each takes its most even number above this, up to m; 0: m */
 };
 
 /**
@@ -159,7 +167,7 @@ struct slimpack_shape {
  * of equal FLOPs, of one slice each, CP = g. The local samples, most FLOPs first, share what is left of m (`even`: of
  * that, what tau asks for), at least one unit and at most one for each token (without slicing: for each sample), by
  * fill_cut. Outliers and local samples share no unit, so the paper's tau, a rank's work over m, would take more than m
- * units: tau is slimpack_budgets'. Then the largest unit is as small as m units can make it.
+ * units: tau is slimpack_budgets' of the component. Then the largest unit is as small as m units can make it.
  *
  * Backward, asymmetric: the same walk over the same samples by backward FLOPs, with a tau of its own, each sample from
  * its end. Else the forward units, in this order: a chain is a run of units each of which shares a sample with the
@@ -216,14 +224,16 @@ int64_t slimpack_milp_places(const struct system_request *request);
 int64_t slimpack_milp_units(const struct system_request *request);
 
 /**
- * Candidates. Each component (ranks that blocks link, all ranks without replica_units) chooses its own: m = i x stages,
+ * Candidates. Each component (ranks that blocks link, or any other rank) chooses its own: m = i x stages,
  * i over 1, 2, 3, 4, 6, 8, 12, ... 128 up to max_factor, or the `units` it is told; what the knobs allow of asymmetric
  * or not, sliced or not; and the injection policy. With outliers, between each m and the one before also that
  * whose `even` units are least uneven (slimpack_unevenness), sliced. So of these a part that does not pay is not used,
- * and having it never makes a component slower. A candidate is resolved alone, by its critical path and memory without
- * the gradients' traffic: the fastest that fits the memory wins (ties: the earlier one, fewer units first); if none
- * fits, the one with the least peak. With `offload: auto` or `recompute: auto` adapt_plan changes its units until it
- * fits, unless its bound says it cannot; with both, the two together and each alone are weighed.
+ * and having it never makes a component slower. Without replica_units all choose one candidate together: the factor,
+ * the forms and the policy are common, budgets and the even m below the factor's each component's own, so that it is
+ * among those that each could choose. A candidate is resolved alone, by its critical path and memory without the
+ * gradients' traffic: the fastest that fits the memory wins (ties: the earlier one, fewer units first); if none fits,
+ * the one with the least peak. With `offload: auto` or `recompute: auto` adapt_plan changes its units until it fits,
+ * unless its bound says it cannot; with both, the two together and each alone are weighed.
  *
  * Only what can win is resolved: candidates that may fit by slimpack_bound_bytes first, by ascending bound of their
  * seconds, then the others, with their units as they are, by ascending bound of their bytes; none whose bounds, or
@@ -246,13 +256,16 @@ int64_t slimpack_milp_units(const struct system_request *request);
  * not, or at least needs the least memory; ties: the first); one is given up as soon as a component, or its bounds all,
  * exceed what another has reached: its seconds, or where that does not fit, its bytes.
  *
- * Components offload as if each were alone on its nodes. If they then need more of a node's host than there is, all is
- * solved again with even shares for its GPUs (adapt_rule), and if plan.offload is above 0 with `offload: plan`, whose
- * GPUs need not share evenly either; what still needs more does not fit.
+ * Components offload as if each were alone on its nodes. Where they then need more of a node's host than there is, its
+ * memory binds, and all is solved again: without evening out; with even shares for its GPUs (adapt_rule); and, by the
+ * same rule, without each subset of the parts offload, recompute, replica_units, injection, slicing and asymmetric, for
+ * what components have on the host then may fit together. A subset is left out, with all below it, once its components
+ * as if each were alone are no faster than the best so far, or fit together. What still needs more does not fit.
  *
- * So what `dp_merge`, `merge_memory`, `offload` or `recompute` switched off comes to is weighed, too. Exceptions:
- * without replica_units shared samples are cut for all ranks alike, which may be faster; where a node's host memory
- * binds, the components' choices are not weighed together.
+ * So each part switched off is itself a candidate, and no plan that fits is slower, or ceases to fit, for having it:
+ * its candidates are among those of the components, and where the host binds, it is solved itself. This is to the last
+ * bit of the makespan without gradient traffic. It is not so of values that are no parts (units, max_factor, balance,
+ * merge_threshold, packer), where a host binds, nor of the peak where nothing fits.
  */
 bool slimpack_choose(const struct system_request *request, struct plan *plan, struct error *err);
 

@@ -103,7 +103,8 @@ static bool try_rule(struct slimpack_choice *choice, const struct slimpack_candi
     order_phase(plan.phases, candidate->policy);
     for (int32_t i = 0; i < plan.phases->n_pipelines; i++)
         plan.phases->pipelines[i].parts = parts_of(candidate);
-    if (limit_s < INFINITY && alone_plan_s(&plan, part->request->setting) > limit_s * (1 + 1e-9)) {
+    bool bounded = !rule.recompute || part->request->layout.offload <= 0; /* else less may be copied than in plan */
+    if (bounded && limit_s < INFINITY && alone_plan_s(&plan, part->request->setting) > limit_s * (1 + 1e-9)) {
         plan_free(&plan);
         return true;
     }
@@ -112,7 +113,6 @@ static bool try_rule(struct slimpack_choice *choice, const struct slimpack_candi
     bool first = choice->n_resolved == 0, ok = adapt_plan(part->request, rule, &plan, choice->arrays, &outcome.is, err);
     *is = outcome.is;
     choice->n_resolved++;
-    choice->host_ends = choice->host_ends || (ok && outcome.is.host_ends);
     if (ok && (first || slimpack_is_better(&outcome, &choice->best, part->request->memory_bytes))) {
         struct plan worse = choice->plan;
         choice->best = outcome;
@@ -135,7 +135,7 @@ static bool try_candidate(struct slimpack_choice *choice, const struct slimpack_
     struct adapt_outcome is = {0};
     if (!try_rule(choice, candidate, both, &is, err))
         return false;
-    if (both.recompute && is.offloads &&
+    if (both.recompute && (is.offloads || is.host_ends) &&
         !try_rule(choice, candidate, (struct adapt_rule){.recompute = true}, &(struct adapt_outcome){0}, err))
         return false;
     return !both.offload || !is.recomputes ||
@@ -348,36 +348,39 @@ static double *unevenness(const struct slimpack_choice *choice, int32_t n_factor
     return uneven;
 }
 
-/* The most even m above that of the factor before (ties: the lower), up to the factor's. */
+/* The most even m above that of the factor before, up to the factor's. */
 static int64_t even_units(const struct slimpack_choice *choice, int32_t i, const double *uneven)
 {
-    int64_t m = units_of(choice, i), least = i > 0 ? units_of(choice, i - 1) + 1 : m, best = least;
-    while (++least <= m)
-        if (uneven[least - 1] < uneven[best - 1])
-            best = least;
-    return best;
+    int64_t m = units_of(choice, i);
+    return slimpack_even_units(uneven, i > 0 ? units_of(choice, i - 1) : m - 1, m);
 }
 
 /* A shape with all parts that the knobs allow, units even. */
 static void list_even(struct slimpack_choice *choice, int64_t m)
 {
     const struct slimpack_knobs *knobs = knobs_of(choice);
-    struct slimpack_shape shape = {m, knobs->asymmetric, knobs->slicing, true};
+    struct slimpack_shape shape = {m, knobs->asymmetric, knobs->slicing, true, 0};
     double *forward_s = unknown_s(choice);
     list_shape(choice, &shape, forward_s);
     free(forward_s);
 }
 
-/* Between the factors' m, what is more even. */
+/* Between the factors' m, what is more even: of several components for each its own. */
 static void list_between(struct slimpack_choice *choice, int32_t n_factors)
 {
-    if (n_factors == 0 || !has_outliers(&choice->part))
+    const struct slimpack_part *part = &choice->part;
+    bool several = slimpack_linked_ranks(part->split, part->first_rank) < part->n_ranks;
+    if (n_factors == 0 || !has_outliers(part))
         return;
     double *uneven = unevenness(choice, n_factors);
     for (int32_t i = 0; i < n_factors; i++) {
-        int64_t m = even_units(choice, i, uneven);
-        if (m != units_of(choice, i))
-            list_shapes(choice, (struct slimpack_shape){.m = m, .slicing = true, .even = true});
+        struct slimpack_shape shape = {.m = units_of(choice, i), .slicing = true, .even = true};
+        int64_t m = several ? shape.m : even_units(choice, i, uneven);
+        shape.above = several && i > 0 ? units_of(choice, i - 1) : 0;
+        if (shape.above > 0 || m != shape.m) {
+            shape.m = m;
+            list_shapes(choice, shape);
+        }
     }
     free(uneven);
 }

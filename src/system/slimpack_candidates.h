@@ -41,7 +41,6 @@ struct slimpack_choice {
     int32_t n_candidates;
     struct slimpack_candidate candidates[SLIMPACK_MAX_CANDIDATES];
     int64_t n_resolved;
-    bool host_ends;                      /* host memory ended the adapting of one */
     struct slimpack_outcome best;        /* of n_resolved > 0 */
     struct slimpack_candidate candidate; /* the best */
     struct plan plan;                    /* of the best: one phase */

@@ -6,18 +6,6 @@
 #include "base/check.h"
 #include "system/slimpack_candidates.h"
 
-/* Ranks from `first` on that choose together: its widest block (placed first), or itself. */
-static int32_t component_ranks(const struct system_request *request, const struct slimpack_split *split, int32_t first)
-{
-    const struct slimpack_knobs *knobs = request->knobs;
-    if (!knobs->replica_units)
-        return split->n_ranks;
-    for (int32_t i = 0; i < split->n_outliers; i++)
-        if (split->outliers[i].first_rank == first)
-            return split->outliers[i].width;
-    return 1;
-}
-
 /* Move the pipelines and groups of a component behind those of the phase. */
 static void append(struct plan_phase *phase, struct plan_phase *component)
 {
@@ -54,14 +42,21 @@ struct component {
     struct plan plan;
 };
 
+/* How all components of a split are solved. */
+struct how {
+    bool even_host; /* as adapt_rule's, of each component */
+    bool evens;     /* those that do not decide take more even units */
+};
+
 /* All components of a split, and the worst of them. */
 struct solution {
     struct plan plan;
-    bool even_host;            /* as adapt_rule's, of each component */
+    struct how how;
     struct fill_search search; /* of packer milp */
     struct slimpack_outcome worst;
     bool given_up;     /* a component exceeds the limit */
-    bool host_ends;    /* host memory ended the adapting of a candidate */
+    bool evened;       /* a component has taken more even units */
+    bool host_binds;   /* but for the memory of a node's host it would fit */
     double host_share; /* the most of the components' */
 };
 
@@ -81,10 +76,13 @@ static int by_load(const void *a, const void *b)
 static struct component *components_of(const struct system_request *request, const struct slimpack_split *split,
                                        int32_t *n)
 {
+    const struct slimpack_knobs *knobs = request->knobs;
     struct component *components = check_calloc((size_t)split->n_ranks, sizeof *components);
     *n = 0;
     for (int32_t first = 0; first < split->n_ranks;) {
-        struct component component = {.first_rank = first, .n_ranks = component_ranks(request, split, first)};
+        struct component component = {.first_rank = first, .n_ranks = split->n_ranks};
+        if (knobs->replica_units)
+            component.n_ranks = slimpack_linked_ranks(split, first);
         for (int32_t rank = first; rank < first + component.n_ranks; rank++)
             component.load = split->load[rank] > component.load ? split->load[rank] : component.load;
         components[(*n)++] = component;
@@ -112,7 +110,6 @@ static void take_component(struct solution *solution, const struct slimpack_choi
                          choice->best.is.peak_bytes > choice->limit.peak_bytes;
     solution->worst.is.makespan_s = fmax(solution->worst.is.makespan_s, choice->best.is.makespan_s);
     solution->worst.is.peak_bytes = fmax(solution->worst.is.peak_bytes, choice->best.is.peak_bytes);
-    solution->host_ends = solution->host_ends || choice->host_ends;
     solution->host_share = fmax(solution->host_share, choice->best.is.host_share);
     solution->plan.n_candidates += choice->n_candidates;
     solution->plan.n_resolved += choice->n_resolved;
@@ -138,7 +135,7 @@ static bool even_out(const struct slimpack_part *whole, struct component *compon
         .part = {whole->request, whole->split, component->first_rank, component->n_ranks, NULL},
         .enough = solution->worst.is,
         .limit = limit_of(&solution->worst.is, whole->request->memory_bytes),
-        .even_host = solution->even_host,
+        .even_host = solution->how.even_host,
         .arrays = arrays,
     };
     bool ok =
@@ -153,6 +150,7 @@ static bool even_out(const struct slimpack_part *whole, struct component *compon
     plan_free(&component->plan);
     component->host_share = choice.best.is.host_share;
     component->plan = choice.plan;
+    solution->evened = true;
     return true;
 }
 
@@ -160,7 +158,7 @@ static bool even_out_all(const struct slimpack_part *whole, struct component *co
                          struct adapt_arrays *arrays, struct solution *solution, struct error *err)
 {
     bool ok = true;
-    if (solution->given_up || solution->worst.is.peak_bytes > whole->request->memory_bytes)
+    if (!solution->how.evens || solution->given_up || solution->worst.is.peak_bytes > whole->request->memory_bytes)
         return true;
     for (int32_t i = 0; ok && i < n; i++)
         if (components[i].makespan_s < solution->worst.is.makespan_s)
@@ -179,7 +177,7 @@ static bool solve_components(const struct slimpack_part *whole, struct slimpack_
             .part = {whole->request, whole->split, components[i].first_rank, components[i].n_ranks, NULL},
             .enough = solution->worst.is,
             .limit = limit,
-            .even_host = solution->even_host,
+            .even_host = solution->how.even_host,
             .arrays = &arrays,
         };
         ok = slimpack_find(&choice, i > 0 ? &hint : NULL, err) && slimpack_refine(&choice, &solution->search, err);
@@ -230,21 +228,21 @@ static bool weigh_host(const struct system_request *request, const struct compon
     if (solution->host_share <= 1 - 1e-9) /* sums in another order may differ in their last bits */
         return true;
     bool ok = adapt_plan(request, (struct adapt_rule){0}, &solution->plan, &arrays, &all, err);
-    solution->host_share = ok ? all.host_share : 0;
-    if (solution->host_share > 1)
-        solution->worst.is.peak_bytes =
-            fmax(solution->worst.is.peak_bytes, solution->host_share * request->memory_bytes);
+    if (ok && all.peak_bytes > solution->worst.is.peak_bytes) {
+        solution->host_binds = solution->worst.is.peak_bytes <= request->memory_bytes;
+        solution->worst.is.peak_bytes = all.peak_bytes;
+    }
     adapt_arrays_free(&arrays);
     return ok;
 }
 
-static bool solve(const struct system_request *request, const struct slimpack_split *split, bool even_host,
+static bool solve(const struct system_request *request, const struct slimpack_split *split, struct how how,
                   struct slimpack_limit limit, struct solution *solution, struct error *err)
 {
     int32_t n;
     const struct slimpack_knobs *knobs = request->knobs;
     *solution = (struct solution){
-        .even_host = even_host,
+        .how = how,
         .plan = {.n_phases = 1, .shards = scenario_plan_shards(&request->layout)},
         .search = {.window = knobs->milp_window, .node_limit = knobs->milp_nodes},
     };
@@ -279,7 +277,6 @@ static void keep_better(const struct system_request *request, struct solution *b
     better.plan.n_resolved += worse.plan.n_resolved;
     better.plan.n_nodes += worse.plan.n_nodes;
     better.plan.gap = fmax(better.plan.gap, worse.plan.gap);
-    better.host_ends = better.host_ends || worse.host_ends;
     plan_free(&worse.plan);
     *best = better;
 }
@@ -293,17 +290,72 @@ static struct slimpack_limit limit_beside(const struct system_request *request, 
                                 : (struct slimpack_limit){INFINITY, INFINITY};
 }
 
-static bool try_split(const struct system_request *request, const struct slimpack_split *split, struct solution *best,
-                      struct error *err)
+/* Parts that can be switched off where they are on, as one or another form. */
+enum part {
+    PART_OFFLOAD,
+    PART_RECOMPUTE,
+    PART_REPLICA,
+    PART_JUST_IN_TIME,
+    PART_PERSISTENT,
+    PART_NONE,
+    PART_SLICING,
+    PART_ASYMMETRIC,
+    N_PARTS
+};
+
+/* @return whether the part was on */
+static bool switch_off(struct slimpack_knobs *knobs, enum part part)
+{
+    static const enum slimpack_injection policy[] = {[PART_JUST_IN_TIME] = SLIMPACK_JUST_IN_TIME,
+                                                     [PART_PERSISTENT] = SLIMPACK_PERSISTENT,
+                                                     [PART_NONE] = SLIMPACK_NONE};
+    struct slimpack_knobs before = *knobs;
+    switch (part) {
+    case PART_OFFLOAD:
+        knobs->offload = SLIMPACK_OF_PLAN;
+        return before.offload == SLIMPACK_BY_UNIT;
+    case PART_RECOMPUTE:
+        knobs->recompute = SLIMPACK_OF_PLAN;
+        return before.recompute == SLIMPACK_BY_UNIT;
+    case PART_REPLICA:
+        knobs->replica_units = false;
+        return before.replica_units;
+    case PART_SLICING:
+        knobs->slicing = false;
+        return before.slicing;
+    case PART_ASYMMETRIC:
+        knobs->asymmetric = false;
+        return before.asymmetric;
+    default:
+        knobs->injection = (int32_t)policy[part];
+        return before.injection == SLIMPACK_AUTO;
+    }
+}
+
+static bool try_split(const struct system_request *request, const struct slimpack_split *split, enum part first,
+                      struct solution *best, struct error *err)
 {
     const struct slimpack_knobs *knobs = request->knobs;
     struct solution other;
-    bool ok = solve(request, split, false, limit_beside(request, best), &other, err);
-    bool too_much = !other.given_up && other.host_share > 1 && knobs->offload == SLIMPACK_BY_UNIT;
+    bool ok = solve(request, split, (struct how){.evens = true}, limit_beside(request, best), &other, err);
+    bool binds = other.host_binds, evened = other.evened;
     keep_better(request, best, &other);
-    if (ok && too_much) {
-        ok = solve(request, split, true, limit_beside(request, best), &other, err);
+    if (ok && binds && evened) {
+        ok = solve(request, split, (struct how){0}, limit_beside(request, best), &other, err);
+        binds = other.host_binds;
         keep_better(request, best, &other);
+    }
+    if (ok && binds && knobs->offload == SLIMPACK_BY_UNIT) {
+        ok = solve(request, split, (struct how){.even_host = true, .evens = true}, limit_beside(request, best), &other,
+                   err);
+        keep_better(request, best, &other);
+    }
+    for (enum part part = first; ok && binds && part < N_PARTS; part++) {
+        struct slimpack_knobs without = *knobs;
+        struct system_request own = *request;
+        own.knobs = &without;
+        if (switch_off(&without, part))
+            ok = try_split(&own, split, part + 1, best, err);
     }
     return ok;
 }
@@ -353,25 +405,10 @@ static bool try_ways(const struct system_request *request, struct solution *best
         slimpack_split(request, merge, &ways[n].split);
         for (int32_t i = 0; i < n; i++)
             known = known || is_part(&ways[n], &ways[i]);
-        ok = known || try_split(&own, &ways[n].split, best, err);
+        ok = known || try_split(&own, &ways[n].split, 0, best, err);
     }
     for (int32_t i = 0; i < n; i++)
         slimpack_split_free(&ways[i].split);
-    return ok;
-}
-
-/* What all units offload may fit a node whose GPUs need not share it evenly. */
-static bool try_own_offload(const struct system_request *request, struct solution *best, struct error *err)
-{
-    struct slimpack_knobs knobs = *(const struct slimpack_knobs *)request->knobs;
-    struct system_request own = *request;
-    struct slimpack_limit limit = limit_beside(request, best);
-    struct solution other = no_solution(request);
-    knobs.offload = SLIMPACK_OF_PLAN;
-    own.knobs = &knobs;
-    own.limit_s = limit.makespan_s < INFINITY ? limit.makespan_s : 0;
-    bool ok = try_ways(&own, &other, err);
-    keep_better(request, best, &other);
     return ok;
 }
 
@@ -379,8 +416,6 @@ bool slimpack_choose(const struct system_request *request, struct plan *plan, st
 {
     struct solution best = no_solution(request);
     bool ok = try_ways(request, &best, err);
-    if (ok && best.host_ends && request->layout.offload > 0)
-        ok = try_own_offload(request, &best, err);
     *plan = best.plan;
     return ok;
 }

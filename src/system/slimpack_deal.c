@@ -123,3 +123,20 @@ void slimpack_unevenness(const struct slimpack_part *part, int64_t most, double 
     }
     free(budget);
 }
+
+int64_t slimpack_even_units(const double *uneven, int64_t above, int64_t most)
+{
+    int64_t best = above + 1;
+    for (int64_t m = best + 1; m <= most; m++)
+        if (uneven[m - 1] < uneven[best - 1])
+            best = m;
+    return best;
+}
+
+int32_t slimpack_linked_ranks(const struct slimpack_split *split, int32_t first_rank)
+{
+    for (int32_t i = 0; i < split->n_outliers; i++) /* widest first */
+        if (split->outliers[i].first_rank == first_rank)
+            return split->outliers[i].width;
+    return 1;
+}
