@@ -57,7 +57,8 @@ struct builder_pipe {
     int32_t n_units;                             /* of both cuts */
     int32_t before[N_PASSES];                    /* units of the cuts before the pass's */
     int32_t *done[N_PASSES];                     /* of each virtual stage: units built, from the first on, no gap */
-    bool offloads;                               /* some unit does */
+    struct dag_token *token;                     /* of each forward unit, as cost; NULL where no unit offloads */
+    int64_t *tokens;                             /* of each forward unit, its padding among them; likewise */
     struct builder_brief *brief[N_STEP_PASSES];  /* as cost */
     struct builder_boundary *boundary[N_PASSES]; /* of each unit */
     struct builder_end *ends;                    /* [instance x n_built + rank] */

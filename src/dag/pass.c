@@ -84,6 +84,11 @@ static bool streams(const struct pass_work *work, const struct builder_member *m
     return member->pipe->plan->cut[work->pass].units[member->unit].streams;
 }
 
+static const struct dag_token *token_of(const struct builder_pipe *pipe, int32_t unit, int32_t stage)
+{
+    return &pipe->token[unit * pipe->kinds.n + pipe->kinds.kind[stage]];
+}
+
 /* What a backward unit consumes of offloaded units comes back first: from when the pass before it and, on the stage
  * that sends it its gradients, its own unit's pass have started. Earlier it would only take up memory while the stage
  * runs forwards or idles. What streams comes while the pass runs, from its start (`own_pass`). */
@@ -93,14 +98,13 @@ static int32_t add_prefetch(struct pass_work *work, const struct builder_member 
     const struct builder_pipe *pipe = member->pipe;
     const struct relations *relations = &pipe->relations;
     int32_t first = relations->share_first[member->unit], end = relations->share_first[member->unit + 1];
-    const struct cost_setting *own = builder_own(pipe, member->stage);
     double bytes = 0;
     for (int32_t i = first; i < end; i++) {
         const struct relations_share *part = &relations->shares[i];
         double share = plan_offload(pipe->plan, part->forward, member->stage);
         if (share > 0)
-            bytes += share * dag_offloadable_bytes(pipe->plan, own, part->forward,
-                                                   part->whole_tokens + part->sliced_tokens, part->sliced_tokens);
+            bytes += share * dag_offloadable_of_tokens(token_of(pipe, part->forward, member->stage),
+                                                       part->whole_tokens + part->sliced_tokens, part->sliced_tokens);
     }
     if (bytes <= 0)
         return -1;
@@ -119,15 +123,13 @@ static int32_t add_prefetch(struct pass_work *work, const struct builder_member 
 static void add_offload(struct pass_work *work, const struct builder_member *member, struct builder_end *end)
 {
     struct builder *builder = work->builder;
-    const struct plan_pipeline *pipeline = member->pipe->plan;
-    const struct plan_cut *cut = &pipeline->cut[PASS_FORWARD];
-    double share = plan_offload(pipeline, member->unit, member->stage);
+    const struct builder_pipe *pipe = member->pipe;
+    double share = plan_offload(pipe->plan, member->unit, member->stage);
     if (share <= 0)
         return;
-    int64_t tokens = plan_unit_tokens(cut, member->unit) + cut->units[member->unit].padding_tokens;
-    int64_t sliced = member->pipe->relations.sliced_tokens[member->unit];
-    const struct cost_setting *own = builder_own(member->pipe, member->stage);
-    double bytes = share * dag_offloadable_bytes(pipeline, own, member->unit, tokens, sliced);
+    double bytes = share * dag_offloadable_of_tokens(token_of(pipe, member->unit, member->stage),
+                                                     pipe->tokens[member->unit],
+                                                     pipe->relations.sliced_tokens[member->unit]);
     if (bytes <= 0)
         return;
     struct dag_task task = pass_task_of(work, member, DAG_STREAM_TO_HOST, DAG_SEND, DAG_OFFLOAD);
@@ -192,7 +194,7 @@ BUILDER_INLINE void after_data(struct pass_work *work, struct builder_edges *edg
 BUILDER_INLINE void add_compute(struct pass_work *work, struct builder_member *member)
 {
     struct builder *builder = work->builder;
-    bool offloads = work->pass == PASS_BACKWARD && member->pipe->offloads;
+    bool offloads = work->pass == PASS_BACKWARD && member->pipe->token != NULL;
     int32_t prefetch = offloads && !streams(work, member) ? add_prefetch(work, member, -1) : -1;
     const struct builder_brief *brief = member->brief;
     double duration_s = work->ring || work->set >= 0 ? brief->no_attention_s : brief->all_s;
@@ -336,7 +338,7 @@ BUILDER_INLINE void end_pass(struct pass_work *work, const struct builder_member
     add_boundary(work, member, end);
     if (!builder->setting->communication.pp_overlap)
         at->send = end->send;
-    if (work->pass == PASS_FORWARD && member->pipe->offloads)
+    if (work->pass == PASS_FORWARD && member->pipe->token != NULL)
         add_offload(work, member, end);
 }
 

@@ -302,6 +302,19 @@ static void open_fold(struct builder *builder, struct builder_pipe *pipe)
     }
 }
 
+/* Of all kinds of stages: every stage that offloads asks for one of these, and again on the way back. */
+static void open_tokens(struct builder_pipe *pipe)
+{
+    const struct plan_cut *cut = &pipe->plan->cut[PASS_FORWARD];
+    int32_t n = cut->n_units * pipe->kinds.n;
+    pipe->tokens = check_malloc((size_t)cut->n_units * sizeof *pipe->tokens);
+    pipe->token = check_malloc((size_t)n * sizeof *pipe->token);
+    for (int32_t unit = 0; unit < cut->n_units; unit++)
+        pipe->tokens[unit] = plan_unit_tokens(cut, unit) + cut->units[unit].padding_tokens;
+    for (int32_t i = 0; i < n; i++)
+        pipe->token[i] = dag_token_of(pipe->plan, &pipe->own[i % pipe->kinds.n], i / pipe->kinds.n);
+}
+
 static void open_pipe(struct builder *builder, int32_t number, struct builder_pipe *pipe)
 {
     const struct plan_phase *phase = &builder->plan->phases[builder->phase];
@@ -317,7 +330,8 @@ static void open_pipe(struct builder *builder, int32_t number, struct builder_pi
         pipe->own[kind] = dag_setting(builder->setting, layout, pipe->kinds.stage[kind]);
     open_fold(builder, pipe);
     open_sets(pipe);
-    pipe->offloads = plan_offloads(pipe->plan);
+    if (plan_offloads(pipe->plan))
+        open_tokens(pipe);
     for (enum pass pass = PASS_FORWARD; pass < plan_n_passes(pipe->plan); pass++)
         builder_costs(builder, pipe, pass);
     for (int pass = 0; pass < N_PASSES; pass++) {
@@ -433,6 +447,8 @@ void builder_close_phase(struct builder *builder)
         }
         free(pipe->set_first);
         free(pipe->set_arrived);
+        free(pipe->token);
+        free(pipe->tokens);
         free(pipe->ends);
         free(pipe->fold);
     }
