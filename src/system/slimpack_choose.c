@@ -290,46 +290,19 @@ static struct slimpack_limit limit_beside(const struct system_request *request, 
                                 : (struct slimpack_limit){INFINITY, INFINITY};
 }
 
-/* Parts that can be switched off where they are on, as one or another form. */
-enum part {
-    PART_OFFLOAD,
-    PART_RECOMPUTE,
-    PART_REPLICA,
-    PART_JUST_IN_TIME,
-    PART_PERSISTENT,
-    PART_NONE,
-    PART_SLICING,
-    PART_ASYMMETRIC,
-    N_PARTS
-};
+/* What decides how much of a host is taken: switched off where it is on, that may fit where the host is shared. */
+enum part { PART_OFFLOAD, PART_RECOMPUTE, N_PARTS };
 
 /* @return whether the part was on */
 static bool switch_off(struct slimpack_knobs *knobs, enum part part)
 {
-    static const enum slimpack_injection policy[] = {[PART_JUST_IN_TIME] = SLIMPACK_JUST_IN_TIME,
-                                                     [PART_PERSISTENT] = SLIMPACK_PERSISTENT,
-                                                     [PART_NONE] = SLIMPACK_NONE};
     struct slimpack_knobs before = *knobs;
-    switch (part) {
-    case PART_OFFLOAD:
+    if (part == PART_OFFLOAD) {
         knobs->offload = SLIMPACK_OF_PLAN;
         return before.offload == SLIMPACK_BY_UNIT;
-    case PART_RECOMPUTE:
-        knobs->recompute = SLIMPACK_OF_PLAN;
-        return before.recompute == SLIMPACK_BY_UNIT;
-    case PART_REPLICA:
-        knobs->replica_units = false;
-        return before.replica_units;
-    case PART_SLICING:
-        knobs->slicing = false;
-        return before.slicing;
-    case PART_ASYMMETRIC:
-        knobs->asymmetric = false;
-        return before.asymmetric;
-    default:
-        knobs->injection = (int32_t)policy[part];
-        return before.injection == SLIMPACK_AUTO;
     }
+    knobs->recompute = SLIMPACK_OF_PLAN;
+    return before.recompute == SLIMPACK_BY_UNIT;
 }
 
 static bool try_split(const struct system_request *request, const struct slimpack_split *split, enum part first,
