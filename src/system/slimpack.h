@@ -258,14 +258,13 @@ int64_t slimpack_milp_units(const struct system_request *request);
  *
  * Components offload as if each were alone on its nodes. Where they then need more of a node's host than there is, its
  * memory binds, and all is solved again: without evening out; with even shares for its GPUs (adapt_rule); and, by the
- * same rule, without each subset of the parts offload, recompute, replica_units, injection, slicing and asymmetric, for
- * what components have on the host then may fit together. A subset is left out, with all below it, once its components
- * as if each were alone are no faster than the best so far, or fit together. What still needs more does not fit.
+ * same rule, without offload: auto, without recompute: auto and without both, for what components have on the host then
+ * may fit together. What still needs more does not fit.
  *
  * So each part switched off is itself a candidate, and no plan that fits is slower, or ceases to fit, for having it:
- * its candidates are among those of the components, and where the host binds, it is solved itself. This is to the last
- * bit of the makespan without gradient traffic. It is not so of values that are no parts (units, max_factor, balance,
- * merge_threshold, packer), where a host binds, nor of the peak where nothing fits.
+ * its candidates are among those of the components. This is to the last bit of the makespan without gradient traffic.
+ * Where a host binds it is so of offload and recompute alone (to solve without each other part, too, took a search
+ * twice as long there); and it is never so of the peak where nothing fits.
  */
 bool slimpack_choose(const struct system_request *request, struct plan *plan, struct error *err);
 
