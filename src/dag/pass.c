@@ -127,9 +127,9 @@ static void add_offload(struct pass_work *work, const struct builder_member *mem
     double share = plan_offload(pipe->plan, member->unit, member->stage);
     if (share <= 0)
         return;
-    double bytes = share * dag_offloadable_of_tokens(token_of(pipe, member->unit, member->stage),
-                                                     pipe->tokens[member->unit],
-                                                     pipe->relations.sliced_tokens[member->unit]);
+    double bytes =
+        share * dag_offloadable_of_tokens(token_of(pipe, member->unit, member->stage), pipe->tokens[member->unit],
+                                          pipe->relations.sliced_tokens[member->unit]);
     if (bytes <= 0)
         return;
     struct dag_task task = pass_task_of(work, member, DAG_STREAM_TO_HOST, DAG_SEND, DAG_OFFLOAD);

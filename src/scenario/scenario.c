@@ -120,9 +120,8 @@ static const struct schema_key system_keys[] = {
     {"plan.gradients", SCHEMA_CHOICE, "-", 0, 0, "fp32", "fp32|bf16", "precision of gradients and of their reduction",
      SYSTEM(plan.gradients)},
     {"plan.gradient_buffers", SCHEMA_CHOICE, "-", 0, 0, "kept", "kept|freed",
-     "kept: gradients stand in memory all the time (Megatron-LM's buffers); freed: from the first backward of a step "
-     "to "
-     "the end of the optimizer (PyTorch's zero_grad, FSDP)",
+     "kept: gradients stand in memory all the time (Megatron-LM's buffers); freed: from a step's first backward to the "
+     "end of the optimizer (PyTorch's zero_grad, FSDP)",
      SYSTEM(plan.gradient_buffers)},
     {"plan.optimizer", SCHEMA_CHOICE, "-", 0, 0, "fused", "fused|eager|compiled",
      "Adam as one kernel (Apex, Megatron, PyTorch's fused=True) or one for each operation (PyTorch's default)",

@@ -229,7 +229,8 @@ static bool weigh_host(const struct system_request *request, const struct compon
         return true;
     bool ok = adapt_plan(request, (struct adapt_rule){0}, &solution->plan, &arrays, &all, err);
     if (ok && all.peak_bytes > solution->worst.is.peak_bytes) {
-        solution->host_binds = solution->worst.is.peak_bytes <= request->memory_bytes;
+        solution->host_binds =
+            solution->worst.is.peak_bytes <= request->memory_bytes && all.peak_bytes > request->memory_bytes;
         solution->worst.is.peak_bytes = all.peak_bytes;
     }
     adapt_arrays_free(&arrays);

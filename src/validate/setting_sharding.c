@@ -136,7 +136,7 @@ static enum scenario_gradient_buffers read_gradient_buffers(const struct cells *
 {
     static const char *const frees[] = {"llm-foundry", "fms-fsdp", "titan",   "Transformers", "HF",
                                         "PyTorch",     "compile",  "MaxText", "Paxml",        "InternEvo"};
-    if (cell_is_megatron(cells) || cell_has(cells, "framework", "NeMo") || cell_has(cells, "framework", "nanotron"))
+    if (cell_is_megatron(cells) || cell_has(cells, "framework", "nanotron"))
         return SCENARIO_GRADIENTS_KEPT;
     if (cell_has(cells, "framework", "DeepSpeed"))
         return plan->sharding == SCENARIO_ZERO3 ? SCENARIO_GRADIENTS_KEPT : SCENARIO_GRADIENTS_FREED;
