@@ -242,6 +242,18 @@ TEST(llm_foundrys_later_rows_stop_early_and_its_largest_reduce_in_fp32)
     }
 }
 
+/* Of a run of 16 GPUs that says no more than its framework and sharding; it is complete. */
+static struct setting setting_of_framework(const char *framework, const char *sharding)
+{
+    char row[512], reason[SETTING_REASON];
+    snprintf(row, sizeof row,
+             "H100-SXM-80GB,,%s,Llama,4096,32,32,32,9,50000,swiglu,2048,16,1,1,,1,16,%s,1,16,,,bf16,,,1,,,,", framework,
+             sharding);
+    struct setting setting = setting_of(row, reason);
+    CHECK_TEXT(reason, "");
+    return setting;
+}
+
 /* What gradients are reduced in is the row's word, else the framework's default; so is what passes hide. */
 TEST(gradients_are_the_frameworks)
 {
@@ -274,12 +286,7 @@ TEST(gradients_are_the_frameworks)
          SCENARIO_OVERLAP_GRADIENTS},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char row[512], reason[SETTING_REASON];
-        snprintf(row, sizeof row,
-                 "H100-SXM-80GB,,%s,Llama,4096,32,32,32,9,50000,swiglu,2048,16,1,1,,1,16,%s,1,16,,,bf16,,,1,,,,",
-                 cases[i].framework, cases[i].sharding);
-        struct setting setting = setting_of(row, reason);
-        CHECK_TEXT(reason, "");
+        struct setting setting = setting_of_framework(cases[i].framework, cases[i].sharding);
         CHECK_EQUAL(setting.plan.gradients, cases[i].gradients);
         CHECK_EQUAL(setting.communication.dp_overlap, cases[i].overlap);
         CHECK_TRUE(*cases[i].assumed != '\0' || strstr(setting.assumed, "gradients") == NULL);
@@ -308,12 +315,7 @@ TEST(gradient_buffers_are_the_frameworks)
                  {"Transformers (eager)", "DDP", SCENARIO_GRADIENTS_KEPT, false},
                  {"Colossal", "ZeRO-1", SCENARIO_GRADIENTS_KEPT, true}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char row[512], reason[SETTING_REASON];
-        snprintf(row, sizeof row,
-                 "H100-SXM-80GB,,%s,Llama,4096,32,32,32,9,50000,swiglu,2048,16,1,1,,1,16,%s,1,16,,,bf16,,,1,,,,",
-                 cases[i].framework, cases[i].sharding);
-        struct setting setting = setting_of(row, reason);
-        CHECK_TEXT(reason, "");
+        struct setting setting = setting_of_framework(cases[i].framework, cases[i].sharding);
         CHECK_EQUAL(setting.plan.gradient_buffers, cases[i].buffers);
         CHECK_EQUAL(strstr(setting.assumed, "gradients kept in buffers") != NULL, cases[i].assumed);
     }
