@@ -37,7 +37,10 @@ static const struct schema_key scenario_keys[] = {
     {"data.lengths", SCHEMA_TEXT, "-", 0, 0, NULL, NULL,
      "of model/lengths, the path of a file of lengths, lengths in order (8Ki 4400), or fixed: all fill the context",
      FIELD(data.lengths)},
-    {"data.column", SCHEMA_WORD, "-", 0, 0, "", NULL, "column of a CSV file, or data set of an HDF5 file",
+    {"data.column", SCHEMA_WORD, "-", 0, 0, "", NULL,
+     "column of a CSV file (default: the only one, length or tokens), or data set of an HDF5 file (default: the only "
+     "one "
+     "of integers)",
      FIELD(data.column)},
     {"data.context", SCHEMA_INT, "tokens", 1, 1 << 23, NULL, NULL, "longest sample", FIELD(data.context)},
     {"data.long_documents", SCHEMA_CHOICE, "-", 0, 0, "cut", "cut|drop|truncate",
