@@ -113,6 +113,14 @@ systems:
         self.assertEqual(before["peak_bytes"], after["peak_bytes"])
         self.assertGreater(after["iteration_mean_s"], 1.2 * before["iteration_mean_s"])
 
+    def test_a_context_that_cuts_most_documents_is_told(self):
+        told = "; a document makes "
+        short, usual = [" ".join(json.loads(simulate("short", "--set", f"data.context={context}", "--set",
+                                                     "engine=critical-path").stdout)["assumed"])
+                        for context in (512, "32Ki")]
+        self.assertIn(told, short)
+        self.assertNotIn(told, usual)
+
     def test_a_platform_with_another_nvlink_than_the_device_is_told(self):
         """Data sheets: 900 GB/s both directions of an H100, 400 of an H800, which the platform has."""
         told = "NVLink of platform hopper-2x8 is 200 GB/s each way, of device h100-sxm's data sheet 450 GB/s"
