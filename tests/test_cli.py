@@ -113,6 +113,27 @@ systems:
         self.assertEqual(before["peak_bytes"], after["peak_bytes"])
         self.assertGreater(after["iteration_mean_s"], 1.2 * before["iteration_mean_s"])
 
+    def test_mistakes_name_key_and_system(self):
+        lengths = write("twice.csv", "tokens,tokens\n1,2\n")
+        for assignment, said in ((f"data.lengths={lengths}", f"': data.lengths: {lengths}:1: two columns are called 'tokens'"),
+                                 ("data.lengths=./absent.csv", "': data.lengths: "),
+                                 ("platform=./absent.xml", "absent.xml: cannot be read: No such file"),
+                                 ("device=h100", "did you mean 'h100-96g' or 'h100-sxm'? available: "),
+                                 ("iterations=5", "iterations: expected a mapping of keys, found a single value; allowed: "
+                                                  "warm_up, measured"),
+                                 ("systems.0.plan={tp: 2, pp: 4, vpp: 2}", "best-fit: no plan for iteration 0: plan.vpp: ")):
+            done = simulate("mistakes", "--set", assignment)
+            self.assertEqual((done.returncode, done.stdout), (2, ""), assignment)
+            self.assertIn(said, done.stderr)
+
+    def test_a_context_that_cuts_most_documents_is_told(self):
+        told = "; a document makes "
+        short, usual = [" ".join(json.loads(simulate("short", "--set", f"data.context={context}", "--set",
+                                                     "engine=critical-path").stdout)["assumed"])
+                        for context in (512, "32Ki")]
+        self.assertIn(told, short)
+        self.assertNotIn(told, usual)
+
     def test_a_platform_with_another_nvlink_than_the_device_is_told(self):
         """Data sheets: 900 GB/s both directions of an H100, 400 of an H800, which the platform has."""
         told = "NVLink of platform hopper-2x8 is 200 GB/s each way, of device h100-sxm's data sheet 450 GB/s"

@@ -117,6 +117,8 @@ TEST(wrong_csv_is_refused)
         const char *text, *column, *part;
     } cases[] = {
         {"a,b\n1,2\n", "", ":1: data.column must name one of the columns: a,b"},
+        {"a,b,a\n1,2,3\n", "a", ":1: two columns are called 'a'"},
+        {"tokens,tokens\n1,2\n", "", ":1: two columns are called 'tokens'"},
         {"a,b\n1,2\n", "c", ":1: there is no column 'c', the columns are: a,b"},
         {"12\n13\n", "", ":1: the first line must hold the names of the columns, '12' is a number"},
         {"a,length\n1,2\n3,\n", "", ":3: '' is not allowed"},

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "base/nearest.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,4 +33,32 @@ TEST(what_is_far_from_all_finds_nothing)
     CHECK_TRUE(nearest_name("", names, 4) == NULL);
     CHECK_TRUE(nearest_name(longer, names, N) == NULL);
     CHECK_TRUE(nearest_name("seed", names, 0) == NULL);
+}
+
+TEST(names_that_begin_so_come_before_the_nearest)
+{
+    static const char *const devices[] = {"a100-40g", "h100-96g", "h100-sxm", "h200"};
+    char hint[NEAREST_HINT_BYTES];
+    nearest_hint("h100", devices, 4, hint);
+    CHECK_TEXT(hint, "did you mean 'h100-96g' or 'h100-sxm'? ");
+    nearest_hint("H20", devices, 4, hint);
+    CHECK_TEXT(hint, "did you mean 'h200'? ");
+    nearest_hint("h300", devices, 4, hint);
+    CHECK_TEXT(hint, "did you mean 'h200'? ");
+    nearest_hint("h1", devices, 4, hint);
+    CHECK_TEXT(hint, "");
+}
+
+TEST(names_that_begin_so_are_told_as_far_as_there_is_room)
+{
+    char long_names[3][41], hint[NEAREST_HINT_BYTES], expected[NEAREST_HINT_BYTES];
+    const char *const candidates[] = {long_names[0], long_names[1], long_names[2]};
+    for (int i = 0; i < 3; i++) {
+        memset(long_names[i], 'a' + i, 40);
+        memcpy(long_names[i], "same", 4);
+        long_names[i][40] = '\0';
+    }
+    nearest_hint("same", candidates, 3, hint);
+    snprintf(expected, sizeof expected, "did you mean '%s'? ", long_names[0]);
+    CHECK_TEXT(hint, expected);
 }

@@ -229,6 +229,7 @@ static const struct {
     const char *old, *new, *message;
 } refused[] = {
     {"model: llama-13b", "model: llama-31b", "run.yaml:1:8: model: no model 'llama-31b'; did you mean 'llama-13b'?"},
+    {"model: llama-13b", "model: absent.yaml", "run.yaml:1:8: model: "},
     {"model: llama-13b", "model: absent.yaml", "scenario/absent.yaml: cannot be read: No such file"},
     {"model: llama-13b\n", "", "run.yaml:1:1: model: is required"},
     {"device: h800", "device: v100", "run.yaml:2:9: device: no device 'v100'; "},

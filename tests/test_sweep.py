@@ -182,6 +182,7 @@ class Best(Sweep):
         self.assertIn("rows differ in model, data.context and are ranked together", best().stderr)
         self.assertEqual(best("--where", "model=small").stderr, "")
         self.assertEqual(best(rows=[table[0], table[2]]).stderr, "")
+        self.assertEqual(best("--where", "gpus<0").stderr, "no row is as --where asks\n")
         self.assertIn("--by mfu", best("--where", "model=small", delay=0.5).stderr)
         self.assertEqual(best("--where", "model=small", "--by", "gpus", delay=0.5).stderr, "")
 

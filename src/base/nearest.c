@@ -6,8 +6,9 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
-enum { LONGEST = 64 };
+enum { LONGEST = 64, SHORTEST = 3 };
 
 static bool same_letter(char a, char b)
 {
@@ -57,10 +58,25 @@ const char *nearest_name(const char *name, const char *const *candidates, int32_
     return best;
 }
 
+/** "did you mean 'x' or 'y'? " of the candidates that begin with the name, as many as fit; "" when none does. */
+static void hint_beginnings(const char *name, const char *const *candidates, int32_t n_candidates,
+                            char hint[NEAREST_HINT_BYTES])
+{
+    size_t length = strlen(name), used = 0;
+    for (int32_t i = 0; i < n_candidates && length >= SHORTEST; i++) {
+        size_t room = strlen(candidates[i]) + sizeof "did you mean ''? ";
+        if (strncasecmp(name, candidates[i], length) == 0 && used + room <= NEAREST_HINT_BYTES)
+            used += (size_t)sprintf(hint + used, "%s'%s'", used > 0 ? " or " : "did you mean ", candidates[i]);
+    }
+    strcpy(hint + used, used > 0 ? "? " : "");
+}
+
 void nearest_hint(const char *name, const char *const *candidates, int32_t n_candidates, char hint[NEAREST_HINT_BYTES])
 {
+    hint_beginnings(name, candidates, n_candidates, hint);
+    if (hint[0] != '\0')
+        return;
     const char *nearest = nearest_name(name, candidates, n_candidates);
-    hint[0] = '\0';
     if (nearest != NULL)
         snprintf(hint, NEAREST_HINT_BYTES, "did you mean '%s'? ", nearest);
 }

@@ -15,7 +15,8 @@ const char *nearest_name(const char *name, const char *const *candidates, int32_
 
 enum { NEAREST_HINT_BYTES = 96 };
 
-/** "did you mean 'x'? " of the nearest candidate x, "" when none is near. */
+/** "did you mean 'x'? " of the candidates that begin with the name's three letters or more ("'x' or 'y'"), else of the
+ * nearest one; "" when none is near. */
 void nearest_hint(const char *name, const char *const *candidates, int32_t n_candidates, char hint[NEAREST_HINT_BYTES]);
 
 #endif

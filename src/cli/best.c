@@ -88,6 +88,8 @@ static bool choose(const struct arguments *arguments, struct rows *rows, struct 
     for (int i = 0; i < arguments->n_where && ok; i++)
         ok = rows_where(rows, arguments->where[i], err);
     int32_t n = rows->n;
+    if (ok && n == 0 && !arguments->options.quiet)
+        fputs(arguments->n_where > 0 ? "no row is as --where asks\n" : "all points failed: no row is left\n", stderr);
     ok = ok && (arguments->all || rows_where(rows, "fits=1", err));
     if (ok && rows->n < n && !arguments->options.quiet)
         fprintf(stderr, "%d rows do not fit into memory and are left out\n", n - rows->n);

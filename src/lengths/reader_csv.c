@@ -26,6 +26,15 @@ static int32_t find_column(const struct csv_row *header, const char *name)
     return -1;
 }
 
+/** Two columns of one name would leave to chance which is read. */
+static bool stands_twice(const struct csv_row *header, int32_t index)
+{
+    for (int32_t i = index + 1; i < header->n_fields; i++)
+        if (strcmp(header->fields[i], header->fields[index]) == 0)
+            return true;
+    return false;
+}
+
 /** The names of the columns, the first of them if they are many. */
 static void print_names(const struct csv_row *header, char names[100])
 {
@@ -42,6 +51,9 @@ static bool choose_column(struct csv *csv, const struct csv_row *header, struct 
     csv->index = csv->column[0] != '\0' ? find_column(header, csv->column) : header->n_fields == 1 ? 0 : -1;
     for (int i = 0; i < 2 && csv->column[0] == '\0' && csv->index < 0; i++)
         csv->index = find_column(header, usual[i]);
+    if (csv->index >= 0 && stands_twice(header, csv->index))
+        return error_set(err, "%s:%" PRId64 ": two columns are called '%s'; give each a name of its own", csv->path,
+                         header->line, header->fields[csv->index]);
     if (csv->index >= 0)
         return true;
     print_names(header, names);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "scenario/files.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,11 +48,14 @@ static bool resolve_name(const struct document *document, const char *key, const
     struct error unknown = {0};
     if (*text == '\0') /* said already */
         return false;
+    int32_t node = document_find(document, 0, key);
     if (library_is_path(text, suffix))
-        return resolve_path(document, key, text, err);
+        return resolve_path(document, key, text, err) &&
+               (access(text, R_OK) == 0 ||
+                document_error(document, node, err, "%s: %s: cannot be read: %s", key, text, strerror(errno)));
     if (library_find(folder, text, suffix, key, path, &unknown))
         return true;
-    return document_error(document, document_find(document, 0, key), err, "%s: %s", key, unknown.text);
+    return document_error(document, node, err, "%s: %s", key, unknown.text);
 }
 
 /* A law or table is a name without dot or slash, of model/lengths; a user's file is a path; `fixed` and listed lengths

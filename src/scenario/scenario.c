@@ -37,7 +37,9 @@ static const struct schema_key scenario_keys[] = {
     {"data.lengths", SCHEMA_TEXT, "-", 0, 0, NULL, NULL,
      "of model/lengths, the path of a file of lengths, lengths in order (8Ki 4400), or fixed: all fill the context",
      FIELD(data.lengths)},
-    {"data.column", SCHEMA_WORD, "-", 0, 0, "", NULL, "column of a CSV file, or data set of an HDF5 file",
+    {"data.column", SCHEMA_WORD, "-", 0, 0, "", NULL,
+     "column of a CSV file (default: its only one, length or tokens), or data set of an HDF5 file (default: its only "
+     "list of integers)",
      FIELD(data.column)},
     {"data.context", SCHEMA_INT, "tokens", 1, 1 << 23, NULL, NULL, "longest sample", FIELD(data.context)},
     {"data.long_documents", SCHEMA_CHOICE, "-", 0, 0, "cut", "cut|drop|truncate",
@@ -85,7 +87,8 @@ static const struct schema_key system_keys[] = {
      SYSTEM(plan.cp_type)},
     {"plan.dp", SCHEMA_INT, "replicas", 0, 1 << 15, "0", NULL, "data-parallel replicas; 0: all the platform holds",
      SYSTEM(plan.dp)},
-    {"plan.vpp", SCHEMA_INT, "chunks", 1, 255, "1", NULL, "virtual stages of a rank: interleaved 1F1B above 1",
+    {"plan.vpp", SCHEMA_INT, "chunks", 1, 255, "1", NULL,
+     "virtual stages of a rank: interleaved 1F1B above 1, where a pipeline's units are a multiple of pp",
      SYSTEM(plan.vpp)},
     {"plan.schedule", SCHEMA_CHOICE, "-", 0, 0, "1f1b", SCENARIO_SCHEDULES,
      "order of a pipeline's passes; 1f1b: interleaved with vpp above 1; zero-bubble: ZB-H1; seq1f1b, terapipe: over "

@@ -329,25 +329,37 @@ static const char *key_elsewhere(const struct reading *reading, const char *name
     return NULL;
 }
 
+/** What may stand in a group, to be freed: its names and, if there are any, one text of all. prefix: "" or "data.". */
+static char (*names_in(const struct reading *reading, const char *prefix, int32_t *n,
+                       char allowed[512]))[SCHEMA_WORD_BYTES]
+{
+    int32_t n_others = 0;
+    while (reading->others != NULL && reading->others[n_others] != NULL)
+        n_others++;
+    char(*names)[SCHEMA_WORD_BYTES] = check_calloc((size_t)(reading->n_keys + n_others), sizeof *names);
+    *n = 0;
+    for (int32_t i = 0; i < reading->n_keys; i++)
+        *n = add_candidate(reading->keys[i].name, prefix, names, *n);
+    for (int32_t i = 0; i < n_others; i++)
+        *n = add_candidate(reading->others[i], prefix, names, *n);
+    allowed[0] = '\0';
+    for (int32_t i = 0; i < *n; i++) {
+        size_t used = strlen(allowed);
+        snprintf(allowed + used, 512 - used, "%s%s", i > 0 ? ", " : "", names[i]);
+    }
+    return names;
+}
+
 /** Say that a key is unknown and which was likely meant. prefix: of its group, "" or "data.". */
 static void refuse_key(struct reading *reading, int32_t node, const char *prefix)
 {
     const char *name = reading->document->node[node].key, *elsewhere = key_elsewhere(reading, name);
-    int32_t n = 0, n_others = 0;
-    while (reading->others != NULL && reading->others[n_others] != NULL)
-        n_others++;
-    char(*names)[SCHEMA_WORD_BYTES] = check_calloc((size_t)(reading->n_keys + n_others), sizeof *names);
-    const char **candidates = check_calloc((size_t)(reading->n_keys + n_others), sizeof *candidates);
-    for (int32_t i = 0; i < reading->n_keys; i++)
-        n = add_candidate(reading->keys[i].name, prefix, names, n);
-    for (int32_t i = 0; i < n_others; i++)
-        n = add_candidate(reading->others[i], prefix, names, n);
-    char allowed[512] = "", hint[800];
-    for (int32_t i = 0; i < n; i++) {
+    char allowed[512], hint[800];
+    int32_t n;
+    char(*names)[SCHEMA_WORD_BYTES] = names_in(reading, prefix, &n, allowed);
+    const char **candidates = check_calloc((size_t)n + 1, sizeof *candidates);
+    for (int32_t i = 0; i < n; i++)
         candidates[i] = names[i];
-        size_t used = strlen(allowed);
-        snprintf(allowed + used, sizeof allowed - used, "%s%s", i > 0 ? ", " : "", names[i]);
-    }
     if (elsewhere != NULL)
         snprintf(hint, sizeof hint, "did you mean '%s' (a dot stands for a level of nesting)?", elsewhere);
     else
@@ -356,6 +368,18 @@ static void refuse_key(struct reading *reading, int32_t node, const char *prefix
                                      reading->group, prefix, name, hint);
     free(candidates);
     free(names);
+}
+
+/** Say that a value stands where a group does: name "data.". */
+static void refuse_no_group(struct reading *reading, int32_t node, const char *name)
+{
+    char allowed[512];
+    int32_t n;
+    free(names_in(reading, name, &n, allowed));
+    reading->ok = document_error(
+        reading->document, node, reading->err, "%s%.*s: expected a mapping of keys, found %s; allowed: %s",
+        reading->group, (int)strlen(name) - 1, name,
+        reading->document->node[node].kind == DOCUMENT_SEQUENCE ? "a list" : "a single value", allowed);
 }
 
 /** Every key of a mapping is one of the table's, its group a mapping. */
@@ -369,13 +393,12 @@ static void refuse_unknown_keys(struct reading *reading, int32_t mapping, const 
         enum place place = length >= (int)sizeof name || dotted ? PLACE_UNKNOWN : place_of(reading, name);
         if (place == PLACE_UNKNOWN) {
             refuse_key(reading, child, prefix);
-        } else if (place == PLACE_GROUP && node[child].kind == DOCUMENT_MAPPING) {
-            strcat(name, ".");
-            refuse_unknown_keys(reading, child, name);
         } else if (place == PLACE_GROUP && !document_is_null(&node[child])) {
-            reading->ok = document_error(reading->document, child, reading->err,
-                                         "%s%s: expected a mapping of keys, found %s", reading->group, name,
-                                         node[child].kind == DOCUMENT_SEQUENCE ? "a list" : "a single value");
+            strcat(name, ".");
+            if (node[child].kind == DOCUMENT_MAPPING)
+                refuse_unknown_keys(reading, child, name);
+            else
+                refuse_no_group(reading, child, name);
         }
     }
 }

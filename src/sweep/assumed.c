@@ -175,6 +175,25 @@ bool assumed_unlike_nvlink(const struct platform *platform, const struct device 
     return sheet > 0 && fabs(has / sheet - 1) > 1e-9;
 }
 
+/** What becomes of documents over the context; how many samples they make where most of the data is theirs. */
+static void print_documents(const struct scenario *scenario, const struct point *point, char line[ASSUMED_SIZE])
+{
+    static const char *const fates[] = {[SCENARIO_CUT] = "cut into samples of their own",
+                                        [SCENARIO_DROP] = "replaced by other draws",
+                                        [SCENARIO_TRUNCATE] = "truncated"};
+    int64_t samples = 0, documents = 0;
+    const struct point_system *system = &point->systems[0]; /* all see the same batches */
+    for (int32_t i = 0; i < system->n_iterations; i++) {
+        samples += system->iterations[i].samples;
+        documents += system->iterations[i].documents;
+    }
+    int used = snprintf(line, ASSUMED_SIZE, "documents over the context are %s; each system sees the same batches",
+                        fates[scenario->data.long_documents]);
+    if (samples >= 2 * documents)
+        snprintf(line + used, ASSUMED_SIZE - (size_t)used, "; a document makes %.3g samples, mean",
+                 (double)samples / (double)documents);
+}
+
 /** Links, memories and documents. @return how many */
 static int32_t machine_lines(const struct scenario *scenario, const struct point *point, char lines[][ASSUMED_SIZE])
 {
@@ -200,10 +219,7 @@ static int32_t machine_lines(const struct scenario *scenario, const struct point
             "offload: a unit's activations go out after its forward pass (bytescale: of long sequences beside it) and "
             "are all back before its backward pass: this saves what waiting units hold, not the unit at work; with "
             "one stage and uncut samples nothing, and the copies are not hidden");
-    snprintf(lines[n++], ASSUMED_SIZE, "documents over the context are %s; each system sees the same batches",
-             scenario->data.long_documents == SCENARIO_CUT    ? "cut into samples of their own"
-             : scenario->data.long_documents == SCENARIO_DROP ? "replaced by other draws"
-                                                              : "truncated");
+    print_documents(scenario, point, lines[n++]);
     return n;
 }
 

@@ -54,9 +54,10 @@ bool point_lengths(const struct scenario *scenario, struct lengths *lengths, str
         return true;
     snprintf(key, sizeof key, "%.*s", (int)strcspn(found.text, ":"), found.text);
     int32_t node = document_find(&scenario->document, 0, key);
-    if (node < 0) /* of a file of lengths, which names itself */
-        return error_add(err, "%s", found.text);
-    return document_error(&scenario->document, node, err, "%s", found.text);
+    if (node >= 0)
+        return document_error(&scenario->document, node, err, "%s", found.text);
+    node = document_find(&scenario->document, 0, "data.lengths"); /* of a file, which names itself */
+    return document_error(&scenario->document, node, err, "data.lengths: %s", found.text);
 }
 
 static void measure_work(const struct runner *runner, struct point_iteration *result)
@@ -211,9 +212,13 @@ static bool make_plan(struct runner *runner, struct point_iteration *result, str
     struct system_request request = system_request_of(runner->scenario, &runner->setting, &runner->system->entry->plan,
                                                       &runner->batch, runner->knobs, result->iteration);
     double start_s = clock_cpu_s();
-    bool ok = runner->system->system->plan(&request, runner->state, &runner->plan, err);
+    struct error refusal = {0};
+    bool ok = runner->system->system->plan(&request, runner->state, &runner->plan, &refusal);
     result->solve_s = clock_cpu_s() - start_s;
-    return ok && check_plan(runner, result, err);
+    if (!ok)
+        return error_set_status(err, refusal.status, "%s: no plan for iteration %" PRId64 ": %.7000s",
+                                runner->system->entry->label, result->iteration, refusal.text);
+    return check_plan(runner, result, err);
 }
 
 /** Faults were folded to the TP degree of the scenario's plan. */
