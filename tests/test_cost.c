@@ -51,7 +51,7 @@ static struct cost_unit toy_unit(enum recompute recompute)
  * GEMMs 2 x 144 x 5/2 = 720 FLOP, 1440 s; attention 2h(20) + 2h(42 - 6) = 448 FLOP, over CP x TP 112, 448 s;
  * memory-bound 8h + 12h + 4h + 4k + 6f = 152 bytes, over TP times T 380, 760 s;
  * TP: 4 collectives of 5 x 4 x 2/2 = 20 bytes, 1 step: 3 s each;
- * ring: (4 + 6)/2 x 4k/2 = 20 bytes, 1 step.
+ * ring: (4 + 6 + 2)/2 x 4k/2 = 24 bytes, 1 step.
  */
 TEST(a_forward_unit_is_counted_by_hand)
 {
@@ -64,7 +64,7 @@ TEST(a_forward_unit_is_counted_by_hand)
     CHECK_CLOSE(cost.attention_s, 3 * 448.0, 1e-14);
     CHECK_CLOSE(cost.tensor_s, 3 * 4 * 3.0, 1e-14);
     CHECK_CLOSE(cost.tensor_bytes, 3 * 4 * 20.0, 1e-14);
-    CHECK_CLOSE(cost.ring_bytes, 3 * 20.0, 1e-14);
+    CHECK_CLOSE(cost.ring_bytes, 3 * 24.0, 1e-14);
     CHECK_EQUAL(cost.ring_steps, 3);
     CHECK_CLOSE(cost.boundary_bytes, 20.0, 1e-14);
 }
@@ -82,7 +82,7 @@ TEST(a_backward_unit_is_counted_by_hand)
     CHECK_CLOSE(cost.attention_s, 3 * 560.0, 1e-14);
     CHECK_CLOSE(cost.tensor_s, 3 * 6 * 3.0, 1e-14);
     CHECK_CLOSE(cost.tensor_bytes, 3 * 6 * 20.0, 1e-14);
-    CHECK_CLOSE(cost.ring_bytes, 3 * 40.0, 1e-14);
+    CHECK_CLOSE(cost.ring_bytes, 3 * 48.0, 1e-14);
     CHECK_EQUAL(cost.ring_steps, 3);
     CHECK_CLOSE(cost.boundary_bytes, 20.0, 1e-14);
 }
@@ -335,7 +335,7 @@ TEST(padding_costs_no_attention)
     unit.padding_tokens = 0;
     struct cost_pass bare = cost_of_pass(&setting, PASS_FORWARD, &unit);
     CHECK_CLOSE(padded.attention_s, bare.attention_s, 1e-14);
-    CHECK_CLOSE(padded.ring_bytes, bare.ring_bytes, 1e-14);
+    CHECK_CLOSE(padded.ring_bytes, bare.ring_bytes * 12 / 10, 1e-14);
     CHECK_CLOSE(padded.other_s, bare.other_s * 5 / 4, 1e-14);
     CHECK_CLOSE(padded.tensor_bytes, bare.tensor_bytes * 5 / 4, 1e-14);
 }
@@ -401,9 +401,9 @@ TEST(a_slice_enters_the_curve_as_the_causal_sample_alike)
 }
 
 /*
- * CP 2, TP 2, a layer of three: keys and values of the prefixes 4 and 6 are 10 x 4k/2 = 40 bytes, of which half is
- * sent, as by the ring. Gather 1 + 20/10 s before one kernel of whole keys: 4 x 5/4/2 queries see 5 keys, 3 see 9, with
- * the FLOPs of both blocks, 40 and 72. Backward both collectives, and twice the bytes.
+ * CP 2, TP 2, a layer of three: keys and values of the prefixes 4 and 6 and of padding are 12 x 4k/2 = 48 bytes, of
+ * which half is sent, as by the ring. Gather 1 + 24/10 s before one kernel of whole keys: 4 x 5/4/2 queries see 5 keys,
+ * 3 see 9, with the FLOPs of both blocks, 40 and 72. Backward both collectives, and twice the bytes.
  */
 TEST(keys_are_gathered_before_attention)
 {
@@ -415,21 +415,21 @@ TEST(keys_are_gathered_before_attention)
     struct cost_unit unit = toy_unit(RECOMPUTE_NONE);
     struct cost_pass forward = cost_of_pass(&setting, PASS_FORWARD, &unit);
     struct cost_pass backward = cost_of_pass(&setting, PASS_BACKWARD, &unit);
-    CHECK_CLOSE(forward.context_s, 3 * 3.0, 1e-14);
-    CHECK_CLOSE(forward.ring_bytes, 3 * 20.0, 1e-14);
+    CHECK_CLOSE(forward.context_s, 3 * 3.4, 1e-14);
+    CHECK_CLOSE(forward.ring_bytes, 3 * 24.0, 1e-14);
     CHECK_EQUAL(forward.ring_steps, 0);
     CHECK_CLOSE(forward.attention_s, 3 * 4 * (40 * 4.2 * (1 + 16 / 5.0) + 72 * (1 + 8 / 3.0) * (1 + 16 / 9.0)), 1e-14);
-    CHECK_CLOSE(backward.context_s, 3 * 6.0, 1e-14);
-    CHECK_CLOSE(backward.ring_bytes, 3 * 40.0, 1e-14);
+    CHECK_CLOSE(backward.context_s, 3 * 6.8, 1e-14);
+    CHECK_CLOSE(backward.ring_bytes, 3 * 48.0, 1e-14);
     struct cost_unit full = toy_unit(RECOMPUTE_FULL);
-    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &full).context_s, 3 * 9.0, 1e-14);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &full).context_s, 3 * 10.2, 1e-14);
 }
 
 /*
- * Ulysses: 8 tokens (padding stays), 4 on a rank, in widths 4 (queries, output) and 2 (keys, values) over TP 2: 16 and
- * 8 bytes, but the one head of keys and values goes to both heads of queries, so 16 as well, of which half leaves: four
- * times 8 bytes in all-to-alls of 1 s and 0.1 s a byte, in both passes. Attention: half of the heads, whole samples,
- * one kernel. One CP rank a node: by NIC, 2 s and (8 + 8 x 50/58)/0.5 bytes at 20 B/s.
+ * Ulysses: 10 tokens with padding, 5 on a rank, in widths 4 (queries, output) and 2 (keys, values) over TP 2: 20 and
+ * 10 bytes, but the one head of keys and values goes to both heads of queries, so 20 as well, of which half leaves:
+ * four times 10 bytes in all-to-alls of 1 s and 0.1 s a byte, in both passes. Attention: half of the heads, whole
+ * samples, one kernel. One CP rank a node: by NIC, 2 s and (10 + 10 x 50/60)/0.5 bytes at 20 B/s.
  */
 TEST(heads_are_exchanged_for_tokens)
 {
@@ -441,16 +441,16 @@ TEST(heads_are_exchanged_for_tokens)
     setting.context_type = SCENARIO_ULYSSES;
     struct cost_unit unit = toy_unit(RECOMPUTE_NONE);
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
-        CHECK_CLOSE(cost_of_pass(&setting, pass, &unit).context_s, 3 * 4 * 1.8, 1e-14);
-        CHECK_CLOSE(cost_of_pass(&setting, pass, &unit).ring_bytes, 3 * 32.0, 1e-14);
+        CHECK_CLOSE(cost_of_pass(&setting, pass, &unit).context_s, 3 * 4 * 2.0, 1e-14);
+        CHECK_CLOSE(cost_of_pass(&setting, pass, &unit).ring_bytes, 3 * 40.0, 1e-14);
     }
     CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).attention_s,
                 3 * 4 * (40 * 2.6 * (1 + 16 / 5.0) + 72 * (1 + 8 / 6.0) * (1 + 16 / 9.0)), 1e-14);
     struct platform pairs = links;
     pairs.gpus_per_node = 2;
     setting.platform = &pairs;
-    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).context_s, 3 * 4 * (2 + (8 + 8 * 50 / 58.0) / 10), 1e-14);
-    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).context_wire_bytes, 3 * 4 * (8 + 8 * 50 / 58.0) / 0.5,
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).context_s, 3 * 4 * (2 + (10 + 10 * 50 / 60.0) / 10), 1e-14);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).context_wire_bytes, 3 * 4 * (10 + 10 * 50 / 60.0) / 0.5,
                 1e-14);
     unit.context = 1;
     CHECK_TRUE(cost_of_pass(&setting, PASS_FORWARD, &unit).context_s == 0);

@@ -70,7 +70,7 @@ static void add_ulysses(struct cost_pass *cost, const struct cost_setting *setti
     double copies = fmax(1, heads / (double)model->kv_heads);
     const double widths[] = {(double)model->hidden, copies * (double)model_kv_width(model)};
     for (int i = 0; i < 2; i++) {
-        double sent = tokens / context * widths[i] * 2 / setting->tensor * (context - 1) / context, wire_bytes = 0;
+        double sent = tokens * widths[i] * 2 / setting->tensor * (context - 1) / context, wire_bytes = 0;
         cost->ring_bytes += setting->layers * 2 * sent;
         cost->context_s += setting->layers * 2 * all_to_all_s(setting, sent, context, &wire_bytes);
         cost->context_wire_bytes += setting->layers * 2 * wire_bytes;
@@ -80,20 +80,15 @@ static void add_ulysses(struct cost_pass *cost, const struct cost_setting *setti
 void context_of_layers(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit,
                        struct cost_pass *cost)
 {
-    double prefix = 0, tokens = 0;
-    for (int32_t i = 0; i < unit->n_slices; i++) {
-        prefix += unit->slices[i].end;
-        tokens += slice_tokens(unit->slices[i]);
-    }
-    double bytes = prefix * cost_kv_bytes(setting->model, setting->tensor);
     if (unit->context == 1)
         return;
+    double bytes = cost_prefix_tokens(unit) * cost_kv_bytes(setting->model, setting->tensor);
     if (setting->context_type == SCENARIO_RING)
         add_ring(cost, setting, pass, bytes, unit->context);
     else if (setting->context_type == SCENARIO_ALL_GATHER)
         add_gather(cost, setting, pass, bytes, unit->context);
     else
-        add_ulysses(cost, setting, tokens, unit->context);
+        add_ulysses(cost, setting, cost_unit_tokens(unit), unit->context);
 }
 
 /** Of one layer, without recomputation. */

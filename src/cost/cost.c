@@ -19,6 +19,14 @@ double cost_unit_tokens(const struct cost_unit *unit)
     return (double)tokens / unit->context;
 }
 
+double cost_prefix_tokens(const struct cost_unit *unit)
+{
+    int64_t tokens = unit->padding_tokens;
+    for (int32_t i = 0; i < unit->n_slices; i++)
+        tokens += unit->slices[i].end;
+    return (double)tokens;
+}
+
 /** Widths of one TP rank's share of a layer, and the tokens of one CP rank. */
 struct shares {
     double h, qkv, heads, kv, up, ffn; /* qkv, up: columns of the joint GEMMs; heads: columns of queries */

@@ -45,7 +45,7 @@ struct cost_setting {
 struct cost_unit {
     const struct slice *slices;
     int32_t n_slices;
-    int32_t padding_tokens; /* computed on in GEMMs, not in attention */
+    int32_t padding_tokens; /* computed on in GEMMs, not in attention; context parallelism sends it */
     int32_t context;        /* CP degree */
     enum recompute recompute;
     enum slice_sharding sharding; /* what of it the rank does */
@@ -367,6 +367,9 @@ double cost_optimizer_s(const struct cost_setting *setting, double parameters, i
 
 /** Tokens of all slices and padding of one of the unit's `context` ranks: a real number, they share evenly. */
 double cost_unit_tokens(const struct cost_unit *unit);
+
+/** Tokens that all context ranks together hold keys and values of: the slices' prefixes, and padding. */
+double cost_prefix_tokens(const struct cost_unit *unit);
 
 /**
  * Held from forward to backward, per token and layer, on one TP rank [bytes]; sliced: the sample stands in more than

@@ -190,12 +190,9 @@ double cost_workspace_of_tokens(const struct cost_workspace *each, double tokens
 
 double cost_gathered_kv_bytes(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit)
 {
-    double prefix = 0;
     if (setting->context_type != SCENARIO_ALL_GATHER || unit->context == 1)
         return 0;
-    for (int32_t i = 0; i < unit->n_slices; i++)
-        prefix += unit->slices[i].end;
-    return (pass == PASS_FORWARD ? 1 : 2) * prefix * cost_kv_bytes(setting->model, setting->tensor);
+    return (pass == PASS_FORWARD ? 1 : 2) * cost_prefix_tokens(unit) * cost_kv_bytes(setting->model, setting->tensor);
 }
 
 double cost_workspace_bytes(const struct cost_setting *setting, const struct cost_unit *unit)
