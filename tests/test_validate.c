@@ -64,6 +64,35 @@ TEST(numbers_may_carry_a_remark_and_nothing_else)
     measured_free(&measured);
 }
 
+/* Thousands, units of the column, and cells that say that nobody knows. */
+TEST(numbers_may_have_thousands_and_their_columns_unit)
+{
+    static const struct {
+        const char *column, *text;
+        double value; /* below 0: refused */
+    } cases[] = {{"seq_len", "8,192", 8192},      {"seq_len", "8K", 8192},          {"seq_len", "1M", 1048576},
+                 {"seq_len", "8192 tokens", 8192}, {"seq_len", "8192x2", -1},        {"hidden", "4K", -1},
+                 {"n_gpus", "1,024 GPUs", 1024},   {"n_gpus", "10,24", -1},          {"n_gpus", "8x8", -1},
+                 {"step_time_s", "12.5 s", 12.5},  {"step_time_s", "12330 ms", 12.33}, {"step_time_s", "12.5 min", -1},
+                 {"tokens_per_s", "1.2M", 1.2e6},  {"tps_per_gpu", "9.5k", 9500},    {"vocab", "1,000,000", 1e6},
+                 {"mbs", "N/A", 0},                {"mbs", "-", 0},                  {"mbs", "~8", -1},
+                 {"vpp", "unknown", 0},            {"gbs", "4M tokens", -1}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[128];
+        struct measured measured;
+        struct error err = {0};
+        double value;
+        snprintf(text, sizeof text, "%s\n\"%s\"\n", cases[i].column, cases[i].text);
+        CHECK(measured_read(written("units.csv", text), &measured, &err));
+        CHECK_EQUAL(measured_number(&measured, 0, cases[i].column, &value, &err), cases[i].value >= 0);
+        if (cases[i].value >= 0)
+            CHECK_CLOSE(value, cases[i].value, 1e-12);
+        else
+            CHECK_CONTAINS(err.text, "is not a number");
+        measured_free(&measured);
+    }
+}
+
 static const char header[] =
     "gpu,fabric,framework,model,hidden,layers,heads,kv_groups,ffn,vocab,activation,seq_len,n_gpus,tp,pp,vpp,cp,dp,"
     "sharding,mbs,gbs,recompute,offload,precision,attn_kernel,tp_comm_overlap,tps_per_gpu,step_time_s,"
@@ -272,6 +301,14 @@ TEST(gradients_are_the_frameworks)
         {"Megatron-LM", "ZeRO-1 without grad/param overlap", "fp32 gradients", SCENARIO_FP32, SCENARIO_OVERLAP_NONE},
         {"Megatron-LM", "ZeRO-1; overlap grad reduce (no param overlap)", "fp32 gradients", SCENARIO_FP32,
          SCENARIO_OVERLAP_GRADIENTS},
+        {"Megatron-LM", "ZeRO-1 w/o overlap", "fp32 gradients", SCENARIO_FP32, SCENARIO_OVERLAP_NONE},
+        {"Megatron-LM", "no overlap with ZeRO-1 but bf16 grad", "", SCENARIO_BF16, SCENARIO_OVERLAP_NONE},
+        {"Megatron-LM", "ZeRO-1; overlap_grad_reduce=True; overlap_param_gather=False", "fp32 gradients", SCENARIO_FP32,
+         SCENARIO_OVERLAP_GRADIENTS},
+        {"Megatron-LM", "ZeRO-1; overlap of gradients; param gather off", "fp32 gradients", SCENARIO_FP32,
+         SCENARIO_OVERLAP_GRADIENTS},
+        {"Megatron-LM", "ZeRO-1; overlap: grad; param not", "fp32 gradients", SCENARIO_FP32,
+         SCENARIO_OVERLAP_GRADIENTS},
         {"InternEvo", "ZeRO-1; no overlap", "gradients of 2 bytes", SCENARIO_BF16, SCENARIO_OVERLAP_NONE},
         {"titan", "FSDP", "fp32 gradients", SCENARIO_FP32, SCENARIO_OVERLAP_BOTH},
         {"fms-fsdp", "FSDP", "gradients of 2 bytes", SCENARIO_BF16, SCENARIO_OVERLAP_BOTH},
@@ -363,6 +400,22 @@ TEST(sharding_and_its_group_come_from_the_row)
         {"HYBRID_SHARD", "", SCENARIO_ZERO3, 8},
         {"FSDP hybrid shard", "", SCENARIO_ZERO3, 8},
         {"_HYBRID_SHARD_ZERO2", "", SCENARIO_ZERO2, 8},
+        {"hybrid sharding (8)", "", SCENARIO_ZERO3, 8},
+        {"HSDP (dp_replicate=4; dp_shard=4)", "", SCENARIO_ZERO3, 4},
+        {"HSDP of 2 shards x 8 replicas", "", SCENARIO_ZERO3, 2},
+        {"HSDP 2x8", "'HSDP 2x8': how many ranks share is not given", SCENARIO_ZERO3, 8},
+        {"FSDP 8 x DP 2", "", SCENARIO_ZERO3, 8},
+        {"FSDP=4", "", SCENARIO_ZERO3, 4},
+        {"FSDP 2", "", SCENARIO_ZERO3, 0},
+        {"FSDP over 32", "'FSDP over 32': 32 ranks are more than dp x cp", SCENARIO_ZERO3, 0},
+        {"FSDP NO_SHARD", "", SCENARIO_UNSHARDED, 0},
+        {"none", "", SCENARIO_UNSHARDED, 0},
+        {"no distributed optimizer", "", SCENARIO_UNSHARDED, 0},
+        {"DP", "", SCENARIO_UNSHARDED, 0},
+        {"no overlap with distributed optimizer", "", SCENARIO_ZERO1, 0},
+        {"use_distributed_optimizer=True", "", SCENARIO_ZERO1, 0},
+        {"optimizer state sharding", "", SCENARIO_ZERO1, 0},
+        {"unknown", "sharding is missing", SCENARIO_UNSHARDED, 0},
         {"DDP (no distributed optimizer)", "", SCENARIO_UNSHARDED, 0},
         {"DDP; without the distributed optimizer", "", SCENARIO_UNSHARDED, 0},
         {"DDP; distributed optimizer off", "", SCENARIO_UNSHARDED, 0},
@@ -391,6 +444,49 @@ TEST(sharding_and_its_group_come_from_the_row)
         CHECK_TRUE(cases[i].reason[0] == '\0' ? reason[0] == '\0' : strstr(reason, cases[i].reason) != NULL);
         CHECK_EQUAL(setting.plan.sharding, cases[i].expected);
         CHECK_EQUAL(setting.plan.shard_group, cases[i].group);
+    }
+}
+
+TEST(tensor_parallelism_stays_inside_a_node)
+{
+    static const struct {
+        const char *plan, *reason;
+    } cases[] = {{"32,16,1,,1,2", "tp is 16: tensor parallelism that does not divide the 8 GPUs of a node has no model"},
+                 {"16,8,1,,1,2", ""},
+                 {"4,4,1,,1,1", ""},
+                 {"24,3,1,,1,8", "tp is 3: "}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char row[512], reason[SETTING_REASON];
+        snprintf(row, sizeof row, "H100-SXM-80GB,,titan,Llama,6144,32,48,48,9,50000,swiglu,2048,%s,FSDP,1,,,,bf16,,,1,,,,",
+                 cases[i].plan);
+        setting_of(row, reason);
+        CHECK_TRUE(cases[i].reason[0] == '\0' ? reason[0] == '\0' : strstr(reason, cases[i].reason) != NULL);
+    }
+}
+
+/* torchtitan's FSDP in pipeline stages sends what zero1 sends, beside passes; nobody else's has a model. */
+TEST(fsdp_in_pipeline_stages_is_torchtitans)
+{
+    static const struct {
+        const char *framework, *sharding, *notes, *reason;
+    } cases[] = {{"torchtitan", "FSDP2 over 4", "", ""},
+                 {"torchtitan", "HSDP over 2", "", ""},
+                 {"torchtitan", "FSDP2", "reshard_after_forward=always", "'FSDP2' with pipeline stages has no model"},
+                 {"torchtitan", "ZeRO-3", "", "'ZeRO-3' with pipeline stages has no model"},
+                 {"DeepSpeed", "ZeRO-3", "", "'ZeRO-3' with pipeline stages has no model"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char row[512], reason[SETTING_REASON];
+        snprintf(row, sizeof row,
+                 "H100-SXM-80GB,,%s,Llama,4096,32,32,32,9,50000,swiglu,2048,16,1,4,,1,4,%s,1,16,full,,bf16,,,1,,,,%s",
+                 cases[i].framework, cases[i].sharding, cases[i].notes);
+        struct setting setting = setting_of(row, reason);
+        CHECK_TRUE(cases[i].reason[0] == '\0' ? reason[0] == '\0' : strstr(reason, cases[i].reason) != NULL);
+        if (reason[0] != '\0')
+            continue;
+        CHECK_EQUAL(setting.plan.sharding, SCENARIO_ZERO1);
+        CHECK_EQUAL(setting.plan.shard_group, i == 1 ? 2 : 0);
+        CHECK_EQUAL(setting.communication.dp_overlap, SCENARIO_OVERLAP_BOTH);
+        CHECK_CONTAINS(setting.assumed, "parameters gathered and gradients reduced once an iteration");
     }
 }
 
@@ -697,7 +793,7 @@ TEST(the_first_thing_that_stops_a_row_is_its_reason)
          "offload 'alpha=7': alpha is a share from 0 to 1"},
         {"H100-SXM-80GB,,NeMo,GPT,4096,32,32,32,9,50000,gelu,2048,8,1,1,,1,8,DDP,1,8,none,Alpha=?,bf16,,,1,,,,",
          "offload 'Alpha=?': alpha is a share from 0 to 1"},
-        {"H100-SXM-80GB,,titan,GPT,4096,32,32,32,9,50000,gelu,2048,16,1,2,,1,8,FSDP2 + PP,1,8,,,bf16,,,1,,,,",
+        {"H100-SXM-80GB,,HF,GPT,4096,32,32,32,9,50000,gelu,2048,16,1,2,,1,8,FSDP2 + PP,1,8,,,bf16,,,1,,,,",
          "sharding 'FSDP2 + PP' with pipeline stages has no model"},
         {"H100-SXM-80GB 500W (non-standard),,NeMo,GPT,4096,32,32,32,9,50000,gelu,2048,8,1,1,,1,,,1,8,,,bf16,,,1,,,,",
          "the speed of a board with a power limit of its own has no model"},

@@ -21,7 +21,7 @@ static void copy_text(char *to, size_t room, const char *from, const char *until
 
 static const char *text(const struct file *file, const char *column)
 {
-    return measured_text(file->measured, file->row, column);
+    return measured_known(file->measured, file->row, column);
 }
 
 static double number(const struct file *file, const char *column)

@@ -40,7 +40,7 @@ static void refuse_incomplete(const struct cells *cells)
         known = known || cell_has(cells, "precision", words[i]);
     if (*precision == '\0')
         cell_skip(cells, "precision is missing");
-    if (!known || cell_has(cells, "precision", "fp8") || cell_has(cells, "precision", "fp4"))
+    if (!known || cell_says(cells, "precision", "fp8") || cell_says(cells, "precision", "fp4"))
         cell_skip(cells, "precision '%s' has no model; bf16 and fp16 have", precision);
 }
 

@@ -95,22 +95,28 @@ enum { SETTING_REASON = 192 };
  *                                       which they are temporaries (MaxText, Paxml). Others: kept, assumed
  *   optimizer        framework          llm-foundry: eager (Composer's DecoupledAdamW). Else fused
  *   sharding         sharding, notes,   the number after "ZeRO" ("zero2", "ZeRO Stage 2"). "SHARD_GRAD_OP": zero2.
- *                    framework          "FSDP", "HSDP": zero3. "distributed optimizer": zero1. "DDP", and an empty cell
- *                                       with notes of "no distributed optimizer" or "gradient all-reduce", or with dp
- *                                       1: none. "HYBRID_SHARD": zero3. No word counts, nor "overlap" below, that
- *                                       "no", "not" or "without" stands before, or "off" behind. An empty cell of
- *                                       Megatron-Bridge without such notes: zero1, dp overlap both (its
- *                                       recipes/common.py). Others, an empty cell, "CPU", "offload", "ZeRO++", "MiCS",
- *                                       zero2 and zero3 with pp above 1: skipped
+ *                    framework          "FSDP", "HSDP", "HYBRID_SHARD": zero3. "distributed optimizer", "dist opt",
+ *                                       "sharded optimizer", "optimizer (state) sharding": zero1. "DDP", "DP",
+ *                                       "NO_SHARD", "none", "not sharded", and an empty cell with notes of "no
+ *                                       distributed optimizer" or "gradient all-reduce", or with dp 1: none. No word
+ *                                       counts, nor "overlap" below, that is negated (cell_says in validate/cell.h). An
+ *                                       empty cell of Megatron-Bridge without such notes: zero1, dp overlap both (its
+ *                                       recipes/common.py). FSDP with pp above 1: torchtitan's is zero1 with dp overlap
+ *                                       both, as its stages do not reshard between micro-batches (parallelize_llama.py,
+ *                                       reshard_after_forward; PyTorch, torch/distributed/pipelining/stage.py,
+ *                                       backward_maybe_with_nosync), unless "reshard" stands there or in the notes;
+ *                                       others, and an empty cell, "CPU", "offload", "ZeRO++", "MiCS": skipped
  *   fsdp             framework,         2 of torchtitan, and where either names "FSDP2", with zero2 and zero3; else 1,
  *                    sharding           as of llm-foundry and fms-fsdp (FullyShardedDataParallel); DeepSpeed's own
  *                                       copies count as these. Others that do not name FSDP1: 1, assumed
- *   shard group      sharding           "zero1=N", "over N" (times cp where "(x CP)" stands): N ranks; "over N nodes":
- *                                       theirs; else with "HSDP" or "hybrid" those of a node; "+DP" without a number:
- *                                       skipped. Else all
+ *   shard group      sharding           "zero1=N", "over N" (times cp where "(x CP)" stands), "FSDP N" and "FSDP=N" but
+ *                                       for versions 1 and 2: N ranks; "over N nodes": theirs, more than there are:
+ *                                       skipped; else with "HSDP" or "hybrid" "shard=N", "N shards", or without any
+ *                                       number those of a node; "+DP" without a number: skipped. Else all
  *   stages           layers, pp, vpp    equal; where pp x vpp does not divide layers, embedding and head counted as
  *                                       layers (Megatron's option; so Llama 3, arXiv:2407.21783, section 3.3.2), if
  *                                       that divides. Else skipped
+ *   tp               tp                 divides the GPUs of a node. Else skipped
  *   pp, mbs, gbs     n_gpus, tp, cp, dp, where one is missing: what makes n_gpus = tp x pp x cp x dp, gbs = mbs x dp x
  *                    n_microbatch,      n_microbatch. torchtitan and fms-fsdp with pp 1: gbs = mbs x dp where both are
  *                    framework          missing (fms-fsdp's train_utils.py steps after each backward; torchtitan's

@@ -232,6 +232,9 @@ void setting_read_plan(const struct cells *cells, struct setting *setting)
         cell_skip(cells, "n_gpus is not tp x pp x cp x dp");
     if (setting->model.heads % plan->tp != 0 || setting->model.kv_heads % plan->tp != 0)
         cell_skip(cells, "tp does not divide heads or kv_groups");
+    if (setting->platform.gpus_per_node % plan->tp != 0)
+        cell_skip(cells, "tp is %lld: tensor parallelism that does not divide the %d GPUs of a node has no model",
+                  (long long)plan->tp, (int)setting->platform.gpus_per_node);
     read_stages(cells, setting);
     if (plan->dp > 0)
         read_batch(cells, setting);
