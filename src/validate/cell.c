@@ -142,7 +142,10 @@ bool cell_is_megatron(const struct cells *cells)
 
 bool cell_is_megatron_gpt(const struct cells *cells)
 {
-    return strncasecmp(cell_text(cells, "model"), "gpt", 3) == 0 && cell_is_megatron(cells);
+    const char *model = cell_text(cells, "model");
+    bool rotary = measured_past_name(model, "GPT-NeoX") != model || measured_past_name(model, "GPT-J") != model ||
+                  measured_past_name(model, "GPT-OSS") != model;
+    return strncasecmp(model, "gpt", 3) == 0 && !rotary && cell_is_megatron(cells);
 }
 
 bool cell_is_mpt(const struct cells *cells)

@@ -20,12 +20,12 @@ const char *cell_text(const struct cells *cells, const char *column);
 bool cell_has(const struct cells *cells, const char *column, const char *part);
 
 /** As cell_has, where no "no", "not", "without" or "w/o" stands before the part in its clause, which also "with" and
- * "but" end ("no overlap with ..."), nor "off", "disabled", "false", "none", "not used" behind it, or behind the name of
- * an option that the part begins ("param_gather=False"). */
+ * "but" end ("no overlap with ..."), nor "off", "disabled", "false", "none", "not used" behind it, or behind the name
+ * of an option that the part begins ("param_gather=False"). */
 bool cell_says(const struct cells *cells, const char *column, const char *part);
 
-/** Whether a cell says that there is none: it is "0" or begins with "none", "no", "off", "false", "without", "disabled" or
- * "not used". */
+/** Whether a cell says that there is none: it is "0" or begins with "none", "no", "off", "false", "without", "disabled"
+ * or "not used". */
 bool cell_is_none(const struct cells *cells, const char *column);
 
 /** Say why the row is skipped; the first reason stays. */

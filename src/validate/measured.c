@@ -104,8 +104,9 @@ const char *measured_past_name(const char *text, const char *name)
 
 const char *measured_known(const struct measured *measured, int32_t row, const char *name)
 {
-    static const char *const unknown[] = {"-",          "--",        "?",            "n/a",       "na",        "nan", "null",
-                                          "not stated", "not given", "not reported", "not known", "undefined", "unknown"};
+    static const char *const unknown[] = {"-",         "--",        "?",          "n/a",       "na",
+                                          "nan",       "null",      "not stated", "not given", "not reported",
+                                          "not known", "undefined", "unknown"};
     const char *text = measured_text(measured, row, name);
     for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++)
         if (strcasecmp(text, unknown[i]) == 0)
@@ -138,12 +139,10 @@ static double unit_factor(const char *column, const char *unit)
     static const struct {
         const char *column, *unit;
         double factor;
-    } units[] = {{"step_time_s", "s", 1},          {"step_time_s", "ms", 1e-3},
-                 {"seq_len", "tokens", 1},         {"seq_len", "k", 1024},
-                 {"seq_len", "m", 1024.0 * 1024},  {"n_gpus", "gpus", 1},
-                 {"tokens_per_s", "k", 1e3},       {"tokens_per_s", "m", 1e6},
-                 {"tps_per_gpu", "k", 1e3},        {"tflops_per_gpu", "tflop/s", 1},
-                 {"tflops_per_gpu", "tflops", 1}};
+    } units[] = {{"step_time_s", "s", 1},          {"step_time_s", "ms", 1e-3},     {"seq_len", "tokens", 1},
+                 {"seq_len", "k", 1024},           {"seq_len", "m", 1024.0 * 1024}, {"n_gpus", "gpus", 1},
+                 {"tokens_per_s", "k", 1e3},       {"tokens_per_s", "m", 1e6},      {"tps_per_gpu", "k", 1e3},
+                 {"tflops_per_gpu", "tflop/s", 1}, {"tflops_per_gpu", "tflops", 1}};
     for (size_t i = 0; i < sizeof units / sizeof *units; i++)
         if (strcmp(column, units[i].column) == 0 && strcasecmp(unit, units[i].unit) == 0)
             return units[i].factor;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,6 +35,17 @@ static bool is_selective_op(const struct cells *cells)
     return false;
 }
 
+/** What frameworks of PyTorch call the recomputation of whole layers. */
+static bool names_whole_layers(const char *text)
+{
+    static const char *const words[] = {"gradient checkpointing", "activation checkpointing", "gradient_checkpointing",
+                                        "activation_checkpointing"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strncasecmp(text, words[i], strlen(words[i])) == 0)
+            return true;
+    return false;
+}
+
 static int32_t read_recompute(const struct cells *cells)
 {
     const char *text = cell_text(cells, "recompute");
@@ -45,13 +57,18 @@ static int32_t read_recompute(const struct cells *cells)
         cell_assume(cells, "no recomputation");
     if (*text == '\0' || cell_is_none(cells, "recompute"))
         return RECOMPUTE_NONE;
-    if (strcasestr(text, "core attention") != NULL)
+    if (strcasestr(text, "core attention") != NULL || strcasestr(text, "core_attn") != NULL ||
+        strcasestr(text, "core attn") != NULL)
         return RECOMPUTE_ATTENTION_CORE;
     if (strncasecmp(text, "SwiGLU act", 10) == 0)
         return RECOMPUTE_SELECTIVE;
     if (strcasecmp(text, "selective") == 0 && cell_is_megatron(cells)) {
         cell_assume(cells, "selective recomputation of core attention");
         return RECOMPUTE_ATTENTION_CORE;
+    }
+    if (names_whole_layers(text) && !cell_is_megatron(cells)) {
+        cell_assume(cells, "whole layers recomputed");
+        return RECOMPUTE_FULL;
     }
     if (strncasecmp(text, "full", 4) != 0 && every_nth_layer(cells) < 1)
         cell_skip(cells,
@@ -60,6 +77,20 @@ static int32_t read_recompute(const struct cells *cells)
                       : "recompute '%s' has no model; none, full, every Nth layer and core attention have",
                   text);
     return RECOMPUTE_FULL;
+}
+
+/** Whether "N of M", "N in M" or "N/M" stands in the text: a share of layers. */
+static bool names_share(const char *text)
+{
+    for (const char *at = strpbrk(text, "0123456789"); at != NULL; at = strpbrk(at, "0123456789")) {
+        at += strspn(at, "0123456789");
+        const char *word = at + strspn(at, " ");
+        size_t bytes = *word == '/' ? 1 : strncasecmp(word, "of ", 3) == 0 || strncasecmp(word, "in ", 3) == 0 ? 3 : 0;
+        word += bytes;
+        if (bytes > 0 && isdigit((unsigned char)word[strspn(word, " ")]))
+            return true;
+    }
+    return false;
 }
 
 /** Layers of a stage that recompute, by "block, N" of each virtual stage, or by every_nth_layer of the model, which
@@ -74,6 +105,9 @@ static int64_t read_recompute_layers(const struct cells *cells, int32_t recomput
                       cell_text(cells, "recompute"));
         return layers / pp;
     }
+    if (recompute == RECOMPUTE_FULL && names_share(cell_text(cells, "recompute")))
+        cell_skip(cells, "recompute '%s': a share of layers is read as 'block, N' or 'every Nth layer'",
+                  cell_text(cells, "recompute"));
     const char *block = strcasestr(cell_text(cells, "recompute"), "block");
     if (recompute != RECOMPUTE_FULL || block == NULL || cell_has(cells, "recompute", "per block"))
         return 0;
@@ -147,6 +181,8 @@ static void read_batch(const struct cells *cells, struct setting *setting)
         setting->global_batch = setting->micro_batch * n * dp;
     if (setting->micro_batch == 0 && n > 0 && setting->global_batch % (n * dp) == 0)
         setting->micro_batch = setting->global_batch / (n * dp);
+    if (setting->micro_batch == 0 && n == 0 && setting->global_batch == dp)
+        setting->micro_batch = 1;
     bool once = cell_has(cells, "framework", "titan") || cell_has(cells, "framework", "fms-fsdp");
     if (setting->global_batch == 0 && once && setting->plan.pp == 1 && setting->micro_batch > 0) {
         cell_assume(cells, "one micro-batch an iteration");

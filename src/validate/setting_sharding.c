@@ -117,7 +117,8 @@ static int64_t ranks_of_shard(const char *text)
 /** N of "over N", of "over N nodes" their ranks, N of "FSDP N" and "FSDP=N" but for the versions 1 and 2; 0: none. */
 static int64_t ranks_over(const struct cells *cells, const struct scenario_plan *plan)
 {
-    const char *text = cell_text(cells, "sharding"), *over = strcasestr(text, "over "), *fsdp = strcasestr(text, "FSDP");
+    const char *text = cell_text(cells, "sharding"), *over = strcasestr(text, "over "),
+               *fsdp = strcasestr(text, "FSDP");
     char *end = NULL;
     int64_t ranks = over == NULL ? 0 : strtol(over + strlen("over "), &end, 10);
     if (ranks > 0 && strncasecmp(end + strspn(end, " "), "node", strlen("node")) == 0)
@@ -211,8 +212,9 @@ static enum scenario_gradients read_gradients(const struct cells *cells)
 /** Whether gradients stand in memory all the time: of DeepSpeed's stage 3, of PyTorch's DDP (its buckets). */
 static enum scenario_gradient_buffers read_gradient_buffers(const struct cells *cells, const struct scenario_plan *plan)
 {
-    static const char *const frees[] = {"llm-foundry", "fms-fsdp", "titan",   "Transformers", "HF",
-                                        "PyTorch",     "compile",  "MaxText", "Paxml",        "InternEvo"};
+    static const char *const frees[] = {"llm-foundry", "fms-fsdp",     "titan",    "Transformers", "HF",
+                                        "HuggingFace", "Hugging Face", "PyTorch",  "compile",      "MaxText",
+                                        "Paxml",       "JAX",          "InternEvo"};
     if (cell_is_megatron(cells) || cell_has(cells, "framework", "nanotron"))
         return SCENARIO_GRADIENTS_KEPT;
     if (cell_has(cells, "framework", "DeepSpeed"))
@@ -225,8 +227,8 @@ static enum scenario_gradient_buffers read_gradient_buffers(const struct cells *
     return SCENARIO_GRADIENTS_KEPT;
 }
 
-/** FSDP in pipeline stages: torchtitan's holds parameters from the first forward to the last backward of an iteration
- * and sums gradients whole until that, so that what is sent, and held, is zero1's. */
+/** FSDP in pipeline stages: torchtitan's holds parameters from the first forward to the last backward of an iteration,
+ * sums gradients whole until that and reduces them behind it, so that what is sent, and held, is zero1's. */
 static void read_pipelined_shards(const struct cells *cells, struct scenario_plan *plan)
 {
     if (plan->pp == 1 || (plan->sharding != SCENARIO_ZERO2 && plan->sharding != SCENARIO_ZERO3))
@@ -263,7 +265,7 @@ static enum scenario_data_overlap read_data_overlap(const struct cells *cells, c
     bool deepspeed = cell_has(cells, "framework", "DeepSpeed");
     if (setting->plan.sharding == SCENARIO_ZERO3 || (setting->plan.sharding == SCENARIO_ZERO2 && !deepspeed))
         return SCENARIO_OVERLAP_BOTH;
-    if (is_bridge_default(cells) || is_pipelined_fsdp(cells, &setting->plan))
+    if (is_bridge_default(cells))
         return SCENARIO_OVERLAP_BOTH;
     if (cell_says(cells, "sharding", "overlap"))
         return cell_says(cells, "sharding", "param") ? SCENARIO_OVERLAP_BOTH : SCENARIO_OVERLAP_GRADIENTS;
