@@ -63,17 +63,18 @@ enum { SETTING_REASON = 192 };
  *                                       "NVLink" (boards of other power and links): skipped
  *                                       "non-standard": skipped, its clocks are not known. h100-96g is for memory
  *   platform         fabric, gpu        "N GB/s" beside NVLink or NVSwitch: of both directions, unless "per direction";
- *                                       beside anything else skipped. "KxM Gb/s" (Gbps, Tb/s, GbE), or "M Gb/s per node": shared by 8 GPUs; "M Gb/s per GPU"; without
- *                                       a word, up to 400 Gb/s a GPU, above it a node. Else by gpus.csv. Nodes of 8
- *                                       GPUs
+ *                                       beside anything else skipped. "KxM Gb/s" (Gbps, Tb/s, GbE), or "M Gb/s per
+ *                                       node": shared by 8 GPUs; "M Gb/s per GPU"; without a word, up to 400 Gb/s a
+ *                                       GPU, above it a node. Else by gpus.csv. Nodes of 8 GPUs
  *   attention        attn_kernel,       llm-foundry (2023): flash1, whatever its rows are labelled: its benchmark
  *                    attn_backend,      script takes the Triton kernel by default (submit_benchmarks.py, attn_impl),
  *                                       between its rows' lengths lies half the speed of FlashAttention-2's tables.
  *                    framework, gpu     FlashAttention-2 ("flash_attn 2.6", "FA2"), FlashAttention-3, cuDNN.
- *                                       "unfused", "eager", "math", and Megatron-LM (not Megatron-Core or -Bridge) on A100 where
- *                                       nothing else is named (2021, 2022: before flash attention): unfused. Empty or
- *                                       "auto": NeMo, Megatron and MaxText on H100, H200, H800: cuDNN (what Transformer
- *                                       Engine takes). All others, and "flash" of no version: FlashAttention-2
+ *                                       "unfused", "eager", "math", and Megatron-LM (not Megatron-Core or -Bridge) on
+ *                                       A100 where nothing else is named (2021, 2022: before flash attention): unfused.
+ *                                       Empty or "auto": NeMo, Megatron and MaxText on H100, H200, H800: cuDNN (what
+ *                                       Transformer Engine takes). All others, and "flash" of no version:
+ *                                       FlashAttention-2
  *   kernels          framework, notes   "eager", "no compile": eager. "compile", and fms-fsdp (its config/training.py:
  *                                       use_torch_compile True), MaxText, Paxml (XLA): compiled. llm-foundry, HF,
  *                                       Transformers, torchtitan: eager. Megatron, NeMo, DeepSpeed, InternEvo, and
