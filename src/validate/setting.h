@@ -38,15 +38,15 @@ enum { SETTING_REASON = 192 };
  * case. What a row leaves open, and how it is taken, goes to `assumed`.
  *
  *   setting          column             value
- *   model            hidden ... vocab   as they stand; activation: relu and squared-relu count as gelu (one inner tensor,
- *                                       by element), "silu" and gated ones as swiglu; norm "layernorm...": LayerNorm,
- *                                       else RMSNorm
+ *   model            hidden ... vocab   as they stand; activation: relu and squared-relu count as gelu (one inner
+ *                                       tensor, by element), "silu" and gated ones as swiglu; norm "layernorm...":
+ *                                       LayerNorm, else RMSNorm
  *   parameters       params_b           more than 10% off what the sizes make: skipped
  *   sizes            model              where any of these is empty: of the public model that model/validation/
  *                                       models.csv names for this name, in any case, with or without blanks, - and
  *                                       _; sizes in the row must agree with it
- *   tied embeddings  notes, params_b,   "untied embeddings": no. "tied embeddings": yes. Else what alone makes params_b,
- *                    model              to 2%. Else the public model's above;
+ *   tied embeddings  notes, params_b,   "untied embeddings": no. "tied embeddings": yes. Else what alone makes
+ *                    model              params_b, to 2%. Else the public model's above;
  *                                       MPT (as the notes of the H100 rows say of mpt-*.yaml), and a GPT of Megatron or
  *                                       NeMo (their default): yes. Else no
  *   biases,          model, framework   a GPT of Megatron or NeMo (their defaults): biases, learned positions, as many
