@@ -111,8 +111,9 @@ static const char header[] =
     "sharding,mbs,gbs,recompute,offload,precision,attn_kernel,tp_comm_overlap,tps_per_gpu,step_time_s,"
     "tflops_per_gpu,flops_formula,notes\n";
 
-static const char gpus_text[] = "gpu,device,nvlink_GBps,nic_GBps,pcie_GBps,host_memory_GB\n"
-                                "H100-SXM-80GB,h100-sxm,450,50,64,2000\nA100-SXM-80GB,a100-80g,300,25,32,2000\n";
+static const char gpus_text[] = "gpu,alone,device,nvlink_GBps,nic_GBps,pcie_GBps,host_memory_GB\n"
+                                "H100-SXM-80GB,,h100-sxm,450,50,64,2000\nA100-SXM-80GB,,a100-80g,300,25,32,2000\n"
+                                "H100,1,h100-sxm,450,50,64,2000\n";
 
 /* The setting of one row; its reason. */
 static const char models_text[] = "model,file\nLlama-3-8B,llama3-8b\nGPT-3 175B,gpt3-175b\n";
@@ -324,6 +325,8 @@ TEST(gradients_are_the_frameworks)
          SCENARIO_OVERLAP_GRADIENTS},
         {"InternEvo", "ZeRO-1; no overlap", "gradients of 2 bytes", SCENARIO_BF16, SCENARIO_OVERLAP_NONE},
         {"titan", "FSDP", "fp32 gradients", SCENARIO_FP32, SCENARIO_OVERLAP_BOTH},
+        {"HF", "DDP", "gradients reduced beside the backward", SCENARIO_FP32, SCENARIO_OVERLAP_GRADIENTS},
+        {"Megatron-LM", "DDP", "fp32 gradients", SCENARIO_FP32, SCENARIO_OVERLAP_NONE},
         {"fms-fsdp", "FSDP", "gradients of 2 bytes", SCENARIO_BF16, SCENARIO_OVERLAP_BOTH},
         {"fms-fsdp", "FSDP fp32 grad", "", SCENARIO_FP32, SCENARIO_OVERLAP_BOTH},
         {"DeepSpeed 0.19", "ZeRO-2", "gradients of 2 bytes", SCENARIO_BF16, SCENARIO_OVERLAP_NONE},
@@ -455,6 +458,28 @@ TEST(sharding_and_its_group_come_from_the_row)
         CHECK_TRUE(cases[i].reason[0] == '\0' ? reason[0] == '\0' : strstr(reason, cases[i].reason) != NULL);
         CHECK_EQUAL(setting.plan.sharding, cases[i].expected);
         CHECK_EQUAL(setting.plan.shard_group, cases[i].group);
+    }
+}
+
+/* Names of models and GPUs vary by what does not matter, and by what does. */
+TEST(names_are_known_with_what_does_not_matter_around_them)
+{
+    static const struct {
+        const char *gpu, *model, *reason;
+    } cases[] = {{"NVIDIA H100-SXM-80GB", "Meta-Llama-3-8B-Instruct", ""},
+                 {"8x H100 SXM 80GB HBM3", "Llama 3 8B (no sizes)", ""},
+                 {"H100", "llama3-8b-hf", ""},
+                 {"64xH100 (DGX)", "Llama-3-8B", ""},
+                 {"H100 (96 GB)", "Llama-3-8B", "no device file for gpu 'H100 (96 GB)'"},
+                 {"H100 PCIe", "Llama-3-8B", "no device file for gpu 'H100 PCIe'"},
+                 {"H100", "Llama-3-8B-16K", "no public model 'Llama-3-8B-16K'"},
+                 {"H100", "Meta", "no public model 'Meta'"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char row[512], reason[SETTING_REASON];
+        snprintf(row, sizeof row, "%s,,titan,%s,,,,,,,,2048,8,1,1,,1,8,FSDP,1,8,,,bf16,,,1,,,,", cases[i].gpu,
+                 cases[i].model);
+        setting_of(row, reason);
+        CHECK_TRUE(cases[i].reason[0] == '\0' ? reason[0] == '\0' : strstr(reason, cases[i].reason) != NULL);
     }
 }
 

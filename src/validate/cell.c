@@ -150,7 +150,7 @@ bool cell_is_megatron_gpt(const struct cells *cells)
 
 bool cell_is_mpt(const struct cells *cells)
 {
-    return strncmp(cell_text(cells, "model"), "MPT-", 4) == 0;
+    return strncasecmp(cell_text(cells, "model"), "MPT-", 4) == 0;
 }
 
 bool cell_is_before_flash(const struct cells *cells)

@@ -44,7 +44,8 @@ enum { SETTING_REASON = 192 };
  *   parameters       params_b           more than 10% off what the sizes make: skipped
  *   sizes            model              where any of these is empty: of the public model that model/validation/
  *                                       models.csv names for this name, in any case, with or without blanks, - and
- *                                       _; sizes in the row must agree with it
+ *                                       _, "Meta" before it, "Instruct", "chat", "base", "hf" or a remark in brackets
+ *                                       behind it; sizes in the row must agree with it
  *   tied embeddings  notes, params_b,   "untied embeddings": no. "tied embeddings": yes. Else what alone makes
  *                    model              params_b, to 2%. Else the public model's above;
  *                                       MPT (as the notes of the H100 rows say of mpt-*.yaml), and a GPT of Megatron or
@@ -58,10 +59,11 @@ enum { SETTING_REASON = 192 };
  *   workload         model, notes       "SFT", "LoRA", "grpo": skipped, not all weights on whole sequences; so are
  *                                       mixtures of experts ("MoE", "Mixtral", "8x7B", "A3B"), "sliding window", and
  *                                       heads that are not hidden / heads wide (Gemma, Qwen3, Mistral-Nemo)
- *   device           gpu                by model/validation/gpus.csv: the first whose name the cell begins with, in
- *                                       any case, with or without blanks, - and _; none, or "PCIe" or "NVL", but not
- *                                       "NVLink" (boards of other power and links): skipped
- *                                       "non-standard": skipped, its clocks are not known. h100-96g is for memory
+ *   device           gpu                by model/validation/gpus.csv: the first whose name the cell, without a count
+ *                                       ("8x") and "NVIDIA", begins with (`alone`: is), in any case, with or without
+ *                                       blanks, - and _; none, or "PCIe" or "NVL", but not "NVLink" (boards of other
+ *                                       power and links): skipped. "non-standard": skipped, its clocks are not known.
+ *                                       h100-96g is for memory
  *   platform         fabric, gpu        "N GB/s" beside NVLink or NVSwitch: of both directions, unless "per direction";
  *                                       beside anything else skipped. "KxM Gb/s" (Gbps, Tb/s, GbE), or "M Gb/s per
  *                                       node": shared by 8 GPUs; "M Gb/s per GPU"; without a word, up to 400 Gb/s a
@@ -140,7 +142,7 @@ enum { SETTING_REASON = 192 };
  *                                       overlap_comm_valid). "overlap": both where "param" stands too
  *                                       ("grad/param overlap", "--overlap-param-gather"), else gradients.
  *                                       InternEvo: gradients (its 7B_sft.py: overlap_sync_grad True, overlap_sync_param
- *                                       False). Else none (Megatron's default)
+ *                                       False); so PyTorch's DDP. Else none (Megatron's default)
  *   sequence         sp                 0: off. 1 or empty: on. Others: skipped
  *   parallelism
  *   recompute,       recompute,         "none" or empty: none. "selective (core attention)", Megatron's "selective":

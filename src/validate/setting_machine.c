@@ -115,6 +115,26 @@ static void read_fabric(const struct cells *cells, struct platform *platform)
         cell_assume(cells, "NICs of %g Gb/s a GPU", platform->nic_bytes_per_s * 8 / 1e9);
 }
 
+/** A GPU's name without the count ("8x") and "NVIDIA" before it. */
+static const char *bare_name(const char *text)
+{
+    const char *sign = text + strspn(text, "0123456789 ");
+    if (sign > text && (*sign == 'x' || *sign == 'X'))
+        text = sign + 1 + strspn(sign + 1, " ");
+    return measured_past_name(text, "NVIDIA");
+}
+
+/** Whether the cell begins with the name of this line of gpus.csv, and where the line says `alone` ends with it, or
+ * goes on with a remark in brackets of no memory but 80 GB. */
+static bool is_gpu(const struct cells *cells, int32_t line)
+{
+    const char *text = bare_name(cell_text(cells, "gpu"));
+    const char *past = measured_past_name(text, bare_name(measured_text(cells->gpus, line, "gpu")));
+    bool alone = *measured_text(cells->gpus, line, "alone") != '\0';
+    bool other_memory = strstr(past, "GB") != NULL && strstr(past, "80GB") == NULL && strstr(past, "80 GB") == NULL;
+    return past != text && (!alone || *past == '\0' || (*past == '(' && !other_memory));
+}
+
 void setting_read_platform(const struct cells *cells, struct setting *setting)
 {
     struct platform *platform = &setting->platform;
@@ -122,8 +142,7 @@ void setting_read_platform(const struct cells *cells, struct setting *setting)
     double values[4] = {0};
     static const char *const columns[4] = {"nvlink_GBps", "nic_GBps", "pcie_GBps", "host_memory_GB"};
     int32_t gpu = 0;
-    while (gpu < gpus->n_rows &&
-           measured_past_name(cell_text(cells, "gpu"), measured_text(gpus, gpu, "gpu")) == cell_text(cells, "gpu"))
+    while (gpu < gpus->n_rows && !is_gpu(cells, gpu))
         gpu++;
     const char *nvl = strcasestr(cell_text(cells, "gpu"), "NVL");
     bool other_board = cell_has(cells, "gpu", "PCIe") || (nvl != NULL && strncasecmp(nvl, "NVLink", 6) != 0);

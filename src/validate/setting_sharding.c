@@ -260,6 +260,16 @@ void setting_read_sharding(const struct cells *cells, struct setting *setting)
     plan->optimizer = cell_has(cells, "framework", "llm-foundry") ? SCENARIO_EAGER : SCENARIO_FUSED;
 }
 
+/** PyTorch's DDP, which reduces its buckets beside the backward. */
+static bool is_torch_ddp(const struct cells *cells, const struct scenario_plan *plan)
+{
+    static const char *const torch[] = {"PyTorch", "titan", "Transformers", "HF", "HuggingFace", "Hugging Face"};
+    for (size_t i = 0; i < sizeof torch / sizeof *torch; i++)
+        if (plan->sharding == SCENARIO_UNSHARDED && plan->dp > 1 && cell_has(cells, "framework", torch[i]))
+            return true;
+    return false;
+}
+
 static enum scenario_data_overlap read_data_overlap(const struct cells *cells, const struct setting *setting)
 {
     bool deepspeed = cell_has(cells, "framework", "DeepSpeed");
@@ -271,6 +281,10 @@ static enum scenario_data_overlap read_data_overlap(const struct cells *cells, c
         return cell_says(cells, "sharding", "param") ? SCENARIO_OVERLAP_BOTH : SCENARIO_OVERLAP_GRADIENTS;
     if (cell_has(cells, "sharding", "overlap"))
         return SCENARIO_OVERLAP_NONE;
+    if (!deepspeed && is_torch_ddp(cells, &setting->plan)) {
+        cell_assume(cells, "gradients reduced beside the backward");
+        return SCENARIO_OVERLAP_GRADIENTS;
+    }
     if (deepspeed)
         cell_assume(cells, "gradients not reduced beside the backward");
     if (!cell_has(cells, "framework", "InternEvo"))
