@@ -452,7 +452,7 @@ TEST(sharding_and_its_group_come_from_the_row)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char row[512], reason[SETTING_REASON];
         snprintf(row, sizeof row,
-                 "H100-SXM-80GB,,titan,GPT,4096,32,32,32,9,50000,gelu,2048,16,1,1,,2,8,%s,1,8,,,bf16,,,1,,,,",
+                 "H100-SXM-80GB,,HF,GPT,4096,32,32,32,9,50000,gelu,2048,16,1,1,,2,8,%s,1,8,,,bf16,,,1,,,,",
                  cases[i].sharding);
         struct setting setting = setting_of(row, reason);
         CHECK_TRUE(cases[i].reason[0] == '\0' ? reason[0] == '\0' : strstr(reason, cases[i].reason) != NULL);
@@ -551,6 +551,27 @@ TEST(tensor_parallelism_stays_inside_a_node)
                  cases[i].plan);
         setting_of(row, reason);
         CHECK_TRUE(cases[i].reason[0] == '\0' ? reason[0] == '\0' : strstr(reason, cases[i].reason) != NULL);
+    }
+}
+
+/* torchtitan shards over context ranks as well, whether the row says "(x CP)" or not. */
+TEST(torchtitans_shards_are_those_of_its_context_ranks_too)
+{
+    static const struct {
+        const char *framework, *sharding;
+        int64_t group;
+    } cases[] = {{"torchtitan", "FSDP2 over 4", 8},
+                 {"torchtitan", "FSDP2 over 8", 0},
+                 {"torchtitan", "FSDP2 over 16", 0},
+                 {"HF", "FSDP over 8 x CP", 0},
+                 {"HF", "FSDP over 8", 8}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char row[512], reason[SETTING_REASON];
+        snprintf(row, sizeof row,
+                 "H100-SXM-80GB,,%s,Llama,4096,32,32,32,9,50000,swiglu,2048,16,1,1,,2,8,%s,1,8,,,bf16,,,1,,,,",
+                 cases[i].framework, cases[i].sharding);
+        CHECK_EQUAL(setting_of(row, reason).plan.shard_group, cases[i].group);
+        CHECK_TEXT(reason, "");
     }
 }
 

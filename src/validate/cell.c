@@ -110,7 +110,7 @@ bool cell_flag(const struct cells *cells, const char *column, bool empty)
     static const char *const words[2][4] = {{"0", "no", "off", "false"}, {"1", "yes", "on", "true"}};
     const char *text = cell_text(cells, column);
     for (int value = 0; value < 2; value++)
-        if (is_word(text, strlen(text), words[value], 4) || (value == 0 && cell_is_none(cells, column)))
+        if (is_word(text, strcspn(text, " ,;:("), words[value], 4) || (value == 0 && cell_is_none(cells, column)))
             return value == 1;
     if (*text != '\0')
         cell_skip(cells, "%s '%s' is neither 0 nor 1", column, text);

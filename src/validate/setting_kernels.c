@@ -56,7 +56,9 @@ static bool is_compiled(const struct cells *cells)
         for (size_t i = 0; i < sizeof eager / sizeof *eager; i++)
             if (cell_has(cells, columns[column], eager[i]))
                 return false;
-        compiled = compiled || cell_has(cells, columns[column], "compile");
+        bool source =
+            cell_has(cells, columns[column], "compiled from") || cell_has(cells, columns[column], "compiled by");
+        compiled = compiled || (!source && cell_says(cells, columns[column], "compile"));
     }
     if (!compiled && cell_has(cells, "framework", "fms-fsdp"))
         cell_assume(cells, "compiled");

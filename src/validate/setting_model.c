@@ -15,10 +15,10 @@ static double parameters_of(const struct model *model)
 /** What the notes say; else what alone makes the row's number of parameters, to 2%; else by name and framework. */
 static bool is_tied(const struct cells *cells, const struct model *model, double stated)
 {
-    if (cell_has(cells, "notes", "untied embeddings"))
+    if (cell_says(cells, "notes", "untied embeddings"))
         return false;
     if (cell_has(cells, "notes", "tied embeddings"))
-        return true;
+        return cell_says(cells, "notes", "tied embeddings");
     struct model tied = *model, untied = *model;
     tied.tied_embeddings = true;
     untied.tied_embeddings = false;

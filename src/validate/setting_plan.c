@@ -230,7 +230,7 @@ static enum scenario_context read_context(const struct cells *cells)
     if (option >= 0)
         return (enum scenario_context)option;
     for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
-        if (cell_has(cells, columns[i], "Ulysses"))
+        if (cell_says(cells, columns[i], "Ulysses"))
             return SCENARIO_ULYSSES;
     bool gathers = cell_has(cells, "framework", "titan");
     if (cell_degree(cells, "cp") > 1)
@@ -255,6 +255,8 @@ void setting_read_plan(const struct cells *cells, struct setting *setting)
         cell_skip(cells, "recompute '%s' has a model for swiglu without dropout alone", cell_text(cells, "recompute"));
     plan->early_stop = stops_early(cells, plan->recompute);
     setting->seq_len = cell_whole(cells, "seq_len");
+    if (plan->tp > 1 && *cell_text(cells, "sp") == '\0')
+        cell_assume(cells, "sequence parallelism");
     int64_t dp = cell_whole(cells, "dp");
     if (plan->pp == 0 && dp == 0)
         cell_skip(cells, "pp is missing");

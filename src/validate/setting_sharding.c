@@ -123,8 +123,9 @@ static int64_t ranks_over(const struct cells *cells, const struct scenario_plan 
     int64_t ranks = over == NULL ? 0 : strtol(over + strlen("over "), &end, 10);
     if (ranks > 0 && strncasecmp(end + strspn(end, " "), "node", strlen("node")) == 0)
         return ranks * (SETTING_NODE_GPUS / plan->tp);
+    bool times_cp = cell_has(cells, "sharding", "x CP") || cell_has(cells, "framework", "titan");
     if (ranks > 0)
-        return ranks * (cell_has(cells, "sharding", "(x CP)") ? plan->cp : 1);
+        return ranks * (times_cp && ranks <= plan->dp ? plan->cp : 1);
     fsdp = fsdp == NULL ? NULL : fsdp + strlen("FSDP");
     ranks = fsdp != NULL && *fsdp != '\0' && strchr(" =-", *fsdp) != NULL ? strtol(fsdp + 1, NULL, 10) : 0;
     return ranks > 2 ? ranks : 0;
@@ -200,8 +201,8 @@ static bool is_large_scale(const struct cells *cells)
 static enum scenario_gradients read_gradients(const struct cells *cells)
 {
     static const char *const half[] = {"llm-foundry", "fms-fsdp", "DeepSpeed", "InternEvo"};
-    bool bf16 = cell_has(cells, "sharding", "bf16 grad") || cell_has(cells, "notes", "bf16 grad");
-    if (bf16 || cell_has(cells, "sharding", "fp32 grad") || cell_has(cells, "notes", "fp32 grad"))
+    bool bf16 = cell_says(cells, "sharding", "bf16 grad") || cell_says(cells, "notes", "bf16 grad");
+    if (bf16 || cell_says(cells, "sharding", "fp32 grad") || cell_says(cells, "notes", "fp32 grad"))
         return bf16 ? SCENARIO_BF16 : SCENARIO_FP32;
     for (size_t i = 0; i < sizeof half / sizeof *half; i++)
         bf16 = bf16 || (cell_has(cells, "framework", half[i]) && !is_large_scale(cells));
@@ -297,7 +298,7 @@ static enum scenario_data_overlap read_data_overlap(const struct cells *cells, c
 static enum scenario_tensor_overlap read_tensor_overlap(const struct cells *cells)
 {
     bool titan = cell_has(cells, "framework", "titan");
-    if (cell_flag(cells, "tp_comm_overlap", false) || (titan && cell_has(cells, "notes", "async TP")))
+    if (cell_flag(cells, "tp_comm_overlap", false) || (titan && cell_says(cells, "notes", "async TP")))
         return SCENARIO_CHUNKED;
     return titan ? SCENARIO_EXPOSED : SCENARIO_BULK;
 }
