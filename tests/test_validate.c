@@ -168,7 +168,8 @@ TEST(a_nemo_row_becomes_its_setting)
     CHECK_EQUAL(setting.plan.sharding, SCENARIO_ZERO1);
     CHECK_EQUAL(setting.plan.gradients, SCENARIO_BF16);
     CHECK_EQUAL(setting.plan.shard_group, 0);
-    CHECK_TEXT(setting.assumed, "untied embeddings; attention cuDNN; a ring of context parallelism");
+    CHECK_TEXT(setting.assumed,
+               "untied embeddings; attention cuDNN; a ring of context parallelism; sequence parallelism");
 }
 
 /* torchtitan: DTensor's collectives run beside nothing, unless async TP; every second of 32 layers is 16. */
