@@ -555,6 +555,31 @@ TEST(tensor_parallelism_stays_inside_a_node)
     }
 }
 
+/* A rank's batch of 8 is 8 micro-batches in a pipeline, one without; where the row says that there are 4, they are 2.
+ */
+TEST(torchtitans_pipelines_cut_a_ranks_batch)
+{
+    static const struct {
+        const char *pp, *mbs, *gbs, *n;
+        int64_t micro_batch, global_batch;
+    } cases[] = {{"4", "8", "32", "1", 1, 32},
+                 {"4", "8", "32", "", 1, 32},
+                 {"4", "8", "", "", 1, 32},
+                 {"4", "2", "32", "4", 2, 32},
+                 {"1", "8", "128", "", 8, 128}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char row[512], reason[SETTING_REASON];
+        snprintf(row, sizeof row,
+                 "H100-SXM-80GB,,titan,Llama,4096,32,32,32,9,50000,swiglu,2048,16,1,%s,,1,,FSDP2,%s,%s,,,bf16,,,1,,,,",
+                 cases[i].pp, cases[i].mbs, cases[i].gbs);
+        struct setting setting = setting_of_column(row, "n_microbatch", cases[i].n, reason);
+        CHECK_TEXT(reason, "");
+        CHECK_EQUAL(setting.micro_batch, cases[i].micro_batch);
+        CHECK_EQUAL(setting.global_batch, cases[i].global_batch);
+        CHECK_EQUAL(strstr(setting.assumed, "micro-batches of one sequence") != NULL, cases[i].micro_batch == 1);
+    }
+}
+
 /* torchtitan shards over context ranks as well, whether the row says "(x CP)" or not. */
 TEST(torchtitans_shards_are_those_of_its_context_ranks_too)
 {

@@ -129,7 +129,8 @@ enum { SETTING_REASON = 192 };
  *   pp, mbs, gbs     n_gpus, tp, cp, dp, where one is missing: what makes n_gpus = tp x pp x cp x dp, gbs = mbs x dp x
  *                    n_microbatch,      n_microbatch. torchtitan and fms-fsdp with pp 1: gbs = mbs x dp where both are
  *                    framework          missing (fms-fsdp's train_utils.py steps after each backward; torchtitan's
- *                                       global_batch_size is that by default)
+ *                                       global_batch_size is that by default), with pp above 1 then micro-batches of
+ *                                       one sequence (its pipeline_parallel_microbatch_size)
  *   cp type          framework,         Megatron's cp_comm_type in the notes: p2p ring, all_gather, a2a ulysses; others
  *                                       are skipped. "Ulysses": ulysses. torchtitan: all-gather (its default
  *                    sharding, notes    context_parallel_rotate_method). Else a ring (Megatron's default cp_comm_type)

@@ -167,6 +167,14 @@ static void read_stages(const struct cells *cells, struct setting *setting)
         cell_skip(cells, "pp x vpp does not divide layers");
 }
 
+/** A rank's whole batch of torchtitan in a pipeline, which cuts it into single sequences by default (its option
+ * pipeline_parallel_microbatch_size). */
+static bool is_cut_batch(const struct cells *cells, const struct setting *setting, int64_t n)
+{
+    return cell_has(cells, "framework", "titan") && setting->plan.pp > 1 && n <= 1 && setting->micro_batch > 1 &&
+           setting->global_batch == setting->micro_batch * setting->plan.dp;
+}
+
 /** Micro-batch and global batch: of the three numbers of which one is the product of the others, one may be missing. */
 static void read_batch(const struct cells *cells, struct setting *setting)
 {
@@ -184,9 +192,15 @@ static void read_batch(const struct cells *cells, struct setting *setting)
     if (setting->micro_batch == 0 && n == 0 && setting->global_batch == dp)
         setting->micro_batch = 1;
     bool once = cell_has(cells, "framework", "titan") || cell_has(cells, "framework", "fms-fsdp");
-    if (setting->global_batch == 0 && once && setting->plan.pp == 1 && setting->micro_batch > 0) {
-        cell_assume(cells, "one micro-batch an iteration");
+    bool titan_pipeline = setting->plan.pp > 1 && cell_has(cells, "framework", "titan");
+    if (setting->global_batch == 0 && once && (setting->plan.pp == 1 || titan_pipeline) && setting->micro_batch > 0) {
+        cell_assume(cells, titan_pipeline ? "mbs is a rank's batch" : "one micro-batch an iteration");
         setting->global_batch = setting->micro_batch * dp;
+    }
+    if (is_cut_batch(cells, setting, n)) {
+        cell_assume(cells, "a pipeline's micro-batches of one sequence");
+        setting->micro_batch = 1;
+        n = 0;
     }
     if (setting->micro_batch == 0)
         cell_skip(cells, "mbs is missing");
