@@ -414,6 +414,7 @@ TEST(sharding_and_its_group_come_from_the_row)
         {"HSDP over InfiniBand", "", SCENARIO_ZERO3, 8},
         {"HSDP over 1 node", "", SCENARIO_ZERO3, 8},
         {"HSDP over 2 nodes", "", SCENARIO_ZERO3, 0},
+        {"HSDP over 4 nodes", "", SCENARIO_ZERO3, 0},
         {"HYBRID_SHARD", "", SCENARIO_ZERO3, 8},
         {"FSDP hybrid shard", "", SCENARIO_ZERO3, 8},
         {"_HYBRID_SHARD_ZERO2", "", SCENARIO_ZERO2, 8},

@@ -118,10 +118,10 @@ enum { SETTING_REASON = 192 };
  *   fsdp             framework,         2 of torchtitan, and where either names "FSDP2", with zero2 and zero3; else 1,
  *                    sharding           as of llm-foundry and fms-fsdp (FullyShardedDataParallel); DeepSpeed's own
  *                                       copies count as these. Others that do not name FSDP1: 1, assumed
- *   shard group      sharding           "zero1=N", "over N" (times cp where "(x CP)" stands), "FSDP N" and "FSDP=N" but
- *                                       for versions 1 and 2: N ranks; "over N nodes": theirs, more than there are:
- *                                       skipped; else with "HSDP" or "hybrid" "shard=N", "N shards", or without any
- *                                       number those of a node; "+DP" without a number: skipped. Else all
+ *   shard group      sharding           "zero1=N", "over N" (times cp where "x CP" stands, and of torchtitan), "FSDP N"
+ *                                       and "FSDP=N" but for versions 1 and 2: N ranks, more than there are: skipped;
+ *                                       "over N nodes": theirs; else with "HSDP" or "hybrid" "shard=N", "N shards", or
+ *                                       without any number those of a node; "+DP" without a number: skipped. Else all
  *   stages           layers, pp, vpp    equal; where pp x vpp does not divide layers, embedding and head counted as
  *                                       layers (Megatron's option; so Llama 3, arXiv:2407.21783, section 3.3.2), if
  *                                       that divides. Else skipped

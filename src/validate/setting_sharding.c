@@ -164,7 +164,8 @@ static int64_t read_shard_group(const struct cells *cells, const struct scenario
     const char *text = cell_text(cells, "sharding"), *zero1 = strcasestr(text, "zero1=");
     int64_t replicas = plan->dp * plan->cp, over = zero1 != NULL ? 0 : ranks_over(cells, plan),
             group = zero1 != NULL ? strtol(zero1 + strlen("zero1="), NULL, 10) : over;
-    if (over > replicas && over != replicas * plan->tp * plan->pp)
+    bool nodes = cell_has(cells, "sharding", "node"), all = over == replicas * plan->tp * plan->pp;
+    if (over > replicas && !all && !nodes)
         cell_skip(cells, "sharding '%s': %lld ranks are more than dp x cp", text, (long long)over);
     if (group == 0 && is_hybrid(cells))
         group = ranks_of_hybrid(cells, plan);
