@@ -430,7 +430,6 @@ TEST(sharding_and_its_group_come_from_the_row)
         {"no distributed optimizer", "", SCENARIO_UNSHARDED, 0},
         {"no overlap with distributed optimizer", "", SCENARIO_ZERO1, 0},
         {"use_distributed_optimizer=True", "", SCENARIO_ZERO1, 0},
-        {"optimizer state sharding", "", SCENARIO_ZERO1, 0},
         {"unknown", "sharding is missing", SCENARIO_UNSHARDED, 0},
         {"DDP (no distributed optimizer)", "", SCENARIO_UNSHARDED, 0},
         {"DDP; without the distributed optimizer", "", SCENARIO_UNSHARDED, 0},
