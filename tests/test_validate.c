@@ -544,7 +544,13 @@ TEST(tensor_parallelism_stays_inside_a_node)
         {"32,16,1,,1,2", "tp is 16: tensor parallelism that does not divide the 8 GPUs of a node has no model"},
         {"16,8,1,,1,2", ""},
         {"4,4,1,,1,1", ""},
-        {"24,3,1,,1,8", "tp is 3: "}};
+        {"24,3,1,,1,8", "tp is 3: "},
+        {"32,,1,,1,4", ""}, /* what is left for it */
+        {"16,,,,,16", ""},
+        {"16,,,,,8", "tp is missing"},
+        {"16,,2,,,", "tp is missing"},
+        {"16,,1,,1,5", "tp is missing"},
+        {"64,,1,,1,4", "tp is 16: "}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char row[512], reason[SETTING_REASON];
         snprintf(row, sizeof row,

@@ -135,6 +135,16 @@ int64_t cell_degree(const struct cells *cells, const char *column)
     return value > 0 ? value : 1;
 }
 
+int64_t cell_tensor(const struct cells *cells)
+{
+    int64_t n = cell_whole(cells, "n_gpus"), dp = cell_whole(cells, "dp");
+    int64_t others = dp * cell_degree(cells, "pp") * cell_degree(cells, "cp");
+    if (*cell_text(cells, "tp") != '\0')
+        return cell_degree(cells, "tp");
+    bool told = n == dp || *cell_text(cells, "pp") != '\0';
+    return told && others > 0 && n % others == 0 ? n / others : 0;
+}
+
 bool cell_is_megatron(const struct cells *cells)
 {
     return cell_has(cells, "framework", "Megatron") || cell_has(cells, "framework", "NeMo");

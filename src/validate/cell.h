@@ -43,6 +43,9 @@ int64_t cell_whole(const struct cells *cells, const char *column);
 /** As cell_whole, 1 where the cell is empty or says that there is none. */
 int64_t cell_degree(const struct cells *cells, const char *column);
 
+/** tp, or what n_gpus = tp x pp x cp x dp leaves for it where pp and dp are given, or dp is all; 0: neither. */
+int64_t cell_tensor(const struct cells *cells);
+
 bool cell_is_megatron(const struct cells *cells);
 
 /** A GPT of Megatron or NeMo by its defaults. */

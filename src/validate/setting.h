@@ -126,7 +126,7 @@ enum { SETTING_REASON = 192 };
  *                                       layers (Megatron's option; so Llama 3, arXiv:2407.21783, section 3.3.2), if
  *                                       that divides. Else skipped
  *   tp               tp                 divides the GPUs of a node. Else skipped
- *   pp, mbs, gbs     n_gpus, tp, cp, dp, where one is missing: what makes n_gpus = tp x pp x cp x dp, gbs = mbs x dp x
+ *   tp, pp, mbs, gbs n_gpus, tp, cp, dp, where one is missing: what makes n_gpus = tp x pp x cp x dp, gbs = mbs x dp x
  *                    n_microbatch,      n_microbatch. torchtitan and fms-fsdp with pp 1: gbs = mbs x dp where both are
  *                    framework          missing (fms-fsdp's train_utils.py steps after each backward; torchtitan's
  *                                       global_batch_size is that by default), with pp above 1 then micro-batches of

@@ -256,7 +256,7 @@ void setting_read_plan(const struct cells *cells, struct setting *setting)
 {
     struct scenario_plan *plan = &setting->plan;
     *plan = (struct scenario_plan){
-        .tp = cell_degree(cells, "tp"),
+        .tp = cell_tensor(cells),
         .pp = cell_whole(cells, "pp"),
         .cp = cell_degree(cells, "cp"),
         .cp_type = (int32_t)read_context(cells),
