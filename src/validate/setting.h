@@ -41,7 +41,7 @@ enum { SETTING_REASON = 192 };
  *   model            hidden ... vocab   as they stand; activation: relu and squared-relu count as gelu (one inner
  *                                       tensor, by element), "silu" and gated ones as swiglu; norm "layernorm...":
  *                                       LayerNorm, else RMSNorm
- *   parameters       params_b           more than 10% off what the sizes make: skipped
+ *   parameters       params_b           more than 10% off what the sizes make: said
  *   sizes            model              where any of these is empty: of the public model that model/validation/
  *                                       models.csv names for this name, in any case, with or without blanks, - and
  *                                       _, "Meta" before it, "Instruct", "chat", "base", "hf" or a remark in brackets

@@ -39,8 +39,8 @@ static void read_parameters(const struct cells *cells, struct model *model)
     stated *= 1e9;
     model->tied_embeddings = is_tied(cells, model, stated);
     if (stated > 0 && fabs(parameters_of(model) - stated) > 0.1 * stated)
-        cell_skip(cells, "params_b is %s, and the sizes make %.2f", cell_text(cells, "params_b"),
-                  parameters_of(model) / 1e9);
+        cell_assume(cells, "params_b is %s, though the sizes make %.2f", cell_text(cells, "params_b"),
+                    parameters_of(model) / 1e9);
 }
 
 /** A size of the model, from the row or the public model; in both it must be the same. */
