@@ -64,13 +64,56 @@ TEST(numbers_may_carry_a_remark_and_nothing_else)
     measured_free(&measured);
 }
 
+/* Thousands, units of the column, and cells that say that nobody knows. */
+TEST(numbers_may_have_thousands_and_their_columns_unit)
+{
+    static const struct {
+        const char *column, *text;
+        double value; /* below 0: refused */
+    } cases[] = {{"seq_len", "8,192", 8192},
+                 {"seq_len", "8K", 8192},
+                 {"seq_len", "1M", 1048576},
+                 {"seq_len", "8192 tokens", 8192},
+                 {"seq_len", "8192x2", -1},
+                 {"hidden", "4K", -1},
+                 {"n_gpus", "1,024 GPUs", 1024},
+                 {"n_gpus", "10,24", -1},
+                 {"n_gpus", "8x8", -1},
+                 {"step_time_s", "12.5 s", 12.5},
+                 {"step_time_s", "12330 ms", 12.33},
+                 {"step_time_s", "12.5 min", -1},
+                 {"tokens_per_s", "1.2M", 1.2e6},
+                 {"tps_per_gpu", "9.5k", 9500},
+                 {"vocab", "1,000,000", 1e6},
+                 {"mbs", "N/A", 0},
+                 {"mbs", "-", 0},
+                 {"mbs", "~8", -1},
+                 {"vpp", "unknown", 0},
+                 {"gbs", "4M tokens", -1}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[128];
+        struct measured measured;
+        struct error err = {0};
+        double value;
+        snprintf(text, sizeof text, "%s\n\"%s\"\n", cases[i].column, cases[i].text);
+        CHECK(measured_read(written("units.csv", text), &measured, &err));
+        CHECK_EQUAL(measured_number(&measured, 0, cases[i].column, &value, &err), cases[i].value >= 0);
+        if (cases[i].value >= 0)
+            CHECK_CLOSE(value, cases[i].value, 1e-12);
+        else
+            CHECK_CONTAINS(err.text, "is not a number");
+        measured_free(&measured);
+    }
+}
+
 static const char header[] =
     "gpu,fabric,framework,model,hidden,layers,heads,kv_groups,ffn,vocab,activation,seq_len,n_gpus,tp,pp,vpp,cp,dp,"
     "sharding,mbs,gbs,recompute,offload,precision,attn_kernel,tp_comm_overlap,tps_per_gpu,step_time_s,"
     "tflops_per_gpu,flops_formula,notes\n";
 
-static const char gpus_text[] = "gpu,device,nvlink_GBps,nic_GBps,pcie_GBps,host_memory_GB\n"
-                                "H100-SXM-80GB,h100-sxm,450,50,64,2000\nA100-SXM-80GB,a100-80g,300,25,32,2000\n";
+static const char gpus_text[] = "gpu,alone,device,nvlink_GBps,nic_GBps,pcie_GBps,host_memory_GB\n"
+                                "H100-SXM-80GB,,h100-sxm,450,50,64,2000\nA100-SXM-80GB,,a100-80g,300,25,32,2000\n"
+                                "H100,1,h100-sxm,450,50,64,2000\n";
 
 /* The setting of one row; its reason. */
 static const char models_text[] = "model,file\nLlama-3-8B,llama3-8b\nGPT-3 175B,gpt3-175b\n";
@@ -125,7 +168,8 @@ TEST(a_nemo_row_becomes_its_setting)
     CHECK_EQUAL(setting.plan.sharding, SCENARIO_ZERO1);
     CHECK_EQUAL(setting.plan.gradients, SCENARIO_BF16);
     CHECK_EQUAL(setting.plan.shard_group, 0);
-    CHECK_TEXT(setting.assumed, "untied embeddings; attention cuDNN; a ring of context parallelism");
+    CHECK_TEXT(setting.assumed,
+               "untied embeddings; attention cuDNN; a ring of context parallelism; sequence parallelism");
 }
 
 /* torchtitan: DTensor's collectives run beside nothing, unless async TP; every second of 32 layers is 16. */
@@ -272,8 +316,18 @@ TEST(gradients_are_the_frameworks)
         {"Megatron-LM", "ZeRO-1 without grad/param overlap", "fp32 gradients", SCENARIO_FP32, SCENARIO_OVERLAP_NONE},
         {"Megatron-LM", "ZeRO-1; overlap grad reduce (no param overlap)", "fp32 gradients", SCENARIO_FP32,
          SCENARIO_OVERLAP_GRADIENTS},
+        {"Megatron-LM", "ZeRO-1 w/o overlap", "fp32 gradients", SCENARIO_FP32, SCENARIO_OVERLAP_NONE},
+        {"Megatron-LM", "no overlap with ZeRO-1 but bf16 grad", "", SCENARIO_BF16, SCENARIO_OVERLAP_NONE},
+        {"Megatron-LM", "ZeRO-1; overlap_grad_reduce=True; overlap_param_gather=False", "fp32 gradients", SCENARIO_FP32,
+         SCENARIO_OVERLAP_GRADIENTS},
+        {"Megatron-LM", "ZeRO-1; overlap of gradients; param gather off", "fp32 gradients", SCENARIO_FP32,
+         SCENARIO_OVERLAP_GRADIENTS},
+        {"Megatron-LM", "ZeRO-1; overlap: grad; param not", "fp32 gradients", SCENARIO_FP32,
+         SCENARIO_OVERLAP_GRADIENTS},
         {"InternEvo", "ZeRO-1; no overlap", "gradients of 2 bytes", SCENARIO_BF16, SCENARIO_OVERLAP_NONE},
         {"titan", "FSDP", "fp32 gradients", SCENARIO_FP32, SCENARIO_OVERLAP_BOTH},
+        {"HF", "DDP", "gradients reduced beside the backward", SCENARIO_FP32, SCENARIO_OVERLAP_GRADIENTS},
+        {"Megatron-LM", "DDP", "fp32 gradients", SCENARIO_FP32, SCENARIO_OVERLAP_NONE},
         {"fms-fsdp", "FSDP", "gradients of 2 bytes", SCENARIO_BF16, SCENARIO_OVERLAP_BOTH},
         {"fms-fsdp", "FSDP fp32 grad", "", SCENARIO_FP32, SCENARIO_OVERLAP_BOTH},
         {"DeepSpeed 0.19", "ZeRO-2", "gradients of 2 bytes", SCENARIO_BF16, SCENARIO_OVERLAP_NONE},
@@ -360,9 +414,23 @@ TEST(sharding_and_its_group_come_from_the_row)
         {"HSDP over InfiniBand", "", SCENARIO_ZERO3, 8},
         {"HSDP over 1 node", "", SCENARIO_ZERO3, 8},
         {"HSDP over 2 nodes", "", SCENARIO_ZERO3, 0},
+        {"HSDP over 4 nodes", "", SCENARIO_ZERO3, 0},
         {"HYBRID_SHARD", "", SCENARIO_ZERO3, 8},
         {"FSDP hybrid shard", "", SCENARIO_ZERO3, 8},
         {"_HYBRID_SHARD_ZERO2", "", SCENARIO_ZERO2, 8},
+        {"hybrid sharding (8)", "", SCENARIO_ZERO3, 8},
+        {"HSDP (dp_replicate=4; dp_shard=4)", "", SCENARIO_ZERO3, 4},
+        {"HSDP of 2 shards x 8 replicas", "", SCENARIO_ZERO3, 2},
+        {"HSDP 2x8", "'HSDP 2x8': how many ranks share is not given", SCENARIO_ZERO3, 8},
+        {"FSDP 8 x DP 2", "", SCENARIO_ZERO3, 8},
+        {"FSDP 2", "", SCENARIO_ZERO3, 0},
+        {"FSDP over 32", "'FSDP over 32': 32 ranks are more than dp x cp", SCENARIO_ZERO3, 0},
+        {"FSDP NO_SHARD", "", SCENARIO_UNSHARDED, 0},
+        {"none", "", SCENARIO_UNSHARDED, 0},
+        {"no distributed optimizer", "", SCENARIO_UNSHARDED, 0},
+        {"no overlap with distributed optimizer", "", SCENARIO_ZERO1, 0},
+        {"use_distributed_optimizer=True", "", SCENARIO_ZERO1, 0},
+        {"unknown", "sharding is missing", SCENARIO_UNSHARDED, 0},
         {"DDP (no distributed optimizer)", "", SCENARIO_UNSHARDED, 0},
         {"DDP; without the distributed optimizer", "", SCENARIO_UNSHARDED, 0},
         {"DDP; distributed optimizer off", "", SCENARIO_UNSHARDED, 0},
@@ -385,12 +453,185 @@ TEST(sharding_and_its_group_come_from_the_row)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char row[512], reason[SETTING_REASON];
         snprintf(row, sizeof row,
-                 "H100-SXM-80GB,,titan,GPT,4096,32,32,32,9,50000,gelu,2048,16,1,1,,2,8,%s,1,8,,,bf16,,,1,,,,",
+                 "H100-SXM-80GB,,HF,GPT,4096,32,32,32,9,50000,gelu,2048,16,1,1,,2,8,%s,1,8,,,bf16,,,1,,,,",
                  cases[i].sharding);
         struct setting setting = setting_of(row, reason);
         CHECK_TRUE(cases[i].reason[0] == '\0' ? reason[0] == '\0' : strstr(reason, cases[i].reason) != NULL);
         CHECK_EQUAL(setting.plan.sharding, cases[i].expected);
         CHECK_EQUAL(setting.plan.shard_group, cases[i].group);
+    }
+}
+
+/* Names of models and GPUs vary by what does not matter, and by what does. */
+TEST(names_are_known_with_what_does_not_matter_around_them)
+{
+    static const struct {
+        const char *gpu, *model, *reason;
+    } cases[] = {{"NVIDIA H100-SXM-80GB", "Meta-Llama-3-8B-Instruct", ""},
+                 {"8x H100 SXM 80GB HBM3", "Llama 3 8B (no sizes)", ""},
+                 {"H100", "llama3-8b-hf", ""},
+                 {"64xH100 (DGX)", "Llama-3-8B", ""},
+                 {"H100 (96 GB)", "Llama-3-8B", "no device file for gpu 'H100 (96 GB)'"},
+                 {"H100 PCIe", "Llama-3-8B", "no device file for gpu 'H100 PCIe'"},
+                 {"H100", "Llama-3-8B-16K", "no public model 'Llama-3-8B-16K'"},
+                 {"H100", "Meta", "no public model 'Meta'"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char row[512], reason[SETTING_REASON];
+        snprintf(row, sizeof row, "%s,,titan,%s,,,,,,,,2048,8,1,1,,1,8,FSDP,1,8,,,bf16,,,1,,,,", cases[i].gpu,
+                 cases[i].model);
+        setting_of(row, reason);
+        CHECK_TRUE(cases[i].reason[0] == '\0' ? reason[0] == '\0' : strstr(reason, cases[i].reason) != NULL);
+    }
+}
+
+/* Dense models whose heads are hidden / heads wide; what costs the same is taken, and said. */
+TEST(models_without_a_model_are_refused_by_name)
+{
+    static const struct {
+        const char *model, *activation, *reason;
+        enum model_activation expected;
+    } cases[] = {{"Mixtral-8x7B", "swiglu", "mixtures of experts have no model", MODEL_SWIGLU},
+                 {"my 16x2.7B", "swiglu", "mixtures of experts", MODEL_SWIGLU},
+                 {"Qwen3-30B-A3B", "swiglu", "mixtures of experts", MODEL_SWIGLU},
+                 {"DeepSeekMoE", "swiglu", "mixtures of experts", MODEL_SWIGLU},
+                 {"Mistral-7B (sliding window)", "swiglu", "sliding windows of attention", MODEL_SWIGLU},
+                 {"Gemma-7B", "geglu", "heads of Gemma are 256 wide", MODEL_SWIGLU},
+                 {"Qwen3-8B", "SiLU", "", MODEL_SWIGLU},
+                 {"GPT-1x", "gated GELU", "", MODEL_SWIGLU},
+                 {"OPT", "ReLU", "", MODEL_GELU},
+                 {"Nemotron", "squared relu", "", MODEL_GELU},
+                 {"X", "tanh", "activation 'tanh' has no model", MODEL_SWIGLU}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char row[512], reason[SETTING_REASON];
+        snprintf(row, sizeof row,
+                 "H100-SXM-80GB,,titan,%s,4096,32,32,32,9,50000,%s,2048,8,1,1,,1,8,FSDP,1,,,,bf16,,,1,,,,",
+                 cases[i].model, cases[i].activation);
+        struct setting setting = setting_of(row, reason);
+        CHECK_TRUE(cases[i].reason[0] == '\0' ? reason[0] == '\0' : strstr(reason, cases[i].reason) != NULL);
+        CHECK_EQUAL(setting.model.activation, cases[i].expected);
+        bool other = strstr(cases[i].activation, "swiglu") == NULL && cases[i].expected == MODEL_SWIGLU;
+        CHECK_TRUE(reason[0] != '\0' || (strstr(setting.assumed, "activation as swiglu") != NULL) == other);
+    }
+}
+
+/* 4 layers of 4 x 1024^2 + 3 x 1024 x 2048 and 9216: 41.98e6; a table of 32000 x 1024 is 32.77e6. */
+TEST(the_number_of_parameters_says_whether_embeddings_are_tied)
+{
+    static const struct {
+        const char *params_b, *doubt;
+        bool tied;
+    } cases[] = {{"0.0747", "", true},
+                 {"0.1075", "", false},
+                 {"0.1", "", false},
+                 {"0.07", "params_b is 0.07, though the sizes make 0.11", false},
+                 {"", "", false}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char reason[SETTING_REASON];
+        struct setting setting = setting_of_column(
+            "H100-SXM-80GB,,titan,X,1024,4,8,8,2048,32000,swiglu,2048,8,1,1,,1,8,FSDP,1,,,,bf16,,,1,,,,", "params_b",
+            cases[i].params_b, reason);
+        CHECK_TEXT(reason, "");
+        CHECK_CONTAINS(setting.assumed, cases[i].doubt);
+        CHECK_EQUAL(strstr(setting.assumed, "params_b") != NULL, *cases[i].doubt != '\0');
+        CHECK_EQUAL(setting.model.tied_embeddings, cases[i].tied);
+        CHECK_EQUAL(strstr(setting.assumed, "untied embeddings") == NULL, i < 2);
+    }
+}
+
+TEST(tensor_parallelism_stays_inside_a_node)
+{
+    static const struct {
+        const char *plan, *reason;
+    } cases[] = {
+        {"32,16,1,,1,2", "tp is 16: tensor parallelism that does not divide the 8 GPUs of a node has no model"},
+        {"16,8,1,,1,2", ""},
+        {"4,4,1,,1,1", ""},
+        {"24,3,1,,1,8", "tp is 3: "},
+        {"32,,1,,1,4", ""}, /* what is left for it */
+        {"16,,,,,16", ""},
+        {"16,,,,,8", "tp is missing"},
+        {"16,,2,,,", "tp is missing"},
+        {"16,,1,,1,5", "tp is missing"},
+        {"64,,1,,1,4", "tp is 16: "}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char row[512], reason[SETTING_REASON];
+        snprintf(row, sizeof row,
+                 "H100-SXM-80GB,,titan,Llama,6144,32,48,48,9,50000,swiglu,2048,%s,FSDP,1,,,,bf16,,,1,,,,",
+                 cases[i].plan);
+        setting_of(row, reason);
+        CHECK_TRUE(cases[i].reason[0] == '\0' ? reason[0] == '\0' : strstr(reason, cases[i].reason) != NULL);
+    }
+}
+
+/* A rank's batch of 8 is 8 micro-batches in a pipeline, one without; where the row says that there are 4, they are 2.
+ */
+TEST(torchtitans_pipelines_cut_a_ranks_batch)
+{
+    static const struct {
+        const char *pp, *mbs, *gbs, *n;
+        int64_t micro_batch, global_batch;
+    } cases[] = {{"4", "8", "32", "1", 1, 32},
+                 {"4", "8", "32", "", 1, 32},
+                 {"4", "8", "", "", 1, 32},
+                 {"4", "2", "32", "4", 2, 32},
+                 {"1", "8", "128", "", 8, 128}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char row[512], reason[SETTING_REASON];
+        snprintf(row, sizeof row,
+                 "H100-SXM-80GB,,titan,Llama,4096,32,32,32,9,50000,swiglu,2048,16,1,%s,,1,,FSDP2,%s,%s,,,bf16,,,1,,,,",
+                 cases[i].pp, cases[i].mbs, cases[i].gbs);
+        struct setting setting = setting_of_column(row, "n_microbatch", cases[i].n, reason);
+        CHECK_TEXT(reason, "");
+        CHECK_EQUAL(setting.micro_batch, cases[i].micro_batch);
+        CHECK_EQUAL(setting.global_batch, cases[i].global_batch);
+        CHECK_EQUAL(strstr(setting.assumed, "micro-batches of one sequence") != NULL, cases[i].micro_batch == 1);
+    }
+}
+
+/* torchtitan shards over context ranks as well, whether the row says "(x CP)" or not. */
+TEST(torchtitans_shards_are_those_of_its_context_ranks_too)
+{
+    static const struct {
+        const char *framework, *sharding;
+        int64_t group;
+    } cases[] = {{"torchtitan", "FSDP2 over 4", 8},
+                 {"torchtitan", "FSDP2 over 8", 0},
+                 {"torchtitan", "FSDP2 over 16", 0},
+                 {"HF", "FSDP over 8 x CP", 0},
+                 {"HF", "FSDP over 8", 8}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char row[512], reason[SETTING_REASON];
+        snprintf(row, sizeof row,
+                 "H100-SXM-80GB,,%s,Llama,4096,32,32,32,9,50000,swiglu,2048,16,1,1,,2,8,%s,1,8,,,bf16,,,1,,,,",
+                 cases[i].framework, cases[i].sharding);
+        CHECK_EQUAL(setting_of(row, reason).plan.shard_group, cases[i].group);
+        CHECK_TEXT(reason, "");
+    }
+}
+
+/* torchtitan's FSDP in pipeline stages sends what zero1 sends; nobody else's has a model. */
+TEST(fsdp_in_pipeline_stages_is_torchtitans)
+{
+    static const struct {
+        const char *framework, *sharding, *notes, *reason;
+    } cases[] = {{"torchtitan", "FSDP2 over 4", "", ""},
+                 {"torchtitan", "HSDP over 2", "", ""},
+                 {"torchtitan", "FSDP2", "reshard_after_forward=always", "'FSDP2' with pipeline stages has no model"},
+                 {"torchtitan", "ZeRO-3", "", "'ZeRO-3' with pipeline stages has no model"},
+                 {"DeepSpeed", "ZeRO-3", "", "'ZeRO-3' with pipeline stages has no model"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char row[512], reason[SETTING_REASON];
+        snprintf(row, sizeof row,
+                 "H100-SXM-80GB,,%s,Llama,4096,32,32,32,9,50000,swiglu,2048,16,1,4,,1,4,%s,1,16,full,,bf16,,,1,,,,%s",
+                 cases[i].framework, cases[i].sharding, cases[i].notes);
+        struct setting setting = setting_of(row, reason);
+        CHECK_TRUE(cases[i].reason[0] == '\0' ? reason[0] == '\0' : strstr(reason, cases[i].reason) != NULL);
+        if (reason[0] != '\0')
+            continue;
+        CHECK_EQUAL(setting.plan.sharding, SCENARIO_ZERO1);
+        CHECK_EQUAL(setting.plan.shard_group, i == 1 ? 2 : 0);
+        CHECK_EQUAL(setting.communication.dp_overlap, SCENARIO_OVERLAP_NONE);
+        CHECK_CONTAINS(setting.assumed, "parameters gathered and gradients reduced once an iteration");
     }
 }
 
@@ -466,6 +707,11 @@ TEST(the_fabric_is_read_with_or_without_a_count)
     } cases[] = {
         {"H100-SXM-80GB", "", "NICs of 400 Gb/s a GPU", 450e9, 50e9},
         {"h100 sxm 80 gb HBM3", "NVLink 400 GB/s + 8 x 200 Gb/s", "", 200e9, 25e9},
+        {"H100-SXM-80GB",
+         "NVLink 450 GB/s per direction and 4\xC3\x97"
+         "400Gb/s",
+         "", 450e9, 25e9},
+        {"H100-SXM-80GB", "NVLink4 900 GB/s (both directions) + 100 GbE", "100 Gb/s a GPU", 450e9, 12.5e9},
         {"H100-SXM-80GB", "4x100Gb/s RoCE per node", "", 450e9, 6.25e9},
         {"H100-SXM-80GB", "3.2 Tbps per node", "", 450e9, 50e9},
         {"H100-SXM-80GB", "NVLink + 400Gb/s RDMA per GPU", "", 450e9, 50e9},
@@ -489,14 +735,16 @@ TEST(the_fabric_is_read_with_or_without_a_count)
 /* A network in GB/s is no NVLink, and GB/s do not say of a GPU or a node, one way or both. */
 TEST(a_network_in_bytes_is_refused)
 {
-    static const char *const fabrics[] = {"8x50GB/s IB", "NVLink 900 GB/s + 8x400Gb/s", "NVLink + 400 GB/s RoCE"};
+    static const char *const fabrics[] = {
+        "8x50GB/s IB",         "NVLink 900 GB/s + 8x400Gb/s",      "NVLink + 400 GB/s RoCE",
+        "Spectrum-X 400 GB/s", "NVLink (900 GB/s) and 200Gb/s IB", "NVLink 900 GB/s + 50 GB/s distributed"};
     for (size_t i = 0; i < sizeof fabrics / sizeof *fabrics; i++) {
         char row[512], reason[SETTING_REASON];
         snprintf(row, sizeof row,
                  "H100-SXM-80GB,%s,NeMo,GPT,4096,32,32,32,9,50000,gelu,2048,16,1,1,,1,16,DDP,1,16,,,bf16,,,1,,,,",
                  fabrics[i]);
         setting_of(row, reason);
-        CHECK_EQUAL(strstr(reason, "a network's speed is read in Gb/s") != NULL, i != 1);
+        CHECK_EQUAL(strstr(reason, "a network's speed is read in Gb/s") != NULL, i != 1 && i != 4);
     }
 }
 
@@ -543,6 +791,8 @@ TEST(the_attention_kernel_is_the_rows_or_the_frameworks)
         {"A100-SXM-80GB", "Megatron-LM", "FlashAttention-2", "", DEVICE_FLASH2},
         {"A100-SXM-80GB", "Megatron-Core", "", "attention flash-attention 2", DEVICE_FLASH2},
         {"A100-SXM-80GB", "NeMo", "", "attention flash-attention 2", DEVICE_FLASH2},
+        {"H100-SXM-80GB", "HF", "eager", "", DEVICE_UNFUSED},
+        {"H100-SXM-80GB", "HF", "N/A", "attention flash-attention 2", DEVICE_FLASH2},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char row[512], reason[SETTING_REASON];
@@ -563,6 +813,7 @@ TEST(one_number_of_a_product_may_be_missing)
         const char *pp, *dp, *mbs, *gbs, *n, *reason;
     } cases[] = {
         {"2", "4", "4", "32", "2", ""},
+        {"2", "4", "-", "32", "2", ""},
         {"", "4", "", "32", "2", ""},
         {"2", "", "4", "", "2", ""},
         {"", "", "4", "32", "2", "pp is missing"},
@@ -697,10 +948,15 @@ TEST(the_first_thing_that_stops_a_row_is_its_reason)
          "offload 'alpha=7': alpha is a share from 0 to 1"},
         {"H100-SXM-80GB,,NeMo,GPT,4096,32,32,32,9,50000,gelu,2048,8,1,1,,1,8,DDP,1,8,none,Alpha=?,bf16,,,1,,,,",
          "offload 'Alpha=?': alpha is a share from 0 to 1"},
-        {"H100-SXM-80GB,,titan,GPT,4096,32,32,32,9,50000,gelu,2048,16,1,2,,1,8,FSDP2 + PP,1,8,,,bf16,,,1,,,,",
+        {"H100-SXM-80GB,,HF,GPT,4096,32,32,32,9,50000,gelu,2048,16,1,2,,1,8,FSDP2 + PP,1,8,,,bf16,,,1,,,,",
          "sharding 'FSDP2 + PP' with pipeline stages has no model"},
         {"H100-SXM-80GB 500W (non-standard),,NeMo,GPT,4096,32,32,32,9,50000,gelu,2048,8,1,1,,1,,,1,8,,,bf16,,,1,,,,",
          "the speed of a board with a power limit of its own has no model"},
+        {"H100-SXM-80GB,18 NVLinks of 50 "
+         "GB/s,NeMo,GPT,4096,32,32,32,9,50000,gelu,2048,8,1,1,,1,8,DDP,1,8,,,bf16,,,1,,,,",
+         "the speed of one NVLink is not that of a GPU"},
+        {"H100-SXM-80GB,,titan,GPT,4096,32,32,32,9,50000,gelu,2048,8,1,1,,1,8,DDP,1,8,full in 4 of 32,,bf16,,,1,,,,",
+         "a share of layers is read as 'block, N' or 'every Nth layer'"},
         {"H100-SXM-80GB PCIe,,NeMo,GPT,4096,32,32,32,9,50000,gelu,2048,8,1,1,,1,,,1,8,,,bf16,,,1,,,,", "PCIe'"},
         {"H100-SXM-80GB,,NeMo,GPT,4096,32,32,32,9,50000,gelu,2048,8,1,1,,1,,DDP,1,8,,,bf16,,perhaps,1,,,,",
          "tp_comm_overlap 'perhaps' is neither 0 nor 1"},

@@ -8,7 +8,7 @@
 
 const char *cell_text(const struct cells *cells, const char *column)
 {
-    return measured_text(cells->measured, cells->row, column);
+    return measured_known(cells->measured, cells->row, column);
 }
 
 bool cell_has(const struct cells *cells, const char *column, const char *part)
@@ -16,32 +16,53 @@ bool cell_has(const struct cells *cells, const char *column, const char *part)
     return strcasestr(cell_text(cells, column), part) != NULL;
 }
 
-/** Whether "no", "not" or "without" stands before `at` in its clause. */
+/** Whether one of the words stands at `at`, as long as `bytes`. */
+static bool is_word(const char *at, size_t bytes, const char *const *words, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strlen(words[i]) == bytes && strncasecmp(at, words[i], bytes) == 0)
+            return true;
+    return false;
+}
+
+/** Whether "no", "not", "without" or "w/o" stands before `at` in its clause, which "with" and "but" end. */
 static bool is_negated(const char *text, const char *at)
 {
-    static const char *const words[] = {"no", "not", "without"};
+    static const char *const words[] = {"no", "not", "without", "w/o"}, *const ends[] = {"with", "but"};
     for (;;) {
         while (at > text && strchr(" -_/", at[-1]) != NULL)
             at--;
         const char *end = at;
         while (at > text && strchr(" -_/,;:(+", at[-1]) == NULL)
             at--;
-        if (at == end)
+        if (at - text >= 2 && strncasecmp(at - 2, "w/o", (size_t)(end - at) + 2) == 0)
+            at -= 2;
+        if (at == end || is_word(at, (size_t)(end - at), ends, sizeof ends / sizeof *ends))
             return false;
-        for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-            if (strlen(words[i]) == (size_t)(end - at) && strncasecmp(at, words[i], (size_t)(end - at)) == 0)
-                return true;
+        if (is_word(at, (size_t)(end - at), words, sizeof words / sizeof *words))
+            return true;
     }
 }
 
-/** Whether "off", "disabled", "false" or "none" follows. */
+/** Whether "off", "disabled", "false", "none", "not used", or at the end of a clause "no", "not" or "0" follows: behind
+ * the rest of an option's name ("_gather=False") and "gather" or "reduce". */
 static bool is_off(const char *behind)
 {
-    static const char *const words[] = {"off", "disabled", "false", "none"};
-    behind += strspn(behind, " =:");
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (strncasecmp(behind, words[i], strlen(words[i])) == 0 && !isalpha((unsigned char)behind[strlen(words[i])]))
+    static const char *const words[] = {"off", "disabled", "false", "none"}, *const last[] = {"no", "not", "0"};
+    static const char *const between[] = {"gather", "reduce"};
+    while (isalnum((unsigned char)*behind) || (strchr("-_", *behind) != NULL && *behind != '\0'))
+        behind++;
+    for (int step = 0; step < 2; step++) {
+        behind += strspn(behind, " =:");
+        size_t bytes = strcspn(behind, " =:,;()+");
+        if (is_word(behind, bytes, words, sizeof words / sizeof *words) || strncasecmp(behind, "not used", 8) == 0)
             return true;
+        if (is_word(behind, bytes, last, sizeof last / sizeof *last))
+            return behind[bytes] == '\0' || strchr(",;)", behind[bytes]) != NULL;
+        if (!is_word(behind, bytes, between, sizeof between / sizeof *between))
+            return false;
+        behind += bytes;
+    }
     return false;
 }
 
@@ -56,12 +77,11 @@ bool cell_says(const struct cells *cells, const char *column, const char *part)
 
 bool cell_is_none(const struct cells *cells, const char *column)
 {
-    static const char *const words[] = {"0", "no", "off", "false"};
+    static const char *const words[] = {"no", "off", "false", "none", "without", "disabled"};
     const char *text = cell_text(cells, column);
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (strcasecmp(text, words[i]) == 0)
-            return true;
-    return strncasecmp(text, "none", 4) == 0;
+    size_t bytes = strcspn(text, " ,;:(");
+    return strcmp(text, "0") == 0 || strncasecmp(text, "not used", 8) == 0 ||
+           is_word(text, bytes, words, sizeof words / sizeof *words);
 }
 
 void cell_skip(const struct cells *cells, const char *format, ...)
@@ -90,9 +110,8 @@ bool cell_flag(const struct cells *cells, const char *column, bool empty)
     static const char *const words[2][4] = {{"0", "no", "off", "false"}, {"1", "yes", "on", "true"}};
     const char *text = cell_text(cells, column);
     for (int value = 0; value < 2; value++)
-        for (int i = 0; i < 4; i++)
-            if (strcasecmp(text, words[value][i]) == 0)
-                return value == 1;
+        if (is_word(text, strcspn(text, " ,;:("), words[value], 4) || (value == 0 && cell_is_none(cells, column)))
+            return value == 1;
     if (*text != '\0')
         cell_skip(cells, "%s '%s' is neither 0 nor 1", column, text);
     return empty;
@@ -112,8 +131,18 @@ int64_t cell_whole(const struct cells *cells, const char *column)
 
 int64_t cell_degree(const struct cells *cells, const char *column)
 {
-    int64_t value = cell_whole(cells, column);
+    int64_t value = cell_is_none(cells, column) ? 0 : cell_whole(cells, column);
     return value > 0 ? value : 1;
+}
+
+int64_t cell_tensor(const struct cells *cells)
+{
+    int64_t n = cell_whole(cells, "n_gpus"), dp = cell_whole(cells, "dp");
+    int64_t others = dp * cell_degree(cells, "pp") * cell_degree(cells, "cp");
+    if (*cell_text(cells, "tp") != '\0')
+        return cell_degree(cells, "tp");
+    bool told = n == dp || *cell_text(cells, "pp") != '\0';
+    return told && others > 0 && n % others == 0 ? n / others : 0;
 }
 
 bool cell_is_megatron(const struct cells *cells)
@@ -123,12 +152,15 @@ bool cell_is_megatron(const struct cells *cells)
 
 bool cell_is_megatron_gpt(const struct cells *cells)
 {
-    return strncasecmp(cell_text(cells, "model"), "gpt", 3) == 0 && cell_is_megatron(cells);
+    const char *model = cell_text(cells, "model");
+    bool rotary = measured_past_name(model, "GPT-NeoX") != model || measured_past_name(model, "GPT-J") != model ||
+                  measured_past_name(model, "GPT-OSS") != model;
+    return strncasecmp(model, "gpt", 3) == 0 && !rotary && cell_is_megatron(cells);
 }
 
 bool cell_is_mpt(const struct cells *cells)
 {
-    return strncmp(cell_text(cells, "model"), "MPT-", 4) == 0;
+    return strncasecmp(cell_text(cells, "model"), "MPT-", 4) == 0;
 }
 
 bool cell_is_before_flash(const struct cells *cells)

@@ -19,11 +19,13 @@ const char *cell_text(const struct cells *cells, const char *column);
 /** Whether a cell has this part, in any case. */
 bool cell_has(const struct cells *cells, const char *column, const char *part);
 
-/** As cell_has, where no "no", "not" or "without" stands before the part in its clause, nor "off", "disabled", "false"
- * or "none" behind it. */
+/** As cell_has, where no "no", "not", "without" or "w/o" stands before the part in its clause, which also "with" and
+ * "but" end ("no overlap with ..."), nor "off", "disabled", "false", "none", "not used" behind it, or behind the name
+ * of an option that the part begins ("param_gather=False"). */
 bool cell_says(const struct cells *cells, const char *column, const char *part);
 
-/** Whether a cell says that there is none: "none", "no", "0", "off", "false". */
+/** Whether a cell says that there is none: it is "0" or begins with "none", "no", "off", "false", "without", "disabled"
+ * or "not used". */
 bool cell_is_none(const struct cells *cells, const char *column);
 
 /** Say why the row is skipped; the first reason stays. */
@@ -38,8 +40,11 @@ bool cell_flag(const struct cells *cells, const char *column, bool empty);
 /** A whole number; 0 where the cell is empty, or with err malformed. */
 int64_t cell_whole(const struct cells *cells, const char *column);
 
-/** As cell_whole, 1 where the cell is empty. */
+/** As cell_whole, 1 where the cell is empty or says that there is none. */
 int64_t cell_degree(const struct cells *cells, const char *column);
+
+/** tp, or what n_gpus = tp x pp x cp x dp leaves for it where pp and dp are given, or dp is all; 0: neither. */
+int64_t cell_tensor(const struct cells *cells);
 
 bool cell_is_megatron(const struct cells *cells);
 

@@ -1,17 +1,26 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "validate/known_model.h"
 
-#include <string.h>
-
 #include "scenario/scenario.h"
+
+/** Whether a name is the wanted one but for "Meta" before it, and "Instruct", "chat", "base", "hf" or a remark behind.
+ */
+static bool is_named(const char *name, const char *wanted)
+{
+    static const char *const variants[] = {"Instruct", "chat", "base", "hf"};
+    const char *begin = measured_past_name(name, "Meta"), *past = measured_past_name(begin, wanted);
+    if (past == begin)
+        return false;
+    for (size_t i = 0; i < sizeof variants / sizeof *variants; i++)
+        past = measured_past_name(past, variants[i]);
+    return *past == '\0' || *past == '(';
+}
 
 bool known_model_of(const struct measured *models, const char *name, struct model *model, struct error *err)
 {
     *model = (struct model){0};
-    for (int32_t row = 0; row < models->n_rows; row++) {
-        const char *past = measured_past_name(name, measured_text(models, row, "model"));
-        if (past != name && *past == '\0')
+    for (int32_t row = 0; row < models->n_rows; row++)
+        if (is_named(name, measured_text(models, row, "model")))
             return model_read(scenario_data_dir(), measured_text(models, row, "file"), model, err);
-    }
     return true;
 }

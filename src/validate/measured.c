@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/check.h"
 #include "base/csv_rows.h"
@@ -101,16 +102,64 @@ const char *measured_past_name(const char *text, const char *name)
     }
 }
 
+const char *measured_known(const struct measured *measured, int32_t row, const char *name)
+{
+    static const char *const unknown[] = {"-",         "--",        "?",          "n/a",       "na",
+                                          "nan",       "null",      "not stated", "not given", "not reported",
+                                          "not known", "undefined", "unknown"};
+    const char *text = measured_text(measured, row, name);
+    for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++)
+        if (strcasecmp(text, unknown[i]) == 0)
+            return "";
+    return text;
+}
+
+/** strtod of digits that commas part into thousands, "1,024"; as strtod where there are none. */
+static double number_of(const char *text, const char **end)
+{
+    char plain[64], *past;
+    size_t n = 0, first = strspn(text, "0123456789");
+    const char *at = text + first;
+    memcpy(plain, text, first < sizeof plain ? first : 0);
+    n = first < sizeof plain ? first : 0;
+    while (0 < first && first <= 3 && n + 4 < sizeof plain && *at == ',' && strspn(at + 1, "0123456789") == 3) {
+        memcpy(plain + n, at + 1, 3);
+        n += 3;
+        at += 4;
+    }
+    plain[n] = '\0';
+    double value = at == text + first ? strtod(text, &past) : strtod(plain, NULL);
+    *end = at == text + first ? past : at;
+    return value;
+}
+
+/** What a unit behind a number makes of it; 0: it is none of the column's. */
+static double unit_factor(const char *column, const char *unit)
+{
+    static const struct {
+        const char *column, *unit;
+        double factor;
+    } units[] = {{"step_time_s", "s", 1},          {"step_time_s", "ms", 1e-3},     {"seq_len", "tokens", 1},
+                 {"seq_len", "k", 1024},           {"seq_len", "m", 1024.0 * 1024}, {"n_gpus", "gpus", 1},
+                 {"tokens_per_s", "k", 1e3},       {"tokens_per_s", "m", 1e6},      {"tps_per_gpu", "k", 1e3},
+                 {"tflops_per_gpu", "tflop/s", 1}, {"tflops_per_gpu", "tflops", 1}};
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+        if (strcmp(column, units[i].column) == 0 && strcasecmp(unit, units[i].unit) == 0)
+            return units[i].factor;
+    return 0;
+}
+
 bool measured_number(const struct measured *measured, int32_t row, const char *name, double *value, struct error *err)
 {
-    const char *text = measured_text(measured, row, name);
-    char *end;
+    const char *text = measured_known(measured, row, name), *end;
     *value = 0;
     if (*text == '\0')
         return true;
-    *value = strtod(text, &end);
+    *value = number_of(text, &end);
     bool remark = strncmp(end, " (", 2) == 0 && end[strlen(end) - 1] == ')';
-    if (isdigit((unsigned char)*text) && (*end == '\0' || remark) && isfinite(*value))
+    double factor = *end == '\0' || remark ? 1 : unit_factor(name, end + strspn(end, " "));
+    *value *= factor;
+    if (isdigit((unsigned char)*text) && factor > 0 && isfinite(*value))
         return true;
     return error_add(err, "%s:%d: %s: '%s' is not a number", measured->path, measured->lines[row], name, text);
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "validate/row.h"
 
+#include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -21,7 +23,7 @@ static void copy_text(char *to, size_t room, const char *from, const char *until
 
 static const char *text(const struct file *file, const char *column)
 {
-    return measured_text(file->measured, file->row, column);
+    return measured_known(file->measured, file->row, column);
 }
 
 static double number(const struct file *file, const char *column)
@@ -58,8 +60,9 @@ static bool quantity_of(const struct file *file, enum validate_quantity *quantit
  * Model FLOPs of a token: 6 for each weight of the layers' GEMMs and of the head, or for each parameter, and
  * attention_flop L h s. 0: the formula is none of these. Source: 72BLsh^2 Korthikanti et al. 2022 (arXiv:2205.05198,
  * appendix A, whose layer has 12h^2 weights); get_flops huggingface/nanotron, src/nanotron/models/llama.py; the third
- * NVIDIA/dgxc-benchmarking; the others Kaplan et al. 2020 (arXiv:2001.08361) with attention, all of it or its causal
- * half.
+ * NVIDIA/dgxc-benchmarking; the fourth NVIDIA/Megatron-LM, megatron/training/training.py (core r0.8); N and S
+ * mosaicml/llm-foundry, scripts/train/benchmarking/README.md; the others Kaplan et al. 2020 (arXiv:2001.08361) with
+ * attention, all of it or its causal half.
  */
 static double model_flop(const char *formula, const struct setting *setting)
 {
@@ -70,7 +73,10 @@ static double model_flop(const char *formula, const struct setting *setting)
     } formulas[] = {{"72BLsh^2(1+s/6h", 12, false},
                     {"get_flops (full attention)", 12, false},
                     {"12*L*h^2*(1+g/a+s/h)+18*L*ffn*h+6*V*h", 12, false},
+                    {"num_floating_point_operations (full attention", 12, false},
                     {"6N+12Lhs", 12, true},
+                    {"3*2*N*S + 3*L*2*2*d*S^2", 12, true},
+                    {"3*2*N*S + 3*L*4*d*S^2", 12, true},
                     {"6*N*tok + 6*s^2*d*h*L", 6, true}};
     const struct model *model = &setting->model;
     double h = (double)model->hidden, l = (double)model->layers;
@@ -95,18 +101,48 @@ static double formula_flop(const char *formula, const struct setting *setting)
     return 96 * l * h * h * (1 + s / (6 * h) + (double)setting->model.vocabulary / (16 * l * h));
 }
 
-static double measured_throughput(const struct file *file, const struct setting *setting)
+/** Say what makes a measurement doubtful, beside what the row leaves open. */
+__attribute__((format(printf, 2, 3))) static void doubt(struct setting *setting, const char *format, ...)
 {
-    double gpus = (double)setting->n_gpus, value = number(file, "tps_per_gpu");
-    double step_s = number(file, "step_time_s");
+    size_t used = strlen(setting->assumed);
+    va_list arguments;
+    va_start(arguments, format);
+    if (used > 0)
+        used += (size_t)snprintf(setting->assumed + used, sizeof setting->assumed - used, "; ");
+    if (used < sizeof setting->assumed)
+        vsnprintf(setting->assumed + used, sizeof setting->assumed - used, format, arguments);
+    va_end(arguments);
+}
+
+/** Tokens a second and GPU as the row's columns make them, in the order in which they are believed; 0: none. */
+static double measured_throughput(const struct file *file, struct setting *setting)
+{
+    enum { N_COLUMNS = 4, N_COMPARED = 3 };
+    static const char *const columns[N_COLUMNS] = {"tps_per_gpu", "tokens_per_s", "step_time_s", "tflops_per_gpu"};
+    double gpus = (double)setting->n_gpus, step_s = number(file, columns[2]);
     double flop = formula_flop(text(file, "flops_formula"), setting);
-    if (value == 0)
-        value = number(file, "tokens_per_s") / gpus;
-    if (value == 0 && step_s > 0)
-        value = (double)(setting->global_batch * setting->seq_len) / step_s / gpus;
-    if (value == 0 && flop > 0)
-        value = number(file, "tflops_per_gpu") * 1e12 / flop;
-    return value;
+    const double values[N_COLUMNS] = {number(file, columns[0]), number(file, columns[1]) / gpus,
+                                      step_s > 0 ? (double)(setting->global_batch * setting->seq_len) / step_s / gpus
+                                                 : 0,
+                                      flop > 0 ? number(file, columns[3]) * 1e12 / flop : 0};
+    int first = 0;
+    while (first < N_COLUMNS - 1 && values[first] == 0)
+        first++;
+    for (int i = first + 1; i < N_COMPARED; i++)
+        if (values[i] > 0 && fabs(values[i] / values[first] - 1) > 0.05)
+            doubt(setting, "%s taken: %.5g tokens/s/GPU, though %s gives %.5g", columns[first], values[first],
+                  columns[i], values[i]);
+    return values[first];
+}
+
+/** A run beyond the device's peak, or below 0.5% of it, is a number in another unit or of all GPUs. */
+static void doubt_implausible(struct setting *setting, const struct device *device, const struct validate_row *row)
+{
+    const struct model *model = &setting->model;
+    double gemms = (double)(model->layers * model_layer_parameters(model) + model->hidden * model->vocabulary);
+    double share = row->measured * 6 * gemms / device->peak_flop_per_s;
+    if (row->quantity == VALIDATE_THROUGHPUT && (share > 1 || share < 0.005))
+        doubt(setting, "measured %.5g tokens/s/GPU would be %.2g%% of the device's peak", row->measured, 100 * share);
 }
 
 /** A simulation that fails is a row that is skipped. */
@@ -203,6 +239,7 @@ bool row_predict(const struct measured *measured, int32_t row, const struct sett
         return true;
     if (!device_read(scenario_data_dir(), setting.device, &device, err))
         return false;
+    doubt_implausible(&setting, &device, result);
     predict(&file, &setting, &device, result);
     copy_text(result->assumed, sizeof result->assumed, setting.assumed, "");
     copy_text(result->device, sizeof result->device, setting.device, "");

@@ -20,11 +20,17 @@ static bool find_known(struct cells *cells, const struct measured *models)
     return complete || known_model_of(models, cell_text(cells, "model"), &cells->known, cells->err);
 }
 
+/** A column that is empty, and that no others give: tp follows from dp. */
+static bool is_missing(const struct cells *cells, const char *column)
+{
+    return *cell_text(cells, column) == '\0' && (strcmp(column, "tp") != 0 || cell_tensor(cells) == 0);
+}
+
 /** A column without which nothing can be simulated, or a precision without a model. */
 static void refuse_incomplete(const struct cells *cells)
 {
     for (int i = cells->known.layers > 0 ? N_SIZE_COLUMNS : 0; setting_columns[i] != NULL; i++)
-        if (*cell_text(cells, setting_columns[i]) == '\0')
+        if (is_missing(cells, setting_columns[i]))
             cell_skip(cells,
                       i < N_SIZE_COLUMNS ? "%s is missing, and models.csv names no public model '%.60s'"
                                          : "%s is missing",
@@ -40,7 +46,7 @@ static void refuse_incomplete(const struct cells *cells)
         known = known || cell_has(cells, "precision", words[i]);
     if (*precision == '\0')
         cell_skip(cells, "precision is missing");
-    if (!known || cell_has(cells, "precision", "fp8") || cell_has(cells, "precision", "fp4"))
+    if (!known || cell_says(cells, "precision", "fp8") || cell_says(cells, "precision", "fp4"))
         cell_skip(cells, "precision '%s' has no model; bf16 and fp16 have", precision);
 }
 

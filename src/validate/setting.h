@@ -38,12 +38,16 @@ enum { SETTING_REASON = 192 };
  * case. What a row leaves open, and how it is taken, goes to `assumed`.
  *
  *   setting          column             value
- *   model            hidden ... vocab   as they stand; activation: squared-relu counts as gelu (one inner tensor, by
- *                                       element); norm "layernorm...": LayerNorm, else RMSNorm
+ *   model            hidden ... vocab   as they stand; activation: relu and squared-relu count as gelu (one inner
+ *                                       tensor, by element), "silu" and gated ones as swiglu; norm "layernorm...":
+ *                                       LayerNorm, else RMSNorm
+ *   parameters       params_b           more than 10% off what the sizes make: said
  *   sizes            model              where any of these is empty: of the public model that model/validation/
  *                                       models.csv names for this name, in any case, with or without blanks, - and
- *                                       _; sizes in the row must agree with it
- *   tied embeddings  notes, model       "untied embeddings": no. "tied embeddings": yes. Else the public model's above;
+ *                                       _, "Meta" before it, "Instruct", "chat", "base", "hf" or a remark in brackets
+ *                                       behind it; sizes in the row must agree with it
+ *   tied embeddings  notes, params_b,   "untied embeddings": no. "tied embeddings": yes. Else what alone makes
+ *                    model              params_b, to 2%. Else the public model's above;
  *                                       MPT (as the notes of the H100 rows say of mpt-*.yaml), and a GPT of Megatron or
  *                                       NeMo (their default): yes. Else no
  *   biases,          model, framework   a GPT of Megatron or NeMo (their defaults): biases, learned positions, as many
@@ -52,23 +56,27 @@ enum { SETTING_REASON = 192 };
  *                                       tokens than the public model above has positions: skipped
  *   dropout          notes, gpu         "0.1 defaults", and a GPT of Megatron on A100 (2021, 2022): yes. Else no
  *   padding          framework          Megatron and NeMo pad the vocabulary to a multiple of 128 x TP
- *   workload         model              "SFT", "LoRA", "grpo": skipped, not all weights on whole sequences
- *   device           gpu                by model/validation/gpus.csv: the first whose name the cell begins with, in
- *                                       any case, with or without blanks, - and _; none, or "PCIe" or "NVL", but not
- *                                       "NVLink" (boards of other power and links): skipped
- *                                       "non-standard": skipped, its clocks are not known. h100-96g is for memory
- *   platform         fabric, gpu        "N GB/s": NVLink, both directions; of a network skipped. "KxM Gb/s"
- *                                       (Gbps, Tb/s), or "M Gb/s per node": shared by 8 GPUs; "M Gb/s per GPU"; without
- *                                       a word, up to 400 Gb/s a GPU, above it a node. Else by gpus.csv. Nodes of 8
- *                                       GPUs
+ *   workload         model, notes       "SFT", "LoRA", "grpo": skipped, not all weights on whole sequences; so are
+ *                                       mixtures of experts ("MoE", "Mixtral", "8x7B", "A3B"), "sliding window", and
+ *                                       heads that are not hidden / heads wide (Gemma, Qwen3, Mistral-Nemo)
+ *   device           gpu                by model/validation/gpus.csv: the first whose name the cell, without a count
+ *                                       ("8x") and "NVIDIA", begins with (`alone`: is), in any case, with or without
+ *                                       blanks, - and _; none, or "PCIe" or "NVL", but not "NVLink" (boards of other
+ *                                       power and links): skipped. "non-standard": skipped, its clocks are not known.
+ *                                       h100-96g is for memory
+ *   platform         fabric, gpu        "N GB/s" beside NVLink or NVSwitch: of both directions, unless "per direction";
+ *                                       beside anything else skipped. "KxM Gb/s" (Gbps, Tb/s, GbE), or "M Gb/s per
+ *                                       node": shared by 8 GPUs; "M Gb/s per GPU"; without a word, up to 400 Gb/s a
+ *                                       GPU, above it a node. Else by gpus.csv. Nodes of 8 GPUs
  *   attention        attn_kernel,       llm-foundry (2023): flash1, whatever its rows are labelled: its benchmark
  *                    attn_backend,      script takes the Triton kernel by default (submit_benchmarks.py, attn_impl),
  *                                       between its rows' lengths lies half the speed of FlashAttention-2's tables.
  *                    framework, gpu     FlashAttention-2 ("flash_attn 2.6", "FA2"), FlashAttention-3, cuDNN.
- *                                       "unfused", and Megatron-LM (not Megatron-Core or -Bridge) on A100 where
- *                                       nothing else is named (2021, 2022: before flash attention): unfused. Empty or
- *                                       "auto": NeMo, Megatron and MaxText on H100, H200, H800: cuDNN (what Transformer
- *                                       Engine takes). All others, and "flash" of no version: FlashAttention-2
+ *                                       "unfused", "eager", "math", and Megatron-LM (not Megatron-Core or -Bridge) on
+ *                                       A100 where nothing else is named (2021, 2022: before flash attention): unfused.
+ *                                       Empty or "auto": NeMo, Megatron and MaxText on H100, H200, H800: cuDNN (what
+ *                                       Transformer Engine takes). All others, and "flash" of no version:
+ *                                       FlashAttention-2
  *   kernels          framework, notes   "eager", "no compile": eager. "compile", and fms-fsdp (its config/training.py:
  *                                       use_torch_compile True), MaxText, Paxml (XLA): compiled. llm-foundry, HF,
  *                                       Transformers, torchtitan: eager. Megatron, NeMo, DeepSpeed, InternEvo, and
@@ -95,26 +103,34 @@ enum { SETTING_REASON = 192 };
  *                                       which they are temporaries (MaxText, Paxml). Others: kept, assumed
  *   optimizer        framework          llm-foundry: eager (Composer's DecoupledAdamW). Else fused
  *   sharding         sharding, notes,   the number after "ZeRO" ("zero2", "ZeRO Stage 2"). "SHARD_GRAD_OP": zero2.
- *                    framework          "FSDP", "HSDP": zero3. "distributed optimizer": zero1. "DDP", and an empty cell
- *                                       with notes of "no distributed optimizer" or "gradient all-reduce", or with dp
- *                                       1: none. "HYBRID_SHARD": zero3. No word counts, nor "overlap" below, that
- *                                       "no", "not" or "without" stands before, or "off" behind. An empty cell of
- *                                       Megatron-Bridge without such notes: zero1, dp overlap both (its
- *                                       recipes/common.py). Others, an empty cell, "CPU", "offload", "ZeRO++", "MiCS",
- *                                       zero2 and zero3 with pp above 1: skipped
+ *                    framework          "FSDP", "HSDP", "HYBRID_SHARD": zero3. "distributed optimizer", "dist opt",
+ *                                       "sharded optimizer", "optimizer (state) sharding": zero1. "DDP", "DP",
+ *                                       "NO_SHARD", "none", "not sharded", and an empty cell with notes of "no
+ *                                       distributed optimizer" or "gradient all-reduce", or with dp 1: none. No word
+ *                                       counts, nor "overlap" below, that is negated (cell_says in validate/cell.h). An
+ *                                       empty cell of Megatron-Bridge without such notes: zero1, dp overlap both (its
+ *                                       recipes/common.py). FSDP with pp above 1: torchtitan's is zero1, as its stages
+ *                                       do not reshard between micro-batches (parallelize_llama.py,
+ *                                       reshard_after_forward) and reduce behind the last backward (PyTorch, torch/
+ *                                       distributed/pipelining/stage.py, backward_maybe_with_nosync), unless "reshard"
+ *                                       stands there or in the notes; others, and an empty cell, "CPU", "offload",
+ *                                       "ZeRO++", "MiCS": skipped
  *   fsdp             framework,         2 of torchtitan, and where either names "FSDP2", with zero2 and zero3; else 1,
  *                    sharding           as of llm-foundry and fms-fsdp (FullyShardedDataParallel); DeepSpeed's own
  *                                       copies count as these. Others that do not name FSDP1: 1, assumed
- *   shard group      sharding           "zero1=N", "over N" (times cp where "(x CP)" stands): N ranks; "over N nodes":
- *                                       theirs; else with "HSDP" or "hybrid" those of a node; "+DP" without a number:
- *                                       skipped. Else all
+ *   shard group      sharding           "zero1=N", "over N" (times cp where "x CP" stands, and of torchtitan), "FSDP N"
+ *                                       and "FSDP=N" but for versions 1 and 2: N ranks, more than there are: skipped;
+ *                                       "over N nodes": theirs; else with "HSDP" or "hybrid" "shard=N", "N shards", or
+ *                                       without any number those of a node; "+DP" without a number: skipped. Else all
  *   stages           layers, pp, vpp    equal; where pp x vpp does not divide layers, embedding and head counted as
  *                                       layers (Megatron's option; so Llama 3, arXiv:2407.21783, section 3.3.2), if
  *                                       that divides. Else skipped
- *   pp, mbs, gbs     n_gpus, tp, cp, dp, where one is missing: what makes n_gpus = tp x pp x cp x dp, gbs = mbs x dp x
+ *   tp               tp                 divides the GPUs of a node. Else skipped
+ *   tp, pp, mbs, gbs n_gpus, tp, cp, dp, where one is missing: what makes n_gpus = tp x pp x cp x dp, gbs = mbs x dp x
  *                    n_microbatch,      n_microbatch. torchtitan and fms-fsdp with pp 1: gbs = mbs x dp where both are
  *                    framework          missing (fms-fsdp's train_utils.py steps after each backward; torchtitan's
- *                                       global_batch_size is that by default)
+ *                                       global_batch_size is that by default), with pp above 1 then micro-batches of
+ *                                       one sequence (its pipeline_parallel_microbatch_size)
  *   cp type          framework,         Megatron's cp_comm_type in the notes: p2p ring, all_gather, a2a ulysses; others
  *                                       are skipped. "Ulysses": ulysses. torchtitan: all-gather (its default
  *                    sharding, notes    context_parallel_rotate_method). Else a ring (Megatron's default cp_comm_type)
@@ -127,7 +143,7 @@ enum { SETTING_REASON = 192 };
  *                                       overlap_comm_valid). "overlap": both where "param" stands too
  *                                       ("grad/param overlap", "--overlap-param-gather"), else gradients.
  *                                       InternEvo: gradients (its 7B_sft.py: overlap_sync_grad True, overlap_sync_param
- *                                       False). Else none (Megatron's default)
+ *                                       False); so PyTorch's DDP. Else none (Megatron's default)
  *   sequence         sp                 0: off. 1 or empty: on. Others: skipped
  *   parallelism
  *   recompute,       recompute,         "none" or empty: none. "selective (core attention)", Megatron's "selective":

@@ -33,8 +33,10 @@ enum device_attention setting_read_attention(const struct cells *cells)
         return version == 1 ? DEVICE_FLASH1 : version == 2 ? DEVICE_FLASH2 : DEVICE_FLASH3;
     if (cell_has(cells, column, "cuDNN"))
         return DEVICE_CUDNN;
-    if (cell_has(cells, column, "unfused"))
-        return DEVICE_UNFUSED;
+    static const char *const in_memory[] = {"unfused", "eager", "naive", "math"};
+    for (size_t i = 0; i < sizeof in_memory / sizeof *in_memory; i++)
+        if (cell_says(cells, column, in_memory[i]))
+            return DEVICE_UNFUSED;
     bool hopper = cell_has(cells, "gpu", "H100") || cell_has(cells, "gpu", "H200") || cell_has(cells, "gpu", "H800");
     bool flash = cell_has(cells, column, "flash"); /* of no version */
     bool cudnn = hopper && !flash && (cell_is_megatron(cells) || cell_has(cells, "framework", "MaxText"));
@@ -54,7 +56,9 @@ static bool is_compiled(const struct cells *cells)
         for (size_t i = 0; i < sizeof eager / sizeof *eager; i++)
             if (cell_has(cells, columns[column], eager[i]))
                 return false;
-        compiled = compiled || cell_has(cells, columns[column], "compile");
+        bool source =
+            cell_has(cells, columns[column], "compiled from") || cell_has(cells, columns[column], "compiled by");
+        compiled = compiled || (!source && cell_says(cells, columns[column], "compile"));
     }
     if (!compiled && cell_has(cells, "framework", "fms-fsdp"))
         cell_assume(cells, "compiled");
@@ -63,16 +67,17 @@ static bool is_compiled(const struct cells *cells)
 
 enum scenario_kernels setting_read_kernels(const struct cells *cells)
 {
-    static const char *const eager[] = {"llm-foundry", "HF", "fms-fsdp", "torchtitan", "Transformers"};
+    static const char *const eager[] = {"llm-foundry",  "HF",          "fms-fsdp",    "torchtitan",
+                                        "Transformers", "HuggingFace", "Hugging Face"};
     for (size_t i = 0; i < sizeof eager / sizeof *eager; i++)
         if (cell_has(cells, "framework", eager[i]))
             return is_compiled(cells) ? SCENARIO_COMPILED : SCENARIO_EAGER;
     static const struct {
         const char *framework;
         enum scenario_kernels kernels;
-    } known[] = {{"Megatron", SCENARIO_FUSED},  {"NeMo", SCENARIO_FUSED},      {"DeepSpeed", SCENARIO_FUSED},
-                 {"InternEvo", SCENARIO_FUSED}, {"nanotron", SCENARIO_FUSED},  {"MaxText", SCENARIO_COMPILED},
-                 {"Paxml", SCENARIO_COMPILED},  {"compile", SCENARIO_COMPILED}};
+    } known[] = {{"Megatron", SCENARIO_FUSED},  {"NeMo", SCENARIO_FUSED},     {"DeepSpeed", SCENARIO_FUSED},
+                 {"InternEvo", SCENARIO_FUSED}, {"nanotron", SCENARIO_FUSED}, {"MaxText", SCENARIO_COMPILED},
+                 {"Paxml", SCENARIO_COMPILED},  {"JAX", SCENARIO_COMPILED},   {"compile", SCENARIO_COMPILED}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (cell_has(cells, "framework", known[i].framework))
             return known[i].kernels;

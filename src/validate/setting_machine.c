@@ -6,6 +6,9 @@
 
 #include "validate/setting_parts.h"
 
+/* Of all links of a GPU, one direction: 100 GB/s and more since Pascal. */
+#define LEAST_NVLINK_BYTES_PER_S 70e9
+
 /** The number that ends before *end, blanks between left out, and where it begins; 0: there is none. */
 static double number_before(const char *text, const char **end)
 {
@@ -18,6 +21,15 @@ static double number_before(const char *text, const char **end)
     return begin == last ? 0 : strtod(begin, NULL);
 }
 
+/** Bytes of the sign of multiplication that ends before `end`: "x", "X", "*" or that of UTF-8; 0: there is none. */
+static size_t times_bytes(const char *text, const char *end)
+{
+    static const char sign[] = "\xC3\x97";
+    if (end > text && strchr("xX*", end[-1]) != NULL)
+        return 1;
+    return end - text >= 2 && memcmp(end - 2, sign, 2) == 0 ? 2 : 0;
+}
+
 /** Bytes a second of a GPU's NICs as the fabric column has them: "8x400Gb/s", "1600 Gbps per node", "400Gb/s per GPU";
  * 0: it has none. */
 static double read_nics(const struct cells *cells)
@@ -25,7 +37,8 @@ static double read_nics(const struct cells *cells)
     static const struct {
         const char *text;
         double gbit;
-    } units[] = {{"Gb/s", 1}, {"Gbps", 1}, {"Gbit/s", 1}, {"Tb/s", 1e3}, {"Tbps", 1e3}};
+    } units[] = {{"Gb/s", 1}, {"Gbps", 1}, {"Gbit/s", 1}, {"Tb/s", 1e3},       {"Tbps", 1e3},
+                 {"GbE", 1},  {"G IB", 1}, {"G RoCE", 1}, {"G InfiniBand", 1}, {"G Ethernet", 1}};
     const char *fabric = cell_text(cells, "fabric"), *end = NULL;
     double gbit_per_s = 0, n_nics = 0;
     for (size_t i = 0; i < sizeof units / sizeof *units && end == NULL; i++) {
@@ -35,8 +48,9 @@ static double read_nics(const struct cells *cells)
     const char *times = end;
     while (times != NULL && times > fabric && times[-1] == ' ')
         times--;
-    if (times != NULL && times > fabric && times[-1] == 'x') {
-        times--;
+    size_t sign = times == NULL ? 0 : times_bytes(fabric, times);
+    if (sign > 0) {
+        times -= sign;
         n_nics = number_before(fabric, &times);
     }
     bool one = cell_has(cells, "fabric", "per GPU"),
@@ -48,22 +62,45 @@ static double read_nics(const struct cells *cells)
     return fmax(n_nics, 1) * gbit_per_s * 1e9 / 8 / (one ? 1 : SETTING_NODE_GPUS);
 }
 
-/** Bytes a second of NVLink, one direction, from "N GB/s", of both directions; 0: it has none. A network whose speed is
- * in GB/s is refused: of a GPU or a node, of one direction or both, is not told. */
+/** Where the clause with `at` begins and ends: at ",", ";", "+" and " and ". */
+static void clause_of(const char *text, const char *at, char *clause, size_t room)
+{
+    const char *begin = at;
+    while (begin > text && strchr(",;+", begin[-1]) == NULL && strncasecmp(begin - 1, " and ", 5) != 0)
+        begin--;
+    size_t bytes = strcspn(begin, ",;+");
+    const char *and = strcasestr(at, " and ");
+    if (and != NULL && and < begin + bytes)
+        bytes = (size_t)(and-begin);
+    snprintf(clause, room, "%.*s", (int)bytes, begin);
+}
+
+/** Bytes a second of NVLink, one direction, from "N GB/s", of both directions unless it says "per direction"; 0: it has
+ * none. A network whose speed is in GB/s is refused: of a GPU or a node, of one direction or both, is not told. */
 static double read_nvlink(const struct cells *cells)
 {
-    static const char *const networks[] = {"IB", "InfiniBand", "RoCE", "RDMA", "Ethernet", "EFA", "NIC", "network"};
-    const char *fabric = cell_text(cells, "fabric"), *unit = strstr(fabric, "GB/s"), *end = unit;
-    char clause[128];
-    if (unit == NULL)
-        return 0;
-    while (end > fabric && strchr(",;+", end[-1]) == NULL)
-        end--;
-    snprintf(clause, sizeof clause, "%.*s", (int)strcspn(end, ",;+"), end);
-    for (size_t i = 0; i < sizeof networks / sizeof *networks; i++)
-        if (strcasestr(clause, networks[i]) != NULL)
+    static const char *const one_way[] = {"direction", "each way", "one-way"}, *const both[] = {"bidir", "both"};
+    const char *fabric = cell_text(cells, "fabric");
+    double bytes_per_s = 0;
+    for (const char *unit = strstr(fabric, "GB/s"); unit != NULL; unit = strstr(unit + 1, "GB/s")) {
+        char clause[128];
+        bool one = false;
+        clause_of(fabric, unit, clause, sizeof clause);
+        if (strcasestr(clause, "NVLink") == NULL && strcasestr(clause, "NVSwitch") == NULL) {
             cell_skip(cells, "fabric '%.80s': a network's speed is read in Gb/s", fabric);
-    return number_before(fabric, &unit) * 1e9 / 2;
+            return 0;
+        }
+        for (size_t i = 0; i < sizeof one_way / sizeof *one_way; i++)
+            one = one || strcasestr(clause, one_way[i]) != NULL;
+        for (size_t i = 0; i < sizeof both / sizeof *both; i++)
+            one = one && strcasestr(clause, both[i]) == NULL;
+        const char *end = unit;
+        if (bytes_per_s == 0)
+            bytes_per_s = number_before(fabric, &end) * 1e9 / (one ? 1 : 2);
+    }
+    if (0 < bytes_per_s && bytes_per_s < LEAST_NVLINK_BYTES_PER_S)
+        cell_skip(cells, "fabric '%.80s': the speed of one NVLink is not that of a GPU", fabric);
+    return bytes_per_s;
 }
 
 /** Bandwidths of the fabric column, where it says them. */
@@ -78,6 +115,26 @@ static void read_fabric(const struct cells *cells, struct platform *platform)
         cell_assume(cells, "NICs of %g Gb/s a GPU", platform->nic_bytes_per_s * 8 / 1e9);
 }
 
+/** A GPU's name without the count ("8x") and "NVIDIA" before it. */
+static const char *bare_name(const char *text)
+{
+    const char *sign = text + strspn(text, "0123456789 ");
+    if (sign > text && (*sign == 'x' || *sign == 'X'))
+        text = sign + 1 + strspn(sign + 1, " ");
+    return measured_past_name(text, "NVIDIA");
+}
+
+/** Whether the cell begins with the name of this line of gpus.csv, and where the line says `alone` ends with it, or
+ * goes on with a remark in brackets of no memory but 80 GB. */
+static bool is_gpu(const struct cells *cells, int32_t line)
+{
+    const char *text = bare_name(cell_text(cells, "gpu"));
+    const char *past = measured_past_name(text, bare_name(measured_text(cells->gpus, line, "gpu")));
+    bool alone = *measured_text(cells->gpus, line, "alone") != '\0';
+    bool other_memory = strstr(past, "GB") != NULL && strstr(past, "80GB") == NULL && strstr(past, "80 GB") == NULL;
+    return past != text && (!alone || *past == '\0' || (*past == '(' && !other_memory));
+}
+
 void setting_read_platform(const struct cells *cells, struct setting *setting)
 {
     struct platform *platform = &setting->platform;
@@ -85,8 +142,7 @@ void setting_read_platform(const struct cells *cells, struct setting *setting)
     double values[4] = {0};
     static const char *const columns[4] = {"nvlink_GBps", "nic_GBps", "pcie_GBps", "host_memory_GB"};
     int32_t gpu = 0;
-    while (gpu < gpus->n_rows &&
-           measured_past_name(cell_text(cells, "gpu"), measured_text(gpus, gpu, "gpu")) == cell_text(cells, "gpu"))
+    while (gpu < gpus->n_rows && !is_gpu(cells, gpu))
         gpu++;
     const char *nvl = strcasestr(cell_text(cells, "gpu"), "NVL");
     bool other_board = cell_has(cells, "gpu", "PCIe") || (nvl != NULL && strncasecmp(nvl, "NVLink", 6) != 0);

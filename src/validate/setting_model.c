@@ -1,19 +1,46 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+#include <ctype.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "cost/cost.h"
 #include "validate/setting_parts.h"
 
-static bool is_tied(const struct cells *cells)
+static double parameters_of(const struct model *model)
 {
-    if (cell_has(cells, "notes", "untied embeddings"))
+    return cost_stage_parameters(model, 1, (int32_t)model->layers, true, true);
+}
+
+/** What the notes say; else what alone makes the row's number of parameters, to 2%; else by name and framework. */
+static bool is_tied(const struct cells *cells, const struct model *model, double stated)
+{
+    if (cell_says(cells, "notes", "untied embeddings"))
         return false;
     if (cell_has(cells, "notes", "tied embeddings"))
-        return true;
-    bool tied =
+        return cell_says(cells, "notes", "tied embeddings");
+    struct model tied = *model, untied = *model;
+    tied.tied_embeddings = true;
+    untied.tied_embeddings = false;
+    bool as_tied = fabs(parameters_of(&tied) - stated) < 0.02 * stated;
+    if (as_tied != (fabs(parameters_of(&untied) - stated) < 0.02 * stated))
+        return as_tied;
+    bool known =
         cells->known.layers > 0 ? cells->known.tied_embeddings : cell_is_mpt(cells) || cell_is_megatron_gpt(cells);
-    cell_assume(cells, tied ? "tied embeddings" : "untied embeddings");
-    return tied;
+    cell_assume(cells, known ? "tied embeddings" : "untied embeddings");
+    return known;
+}
+
+/** Embeddings, and whether the sizes make as many parameters as the row says. */
+static void read_parameters(const struct cells *cells, struct model *model)
+{
+    double stated = 0;
+    measured_number(cells->measured, cells->row, "params_b", &stated, cells->err);
+    stated *= 1e9;
+    model->tied_embeddings = is_tied(cells, model, stated);
+    if (stated > 0 && fabs(parameters_of(model) - stated) > 0.1 * stated)
+        cell_assume(cells, "params_b is %s, though the sizes make %.2f", cell_text(cells, "params_b"),
+                    parameters_of(model) / 1e9);
 }
 
 /** A size of the model, from the row or the public model; in both it must be the same. */
@@ -26,7 +53,41 @@ static int64_t size(const struct cells *cells, const char *column, int64_t known
     return value > 0 ? value : known;
 }
 
-/** What trains something else than all weights on whole sequences. */
+/** "8x7B" and "-A3B": experts, and those of them that a token passes. */
+static bool names_experts(const char *model)
+{
+    for (const char *at = strpbrk(model, "xXA"); at != NULL; at = strpbrk(at + 1, "xXA")) {
+        const char *past = at + 1 + strspn(at + 1, "0123456789.");
+        bool before = at > model && (*at == 'A' ? at[-1] == '-' : isdigit((unsigned char)at[-1]) != 0);
+        if (before && past > at + 1 && toupper((unsigned char)*past) == 'B')
+            return true;
+    }
+    return false;
+}
+
+/** Models that are not dense, or whose heads are not hidden / heads wide. */
+static void refuse_architecture(const struct cells *cells)
+{
+    static const char *const experts[] = {"MoE", "Mixtral", "expert", "Grok", "DBRX", "DeepSeek-V", "DeepSeek V"};
+    static const struct {
+        const char *name;
+        int64_t width;
+    } heads[] = {{"Gemma", 256}, {"Qwen3", 128}, {"Mistral-Nemo", 128}};
+    const char *model = cell_text(cells, "model");
+    bool sparse = names_experts(model);
+    for (size_t i = 0; i < sizeof experts / sizeof *experts; i++)
+        sparse = sparse || strcasestr(model, experts[i]) != NULL;
+    if (sparse)
+        cell_skip(cells, "model: mixtures of experts have no model");
+    if (cell_says(cells, "model", "sliding window") || cell_says(cells, "notes", "sliding window"))
+        cell_skip(cells, "model: sliding windows of attention have no model");
+    int64_t hidden = cell_whole(cells, "hidden"), n = cell_whole(cells, "heads");
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
+        if (n > 0 && hidden != heads[i].width * n && measured_past_name(model, heads[i].name) != model)
+            cell_skip(cells, "model: heads of %s are %lld wide, not hidden / heads", heads[i].name,
+                      (long long)heads[i].width);
+}
+
 void setting_refuse_workload(const struct cells *cells)
 {
     if (cell_has(cells, "model", "SFT"))
@@ -35,6 +96,30 @@ void setting_refuse_workload(const struct cells *cells)
         cell_skip(cells, "model: adapters are trained, not all weights");
     if (cell_has(cells, "model", "grpo"))
         cell_skip(cells, "model: reinforcement learning, with more weights in memory than those trained");
+    refuse_architecture(cells);
+}
+
+/** Activations by what they cost: gated ones have three matrices, the others two. @return false: it has no model */
+static bool read_activation(const struct cells *cells, struct model *model)
+{
+    static const char *const gated[] = {"glu", "gated", "silu", "swish"}, *const plain[] = {"gelu", "relu"};
+    if (*cell_text(cells, "activation") == '\0') {
+        model->activation = cells->known.activation;
+        return cells->known.layers > 0;
+    }
+    for (size_t i = 0; i < sizeof gated / sizeof *gated; i++)
+        if (cell_says(cells, "activation", gated[i])) {
+            if (!cell_has(cells, "activation", "swiglu"))
+                cell_assume(cells, "activation as swiglu");
+            model->activation = MODEL_SWIGLU;
+            return true;
+        }
+    for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
+        if (cell_has(cells, "activation", plain[i])) {
+            model->activation = MODEL_GELU;
+            return true;
+        }
+    return false;
 }
 
 void setting_read_model(const struct cells *cells, struct model *model)
@@ -49,14 +134,12 @@ void setting_read_model(const struct cells *cells, struct model *model)
         .kv_heads = size(cells, "kv_groups", known->kv_heads),
         .ffn = size(cells, "ffn", known->ffn),
         .vocabulary = size(cells, "vocab", known->vocabulary),
-        .activation = cell_has(cells, "activation", "swiglu") ? MODEL_SWIGLU : MODEL_GELU,
-        .tied_embeddings = is_tied(cells),
         .norm = cell_has(cells, "norm", "layernorm") ? MODEL_LAYERNORM : MODEL_RMSNORM,
         .dropout =
             cell_has(cells, "notes", "0.1 defaults") || (cell_is_megatron_gpt(cells) && cell_is_before_flash(cells)),
         .vocabulary_multiple = cell_is_megatron(cells) ? 128 : 0,
     };
-    if (cell_is_megatron_gpt(cells) && !cell_has(cells, "activation", "squared-relu")) {
+    if (cell_is_megatron_gpt(cells) && !cell_has(cells, "activation", "relu")) {
         model->biases = true;
         model->positions = cell_whole(cells, "seq_len");
     }
@@ -66,11 +149,10 @@ void setting_read_model(const struct cells *cells, struct model *model)
         cell_skip(cells, "seq_len is %lld, and model/llm/%s.yaml has learned positions for %lld",
                   (long long)cell_whole(cells, "seq_len"), known->name, (long long)known->positions);
     snprintf(model->name, sizeof model->name, "%s", cell_text(cells, "model"));
-    if (known->layers > 0 && *cell_text(cells, "activation") == '\0')
-        model->activation = known->activation;
-    else if (!cell_has(cells, "activation", "swiglu") && !cell_has(cells, "activation", "gelu") &&
-             !cell_has(cells, "activation", "squared-relu"))
+    if (!read_activation(cells, model))
         cell_skip(cells, "activation '%s' has no model", cell_text(cells, "activation"));
     if (model->heads > 0 && (model->hidden % model->heads != 0 || model->kv_heads > model->heads))
         cell_skip(cells, "hidden is not a multiple of heads, or kv_groups exceed heads");
+    else if (model->heads > 0)
+        read_parameters(cells, model);
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,6 +35,17 @@ static bool is_selective_op(const struct cells *cells)
     return false;
 }
 
+/** What frameworks of PyTorch call the recomputation of whole layers. */
+static bool names_whole_layers(const char *text)
+{
+    static const char *const words[] = {"gradient checkpointing", "activation checkpointing", "gradient_checkpointing",
+                                        "activation_checkpointing"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strncasecmp(text, words[i], strlen(words[i])) == 0)
+            return true;
+    return false;
+}
+
 static int32_t read_recompute(const struct cells *cells)
 {
     const char *text = cell_text(cells, "recompute");
@@ -45,13 +57,18 @@ static int32_t read_recompute(const struct cells *cells)
         cell_assume(cells, "no recomputation");
     if (*text == '\0' || cell_is_none(cells, "recompute"))
         return RECOMPUTE_NONE;
-    if (strcasestr(text, "core attention") != NULL)
+    if (strcasestr(text, "core attention") != NULL || strcasestr(text, "core_attn") != NULL ||
+        strcasestr(text, "core attn") != NULL)
         return RECOMPUTE_ATTENTION_CORE;
     if (strncasecmp(text, "SwiGLU act", 10) == 0)
         return RECOMPUTE_SELECTIVE;
     if (strcasecmp(text, "selective") == 0 && cell_is_megatron(cells)) {
         cell_assume(cells, "selective recomputation of core attention");
         return RECOMPUTE_ATTENTION_CORE;
+    }
+    if (names_whole_layers(text) && !cell_is_megatron(cells)) {
+        cell_assume(cells, "whole layers recomputed");
+        return RECOMPUTE_FULL;
     }
     if (strncasecmp(text, "full", 4) != 0 && every_nth_layer(cells) < 1)
         cell_skip(cells,
@@ -60,6 +77,20 @@ static int32_t read_recompute(const struct cells *cells)
                       : "recompute '%s' has no model; none, full, every Nth layer and core attention have",
                   text);
     return RECOMPUTE_FULL;
+}
+
+/** Whether "N of M", "N in M" or "N/M" stands in the text: a share of layers. */
+static bool names_share(const char *text)
+{
+    for (const char *at = strpbrk(text, "0123456789"); at != NULL; at = strpbrk(at, "0123456789")) {
+        at += strspn(at, "0123456789");
+        const char *word = at + strspn(at, " ");
+        size_t bytes = *word == '/' ? 1 : strncasecmp(word, "of ", 3) == 0 || strncasecmp(word, "in ", 3) == 0 ? 3 : 0;
+        word += bytes;
+        if (bytes > 0 && isdigit((unsigned char)word[strspn(word, " ")]))
+            return true;
+    }
+    return false;
 }
 
 /** Layers of a stage that recompute, by "block, N" of each virtual stage, or by every_nth_layer of the model, which
@@ -74,6 +105,9 @@ static int64_t read_recompute_layers(const struct cells *cells, int32_t recomput
                       cell_text(cells, "recompute"));
         return layers / pp;
     }
+    if (recompute == RECOMPUTE_FULL && names_share(cell_text(cells, "recompute")))
+        cell_skip(cells, "recompute '%s': a share of layers is read as 'block, N' or 'every Nth layer'",
+                  cell_text(cells, "recompute"));
     const char *block = strcasestr(cell_text(cells, "recompute"), "block");
     if (recompute != RECOMPUTE_FULL || block == NULL || cell_has(cells, "recompute", "per block"))
         return 0;
@@ -133,6 +167,14 @@ static void read_stages(const struct cells *cells, struct setting *setting)
         cell_skip(cells, "pp x vpp does not divide layers");
 }
 
+/** A rank's whole batch of torchtitan in a pipeline, which cuts it into single sequences by default (its option
+ * pipeline_parallel_microbatch_size). */
+static bool is_cut_batch(const struct cells *cells, const struct setting *setting, int64_t n)
+{
+    return cell_has(cells, "framework", "titan") && setting->plan.pp > 1 && n <= 1 && setting->micro_batch > 1 &&
+           setting->global_batch == setting->micro_batch * setting->plan.dp;
+}
+
 /** Micro-batch and global batch: of the three numbers of which one is the product of the others, one may be missing. */
 static void read_batch(const struct cells *cells, struct setting *setting)
 {
@@ -147,10 +189,18 @@ static void read_batch(const struct cells *cells, struct setting *setting)
         setting->global_batch = setting->micro_batch * n * dp;
     if (setting->micro_batch == 0 && n > 0 && setting->global_batch % (n * dp) == 0)
         setting->micro_batch = setting->global_batch / (n * dp);
+    if (setting->micro_batch == 0 && n == 0 && setting->global_batch == dp)
+        setting->micro_batch = 1;
     bool once = cell_has(cells, "framework", "titan") || cell_has(cells, "framework", "fms-fsdp");
-    if (setting->global_batch == 0 && once && setting->plan.pp == 1 && setting->micro_batch > 0) {
-        cell_assume(cells, "one micro-batch an iteration");
+    bool titan_pipeline = setting->plan.pp > 1 && cell_has(cells, "framework", "titan");
+    if (setting->global_batch == 0 && once && (setting->plan.pp == 1 || titan_pipeline) && setting->micro_batch > 0) {
+        cell_assume(cells, titan_pipeline ? "mbs is a rank's batch" : "one micro-batch an iteration");
         setting->global_batch = setting->micro_batch * dp;
+    }
+    if (is_cut_batch(cells, setting, n)) {
+        cell_assume(cells, "a pipeline's micro-batches of one sequence");
+        setting->micro_batch = 1;
+        n = 0;
     }
     if (setting->micro_batch == 0)
         cell_skip(cells, "mbs is missing");
@@ -194,7 +244,7 @@ static enum scenario_context read_context(const struct cells *cells)
     if (option >= 0)
         return (enum scenario_context)option;
     for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
-        if (cell_has(cells, columns[i], "Ulysses"))
+        if (cell_says(cells, columns[i], "Ulysses"))
             return SCENARIO_ULYSSES;
     bool gathers = cell_has(cells, "framework", "titan");
     if (cell_degree(cells, "cp") > 1)
@@ -206,7 +256,7 @@ void setting_read_plan(const struct cells *cells, struct setting *setting)
 {
     struct scenario_plan *plan = &setting->plan;
     *plan = (struct scenario_plan){
-        .tp = cell_degree(cells, "tp"),
+        .tp = cell_tensor(cells),
         .pp = cell_whole(cells, "pp"),
         .cp = cell_degree(cells, "cp"),
         .cp_type = (int32_t)read_context(cells),
@@ -219,6 +269,8 @@ void setting_read_plan(const struct cells *cells, struct setting *setting)
         cell_skip(cells, "recompute '%s' has a model for swiglu without dropout alone", cell_text(cells, "recompute"));
     plan->early_stop = stops_early(cells, plan->recompute);
     setting->seq_len = cell_whole(cells, "seq_len");
+    if (plan->tp > 1 && *cell_text(cells, "sp") == '\0')
+        cell_assume(cells, "sequence parallelism");
     int64_t dp = cell_whole(cells, "dp");
     if (plan->pp == 0 && dp == 0)
         cell_skip(cells, "pp is missing");
@@ -232,6 +284,9 @@ void setting_read_plan(const struct cells *cells, struct setting *setting)
         cell_skip(cells, "n_gpus is not tp x pp x cp x dp");
     if (setting->model.heads % plan->tp != 0 || setting->model.kv_heads % plan->tp != 0)
         cell_skip(cells, "tp does not divide heads or kv_groups");
+    if (setting->platform.gpus_per_node % plan->tp != 0)
+        cell_skip(cells, "tp is %lld: tensor parallelism that does not divide the %d GPUs of a node has no model",
+                  (long long)plan->tp, (int)setting->platform.gpus_per_node);
     read_stages(cells, setting);
     if (plan->dp > 0)
         read_batch(cells, setting);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,9 +17,18 @@ static int32_t zero_stage(const char *text)
     return '0' <= *zero && *zero <= '3' ? *zero - '0' : -1;
 }
 
-/** Notes of a row whose gradients every replica has whole. */
+/** A row whose gradients every replica has whole. */
 static bool says_unsharded(const struct cells *cells)
 {
+    static const char *const words[] = {"no distributed optim", "not shard", "unshard", "no shard", "without shard"};
+    static const char *const cells_of_none[] = {"none", "no", "0", "off", "false", "DP", "data parallel", "plain DP"};
+    const char *text = cell_text(cells, "sharding");
+    for (size_t i = 0; i < sizeof cells_of_none / sizeof *cells_of_none; i++)
+        if (strcasecmp(text, cells_of_none[i]) == 0)
+            return true;
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strcasestr(text, words[i]) != NULL)
+            return true;
     return cell_has(cells, "notes", "no distributed optimizer") || cell_has(cells, "notes", "gradient all-reduce");
 }
 
@@ -35,11 +45,22 @@ static bool read_states(const struct cells *cells, struct scenario_plan *plan)
     static const struct {
         const char *text;
         int32_t sharding;
-    } words[] = {{"SHARD_GRAD_OP", SCENARIO_ZERO2},
+    } words[] = {{"NO_SHARD", SCENARIO_UNSHARDED},
+                 {"SHARD_GRAD_OP", SCENARIO_ZERO2},
                  {"FSDP", SCENARIO_ZERO3},
                  {"HSDP", SCENARIO_ZERO3},
                  {"HYBRID_SHARD", SCENARIO_ZERO3},
-                 {"distributed optimizer", SCENARIO_ZERO1},
+                 {"hybrid shard", SCENARIO_ZERO3},
+                 {"distributed optim", SCENARIO_ZERO1},
+                 {"distributed_optim", SCENARIO_ZERO1},
+                 {"distributed-optim", SCENARIO_ZERO1},
+                 {"DistributedOptim", SCENARIO_ZERO1},
+                 {"dist opt", SCENARIO_ZERO1},
+                 {"dist. opt", SCENARIO_ZERO1},
+                 {"dist-opt", SCENARIO_ZERO1},
+                 {"sharded optim", SCENARIO_ZERO1},
+                 {"optimizer shard", SCENARIO_ZERO1},
+                 {"optimizer state shard", SCENARIO_ZERO1},
                  {"DDP", SCENARIO_UNSHARDED}};
     static const int32_t stages[] = {SCENARIO_UNSHARDED, SCENARIO_ZERO1, SCENARIO_ZERO2, SCENARIO_ZERO3};
     int32_t stage = zero_stage(cell_text(cells, "sharding"));
@@ -58,7 +79,14 @@ static bool read_states(const struct cells *cells, struct scenario_plan *plan)
         return true;
     }
     plan->sharding = SCENARIO_UNSHARDED;
-    return *cell_text(cells, "sharding") == '\0' && (plan->dp == 1 || says_unsharded(cells));
+    return says_unsharded(cells) || (*cell_text(cells, "sharding") == '\0' && plan->dp == 1);
+}
+
+/** FSDP in the stages of torchtitan's pipelines, reshard_after_forward by its default: off. */
+static bool is_pipelined_fsdp(const struct cells *cells, const struct scenario_plan *plan)
+{
+    return plan->pp > 1 && cell_has(cells, "framework", "titan") && cell_has(cells, "sharding", "SDP") &&
+           !cell_has(cells, "sharding", "reshard") && !cell_has(cells, "notes", "reshard");
 }
 
 /** PyTorch's names of sharding in groups. */
@@ -67,28 +95,80 @@ static bool is_hybrid(const struct cells *cells)
     return cell_has(cells, "sharding", "HSDP") || cell_has(cells, "sharding", "hybrid");
 }
 
-/** N of "over N", of "over N nodes" their ranks; 0: it does not stand there. */
+/** The number of "shard=8", "dp_shard_degree 8", "hybrid sharding (8)", "8 shards", "8-way shard"; 0: there is none. */
+static int64_t ranks_of_shard(const char *text)
+{
+    for (const char *at = strcasestr(text, "shard"); at != NULL; at = strcasestr(at + 1, "shard")) {
+        const char *behind = at + strlen("shard"), *before = at;
+        while (isalpha((unsigned char)*behind))
+            behind++;
+        behind += strncasecmp(behind, "_degree", 7) == 0 || strncasecmp(behind, " degree", 7) == 0 ? 7 : 0;
+        behind += strspn(behind, " =:(");
+        while (before > text && strchr(" -way", before[-1]) != NULL)
+            before--;
+        while (before > text && isdigit((unsigned char)before[-1]))
+            before--;
+        if (isdigit((unsigned char)*behind) || isdigit((unsigned char)*before))
+            return strtol(isdigit((unsigned char)*behind) ? behind : before, NULL, 10);
+    }
+    return 0;
+}
+
+/** N of "over N", of "over N nodes" their ranks, N of "FSDP N" and "FSDP=N" but for the versions 1 and 2; 0: none. */
 static int64_t ranks_over(const struct cells *cells, const struct scenario_plan *plan)
 {
-    const char *over = strcasestr(cell_text(cells, "sharding"), "over ");
+    const char *text = cell_text(cells, "sharding"), *over = strcasestr(text, "over "),
+               *fsdp = strcasestr(text, "FSDP");
     char *end = NULL;
     int64_t ranks = over == NULL ? 0 : strtol(over + strlen("over "), &end, 10);
     if (ranks > 0 && strncasecmp(end + strspn(end, " "), "node", strlen("node")) == 0)
         return ranks * (SETTING_NODE_GPUS / plan->tp);
-    return ranks * (cell_has(cells, "sharding", "(x CP)") ? plan->cp : 1);
+    bool times_cp = cell_has(cells, "sharding", "x CP") || cell_has(cells, "framework", "titan");
+    if (ranks > 0)
+        return ranks * (times_cp && ranks <= plan->dp ? plan->cp : 1);
+    fsdp = fsdp == NULL ? NULL : fsdp + strlen("FSDP");
+    ranks = fsdp != NULL && *fsdp != '\0' && strchr(" =-", *fsdp) != NULL ? strtol(fsdp + 1, NULL, 10) : 0;
+    return ranks > 2 ? ranks : 0;
+}
+
+/** Whether a number stands in a text beside ZeRO's stages and the versions of FSDP. */
+static bool has_other_number(const char *text)
+{
+    for (const char *at = strpbrk(text, "0123456789"); at != NULL; at = strpbrk(at + 1, "0123456789")) {
+        const char *name = at;
+        while (name > text && strchr(" -_", name[-1]) != NULL)
+            name--;
+        if (name - text < 4 || (strncasecmp(name - 4, "zero", 4) != 0 && strncasecmp(at - 3, "SDP", 3) != 0))
+            return true;
+    }
+    return false;
+}
+
+/** Ranks of PyTorch's sharding in groups where "over N" does not say them. */
+static int64_t ranks_of_hybrid(const struct cells *cells, const struct scenario_plan *plan)
+{
+    const char *text = cell_text(cells, "sharding");
+    int64_t ranks = ranks_of_shard(text);
+    if (ranks > 0)
+        return ranks;
+    if (has_other_number(text))
+        cell_skip(cells, "sharding '%s': how many ranks share is not given", text);
+    if (!cell_has(cells, "sharding", "node"))
+        cell_assume(cells, "HSDP inside nodes");
+    return SETTING_NODE_GPUS / plan->tp;
 }
 
 /** Ranks that share: "zero1=N" and "over N" say so, else with HSDP those of a node; 0: all. */
 static int64_t read_shard_group(const struct cells *cells, const struct scenario_plan *plan)
 {
     const char *text = cell_text(cells, "sharding"), *zero1 = strcasestr(text, "zero1=");
-    int64_t replicas = plan->dp * plan->cp,
-            group = zero1 != NULL ? strtol(zero1 + strlen("zero1="), NULL, 10) : ranks_over(cells, plan);
-    if (group == 0 && is_hybrid(cells)) {
-        group = SETTING_NODE_GPUS / plan->tp;
-        if (!cell_has(cells, "sharding", "node"))
-            cell_assume(cells, "HSDP inside nodes");
-    }
+    int64_t replicas = plan->dp * plan->cp, over = zero1 != NULL ? 0 : ranks_over(cells, plan),
+            group = zero1 != NULL ? strtol(zero1 + strlen("zero1="), NULL, 10) : over;
+    bool nodes = cell_has(cells, "sharding", "node"), all = over == replicas * plan->tp * plan->pp;
+    if (over > replicas && !all && !nodes)
+        cell_skip(cells, "sharding '%s': %lld ranks are more than dp x cp", text, (long long)over);
+    if (group == 0 && is_hybrid(cells))
+        group = ranks_of_hybrid(cells, plan);
     if (group <= 0 || group >= replicas)
         return 0;
     if (replicas % group != 0)
@@ -122,8 +202,8 @@ static bool is_large_scale(const struct cells *cells)
 static enum scenario_gradients read_gradients(const struct cells *cells)
 {
     static const char *const half[] = {"llm-foundry", "fms-fsdp", "DeepSpeed", "InternEvo"};
-    bool bf16 = cell_has(cells, "sharding", "bf16 grad") || cell_has(cells, "notes", "bf16 grad");
-    if (bf16 || cell_has(cells, "sharding", "fp32 grad") || cell_has(cells, "notes", "fp32 grad"))
+    bool bf16 = cell_says(cells, "sharding", "bf16 grad") || cell_says(cells, "notes", "bf16 grad");
+    if (bf16 || cell_says(cells, "sharding", "fp32 grad") || cell_says(cells, "notes", "fp32 grad"))
         return bf16 ? SCENARIO_BF16 : SCENARIO_FP32;
     for (size_t i = 0; i < sizeof half / sizeof *half; i++)
         bf16 = bf16 || (cell_has(cells, "framework", half[i]) && !is_large_scale(cells));
@@ -134,8 +214,9 @@ static enum scenario_gradients read_gradients(const struct cells *cells)
 /** Whether gradients stand in memory all the time: of DeepSpeed's stage 3, of PyTorch's DDP (its buckets). */
 static enum scenario_gradient_buffers read_gradient_buffers(const struct cells *cells, const struct scenario_plan *plan)
 {
-    static const char *const frees[] = {"llm-foundry", "fms-fsdp", "titan",   "Transformers", "HF",
-                                        "PyTorch",     "compile",  "MaxText", "Paxml",        "InternEvo"};
+    static const char *const frees[] = {"llm-foundry", "fms-fsdp",     "titan",    "Transformers", "HF",
+                                        "HuggingFace", "Hugging Face", "PyTorch",  "compile",      "MaxText",
+                                        "Paxml",       "JAX",          "InternEvo"};
     if (cell_is_megatron(cells) || cell_has(cells, "framework", "nanotron"))
         return SCENARIO_GRADIENTS_KEPT;
     if (cell_has(cells, "framework", "DeepSpeed"))
@@ -146,6 +227,18 @@ static enum scenario_gradient_buffers read_gradient_buffers(const struct cells *
                                                                         : SCENARIO_GRADIENTS_FREED;
     cell_assume(cells, "gradients kept in buffers");
     return SCENARIO_GRADIENTS_KEPT;
+}
+
+/** FSDP in pipeline stages: torchtitan's holds parameters from the first forward to the last backward of an iteration,
+ * sums gradients whole until that and reduces them behind it, so that what is sent, and held, is zero1's. */
+static void read_pipelined_shards(const struct cells *cells, struct scenario_plan *plan)
+{
+    if (plan->pp == 1 || (plan->sharding != SCENARIO_ZERO2 && plan->sharding != SCENARIO_ZERO3))
+        return;
+    if (!is_pipelined_fsdp(cells, plan))
+        cell_skip(cells, "sharding '%s' with pipeline stages has no model", cell_text(cells, "sharding"));
+    cell_assume(cells, "parameters gathered and gradients reduced once an iteration");
+    plan->sharding = SCENARIO_ZERO1;
 }
 
 void setting_read_sharding(const struct cells *cells, struct setting *setting)
@@ -161,13 +254,22 @@ void setting_read_sharding(const struct cells *cells, struct setting *setting)
             cell_skip(cells, "sharding '%s': %s has no model", cell_text(cells, "sharding"), others[i]);
     if (cell_has(cells, "sharding", "+DP"))
         cell_skip(cells, "sharding '%s': how many ranks share is not given", cell_text(cells, "sharding"));
-    if ((plan->sharding == SCENARIO_ZERO2 || plan->sharding == SCENARIO_ZERO3) && plan->pp > 1)
-        cell_skip(cells, "sharding '%s' with pipeline stages has no model", cell_text(cells, "sharding"));
+    read_pipelined_shards(cells, plan);
     plan->shard_group = plan->sharding == SCENARIO_UNSHARDED ? 0 : read_shard_group(cells, plan);
     plan->fsdp = read_fsdp(cells, plan);
     plan->gradients = read_gradients(cells);
     plan->gradient_buffers = (int32_t)read_gradient_buffers(cells, plan);
     plan->optimizer = cell_has(cells, "framework", "llm-foundry") ? SCENARIO_EAGER : SCENARIO_FUSED;
+}
+
+/** PyTorch's DDP, which reduces its buckets beside the backward. */
+static bool is_torch_ddp(const struct cells *cells, const struct scenario_plan *plan)
+{
+    static const char *const torch[] = {"PyTorch", "titan", "Transformers", "HF", "HuggingFace", "Hugging Face"};
+    for (size_t i = 0; i < sizeof torch / sizeof *torch; i++)
+        if (plan->sharding == SCENARIO_UNSHARDED && plan->dp > 1 && cell_has(cells, "framework", torch[i]))
+            return true;
+    return false;
 }
 
 static enum scenario_data_overlap read_data_overlap(const struct cells *cells, const struct setting *setting)
@@ -181,6 +283,10 @@ static enum scenario_data_overlap read_data_overlap(const struct cells *cells, c
         return cell_says(cells, "sharding", "param") ? SCENARIO_OVERLAP_BOTH : SCENARIO_OVERLAP_GRADIENTS;
     if (cell_has(cells, "sharding", "overlap"))
         return SCENARIO_OVERLAP_NONE;
+    if (!deepspeed && is_torch_ddp(cells, &setting->plan)) {
+        cell_assume(cells, "gradients reduced beside the backward");
+        return SCENARIO_OVERLAP_GRADIENTS;
+    }
     if (deepspeed)
         cell_assume(cells, "gradients not reduced beside the backward");
     if (!cell_has(cells, "framework", "InternEvo"))
@@ -193,7 +299,7 @@ static enum scenario_data_overlap read_data_overlap(const struct cells *cells, c
 static enum scenario_tensor_overlap read_tensor_overlap(const struct cells *cells)
 {
     bool titan = cell_has(cells, "framework", "titan");
-    if (cell_flag(cells, "tp_comm_overlap", false) || (titan && cell_has(cells, "notes", "async TP")))
+    if (cell_flag(cells, "tp_comm_overlap", false) || (titan && cell_says(cells, "notes", "async TP")))
         return SCENARIO_CHUNKED;
     return titan ? SCENARIO_EXPOSED : SCENARIO_BULK;
 }
