@@ -25,14 +25,6 @@ static int64_t tokens_of(const struct adapt_pipe *pipe, int32_t unit)
     return plan_unit_tokens(&pipe->plan->cut[PASS_FORWARD], unit) + adapt_forward_unit(pipe, unit)->padding_tokens;
 }
 
-static double sum_bytes(const struct memory_event *event)
-{
-    double sum = 0;
-    for (int k = 0; k < MEMORY_N_CLASSES; k++)
-        sum += event->bytes[k];
-    return sum;
-}
-
 /* When what the backward units of a place consume comes back: when the pass before theirs and, on the stage that sends
  * them their gradients, their own pass start (dag/pass.c). All stages run them in the same order, so it ascends. Caller
  * frees. */
@@ -208,10 +200,11 @@ bool adapt_relieve(const struct adapt_round *adapting, struct adapt_excess *exce
     bool changed = false;
     open_window(&window, adapting, excess);
     excess->bytes = 0;
-    for (int64_t i = adapting->event_first[excess->place]; i < adapting->event_first[excess->place + 1]; i++) {
-        const struct memory_event *event = &adapting->memory->events[i];
+    const struct memory_sums *sums = &adapting->memory->sums;
+    for (int64_t i = sums->first[excess->place]; i < sums->first[excess->place + 1]; i++) {
+        const struct memory_sum *event = &sums->all[i];
         move_window(&window, event->time_s);
-        double above = sum_bytes(event) - adapting->request->memory_bytes - window.freed_bytes;
+        double above = event->bytes - adapting->request->memory_bytes - window.freed_bytes;
         for (; above > 0 && window.first < window.end; changed = true)
             above -= send_one(&window, above, event->time_s);
         if (above > excess->bytes) {
