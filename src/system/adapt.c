@@ -33,25 +33,6 @@ static void close_pipes(struct adapt_round *adapting)
     free(adapting->pipes);
 }
 
-/* Tasks of the passes, by place. */
-static void list_passes(struct adapt_round *adapting)
-{
-    const struct dag *dag = adapting->dag;
-    int32_t n = 0;
-    adapting->pass_first = check_calloc((size_t)dag->n_places + 2, sizeof *adapting->pass_first);
-    for (int32_t i = 0; i < dag->n_tasks; i++)
-        if (dag->tasks[i].kind == DAG_COMPUTE) {
-            adapting->pass_first[dag->tasks[i].place + 2]++;
-            n++;
-        }
-    for (int32_t i = 2; i <= dag->n_places + 1; i++)
-        adapting->pass_first[i] += adapting->pass_first[i - 1];
-    adapting->pass = check_malloc((size_t)n * sizeof *adapting->pass);
-    for (int32_t i = 0; i < dag->n_tasks; i++)
-        if (dag->tasks[i].kind == DAG_COMPUTE)
-            adapting->pass[adapting->pass_first[dag->tasks[i].place + 1]++] = i;
-}
-
 /* The strongest recomputation of a forward unit of a group, in all its pipelines. */
 static void share_group(struct adapt_round *adapting, int32_t group)
 {
@@ -130,7 +111,6 @@ static bool change(struct adapt_round *adapting, struct adapt_outcome *outcome)
     double *before = adapting->peak_before_bytes;
     bool same_end = adapting->timeline->makespan_s == adapting->makespan_before_s;
     open_pipes(adapting);
-    list_passes(adapting);
     for (int32_t place = 0; place < adapting->dag->n_places; place++) {
         double peak_bytes = adapting->memory->peak_bytes[place];
         bool above = peak_bytes > adapting->request->memory_bytes;
@@ -143,8 +123,6 @@ static bool change(struct adapt_round *adapting, struct adapt_outcome *outcome)
     if (changed && adapting->rule.recompute)
         pass_on_recompute(adapting);
     close_pipes(adapting);
-    free(adapting->pass_first);
-    free(adapting->pass);
     return changed && !stuck;
 }
 
