@@ -16,9 +16,8 @@ struct cost_cache {
     int32_t slots;  /* a power of two */
     struct cost_setting *settings;
     struct cost_known *costs;
-    struct cost_range *ranges;  /* slices of the units, one after the other */
-    int32_t *slot;              /* [slots] into costs, -1: free */
-    struct cost_tokens *tokens; /* what follows from tokens alone: units that differ have as many */
+    struct cost_range *ranges; /* slices of the units, one after the other */
+    uint32_t *slot;            /* [slots] into costs */
 };
 
 /**
