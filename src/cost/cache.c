@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 
-enum { MAX_SETTINGS = 64, MAX_COSTS = 1 << 16, MAX_RANGES = 1 << 22 };
+enum { MAX_SETTINGS = 64, BLOCK_COSTS = 1 << 12, MAX_COSTS = COST_CACHE_BLOCKS * BLOCK_COSTS, MAX_RANGES = 1 << 22 };
 
 struct cost_range {
     int32_t begin, end;
@@ -38,6 +38,11 @@ static uint32_t slot_for(int32_t index, uint64_t hash)
 static int32_t index_in(uint32_t slot)
 {
     return (int32_t)(slot & ((1U << INDEX_BITS) - 1)) - 1;
+}
+
+static struct cost_known *cost_at(const struct cost_cache *cache, int32_t index)
+{
+    return &cache->costs[index / BLOCK_COSTS][index % BLOCK_COSTS];
 }
 
 static uint64_t mixed(uint64_t hash, uint32_t a, uint32_t b)
@@ -115,7 +120,7 @@ static void add_slots(struct cost_cache *cache)
     cache->slots = cache->slots > 0 ? 2 * cache->slots : 1 << 12;
     cache->slot = check_calloc((size_t)cache->slots, sizeof *cache->slot);
     for (int32_t i = 0; i < cache->n_costs; i++) {
-        uint64_t hash = cache->costs[i].hash, at = hash;
+        uint64_t hash = cost_at(cache, i)->hash, at = hash;
         while (cache->slot[at & (uint64_t)(cache->slots - 1)] != 0)
             at++;
         cache->slot[at & (uint64_t)(cache->slots - 1)] = slot_for(i, hash);
@@ -128,7 +133,7 @@ static uint32_t *slot_of(const struct cost_cache *cache, const struct key *key, 
 {
     uint64_t at = hash, mask = (uint64_t)(cache->slots - 1);
     for (uint32_t slot; (slot = cache->slot[at & mask]) != 0; at++) {
-        const struct cost_known *known = &cache->costs[index_in(slot)];
+        const struct cost_known *known = cost_at(cache, index_in(slot));
         if (slot >> INDEX_BITS == hash >> TAG_SHIFT && known->hash == hash && is_of(cache, known, key, unit))
             break;
     }
@@ -138,8 +143,10 @@ static uint32_t *slot_of(const struct cost_cache *cache, const struct key *key, 
 static struct cost_known *add_unit(struct cost_cache *cache, const struct key *key, const struct cost_unit *unit,
                                    uint64_t hash)
 {
-    cache->costs = check_grow(cache->costs, (size_t)cache->n_costs, &cache->cost_room, sizeof *cache->costs);
-    struct cost_known *known = &cache->costs[cache->n_costs++];
+    struct cost_known **block = &cache->costs[cache->n_costs / BLOCK_COSTS];
+    if (*block == NULL)
+        *block = check_malloc(BLOCK_COSTS * sizeof **block);
+    struct cost_known *known = cost_at(cache, cache->n_costs++);
     known->hash = hash;
     known->key = *key;
     known->first_range = cache->n_ranges;
@@ -169,7 +176,7 @@ static struct cost_known *known_of(struct cost_cache *cache, const struct cost_s
     uint64_t hash = hash_of(&key, unit);
     uint32_t *slot = slot_of(cache, &key, unit, hash);
     if (*slot != 0)
-        return &cache->costs[index_in(*slot)];
+        return cost_at(cache, index_in(*slot));
     *slot = slot_for(cache->n_costs, hash);
     return add_unit(cache, &key, unit, hash);
 }
@@ -207,7 +214,8 @@ const struct cost_pass *cost_cached(const struct cost_setting *setting, enum pas
 void cost_cache_free(struct cost_cache *cache)
 {
     free(cache->settings);
-    free(cache->costs);
+    for (int32_t i = 0; i < COST_CACHE_BLOCKS; i++)
+        free(cache->costs[i]);
     free(cache->ranges);
     free(cache->slot);
     *cache = (struct cost_cache){0};
