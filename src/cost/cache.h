@@ -18,8 +18,8 @@ struct cost_cache {
     int32_t slots;  /* a power of two */
     struct cost_setting *settings;
     struct cost_known *costs[COST_CACHE_BLOCKS]; /* of as many each; NULL: none yet */
-    struct cost_range *ranges; /* slices of the units, one after the other */
-    uint32_t *slot;            /* [slots] into costs */
+    struct cost_range *ranges;                   /* slices of the units, one after the other */
+    uint32_t *slot;                              /* [slots] into costs */
 };
 
 /**
