@@ -52,6 +52,9 @@ static void open_pipes(struct ledger *ledger)
 /* For what the compiler must not turn into calls: what a place holds would go through memory. */
 #define LEDGER_INLINE static inline __attribute__((always_inline))
 
+/* What a walk leaves beside the peaks. */
+enum want { WANT_PEAKS, WANT_SUMS, WANT_EVENTS };
+
 /* What a place holds, and the most it held. A walk keeps it in registers: nothing takes its address. */
 struct live {
     double bytes[MEMORY_N_CLASSES], peak[MEMORY_N_CLASSES], peak_bytes;
@@ -76,7 +79,15 @@ LEDGER_INLINE void record_event(struct ledger *ledger, const struct live *live, 
         event->bytes[k] = live->bytes[k];
 }
 
-LEDGER_INLINE void record(struct ledger *ledger, struct live *live, double time_s, bool want_events)
+LEDGER_INLINE void record_sum(struct ledger *ledger, double bytes, double time_s)
+{
+    struct memory_sums *sums = &ledger->memory->sums;
+    if ((size_t)sums->n == sums->room)
+        sums->all = check_grow(sums->all, (size_t)sums->n, &sums->room, sizeof *sums->all);
+    sums->all[sums->n++] = (struct memory_sum){time_s, bytes};
+}
+
+LEDGER_INLINE void record(struct ledger *ledger, struct live *live, double time_s, enum want want)
 {
     double sum = 0;
     for (int k = 0; k < MEMORY_N_CLASSES; k++)
@@ -86,8 +97,10 @@ LEDGER_INLINE void record(struct ledger *ledger, struct live *live, double time_
         for (int k = 0; k < MEMORY_N_CLASSES; k++)
             live->peak[k] = live->bytes[k];
     }
-    if (want_events)
+    if (want == WANT_EVENTS)
         record_event(ledger, live, time_s);
+    if (want == WANT_SUMS)
+        record_sum(ledger, sum, time_s);
 }
 
 /* A pass of a unit on a virtual stage. */
@@ -156,10 +169,10 @@ LEDGER_INLINE void end_pass(const struct pass_bytes *bytes, struct live *live)
 }
 
 /* What only frees makes no peak. */
-LEDGER_INLINE void record_freed(struct ledger *ledger, struct live *live, double time_s, bool want_events)
+LEDGER_INLINE void record_freed(struct ledger *ledger, struct live *live, double time_s, enum want want)
 {
-    if (want_events)
-        record(ledger, live, time_s, true);
+    if (want != WANT_PEAKS)
+        record(ledger, live, time_s, want);
 }
 
 /* Copies of the place in work that are still to come, and when the next ones move memory: a copy out when it ends, a
@@ -169,15 +182,15 @@ struct queues {
     double out_s, in_s;
 };
 
-LEDGER_INLINE void copy_next(struct ledger *ledger, struct queues *queues, struct live *live, bool want_events)
+LEDGER_INLINE void copy_next(struct ledger *ledger, struct queues *queues, struct live *live, enum want want)
 {
     if (queues->out_s <= queues->in_s) {
         live->bytes[MEMORY_ACTIVATIONS] -= queues->out->bytes;
-        record_freed(ledger, live, queues->out_s, want_events);
+        record_freed(ledger, live, queues->out_s, want);
         queues->out_s = (++queues->out)->finish_s;
     } else {
         live->bytes[MEMORY_ACTIVATIONS] += queues->in->bytes;
-        record(ledger, live, queues->in_s, want_events);
+        record(ledger, live, queues->in_s, want);
         queues->in_s = (++queues->in)->start_s;
     }
 }
@@ -185,10 +198,10 @@ LEDGER_INLINE void copy_next(struct ledger *ledger, struct queues *queues, struc
 /* What is copied before a pass begins or ends. At equal times frees by a copy out come first, then the compute stream
  * in its order, then a copy in. */
 LEDGER_INLINE void copy_until(struct ledger *ledger, struct queues *queues, double time_s, struct live *live,
-                              bool want_events)
+                              enum want want)
 {
     while (queues->out_s <= time_s || queues->in_s < time_s)
-        copy_next(ledger, queues, live, want_events);
+        copy_next(ledger, queues, live, want);
 }
 
 /* Gradients of a chunk of the place in work, where they are not kept. */
@@ -223,7 +236,7 @@ struct span {
 /* Such a step, its head over: with each layer come its gradients, then goes what it held; last come the embedding's.
  * end_pass finds activations as they were. */
 LEDGER_INLINE void grow(struct ledger *ledger, const struct plan_step *step, struct queues *queues, struct span span,
-                        struct live *live, bool want_events)
+                        struct live *live, enum want want)
 {
     const struct memory_pipe *pipe = ledger->pipe;
     const struct states_gradients gradients = gradients_of(ledger, step->chunk);
@@ -233,21 +246,21 @@ LEDGER_INLINE void grow(struct ledger *ledger, const struct plan_step *step, str
     live->bytes[MEMORY_WORKSPACE] = frees.workspace;
     for (int32_t i = 0; i < gradients.layers; i++) {
         double time_s = span.start_s + (span.finish_s - span.start_s) * i / gradients.layers;
-        copy_until(ledger, queues, time_s, live, want_events);
+        copy_until(ledger, queues, time_s, live, want);
         live->bytes[MEMORY_STATES] += gradients.layer;
-        record(ledger, live, time_s, want_events);
+        record(ledger, live, time_s, want);
         live->bytes[MEMORY_ACTIVATIONS] -= frees.layers / gradients.layers;
     }
-    copy_until(ledger, queues, span.finish_s, live, want_events);
+    copy_until(ledger, queues, span.finish_s, live, want);
     live->bytes[MEMORY_WORKSPACE] = 0;
     live->bytes[MEMORY_STATES] += gradients.tables;
-    record(ledger, live, span.finish_s, want_events);
+    record(ledger, live, span.finish_s, want);
     live->bytes[MEMORY_ACTIVATIONS] += frees.head + frees.layers;
 }
 
 /* From a task behind the passes on: a chunk without passes gets its gradients from other replicas; the optimizer's end
  * frees all. */
-LEDGER_INLINE void end_growth(struct ledger *ledger, int32_t task, struct live *live, bool want_events)
+LEDGER_INLINE void end_growth(struct ledger *ledger, int32_t task, struct live *live, enum want want)
 {
     double missing = gradient_bytes(ledger, false);
     while (task >= 0 && ledger->dag->tasks[task].kind != DAG_OPTIMIZER)
@@ -255,12 +268,12 @@ LEDGER_INLINE void end_growth(struct ledger *ledger, int32_t task, struct live *
     if (task < 0)
         return;
     live->bytes[MEMORY_STATES] += missing;
-    record(ledger, live, ledger->timeline->start_s[task], want_events);
+    record(ledger, live, ledger->timeline->start_s[task], want);
     live->bytes[MEMORY_STATES] -= missing + gradient_bytes(ledger, true);
-    record_freed(ledger, live, ledger->timeline->finish_s[task], want_events);
+    record_freed(ledger, live, ledger->timeline->finish_s[task], want);
 }
 
-LEDGER_INLINE void open_place(struct ledger *ledger, struct live *live, bool want_events)
+LEDGER_INLINE void open_place(struct ledger *ledger, struct live *live, enum want want)
 {
     const struct dag_place *at = &ledger->dag->places[ledger->place];
     double moving = states_moving_bytes(ledger->plan, ledger->setting, at);
@@ -270,10 +283,10 @@ LEDGER_INLINE void open_place(struct ledger *ledger, struct live *live, bool wan
     if (ledger->setting->frees_gradients)
         live->bytes[MEMORY_STATES] -= gradient_bytes(ledger, false);
     live->bytes[MEMORY_LIBRARIES] = ledger->setting->device->workspace_bytes;
-    record(ledger, live, 0.0, want_events);
+    record(ledger, live, 0.0, want);
     live->bytes[MEMORY_STATES] -= moving;
     if (moving > 0)
-        record_freed(ledger, live, 0.0, want_events);
+        record_freed(ledger, live, 0.0, want);
 }
 
 LEDGER_INLINE void close_place(const struct ledger *ledger, const struct live *live)
@@ -303,7 +316,7 @@ static int32_t attention_after(const struct dag *dag, int32_t task)
 
 /* All that happens on a place, in order of time. Passes stand on their stream as the stage's steps. plain: none is made
  * of several tasks, splits or exchanges, which the compiler then leaves out. */
-LEDGER_INLINE void walk_tasks(struct ledger *ledger, bool want_events, bool plain)
+LEDGER_INLINE void walk_tasks(struct ledger *ledger, enum want want, bool plain)
 {
     const struct dag *dag = ledger->dag;
     const struct plan_pipeline *plan = ledger->pipe->plan;
@@ -316,34 +329,34 @@ LEDGER_INLINE void walk_tasks(struct ledger *ledger, bool want_events, bool plai
     int32_t stage = dag->places[ledger->place].stage, task = first_pass(ledger);
     const struct plan_step *step = plan->steps + plan->step_first[stage],
                            *end = plan->steps + plan->step_first[stage + 1];
-    open_place(ledger, &live, want_events);
+    open_place(ledger, &live, want);
     for (; step < end; step++) {
         struct pass_bytes bytes = pass_bytes_of(ledger, &chunk, step, splits, exchanges);
-        copy_until(ledger, &queues, start_s[task], &live, want_events);
+        copy_until(ledger, &queues, start_s[task], &live, want);
         begin_pass(&bytes, &live);
         bool grows = frees && first_computes(ledger, step, splits);
         if (grows)
             live.bytes[MEMORY_STATES] += gradients_of(ledger, step->chunk).head;
-        record(ledger, &live, start_s[task], want_events);
+        record(ledger, &live, start_s[task], want);
         for (int32_t next; attends && (next = attention_after(dag, task)) >= 0; task = next) {
-            copy_until(ledger, &queues, finish_s[task], &live, want_events);
-            record_freed(ledger, &live, finish_s[task], want_events);
-            copy_until(ledger, &queues, start_s[next], &live, want_events);
-            record(ledger, &live, start_s[next], want_events);
+            copy_until(ledger, &queues, finish_s[task], &live, want);
+            record_freed(ledger, &live, finish_s[task], want);
+            copy_until(ledger, &queues, start_s[next], &live, want);
+            record(ledger, &live, start_s[next], want);
         }
         if (grows)
-            grow(ledger, step, &queues, (struct span){start_s[task], finish_s[task]}, &live, want_events);
-        copy_until(ledger, &queues, finish_s[task], &live, want_events);
+            grow(ledger, step, &queues, (struct span){start_s[task], finish_s[task]}, &live, want);
+        copy_until(ledger, &queues, finish_s[task], &live, want);
         end_pass(&bytes, &live);
         if (!splits || bytes.pass == PASS_WEIGHT || bytes.unit->weight <= 0)
-            record_freed(ledger, &live, finish_s[task], want_events);
+            record_freed(ledger, &live, finish_s[task], want);
         else
-            record(ledger, &live, finish_s[task], want_events); /* a split backward hands on */
+            record(ledger, &live, finish_s[task], want); /* a split backward hands on */
         task = dag->stream_next[task];
     }
-    copy_until(ledger, &queues, DBL_MAX, &live, want_events);
+    copy_until(ledger, &queues, DBL_MAX, &live, want);
     if (frees)
-        end_growth(ledger, task, &live, want_events);
+        end_growth(ledger, task, &live, want);
     close_place(ledger, &live);
 }
 
@@ -356,7 +369,7 @@ static void walk_steps(struct ledger *ledger, int32_t stage)
     const struct plan_pipeline *plan = ledger->pipe->plan;
     const bool exchanges = plan->n_exchanges > 0, frees = ledger->setting->frees_gradients;
     struct queues no_copies = {NULL, NULL, INFINITY, INFINITY};
-    open_place(ledger, &live, false);
+    open_place(ledger, &live, WANT_PEAKS);
     for (int32_t i = plan->step_first[stage]; i < plan->step_first[stage + 1]; i++) {
         const struct plan_step *step = &plan->steps[i];
         struct pass_bytes bytes = pass_bytes_of(ledger, &chunk, step, plan->splits_backward, exchanges);
@@ -364,15 +377,15 @@ static void walk_steps(struct ledger *ledger, int32_t stage)
         begin_pass(&bytes, &live);
         if (grows)
             live.bytes[MEMORY_STATES] += gradients_of(ledger, step->chunk).head;
-        record(ledger, &live, 0.0, false);
+        record(ledger, &live, 0.0, WANT_PEAKS);
         if (grows)
-            grow(ledger, step, &no_copies, (struct span){0}, &live, false);
+            grow(ledger, step, &no_copies, (struct span){0}, &live, WANT_PEAKS);
         end_pass(&bytes, &live);
         if (plan->splits_backward)
-            record(ledger, &live, 0.0, false);
+            record(ledger, &live, 0.0, WANT_PEAKS);
     }
     if (frees)
-        end_growth(ledger, first_pass(ledger), &live, false);
+        end_growth(ledger, first_pass(ledger), &live, WANT_PEAKS);
     close_place(ledger, &live);
 }
 
@@ -395,23 +408,23 @@ static void start_place(struct ledger *ledger, int32_t place)
 }
 
 /* The tasks of the place in work. */
-LEDGER_INLINE void resolve_tasks(struct ledger *ledger, bool want_events)
+LEDGER_INLINE void resolve_tasks(struct ledger *ledger, enum want want)
 {
     memory_copies_of(ledger->dag, ledger->timeline, ledger->pipe, ledger->place, DAG_STREAM_TO_HOST, &ledger->out);
     memory_copies_of(ledger->dag, ledger->timeline, ledger->pipe, ledger->place, DAG_STREAM_FROM_HOST, &ledger->in);
     const struct plan_pipeline *plan = ledger->pipe->plan;
-    if (want_events || ledger->pipe->attends || plan->splits_backward || plan->n_exchanges > 0 ||
+    if (want == WANT_EVENTS || ledger->pipe->attends || plan->splits_backward || plan->n_exchanges > 0 ||
         ledger->setting->frees_gradients)
-        walk_tasks(ledger, want_events, false);
+        walk_tasks(ledger, want, false);
     else
-        walk_tasks(ledger, false, true);
+        walk_tasks(ledger, want == WANT_SUMS ? WANT_SUMS : WANT_PEAKS, true);
     ledger->memory->host_peak_bytes[ledger->place] = memory_copies_host_peak(&ledger->out, &ledger->in);
 }
 
 static void resolve_events(struct ledger *ledger, int32_t place)
 {
     start_place(ledger, place);
-    resolve_tasks(ledger, true);
+    resolve_tasks(ledger, WANT_EVENTS);
 }
 
 static void copy_peaks(struct memory *memory, int32_t from, int32_t place)
@@ -432,7 +445,7 @@ static void resolve_peaks(struct ledger *ledger, int32_t place)
     }
     start_place(ledger, place);
     if (copies(dag, place)) {
-        resolve_tasks(ledger, false);
+        resolve_tasks(ledger, WANT_PEAKS);
     } else if (place > 0 && same_stage(at, at - 1)) {
         copy_peaks(ledger->memory, place - 1, place);
     } else {
@@ -477,15 +490,37 @@ void memory_of(const struct plan *plan, const struct dag *dag, const struct time
     close_ledger(&ledger);
 }
 
+/* Peaks, and of a place above the limit its sums. Copies are walked by their times, so there one walk gives both. */
+static void resolve_sums(struct ledger *ledger, int32_t place, double limit_bytes)
+{
+    struct memory *memory = ledger->memory;
+    bool alike = ledger->dag->places[place].alike != place, one_walk = !alike && copies(ledger->dag, place);
+    int64_t first = memory->sums.n;
+    if (!one_walk)
+        resolve_peaks(ledger, place);
+    if (one_walk || memory->peak_bytes[place] > limit_bytes) {
+        start_place(ledger, place);
+        resolve_tasks(ledger, WANT_SUMS);
+    }
+    if (memory->peak_bytes[place] <= limit_bytes)
+        memory->sums.n = first;
+}
+
 void memory_above(const struct plan *plan, const struct dag *dag, const struct timeline *timeline,
                   const struct cost_setting *setting, double limit_bytes, struct memory *memory)
 {
+    struct memory_sums sums = memory->sums;
+    memory->sums = (struct memory_sums){0};
+    memory_free(memory);
     struct ledger ledger = open_ledger(plan, dag, timeline, setting, memory);
+    sums.n = 0;
+    sums.first = check_realloc(sums.first, (size_t)(dag->n_places + 1) * sizeof *sums.first);
+    memory->sums = sums;
     for (int32_t place = 0; place < dag->n_places; place++) {
-        resolve_peaks(&ledger, place);
-        if (memory->peak_bytes[place] > limit_bytes)
-            resolve_events(&ledger, place);
+        memory->sums.first[place] = memory->sums.n;
+        resolve_sums(&ledger, place, limit_bytes);
     }
+    memory->sums.first[dag->n_places] = memory->sums.n;
     close_ledger(&ledger);
 }
 
@@ -495,5 +530,7 @@ void memory_free(struct memory *memory)
     free(memory->at_peak);
     free(memory->host_peak_bytes);
     free(memory->events);
+    free(memory->sums.all);
+    free(memory->sums.first);
     *memory = (struct memory){0};
 }

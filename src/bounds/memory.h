@@ -27,6 +27,19 @@ struct memory_event {
     double bytes[MEMORY_N_CLASSES];
 };
 
+/** A moment of a place: the sum over its classes. */
+struct memory_sum {
+    double time_s, bytes;
+};
+
+/** Of some places, each one's in order of time. */
+struct memory_sums {
+    int64_t n;
+    struct memory_sum *all;
+    int64_t *first; /* [n_places + 1] into all */
+    size_t room;    /* of all */
+};
+
 struct memory {
     int32_t n_places;
     double *peak_bytes;                  /* [n_places] largest sum over classes */
@@ -35,6 +48,7 @@ struct memory {
     double *host_peak_bytes;             /* [n_places] most of the place's offloaded activations at a time */
     int64_t n_events;                    /* only where wanted; by place, then in order of time */
     struct memory_event *events;
+    struct memory_sums sums; /* of memory_above alone */
 };
 
 /**
@@ -65,7 +79,8 @@ struct memory {
 void memory_of(const struct plan *plan, const struct dag *dag, const struct timeline *timeline,
                const struct cost_setting *setting, bool want_events, struct memory *memory);
 
-/** memory_of with the events of places that need more than limit_bytes. */
+/** memory_of without events, but with the sums at these moments of places that need more than limit_bytes.
+ * @param memory  {0}, or of another call: then its room is used again */
 void memory_above(const struct plan *plan, const struct dag *dag, const struct timeline *timeline,
                   const struct cost_setting *setting, double limit_bytes, struct memory *memory);
 

@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 
-enum { MAX_SETTINGS = 64, MAX_COSTS = 1 << 16, MAX_RANGES = 1 << 22, TOKEN_SLOTS = 1 << 14 };
+enum { MAX_SETTINGS = 64, BLOCK_COSTS = 1 << 12, MAX_COSTS = COST_CACHE_BLOCKS * BLOCK_COSTS, MAX_RANGES = 1 << 22 };
 
 struct cost_range {
     int32_t begin, end;
@@ -25,13 +25,25 @@ struct cost_known {
     struct cost_pass parts[COST_N_PARTS];
 };
 
-/** What follows from a unit's tokens alone, of its latest kind in the slot: its embedding, its head, of its layers
- * cost_of_tokens. */
-struct cost_tokens {
-    int32_t setting, pass, part, context;
-    int64_t tokens; /* with padding */
-    struct cost_pass cost;
-};
+/** A slot tells which of the costs is there, from 1 on, and beside that some of its hash: of what differs the costs
+ * are not read. 0: free. */
+enum { INDEX_BITS = 17, TAG_SHIFT = 64 - (32 - INDEX_BITS) };
+_Static_assert(MAX_COSTS < 1 << INDEX_BITS, "a slot has room for the number of each cost");
+
+static uint32_t slot_for(int32_t index, uint64_t hash)
+{
+    return (uint32_t)(index + 1) | (uint32_t)(hash >> TAG_SHIFT) << INDEX_BITS;
+}
+
+static int32_t index_in(uint32_t slot)
+{
+    return (int32_t)(slot & ((1U << INDEX_BITS) - 1)) - 1;
+}
+
+static struct cost_known *cost_at(const struct cost_cache *cache, int32_t index)
+{
+    return &cache->costs[index / BLOCK_COSTS][index % BLOCK_COSTS];
+}
 
 static uint64_t mixed(uint64_t hash, uint32_t a, uint32_t b)
 {
@@ -52,10 +64,8 @@ static uint64_t hash_of(const struct key *key, const struct cost_unit *unit)
 static void empty(struct cost_cache *cache)
 {
     cache->n_settings = cache->n_costs = cache->n_ranges = cache->latest = 0;
-    for (int32_t i = 0; i < cache->slots; i++)
-        cache->slot[i] = -1;
-    for (int32_t i = 0; cache->tokens != NULL && i < TOKEN_SLOTS; i++)
-        cache->tokens[i].setting = -1;
+    if (cache->slot != NULL)
+        memset(cache->slot, 0, (size_t)cache->slots * sizeof *cache->slot);
 }
 
 /* All fields: bytes between them differ without meaning. */
@@ -108,25 +118,23 @@ static void add_slots(struct cost_cache *cache)
 {
     free(cache->slot);
     cache->slots = cache->slots > 0 ? 2 * cache->slots : 1 << 12;
-    cache->slot = check_malloc((size_t)cache->slots * sizeof *cache->slot);
-    for (int32_t i = 0; i < cache->slots; i++)
-        cache->slot[i] = -1;
+    cache->slot = check_calloc((size_t)cache->slots, sizeof *cache->slot);
     for (int32_t i = 0; i < cache->n_costs; i++) {
-        uint64_t at = cache->costs[i].hash;
-        while (cache->slot[at & (uint64_t)(cache->slots - 1)] >= 0)
+        uint64_t hash = cost_at(cache, i)->hash, at = hash;
+        while (cache->slot[at & (uint64_t)(cache->slots - 1)] != 0)
             at++;
-        cache->slot[at & (uint64_t)(cache->slots - 1)] = i;
+        cache->slot[at & (uint64_t)(cache->slots - 1)] = slot_for(i, hash);
     }
 }
 
 /** The slot of a unit, or the free one where it belongs. */
-static int32_t *slot_of(const struct cost_cache *cache, const struct key *key, const struct cost_unit *unit,
-                        uint64_t hash)
+static uint32_t *slot_of(const struct cost_cache *cache, const struct key *key, const struct cost_unit *unit,
+                         uint64_t hash)
 {
     uint64_t at = hash, mask = (uint64_t)(cache->slots - 1);
-    for (; cache->slot[at & mask] >= 0; at++) {
-        const struct cost_known *known = &cache->costs[cache->slot[at & mask]];
-        if (known->hash == hash && is_of(cache, known, key, unit))
+    for (uint32_t slot; (slot = cache->slot[at & mask]) != 0; at++) {
+        const struct cost_known *known = cost_at(cache, index_in(slot));
+        if (slot >> INDEX_BITS == hash >> TAG_SHIFT && known->hash == hash && is_of(cache, known, key, unit))
             break;
     }
     return &cache->slot[at & mask];
@@ -135,8 +143,10 @@ static int32_t *slot_of(const struct cost_cache *cache, const struct key *key, c
 static struct cost_known *add_unit(struct cost_cache *cache, const struct key *key, const struct cost_unit *unit,
                                    uint64_t hash)
 {
-    cache->costs = check_grow(cache->costs, (size_t)cache->n_costs, &cache->cost_room, sizeof *cache->costs);
-    struct cost_known *known = &cache->costs[cache->n_costs++];
+    struct cost_known **block = &cache->costs[cache->n_costs / BLOCK_COSTS];
+    if (*block == NULL)
+        *block = check_malloc(BLOCK_COSTS * sizeof **block);
+    struct cost_known *known = cost_at(cache, cache->n_costs++);
     known->hash = hash;
     known->key = *key;
     known->first_range = cache->n_ranges;
@@ -154,7 +164,7 @@ static struct cost_known *known_of(struct cost_cache *cache, const struct cost_s
 {
     if (cache->n_costs == MAX_COSTS || cache->n_ranges > MAX_RANGES)
         empty(cache);
-    if (2 * cache->n_costs >= cache->slots)
+    if (4 * (int64_t)cache->n_costs >= 3 * (int64_t)cache->slots)
         add_slots(cache);
     struct key key = {.setting = setting_number(cache, setting),
                       .pass = (int32_t)pass,
@@ -164,66 +174,39 @@ static struct cost_known *known_of(struct cost_cache *cache, const struct cost_s
                       .sharding = (int32_t)unit->sharding,
                       .n_slices = unit->n_slices};
     uint64_t hash = hash_of(&key, unit);
-    int32_t *slot = slot_of(cache, &key, unit, hash);
-    if (*slot >= 0)
-        return &cache->costs[*slot];
-    *slot = cache->n_costs;
+    uint32_t *slot = slot_of(cache, &key, unit, hash);
+    if (*slot != 0)
+        return cost_at(cache, index_in(*slot));
+    *slot = slot_for(cache->n_costs, hash);
     return add_unit(cache, &key, unit, hash);
 }
 
 static struct cost_pass computed(const struct cost_setting *setting, enum cost_part part, enum pass pass,
                                  const struct cost_unit *unit)
 {
-    if (part == COST_EMBEDDING)
-        return cost_of_embedding(setting, pass, unit);
-    return part == COST_HEAD ? cost_of_head(setting, pass, unit) : cost_of_tokens(setting, pass, unit);
+    if (part == COST_LAYERS)
+        return cost_of_pass(setting, pass, unit);
+    return part == COST_HEAD ? cost_of_head(setting, pass, unit) : cost_of_embedding(setting, pass, unit);
 }
 
-/** Likewise, but what another unit of as many tokens has just had. @param number  of the setting */
-static const struct cost_pass *of_tokens(const struct cost_setting *setting, int32_t number, enum cost_part part,
-                                         enum pass pass, const struct cost_unit *unit)
-{
-    struct cost_cache *cache = setting->cache;
-    int64_t tokens = unit->padding_tokens;
-    for (int32_t i = 0; i < unit->n_slices; i++)
-        tokens += slice_tokens(unit->slices[i]);
-    if (cache->tokens == NULL) {
-        cache->tokens = check_malloc(TOKEN_SLOTS * sizeof *cache->tokens);
-        for (int32_t i = 0; i < TOKEN_SLOTS; i++)
-            cache->tokens[i].setting = -1;
-    }
-    uint64_t hash = mixed(0, (uint32_t)number, (uint32_t)(pass * COST_N_PARTS + part));
-    struct cost_tokens *known =
-        &cache->tokens[mixed(hash, (uint32_t)tokens, (uint32_t)unit->context) & (TOKEN_SLOTS - 1)];
-    if (known->setting != number || known->pass != (int32_t)pass || known->part != (int32_t)part ||
-        known->context != unit->context || known->tokens != tokens)
-        *known = (struct cost_tokens){number,        (int32_t)pass, (int32_t)part,
-                                      unit->context, tokens,        computed(setting, part, pass, unit)};
-    return &known->cost;
-}
-
-static const struct cost_pass *computed_parts(const struct cost_setting *setting, enum pass pass,
-                                              const struct cost_unit *unit, unsigned parts, struct cost_pass *room)
+static void compute(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit, unsigned parts,
+                    struct cost_pass *costs)
 {
     for (enum cost_part part = COST_LAYERS; part < COST_N_PARTS; part++)
         if (parts & 1U << part)
-            room[part] = part == COST_LAYERS ? cost_of_pass(setting, pass, unit) : computed(setting, part, pass, unit);
-    return room;
+            costs[part] = computed(setting, part, pass, unit);
 }
 
 const struct cost_pass *cost_cached(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit,
                                     unsigned parts, struct cost_pass *room)
 {
-    if (setting->cache == NULL)
-        return computed_parts(setting, pass, unit, parts, room);
-    struct cost_known *known = known_of(setting->cache, setting, pass, unit);
-    unsigned missing = parts & ~known->known;
-    for (enum cost_part part = COST_LAYERS; missing != 0 && part < COST_N_PARTS; part++) {
-        if (!(missing & 1U << part))
-            continue;
-        const struct cost_pass *tokens = of_tokens(setting, known->key.setting, part, pass, unit);
-        known->parts[part] = part == COST_LAYERS ? cost_beside_tokens(setting, pass, unit, tokens) : *tokens;
+    if (setting->cache == NULL) {
+        compute(setting, pass, unit, parts, room);
+        return room;
     }
+    struct cost_known *known = known_of(setting->cache, setting, pass, unit);
+    if ((parts & ~known->known) != 0)
+        compute(setting, pass, unit, parts & ~known->known, known->parts);
     known->known |= parts;
     return known->parts;
 }
@@ -231,9 +214,9 @@ const struct cost_pass *cost_cached(const struct cost_setting *setting, enum pas
 void cost_cache_free(struct cost_cache *cache)
 {
     free(cache->settings);
-    free(cache->costs);
+    for (int32_t i = 0; i < COST_CACHE_BLOCKS; i++)
+        free(cache->costs[i]);
     free(cache->ranges);
     free(cache->slot);
-    free(cache->tokens);
     *cache = (struct cost_cache){0};
 }

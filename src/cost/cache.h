@@ -8,17 +8,18 @@
 /** What a stage computes in a pass: cost_of_pass, cost_of_embedding, cost_of_head. */
 enum cost_part { COST_LAYERS, COST_EMBEDDING, COST_HEAD, COST_N_PARTS };
 
+enum { COST_CACHE_BLOCKS = 16 };
+
 /** {0} is empty. For one scenario: what settings point to must not change while it is in use. */
 struct cost_cache {
     int32_t n_settings, n_costs, n_ranges;
-    size_t cost_room, range_room;
+    size_t range_room;
     int32_t latest; /* setting */
     int32_t slots;  /* a power of two */
     struct cost_setting *settings;
-    struct cost_known *costs;
-    struct cost_range *ranges;  /* slices of the units, one after the other */
-    int32_t *slot;              /* [slots] into costs, -1: free */
-    struct cost_tokens *tokens; /* what follows from tokens alone: units that differ have as many */
+    struct cost_known *costs[COST_CACHE_BLOCKS]; /* of as many each; NULL: none yet */
+    struct cost_range *ranges;                   /* slices of the units, one after the other */
+    uint32_t *slot;                              /* [slots] into costs */
 };
 
 /**

@@ -239,20 +239,12 @@ static void add_listed(struct cost_pass *cost, const struct cost_setting *settin
         add_attention(cost, setting, PASS_FORWARD, unit);
 }
 
-struct cost_pass cost_of_tokens(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit)
-{
-    struct shares s = shares_of(setting, unit);
-    struct cost_pass cost = {.boundary_bytes = pass == PASS_WEIGHT ? 0 : 2 * s.tokens * s.outside};
-    add_tokens(&cost, setting, pass, &s);
-    return cost;
-}
-
-struct cost_pass cost_beside_tokens(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit,
-                                    const struct cost_pass *tokens)
+struct cost_pass cost_of_pass(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit)
 {
     struct shares s = shares_of(setting, unit);
     bool backward = pass == PASS_BACKWARD || pass == PASS_INPUT;
-    struct cost_pass cost = *tokens;
+    struct cost_pass cost = {.boundary_bytes = pass == PASS_WEIGHT ? 0 : 2 * s.tokens * s.outside};
+    add_tokens(&cost, setting, pass, &s);
     if (pass != PASS_WEIGHT)
         add_attention(&cost, setting, pass == PASS_INPUT ? PASS_BACKWARD : pass, unit);
     if (backward && unit->recompute == RECOMPUTE_FULL) {
@@ -265,12 +257,6 @@ struct cost_pass cost_beside_tokens(const struct cost_setting *setting, enum pas
         add_listed(&cost, setting, unit, &s);
     shards_of_layers(setting, pass, &cost);
     return cost;
-}
-
-struct cost_pass cost_of_pass(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit)
-{
-    struct cost_pass tokens = cost_of_tokens(setting, pass, unit);
-    return cost_beside_tokens(setting, pass, unit, &tokens);
 }
 
 void cost_layer_kernels(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit,

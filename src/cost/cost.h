@@ -138,14 +138,6 @@ static inline double cost_pass_s(const struct cost_pass *cost)
  */
 struct cost_pass cost_of_pass(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit);
 
-/** What of cost_of_pass follows from T alone, whatever the slices: all but attention, its context parallelism, what is
- * recomputed, and shards. */
-struct cost_pass cost_of_tokens(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit);
-
-/** cost_of_pass, of which cost_of_tokens is known. */
-struct cost_pass cost_beside_tokens(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit,
-                                    const struct cost_pass *tokens);
-
 /**
  * What the last stage adds: final norm, head GEMM T x V/TP x h (backward two), cross-entropy, TP's all-gather of the
  * head's input (backward: reduce-scatter and the gather again). Never recomputed.

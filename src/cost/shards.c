@@ -82,7 +82,7 @@ static struct copies copies_of_fsdp2(const struct cost_setting *setting, bool ga
 /** Passes over whole tensors and over a rank's shards, beside the collectives. */
 static double conversion_s(const struct cost_setting *setting, enum pass pass, double parameters, bool gathers)
 {
-    if (!cost_shards_in_passes(setting) || setting->shards == 1)
+    if (setting->shards == 1)
         return 0;
     gathers = gathers && setting->sharding == SCENARIO_ZERO3;
     struct copies copies = setting->fsdp == 2 ? copies_of_fsdp2(setting, gathers, reduces(setting, pass))
@@ -93,10 +93,10 @@ static double conversion_s(const struct cost_setting *setting, enum pass pass, d
 
 void shards_of_layers(const struct cost_setting *setting, enum pass pass, struct cost_pass *cost)
 {
-    double parameters = cost_stage_parameters(setting->model, setting->tensor, 1, false, false);
     bool gathers = pass != PASS_WEIGHT;
-    if (setting->layers == 0) /* a stage of the embedding or the head alone */
+    if (!cost_shards_in_passes(setting) || setting->layers == 0) /* 0: a stage of the embedding or the head alone */
         return;
+    double parameters = cost_stage_parameters(setting->model, setting->tensor, 1, false, false);
     struct traffic one = traffic_of(setting, pass, parameters, gathers);
     cost->other_s += setting->layers * conversion_s(setting, pass, parameters, gathers);
     double layer_s = (cost->other_s + cost->attention_s + cost->tensor_s) / setting->layers;
@@ -111,6 +111,8 @@ void shards_of_layers(const struct cost_setting *setting, enum pass pass, struct
 
 void shards_of_tables(const struct cost_setting *setting, enum pass pass, struct cost_pass *cost)
 {
+    if (!cost_shards_in_passes(setting))
+        return;
     double all = cost_stage_parameters(setting->model, setting->tensor, 0, true, true);
     struct traffic root = traffic_of(setting, pass, all, pass == PASS_FORWARD);
     cost->other_s += conversion_s(setting, pass, all, pass == PASS_FORWARD);

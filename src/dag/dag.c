@@ -100,43 +100,111 @@ static void sum_up(const struct cost_pass *costs, unsigned parts, struct cost_pa
         add_cost(sum, &costs[COST_HEAD]);
 }
 
-/* Costs of one unit. Kinds of as many layers have the same setting, and one look-up serves them. */
-static void costs_of_unit(const struct builder_pipe *pipe, enum pass pass, int32_t unit)
+/* cost_pass_s of their sum, bit for bit. */
+static double sum_s(const struct cost_pass *costs, unsigned parts)
 {
-    const struct cost_setting *own = pipe->own;
-    struct cost_unit work = dag_unit(pipe->plan, pass, unit);
-    struct cost_pass room[COST_N_PARTS], *cost = pipe->cost[pass] + unit * pipe->kinds.n;
+    const struct cost_pass *layers = &costs[COST_LAYERS];
+    struct cost_pass sum = {.other_s = layers->other_s,
+                            .attention_s = layers->attention_s,
+                            .tensor_s = layers->tensor_s,
+                            .shard_s = layers->shard_s,
+                            .context_s = layers->context_s};
+    for (enum cost_part part = COST_EMBEDDING; part < COST_N_PARTS; part++)
+        if (parts & 1U << part) {
+            sum.other_s += costs[part].other_s;
+            sum.attention_s += costs[part].attention_s;
+            sum.tensor_s += costs[part].tensor_s;
+            sum.shard_s += costs[part].shard_s;
+        }
+    return cost_pass_s(&sum);
+}
+
+/* Kinds of virtual stages. Those of as many layers have the same setting, and one look-up serves them. */
+struct priced {
+    const struct plan_pipeline *pipeline;
+    int32_t n;
+    struct cost_setting own[DAG_MAX_KINDS];
     unsigned parts[DAG_MAX_KINDS];
-    enum pass kernels = cost_pass_of(pipe->plan, pass);
-    for (int32_t kind = 0; kind < pipe->kinds.n; kind++)
-        parts[kind] = parts_of(&pipe->plan->layout, pipe->kinds.stage[kind]);
-    for (int32_t kind = 0; kind < pipe->kinds.n; kind++) {
-        unsigned all = 0;
+    int32_t first[DAG_MAX_KINDS]; /* the first of as many layers */
+    unsigned all[DAG_MAX_KINDS];  /* of that one: the parts of them all */
+};
+
+static struct priced priced_of(const struct plan_pipeline *pipeline, const struct cost_setting *setting,
+                               const struct dag_kinds *kinds)
+{
+    struct priced priced = {.pipeline = pipeline, .n = kinds->n};
+    for (int32_t kind = 0; kind < kinds->n; kind++) {
         int32_t first = 0;
-        while (own[first].layers != own[kind].layers)
+        priced.own[kind] = dag_setting(setting, &pipeline->layout, kinds->stage[kind]);
+        while (priced.own[first].layers != priced.own[kind].layers)
             first++;
-        if (first < kind)
+        priced.first[kind] = first;
+        priced.parts[kind] = parts_of(&pipeline->layout, kinds->stage[kind]);
+        priced.all[first] |= priced.parts[kind];
+    }
+    return priced;
+}
+
+static const struct cost_pass *look_up(const struct priced *priced, enum pass pass, int32_t unit, int32_t first,
+                                       struct cost_pass *room)
+{
+    struct cost_unit work = dag_unit(priced->pipeline, pass, unit);
+    return cost_cached(&priced->own[first], cost_pass_of(priced->pipeline, pass), &work, priced->all[first], room);
+}
+
+/* Costs or seconds of a unit on all kinds; the other is NULL. */
+static void price_unit(const struct priced *priced, enum pass pass, int32_t unit, struct cost_pass *cost,
+                       double *seconds)
+{
+    struct cost_pass room[COST_N_PARTS];
+    for (int32_t first = 0; first < priced->n; first++) {
+        if (priced->first[first] < first)
             continue;
-        for (int32_t i = kind; i < pipe->kinds.n; i++)
-            all |= own[i].layers == own[kind].layers ? parts[i] : 0;
-        const struct cost_pass *costs = cost_cached(&own[kind], kernels, &work, all, room);
-        for (int32_t i = kind; i < pipe->kinds.n; i++)
-            if (own[i].layers == own[kind].layers)
-                sum_up(costs, parts[i], &cost[i]);
+        const struct cost_pass *costs = look_up(priced, pass, unit, first, room);
+        for (int32_t kind = first; kind < priced->n; kind++) {
+            if (priced->first[kind] != first)
+                continue;
+            if (cost != NULL)
+                sum_up(costs, priced->parts[kind], &cost[kind]);
+            else
+                seconds[kind] = sum_s(costs, priced->parts[kind]);
+        }
     }
 }
 
 void builder_costs(const struct builder *builder, struct builder_pipe *pipe, enum pass pass)
 {
-    int32_t n_units = plan_cut_of(pipe->plan, pass)->n_units, n = n_units * pipe->kinds.n;
-    bool known = pipe->cost[pass] != NULL;
+    int32_t n_units = plan_cut_of(pipe->plan, pass)->n_units, n_kinds = pipe->kinds.n, n = n_units * n_kinds;
     pipe->brief[pass] = check_malloc((size_t)n * sizeof *pipe->brief[pass]);
-    if (!known)
+    if (pipe->cost[pass] == NULL) {
+        struct priced priced = priced_of(pipe->plan, builder->setting, &pipe->kinds);
         pipe->cost[pass] = check_malloc((size_t)n * sizeof *pipe->cost[pass]);
-    for (int32_t unit = 0; !known && unit < n_units; unit++)
-        costs_of_unit(pipe, pass, unit);
+        for (int32_t unit = 0; unit < n_units; unit++)
+            price_unit(&priced, pass, unit, pipe->cost[pass] + unit * n_kinds, NULL);
+    }
     for (int32_t i = 0; i < n; i++)
         pipe->brief[pass][i] = builder_brief_of(builder, &pipe->cost[pass][i]);
+}
+
+void dag_passes_s(const struct plan_pipeline *pipeline, const struct cost_setting *setting,
+                  const struct dag_kinds *kinds, enum pass pass, double *seconds)
+{
+    struct priced priced = priced_of(pipeline, setting, kinds);
+    for (int32_t unit = 0; unit < plan_cut_of(pipeline, pass)->n_units; unit++)
+        price_unit(&priced, pass, unit, NULL, seconds + unit * kinds->n);
+}
+
+double dag_stage_s(const struct plan_pipeline *pipeline, const struct cost_setting *setting, enum pass pass,
+                   int32_t stage, double enough_s)
+{
+    struct dag_kinds kinds = {.n = 1, .stage = {stage}};
+    struct priced priced = priced_of(pipeline, setting, &kinds);
+    double all_s = 0, unit_s;
+    for (int32_t unit = 0; unit < plan_cut_of(pipeline, pass)->n_units && all_s <= enough_s; unit++) {
+        price_unit(&priced, pass, unit, NULL, &unit_s);
+        all_s += unit_s;
+    }
+    return all_s;
 }
 
 struct cost_pass dag_pass_cost(const struct plan_pipeline *pipeline, const struct cost_setting *setting, enum pass pass,

@@ -220,6 +220,14 @@ bool dag_rebuild(const struct plan *plan, const struct cost_setting *setting, st
 struct cost_pass dag_pass_cost(const struct plan_pipeline *pipeline, const struct cost_setting *setting, enum pass pass,
                                int32_t unit, int32_t stage);
 
+/** cost_pass_s of dag_pass_cost of all units on each kind of virtual stage. @param seconds  [unit x kinds + kind] */
+void dag_passes_s(const struct plan_pipeline *pipeline, const struct cost_setting *setting,
+                  const struct dag_kinds *kinds, enum pass pass, double *seconds);
+
+/** Their sum on one virtual stage, in the order of units; once it exceeds enough_s, what has been summed up [s]. */
+double dag_stage_s(const struct plan_pipeline *pipeline, const struct cost_setting *setting, enum pass pass,
+                   int32_t stage, double enough_s);
+
 /** The same on the place of a GPU, slow as setting->faults say it is. */
 struct cost_pass dag_gpu_pass_cost(const struct plan_pipeline *pipeline, const struct cost_setting *setting,
                                    enum pass pass, int32_t unit, int32_t stage, int32_t gpu);

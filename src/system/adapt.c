@@ -33,38 +33,6 @@ static void close_pipes(struct adapt_round *adapting)
     free(adapting->pipes);
 }
 
-/* Tasks of the passes, by place. */
-static void list_passes(struct adapt_round *adapting)
-{
-    const struct dag *dag = adapting->dag;
-    int32_t n = 0;
-    adapting->pass_first = check_calloc((size_t)dag->n_places + 2, sizeof *adapting->pass_first);
-    for (int32_t i = 0; i < dag->n_tasks; i++)
-        if (dag->tasks[i].kind == DAG_COMPUTE) {
-            adapting->pass_first[dag->tasks[i].place + 2]++;
-            n++;
-        }
-    for (int32_t i = 2; i <= dag->n_places + 1; i++)
-        adapting->pass_first[i] += adapting->pass_first[i - 1];
-    adapting->pass = check_malloc((size_t)n * sizeof *adapting->pass);
-    for (int32_t i = 0; i < dag->n_tasks; i++)
-        if (dag->tasks[i].kind == DAG_COMPUTE)
-            adapting->pass[adapting->pass_first[dag->tasks[i].place + 1]++] = i;
-}
-
-/* Events stand by place; some places have none. */
-static void list_events(struct adapt_round *adapting)
-{
-    const struct memory *memory = adapting->memory;
-    int64_t event = 0;
-    adapting->event_first = check_calloc((size_t)memory->n_places + 1, sizeof *adapting->event_first);
-    for (int32_t place = 0; place < memory->n_places; place++) {
-        while (event < memory->n_events && memory->events[event].place == place)
-            event++;
-        adapting->event_first[place + 1] = event;
-    }
-}
-
 /* The strongest recomputation of a forward unit of a group, in all its pipelines. */
 static void share_group(struct adapt_round *adapting, int32_t group)
 {
@@ -143,8 +111,6 @@ static bool change(struct adapt_round *adapting, struct adapt_outcome *outcome)
     double *before = adapting->peak_before_bytes;
     bool same_end = adapting->timeline->makespan_s == adapting->makespan_before_s;
     open_pipes(adapting);
-    list_passes(adapting);
-    list_events(adapting);
     for (int32_t place = 0; place < adapting->dag->n_places; place++) {
         double peak_bytes = adapting->memory->peak_bytes[place];
         bool above = peak_bytes > adapting->request->memory_bytes;
@@ -157,9 +123,6 @@ static bool change(struct adapt_round *adapting, struct adapt_outcome *outcome)
     if (changed && adapting->rule.recompute)
         pass_on_recompute(adapting);
     close_pipes(adapting);
-    free(adapting->pass_first);
-    free(adapting->pass);
-    free(adapting->event_first);
     return changed && !stuck;
 }
 
@@ -167,6 +130,7 @@ void adapt_arrays_free(struct adapt_arrays *arrays)
 {
     dag_free(&arrays->dag);
     timeline_free(&arrays->timeline);
+    memory_free(&arrays->memory);
 }
 
 /* GPUs in use: all but the last node are full. */
@@ -218,14 +182,13 @@ bool adapt_plan(const struct system_request *request, struct adapt_rule rule, st
 {
     struct dag *dag = &arrays->dag;
     struct timeline *timeline = &arrays->timeline;
+    struct memory *memory = &arrays->memory;
     struct adapt_round adapting = {
-        .request = request, .rule = rule, .phase = plan->phases, .dag = dag, .timeline = timeline};
+        .request = request, .rule = rule, .phase = plan->phases, .dag = dag, .timeline = timeline, .memory = memory};
     bool adapts = rule.offload || rule.recompute, again = true;
     CHECK(plan->n_phases == 1);
     *outcome = (struct adapt_outcome){0};
     for (int32_t round = 0; again; round++) {
-        struct memory memory = {0};
-        adapting.memory = &memory;
         struct dag_options options = {.other_offload = round > 0 && !rule.recompute};
         if (!dag_rebuild(plan, request->setting, options, dag, err)) {
             free(adapting.peak_before_bytes);
@@ -236,18 +199,17 @@ bool adapt_plan(const struct system_request *request, struct adapt_rule rule, st
             adapting.peak_before_bytes = check_calloc((size_t)dag->n_places, sizeof(double));
         bool late = !rule.recompute && rule.limit_s > 0 && timeline->makespan_s > rule.limit_s;
         bool goes_on = adapts && !late && round < ADAPT_MAX_ROUNDS;
-        memory_above(plan, dag, timeline, request->setting, goes_on ? request->memory_bytes : INFINITY, &memory);
-        double peak_bytes = memory.peak_bytes[memory.worst_place];
+        memory_above(plan, dag, timeline, request->setting, goes_on ? request->memory_bytes : INFINITY, memory);
+        double peak_bytes = memory->peak_bytes[memory->worst_place];
         outcome->makespan_s = timeline->makespan_s;
         outcome->peak_bytes = peak_bytes;
-        struct host host = host_of(request, dag, &memory);
+        struct host host = host_of(request, dag, memory);
         double host_share = rule.even_host ? host.even : host.whole;
         outcome->host_share = host.even;
         outcome->host_ends = rule.offload && host_share > 1; /* no more goes out */
         if (host_share > 1)
             outcome->peak_bytes = fmax(peak_bytes, host_share * request->memory_bytes);
         again = goes_on && !outcome->host_ends && peak_bytes > request->memory_bytes && change(&adapting, outcome);
-        memory_free(&memory);
     }
     free(adapting.peak_before_bytes);
     return true;

@@ -27,6 +27,7 @@ struct adapt_outcome {
 struct adapt_arrays {
     struct dag dag;
     struct timeline timeline;
+    struct memory memory;
 };
 
 void adapt_arrays_free(struct adapt_arrays *arrays);

@@ -25,12 +25,22 @@ static int64_t tokens_of(const struct adapt_pipe *pipe, int32_t unit)
     return plan_unit_tokens(&pipe->plan->cut[PASS_FORWARD], unit) + adapt_forward_unit(pipe, unit)->padding_tokens;
 }
 
-static double sum_bytes(const struct memory_event *event)
+/* A task of a place's compute stream, or the first after it that begins a pass; -1: none. */
+static int32_t pass_from(const struct dag *dag, int32_t task)
 {
-    double sum = 0;
-    for (int k = 0; k < MEMORY_N_CLASSES; k++)
-        sum += event->bytes[k];
-    return sum;
+    while (task >= 0 && dag->tasks[task].kind != DAG_COMPUTE)
+        task = dag->stream_next[task];
+    return task;
+}
+
+static int32_t first_pass(const struct dag *dag, int32_t place)
+{
+    return pass_from(dag, dag->stream_first[place * DAG_N_STREAMS + DAG_STREAM_COMPUTE]);
+}
+
+static int32_t next_pass(const struct dag *dag, int32_t task)
+{
+    return pass_from(dag, dag->stream_next[task]);
 }
 
 /* When what the backward units of a place consume comes back: when the pass before theirs and, on the stage that sends
@@ -43,17 +53,19 @@ static double *returns_of(const struct adapt_round *adapting, const struct adapt
     const double *start_s = adapting->timeline->start_s;
     double *back_s = check_calloc((size_t)plan->cut[PASS_BACKWARD].n_units, sizeof *back_s);
     bool last = excess->stage == plan->layout.stages - 1;
-    int32_t after = last ? 0 : adapting->pass_first[excess->place + plan->layout.context];
-    for (int32_t k = adapting->pass_first[excess->place] + 1; k < adapting->pass_first[excess->place + 1]; k++) {
-        const struct dag_task *task = &dag->tasks[adapting->pass[k]];
+    int32_t after = last ? -1 : first_pass(dag, excess->place + plan->layout.context);
+    int32_t before = first_pass(dag, excess->place), pass = before >= 0 ? next_pass(dag, before) : -1;
+    for (; pass >= 0; before = pass, pass = next_pass(dag, pass)) {
+        const struct dag_task *task = &dag->tasks[pass];
         if (task->pass != PASS_BACKWARD)
             continue;
-        back_s[task->unit] = start_s[adapting->pass[k - 1]];
+        back_s[task->unit] = start_s[before];
         if (last)
             continue;
-        while (dag->tasks[adapting->pass[after]].pass != PASS_BACKWARD)
-            after++;
-        back_s[task->unit] = fmax(back_s[task->unit], start_s[adapting->pass[after++]]);
+        while (dag->tasks[after].pass != PASS_BACKWARD)
+            after = next_pass(dag, after);
+        back_s[task->unit] = fmax(back_s[task->unit], start_s[after]);
+        after = next_pass(dag, after);
     }
     return back_s;
 }
@@ -80,13 +92,14 @@ static struct stay *stays_of(const struct adapt_round *adapting, const struct ad
     int32_t n = pipe->plan->cut[PASS_FORWARD].n_units;
     struct stay *stays = check_calloc((size_t)n, sizeof *stays), *stay = stays;
     double *back_s = returns_of(adapting, excess);
-    for (int32_t k = adapting->pass_first[excess->place]; k < adapting->pass_first[excess->place + 1]; k++) {
-        const struct dag_task *task = &adapting->dag->tasks[adapting->pass[k]];
+    const struct dag *dag = adapting->dag;
+    for (int32_t pass = first_pass(dag, excess->place); pass >= 0; pass = next_pass(dag, pass)) {
+        const struct dag_task *task = &dag->tasks[pass];
         if (task->pass != PASS_FORWARD)
             continue;
         *stay = (struct stay){.consumer = pipe->consumer[task->unit], .all_bytes = all_bytes[task->unit]};
         stay->share = &pipe->plan->offload[excess->stage * n + task->unit];
-        stay->ended_s = adapting->timeline->finish_s[adapting->pass[k]];
+        stay->ended_s = adapting->timeline->finish_s[pass];
         stay->out_s = stay->ended_s + cost_of_transfer(&excess->own, COST_PCIE, stay->all_bytes, 1).duration_s;
         stay->back_s = back_s[stay->consumer];
         stay++;
@@ -208,10 +221,11 @@ bool adapt_relieve(const struct adapt_round *adapting, struct adapt_excess *exce
     bool changed = false;
     open_window(&window, adapting, excess);
     excess->bytes = 0;
-    for (int64_t i = adapting->event_first[excess->place]; i < adapting->event_first[excess->place + 1]; i++) {
-        const struct memory_event *event = &adapting->memory->events[i];
+    const struct memory_sums *sums = &adapting->memory->sums;
+    for (int64_t i = sums->first[excess->place]; i < sums->first[excess->place + 1]; i++) {
+        const struct memory_sum *event = &sums->all[i];
         move_window(&window, event->time_s);
-        double above = sum_bytes(event) - adapting->request->memory_bytes - window.freed_bytes;
+        double above = event->bytes - adapting->request->memory_bytes - window.freed_bytes;
         for (; above > 0 && window.first < window.end; changed = true)
             above -= send_one(&window, above, event->time_s);
         if (above > excess->bytes) {
@@ -230,15 +244,15 @@ static struct held held_of(const struct adapt_round *adapting, const struct adap
     const double *start_s = adapting->timeline->start_s;
     struct held held = {0, check_malloc((size_t)cut[PASS_FORWARD].n_units * sizeof *held.unit)};
     bool *consumed = check_calloc((size_t)cut[PASS_BACKWARD].n_units, sizeof *consumed);
-    int32_t begin = adapting->pass_first[excess->place], end = adapting->pass_first[excess->place + 1];
-    for (int32_t k = begin; k < end; k++) {
-        const struct dag_task *task = &adapting->dag->tasks[adapting->pass[k]];
-        if (task->pass == PASS_BACKWARD && start_s[adapting->pass[k]] < excess->time_s)
+    const struct dag *dag = adapting->dag;
+    for (int32_t pass = first_pass(dag, excess->place); pass >= 0; pass = next_pass(dag, pass)) {
+        const struct dag_task *task = &dag->tasks[pass];
+        if (task->pass == PASS_BACKWARD && start_s[pass] < excess->time_s)
             consumed[task->unit] = true;
     }
-    for (int32_t k = begin; k < end; k++) {
-        const struct dag_task *task = &adapting->dag->tasks[adapting->pass[k]];
-        if (task->pass == PASS_FORWARD && start_s[adapting->pass[k]] <= excess->time_s &&
+    for (int32_t pass = first_pass(dag, excess->place); pass >= 0; pass = next_pass(dag, pass)) {
+        const struct dag_task *task = &dag->tasks[pass];
+        if (task->pass == PASS_FORWARD && start_s[pass] <= excess->time_s &&
             !consumed[excess->pipe->consumer[task->unit]])
             held.unit[held.n++] = task->unit;
     }

@@ -24,8 +24,6 @@ struct adapt_round {
     const struct timeline *timeline;
     const struct memory *memory;
     double *peak_before_bytes, makespan_before_s; /* [n_places] in the round before */
-    int32_t *pass_first, *pass; /* [n_places + 1] into pass: tasks of the passes of each place, ascending */
-    int64_t *event_first;       /* [n_places + 1] into the memory's events */
 };
 
 /** A place above the limit. */

@@ -124,11 +124,7 @@ static void open_alone(const struct plan_pipeline *pipeline, const struct cost_s
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
         int32_t n = pipeline->cut[pass].n_units * alone->kinds.n;
         alone->pass_s[pass] = check_malloc((size_t)n * sizeof(double));
-        for (int32_t i = 0; i < n; i++) {
-            struct cost_pass cost =
-                dag_pass_cost(pipeline, setting, pass, i / alone->kinds.n, alone->kinds.stage[i % alone->kinds.n]);
-            alone->pass_s[pass][i] = cost_pass_s(&cost);
-        }
+        dag_passes_s(pipeline, setting, &alone->kinds, pass, alone->pass_s[pass]);
         n = pipeline->cut[pass].n_units * n_stages;
         alone->end_s[pass] = check_malloc((size_t)n * sizeof(double));
         for (int32_t i = 0; i < n; i++)

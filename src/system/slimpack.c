@@ -216,6 +216,16 @@ void slimpack_build(const struct slimpack_part *part, const struct slimpack_shap
     free(building.group);
 }
 
+void slimpack_make_symmetric(struct plan_phase *phase)
+{
+    for (int32_t i = 0; i < phase->n_pipelines; i++) {
+        struct plan_pipeline *pipeline = &phase->pipelines[i];
+        pipeline->cut[PASS_BACKWARD].n_units = pipeline->cut[PASS_BACKWARD].n_slices = 0;
+        reverse_chains(&pipeline->cut[PASS_FORWARD], &pipeline->cut[PASS_BACKWARD]);
+        plan_fill_need(pipeline);
+    }
+}
+
 /* More units than the program of a rank can have: refuse, rather than take the fill instead. */
 static bool check_milp(const struct system_request *request, struct error *err)
 {

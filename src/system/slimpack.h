@@ -175,6 +175,9 @@ struct slimpack_shape {
  */
 void slimpack_build(const struct slimpack_part *part, const struct slimpack_shape *shape, struct plan_phase *phase);
 
+/** Make of an asymmetric phase what slimpack_build would have built symmetric: the forward cuts stay. */
+void slimpack_make_symmetric(struct plan_phase *phase);
+
 /** What all units of a bound have: recomputation, the share of their activations that goes to the host, and how much
  * of it a GPU can have there (INFINITY: any). */
 struct slimpack_kind {

@@ -11,11 +11,7 @@ double slimpack_pass_s(const struct plan_pipeline *pipeline, const struct cost_s
                        double enough_s)
 {
     int32_t before = pipeline->layout.stages - 1, n_units = pipeline->cut[pass].n_units;
-    double sum_s = 0;
-    for (int32_t unit = 0; unit < n_units && sum_s <= enough_s; unit++) {
-        struct cost_pass cost = dag_pass_cost(pipeline, setting, pass, unit, before);
-        sum_s += cost_pass_s(&cost);
-    }
+    double sum_s = dag_stage_s(pipeline, setting, pass, before, enough_s);
     for (int32_t stage = 0; stage < before && n_units > 0 && sum_s <= enough_s; stage++) {
         struct cost_pass cost = dag_pass_cost(pipeline, setting, pass, pass == PASS_FORWARD ? 0 : n_units - 1, stage);
         sum_s += cost_pass_s(&cost);

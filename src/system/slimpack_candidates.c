@@ -260,19 +260,17 @@ static double phase_bound_s(const struct slimpack_choice *choice, const struct p
     return bound_s;
 }
 
-/* List a shape. What cannot fit needs no bound of seconds.
+/* List a shape, built. What cannot fit needs no bound of seconds.
  * @param forward_s  [n_ranks] as phase_bound_s: shapes that differ in the backward cut alone share it */
-static void list_shape(struct slimpack_choice *choice, const struct slimpack_shape *shape, double *forward_s)
+static void list_shape(struct slimpack_choice *choice, const struct slimpack_shape *shape, struct plan_phase *phase,
+                       double *forward_s)
 {
-    struct plan_phase phase;
     int32_t first = choice->n_candidates;
-    slimpack_build(&choice->part, shape, &phase);
-    if (list_policies(choice, *shape, &phase)) {
-        double bound_s = phase_bound_s(choice, &phase, forward_s);
+    if (list_policies(choice, *shape, phase)) {
+        double bound_s = phase_bound_s(choice, phase, forward_s);
         for (int32_t i = first; i < choice->n_candidates; i++)
             choice->candidates[i].bound_s = bound_s;
     }
-    plan_phase_free(&phase);
 }
 
 /* Of each rank, not known yet. Caller frees. */
@@ -284,14 +282,20 @@ static double *unknown_s(const struct slimpack_choice *choice)
     return seconds;
 }
 
-/* A shape, asymmetric and not. */
-static void list_shapes(struct slimpack_choice *choice, struct slimpack_shape shape)
+/* A shape, asymmetric where the knobs allow, and `both`: symmetric. */
+static void list_shapes(struct slimpack_choice *choice, struct slimpack_shape shape, bool both)
 {
+    struct plan_phase phase;
     double *forward_s = unknown_s(choice);
-    for (int asymmetric = knobs_of(choice)->asymmetric; asymmetric >= 0; asymmetric--) {
-        shape.asymmetric = asymmetric > 0;
-        list_shape(choice, &shape, forward_s);
+    shape.asymmetric = knobs_of(choice)->asymmetric;
+    slimpack_build(&choice->part, &shape, &phase);
+    list_shape(choice, &shape, &phase, forward_s);
+    if (both && shape.asymmetric) {
+        shape.asymmetric = false;
+        slimpack_make_symmetric(&phase);
+        list_shape(choice, &shape, &phase, forward_s);
     }
+    plan_phase_free(&phase);
     free(forward_s);
 }
 
@@ -355,16 +359,6 @@ static int64_t even_units(const struct slimpack_choice *choice, int32_t i, const
     return slimpack_even_units(uneven, i > 0 ? units_of(choice, i - 1) : m - 1, m);
 }
 
-/* A shape with all parts that the knobs allow, units even. */
-static void list_even(struct slimpack_choice *choice, int64_t m)
-{
-    const struct slimpack_knobs *knobs = knobs_of(choice);
-    struct slimpack_shape shape = {m, knobs->asymmetric, knobs->slicing, true, 0};
-    double *forward_s = unknown_s(choice);
-    list_shape(choice, &shape, forward_s);
-    free(forward_s);
-}
-
 /* Between the factors' m, what is more even: of several components for each its own. */
 static void list_between(struct slimpack_choice *choice, int32_t n_factors)
 {
@@ -379,7 +373,7 @@ static void list_between(struct slimpack_choice *choice, int32_t n_factors)
         shape.above = several && i > 0 ? units_of(choice, i - 1) : 0;
         if (shape.above > 0 || m != shape.m) {
             shape.m = m;
-            list_shapes(choice, shape);
+            list_shapes(choice, shape, true);
         }
     }
     free(uneven);
@@ -428,7 +422,7 @@ bool slimpack_find(struct slimpack_choice *choice, const struct slimpack_candida
         return true;
     int32_t n_factors = n_factors_of(choice);
     for (int32_t i = 0; knobs_of(choice)->slicing && i < n_factors; i++)
-        list_shapes(choice, (struct slimpack_shape){.m = units_of(choice, i), .slicing = true});
+        list_shapes(choice, (struct slimpack_shape){.m = units_of(choice, i), .slicing = true}, true);
     if (!try_candidates(choice, 0, err))
         return false;
     int32_t n_listed = choice->n_candidates;
@@ -441,7 +435,7 @@ bool slimpack_find(struct slimpack_choice *choice, const struct slimpack_candida
         return true;
     for (int32_t i = 0; i < n_factors; i++)
         if (i == 0 || choice->part.split->n_outliers > 0 || units_of(choice, i - 1) < local.n_samples)
-            list_shapes(choice, (struct slimpack_shape){.m = units_of(choice, i)});
+            list_shapes(choice, (struct slimpack_shape){.m = units_of(choice, i)}, true);
     return try_candidates(choice, n_listed, err);
 }
 
@@ -487,10 +481,11 @@ static int32_t even_steps(const struct slimpack_choice *choice, const struct sli
 bool slimpack_find_even(struct slimpack_choice *choice, const struct slimpack_candidate *own, struct error *err)
 {
     struct step steps[SLIMPACK_N_FACTORS];
+    bool slicing = knobs_of(choice)->slicing;
     int32_t n = even_steps(choice, own, steps);
     for (int32_t i = 0; i < n && !slimpack_is_enough(choice); i++) {
         int32_t first = choice->n_candidates;
-        list_even(choice, steps[i].m);
+        list_shapes(choice, (struct slimpack_shape){.m = steps[i].m, .slicing = slicing, .even = true}, false);
         if (!try_candidates(choice, first, err))
             return false;
     }
