@@ -280,8 +280,8 @@ static bool weigh_host(const struct system_request *request, const struct compon
 }
 
 /* The plan of all components: evened out, unless that does not fit the host. */
-static bool join(const struct system_request *request, const struct slimpack_split *split,
-                 struct component *components, int32_t n, struct solution *solution, struct error *err)
+static bool join(const struct system_request *request, const struct slimpack_split *split, struct component *components,
+                 int32_t n, struct solution *solution, struct error *err)
 {
     struct adapt_outcome worst = solution->worst.is;
     join_components(split, components, n, &solution->plan);
@@ -508,8 +508,10 @@ static bool try_ways(const struct system_request *request, struct solution *best
     struct way ways[SLIMPACK_N_MERGES];
     int32_t n = 0;
     bool ok = true;
-    for (; ok && slimpack_nth_merge(request->knobs, n, &ways[n].merge); n++)
+    for (enum slimpack_merge merge; ok && slimpack_nth_merge(request->knobs, n, &merge); n++) {
+        ways[n].merge = merge;
         ok = try_way(request, ways, n, best, err);
+    }
     for (int32_t i = 0; i < n; i++) {
         struct slimpack_knobs knobs = knobs_of(request, ways[i].merge);
         struct system_request own = *request;
