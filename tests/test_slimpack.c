@@ -729,10 +729,9 @@ static bool fits_all(const struct hand_request *hand, const struct resolved *res
            resolved->node_bytes <= hand->setting.platform->host_memory_bytes;
 }
 
-/* All parts, each unit with its own offload and recomputation, against each part switched off; where the host's memory
- * is little, against the adaptive ones alone: of the others slimpack_choose says no more.
+/* All parts, each unit with its own offload and recomputation, against each part switched off.
  * @return how many of these it is faster than, or fits where they do not */
-static int32_t check_narrow(struct hand_request *hand, int32_t max_factor, bool host)
+static int32_t check_narrow(struct hand_request *hand, int32_t max_factor)
 {
     static const char *const off[] = {"offload: plan",
                                       "asymmetric: false",
@@ -745,7 +744,7 @@ static int32_t check_narrow(struct hand_request *hand, int32_t max_factor, bool 
                                       "replica_units: false",
                                       "asymmetric: false, replica_units: false",
                                       "offload: plan, injection: none"};
-    size_t n_off = host ? 1 : sizeof off / sizeof *off;
+    const size_t n_off = sizeof off / sizeof *off;
     int32_t n_better = 0;
     char knobs[128];
     for (int by_unit = 0; by_unit < 2; by_unit++) {
@@ -768,19 +767,21 @@ static int32_t check_narrow(struct hand_request *hand, int32_t max_factor, bool 
 
 /* By number requests in which, before their causes were mended: a plan with more on a host than there is was taken for
  * one that fits (32, 98, 258); what the components chose did not fit a node's host, but would have with a part switched
- * off (4, 206, 830, 1090); a bound had copies that recomputing saves (14, 1706 without a limit of the host). */
+ * off (4, 206, 830, 1090: an adaptive one; 66, 128 and those behind: replica_units, asymmetric, slicing, injection); a
+ * bound had copies that recomputing saves (14, 1706 without a limit of the host). */
 TEST(no_part_makes_it_slower_with_little_memory)
 {
-    static const int32_t found[2][7] = {{14, 1706}, {4, 32, 98, 206, 258, 830, 1090}};
+    static const int32_t found[2][17] = {
+        {14, 1706}, {4, 32, 98, 206, 258, 830, 1090, 66, 128, 234, 272, 324, 325, 5820, 5838, 5887, 5892}};
     struct platform platform;
     int32_t n_better = 0;
     for (int host = 0; host < 2; host++) {
-        int32_t n_found = host ? 7 : 2;
+        int32_t n_found = host ? 17 : 2;
         for (int32_t i = 0; i < 20 + n_found; i++) {
             struct hand_request hand;
             int32_t number = i < n_found ? found[host][i] : 5000 + i;
             int32_t max_factor = narrow_request(&hand, &platform, number, host > 0);
-            n_better += check_narrow(&hand, max_factor, host > 0);
+            n_better += check_narrow(&hand, max_factor);
             hand_request_free(&hand);
         }
     }

@@ -259,15 +259,17 @@ int64_t slimpack_milp_units(const struct system_request *request);
  * not, or at least needs the least memory; ties: the first); one is given up as soon as a component, or its bounds all,
  * exceed what another has reached: its seconds, or where that does not fit, its bytes.
  *
- * Components offload as if each were alone on its nodes. Where they then need more of a node's host than there is, its
- * memory binds, and all is solved again: without evening out; with even shares for its GPUs (adapt_rule); and, by the
- * same rule, without offload: auto, without recompute: auto and without both, for what components have on the host then
- * may fit together. What still needs more does not fit.
+ * Components offload as if each were alone on its nodes. Where they then need more of a node's host than there is, and
+ * do so before evening out, too, its memory binds, and all is solved again: with even shares for its GPUs
+ * (adapt_rule); and, by the first rule, without each set of parts that are on (replica_units, offload: auto,
+ * recompute: auto, slicing, asymmetric, and with injection: auto all policies but one), for what components have on the
+ * host then may fit together. A set is left out if with one part of it on the solution fits, or is no faster than the
+ * best so far: alone on their nodes components come to no less with fewer candidates. What still needs more does not
+ * fit.
  *
  * So each part switched off is itself a candidate, and no plan that fits is slower, or ceases to fit, for having it:
- * its candidates are among those of the components. This is to the last bit of the makespan without gradient traffic.
- * Where a host binds it is so of offload and recompute alone (to solve without each other part, too, took a search
- * twice as long there); and it is never so of the peak where nothing fits.
+ * its candidates are among those of the components, and where the host binds what it would come to is itself solved.
+ * This is to the last bit of the makespan without gradient traffic; it is never so of the peak where nothing fits.
  */
 bool slimpack_choose(const struct system_request *request, struct plan *plan, struct error *err);
 

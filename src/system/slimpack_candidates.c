@@ -124,6 +124,27 @@ static bool try_rule(struct slimpack_choice *choice, const struct slimpack_candi
     return ok;
 }
 
+static bool try_candidate(struct slimpack_choice *choice, const struct slimpack_candidate *candidate,
+                          struct error *err);
+
+/* Whether a candidate may win by what it comes to on the heaviest component alone: all together end no earlier and,
+ * where that does not fit, do not fit. */
+static bool try_heaviest(const struct slimpack_choice *choice, const struct slimpack_candidate *candidate,
+                         bool *may_win, struct error *err)
+{
+    const struct slimpack_limit limit = {useful_s(choice), choice->part.request->memory_bytes};
+    *may_win = true;
+    if (choice->heaviest == NULL)
+        return true;
+    struct slimpack_choice alone = {
+        .part = *choice->heaviest, .limit = limit, .even_host = choice->even_host, .arrays = choice->arrays};
+    bool ok = try_candidate(&alone, candidate, err);
+    *may_win = alone.n_resolved > 0 && alone.best.is.peak_bytes <= limit.peak_bytes &&
+               alone.best.is.makespan_s <= limit.makespan_s;
+    plan_free(&alone.plan);
+    return ok;
+}
+
 /* With `offload: auto` and `recompute: auto` both together, and each alone where that is not the same: copies may cost
  * more, or less, than what is computed again. */
 static bool try_candidate(struct slimpack_choice *choice, const struct slimpack_candidate *candidate, struct error *err)
@@ -133,6 +154,11 @@ static bool try_candidate(struct slimpack_choice *choice, const struct slimpack_
     const struct adapt_rule both = {.offload = adapts && knobs->offload == SLIMPACK_BY_UNIT,
                                     .recompute = adapts && knobs->recompute == SLIMPACK_BY_UNIT};
     struct adapt_outcome is = {0};
+    bool may_win;
+    if (!try_heaviest(choice, candidate, &may_win, err))
+        return false;
+    if (!may_win)
+        return true;
     if (!try_rule(choice, candidate, both, &is, err))
         return false;
     if (both.recompute && (is.offloads || is.host_ends) &&

@@ -34,7 +34,8 @@ struct slimpack_limit {
 /** A part's candidates and the choice among them so far. */
 struct slimpack_choice {
     struct slimpack_part part;
-    struct adapt_outcome enough; /* another part comes to it: to be better is of no use */
+    const struct slimpack_part *heaviest; /* of the part, what a candidate is tried on first; NULL: nothing */
+    struct adapt_outcome enough;          /* another part comes to it: to be better is of no use */
     struct slimpack_limit limit;
     bool even_host;              /* as adapt_rule's */
     struct adapt_arrays *arrays; /* kept from candidate to candidate */

@@ -6,23 +6,30 @@
 #include "base/check.h"
 #include "system/slimpack_candidates.h"
 
+/* Number the groups that a component's units run in from here on. */
+static void shift_groups(struct plan_phase *component, int32_t first_group)
+{
+    for (int32_t i = 0; i < component->n_pipelines; i++)
+        for (int pass = 0; pass < N_PASSES; pass++) {
+            const struct plan_cut *cut = &component->pipelines[i].cut[pass];
+            for (int32_t unit = 0; unit < cut->n_units; unit++)
+                if (cut->units[unit].group >= 0)
+                    cut->units[unit].group += first_group;
+        }
+}
+
 /* Move the pipelines and groups of a component behind those of the phase. */
 static void append(struct plan_phase *phase, struct plan_phase *component)
 {
+    shift_groups(component, phase->n_groups);
     for (int32_t i = 0; i < component->n_groups; i++) {
         struct plan_group *group = &component->groups[i];
         for (int32_t k = 0; k < group->n_pipelines; k++)
             group->pipelines[k] += phase->n_pipelines;
         phase->groups[phase->n_groups + i] = *group;
     }
-    for (int32_t i = 0; i < component->n_pipelines; i++) {
-        struct plan_pipeline *pipeline = &component->pipelines[i];
-        for (int pass = 0; pass < N_PASSES; pass++)
-            for (int32_t unit = 0; unit < pipeline->cut[pass].n_units; unit++)
-                if (pipeline->cut[pass].units[unit].group >= 0)
-                    pipeline->cut[pass].units[unit].group += phase->n_groups;
-        phase->pipelines[phase->n_pipelines + i] = *pipeline;
-    }
+    for (int32_t i = 0; i < component->n_pipelines; i++)
+        phase->pipelines[phase->n_pipelines + i] = component->pipelines[i];
     phase->n_groups += component->n_groups;
     phase->n_pipelines += component->n_pipelines;
     free(component->groups);
@@ -40,12 +47,32 @@ struct component {
     double makespan_s;
     double host_share; /* as adapt_outcome's */
     struct plan plan;
+    double uneven_share; /* the same of what it had before it was evened out, if it was */
+    struct plan uneven;
 };
+
+/* Give a component of the phase back what it had before it was evened out. */
+static void undo_even(struct plan_phase *phase, struct component *component)
+{
+    struct plan_phase *uneven = component->uneven.phases;
+    int32_t first_group = 0;
+    if (uneven == NULL)
+        return;
+    while (first_group < phase->n_groups && phase->groups[first_group].pipelines[0] < component->first_rank)
+        first_group++;
+    shift_groups(uneven, first_group);
+    for (int32_t i = 0; i < uneven->n_pipelines; i++) {
+        struct plan_pipeline *pipeline = &phase->pipelines[component->first_rank + i], even = *pipeline;
+        *pipeline = uneven->pipelines[i];
+        uneven->pipelines[i] = even;
+    }
+    component->host_share = component->uneven_share;
+}
 
 /* How all components of a split are solved. */
 struct how {
     bool even_host; /* as adapt_rule's, of each component */
-    bool evens;     /* those that do not decide take more even units */
+    bool less;      /* parts are switched off: of use if it fits and is faster than what fits */
 };
 
 /* All components of a split, and the worst of them. */
@@ -54,10 +81,9 @@ struct solution {
     struct how how;
     struct fill_search search; /* of packer milp */
     struct slimpack_outcome worst;
-    bool given_up;     /* a component exceeds the limit */
-    bool evened;       /* a component has taken more even units */
-    bool host_binds;   /* but for the memory of a node's host it would fit */
-    double host_share; /* the most of the components' */
+    bool given_up;   /* a component exceeds the limit */
+    bool evened;     /* a component has taken more even units */
+    bool host_binds; /* but for the memory of a node's host it would fit */
 };
 
 static int by_rank(const void *a, const void *b)
@@ -72,16 +98,15 @@ static int by_load(const void *a, const void *b)
     return x->load != y->load ? (x->load < y->load) - (x->load > y->load) : by_rank(a, b);
 }
 
-/* Components of a split, heaviest first (ties: by rank). Caller frees. */
-static struct component *components_of(const struct system_request *request, const struct slimpack_split *split,
-                                       int32_t *n)
+/* Components of a split, heaviest first (ties: by rank): all ranks, or those that blocks link and any other rank
+ * `apart`. Caller frees. */
+static struct component *components_of(const struct slimpack_split *split, bool apart, int32_t *n)
 {
-    const struct slimpack_knobs *knobs = request->knobs;
     struct component *components = check_calloc((size_t)split->n_ranks, sizeof *components);
     *n = 0;
     for (int32_t first = 0; first < split->n_ranks;) {
         struct component component = {.first_rank = first, .n_ranks = split->n_ranks};
-        if (knobs->replica_units)
+        if (apart)
             component.n_ranks = slimpack_linked_ranks(split, first);
         for (int32_t rank = first; rank < first + component.n_ranks; rank++)
             component.load = split->load[rank] > component.load ? split->load[rank] : component.load;
@@ -110,7 +135,6 @@ static void take_component(struct solution *solution, const struct slimpack_choi
                          choice->best.is.peak_bytes > choice->limit.peak_bytes;
     solution->worst.is.makespan_s = fmax(solution->worst.is.makespan_s, choice->best.is.makespan_s);
     solution->worst.is.peak_bytes = fmax(solution->worst.is.peak_bytes, choice->best.is.peak_bytes);
-    solution->host_share = fmax(solution->host_share, choice->best.is.host_share);
     solution->plan.n_candidates += choice->n_candidates;
     solution->plan.n_resolved += choice->n_resolved;
     component->candidate = choice->candidate;
@@ -146,8 +170,8 @@ static bool even_out(const struct slimpack_part *whole, struct component *compon
         plan_free(&choice.plan);
         return ok;
     }
-    solution->host_share = fmax(solution->host_share, choice.best.is.host_share);
-    plan_free(&component->plan);
+    component->uneven_share = component->host_share;
+    component->uneven = component->plan;
     component->host_share = choice.best.is.host_share;
     component->plan = choice.plan;
     solution->evened = true;
@@ -158,7 +182,7 @@ static bool even_out_all(const struct slimpack_part *whole, struct component *co
                          struct adapt_arrays *arrays, struct solution *solution, struct error *err)
 {
     bool ok = true;
-    if (!solution->how.evens || solution->given_up || solution->worst.is.peak_bytes > whole->request->memory_bytes)
+    if (solution->given_up || solution->worst.is.peak_bytes > whole->request->memory_bytes)
         return true;
     for (int32_t i = 0; ok && i < n; i++)
         if (components[i].makespan_s < solution->worst.is.makespan_s)
@@ -166,16 +190,32 @@ static bool even_out_all(const struct slimpack_part *whole, struct component *co
     return ok;
 }
 
+/* The component of most load. */
+static struct slimpack_part heaviest_of(const struct slimpack_part *whole)
+{
+    int32_t n;
+    struct component *components = components_of(whole->split, true, &n);
+    struct slimpack_part heaviest = *whole;
+    heaviest.first_rank = components[0].first_rank;
+    heaviest.n_ranks = components[0].n_ranks;
+    free(components);
+    return heaviest;
+}
+
 static bool solve_components(const struct slimpack_part *whole, struct slimpack_limit limit,
                              struct component *components, int32_t n, struct solution *solution, struct error *err)
 {
     struct adapt_arrays arrays = {0};
     struct slimpack_candidate hint;
+    const struct slimpack_knobs *knobs = whole->request->knobs;
+    struct slimpack_part heaviest = heaviest_of(whole);
+    bool tries_heaviest = solution->how.less && !knobs->replica_units && heaviest.n_ranks < whole->n_ranks;
     bool ok = true;
     for (int32_t i = 0; ok && i < n && !solution->given_up; i++) {
         struct slimpack_choice choice = {
             .part = {whole->request, whole->split, components[i].first_rank, components[i].n_ranks, NULL},
             .enough = solution->worst.is,
+            .heaviest = tries_heaviest ? &heaviest : NULL,
             .limit = limit,
             .even_host = solution->how.even_host,
             .arrays = &arrays,
@@ -216,25 +256,41 @@ static double shared_host(const struct system_request *request, const struct com
 }
 
 /* Components may each fit a host that they share, and not fit it together. That is looked at where their shares leave
- * it open. */
+ * it open.
+ * @param worst  of the components */
 static bool weigh_host(const struct system_request *request, const struct component *components, int32_t n,
-                       struct solution *solution, struct error *err)
+                       const struct adapt_outcome *worst, struct solution *solution, struct error *err)
 {
     struct adapt_arrays arrays = {0};
     struct adapt_outcome all;
-    if (solution->given_up || solution->host_share <= 1)
-        return true;
-    solution->host_share = shared_host(request, components, n, solution->plan.phases);
-    if (solution->host_share <= 1 - 1e-9) /* sums in another order may differ in their last bits */
-        return true;
+    double share = 0;
+    solution->host_binds = false;
+    solution->worst.is = *worst;
+    for (int32_t i = 0; i < n; i++)
+        share = fmax(share, components[i].host_share);
+    if (share <= 1 || shared_host(request, components, n, solution->plan.phases) <= 1 - 1e-9)
+        return true; /* sums in another order may differ in their last bits */
     bool ok = adapt_plan(request, (struct adapt_rule){0}, &solution->plan, &arrays, &all, err);
-    if (ok && all.peak_bytes > solution->worst.is.peak_bytes) {
-        solution->host_binds =
-            solution->worst.is.peak_bytes <= request->memory_bytes && all.peak_bytes > request->memory_bytes;
+    if (ok && all.peak_bytes > worst->peak_bytes) {
+        solution->host_binds = worst->peak_bytes <= request->memory_bytes && all.peak_bytes > request->memory_bytes;
         solution->worst.is.peak_bytes = all.peak_bytes;
     }
     adapt_arrays_free(&arrays);
     return ok;
+}
+
+/* The plan of all components: evened out, unless that does not fit the host. */
+static bool join(const struct system_request *request, const struct slimpack_split *split, struct component *components,
+                 int32_t n, struct solution *solution, struct error *err)
+{
+    struct adapt_outcome worst = solution->worst.is;
+    join_components(split, components, n, &solution->plan);
+    bool ok = weigh_host(request, components, n, &worst, solution, err);
+    if (!ok || !solution->host_binds || !solution->evened)
+        return ok;
+    for (int32_t i = 0; i < n; i++)
+        undo_even(solution->plan.phases, &components[i]);
+    return weigh_host(request, components, n, &worst, solution, err);
 }
 
 static bool solve(const struct system_request *request, const struct slimpack_split *split, struct how how,
@@ -248,17 +304,18 @@ static bool solve(const struct system_request *request, const struct slimpack_sp
         .search = {.window = knobs->milp_window, .node_limit = knobs->milp_nodes},
     };
     struct slimpack_part whole = {request, split, 0, split->n_ranks, NULL};
-    struct component *components = components_of(request, split, &n);
+    struct component *components = components_of(split, knobs->replica_units, &n);
     bool ok = solve_components(&whole, limit, components, n, solution, err);
-    if (ok && !solution->given_up)
-        join_components(split, components, n, &solution->plan);
-    else
+    if (!ok || solution->given_up)
         solution->plan.n_phases = 0;
+    else
+        ok = join(request, split, components, n, solution, err);
     solution->plan.n_nodes = solution->search.n_nodes;
     solution->plan.gap = solution->search.gap;
-    ok = ok && weigh_host(request, components, n, solution, err);
-    for (int32_t i = 0; i < n; i++)
+    for (int32_t i = 0; i < n; i++) {
         plan_free(&components[i].plan);
+        plan_free(&components[i].uneven);
+    }
     free(components);
     return ok;
 }
@@ -291,45 +348,111 @@ static struct slimpack_limit limit_beside(const struct system_request *request, 
                                 : (struct slimpack_limit){INFINITY, INFINITY};
 }
 
-/* What decides how much of a host is taken: switched off where it is on, that may fit where the host is shared. */
-enum part { PART_OFFLOAD, PART_RECOMPUTE, N_PARTS };
+/* What a solution with less parts must come to, to be of use: to fit, and be faster than what fits. */
+static struct slimpack_limit limit_of_less(const struct system_request *request, const struct solution *best)
+{
+    struct slimpack_limit limit = limit_beside(request, best);
+    if (!best->given_up && limit.peak_bytes <= request->memory_bytes)
+        limit.makespan_s = nextafter(limit.makespan_s, 0);
+    limit.peak_bytes = request->memory_bytes;
+    return limit;
+}
+
+/* Parts that are switched off where they are on, as one or another form. */
+enum part {
+    PART_REPLICA,
+    PART_OFFLOAD,
+    PART_RECOMPUTE,
+    PART_JUST_IN_TIME,
+    PART_PERSISTENT,
+    PART_NONE,
+    PART_SLICING,
+    PART_ASYMMETRIC,
+    N_PARTS
+};
 
 /* @return whether the part was on */
 static bool switch_off(struct slimpack_knobs *knobs, enum part part)
 {
+    static const enum slimpack_injection policy[] = {[PART_JUST_IN_TIME] = SLIMPACK_JUST_IN_TIME,
+                                                     [PART_PERSISTENT] = SLIMPACK_PERSISTENT,
+                                                     [PART_NONE] = SLIMPACK_NONE};
     struct slimpack_knobs before = *knobs;
-    if (part == PART_OFFLOAD) {
+    switch (part) {
+    case PART_REPLICA:
+        knobs->replica_units = false;
+        return before.replica_units;
+    case PART_OFFLOAD:
         knobs->offload = SLIMPACK_OF_PLAN;
         return before.offload == SLIMPACK_BY_UNIT;
+    case PART_RECOMPUTE:
+        knobs->recompute = SLIMPACK_OF_PLAN;
+        return before.recompute == SLIMPACK_BY_UNIT;
+    case PART_SLICING:
+        knobs->slicing = false;
+        return before.slicing;
+    case PART_ASYMMETRIC:
+        knobs->asymmetric = false;
+        return before.asymmetric;
+    default:
+        knobs->injection = (int32_t)policy[part];
+        return before.injection == SLIMPACK_AUTO;
     }
-    knobs->recompute = SLIMPACK_OF_PLAN;
-    return before.recompute == SLIMPACK_BY_UNIT;
 }
 
-static bool try_split(const struct system_request *request, const struct slimpack_split *split, enum part first,
-                      struct solution *best, struct error *err)
+/* @return whether the host binds what it comes to */
+static bool try_how(const struct system_request *request, const struct slimpack_split *split, struct how how,
+                    struct solution *best, bool *binds, struct error *err)
+{
+    struct solution other;
+    struct slimpack_limit limit = how.less ? limit_of_less(request, best) : limit_beside(request, best);
+    bool ok = solve(request, split, how, limit, &other, err);
+    *binds = other.host_binds;
+    keep_better(request, best, &other);
+    return ok;
+}
+
+/* The knobs without a set of parts. @return whether all were on */
+static bool switch_off_all(struct slimpack_knobs *knobs, int32_t off)
+{
+    bool on = true;
+    for (int part = 0; part < N_PARTS; part++)
+        if (off >> part & 1)
+            on = switch_off(knobs, (enum part)part) && on;
+    return on;
+}
+
+/* Whether the host binds without each set of parts that lacks one of these. */
+static bool all_bind(const bool *binds, int32_t off)
+{
+    bool all = true;
+    for (int part = 0; part < N_PARTS; part++)
+        all = all && !((off >> part & 1) && !binds[off & ~(1 << part)]);
+    return all;
+}
+
+/* With all parts, and with even shares where the host binds. @param binds  whether it does */
+static bool try_split(const struct system_request *request, const struct slimpack_split *split, struct solution *best,
+                      bool *binds, struct error *err)
 {
     const struct slimpack_knobs *knobs = request->knobs;
-    struct solution other;
-    bool ok = solve(request, split, (struct how){.evens = true}, limit_beside(request, best), &other, err);
-    bool binds = other.host_binds, evened = other.evened;
-    keep_better(request, best, &other);
-    if (ok && binds && evened) {
-        ok = solve(request, split, (struct how){0}, limit_beside(request, best), &other, err);
-        binds = other.host_binds;
-        keep_better(request, best, &other);
-    }
-    if (ok && binds && knobs->offload == SLIMPACK_BY_UNIT) {
-        ok = solve(request, split, (struct how){.even_host = true, .evens = true}, limit_beside(request, best), &other,
-                   err);
-        keep_better(request, best, &other);
-    }
-    for (enum part part = first; ok && binds && part < N_PARTS; part++) {
-        struct slimpack_knobs without = *knobs;
+    bool ok = try_how(request, split, (struct how){0}, best, binds, err);
+    if (!ok || !*binds || knobs->offload != SLIMPACK_BY_UNIT)
+        return ok;
+    return try_how(request, split, (struct how){.even_host = true}, best, &(bool){false}, err);
+}
+
+/* Where the host binds with all parts: without each set of them that lacks none without which it does not bind. */
+static bool try_less(const struct system_request *request, const struct slimpack_split *split, struct solution *best,
+                     struct error *err)
+{
+    bool binds[1 << N_PARTS] = {true}, ok = true; /* sets by number: those of fewer parts come before */
+    for (int32_t off = 1; ok && off < 1 << N_PARTS; off++) {
+        struct slimpack_knobs without = *(const struct slimpack_knobs *)request->knobs;
         struct system_request own = *request;
         own.knobs = &without;
-        if (switch_off(&without, part))
-            ok = try_split(&own, split, part + 1, best, err);
+        if (all_bind(binds, off) && switch_off_all(&without, off))
+            ok = try_how(&own, split, (struct how){.less = true}, best, &binds[off], err);
     }
     return ok;
 }
@@ -338,6 +461,7 @@ static bool try_split(const struct system_request *request, const struct slimpac
 struct way {
     enum slimpack_merge merge;
     struct slimpack_split split;
+    bool binds; /* the host, with all parts */
 };
 
 static bool same_outliers(const struct slimpack_split *a, const struct slimpack_split *b)
@@ -364,25 +488,38 @@ static bool is_part(const struct way *a, const struct way *b)
            slimpack_own_recompute(a->merge) >= slimpack_own_recompute(b->merge);
 }
 
+/* The n-th way, unless those before have its candidates. */
+static bool try_way(const struct system_request *request, struct way *ways, int32_t n, struct solution *best,
+                    struct error *err)
+{
+    struct slimpack_knobs knobs = knobs_of(request, ways[n].merge);
+    struct system_request own = *request;
+    own.knobs = &knobs;
+    slimpack_split(request, ways[n].merge, &ways[n].split);
+    ways[n].binds = false;
+    for (int32_t i = 0; i < n; i++)
+        if (is_part(&ways[n], &ways[i]))
+            return true;
+    return try_split(&own, &ways[n].split, best, &ways[n].binds, err);
+}
+
 static bool try_ways(const struct system_request *request, struct solution *best, struct error *err)
 {
     struct way ways[SLIMPACK_N_MERGES];
-    enum slimpack_merge merge;
     int32_t n = 0;
     bool ok = true;
-    for (; ok && slimpack_nth_merge(request->knobs, n, &merge); n++) {
-        bool known = false;
-        struct slimpack_knobs knobs = knobs_of(request, merge);
+    for (enum slimpack_merge merge; ok && slimpack_nth_merge(request->knobs, n, &merge); n++) {
+        ways[n].merge = merge;
+        ok = try_way(request, ways, n, best, err);
+    }
+    for (int32_t i = 0; i < n; i++) {
+        struct slimpack_knobs knobs = knobs_of(request, ways[i].merge);
         struct system_request own = *request;
         own.knobs = &knobs;
-        ways[n].merge = merge;
-        slimpack_split(request, merge, &ways[n].split);
-        for (int32_t i = 0; i < n; i++)
-            known = known || is_part(&ways[n], &ways[i]);
-        ok = known || try_split(&own, &ways[n].split, 0, best, err);
-    }
-    for (int32_t i = 0; i < n; i++)
+        if (ok && ways[i].binds)
+            ok = try_less(&own, &ways[i].split, best, err);
         slimpack_split_free(&ways[i].split);
+    }
     return ok;
 }
 
