@@ -617,11 +617,11 @@ class Calibrate(unittest.TestCase):
 
     def test_wrong_files_and_devices_are_refused(self):
         kernels = write("kernels.csv", self.HEADER + "K1,gemm,calib,H100,bf16,,gemm,,4096,4096,4096,,,,,,,,700,\n")
-        other = write("other.csv", self.HEADER + "K1,gemm,calib,A100,bf16,,gemm,,4096,4096,4096,,,,,,,,700,\n")
+        own = write("own.yaml", (SOURCE / "model/gpu/h800.yaml").read_text().replace("like:", 'rows: "H800"\nlike:', 1))
         for arguments, status, message in [
             ((kernels, "--device", "h801"), 2, "no device 'h801'; did you mean 'h800'?"),
             ((SCRATCH / "nowhere.csv", "--device", "h800"), 2, "nowhere.csv: cannot be read"),
-            ((other, "--device", "h100-sxm"), 2, "other.csv: no row is of this device; rows count where split is calib"),
+            ((kernels, "--device", own), 2, "kernels.csv: no row is of this device; rows count where split is calib"),
             ((kernels,), 64, "--device NAME"),
             ((kernels, "--device", "h100-sxm"), 2, "memory.norm: 0 rows of split calib are of this device"),
             ((kernels, "--device", "h800", "--output", SCRATCH / "no" / "such" / "folder"), 73, "cannot be created"),
