@@ -19,7 +19,8 @@
  *                need it: k counts by as many copies. The prefix stays where its heads are: later slices send their
  *                own tokens only
  *
- * Padding is sent as a sample of its own would be, for its keys and values lie among the others.
+ * Padding is sent as a sample of its own would be, for its keys and values lie among the others; a slice of a padded
+ * micro-batch counts its own padding alone.
  *
  * A sample cut in n equal slices so sends (n + 1)/2 times what it would whole with ring and all-gather, and as much
  * with ulysses.
