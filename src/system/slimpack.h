@@ -2,9 +2,9 @@
 /**
  * SlimPack's solver: phase 1 with DP-Merge (slimpack_merge.c), phase 2 and the asymmetric partition (slimpack.c), units
  * for merged samples beside others (slimpack_deal.c), units of equal time (slimpack_balance.c), the candidates of ranks
- * that choose together (slimpack_candidates.c) and the bounds that rule them out (slimpack_bounds.c), the choice for
- * all ranks (slimpack_choose.c). FLOPs are those of one layer, without the head; all decisions are made in exact
- * integers, ties go to the lower index.
+ * that choose together (slimpack_candidates.c) and the bounds that rule them out (slimpack_bounds.c), all components
+ * together (slimpack_solve.c), the choice among ways to merge and parts (slimpack_choose.c). FLOPs are those of one
+ * layer, without the head; all decisions are made in exact integers, ties go to the lower index.
  *
  * Source: SlimPack section 4; where it is silent, the reading is stated here.
  */
