@@ -52,7 +52,8 @@ int32_t pass_prefetch(struct pass_work *work, const struct builder_member *membe
         return -1;
     struct dag_task task = pass_task_of(work, member, DAG_STREAM_FROM_HOST, DAG_SEND, DAG_PREFETCH);
     task.from_rank = -1;
-    int32_t send = add_copy(builder, task, bytes, pass_end_of(member, PASS_BACKWARD, member->unit, member->stage)->first);
+    int32_t send =
+        add_copy(builder, task, bytes, pass_end_of(member, PASS_BACKWARD, member->unit, member->stage)->first);
     after_start(builder, own_pass >= 0 ? own_pass : builder->at[member->place].begin);
     if (own_pass < 0 && member->stage < pipe->n_virtual - 1)
         after_start(builder, pass_end_of(member, PASS_BACKWARD, member->unit, member->stage + 1)->first);
