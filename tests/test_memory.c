@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/hash.h"
 #include "bounds/states.h"
 #include "hand_plan.h"
 #include "harness.h"
@@ -649,6 +650,69 @@ TEST(freed_gradients_are_between_none_and_kept)
         close_run(&freed);
         plan_free(&plan);
     }
+}
+
+/* Of two graphs of a plan, stream by stream: the same tasks at the same times, to the last bit. */
+static bool same_times(const struct dag *a, const struct timeline *at_a, const struct dag *b,
+                       const struct timeline *at_b)
+{
+    bool same = a->n_tasks == b->n_tasks && at_a->makespan_s == at_b->makespan_s;
+    for (int32_t stream = 0; same && stream < dag_n_streams(a); stream++) {
+        int32_t x = a->stream_first[stream], y = b->stream_first[stream];
+        for (; same && x >= 0 && y >= 0; x = a->stream_next[x], y = b->stream_next[y])
+            same = memcmp(&a->tasks[x], &b->tasks[y], sizeof *a->tasks) == 0 && a->duration_s[x] == b->duration_s[y] &&
+                   at_a->start_s[x] == at_b->start_s[y] && at_a->finish_s[x] == at_b->finish_s[y];
+        same = same && x == y;
+    }
+    return same;
+}
+
+/* Other shares for the host on each virtual stage: of two units of three none, or of all. */
+static void draw_shares(struct plan_pipeline *pipeline, uint64_t seed)
+{
+    int32_t n = pipeline->cut[PASS_FORWARD].n_units * pipeline->layout.stages * pipeline->layout.chunks;
+    if (pipeline->offload == NULL)
+        pipeline->offload = check_malloc((size_t)n * sizeof *pipeline->offload);
+    for (int32_t i = 0; i < n; i++)
+        pipeline->offload[i] = (hash_bytes(seed, &i, sizeof i) >> 16) % 3 == 0 ? (double)(1 + i % 4) / 4 : 0;
+}
+
+/* Random plans, whose shares change: none, the units' own, drawn. One graph takes their copies one after the other, and
+ * times and memory are those of a graph of each. */
+TEST(copies_apart_run_as_in_a_graph_of_their_own)
+{
+    struct dag apart = {0};
+    for (uint64_t seed = 1; seed <= 60; seed++) {
+        struct plan plan;
+        struct error err = {0};
+        struct cost_setting setting = *hand_setting();
+        setting.communication.cp_overlap = seed % 2 == 0;
+        setting.context_type = seed % 3 == 0 ? SCENARIO_ULYSSES : SCENARIO_RING;
+        hand_random(&plan, seed);
+        CHECK_TRUE(dag_rebuild(&plan, &setting, (struct dag_options){.copies_apart = true}, &apart, &err));
+        for (uint64_t round = 0; round < 4; round++) {
+            struct run run = {0};
+            struct timeline timeline = {0};
+            struct memory memory = {0};
+            for (int32_t i = 0; round > 0 && i < plan.phases[0].n_pipelines; i++)
+                draw_shares(&plan.phases[0].pipelines[i], 4 * seed + round);
+            run.dag = hand_built(&plan, &setting, (struct dag_options){0});
+            critical_path(&run.dag, &run.timeline);
+            memory_of(&plan, &run.dag, &run.timeline, &setting, false, &run.memory);
+            dag_copies(&plan, &setting, &apart);
+            critical_path(&apart, &timeline);
+            memory_of(&plan, &apart, &timeline, &setting, false, &memory);
+            size_t n = (size_t)memory.n_places * sizeof(double);
+            CHECK_TRUE(same_times(&run.dag, &run.timeline, &apart, &timeline));
+            CHECK_TRUE(memcmp(memory.peak_bytes, run.memory.peak_bytes, n) == 0);
+            CHECK_TRUE(memcmp(memory.host_peak_bytes, run.memory.host_peak_bytes, n) == 0);
+            memory_free(&memory);
+            timeline_free(&timeline);
+            close_run(&run);
+        }
+        plan_free(&plan);
+    }
+    dag_free(&apart);
 }
 
 /* One pipeline of two stages (parameters of the test above), then two whole replicas on the same GPUs, then again:

@@ -314,9 +314,13 @@ static void free_pipes(struct dag *dag)
         relations_free(&pipe->relations);
         for (int pass = 0; pass < N_STEP_PASSES; pass++)
             free(pipe->cost[pass]);
+        free(pipe->ends);
+        free(pipe->token);
+        free(pipe->tokens);
     }
     free(dag->pipes);
     free(dag->first_pipe);
+    dag->n_pipes = 0;
 }
 
 static void make_pipes(struct dag *dag, const struct plan *plan)
@@ -372,16 +376,13 @@ bool dag_rebuild(const struct plan *plan, const struct cost_setting *setting, st
 {
     struct builder builder = {.plan = plan, .setting = setting, .options = options, .dag = dag};
     bool ok = true;
-    dag->n_tasks = dag->n_edges = dag->n_places = 0;
+    dag->n_tasks = dag->n_edges = dag->n_places = dag->apart.n = 0;
     dag->faults = setting->faults;
     if (folds(&builder))
         builder.alike = alike_of(&plan->phases[0], setting->platform->gpus_per_node);
     make_places(&builder);
-    if (!options.other_offload) {
-        free_pipes(dag);
-        make_pipes(dag, plan);
-    }
-    dag->n_pipes = 0;
+    free_pipes(dag);
+    make_pipes(dag, plan);
     open_builder(&builder);
     for (int32_t phase = 0; ok && phase < plan->n_phases; phase++) {
         if (phase > 0 || plan->phases[phase].n_reshards > 0)
@@ -394,6 +395,7 @@ bool dag_rebuild(const struct plan *plan, const struct cost_setting *setting, st
     free(builder.stream_last);
     free(builder.at);
     free(builder.alike);
+    dag->apart.n_tasks = dag->n_tasks;
     if (!ok)
         dag_free(dag);
     return ok;
@@ -410,6 +412,7 @@ void dag_free(struct dag *dag)
     free(dag->places);
     free(dag->stream_first);
     free(dag->stream_next);
+    free(dag->apart.copies);
     free(dag->room.mark);
     *dag = (struct dag){0};
 }

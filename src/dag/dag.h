@@ -157,6 +157,22 @@ struct dag_pipe {
     struct relations relations;
     struct cost_pass *cost[N_STEP_PASSES]; /* [unit x kinds + kind]; PASS_WEIGHT: NULL unless it is split off */
     int32_t alike;                         /* the pipe that has all this for it: itself, but for fold_alike */
+    struct builder_end *ends;              /* with copies apart: where its passes end (dag/builder.h), and */
+    struct dag_token *token;               /* of its units, once some of them offload */
+    int64_t *tokens;
+};
+
+/** A copy to or from the host that stands behind all other tasks: it is due before one of them, which waits for it if
+ * the copy is a prefetch, and starts no earlier than two others do (-1: none) and what its in-edges tell has ended. */
+struct dag_copy {
+    int32_t before, with[2];
+};
+
+/** Copies apart: tasks n_tasks, n_tasks + 1, ..., in the order in which they are due. */
+struct dag_apart {
+    int32_t n_tasks, n; /* the others; copies */
+    struct dag_copy *copies;
+    size_t room;
 };
 
 /** What the arrays of a graph have room for, so that the next one is built in them. */
@@ -180,6 +196,7 @@ struct dag {
     int32_t n_pipes;
     struct dag_pipe *pipes; /* of all phases */
     int32_t *first_pipe;    /* of each phase */
+    struct dag_apart apart; /* n = 0 but after dag_copies */
     struct dag_room room;
 };
 
@@ -195,7 +212,7 @@ enum { DAG_FOLD_PASSES = 1 << 17 };
 struct dag_options {
     bool all_tensor_ranks;
     bool gradient_sync; /* reduce-scatter, optimizer, all-gather; off while candidates of one pipeline are weighed */
-    bool other_offload; /* dag_rebuild: the plan is the one before, with other shares that go to the host */
+    bool copies_apart;  /* no copies to and from the host yet: dag_copies adds them. Of one phase, no unit streams */
     bool fold_alike;    /* of pipelines, and of context ranks, that are alike (dag/alike.h) only the first has tasks of
                            its passes; all have those of gradients and parameters. The same start and finish, and for
                            the critical path and bounds/ (without events of memory) that is all; sums over places round
@@ -213,6 +230,14 @@ bool dag_build(const struct plan *plan, const struct cost_setting *setting, stru
 /** The same in the arrays of the graph that `dag` held, or {0}; after an error it is {0}. */
 bool dag_rebuild(const struct plan *plan, const struct cost_setting *setting, struct dag_options options,
                  struct dag *dag, struct error *err);
+
+/**
+ * The copies of a plan whose graph was built with copies_apart, in place of those of before: shares that go to the host
+ * may have changed, nothing else has. They start and end as those of the graph with all tasks in one order would, to
+ * the last bit, and so do passes, by critical_path; bounds/ sees no difference either. For any other use that graph is
+ * the one to build: here passes have no edges from what they prefetch, nor copies from what starts with them.
+ */
+void dag_copies(const struct plan *plan, const struct cost_setting *setting, struct dag *dag);
 
 /** Seconds of a pass on one place and what it is made of: as dag_build uses them, the embedding included on the first
  * virtual stage (chunk x stages + stage), the head on the last; a split backward without the gradients of its

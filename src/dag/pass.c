@@ -21,13 +21,6 @@ BUILDER_INLINE void price(const struct pass_work *work, struct builder_member *m
     member->brief = &slow->brief;
 }
 
-BUILDER_INLINE struct builder_end *end_of(const struct builder_member *member, enum pass pass, int32_t unit,
-                                          int32_t stage)
-{
-    const struct builder_pipe *pipe = member->pipe;
-    return builder_end_of(pipe, builder_instance(pipe, pass, unit, stage), member->rank);
-}
-
 BUILDER_INLINE void after_end(struct pass_work *work, struct builder_edges *edges, const struct builder_end *end,
                               enum dag_edge kind)
 {
@@ -70,79 +63,6 @@ static bool is_ring(const struct pass_work *work)
     return cut->units[first->unit].context > 1 && several && first->cost->ring_bytes > 0;
 }
 
-/* The newest task may start when `task` does, -1: at once. */
-static void after_start(struct builder *builder, int32_t task)
-{
-    const struct dag *dag = builder->dag;
-    for (int32_t i = 0; task >= 0 && i < dag->in_first[task + 1] - dag->in_first[task]; i++)
-        builder_edge(builder, dag->in_task[dag->in_first[task] + i], DAG_SCHEDULE);
-}
-
-/* Whether what a unit of the step's pass has offloaded streams: all of it does, or none. */
-static bool streams(const struct pass_work *work, const struct builder_member *member)
-{
-    return member->pipe->plan->cut[work->pass].units[member->unit].streams;
-}
-
-static const struct dag_token *token_of(const struct builder_pipe *pipe, int32_t unit, int32_t stage)
-{
-    return &pipe->token[unit * pipe->kinds.n + pipe->kinds.kind[stage]];
-}
-
-/* What a backward unit consumes of offloaded units comes back first: from when the pass before it and, on the stage
- * that sends it its gradients, its own unit's pass have started. Earlier it would only take up memory while the stage
- * runs forwards or idles. What streams comes while the pass runs, from its start (`own_pass`). */
-static int32_t add_prefetch(struct pass_work *work, const struct builder_member *member, int32_t own_pass)
-{
-    struct builder *builder = work->builder;
-    const struct builder_pipe *pipe = member->pipe;
-    const struct relations *relations = &pipe->relations;
-    int32_t first = relations->share_first[member->unit], end = relations->share_first[member->unit + 1];
-    double bytes = 0;
-    for (int32_t i = first; i < end; i++) {
-        const struct relations_share *part = &relations->shares[i];
-        double share = plan_offload(pipe->plan, part->forward, member->stage);
-        if (share > 0)
-            bytes += share * dag_offloadable_of_tokens(token_of(pipe, part->forward, member->stage),
-                                                       part->whole_tokens + part->sliced_tokens, part->sliced_tokens);
-    }
-    if (bytes <= 0)
-        return -1;
-    struct dag_task task = pass_task_of(work, member, DAG_STREAM_FROM_HOST, DAG_SEND, DAG_PREFETCH);
-    task.from_rank = -1;
-    int32_t send = builder_send(builder, task, cost_of_transfer(builder->setting, COST_PCIE, bytes, 1));
-    after_start(builder, own_pass >= 0 ? own_pass : builder->at[member->place].begin);
-    if (own_pass < 0 && member->stage < pipe->n_virtual - 1)
-        after_start(builder, end_of(member, PASS_BACKWARD, member->unit, member->stage + 1)->first);
-    for (int32_t i = first; i < end; i++)
-        builder_edge(builder, end_of(member, PASS_FORWARD, relations->shares[i].forward, member->stage)->offload,
-                     DAG_INTER_PASS);
-    return send;
-}
-
-static void add_offload(struct pass_work *work, const struct builder_member *member, struct builder_end *end)
-{
-    struct builder *builder = work->builder;
-    const struct builder_pipe *pipe = member->pipe;
-    double share = plan_offload(pipe->plan, member->unit, member->stage);
-    if (share <= 0)
-        return;
-    double bytes =
-        share * dag_offloadable_of_tokens(token_of(pipe, member->unit, member->stage), pipe->tokens[member->unit],
-                                          pipe->relations.sliced_tokens[member->unit]);
-    if (bytes <= 0)
-        return;
-    struct dag_task task = pass_task_of(work, member, DAG_STREAM_TO_HOST, DAG_SEND, DAG_OFFLOAD);
-    task.to_rank = -1;
-    end->offload = builder_send(builder, task, cost_of_transfer(builder->setting, COST_PCIE, bytes, 1));
-    if (streams(work, member)) {
-        after_start(builder, end->first);
-    } else {
-        builder_edge(builder, end->last, DAG_INTER_PASS);
-        builder_edge(builder, end->ring, DAG_INTER_PASS);
-    }
-}
-
 /* The neighbouring stage's result: sent, or at hand when it needs no sending. */
 BUILDER_INLINE void after_neighbour(struct pass_work *work, struct builder_edges *edges,
                                     const struct builder_member *member)
@@ -168,7 +88,7 @@ BUILDER_INLINE void after_forwards(struct pass_work *work, struct builder_edges 
         int64_t tokens = plan_unit_tokens(&pipe->plan->cut[PASS_FORWARD], share->forward) +
                          pipe->plan->cut[PASS_FORWARD].units[share->forward].padding_tokens;
         bool alike = end - first == 1 && share->whole_tokens + share->sliced_tokens == tokens;
-        after_end(work, edges, end_of(member, PASS_FORWARD, share->forward, member->stage),
+        after_end(work, edges, pass_end_of(member, PASS_FORWARD, share->forward, member->stage),
                   alike ? DAG_INTER_STAGE : DAG_INTER_PASS);
     }
 }
@@ -195,7 +115,7 @@ BUILDER_INLINE void add_compute(struct pass_work *work, struct builder_member *m
 {
     struct builder *builder = work->builder;
     bool offloads = work->pass == PASS_BACKWARD && member->pipe->token != NULL;
-    int32_t prefetch = offloads && !streams(work, member) ? add_prefetch(work, member, -1) : -1;
+    int32_t prefetch = offloads && !pass_streams(work, member) ? pass_prefetch(work, member, -1) : -1;
     const struct builder_brief *brief = member->brief;
     double duration_s = work->ring || work->set >= 0 ? brief->no_attention_s : brief->all_s;
     struct dag_task task = pass_task_of(work, member, DAG_STREAM_COMPUTE, DAG_COMPUTE, DAG_PASS);
@@ -208,7 +128,7 @@ BUILDER_INLINE void add_compute(struct pass_work *work, struct builder_member *m
     builder_add_edge(builder, &edges, prefetch, DAG_INTER_PASS);
     after_data(work, &edges, member);
     builder_close_edges(builder, &edges);
-    at->copy = offloads && streams(work, member) ? add_prefetch(work, member, member->ready) : -1;
+    at->copy = offloads && pass_streams(work, member) ? pass_prefetch(work, member, member->ready) : -1;
 }
 
 /* A ring among the members first, first + stride, ...; none waits for less than all. */
@@ -339,7 +259,7 @@ BUILDER_INLINE void end_pass(struct pass_work *work, const struct builder_member
     if (!builder->setting->communication.pp_overlap)
         at->send = end->send;
     if (work->pass == PASS_FORWARD && member->pipe->token != NULL)
-        add_offload(work, member, end);
+        pass_offload(work, member, end);
 }
 
 /* Build the step's members. `alone`: there is one, of one lane and without exchanges, as nearly always; it is a

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** A pass while its tasks are added (dag/builder.h): pass.c, and exchange.c for attention that another stage computes.
+/** A pass while its tasks are added (dag/builder.h): pass.c; exchange.c for attention that another stage computes;
+ * copies.c for the host.
  */
 #ifndef SLIMSIM_DAG_PASS_H
 #define SLIMSIM_DAG_PASS_H
@@ -27,6 +28,32 @@ BUILDER_INLINE struct dag_task pass_task_of(const struct pass_work *work, const 
     task.unit = member->unit;
     return task;
 }
+
+BUILDER_INLINE struct builder_end *pass_end_of(const struct builder_member *member, enum pass pass, int32_t unit,
+                                               int32_t stage)
+{
+    const struct builder_pipe *pipe = member->pipe;
+    return builder_end_of(pipe, builder_instance(pipe, pass, unit, stage), member->rank);
+}
+
+/** Whether what a unit of the step's pass has offloaded streams: all of it does, or none. */
+static inline bool pass_streams(const struct pass_work *work, const struct builder_member *member)
+{
+    return member->pipe->plan->cut[work->pass].units[member->unit].streams;
+}
+
+/** What copies ask for of the tokens of all units on all kinds of stages: every stage that offloads asks for one of
+ * these, and again on the way back. */
+void pass_open_tokens(struct builder_pipe *pipe);
+
+/** What a backward unit consumes of offloaded units comes back first: from when the pass before it and, on the stage
+ * that sends it its gradients, its own unit's pass have started. Earlier it would only take up memory while the stage
+ * runs forwards or idles. What streams comes while the pass runs, from its start (`own_pass`, else -1).
+ * @return the copy, -1: there is none */
+int32_t pass_prefetch(struct pass_work *work, const struct builder_member *member, int32_t own_pass);
+
+/** A forward unit's copy to the host, into `end`, if there is one. */
+void pass_offload(struct pass_work *work, const struct builder_member *member, struct builder_end *end);
 
 /** Exchange attention among a set's members of one tensor index, from member `first` on: dag/dag.h. */
 void pass_exchange(struct pass_work *work, int32_t first);

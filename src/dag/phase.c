@@ -5,7 +5,7 @@
 
 #include "base/check.h"
 #include "dag/alike.h"
-#include "dag/builder.h"
+#include "dag/pass.h"
 
 static const struct plan_step *step_of(const struct builder_lane *lane)
 {
@@ -271,22 +271,6 @@ static void open_sets(struct builder_pipe *pipe)
     }
 }
 
-/* What no offload changes: made, or taken from the graph before. */
-static void open_units(const struct builder *builder, int32_t number, struct builder_pipe *pipe)
-{
-    const struct dag *dag = builder->dag;
-    if (!builder->options.other_offload) {
-        pipe->kinds = dag_kinds_of(builder->setting, &pipe->plan->layout);
-        relations_of(pipe->plan, &pipe->relations);
-        return;
-    }
-    const struct dag_pipe *before = &dag->pipes[dag->first_pipe[builder->phase] + number];
-    pipe->kinds = before->kinds;
-    pipe->relations = before->relations;
-    for (int pass = 0; pass < N_STEP_PASSES; pass++)
-        pipe->cost[pass] = before->cost[pass];
-}
-
 /* One context rank for all, where they are alike. */
 static void open_fold(struct builder *builder, struct builder_pipe *pipe)
 {
@@ -302,19 +286,6 @@ static void open_fold(struct builder *builder, struct builder_pipe *pipe)
     }
 }
 
-/* Of all kinds of stages: every stage that offloads asks for one of these, and again on the way back. */
-static void open_tokens(struct builder_pipe *pipe)
-{
-    const struct plan_cut *cut = &pipe->plan->cut[PASS_FORWARD];
-    int32_t n = cut->n_units * pipe->kinds.n;
-    pipe->tokens = check_malloc((size_t)cut->n_units * sizeof *pipe->tokens);
-    pipe->token = check_malloc((size_t)n * sizeof *pipe->token);
-    for (int32_t unit = 0; unit < cut->n_units; unit++)
-        pipe->tokens[unit] = plan_unit_tokens(cut, unit) + cut->units[unit].padding_tokens;
-    for (int32_t i = 0; i < n; i++)
-        pipe->token[i] = dag_token_of(pipe->plan, &pipe->own[i % pipe->kinds.n], i / pipe->kinds.n);
-}
-
 static void open_pipe(struct builder *builder, int32_t number, struct builder_pipe *pipe)
 {
     const struct plan_phase *phase = &builder->plan->phases[builder->phase];
@@ -325,13 +296,14 @@ static void open_pipe(struct builder *builder, int32_t number, struct builder_pi
     pipe->stages = layout->stages;
     pipe->n_virtual = layout->chunks * layout->stages;
     pipe->before[PASS_BACKWARD] = pipe->plan->cut[PASS_FORWARD].n_units;
-    open_units(builder, number, pipe);
+    pipe->kinds = dag_kinds_of(builder->setting, layout);
+    relations_of(pipe->plan, &pipe->relations);
     for (int32_t kind = 0; kind < pipe->kinds.n; kind++)
         pipe->own[kind] = dag_setting(builder->setting, layout, pipe->kinds.stage[kind]);
     open_fold(builder, pipe);
     open_sets(pipe);
-    if (plan_offloads(pipe->plan))
-        open_tokens(pipe);
+    if (plan_offloads(pipe->plan) && !builder->options.copies_apart)
+        pass_open_tokens(pipe);
     for (enum pass pass = PASS_FORWARD; pass < plan_n_passes(pipe->plan); pass++)
         builder_costs(builder, pipe, pass);
     for (int pass = 0; pass < N_PASSES; pass++) {
@@ -449,7 +421,10 @@ void builder_close_phase(struct builder *builder)
         free(pipe->set_arrived);
         free(pipe->token);
         free(pipe->tokens);
-        free(pipe->ends);
+        if (builder->options.copies_apart)
+            kept->ends = pipe->ends;
+        else
+            free(pipe->ends);
         free(pipe->fold);
     }
     free(builder->pipes);

@@ -189,11 +189,13 @@ bool adapt_plan(const struct system_request *request, struct adapt_rule rule, st
     CHECK(plan->n_phases == 1);
     *outcome = (struct adapt_outcome){0};
     for (int32_t round = 0; again; round++) {
-        struct dag_options options = {.other_offload = round > 0 && !rule.recompute};
-        if (!dag_rebuild(plan, request->setting, options, dag, err)) {
+        struct dag_options options = {.copies_apart = rule.offload && !rule.recompute};
+        if ((round == 0 || rule.recompute) && !dag_rebuild(plan, request->setting, options, dag, err)) {
             free(adapting.peak_before_bytes);
             return false;
         }
+        if (options.copies_apart)
+            dag_copies(plan, request->setting, dag);
         critical_path(dag, timeline);
         if (adapting.peak_before_bytes == NULL)
             adapting.peak_before_bytes = check_calloc((size_t)dag->n_places, sizeof(double));
