@@ -407,14 +407,30 @@ TEST(missing_sizes_are_the_public_models)
     CHECK_TEXT(reason, "hidden is missing, and models.csv names no public model 'Llama-3-8'");
 }
 
-/* 16 ranks: DP 8 x CP 2. */
+struct sharding_case {
+    const char *sharding, *reason;
+    enum scenario_sharding expected;
+    int32_t group;
+};
+
+/* Of a run of 16 ranks: DP 8 x CP 2. */
+static void check_sharding(const struct sharding_case *cases, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        char row[512], reason[SETTING_REASON];
+        snprintf(row, sizeof row,
+                 "H100-SXM-80GB,,HF,GPT,4096,32,32,32,9,50000,gelu,2048,16,1,1,,2,8,%s,1,8,,,bf16,,,1,,,,",
+                 cases[i].sharding);
+        struct setting setting = setting_of(row, reason);
+        CHECK_TRUE(cases[i].reason[0] == '\0' ? reason[0] == '\0' : strstr(reason, cases[i].reason) != NULL);
+        CHECK_EQUAL(setting.plan.sharding, cases[i].expected);
+        CHECK_EQUAL(setting.plan.shard_group, cases[i].group);
+    }
+}
+
 TEST(sharding_and_its_group_come_from_the_row)
 {
-    static const struct {
-        const char *sharding, *reason;
-        enum scenario_sharding expected;
-        int32_t group;
-    } cases[] = {
+    static const struct sharding_case cases[] = {
         {"ZeRO-1 inside the node (zero1=8)", "", SCENARIO_ZERO1, 8},
         {"HSDP (FSDP inside node)", "", SCENARIO_ZERO3, 8},
         {"FSDP2 over 4 (x CP)", "", SCENARIO_ZERO3, 8},
@@ -431,18 +447,6 @@ TEST(sharding_and_its_group_come_from_the_row)
         {"hybrid sharding (8)", "", SCENARIO_ZERO3, 8},
         {"HSDP (dp_replicate=4; dp_shard=4)", "", SCENARIO_ZERO3, 4},
         {"HSDP of 2 shards x 8 replicas", "", SCENARIO_ZERO3, 2},
-        {"HSDP (FSDP2 sharding inside a node)", "", SCENARIO_ZERO3, 8},
-        {"HSDP: ZeRO-3 shard inside a node", "", SCENARIO_ZERO3, 8},
-        {"HSDP: ZeRO stage 3 sharding", "", SCENARIO_ZERO3, 8},
-        {"HSDP (shard=1 node)", "", SCENARIO_ZERO3, 8},
-        {"hybrid shard 2 nodes", "", SCENARIO_ZERO3, 0},
-        {"HSDP (FSDP2; 4-way shard)", "", SCENARIO_ZERO3, 4},
-        {"HSDP; shard=99999999999999999999 nodes", "", SCENARIO_ZERO3, 0},
-        {"HSDP; bf16 gradients", "", SCENARIO_ZERO3, 8},
-        {"HSDP; fp32 grad", "", SCENARIO_ZERO3, 8},
-        {"HSDP (PyTorch 2.4.1)", "", SCENARIO_ZERO3, 8},
-        {"HSDP (4)", "how many ranks share is not given", SCENARIO_ZERO3, 8},
-        {"HSDP 2x8", "'HSDP 2x8': how many ranks share is not given", SCENARIO_ZERO3, 8},
         {"FSDP 8 x DP 2", "", SCENARIO_ZERO3, 8},
         {"FSDP 2", "", SCENARIO_ZERO3, 0},
         {"FSDP over 32", "'FSDP over 32': 32 ranks are more than dp x cp", SCENARIO_ZERO3, 0},
@@ -471,16 +475,27 @@ TEST(sharding_and_its_group_come_from_the_row)
         {"", "sharding is missing", SCENARIO_UNSHARDED, 0},
         {"magic", "sharding 'magic' has no model; known: ZeRO-0", SCENARIO_UNSHARDED, 0},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char row[512], reason[SETTING_REASON];
-        snprintf(row, sizeof row,
-                 "H100-SXM-80GB,,HF,GPT,4096,32,32,32,9,50000,gelu,2048,16,1,1,,2,8,%s,1,8,,,bf16,,,1,,,,",
-                 cases[i].sharding);
-        struct setting setting = setting_of(row, reason);
-        CHECK_TRUE(cases[i].reason[0] == '\0' ? reason[0] == '\0' : strstr(reason, cases[i].reason) != NULL);
-        CHECK_EQUAL(setting.plan.sharding, cases[i].expected);
-        CHECK_EQUAL(setting.plan.shard_group, cases[i].group);
-    }
+    check_sharding(cases, sizeof cases / sizeof *cases);
+}
+
+/* Types, versions and stages count no ranks; nodes count theirs. */
+TEST(groups_of_hsdp_are_counted_in_ranks)
+{
+    static const struct sharding_case cases[] = {
+        {"HSDP (FSDP2 sharding inside a node)", "", SCENARIO_ZERO3, 8},
+        {"HSDP: ZeRO-3 shard inside a node", "", SCENARIO_ZERO3, 8},
+        {"HSDP: ZeRO stage 3 sharding", "", SCENARIO_ZERO3, 8},
+        {"HSDP (shard=1 node)", "", SCENARIO_ZERO3, 8},
+        {"hybrid shard 2 nodes", "", SCENARIO_ZERO3, 0},
+        {"HSDP (FSDP2; 4-way shard)", "", SCENARIO_ZERO3, 4},
+        {"HSDP; shard=99999999999999999999 nodes", "", SCENARIO_ZERO3, 0},
+        {"HSDP; bf16 gradients", "", SCENARIO_ZERO3, 8},
+        {"HSDP; fp32 grad", "", SCENARIO_ZERO3, 8},
+        {"HSDP (PyTorch 2.4.1)", "", SCENARIO_ZERO3, 8},
+        {"HSDP (4)", "how many ranks share is not given", SCENARIO_ZERO3, 8},
+        {"HSDP 2x8", "'HSDP 2x8': how many ranks share is not given", SCENARIO_ZERO3, 8},
+    };
+    check_sharding(cases, sizeof cases / sizeof *cases);
 }
 
 /* Names of models and GPUs vary by what does not matter, and by what does. */
@@ -560,10 +575,10 @@ TEST(the_number_of_parameters_says_whether_embeddings_are_tied)
     static const struct {
         const char *params_b, *doubt;
         bool tied;
-    } cases[] = {{"0.0747", "", true}, {"0.1075", "", false},
-                 {"0.075", "", false}, {"0.11", "", false},
-                 {"0.1", "", false},   {"0.07", "params_b is 0.07, though the sizes make 0.11", false},
-                 {"", "", false}};
+    } cases[] = {
+        {"0.0747", "", true}, {"0.1075", "", false}, {"0.075", "params_b is 0.075, though the sizes make 0.11", false},
+        {"0.11", "", false},  {"0.1", "", false},    {"0.07", "params_b is 0.07, though the sizes make 0.11", false},
+        {"", "", false}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char reason[SETTING_REASON];
         struct setting setting = setting_of_column(
