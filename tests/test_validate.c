@@ -89,7 +89,10 @@ TEST(numbers_may_have_thousands_and_their_columns_unit)
                  {"mbs", "-", 0},
                  {"mbs", "~8", -1},
                  {"vpp", "unknown", 0},
-                 {"gbs", "4M tokens", -1}};
+                 {"gbs", "4M tokens", -1},
+                 {"tps_per_gpu", "5,012.5", 5012.5},
+                 {"step_time_s", "1,012.5 ms", 1.0125},
+                 {"tps_per_gpu", "5,012.5.1", -1}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char text[128];
         struct measured measured;
@@ -213,6 +216,9 @@ TEST(selective_op_and_compilation_are_read_from_words)
         {"torchtitan + compile", "selective", "16", "", "", "torchtitan's selective op", 11, SCENARIO_COMPILED},
         {"torchtitan", "none", "16", "eager, no compile", "", "", RECOMPUTE_NONE, SCENARIO_EAGER},
         {"fms-fsdp", "none", "", "", "", "compiled; one micro-batch an iteration", RECOMPUTE_NONE, SCENARIO_COMPILED},
+        {"torchtitan", "none", "16", "compiled by hand; torch.compile", "", "", RECOMPUTE_NONE, SCENARIO_COMPILED},
+        {"torchtitan", "none", "16", "numbers compiled by hand", "", "", RECOMPUTE_NONE, SCENARIO_EAGER},
+        {"torchtitan", "none", "16", "no torch.compile", "", "", RECOMPUTE_NONE, SCENARIO_EAGER},
         {"fms-fsdp", "none", "16", "without compile", "", "", RECOMPUTE_NONE, SCENARIO_EAGER},
         {"fms-fsdp", "selective", "16", "", "the share of layers (selective_checkpointing) is not given", "", 16,
          SCENARIO_COMPILED},
@@ -312,6 +318,10 @@ TEST(gradients_are_the_frameworks)
         {"Megatron-LM", "ZeRO-1; --overlap-grad-reduce --overlap-param-gather", "fp32 gradients", SCENARIO_FP32,
          SCENARIO_OVERLAP_BOTH},
         {"Megatron-LM", "ZeRO-1; no overlap", "fp32 gradients", SCENARIO_FP32, SCENARIO_OVERLAP_NONE},
+        {"Megatron-LM", "ZeRO-1; overlap grad reduce off", "fp32 gradients", SCENARIO_FP32, SCENARIO_OVERLAP_NONE},
+        {"Megatron-LM", "ZeRO-1; overlap param gather off", "fp32 gradients", SCENARIO_FP32, SCENARIO_OVERLAP_NONE},
+        {"Megatron-LM", "ZeRO-1; overlap grad reduce + param gather", "fp32 gradients", SCENARIO_FP32,
+         SCENARIO_OVERLAP_BOTH},
         {"Megatron-LM", "ZeRO-1; overlap off", "fp32 gradients", SCENARIO_FP32, SCENARIO_OVERLAP_NONE},
         {"Megatron-LM", "ZeRO-1 without grad/param overlap", "fp32 gradients", SCENARIO_FP32, SCENARIO_OVERLAP_NONE},
         {"Megatron-LM", "ZeRO-1; overlap grad reduce (no param overlap)", "fp32 gradients", SCENARIO_FP32,
@@ -397,14 +407,30 @@ TEST(missing_sizes_are_the_public_models)
     CHECK_TEXT(reason, "hidden is missing, and models.csv names no public model 'Llama-3-8'");
 }
 
-/* 16 ranks: DP 8 x CP 2. */
+struct sharding_case {
+    const char *sharding, *reason;
+    enum scenario_sharding expected;
+    int32_t group;
+};
+
+/* Of a run of 16 ranks: DP 8 x CP 2. */
+static void check_sharding(const struct sharding_case *cases, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        char row[512], reason[SETTING_REASON];
+        snprintf(row, sizeof row,
+                 "H100-SXM-80GB,,HF,GPT,4096,32,32,32,9,50000,gelu,2048,16,1,1,,2,8,%s,1,8,,,bf16,,,1,,,,",
+                 cases[i].sharding);
+        struct setting setting = setting_of(row, reason);
+        CHECK_TRUE(cases[i].reason[0] == '\0' ? reason[0] == '\0' : strstr(reason, cases[i].reason) != NULL);
+        CHECK_EQUAL(setting.plan.sharding, cases[i].expected);
+        CHECK_EQUAL(setting.plan.shard_group, cases[i].group);
+    }
+}
+
 TEST(sharding_and_its_group_come_from_the_row)
 {
-    static const struct {
-        const char *sharding, *reason;
-        enum scenario_sharding expected;
-        int32_t group;
-    } cases[] = {
+    static const struct sharding_case cases[] = {
         {"ZeRO-1 inside the node (zero1=8)", "", SCENARIO_ZERO1, 8},
         {"HSDP (FSDP inside node)", "", SCENARIO_ZERO3, 8},
         {"FSDP2 over 4 (x CP)", "", SCENARIO_ZERO3, 8},
@@ -421,7 +447,6 @@ TEST(sharding_and_its_group_come_from_the_row)
         {"hybrid sharding (8)", "", SCENARIO_ZERO3, 8},
         {"HSDP (dp_replicate=4; dp_shard=4)", "", SCENARIO_ZERO3, 4},
         {"HSDP of 2 shards x 8 replicas", "", SCENARIO_ZERO3, 2},
-        {"HSDP 2x8", "'HSDP 2x8': how many ranks share is not given", SCENARIO_ZERO3, 8},
         {"FSDP 8 x DP 2", "", SCENARIO_ZERO3, 8},
         {"FSDP 2", "", SCENARIO_ZERO3, 0},
         {"FSDP over 32", "'FSDP over 32': 32 ranks are more than dp x cp", SCENARIO_ZERO3, 0},
@@ -450,16 +475,27 @@ TEST(sharding_and_its_group_come_from_the_row)
         {"", "sharding is missing", SCENARIO_UNSHARDED, 0},
         {"magic", "sharding 'magic' has no model; known: ZeRO-0", SCENARIO_UNSHARDED, 0},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char row[512], reason[SETTING_REASON];
-        snprintf(row, sizeof row,
-                 "H100-SXM-80GB,,HF,GPT,4096,32,32,32,9,50000,gelu,2048,16,1,1,,2,8,%s,1,8,,,bf16,,,1,,,,",
-                 cases[i].sharding);
-        struct setting setting = setting_of(row, reason);
-        CHECK_TRUE(cases[i].reason[0] == '\0' ? reason[0] == '\0' : strstr(reason, cases[i].reason) != NULL);
-        CHECK_EQUAL(setting.plan.sharding, cases[i].expected);
-        CHECK_EQUAL(setting.plan.shard_group, cases[i].group);
-    }
+    check_sharding(cases, sizeof cases / sizeof *cases);
+}
+
+/* Types, versions and stages count no ranks; nodes count theirs. */
+TEST(groups_of_hsdp_are_counted_in_ranks)
+{
+    static const struct sharding_case cases[] = {
+        {"HSDP (FSDP2 sharding inside a node)", "", SCENARIO_ZERO3, 8},
+        {"HSDP: ZeRO-3 shard inside a node", "", SCENARIO_ZERO3, 8},
+        {"HSDP: ZeRO stage 3 sharding", "", SCENARIO_ZERO3, 8},
+        {"HSDP (shard=1 node)", "", SCENARIO_ZERO3, 8},
+        {"hybrid shard 2 nodes", "", SCENARIO_ZERO3, 0},
+        {"HSDP (FSDP2; 4-way shard)", "", SCENARIO_ZERO3, 4},
+        {"HSDP; shard=99999999999999999999 nodes", "", SCENARIO_ZERO3, 0},
+        {"HSDP; bf16 gradients", "", SCENARIO_ZERO3, 8},
+        {"HSDP; fp32 grad", "", SCENARIO_ZERO3, 8},
+        {"HSDP (PyTorch 2.4.1)", "", SCENARIO_ZERO3, 8},
+        {"HSDP (4)", "how many ranks share is not given", SCENARIO_ZERO3, 8},
+        {"HSDP 2x8", "'HSDP 2x8': how many ranks share is not given", SCENARIO_ZERO3, 8},
+    };
+    check_sharding(cases, sizeof cases / sizeof *cases);
 }
 
 /* Names of models and GPUs vary by what does not matter, and by what does. */
@@ -471,7 +507,17 @@ TEST(names_are_known_with_what_does_not_matter_around_them)
                  {"8x H100 SXM 80GB HBM3", "Llama 3 8B (no sizes)", ""},
                  {"H100", "llama3-8b-hf", ""},
                  {"64xH100 (DGX)", "Llama-3-8B", ""},
+                 {"H100 (80 GiB)", "Llama-3-8B", ""},
+                 {"H100 (8 GPUs per node)", "Llama-3-8B", ""},
+                 {"8x H100 per node", "Llama-3-8B", "no device file for gpu '8x H100 per node'"},
+                 {"H100-SXM-80GB (4 per node)", "Llama-3-8B", "nodes of other than 8 GPUs have no model"},
+                 {"H100-SXM-80GB (4 GPUs per node)", "Llama-3-8B", "nodes of other than 8 GPUs have no model"},
+                 {"H100-SXM-80GB (8x H100 per node)", "Llama-3-8B", ""},
                  {"H100 (96 GB)", "Llama-3-8B", "no device file for gpu 'H100 (96 GB)'"},
+                 {"H100 (96 GiB)", "Llama-3-8B", "no device file for gpu 'H100 (96 GiB)'"},
+                 {"H100 (64 GiB; 4 per node)", "Llama-3-8B", "no device file for gpu 'H100 (64 GiB; 4 per node)'"},
+                 {"H100", "Llama 3 8B (8 layers)", "no public model 'Llama 3 8B (8 layers)'"},
+                 {"H100", "Llama 3 8B (fewer layers)", "no public model 'Llama 3 8B (fewer layers)'"},
                  {"H100 PCIe", "Llama-3-8B", "no device file for gpu 'H100 PCIe'"},
                  {"H100", "Llama-3-8B-16K", "no public model 'Llama-3-8B-16K'"},
                  {"H100", "Meta", "no public model 'Meta'"}};
@@ -498,6 +544,12 @@ TEST(models_without_a_model_are_refused_by_name)
                  {"Gemma-7B", "geglu", "heads of Gemma are 256 wide", MODEL_SWIGLU},
                  {"Qwen3-8B", "SiLU", "", MODEL_SWIGLU},
                  {"GPT-1x", "gated GELU", "", MODEL_SWIGLU},
+                 {"X", "gelu (non-gated)", "", MODEL_GELU},
+                 {"X", "ungated gelu", "", MODEL_GELU},
+                 {"X", "nongated gelu", "", MODEL_GELU},
+                 {"X", "gelu; no gate", "", MODEL_GELU},
+                 {"X", "SiLU; non gated", "", MODEL_GELU},
+                 {"X", "SiLU; gated", "", MODEL_SWIGLU},
                  {"OPT", "ReLU", "", MODEL_GELU},
                  {"Nemotron", "squared relu", "", MODEL_GELU},
                  {"X", "tanh", "activation 'tanh' has no model", MODEL_SWIGLU}};
@@ -511,20 +563,22 @@ TEST(models_without_a_model_are_refused_by_name)
         CHECK_EQUAL(setting.model.activation, cases[i].expected);
         bool other = strstr(cases[i].activation, "swiglu") == NULL && cases[i].expected == MODEL_SWIGLU;
         CHECK_TRUE(reason[0] != '\0' || (strstr(setting.assumed, "activation as swiglu") != NULL) == other);
+        bool ungated = strstr(cases[i].activation, "SiLU; non") != NULL;
+        CHECK_EQUAL(strstr(setting.assumed, "activation as gelu") != NULL, ungated);
     }
 }
 
-/* 4 layers of 4 x 1024^2 + 3 x 1024 x 2048 and 9216: 41.98e6; a table of 32000 x 1024 is 32.77e6. */
+/* 4 layers of 4 x 1024^2 + 3 x 1024 x 2048 and 9216: 41.98e6; a table of 32000 x 1024 is 32.77e6. Fewer digits than
+ * three say nothing, though 0.11 and 0.075 are as near. */
 TEST(the_number_of_parameters_says_whether_embeddings_are_tied)
 {
     static const struct {
         const char *params_b, *doubt;
         bool tied;
-    } cases[] = {{"0.0747", "", true},
-                 {"0.1075", "", false},
-                 {"0.1", "", false},
-                 {"0.07", "params_b is 0.07, though the sizes make 0.11", false},
-                 {"", "", false}};
+    } cases[] = {
+        {"0.0747", "", true}, {"0.1075", "", false}, {"0.075", "params_b is 0.075, though the sizes make 0.11", false},
+        {"0.11", "", false},  {"0.1", "", false},    {"0.07", "params_b is 0.07, though the sizes make 0.11", false},
+        {"", "", false}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char reason[SETTING_REASON];
         struct setting setting = setting_of_column(
@@ -534,7 +588,35 @@ TEST(the_number_of_parameters_says_whether_embeddings_are_tied)
         CHECK_CONTAINS(setting.assumed, cases[i].doubt);
         CHECK_EQUAL(strstr(setting.assumed, "params_b") != NULL, *cases[i].doubt != '\0');
         CHECK_EQUAL(setting.model.tied_embeddings, cases[i].tied);
-        CHECK_EQUAL(strstr(setting.assumed, "untied embeddings") == NULL, i < 2);
+        CHECK_EQUAL(strstr(setting.assumed, "untied embeddings") == NULL, cases[i].tied);
+        CHECK_CONTAINS(setting.assumed, "tied embeddings");
+    }
+}
+
+/* A name is believed before a number: MPT-7B has 6.65e9 parameters with one table, 6.86e9 with two. */
+TEST(names_say_whether_embeddings_are_tied_before_numbers_do)
+{
+    static const char *const mpt = "4096,32,32,32,16384,50368,gelu", *const llama = ",32,,,,,";
+    static const struct {
+        const char *framework, *model, *const *sizes, *params_b, *notes;
+        bool tied;
+    } cases[] = {{"llm-foundry", "MPT-7B", &mpt, "7", "", true},
+                 {"llm-foundry", "MPT-7B", &mpt, "6.86", "", true},
+                 {"NeMo", "GPT-7B", &mpt, "6.86", "", true},
+                 {"NeMo", "GPT-7B", &mpt, "6.65", "untied embeddings", false},
+                 {"titan", "Llama-3-8B", &llama, "7", "", false},
+                 {"titan", "Llama-3-8B", &llama, "7.50", "", false},
+                 {"titan", "Llama-3-8B", &llama, "8.03", "tied embeddings", true},
+                 {"titan", "Mistral-7B", &mpt, "7", "", false}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char row[512], reason[SETTING_REASON];
+        snprintf(row, sizeof row, "H100-SXM-80GB,,%s,%s,%s,2048,8,1,1,,1,8,FSDP,1,8,,,bf16,,,1,,,,%s",
+                 cases[i].framework, cases[i].model, *cases[i].sizes, cases[i].notes);
+        struct setting setting = setting_of_column(row, "params_b", cases[i].params_b, reason);
+        CHECK_TEXT(reason, "");
+        CHECK_EQUAL(setting.model.tied_embeddings, cases[i].tied);
+        bool said = strstr(setting.assumed, cases[i].tied ? "tied embeddings" : "untied embeddings") != NULL;
+        CHECK_EQUAL(said, *cases[i].notes == '\0');
     }
 }
 
@@ -547,6 +629,9 @@ TEST(tensor_parallelism_stays_inside_a_node)
         {"16,8,1,,1,2", ""},
         {"4,4,1,,1,1", ""},
         {"24,3,1,,1,8", "tp is 3: "},
+        {"8,none,none,,1,8", ""},
+        {"8,8,1,,1,none", ""},
+        {"16,8,none,,none,2", ""},
         {"32,,1,,1,4", ""}, /* what is left for it */
         {"16,,,,,16", ""},
         {"16,,,,,8", "tp is missing"},
@@ -681,6 +766,13 @@ TEST(precisions_and_recomputations_are_read_in_any_spelling)
         {"NeMo", "bf16", "full (per block)", "", "", RECOMPUTE_FULL, 0},
         {"NeMo", "bf16", "0", "", "", RECOMPUTE_NONE, 0},
         {"NeMo", "bf16", "False", "", "", RECOMPUTE_NONE, 0},
+        {"NeMo", "bf16", "none (recipe)", "", "", RECOMPUTE_NONE, 0},
+        {"NeMo", "bf16", "no full recomputation", "", "", RECOMPUTE_NONE, 0},
+        {"NeMo", "bf16", "none (full in last stage)", "recompute 'none (full in last stage)'", "", RECOMPUTE_FULL, 0},
+        {"NeMo", "bf16", "no selective; full", "recompute 'no selective; full'", "", RECOMPUTE_FULL, 0},
+        {"NeMo", "bf16", "full (32/32 layers)", "", "", RECOMPUTE_FULL, 0},
+        {"NeMo", "bf16", "full (4/32 layers)", "a share of layers", "", RECOMPUTE_FULL, 0},
+        {"NeMo", "bf16", "full; block; 3 of 32 layers", "", "", RECOMPUTE_FULL, 6},
         {"NeMo", "bf16", "full; block; 3 layers", "", "", RECOMPUTE_FULL, 6},
         {"NeMo", "bf16", "full; block", "how many layers is not given", "", RECOMPUTE_FULL, 0},
     };
@@ -712,6 +804,12 @@ TEST(the_fabric_is_read_with_or_without_a_count)
          "400Gb/s",
          "", 450e9, 25e9},
         {"H100-SXM-80GB", "NVLink4 900 GB/s (both directions) + 100 GbE", "100 Gb/s a GPU", 450e9, 12.5e9},
+        {"H100-SXM-80GB", "NVLink 900 GB/s (450 GB/s per direction)", "NICs of 400 Gb/s a GPU", 450e9, 50e9},
+        {"H100-SXM-80GB", "NVLink 400 GB/s per direction (800 GB/s)", "NICs of 400 Gb/s a GPU", 400e9, 50e9},
+        {"H100-SXM-80GB", "NVLink each way 400 GB/s", "NICs of 400 Gb/s a GPU", 400e9, 50e9},
+        {"H100-SXM-80GB", "900 GB/s", "NVLink of 450 GB/s one way", 450e9, 50e9},
+        {"H100-SXM-80GB", "450 GB/s per direction", "NVLink of 450 GB/s one way", 450e9, 50e9},
+        {"H100-SXM-80GB", "H100 SXM; 900 GB/s", "NVLink of 450 GB/s one way", 450e9, 50e9},
         {"H100-SXM-80GB", "4x100Gb/s RoCE per node", "", 450e9, 6.25e9},
         {"H100-SXM-80GB", "3.2 Tbps per node", "", 450e9, 50e9},
         {"H100-SXM-80GB", "NVLink + 400Gb/s RDMA per GPU", "", 450e9, 50e9},
@@ -735,9 +833,16 @@ TEST(the_fabric_is_read_with_or_without_a_count)
 /* A network in GB/s is no NVLink, and GB/s do not say of a GPU or a node, one way or both. */
 TEST(a_network_in_bytes_is_refused)
 {
-    static const char *const fabrics[] = {
-        "8x50GB/s IB",         "NVLink 900 GB/s + 8x400Gb/s",      "NVLink + 400 GB/s RoCE",
-        "Spectrum-X 400 GB/s", "NVLink (900 GB/s) and 200Gb/s IB", "NVLink 900 GB/s + 50 GB/s distributed"};
+    static const char *const fabrics[] = {"8x50GB/s IB",
+                                          "NVLink 900 GB/s + 8x400Gb/s",
+                                          "NVLink + 400 GB/s RoCE",
+                                          "Spectrum-X 400 GB/s",
+                                          "NVLink (900 GB/s) and 200Gb/s IB",
+                                          "NVLink 900 GB/s + 50 GB/s distributed",
+                                          "400 GB/s",
+                                          "450 GB/s",
+                                          "900 GB/s IB",
+                                          "NVLink 900 GB/s + 400 GB/s"};
     for (size_t i = 0; i < sizeof fabrics / sizeof *fabrics; i++) {
         char row[512], reason[SETTING_REASON];
         snprintf(row, sizeof row,
@@ -792,6 +897,10 @@ TEST(the_attention_kernel_is_the_rows_or_the_frameworks)
         {"A100-SXM-80GB", "Megatron-Core", "", "attention flash-attention 2", DEVICE_FLASH2},
         {"A100-SXM-80GB", "NeMo", "", "attention flash-attention 2", DEVICE_FLASH2},
         {"H100-SXM-80GB", "HF", "eager", "", DEVICE_UNFUSED},
+        {"H100-SXM-80GB", "HF", "eager (no flash)", "", DEVICE_UNFUSED},
+        {"H100-SXM-80GB", "HF", "SDPA math", "", DEVICE_UNFUSED},
+        {"H100-SXM-80GB", "HF", "SDPA (flash; math fallback off)", "attention flash-attention 2", DEVICE_FLASH2},
+        {"H100-SXM-80GB", "HF", "SDPA math fallback disabled", "attention flash-attention 2", DEVICE_FLASH2},
         {"H100-SXM-80GB", "HF", "N/A", "attention flash-attention 2", DEVICE_FLASH2},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -1125,6 +1234,30 @@ TEST(measured_throughput_comes_from_the_first_column_that_has_it)
     }
     CHECK_CONTAINS(validate.rows[3].reason, "nor tflops_per_gpu of a known formula");
     validate_free(&validate);
+}
+
+/* Behind a number that is believed a malformed one is said, before it it stops the row. */
+TEST(a_malformed_throughput_behind_a_good_one_is_doubtful)
+{
+    static const struct {
+        const char *tokens_per_s, *tps_per_gpu, *step_time_s, *reason, *assumed;
+    } cases[] = {{"~80000", "100", "", "", "tokens_per_s '~80000' is not a number"},
+                 {"800", "100", "about 2", "", "step_time_s 'about 2' is not a number"},
+                 {"~80000", "", "2", "tokens_per_s: '~80000' is not a number", ""}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[4096];
+        snprintf(text, sizeof text,
+                 "tokens_per_s,%s%s,H100-SXM-80GB,,titan,tiny,1024,4,8,8,4096,32000,gelu,2048,8,1,1,,1,8,ZeRO-1,1,64,"
+                 "none,,bf16,,,%s,%s,,,\n",
+                 header, cases[i].tokens_per_s, cases[i].tps_per_gpu, cases[i].step_time_s);
+        struct validate validate = validated(written("doubtful.csv", text), NULL);
+        if (!CHECK_TRUE(validate.n_rows == 1))
+            return;
+        CHECK_TEXT(validate.rows[0].reason, cases[i].reason);
+        CHECK_CONTAINS(validate.rows[0].assumed, cases[i].assumed);
+        CHECK_TRUE(*cases[i].reason != '\0' || validate.rows[0].measured == 100);
+        validate_free(&validate);
+    }
 }
 
 /* 100 TFLOP/s over a token's model FLOPs: 6 for each of 4 x 12h^2 weights and the

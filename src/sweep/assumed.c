@@ -189,7 +189,7 @@ static void print_documents(const struct scenario *scenario, const struct point 
     }
     int used = snprintf(line, ASSUMED_SIZE, "documents over the context are %s; each system sees the same batches",
                         fates[scenario->data.long_documents]);
-    if (samples >= 2 * documents)
+    if (documents > 0 && samples >= 2 * documents)
         snprintf(line + used, ASSUMED_SIZE - (size_t)used, "; a document makes %.3g samples, mean",
                  (double)samples / (double)documents);
 }

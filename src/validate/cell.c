@@ -25,10 +25,11 @@ static bool is_word(const char *at, size_t bytes, const char *const *words, size
     return false;
 }
 
-/** Whether "no", "not", "without" or "w/o" stands before `at` in its clause, which "with" and "but" end. */
+/** Whether "no", "not", "non", "without" or "w/o" stands before `at` in its clause, which "with" and "but" end; or "un"
+ * in its word. */
 static bool is_negated(const char *text, const char *at)
 {
-    static const char *const words[] = {"no", "not", "without", "w/o"}, *const ends[] = {"with", "but"};
+    static const char *const words[] = {"no", "not", "non", "un", "without", "w/o"}, *const ends[] = {"with", "but"};
     for (;;) {
         while (at > text && strchr(" -_/", at[-1]) != NULL)
             at--;
@@ -45,14 +46,14 @@ static bool is_negated(const char *text, const char *at)
 }
 
 /** Whether "off", "disabled", "false", "none", "not used", or at the end of a clause "no", "not" or "0" follows: behind
- * the rest of an option's name ("_gather=False") and "gather" or "reduce". */
+ * the rest of an option's name ("_gather=False") and "grad", "param", "gather" or "reduce". */
 static bool is_off(const char *behind)
 {
     static const char *const words[] = {"off", "disabled", "false", "none"}, *const last[] = {"no", "not", "0"};
-    static const char *const between[] = {"gather", "reduce"};
+    static const char *const between[] = {"grad", "param", "gather", "reduce"};
     while (isalnum((unsigned char)*behind) || (strchr("-_", *behind) != NULL && *behind != '\0'))
         behind++;
-    for (int step = 0; step < 2; step++) {
+    for (;;) {
         behind += strspn(behind, " =:");
         size_t bytes = strcspn(behind, " =:,;()+");
         if (is_word(behind, bytes, words, sizeof words / sizeof *words) || strncasecmp(behind, "not used", 8) == 0)
@@ -63,7 +64,6 @@ static bool is_off(const char *behind)
             return false;
         behind += bytes;
     }
-    return false;
 }
 
 bool cell_says(const struct cells *cells, const char *column, const char *part)
@@ -129,6 +129,12 @@ int64_t cell_whole(const struct cells *cells, const char *column)
     return 0;
 }
 
+int64_t cell_count(const struct cells *cells, const char *column)
+{
+    bool word = isalpha((unsigned char)*cell_text(cells, column)) != 0;
+    return word && cell_is_none(cells, column) ? 1 : cell_whole(cells, column);
+}
+
 int64_t cell_degree(const struct cells *cells, const char *column)
 {
     int64_t value = cell_is_none(cells, column) ? 0 : cell_whole(cells, column);
@@ -137,7 +143,7 @@ int64_t cell_degree(const struct cells *cells, const char *column)
 
 int64_t cell_tensor(const struct cells *cells)
 {
-    int64_t n = cell_whole(cells, "n_gpus"), dp = cell_whole(cells, "dp");
+    int64_t n = cell_whole(cells, "n_gpus"), dp = cell_count(cells, "dp");
     int64_t others = dp * cell_degree(cells, "pp") * cell_degree(cells, "cp");
     if (*cell_text(cells, "tp") != '\0')
         return cell_degree(cells, "tp");

@@ -19,9 +19,9 @@ const char *cell_text(const struct cells *cells, const char *column);
 /** Whether a cell has this part, in any case. */
 bool cell_has(const struct cells *cells, const char *column, const char *part);
 
-/** As cell_has, where no "no", "not", "without" or "w/o" stands before the part in its clause, which also "with" and
- * "but" end ("no overlap with ..."), nor "off", "disabled", "false", "none", "not used" behind it, or behind the name
- * of an option that the part begins ("param_gather=False"). */
+/** As cell_has, where no "no", "not", "non", "without" or "w/o" stands before the part in its clause, which also "with"
+ * and "but" end ("no overlap with ..."), nor "un" in its word ("ungated"), nor "off", "disabled", "false", "none", "not
+ * used" behind it, or behind the name of an option that the part begins ("param_gather=False"). */
 bool cell_says(const struct cells *cells, const char *column, const char *part);
 
 /** Whether a cell says that there is none: it is "0" or begins with "none", "no", "off", "false", "without", "disabled"
@@ -39,6 +39,9 @@ bool cell_flag(const struct cells *cells, const char *column, bool empty);
 
 /** A whole number; 0 where the cell is empty, or with err malformed. */
 int64_t cell_whole(const struct cells *cells, const char *column);
+
+/** As cell_whole, 1 where the cell says in a word that there is none. */
+int64_t cell_count(const struct cells *cells, const char *column);
 
 /** As cell_whole, 1 where the cell is empty or says that there is none. */
 int64_t cell_degree(const struct cells *cells, const char *column);

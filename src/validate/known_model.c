@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "validate/known_model.h"
 
+#include <string.h>
+
 #include "scenario/scenario.h"
 
-/** Whether a name is the wanted one but for "Meta" before it, and "Instruct", "chat", "base", "hf" or a remark behind.
- */
+/** Whether a name is the wanted one but for "Meta" before it, and "Instruct", "chat", "base", "hf" or a remark without
+ * sizes behind. */
 static bool is_named(const char *name, const char *wanted)
 {
     static const char *const variants[] = {"Instruct", "chat", "base", "hf"};
@@ -13,7 +15,7 @@ static bool is_named(const char *name, const char *wanted)
         return false;
     for (size_t i = 0; i < sizeof variants / sizeof *variants; i++)
         past = measured_past_name(past, variants[i]);
-    return *past == '\0' || *past == '(';
+    return *past == '\0' || (*past == '(' && strpbrk(past, "0123456789") == NULL && strcasestr(past, "layer") == NULL);
 }
 
 bool known_model_of(const struct measured *models, const char *name, struct model *model, struct error *err)

@@ -114,7 +114,7 @@ const char *measured_known(const struct measured *measured, int32_t row, const c
     return text;
 }
 
-/** strtod of digits that commas part into thousands, "1,024"; as strtod where there are none. */
+/** strtod of digits that commas part into thousands, "1,024", "5,012.5"; as strtod where there are none. */
 static double number_of(const char *text, const char **end)
 {
     char plain[64], *past;
@@ -126,6 +126,12 @@ static double number_of(const char *text, const char **end)
         memcpy(plain + n, at + 1, 3);
         n += 3;
         at += 4;
+    }
+    size_t decimals = at > text + first && *at == '.' ? 1 + strspn(at + 1, "0123456789") : 0;
+    if (n + decimals < sizeof plain) {
+        memcpy(plain + n, at, decimals);
+        n += decimals;
+        at += decimals;
     }
     plain[n] = '\0';
     double value = at == text + first ? strtod(text, &past) : strtod(plain, NULL);

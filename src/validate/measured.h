@@ -41,10 +41,10 @@ const char *measured_known(const struct measured *measured, int32_t row, const c
 const char *measured_past_name(const char *text, const char *name);
 
 /**
- * A cell's number: not negative, "1024" or "1,024", alone, with a remark in brackets behind it ("256000 (padded)"), or
- * with a unit of the column: step_time_s "s", "ms"; seq_len "K", "M" (2^10, 2^20 tokens), "tokens"; n_gpus "GPUs";
- * tokens_per_s "K", "M" and tps_per_gpu "K" (10^3, 10^6); tflops_per_gpu "TFLOP/s". A cell that is empty, or says that
- * nobody knows, is 0.
+ * A cell's number: not negative, "1024", "1,024" or "1,024.5", alone, with a remark in brackets behind it ("256000
+ * (padded)"), or with a unit of the column: step_time_s "s", "ms"; seq_len "K", "M" (2^10, 2^20 tokens), "tokens";
+ * n_gpus "GPUs"; tokens_per_s "K", "M" and tps_per_gpu "K" (10^3, 10^6); tflops_per_gpu "TFLOP/s". A cell that is
+ * empty, or says that nobody knows, is 0.
  * @return false with a line added to err that names file, line and column
  */
 bool measured_number(const struct measured *measured, int32_t row, const char *name, double *value, struct error *err);

@@ -114,17 +114,32 @@ __attribute__((format(printf, 2, 3))) static void doubt(struct setting *setting,
     va_end(arguments);
 }
 
+/** As number; behind a column that has one, a malformed cell is only doubtful. */
+static double later_number(const struct file *file, const char *column, bool behind, struct setting *setting)
+{
+    double value;
+    struct error err = {0};
+    if (!behind || measured_number(file->measured, file->row, column, &value, &err))
+        return number(file, column);
+    doubt(setting, "%s '%.40s' is not a number", column, text(file, column));
+    return 0;
+}
+
 /** Tokens a second and GPU as the row's columns make them, in the order in which they are believed; 0: none. */
 static double measured_throughput(const struct file *file, struct setting *setting)
 {
     enum { N_COLUMNS = 4, N_COMPARED = 3 };
     static const char *const columns[N_COLUMNS] = {"tps_per_gpu", "tokens_per_s", "step_time_s", "tflops_per_gpu"};
-    double gpus = (double)setting->n_gpus, step_s = number(file, columns[2]);
+    double gpus = (double)setting->n_gpus, told[N_COLUMNS] = {0};
     double flop = formula_flop(text(file, "flops_formula"), setting);
-    const double values[N_COLUMNS] = {number(file, columns[0]), number(file, columns[1]) / gpus,
-                                      step_s > 0 ? (double)(setting->global_batch * setting->seq_len) / step_s / gpus
-                                                 : 0,
-                                      flop > 0 ? number(file, columns[3]) * 1e12 / flop : 0};
+    bool behind = false;
+    for (int i = 0; i < (flop > 0 ? N_COLUMNS : N_COMPARED); i++) {
+        told[i] = later_number(file, columns[i], behind, setting);
+        behind = behind || told[i] > 0;
+    }
+    const double values[N_COLUMNS] = {
+        told[0], told[1] / gpus, told[2] > 0 ? (double)(setting->global_batch * setting->seq_len) / told[2] / gpus : 0,
+        flop > 0 ? told[3] * 1e12 / flop : 0};
     int first = 0;
     while (first < N_COLUMNS - 1 && values[first] == 0)
         first++;

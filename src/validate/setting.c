@@ -37,7 +37,7 @@ static void refuse_incomplete(const struct cells *cells)
                       setting_columns[i], cell_text(cells, "model"));
     for (int i = 0; setting_columns[i] != NULL; i++)
         if (*cell_text(cells, setting_columns[i]) != '\0' && strcmp(setting_columns[i], "activation") != 0 &&
-            strcmp(setting_columns[i], "gpu") != 0 && cell_whole(cells, setting_columns[i]) == 0)
+            strcmp(setting_columns[i], "gpu") != 0 && cell_count(cells, setting_columns[i]) == 0)
             cell_skip(cells, "%s is 0", setting_columns[i]);
     static const char *const words[] = {"bf16", "fp16", "bfloat16", "float16"};
     const char *precision = cell_text(cells, "precision");

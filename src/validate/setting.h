@@ -39,17 +39,17 @@ enum { SETTING_REASON = 192 };
  *
  *   setting          column             value
  *   model            hidden ... vocab   as they stand; activation: relu and squared-relu count as gelu (one inner
- *                                       tensor, by element), "silu" and gated ones as swiglu; norm "layernorm...":
- *                                       LayerNorm, else RMSNorm
+ *                                       tensor, by element), so "non-gated" and "ungated"; "silu" and gated ones as
+ *                                       swiglu; norm "layernorm...": LayerNorm, else RMSNorm
  *   parameters       params_b           more than 10% off what the sizes make: said
  *   sizes            model              where any of these is empty: of the public model that model/validation/
  *                                       models.csv names for this name, in any case, with or without blanks, - and
  *                                       _, "Meta" before it, "Instruct", "chat", "base", "hf" or a remark in brackets
- *                                       behind it; sizes in the row must agree with it
- *   tied embeddings  notes, params_b,   "untied embeddings": no. "tied embeddings": yes. Else what alone makes
- *                    model              params_b, to 2%. Else the public model's above;
- *                                       MPT (as the notes of the H100 rows say of mpt-*.yaml), and a GPT of Megatron or
- *                                       NeMo (their default): yes. Else no
+ *                                       without digits or "layer" behind it; sizes in the row must agree with it
+ *   tied embeddings  notes, model,      "untied embeddings": no. "tied embeddings": yes. Else, and said: the public
+ *                    framework,         model's above; MPT (as the notes of the H100 rows say of mpt-*.yaml), and a GPT
+ *                    params_b           of Megatron or NeMo (their default): yes. Else what alone makes params_b, to
+ *                                       2%, where that has three digits or more. Else no
  *   biases,          model, framework   a GPT of Megatron or NeMo (their defaults): biases, learned positions, as many
  *   positions                           as seq_len; MPT (as the notes of the H100 rows say of mpt-*.yaml): learned
  *                                       positions; others and squared-relu (Nemotron): none, rotary. More
@@ -62,18 +62,20 @@ enum { SETTING_REASON = 192 };
  *   device           gpu                by model/validation/gpus.csv: the first whose name the cell, without a count
  *                                       ("8x") and "NVIDIA", begins with (`alone`: is), in any case, with or without
  *                                       blanks, - and _; none, or "PCIe" or "NVL", but not "NVLink" (boards of other
- *                                       power and links): skipped. "non-standard": skipped, its clocks are not known.
- *                                       h100-96g is for memory
+ *                                       power and links), or "N per node" but 8: skipped. "non-standard": skipped, its
+ *                                       clocks are not known. h100-96g is for memory
  *   platform         fabric, gpu        "N GB/s" beside NVLink or NVSwitch: of both directions, unless "per direction";
- *                                       beside anything else skipped. "KxM Gb/s" (Gbps, Tb/s, GbE), or "M Gb/s per
+ *                                       beside no name as well if that makes the speed of gpus.csv, and said; beside
+ *                                       anything else skipped. "KxM Gb/s" (Gbps, Tb/s, GbE), or "M Gb/s per
  *                                       node": shared by 8 GPUs; "M Gb/s per GPU"; without a word, up to 400 Gb/s a
  *                                       GPU, above it a node. Else by gpus.csv. Nodes of 8 GPUs
  *   attention        attn_kernel,       llm-foundry (2023): flash1, whatever its rows are labelled: its benchmark
  *                    attn_backend,      script takes the Triton kernel by default (submit_benchmarks.py, attn_impl),
  *                                       between its rows' lengths lies half the speed of FlashAttention-2's tables.
  *                    framework, gpu     FlashAttention-2 ("flash_attn 2.6", "FA2"), FlashAttention-3, cuDNN.
- *                                       "unfused", "eager", "math", and Megatron-LM (not Megatron-Core or -Bridge) on
- *                                       A100 where nothing else is named (2021, 2022: before flash attention): unfused.
+ *                                       "unfused", "eager", "math" (no "fallback"), but not beside "flash", and
+ *                                       Megatron-LM (not Megatron-Core or -Bridge) on A100 where nothing else is named
+ *                                       (2021, 2022: before flash attention): unfused.
  *                                       Empty or "auto": NeMo, Megatron and MaxText on H100, H200, H800: cuDNN (what
  *                                       Transformer Engine takes). All others, and "flash" of no version:
  *                                       FlashAttention-2
@@ -120,8 +122,9 @@ enum { SETTING_REASON = 192 };
  *                                       copies count as these. Others that do not name FSDP1: 1, assumed
  *   shard group      sharding           "zero1=N", "over N" (times cp where "x CP" stands, and of torchtitan), "FSDP N"
  *                                       and "FSDP=N" but for versions 1 and 2: N ranks, more than there are: skipped;
- *                                       "over N nodes": theirs; else with "HSDP" or "hybrid" "shard=N", "N shards", or
- *                                       without any number those of a node; "+DP" without a number: skipped. Else all
+ *                                       "over N nodes": theirs; else with "HSDP" or "hybrid" "shard=N", "N shards",
+ *                                       "shard N nodes", or without a number (but of types, versions, stages) those of
+ *                                       a node; "+DP" without a number: skipped. Else all
  *   stages           layers, pp, vpp    equal; where pp x vpp does not divide layers, embedding and head counted as
  *                                       layers (Megatron's option; so Llama 3, arXiv:2407.21783, section 3.3.2), if
  *                                       that divides. Else skipped
@@ -146,9 +149,10 @@ enum { SETTING_REASON = 192 };
  *                                       False); so PyTorch's DDP. Else none (Megatron's default)
  *   sequence         sp                 0: off. 1 or empty: on. Others: skipped
  *   parallelism
- *   recompute,       recompute,         "none" or empty: none. "selective (core attention)", Megatron's "selective":
- *   early stop       framework, gpu,    [attention-core]. "0", "no", "off", "false": none. "SwiGLU act...": selective.
- *                    precision          "full": full; "block, N": of N layers of each virtual stage (no row of one
+ *   recompute,       recompute,         "none" without "full" or "selective" behind it, or empty: none.
+ *   early stop       framework, gpu,    "selective (core attention)", Megatron's "selective":
+ *                    precision          [attention-core]. "0", "no", "off", "false": none. "SwiGLU act...": selective.
+ *                                       "full": full; "block, N": of N layers of each virtual stage (no row of one
  *                                       layer, nor of activations alone); torchtitan's "selective op", "per-op",
  *                                       "matmul", and "selective" or "SAC" alone (its llama3_8b.toml): [selective,
  *                                       alternate-gemms]. MaxText's minimal_flash: selective

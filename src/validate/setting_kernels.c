@@ -34,11 +34,12 @@ enum device_attention setting_read_attention(const struct cells *cells)
     if (cell_has(cells, column, "cuDNN"))
         return DEVICE_CUDNN;
     static const char *const in_memory[] = {"unfused", "eager", "naive", "math"};
-    for (size_t i = 0; i < sizeof in_memory / sizeof *in_memory; i++)
-        if (cell_says(cells, column, in_memory[i]))
+    bool flash = cell_says(cells, column, "flash"); /* of no version */
+    for (size_t i = 0; i < sizeof in_memory / sizeof *in_memory && !flash; i++)
+        if (cell_says(cells, column, in_memory[i]) &&
+            (strcmp(in_memory[i], "math") != 0 || !cell_has(cells, column, "fallback")))
             return DEVICE_UNFUSED;
     bool hopper = cell_has(cells, "gpu", "H100") || cell_has(cells, "gpu", "H200") || cell_has(cells, "gpu", "H800");
-    bool flash = cell_has(cells, column, "flash"); /* of no version */
     bool cudnn = hopper && !flash && (cell_is_megatron(cells) || cell_has(cells, "framework", "MaxText"));
     bool unfused = cell_is_before_flash(cells) && !flash;
     cell_assume(cells, unfused ? "unfused attention" : cudnn ? "attention cuDNN" : "attention flash-attention 2");
@@ -58,7 +59,7 @@ static bool is_compiled(const struct cells *cells)
                 return false;
         bool source =
             cell_has(cells, columns[column], "compiled from") || cell_has(cells, columns[column], "compiled by");
-        compiled = compiled || (!source && cell_says(cells, columns[column], "compile"));
+        compiled = compiled || cell_says(cells, columns[column], source ? "torch.compile" : "compile");
     }
     if (!compiled && cell_has(cells, "framework", "fms-fsdp"))
         cell_assume(cells, "compiled");

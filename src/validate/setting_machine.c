@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+#include <ctype.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,41 +63,69 @@ static double read_nics(const struct cells *cells)
     return fmax(n_nics, 1) * gbit_per_s * 1e9 / 8 / (one ? 1 : SETTING_NODE_GPUS);
 }
 
-/** Where the clause with `at` begins and ends: at ",", ";", "+" and " and ". */
-static void clause_of(const char *text, const char *at, char *clause, size_t room)
+/** Part of a text. */
+struct span {
+    const char *begin, *end;
+};
+
+/** The clause with `at`, which ",", ";", "+" and " and " end. */
+static struct span clause_of(const char *text, const char *at)
 {
     const char *begin = at;
     while (begin > text && strchr(",;+", begin[-1]) == NULL && strncasecmp(begin - 1, " and ", 5) != 0)
         begin--;
-    size_t bytes = strcspn(begin, ",;+");
-    const char *and = strcasestr(at, " and ");
-    if (and != NULL && and < begin + bytes)
-        bytes = (size_t)(and-begin);
-    snprintf(clause, room, "%.*s", (int)bytes, begin);
+    const char *end = begin + strcspn(begin, ",;+"), *and = strcasestr(at, " and ");
+    return (struct span){begin, and != NULL && and < end ? and : end};
+}
+
+/** Whether one of the words begins in a part of a text. */
+static bool span_has(struct span span, const char *const *words, size_t n)
+{
+    for (const char *at = span.begin; at < span.end; at++)
+        for (size_t i = 0; i < n; i++)
+            if (strncasecmp(at, words[i], strlen(words[i])) == 0)
+                return true;
+    return false;
+}
+
+/** Bytes a second, one direction, of the speed with this unit: half of it, unless its clause, or of several speeds in
+ * one clause what stands between this and the next, says "per direction". */
+static double one_direction(const char *text, const char *unit, struct span clause)
+{
+    static const char *const one_way[] = {"direction", "each way", "one-way"}, *const both[] = {"bidir", "both"};
+    const char *first = strstr(clause.begin, "GB/s"), *next = strstr(unit + 1, "GB/s"), *end = unit;
+    bool more = next != NULL && next < clause.end;
+    struct span remark = {first < unit || more ? unit : clause.begin, more ? next : clause.end};
+    bool one = span_has(remark, one_way, sizeof one_way / sizeof *one_way) &&
+               !span_has(remark, both, sizeof both / sizeof *both);
+    return number_before(text, &end) * 1e9 / (one ? 1 : 2);
 }
 
 /** Bytes a second of NVLink, one direction, from "N GB/s", of both directions unless it says "per direction"; 0: it has
- * none. A network whose speed is in GB/s is refused: of a GPU or a node, of one direction or both, is not told. */
-static double read_nvlink(const struct cells *cells)
+ * none. A speed without a name is NVLink's where it is that of gpus.csv. A network whose speed is in GB/s is refused:
+ * of a GPU or a node, of one direction or both, is not told. */
+static double read_nvlink(const struct cells *cells, double usual_bytes_per_s)
 {
-    static const char *const one_way[] = {"direction", "each way", "one-way"}, *const both[] = {"bidir", "both"};
+    static const char *const links[] = {"NVLink", "NVSwitch"}, *const networks[] = {" IB",    "InfiniBand", "RoCE",
+                                                                                    "RDMA",   "Ethernet",   "NIC",
+                                                                                    "HDR",    "NDR",        "network",
+                                                                                    "EFA",    "Spectrum",   "node",
+                                                                                    "Quantum"};
     const char *fabric = cell_text(cells, "fabric");
     double bytes_per_s = 0;
     for (const char *unit = strstr(fabric, "GB/s"); unit != NULL; unit = strstr(unit + 1, "GB/s")) {
-        char clause[128];
-        bool one = false;
-        clause_of(fabric, unit, clause, sizeof clause);
-        if (strcasestr(clause, "NVLink") == NULL && strcasestr(clause, "NVSwitch") == NULL) {
+        struct span clause = clause_of(fabric, unit);
+        double speed = one_direction(fabric, unit, clause);
+        bool named = span_has(clause, links, sizeof links / sizeof *links);
+        bool usual = fabs(speed - usual_bytes_per_s) < 1e-9 * usual_bytes_per_s;
+        if (!named && (!usual || span_has(clause, networks, sizeof networks / sizeof *networks))) {
             cell_skip(cells, "fabric '%.80s': a network's speed is read in Gb/s", fabric);
             return 0;
         }
-        for (size_t i = 0; i < sizeof one_way / sizeof *one_way; i++)
-            one = one || strcasestr(clause, one_way[i]) != NULL;
-        for (size_t i = 0; i < sizeof both / sizeof *both; i++)
-            one = one && strcasestr(clause, both[i]) == NULL;
-        const char *end = unit;
+        if (!named)
+            cell_assume(cells, "NVLink of %g GB/s one way", speed / 1e9);
         if (bytes_per_s == 0)
-            bytes_per_s = number_before(fabric, &end) * 1e9 / (one ? 1 : 2);
+            bytes_per_s = speed;
     }
     if (0 < bytes_per_s && bytes_per_s < LEAST_NVLINK_BYTES_PER_S)
         cell_skip(cells, "fabric '%.80s': the speed of one NVLink is not that of a GPU", fabric);
@@ -106,7 +135,7 @@ static double read_nvlink(const struct cells *cells)
 /** Bandwidths of the fabric column, where it says them. */
 static void read_fabric(const struct cells *cells, struct platform *platform)
 {
-    double nvlink_bytes_per_s = read_nvlink(cells), nic_bytes_per_s = read_nics(cells);
+    double nvlink_bytes_per_s = read_nvlink(cells, platform->nvlink_bytes_per_s), nic_bytes_per_s = read_nics(cells);
     if (nvlink_bytes_per_s > 0)
         platform->nvlink_bytes_per_s = nvlink_bytes_per_s;
     if (nic_bytes_per_s > 0)
@@ -131,8 +160,23 @@ static bool is_gpu(const struct cells *cells, int32_t line)
     const char *text = bare_name(cell_text(cells, "gpu"));
     const char *past = measured_past_name(text, bare_name(measured_text(cells->gpus, line, "gpu")));
     bool alone = *measured_text(cells->gpus, line, "alone") != '\0';
-    bool other_memory = strstr(past, "GB") != NULL && strstr(past, "80GB") == NULL && strstr(past, "80 GB") == NULL;
+    static const char *const usual[] = {"80GB", "80 GB", "80GiB", "80 GiB"};
+    bool other_memory = strstr(past, "GB") != NULL || strstr(past, "GiB") != NULL;
+    for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
+        other_memory = other_memory && strstr(past, usual[i]) == NULL;
     return past != text && (!alone || *past == '\0' || (*past == '(' && !other_memory));
+}
+
+/** N of "N per node" and "N GPUs per node" in the gpu column; 0: it does not say. */
+static int64_t gpus_per_node(const struct cells *cells)
+{
+    const char *text = cell_text(cells, "gpu"), *end = strcasestr(text, "per node");
+    if (end == NULL)
+        return 0;
+    while (end > text && strchr(" GPUsx", end[-1]) != NULL)
+        end--;
+    int64_t n = (int64_t)number_before(text, &end);
+    return end > text && isalpha((unsigned char)end[-1]) ? 0 : n;
 }
 
 void setting_read_platform(const struct cells *cells, struct setting *setting)
@@ -154,6 +198,10 @@ void setting_read_platform(const struct cells *cells, struct setting *setting)
     if (cell_has(cells, "gpu", "non-standard"))
         cell_skip(cells, "gpu '%s': the speed of a board with a power limit of its own has no model",
                   cell_text(cells, "gpu"));
+    int64_t per_node = gpus_per_node(cells);
+    if (per_node > 0 && per_node != SETTING_NODE_GPUS && per_node < setting->n_gpus)
+        cell_skip(cells, "gpu '%.80s': nodes of other than %d GPUs have no model", cell_text(cells, "gpu"),
+                  SETTING_NODE_GPUS);
     for (int i = 0; i < 4; i++)
         measured_number(gpus, gpu, columns[i], &values[i], cells->err);
     snprintf(setting->device, sizeof setting->device, "%s", measured_text(gpus, gpu, "device"));

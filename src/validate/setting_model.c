@@ -12,23 +12,34 @@ static double parameters_of(const struct model *model)
     return cost_stage_parameters(model, 1, (int32_t)model->layers, true, true);
 }
 
-/** What the notes say; else what alone makes the row's number of parameters, to 2%; else by name and framework. */
+/** Whether a number has three digits or more: "6.74", not "7" or "0.13". */
+static bool is_exact(const char *number)
+{
+    size_t digits = 0;
+    for (number += strspn(number, "0.,"); *number != '\0' && strchr("0123456789.,", *number) != NULL; number++)
+        digits += isdigit((unsigned char)*number) != 0;
+    return digits >= 3;
+}
+
+/** What the notes say; else the public model, or yes by name and framework; else what alone makes an exact number of
+ * parameters, to 2%; else no. */
 static bool is_tied(const struct cells *cells, const struct model *model, double stated)
 {
     if (cell_says(cells, "notes", "untied embeddings"))
         return false;
     if (cell_has(cells, "notes", "tied embeddings"))
         return cell_says(cells, "notes", "tied embeddings");
-    struct model tied = *model, untied = *model;
-    tied.tied_embeddings = true;
-    untied.tied_embeddings = false;
-    bool as_tied = fabs(parameters_of(&tied) - stated) < 0.02 * stated;
-    if (as_tied != (fabs(parameters_of(&untied) - stated) < 0.02 * stated))
-        return as_tied;
-    bool known =
-        cells->known.layers > 0 ? cells->known.tied_embeddings : cell_is_mpt(cells) || cell_is_megatron_gpt(cells);
-    cell_assume(cells, known ? "tied embeddings" : "untied embeddings");
-    return known;
+    bool known = cells->known.layers > 0, named = cell_is_mpt(cells) || cell_is_megatron_gpt(cells);
+    bool is = known ? cells->known.tied_embeddings : named;
+    if (!known && !named && is_exact(cell_text(cells, "params_b"))) {
+        struct model tied = *model, untied = *model;
+        tied.tied_embeddings = true;
+        untied.tied_embeddings = false;
+        is = fabs(parameters_of(&tied) - stated) < 0.02 * stated &&
+             fabs(parameters_of(&untied) - stated) >= 0.02 * stated;
+    }
+    cell_assume(cells, is ? "tied embeddings" : "untied embeddings");
+    return is;
 }
 
 /** Embeddings, and whether the sizes make as many parameters as the row says. */
@@ -99,16 +110,18 @@ void setting_refuse_workload(const struct cells *cells)
     refuse_architecture(cells);
 }
 
-/** Activations by what they cost: gated ones have three matrices, the others two. @return false: it has no model */
+/** Activations by what they cost: gated ones, as SiLU is unless it is called ungated, have three matrices, others two.
+ * @return false: it has no model */
 static bool read_activation(const struct cells *cells, struct model *model)
 {
-    static const char *const gated[] = {"glu", "gated", "silu", "swish"}, *const plain[] = {"gelu", "relu"};
+    static const char *const gated[] = {"glu", "gate", "silu", "swish"}, *const plain[] = {"gelu", "relu"};
     if (*cell_text(cells, "activation") == '\0') {
         model->activation = cells->known.activation;
         return cells->known.layers > 0;
     }
+    bool ungated = cell_has(cells, "activation", "gate") && !cell_says(cells, "activation", "gate");
     for (size_t i = 0; i < sizeof gated / sizeof *gated; i++)
-        if (cell_says(cells, "activation", gated[i])) {
+        if (!ungated && cell_says(cells, "activation", gated[i])) {
             if (!cell_has(cells, "activation", "swiglu"))
                 cell_assume(cells, "activation as swiglu");
             model->activation = MODEL_SWIGLU;
@@ -119,7 +132,11 @@ static bool read_activation(const struct cells *cells, struct model *model)
             model->activation = MODEL_GELU;
             return true;
         }
-    return false;
+    if (!ungated || !(cell_has(cells, "activation", "silu") || cell_has(cells, "activation", "swish")))
+        return false;
+    cell_assume(cells, "activation as gelu");
+    model->activation = MODEL_GELU;
+    return true;
 }
 
 void setting_read_model(const struct cells *cells, struct model *model)

@@ -55,7 +55,8 @@ static int32_t read_recompute(const struct cells *cells)
         return RECOMPUTE_SELECTIVE;
     if (*text == '\0')
         cell_assume(cells, "no recomputation");
-    if (*text == '\0' || cell_is_none(cells, "recompute"))
+    bool some = cell_says(cells, "recompute", "full") || cell_says(cells, "recompute", "selective");
+    if (*text == '\0' || (cell_is_none(cells, "recompute") && !some))
         return RECOMPUTE_NONE;
     if (strcasestr(text, "core attention") != NULL || strcasestr(text, "core_attn") != NULL ||
         strcasestr(text, "core attn") != NULL)
@@ -79,15 +80,17 @@ static int32_t read_recompute(const struct cells *cells)
     return RECOMPUTE_FULL;
 }
 
-/** Whether "N of M", "N in M" or "N/M" stands in the text: a share of layers. */
+/** Whether "N of M", "N in M" or "N/M" stands in the text, and N is not M: a share of layers. */
 static bool names_share(const char *text)
 {
     for (const char *at = strpbrk(text, "0123456789"); at != NULL; at = strpbrk(at, "0123456789")) {
+        long part = strtol(at, NULL, 10);
         at += strspn(at, "0123456789");
         const char *word = at + strspn(at, " ");
         size_t bytes = *word == '/' ? 1 : strncasecmp(word, "of ", 3) == 0 || strncasecmp(word, "in ", 3) == 0 ? 3 : 0;
         word += bytes;
-        if (bytes > 0 && isdigit((unsigned char)word[strspn(word, " ")]))
+        word += strspn(word, " ");
+        if (bytes > 0 && isdigit((unsigned char)*word) && strtol(word, NULL, 10) != part)
             return true;
     }
     return false;
@@ -105,11 +108,13 @@ static int64_t read_recompute_layers(const struct cells *cells, int32_t recomput
                       cell_text(cells, "recompute"));
         return layers / pp;
     }
-    if (recompute == RECOMPUTE_FULL && names_share(cell_text(cells, "recompute")))
+    const char *block = strcasestr(cell_text(cells, "recompute"), "block");
+    if (cell_has(cells, "recompute", "per block"))
+        block = NULL;
+    if (recompute == RECOMPUTE_FULL && block == NULL && names_share(cell_text(cells, "recompute")))
         cell_skip(cells, "recompute '%s': a share of layers is read as 'block, N' or 'every Nth layer'",
                   cell_text(cells, "recompute"));
-    const char *block = strcasestr(cell_text(cells, "recompute"), "block");
-    if (recompute != RECOMPUTE_FULL || block == NULL || cell_has(cells, "recompute", "per block"))
+    if (recompute != RECOMPUTE_FULL || block == NULL)
         return 0;
     const char *number = strpbrk(block, "0123456789");
     int64_t layers = number == NULL ? 0 : strtol(number, NULL, 10);
@@ -257,7 +262,7 @@ void setting_read_plan(const struct cells *cells, struct setting *setting)
     struct scenario_plan *plan = &setting->plan;
     *plan = (struct scenario_plan){
         .tp = cell_tensor(cells),
-        .pp = cell_whole(cells, "pp"),
+        .pp = cell_count(cells, "pp"),
         .cp = cell_degree(cells, "cp"),
         .cp_type = (int32_t)read_context(cells),
         .vpp = cell_degree(cells, "vpp"),
@@ -271,7 +276,7 @@ void setting_read_plan(const struct cells *cells, struct setting *setting)
     setting->seq_len = cell_whole(cells, "seq_len");
     if (plan->tp > 1 && *cell_text(cells, "sp") == '\0')
         cell_assume(cells, "sequence parallelism");
-    int64_t dp = cell_whole(cells, "dp");
+    int64_t dp = cell_count(cells, "dp");
     if (plan->pp == 0 && dp == 0)
         cell_skip(cells, "pp is missing");
     if (plan->pp == 0)

@@ -95,8 +95,40 @@ static bool is_hybrid(const struct cells *cells)
     return cell_has(cells, "sharding", "HSDP") || cell_has(cells, "sharding", "hybrid");
 }
 
-/** The number of "shard=8", "dp_shard_degree 8", "hybrid sharding (8)", "8 shards", "8-way shard"; 0: there is none. */
-static int64_t ranks_of_shard(const char *text)
+/** Whether one of the words ends before `at`. */
+static bool is_behind(const char *text, const char *at, const char *const *words, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        size_t bytes = strlen(words[i]);
+        if ((size_t)(at - text) >= bytes && strncasecmp(at - bytes, words[i], bytes) == 0)
+            return true;
+    }
+    return false;
+}
+
+/** Whether the number at `at` counts nothing: it is part of a type ("bf16"), a version ("FSDP2", "2.4") or a stage
+ * ("ZeRO-3"). */
+static bool is_of_name(const char *text, const char *at)
+{
+    static const char *const names[] = {"bf", "fp", "float", "SDP", "."}, *const stages[] = {"zero", "stage"};
+    const char *end = at + strspn(at, "0123456789"), *name = at;
+    while (name > text && strchr(" -_", name[-1]) != NULL)
+        name--;
+    return (*end == '.' && isdigit((unsigned char)end[1])) ||
+           is_behind(text, at, names, sizeof names / sizeof *names) ||
+           is_behind(text, name, stages, sizeof stages / sizeof *stages);
+}
+
+/** strtol, at most INT32_MAX. */
+static int64_t number_at(const char *text, char **end)
+{
+    long value = strtol(text, end, 10);
+    return value < INT32_MAX ? value : INT32_MAX;
+}
+
+/** The number of "shard=8", "dp_shard_degree 8", "hybrid sharding (8)", "8 shards", "8-way shard", of nodes ("shard 2
+ * nodes") their ranks; 0: there is none. */
+static int64_t ranks_of_shard(const char *text, int64_t ranks_of_node)
 {
     for (const char *at = strcasestr(text, "shard"); at != NULL; at = strcasestr(at + 1, "shard")) {
         const char *behind = at + strlen("shard"), *before = at;
@@ -108,8 +140,12 @@ static int64_t ranks_of_shard(const char *text)
             before--;
         while (before > text && isdigit((unsigned char)before[-1]))
             before--;
-        if (isdigit((unsigned char)*behind) || isdigit((unsigned char)*before))
-            return strtol(isdigit((unsigned char)*behind) ? behind : before, NULL, 10);
+        const char *number = isdigit((unsigned char)*behind) && !is_of_name(text, behind) ? behind : before;
+        if (!isdigit((unsigned char)*number) || is_of_name(text, number))
+            continue;
+        char *end;
+        int64_t ranks = number_at(number, &end);
+        return strncasecmp(end + strspn(end, " -"), "node", strlen("node")) == 0 ? ranks * ranks_of_node : ranks;
     }
     return 0;
 }
@@ -120,7 +156,7 @@ static int64_t ranks_over(const struct cells *cells, const struct scenario_plan 
     const char *text = cell_text(cells, "sharding"), *over = strcasestr(text, "over "),
                *fsdp = strcasestr(text, "FSDP");
     char *end = NULL;
-    int64_t ranks = over == NULL ? 0 : strtol(over + strlen("over "), &end, 10);
+    int64_t ranks = over == NULL ? 0 : number_at(over + strlen("over "), &end);
     if (ranks > 0 && strncasecmp(end + strspn(end, " "), "node", strlen("node")) == 0)
         return ranks * (SETTING_NODE_GPUS / plan->tp);
     bool times_cp = cell_has(cells, "sharding", "x CP") || cell_has(cells, "framework", "titan");
@@ -131,16 +167,13 @@ static int64_t ranks_over(const struct cells *cells, const struct scenario_plan 
     return ranks > 2 ? ranks : 0;
 }
 
-/** Whether a number stands in a text beside ZeRO's stages and the versions of FSDP. */
+/** Whether a number stands in a text that may count ranks. */
 static bool has_other_number(const char *text)
 {
-    for (const char *at = strpbrk(text, "0123456789"); at != NULL; at = strpbrk(at + 1, "0123456789")) {
-        const char *name = at;
-        while (name > text && strchr(" -_", name[-1]) != NULL)
-            name--;
-        if (name - text < 4 || (strncasecmp(name - 4, "zero", 4) != 0 && strncasecmp(at - 3, "SDP", 3) != 0))
+    static const char digits[] = "0123456789";
+    for (const char *at = strpbrk(text, digits); at != NULL; at = strpbrk(at + strspn(at, digits), digits))
+        if (!is_of_name(text, at))
             return true;
-    }
     return false;
 }
 
@@ -148,7 +181,7 @@ static bool has_other_number(const char *text)
 static int64_t ranks_of_hybrid(const struct cells *cells, const struct scenario_plan *plan)
 {
     const char *text = cell_text(cells, "sharding");
-    int64_t ranks = ranks_of_shard(text);
+    int64_t ranks = ranks_of_shard(text, SETTING_NODE_GPUS / plan->tp);
     if (ranks > 0)
         return ranks;
     if (has_other_number(text))
