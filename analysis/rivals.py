@@ -6,7 +6,7 @@ To results/rivals go cells.csv (each system in each cell), rivals.png and rivals
 finished go on where they stopped; with --no-run what is there is drawn, cells and headlines that are not there are said
 to be missing.
 
-    rivals.py --jobs 2                  26 CPU minutes; the 27 cells alone 10 minutes on two cores
+    rivals.py --jobs 2                  20 CPU minutes; the 27 cells alone 8 minutes on two cores
 """
 import argparse
 import math
