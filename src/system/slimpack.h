@@ -242,9 +242,9 @@ int64_t slimpack_milp_units(const struct system_request *request);
  * seconds, then the others, with their units as they are, by ascending bound of their bytes; none whose bounds, or
  * whose steps alone (system/alone.h), the best so far already beats.
  * plan.n_candidates counts those that were listed, plan.n_resolved those that were resolved, but for those tried on the
- * heaviest component alone. Components go by descending load, and since the worst decides, one is content with the first
- * candidate that takes no longer than the slowest so far and fits, or where another does not, needs no more memory; it
- * first tries what that one chose.
+ * heaviest component alone. Components go by descending load, and since the worst decides, one is content with the
+ * first candidate that takes no longer than the slowest so far and fits, or where another does not, needs no more
+ * memory; it first tries what that one chose.
  *
  * A part is switched off, and units are left uneven, only for seconds: in the end each component that ends before the
  * slowest, if that fits, takes instead what uses all parts that the knobs allow and has the least uneven units, of what

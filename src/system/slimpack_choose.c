@@ -144,8 +144,8 @@ static bool try_less(const struct system_request *request, const struct slimpack
 
 /* A way to merge, and what it merges. */
 struct way {
-    enum slimpack_merge merge;
     struct slimpack_split split;
+    enum slimpack_merge merge;
     bool binds; /* the host, with all parts */
 };
 
