@@ -19,7 +19,7 @@ import time
 try:
     import torch
     from torch.nn.attention import SDPBackend, sdpa_kernel
-    from transformers import LlamaConfig, LlamaForCausalLM
+    from transformers import AttentionInterface, LlamaConfig, LlamaForCausalLM
 except ImportError as error:
     print(f"{__file__}: {sys.executable} has no {error.name}: install PyTorch for CUDA, 2.8 or later, and Transformers 5",
           file=sys.stderr)
@@ -67,12 +67,22 @@ class Adam:
             parameter.grad = None
 
 
+def causal_attention(module, query, key, value, attention_mask, dropout=0.0, scaling=None, **_):
+    """Causal by the kernel's own flag. Transformers' "sdpa" compiled as a whole passes a mask instead, with which the
+    kernel computes the whole square; for a function of another name it makes none."""
+    assert attention_mask is None
+    out = torch.nn.functional.scaled_dot_product_attention(query, key, value, is_causal=True, scale=scaling,
+                                                           enable_gqa=query.shape[1] > key.shape[1])
+    return out.transpose(1, 2).contiguous(), None
+
+
 def measure(model, tokens, batch, recompute, kernel, compiled):
     """Seconds of a step and the peak of allocated memory [bytes]."""
     hidden, layers, heads, groups, ffn, vocabulary, tied = MODELS[model]
     torch.compiler.reset()
+    AttentionInterface.register("causal", causal_attention)
     config = LlamaConfig(hidden_size=hidden, num_hidden_layers=layers, num_attention_heads=heads, num_key_value_heads=groups,
-                         intermediate_size=ffn, vocab_size=vocabulary, tie_word_embeddings=tied, attn_implementation="sdpa",
+                         intermediate_size=ffn, vocab_size=vocabulary, tie_word_embeddings=tied, attn_implementation="causal",
                          max_position_embeddings=tokens, use_cache=False)
     with torch.device("cuda"):
         network = LlamaForCausalLM(config).bfloat16().train()
@@ -126,7 +136,7 @@ def rows_of(number, case, seconds, peak_bytes):
 def attempt(case):
     try:
         return measure(*case)
-    except (RuntimeError, TypeError, torch.OutOfMemoryError) as error:
+    except (AssertionError, RuntimeError, TypeError, torch.OutOfMemoryError) as error:
         print(f"not measured: {case}: {str(error)[:300]}", file=sys.stderr)
         return None
 
@@ -134,6 +144,7 @@ def attempt(case):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--output", type=pathlib.Path, default=pathlib.Path("."), help="folder for the two files")
+    parser.add_argument("--only", type=int, nargs="*", help="numbers of cases, from 1 on")
     options = parser.parse_args()
     files = [(options.output / name).open("w", newline="") for name in ("training.csv", "memory.csv")]
     writers = [csv.DictWriter(file, columns, lineterminator="\n", extrasaction="ignore")
@@ -142,9 +153,10 @@ def main():
         writer.writeheader()
     # A process for each case: what compiled before keeps its parameters, which would count in the next peak.
     with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
-        for number, (case, result) in enumerate(zip(CASES, pool.imap(attempt, CASES)), 1):
+        numbers = options.only or range(1, len(CASES) + 1)
+        for number, result in zip(numbers, pool.imap(attempt, [CASES[number - 1] for number in numbers])):
             if result:
-                for writer, file, row in zip(writers, files, rows_of(number, case, *result)):
+                for writer, file, row in zip(writers, files, rows_of(number, CASES[number - 1], *result)):
                     writer.writerow(row)
                     file.flush()
 
