@@ -448,6 +448,8 @@ TEST(heads_of_some_families_are_wider)
                  {"Qwen/Qwen3-32B", "5120,64,64,8,25600,151936,swiglu", 128, true},
                  {"Gemma-7B", "3072,28,16,16,24576,256000,geglu", 256, true},
                  {"Mistral-Nemo-12B", "5120,40,32,8,14336,131072,swiglu", 128, true},
+                 {"Mistral-Small-2501", "5120,40,32,8,32768,131072,swiglu", 128, true},
+                 {"mistral-small-2501 (base)", "5120,40,32,8,32768,131072,swiglu", 128, true},
                  {"Llama-3-8B", "4096,32,32,8,14336,128256,swiglu", 128, false},
                  {"X", "2560,36,32,8,9728,151936,swiglu", 80, false}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -635,6 +637,33 @@ TEST(names_are_known_with_what_does_not_matter_around_them)
                  cases[i].model);
         setting_of(row, reason);
         CHECK_TRUE(cases[i].reason[0] == '\0' ? reason[0] == '\0' : strstr(reason, cases[i].reason) != NULL);
+    }
+}
+
+/* Shorter sequences than a window see no window. */
+TEST(sequences_longer_than_a_models_window_are_refused)
+{
+    static const struct {
+        const char *model, *tokens;
+        bool refused, assumed;
+    } cases[] = {{"Mistral-7B-v0.1", "4096", false, false},
+                 {"Mistral-7B-v0.1", "4097", true, false},
+                 {"mistralai/Mistral 7B Instruct v0.1", "8192", true, false},
+                 {"Mistral-7B-v0.3", "8192", false, false},
+                 {"Mistral 7B", "4096", false, false},
+                 {"Mistral 7B", "8192", false, true},
+                 {"Phi-3-mini-4K", "2048", false, false},
+                 {"Phi-3-mini-4k-instruct", "4096", true, false},
+                 {"microsoft/Phi-3-medium-4k-instruct", "4096", true, false},
+                 {"Phi-3-mini", "4096", false, false}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char row[512], reason[SETTING_REASON];
+        snprintf(row, sizeof row,
+                 "H100-SXM-80GB,,NeMo,%s,4096,32,32,8,14336,32064,swiglu,%s,8,1,1,,1,8,ZeRO-1,1,8,,,bf16,,,1,,,,",
+                 cases[i].model, cases[i].tokens);
+        struct setting setting = setting_of(row, reason);
+        CHECK_EQUAL(strstr(reason, "sliding windows of attention") != NULL, cases[i].refused);
+        CHECK_EQUAL(strstr(setting.assumed, "attention to all tokens") != NULL, cases[i].assumed);
     }
 }
 

@@ -95,7 +95,8 @@ static int64_t head_width(const struct cells *cells, const struct model *model)
     static const struct {
         const char *name;
         int64_t width;
-    } families[] = {{"Gemma", 256}, {"Qwen3", 128}, {"Mistral-Nemo", 128}, {"Mistral-Small-24B", 128}};
+    } families[] = {
+        {"Gemma", 256}, {"Qwen3", 128}, {"Mistral-Nemo", 128}, {"Mistral-Small-24B", 128}, {"Mistral-Small-2501", 128}};
     const char *name = known_model_bare_name(cell_text(cells, "model"));
     if (cells->known.layers > 0)
         return cells->known.head_width;
@@ -105,6 +106,25 @@ static int64_t head_width(const struct cells *cells, const struct model *model)
             return families[i].width;
         }
     return 0;
+}
+
+/** Whether the row's sequences are longer than the window in which the model attends, where its name tells the window
+ * (config.json of mistralai/Mistral-7B-v0.1: 4096; of microsoft/Phi-3-mini-4k-instruct and -medium-: 2047). */
+static bool is_windowed(const struct cells *cells, const char *model)
+{
+    static const struct {
+        const char *name;
+        int64_t window;
+    } windows[] = {{"Mistral-7B-v0.1", 4096},
+                   {"Mistral-7B-Instruct-v0.1", 4096},
+                   {"Phi-3-mini-4k", 2048},
+                   {"Phi-3-medium-4k", 2048}};
+    for (size_t i = 0; i < sizeof windows / sizeof *windows; i++)
+        if (measured_past_name(model, windows[i].name) != model && cell_whole(cells, "seq_len") > windows[i].window)
+            return true;
+    if (measured_past_name(model, "Mistral-7B") == model + strlen(model) && cell_whole(cells, "seq_len") > 4096)
+        cell_assume(cells, "attention to all tokens, as Mistral-7B has from v0.2 on");
+    return false;
 }
 
 /** Models that are not dense, or attend within windows. */
@@ -118,7 +138,7 @@ static void refuse_architecture(const struct cells *cells)
     if (sparse)
         cell_skip(cells, "model: mixtures of experts have no model");
     if (cell_says(cells, "model", "sliding window") || cell_says(cells, "notes", "sliding window") ||
-        is_late_gemma(known_model_bare_name(model)))
+        is_late_gemma(known_model_bare_name(model)) || is_windowed(cells, known_model_bare_name(model)))
         cell_skip(cells, "model: sliding windows of attention have no model");
 }
 
