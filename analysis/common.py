@@ -75,6 +75,10 @@ class Trace:
     """An HDF5 file of slimsim: its tables as arrays, names for the numbers in their columns."""
 
     def __init__(self, path):
+        if not pathlib.Path(path).is_file():
+            raise ValueError("there is no such file")
+        if not h5py.is_hdf5(path):
+            raise ValueError("not an HDF5 file")
         self.file = h5py.File(path, "r")
         if self.file.attrs.get("complete", 0) != 1:
             raise ValueError("not a complete trace of slimsim")

@@ -65,7 +65,7 @@ class Figure(unittest.TestCase):
 
     def test_what_cannot_be_drawn_is_said(self):
         cases = {write_trace("part.h5", [1], complete=0): "not a complete trace", write_trace("none.h5", []): "trace: full",
-                 SCRATCH / "missing.h5": "missing.h5"}
+                 SCRATCH / "missing.h5": "missing.h5: there is no such file\n", SCRIPT: "not an HDF5 file"}
         for trace, message in cases.items():
             output = ["--output", SCRATCH / "never.png"]
             run = subprocess.run([sys.executable, SCRIPT, trace, *output], stderr=subprocess.PIPE, check=False)

@@ -59,7 +59,10 @@ static bool list_systems(struct error *err)
     for (int i = 0; training_systems[i] != NULL; i++) {
         const struct training_system *system = training_systems[i];
         printf("%s: %s\n  source: %s\n", system->name, system->meaning, system->source);
-        schema_list(stdout, system->knobs, system->n_knobs, "  knobs.");
+        if (system->n_knobs > 0)
+            schema_list(stdout, system->knobs, system->n_knobs, "  knobs.");
+        else
+            puts("  no knobs");
     }
     return true;
 }
