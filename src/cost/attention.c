@@ -6,9 +6,7 @@
 #include "base/check.h"
 #include "cost/context.h"
 
-/** Blocks of a ring but a rank's own, of zig-zag halves: all its queries see half of the keys, or half of them see all.
- * Rank r has r of the first and c - 1 - r of the other shape, so the first or the last rank has one shape alone, the
- * slower one, and all wait for it in the next layer at the latest. */
+/** Other blocks of a ring: all of a rank's queries see half of the keys, or half of them see all. */
 enum shape { HALF_KEYS, HALF_QUERIES, N_SHAPES };
 
 /** What slices of one packed kernel have in common, of the own block of the ring with CP: `sharers` of its context
@@ -89,7 +87,7 @@ static inline void add_slice(const struct sharing *of, struct slice slice, struc
     }
 }
 
-/** All blocks of a pack: backward one after the other, forward on two streams in turn. */
+/** All blocks of a pack, the others of one shape. */
 static double blocks_s(const struct sharing *of, const struct pack *pack, enum shape shape)
 {
     const struct device *device = of->setting->device;
@@ -168,7 +166,7 @@ static struct pack slowest_pack(const struct sharing *of, const struct cost_unit
     return slowest;
 }
 
-/** All slices in one packed kernel; with a ring one kernel for every block of it. */
+/** All slices in one packed kernel; of a ring all blocks. */
 static struct cost_kernel fused_kernel(const struct sharing *of, const struct pack *pack, enum shape shape)
 {
     const struct device *device = of->setting->device;
@@ -181,8 +179,7 @@ static struct cost_kernel fused_kernel(const struct sharing *of, const struct pa
     };
 }
 
-/** What a ring copies and sums in a layer, bytes a token of the rank's: q, k of the widths of queries and of keys, and
- * in how many kernels; of each other block, and once. */
+/** What a ring copies and sums: of each other block, and once (attention.h). */
 struct ring_moves {
     double q, k, n_kernels, once_q, once_k, n_once;
 };
@@ -220,7 +217,7 @@ static struct cost_kernel moves_of(const struct sharing *of, const struct cost_u
                                 .outside_s = outside ? seconds : 0};
 }
 
-/** A fused kernel for all slices; with a ring what the slower of the ranks with one shape of blocks alone does. */
+/** One kernel; with a ring what the slower of the two ranks with other blocks of one shape alone does. */
 static void add_fused(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit,
                       struct cost_kernels *kernels)
 {
