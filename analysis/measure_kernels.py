@@ -103,7 +103,7 @@ def noise(*shape, dtype=torch.bfloat16):
 # Attention
 
 
-def flash2_calls(slices, heads, width, backward):
+def flash2_calls(slices, heads, width, backward, causal=True):
     """flash-attention 2 as PyTorch has it, one packed kernel of slices (queries, prefix), causal from the lower right."""
     queries = torch.tensor([0] + [s[0] for s in slices], device="cuda", dtype=torch.int32).cumsum(0, dtype=torch.int32)
     keys = torch.tensor([0] + [sum(s) for s in slices], device="cuda", dtype=torch.int32).cumsum(0, dtype=torch.int32)
@@ -112,13 +112,13 @@ def flash2_calls(slices, heads, width, backward):
 
     def one():
         q, k, v = noise(total[0], heads, width), noise(total[1], heads, width), noise(total[1], heads, width)
-        forward = lambda: torch.ops.aten._flash_attention_forward(q, k, v, queries, keys, *most, 0.0, True, False)
+        forward = lambda: torch.ops.aten._flash_attention_forward(q, k, v, queries, keys, *most, 0.0, causal, False)
         if not backward:
             return forward
         out, lse, seed, offset, _ = forward()
         gradient = noise(*out.shape)
         return lambda: torch.ops.aten._flash_attention_backward(
-            gradient, q, k, v, out, lse, queries, keys, *most, 0.0, True, seed, offset)
+            gradient, q, k, v, out, lse, queries, keys, *most, 0.0, causal, seed, offset)
 
     return [one() for _ in range(n_sets(2 * heads * width * (total[0] + 2 * total[1]), 8))]
 
@@ -137,12 +137,19 @@ def cudnn_calls(queries, keys, heads, width, causal, backward):
     return [one() for _ in range(n_sets(2 * heads * width * (queries + 2 * keys), 8))]
 
 
-def add_attention(rows, library, backward, shape, causal, seconds):
+BLOCKS = {  # kernels of queries that see keys, one sample of heads 128 wide
+    "cuDNN (PyTorch)": lambda queries, keys, heads, causal, backward: cudnn_calls(queries, keys, heads, 128, causal, backward),
+    "FlashAttention-2 (PyTorch)": lambda queries, keys, heads, causal, backward: flash2_calls(
+        [(queries, keys - queries)], heads, 128, backward, causal),
+}
+
+
+def add_attention(rows, library, backward, shape, causal, seconds, fitted=True):
     queries, keys, heads, kv_heads, width = shape
     whole = causal and keys == queries
     pairs = queries * (keys - queries / 2 if causal else keys)
     flop = 4 * heads * width * pairs * (2.5 if backward else 1)
-    rows.add(kind="attention" if whole else "attention-slice", split=split_of(not whole), dtype="bf16",
+    rows.add(kind="attention" if whole else "attention-slice", split=split_of(fitted and not whole), dtype="bf16",
              library=library, op="attention", **{"pass": "bwd" if backward else "fwd"}, batch=1, seq_len=queries, keys=keys,
              heads=heads, kv_heads=kv_heads, head_dim=width, causal=int(causal), time_ms=f"{seconds * 1e3:.6g}",
              tflops=f"{flop / seconds * 1e-12:.1f}")
@@ -186,6 +193,79 @@ def measure_slice(rows, queries, prefix, heads, width):
         seconds = attempt(f"cudnn {what}", lambda: seconds_of(cudnn_calls(*shape, prefix == 0, backward)))
         if seconds:
             add_attention(rows, "cuDNN (PyTorch)", backward, (*shape[:3], heads, width), prefix == 0, seconds)
+
+
+def measure_rings(rows, quick):
+    """Blocks of a context ring but a rank's own, one sample: all queries with half the keys, or half with all keys."""
+    for tokens in (1024,) if quick else (512, 1024, 2048, 4096, 8192, 16384):
+        for heads in (4, 8, 16, 32):
+            for queries, keys in ((tokens, tokens // 2), (tokens // 2, tokens)):
+                for backward in (False, True):
+                    for library, calls in BLOCKS.items():
+                        seconds = attempt(f"ring {queries} x {keys} x {heads}",
+                                          lambda: seconds_of(calls(queries, keys, heads, False, backward)))
+                        if seconds:
+                            add_attention(rows, library, backward, (queries, keys, heads, heads, 128), False, seconds, False)
+
+
+def ring_calls(block_calls, tokens, keys, heads, n_others):
+    """Forwards of a rank's blocks, its own first, on two streams in turn: Transformer Engine's context_parallel.py."""
+    own = block_calls(tokens, tokens, heads, True, False)
+    others = block_calls(tokens * tokens // 2 // keys, keys, heads, False, False)
+    side = torch.cuda.Stream()
+
+    def ring(i):
+        streams = torch.cuda.current_stream(), side
+        side.wait_stream(streams[0])
+        for block in range(1 + n_others):
+            with torch.cuda.stream(streams[block % 2]):
+                (others[(i * n_others + block) % len(others)] if block else own[i])()
+        streams[0].wait_stream(side)
+
+    return [functools.partial(ring, i) for i in range(len(own))]
+
+
+def measure_whole_rings(rows, quick):
+    """A rank's forward of a ring whose other blocks all have one shape, as the first and the last rank's have."""
+    for tokens in (1024,) if quick else (1024, 2048, 4096, 8192):
+        for heads in (4, 8, 32):
+            for keys in (tokens // 2, tokens):
+                for ranks in (2, 4, 8):
+                    for library, calls in BLOCKS.items():
+                        note = f"{ranks} blocks on two streams: the own one of {tokens} tokens, others alike"
+                        seconds = attempt(note, lambda: seconds_of(ring_calls(calls, tokens, keys, heads, ranks - 1)))
+                        if seconds:
+                            rows.add(kind="attention-ring", split="open", dtype="bf16", library=library, op="attention",
+                                     **{"pass": "fwd"}, batch=1, seq_len=tokens * tokens // 2 // keys, keys=keys,
+                                     heads=heads, kv_heads=heads, head_dim=128, shape_note=note,
+                                     time_ms=f"{seconds * 1e3:.6g}")
+
+
+def correct(total, partial, weight):
+    return total + partial * weight
+
+
+def measure_ring_sums(rows, quick):
+    """Copies and sums beside a ring's blocks (queries of `width`): half of them copied, a partial output added."""
+    compiled = torch.compile(correct, dynamic=False)
+    for tokens in (2048,) if quick else (1024, 4096, 16384):
+        for width in (1024, 4096):
+            def copy():
+                x = noise(2, tokens // 2, width)
+                return lambda: x[1].clone()
+
+            def add():
+                total, partial = noise(tokens // 2, width), noise(tokens // 2, width)
+                weight = noise(tokens // 2, 1, dtype=torch.float32)
+                return lambda: compiled(total, partial, weight)
+
+            for op, bytes_each, make in (("ring's copy of half", 4, copy), ("ring's sum of outputs", 6, add)):
+                one_bytes = bytes_each * tokens // 2 * width
+                seconds = attempt(op, lambda: seconds_of([make() for _ in range(n_sets(one_bytes, 24))]))
+                if seconds:
+                    rows.add(kind="memory-bound", split="open", dtype="bf16", library="PyTorch", op=op, **{"pass": "fwd"},
+                             m=tokens // 2, n=width, shape_note=f"{bytes_each} bytes an element",
+                             time_ms=f"{seconds * 1e3:.6g}", gbps=f"{one_bytes / seconds * 1e-9:.1f}")
 
 
 # GEMM
@@ -507,7 +587,8 @@ def context_bytes():
     return total - free - torch.cuda.memory_reserved()
 
 
-FAMILIES = {"attention": measure_attention, "gemm": measure_gemm, "memory": measure_memory, "ends": measure_ends,
+FAMILIES = {"attention": measure_attention, "rings": measure_rings, "whole-rings": measure_whole_rings,
+            "ring-sums": measure_ring_sums, "gemm": measure_gemm, "memory": measure_memory, "ends": measure_ends,
             "adam": measure_adam, "held": measure_held, "lasting": measure_lasting}
 
 

@@ -6,10 +6,13 @@
 #include "base/check.h"
 #include "cost/context.h"
 
+/** Other blocks of a ring: all of a rank's queries see half of the keys, or half of them see all. */
+enum shape { HALF_KEYS, HALF_QUERIES, N_SHAPES };
+
 /** What slices of one packed kernel have in common, of the own block of the ring with CP: `sharers` of its context
  * ranks divide each of them. */
 struct sharing {
-    const struct model *model;
+    const struct cost_setting *setting;
     enum pass pass;
     double parts; /* kernels, ranks and heads' ranks that have a share of the FLOPs */
     double key_ranks, query_ranks, heads, head_dim;
@@ -24,7 +27,7 @@ static struct sharing sharing_of(const struct cost_setting *setting, enum pass p
     int32_t kernels = context_kernels(setting, context);
     bool ulysses = setting->context_type == SCENARIO_ULYSSES;
     return (struct sharing){
-        .model = model,
+        .setting = setting,
         .pass = pass,
         .parts = (double)kernels * sharers * setting->tensor,
         .key_ranks = setting->context_type == SCENARIO_RING ? context : 1,
@@ -43,7 +46,7 @@ static inline struct cost_attention attention_of_slice(const struct sharing *of,
     double tile_flop = forward ? 4 * end / of->key_ranks : 10 * (end - begin) / of->query_ranks;
     double rows = (forward ? (end - begin) / of->query_ranks : end / of->key_ranks) / COST_ATTENTION_TILE;
     return (struct cost_attention){
-        .flop = (double)flop_attention(of->model, of->pass, slice.begin, slice.end) / of->parts,
+        .flop = (double)flop_attention(of->setting->model, of->pass, slice.begin, slice.end) / of->parts,
         .queries = (end - begin) * (begin + end + 1) / end / of->query_ranks,
         .keys = (begin + end + 1) / of->key_ranks,
         .head_dim = of->head_dim,
@@ -53,51 +56,64 @@ static inline struct cost_attention attention_of_slice(const struct sharing *of,
 }
 
 /** Of another block of the ring, of the slice that has `own`: no query's keys end inside it, so its tiles are alike. */
-static struct cost_attention other_block(const struct sharing *of, struct slice slice, struct cost_attention own)
+static struct cost_attention other_block(const struct sharing *of, struct slice slice, struct cost_attention own,
+                                         enum shape shape)
 {
     bool forward = of->pass == PASS_FORWARD;
-    double queries = (double)slice_tokens(slice) / of->query_ranks, keys = own.keys / 2;
+    double half = shape == HALF_KEYS ? 1 : 0.5;
+    double queries = half * slice_tokens(slice) / of->query_ranks, keys = own.keys / (2 * half);
     struct cost_attention work = own;
     work.queries = 2 * queries;
+    work.keys = 2 * keys;
     work.tile_flop = (forward ? 4 * keys : 10 * queries) * COST_ATTENTION_TILE * of->head_dim;
     work.tiles = of->heads * kernels_whole_above((forward ? queries : keys) / COST_ATTENTION_TILE);
     return work;
 }
 
-/** Sequences of one packed kernel, of a ring's own block and of each other one. */
+/** Sequences of one packed kernel, of a ring's own block and of each other one in either shape. */
 struct pack {
-    struct cost_attention_load load, other;
+    struct cost_attention_load load, other[N_SHAPES];
     double flop;
 };
 
 static inline void add_slice(const struct sharing *of, struct slice slice, struct pack *pack)
 {
-    struct cost_attention work = attention_of_slice(of, slice);
-    pack->flop += work.flop;
-    kernels_attention_add(&pack->load, &of->curve, &work);
-    if (of->n_others == 0)
-        return;
-    work = other_block(of, slice, work);
-    kernels_attention_add(&pack->other, &of->curve, &work);
+    struct cost_attention own = attention_of_slice(of, slice);
+    pack->flop += own.flop;
+    kernels_attention_add(&pack->load, &of->curve, &own);
+    for (enum shape shape = HALF_KEYS; of->n_others > 0 && shape < N_SHAPES; shape++) {
+        struct cost_attention work = other_block(of, slice, own, shape);
+        kernels_attention_add(&pack->other[shape], &of->curve, &work);
+    }
 }
 
-/** All blocks of a pack, one after the other. */
-static double pack_s(const struct cost_setting *setting, enum pass pass, const struct pack *pack, int32_t context)
+/** All blocks of a pack, the others of one shape. */
+static double blocks_s(const struct sharing *of, const struct pack *pack, enum shape shape)
 {
-    const struct device *device = setting->device;
-    double own_s = cost_attention_kernel_s(device, setting->attention, pass, &pack->load);
-    int32_t n_others = context_kernels(setting, context) - 1;
-    return n_others == 0 ? own_s
-                         : own_s + n_others * cost_attention_kernel_s(device, setting->attention, pass, &pack->other);
+    const struct device *device = of->setting->device;
+    const struct cost_attention_load *other = &pack->other[shape];
+    double own_s = cost_attention_kernel_s(device, of->setting->attention, of->pass, &pack->load);
+    int32_t n = of->n_others,
+            n_second = (n + 1) / 2; /* of the second stream; the first one begins with the own block */
+    if (n == 0)
+        return own_s;
+    double other_s = cost_attention_kernel_s(device, of->setting->attention, of->pass, other);
+    if (of->pass != PASS_FORWARD)
+        return own_s + n * other_s;
+    return fmax(own_s + n * other->work_s, fmax(own_s + (n - n_second) * other_s, n_second * other_s));
+}
+
+static double slower_blocks_s(const struct sharing *of, const struct pack *pack)
+{
+    return fmax(blocks_s(of, pack, HALF_KEYS), blocks_s(of, pack, HALF_QUERIES));
 }
 
 /** What of all slices every rank has. */
-static struct pack even_pack(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit)
+static struct pack even_pack(const struct sharing *of, const struct cost_unit *unit)
 {
-    struct sharing sharing = sharing_of(setting, pass, unit->context, unit->context);
     struct pack pack = {0};
     for (int32_t i = 0; i < unit->n_slices; i++)
-        add_slice(&sharing, unit->slices[i], &pack);
+        add_slice(of, unit->slices[i], &pack);
     return pack;
 }
 
@@ -133,16 +149,13 @@ static struct pack sequence_pack(const struct sharing *of, const struct cost_uni
 }
 
 /** The slowest rank's share of a unit, with the mean rank's FLOPs. */
-static struct pack slowest_pack(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit)
+static struct pack slowest_pack(const struct sharing *of, const struct cost_unit *unit)
 {
     struct pack slowest = {0};
     double flop = 0, slowest_s = -1;
-    if (unit->sharding == SLICE_PER_DOCUMENT || unit->context == 1 || setting->context_type == SCENARIO_ULYSSES)
-        return even_pack(setting, pass, unit);
-    struct sharing sharing = sharing_of(setting, pass, unit->context, 1);
     for (int32_t rank = 0; rank < unit->context; rank++) {
-        struct pack pack = sequence_pack(&sharing, unit, rank);
-        double seconds = pack_s(setting, pass, &pack, unit->context);
+        struct pack pack = sequence_pack(of, unit, rank);
+        double seconds = slower_blocks_s(of, &pack);
         flop += pack.flop / unit->context;
         if (seconds > slowest_s) {
             slowest_s = seconds;
@@ -153,19 +166,78 @@ static struct pack slowest_pack(const struct cost_setting *setting, enum pass pa
     return slowest;
 }
 
-/** All slices in one packed kernel; with a ring one kernel for every block of it. */
-static struct cost_kernel fused_kernel(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit)
+/** All slices in one packed kernel; of a ring all blocks. */
+static struct cost_kernel fused_kernel(const struct sharing *of, const struct pack *pack, enum shape shape)
 {
-    const struct device *device = setting->device;
-    struct pack pack = slowest_pack(setting, pass, unit);
-    double n_kernels = context_kernels(setting, unit->context);
+    const struct device *device = of->setting->device;
     return (struct cost_kernel){
         .name = "attention",
         .family = COST_ATTENTION,
-        .flop = n_kernels * pack.flop,
-        .seconds = kernels_sustained_s(device, pack_s(setting, pass, &pack, unit->context)),
-        .outside_s = kernels_sustained_s(device, pack.load.outside_s + (n_kernels - 1) * pack.other.outside_s),
+        .flop = (1 + of->n_others) * pack->flop,
+        .seconds = kernels_sustained_s(device, blocks_s(of, pack, shape)),
+        .outside_s = kernels_sustained_s(device, pack->load.outside_s + of->n_others * pack->other[shape].outside_s),
     };
+}
+
+/** What a ring copies and sums: of each other block, and once (attention.h). */
+struct ring_moves {
+    double q, k, n_kernels, once_q, once_k, n_once;
+};
+
+static const struct ring_moves ring_moves[N_PASSES][2][N_SHAPES] = {
+    [PASS_FORWARD] = {{{6, 0, 1, 4, 8, 2}, {3, 0, 1, 4, 8, 2}}, {{6, 4, 3, 8, 8, 3}, {5, 0, 2, 8, 8, 3}}},
+    [PASS_BACKWARD] = {{{6, 6, 3, 4, 18, 4}, {3, 12, 3, 4, 14, 7}}, {{6, 10, 5, 4, 18, 4}, {9, 12, 6, 4, 14, 4}}},
+};
+
+/** Whether slices stand one behind the other in a packed tensor: of equal ones the batch is an axis of its own. */
+static bool is_packed(const struct cost_unit *unit)
+{
+    for (int32_t i = 1; i < unit->n_slices; i++)
+        if (unit->slices[i].begin != unit->slices[0].begin || unit->slices[i].end != unit->slices[0].end)
+            return true;
+    return false;
+}
+
+/** All of that in one entry, as kernels of the mean size. */
+static struct cost_kernel moves_of(const struct sharing *of, const struct cost_unit *unit, enum shape shape)
+{
+    const struct cost_setting *setting = of->setting;
+    const struct device *device = setting->device;
+    double others = of->n_others, tokens = cost_unit_tokens(unit) / setting->tensor;
+    double q = (double)model_query_width(setting->model), k = (double)model_kv_width(setting->model);
+    const struct ring_moves moves = ring_moves[of->pass][is_packed(unit)][shape];
+    double n = others * moves.n_kernels + moves.n_once;
+    double bytes = tokens * ((others * moves.q + moves.once_q) * q + (others * moves.k + moves.once_k) * k);
+    double seconds = n * cost_memory_bound_s(device, DEVICE_COPY, bytes / n);
+    bool outside = !kernels_within(device->memory_range, bytes / n);
+    return (struct cost_kernel){.name = "ring's copies and sums",
+                                .family = COST_ATTENTION,
+                                .bytes = bytes,
+                                .seconds = seconds,
+                                .outside_s = outside ? seconds : 0};
+}
+
+/** One kernel; with a ring what the slower of the two ranks with other blocks of one shape alone does. */
+static void add_fused(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit,
+                      struct cost_kernels *kernels)
+{
+    bool even = unit->sharding == SLICE_PER_DOCUMENT || unit->context == 1 || setting->context_type == SCENARIO_ULYSSES;
+    const struct sharing sharing = sharing_of(setting, pass, unit->context, even ? unit->context : 1);
+    struct pack pack = even ? even_pack(&sharing, unit) : slowest_pack(&sharing, unit);
+    struct cost_kernel blocks = fused_kernel(&sharing, &pack, HALF_KEYS);
+    if (sharing.n_others == 0) {
+        kernels_add(kernels, blocks);
+        return;
+    }
+    struct cost_kernel moves = moves_of(&sharing, unit, HALF_KEYS);
+    const struct cost_kernel others = fused_kernel(&sharing, &pack, HALF_QUERIES);
+    const struct cost_kernel other_moves = moves_of(&sharing, unit, HALF_QUERIES);
+    if (others.seconds + other_moves.seconds > blocks.seconds + moves.seconds) {
+        blocks = others;
+        moves = other_moves;
+    }
+    kernels_add(kernels, blocks);
+    kernels_add(kernels, moves);
 }
 
 /** Batched GEMMs of a rank's heads in one attention kernel (one block of a ring). */
@@ -263,7 +335,7 @@ void attention_add_kernels(const struct cost_setting *setting, enum pass pass, c
         add_unfused(setting, pass, unit, kernels);
         return;
     }
-    kernels_add(kernels, fused_kernel(setting, pass, unit));
+    add_fused(setting, pass, unit, kernels);
     if (setting->attention == DEVICE_FLASH1)
         add_padding(setting, pass, unit, kernels);
 }
@@ -280,12 +352,12 @@ double cost_attention_least_s(const struct cost_setting *setting, enum pass pass
             sum_s += kernels.kernel[i].seconds;
         return sum_s;
     }
-    struct sharing sharing = sharing_of(setting, pass, context, context);
-    struct cost_attention work = attention_of_slice(&sharing, sample);
-    double work_s = cost_attention_work_s(setting->device, setting->attention, pass, &work);
-    if (sharing.n_others > 0) {
-        work = other_block(&sharing, sample, work);
-        work_s += sharing.n_others * cost_attention_work_s(setting->device, setting->attention, pass, &work);
+    const struct sharing sharing = sharing_of(setting, pass, context, context);
+    const struct cost_attention own = attention_of_slice(&sharing, sample);
+    double work_s = cost_attention_work_s(setting->device, setting->attention, pass, &own), other_s = 0;
+    for (enum shape shape = HALF_KEYS; sharing.n_others > 0 && shape < N_SHAPES; shape++) {
+        struct cost_attention work = other_block(&sharing, sample, own, shape);
+        other_s = fmax(other_s, cost_attention_work_s(setting->device, setting->attention, pass, &work));
     }
-    return kernels_sustained_s(setting->device, work_s);
+    return kernels_sustained_s(setting->device, work_s + sharing.n_others * other_s);
 }

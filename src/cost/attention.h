@@ -10,6 +10,26 @@
  *
  * Fused kernels (flash2, flash3, cuDNN, flash1): one packed kernel of all slices, cost_of_pass says how.
  *
+ * A ring, as Transformer Engine runs it (AttnFuncWithCPAndKVP2P in context_parallel.py of
+ * NVIDIA/TransformerEngine@015d22571b33; causal). Rank r has r blocks in which all its queries see half of the keys,
+ * and c - 1 - r in which half of them see all. The first and the last rank so have one shape alone, whatever the step;
+ * they wait for no other rank's kernels, and all wait for them in the next layer at the latest. So the seconds are
+ * those of the slower of these two, what it moves included: forward   two streams in turn, the own block first. Tiles
+ * of one fill what those of the other leave idle, so the own block's kernel and the others' work without their ends;
+ * but no less than the kernels of either stream one after the other backward  one stream, kernels one after the other
+ * Memory-bound beside them, the statistics of the softmax left out; q, k widths of a layer's queries and keys, bytes a
+ * token of the rank (padding too) over TP, of each of the c - 1 others and once, at the rate of copies; in brackets how
+ * many kernels. Packed: slices that are not alike, in one tensor, whose halves are copied.
+ *                               all queries, half the keys          half the queries, all keys         once
+ *   forward                     6q [1]                              3q [1]                             4q + 8k [2]
+ *   forward, packed             6q + 4k [3]                         5q [2]                             8q + 8k [3]
+ *   backward                    6q + 6k [3]                         3q + 12k [3]                       4q + 18k [4]
+ *                                                                                            (half: 4q + 14k [7])
+ *   backward, packed            6q + 10k [5]                        9q + 12k [6]             the same (half: [4])
+ * Forward: partial outputs added (2 read twice, 2 written), once the first one scaled (packed: added to zeros) and keys
+ * and values copied for sending; backward: gradients added, the first ones copied, keys and values copied. Unfused
+ * attention, which that ring has not, moves none of it.
+ *
  * flash1: as PyTorch frameworks of early 2023 called it, on samples without padding: queries, keys and values are
  * gathered (read 2, written 2 bytes an element) and the output scattered into zeros (2 + 4); backward the other way
  * round. 4(q + 2k) + 6q bytes a token forward, 4q + 6(q + 2k) backward, over TP. Source: flash-attention's

@@ -110,11 +110,9 @@ void cost_add_pass(struct cost_pass *cost, const struct cost_pass *more);
  * backward 128 keys and (b - a)/context queries) ends it alone.
  *
  * That is a ring's own block. In the c - 1 others no query's keys end: zig-zag halves see half of another rank's keys
- * with all queries, or all of them with half. They enter as (b - a)/context queries that all see (a + b)/2context keys:
- * tiles all alike, which run in waves; the causal sample alike has twice as many of both. Against rows of kernels with
- * such shapes (attention-slice of cuDNN, 9 with as many or twice as many keys as queries) that is 4 to 7% too slow in
- * the middle, as a causal sample it would be 41 to 46%. What the ring does beside is left out: copies of halves, and
- * sums of partial outputs and gradients.
+ * with all queries, or all of them with half. They enter as (b - a)/context queries that all see (a + b)/2context keys,
+ * or half as many that see twice as many: tiles all alike, which run in waves; the causal sample alike has twice as
+ * many of both. All of a rank's blocks together, and what a ring copies and sums beside them: cost/attention.h.
  *
  * Memory-bound kernels, bytes a token (bf16; each tensor read or written once), all divided by TP (without sequence
  * parallelism norms and adds are not):
