@@ -180,3 +180,25 @@ TEST(nothing_scales_more_than_it_should)
     }
     rng_free(rng);
 }
+
+/* Attention of a unit takes no less than the least of any sample in it, shared by ranks of a ring or not. */
+TEST(a_sample_takes_its_least_in_any_unit)
+{
+    struct rng *rng = rng_create(4, 0, RNG_TEST);
+    for (int i = 0; i < N_RUNS; i++) {
+        struct run run;
+        draw(rng, &run);
+        struct slice samples[4] = {run.slice};
+        for (int32_t k = 1; k < 4; k++)
+            samples[k] = (struct slice){k, 0, 1 + (int32_t)rng_index(rng, run.slice.end)};
+        for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
+            const struct cost_setting *setting = &run.setting;
+            double least_s = setting->layers * cost_attention_least_s(setting, pass, run.slice.end, run.context);
+            for (int32_t n = 1; n <= 4; n++) {
+                const struct cost_unit unit = {.slices = samples, .n_slices = n, .context = run.context};
+                hold(cost_of_pass(setting, pass, &unit).attention_s >= least_s * (1 - 1e-12), "the least", &run, pass);
+            }
+        }
+    }
+    rng_free(rng);
+}

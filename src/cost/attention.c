@@ -93,8 +93,7 @@ static double blocks_s(const struct sharing *of, const struct pack *pack, enum s
     const struct device *device = of->setting->device;
     const struct cost_attention_load *other = &pack->other[shape];
     double own_s = cost_attention_kernel_s(device, of->setting->attention, of->pass, &pack->load);
-    int32_t n = of->n_others,
-            n_second = (n + 1) / 2; /* of the second stream; the first one begins with the own block */
+    int32_t n = of->n_others, n_second = (n + 1) / 2; /* on the second stream; the first begins with the own block */
     if (n == 0)
         return own_s;
     double other_s = cost_attention_kernel_s(device, of->setting->attention, of->pass, other);

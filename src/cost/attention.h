@@ -14,9 +14,12 @@
  * NVIDIA/TransformerEngine@015d22571b33; causal). Rank r has r blocks in which all its queries see half of the keys,
  * and c - 1 - r in which half of them see all. The first and the last rank so have one shape alone, whatever the step;
  * they wait for no other rank's kernels, and all wait for them in the next layer at the latest. So the seconds are
- * those of the slower of these two, what it moves included: forward   two streams in turn, the own block first. Tiles
- * of one fill what those of the other leave idle, so the own block's kernel and the others' work without their ends;
- * but no less than the kernels of either stream one after the other backward  one stream, kernels one after the other
+ * those of the slower of these two, what it moves included.
+ *
+ * Forward the blocks run on two streams in turn, the own one first. Tiles of one stream fill what those of the other
+ * leave idle, so the seconds are the own block's kernel and the others' work without their ends; but no less than the
+ * kernels of either stream one after the other. Backward there is one stream: the sum of all kernels.
+ *
  * Memory-bound beside them, the statistics of the softmax left out; q, k widths of a layer's queries and keys, bytes a
  * token of the rank (padding too) over TP, of each of the c - 1 others and once, at the rate of copies; in brackets how
  * many kernels. Packed: slices that are not alike, in one tensor, whose halves are copied.
