@@ -35,7 +35,7 @@ struct cost_setting {
     enum scenario_gradients gradients;
     enum scenario_kernels optimizer;
     enum scenario_sharding sharding;
-    int32_t fsdp;         /* 1 or 2 (0 as 1): whose copies zero2 and zero3 do, cost/shards.h */
+    int32_t fsdp;                         /* 1 or 2 (0 as 1): whose copies zero2 and zero3 do, cost/shards.h */
     enum scenario_prefetch fsdp_prefetch; /* of FSDP1 */
     enum scenario_ends fsdp_ends;         /* of FSDP2 */
     int32_t shards;       /* DP x CP ranks that share states, on consecutive groups of TP GPUs; 1: nothing is shared */

@@ -36,14 +36,14 @@ struct cost_work {
  * reference goes, whatever streams still do. With P, P_t parameters of a layer and of the root, D of the down GEMM, T
  * tokens, V, h, g (bytes of a gradient as it is reduced), w bytes of a gathered weight (zero3 2, zero2 0):
  *
- *                  FSDP1, backward-post   backward-pre             FSDP2
- *   at loss        -                      wP                       wP                        + the head's workspace
- *   at head        -                      wP                       wP         + 2Vh + 2(V + h)T - the logits kept
- *   in a layer     wP + 2D                2wP + 2D                 2wP + 2D (next: + gP)     + 2Vh + its workspace - 2fT
- *   behind it      (w + 2 + 2)P           (2w + 2 + 2)P            (2w + 2)P (next: + gP)    + 2Vh + 2hT
- *     or, then     (w + 2 + g)P, of fp32  (w + 2 + g)P, of fp32    (w + 2 + g)P              + 2Vh + 2hT
- *   at the ends    (2 + 2)P_t             (2 + 2)P_t               2P_t + gP                 + 2hT
- *     or, then     (2 + g - w)P_t, fp32   (2 + g - w)P_t, fp32     (2 + g - w)P_t            + 2hT
+ *                FSDP1, backward-post  backward-pre          FSDP2                   and
+ *   at loss      -                     wP                    wP                      the head's workspace
+ *   at head      -                     wP                    wP                      2Vh + 2(V + h)T - logits kept
+ *   in a layer   wP + 2D               2wP + 2D              2wP + 2D (next: + gP)   2Vh + its workspace - 2fT
+ *   behind it    (w + 2 + 2)P          (2w + 2 + 2)P         (2w + 2)P (next: + gP)  2Vh + 2hT
+ *     or, then   (w + 2 + g)P, fp32    (w + 2 + g)P, fp32    (w + 2 + g)P            2Vh + 2hT
+ *   at the ends  (2 + 2)P_t            (2 + 2)P_t            2P_t + gP               2hT
+ *     or, then   (2 + g - w)P_t, fp32  (2 + g - w)P_t, fp32  (2 + g - w)P_t          2hT
  *
  * FSDP1: a layer's weights are one flat tensor of views; the views' gradients, 2P, are joined to the flat tensor's, 2P,
  * while all are there. Then the weights go, with backward-post those of the layer behind it come (with backward-pre
@@ -70,10 +70,10 @@ void cost_moments_of(const struct cost_setting *setting, const struct cost_work 
 /** The largest of them. */
 double cost_moments_most(const double bytes[COST_N_MOMENTS]);
 
-/** A forward pass of zero2 and zero3 on its work, beside states, cost_gathered_bytes and the activations that it leaves,
- * the larger of the loss (without the logits' gradient) and a layer (no more than its backward works on): with FSDP1 the
- * weights of the layer in work, with FSDP2 these and a gathered buffer of as many, at the loss of own ends the last
- * layer's and twice the head's [bytes]. */
+/** A forward pass of zero2 and zero3 on its work, beside states, cost_gathered_bytes and the activations that it
+ * leaves, the larger of the loss (without the logits' gradient) and a layer (no more than its backward works on): with
+ * FSDP1 the weights of the layer in work, with FSDP2 these and a gathered buffer of as many, at the loss of own ends
+ * the last layer's and twice the head's [bytes]. */
 double cost_gathered_forward_bytes(const struct cost_setting *setting, const struct cost_work *work);
 
 #endif
