@@ -94,8 +94,6 @@ TEST(every_key_of_a_system_reaches_its_field)
     CHECK_TRUE(s.systems[1].plan.sharding == SCENARIO_ZERO2 && s.systems[1].plan.vpp == 1);
     CHECK_TRUE(s.systems[1].plan.shard_group == 2 && scenario_plan_shards(&s.systems[1].plan) == 2);
     CHECK_TRUE(s.systems[1].plan.fsdp == 2 && plan->fsdp == 1);
-    CHECK_TRUE(s.systems[1].plan.fsdp_prefetch == SCENARIO_BACKWARD_POST &&
-               plan->fsdp_prefetch == SCENARIO_BACKWARD_PRE);
     CHECK_TRUE(s.systems[1].plan.fsdp_ends == SCENARIO_ENDS_OWN && plan->fsdp_ends == SCENARIO_ENDS_ROOT);
     CHECK_EQUAL(plan->gradient_buffers, SCENARIO_GRADIENTS_FREED);
     CHECK_EQUAL(s.systems[1].plan.gradient_buffers, SCENARIO_GRADIENTS_KEPT);
