@@ -247,14 +247,16 @@ static void check_moments(const struct cost_setting *setting, const double whole
                                          5000 - 10 * 2 * 8.0 - 700 - 300,
                                          10 * 2 * 4 - 700 - 300 - 300.0,
                                          10 * 2 * 4 - 700 - 1200.0};
-    double bytes[COST_N_MOMENTS], most = -1e9;
+    double bytes[COST_N_MOMENTS], forwards[COST_N_FORWARD_MOMENTS], most = -1e9;
     cost_moments_of(setting, &work, bytes);
     for (int i = 0; i < COST_N_MOMENTS; i++) {
         CHECK_CLOSE(bytes[i] - rest[i], whole[i], 1e-12);
         most = bytes[i] > most ? bytes[i] : most;
     }
-    CHECK_TRUE(cost_moments_most(bytes) == most);
-    CHECK_CLOSE(cost_gathered_forward_bytes(setting, &work), 5000 - 160 - 700 + forward, 1e-14);
+    CHECK_TRUE(cost_moments_most(setting, PASS_BACKWARD, &work) == most);
+    cost_forward_moments_of(setting, &work, forwards);
+    CHECK_CLOSE(forwards[COST_FORWARD_LAYER], 5000 - 160 - 700 + forward, 1e-14);
+    CHECK_TRUE(cost_moments_most(setting, PASS_FORWARD, &work) == forwards[COST_FORWARD_LAYER]);
 }
 
 /* Weights 2 bytes: of one layer, or backward-pre two. In a layer the head's gradient, 2 x 64, waits and the down

@@ -226,16 +226,6 @@ static struct cost_work work_of(const struct opening *opening, const struct memo
                               .head_workspace = end->head_workspace};
 }
 
-/* Its workspace, largest in the pass. */
-static double most_of_pass(const struct opening *opening, enum pass pass, const struct cost_work *work)
-{
-    double moments[COST_N_MOMENTS];
-    if (pass == PASS_FORWARD)
-        return cost_gathered_forward_bytes(opening->own, work);
-    cost_moments_of(opening->own, work, moments);
-    return cost_moments_most(moments);
-}
-
 /* The workspaces of a pass in which gradients come, beside the activations that stand at the moment. */
 static void add_moments(const struct opening *opening, const struct memory_unit *unit, const struct end_bytes *end,
                         struct memory_growth *growth)
@@ -291,7 +281,7 @@ static void add_ends(const struct opening *opening, int32_t kind)
             units[i].activations += end->head;
             units[i].workspace = fmax(end->head_workspace, units[i].workspace - end->head);
             if (shards)
-                units[i].workspace = most_of_pass(opening, (enum pass)pass, &work);
+                units[i].workspace = cost_moments_most(opening->own, (enum pass)pass, &work);
             units[i].weight += end->head_weight;
         }
     }

@@ -75,15 +75,16 @@ static struct whole whole_of_fsdp2(const struct cost_setting *setting)
     };
 }
 
-double cost_gathered_forward_bytes(const struct cost_setting *setting, const struct cost_work *work)
+void cost_forward_moments_of(const struct cost_setting *setting, const struct cost_work *work,
+                             double bytes[COST_N_FORWARD_MOMENTS])
 {
     double w = weight_bytes(setting), layer = w * layer_parameters(setting), head = w * head_parameters(setting);
     double layers = setting->fsdp == 2 ? 2 * layer : layer, at_head = has_own_ends(setting) ? layer + 2 * head : layers;
     double vocabulary = model_vocabulary_share(setting->model, setting->tensor);
     double inner = 2 * (double)setting->model->ffn / setting->tensor;
     double gradient = setting->loss != SCENARIO_LOSS_PASSES ? 2 : setting->kernels == SCENARIO_EAGER ? 4 : 0;
-    return fmax(work->head_workspace - gradient * vocabulary * work->tokens + at_head,
-                work->workspace - inner * work->tokens + layers - work->head);
+    bytes[COST_FORWARD_LOSS] = work->head_workspace - gradient * vocabulary * work->tokens + at_head;
+    bytes[COST_FORWARD_LAYER] = work->workspace - inner * work->tokens + layers - work->head;
 }
 
 void cost_moments_of(const struct cost_setting *setting, const struct cost_work *work, double bytes[COST_N_MOMENTS])
@@ -105,10 +106,14 @@ void cost_moments_of(const struct cost_setting *setting, const struct cost_work 
     bytes[COST_AT_ENDS] = input + whole.at_ends - work->head - work->layers;
 }
 
-double cost_moments_most(const double bytes[COST_N_MOMENTS])
+double cost_moments_most(const struct cost_setting *setting, enum pass pass, const struct cost_work *work)
 {
-    double most = bytes[0];
-    for (int i = 1; i < COST_N_MOMENTS; i++)
+    double bytes[COST_N_MOMENTS], most = -INFINITY;
+    if (pass == PASS_FORWARD)
+        cost_forward_moments_of(setting, work, bytes);
+    else
+        cost_moments_of(setting, work, bytes);
+    for (int i = 0; i < (pass == PASS_FORWARD ? (int)COST_N_FORWARD_MOMENTS : (int)COST_N_MOMENTS); i++)
         most = fmax(most, bytes[i]);
     return most;
 }

@@ -62,18 +62,21 @@ struct cost_work {
  * Source: PyTorch 2, torch/distributed/fsdp/_runtime_utils.py (_pre_backward_hook, _post_backward_hook,
  * _post_backward_reshard, _reduce_grad, _prefetch_handle), _flat_param.py (views by torch.split, whose backward joins
  * their gradients); _fully_shard/_fsdp_param_group.py (pre_backward, post_backward, wait_for_unshard) and
- * _fsdp_collectives.py (foreach_reduce); c10/cuda/CUDACachingAllocator.cpp (free). Each was seen in traces of the
- * allocator, of analysis/measure_sharding.py.
+ * _fsdp_collectives.py (foreach_reduce); c10/cuda/CUDACachingAllocator.cpp (free). The loss, in a layer and behind it
+ * are the peaks in traces of the allocator (analysis/measure_sharding.py); the head and the ends are in none.
  */
 void cost_moments_of(const struct cost_setting *setting, const struct cost_work *work, double bytes[COST_N_MOMENTS]);
 
-/** The largest of them. */
-double cost_moments_most(const double bytes[COST_N_MOMENTS]);
+/** Moments of a forward pass. */
+enum cost_forward_moment { COST_FORWARD_LOSS, COST_FORWARD_LAYER, COST_N_FORWARD_MOMENTS };
 
-/** A forward pass of zero2 and zero3 on its work, beside states, cost_gathered_bytes and the activations that it
- * leaves, the larger of the loss (without the logits' gradient) and a layer (no more than its backward works on): with
- * FSDP1 the weights of the layer in work, with FSDP2 these and a gathered buffer of as many, at the loss of own ends
- * the last layer's and twice the head's [bytes]. */
-double cost_gathered_forward_bytes(const struct cost_setting *setting, const struct cost_work *work);
+/** The same of a forward pass and the activations that it leaves: at the loss (without the logits' gradient) and in a
+ * layer (no more than its backward works on). With FSDP1 the weights of the layer in work, with FSDP2 these and a
+ * gathered buffer of as many, at the loss of own ends the last layer's and twice the head's [bytes]. */
+void cost_forward_moments_of(const struct cost_setting *setting, const struct cost_work *work,
+                             double bytes[COST_N_FORWARD_MOMENTS]);
+
+/** The largest of either pass [bytes]. */
+double cost_moments_most(const struct cost_setting *setting, enum pass pass, const struct cost_work *work);
 
 #endif

@@ -225,7 +225,7 @@ double bound_after_passes_s(const struct cost_setting *setting, const struct sce
 /* A sample's activations and what is in work beside them, on a rank of a stage; no less with more tokens. */
 static double held_bytes(const struct cost_setting *setting, const struct cost_unit *unit, double tokens, bool last)
 {
-    double layers = tokens * cost_layers_activation_bytes(setting, unit->recompute, false), moments[COST_N_MOMENTS];
+    double layers = tokens * cost_layers_activation_bytes(setting, unit->recompute, false);
     struct cost_work work = {.tokens = tokens,
                              .workspace = cost_workspace_bytes(setting, unit),
                              .layer = layers / setting->layers,
@@ -234,8 +234,7 @@ static double held_bytes(const struct cost_setting *setting, const struct cost_u
                              .head_workspace = cost_head_workspace_bytes(setting, tokens)};
     if (!cost_shards_in_passes(setting))
         return layers + fmax(work.workspace, last ? work.head + work.head_workspace : 0);
-    cost_moments_of(setting, &work, moments);
-    return layers + work.head + cost_moments_most(moments);
+    return layers + work.head + cost_moments_most(setting, PASS_BACKWARD, &work);
 }
 
 /* `tokens` of one sample that a rank of a stage holds at once. */

@@ -280,13 +280,16 @@ static double in_flight(const struct plan_layout *layout, int32_t stage)
     return layout->chunks == 1 ? after + 1 : 2 * after + (layout->chunks - 1) * layout->stages + 1;
 }
 
+/* Of a backward, then of a forward. */
+enum { N_MOMENTS = COST_N_MOMENTS + COST_N_FORWARD_MOMENTS };
+
 /* What a rank of a stage has room for, and what each token of a unit takes [bytes]. */
 struct stage_bytes {
     double room;         /* what states and libraries leave */
     double n;            /* units (chunks) in flight */
     double held, others; /* activations of the layers; what else is kept for the backward: of the embedding */
     int32_t n_moments;   /* any may be the largest: */
-    double in_work[COST_N_MOMENTS], fixed[COST_N_MOMENTS]; /* of the unit in work only; however many tokens it has */
+    double in_work[N_MOMENTS], fixed[N_MOMENTS]; /* of the unit in work only; however many tokens it has */
 };
 
 /* Those of zero2 and zero3, of whose activations in work `streamed` is not held. */
@@ -299,10 +302,12 @@ static void add_moments(const struct cost_setting *own, double workspace, double
                                           .layers = layers,
                                           .head = cost_head_bytes(own, 1),
                                           .head_workspace = cost_head_workspace_bytes(own, 1)};
-    of->n_moments = COST_N_MOMENTS;
+    of->n_moments = N_MOMENTS;
     cost_moments_of(own, &none, of->fixed);
     cost_moments_of(own, &token, of->in_work);
-    for (int i = 0; i < COST_N_MOMENTS; i++)
+    cost_forward_moments_of(own, &none, of->fixed + COST_N_MOMENTS);
+    cost_forward_moments_of(own, &token, of->in_work + COST_N_MOMENTS);
+    for (int i = 0; i < N_MOMENTS; i++)
         of->in_work[i] += token.head - of->fixed[i];
 }
 
