@@ -62,7 +62,7 @@ class Results(unittest.TestCase):
             said.append([line for line in json.loads(done.stdout)["assumed"] if "best-fit: its fullest" in line])
         self.assertEqual([len(lines) > 0 for lines in said], [False, True, False], said)
         self.assertIn("at 86% of what it may use", "".join(said[1]))
-        self.assertIn("of 61 published runs predicted at least 85% full 9 were predicted 6 to 33% too fast", said[1][0])
+        self.assertIn("of 42 published runs predicted at least 85% full 5 were predicted 6 to 33% too fast", said[1][0])
 
     def test_interleaved_and_sharded_plans_are_the_same_in_both_engines(self):
         text = SMALL.replace("github", "fixed").replace("global_batch: 48", "global_batch: 64").replace("2x8", "2x8-free")

@@ -70,7 +70,9 @@ TEST(settings_are_told_apart_by_their_fields)
     struct cost_setting setting = setting_with(&cache), marked;
     const struct slice slice = {0, 0, 64};
     const struct cost_unit unit = {.slices = &slice, .n_slices = 1, .context = 1};
-    struct cost_setting other[] = {setting, setting, setting, setting, setting, setting, setting, setting};
+    struct cost_setting other[10];
+    for (int i = 0; i < 10; i++)
+        other[i] = setting;
     other[0].sequence_parallel = !setting.sequence_parallel;
     other[1].communication.pp_overlap = !setting.communication.pp_overlap;
     other[2].split.count_head = !setting.split.count_head;
@@ -79,12 +81,14 @@ TEST(settings_are_told_apart_by_their_fields)
     other[5].early_stop = !setting.early_stop;
     other[6].fsdp = 2;
     other[7].frees_gradients = true;
+    other[8].fsdp_prefetch = SCENARIO_BACKWARD_POST;
+    other[9].fsdp_ends = SCENARIO_ENDS_OWN;
     memcpy(&marked, &setting, sizeof marked);
     ((unsigned char *)&marked)[offsetof(struct cost_setting, early_stop) + 1] ^= 0xff; /* before an int32_t */
     CHECK_TRUE(all_same(&setting, PASS_FORWARD, &unit));
     CHECK_TRUE(all_same(&marked, PASS_FORWARD, &unit));
     CHECK_EQUAL(cache.n_settings, 1);
-    for (int32_t i = 0; i < 8; i++) {
+    for (int32_t i = 0; i < 10; i++) {
         struct cost_pass costs[COST_N_PARTS];
         cost_cached(&other[i], PASS_FORWARD, &unit, 1U << COST_LAYERS, costs);
         CHECK_EQUAL(cache.n_settings, i + 2);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "cost/cost.h"
+#include "cost/gathered.h"
 #include "hand_model.h"
 #include "harness.h"
 
@@ -233,4 +233,77 @@ TEST(weights_hold_what_the_zero_bubble_paper_says)
         struct cost_setting setting = {.model = &gpts[i], .tensor = 1, .layers = 1};
         CHECK_CLOSE(cost_weight_bytes(&setting), 32.0 * (double)gpts[i].hidden, 1e-15);
     }
+}
+
+/* Ten tokens of h 4, f 8, V 16 without TP; P 144 + 8, root 132, head 64, down GEMM 32 parameters. */
+static void check_moments(const struct cost_setting *setting, const double whole[COST_N_MOMENTS], double forward)
+{
+    const struct cost_work work = {
+        .tokens = 10, .workspace = 5000, .layer = 300, .layers = 1200, .head = 700, .head_workspace = 900};
+    const double rest[COST_N_MOMENTS] = {900,
+                                         10 * (2 - 4) * 16.0 + 10 * 2 * 4,
+                                         5000 - 10 * 2 * 8.0 - 700,
+                                         10 * 2 * 4 - 700 - 300.0,
+                                         5000 - 10 * 2 * 8.0 - 700 - 300,
+                                         10 * 2 * 4 - 700 - 300 - 300.0,
+                                         10 * 2 * 4 - 700 - 1200.0};
+    double bytes[COST_N_MOMENTS], forwards[COST_N_FORWARD_MOMENTS], most = -1e9;
+    cost_moments_of(setting, &work, bytes);
+    for (int i = 0; i < COST_N_MOMENTS; i++) {
+        CHECK_CLOSE(bytes[i] - rest[i], whole[i], 1e-12);
+        most = bytes[i] > most ? bytes[i] : most;
+    }
+    CHECK_TRUE(cost_moments_most(setting, PASS_BACKWARD, &work) == most);
+    cost_forward_moments_of(setting, &work, forwards);
+    CHECK_CLOSE(forwards[COST_FORWARD_LAYER], 5000 - 160 - 700 + forward, 1e-14);
+    CHECK_TRUE(cost_moments_most(setting, PASS_FORWARD, &work) == forwards[COST_FORWARD_LAYER]);
+}
+
+/* Weights 2 bytes: of one layer, or backward-pre two. In a layer the head's gradient, 2 x 64, waits and the down
+ * GEMM's, 2 x 32, is there. At its end views' and flat gradients, 4; of fp32 then the next layer's weights, 2, flat
+ * gradient and its copy, 2 + 4. */
+TEST(fsdp1_holds_whole_tensors_moment_by_moment)
+{
+    const double p = 152, head = 128, down = 64;
+    struct cost_setting setting = {.model = &hand_toy, .tensor = 1, .layers = (int32_t)hand_toy.layers};
+    setting.sharding = SCENARIO_ZERO3;
+    setting.gradients = SCENARIO_BF16;
+    setting.fsdp_prefetch = SCENARIO_BACKWARD_POST;
+    check_moments(&setting,
+                  (double[]){0, head, head + down + 2 * p, head + 6 * p, head + down + 2 * p, head + 6 * p, 4 * 132},
+                  2 * p);
+    setting.gradients = SCENARIO_FP32;
+    check_moments(&setting,
+                  (double[]){0, head, head + down + 2 * p, head + 8 * p, head + down + 2 * p, head + 8 * p, 4 * 132},
+                  2 * p);
+    setting.fsdp_prefetch = SCENARIO_BACKWARD_PRE;
+    setting.gradients = SCENARIO_BF16;
+    check_moments(
+        &setting,
+        (double[]){2 * p, head + 2 * p, head + down + 4 * p, head + 8 * p, head + down + 4 * p, head + 8 * p, 4 * 132},
+        2 * p);
+    setting.sharding = SCENARIO_ZERO2;
+    check_moments(&setting, (double[]){0, head, head + down, head + 4 * p, head + down, head + 4 * p, 4 * 132}, 0);
+    setting.gradients = SCENARIO_FP32;
+    check_moments(&setting, (double[]){0, head, head + down, head + 6 * p, head + down, head + 6 * p, 6 * 132}, 0);
+}
+
+/* Weights of a layer and a buffer of the next, 2 + 2; from the second layer on the first one's fp32 gradients are being
+ * reduced, 4; at a layer's end its own, 2, then copied, 2 + 4, when its weights have gone. Own ends: weights of the
+ * head while it works; in the first layer its gradients are being reduced, 4 x 64, for 2 x 64 that wait, and gone when
+ * those of the layer are copied. */
+TEST(fsdp2_holds_whole_tensors_moment_by_moment)
+{
+    const double p = 152, head = 128, down = 64;
+    struct cost_setting setting = {.model = &hand_toy, .tensor = 1, .layers = (int32_t)hand_toy.layers, .fsdp = 2};
+    setting.sharding = SCENARIO_ZERO3;
+    check_moments(&setting,
+                  (double[]){2 * p, head + 2 * p, head + down + 4 * p, head + 8 * p, head + down + 8 * p, head + 10 * p,
+                             2 * 132 + 4 * p},
+                  4 * p);
+    setting.fsdp_ends = SCENARIO_ENDS_OWN;
+    check_moments(&setting,
+                  (double[]){2 * p + head, head + 2 * p + head, 2 * head + down + 4 * p, 8 * p, down + 8 * p, 10 * p,
+                             4 * 68 + 4 * p},
+                  4 * p);
 }

@@ -194,3 +194,50 @@ TEST(the_bound_of_memory_holds_for_freed_gradients)
     }
     CHECK_TRUE(tightest > 0.9);
 }
+
+/* Likewise with what zero2 and zero3 hold whole, whichever moment of a pass is the largest. */
+TEST(memory_has_room_beside_whole_tensors)
+{
+    for (int32_t i = 0; i < 16; i++) {
+        struct hand_request hand;
+        hand_request_real(&hand, 1, 1, 100);
+        hand.setting.sharding = hand.request.layout.sharding = i % 2 == 0 ? SCENARIO_ZERO2 : SCENARIO_ZERO3;
+        hand.setting.fsdp = 1 + i / 2 % 2;
+        hand.setting.gradients = i / 4 % 2 == 0 ? SCENARIO_FP32 : SCENARIO_BF16;
+        hand.request.layout.recompute = i / 8 % 2 == 0 ? RECOMPUTE_NONE : RECOMPUTE_FULL;
+        hand.setting.shards = 1;
+        hand.request.memory_bytes = 2 * peak_of(&hand, 1, 8);
+        int64_t tokens = packing_memory_tokens(&hand.request);
+        CHECK_TRUE(tokens > 100);
+        double peak_bytes = peak_of(&hand, 4, (int32_t)tokens);
+        CHECK_TRUE(peak_bytes <= hand.request.memory_bytes);
+        CHECK_CLOSE(peak_bytes, hand.request.memory_bytes, 0.02);
+        hand_request_free(&hand);
+    }
+}
+
+/* And whatever zero2 and zero3 hold whole, whichever moment of a pass is the largest. */
+TEST(the_bound_of_memory_holds_for_whole_tensors)
+{
+    static const int32_t tokens[] = {8, 400, 4000};
+    double tightest = 0;
+    for (int32_t i = 0; i < 3 * 64; i++) {
+        struct hand_request hand;
+        hand_request_real(&hand, 1, 1, tokens[i % 3]);
+        hand.setting.sharding = hand.request.layout.sharding = i / 3 % 2 == 0 ? SCENARIO_ZERO2 : SCENARIO_ZERO3;
+        hand.setting.fsdp = 1 + i / 6 % 2;
+        hand.setting.fsdp_prefetch = i / 12 % 2 == 0 ? SCENARIO_BACKWARD_PRE : SCENARIO_BACKWARD_POST;
+        hand.setting.fsdp_ends = i / 12 % 2 == 0 ? SCENARIO_ENDS_ROOT : SCENARIO_ENDS_OWN;
+        hand.setting.gradients = i / 24 % 2 == 0 ? SCENARIO_FP32 : SCENARIO_BF16;
+        hand.setting.frees_gradients = i / 48 % 2 == 1;
+        hand.setting.shards = 1;
+        hand.request.layout.recompute = i / 96 % 2 == 0 ? RECOMPUTE_NONE : RECOMPUTE_FULL;
+        double peak_bytes = peak_of(&hand, 2, tokens[i % 3]);
+        hand_knobs(&hand, &system_length_balanced, "");
+        double bound_bytes = bound_of(&system_length_balanced, &hand.request, 1).peak_bytes;
+        CHECK_TRUE(bound_bytes > 0 && bound_bytes <= peak_bytes * (1 + 1e-12));
+        tightest = fmax(tightest, bound_bytes / peak_bytes);
+        hand_request_free(&hand);
+    }
+    CHECK_TRUE(tightest > 0.99);
+}

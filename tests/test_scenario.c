@@ -31,8 +31,8 @@ static const char full[] =
     "           gradient_buffers: freed}\n"
     "  - name: slimpack\n"
     "    label: 'slim: one'\n"
-    "    plan: {tp: 4, pp: 1, sharding: zero2, shard_group: 2, fsdp: 2, recompute: [attention-core, selective, "
-    "alternate-gemms],\n"
+    "    plan: {tp: 4, pp: 1, sharding: zero2, shard_group: 2, fsdp: 2, fsdp_ends: own,\n"
+    "           recompute: [attention-core, selective, alternate-gemms],\n"
     "           sequence_parallel: false}\n"
     "    knobs: {asymmetric: false, label: \"true\", grid: [1, 2, 80 GiB]}\n";
 
@@ -94,6 +94,7 @@ TEST(every_key_of_a_system_reaches_its_field)
     CHECK_TRUE(s.systems[1].plan.sharding == SCENARIO_ZERO2 && s.systems[1].plan.vpp == 1);
     CHECK_TRUE(s.systems[1].plan.shard_group == 2 && scenario_plan_shards(&s.systems[1].plan) == 2);
     CHECK_TRUE(s.systems[1].plan.fsdp == 2 && plan->fsdp == 1);
+    CHECK_TRUE(s.systems[1].plan.fsdp_ends == SCENARIO_ENDS_OWN && plan->fsdp_ends == SCENARIO_ENDS_ROOT);
     CHECK_EQUAL(plan->gradient_buffers, SCENARIO_GRADIENTS_FREED);
     CHECK_EQUAL(s.systems[1].plan.gradient_buffers, SCENARIO_GRADIENTS_KEPT);
     CHECK_TRUE(s.systems[1].plan.recompute == (RECOMPUTE_FULL - 1));
@@ -289,6 +290,11 @@ static const struct {
     {"pp: 2", "pp: 2, recompute: {norm: true}", "plan.recompute: is a mapping of keys, not one value"},
     {"pp: 2", "pp: 2, cp: 16, cp_type: ulysses", "to divide heads and kv_heads, 40 and 40; ring and all-gather do not"},
     {"pp: 2", "pp: 2, fsdp: 2", "plan.fsdp: 2 needs sharding zero2 or zero3"},
+    {"pp: 2", "pp: 1, sharding: zero3, fsdp_ends: own", "plan.fsdp_ends: own needs fsdp 2"},
+    {"pp: 2", "pp: 1, sharding: zero3, fsdp: 2, fsdp_prefetch: backward-post",
+     "plan.fsdp_prefetch: backward-post needs fsdp 1 and sharding zero2 or zero3"},
+    {"pp: 2", "pp: 2, fsdp_prefetch: backward-post",
+     "plan.fsdp_prefetch: backward-post needs fsdp 1 and sharding zero2 or zero3"},
     {"pp: 2", "pp: 2, early_stop: true", "plan.early_stop: true needs recompute: full"},
     {"pp: 2", "pp: 2, recompute_layers: 1", "plan.recompute_layers: 1 layers need recompute: full"},
     {"pp: 2", "pp: 2, recompute: full, recompute_layers: 21",

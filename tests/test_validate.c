@@ -869,14 +869,17 @@ TEST(fsdp2_is_read_from_framework_and_sharding)
         const char *framework, *sharding;
         int64_t fsdp;
         bool assumed;
-    } cases[] = {{"torchtitan", "FSDP", 2, false},
-                 {"torchtitan", "zero1", 1, false},
-                 {"HF", "FSDP2", 2, false},
-                 {"PyTorch FSDP2", "ZeRO-3", 2, false},
-                 {"HF", "FSDP", 1, true},
-                 {"HF", "FSDP1", 1, false},
-                 {"fms-fsdp", "HSDP over 4", 1, false},
-                 {"llm-foundry (FSDP)", "ZeRO-3", 1, false}};
+        enum scenario_prefetch prefetch;
+    } cases[] = {{"torchtitan", "FSDP", 2, false, SCENARIO_BACKWARD_PRE},
+                 {"HF", "FSDP1; BACKWARD_POST", 1, false, SCENARIO_BACKWARD_POST},
+                 {"llm-foundry (FSDP)", "ZeRO-3; BACKWARD_PRE", 1, false, SCENARIO_BACKWARD_PRE},
+                 {"torchtitan", "zero1", 1, false, SCENARIO_BACKWARD_PRE},
+                 {"HF", "FSDP2", 2, false, SCENARIO_BACKWARD_PRE},
+                 {"PyTorch FSDP2", "ZeRO-3", 2, false, SCENARIO_BACKWARD_PRE},
+                 {"HF", "FSDP", 1, true, SCENARIO_BACKWARD_PRE},
+                 {"HF", "FSDP1", 1, false, SCENARIO_BACKWARD_PRE},
+                 {"fms-fsdp", "HSDP over 4", 1, false, SCENARIO_BACKWARD_PRE},
+                 {"llm-foundry (FSDP)", "ZeRO-3", 1, false, SCENARIO_BACKWARD_POST}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char row[512], reason[SETTING_REASON];
         snprintf(row, sizeof row,
@@ -884,6 +887,7 @@ TEST(fsdp2_is_read_from_framework_and_sharding)
                  cases[i].framework, cases[i].sharding);
         struct setting setting = setting_of(row, reason);
         CHECK_EQUAL(setting.plan.fsdp, cases[i].fsdp);
+        CHECK_EQUAL(setting.plan.fsdp_prefetch, (int32_t)cases[i].prefetch);
         CHECK_EQUAL(strstr(setting.assumed, "copies of FSDP1") != NULL, cases[i].assumed);
     }
 }

@@ -240,21 +240,24 @@ LEDGER_INLINE void grow(struct ledger *ledger, const struct plan_step *step, str
 {
     const struct memory_pipe *pipe = ledger->pipe;
     const struct states_gradients gradients = gradients_of(ledger, step->chunk);
+    const bool reduces = cost_shards_in_passes(ledger->setting);
     int32_t stage = step->chunk * pipe->plan->layout.stages + ledger->dag->places[ledger->place].stage;
     const struct memory_growth frees = *memory_pipe_growth(pipe, pipe->kinds->kind[stage], step->unit);
     live->bytes[MEMORY_ACTIVATIONS] -= frees.head;
-    live->bytes[MEMORY_WORKSPACE] = frees.workspace;
     for (int32_t i = 0; i < gradients.layers; i++) {
         double time_s = span.start_s + (span.finish_s - span.start_s) * i / gradients.layers;
         copy_until(ledger, queues, time_s, live, want);
-        live->bytes[MEMORY_STATES] += gradients.layer;
+        live->bytes[MEMORY_WORKSPACE] = i == 0 ? frees.workspace : frees.next_workspace;
+        live->bytes[MEMORY_STATES] += reduces ? 0 : gradients.layer;
         record(ledger, live, time_s, want);
+        live->bytes[MEMORY_STATES] += reduces ? gradients.layer : 0;
         live->bytes[MEMORY_ACTIVATIONS] -= frees.layers / gradients.layers;
     }
     copy_until(ledger, queues, span.finish_s, live, want);
-    live->bytes[MEMORY_WORKSPACE] = 0;
-    live->bytes[MEMORY_STATES] += gradients.tables;
+    live->bytes[MEMORY_WORKSPACE] = frees.end_workspace;
+    live->bytes[MEMORY_STATES] += reduces ? 0 : gradients.tables;
     record(ledger, live, span.finish_s, want);
+    live->bytes[MEMORY_STATES] += reduces ? gradients.tables : 0;
     live->bytes[MEMORY_ACTIVATIONS] += frees.head + frees.layers;
 }
 

@@ -6,13 +6,13 @@
 #include "bounds/critical_path.h"
 
 enum memory_class {
-    MEMORY_STATES,      /* weights, gradients while they are there, optimizer, and what zero2 and zero3 gather */
+    MEMORY_STATES,      /* weights, gradients while they are there, optimizer, and cost_gathered_bytes */
     MEMORY_ACTIVATIONS, /* from forward to backward, with cost_head_bytes on the last stage and cost_embedding_bytes on
                            the first, without what MEMORY_KV has of sliced samples */
     MEMORY_KV,          /* kept for later slices: keys and values under full recompute, keys under alternate-gemms; else
                            part of activations */
     MEMORY_KV_GRADIENTS,  /* of the prefix, while a sliced sample's backward is open */
-    MEMORY_WORKSPACE,     /* of the layer, or of the head, in work */
+    MEMORY_WORKSPACE,     /* of the layer, or of the head, in work; zero2 and zero3: with what is whole meanwhile */
     MEMORY_COMMUNICATION, /* buffers of exchanged attention (cost_exchange) */
     MEMORY_LIBRARIES,     /* what libraries keep once they have run: device.workspace_bytes */
     MEMORY_N_CLASSES
@@ -57,7 +57,8 @@ struct memory {
  * a sample's prefix are allocated when its first backward slice starts, and those of each earlier slice freed when its
  * backward ends. Workspace, and with it the buffers of an exchange, lasts as long as a pass on the compute stream; on
  * the last stage it is that of the head or, if more, of a layer: in a backward pass the head is over then and what it
- * kept is freed. What is offloaded is freed when the copy out ends and allocated when the copy in starts; the host
+ * kept is freed; of zero2 and zero3 with the whole tensors of its moments (cost_moments_of), and what is gone by then
+ * taken off. What is offloaded is freed when the copy out ends and allocated when the copy in starts; the host
  * holds it from the start of the copy out to the end of the copy in. Of a unit that streams (plan_unit.streams) the GPU
  * never holds what is offloaded, the host does. States are held throughout; while a phase's re-sharding brings the
  * model from the layout before (of the first phase: the last one's), also that one's weights and gradients, but for the

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "cost/gathered.h"
 
 /* And of that the ends of the pipeline. */
 struct end_bytes {
@@ -212,6 +213,31 @@ static void open_accounts(const struct cost_setting *setting, struct memory_pipe
     }
 }
 
+/* What a unit of an account works on where passes gather and reduce, so on its only stage. */
+static struct cost_work work_of(const struct opening *opening, const struct memory_unit *unit,
+                                const struct end_bytes *end)
+{
+    double layers = unit->activations - unit->streamed;
+    return (struct cost_work){.tokens = end->tokens,
+                              .workspace = unit->workspace,
+                              .layer = layers / opening->own->layers,
+                              .layers = layers,
+                              .head = end->head,
+                              .head_workspace = end->head_workspace};
+}
+
+/* The workspaces of a pass in which gradients come, beside the activations that stand at the moment. */
+static void add_moments(const struct opening *opening, const struct memory_unit *unit, const struct end_bytes *end,
+                        struct memory_growth *growth)
+{
+    const struct cost_work work = work_of(opening, unit, end);
+    double moments[COST_N_MOMENTS], layer = growth->layers / opening->own->layers;
+    cost_moments_of(opening->own, &work, moments);
+    growth->workspace = fmax(moments[COST_IN_LAYER], moments[COST_BEHIND_LAYER]) + growth->head;
+    growth->next_workspace = fmax(moments[COST_IN_NEXT], moments[COST_BEHIND_NEXT]) + growth->head + layer;
+    growth->end_workspace = moments[COST_AT_ENDS] + growth->head + growth->layers;
+}
+
 /* Before the ends are added to the layers' units. */
 static void add_growth(const struct opening *opening, int32_t kind)
 {
@@ -221,13 +247,18 @@ static void add_growth(const struct opening *opening, int32_t kind)
     const struct memory_unit *units = memory_pipe_units(pipe, PASS_BACKWARD, pipe->account[kind]);
     for (int32_t i = 0; i < n; i++) {
         const struct end_bytes *end = &opening->ends[PASS_BACKWARD][i];
-        *memory_pipe_growth(pipe, kind, i) = (struct memory_growth){
+        double workspace = splits ? units[i].weight_workspace : units[i].workspace;
+        struct memory_growth growth = {
             .head = !last    ? 0
                     : splits ? end->head_weight
                              : end->head,
             .layers = splits ? units[i].weight : units[i].activations - units[i].streamed,
-            .workspace = splits ? units[i].weight_workspace : units[i].workspace,
+            .workspace = workspace,
+            .next_workspace = workspace,
         };
+        if (cost_shards_in_passes(opening->own))
+            add_moments(opening, &units[i], end, &growth);
+        *memory_pipe_growth(pipe, kind, i) = growth;
     }
 }
 
@@ -235,7 +266,7 @@ static void add_growth(const struct opening *opening, int32_t kind)
 static void add_ends(const struct opening *opening, int32_t kind)
 {
     const struct memory_pipe *pipe = opening->pipe;
-    bool first = kind == 0, last = kind == pipe->kinds->n - 1;
+    bool first = kind == 0, last = kind == pipe->kinds->n - 1, shards = cost_shards_in_passes(opening->own);
     for (int pass = 0; pass < N_PASSES; pass++) {
         int32_t n = pipe->plan->cut[pass].n_units;
         struct memory_unit *units = memory_pipe_units(pipe, pass, kind);
@@ -243,11 +274,14 @@ static void add_ends(const struct opening *opening, int32_t kind)
             memcpy(units, memory_pipe_units(pipe, pass, pipe->account[kind]), (size_t)n * sizeof *units);
         for (int32_t i = 0; i < n; i++) {
             const struct end_bytes *end = &opening->ends[pass][i];
+            const struct cost_work work = work_of(opening, &units[i], end);
             units[i].activations = units[i].activations - units[i].streamed + (first ? end->embedding : 0);
             if (!last)
                 continue;
             units[i].activations += end->head;
             units[i].workspace = fmax(end->head_workspace, units[i].workspace - end->head);
+            if (shards)
+                units[i].workspace = cost_moments_most(opening->own, (enum pass)pass, &work);
             units[i].weight += end->head_weight;
         }
     }
@@ -298,6 +332,7 @@ struct memory_pipe memory_pipe_of(const struct plan_pipeline *pipeline, const st
     struct cost_setting first = dag_setting(setting, &pipeline->layout, of->kinds.stage[0]);
     open_ends(&opening, &first);
     open_all_layers(opening, setting);
+    opening.own = &first;
     if (setting->frees_gradients) {
         pipe.growth = check_calloc((size_t)(of->kinds.n * pipeline->cut[PASS_BACKWARD].n_units), sizeof *pipe.growth);
         for (int32_t kind = 0; kind < of->kinds.n; kind++)

@@ -16,9 +16,10 @@ struct memory_unit {
 };
 
 /** Of what a pass frees that first computes the gradients of a virtual stage's weights, the order: the head's, then
- * layer by layer; and a layer's workspace, once the head is over. */
+ * layer by layer; and a layer's workspace, once the head is over, of the first layer and of those behind it, and what
+ * is in work when all are over. */
 struct memory_growth {
-    double head, layers, workspace;
+    double head, layers, workspace, next_workspace, end_workspace;
 };
 
 /** A pipeline of a phase. */

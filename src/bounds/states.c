@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+#include "cost/gathered.h"
+
 static int32_t shards_of(const struct plan *plan, const struct plan_phase *phase)
 {
     return phase->shards > 0 ? phase->shards : plan->shards;

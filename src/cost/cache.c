@@ -63,13 +63,14 @@ static bool same_setting(const struct cost_setting *a, const struct cost_setting
 {
     const struct scenario_communication *x = &a->communication, *y = &b->communication;
     const struct scenario_stages *s = &a->split, *t = &b->split;
-    _Static_assert(sizeof *a == 136, "a field more is compared here, too");
+    _Static_assert(sizeof *a == 144, "a field more is compared here, too");
     return a->model == b->model && a->device == b->device && a->platform == b->platform && a->faults == b->faults &&
            a->cache == b->cache && a->layers == b->layers && a->tensor == b->tensor && a->attention == b->attention &&
            a->sequence_parallel == b->sequence_parallel && a->recompute_layers == b->recompute_layers &&
            a->early_stop == b->early_stop && a->frees_gradients == b->frees_gradients && a->kernels == b->kernels &&
            a->loss == b->loss && a->context_type == b->context_type && a->gradients == b->gradients &&
-           a->optimizer == b->optimizer && a->sharding == b->sharding && a->fsdp == b->fsdp && a->shards == b->shards &&
+           a->optimizer == b->optimizer && a->sharding == b->sharding && a->fsdp == b->fsdp &&
+           a->fsdp_prefetch == b->fsdp_prefetch && a->fsdp_ends == b->fsdp_ends && a->shards == b->shards &&
            a->shard_groups == b->shard_groups && x->tp_overlap == y->tp_overlap && x->cp_overlap == y->cp_overlap &&
            x->pp_overlap == y->pp_overlap && x->dp_overlap == y->dp_overlap && s->first_layers == t->first_layers &&
            s->last_layers == t->last_layers && s->count_embedding == t->count_embedding &&

@@ -35,7 +35,9 @@ struct cost_setting {
     enum scenario_gradients gradients;
     enum scenario_kernels optimizer;
     enum scenario_sharding sharding;
-    int32_t fsdp;         /* 1 or 2 (0 as 1): whose copies zero2 and zero3 do, cost/shards.h */
+    int32_t fsdp;                         /* 1 or 2 (0 as 1): whose copies zero2 and zero3 do, cost/shards.h */
+    enum scenario_prefetch fsdp_prefetch; /* of FSDP1 */
+    enum scenario_ends fsdp_ends;         /* of FSDP2 */
     int32_t shards;       /* DP x CP ranks that share states, on consecutive groups of TP GPUs; 1: nothing is shared */
     int32_t shard_groups; /* so many groups of `shards` ranks hold the same; 0 as 1: these are all DP x CP ranks */
     const struct faults *faults; /* slow devices, NULL: none; dag/ sees to them, these costs are of sound ones */
@@ -436,7 +438,7 @@ double cost_stage_parameters(const struct model *model, int32_t tensor, int32_t 
  *   zero3   16/n             fp32 weight, moments and, whatever it was reduced in, gradient; the bf16 weight exists
  *                            while it is gathered only (FSDP's mixed precision: PyTorch, fsdp/_runtime_utils.py,
  *                            _cast_grad_to_param_dtype; DeepSpeed's stage 3 keeps both in bf16: as many bytes)
- * What is whole for a while is in cost_gathered_bytes.
+ * What is whole for a while is in cost/gathered.h.
  */
 double cost_state_bytes(const struct cost_setting *setting, double parameters, int32_t shards);
 
@@ -456,14 +458,6 @@ double cost_block_bytes(double bytes);
  * own, as Megatron-LM makes them without its distributed optimizer. zero2, zero3: left out [bytes]. */
 double cost_state_block_bytes(const struct cost_setting *setting, int32_t layers, bool first, bool last,
                               int32_t shards);
-
-/** Whole tensors that zero2 and zero3 hold beside the shards through forward and backward, the largest moment [bytes]:
- * gradients (g bytes each) of two layers, one computed and one reduced; zero3 also the bf16 weights of two layers, one
- * in work and one gathered, and of embedding and head. The head's gradient, in bf16, waits through the backward for the
- * embedding's, as both are the root unit's (cost_of_head). FSDP2's gradients are bf16 until they are joined: 2 of the
- * layer that is computed, g of the one that is reduced, 2 + 2 + 2 + g in all (what was copied out of the gathered
- * buffer frees it, and what is joined frees the gradients). zero1, none: 0. */
-double cost_gathered_bytes(const struct cost_setting *setting);
 
 /**
  * Working memory while one layer of a unit computes its backward, the largest moment [bytes]: gradients of the widest
@@ -519,7 +513,8 @@ double cost_embedding_bytes(const struct cost_setting *setting, double tokens);
 double cost_head_bytes(const struct cost_setting *setting, double tokens);
 
 /** While the last stage computes its head, beside cost_head_bytes: logits or their gradient in bf16, 2V/TP a token,
- * kernels eager with a loss by passes in fp32 too, 4V/TP, and with sequence parallelism the gathered input, 2h. What
+ * kernels eager with a loss by passes two in fp32, 8V/TP (gradients of the logarithms and of the logits: PyTorch's
+ * nll_loss_backward and _log_softmax_backward_data); and with sequence parallelism the gathered input, 2h. What
  * metrics copy, 8V/TP, is not there: the layers' activations are freed by then [bytes]. */
 double cost_head_workspace_bytes(const struct cost_setting *setting, double tokens);
 

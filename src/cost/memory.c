@@ -148,24 +148,6 @@ double cost_gradient_state_bytes(const struct cost_setting *setting, double para
     return parameters * (setting->sharding == SCENARIO_ZERO2 ? gradient / shards : gradient);
 }
 
-double cost_gathered_bytes(const struct cost_setting *setting)
-{
-    if (!cost_shards_in_passes(setting))
-        return 0;
-    const struct model *model = setting->model;
-    double layer = cost_stage_parameters(model, setting->tensor, 1, false, false);
-    double tables = cost_stage_parameters(model, setting->tensor, 0, true, true);
-    double head = 2 * (double)model->hidden * model_vocabulary_share(model, setting->tensor);
-    double at_once = fmin(2, (double)model->layers) * layer, bytes = cost_gradient_bytes(setting->gradients);
-    bool whole = setting->sharding == SCENARIO_ZERO3;
-    double weights = whole ? 2 * (at_once + tables) : 0;
-    if (setting->fsdp != 2)
-        return at_once * bytes + weights + head;
-    if (model->layers == 1) /* reduced when its weights are no longer held */
-        return layer * (2 + (whole ? fmax(2, bytes) : bytes)) + (whole ? 2 * tables : 0) + head;
-    return layer * (2 + bytes) + weights + head;
-}
-
 struct cost_workspace cost_workspace_of(const struct cost_setting *setting, enum recompute recompute)
 {
     const struct model *model = setting->model;
@@ -235,6 +217,6 @@ double cost_head_workspace_bytes(const struct cost_setting *setting, double toke
 {
     bool gathered = setting->tensor > 1 && setting->sequence_parallel;
     double input = gathered ? 2.0 * (double)setting->model->hidden : 0;
-    double logit = setting->kernels == SCENARIO_EAGER && setting->loss == SCENARIO_LOSS_PASSES ? 2 + 4 : 2;
+    double logit = setting->kernels == SCENARIO_EAGER && setting->loss == SCENARIO_LOSS_PASSES ? 4 + 4 : 2;
     return tokens * (logit * model_vocabulary_share(setting->model, setting->tensor) + input);
 }

@@ -87,9 +87,26 @@ static bool check_context(const struct scenario *scenario, const struct scenario
                           plan->tp, plan->cp, scenario->model.heads, scenario->model.kv_heads);
 }
 
+/** Keys of one version of FSDP alone. */
+static bool check_fsdp(const struct scenario *scenario, const struct scenario_system *system, bool in_passes,
+                       struct error *err)
+{
+    const struct scenario_plan *plan = &system->plan;
+    if (plan->fsdp_ends == SCENARIO_ENDS_OWN && plan->fsdp != 2)
+        return document_error(&scenario->document, document_find(&scenario->document, system->node, "plan.fsdp_ends"),
+                              err, "plan.fsdp_ends: own needs fsdp 2");
+    if (plan->fsdp_prefetch == SCENARIO_BACKWARD_POST && (plan->fsdp == 2 || !in_passes))
+        return document_error(&scenario->document,
+                              document_find(&scenario->document, system->node, "plan.fsdp_prefetch"), err,
+                              "plan.fsdp_prefetch: backward-post needs fsdp 1 and sharding zero2 or zero3");
+    return true;
+}
+
 static bool check_sharding(const struct scenario *scenario, const struct scenario_system *system, struct error *err)
 {
     bool in_passes = system->plan.sharding == SCENARIO_ZERO2 || system->plan.sharding == SCENARIO_ZERO3;
+    if (!check_fsdp(scenario, system, in_passes, err))
+        return false;
     if (!in_passes && system->plan.fsdp == 2)
         return document_error(&scenario->document, document_find(&scenario->document, system->node, "plan.fsdp"), err,
                               "plan.fsdp: 2 needs sharding zero2 or zero3");

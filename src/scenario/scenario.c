@@ -120,6 +120,16 @@ static const struct schema_key system_keys[] = {
      "with sharding zero2 and zero3, whose copies of parameters and gradients: 1: FSDP1 "
      "(FullyShardedDataParallel); 2: FSDP2 (fully_shard, as torchtitan takes it)",
      SYSTEM(plan.fsdp)},
+    {"plan.fsdp_prefetch", SCHEMA_CHOICE, "-", 0, 0, "backward-pre", "backward-pre|backward-post",
+     "with fsdp 1, when the backward gathers the parameters of the layer behind the one in work: backward-pre: before "
+     "it "
+     "(PyTorch's default; two layers are in memory); backward-post: after it (Composer's default; one is)",
+     SYSTEM(plan.fsdp_prefetch)},
+    {"plan.fsdp_ends", SCHEMA_CHOICE, "-", 0, 0, "root", "root|own",
+     "with fsdp 2, in memory, embedding and head: root: gathered from the first forward to the last backward "
+     "(torchtitan "
+     "of 2024); own: units of their own, gathered while they work (of 2025); times are the root's",
+     SYSTEM(plan.fsdp_ends)},
     {"plan.gradients", SCHEMA_CHOICE, "-", 0, 0, "fp32", "fp32|bf16", "precision of gradients and of their reduction",
      SYSTEM(plan.gradients)},
     {"plan.gradient_buffers", SCHEMA_CHOICE, "-", 0, 0, "kept", "kept|freed",

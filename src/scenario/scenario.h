@@ -37,6 +37,10 @@ enum scenario_kernels { SCENARIO_FUSED, SCENARIO_EAGER, SCENARIO_COMPILED };
 enum scenario_loss { SCENARIO_LOSS_PASSES, SCENARIO_LOSS_FUSED, SCENARIO_LOSS_FUSED_METRICS };
 /** Precision of main gradients and of their reduction. */
 enum scenario_gradients { SCENARIO_FP32, SCENARIO_BF16 };
+/** When FSDP1 gathers the weights of the layer behind the one in work: as its backward starts, or ends. */
+enum scenario_prefetch { SCENARIO_BACKWARD_PRE, SCENARIO_BACKWARD_POST };
+/** FSDP2's embedding, and last norm with head: with the root, or each a unit of its own. */
+enum scenario_ends { SCENARIO_ENDS_ROOT, SCENARIO_ENDS_OWN };
 /** Whether main gradients stand in memory all the time, or from the first backward to the optimizer's end alone. */
 enum scenario_gradient_buffers { SCENARIO_GRADIENTS_KEPT, SCENARIO_GRADIENTS_FREED };
 /** Order of a pipeline's passes: plan/schedule.h. */
@@ -95,6 +99,8 @@ struct scenario_plan {
     int32_t sharding;         /* enum scenario_sharding */
     int64_t shard_group;      /* so many of the DP x CP ranks share, and other groups hold the same; 0: all share */
     int64_t fsdp;             /* with zero2 and zero3: 1 or 2, whose copies they do; 0 counts as 1 */
+    int32_t fsdp_prefetch;    /* enum scenario_prefetch */
+    int32_t fsdp_ends;        /* enum scenario_ends */
     int32_t gradients;        /* enum scenario_gradients */
     int32_t gradient_buffers; /* enum scenario_gradient_buffers */
     int32_t optimizer;        /* enum scenario_kernels: one kernel for all of Adam, or one for each operation */

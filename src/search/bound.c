@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "cost/gathered.h"
 #include "search/deciding.h"
 
 /* Seconds of kernels at their best rates, whatever the cut. */
@@ -221,6 +222,21 @@ double bound_after_passes_s(const struct cost_setting *setting, const struct sce
            ring_s(setting, DEVICE_ALL_GATHER, 2 * parameters, n);
 }
 
+/* A sample's activations and what is in work beside them, on a rank of a stage; no less with more tokens. */
+static double held_bytes(const struct cost_setting *setting, const struct cost_unit *unit, double tokens, bool last)
+{
+    double layers = tokens * cost_layers_activation_bytes(setting, unit->recompute, false);
+    struct cost_work work = {.tokens = tokens,
+                             .workspace = cost_workspace_bytes(setting, unit),
+                             .layer = layers / setting->layers,
+                             .layers = layers,
+                             .head = cost_head_bytes(setting, tokens),
+                             .head_workspace = cost_head_workspace_bytes(setting, tokens)};
+    if (!cost_shards_in_passes(setting))
+        return layers + fmax(work.workspace, last ? work.head + work.head_workspace : 0);
+    return layers + work.head + cost_moments_most(setting, PASS_BACKWARD, &work);
+}
+
 /* `tokens` of one sample that a rank of a stage holds at once. */
 static double peak_bytes(const struct training_system *system, const struct system_request *request, double tokens,
                          bool first, bool last)
@@ -237,8 +253,7 @@ static double peak_bytes(const struct training_system *system, const struct syst
     double token_bytes = cost_layers_activation_bytes(setting, recompute, false);
     if (!system->keeps_samples)
         return fmax(all, states + (system->offloads ? tokens * token_bytes * (1 - request->layout.offload) : 0));
-    double head_bytes = last ? cost_head_bytes(setting, tokens) + cost_head_workspace_bytes(setting, tokens) : 0;
-    return fmax(all, states + tokens * token_bytes + fmax(cost_workspace_bytes(setting, &unit), head_bytes));
+    return fmax(all, states + held_bytes(setting, &unit, tokens, last));
 }
 
 /* The least of first and last stage, if the system decides recomputation itself of any. */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "cost/gathered.h"
 #include "dag/dag.h"
 
 double slimpack_pass_s(const struct plan_pipeline *pipeline, const struct cost_setting *setting, enum pass pass,

@@ -106,6 +106,8 @@ struct cost_setting system_setting(const struct scenario *scenario, const struct
         .optimizer = (enum scenario_kernels)layout->optimizer,
         .sharding = (enum scenario_sharding)layout->sharding,
         .fsdp = (int32_t)layout->fsdp,
+        .fsdp_ends = (enum scenario_ends)layout->fsdp_ends,
+        .fsdp_prefetch = (enum scenario_prefetch)layout->fsdp_prefetch,
         .shards = scenario_plan_shards(layout),
         .shard_groups = (int32_t)(layout->dp * layout->cp / scenario_plan_shards(layout)),
     };

@@ -125,6 +125,9 @@ enum { SETTING_REASON = 192 };
  *   fsdp             framework,         2 of torchtitan, and where either names "FSDP2", with zero2 and zero3; else 1,
  *                    sharding           as of llm-foundry and fms-fsdp (FullyShardedDataParallel); DeepSpeed's own
  *                                       copies count as these. Others that do not name FSDP1: 1, assumed
+ *   fsdp prefetch    sharding,          "BACKWARD_POST", "BACKWARD_PRE". Else backward-post of llm-foundry
+ *                    framework          (Composer's default), others backward-pre (PyTorch's)
+ *   fsdp ends        notes              "groups of their own": own. Else root
  *   shard group      sharding           "zero1=N", "over N" (times cp where "x CP" stands, and of torchtitan), "FSDP N"
  *                                       and "FSDP=N" but for versions 1 and 2: N ranks, more than there are: skipped;
  *                                       "over N nodes": theirs; else with "HSDP" or "hybrid" "shard=N", "N shards",

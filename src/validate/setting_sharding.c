@@ -225,6 +225,16 @@ static int64_t read_fsdp(const struct cells *cells, const struct scenario_plan *
     return two ? 2 : 1;
 }
 
+/** When FSDP1 gathers the next layer in the backward: the row's word, else Composer's default or PyTorch's. */
+static enum scenario_prefetch read_prefetch(const struct cells *cells, const struct scenario_plan *plan)
+{
+    if (plan->fsdp == 2 || (plan->sharding != SCENARIO_ZERO2 && plan->sharding != SCENARIO_ZERO3))
+        return SCENARIO_BACKWARD_PRE;
+    bool post = cell_says(cells, "sharding", "BACKWARD_POST"), pre = cell_says(cells, "sharding", "BACKWARD_PRE");
+    return post || (!pre && cell_has(cells, "framework", "llm-foundry")) ? SCENARIO_BACKWARD_POST
+                                                                         : SCENARIO_BACKWARD_PRE;
+}
+
 /** llm-foundry's table of 128 GPUs and more, of 2024. */
 static bool is_large_scale(const struct cells *cells)
 {
@@ -290,6 +300,9 @@ void setting_read_sharding(const struct cells *cells, struct setting *setting)
     read_pipelined_shards(cells, plan);
     plan->shard_group = plan->sharding == SCENARIO_UNSHARDED ? 0 : read_shard_group(cells, plan);
     plan->fsdp = read_fsdp(cells, plan);
+    plan->fsdp_prefetch = (int32_t)read_prefetch(cells, plan);
+    plan->fsdp_ends =
+        plan->fsdp == 2 && cell_has(cells, "notes", "groups of their own") ? SCENARIO_ENDS_OWN : SCENARIO_ENDS_ROOT;
     plan->gradients = read_gradients(cells);
     plan->gradient_buffers = (int32_t)read_gradient_buffers(cells, plan);
     plan->optimizer = cell_has(cells, "framework", "llm-foundry") ? SCENARIO_EAGER : SCENARIO_FUSED;
