@@ -62,8 +62,8 @@ enum { SETTING_REASON = 192 };
  *                                       mixtures of experts ("MoE", "Mixtral", "8x7B", "A3B"), "sliding window", and
  *                                       Gemma 2 and 3, which have such windows; so are sequences longer than the
  *                                       window of Mistral-7B-v0.1 (4096) and Phi-3-...-4k (2047; 2048 tokens: taken)
- *   width of heads   model              of the public model; Gemma 256; Qwen3, Mistral-Nemo, Mistral-Small-24B, -2501 128,
- *                                       said where that is not hidden / heads. Else hidden / heads
+ *   width of heads   model              of the public model; Gemma 256; Qwen3, Mistral-Nemo, Mistral-Small of
+ *                                       2501 128, said where that is not hidden / heads. Else hidden / heads
  *   device           gpu                by model/validation/gpus.csv: the first whose name the cell, without a count
  *                                       ("8x") and "NVIDIA", begins with (`alone`: is), in any case, with or without
  *                                       blanks, - and _; none, or "PCIe" or "NVL", but not "NVLink" (boards of other
