@@ -134,8 +134,8 @@ class Page(unittest.TestCase):
         self.assertIn("| the same, with merged samples | PP > 1 | 0 |  |  |", page)
         self.assertIn("| a pipeline unsliced, or its backward not cut anew | PP = 1 | 0 |  |  |", page)
         self.assertIn("| 7B GitHub 128Ki | 1.050 / 1.100 | 1.50 / 1.75 | 1.50 / 1.75 | 100% | 75% | 0.5 |", page)
-        self.assertIn("| 0 of 0; of these with merged samples 0 of 0; not counted: with a part switched off 0 of 0; without "
-                      "pipelines 0 of 10 |", self.line("| FLOPs of the units that SlimPack slices"))
+        self.assertIn("| 0 of 0; without merged units 0 of 0; of these with merged samples 0 of 0; not counted: with a part "
+                      "switched off 0 of 0; without pipelines 0 of 10 |", self.line("| FLOPs of the units that SlimPack slices"))
 
     def test_spreads_are_judged_by_kind(self):
         """Two cells with pipelines. In the first 15 iterations at 1 and 5 at 1.08 or 1.1: 1.02 and 1.025. The second has no
@@ -144,8 +144,18 @@ class Page(unittest.TestCase):
         second = {**first, "merged_iterations": 0, "uncut_iterations": 2, "uncut_forward_flop_spread": 1.5}
         cells = {n: {"slimpack": row} for n, row in enumerate((first, second))}
         self.assertEqual(results.spread_verdict(cells),
-                         "3 of 4; of these with merged samples 0 of 2; not counted: with a part switched off 1 of 2; "
-                         "without pipelines 0 of 0")
+                         "3 of 4; without merged units 4 of 4; of these with merged samples 0 of 2; not counted: with a part "
+                         "switched off 1 of 2; without pipelines 0 of 0")
+
+    def test_uneven_cells_are_named(self):
+        """15 iterations at 1 and 5 at 1.08 or 1.1: 1.02 and 1.025; without merged units (15 + 5 x 1.02) / 20. Without
+        pipelines, or with none, nothing is said."""
+        row = {**PLAN, **SPREADS, "pp": 4, "merged_forward_flop_spread": 1.08, "merged_backward_flop_spread": 1.1}
+        key = ("free", 512, "llama-7b", "github", 65536)
+        self.assertIn("| free 512 7B GitHub 64Ki | TP8 PP4 CP4 DP4 offload 50% | backward | 20 | 5 | 1.0250 | 1.0050 |",
+                      results.spread_misses({key: {"slimpack": row}}))
+        self.assertEqual(results.spread_misses({key: {"slimpack": row}}).count("7B"), 1)
+        self.assertEqual(results.spread_misses({key: {"slimpack": {**row, "pp": 1}}}), "None.")
 
     def test_parts_are_compared_with_the_part_before(self):
         """3 / 1.5 and 2.5 / 2."""
