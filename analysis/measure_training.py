@@ -144,7 +144,8 @@ def attempt(case):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--output", type=pathlib.Path, default=pathlib.Path("."), help="folder for the two files")
-    parser.add_argument("--only", type=int, nargs="*", help="numbers of cases, from 1 on")
+    parser.add_argument("--only", type=int, nargs="+", metavar="N", choices=range(1, len(CASES) + 1),
+                        help=f"numbers of cases, 1 to {len(CASES)}")
     options = parser.parse_args()
     files = [(options.output / name).open("w", newline="") for name in ("training.csv", "memory.csv")]
     writers = [csv.DictWriter(file, columns, lineterminator="\n", extrasaction="ignore")

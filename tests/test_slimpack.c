@@ -987,6 +987,17 @@ static void random_setting(struct hand_request *hand, uint64_t *seed)
         setting->split = (struct scenario_stages){.first_layers = 120, .last_layers = 180};
 }
 
+/* zero2 or zero3 in two of three rounds, of either version of FSDP. */
+static void shard_in_passes(struct hand_request *hand, int32_t round)
+{
+    static const enum scenario_sharding shardings[] = {SCENARIO_ZERO1, SCENARIO_ZERO2, SCENARIO_ZERO3};
+    hand->setting.sharding = shardings[round % 3];
+    hand->setting.shards = 1;
+    hand->setting.fsdp = 1 + round / 3 % 2;
+    hand->setting.fsdp_prefetch = round / 6 % 2 == 0 ? SCENARIO_BACKWARD_PRE : SCENARIO_BACKWARD_POST;
+    hand->setting.fsdp_ends = round / 6 % 2 == 0 ? SCENARIO_ENDS_ROOT : SCENARIO_ENDS_OWN;
+}
+
 static double bound_bytes_of(const struct hand_request *hand, const struct plan_phase *phase,
                              enum order_injection injection, const struct slimpack_kind *kind)
 {
@@ -1013,6 +1024,8 @@ TEST(bounds_hold)
         if (round >= 120)
             random_setting(&hand, &seed);
         hand.setting.frees_gradients = round % 5 == 4;
+        if (hand.request.layout.pp == 1)
+            shard_in_passes(&hand, round);
         build(&hand, round % 2 == 0 ? "" : "{asymmetric: false, slicing: false}",
               hand.request.layout.pp * (1 + hand_below(&seed, 12)), &phase);
         enum order_injection injection = round % 4 < 2 ? ORDER_JUST_IN_TIME : ORDER_PERSISTENT;

@@ -1725,7 +1725,8 @@ TEST(rings_take_as_long_as_measured)
         int32_t queries = (int32_t)strtol(measured_text(&kernels, row, "seq_len"), NULL, 10);
         int32_t keys = (int32_t)strtol(measured_text(&kernels, row, "keys"), NULL, 10);
         if (strcmp(measured_text(&kernels, row, "kind"), "attention-ring") == 0 && queries > keys) {
-            double slower_s = fmax(measured_s, other_shape_s(&kernels, row));
+            double other_s = other_shape_s(&kernels, row), slower_s = fmax(measured_s, other_s);
+            CHECK_TRUE(other_s > 0);
             double error = fabs(ring_s(&device, &kernels, row, queries) / slower_s - 1);
             CHECK_TRUE(error <= worst_fitted(PASS_FORWARD));
             sum += error;

@@ -121,14 +121,13 @@ static const struct schema_key system_keys[] = {
      "(FullyShardedDataParallel); 2: FSDP2 (fully_shard, as torchtitan takes it)",
      SYSTEM(plan.fsdp)},
     {"plan.fsdp_prefetch", SCHEMA_CHOICE, "-", 0, 0, "backward-pre", "backward-pre|backward-post",
-     "with fsdp 1, when the backward gathers the parameters of the layer behind the one in work: backward-pre: before "
-     "it "
-     "(PyTorch's default; two layers are in memory); backward-post: after it (Composer's default; one is)",
+     "with fsdp 1, in memory, when the backward gathers the parameters of the layer behind the one in work: "
+     "backward-pre: before it (PyTorch's default; two layers are there); backward-post: after it (Composer's default; "
+     "one is); times are the same",
      SYSTEM(plan.fsdp_prefetch)},
     {"plan.fsdp_ends", SCHEMA_CHOICE, "-", 0, 0, "root", "root|own",
      "with fsdp 2, in memory, embedding and head: root: gathered from the first forward to the last backward "
-     "(torchtitan "
-     "of 2024); own: units of their own, gathered while they work (of 2025); times are the root's",
+     "(torchtitan of 2024); own: units of their own, gathered while they work (of 2025); times are the root's",
      SYSTEM(plan.fsdp_ends)},
     {"plan.gradients", SCHEMA_CHOICE, "-", 0, 0, "fp32", "fp32|bf16", "precision of gradients and of their reduction",
      SYSTEM(plan.gradients)},

@@ -361,11 +361,8 @@ double packing_room_bytes(const struct system_request *request)
     struct plan_phase phase = {0};
     double room = request->memory_bytes;
     system_megatron_layout(request, &phase);
-    for (int32_t stage = 0; stage < phase.pipelines[0].layout.stages; stage++) {
-        struct stage_bytes of = bytes_of_stage(request, &phase.pipelines[0].layout, stage, 0);
-        for (int32_t i = 0; i < of.n_moments; i++)
-            room = fmin(room, of.room - of.fixed[i]);
-    }
+    for (int32_t stage = 0; stage < phase.pipelines[0].layout.stages; stage++)
+        room = fmin(room, bytes_of_stage(request, &phase.pipelines[0].layout, stage, 0).room);
     plan_phase_free(&phase);
     return room;
 }

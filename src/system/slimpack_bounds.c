@@ -40,6 +40,22 @@ struct token_bytes {
     double held, kept, work;
 };
 
+/* A token's share of what is in work on the one stage of zero2 and zero3, without what is whole: of a forward pass,
+ * whose backward has no less (cost/gathered.h). */
+static double sharded_work(const struct cost_setting *own, double workspace)
+{
+    const struct cost_work none = {0}, token = {.tokens = 1,
+                                                .workspace = workspace,
+                                                .head = cost_head_bytes(own, 1),
+                                                .head_workspace = cost_head_workspace_bytes(own, 1)};
+    double work[COST_N_FORWARD_MOMENTS], fixed[COST_N_FORWARD_MOMENTS], most = 0;
+    cost_forward_moments_of(own, &token, work);
+    cost_forward_moments_of(own, &none, fixed);
+    for (int i = 0; i < COST_N_FORWARD_MOMENTS; i++)
+        most = fmax(most, work[i] - fixed[i]);
+    return most;
+}
+
 static struct token_bytes bytes_of_token(const struct slimpack_kind *kind, const struct cost_setting *own, bool last)
 {
     struct slice token = {0, 0, 1};
@@ -50,7 +66,9 @@ static struct token_bytes bytes_of_token(const struct slimpack_kind *kind, const
     };
     if (last) { /* the head's memory, or a layer's before the head has run or after it is over (bounds/memory.h) */
         bytes.kept = cost_head_bytes(own, 1);
-        bytes.work = fmax(cost_head_workspace_bytes(own, 1), bytes.work - cost_head_bytes(own, 1));
+        bytes.work = cost_shards_in_passes(own)
+                         ? sharded_work(own, bytes.work)
+                         : fmax(cost_head_workspace_bytes(own, 1), bytes.work - cost_head_bytes(own, 1));
     }
     return bytes;
 }
