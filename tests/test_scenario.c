@@ -291,6 +291,8 @@ static const struct {
     {"pp: 2", "pp: 2, cp: 16, cp_type: ulysses", "to divide heads and kv_heads, 40 and 40; ring and all-gather do not"},
     {"pp: 2", "pp: 2, fsdp: 2", "plan.fsdp: 2 needs sharding zero2 or zero3"},
     {"pp: 2", "pp: 1, sharding: zero3, fsdp_ends: own", "plan.fsdp_ends: own needs fsdp 2"},
+    {"pp: 2", "pp: 1, sharding: zero3, schedule: zero-bubble",
+     "plan.schedule: zero-bubble needs sharding zero1 or none"},
     {"pp: 2", "pp: 1, sharding: zero3, fsdp: 2, fsdp_prefetch: backward-post",
      "plan.fsdp_prefetch: backward-post needs fsdp 1 and sharding zero2 or zero3"},
     {"pp: 2", "pp: 2, fsdp_prefetch: backward-post",

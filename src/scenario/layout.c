@@ -95,6 +95,9 @@ static bool check_fsdp(const struct scenario *scenario, const struct scenario_sy
     if (plan->fsdp_ends == SCENARIO_ENDS_OWN && plan->fsdp != 2)
         return document_error(&scenario->document, document_find(&scenario->document, system->node, "plan.fsdp_ends"),
                               err, "plan.fsdp_ends: own needs fsdp 2");
+    if (plan->fsdp_ends == SCENARIO_ENDS_OWN && scenario->model.tied_embeddings)
+        return document_error(&scenario->document, document_find(&scenario->document, system->node, "plan.fsdp_ends"),
+                              err, "plan.fsdp_ends: own needs untied embeddings, the head has the embedding's tensor");
     if (plan->fsdp_prefetch == SCENARIO_BACKWARD_POST && (plan->fsdp == 2 || !in_passes))
         return document_error(&scenario->document,
                               document_find(&scenario->document, system->node, "plan.fsdp_prefetch"), err,
@@ -110,6 +113,9 @@ static bool check_sharding(const struct scenario *scenario, const struct scenari
     if (!in_passes && system->plan.fsdp == 2)
         return document_error(&scenario->document, document_find(&scenario->document, system->node, "plan.fsdp"), err,
                               "plan.fsdp: 2 needs sharding zero2 or zero3");
+    if (in_passes && system->plan.schedule == SCENARIO_ZERO_BUBBLE)
+        return document_error(&scenario->document, document_find(&scenario->document, system->node, "plan.schedule"),
+                              err, "plan.schedule: zero-bubble needs sharding zero1 or none");
     if (!in_passes || system->plan.pp == 1)
         return true;
     return document_error(&scenario->document, document_find(&scenario->document, system->node, "plan.sharding"), err,

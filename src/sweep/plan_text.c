@@ -143,9 +143,12 @@ static void states_line(const struct point_system *system, char line[PLAN_TEXT_S
         n += snprintf(line + n, PLAN_TEXT_SIZE - (size_t)n, " (at most %.0f GiB on a host)", host / (1 << 30));
     bool in_passes = plan->sharding == SCENARIO_ZERO2 || plan->sharding == SCENARIO_ZERO3;
     const char *copies = !in_passes ? "" : plan->fsdp == 2 ? ", copies of FSDP2" : ", copies of FSDP1";
+    const char *memory = plan->fsdp_ends == SCENARIO_ENDS_OWN            ? ", embedding and head by themselves"
+                         : plan->fsdp_prefetch == SCENARIO_BACKWARD_POST ? ", gathered behind the backward before"
+                                                                         : "";
     snprintf(line + n, PLAN_TEXT_SIZE - (size_t)n,
-             "; %s on %d of %d DP x CP ranks%s; gradients %s%s, weights bf16, Adam fp32", shared[plan->sharding],
-             scenario_plan_shards(plan), (int)(plan->dp * plan->cp), copies,
+             "; %s on %d of %d DP x CP ranks%s%s; gradients %s%s, weights bf16, Adam fp32", shared[plan->sharding],
+             scenario_plan_shards(plan), (int)(plan->dp * plan->cp), copies, memory,
              plan->gradients == SCENARIO_BF16 ? "bf16" : "fp32",
              plan->gradient_buffers == SCENARIO_GRADIENTS_FREED ? ", freed by the optimizer" : "");
 }
