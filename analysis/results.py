@@ -447,10 +447,10 @@ token. A merged sample shares no unit with others, so whole units are dealt to i
 two kinds differ. A part is switched off, and few uneven units are made, only where the iteration is faster for it: the pipelines
 that decide how long it takes. The others, which would wait for them, take all parts and the most even of no more units that
 are done by then. What is above 1.02 in pipelines comes of merged samples: as many units as would be even take longer (by
-experiment, on an earlier build: 7B, Wikipedia, 64Ki, TP2 PP4, an iteration with one: 13 units for 8, 1.035 for 1.112 backward, are 1.6% slower), or
-no number is even for both passes (70B, Common Crawl, 256Ki, TP4 PP4: with a number of its own for each pass 1.017 for 1.027
-forward, with a solver that takes a tenth longer: not done). Without pipelines no stage waits: one to five units of a merged
-sample are the fastest, and uneven.
+experiment, on an earlier build: 7B, Wikipedia, 64Ki, TP2 PP4, an iteration with one: 13 units for 8, 1.035 for 1.112
+backward, are 1.6% slower), or no number is even for both passes (70B, Common Crawl, 256Ki, TP4 PP4: with a number of its own
+for each pass 1.017 for 1.027 forward, with a solver that takes a tenth longer: not done). Without pipelines no stage waits:
+one to five units of a merged sample are the fastest, and uneven.
 
 By experiment, on earlier builds: 13B, B = 512, full recomputation, all data sets, 128Ki and 256Ki, TP1 PP8, TP2 PP4, TP2 PP8
 and TP4 PP4 (600 iterations). Were all pipelines chosen by seconds alone, p95/p5 of iterations with merged samples would be
