@@ -214,8 +214,8 @@ def trends(cells, tables):
     rows = [(claim, searched, same) for (claim, searched), (_, same) in zip(trend_rows(cells), trend_rows(fit))]
     violins = [row["flop_p95_over_p5"] <= GOOD_SPREAD for name in DATA_SETS
                for row in tables.read(f"unit-times-{name}") if row["system"] == "slimpack"]
-    rows.append((f"FLOPs of the units that SlimPack slices and cuts anew in pipelines spread by p95/p5 of at most {GOOD_SPREAD} "
-                 "(cells and passes; section Spread of units)", spread_verdict(cells),
+    rows.append((f"FLOPs of the units that SlimPack slices and cuts anew, in pipelines: p95/p5 of at most {GOOD_SPREAD} "
+                 f"(cells and passes; {link('Spread of units')})", spread_verdict(cells),
                  f"{sum(violins)} of {len(violins)} (times of units)"))
     return markdown(("claim", "holds with the fastest plans in", "with one plan for both in"), rows)
 
@@ -428,88 +428,147 @@ def choice(tables, cells):
 
 
 INTRODUCTION = """\
-Written by `analysis/paper.py all && analysis/results.py` from simulation; nothing is tuned to meet the paper. Models, data
-sets, contexts, batches and GPUs are those of its section 6 (7B and 13B on 128 GPUs, 70B and 150B on 256), best-fit packing
-stands for its baseline, Megatron-LM. A speed-up is SlimPack's throughput over best-fit's in the same batches, mean of 20
-iterations after 5, ± its 95% confidence interval; B is the number of documents of an iteration, before those over the
-context are cut. Both systems run the fastest plan (TP, PP, CP, recomputation, offload) that a search finds for them in a
-plan space, since the paper names no plans:
+What becomes of the SlimPack paper's evaluation (its section 6) in simulation. `analysis/paper.py all` and
+`analysis/results.py` write this page; nothing is tuned to meet the paper.
 
-- free: any plan with TP inside a node;
-- megatron: the same, but CP beyond a node only where no other plan fits, as the paper describes its baseline;
-- low-tp: TP of at most 2; CP and full recomputation only where no other plan fits."""
+- **Set-up.** Models, data sets, contexts, batches and numbers of GPUs are the paper's: 7B and 13B on 128 GPUs, 70B and
+  150B on 256. Best-fit packing stands for its baseline, Megatron-LM.
+- **Speed-up**: SlimPack's throughput over best-fit's in the same batches, over 20 iterations after 5 of warm-up, ± its
+  95% confidence interval.
+- **B**: documents of an iteration, before those longer than the context are cut.
+- **F / B** in the head of a column: forward / backward passes.
+- **Plans.** The paper names none. Both systems run the fastest plan (TP, PP, CP, recomputation, offload) that a search
+  finds for them in a plan space:
+
+| plan space | allows |
+|---|---|
+| free | any plan with TP inside a node |
+| megatron | the same, but CP beyond a node only where no other plan fits, as the paper describes its baseline |
+| low-tp | TP of at most 2; CP and full recomputation only where no other plan fits |"""
 
 SPREAD = """\
-The paper's claim is about the units that SlimPack forms by slicing and cutting anew, in pipelines, where a stage waits for an
-uneven unit; its violins show one device. Here p95/p5 is that of the units that a pipeline runs, merged samples' included, mean
-over pipelines and iterations, by kind of iteration. Sliced and cut anew, units that one pipeline runs alone are equal to a
-token. A merged sample shares no unit with others, so whole units are dealt to it and to the rest: the more units, the less the
-two kinds differ. A part is switched off, and few uneven units are made, only where the iteration is faster for it: the pipelines
-that decide how long it takes. The others, which would wait for them, take all parts and the most even of no more units that
-are done by then. What is above 1.02 in pipelines comes of merged samples: as many units as would be even take longer (by
-experiment, on an earlier build: 7B, Wikipedia, 64Ki, TP2 PP4, an iteration with one: 13 units for 8, 1.035 for 1.112
-backward, are 1.6% slower), or no number is even for both passes (70B, Common Crawl, 256Ki, TP4 PP4: with a number of its own
-for each pass 1.017 for 1.027 forward, with a solver that takes a tenth longer: not done). Without pipelines no stage waits:
-one to five units of a merged sample are the fastest, and uneven.
+The paper claims that SlimPack's units are equal in FLOPs. Here they nearly are in pipelines, with merged samples, too;
+without pipelines most are not.
 
-By experiment, on earlier builds: 13B, B = 512, full recomputation, all data sets, 128Ki and 256Ki, TP1 PP8, TP2 PP4, TP2 PP8
-and TP4 PP4 (600 iterations). Were all pipelines chosen by seconds alone, p95/p5 of iterations with merged samples would be
-1.079 / 1.112 (F / B), and is 1.046 / 1.061; were more units allowed, 1.043 / 1.057, but then shared samples send 2.5 times as
-many keys and values, and pipelines use up the time that they have left: a GPU that is 2 times slower would cost 4% more, a
-NIC that is 4 times slower 9% (means of 24 cases on the critical path; now 0.2% and 0.0%). No iteration is slower. Without
-pipelines (TP4 and TP8) nothing is evened so. Even units for all, at any cost (7B and 13B in plan space free, B = 512, plans
-as found there): at most 1.01 in all cells, but iterations take 1.0 to 1.3 times as long with pipelines and 1.1 to 10.9 times
-without (geometric mean 2.9), for kernels of so small units are inefficient, and a ring sends the keys and values before a
-slice again for each slice."""
+**What is counted.** The claim is about units that SlimPack slices and cuts anew (another partition for the backward
+pass) in pipelines, where a stage waits for an uneven unit. The paper's violins show one device; p95/p5 here is of all
+units that a pipeline runs, those of merged samples included. Tables give its mean over pipelines and iterations, by
+kind of iteration.
+
+**Why units differ:**
+
+- Units that one pipeline runs alone, sliced and cut anew, are equal to within a token.
+- A merged sample shares no unit with others. So it gets whole units, and so does the rest; the more units, the less
+  these two kinds differ.
+- In the pipelines that decide how long an iteration takes, SlimPack switches a part off, or makes few and uneven units,
+  only where the iteration is faster for it. The other pipelines would only wait for these. They use all parts and take,
+  of the partitions with no more units that end in time, the one whose units are the most even.
+- Without pipelines no stage waits. One to five units of a merged sample are the fastest there, and they are uneven.
+
+**What is above 1.02 in pipelines** comes of merged samples, in one of two ways:
+
+- As many units as would be even take longer (an experiment on an earlier build: 7B, Wikipedia, 64Ki, TP2 PP4, an
+  iteration with a merged sample: 13 units in place of 8 have 1.035 in place of 1.112 backward, and take 1.6% longer).
+- No number of units is even for both passes (70B, Common Crawl, 256Ki, TP4 PP4). A number for each pass would give
+  1.017 in place of 1.027 forward, but the solver takes a tenth longer: not done.
+
+**What more evenness would cost** (experiments on earlier builds). 600 iterations of 13B, B = 512, full recomputation,
+all data sets, 128Ki and 256Ki, TP1 PP8, TP2 PP4, TP2 PP8 and TP4 PP4. No rule makes an iteration slower; what a slow
+GPU or NIC costs is the mean of 24 cases on the critical path, over the first rule.
+
+| pipelines that wait | p95/p5 with merged samples, F / B | a GPU 2 times slower costs | a NIC 4 times slower costs |
+|---|---|---|---|
+| choose by seconds alone, as the others | 1.079 / 1.112 | | |
+| take even units, no more of them (as it is) | 1.046 / 1.061 | 0.2% more | 0.0% more |
+| take even units, more of them, too | 1.043 / 1.057 | 4% more | 9% more |
+
+With more units, shared samples send 2.5 times as many keys and values, and pipelines use up the time that they have
+left. Without pipelines (TP4 and TP8) nothing is evened in this way.
+
+Even units for all, at any cost (7B and 13B, plan space free, B = 512, plans as found there), are at most 1.01 in all
+cells. But iterations then take 1.0 to 1.3 times as long with pipelines, and 1.1 to 10.9 times without (geometric mean
+2.9): kernels of so small units are inefficient, and a ring sends the keys and values before a slice again for each
+slice."""
+
+# What stands above the tables of each section, in the order of the page.
+NOTES = {
+    "The paper's speed-ups": """\
+The paper names neither data set, batch nor plans for the speed-ups that it prints, so every cell of that model and
+context is compared: first the nearest, then all by setting (GitHub / Common Crawl / Wikipedia).
+
+What decides is what best-fit may use. It needs context parallelism for the longest samples. Where that stays inside a
+node (megatron), TP is small; then memory takes recomputation, offload and pipelines, and the one long sample fills the
+pipelines with bubbles. SlimPack's own plans hardly differ between the spaces.
+[What moves the speed-up](#what-moves-the-speed-up) changes one assumption at a time.""",
+    "Speed-ups at a glance": """\
+Geometric mean over models and data sets, in brackets the least and the largest; every cell: [All cells](#all-cells).""",
+    "The paper's claims": """\
+In how many cases each claim holds: with the fastest plan of each system, and with one plan for both
+([The same plan](#the-same-plan)).""",
+    "What moves the speed-up": """\
+13B, 256Ki, GitHub, 128 GPUs. The first row is the cell in plan space free with B = 512; each other row changes one
+assumption. Columns best-fit and slimpack: tokens/s/GPU.""",
+    "The paper's examples": """\
+The toy examples of the paper's figures, `scenarios/paper/`; tests hold the captions. The 3.0x of the last two rows is
+the ratio of the hidden dimensions, 12288 / 4096, which follows if all FLOPs but attention's are 24 h^2 a token.""",
+    "Parts of SlimPack": """\
+What each part gives: 13B on GitHub, 128 GPUs, all with TP4 PP4 DP8 and full recomputation, one part added at a time;
+speed-up over best-fit (`analysis/paper.py ablation`). DP-Merge pays where single samples outweigh a rank. Before extra
+injection the warm-up is static, and so long that no backward unit waits for a forward one.""",
+    "The same plan": """\
+Is SlimPack ever slower than best-fit with the same plan and memory? All models, data sets and contexts, 512 documents,
+three iterations (`analysis/paper.py same-plan`).""",
+    "Times of units": """\
+The paper's violins: times of the forward and backward passes of one GPU (stage 0 of pipeline 0) in one iteration. Both
+systems have the same layout, TP8 PP4, which is our choice; 13B, 64Ki, 2048 documents. No sample is merged there.""",
+    "Spread of units": SPREAD,
+    "Scaling": """\
+Not in the paper, which stops at 256 GPUs: 13B, GitHub, 64Ki, TP4 PP4, full recomputation. Weak: 4 documents a GPU;
+strong: 4096 documents. tokens/s/GPU, in brackets SlimPack's speed-up.""",
+    "What five iterations can tell": """\
+How far the plan search can be off: it decides on five batches that stand for 256 by their work. SlimPack, Common Crawl,
+256Ki, 512 documents, plan space megatron (`analysis/paper.py choice`).
+
+In the usual iteration a plan without pipelines is the fastest (first row of a model). In iterations with documents
+beyond the context it is not, as wide groups of ranks share their samples; the search weighs those, too. Over 20
+iterations another plan than the chosen one may still be faster: the intervals of the cells are wide.""",
+    "With contention": """\
+What transfers that share links change: the speed-up by critical path → on SimGrid, with its 95% interval; in brackets
+how much longer iterations take on SimGrid, of best-fit and of SlimPack. The search, too, counts the contention of the
+plans that it decides among.""",
+    "All cells": """\
+Speed-up of SlimPack over best-fit with its 95% interval over the iterations, in brackets tokens/s/GPU of both; each
+with the fastest plan found in the plan space. In low-tp, best-fit has no context parallelism where a plan without it
+just fits. Such cells stand out; a longer context, which demands it, gains less.""",
+}
+
+
+def link(title):
+    """To a section, as GitHub names its anchor."""
+    return f"[{title}](#{''.join(c for c in title.lower() if c.isalnum() or c in ' -').replace(' ', '-')})"
 
 
 def page(tables):
     cells = tables.cells()
-    sections = (
-        ("The paper's speed-ups", "The paper names neither data set, batch nor plans for these, so every cell of that "
-         "model and context was compared. Below, by setting: GitHub / Common Crawl / Wikipedia. What decides is what "
-         "best-fit may use: it needs context parallelism for the longest samples, and where that stays inside a node "
-         "(megatron) TP is small, so that memory takes recomputation, offload and pipelines, and the one long sample fills "
-         "these with bubbles. SlimPack's own plans hardly differ between the spaces. One assumption at a time: What moves "
-         "the speed-up.", known_values(cells) + "\n\n" + known_by_setting(cells)),
-        ("Speed-ups at a glance", "Geometric mean over models and data sets, in brackets the least and the largest; the "
-         "cells stand at the end.", overview(cells)),
-        ("What it says in words", "With one plan for both: section The same plan.", trends(cells, tables)),
-        ("What moves the speed-up", "13B, 256Ki, GitHub, 128 GPUs; the first row is the cell in plan space free with "
-         "B = 512, each other row changes one assumption. tokens/s/GPU.", experiments(tables)),
-        ("Its drawings", "The toy examples of `scenarios/paper/`; tests hold the paper's captions. "
-         "3.0 is the ratio of the hidden dimensions, 12288 / 4096: what approximating the other FLOPs by 24 h^2 a token gives.",
-         examples(tables)),
-        ("Times of units", "The paper's violins: forward and backward passes of one GPU (stage 0 of pipeline 0) in one "
-         "iteration, both systems in the same layout; 13B, 64Ki, 2048 documents, TP8 PP4, ours to choose. No sample is "
-         "merged there.", unit_times(tables)),
-        ("Spread of units", SPREAD, spread_reasons(cells) +
-         f"\n\nAbove {GOOD_SPREAD} in pipelines, sliced and cut anew:\n\n" + spread_misses(cells) +
-         f"\n\nCell by cell, plan space {SPREAD_CELLS[0]}, "
-         f"B = {SPREAD_CELLS[1]}:\n\n" + spread_cells(cells)),
-        ("Parts of SlimPack", "13B on GitHub, 128 GPUs, TP4 PP4 DP8 and full recomputation for all; one part added at a "
-         "time; speed-up over best-fit (`analysis/paper.py ablation`). DP-Merge pays where single samples outweigh a rank; "
-         "before extra injection, a static warm-up is so long that no backward unit waits for a forward one.",
-         ablation(tables)),
-        ("The same plan", "Both systems with one plan and the GPU's memory, all models, data sets and contexts, 512 "
-         "documents, three iterations (`analysis/paper.py same-plan`).", same_plan(tables)),
-        ("Scaling", "13B, GitHub, 64Ki, TP4 PP4 and full recomputation; weak: 4 documents a GPU, strong: 4096 documents. "
-         "tokens/s/GPU, in brackets SlimPack's speed-up. Not in the paper, which stops at 256 GPUs.", scaling(tables)),
-        ("What five iterations can tell", "The search decides on five batches that stand for 256 by their work. SlimPack, "
-         "Common Crawl, 256Ki, 512 documents, plan space megatron: without pipelines a plan is the fastest in the usual "
-         "iteration (the first row of a model), but not in those with documents beyond the context, whose samples wide "
-         "groups of ranks share. So the search weighs those, too (`analysis/paper.py choice`). Over 20 iterations another plan "
-         "than that which it chooses may still be faster: the intervals of the cells are wide.", choice(tables, cells)),
-        ("With contention", "The plans that the search finds where SimGrid weighs the last four: their speed-up by critical "
-         "path → on SimGrid, where transfers share links, with its 95% interval; in brackets how much longer iterations take "
-         "there, of best-fit and of SlimPack.", cell_tables(tables.cells(SIMGRID_CELLS, "simgrid"), speeds_by_engine)),
-        ("All cells", "Speed-up of SlimPack over best-fit with its 95% interval over the iterations, in brackets "
-         "tokens/s/GPU of both; each with the fastest plan found in the plan space. In low-tp, best-fit has no context parallelism "
-         "where a plan without it just fits: such cells stand out, and a longer context, which demands it, gains less.",
-         cell_tables(cells)),
-    )
-    text = ["# SlimPack's evaluation, simulated", INTRODUCTION]
-    text += [f"## {title}\n\n" + (f"{note}\n\n" if note else "") + body for title, note, body in sections]
+    bodies = {
+        "The paper's speed-ups": known_values(cells) + "\n\n" + known_by_setting(cells),
+        "Speed-ups at a glance": overview(cells),
+        "The paper's claims": trends(cells, tables),
+        "What moves the speed-up": experiments(tables),
+        "The paper's examples": examples(tables),
+        "Parts of SlimPack": ablation(tables),
+        "The same plan": same_plan(tables),
+        "Times of units": unit_times(tables),
+        "Spread of units": spread_reasons(cells) +
+        f"\n\nCells above {GOOD_SPREAD} in pipelines, sliced and cut anew:\n\n" + spread_misses(cells) +
+        f"\n\nCell by cell, plan space {SPREAD_CELLS[0]}, B = {SPREAD_CELLS[1]}:\n\n" + spread_cells(cells),
+        "Scaling": scaling(tables),
+        "What five iterations can tell": choice(tables, cells),
+        "With contention": cell_tables(tables.cells(SIMGRID_CELLS, "simgrid"), speeds_by_engine),
+        "All cells": cell_tables(cells),
+    }
+    text = ["# SlimPack's evaluation, simulated", INTRODUCTION, "Contents: " + ",\n".join(map(link, NOTES)) + "."]
+    text += [f"## {title}\n\n{note}\n\n{bodies[title]}" for title, note in NOTES.items()]
     if tables.missing:
         text.append("## Not run\n\n" + ", ".join(f"`{name}`" for name in dict.fromkeys(tables.missing)))
     return "\n\n".join(text) + "\n"
