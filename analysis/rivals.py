@@ -13,6 +13,7 @@ import math
 import pathlib
 import subprocess
 import sys
+import textwrap
 
 from common import COLOURS, GIB, KI, PROGRAM, TOP, Trace, ki, legend_outside, pyplot, save, style
 from paper import write_table
@@ -91,76 +92,110 @@ def bytescale_baselines(g):
 ALWAYS = None
 REASONS = {
     "wlb-llm": (
-        (replicas_gain, "The number of replicas decides (`wlb-llm-replicas.yaml`): at 128 Ki the same plan gains the more, the "
-         "more replicas there are, for documents as they come load replicas unequally, too; theirs is not known to us."),
+        (replicas_gain, "The number of replicas decides (`wlb-llm-replicas.yaml`): at 128Ki the same plan gains more with more "
+         "replicas, as documents in the order in which they come load replicas unequally, too. The paper's number of "
+         "replicas is not known to us."),
         (lambda g: holds(lambda a, b: a < b, g("wlb-llm", "wlb-llm", "baseline, per document"), g("wlb-llm", "wlb-llm")),
-         "Sharding by document takes a part of the gain."),
+         "A part of the gain is that of sharding by document: over a baseline that shards so, less is gained."),
         (lambda g: holds(lambda a, b: a < b, g("wlb-llm", "wlb-llm", attention="flash3"),
-                         g("wlb-llm", "wlb-llm", attention="flash2")), "So does a faster attention kernel."),
+                         g("wlb-llm", "wlb-llm", attention="flash2")), "With a faster attention kernel less is gained, too."),
         (ALWAYS, "Long documents are few, so intervals are wide.")),
     "megatron-dynamic-cp": (
         (lambda g: holds(lambda a, b: min(a, b) > 1.33, g("dynamic-cp-plan", "megatron-dynamic-cp"),
                          g("dynamic-cp-plan", "megatron-dynamic-cp", "baseline, CP8")) and
          holds(lambda a: a < 1.48, g("dynamic-cp", "megatron-dynamic-cp")),
          "What the baseline may use decides: over a context degree that holds the whole context or half of it "
-         "(`dynamic-cp-plan.yaml`) about as much as is printed is gained, or more; over best-fit's fastest plan less."),
+         "(`dynamic-cp-plan.yaml`) the gain is about as printed, or more; over best-fit's fastest plan it is less."),
         (lambda g: holds(lambda a: a < 1, g("dynamic-cp", "megatron-dynamic-cp", context=64 * KI)),
-         "At 64 Ki nothing is gained over that."),
+         "At 64Ki it is slower than best-fit's fastest plan."),
         (lambda g: holds(lambda a, b: a > b, g("dynamic-cp-plan", "megatron-dynamic-cp, FLOPs"),
                          g("dynamic-cp-plan", "megatron-dynamic-cp")),
-         "The public scheduler counts squared lengths, so ranks with short samples get too much; by FLOPs it is faster."),
+         "The public scheduler counts squared lengths, so ranks with short samples get too much. Counting FLOPs is faster "
+         "(`dynamic-cp-plan.yaml`)."),
         (lambda g: holds(lambda a, b: a < b, g("dynamic-cp-plan", "megatron-dynamic-cp, 16Ki a rank"),
                          g("dynamic-cp-plan", "megatron-dynamic-cp")),
-         "The tokens of a rank, which users choose, must be small: else few ranks are left for all short samples.")),
+         "Users choose how many tokens a rank takes. They must be few: else few ranks are left for all short samples.")),
     "bytescale": (
         (bytescale_baselines,
-         "What the baseline may use decides: at 2 Mi, GitHub, the gain over a context degree of 128 (16 Ki of the longest "
-         "sample a rank) is above the printed one, over 64 below it, over 32, which the search finds, less still "
-         "(`bytescale-baseline.yaml`)."),
+         "What the baseline may use decides (`bytescale-baseline.yaml`): at 2Mi, GitHub, the gain over a context degree of "
+         "128 (16Ki tokens of the longest sample a rank) is above the printed one, over 64 below it, and over 32, which the "
+         "search finds, lower still."),
         (lambda g: holds(lambda a: a < 1.1, g("bytescale", "bytescale", lengths="byted-like", global_batch=16384)),
-         "The more documents a batch has, the fewer ranks wait in either; the stand-in for Byted's lengths has so many long "
-         "ones that with 16384 documents little is gained."),
+         "The more documents a batch has, the fewer ranks wait, in either system. The stand-in for Byted's lengths has so many "
+         "long ones that with 16384 documents little is gained."),
         (lambda g: holds(lambda row: row["bubble_fraction"] > 0.15,
                          g.rows("bytescale", "bytescale", lengths="byted-like", global_batch=4096, context=2048 * KI)),
-         "With 4096 documents of these lengths at 2 Mi GPUs wait in ByteScale, too: a sequence of the whole context has the fewest ranks that "
-         "hold it, and there takes longer than all else takes the others."),
+         "With 4096 documents of Byted-like lengths at 2Mi, GPUs wait in ByteScale, too: a sequence of the whole context gets "
+         "only as many ranks as hold it, and takes longer there than all other work takes the other ranks."),
         (lambda g: holds(lambda a, b: a < b, g("bytescale-plan", "bytescale, 32Ki a rank"), g("bytescale-plan", "bytescale")),
-         "The capacity of a rank decides (`bytescale-plan.yaml`): with as much as memory holds, the longest sequences run on "
-         "few ranks while the others wait."),
+         "The capacity of a rank decides (`bytescale-plan.yaml`): with as many tokens as memory holds, the longest sequences run "
+         "on few ranks while the others wait."),
         (lambda g: holds(lambda a, b: a < b, g("bytescale-baseline", "bytescale, 16Ki a rank, offload"),
                          g("bytescale-baseline", "bytescale, 16Ki a rank")),
-         "Offloading by eq. 3 takes still fewer, and loses."),
+         "With offloading by eq. 3 they take still fewer ranks, and it is slower."),
         (ALWAYS, "Batch, plans and capacity are not published.")),
     "dynapipe": (
-        (ALWAYS, "FLANv2's lengths are not among ours."),
+        (ALWAYS, "FLANv2's lengths are not among ours; Wikipedia's up to the context stand for them."),
         (lambda g: holds(lambda a: a < 1.1, g("dynapipe", "dynapipe")),
-         "In the stand-in packing to the context is nearly even."),
-        (ALWAYS, "Both keep attention inside documents here: a baseline whose attention spans the packed window computes more.")),
+         "With these lengths packs that fill the context are nearly even."),
+        (ALWAYS, "Both systems keep attention inside documents here. A baseline whose attention spans the packed window computes more.")),
     "flexsp": (
         (lambda g: holds(lambda a: 1.1 < a < 2, g("flexsp", "flexsp", "baseline, SP64")),
-         "Over groups of one degree the gain is near the printed one, also if everything is recomputed in the published "
-         "memory budget (`capacity` 5873), as their profiles have it."),
+         "Over groups of one degree the gain is near the printed one, also if everything is recomputed within the published "
+         "memory budget (knob `capacity` 5873), as in their profiles."),
         (lambda g: max(g("flexsp", "flexsp"), default=0) > 1.98,
-         "Best-fit's windows of 192 Ki and 384 Ki are few, with Wikipedia's lengths fewer than its replicas could run, so "
+         "Best-fit packs few windows of 192Ki and 384Ki (with Wikipedia's lengths fewer than its replicas could run), so "
          "more is gained over it than is printed."),
         (ALWAYS, "How Megatron-LM was run is not known to us.")),
     "hotspa": (
         (lambda g: holds(lambda a: 0.9 < a < 1.15, g("hotspa", "hotspa", "baseline, one strategy")),
-         "The published strategies of 7B and 13B keep TP inside a node, so one strategy for all lengths loses little; that of "
-         "32B spans nodes by TP 16, but is none of our models."),
+         "The published strategies of 7B and 13B keep TP inside a node, so one strategy for all lengths loses little. That of "
+         "32B spans nodes with TP16, but 32B is none of our models."),
         (lambda g: holds(lambda a: a < 1, g("hotspa", "hotspa")),
          "Best-fit's fastest plan, which has context parallelism, beats the strategy of the longest bucket."),
         (ALWAYS, "The public scripts run 512 documents of Common Crawl and GitHub; how many documents are long is not published.")),
     "slimpipe": (
         (lambda g: holds(lambda row: not row["fits"] or row["hfu"] > 1.4 * row["mfu"],
                          g.rows("slimpipe", "slimpipe", context=2048 * KI)),
-         "At 2 Mi all that fits recomputes attention, so MFU is two thirds of HFU."),
+         "At 2Mi all that fits recomputes attention, so MFU is two thirds of HFU."),
         (lambda g: max((row["mfu"] for row in g.rows("slimpipe-memory", "slimpipe, selective")), default=0) > 0.45 and
          holds(lambda row: not row["fits"], g.rows("slimpipe-memory", "slimpipe, selective")),
-         "If attention is kept (selective, `slimpipe-memory.yaml`) MFU comes to what is printed with enough samples, but "
-         "takes more than the 1000 GiB of a host; what theirs has is not known to us."),
+         "If attention is not recomputed (selective, `slimpipe-memory.yaml`), MFU reaches the printed value with enough samples. "
+         "But this takes more than the 1000 GiB of our hosts; how much theirs have is not known to us."),
         (ALWAYS, "Speed-ups are over best-fit with context parallelism, which has no bubbles on equal samples.")),
 }
+
+
+INTRODUCTION = """\
+How the training systems compare on the same batches, each with the fastest plan of its own space (`plan: auto`).
+`analysis/rivals.py` writes this page from `scenarios/rivals.yaml`, `scenarios/rivals-cp1.yaml` and
+`scenarios/headlines/`; nothing is tuned to meet a paper. Two limits:
+
+- The engine is the critical path: transfers do not share links.
+- Systems that form groups of ranks as they go form them in no time: no paper that we hold says how long it takes.
+
+Contents: [Throughput](#throughput), [means over all cells](#the-slimpack-papers-table-1-measured), [plans](#plans),
+[each system on its own test bed](#each-system-on-its-own-test-bed)."""
+
+THROUGHPUT = """\
+best-fit: tokens/s/GPU. The others: speed-up over it with its 95% interval over 20 iterations (`cells.csv` has their
+tokens/s/GPU). Remarks stand below the tables."""
+
+TABLE_ONE = """\
+Where the paper ticks properties, these are means over the cells above in which the system and best-fit fit (speed-up
+and memory: geometric means).
+
+- **Sent**: payload of all GPUs in an iteration, hidden or not; in brackets its two largest purposes.
+- **Exposed**: share of all GPUs' time in collectives that nothing hides. Sends between stages count as bubbles.
+- **DP ranks, units**: imbalance, the largest over the mean of seconds of passes: of the ranks of pipelines side by
+  side, and of a pipeline's units on its first stage. Pipelines of one unit do not count."""
+
+PLANS = """\
+TP·PP·CP·DP, recomputation (sel: selective, full), offload.
+
+- dynapipe chooses by itself, batch by batch, what it recomputes.
+- flexsp, bytescale, megatron-dynamic-cp and slimpack form context groups of DP ranks, so their CP is 1.
+- hotspa's plan is the strategy of its longest bucket."""
 
 
 def measured_row(trace, label, row, measured, base):
@@ -280,34 +315,40 @@ def remarks(rows):
         return [fit[label, cell]["speed_up"] / fit[base, cell]["speed_up"] for name, cell in fit
                 if name == label and (base, cell) in fit]
 
-    texts = ["Of systems that let samples wait (wlb-llm, hotspa) speed-ups count model FLOPs trained, not iterations."]
+    texts = ["wlb-llm and hotspa let samples wait for later iterations: their speed-ups are of model FLOPs trained a second."]
     lead = [value for value in over("flexsp", BASE) if value > 1]
     if lead:
-        texts.append("flexsp's gathers (ZeRO-3) hide behind its passes, and no engine sees them meet other traffic: where it "
-                     f"leads ({len(lead)} of {len(over('flexsp', BASE))} cells), its lead is an upper bound.")
+        texts.append("flexsp's gathers (ZeRO-3) hide behind its passes, and no engine lets them meet other traffic. So where it "
+                     f"leads best-fit ({len(lead)} of {len(over('flexsp', BASE))} cells), its lead is an upper bound.")
     short = [label for label in ("dynapipe", "hotspa") if over(label, ALONE) and min(over(label, BASE)) < 1]
     texts += [f"{label} has no context parallelism, as in its paper: it is {span(over(label, BASE))} times as fast as best-fit, and "
               f"{span(over(label, ALONE))} times as fast as best-fit without (CP 1)." for label in short]
     if short:
-        texts.append("A long sample then has the GPUs of one replica, however many others wait for it.")
+        texts.append("Without context parallelism a long sample has the GPUs of one replica, however many others wait for it.")
     if any(row["pp"] == 1 for (name, _), row in fit.items() if name == "dynapipe"):
-        texts.append("With one stage dynapipe's formula, (p - 1) T + sum / DP, bounds no micro-batch: they are as large as memory "
-                     "holds, be they fewer than the replicas (7B, 512 samples of 2Ki, TP8 PP1: 8 for 16).")
+        texts.append("With one stage, dynapipe's formula, (p - 1) T + sum / DP, does not limit the size of a micro-batch: they are as "
+                     "large as memory holds, even if fewer than the replicas (7B, 512 samples of 2Ki, TP8 PP1: 8 for 16).")
     waits = [row["token_delay"] for (name, _), row in fit.items() if name == "hotspa"]
     if waits and max(waits) > 1:
-        texts.append("hotspa's packs wait for more to fill all replicas, four iterations at most: a token "
-                     f"{span(waits)} iterations on average. With knob `wait: 0` none does, and replicas idle.")
+        texts.append("hotspa's packs wait, at most four iterations, until there are enough to fill all replicas: a token waits "
+                     f"{span(waits)} iterations on average. With knob `wait: 0` none waits, and replicas idle.")
     slower = sum(value < 1 for value in over("megatron-dynamic-cp", BASE))
     if slower:
-        texts.append(f"megatron-dynamic-cp is slower than best-fit in {slower} cells: ranks wait for each other at the end of "
-                     "every step, work counts as squared length, every sample is a micro-batch of its own, however short, and "
-                     "with pipeline stages each step fills and drains them.")
+        texts.append(f"megatron-dynamic-cp is slower than best-fit in {slower} cells, for four reasons: ranks wait for each other at "
+                     "the end of every step; work is counted as squared length; every sample is a micro-batch of its own, "
+                     "however short; and with pipeline stages each step fills and drains them.")
     unlike = [value for value in over("flops-balanced", "length-balanced") if value < 0.98]
     if unlike:
         texts.append(f"flops-balanced is slower than length-balanced in {len(unlike)} cells, by up to {100 * (1 - min(unlike)):.0f}%: "
-                     "with the same plan they differ by 1% (7B, Wikipedia 64Ki, TP4 CP4 and TP2 CP4), but the search, on five "
-                     "other batches, chose another one.")
-    return " ".join(texts)
+                     "with the same plan they differ by 1% (7B, Wikipedia 64Ki, TP4 CP4 and TP2 CP4), but the search, which decides "
+                     "on five other batches, chose another one.")
+    return "\n".join(f"- {text}" for text in texts)
+
+
+def wrapped(items):
+    """A list in lines of a page."""
+    return "\n".join(textwrap.fill(line, 120, subsequent_indent=" " * (line.index("-") + 2), break_on_hyphens=False,
+                                   break_long_words=False) for line in items.split("\n"))
 
 
 def table_one(rows):
@@ -377,11 +418,14 @@ def gains(tables, system, experiment):
 
 def reasons(tables):
     """Of each system: what is printed, the ranges of what is predicted for its own test bed and in experiments, and why."""
-    return markdown(("system", "printed", "predicted", "in experiments", "why they differ, as far as experiments tell"),
-                    [(system, ", ".join(dict.fromkeys(line[4] for line in HEADLINES if line[2] == system)),
-                      gains(tables, system, False), gains(tables, system, True),
-                      " ".join(text for test, text in reasons_of if test is ALWAYS or test(Gains(tables))))
-                     for system, reasons_of in REASONS.items()])
+    table = markdown(("system", "printed", "predicted", "in experiments"),
+                     [(system, ", ".join(dict.fromkeys(line[4] for line in HEADLINES if line[2] == system)),
+                       gains(tables, system, False), gains(tables, system, True)) for system in REASONS])
+    lines = []
+    for system, reasons_of in REASONS.items():
+        lines += [f"- **{system}**", *(f"  - {text}" for test, text in reasons_of if test is ALWAYS or test(Gains(tables)))]
+    why = wrapped("\n".join(lines))
+    return f"{table}\n\nWhy printed and predicted differ, as far as experiments tell:\n\n{why}"
 
 
 def fitting_plan(row):
@@ -393,27 +437,14 @@ def page(rows, tables):
                if not any(cell_of(row) == (model, name, context) for row in rows)]
     missing += [f"headline {name}" for name in dict.fromkeys(line[0] for line in HEADLINES) if name not in tables]
     return "\n\n".join((
-        "# The rivals, simulated",
-        "Written by `analysis/rivals.py` from `scenarios/rivals.yaml` and `scenarios/headlines/`; nothing is tuned to meet a "
-        "paper. Every system has the fastest plan of its own space (`plan: auto`), the same batches, and the critical-path "
-        "engine: transfers do not share links. Systems that form groups of ranks as they go form them in no time: no paper "
-        "that we hold says how long it takes.",
-        "## Throughput", "best-fit: tokens/s/GPU; the others: speed-up over it with its 95% interval over 20 iterations "
-        "(tokens/s/GPU in `cells.csv`).",
-        by_model(rows, speed), remarks(rows),
-        "## The SlimPack paper's Table 1, measured",
-        "The paper ticks these properties; here they are means over the cells above in which the system and best-fit fit "
-        "(speed-up and memory: geometric means). Sent: payload of all GPUs in an iteration, hidden or not, and its two "
-        "largest purposes. Exposed: collectives that nothing hides, of all GPUs' time; sends between stages count as bubbles. "
-        "Imbalance is max/mean of seconds of passes: of the ranks of pipelines side by side, and of a pipeline's units on its "
-        "first stage, forward and backward; pipelines of one unit do not count.",
-        table_one(rows),
-        "## Plans", "TP·PP·CP·DP, recomputation (selective, full), offload. dynapipe chooses for itself what it recomputes, batch "
-        "by batch; flexsp, bytescale, megatron-dynamic-cp and slimpack form context groups of DP ranks; hotspa's is the "
-        "strategy of its longest bucket.", by_model(rows, short_plan),
+        "# The rivals, simulated", INTRODUCTION,
+        "## Throughput", THROUGHPUT, by_model(rows, speed), wrapped(remarks(rows)),
+        "## The SlimPack paper's Table 1, measured", TABLE_ONE, table_one(rows),
+        "## Plans", PLANS, by_model(rows, short_plan),
         "## Each system on its own test bed",
-        "As far as published; what is not stands in the scenario's first lines.", reasons(tables),
-        "Point by point, experiments among them: one assumption differs (flash3: a faster attention kernel).",
+        "What each paper prints, and what is predicted for its set-up as far as that is published. The first lines of each\n"
+        "scenario in `scenarios/headlines/` say what is not, and what stands for it.", reasons(tables),
+        "### Point by point", "Experiments among them differ in one assumption (flash3: a faster attention kernel).",
         headlines(tables),
         "## Not run", ", ".join(missing) or "Nothing.")) + "\n"
 
