@@ -51,12 +51,12 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 
 static const struct argp_option best_options[] = {
     {"by", 'b', "COLUMN", 0, "Largest first (default: tokens_per_s_per_gpu)", 0},
-    {"least", 'l', NULL, 0, "Least first", 0},
+    {"least", 'l', NULL, 0, "Smallest first", 0},
     {"where", 'w', "COLUMN<VALUE", 0, "Only rows like this (also <= > >= = !=; X_gib is X_bytes; may be repeated)", 0},
-    {"top", 't', "N", 0, "So many rows (default: 10)", 0},
+    {"top", 't', "N", 0, "Number of rows (default: 10)", 0},
     {"pareto", 'P', NULL, 0,
-     "Of rows with the same model, data, seed, engine: those that no other beats in tokens/s of the cluster with as "
-     "few GPUs",
+     "Of rows with the same model, data, seed, iterations, engine, faults: those that no other beats in tokens/s of "
+     "the cluster with as few GPUs",
      0},
     {"all", 'a', NULL, 0, "Also rows that do not fit into memory", 0},
     {0},

@@ -92,7 +92,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 
 static const struct argp_option submit_options[] = {
     {"shards", 'n', "N", 0, "Parts of the sweep: tasks of the job array", 0},
-    {"partition", 'P', "NAME", 0, "For sbatch, as --time and --mem", 0},
+    {"partition", 'P', "NAME", 0, "Slurm partition of the parts", 0},
     {"time", 't', "TIME", 0, "Limit of a whole part: 2:00:00 (--time-limit is that of a point)", 0},
     {"mem", 'm', "SIZE", 0, "Memory of a part: 8G", 0},
     {"sbatch", 'b', "OPTION", 0, "Another option of sbatch: --sbatch=--account=NAME (may be repeated)", 0},

@@ -65,8 +65,8 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
 static const struct argp_option sweep_options[] = {
     {"sweep", 'w', "KEY=V1,V2", 0, "Vary a key: one point for each value (may be repeated: a grid)", 0},
     {"jobs", 'J', "N", 0, "Points at a time (default: cores; submit: 1)", 0},
-    {"time-limit", 'T', "TIME", 0, "Of a point: 90s. One that takes longer is marked, not repeatable", 0},
-    {"memory-limit", 'M', "SIZE", 0, "Of the process of a point: 4GiB", 0},
+    {"time-limit", 'T', "TIME", 0, "Limit of a point: 90s. One that takes longer is marked: it need not fail again", 0},
+    {"memory-limit", 'M', "SIZE", 0, "Limit of the process of a point: 4GiB", 0},
     {"retry-failed", 'R', NULL, 0, "Compute again the points that failed", 0},
     {"fail-fast", 'F', NULL, 0, "Stop at the first point that fails", 0},
     {0},
