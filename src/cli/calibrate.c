@@ -47,8 +47,8 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 static const struct argp_option argp_options[] = {
     {"device", 'd', "NAME", 0, "Device of model/gpu, or a file, whose data sheet is taken (needed)", 0},
     {"training", 't', "FILE.csv[,FILE.csv]", 0,
-     "Training runs or layers: after the curves fit, to their rows of split calib, by how much training is slower than "
-     "its kernels alone",
+     "Training runs or layers: their rows of split calib then tell by how much training is slower than its kernels "
+     "alone",
      0},
     {"output", 'o', "FILE", 0, "Write the device there and print the residuals; else print the device", 0},
     {0},
