@@ -507,10 +507,12 @@ In how many cases each claim holds: with the fastest plan of each system, and wi
 ([The same plan](#the-same-plan)).""",
     "What moves the speed-up": """\
 13B, 256Ki, GitHub, 128 GPUs. The first row is the cell in plan space free with B = 512; each other row changes one
-assumption. Columns best-fit and slimpack: tokens/s/GPU.""",
-    "The paper's examples": """\
-The toy examples of the paper's figures, `scenarios/paper/`; tests hold the captions. The 3.0x of the last two rows is
-the ratio of the hidden dimensions, 12288 / 4096, which follows if all FLOPs but attention's are 24 h^2 a token.""",
+assumption (`analysis/paper.py experiments`). Columns best-fit and slimpack: tokens/s/GPU.""",
+    "The paper's other figures": """\
+What captions and text say of the paper's other figures, beside ours; tests hold the captions. Figures of
+`analysis/paper.py`: amplifier, asymmetry, lengths, memory-strategies, unit-size, memory, attention. The 3.0x of the last
+two rows is the ratio of the hidden dimensions, 12288 / 4096, which follows if all FLOPs but attention's are 24 h^2 a
+token.""",
     "Parts of SlimPack": """\
 What each part gives: 13B on GitHub, 128 GPUs, all with TP4 PP4 DP8 and full recomputation, one part added at a time;
 speed-up over best-fit (`analysis/paper.py ablation`). DP-Merge pays where single samples outweigh a rank. Before extra
@@ -520,11 +522,12 @@ Is SlimPack ever slower than best-fit with the same plan and memory? All models,
 three iterations (`analysis/paper.py same-plan`).""",
     "Times of units": """\
 The paper's violins: times of the forward and backward passes of one GPU (stage 0 of pipeline 0) in one iteration. Both
-systems have the same layout, TP8 PP4, which is our choice; 13B, 64Ki, 2048 documents. No sample is merged there.""",
+systems have the same layout, TP8 PP4, which is our choice; 13B, 64Ki, 2048 documents. No sample is merged there
+(`analysis/paper.py unit-times-github`, and so on).""",
     "Spread of units": SPREAD,
     "Scaling": """\
-Not in the paper, which stops at 256 GPUs: 13B, GitHub, 64Ki, TP4 PP4, full recomputation. Weak: 4 documents a GPU;
-strong: 4096 documents. tokens/s/GPU, in brackets SlimPack's speed-up.""",
+Not in the paper, which stops at 256 GPUs: 13B, GitHub, 64Ki, TP4 PP4, full recomputation (`analysis/paper.py scaling`).
+Weak: 4 documents a GPU; strong: 4096 documents. tokens/s/GPU, in brackets SlimPack's speed-up.""",
     "What five iterations can tell": """\
 How far the plan search can be off: it decides on five batches that stand for 256 by their work. SlimPack, Common Crawl,
 256Ki, 512 documents, plan space megatron (`analysis/paper.py choice`).
@@ -555,7 +558,7 @@ def page(tables):
         "Speed-ups at a glance": overview(cells),
         "The paper's claims": trends(cells, tables),
         "What moves the speed-up": experiments(tables),
-        "The paper's examples": examples(tables),
+        "The paper's other figures": examples(tables),
         "Parts of SlimPack": ablation(tables),
         "The same plan": same_plan(tables),
         "Times of units": unit_times(tables),
