@@ -509,10 +509,9 @@ In how many cases each claim holds: with the fastest plan of each system, and wi
 13B, 256Ki, GitHub, 128 GPUs. The first row is the cell in plan space free with B = 512; each other row changes one
 assumption (`analysis/paper.py experiments`). Columns best-fit and slimpack: tokens/s/GPU.""",
     "The paper's other figures": """\
-What captions and text say of the paper's other figures, beside ours; tests hold the captions. Figures of
-`analysis/paper.py`: amplifier, asymmetry, lengths, memory-strategies, unit-size, memory, attention. The 3.0x of the last
-two rows is the ratio of the hidden dimensions, 12288 / 4096, which follows if all FLOPs but attention's are 24 h^2 a
-token.""",
+What captions and text say of the paper's other figures, beside ours; tests hold the captions. In `analysis/paper.py`:
+amplifier, asymmetry, lengths, memory-strategies, unit-size, memory, attention. The 3.0x of the last two rows is the
+ratio of the hidden dimensions, 12288 / 4096, which follows if all FLOPs but attention's are 24 h^2 a token.""",
     "Parts of SlimPack": """\
 What each part gives: 13B on GitHub, 128 GPUs, all with TP4 PP4 DP8 and full recomputation, one part added at a time;
 speed-up over best-fit (`analysis/paper.py ablation`). DP-Merge pays where single samples outweigh a rank. Before extra
