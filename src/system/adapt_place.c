@@ -10,8 +10,7 @@
 struct stay {
     int32_t consumer;
     double *share;                 /* of it that goes */
-    double ended_s, out_s, back_s; /* its forward ends; it can be away from then on; until then. If it streams, it is
-                                      away from the start of its forward to the end of its last consumer */
+    double ended_s, out_s, back_s; /* its forward ends; it can be away from then on; until then */
     double all_bytes;              /* what of it can go */
     double freed_bytes;            /* what goes beside what went before this round */
 };
@@ -103,12 +102,11 @@ static struct stay *stays_of(const struct adapt_round *adapting, const struct ad
         if (task->pass != PASS_FORWARD)
             continue;
         bool streams = adapt_forward_unit(pipe, task->unit)->streams;
-        double copy_s = cost_of_transfer(&excess->own, COST_PCIE, all_bytes[task->unit], 1).duration_s;
         *stay = (struct stay){.all_bytes = all_bytes[task->unit]};
         stay->consumer = streams ? pipe->last[task->unit] : pipe->consumer[task->unit];
         stay->share = &pipe->plan->offload[excess->stage * n + task->unit];
-        stay->ended_s = streams ? adapting->timeline->start_s[pass] : adapting->timeline->finish_s[pass];
-        stay->out_s = stay->ended_s + (streams ? 0 : copy_s);
+        stay->ended_s = adapting->timeline->finish_s[pass];
+        stay->out_s = stay->ended_s + cost_of_transfer(&excess->own, COST_PCIE, stay->all_bytes, 1).duration_s;
         stay->back_s = back_s[stay->consumer];
         stay++;
     }
