@@ -173,6 +173,33 @@ TEST(memory_has_room_for_so_many_tokens)
             }
 }
 
+/* On one stage a unit's copies run in its passes: half of all layers but two are never there. With two stages they go
+ * after the forward, so what is in work is there. */
+TEST(one_stage_streams_what_it_offloads)
+{
+    for (int32_t pp = 1; pp <= 2; pp++) {
+        struct hand_request hand;
+        struct plan plan;
+        double tokens[2];
+        hand_request_real(&hand, 1, pp, 100);
+        hand.request.memory_bytes = 8e9;
+        hand_batch(&hand, 1, (int32_t[]){100});
+        for (int32_t i = 0; i < 2; i++) {
+            hand.request.layout.offload = 0.5 * i;
+            tokens[i] = (double)packing_memory_tokens(&hand.request);
+        }
+        double peak_bytes = peak_of(&hand, 4, (int32_t)tokens[1]);
+        CHECK_TRUE(pp == 2 || (peak_bytes <= 8e9 && peak_bytes > 0.98 * 8e9));
+        CHECK_CLOSE(tokens[1] / tokens[0], (pp == 1 ? 2 : 4.0 / 3), 0.02);
+        hand_planned(&hand, &system_length_balanced, "", &plan);
+        const struct plan_unit *unit = plan.phases[0].pipelines[0].cut[PASS_FORWARD].units;
+        CHECK_EQUAL(unit->streams, pp == 1);
+        CHECK_CLOSE(unit->offload, (pp == 1 ? 0.5 * 838 / 840 : 0.5), 1e-15);
+        plan_free(&plan);
+        hand_request_free(&hand);
+    }
+}
+
 /* The search's bound of memory holds whether gradients are kept or freed, and is met where the samples are so short
  * that all states count, or so long that the first forward does. */
 TEST(the_bound_of_memory_holds_for_freed_gradients)

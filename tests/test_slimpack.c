@@ -1058,6 +1058,33 @@ TEST(bounds_hold)
     CHECK_TRUE(least_ratio > 0.7 && tightest > 0.98);
 }
 
+/* One sample of a unit that comes back at once, on one stage: memory for nine tenths of it asks for a tenth, in steps
+ * of a percent, which streams beside its passes; with the memory of the states and three of 840 layers all but two go,
+ * with that of one layer it does not fit. */
+TEST(one_stage_streams_what_the_memory_asks_for)
+{
+    struct hand_request hand;
+    hand_request_real(&hand, 1, 1, 100000);
+    hand_batch(&hand, 1, (int32_t[]){100000});
+    const char *knobs = "{slicing: false, units: 1}", *kept = "{slicing: false, units: 1, offload: plan}";
+    struct resolved roomy = solve(&hand, knobs);
+    hand.request.layout.offload = 1;
+    struct resolved least = solve(&hand, kept);
+    double layer_bytes = (roomy.peak_bytes - least.peak_bytes) / 838;
+    hand.request.layout.offload = 0;
+    hand.request.memory_bytes = roomy.peak_bytes - 84 * layer_bytes;
+    CHECK_TRUE(solve(&hand, kept).peak_bytes > hand.request.memory_bytes);
+    struct resolved some = solve(&hand, knobs);
+    CHECK_TRUE(some.peak_bytes <= hand.request.memory_bytes &&
+               some.peak_bytes > hand.request.memory_bytes - 8.4 * layer_bytes);
+    CHECK_CLOSE(some.makespan_s, roomy.makespan_s, 1e-12);
+    hand.request.memory_bytes = least.peak_bytes + layer_bytes;
+    CHECK_CLOSE(solve(&hand, knobs).peak_bytes, least.peak_bytes, 1e-12);
+    hand.request.memory_bytes = least.peak_bytes - layer_bytes;
+    CHECK_TRUE(solve(&hand, knobs).peak_bytes > hand.request.memory_bytes);
+    hand_request_free(&hand);
+}
+
 /* One sample too long for a rank's memory: alone it never fits, whatever the units; two ranks share it, since half of
  * it fits, though its FLOPs would not ask for it (a threshold of 1000). */
 TEST(memory_merges_what_one_rank_cannot_hold)

@@ -41,14 +41,17 @@ static void add_weight(const struct cost_setting *own, double tokens, struct mem
 }
 
 /* What tokens of a forward unit that one backward unit consumes hold in the layers. */
-static struct memory_unit bytes_of_share(const struct plan_unit *part, const struct token *token,
-                                         const struct relations_share *share)
+static struct memory_unit bytes_of_share(const struct opening *opening, const struct relations_share *share)
 {
+    const struct memory_pipe *pipe = opening->pipe;
+    const struct plan_unit *part = &pipe->plan->cut[PASS_FORWARD].units[share->forward];
+    const struct token *token = &opening->tokens[share->forward];
     int64_t tokens = (int64_t)share->whole_tokens + share->sliced_tokens;
     struct memory_unit bytes = {.activations = (double)tokens * token->of.held,
                                 .kv = token->kv_bytes * ((double)share->sliced_tokens / part->context)};
     if (part->streams)
-        bytes.streamed = part->offload * dag_offloadable_of_tokens(&token->of, tokens, share->sliced_tokens);
+        bytes.streamed = plan_offload(pipe->plan, share->forward, pipe->kinds->stage[opening->account]) *
+                         dag_offloadable_of_tokens(&token->of, tokens, share->sliced_tokens);
     return bytes;
 }
 
@@ -114,8 +117,7 @@ static void open_layers(const struct opening *opening)
         int32_t context = cut[PASS_BACKWARD].units[unit].context;
         for (int32_t i = relations->share_first[unit]; i < relations->share_first[unit + 1]; i++) {
             int32_t forward = relations->shares[i].forward;
-            struct memory_unit share =
-                bytes_of_share(&cut[PASS_FORWARD].units[forward], &opening->tokens[forward], &relations->shares[i]);
+            struct memory_unit share = bytes_of_share(opening, &relations->shares[i]);
             add_share(&forwards[forward], &share);
             add_share(bytes, &share);
         }

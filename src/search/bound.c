@@ -222,10 +222,12 @@ double bound_after_passes_s(const struct cost_setting *setting, const struct sce
            ring_s(setting, DEVICE_ALL_GATHER, 2 * parameters, n);
 }
 
-/* A sample's activations and what is in work beside them, on a rank of a stage; no less with more tokens. */
-static double held_bytes(const struct cost_setting *setting, const struct cost_unit *unit, double tokens, bool last)
+/* A sample's activations but for the share `away` and what is in work beside them, on a rank of a stage; no less with
+ * more tokens. */
+static double held_bytes(const struct cost_setting *setting, const struct cost_unit *unit, double tokens, double away,
+                         bool last)
 {
-    double layers = tokens * cost_layers_activation_bytes(setting, unit->recompute, false);
+    double layers = (1 - away) * tokens * cost_layers_activation_bytes(setting, unit->recompute, false);
     struct cost_work work = {.tokens = tokens,
                              .workspace = cost_workspace_bytes(setting, unit),
                              .layer = layers / setting->layers,
@@ -251,9 +253,10 @@ static double peak_bytes(const struct training_system *system, const struct syst
         cost_state_bytes(setting, parameters, shards) + cost_gathered_bytes(setting) + setting->device->workspace_bytes;
     double states = all - (setting->frees_gradients ? cost_gradient_state_bytes(setting, parameters, shards) : 0);
     double token_bytes = cost_layers_activation_bytes(setting, recompute, false);
+    double away = system_offload_share(request, request->layout.offload);
     if (!system->keeps_samples)
-        return fmax(all, states + (system->offloads ? tokens * token_bytes * (1 - request->layout.offload) : 0));
-    return fmax(all, states + held_bytes(setting, &unit, tokens, last));
+        return fmax(all, states + (system->offloads ? tokens * token_bytes * (1 - away) : 0));
+    return fmax(all, states + held_bytes(setting, &unit, tokens, system_streams(request) ? away : 0, last));
 }
 
 /* The least of first and last stage, if the system decides recomputation itself of any. */

@@ -18,9 +18,14 @@ static void open_pipes(struct adapt_round *adapting)
         pipe->relations = &adapting->dag->pipes[i].relations;
         int32_t n_forward = pipe->plan->cut[PASS_FORWARD].n_units, n_backward = pipe->plan->cut[PASS_BACKWARD].n_units;
         pipe->consumer = check_calloc((size_t)n_forward, sizeof *pipe->consumer);
+        pipe->last = check_calloc((size_t)n_forward, sizeof *pipe->last);
         for (int32_t unit = n_backward - 1; unit >= 0; unit--)
-            for (int32_t k = pipe->relations->share_first[unit]; k < pipe->relations->share_first[unit + 1]; k++)
-                pipe->consumer[pipe->relations->shares[k].forward] = unit;
+            for (int32_t k = pipe->relations->share_first[unit]; k < pipe->relations->share_first[unit + 1]; k++) {
+                int32_t forward = pipe->relations->shares[k].forward;
+                pipe->consumer[forward] = unit;
+                if (pipe->last[forward] == 0)
+                    pipe->last[forward] = unit;
+            }
     }
 }
 
@@ -28,6 +33,7 @@ static void close_pipes(struct adapt_round *adapting)
 {
     for (int32_t i = 0; i < adapting->phase->n_pipelines; i++) {
         free(adapting->pipes[i].consumer);
+        free(adapting->pipes[i].last);
         free(adapting->pipes[i].all_bytes);
     }
     free(adapting->pipes);
@@ -189,8 +195,8 @@ bool adapt_plan(const struct system_request *request, struct adapt_rule rule, st
     CHECK(plan->n_phases == 1);
     *outcome = (struct adapt_outcome){0};
     for (int32_t round = 0; again; round++) {
-        struct dag_options options = {.copies_apart = rule.offload && !rule.recompute};
-        if ((round == 0 || rule.recompute) && !dag_rebuild(plan, request->setting, options, dag, err)) {
+        struct dag_options options = {.copies_apart = rule.offload && !rule.recompute && !system_streams(request)};
+        if ((round == 0 || !options.copies_apart) && !dag_rebuild(plan, request->setting, options, dag, err)) {
             free(adapting.peak_before_bytes);
             return false;
         }

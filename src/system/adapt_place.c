@@ -44,8 +44,8 @@ static int32_t next_pass(const struct dag *dag, int32_t task)
 }
 
 /* When what the backward units of a place consume comes back: when the pass before theirs and, on the stage that sends
- * them their gradients, their own pass start (dag/pass.c). All stages run them in the same order, so it ascends. Caller
- * frees. */
+ * them their gradients, their own pass start (dag/pass.c); of what streams, when the next pass starts. All stages run
+ * them in the same order, so it ascends. Caller frees. */
 static double *returns_of(const struct adapt_round *adapting, const struct adapt_excess *excess)
 {
     const struct dag *dag = adapting->dag;
@@ -60,6 +60,10 @@ static double *returns_of(const struct adapt_round *adapting, const struct adapt
         if (task->pass != PASS_BACKWARD)
             continue;
         back_s[task->unit] = start_s[before];
+        if (adapt_forward_unit(excess->pipe, 0)->streams) {
+            int32_t next = next_pass(dag, pass);
+            back_s[task->unit] = next < 0 ? INFINITY : start_s[next];
+        }
         if (last)
             continue;
         while (dag->tasks[after].pass != PASS_BACKWARD)
@@ -97,7 +101,9 @@ static struct stay *stays_of(const struct adapt_round *adapting, const struct ad
         const struct dag_task *task = &dag->tasks[pass];
         if (task->pass != PASS_FORWARD)
             continue;
-        *stay = (struct stay){.consumer = pipe->consumer[task->unit], .all_bytes = all_bytes[task->unit]};
+        bool streams = adapt_forward_unit(pipe, task->unit)->streams;
+        *stay = (struct stay){.all_bytes = all_bytes[task->unit]};
+        stay->consumer = streams ? pipe->last[task->unit] : pipe->consumer[task->unit];
         stay->share = &pipe->plan->offload[excess->stage * n + task->unit];
         stay->ended_s = adapting->timeline->finish_s[pass];
         stay->out_s = stay->ended_s + cost_of_transfer(&excess->own, COST_PCIE, stay->all_bytes, 1).duration_s;
@@ -116,6 +122,7 @@ struct window {
     int32_t n_back;     /* of these: are back */
     int32_t *open;      /* [2 n] those of which more can go, in the order of their consumers, ties backwards; */
     int32_t first, end; /* their places there: what is in front is back */
+    double most;        /* share of a unit that can go */
     double freed_bytes; /* by those away */
 };
 
@@ -125,6 +132,7 @@ static void open_window(struct window *window, const struct adapt_round *adaptin
     if (!adapting->rule.offload)
         return;
     window->n = cut[PASS_FORWARD].n_units;
+    window->most = system_offload_share(adapting->request, 1);
     window->stays = stays_of(adapting, excess);
     window->by_return = check_malloc((size_t)window->n * sizeof *window->by_return);
     window->open = check_malloc(2 * (size_t)window->n * sizeof *window->open);
@@ -153,7 +161,7 @@ static void close_window(struct window *window)
 static void open_stay(struct window *window, int32_t number)
 {
     const struct stay *stays = window->stays, *stay = &stays[number];
-    if (stay->all_bytes <= 0 || *stay->share >= 1)
+    if (stay->all_bytes <= 0 || *stay->share >= window->most)
         return;
     if (window->first < window->end && stays[window->open[window->first]].consumer >= stay->consumer) {
         window->open[--window->first] = number;
@@ -186,12 +194,12 @@ static void move_window(struct window *window, double time_s)
         window->first++;
 }
 
-/* Send so much more of a unit, or all of it. @return what that frees */
-static double send(struct stay *stay, double bytes)
+/* Send so much more of a unit, or all that can go. @return what that frees */
+static double send(struct stay *stay, double bytes, double most)
 {
     double before = *stay->share;
     /* In steps of a percent, upwards: a share that closes in on its goal would take rounds without end. */
-    *stay->share = fmin(1, ceil(100 * (before + bytes / stay->all_bytes)) / 100);
+    *stay->share = fmin(most, ceil(100 * (before + bytes / stay->all_bytes)) / 100);
     stay->freed_bytes += (*stay->share - before) * stay->all_bytes;
     return (*stay->share - before) * stay->all_bytes;
 }
@@ -205,9 +213,9 @@ static double send_one(struct window *window, double bytes, double time_s)
         at--;
     at = at < window->first ? window->end - 1 : at;
     struct stay *stay = &window->stays[window->open[at]];
-    double freed_bytes = send(stay, bytes);
+    double freed_bytes = send(stay, bytes, window->most);
     window->freed_bytes += freed_bytes;
-    if (*stay->share < 1)
+    if (*stay->share < window->most)
         return freed_bytes;
     window->end--;
     for (; at < window->end; at++)

@@ -251,7 +251,7 @@ static void add_pack(const struct hotspa *work, const struct bucket *bucket, int
         unit->sharding = SLICE_PER_DOCUMENT;
         unit->formation = PLAN_PACK;
         unit->recompute = (enum recompute)bucket->request.layout.recompute;
-        unit->offload = bucket->request.layout.offload;
+        system_offload(&bucket->request, unit);
         unit->padding_tokens = (int32_t)((HOTSPA_MULTIPLE - tokens % HOTSPA_MULTIPLE) % HOTSPA_MULTIPLE);
     }
 }

@@ -345,6 +345,8 @@ static double least_tokens(const struct system_request *request, double capacity
 {
     struct plan_layout layout = system_pipeline_layout(request, 0);
     double tokens = INT32_MAX;
+    if (system_streams(request))
+        share = fmax(share, system_offload_share(request, request->layout.offload));
     for (int32_t stage = 0; stage < layout.stages; stage++) {
         struct stage_bytes of = bytes_of_stage(request, &layout, stage, share);
         double beside = (of.n - 1) * (of.held * (1 - request->layout.offload) + of.others);
@@ -385,7 +387,7 @@ struct plan_unit *packing_close_unit(const struct system_request *request, const
     unit->sharding = SLICE_PER_DOCUMENT;
     unit->formation = PLAN_PACK;
     unit->recompute = (enum recompute)request->layout.recompute;
-    unit->offload = request->layout.offload;
+    system_offload(request, unit);
     return unit;
 }
 

@@ -117,7 +117,7 @@ static void cut_rank(const struct building *building, enum pass pass, int32_t ra
         struct plan_unit *unit = &cut->units[i];
         unit->formation = unit->group >= 0 ? PLAN_SLIM : formation_of(building, cut, unit);
         unit->recompute = (enum recompute)building->request->layout.recompute;
-        unit->offload = building->request->layout.offload;
+        system_offload(building->request, unit);
     }
 }
 

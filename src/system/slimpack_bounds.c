@@ -115,12 +115,13 @@ struct bounded {
 struct held {
     struct token_bytes bytes;
     double offload, host_bytes, live, peak;
+    bool streams; /* a step's own can be away, too */
 };
 
 static inline void hold(struct held *held, double others, double tokens)
 {
-    others *= held->bytes.held;
-    double here = larger(others * (1 - held->offload), others - held->host_bytes) + tokens * held->bytes.held;
+    double own = tokens * held->bytes.held, away = others * held->bytes.held + (held->streams ? own : 0);
+    double here = larger(away * (1 - held->offload), away - held->host_bytes) + (held->streams ? 0 : own);
     held->peak = larger(held->peak, here + held->live * held->bytes.kept + tokens * held->bytes.work);
 }
 
@@ -139,7 +140,8 @@ static double stage_bound_bytes(const struct bounded *bounded, const struct cost
     int32_t ahead = pipeline->layout.stages - 1 - stage, forward = 0;
     struct held held = {.bytes = bytes_of_token(bounded->kind, own, ahead == 0),
                         .offload = bounded->kind->offload,
-                        .host_bytes = bounded->kind->host_bytes};
+                        .host_bytes = bounded->kind->host_bytes,
+                        .streams = n_forward > 0 && pipeline->cut[PASS_FORWARD].units->streams};
     for (int32_t i = 0; i < n_backward; i++) {
         for (; forward < n_forward && forward < bounded->walk->lead[i] + ahead; forward++)
             run_forward(&held, forwards[forward]);
@@ -193,12 +195,13 @@ double slimpack_bound_bytes(const struct cost_setting *setting, const struct pla
 
 struct slimpack_kind slimpack_kind_of(const struct system_request *request, bool offloads, bool recomputes)
 {
-    struct slimpack_kind kind = {(enum recompute)request->layout.recompute, request->layout.offload, INFINITY};
+    double offload = system_offload_share(request, request->layout.offload);
+    struct slimpack_kind kind = {(enum recompute)request->layout.recompute, offload, INFINITY};
     const struct slimpack_knobs *knobs = request->knobs;
     if (recomputes && knobs->recompute == SLIMPACK_BY_UNIT)
         kind.recompute = RECOMPUTE_FULL;
     if (offloads && knobs->offload == SLIMPACK_BY_UNIT)
-        kind.offload = 1;
+        kind.offload = system_offload_share(request, 1);
     return kind;
 }
 

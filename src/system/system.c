@@ -2,6 +2,7 @@
 #include "system/system.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -135,6 +136,23 @@ struct system_request system_request_of(const struct scenario *scenario, const s
         .seed = scenario->seed,
         .knobs = knobs,
     };
+}
+
+bool system_streams(const struct system_request *request)
+{
+    return request->layout.pp * request->layout.vpp == 1;
+}
+
+double system_offload_share(const struct system_request *request, double offload)
+{
+    double layers = (double)request->setting->model->layers;
+    return system_streams(request) ? offload * fmax(0, layers - 2) / layers : offload;
+}
+
+void system_offload(const struct system_request *request, struct plan_unit *unit)
+{
+    unit->offload = system_offload_share(request, request->layout.offload);
+    unit->streams = system_streams(request);
 }
 
 struct plan_layout system_pipeline_layout(const struct system_request *request, int32_t pipeline)

@@ -95,6 +95,16 @@ struct system_request system_request_of(const struct scenario *scenario, const s
                                         const struct scenario_plan *layout, const struct batch *batch,
                                         const void *knobs, int64_t iteration);
 
+/** Whether units that offload stream (plan_unit.streams): on one virtual stage what goes to the host is soon back. */
+bool system_streams(const struct system_request *request);
+
+/** Of `offload` of a unit's activations what goes to the host: all of it; of what streams that of all layers but the
+ * first and the last, which are in work before copies of them could have ended. */
+double system_offload_share(const struct system_request *request, double offload);
+
+/** Give a unit the plan's offload. */
+void system_offload(const struct system_request *request, struct plan_unit *unit);
+
 /** Pipelines of one phase, laid out as Megatron does: TP fastest, then CP, DP, PP. */
 void system_megatron_layout(const struct system_request *request, struct plan_phase *phase);
 
