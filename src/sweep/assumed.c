@@ -216,9 +216,10 @@ static int32_t machine_lines(const struct scenario *scenario, const struct point
     if (any_offloads(point))
         snprintf(
             lines[n++], ASSUMED_SIZE,
-            "offload: a unit's activations go out after its forward pass (bytescale: of long sequences beside it) and "
-            "are all back before its backward pass: this saves what waiting units hold, not the unit at work; with "
-            "one stage and uncut samples nothing, and the copies are not hidden");
+            "offload: with one stage (bytescale: of long sequences with any) copies run layer by layer beside the "
+            "passes, first and last layer stay; with several a unit's activations go out after its forward pass and "
+            "are all back before its backward pass: this saves what waiting units hold, not the unit at work, and "
+            "where the backward pass is next, the copies are not hidden");
     print_documents(scenario, point, lines[n++]);
     return n;
 }
