@@ -291,6 +291,11 @@ systems:
         self.assertEqual(misfit["stage"], row["host_stage"])
         self.assertIn(f"best-fit does not fit: node {row['host_node']} needs", text)
         self.assertIn(f"of host memory (offloaded activations, most of them of stage {misfit['stage']})", text)
+        _, text, row, _ = self.misfit("both", "GPU memory", "peak_bytes", "--set", f"platform={path}", "--set",
+                                      "systems.0.plan.offload=0.1", "--set", "model=llama-13b", "--set",
+                                      "systems.0.plan.recompute=none", "--set", "systems.0.plan.cp=1")
+        self.assertIn("best-fit does not fit: stage", text)
+        self.assertIn(f"best-fit does not fit: node {row['host_node']} needs", text)
 
 
 class Plans(unittest.TestCase):
@@ -661,6 +666,21 @@ class Messages(unittest.TestCase):
     def test_all_mistakes_are_named_in_one_pass_with_their_places(self):
         text = SMALL.replace("seed: 7", "sed: 7").replace("global_batch: 48", "global_batch: many")
         self.refuse(["small.yaml:7:", "sed", "seed", "small.yaml:5:", "many"], text)
+
+    def test_a_file_of_another_kind_is_one_sentence(self):
+        model, device, scenario = SOURCE / "model/llm/llama-7b.yaml", SOURCE / "model/gpu/h800.yaml", write("other.yaml", SMALL)
+        for arguments, named in ((("cost", "--slice", "0:8", "--model", device), device),
+                                 (("run", scenario, "--set", f"model={scenario}"), scenario),
+                                 (("run", scenario, "--set", f"device={model}"), model)):
+            done = run(*arguments)
+            self.assertEqual((done.returncode, done.stdout), (2, ""))
+            self.assertIn(f"{named}:", done.stderr)
+            self.assertIn("a file of another kind: of its keys ", done.stderr)
+            self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+        for other in (model, device):  # what stands in a list of its own is missing, too
+            done = run("run", other)
+            self.assertIn(f"{other}:2:1: a file of another kind: of its keys ", done.stderr)
+            self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 2), done.stderr)
 
     def test_faults_name_what_exists(self):
         for fault, expected in (("{kind: gpu, factor: 2}", ["one of gpus, nodes and share"]),
