@@ -299,15 +299,14 @@ static error_t parse_layout(int key, const char *argument, struct argp_state *st
     }
 }
 
-enum { N_CHILDREN = 1 };
-static const struct argp_child children[N_CHILDREN + 1] = {OPTION(json), {0}};
+static const struct argp_child children[] = {OPTION(json), {0}};
 
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
     struct arguments *arguments = state->input;
     switch (key) {
     case ARGP_KEY_INIT:
-        options_begin(&arguments->options, N_CHILDREN, state);
+        options_begin(&arguments->options, children, state);
         return 0;
     case 'm':
         arguments->model = argument;

@@ -170,17 +170,18 @@ static bool run_scenario(const struct arguments *arguments, struct error *err)
     return ok;
 }
 
-enum { N_OPTIONS = 4 };
-static const struct argp_child children[N_OPTIONS + 2] = {
-    OPTION(set), OPTION(output), OPTION(json), OPTION(quiet), {&sweep_run_argp, 0, "Of sweeps:", 0}, {0}};
+enum { SWEEP_CHILD = 4 };
+static const struct argp_child children[] = {
+    OPTION(set), OPTION(output), OPTION(json), OPTION(quiet), [SWEEP_CHILD] = {&sweep_run_argp, 0, "Of sweeps:", 0},
+    {0}};
 
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
     struct arguments *arguments = state->input;
     if (key != ARGP_KEY_INIT)
         return options_parse_file(key, argument, state, "a scenario", &arguments->scenario);
-    options_begin(&arguments->options, N_OPTIONS, state);
-    state->child_inputs[N_OPTIONS] = &arguments->sweep;
+    options_begin(&arguments->options, children, state);
+    state->child_inputs[SWEEP_CHILD] = &arguments->sweep;
     return 0;
 }
 

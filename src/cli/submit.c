@@ -48,18 +48,21 @@ static void add_sbatch(struct arguments *arguments, const char *name, const char
     arguments->sbatch[arguments->n_sbatch++] = word;
 }
 
-enum { N_OPTIONS = 4 };
-static const struct argp_child children[N_OPTIONS + 2] = {
-    OPTION(set), OPTION(output), OPTION(json), OPTION(quiet), {&sweep_argp, 0, "Of sweeps, handed on to each part:", 0},
-    {0}};
+enum { SWEEP_CHILD = 4 };
+static const struct argp_child children[] = {OPTION(set),
+                                             OPTION(output),
+                                             OPTION(json),
+                                             OPTION(quiet),
+                                             [SWEEP_CHILD] = {&sweep_argp, 0, "Of sweeps, handed on to each part:", 0},
+                                             {0}};
 
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
     struct arguments *arguments = state->input;
     switch (key) {
     case ARGP_KEY_INIT:
-        options_begin(&arguments->options, N_OPTIONS, state);
-        state->child_inputs[N_OPTIONS] = &arguments->sweep;
+        options_begin(&arguments->options, children, state);
+        state->child_inputs[SWEEP_CHILD] = &arguments->sweep;
         return 0;
     case 'n':
         arguments->shards = options_parse_count("--shards", argument, SHARD_MAX, state);
