@@ -168,8 +168,7 @@ char *sweep_command_text(const char *path, const struct options *options, const 
 {
     char *text = NULL;
     size_t bytes;
-    FILE *file = open_memstream(&text, &bytes);
-    CHECK(file != NULL);
+    FILE *file = check_memstream(&text, &bytes);
     fputs("slimsim run ", file);
     sweep_write_points(file, path, options, arguments);
     CHECK(fclose(file) == 0);
@@ -239,11 +238,10 @@ static void tell(const struct manifest *manifest, const struct driver_options *o
 static bool print_results(const struct manifest *manifest, const struct options *options, int32_t n_failed,
                           struct error *err)
 {
-    char *path;
     struct rows rows;
     if (n_failed == manifest->n_points) /* there is no row */
         return true;
-    CHECK(asprintf(&path, "%s/%s.csv", options->output, manifest->name) > 0);
+    char *path = check_asprintf("%s/%s.csv", options->output, manifest->name);
     bool ok = rows_open(path, &rows, err);
     if (ok && options->json)
         rows_print_json(&rows, INT32_MAX);

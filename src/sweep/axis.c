@@ -23,18 +23,6 @@ static int32_t n_children(const struct document *document, int32_t node)
     return n;
 }
 
-/** A node as flow text. Caller frees. */
-static char *node_text(const struct document *document, int32_t node)
-{
-    char *text = NULL;
-    size_t bytes;
-    FILE *file = open_memstream(&text, &bytes);
-    CHECK(file != NULL);
-    document_write(file, document, node);
-    CHECK(fclose(file) == 0);
-    return text;
-}
-
 /** A new axis of one or several keys, its values still to come. */
 static struct axis *add_axis(struct sweep *sweep, int32_t n_keys, int32_t n_values)
 {
@@ -296,8 +284,8 @@ static bool compares(double value, double bound, char sign, bool equal)
 static bool satisfies(const struct document *document, int32_t value, int32_t condition)
 {
     const struct document_node *at = &document->node[condition];
-    char *text = node_text(document, value);
-    char *wanted = at->kind == DOCUMENT_SCALAR ? check_strdup(at->value) : node_text(document, condition);
+    char *text = document_text(document, value);
+    char *wanted = at->kind == DOCUMENT_SCALAR ? check_strdup(at->value) : document_text(document, condition);
     const char *rest = wanted + strspn(wanted, "<>!="), *plain = document->node[value].value;
     rest += strspn(rest, " ");
     bool equal = strchr(wanted, '=') != NULL && strchr(wanted, '=') < rest, negated = *wanted == '!';
@@ -407,7 +395,7 @@ char *sweep_value(const struct sweep *sweep, int32_t point, int32_t column)
         column -= sweep->axes[axis].n_keys;
     int32_t node = value_node(sweep, sweep->combination[point], axis, column);
     const char *plain = sweep->document.node[node].value;
-    return plain != NULL ? check_strdup(plain) : node_text(&sweep->document, node);
+    return plain != NULL ? check_strdup(plain) : document_text(&sweep->document, node);
 }
 
 void sweep_free(struct sweep *sweep)

@@ -355,8 +355,7 @@ static void book_free(struct book *book)
 static FILE *open_csv(const char *directory, const char *name, const char *suffix, struct output *output,
                       struct error *err)
 {
-    char *path;
-    CHECK(asprintf(&path, "%s/%s%s", directory, name, suffix) > 0);
+    char *path = check_asprintf("%s/%s%s", directory, name, suffix);
     FILE *file = output_open(output, path, err);
     free(path);
     return file;

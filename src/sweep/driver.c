@@ -84,12 +84,11 @@ static bool visit(void *context, enum journal_kind kind, int64_t offset, const v
 static bool open_journal(struct driver *driver, struct error *err)
 {
     const struct shard *shard = &driver->options->shard;
-    char *path, part[64] = "";
+    char part[64] = "";
     if (shard->n > 0)
         snprintf(part, sizeof part, ".shard-%d-of-%d", shard->k, shard->n);
-    CHECK(asprintf(&path, "%s/%s%s.journal", driver->options->directory, driver->manifest->name, part) > 0);
-    FILE *file = open_memstream((char **)&driver->packed, &driver->packed_bytes);
-    CHECK(file != NULL);
+    char *path = check_asprintf("%s/%s%s.journal", driver->options->directory, driver->manifest->name, part);
+    FILE *file = check_memstream((char **)&driver->packed, &driver->packed_bytes);
     manifest_pack(file, driver->manifest);
     CHECK(fclose(file) == 0);
     driver->build = ledger_build();
@@ -158,8 +157,7 @@ static void *pack_failure(const struct driver *driver, const struct pool_answer 
         .message = check_strdup(answer->said),
     };
     char *bytes = NULL;
-    FILE *file = open_memstream(&bytes, n_bytes);
-    CHECK(file != NULL);
+    FILE *file = check_memstream(&bytes, n_bytes);
     result_pack(file, &result);
     CHECK(fclose(file) == 0);
     result_free(&result);

@@ -95,7 +95,7 @@ bool record_open(struct record *record, const char *directory, const struct reco
     const struct scenario *scenario = origin->scenario;
     *record = (struct record){.full = scenario->trace == SCENARIO_TRACE_FULL};
     if (directory != NULL)
-        CHECK(asprintf(&record->csv_path, "%s/%s.csv", directory, scenario->name) > 0);
+        record->csv_path = check_asprintf("%s/%s.csv", directory, scenario->name);
     record->trace =
         directory != NULL ? trace_create(directory, scenario->name, err) : trace_create_image(scenario->name, err);
     int64_t traced = scenario->warm_up;
