@@ -39,13 +39,8 @@ static bool start_record(const struct arguments *arguments, const struct scenari
                          const struct lengths *lengths, struct record *record, struct error *err)
 {
     char *text = scenario_text(scenario);
-    struct record_origin origin = {
-        .scenario = scenario,
-        .scenario_text = text,
-        .lengths_hash = lengths->hash,
-    };
     bool ok = command_make_folder(arguments->options.output, err) &&
-              record_open(record, arguments->options.output, &origin, err);
+              record_open(record, arguments->options.output, scenario, text, lengths->hash, err);
     free(text);
     return ok;
 }
