@@ -294,7 +294,7 @@ bool sweep_command(const char *path, const struct options *options, const struct
     if (ok && arguments->list && options->json)
         print_list_json(&manifest);
     else if (ok && arguments->list)
-        manifest_print(&manifest, stdout);
+        manifest_print(&manifest);
     else if (ok)
         ok = run(workshop, &manifest, options, arguments, &driver, err);
     workshop_close(workshop);

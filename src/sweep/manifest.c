@@ -83,17 +83,17 @@ bool manifest_unpack(const void *bytes, size_t n_bytes, struct manifest *manifes
     return true;
 }
 
-void manifest_print(const struct manifest *manifest, FILE *file)
+void manifest_print(const struct manifest *manifest)
 {
     for (int32_t i = 0; i < manifest->n_points; i++) {
-        fprintf(file, "%d  %016" PRIx64, i, manifest->id[i]);
+        printf("%d  %016" PRIx64, i, manifest->id[i]);
         for (int32_t c = 0; c < manifest->n_columns; c++)
-            fprintf(file, "  %s=%s", manifest->column[c], manifest->value[i * manifest->n_columns + c]);
-        fputc('\n', file);
+            printf("  %s=%s", manifest->column[c], manifest->value[i * manifest->n_columns + c]);
+        putchar('\n');
     }
     for (int32_t i = 0; i < manifest->n_notes; i++)
-        fprintf(file, "%s\n", manifest->note[i]);
-    fprintf(file, "%d points\n", manifest->n_points);
+        puts(manifest->note[i]);
+    printf("%d points\n", manifest->n_points);
 }
 
 char *manifest_command(const struct manifest *manifest, int32_t point)

@@ -22,8 +22,8 @@ void manifest_of_sweep(const struct sweep *sweep, struct manifest *manifest);
 void manifest_pack(FILE *file, const struct manifest *manifest);
 bool manifest_unpack(const void *bytes, size_t n_bytes, struct manifest *manifest);
 
-/** Print "index id key=value ..." lines, the exclusions and the number of points. */
-void manifest_print(const struct manifest *manifest, FILE *file);
+/** Print "index id key=value ..." lines, the exclusions and the number of points on stdout. */
+void manifest_print(const struct manifest *manifest);
 
 /** The command that repeats one point. Caller frees. */
 char *manifest_command(const struct manifest *manifest, int32_t point);

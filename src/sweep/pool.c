@@ -293,8 +293,7 @@ static bool step(struct run *run, struct pollfd *files)
             ok = give_task(run, worker);
     }
     check_times(run);
-    if (run->pool->idle != NULL)
-        run->pool->idle(run->pool->context);
+    run->pool->idle(run->pool->context);
     return ok;
 }
 
