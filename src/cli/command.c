@@ -108,7 +108,7 @@ bool command_make_folder(const char *path, struct error *err)
         ok = mkdir(part, 0777) == 0 || errno == EEXIST;
         *slash = '/';
     }
-    ok = (mkdir(part, 0777) == 0 || errno == EEXIST) && ok;
+    ok = ok && (mkdir(part, 0777) == 0 || errno == EEXIST);
     free(part);
     struct stat status;
     if (ok && stat(path, &status) == 0 && S_ISDIR(status.st_mode))
