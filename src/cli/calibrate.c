@@ -131,7 +131,7 @@ static void runs_free(struct runs *runs)
     setting_tables_free(&runs->tables);
 }
 
-/** A device whose rows are named has some; one without (`like:` another alone) is told so. */
+/** A device that names its rows must have some; of one that names none, all curves are those of `like`. */
 static bool check_rows(const struct arguments *arguments, const struct device *device,
                        const struct calibration *calibration, struct error *err)
 {

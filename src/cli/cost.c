@@ -157,7 +157,7 @@ static void print_pass(const struct question *question, enum pass pass)
            layers.tensor_bytes, layers.ring_bytes, layers.boundary_bytes);
 }
 
-/* What a schedule that splits backwards makes of one. */
+/** Bytes held between the gradients of inputs and those of weights, where a schedule splits backwards. */
 static double weight_bytes(const struct question *question)
 {
     return cost_weight_bytes(&question->setting) * cost_unit_tokens(&question->unit) * question->setting.layers;

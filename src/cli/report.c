@@ -36,7 +36,7 @@ static void fill_metrics(const struct point_summary *summary, struct metric *met
     memcpy(metrics, all, sizeof all);
 }
 
-/** A number without engine behind it (SimGrid when only the critical path ran) is left out. */
+/** A metric of an engine that did not run is left out. */
 static bool metric_absent(const struct scenario *scenario, int metric)
 {
     return metric == METRIC_simgrid_mean_s && scenario->engine == SCENARIO_CRITICAL_PATH;

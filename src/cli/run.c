@@ -103,7 +103,7 @@ static bool simulate(const struct arguments *arguments, const struct scenario *s
         fputs("\r\033[K", stderr);
     if (!ok)
         record_abandon(&record);
-    stop_catch(); /* what is done is written, all of it */
+    stop_catch(); /* a signal waits until all files are written */
     ok = ok && (!traced || finish_record(scenario, &point, &record, err));
     if (ok && arguments->options.json)
         report_print_json(scenario, &point, search);

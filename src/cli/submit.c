@@ -29,7 +29,7 @@ struct arguments {
 
 enum job { JOB_SHARDS, JOB_MERGE, N_JOBS };
 
-/** Two job scripts. Paths are absolute, but for those that the user wrote: they hold in the folder `here`. */
+/** Two job scripts. Paths are absolute; those that the user wrote are relative to the folder `here`. */
 struct submission {
     const struct arguments *arguments;
     struct manifest manifest;

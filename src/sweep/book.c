@@ -371,7 +371,7 @@ bool book_write(const char *directory, const struct manifest *manifest, book_sou
     if (book.points_csv != NULL)
         book.trace = trace_create(directory, manifest->name, err);
     bool ok = book.trace != NULL && write_all(&book, source, context, n_failed);
-    /* The largest file first; the others are at the disk by then but for their names. */
+    /* The largest file gets its name first; the others are written by then and only lack theirs. */
     if (ok && (fflush(book.csv) != 0 || fflush(book.points_csv) != 0))
         ok = output_failed(&book.csv_output, ERROR_IO, strerror(errno), err);
     if (book.trace != NULL && ok)

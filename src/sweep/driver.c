@@ -131,7 +131,7 @@ static void work(void *context, int32_t point, FILE *answer)
 {
     struct driver *driver = context;
     struct result result;
-    if (driver->journal.descriptor >= 0) /* else the lock would outlive a killed driver */
+    if (driver->journal.descriptor >= 0) /* or the lock would outlive a killed driver */
         journal_close(&driver->journal);
     workshop_run(driver->workshop, point, &result);
     result_pack(answer, &result);
