@@ -192,7 +192,7 @@ static void print_list_json(const struct manifest *manifest)
         json_object_set_new(entry, "point", json_integer(i));
         json_object_set_new(entry, "id", json_sprintf("%016" PRIx64, manifest->id[i]));
         for (int32_t c = 0; c < manifest->n_columns; c++)
-            json_object_set_new(entry, manifest->column[c], json_of(manifest->value[i * manifest->n_columns + c]));
+            json_object_set_new(entry, manifest->column[c], json_of(manifest_value(manifest, i, c)));
         json_array_append_new(list, entry);
     }
     command_print_json(list);

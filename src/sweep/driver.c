@@ -37,7 +37,7 @@ static void add_point_error(const struct manifest *manifest, int32_t point, cons
     for (int32_t c = 0; c < manifest->n_columns; c++) {
         size_t used = strlen(where);
         snprintf(where + used, sizeof where - used, "%s%s=%s", c > 0 ? ", " : "", manifest->column[c],
-                 manifest->value[point * manifest->n_columns + c]);
+                 manifest_value(manifest, point, c));
     }
     error_add(err, "%s", wrong->text);
     error_add(err, "  at point %d of the sweep: %s; `exclude:` leaves points out", point, where);

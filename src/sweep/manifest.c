@@ -88,7 +88,7 @@ void manifest_print(const struct manifest *manifest)
     for (int32_t i = 0; i < manifest->n_points; i++) {
         printf("%d  %016" PRIx64, i, manifest->id[i]);
         for (int32_t c = 0; c < manifest->n_columns; c++)
-            printf("  %s=%s", manifest->column[c], manifest->value[i * manifest->n_columns + c]);
+            printf("  %s=%s", manifest->column[c], manifest_value(manifest, i, c));
         putchar('\n');
     }
     for (int32_t i = 0; i < manifest->n_notes; i++)

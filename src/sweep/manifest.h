@@ -16,6 +16,12 @@ struct manifest {
     uint64_t *id;  /* [n_points] */
 };
 
+/** What a point has for a swept key, as written. */
+static inline const char *manifest_value(const struct manifest *manifest, int32_t point, int32_t column)
+{
+    return manifest->value[(size_t)point * (size_t)manifest->n_columns + (size_t)column];
+}
+
 /** All but name, command and ids. */
 void manifest_of_sweep(const struct sweep *sweep, struct manifest *manifest);
 
