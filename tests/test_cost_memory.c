@@ -307,3 +307,24 @@ TEST(fsdp2_holds_whole_tensors_moment_by_moment)
                              4 * 68 + 4 * p},
                   4 * p);
 }
+
+/* Ten tokens, h 4, TP 2: at the head the input's gradient, 80 bytes, and with sequence parallelism the input gathered
+ * again, 80; behind a layer the gradient of its input alone, 80, or the rank's half of the tokens, 40; the embedding's
+ * backward gathers it. */
+TEST(sequence_parallelism_splits_what_stands_behind_a_layer)
+{
+    const struct cost_work work = {.tokens = 10};
+    struct cost_setting setting = {.model = &hand_toy, .tensor = 2, .layers = (int32_t)hand_toy.layers};
+    setting.sharding = SCENARIO_ZERO3;
+    for (int32_t version = 1; version <= 2; version++) {
+        double whole[COST_N_MOMENTS], split[COST_N_MOMENTS];
+        setting.fsdp = version;
+        setting.sequence_parallel = false;
+        cost_moments_of(&setting, &work, whole);
+        setting.sequence_parallel = true;
+        cost_moments_of(&setting, &work, split);
+        const double more[COST_N_MOMENTS] = {[COST_AT_HEAD] = 80, [COST_BEHIND_LAYER] = -40, [COST_BEHIND_NEXT] = -40};
+        for (int i = 0; i < COST_N_MOMENTS; i++)
+            CHECK_CLOSE(split[i] - whole[i], more[i], 1e-12);
+    }
+}

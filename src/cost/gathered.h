@@ -54,6 +54,9 @@ struct cost_work {
  * reduce-scattered, gP, which stays until the layer behind it is reduced. The last layer's weights are there at the
  * loss: torchtitan does not free them, others prefetch them.
  * In a layer the input of the down GEMM, 2fT of its workspace, has gone when the widest gradients are there.
+ * With sequence parallelism the 2hT behind a layer are 2hT/TP; at the head there are 2hT more, its input gathered for
+ * its weights' gradient (cost_head_workspace_bytes), as its input's gradient is whole until it is reduce-scattered; the
+ * embedding's backward has the gathered 2hT at the ends.
  * Own ends (fsdp_ends; no cost_gathered_bytes): the head's weights, w Vh, are there at the loss and at the head; in the
  * first layer its gradient is being reduced, gVh in place of 2Vh, then gone; at the ends (w + 2) and (2 + g) of the
  * embedding alone.
