@@ -308,6 +308,21 @@ TEST(fsdp2_holds_whole_tensors_moment_by_moment)
                   4 * p);
 }
 
+/* Of V 16 and h 4 a token: gradients of logits in bf16, 2 x 16, for 4 x 16 kept (a fused loss: 2 x 16), and of the
+ * input, 8; over TP 2 half the logits, the input whole and, with sequence parallelism, gathered again. */
+TEST(the_heads_backward_works_on_bf16)
+{
+    struct cost_setting setting = {.model = &hand_toy, .tensor = 1, .sequence_parallel = true};
+    CHECK_CLOSE(cost_head_backward_bytes(&setting, 10), 10 * (8 - 32.0), 1e-15);
+    setting.loss = SCENARIO_LOSS_FUSED;
+    CHECK_CLOSE(cost_head_backward_bytes(&setting, 10), 10 * 8.0, 1e-15);
+    setting.loss = SCENARIO_LOSS_PASSES;
+    setting.tensor = 2;
+    CHECK_CLOSE(cost_head_backward_bytes(&setting, 10), 10 * (16 - 16.0), 1e-15);
+    setting.sequence_parallel = false;
+    CHECK_CLOSE(cost_head_backward_bytes(&setting, 10), 10 * (8 - 16.0), 1e-15);
+}
+
 /* Ten tokens, h 4, TP 2: at the head the input's gradient, 80 bytes, and with sequence parallelism the input gathered
  * again, 80; behind a layer the gradient of its input alone, 80, or the rank's half of the tokens, 40; the embedding's
  * backward gathers it. */

@@ -534,11 +534,16 @@ static struct cost_setting freeing(void)
 
 /* One stage: 840 layers of 41,088 parameters, two tables of 64,000, the last norm's 64, together P = 34,641,984, with
  * fp32 gradients of 164,352 bytes a layer. A token holds 1808 bytes in a layer, 4256 in the head, and needs 2000 for
- * the head and 896 for a layer in work. Of one micro-batch of T tokens the most is at one of the head's backward    14
- * P + 4 x 64,064 + T (840 x 1808 + 4256 + 2000) the first layer's      14 P + 4 x 64,064 + 164,352 + T (840 x 1808 +
- * 896): a layer more, the head less the last layer's       14 P + 4 x 64,064 + 840 x 164,352 + T (1808 + 896) the end
- * 18 P With 16 tokens it is the end, with 100 and 2000 the head's. Of two micro-batches the second has all gradients
- * from its start: 18 P + T (840 x 1808 + 4256 + 2000). */
+ * the loss and 896 for a layer in work. Of one micro-batch of T tokens the most is at one of
+ *
+ *   the loss              14 P + T (840 x 1808 + 4256 + 2000)
+ *   the head's backward   14 P + 4 x 64,064 + T (840 x 1808 + 4256 - 2000 + 128), fp32 logits gone, gradients in bf16
+ *   the first layer's     14 P + 4 x 64,064 + 164,352 + T (840 x 1808 + 896): a layer more, the head less
+ *   the last layer's      14 P + 4 x 64,064 + 840 x 164,352 + T (1808 + 896)
+ *   the end               18 P
+ *
+ * With 16 tokens it is the end, with 100 and 2000 the loss. Of two micro-batches the second has all gradients from its
+ * start: 18 P + T (840 x 1808 + 4256 + 2000). */
 TEST(freed_gradients_grow_over_the_first_backward)
 {
     static const double parameters = 34641984;
@@ -550,7 +555,7 @@ TEST(freed_gradients_grow_over_the_first_backward)
         int32_t n = 1 + i % 2, length = tokens[i / 2];
         double all = length * (840 * 1808.0 + 4256 + 2000), peak = 18 * parameters + all;
         if (n == 1)
-            peak = fmax(14 * parameters + 4 * 64064.0 + all, 18 * parameters);
+            peak = fmax(14 * parameters + all, 18 * parameters);
         hand_uniform(&plan, 1, n, length);
         plan.shards = 1;
         open_run(&run, &plan, &setting, false);
@@ -570,6 +575,29 @@ TEST(freed_gradients_grow_over_the_first_backward)
         close_run(&run);
         plan_free(&plan);
     }
+}
+
+/* Of 100 tokens with a fused loss (bf16 logits kept and their gradient in bf16) the most is at the head's backward:
+ * with a tied table of 1200 tokens, whose gradient comes there, 4 x 76,864 bytes, where the loss has 2 x 1200 - 128 a
+ * token more. */
+TEST(the_heads_gradient_comes_behind_the_loss)
+{
+    struct cost_setting setting = freeing();
+    struct model tied = *setting.model;
+    struct plan plan;
+    struct run run;
+    tied.tied_embeddings = true;
+    tied.vocabulary = 1200;
+    setting.model = &tied;
+    setting.loss = SCENARIO_LOSS_FUSED;
+    hand_uniform(&plan, 1, 1, 100);
+    plan.shards = 1;
+    open_run(&run, &plan, &setting, false);
+    CHECK_CLOSE(run.memory.peak_bytes[0],
+                14 * (840 * 41088.0 + 76864) + 4 * 76864.0 + 100 * (840 * 1808.0 + 2 * 1200 + 4 * 64 + 2 * 64), 1e-14);
+    CHECK_CLOSE(run.memory.at_peak[0][MEMORY_WORKSPACE], 100 * 2 * 64.0, 1e-14);
+    close_run(&run);
+    plan_free(&plan);
 }
 
 /* The events behind these moments, of 100 tokens: when a layer starts its gradients are there, and it and those before

@@ -253,6 +253,7 @@ static void add_growth(const struct opening *opening, int32_t kind)
                     : splits ? end->head_weight
                              : end->head,
             .layers = splits ? units[i].weight : units[i].activations - units[i].streamed,
+            .head_workspace = splits ? workspace : cost_head_backward_bytes(opening->own, end->tokens),
             .workspace = workspace,
             .next_workspace = workspace,
         };

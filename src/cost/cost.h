@@ -518,4 +518,9 @@ double cost_head_bytes(const struct cost_setting *setting, double tokens);
  * metrics copy, 8V/TP, is not there: the layers' activations are freed by then [bytes]. */
 double cost_head_workspace_bytes(const struct cost_setting *setting, double tokens);
 
+/** Behind the loss, beside cost_head_bytes, while the head computes its gradients, without that of its weights: the
+ * logits' gradient in bf16, 2V/TP a token, less what was kept of the logits, which has gone; the gradient of the head's
+ * input, 2h, whole on every rank; with sequence parallelism the gathered input, 2h. May be negative [bytes]. */
+double cost_head_backward_bytes(const struct cost_setting *setting, double tokens);
+
 #endif

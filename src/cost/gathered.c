@@ -93,13 +93,11 @@ void cost_moments_of(const struct cost_setting *setting, const struct cost_work 
     const struct model *model = setting->model;
     const struct whole whole = setting->fsdp == 2 ? whole_of_fsdp2(setting) : whole_of_fsdp1(setting);
     double h = (double)model->hidden, vocabulary = model_vocabulary_share(model, setting->tensor);
-    bool splits = setting->tensor > 1 && setting->sequence_parallel;
-    double kept_logit = setting->loss == SCENARIO_LOSS_PASSES ? 4 : 2, input = 2 * h * work->tokens;
-    double shard = splits ? input / setting->tensor : input, head_inputs = splits ? 2 * input : input;
+    double input = 2 * h * work->tokens, shard = setting->sequence_parallel ? input / setting->tensor : input;
     double inner = 2 * (double)model->ffn / setting->tensor, down = inner * h;
     double workspace = work->workspace - inner * work->tokens; /* the down GEMM's input has gone by then */
     bytes[COST_AT_LOSS] = work->head_workspace + whole.at_head;
-    bytes[COST_AT_HEAD] = (2 - kept_logit) * vocabulary * work->tokens + head_inputs + 2 * vocabulary * h + whole.at_head;
+    bytes[COST_AT_HEAD] = cost_head_backward_bytes(setting, work->tokens) + 2 * vocabulary * h + whole.at_head;
     for (int i = 0; i < 2; i++) { /* layers before this one are gone */
         double gone = work->head + i * work->layer;
         bytes[COST_IN_LAYER + 2 * i] = workspace + down + whole.in_layer[i] - gone;
