@@ -460,6 +460,16 @@ double cost_state_block_bytes(const struct cost_setting *setting, int32_t layers
                               int32_t shards);
 
 /**
+ * What a layer's first norm works on and keeps in its backward, over TP with sequence parallelism [bytes]: 8h a token,
+ * gradients of the residual, of its output and of its input, and its input, all bf16. Single operations (eager Llamas):
+ * 28h, the most of RMSNorm's in the gradient of its square: residual's gradient 2, layer's input 2 (that checkpoints
+ * keep), that in fp32 4, product's gradient 4, mean's gradient 4, the square's first power 4, twice that 4, result 4.
+ * Source: PyTorch, torch/csrc/autograd/FunctionsManual.cpp (mean_backward, pow_backward, whose temporaries last as long
+ * as its expression).
+ */
+double cost_norm_backward_bytes(const struct cost_setting *setting, double tokens);
+
+/**
  * Working memory while one layer of a unit computes its backward, the largest moment [bytes]: gradients of the widest
  * tensors (a token's SwiGLU 6f/TP, GELU 4f/TP; or 4 bytes a score of unfused attention, or cost_gathered_kv_bytes, if
  * more) and of the layer's input 2h, with sequence parallelism both that and the gathered input whole on every rank,

@@ -232,3 +232,9 @@ double cost_head_backward_bytes(const struct cost_setting *setting, double token
     double logits = (2 - kept_logit_bytes(setting)) * model_vocabulary_share(setting->model, setting->tensor);
     return tokens * (logits + (gathered ? 4 : 2) * (double)setting->model->hidden);
 }
+
+double cost_norm_backward_bytes(const struct cost_setting *setting, double tokens)
+{
+    double each = eager_is_llama(setting) ? 28 : 8;
+    return tokens * each * (double)setting->model->hidden / outside_division(setting);
+}
