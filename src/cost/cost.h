@@ -275,9 +275,11 @@ double cost_sum_bytes(const struct cost_setting *setting);
 /** Whose norms the layers run: a GELU model's eager ones are PyTorch's LayerNorm. */
 enum device_memory_kind cost_norm_kind(const struct cost_setting *setting);
 
-/** Least that core attention of a layer and pass takes of any kernel that holds a whole sample, on one of `context`
- * ranks that share it, as training reaches it [s]: its work, without the kernel's end, which other sequences may
- * shorten (tiles of other lengths fill it). Unfused attention: what it takes alone. */
+/** Least that core attention of a layer and pass takes of any unit that holds a whole sample, on one of `context` ranks
+ * that share it, as training reaches it [s]: the sample's work in one kernel; of a ring in its own block and in all
+ * others, of the shape that takes longer. A kernel's end is left out, which other sequences may shorten (tiles of other
+ * lengths fill it), so is what a ring and flash1 copy and sum beside the kernels. Unfused attention: all its kernels,
+ * of the sample alone. */
 double cost_attention_least_s(const struct cost_setting *setting, enum pass pass, int32_t tokens, int32_t context);
 
 /** Whether a shape lies outside what was measured. */
