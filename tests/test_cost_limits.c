@@ -185,7 +185,8 @@ TEST(nothing_scales_more_than_it_should)
     rng_free(rng);
 }
 
-/* Attention of a unit takes no less than the least of any sample in it, shared by context ranks, by document or by sequence. */
+/* Attention of a unit takes no less than the least of any sample in it, shared by context ranks, by document or by
+ * sequence. */
 TEST(a_sample_takes_its_least_in_any_unit)
 {
     struct rng *rng = rng_create(4, 0, RNG_TEST);
@@ -202,7 +203,8 @@ TEST(a_sample_takes_its_least_in_any_unit)
                 struct cost_unit unit = {.slices = samples, .n_slices = n, .context = run.context};
                 hold(cost_of_pass(setting, pass, &unit).attention_s >= least_s * (1 - 1e-12), "the least", &run, pass);
                 unit.sharding = SLICE_PER_SEQUENCE;
-                hold(cost_of_pass(setting, pass, &unit).attention_s >= least_s * (1 - 1e-12), "by sequence", &run, pass);
+                hold(cost_of_pass(setting, pass, &unit).attention_s >= least_s * (1 - 1e-12), "by sequence", &run,
+                     pass);
             }
         }
     }

@@ -450,9 +450,9 @@ TEST(all_tensor_ranks_take_as_long_as_folded_ones)
             layout->first_rank *= 4;
             layout->stage_stride *= 4;
         }
-        struct dag folded = hand_built(&plan, hand_setting(), (struct dag_options){.gradient_sync = true});
-        struct dag all =
-            hand_built(&plan, hand_setting(), (struct dag_options){.all_tensor_ranks = true, .gradient_sync = true});
+        struct dag folded = hand_built(&plan, hand_setting_of_heads(seed), (struct dag_options){.gradient_sync = true});
+        struct dag all = hand_built(&plan, hand_setting_of_heads(seed),
+                                    (struct dag_options){.all_tensor_ranks = true, .gradient_sync = true});
         CHECK_EQUAL(all.n_places, 4 * folded.n_places);
         CHECK_TRUE(count(&all, DAG_SEND, DAG_TENSOR) > 0);
         CHECK_CLOSE(hand_makespan_s(&all), hand_makespan_s(&folded), 1e-12);

@@ -423,8 +423,9 @@ TEST(peaks_follow_from_the_steps_where_nothing_is_copied)
         for (int32_t i = 0; i < plan.phases[0].n_pipelines; i++)
             for (int32_t unit = 0; unit < plan.phases[0].pipelines[i].cut[PASS_FORWARD].n_units; unit++)
                 plan.phases[0].pipelines[i].cut[PASS_FORWARD].units[unit].offload = 0;
-        open_run(&run, &plan, hand_setting(), seed % 2);
-        memory_of(&plan, &run.dag, &run.timeline, hand_setting(), false, &quick);
+        const struct cost_setting *setting = hand_setting_of_heads(seed);
+        open_run(&run, &plan, setting, seed % 2);
+        memory_of(&plan, &run.dag, &run.timeline, setting, false, &quick);
         size_t n = (size_t)quick.n_places;
         CHECK_TRUE(memcmp(quick.peak_bytes, run.memory.peak_bytes, n * sizeof *quick.peak_bytes) == 0);
         CHECK_TRUE(memcmp(quick.at_peak, run.memory.at_peak, n * sizeof *quick.at_peak) == 0);
@@ -444,8 +445,9 @@ TEST(random_plans_give_all_back)
         struct run run;
         struct memory quick;
         hand_random(&plan, seed);
-        open_run(&run, &plan, hand_setting(), seed % 2);
-        memory_of(&plan, &run.dag, &run.timeline, hand_setting(), false, &quick);
+        const struct cost_setting *setting = hand_setting_of_heads(seed);
+        open_run(&run, &plan, setting, seed % 2);
+        memory_of(&plan, &run.dag, &run.timeline, setting, false, &quick);
         bool ordered = true, positive = true, empty = true;
         for (int64_t i = 0; i < run.memory.n_events; i++) {
             const struct memory_event *event = &run.memory.events[i];
@@ -497,8 +499,8 @@ TEST(places_above_a_limit_tell_their_sums)
     for (uint64_t seed = 1; seed <= 40; seed++) {
         struct plan plan;
         struct run run;
-        struct cost_setting setting = *hand_setting();
-        setting.frees_gradients = seed % 3 == 0;
+        struct cost_setting setting = *hand_setting_of_heads(seed);
+        setting.frees_gradients = seed % 4 == 0;
         hand_random(&plan, seed);
         open_run(&run, &plan, &setting, false);
         const double *peak_bytes = run.memory.peak_bytes;
@@ -700,13 +702,15 @@ TEST(shards_of_gradients_are_freed_too)
  * gradients that are kept and never below them by more than all gradients; in the end none is left. */
 TEST(freed_gradients_are_between_none_and_kept)
 {
-    const struct cost_setting setting = freeing();
     for (uint64_t seed = 1; seed <= 40; seed++) {
+        const struct cost_setting *keeping = hand_setting_of_heads(seed);
+        struct cost_setting setting = *keeping;
         struct plan plan;
         struct run kept, freed;
         struct memory quick;
+        setting.frees_gradients = true;
         hand_random(&plan, seed);
-        open_run(&kept, &plan, hand_setting(), seed % 2);
+        open_run(&kept, &plan, keeping, seed % 2);
         open_run(&freed, &plan, &setting, seed % 2);
         memory_of(&plan, &freed.dag, &freed.timeline, &setting, false, &quick);
         size_t n = (size_t)quick.n_places;
@@ -767,7 +771,7 @@ TEST(copies_apart_run_as_in_a_graph_of_their_own)
     for (uint64_t seed = 1; seed <= 60; seed++) {
         struct plan plan;
         struct error err = {0};
-        struct cost_setting setting = *hand_setting();
+        struct cost_setting setting = *hand_setting_of_heads(seed / 2);
         setting.communication.cp_overlap = seed % 2 == 0;
         setting.context_type = seed % 3 == 0 ? SCENARIO_ULYSSES : SCENARIO_RING;
         hand_random(&plan, seed);
