@@ -431,7 +431,7 @@ TEST(interleaved_units_of_any_length_run_alike_on_both_engines)
         struct plan plan;
         struct error err = {0};
         struct cost_setting setting = *hand_setting_of_heads((uint64_t)round);
-        int32_t p = 2 + round % 3, v = 2 + round / 3 % 2, m = p * (1 + hand_below(&seed, 3)), tokens[12];
+        int32_t p = 2 + round % 3, v = round / 3 % 2 == 0 ? 2 : 5, m = p * (1 + hand_below(&seed, 3)), tokens[12];
         setting.platform = &platform;
         setting.communication.pp_overlap = round % 2 == 0;
         interleaved_plan(&plan, p, v, m, &seed, tokens);
