@@ -313,6 +313,58 @@ TEST(fsdp2_holds_whole_tensors_moment_by_moment)
                   4 * p);
 }
 
+/* One layer of 152 parameters has none behind it: FSDP1 prefetches nothing, views' and flat gradients are joined, 4, of
+ * fp32 2 + 4 beside no weights; FSDP2 has no other buffer, its copied gradients are 2 + 4. Of two layers the first ends
+ * beside the second one's weights, which have none behind them: 2 + 4, then 2 + 2 + 4. */
+TEST(the_last_layer_prefetches_none)
+{
+    const double p = 152, head = 128, down = 64;
+    struct model model = hand_toy;
+    struct cost_setting setting = {.model = &model, .tensor = 1, .sharding = SCENARIO_ZERO3};
+    setting.fsdp_prefetch = SCENARIO_BACKWARD_PRE;
+    model.layers = setting.layers = 1;
+    check_alike_moments(&setting, 2 * p, (double[]){head + down + 2 * p, head + 4 * p, head + 6 * p}, 4 * 132, 2 * p);
+    setting.fsdp = 2;
+    check_moments(&setting,
+                  (double[]){2 * p, head + 2 * p, head + down + 2 * p, head + 4 * p, head + 6 * p, head + down + 4 * p,
+                             head + 6 * p, head + 6 * p, 2 * 132 + 4 * p},
+                  4 * p);
+    model.layers = setting.layers = 2;
+    check_moments(&setting,
+                  (double[]){2 * p, head + 2 * p, head + down + 4 * p, head + 6 * p, head + 8 * p, head + down + 6 * p,
+                             head + 8 * p, head + 8 * p, 2 * 132 + 4 * p},
+                  4 * p);
+}
+
+/* At the loss the head's workspace without the logits' gradient: of V 16 and ten tokens 2 bytes of a fused loss, of
+ * eager passes 4 (of two in fp32), of fused passes none, which come in place; and the weights of a layer, FSDP2's with
+ * their buffer; with own ends the last layer's and twice the head's, 2 x 64. Over TP 2 half of all that, and in a layer
+ * half of the down GEMM's input, 160 bytes, is gone. */
+TEST(forward_moments_are_counted_by_hand)
+{
+    const double p = 152, table = 10 * 16.0;
+    const struct cost_work work = {.tokens = 10, .workspace = 5000, .head = 700, .head_workspace = 900};
+    struct cost_setting setting = {.model = &hand_toy, .tensor = 1, .layers = 3, .sharding = SCENARIO_ZERO3};
+    double bytes[COST_N_FORWARD_MOMENTS];
+    cost_forward_moments_of(&setting, &work, bytes);
+    CHECK_CLOSE(bytes[COST_FORWARD_LOSS], 900 + 2 * p, 1e-14);
+    setting.kernels = SCENARIO_EAGER;
+    cost_forward_moments_of(&setting, &work, bytes);
+    CHECK_CLOSE(bytes[COST_FORWARD_LOSS], 900 - 4 * table + 2 * p, 1e-14);
+    setting.loss = SCENARIO_LOSS_FUSED;
+    setting.fsdp = 2;
+    cost_forward_moments_of(&setting, &work, bytes);
+    CHECK_CLOSE(bytes[COST_FORWARD_LOSS], 900 - 2 * table + 4 * p, 1e-14);
+    CHECK_CLOSE(bytes[COST_FORWARD_LAYER], 5000 - 160 + 4 * p - 700, 1e-14);
+    setting.fsdp_ends = SCENARIO_ENDS_OWN;
+    cost_forward_moments_of(&setting, &work, bytes);
+    CHECK_CLOSE(bytes[COST_FORWARD_LOSS], 900 - 2 * table + 2 * p + 2 * 128, 1e-14);
+    setting.tensor = 2; /* norms are whole */
+    cost_forward_moments_of(&setting, &work, bytes);
+    CHECK_CLOSE(bytes[COST_FORWARD_LOSS], 900 - table + 2 * (72 + 8) + 128, 1e-14);
+    CHECK_CLOSE(bytes[COST_FORWARD_LAYER], 5000 - 80 + 4 * (72 + 8.0) - 700, 1e-14);
+}
+
 /* Of V 16 and h 4 a token: gradients of logits in bf16, 2 x 16, for 4 x 16 kept (a fused loss: 2 x 16), and of the
  * input, 8; over TP 2 half the logits, the input whole and, with sequence parallelism, gathered again. */
 TEST(the_heads_backward_works_on_bf16)
@@ -358,6 +410,7 @@ TEST(sequence_parallelism_splits_what_stands_behind_a_layer)
         cost_moments_of(&setting, &work, whole);
         setting.sequence_parallel = true;
         cost_moments_of(&setting, &work, split);
+        CHECK_CLOSE(whole[COST_IN_NEXT] - whole[COST_IN_NEXT_NORM], -80 + 32 - 2 * 80 - 10 * 4 * 8, 1e-12);
         const double more[COST_N_MOMENTS] = {[COST_AT_HEAD] = 80,
                                              [COST_IN_NORM] = -160,
                                              [COST_BEHIND_LAYER] = -40,
