@@ -698,6 +698,38 @@ TEST(shards_of_gradients_are_freed_too)
     plan_free(&plan);
 }
 
+/* Two stages of two chunks, 210 layers each: the embedding's gradients, 4 x 64,000, are the first chunk's of the first
+ * stage, the head's with the last norm's, 4 x 64,064, the second's of the last. A tied table of one stage comes with
+ * the head; 16 learned positions of 64 do not. */
+TEST(gradients_are_of_the_chunk_that_computes_them)
+{
+    static const double tables[2][2] = {{256000, 0}, {0, 0}}, head[2][2] = {{0, 0}, {0, 256256}};
+    struct cost_setting setting = freeing();
+    struct model model = *setting.model;
+    struct dag_place place = {0};
+    struct plan plan;
+    hand_uniform(&plan, 2, 2, 16);
+    plan.phases[0].pipelines[0].layout.chunks = 2;
+    for (place.stage = 0; place.stage < 2; place.stage++)
+        for (int32_t chunk = 0; chunk < 2; chunk++) {
+            struct states_gradients gradients = states_gradients_of(&plan, &setting, &place, chunk);
+            CHECK_EQUAL(gradients.layers, 210);
+            CHECK_CLOSE(gradients.layer, 164352.0, 1e-15);
+            CHECK_CLOSE(gradients.tables, tables[place.stage][chunk], 1e-15);
+            CHECK_CLOSE(gradients.head, head[place.stage][chunk], 1e-15);
+        }
+    plan_free(&plan);
+    hand_uniform(&plan, 1, 1, 16);
+    model.tied_embeddings = true;
+    model.positions = 16;
+    setting.model = &model;
+    place.stage = 0;
+    struct states_gradients gradients = states_gradients_of(&plan, &setting, &place, 0);
+    CHECK_CLOSE(gradients.tables, 4 * 16 * 64.0, 1e-15);
+    CHECK_CLOSE(gradients.head, 4 * 64064.0, 1e-15);
+    plan_free(&plan);
+}
+
 /* Random plans, with copies and shared samples: peaks are the same with events and without, never above those with
  * gradients that are kept and never below them by more than all gradients; in the end none is left. */
 TEST(freed_gradients_are_between_none_and_kept)
