@@ -581,6 +581,13 @@ TEST(heads_are_exchanged_for_tokens)
                 1e-14);
     unit.context = 1;
     CHECK_TRUE(cost_of_pass(&setting, PASS_FORWARD, &unit).context_s == 0);
+    unit.context = 4; /* NICs that take no time: a third goes to the other rank of a pair, all else away */
+    setting.tensor = 1;
+    device.nic = (struct device_link){.efficiency = 1};
+    pairs.nic_bytes_per_s = 1e30;
+    double apart_s = cost_of_pass(&setting, PASS_FORWARD, &unit).context_s;
+    setting.platform = &links;
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).context_s - 3 * 4, 3 * (apart_s - 3 * 4), 1e-12);
 }
 
 /* One head of keys and values for 16 of queries, no TP: 4 ranks need 4 copies of it, 16 and 32 ranks 16, as wide as the
