@@ -6,6 +6,7 @@
 #include "hand_request.h"
 #include "harness.h"
 #include "system/adapt.h"
+#include "system/alone.h"
 #include "system/samples.h"
 #include "system/slimpack.h"
 
@@ -798,6 +799,90 @@ static int32_t check_narrow(struct hand_request *hand, int32_t max_factor)
     return n_better;
 }
 
+/* zero2 or zero3 in two of three rounds, of either version of FSDP. */
+static void shard_in_passes(struct hand_request *hand, int32_t round)
+{
+    static const enum scenario_sharding shardings[] = {SCENARIO_ZERO1, SCENARIO_ZERO2, SCENARIO_ZERO3};
+    hand->setting.sharding = shardings[round % 3];
+    hand->setting.shards = 1;
+    hand->setting.fsdp = 1 + round / 3 % 2;
+    hand->setting.fsdp_prefetch = round / 6 % 2 == 0 ? SCENARIO_BACKWARD_PRE : SCENARIO_BACKWARD_POST;
+    hand->setting.fsdp_ends = round / 6 % 2 == 0 ? SCENARIO_ENDS_ROOT : SCENARIO_ENDS_OWN;
+}
+
+/* The same on one stage, of few layers too, with slow copies and whole tensors. @return the largest factor */
+static int32_t one_stage_request(struct hand_request *hand, struct platform *platform, int32_t number, bool host)
+{
+    static const enum recompute recompute[] = {RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL};
+    static const int32_t n_layers[] = {1, 2, 3, 5, 32, 840};
+    uint64_t seed = 1000003U * (uint64_t)number + 77;
+    *platform = *hand_setting()->platform;
+    hand_below(&seed, 2);
+    int32_t context = 256 + hand_below(&seed, 100000);
+    hand_request_real(hand, 1 + hand_below(&seed, 8), 1, context);
+    hand->model.layers = hand->setting.layers = n_layers[hand_below(&seed, 6)];
+    int32_t n_samples = host ? 2 + hand_below(&seed, 8) : 1 + hand_below(&seed, 40);
+    hand_batch_of(hand, (enum hand_law)(number % HAND_N_LAWS), n_samples, seed);
+    hand->setting.platform = platform;
+    platform->pcie_bytes_per_s *= pow(10, hand_below(&seed, 5) - 3);
+    int32_t max_factor = 1 + hand_below(&seed, 6);
+    if (hand_below(&seed, 4) == 0)
+        shard_in_passes(hand, hand_below(&seed, 12));
+    hand->request.layout.sharding = (int32_t)hand->setting.sharding;
+    hand->setting.shards = (int32_t)hand->request.layout.dp;
+    if (hand_below(&seed, 4) == 0)
+        hand->request.layout.recompute = (int32_t)recompute[hand_below(&seed, 3)];
+    struct resolved roomy = solve(hand, "{offload: plan, max_factor: 6}");
+    hand->request.memory_bytes = (0.3 + 0.1 * hand_below(&seed, 6)) * roomy.peak_bytes;
+    hand->request.layout.offload = 1;
+    double least_bytes = solve(hand, "{offload: plan, max_factor: 6}").peak_bytes;
+    if (hand_below(&seed, 2))
+        hand->request.memory_bytes = least_bytes + 0.1 * hand_below(&seed, 10) * (roomy.peak_bytes - least_bytes);
+    if (host)
+        platform->host_memory_bytes = (0.2 + 0.3 * hand_below(&seed, 12)) * hand->request.memory_bytes;
+    hand->request.layout.offload = hand_below(&seed, 3) > 0 ? 0 : 0.5;
+    return max_factor;
+}
+
+TEST(no_part_makes_it_slower_on_one_stage)
+{
+    struct platform platform;
+    int32_t n_better = 0;
+    for (int32_t number = 0; number < 50; number++) {
+        struct hand_request hand;
+        int32_t max_factor = one_stage_request(&hand, &platform, number, number % 2 == 1);
+        n_better += check_narrow(&hand, max_factor);
+        hand_request_free(&hand);
+    }
+    CHECK_TRUE(n_better > 50);
+}
+
+/* On one stage a plan that fits with all offloaded fits with what its units need, no later: also where the forward of a
+ * unit alone needs more than there is, as with FSDP2's buffers of few tokens. */
+TEST(one_stage_that_fits_offloaded_fits_by_unit)
+{
+    static const int32_t found[] = {21, 163, 252}; /* did not, before a unit that runs could go */
+    struct platform platform;
+    int32_t n_fit = 0;
+    for (int32_t i = 0; i < 103; i++) {
+        struct hand_request hand;
+        char knobs[64];
+        int32_t max_factor = one_stage_request(&hand, &platform, i < 3 ? found[i] : 1000 + i, false);
+        platform.host_memory_bytes = 1e30;
+        hand.request.layout.offload = 1;
+        snprintf(knobs, sizeof knobs, "{offload: plan, max_factor: %d}", max_factor);
+        struct resolved all = solve(&hand, knobs);
+        hand.request.layout.offload = 0;
+        snprintf(knobs, sizeof knobs, "{max_factor: %d}", max_factor);
+        struct resolved by_unit = solve(&hand, knobs);
+        bool fits = all.peak_bytes <= hand.request.memory_bytes;
+        CHECK_TRUE(!fits || (by_unit.peak_bytes <= hand.request.memory_bytes && by_unit.makespan_s <= all.makespan_s));
+        n_fit += fits;
+        hand_request_free(&hand);
+    }
+    CHECK_TRUE(n_fit > 30);
+}
+
 /* By number requests in which, before their causes were mended: a plan with more on a host than there is was taken for
  * one that fits (32, 98, 258); what the components chose did not fit a node's host, but would have with a part switched
  * off (4, 206, 830, 1090: an adaptive one; 66, 128 and those behind: replica_units, asymmetric, slicing, injection);
@@ -989,17 +1074,6 @@ static void random_setting(struct hand_request *hand, uint64_t *seed)
         setting->split = (struct scenario_stages){.first_layers = 120, .last_layers = 180};
 }
 
-/* zero2 or zero3 in two of three rounds, of either version of FSDP. */
-static void shard_in_passes(struct hand_request *hand, int32_t round)
-{
-    static const enum scenario_sharding shardings[] = {SCENARIO_ZERO1, SCENARIO_ZERO2, SCENARIO_ZERO3};
-    hand->setting.sharding = shardings[round % 3];
-    hand->setting.shards = 1;
-    hand->setting.fsdp = 1 + round / 3 % 2;
-    hand->setting.fsdp_prefetch = round / 6 % 2 == 0 ? SCENARIO_BACKWARD_PRE : SCENARIO_BACKWARD_POST;
-    hand->setting.fsdp_ends = round / 6 % 2 == 0 ? SCENARIO_ENDS_ROOT : SCENARIO_ENDS_OWN;
-}
-
 static double bound_bytes_of(const struct hand_request *hand, const struct plan_phase *phase,
                              enum order_injection injection, const struct slimpack_kind *kind)
 {
@@ -1058,6 +1132,42 @@ TEST(bounds_hold)
         hand_request_free(&hand);
     }
     CHECK_TRUE(least_ratio > 0.7 && tightest > 0.98);
+}
+
+/* The same on one stage, where units stream: of few layers, with few or no copies hidden. */
+TEST(bounds_hold_on_one_stage)
+{
+    static const int32_t n_layers[] = {1, 2, 3, 5, 32, 840};
+    uint64_t seed = 41;
+    for (int32_t round = 0; round < 400; round++) {
+        struct hand_request hand;
+        struct plan_phase phase;
+        struct platform platform = *hand_setting()->platform;
+        hand_request_real(&hand, 1 + hand_below(&seed, 6), 1, 256 + hand_below(&seed, 100000));
+        hand.model.layers = hand.setting.layers = n_layers[hand_below(&seed, 6)];
+        hand_batch_of(&hand, (enum hand_law)(round % HAND_N_LAWS), 1 + hand_below(&seed, 60), seed);
+        hand.request.layout.offload = 0.25 * (1 + hand_below(&seed, 4));
+        random_setting(&hand, &seed);
+        shard_in_passes(&hand, round % 12);
+        platform.pcie_bytes_per_s *= pow(10, hand_below(&seed, 7) - 3);
+        hand.setting.platform = &platform;
+        if (round == 0) { /* four forwards before a backward, and copies so slow that few are on the host at once */
+            hand_batch(&hand, 5, (int32_t[]){18072, 7616, 5845, 4927, 31522});
+            platform.pcie_bytes_per_s = 25e6;
+        }
+        build(&hand, round % 2 == 1 ? "" : "{asymmetric: false, slicing: false}", 1 + hand_below(&seed, 12), &phase);
+        enum order_injection injection = round % 4 < 2 ? ORDER_PERSISTENT : ORDER_JUST_IN_TIME;
+        for (int32_t i = 0; i < phase.n_pipelines; i++)
+            order_one_f_one_b(&phase.pipelines[i], injection);
+        struct plan plan = {.n_phases = 1, .phases = &phase, .shards = phase.n_pipelines};
+        struct resolved resolved = resolve(&hand, &plan);
+        struct slimpack_kind kind = slimpack_kind_of(&hand.request, false, false);
+        kind.host_bytes = resolved.host_bytes;
+        CHECK_TRUE(bound_bytes_of(&hand, &phase, injection, &kind) <= resolved.peak_bytes * (1 + 1e-9));
+        CHECK_TRUE(alone_plan_s(&plan, &hand.setting) <= resolved.makespan_s * (1 + 1e-9));
+        plan_phase_free(&phase);
+        hand_request_free(&hand);
+    }
 }
 
 /* One sample of a unit that comes back at once, on one stage: memory for nine tenths of it asks for a tenth, in steps

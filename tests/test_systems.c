@@ -161,6 +161,10 @@ static void check_batch(const struct training_system *system, enum hand_law law,
     hand.request.layout.cp_type = (int32_t)(hand.setting.context_type = system->context_type);
     hand.request.layout.sharding = (int32_t)(hand.setting.sharding = system->sharding);
     hand.setting.shards = scenario_plan_shards(&hand.request.layout);
+    if (pp == 1 && hand_below(&state, 2) == 0)
+        hand.model.layers = hand.setting.layers = 1 + hand_below(&state, 4);
+    if (system->offloads)
+        hand.request.layout.offload = 0.25 * hand_below(&state, 5);
     hand_batch_of(&hand, law, n_samples, seed);
     hand_knobs(&hand, system, knobs);
     snprintf(of, sizeof of, "%s (knobs \"%s\", law %d, seed %d: DP %d, PP %d, context %d, %d samples)", system->name,
@@ -180,13 +184,15 @@ TEST(every_system_keeps_the_contract)
 TEST(systems_that_never_regret_do_not)
 {
     for (int32_t i = 0; training_systems[i] != NULL; i++)
-        for (uint64_t seed = 0; seed < 40 && training_systems[i]->never_regrets; seed++) {
+        for (uint64_t seed = 0; seed < 80 && training_systems[i]->never_regrets; seed++) {
             struct hand_request hand;
             struct error err = {0};
             uint64_t state = seed;
             double free_s, free_bytes, tight_s, tight_bytes;
-            hand_request_real(&hand, 1 + hand_below(&state, 4), 1 + hand_below(&state, 4), 20000);
+            hand_request_real(&hand, 1 + hand_below(&state, 4), seed < 40 ? 1 + hand_below(&state, 4) : 1, 20000);
             hand_heads(&hand.model, seed);
+            if (seed >= 40)
+                hand.model.layers = hand.setting.layers = 1 + hand_below(&state, 40);
             hand_batch_of(&hand, (enum hand_law)(seed % HAND_N_LAWS), 1 + hand_below(&state, 20), seed);
             hand_knobs(&hand, training_systems[i], "");
             resolve(training_systems[i], &hand, &free_s, &free_bytes);

@@ -9,10 +9,11 @@
 /* A forward unit on a place, as something to send to the host. */
 struct stay {
     int32_t consumer;
-    double *share;                 /* of it that goes */
-    double ended_s, out_s, back_s; /* its forward ends; it can be away from then on; until then */
-    double all_bytes;              /* what of it can go */
-    double freed_bytes;            /* what goes beside what went before this round */
+    double *share;           /* of it that goes */
+    double begun_s, ended_s; /* its forward */
+    double out_s, back_s;    /* it can be away from then on; until then */
+    double all_bytes;        /* what of it can go */
+    double freed_bytes;      /* what goes beside what went before this round */
 };
 
 /* Forward units of one place at one moment. */
@@ -105,6 +106,7 @@ static struct stay *stays_of(const struct adapt_round *adapting, const struct ad
         *stay = (struct stay){.all_bytes = all_bytes[task->unit]};
         stay->consumer = streams ? pipe->last[task->unit] : pipe->consumer[task->unit];
         stay->share = &pipe->plan->offload[excess->stage * n + task->unit];
+        stay->begun_s = adapting->timeline->start_s[pass];
         stay->ended_s = adapting->timeline->finish_s[pass];
         stay->out_s = stay->ended_s + cost_of_transfer(&excess->own, COST_PCIE, stay->all_bytes, 1).duration_s;
         stay->back_s = back_s[stay->consumer];
@@ -122,6 +124,7 @@ struct window {
     int32_t n_back;     /* of these: are back */
     int32_t *open;      /* [2 n] those of which more can go, in the order of their consumers, ties backwards; */
     int32_t first, end; /* their places there: what is in front is back */
+    bool streams;       /* of a unit more can go since its forward began */
     double most;        /* share of a unit that can go */
     double freed_bytes; /* by those away */
 };
@@ -132,6 +135,7 @@ static void open_window(struct window *window, const struct adapt_round *adaptin
     if (!adapting->rule.offload)
         return;
     window->n = cut[PASS_FORWARD].n_units;
+    window->streams = system_streams(adapting->request);
     window->most = system_offload_share(adapting->request, 1);
     window->stays = stays_of(adapting, excess);
     window->by_return = check_malloc((size_t)window->n * sizeof *window->by_return);
@@ -194,12 +198,22 @@ static void move_window(struct window *window, double time_s)
         window->first++;
 }
 
+/* Whether more can go of any unit: last of one whose forward runs. */
+static bool has_open(struct window *window, double time_s)
+{
+    if (window->first == window->end && window->streams && window->n_ended < window->n &&
+        window->stays[window->n_ended].begun_s <= time_s)
+        open_stay(window, window->n_ended++);
+    return window->first < window->end;
+}
+
 /* Send so much more of a unit, or all that can go. @return what that frees */
 static double send(struct stay *stay, double bytes, double most)
 {
     double before = *stay->share;
     /* In steps of a percent, upwards: a share that closes in on its goal would take rounds without end. */
-    *stay->share = fmin(most, ceil(100 * (before + bytes / stay->all_bytes)) / 100);
+    double share = ceil(100 * (before + bytes / stay->all_bytes)) / 100;
+    *stay->share = fmin(most, share > before ? share : before + 0.01); /* what rounds to nothing goes on, too */
     stay->freed_bytes += (*stay->share - before) * stay->all_bytes;
     return (*stay->share - before) * stay->all_bytes;
 }
@@ -234,7 +248,7 @@ bool adapt_relieve(const struct adapt_round *adapting, struct adapt_excess *exce
         const struct memory_sum *event = &sums->all[i];
         move_window(&window, event->time_s);
         double above = event->bytes - adapting->request->memory_bytes - window.freed_bytes;
-        for (; above > 0 && window.first < window.end; changed = true)
+        for (; above > 0 && has_open(&window, event->time_s); changed = true)
             above -= send_one(&window, above, event->time_s);
         if (above > excess->bytes) {
             excess->bytes = above;

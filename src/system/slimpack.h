@@ -226,9 +226,11 @@ void slimpack_walks_free(struct slimpack_walk *walks, int32_t n);
  * the activations of all forward units that have begun less what backward units have consumed, with the workspace that
  * the step has without recomputation (zero2, zero3: that of a forward pass, without what is whole). Of what the step
  * itself does not run or consume the share kind->offload may be on the host, but no more than kind->host_bytes; its own
- * is all there, before the copy out and after the copy in, unless units stream. Left out: keys and values kept beside full recomputation, or
- * of sliced samples, which are not offloaded, gradients of keys and values, logits in work, what is offloaded even
- * while it is copied. In such orders a stage has before no backward run more forwards than the stage before it.
+ * is all there, before the copy out and after the copy in. Of units that stream its own may be away, too, and
+ * kind->host_bytes says nothing: what waits for its copy out is on neither. Left out: keys and values kept beside full
+ * recomputation, or of sliced samples, which are not offloaded, gradients of keys and values, logits in work, what is
+ * offloaded even while it is copied. In such orders a stage has before no backward run more forwards than the stage
+ * before it.
  */
 double slimpack_bound_bytes(const struct cost_setting *setting, const struct plan_phase *phase,
                             const struct slimpack_walk *walks, const struct slimpack_kind *kind, int32_t shards);

@@ -120,8 +120,9 @@ struct held {
 
 static inline void hold(struct held *held, double others, double tokens)
 {
-    double own = tokens * held->bytes.held, away = others * held->bytes.held + (held->streams ? own : 0);
-    double here = larger(away * (1 - held->offload), away - held->host_bytes) + (held->streams ? 0 : own);
+    double own = tokens * held->bytes.held, away = others * held->bytes.held;
+    double here = held->streams ? (own + away) * (1 - held->offload)
+                                : own + larger(away * (1 - held->offload), away - held->host_bytes);
     held->peak = larger(held->peak, here + held->live * held->bytes.kept + tokens * held->bytes.work);
 }
 
