@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What the scripts of this folder share: numpy and matplotlib, colours, axes, reading traces, writing pictures. They
 import these libraries from here alone, so that one sentence tells which of them a Python lacks."""
+import argparse
 import pathlib
 import re
 import sys
@@ -164,19 +165,35 @@ def save(figure, paths):
     pyplot.close(figure)
 
 
+def picture_path(text):
+    if pathlib.Path(text).suffix not in (".png", ".svg", ".pdf"):
+        raise argparse.ArgumentTypeError(f"{text}: no picture of .png, .svg or .pdf")
+    return pathlib.Path(text)
+
+
 def add_output(parser):
     """The option --output; without it a picture stands beside the first file that is read."""
-    parser.add_argument("--output", nargs="+", metavar="FILE",
+    parser.add_argument("--output", nargs="+", metavar="FILE", type=picture_path,
                         help="pictures: .png, .svg, .pdf (default: a .png beside the input)")
+
+
+def reason(error):
+    """What is wrong, without the name of the file, which stands before it."""
+    return getattr(error, "strerror", None) or error
 
 
 def draw(sources, paths, make, suffix=".png"):
     """The picture of make() to all paths (None: beside the first source, with this suffix), or one line about what is
-    wrong with the sources. @return the exit status"""
+    wrong with the sources or paths. @return the exit status, as slimsim's"""
     try:
         figure = make()
     except (OSError, ValueError, KeyError) as error:
-        print(f"{' '.join(sources)}: {error}", file=sys.stderr)
+        print(f"{' '.join(sources)}: {reason(error)}", file=sys.stderr)
         return 2
-    save(figure, paths or [pathlib.Path(sources[0]).with_suffix(suffix)])
+    paths = paths or [pathlib.Path(sources[0]).with_suffix(suffix)]
+    try:
+        save(figure, paths)
+    except OSError as error:
+        print(f"{' '.join(map(str, paths))}: cannot be written: {reason(error)}", file=sys.stderr)
+        return 73
     return 0

@@ -13,6 +13,7 @@ import argparse
 import csv
 import json
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -89,6 +90,8 @@ def read_arguments():
         parser.error(f"no figure {', '.join(sorted(unknown))}; there are {', '.join(FIGURES)} and all")
     if not arguments.figures and not arguments.list:
         parser.error("a figure, all or --list is needed")
+    if arguments.figures and shutil.which(arguments.slimsim) is None:
+        parser.error(f"--slimsim {arguments.slimsim}: there is no such program; ./quickstart.sh builds it")
     return arguments
 
 

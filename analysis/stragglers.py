@@ -9,6 +9,7 @@ slow. Of the GPU, dashed: all wait for it all the time; dotted: nobody does, its
 """
 import argparse
 import csv
+import pathlib
 import sys
 
 from common import COLOURS, add_output, draw, pyplot, style
@@ -26,6 +27,8 @@ def slowdowns(rows, fault, other):
     alone = [row for row in rows if row["status"] == "done" and float(row[other]) == 1]
     sound = {row["system"]: float(row["time_mean_s"]) for row in alone if float(row[fault]) == 1}
     curves = {system: [] for system in sound}
+    if sound.keys() != {row["system"] for row in alone}:
+        raise ValueError(f"no row of each system has both {fault} and {other} 1, to compare with")
     for row in alone:
         curves[row["system"]].append((float(row[fault]), float(row["time_mean_s"]) / sound[row["system"]]))
     return {system: sorted(points) for system, points in curves.items()}
@@ -49,6 +52,8 @@ def draw_panel(axes, curves, plans, title, gpus):
 
 
 def picture(path):
+    if pathlib.Path(path).suffix != ".csv":
+        raise ValueError("this takes the table of a sweep, NAME.csv")
     with open(path, newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     if not rows or not set(FAULTS) <= set(rows[0]):

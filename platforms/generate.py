@@ -14,6 +14,7 @@ Links stand first in a zone of their own, because SimGrid looks them up zone aft
 """
 import argparse
 import fractions
+import os
 import re
 import sys
 
@@ -181,6 +182,11 @@ def main():
     write_links(cluster, write)
     write_nodes(cluster, write)
     write("  </zone>\n</platform>\n")
+    sys.stdout.flush()
 
 
-main()
+try:
+    main()
+except OSError as error:
+    print(f"generate.py: standard output cannot be written: {error.strerror}", file=sys.stderr)
+    os._exit(74)  # without another try to write what is left

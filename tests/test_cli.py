@@ -291,6 +291,11 @@ systems:
         self.assertEqual(misfit["stage"], row["host_stage"])
         self.assertIn(f"best-fit does not fit: node {row['host_node']} needs", text)
         self.assertIn(f"of host memory (offloaded activations, most of them of stage {misfit['stage']})", text)
+        _, text, row, _ = self.misfit("both", "GPU memory", "peak_bytes", "--set", f"platform={path}", "--set",
+                                      "systems.0.plan.offload=0.1", "--set", "model=llama-13b", "--set",
+                                      "systems.0.plan.recompute=none", "--set", "systems.0.plan.cp=1")
+        self.assertIn("best-fit does not fit: stage", text)
+        self.assertIn(f"best-fit does not fit: node {row['host_node']} needs", text)
 
 
 class Plans(unittest.TestCase):
@@ -602,6 +607,20 @@ class Calibrate(unittest.TestCase):
         cost = lambda name: run("cost", "--model", "llama-7b", "--device", name, "--platform", "hopper-2x8", "--slice", "0:4Ki")
         self.assertEqual(cost(device).stdout, cost("h800").stdout)
 
+    def test_rows_that_no_curve_takes_are_named(self):
+        """A GEMM by a misspelt kind, one without a time, and a norm whose curve needs more rows than one."""
+        own = write("own.yaml", (SOURCE / "model/gpu/h800.yaml").read_text().replace("like:", 'rows: "H800"\nlike:', 1))
+        gemms = [f"K{m},gemm,calib,H800,bf16,,gemm,,{m},4096,4096,,,,,,,{m / 4096},,\n" for m in range(1024, 1034)]
+        others = ["L1,gem,calib,H800,bf16,,gemm,,4096,4096,4096,,,,,,,1,,\n", "L2,gemm,calib,H800,bf16,,gemm,,4096,4096,4096,,,,,,,,,\n",
+                  "L5,memory-bound,calib,H800,bf16,cudnn,rms_norm,fwd,4096,4096,,,,,,,,0.1,,\n",
+                  "L6,gemm,open,H800,bf16,,gemm,,4096,4096,4096,,,,,,,,,\n"]
+        kernels = write("kernels.csv", self.HEADER + "".join(gemms + others))
+        done = run("calibrate", kernels, "--device", own, "--output", SCRATCH / "left.yaml")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stderr, f"{kernels}: 3 of the device's 13 rows of split calib are in no curve: L1-L2 L5; what is "
+                                      "taken: docs/model.md, Calibrate\n")
+        self.assertIn("memory.norm                copied from h100-sxm: 1 of at least 2 rows\n", done.stdout)
+
     def test_shipped_rows_give_the_shipped_devices(self):
         """Each device's file, byte for byte, from the rows in model/validation; docs/model.md has the command."""
         rows = SOURCE / "model" / "validation"
@@ -618,10 +637,14 @@ class Calibrate(unittest.TestCase):
     def test_wrong_files_and_devices_are_refused(self):
         kernels = write("kernels.csv", self.HEADER + "K1,gemm,calib,H100,bf16,,gemm,,4096,4096,4096,,,,,,,,700,\n")
         own = write("own.yaml", (SOURCE / "model/gpu/h800.yaml").read_text().replace("like:", 'rows: "H800"\nlike:', 1))
+        fast = write("fast.csv", self.HEADER + "K1,gemm,calib,H800,bf16,,gemm,,4096,4096,4096,,,,,,,0.1,,\n")
+        misspelt = write("misspelt.csv", self.HEADER + "K1,gem,calib,H800,bf16,,gemm,,4096,4096,4096,,,,,,,1,,\n")
         for arguments, status, message in [
             ((kernels, "--device", "h801"), 2, "no device 'h801'; did you mean 'h800'?"),
             ((SCRATCH / "nowhere.csv", "--device", "h800"), 2, "nowhere.csv: cannot be read"),
             ((kernels, "--device", own), 2, "kernels.csv: no row is of this device; rows count where split is calib"),
+            ((fast, "--device", own), 2, "fast.csv:2: K1: 1374 TFLOP/s, more than the peak of h800, 989.4 TFLOP/s"),
+            ((misspelt, "--device", own), 2, "no curve can be fitted to the 1 rows of this device"),
             ((kernels,), 64, "--device NAME"),
             ((kernels, "--device", "h100-sxm"), 2, "memory.norm: 0 rows of split calib are of this device"),
             ((kernels, "--device", "h800", "--output", SCRATCH / "no" / "such" / "folder"), 73, "cannot be created"),
@@ -643,6 +666,21 @@ class Messages(unittest.TestCase):
     def test_all_mistakes_are_named_in_one_pass_with_their_places(self):
         text = SMALL.replace("seed: 7", "sed: 7").replace("global_batch: 48", "global_batch: many")
         self.refuse(["small.yaml:7:", "sed", "seed", "small.yaml:5:", "many"], text)
+
+    def test_a_file_of_another_kind_is_one_sentence(self):
+        model, device, scenario = SOURCE / "model/llm/llama-7b.yaml", SOURCE / "model/gpu/h800.yaml", write("other.yaml", SMALL)
+        for arguments, named in ((("cost", "--slice", "0:8", "--model", device), device),
+                                 (("run", scenario, "--set", f"model={scenario}"), scenario),
+                                 (("run", scenario, "--set", f"device={model}"), model)):
+            done = run(*arguments)
+            self.assertEqual((done.returncode, done.stdout), (2, ""))
+            self.assertIn(f"{named}:", done.stderr)
+            self.assertIn("a file of another kind: of its keys ", done.stderr)
+            self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+        for other in (model, device):  # what stands in a list of its own is missing, too
+            done = run("run", other)
+            self.assertIn(f"{other}:2:1: a file of another kind: of its keys ", done.stderr)
+            self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 2), done.stderr)
 
     def test_faults_name_what_exists(self):
         for fault, expected in (("{kind: gpu, factor: 2}", ["one of gpus, nodes and share"]),

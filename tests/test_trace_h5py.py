@@ -109,6 +109,14 @@ class Timeline(unittest.TestCase):
                     self.assertLessEqual(finish_s, start_s)
         self.assertEqual(self.draw(SCRATCH / "virtual.h5", "--output", SCRATCH / "virtual.svg").returncode, 0)
 
+    def test_a_picture_that_cannot_be_written_is_one_sentence(self):
+        for path, status, reason in ((SCRATCH / "no" / "such.png", 73, f"{SCRATCH}/no/such.png: cannot be written: No such file"),
+                                     (SCRATCH / "picture.txt", 2, "no picture of .png, .svg or .pdf")):
+            done = self.draw(TRACE, "--output", path)
+            self.assertEqual(done.returncode, status, done.stderr)
+            self.assertIn(reason, done.stderr)
+            self.assertNotIn("Traceback", done.stderr)
+
     def test_a_trace_without_tasks_is_one_sentence(self):
         with h5py.File(SCRATCH / "no-tasks.h5", "w") as file:
             file.attrs["complete"] = 1

@@ -131,13 +131,31 @@ static void runs_free(struct runs *runs)
     setting_tables_free(&runs->tables);
 }
 
+/** Say which rows of the device no curve was fitted to: a misspelt word or a missing number is seen here alone. */
+static void tell_left(const struct calibration_rows *rows)
+{
+    enum { SHOWN = 160 };
+    if (rows->n_left > 0)
+        fprintf(stderr,
+                "%s: %d of the device's %d rows of split calib are in no curve: %.*s%s; what is taken: docs/model.md, "
+                "Calibrate\n",
+                rows->file->path, rows->n_left, rows->n, SHOWN, rows->left, strlen(rows->left) > SHOWN ? "..." : "");
+}
+
 /** A device whose rows are named has some; one without (`like:` another alone) is told so. */
 static bool check_rows(const struct arguments *arguments, const struct device *device,
                        const struct calibration *calibration, struct error *err)
 {
+    tell_left(&calibration->kernels);
+    tell_left(&calibration->collectives);
     for (int32_t i = 0; i < calibration->n_fits; i++)
         if (calibration->fit[i].n_rows > 0)
             return true;
+    if (calibration->kernels.n + calibration->collectives.n > 0)
+        return error_set(err,
+                         "%s: no curve can be fitted to the %d rows of this device: each needs a known kind and "
+                         "its numbers, and a curve some rows",
+                         arguments->kernels, calibration->kernels.n + calibration->collectives.n);
     if (device->rows[0] != '\0')
         return error_set(
             err,

@@ -327,7 +327,7 @@ static void print_misfit(const struct scenario *scenario, const char *label, con
         printf("%s does not fit: stage %d needs %.2f GiB (most of it %s), a GPU has %.2f GiB\n", label,
                summary->peak_stage, summary->peak_bytes / gib, memory_class_name[summary->peak_class],
                system_memory_bytes(&scenario->device) / gib);
-    if (summary->misfit == SYSTEM_HOST_MEMORY)
+    if (system_misfit_of(scenario, 0, summary->host.bytes) == SYSTEM_HOST_MEMORY)
         printf("%s does not fit: node %d needs %.2f GiB of host memory (offloaded activations, most of them of stage "
                "%d), a node has %.2f GiB\n",
                label, summary->host.node, summary->host.bytes / gib, summary->host.stage,

@@ -403,6 +403,31 @@ static void refuse_unknown_keys(struct reading *reading, int32_t mapping, const 
     }
 }
 
+/**
+ * Say of a file of another kind, such as a scenario where a model is asked for, only that: three keys and more beside
+ * `name` and `source`, which many kinds have, and at most one of eight is one of the table.
+ */
+static bool refuse_other_kind(struct reading *reading, int32_t mapping)
+{
+    const struct document_node *node = reading->document->node;
+    int32_t n_keys = 0, n_known = 0, n;
+    for (int32_t child = node[mapping].child; child >= 0; child = node[child].next) {
+        const char *key = node[child].key;
+        if (strcmp(key, "name") == 0 || strcmp(key, "source") == 0)
+            continue;
+        n_keys++;
+        n_known += strlen(key) < SCHEMA_WORD_BYTES && place_of(reading, key) != PLACE_UNKNOWN;
+    }
+    if (n_keys < 3 || 8 * n_known > n_keys)
+        return false;
+    char allowed[512];
+    free(names_in(reading, "", &n, allowed));
+    document_error(reading->document, mapping, reading->err,
+                   "a file of another kind: of its keys %d are unknown here and %d known; allowed: %s",
+                   n_keys - n_known, n_known, allowed);
+    return true;
+}
+
 /* Seven parameters: a table, its mapping, and where results and errors go. */
 /* NOLINTNEXTLINE(readability-function-size) */
 bool schema_read(const struct document *document, int32_t mapping, const struct schema_key *keys, int32_t n_keys,
@@ -420,6 +445,8 @@ bool schema_read(const struct document *document, int32_t mapping, const struct 
     }
     if (mapping >= 0 && document->node[mapping].key != NULL)
         snprintf(reading.group, sizeof reading.group, "%s.", document->node[mapping].key);
+    if (mapping == 0 && refuse_other_kind(&reading, mapping))
+        return false;
     if (mapping >= 0)
         refuse_unknown_keys(&reading, mapping, "");
     for (int32_t i = 0; i < n_keys; i++)

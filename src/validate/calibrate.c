@@ -266,6 +266,8 @@ static bool fit_family(struct work *work, const struct device *like, struct cali
             work->free[work->n_free++] = i;
         }
     }
+    fit->n_found = work->samples.n;
+    fit->n_needed = work->n_free;
     if (work->samples.n < work->n_free) {
         fit->note = NULL;
         return copy(work, like, err);
@@ -315,10 +317,50 @@ static bool check_links(const struct sample_source *source, struct error *err)
                      device->name);
 }
 
+/** No kernel does more than the peak: who says so wrote other units. */
+static bool check_peak(const struct work *work, struct error *err)
+{
+    double peak = work->device.peak_flop_per_s;
+    for (int32_t i = 0; i < work->samples.n; i++) {
+        const struct sample *sample = &work->samples.sample[i];
+        const struct cost_gemm *gemm = &sample->gemm;
+        double rate = (2 * gemm->m * gemm->n * gemm->k + sample->attention.flop) / sample->seconds;
+        if (rate > peak)
+            return error_set(err,
+                             "%s:%d: %s: %.4g TFLOP/s, more than the peak of %s, %.4g TFLOP/s; allowed: time_ms in "
+                             "milliseconds, tflops in TFLOP/s",
+                             sample->file->path, sample->file->lines[sample->row], sample->id, rate * 1e-12,
+                             work->device.name, peak * 1e-12);
+    }
+    return true;
+}
+
+static void mark(const struct samples *samples, const struct sample_source *source, bool *kernels, bool *collectives)
+{
+    for (int32_t i = 0; i < samples->n; i++)
+        (samples->sample[i].file == source->kernels ? kernels : collectives)[samples->sample[i].row] = true;
+}
+
+static struct calibration_rows rows_of(const struct sample_source *source, const struct measured *file,
+                                       const bool *fitted)
+{
+    struct calibration_rows rows = {.file = file};
+    struct samples left = {0};
+    if (file == NULL)
+        return rows;
+    rows.n = samples_left(source, file, fitted, &left);
+    rows.n_left = left.n;
+    rows.left = rows_text(&left);
+    samples_free(&left);
+    return rows;
+}
+
 bool calibrate(const struct sample_source *source, const struct device *like, struct calibration *calibration,
                struct error *err)
 {
-    bool ok = check_links(source, err);
+    bool ok = check_links(source, err), *kernels = check_calloc((size_t)source->kernels->n_rows, sizeof *kernels);
+    int32_t n_collectives = source->collectives != NULL ? source->collectives->n_rows : 0;
+    bool *collectives = check_calloc((size_t)n_collectives, sizeof *collectives);
     *calibration = (struct calibration){.device = *source->device};
     if (like != NULL) { /* until training_fit says otherwise */
         calibration->device.training.products = like->training.products;
@@ -330,14 +372,20 @@ bool calibrate(const struct sample_source *source, const struct device *like, st
         struct work work = {.family = &families[i], .device = calibration->device};
         *fit = (struct calibration_fit){.name = families[i].name, .note = families[i].note};
         families[i].select(&families[i], source, &work.samples);
-        ok = fit_family(&work, like, fit, err);
-        if (ok && fit->n_rows > 0)
+        ok = check_peak(&work, err) && fit_family(&work, like, fit, err);
+        if (ok && fit->n_rows > 0) {
+            mark(&work.samples, source, kernels, collectives);
             check_open(&work, source, fit);
+        }
         calibration->device = work.device;
         if (ok)
             borrow(fit, like, &calibration->device);
         samples_free(&work.samples);
     }
+    calibration->kernels = rows_of(source, source->kernels, kernels);
+    calibration->collectives = rows_of(source, source->collectives, collectives);
+    free(collectives);
+    free(kernels);
     if (!calibration->device.nvls)
         calibration->device.collective[DEVICE_NVLS] = (struct device_collective){0};
     return ok;
@@ -377,7 +425,10 @@ void calibration_print(FILE *file, const struct calibration *calibration)
             "worst row");
     for (int32_t i = 0; i < calibration->n_fits; i++) {
         const struct calibration_fit *fit = &calibration->fit[i];
-        if (fit->n_rows == 0)
+        if (fit->n_rows == 0 && fit->n_found > 0)
+            fprintf(file, "%-26s copied from %s: %d of at least %d rows\n", fit->name, calibration->device.like,
+                    fit->n_found, fit->n_needed);
+        else if (fit->n_rows == 0)
             fprintf(file, "%-26s copied from %s\n", fit->name, calibration->device.like);
         else
             fprintf(file, "%-26s %6d %10.2f %10.2f %+10.2f  %s\n", fit->name, fit->n_rows, 100 * fit->quality.median,
@@ -391,5 +442,7 @@ void calibration_free(struct calibration *calibration)
         free(calibration->fit[i].rows);
         free(calibration->fit[i].residuals);
     }
+    free(calibration->kernels.left);
+    free(calibration->collectives.left);
     *calibration = (struct calibration){0};
 }

@@ -11,8 +11,9 @@
 /** How one group of parameters came about. */
 struct calibration_fit {
     const char *name;
-    int32_t n_rows; /* 0: copied from the device `like` */
-    char *rows;     /* identifiers, "K001-K003 K010" */
+    int32_t n_rows;            /* 0: copied from the device `like` */
+    int32_t n_found, n_needed; /* rows for it in the files; fewer than needed are not fitted to */
+    char *rows;                /* identifiers, "K001-K003 K010" */
     struct fit_quality quality;
     char worst[32];
     int32_t n_open; /* rows of split open that the curve was then held against */
@@ -23,17 +24,26 @@ struct calibration_fit {
     char constants[1024]; /* of training: each with its prior; "" for curves */
 };
 
+/** The rows of a file that are of the device and of split calib. */
+struct calibration_rows {
+    const struct measured *file; /* borrowed; NULL: there is none */
+    int32_t n, n_left;           /* n_left: that no curve was fitted to */
+    char *left;                  /* their identifiers, as calibration_fit.rows */
+};
+
 enum { CALIBRATION_MAX_FITS = 24 };
 
 struct calibration {
     struct device device; /* data sheet and curves, rounded to 5 digits */
     int32_t n_fits;
     struct calibration_fit fit[CALIBRATION_MAX_FITS];
+    struct calibration_rows kernels, collectives;
 };
 
 /**
  * Fit all curves. Where the files have too few rows of the device for one, it is `like`'s (NULL for none; then that is
- * an error that names the curve). Collectives need the bandwidth of the measured links in the data sheet.
+ * an error that names the curve). Collectives need the bandwidth of the measured links in the data sheet. A GEMM or
+ * attention faster than the device's peak is an error that names its line: a number of the row is in another unit.
  */
 bool calibrate(const struct sample_source *source, const struct device *like, struct calibration *calibration,
                struct error *err);

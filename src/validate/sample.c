@@ -69,9 +69,26 @@ static struct sample *add(struct samples *samples, struct row row, double second
 {
     samples->sample = check_grow(samples->sample, (size_t)samples->n, &samples->capacity, sizeof *samples->sample);
     struct sample *sample = &samples->sample[samples->n++];
-    *sample = (struct sample){
-        .id = text(row, "id"), .seconds = seconds, .other_release = has(row, "source", "measure_kernels.py")};
+    *sample = (struct sample){.file = row.file,
+                              .row = row.index,
+                              .id = text(row, "id"),
+                              .seconds = seconds,
+                              .other_release = has(row, "source", "measure_kernels.py")};
     return sample;
+}
+
+int32_t samples_left(const struct sample_source *source, const struct measured *file, const bool *fitted,
+                     struct samples *samples)
+{
+    int32_t n_own = 0;
+    for (int32_t i = 0; i < file->n_rows; i++) {
+        struct row row = {file, i};
+        bool own = taken(row, source);
+        n_own += own;
+        if (own && !fitted[i])
+            add(samples, row, 0);
+    }
+    return n_own;
 }
 
 void samples_free(struct samples *samples)

@@ -8,7 +8,9 @@
 
 /** One measurement. `span`: what the device's ranges are of, in the order of the family's range fields. */
 struct sample {
-    const char *id; /* borrowed from the file */
+    const struct measured *file; /* borrowed */
+    int32_t row;                 /* of the file */
+    const char *id;              /* borrowed from the file */
     double seconds;
     struct cost_gemm gemm;
     struct cost_attention attention;
@@ -68,6 +70,14 @@ void samples_link(const struct sample_source *source, bool same_node, struct sam
  * also by size. */
 void samples_nic_plateau(const struct sample_source *source, struct samples *samples);
 void samples_pcie(const struct sample_source *source, struct samples *samples);
+
+/**
+ * Of one of the source's files the rows that are of the device and the split, but not among `fitted`.
+ * @param fitted  of each row of the file, whether a curve was fitted to it
+ * @return        how many rows are of the device and the split, fitted or not
+ */
+int32_t samples_left(const struct sample_source *source, const struct measured *file, const bool *fitted,
+                     struct samples *samples);
 
 void samples_free(struct samples *samples);
 
