@@ -2,7 +2,7 @@
 """Figures of the paper about throughput, memory and scale: analysis/paper.py draws them."""
 import math
 
-from common import COLOURS, GIB, KI, LIMIT_COLOUR, ki, legend_outside, numpy, pyplot, style, text_of
+from common import COLOURS, GIB, KI, LIMIT_COLOUR, Patch, ki, legend_outside, numpy, pyplot, style, text_of
 from paper_schedules import WIDTH
 from paper_units import DATA_SETS
 
@@ -19,6 +19,8 @@ ITERATION_KINDS = {"plain": "all pipelines sliced and cut anew, no merged sample
 CLASSES = {"states": "weights, gradients, optimizer", "activations": "activations", "kv": "keys and values",
            "kv_gradients": "gradients of keys and values", "workspace": "workspace",
            "communication": "buffers of exchanged attention", "libraries": "libraries"}
+WHISKERS = {"linewidth": 0.7, "capsize": 1.5}
+MISFIT = Patch(facecolor="#9A9A9A", edgecolor="white", hatch="////", label="does not fit in memory")
 
 
 def t_quantile(n):
@@ -127,8 +129,8 @@ def draw_bars(axes, rows, labels):
         of_label = {row["data.context"]: row for row in rows if row["system"] == label}
         for place, row in ((contexts.index(context), row) for context, row in of_label.items()):
             x, height = place + (number - (len(labels) - 1) / 2) * 0.38, row["tokens_per_s_per_gpu"]
-            axes.bar(x, height, 0.36, color=COLOURS[number], yerr=row["interval"], hatch=None if row["fits"] else "////",
-                     error_kw={"linewidth": 0.7, "capsize": 1.5}, edgecolor="white", linewidth=0)
+            axes.bar(x, height, 0.36, color=COLOURS[number], yerr=row["interval"], error_kw=WHISKERS, edgecolor="white",
+                     linewidth=0, hatch=None if row["fits"] else MISFIT.get_hatch())
             if number > 0:
                 axes.annotate(f"{row['speed_up']:.2f}×", (x, height + row["interval"]), (0, 1.5), ha="center", va="bottom",
                               textcoords="offset points", fontsize=6.5)
@@ -153,10 +155,9 @@ def draw_throughput(rows, title):
         axes.set_title(DATA_SETS[name])
     for axes in panels[-1]:
         axes.set_xlabel("context [tokens]")
-    handles = [pyplot.Rectangle((0, 0), 1, 1, color=COLOURS[number], label=label) for number, label in enumerate(labels)]
+    handles = [Patch(color=COLOURS[number], label=label) for number, label in enumerate(labels)]
     if not all(row["fits"] for row in rows):
-        handles.append(pyplot.Rectangle((0, 0), 1, 1, facecolor="#9A9A9A", edgecolor="white", hatch="////",
-                                        label="does not fit in memory"))
+        handles.append(MISFIT)
     legend_outside(figure, handles, len(handles), top=True, title=title)
     return figure
 
@@ -192,7 +193,7 @@ def ablation(simulator):
         speeds = [of_context[label]["speed_up"] for label in labels]
         errors = [of_context[label]["speed_up_interval"] for label in labels]
         axes.barh(range(len(labels)), speeds, 0.7, xerr=errors, color=[COLOURS[0]] + [COLOURS[1]] * (len(labels) - 1),
-                  error_kw={"linewidth": 0.7, "capsize": 1.5})
+                  error_kw=WHISKERS)
         for place, (speed, error) in enumerate(zip(speeds, errors)):
             axes.text(speed + error, place, f" {speed:.2f}×", va="center", fontsize=6.5)
         axes.set_yticks(range(len(labels)), [labels[0]] + [f"+ {label}" for label in labels[1:]])
@@ -252,7 +253,7 @@ def experiments(simulator):
     slim = [row for row in rows if row["system"] == "slimpack"]
     figure, axes = pyplot.subplots(figsize=(WIDTH / 2, 0.85 + 0.2 * len(slim)), layout="constrained")
     axes.barh(range(len(slim)), [row["speed_up"] for row in slim], 0.7, color=COLOURS[1],
-              xerr=[row["speed_up_interval"] for row in slim], error_kw={"linewidth": 0.7, "capsize": 1.5})
+              xerr=[row["speed_up_interval"] for row in slim], error_kw=WHISKERS)
     axes.axvline(slim[0]["speed_up"], color="black", linewidth=0.6, linestyle=":")
     axes.set_yticks(range(len(slim)), [change_label(point["keys"], points[0]["keys"]) for point in points])
     axes.invert_yaxis()

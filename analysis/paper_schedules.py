@@ -3,7 +3,7 @@
 import re
 
 import timeline
-from common import GIB, PASSES, numpy, pyplot
+from common import GIB, PASSES, numpy, pyplot, unit_key
 
 WIDTH = 7.16  # of a page with two columns [inches]
 RELATIONS = {"dashed": ("#D0021B", "between stages"), "dotted": ("#4E9A06", "between slices"),
@@ -22,7 +22,7 @@ def pass_rows(trace, systems):
     for system in systems:
         for stage in numpy.unique(system.tasks["stage"]):
             for key, start_s, finish_s in trace.passes(system.tasks[system.tasks["stage"] == stage]):
-                units = [row for row in system.units if timeline.unit_key(row) == key]
+                units = [row for row in system.units if unit_key(row) == key]
                 rows.append({"system": system.label, "pipeline": key[1], "stage": int(stage), "pass": PASSES[key[2]],
                              "unit": key[3], "slices": slices_text(units), "start_s": start_s, "finish_s": finish_s})
     return rows

@@ -17,7 +17,7 @@ import textwrap
 
 from common import COLOURS, GIB, KI, PROGRAM, TOP, Trace, ki, legend_outside, pyplot, save, style
 from paper import write_table
-from paper_cells import MODELS, read_points, system_row
+from paper_cells import MISFIT, MODELS, WHISKERS, read_points, system_row
 from paper_units import DATA_SETS
 from results import markdown, plan
 
@@ -260,8 +260,8 @@ def draw(rows):
         for row in (row for row in rows if cell_of(row) == cell):
             number = labels.index(row["system"])
             axes.barh(number, row["tokens_per_s_per_gpu"], 0.72, color=COLOURS[row["system"] == "slimpack"],
-                      xerr=row["interval"], hatch=None if row["fits"] else "////", edgecolor="white", linewidth=0,
-                      error_kw={"linewidth": 0.7, "capsize": 1.5})
+                      xerr=row["interval"], hatch=None if row["fits"] else MISFIT.get_hatch(), edgecolor="white",
+                      linewidth=0, error_kw=WHISKERS)
             axes.text(row["tokens_per_s_per_gpu"] + row["interval"], number, f" {row['speed_up']:.2f}×", va="center", fontsize=6)
         axes.set_title(f"{MODELS[cell[0]]}, {DATA_SETS[cell[1]]}, {ki(cell[2])}")
         axes.set_yticks(range(len(labels)), labels)
@@ -270,8 +270,7 @@ def draw(rows):
         style(axes, grid="x")
     panels[0][0].invert_yaxis()
     if not all(row["fits"] for row in rows):
-        legend_outside(figure, [pyplot.Rectangle((0, 0), 1, 1, facecolor="#9A9A9A", edgecolor="white", hatch="////",
-                                                 label="does not fit in memory")], 1)
+        legend_outside(figure, [MISFIT], 1)
     return figure
 
 

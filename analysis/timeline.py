@@ -12,7 +12,7 @@ import argparse
 import collections
 import sys
 
-from common import COLOURS, GIB, LIMIT_COLOUR, Patch, Trace, add_output, draw, ki, numpy, pyplot, shade, unit_key
+from common import COLOURS, GIB, LIMIT_COLOUR, Patch, Trace, add_output, draw, numpy, pyplot, shade, style, unit_key
 
 # The longest samples get a colour each.
 SAMPLE_COLOURS, OTHER_COLOUR = COLOURS[:6], COLOURS[6]
@@ -197,10 +197,8 @@ def draw_memory(axes, system):
     axes.axhline(limit, color=LIMIT_COLOUR, linewidth=1.0, linestyle=(0, (5, 2)), label=f"limit {limit:.1f} GiB")
     axes.set_ylim(0, 1.08 * max(limit, system.iteration["peak_bytes"] / GIB))
     axes.set_ylabel("GiB", rotation=0, ha="right", va="center")
-    axes.grid(axis="y", linewidth=0.4, color="#DDDDDD")
     axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=7, handlelength=1.2)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
+    style(axes)
 
 
 def system_title(system, first, short):

@@ -99,7 +99,7 @@ void children_usage(double *seconds, double *peak_bytes)
 static bool bench_simgrid(struct bench *bench, const struct dag *dag, struct error *err)
 {
     struct bench_rates rates;
-    if (!bench_simgrid_rates(dag, &bench->scenario.platform, RUNS, &rates))
+    if (!bench_simgrid_rates(dag, &bench->scenario.platform, &rates))
         return error_set_status(err, ERROR_FAILED, "SimGrid's child failed");
     int32_t n = 0; /* activities: work and transfers */
     for (int32_t t = 0; t < dag->n_tasks; t++)
@@ -135,14 +135,6 @@ static bool bench_system(struct bench *bench, struct scenario_system *entry, str
     return ok;
 }
 
-static bool ignore(void *context, const struct point_view *view, struct error *err)
-{
-    (void)context;
-    (void)view;
-    (void)err;
-    return true;
-}
-
 /** Every system and iteration of a scenario on both engines. */
 static bool bench_whole(const char *path, struct error *err)
 {
@@ -153,7 +145,7 @@ static bool bench_whole(const char *path, struct error *err)
     children_usage(&before_s, &peak_bytes);
     bool ok = scenario_read(path, 0, NULL, &scenario, err) &&
               lengths_open(&scenario.data, scenario_data_dir(), &lengths, err) &&
-              point_run(&scenario, &lengths, NULL, ignore, NULL, &point, err);
+              point_run(&scenario, &lengths, NULL, NULL, NULL, &point, err);
     children_usage(&after_s, &peak_bytes);
     if (ok)
         printf("%s: %d systems x %d iterations: %.3f s CPU, of which SimGrid %.3f s\n", scenario.name, point.n_systems,

@@ -136,40 +136,40 @@ static double apart(const double *a, const double *b, int32_t n)
     return most / last;
 }
 
-static bool measure(const struct dag *dag, const struct platform *platform, int runs, struct bench_rates *rates)
+static bool measure(const struct dag *dag, const struct platform *platform, struct bench_rates *rates)
 {
     size_t n_tasks = (size_t)dag->n_tasks;
     double *start_s = check_calloc(n_tasks, sizeof *start_s), *finish_s = check_calloc(n_tasks, sizeof *finish_s);
     double *bare_finish_s = check_calloc(n_tasks, sizeof *bare_finish_s);
-    double *run_s[2] = {check_calloc((size_t)runs, sizeof(double)), check_calloc((size_t)runs, sizeof(double))};
+    double replay_s[RUNS], bare_s[RUNS];
     struct stream *streams = NULL;
     struct cluster cluster;
     double before_s = clock_cpu_s();
     if (!cluster_open(platform, dag, &cluster))
         return false;
     rates->load_s = clock_cpu_s() - before_s;
-    for (int i = 0; i < runs; i++) {
+    for (int i = 0; i < RUNS; i++) {
         struct queues queues;
         memset(start_s, 0, n_tasks * sizeof *start_s);
         before_s = clock_cpu_s();
         queues_build(dag, &queues);
         struct replay replay = {dag, &queues, platform, start_s, finish_s};
         replay_on(&replay, &cluster);
-        run_s[0][i] = clock_cpu_s() - before_s;
+        replay_s[i] = clock_cpu_s() - before_s;
         if (streams == NULL)
             streams = streams_of(dag, &queues, &cluster, bare_finish_s);
         before_s = clock_cpu_s();
         bare_on(dag, streams, queues.n_streams, &cluster);
-        run_s[1][i] = clock_cpu_s() - before_s;
+        bare_s[i] = clock_cpu_s() - before_s;
         queues_free(&queues);
     }
-    rates->replay_s = median(run_s[0], (size_t)runs);
-    rates->bare_s = median(run_s[1], (size_t)runs);
+    rates->replay_s = median(replay_s, RUNS);
+    rates->bare_s = median(bare_s, RUNS);
     rates->apart = apart(finish_s, bare_finish_s, dag->n_tasks);
     return true; /* the process ends: nothing is freed */
 }
 
-bool bench_simgrid_rates(const struct dag *dag, const struct platform *platform, int runs, struct bench_rates *rates)
+bool bench_simgrid_rates(const struct dag *dag, const struct platform *platform, struct bench_rates *rates)
 {
     struct bench_rates *shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     CHECK(shared != MAP_FAILED);
@@ -177,7 +177,7 @@ bool bench_simgrid_rates(const struct dag *dag, const struct platform *platform,
     pid_t process = fork();
     CHECK(process >= 0);
     if (process == 0)
-        _exit(measure(dag, platform, runs, shared) ? EXIT_SUCCESS : EXIT_FAILURE);
+        _exit(measure(dag, platform, shared) ? EXIT_SUCCESS : EXIT_FAILURE);
     int status;
     struct rusage usage;
     CHECK(wait4(process, &status, 0, &usage) == process);

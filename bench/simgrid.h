@@ -14,10 +14,10 @@ struct bench_rates {
 };
 
 /**
- * In a child of its own, replay and bare loop in turns, `runs` times each. The bare loop is an actor a stream, each
+ * In a child of its own, replay and bare loop in turns, RUNS times each. The bare loop is an actor a stream, each
  * with a flat list of operations: wait for a semaphore, execute (sleep), send, release a semaphore; one semaphore for
  * each edge between streams. @return false when the child failed
  */
-bool bench_simgrid_rates(const struct dag *dag, const struct platform *platform, int runs, struct bench_rates *rates);
+bool bench_simgrid_rates(const struct dag *dag, const struct platform *platform, struct bench_rates *rates);
 
 #endif

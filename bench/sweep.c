@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/clock.h"
 #include "sweep/driver.h"
 #include "sweep/point.h"
 
@@ -22,15 +23,10 @@ static const double most_s = 1e-3; /* of the sweep itself, a point */
 /** CPU of this process and its children that have ended. */
 static double cpu_s(void)
 {
-    double seconds = 0;
-    const int who[] = {RUSAGE_SELF, RUSAGE_CHILDREN};
-    for (int i = 0; i < 2; i++) {
-        struct rusage usage;
-        getrusage(who[i], &usage);
-        seconds += (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
-                   1e-6 * (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
-    }
-    return seconds;
+    struct rusage children;
+    getrusage(RUSAGE_CHILDREN, &children);
+    return clock_cpu_s() + (double)(children.ru_utime.tv_sec + children.ru_stime.tv_sec) +
+           1e-6 * (double)(children.ru_utime.tv_usec + children.ru_stime.tv_usec);
 }
 
 static bool read_sweep(struct sweep *sweep, struct error *err)

@@ -44,10 +44,10 @@ struct dag hand_built(const struct plan *plan, const struct cost_setting *settin
 /** Give every pass its seconds and every other task none. */
 void hand_times(struct dag *dag, double forward_s, double backward_s);
 
-/** Give every transfer so many seconds. */
-void hand_send_times(struct dag *dag, double seconds);
-
 /** The same where backwards are split. */
 void hand_split_times(struct dag *dag, double forward_s, double input_s, double weight_s);
+
+/** Give every transfer so many seconds. */
+void hand_send_times(struct dag *dag, double seconds);
 
 #endif

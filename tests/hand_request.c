@@ -11,7 +11,7 @@
 #include "harness.h"
 #include "scenario/document_read.h"
 
-static void start(struct hand_request *hand, int32_t dp, int32_t pp, int64_t context)
+void hand_request_real(struct hand_request *hand, int32_t dp, int32_t pp, int64_t context)
 {
     *hand = (struct hand_request){.setting = *hand_setting()};
     hand->setting.layers = (int32_t)hand->setting.model->layers / pp;
@@ -27,14 +27,9 @@ static void start(struct hand_request *hand, int32_t dp, int32_t pp, int64_t con
     hand->setting.model = &hand->model;
 }
 
-void hand_request_real(struct hand_request *hand, int32_t dp, int32_t pp, int64_t context)
-{
-    start(hand, dp, pp, context);
-}
-
 void hand_request(struct hand_request *hand, int32_t dp, int32_t pp, int64_t context)
 {
-    start(hand, dp, pp, context);
+    hand_request_real(hand, dp, pp, context);
     hand->model.hidden = hand->model.heads = hand->model.kv_heads = 1;
     hand->model.ffn = 0;
 }

@@ -817,6 +817,8 @@ class Messages(unittest.TestCase):
         write("file", "")
         done = simulate("file/below")
         self.assertEqual(done.returncode, 73, done.stderr)
+        reasons = [simulate(f"/sys{below}").stderr.rpartition(": ")[2] for below in ("/new", "/new/below")]
+        self.assertEqual(reasons[0], reasons[1])  # that of the folder that could not be made, not of those below it
 
 
 if __name__ == "__main__":

@@ -34,17 +34,6 @@ static const char *value_at(const struct document *document, const char *path)
     return node >= 0 && document->node[node].kind == DOCUMENT_SCALAR ? document->node[node].value : "(none)";
 }
 
-/** The tree as flow text; the caller frees. */
-static char *flow_text(const struct document *document)
-{
-    char *text = NULL;
-    size_t n;
-    FILE *file = open_memstream(&text, &n);
-    document_write(file, document, 0);
-    fclose(file);
-    return text;
-}
-
 TEST(keys_values_and_their_places_are_found)
 {
     struct document document;
@@ -165,7 +154,7 @@ TEST(assignments_replace_add_and_select)
     CHECK_TRUE(parse(sample, &document, &err));
     for (size_t i = 0; i < sizeof sets / sizeof *sets; i++)
         CHECK_TRUE(document_set(&document, sets[i], &err));
-    char *text = flow_text(&document);
+    char *text = document_text(&document, 0);
     CHECK_TEXT(text,
                "{name: other, data: {context: 64Ki, lengths: x.txt}, systems: [{name: best-fit, plan: {tp: 2, pp: 4}}, "
                "{name: slimpack, knobs: {lead: [just, persistent]}, plan: {tp: 4, pp: 2}}], text: \"a=b\", "
@@ -244,10 +233,10 @@ TEST(written_trees_read_back_the_same)
     struct document first, second;
     struct error err = {0};
     CHECK_TRUE(parse(awkward, &first, &err));
-    char *once = flow_text(&first);
+    char *once = document_text(&first, 0);
     CHECK_TRUE(parse(once, &second, &err));
     CHECK_TEXT(err.text, "");
-    char *twice = flow_text(&second);
+    char *twice = document_text(&second, 0);
     CHECK_TEXT(twice, once);
     CHECK_TEXT(value_at(&second, "b"), "plain, with comma");
     CHECK_TEXT(value_at(&second, "e"), "80 GiB");
@@ -309,7 +298,7 @@ TEST(random_mutations_give_a_tree_or_a_message)
         memcpy(text, sample, sizeof sample);
         size_t n = mutate(text, sizeof sample - 1, &state);
         if (document_parse(text, n, "file.yaml", &document, &err)) {
-            char *flow = flow_text(&document);
+            char *flow = document_text(&document, 0);
             document_set(&document, "systems.0.plan.tp=3", &err);
             free(flow);
             n_trees++;

@@ -107,10 +107,10 @@ TEST(every_shipped_file_opens_with_its_source_and_notes)
         struct document document = {0};
         struct error err = {0};
         struct lengths lengths = open_shipped(shipped[i]);
-        CHECK_TRUE(strlen(lengths.source) > 20 && lengths.hash != 0);
-        CHECK_TRUE(strlen(lengths.source) < sizeof lengths.source - 1);
+        CHECK_TRUE(lengths.hash != 0);
         snprintf(path, sizeof path, "%s/model/lengths/%s.yaml", SLIMSIM_SOURCE_DIR, shipped[i]);
         CHECK_TRUE(document_read(path, &document, &err) && document_find(&document, 0, "notes") >= 0);
+        CHECK_TRUE(strlen(document.node[document_find(&document, 0, "source")].value) > 20);
         document_free(&document);
         lengths_close(&lengths);
     }

@@ -27,11 +27,6 @@ static const struct point_summary summaries[2] = {
      .at_peak = {[MEMORY_KV] = 5}},
 };
 
-static struct record_origin origin_of(const struct scenario *scenario)
-{
-    return (struct record_origin){.scenario = scenario, .scenario_text = "name: sample\n", .lengths_hash = 0x1234};
-}
-
 /* Two systems over two warm-up and three measured iterations, as point_run would call. */
 static bool observe_all(struct record *record, const struct scenario *scenario, struct sample_run *run,
                         struct error *err)
@@ -58,11 +53,10 @@ static struct trace_reader *recorded(enum scenario_trace trace)
     sample_scenario(&scenario, systems);
     scenario.trace = trace;
     sample_run_build(&run, &shape);
-    struct record_origin origin = origin_of(&scenario);
     struct point_system point_systems[2] = {run.system, run.system};
     struct point point = {.n_systems = 2, .systems = point_systems, .memory_bytes = 7.5e10};
     const char *folder = harness_path("");
-    CHECK(record_open(&record, folder, &origin, &err));
+    CHECK(record_open(&record, folder, &scenario, "name: sample\n", 0x1234, &err));
     CHECK(observe_all(&record, &scenario, &run, &err));
     CHECK(record_close(&record, &scenario, &point, summaries, &err));
     sample_run_release(&run);
@@ -150,9 +144,8 @@ TEST(a_time_that_is_not_finite_ends_the_run)
     strcpy(scenario.name, "broken");
     sample_run_build(&run, &shape);
     run.timeline.finish_s[5] /= 0.0;
-    struct record_origin origin = origin_of(&scenario);
     const char *folder = harness_path("");
-    CHECK(record_open(&record, folder, &origin, &err));
+    CHECK(record_open(&record, folder, &scenario, "name: sample\n", 0x1234, &err));
     CHECK_TRUE(!observe_all(&record, &scenario, &run, &err));
     CHECK_EQUAL(err.status, ERROR_FAILED);
     CHECK_CONTAINS(err.text, "finish_s of row 5 of table tasks is inf");

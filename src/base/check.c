@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "base/check.h"
 
-#include <stdio.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -48,6 +48,26 @@ char *check_strdup(const char *text)
 char *check_strndup(const char *text, size_t most_bytes)
 {
     return check_memory(strndup(text, most_bytes), strnlen(text, most_bytes) + 1);
+}
+
+char *check_asprintf(const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    int n = vsnprintf(NULL, 0, format, list);
+    va_end(list);
+    CHECK(n >= 0);
+    size_t bytes = (size_t)n + 1;
+    char *text = check_malloc(bytes);
+    va_start(list, format);
+    vsnprintf(text, bytes, format, list);
+    va_end(list);
+    return text;
+}
+
+FILE *check_memstream(char **text, size_t *n_bytes)
+{
+    return check_memory(open_memstream(text, n_bytes), BUFSIZ);
 }
 
 void *check_grow(void *array, size_t n, size_t *capacity, size_t size)

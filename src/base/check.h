@@ -4,6 +4,7 @@
 #define SLIMSIM_BASE_CHECK_H
 
 #include <stddef.h>
+#include <stdio.h>
 
 /** A condition that only a bug can break: print it with its place and abort. */
 #define CHECK(condition) ((condition) ? (void)0 : check_failed(#condition, __FILE__, __LINE__))
@@ -16,6 +17,12 @@ void *check_calloc(size_t n, size_t size);
 void *check_realloc(void *old, size_t bytes);
 char *check_strdup(const char *text);
 char *check_strndup(const char *text, size_t most_bytes);
+
+/** Formatted text, however long. Caller frees. */
+char *check_asprintf(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/** open_memstream that never returns NULL. */
+FILE *check_memstream(char **text, size_t *n_bytes);
 
 /**
  * Room for one more element at the end of a growing array: doubles *capacity when n reaches it.

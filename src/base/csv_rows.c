@@ -15,7 +15,7 @@ struct reading {
     csv_rows_visitor *visitor;
     void *context;
     struct error *err;
-    struct csv_row row; /* in work; line 0: none is */
+    struct csv_row row; /* being read; line 0: none is */
     char *text;         /* its fields, each with a NUL behind it */
     size_t n_bytes, text_capacity, fields_capacity;
     int64_t line;      /* now */
@@ -25,7 +25,7 @@ struct reading {
 static void take_field(void *text, size_t bytes, void *context)
 {
     struct reading *reading = context;
-    if (reading->row.line == 0) /* behind a lone carriage return */
+    if (reading->row.line == 0) /* it follows a lone carriage return */
         reading->row.line = reading->line;
     if (memchr(text, '\0', bytes) != NULL && reading->ok)
         reading->ok = error_set(reading->err, "%s:%" PRId64 ": a NUL byte stands in it: this is no text", reading->path,
@@ -66,7 +66,7 @@ static void end_row(int terminator, void *context)
     reading->comments = false;
 }
 
-/** Line by line, so that a row's first one is known. @return whether to go on */
+/** Give the parser one line; so the line where a row begins is known. @return whether to go on */
 static bool take_line(struct reading *reading, struct csv_parser *parser, const char *line, size_t bytes)
 {
     bool begins = reading->row.line == 0;

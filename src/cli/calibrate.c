@@ -142,7 +142,7 @@ static void tell_left(const struct calibration_rows *rows)
                 rows->file->path, rows->n_left, rows->n, SHOWN, rows->left, strlen(rows->left) > SHOWN ? "..." : "");
 }
 
-/** A device whose rows are named has some; one without (`like:` another alone) is told so. */
+/** A device that names its rows must have some; of one that names none, all curves are those of `like`. */
 static bool check_rows(const struct arguments *arguments, const struct device *device,
                        const struct calibration *calibration, struct error *err)
 {

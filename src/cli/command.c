@@ -54,10 +54,10 @@ const struct argp option_output = OPTION_ARGP("output", 'o', "DIR", 0, "Folder o
 const struct argp option_json = OPTION_ARGP("json", 'j', NULL, 0, "Print JSON");
 const struct argp option_quiet = OPTION_ARGP("quiet", 'q', NULL, 0, "Print nothing on stderr but errors");
 
-void options_begin(struct options *options, int n, struct argp_state *state)
+void options_begin(struct options *options, const struct argp_child *children, struct argp_state *state)
 {
     options->output = "results";
-    for (int i = 0; i < n; i++)
+    for (int i = 0; children[i].argp != NULL; i++)
         state->child_inputs[i] = options;
 }
 
@@ -108,7 +108,7 @@ bool command_make_folder(const char *path, struct error *err)
         ok = mkdir(part, 0777) == 0 || errno == EEXIST;
         *slash = '/';
     }
-    ok = (mkdir(part, 0777) == 0 || errno == EEXIST) && ok;
+    ok = ok && (mkdir(part, 0777) == 0 || errno == EEXIST);
     free(part);
     struct stat status;
     if (ok && stat(path, &status) == 0 && S_ISDIR(status.st_mode))

@@ -30,8 +30,8 @@ extern const struct argp option_set, option_output, option_json, option_quiet;
         &option_##name, 0, NULL, 0                                                                                     \
     }
 
-/** At ARGP_KEY_INIT of a verb: the options are the input of its first n children. */
-void options_begin(struct options *options, int n, struct argp_state *state);
+/** At ARGP_KEY_INIT of a verb: the options are the input of its children, a list that ends with {0}. */
+void options_begin(struct options *options, const struct argp_child *children, struct argp_state *state);
 
 /** Put an argument behind those of an option that may be repeated. The caller frees *list. */
 void options_append(const char ***list, int32_t *n, const char *argument);

@@ -157,7 +157,7 @@ static void print_pass(const struct question *question, enum pass pass)
            layers.tensor_bytes, layers.ring_bytes, layers.boundary_bytes);
 }
 
-/* What a schedule that splits backwards makes of one. */
+/** Bytes held between the gradients of inputs and those of weights, where a schedule splits backwards. */
 static double weight_bytes(const struct question *question)
 {
     return cost_weight_bytes(&question->setting) * cost_unit_tokens(&question->unit) * question->setting.layers;
@@ -299,15 +299,14 @@ static error_t parse_layout(int key, const char *argument, struct argp_state *st
     }
 }
 
-enum { N_CHILDREN = 1 };
-static const struct argp_child children[N_CHILDREN + 1] = {OPTION(json), {0}};
+static const struct argp_child children[] = {OPTION(json), {0}};
 
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
     struct arguments *arguments = state->input;
     switch (key) {
     case ARGP_KEY_INIT:
-        options_begin(&arguments->options, N_CHILDREN, state);
+        options_begin(&arguments->options, children, state);
         return 0;
     case 'm':
         arguments->model = argument;

@@ -101,15 +101,14 @@ static bool is_trace(const char *path)
     return n > 3 && strcmp(path + n - 3, ".h5") == 0;
 }
 
-enum { N_CHILDREN = 2 };
-static const struct argp_child children[N_CHILDREN + 1] = {OPTION(set), OPTION(quiet), {0}};
+static const struct argp_child children[] = {OPTION(set), OPTION(quiet), {0}};
 
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
     struct arguments *arguments = state->input;
     switch (key) {
     case ARGP_KEY_INIT:
-        options_begin(&arguments->options, N_CHILDREN, state);
+        options_begin(&arguments->options, children, state);
         return 0;
     case 'c':
         arguments->chrome = true;

@@ -77,14 +77,13 @@ static void print_json(const struct lengths *lengths, const struct statistics *s
     command_print_json(root);
 }
 
-enum { N_CHILDREN = 2 };
-static const struct argp_child children[N_CHILDREN + 1] = {OPTION(set), OPTION(json), {0}};
+static const struct argp_child children[] = {OPTION(set), OPTION(json), {0}};
 
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
     struct arguments *arguments = state->input;
     if (key == ARGP_KEY_INIT)
-        options_begin(&arguments->options, N_CHILDREN, state);
+        options_begin(&arguments->options, children, state);
     return options_parse_file(key, argument, state, "a scenario", &arguments->scenario);
 }
 

@@ -33,21 +33,6 @@ static bool print_models(const char *below, struct error *err)
     return print_names(folder, ".yaml", err);
 }
 
-static bool list_models(struct error *err)
-{
-    return print_models("llm", err);
-}
-
-static bool list_devices(struct error *err)
-{
-    return print_models("gpu", err);
-}
-
-static bool list_lengths(struct error *err)
-{
-    return print_models("lengths", err);
-}
-
 static bool list_platforms(struct error *err)
 {
     return print_names(scenario_platform_dir(), ".xml", err);
@@ -75,11 +60,11 @@ static bool list_keys(struct error *err)
 }
 
 static const struct {
-    const char *name;
+    const char *name, *folder; /* folder: of files below model/ that are listed; NULL: print does it */
     bool (*print)(struct error *err);
 } lists[] = {
-    {"models", list_models},   {"devices", list_devices}, {"platforms", list_platforms},
-    {"lengths", list_lengths}, {"systems", list_systems}, {"keys", list_keys},
+    {"models", "llm", NULL},      {"devices", "gpu", NULL},        {"platforms", NULL, list_platforms},
+    {"lengths", "lengths", NULL}, {"systems", NULL, list_systems}, {"keys", NULL, list_keys},
 };
 enum { N_LISTS = sizeof lists / sizeof *lists };
 
@@ -115,5 +100,7 @@ int command_list(int argc, char **argv)
     int which = -1;
     struct error err = {0};
     argp_parse(&argp, argc, argv, 0, NULL, &which);
-    return lists[which].print(&err) ? EXIT_SUCCESS : command_fail(&err);
+    const char *folder = lists[which].folder;
+    bool ok = folder != NULL ? print_models(folder, &err) : lists[which].print(&err);
+    return ok ? EXIT_SUCCESS : command_fail(&err);
 }

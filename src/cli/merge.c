@@ -13,15 +13,14 @@ struct arguments {
     const char **paths;
 };
 
-enum { N_CHILDREN = 2 };
-static const struct argp_child children[N_CHILDREN + 1] = {OPTION(output), OPTION(quiet), {0}};
+static const struct argp_child children[] = {OPTION(output), OPTION(quiet), {0}};
 
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
     struct arguments *arguments = state->input;
     switch (key) {
     case ARGP_KEY_INIT:
-        options_begin(&arguments->options, N_CHILDREN, state);
+        options_begin(&arguments->options, children, state);
         return 0;
     case ARGP_KEY_ARG:
         options_append(&arguments->paths, &arguments->n, argument);

@@ -148,8 +148,7 @@ static bool keep_plan(void *context, const struct point_view *view, struct error
     return true;
 }
 
-enum { N_CHILDREN = 3 };
-static const struct argp_child children[N_CHILDREN + 1] = {OPTION(set), OPTION(json), OPTION(quiet), {0}};
+static const struct argp_child children[] = {OPTION(set), OPTION(json), OPTION(quiet), {0}};
 
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
@@ -157,7 +156,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     char *end;
     switch (key) {
     case ARGP_KEY_INIT:
-        options_begin(&arguments->options, N_CHILDREN, state);
+        options_begin(&arguments->options, children, state);
         return 0;
     case 'i':
         arguments->iteration = strtoll(argument, &end, 10);

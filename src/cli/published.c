@@ -106,14 +106,13 @@ static void predict(const struct arguments *arguments, const struct scenario *sc
         command_print_json(iterations);
 }
 
-enum { N_CHILDREN = 2 };
-static const struct argp_child children[N_CHILDREN + 1] = {OPTION(set), OPTION(json), {0}};
+static const struct argp_child children[] = {OPTION(set), OPTION(json), {0}};
 
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
     struct arguments *arguments = state->input;
     if (key == ARGP_KEY_INIT)
-        options_begin(&arguments->options, N_CHILDREN, state);
+        options_begin(&arguments->options, children, state);
     if (key == 'c')
         arguments->constants = argument;
     if (key == ARGP_KEY_INIT || key == 'c')

@@ -36,75 +36,56 @@ static void fill_metrics(const struct point_summary *summary, struct metric *met
     memcpy(metrics, all, sizeof all);
 }
 
-/** A number without engine behind it (SimGrid when only the critical path ran) is left out. */
+/** A metric of an engine that did not run is left out. */
 static bool metric_absent(const struct scenario *scenario, int metric)
 {
     return metric == METRIC_simgrid_mean_s && scenario->engine == SCENARIO_CRITICAL_PATH;
 }
 
-/** Mean over the measured iterations of how the units of a pipeline spread. */
-static struct units_spread mean_spread(const struct point_system *system, enum pass pass)
-{
-    struct units_spread sum = {0};
-    int32_t n = 0;
-    for (int32_t i = 0; i < system->n_iterations; i++)
-        if (system->iterations[i].measured) {
-            sum.flop += system->iterations[i].spread[pass].flop;
-            sum.time += system->iterations[i].spread[pass].time;
-            n++;
-        }
-    return (struct units_spread){.flop = sum.flop / n, .time = sum.time / n};
-}
-
-/** Mean over the measured iterations of one count. */
-static double mean_units(const struct point_system *system)
-{
-    double sum = 0;
-    int32_t n = 0;
-    for (int32_t i = 0; i < system->n_iterations; i++)
-        if (system->iterations[i].measured) {
-            sum += (double)system->iterations[i].forward_units / (double)system->dp;
-            n++;
-        }
-    return sum / n;
-}
-
-static double mean_merged(const struct point_system *system)
-{
-    double sum = 0;
-    int32_t n = 0;
-    for (int32_t i = 0; i < system->n_iterations; i++)
-        if (system->iterations[i].measured) {
-            sum += system->iterations[i].merged_samples;
-            n++;
-        }
-    return sum / n;
-}
-
-/** Of branch and bound over the measured iterations: mean of its nodes, the largest gap that it left. */
-struct search_totals {
-    double nodes, gap;
+/** Of the measured iterations: means, and the largest gap that branch and bound left. */
+struct iterations {
+    struct units_spread spread[N_PASSES];
+    double units, merged_samples, nodes; /* units of a pipeline, nodes of branch and bound */
+    double largest_gap;
 };
 
-static struct search_totals search_totals(const struct point_system *system)
+static struct iterations iterations_of(const struct scenario *scenario, const struct point_system *system)
 {
-    struct search_totals totals = {0};
-    int32_t n = 0;
-    for (int32_t i = 0; i < system->n_iterations; i++)
-        if (system->iterations[i].measured) {
-            totals.nodes += (double)system->iterations[i].nodes;
-            totals.gap = fmax(totals.gap, system->iterations[i].gap);
-            n++;
+    struct iterations all = {0};
+    double n = (double)scenario->measured;
+    for (int32_t i = (int32_t)scenario->warm_up; i < system->n_iterations; i++) {
+        const struct point_iteration *of = &system->iterations[i];
+        for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
+            all.spread[pass].flop += of->spread[pass].flop;
+            all.spread[pass].time += of->spread[pass].time;
         }
-    totals.nodes /= n;
-    return totals;
+        all.units += (double)of->forward_units / (double)system->dp;
+        all.merged_samples += of->merged_samples;
+        all.nodes += (double)of->nodes;
+        all.largest_gap = fmax(all.largest_gap, of->gap);
+    }
+    for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
+        all.spread[pass].flop /= n;
+        all.spread[pass].time /= n;
+    }
+    all.units /= n;
+    all.merged_samples /= n;
+    all.nodes /= n;
+    return all;
 }
 
-/** What the report is made of; summaries and metrics are [n_systems]. */
+/** Whether a system has branch and bound. */
+static bool searches(const struct iterations *iterations)
+{
+    return iterations->nodes > 0 || iterations->largest_gap > 0;
+}
+
+/** What the report is made of; summaries, iterations and metrics are [n_systems]. */
 struct report {
     const struct scenario *scenario;
     const struct point *point;
     struct point_summary *summaries;
+    struct iterations *iterations;
     struct metric (*metrics)[N_METRICS];
 };
 
@@ -112,9 +93,11 @@ static struct report report_of(const struct scenario *scenario, const struct poi
 {
     struct report report = {.scenario = scenario, .point = point};
     report.summaries = check_calloc((size_t)point->n_systems, sizeof *report.summaries);
+    report.iterations = check_calloc((size_t)point->n_systems, sizeof *report.iterations);
     report.metrics = check_calloc((size_t)point->n_systems, sizeof *report.metrics);
     for (int32_t i = 0; i < point->n_systems; i++) {
         report.summaries[i] = point_summary_of(scenario, &point->systems[i]);
+        report.iterations[i] = iterations_of(scenario, &point->systems[i]);
         fill_metrics(&report.summaries[i], report.metrics[i]);
     }
     return report;
@@ -123,6 +106,7 @@ static struct report report_of(const struct scenario *scenario, const struct poi
 static void report_free(struct report *report)
 {
     free(report->metrics);
+    free(report->iterations);
     free(report->summaries);
 }
 
@@ -184,12 +168,12 @@ static void contention_text(const struct report *report, int32_t system, char te
 
 static void units_text(const struct report *report, int32_t system, char text[TEXT_SIZE])
 {
-    snprintf(text, TEXT_SIZE, "%.1f", mean_units(&report->point->systems[system]));
+    snprintf(text, TEXT_SIZE, "%.1f", report->iterations[system].units);
 }
 
 static void merged_text(const struct report *report, int32_t system, char text[TEXT_SIZE])
 {
-    snprintf(text, TEXT_SIZE, "%.2f", mean_merged(&report->point->systems[system]));
+    snprintf(text, TEXT_SIZE, "%.2f", report->iterations[system].merged_samples);
 }
 
 static void delay_text(const struct report *report, int32_t system, char text[TEXT_SIZE])
@@ -199,9 +183,9 @@ static void delay_text(const struct report *report, int32_t system, char text[TE
 
 static void gap_text(const struct report *report, int32_t system, char text[TEXT_SIZE])
 {
-    struct search_totals totals = search_totals(&report->point->systems[system]);
-    if (totals.nodes > 0 || totals.gap > 0)
-        snprintf(text, TEXT_SIZE, "%.2f", 100 * totals.gap);
+    const struct iterations *iterations = &report->iterations[system];
+    if (searches(iterations))
+        snprintf(text, TEXT_SIZE, "%.2f", 100 * iterations->largest_gap);
     else
         snprintf(text, TEXT_SIZE, "-");
 }
@@ -292,8 +276,8 @@ static void print_spreads(const struct report *report)
     for (int row = 0; row < 2 * N_PASSES; row++) {
         print_label(label[row]);
         for (int32_t i = 0; i < report->point->n_systems; i++) {
-            struct units_spread spread = mean_spread(&report->point->systems[i], (enum pass)(row % N_PASSES));
-            snprintf(text, sizeof text, "%.3f", row < N_PASSES ? spread.flop : spread.time);
+            const struct units_spread *spread = &report->iterations[i].spread[row % N_PASSES];
+            snprintf(text, sizeof text, "%.3f", row < N_PASSES ? spread->flop : spread->time);
             print_cell(text);
         }
         putchar('\n');
@@ -313,10 +297,8 @@ static bool any_delay(const struct report *report)
 static bool any_search(const struct report *report)
 {
     bool any = false;
-    for (int32_t i = 0; i < report->point->n_systems; i++) {
-        struct search_totals totals = search_totals(&report->point->systems[i]);
-        any = any || totals.nodes > 0 || totals.gap > 0;
-    }
+    for (int32_t i = 0; i < report->point->n_systems; i++)
+        any = any || searches(&report->iterations[i]);
     return any;
 }
 
@@ -409,8 +391,9 @@ static json_t *json_of_system(const struct report *report, int32_t number)
 {
     const struct point_system *system = &report->point->systems[number];
     const struct point_summary *summary = &report->summaries[number];
-    struct units_spread forward = mean_spread(system, PASS_FORWARD), backward = mean_spread(system, PASS_BACKWARD);
-    struct search_totals search = search_totals(system);
+    const struct iterations *iterations = &report->iterations[number];
+    const struct units_spread *forward = &iterations->spread[PASS_FORWARD];
+    const struct units_spread *backward = &iterations->spread[PASS_BACKWARD];
     json_t *row = json_pack("{s:s, s:s, s:o, s:b}", "system", system->system->name, "label", system->entry->label,
                             "plan", json_of_layout(report->scenario, system), "fits", system->fits);
     for (int j = 0; j < N_METRICS; j++)
@@ -418,17 +401,17 @@ static json_t *json_of_system(const struct report *report, int32_t number)
             json_object_set_new(row, report->metrics[number][j].key, json_real(report->metrics[number][j].value));
     json_object_set_new(row, "peak_bytes_by_class", json_of_peak(summary));
     json_object_set_new(row, "misfit", json_of_misfit(report->scenario, summary));
-    json_object_set_new(row, "forward_unit_flop_spread", json_real(forward.flop));
-    json_object_set_new(row, "backward_unit_flop_spread", json_real(backward.flop));
-    json_object_set_new(row, "forward_unit_time_spread", json_real(forward.time));
-    json_object_set_new(row, "backward_unit_time_spread", json_real(backward.time));
-    json_object_set_new(row, "units_of_a_pipeline_mean", json_real(mean_units(system)));
+    json_object_set_new(row, "forward_unit_flop_spread", json_real(forward->flop));
+    json_object_set_new(row, "backward_unit_flop_spread", json_real(backward->flop));
+    json_object_set_new(row, "forward_unit_time_spread", json_real(forward->time));
+    json_object_set_new(row, "backward_unit_time_spread", json_real(backward->time));
+    json_object_set_new(row, "units_of_a_pipeline_mean", json_real(iterations->units));
     json_object_set_new(row, "token_delay", json_real(summary->token_delay));
     json_object_set_new(row, "unit_imbalance", json_real(summary->unit_imbalance));
     json_object_set_new(row, "recompute_of_units", json_of_recompute(system));
-    json_object_set_new(row, "merged_samples_mean", json_real(mean_merged(system)));
-    json_object_set_new(row, "search_nodes_mean", json_real(search.nodes));
-    json_object_set_new(row, "search_gap_max", json_real(search.gap));
+    json_object_set_new(row, "merged_samples_mean", json_real(iterations->merged_samples));
+    json_object_set_new(row, "search_nodes_mean", json_real(iterations->nodes));
+    json_object_set_new(row, "search_gap_max", json_real(iterations->largest_gap));
     json_object_set_new(row, "speed_up", json_real(speed_up(report, number)));
     return row;
 }

@@ -301,48 +301,48 @@ static void plan_text(const struct rows *rows, int32_t row, char text[CELL])
         snprintf(text + n, CELL - (size_t)n, " offload %.0f%%", 100 * offload);
 }
 
-/** A cell of the printed table: point, swept keys, system, plan, numbers, fits. row -1: the head. */
-static void printed(const struct rows *rows, int32_t row, int32_t column, char text[CELL])
+/** A line of the printed table: point, swept keys, system, plan, numbers, fits. row -1: the head. */
+static void fill_line(const struct rows *rows, int32_t row, char (*text)[CELL])
 {
-    int32_t number = column - 3 - rows->n_swept;
-    if (column == 0)
-        snprintf(text, CELL, "%s", row < 0 ? "point" : measured_text(&rows->file, row, "point"));
-    else if (column <= rows->n_swept)
-        snprintf(text, CELL, "%s",
-                 row < 0 ? rows->file.columns[rows->first_swept + column - 1]
-                         : cell(rows, row, rows->first_swept + column - 1));
-    else if (number == -2)
-        snprintf(text, CELL, "%s", row < 0 ? "system" : measured_text(&rows->file, row, "system"));
-    else if (number == -1 && row >= 0)
-        plan_text(rows, row, text);
-    else if (number == N_SHOWN)
-        snprintf(text, CELL, "%s", row < 0 ? "fits" : number_of(rows, row, "fits") != 0 ? "yes" : "NO");
-    else if (row < 0)
-        snprintf(text, CELL, "%s", number == -1 ? "plan" : shown[number].head);
+    bool head = row < 0;
+    snprintf(*text++, CELL, "%s", head ? "point" : measured_text(&rows->file, row, "point"));
+    for (int32_t c = rows->first_swept; c < rows->first_swept + rows->n_swept; c++)
+        snprintf(*text++, CELL, "%s", head ? rows->file.columns[c] : cell(rows, row, c));
+    snprintf(*text++, CELL, "%s", head ? "system" : measured_text(&rows->file, row, "system"));
+    if (head)
+        strcpy(*text, "plan");
     else
-        snprintf(text, CELL, shown[number].format, shown[number].scale * number_of(rows, row, shown[number].column));
+        plan_text(rows, row, *text);
+    text++;
+    for (int i = 0; i < N_SHOWN; i++, text++)
+        if (head)
+            snprintf(*text, CELL, "%s", shown[i].head);
+        else
+            snprintf(*text, CELL, shown[i].format, shown[i].scale * number_of(rows, row, shown[i].column));
+    strcpy(*text, head ? "fits" : number_of(rows, row, "fits") != 0 ? "yes" : "NO");
 }
 
 void rows_print(const struct rows *rows, int32_t most)
 {
     int32_t n = rows->n < most ? rows->n : most, n_columns = rows->n_swept + 4 + N_SHOWN;
     int *width = check_calloc((size_t)n_columns, sizeof *width);
-    char text[CELL];
-    for (int32_t c = 0; c < n_columns; c++)
-        for (int32_t i = -1; i < n; i++) {
-            printed(rows, i < 0 ? -1 : rows->row[i], c, text);
-            width[c] = (int)strlen(text) > width[c] ? (int)strlen(text) : width[c];
-        }
+    char(*lines)[CELL] = check_calloc((size_t)(n + 1) * (size_t)n_columns, CELL);
     for (int32_t i = -1; i < n; i++) {
+        char(*line)[CELL] = lines + (i + 1) * (ptrdiff_t)n_columns;
+        fill_line(rows, i < 0 ? -1 : rows->row[i], line);
+        for (int32_t c = 0; c < n_columns; c++)
+            width[c] = (int)strlen(line[c]) > width[c] ? (int)strlen(line[c]) : width[c];
+    }
+    for (int32_t i = -1; i < n; i++) {
+        char(*line)[CELL] = lines + (i + 1) * (ptrdiff_t)n_columns;
         if (rows->grouped && i > 0 && compare_questions(rows, rows->row[i - 1], rows->row[i]) != 0)
             putchar('\n');
         for (int32_t c = 0; c < n_columns; c++) {
-            printed(rows, i < 0 ? -1 : rows->row[i], c, text);
             bool name = c > 0 && c <= rows->n_swept + 2;
-            printf("%s%*s%s", c > 0 ? "  " : "", name && c + 1 < n_columns ? -width[c] : width[c], text,
-                   c + 1 == n_columns ? "\n" : "");
+            printf("%s%*s%s", c > 0 ? "  " : "", name ? -width[c] : width[c], line[c], c + 1 == n_columns ? "\n" : "");
         }
     }
+    free(lines);
     free(width);
     if (rows->n > n)
         printf("... %d rows more\n", rows->n - n);

@@ -39,13 +39,8 @@ static bool start_record(const struct arguments *arguments, const struct scenari
                          const struct lengths *lengths, struct record *record, struct error *err)
 {
     char *text = scenario_text(scenario);
-    struct record_origin origin = {
-        .scenario = scenario,
-        .scenario_text = text,
-        .lengths_hash = lengths->hash,
-    };
     bool ok = command_make_folder(arguments->options.output, err) &&
-              record_open(record, arguments->options.output, &origin, err);
+              record_open(record, arguments->options.output, scenario, text, lengths->hash, err);
     free(text);
     return ok;
 }
@@ -108,7 +103,7 @@ static bool simulate(const struct arguments *arguments, const struct scenario *s
         fputs("\r\033[K", stderr);
     if (!ok)
         record_abandon(&record);
-    stop_catch(); /* what is done is written, all of it */
+    stop_catch(); /* a signal waits until all files are written */
     ok = ok && (!traced || finish_record(scenario, &point, &record, err));
     if (ok && arguments->options.json)
         report_print_json(scenario, &point, search);
@@ -170,17 +165,18 @@ static bool run_scenario(const struct arguments *arguments, struct error *err)
     return ok;
 }
 
-enum { N_OPTIONS = 4 };
-static const struct argp_child children[N_OPTIONS + 2] = {
-    OPTION(set), OPTION(output), OPTION(json), OPTION(quiet), {&sweep_run_argp, 0, "Of sweeps:", 0}, {0}};
+enum { SWEEP_CHILD = 4 };
+static const struct argp_child children[] = {
+    OPTION(set), OPTION(output), OPTION(json), OPTION(quiet), [SWEEP_CHILD] = {&sweep_run_argp, 0, "Of sweeps:", 0},
+    {0}};
 
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
     struct arguments *arguments = state->input;
     if (key != ARGP_KEY_INIT)
         return options_parse_file(key, argument, state, "a scenario", &arguments->scenario);
-    options_begin(&arguments->options, N_OPTIONS, state);
-    state->child_inputs[N_OPTIONS] = &arguments->sweep;
+    options_begin(&arguments->options, children, state);
+    state->child_inputs[SWEEP_CHILD] = &arguments->sweep;
     return 0;
 }
 

@@ -29,7 +29,7 @@ struct arguments {
 
 enum job { JOB_SHARDS, JOB_MERGE, N_JOBS };
 
-/** Two job scripts. Paths are absolute, but for those that the user wrote: they hold in the folder `here`. */
+/** Two job scripts. Paths are absolute; those that the user wrote are relative to the folder `here`. */
 struct submission {
     const struct arguments *arguments;
     struct manifest manifest;
@@ -40,26 +40,28 @@ struct submission {
 
 static void add_sbatch(struct arguments *arguments, const char *name, const char *value, struct argp_state *state)
 {
-    char *word;
-    CHECK(asprintf(&word, "%s%s", name, value) > 0);
+    char *word = check_asprintf("%s%s", name, value);
     if (strncmp(word, "--", 2) != 0 || word[strlen(name)] == '\0' || strchr(word, '\n') != NULL)
         argp_error(state, "'%s' is no option of sbatch in one word, such as --account=NAME", word);
     arguments->sbatch = check_realloc(arguments->sbatch, (size_t)(arguments->n_sbatch + 1) * sizeof *arguments->sbatch);
     arguments->sbatch[arguments->n_sbatch++] = word;
 }
 
-enum { N_OPTIONS = 4 };
-static const struct argp_child children[N_OPTIONS + 2] = {
-    OPTION(set), OPTION(output), OPTION(json), OPTION(quiet), {&sweep_argp, 0, "Of sweeps, handed on to each part:", 0},
-    {0}};
+enum { SWEEP_CHILD = 4 };
+static const struct argp_child children[] = {OPTION(set),
+                                             OPTION(output),
+                                             OPTION(json),
+                                             OPTION(quiet),
+                                             [SWEEP_CHILD] = {&sweep_argp, 0, "Of sweeps, handed on to each part:", 0},
+                                             {0}};
 
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
     struct arguments *arguments = state->input;
     switch (key) {
     case ARGP_KEY_INIT:
-        options_begin(&arguments->options, N_OPTIONS, state);
-        state->child_inputs[N_OPTIONS] = &arguments->sweep;
+        options_begin(&arguments->options, children, state);
+        state->child_inputs[SWEEP_CHILD] = &arguments->sweep;
         return 0;
     case 'n':
         arguments->shards = options_parse_count("--shards", argument, SHARD_MAX, state);
@@ -147,9 +149,9 @@ static bool locate(struct submission *submission, struct error *err)
                                 n < 0 ? "slimsim" : "this folder", strerror(errno));
     submission->program[n] = '\0';
     const char *folder = *output == '/' ? "" : submission->here, *slash = *output == '/' ? "" : "/";
-    CHECK(asprintf(&submission->directory, "%s%s%s", folder, slash, output) > 0);
+    submission->directory = check_asprintf("%s%s%s", folder, slash, output);
     for (int i = 0; i < N_JOBS; i++)
-        CHECK(asprintf(&submission->path[i], "%s/%s.%s.sbatch", output, submission->manifest.name, suffix[i]) > 0);
+        submission->path[i] = check_asprintf("%s/%s.%s.sbatch", output, submission->manifest.name, suffix[i]);
     if (strpbrk(submission->directory, "\\\n") == NULL && strpbrk(submission->manifest.name, "\\\n") == NULL)
         return true;
     return error_set(err, "%s/%s: sbatch takes no file names with a backslash or a line break", submission->directory,
@@ -159,8 +161,7 @@ static bool locate(struct submission *submission, struct error *err)
 /** A comment that sbatch reads: an option and its value as one word. */
 static void write_option(FILE *file, const char *option, const char *value)
 {
-    char *word;
-    CHECK(asprintf(&word, "%s%s", option, value) > 0);
+    char *word = check_asprintf("%s%s", option, value);
     fputs("#SBATCH ", file);
     sweep_write_quoted(file, word);
     fputc('\n', file);
@@ -172,8 +173,7 @@ static void write_log(FILE *file, const struct submission *submission, const cha
 {
     char *log = NULL;
     size_t bytes;
-    FILE *text = open_memstream(&log, &bytes);
-    CHECK(text != NULL);
+    FILE *text = check_memstream(&log, &bytes);
     const char *const part[] = {submission->directory, "/", submission->manifest.name};
     for (size_t i = 0; i < sizeof part / sizeof *part; i++)
         for (const char *at = part[i]; *at != '\0'; at++)
@@ -187,8 +187,7 @@ static void write_log(FILE *file, const struct submission *submission, const cha
 static void write_head(FILE *file, const struct submission *submission, const char *suffix)
 {
     const struct arguments *arguments = submission->arguments;
-    char *job;
-    CHECK(asprintf(&job, "%s%s", submission->manifest.name, suffix) > 0);
+    char *job = check_asprintf("%s%s", submission->manifest.name, suffix);
     write_option(file, "--job-name=", job);
     free(job);
     for (int i = 0; i < arguments->n_sbatch; i++)
@@ -241,8 +240,7 @@ static void write_shards(FILE *file, const struct submission *submission)
 
 static void write_merge(FILE *file, const struct submission *submission)
 {
-    char *shard;
-    CHECK(asprintf(&shard, "%s/%s.shard-", submission->arguments->options.output, submission->manifest.name) > 0);
+    char *shard = check_asprintf("%s/%s.shard-", submission->arguments->options.output, submission->manifest.name);
     fprintf(file, "#!/bin/sh\n# Joins the %d parts; it can be submitted again.\n", submission->arguments->shards);
     write_head(file, submission, "-merge");
     write_log(file, submission, ".merge.log");

@@ -20,23 +20,13 @@ static bool parse_number(const char *text, const char *unit, double least, doubl
     return quantity_parse(text, unit, value) && *value >= least && *value <= most;
 }
 
-static error_t parse_numbers(int key, const char *text, struct argp_state *state)
+static bool parse_whole(const char *text, int32_t least, int32_t most, int32_t *value)
 {
-    struct sweep_arguments *arguments = state->input;
-    double value = 0;
-    if (key == 'J' && (!parse_number(text, "-", 1, MAX_JOBS, &value) || value != floor(value)))
-        argp_error(state, "--jobs: '%s' is not a whole number from 1 to %d", text, MAX_JOBS);
-    if (key == 'p' && (!parse_number(text, "-", 0, AXIS_MAX_POINTS, &value) || value != floor(value)))
-        argp_error(state, "--point: '%s' is not the index of a point; --list prints them", text);
-    if (key == 'T' && !parse_number(text, "s", 1e-3, 1e9, &arguments->time_limit_s))
-        argp_error(state, "--time-limit: '%s' is not a time such as 90s", text);
-    if (key == 'M' && !parse_number(text, "bytes", 1 << 20, 1e15, &arguments->memory_bytes))
-        argp_error(state, "--memory-limit: '%s' is not a size such as 2GiB, at least 1MiB", text);
-    if (key == 'J')
-        arguments->jobs = (int32_t)value;
-    if (key == 'p')
-        arguments->point = (int32_t)value;
-    return 0;
+    double number;
+    if (!parse_number(text, "-", least, most, &number) || number != floor(number))
+        return false;
+    *value = (int32_t)number;
+    return true;
 }
 
 static error_t parse_option(int key, char *argument, struct argp_state *state)
@@ -47,16 +37,24 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
     case 'w':
         options_append(&arguments->axes, &arguments->n_axes, argument);
         return 0;
+    case 'J':
+        if (!parse_whole(argument, 1, MAX_JOBS, &arguments->jobs))
+            argp_error(state, "--jobs: '%s' is not a whole number from 1 to %d", argument, MAX_JOBS);
+        return 0;
+    case 'T':
+        if (!parse_number(argument, "s", 1e-3, 1e9, &arguments->time_limit_s))
+            argp_error(state, "--time-limit: '%s' is not a time such as 90s", argument);
+        return 0;
+    case 'M':
+        if (!parse_number(argument, "bytes", 1 << 20, 1e15, &arguments->memory_bytes))
+            argp_error(state, "--memory-limit: '%s' is not a size such as 2GiB, at least 1MiB", argument);
+        return 0;
     case 'R':
         arguments->retry_failed = true;
         return 0;
     case 'F':
         arguments->fail_fast = true;
         return 0;
-    case 'J':
-    case 'T':
-    case 'M':
-        return parse_numbers(key, argument, state);
     default:
         return ARGP_ERR_UNKNOWN;
     }
@@ -91,7 +89,9 @@ static error_t parse_part(int key, char *argument, struct argp_state *state)
         return 0;
     case 'p':
         arguments->given = true;
-        return parse_numbers(key, argument, state);
+        if (!parse_whole(argument, 0, AXIS_MAX_POINTS, &arguments->point))
+            argp_error(state, "--point: '%s' is not the index of a point; --list prints them", argument);
+        return 0;
     default:
         return ARGP_ERR_UNKNOWN;
     }
@@ -168,8 +168,7 @@ char *sweep_command_text(const char *path, const struct options *options, const 
 {
     char *text = NULL;
     size_t bytes;
-    FILE *file = open_memstream(&text, &bytes);
-    CHECK(file != NULL);
+    FILE *file = check_memstream(&text, &bytes);
     fputs("slimsim run ", file);
     sweep_write_points(file, path, options, arguments);
     CHECK(fclose(file) == 0);
@@ -193,7 +192,7 @@ static void print_list_json(const struct manifest *manifest)
         json_object_set_new(entry, "point", json_integer(i));
         json_object_set_new(entry, "id", json_sprintf("%016" PRIx64, manifest->id[i]));
         for (int32_t c = 0; c < manifest->n_columns; c++)
-            json_object_set_new(entry, manifest->column[c], json_of(manifest->value[i * manifest->n_columns + c]));
+            json_object_set_new(entry, manifest->column[c], json_of(manifest_value(manifest, i, c)));
         json_array_append_new(list, entry);
     }
     command_print_json(list);
@@ -239,11 +238,10 @@ static void tell(const struct manifest *manifest, const struct driver_options *o
 static bool print_results(const struct manifest *manifest, const struct options *options, int32_t n_failed,
                           struct error *err)
 {
-    char *path;
     struct rows rows;
     if (n_failed == manifest->n_points) /* there is no row */
         return true;
-    CHECK(asprintf(&path, "%s/%s.csv", options->output, manifest->name) > 0);
+    char *path = check_asprintf("%s/%s.csv", options->output, manifest->name);
     bool ok = rows_open(path, &rows, err);
     if (ok && options->json)
         rows_print_json(&rows, INT32_MAX);
@@ -296,7 +294,7 @@ bool sweep_command(const char *path, const struct options *options, const struct
     if (ok && arguments->list && options->json)
         print_list_json(&manifest);
     else if (ok && arguments->list)
-        manifest_print(&manifest, stdout);
+        manifest_print(&manifest);
     else if (ok)
         ok = run(workshop, &manifest, options, arguments, &driver, err);
     workshop_close(workshop);

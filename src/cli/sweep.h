@@ -40,7 +40,7 @@ bool sweep_command(const char *path, const struct options *options, const struct
 /** On stderr: what a user should know of the points that were resolved. */
 void sweep_tell_notes(const struct workshop *workshop);
 
-/** There is more than the scenario itself: `what` divides points, and needs them. */
+/** Refuse `what`, which divides the points of a sweep, where there is none. */
 bool sweep_divided(const struct sweep *sweep, const char *what, struct error *err);
 
 /** Text as a shell takes it for one word. */

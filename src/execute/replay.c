@@ -39,6 +39,12 @@ struct run {
     int32_t *known; /* [n_tasks] a stack: finish is known, successors do not know yet */
 };
 
+/* Of a task that meets no other. */
+static double alone_finish_s(const struct run *run, int32_t task)
+{
+    return run->replay->start_s[task] + routes_alone_s(&run->routes, run->replay->dag, task);
+}
+
 /* A task whose predecessors' finish is known. */
 static void task_ready(struct run *run, int32_t task, int32_t *n_known)
 {
@@ -48,7 +54,7 @@ static void task_ready(struct run *run, int32_t task, int32_t *n_known)
         events_add(&run->events, (struct event){begins_s, task, true});
         return;
     }
-    replay->finish_s[task] = replay->start_s[task] + routes_alone_s(&run->routes, replay->dag, task);
+    replay->finish_s[task] = alone_finish_s(run, task);
     run->known[(*n_known)++] = task;
 }
 
@@ -112,11 +118,6 @@ static void flight_share(struct run *run, int32_t way, double time_s, double byt
     run->flights[way].state = FLIGHT_SHARES;
     senders_send(&run->senders, cluster_host(run->cluster, of->from_rank, of->to_rank),
                  cluster_host(run->cluster, of->to_rank, of->from_rank), bytes, way);
-}
-
-static double alone_finish_s(const struct run *run, int32_t task)
-{
-    return run->replay->start_s[task] + routes_alone_s(&run->routes, run->replay->dag, task);
 }
 
 /* A transfer that was alone until now meets another one. With next to nothing left it is over. */

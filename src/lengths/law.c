@@ -55,7 +55,6 @@ bool law_read(const struct document *document, struct lengths *lengths, struct e
                               "mu: the lognormal has less than a millionth between shortest and join");
     lengths->kind = LENGTHS_LAW;
     lengths->law = *law;
-    snprintf(lengths->source, sizeof lengths->source, "%s", file.source);
     return true;
 }
 

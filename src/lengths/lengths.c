@@ -54,7 +54,6 @@ static bool open_fixed(const struct scenario_data *data, struct lengths *lengths
     lengths->kind = LENGTHS_FIXED;
     lengths->fixed_tokens = (int32_t)data->context;
     lengths->hash = HASH_START;
-    snprintf(lengths->source, sizeof lengths->source, "every document has data.context tokens");
     return true;
 }
 
@@ -66,7 +65,6 @@ static bool open_listed(const struct scenario_data *data, struct lengths *length
     lengths->kind = LENGTHS_LISTED;
     lengths->hash = HASH_START;
     lengths->file_tokens = check_calloc(sizeof text, sizeof *lengths->file_tokens);
-    snprintf(lengths->source, sizeof lengths->source, "listed in data.lengths");
     for (char *word = strtok_r(text, " ", &rest); word != NULL; word = strtok_r(NULL, " ", &rest)) {
         double tokens;
         if (!quantity_parse(word, "tokens", &tokens) || tokens != floor(tokens) || tokens < 1 || tokens > INT32_MAX)
@@ -97,7 +95,6 @@ static bool open_file(const struct scenario_data *data, struct lengths *lengths,
     lengths->kind = LENGTHS_FILE;
     lengths->file_tokens = read.tokens;
     lengths->n = (int64_t)read.n;
-    snprintf(lengths->source, sizeof lengths->source, "%s", path);
     return ok;
 }
 

@@ -20,7 +20,6 @@ enum lengths_kind { LENGTHS_LAW, LENGTHS_TABLE, LENGTHS_FILE, LENGTHS_LISTED, LE
 /** An open source of lengths. {0} is closed. */
 struct lengths {
     enum lengths_kind kind;
-    char source[512]; /* where its numbers come from */
     struct lengths_law law;
     int64_t n;            /* rows of the quantile table, or lengths of the file or list */
     double *p, *tokens;   /* quantile table: probability and length */

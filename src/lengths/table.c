@@ -73,7 +73,6 @@ bool table_read(const struct document *document, struct lengths *lengths, struct
                               "p: must go from 0 to 1, goes from %g to %g", lengths->p[0], lengths->p[n_p - 1]);
     lengths->kind = LENGTHS_TABLE;
     lengths->n = n_p;
-    snprintf(lengths->source, sizeof lengths->source, "%s", file.source);
     return true;
 }
 

@@ -237,3 +237,13 @@ void document_write(FILE *file, const struct document *document, int32_t node)
     }
     fputc(mapping ? '}' : ']', file);
 }
+
+char *document_text(const struct document *document, int32_t node)
+{
+    char *text = NULL;
+    size_t n_bytes;
+    FILE *file = check_memstream(&text, &n_bytes);
+    document_write(file, document, node);
+    CHECK(fclose(file) == 0);
+    return text;
+}

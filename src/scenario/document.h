@@ -76,6 +76,9 @@ bool document_key_error(const struct document *document, int32_t node, struct er
 /** Write a node and all below it as YAML flow text that reads back to the same tree. */
 void document_write(FILE *file, const struct document *document, int32_t node);
 
+/** The same as a text. Caller frees. */
+char *document_text(const struct document *document, int32_t node);
+
 /** Write text as a YAML scalar, in quotes unless it is of letters, digits and signs without meaning in YAML. */
 void document_write_text(FILE *file, const char *text);
 

@@ -77,9 +77,8 @@ static bool set_at_path(struct document *document, char *path, int32_t value, co
 static const char *assignment_name(struct document *document, const char *option, const char *assignment)
 {
     enum { SHOWN = 200 };
-    char *name;
-    CHECK(asprintf(&name, "%s '%.*s%s'", option, SHOWN, assignment, strlen(assignment) > SHOWN ? "..." : "") > 0);
-    return document_keep(document, name);
+    const char *more = strlen(assignment) > SHOWN ? "..." : "";
+    return document_keep(document, check_asprintf("%s '%.*s%s'", option, SHOWN, assignment, more));
 }
 
 /** The '=' of key=value, NULL with a message. */
@@ -138,7 +137,7 @@ bool document_set_list(struct document *document, const char *group, const char 
         return false;
     bool whole = equals[1] == '{';
     size_t bytes = strlen(equals) + 3;
-    char *text = check_malloc(bytes), *key = strndup(assignment, (size_t)(equals - assignment));
+    char *text = check_malloc(bytes), *key = check_strndup(assignment, (size_t)(equals - assignment));
     snprintf(text, bytes, whole ? "%s" : "[%s]", equals + 1);
     int32_t value = document_read_nodes(document, text, strlen(text), file, false, err);
     if (value >= 0)

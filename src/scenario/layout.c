@@ -2,6 +2,22 @@
 #include "scenario/layout.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
+
+/** What is wrong with a key of the plan, in front of it "plan.KEY: ". */
+__attribute__((format(printf, 5, 6))) static bool refuse(const struct scenario *scenario,
+                                                         const struct scenario_system *system, const char *key,
+                                                         struct error *err, const char *format, ...)
+{
+    char path[64], what[900];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(what, sizeof what, format, list);
+    va_end(list);
+    snprintf(path, sizeof path, "plan.%s", key);
+    return document_error(&scenario->document, document_find(&scenario->document, system->node, path), err, "%s: %s",
+                          path, what);
+}
 
 /** tp x pp x cp x dp are the platform's GPUs; fills dp in. */
 static bool check_gpus(const struct scenario *scenario, struct scenario_system *system, struct error *err)
@@ -43,8 +59,8 @@ static bool check_stages(const struct scenario *scenario, const struct scenario_
     const struct document *document = &scenario->document;
     int64_t layers = scenario->model.layers;
     if (plan->vpp > 1 && plan->pp == 1)
-        return document_error(document, document_find(document, system->node, "plan.vpp"), err,
-                              "plan.vpp: %" PRId64 " chunks a rank need more than one stage; pp is 1", plan->vpp);
+        return refuse(scenario, system, "vpp", err, "%" PRId64 " chunks a rank need more than one stage; pp is 1",
+                      plan->vpp);
     if (plan->pp * plan->vpp <= layers + 2 && scenario_stages_fit(split, layers, (int32_t)plan->pp, (int32_t)plan->vpp))
         return true;
     return document_error(
@@ -62,16 +78,14 @@ static bool check_stages(const struct scenario *scenario, const struct scenario_
 static bool check_shard_group(const struct scenario *scenario, const struct scenario_system *system, struct error *err)
 {
     const struct scenario_plan *plan = &system->plan;
-    int32_t node = document_find(&scenario->document, system->node, "plan.shard_group");
     if (plan->shard_group == 0)
         return true;
     if (plan->sharding == SCENARIO_UNSHARDED)
-        return document_error(&scenario->document, node, err,
-                              "plan.shard_group: %" PRId64 " ranks cannot share with sharding none", plan->shard_group);
+        return refuse(scenario, system, "shard_group", err, "%" PRId64 " ranks cannot share with sharding none",
+                      plan->shard_group);
     return plan->dp * plan->cp % plan->shard_group == 0 ||
-           document_error(&scenario->document, node, err,
-                          "plan.shard_group: %" PRId64 " does not divide dp x cp = %" PRId64 " x %" PRId64,
-                          plan->shard_group, plan->dp, plan->cp);
+           refuse(scenario, system, "shard_group", err, "%" PRId64 " does not divide dp x cp = %" PRId64 " x %" PRId64,
+                  plan->shard_group, plan->dp, plan->cp);
 }
 
 /** Ulysses deals whole heads to the ranks. */
@@ -81,10 +95,10 @@ static bool check_context(const struct scenario *scenario, const struct scenario
     if (plan->cp_type != SCENARIO_ULYSSES ||
         (scenario->model.heads % (plan->tp * plan->cp) == 0 && scenario->model.kv_heads % (plan->tp * plan->cp) == 0))
         return true;
-    return document_error(&scenario->document, document_find(&scenario->document, system->node, "plan.cp_type"), err,
-                          "plan.cp_type: ulysses needs tp x cp = %" PRId64 " x %" PRId64
-                          " to divide heads and kv_heads, %" PRId64 " and %" PRId64 "; ring and all-gather do not",
-                          plan->tp, plan->cp, scenario->model.heads, scenario->model.kv_heads);
+    return refuse(scenario, system, "cp_type", err,
+                  "ulysses needs tp x cp = %" PRId64 " x %" PRId64 " to divide heads and kv_heads, %" PRId64
+                  " and %" PRId64 "; ring and all-gather do not",
+                  plan->tp, plan->cp, scenario->model.heads, scenario->model.kv_heads);
 }
 
 /** Keys of one version of FSDP alone. */
@@ -93,15 +107,12 @@ static bool check_fsdp(const struct scenario *scenario, const struct scenario_sy
 {
     const struct scenario_plan *plan = &system->plan;
     if (plan->fsdp_ends == SCENARIO_ENDS_OWN && plan->fsdp != 2)
-        return document_error(&scenario->document, document_find(&scenario->document, system->node, "plan.fsdp_ends"),
-                              err, "plan.fsdp_ends: own needs fsdp 2");
+        return refuse(scenario, system, "fsdp_ends", err, "own needs fsdp 2");
     if (plan->fsdp_ends == SCENARIO_ENDS_OWN && scenario->model.tied_embeddings)
-        return document_error(&scenario->document, document_find(&scenario->document, system->node, "plan.fsdp_ends"),
-                              err, "plan.fsdp_ends: own needs untied embeddings, the head has the embedding's tensor");
+        return refuse(scenario, system, "fsdp_ends", err,
+                      "own needs untied embeddings, the head has the embedding's tensor");
     if (plan->fsdp_prefetch == SCENARIO_BACKWARD_POST && (plan->fsdp == 2 || !in_passes))
-        return document_error(&scenario->document,
-                              document_find(&scenario->document, system->node, "plan.fsdp_prefetch"), err,
-                              "plan.fsdp_prefetch: backward-post needs fsdp 1 and sharding zero2 or zero3");
+        return refuse(scenario, system, "fsdp_prefetch", err, "backward-post needs fsdp 1 and sharding zero2 or zero3");
     return true;
 }
 
@@ -111,26 +122,23 @@ static bool check_sharding(const struct scenario *scenario, const struct scenari
     if (!check_fsdp(scenario, system, in_passes, err))
         return false;
     if (!in_passes && system->plan.fsdp == 2)
-        return document_error(&scenario->document, document_find(&scenario->document, system->node, "plan.fsdp"), err,
-                              "plan.fsdp: 2 needs sharding zero2 or zero3");
+        return refuse(scenario, system, "fsdp", err, "2 needs sharding zero2 or zero3");
     if (in_passes && system->plan.schedule == SCENARIO_ZERO_BUBBLE)
-        return document_error(&scenario->document, document_find(&scenario->document, system->node, "plan.schedule"),
-                              err, "plan.schedule: zero-bubble needs sharding zero1 or none");
+        return refuse(scenario, system, "schedule", err, "zero-bubble needs sharding zero1 or none");
     if (!in_passes || system->plan.pp == 1)
         return true;
-    return document_error(&scenario->document, document_find(&scenario->document, system->node, "plan.sharding"), err,
-                          "plan.sharding: zero2 and zero3 need pp 1, which is %" PRId64
-                          "; with pipeline stages zero1 and none are allowed",
-                          system->plan.pp);
+    return refuse(scenario, system, "sharding", err,
+                  "zero2 and zero3 need pp 1, which is %" PRId64 "; with pipeline stages zero1 and none are allowed",
+                  system->plan.pp);
 }
 
 static bool check_recompute(const struct scenario *scenario, const struct scenario_system *system, struct error *err)
 {
     if (scenario_recompute_fits(system->plan.recompute, &scenario->model))
         return true;
-    return document_error(&scenario->document, document_find(&scenario->document, system->node, "plan.recompute"), err,
-                          "plan.recompute: alternate-gemms stands beside norm and activation, [selective, "
-                          "alternate-gemms], and needs a model with swiglu and without dropout");
+    return refuse(scenario, system, "recompute", err,
+                  "alternate-gemms stands beside norm and activation, [selective, "
+                  "alternate-gemms], and needs a model with swiglu and without dropout");
 }
 
 /** So many layers of a stage recompute, evenly over its chunks. */
@@ -138,15 +146,13 @@ static bool check_recompute_layers(const struct scenario *scenario, const struct
                                    struct error *err)
 {
     const struct scenario_plan *plan = &system->plan;
-    int32_t node = document_find(&scenario->document, system->node, "plan.recompute_layers");
     if (plan->early_stop && plan->recompute != RECOMPUTE_FULL)
-        return document_error(&scenario->document, document_find(&scenario->document, system->node, "plan.early_stop"),
-                              err, "plan.early_stop: true needs recompute: full");
+        return refuse(scenario, system, "early_stop", err, "true needs recompute: full");
     if (plan->recompute_layers == 0)
         return true;
     if (plan->recompute != RECOMPUTE_FULL)
-        return document_error(&scenario->document, node, err,
-                              "plan.recompute_layers: %" PRId64 " layers need recompute: full", plan->recompute_layers);
+        return refuse(scenario, system, "recompute_layers", err, "%" PRId64 " layers need recompute: full",
+                      plan->recompute_layers);
     int64_t largest = 0;
     for (int32_t stage = 0; stage < (int32_t)plan->pp; stage++) {
         int32_t layers = scenario_stage_layers(&plan->stages, scenario->model.layers, (int32_t)plan->pp, 1, stage);
@@ -154,31 +160,28 @@ static bool check_recompute_layers(const struct scenario *scenario, const struct
     }
     if (plan->recompute_layers <= largest && plan->recompute_layers % plan->vpp == 0)
         return true;
-    return document_error(&scenario->document, node, err,
-                          "plan.recompute_layers: %" PRId64 " is not allowed; allowed: a multiple of vpp, %" PRId64
-                          ", up to the layers of a stage, %" PRId64,
-                          plan->recompute_layers, plan->vpp, largest);
+    return refuse(scenario, system, "recompute_layers", err,
+                  "%" PRId64 " is not allowed; allowed: a multiple of vpp, %" PRId64
+                  ", up to the layers of a stage, %" PRId64,
+                  plan->recompute_layers, plan->vpp, largest);
 }
 
 /** Chunks and slices only with the schedules that have them. */
 static bool check_schedule(const struct scenario *scenario, const struct scenario_system *system, struct error *err)
 {
     const struct scenario_plan *plan = &system->plan;
-    const struct document *document = &scenario->document;
     bool chunks = plan->schedule == SCENARIO_ONE_F_ONE_B || plan->schedule == SCENARIO_INTERLEAVED;
     bool slices = plan->schedule == SCENARIO_SEQ1F1B || plan->schedule == SCENARIO_TERAPIPE;
     if (plan->schedule == SCENARIO_INTERLEAVED && plan->vpp == 1)
-        return document_error(document, document_find(document, system->node, "plan.schedule"), err,
-                              "plan.schedule: interleaved needs plan.vpp above 1");
+        return refuse(scenario, system, "schedule", err, "interleaved needs plan.vpp above 1");
     if (!chunks && plan->vpp > 1)
-        return document_error(document, document_find(document, system->node, "plan.vpp"), err,
-                              "plan.vpp: %" PRId64 ", but plan.schedule allows only 1; allowed: 1f1b or interleaved "
-                              "with chunks",
-                              plan->vpp);
+        return refuse(scenario, system, "vpp", err,
+                      "%" PRId64 ", but plan.schedule allows only 1; allowed: 1f1b or interleaved "
+                      "with chunks",
+                      plan->vpp);
     if (!slices && plan->slices > 0)
-        return document_error(document, document_find(document, system->node, "plan.slices"), err,
-                              "plan.slices: %" PRId64 ", but only the schedules seq1f1b and terapipe cut micro-batches",
-                              plan->slices);
+        return refuse(scenario, system, "slices", err,
+                      "%" PRId64 ", but only the schedules seq1f1b and terapipe cut micro-batches", plan->slices);
     return true;
 }
 

@@ -171,6 +171,15 @@ static bool declare(struct reader *reader, enum part part, const char *name)
     return true;
 }
 
+/** A part that is declared here, of the node and GPU that were found in its name. */
+static void add_part(struct reader *reader, const struct item *found, const char *name, double value)
+{
+    struct item *item = add_item(&reader->parts, found->part, name, line_of(reader));
+    item->node = found->node;
+    item->gpu = found->gpu;
+    item->value = value;
+}
+
 static void read_host(struct reader *reader, const char **attributes)
 {
     const char *name = attribute(reader, "host", attributes, "id", true);
@@ -187,10 +196,7 @@ static void read_host(struct reader *reader, const char **attributes)
                                line_of(reader), name);
         return;
     }
-    struct item *item = add_item(&reader->parts, found.part, name, line_of(reader));
-    item->node = found.node;
-    item->gpu = found.gpu;
-    item->value = value;
+    add_part(reader, &found, name, value);
 }
 
 static void read_link(struct reader *reader, const char **attributes)
@@ -213,10 +219,7 @@ static void read_link(struct reader *reader, const char **attributes)
         count_above(reader, name);
         return;
     }
-    struct item *item = add_item(&reader->parts, found.part, name, line_of(reader));
-    item->node = found.node;
-    item->gpu = found.gpu;
-    item->value = value;
+    add_part(reader, &found, name, value);
 }
 
 /** host_memory_bytes, as a property of host cpu<node> or of zone node<node>. */

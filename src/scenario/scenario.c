@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "scenario/scenario.h"
-#include <inttypes.h>
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -419,8 +419,7 @@ char *scenario_text(const struct scenario *scenario)
 {
     char *text = NULL;
     size_t n_bytes;
-    FILE *file = open_memstream(&text, &n_bytes);
-    CHECK(file != NULL);
+    FILE *file = check_memstream(&text, &n_bytes);
     schema_write(file, scenario_keys, N_SCENARIO_KEYS, scenario, 0);
     fputs("systems:\n", file);
     for (int32_t i = 0; i < scenario->n_systems; i++) {

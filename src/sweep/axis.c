@@ -9,8 +9,6 @@
 #include "scenario/document_set.h"
 #include "scenario/quantity.h"
 
-static const char *const word_key[] = {"zip", "exclude", "replicates"};
-
 bool sweep_present(const struct document *document)
 {
     return document_find(document, 0, "sweep") >= 0;
@@ -23,18 +21,6 @@ static int32_t n_children(const struct document *document, int32_t node)
     for (int32_t child = node >= 0 ? document->node[node].child : -1; child >= 0; child = document->node[child].next)
         n++;
     return n;
-}
-
-/** A node as flow text. Caller frees. */
-static char *node_text(const struct document *document, int32_t node)
-{
-    char *text = NULL;
-    size_t bytes;
-    FILE *file = open_memstream(&text, &bytes);
-    CHECK(file != NULL);
-    document_write(file, document, node);
-    CHECK(fclose(file) == 0);
-    return text;
 }
 
 /** A new axis of one or several keys, its values still to come. */
@@ -227,14 +213,6 @@ static bool read_replicates(struct sweep *sweep, int32_t node, struct error *err
     return true;
 }
 
-static bool is_word(const char *key)
-{
-    for (size_t i = 0; i < sizeof word_key / sizeof *word_key; i++)
-        if (strcmp(key, word_key[i]) == 0)
-            return true;
-    return false;
-}
-
 /** A key that two axes vary, that --set fixes as well, or that may not vary. */
 static bool check_column(const struct sweep *sweep, int32_t column, int32_t at, struct error *err)
 {
@@ -251,8 +229,6 @@ static bool check_column(const struct sweep *sweep, int32_t column, int32_t at, 
                               document->node[base].file);
     return true;
 }
-
-static bool number_points(struct sweep *sweep, struct error *err);
 
 static bool read_columns(struct sweep *sweep, struct error *err)
 {
@@ -271,29 +247,7 @@ static bool read_columns(struct sweep *sweep, struct error *err)
     if (n > AXIS_MAX_POINTS)
         return document_error(&sweep->document, document_find(&sweep->document, 0, "sweep"), err,
                               "sweep: more than %d points", AXIS_MAX_POINTS);
-    return ok && number_points(sweep, err);
-}
-
-bool sweep_read(struct document *document, struct sweep *sweep, struct error *err)
-{
-    *sweep = (struct sweep){.document = *document};
-    *document = (struct document){0};
-    struct document *own = &sweep->document;
-    int32_t node = document_find(own, 0, "sweep");
-    bool ok = true;
-    if (node >= 0 && own->node[node].kind != DOCUMENT_MAPPING && !document_is_null(&own->node[node]))
-        return document_error(own, node, err, "sweep: expected keys of the scenario, each with a list of its values");
-    for (int32_t child = node >= 0 ? own->node[node].child : -1; child >= 0; child = own->node[child].next)
-        if (!is_word(own->node[child].key))
-            ok &= add_list(sweep, child, own->node[child].key, err);
-        else if (strcmp(own->node[child].key, "zip") == 0)
-            ok &= read_zip(sweep, child, err);
-        else if (strcmp(own->node[child].key, "exclude") == 0)
-            ok &= read_exclude(sweep, child, err);
-    int32_t replicates = document_find(own, node, "replicates");
-    if (replicates >= 0)
-        ok &= read_replicates(sweep, replicates, err);
-    return ok && read_columns(sweep, err);
+    return ok;
 }
 
 /** The node of an axis's key at a combination of the grid. */
@@ -330,8 +284,8 @@ static bool compares(double value, double bound, char sign, bool equal)
 static bool satisfies(const struct document *document, int32_t value, int32_t condition)
 {
     const struct document_node *at = &document->node[condition];
-    char *text = node_text(document, value);
-    char *wanted = at->kind == DOCUMENT_SCALAR ? check_strdup(at->value) : node_text(document, condition);
+    char *text = document_text(document, value);
+    char *wanted = at->kind == DOCUMENT_SCALAR ? check_strdup(at->value) : document_text(document, condition);
     const char *rest = wanted + strspn(wanted, "<>!="), *plain = document->node[value].value;
     rest += strspn(rest, " ");
     bool equal = strchr(wanted, '=') != NULL && strchr(wanted, '=') < rest, negated = *wanted == '!';
@@ -401,6 +355,28 @@ static bool number_points(struct sweep *sweep, struct error *err)
     return ok;
 }
 
+bool sweep_read(struct document *document, struct sweep *sweep, struct error *err)
+{
+    *sweep = (struct sweep){.document = *document};
+    *document = (struct document){0};
+    struct document *own = &sweep->document;
+    int32_t node = document_find(own, 0, "sweep");
+    bool ok = true;
+    if (node >= 0 && own->node[node].kind != DOCUMENT_MAPPING && !document_is_null(&own->node[node]))
+        return document_error(own, node, err, "sweep: expected keys of the scenario, each with a list of its values");
+    for (int32_t child = node >= 0 ? own->node[node].child : -1; child >= 0; child = own->node[child].next)
+        if (strcmp(own->node[child].key, "zip") == 0)
+            ok &= read_zip(sweep, child, err);
+        else if (strcmp(own->node[child].key, "exclude") == 0)
+            ok &= read_exclude(sweep, child, err);
+        else if (strcmp(own->node[child].key, "replicates") != 0) /* read last: they vary fastest */
+            ok &= add_list(sweep, child, own->node[child].key, err);
+    int32_t replicates = document_find(own, node, "replicates");
+    if (replicates >= 0)
+        ok &= read_replicates(sweep, replicates, err);
+    return ok && read_columns(sweep, err) && number_points(sweep, err);
+}
+
 bool sweep_point(const struct sweep *sweep, int32_t point, struct document *document, struct error *err)
 {
     bool ok = true;
@@ -419,7 +395,7 @@ char *sweep_value(const struct sweep *sweep, int32_t point, int32_t column)
         column -= sweep->axes[axis].n_keys;
     int32_t node = value_node(sweep, sweep->combination[point], axis, column);
     const char *plain = sweep->document.node[node].value;
-    return plain != NULL ? check_strdup(plain) : node_text(&sweep->document, node);
+    return plain != NULL ? check_strdup(plain) : document_text(&sweep->document, node);
 }
 
 void sweep_free(struct sweep *sweep)

@@ -47,7 +47,7 @@ static enum trace_type type_of(const struct manifest *manifest, int32_t column)
     enum trace_type type = TRACE_INT64;
     for (int32_t i = 0; i < manifest->n_points; i++) {
         double number;
-        if (!quantity_parse(manifest->value[i * manifest->n_columns + column], "-", &number))
+        if (!quantity_parse(manifest_value(manifest, i, column), "-", &number))
             return TRACE_TEXT;
         if (number != floor(number) || fabs(number) > 0x1p53)
             type = TRACE_DOUBLE;
@@ -59,7 +59,7 @@ static size_t text_bytes(const struct manifest *manifest, int32_t column)
 {
     size_t bytes = 1;
     for (int32_t i = 0; i < manifest->n_points; i++) {
-        size_t n = strlen(manifest->value[i * manifest->n_columns + column]);
+        size_t n = strlen(manifest_value(manifest, i, column));
         bytes = n > bytes ? n : bytes;
     }
     return bytes;
@@ -83,7 +83,7 @@ static void put_values(const struct book *book, int32_t point, char *to)
 {
     for (int32_t c = 0; c < book->manifest->n_columns; c++) {
         const struct trace_column *column = &book->swept[c];
-        const char *text = book->manifest->value[point * book->manifest->n_columns + c];
+        const char *text = manifest_value(book->manifest, point, c);
         double number = 0;
         memset(to + column->offset, 0, column->bytes);
         if (column->type == TRACE_TEXT) {
@@ -158,7 +158,7 @@ static bool set_attributes(const struct book *book)
 
 static void print_value(const struct book *book, int32_t point, int32_t column, FILE *file)
 {
-    const char *text = book->manifest->value[point * book->manifest->n_columns + column];
+    const char *text = manifest_value(book->manifest, point, column);
     double number = 0;
     if (book->swept[column].type == TRACE_TEXT) {
         csv_print_text(text, file);
@@ -355,8 +355,7 @@ static void book_free(struct book *book)
 static FILE *open_csv(const char *directory, const char *name, const char *suffix, struct output *output,
                       struct error *err)
 {
-    char *path;
-    CHECK(asprintf(&path, "%s/%s%s", directory, name, suffix) > 0);
+    char *path = check_asprintf("%s/%s%s", directory, name, suffix);
     FILE *file = output_open(output, path, err);
     free(path);
     return file;
@@ -372,7 +371,7 @@ bool book_write(const char *directory, const struct manifest *manifest, book_sou
     if (book.points_csv != NULL)
         book.trace = trace_create(directory, manifest->name, err);
     bool ok = book.trace != NULL && write_all(&book, source, context, n_failed);
-    /* The largest file first; the others are at the disk by then but for their names. */
+    /* The largest file gets its name first; the others are written by then and only lack theirs. */
     if (ok && (fflush(book.csv) != 0 || fflush(book.points_csv) != 0))
         ok = output_failed(&book.csv_output, ERROR_IO, strerror(errno), err);
     if (book.trace != NULL && ok)

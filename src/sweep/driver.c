@@ -37,7 +37,7 @@ static void add_point_error(const struct manifest *manifest, int32_t point, cons
     for (int32_t c = 0; c < manifest->n_columns; c++) {
         size_t used = strlen(where);
         snprintf(where + used, sizeof where - used, "%s%s=%s", c > 0 ? ", " : "", manifest->column[c],
-                 manifest->value[point * manifest->n_columns + c]);
+                 manifest_value(manifest, point, c));
     }
     error_add(err, "%s", wrong->text);
     error_add(err, "  at point %d of the sweep: %s; `exclude:` leaves points out", point, where);
@@ -84,12 +84,11 @@ static bool visit(void *context, enum journal_kind kind, int64_t offset, const v
 static bool open_journal(struct driver *driver, struct error *err)
 {
     const struct shard *shard = &driver->options->shard;
-    char *path, part[64] = "";
+    char part[64] = "";
     if (shard->n > 0)
         snprintf(part, sizeof part, ".shard-%d-of-%d", shard->k, shard->n);
-    CHECK(asprintf(&path, "%s/%s%s.journal", driver->options->directory, driver->manifest->name, part) > 0);
-    FILE *file = open_memstream((char **)&driver->packed, &driver->packed_bytes);
-    CHECK(file != NULL);
+    char *path = check_asprintf("%s/%s%s.journal", driver->options->directory, driver->manifest->name, part);
+    FILE *file = check_memstream((char **)&driver->packed, &driver->packed_bytes);
     manifest_pack(file, driver->manifest);
     CHECK(fclose(file) == 0);
     driver->build = ledger_build();
@@ -132,7 +131,7 @@ static void work(void *context, int32_t point, FILE *answer)
 {
     struct driver *driver = context;
     struct result result;
-    if (driver->journal.descriptor >= 0) /* else the lock would outlive a killed driver */
+    if (driver->journal.descriptor >= 0) /* or the lock would outlive a killed driver */
         journal_close(&driver->journal);
     workshop_run(driver->workshop, point, &result);
     result_pack(answer, &result);
@@ -158,8 +157,7 @@ static void *pack_failure(const struct driver *driver, const struct pool_answer 
         .message = check_strdup(answer->said),
     };
     char *bytes = NULL;
-    FILE *file = open_memstream(&bytes, n_bytes);
-    CHECK(file != NULL);
+    FILE *file = check_memstream(&bytes, n_bytes);
     result_pack(file, &result);
     CHECK(fclose(file) == 0);
     result_free(&result);

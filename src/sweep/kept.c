@@ -41,10 +41,9 @@ static bool visit(void *context, const struct csv_row *row, struct error *err)
 /** Whether the points of DIRECTORY/NAME.points.csv are this sweep's, as far as can be read. */
 static bool is_of_sweep(const char *directory, const char *name, const struct manifest *sweep)
 {
-    char *path;
+    char *path = check_asprintf("%s/%s.points.csv", directory, name);
     struct error wrong = {0};
     struct kept kept = {.sweep = sweep, .held = true, .remade = true};
-    CHECK(asprintf(&path, "%s/%s.points.csv", directory, name) > 0);
     kept.ids = check_calloc((size_t)sweep->n_points, sizeof *kept.ids);
     memcpy(kept.ids, sweep->id, (size_t)sweep->n_points * sizeof *kept.ids);
     qsort(kept.ids, (size_t)sweep->n_points, sizeof *kept.ids, compare_ids);
@@ -68,9 +67,8 @@ static void read_first(const char *path, size_t size, char *first)
 
 bool kept_may_replace(const char *directory, const char *name, const struct manifest *sweep, struct error *err)
 {
-    char *path, first[16];
+    char *path = check_asprintf("%s/%s.csv", directory, name), first[16];
     const char *what = NULL;
-    CHECK(asprintf(&path, "%s/%s.csv", directory, name) > 0);
     read_first(path, sizeof first, first);
     if (strncmp(first, "system,", strlen("system,")) == 0)
         what = sweep != NULL ? "the table of a single run" : NULL;

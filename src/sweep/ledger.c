@@ -97,10 +97,8 @@ char *ledger_build(void)
 {
     struct error err = {0};
     uint64_t hash = HASH_START;
-    char *text;
     hash_file("/proc/self/exe", &hash, &err); /* without /proc the versions must do */
-    CHECK(asprintf(&text, "slimsim %s (program %016" PRIx64 ", SimGrid %s, igraph %s, GSL %s, HDF5 %s)",
-                   SLIMSIM_VERSION, hash, execute_simgrid_version(), graph_igraph_version(), gsl_version,
-                   trace_hdf5_version()) > 0);
-    return text;
+    return check_asprintf("slimsim %s (program %016" PRIx64 ", SimGrid %s, igraph %s, GSL %s, HDF5 %s)",
+                          SLIMSIM_VERSION, hash, execute_simgrid_version(), graph_igraph_version(), gsl_version,
+                          trace_hdf5_version());
 }

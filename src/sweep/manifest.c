@@ -10,19 +10,16 @@
 
 void manifest_of_sweep(const struct sweep *sweep, struct manifest *manifest)
 {
-    size_t n_points = (size_t)sweep->n_points, n_columns = (size_t)sweep->n_columns, bytes;
+    size_t n_points = (size_t)sweep->n_points, n_columns = (size_t)sweep->n_columns;
     *manifest = (struct manifest){.n_points = sweep->n_points, .n_columns = sweep->n_columns};
-    FILE *file = open_memstream(&manifest->scenario, &bytes);
-    CHECK(file != NULL);
-    document_write(file, &sweep->document, 0);
-    CHECK(fclose(file) == 0);
+    manifest->scenario = document_text(&sweep->document, 0);
     manifest->column = check_calloc(n_columns, sizeof *manifest->column);
     for (int32_t i = 0; i < sweep->n_columns; i++)
         manifest->column[i] = check_strdup(sweep->column[i]);
     manifest->note = check_calloc((size_t)sweep->n_exclusions, sizeof *manifest->note);
     for (int32_t i = 0; i < sweep->n_exclusions; i++) {
         const struct exclusion *exclusion = &sweep->exclusions[i];
-        CHECK(asprintf(&manifest->note[i], "%d points excluded: %s", exclusion->n_points, exclusion->reason) > 0);
+        manifest->note[i] = check_asprintf("%d points excluded: %s", exclusion->n_points, exclusion->reason);
     }
     manifest->n_notes = sweep->n_exclusions;
     manifest->id = check_calloc(n_points, sizeof *manifest->id);
@@ -86,24 +83,22 @@ bool manifest_unpack(const void *bytes, size_t n_bytes, struct manifest *manifes
     return true;
 }
 
-void manifest_print(const struct manifest *manifest, FILE *file)
+void manifest_print(const struct manifest *manifest)
 {
     for (int32_t i = 0; i < manifest->n_points; i++) {
-        fprintf(file, "%d  %016" PRIx64, i, manifest->id[i]);
+        printf("%d  %016" PRIx64, i, manifest->id[i]);
         for (int32_t c = 0; c < manifest->n_columns; c++)
-            fprintf(file, "  %s=%s", manifest->column[c], manifest->value[i * manifest->n_columns + c]);
-        fputc('\n', file);
+            printf("  %s=%s", manifest->column[c], manifest_value(manifest, i, c));
+        putchar('\n');
     }
     for (int32_t i = 0; i < manifest->n_notes; i++)
-        fprintf(file, "%s\n", manifest->note[i]);
-    fprintf(file, "%d points\n", manifest->n_points);
+        puts(manifest->note[i]);
+    printf("%d points\n", manifest->n_points);
 }
 
 char *manifest_command(const struct manifest *manifest, int32_t point)
 {
-    char *text;
-    CHECK(asprintf(&text, "%s --point %d", manifest->command, point) > 0);
-    return text;
+    return check_asprintf("%s --point %d", manifest->command, point);
 }
 
 static void free_texts(char **text, size_t n)

@@ -16,14 +16,20 @@ struct manifest {
     uint64_t *id;  /* [n_points] */
 };
 
+/** What a point has for a swept key, as written. */
+static inline const char *manifest_value(const struct manifest *manifest, int32_t point, int32_t column)
+{
+    return manifest->value[(size_t)point * (size_t)manifest->n_columns + (size_t)column];
+}
+
 /** All but name, command and ids. */
 void manifest_of_sweep(const struct sweep *sweep, struct manifest *manifest);
 
 void manifest_pack(FILE *file, const struct manifest *manifest);
 bool manifest_unpack(const void *bytes, size_t n_bytes, struct manifest *manifest);
 
-/** Print "index id key=value ..." lines, the exclusions and the number of points. */
-void manifest_print(const struct manifest *manifest, FILE *file);
+/** Print "index id key=value ..." lines, the exclusions and the number of points on stdout. */
+void manifest_print(const struct manifest *manifest);
 
 /** The command that repeats one point. Caller frees. */
 char *manifest_command(const struct manifest *manifest, int32_t point);

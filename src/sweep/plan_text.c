@@ -19,8 +19,7 @@ static void knobs_text(const struct scenario *scenario, const struct point_syste
     CHECK(system_read_knobs(training, scenario, system->entry, knobs, &err)); /* they were read before the run */
     char *yaml = NULL;
     size_t n_bytes, n = 0;
-    FILE *file = open_memstream(&yaml, &n_bytes);
-    CHECK(file != NULL);
+    FILE *file = check_memstream(&yaml, &n_bytes);
     schema_write(file, training->knobs, training->n_knobs, knobs, 0);
     CHECK(fclose(file) == 0);
     for (const char *at = yaml; *at != '\0' && n + 3 < PLAN_TEXT_SIZE; at++)

@@ -67,8 +67,7 @@ static _Noreturn void serve(const struct pool *pool, int task_end, int answer_en
     while (read_all(task_end, &task, sizeof task)) {
         char *answer = NULL;
         size_t n_bytes = 0;
-        FILE *file = open_memstream(&answer, &n_bytes);
-        CHECK(file != NULL);
+        FILE *file = check_memstream(&answer, &n_bytes);
         pool->work(pool->context, task, file);
         CHECK(fclose(file) == 0);
         uint64_t length = n_bytes;
@@ -294,8 +293,7 @@ static bool step(struct run *run, struct pollfd *files)
             ok = give_task(run, worker);
     }
     check_times(run);
-    if (run->pool->idle != NULL)
-        run->pool->idle(run->pool->context);
+    run->pool->idle(run->pool->context);
     return ok;
 }
 

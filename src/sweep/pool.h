@@ -37,7 +37,7 @@ struct pool {
                              worker. */
     void (*work)(void *context, int32_t task, FILE *answer);                          /* in a worker */
     bool (*take)(void *context, const struct pool_answer *answer, struct error *err); /* here; false: stop with err */
-    void (*idle)(void *context); /* here, a few times a second; may be NULL */
+    void (*idle)(void *context);                                                      /* here, a few times a second */
     void *context;
     const volatile sig_atomic_t *stop; /* not 0: end at once */
 };

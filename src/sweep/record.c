@@ -29,15 +29,14 @@ bool record_versions(struct trace *trace, struct error *err)
            trace_set_text(trace, "hdf5_version", trace_hdf5_version(), err);
 }
 
-static bool set_inputs(struct trace *trace, const struct record_origin *origin, struct error *err)
+static bool set_inputs(struct trace *trace, const struct scenario *scenario, const char *text, uint64_t lengths_hash,
+                       struct error *err)
 {
-    const struct scenario *scenario = origin->scenario;
     struct flop_curve layer = flop_layer_curve(&scenario->model, PASS_FORWARD);
-    return trace_set_text(trace, "scenario", origin->scenario_text, err) &&
-           set_hash(trace, "model_hash", scenario->model_hash, err) &&
+    return trace_set_text(trace, "scenario", text, err) && set_hash(trace, "model_hash", scenario->model_hash, err) &&
            set_hash(trace, "device_hash", scenario->device_hash, err) &&
            set_hash(trace, "platform_hash", scenario->platform.hash, err) &&
-           set_hash(trace, "lengths_hash", origin->lengths_hash, err) &&
+           set_hash(trace, "lengths_hash", lengths_hash, err) &&
            trace_set_integer(trace, "seed", scenario->seed, err) &&
            trace_set_text(trace, "name", scenario->name, err) &&
            trace_set_text(trace, "model", scenario->model.name, err) &&
@@ -90,17 +89,17 @@ static bool append_faults(struct trace *trace, const struct scenario *scenario, 
     return ok;
 }
 
-bool record_open(struct record *record, const char *directory, const struct record_origin *origin, struct error *err)
+bool record_open(struct record *record, const char *directory, const struct scenario *scenario, const char *text,
+                 uint64_t lengths_hash, struct error *err)
 {
-    const struct scenario *scenario = origin->scenario;
     *record = (struct record){.full = scenario->trace == SCENARIO_TRACE_FULL};
     if (directory != NULL)
-        CHECK(asprintf(&record->csv_path, "%s/%s.csv", directory, scenario->name) > 0);
+        record->csv_path = check_asprintf("%s/%s.csv", directory, scenario->name);
     record->trace =
         directory != NULL ? trace_create(directory, scenario->name, err) : trace_create_image(scenario->name, err);
     int64_t traced = scenario->warm_up;
-    if (record->trace != NULL && record_versions(record->trace, err) && set_inputs(record->trace, origin, err) &&
-        set_systems(record->trace, scenario, err) &&
+    if (record->trace != NULL && record_versions(record->trace, err) &&
+        set_inputs(record->trace, scenario, text, lengths_hash, err) && set_systems(record->trace, scenario, err) &&
         trace_set_integers(record->trace, "traced_iterations", record->full ? 1 : 0, &traced, err) &&
         create_tables(record, err) && append_faults(record->trace, scenario, err))
         return true;

@@ -7,13 +7,6 @@
 #include "sweep/point.h"
 #include "trace/trace.h"
 
-/** What the root attributes say of a run. All borrowed. */
-struct record_origin {
-    const struct scenario *scenario;
-    const char *scenario_text; /* resolved: scenario_text() */
-    uint64_t lengths_hash;     /* of the input file */
-};
-
 /** A trace on its way. {0} is none. */
 struct record {
     struct trace *trace;
@@ -24,8 +17,14 @@ struct record {
 /** Root attributes that every trace has: the program and the libraries that made it. */
 bool record_versions(struct trace *trace, struct error *err);
 
-/** Create DIRECTORY/NAME.h5, NAME the scenario's, and write the root attributes. Directory NULL: in memory. */
-bool record_open(struct record *record, const char *directory, const struct record_origin *origin, struct error *err);
+/**
+ * Create DIRECTORY/NAME.h5, NAME the scenario's, and write the root attributes.
+ * @param directory     NULL: in memory
+ * @param text          of the scenario: scenario_text()
+ * @param lengths_hash  of the file of lengths
+ */
+bool record_open(struct record *record, const char *directory, const struct scenario *scenario, const char *text,
+                 uint64_t lengths_hash, struct error *err);
 
 /**
  * A point_observer; `context` is the struct record. Appends a row of iterations; in a full trace also lengths (of the

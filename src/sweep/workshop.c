@@ -87,12 +87,7 @@ static bool start_record(const struct scenario *scenario, const struct lengths *
 {
     if (scenario->trace != SCENARIO_TRACE_FULL)
         return true;
-    struct record_origin origin = {
-        .scenario = scenario,
-        .scenario_text = run->result->scenario,
-        .lengths_hash = lengths->hash,
-    };
-    bool ok = record_open(&run->record, NULL, &origin, err);
+    bool ok = record_open(&run->record, NULL, scenario, run->result->scenario, lengths->hash, err);
     for (int32_t i = 0; i < scenario->n_systems && ok; i++)
         ok = record_search(&run->record, i, &run->searched[i], err);
     return ok;

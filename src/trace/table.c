@@ -22,7 +22,7 @@ NAMES(schedule, SCENARIO_N_SCHEDULES, "1f1b", "interleaved", "gpipe", "zero-bubb
 NAMES(stream, DAG_N_STREAMS, "compute", "send forward", "send backward", "collective", "rail", "to host", "from host")
 NAMES(edge, DAG_N_EDGES, "inter-stage", "inter-slice", "inter-pass", "schedule", "collective")
 NAMES(formation, PLAN_PACK + 1, "slim", "mix", "pack")
-const struct trace_names trace_memory_class_names = {MEMORY_N_CLASSES, memory_class_name};
+static const struct trace_names trace_memory_class_names = {MEMORY_N_CLASSES, memory_class_name};
 NAMES(misfit, 3, "-", "GPU memory", "host memory")
 const struct trace_names trace_recompute_names = {RECOMPUTE_FULL + 1, scenario_recompute_name};
 NAMES(quantity, 8, "tokens/s/GPU", "max_memory_allocated", "static state", "max_memory_reserved", "activation formula",
@@ -32,7 +32,7 @@ NAMES(gradients, SCENARIO_BF16 + 1, "fp32", "bf16")
 NAMES(gradient_buffers, SCENARIO_GRADIENTS_FREED + 1, "kept", "freed")
 NAMES(verdict, SEARCH_N_VERDICTS, "chosen", "runner-up", "slower", "did not fit all iterations", "too large", "refused",
       "bound-pruned", "memory-pruned", "not demanded")
-const struct trace_names trace_fault_names = {FAULT_N_KINDS, fault_kind_name};
+static const struct trace_names trace_fault_names = {FAULT_N_KINDS, fault_kind_name};
 static const struct trace_names trace_system_names = {0, NULL};
 
 #define COLUMN(c_type, hdf5_type, name, unit, meaning)                                                                 \

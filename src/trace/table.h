@@ -101,8 +101,7 @@ struct trace_table {
 extern const struct trace_table trace_tables[TRACE_N_TABLES];
 extern const struct trace_names trace_kind_names, trace_purpose_names, trace_pass_names, trace_schedule_names,
     trace_stream_names, trace_edge_names, trace_formation_names, trace_recompute_names, trace_quantity_names,
-    trace_sharding_names, trace_gradients_names, trace_gradient_buffers_names, trace_memory_class_names,
-    trace_misfit_names, trace_verdict_names, trace_fault_names;
+    trace_sharding_names, trace_gradients_names, trace_gradient_buffers_names, trace_misfit_names, trace_verdict_names;
 
 /** A table by its name, -1: there is none. */
 int32_t trace_table_find(const char *name);

@@ -71,8 +71,7 @@ static struct trace *begin(struct trace *trace, const char *path, struct error *
 
 struct trace *trace_create(const char *directory, const char *name, struct error *err)
 {
-    char *path;
-    CHECK(asprintf(&path, "%s/%s.h5", directory, name) > 0);
+    char *path = check_asprintf("%s/%s.h5", directory, name);
     struct trace *trace = check_calloc(1, sizeof *trace);
     output_begin(&trace->output, path);
     free(path);
