@@ -318,6 +318,86 @@ TEST(what_passes_hide_of_slow_links_is_as_on_a_slower_platform)
     }
 }
 
+/* Without latencies all of a machine that is three times as slow takes three times as long, to rounding: what kernels
+ * hide of collectives is as much longer as they are. */
+static void check_three_times(const struct plan *plan, const struct cost_setting *setting, struct dag_options options)
+{
+    struct fault entries[3];
+    for (enum fault_kind kind = FAULT_GPU; kind <= FAULT_NIC; kind++)
+        entries[kind - FAULT_GPU] = (struct fault){.kind = (int32_t)kind, .share = 1, .factor = 3};
+    struct faults faults = faults_of(entries, 3, setting->platform);
+    CHECK_CLOSE(built_s(plan, *setting, options, &faults), 3 * built_s(plan, *setting, options, NULL), 1e-12);
+    faults_free(&faults);
+}
+
+static struct device without_latencies(const struct device *device)
+{
+    struct device free = *device;
+    for (int i = 0; i < DEVICE_N_COLLECTIVES; i++)
+        free.collective[i].latency_s = 0;
+    free.ring[0].start_s = free.fabric.latency_s = free.nvlink.latency_s = free.nic.latency_s = 0;
+    free.launch_s = 1e-6;
+    free.gemm.launch_s = 2e-6;
+    return free;
+}
+
+TEST(all_of_a_machine_slow_by_a_factor_takes_so_many_times_as_long)
+{
+    struct plan plan;
+    struct cost_setting setting;
+    group_plan(&plan, &setting);
+    struct device device = without_latencies(setting.device);
+    for (int overlap = SCENARIO_EXPOSED; overlap <= SCENARIO_CHUNKED; overlap++)
+        for (int all = 0; all < 2; all++) {
+            setting.device = &device;
+            setting.shards = 2;
+            setting.communication.tp_overlap = overlap;
+            check_three_times(&plan, &setting, (struct dag_options){.all_tensor_ranks = all == 1});
+        }
+    plan_free(&plan);
+    replica_plan(&plan, &setting, 4096);
+    setting.device = &device;
+    for (int type = 0; type < 3 * SCENARIO_UNSHARDED + 3; type++) {
+        setting.sharding = (enum scenario_sharding)(type / 3);
+        setting.communication.dp_overlap = type % 3;
+        check_three_times(&plan, &setting, (struct dag_options){.gradient_sync = true});
+    }
+    plan_free(&plan);
+}
+
+/* zero3 on nodes of two GPUs, TP 2, NVLink of the first slow: its group's own collectives take longer and hide more of
+ * those of parameters, which go by NICs; sound groups hide of these what they did. */
+TEST(a_slow_link_makes_no_pass_of_others_faster)
+{
+    struct plan plan;
+    struct cost_setting setting;
+    replica_plan(&plan, &setting, 64);
+    setting.sharding = SCENARIO_ZERO3;
+    setting.shards = 4;
+    setting.tensor = 2;
+    struct platform platform = *setting.platform;
+    platform.gpus_per_node = 2;
+    platform.nic_bytes_per_s = 1e9; /* passes hide a part alone */
+    setting.platform = &platform;
+    struct plan_pipeline *pipeline = &plan.phases[0].pipelines[0];
+    pipeline->layout.tensor = 2;
+    struct fault fault = fault_of(FAULT_NVLINK, 0, 8);
+    struct faults faults = faults_of(&fault, 1, setting.platform);
+    for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
+        setting.faults = NULL;
+        struct cost_pass sound = dag_pass_cost(pipeline, &setting, pass, 0, 0);
+        setting.faults = &faults;
+        struct cost_pass other = dag_gpu_pass_cost(pipeline, &setting, pass, 0, 0, 4),
+                         slow = dag_gpu_pass_cost(pipeline, &setting, pass, 0, 0, 0);
+        CHECK_TRUE(slow.tensor_s > sound.tensor_s);
+        CHECK_CLOSE(other.tensor_s, sound.tensor_s, 1e-15);
+        CHECK_CLOSE(other.shard_s, sound.shard_s, 1e-15);
+        CHECK_TRUE(slow.shard_s < sound.shard_s);
+    }
+    faults_free(&faults);
+    plan_free(&plan);
+}
+
 /* Gradients of 16 replicas on 2 nodes: one NIC of half the bandwidth doubles the rail it is in, whose bytes alone were
  * the longest, so reduce-scatter and all-gather each take twice as long less their latency once. */
 TEST(one_slow_nic_holds_the_gradients_of_all)

@@ -2,12 +2,18 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Random models and plans of systems with one phase: what a run reports, against closed forms and its own sums."""
 import json
+import pathlib
 import random
+import re
+import subprocess
+import sys
 import unittest
 
 import h5py
 
 from program import SCRATCH, run, write
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 SYSTEMS = ("best-fit", "length-balanced", "flops-balanced", "wlb-llm", "bytescale", "megatron-dynamic-cp", "slimpack",
            "slimpipe", "dynapipe")
@@ -49,6 +55,25 @@ def sent_bytes(model, plan, tokens, replicas):
             "sent_sync_bytes": parameters * each * (replicas - 1) + tied}
 
 
+EQUAL = {"slimpipe": {"slices": 1}, "bytescale": {"capacity": 4096}, "megatron-dynamic-cp": {"max_tokens": 4096},
+         "slimpack": {"slicing": False, "asymmetric": False, "dp_merge": False, "injection": "just-in-time", "units": 2}}
+
+
+def machine(factor):
+    """Two nodes of h800, and of a device and links whose every second takes `factor` times as long."""
+    fitted = (ROOT / "model" / "gpu" / "h800.yaml").read_text()
+    kept = re.search(r"(?ms)^sources:.*?^(?=\w)", fitted)[0]
+    slower = re.sub(r"\b(\w+_s): ([0-9.e+-]+)", lambda found: f"{found[1]}: " + repr(
+        float(found[2]) / factor if found[1].endswith("per_s") else float(found[2]) * factor), fitted.replace(kept, ""))
+    links = [f"--nvlink={200 / factor}GBps", f"--nic={400 / factor}Gbps", f"--pcie={64 / factor}GBps"]
+    platform = subprocess.run([sys.executable, ROOT / "platforms" / "generate.py", "--nodes=2", *links],
+                              capture_output=True, text=True, check=True)
+    return {"name": "same", "model": "llama3.2-1b", "engine": "critical-path",
+            "device": str(write(f"slower-{factor}.yaml", slower + kept)),
+            "platform": str(write(f"slower-{factor}.xml", platform.stdout)),
+            "iterations": {"warm_up": 0, "measured": 1}}
+
+
 class Properties(unittest.TestCase):
     def simulate(self, seed):
         name, model, plan, lengths = draw(seed)
@@ -85,6 +110,38 @@ class Properties(unittest.TestCase):
         for seed in range(18, 18 + len(SYSTEMS)):
             with self.subTest(seed=seed, system=SYSTEMS[seed % len(SYSTEMS)]):
                 self.check(seed)
+
+    def rows_of(self, scenario):
+        done = run("run", write("same.yaml", json.dumps(scenario)), "--json", "--quiet", "--output", SCRATCH / "same")
+        self.assertEqual(done.returncode, 0, f"{scenario} {done.stderr}")
+        with h5py.File(SCRATCH / "same" / "same.h5") as file:
+            return file["iterations"][:]
+
+    def test_equal_samples_leave_nothing_to_plan(self):
+        """Two samples of the context for each pipeline, uncut: whatever a system balances, all do the same."""
+        for tp, pp, sharding in ((1, 2, "zero1"), (2, 1, "zero3"), (2, 2, "none")):
+            systems = [{"name": name, "knobs": EQUAL.get(name, {}), "plan": {"tp": tp, "pp": pp, "sharding": sharding}}
+                       for name in SYSTEMS if name != "dynapipe"]
+            rows = self.rows_of({**machine(1), "platform": "hopper-1x8", "device": "h800", "systems": systems,
+                                 "data": {"lengths": "fixed", "context": 4096, "global_batch": 16 // tp // pp}})
+            for row, system in zip(rows, systems, strict=True):
+                for column in ("time_s", "peak_bytes", "hardware_flop"):
+                    self.assertAlmostEqual(row[column] / rows[0][column], 1, delta=1e-9, msg=(system, column))
+
+    def test_a_machine_half_as_fast_takes_twice_as_long(self):
+        """Rates and latencies are all that seconds come from, and no system decides by a number of seconds."""
+        lengths = " ".join(str(random.Random(length).randint(1, 16384)) for length in range(24))
+        systems = [{"name": name, "knobs": {}, "plan": {"tp": 2, "pp": 2}} for name in (*SYSTEMS, "hotspa")]
+        systems.append({"name": "flexsp", "plan": {"tp": 1, "pp": 1, "sharding": "zero3", "cp_type": "ulysses"}})
+        systems.append({"name": "best-fit", "label": "ring", "plan": {"tp": 2, "pp": 1, "cp": 4, "offload": 0.2}})
+        data = {"lengths": lengths, "context": 16384, "global_batch": 24}
+        once, twice = (self.rows_of({**machine(factor), "systems": systems, "data": data}) for factor in (1, 2))
+        for column in ("time_s", "busy_s", "tensor_s", "sync_s", "reshard_s", "ring_s", "shard_s"):
+            for one, two in zip(once, twice, strict=True):
+                self.assertAlmostEqual(two[column], 2 * one[column], delta=1e-9 * two["total_s"],
+                                       msg=(systems[one["system"]], column))
+        for column in ("peak_bytes", "forward_units", "tokens"):
+            self.assertEqual(list(once[column]), list(twice[column]), column)
 
 
 if __name__ == "__main__":

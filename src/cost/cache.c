@@ -63,9 +63,10 @@ static bool same_setting(const struct cost_setting *a, const struct cost_setting
 {
     const struct scenario_communication *x = &a->communication, *y = &b->communication;
     const struct scenario_stages *s = &a->split, *t = &b->split;
-    _Static_assert(sizeof *a == 144, "a field more is compared here, too");
-    return a->model == b->model && a->device == b->device && a->platform == b->platform && a->faults == b->faults &&
-           a->cache == b->cache && a->layers == b->layers && a->tensor == b->tensor && a->attention == b->attention &&
+    _Static_assert(sizeof *a == 152, "a field more is compared here, too");
+    return a->model == b->model && a->device == b->device && a->platform == b->platform &&
+           a->shards_platform == b->shards_platform && a->faults == b->faults && a->cache == b->cache &&
+           a->layers == b->layers && a->tensor == b->tensor && a->attention == b->attention &&
            a->sequence_parallel == b->sequence_parallel && a->recompute_layers == b->recompute_layers &&
            a->early_stop == b->early_stop && a->frees_gradients == b->frees_gradients && a->kernels == b->kernels &&
            a->loss == b->loss && a->context_type == b->context_type && a->gradients == b->gradients &&

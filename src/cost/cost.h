@@ -41,7 +41,8 @@ struct cost_setting {
     int32_t shards;       /* DP x CP ranks that share states, on consecutive groups of TP GPUs; 1: nothing is shared */
     int32_t shard_groups; /* so many groups of `shards` ranks hold the same; 0 as 1: these are all DP x CP ranks */
     const struct faults *faults; /* slow devices, NULL: none; dag/ sees to them, these costs are of sound ones */
-    struct cost_cache *cache;    /* cost/cache.h; NULL: none */
+    const struct platform *shards_platform; /* whose links zero2's and zero3's collectives run on; NULL: `platform`'s */
+    struct cost_cache *cache;               /* cost/cache.h; NULL: none */
 };
 
 /** One unit (micro-batch or MicroPack) as one of its `context` ranks computes it; of unequal ranks the slowest. */

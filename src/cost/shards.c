@@ -48,14 +48,17 @@ static bool reduces(const struct cost_setting *setting, enum pass pass)
 
 static struct traffic traffic_of(const struct cost_setting *setting, enum pass pass, double parameters, bool gathers)
 {
+    struct cost_setting on_links = *setting;
+    if (setting->shards_platform != NULL)
+        on_links.platform = setting->shards_platform;
     bool hides = setting->communication.dp_overlap >= SCENARIO_OVERLAP_GRADIENTS;
     struct traffic traffic = {.reduce_hides = hides || setting->sharding == SCENARIO_ZERO3};
     double gradient_bytes = cost_gradient_bytes(setting->gradients);
     if (gathers && setting->sharding == SCENARIO_ZERO3)
-        traffic.gather_s = collective_s(setting, DEVICE_ALL_GATHER, 2 * parameters, &traffic.bytes);
+        traffic.gather_s = collective_s(&on_links, DEVICE_ALL_GATHER, 2 * parameters, &traffic.bytes);
     if (reduces(setting, pass))
-        traffic.reduce_s = collective_s(setting, DEVICE_REDUCE_SCATTER, gradient_bytes * parameters, &traffic.bytes) +
-                           group_reduce_s(setting, parameters, &traffic.bytes);
+        traffic.reduce_s = collective_s(&on_links, DEVICE_REDUCE_SCATTER, gradient_bytes * parameters, &traffic.bytes) +
+                           group_reduce_s(&on_links, parameters, &traffic.bytes);
     return traffic;
 }
 

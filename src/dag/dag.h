@@ -67,11 +67,12 @@
  * Sharding zero2 and zero3: what a pass gathers and reduces stays inside COMPUTE, as TP's collectives do (cost/cost.h),
  * so SimGrid sees no traffic of it and no contention. Of the rings above zero2 has the all-gather, zero3 none.
  *
- * Faults (cost_setting.faults): a slow GPU's kernels take its factor times as long; what overlaps hide of collectives
- * stays as it is. A SEND takes the larger factor of its two ends' links times as long, but for its latency: exact alone
- * on its links, SimGrid shares them. Collectives inside passes (TP, zero2, zero3, CP's all-gather and ulysses) cost
- * what they do on links as slow as the slowest of their group, zero2's and zero3's of all GPUs; what they then no
- * longer hide shows.
+ * Faults (cost_setting.faults): a slow GPU's kernels take its factor times as long, and hide more of the collectives
+ * beside them: all GPUs, NVLinks and NICs k times as slow take k times as long, but for latencies. A SEND takes the
+ * larger factor of its two ends' links times as long, but for its latency: exact alone on its links, SimGrid shares
+ * them. Collectives inside passes (TP, zero2, zero3, CP's all-gather and ulysses) cost what they do on links as slow as
+ * the slowest of their group, zero2's and zero3's of all GPUs; what they then no longer hide shows. TP's show beside
+ * kernels as slow as the group's slowest.
  */
 #ifndef SLIMSIM_DAG_DAG_H
 #define SLIMSIM_DAG_DAG_H

@@ -16,23 +16,61 @@ struct cost_setting builder_slow_setting(const struct cost_setting *setting, dou
     return slow;
 }
 
+/* What the kernels and links of some GPUs take so many times as long. */
+struct slowness {
+    double gpu, nvlink, nic;
+};
+
+/* The largest factors of `n` GPUs from this one on. */
+static struct slowness slowness_of(const struct faults *faults, int32_t gpu, int32_t n)
+{
+    struct slowness slow = {1, 1, 1};
+    for (int32_t i = gpu; i < gpu + n; i++) {
+        slow.gpu = fmax(slow.gpu, faults_factor(faults, FAULT_GPU, i));
+        slow.nvlink = fmax(slow.nvlink, faults_factor(faults, FAULT_NVLINK, i));
+        slow.nic = fmax(slow.nic, faults_factor(faults, FAULT_NIC, i));
+    }
+    return slow;
+}
+
+/* A device whose kernels take `factor` times as long, to rounding: each is work over a rate, and a launch. */
+static struct device slow_device(const struct device *device, double factor)
+{
+    struct device slow = *device;
+    slow.peak_flop_per_s /= factor;
+    slow.hbm_bytes_per_s /= factor;
+    slow.launch_s *= factor;
+    slow.gemm.launch_s *= factor;
+    for (int i = 0; i < DEVICE_N_CURVES; i++) {
+        slow.forward[i].launch_s *= factor;
+        slow.backward[i].launch_s *= factor;
+    }
+    return slow;
+}
+
+static struct cost_pass slow_pass_cost(const struct plan_pipeline *pipeline, const struct cost_setting *setting,
+                                       enum pass pass, int32_t unit, int32_t stage, struct slowness slow)
+{
+    struct platform room, shards_room;
+    const struct faults *faults = setting->faults;
+    struct device device = slow_device(setting->device, slow.gpu);
+    struct cost_setting own = builder_slow_setting(setting, slow.nvlink, slow.nic, &room);
+    (void)builder_slow_setting(setting, faults_worst(faults, FAULT_NVLINK), faults_worst(faults, FAULT_NIC),
+                               &shards_room);
+    own.device = &device;
+    own.shards_platform = &shards_room;
+    return dag_pass_cost(pipeline, &own, pass, unit, stage);
+}
+
 struct cost_pass dag_gpu_pass_cost(const struct plan_pipeline *pipeline, const struct cost_setting *setting,
                                    enum pass pass, int32_t unit, int32_t stage, int32_t gpu)
 {
-    const struct faults *faults = setting->faults;
-    struct platform room;
-    double nvlink = faults_factor(faults, FAULT_NVLINK, gpu), nic = faults_factor(faults, FAULT_NIC, gpu);
-    struct cost_setting slow = builder_slow_setting(setting, nvlink, nic, &room);
-    struct cost_pass cost = dag_pass_cost(pipeline, &slow, pass, unit, stage);
-    if (faults != NULL && cost_shards_in_passes(setting)) {
-        slow =
-            builder_slow_setting(setting, faults_worst(faults, FAULT_NVLINK), faults_worst(faults, FAULT_NIC), &room);
-        cost.shard_s = dag_pass_cost(pipeline, &slow, pass, unit, stage).shard_s;
-    }
-    double factor = faults_factor(faults, FAULT_GPU, gpu);
-    cost.product_s *= factor;
-    cost.other_s *= factor;
-    cost.attention_s *= factor;
+    int32_t tensor = pipeline->layout.tensor;
+    struct slowness own = slowness_of(setting->faults, gpu, 1),
+                    group = slowness_of(setting->faults, gpu / tensor * tensor, tensor);
+    struct cost_pass cost = slow_pass_cost(pipeline, setting, pass, unit, stage, own);
+    if (own.gpu < group.gpu || own.nvlink < group.nvlink || own.nic < group.nic)
+        cost.tensor_s = slow_pass_cost(pipeline, setting, pass, unit, stage, group).tensor_s;
     return cost;
 }
 
