@@ -29,3 +29,9 @@ int64_t hand_parameters(const struct model *model)
     return model->layers * (model_layer_parameters(model) + biases) +
            (2 * model->layers + 1) * model_norm_parameters(model) + tables * model->hidden;
 }
+
+void hand_heads(struct model *model, uint64_t number)
+{
+    int64_t width = model_head_width(model);
+    model->head_width = number % 3 == 0 ? model->head_width : number % 3 == 1 ? width / 2 : 2 * width;
+}

@@ -18,4 +18,7 @@ extern const struct model hand_gpt_3;
  * Biases of a layer: h + 2k, h, the columns of the up GEMM, h. */
 int64_t hand_parameters(const struct model *model);
 
+/** Heads of another width: of three numbers as wide as they are, half, and twice as wide. */
+void hand_heads(struct model *model, uint64_t number);
+
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "hand_plan.h"
+#include "hand_model.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,6 +47,18 @@ const struct cost_setting *hand_setting(void)
                                                 .sequence_parallel = true,
                                                 .layers = 840};
     return &setting;
+}
+
+const struct cost_setting *hand_setting_of_heads(uint64_t number)
+{
+    static struct model models[3];
+    static struct cost_setting settings[3];
+    size_t i = number % 3;
+    models[i] = *hand_setting()->model;
+    hand_heads(&models[i], number);
+    settings[i] = *hand_setting();
+    settings[i].model = &models[i];
+    return &settings[i];
 }
 
 void hand_plan(struct plan *plan, int32_t n_pipelines, int32_t stages, int32_t context)

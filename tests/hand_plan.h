@@ -12,6 +12,9 @@
  */
 const struct cost_setting *hand_setting(void);
 
+/** The same with heads of another width (hand_heads). */
+const struct cost_setting *hand_setting_of_heads(uint64_t number);
+
 /** One phase of `n_pipelines` empty pipelines: TP 1, stages strided as Megatron lays them out. */
 void hand_plan(struct plan *plan, int32_t n_pipelines, int32_t stages, int32_t context);
 

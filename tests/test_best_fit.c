@@ -85,7 +85,10 @@ TEST(chunks_interleave_whole_groups_of_units)
     hand_batch(&hand, 3, (int32_t[]){10, 10, 10});
     hand_knobs(&hand, &system_best_fit, "");
     CHECK_TRUE(!system_best_fit.plan(&hand.request, NULL, &plan, &err));
-    CHECK_TEXT(err.text, "plan.vpp: a pipeline has 3 units, interleaved 1F1B needs a multiple of its 2 stages");
+    CHECK_TEXT(
+        err.text,
+        "plan.vpp: interleaved 1F1B needs units in multiples of the pipeline's 2 stages, and one has 3; with vpp 1 any "
+        "number runs");
     hand_request_free(&hand);
 }
 

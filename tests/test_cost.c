@@ -455,7 +455,8 @@ TEST(a_slice_enters_the_curve_as_the_causal_sample_alike)
  * 256.25 keys) 6 tiles of 128 keys, 1310720 FLOP each, end with one alone on a multiprocessor.
  *
  * On a ring of four with 64 multiprocessors nothing is full: of the 3 other blocks 2 run on the second stream one after
- * the other, each as long as a tile of 256.25 keys, those of half the queries: longer than own block and third.
+ * the other, each as long as a tile of 256.25 keys, those of half the queries: longer than own block and third. On a
+ * ring of three one runs behind the own block, a tile of 1025/3 keys behind one of 1024/3.
  */
 TEST(blocks_of_other_ranks_run_in_waves)
 {
@@ -473,6 +474,8 @@ TEST(blocks_of_other_ranks_run_in_waves)
     unit.context = 4;
     device.multiprocessors = 64;
     CHECK_CLOSE(blocks_s(&setting, PASS_FORWARD, &unit), 3 * 2 * 262400.0 * 4 * 64, 1e-14);
+    unit.context = 3;
+    CHECK_CLOSE(blocks_s(&setting, PASS_FORWARD, &unit), 3 * (1024 + 1025) / 3.0 * 4 * 128 * 2 * 4 * 64, 1e-14);
 }
 
 /*
@@ -502,6 +505,26 @@ TEST(a_ring_copies_and_sums_beside_its_blocks)
     unlike.context = 1;
     CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unlike).attention_s, blocks_s(&setting, PASS_FORWARD, &unlike),
                 1e-14);
+}
+
+/* Launches of 1 s beside bytes and FLOPs that take no time: the copies and sums of the rank that has more, of each
+ * other block and once. One sample: forward 1 and 2, backward of half the queries 3 and 7; packed 3 and 3, 6 and 4. */
+TEST(copies_and_sums_of_a_ring_are_so_many_kernels)
+{
+    const struct slice slices[] = {{0, 0, 24}, {1, 0, 8}};
+    const double each[N_PASSES][2] = {{1, 3}, {3, 6}}, once[N_PASSES][2] = {{2, 3}, {7, 4}};
+    struct device device = plain;
+    struct cost_setting setting = toy_setting();
+    setting.device = &device;
+    device.peak_flop_per_s = device.hbm_bytes_per_s = 1e30;
+    device.launch_s = 1;
+    for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
+        for (int32_t packed = 0; packed < 2; packed++)
+            for (int32_t context = 2; context <= 4; context++) {
+                const struct cost_unit unit = {.slices = slices, .n_slices = 1 + packed, .context = context};
+                double moves_s = cost_of_pass(&setting, pass, &unit).attention_s - blocks_s(&setting, pass, &unit);
+                CHECK_CLOSE(moves_s, 3 * ((context - 1) * each[pass][packed] + once[pass][packed]), 1e-12);
+            }
 }
 
 /*
@@ -558,6 +581,13 @@ TEST(heads_are_exchanged_for_tokens)
                 1e-14);
     unit.context = 1;
     CHECK_TRUE(cost_of_pass(&setting, PASS_FORWARD, &unit).context_s == 0);
+    unit.context = 4; /* NICs that take no time: a third goes to the other rank of a pair, all else away */
+    setting.tensor = 1;
+    device.nic = (struct device_link){.efficiency = 1};
+    pairs.nic_bytes_per_s = 1e30;
+    double apart_s = cost_of_pass(&setting, PASS_FORWARD, &unit).context_s;
+    setting.platform = &links;
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).context_s - 3 * 4, 3 * (apart_s - 3 * 4), 1e-12);
 }
 
 /* One head of keys and values for 16 of queries, no TP: 4 ranks need 4 copies of it, 16 and 32 ranks 16, as wide as the

@@ -15,6 +15,9 @@ static const struct model models[] = {
     {.hidden = 768, .layers = 12, .heads = 12, .kv_heads = 12, .ffn = 3072, .vocabulary = 50368, .dropout = true}};
 static const char *const devices[] = {"h100-sxm", "h100-96g", "h800", "h200", "a100-80g", "a100-40g"};
 
+/* 0: hidden / heads, 64 to 128. */
+static const int64_t head_widths[] = {0, 32, 128, 256};
+
 enum { N_RUNS = 200, N_DEVICES = sizeof devices / sizeof *devices };
 
 static struct device shipped[N_DEVICES];
@@ -46,6 +49,7 @@ static void draw(struct rng *rng, struct run *run)
     run->name = devices[device];
     run->device = shipped[device];
     run->model = models[rng_index(rng, 4)];
+    run->model.head_width = head_widths[rng_index(rng, 4)];
     run->model.activation = rng_index(rng, 2) == 0 ? MODEL_SWIGLU : MODEL_GELU;
     run->platform = (struct platform){.n_nodes = 256,
                                       .gpus_per_node = 8,
@@ -181,7 +185,8 @@ TEST(nothing_scales_more_than_it_should)
     rng_free(rng);
 }
 
-/* Attention of a unit takes no less than the least of any sample in it, shared by ranks of a ring or not. */
+/* Attention of a unit takes no less than the least of any sample in it, shared by context ranks, by document or by
+ * sequence. */
 TEST(a_sample_takes_its_least_in_any_unit)
 {
     struct rng *rng = rng_create(4, 0, RNG_TEST);
@@ -195,8 +200,11 @@ TEST(a_sample_takes_its_least_in_any_unit)
             const struct cost_setting *setting = &run.setting;
             double least_s = setting->layers * cost_attention_least_s(setting, pass, run.slice.end, run.context);
             for (int32_t n = 1; n <= 4; n++) {
-                const struct cost_unit unit = {.slices = samples, .n_slices = n, .context = run.context};
+                struct cost_unit unit = {.slices = samples, .n_slices = n, .context = run.context};
                 hold(cost_of_pass(setting, pass, &unit).attention_s >= least_s * (1 - 1e-12), "the least", &run, pass);
+                unit.sharding = SLICE_PER_SEQUENCE;
+                hold(cost_of_pass(setting, pass, &unit).attention_s >= least_s * (1 - 1e-12), "by sequence", &run,
+                     pass);
             }
         }
     }

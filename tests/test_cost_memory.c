@@ -243,8 +243,10 @@ static void check_moments(const struct cost_setting *setting, const double whole
     const double rest[COST_N_MOMENTS] = {900,
                                          10 * (2 - 4) * 16.0 + 10 * 2 * 4,
                                          5000 - 10 * 2 * 8.0 - 700,
+                                         10 * 8 * 4 - 700 - 300.0,
                                          10 * 2 * 4 - 700 - 300.0,
                                          5000 - 10 * 2 * 8.0 - 700 - 300,
+                                         10 * 8 * 4 - 700 - 300 - 300.0,
                                          10 * 2 * 4 - 700 - 300 - 300.0,
                                          10 * 2 * 4 - 700 - 1200.0};
     double bytes[COST_N_MOMENTS], forwards[COST_N_FORWARD_MOMENTS], most = -1e9;
@@ -259,9 +261,19 @@ static void check_moments(const struct cost_setting *setting, const double whole
     CHECK_TRUE(cost_moments_most(setting, PASS_FORWARD, &work) == forwards[COST_FORWARD_LAYER]);
 }
 
+/* FSDP1: the same of layers behind the first one. */
+static void check_alike_moments(const struct cost_setting *setting, double at_head, const double layer[3],
+                                double at_ends, double forward)
+{
+    double head = 128; /* gradient of the head */
+    const double in = layer[0], norm = layer[1], behind = layer[2];
+    const double whole[] = {at_head, head + at_head, in, norm, behind, in, norm, behind, at_ends};
+    check_moments(setting, whole, forward);
+}
+
 /* Weights 2 bytes: of one layer, or backward-pre two. In a layer the head's gradient, 2 x 64, waits and the down
- * GEMM's, 2 x 32, is there. At its end views' and flat gradients, 4; of fp32 then the next layer's weights, 2, flat
- * gradient and its copy, 2 + 4. */
+ * GEMM's, 2 x 32, is there, in its first norm the layer's gradients, 2. At its end views' and flat gradients, 4; of
+ * fp32 then the next layer's weights, 2, flat gradient and its copy, 2 + 4. */
 TEST(fsdp1_holds_whole_tensors_moment_by_moment)
 {
     const double p = 152, head = 128, down = 64;
@@ -269,41 +281,142 @@ TEST(fsdp1_holds_whole_tensors_moment_by_moment)
     setting.sharding = SCENARIO_ZERO3;
     setting.gradients = SCENARIO_BF16;
     setting.fsdp_prefetch = SCENARIO_BACKWARD_POST;
-    check_moments(&setting,
-                  (double[]){0, head, head + down + 2 * p, head + 6 * p, head + down + 2 * p, head + 6 * p, 4 * 132},
-                  2 * p);
+    check_alike_moments(&setting, 0, (double[]){head + down + 2 * p, head + 4 * p, head + 6 * p}, 4 * 132, 2 * p);
     setting.gradients = SCENARIO_FP32;
-    check_moments(&setting,
-                  (double[]){0, head, head + down + 2 * p, head + 8 * p, head + down + 2 * p, head + 8 * p, 4 * 132},
-                  2 * p);
+    check_alike_moments(&setting, 0, (double[]){head + down + 2 * p, head + 4 * p, head + 8 * p}, 4 * 132, 2 * p);
     setting.fsdp_prefetch = SCENARIO_BACKWARD_PRE;
     setting.gradients = SCENARIO_BF16;
-    check_moments(
-        &setting,
-        (double[]){2 * p, head + 2 * p, head + down + 4 * p, head + 8 * p, head + down + 4 * p, head + 8 * p, 4 * 132},
-        2 * p);
+    check_alike_moments(&setting, 2 * p, (double[]){head + down + 4 * p, head + 6 * p, head + 8 * p}, 4 * 132, 2 * p);
     setting.sharding = SCENARIO_ZERO2;
-    check_moments(&setting, (double[]){0, head, head + down, head + 4 * p, head + down, head + 4 * p, 4 * 132}, 0);
+    check_alike_moments(&setting, 0, (double[]){head + down, head + 2 * p, head + 4 * p}, 4 * 132, 0);
     setting.gradients = SCENARIO_FP32;
-    check_moments(&setting, (double[]){0, head, head + down, head + 6 * p, head + down, head + 6 * p, 6 * 132}, 0);
+    check_alike_moments(&setting, 0, (double[]){head + down, head + 2 * p, head + 6 * p}, 6 * 132, 0);
 }
 
 /* Weights of a layer and a buffer of the next, 2 + 2; from the second layer on the first one's fp32 gradients are being
- * reduced, 4; at a layer's end its own, 2, then copied, 2 + 4, when its weights have gone. Own ends: weights of the
- * head while it works; in the first layer its gradients are being reduced, 4 x 64, for 2 x 64 that wait, and gone when
- * those of the layer are copied. */
+ * reduced, 4; in a layer's first norm its own, 2, at its end copied, 2 + 4, when its weights have gone. Own ends:
+ * weights of the head while it works; in the first layer its gradients are being reduced, 4 x 64, for 2 x 64 that wait,
+ * and gone when those of the layer are copied. */
 TEST(fsdp2_holds_whole_tensors_moment_by_moment)
 {
     const double p = 152, head = 128, down = 64;
     struct cost_setting setting = {.model = &hand_toy, .tensor = 1, .layers = (int32_t)hand_toy.layers, .fsdp = 2};
     setting.sharding = SCENARIO_ZERO3;
     check_moments(&setting,
-                  (double[]){2 * p, head + 2 * p, head + down + 4 * p, head + 8 * p, head + down + 8 * p, head + 10 * p,
-                             2 * 132 + 4 * p},
+                  (double[]){2 * p, head + 2 * p, head + down + 4 * p, head + 6 * p, head + 8 * p, head + down + 8 * p,
+                             head + 10 * p, head + 8 * p, 2 * 132 + 4 * p},
                   4 * p);
     setting.fsdp_ends = SCENARIO_ENDS_OWN;
     check_moments(&setting,
-                  (double[]){2 * p + head, head + 2 * p + head, 2 * head + down + 4 * p, 8 * p, down + 8 * p, 10 * p,
-                             4 * 68 + 4 * p},
+                  (double[]){2 * p + head, head + 2 * p + head, 2 * head + down + 4 * p, 2 * head + 6 * p, 8 * p,
+                             down + 8 * p, 10 * p, 8 * p, 4 * 68 + 4 * p},
                   4 * p);
+}
+
+/* One layer of 152 parameters has none behind it: FSDP1 prefetches nothing, views' and flat gradients are joined, 4, of
+ * fp32 2 + 4 beside no weights; FSDP2 has no other buffer, its copied gradients are 2 + 4. Of two layers the first ends
+ * beside the second one's weights, which have none behind them: 2 + 4, then 2 + 2 + 4. */
+TEST(the_last_layer_prefetches_none)
+{
+    const double p = 152, head = 128, down = 64;
+    struct model model = hand_toy;
+    struct cost_setting setting = {.model = &model, .tensor = 1, .sharding = SCENARIO_ZERO3};
+    setting.fsdp_prefetch = SCENARIO_BACKWARD_PRE;
+    model.layers = setting.layers = 1;
+    check_alike_moments(&setting, 2 * p, (double[]){head + down + 2 * p, head + 4 * p, head + 6 * p}, 4 * 132, 2 * p);
+    setting.fsdp = 2;
+    check_moments(&setting,
+                  (double[]){2 * p, head + 2 * p, head + down + 2 * p, head + 4 * p, head + 6 * p, head + down + 4 * p,
+                             head + 6 * p, head + 6 * p, 2 * 132 + 4 * p},
+                  4 * p);
+    model.layers = setting.layers = 2;
+    check_moments(&setting,
+                  (double[]){2 * p, head + 2 * p, head + down + 4 * p, head + 6 * p, head + 8 * p, head + down + 6 * p,
+                             head + 8 * p, head + 8 * p, 2 * 132 + 4 * p},
+                  4 * p);
+}
+
+/* At the loss the head's workspace without the logits' gradient: of V 16 and ten tokens 2 bytes of a fused loss, of
+ * eager passes 4 (of two in fp32), of fused passes none, which come in place; and the weights of a layer, FSDP2's with
+ * their buffer; with own ends the last layer's and twice the head's, 2 x 64. Over TP 2 half of all that, and in a layer
+ * half of the down GEMM's input, 160 bytes, is gone. */
+TEST(forward_moments_are_counted_by_hand)
+{
+    const double p = 152, table = 10 * 16.0;
+    const struct cost_work work = {.tokens = 10, .workspace = 5000, .head = 700, .head_workspace = 900};
+    struct cost_setting setting = {.model = &hand_toy, .tensor = 1, .layers = 3, .sharding = SCENARIO_ZERO3};
+    double bytes[COST_N_FORWARD_MOMENTS];
+    cost_forward_moments_of(&setting, &work, bytes);
+    CHECK_CLOSE(bytes[COST_FORWARD_LOSS], 900 + 2 * p, 1e-14);
+    setting.kernels = SCENARIO_EAGER;
+    cost_forward_moments_of(&setting, &work, bytes);
+    CHECK_CLOSE(bytes[COST_FORWARD_LOSS], 900 - 4 * table + 2 * p, 1e-14);
+    setting.loss = SCENARIO_LOSS_FUSED;
+    setting.fsdp = 2;
+    cost_forward_moments_of(&setting, &work, bytes);
+    CHECK_CLOSE(bytes[COST_FORWARD_LOSS], 900 - 2 * table + 4 * p, 1e-14);
+    CHECK_CLOSE(bytes[COST_FORWARD_LAYER], 5000 - 160 + 4 * p - 700, 1e-14);
+    setting.fsdp_ends = SCENARIO_ENDS_OWN;
+    cost_forward_moments_of(&setting, &work, bytes);
+    CHECK_CLOSE(bytes[COST_FORWARD_LOSS], 900 - 2 * table + 2 * p + 2 * 128, 1e-14);
+    setting.tensor = 2; /* norms are whole */
+    cost_forward_moments_of(&setting, &work, bytes);
+    CHECK_CLOSE(bytes[COST_FORWARD_LOSS], 900 - table + 2 * (72 + 8) + 128, 1e-14);
+    CHECK_CLOSE(bytes[COST_FORWARD_LAYER], 5000 - 80 + 4 * (72 + 8.0) - 700, 1e-14);
+}
+
+/* Of V 16 and h 4 a token: gradients of logits in bf16, 2 x 16, for 4 x 16 kept (a fused loss: 2 x 16), and of the
+ * input, 8; over TP 2 half the logits, the input whole and, with sequence parallelism, gathered again. */
+TEST(the_heads_backward_works_on_bf16)
+{
+    struct cost_setting setting = {.model = &hand_toy, .tensor = 1, .sequence_parallel = true};
+    CHECK_CLOSE(cost_head_backward_bytes(&setting, 10), 10 * (8 - 32.0), 1e-15);
+    setting.loss = SCENARIO_LOSS_FUSED;
+    CHECK_CLOSE(cost_head_backward_bytes(&setting, 10), 10 * 8.0, 1e-15);
+    setting.loss = SCENARIO_LOSS_PASSES;
+    setting.tensor = 2;
+    CHECK_CLOSE(cost_head_backward_bytes(&setting, 10), 10 * (16 - 16.0), 1e-15);
+    setting.sequence_parallel = false;
+    CHECK_CLOSE(cost_head_backward_bytes(&setting, 10), 10 * (8 - 16.0), 1e-15);
+}
+
+/* h 4: four bf16 tensors, of single operations six fp32 and two bf16 ones; LayerNorm is one kernel. */
+TEST(a_norms_backward_holds_what_its_operations_leave)
+{
+    struct cost_setting setting = {.model = &hand_toy, .tensor = 2};
+    struct model gpt = hand_toy;
+    CHECK_CLOSE(cost_norm_backward_bytes(&setting, 10), 10 * 4 * 8.0, 1e-15);
+    setting.kernels = SCENARIO_EAGER;
+    CHECK_CLOSE(cost_norm_backward_bytes(&setting, 10), 10 * 4 * 28.0, 1e-15);
+    setting.sequence_parallel = true;
+    CHECK_CLOSE(cost_norm_backward_bytes(&setting, 10), 10 * 4 * 14.0, 1e-15);
+    gpt.activation = MODEL_GELU;
+    setting.model = &gpt;
+    CHECK_CLOSE(cost_norm_backward_bytes(&setting, 10), 10 * 4 * 4.0, 1e-15);
+}
+
+/* Ten tokens, h 4, TP 2: at the head the input's gradient, 80 bytes, and with sequence parallelism the input gathered
+ * again, 80; in a layer's first norm four such tensors, behind it the gradient of its input alone, of all tokens or of
+ * the rank's half; the embedding's backward gathers it. */
+TEST(sequence_parallelism_splits_what_stands_behind_a_layer)
+{
+    const struct cost_work work = {.tokens = 10};
+    struct cost_setting setting = {.model = &hand_toy, .tensor = 2, .layers = (int32_t)hand_toy.layers};
+    setting.sharding = SCENARIO_ZERO3;
+    for (int32_t version = 1; version <= 2; version++) {
+        double whole[COST_N_MOMENTS], split[COST_N_MOMENTS];
+        setting.fsdp = version;
+        setting.sequence_parallel = false;
+        cost_moments_of(&setting, &work, whole);
+        setting.sequence_parallel = true;
+        cost_moments_of(&setting, &work, split);
+        CHECK_CLOSE(whole[COST_IN_NEXT] - whole[COST_IN_NEXT_NORM], -80 + 32 - 2 * 80 - 10 * 4 * 8, 1e-12);
+        const double more[COST_N_MOMENTS] = {[COST_AT_HEAD] = 80,
+                                             [COST_IN_NORM] = -160,
+                                             [COST_BEHIND_LAYER] = -40,
+                                             [COST_IN_NEXT_NORM] = -160,
+                                             [COST_BEHIND_NEXT] = -40};
+        for (int i = 0; i < COST_N_MOMENTS; i++)
+            CHECK_CLOSE(split[i] - whole[i], more[i], 1e-12);
+    }
 }

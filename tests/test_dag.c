@@ -232,6 +232,39 @@ TEST(groups_that_wait_for_each_other_are_named)
     plan_free(&plan);
 }
 
+/* Two samples shared by both pipelines, their backwards the other way round in the cut. Behind the first forward one
+ * goes on with the second, the other with the backward of the first, the second one of its cut: members of one group at
+ * units of one number, but of two passes. */
+TEST(a_group_whose_member_is_at_another_pass_is_named)
+{
+    struct plan plan;
+    struct dag dag;
+    struct error err = {0};
+    hand_plan(&plan, 2, 1, 1);
+    struct plan_phase *phase = &plan.phases[0];
+    phase->n_groups = 1;
+    phase->groups = check_calloc(1, sizeof *phase->groups);
+    phase->groups[0].n_pipelines = 2;
+    phase->groups[0].pipelines = check_calloc(2, sizeof(int32_t));
+    phase->groups[0].pipelines[1] = 1;
+    for (int i = 0; i < 2; i++)
+        for (int pass = 0; pass < N_PASSES; pass++)
+            for (int unit = 0; unit < 2; unit++) {
+                int32_t sample = pass == PASS_FORWARD ? unit : 1 - unit;
+                hand_unit(&phase->pipelines[i].cut[pass], (struct slice){sample, 0, 16})->context = 2;
+                phase->pipelines[i].cut[pass].units[unit].group = 0;
+            }
+    hand_order(&plan);
+    const struct plan_step orders[2][4] = {
+        {{PASS_FORWARD, 0, 0}, {PASS_FORWARD, 1, 0}, {PASS_BACKWARD, 1, 0}, {PASS_BACKWARD, 0, 0}},
+        {{PASS_FORWARD, 0, 0}, {PASS_BACKWARD, 1, 0}, {PASS_FORWARD, 1, 0}, {PASS_BACKWARD, 0, 0}}};
+    for (int i = 0; i < 2; i++)
+        memcpy(phase->pipelines[i].steps, orders[i], sizeof orders[i]);
+    CHECK_TRUE(!dag_build(&plan, hand_setting(), (struct dag_options){0}, &dag, &err));
+    CHECK_CONTAINS(err.text, "pipeline 0, stage 0: forward unit 1 waits for pipeline 1 to run it with its group, in a");
+    plan_free(&plan);
+}
+
 /* A backward that the next stage never runs. */
 TEST(a_step_that_is_missing_is_named)
 {
@@ -450,9 +483,9 @@ TEST(all_tensor_ranks_take_as_long_as_folded_ones)
             layout->first_rank *= 4;
             layout->stage_stride *= 4;
         }
-        struct dag folded = hand_built(&plan, hand_setting(), (struct dag_options){.gradient_sync = true});
-        struct dag all =
-            hand_built(&plan, hand_setting(), (struct dag_options){.all_tensor_ranks = true, .gradient_sync = true});
+        struct dag folded = hand_built(&plan, hand_setting_of_heads(seed), (struct dag_options){.gradient_sync = true});
+        struct dag all = hand_built(&plan, hand_setting_of_heads(seed),
+                                    (struct dag_options){.all_tensor_ranks = true, .gradient_sync = true});
         CHECK_EQUAL(all.n_places, 4 * folded.n_places);
         CHECK_TRUE(count(&all, DAG_SEND, DAG_TENSOR) > 0);
         CHECK_CLOSE(hand_makespan_s(&all), hand_makespan_s(&folded), 1e-12);

@@ -292,6 +292,43 @@ TEST(a_deadlock_is_a_sentence_with_who_waits_for_whom)
     dag_free(&dag);
 }
 
+/* Of what a task waits for the first that has not run is named: 0 has. */
+TEST(what_has_run_is_not_waited_for)
+{
+    struct dag dag = hand_dag(3, 3, 3);
+    struct timeline timeline = {0};
+    struct error err = {0};
+    hand_compute(&dag, 0, 1);
+    hand_compute(&dag, 1, 1);
+    hand_after(&dag, 0);
+    hand_after(&dag, 2);
+    hand_compute(&dag, 2, 1);
+    hand_after(&dag, 1);
+    struct platform platform = hand_platform("hopper-2x8", 2);
+    CHECK_TRUE(!execute(&dag, &platform, &timeline, &err));
+    CHECK_CONTAINS(err.text, "stage 1, GPU 1 waits for computation of forward unit 0, pipeline 0, stage 2, GPU 2; ");
+    dag_free(&dag);
+}
+
+/* The file has two nodes of 8, the struct one of 8 or of 4: other hosts are none of it, so the memory of the first node
+ * is where it is, at 64 GB/s. */
+TEST(hosts_beyond_the_platform_are_none_of_it)
+{
+    for (int32_t gpus = 4; gpus <= 8; gpus += 4) {
+        struct platform platform = hand_platform("hopper-2x8", 1);
+        struct dag dag = hand_dag(1, 1, 0);
+        struct timeline timeline = {0};
+        struct error err = {0};
+        platform.gpus_per_node = gpus;
+        hand_send(&dag, 0, DAG_STREAM_TO_HOST, -1, hand_transfer(0, 64e9, 64e9));
+        CHECK_TRUE(execute(&dag, &platform, &timeline, &err));
+        CHECK_TEXT(err.text, "");
+        CHECK_CLOSE(timeline.makespan_s, 1.0, 1e-12);
+        dag_free(&dag);
+        timeline_free(&timeline);
+    }
+}
+
 /* The error of running one second of work on GPU `rank`. */
 static struct error refusal(const struct platform *platform, int32_t rank)
 {
@@ -341,6 +378,40 @@ TEST(a_platform_that_simgrid_refuses_is_an_error_with_its_reason)
     CHECK_CONTAINS(err.text, "absent.xml: SimGrid cannot use this platform: Uncaught exception");
     CHECK_CONTAINS(err.text, "Does this file exist?");
     CHECK_TRUE(strchr(err.text, '\n') == NULL);
+}
+
+/* The error of running on a platform of one host. */
+static struct error refusal_of_host(const char *file_name, const char *id, const char *speed)
+{
+    struct platform platform = hand_platform("hopper-2x8", 2);
+    snprintf(platform.path, sizeof platform.path, "%s", harness_path(file_name));
+    FILE *file = fopen(platform.path, "w");
+    CHECK_TRUE(file != NULL &&
+               fprintf(file,
+                       "<?xml version=\"1.0\"?>\n<!DOCTYPE platform SYSTEM \"https://simgrid.org/simgrid.dtd\">\n"
+                       "<platform version=\"4.1\"><zone id=\"z\" routing=\"Full\">"
+                       "<host id=\"%s\" speed=\"%s\"/></zone></platform>\n",
+                       id, speed) > 0);
+    fclose(file);
+    return refusal(&platform, 0);
+}
+
+TEST(a_name_that_goes_on_is_another_host)
+{
+    struct error err = refusal_of_host("other.xml", "g0_0b", "1Gf");
+    CHECK_CONTAINS(err.text, "other.xml: SimGrid cannot use this platform: host g0_0 (GPU 0) is missing");
+}
+
+/* What SimGrid says is read to its end, and of more than an error holds the beginning is told. */
+TEST(a_long_reason_is_cut)
+{
+    char speed[9000] = "";
+    memset(speed, 'x', sizeof speed - 1);
+    struct error err = refusal_of_host("long.xml", "g0_0", speed);
+    CHECK_EQUAL(err.status, ERROR_INVALID);
+    CHECK_CONTAINS(err.text, "long.xml: SimGrid cannot use this platform: Parse error at ");
+    CHECK_CONTAINS(err.text, "cannot parse number:xxxxxxxxxx");
+    CHECK_TRUE(strlen(err.text) > 4000 && strlen(err.text) < 4200);
 }
 
 TEST(the_version_is_simgrids)

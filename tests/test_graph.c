@@ -105,6 +105,28 @@ TEST(the_figure_as_dot_has_its_vertices_and_colours)
     plan_free(&plan);
 }
 
+/* One unit on two stages of two context ranks: on each of the four ranks one pass follows the other (blue), and from
+ * stage to stage and back each rank's passes are joined by a send (red), though attention stands between. */
+TEST(passes_of_context_ranks_are_joined_through_their_attention)
+{
+    struct plan plan;
+    hand_plan(&plan, 1, 2, 2);
+    for (int pass = 0; pass < N_PASSES; pass++)
+        hand_unit(&plan.phases[0].pipelines[0].cut[pass], (struct slice){0, 0, 16})->context = 2;
+    hand_order(&plan);
+    struct dag dag = built(&plan);
+    FILE *file = fopen(harness_path("context.dot"), "w");
+    CHECK_TRUE(graph_write_dot(&dag, file));
+    fclose(file);
+    char *text = read_back(harness_path("context.dot"));
+    CHECK_EQUAL(occurrences(text, " [label="), 8);
+    CHECK_EQUAL(occurrences(text, "style=dashed, label"), 4);
+    CHECK_EQUAL(occurrences(text, "#4a90e2\", style=solid"), 4);
+    free(text);
+    dag_free(&dag);
+    plan_free(&plan);
+}
+
 TEST(graphml_holds_all_tasks_and_edges)
 {
     struct plan plan;

@@ -423,8 +423,9 @@ TEST(peaks_follow_from_the_steps_where_nothing_is_copied)
         for (int32_t i = 0; i < plan.phases[0].n_pipelines; i++)
             for (int32_t unit = 0; unit < plan.phases[0].pipelines[i].cut[PASS_FORWARD].n_units; unit++)
                 plan.phases[0].pipelines[i].cut[PASS_FORWARD].units[unit].offload = 0;
-        open_run(&run, &plan, hand_setting(), seed % 2);
-        memory_of(&plan, &run.dag, &run.timeline, hand_setting(), false, &quick);
+        const struct cost_setting *setting = hand_setting_of_heads(seed);
+        open_run(&run, &plan, setting, seed % 2);
+        memory_of(&plan, &run.dag, &run.timeline, setting, false, &quick);
         size_t n = (size_t)quick.n_places;
         CHECK_TRUE(memcmp(quick.peak_bytes, run.memory.peak_bytes, n * sizeof *quick.peak_bytes) == 0);
         CHECK_TRUE(memcmp(quick.at_peak, run.memory.at_peak, n * sizeof *quick.at_peak) == 0);
@@ -444,8 +445,9 @@ TEST(random_plans_give_all_back)
         struct run run;
         struct memory quick;
         hand_random(&plan, seed);
-        open_run(&run, &plan, hand_setting(), seed % 2);
-        memory_of(&plan, &run.dag, &run.timeline, hand_setting(), false, &quick);
+        const struct cost_setting *setting = hand_setting_of_heads(seed);
+        open_run(&run, &plan, setting, seed % 2);
+        memory_of(&plan, &run.dag, &run.timeline, setting, false, &quick);
         bool ordered = true, positive = true, empty = true;
         for (int64_t i = 0; i < run.memory.n_events; i++) {
             const struct memory_event *event = &run.memory.events[i];
@@ -497,8 +499,8 @@ TEST(places_above_a_limit_tell_their_sums)
     for (uint64_t seed = 1; seed <= 40; seed++) {
         struct plan plan;
         struct run run;
-        struct cost_setting setting = *hand_setting();
-        setting.frees_gradients = seed % 3 == 0;
+        struct cost_setting setting = *hand_setting_of_heads(seed);
+        setting.frees_gradients = seed % 4 == 0;
         hand_random(&plan, seed);
         open_run(&run, &plan, &setting, false);
         const double *peak_bytes = run.memory.peak_bytes;
@@ -534,11 +536,16 @@ static struct cost_setting freeing(void)
 
 /* One stage: 840 layers of 41,088 parameters, two tables of 64,000, the last norm's 64, together P = 34,641,984, with
  * fp32 gradients of 164,352 bytes a layer. A token holds 1808 bytes in a layer, 4256 in the head, and needs 2000 for
- * the head and 896 for a layer in work. Of one micro-batch of T tokens the most is at one of the head's backward    14
- * P + 4 x 64,064 + T (840 x 1808 + 4256 + 2000) the first layer's      14 P + 4 x 64,064 + 164,352 + T (840 x 1808 +
- * 896): a layer more, the head less the last layer's       14 P + 4 x 64,064 + 840 x 164,352 + T (1808 + 896) the end
- * 18 P With 16 tokens it is the end, with 100 and 2000 the head's. Of two micro-batches the second has all gradients
- * from its start: 18 P + T (840 x 1808 + 4256 + 2000). */
+ * the loss and 896 for a layer in work. Of one micro-batch of T tokens the most is at one of
+ *
+ *   the loss              14 P + T (840 x 1808 + 4256 + 2000)
+ *   the head's backward   14 P + 4 x 64,064 + T (840 x 1808 + 4256 - 2000 + 128), fp32 logits gone, gradients in bf16
+ *   the first layer's     14 P + 4 x 64,064 + 164,352 + T (840 x 1808 + 896): a layer more, the head less
+ *   the last layer's      14 P + 4 x 64,064 + 840 x 164,352 + T (1808 + 896)
+ *   the end               18 P
+ *
+ * With 16 tokens it is the end, with 100 and 2000 the loss. Of two micro-batches the second has all gradients from its
+ * start: 18 P + T (840 x 1808 + 4256 + 2000). */
 TEST(freed_gradients_grow_over_the_first_backward)
 {
     static const double parameters = 34641984;
@@ -550,7 +557,7 @@ TEST(freed_gradients_grow_over_the_first_backward)
         int32_t n = 1 + i % 2, length = tokens[i / 2];
         double all = length * (840 * 1808.0 + 4256 + 2000), peak = 18 * parameters + all;
         if (n == 1)
-            peak = fmax(14 * parameters + 4 * 64064.0 + all, 18 * parameters);
+            peak = fmax(14 * parameters + all, 18 * parameters);
         hand_uniform(&plan, 1, n, length);
         plan.shards = 1;
         open_run(&run, &plan, &setting, false);
@@ -570,6 +577,29 @@ TEST(freed_gradients_grow_over_the_first_backward)
         close_run(&run);
         plan_free(&plan);
     }
+}
+
+/* Of 100 tokens with a fused loss (bf16 logits kept and their gradient in bf16) the most is at the head's backward:
+ * with a tied table of 1200 tokens, whose gradient comes there, 4 x 76,864 bytes, where the loss has 2 x 1200 - 128 a
+ * token more. */
+TEST(the_heads_gradient_comes_behind_the_loss)
+{
+    struct cost_setting setting = freeing();
+    struct model tied = *setting.model;
+    struct plan plan;
+    struct run run;
+    tied.tied_embeddings = true;
+    tied.vocabulary = 1200;
+    setting.model = &tied;
+    setting.loss = SCENARIO_LOSS_FUSED;
+    hand_uniform(&plan, 1, 1, 100);
+    plan.shards = 1;
+    open_run(&run, &plan, &setting, false);
+    CHECK_CLOSE(run.memory.peak_bytes[0],
+                14 * (840 * 41088.0 + 76864) + 4 * 76864.0 + 100 * (840 * 1808.0 + 2 * 1200 + 4 * 64 + 2 * 64), 1e-14);
+    CHECK_CLOSE(run.memory.at_peak[0][MEMORY_WORKSPACE], 100 * 2 * 64.0, 1e-14);
+    close_run(&run);
+    plan_free(&plan);
 }
 
 /* The events behind these moments, of 100 tokens: when a layer starts its gradients are there, and it and those before
@@ -668,17 +698,51 @@ TEST(shards_of_gradients_are_freed_too)
     plan_free(&plan);
 }
 
+/* Two stages of two chunks, 210 layers each: the embedding's gradients, 4 x 64,000, are the first chunk's of the first
+ * stage, the head's with the last norm's, 4 x 64,064, the second's of the last. A tied table of one stage comes with
+ * the head; 16 learned positions of 64 do not. */
+TEST(gradients_are_of_the_chunk_that_computes_them)
+{
+    static const double tables[2][2] = {{256000, 0}, {0, 0}}, head[2][2] = {{0, 0}, {0, 256256}};
+    struct cost_setting setting = freeing();
+    struct model model = *setting.model;
+    struct dag_place place = {0};
+    struct plan plan;
+    hand_uniform(&plan, 2, 2, 16);
+    plan.phases[0].pipelines[0].layout.chunks = 2;
+    for (place.stage = 0; place.stage < 2; place.stage++)
+        for (int32_t chunk = 0; chunk < 2; chunk++) {
+            struct states_gradients gradients = states_gradients_of(&plan, &setting, &place, chunk);
+            CHECK_EQUAL(gradients.layers, 210);
+            CHECK_CLOSE(gradients.layer, 164352.0, 1e-15);
+            CHECK_CLOSE(gradients.tables, tables[place.stage][chunk], 1e-15);
+            CHECK_CLOSE(gradients.head, head[place.stage][chunk], 1e-15);
+        }
+    plan_free(&plan);
+    hand_uniform(&plan, 1, 1, 16);
+    model.tied_embeddings = true;
+    model.positions = 16;
+    setting.model = &model;
+    place.stage = 0;
+    struct states_gradients gradients = states_gradients_of(&plan, &setting, &place, 0);
+    CHECK_CLOSE(gradients.tables, 4 * 16 * 64.0, 1e-15);
+    CHECK_CLOSE(gradients.head, 4 * 64064.0, 1e-15);
+    plan_free(&plan);
+}
+
 /* Random plans, with copies and shared samples: peaks are the same with events and without, never above those with
  * gradients that are kept and never below them by more than all gradients; in the end none is left. */
 TEST(freed_gradients_are_between_none_and_kept)
 {
-    const struct cost_setting setting = freeing();
     for (uint64_t seed = 1; seed <= 40; seed++) {
+        const struct cost_setting *keeping = hand_setting_of_heads(seed);
+        struct cost_setting setting = *keeping;
         struct plan plan;
         struct run kept, freed;
         struct memory quick;
+        setting.frees_gradients = true;
         hand_random(&plan, seed);
-        open_run(&kept, &plan, hand_setting(), seed % 2);
+        open_run(&kept, &plan, keeping, seed % 2);
         open_run(&freed, &plan, &setting, seed % 2);
         memory_of(&plan, &freed.dag, &freed.timeline, &setting, false, &quick);
         size_t n = (size_t)quick.n_places;
@@ -739,7 +803,7 @@ TEST(copies_apart_run_as_in_a_graph_of_their_own)
     for (uint64_t seed = 1; seed <= 60; seed++) {
         struct plan plan;
         struct error err = {0};
-        struct cost_setting setting = *hand_setting();
+        struct cost_setting setting = *hand_setting_of_heads(seed / 2);
         setting.communication.cp_overlap = seed % 2 == 0;
         setting.context_type = seed % 3 == 0 ? SCENARIO_ULYSSES : SCENARIO_RING;
         hand_random(&plan, seed);

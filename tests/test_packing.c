@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "bounds/memory.h"
+#include "hand_model.h"
 #include "hand_plan.h"
 #include "hand_request.h"
 #include "harness.h"
@@ -157,6 +158,7 @@ TEST(memory_has_room_for_so_many_tokens)
             for (int32_t vpp = 1; vpp <= (pp > 1 ? 2 : 1); vpp++) {
                 struct hand_request hand;
                 hand_request_real(&hand, 1, pp, 100);
+                hand_heads(&hand.model, (uint64_t)(pp + cp + vpp));
                 hand.setting.frees_gradients = cp == 2; /* of 16 units all but the first have all gradients */
                 hand.request.memory_bytes = 8e9;
                 hand.request.layout.cp = cp;
@@ -182,6 +184,7 @@ TEST(the_bound_of_memory_holds_for_freed_gradients)
     for (int32_t i = 0; i < 32; i++) {
         struct hand_request hand;
         hand_request_real(&hand, 1 + i / 16, 1, tokens[i % 4]);
+        hand_heads(&hand.model, (uint64_t)i);
         hand.setting.frees_gradients = i / 4 % 2 == 1;
         hand.setting.sharding = hand.request.layout.sharding = i / 8 % 2 == 1 ? SCENARIO_ZERO2 : SCENARIO_ZERO1;
         hand.setting.shards = 1 + i / 16;
@@ -201,6 +204,7 @@ TEST(memory_has_room_beside_whole_tensors)
     for (int32_t i = 0; i < 16; i++) {
         struct hand_request hand;
         hand_request_real(&hand, 1, 1, 100);
+        hand_heads(&hand.model, (uint64_t)i);
         hand.setting.sharding = hand.request.layout.sharding = i % 2 == 0 ? SCENARIO_ZERO2 : SCENARIO_ZERO3;
         hand.setting.fsdp = 1 + i / 2 % 2;
         hand.setting.gradients = i / 4 % 2 == 0 ? SCENARIO_FP32 : SCENARIO_BF16;
@@ -224,6 +228,7 @@ TEST(the_bound_of_memory_holds_for_whole_tensors)
     for (int32_t i = 0; i < 3 * 64; i++) {
         struct hand_request hand;
         hand_request_real(&hand, 1, 1, tokens[i % 3]);
+        hand_heads(&hand.model, (uint64_t)(i / 3));
         hand.setting.sharding = hand.request.layout.sharding = i / 3 % 2 == 0 ? SCENARIO_ZERO2 : SCENARIO_ZERO3;
         hand.setting.fsdp = 1 + i / 6 % 2;
         hand.setting.fsdp_prefetch = i / 12 % 2 == 0 ? SCENARIO_BACKWARD_PRE : SCENARIO_BACKWARD_POST;

@@ -32,6 +32,7 @@ def draw(seed):
             "gradients": rng.choice(("fp32", "bf16")), "sequence_parallel": rng.random() < 0.5,
             "sharding": "none" if rng.random() < 0.3 else "zero1"}
     lengths = [rng.choice((1, 17, 500, 4096)) for _ in range(rng.randint(1, 12))]
+    model |= rng.choice(({}, {"head_width": 32}, {"head_width": 128}))  # else 64
     return name, model, plan, lengths
 
 
@@ -42,8 +43,8 @@ def sent_bytes(model, plan, tokens, replicas):
     h, n, t = model["hidden"], model["layers"], plan["tp"]
     again, parallel = plan["recompute"] == "full", plan["sequence_parallel"]
     tensors = n * (10 + 4 * again) + 5 + (model["positions"] > 0) if parallel else 2 * (n * (4 + 2 * again) + 2)
-    k, gelu, norm = h // model["heads"] * model["kv_heads"], model["activation"] == "gelu", 1 + (model["norm"] != "rmsnorm")
-    layer = (2 * h * (h + k) + (2 if gelu else 3) * h * model["ffn"]) / t + 2 * norm * h
+    d, gelu, norm = model.get("head_width", 64), model["activation"] == "gelu", 1 + (model["norm"] != "rmsnorm")
+    layer = (2 * h * d * (model["heads"] + model["kv_heads"]) + (2 if gelu else 3) * h * model["ffn"]) / t + 2 * norm * h
     table = -(-model["vocabulary"] // (128 * t)) * 128 * h
     tables = 1 if model["tied_embeddings"] == "true" and plan["pp"] == 1 else 2
     parameters = t * (n * layer + norm * h + model["positions"] * h + tables * table)

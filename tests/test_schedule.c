@@ -386,6 +386,65 @@ TEST(both_engines_agree_on_every_schedule)
     }
 }
 
+/* m units of any length on p stages of v chunks, every third with padding. */
+static void interleaved_plan(struct plan *plan, int32_t p, int32_t v, int32_t m, uint64_t *seed, int32_t *tokens)
+{
+    hand_plan(plan, 1, p, 1);
+    struct plan_pipeline *pipeline = plan->phases[0].pipelines;
+    pipeline->layout.chunks = v;
+    for (int32_t unit = 0; unit < m; unit++) {
+        tokens[unit] = 1 + hand_below(seed, hand_below(seed, 2) == 0 ? 20 : 9000);
+        for (int pass = 0; pass < N_PASSES; pass++) {
+            plan_add_slice(&pipeline->cut[pass], (struct slice){unit, 0, tokens[unit]});
+            plan_add_unit(&pipeline->cut[pass])->padding_tokens = unit % 3 == 0 ? 100 : 0;
+        }
+    }
+    apply(plan, SCENARIO_INTERLEAVED, 0);
+}
+
+/* What the busiest stage computes, or a unit on its way up and down again, whichever is longer [s]. */
+static double least_s(const struct plan_pipeline *pipeline, const struct cost_setting *setting)
+{
+    const struct plan_layout *layout = &pipeline->layout;
+    double stage_s[4] = {0}, least = 0;
+    for (int32_t unit = 0; unit < pipeline->cut[PASS_FORWARD].n_units; unit++) {
+        double unit_s = 0;
+        for (int32_t i = 0; i < N_PASSES * layout->stages * layout->chunks; i++) {
+            int32_t at = i / N_PASSES;
+            struct cost_pass cost = dag_pass_cost(pipeline, setting, (enum pass)(i % N_PASSES), unit, at);
+            stage_s[at % layout->stages] += cost_pass_s(&cost);
+            unit_s += cost_pass_s(&cost);
+        }
+        least = fmax(least, unit_s);
+    }
+    for (int32_t stage = 0; stage < layout->stages; stage++)
+        least = fmax(least, stage_s[stage]);
+    return least;
+}
+
+/* The plan is sound, and takes no less than that. */
+TEST(interleaved_units_of_any_length_run_alike_on_both_engines)
+{
+    struct platform platform = hand_platform("hopper-2x8-free", 2);
+    uint64_t seed = 23;
+    for (int32_t round = 0; round < 24; round++) {
+        struct plan plan;
+        struct error err = {0};
+        struct cost_setting setting = *hand_setting_of_heads((uint64_t)round);
+        int32_t p = 2 + round % 3, v = round / 3 % 2 == 0 ? 2 : 5, m = p * (1 + hand_below(&seed, 3)), tokens[12];
+        setting.platform = &platform;
+        setting.communication.pp_overlap = round % 2 == 0;
+        interleaved_plan(&plan, p, v, m, &seed, tokens);
+        if (!CHECK_TRUE(plan_check(&plan, m, tokens, &err)))
+            printf("round %d: %s\n", round, err.text);
+        struct dag dag = hand_built(&plan, &setting, (struct dag_options){.gradient_sync = true});
+        CHECK_TRUE(hand_makespan_s(&dag) >= least_s(&plan.phases[0].pipelines[0], &setting) * (1 - 1e-12));
+        hand_engines_agree(&dag, &platform);
+        dag_free(&dag);
+        plan_free(&plan);
+    }
+}
+
 /* Stage 0 runs F0 F1 B0 W0 B1 W1. */
 TEST(breaches_of_a_split_backward_are_told)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "base/check.h"
 #include "bounds/memory.h"
+#include "hand_model.h"
 #include "hand_plan.h"
 #include "hand_request.h"
 #include "harness.h"
@@ -632,6 +633,7 @@ static void random_request(struct hand_request *hand, int32_t round, uint64_t *s
 {
     static const enum recompute recompute[] = {RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL};
     hand_request_real(hand, 1 + hand_below(seed, 6), 1 << hand_below(seed, 3), 256 + hand_below(seed, 100000));
+    hand_heads(&hand->model, (uint64_t)round);
     hand->request.layout.recompute = (int32_t)recompute[hand_below(seed, 3)];
     hand_batch_of(hand, (enum hand_law)(round % HAND_N_LAWS), 1 + hand_below(seed, 60), *seed);
 }

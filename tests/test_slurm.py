@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-3.0-or-later
 """`slimsim submit` with a real Slurm: slurmctld and two slurmd on loopback, in namespaces of their own, so that nothing
-of it can be reached from outside or outlives the test. Needs root and Debian's slurm-wlm; without them it is skipped
-(77)."""
+of it can be reached from outside or outlives the test. Needs root and Debian's slurm-wlm; without them, or where slurmd
+needs cgroups that are not there, it is skipped (77)."""
 import json
 import os
 import pathlib
@@ -52,6 +52,7 @@ NodeName=n1 NodeHostname={host} NodeAddr=127.0.0.1 Port=17001 CPUs=4 RealMemory=
 NodeName=n2 NodeHostname={host} NodeAddr=127.0.0.1 Port=17002 CPUs=4 RealMemory=2000 State=UNKNOWN
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 """
+CGROUPS = "CgroupPlugin=cgroup/v1\n"  # nothing here uses cgroups; to find out a version slurmd needs them mounted
 SWEEP = SMALL.replace("name: small", "name: 50% of it") + "sweep: {iterations.measured: [2, 3], replicates: 5}\n"
 ENDLESS = SWEEP.replace("[2, 3]", "[2, 1000000]")  # the first five points are those of SWEEP
 FILES = ("50% of it.h5", "50% of it.csv", "50% of it.points.csv")
@@ -87,27 +88,39 @@ def commands():
             pass
 
 
+class NoSlurm(Exception):
+    """Slurm cannot run on this machine; why."""
+
+
+def start(command):
+    if subprocess.run(command).returncode == 0:
+        return
+    for log in SCRATCH.glob("slurm/slurmd.*.log"):
+        for line in log.read_text().splitlines():
+            if "error: " in line and "cgroup" in line:
+                raise NoSlurm(f"slurmd needs cgroups: {line.split('error: ')[1]}")
+    raise AssertionError(f"{command} failed")
+
+
 def start_slurm():
     """The daemons know one another by 127.0.0.1. The second address: without it Slurm cannot resolve even that one."""
     run = SCRATCH / "slurm"
     for folder in (run, run / "state"):
         folder.mkdir()
     (run / "hosts").write_text(f"127.0.0.1 localhost {HOST}\n")
+    (run / "cgroup.conf").write_text(CGROUPS)
     (run / "slurm.conf").write_text(CONFIGURATION.format(host=HOST, run=run))
     os.environ["SLURM_CONF"] = str(run / "slurm.conf")
     for command in (["hostname", HOST], ["ip", "link", "set", "lo", "up"], ["ip", "addr", "add", "127.0.0.2/32", "dev", "lo"],
                     ["mount", "--bind", run / "hosts", "/etc/hosts"], ["slurmctld", "-c"], ["slurmd", "-N", "n1"],
                     ["slurmd", "-N", "n2"]):
-        subprocess.run(command, check=True)
+        start(command)
     wait_for("both nodes are idle", lambda: call("sinfo", "--noheader", "--states=idle", "--format=%D").stdout.strip() == "2")
 
 
 class Submit(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        shutil.rmtree(SCRATCH)
-        FOLDER.mkdir(parents=True)
-        start_slurm()
         (FOLDER / "sweep.yaml").write_text(SWEEP)
         (FOLDER / "endless.yaml").write_text(ENDLESS)
         done = call(PROGRAM, "run", "sweep.yaml", "--quiet", "--output", "whole")
@@ -197,6 +210,18 @@ class Submit(unittest.TestCase):
         self.assertIn("slimsim: nothing is submitted", done.stderr)
 
 
+def inside():
+    """The tests, once Slurm runs."""
+    shutil.rmtree(SCRATCH)
+    FOLDER.mkdir(parents=True)
+    try:
+        start_slurm()
+    except NoSlurm as why:
+        print(f"skipped: {why}")
+        return SKIPPED
+    return 0 if unittest.main(verbosity=2, exit=False).result.wasSuccessful() else 1
+
+
 def missing():
     """Why this test cannot run here, or nothing."""
     if os.geteuid() != 0:
@@ -209,7 +234,7 @@ def missing():
 
 if __name__ == "__main__":
     if INSIDE in os.environ:
-        unittest.main(verbosity=2)
+        sys.exit(inside())
     if missing():
         print(f"skipped: {missing()}; ./packages.sh test installs Slurm, which this test starts as root in namespaces")
         sys.exit(SKIPPED)

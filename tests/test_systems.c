@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* The contract of training systems, on every row of the table. */
 #include "bounds/memory.h"
+#include "hand_model.h"
 #include "hand_request.h"
 #include "harness.h"
 #include "scenario/document_read.h"
@@ -151,6 +152,7 @@ static void check_batch(const struct training_system *system, enum hand_law law,
     int32_t context = seed % 7 == 0 ? 1 + hand_below(&state, 30) : 1 + hand_below(&state, most_context);
     int32_t n_samples = seed % 5 == 0 ? 1 : 1 + hand_below(&state, seed % 3 == 0 ? 6 : 40);
     hand_request_real(&hand, dp, pp, context);
+    hand_heads(&hand.model, seed);
     hand.request.layout.recompute = (int32_t)recompute[hand_below(&state, 3)];
     if (hand_below(&state, 4) == 0)
         hand.request.memory_bytes = 0; /* nothing fits: a result, not an error */
@@ -184,6 +186,7 @@ TEST(systems_that_never_regret_do_not)
             uint64_t state = seed;
             double free_s, free_bytes, tight_s, tight_bytes;
             hand_request_real(&hand, 1 + hand_below(&state, 4), 1 + hand_below(&state, 4), 20000);
+            hand_heads(&hand.model, seed);
             hand_batch_of(&hand, (enum hand_law)(seed % HAND_N_LAWS), 1 + hand_below(&state, 20), seed);
             hand_knobs(&hand, training_systems[i], "");
             resolve(training_systems[i], &hand, &free_s, &free_bytes);
@@ -250,6 +253,7 @@ TEST(every_schedule_runs_with_every_system_that_takes_it)
             void *state = calloc(1, training_systems[i]->state_size + 1);
             int32_t schedule = round % SCENARIO_N_SCHEDULES;
             hand_request_real(&hand, 1 + round % 3, 1 + round % 4, 2000);
+            hand_heads(&hand.model, (uint64_t)round);
             hand.request.layout.schedule = schedule;
             hand.request.layout.cp_type = (int32_t)training_systems[i]->context_type;
             hand.setting.context_type = training_systems[i]->context_type;

@@ -1431,6 +1431,33 @@ TEST(model_flops_are_counted_as_the_row_counts_them)
     validate_free(&validate);
 }
 
+/* Qwen3 4B's heads are 128 wide, 1.6 of its h in all: two formulas count that in attention, the others h. Parameters
+ * and weights are the model's by all. */
+TEST(attention_of_wide_heads_is_counted_as_the_formula_says)
+{
+    static const char *const formulas[] = {"72BLsh^2(1+s/6h+v/12hL)",
+                                           "Megatron num_floating_point_operations (full attention)", "6N+12Lhs",
+                                           "6*N*tok + 6*s^2*d*h*L (causal half)"};
+    static const double attention[][2] = {{12, 2560}, {12, 4096}, {12, 2560}, {6, 4096}};
+    double layer = 2560.0 * (2 * 4096 + 2 * 1024) + 3 * 2560.0 * 9728, table = 2560 * 151936.0;
+    double gemms = 36 * layer + table, all = gemms + table + 73 * 2560;
+    char text[4096];
+    int used = snprintf(text, sizeof text, "%s", header);
+    for (int i = 0; i < 4; i++)
+        used += snprintf(text + used, sizeof text - (size_t)used,
+                         "H100-SXM-80GB,,titan,Qwen3-4B,2560,36,32,8,9728,151936,swiglu,2048,8,1,1,,1,8,ZeRO-1,1,64,"
+                         "none,,bf16,,,,,100,%s,\n",
+                         formulas[i]);
+    struct validate validate = validated(written("wide.csv", text), NULL);
+    CHECK_EQUAL(validate.n_rows, 4);
+    for (int i = 0; i < 4 && validate.n_rows == 4; i++) {
+        double flop = 6 * (i < 2 ? gemms : all) + attention[i][0] * 36 * attention[i][1] * 2048;
+        CHECK_TEXT(validate.rows[i].reason, "");
+        CHECK_CLOSE(validate.rows[i].measured, 100e12 / flop, 1e-12);
+    }
+    validate_free(&validate);
+}
+
 static struct validate_row row_of(const char *source, int64_t gpus, double measured, double predicted)
 {
     struct validate_row row = {.n_gpus = gpus, .measured = measured, .predicted = predicted};

@@ -233,8 +233,8 @@ struct span {
     double start_s, finish_s;
 };
 
-/* Such a step, its head over: with each layer come its gradients, then goes what it held; last come the embedding's.
- * end_pass finds activations as they were. */
+/* Such a step, its loss over: the head's gradients come, then with each layer its own, and goes what it held; last come
+ * the embedding's. end_pass finds activations as they were. */
 LEDGER_INLINE void grow(struct ledger *ledger, const struct plan_step *step, struct queues *queues, struct span span,
                         struct live *live, enum want want)
 {
@@ -243,6 +243,11 @@ LEDGER_INLINE void grow(struct ledger *ledger, const struct plan_step *step, str
     const bool reduces = cost_shards_in_passes(ledger->setting);
     int32_t stage = step->chunk * pipe->plan->layout.stages + ledger->dag->places[ledger->place].stage;
     const struct memory_growth frees = *memory_pipe_growth(pipe, pipe->kinds->kind[stage], step->unit);
+    if (gradients.head > 0) {
+        live->bytes[MEMORY_STATES] += gradients.head;
+        live->bytes[MEMORY_WORKSPACE] = frees.head_workspace;
+        record(ledger, live, span.start_s, want);
+    }
     live->bytes[MEMORY_ACTIVATIONS] -= frees.head;
     for (int32_t i = 0; i < gradients.layers; i++) {
         double time_s = span.start_s + (span.finish_s - span.start_s) * i / gradients.layers;
@@ -338,8 +343,6 @@ LEDGER_INLINE void walk_tasks(struct ledger *ledger, enum want want, bool plain)
         copy_until(ledger, &queues, start_s[task], &live, want);
         begin_pass(&bytes, &live);
         bool grows = frees && first_computes(ledger, step, splits);
-        if (grows)
-            live.bytes[MEMORY_STATES] += gradients_of(ledger, step->chunk).head;
         record(ledger, &live, start_s[task], want);
         for (int32_t next; attends && (next = attention_after(dag, task)) >= 0; task = next) {
             copy_until(ledger, &queues, finish_s[task], &live, want);
@@ -378,8 +381,6 @@ static void walk_steps(struct ledger *ledger, int32_t stage)
         struct pass_bytes bytes = pass_bytes_of(ledger, &chunk, step, plan->splits_backward, exchanges);
         bool grows = frees && first_computes(ledger, step, plan->splits_backward);
         begin_pass(&bytes, &live);
-        if (grows)
-            live.bytes[MEMORY_STATES] += gradients_of(ledger, step->chunk).head;
         record(ledger, &live, 0.0, WANT_PEAKS);
         if (grows)
             grow(ledger, step, &no_copies, (struct span){0}, &live, WANT_PEAKS);

@@ -66,10 +66,11 @@ struct memory {
  * rounded but for the states (cost_state_block_bytes); what the allocator holds unused is reserved, not allocated.
  *
  * Gradients that are not kept (plan.gradient_buffers) are missing until a virtual stage's first backward (split: its
- * first pass of the weights): the head's come with its start, then, while activations fall layer by layer, each layer's
- * when its backward starts, with all that this layer holds and works on, the embedding's at the end; so a peak is too
- * high by at most a layer's gradients. The layers share the pass (its last task) equally. Later phases have all from
- * their start. They go when the optimizer ends, which has all of them, those of a stage without passes too.
+ * first pass of the weights): the head's come when the loss is over (cost_head_backward_bytes stands beside), then,
+ * while activations fall layer by layer, each layer's when its backward starts, with all that this layer holds and
+ * works on, the embedding's at the end; so a peak is too high by at most a layer's gradients. The layers share the pass
+ * (its last task) equally. Later phases have all from their start. They go when the optimizer ends, which has all of
+ * them, those of a stage without passes too.
  *
  * Of a split backward what cost_weight_bytes counts stays, as activations, until the pass of the weights' gradients
  * ends; these work on one gathered input.

@@ -226,6 +226,14 @@ static struct cost_work work_of(const struct opening *opening, const struct memo
                               .head_workspace = end->head_workspace};
 }
 
+static double most_of(const double *moments, enum cost_moment first, enum cost_moment last)
+{
+    double most = moments[first];
+    for (int i = (int)first + 1; i <= (int)last; i++)
+        most = fmax(most, moments[i]);
+    return most;
+}
+
 /* The workspaces of a pass in which gradients come, beside the activations that stand at the moment. */
 static void add_moments(const struct opening *opening, const struct memory_unit *unit, const struct end_bytes *end,
                         struct memory_growth *growth)
@@ -233,8 +241,8 @@ static void add_moments(const struct opening *opening, const struct memory_unit 
     const struct cost_work work = work_of(opening, unit, end);
     double moments[COST_N_MOMENTS], layer = growth->layers / opening->own->layers;
     cost_moments_of(opening->own, &work, moments);
-    growth->workspace = fmax(moments[COST_IN_LAYER], moments[COST_BEHIND_LAYER]) + growth->head;
-    growth->next_workspace = fmax(moments[COST_IN_NEXT], moments[COST_BEHIND_NEXT]) + growth->head + layer;
+    growth->workspace = most_of(moments, COST_IN_LAYER, COST_BEHIND_LAYER) + growth->head;
+    growth->next_workspace = most_of(moments, COST_IN_NEXT, COST_BEHIND_NEXT) + growth->head + layer;
     growth->end_workspace = moments[COST_AT_ENDS] + growth->head + growth->layers;
 }
 
@@ -253,6 +261,7 @@ static void add_growth(const struct opening *opening, int32_t kind)
                     : splits ? end->head_weight
                              : end->head,
             .layers = splits ? units[i].weight : units[i].activations - units[i].streamed,
+            .head_workspace = splits ? workspace : cost_head_backward_bytes(opening->own, end->tokens),
             .workspace = workspace,
             .next_workspace = workspace,
         };

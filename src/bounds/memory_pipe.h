@@ -17,9 +17,9 @@ struct memory_unit {
 
 /** Of what a pass frees that first computes the gradients of a virtual stage's weights, the order: the head's, then
  * layer by layer; and a layer's workspace, once the head is over, of the first layer and of those behind it, and what
- * is in work when all are over. */
+ * is in work when all are over; before all of that the head's, while it computes its gradients. */
 struct memory_growth {
-    double head, layers, workspace, next_workspace, end_workspace;
+    double head, layers, head_workspace, workspace, next_workspace, end_workspace;
 };
 
 /** A pipeline of a phase. */

@@ -276,9 +276,11 @@ double cost_sum_bytes(const struct cost_setting *setting);
 /** Whose norms the layers run: a GELU model's eager ones are PyTorch's LayerNorm. */
 enum device_memory_kind cost_norm_kind(const struct cost_setting *setting);
 
-/** Least that core attention of a layer and pass takes of any kernel that holds a whole sample, on one of `context`
- * ranks that share it, as training reaches it [s]: its work, without the kernel's end, which other sequences may
- * shorten (tiles of other lengths fill it). Unfused attention: what it takes alone. */
+/** Least that core attention of a layer and pass takes of any unit that holds a whole sample, on one of `context` ranks
+ * that share it, as training reaches it [s]: the sample's work in one kernel; of a ring in its own block and in all
+ * others, of the shape that takes longer. A kernel's end is left out, which other sequences may shorten (tiles of other
+ * lengths fill it), so is what a ring and flash1 copy and sum beside the kernels. Unfused attention: all its kernels,
+ * of the sample alone. */
 double cost_attention_least_s(const struct cost_setting *setting, enum pass pass, int32_t tokens, int32_t context);
 
 /** Whether a shape lies outside what was measured. */
@@ -461,6 +463,16 @@ double cost_state_block_bytes(const struct cost_setting *setting, int32_t layers
                               int32_t shards);
 
 /**
+ * What a layer's first norm works on and keeps in its backward, over TP with sequence parallelism [bytes]: 8h a token,
+ * gradients of the residual, of its output and of its input, and its input, all bf16. Single operations (eager Llamas):
+ * 28h, the most of RMSNorm's in the gradient of its square: residual's gradient 2, layer's input 2 (that checkpoints
+ * keep), that in fp32 4, product's gradient 4, mean's gradient 4, the square's first power 4, twice that 4, result 4.
+ * Source: PyTorch, torch/csrc/autograd/FunctionsManual.cpp (mean_backward, pow_backward, whose temporaries last as long
+ * as its expression).
+ */
+double cost_norm_backward_bytes(const struct cost_setting *setting, double tokens);
+
+/**
  * Working memory while one layer of a unit computes its backward, the largest moment [bytes]: gradients of the widest
  * tensors (a token's SwiGLU 6f/TP, GELU 4f/TP; or 4 bytes a score of unfused attention, or cost_gathered_kv_bytes, if
  * more) and of the layer's input 2h, with sequence parallelism both that and the gathered input whole on every rank,
@@ -518,5 +530,10 @@ double cost_head_bytes(const struct cost_setting *setting, double tokens);
  * nll_loss_backward and _log_softmax_backward_data); and with sequence parallelism the gathered input, 2h. What
  * metrics copy, 8V/TP, is not there: the layers' activations are freed by then [bytes]. */
 double cost_head_workspace_bytes(const struct cost_setting *setting, double tokens);
+
+/** Behind the loss, beside cost_head_bytes, while the head computes its gradients, without that of its weights: the
+ * logits' gradient in bf16, 2V/TP a token, less what was kept of the logits, which has gone; the gradient of the head's
+ * input, 2h, whole on every rank; with sequence parallelism the gathered input, 2h. May be negative [bytes]. */
+double cost_head_backward_bytes(const struct cost_setting *setting, double tokens);
 
 #endif

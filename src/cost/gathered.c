@@ -39,7 +39,7 @@ double cost_gathered_bytes(const struct cost_setting *setting)
 
 /** Whole tensors; the head's gradient is among those of layers while it waits, or is reduced. */
 struct whole {
-    double at_head, in_layer[2], behind_layer[2], at_ends;
+    double at_head, in_layer[2], in_norm[2], behind_layer, at_ends;
 };
 
 static struct whole whole_of_fsdp1(const struct cost_setting *setting)
@@ -48,12 +48,12 @@ static struct whole whole_of_fsdp1(const struct cost_setting *setting)
     double copy = setting->gradients == SCENARIO_FP32 ? cost_gradient_bytes(setting->gradients) : 0;
     bool early = setting->fsdp_prefetch == SCENARIO_BACKWARD_PRE, alone = setting->model->layers == 1;
     double weights = early && !alone ? 2 * w : w, head = 2 * head_parameters(setting);
-    double in_layer = head + weights * layer;
-    double behind = head + fmax(weights + 2 + 2, (alone ? 0 : w) + 2 + copy) * layer;
+    double in_layer = head + weights * layer, in_norm = in_layer + 2 * layer;
     return (struct whole){
         .at_head = early ? w * layer : 0,
         .in_layer = {in_layer, in_layer},
-        .behind_layer = {behind, behind},
+        .in_norm = {in_norm, in_norm},
+        .behind_layer = head + fmax(weights + 2 + 2, (alone ? 0 : w) + 2 + copy) * layer,
         .at_ends = fmax(2 + 2, 2 + copy - w) * root,
     };
 }
@@ -68,8 +68,8 @@ static struct whole whole_of_fsdp2(const struct cost_setting *setting)
     return (struct whole){
         .at_head = w * layer + (own ? w * head : 0),
         .in_layer = {weights * layer + reduced, (next + g) * layer + waits},
-        .behind_layer = {fmax((weights + 2) * layer + reduced, behind * layer + waits),
-                         fmax(next + 2 + g, behind) * layer + waits},
+        .in_norm = {(weights + 2) * layer + reduced, (next + 2 + g) * layer + waits},
+        .behind_layer = behind * layer + waits,
         .at_ends = own ? fmax((w + 2) * (root - head) + g * layer, (2 + g) * (root - head))
                        : fmax(2 * root + g * layer, (2 + g - w) * root),
     };
@@ -93,15 +93,17 @@ void cost_moments_of(const struct cost_setting *setting, const struct cost_work 
     const struct model *model = setting->model;
     const struct whole whole = setting->fsdp == 2 ? whole_of_fsdp2(setting) : whole_of_fsdp1(setting);
     double h = (double)model->hidden, vocabulary = model_vocabulary_share(model, setting->tensor);
-    double kept_logit = setting->loss == SCENARIO_LOSS_PASSES ? 4 : 2, input = 2 * h * work->tokens;
+    double input = 2 * h * work->tokens, shard = setting->sequence_parallel ? input / setting->tensor : input;
+    double norm = cost_norm_backward_bytes(setting, work->tokens);
     double inner = 2 * (double)model->ffn / setting->tensor, down = inner * h;
     double workspace = work->workspace - inner * work->tokens; /* the down GEMM's input has gone by then */
     bytes[COST_AT_LOSS] = work->head_workspace + whole.at_head;
-    bytes[COST_AT_HEAD] = (2 - kept_logit) * vocabulary * work->tokens + input + 2 * vocabulary * h + whole.at_head;
+    bytes[COST_AT_HEAD] = cost_head_backward_bytes(setting, work->tokens) + 2 * vocabulary * h + whole.at_head;
     for (int i = 0; i < 2; i++) { /* layers before this one are gone */
         double gone = work->head + i * work->layer;
-        bytes[COST_IN_LAYER + 2 * i] = workspace + down + whole.in_layer[i] - gone;
-        bytes[COST_BEHIND_LAYER + 2 * i] = input + whole.behind_layer[i] - gone - work->layer;
+        bytes[COST_IN_LAYER + 3 * i] = workspace + down + whole.in_layer[i] - gone;
+        bytes[COST_IN_NORM + 3 * i] = norm + whole.in_norm[i] - gone - work->layer;
+        bytes[COST_BEHIND_LAYER + 3 * i] = shard + whole.behind_layer - gone - work->layer;
     }
     bytes[COST_AT_ENDS] = input + whole.at_ends - work->head - work->layers;
 }

@@ -11,11 +11,13 @@ double cost_gathered_bytes(const struct cost_setting *setting);
 
 /** Moments of a backward pass, in their order; any may be its largest. */
 enum cost_moment {
-    COST_AT_LOSS,      /* the logits' gradient is made */
-    COST_AT_HEAD,      /* that is there in bf16, and the head's gradient with it */
-    COST_IN_LAYER,     /* first layer: its widest gradients, and the down GEMM's of the weights */
-    COST_BEHIND_LAYER, /* its end: its gradients are joined, its activations gone */
+    COST_AT_LOSS,  /* the logits' gradient is made */
+    COST_AT_HEAD,  /* that is there in bf16, and the head's gradient with it */
+    COST_IN_LAYER, /* first layer: its widest gradients, and the down GEMM's of the weights */
+    COST_IN_NORM,  /* its first norm's backward: its gradients are there, its activations gone but for this norm's */
+    COST_BEHIND_LAYER, /* its end: its gradients are joined */
     COST_IN_NEXT,      /* the same of the layers behind it */
+    COST_IN_NEXT_NORM,
     COST_BEHIND_NEXT,
     COST_AT_ENDS, /* the root's gradients are joined, all activations gone */
     COST_N_MOMENTS
@@ -40,7 +42,8 @@ struct cost_work {
  *   at loss      -                     wP                    wP                      the head's workspace
  *   at head      -                     wP                    wP                      2Vh + 2(V + h)T - logits kept
  *   in a layer   wP + 2D               2wP + 2D              2wP + 2D (next: + gP)   2Vh + its workspace - 2fT
- *   behind it    (w + 2 + 2)P          (2w + 2 + 2)P         (2w + 2)P (next: + gP)  2Vh + 2hT
+ *   in its norm  (w + 2)P              (2w + 2)P             (2w + 2)P (next: + gP)  2Vh + cost_norm_backward_bytes
+ *   behind it    (w + 2 + 2)P          (2w + 2 + 2)P         -                       2Vh + 2hT
  *     or, then   (w + 2 + g)P, fp32    (w + 2 + g)P, fp32    (w + 2 + g)P            2Vh + 2hT
  *   at the ends  (2 + 2)P_t            (2 + 2)P_t            2P_t + gP               2hT
  *     or, then   (2 + g - w)P_t, fp32  (2 + g - w)P_t, fp32  (2 + g - w)P_t          2hT
@@ -54,6 +57,9 @@ struct cost_work {
  * reduce-scattered, gP, which stays until the layer behind it is reduced. The last layer's weights are there at the
  * loss: torchtitan does not free them, others prefetch them.
  * In a layer the input of the down GEMM, 2fT of its workspace, has gone when the widest gradients are there.
+ * With sequence parallelism the 2hT behind a layer are 2hT/TP; at the head there are 2hT more, its input gathered for
+ * its weights' gradient (cost_head_workspace_bytes), as its input's gradient is whole until it is reduce-scattered; the
+ * embedding's backward has the gathered 2hT at the ends.
  * Own ends (fsdp_ends; no cost_gathered_bytes): the head's weights, w Vh, are there at the loss and at the head; in the
  * first layer its gradient is being reduced, gVh in place of 2Vh, then gone; at the ends (w + 2) and (2 + g) of the
  * embedding alone.
@@ -63,7 +69,8 @@ struct cost_work {
  * _post_backward_reshard, _reduce_grad, _prefetch_handle), _flat_param.py (views by torch.split, whose backward joins
  * their gradients); _fully_shard/_fsdp_param_group.py (pre_backward, post_backward, wait_for_unshard) and
  * _fsdp_collectives.py (foreach_reduce); c10/cuda/CUDACachingAllocator.cpp (free). The loss, in a layer and behind it
- * are the peaks in traces of the allocator (analysis/measure_sharding.py); the head and the ends are in none.
+ * (with FSDP2 of few tokens in the norm) are the peaks in traces of the allocator (analysis/measure_sharding.py); the
+ * head and the ends are in none.
  */
 void cost_moments_of(const struct cost_setting *setting, const struct cost_work *work, double bytes[COST_N_MOMENTS]);
 

@@ -206,11 +206,16 @@ double cost_embedding_bytes(const struct cost_setting *setting, double tokens)
     return setting->model->dropout ? tokens * (double)setting->model->hidden / outside_division(setting) : 0;
 }
 
+/** Kept of a logit from forward to backward. */
+static double kept_logit_bytes(const struct cost_setting *setting)
+{
+    return setting->loss == SCENARIO_LOSS_PASSES ? 4 : 2;
+}
+
 double cost_head_bytes(const struct cost_setting *setting, double tokens)
 {
     double norm = (eager_is_llama(setting) ? 8.0 : 4.0) * (double)setting->model->hidden / outside_division(setting);
-    double logit = setting->loss == SCENARIO_LOSS_PASSES ? 4 : 2;
-    return tokens * (logit * model_vocabulary_share(setting->model, setting->tensor) + norm);
+    return tokens * (kept_logit_bytes(setting) * model_vocabulary_share(setting->model, setting->tensor) + norm);
 }
 
 double cost_head_workspace_bytes(const struct cost_setting *setting, double tokens)
@@ -219,4 +224,17 @@ double cost_head_workspace_bytes(const struct cost_setting *setting, double toke
     double input = gathered ? 2.0 * (double)setting->model->hidden : 0;
     double logit = setting->kernels == SCENARIO_EAGER && setting->loss == SCENARIO_LOSS_PASSES ? 4 + 4 : 2;
     return tokens * (logit * model_vocabulary_share(setting->model, setting->tensor) + input);
+}
+
+double cost_head_backward_bytes(const struct cost_setting *setting, double tokens)
+{
+    bool gathered = setting->tensor > 1 && setting->sequence_parallel;
+    double logits = (2 - kept_logit_bytes(setting)) * model_vocabulary_share(setting->model, setting->tensor);
+    return tokens * (logits + (gathered ? 4 : 2) * (double)setting->model->hidden);
+}
+
+double cost_norm_backward_bytes(const struct cost_setting *setting, double tokens)
+{
+    double each = eager_is_llama(setting) ? 28 : 8;
+    return tokens * each * (double)setting->model->hidden / outside_division(setting);
 }

@@ -9,8 +9,10 @@ static bool interleave(struct plan_pipeline *pipeline, struct error *err)
 {
     int32_t n_units = pipeline->cut[PASS_FORWARD].n_units;
     if (n_units % pipeline->layout.stages != 0)
-        return error_set(err, "plan.vpp: a pipeline has %d units, interleaved 1F1B needs a multiple of its %d stages",
-                         n_units, pipeline->layout.stages);
+        return error_set(err,
+                         "plan.vpp: interleaved 1F1B needs units in multiples of the pipeline's %d stages, and one has "
+                         "%d; with vpp 1 any number runs",
+                         pipeline->layout.stages, n_units);
     plan_fill_need(pipeline);
     order_interleaved(pipeline);
     return true;

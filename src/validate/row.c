@@ -58,7 +58,9 @@ static bool quantity_of(const struct file *file, enum validate_quantity *quantit
 
 /**
  * Model FLOPs of a token: 6 for each weight of the layers' GEMMs and of the head, or for each parameter, and
- * attention_flop L h s. 0: the formula is none of these. Source: 72BLsh^2 Korthikanti et al. 2022 (arXiv:2205.05198,
+ * attention_flop L h s; with heads_width heads times their width in place of h, where a source counts so (kv_channels x
+ * num_attention_heads; d h), as others do not, whatever their models' heads. 0: the formula is none of these. Source:
+ * 72BLsh^2 Korthikanti et al. 2022 (arXiv:2205.05198,
  * appendix A, whose layer has 12h^2 weights); get_flops huggingface/nanotron, src/nanotron/models/llama.py; the third
  * NVIDIA/dgxc-benchmarking; the fourth NVIDIA/Megatron-LM, megatron/training/training.py (core r0.8); N and S
  * mosaicml/llm-foundry, scripts/train/benchmarking/README.md; the others Kaplan et al. 2020 (arXiv:2001.08361) with
@@ -69,22 +71,23 @@ static double model_flop(const char *formula, const struct setting *setting)
     static const struct {
         const char *text;
         double attention_flop;
-        bool all_parameters;
-    } formulas[] = {{"72BLsh^2(1+s/6h", 12, false},
-                    {"get_flops (full attention)", 12, false},
-                    {"12*L*h^2*(1+g/a+s/h)+18*L*ffn*h+6*V*h", 12, false},
-                    {"num_floating_point_operations (full attention", 12, false},
-                    {"6N+12Lhs", 12, true},
-                    {"3*2*N*S + 3*L*2*2*d*S^2", 12, true},
-                    {"3*2*N*S + 3*L*4*d*S^2", 12, true},
-                    {"6*N*tok + 6*s^2*d*h*L", 6, true}};
+        bool all_parameters, heads_width;
+    } formulas[] = {{"72BLsh^2(1+s/6h", 12, false, false},
+                    {"get_flops (full attention)", 12, false, false},
+                    {"12*L*h^2*(1+g/a+s/h)+18*L*ffn*h+6*V*h", 12, false, false},
+                    {"num_floating_point_operations (full attention", 12, false, true},
+                    {"6N+12Lhs", 12, true, false},
+                    {"3*2*N*S + 3*L*2*2*d*S^2", 12, true, false},
+                    {"3*2*N*S + 3*L*4*d*S^2", 12, true, false},
+                    {"6*N*tok + 6*s^2*d*h*L", 6, true, true}};
     const struct model *model = &setting->model;
     double h = (double)model->hidden, l = (double)model->layers;
     double gemms = l * (double)model_layer_parameters(model) + h * (double)model->vocabulary;
     for (size_t i = 0; i < sizeof formulas / sizeof *formulas; i++)
         if (strstr(formula, formulas[i].text) != NULL)
             return 6 * (formulas[i].all_parameters ? cost_stage_parameters(model, 1, (int32_t)l, true, true) : gemms) +
-                   formulas[i].attention_flop * l * h * (double)setting->seq_len;
+                   formulas[i].attention_flop * l * (formulas[i].heads_width ? (double)model_query_width(model) : h) *
+                       (double)setting->seq_len;
     return 0;
 }
 
