@@ -162,6 +162,31 @@ systems:
         self.assertNotAlmostEqual(report[1]["speed_up"], report[1]["tokens_per_s_per_gpu"] / report[0]["tokens_per_s_per_gpu"],
                                   delta=1e-3)
 
+    def test_intervals_stand_below_what_they_are_of(self):
+        """In the table, JSON and CSV alike; none of one iteration."""
+        systems = self.report["systems"]
+        options = ("--quiet", "--output", SCRATCH / "intervals", "--set", "trace=summary")
+        lines = run("run", write("small.yaml", SMALL), *options).stdout.splitlines()
+        with open(SCRATCH / "intervals/small.csv", newline="", encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+        for label, key, form in (("tokens/s/GPU ", "tokens_per_s_per_gpu_interval", "{:.1f}"),
+                                 ("speed-up ", "speed_up_interval", "{:.3f}")):
+            (number,) = [n for n, line in enumerate(lines) if line.startswith(label)]
+            self.assertEqual(lines[number + 1].split(), ["95%", "interval,", "+/-", *(form.format(of[key]) for of in systems)])
+            self.assertEqual([float(row[key]) for row in rows], [of[key] for of in systems])
+            self.assertGreater(systems[1][key], 0)
+        self.assertEqual(systems[0]["speed_up_interval"], 0)
+        one = ("--set", "iterations.measured=1")
+        self.assertEqual(run("run", SCRATCH / "small.yaml", *options, *one).stdout.count("+/-                              -"), 2)
+        with h5py.File(SCRATCH / "intervals/small.h5") as file:
+            self.assertTrue(all(row["speed_up_interval"] != row["speed_up_interval"] for row in file["summary"]))
+        told = json.loads(run("run", SCRATCH / "small.yaml", *options, *one, "--json").stdout)["systems"]
+        self.assertEqual([(of["tokens_per_s_per_gpu_interval"], of["speed_up_interval"]) for of in told], [(None, None)] * 2)
+
+    def test_the_same_batch_each_time_has_no_interval(self):
+        told = json.loads(simulate("alike", "--set", "data.lengths=fixed", "--set", "trace=none").stdout)["systems"]
+        self.assertEqual([(of["tokens_per_s_per_gpu_interval"], of["speed_up_interval"]) for of in told], [(0, 0)] * 2)
+
     def test_a_run_tells_the_gap_of_branch_and_bound(self):
         """The largest of the measured iterations, as `plan` tells each; after one node all of a deviation may be too much."""
         path, folder = write("milp.yaml", SMALL.replace("both", "critical-path")), fresh("milp")
@@ -267,6 +292,9 @@ systems:
         self.assertEqual(row["fits"], 0)
         self.assertEqual(named["misfit"], kind)
         self.assertEqual(row[needed], misfit["needed_bytes"])
+        self.assertRegex(text, r"\nspeed-up +\(1\.000x\) +\(\d\.\d{3}x\)\n")
+        self.assertIn("first system, best-fit, does not fit, so they are no gains\n", text)
+        self.assertEqual((row["over_misfit"], json.loads(done.stdout)["systems"][1]["over_misfit"]), (1, True))
         return misfit, text, row, named
 
     def test_too_much_for_a_gpu_names_stage_and_class(self):

@@ -4,6 +4,7 @@
 #include "sample_run.h"
 #include "sweep/record.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,8 +20,14 @@ static const struct sample_shape shape = {.pipelines = 2,
                                           .send_s = 1e-5};
 
 static const struct point_summary summaries[2] = {
-    {.time_mean_s = 0.25, .mfu = 0.4, .bubble = {.warm_up_s = 1, .imbalance_s = 2, .dp_wait_s = 1, .total_s = 16}},
+    {.time_mean_s = 0.25, .tokens_interval = 51.5, .mfu = 0.4, .bubble = {.warm_up_s = 1, .imbalance_s = 2, .dp_wait_s = 1, .total_s = 16}},
     {.time_mean_s = 0.125,
+     .tokens_per_s_per_gpu = 1060,
+     .tokens_interval = NAN, /* of one iteration */
+     .mfu = 0.5,
+     .speed_up = 1.25,
+     .speed_up_interval = NAN,
+     .over_misfit = true,
      .bubble = {.busy_s = 1, .total_s = 1},
      .peak_bytes = 7e10,
      .peak_stage = 2,
@@ -106,6 +113,10 @@ TEST(the_summary_has_a_row_per_system)
     CHECK_CLOSE(rows[0].bubble_fraction, 0.25, 1e-15);
     CHECK_EQUAL(rows[0].gpus, 8);
     CHECK_EQUAL(rows[0].dp, 2);
+    CHECK_CLOSE(rows[0].tokens_per_s_per_gpu_interval, 51.5, 1e-15);
+    CHECK_TRUE(isnan(rows[1].tokens_per_s_per_gpu_interval) && isnan(rows[1].speed_up_interval));
+    CHECK_CLOSE(rows[1].speed_up, 1.25, 1e-15);
+    CHECK_EQUAL(rows[1].over_misfit, 1);
     CHECK_EQUAL(rows[1].system, 1);
     CHECK_EQUAL(rows[1].fits, 1);
     CHECK_CLOSE(rows[1].memory_bytes, 7.5e10, 1e-15);
@@ -118,6 +129,7 @@ TEST(the_summary_has_a_row_per_system)
     CHECK_TRUE(fgets(line, sizeof line, file) != NULL &&
                strncmp(line, "best-fit,8,1,3,1,2,1,1f1b,0,zero1,fp32,kept,none,0,0,1,-,3,0.25,", 64) == 0);
     CHECK_TRUE(fgets(line, sizeof line, file) != NULL && strncmp(line, "\"slim, \"\"packed\"\"\",8,", 21) == 0);
+    CHECK_CONTAINS(line, ",0.125,0,0,1060,,0.5,0,1.25,,1,"); /* an interval that is not there is an empty cell */
     CHECK_TRUE(fgets(line, sizeof line, file) == NULL);
     fclose(file);
 }

@@ -86,6 +86,17 @@ class Page(unittest.TestCase):
         self.assertIn("0.75x the speed of best-fit", system_title(waits, first, False))
         self.assertAlmostEqual(error, t_quantile(3) * 2 * 0.25 / 3**0.5)  # of base's times over their mean: 1, 0.75, 1.25
 
+    def test_the_summary_has_the_intervals_of_the_figures(self):
+        sys.path.insert(0, str(TOP / "analysis"))
+        from common import Trace
+        from paper_cells import cell_rows
+        for row in cell_rows(Trace(self.output / "traces/rivals.h5")):
+            written = self.rows[row["system"], str(row["data.context"])]
+            self.assertGreater(row["interval"], 0)
+            self.assertAlmostEqual(float(written["tokens_per_s_per_gpu_interval"]) / row["interval"], 1, places=9)
+            self.assertAlmostEqual(float(written["speed_up"]) / row["speed_up"], 1, places=12)
+            self.assertAlmostEqual(float(written["speed_up_interval"]), row["speed_up_interval"], places=9)
+
     def test_table_one_holds_means_over_the_cells(self):
         line = self.cells("The SlimPack", "| length-balanced")
         peak = self.both(lambda row: float(row["peak_bytes"]))

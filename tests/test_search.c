@@ -260,7 +260,7 @@ static bool run_by_hand(const struct hand_search *hand, const struct scenario_pl
     CHECK_TEXT(err.text, "");
     CHECK(ok);
     if (summary != NULL)
-        *summary = point_summary_of(&scenario, &point.systems[0]);
+        *summary = point_summary_of(&scenario, &point, 0);
     bool fits = point.systems[0].fits;
     point_free(&point);
     return fits;

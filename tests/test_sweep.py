@@ -143,6 +143,22 @@ class Best(Sweep):
         other = write("other.csv", ",".join(row) + "\n" + ",".join(row.values()) + "\n")
         self.assertIn(" TP2 PP2 CP2 DP2 VPP2 full offload 80% ", run("best", other).stdout)
 
+    def test_speed_ups_over_what_does_not_fit_are_told(self):
+        head = "point,id,status,system,gpus,tokens_per_s_per_gpu,fits,speed_up,over_misfit,message\n"
+        path = write("gains.csv", head + "0,00,done,slim,8,9,1,1.5,1,\n1,01,done,slim,8,9,1,1.25,0,\n")
+        done = run("best", path, "--by", "speed_up")
+        self.assertIn("over a system that does not fit", done.stderr)
+        self.assertEqual([line.split()[0] for line in done.stdout.splitlines()], ["point", "0", "1"])
+        done = run("best", path, "--by", "speed_up", "--where", "over_misfit=0")
+        self.assertEqual((done.stderr, done.stdout.count("\n")), ("", 2))
+        self.assertEqual(run("best", path).stderr, "")
+
+    def test_best_prints_the_interval_behind_its_rate(self):
+        first, done = self.best("--top", "1")[0], run("best", self.whole / "small.csv", "--top", "1")
+        self.assertRegex(done.stdout, rf" {first['tokens_per_s_per_gpu']:.1f} +{first['tokens_per_s_per_gpu_interval']:.1f} ")
+        self.assertRegex(run("best", write("older.csv", "point,id,status,system,gpus,fits,tokens_per_s_per_gpu,message\n"
+                                           "0,00,done,slim,8,1,9,\n")).stdout, r" 9\.0 +- ")
+
     def test_the_front_is_that_of_all_pairs(self):
         """Few values, so that there are ties; of equal rows the first stands for all."""
         random.seed(5)

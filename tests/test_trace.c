@@ -276,6 +276,21 @@ TEST(a_number_that_is_not_finite_is_refused)
     }
 }
 
+TEST(only_an_optional_number_may_be_missing)
+{
+    struct error err = {0};
+    const char *folder = fresh_folder("trace-optional");
+    struct trace *trace = trace_create(folder, "run", &err);
+    struct trace_summary rows[2] = {{.speed_up_interval = NAN}, {.speed_up = NAN}};
+    CHECK_TRUE(trace_append(trace, TRACE_SUMMARY, rows, 1, &err));
+    CHECK_TRUE(!trace_append(trace, TRACE_SUMMARY, rows + 1, 1, &err));
+    CHECK_CONTAINS(err.text, "speed_up of row 1 of table summary is nan");
+    rows[0].speed_up_interval = INFINITY;
+    CHECK_TRUE(!trace_append(trace, TRACE_SUMMARY, rows, 1, &err));
+    CHECK_CONTAINS(err.text, "speed_up_interval of row 1 of table summary is inf");
+    trace_abandon(trace);
+}
+
 TEST(an_older_file_stays_until_the_new_one_is_whole)
 {
     struct error err = {0};

@@ -18,7 +18,7 @@ TRACE = SCRATCH.parent / "sample.h5"
 TIMELINE = pathlib.Path(__file__).resolve().parent.parent / "analysis" / "timeline.py"
 sys.path.insert(0, str(TIMELINE.parent))
 
-from common import Trace  # noqa: E402  after the path
+from common import Trace, text_of  # noqa: E402  after the path
 
 TABLES = ["edges", "iterations", "lengths", "memory", "summary", "tasks", "transfers", "units"]
 
@@ -47,6 +47,15 @@ class Reading(unittest.TestCase):
         self.assertEqual(list(self.file["systems"]), [b"best-fit", b'slim, "packed"'])
         self.assertTrue(self.file["assumed"][0].startswith(b"engine: "))
         self.assertEqual(self.file["tasks"].attrs["kind_names"][2], b"send")
+
+    def test_a_number_that_a_row_lacks_is_nan(self):
+        """The second system's intervals, as of one iteration."""
+        summary = self.file["summary"]
+        self.assertEqual(summary["tokens_per_s_per_gpu_interval"][0], 51.5)
+        self.assertTrue(numpy.isnan(summary["tokens_per_s_per_gpu_interval"][1]))
+        self.assertIn("NaN: one iteration", text_of(summary.attrs["tokens_per_s_per_gpu_interval_meaning"]))
+        self.assertTrue(pandas.read_hdf(TRACE, "summary")["speed_up_interval"].isna()[1])
+        self.assertEqual(list(summary["over_misfit"]), [0, 1])
 
     def test_pandas_reads_every_table_at_once(self):
         for table in TABLES:

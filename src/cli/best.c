@@ -74,11 +74,15 @@ static void warn(const struct arguments *arguments, const struct rows *rows)
     else if (*keys != '\0')
         fprintf(stderr, "rows differ in %s and are ranked together; --where KEY=VALUE keeps those that compare\n",
                 keys);
-    if (by_tokens && rows_any_waits(rows))
+    if (by_tokens && rows_any(rows, "token_delay"))
         fputs(
             "samples of some rows wait for later iterations (token_delay > 0): these ran other tokens than the others; "
             "--by mfu ranks by what was trained\n",
             stderr);
+    if (strncmp(arguments->by, "speed_up", strlen("speed_up")) == 0 && rows_any(rows, "over_misfit"))
+        fputs("speed-ups of some rows are over a system that does not fit and are no gains; --where over_misfit=0 "
+              "leaves them out\n",
+              stderr);
 }
 
 static bool choose(const struct arguments *arguments, struct rows *rows, struct error *err)

@@ -96,7 +96,7 @@ static struct report report_of(const struct scenario *scenario, const struct poi
     report.iterations = check_calloc((size_t)point->n_systems, sizeof *report.iterations);
     report.metrics = check_calloc((size_t)point->n_systems, sizeof *report.metrics);
     for (int32_t i = 0; i < point->n_systems; i++) {
-        report.summaries[i] = point_summary_of(scenario, &point->systems[i]);
+        report.summaries[i] = point_summary_of(scenario, point, i);
         report.iterations[i] = iterations_of(scenario, &point->systems[i]);
         fill_metrics(&report.summaries[i], report.metrics[i]);
     }
@@ -112,6 +112,15 @@ static void report_free(struct report *report)
 
 /** The text of a system in a row of the table. */
 typedef void cell(const struct report *report, int32_t system, char text[TEXT_SIZE]);
+
+/** "-" where there is no number. */
+static void number_text(const char *format, double value, char text[TEXT_SIZE])
+{
+    if (isnan(value))
+        snprintf(text, TEXT_SIZE, "-");
+    else
+        snprintf(text, TEXT_SIZE, format, value);
+}
 
 static void label_text(const struct report *report, int32_t system, char text[TEXT_SIZE])
 {
@@ -197,14 +206,15 @@ static void fits_text(const struct report *report, int32_t system, char text[TEX
 
 /** Of model FLOPs a second, not of tokens: where samples wait for later iterations, systems train different tokens in
  * the measured ones. */
-static double speed_up(const struct report *report, int32_t system)
-{
-    return report->summaries[system].mfu / report->summaries[0].mfu;
-}
-
 static void speed_up_text(const struct report *report, int32_t system, char text[TEXT_SIZE])
 {
-    snprintf(text, TEXT_SIZE, "%.3fx", speed_up(report, system));
+    const struct point_summary *summary = &report->summaries[system];
+    snprintf(text, TEXT_SIZE, summary->over_misfit ? "(%.3fx)" : "%.3fx", summary->speed_up);
+}
+
+static void speed_up_interval_text(const struct report *report, int32_t system, char text[TEXT_SIZE])
+{
+    number_text("%.3f", report->summaries[system].speed_up_interval, text);
 }
 
 static void print_label(const char *label)
@@ -259,7 +269,7 @@ static void print_metrics(const struct report *report)
         print_label(report->metrics[0][j].label);
         for (int32_t i = 0; i < report->point->n_systems; i++) {
             const struct metric *metric = &report->metrics[i][j];
-            snprintf(text, sizeof text, metric->format, metric->value * metric->scale);
+            number_text(metric->format, metric->value * metric->scale, text);
             print_cell(text);
         }
         putchar('\n');
@@ -342,7 +352,11 @@ void report_print(const struct scenario *scenario, const struct point *point, co
         print_row(&report, "gap of branch and bound [%]", gap_text);
     print_row(&report, "fits", fits_text);
     print_row(&report, "speed-up", speed_up_text);
+    print_row(&report, "  95% interval, +/-", speed_up_interval_text);
     putchar('\n');
+    if (report.summaries[0].over_misfit)
+        printf("speed-ups are in brackets: the first system, %s, does not fit, so they are no gains\n",
+               point->systems[0].entry->label);
     for (int32_t i = 0; i < point->n_systems; i++)
         print_misfit(scenario, point->systems[i].entry->label, &report.summaries[i]);
     plan_search_print(scenario, search);
@@ -353,6 +367,12 @@ void report_print(const struct scenario *scenario, const struct point *point, co
         printf("- %s\n", lines[i]);
     free(lines);
     report_free(&report);
+}
+
+/** null where there is no number. */
+static json_t *json_of(double value)
+{
+    return isnan(value) ? json_null() : json_real(value);
 }
 
 static json_t *json_of_layout(const struct scenario *scenario, const struct point_system *system)
@@ -398,7 +418,7 @@ static json_t *json_of_system(const struct report *report, int32_t number)
                             "plan", json_of_layout(report->scenario, system), "fits", system->fits);
     for (int j = 0; j < N_METRICS; j++)
         if (!metric_absent(report->scenario, j))
-            json_object_set_new(row, report->metrics[number][j].key, json_real(report->metrics[number][j].value));
+            json_object_set_new(row, report->metrics[number][j].key, json_of(report->metrics[number][j].value));
     json_object_set_new(row, "peak_bytes_by_class", json_of_peak(summary));
     json_object_set_new(row, "misfit", json_of_misfit(report->scenario, summary));
     json_object_set_new(row, "forward_unit_flop_spread", json_real(forward->flop));
@@ -412,7 +432,9 @@ static json_t *json_of_system(const struct report *report, int32_t number)
     json_object_set_new(row, "merged_samples_mean", json_real(iterations->merged_samples));
     json_object_set_new(row, "search_nodes_mean", json_real(iterations->nodes));
     json_object_set_new(row, "search_gap_max", json_real(iterations->largest_gap));
-    json_object_set_new(row, "speed_up", json_real(speed_up(report, number)));
+    json_object_set_new(row, "speed_up", json_real(summary->speed_up));
+    json_object_set_new(row, "speed_up_interval", json_of(summary->speed_up_interval));
+    json_object_set_new(row, "over_misfit", json_boolean(summary->over_misfit));
     return row;
 }
 

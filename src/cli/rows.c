@@ -225,11 +225,11 @@ void rows_mixed(const struct rows *rows, size_t size, char *keys)
     }
 }
 
-bool rows_any_waits(const struct rows *rows)
+bool rows_any(const struct rows *rows, const char *column)
 {
     bool any = false;
     for (int32_t i = 0; i < rows->n; i++)
-        any = any || number_of(rows, rows->row[i], "token_delay") > 0;
+        any = any || number_of(rows, rows->row[i], column) > 0;
     return any;
 }
 
@@ -280,6 +280,7 @@ static const struct {
     {"GPUs", "gpus", "%.0f", 1},
     {"time [s]", "time_mean_s", "%.4f", 1},
     {"tokens/s/GPU", "tokens_per_s_per_gpu", "%.1f", 1},
+    {"+/-", "tokens_per_s_per_gpu_interval", "%.1f", 1},
     {"MFU [%]", "mfu", "%.2f", 100},
     {"bubble [%]", "bubble_fraction", "%.2f", 100},
     {"peak [GiB]", "peak_bytes", "%.2f", 1.0 / (1 << 30)},
@@ -301,6 +302,17 @@ static void plan_text(const struct rows *rows, int32_t row, char text[CELL])
         snprintf(text + n, CELL - (size_t)n, " offload %.0f%%", 100 * offload);
 }
 
+/** One of `shown`; "-" where the row has no such number. */
+static void shown_text(const struct rows *rows, int32_t row, int i, char text[CELL])
+{
+    double number;
+    int32_t column = measured_column(&rows->file, shown[i].column);
+    if (column >= 0 && cell_number(rows, row, column, &number))
+        snprintf(text, CELL, shown[i].format, shown[i].scale * number);
+    else
+        strcpy(text, "-");
+}
+
 /** A line of the printed table: point, swept keys, system, plan, numbers, fits. row -1: the head. */
 static void fill_line(const struct rows *rows, int32_t row, char (*text)[CELL])
 {
@@ -318,7 +330,7 @@ static void fill_line(const struct rows *rows, int32_t row, char (*text)[CELL])
         if (head)
             snprintf(*text, CELL, "%s", shown[i].head);
         else
-            snprintf(*text, CELL, shown[i].format, shown[i].scale * number_of(rows, row, shown[i].column));
+            shown_text(rows, row, i, *text);
     strcpy(*text, head ? "fits" : number_of(rows, row, "fits") != 0 ? "yes" : "NO");
 }
 

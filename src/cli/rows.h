@@ -31,8 +31,8 @@ bool rows_order(struct rows *rows, const char *column, bool least_first, struct 
  */
 void rows_mixed(const struct rows *rows, size_t size, char *keys);
 
-/** Whether samples of some row wait, so that its measured iterations ran other tokens than those of others. */
-bool rows_any_waits(const struct rows *rows);
+/** Whether a column of numbers is above 0 in some row; a file without it has none. */
+bool rows_any(const struct rows *rows, const char *column);
 
 /** Of each question, in order of appearance, keep the rows that no other of it beats in tokens/s of the whole cluster
  * with as few GPUs; by GPUs. */

@@ -50,7 +50,7 @@ static bool finish_record(const struct scenario *scenario, const struct point *p
 {
     struct point_summary *summaries = check_calloc((size_t)point->n_systems, sizeof *summaries);
     for (int32_t i = 0; i < point->n_systems; i++)
-        summaries[i] = point_summary_of(scenario, &point->systems[i]);
+        summaries[i] = point_summary_of(scenario, point, i);
     bool ok = record_close(record, scenario, point, summaries, err);
     free(summaries);
     return ok;

@@ -240,7 +240,7 @@ static int32_t pressure_lines(const struct scenario *scenario, const struct poin
     const struct memory_pressure *pressure = &scenario->pressure;
     int32_t n = 0;
     for (int32_t i = 0; i < point->n_systems; i++) {
-        double share = point_summary_of(scenario, &point->systems[i]).peak_bytes / point->memory_bytes;
+        double share = point_summary_of(scenario, point, i).peak_bytes / point->memory_bytes;
         if (share >= pressure->share && share <= 1)
             snprintf(lines[n++], ASSUMED_SIZE,
                      "%s: its fullest GPU at %.0f%% of what it may use; so near the limit an allocator may free its "

@@ -15,6 +15,7 @@
 #include "dag/graph.h"
 #include "execute/execute.h"
 #include "plan/check.h"
+#include "sweep/interval.h"
 
 /** One system while it runs, and the buffers its iterations share. */
 struct runner {
@@ -380,19 +381,44 @@ static void summarise_peak(const struct point_iteration *result, struct point_su
     }
 }
 
-struct point_summary point_summary_of(const struct scenario *scenario, const struct point_system *system)
+/** Model FLOPs over what the GPUs could have done in the time of the measured iterations. */
+static double mfu_of(const struct scenario *scenario, const struct point_system *system)
 {
+    double model_flop = 0, total_s = 0, gpus = platform_n_gpus(&scenario->platform);
+    for (int32_t i = (int32_t)scenario->warm_up; i < system->n_iterations; i++) {
+        model_flop += system->iterations[i].model_flop;
+        total_s += system->iterations[i].time_s;
+    }
+    return model_flop / (total_s * gpus * scenario->device.peak_flop_per_s);
+}
+
+/** What stands against the first system. */
+static void compare_with_first(const struct scenario *scenario, const struct point *point, int32_t index,
+                               struct point_summary *summary)
+{
+    const struct point_system *first = &point->systems[0];
+    const struct point_iteration *measured = point->systems[index].iterations + scenario->warm_up;
+    int32_t n = (int32_t)scenario->measured;
+    double gpus = platform_n_gpus(&scenario->platform);
+    summary->tokens_interval = interval_of_tokens(measured, n) / gpus;
+    summary->speed_up = summary->mfu / mfu_of(scenario, first);
+    summary->speed_up_interval = interval_of_speed_up(first->iterations + scenario->warm_up, measured, n);
+    summary->over_misfit = !first->fits;
+}
+
+struct point_summary point_summary_of(const struct scenario *scenario, const struct point *point, int32_t index)
+{
+    const struct point_system *system = &point->systems[index];
     struct point_summary summary = {0};
     size_t n = (size_t)scenario->measured;
     double *time_s = check_malloc(n * sizeof *time_s);
-    double tokens = 0, delayed = 0, model_flop = 0, hardware_flop = 0, total_s = 0;
+    double tokens = 0, delayed = 0, hardware_flop = 0, total_s = 0;
     for (size_t i = 0; i < n; i++) {
         const struct point_iteration *result = &system->iterations[(size_t)scenario->warm_up + i];
         time_s[i] = result->time_s;
         total_s += result->time_s;
         tokens += (double)result->tokens;
         delayed += (double)result->delayed_tokens;
-        model_flop += result->model_flop;
         hardware_flop += result->hardware_flop;
         summary.unit_imbalance += result->unit_imbalance / (double)n;
         summary.dp_imbalance += result->dp_imbalance / (double)n;
@@ -415,8 +441,9 @@ struct point_summary point_summary_of(const struct scenario *scenario, const str
     summary.time_p95_s = gsl_stats_quantile_from_sorted_data(time_s, 1, n, 0.95);
     summary.tokens_per_s_per_gpu = tokens / total_s / gpus;
     summary.token_delay = delayed / tokens;
-    summary.mfu = model_flop / (total_s * gpus * scenario->device.peak_flop_per_s);
+    summary.mfu = mfu_of(scenario, system);
     summary.hfu = hardware_flop / (total_s * gpus * scenario->device.peak_flop_per_s);
+    compare_with_first(scenario, point, index, &summary);
     free(time_s);
     return summary;
 }

@@ -118,7 +118,7 @@ static bool finish(const struct scenario *scenario, const struct point *point, s
     result->summary = check_calloc(n, sizeof *result->summary);
     result->label = check_calloc(n, sizeof *result->label);
     for (int32_t i = 0; i < point->n_systems; i++) {
-        summaries[i] = point_summary_of(scenario, &point->systems[i]);
+        summaries[i] = point_summary_of(scenario, point, i);
         result->summary[i] = record_summary(scenario, point, i, &summaries[i]);
         result->label[i] = check_strdup(scenario->systems[i].label);
     }

@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "trace/output.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,8 +26,8 @@ void csv_print_text(const char *text, FILE *file)
 
 void csv_print_double(double value, FILE *file)
 {
-    char text[32];
-    for (int digits = 15; digits <= 17; digits++) {
+    char text[32] = "";
+    for (int digits = 15; digits <= 17 && !isnan(value); digits++) {
         snprintf(text, sizeof text, "%.*g", digits, value);
         if (strtod(text, NULL) == value)
             break;

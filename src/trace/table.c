@@ -36,9 +36,10 @@ static const struct trace_names trace_fault_names = {FAULT_N_KINDS, fault_kind_n
 static const struct trace_names trace_system_names = {0, NULL};
 
 #define COLUMN(c_type, hdf5_type, name, unit, meaning)                                                                 \
-    {#name, unit, meaning, TRACE_##hdf5_type, offsetof(struct ROW, name), NULL, 0},
+    {#name, unit, meaning, TRACE_##hdf5_type, offsetof(struct ROW, name), NULL, 0, false},
 #define NAMED(c_type, hdf5_type, name, names, meaning)                                                                 \
-    {#name, "1", meaning, TRACE_##hdf5_type, offsetof(struct ROW, name), &trace_##names##_names, 0},
+    {#name, "1", meaning, TRACE_##hdf5_type, offsetof(struct ROW, name), &trace_##names##_names, 0, false},
+#define OPTIONAL(name, unit, meaning) {#name, unit, meaning, TRACE_DOUBLE, offsetof(struct ROW, name), NULL, 0, true},
 
 #define ROW trace_summary
 static const struct trace_column summary_columns[] = {

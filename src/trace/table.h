@@ -4,6 +4,7 @@
  *
  *     COLUMN(c_type, HDF5_TYPE, name, unit, meaning)
  *     NAMED(c_type, HDF5_TYPE, name, names, meaning)      an index with names: see trace_names
+ *     OPTIONAL(name, unit, meaning)                       a double that a row may lack: NaN, an empty cell of CSV
  *
  * The row structs below, the HDF5 types, the attributes that explain them and the headers of CSV files come from there.
  * The files are in trace/: summary, iteration, plan, deciding, task, transfer, memory, unit, length, edge, fault;
@@ -12,11 +13,13 @@
 #ifndef SLIMSIM_TRACE_TABLE_H
 #define SLIMSIM_TRACE_TABLE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #define COLUMN(c_type, hdf5_type, name, unit, meaning) c_type name;
 #define NAMED(c_type, hdf5_type, name, names, meaning) c_type name;
+#define OPTIONAL(name, unit, meaning) double name;
 
 struct trace_summary {
 #include "trace/summary.def"
@@ -57,6 +60,7 @@ struct trace_validation {
 
 #undef COLUMN
 #undef NAMED
+#undef OPTIONAL
 
 /** In the order they are listed to users. */
 enum trace_table_id {
@@ -89,6 +93,7 @@ struct trace_column {
     size_t offset;                   /* in the row struct */
     const struct trace_names *names; /* NULL: a plain number */
     size_t bytes;                    /* of a text */
+    bool optional;                   /* a double that may be NaN */
 };
 
 struct trace_table {

@@ -302,6 +302,7 @@ static bool write_buffered(struct growing *growing)
     return ok;
 }
 
+/* Or NaN in a column that is optional. */
 static bool check_finite(const struct trace *trace, const struct trace_table *table, const char *row, int64_t number,
                          struct error *err)
 {
@@ -310,7 +311,7 @@ static bool check_finite(const struct trace *trace, const struct trace_table *ta
         double value = 0;
         if (column->type == TRACE_DOUBLE)
             memcpy(&value, row + column->offset, sizeof value);
-        if (!isfinite(value))
+        if (!isfinite(value) && !(column->optional && isnan(value)))
             return error_set_status(err, ERROR_FAILED, "%s: %s of row %lld of table %s is %g, not a finite number",
                                     trace->output.path, column->name, (long long)number, table->name, value);
     }

@@ -6,7 +6,7 @@
  * library bounds. Tables are read by h5py, R and pandas.read_hdf as they are. The attributes of a table are
  * COLUMN_unit, COLUMN_meaning and, for indices with names, COLUMN_names.
  * All functions that return false set err: ERROR_CANT_CREATE, ERROR_IO, or ERROR_FAILED for a number that is not finite
- * when writing; ERROR_INVALID when reading.
+ * (but NaN in an optional column) when writing; ERROR_INVALID when reading.
  */
 #ifndef SLIMSIM_TRACE_TRACE_H
 #define SLIMSIM_TRACE_TRACE_H

@@ -140,7 +140,7 @@ bool predict_run(const struct setting *setting, const struct device *device, str
     *result = (struct predict_result){0};
     bool ok = point_run(&scenario, &lengths, NULL, observe, &peaks, &point, err);
     if (ok) {
-        struct point_summary summary = point_summary_of(&scenario, &point.systems[0]);
+        struct point_summary summary = point_summary_of(&scenario, &point, 0);
         result->tokens_per_s_per_gpu = summary.tokens_per_s_per_gpu;
         result->memory_bytes = point.memory_bytes;
         result->misfit = summary.misfit;
