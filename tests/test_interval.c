@@ -14,8 +14,8 @@ static const struct point_iteration base[2] = {{.tokens = 800, .model_flop = 4e3
 static const struct point_iteration fast[2] = {{.tokens = 800, .model_flop = 4e3, .time_s = 2},
                                                {.tokens = 1600, .model_flop = 8e3, .time_s = 5}};
 
-/* 2400 tokens in 7 s: residuals 800 - 2400/7 x 2 = 800/7 and 1600 - 2400/7 x 5 = -800/7, over the mean of 3.5 s +-1600/49.
- * Their deviation is sqrt 2 times that, over the root of two iterations: 1600/49. */
+/* 2400 tokens in 7 s: residuals 800 - 2400/7 x 2 = 800/7 and 1600 - 2400/7 x 5 = -800/7, over the mean of 3.5 s
+ * +-1600/49. Their deviation is sqrt 2 times that, over the root of two iterations: 1600/49. */
 TEST(a_rate_is_as_certain_as_its_residuals_are_small)
 {
     CHECK_CLOSE(interval_of_tokens(fast, 2), t_of_one * 1600 / 49, 1e-12);
@@ -34,10 +34,10 @@ TEST(a_speed_up_is_of_pairs)
  * in all; the other's times are alike: off by 0, -0.25 and 0.25, whose deviation is 0.25. */
 TEST(three_iterations_have_two_degrees_of_freedom)
 {
-    struct point_iteration first[3] = {{.model_flop = 8, .time_s = 4}, {.model_flop = 6, .time_s = 3},
-                                       {.model_flop = 10, .time_s = 5}};
-    struct point_iteration other[3] = {{.model_flop = 8, .time_s = 2}, {.model_flop = 6, .time_s = 2},
-                                       {.model_flop = 10, .time_s = 2}};
+    struct point_iteration first[3] = {
+        {.model_flop = 8, .time_s = 4}, {.model_flop = 6, .time_s = 3}, {.model_flop = 10, .time_s = 5}};
+    struct point_iteration other[3] = {
+        {.model_flop = 8, .time_s = 2}, {.model_flop = 6, .time_s = 2}, {.model_flop = 10, .time_s = 2}};
     CHECK_CLOSE(interval_of_speed_up(first, other, 3), t_of_two * 2 * 0.25 / sqrt(3), 1e-12);
 }
 

@@ -20,7 +20,10 @@ static const struct sample_shape shape = {.pipelines = 2,
                                           .send_s = 1e-5};
 
 static const struct point_summary summaries[2] = {
-    {.time_mean_s = 0.25, .tokens_interval = 51.5, .mfu = 0.4, .bubble = {.warm_up_s = 1, .imbalance_s = 2, .dp_wait_s = 1, .total_s = 16}},
+    {.time_mean_s = 0.25,
+     .tokens_interval = 51.5,
+     .mfu = 0.4,
+     .bubble = {.warm_up_s = 1, .imbalance_s = 2, .dp_wait_s = 1, .total_s = 16}},
     {.time_mean_s = 0.125,
      .tokens_per_s_per_gpu = 1060,
      .tokens_interval = NAN, /* of one iteration */

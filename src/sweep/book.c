@@ -73,7 +73,7 @@ static void type_columns(struct book *book)
         enum trace_type type = type_of(manifest, c);
         size_t bytes = type == TRACE_TEXT ? text_bytes(manifest, c) : sizeof(int64_t);
         book->swept[c] = (struct trace_column){
-            manifest->column[c], "1", "swept: this key of the scenario", type, book->swept_bytes, NULL, bytes, false};
+            manifest->column[c], "1", "swept: this key of the scenario", type, false, book->swept_bytes, NULL, bytes};
         book->swept_bytes += bytes;
     }
 }
@@ -102,8 +102,8 @@ static void widen(const struct book *book, const char *name, const struct trace_
 {
     int32_t n_swept = book->manifest->n_columns, n = 0;
     wide->columns = check_calloc((size_t)(1 + n_swept + n_back), sizeof *wide->columns);
-    wide->columns[n++] =
-        (struct trace_column){"point", "1", "its index in the table points", TRACE_INT64, 0, NULL, sizeof(int64_t), false};
+    wide->columns[n++] = (struct trace_column){
+        "point", "1", "its index in the table points", TRACE_INT64, false, 0, NULL, sizeof(int64_t)};
     wide->front_bytes = sizeof(int64_t) + book->swept_bytes;
     for (int32_t c = 0; c < n_swept; c++) {
         wide->columns[n] = book->swept[c];
@@ -134,12 +134,12 @@ static void widen_all(struct book *book, size_t message_bytes, size_t scenario_b
 {
     const struct trace_table *summary = &trace_tables[TRACE_SUMMARY], *iterations = &trace_tables[TRACE_ITERATIONS];
     book->point_back[0] = (struct trace_column){
-        "id", "1", "hash of the resolved scenario and its inputs", TRACE_TEXT, sizeof(int32_t), NULL, ID_BYTES, false};
-    book->point_back[1] = (struct trace_column){"status", "1", "how it ended", TRACE_INT32, 0, &status_names, 0, false};
+        "id", "1", "hash of the resolved scenario and its inputs", TRACE_TEXT, false, sizeof(int32_t), NULL, ID_BYTES};
+    book->point_back[1] = (struct trace_column){"status", "1", "how it ended", TRACE_INT32, false, 0, &status_names, 0};
     book->point_back[2] = (struct trace_column){
-        "message", "1", "why it failed", TRACE_TEXT, sizeof(int32_t) + ID_BYTES, NULL, message_bytes, false};
+        "message", "1", "why it failed", TRACE_TEXT, false, sizeof(int32_t) + ID_BYTES, NULL, message_bytes};
     book->scenario_back = (struct trace_column){
-        "scenario", "1", "resolved; empty of a point that failed", TRACE_TEXT, 0, NULL, scenario_bytes, false};
+        "scenario", "1", "resolved; empty of a point that failed", TRACE_TEXT, false, 0, NULL, scenario_bytes};
     widen(book, "manifest", book->point_back, 3, sizeof(int32_t) + ID_BYTES + message_bytes, &book->points);
     widen(book, "summary", summary->columns, summary->n_columns, summary->row_bytes, &book->summary);
     widen(book, "iterations", iterations->columns, iterations->n_columns, iterations->row_bytes, &book->iterations);

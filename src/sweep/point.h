@@ -96,9 +96,9 @@ struct point_summary {
     double time_mean_s, time_p5_s, time_p95_s;
     double tokens_per_s_per_gpu; /* sum of tokens / sum of time / GPUs */
     double mfu, hfu;
-    double speed_up;                            /* of model FLOPs a second, over the first system */
-    double tokens_interval, speed_up_interval;  /* half widths of the two: sweep/interval.h; NaN: one iteration */
-    bool over_misfit;                           /* the first system does not fit */
+    double speed_up;                           /* of model FLOPs a second, over the first system */
+    double tokens_interval, speed_up_interval; /* half widths of the two: sweep/interval.h; NaN: one iteration */
+    bool over_misfit;                          /* the first system does not fit */
     double token_delay;    /* iterations that a token waits, mean: sum of tokens x iterations / sum of tokens */
     double unit_imbalance; /* mean */
     double dp_imbalance, imbalance[N_PASSES]; /* means; units_spread.imbalance */

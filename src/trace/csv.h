@@ -7,7 +7,8 @@
 
 #include "trace/trace.h"
 
-/** One cell: text in quotes where it needs them, the shortest number that reads back to the same bits, nothing for NaN. */
+/** One cell: text in quotes where it needs them, the shortest number that reads back to the same bits, nothing for NaN.
+ */
 void csv_print_text(const char *text, FILE *file);
 void csv_print_double(double value, FILE *file);
 

@@ -36,10 +36,10 @@ static const struct trace_names trace_fault_names = {FAULT_N_KINDS, fault_kind_n
 static const struct trace_names trace_system_names = {0, NULL};
 
 #define COLUMN(c_type, hdf5_type, name, unit, meaning)                                                                 \
-    {#name, unit, meaning, TRACE_##hdf5_type, offsetof(struct ROW, name), NULL, 0, false},
+    {#name, unit, meaning, TRACE_##hdf5_type, false, offsetof(struct ROW, name), NULL, 0},
 #define NAMED(c_type, hdf5_type, name, names, meaning)                                                                 \
-    {#name, "1", meaning, TRACE_##hdf5_type, offsetof(struct ROW, name), &trace_##names##_names, 0, false},
-#define OPTIONAL(name, unit, meaning) {#name, unit, meaning, TRACE_DOUBLE, offsetof(struct ROW, name), NULL, 0, true},
+    {#name, "1", meaning, TRACE_##hdf5_type, false, offsetof(struct ROW, name), &trace_##names##_names, 0},
+#define OPTIONAL(name, unit, meaning) {#name, unit, meaning, TRACE_DOUBLE, true, offsetof(struct ROW, name), NULL, 0},
 
 #define ROW trace_summary
 static const struct trace_column summary_columns[] = {

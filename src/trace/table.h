@@ -19,7 +19,7 @@
 
 #define COLUMN(c_type, hdf5_type, name, unit, meaning) c_type name;
 #define NAMED(c_type, hdf5_type, name, names, meaning) c_type name;
-#define OPTIONAL(name, unit, meaning) double name;
+#define OPTIONAL(name, unit, meaning)                  double name;
 
 struct trace_summary {
 #include "trace/summary.def"
@@ -90,10 +90,10 @@ struct trace_names {
 struct trace_column {
     const char *name, *unit, *meaning;
     enum trace_type type;
+    bool optional;                   /* a double that may be NaN */
     size_t offset;                   /* in the row struct */
     const struct trace_names *names; /* NULL: a plain number */
     size_t bytes;                    /* of a text */
-    bool optional;                   /* a double that may be NaN */
 };
 
 struct trace_table {
