@@ -159,8 +159,6 @@ static bool same_outliers(const struct slimpack_split *a, const struct slimpack_
 static struct slimpack_knobs knobs_of(const struct system_request *request, enum slimpack_merge merge)
 {
     struct slimpack_knobs knobs = *(const struct slimpack_knobs *)request->knobs;
-    if (slimpack_own_offload(merge))
-        knobs.offload = SLIMPACK_OF_PLAN;
     if (slimpack_own_recompute(merge))
         knobs.recompute = SLIMPACK_OF_PLAN;
     return knobs;
