@@ -252,7 +252,9 @@ static double peak_bytes(const struct training_system *system, const struct syst
     double states = all - (setting->frees_gradients ? cost_gradient_state_bytes(setting, parameters, shards) : 0);
     double token_bytes = cost_layers_activation_bytes(setting, recompute, false);
     if (!system->keeps_samples)
-        return fmax(all, states + (system->offloads ? tokens * token_bytes * (1 - request->layout.offload) : 0));
+        return fmax(all, states + (system_offloads(system, request->knobs)
+                                       ? tokens * token_bytes * (1 - request->layout.offload)
+                                       : 0));
     return fmax(all, states + held_bytes(setting, &unit, tokens, last));
 }
 
