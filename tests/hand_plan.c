@@ -165,15 +165,21 @@ static void finish_units(struct plan_pipeline *pipeline, uint64_t *state)
         }
 }
 
+void hand_group(struct plan_phase *phase, int32_t n)
+{
+    phase->n_groups = 1;
+    phase->groups = check_calloc(1, sizeof *phase->groups);
+    phase->groups[0].n_pipelines = n;
+    phase->groups[0].pipelines = check_calloc((size_t)n, sizeof(int32_t));
+    for (int32_t i = 0; i < n; i++)
+        phase->groups[0].pipelines[i] = i;
+}
+
 /* Sample 0 is shared by pipelines 0 and 1, cut alike in both. */
 static void add_outlier(struct plan *plan, const int32_t *tokens, uint64_t seed)
 {
     struct plan_phase *phase = &plan->phases[0];
-    phase->n_groups = 1;
-    phase->groups = check_calloc(1, sizeof *phase->groups);
-    phase->groups[0].n_pipelines = 2;
-    phase->groups[0].pipelines = check_calloc(2, sizeof(int32_t));
-    phase->groups[0].pipelines[1] = 1;
+    hand_group(phase, 2);
     for (int32_t i = 0; i < 2; i++) {
         uint64_t state = seed;
         for (int pass = 0; pass < N_PASSES; pass++) {

@@ -34,6 +34,9 @@ void hand_uniform(struct plan *plan, int32_t stages, int32_t n_units, int32_t to
  * of one forward, as the figure does. */
 void hand_figure(struct plan *plan);
 
+/** Make the first n pipelines a phase's only group. */
+void hand_group(struct plan_phase *phase, int32_t n);
+
 /** Random pipelines: samples cut into forward and backward units at different tokens, an outlier that pipelines 0 and
  * 1 share, padding, recomputation and offload by unit. Same seed, same plan. */
 void hand_random(struct plan *plan, uint64_t seed);

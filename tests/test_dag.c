@@ -242,11 +242,7 @@ TEST(a_group_whose_member_is_at_another_pass_is_named)
     struct error err = {0};
     hand_plan(&plan, 2, 1, 1);
     struct plan_phase *phase = &plan.phases[0];
-    phase->n_groups = 1;
-    phase->groups = check_calloc(1, sizeof *phase->groups);
-    phase->groups[0].n_pipelines = 2;
-    phase->groups[0].pipelines = check_calloc(2, sizeof(int32_t));
-    phase->groups[0].pipelines[1] = 1;
+    hand_group(phase, 2);
     for (int i = 0; i < 2; i++)
         for (int pass = 0; pass < N_PASSES; pass++)
             for (int unit = 0; unit < 2; unit++) {
@@ -343,12 +339,8 @@ static void shared_sample(struct plan *plan, int32_t n, int32_t each, int32_t te
 {
     hand_plan(plan, n, 1, 1);
     struct plan_phase *phase = &plan->phases[0];
-    phase->n_groups = 1;
-    phase->groups = check_calloc(1, sizeof *phase->groups);
-    phase->groups[0].n_pipelines = n;
-    phase->groups[0].pipelines = check_calloc((size_t)n, sizeof(int32_t));
+    hand_group(phase, n);
     for (int32_t i = 0; i < n; i++) {
-        phase->groups[0].pipelines[i] = i;
         phase->pipelines[i].layout.tensor = tensor;
         phase->pipelines[i].layout.first_rank = i / each * 8 + i % each * tensor;
         for (int pass = 0; pass < N_PASSES; pass++) {

@@ -79,6 +79,15 @@ TEST(broken_graphs_are_named)
     plan_free(&plan);
 }
 
+/* Caller frees. */
+static char *dot_of(const struct dag *dag, const char *name)
+{
+    FILE *file = fopen(harness_path(name), "w");
+    CHECK_TRUE(graph_write_dot(dag, file));
+    fclose(file);
+    return read_back(harness_path(name));
+}
+
 /* The picture of the paper's figure: 12 passes; 9 red (6 of them with the delay of a send), 4 green and, on each of two
  * stages of 6 passes, 5 blue arrows, 4 of them between passes that a green one joins too. */
 TEST(the_figure_as_dot_has_its_vertices_and_colours)
@@ -86,10 +95,7 @@ TEST(the_figure_as_dot_has_its_vertices_and_colours)
     struct plan plan;
     hand_figure(&plan);
     struct dag dag = built(&plan);
-    FILE *file = fopen(harness_path("figure.dot"), "w");
-    CHECK_TRUE(graph_write_dot(&dag, file));
-    fclose(file);
-    char *text = read_back(harness_path("figure.dot"));
+    char *text = dot_of(&dag, "figure.dot");
     CHECK_EQUAL(occurrences(text, "label=\"0, F, "), 3);
     CHECK_EQUAL(occurrences(text, "label=\"1, F, "), 3);
     CHECK_EQUAL(occurrences(text, "label=\"0, B, "), 3);
@@ -115,10 +121,7 @@ TEST(passes_of_context_ranks_are_joined_through_their_attention)
         hand_unit(&plan.phases[0].pipelines[0].cut[pass], (struct slice){0, 0, 16})->context = 2;
     hand_order(&plan);
     struct dag dag = built(&plan);
-    FILE *file = fopen(harness_path("context.dot"), "w");
-    CHECK_TRUE(graph_write_dot(&dag, file));
-    fclose(file);
-    char *text = read_back(harness_path("context.dot"));
+    char *text = dot_of(&dag, "context.dot");
     CHECK_EQUAL(occurrences(text, " [label="), 8);
     CHECK_EQUAL(occurrences(text, "style=dashed, label"), 4);
     CHECK_EQUAL(occurrences(text, "#4a90e2\", style=solid"), 4);

@@ -361,11 +361,7 @@ TEST(shared_units_hold_their_share)
     const struct model *model = hand_setting()->model;
     hand_plan(&plan, 2, 1, 1);
     struct plan_phase *phase = &plan.phases[0];
-    phase->n_groups = 1;
-    phase->groups = check_calloc(1, sizeof *phase->groups);
-    phase->groups[0].n_pipelines = 2;
-    phase->groups[0].pipelines = check_calloc(2, sizeof(int32_t));
-    phase->groups[0].pipelines[1] = 1;
+    hand_group(phase, 2);
     for (int32_t i = 0; i < 4 * N_PASSES; i++) {
         int32_t pass = i / 4, begin = i % 2 == pass ? 0 : 8;
         struct plan_cut *cut = &phase->pipelines[i / 2 % 2].cut[pass];

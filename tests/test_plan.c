@@ -16,11 +16,7 @@ static void shared(struct plan *plan)
 {
     hand_plan(plan, 2, 2, 1);
     struct plan_phase *phase = plan->phases;
-    phase->n_groups = 1;
-    phase->groups = calloc(1, sizeof *phase->groups);
-    phase->groups[0].n_pipelines = 2;
-    phase->groups[0].pipelines = calloc(2, sizeof(int32_t));
-    phase->groups[0].pipelines[1] = 1;
+    hand_group(phase, 2);
     for (int32_t i = 0; i < 2; i++)
         for (int pass = 0; pass < N_PASSES; pass++) {
             struct plan_cut *cut = &phase->pipelines[i].cut[pass];

@@ -106,6 +106,8 @@ static const struct cell cells[] = {
     {"llama-7b", "hopper-2x8", "dynapipe", "64Ki", "", "", 14},
     {"llama-13b", "hopper-2x8", "dynapipe", "32Ki", "recompute: [none]", "", 15},
     {"llama-7b", "hopper-2x8", "dynapipe", "32Ki", "recompute: [full]", "", 16},
+    {"llama-7b", "hopper-1x8", "slimpack", "64Ki", "name: free, tp: [1, 2], offload: [0, 0.5, 1]",
+     "offload: plan, max_factor: 8", 3},
 };
 enum { N_CELLS = sizeof cells / sizeof *cells };
 
@@ -652,6 +654,26 @@ TEST(the_host_memory_is_a_limit)
         CHECK_EQUAL(chosen(&hand)->score.host_bytes > 1, i == 1);
         close_cell(&hand);
     }
+}
+
+/* A system that decides itself what it offloads gets plans without offload, and all when it leaves that to them. */
+TEST(offload_is_searched_where_a_system_leaves_it_to_the_plan)
+{
+    static const char *const knobs[] = {"max_factor: 2", "offload: plan, max_factor: 2"};
+    int32_t n_plans[2], n_offloading[2] = {0};
+    for (int i = 0; i < 2; i++) {
+        struct cell cell = {
+            "llama-7b", "hopper-1x8", "slimpack", "16Ki", "tp: [2, 4], pp: 2, offload: [0, 0.5, 1]", knobs[i], 1};
+        struct hand_search hand;
+        search_cell(&hand, &cell, false);
+        n_plans[i] = hand.result.n_plans;
+        for (int32_t j = 0; j < n_plans[i]; j++)
+            n_offloading[i] += hand.result.plans[j].layout.offload > 0;
+        close_cell(&hand);
+    }
+    CHECK_EQUAL(n_plans[1], 3 * n_plans[0]);
+    CHECK_EQUAL(n_offloading[0], 0);
+    CHECK_EQUAL(n_offloading[1], 2 * n_plans[0]);
 }
 
 /* How much of a memory a plan needs, of the GPU's or the host's. */

@@ -1406,6 +1406,26 @@ TEST(a_malformed_throughput_behind_a_good_one_is_doubtful)
     }
 }
 
+enum { N_FORMULAS = 4 };
+
+/* Tokens a second of 100 TFLOP/s on sequences of 2048 tokens, by each formula. model: its name and sizes. */
+static void check_formulas(const char *model, const char *const *formulas, const double *expected)
+{
+    char text[4096];
+    int used = snprintf(text, sizeof text, "%s", header);
+    for (int i = 0; i < N_FORMULAS; i++)
+        used += snprintf(text + used, sizeof text - (size_t)used,
+                         "H100-SXM-80GB,,titan,%s,2048,8,1,1,,1,8,ZeRO-1,1,64,none,,bf16,,,,,100,%s,\n", model,
+                         formulas[i]);
+    struct validate validate = validated(written("formulas.csv", text), NULL);
+    CHECK_EQUAL(validate.n_rows, N_FORMULAS);
+    for (int i = 0; i < N_FORMULAS && validate.n_rows == N_FORMULAS; i++) {
+        CHECK_TEXT(validate.rows[i].reason, "");
+        CHECK_CLOSE(validate.rows[i].measured, expected[i], 1e-12);
+    }
+    validate_free(&validate);
+}
+
 /* 100 TFLOP/s over a token's model FLOPs: 6 for each of 4 x 12h^2 weights and the
  * head's h V, or of these, two norms a layer, the last one and the embedding; and 12 or 6 L h s. */
 TEST(model_flops_are_counted_as_the_row_counts_them)
@@ -1415,20 +1435,7 @@ TEST(model_flops_are_counted_as_the_row_counts_them)
     double h = 1024, gemms = 48 * h * h + h * 32000, all = gemms + h * 32000 + 9 * h, attention = 4 * h * 2048;
     const double expected[] = {100e12 / (6 * gemms + 12 * attention), 100e12 / (6 * all + 12 * attention),
                                100e12 / (6 * all + 6 * attention), 100e12 / (6 * gemms + 12 * attention)};
-    char text[4096];
-    int used = snprintf(text, sizeof text, "%s", header);
-    for (int i = 0; i < 4; i++)
-        used += snprintf(text + used, sizeof text - (size_t)used,
-                         "H100-SXM-80GB,,titan,tiny,1024,4,8,8,4096,32000,gelu,2048,8,1,1,,1,8,ZeRO-1,1,64,none,,"
-                         "bf16,,,,,100,%s,\n",
-                         formulas[i]);
-    struct validate validate = validated(written("formulas.csv", text), NULL);
-    CHECK_EQUAL(validate.n_rows, 4);
-    for (int i = 0; i < 4 && validate.n_rows == 4; i++) {
-        CHECK_TEXT(validate.rows[i].reason, "");
-        CHECK_CLOSE(validate.rows[i].measured, expected[i], 1e-12);
-    }
-    validate_free(&validate);
+    check_formulas("tiny,1024,4,8,8,4096,32000,gelu", formulas, expected);
 }
 
 /* Qwen3 4B's heads are 128 wide, 1.6 of its h in all: two formulas count that in attention, the others h. Parameters
@@ -1441,21 +1448,10 @@ TEST(attention_of_wide_heads_is_counted_as_the_formula_says)
     static const double attention[][2] = {{12, 2560}, {12, 4096}, {12, 2560}, {6, 4096}};
     double layer = 2560.0 * (2 * 4096 + 2 * 1024) + 3 * 2560.0 * 9728, table = 2560 * 151936.0;
     double gemms = 36 * layer + table, all = gemms + table + 73 * 2560;
-    char text[4096];
-    int used = snprintf(text, sizeof text, "%s", header);
-    for (int i = 0; i < 4; i++)
-        used += snprintf(text + used, sizeof text - (size_t)used,
-                         "H100-SXM-80GB,,titan,Qwen3-4B,2560,36,32,8,9728,151936,swiglu,2048,8,1,1,,1,8,ZeRO-1,1,64,"
-                         "none,,bf16,,,,,100,%s,\n",
-                         formulas[i]);
-    struct validate validate = validated(written("wide.csv", text), NULL);
-    CHECK_EQUAL(validate.n_rows, 4);
-    for (int i = 0; i < 4 && validate.n_rows == 4; i++) {
-        double flop = 6 * (i < 2 ? gemms : all) + attention[i][0] * 36 * attention[i][1] * 2048;
-        CHECK_TEXT(validate.rows[i].reason, "");
-        CHECK_CLOSE(validate.rows[i].measured, 100e12 / flop, 1e-12);
-    }
-    validate_free(&validate);
+    double expected[N_FORMULAS];
+    for (int i = 0; i < N_FORMULAS; i++)
+        expected[i] = 100e12 / (6 * (i < 2 ? gemms : all) + attention[i][0] * 36 * attention[i][1] * 2048);
+    check_formulas("Qwen3-4B,2560,36,32,8,9728,151936,swiglu", formulas, expected);
 }
 
 static struct validate_row row_of(const char *source, int64_t gpus, double measured, double predicted)

@@ -152,7 +152,7 @@ static const struct schema_key system_keys[] = {
      "with recompute full: a layer's last GEMM is not computed again (PyTorch's checkpoint with use_reentrant=False, "
      "from 2.1 on); false: all of it is (Megatron, reentrant checkpoints)",
      SYSTEM(plan.early_stop)},
-    {"plan.offload", SCHEMA_REAL, "-", 0, 1, "0", NULL, 
+    {"plan.offload", SCHEMA_REAL, "-", 0, 1, "0", NULL,
      "share of activations that goes to the host's memory; with one stage layer by layer beside the passes, of all "
      "layers but the first and the last, else of a unit after its forward pass",
      SYSTEM(plan.offload)},

@@ -255,7 +255,7 @@ static double peak_bytes(const struct training_system *system, const struct syst
     double token_bytes = cost_layers_activation_bytes(setting, recompute, false);
     double away = system_offload_share(request, request->layout.offload);
     if (!system->keeps_samples)
-        return fmax(all, states + (system->offloads ? tokens * token_bytes * (1 - away) : 0));
+        return fmax(all, states + (system_offloads(system, request->knobs) ? tokens * token_bytes * (1 - away) : 0));
     return fmax(all, states + held_bytes(setting, &unit, tokens, system_streams(request) ? away : 0, last));
 }
 

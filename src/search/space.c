@@ -81,7 +81,7 @@ static void sort_lists(struct listing *listing, const struct training_system *sy
     *offload = listing->space->offload;
     if (recompute->n == 0)
         *recompute = (struct schema_choices){3, {0, 1, 2}};
-    if (offload->n == 0 || !system->offloads)
+    if (offload->n == 0 || !system_offloads(system, knobs))
         *offload = (struct schema_reals){1, {0}};
     qsort(recompute->at, (size_t)recompute->n, sizeof *recompute->at, compare_choices);
     qsort(offload->at, (size_t)offload->n, sizeof *offload->at, compare_reals);

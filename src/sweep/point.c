@@ -399,8 +399,6 @@ static void compare_with_first(const struct scenario *scenario, const struct poi
     const struct point_system *first = &point->systems[0];
     const struct point_iteration *measured = point->systems[index].iterations + scenario->warm_up;
     int32_t n = (int32_t)scenario->measured;
-    double gpus = platform_n_gpus(&scenario->platform);
-    summary->tokens_interval = interval_of_tokens(measured, n) / gpus;
     summary->speed_up = summary->mfu / mfu_of(scenario, first);
     summary->speed_up_interval = interval_of_speed_up(first->iterations + scenario->warm_up, measured, n);
     summary->over_misfit = !first->fits;
@@ -440,6 +438,7 @@ struct point_summary point_summary_of(const struct scenario *scenario, const str
     summary.time_p5_s = gsl_stats_quantile_from_sorted_data(time_s, 1, n, 0.05);
     summary.time_p95_s = gsl_stats_quantile_from_sorted_data(time_s, 1, n, 0.95);
     summary.tokens_per_s_per_gpu = tokens / total_s / gpus;
+    summary.tokens_interval = interval_of_tokens(system->iterations + scenario->warm_up, (int32_t)n) / gpus;
     summary.token_delay = delayed / tokens;
     summary.mfu = mfu_of(scenario, system);
     summary.hfu = hardware_flop / (total_s * gpus * scenario->device.peak_flop_per_s);

@@ -317,6 +317,11 @@ static const struct schema_key knobs[] = {
      offsetof(struct slimpack_knobs, replica_units)},
 };
 
+static bool leaves_offload(const void *values)
+{
+    return ((const struct slimpack_knobs *)values)->offload == SLIMPACK_OF_PLAN;
+}
+
 const struct training_system system_slimpack = {
     .name = "slimpack",
     .source = "SlimPack: Fine-Grained Asymmetric Packing for Balanced and Efficient Variable-Length LLM Training",
@@ -325,6 +330,7 @@ const struct training_system system_slimpack = {
     .n_knobs = sizeof knobs / sizeof *knobs,
     .knobs_size = sizeof(struct slimpack_knobs),
     .uses_context = false,
+    .leaves_offload = leaves_offload,
     .shares = slimpack_shares,
     .plan = slimpack_plan,
 };

@@ -46,7 +46,8 @@ struct training_system {
     bool switches_layouts;                 /* it runs phases in other layouts than the plan's */
     bool (*recomputes)(const void *knobs); /* NULL: never. With these knobs it decides itself what is computed again:
                                               plan.recompute decides nothing */
-    bool offloads;      /* plan.offload is worth searching; a system that decides offloading itself says false */
+    bool offloads; /* plan.offload is worth searching; of a system that decides itself: false, */
+    bool (*leaves_offload)(const void *knobs); /* but with these knobs it leaves that to the plan; NULL: never */
     bool never_regrets; /* of requests that differ in memory_bytes, recompute and offload alone, the one with more
                            memory and less of both gets a plan whose passes end no later (critical path); and a plan
                            that fits less memory is the plan for that, too */
@@ -61,6 +62,12 @@ struct training_system {
 static inline bool system_recomputes(const struct training_system *system, const void *knobs)
 {
     return knobs != NULL && system->recomputes != NULL && system->recomputes(knobs);
+}
+
+/** Whether plan.offload decides anything worth searching with these knobs; NULL: not known. */
+static inline bool system_offloads(const struct training_system *system, const void *knobs)
+{
+    return system->offloads || (knobs != NULL && system->leaves_offload != NULL && system->leaves_offload(knobs));
 }
 
 /** All rows, NULL-terminated, in the order of systems.def. */
