@@ -269,10 +269,10 @@ int64_t slimpack_milp_units(const struct system_request *request);
  * With packer milp candidates have at most slimpack_milp_units, and what a component has chosen is cut anew by
  * fill_milp and taken unless it is slower or needs more memory than there is.
  *
- * The same is done for each way to merge (enum slimpack_merge) that shares other samples. The one whose slowest
- * component is fastest wins (or fits, where others do not, or at least needs the least memory; ties: the first); one is
- * given up as soon as a component, or its bounds all, exceed what another has reached: its seconds, or where that does
- * not fit, its bytes.
+ * The same is done for each way to merge (enum slimpack_merge) that shares other samples, with offload and recompute of
+ * the plan where samples are merged for that. The one whose slowest component is fastest wins (or fits, where others do
+ * not, or at least needs the least memory; ties: the first); one is given up as soon as a component, or its bounds all,
+ * exceed what another has reached: its seconds, or where that does not fit, its bytes.
  *
  * Components offload as if each were alone on its nodes. Where they then need more of a node's host than there is, and
  * do so before evening out, too, its memory binds, and all is solved again: with even shares for its GPUs

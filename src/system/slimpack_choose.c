@@ -145,6 +145,7 @@ static bool try_less(const struct system_request *request, const struct slimpack
 /* A way to merge, and what it merges. */
 struct way {
     struct slimpack_split split;
+    enum slimpack_merge merge;
     bool binds; /* the host, with all parts */
 };
 
@@ -154,16 +155,37 @@ static bool same_outliers(const struct slimpack_split *a, const struct slimpack_
     return a->n_outliers == b->n_outliers && (size == 0 || memcmp(a->outliers, b->outliers, size) == 0);
 }
 
-/* The n-th way, unless one before merges the same samples. */
-static bool try_way(const struct system_request *request, enum slimpack_merge merge, struct way *ways, int32_t n,
-                    struct slimpack_solution *best, struct error *err)
+/* The knobs that a split is made for. */
+static struct slimpack_knobs knobs_of(const struct system_request *request, enum slimpack_merge merge)
 {
-    slimpack_split(request, merge, &ways[n].split);
+    struct slimpack_knobs knobs = *(const struct slimpack_knobs *)request->knobs;
+    if (slimpack_own_offload(merge))
+        knobs.offload = SLIMPACK_OF_PLAN;
+    if (slimpack_own_recompute(merge))
+        knobs.recompute = SLIMPACK_OF_PLAN;
+    return knobs;
+}
+
+/* Whether the candidates of one split are among those of another one. */
+static bool is_part(const struct way *a, const struct way *b)
+{
+    return same_outliers(&a->split, &b->split) && slimpack_own_offload(a->merge) >= slimpack_own_offload(b->merge) &&
+           slimpack_own_recompute(a->merge) >= slimpack_own_recompute(b->merge);
+}
+
+/* The n-th way, unless those before have its candidates. */
+static bool try_way(const struct system_request *request, struct way *ways, int32_t n, struct slimpack_solution *best,
+                    struct error *err)
+{
+    struct slimpack_knobs knobs = knobs_of(request, ways[n].merge);
+    struct system_request own = *request;
+    own.knobs = &knobs;
+    slimpack_split(request, ways[n].merge, &ways[n].split);
     ways[n].binds = false;
     for (int32_t i = 0; i < n; i++)
-        if (same_outliers(&ways[n].split, &ways[i].split))
+        if (is_part(&ways[n], &ways[i]))
             return true;
-    return try_split(request, &ways[n].split, best, &ways[n].binds, err);
+    return try_split(&own, &ways[n].split, best, &ways[n].binds, err);
 }
 
 static bool try_ways(const struct system_request *request, struct slimpack_solution *best, struct error *err)
@@ -171,11 +193,16 @@ static bool try_ways(const struct system_request *request, struct slimpack_solut
     struct way ways[SLIMPACK_N_MERGES];
     int32_t n = 0;
     bool ok = true;
-    for (enum slimpack_merge merge; ok && slimpack_nth_merge(request->knobs, n, &merge); n++)
-        ok = try_way(request, merge, ways, n, best, err);
+    for (enum slimpack_merge merge; ok && slimpack_nth_merge(request->knobs, n, &merge); n++) {
+        ways[n].merge = merge;
+        ok = try_way(request, ways, n, best, err);
+    }
     for (int32_t i = 0; i < n; i++) {
+        struct slimpack_knobs knobs = knobs_of(request, ways[i].merge);
+        struct system_request own = *request;
+        own.knobs = &knobs;
         if (ok && ways[i].binds)
-            ok = try_less(request, &ways[i].split, best, err);
+            ok = try_less(&own, &ways[i].split, best, err);
         slimpack_split_free(&ways[i].split);
     }
     return ok;
