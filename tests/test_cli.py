@@ -102,16 +102,16 @@ systems:
             self.assertRegex("best-fit: " + log, f"{label}: .* simulated {of['time_s'].mean():.4g} s\n")
 
     def test_what_offload_saves_stands_with_the_results_that_offload(self):
-        """One stage: a unit's activations come back at once, so its copies (64 GB/s) are paid and no memory is saved."""
+        """On one stage copies run beside the passes: memory is saved, and hardly any time is lost."""
         plain, offloads = [simulate("offloads", scenario=SMALL.replace("pp: 2, cp: 2", f"pp: 1, offload: {share}").replace(
             "pp: 2, recompute: selective}}", "pp: 1, recompute: selective}, knobs: {offload: plan}}")) for share in (0, 1)]
         plain, offloads = json.loads(plain.stdout), json.loads(offloads.stdout)
         told = [[line for line in report["assumed"] if line.startswith("offload: ")] for report in (plain, offloads)]
         self.assertEqual([len(lines) for lines in told], [0, 1])
-        self.assertIn("with one stage and uncut samples nothing", told[1][0])
+        self.assertIn("with one stage", told[1][0])
         before, after = (report["systems"][0] for report in (plain, offloads))
-        self.assertEqual(before["peak_bytes"], after["peak_bytes"])
-        self.assertGreater(after["iteration_mean_s"], 1.2 * before["iteration_mean_s"])
+        self.assertLess(after["peak_bytes"], 0.8 * before["peak_bytes"])
+        self.assertLess(after["iteration_mean_s"], 1.02 * before["iteration_mean_s"])
 
     def test_mistakes_name_key_and_system(self):
         lengths = write("twice.csv", "tokens,tokens\n1,2\n")

@@ -221,7 +221,7 @@ static int32_t n_layouts_below(const struct search_result *result, double time_s
 TEST(recomputations_near_the_fastest_of_a_layout_are_decided_on)
 {
     int32_t n_slower = 0, n_twice = 0, n_turned = 0;
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 6; i++) {
         struct cell cell = {"llama-13b", "hopper-2x8", "slimpack", "64Ki", "", "max_factor: 16", 2 + i};
         struct hand_search hand;
         cell.space = i == 0 ? "" : "recompute: [none, selective], pp: [1, 2]";

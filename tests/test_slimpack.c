@@ -639,6 +639,61 @@ static void random_request(struct hand_request *hand, int32_t round, uint64_t *s
     hand_batch_of(hand, (enum hand_law)(round % HAND_N_LAWS), 1 + hand_below(seed, 60), *seed);
 }
 
+static fill_flop fullest_of(const struct slimpack_split *split)
+{
+    fill_flop fullest = 0;
+    for (int32_t rank = 0; rank < split->n_ranks; rank++)
+        fullest = split->load[rank] > fullest ? split->load[rank] : fullest;
+    return fullest;
+}
+
+/* Three equal samples on two ranks, none above a rank's mean: one rank would have two of them, 4/3 of the mean. Shared
+ * evenly both have the mean, and the plan is faster than where nothing may be shared. Four leave nothing to share. */
+TEST(what_flops_leave_uneven_is_shared_further)
+{
+    struct hand_request hand;
+    for (int32_t n = 3; n <= 4; n++) {
+        struct slimpack_split by_flop, even;
+        hand_request_real(&hand, 2, 2, 30000);
+        hand_batch(&hand, n, (int32_t[]){30000, 30000, 30000, 30000});
+        double shared_s = solve(&hand, "").makespan_s, apart_s = solve(&hand, "dp_merge: false").makespan_s;
+        hand_knobs(&hand, &system_slimpack, "");
+        slimpack_split(&hand.request, SLIMPACK_MERGE_FLOP, &by_flop);
+        slimpack_split(&hand.request, SLIMPACK_MERGE_EVEN, &even);
+        CHECK_EQUAL(by_flop.n_outliers, 0);
+        CHECK_EQUAL(even.n_outliers, n == 3 ? 3 : 0);
+        CHECK_TRUE(3 * fullest_of(&by_flop) == (n == 3 ? 4 : 3) * by_flop.total);
+        CHECK_TRUE(fullest_of(&even) == even.total);
+        CHECK_TRUE(n == 3 ? shared_s < 0.9 * apart_s : shared_s <= apart_s);
+        slimpack_split_free(&by_flop);
+        slimpack_split_free(&even);
+        hand_request_free(&hand);
+    }
+}
+
+/* No rank has more than a tenth above the mean, or it is as even as sharing by FLOPs alone, or evener. */
+TEST(even_sharing_loads_no_rank_more)
+{
+    uint64_t seed = 71;
+    int32_t n_evener = 0;
+    for (int32_t round = 0; round < 200; round++) {
+        struct hand_request hand;
+        struct slimpack_split by_flop, even;
+        random_request(&hand, round, &seed);
+        hand_knobs(&hand, &system_slimpack, "");
+        slimpack_split(&hand.request, SLIMPACK_MERGE_FLOP, &by_flop);
+        slimpack_split(&hand.request, SLIMPACK_MERGE_EVEN, &even);
+        fill_flop before = fullest_of(&by_flop), now = fullest_of(&even);
+        CHECK_TRUE(now <= before);
+        CHECK_TRUE(100 * before > 110 * by_flop.total || now == before);
+        n_evener += now < before;
+        slimpack_split_free(&by_flop);
+        slimpack_split_free(&even);
+        hand_request_free(&hand);
+    }
+    CHECK_TRUE(n_evener > 20);
+}
+
 /* The plan with all parts against those without one. @return how many it is 1% faster than */
 static int32_t check_parts(struct hand_request *hand, const struct resolved *all)
 {
@@ -771,6 +826,7 @@ static int32_t check_narrow(struct hand_request *hand, int32_t max_factor)
                                       "asymmetric: false",
                                       "dp_merge: false",
                                       "merge_memory: 0",
+                                      "merge_even: false",
                                       "slicing: false",
                                       "injection: none",
                                       "injection: just-in-time",
@@ -958,7 +1014,7 @@ TEST(a_block_that_does_not_decide_has_the_most_even_units)
     double uneven[MOST], least = INFINITY;
     hand_request_real(&hand, 4, 2, 1000);
     hand_batch(&hand, 6, (int32_t[]){700, 700, 400, 110, 110, 110});
-    hand_planned(&hand, &system_slimpack, "max_factor: 4", &plan);
+    hand_planned(&hand, &system_slimpack, "{max_factor: 4, merge_even: false}", &plan);
     slimpack_split(&hand.request, SLIMPACK_MERGE, &split);
     CHECK_EQUAL(split.n_outliers, 2);
     CHECK_EQUAL(split.outliers[1].first_rank, 2);

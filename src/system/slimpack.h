@@ -31,7 +31,7 @@ enum slimpack_packer { SLIMPACK_FILL, SLIMPACK_MILP };
 
 /** The knobs; what each means stands in their table (slimpack.c). */
 struct slimpack_knobs {
-    bool asymmetric, dp_merge, slicing, replica_units;
+    bool asymmetric, dp_merge, merge_even, slicing, replica_units;
     double merge_threshold, merge_memory;
     int32_t injection;          /* enum slimpack_injection */
     int32_t packer;             /* enum slimpack_packer */
@@ -57,12 +57,13 @@ struct slimpack_split {
 };
 
 /** Which samples ranks share: by FLOPs and by memory, with all that `offload: auto` and `recompute: auto` may change
- * taken as offloaded and recomputed; by FLOPs alone; none; by FLOPs and by memory with the plan's own offload,
- * recomputation, or both. */
+ * taken as offloaded and recomputed; by FLOPs alone; none; by FLOPs and (`merge_even`) so that ranks are evenly loaded;
+ * by FLOPs and by memory with the plan's own offload, recomputation, or both. */
 enum slimpack_merge {
     SLIMPACK_MERGE,
     SLIMPACK_MERGE_FLOP,
     SLIMPACK_APART,
+    SLIMPACK_MERGE_EVEN,
     SLIMPACK_MERGE_OWN_OFFLOAD,
     SLIMPACK_MERGE_OWN_RECOMPUTE,
     SLIMPACK_MERGE_OWN,
@@ -99,6 +100,9 @@ int64_t slimpack_rank_tokens(const struct system_request *request, enum slimpack
  *   (plan/order.h). With cp_type ulysses TP x g divides the heads and the groups of keys and values: ranks get whole
  *   ones. It goes to the aligned block of g ranks whose most loaded rank has the least load; each rank of it carries
  *   f/g. With g = 1 (merge_threshold < 1) it is no outlier. With SLIMPACK_APART none is.
+ * - With SLIMPACK_MERGE_EVEN the same with C/k for C, k = 1, 2, 4 .. DP: the least k by which no rank's load is above
+ *   1.1 C, else that by which the fullest has least. Few samples, each below C, may else load one rank twice as much
+ *   as another; the paper's DP-Merge is to bring ranks near alignment (the section on its DP-level balance).
  * - Memory-driven, an extension by the same rule: with more than merge_memory x K tokens (K: slimpack_rank_tokens) it
  *   is an outlier too, and of any outlier also tokens/g <= merge_memory x K, if a divisor can have it.
  * - else to the least loaded rank (longest processing time first).

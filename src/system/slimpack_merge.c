@@ -7,7 +7,7 @@
 #include "base/check.h"
 #include "system/samples.h"
 
-enum { THRESHOLD_PARTS = 1000 };
+enum { THRESHOLD_PARTS = 1000, EVEN_PERCENT = 110 };
 
 /* Aligned blocks of `width` ranks as a binary heap: the least loaded on top (ties: the lowest). Widths only shrink,
  * each to a divisor of the one before, so the ranks of a block are loaded alike: load[first rank] is that of all. */
@@ -71,26 +71,36 @@ static bool can_share(const struct cost_setting *setting, int32_t width)
            (setting->model->heads % parts == 0 && setting->model->kv_heads % parts == 0);
 }
 
-/* The least divisor g of `of` with f/g <= C and tokens/g <= capacity, else the largest; of those that can share. */
-static int32_t least_width(const struct slimpack_split *split, const struct cost_setting *setting, int64_t flop,
-                           double tokens, double capacity, int32_t of)
+/* What asks for a sample to be shared. */
+struct rule {
+    bool apart;      /* nothing does */
+    int32_t parts;   /* more FLOPs than C / parts */
+    double capacity; /* more tokens */
+};
+
+/* The least divisor g of `of` with f/g <= C/parts, tokens/g <= capacity, else the largest; of those that can share. */
+static int32_t least_width(const struct slimpack_split *split, const struct cost_setting *setting,
+                           const struct rule *rule, int64_t flop, double tokens, int32_t of)
 {
     int32_t best = 1;
     for (int32_t width = 1; width <= of; width++) {
         if (of % width != 0 || !can_share(setting, width))
             continue;
         best = width;
-        if ((fill_flop)flop * split->n_ranks <= width * split->total && tokens <= capacity * width)
+        if ((fill_flop)flop * split->n_ranks * rule->parts <= width * split->total && tokens <= rule->capacity * width)
             break;
     }
     return best;
 }
 
-static bool is_heavy(const struct system_request *request, const struct slimpack_split *split, int64_t flop)
+static bool is_outlier(const struct system_request *request, const struct slimpack_split *split,
+                       const struct rule *rule, int64_t flop, double tokens)
 {
     const struct slimpack_knobs *knobs = request->knobs;
     int64_t threshold = llround(knobs->merge_threshold * THRESHOLD_PARTS);
-    return (fill_flop)flop * split->n_ranks * THRESHOLD_PARTS > threshold * split->total;
+    bool heavy = (fill_flop)flop * split->n_ranks * rule->parts * THRESHOLD_PARTS > threshold * split->total;
+
+    return !rule->apart && (heavy || tokens > rule->capacity);
 }
 
 bool slimpack_nth_merge(const struct slimpack_knobs *knobs, int32_t n, enum slimpack_merge *merge)
@@ -101,6 +111,7 @@ bool slimpack_nth_merge(const struct slimpack_knobs *knobs, int32_t n, enum slim
         [SLIMPACK_MERGE] = knobs->dp_merge,
         [SLIMPACK_MERGE_FLOP] = memory,
         [SLIMPACK_APART] = true,
+        [SLIMPACK_MERGE_EVEN] = knobs->dp_merge && knobs->merge_even,
         [SLIMPACK_MERGE_OWN_OFFLOAD] = memory && offload,
         [SLIMPACK_MERGE_OWN_RECOMPUTE] = memory && recompute,
         [SLIMPACK_MERGE_OWN] = memory && offload && recompute,
@@ -116,12 +127,13 @@ bool slimpack_nth_merge(const struct slimpack_knobs *knobs, int32_t n, enum slim
 static double capacity_of(const struct system_request *request, enum slimpack_merge merge)
 {
     const struct slimpack_knobs *knobs = request->knobs;
-    if (merge == SLIMPACK_MERGE_FLOP || merge == SLIMPACK_APART || knobs->merge_memory <= 0)
+    bool unlimited = merge == SLIMPACK_MERGE_FLOP || merge == SLIMPACK_APART || merge == SLIMPACK_MERGE_EVEN;
+    if (unlimited || knobs->merge_memory <= 0)
         return INFINITY;
     return knobs->merge_memory * (double)slimpack_rank_tokens(request, merge);
 }
 
-void slimpack_split(const struct system_request *request, enum slimpack_merge merge, struct slimpack_split *split)
+static void split_by(const struct system_request *request, const struct rule *rule, struct slimpack_split *split)
 {
     const struct batch *batch = request->batch;
     struct flop_curve curve = flop_layer_curve(request->setting->model, PASS_FORWARD);
@@ -136,14 +148,13 @@ void slimpack_split(const struct system_request *request, enum slimpack_merge me
 
     int32_t *order = samples_by_length(batch);
     int32_t *rank = check_malloc((size_t)n * sizeof *rank); /* of the samples in order, -1: a block's */
-    double capacity = capacity_of(request, merge);
     int32_t width = n_ranks;
     struct blocks blocks = {split, n_ranks, 1, check_calloc((size_t)n_ranks, sizeof(int32_t))};
     for (int32_t i = 0; i < n; i++) {
         int64_t flop = flop_of_prefix(curve, batch->tokens[order[i]]);
         double tokens = batch->tokens[order[i]];
-        bool outlier = merge != SLIMPACK_APART && (is_heavy(request, split, flop) || tokens > capacity);
-        width = outlier ? least_width(split, request->setting, flop, tokens, capacity, width) : 1;
+        bool outlier = is_outlier(request, split, rule, flop, tokens);
+        width = outlier ? least_width(split, request->setting, rule, flop, tokens, width) : 1;
         rank[i] = place(&blocks, flop, width);
         if (width > 1) {
             split->outliers[split->n_outliers++] = (struct slimpack_outlier){order[i], rank[i], width};
@@ -155,6 +166,43 @@ void slimpack_split(const struct system_request *request, enum slimpack_merge me
     free(order);
     free(rank);
     free(blocks.first_rank);
+}
+
+static fill_flop fullest_of(const struct slimpack_split *split)
+{
+    fill_flop fullest = 0;
+    for (int32_t rank = 0; rank < split->n_ranks; rank++)
+        fullest = split->load[rank] > fullest ? split->load[rank] : fullest;
+    return fullest;
+}
+
+/* The least of 1, 2, 4 .. parts, up to the ranks, by which no rank has more than EVEN_PERCENT of C, else that by which
+ * the fullest has least. */
+static int32_t even_parts(const struct system_request *request, struct rule rule)
+{
+    int32_t best = 1;
+    fill_flop least = -1;
+    for (rule.parts = 1; rule.parts <= request->layout.dp; rule.parts *= 2) {
+        struct slimpack_split split;
+        split_by(request, &rule, &split);
+        fill_flop fullest = fullest_of(&split), total = split.total;
+        slimpack_split_free(&split);
+        if (least < 0 || fullest < least) {
+            least = fullest;
+            best = rule.parts;
+        }
+        if (100 * fullest <= EVEN_PERCENT * total)
+            break;
+    }
+    return best;
+}
+
+void slimpack_split(const struct system_request *request, enum slimpack_merge merge, struct slimpack_split *split)
+{
+    struct rule rule = {merge == SLIMPACK_APART, 1, capacity_of(request, merge)};
+    if (merge == SLIMPACK_MERGE_EVEN)
+        rule.parts = even_parts(request, rule);
+    split_by(request, &rule, split);
 }
 
 void slimpack_split_free(struct slimpack_split *split)
