@@ -344,6 +344,15 @@ class Plans(unittest.TestCase):
                 self.assertEqual(pieces[-1][1], entry["tokens"])
                 self.assertTrue(all(a[1] == b[0] for a, b in zip(pieces, pieces[1:])))
 
+    def test_only_what_goes_to_the_host_streams(self):
+        for stages, share in ((1, 0), (1, 0.5), (2, 0.5)):
+            options = ("--set", f"systems.0.plan.pp={stages}", "--set", f"systems.0.plan.offload={share}")
+            done = run("plan", write("small.yaml", SMALL), "--json", "--system", "best-fit", *options)
+            (plan,) = json.loads(done.stdout)
+            for pipeline in plan["phases"][0]["pipelines"]:
+                self.assertEqual({unit["streams"] for unit in pipeline["forward"]}, {stages == 1 and share > 0})
+                self.assertEqual({unit["streams"] for unit in pipeline["backward"]}, {False})
+
 
 AUTO = SMALL.replace("plan: {tp: 2, pp: 2, cp: 2, recompute: selective}", "plan: auto").replace(
     "plan: {tp: 2, pp: 2, recompute: selective}", "plan: auto, plan_space: {pp: [2, 4], offload: [0, 1]}")

@@ -496,8 +496,7 @@ TEST(no_plan_by_hand_is_faster_on_the_ranking_iteration)
     }
 }
 
-/* 70B on 8 GPUs: 16 bytes a parameter of states, or 140 GB a GPU and more. With one unit in flight offloading frees
- * nothing (flexsp): of as large plans the first is taken. */
+/* 70B on 8 GPUs: 16 bytes a parameter of states, or 140 GB a GPU and more. */
 TEST(what_does_not_fit_is_the_first_plan_with_the_least_peak)
 {
     static const char *const systems[] = {"best-fit", "slimpack", "flexsp"};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* `slimsim plan`: samples, slices, forward and backward units, need and order per stage, as JSON. */
 #include <jansson.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,6 +30,15 @@ static json_t *json_of_offload(const struct plan_pipeline *pipeline, enum pass p
     return shares;
 }
 
+/** Whether that goes and comes back while the passes run; of a backward unit nothing goes. */
+static bool streams_some(const struct plan_pipeline *pipeline, enum pass pass, int32_t unit)
+{
+    double most = 0;
+    for (int32_t stage = 0; pass == PASS_FORWARD && stage < pipeline->layout.stages * pipeline->layout.chunks; stage++)
+        most = fmax(most, plan_offload(pipeline, unit, stage));
+    return most > 0 && pipeline->cut[pass].units[unit].streams;
+}
+
 static json_t *json_of_unit(const struct plan_pipeline *pipeline, enum pass pass, int32_t unit_index,
                             const struct plan_phase *phase)
 {
@@ -46,8 +56,8 @@ static json_t *json_of_unit(const struct plan_pipeline *pipeline, enum pass pass
                      trace_formation_names.text[unit->formation], "context", unit->context, "sharding",
                      sharding_name[unit->sharding], "shared_by_pipelines", pipelines, "recompute",
                      scenario_recompute_name[unit->recompute], "offload_by_stage",
-                     json_of_offload(pipeline, pass, unit_index), "streams", unit->streams, "padding_tokens",
-                     unit->padding_tokens, "slices", slices);
+                     json_of_offload(pipeline, pass, unit_index), "streams", streams_some(pipeline, pass, unit_index),
+                     "padding_tokens", unit->padding_tokens, "slices", slices);
 }
 
 static json_t *json_of_units(const struct plan_pipeline *pipeline, enum pass pass, const struct plan_phase *phase)

@@ -51,13 +51,13 @@ double bound_after_passes_s(const struct cost_setting *setting, const struct sce
  *
  * MEMORY. States of a rank stand throughout, but for gradients that are freed, which stand at least before the
  * optimizer and may be missing at any other time; there is the larger of all states alone and of the following with the
- * others. A system that keeps samples whole: when the forward pass of the longest
- * sample starts, its activations are there (what goes to the host goes afterwards, or on one stage has never been there
- * whole) with the workspace, and on the last stage the logits; the unit may hold more, never less. Any other system:
- * the backward of a sample starts when all its slices have run forward (plan/plan.h), so at that moment the activations
- * of all its tokens are there but for what is offloaded, divided over at most DP x CP ranks, or the ranks that share
- * the sample. If the system decides itself what it offloads, that may be all, and states alone are left. If it decides
- * recomputation: what needs least of all.
+ * others. A system that keeps samples whole: when the forward pass of the longest sample starts, its activations are
+ * there (what goes to the host goes afterwards; but on one stage it streams and is never there) with the workspace, and
+ * on the last stage the logits; the unit may hold more, never less. Any other system: the backward of a sample starts
+ * when all its slices have run forward (plan/plan.h), so at that moment the activations of all its tokens are there but
+ * for what is offloaded, divided over at most DP x CP ranks, or the ranks that share the sample. If the system decides
+ * itself what it offloads, that may be all, and states alone are left. If it decides recomputation: what needs least of
+ * all.
  *
  * A system that keeps a state may leave any sample of the batch to later iterations and run others, none longer than
  * the context. TIME is then of as much work as the batch has: that of the iteration over the share of the batch's model

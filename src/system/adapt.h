@@ -46,7 +46,7 @@ double adapt_host_bytes(const struct system_request *request, int32_t n_ranks, b
  *   each up to its whole share, the last one by just what is missing. One whose copy would be over by then goes before
  *   one whose copy would not. The copies are in the graph: what they delay is counted in the next round. On one stage
  *   units stream: what goes, of all layers but two, is away from the start of the forward to the end of the last
- *   backward that consumes of it; of a unit that is run forward something goes where nothing of others can.
+ *   backward that consumes of it, and of the unit whose forward runs more goes where nothing more of others can.
  * - recompute, at the moment where a place is furthest above the limit with nothing left to offload: one step (none,
  *   selective, full) of the held unit (begun forward, its consumer not begun) that adds the least seconds of backward
  *   pass for each byte it frees (ties: lower unit), so short samples first.

@@ -160,8 +160,8 @@ static void close_window(struct window *window)
     free(window->open);
 }
 
-/* A unit whose forward has ended: more of it can go until it comes back. The units of a sample are consumed from its
- * end on, so each may stand in front of all. */
+/* A unit whose forward has ended or, if it streams, begun: more of it can go until it comes back. The units of a sample
+ * are consumed from its end on, so each may stand in front of all. */
 static void open_stay(struct window *window, int32_t number)
 {
     const struct stay *stays = window->stays, *stay = &stays[number];
@@ -198,7 +198,7 @@ static void move_window(struct window *window, double time_s)
         window->first++;
 }
 
-/* Whether more can go of any unit: last of one whose forward runs. */
+/* Whether more can go of any unit; where else none is open, of the one whose forward runs, if it streams. */
 static bool has_open(struct window *window, double time_s)
 {
     if (window->first == window->end && window->streams && window->n_ended < window->n &&

@@ -48,9 +48,9 @@ int32_t packing_multiple(const struct scenario_plan *layout);
 
 /**
  * Tokens of a unit that each rank has memory for if all units were as long: on every stage 1F1B's units in flight (of
- * interleaved stages: chunks) hold their activations but what plan.offload takes away, the one in work all of them and
- * its workspace, the last stage the head's of one unit. Of all `cp` ranks of the layout together; 0: states alone
- * exceed the memory. The scores of unfused attention are left out. [tokens]
+ * interleaved stages: chunks) hold their activations but what plan.offload takes away, the one in work all of them, but
+ * for what streams, and its workspace, the last stage the head's of one unit. Of all `cp` ranks of the layout together;
+ * 0: states alone exceed the memory. The scores of unfused attention are left out. [tokens]
  */
 int64_t packing_memory_tokens(const struct system_request *request);
 

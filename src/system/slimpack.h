@@ -100,9 +100,10 @@ int64_t slimpack_rank_tokens(const struct system_request *request, enum slimpack
  *   (plan/order.h). With cp_type ulysses TP x g divides the heads and the groups of keys and values: ranks get whole
  *   ones. It goes to the aligned block of g ranks whose most loaded rank has the least load; each rank of it carries
  *   f/g. With g = 1 (merge_threshold < 1) it is no outlier. With SLIMPACK_APART none is.
- * - With SLIMPACK_MERGE_EVEN the same with C/k for C, k = 1, 2, 4 .. DP: the least k by which no rank's load is above
- *   1.1 C, else that by which the fullest has least. Few samples, each below C, may else load one rank twice as much
- *   as another; the paper's DP-Merge is to bring ranks near alignment (the section on its DP-level balance).
+ * - With SLIMPACK_MERGE_EVEN the same with C/k for C, k a power of two up to DP: the least k by which no rank's load
+ *   is above 1.1 C, else that by which the fullest has least (ties: the least k). Few samples, each below C, may else
+ *   load one rank twice as much as another; the paper's DP-Merge is to bring ranks near alignment (the section on its
+ *   DP-level balance).
  * - Memory-driven, an extension by the same rule: with more than merge_memory x K tokens (K: slimpack_rank_tokens) it
  *   is an outlier too, and of any outlier also tokens/g <= merge_memory x K, if a divisor can have it.
  * - else to the least loaded rank (longest processing time first).

@@ -105,8 +105,8 @@ struct system_request system_request_of(const struct scenario *scenario, const s
 /** Whether units that offload stream (plan_unit.streams): on one virtual stage what goes to the host is soon back. */
 bool system_streams(const struct system_request *request);
 
-/** Of `offload` of a unit's activations what goes to the host: all of it; of what streams that of all layers but the
- * first and the last, which are in work before copies of them could have ended. */
+/** The share of a unit's activations that goes to the host where the plan says `offload`: that; where units stream only
+ * of all layers but two, the first and the last (as ByteScale's eq. 3, bytescale.c). */
 double system_offload_share(const struct system_request *request, double offload);
 
 /** Give a unit the plan's offload. */
