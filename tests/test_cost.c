@@ -443,7 +443,7 @@ TEST(a_slice_enters_the_curve_as_the_causal_sample_alike)
     struct cost_unit unit = toy_unit(RECOMPUTE_NONE);
     CHECK_CLOSE(blocks_s(&setting, PASS_FORWARD, &unit),
                 3 * (20 * 4 * (4.2 + 3) * 7.4 + 36 * 4 * (11 / 3.0 + 3) * 41 / 9) * 128 / 65, 1e-14);
-    device.forward[DEVICE_FLASH2].keys = (struct device_range){3, 100}; /* 2.5 are outside, in both blocks */
+    device.forward[DEVICE_FLASH2].keys = (struct device_range){3, 100}; /* 2 are outside, in both blocks */
     CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).outside_s[COST_ATTENTION],
                 3 * 20 * 4 * (4.2 + 3) * 7.4 * 128 / 65, 1e-14);
 }
@@ -451,8 +451,8 @@ TEST(a_slice_enters_the_curve_as_the_causal_sample_alike)
 /*
  * [0, 1024) on a ring of two, 2 heads 2 wide: 8 tiles of 128 queries a block, whose FLOPs 2h 1024 x 1025/4 take 8396800
  * s. The own block ends no earlier than its tile of 512 keys, 524288 x 4 s on one multiprocessor of 8 or 6; the other
- * one on the second stream fills what is idle beside. Backward, 2 s a FLOP, one after the other: 8 and (512 queries see
- * 256.25 keys) 6 tiles of 128 keys, 1310720 FLOP each, end with one alone on a multiprocessor.
+ * one on the second stream fills what is idle beside. Backward, 2 s a FLOP, one after the other: 8 tiles of 128 keys,
+ * 1310720 FLOP each, end with one alone on a multiprocessor; 4 (512 queries see 256 keys) leave 2 of 6 idle.
  *
  * On a ring of four with 64 multiprocessors nothing is full: of the 3 other blocks 2 run on the second stream one after
  * the other, each as long as a tile of 256.25 keys, those of half the queries: longer than own block and third. On a
@@ -470,7 +470,7 @@ TEST(blocks_of_other_ranks_run_in_waves)
     CHECK_CLOSE(blocks_s(&setting, PASS_FORWARD, &unit), 3 * (8396800.0 + 524288 * 4 * 8), 1e-14);
     device.multiprocessors = 6;
     CHECK_CLOSE(blocks_s(&setting, PASS_FORWARD, &unit), 3 * (8396800.0 + 524288 * 4 * 6), 1e-14);
-    CHECK_CLOSE(blocks_s(&setting, PASS_BACKWARD, &unit), 3 * 2 * 1310720.0 * 2 * 6, 1e-14);
+    CHECK_CLOSE(blocks_s(&setting, PASS_BACKWARD, &unit), 3 * 2 * (1310720.0 * 6 + 5248000 + 1310720 * 2), 1e-14);
     unit.context = 4;
     device.multiprocessors = 64;
     CHECK_CLOSE(blocks_s(&setting, PASS_FORWARD, &unit), 3 * 2 * 262400.0 * 4 * 64, 1e-14);
@@ -690,7 +690,7 @@ TEST(the_longest_tile_ends_a_kernel)
     device.multiprocessors = 4;
     device.forward[DEVICE_FLASH2].tail = 0.5;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct cost_attention work = {cases[i].flop, 128, 128, 128, 10, cases[i].tiles};
+        struct cost_attention work = {cases[i].flop, 128, 128, 128, 10, cases[i].tiles, 128};
         device.forward[DEVICE_FLASH2].alone = cases[i].alone;
         CHECK_CLOSE(cost_attention_s(&device, DEVICE_FLASH2, PASS_FORWARD, &work), cases[i].expected_s, 1e-14);
     }
@@ -758,7 +758,7 @@ TEST(collectives_follow_their_curves)
     CHECK_CLOSE(cost_collective_s(&setting, DEVICE_ALL_REDUCE, 80, 5), 6 + (128 + 128 * 30 / 158.0) * 1.2 / 10, 1e-14);
 }
 
-/* Without limits nothing lies outside; with keys up to 3 the slice of 5/2 keys does not, that of 9/2 does. */
+/* Without limits nothing lies outside; with keys up to 2 the slice of 4/2 keys does not, that of 8/2 does. */
 TEST(what_was_not_measured_is_told_apart)
 {
     struct device device = plain;
@@ -768,7 +768,7 @@ TEST(what_was_not_measured_is_told_apart)
     struct cost_pass cost = cost_of_pass(&setting, PASS_FORWARD, &unit);
     for (int i = 0; i < COST_N_FAMILIES; i++)
         CHECK_TRUE(cost.outside_s[i] == 0);
-    device.forward[DEVICE_FLASH2].keys = (struct device_range){1, 3};
+    device.forward[DEVICE_FLASH2].keys = (struct device_range){1, 2};
     device.gemm.m = (struct device_range){1, 4}; /* T = 5 */
     device.memory_range = (struct device_range){0, 1e9};
     device.collective[DEVICE_REDUCE_SCATTER].bytes = (struct device_range){30, 40}; /* 20 are sent */

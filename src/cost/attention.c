@@ -49,6 +49,7 @@ static inline struct cost_attention attention_of_slice(const struct sharing *of,
         .flop = (double)flop_attention(of->setting->model, of->pass, slice.begin, slice.end) / of->parts,
         .queries = (end - begin) * (begin + end + 1) / end / of->query_ranks,
         .keys = (begin + end + 1) / of->key_ranks,
+        .span = (begin + end) / of->key_ranks,
         .head_dim = of->head_dim,
         .tile_flop = tile_flop * COST_ATTENTION_TILE * of->head_dim,
         .tiles = of->heads * kernels_whole_above(rows),
@@ -62,11 +63,13 @@ static struct cost_attention other_block(const struct sharing *of, struct slice 
     bool forward = of->pass == PASS_FORWARD;
     double half = shape == HALF_KEYS ? 1 : 0.5;
     double queries = half * slice_tokens(slice) / of->query_ranks, keys = own.keys / (2 * half);
+    double whole_keys = own.span / (2 * half);
     struct cost_attention work = own;
     work.queries = 2 * queries;
     work.keys = 2 * keys;
+    work.span = 2 * whole_keys;
     work.tile_flop = (forward ? 4 * keys : 10 * queries) * COST_ATTENTION_TILE * of->head_dim;
-    work.tiles = of->heads * kernels_whole_above((forward ? queries : keys) / COST_ATTENTION_TILE);
+    work.tiles = of->heads * kernels_whole_above((forward ? queries : whole_keys) / COST_ATTENTION_TILE);
     return work;
 }
 

@@ -113,9 +113,10 @@ void cost_add_pass(struct cost_pass *cost, const struct cost_pass *more);
  * backward 128 keys and (b - a)/context queries) ends it alone.
  *
  * That is a ring's own block. In the c - 1 others no query's keys end: zig-zag halves see half of another rank's keys
- * with all queries, or all of them with half. They enter as (b - a)/context queries that all see (a + b)/2context keys,
- * or half as many that see twice as many: tiles all alike, which run in waves; the causal sample alike has twice as
- * many of both. All of a rank's blocks together, and what a ring copies and sums beside them: cost/attention.h.
+ * with all queries, or all of them with half. They enter as (b - a)/context queries that all see (a + b + 1)/2context
+ * keys, in tiles of (a + b)/2context, or half as many that see twice as many: tiles all alike, which run in waves; the
+ * causal sample alike has twice as many of both. All of a rank's blocks together, and what a ring copies and sums
+ * beside them: cost/attention.h.
  *
  * Memory-bound kernels, bytes a token (bf16; each tensor read or written once), all divided by TP (without sequence
  * parallelism norms and adds are not):
@@ -198,9 +199,9 @@ struct cost_gemm {
 enum { COST_ATTENTION_TILE = 128 }; /* queries of a tile, backward keys */
 
 /** One sequence of a packed attention kernel: its FLOPs on this rank, and its shape. tile_flop: of its longest tile;
- * tiles: how many, of all the rank's heads. */
+ * tiles: how many, of all the rank's heads; span: keys in whole tokens, as device_flash.keys counts them. */
 struct cost_attention {
-    double flop, queries, keys, head_dim, tile_flop, tiles;
+    double flop, queries, keys, head_dim, tile_flop, tiles, span;
 };
 
 /** Sequences of one packed attention kernel: their work, the longest tile of all, how many tiles; of their work what is

@@ -46,7 +46,7 @@ static inline void kernels_attention_add(struct cost_attention_load *load, const
     load->work_s += seconds;
     load->tile_s = longest_s > load->tile_s ? longest_s : load->tile_s;
     load->tiles += work->tiles;
-    if (!kernels_within(curve->flash.keys, work->keys) || !kernels_within(curve->flash.head_dim, work->head_dim))
+    if (!kernels_within(curve->flash.keys, work->span) || !kernels_within(curve->flash.head_dim, work->head_dim))
         load->outside_s += seconds;
 }
 
