@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/check.h"
@@ -118,11 +119,22 @@ static bool simulate(const struct arguments *arguments, const struct scenario *s
     return ok;
 }
 
+/** Of the one point that runs, in this process. */
+static void set_limits(const struct sweep_arguments *arguments)
+{
+    rlim_t bytes = (rlim_t)arguments->memory_bytes;
+    if (arguments->time_limit_s > 0)
+        stop_after(arguments->time_limit_s);
+    if (bytes > 0)
+        CHECK(setrlimit(RLIMIT_DATA, &(struct rlimit){bytes, bytes}) == 0);
+}
+
 /** Plans that were left to a search are searched first. */
 static bool search_and_simulate(const struct arguments *arguments, struct scenario *scenario,
                                 const struct lengths *lengths, struct error *err)
 {
     struct plan_search search = {0};
+    set_limits(&arguments->sweep);
     bool ok = (scenario->trace == SCENARIO_TRACE_NONE ||
                kept_may_replace(arguments->options.output, scenario->name, NULL, err)) &&
               plan_search_run(scenario, lengths, &arguments->options, &search, err) &&

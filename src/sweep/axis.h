@@ -13,7 +13,7 @@
  *         - {where: {model: llama-7b, data.context: ">64Ki"}, reason: ...}
  *       replicates: 3                                  seeds s, s + 1, s + 2, s the scenario's own
  *
- * Keys and values are those of the scenario; a value may be a mapping or list. Keys vary in the order they are written,
+ * A sweep has at most AXIS_MAX_POINTS, before `exclude`. Keys and values are those of the scenario; a value may be a mapping or list. Keys vary in the order they are written,
  * the last one fastest, replicates faster still.
  */
 #ifndef SLIMSIM_SWEEP_AXIS_H
@@ -21,7 +21,7 @@
 
 #include "scenario/document.h"
 
-enum { AXIS_MAX_POINTS = 10000000 };
+enum { AXIS_MAX_POINTS = 1000000 }; /* a few hundred bytes of memory each, and kilobytes of disk */
 
 /** Keys that vary together. */
 struct axis {
