@@ -137,8 +137,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
             argp_error(state, "%s: --dag takes a scenario (.yaml), --chrome and --csv take a trace (.h5)",
                        arguments->input);
         if (arguments->dag != NULL ? arguments->point >= 0 : arguments->system != NULL || arguments->options.n_set > 0)
-            argp_error(state, "%s", arguments->dag != NULL ? "--point is of a trace, not of --dag"
-                                                           : "--set and --system are of --dag, not of a trace");
+            argp_error(state, "%s",
+                       arguments->dag != NULL ? "--point is of a trace, not of --dag"
+                                              : "--set and --system are of --dag, not of a trace");
         return 0;
     default:
         return options_parse_file(key, argument, state, "a trace (RUN.h5), or with --dag a scenario,",

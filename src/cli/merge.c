@@ -69,8 +69,7 @@ int command_merge(int argc, char **argv)
     argp_parse(&argp, argc, argv, 0, NULL, &arguments);
     stop_catch();
     char *folder = folder_of(&arguments, &err);
-    bool ok =
-        folder != NULL && merge_journals(arguments.n, arguments.paths, folder, &stop_signal, &outcome, &err);
+    bool ok = folder != NULL && merge_journals(arguments.n, arguments.paths, folder, &stop_signal, &outcome, &err);
     if (ok && !arguments.options.quiet)
         fprintf(stderr, "%d points, %d failed; written: %s/%s.h5, %s.csv and %s.points.csv\n", outcome.n_points,
                 outcome.n_failed, folder, outcome.name, outcome.name, outcome.name);

@@ -63,7 +63,8 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
 static const struct argp_option sweep_options[] = {
     {"sweep", 'w', "KEY=V1,V2", 0, "Vary a key: one point for each value (may be repeated: a grid)", 0},
     {"jobs", 'J', "N", 0, "Points at a time (default: cores; submit: 1)", 0},
-    {"time-limit", 'T', "TIME", 0, "Limit of a point: 90s. One that takes longer is marked: it need not fail again. A run that is no sweep ends", 0},
+    {"time-limit", 'T', "TIME", 0,
+     "Limit of a point: 90s. One that takes longer is marked: it need not fail again. A run that is no sweep ends", 0},
     {"memory-limit", 'M', "SIZE", 0, "Limit of the process of a point, or of a run: 4GiB", 0},
     {"retry-failed", 'R', NULL, 0, "Compute again the points that failed", 0},
     {"fail-fast", 'F', NULL, 0, "Stop at the first point that fails", 0},
@@ -91,6 +92,10 @@ static error_t parse_part(int key, char *argument, struct argp_state *state)
         arguments->given = true;
         if (!parse_whole(argument, 0, AXIS_MAX_POINTS, &arguments->point))
             argp_error(state, "--point: '%s' is not the index of a point; --list prints them", argument);
+        return 0;
+    case ARGP_KEY_END:
+        if (arguments->point >= 0 && (arguments->list || arguments->shard != NULL))
+            argp_error(state, "--point runs one point alone: no %s", arguments->list ? "--list" : "--shard");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;

@@ -13,8 +13,8 @@
  *         - {where: {model: llama-7b, data.context: ">64Ki"}, reason: ...}
  *       replicates: 3                                  seeds s, s + 1, s + 2, s the scenario's own
  *
- * A sweep has at most AXIS_MAX_POINTS, before `exclude`. Keys and values are those of the scenario; a value may be a mapping or list. Keys vary in the order they are written,
- * the last one fastest, replicates faster still.
+ * Keys and values are those of the scenario; a value may be a mapping or list. Keys vary in the order they are written,
+ * the last one fastest, replicates faster still. A sweep has at most AXIS_MAX_POINTS, before `exclude`.
  */
 #ifndef SLIMSIM_SWEEP_AXIS_H
 #define SLIMSIM_SWEEP_AXIS_H

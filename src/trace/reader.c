@@ -226,8 +226,7 @@ static bool enter_point(struct trace_reader *reader, int64_t point, struct error
         return error_set(err, "%s: there is no full trace of point %lld; there are those of %s", reader->path,
                          (long long)point, traced);
     reader->root = H5Gopen2(reader->file, group, H5P_DEFAULT);
-    return hdf5_ok(reader->root) ||
-           error_set(err, "%s: %s cannot be read: %s", reader->path, group, hdf5_reason());
+    return hdf5_ok(reader->root) || error_set(err, "%s: %s cannot be read: %s", reader->path, group, hdf5_reason());
 }
 
 /** The file; its format is not looked at. */
