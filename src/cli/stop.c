@@ -87,7 +87,7 @@ static void set_timer(double time_s)
 void stop_after(double time_s)
 {
     snprintf(late_text, sizeof late_text, "slimsim: not finished within %g s, the time limit\n", time_s);
-    signal(SIGALRM, end_late);
+    CHECK(sigaction(SIGALRM, &(struct sigaction){.sa_handler = end_late}, NULL) == 0);
     set_timer(time_s);
 }
 

@@ -169,7 +169,7 @@ static bool open_locked(const char *path, struct journal *journal, struct stat *
 
 bool journal_hold(const char *path, struct journal *journal, struct error *err)
 {
-    struct stat status;
+    struct stat status = {0};
     if (!open_locked(path, journal, &status, err))
         return false;
     journal->guarded = status.st_size == 0;
@@ -189,7 +189,7 @@ void journal_release(struct journal *journal)
 
 bool journal_open(const char *path, journal_visitor *visitor, void *context, struct journal *journal, struct error *err)
 {
-    struct stat status;
+    struct stat status = {0};
     if (!open_locked(path, journal, &status, err))
         return false;
     if (!open_begin(journal, status.st_size, true, err) || !scan(journal, status.st_size, visitor, context, err))
