@@ -140,14 +140,16 @@ TEST(wrong_sweeps_are_refused_with_their_place)
         {"sweep: {a: {range: [1, 2, 0]}}\n", "step > 0"},
         {"sweep: {a: {range: [3, 1]}}\n", "from <= to"},
         {"sweep: {a: {log2: [0, 4]}}\n", "log2 doubles from a number above 0"},
-        {"sweep: {a: {range: [0, 1e9]}}\n", "at most 10000000"},
-        {"sweep: {a: {range: [0, 9999]}, b: {range: [0, 9999]}}\n", "more than 10000000 points"},
+        {"sweep: {a: {range: [0, 1e9]}}\n",
+         "file.yaml:4:20: range: 1000000001 points; a sweep has at most 1000000, before `exclude`"},
+        {"sweep: {a: {range: [0, 9999]}, b: {range: [0, 9999]}}\n", "sweep: 100000000 points; a sweep has at most"},
         {"sweep: {a: [1], zip: [{a: [2], b: [3]}]}\n", "'a' stands twice"},
         {"sweep: {zip: [{a: [1, 2], b: [3]}]}\n", "zip: b has 1 values, a has 2"},
         {"sweep: {zip: [[{a: 1}, {b: 2}]]}\n", "the same keys in all entries"},
         {"sweep: {a: [1], exclude: [{where: {a: 1}}]}\n", "exclude: expected {where: {key: value, ...}, reason: text}"},
         {"sweep: {a: [1, 2], exclude: [{where: {c: 1}, reason: r}]}\n", "file.yaml:4:39: exclude: 'c' stands neither"},
         {"sweep: {a: [1], replicates: 0}\n", "replicates: expected a whole number"},
+        {"sweep: {a: [1], replicates: 1000001}\n", "replicates: 1000001 points; a sweep has at most 1000000"},
         {"sweep: {name: [a, b]}\n", "'name' cannot vary"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -675,6 +675,7 @@ class Calibrate(unittest.TestCase):
         kernels = write("kernels.csv", self.HEADER + "K1,gemm,calib,H100,bf16,,gemm,,4096,4096,4096,,,,,,,,700,\n")
         own = write("own.yaml", (SOURCE / "model/gpu/h800.yaml").read_text().replace("like:", 'rows: "H800"\nlike:', 1))
         fast = write("fast.csv", self.HEADER + "K1,gemm,calib,H800,bf16,,gemm,,4096,4096,4096,,,,,,,0.1,,\n")
+        collectives = SOURCE / "model/validation/collectives.csv"
         misspelt = write("misspelt.csv", self.HEADER + "K1,gem,calib,H800,bf16,,gemm,,4096,4096,4096,,,,,,,1,,\n")
         for arguments, status, message in [
             ((kernels, "--device", "h801"), 2, "no device 'h801'; did you mean 'h800'?"),
@@ -683,12 +684,36 @@ class Calibrate(unittest.TestCase):
             ((fast, "--device", own), 2, "fast.csv:2: K1: 1374 TFLOP/s, more than the peak of h800, 989.4 TFLOP/s"),
             ((misspelt, "--device", own), 2, "no curve can be fitted to the 1 rows of this device"),
             ((kernels,), 64, "--device NAME"),
-            ((kernels, "--device", "h100-sxm"), 2, "memory.norm: 0 rows of split calib are of this device"),
-            ((kernels, "--device", "h800", "--output", SCRATCH / "no" / "such" / "folder"), 73, "cannot be created"),
+            ((kernels, "--device", "h800", "--output", ""), 64, "--output needs the name of a file"),
+            ((kernels, "--device", "h800", "--output", SCRATCH), 73, "Is a directory"),
+            ((kernels, "--device", "h800", "--output", "/dev/full"), 73, "it is not a regular file"),
+            (("/dev/full", "--device", "h800"), 2, "/dev/full:1: a line of more than 1048576 bytes"),
+            ((collectives, "--device", "h800"), 2, "collectives.csv: has no column 'kind': no table of measured kernels"),
+            ((kernels, kernels, "--device", "h800"), 2, "kernels.csv: has no column 'collective'"),
+            ((kernels, "--device", "h800", "--training", kernels), 2, "kernels.csv: has no column 'model'"),
+            ((kernels, "--device", "h800", "--training", ","), 2, "--training: no file is named"),
+            ((kernels, "--device", "h100-sxm"), 2, "h100-sxm: memory.norm: 0 rows of split calib are of this device"),
+            ((kernels, "--device", "h800", "--output", SCRATCH / "no" / "such" / "folder"), 73, "cannot create"),
         ]:
             done = run("calibrate", *arguments)
             self.assertEqual((done.returncode, done.stdout), (status, ""))
             self.assertIn(message, done.stderr)
+
+
+    def test_a_device_that_cannot_be_written_is_as_before(self):
+        """Where a file may have 4 KiB; a link is followed."""
+        kernels = write("kernels.csv", self.HEADER + "K1,gemm,calib,H100,bf16,,gemm,,4096,4096,4096,,,,,,,,700,\n")
+        text = (SOURCE / "model/gpu/h800.yaml").read_text()
+        own, link = write("kept.yaml", "# mine\n" + text), SCRATCH / "link.yaml"
+        link.unlink(missing_ok=True)
+        link.symlink_to(own)
+        small = subprocess.run(["bash", "-c", 'ulimit -f 4; exec "$@"', "", PROGRAM, "calibrate", kernels, "--device", own,
+                                "--output", link], capture_output=True, text=True, timeout=60)
+        self.assertEqual((small.returncode, small.stdout), (74, ""), small.stderr)
+        self.assertIn("File too large", small.stderr)
+        self.assertEqual((own.read_text(), list(SCRATCH.glob("kept.yaml.*"))), ("# mine\n" + text, []))
+        self.assertEqual(run("calibrate", kernels, "--device", own, "--output", link).returncode, 0)
+        self.assertTrue(link.is_symlink() and own.read_text().startswith("# mine\n") and own.read_text() != "# mine\n" + text)
 
 
 class Messages(unittest.TestCase):

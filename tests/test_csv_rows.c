@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "harness.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* "1[id|x]2[]3[5|]": each row's line and fields. */
@@ -70,4 +71,20 @@ TEST(what_is_no_csv_is_named_with_its_line)
     }
     CHECK_TRUE(!read_text("a\n1\0002\n", 6, true, seen, &err));
     CHECK_TEXT(err.text, "f.csv:2: a NUL byte stands in it: this is no text");
+}
+
+TEST(a_line_is_at_most_a_mebibyte)
+{
+    char *text = check_malloc(2 + CSV_LINE_BYTES + 1), seen[256];
+    struct error err;
+    memset(text, ' ', 2 + CSV_LINE_BYTES + 1);
+    text[0] = 'a';
+    text[1] = '\n';
+    text[2 + CSV_LINE_BYTES - 1] = '\n';
+    CHECK_TRUE(read_text(text, 2 + CSV_LINE_BYTES, false, seen, &err));
+    CHECK_TEXT(seen, "1[a]2[]");
+    text[2 + CSV_LINE_BYTES - 1] = ' ';
+    CHECK_TRUE(!read_text(text, 2 + CSV_LINE_BYTES + 1, false, seen, &err));
+    CHECK_TEXT(err.text, "f.csv:2: a line of more than 1048576 bytes: this is no table");
+    free(text);
 }

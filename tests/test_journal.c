@@ -129,6 +129,29 @@ TEST(a_second_writer_is_refused_as_busy)
     free(path);
 }
 
+TEST(a_lock_alone_leaves_a_journal_as_it_is_and_none_behind)
+{
+    char *path = new_path("held.journal");
+    struct seen seen = {""};
+    struct error err = {0};
+    struct journal held, other;
+    CHECK_TRUE(journal_hold(path, &held, &err) && access(path, F_OK) == 0);
+    CHECK_TRUE(!journal_hold(path, &other, &err) && err.status == ERROR_BUSY);
+    journal_release(&other);
+    CHECK_TRUE(!journal_open(path, see, &seen, &other, &err) && err.status == ERROR_BUSY);
+    journal_close(&other);
+    CHECK_TRUE(access(path, F_OK) == 0);
+    journal_release(&held);
+    CHECK_TRUE(access(path, F_OK) != 0);
+    write_three(path);
+    CHECK_TRUE(journal_hold(path, &held, &err));
+    journal_release(&held);
+    CHECK_TRUE(journal_read(path, see, &seen, &other, &err));
+    CHECK_TEXT(seen.text, "0:one 2:two 2:three ");
+    journal_close(&other);
+    free(path);
+}
+
 TEST(another_file_is_not_touched)
 {
     char *path = new_path("other.journal"), text[64] = "";

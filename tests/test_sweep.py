@@ -80,14 +80,14 @@ class Points(Sweep):
                     self.assertEqual(row, {key: line[key] for key in row})
 
     def test_a_table_that_is_not_there_is_said_with_what_writes_it(self):
-        for table, writer in (("tasks", "`--point N` writes a trace of one point"), ("faults", "`faults:` in the scenario"),
-                              ("plans", "`plan: auto`"), ("validation", "`slimsim validate`")):
+        for table, writer in (("tasks", "--point N takes the full trace of a point: there is none"),
+                              ("faults", "`faults:` in the scenario"), ("plans", "`plan: auto`"), ("validation", "`slimsim validate`")):
             done = run("export", self.whole / "small.h5", "--csv", table)
             self.assertEqual((done.returncode, done.stdout), (2, ""))
             self.assertIn(f"the trace holds no table {table}: ", done.stderr)
             self.assertIn(writer, done.stderr)
         done = run("export", self.whole / "small.h5", "--chrome")
-        self.assertIn("`--point N`", done.stderr)
+        self.assertIn("--point N", done.stderr)
         done = self.sweep(fresh("nowhere"), "--point", "99", scenario=BASE + "sweep: {seed: [1, 2]}\n", status=2)
         self.assertIn("--point: there is no point 99; allowed: 0 to 1", done.stderr)
 
@@ -101,10 +101,38 @@ class Points(Sweep):
             for table in ("tasks", "units", "memory", "edges", "summary"):
                 self.assertTrue((group[table][:] == single[table][:]).all(), table)
 
+    def test_a_point_of_a_full_trace_is_exported_as_a_run_of_it(self):
+        scenario = BASE + "sweep: {zip: [{seed: [1, 2, 3, 4], trace: [full, summary, full, full]}]}\n"
+        folder, alone = fresh("exported"), fresh("exported-alone")
+        self.sweep(folder, "--quiet", scenario=scenario)
+        self.sweep(alone, "--quiet", "--point", "2", scenario=scenario)
+        for arguments in (("--chrome",), ("--csv", "tasks"), ("--csv", "summary")):
+            one = run("export", folder / "small.h5", "--point", "2", *arguments)
+            self.assertEqual((one.returncode, one.stderr), (0, ""))
+            self.assertEqual(one.stdout, run("export", alone / "small-2.h5", *arguments).stdout)
+        for path, arguments, said in (
+                (folder / "small.h5", ("--chrome",), "no table tasks: .* --point N .*: there are those of 0, 2-3$"),
+                (folder / "small.h5", ("--chrome", "--point", "1"), "no full trace of point 1; there are those of 0, 2-3$"),
+                (folder / "small.h5", ("--chrome", "--point", "4"), "no full trace of point 4; there are those of 0, 2-3$"),
+                (self.whole / "small.h5", ("--chrome", "--point", "0"), "no point has a full trace: `trace: full` "),
+                (alone / "small-2.h5", ("--chrome", "--point", "0"), "small-2.h5: no file of a sweep, so it has no point 0$")):
+            done = run("export", path, *arguments)
+            self.assertEqual((done.returncode, done.stdout, done.stderr.count("\n")), (2, "", 1))
+            self.assertRegex(done.stderr, said)
+        for arguments in ((folder / "small.h5", "--chrome", "--set", "seed=1"), (folder / "small.h5", "--chrome", "--system", "x"),
+                          (write("small.yaml", BASE), "--dag", "dot", "--point", "0")):
+            self.assertEqual(run("export", *arguments).returncode, 64)
+
+    def test_a_point_alone_has_no_list_and_no_shard(self):
+        for other in ("--list", "--shard=1/2"):
+            self.assertIn(f"no {other[:6]}", self.sweep(fresh("neither"), "--point", "1", other, status=64).stderr)
+        self.assertFalse((SCRATCH / "neither").exists())
+
     def test_mistakes_are_named_with_their_places(self):
         for text, parts in (
                 ("sweep: {data.contxt: [1, 2]}", ["small.yaml:12:", "contxt", "did you mean 'context'"]),
                 ("sweep: {data.context: [16Ki, many]}", ["small.yaml:12:30", "many", "point 1"]),
+                ("sweep: {replicates: 10000000}", ["small.yaml:12:", "10000000 points", "at most 1000000", "--set name=NAME"]),
                 ("sweep: {seed: [1, 2, 1]}", ["points 0 and 2 are the same scenario"]),
                 ("sweep: {seed: [1, 2], replicates: 2}", ["'seed' stands twice"]),
                 ("sweep: {seed: [1, 2], exclude: [{where: {seed: [1, 2]}, reason: x}]}", ["leaves no point"]),
@@ -223,6 +251,21 @@ class Shards(Sweep):
             done = run("merge", *sorted(folder.glob("*.journal")), "--output", merged)
             self.assertEqual(done.returncode, 0, done.stderr)
             self.same(self.whole, merged)
+
+    def test_merged_files_lie_beside_the_journals(self):
+        folder, elsewhere = self.shards(2), fresh("elsewhere")
+        elsewhere.mkdir()
+        journals = sorted(folder.glob("*.journal"))
+        done = run("merge", *journals, cwd=elsewhere)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(f"written: {folder}/small.h5", done.stderr)
+        self.same(self.whole, folder)
+        self.assertEqual(run("merge", *(path.name for path in journals), cwd=folder).returncode, 0)
+        journals[1] = journals[1].rename(elsewhere / journals[1].name)
+        done = run("merge", *journals, cwd=SCRATCH)
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn(f"{journals[0]} and {journals[1]} lie in different folders: --output DIR", done.stderr)
+        self.assertEqual(list(elsewhere.iterdir()), journals[1:])
 
     def test_any_number_of_jobs_gives_the_same_bytes(self):
         folder = fresh("jobs")

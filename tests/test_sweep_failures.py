@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Sweeps that are disturbed: same bytes whatever happens on the way. SLIMSIM_KILLS: kills of each kind."""
 import contextlib
+import filecmp
 import os
 import random
 import shutil
@@ -63,6 +64,36 @@ class Failures(Sweep):
         message = rows(SCRATCH / "memory" / "small.points.csv")[1]["message"]
         self.assertIn("its process", message)
         self.assertIn("out of memory", message)
+
+    def test_a_single_run_with_limits_stays_one(self):
+        alone, free, limited = write("limited.yaml", BASE), fresh("free"), fresh("limited")
+        limits = ["--time-limit", "1000s", "--fail-fast", "--retry-failed"] + ["--memory-limit", "4GiB"] * (not SANITIZED)
+        without, done = run("run", alone, "--quiet", "--output", free), run("run", alone, "--quiet", "--output", limited, *limits)
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, without.stdout, ""))
+        self.assertEqual(sorted(path.name for path in limited.iterdir()), ["small.csv", "small.h5"])
+        self.same(free, limited, ("small.csv", "small.h5"))
+        for engine in ("critical-path", "simgrid"):
+            long = ("--set", "iterations.measured=100000", "--set", f"engine={engine}", "--output", fresh("late"))
+            for arguments in ((), ("--sweep", "seed=1,2", "--point", "1")):
+                done = run("run", alone, "--quiet", "--time-limit", "0.5s", *long, *arguments)
+                self.assertEqual((done.returncode, done.stdout), (1, ""))
+                self.assertEqual(done.stderr, "slimsim: not finished within 0.5 s, the time limit\n")
+                self.assertEqual(list((SCRATCH / "late").iterdir()), [])
+        if not SANITIZED:
+            done = run("run", alone, "--quiet", "--memory-limit", "64MiB", "--set", "data.global_batch=9000000", *long[-2:])
+            self.assertEqual((done.returncode, done.stdout), (1, ""))
+            self.assertRegex(done.stderr, r"^slimsim: out of memory \(\d+ bytes wanted, the limit of the process is 67108864\)\n$")
+            self.assertEqual(list((SCRATCH / "late").iterdir()), [])
+
+    def test_a_folder_in_the_place_of_a_file_is_met_before_anything_runs(self):
+        alone = write("alone.yaml", BASE)
+        for name, arguments in (("small.h5", ()), ("small.csv", ()), ("small.points.csv", ("--sweep", "seed=1,2"))):
+            folder = fresh("occupied")
+            (folder / name).mkdir(parents=True)
+            done = run("run", alone, "--quiet", "--output", folder, *arguments)
+            self.assertEqual((done.returncode, done.stdout), (73, ""))
+            self.assertEqual(done.stderr, f"slimsim: cannot create {folder}/{name}: Is a directory\n")
+            self.assertEqual([path.name for path in folder.iterdir()], [name])
 
     def test_outputs_that_cannot_be_written(self):
         write("file", "")
@@ -262,6 +293,32 @@ class Resume(Sweep):
         self.assertEqual(first.wait(timeout=120), 0)
         first.communicate()
         self.same(self.undisturbed, folder)
+
+    def test_single_runs_of_one_name_exclude_each_other_and_sweeps(self):
+        folder, alone = fresh("alone-twice"), write("alone.yaml", BASE)
+        first = subprocess.Popen([PROGRAM, "run", alone, "--quiet", "--output", folder, "--set", "iterations.measured=100000"],
+                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(first.kill)
+        while not list(folder.glob("*.tmp-*")):
+            time.sleep(0.005)
+        for arguments in ((), ("--sweep", "seed=1,2")):
+            done = run("run", alone, "--quiet", "--output", folder, *arguments)
+            self.assertEqual((done.returncode, done.stdout), (75, ""))
+            self.assertIn("small.journal: another slimsim writes results of this name", done.stderr)
+        for arguments in (("--set", "name=other"), ("--set", "trace=none")):
+            self.assertEqual(run("run", alone, "--quiet", "--output", folder, *arguments).returncode, 0)
+        first.kill()
+        first.communicate(timeout=60)
+        self.assertEqual(len(list(folder.glob("small.*"))), 2)  # what a killed run leaves does not hinder the next
+        self.assertEqual(run("run", alone, "--quiet", "--output", folder).returncode, 0)
+        self.assertEqual(sorted(path.name for path in folder.iterdir()), ["other.csv", "other.h5", "small.csv", "small.h5"])
+
+    def test_a_single_run_leaves_a_journal_as_it_is(self):
+        folder, alone = fresh("beside"), write("alone.yaml", BASE)
+        folder.mkdir()
+        journal = shutil.copy(self.whole / "small.journal", folder)
+        self.assertEqual(run("run", alone, "--quiet", "--output", folder).returncode, 0)
+        self.assertTrue(filecmp.cmp(journal, self.whole / "small.journal", shallow=False))
 
     def test_signals_end_it_at_once_and_keep_what_is_finished(self):
         folder, enough = fresh("stopped"), 10000

@@ -86,14 +86,33 @@ static bool take_line(struct reading *reading, struct csv_parser *parser, const 
     return reading->ok;
 }
 
+/** As getline, but of at most CSV_LINE_BYTES + 1: the rest of a longer line is left. */
+static ssize_t read_line(FILE *file, char **line, size_t *capacity)
+{
+    size_t n = 0;
+    int byte = 0;
+    while (byte != '\n' && n <= CSV_LINE_BYTES && (byte = getc_unlocked(file)) != EOF) {
+        *line = check_grow(*line, n, capacity, 1);
+        (*line)[n++] = (char)byte;
+    }
+    *line = check_grow(*line, n, capacity, 1);
+    (*line)[n] = '\0';
+    return n > 0 ? (ssize_t)n : -1;
+}
+
 static bool take_lines(struct reading *reading, struct csv_parser *parser, FILE *file)
 {
     char *line = NULL;
     size_t capacity = 0;
     ssize_t bytes;
     bool ok = true;
-    while (ok && (bytes = getline(&line, &capacity, file)) >= 0) {
+    while (ok && (bytes = read_line(file, &line, &capacity)) >= 0) {
         reading->line++;
+        if (bytes > CSV_LINE_BYTES) {
+            ok = error_set(reading->err, "%s:%" PRId64 ": a line of more than %d bytes: this is no table",
+                           reading->path, reading->line, CSV_LINE_BYTES);
+            break;
+        }
         size_t mark = reading->line == 1 && strncmp(line, "\xEF\xBB\xBF", 3) == 0 ? 3 : 0; /* byte order mark */
         ok = take_line(reading, parser, line + mark, (size_t)bytes - mark);
     }

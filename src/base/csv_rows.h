@@ -8,6 +8,8 @@
 
 #include "base/error.h"
 
+enum { CSV_LINE_BYTES = 1 << 20 }; /* or a file that is no table would fill the memory */
+
 /** A row; a blank line outside quotes is one of no fields. */
 struct csv_row {
     int64_t line; /* it begins in, from 1 */
@@ -26,7 +28,7 @@ typedef bool csv_rows_visitor(void *context, const struct csv_row *row, struct e
  * @param path      in messages
  * @param comments  lines that begin with '#' before the first row are passed over
  * @return          false with err, which names the file and line: of the visitor; a quote that is not closed or stands
- *                  inside a plain field, a NUL byte, a file that cannot be read
+ *                  inside a plain field, a NUL byte, a line of more than CSV_LINE_BYTES, a file that cannot be read
  */
 bool csv_rows_visit(FILE *file, const char *path, bool comments, csv_rows_visitor *visitor, void *context,
                     struct error *err);

@@ -41,7 +41,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         arguments->pareto = true;
         return 0;
     case 't':
-        arguments->top = options_parse_count("--top", argument, INT32_MAX, state);
+        arguments->top = options_parse_whole("--top", argument, 1, INT32_MAX, state);
         return 0;
     default:
         return options_parse_file(key, argument, state, "the table of a sweep (NAME.csv)", &arguments->path);

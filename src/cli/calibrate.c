@@ -3,10 +3,12 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/check.h"
 #include "cli/commands.h"
 #include "scenario/scenario.h"
+#include "trace/output.h"
 #include "validate/training.h"
 
 /* What stands above this line in a device's file is the data sheet; what stands below is written here. */
@@ -28,6 +30,8 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         arguments->training = argument;
         return 0;
     case 'o':
+        if (*argument == '\0')
+            argp_error(state, "--output needs the name of a file");
         arguments->output = argument;
         return 0;
     case ARGP_KEY_ARG:
@@ -90,16 +94,39 @@ static void write_device(FILE *file, const char *sheet, const struct calibration
     calibration_write(file, calibration);
 }
 
+/** The file gets its name, or that of the file a link leads to, when it is whole: a device that stands there is lost
+ * by no full disk. */
 static bool write_file(const char *path, const char *sheet, const struct calibration *calibration, struct error *err)
 {
-    FILE *file = fopen(path, "w");
+    struct output output;
+    struct stat status;
+    bool there = stat(path, &status) == 0;
+    if (there && !S_ISREG(status.st_mode))
+        return error_set_status(err, ERROR_CANT_CREATE, "cannot create %s: %s", path,
+                                S_ISDIR(status.st_mode) ? strerror(EISDIR) : "it is not a regular file");
+    char *target = there ? realpath(path, NULL) : check_strdup(path);
+    FILE *file = target != NULL ? output_open(&output, target, err) : NULL;
+    if (target == NULL)
+        error_set_status(err, ERROR_CANT_CREATE, "cannot create %s: %s", path, strerror(errno));
+    free(target);
     if (file == NULL)
-        return error_set_status(err, ERROR_CANT_CREATE, "%s: cannot be created: %s", path, strerror(errno));
+        return false;
     write_device(file, sheet, calibration);
-    bool failed = ferror(file) != 0;
-    if (fclose(file) != 0 || failed)
-        return error_set_status(err, ERROR_IO, "%s: cannot be written: %s", path, strerror(errno));
-    return true;
+    return output_close(&output, file, true, err);
+}
+
+/** What a table must have: a word in the head tells one kind of file from another. */
+static bool check_columns(const struct measured *file, const char *one, const char *or_one, const char *what,
+                          struct error *err)
+{
+    const char *lacks = measured_column(file, one) < 0 && measured_column(file, or_one) < 0 ? one
+                        : measured_column(file, "split") < 0                                ? "split"
+                        : measured_column(file, "gpu") < 0                                  ? "gpu"
+                                                                                            : NULL;
+    return lacks == NULL || error_set(err,
+                                      "%s: has no column '%s': no table of measured %s; what is taken: "
+                                      "docs/model.md, Calibrate",
+                                      file->path, lacks, what);
 }
 
 /** All files of --training. */
@@ -118,9 +145,10 @@ static bool read_runs(char *paths, struct runs *runs, struct error *err)
     for (char *path = strtok_r(paths, ",", &rest); ok && path != NULL; path = strtok_r(NULL, ",", &rest)) {
         runs->files = check_realloc(runs->files, (size_t)(runs->n + 1) * sizeof *runs->files);
         runs->files[runs->n] = (struct measured){0};
-        ok = measured_read(path, &runs->files[runs->n++], err);
+        struct measured *file = &runs->files[runs->n++];
+        ok = measured_read(path, file, err) && check_columns(file, "model", "hidden", "training runs", err);
     }
-    return ok;
+    return ok && (runs->n > 0 || error_set(err, "--training: no file is named"));
 }
 
 static void runs_free(struct runs *runs)
@@ -201,7 +229,10 @@ int command_calibrate(int argc, char **argv)
     struct error err = {0};
     argp_parse(&argp, argc, argv, 0, NULL, &arguments);
     bool ok = measured_read(arguments.kernels, &kernels, &err) &&
-              (arguments.collectives == NULL || measured_read(arguments.collectives, &collectives, &err)) &&
+              check_columns(&kernels, "kind", "kind", "kernels", &err) &&
+              (arguments.collectives == NULL ||
+               (measured_read(arguments.collectives, &collectives, &err) &&
+                check_columns(&collectives, "collective", "collective", "collectives", &err))) &&
               run(&arguments, &kernels, arguments.collectives != NULL ? &collectives : NULL, &err);
     measured_free(&collectives);
     measured_free(&kernels);

@@ -51,22 +51,28 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
 const struct argp option_set =
     OPTION_ARGP("set", 's', "KEY=VALUE", 0, "Set a scenario key, as `slimsim list keys` names it (may be repeated)");
 const struct argp option_output = OPTION_ARGP("output", 'o', "DIR", 0, "Folder of the files (default: results)");
+const struct argp option_output_beside =
+    OPTION_ARGP("output", 'o', "DIR", 0, "Folder of the files (default: that of the journals)");
 const struct argp option_json = OPTION_ARGP("json", 'j', NULL, 0, "Print JSON");
 const struct argp option_quiet = OPTION_ARGP("quiet", 'q', NULL, 0, "Print nothing on stderr but errors");
 
 void options_begin(struct options *options, const struct argp_child *children, struct argp_state *state)
 {
     options->output = "results";
-    for (int i = 0; children[i].argp != NULL; i++)
+    for (int i = 0; children[i].argp != NULL; i++) {
         state->child_inputs[i] = options;
+        if (children[i].argp == &option_output_beside)
+            options->output = NULL;
+    }
 }
 
-int32_t options_parse_count(const char *option, const char *argument, int32_t most, struct argp_state *state)
+int32_t options_parse_whole(const char *option, const char *argument, int32_t least, int32_t most,
+                            struct argp_state *state)
 {
     char *end;
     long n = strtol(argument, &end, 10);
-    if (*end != '\0' || n < 1 || n > most)
-        argp_error(state, "%s: '%s' is not a whole number from 1 to %d", option, argument, most);
+    if (end == argument || *end != '\0' || n < least || n > most)
+        argp_error(state, "%s: '%s' is not a whole number from %d to %d", option, argument, least, most);
     return (int32_t)n;
 }
 

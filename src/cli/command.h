@@ -19,12 +19,12 @@ struct command {
 struct options {
     int32_t n_set;
     const char **set;   /* assignments of --set, in order */
-    const char *output; /* directory, "results" by default */
+    const char *output; /* directory, "results" by default; of option_output_beside NULL */
     bool json, quiet;
 };
 
 /** Each of them, an argp child whose input is the options: a verb takes what it reads, and no other. */
-extern const struct argp option_set, option_output, option_json, option_quiet;
+extern const struct argp option_set, option_output, option_output_beside, option_json, option_quiet;
 #define OPTION(name)                                                                                                   \
     {                                                                                                                  \
         &option_##name, 0, NULL, 0                                                                                     \
@@ -36,8 +36,9 @@ void options_begin(struct options *options, const struct argp_child *children, s
 /** Put an argument behind those of an option that may be repeated. The caller frees *list. */
 void options_append(const char ***list, int32_t *n, const char *argument);
 
-/** A whole number from 1 to `most`, the argument of an option; else argp_error. */
-int32_t options_parse_count(const char *option, const char *argument, int32_t most, struct argp_state *state);
+/** A whole number from `least` to `most`, the argument of an option; else argp_error. */
+int32_t options_parse_whole(const char *option, const char *argument, int32_t least, int32_t most,
+                            struct argp_state *state);
 
 /**
  * Handle the argument of a verb that takes one file.

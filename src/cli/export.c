@@ -9,6 +9,7 @@
 #include "cli/commands.h"
 #include "cli/plan_search.h"
 #include "dag/graph.h"
+#include "sweep/axis.h"
 #include "sweep/point.h"
 #include "trace/chrome.h"
 #include "trace/csv.h"
@@ -16,6 +17,7 @@
 struct arguments {
     struct options options;
     const char *input, *csv, *dag, *system;
+    int32_t point; /* -1: not given */
     bool chrome;
 };
 
@@ -33,7 +35,8 @@ static bool unknown_table(const char *name, struct error *err)
 
 static bool export_trace(const struct arguments *arguments, struct error *err)
 {
-    struct trace_reader *reader = trace_open(arguments->input, err);
+    struct trace_reader *reader = arguments->point < 0 ? trace_open(arguments->input, err)
+                                                       : trace_open_point(arguments->input, arguments->point, err);
     if (reader == NULL)
         return false;
     bool ok;
@@ -124,12 +127,19 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     case 'y':
         arguments->system = argument;
         return 0;
+    case 'p':
+        arguments->point = options_parse_whole("--point", argument, 0, AXIS_MAX_POINTS - 1, state);
+        return 0;
     case ARGP_KEY_END:
         if (arguments->chrome + (arguments->csv != NULL) + (arguments->dag != NULL) != 1)
             argp_error(state, "exactly one of --chrome, --csv and --dag is needed");
         if ((arguments->dag != NULL) == is_trace(arguments->input))
             argp_error(state, "%s: --dag takes a scenario (.yaml), --chrome and --csv take a trace (.h5)",
                        arguments->input);
+        if (arguments->dag != NULL ? arguments->point >= 0 : arguments->system != NULL || arguments->options.n_set > 0)
+            argp_error(state, "%s",
+                       arguments->dag != NULL ? "--point is of a trace, not of --dag"
+                                              : "--set and --system are of --dag, not of a trace");
         return 0;
     default:
         return options_parse_file(key, argument, state, "a trace (RUN.h5), or with --dag a scenario,",
@@ -140,6 +150,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 static const struct argp_option export_options[] = {
     {"chrome", 'c', NULL, 0, "Trace-event JSON of a trace, for ui.perfetto.dev and chrome://tracing", 0},
     {"csv", 't', "TABLE", 0, "A table of a trace as CSV", 0},
+    {"point", 'p', "INDEX", 0, "Of a sweep's trace: the full trace of this point", 0},
     {"dag", 'd', "FORMAT", 0, "The task graph of a scenario's first iteration: dot or graphml", 0},
     {"system", 'y', "LABEL", 0, "With --dag: of this system (default: the first)", 0},
     {0},
@@ -154,7 +165,7 @@ static const struct argp argp = {export_options,
 
 int command_export(int argc, char **argv)
 {
-    struct arguments arguments = {0};
+    struct arguments arguments = {.point = -1};
     struct error err = {0};
     argp_parse(&argp, argc, argv, 0, NULL, &arguments);
     bool ok = arguments.dag != NULL ? export_dag(&arguments, &err) : export_trace(&arguments, &err);

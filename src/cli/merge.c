@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* `slimsim merge`: the journals of a sweep's shards made into its files. */
+#include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
+#include "base/check.h"
 #include "cli/commands.h"
 #include "cli/stop.h"
 #include "sweep/merge.h"
@@ -13,7 +16,7 @@ struct arguments {
     const char **paths;
 };
 
-static const struct argp_child children[] = {OPTION(output), OPTION(quiet), {0}};
+static const struct argp_child children[] = {OPTION(output_beside), OPTION(quiet), {0}};
 
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
@@ -36,6 +39,28 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 static const struct argp argp = {
     NULL, parse, "SHARD.journal...", "Check the shards of a sweep and write its files.", children, NULL, NULL};
 
+/** The folder of the files: of --output, else that of all journals. Caller frees; NULL with err. */
+static char *folder_of(const struct arguments *arguments, struct error *err)
+{
+    struct stat first, other;
+    if (arguments->options.output != NULL)
+        return command_make_folder(arguments->options.output, err) ? check_strdup(arguments->options.output) : NULL;
+    char *path = check_strdup(arguments->paths[0]), *folder = check_strdup(dirname(path));
+    free(path);
+    for (int32_t i = 1; i < arguments->n && folder != NULL; i++) {
+        path = check_strdup(arguments->paths[i]);
+        bool known = stat(folder, &first) == 0 && stat(dirname(path), &other) == 0; /* else no journal is read there */
+        if (known && (first.st_dev != other.st_dev || first.st_ino != other.st_ino)) {
+            error_set(err, "%s and %s lie in different folders: --output DIR says where the files shall be",
+                      arguments->paths[0], arguments->paths[i]);
+            free(folder);
+            folder = NULL;
+        }
+        free(path);
+    }
+    return folder;
+}
+
 int command_merge(int argc, char **argv)
 {
     struct arguments arguments = {0};
@@ -43,11 +68,12 @@ int command_merge(int argc, char **argv)
     struct error err = {0};
     argp_parse(&argp, argc, argv, 0, NULL, &arguments);
     stop_catch();
-    bool ok = command_make_folder(arguments.options.output, &err) &&
-              merge_journals(arguments.n, arguments.paths, arguments.options.output, &stop_signal, &outcome, &err);
+    char *folder = folder_of(&arguments, &err);
+    bool ok = folder != NULL && merge_journals(arguments.n, arguments.paths, folder, &stop_signal, &outcome, &err);
     if (ok && !arguments.options.quiet)
         fprintf(stderr, "%d points, %d failed; written: %s/%s.h5, %s.csv and %s.points.csv\n", outcome.n_points,
-                outcome.n_failed, arguments.options.output, outcome.name, outcome.name, outcome.name);
+                outcome.n_failed, folder, outcome.name, outcome.name, outcome.name);
+    free(folder);
     free(arguments.paths);
     options_free(&arguments.options);
     if (!ok && stop_signal != 0)

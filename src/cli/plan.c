@@ -163,15 +163,12 @@ static const struct argp_child children[] = {OPTION(set), OPTION(json), OPTION(q
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
     struct arguments *arguments = state->input;
-    char *end;
     switch (key) {
     case ARGP_KEY_INIT:
         options_begin(&arguments->options, children, state);
         return 0;
     case 'i':
-        arguments->iteration = strtoll(argument, &end, 10);
-        if (end == argument || *end != '\0' || arguments->iteration < 0 || arguments->iteration >= MAX_ITERATIONS)
-            argp_error(state, "--iteration must be a whole number from 0 to %d, is '%s'", MAX_ITERATIONS - 1, argument);
+        arguments->iteration = options_parse_whole("--iteration", argument, 0, MAX_ITERATIONS - 1, state);
         return 0;
     case 'y':
         arguments->system = argument;

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/check.h"
@@ -11,6 +12,8 @@
 #include "cli/report.h"
 #include "cli/stop.h"
 #include "cli/sweep.h"
+#include "sweep/book.h"
+#include "sweep/journal.h"
 #include "sweep/kept.h"
 #include "sweep/record.h"
 
@@ -39,8 +42,7 @@ static bool start_record(const struct arguments *arguments, const struct scenari
                          const struct lengths *lengths, struct record *record, struct error *err)
 {
     char *text = scenario_text(scenario);
-    bool ok = command_make_folder(arguments->options.output, err) &&
-              record_open(record, arguments->options.output, scenario, text, lengths->hash, err);
+    bool ok = record_open(record, arguments->options.output, scenario, text, lengths->hash, err);
     free(text);
     return ok;
 }
@@ -118,16 +120,42 @@ static bool simulate(const struct arguments *arguments, const struct scenario *s
     return ok;
 }
 
+/** Of the one point that runs, in this process. */
+static void set_limits(const struct sweep_arguments *arguments)
+{
+    rlim_t bytes = (rlim_t)arguments->memory_bytes;
+    if (arguments->time_limit_s > 0)
+        stop_after(arguments->time_limit_s);
+    if (bytes > 0)
+        CHECK(setrlimit(RLIMIT_DATA, &(struct rlimit){bytes, bytes}) == 0);
+}
+
+/** Take the names of the files: no other slimsim writes them meanwhile. */
+static bool hold_names(const struct arguments *arguments, const struct scenario *scenario, struct journal *journal,
+                       struct error *err)
+{
+    const char *folder = arguments->options.output;
+    char *path = check_asprintf("%s/%s.journal", folder, scenario->name);
+    bool ok = command_make_folder(folder, err) && journal_hold(path, journal, err) &&
+              kept_may_replace(folder, scenario->name, NULL, err);
+    if (ok)
+        book_clean(folder, scenario->name);
+    free(path);
+    return ok;
+}
+
 /** Plans that were left to a search are searched first. */
 static bool search_and_simulate(const struct arguments *arguments, struct scenario *scenario,
                                 const struct lengths *lengths, struct error *err)
 {
     struct plan_search search = {0};
-    bool ok = (scenario->trace == SCENARIO_TRACE_NONE ||
-               kept_may_replace(arguments->options.output, scenario->name, NULL, err)) &&
+    set_limits(&arguments->sweep);
+    struct journal journal = {.descriptor = -1};
+    bool ok = (scenario->trace == SCENARIO_TRACE_NONE || hold_names(arguments, scenario, &journal, err)) &&
               plan_search_run(scenario, lengths, &arguments->options, &search, err) &&
               simulate(arguments, scenario, lengths, &search, err);
     plan_search_free(&search);
+    journal_release(&journal);
     return ok;
 }
 

@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "cli/stop.h"
 
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <unistd.h>
 
+#include "base/check.h"
 #include "cli/command.h"
 #include "trace/output.h"
 
@@ -35,6 +40,24 @@ static void end_at_once(int number)
     _exit(128 + number);
 }
 
+static char late_text[96]; /* what end_late says */
+
+static void end_late(int number)
+{
+    (void)number; /* a forked child has no timer */
+    output_remove_all();
+    if (write(STDERR_FILENO, late_text, strlen(late_text)) < 0)
+        _exit(ERROR_IO);
+    _exit(ERROR_FAILED);
+}
+
+/** Where the process ends from within, as for want of memory. */
+static void remove_own(void)
+{
+    if (getpid() == stop_process)
+        output_remove_all();
+}
+
 static void ask_to_stop(int signal_number)
 {
     stop_signal = signal_number;
@@ -52,10 +75,25 @@ void stop_at_once(void)
 {
     stop_process = getpid();
     handle(end_at_once);
+    CHECK(atexit(remove_own) == 0);
+}
+
+static void set_timer(double time_s)
+{
+    struct itimerval timer = {.it_value = {.tv_sec = (time_t)time_s, .tv_usec = (suseconds_t)(1e6 * fmod(time_s, 1))}};
+    CHECK(setitimer(ITIMER_REAL, &timer, NULL) == 0);
+}
+
+void stop_after(double time_s)
+{
+    snprintf(late_text, sizeof late_text, "slimsim: not finished within %g s, the time limit\n", time_s);
+    CHECK(sigaction(SIGALRM, &(struct sigaction){.sa_handler = end_late}, NULL) == 0);
+    set_timer(time_s);
 }
 
 void stop_catch(void)
 {
+    set_timer(0);
     handle(ask_to_stop);
 }
 

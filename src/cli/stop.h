@@ -14,6 +14,10 @@ extern volatile sig_atomic_t stop_signal;
  * the signal's number. */
 void stop_at_once(void);
 
+/** A limit on the wall clock: in this time [s], at least 0.001, the program ends likewise with ERROR_FAILED, unless
+ * stop_catch is called before. */
+void stop_after(double time_s);
+
 /** From now on they set stop_signal and leave the rest to the command; the second one ends it. */
 void stop_catch(void);
 

@@ -64,7 +64,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         state->child_inputs[SWEEP_CHILD] = &arguments->sweep;
         return 0;
     case 'n':
-        arguments->shards = options_parse_count("--shards", argument, SHARD_MAX, state);
+        arguments->shards = options_parse_whole("--shards", argument, 1, SHARD_MAX, state);
         return 0;
     case 'P':
         add_sbatch(arguments, "--partition=", argument, state);

@@ -32,9 +32,9 @@ static bool parse_whole(const char *text, int32_t least, int32_t most, int32_t *
 static error_t parse_option(int key, char *argument, struct argp_state *state)
 {
     struct sweep_arguments *arguments = state->input;
-    arguments->given = arguments->given || strchr("wTMRF", key) != NULL;
     switch (key) {
     case 'w':
+        arguments->given = true;
         options_append(&arguments->axes, &arguments->n_axes, argument);
         return 0;
     case 'J':
@@ -63,8 +63,9 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
 static const struct argp_option sweep_options[] = {
     {"sweep", 'w', "KEY=V1,V2", 0, "Vary a key: one point for each value (may be repeated: a grid)", 0},
     {"jobs", 'J', "N", 0, "Points at a time (default: cores; submit: 1)", 0},
-    {"time-limit", 'T', "TIME", 0, "Limit of a point: 90s. One that takes longer is marked: it need not fail again", 0},
-    {"memory-limit", 'M', "SIZE", 0, "Limit of the process of a point: 4GiB", 0},
+    {"time-limit", 'T', "TIME", 0,
+     "Limit of a point: 90s. One that takes longer is marked: it need not fail again. A run that is no sweep ends", 0},
+    {"memory-limit", 'M', "SIZE", 0, "Limit of the process of a point, or of a run: 4GiB", 0},
     {"retry-failed", 'R', NULL, 0, "Compute again the points that failed", 0},
     {"fail-fast", 'F', NULL, 0, "Stop at the first point that fails", 0},
     {0},
@@ -91,6 +92,10 @@ static error_t parse_part(int key, char *argument, struct argp_state *state)
         arguments->given = true;
         if (!parse_whole(argument, 0, AXIS_MAX_POINTS, &arguments->point))
             argp_error(state, "--point: '%s' is not the index of a point; --list prints them", argument);
+        return 0;
+    case ARGP_KEY_END:
+        if (arguments->point >= 0 && (arguments->list || arguments->shard != NULL))
+            argp_error(state, "--point runs one point alone: no %s", arguments->list ? "--list" : "--shard");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -220,9 +225,9 @@ static void tell(const struct manifest *manifest, const struct driver_options *o
     if (shard->n > 0)
         fprintf(stderr,
                 "part %d of %d is in %s/%s.shard-%d-of-%d.journal; when all parts are there:\n"
-                "slimsim merge %s/%s.shard-*-of-%d.journal --output %s\n",
+                "slimsim merge %s/%s.shard-*-of-%d.journal\n",
                 shard->k, shard->n, options->directory, manifest->name, shard->k, shard->n, options->directory,
-                manifest->name, shard->n, options->directory);
+                manifest->name, shard->n);
     else
         fprintf(stderr, "written: %s/%s.h5, %s.csv and %s.points.csv\n", options->directory, manifest->name,
                 manifest->name, manifest->name);

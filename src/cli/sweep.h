@@ -13,7 +13,7 @@
 struct sweep_arguments {
     int32_t n_axes;
     const char **axes; /* of --sweep */
-    bool given;        /* any of them: the scenario is a sweep, of one point if need be */
+    bool given;        /* axes, or which of the points: the scenario is a sweep, of one point if need be */
     bool list;
     int32_t point; /* of --point, -1: not given */
     int32_t jobs;  /* 0: as many as cores */

@@ -34,6 +34,15 @@ static struct axis *add_axis(struct sweep *sweep, int32_t n_keys, int32_t n_valu
     return axis;
 }
 
+static bool too_many(const struct document *document, int32_t node, double n, const char *what, struct error *err)
+{
+    return document_error(document, node, err,
+                          "%s: %.15g points; a sweep has at most %d, before `exclude`: give it fewer values (--sweep "
+                          "KEY=V1,V2 takes the place of a key's), in several runs with names of their own (--set "
+                          "name=NAME)",
+                          what, n, AXIS_MAX_POINTS);
+}
+
 /** The numbers of `range: [from, to, step]` or `log2: [from, to]`. @return how many, 0 with a message */
 static int32_t read_bounds(const struct document *document, int32_t node, bool log2, double bound[3], struct error *err)
 {
@@ -56,7 +65,7 @@ static int32_t read_bounds(const struct document *document, int32_t node, bool l
         document_error(document, list, err, "%s: %s%s", log2 ? "log2" : "range", expected,
                        log2 ? "; log2 doubles from a number above 0 and takes no step" : "");
     else if (count > AXIS_MAX_POINTS)
-        document_error(document, list, err, "range: %g values; at most %d are allowed", count, AXIS_MAX_POINTS);
+        too_many(document, list, count, log2 ? "log2" : "range", err);
     else
         return (int32_t)count;
     return 0;
@@ -198,8 +207,10 @@ static bool read_replicates(struct sweep *sweep, int32_t node, struct error *err
     int32_t seed = document_find(document, 0, "seed");
     double n = 0, first = 1;
     if (document->node[node].kind != DOCUMENT_SCALAR || document->node[node].quoted ||
-        !quantity_parse(document->node[node].value, "-", &n) || n != floor(n) || n < 1 || n > AXIS_MAX_POINTS)
+        !quantity_parse(document->node[node].value, "-", &n) || n != floor(n) || n < 1)
         return document_error(document, node, err, "replicates: expected a whole number from 1 to %d", AXIS_MAX_POINTS);
+    if (n > AXIS_MAX_POINTS)
+        return too_many(document, node, n, "replicates", err);
     if (seed >= 0 && (document->node[seed].kind != DOCUMENT_SCALAR || document->node[seed].quoted ||
                       !quantity_parse(document->node[seed].value, "-", &first) || fabs(first) > 0x1p52))
         return document_error(document, seed, err, "seed: expected a whole number up to 2^52 with replicates");
@@ -233,10 +244,10 @@ static bool check_column(const struct sweep *sweep, int32_t column, int32_t at, 
 static bool read_columns(struct sweep *sweep, struct error *err)
 {
     bool ok = true;
-    int64_t n = 1;
+    double n = 1;
     for (int32_t a = 0; a < sweep->n_axes; a++) {
         sweep->n_columns += sweep->axes[a].n_keys;
-        n = n > AXIS_MAX_POINTS ? n : n * sweep->axes[a].n_values;
+        n *= sweep->axes[a].n_values;
     }
     sweep->column = check_calloc((size_t)sweep->n_columns, sizeof *sweep->column);
     for (int32_t a = 0, column = 0; a < sweep->n_axes; a++)
@@ -245,8 +256,7 @@ static bool read_columns(struct sweep *sweep, struct error *err)
             ok &= check_column(sweep, column, sweep->axes[a].node[k], err);
         }
     if (n > AXIS_MAX_POINTS)
-        return document_error(&sweep->document, document_find(&sweep->document, 0, "sweep"), err,
-                              "sweep: more than %d points", AXIS_MAX_POINTS);
+        return too_many(&sweep->document, document_find(&sweep->document, 0, "sweep"), n, "sweep", err);
     return ok;
 }
 

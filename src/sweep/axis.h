@@ -14,14 +14,14 @@
  *       replicates: 3                                  seeds s, s + 1, s + 2, s the scenario's own
  *
  * Keys and values are those of the scenario; a value may be a mapping or list. Keys vary in the order they are written,
- * the last one fastest, replicates faster still.
+ * the last one fastest, replicates faster still. A sweep has at most AXIS_MAX_POINTS, before `exclude`.
  */
 #ifndef SLIMSIM_SWEEP_AXIS_H
 #define SLIMSIM_SWEEP_AXIS_H
 
 #include "scenario/document.h"
 
-enum { AXIS_MAX_POINTS = 10000000 };
+enum { AXIS_MAX_POINTS = 1000000 }; /* a few hundred bytes of memory each, and kilobytes of disk */
 
 /** Keys that vary together. */
 struct axis {

@@ -25,7 +25,7 @@ typedef bool book_source(void *context, int32_t point, struct result *result, st
 bool book_write(const char *directory, const struct manifest *manifest, book_source *source, void *context,
                 int32_t *n_failed, struct error *err);
 
-/** Remove temporary files that a killed writer of this sweep left. The caller holds the journal's lock. */
+/** Remove temporary files that a killed writer of this name left. The caller holds the journal's lock. */
 void book_clean(const char *directory, const char *name);
 
 #endif

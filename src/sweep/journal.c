@@ -14,6 +14,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/hash.h"
+#include "trace/output.h"
 
 static const char magic[16] = "slimsim journal"; /* and the terminating NUL */
 
@@ -77,7 +78,8 @@ static bool lock(const struct journal *journal, struct error *err)
         if (errno != EWOULDBLOCK && errno != EINTR)
             return error_set_status(err, ERROR_IO, "%s: cannot be locked: %s", journal->path, strerror(errno));
         if (clock_wall_s() - begin_s > LOCK_S)
-            return error_set_status(err, ERROR_BUSY, "%s: another slimsim works on this sweep in this output folder",
+            return error_set_status(err, ERROR_BUSY,
+                                    "%s: another slimsim writes results of this name in this output folder",
                                     journal->path);
         nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
     }
@@ -140,17 +142,56 @@ static bool open_begin(struct journal *journal, int64_t size, bool writable, str
     return true;
 }
 
+/** Whether the path still leads to the open file: who held the lock may have removed it. */
+static bool is_at(const char *path, const struct stat *status)
+{
+    struct stat other;
+    return stat(path, &other) == 0 && other.st_dev == status->st_dev && other.st_ino == status->st_ino;
+}
+
+/** Open, made where it is missing, and take the lock. */
+static bool open_locked(const char *path, struct journal *journal, struct stat *status, struct error *err)
+{
+    *journal = (struct journal){.path = check_strdup(path), .descriptor = -1};
+    do {
+        if (journal->descriptor >= 0)
+            close(journal->descriptor);
+        journal->descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+        if (journal->descriptor < 0)
+            return error_set_status(err, ERROR_CANT_CREATE, "cannot create %s: %s", path, strerror(errno));
+        if (!lock(journal, err))
+            return false;
+        if (fstat(journal->descriptor, status) != 0 || !S_ISREG(status->st_mode))
+            return error_set_status(err, ERROR_CANT_CREATE, "%s: not a regular file", path);
+    } while (!is_at(path, status));
+    return true;
+}
+
+bool journal_hold(const char *path, struct journal *journal, struct error *err)
+{
+    struct stat status = {0};
+    if (!open_locked(path, journal, &status, err))
+        return false;
+    journal->guarded = status.st_size == 0;
+    if (journal->guarded)
+        output_guard(journal->path);
+    return true;
+}
+
+void journal_release(struct journal *journal)
+{
+    if (journal->guarded) {
+        output_unguard(journal->path);
+        unlink(journal->path);
+    }
+    journal_close(journal);
+}
+
 bool journal_open(const char *path, journal_visitor *visitor, void *context, struct journal *journal, struct error *err)
 {
-    struct stat status;
-    *journal = (struct journal){.path = check_strdup(path)};
-    journal->descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (journal->descriptor < 0)
-        return error_set_status(err, ERROR_CANT_CREATE, "cannot create %s: %s", path, strerror(errno));
-    if (!lock(journal, err))
+    struct stat status = {0};
+    if (!open_locked(path, journal, &status, err))
         return false;
-    if (fstat(journal->descriptor, &status) != 0 || !S_ISREG(status.st_mode))
-        return error_set_status(err, ERROR_CANT_CREATE, "%s: not a regular file", path);
     if (!open_begin(journal, status.st_size, true, err) || !scan(journal, status.st_size, visitor, context, err))
         return false;
     journal->n_dropped = status.st_size > journal->end ? status.st_size - journal->end : 0;

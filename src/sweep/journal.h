@@ -4,7 +4,8 @@
  * from, and what shards hand to `slimsim merge`.
  *
  * Frames with checksums follow one another. Frames that do not end, as a killed driver or a full disk leaves them, are
- * cut off when the journal is opened again. One driver at a time holds the lock.
+ * cut off when the journal is opened again. One driver at a time holds the lock; a single run, which has no journal,
+ * holds that of its name.
  */
 #ifndef SLIMSIM_SWEEP_JOURNAL_H
 #define SLIMSIM_SWEEP_JOURNAL_H
@@ -27,12 +28,19 @@ struct journal {
     char *path;
     int64_t end;       /* of the last whole frame [bytes] */
     int64_t n_dropped; /* bytes behind it when it was opened */
+    bool guarded;      /* of journal_hold: made for the lock alone */
     double synced_s;   /* clock_wall_s of the last sync */
 };
 
 /** Called with each whole frame and the place of its payload. @return false to stop with err */
 typedef bool journal_visitor(void *context, enum journal_kind kind, int64_t offset, const void *payload, size_t n_bytes,
                              struct error *err);
+
+/** Hold the lock alone, until journal_release: what stands in the file stays. Errors as of journal_open. */
+bool journal_hold(const char *path, struct journal *journal, struct error *err);
+
+/** Leaves no file that journal_hold made. Takes {.descriptor = -1}. */
+void journal_release(struct journal *journal);
 
 /**
  * Open for appending, made where it is missing; visit what is there, drop a torn end. ERROR_BUSY: another driver holds

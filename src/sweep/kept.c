@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "sweep/kept.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/check.h"
 #include "base/csv_rows.h"
@@ -65,8 +67,25 @@ static void read_first(const char *path, size_t size, char *first)
         fclose(file);
 }
 
+/** A folder in the place of a file would be met only when all is computed. */
+static bool no_folder(const char *directory, const char *name, bool sweep, struct error *err)
+{
+    static const char *const suffix[] = {".h5", ".csv", ".points.csv"};
+    bool ok = true;
+    for (int i = 0; i < 2 + sweep && ok; i++) {
+        char *path = check_asprintf("%s/%s%s", directory, name, suffix[i]);
+        struct stat status;
+        if (lstat(path, &status) == 0 && S_ISDIR(status.st_mode))
+            ok = error_set_status(err, ERROR_CANT_CREATE, "cannot create %s: %s", path, strerror(EISDIR));
+        free(path);
+    }
+    return ok;
+}
+
 bool kept_may_replace(const char *directory, const char *name, const struct manifest *sweep, struct error *err)
 {
+    if (!no_folder(directory, name, sweep != NULL, err))
+        return false;
     char *path = check_asprintf("%s/%s.csv", directory, name), first[16];
     const char *what = NULL;
     read_first(path, sizeof first, first);

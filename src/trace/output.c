@@ -23,6 +23,16 @@ static void replace(const char *from, char *to)
     temporaries[i] = to;
 }
 
+void output_guard(char *path)
+{
+    replace(NULL, path);
+}
+
+void output_unguard(char *path)
+{
+    replace(path, NULL);
+}
+
 void output_remove_all(void)
 {
     for (int i = 0; i < MAX_OUTPUTS; i++)

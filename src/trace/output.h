@@ -31,6 +31,10 @@ FILE *output_open(struct output *output, const char *path, struct error *err);
 /** Close, then commit; abandon when `ok` is false (err is set already) or a write failed. */
 bool output_close(struct output *output, FILE *file, bool ok, struct error *err);
 
+/** A file that is no output, but is removed with them: from now on, or no longer. The caller keeps the text. */
+void output_guard(char *path);
+void output_unguard(char *path);
+
 /** Remove the temporary files of all outputs that are on their way, of a process that is about to end: for a signal's
  * handler, which may call this. */
 void output_remove_all(void);

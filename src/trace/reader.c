@@ -18,7 +18,7 @@ struct readable {
 
 struct trace_reader {
     char *path;
-    hid_t file;
+    hid_t file, root; /* root: the file, or the group in it that holds the trace of a point */
     int32_t n_systems;
     char **systems;
     struct readable tables[TRACE_N_TABLES];
@@ -41,7 +41,7 @@ static int64_t read_integer(hid_t file, const char *name)
 
 static bool read_systems(struct trace_reader *reader)
 {
-    hid_t dataset = H5Dopen2(reader->file, "systems", H5P_DEFAULT);
+    hid_t dataset = H5Dopen2(reader->root, "systems", H5P_DEFAULT);
     if (dataset < 0)
         return false;
     hid_t type = H5Dget_type(dataset), space = H5Dget_space(dataset);
@@ -117,9 +117,9 @@ static bool open_table(struct trace_reader *reader, enum trace_table_id id)
 {
     struct readable *readable = &reader->tables[id];
     readable->n_rows = -1;
-    if (H5Lexists(reader->file, trace_tables[id].name, H5P_DEFAULT) <= 0)
+    if (H5Lexists(reader->root, trace_tables[id].name, H5P_DEFAULT) <= 0)
         return true;
-    hid_t dataset = H5Dopen2(reader->file, trace_tables[id].name, H5P_DEFAULT);
+    hid_t dataset = H5Dopen2(reader->root, trace_tables[id].name, H5P_DEFAULT);
     if (dataset < 0)
         return false;
     hid_t type = H5Dget_type(dataset), space = H5Dget_space(dataset);
@@ -139,13 +139,13 @@ static bool open_table(struct trace_reader *reader, enum trace_table_id id)
 
 static bool open_complete(struct trace_reader *reader, struct error *err)
 {
-    int64_t version = read_integer(reader->file, "format_version");
+    int64_t version = read_integer(reader->root, "format_version");
     if (version < 0)
         return error_set(err, "%s: not a trace of slimsim (no attribute format_version)", reader->path);
     if (version != TRACE_FORMAT_VERSION)
         return error_set(err, "%s: format version %lld, this slimsim reads %d", reader->path, (long long)version,
                          TRACE_FORMAT_VERSION);
-    if (read_integer(reader->file, "complete") != 1)
+    if (read_integer(reader->root, "complete") != 1)
         return error_set(err, "%s: not complete, the run that wrote it did not end", reader->path);
     if (!read_systems(reader))
         return error_set(err, "%s: the data set systems is missing or damaged", reader->path);
@@ -155,7 +155,82 @@ static bool open_complete(struct trace_reader *reader, struct error *err)
     return true;
 }
 
-struct trace_reader *trace_open(const char *path, struct error *err)
+enum { ID_BYTES = 16 };
+
+/** The ids of a sweep's points, in order. Caller frees; NULL where the file has no sweep that can be read. */
+static char (*read_ids(hid_t file, int64_t *n_points))[ID_BYTES]
+{
+    hid_t dataset = H5Lexists(file, "manifest", H5P_DEFAULT) > 0 ? H5Dopen2(file, "manifest", H5P_DEFAULT) : -1;
+    if (dataset < 0)
+        return NULL;
+    hid_t text = hdf5_text_type(ID_BYTES), type = H5Tcreate(H5T_COMPOUND, ID_BYTES), space = H5Dget_space(dataset);
+    CHECK(type >= 0 && H5Tinsert(type, "id", 0, text) >= 0);
+    *n_points = H5Sget_simple_extent_npoints(space);
+    char(*ids)[ID_BYTES] = *n_points >= 0 ? check_calloc((size_t)*n_points, sizeof *ids) : NULL;
+    if (ids != NULL && H5Dread(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, ids) < 0) {
+        free(ids);
+        ids = NULL;
+    }
+    H5Sclose(space);
+    H5Tclose(type);
+    H5Tclose(text);
+    H5Dclose(dataset);
+    return ids;
+}
+
+/** Where the full trace of a point lies. @return whether there is one */
+static bool find_group(hid_t file, const char id[ID_BYTES], char group[32])
+{
+    snprintf(group, 32, "points/%.*s", ID_BYTES, id);
+    return H5Lexists(file, "points", H5P_DEFAULT) > 0 && H5Lexists(file, group, H5P_DEFAULT) > 0;
+}
+
+/** Which points have a full trace: "0-3, 7, ..." */
+static void list_traced(hid_t file, char (*ids)[ID_BYTES], int64_t n_points, char text[160])
+{
+    enum { SHOWN = 8 };
+    char group[32];
+    int n_ranges = 0;
+    *text = '\0';
+    for (int64_t first = 0, end; first < n_points && n_ranges <= SHOWN; first = end + 1) {
+        for (end = first; end < n_points && find_group(file, ids[end], group); end++)
+            ;
+        if (end == first)
+            continue;
+        size_t used = strlen(text);
+        const char *comma = n_ranges > 0 ? ", " : "";
+        if (n_ranges++ == SHOWN)
+            snprintf(text + used, 160 - used, ", ...");
+        else if (end == first + 1)
+            snprintf(text + used, 160 - used, "%s%lld", comma, (long long)first);
+        else
+            snprintf(text + used, 160 - used, "%s%lld-%lld", comma, (long long)first, (long long)end - 1);
+    }
+}
+
+/** Let the group of a point be the root. */
+static bool enter_point(struct trace_reader *reader, int64_t point, struct error *err)
+{
+    char group[32], traced[160];
+    int64_t n_points = 0;
+    char(*ids)[ID_BYTES] = read_ids(reader->file, &n_points);
+    if (ids == NULL)
+        return error_set(err, "%s: no file of a sweep, so it has no point %lld", reader->path, (long long)point);
+    bool found = 0 <= point && point < n_points && find_group(reader->file, ids[point], group);
+    if (!found)
+        list_traced(reader->file, ids, n_points, traced);
+    free(ids);
+    if (!found && *traced == '\0')
+        return error_set(err, "%s: no point has a full trace: `trace: full` in the scenario writes them", reader->path);
+    if (!found)
+        return error_set(err, "%s: there is no full trace of point %lld; there are those of %s", reader->path,
+                         (long long)point, traced);
+    reader->root = H5Gopen2(reader->file, group, H5P_DEFAULT);
+    return hdf5_ok(reader->root) || error_set(err, "%s: %s cannot be read: %s", reader->path, group, hdf5_reason());
+}
+
+/** The file; its format is not looked at. */
+static struct trace_reader *open_file(const char *path, struct error *err)
 {
     hdf5_quiet();
     hid_t access = H5Pcreate(H5P_FILE_ACCESS);
@@ -169,8 +244,23 @@ struct trace_reader *trace_open(const char *path, struct error *err)
     }
     struct trace_reader *reader = check_calloc(1, sizeof *reader);
     reader->path = check_strdup(path);
-    reader->file = file;
-    if (open_complete(reader, err))
+    reader->file = reader->root = file;
+    return reader;
+}
+
+struct trace_reader *trace_open(const char *path, struct error *err)
+{
+    struct trace_reader *reader = open_file(path, err);
+    if (reader == NULL || open_complete(reader, err))
+        return reader;
+    trace_reader_close(reader);
+    return NULL;
+}
+
+struct trace_reader *trace_open_point(const char *path, int64_t point, struct error *err)
+{
+    struct trace_reader *reader = open_file(path, err);
+    if (reader == NULL || (enter_point(reader, point, err) && open_complete(reader, err)))
         return reader;
     trace_reader_close(reader);
     return NULL;
@@ -209,18 +299,34 @@ static bool read_failed(const struct trace_reader *reader, enum trace_table_id t
     return error_set(err, "%s: cannot read the table %s: %s", reader->path, trace_tables[table].name, hdf5_reason());
 }
 
+/** What a user must know where a table is not found in the file of a sweep; else "". */
+static void tell_points(const struct trace_reader *reader, char text[256])
+{
+    char traced[160];
+    int64_t n_points = 0;
+    char(*ids)[ID_BYTES] = reader->root == reader->file ? read_ids(reader->file, &n_points) : NULL;
+    *text = '\0';
+    if (ids == NULL)
+        return;
+    list_traced(reader->file, ids, n_points, traced);
+    snprintf(text, 256, "; of a sweep, --point N takes the full trace of a point: %s%s",
+             *traced != '\0' ? "there are those of " : "there is none", traced);
+    free(ids);
+}
+
 bool trace_absent(const struct trace_reader *reader, enum trace_table_id table, struct error *err)
 {
     const char *writer = "`trace: full` in the scenario writes it";
+    char of_points[256];
     if (table == TRACE_PLANS || table == TRACE_DECIDING)
         writer = "a search (`plan: auto`) writes it";
     else if (table == TRACE_FAULTS)
         writer = "`faults:` in the scenario write it";
     else if (table == TRACE_VALIDATION)
         writer = "`slimsim validate` writes it";
-    else if (H5Lexists(reader->file, "manifest", H5P_DEFAULT) > 0)
-        writer = "of a sweep, `slimsim run` with `trace: full` and `--point N` writes a trace of one point";
-    return error_set(err, "%s: the trace holds no table %s: %s", reader->path, trace_tables[table].name, writer);
+    tell_points(reader, of_points);
+    return error_set(err, "%s: the trace holds no table %s: %s%s", reader->path, trace_tables[table].name, writer,
+                     of_points);
 }
 
 bool trace_read(struct trace_reader *reader, enum trace_table_id table, int64_t n, void *rows, struct error *err)

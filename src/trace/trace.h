@@ -71,6 +71,10 @@ struct trace_reader; /* a complete trace */
 /** @return NULL with err when it is no trace, not complete, or of another format version */
 struct trace_reader *trace_open(const char *path, struct error *err);
 
+/** The full trace of one point of a sweep, as the file of a run of that point. @return NULL with err, which says what
+ * points have one */
+struct trace_reader *trace_open_point(const char *path, int64_t point, struct error *err);
+
 /** Rows of a table; -1: the file does not hold it. */
 int64_t trace_n_rows(const struct trace_reader *reader, enum trace_table_id table);
 

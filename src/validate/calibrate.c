@@ -235,8 +235,9 @@ static bool copy(struct work *work, const struct device *like, struct error *err
 {
     const struct family *family = work->family;
     if (like == NULL)
-        return error_set(err, "%s: %d rows of split calib are of this device, and it names no other one under like:",
-                         family->name, work->samples.n);
+        return error_set(err,
+                         "%s: %s: %d rows of split calib are of this device, and it names no other one under like:",
+                         work->device.name, family->name, work->samples.n);
     for (int32_t i = 0; i < family->n_unknowns; i++)
         if (family->unknowns[i].offset < FAMILY_BESIDE)
             *place_of(work, family->unknowns[i].offset) =
