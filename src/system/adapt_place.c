@@ -160,8 +160,8 @@ static void close_window(struct window *window)
     free(window->open);
 }
 
-/* A unit whose forward has ended or, if it streams, begun: more of it can go until it comes back. The units of a sample are consumed from its
- * end on, so each may stand in front of all. */
+/* A unit whose forward has ended or, if it streams, begun: more of it can go until it comes back. The units of a sample
+ * are consumed from its end on, so each may stand in front of all. */
 static void open_stay(struct window *window, int32_t number)
 {
     const struct stay *stays = window->stays, *stay = &stays[number];
