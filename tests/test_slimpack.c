@@ -917,7 +917,7 @@ TEST(no_part_makes_it_slower_on_one_stage)
  * unit alone needs more than there is, as with FSDP2's buffers of few tokens. */
 TEST(one_stage_that_fits_offloaded_fits_by_unit)
 {
-    /* Did not, before a unit that runs could go; or where the least peak was the limit and the bound rounded above it */
+    /* Did not, before a unit that runs could go; or where the bound was above the limit by rounding */
     static const int32_t found[] = {21, 163, 252, 5085, 5453, 5657};
     enum { N_FOUND = sizeof found / sizeof *found };
     struct platform platform;
