@@ -1328,17 +1328,19 @@ TEST(batched_gemms_share_their_waves)
 
 /* Per token at h 4, k 2, f 8: two norms 2 x 32h = 256 more forward, 2 x 62h = 496 backward; rotations 16(h + k) = 96;
  * SwiGLU 4f = 32 and 8f = 64; backward sums of the input's gradients 18h = 72. 2 s a byte, over TP 2; 5 tokens of a
- * rank. GELU models: backward two norms' weights 2 x 4h, whole without sequence parallelism, and queries, keys and
- * values joined 4(h + 2k) = 32, over TP. */
+ * rank; half a layer's norms before the head. GELU models: backward two norms' weights 2 x 4h, whole without sequence
+ * parallelism, and queries, keys and values joined 4(h + 2k) = 32, over TP. */
 TEST(eager_modules_move_more)
 {
     struct cost_setting setting = toy_setting();
     struct cost_unit unit = toy_unit(RECOMPUTE_NONE);
-    const double layer_bytes[] = {256 + 96 + 32, 496 + 96 + 64 + 72};
+    const double norm_bytes[] = {256, 496}, layer_bytes[] = {256 + 96 + 32, 496 + 96 + 64 + 72};
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
         setting.kernels = SCENARIO_FUSED;
-        struct cost_pass fused = cost_of_pass(&setting, pass, &unit);
+        struct cost_pass fused = cost_of_pass(&setting, pass, &unit), head = cost_of_head(&setting, pass, &unit);
         setting.kernels = SCENARIO_EAGER;
+        CHECK_CLOSE(cost_of_head(&setting, pass, &unit).other_s - head.other_s, 2 * norm_bytes[pass] / 2 * 5 / 2,
+                    1e-12);
         CHECK_CLOSE(cost_of_pass(&setting, pass, &unit).other_s - fused.other_s, 3 * 2 * layer_bytes[pass] * 5 / 2,
                     1e-12);
     }

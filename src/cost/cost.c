@@ -256,7 +256,7 @@ static void add_listed(struct cost_pass *cost, const struct cost_setting *settin
     again.n = 0;
     if (unit->recompute & RECOMPUTE_NORM) {
         add_norms(&again, setting, PASS_FORWARD, s);
-        eager_add_norms(&again, setting, PASS_FORWARD, s->tokens);
+        eager_add_norms(&again, setting, PASS_FORWARD, 2, s->tokens);
     }
     if (unit->recompute & RECOMPUTE_ACTIVATION) {
         add_activation(&again, setting, PASS_FORWARD, s);
@@ -354,6 +354,7 @@ static void add_head(struct cost_kernels *kernels, const struct cost_setting *se
     double norm = (forward ? 4 : 6) * s->outside, loss = loss_bytes(setting->loss, forward) * logits;
     if (pass != PASS_WEIGHT) {
         kernels_add_memory_bound(kernels, device, cost_norm_kind(setting), "final norm", norm * s->tokens);
+        eager_add_norms(kernels, setting, pass, 1, s->tokens);
         kernels_add_memory_bound(kernels, device, DEVICE_LOSS, "cross-entropy", loss * s->tokens);
     }
     if (forward)

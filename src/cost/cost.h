@@ -3,10 +3,10 @@
  * Seconds and bytes of passes, transfers and collectives: pure functions of model, device, platform and setting.
  *
  * Symbols: h hidden, q width of queries of a token (mostly h), k of keys (of values), f inner width, n heads, V
- * vocabulary, T tokens of one CP rank. A layer runs as Megatron-LM runs it: tensor parallel with sequence parallelism
- * (Korthikanti et al. 2022, arXiv:2205.05198, section 4.2) or without, bf16 weights and activations, fp32 optimizer,
- * gradients as set. The time of biases is left out (fused into their neighbours); a fused LayerNorm takes RMSNorm's
- * (eager: cost_norm_kind).
+ * vocabulary (V/TP: model_vocabulary_share), T tokens of one CP rank. A layer runs as Megatron-LM runs it: tensor
+ * parallel with sequence parallelism (Korthikanti et al. 2022, arXiv:2205.05198, section 4.2) or without, bf16 weights
+ * and activations, fp32 optimizer, gradients as set. The time of biases is left out (fused into their neighbours); a
+ * fused LayerNorm takes RMSNorm's (eager: cost_norm_kind).
  */
 #ifndef SLIMSIM_COST_COST_H
 #define SLIMSIM_COST_COST_H
@@ -120,9 +120,9 @@ void cost_add_pass(struct cost_pass *cost, const struct cost_pass *more);
  *
  * Memory-bound kernels, bytes a token (bf16; each tensor read or written once), all divided by TP (without sequence
  * parallelism norms and adds are not):
- *   forward   2 norms 2 x 4h, 2 residual adds 2 x 6h, rotation of queries and keys 4q + 4k (learned positions:
+ *   forward   2 norms 2 x 4h, 2 residual adds 2 x 6h, 2 rotations, of queries 4q, of keys 4k (learned positions:
  *             none), SwiGLU 6f (GELU 4f)
- *   backward  2 norms 2 x 6h, 2 adds of gradients 2 x 6h, rotation 4q + 4k, SwiGLU 10f (GELU 6f)
+ *   backward  2 norms 2 x 6h, 2 adds of gradients 2 x 6h, 2 rotations 4q, 4k, SwiGLU 10f (GELU 6f)
  * Adds and rotations are copies to the device's curves. Unfused attention comes with dropout (cost/attention.h), of the
  * residuals too: forward the masks are written, 2 x h; backward they are read and the gradients pass once more, 2 x 5h.
  *

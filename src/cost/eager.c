@@ -17,12 +17,13 @@ bool eager_is_llama(const struct cost_setting *setting)
     return setting->kernels == SCENARIO_EAGER && setting->model->activation == MODEL_SWIGLU;
 }
 
-void eager_add_norms(struct cost_kernels *kernels, const struct cost_setting *setting, enum pass pass, double tokens)
+void eager_add_norms(struct cost_kernels *kernels, const struct cost_setting *setting, enum pass pass, int32_t n_norms,
+                     double tokens)
 {
     double norm_tokens = setting->sequence_parallel ? tokens / setting->tensor : tokens;
     if (eager_is_llama(setting))
         kernels_add_memory_bound(kernels, setting->device, DEVICE_COPY, "norms by single operations",
-                                 2 * (pass == PASS_FORWARD ? 36 - 4 : 68 - 6) * (double)setting->model->hidden *
+                                 n_norms * (pass == PASS_FORWARD ? 36 - 4 : 68 - 6) * (double)setting->model->hidden *
                                      norm_tokens);
 }
 
@@ -56,7 +57,7 @@ void eager_add_layer(struct cost_kernels *kernels, const struct cost_setting *se
             add_gpt_backward(kernels, setting, rank_tokens, norm_tokens);
         return;
     }
-    eager_add_norms(kernels, setting, pass, tokens);
+    eager_add_norms(kernels, setting, pass, 2, tokens);
     eager_add_rotations(kernels, setting, tokens);
     eager_add_activation(kernels, setting, pass, tokens);
     if (!forward)

@@ -87,7 +87,8 @@ struct overlap_tensor {
  *   none      all are exposed
  *   bulk      backward: QKV's and up's gather beside the GEMM of the input gradient, their reduce-scatter beside that
  *             of the weight gradient (overlap_beside_s); the other two, and all of the forward, are exposed
- *   chunked   bulk, and the others by overlap_gather_gemm_s and overlap_gemm_scatter_s
+ *   chunked   bulk, beside which GEMMs lose collective_multiprocessors (overlap_place), and the others by
+ *             overlap_gather_gemm_s and overlap_gemm_scatter_s
  *
  * A split backward (PASS_INPUT, PASS_WEIGHT) exposes the collectives of QKV and up: the gather stands before the
  * weight's gradient, which needs the input, the reduce-scatter (all-reduce) behind the input's; what would hide either

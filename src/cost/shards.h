@@ -19,7 +19,8 @@
  * Where m groups hold the same shards (HSDP), r also has their all-reduce of a rank's shard of the gradients, of which
  * each of m ranks sends 2 (m - 1)/m, in every backward pass.
  *
- * Memory-bound kernels that count as computation, bytes a parameter, g of the reduction's precision; FSDP1 (`fsdp` 1):
+ * Memory-bound kernels that count as computation (c too), with one launch for all of a layer and pass, bytes a
+ * parameter, g of the reduction's precision; FSDP1 (`fsdp` 1):
  *   whole gradient  joined to the flat parameter's 2 + 2, converted (fp32: read 2, written 4), divided by a factor of
  *                   the ranks 2g, before each reduction
  *   rank's shard    zero3: fp32 weights converted to bf16 before each gather, 4 + 2; backward: divided by the other
