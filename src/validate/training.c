@@ -273,8 +273,9 @@ bool training_fit(const struct training_source *source, const struct device *lik
     for (int32_t i = 0; ok && training.n_free > 0 && i < source->n_files; i++)
         ok = read_runs(&source->files[i], source->tables, &training, err);
     if (ok && training.n_free > 0 && training.n_runs == 0)
-        ok = error_set(err, "%s%s: no row of split calib ran on %s", source->files[0].path,
-                       source->n_files > 1 ? " and the other files of training runs" : "", calibration->device.name);
+        ok = error_set(err, "training: no row of split calib%s%s%s ran on %s", source->n_files > 0 ? " of " : "",
+                       source->n_files > 0 ? source->files[0].path : "",
+                       source->n_files > 1 ? " and the other files" : "", calibration->device.name);
     struct calibration_fit *fit = &calibration->fit[calibration->n_fits++];
     *fit = (struct calibration_fit){.name = "training"};
     if (ok && training.n_free > 0)
