@@ -497,8 +497,8 @@ The paper names neither data set, batch nor plans for the speed-ups that it prin
 context is compared: first the nearest, then all by setting (GitHub / Common Crawl / Wikipedia).
 
 What decides is what best-fit may use. It needs context parallelism for the longest samples. Where that stays inside a
-node (megatron), TP is small; then memory takes recomputation, offload and pipelines, and the one long sample fills the
-pipelines with bubbles. SlimPack's own plans hardly differ between the spaces.
+node (megatron), TP is small; then memory takes recomputation, offload or pipelines, and all wait for the one long
+sample, in the bubbles of its pipeline or at the end. SlimPack's own plans hardly differ between the spaces.
 [What moves the speed-up](#what-moves-the-speed-up) changes one assumption at a time.""",
     "Speed-ups at a glance": """\
 Geometric mean over models and data sets, in brackets the least and the largest; every cell: [All cells](#all-cells).""",
@@ -531,9 +531,9 @@ Weak: 4 documents a GPU; strong: 4096 documents. tokens/s/GPU, in brackets SlimP
 How far the plan search can be off: it decides on five batches that stand for 256 by their work. SlimPack, Common Crawl,
 256Ki, 512 documents, plan space megatron (`analysis/paper.py choice`).
 
-In the usual iteration a plan without pipelines is the fastest (first row of a model). In iterations with documents
-beyond the context it is not, as wide groups of ranks share their samples; the search weighs those, too. Over 20
-iterations another plan than the chosen one may still be faster: the intervals of the cells are wide.""",
+In the usual iteration a plan without pipelines is the fastest (first row of a model, which the search takes). In some
+of the long iterations it is not; the search weighs those, too. Over 20 iterations another plan than the chosen one may
+still be faster: the intervals of the cells are wide.""",
     "With contention": """\
 What transfers that share links change: the speed-up by critical path → on SimGrid, with its 95% interval; in brackets
 how much longer iterations take on SimGrid, of best-fit and of SlimPack. The search, too, counts the contention of the
