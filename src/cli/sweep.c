@@ -20,15 +20,6 @@ static bool parse_number(const char *text, const char *unit, double least, doubl
     return quantity_parse(text, unit, value) && *value >= least && *value <= most;
 }
 
-static bool parse_whole(const char *text, int32_t least, int32_t most, int32_t *value)
-{
-    double number;
-    if (!parse_number(text, "-", least, most, &number) || number != floor(number))
-        return false;
-    *value = (int32_t)number;
-    return true;
-}
-
 static error_t parse_option(int key, char *argument, struct argp_state *state)
 {
     struct sweep_arguments *arguments = state->input;
@@ -38,8 +29,7 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
         options_append(&arguments->axes, &arguments->n_axes, argument);
         return 0;
     case 'J':
-        if (!parse_whole(argument, 1, MAX_JOBS, &arguments->jobs))
-            argp_error(state, "--jobs: '%s' is not a whole number from 1 to %d", argument, MAX_JOBS);
+        arguments->jobs = options_parse_whole("--jobs", argument, 1, MAX_JOBS, state);
         return 0;
     case 'T':
         if (!parse_number(argument, "s", 1e-3, 1e9, &arguments->time_limit_s))
@@ -90,8 +80,7 @@ static error_t parse_part(int key, char *argument, struct argp_state *state)
         return 0;
     case 'p':
         arguments->given = true;
-        if (!parse_whole(argument, 0, AXIS_MAX_POINTS, &arguments->point))
-            argp_error(state, "--point: '%s' is not the index of a point; --list prints them", argument);
+        arguments->point = options_parse_whole("--point", argument, 0, AXIS_MAX_POINTS - 1, state);
         return 0;
     case ARGP_KEY_END:
         if (arguments->point >= 0 && (arguments->list || arguments->shard != NULL))

@@ -126,7 +126,6 @@ static bool append(const struct book *book, struct wide *wide, int64_t point, co
     return trace_append(book->trace, wide->id, wide->row, 1, book->err);
 }
 
-enum { ID_BYTES = 16 };
 static const struct trace_names status_names = {RESULT_N, result_status_name};
 
 /** Texts are as wide as the longest. */
@@ -134,13 +133,14 @@ static void widen_all(struct book *book, size_t message_bytes, size_t scenario_b
 {
     const struct trace_table *summary = &trace_tables[TRACE_SUMMARY], *iterations = &trace_tables[TRACE_ITERATIONS];
     book->point_back[0] = (struct trace_column){
-        "id", "1", "hash of the resolved scenario and its inputs", TRACE_TEXT, false, sizeof(int32_t), NULL, ID_BYTES};
+        "id", "1",           "hash of the resolved scenario and its inputs", TRACE_TEXT, false, sizeof(int32_t),
+        NULL, TRACE_ID_BYTES};
     book->point_back[1] = (struct trace_column){"status", "1", "how it ended", TRACE_INT32, false, 0, &status_names, 0};
     book->point_back[2] = (struct trace_column){
-        "message", "1", "why it failed", TRACE_TEXT, false, sizeof(int32_t) + ID_BYTES, NULL, message_bytes};
+        "message", "1", "why it failed", TRACE_TEXT, false, sizeof(int32_t) + TRACE_ID_BYTES, NULL, message_bytes};
     book->scenario_back = (struct trace_column){
         "scenario", "1", "resolved; empty of a point that failed", TRACE_TEXT, false, 0, NULL, scenario_bytes};
-    widen(book, "manifest", book->point_back, 3, sizeof(int32_t) + ID_BYTES + message_bytes, &book->points);
+    widen(book, "manifest", book->point_back, 3, sizeof(int32_t) + TRACE_ID_BYTES + message_bytes, &book->points);
     widen(book, "summary", summary->columns, summary->n_columns, summary->row_bytes, &book->summary);
     widen(book, "iterations", iterations->columns, iterations->n_columns, iterations->row_bytes, &book->iterations);
     widen(book, "scenarios", &book->scenario_back, 1, scenario_bytes, &book->scenarios);
@@ -262,12 +262,13 @@ static bool copy_image(const struct book *book, const struct result *result)
 /** The rows of the tables of points. */
 static bool append_point(struct book *book, int32_t point, const struct result *result)
 {
-    size_t bytes = sizeof(int32_t) + ID_BYTES + book->point_back[2].bytes, scenario_bytes = book->scenario_back.bytes;
-    char *back = check_calloc(bytes, 1), *text = check_calloc(scenario_bytes + 1, 1), id[ID_BYTES + 1];
+    size_t bytes = sizeof(int32_t) + TRACE_ID_BYTES + book->point_back[2].bytes,
+           scenario_bytes = book->scenario_back.bytes;
+    char *back = check_calloc(bytes, 1), *text = check_calloc(scenario_bytes + 1, 1), id[TRACE_ID_BYTES + 1];
     int32_t status = result->status;
     snprintf(id, sizeof id, "%016" PRIx64, result->id);
     memcpy(back, &status, sizeof status);
-    memcpy(back + book->point_back[0].offset, id, ID_BYTES);
+    memcpy(back + book->point_back[0].offset, id, TRACE_ID_BYTES);
     memcpy(back + book->point_back[2].offset, result->message, strlen(result->message));
     memcpy(text, result->scenario, strlen(result->scenario));
     bool ok =

@@ -99,7 +99,6 @@ static bool is_outlier(const struct system_request *request, const struct slimpa
     const struct slimpack_knobs *knobs = request->knobs;
     int64_t threshold = llround(knobs->merge_threshold * THRESHOLD_PARTS);
     bool heavy = (fill_flop)flop * split->n_ranks * rule->parts * THRESHOLD_PARTS > threshold * split->total;
-
     return !rule->apart && (heavy || tokens > rule->capacity);
 }
 
@@ -176,33 +175,30 @@ static fill_flop fullest_of(const struct slimpack_split *split)
     return fullest;
 }
 
-/* The least of 1, 2, 4 .. parts, up to the ranks, by which no rank has more than EVEN_PERCENT of C, else that by which
- * the fullest has least. */
-static int32_t even_parts(const struct system_request *request, struct rule rule)
+/* By the least of 1, 2, 4 .. parts, up to the ranks, by which no rank has more than EVEN_PERCENT of C, else by that by
+ * which the fullest has least. */
+static void split_evenly(const struct system_request *request, struct rule rule, struct slimpack_split *split)
 {
-    int32_t best = 1;
-    fill_flop least = -1;
-    for (rule.parts = 1; rule.parts <= request->layout.dp; rule.parts *= 2) {
-        struct slimpack_split split;
-        split_by(request, &rule, &split);
-        fill_flop fullest = fullest_of(&split), total = split.total;
-        slimpack_split_free(&split);
-        if (least < 0 || fullest < least) {
-            least = fullest;
-            best = rule.parts;
+    split_by(request, &rule, split);
+    while (100 * fullest_of(split) > EVEN_PERCENT * split->total && (rule.parts *= 2) <= request->layout.dp) {
+        struct slimpack_split other;
+        split_by(request, &rule, &other);
+        if (fullest_of(&other) < fullest_of(split)) {
+            slimpack_split_free(split);
+            *split = other;
+        } else {
+            slimpack_split_free(&other);
         }
-        if (100 * fullest <= EVEN_PERCENT * total)
-            break;
     }
-    return best;
 }
 
 void slimpack_split(const struct system_request *request, enum slimpack_merge merge, struct slimpack_split *split)
 {
     struct rule rule = {merge == SLIMPACK_APART, 1, capacity_of(request, merge)};
     if (merge == SLIMPACK_MERGE_EVEN)
-        rule.parts = even_parts(request, rule);
-    split_by(request, &rule, split);
+        split_evenly(request, rule, split);
+    else
+        split_by(request, &rule, split);
 }
 
 void slimpack_split_free(struct slimpack_split *split)

@@ -155,18 +155,17 @@ static bool open_complete(struct trace_reader *reader, struct error *err)
     return true;
 }
 
-enum { ID_BYTES = 16 };
-
 /** The ids of a sweep's points, in order. Caller frees; NULL where the file has no sweep that can be read. */
-static char (*read_ids(hid_t file, int64_t *n_points))[ID_BYTES]
+static char (*read_ids(hid_t file, int64_t *n_points))[TRACE_ID_BYTES]
 {
     hid_t dataset = H5Lexists(file, "manifest", H5P_DEFAULT) > 0 ? H5Dopen2(file, "manifest", H5P_DEFAULT) : -1;
     if (dataset < 0)
         return NULL;
-    hid_t text = hdf5_text_type(ID_BYTES), type = H5Tcreate(H5T_COMPOUND, ID_BYTES), space = H5Dget_space(dataset);
+    hid_t text = hdf5_text_type(TRACE_ID_BYTES), type = H5Tcreate(H5T_COMPOUND, TRACE_ID_BYTES),
+          space = H5Dget_space(dataset);
     CHECK(type >= 0 && H5Tinsert(type, "id", 0, text) >= 0);
     *n_points = H5Sget_simple_extent_npoints(space);
-    char(*ids)[ID_BYTES] = *n_points >= 0 ? check_calloc((size_t)*n_points, sizeof *ids) : NULL;
+    char(*ids)[TRACE_ID_BYTES] = *n_points >= 0 ? check_calloc((size_t)*n_points, sizeof *ids) : NULL;
     if (ids != NULL && H5Dread(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, ids) < 0) {
         free(ids);
         ids = NULL;
@@ -179,14 +178,14 @@ static char (*read_ids(hid_t file, int64_t *n_points))[ID_BYTES]
 }
 
 /** Where the full trace of a point lies. @return whether there is one */
-static bool find_group(hid_t file, const char id[ID_BYTES], char group[32])
+static bool find_group(hid_t file, const char id[TRACE_ID_BYTES], char group[32])
 {
-    snprintf(group, 32, "points/%.*s", ID_BYTES, id);
+    snprintf(group, 32, "points/%.*s", TRACE_ID_BYTES, id);
     return H5Lexists(file, "points", H5P_DEFAULT) > 0 && H5Lexists(file, group, H5P_DEFAULT) > 0;
 }
 
 /** Which points have a full trace: "0-3, 7, ..." */
-static void list_traced(hid_t file, char (*ids)[ID_BYTES], int64_t n_points, char text[160])
+static void list_traced(hid_t file, char (*ids)[TRACE_ID_BYTES], int64_t n_points, char text[160])
 {
     enum { SHOWN = 8 };
     char group[32];
@@ -213,7 +212,7 @@ static bool enter_point(struct trace_reader *reader, int64_t point, struct error
 {
     char group[32], traced[160];
     int64_t n_points = 0;
-    char(*ids)[ID_BYTES] = read_ids(reader->file, &n_points);
+    char(*ids)[TRACE_ID_BYTES] = read_ids(reader->file, &n_points);
     if (ids == NULL)
         return error_set(err, "%s: no file of a sweep, so it has no point %lld", reader->path, (long long)point);
     bool found = 0 <= point && point < n_points && find_group(reader->file, ids[point], group);
@@ -304,7 +303,7 @@ static void tell_points(const struct trace_reader *reader, char text[256])
 {
     char traced[160];
     int64_t n_points = 0;
-    char(*ids)[ID_BYTES] = reader->root == reader->file ? read_ids(reader->file, &n_points) : NULL;
+    char(*ids)[TRACE_ID_BYTES] = reader->root == reader->file ? read_ids(reader->file, &n_points) : NULL;
     *text = '\0';
     if (ids == NULL)
         return;

@@ -66,6 +66,8 @@ bool trace_close_image(struct trace *trace, void **image, size_t *n_bytes, struc
 /** Leave nothing behind. Takes NULL. */
 void trace_abandon(struct trace *trace);
 
+enum { TRACE_ID_BYTES = 16 }; /* digits of a point's id, in the file of a sweep */
+
 struct trace_reader; /* a complete trace */
 
 /** @return NULL with err when it is no trace, not complete, or of another format version */
