@@ -183,6 +183,30 @@ TEST(units_of_different_cuts_are_related_token_by_token)
     plan_free(&plan);
 }
 
+/* Sample 0 is whole forward, and cut backward at 6 of 10 tokens: the second backward slice's keys and values must be
+ * there for the first one, as those of a sample cut forward. Sample 1 is whole in both. */
+TEST(a_sample_that_the_backward_cuts_is_sliced)
+{
+    struct plan plan;
+    struct relations relations;
+    hand_plan(&plan, 1, 1, 1);
+    struct plan_cut *cut = plan.phases[0].pipelines[0].cut;
+    plan_add_slice(&cut[PASS_FORWARD], (struct slice){0, 0, 10});
+    hand_unit(&cut[PASS_FORWARD], (struct slice){1, 0, 3});
+    hand_unit(&cut[PASS_BACKWARD], (struct slice){0, 6, 10});
+    plan_add_slice(&cut[PASS_BACKWARD], (struct slice){0, 0, 6});
+    hand_unit(&cut[PASS_BACKWARD], (struct slice){1, 0, 3});
+    hand_order(&plan);
+    relations_of(&plan.phases[0].pipelines[0], &relations);
+    static const struct relations_share shares[] = {{0, 0, 4}, {0, 3, 6}};
+    CHECK_EQUAL(relations.share_first[2], 2);
+    for (int i = 0; i < 2; i++)
+        CHECK_TRUE(memcmp(&relations.shares[i], &shares[i], sizeof shares[i]) == 0);
+    CHECK_EQUAL(relations.sliced_tokens[0], 10);
+    relations_free(&relations);
+    plan_free(&plan);
+}
+
 /* Backward 0 first and the forward it needs after it: a circle of one lane. */
 TEST(an_order_that_waits_for_itself_is_named)
 {

@@ -185,6 +185,33 @@ TEST(whole_samples_keep_no_keys_and_values)
     plan_free(&plan);
 }
 
+/* One that the backward alone cuts does, from its forward on: its last slice runs backward first, computes its layers
+ * again and attends to all before it. And of what is offloaded they stay. */
+TEST(samples_cut_backward_keep_keys_and_values)
+{
+    struct plan plan;
+    struct run run;
+    hand_plan(&plan, 1, 2, 1);
+    struct plan_cut *cut = plan.phases[0].pipelines[0].cut;
+    hand_unit(&cut[PASS_FORWARD], (struct slice){0, 0, 16});
+    hand_unit(&cut[PASS_BACKWARD], (struct slice){0, 10, 16});
+    hand_unit(&cut[PASS_BACKWARD], (struct slice){0, 0, 10});
+    hand_order(&plan);
+    for (int i = 0; i < 3; i++)
+        cut[i > 0].units[i / 2].recompute = RECOMPUTE_FULL;
+    open_run(&run, &plan, hand_setting(), false);
+    CHECK_CLOSE(highest(&run.memory, 0, MEMORY_ACTIVATIONS), 16 * 420 * 2.0 * 64, 1e-15);
+    CHECK_CLOSE(highest(&run.memory, 0, MEMORY_KV), 16 * 420 * 4.0 * 64, 1e-15);
+    close_run(&run);
+    for (int i = 0; i < 3; i++)
+        cut[i > 0].units[i / 2].recompute = RECOMPUTE_NONE;
+    cut[PASS_FORWARD].units[0].offload = 1;
+    open_run(&run, &plan, hand_setting(), false);
+    CHECK_CLOSE(run.memory.host_peak_bytes[0], 16 * 420 * (activation(RECOMPUTE_NONE, false) - 4.0 * 64), 1e-14);
+    close_run(&run);
+    plan_free(&plan);
+}
+
 /* Nine units on one stage, all forwards first: nine units' activations at most. Half of each goes out, copies take a
  * tenth of a pass: when the last forward starts, at 8, seven halves are left of the first seven, the eighth is whole
  * until 8.1, the ninth is new, and the first half comes back for the backward at 9: six halves are away. Keys and

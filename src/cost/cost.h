@@ -387,7 +387,7 @@ double cost_prefix_tokens(const struct cost_unit *unit);
 
 /**
  * Held from forward to backward, per token and layer, on one TP rank [bytes]; sliced: the sample stands in more than
- * one unit.
+ * one unit of a pass.
  *
  *   over TP with sequence parallelism, else whole:
  *     4h  inputs of both norms    4h  their outputs [norm]    2h  masks of two dropouts, of a model with dropout

@@ -13,7 +13,7 @@ struct walk {
     int32_t *before;  /* of each forward slice: the slice of its sample that stands before it, -1: none */
     int32_t *last;    /* of each sample: its last forward slice not yet consumed, -1: none */
     int32_t *run;     /* of each sample: the backward unit that ran last, -1: none */
-    bool *sliced;     /* of each sample: stands in several forward units */
+    bool *sliced;     /* of each sample: stands in several units of a cut */
     int32_t *mark;    /* of each unit: the last unit that has it in its list, or the share it has */
 };
 
@@ -65,6 +65,29 @@ static void walk_forward(struct walk *walk)
     walk->relations->after_first[PASS_FORWARD][cut->n_units] = n;
 }
 
+static void walk_backward(struct walk *walk)
+{
+    const struct plan_cut *cut = walk->backward;
+    struct relations *relations = walk->relations;
+    int32_t n = 0;
+    for (int32_t unit = 0; unit < cut->n_units; unit++) {
+        relations->after_first[PASS_BACKWARD][unit] = n;
+        for (int32_t k = 0; k < cut->units[unit].n_slices; k++) {
+            struct slice slice = cut->slices[cut->units[unit].first_slice + k];
+            int32_t later = walk->run[slice.sample];
+            if (later >= 0) {
+                walk->sliced[slice.sample] |= later != unit;
+                relations->closed_tokens[unit] += slice_tokens(slice);
+                n = add_after(walk, PASS_BACKWARD, n, unit, later);
+            } else {
+                relations->opened_tokens[unit] += slice.begin;
+            }
+            walk->run[slice.sample] = unit;
+        }
+    }
+    relations->after_first[PASS_BACKWARD][cut->n_units] = n;
+}
+
 /* Tokens of forward unit `forward` for backward unit `unit`, whose shares begin at `first`. @return shares so far */
 static int32_t add_share(struct walk *walk, int32_t first, int32_t n, struct relations_share share)
 {
@@ -114,28 +137,6 @@ static void walk_shares(struct walk *walk)
         }
     }
     walk->relations->share_first[cut->n_units] = n;
-}
-
-static void walk_backward(struct walk *walk)
-{
-    const struct plan_cut *cut = walk->backward;
-    struct relations *relations = walk->relations;
-    int32_t n = 0;
-    for (int32_t unit = 0; unit < cut->n_units; unit++) {
-        relations->after_first[PASS_BACKWARD][unit] = n;
-        for (int32_t k = 0; k < cut->units[unit].n_slices; k++) {
-            struct slice slice = cut->slices[cut->units[unit].first_slice + k];
-            int32_t later = walk->run[slice.sample];
-            if (later >= 0) {
-                relations->closed_tokens[unit] += slice_tokens(slice);
-                n = add_after(walk, PASS_BACKWARD, n, unit, later);
-            } else {
-                relations->opened_tokens[unit] += slice.begin;
-            }
-            walk->run[slice.sample] = unit;
-        }
-    }
-    relations->after_first[PASS_BACKWARD][cut->n_units] = n;
 }
 
 static void allocate(struct relations *relations, const struct plan_cut *cut)
@@ -190,10 +191,10 @@ void relations_of(const struct plan_pipeline *pipeline, struct relations *relati
 
     restart_marks(&walk, cut[PASS_FORWARD].n_units);
     walk_forward(&walk);
-    restart_marks(&walk, cut[PASS_FORWARD].n_units);
-    walk_shares(&walk);
     restart_marks(&walk, cut[PASS_BACKWARD].n_units);
     walk_backward(&walk);
+    restart_marks(&walk, cut[PASS_FORWARD].n_units);
+    walk_shares(&walk); /* by now it is known which samples are sliced */
     find_last(relations, cut);
 
     free(walk.unit_of);

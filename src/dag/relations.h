@@ -8,8 +8,8 @@
 /** Tokens of one forward unit that one backward unit consumes, before division by the context degree. */
 struct relations_share {
     int32_t forward;       /* unit */
-    int32_t whole_tokens;  /* of samples that stand in this forward unit alone, and padding */
-    int32_t sliced_tokens; /* of samples that stand in several forward units */
+    int32_t whole_tokens;  /* of samples that stand in one unit of each cut, and padding */
+    int32_t sliced_tokens; /* of samples that stand in several units of a cut */
 };
 
 /**
@@ -17,13 +17,15 @@ struct relations_share {
  * that of its padding_of. after: of each unit, the units of its own cut that hold the neighbouring slice of one of its
  * samples: forward the slice before (its keys and values), backward the slice after (it adds to this one's gradients);
  * no unit twice, the unit itself never.
+ *
+ * A sample's later slices read its keys and values in both passes, so it is sliced whichever cut divides it.
  */
 struct relations {
     int32_t *share_first; /* [backward units + 1] into shares */
     struct relations_share *shares;
     int32_t *after_first[N_PASSES], *after[N_PASSES]; /* [units + 1] into after */
     int32_t *last_share, *last_after[N_PASSES];       /* the highest unit of each list, -1: it is empty */
-    int64_t *sliced_tokens;                           /* of each forward unit: of samples that stand in several */
+    int64_t *sliced_tokens;                           /* of each forward unit: as those of its shares */
     int64_t *opened_tokens; /* of each backward unit: prefixes whose key and value gradients it begins */
     int64_t *closed_tokens; /* of each backward unit: tokens whose key and value gradients it takes up */
 };
