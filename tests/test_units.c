@@ -64,6 +64,34 @@ TEST(shared_units_count_what_a_rank_does)
     plan_free(&plan);
 }
 
+/* Of two pipelines both run two shared units, and the second 1 and 2 samples of its own: 1.95 / 1.05. The first has none
+ * to compare: it is no pipeline of the mean, neither of these units nor, with padding alone in its place, of any. */
+TEST(pipelines_with_nothing_to_compare_do_not_count)
+{
+    struct plan plan;
+    hand_plan(&plan, 2, 1, 1);
+    for (int32_t pipeline = 0; pipeline < 2; pipeline++)
+        for (int pass = 0; pass < N_PASSES; pass++) {
+            struct plan_cut *cut = &plan.phases[0].pipelines[pipeline].cut[pass];
+            hand_unit(cut, (struct slice){0, 0, 16})->group = 0;
+            hand_unit(cut, (struct slice){1, 0, 16})->group = 0;
+            if (pipeline == 0)
+                continue;
+            hand_unit(cut, (struct slice){2, 0, 16});
+            for (int32_t i = 3; i <= 4; i++)
+                plan_add_slice(cut, (struct slice){i, 0, 16});
+            plan_add_unit(cut);
+        }
+    for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
+        CHECK_CLOSE(units_spread_of(&plan, hand_setting(), pass).own_flop, 1.95 / 1.05, 1e-14);
+    struct plan_cut *cut = &plan.phases[0].pipelines[0].cut[PASS_FORWARD];
+    double all = units_spread_of(&plan, hand_setting(), PASS_FORWARD).flop;
+    for (int32_t i = 0; i < 2; i++)
+        cut->units[i] = (struct plan_unit){.padding_tokens = 16, .context = 1, .group = -1};
+    CHECK_CLOSE(units_spread_of(&plan, hand_setting(), PASS_FORWARD).flop, 2 * all - 1, 1e-14);
+    plan_free(&plan);
+}
+
 /* Two phases of the same two pipelines of two stages with 1 and 3 units: passes of 3 and 9 seconds on each place,
  * mean 6. In the second phase passes take twice as long on pipeline 0 alone: 6 and 9, mean 7.5. Together 18 / 13.5. */
 TEST(pipelines_of_a_phase_are_compared_side_by_side)

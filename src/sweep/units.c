@@ -17,14 +17,27 @@ static double unit_flop(const struct plan_cut *cut, int32_t index, struct flop_c
     return flop / unit->context;
 }
 
-/* Fewer than two values are alike. */
-static double p95_over_p5(double *values, int32_t n)
+/* A mean over pipelines. */
+struct mean {
+    double sum;
+    int32_t n;
+};
+
+/* 1: no pipeline has anything to compare. */
+static double value_of(struct mean mean)
+{
+    return mean.n > 0 ? mean.sum / mean.n : 1;
+}
+
+/* A pipeline's p95/p5; one of fewer than two values does not count. */
+static void add_p95_over_p5(struct mean *mean, double *values, int32_t n)
 {
     if (n < 2)
-        return 1;
+        return;
     gsl_sort(values, 1, (size_t)n);
-    return gsl_stats_quantile_from_sorted_data(values, 1, (size_t)n, 0.95) /
-           gsl_stats_quantile_from_sorted_data(values, 1, (size_t)n, 0.05);
+    mean->sum += gsl_stats_quantile_from_sorted_data(values, 1, (size_t)n, 0.95) /
+                 gsl_stats_quantile_from_sorted_data(values, 1, (size_t)n, 0.05);
+    mean->n++;
 }
 
 double units_pass_s(const struct plan_pipeline *pipeline, const struct cost_setting *setting, enum pass pass,
@@ -45,8 +58,13 @@ double units_pass_s(const struct plan_pipeline *pipeline, const struct cost_sett
     return cost_pass_s(&cost) + (fmax(0, own) - 1) * cost.attention_s + taken_s;
 }
 
-static struct units_spread pipeline_spread(const struct plan_pipeline *pipeline, const struct cost_setting *setting,
-                                           enum pass pass)
+/* The members of units_spread. */
+struct means {
+    struct mean flop, own_flop, time, imbalance;
+};
+
+static void add_pipeline(struct means *means, const struct plan_pipeline *pipeline, const struct cost_setting *setting,
+                         enum pass pass)
 {
     const struct plan_cut *cut = &pipeline->cut[pass];
     struct flop_curve curve = flop_layer_curve(setting->model, pass);
@@ -61,32 +79,26 @@ static struct units_spread pipeline_spread(const struct plan_pipeline *pipeline,
             own_flop[n_own++] = flop[n_flop - 1];
         time_s[i] = units_pass_s(pipeline, setting, pass, i);
     }
-    double imbalance = gsl_stats_max(time_s, 1, (size_t)cut->n_units) / gsl_stats_mean(time_s, 1, (size_t)cut->n_units);
-    struct units_spread spread = {p95_over_p5(flop, n_flop), p95_over_p5(own_flop, n_own),
-                                  p95_over_p5(time_s, cut->n_units), imbalance};
+    means->imbalance.sum +=
+        gsl_stats_max(time_s, 1, (size_t)cut->n_units) / gsl_stats_mean(time_s, 1, (size_t)cut->n_units);
+    means->imbalance.n++;
+    add_p95_over_p5(&means->flop, flop, n_flop);
+    add_p95_over_p5(&means->own_flop, own_flop, n_own);
+    add_p95_over_p5(&means->time, time_s, cut->n_units);
     free(flop);
     free(own_flop);
     free(time_s);
-    return spread;
 }
 
 struct units_spread units_spread_of(const struct plan *plan, const struct cost_setting *setting, enum pass pass)
 {
-    struct units_spread sum = {0};
-    int32_t n = 0;
+    struct means means = {0};
     for (int32_t i = 0; i < plan->n_phases; i++)
-        for (int32_t j = 0; j < plan->phases[i].n_pipelines; j++) {
-            if (plan->phases[i].pipelines[j].cut[pass].n_units < 2)
-                continue;
-            struct units_spread one = pipeline_spread(&plan->phases[i].pipelines[j], setting, pass);
-            sum.flop += one.flop;
-            sum.own_flop += one.own_flop;
-            sum.time += one.time;
-            sum.imbalance += one.imbalance;
-            n++;
-        }
-    return n > 0 ? (struct units_spread){sum.flop / n, sum.own_flop / n, sum.time / n, sum.imbalance / n}
-                 : (struct units_spread){1, 1, 1, 1};
+        for (int32_t j = 0; j < plan->phases[i].n_pipelines; j++)
+            if (plan->phases[i].pipelines[j].cut[pass].n_units >= 2)
+                add_pipeline(&means, &plan->phases[i].pipelines[j], setting, pass);
+    return (struct units_spread){value_of(means.flop), value_of(means.own_flop), value_of(means.time),
+                                 value_of(means.imbalance)};
 }
 
 /** Seconds of passes of every place. */
