@@ -332,6 +332,36 @@ TEST(a_context_ring_runs_beside_attention)
     plan_free(&plan);
 }
 
+/* The second unit of pipeline 0 is the first of pipeline 1: each message bears the number of the pipeline that sends
+ * it. */
+TEST(a_rings_messages_bear_their_own_pipelines_unit)
+{
+    struct plan plan;
+    hand_plan(&plan, 2, 1, 1);
+    struct plan_phase *phase = &plan.phases[0];
+    hand_group(phase, 2);
+    for (int pass = 0; pass < N_PASSES; pass++) {
+        hand_unit(&phase->pipelines[0].cut[pass], (struct slice){1, 0, 16});
+        for (int i = 0; i < 2; i++) {
+            struct plan_unit *unit = hand_unit(&phase->pipelines[i].cut[pass], (struct slice){0, 0, 16});
+            unit->context = 2;
+            unit->group = 0;
+        }
+    }
+    hand_order(&plan);
+    struct dag dag = hand_built(&plan, hand_setting(), (struct dag_options){.gradient_sync = true});
+    CHECK_EQUAL(count(&dag, DAG_SEND, DAG_RING), 4);
+    for (int32_t i = 0; i < dag.n_tasks; i++) {
+        const struct dag_task *task = &dag.tasks[i];
+        if (task->purpose == DAG_RING)
+            CHECK_EQUAL(task->unit, 1 - task->pipeline);
+        if (task->purpose == DAG_REDUCE_SCATTER)
+            CHECK_EQUAL(task->unit, -1);
+    }
+    dag_free(&dag);
+    plan_free(&plan);
+}
+
 TEST(a_ring_without_overlap_and_a_gather_come_before_attention)
 {
     struct plan plan;

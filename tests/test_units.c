@@ -64,8 +64,9 @@ TEST(shared_units_count_what_a_rank_does)
     plan_free(&plan);
 }
 
-/* Of two pipelines both run two shared units, and the second 1 and 2 samples of its own: 1.95 / 1.05. The first has none
- * to compare: it is no pipeline of the mean, neither of these units nor, with padding alone in its place, of any. */
+/* Of two pipelines both run two shared units, and the second 1 and 2 samples of its own: 1.95 / 1.05. The first has
+ * none to compare: it is no pipeline of the mean, neither of these units nor, with padding alone in its place, of any.
+ */
 TEST(pipelines_with_nothing_to_compare_do_not_count)
 {
     struct plan plan;

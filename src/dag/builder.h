@@ -117,12 +117,12 @@ struct builder {
     int32_t n_lanes;
     int32_t *queue; /* lanes to try, a ring of n_lanes */
     int32_t queue_first, queue_n;
-    int32_t *step_lanes;            /* [n_lanes] those that share the step in work */
-    int32_t *group_first;           /* of each (group, pass): its first rendezvous */
-    int32_t *arrived;               /* of each rendezvous: lanes that wait there */
-    struct builder_member *members; /* of the step in work */
-    struct builder_slow_cost *slow; /* of each member; used by those on slow places */
-    int32_t *places, *ready;        /* of the ring in work */
+    int32_t *step_lanes;             /* [n_lanes] those that share the step in work */
+    int32_t *group_first;            /* of each (group, pass): its first rendezvous */
+    int32_t *arrived;                /* of each rendezvous: lanes that wait there */
+    struct builder_member *members;  /* of the step in work */
+    struct builder_slow_cost *slow;  /* of each member; used by those on slow places */
+    int32_t *places, *units, *ready; /* of the ring in work */
 };
 
 /** Make room for one more task, for one more edge. */
@@ -271,11 +271,12 @@ struct cost_setting builder_slow_setting(const struct cost_setting *setting, dou
 /** A collective among places. */
 struct builder_ring {
     const int32_t *places; /* [n] */
+    const int32_t *units;  /* [n] of each one's own pipeline, NULL: it is of no pass */
     const int32_t *ready;  /* [n_ready] tasks it waits for, -1: none */
     int32_t n, n_ready;
     enum dag_purpose purpose;
     enum pass pass;
-    int32_t unit, chunk;
+    int32_t chunk;
     double bytes;      /* reduce-scatter, all-gather: of the tensor; else what a member sends to the next in all */
     int32_t steps;     /* messages of the latter, for the latency */
     double share;      /* of a reduce-scatter or all-gather that is not hidden */

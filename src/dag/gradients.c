@@ -91,7 +91,6 @@ static struct builder_ring group_ring(const struct replicas *replicas, enum dag_
                                  .n = n,
                                  .n_ready = 2 * n,
                                  .purpose = purpose,
-                                 .unit = -1,
                                  .bytes = parameters * bytes,
                                  .share = 1};
 }
@@ -106,7 +105,6 @@ static struct builder_ring shard_ring(const struct replicas *replicas, double pa
                                  .n = m,
                                  .n_ready = 2 * m,
                                  .purpose = DAG_ALL_REDUCE,
-                                 .unit = -1,
                                  .bytes = parameters / replicas->group * bytes,
                                  .share = 1};
 }
@@ -319,7 +317,6 @@ static void add_tied_embeddings(struct builder *builder, struct replicas *first,
                                     .n = 2,
                                     .n_ready = reduced[0] >= 0 ? 2 : 6,
                                     .purpose = DAG_ALL_REDUCE,
-                                    .unit = -1,
                                     .bytes = (double)model->hidden * model_vocabulary_share(model, layout->tensor) *
                                              cost_gradient_bytes(builder->setting->gradients),
                                     .share = 1};

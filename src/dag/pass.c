@@ -139,16 +139,17 @@ static void add_ring(struct pass_work *work, int32_t first, int32_t stride, stru
     for (int32_t i = 0; i < n; i++) {
         const struct builder_member *member = &builder->members[first + i * stride];
         builder->places[i] = member->place;
+        builder->units[i] = member->unit;
         builder->ready[i] = member->ready;
         ring.exact_s =
             fmax(ring.exact_s, ring.purpose == DAG_TENSOR ? member->cost->tensor_s : member->cost->context_s);
     }
     ring.places = builder->places;
+    ring.units = builder->units;
     ring.ready = builder->ready;
     ring.n_ready = n;
     ring.pass = work->pass;
     ring.chunk = work->chunk;
-    ring.unit = builder->members[first].unit;
     int32_t close = builder_ring(builder, &ring);
     for (int32_t i = 0; i < n; i++)
         builder->members[first + i * stride].ring = close;

@@ -377,6 +377,7 @@ static void open_phase(struct builder *builder)
     builder->members = check_malloc(n_members * sizeof *builder->members);
     builder->slow = check_malloc(n_members * sizeof *builder->slow);
     builder->places = check_malloc(n_members * sizeof *builder->places);
+    builder->units = check_malloc(n_members * sizeof *builder->units);
     builder->ready = check_malloc(n_members * sizeof *builder->ready);
     int32_t place = 0;
     while (builder->dag->places[place].phase < builder->phase)
@@ -434,6 +435,7 @@ void builder_close_phase(struct builder *builder)
     free(builder->members);
     free(builder->slow);
     free(builder->places);
+    free(builder->units);
     free(builder->ready);
     free(builder->group_first);
     free(builder->arrived);

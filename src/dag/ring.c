@@ -38,7 +38,7 @@ static struct dag_task task_of(const struct builder *builder, const struct build
     struct dag_task task = builder_task_of(builder, ring->places[member], stream, kind, ring->purpose);
     task.pass = (uint8_t)ring->pass;
     task.chunk = (uint8_t)ring->chunk;
-    task.unit = ring->unit;
+    task.unit = ring->units != NULL ? ring->units[member] : -1;
     return task;
 }
 
