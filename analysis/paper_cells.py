@@ -78,12 +78,18 @@ def read_points(trace):
     return list(points.values())
 
 
+def mean_of(values):
+    """Of those that there are (not NaN), and how many these are; 1 of none."""
+    values = values[~numpy.isnan(values)]
+    return values.mean() if len(values) else 1.0, len(values)
+
+
 def units_of(measured):
     """How units spread (p95/p5 within a pipeline, mean over iterations), what SlimPack did (shares of the pipelines that
     are sliced and cut anew, merged samples an iteration), and how far FLOPs spread in the iterations of each kind."""
     def share(column):
         return measured[column].sum() / max(measured["pipelines"].sum(), 1)
-    row = {**{name: measured[name].mean() for name in SPREADS}, "sliced": share("sliced_pipelines"),
+    row = {**{name: mean_of(measured[name])[0] for name in SPREADS}, "sliced": share("sliced_pipelines"),
            "asymmetric": share("asymmetric_pipelines"), "merged_samples": measured["merged_samples"].mean()}
     plain = ((measured["sliced_pipelines"] == measured["pipelines"]) &
              (measured["asymmetric_pipelines"] == measured["pipelines"]))
@@ -91,7 +97,7 @@ def units_of(measured):
     for kind, of_kind in zip(ITERATION_KINDS, (plain & ~merged, plain & merged, ~plain)):
         row[f"{kind}_iterations"] = int(of_kind.sum())
         for name in FLOP_SPREADS:
-            row[f"{kind}_{name}"] = measured[name][of_kind].mean() if of_kind.any() else 1.0
+            row[f"{kind}_{name}"], row[f"{kind}_{name}_iterations"] = mean_of(measured[name][of_kind])
     return row
 
 

@@ -220,10 +220,15 @@ def trends(cells, tables):
     return markdown(("claim", "holds with the fastest plans in", "with one plan for both in"), rows)
 
 
+def weighted_mean(pairs):
+    """Of (value, weight); None: no weight."""
+    n = sum(weight for _, weight in pairs)
+    return sum(value * weight for value, weight in pairs) / n if n else None
+
+
 def kinds_spread(row, kinds, name):
-    """p95/p5 of one pass, mean over the iterations of these kinds; None: there is none."""
-    n = sum(row[f"{kind}_iterations"] for kind in kinds)
-    return sum(row[f"{kind}_iterations"] * row[f"{kind}_{name}_flop_spread"] for kind in kinds) / n if n else None
+    """p95/p5 of one pass, mean over the iterations of these kinds that have one; None: there is none."""
+    return weighted_mean([(row[f"{kind}_{name}_flop_spread"], row[f"{kind}_{name}_flop_spread_iterations"]) for kind in kinds])
 
 
 def spread_verdict(cells):
@@ -252,7 +257,7 @@ def spread_misses(cells):
                 n = row["plain_iterations"] + row["merged_iterations"]
                 own = kinds_spread(row, balanced, name + "_own")
                 rows.append((f"{name_of(key)} {ki(key[4])}", plan(row), name, n, row["merged_iterations"], f"{spread:.4f}",
-                             f"{own:.4f}"))
+                             "–" if own is None else f"{own:.4f}"))
     header = ("cell", "plan", "pass", "iterations", "with merged samples", "p95/p5 of FLOPs", "without merged units")
     return markdown(header, rows) if rows else "None."
 
@@ -271,9 +276,10 @@ def spread_reasons(cells):
         for where, of_pp in (("PP > 1", lambda pp: pp > 1), ("PP = 1", lambda pp: pp == 1)):
             slim = [cell["slimpack"] for cell in cells.values() if of_pp(cell["slimpack"]["pp"])]
             n = sum(row[f"{kind}_iterations"] for row in slim)
-            means = [[sum(row[f"{kind}_iterations"] * row[f"{kind}_{name}_{units}"] for row in slim) / max(n, 1)
+            means = [[weighted_mean([(row[f"{kind}_{name}_{units}"], row[f"{kind}_{name}_{units}_iterations"]) for row in slim])
                       for name in PASSES] for units in ("flop_spread", "own_flop_spread")]
-            rows.append((text, where, n, *(f"{f:.3f} / {b:.3f}" if n else "" for f, b in means)))
+            rows.append((text, where, n, *(" / ".join("–" if mean is None else f"{mean:.3f}" for mean in pair) if n else ""
+                                           for pair in means)))
     return markdown(("iterations", "plan", "how many", "p95/p5 of FLOPs, F / B", "without merged units, F / B"), rows)
 
 

@@ -258,7 +258,7 @@ class Sweeps(unittest.TestCase):
         """Four pipelines: all cut; all cut and a sample merged; one not sliced; one whose backward is not cut anew."""
         rows = numpy.zeros(4, [(name, "f8") for name in paper_cells.SPREADS] + [(name, "i4") for name in PARTS])
         rows["forward_flop_spread"], rows["backward_flop_spread"] = [1, 1.5, 1.25, 1], [1, 1.75, 1.25, 2]
-        rows["forward_own_flop_spread"] = [1, 1.125, 1, 1]
+        rows["forward_own_flop_spread"], rows["backward_own_flop_spread"] = [1, 1.125, 1.5, numpy.nan], numpy.nan
         rows["pipelines"], rows["sliced_pipelines"] = 4, [4, 4, 3, 4]
         rows["asymmetric_pipelines"], rows["merged_samples"] = [4, 4, 4, 3], [0, 1, 1, 0]
         row = paper_cells.units_of(rows)
@@ -266,7 +266,9 @@ class Sweeps(unittest.TestCase):
         self.assertEqual([row[f"{kind}_backward_flop_spread"] for kind in ("plain", "merged", "uncut")], [1, 1.75, 1.625])
         self.assertEqual((row["sliced"], row["asymmetric"], row["merged_samples"]), (15 / 16, 15 / 16, 0.5))
         self.assertEqual(row["forward_flop_spread"], 4.75 / 4)
-        self.assertEqual(row["merged_forward_own_flop_spread"], 1.125)
+        self.assertEqual([row[f"{kind}_forward_own_flop_spread"] for kind in ("plain", "merged", "uncut")], [1, 1.125, 1.5])
+        self.assertEqual([row[f"{kind}_forward_own_flop_spread_iterations"] for kind in ("plain", "merged", "uncut")], [1, 1, 1])
+        self.assertEqual([row[f"uncut_backward_{units}_iterations"] for units in ("flop_spread", "own_flop_spread")], [2, 0])
 
     def test_student_quantiles(self):
         """Of printed tables, by degrees of freedom."""

@@ -22,7 +22,9 @@ SPREADS = {"forward_own_flop_spread": 1.02, "backward_own_flop_spread": 1.03, "f
            "merged_iterations": 5, "merged_forward_flop_spread": 1.2, "merged_backward_flop_spread": 1.4,
            "merged_forward_own_flop_spread": 1.01, "merged_backward_own_flop_spread": 1.02,
            **{f"{kind}_{name}_own_flop_spread": 1.0 for kind in ("plain", "uncut") for name in ("forward", "backward")},
-           "uncut_iterations": 0, "uncut_forward_flop_spread": 1.0, "uncut_backward_flop_spread": 1.0}
+           "uncut_iterations": 0, "uncut_forward_flop_spread": 1.0, "uncut_backward_flop_spread": 1.0,
+           **{f"{kind}_{name}_{units}_iterations": n for kind, n in (("plain", 15), ("merged", 5), ("uncut", 0))
+              for name in ("forward", "backward") for units in ("flop_spread", "own_flop_spread")}}
 PLAN = {"gpus": 128, "tp": 8, "pp": 1, "cp": 4, "dp": 4, "recompute": "none", "offload": 0.5}
 
 
@@ -141,7 +143,10 @@ class Page(unittest.TestCase):
         """Two cells with pipelines. In the first 15 iterations at 1 and 5 at 1.08 or 1.1: 1.02 and 1.025. The second has no
         merged sample, and 2 iterations with a part switched off."""
         first = {**SPREADS, "pp": 4, "merged_forward_flop_spread": 1.08, "merged_backward_flop_spread": 1.1}
-        second = {**first, "merged_iterations": 0, "uncut_iterations": 2, "uncut_forward_flop_spread": 1.5}
+        second = {**first, "uncut_forward_flop_spread": 1.5,
+                  **{f"{kind}_{name}_iterations": n for kind, n in (("merged", 0), ("uncut", 2))
+                     for name in ("forward_flop_spread", "backward_flop_spread", "forward_own_flop_spread",
+                                  "backward_own_flop_spread")}}
         cells = {n: {"slimpack": row} for n, row in enumerate((first, second))}
         self.assertEqual(results.spread_verdict(cells),
                          "3 of 4; without merged units 4 of 4; of these with merged samples 0 of 2; not counted: with a part "
@@ -155,6 +160,11 @@ class Page(unittest.TestCase):
         self.assertIn("| free 512 7B GitHub 64Ki | TP8 PP4 CP4 DP4 offload 50% | backward | 20 | 5 | 1.0250 | 1.0050 |",
                       results.spread_misses({key: {"slimpack": row}}))
         self.assertEqual(results.spread_misses({key: {"slimpack": row}}).count("7B"), 1)
+        for n, own in ((2, "1.0024"), (0, "1.0000")):  # so many with merged samples have two other units: (2 x 1.02 + 15) / 17
+            row["merged_backward_own_flop_spread_iterations"] = n
+            self.assertIn(f"| 1.0250 | {own} |", results.spread_misses({key: {"slimpack": row}}))
+        row["plain_backward_own_flop_spread_iterations"] = 0
+        self.assertIn("| 1.0250 | – |", results.spread_misses({key: {"slimpack": row}}))
         self.assertEqual(results.spread_misses({key: {"slimpack": {**row, "pp": 1}}}), "None.")
 
     def test_parts_are_compared_with_the_part_before(self):

@@ -23,10 +23,9 @@ struct mean {
     int32_t n;
 };
 
-/* 1: no pipeline has anything to compare. */
-static double value_of(struct mean mean)
+static double value_of(struct mean mean, double of_none)
 {
-    return mean.n > 0 ? mean.sum / mean.n : 1;
+    return mean.n > 0 ? mean.sum / mean.n : of_none;
 }
 
 /* A pipeline's p95/p5; one of fewer than two values does not count. */
@@ -97,8 +96,8 @@ struct units_spread units_spread_of(const struct plan *plan, const struct cost_s
         for (int32_t j = 0; j < plan->phases[i].n_pipelines; j++)
             if (plan->phases[i].pipelines[j].cut[pass].n_units >= 2)
                 add_pipeline(&means, &plan->phases[i].pipelines[j], setting, pass);
-    return (struct units_spread){value_of(means.flop), value_of(means.own_flop), value_of(means.time),
-                                 value_of(means.imbalance)};
+    return (struct units_spread){value_of(means.flop, 1), value_of(means.own_flop, NAN), value_of(means.time, 1),
+                                 value_of(means.imbalance, 1)};
 }
 
 /** Seconds of passes of every place. */
