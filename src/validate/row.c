@@ -172,7 +172,8 @@ static void simulate(const struct setting *setting, const struct device *device,
     if (setting->global_batch == 0)
         snprintf(result->reason, sizeof result->reason, "gbs is missing");
     else if (!predict_run(setting, device, &predicted, &err))
-        snprintf(result->reason, sizeof result->reason, "simulation: %.150s", err.text);
+        snprintf(result->reason, sizeof result->reason, "simulation: %.150s",
+                 err.text + strspn(err.text, ": ")); /* before which the scenario's file stands, here none */
     if (result->reason[0] != '\0')
         return;
     double bytes = last_stage ? predicted.last_stage_bytes : predicted.peak_bytes;

@@ -40,6 +40,7 @@ struct validate_row {
 struct validate {
     int32_t n_rows;
     struct validate_row *rows; /* in the order of the files */
+    char unread[256];          /* columns of the files that mean nothing here, ", " between */
     struct memory_pressure pressure;
 };
 
