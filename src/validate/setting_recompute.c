@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -81,76 +82,27 @@ static const char *left(const struct words *words)
     return words->text + strspn(words->text, " ");
 }
 
-/** Words that say nothing about what is recomputed. */
+/* Words that say nothing about what is recomputed. */
+static const char fillers[] =
+    " recompute recomputed recomputation recomputing activation activations gradient checkpoint checkpointed "
+    "checkpointing checkpoints wrapper granularity method modules ac remat mode policy recipe recipes fsdp "
+    "fsdp1 fsdp2 hf deepspeed torchtitan megatron nemo maxtext torch pytorch per each every all whole entire "
+    "layer layers transformer decoder of the in for with on and num n true yes enabled stage stages pipeline "
+    "virtual vpp config set by ";
+
 static void take_fillers(struct words *words)
 {
     static const char *const phrases[] = {
         "per block",           "each block",         "every block", "transformer block", "transformer blocks",
         "use reentrant false", "use reentrant true", "no offload",  "no cpu offload",    "without offload"};
-    static const char *const single[] = {"recompute",
-                                         "recomputed",
-                                         "recomputation",
-                                         "recomputing",
-                                         "activation",
-                                         "activations",
-                                         "gradient",
-                                         "checkpoint",
-                                         "checkpointed",
-                                         "checkpointing",
-                                         "checkpoints",
-                                         "wrapper",
-                                         "granularity",
-                                         "method",
-                                         "modules",
-                                         "ac",
-                                         "remat",
-                                         "mode",
-                                         "policy",
-                                         "recipe",
-                                         "recipes",
-                                         "fsdp",
-                                         "fsdp1",
-                                         "fsdp2",
-                                         "hf",
-                                         "deepspeed",
-                                         "torchtitan",
-                                         "megatron",
-                                         "nemo",
-                                         "maxtext",
-                                         "torch",
-                                         "pytorch",
-                                         "per",
-                                         "each",
-                                         "every",
-                                         "all",
-                                         "whole",
-                                         "entire",
-                                         "layer",
-                                         "layers",
-                                         "transformer",
-                                         "decoder",
-                                         "of",
-                                         "the",
-                                         "in",
-                                         "for",
-                                         "with",
-                                         "on",
-                                         "and",
-                                         "num",
-                                         "n",
-                                         "true",
-                                         "yes",
-                                         "enabled",
-                                         "stage",
-                                         "stages",
-                                         "pipeline",
-                                         "virtual",
-                                         "vpp",
-                                         "config",
-                                         "set",
-                                         "by"};
     take_any(words, phrases, sizeof phrases / sizeof *phrases);
-    take_any(words, single, sizeof single / sizeof *single);
+    for (char *at = words->text + 1, *end; *at != '\0'; at = end + 1) {
+        char word[sizeof words->text + 2];
+        end = strchr(at, ' ');
+        snprintf(word, sizeof word, " %.*s ", (int)(end - at), at);
+        if (end > at && strstr(fillers, word) != NULL)
+            memset(at, ' ', (size_t)(end - at));
+    }
 }
 
 /** "alpha 0.5", "offload alpha=0.5": the offload's. */
@@ -212,10 +164,12 @@ static bool is_none(const struct cells *cells, struct words words)
     static const char *const subjects[] = {"activation",    "activations", "gradient", "checkpointing", "recompute",
                                            "recomputation", "remat",       "ac",       "granularity"};
     static const char *const none[] = {"none ", "no ", "off ", "false ", "disabled ", "without ", "0 ", "not used "};
-    static const char *const some[] = {"full", "selective", "block", "except", "core", "uniform"};
+    static const char *const some[] = {"full", "selective", "block", "core", "uniform"};
     for (size_t i = 0; i < sizeof some / sizeof *some; i++)
         if (cell_says(cells, "recompute", some[i]))
             return false;
+    if (cell_has(cells, "recompute", "except") || cell_has(cells, "recompute", "but "))
+        return false;
     if (cell_is_none(cells, "recompute"))
         return true;
     const char *at = left(&words);

@@ -162,60 +162,24 @@ static bool predict_rows(struct files *files, validate_progress *progress, void 
     return true;
 }
 
-/** Columns of the files that are neither read nor those of the shipped files. */
+/* Columns that are read, and the others of the shipped files. */
+static const char known_columns[] =
+    " id trust split gpu fabric framework model params_b hidden layers heads kv_groups ffn vocab activation "
+    "norm seq_len n_gpus tp sp pp vpp cp dp sharding mbs gbs n_microbatch recompute offload precision "
+    "attn_kernel attn_backend step_time_s tokens_per_s tps_per_gpu tps_origin mfu_pct hfu_pct tflops_per_gpu "
+    "layer_fwd_ms layer_bwd_ms metric value_bytes value_ms value_printed tp_comm_overlap flops_formula ranks "
+    "source notes ";
+
+static bool is_known(const char *column)
+{
+    char word[64];
+    snprintf(word, sizeof word, " %.60s ", column);
+    return strchr(column, ' ') == NULL && strstr(known_columns, word) != NULL;
+}
+
+/** Columns of the files that are none of these. */
 static void find_unread(const struct files *files, struct validate *validate)
 {
-    static const char *const known[] = {"id",
-                                        "trust",
-                                        "split",
-                                        "gpu",
-                                        "fabric",
-                                        "framework",
-                                        "model",
-                                        "params_b",
-                                        "hidden",
-                                        "layers",
-                                        "heads",
-                                        "kv_groups",
-                                        "ffn",
-                                        "vocab",
-                                        "activation",
-                                        "norm",
-                                        "seq_len",
-                                        "n_gpus",
-                                        "tp",
-                                        "sp",
-                                        "pp",
-                                        "vpp",
-                                        "cp",
-                                        "dp",
-                                        "sharding",
-                                        "mbs",
-                                        "gbs",
-                                        "n_microbatch",
-                                        "recompute",
-                                        "offload",
-                                        "precision",
-                                        "attn_kernel",
-                                        "attn_backend",
-                                        "step_time_s",
-                                        "tokens_per_s",
-                                        "tps_per_gpu",
-                                        "tps_origin",
-                                        "mfu_pct",
-                                        "hfu_pct",
-                                        "tflops_per_gpu",
-                                        "layer_fwd_ms",
-                                        "layer_bwd_ms",
-                                        "metric",
-                                        "value_bytes",
-                                        "value_ms",
-                                        "value_printed",
-                                        "tp_comm_overlap",
-                                        "flops_formula",
-                                        "ranks",
-                                        "source",
-                                        "notes"};
     size_t used = 0;
     for (int32_t i = 0; i < files->n; i++)
         for (int32_t column = 0; column < files->files[i].n_columns; column++) {
@@ -223,7 +187,7 @@ static void find_unread(const struct files *files, struct validate *validate)
             bool before = false;
             for (int32_t other = 0; other < i; other++)
                 before = before || measured_column(&files->files[other], name) >= 0;
-            if (!before && !is_among(name, known, sizeof known / sizeof *known) && used < sizeof validate->unread)
+            if (!before && !is_known(name) && used < sizeof validate->unread)
                 used += (size_t)snprintf(validate->unread + used, sizeof validate->unread - used, "%s%s",
                                          used > 0 ? ", " : "", name);
         }
