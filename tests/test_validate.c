@@ -94,6 +94,8 @@ TEST(numbers_may_have_thousands_and_their_columns_unit)
                  {"vpp", "unknown", 0},
                  {"gbs", "4M tokens", -1},
                  {"gbs", "128 sequences", 128},
+                 {"value_bytes", "1.5 GiB", 1610612736},
+                 {"value_bytes", "60 GB", -1},
                  {"seq_len", "32k tokens", 32768},
                  {"tps_per_gpu", "5,012.5", 5012.5},
                  {"step_time_s", "1,012.5 ms", 1.0125},
@@ -1614,6 +1616,28 @@ TEST(formulas_are_read_in_any_spelling_and_with_their_words)
         CHECK_TRUE(validate.n_rows == 1 && strstr(validate.rows[0].reason, "of a known formula") != NULL);
         validate_free(&validate);
     }
+}
+
+/* On four stages the first holds four micro-batches and the embedding, the last one and the head. */
+TEST(memory_is_that_of_the_ranks_named)
+{
+    static const char *const ranks[] = {"max over all", "rank 0", "last rank only", "mean over ranks"};
+    double predicted[4] = {0};
+    for (int i = 0; i < 4; i++) {
+        char text[1024];
+        snprintf(text, sizeof text,
+                 "metric,value_bytes,ranks,%smax_memory_allocated,1e10,%s,H100-SXM-80GB,,titan,tiny,1024,4,8,8,4096,"
+                 "32000,gelu,2048,8,1,4,,1,2,ZeRO-1,1,64,none,,bf16,,,,,,,\n",
+                 header, ranks[i]);
+        struct validate validate = validated(written("ranks.csv", text), NULL);
+        if (!CHECK_TRUE(validate.n_rows == 1))
+            return;
+        CHECK_TEXT(validate.rows[0].reason, i < 3 ? "" : "ranks 'mean over ranks': means of ranks have no model");
+        predicted[i] = validate.rows[0].predicted;
+        validate_free(&validate);
+    }
+    CHECK_TRUE(0 < predicted[1] && 0 < predicted[2] && predicted[1] != predicted[2]);
+    CHECK_CLOSE(predicted[0], fmax(predicted[1], predicted[2]), 1e-15);
 }
 
 /* Comments between rows, rows of empty fields; columns that mean nothing here are told. */

@@ -199,8 +199,29 @@ static void doubt_implausible(struct setting *setting, const struct device *devi
         doubt(setting, "measured %.5g tokens/s/GPU would be %.2g%% of the device's peak", row->measured, 100 * share);
 }
 
+/** Of which ranks the column `ranks` tells: the last stage's, the first one's, else the fullest of all. */
+enum ranks { RANKS_ALL, RANKS_FIRST, RANKS_LAST };
+
+static enum ranks ranks_of(const struct file *file)
+{
+    const char *ranks = text(file, "ranks");
+    if (strcasestr(ranks, "last") != NULL)
+        return RANKS_LAST;
+    return strcasestr(ranks, "rank 0") != NULL || strcasestr(ranks, "first") != NULL ? RANKS_FIRST : RANKS_ALL;
+}
+
+/** Whether a memory is a mean of ranks, or the least of them. */
+static bool is_mean(const struct file *file)
+{
+    static const char *const words[] = {"mean", "average", "avg", "median", "least", "min ", "minimum"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strcasestr(text(file, "ranks"), words[i]) != NULL)
+            return true;
+    return strcasecmp(text(file, "ranks"), "min") == 0;
+}
+
 /** A simulation that fails is a row that is skipped. */
-static void simulate(const struct setting *setting, const struct device *device, bool last_stage,
+static void simulate(const struct setting *setting, const struct device *device, enum ranks ranks,
                      struct validate_row *result)
 {
     struct predict_result predicted = {0};
@@ -212,7 +233,9 @@ static void simulate(const struct setting *setting, const struct device *device,
                  err.text + strspn(err.text, ": ")); /* before which the scenario's file stands, here none */
     if (result->reason[0] != '\0')
         return;
-    double bytes = last_stage ? predicted.last_stage_bytes : predicted.peak_bytes;
+    double bytes = ranks == RANKS_LAST    ? predicted.last_stage_bytes
+                   : ranks == RANKS_FIRST ? predicted.first_stage_bytes
+                                          : predicted.peak_bytes;
     result->predicted = result->quantity == VALIDATE_THROUGHPUT ? predicted.tokens_per_s_per_gpu : bytes;
     result->peak_bytes = predicted.peak_bytes;
     result->memory_bytes = predicted.memory_bytes;
@@ -240,12 +263,15 @@ static void name_row(const struct file *file, struct validate_row *result)
 static void predict(const struct file *file, const struct setting *setting, const struct device *device,
                     struct validate_row *result)
 {
-    bool last_stage = strstr(text(file, "ranks"), "last") != NULL;
+    enum ranks ranks = ranks_of(file);
     bool of_layers = result->quantity == VALIDATE_ACTIVATIONS || result->quantity >= VALIDATE_LAYER_FORWARD;
     if (of_layers && setting->plan.recompute_layers > 0)
         snprintf(result->reason, sizeof result->reason, "recomputation of some layers has no model for this metric");
+    else if (result->quantity != VALIDATE_THROUGHPUT && is_mean(file))
+        snprintf(result->reason, sizeof result->reason, "ranks '%.60s': means of ranks have no model",
+                 text(file, "ranks"));
     else if (result->quantity == VALIDATE_STATES)
-        result->predicted = predict_state_bytes(setting, device, last_stage);
+        result->predicted = predict_state_bytes(setting, device, ranks == RANKS_LAST);
     else if (result->quantity == VALIDATE_LAYER_STATES)
         result->predicted = predict_layer_state_bytes(setting);
     else if (result->quantity == VALIDATE_ACTIVATIONS)
@@ -254,7 +280,7 @@ static void predict(const struct file *file, const struct setting *setting, cons
         result->predicted =
             predict_layer_s(setting, device, result->quantity == VALIDATE_LAYER_FORWARD ? PASS_FORWARD : PASS_BACKWARD);
     else
-        simulate(setting, device, last_stage, result);
+        simulate(setting, device, ranks, result);
     if (result->reason[0] == '\0')
         result->error = result->predicted / result->measured - 1;
 }
