@@ -218,14 +218,31 @@ static int64_t ranks_over(const struct cells *cells, const struct scenario_plan 
     return ranks > 2 ? ranks : 0;
 }
 
-/** Whether a number stands in a text that may count ranks, and is not `all`: not that of "2D" or "FSDP 2". */
-static bool has_other_number(const char *text, int64_t all)
+/** Whether a number stands in a text that may count ranks. */
+static bool has_other_number(const char *text)
 {
-    static const char digits[] = "0123456789", *const versioned[] = {"FSDP ", "FSDP-"};
+    static const char digits[] = "0123456789";
+    for (const char *at = strpbrk(text, digits); at != NULL; at = strpbrk(at + strspn(at, digits), digits))
+        if (!is_of_name(text, at))
+            return true;
+    return false;
+}
+
+/** Whether a text counts ranks, "8 x 8", "groups of 6", "4 nodes", and is not about all: of a group or of the run. */
+static bool counts_some(const char *text, int64_t group, int64_t run)
+{
+    static const char digits[] = "0123456789";
+    static const char *const behind[] = {"rank", "GPU", "node", "replica", "shard", "in a group"};
+    static const char *const before[] = {"group of ", "groups of ", "group size ", "group=", "group_size="};
     for (const char *at = strpbrk(text, digits); at != NULL; at = strpbrk(at + strspn(at, digits), digits)) {
-        int64_t number = number_at(at, NULL);
-        bool version = number <= 2 && is_behind(text, at, versioned, 2);
-        if (!is_of_name(text, at) && !version && at[strspn(at, digits)] != 'D' && number != all)
+        char *end;
+        int64_t number = number_at(at, &end);
+        const char *word = end + strspn(end, " -");
+        bool counts = is_behind(text, at, before, sizeof before / sizeof *before) ||
+                      (*word == 'x' && isdigit((unsigned char)word[1 + strspn(word + 1, " ")]));
+        for (size_t i = 0; i < sizeof behind / sizeof *behind; i++)
+            counts = counts || strncasecmp(word, behind[i], strlen(behind[i])) == 0;
+        if (counts && number != group && number != run && !is_of_name(text, at))
             return true;
     }
     return false;
@@ -238,7 +255,7 @@ static int64_t ranks_of_hybrid(const struct cells *cells, const struct scenario_
     int64_t ranks = ranks_of_shard(text, SETTING_NODE_GPUS / plan->tp);
     if (ranks > 0)
         return ranks;
-    if (has_other_number(text, 0))
+    if (has_other_number(text))
         cell_skip(cells, "sharding '%s': how many ranks share is not given", text);
     if (!cell_has(cells, "sharding", "node"))
         cell_assume(cells, "HSDP inside nodes");
@@ -257,7 +274,7 @@ static int64_t read_shard_group(const struct cells *cells, const struct scenario
     if (group == 0 && is_hybrid(cells))
         group = ranks_of_hybrid(cells, plan);
     bool fsdp = plan->sharding == SCENARIO_ZERO2 || plan->sharding == SCENARIO_ZERO3;
-    if (fsdp && group == 0 && has_other_number(text, replicas))
+    if (fsdp && group == 0 && counts_some(text, replicas, replicas * plan->tp * plan->pp))
         cell_skip(cells, "sharding '%s': how many ranks share is not given", text);
     if (group <= 0 || group >= replicas)
         return 0;
