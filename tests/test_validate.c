@@ -590,6 +590,16 @@ TEST(sharding_and_its_group_come_from_the_row)
         {"plain DDP (optimizer replicated)", "", SCENARIO_UNSHARDED, 0},
         {"FSDP SHARD_GRAD_OP (ZeRO-2)", "", SCENARIO_ZERO2, 0},
         {"FSDP (ZeRO-3)+DP", "how many ranks share is not given", SCENARIO_ZERO3, 0},
+        {"", "sharding is missing", SCENARIO_UNSHARDED, 0},
+        {"magic", "sharding 'magic' has no model; known: ZeRO-0", SCENARIO_UNSHARDED, 0},
+    };
+    check_sharding(cases, sizeof cases / sizeof *cases);
+}
+
+/* Groups by other words, numbers that are none, and what keeps parameters between passes. */
+TEST(words_beside_fsdp_say_groups_and_resharding)
+{
+    static const struct sharding_case cases[] = {
         {"FSDP in groups of 6", "how many ranks share is not given", SCENARIO_ZERO3, 0},
         {"FSDP 2x8", "how many ranks share is not given", SCENARIO_ZERO3, 0},
         {"FSDP on H100 with torch 2; mbs 1", "", SCENARIO_ZERO3, 0},
@@ -606,8 +616,6 @@ TEST(sharding_and_its_group_come_from_the_row)
         {"FULL_SHARD", "", SCENARIO_ZERO3, 0},
         {"DeepSpeed stage 2", "", SCENARIO_ZERO2, 0},
         {"DistOpt", "", SCENARIO_ZERO1, 0},
-        {"", "sharding is missing", SCENARIO_UNSHARDED, 0},
-        {"magic", "sharding 'magic' has no model; known: ZeRO-0", SCENARIO_UNSHARDED, 0},
     };
     check_sharding(cases, sizeof cases / sizeof *cases);
 }
