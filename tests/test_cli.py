@@ -658,6 +658,16 @@ class Calibrate(unittest.TestCase):
                                       "taken: docs/model.md, Calibrate\n")
         self.assertIn("memory.norm                copied from h100-sxm: 1 of at least 2 rows\n", done.stdout)
 
+    def test_rows_without_an_identifier_are_named_by_their_line(self):
+        """A thousand has its comma; a cell with letters behind its number is none."""
+        own = write("own.yaml", (SOURCE / "model/gpu/h800.yaml").read_text().replace("like:", 'rows: "H800"\nlike:', 1))
+        gemms = [f'gemm,calib,H800,"{m:,}",4096,4096,{m / 4096}\n' for m in range(1024, 1034)]
+        kernels = write("kernels.csv", "kind,split,gpu,m,n,k,time_ms\n" + "".join(gemms) + "gemm,calib,H800,64x,4096,4096,1\n")
+        done = run("calibrate", kernels, "--device", own, "--output", SCRATCH / "left.yaml")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("1 of the device's 11 rows of split calib are in no curve: line 12; what is taken", done.stderr)
+        self.assertIn("m_min: 1024\n", (SCRATCH / "left.yaml").read_text())
+
     def test_shipped_rows_give_the_shipped_devices(self):
         """Each device's file, byte for byte, from the rows in model/validation; docs/model.md has the command."""
         rows = SOURCE / "model" / "validation"

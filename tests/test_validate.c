@@ -93,6 +93,10 @@ TEST(numbers_may_have_thousands_and_their_columns_unit)
                  {"mbs", "~8", -1},
                  {"vpp", "unknown", 0},
                  {"gbs", "4M tokens", -1},
+                 {"gbs", "128 sequences", 128},
+                 {"value_bytes", "1.5 GiB", 1610612736},
+                 {"value_bytes", "60 GB", -1},
+                 {"seq_len", "32k tokens", 32768},
                  {"tps_per_gpu", "5,012.5", 5012.5},
                  {"step_time_s", "1,012.5 ms", 1.0125},
                  {"tps_per_gpu", "5,012.5.1", -1}};
@@ -370,6 +374,9 @@ TEST(gradients_are_the_frameworks)
         {"Megatron-LM", "DDP", "fp32 gradients", SCENARIO_FP32, SCENARIO_OVERLAP_NONE},
         {"fms-fsdp", "FSDP", "gradients of 2 bytes", SCENARIO_BF16, SCENARIO_OVERLAP_BOTH},
         {"fms-fsdp", "FSDP fp32 grad", "", SCENARIO_FP32, SCENARIO_OVERLAP_BOTH},
+        {"titan", "FSDP; bf16 reduce", "", SCENARIO_BF16, SCENARIO_OVERLAP_BOTH},
+        {"titan", "FSDP; reduce_dtype=bfloat16", "", SCENARIO_BF16, SCENARIO_OVERLAP_BOTH},
+        {"fms-fsdp", "FSDP; reduced in float32", "", SCENARIO_FP32, SCENARIO_OVERLAP_BOTH},
         {"DeepSpeed 0.19", "ZeRO-2", "gradients of 2 bytes", SCENARIO_BF16, SCENARIO_OVERLAP_NONE},
         {"DeepSpeed 0.19", "ZeRO-2", "not reduced beside the backward", SCENARIO_BF16, SCENARIO_OVERLAP_NONE},
         {"DeepSpeed 0.19", "ZeRO-2 overlap_comm", "gradients of 2 bytes", SCENARIO_BF16, SCENARIO_OVERLAP_GRADIENTS},
@@ -585,6 +592,30 @@ TEST(sharding_and_its_group_come_from_the_row)
         {"FSDP (ZeRO-3)+DP", "how many ranks share is not given", SCENARIO_ZERO3, 0},
         {"", "sharding is missing", SCENARIO_UNSHARDED, 0},
         {"magic", "sharding 'magic' has no model; known: ZeRO-0", SCENARIO_UNSHARDED, 0},
+    };
+    check_sharding(cases, sizeof cases / sizeof *cases);
+}
+
+/* Groups by other words, numbers that are none, and what keeps parameters between passes. */
+TEST(words_beside_fsdp_say_groups_and_resharding)
+{
+    static const struct sharding_case cases[] = {
+        {"FSDP in groups of 6", "how many ranks share is not given", SCENARIO_ZERO3, 0},
+        {"FSDP 2x8", "how many ranks share is not given", SCENARIO_ZERO3, 0},
+        {"FSDP on H100 with torch 2; mbs 1", "", SCENARIO_ZERO3, 0},
+        {"FSDP (16 ranks)", "", SCENARIO_ZERO3, 0},
+        {"2D FSDP + TP", "", SCENARIO_ZERO3, 0},
+        {"FSDP (reshard_after_forward=False)", "", SCENARIO_ZERO2, 0},
+        {"FSDP2 (reshard_after_forward=True)", "", SCENARIO_ZERO3, 0},
+        {"FSDP without resharding", "", SCENARIO_ZERO2, 0},
+        {"FSDP2 (reshard_after_forward=4)", "to groups after the forward has no model", SCENARIO_ZERO3, 0},
+        {"FSDP within node; DP across", "", SCENARIO_ZERO3, 8},
+        {"FSDP 4-way", "", SCENARIO_ZERO3, 4},
+        {"FSDP dp_shard=4 dp_replicate=4", "", SCENARIO_ZERO3, 4},
+        {"ZeRO-3 with hpZ=8", "hpZ has no model", SCENARIO_ZERO3, 0},
+        {"FULL_SHARD", "", SCENARIO_ZERO3, 0},
+        {"DeepSpeed stage 2", "", SCENARIO_ZERO2, 0},
+        {"DistOpt", "", SCENARIO_ZERO1, 0},
     };
     check_sharding(cases, sizeof cases / sizeof *cases);
 }
@@ -892,13 +923,32 @@ TEST(fsdp2_is_read_from_framework_and_sharding)
     }
 }
 
-/* Cells of one column, and what becomes of them: the reason, or what is assumed. */
+/* A cell about recomputation, of 32 layers on 4 stages of 2 virtual ones, and what becomes of it: the reason, or what
+ * is assumed. */
+struct recompute_case {
+    const char *framework, *precision, *recompute, *reason, *assumed;
+    int32_t expected, layers;
+};
+
+static void check_recompute(const struct recompute_case *cases, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        char row[512], reason[SETTING_REASON];
+        snprintf(row, sizeof row,
+                 "H100-SXM-80GB,,%s,GPT,4096,32,32,32,9,50000,gelu,2048,8,1,4,2,1,2,DDP,1,8,%s,,%s,,,1,,,,",
+                 cases[i].framework, cases[i].recompute, cases[i].precision);
+        struct setting setting = setting_of(row, reason);
+        CHECK_CONTAINS(reason, cases[i].reason);
+        CHECK_TRUE(*cases[i].reason != '\0' || *reason == '\0');
+        CHECK_CONTAINS(setting.assumed, cases[i].assumed);
+        CHECK_TRUE(*cases[i].reason != '\0' || setting.plan.recompute == cases[i].expected);
+        CHECK_EQUAL(setting.plan.recompute_layers, cases[i].layers);
+    }
+}
+
 TEST(precisions_and_recomputations_are_read_in_any_spelling)
 {
-    static const struct {
-        const char *framework, *precision, *recompute, *reason, *assumed;
-        int32_t expected, layers;
-    } cases[] = {
+    static const struct recompute_case cases[] = {
         {"titan", "BF16", "None", "", "", RECOMPUTE_NONE, 0},
         {"titan", "bfloat16", "", "", "no recomputation", RECOMPUTE_NONE, 0},
         {"titan", "float16", "Full", "", "", RECOMPUTE_FULL, 0},
@@ -921,19 +971,45 @@ TEST(precisions_and_recomputations_are_read_in_any_spelling)
         {"NeMo", "bf16", "full; block; 3 of 32 layers", "", "", RECOMPUTE_FULL, 6},
         {"NeMo", "bf16", "full; block; 3 layers", "", "", RECOMPUTE_FULL, 6},
         {"NeMo", "bf16", "full; block", "how many layers is not given", "", RECOMPUTE_FULL, 0},
+        {"PyTorch", "bf16 + float8 linear", "none", "precision 'bf16 + float8 linear'", "", RECOMPUTE_NONE, 0},
+        {"PyTorch", "bf16; 8-bit Adam", "none", "precision 'bf16; 8-bit Adam'", "", RECOMPUTE_NONE, 0},
+        {"PyTorch float8", "bf16", "none", "framework 'PyTorch float8'", "", RECOMPUTE_NONE, 0},
+        {"PyTorch", "bf16 (no fp8)", "none", "", "", RECOMPUTE_NONE, 0},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char row[512], reason[SETTING_REASON];
-        snprintf(row, sizeof row,
-                 "H100-SXM-80GB,,%s,GPT,4096,32,32,32,9,50000,gelu,2048,8,1,4,2,1,2,DDP,1,8,%s,,%s,,,1,,,,",
-                 cases[i].framework, cases[i].recompute, cases[i].precision);
-        struct setting setting = setting_of(row, reason);
-        CHECK_CONTAINS(reason, cases[i].reason);
-        CHECK_TRUE(*cases[i].reason != '\0' || *reason == '\0');
-        CHECK_CONTAINS(setting.assumed, cases[i].assumed);
-        CHECK_TRUE(*cases[i].reason != '\0' || setting.plan.recompute == cases[i].expected);
-        CHECK_EQUAL(setting.plan.recompute_layers, cases[i].layers);
-    }
+    check_recompute(cases, sizeof cases / sizeof *cases);
+}
+
+/* What is not understood is refused, so that "core_attn, mlp" is not taken for the first of them alone. */
+TEST(recomputations_are_understood_to_the_last_word)
+{
+    static const struct recompute_case cases[] = {
+        {"NeMo", "bf16", "full; 10 layers", "a share of layers", "", RECOMPUTE_FULL, 0},
+        {"NeMo", "bf16", "full (50% of layers)", "recompute 'full (50% of layers)'", "", RECOMPUTE_FULL, 0},
+        {"NeMo", "bf16", "full on half of the layers", "has no model", "", RECOMPUTE_FULL, 0},
+        {"NeMo", "bf16", "full attention", "has no model", "", RECOMPUTE_FULL, 0},
+        {"NeMo", "bf16", "full except attention", "has no model", "", RECOMPUTE_FULL, 0},
+        {"NeMo", "bf16", "full with CPU offload of checkpoints", "has no model", "", RECOMPUTE_FULL, 0},
+        {"NeMo", "bf16", "full; no offload", "", "", RECOMPUTE_FULL, 0},
+        {"NeMo", "bf16", "uniform; 1 layer", "", "whole layers recomputed", RECOMPUTE_FULL, 0},
+        {"NeMo", "bf16", "full (uniform; 4 layers)", "checkpoints of several layers", "", RECOMPUTE_FULL, 0},
+        {"NeMo", "bf16", "block 3", "", "whole layers recomputed", RECOMPUTE_FULL, 6},
+        {"NeMo", "bf16", "granularity=full method=block num_layers=3", "", "", RECOMPUTE_FULL, 6},
+        {"NeMo", "bf16", "full; block 20", "", "", RECOMPUTE_FULL, 0},
+        {"NeMo", "bf16", "every 2 layers", "has no model", "", RECOMPUTE_FULL, 0},
+        {"NeMo", "bf16", "every 2nd layer", "", "", RECOMPUTE_FULL, 4},
+        {"PyTorch", "bf16", "every other layer", "", "", RECOMPUTE_FULL, 4},
+        {"NeMo", "bf16", "selective: core_attn+mlp", "recompute 'selective: core_attn+mlp'", "", RECOMPUTE_FULL, 0},
+        {"NeMo", "bf16", "core_attn+layernorm", "", "", RECOMPUTE_ATTENTION_CORE | RECOMPUTE_NORM, 0},
+        {"NeMo", "bf16", "selective (core attention); block 3", "has no model", "", RECOMPUTE_FULL, 0},
+        {"NeMo", "bf16", "no recompute except core_attn", "has no model", "", RECOMPUTE_FULL, 0},
+        {"NeMo", "bf16", "--recompute-granularity selective", "", "of core attention", RECOMPUTE_ATTENTION_CORE, 0},
+        {"PyTorch", "bf16", "gradient_checkpointing=False", "", "", RECOMPUTE_NONE, 0},
+        {"PyTorch", "bf16", "activation checkpointing: none", "", "", RECOMPUTE_NONE, 0},
+        {"PyTorch", "bf16", "gradient checkpointing", "", "whole layers recomputed", RECOMPUTE_FULL, 0},
+        {"PyTorch", "bf16", "activation checkpointing (selective)", "has no model", "", RECOMPUTE_FULL, 0},
+        {"PyTorch", "bf16", "activation checkpointing on 50% of layers", "has no model", "", RECOMPUTE_FULL, 0},
+    };
+    check_recompute(cases, sizeof cases / sizeof *cases);
 }
 
 /* Bytes a second of a GPU, and of its NIC. */
@@ -962,6 +1038,10 @@ TEST(the_fabric_is_read_with_or_without_a_count)
         {"H100-SXM-80GB NVLink", "2x100 Gb/s per GPU", "", 450e9, 25e9},
         {"H100-SXM-80GB", "400 Gbps InfiniBand", "400 Gb/s a GPU", 450e9, 50e9},
         {"H100-SXM-80GB", "1600Gbps", "1600 Gb/s a node", 450e9, 25e9},
+        {"H100-SXM-80GB", "InfiniBand HDR", "200 Gb/s a GPU", 450e9, 25e9},
+        {"H100-SXM-80GB", "HDR200 x 4", "", 450e9, 12.5e9},
+        {"H100-SXM-80GB", "8x NDR", "", 450e9, 50e9},
+        {"H100-SXM-80GB", "IB HDR-100", "100 Gb/s a GPU", 450e9, 12.5e9},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char row[512], reason[SETTING_REASON];
@@ -1058,6 +1138,90 @@ TEST(the_attention_kernel_is_the_rows_or_the_frameworks)
         CHECK_EQUAL(setting.attention, cases[i].expected);
         CHECK_CONTAINS(setting.assumed, cases[i].assumed);
         CHECK_TRUE(*cases[i].assumed != '\0' || strstr(setting.assumed, "attention") == NULL);
+    }
+}
+
+/* A kernel of another kind is not taken for the framework's. */
+TEST(other_attention_kernels_are_refused)
+{
+    static const char *const kernels[] = {"flex_attention", "xformers", "Triton", "no flash attention", "splash"};
+    for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++) {
+        char row[512], reason[SETTING_REASON];
+        snprintf(row, sizeof row,
+                 "H100-SXM-80GB,,NeMo,Llama,4096,32,32,32,9,50000,gelu,2048,8,1,1,,1,8,DDP,1,8,,,bf16,%s,,1,,,,",
+                 kernels[i]);
+        setting_of(row, reason);
+        CHECK_CONTAINS(reason, "FlashAttention-2 and -3, cuDNN and unfused have");
+    }
+}
+
+/* Share of activations, or that there is none. */
+TEST(offload_is_a_share_or_none)
+{
+    static const struct {
+        const char *offload, *reason;
+        double share;
+    } cases[] = {{"alpha=50%", "", 0.5},
+                 {"activation offload; alpha: 0.25", "", 0.25},
+                 {"cpu_offload=False", "", 0},
+                 {"activation offload: off", "", 0},
+                 {"0%", "", 0},
+                 {"no CPU offload", "", 0},
+                 {"50%", "offload '50%' has no model", 0},
+                 {"none for activations; optimizer on CPU", "has no model", 0},
+                 {"activations", "offload 'activations' has no model", 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char row[512], reason[SETTING_REASON];
+        snprintf(row, sizeof row,
+                 "H100-SXM-80GB,,NeMo,Llama,4096,32,32,32,9,50000,gelu,2048,8,1,1,,1,8,DDP,1,8,,%s,bf16,,,1,,,,",
+                 cases[i].offload);
+        struct setting setting = setting_of(row, reason);
+        CHECK_CONTAINS(reason, cases[i].reason);
+        CHECK_TRUE(*cases[i].reason != '\0' || *reason == '\0');
+        CHECK_CLOSE(setting.plan.offload, cases[i].share, 1e-15);
+    }
+}
+
+/* A column of the file's own is not passed over where it says what one here would. */
+TEST(columns_of_other_names_stop_a_row)
+{
+    static const char row[] =
+        "H100-SXM-80GB,,NeMo,Llama,4096,32,32,32,9,50000,gelu,2048,8,1,1,,,8,DDP,1,8,,,bf16,,,1,,,,";
+    static const struct {
+        const char *column, *value, *reason;
+    } cases[] = {
+        {"activation_checkpointing", "full",
+         "column 'activation_checkpointing' is not read; that of its kind is "
+         "'recompute'"},
+        {"activation_checkpointing", "none", ""},
+        {"Recompute", "selective", "that of its kind is 'recompute'"},
+        {"context_parallel_size", "2", "that of its kind is 'cp'"},
+        {"cpu_offload", "optimizer", "that of its kind is 'offload'"},
+        {"virtual_stages", "4", "that of its kind is 'vpp'"},
+        {"pipeline_parallel", "1", ""},
+        {"checkpoint_format", "sharded", ""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char reason[SETTING_REASON];
+        setting_of_column(row, cases[i].column, cases[i].value, reason);
+        CHECK_CONTAINS(reason, cases[i].reason);
+        CHECK_TRUE(*cases[i].reason != '\0' || *reason == '\0');
+    }
+}
+
+/* 8 GPUs share 32 heads and 8 groups by Ulysses: 16 ranks cannot. */
+TEST(ulysses_deals_whole_heads)
+{
+    for (int cp = 8; cp <= 16; cp *= 2) {
+        char row[512], reason[SETTING_REASON];
+        snprintf(
+            row, sizeof row,
+            "H100-SXM-80GB,,NeMo,Llama,4096,32,32,8,9,50000,gelu,2048,16,1,1,,%d (Ulysses),%d,ZeRO-1,1,16,,,bf16,,,"
+            "1,,,,",
+            cp, 16 / cp);
+        struct setting setting = setting_of(row, reason);
+        CHECK_EQUAL(setting.plan.cp_type, SCENARIO_ULYSSES);
+        CHECK_TEXT(reason, cp == 8 ? "" : "Ulysses: tp x cp does not divide heads or kv_groups");
     }
 }
 
@@ -1225,6 +1389,8 @@ TEST(the_first_thing_that_stops_a_row_is_its_reason)
          "stages do not recompute equally many layers"},
         {"H100-SXM-80GB,,titan,GPT,4096,32,32,32,9,50000,gelu,2048,8,1,1,,1,,,1,8,full,optimizer,bf16,,,1,,,,",
          "offload 'optimizer'"},
+        {"H100-SXM-80GB,,NeMo,GPT,4096,32,32,32,9,50000,gelu,2048,8,1,1,,1,,,1,4194304,,,bf16,,,1,,,,",
+         "gbs is 4194304 sequences of 2048 tokens, above 1073741824 tokens"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char reason[SETTING_REASON];
@@ -1436,6 +1602,66 @@ TEST(model_flops_are_counted_as_the_row_counts_them)
     const double expected[] = {100e12 / (6 * gemms + 12 * attention), 100e12 / (6 * all + 12 * attention),
                                100e12 / (6 * all + 6 * attention), 100e12 / (6 * gemms + 12 * attention)};
     check_formulas("tiny,1024,4,8,8,4096,32000,gelu", formulas, expected);
+}
+
+/* The same in other spellings; words that take a formula back make it none. */
+TEST(formulas_are_read_in_any_spelling_and_with_their_words)
+{
+    static const char *const formulas[] = {"6N + 12*L*h*s per token", "6N+6Lhs (causal)", "6N + 12 L H Q T (PaLM)",
+                                           "72 B L s h^2 (1 + s/6h + v/12hL)"};
+    static const char *const wrong[] = {"6N+12Lhs (causal: halved)", "6N+12Lhs/2", "6N+12Lhs; hardware FLOPs",
+                                        "MFU vs 989"};
+    double h = 1024, gemms = 48 * h * h + h * 32000, all = gemms + h * 32000 + 9 * h, attention = 4 * h * 2048;
+    const double expected[] = {100e12 / (6 * all + 12 * attention), 100e12 / (6 * all + 6 * attention),
+                               100e12 / (6 * all + 12 * attention), 100e12 / (6 * gemms + 12 * attention)};
+    check_formulas("tiny,1024,4,8,8,4096,32000,gelu", formulas, expected);
+    for (int i = 0; i < N_FORMULAS; i++) {
+        char text[1024];
+        snprintf(
+            text, sizeof text,
+            "%sH100-SXM-80GB,,titan,tiny,1024,4,8,8,4096,32000,gelu,2048,8,1,1,,1,8,ZeRO-1,1,64,none,,bf16,,,,,100,"
+            "%s,\n",
+            header, wrong[i]);
+        struct validate validate = validated(written("wrong_formula.csv", text), NULL);
+        CHECK_TRUE(validate.n_rows == 1 && strstr(validate.rows[0].reason, "of a known formula") != NULL);
+        validate_free(&validate);
+    }
+}
+
+/* On four stages the first holds four micro-batches and the embedding, the last one and the head. */
+TEST(memory_is_that_of_the_ranks_named)
+{
+    static const char *const ranks[] = {"max over all", "rank 0", "last rank only", "mean over ranks"};
+    double predicted[4] = {0};
+    for (int i = 0; i < 4; i++) {
+        char text[1024];
+        snprintf(text, sizeof text,
+                 "metric,value_bytes,ranks,%smax_memory_allocated,1e10,%s,H100-SXM-80GB,,titan,tiny,1024,4,8,8,4096,"
+                 "32000,gelu,2048,8,1,4,,1,2,ZeRO-1,1,64,none,,bf16,,,,,,,\n",
+                 header, ranks[i]);
+        struct validate validate = validated(written("ranks.csv", text), NULL);
+        if (!CHECK_TRUE(validate.n_rows == 1))
+            return;
+        CHECK_TEXT(validate.rows[0].reason, i < 3 ? "" : "ranks 'mean over ranks': means of ranks have no model");
+        predicted[i] = validate.rows[0].predicted;
+        validate_free(&validate);
+    }
+    CHECK_TRUE(0 < predicted[1] && 0 < predicted[2] && predicted[1] != predicted[2]);
+    CHECK_CLOSE(predicted[0], fmax(predicted[1], predicted[2]), 1e-15);
+}
+
+/* Comments between rows, rows of empty fields; columns that mean nothing here are told. */
+TEST(what_is_not_read_is_told)
+{
+    char text[1024];
+    snprintf(text, sizeof text,
+             "ep,%s# 1 node\n1,H100-SXM-80GB,,titan,tiny,1024,4,8,8,4096,32000,gelu,2048,8,1,1,,1,8,ZeRO-1,1,64,none,,"
+             "bf16,,,900,,,,\n,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,\n",
+             header);
+    struct validate validate = validated(written("unread.csv", text), NULL);
+    CHECK_EQUAL(validate.n_rows, 1);
+    CHECK_TEXT(validate.unread, "ep");
+    validate_free(&validate);
 }
 
 /* Qwen3 4B's heads are 128 wide, 1.6 of its h in all: two formulas count that in attention, the others h. Parameters

@@ -115,6 +115,8 @@ static void print_skipped(const struct validate *validate)
         if (row->reason[0] != '\0')
             printf("%-6s%-6s%-28.27s%-26.25s  %s\n", row->id, row->trust, row->source, row->model, row->reason);
     }
+    if (validate->unread[0] != '\0')
+        printf("columns that are not read: %s\n", validate->unread);
     putchar('\n');
 }
 
@@ -265,6 +267,8 @@ void validation_print_json(const struct validate *validate)
         if (validate->rows[i].reason[0] != '\0')
             json_array_append_new(skipped, row_json(&validate->rows[i]));
     json_t *root = json_pack("{s:o, s:o, s:o}", "rows", rows, "skipped", skipped, "statistics", statistics);
+    if (validate->unread[0] != '\0')
+        json_object_set_new(root, "unread_columns", json_string(validate->unread));
     command_print_json(root);
     texts_free(&sources);
     texts_free(&devices);

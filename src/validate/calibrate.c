@@ -146,6 +146,15 @@ static void widen(struct device_range *range, double value)
 }
 
 /** K001 K002 K003 K010 -> K001-K003 K010; other identifiers stand as they are. */
+/** A row's identifier, or without one its line. */
+static void write_name(FILE *file, const struct sample *sample)
+{
+    if (*sample->id != '\0')
+        fputs(sample->id, file);
+    else
+        fprintf(file, "line %d", sample->file->lines[sample->row]);
+}
+
 static char *rows_text(const struct samples *samples)
 {
     size_t bytes = 0;
@@ -160,7 +169,8 @@ static char *rows_text(const struct samples *samples)
             if (next[0] != id[0] || strtoll(next + strcspn(next, "0123456789"), NULL, 10) != number + last + 1 - i)
                 break;
         }
-        fprintf(file, "%s%s", i > 0 ? " " : "", id);
+        fputs(i == 0 ? "" : *id == '\0' ? ", " : " ", file);
+        write_name(file, &samples->sample[i]);
         if (last > i)
             fprintf(file, "-%s", samples->sample[last].id);
     }
@@ -235,9 +245,11 @@ static bool copy(struct work *work, const struct device *like, struct error *err
 {
     const struct family *family = work->family;
     if (like == NULL)
-        return error_set(err,
-                         "%s: %s: %d rows of split calib are of this device, and it names no other one under like:",
-                         work->device.name, family->name, work->samples.n);
+        return error_set(
+            err,
+            "%s: %s: %d rows of split calib are of this device (its column gpu holds a word of '%s'), %d are "
+            "needed; each curve needs its own, or a device under like: from which it is copied",
+            work->device.name, family->name, work->samples.n, work->device.rows, work->n_free);
     for (int32_t i = 0; i < family->n_unknowns; i++)
         if (family->unknowns[i].offset < FAMILY_BESIDE)
             *place_of(work, family->unknowns[i].offset) =
@@ -328,10 +340,10 @@ static bool check_peak(const struct work *work, struct error *err)
         double rate = (2 * gemm->m * gemm->n * gemm->k + sample->attention.flop) / sample->seconds;
         if (rate > peak)
             return error_set(err,
-                             "%s:%d: %s: %.4g TFLOP/s, more than the peak of %s, %.4g TFLOP/s; allowed: time_ms in "
+                             "%s:%d: %s%s%.4g TFLOP/s, more than the peak of %s, %.4g TFLOP/s; allowed: time_ms in "
                              "milliseconds, tflops in TFLOP/s",
-                             sample->file->path, sample->file->lines[sample->row], sample->id, rate * 1e-12,
-                             work->device.name, peak * 1e-12);
+                             sample->file->path, sample->file->lines[sample->row], sample->id,
+                             *sample->id != '\0' ? ": " : "", rate * 1e-12, work->device.name, peak * 1e-12);
     }
     return true;
 }

@@ -45,11 +45,12 @@ static bool is_negated(const char *text, const char *at)
     }
 }
 
-/** Whether "off", "disabled", "false", "none", "not used", or at the end of a clause "no", "not" or "0" follows: behind
- * the rest of an option's name ("_gather=False") and "grad", "param", "gather" or "reduce". */
+/** Whether "off", "disabled", "false", "none", "never", "not used", or at the end of a clause "no", "not" or "0"
+ * follows: behind the rest of an option's name ("_gather=False") and "grad", "param", "gather" or "reduce". */
 static bool is_off(const char *behind)
 {
-    static const char *const words[] = {"off", "disabled", "false", "none"}, *const last[] = {"no", "not", "0"};
+    static const char *const words[] = {"off", "disabled", "false", "none", "never"}, *const last[] = {"no", "not",
+                                                                                                       "0"};
     static const char *const between[] = {"grad", "param", "gather", "reduce"};
     while (isalnum((unsigned char)*behind) || (strchr("-_", *behind) != NULL && *behind != '\0'))
         behind++;

@@ -35,12 +35,21 @@ static bool take_header(struct measured *measured, const struct csv_row *row, st
     return true;
 }
 
+/** A comment without commas, or a row of a spreadsheet in which nothing stands. */
+static bool holds_nothing(const struct csv_row *row)
+{
+    bool empty = true;
+    for (int32_t i = 0; i < row->n_fields; i++)
+        empty = empty && *row->fields[i] == '\0';
+    return empty || (row->n_fields == 1 && *row->fields[0] == '#');
+}
+
 static bool take_row(void *context, const struct csv_row *row, struct error *err)
 {
     struct reading *reading = context;
     struct measured *measured = reading->measured;
     size_t n_columns = (size_t)measured->n_columns, n_rows = (size_t)measured->n_rows;
-    if (row->n_fields == 0)
+    if (row->n_fields == 0 || (n_columns > 1 && holds_nothing(row)))
         return true;
     if (n_columns == 0)
         return take_header(measured, row, err);
@@ -145,10 +154,29 @@ static double unit_factor(const char *column, const char *unit)
     static const struct {
         const char *column, *unit;
         double factor;
-    } units[] = {{"step_time_s", "s", 1},          {"step_time_s", "ms", 1e-3},     {"seq_len", "tokens", 1},
-                 {"seq_len", "k", 1024},           {"seq_len", "m", 1024.0 * 1024}, {"n_gpus", "gpus", 1},
-                 {"tokens_per_s", "k", 1e3},       {"tokens_per_s", "m", 1e6},      {"tps_per_gpu", "k", 1e3},
-                 {"tflops_per_gpu", "tflop/s", 1}, {"tflops_per_gpu", "tflops", 1}};
+    } units[] = {{"step_time_s", "s", 1},
+                 {"step_time_s", "ms", 1e-3},
+                 {"seq_len", "tokens", 1},
+                 {"seq_len", "k", 1024},
+                 {"seq_len", "m", 1024.0 * 1024},
+                 {"n_gpus", "gpus", 1},
+                 {"value_bytes", "gib", 1024.0 * 1024 * 1024},
+                 {"value_bytes", "mib", 1024.0 * 1024},
+                 {"value_bytes", "bytes", 1},
+                 {"seq_len", "k tokens", 1024},
+                 {"gbs", "sequences", 1},
+                 {"gbs", "samples", 1},
+                 {"mbs", "sequence", 1},
+                 {"mbs", "sequences", 1},
+                 {"mbs", "sample", 1},
+                 {"mbs", "samples", 1},
+                 {"gbs", "seqs", 1},
+                 {"mbs", "seq", 1},
+                 {"tokens_per_s", "k", 1e3},
+                 {"tokens_per_s", "m", 1e6},
+                 {"tps_per_gpu", "k", 1e3},
+                 {"tflops_per_gpu", "tflop/s", 1},
+                 {"tflops_per_gpu", "tflops", 1}};
     for (size_t i = 0; i < sizeof units / sizeof *units; i++)
         if (strcmp(column, units[i].column) == 0 && strcasecmp(unit, units[i].unit) == 0)
             return units[i].factor;

@@ -18,8 +18,9 @@ struct measured {
 };
 
 /**
- * Read a file. Lines that begin with '#' before the header are comments (`# source:`); fields may be quoted and hold
- * commas, quotes and line ends; blanks around a field are cut.
+ * Read a file. Lines that begin with '#' before the header are comments (`# source:`), and behind it those without
+ * commas; rows of empty fields are left out; fields may be quoted and hold commas, quotes and line ends; blanks around
+ * a field are cut.
  * @return false with err naming the file and line: a quote that is not closed or stands inside a plain field, a row
  *         with another number of fields than the header, a column that stands twice, a file without rows
  */

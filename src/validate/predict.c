@@ -80,6 +80,8 @@ static bool observe(void *context, const struct point_view *view, struct error *
         int32_t stage = view->dag->places[i].stage;
         double bytes = memory->peak_bytes[i];
         peaks->result->peak_bytes = fmax(peaks->result->peak_bytes, bytes);
+        if (stage == 0)
+            peaks->result->first_stage_bytes = fmax(peaks->result->first_stage_bytes, bytes);
         if (stage == last)
             peaks->result->last_stage_bytes = fmax(peaks->result->last_stage_bytes, bytes);
     }

@@ -9,9 +9,10 @@
 
 struct predict_result {
     double tokens_per_s_per_gpu;
-    double peak_bytes;       /* largest of any rank */
-    double last_stage_bytes; /* largest of the last stage */
-    double memory_bytes;     /* that a rank may use: system_memory_bytes */
+    double peak_bytes;        /* largest of any rank */
+    double first_stage_bytes; /* largest of the first stage */
+    double last_stage_bytes;  /* likewise of the last one */
+    double memory_bytes;      /* that a rank may use: system_memory_bytes */
     enum system_misfit misfit;
 };
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "validate/cause.h"
+#include "validate/cell.h"
 #include "validate/predict.h"
 
 /** A row while it is read. */
@@ -44,7 +45,9 @@ static bool quantity_of(const struct file *file, enum validate_quantity *quantit
         {"max_memory_reserved", VALIDATE_RESERVED},        {"activations, first stage", VALIDATE_ACTIVATIONS},
         {"parameters + optimizer", VALIDATE_LAYER_STATES}, {"layer forward", VALIDATE_LAYER_FORWARD},
         {"layer backward", VALIDATE_LAYER_BACKWARD}};
+    static const char prefix[] = "torch.cuda.";
     const char *metric = text(file, "metric");
+    metric += strncmp(metric, prefix, strlen(prefix)) == 0 ? strlen(prefix) : 0;
     *quantity = VALIDATE_THROUGHPUT;
     if (measured_column(file->measured, "metric") < 0)
         return true;
@@ -56,17 +59,46 @@ static bool quantity_of(const struct file *file, enum validate_quantity *quantit
     return false;
 }
 
+/** A formula without blanks and signs of multiplication. */
+static void pack_formula(char *to, size_t room, const char *formula)
+{
+    size_t n = 0;
+    for (; *formula != '\0' && n + 1 < room; formula++)
+        if (strchr(" *", *formula) == NULL)
+            to[n++] = *formula;
+    to[n] = '\0';
+}
+
+/** Whether a formula stands in a packed cell and is not divided there. */
+static bool has_formula(const char *packed, const char *formula)
+{
+    char wanted[96];
+    pack_formula(wanted, sizeof wanted, formula);
+    const char *at = strstr(packed, wanted);
+    return at != NULL && at[strlen(wanted)] != '/';
+}
+
+/** Whether the words beside a formula take it back: attention that it counts in full is called halved, or work that it
+ * leaves out is said to be counted. */
+static bool is_taken_back(const struct file *file, double attention_flop)
+{
+    const struct cells cells = {.measured = file->measured, .row = file->row};
+    return (attention_flop >= 12 && cell_says(&cells, "flops_formula", "half")) ||
+           (attention_flop >= 12 && cell_says(&cells, "flops_formula", "halv")) ||
+           cell_says(&cells, "flops_formula", "hardware") || cell_says(&cells, "flops_formula", "incl. recomp");
+}
+
 /**
  * Model FLOPs of a token: 6 for each weight of the layers' GEMMs and of the head, or for each parameter, and
  * attention_flop L h s; with heads_width heads times their width in place of h, where a source counts so (kv_channels x
- * num_attention_heads; d h), as others do not, whatever their models' heads. 0: the formula is none of these. Source:
- * 72BLsh^2 Korthikanti et al. 2022 (arXiv:2205.05198,
+ * num_attention_heads; d h; H Q), as others do not, whatever their models' heads. 0: the formula is none of these, or
+ * the words beside it say something else. Source: 72BLsh^2 Korthikanti et al. 2022 (arXiv:2205.05198,
  * appendix A, whose layer has 12h^2 weights); get_flops huggingface/nanotron, src/nanotron/models/llama.py; the third
  * NVIDIA/dgxc-benchmarking; the fourth NVIDIA/Megatron-LM, megatron/training/training.py (core r0.8); N and S
- * mosaicml/llm-foundry, scripts/train/benchmarking/README.md; the others Kaplan et al. 2020 (arXiv:2001.08361) with
- * attention, all of it or its causal half.
+ * mosaicml/llm-foundry, scripts/train/benchmarking/README.md; 12LHQT Chowdhery et al. 2022 (arXiv:2204.02311, appendix
+ * B); the others Kaplan et al. 2020 (arXiv:2001.08361) with attention, all of it or its causal half.
  */
-static double model_flop(const char *formula, const struct setting *setting)
+static double model_flop(const struct file *file, const struct setting *setting)
 {
     static const struct {
         const char *text;
@@ -77,14 +109,18 @@ static double model_flop(const char *formula, const struct setting *setting)
                     {"12*L*h^2*(1+g/a+s/h)+18*L*ffn*h+6*V*h", 12, false, false},
                     {"num_floating_point_operations (full attention", 12, false, true},
                     {"6N+12Lhs", 12, true, false},
+                    {"6N+12LHQT", 12, true, true},
+                    {"6N+6Lhs", 6, true, false},
                     {"3*2*N*S + 3*L*2*2*d*S^2", 12, true, false},
                     {"3*2*N*S + 3*L*4*d*S^2", 12, true, false},
                     {"6*N*tok + 6*s^2*d*h*L", 6, true, true}};
     const struct model *model = &setting->model;
     double h = (double)model->hidden, l = (double)model->layers;
     double gemms = l * (double)model_layer_parameters(model) + h * (double)model->vocabulary;
+    char packed[512];
+    pack_formula(packed, sizeof packed, text(file, "flops_formula"));
     for (size_t i = 0; i < sizeof formulas / sizeof *formulas; i++)
-        if (strstr(formula, formulas[i].text) != NULL)
+        if (has_formula(packed, formulas[i].text) && !is_taken_back(file, formulas[i].attention_flop))
             return 6 * (formulas[i].all_parameters ? cost_stage_parameters(model, 1, (int32_t)l, true, true) : gemms) +
                    formulas[i].attention_flop * l * (formulas[i].heads_width ? (double)model_query_width(model) : h) *
                        (double)setting->seq_len;
@@ -96,11 +132,11 @@ static double model_flop(const char *formula, const struct setting *setting)
  * recomputation counted, GELU with f = 4h, attention not halved. Source: Narayanan et al. 2021 (arXiv:2104.04473),
  * section 5.1.
  */
-static double formula_flop(const char *formula, const struct setting *setting)
+static double formula_flop(const struct file *file, const struct setting *setting)
 {
     double h = (double)setting->model.hidden, l = (double)setting->model.layers, s = (double)setting->seq_len;
-    if (strstr(formula, "96BsLh^2") == NULL)
-        return model_flop(formula, setting);
+    if (strstr(text(file, "flops_formula"), "96BsLh^2") == NULL)
+        return model_flop(file, setting);
     return 96 * l * h * h * (1 + s / (6 * h) + (double)setting->model.vocabulary / (16 * l * h));
 }
 
@@ -134,7 +170,7 @@ static double measured_throughput(const struct file *file, struct setting *setti
     enum { N_COLUMNS = 4, N_COMPARED = 3 };
     static const char *const columns[N_COLUMNS] = {"tps_per_gpu", "tokens_per_s", "step_time_s", "tflops_per_gpu"};
     double gpus = (double)setting->n_gpus, told[N_COLUMNS] = {0};
-    double flop = formula_flop(text(file, "flops_formula"), setting);
+    double flop = formula_flop(file, setting);
     bool behind = false;
     for (int i = 0; i < (flop > 0 ? N_COLUMNS : N_COMPARED); i++) {
         told[i] = later_number(file, columns[i], behind, setting);
@@ -163,8 +199,29 @@ static void doubt_implausible(struct setting *setting, const struct device *devi
         doubt(setting, "measured %.5g tokens/s/GPU would be %.2g%% of the device's peak", row->measured, 100 * share);
 }
 
+/** Of which ranks the column `ranks` tells: the last stage's, the first one's, else the fullest of all. */
+enum ranks { RANKS_ALL, RANKS_FIRST, RANKS_LAST };
+
+static enum ranks ranks_of(const struct file *file)
+{
+    const char *ranks = text(file, "ranks");
+    if (strcasestr(ranks, "last") != NULL)
+        return RANKS_LAST;
+    return strcasestr(ranks, "rank 0") != NULL || strcasestr(ranks, "first") != NULL ? RANKS_FIRST : RANKS_ALL;
+}
+
+/** Whether a memory is a mean of ranks, or the least of them. */
+static bool is_mean(const struct file *file)
+{
+    static const char *const words[] = {"mean", "average", "avg", "median", "least", "min ", "minimum"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strcasestr(text(file, "ranks"), words[i]) != NULL)
+            return true;
+    return strcasecmp(text(file, "ranks"), "min") == 0;
+}
+
 /** A simulation that fails is a row that is skipped. */
-static void simulate(const struct setting *setting, const struct device *device, bool last_stage,
+static void simulate(const struct setting *setting, const struct device *device, enum ranks ranks,
                      struct validate_row *result)
 {
     struct predict_result predicted = {0};
@@ -172,10 +229,13 @@ static void simulate(const struct setting *setting, const struct device *device,
     if (setting->global_batch == 0)
         snprintf(result->reason, sizeof result->reason, "gbs is missing");
     else if (!predict_run(setting, device, &predicted, &err))
-        snprintf(result->reason, sizeof result->reason, "simulation: %.150s", err.text);
+        snprintf(result->reason, sizeof result->reason, "simulation: %.150s",
+                 err.text + strspn(err.text, ": ")); /* before which the scenario's file stands, here none */
     if (result->reason[0] != '\0')
         return;
-    double bytes = last_stage ? predicted.last_stage_bytes : predicted.peak_bytes;
+    double bytes = ranks == RANKS_LAST    ? predicted.last_stage_bytes
+                   : ranks == RANKS_FIRST ? predicted.first_stage_bytes
+                                          : predicted.peak_bytes;
     result->predicted = result->quantity == VALIDATE_THROUGHPUT ? predicted.tokens_per_s_per_gpu : bytes;
     result->peak_bytes = predicted.peak_bytes;
     result->memory_bytes = predicted.memory_bytes;
@@ -203,12 +263,15 @@ static void name_row(const struct file *file, struct validate_row *result)
 static void predict(const struct file *file, const struct setting *setting, const struct device *device,
                     struct validate_row *result)
 {
-    bool last_stage = strstr(text(file, "ranks"), "last") != NULL;
+    enum ranks ranks = ranks_of(file);
     bool of_layers = result->quantity == VALIDATE_ACTIVATIONS || result->quantity >= VALIDATE_LAYER_FORWARD;
     if (of_layers && setting->plan.recompute_layers > 0)
         snprintf(result->reason, sizeof result->reason, "recomputation of some layers has no model for this metric");
+    else if (result->quantity != VALIDATE_THROUGHPUT && is_mean(file))
+        snprintf(result->reason, sizeof result->reason, "ranks '%.60s': means of ranks have no model",
+                 text(file, "ranks"));
     else if (result->quantity == VALIDATE_STATES)
-        result->predicted = predict_state_bytes(setting, device, last_stage);
+        result->predicted = predict_state_bytes(setting, device, ranks == RANKS_LAST);
     else if (result->quantity == VALIDATE_LAYER_STATES)
         result->predicted = predict_layer_state_bytes(setting);
     else if (result->quantity == VALIDATE_ACTIVATIONS)
@@ -217,7 +280,7 @@ static void predict(const struct file *file, const struct setting *setting, cons
         result->predicted =
             predict_layer_s(setting, device, result->quantity == VALIDATE_LAYER_FORWARD ? PASS_FORWARD : PASS_BACKWARD);
     else
-        simulate(setting, device, last_stage, result);
+        simulate(setting, device, ranks, result);
     if (result->reason[0] == '\0')
         result->error = result->predicted / result->measured - 1;
 }

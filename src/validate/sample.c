@@ -18,15 +18,17 @@ static const char *text(struct row row, const char *column)
     return measured_text(row.file, row.index, column);
 }
 
-/** A number, the middle of a range ("46-48"), 0 where the cell is empty or says something else. */
+/** A number as measured_number reads it, the middle of a range ("46-48"), 0 where the cell is empty or says something
+ * else. */
 static double number(struct row row, const char *column)
 {
-    const char *cell = text(row, column);
+    struct error err = {0};
+    double value;
+    if (measured_number(row.file, row.index, column, &value, &err))
+        return value;
     char *end;
-    double first = strtod(cell, &end);
-    if (end == cell || !isfinite(first) || first < 0)
-        return 0;
-    return *end == '-' && strtod(end + 1, NULL) > first ? (first + strtod(end + 1, NULL)) / 2 : first;
+    double first = strtod(text(row, column), &end), last = *end == '-' ? strtod(end + 1, &end) : 0;
+    return 0 <= first && first < last && isfinite(last) && *end == '\0' ? (first + last) / 2 : 0;
 }
 
 static bool is(struct row row, const char *column, const char *value)

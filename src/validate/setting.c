@@ -26,7 +26,7 @@ static bool is_missing(const struct cells *cells, const char *column)
     return *cell_text(cells, column) == '\0' && (strcmp(column, "tp") != 0 || cell_tensor(cells) == 0);
 }
 
-/** A column without which nothing can be simulated, or a precision without a model. */
+/** A column without which nothing can be simulated. */
 static void refuse_incomplete(const struct cells *cells)
 {
     for (int i = cells->known.layers > 0 ? N_SIZE_COLUMNS : 0; setting_columns[i] != NULL; i++)
@@ -39,15 +39,51 @@ static void refuse_incomplete(const struct cells *cells)
         if (*cell_text(cells, setting_columns[i]) != '\0' && strcmp(setting_columns[i], "activation") != 0 &&
             strcmp(setting_columns[i], "gpu") != 0 && cell_count(cells, setting_columns[i]) == 0)
             cell_skip(cells, "%s is 0", setting_columns[i]);
+}
+
+/** A cell in a column of the file's own that tells what another column here is for, where that is empty: a row whose
+ * "activation_checkpointing" is full would else be taken for one that recomputes nothing. */
+static void refuse_other_names(const struct cells *cells)
+{
+    static const struct {
+        const char *column, *part;
+    } names[] = {{"recompute", "recomp"},     {"recompute", "checkpointing"},
+                 {"recompute", "remat"},      {"offload", "offload"},
+                 {"vpp", "virtual"},          {"vpp", "interleav"},
+                 {"cp", "context_parallel"},  {"cp", "context parallel"},
+                 {"tp", "tensor_parallel"},   {"tp", "tensor parallel"},
+                 {"pp", "pipeline_parallel"}, {"pp", "pipeline parallel"}};
+    const struct measured *measured = cells->measured;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        for (int32_t column = 0; column < measured->n_columns; column++) {
+            const char *name = measured->columns[column];
+            if (strcasestr(name, names[i].part) != NULL && strcmp(name, names[i].column) != 0 &&
+                *cell_text(cells, name) != '\0' && !cell_is_none(cells, name) &&
+                *cell_text(cells, names[i].column) == '\0')
+                cell_skip(cells, "column '%.60s' is not read; that of its kind is '%s'", name, names[i].column);
+        }
+}
+
+/** All but bf16 and fp16, and what is kept in 8 bits or less beside them: GEMMs, the optimizer. */
+static void refuse_precision(const struct cells *cells)
+{
     static const char *const words[] = {"bf16", "fp16", "bfloat16", "float16"};
+    static const char *const narrow[] = {"fp8", "fp4", "float8", "float4", "int8", "8-bit", "8bit"};
     const char *precision = cell_text(cells, "precision");
     bool known = false;
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         known = known || cell_has(cells, "precision", words[i]);
     if (*precision == '\0')
         cell_skip(cells, "precision is missing");
-    if (!known || cell_says(cells, "precision", "fp8") || cell_says(cells, "precision", "fp4"))
-        cell_skip(cells, "precision '%s' has no model; bf16 and fp16 have", precision);
+    for (size_t i = 0; i < sizeof narrow / sizeof *narrow; i++) {
+        known = known && !cell_says(cells, "precision", narrow[i]);
+        if (known && cell_says(cells, "framework", narrow[i]))
+            cell_skip(cells, "framework '%.90s': %s has no model", cell_text(cells, "framework"), narrow[i]);
+        if (known && cell_says(cells, "notes", narrow[i]))
+            cell_assume(cells, "precision %.40s, though the notes name %s", precision, narrow[i]);
+    }
+    if (!known)
+        cell_skip(cells, "precision '%.90s' has no model; bf16 and fp16 have", precision);
 }
 
 /** A predicted row has room for a whole cause. */
@@ -91,6 +127,8 @@ bool setting_of_row(const struct measured *measured, int32_t row, const struct s
     if (!find_known(&cells, &tables->models))
         return false;
     refuse_incomplete(&cells);
+    refuse_precision(&cells);
+    refuse_other_names(&cells);
     if (reason[0] != '\0')
         return true;
     setting->n_gpus = cell_whole(&cells, "n_gpus");

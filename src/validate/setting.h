@@ -73,14 +73,15 @@ enum { SETTING_REASON = 192 };
  *                                       beside no name as well if that makes the speed of gpus.csv, and said; beside
  *                                       anything else skipped. "KxM Gb/s" (Gbps, Tb/s, GbE), or "M Gb/s per
  *                                       node": shared by 8 GPUs; "M Gb/s per GPU"; without a word, up to 400 Gb/s a
- *                                       GPU, above it a node. Else by gpus.csv. Nodes of 8 GPUs
+ *                                       GPU, above it a node. Without a unit by InfiniBand's names: NDR 400 Gb/s, HDR
+ *                                       200, EDR 100, "HDR100", "4x NDR". Else by gpus.csv. Nodes of 8 GPUs
  *   attention        attn_kernel,       llm-foundry (2023): flash1, whatever its rows are labelled: its benchmark
  *                    attn_backend,      script takes the Triton kernel by default (submit_benchmarks.py, attn_impl),
  *                                       between its rows' lengths lies half the speed of FlashAttention-2's tables.
  *                    framework, gpu     FlashAttention-2 ("flash_attn 2.6", "FA2"), FlashAttention-3, cuDNN.
  *                                       "unfused", "eager", "math" (no "fallback"), but not beside "flash", and
  *                                       Megatron-LM (not Megatron-Core or -Bridge) on A100 where nothing else is named
- *                                       (2021, 2022: before flash attention): unfused.
+ *                                       (2021, 2022: before flash attention): unfused. Other kernels: skipped.
  *                                       Empty or "auto": NeMo, Megatron and MaxText on H100, H200, H800: cuDNN (what
  *                                       Transformer Engine takes). All others, and "flash" of no version:
  *                                       FlashAttention-2
@@ -91,7 +92,8 @@ enum { SETTING_REASON = 192 };
  *                                       and joint projections: fused. Else PyTorch: eager; others: fused, assumed
  *   loss             framework          llm-foundry: fused-metrics (modeling_mpt.py: loss_fn is fused_crossentropy by
  *                                       default, and there are two train metrics). Others: passes
- *   gradients        sharding, notes,   "bf16 grad": bf16, "fp32 grad": fp32. Else the framework's default, 2 bytes:
+ *   gradients        sharding, notes,   "bf16 grad", "bf16 reduce", "reduce_dtype=bf16": bf16, so fp32. Else the
+ *                    precision,         framework's default, 2 bytes:
  *                    framework, source  llm-foundry (Composer's PURE, whose reduce_dtype is bf16; DEFAULT with none,
  *                                       which FSDP takes from the parameters'), fms-fsdp (policies/mixed_precision.py,
  *                                       bfSixteen), DeepSpeed (engine.py, communication_data_type), InternEvo
@@ -110,7 +112,8 @@ enum { SETTING_REASON = 192 };
  *                                       which they are temporaries (MaxText, Paxml). Others: kept, assumed
  *   optimizer        framework          llm-foundry: eager (Composer's DecoupledAdamW). Else fused
  *   sharding         sharding, notes,   the number after "ZeRO" ("zero2", "ZeRO Stage 2"). "SHARD_GRAD_OP": zero2.
- *                    framework          "FSDP", "HSDP", "HYBRID_SHARD": zero3. "distributed optimizer", "dist opt",
+ *                    framework          "FSDP", "HSDP", "HYBRID_SHARD", "FULL_SHARD": zero3, with pp 1 and
+ *                                       "reshard_after_forward=False" zero2. "distributed optimizer", "dist opt",
  *                                       "sharded optimizer", "optimizer (state) sharding": zero1. "DDP", "DP",
  *                                       "NO_SHARD", "none", "not sharded", and an empty cell with notes of "no
  *                                       distributed optimizer" or "gradient all-reduce", or with dp 1: none. No word
@@ -132,7 +135,8 @@ enum { SETTING_REASON = 192 };
  *                                       and "FSDP=N" but for versions 1 and 2: N ranks, more than there are: skipped;
  *                                       "over N nodes": theirs; else with "HSDP" or "hybrid" "shard=N", "N shards",
  *                                       "shard N nodes", or without a number (but of types, versions, stages) those of
- *                                       a node; "+DP" without a number: skipped. Else all
+ *                                       a node; so with FSDP and "within node", "replicate", "dp_shard". "FSDP N-way":
+ *                                       N ranks; "+DP" without a number, another number beside FSDP: skipped. Else all
  *   stages           layers, pp, vpp    equal; where pp x vpp does not divide layers, embedding and head counted as
  *                                       layers (Megatron's option; so Llama 3, arXiv:2407.21783, section 3.3.2), if
  *                                       that divides. Else skipped
@@ -142,8 +146,9 @@ enum { SETTING_REASON = 192 };
  *                    framework          missing (fms-fsdp's train_utils.py steps after each backward; torchtitan's
  *                                       global_batch_size is that by default), with pp above 1 then micro-batches of
  *                                       one sequence (its pipeline_parallel_microbatch_size)
- *   cp type          framework,         Megatron's cp_comm_type in the notes: p2p ring, all_gather, a2a ulysses; others
- *                                       are skipped. "Ulysses": ulysses. torchtitan: all-gather (its default
+ *   cp type          framework, cp,     Megatron's cp_comm_type in the notes: p2p ring, all_gather, a2a ulysses; others
+ *                                       are skipped; so a remark in cp, "2 (Ulysses)". "Ulysses": ulysses. torchtitan:
+ *                                       all-gather (its default
  *                    sharding, notes    context_parallel_rotate_method). Else a ring (Megatron's default cp_comm_type)
  *   tp overlap       tp_comm_overlap,   1, and torchtitan with "async TP": chunked. Empty: NeMo and Megatron-Bridge
  *                    framework, notes,  with TP and sequence parallelism chunked, assumed: NeMo's recipes for
@@ -168,26 +173,35 @@ enum { SETTING_REASON = 192 };
  *                                       False); so PyTorch's DDP. Else none (Megatron's default)
  *   sequence         sp                 0: off. 1 or empty: on. Others: skipped
  *   parallelism
- *   recompute,       recompute,         "none" without "full" or "selective" behind it, or empty: none.
- *   early stop       framework, gpu,    "selective (core attention)", Megatron's "selective":
- *                    precision          [attention-core]. "0", "no", "off", "false": none. "SwiGLU act...": selective.
- *                                       "full": full; "block, N": of N layers of each virtual stage (no row of one
+ *   recompute,       recompute,         word by word; a word or number that is not understood, or belongs to nothing
+ *   early stop       framework, gpu,    there, skips the row ("full, 10 layers", "core_attn, mlp", "full attention").
+ *                    precision          "none", "0", "no", "off", "false" at the begin or behind what they are about
+ *                                       ("remat: none", "gradient_checkpointing=False"), without "full", "selective"
+ *                                       and the like behind it, or empty: none. "core attention", "core_attn",
+ *                                       Megatron's "selective": [attention-core]; "SwiGLU act...": activation,
+ *                                       "layernorm", "norms": norm; together: all of these. "full", and "uniform, 1" of
+ *                                       Megatron: full; "block, N": of N layers of each virtual stage (no row of one
  *                                       layer, nor of activations alone); torchtitan's "selective op", "per-op",
  *                                       "matmul", and "selective" or "SAC" alone (its llama3_8b.toml): [selective,
- *                                       alternate-gemms]. MaxText's minimal_flash: selective
+ *                                       alternate-gemms]. "gradient checkpointing", "activation checkpointing" alone,
+ *                                       but of Megatron: full. MaxText's minimal_flash: selective
  *                                       (checkpoint_dots_with_no_batch_dims and "context",
- *                                       attention's output, are saved). "every Nth layer", torchtitan's "selective
- *                                       (N)": full, of one layer in N; with early stop of torchtitan and fms-fsdp
- *                                       (checkpoint_wrapper without reentrance, torch 2.1 and later), and where
- *                                       "use_reentrant=False" stands. llm-foundry
+ *                                       attention's output, are saved). "every Nth layer", "every other layer",
+ *                                       torchtitan's "selective (N)": full, of one layer in N, so "every N layers" but
+ *                                       of Megatron, where that may be one checkpoint; with early stop of torchtitan
+ *                                       and fms-fsdp (checkpoint_wrapper without reentrance, torch 2.1 and later), and
+ *                                       where "use_reentrant=False" stands. llm-foundry
  *                                       asks for that too (submit_benchmarks.py): its rows on H100 and those of
  *                                       amp_bf16, as its README calls them, came with pull 543 of autumn 2023, whose
  *                                       images are of torch 2.1 (sweep.sh: 2.0.1 at first, then a nightly of 2.1,
  *                                       then 2.1.0): early stop. Its rows of bf16 came before, on torch 1.13, which
  *                                       knew none. Others: skipped
- *   offload          offload, recompute "alpha 0.5", "alpha=0.5": that share of activations. "none", "0", "no", "off",
- *                                       "false": none. Others: skipped
- *   precision        precision          bf16, amp_bf16; fp16 is as fast. Others, and "fp8" or "fp4" beside: skipped
+ *   offload          offload, recompute "alpha 0.5", "alpha=50%": that share of activations. "none", "0", "no", "off",
+ *                                       "false", also behind the name ("cpu_offload=False"): none. Others: skipped
+ *   precision        precision,         bf16, amp_bf16; fp16 is as fast. Others, and "fp8", "float8", "fp4", "int8" or
+ *                    framework          "8-bit" beside: skipped
+ *   other names                         a column of the file's own ("activation_checkpointing", "context_parallel")
+ *                                       that is not empty where recompute, offload, vpp, tp, pp or cp is: skipped
  *
  * @param reason  why the row cannot run: a missing column (the first), or what the simulator has no model of
  * @return        false with err for a cell that is malformed

@@ -21,9 +21,22 @@ static int32_t flash_version(const char *text)
     return '1' <= *behind && *behind <= '9' ? *behind - '0' : 0;
 }
 
+/** Skip what a cell calls none of the kernels here, nor leaves open. */
+static void refuse_attention(const struct cells *cells, const char *column)
+{
+    static const char *const open[] = {"auto",  "default", "fused",       "SDPA", "scaled_dot_product",
+                                       "flash", "math",    "Transformer", "TE"};
+    const char *text = cell_text(cells, column);
+    bool named = *text == '\0';
+    for (size_t i = 0; i < sizeof open / sizeof *open; i++)
+        named = named || (strcmp(open[i], "TE") == 0 ? strncmp(text, "TE", 2) == 0 : cell_says(cells, column, open[i]));
+    if (!named)
+        cell_skip(cells, "%s '%.90s' has no model; FlashAttention-2 and -3, cuDNN and unfused have", column, text);
+}
+
 enum device_attention setting_read_attention(const struct cells *cells)
 {
-    const char *column = measured_column(cells->measured, "attn_backend") >= 0 ? "attn_backend" : "attn_kernel";
+    const char *column = *cell_text(cells, "attn_backend") != '\0' ? "attn_backend" : "attn_kernel";
     int32_t version = flash_version(cell_text(cells, column));
     if (cell_has(cells, "framework", "llm-foundry"))
         return DEVICE_FLASH1;
@@ -39,6 +52,7 @@ enum device_attention setting_read_attention(const struct cells *cells)
         if (cell_says(cells, column, in_memory[i]) &&
             (strcmp(in_memory[i], "math") != 0 || !cell_has(cells, column, "fallback")))
             return DEVICE_UNFUSED;
+    refuse_attention(cells, column);
     bool hopper = cell_has(cells, "gpu", "H100") || cell_has(cells, "gpu", "H200") || cell_has(cells, "gpu", "H800");
     bool cudnn = hopper && !flash && (cell_is_megatron(cells) || cell_has(cells, "framework", "MaxText"));
     bool unfused = cell_is_before_flash(cells) && !flash;

@@ -31,29 +31,68 @@ static size_t times_bytes(const char *text, const char *end)
     return end - text >= 2 && memcmp(end - 2, sign, 2) == 0 ? 2 : 0;
 }
 
-/** Bytes a second of a GPU's NICs as the fabric column has them: "8x400Gb/s", "1600 Gbps per node", "400Gb/s per GPU";
- * 0: it has none. */
-static double read_nics(const struct cells *cells)
+/** Gb/s of an InfiniBand port by its generation, "NDR", "HDR100", and where that name begins and ends; 0: none. */
+static double generation_gbit(const char *fabric, const char **begin, const char **end)
+{
+    static const struct {
+        const char *name;
+        double gbit;
+    } generations[] = {{"NDR", 400}, {"HDR", 200}, {"EDR", 100}};
+    for (size_t i = 0; i < sizeof generations / sizeof *generations; i++) {
+        *begin = strstr(fabric, generations[i].name);
+        if (*begin == NULL)
+            continue;
+        *end = *begin + strlen(generations[i].name);
+        const char *number = *end + strspn(*end, " -");
+        double gbit = isdigit((unsigned char)*number) ? strtod(number, (char **)&number) : 0;
+        if (gbit != 100 && gbit != 200 && gbit != 400)
+            return generations[i].gbit;
+        *end = number;
+        return gbit;
+    }
+    return 0;
+}
+
+/** Gb/s of one port as the fabric column has them, "400Gb/s", "400G IB", else by the generation's name; where that ends
+ * on its left side, and on its right one; 0: it has none. */
+static double port_gbit(const char *fabric, const char **begin, const char **end)
 {
     static const struct {
         const char *text;
         double gbit;
     } units[] = {{"Gb/s", 1}, {"Gbps", 1}, {"Gbit/s", 1}, {"Tb/s", 1e3},       {"Tbps", 1e3},
                  {"GbE", 1},  {"G IB", 1}, {"G RoCE", 1}, {"G InfiniBand", 1}, {"G Ethernet", 1}};
-    const char *fabric = cell_text(cells, "fabric"), *end = NULL;
-    double gbit_per_s = 0, n_nics = 0;
-    for (size_t i = 0; i < sizeof units / sizeof *units && end == NULL; i++) {
-        end = strstr(fabric, units[i].text);
-        gbit_per_s = end == NULL ? 0 : units[i].gbit * number_before(fabric, &end);
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
+        *begin = strstr(fabric, units[i].text);
+        if (*begin != NULL) {
+            *end = *begin + strlen(units[i].text);
+            return units[i].gbit * number_before(fabric, begin);
+        }
     }
-    const char *times = end;
-    while (times != NULL && times > fabric && times[-1] == ' ')
-        times--;
-    size_t sign = times == NULL ? 0 : times_bytes(fabric, times);
+    return generation_gbit(fabric, begin, end);
+}
+
+/** N of "Nx" before `begin`, or of "x N" behind `end`; 0: neither. */
+static double count_of_ports(const char *fabric, const char *begin, const char *end)
+{
+    while (begin > fabric && begin[-1] == ' ')
+        begin--;
+    size_t sign = times_bytes(fabric, begin);
     if (sign > 0) {
-        times -= sign;
-        n_nics = number_before(fabric, &times);
+        begin -= sign;
+        return number_before(fabric, &begin);
     }
+    end += strspn(end, " ");
+    return strchr("xX*", *end) != NULL && *end != '\0' ? strtod(end + 1, NULL) : 0;
+}
+
+/** Bytes a second of a GPU's NICs as the fabric column has them: "8x400Gb/s", "1600 Gbps per node", "400Gb/s per GPU",
+ * "4x HDR"; 0: it has none. */
+static double read_nics(const struct cells *cells)
+{
+    const char *fabric = cell_text(cells, "fabric"), *begin, *end;
+    double gbit_per_s = port_gbit(fabric, &begin, &end);
+    double n_nics = gbit_per_s > 0 ? count_of_ports(fabric, begin, end) : 0;
     bool one = cell_has(cells, "fabric", "per GPU"),
          node = !one && (n_nics > 0 || cell_has(cells, "fabric", "per node"));
     if (gbit_per_s > 0 && !node && !one) {

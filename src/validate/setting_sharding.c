@@ -1,17 +1,23 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "validate/setting_parts.h"
 
-/** The stage in "ZeRO-3", "zero2", "ZeRO Stage 1"; -1: none is named. */
+/** The stage in "ZeRO-3", "zero2", "ZeRO Stage 1", "DeepSpeed stage 3"; -1: none is named. */
 static int32_t zero_stage(const char *text)
 {
-    const char *zero = strcasestr(text, "zero");
+    static const char *const names[] = {"zero", "deepspeed"};
+    const char *zero = NULL;
+    for (size_t i = 0; i < sizeof names / sizeof *names && zero == NULL; i++) {
+        zero = strcasestr(text, names[i]);
+        zero = zero == NULL ? NULL : zero + strlen(names[i]);
+    }
     if (zero == NULL)
         return -1;
-    zero += strlen("zero") + strspn(zero + strlen("zero"), " -_");
+    zero += strspn(zero, " -_");
     if (strncasecmp(zero, "stage", strlen("stage")) == 0)
         zero += strlen("stage") + strspn(zero + strlen("stage"), " -_");
     return '0' <= *zero && *zero <= '3' ? *zero - '0' : -1;
@@ -39,6 +45,23 @@ static bool is_bridge_default(const struct cells *cells)
            !says_unsharded(cells);
 }
 
+/** Whether FSDP keeps parameters between forward and backward: "reshard_after_forward=False", "no reshard". */
+static bool keeps_parameters(const struct cells *cells)
+{
+    static const char *const columns[] = {"sharding", "notes"};
+    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) {
+        const char *option = strcasestr(cell_text(cells, columns[i]), "reshard_after_forward");
+        if (option != NULL) {
+            option += strlen("reshard_after_forward");
+            if (isdigit((unsigned char)option[strspn(option, " =:")]))
+                cell_skip(cells, "%s: resharding to groups after the forward has no model", columns[i]);
+        }
+        if (cell_has(cells, columns[i], "reshard"))
+            return !cell_says(cells, columns[i], "reshard");
+    }
+    return false;
+}
+
 /** What the sharding column says; false: nothing that has a model. */
 static bool read_states(const struct cells *cells, struct scenario_plan *plan)
 {
@@ -55,22 +78,28 @@ static bool read_states(const struct cells *cells, struct scenario_plan *plan)
                  {"distributed_optim", SCENARIO_ZERO1},
                  {"distributed-optim", SCENARIO_ZERO1},
                  {"DistributedOptim", SCENARIO_ZERO1},
+                 {"DistOpt", SCENARIO_ZERO1},
                  {"dist opt", SCENARIO_ZERO1},
                  {"dist. opt", SCENARIO_ZERO1},
                  {"dist-opt", SCENARIO_ZERO1},
                  {"sharded optim", SCENARIO_ZERO1},
                  {"optimizer shard", SCENARIO_ZERO1},
                  {"optimizer state shard", SCENARIO_ZERO1},
+                 {"FULL_SHARD", SCENARIO_ZERO3},
+                 {"full shard", SCENARIO_ZERO3},
+                 {"fully shard", SCENARIO_ZERO3},
                  {"DDP", SCENARIO_UNSHARDED}};
     static const int32_t stages[] = {SCENARIO_UNSHARDED, SCENARIO_ZERO1, SCENARIO_ZERO2, SCENARIO_ZERO3};
     int32_t stage = zero_stage(cell_text(cells, "sharding"));
-    if (stage >= 0 && cell_says(cells, "sharding", "zero")) {
+    if (stage >= 0 && (cell_says(cells, "sharding", "zero") || !cell_has(cells, "sharding", "zero"))) {
         plan->sharding = stages[stage];
         return true;
     }
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (cell_says(cells, "sharding", words[i].text)) {
             plan->sharding = words[i].sharding;
+            if (plan->sharding == SCENARIO_ZERO3 && plan->pp == 1 && keeps_parameters(cells))
+                plan->sharding = SCENARIO_ZERO2;
             return true;
         }
     if (is_bridge_default(cells)) {
@@ -86,13 +115,20 @@ static bool read_states(const struct cells *cells, struct scenario_plan *plan)
 static bool is_pipelined_fsdp(const struct cells *cells, const struct scenario_plan *plan)
 {
     return plan->pp > 1 && cell_has(cells, "framework", "titan") && cell_has(cells, "sharding", "SDP") &&
-           !cell_has(cells, "sharding", "reshard") && !cell_has(cells, "notes", "reshard");
+           !cell_says(cells, "sharding", "reshard") && !cell_says(cells, "notes", "reshard");
 }
 
-/** PyTorch's names of sharding in groups. */
+/** PyTorch's names of sharding in groups, and FSDP that is said to end at a node or to have replicas. */
 static bool is_hybrid(const struct cells *cells)
 {
-    return cell_has(cells, "sharding", "HSDP") || cell_has(cells, "sharding", "hybrid");
+    static const char *const words[] = {"dp_shard",        "dp_replicate",   "replicate=",       "replicate ",
+                                        "replicas",        "within node",    "within a node",    "inside node",
+                                        "inside a node",   "intra-node",     "within each node", "inside each node",
+                                        "inside the node", "within the node"};
+    bool hybrid = cell_has(cells, "sharding", "HSDP") || cell_has(cells, "sharding", "hybrid");
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        hybrid = hybrid || (cell_has(cells, "sharding", "FSDP") && cell_says(cells, "sharding", words[i]));
+    return hybrid;
 }
 
 /** Whether one of the words ends before `at`. */
@@ -150,7 +186,19 @@ static int64_t ranks_of_shard(const char *text, int64_t ranks_of_node)
     return 0;
 }
 
-/** N of "over N", of "over N nodes" their ranks, N of "FSDP N" and "FSDP=N" but for the versions 1 and 2; 0: none. */
+/** N of "N-way"; 0: there is none. */
+static int64_t ranks_of_way(const char *text)
+{
+    const char *way = strcasestr(text, "way"), *number = way;
+    while (number != NULL && number > text && strchr(" -", number[-1]) != NULL)
+        number--;
+    while (number != NULL && number > text && isdigit((unsigned char)number[-1]))
+        number--;
+    return way != NULL && isdigit((unsigned char)*number) ? number_at(number, NULL) : 0;
+}
+
+/** N of "over N", of "over N nodes" their ranks, N of "N-way", "FSDP N" and "FSDP=N" but for the versions 1 and 2; 0:
+ * none. */
 static int64_t ranks_over(const struct cells *cells, const struct scenario_plan *plan)
 {
     const char *text = cell_text(cells, "sharding"), *over = strcasestr(text, "over "),
@@ -162,6 +210,9 @@ static int64_t ranks_over(const struct cells *cells, const struct scenario_plan 
     bool times_cp = cell_has(cells, "sharding", "x CP") || cell_has(cells, "framework", "titan");
     if (ranks > 0)
         return ranks * (times_cp && ranks <= plan->dp ? plan->cp : 1);
+    ranks = is_hybrid(cells) ? 0 : ranks_of_way(text);
+    if (ranks > 0)
+        return ranks;
     fsdp = fsdp == NULL ? NULL : fsdp + strlen("FSDP");
     ranks = fsdp != NULL && *fsdp != '\0' && strchr(" =-", *fsdp) != NULL ? strtol(fsdp + 1, NULL, 10) : 0;
     return ranks > 2 ? ranks : 0;
@@ -174,6 +225,26 @@ static bool has_other_number(const char *text)
     for (const char *at = strpbrk(text, digits); at != NULL; at = strpbrk(at + strspn(at, digits), digits))
         if (!is_of_name(text, at))
             return true;
+    return false;
+}
+
+/** Whether a text counts ranks, "8 x 8", "groups of 6", "4 nodes", and is not about all: of a group or of the run. */
+static bool counts_some(const char *text, int64_t group, int64_t run)
+{
+    static const char digits[] = "0123456789";
+    static const char *const behind[] = {"rank", "GPU", "node", "replica", "shard", "in a group"};
+    static const char *const before[] = {"group of ", "groups of ", "group size ", "group=", "group_size="};
+    for (const char *at = strpbrk(text, digits); at != NULL; at = strpbrk(at + strspn(at, digits), digits)) {
+        char *end;
+        int64_t number = number_at(at, &end);
+        const char *word = end + strspn(end, " -");
+        bool counts = is_behind(text, at, before, sizeof before / sizeof *before) ||
+                      (*word == 'x' && isdigit((unsigned char)word[1 + strspn(word + 1, " ")]));
+        for (size_t i = 0; i < sizeof behind / sizeof *behind; i++)
+            counts = counts || strncasecmp(word, behind[i], strlen(behind[i])) == 0;
+        if (counts && number != group && number != run && !is_of_name(text, at))
+            return true;
+    }
     return false;
 }
 
@@ -202,6 +273,9 @@ static int64_t read_shard_group(const struct cells *cells, const struct scenario
         cell_skip(cells, "sharding '%s': %lld ranks are more than dp x cp", text, (long long)over);
     if (group == 0 && is_hybrid(cells))
         group = ranks_of_hybrid(cells, plan);
+    bool fsdp = plan->sharding == SCENARIO_ZERO2 || plan->sharding == SCENARIO_ZERO3;
+    if (fsdp && group == 0 && counts_some(text, replicas, replicas * plan->tp * plan->pp))
+        cell_skip(cells, "sharding '%s': how many ranks share is not given", text);
     if (group <= 0 || group >= replicas)
         return 0;
     if (replicas % group != 0)
@@ -241,12 +315,35 @@ static bool is_large_scale(const struct cells *cells)
     return cell_has(cells, "framework", "llm-foundry") && cell_has(cells, "source", "Large Scale");
 }
 
+/** Whether a column says that gradients are summed or reduced in a type: "bf16 gradients", "reduce_dtype=bf16". */
+static bool says_gradients(const struct cells *cells, const char *type)
+{
+    static const char *const columns[] = {"sharding", "precision", "notes"};
+    static const char *const before[] = {"reduce in ", "reduction in ", "reduced in ", "reduce_dtype=", "reduce dtype ",
+                                         "reduce: ",   "gradients in ", "grads in ",   "reduce="};
+    static const char *const behind[] = {" grad", " reduc", " main grad"};
+    char phrase[32];
+    for (size_t column = 0; column < sizeof columns / sizeof *columns; column++) {
+        for (size_t i = 0; i < sizeof before / sizeof *before; i++) {
+            snprintf(phrase, sizeof phrase, "%s%s", before[i], type);
+            if (cell_says(cells, columns[column], phrase))
+                return true;
+        }
+        for (size_t i = 0; i < sizeof behind / sizeof *behind; i++) {
+            snprintf(phrase, sizeof phrase, "%s%s", type, behind[i]);
+            if (cell_says(cells, columns[column], phrase))
+                return true;
+        }
+    }
+    return false;
+}
+
 /** What gradients are summed and reduced in: the row's word, else the framework's default. */
 static enum scenario_gradients read_gradients(const struct cells *cells)
 {
     static const char *const half[] = {"llm-foundry", "fms-fsdp", "DeepSpeed", "InternEvo"};
-    bool bf16 = cell_says(cells, "sharding", "bf16 grad") || cell_says(cells, "notes", "bf16 grad");
-    if (bf16 || cell_says(cells, "sharding", "fp32 grad") || cell_says(cells, "notes", "fp32 grad"))
+    bool bf16 = says_gradients(cells, "bf16") || says_gradients(cells, "bfloat16");
+    if (bf16 || says_gradients(cells, "fp32") || says_gradients(cells, "float32"))
         return bf16 ? SCENARIO_BF16 : SCENARIO_FP32;
     for (size_t i = 0; i < sizeof half / sizeof *half; i++)
         bf16 = bf16 || (cell_has(cells, "framework", half[i]) && !is_large_scale(cells));
@@ -291,7 +388,7 @@ void setting_read_sharding(const struct cells *cells, struct setting *setting)
         cell_skip(cells, "sharding %s%s%s; known: ZeRO-0 to ZeRO-3, DDP, FSDP, HSDP, distributed optimizer",
                   *cell_text(cells, "sharding") == '\0' ? "is missing" : "'", cell_text(cells, "sharding"),
                   *cell_text(cells, "sharding") == '\0' ? "" : "' has no model");
-    static const char *const others[] = {"CPU", "offload", "ZeRO++", "MiCS"};
+    static const char *const others[] = {"CPU", "offload", "ZeRO++", "MiCS", "hpZ", "NVMe"};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (cell_says(cells, "sharding", others[i]))
             cell_skip(cells, "sharding '%s': %s has no model", cell_text(cells, "sharding"), others[i]);

@@ -162,12 +162,45 @@ static bool predict_rows(struct files *files, validate_progress *progress, void 
     return true;
 }
 
+/* Columns that are read, and the others of the shipped files. */
+static const char known_columns[] =
+    " id trust split gpu fabric framework model params_b hidden layers heads kv_groups ffn vocab activation "
+    "norm seq_len n_gpus tp sp pp vpp cp dp sharding mbs gbs n_microbatch recompute offload precision "
+    "attn_kernel attn_backend step_time_s tokens_per_s tps_per_gpu tps_origin mfu_pct hfu_pct tflops_per_gpu "
+    "layer_fwd_ms layer_bwd_ms metric value_bytes value_ms value_printed tp_comm_overlap flops_formula ranks "
+    "source notes ";
+
+static bool is_known(const char *column)
+{
+    char word[64];
+    snprintf(word, sizeof word, " %.60s ", column);
+    return strchr(column, ' ') == NULL && strstr(known_columns, word) != NULL;
+}
+
+/** Columns of the files that are none of these. */
+static void find_unread(const struct files *files, struct validate *validate)
+{
+    size_t used = 0;
+    for (int32_t i = 0; i < files->n; i++)
+        for (int32_t column = 0; column < files->files[i].n_columns; column++) {
+            const char *name = files->files[i].columns[column];
+            bool before = false;
+            for (int32_t other = 0; other < i; other++)
+                before = before || measured_column(&files->files[other], name) >= 0;
+            if (!before && !is_known(name) && used < sizeof validate->unread)
+                used += (size_t)snprintf(validate->unread + used, sizeof validate->unread - used, "%s%s",
+                                         used > 0 ? ", " : "", name);
+        }
+}
+
 bool validate_run(const struct validate_request *request, validate_progress *progress, void *context,
                   struct validate *validate, struct error *err)
 {
     struct files files = {0};
     bool ok = pressure_read(scenario_data_dir(), &validate->pressure, err) && read_files(request, &files, err) &&
               read_filters(request, &files, err) && predict_rows(&files, progress, context, validate, err);
+    if (ok)
+        find_unread(&files, validate);
     for (int32_t i = 0; i < files.n; i++)
         measured_free(&files.files[i]);
     setting_tables_free(&files.tables);

@@ -40,6 +40,7 @@ struct validate_row {
 struct validate {
     int32_t n_rows;
     struct validate_row *rows; /* in the order of the files */
+    char unread[256];          /* columns of the files that mean nothing here, ", " between */
     struct memory_pressure pressure;
 };
 
@@ -59,8 +60,8 @@ typedef void validate_progress(void *context, int32_t row, int32_t n_rows);
  *
  * Throughput: fixed lengths of seq_len tokens, micro-batches of mbs whole sequences, plain 1F1B on the critical path;
  * measured tokens a second and GPU, else those of the step time, else of the TFLOP/s by the formula that the row names.
- * Memory: largest live bytes of any rank, or of the last stage where `ranks` says so; no CUDA context, no allocator's
- * rounding.
+ * Memory: largest live bytes of any rank, or of the first or last stage where `ranks` says so (a mean of ranks:
+ * skipped); no CUDA context, no allocator's rounding.
  *
  * @param validate  {0}
  * @return          false with err: a file that cannot be read, a filter of an unknown column
