@@ -1327,14 +1327,14 @@ TEST(batched_gemms_share_their_waves)
 }
 
 /* Per token at h 4, k 2, f 8: two norms 2 x 32h = 256 more forward, 2 x 62h = 496 backward; rotations 16(h + k) = 96;
- * SwiGLU 4f = 32 and 8f = 64; backward sums of the input's gradients 18h = 72. 2 s a byte, over TP 2; 5 tokens of a
- * rank; half a layer's norms before the head. GELU models: backward two norms' weights 2 x 4h, whole without sequence
+ * SwiGLU 4f = 32 and 8f = 64. 2 s a byte, over TP 2; 5 tokens of a rank; half a layer's norms before the head. Backward
+ * sums of the inputs' gradients 18h = 72, whole on both TP ranks. GELU models: backward two norms' weights 2 x 4h, whole without sequence
  * parallelism, and queries, keys and values joined 4(h + 2k) = 32, over TP. */
 TEST(eager_modules_move_more)
 {
     struct cost_setting setting = toy_setting();
     struct cost_unit unit = toy_unit(RECOMPUTE_NONE);
-    const double norm_bytes[] = {256, 496}, layer_bytes[] = {256 + 96 + 32, 496 + 96 + 64 + 72};
+    const double norm_bytes[] = {256, 496}, layer_bytes[] = {256 + 96 + 32, 496 + 96 + 64 + 2 * 72};
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
         setting.kernels = SCENARIO_FUSED;
         struct cost_pass fused = cost_of_pass(&setting, pass, &unit), head = cost_of_head(&setting, pass, &unit);
