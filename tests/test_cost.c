@@ -959,6 +959,26 @@ TEST(rails_of_an_all_reduce_follow_its_curve)
     CHECK_CLOSE(cost_rails_s(&setting, DEVICE_ALL_REDUCE, 128, 4, 1), 5 + 2 * (192 + 192 * 48 / 240.0) / 20, 1e-14);
 }
 
+/* All ranks on one node: the collective that TP's all-reduces are, by rings up to four GPUs and in the switches, which
+ * take each GPU's tensor once, from five on. */
+TEST(rails_of_one_node_are_its_collective)
+{
+    struct device device = plain;
+    struct platform node = links;
+    struct cost_setting setting = toy_setting();
+    node.gpus_per_node = 8;
+    setting.platform = &node;
+    setting.device = &device;
+    device.collective[DEVICE_ALL_REDUCE] = (struct device_collective){.latency_s = 2, .efficiency = 0.5};
+    device.collective[DEVICE_NVLS] = (struct device_collective){.latency_s = 3, .efficiency = 0.25};
+    CHECK_CLOSE(cost_rails_s(&setting, DEVICE_ALL_REDUCE, 128, 4, 4), 2 + 192 / 5.0, 1e-14);
+    CHECK_CLOSE(cost_rails_s(&setting, DEVICE_ALL_REDUCE, 128, 8, 8), 3 + 128 / 2.5, 1e-14);
+    for (int32_t ranks = 2; ranks <= 8; ranks++)
+        for (enum device_collective_kind kind = DEVICE_ALL_GATHER; kind <= DEVICE_ALL_REDUCE; kind++)
+            CHECK_CLOSE(cost_rails_s(&setting, kind, 128, ranks, ranks), cost_collective_s(&setting, kind, 128, ranks),
+                        1e-14);
+}
+
 /* Two layers of three recompute: two thirds of the forward's kernels and collectives; the third keeps all. */
 TEST(so_many_layers_recompute)
 {
@@ -1328,8 +1348,8 @@ TEST(batched_gemms_share_their_waves)
 
 /* Per token at h 4, k 2, f 8: two norms 2 x 32h = 256 more forward, 2 x 62h = 496 backward; rotations 16(h + k) = 96;
  * SwiGLU 4f = 32 and 8f = 64. 2 s a byte, over TP 2; 5 tokens of a rank; half a layer's norms before the head. Backward
- * sums of the inputs' gradients 18h = 72, whole on both TP ranks. GELU models: backward two norms' weights 2 x 4h, whole without sequence
- * parallelism, and queries, keys and values joined 4(h + 2k) = 32, over TP. */
+ * sums of the inputs' gradients 18h = 72, whole on both TP ranks. GELU models: backward two norms' weights 2 x 4h,
+ * whole without sequence parallelism, and queries, keys and values joined 4(h + 2k) = 32, over TP. */
 TEST(eager_modules_move_more)
 {
     struct cost_setting setting = toy_setting();

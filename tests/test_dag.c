@@ -867,7 +867,7 @@ TEST(tied_embeddings_are_reduced_between_first_and_last_stage)
         dag_free(&dag);
         plan_free(&plan);
     }
-    CHECK_CLOSE(send_s, 2 * 1e-6 + 4.0 * 64 * 1024 / 200e9, 1e-14);
+    CHECK_CLOSE(send_s, 2e-6 + 4.0 * 64 * 1024 / 200e9, 1e-14);
     CHECK_CLOSE(with_s, without_s + send_s, 1e-12);
 }
 

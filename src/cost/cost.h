@@ -317,8 +317,8 @@ bool cost_collective_outside(const struct cost_setting *setting, enum device_col
  * of them on each node (= ranks: all on one), as NCCL's rails do it: of what a rank sends, (ranks - 1)/ranks of the
  * tensor (all-reduce twice that), 1/ranks_each goes by its own NIC to its counterpart on the next node, the rest by
  * NVLink to its neighbour, at the same time. NVLink: curve of the collective of ranks_each GPUs, of an all-reduce those
- * of both others. NIC: a ring through all ranks (device_ring), an all-reduce by the curve of the fabric. Nothing to
- * send takes no time.
+ * of both others, between which it goes over the nodes; with all ranks on one node as cost_collective_s. NIC: a ring
+ * through all ranks (device_ring), an all-reduce by the curve of the fabric. Nothing to send takes no time.
  */
 struct cost_transfer cost_of_rails(const struct cost_setting *setting, enum device_collective_kind kind,
                                    enum cost_route route, double bytes, int32_t ranks, int32_t ranks_each);

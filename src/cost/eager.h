@@ -20,8 +20,8 @@
  *   SwiGLU
  *       forward 10f (silu 4, product 6), fused 6f; backward 18f (product 12, silu 6), fused 10f
  *   projections
- *       backward 18h: QKV, gate and up are modules of their own, whose inputs' gradients autograd adds up, 6h each time,
- *       before TP's one reduction: of all tokens on every rank, as each projection's input is gathered
+ *       backward 18h: QKV, gate and up are modules of their own, whose inputs' gradients autograd adds up, 6h each
+ *       time, on every rank those of all tokens, which TP reduces once they are added
  * GELU models run a joint QKV, whose three gradients are joined in the backward, 4(q + 2k) (torch.chunk's), and
  * LayerNorm and GELU, one kernel each in PyTorch too, but for LayerNorm's backward: the gradients of its
  * weight and bias are a kernel of their own, which reads the gradient and the input again, 4h, two norms a layer (that
