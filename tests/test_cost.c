@@ -1195,6 +1195,33 @@ TEST(collectives_of_shards_slow_what_runs_beside_them)
     }
 }
 
+/* Groups of 4 shards on a node each, TP 2, two of them: gathers and reduce-scatters hold a quarter of the
+ * multiprocessors, the all-reduces over nodes half. Of three layers two run beside a gather; backward beside a gather
+ * and a reduction; behind the first gather, before the last reduction. */
+TEST(groups_hold_a_nodes_channels_inside_it)
+{
+    struct platform nodes = links;
+    struct device device = plain;
+    nodes.gpus_per_node = 8;
+    device.multiprocessors = 4;
+    device.training.node_multiprocessors = 1;
+    device.training.collective_multiprocessors = 2;
+    device.fabric = (struct device_fabric){.latency_s = 3, .efficiency = 0.5};
+    struct cost_setting setting = toy_setting();
+    struct cost_unit unit = toy_unit(RECOMPUTE_NONE);
+    setting.device = &device;
+    setting.platform = &nodes;
+    setting.shards = 4;
+    setting.shard_groups = 2;
+    setting.sharding = SCENARIO_ZERO3;
+    double gather_s = cost_rails_s(&setting, DEVICE_ALL_GATHER, 160, 4, 4);
+    double scatter_s = cost_rails_s(&setting, DEVICE_REDUCE_SCATTER, 320, 4, 4);
+    double across_s = cost_rails_s(&setting, DEVICE_ALL_REDUCE, 80, 2, 1);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).shard_s, gather_s + 2 * gather_s / 4, 1e-9);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &unit).shard_s,
+                scatter_s + across_s + 2 * ((gather_s + scatter_s) / 4 + across_s / 2), 1e-9);
+}
+
 /* HSDP: groups of 4 shards, each on its node of 8 GPUs with TP 2, two of them. A layer's 80 parameters are gathered and
  * their fp32 gradients scattered inside the group; then a rank all-reduces its quarter of them, 80 bytes, with its
  * counterpart on the other node, half of them sent for the reduction and half for the gather. */
