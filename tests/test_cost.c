@@ -959,6 +959,41 @@ TEST(rails_of_an_all_reduce_follow_its_curve)
     CHECK_CLOSE(cost_rails_s(&setting, DEVICE_ALL_REDUCE, 128, 4, 1), 5 + 2 * (192 + 192 * 48 / 240.0) / 20, 1e-14);
 }
 
+/* Four TP groups of 2 fill a node of 8. Blocks of three of them, one after the other, leave some block with one on a
+ * node, of six with two; a single node has all. */
+TEST(groups_that_do_not_fill_nodes_go_by_the_fewest_on_one)
+{
+    static const struct {
+        int32_t nodes, ranks, each;
+    } cases[] = {{3, 3, 1}, {3, 6, 2}, {3, 2, 2}, {3, 4, 4}, {3, 12, 4}, {1, 3, 3}};
+    struct device device = plain;
+    struct platform platform = links;
+    struct cost_setting setting = toy_setting();
+    const struct slice slice = {0, 0, 48};
+    device.fabric.efficiency = 0.5;
+    device.ring[DEVICE_SIMPLE] = (struct device_ring){3, 1, 2, 1, 1};
+    platform.gpus_per_node = 8;
+    setting.device = &device;
+    setting.platform = &platform;
+    setting.context_type = SCENARIO_ALL_GATHER;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        int32_t ranks = cases[i].ranks;
+        const struct cost_unit unit = {.slices = &slice, .n_slices = 1, .context = ranks}, empty = {.context = ranks};
+        platform.n_nodes = cases[i].nodes;
+        setting.sharding = SCENARIO_ZERO1;
+        double bytes = 48 * cost_kv_bytes(setting.model, 2);
+        CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).context_s,
+                    3 * cost_rails_s(&setting, DEVICE_ALL_GATHER, bytes, ranks, cases[i].each), 1e-14);
+        setting.sharding = SCENARIO_ZERO3;
+        setting.shards = ranks;
+        setting.shard_groups = 2;
+        double gather_s = cost_rails_s(&setting, DEVICE_ALL_GATHER, 160, ranks, cases[i].each);
+        device.hbm_bytes_per_s = 1e30; /* nothing to hide under */
+        CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &empty).shard_s, 3 * gather_s, 1e-14);
+        device.hbm_bytes_per_s = plain.hbm_bytes_per_s;
+    }
+}
+
 /* All ranks on one node: the collective that TP's all-reduces are, by rings up to four GPUs and in the switches, which
  * take each GPU's tensor once, from five on. */
 TEST(rails_of_one_node_are_its_collective)

@@ -121,6 +121,19 @@ struct cost_transfer cost_of_rails(const struct cost_setting *setting, enum devi
     return ring_between_nodes(setting, rail, ranks, ranks_each);
 }
 
+int32_t cost_ranks_each(const struct cost_setting *setting, int32_t ranks)
+{
+    int32_t fit = setting->platform->gpus_per_node / setting->tensor, rest = ranks, each = fit > 1 ? fit : 1;
+    if (ranks <= each && setting->platform->n_nodes == 1)
+        return ranks;
+    while (rest != 0) { /* Euclid's greatest common divisor */
+        int32_t left = each % rest;
+        each = rest;
+        rest = left;
+    }
+    return each;
+}
+
 double cost_rails_s(const struct cost_setting *setting, enum device_collective_kind kind, double bytes, int32_t ranks,
                     int32_t ranks_each)
 {

@@ -313,6 +313,13 @@ bool cost_collective_outside(const struct cost_setting *setting, enum device_col
                              int32_t ranks);
 
 /**
+ * Ranks, each with its TP, that a group of `ranks` has on a node: as many as fit there, or all; where groups one after
+ * the other do not fill nodes, the fewest that some group has on some node, which is the greatest common divisor of
+ * both. That group is the slowest, and its NICs there carry all that enters and leaves the node.
+ */
+int32_t cost_ranks_each(const struct cost_setting *setting, int32_t ranks);
+
+/**
  * One route's part in an all-gather, reduce-scatter or all-reduce of a tensor of `bytes` over `ranks` GPUs, ranks_each
  * of them on each node (= ranks: all on one), as NCCL's rails do it: of what a rank sends, (ranks - 1)/ranks of the
  * tensor (all-reduce twice that), 1/ranks_each goes by its own NIC to its counterpart on the next node, the rest by

@@ -33,10 +33,11 @@ static double beside_s(const struct cost_setting *setting, struct overlap_kernel
 static double collective_s(const struct cost_setting *setting, enum device_collective_kind kind, double bytes,
                            double *sent_bytes)
 {
-    int32_t n = setting->shards, n_node = setting->platform->gpus_per_node / setting->tensor;
-    CHECK(n >= 1 && n_node >= 1);
+    int32_t n = setting->shards;
+    bool one_node = setting->shard_groups <= 1 && n * setting->tensor <= setting->platform->gpus_per_node;
+    CHECK(n >= 1);
     *sent_bytes += bytes * (n - 1) / n;
-    return cost_rails_s(setting, kind, bytes, n, n <= n_node ? n : n % n_node == 0 ? n_node : 1);
+    return cost_rails_s(setting, kind, bytes, n, one_node ? n : cost_ranks_each(setting, n));
 }
 
 /** The all-reduce of `parameters` gradients among groups that hold the same shards, whose members stand a group apart.
