@@ -123,8 +123,9 @@ void cost_add_pass(struct cost_pass *cost, const struct cost_pass *more);
  *   forward   2 norms 2 x 4h, 2 residual adds 2 x 6h, 2 rotations, of queries 4q, of keys 4k (learned positions:
  *             none), SwiGLU 6f (GELU 4f)
  *   backward  2 norms 2 x 6h, 2 adds of gradients 2 x 6h, 2 rotations 4q, 4k, SwiGLU 10f (GELU 6f)
- * Adds and rotations are copies to the device's curves. Unfused attention comes with dropout (cost/attention.h), of the
- * residuals too: forward the masks are written, 2 x h; backward they are read and the gradients pass once more, 2 x 5h.
+ * Adds and rotations are copies to the device's curves. A model with dropout has it on both residuals, with any
+ * attention: forward the masks are written, 2 x h; backward they are read and the gradients pass once more, 2 x 5h. Its
+ * dropout of attention's probabilities takes time with unfused attention alone (cost/attention.h).
  *
  * TP collectives: 4 a layer forward, 6 backward (without sequence parallelism 2 all-reduces in each pass), and what of
  * them tp_overlap leaves exposed: cost/overlap.h.
