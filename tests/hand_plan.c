@@ -25,6 +25,7 @@ const struct cost_setting *hand_setting(void)
         .backward = {{.efficiency = 1}, {.efficiency = 1}, {.efficiency = 1}},
         .collective = {{.latency_s = 1e-6, .efficiency = 1},
                        {.latency_s = 1e-6, .efficiency = 1},
+                       {.latency_s = 2e-6, .efficiency = 1},
                        [DEVICE_ALL_TO_ALL] = {.latency_s = 1e-6, .efficiency = 1}},
         .ring = {{.start_s = 2e-6, .share = 1, .share_alone = 1}},
         .fabric = {.latency_s = 4e-6, .efficiency = 1},

@@ -959,6 +959,61 @@ TEST(rails_of_an_all_reduce_follow_its_curve)
     CHECK_CLOSE(cost_rails_s(&setting, DEVICE_ALL_REDUCE, 128, 4, 1), 5 + 2 * (192 + 192 * 48 / 240.0) / 20, 1e-14);
 }
 
+/* Four TP groups of 2 fill a node of 8. Blocks of three of them, one after the other, leave some block with one on a
+ * node, of six with two; a single node has all. */
+TEST(groups_that_do_not_fill_nodes_go_by_the_fewest_on_one)
+{
+    static const struct {
+        int32_t nodes, ranks, each;
+    } cases[] = {{3, 3, 1}, {3, 6, 2}, {3, 2, 2}, {3, 4, 4}, {3, 12, 4}, {1, 3, 3}};
+    struct device device = plain;
+    struct platform platform = links;
+    struct cost_setting setting = toy_setting();
+    const struct slice slice = {0, 0, 48};
+    device.fabric.efficiency = 0.5;
+    device.ring[DEVICE_SIMPLE] = (struct device_ring){3, 1, 2, 1, 1};
+    platform.gpus_per_node = 8;
+    setting.device = &device;
+    setting.platform = &platform;
+    setting.context_type = SCENARIO_ALL_GATHER;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        int32_t ranks = cases[i].ranks;
+        const struct cost_unit unit = {.slices = &slice, .n_slices = 1, .context = ranks}, empty = {.context = ranks};
+        platform.n_nodes = cases[i].nodes;
+        setting.sharding = SCENARIO_ZERO1;
+        double bytes = 48 * cost_kv_bytes(setting.model, 2);
+        CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).context_s,
+                    3 * cost_rails_s(&setting, DEVICE_ALL_GATHER, bytes, ranks, cases[i].each), 1e-14);
+        setting.sharding = SCENARIO_ZERO3;
+        setting.shards = ranks;
+        setting.shard_groups = 2;
+        double gather_s = cost_rails_s(&setting, DEVICE_ALL_GATHER, 160, ranks, cases[i].each);
+        device.hbm_bytes_per_s = 1e30; /* nothing to hide under */
+        CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &empty).shard_s, 3 * gather_s, 1e-14);
+        device.hbm_bytes_per_s = plain.hbm_bytes_per_s;
+    }
+}
+
+/* All ranks on one node: the collective that TP's all-reduces are, by rings up to four GPUs and in the switches, which
+ * take each GPU's tensor once, from five on. */
+TEST(rails_of_one_node_are_its_collective)
+{
+    struct device device = plain;
+    struct platform node = links;
+    struct cost_setting setting = toy_setting();
+    node.gpus_per_node = 8;
+    setting.platform = &node;
+    setting.device = &device;
+    device.collective[DEVICE_ALL_REDUCE] = (struct device_collective){.latency_s = 2, .efficiency = 0.5};
+    device.collective[DEVICE_NVLS] = (struct device_collective){.latency_s = 3, .efficiency = 0.25};
+    CHECK_CLOSE(cost_rails_s(&setting, DEVICE_ALL_REDUCE, 128, 4, 4), 2 + 192 / 5.0, 1e-14);
+    CHECK_CLOSE(cost_rails_s(&setting, DEVICE_ALL_REDUCE, 128, 8, 8), 3 + 128 / 2.5, 1e-14);
+    for (int32_t ranks = 2; ranks <= 8; ranks++)
+        for (enum device_collective_kind kind = DEVICE_ALL_GATHER; kind <= DEVICE_ALL_REDUCE; kind++)
+            CHECK_CLOSE(cost_rails_s(&setting, kind, 128, ranks, ranks), cost_collective_s(&setting, kind, 128, ranks),
+                        1e-14);
+}
+
 /* Two layers of three recompute: two thirds of the forward's kernels and collectives; the third keeps all. */
 TEST(so_many_layers_recompute)
 {
@@ -1175,6 +1230,33 @@ TEST(collectives_of_shards_slow_what_runs_beside_them)
     }
 }
 
+/* Groups of 4 shards on a node each, TP 2, two of them: gathers and reduce-scatters hold a quarter of the
+ * multiprocessors, the all-reduces over nodes half. Of three layers two run beside a gather; backward beside a gather
+ * and a reduction; behind the first gather, before the last reduction. */
+TEST(groups_hold_a_nodes_channels_inside_it)
+{
+    struct platform nodes = links;
+    struct device device = plain;
+    nodes.gpus_per_node = 8;
+    device.multiprocessors = 4;
+    device.training.node_multiprocessors = 1;
+    device.training.collective_multiprocessors = 2;
+    device.fabric = (struct device_fabric){.latency_s = 3, .efficiency = 0.5};
+    struct cost_setting setting = toy_setting();
+    struct cost_unit unit = toy_unit(RECOMPUTE_NONE);
+    setting.device = &device;
+    setting.platform = &nodes;
+    setting.shards = 4;
+    setting.shard_groups = 2;
+    setting.sharding = SCENARIO_ZERO3;
+    double gather_s = cost_rails_s(&setting, DEVICE_ALL_GATHER, 160, 4, 4);
+    double scatter_s = cost_rails_s(&setting, DEVICE_REDUCE_SCATTER, 320, 4, 4);
+    double across_s = cost_rails_s(&setting, DEVICE_ALL_REDUCE, 80, 2, 1);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).shard_s, gather_s + 2 * gather_s / 4, 1e-9);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &unit).shard_s,
+                scatter_s + across_s + 2 * ((gather_s + scatter_s) / 4 + across_s / 2), 1e-9);
+}
+
 /* HSDP: groups of 4 shards, each on its node of 8 GPUs with TP 2, two of them. A layer's 80 parameters are gathered and
  * their fp32 gradients scattered inside the group; then a rank all-reduces its quarter of them, 80 bytes, with its
  * counterpart on the other node, half of them sent for the reduction and half for the gather. */
@@ -1327,14 +1409,14 @@ TEST(batched_gemms_share_their_waves)
 }
 
 /* Per token at h 4, k 2, f 8: two norms 2 x 32h = 256 more forward, 2 x 62h = 496 backward; rotations 16(h + k) = 96;
- * SwiGLU 4f = 32 and 8f = 64; backward sums of the input's gradients 18h = 72. 2 s a byte, over TP 2; 5 tokens of a
- * rank; half a layer's norms before the head. GELU models: backward two norms' weights 2 x 4h, whole without sequence
- * parallelism, and queries, keys and values joined 4(h + 2k) = 32, over TP. */
+ * SwiGLU 4f = 32 and 8f = 64. 2 s a byte, over TP 2; 5 tokens of a rank; half a layer's norms before the head. Backward
+ * sums of the inputs' gradients 18h = 72, whole on both TP ranks. GELU models: backward two norms' weights 2 x 4h,
+ * whole without sequence parallelism, and queries, keys and values joined 4(h + 2k) = 32, over TP. */
 TEST(eager_modules_move_more)
 {
     struct cost_setting setting = toy_setting();
     struct cost_unit unit = toy_unit(RECOMPUTE_NONE);
-    const double norm_bytes[] = {256, 496}, layer_bytes[] = {256 + 96 + 32, 496 + 96 + 64 + 72};
+    const double norm_bytes[] = {256, 496}, layer_bytes[] = {256 + 96 + 32, 496 + 96 + 64 + 2 * 72};
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
         setting.kernels = SCENARIO_FUSED;
         struct cost_pass fused = cost_of_pass(&setting, pass, &unit), head = cost_of_head(&setting, pass, &unit);

@@ -637,6 +637,37 @@ TEST(replicas_on_one_node_reduce_inside_it_though_other_stages_are_elsewhere)
     plan_free(&plan);
 }
 
+/* Groups of two that share states, each on its node: parameters are gathered, and gradients scattered, inside it, the
+ * rest of their reduction runs over nodes; kernels lose a quarter of the one's time and half of the other's. */
+TEST(groups_on_a_node_share_inside_it_and_reduce_over_nodes)
+{
+    struct plan plan;
+    struct cost_setting setting;
+    struct model model;
+    struct platform links;
+    open_buckets(&setting, &model, &links, 1e15);
+    links.gpus_per_node = 2;
+    links.nic_bytes_per_s = 1e15;
+    struct device device = *setting.device;
+    device.multiprocessors = 8;
+    device.training.node_multiprocessors = 2;
+    device.training.collective_multiprocessors = 4;
+    setting.device = &device;
+    setting.shards = setting.shard_groups = 2;
+    hand_plan(&plan, 4, 1, 1);
+    for (int32_t i = 0; i < 4; i++)
+        for (int pass = 0; pass < N_PASSES; pass++)
+            hand_unit(&plan.phases[0].pipelines[i].cut[pass], (struct slice){i, 0, 16});
+    hand_order(&plan);
+    double parameters = cost_stage_parameters(&model, 1, 840, true, true), n = ceil(parameters / 40e6);
+    double inside_s = 1e-6 + parameters / n / 1e15, across_s = 4e-6 + parameters / n / 1e15;
+    double reduced_s = inside_s + across_s + (n - 1) * (inside_s / 4 + across_s / 2);
+    double whole_s = 1e-6 + parameters / 1e15, all_s = whole_s + 4e-6 + parameters / 1e15;
+    CHECK_TRUE(n >= 3);
+    check_rings(&plan, &setting, reduced_s / all_s * whole_s, inside_s + (n - 1) * inside_s / 4);
+    plan_free(&plan);
+}
+
 /* Units of 16 and 8 tokens (pipeline 1: 16 and 12). Slow links: of n buckets in a row stays what is longer than the
  * shortest last backward pass, that of 8 tokens; of the gathers, than the first forward; that these run slower beside
  * them changes nothing. Fast links: the last bucket, and a quarter of the hidden ones' time, which the pass loses;
@@ -921,7 +952,7 @@ TEST(tied_embeddings_are_reduced_between_first_and_last_stage)
         dag_free(&dag);
         plan_free(&plan);
     }
-    CHECK_CLOSE(send_s, 2 * 1e-6 + 4.0 * 64 * 1024 / 200e9, 1e-14);
+    CHECK_CLOSE(send_s, 2e-6 + 4.0 * 64 * 1024 / 200e9, 1e-14);
     CHECK_CLOSE(with_s, without_s + send_s, 1e-12);
 }
 

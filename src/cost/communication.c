@@ -57,6 +57,14 @@ static struct cost_transfer inside_node(const struct cost_setting *setting, enum
                        setting->platform->nvlink_bytes_per_s);
 }
 
+/** A collective of a tensor of `bytes` all of whose GPUs stand on one node. */
+static struct cost_transfer one_node(const struct cost_setting *setting, enum device_collective_kind kind, double bytes,
+                                     int32_t ranks)
+{
+    enum device_collective_kind by = algorithm(setting->device, kind, ranks);
+    return inside_node(setting, by, sent_bytes(by, bytes, ranks), ranks);
+}
+
 /** An all-reduce over `nodes` nodes, of which each NIC sends `sent`. */
 static struct cost_transfer between_nodes(const struct cost_setting *setting, double sent, double nodes)
 {
@@ -102,6 +110,8 @@ struct cost_transfer cost_of_rails(const struct cost_setting *setting, enum devi
     double sent = sent_bytes(kind, bytes, ranks), rail = ranks_each < ranks ? sent / ranks_each : 0;
     if (sent == 0 || (route == COST_NIC && rail == 0) || (route == COST_NVLINK && rail == sent))
         return (struct cost_transfer){.bytes_per_s = 1};
+    if (ranks_each == ranks)
+        return one_node(setting, kind, bytes, ranks);
     if (route == COST_NVLINK && kind == DEVICE_ALL_REDUCE)
         return both_inside_node(setting, sent - rail, ranks_each);
     if (route == COST_NVLINK)
@@ -109,6 +119,19 @@ struct cost_transfer cost_of_rails(const struct cost_setting *setting, enum devi
     if (kind == DEVICE_ALL_REDUCE)
         return between_nodes(setting, rail, (double)ranks / ranks_each);
     return ring_between_nodes(setting, rail, ranks, ranks_each);
+}
+
+int32_t cost_ranks_each(const struct cost_setting *setting, int32_t ranks)
+{
+    int32_t fit = setting->platform->gpus_per_node / setting->tensor, rest = ranks, each = fit > 1 ? fit : 1;
+    if (ranks <= each && setting->platform->n_nodes == 1)
+        return ranks;
+    while (rest != 0) { /* Euclid's greatest common divisor */
+        int32_t left = each % rest;
+        each = rest;
+        rest = left;
+    }
+    return each;
 }
 
 double cost_rails_s(const struct cost_setting *setting, enum device_collective_kind kind, double bytes, int32_t ranks,
@@ -131,10 +154,8 @@ double cost_collective_s(const struct cost_setting *setting, enum device_collect
     if (bytes == 0 || ranks == 1)
         return 0;
     int32_t each = setting->platform->gpus_per_node;
-    if (ranks <= each) {
-        enum device_collective_kind by = algorithm(setting->device, kind, ranks);
-        return inside_node(setting, by, sent_bytes(by, bytes, ranks), ranks).duration_s;
-    }
+    if (ranks <= each)
+        return one_node(setting, kind, bytes, ranks).duration_s;
     if (kind == DEVICE_ALL_TO_ALL)
         return cost_of_transfer(setting, COST_NIC, sent_bytes(kind, bytes, ranks), 1).duration_s;
     if (kind == DEVICE_ALL_REDUCE)

@@ -8,19 +8,10 @@ int32_t context_kernels(const struct cost_setting *setting, int32_t context)
     return setting->context_type == SCENARIO_RING ? context : 1;
 }
 
-/** Ranks of a group that stand on one node. */
-static int32_t ranks_each(const struct cost_setting *setting, int32_t context)
-{
-    int32_t fit = setting->platform->gpus_per_node / setting->tensor;
-    if (fit <= 1)
-        return 1;
-    return context <= fit ? context : context % fit == 0 ? fit : 1;
-}
-
 /** An all-to-all in which each of the ranks sends `sent`. */
 static double all_to_all_s(const struct cost_setting *setting, double sent, int32_t context, double *wire_bytes)
 {
-    int32_t each = ranks_each(setting, context);
+    int32_t each = cost_ranks_each(setting, context);
     double away = sent * (context - each) / (context - 1);
     struct cost_setting node = *setting;
     struct platform platform = *setting->platform;
@@ -36,7 +27,7 @@ static double all_to_all_s(const struct cost_setting *setting, double sent, int3
 static double gather_wire_bytes(const struct cost_setting *setting, enum device_collective_kind kind, double bytes,
                                 int32_t context)
 {
-    return cost_of_rails(setting, kind, COST_NIC, bytes, context, ranks_each(setting, context)).wire_bytes;
+    return cost_of_rails(setting, kind, COST_NIC, bytes, context, cost_ranks_each(setting, context)).wire_bytes;
 }
 
 static void add_ring(struct cost_pass *cost, const struct cost_setting *setting, enum pass pass, double bytes,
@@ -51,7 +42,7 @@ static void add_ring(struct cost_pass *cost, const struct cost_setting *setting,
 static void add_gather(struct cost_pass *cost, const struct cost_setting *setting, enum pass pass, double bytes,
                        int32_t context)
 {
-    int32_t each = ranks_each(setting, context);
+    int32_t each = cost_ranks_each(setting, context);
     double seconds = cost_rails_s(setting, DEVICE_ALL_GATHER, bytes, context, each);
     double wire_bytes = gather_wire_bytes(setting, DEVICE_ALL_GATHER, bytes, context);
     if (pass == PASS_BACKWARD) {

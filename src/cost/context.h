@@ -26,9 +26,9 @@
  * with ulysses.
  *
  * The ring's time is that of its transfers (dag/dag.h). All-gather and ulysses are exposed, context_s: collectives of
- * one tensor a layer for all slices (cost_rails_s), with as many ranks on a node as fit beside each other's TP. An
- * all-to-all, four a layer: of what a rank sends, (c - e)/(c - 1) by its NIC where e of the c ranks share its node, the
- * rest by NVLink at the same time. context_wire_bytes is what goes by NIC, all layers: dag/ makes transfers of it.
+ * one tensor a layer for all slices (cost_rails_s), of cost_ranks_each ranks on a node. An all-to-all, four a layer: of
+ * what a rank sends, (c - e)/(c - 1) by its NIC where e of the c ranks share its node, with its latency once, the rest
+ * by NVLink at the same time. context_wire_bytes is what goes by NIC, all layers: dag/ makes transfers of it.
  */
 void context_of_layers(const struct cost_setting *setting, enum pass pass, const struct cost_unit *unit,
                        struct cost_pass *cost);

@@ -123,8 +123,9 @@ void cost_add_pass(struct cost_pass *cost, const struct cost_pass *more);
  *   forward   2 norms 2 x 4h, 2 residual adds 2 x 6h, 2 rotations, of queries 4q, of keys 4k (learned positions:
  *             none), SwiGLU 6f (GELU 4f)
  *   backward  2 norms 2 x 6h, 2 adds of gradients 2 x 6h, 2 rotations 4q, 4k, SwiGLU 10f (GELU 6f)
- * Adds and rotations are copies to the device's curves. Unfused attention comes with dropout (cost/attention.h), of the
- * residuals too: forward the masks are written, 2 x h; backward they are read and the gradients pass once more, 2 x 5h.
+ * Adds and rotations are copies to the device's curves. A model with dropout has it on both residuals, with any
+ * attention: forward the masks are written, 2 x h; backward they are read and the gradients pass once more, 2 x 5h. Its
+ * dropout of attention's probabilities takes time with unfused attention alone (cost/attention.h).
  *
  * TP collectives: 4 a layer forward, 6 backward (without sequence parallelism 2 all-reduces in each pass), and what of
  * them tp_overlap leaves exposed: cost/overlap.h.
@@ -313,12 +314,19 @@ bool cost_collective_outside(const struct cost_setting *setting, enum device_col
                              int32_t ranks);
 
 /**
+ * Ranks, each with its TP, that a group of `ranks` has on a node: as many as fit there, or all; where groups one after
+ * the other do not fill nodes, the fewest that some group has on some node, which is the greatest common divisor of
+ * both. That group is the slowest, and its NICs there carry all that enters and leaves the node.
+ */
+int32_t cost_ranks_each(const struct cost_setting *setting, int32_t ranks);
+
+/**
  * One route's part in an all-gather, reduce-scatter or all-reduce of a tensor of `bytes` over `ranks` GPUs, ranks_each
  * of them on each node (= ranks: all on one), as NCCL's rails do it: of what a rank sends, (ranks - 1)/ranks of the
  * tensor (all-reduce twice that), 1/ranks_each goes by its own NIC to its counterpart on the next node, the rest by
  * NVLink to its neighbour, at the same time. NVLink: curve of the collective of ranks_each GPUs, of an all-reduce those
- * of both others. NIC: a ring through all ranks (device_ring), an all-reduce by the curve of the fabric. Nothing to
- * send takes no time.
+ * of both others, between which it goes over the nodes; with all ranks on one node as cost_collective_s. NIC: a ring
+ * through all ranks (device_ring), an all-reduce by the curve of the fabric. Nothing to send takes no time.
  */
 struct cost_transfer cost_of_rails(const struct cost_setting *setting, enum device_collective_kind kind,
                                    enum cost_route route, double bytes, int32_t ranks, int32_t ranks_each);

@@ -62,5 +62,5 @@ void eager_add_layer(struct cost_kernels *kernels, const struct cost_setting *se
     eager_add_activation(kernels, setting, pass, tokens);
     if (!forward)
         kernels_add_memory_bound(kernels, setting->device, DEVICE_COPY, "input's gradients summed",
-                                 (2 + 1) * 6 * (double)model->hidden * norm_tokens);
+                                 (2 + 1) * 6 * (double)model->hidden * tokens);
 }

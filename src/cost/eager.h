@@ -7,8 +7,8 @@
 
 /**
  * Append a layer's extra passes. Every operation reads its inputs and writes its output once; bytes a token, bf16
- * unless fp32 is said, over TP (norms without sequence parallelism whole); what cost_of_pass counts for the fused
- * kernel is taken off.
+ * unless fp32 is said, over TP (norms without sequence parallelism and sums of projections whole); what cost_of_pass
+ * counts for the fused kernel is taken off.
  *
  * SwiGLU models run Llama's modules:
  *   RMSNorm in fp32, two of them a layer, one before the head
@@ -20,7 +20,8 @@
  *   SwiGLU
  *       forward 10f (silu 4, product 6), fused 6f; backward 18f (product 12, silu 6), fused 10f
  *   projections
- *       backward 18h: QKV, gate and up are modules of their own, whose inputs' gradients autograd adds up, 6h each time
+ *       backward 18h: QKV, gate and up are modules of their own, whose inputs' gradients autograd adds up, 6h each
+ *       time, on every rank those of all tokens, which TP reduces once they are added
  * GELU models run a joint QKV, whose three gradients are joined in the backward, 4(q + 2k) (torch.chunk's), and
  * LayerNorm and GELU, one kernel each in PyTorch too, but for LayerNorm's backward: the gradients of its
  * weight and bias are a kernel of their own, which reads the gradient and the input again, 4h, two norms a layer (that

@@ -1,29 +1,43 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "cost/shards.h"
 
+#include <math.h>
+
 #include "base/check.h"
 #include "cost/overlap.h"
 
-/** What the collectives of some parameters take, what a rank sends, and whether kernels run beside the reductions. */
+/** What the collectives of some parameters take, what a rank sends, and whether kernels run beside the reductions: a
+ * reduce-scatter in each group, then an all-reduce across them. */
 struct traffic {
-    double gather_s, reduce_s, bytes;
+    double gather_s, scatter_s, across_s, bytes;
     bool reduce_hides;
 };
 
-static enum overlap_place place_of(const struct cost_setting *setting)
+/** Where a group's ranks are, or those of so many groups. */
+static enum overlap_place place_of(const struct cost_setting *setting, int32_t groups)
 {
-    int32_t groups = setting->shard_groups > 1 ? setting->shard_groups : 1;
     bool node = setting->shards * groups * setting->tensor <= setting->platform->gpus_per_node;
     return node ? OVERLAP_IN_NODE : OVERLAP_OVER_NODES;
+}
+
+/** Kernels and collectives of a group, then those across groups, all alone, started together: until all have ended. */
+static double beside_s(const struct cost_setting *setting, struct overlap_kernels kernels, double group_s,
+                       double across_s)
+{
+    const struct device *device = setting->device;
+    double lost_s = group_s * overlap_loss(device, place_of(setting, 1), kernels) +
+                    across_s * overlap_loss(device, place_of(setting, setting->shard_groups), kernels);
+    return fmax(group_s + across_s, kernels.all_s + lost_s);
 }
 
 static double collective_s(const struct cost_setting *setting, enum device_collective_kind kind, double bytes,
                            double *sent_bytes)
 {
-    int32_t n = setting->shards, n_node = setting->platform->gpus_per_node / setting->tensor;
-    CHECK(n >= 1 && n_node >= 1);
+    int32_t n = setting->shards;
+    bool one_node = setting->shard_groups <= 1 && n * setting->tensor <= setting->platform->gpus_per_node;
+    CHECK(n >= 1);
     *sent_bytes += bytes * (n - 1) / n;
-    return cost_rails_s(setting, kind, bytes, n, n <= n_node ? n : n % n_node == 0 ? n_node : 1);
+    return cost_rails_s(setting, kind, bytes, n, one_node ? n : cost_ranks_each(setting, n));
 }
 
 /** The all-reduce of `parameters` gradients among groups that hold the same shards, whose members stand a group apart.
@@ -56,9 +70,10 @@ static struct traffic traffic_of(const struct cost_setting *setting, enum pass p
     double gradient_bytes = cost_gradient_bytes(setting->gradients);
     if (gathers && setting->sharding == SCENARIO_ZERO3)
         traffic.gather_s = collective_s(&on_links, DEVICE_ALL_GATHER, 2 * parameters, &traffic.bytes);
-    if (reduces(setting, pass))
-        traffic.reduce_s = collective_s(&on_links, DEVICE_REDUCE_SCATTER, gradient_bytes * parameters, &traffic.bytes) +
-                           group_reduce_s(&on_links, parameters, &traffic.bytes);
+    if (reduces(setting, pass)) {
+        traffic.scatter_s = collective_s(&on_links, DEVICE_REDUCE_SCATTER, gradient_bytes * parameters, &traffic.bytes);
+        traffic.across_s = group_reduce_s(&on_links, parameters, &traffic.bytes);
+    }
     return traffic;
 }
 
@@ -104,12 +119,12 @@ void shards_of_layers(const struct cost_setting *setting, enum pass pass, struct
     cost->other_s += setting->layers * conversion_s(setting, pass, parameters, gathers);
     double layer_s = (cost->other_s + cost->attention_s + cost->tensor_s) / setting->layers;
     struct overlap_kernels layer = {layer_s, cost->product_s / setting->layers};
-    double hidden_s = one.gather_s + (one.reduce_hides ? one.reduce_s : 0);
-    double exposed_s = one.reduce_hides ? 0 : one.reduce_s;
-    double beside_s = overlap_beside_s(setting->device, place_of(setting), layer, hidden_s) - layer_s;
-    double ends_s = (pass == PASS_FORWARD ? one.gather_s : 0) + (one.reduce_hides ? one.reduce_s : 0);
+    double reduce_s = one.scatter_s + one.across_s, exposed_s = one.reduce_hides ? 0 : reduce_s;
+    double group_s = one.gather_s + (one.reduce_hides ? one.scatter_s : 0);
+    double longer_s = beside_s(setting, layer, group_s, one.reduce_hides ? one.across_s : 0) - layer_s;
+    double ends_s = (pass == PASS_FORWARD ? one.gather_s : 0) + (one.reduce_hides ? reduce_s : 0);
     cost->shard_bytes += setting->layers * one.bytes;
-    cost->shard_s += setting->layers * exposed_s + (setting->layers - 1) * beside_s + ends_s;
+    cost->shard_s += setting->layers * exposed_s + (setting->layers - 1) * longer_s + ends_s;
 }
 
 void shards_of_tables(const struct cost_setting *setting, enum pass pass, struct cost_pass *cost)
@@ -120,11 +135,11 @@ void shards_of_tables(const struct cost_setting *setting, enum pass pass, struct
     struct traffic root = traffic_of(setting, pass, all, pass == PASS_FORWARD);
     cost->other_s += conversion_s(setting, pass, all, pass == PASS_FORWARD);
     cost->shard_bytes += root.bytes;
-    cost->shard_s += root.gather_s + root.reduce_s;
+    cost->shard_s += root.gather_s + root.scatter_s + root.across_s;
     if (pass == PASS_FORWARD || pass == PASS_WEIGHT)
         return;
     double layer = cost_stage_parameters(setting->model, setting->tensor, 1, false, false);
     double first_s = traffic_of(setting, PASS_FORWARD, layer, true).gather_s, head_s = cost->other_s + cost->tensor_s;
     struct overlap_kernels head = {head_s, cost->product_s};
-    cost->shard_s += overlap_beside_s(setting->device, place_of(setting), head, first_s) - head_s;
+    cost->shard_s += beside_s(setting, head, first_s, 0) - head_s;
 }

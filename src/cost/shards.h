@@ -17,7 +17,8 @@
  *   zero2 backward   (L - 1) (beside(c, r) - c) + r, with dp_overlap none (DeepSpeed's default) L r
  *
  * Where m groups hold the same shards (HSDP), r also has their all-reduce of a rank's shard of the gradients, of which
- * each of m ranks sends 2 (m - 1)/m, in every backward pass.
+ * each of m ranks sends 2 (m - 1)/m, in every backward pass. Each takes from the kernels beside it what its own place
+ * says (enum overlap_place): g and the reduce-scatter that of a group, the all-reduce that of all.
  *
  * Memory-bound kernels that count as computation (c too), with one launch for all of a layer and pass, bytes a
  * parameter, g of the reduction's precision; FSDP1 (`fsdp` 1):

@@ -56,13 +56,13 @@
  *     exposed = max(b + (C T - b) loss, max over i of (i T - W_i + (C - i) T loss))
  *
  * loss: what the passes lose of the time of what runs beside them (overlap_loss of the first unit's passes,
- * cost/overlap.h). Where chunks show anyway the passes beside them lose nothing: these end before the chunks do, as in
- * overlap_beside_s. Each replica that has passes counts with its own from its own end on (before the ring a SYNC of
- * the seconds by which its exposed exceeds the least of all): one that ends early and hides little may be done by the
- * time the last one ends. The others' gradients are zeros that wait for these. dp_overlap both, as with
- * overlap_param_gather beside it: parameters are gathered likewise from the front, W_i the passes up to the first
- * forward of the i-th chunk; the longest of the replicas counts. What dp_overlap does not name is one exposed
- * collective of all parameters.
+ * cost/overlap.h; of groups' collectives and those across groups the mean by their time). Where chunks show anyway the
+ * passes beside them lose nothing: these end before the chunks do, as in overlap_beside_s. Each replica that has passes
+ * counts with its own from its own end on (before the ring a SYNC of the seconds by which its exposed exceeds the least
+ * of all): one that ends early and hides little may be done by the time the last one ends. The others' gradients are
+ * zeros that wait for these. dp_overlap both, as with overlap_param_gather beside it: parameters are gathered likewise
+ * from the front, W_i the passes up to the first forward of the i-th chunk; the longest of the replicas counts. What
+ * dp_overlap does not name is one exposed collective of all parameters.
  *
  * Sharding zero2 and zero3: what a pass gathers and reduces stays inside COMPUTE, as TP's collectives do (cost/cost.h),
  * so SimGrid sees no traffic of it and no contention. Of the rings above zero2 has the all-gather, zero3 none.

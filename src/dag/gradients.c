@@ -109,23 +109,26 @@ static struct builder_ring shard_ring(const struct replicas *replicas, double pa
                                  .share = 1};
 }
 
-/* Seconds of the collective of `parameters` alone: gathers in each group, or reductions in and among the groups. */
+/* Seconds of the collective of `parameters` alone: gathers in each group, or reductions in and among the groups.
+ * @param across  what of it runs among groups, as a share */
 static double alone_s(const struct builder *builder, const struct replicas *replicas, enum pass pass, double parameters,
-                      double bytes)
+                      double bytes, double *across)
 {
     enum dag_purpose purpose = pass == PASS_BACKWARD ? DAG_REDUCE_SCATTER : DAG_ALL_GATHER;
     struct builder_ring ring = group_ring(replicas, purpose, parameters, bytes, 0);
-    double seconds = ring.n > 1 ? builder_ring_s(builder, &ring) : 0;
+    double group_s = ring.n > 1 ? builder_ring_s(builder, &ring) : 0;
     int32_t m = replicas->n / replicas->group;
+    *across = 0;
     if (pass == PASS_FORWARD || m == 1)
-        return seconds;
+        return group_s;
     int32_t *places = check_malloc((size_t)m * sizeof *places);
     for (int32_t g = 0; g < m; g++)
         places[g] = replicas->places[g * replicas->group];
     ring = shard_ring(replicas, parameters, bytes, places, NULL);
-    seconds += builder_ring_s(builder, &ring);
+    double across_s = builder_ring_s(builder, &ring);
     free(places);
-    return seconds;
+    *across = across_s / (group_s + across_s);
+    return group_s + across_s;
 }
 
 /* Parameters of one collective of Megatron-LM's among n ranks (core/distributed: max(40e6, 1e6 n)). */
@@ -135,10 +138,10 @@ static double bucket_parameters(const struct replicas *replicas, double paramete
     return parameters / ceil(parameters / most);
 }
 
-/* Whether the replicas' GPUs are on one node; other stages may be on others. */
-static enum overlap_place place_of(const struct builder *builder, const struct replicas *replicas)
+/* Whether the first n replicas' GPUs are on one node; other stages may be on others. */
+static enum overlap_place place_of(const struct builder *builder, const struct replicas *replicas, int32_t n)
 {
-    for (int32_t i = 1; i < replicas->n; i++)
+    for (int32_t i = 1; i < n; i++)
         if (builder->at[replicas->places[i]].node != builder->at[replicas->places[0]].node)
             return OVERLAP_OVER_NODES;
     return OVERLAP_IN_NODE;
@@ -161,6 +164,16 @@ static struct overlap_kernels kernels_of(const struct builder *builder, const st
     return kernels;
 }
 
+/* What passes lose of the time of a collective beside them, of which the share `across` runs among all groups. */
+static double loss_of(const struct builder *builder, const struct replicas *replicas, enum pass pass, double across)
+{
+    const struct device *device = builder->setting->device;
+    struct overlap_kernels kernels = kernels_of(builder, replicas, pass);
+    double group = overlap_loss(device, place_of(builder, replicas, replicas->group), kernels);
+    double all = overlap_loss(device, place_of(builder, replicas, replicas->n), kernels);
+    return (1 - across) * group + across * all;
+}
+
 /* A place that other places' passes stand for, or without passes, has none of its own. */
 static double place_shown_s(const struct builder *builder, int32_t place, enum pass pass, double chunk_s, double loss)
 {
@@ -173,12 +186,11 @@ static double find_shown(const struct builder *builder, struct replicas *replica
 {
     int32_t chunks = builder->pipes[0].plan->layout.chunks, n_passes = 0;
     int32_t hides = pass == PASS_BACKWARD ? SCENARIO_OVERLAP_GRADIENTS : SCENARIO_OVERLAP_BOTH;
-    double all_s = alone_s(builder, replicas, pass, replicas->parameters, bytes), open_s = all_s;
+    double across, all_s = alone_s(builder, replicas, pass, replicas->parameters, bytes, &across), open_s = all_s;
     if (builder->setting->communication.dp_overlap >= hides && all_s > 0) {
         double chunk = replicas->parameters / chunks, bucket = bucket_parameters(replicas, chunk);
-        double bucket_s = alone_s(builder, replicas, pass, bucket, bytes), chunk_s = bucket_s * chunk / bucket;
-        struct overlap_kernels kernels = kernels_of(builder, replicas, pass);
-        double loss = overlap_loss(builder->setting->device, place_of(builder, replicas), kernels);
+        double bucket_s = alone_s(builder, replicas, pass, bucket, bytes, &across);
+        double chunk_s = bucket_s * chunk / bucket, loss = loss_of(builder, replicas, pass, across);
         double least_s = bucket_s + (chunks * chunk_s - bucket_s) * loss;
         for (int32_t i = 0; i < replicas->n; i++) {
             double behind_s = place_shown_s(builder, replicas->places[i], pass, chunk_s, loss);
