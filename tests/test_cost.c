@@ -1129,8 +1129,8 @@ TEST(every_second_gemm_is_not_kept)
  * the last reduce-scatter show. Of 80 parameters at 2 s a byte are moved: forward of the shard 4 + 2 bytes; backward of
  * the whole gradient 2 + 2 (joined), 2 + 4 (converted; bf16 none), 2 x 4 (divided; bf16 2 x 2), and of the shard 4 + 2
  * again, zero2 not, and 5 x 4 (divided, added; bf16 5 x 2). Embedding and head, 68 parameters: 102 B or 204 B and 1 s,
- * exposed; with a head in no time the backward's first gather shows too. zero2: what does not overlap is all exposed.
- */
+ * exposed; with a head in no time the backward's first gather shows too, whatever the root's gradients then move.
+ * zero2: what does not overlap is all exposed. */
 TEST(sharded_parameters_are_gathered_and_gradients_reduced_in_every_pass)
 {
     struct platform nodes = links;
@@ -1152,6 +1152,7 @@ TEST(sharded_parameters_are_gathered_and_gradients_reduced_in_every_pass)
     CHECK_CLOSE(cost_of_head(&setting, PASS_FORWARD, &unit).shard_s, 1 + 10.2, 1e-14);
     CHECK_CLOSE(cost_of_head(&setting, PASS_BACKWARD, &unit).shard_s, 1 + 20.4, 1e-14);
     CHECK_CLOSE(cost_of_head(&setting, PASS_BACKWARD, &unit).shard_bytes, 68 * 4 * 0.75, 1e-14);
+    CHECK_CLOSE(cost_of_head(&setting, PASS_BACKWARD, &empty).shard_s, 1 + 20.4 + 13, 1e-14);
     setting.gradients = SCENARIO_BF16;
     setting.sharding = SCENARIO_ZERO2;
     setting.communication.dp_overlap = SCENARIO_OVERLAP_GRADIENTS;

@@ -133,13 +133,13 @@ void shards_of_tables(const struct cost_setting *setting, enum pass pass, struct
         return;
     double all = cost_stage_parameters(setting->model, setting->tensor, 0, true, true);
     struct traffic root = traffic_of(setting, pass, all, pass == PASS_FORWARD);
+    struct overlap_kernels head = {cost->other_s + cost->tensor_s, cost->product_s};
     cost->other_s += conversion_s(setting, pass, all, pass == PASS_FORWARD);
     cost->shard_bytes += root.bytes;
     cost->shard_s += root.gather_s + root.scatter_s + root.across_s;
     if (pass == PASS_FORWARD || pass == PASS_WEIGHT)
         return;
     double layer = cost_stage_parameters(setting->model, setting->tensor, 1, false, false);
-    double first_s = traffic_of(setting, PASS_FORWARD, layer, true).gather_s, head_s = cost->other_s + cost->tensor_s;
-    struct overlap_kernels head = {head_s, cost->product_s};
-    cost->shard_s += beside_s(setting, head, first_s, 0) - head_s;
+    double first_s = traffic_of(setting, PASS_FORWARD, layer, true).gather_s;
+    cost->shard_s += beside_s(setting, head, first_s, 0) - head.all_s;
 }
