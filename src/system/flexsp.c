@@ -21,6 +21,7 @@
  *   run, and one that no group has memory for is a plan that does not fit.
  * - The authors give their solver seconds; here it has nodes, and starts from the greedy's groups. From some 32 ranks
  * on a micro-batch of all buckets has more than `columns` columns: the greedy's groups stay, their gap is reported.
+ * - The authors' code leaves groups of one rank out; here there are some, as in the paper.
  * - Creating communication groups takes no time: groups are aligned blocks, of which a rank is in one of each size, so
  *   they are created once.
  */

@@ -20,6 +20,8 @@
  * Source: Megatron-Core, megatron/core/pipeline_parallel/hybrid_cp_schedule.py (2025), BalancedCPScheduler.
  *
  * Deviates:
+ * - A sample that needs more than all ranks takes all; the public scheduler stops.
+ * - Later versions of Megatron-Core join short samples of a group to packs; that is `pack`, off by default.
  * - The public scheduler runs without pipeline stages; here 1F1B fills and drains them in every step.
  * - M, which a user of Megatron-Core gives, is found for each batch unless it is given: what memory has room for, at
  *   most the context, or one of its halves, whichever is the fastest (system/fastest.h).
