@@ -190,6 +190,36 @@ TEST(offload_is_left_where_ranks_would_idle)
     }
 }
 
+/* With `auto` passes end no later than with either, though which one that is differs from batch to batch. */
+TEST(offload_is_taken_where_passes_end_first)
+{
+    static const char *const knobs[] = {"{offload: always, capacity: 1000}", "{offload: never, capacity: 1000}",
+                                        "{capacity: 1000}"};
+    int32_t n_always = 0, n_never = 0;
+    for (uint64_t seed = 1; seed <= 24; seed++) {
+        double end_s[3];
+        struct hand_request hand;
+        hand_request_real(&hand, 8, 1, 8000);
+        hand_batch_of(&hand, HAND_UNIFORM, 4 << seed % 6, seed);
+        for (int i = 0; i < 3; i++) {
+            struct plan plan;
+            struct timeline timeline = {0};
+            plan_of(&hand, knobs[i], &plan);
+            struct dag dag = hand_built(&plan, &hand.setting, (struct dag_options){0});
+            critical_path(&dag, &timeline);
+            end_s[i] = timeline.makespan_s;
+            timeline_free(&timeline);
+            dag_free(&dag);
+            plan_free(&plan);
+        }
+        n_always += end_s[0] < end_s[1];
+        n_never += end_s[1] < end_s[0];
+        CHECK_CLOSE(end_s[2], fmin(end_s[0], end_s[1]), 1e-12);
+        hand_request_free(&hand);
+    }
+    CHECK_TRUE(n_always > 0 && n_never > 0);
+}
+
 /* 7x^2 + 31x of each sample of a unit, over its ranks. */
 static double unit_flop(const struct plan_cut *cut, const struct plan_unit *unit)
 {

@@ -183,7 +183,7 @@ TEST(micro_batches_are_runs_of_the_least_largest_sum)
 TEST(buckets_count_as_long_as_their_longest)
 {
     static const int32_t tokens[] = {12, 4, 4, 4};
-    struct flexsp_problem problem = problem_of(4, 12);
+    struct flexsp_problem problem = problem_of(4, 24);
     struct flexsp_result result;
     problem.n_trials = 1;
     problem.cost.exchange_s[1] = problem.cost.exchange_s[2] = 1000; /* nobody shares */
@@ -191,6 +191,38 @@ TEST(buckets_count_as_long_as_their_longest)
     flexsp_solve(&problem, tokens, 4, &result);
     CHECK_CLOSE(result.planned_s, 169, 1e-12);
     CHECK_CLOSE(result.groups[3].seconds, 25, 1e-12); /* 16 + 8 + 1 */
+    flexsp_result_free(&result);
+}
+
+/* The same with four ranks of 8 tokens: counted as 12 each, 48 tokens, the four would not fit 32, though they have 24.
+ * 48 are more than halfway, 28: a second bucket lets one micro-batch hold them. */
+TEST(buckets_are_added_where_memory_is_tight)
+{
+    static const int32_t tokens[] = {12, 4, 4, 4};
+    struct flexsp_problem problem = problem_of(4, 8);
+    struct flexsp_result result;
+    problem.n_trials = problem.n_buckets = 1;
+    flexsp_solve(&problem, tokens, 4, &result);
+    CHECK_EQUAL(result.n_micro_batches, 1);
+    flexsp_result_free(&result);
+}
+
+/* Ten sequences of 10 tokens, 120 s on one rank: each alone takes 121 s and leaves six of 16 ranks idle. Eight groups
+ * of two hold eight, four of four take three each, 91; two groups of eight take five each: 5 x 15 + 1 = 76. */
+TEST(groups_of_one_wide_degree_are_found)
+{
+    int32_t tokens[10];
+    struct flexsp_problem problem = problem_of(16, 12);
+    struct flexsp_result result;
+    for (int32_t i = 0; i < 10; i++)
+        tokens[i] = 10;
+    problem.cost.exchange_s[1] = problem.cost.exchange_s[2] = problem.cost.exchange_s[3] = 0;
+    problem.cost.exchange_s[4] = 1;
+    problem.n_trials = 1;
+    problem.node_limit = 0;
+    flexsp_solve(&problem, tokens, 10, &result);
+    CHECK_TEXT(text_of(&result), "0: 8{0 1 2 3 4} 8{5 6 7 8 9}");
+    CHECK_CLOSE(result.planned_s, 76, 1e-12);
     flexsp_result_free(&result);
 }
 

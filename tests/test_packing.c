@@ -59,6 +59,19 @@ TEST(packs_of_equal_flops_leave_the_longest_alone)
     hand_request_free(&hand);
 }
 
+/* The same with room for 6 tokens: four packs; 10 has one to itself and does not widen the others. */
+TEST(a_sample_beyond_the_room_has_its_own_pack)
+{
+    struct hand_request hand;
+    struct plan plan;
+    hand_request(&hand, 1, 1, 10);
+    hand_batch(&hand, 5, (int32_t[]){4, 10, 4, 3, 2});
+    hand_planned(&hand, &system_flops_balanced, "max_tokens: 6", &plan);
+    CHECK_TEXT(hand_cut_text(&plan.phases[0].pipelines[0].cut[PASS_FORWARD]), "[1:0-10] [0:0-4] [2:0-4] [3:0-3 4:0-2]");
+    plan_free(&plan);
+    hand_request_free(&hand);
+}
+
 /* The least largest weight of n samples in two packs, trying all 2^n. */
 static double best_of_two(const double *weight, int32_t n)
 {

@@ -63,6 +63,41 @@ TEST(a_micro_batch_may_be_full)
     CHECK_TEXT(packs_text(pack, 3), "0 1 0");
 }
 
+/* S_max 10: 12 has a micro-batch to itself, which nothing joins; beside 6 there is no room for 5. */
+TEST(a_document_beyond_the_room_runs_alone)
+{
+    const struct wlb_rule rule = {0, {0}, 2, 10};
+    struct wlb_document documents[] = {{12, 0, 1}, {6, 0, 5}, {5, 0, 4}};
+    int32_t pack[3];
+    wlb_deal(&rule, documents, 3, 0, pack);
+    CHECK_TEXT(packs_text(pack, 3), "0 1 -");
+}
+
+/* Room for 20 tokens, context 100: 140 tokens are seven micro-batches, not two, and one long document does not make the
+ * others longer than the room. */
+TEST(micro_batches_keep_to_the_room_beside_a_long_document)
+{
+    struct hand_request hand;
+    struct plan plan = {0};
+    struct error err = {0};
+    void *state = calloc(1, system_wlb_llm.state_size);
+    hand_request_real(&hand, 1, 1, 100);
+    hand_knobs(&hand, &system_wlb_llm, "max_tokens: 20\nthresholds: [1000]");
+    hand_batch(&hand, 6, (int32_t[]){90, 10, 10, 10, 10, 10});
+    CHECK_TRUE(system_wlb_llm.plan(&hand.request, state, &plan, &err));
+    const struct plan_cut *cut = &plan.phases[0].pipelines[0].cut[PASS_FORWARD];
+    CHECK_TEXT(hand_cut_text(cut), "[0:0-90] [1:0-10] [2:0-10] [3:0-10] [4:0-10] [5:0-10]");
+    plan_free(&plan);
+    hand_batch(&hand, 6, (int32_t[]){90, 40, 40, 40, 40, 40});
+    CHECK_TRUE(system_wlb_llm.plan(&hand.request, state, &plan, &err));
+    CHECK_EQUAL(plan.phases[0].pipelines[0].cut[PASS_FORWARD].n_units, 6);
+    CHECK_EQUAL(plan.delayed_tokens, 0);
+    plan_free(&plan);
+    system_wlb_llm.close(state);
+    free(state);
+    hand_request_free(&hand);
+}
+
 enum { MOST = 256, N_PACKS = 3 };
 
 /* Lengths, which tell documents apart. */

@@ -15,16 +15,6 @@ struct arguments {
     const char *scenario, *constants;
 };
 
-/** The seconds of a micro-batch: its slowest group. `*group` moves on to the next one. */
-static double micro_batch_s(const struct flexsp_result *result, int32_t *group)
-{
-    int32_t micro_batch = result->groups[*group].micro_batch;
-    double longest_s = 0;
-    for (; *group < result->n_groups && result->groups[*group].micro_batch == micro_batch; ++*group)
-        longest_s = fmax(longest_s, result->groups[*group].seconds);
-    return longest_s;
-}
-
 static json_t *json_of_group(const struct flexsp_group *group, const int32_t *tokens)
 {
     json_t *lengths = json_array();
@@ -34,31 +24,23 @@ static json_t *json_of_group(const struct flexsp_group *group, const int32_t *to
                      "predicted_s", group->seconds, "tokens", lengths);
 }
 
-static double predicted_s(const struct flexsp_result *result)
-{
-    double sum = 0;
-    for (int32_t group = 0; group < result->n_groups;)
-        sum += micro_batch_s(result, &group);
-    return sum;
-}
-
 static json_t *json_of(int64_t iteration, const struct flexsp_result *result, const int32_t *tokens)
 {
     json_t *groups = json_array();
     for (int32_t i = 0; i < result->n_groups; i++)
         json_array_append_new(groups, json_of_group(&result->groups[i], tokens));
     return json_pack("{s:I, s:f, s:f, s:f, s:i, s:o}", "iteration", (json_int_t)iteration, "predicted_s",
-                     predicted_s(result), "planned_s", result->planned_s, "gap", result->gap, "micro_batches",
+                     flexsp_predicted_s(result), "planned_s", result->planned_s, "gap", result->gap, "micro_batches",
                      result->n_micro_batches, "groups", groups);
 }
 
 static void print_text(int64_t iteration, const struct flexsp_result *result)
 {
     printf("iteration %lld: %d micro-batches, predicted %.6f s (planned %.6f s, gap %.2f%%)\n", (long long)iteration,
-           result->n_micro_batches, predicted_s(result), result->planned_s, 100 * result->gap);
+           result->n_micro_batches, flexsp_predicted_s(result), result->planned_s, 100 * result->gap);
     for (int32_t group = 0; group < result->n_groups;) {
         int32_t n[FLEXSP_LEVELS] = {0}, first = group, number = result->groups[group].micro_batch;
-        double seconds = micro_batch_s(result, &group);
+        double seconds = flexsp_micro_batch_s(result, &group);
         printf("  micro-batch %d: %.6f s, groups of", number, seconds);
         for (int32_t i = first; i < group; i++)
             n[result->groups[i].level]++;

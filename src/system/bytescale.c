@@ -33,8 +33,9 @@
  * backward over D.
  *
  * Deviates:
- * - With `offload: auto` none offloads where the fullest rank then has less to do: eq. 3 takes few ranks for long,
- *   though a small batch may have nothing for the others to do meanwhile. `always` is the paper's.
+ * - With `offload: auto` none offloads where passes then end earlier (critical path) and all sequences still have the
+ *   ranks that they need: eq. 3 takes few ranks for long, though a small batch may have nothing for the others to do
+ *   meanwhile. `always` is the paper's.
  * - D leaves room for the layer in work, too, and for the head's logits (packing_streamed_tokens), which eq. 3 does not
  *   count; and r is no larger than this D needs.
  */
@@ -73,8 +74,9 @@ struct deal {
     struct item *items;
     int32_t capacity; /* C [tokens] */
     bool offloads;
-    double *flop;   /* of each rank */
-    int32_t *level; /* bucket that each rank had last, -1: none */
+    int32_t n_offload, n_squeezed; /* items that do, that need more ranks than there are */
+    double *flop;                  /* of each rank */
+    int32_t *level;                /* bucket that each rank had last, -1: none */
 };
 
 static double both_flop(const struct system_request *request, int32_t tokens)
@@ -123,8 +125,8 @@ static double ranks_of(const struct deal *deal, int32_t tokens, double ratio)
         fmax(tokens * kept / deal->capacity, fits > 0 ? fmin(tokens / fits, tokens / (double)deal->capacity) : 0));
 }
 
-/* D(s) and the share that is offloaded of a sequence of more than C tokens. */
-static void widen(const struct deal *deal, int32_t tokens, struct item *item)
+/* D(s) and the share that is offloaded of a sequence of more than C tokens. false: there are not so many ranks. */
+static bool widen(const struct deal *deal, int32_t tokens, struct item *item)
 {
     double layers = n_layers(deal->request), ratio = 0, least = 0;
     if (deal->offloads && layers > 2) {
@@ -140,6 +142,7 @@ static void widen(const struct deal *deal, int32_t tokens, struct item *item)
     ratio = ranks_of(deal, tokens, 0) > ranks ? ratio : 0;
     item->width = (int32_t)fmin(ranks, (double)deal->request->layout.dp);
     item->offload = layers > 2 ? ratio * (layers - 2) / layers : 0;
+    return ranks <= (double)deal->request->layout.dp;
 }
 
 static int by_flop(const void *a, const void *b)
@@ -165,7 +168,8 @@ static void fill_items(struct deal *deal, const struct packing *packs, int32_t n
         for (int32_t k = item->first; k < item->first + item->n; k++)
             item->flop += both_flop(deal->request, tokens[deal->sample[k]]);
         if (i < n_long)
-            widen(deal, tokens[deal->sample[i]], item);
+            deal->n_squeezed += !widen(deal, tokens[deal->sample[i]], item);
+        deal->n_offload += item->offload > 0;
         item->flop /= item->width;
     }
     qsort(deal->items, (size_t)deal->n_items, sizeof *deal->items, by_flop);
@@ -415,27 +419,34 @@ static void make_plan(const struct deal *deal, struct plan *plan)
     free(slot);
 }
 
-/* The plan with room for so many tokens on a rank. */
-static void plan_with(const struct system_request *request, int32_t capacity, struct plan *plan)
+/* Whether a plan without offload is one to weigh against that with it: other than that, and no worse in memory. */
+static bool leaves_offload(const struct deal *without, const struct system_request *request, int32_t capacity)
+{
+    struct deal with;
+    open_deal(request, capacity, true, &with);
+    bool ok = with.n_offload > 0 && without->n_squeezed <= with.n_squeezed;
+    close_deal(&with);
+    return ok;
+}
+
+/* The plan with room for so many tokens on a rank; variant 0 offloads if the knob lets it, `auto` has another. */
+static bool plan_with(const struct system_request *request, int32_t capacity, int32_t variant, struct plan *plan)
 {
     const struct bytescale_knobs *knobs = request->knobs;
     struct deal deal;
-    open_deal(request, capacity, knobs->offload != BYTESCALE_NEVER, &deal);
-    balance(&deal);
-    if (knobs->offload == BYTESCALE_AUTO) {
-        struct deal other;
-        open_deal(request, capacity, false, &other);
-        balance(&other);
-        bool better = fullest_flop(&other) < fullest_flop(&deal);
-        struct deal worse = better ? deal : other;
-        deal = better ? other : deal;
-        close_deal(&worse);
+    if (variant > (knobs->offload == BYTESCALE_AUTO))
+        return false;
+    open_deal(request, capacity, variant == 0 && knobs->offload != BYTESCALE_NEVER, &deal);
+    if (variant > 0 && !leaves_offload(&deal, request, capacity)) {
+        close_deal(&deal);
+        return false;
     }
+    balance(&deal);
     give_slots(&deal);
     qsort(deal.items, (size_t)deal.n_items, sizeof *deal.items, by_slot);
     make_plan(&deal, plan);
-    plan->n_candidates = knobs->offload == BYTESCALE_AUTO ? 2 : 1;
     close_deal(&deal);
+    return true;
 }
 
 static bool bytescale_plan(const struct system_request *request, void *state, struct plan *plan, struct error *err)
@@ -445,17 +456,13 @@ static bool bytescale_plan(const struct system_request *request, void *state, st
     if (request->layout.offload > 0)
         return error_set(err, "bytescale: plan.offload must be 0, is %g: knob offload decides it for each sequence",
                          request->layout.offload);
-    int32_t most = most_capacity(request);
-    if (knobs->capacity > 0) {
-        plan_with(request, most, plan);
-        return true;
-    }
-    return fastest_of_halves(request, most, plan_with, plan, err);
+    return fastest_of(request, most_capacity(request), knobs->capacity > 0 ? 0 : FASTEST_N_HALVINGS, plan_with, plan,
+                      err);
 }
 
 static const struct schema_key knobs[] = {
     {"offload", SCHEMA_CHOICE, "-", 0, 0, "auto", "auto|always|never",
-     "of long sequences' activations, to take fewer ranks; auto: unless the fullest rank has less to do without",
+     "of long sequences' activations, to take fewer ranks; auto: unless the passes end earlier without",
      offsetof(struct bytescale_knobs, offload)},
     {"capacity", SCHEMA_INT, "tokens", 0, 1073741823, "0", NULL,
      "of a rank, at most the context; 0: what memory has room for, were all units in flight as long, or one of its "

@@ -66,36 +66,61 @@ static int by_least_s(const void *a, const void *b)
                                     : (x->number > y->number) - (x->number < y->number);
 }
 
-bool fastest_of_halves(const struct system_request *request, int32_t most, fastest_with *with, struct plan *plan,
-                       struct error *err)
+/* All candidates, by their bounds. @return how many */
+static int32_t make_candidates(const struct system_request *request, int32_t most, int32_t n_halvings,
+                               fastest_with *with, const struct cost_setting *setting, struct candidate *candidates)
 {
-    struct candidate candidates[FASTEST_N_HALVINGS + 1] = {0};
-    struct fastest fastest = {0};
-    struct cost_setting setting = *request->setting;
     int32_t n = 0;
-    bool ok = true;
-    setting.cache = setting.cache != NULL ? setting.cache : &fastest.costs;
-    for (; n <= FASTEST_N_HALVINGS && most >> n > 0; n++) {
-        candidates[n].number = n;
-        with(request, most >> n, &candidates[n].plan);
-        candidates[n].least_s = alone_plan_s(&candidates[n].plan, &setting) * (1 - 1e-12); /* sums in another order */
-    }
+    for (int32_t i = 0; i <= n_halvings && most >> i > 0; i++)
+        for (int32_t variant = 0; variant < FASTEST_N_VARIANTS; variant++) {
+            if (!with(request, most >> i, variant, &candidates[n].plan))
+                break;
+            candidates[n].number = n;
+            n++;
+        }
+    for (int32_t i = 0; n > 1 && i < n; i++) /* sums in another order */
+        candidates[i].least_s = alone_plan_s(&candidates[i].plan, setting) * (1 - 1e-12);
     qsort(candidates, (size_t)n, sizeof *candidates, by_least_s);
+    return n;
+}
+
+/* Resolve them, each freed or kept in `fastest`. */
+static bool resolve_all(const struct system_request *request, const struct cost_setting *setting,
+                        struct candidate *candidates, int32_t n, struct fastest *fastest, struct error *err)
+{
+    bool ok = true;
     for (int32_t i = 0; i < n; i++) {
         if (ok)
-            ok = resolve(request, &setting, &candidates[i], &fastest, err);
+            ok = resolve(request, setting, &candidates[i], fastest, err);
         else
             plan_free(&candidates[i].plan);
     }
-    dag_free(&fastest.dag);
-    timeline_free(&fastest.timeline);
-    cost_cache_free(&fastest.costs);
-    if (ok && request->limit_s > 0 && fastest.end_s > request->limit_s) { /* a faster one may have been left */
+    dag_free(&fastest->dag);
+    timeline_free(&fastest->timeline);
+    if (ok && request->limit_s > 0 && fastest->end_s > request->limit_s) { /* a faster one may have been left */
         struct plan none = {0};
-        add_counts(&none, &fastest.plan);
-        plan_free(&fastest.plan);
-        fastest.plan = none;
+        add_counts(&none, &fastest->plan);
+        plan_free(&fastest->plan);
+        fastest->plan = none;
     }
+    return ok;
+}
+
+bool fastest_of(const struct system_request *request, int32_t most, int32_t n_halvings, fastest_with *with,
+                struct plan *plan, struct error *err)
+{
+    struct candidate candidates[(FASTEST_N_HALVINGS + 1) * FASTEST_N_VARIANTS] = {0};
+    struct fastest fastest = {0};
+    struct cost_setting setting = *request->setting;
+    CHECK(n_halvings <= FASTEST_N_HALVINGS);
+    setting.cache = setting.cache != NULL ? setting.cache : &fastest.costs;
+    int32_t n = make_candidates(request, most, n_halvings, with, &setting, candidates);
+    bool ok = true;
+    if (n == 1)
+        fastest.plan = candidates[0].plan;
+    else
+        ok = resolve_all(request, &setting, candidates, n, &fastest, err);
+    cost_cache_free(&fastest.costs);
     if (ok)
         *plan = fastest.plan;
     else

@@ -21,6 +21,7 @@
  *   run, and one that no group has memory for is a plan that does not fit.
  * - The authors give their solver seconds; here it has nodes, and starts from the greedy's groups. From some 32 ranks
  * on a micro-batch of all buckets has more than `columns` columns: the greedy's groups stay, their gap is reported.
+ * - The authors' code leaves groups of one rank out; here there are some, as in the paper.
  * - Creating communication groups takes no time: groups are aligned blocks, of which a rank is in one of each size, so
  *   they are created once.
  */
@@ -162,7 +163,8 @@ static const struct schema_key knobs[] = {
      offsetof(struct flexsp_knobs, degree)},
     {"capacity", SCHEMA_INT, "tokens", 0, 1073741824, "0", NULL,
      "of a rank in a micro-batch; 0: what memory has room for", offsetof(struct flexsp_knobs, capacity)},
-    {"buckets", SCHEMA_INT, "-", 1, 4096, "16", NULL, "of lengths in a micro-batch, all counted as long as its longest",
+    {"buckets", SCHEMA_INT, "-", 1, 4096, "16", NULL,
+     "of lengths in a micro-batch, all counted as long as its longest; more where memory is tight",
      offsetof(struct flexsp_knobs, buckets)},
     {"trials", SCHEMA_INT, "-", 1, 4096, "5", NULL, "numbers of micro-batches tried, from the least that has room on",
      offsetof(struct flexsp_knobs, trials)},

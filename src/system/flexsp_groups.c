@@ -85,22 +85,24 @@ static int32_t runs_of(const int32_t *tokens, int32_t n, int64_t most, int32_t *
     return runs_under(tokens, n, low, ends);
 }
 
-/* The least sums of (longest - own) of the first j sequences in k buckets, by dynamic programming over k. Caller frees
- * the buckets. @return how many */
-static int32_t buckets_of(const int32_t *tokens, int32_t n, int32_t most, struct flexsp_bucket **buckets)
+/* The least sums of (longest - own) of the first j sequences in k buckets, by dynamic programming over k; buckets are
+ * added while there are fewer than `least_buckets`, or while all sequences, counted so, exceed `ceiling` tokens. Caller
+ * frees the buckets. @return how many */
+static int32_t buckets_of(const int32_t *tokens, int32_t n, int32_t least_buckets, int64_t ceiling,
+                          struct flexsp_bucket **buckets)
 {
-    int32_t n_buckets = most < n ? most : n;
+    int32_t n_buckets = 1;
     size_t width = (size_t)n + 1;
     int64_t *sum = check_calloc(width, sizeof *sum), *least = check_malloc(width * sizeof *least);
     int64_t *before = check_malloc(width * sizeof *before);
-    int32_t *from = check_malloc((size_t)n_buckets * width * sizeof *from);
+    int32_t *from = check_calloc(width, sizeof *from);
     for (int32_t j = 0; j < n; j++)
         sum[j + 1] = sum[j] + tokens[j];
-    for (int32_t j = 1; j <= n; j++) {
+    for (int32_t j = 1; j <= n; j++)
         least[j] = (int64_t)tokens[0] * j - sum[j];
-        from[j] = 0;
-    }
-    for (int32_t k = 1; k < n_buckets; k++) {
+    for (; n_buckets < n && (n_buckets < least_buckets || sum[n] + least[n] > ceiling); n_buckets++) {
+        int32_t k = n_buckets;
+        from = check_realloc(from, ((size_t)k + 1) * width * sizeof *from);
         memcpy(before, least, width * sizeof *least);
         for (int32_t j = k + 1; j <= n; j++) {
             least[j] = INT64_MAX;
@@ -148,6 +150,7 @@ struct greedy {
     const struct flexsp_problem *problem;
     const struct flexsp_bucket *buckets;
     int32_t n_buckets, n_free; /* ranks in no group */
+    int32_t narrowest;         /* level of the smallest groups */
     double ceiling_s;
     struct flexsp_division *division;
 };
@@ -182,7 +185,7 @@ static bool place(struct greedy *greedy, int32_t bucket)
     const struct flexsp_problem *problem = greedy->problem;
     struct flexsp_division *division = greedy->division;
     int32_t tokens = greedy->buckets[bucket].tokens;
-    for (int32_t level = 0; level <= flexsp_widest(problem->n_ranks); level++) {
+    for (int32_t level = greedy->narrowest; level <= flexsp_widest(problem->n_ranks); level++) {
         double seconds = flexsp_sequence_s(&problem->cost, tokens, level);
         if (tokens > problem->capacity << level || problem->cost.constant_s + seconds > greedy->ceiling_s)
             continue;
@@ -213,24 +216,6 @@ static bool divide_under(struct greedy *greedy, double ceiling_s)
     return true;
 }
 
-/* One group as wide as can be. */
-static bool divide_widest(struct greedy *greedy)
-{
-    const struct flexsp_problem *problem = greedy->problem;
-    struct flexsp_division *division = greedy->division;
-    int32_t level = flexsp_widest(problem->n_ranks);
-    division->n_groups = 0;
-    new_group(greedy, level);
-    for (int32_t q = 0; q < greedy->n_buckets; q++) {
-        division->count[q] = greedy->buckets[q].n;
-        division->tokens[0] += (int64_t)greedy->buckets[q].n * greedy->buckets[q].tokens;
-        division->load_s[0] +=
-            greedy->buckets[q].n * flexsp_sequence_s(&problem->cost, greedy->buckets[q].tokens, level);
-    }
-    division->longest_s = division->load_s[0];
-    return division->tokens[0] <= problem->capacity << level;
-}
-
 /* C is no less, whatever the groups: what each has besides the constant is at most C less that, on no more than all
  * ranks. */
 static double bound_of(const struct flexsp_problem *problem, const struct flexsp_bucket *buckets, int32_t n_buckets)
@@ -251,27 +236,39 @@ static double bound_of(const struct flexsp_problem *problem, const struct flexsp
     return fmax(rank_s / problem->n_ranks, longest_s) + problem->cost.constant_s;
 }
 
-/* Bisection of the ceiling. The best division is left in `greedy`. */
+/* Divide under a ceiling in the arrays of `other`, which then has those of the worse of the two. */
+static bool keep_better(struct greedy *greedy, struct flexsp_division *other, double ceiling_s)
+{
+    struct flexsp_division swap = *other;
+    struct greedy trial = *greedy;
+    trial.division = &swap;
+    bool better = divide_under(&trial, ceiling_s) && swap.longest_s < greedy->division->longest_s;
+    *other = better ? *greedy->division : swap;
+    if (better)
+        *greedy->division = swap;
+    return better;
+}
+
+/* For each size of the smallest groups, bisection of the ceiling. The best division is left in `greedy`. */
 static bool divide(struct greedy *greedy, double bound_s)
 {
     enum { BISECTIONS = 24 };
-    struct flexsp_division other = open_division(greedy->problem->n_ranks, greedy->n_buckets), swap;
-    bool ok = divide_under(greedy, DBL_MAX) || divide_widest(greedy);
-    double low_s = bound_s;
-    for (int i = 0; ok && i < BISECTIONS && greedy->division->longest_s > bound_s * (1 + 1e-9); i++) {
-        double middle_s = i == 0 ? bound_s : (low_s + greedy->division->longest_s) / 2;
-        struct greedy trial = *greedy;
-        trial.division = &other;
-        if (!divide_under(&trial, middle_s)) {
-            low_s = middle_s;
-            continue;
+    struct flexsp_division other = open_division(greedy->problem->n_ranks, greedy->n_buckets);
+    greedy->division->longest_s = DBL_MAX;
+    for (greedy->narrowest = 0; greedy->narrowest <= flexsp_widest(greedy->problem->n_ranks); greedy->narrowest++) {
+        double low_s = bound_s;
+        if (greedy->division->longest_s == DBL_MAX)
+            keep_better(greedy, &other, DBL_MAX);
+        for (int i = 0; i < BISECTIONS && greedy->division->longest_s > bound_s * (1 + 1e-9) &&
+                        greedy->division->longest_s < DBL_MAX;
+             i++) {
+            double middle_s = i == 0 ? bound_s : (low_s + greedy->division->longest_s) / 2;
+            if (!keep_better(greedy, &other, middle_s))
+                low_s = middle_s;
         }
-        swap = *greedy->division;
-        *greedy->division = other;
-        other = swap;
     }
     close_division(&other);
-    return ok;
+    return greedy->division->longest_s < DBL_MAX;
 }
 
 /* Sequences of a division, to the result. */
@@ -309,7 +306,10 @@ static bool solve_run(const struct flexsp_problem *problem, const int32_t *token
                       struct flexsp_result *result)
 {
     struct flexsp_bucket *buckets;
-    int32_t n_buckets = buckets_of(tokens + first, end - first, problem->n_buckets, &buckets);
+    int64_t all = 0, room = problem->capacity * problem->n_ranks;
+    for (int32_t i = first; i < end; i++)
+        all += tokens[i];
+    int32_t n_buckets = buckets_of(tokens + first, end - first, problem->n_buckets, (all + room) / 2, &buckets);
     double bound_s = bound_of(problem, buckets, n_buckets);
     struct flexsp_division division = open_division(problem->n_ranks, n_buckets);
     struct greedy greedy = {.problem = problem, .buckets = buckets, .n_buckets = n_buckets, .division = &division};
@@ -333,6 +333,23 @@ void flexsp_result_free(struct flexsp_result *result)
         free(result->groups[i].sequence);
     free(result->groups);
     *result = (struct flexsp_result){0};
+}
+
+double flexsp_micro_batch_s(const struct flexsp_result *result, int32_t *group)
+{
+    int32_t micro_batch = result->groups[*group].micro_batch;
+    double longest_s = 0;
+    for (; *group < result->n_groups && result->groups[*group].micro_batch == micro_batch; ++*group)
+        longest_s = fmax(longest_s, result->groups[*group].seconds);
+    return longest_s;
+}
+
+double flexsp_predicted_s(const struct flexsp_result *result)
+{
+    double sum = 0;
+    for (int32_t group = 0; group < result->n_groups;)
+        sum += flexsp_micro_batch_s(result, &group);
+    return sum;
 }
 
 /* With room for the longest sequence, and none beyond what n like it take: GLPK likes small numbers. */
@@ -364,7 +381,7 @@ void flexsp_solve(const struct flexsp_problem *problem, const int32_t *tokens, i
         n_candidates += n_runs != n_before;
         n_before = n_runs;
         n_nodes += trial.n_nodes;
-        if (ok && (!found || trial.planned_s < result->planned_s)) {
+        if (ok && (!found || flexsp_predicted_s(&trial) < flexsp_predicted_s(result))) {
             struct flexsp_result swap = *result;
             *result = trial;
             trial = swap;

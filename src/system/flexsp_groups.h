@@ -19,7 +19,7 @@ struct flexsp_problem {
     struct flexsp_cost cost;
     int32_t n_ranks;                 /* N */
     int64_t capacity;                /* tokens of a rank */
-    int32_t n_buckets, n_trials;     /* Q; values of M that are tried */
+    int32_t n_buckets, n_trials;     /* Q, at least; values of M that are tried */
     int64_t node_limit, max_columns; /* of branch and bound; a program with more columns is left to the greedy */
 };
 
@@ -49,6 +49,12 @@ struct flexsp_result {
 
 /** (quadratic_s s^2 + linear_s s) / d + exchange_s s of a sequence of s tokens. */
 double flexsp_sequence_s(const struct flexsp_cost *cost, double tokens, int32_t level);
+
+/** Of the micro-batch that begins with *group: the most seconds of a group. *group moves on to the next one's. */
+double flexsp_micro_batch_s(const struct flexsp_result *result, int32_t *group);
+
+/** Their sum: with the sequences' own lengths. */
+double flexsp_predicted_s(const struct flexsp_result *result);
 
 /** The widest group: the largest power of two of at most n_ranks. */
 int32_t flexsp_widest(int32_t n_ranks);
@@ -90,13 +96,16 @@ double flexsp_milp(const struct flexsp_problem *problem, const struct flexsp_buc
  * 1. M from ceil(tokens / (N capacity)) on: n_trials values, and more as long as none can be divided.
  * 2. The sequences, longest first, in at most M consecutive runs with the least largest sum of tokens, each run as long
  *    as that sum allows: the micro-batches.
- * 3. Each in n_buckets buckets of consecutive sequences with the least sum of (longest - own length).
+ * 3. Each in n_buckets buckets of consecutive sequences with the least sum of (longest - own length); in more while the
+ *    sequences, each as long as its bucket's longest, take more than halfway from their own tokens to all ranks'
+ *    capacity (the public code's rule: else a micro-batch that memory holds seems not to fit).
  * 4. Divided into groups greedily, then by flexsp_milp if C exceeds its bound by more than a thousandth of C. Greedily:
- *    under a ceiling C, longest first, each sequence goes to the least degree that has memory and time for it: to the
- *    fullest group of that degree with room, else to a new one if ranks are left, else the next degree is tried. C is
- *    found by bisection. The bound: b1 and the mean load of a rank if every sequence took its cheapest degree, or the
- *    longest sequence's seconds at its fastest.
- * 5. The M of the least sum of C (ties: the fewest).
+ *    under a ceiling C, longest first, each sequence goes to the least degree, but for those below a floor, that has
+ *    memory and time for it: to the fullest group of that degree with room, else to a new one if ranks are left, else
+ *    the next degree is tried. C is found by bisection, for every floor: with the widest ones the groups are all of one
+ *    degree, as in the solutions that the public code starts its solver from. The bound: b1 and the mean load of a rank
+ *    if every sequence took its cheapest degree, or the longest sequence's seconds at its fastest.
+ * 5. The M of the least flexsp_predicted_s (ties: the fewest).
  *
  * A capacity below what the longest sequence needs on the widest group is raised to it.
  *

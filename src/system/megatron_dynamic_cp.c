@@ -20,6 +20,8 @@
  * Source: Megatron-Core, megatron/core/pipeline_parallel/hybrid_cp_schedule.py (2025), BalancedCPScheduler.
  *
  * Deviates:
+ * - A sample that needs more than all ranks takes all; the public scheduler stops.
+ * - Later versions of Megatron-Core join short samples of a group to packs; that is `pack`, off by default.
  * - The public scheduler runs without pipeline stages; here 1F1B fills and drains them in every step.
  * - M, which a user of Megatron-Core gives, is found for each batch unless it is given: what memory has room for, at
  *   most the context, or one of its halves, whichever is the fastest (system/fastest.h).
@@ -278,9 +280,11 @@ static void add_step(struct forming *step, struct plan *plan)
     step->n_groups = 0;
 }
 
-/* All steps, with M tokens a rank. */
-static void add_steps(const struct system_request *request, int32_t max_tokens, struct plan *plan)
+/* All steps, with M tokens a rank; the only variant is 0. */
+static bool add_steps(const struct system_request *request, int32_t max_tokens, int32_t variant, struct plan *plan)
 {
+    if (variant > 0)
+        return false;
     struct forming step = {.request = request,
                            .max_tokens = max_tokens,
                            .n_left = request->batch->n_samples,
@@ -290,6 +294,7 @@ static void add_steps(const struct system_request *request, int32_t max_tokens, 
     while (step.n_left > 0)
         add_step(&step, plan);
     free(step.left);
+    return true;
 }
 
 static bool dynamic_cp_plan(const struct system_request *request, void *state, struct plan *plan, struct error *err)
@@ -299,11 +304,7 @@ static bool dynamic_cp_plan(const struct system_request *request, void *state, s
     int64_t most = knobs->max_tokens > 0 ? knobs->max_tokens : packing_memory_tokens(request);
     most = most < request->context ? most : request->context;
     most = most > 1 ? most : 1;
-    if (knobs->max_tokens > 0) {
-        add_steps(request, (int32_t)most, plan);
-        return true;
-    }
-    return fastest_of_halves(request, (int32_t)most, add_steps, plan, err);
+    return fastest_of(request, (int32_t)most, knobs->max_tokens > 0 ? 0 : FASTEST_N_HALVINGS, add_steps, plan, err);
 }
 
 static const struct schema_key knobs[] = {

@@ -154,12 +154,14 @@ static bool pack_least_loaded(const struct items *items, int32_t n_packs, int64_
     for (int32_t i = 0; i < n_packs; i++)
         room[i] = capacity;
     for (; fitted < n; fitted++) {
-        int32_t sample = items->order[fitted], best = least_loaded(load, room, n_packs, items->tokens[sample]);
+        int32_t sample = items->order[fitted], tokens = items->tokens[sample];
+        int64_t takes = tokens < capacity ? tokens : capacity; /* a longer one the whole of an empty pack */
+        int32_t best = least_loaded(load, room, n_packs, takes);
         if (best < 0)
             break;
         pack[fitted] = best;
         load[best] += items->weight[sample];
-        room[best] -= items->tokens[sample];
+        room[best] -= takes;
     }
     if (fitted == n)
         take(items->order, pack, n, n_packs, packing);
@@ -185,8 +187,7 @@ void packing_balance(const struct system_request *request, const double *weight,
     const struct batch *batch = request->batch;
     int32_t *order = samples_by_length(batch), multiple = packing_multiple(&request->layout);
     const struct items items = {batch->n_samples, order, batch->tokens, weight};
-    int64_t longest = batch->tokens[order[0]];
-    capacity = capacity > longest ? capacity : longest;
+    capacity = capacity > 0 ? capacity : request->context;
     int64_t per_pack = capacity < request->context ? capacity : request->context;
     int64_t n_packs = multiple * quotient_up(quotient_up(batch->n_tokens, per_pack), multiple);
     while (!pack_least_loaded(&items, (int32_t)n_packs, capacity, packing))

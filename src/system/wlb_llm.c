@@ -17,6 +17,8 @@
  * Deviates:
  * - An iteration has as many documents as the scenario's global batch, not as many tokens as p x DP context windows; N
  *   is the windows that the batch's tokens would fill, rounded up to whole ranks (interleaved: to whole groups of p).
+ *   Where memory has room for less than the context, windows are that long: the paper's S_max is never less.
+ * - A document longer than S_max, which in the paper would wait for ever, runs in a micro-batch of its own.
  * - The thresholds, which the paper tunes on a sample, are tuned on the first iteration's documents: wlb_tune. The
  *   paper reports a mean delay of about half an iteration; that is the limit of what is tried there. It binds no run,
  *   whose documents are others: tokens may wait longer on average.
@@ -112,15 +114,24 @@ static void open_iteration(const struct system_request *request, const struct wl
     }
 }
 
-/* Micro-batches of all ranks. */
-static int32_t n_micro_batches(const struct system_request *request)
+/* Micro-batches of all ranks: of the context, or of what memory has room for if that is less. */
+static int32_t n_micro_batches(const struct system_request *request, int64_t capacity)
 {
     const struct wlb_knobs *knobs = request->knobs;
     int32_t multiple = packing_multiple(&request->layout);
-    int64_t windows = (request->batch->n_tokens + request->context - 1) / request->context;
+    int64_t window = capacity < request->context ? capacity : request->context;
+    int64_t windows = (request->batch->n_tokens + window - 1) / window;
     if (knobs->micro_batches > 0)
         windows = knobs->micro_batches * request->layout.dp;
     return (int32_t)((windows + multiple - 1) / multiple * multiple);
+}
+
+/* S_max; where states alone exceed the memory, the context. */
+static int64_t capacity_of(const struct system_request *request)
+{
+    const struct wlb_knobs *knobs = request->knobs;
+    int64_t capacity = knobs->max_tokens > 0 ? knobs->max_tokens : packing_memory_tokens(request);
+    return capacity > 0 ? capacity : request->context;
 }
 
 static void fill_rule(struct wlb_iteration *work, struct wlb_state *state)
@@ -129,10 +140,8 @@ static void fill_rule(struct wlb_iteration *work, struct wlb_state *state)
     const struct wlb_knobs *knobs = request->knobs;
     struct wlb_rule *rule = &work->rule;
     *rule = state->tuned;
-    rule->n_packs = n_micro_batches(request);
-    rule->capacity = knobs->max_tokens > 0 ? knobs->max_tokens : packing_memory_tokens(request);
-    for (int32_t i = 0; i < work->n; i++) /* what does not fit is a result */
-        rule->capacity = work->documents[i].tokens > rule->capacity ? work->documents[i].tokens : rule->capacity;
+    rule->capacity = capacity_of(request);
+    rule->n_packs = n_micro_batches(request, rule->capacity);
     if (state->tuned.n_packs > 0) /* it has been here */
         return;
     rule->n_queues = knobs->thresholds.n > 0 ? knobs->thresholds.n : (int32_t)knobs->queues;
@@ -296,7 +305,8 @@ static const struct schema_key knobs[] = {
      "longest micro-batch, but for a longer document; 0: what memory has room for, were all in flight as long",
      offsetof(struct wlb_knobs, max_tokens)},
     {"micro_batches", SCHEMA_INT, "-", 0, 1 << 20, "0", NULL,
-     "of a rank; 0: the context windows that the batch's tokens would fill", offsetof(struct wlb_knobs, micro_batches)},
+     "of a rank; 0: the context windows, or windows of max_tokens if that is less, that the batch's tokens would fill",
+     offsetof(struct wlb_knobs, micro_batches)},
     {"sharding", SCHEMA_CHOICE, "-", 0, 0, "adaptive", "adaptive|per-document|per-sequence",
      "how context ranks share a micro-batch; adaptive: the one with less time of attention",
      offsetof(struct wlb_knobs, sharding)},

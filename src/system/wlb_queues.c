@@ -154,7 +154,7 @@ static void deal(const struct wlb_rule *rule, const struct iteration *iteration,
         int32_t to = least_of(&load_s);
         to = length[to] <= most ? to : shortest_of(length, rule->n_packs);
         document->queue = WLB_REMAINED;
-        if (length[to] > most)
+        if (length[to] > most && length[to] > 0)
             continue;
         pack[runs[i]] = to;
         add_to(&load_s, to, document->weight_s);

@@ -25,8 +25,9 @@ struct wlb_rule {
  * One iteration of Algorithm 1. The documents are those that wait, in the order they came, then the new ones. A new
  * one of a queue's length waits there. A queue of at least N documents gives its N oldest. These and the other new
  * ones, longest first, follow the documents that remained: each to the micro-batch of the least sum of weights, if that
- * has room, else to the shortest one, if that has, else it remains. (The paper's "< S_max" is read as "at most".) Ties
- * go to the lowest number. If nothing waits but in queues and nothing new runs, the queues give all they have.
+ * has room, else to the shortest one, if that has, else it remains. (The paper's "< S_max" is read as "at most".) An
+ * empty one takes any document: one longer than S_max runs alone, the others keep to S_max. Ties go to the lowest
+ * number. If nothing waits but in queues and nothing new runs, the queues give all they have.
  *
  * @param documents  queue is filled in of those that wait now
  * @param pack       of each document: its micro-batch; -1: it waits
