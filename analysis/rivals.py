@@ -336,6 +336,10 @@ def remarks(rows):
         texts.append(f"megatron-dynamic-cp is slower than best-fit in {slower} cells, for four reasons: ranks wait for each other at "
                      "the end of every step; work is counted as squared length; every sample is a micro-batch of its own, "
                      "however short; and with pipeline stages each step fills and drains them.")
+    joined = over("megatron-dynamic-cp, joined", "megatron-dynamic-cp")
+    if joined:
+        texts.append("megatron-dynamic-cp, joined (knob `pack: true`) joins short samples of a context group to packs, as later versions "
+                     f"of Megatron-Core do: it is {span(joined)} times as fast as without.")
     unlike = [value for value in over("flops-balanced", "length-balanced") if value < 0.98]
     if unlike:
         texts.append(f"flops-balanced is slower than length-balanced in {len(unlike)} cells, by up to {100 * (1 - min(unlike)):.0f}%: "
