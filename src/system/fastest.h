@@ -5,8 +5,7 @@
 
 #include "system/system.h"
 
-/** A system's plan with so many tokens a rank, in one of its variants, numbered from 0. false: there is no such variant
- */
+/** A system's plan with so many tokens a rank, in one of its variants, from 0 on. false: there is no such variant. */
 typedef bool fastest_with(const struct system_request *request, int32_t tokens, int32_t variant, struct plan *plan);
 
 enum { FASTEST_N_HALVINGS = 5, FASTEST_N_VARIANTS = 2 };
