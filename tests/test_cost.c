@@ -1233,7 +1233,7 @@ TEST(collectives_of_shards_slow_what_runs_beside_them)
 
 /* Groups of 4 shards on a node each, TP 2, two of them: gathers and reduce-scatters hold a quarter of the
  * multiprocessors, the all-reduces over nodes half. Of three layers two run beside a gather; backward beside a gather
- * and a reduction; behind the first gather, before the last reduction. */
+ * and a reduction; behind the first gather, before the last reduction. Of groups of 3 some are over nodes. */
 TEST(groups_hold_a_nodes_channels_inside_it)
 {
     struct platform nodes = links;
@@ -1256,6 +1256,11 @@ TEST(groups_hold_a_nodes_channels_inside_it)
     CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).shard_s, gather_s + 2 * gather_s / 4, 1e-9);
     CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &unit).shard_s,
                 scatter_s + across_s + 2 * ((gather_s + scatter_s) / 4 + across_s / 2), 1e-9);
+    setting.shards = 3;
+    device.ring[DEVICE_SIMPLE] = (struct device_ring){3, 1, 2, 1, 1};
+    nodes.n_nodes = 2;
+    gather_s = cost_rails_s(&setting, DEVICE_ALL_GATHER, 160, 3, 1);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &unit).shard_s, gather_s + 2 * gather_s / 2, 1e-9);
 }
 
 /* HSDP: groups of 4 shards, each on its node of 8 GPUs with TP 2, two of them. A layer's 80 parameters are gathered and

@@ -122,6 +122,7 @@ TEST(longest_first_keeps_grahams_bound)
         packing_free(&packing);
         packing_balance(&hand.request, weight, 1, &packing); /* room for the longest alone */
         CHECK_TRUE(heaviest(&packing, weight) <= longest);
+        CHECK_EQUAL(packing.n_packs, (n + 1) / 2 * 2); /* not as many as tokens */
         packing_free(&packing);
         hand_request_free(&hand);
     }

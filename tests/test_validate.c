@@ -94,6 +94,7 @@ TEST(numbers_may_have_thousands_and_their_columns_unit)
                  {"vpp", "unknown", 0},
                  {"gbs", "4M tokens", -1},
                  {"gbs", "128 sequences", 128},
+                 {"gbs", "128 seq", 128},
                  {"value_bytes", "1.5 GiB", 1610612736},
                  {"value_bytes", "60 GB", -1},
                  {"seq_len", "32k tokens", 32768},
@@ -604,6 +605,8 @@ TEST(words_beside_fsdp_say_groups_and_resharding)
         {"FSDP 2x8", "how many ranks share is not given", SCENARIO_ZERO3, 0},
         {"FSDP on H100 with torch 2; mbs 1", "", SCENARIO_ZERO3, 0},
         {"FSDP (16 ranks)", "", SCENARIO_ZERO3, 0},
+        {"FSDP on 2 nodes", "", SCENARIO_ZERO3, 0},
+        {"FSDP on 16 nodes", "how many ranks share is not given", SCENARIO_ZERO3, 0},
         {"2D FSDP + TP", "", SCENARIO_ZERO3, 0},
         {"FSDP (reshard_after_forward=False)", "", SCENARIO_ZERO2, 0},
         {"FSDP2 (reshard_after_forward=True)", "", SCENARIO_ZERO3, 0},
@@ -1008,6 +1011,13 @@ TEST(recomputations_are_understood_to_the_last_word)
         {"PyTorch", "bf16", "gradient checkpointing", "", "whole layers recomputed", RECOMPUTE_FULL, 0},
         {"PyTorch", "bf16", "activation checkpointing (selective)", "has no model", "", RECOMPUTE_FULL, 0},
         {"PyTorch", "bf16", "activation checkpointing on 50% of layers", "has no model", "", RECOMPUTE_FULL, 0},
+        {"PyTorch", "bf16", "Every layer.", "", "whole layers recomputed", RECOMPUTE_FULL, 0},
+        {"NeMo", "bf16", "every layer", "has no model", "", RECOMPUTE_FULL, 0},
+        {"Transformers", "bf16", "True", "", "whole layers recomputed", RECOMPUTE_FULL, 0},
+        {"PyTorch", "bf16", "True", "has no model", "", RECOMPUTE_FULL, 0},
+        {"NeMo", "bf16", "not needed", "", "", RECOMPUTE_NONE, 0},
+        {"titan", "bf16", "selective; every 2nd layer", "", "", RECOMPUTE_FULL, 4},
+        {"titan", "bf16", "activation_checkpoint.mode=full", "", "", RECOMPUTE_FULL, 0},
     };
     check_recompute(cases, sizeof cases / sizeof *cases);
 }
@@ -1041,6 +1051,12 @@ TEST(the_fabric_is_read_with_or_without_a_count)
         {"H100-SXM-80GB", "InfiniBand HDR", "200 Gb/s a GPU", 450e9, 25e9},
         {"H100-SXM-80GB", "HDR200 x 4", "", 450e9, 12.5e9},
         {"H100-SXM-80GB", "8x NDR", "", 450e9, 50e9},
+        {"H100-SXM-80GB", "4 NDR", "", 450e9, 25e9},
+        {"H100-SXM-80GB", "DGX H100 NDR", "400 Gb/s a GPU", 450e9, 50e9},
+        {"H100-SXM-80GB", "InfiniBand NDR (8 per node)", "", 450e9, 50e9},
+        {"H100-SXM-80GB", "4 NICs per node; 400 Gb/s", "", 450e9, 25e9},
+        {"H100-SXM-80GB", "8 GPUs per node; HDR", "200 Gb/s a GPU", 450e9, 25e9},
+        {"H100-SXM-80GB", "8 GPUs per node; 1600 Gbps per node", "", 450e9, 25e9},
         {"H100-SXM-80GB", "IB HDR-100", "100 Gb/s a GPU", 450e9, 12.5e9},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -1112,6 +1128,7 @@ TEST(the_attention_kernel_is_the_rows_or_the_frameworks)
         enum device_attention expected;
     } cases[] = {
         {"H100-SXM-80GB", "NeMo", "FA2", "", DEVICE_FLASH2},
+        {"H100-SXM-80GB", "NeMo", "fa3", "", DEVICE_FLASH3},
         {"H100-SXM-80GB", "NeMo", "flash_attn 2.6.1", "", DEVICE_FLASH2},
         {"H100-SXM-80GB", "NeMo", "FlashAttention-3", "", DEVICE_FLASH3},
         {"H100-SXM-80GB", "NeMo", "flash (torch 2.1)", "attention flash-attention 2", DEVICE_FLASH2},

@@ -13,10 +13,24 @@ struct traffic {
     bool reduce_hides;
 };
 
-/** Where a group's ranks are, or those of so many groups. */
-static enum overlap_place place_of(const struct cost_setting *setting, int32_t groups)
+/** Ranks of a group on a node: the only group begins a node. */
+static int32_t ranks_each(const struct cost_setting *setting)
 {
-    bool node = setting->shards * groups * setting->tensor <= setting->platform->gpus_per_node;
+    int32_t n = setting->shards;
+    bool one_node = setting->shard_groups <= 1 && n * setting->tensor <= setting->platform->gpus_per_node;
+    return one_node ? n : cost_ranks_each(setting, n);
+}
+
+/** Where the ranks of each group are. */
+static enum overlap_place place_of_group(const struct cost_setting *setting)
+{
+    return ranks_each(setting) == setting->shards ? OVERLAP_IN_NODE : OVERLAP_OVER_NODES;
+}
+
+/** Where those of all groups are. */
+static enum overlap_place place_of_all(const struct cost_setting *setting)
+{
+    bool node = setting->shards * setting->shard_groups * setting->tensor <= setting->platform->gpus_per_node;
     return node ? OVERLAP_IN_NODE : OVERLAP_OVER_NODES;
 }
 
@@ -25,8 +39,8 @@ static double beside_s(const struct cost_setting *setting, struct overlap_kernel
                        double across_s)
 {
     const struct device *device = setting->device;
-    double lost_s = group_s * overlap_loss(device, place_of(setting, 1), kernels) +
-                    across_s * overlap_loss(device, place_of(setting, setting->shard_groups), kernels);
+    double lost_s = group_s * overlap_loss(device, place_of_group(setting), kernels) +
+                    across_s * overlap_loss(device, place_of_all(setting), kernels);
     return fmax(group_s + across_s, kernels.all_s + lost_s);
 }
 
@@ -34,10 +48,9 @@ static double collective_s(const struct cost_setting *setting, enum device_colle
                            double *sent_bytes)
 {
     int32_t n = setting->shards;
-    bool one_node = setting->shard_groups <= 1 && n * setting->tensor <= setting->platform->gpus_per_node;
     CHECK(n >= 1);
     *sent_bytes += bytes * (n - 1) / n;
-    return cost_rails_s(setting, kind, bytes, n, one_node ? n : cost_ranks_each(setting, n));
+    return cost_rails_s(setting, kind, bytes, n, ranks_each(setting));
 }
 
 /** The all-reduce of `parameters` gradients among groups that hold the same shards, whose members stand a group apart.

@@ -309,6 +309,8 @@ static bool solve_run(const struct flexsp_problem *problem, const int32_t *token
     int64_t all = 0, room = problem->capacity * problem->n_ranks;
     for (int32_t i = first; i < end; i++)
         all += tokens[i];
+    if (all > room)
+        return false;
     int32_t n_buckets = buckets_of(tokens + first, end - first, problem->n_buckets, (all + room) / 2, &buckets);
     double bound_s = bound_of(problem, buckets, n_buckets);
     struct flexsp_division division = open_division(problem->n_ranks, n_buckets);

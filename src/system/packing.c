@@ -189,7 +189,8 @@ void packing_balance(const struct system_request *request, const double *weight,
     const struct items items = {batch->n_samples, order, batch->tokens, weight};
     capacity = capacity > 0 ? capacity : request->context;
     int64_t per_pack = capacity < request->context ? capacity : request->context;
-    int64_t n_packs = multiple * quotient_up(quotient_up(batch->n_tokens, per_pack), multiple);
+    int64_t filled = quotient_up(batch->n_tokens, per_pack); /* of which no more than the samples have any */
+    int64_t n_packs = multiple * quotient_up(filled < batch->n_samples ? filled : batch->n_samples, multiple);
     while (!pack_least_loaded(&items, (int32_t)n_packs, capacity, packing))
         n_packs += multiple;
     free(order);

@@ -25,8 +25,9 @@ void packing_best_fit(const int32_t *tokens, int32_t n, const int32_t *order, in
 /**
  * Longest processing time first: each of the samples, by length, into the pack of the least sum of weights (by sample)
  * that has room for its tokens (ties: the lowest). Packs may stay empty. There are as few packs as hold all, of:
- * multiples of packing_multiple from ceil(tokens / context), or of the capacity if that is less, on. A sample above the
- * capacity has a pack to itself. Capacity 0, where states alone exceed the memory: the context.
+ * multiples of packing_multiple from ceil(tokens / context), or of the capacity if that is less, or from the samples if
+ * these are fewer, on. A sample above the capacity has a pack to itself. Capacity 0, where states alone exceed the
+ * memory: the context.
  */
 void packing_balance(const struct system_request *request, const double *weight, int64_t capacity,
                      struct packing *packing);

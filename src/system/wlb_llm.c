@@ -114,13 +114,14 @@ static void open_iteration(const struct system_request *request, const struct wl
     }
 }
 
-/* Micro-batches of all ranks: of the context, or of what memory has room for if that is less. */
-static int32_t n_micro_batches(const struct system_request *request, int64_t capacity)
+/* Micro-batches of all ranks: of the context, or of what memory has room for if that is less; at most the documents. */
+static int32_t n_micro_batches(const struct system_request *request, int64_t capacity, int32_t n_documents)
 {
     const struct wlb_knobs *knobs = request->knobs;
     int32_t multiple = packing_multiple(&request->layout);
     int64_t window = capacity < request->context ? capacity : request->context;
     int64_t windows = (request->batch->n_tokens + window - 1) / window;
+    windows = windows < n_documents ? windows : n_documents;
     if (knobs->micro_batches > 0)
         windows = knobs->micro_batches * request->layout.dp;
     return (int32_t)((windows + multiple - 1) / multiple * multiple);
@@ -141,7 +142,7 @@ static void fill_rule(struct wlb_iteration *work, struct wlb_state *state)
     struct wlb_rule *rule = &work->rule;
     *rule = state->tuned;
     rule->capacity = capacity_of(request);
-    rule->n_packs = n_micro_batches(request, rule->capacity);
+    rule->n_packs = n_micro_batches(request, rule->capacity, work->n);
     if (state->tuned.n_packs > 0) /* it has been here */
         return;
     rule->n_queues = knobs->thresholds.n > 0 ? knobs->thresholds.n : (int32_t)knobs->queues;

@@ -145,7 +145,6 @@ static void widen(struct device_range *range, double value)
     range->max = fmax(range->max, value);
 }
 
-/** K001 K002 K003 K010 -> K001-K003 K010; other identifiers stand as they are. */
 /** A row's identifier, or without one its line. */
 static void write_name(FILE *file, const struct sample *sample)
 {
@@ -155,6 +154,7 @@ static void write_name(FILE *file, const struct sample *sample)
         fprintf(file, "line %d", sample->file->lines[sample->row]);
 }
 
+/** K001 K002 K003 K010 -> K001-K003 K010; other identifiers stand as they are. */
 static char *rows_text(const struct samples *samples)
 {
     size_t bytes = 0;

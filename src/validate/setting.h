@@ -74,7 +74,8 @@ enum { SETTING_REASON = 192 };
  *                                       anything else skipped. "KxM Gb/s" (Gbps, Tb/s, GbE), or "M Gb/s per
  *                                       node": shared by 8 GPUs; "M Gb/s per GPU"; without a word, up to 400 Gb/s a
  *                                       GPU, above it a node. Without a unit by InfiniBand's names: NDR 400 Gb/s, HDR
- *                                       200, EDR 100, "HDR100", "4x NDR". Else by gpus.csv. Nodes of 8 GPUs
+ *                                       200, EDR 100, "HDR100". Ports: "4x NDR", "4 NDR", "NDR x 4", "NDR (4 per
+ *                                       node)". Else by gpus.csv. Nodes of 8 GPUs
  *   attention        attn_kernel,       llm-foundry (2023): flash1, whatever its rows are labelled: its benchmark
  *                    attn_backend,      script takes the Triton kernel by default (submit_benchmarks.py, attn_impl),
  *                                       between its rows' lengths lies half the speed of FlashAttention-2's tables.
@@ -183,8 +184,9 @@ enum { SETTING_REASON = 192 };
  *                                       Megatron: full; "block, N": of N layers of each virtual stage (no row of one
  *                                       layer, nor of activations alone); torchtitan's "selective op", "per-op",
  *                                       "matmul", and "selective" or "SAC" alone (its llama3_8b.toml): [selective,
- *                                       alternate-gemms]. "gradient checkpointing", "activation checkpointing" alone,
- *                                       but of Megatron: full. MaxText's minimal_flash: selective
+ *                                       alternate-gemms]. "gradient checkpointing", "activation checkpointing", "all
+ *                                       layers", "every layer", "per layer" alone, but of Megatron, and "yes", "true"
+ *                                       of Transformers and DeepSpeed: full. MaxText's minimal_flash: selective
  *                                       (checkpoint_dots_with_no_batch_dims and "context",
  *                                       attention's output, are saved). "every Nth layer", "every other layer",
  *                                       torchtitan's "selective (N)": full, of one layer in N, so "every N layers" but

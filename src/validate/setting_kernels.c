@@ -1,7 +1,19 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+#include <ctype.h>
 #include <string.h>
 
 #include "validate/setting_parts.h"
+
+/** Behind "FA" where a version follows, "FA2", "fav3"; NULL: nowhere. */
+static const char *behind_short_name(const char *text)
+{
+    for (const char *at = strcasestr(text, "FA"); at != NULL; at = strcasestr(at + 1, "FA")) {
+        const char *behind = at + strlen("FA");
+        if ((at == text || !isalnum((unsigned char)at[-1])) && isdigit((unsigned char)behind[strspn(behind, "-_ =vV")]))
+            return behind;
+    }
+    return NULL;
+}
 
 /** The version in "FlashAttention-2", "flash_attn 3.0", "FA2"; 0: none is named. */
 static int32_t flash_version(const char *text)
@@ -9,8 +21,7 @@ static int32_t flash_version(const char *text)
     static const char *const spellings[] = {"FlashAttention",  "Flash-Attention", "Flash_Attention",
                                             "Flash Attention", "FlashAttn",       "Flash-Attn",
                                             "Flash_Attn",      "Flash Attn",      "Flash"};
-    const char *behind = strstr(text, "FA");
-    behind = behind != NULL ? behind + strlen("FA") : NULL;
+    const char *behind = behind_short_name(text);
     for (size_t i = sizeof spellings / sizeof *spellings; i-- > 0;) {
         const char *at = strcasestr(text, spellings[i]);
         behind = at != NULL ? at + strlen(spellings[i]) : behind;

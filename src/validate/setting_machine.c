@@ -72,9 +72,26 @@ static double port_gbit(const char *fabric, const char **begin, const char **end
     return generation_gbit(fabric, begin, end);
 }
 
-/** N of "Nx" before `begin`, or of "x N" behind `end`; 0: neither. */
+/** Where the words before "per node" begin, in "8 ports per node": of the network, not of "8 GPUs per node"; NULL: it
+ * is not there. */
+static const char *before_per_node(const char *fabric)
+{
+    for (const char *at = strcasestr(fabric, "per node"); at != NULL; at = strcasestr(at + 1, "per node")) {
+        const char *word = at;
+        while (word > fabric && word[-1] == ' ')
+            word--;
+        while (word > fabric && isalpha((unsigned char)word[-1]))
+            word--;
+        if (strncasecmp(word, "GPU", strlen("GPU")) != 0)
+            return word;
+    }
+    return NULL;
+}
+
+/** N of "Nx" before `begin`, of "N HDR", of "x N" behind `end`, or of "N per node" beside both; 0: none of these. */
 static double count_of_ports(const char *fabric, const char *begin, const char *end)
 {
+    const char *rate = begin, *number = before_per_node(fabric);
     while (begin > fabric && begin[-1] == ' ')
         begin--;
     size_t sign = times_bytes(fabric, begin);
@@ -82,8 +99,14 @@ static double count_of_ports(const char *fabric, const char *begin, const char *
         begin -= sign;
         return number_before(fabric, &begin);
     }
-    end += strspn(end, " ");
-    return strchr("xX*", *end) != NULL && *end != '\0' ? strtod(end + 1, NULL) : 0;
+    double n = isalpha((unsigned char)*rate) ? number_before(fabric, &begin) : 0;
+    if (n > 0 && (begin == fabric || !isalnum((unsigned char)begin[-1])))
+        return n;
+    const char *times = end + strspn(end, " ");
+    if (strchr("xX*", *times) != NULL && *times != '\0')
+        return strtod(times + 1, NULL);
+    n = number != NULL ? number_before(fabric, &number) : 0;
+    return rate <= number && number < end ? 0 : n;
 }
 
 /** Bytes a second of a GPU's NICs as the fabric column has them: "8x400Gb/s", "1600 Gbps per node", "400Gb/s per GPU",
@@ -93,8 +116,7 @@ static double read_nics(const struct cells *cells)
     const char *fabric = cell_text(cells, "fabric"), *begin, *end;
     double gbit_per_s = port_gbit(fabric, &begin, &end);
     double n_nics = gbit_per_s > 0 ? count_of_ports(fabric, begin, end) : 0;
-    bool one = cell_has(cells, "fabric", "per GPU"),
-         node = !one && (n_nics > 0 || cell_has(cells, "fabric", "per node"));
+    bool one = cell_has(cells, "fabric", "per GPU"), node = !one && (n_nics > 0 || before_per_node(fabric) != NULL);
     if (gbit_per_s > 0 && !node && !one) {
         one = gbit_per_s <= 400; /* no NIC is faster */
         cell_assume(cells, "%g Gb/s %s", gbit_per_s, one ? "a GPU" : "a node");

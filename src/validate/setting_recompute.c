@@ -6,7 +6,7 @@
 
 #include "validate/setting_parts.h"
 
-/** The words of a cell in lower case, each between blanks, without signs but dots; those that were understood are
+/** The words of a cell in lower case, each between blanks, without signs but a number's; those that were understood are
  * blanks. */
 struct words {
     char text[256];
@@ -17,7 +17,8 @@ static struct words words_of(const char *text)
     struct words words = {" "};
     size_t n = 1;
     for (; *text != '\0' && n + 2 < sizeof words.text; text++) {
-        bool sign = !isalnum((unsigned char)*text) && *text != '.' && *text != '%';
+        bool point = *text == '.' && isdigit((unsigned char)text[1]);
+        bool sign = !isalnum((unsigned char)*text) && !point && *text != '%';
         if (!sign)
             words.text[n++] = (char)tolower((unsigned char)*text);
         else if (words.text[n - 1] != ' ')
@@ -122,7 +123,8 @@ static void take_alpha(struct words *words)
 static int64_t take_every_nth(const struct cells *cells, struct words *words)
 {
     const char *list = strcasestr(cell_text(cells, "recompute"), "selective (");
-    if (list != NULL && cell_has(cells, "framework", "titan") && isdigit((unsigned char)list[strlen("selective (")])) {
+    bool titan = cell_has(cells, "framework", "titan");
+    if (list != NULL && titan && isdigit((unsigned char)list[strlen("selective (")])) {
         take(words, "selective");
         return take_number(words);
     }
@@ -136,6 +138,8 @@ static int64_t take_every_nth(const struct cells *cells, struct words *words)
     if (n < 1 || !layers || (plain && n > 1 && cell_is_megatron(cells)))
         return 0;
     memset(every, ' ', (size_t)(word - every));
+    if (titan)
+        take(words, "selective");
     return n;
 }
 
@@ -163,7 +167,8 @@ static bool is_none(const struct cells *cells, struct words words)
 {
     static const char *const subjects[] = {"activation",    "activations", "gradient", "checkpointing", "recompute",
                                            "recomputation", "remat",       "ac",       "granularity"};
-    static const char *const none[] = {"none ", "no ", "off ", "false ", "disabled ", "without ", "0 ", "not used "};
+    static const char *const none[] = {"none ",    "no ", "off ",      "false ",      "disabled ",
+                                       "without ", "0 ",  "not used ", "not needed ", "not enabled "};
     static const char *const some[] = {"full", "selective", "block", "core", "uniform"};
     for (size_t i = 0; i < sizeof some / sizeof *some; i++)
         if (cell_says(cells, "recompute", some[i]))
@@ -213,10 +218,22 @@ static int32_t take_parts(struct words *words)
     return found;
 }
 
-/** What frameworks of PyTorch call the recomputation of whole layers. */
-static bool names_whole_layers(const struct words *words)
+/** What frameworks of PyTorch call the recomputation of whole layers; Transformers and DeepSpeed have no other. */
+static bool names_whole_layers(const struct cells *cells, const struct words *words)
 {
-    return has(words, "gradient checkpointing") || has(words, "activation checkpointing");
+    static const char *const names[] =
+        {"gradient checkpointing", "activation checkpointing", "all layers", "every layer", "each layer", "per layer"},
+                             *const only[] = {"Transformers", "HF", "HuggingFace", "Hugging Face", "DeepSpeed"},
+                             *const yes[] = {"true", "yes", "on", "enabled"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (has(words, names[i]))
+            return true;
+    bool one_kind = false, said = false;
+    for (size_t i = 0; i < sizeof only / sizeof *only; i++)
+        one_kind = one_kind || cell_has(cells, "framework", only[i]);
+    for (size_t i = 0; i < sizeof yes / sizeof *yes; i++)
+        said = said || has(words, yes[i]);
+    return one_kind && said;
 }
 
 static struct setting_recompute refuse(const struct cells *cells)
@@ -288,7 +305,7 @@ struct setting_recompute setting_read_recompute(const struct cells *cells, int64
         return (struct setting_recompute){.parts = RECOMPUTE_SELECTIVE};
     if (!cell_says(cells, "recompute", "selective") && take_parts(&copy) == RECOMPUTE_NONE) {
         bool method = cell_is_megatron(cells) && (has(&words, "uniform") || has(&words, "block"));
-        bool named = !cell_is_megatron(cells) && names_whole_layers(&words);
+        bool named = !cell_is_megatron(cells) && names_whole_layers(cells, &words);
         if (!has(&words, "full") && (method || named))
             cell_assume(cells, "whole layers recomputed");
         if (has(&words, "full") || method || named)

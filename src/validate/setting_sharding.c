@@ -228,7 +228,8 @@ static bool has_other_number(const char *text)
     return false;
 }
 
-/** Whether a text counts ranks, "8 x 8", "groups of 6", "4 nodes", and is not about all: of a group or of the run. */
+/** Whether a text counts ranks, "8 x 8", "groups of 6", "4 nodes" (their GPUs), and is not about all: of a group or of
+ * the run. */
 static bool counts_some(const char *text, int64_t group, int64_t run)
 {
     static const char digits[] = "0123456789";
@@ -238,6 +239,7 @@ static bool counts_some(const char *text, int64_t group, int64_t run)
         char *end;
         int64_t number = number_at(at, &end);
         const char *word = end + strspn(end, " -");
+        number *= strncasecmp(word, "node", strlen("node")) == 0 ? SETTING_NODE_GPUS : 1;
         bool counts = is_behind(text, at, before, sizeof before / sizeof *before) ||
                       (*word == 'x' && isdigit((unsigned char)word[1 + strspn(word + 1, " ")]));
         for (size_t i = 0; i < sizeof behind / sizeof *behind; i++)
