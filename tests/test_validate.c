@@ -1006,6 +1006,7 @@ TEST(recomputations_are_understood_to_the_last_word)
         {"NeMo", "bf16", "selective (core attention); block 3", "has no model", "", RECOMPUTE_FULL, 0},
         {"NeMo", "bf16", "no recompute except core_attn", "has no model", "", RECOMPUTE_FULL, 0},
         {"NeMo", "bf16", "--recompute-granularity selective", "", "of core attention", RECOMPUTE_ATTENTION_CORE, 0},
+        {"Megatron-LM", "bf16", "--recompute-activations", "", "of core attention", RECOMPUTE_ATTENTION_CORE, 0},
         {"PyTorch", "bf16", "gradient_checkpointing=False", "", "", RECOMPUTE_NONE, 0},
         {"PyTorch", "bf16", "activation checkpointing: none", "", "", RECOMPUTE_NONE, 0},
         {"PyTorch", "bf16", "gradient checkpointing", "", "whole layers recomputed", RECOMPUTE_FULL, 0},

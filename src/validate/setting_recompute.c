@@ -246,11 +246,11 @@ static struct setting_recompute refuse(const struct cells *cells)
     return (struct setting_recompute){.parts = RECOMPUTE_FULL};
 }
 
-/** Parts of each layer: those named, of Megatron's "selective" alone the core of attention. */
+/** Parts of each layer: those named, of Megatron's "selective" alone, or its option for that, the core of attention. */
 static struct setting_recompute read_parts(const struct cells *cells, struct words words)
 {
     struct setting_recompute read = {.parts = take_parts(&words)};
-    bool selective = take(&words, "selective");
+    bool selective = take(&words, "selective") || cell_has(cells, "recompute", "--recompute-activations");
     take_fillers(&words);
     if (read.parts == RECOMPUTE_NONE && selective && cell_is_megatron(cells)) {
         take(&words, "attention");
