@@ -27,14 +27,15 @@ static enum overlap_place place_of_group(const struct cost_setting *setting)
     return ranks_each(setting) == setting->shards ? OVERLAP_IN_NODE : OVERLAP_OVER_NODES;
 }
 
-/** Where those of all groups are. */
+/** Where those of all groups are, of which there are several. */
 static enum overlap_place place_of_all(const struct cost_setting *setting)
 {
     bool node = setting->shards * setting->shard_groups * setting->tensor <= setting->platform->gpus_per_node;
     return node ? OVERLAP_IN_NODE : OVERLAP_OVER_NODES;
 }
 
-/** Kernels and collectives of a group, then those across groups, all alone, started together: until all have ended. */
+/** Kernels and collectives of a group, then those across groups, all alone, started together: until all have ended. One
+ * group has none across. */
 static double beside_s(const struct cost_setting *setting, struct overlap_kernels kernels, double group_s,
                        double across_s)
 {
