@@ -314,7 +314,8 @@ def remarks(rows):
         return [fit[label, cell]["speed_up"] / fit[base, cell]["speed_up"] for name, cell in fit
                 if name == label and (base, cell) in fit]
 
-    texts = ["wlb-llm and hotspa let samples wait for later iterations: their speed-ups are of model FLOPs trained a second."]
+    texts = ["wlb-llm and hotspa let samples wait for later iterations: their speed-ups are of model FLOPs trained a second.",
+             "A plan is what the search finds, which may miss the fastest ([plan search](reference.md#plan-search))."]
     lead = [value for value in over("flexsp", BASE) if value > 1]
     if lead:
         texts.append("flexsp's gathers (ZeRO-3) hide behind its passes, and no engine lets them meet other traffic. So where it "
@@ -336,10 +337,6 @@ def remarks(rows):
         texts.append(f"megatron-dynamic-cp is slower than best-fit in {slower} cells, for four reasons: ranks wait for each other at "
                      "the end of every step; work is counted as squared length; every sample is a micro-batch of its own, "
                      "however short; and with pipeline stages each step fills and drains them.")
-    if any(row["pp"] == 4 for (name, cell), row in fit.items() if name == "bytescale" and cell == CELLS[-1]):
-        texts.append("bytescale's plan of 70B, Wikipedia, 256Ki is not its fastest: by the one batch that ranks, four layouts with "
-                     "pipelines lead TP8 PP1, which so is not decided on, though over the five batches, as over those measured (1.42 "
-                     "times best-fit), it is faster.")
     joined = over("megatron-dynamic-cp, joined", "megatron-dynamic-cp")
     if joined:
         texts.append("megatron-dynamic-cp, joined (knob `pack: true`) joins short samples of a context group to packs, as later versions "
