@@ -121,7 +121,8 @@ systems:
                                  ("device=h100", "did you mean 'h100-96g' or 'h100-sxm'? available: "),
                                  ("iterations=5", "iterations: expected a mapping of keys, found a single value; allowed: "
                                                   "warm_up, measured"),
-                                 ("systems.0.plan={tp: 2, pp: 4, vpp: 2}", "best-fit: no plan for iteration 0: plan.vpp: ")):
+                                 ("systems.0={name: best-fit, plan: {tp: 2, pp: 4, vpp: 2}, knobs: {pad: false}}",
+                                  "best-fit: no plan for iteration 0: plan.vpp: ")):
             done = simulate("mistakes", "--set", assignment)
             self.assertEqual((done.returncode, done.stdout), (2, ""), assignment)
             self.assertIn(said, done.stderr)

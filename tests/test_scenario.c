@@ -157,7 +157,7 @@ static void check_same(const struct scenario *a, const struct scenario *b)
 
 static const char searched[] = "model: llama-13b\ndevice: h800\nplatform: hopper-2x8\n"
                                "data: {lengths: github, context: 64Ki, global_batch: 8}\n"
-                               "plan_space: {tp: [1, 2], dp: 4}\n"
+                               "plan_space: {tp: [1, 2], dp: 4, vpp: [2, 4], sharding: zero3}\n"
                                "systems:\n"
                                "  - {name: best-fit, plan: auto}\n"
                                "  - {name: slimpack, plan: auto, plan_space: {name: free, recompute: [full, none],\n"
@@ -176,10 +176,12 @@ TEST(plan_spaces_are_read_over_named_ones)
     CHECK_TEXT(space->source, "a test");
     CHECK_TRUE(space->tp.n == 2 && space->tp.at[0] == 1 && space->tp.at[1] == 2 && space->pp.n == 0);
     CHECK_TRUE(space->dp.n == 1 && space->dp.at[0] == 4 && space->recompute.n == 0);
+    CHECK_TRUE(space->vpp.n == 2 && space->vpp.at[1] == 4);
+    CHECK_TRUE(space->sharding.n == 1 && space->sharding.at[0] == SCENARIO_ZERO3);
     CHECK_TRUE(space->offload.n == 2 && space->offload.at[1] == 0.5);
     CHECK_TRUE(space->on_demand.n == 1 && space->on_demand.at[0] == PLAN_SPACE_OFFLOAD);
     space = &s.systems[1].space;
-    CHECK_TRUE(space->tp.n == 0 && space->dp.n == 0);
+    CHECK_TRUE(space->tp.n == 0 && space->dp.n == 0 && space->vpp.n == 0 && space->sharding.n == 0);
     CHECK_TRUE(space->recompute.n == 2 && space->recompute.at[0] == 2 && space->recompute.at[1] == 0);
     CHECK_TRUE(space->offload.n == 2 && space->offload.at[0] == 0.25 && space->offload.at[1] == 1);
     CHECK_TRUE(space->on_demand.n == 2 && space->on_demand.at[1] == PLAN_SPACE_FULL_RECOMPUTE);

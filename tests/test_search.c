@@ -74,8 +74,8 @@ static const struct search_plan *chosen(const struct hand_search *hand)
 static bool same_plan(const struct search_plan *a, const struct search_plan *b)
 {
     return a->layout.tp == b->layout.tp && a->layout.pp == b->layout.pp && a->layout.cp == b->layout.cp &&
-           a->layout.dp == b->layout.dp && a->layout.recompute == b->layout.recompute &&
-           a->layout.offload == b->layout.offload;
+           a->layout.dp == b->layout.dp && a->layout.vpp == b->layout.vpp && a->layout.sharding == b->layout.sharding &&
+           a->layout.recompute == b->layout.recompute && a->layout.offload == b->layout.offload;
 }
 
 static void check_cell(bool holds, const struct cell *cell, const char *what)
@@ -108,6 +108,11 @@ static const struct cell cells[] = {
     {"llama-7b", "hopper-2x8", "dynapipe", "32Ki", "recompute: [full]", "", 16},
     {"llama-7b", "hopper-1x8", "slimpack", "64Ki", "name: free, tp: [1, 2], offload: [0, 0.5, 1]",
      "offload: plan, max_factor: 8", 3},
+    {"llama-7b", "hopper-2x8", "best-fit", "32Ki", "offload: [0, 1], cp: [1, 2], vpp: [4, 2, 1, 2]", "", 10},
+    {"llama-13b", "hopper-2x8", "length-balanced", "16Ki", "name: wide, offload: 0, recompute: [none, full]", "", 12},
+    {"llama-7b", "hopper-1x8", "slimpack", "32Ki", "name: wide, offload: [0, 1]", "max_factor: 8", 13},
+    {"llama-7b", "hopper-1x8", "best-fit", "64Ki", "name: wide, pp: [1, 2]", "", 8},
+    {"llama-7b", "hopper-2x8", "wlb-llm", "64Ki", "name: wide, offload: 0, vpp: [1, 2]", "thresholds: [16Ki]", 15},
 };
 enum { N_CELLS = sizeof cells / sizeof *cells };
 
@@ -185,7 +190,8 @@ TEST(a_long_sample_that_the_ranking_batch_lacks_decides)
 
 static bool same_layout(const struct search_plan *a, const struct search_plan *b)
 {
-    return a->layout.tp == b->layout.tp && a->layout.pp == b->layout.pp && a->layout.cp == b->layout.cp;
+    return a->layout.tp == b->layout.tp && a->layout.pp == b->layout.pp && a->layout.cp == b->layout.cp &&
+           a->layout.vpp == b->layout.vpp && a->layout.sharding == b->layout.sharding;
 }
 
 /** The least ranking time of the plans that fit, of a plan's layout, with its recomputation or with any. */
@@ -732,13 +738,20 @@ TEST(features_on_demand_wait_for_memory)
 }
 
 /* 16 GPUs, 32 layers and heads: TP x PP x CP x DP = 16 with TP 1, 2, 4, 8. With p = PP and c = CP powers of two that is
- * 15 + 10 + 6 + 3 = 34 layouts; without CP, 5 + 4 + 3 + 2 = 14. */
+ * 15 + 10 + 6 + 3 = 34 layouts; without CP, 5 + 4 + 3 + 2 = 14. Of these 14 and 4 have one stage and three shardings;
+ * the others have vpp 1, 2 and 4 where the system interleaves, but for the one of 16 stages of two layers, which has
+ * two. */
 TEST(the_space_holds_every_layout_once)
 {
-    static const char *const systems[] = {"best-fit", "slimpack"};
-    static const int32_t expected[] = {34, 14};
-    for (int i = 0; i < 2; i++) {
-        struct cell cell = {"llama-7b", "hopper-2x8", systems[i], "4Ki", "recompute: none, offload: 0", "", 1};
+    static const struct {
+        const char *system, *space;
+        int32_t n;
+    } expected[] = {{"best-fit", "recompute: none, offload: 0", 34},
+                    {"slimpack", "recompute: none, offload: 0", 14},
+                    {"best-fit", "name: wide, vpp: [1, 2, 4], recompute: none, offload: 0", 14 * 3 + 19 * 3 + 2},
+                    {"slimpack", "name: wide, vpp: [1, 2, 4], recompute: none, offload: 0", 4 * 3 + 10}};
+    for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
+        struct cell cell = {"llama-7b", "hopper-2x8", expected[i].system, "4Ki", expected[i].space, "", 1};
         struct hand_search hand;
         search_cell(&hand, &cell, false);
         int32_t n = 0;
@@ -749,7 +762,35 @@ TEST(the_space_holds_every_layout_once)
             for (int32_t k = 0; k < j; k++)
                 CHECK_TRUE(!same_plan(&hand.result.plans[j], &hand.result.plans[k]));
         }
-        CHECK_EQUAL(n, expected[i]);
+        CHECK_EQUAL(n, expected[i].n);
+        close_cell(&hand);
+    }
+}
+
+/* Four stages and few packs: an iteration is mostly bubbles, of which two virtual stages a rank have half. On one node,
+ * one stage: what is shared costs time, and is taken where memory needs it. */
+TEST(virtual_stages_and_sharding_are_taken_where_they_pay)
+{
+    static const struct {
+        struct cell cell;
+        int64_t vpp;
+        enum scenario_sharding sharding;
+    } cases[] = {
+        {{"llama-7b", "hopper-2x8", "flops-balanced", "32Ki", "tp: 2, pp: 4, cp: 1, offload: 0, vpp: [1, 2]", "", 1},
+         2,
+         SCENARIO_ZERO1},
+        {{"llama-7b", "hopper-1x8", "best-fit", "4Ki", "name: wide, tp: 4, pp: 1, offload: 0", "", 1},
+         1,
+         SCENARIO_ZERO1},
+        {{"llama-30b", "hopper-1x8", "best-fit", "4Ki", "name: wide, tp: 1, pp: 1, cp: 1, offload: 0", "", 1},
+         1,
+         SCENARIO_ZERO3}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct hand_search hand;
+        search_cell(&hand, &cases[i].cell, false);
+        check_cell(hand.result.fits && chosen(&hand)->layout.vpp == cases[i].vpp &&
+                       chosen(&hand)->layout.sharding == (int32_t)cases[i].sharding,
+                   &cases[i].cell, "its virtual stages and sharding");
         close_cell(&hand);
     }
 }
@@ -816,7 +857,7 @@ TEST(what_follows_the_passes_is_bounded_by_what_cannot_hide)
     struct plan plan;
     struct cost_setting setting = *hand_setting();
     struct model model = *setting.model;
-    struct scenario_plan layout = {.tp = 1, .pp = 1, .cp = 1, .dp = 2};
+    struct scenario_plan layout = {.tp = 1, .pp = 1, .cp = 1, .dp = 2, .vpp = 1};
     model.vocabulary = 1000000;
     setting.model = &model;
     setting.shards = 2;

@@ -1355,6 +1355,21 @@ TEST(stages_that_do_not_divide_count_the_tables)
     CHECK_TEXT(reason, "pp x vpp does not divide layers");
 }
 
+/* Frameworks interleave whole groups of as many micro-batches as there are stages. */
+TEST(interleaved_rows_have_whole_groups_of_micro_batches)
+{
+    char reason[SETTING_REASON];
+    const char *row =
+        "H100-SXM-80GB,,NeMo,Llama,4096,32,32,8,9,50000,swiglu,2048,8,1,4,2,1,2,ZeRO-1,1,%d,,,bf16,,,1,,,,";
+    char text[256];
+    snprintf(text, sizeof text, row, 16);
+    setting_of(text, reason);
+    CHECK_TEXT(reason, "");
+    snprintf(text, sizeof text, row, 12);
+    setting_of(text, reason);
+    CHECK_TEXT(reason, "vpp is 2, and a pipeline's micro-batches are not a multiple of pp");
+}
+
 /* The first line that fits; ids are whole, other cells parts, sequences at least. */
 TEST(a_row_has_the_cause_of_the_first_line_that_fits)
 {

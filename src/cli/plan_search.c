@@ -41,9 +41,13 @@ static void print_plan(const struct search_plan *plan)
 {
     const struct scenario_plan *layout = &plan->layout;
     const struct search_score *score = &plan->score;
-    char name[32];
-    snprintf(name, sizeof name, "TP%d PP%d CP%d DP%d", (int)layout->tp, (int)layout->pp, (int)layout->cp,
-             (int)layout->dp);
+    char name[64];
+    int n = snprintf(name, sizeof name, "TP%d PP%d CP%d DP%d", (int)layout->tp, (int)layout->pp, (int)layout->cp,
+                     (int)layout->dp);
+    if (layout->vpp > 1)
+        n += snprintf(name + n, sizeof name - (size_t)n, " VPP%d", (int)layout->vpp);
+    if (layout->sharding != SCENARIO_ZERO1)
+        snprintf(name + n, sizeof name - (size_t)n, " %s", trace_sharding_names.text[layout->sharding]);
     printf("  %-9s  %-20s %-9s offload %3.0f%%  %9.4f s  %6.2f GiB (stage %d, most of it %s)",
            trace_verdict_names.text[plan->verdict], name, trace_recompute_names.text[layout->recompute],
            100 * layout->offload, score->time_s, score->peak_bytes / gib, score->peak_stage,
@@ -116,16 +120,17 @@ static json_t *json_of_plan(const struct search_plan *plan)
 {
     const struct scenario_plan *layout = &plan->layout;
     const struct search_score *score = &plan->score;
-    return json_pack("{s:s, s:{s:I, s:I, s:I, s:I, s:s, s:f}, s:i, s:f, s:f, s:f, s:f, s:i, s:s, s:f, s:f, s:f, "
-                     "s:f, s:f}",
-                     "verdict", trace_verdict_names.text[plan->verdict], "plan", "tp", (json_int_t)layout->tp, "pp",
-                     (json_int_t)layout->pp, "cp", (json_int_t)layout->cp, "dp", (json_int_t)layout->dp, "recompute",
-                     trace_recompute_names.text[layout->recompute], "offload", layout->offload, "iterations",
-                     score->n_iterations, "time_s", score->time_s, "contention", score->contention, "peak_bytes",
-                     score->peak_bytes, "host_bytes", score->host_bytes, "peak_stage", score->peak_stage, "peak_class",
-                     memory_class_name[score->peak_class], "compute_fraction", score->compute, "bubble_fraction",
-                     score->bubble, "communication_fraction", score->communication, "slower", score->slower,
-                     "slower_error", score->slower_error);
+    return json_pack(
+        "{s:s, s:{s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:f}, s:i, s:f, s:f, s:f, s:f, s:i, s:s, s:f, s:f, s:f, "
+        "s:f, s:f}",
+        "verdict", trace_verdict_names.text[plan->verdict], "plan", "tp", (json_int_t)layout->tp, "pp",
+        (json_int_t)layout->pp, "cp", (json_int_t)layout->cp, "dp", (json_int_t)layout->dp, "vpp",
+        (json_int_t)layout->vpp, "sharding", trace_sharding_names.text[layout->sharding], "recompute",
+        trace_recompute_names.text[layout->recompute], "offload", layout->offload, "iterations", score->n_iterations,
+        "time_s", score->time_s, "contention", score->contention, "peak_bytes", score->peak_bytes, "host_bytes",
+        score->host_bytes, "peak_stage", score->peak_stage, "peak_class", memory_class_name[score->peak_class],
+        "compute_fraction", score->compute, "bubble_fraction", score->bubble, "communication_fraction",
+        score->communication, "slower", score->slower, "slower_error", score->slower_error);
 }
 
 json_t *plan_search_json(const struct scenario *scenario, const struct plan_search *search, int32_t system)

@@ -287,15 +287,18 @@ static const struct {
 };
 enum { N_SHOWN = sizeof shown / sizeof *shown, CELL = 64 };
 
-/** "TP8 PP4 CP1 DP4", and what else it has: virtual stages, recomputation, offloading. */
+/** "TP8 PP4 CP1 DP4", and what else it has: virtual stages, sharding other than zero1, recomputation, offloading. */
 static void plan_text(const struct rows *rows, int32_t row, char text[CELL])
 {
     const char *recompute = measured_text(&rows->file, row, "recompute");
+    const char *sharding = measured_text(&rows->file, row, "sharding");
     double chunks = number_of(rows, row, "vpp"), offload = number_of(rows, row, "offload");
     int n = snprintf(text, CELL, "TP%.0f PP%.0f CP%.0f DP%.0f", number_of(rows, row, "tp"), number_of(rows, row, "pp"),
                      number_of(rows, row, "cp"), number_of(rows, row, "dp"));
     if (chunks > 1 && n < CELL)
         n += snprintf(text + n, CELL - (size_t)n, " VPP%.0f", chunks);
+    if (*sharding != '\0' && strcmp(sharding, "zero1") != 0 && n < CELL)
+        n += snprintf(text + n, CELL - (size_t)n, " %s", sharding);
     if (*recompute != '\0' && strcmp(recompute, "none") != 0 && n < CELL)
         n += snprintf(text + n, CELL - (size_t)n, " %s", recompute);
     if (offload > 0 && n < CELL)

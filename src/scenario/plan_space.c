@@ -15,6 +15,14 @@ static const struct schema_key keys[] = {
     {"pp", SCHEMA_INTS, "stages", 1, 1 << 15, "", NULL, "pipeline stages", FIELD(pp)},
     {"cp", SCHEMA_INTS, "GPUs", 1, 1 << 15, "", NULL, "context-parallel degrees", FIELD(cp)},
     {"dp", SCHEMA_INTS, "replicas", 1, 1 << 15, "", NULL, "data-parallel replicas", FIELD(dp)},
+    {"vpp", SCHEMA_INTS, "chunks", 1, 255, "", NULL,
+     "virtual stages of a rank, above 1 where there are several stages and the system has an interleaved order; not "
+     "given: 1",
+     FIELD(vpp)},
+    {"sharding", SCHEMA_CHOICES, "-", 0, 0, "", "zero1|zero2|zero3",
+     "what DP x CP ranks share, zero2 and zero3 where there is one stage; not given: the system's own, zero1 but for "
+     "flexsp (zero3)",
+     FIELD(sharding)},
     {"recompute", SCHEMA_CHOICES, "-", 0, 0, "", "none|selective|full", "activations computed again", FIELD(recompute)},
     {"offload", SCHEMA_REALS, "-", 0, 1, "", NULL, "shares of activations that go to the host", FIELD(offload)},
     {"on_demand", SCHEMA_CHOICES, "-", 0, 0, "", "cp|cp-across-nodes|full-recompute|offload",
@@ -55,6 +63,8 @@ bool plan_space_read(const struct document *document, int32_t node, const char *
     REPLACE(pp);
     REPLACE(cp);
     REPLACE(dp);
+    REPLACE(vpp);
+    REPLACE(sharding);
     REPLACE(recompute);
     REPLACE(offload);
     REPLACE(on_demand);

@@ -21,10 +21,13 @@ enum plan_space_feature {
     PLAN_SPACE_OFFLOAD,
 };
 
-/** Lists of allowed values; an empty one: every value that model, platform and system allow (offload: none). */
+/** Lists of allowed values; an empty one: every value that model, platform and system allow (vpp: 1; sharding: the
+ * system's own; offload: none). Of vpp and sharding a layout takes those that it can have: vpp above 1 with several
+ * stages of whole chunks, in systems with an interleaved order; zero2 and zero3 with one stage. */
 struct plan_space {
     char name[64], source[512];
-    struct schema_ints tp, pp, cp, dp;
+    struct schema_ints tp, pp, cp, dp, vpp;
+    struct schema_choices sharding;  /* enum scenario_sharding but SCENARIO_UNSHARDED */
     struct schema_choices recompute; /* none, selective, full, in this order */
     struct schema_reals offload;
     struct schema_choices on_demand; /* enum plan_space_feature */

@@ -216,7 +216,8 @@ double bound_after_passes_s(const struct cost_setting *setting, const struct sce
 {
     bool whole = layout->pp == 1;
     int32_t n = (int32_t)(layout->dp * layout->cp);
-    double parameters = cost_stage_parameters(setting->model, setting->tensor, setting->layers, whole, whole);
+    int32_t layers = setting->layers * (int32_t)layout->vpp;
+    double parameters = cost_stage_parameters(setting->model, setting->tensor, layers, whole, whole);
     double gradient_bytes = parameters * cost_gradient_bytes(setting->gradients);
     return ring_s(setting, DEVICE_REDUCE_SCATTER, gradient_bytes, n) + cost_optimizer_s(setting, parameters, n) +
            ring_s(setting, DEVICE_ALL_GATHER, 2 * parameters, n);
@@ -256,7 +257,8 @@ static double peak_bytes(const struct training_system *system, const struct syst
     double away = system_offload_share(request, request->layout.offload);
     if (!system->keeps_samples)
         return fmax(all, states + (system_offloads(system, request->knobs) ? tokens * token_bytes * (1 - away) : 0));
-    return fmax(all, states + held_bytes(setting, &unit, tokens, system_streams(request) ? away : 0, last));
+    bool leaves = system_streams(request) || request->layout.vpp > 1;
+    return fmax(all, states + held_bytes(setting, &unit, tokens, leaves ? away : 0, last));
 }
 
 /* The least of first and last stage, if the system decides recomputation itself of any. */
@@ -299,10 +301,21 @@ static struct bound bound_of_shares(const struct training_system *system, const 
     };
 }
 
+/* Of all chunks of a rank together, as if they were one stage. */
+static struct cost_setting rank_setting(const struct system_request *request)
+{
+    struct cost_setting rank = *request->setting;
+    rank.layers *= (int32_t)request->layout.vpp;
+    rank.recompute_layers *= (int32_t)request->layout.vpp;
+    return rank;
+}
+
 struct bound bound_of(const struct training_system *system, const struct system_request *asked, double most_work_share)
 {
     struct bound bound = {INFINITY, INFINITY};
+    struct cost_setting rank = rank_setting(asked);
     struct system_request least = *asked, *request = &least;
+    least.setting = &rank;
     if (system_recomputes(system, asked->knobs))
         least.layout.recompute = RECOMPUTE_NONE;
     if (system->shares != NULL) {
@@ -318,6 +331,6 @@ struct bound bound_of(const struct training_system *system, const struct system_
     }
     if (system->keeps_samples && system->state_size == 0)
         bound.time_s = fmax(bound.time_s, chain_s(request->setting, &request->layout, request->batch));
-    bound.time_s += bound_after_passes_s(request->setting, &request->layout) / most_work_share;
+    bound.time_s += bound_after_passes_s(asked->setting, &request->layout) / most_work_share;
     return bound;
 }

@@ -12,14 +12,18 @@ struct bound {
 
 /**
  * What follows the last pass of all at least [s]: the stage that runs it reduces its gradients, after the norm of all
- * an optimizer's step, and the gathering of its parameters; each for the stage of least parameters, the rings alone on
- * their links with as many members on a node as is fastest, but for those that dp_overlap lets passes hide and that
- * zero2 and zero3 have inside passes.
+ * an optimizer's step, and the gathering of its parameters; each for the stage of least parameters, all its chunks, the
+ * rings alone on their links with as many members on a node as is fastest, but for those that dp_overlap lets passes
+ * hide and that zero2 and zero3 have inside passes.
+ *
+ * @param setting  of one virtual stage, as system_setting has it
  */
 double bound_after_passes_s(const struct cost_setting *setting, const struct scenario_plan *layout);
 
 /**
- * Bounds of a layout with one virtual stage a rank, states shared by all DP x CP ranks, on one batch.
+ * Bounds of a layout whose states all DP x CP ranks share, on one batch. Below, a stage is all chunks of a rank
+ * (plan.vpp): their passes are a stage's in parts, one after the other on its compute stream, and what a pass takes is
+ * linear in its layers or more.
  *
  * TIME. W, the seconds of the compute streams of all places (dag/dag.h) together, is at least the sum of
  *   - GEMMs: FLOPs / (peak x efficiency). A tile of a GEMM does no more (scenario/device.h: waves are never less than
@@ -53,11 +57,12 @@ double bound_after_passes_s(const struct cost_setting *setting, const struct sce
  * optimizer and may be missing at any other time; there is the larger of all states alone and of the following with the
  * others. A system that keeps samples whole: when the forward pass of the longest sample starts, its activations are
  * there (what goes to the host goes afterwards; but on one stage it streams and is never there) with the workspace, and
- * on the last stage the logits; the unit may hold more, never less. Any other system: the backward of a sample starts
- * when all its slices have run forward (plan/plan.h), so at that moment the activations of all its tokens are there but
- * for what is offloaded, divided over at most DP x CP ranks, or the ranks that share the sample. If the system decides
- * itself what it offloads, that may be all, and states alone are left. If it decides recomputation: what needs least of
- * all.
+ * on the last stage the logits; the unit may hold more, never less. With chunks that is so when the last of them
+ * starts: none of them has run backward, though what goes to the host may have gone. Any other system: the backward of
+ * a sample starts when all its slices have run forward (plan/plan.h), so at that moment the activations of all its
+ * tokens are there but for what is offloaded, divided over at most DP x CP ranks, or the ranks that share the sample.
+ * If the system decides itself what it offloads, that may be all, and states alone are left. If it decides
+ * recomputation: what needs least of all.
  *
  * A system that keeps a state may leave any sample of the batch to later iterations and run others, none longer than
  * the context. TIME is then of as much work as the batch has: that of the iteration over the share of the batch's model

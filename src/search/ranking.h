@@ -5,7 +5,7 @@
 
 #include "search/search.h"
 
-/** The same TP, PP, CP and DP. */
+/** The same TP, PP, CP, DP, virtual stages and sharding. */
 bool ranking_same_layout(const struct scenario_plan *a, const struct scenario_plan *b);
 
 /** What is expected of a plan that takes time_s on the iteration that ranks, as search/search.h says; never less than

@@ -4,8 +4,9 @@
  *
  * The space: TP inside a node that divides heads and kv heads, PP that divides the layers, CP where the system takes
  * it, DP what is left of the GPUs, recompute, and the share of activations offloaded where the system leaves that to
- * the plan; vpp 1, zero1, gradients in fp32; restricted by plan_space (scenario/plan_space.h). What a system chooses by
- * itself (slimpack's units per replica, dynapipe's recomputation) it chooses in each plan anew.
+ * the plan; the virtual stages and the sharding that plan_space lists (else vpp 1 and the system's own, mostly zero1);
+ * gradients in fp32; restricted by plan_space (scenario/plan_space.h). What a system chooses by itself (slimpack's
+ * units per replica, dynapipe's recomputation) it chooses in each plan anew.
  *
  * The batches: iterations of a seed of the search's own, derived from the scenario's, five of them chosen among many by
  * their work, each weighted by how many it stands for (search/deciding.h).
@@ -20,9 +21,9 @@
  *        t + sum_j w_j max(0, b_j - f_j t) / sum_j w_j f_j
  *
  *    So a plan that is fast on the first counts as slow if the longest sample of another must take long in it.
- * 2. Decided on is, of each layout (TP, PP, CP) and recomputation, the fastest plan that fits, if it takes at most
- *    SEARCH_NEAR_PERCENT longer than the fastest of the layout and than the SEARCH_FEW-th fastest layout: what
- *    recomputes a little more is a little slower where memory suffices, and may be much faster in batches where it
+ * 2. Decided on is, of each layout (TP, PP, CP, vpp, sharding) and recomputation, the fastest plan that fits, if it
+ * takes at most SEARCH_NEAR_PERCENT longer than the fastest of the layout and than the SEARCH_FEW-th fastest layout:
+ * what recomputes a little more is a little slower where memory suffices, and may be much faster in batches where it
  *    does not. A plan whose bound exceeds that time is not resolved.
  * 3. All five decide, by the weighted mean of their times, which makes the tokens a second of many iterations, sum over
  *    sum, greatest. A plan that does not fit in all five is out, and the ranking goes on without it. With SimGrid,
@@ -31,9 +32,9 @@
  * 4. The fastest is run over the measured iterations of the scenario; if it does not fit in one of them (SEARCH_MISFIT)
  *    it is out, too, and ranking and deciding go on without it.
  *
- * Ties go to the plan that comes first in the space (TP, PP, CP, recompute, offload ascending). To fit is to stay
- * within the memory of a GPU and, with what is offloaded, of a node's host. No plan fits: the one that exceeds a memory
- * by the least share is the result.
+ * Ties go to the plan that comes first in the space (TP, PP, CP, vpp, sharding, recompute, offload ascending). To fit
+ * is to stay within the memory of a GPU and, with what is offloaded, of a node's host. No plan fits: the one that
+ * exceeds a memory by the least share is the result.
  *
  * A system that keeps a state runs, before the iteration that ranks and again before the five that decide, as many
  * iterations of other batches as the scenario has warm-up, planned only: its queues are as full as where the scenario

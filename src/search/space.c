@@ -2,13 +2,17 @@
 #include "search/space.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/check.h"
 
 struct listing {
     const struct scenario *scenario;
     const struct plan_space *space;
-    struct schema_choices recompute; /* of the space, all where it says nothing; ascending */
+    const struct training_system *system;
+    struct schema_ints vpp;          /* of the space, 1 where it says nothing; ascending, each once, as all these */
+    struct schema_choices sharding;  /* likewise, the system's */
+    struct schema_choices recompute; /* likewise, all */
     struct schema_reals offload;     /* likewise, 0 */
     size_t capacity;
     int32_t n;
@@ -51,7 +55,7 @@ static void add_plan(struct listing *listing, const struct scenario_plan *layout
 /** What the words of plan_space.recompute mean, in their order. */
 static const int32_t recompute_words[] = {RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL};
 
-static void add_layout(struct listing *listing, struct scenario_plan layout)
+static void add_memory(struct listing *listing, struct scenario_plan layout)
 {
     for (int32_t i = 0; i < listing->recompute.n; i++)
         for (int32_t j = 0; j < listing->offload.n; j++) {
@@ -61,9 +65,31 @@ static void add_layout(struct listing *listing, struct scenario_plan layout)
         }
 }
 
+/** As layout_check has it: chunks need stages and whole layers, what is sharded inside passes has none. */
+static void add_layout(struct listing *listing, struct scenario_plan layout)
+{
+    for (int32_t i = 0; i < listing->vpp.n; i++) {
+        layout.vpp = listing->vpp.at[i];
+        if (layout.vpp > 1 && (layout.pp == 1 || !listing->system->uses_schedules ||
+                               listing->scenario->model.layers % (layout.pp * layout.vpp) != 0))
+            continue;
+        for (int32_t j = 0; j < listing->sharding.n; j++) {
+            layout.sharding = listing->sharding.at[j];
+            if (layout.pp == 1 || layout.sharding == SCENARIO_ZERO1)
+                add_memory(listing, layout);
+        }
+    }
+}
+
 static int compare_choices(const void *a, const void *b)
 {
     return *(const int32_t *)a - *(const int32_t *)b;
+}
+
+static int compare_ints(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
 }
 
 static int compare_reals(const void *a, const void *b)
@@ -72,29 +98,36 @@ static int compare_reals(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/** Recompute settings and ratios ascending, each once: so a list's order decides nothing. */
-static void sort_lists(struct listing *listing, const struct training_system *system, const void *knobs)
+/** Ascending, each once: so a list's order decides nothing. @return how many are left */
+static int32_t sort_list(void *at, int32_t n, size_t size, int (*compare)(const void *, const void *))
 {
-    struct schema_choices *recompute = &listing->recompute;
-    struct schema_reals *offload = &listing->offload;
-    *recompute = listing->space->recompute;
-    *offload = listing->space->offload;
-    if (recompute->n == 0)
-        *recompute = (struct schema_choices){3, {0, 1, 2}};
-    if (offload->n == 0 || !system_offloads(system, knobs))
-        *offload = (struct schema_reals){1, {0}};
-    qsort(recompute->at, (size_t)recompute->n, sizeof *recompute->at, compare_choices);
-    qsort(offload->at, (size_t)offload->n, sizeof *offload->at, compare_reals);
-    int32_t n = 0;
-    for (int32_t i = 0; i < recompute->n; i++)
-        if (i == 0 || recompute->at[i] != recompute->at[i - 1])
-            recompute->at[n++] = recompute->at[i];
-    recompute->n = system_recomputes(system, knobs) ? 1 : n;
-    n = 0;
-    for (int32_t i = 0; i < offload->n; i++)
-        if (i == 0 || offload->at[i] > offload->at[i - 1])
-            offload->at[n++] = offload->at[i];
-    offload->n = n;
+    char *values = at;
+    int32_t kept = 0;
+    qsort(values, (size_t)n, size, compare);
+    for (int32_t i = 0; i < n; i++)
+        if (i == 0 || compare(values + (size_t)i * size, values + (size_t)(kept - 1) * size) != 0)
+            memmove(values + (size_t)kept++ * size, values + (size_t)i * size, size);
+    return kept;
+}
+
+#define SORT(list, compare) ((list)->n = sort_list((list)->at, (list)->n, sizeof *(list)->at, compare))
+
+static void sort_lists(struct listing *listing, const void *knobs)
+{
+    const struct plan_space *space = listing->space;
+    const struct training_system *system = listing->system;
+    listing->vpp = space->vpp.n > 0 ? space->vpp : (struct schema_ints){1, {1}};
+    listing->sharding = space->sharding.n > 0 ? space->sharding : (struct schema_choices){1, {(int)system->sharding}};
+    listing->recompute = space->recompute.n > 0 ? space->recompute : (struct schema_choices){3, {0, 1, 2}};
+    listing->offload = space->offload;
+    if (space->offload.n == 0 || !system_offloads(system, knobs))
+        listing->offload = (struct schema_reals){1, {0}};
+    SORT(&listing->vpp, compare_ints);
+    SORT(&listing->sharding, compare_choices);
+    SORT(&listing->recompute, compare_choices);
+    SORT(&listing->offload, compare_reals);
+    if (system_recomputes(system, knobs))
+        listing->recompute.n = 1;
 }
 
 struct search_plan *space_plans(const struct scenario *scenario, const struct scenario_system *entry,
@@ -102,9 +135,9 @@ struct search_plan *space_plans(const struct scenario *scenario, const struct sc
 {
     const struct model *model = &scenario->model;
     const struct plan_space *space = &entry->space;
-    struct listing listing = {.scenario = scenario, .space = space};
+    struct listing listing = {.scenario = scenario, .space = space, .system = system};
     int64_t n_gpus = platform_n_gpus(&scenario->platform), n_node = scenario->platform.gpus_per_node;
-    sort_lists(&listing, system, knobs);
+    sort_lists(&listing, knobs);
     for (int64_t tp = 1; tp <= n_node; tp++) {
         if (tp > 1 && system->whole_model)
             break;
@@ -122,9 +155,7 @@ struct search_plan *space_plans(const struct scenario *scenario, const struct sc
                                                                 .cp = cp,
                                                                 .dp = dp,
                                                                 .cp_type = (int32_t)system->context_type,
-                                                                .sharding = (int32_t)system->sharding,
                                                                 .fsdp = 1,
-                                                                .vpp = 1,
                                                                 .sequence_parallel = true});
             }
         }

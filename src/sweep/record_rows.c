@@ -130,6 +130,8 @@ struct trace_plan record_plan(int32_t system, int32_t rank, const struct search_
         .pp = (int32_t)plan->layout.pp,
         .cp = (int32_t)plan->layout.cp,
         .dp = (int32_t)plan->layout.dp,
+        .vpp = (int32_t)plan->layout.vpp,
+        .sharding = plan->layout.sharding,
         .recompute = plan->layout.recompute,
         .offload = plan->layout.offload,
         .host_bytes = score->host_bytes,

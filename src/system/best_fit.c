@@ -7,7 +7,7 @@
  * sequence. Bins are dealt round-robin, in order, to the DP ranks, and `micro_batch` bins of a rank in a row make a
  * unit, of which the last takes what is left. 1F1B, interleaved with `plan.vpp` above 1; CP is static: `plan.cp` ranks
  * share every sample. With `pad` a bin is filled up to the context, and ranks with fewer bins run empty ones, so that
- * all run the same number; without it neither is computed.
+ * all run the same number, interleaved a multiple of the stages of units; without it neither is computed.
  *
  * Source: Ding et al. 2024 (arXiv:2404.10830) for the packing; the dealing, the padding and 1F1B are how Megatron-LM
  * would use it, inferred.
@@ -51,12 +51,14 @@ static void add_unit(const struct system_request *request, const struct packing 
     }
 }
 
-/* Bins of one rank: as many as the first has, with padding. */
+/* Bins of one rank: with padding as many as the first has, and interleaved as its order needs. */
 static int32_t bins_of(const struct system_request *request, const struct packing *packing, int32_t rank)
 {
     const struct best_fit_knobs *knobs = request->knobs;
     int32_t n_ranks = (int32_t)request->layout.dp;
-    return (packing->n_packs + n_ranks - 1 - (knobs->pad ? 0 : rank)) / n_ranks;
+    int32_t n = (packing->n_packs + n_ranks - 1 - (knobs->pad ? 0 : rank)) / n_ranks;
+    int32_t left = knobs->pad && request->layout.vpp > 1 ? n % (int32_t)(request->layout.pp * knobs->micro_batch) : 0;
+    return left > 0 ? n + (int32_t)(request->layout.pp * knobs->micro_batch) - left : n;
 }
 
 static void add_units(const struct system_request *request, const struct packing *packing, int32_t rank,
@@ -104,7 +106,10 @@ static bool best_fit_plan(const struct system_request *request, void *state, str
 
 static const struct schema_key knobs[] = {
     {"pad", SCHEMA_BOOL, "-", 0, 0, "true", NULL,
-     "fill bins up to the context, and ranks with fewer bins with empty ones", offsetof(struct best_fit_knobs, pad)},
+     "fill bins up to the context, and ranks with fewer bins with empty ones; with plan.vpp above 1 up to a multiple "
+     "of "
+     "plan.pp micro-batches",
+     offsetof(struct best_fit_knobs, pad)},
     {"micro_batch", SCHEMA_INT, "-", 1, 1000000, "1", NULL, "bins that one unit takes",
      offsetof(struct best_fit_knobs, micro_batch)},
 };

@@ -100,6 +100,9 @@ static void read_batch(const struct cells *cells, struct setting *setting)
         cell_skip(cells, "gbs is not a multiple of mbs x dp");
     else if (n > 0 && setting->global_batch != setting->micro_batch * n * dp)
         cell_skip(cells, "n_microbatch is not gbs / (mbs x dp)");
+    else if (setting->plan.vpp > 1 && setting->global_batch % (setting->micro_batch * dp * setting->plan.pp) != 0)
+        cell_skip(cells, "vpp is %lld, and a pipeline's micro-batches are not a multiple of pp",
+                  (long long)setting->plan.vpp);
 }
 
 /** What Megatron's option cp_comm_type in the notes says; -1: it is not there. */
