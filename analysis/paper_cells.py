@@ -105,8 +105,8 @@ def system_row(trace, label, row, measured, base):
     """Plan and results of one system; the speed-up is against the iterations `base` of the same batches."""
     rate, error = ratio(measured["tokens"] / row["gpus"], measured["time_s"])
     speed_up, speed_up_error = speed_up_of(base, measured)
-    return {"system": label, **{name: int(row[name]) for name in ("gpus", "tp", "pp", "cp", "dp")},
-            "recompute": trace.name("summary", "recompute", row["recompute"]), "offload": row["offload"],
+    return {"system": label, **{name: int(row[name]) for name in ("gpus", "tp", "pp", "cp", "dp", "vpp")},
+            **{name: trace.name("summary", name, row[name]) for name in ("sharding", "recompute")}, "offload": row["offload"],
             "tokens_per_s_per_gpu": rate, "interval": error, "speed_up": speed_up, "speed_up_interval": speed_up_error,
             "critical_path_s": row["critical_path_mean_s"], "simgrid_s": row["simgrid_mean_s"],
             **units_of(measured), "mfu": row["mfu"], "bubble_fraction": row["bubble_fraction"], "peak_GiB": row["peak_bytes"] / GIB,

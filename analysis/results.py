@@ -20,7 +20,7 @@ KNOWN = (("llama-13b", 262144, 2.8), ("llama-150b", 65536, 1.15), ("llama-150b",
          ("llama-150b", 262144, 1.68))
 GOOD_SPREAD = 1.02
 N_CELLS = 36  # of a plan space and batch
-N_EXPERIMENTS = 12
+N_EXPERIMENTS = 13
 SAME_PLAN_BATCH = 512
 SPREAD_CELLS = ("megatron", 512)  # plan space and batch whose units are shown cell by cell
 CHOICE_CELL = ("megatron", 512, "commoncrawl", 262144)  # of each model of scenarios/paper/choice.yaml
@@ -89,7 +89,8 @@ def speed(cell):
 
 def plan(row):
     text = "TP{tp} PP{pp} CP{cp} DP{dp}".format(**row)
-    text += f" {row['recompute']}" if row["recompute"] != "none" else ""
+    text += f" VPP{row['vpp']}" if row["vpp"] > 1 else ""
+    text += "".join(f" {row[key]}" for key, usual in (("sharding", "zero1"), ("recompute", "none")) if row[key] != usual)
     return text + (f" offload {100 * row['offload']:.0f}%" if row["offload"] else "")
 
 

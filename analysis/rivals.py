@@ -191,7 +191,8 @@ and memory: geometric means).
   side, and of a pipeline's units on its first stage. Pipelines of one unit do not count."""
 
 PLANS = """\
-TP·PP·CP·DP, recomputation (sel: selective, full), offload.
+TP·PP·CP·DP, virtual stages of a rank if several (v2), ZeRO-2 and 3 (z2, z3), recomputation (sel: selective, full),
+offload.
 
 - dynapipe chooses by itself, batch by batch, what it recomputes.
 - flexsp, bytescale, megatron-dynamic-cp and slimpack form context groups of DP ranks, so their CP is 1.
@@ -299,7 +300,8 @@ def speed(row):
 def short_plan(row):
     offload = f" {100 * row['offload']:.0f}%" if row["offload"] else ""
     recompute = "" if row["recompute"] == "none" else " " + row["recompute"][:4].replace("sele", "sel")
-    return "{tp}·{pp}·{cp}·{dp}".format(**row) + recompute + offload
+    chunks, sharding = f" v{row['vpp']}" if row["vpp"] > 1 else "", row["sharding"].replace("zero", " z").replace(" z1", "")
+    return "{tp}·{pp}·{cp}·{dp}".format(**row) + chunks + sharding + recompute + offload
 
 
 def span(values):
@@ -337,6 +339,10 @@ def remarks(rows):
         texts.append(f"megatron-dynamic-cp is slower than best-fit in {slower} cells, for four reasons: ranks wait for each other at "
                      "the end of every step; work is counted as squared length; every sample is a micro-batch of its own, "
                      "however short; and with pipeline stages each step fills and drains them.")
+    wide = over("best-fit, wide", BASE)
+    if wide:
+        texts.append("best-fit, wide has the plan space `wide`: interleaved 1F1B and ZeRO-2 and 3, too. It is "
+                     f"{span(wide)} times as fast as best-fit; the others keep to one virtual stage a rank.")
     joined = over("megatron-dynamic-cp, joined", "megatron-dynamic-cp")
     if joined:
         texts.append("megatron-dynamic-cp, joined (knob `pack: true`) joins short samples of a context group to packs, as later versions "

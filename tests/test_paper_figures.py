@@ -188,8 +188,8 @@ PARTS = ["pipelines", "sliced_pipelines", "asymmetric_pipelines", "merged_sample
 def write_sweep(path, points):
     """A file of a sweep by hand: points of (swept keys, {system: (tokens, seconds of each measured iteration)})."""
     swept = [("model", "S12"), ("data.lengths", "S20"), ("data.context", "i8")]
-    names = [("system", "i4"), ("gpus", "i4"), ("tp", "i4"), ("pp", "i4"), ("cp", "i4"), ("dp", "i4"), ("recompute", "i4"),
-             ("fits", "i4"), ("offload", "f8"), ("mfu", "f8"), ("bubble_fraction", "f8"), ("peak_bytes", "f8"),
+    names = [("system", "i4"), ("gpus", "i4"), ("tp", "i4"), ("pp", "i4"), ("cp", "i4"), ("dp", "i4"), ("vpp", "i4"),
+             ("sharding", "i4"), ("recompute", "i4"), ("fits", "i4"), ("offload", "f8"), ("mfu", "f8"), ("bubble_fraction", "f8"), ("peak_bytes", "f8"),
              ("critical_path_mean_s", "f8"), ("simgrid_mean_s", "f8")]
     summary, iterations, labels = [], [], list(points[0][1])
     for number, (keys, systems) in enumerate(points):
@@ -212,6 +212,7 @@ def write_sweep(path, points):
     with h5py.File(path, "w") as file:
         file["scenarios"] = numpy.array([(text.encode(),) for text in texts], [("scenario", f"S{max(map(len, texts))}")])
         file["summary"], file["iterations"] = numpy.concatenate(summary), numpy.concatenate(iterations)
+        file["summary"].attrs["sharding_names"] = numpy.array([b"zero1"])
         file["summary"].attrs["recompute_names"] = numpy.array([b"none", b"selective", b"full"])
         file["systems"] = numpy.array([label.encode() for label in labels])
         file.attrs["complete"] = 1

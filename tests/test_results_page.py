@@ -25,7 +25,7 @@ SPREADS = {"forward_own_flop_spread": 1.02, "backward_own_flop_spread": 1.03, "f
            "uncut_iterations": 0, "uncut_forward_flop_spread": 1.0, "uncut_backward_flop_spread": 1.0,
            **{f"{kind}_{name}_{units}_iterations": n for kind, n in (("plain", 15), ("merged", 5), ("uncut", 0))
               for name in ("forward", "backward") for units in ("flop_spread", "own_flop_spread")}}
-PLAN = {"gpus": 128, "tp": 8, "pp": 1, "cp": 4, "dp": 4, "recompute": "none", "offload": 0.5}
+PLAN = {"gpus": 128, "tp": 8, "pp": 1, "cp": 4, "dp": 4, "vpp": 1, "sharding": "zero1", "recompute": "none", "offload": 0.5}
 
 
 def write_cells(space, batch, speeds, engine="critical-path"):
@@ -180,9 +180,9 @@ class Page(unittest.TestCase):
 
     def test_choice(self):
         """The plan that the search chooses is the cell's."""
-        cells = {("megatron", 512, "llama-7b", "commoncrawl", 262144): {"slimpack": {**PLAN, "pp": 4}}}
+        cells = {("megatron", 512, "llama-7b", "commoncrawl", 262144): {"slimpack": {**PLAN, "pp": 4, "vpp": 2, "sharding": "zero3"}}}
         text = results.choice(results.Tables(FIGURES), cells)
-        self.assertIn("The search chooses 7B: TP8 PP4 CP4 DP4 offload 50%.\n", text)
+        self.assertIn("The search chooses 7B: TP8 PP4 CP4 DP4 VPP2 zero3 offload 50%.\n", text)
         self.assertIn("| 7B | TP2 pipelines | TP8 PP8 CP4 DP4 offload 50% | 100 ± 10 | 1.0 | 2.0 | 4.0 | 25% |", text)
 
     def test_lengths(self):
