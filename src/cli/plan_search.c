@@ -11,6 +11,7 @@
 #include "trace/table.h"
 
 static const double gib = 1 << 30;
+enum { MOST_RUNNERS_UP = 10 }; /* printed */
 
 static bool show_progress(void *context, const struct scenario_system *entry, int32_t n_settled, int32_t n_plans)
 {
@@ -82,10 +83,17 @@ static void print_result(const struct scenario_system *entry, const struct searc
         count[SEARCH_BOUND_PRUNED], count[SEARCH_NOT_DEMANDED], count[SEARCH_REFUSED], count[SEARCH_TOO_LARGE],
         count[SEARCH_MISFIT]);
     print_iterations(result);
-    for (int32_t i = 0; i < result->n_ranked; i++)
-        if (result->plans[result->ranked[i]].verdict <= SEARCH_RUNNER_UP ||
-            result->plans[result->ranked[i]].verdict == SEARCH_MISFIT)
-            print_plan(&result->plans[result->ranked[i]]);
+    int32_t n_runners_up = 0;
+    for (int32_t i = 0; i < result->n_ranked; i++) {
+        const struct search_plan *plan = &result->plans[result->ranked[i]];
+        n_runners_up += plan->verdict == SEARCH_RUNNER_UP;
+        if (plan->verdict == SEARCH_CHOSEN || plan->verdict == SEARCH_MISFIT ||
+            (plan->verdict == SEARCH_RUNNER_UP && n_runners_up <= MOST_RUNNERS_UP))
+            print_plan(plan);
+    }
+    if (n_runners_up > MOST_RUNNERS_UP)
+        printf("  and %d runners-up more: --json and the trace's table plans have them\n",
+               n_runners_up - MOST_RUNNERS_UP);
     if (result->fits)
         return;
     const struct search_plan *nearest = &result->plans[result->ranked[0]];

@@ -7,8 +7,12 @@
 
 bool ranking_same_layout(const struct scenario_plan *a, const struct scenario_plan *b)
 {
-    return a->tp == b->tp && a->pp == b->pp && a->cp == b->cp && a->dp == b->dp && a->vpp == b->vpp &&
-           a->sharding == b->sharding;
+    return a->tp == b->tp && a->pp == b->pp && a->cp == b->cp && a->dp == b->dp;
+}
+
+bool ranking_same_variant(const struct scenario_plan *a, const struct scenario_plan *b)
+{
+    return ranking_same_layout(a, b) && a->vpp == b->vpp && a->sharding == b->sharding;
 }
 
 double ranking_expected_s(const struct search_result *result, const struct search_plan *plan, double time_s)
@@ -39,7 +43,7 @@ double ranking_time_within_s(const struct search_result *result, const struct se
 
 static bool same_recompute(const struct scenario_plan *a, const struct scenario_plan *b)
 {
-    return ranking_same_layout(a, b) && a->recompute == b->recompute;
+    return ranking_same_variant(a, b) && a->recompute == b->recompute;
 }
 
 /* The iteration that ranked, or the iterations that decided. */

@@ -5,8 +5,11 @@
 
 #include "search/search.h"
 
-/** The same TP, PP, CP, DP, virtual stages and sharding. */
+/** The same TP, PP, CP and DP. */
 bool ranking_same_layout(const struct scenario_plan *a, const struct scenario_plan *b);
+
+/** The same layout, virtual stages and sharding. */
+bool ranking_same_variant(const struct scenario_plan *a, const struct scenario_plan *b);
 
 /** What is expected of a plan that takes time_s on the iteration that ranks, as search/search.h says; never less than
  * time_s, and it grows with it. */
@@ -15,15 +18,15 @@ double ranking_expected_s(const struct search_result *result, const struct searc
 /** The longest time on the iteration that ranks of which no more than limit_s is expected. */
 double ranking_time_within_s(const struct search_result *result, const struct search_plan *plan, double limit_s);
 
-/** Rank anew: the fastest plan that fits of each layout and recomputation. @return the time of the SEARCH_FEW-th
- * fastest layout; INFINITY: so many do not fit yet */
+/** Rank anew: the fastest plan that fits of each variant of a layout and recomputation. @return the time of the
+ * SEARCH_FEW-th fastest layout; INFINITY: so many do not fit yet */
 double ranking_few_s(struct search_result *result);
 
 /** What time a plan of the layout must reach to be decided on: near that of the layout's fastest and of the
  * SEARCH_FEW-th fastest layout, few_s. Faster plans only lower it. */
 double ranking_near_s(const struct search_result *result, const struct scenario_plan *layout, double few_s);
 
-/** What expected time an open plan must reach to be decided on, as the fastest of its layout and recomputation. Ranks
+/** What expected time an open plan must reach to be decided on, as the fastest of its variant and recomputation. Ranks
  * anew. */
 double ranking_limit_s(struct search_result *result, int32_t which);
 

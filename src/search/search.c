@@ -141,7 +141,7 @@ static bool relax(struct search *search, int32_t which, struct error *err)
     double bound_s = outcome.planned ? outcome.passes_end_s + bound_after_passes_s(&setting, &trial.layout) : 0;
     for (int32_t i = 0; i < search->result->n_plans; i++) {
         struct search_plan *plan = &plans[i];
-        if (!ranking_same_layout(&plan->layout, &trial.layout) || plan->layout.recompute < trial.layout.recompute)
+        if (!ranking_same_variant(&plan->layout, &trial.layout) || plan->layout.recompute < trial.layout.recompute)
             continue;
         plan->bound.time_s = fmax(plan->bound.time_s, bound_s);
         if (plan->layout.recompute > trial.layout.recompute)
@@ -157,15 +157,15 @@ static bool relax(struct search *search, int32_t which, struct error *err)
     return true;
 }
 
-/** Which plan to relax before this one is resolved: the layout's first, which recomputes least, then the plan itself;
- * -1: none. */
+/** Which plan to relax before this one is resolved: the first of its variant (ranking_same_variant), which recomputes
+ * least, then the plan itself; -1: none. */
 static int32_t to_relax(const struct search *search, int32_t which)
 {
     const struct search_plan *plans = search->result->plans;
     if (!search->trials.system->never_regrets || search->options->exhaustive || search->relaxed[which])
         return -1;
-    for (int32_t i = 0; i <= which; i++) /* recompute ascends inside a layout */
-        if (ranking_same_layout(&plans[i].layout, &plans[which].layout))
+    for (int32_t i = 0; i <= which; i++) /* recompute ascends inside a variant */
+        if (ranking_same_variant(&plans[i].layout, &plans[which].layout))
             return search->relaxed[i] ? which : i;
     return which;
 }

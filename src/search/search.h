@@ -21,10 +21,10 @@
  *        t + sum_j w_j max(0, b_j - f_j t) / sum_j w_j f_j
  *
  *    So a plan that is fast on the first counts as slow if the longest sample of another must take long in it.
- * 2. Decided on is, of each layout (TP, PP, CP, vpp, sharding) and recomputation, the fastest plan that fits, if it
- * takes at most SEARCH_NEAR_PERCENT longer than the fastest of the layout and than the SEARCH_FEW-th fastest layout:
- * what recomputes a little more is a little slower where memory suffices, and may be much faster in batches where it
- *    does not. A plan whose bound exceeds that time is not resolved.
+ * 2. Decided on is, of each layout (TP, PP, CP) with its virtual stages, sharding and recomputation, the fastest plan
+ *    that fits, if it takes at most SEARCH_NEAR_PERCENT longer than the fastest of the layout and than the
+ *    SEARCH_FEW-th fastest layout: what recomputes a little more is a little slower where memory suffices, and may be
+ *    much faster in batches where it does not. A plan whose bound exceeds that time is not resolved.
  * 3. All five decide, by the weighted mean of their times, which makes the tokens a second of many iterations, sum over
  *    sum, greatest. A plan that does not fit in all five is out, and the ranking goes on without it. With SimGrid,
  *    their times are multiplied by what SimGrid makes of the first of the five (its makespan over the critical path's),
