@@ -417,6 +417,19 @@ class PlanSearch(unittest.TestCase):
         self.assertEqual((layout["tp"], layout["pp"]), (chosen["tp"], chosen["pp"]))
         self.assertEqual(system["plan_search"]["ranking"][0]["verdict"], "chosen")
 
+    def test_virtual_stages_and_sharding_are_printed_and_stored(self):
+        for space, printed, vpp, sharding in (("{tp: 2, pp: 2, vpp: 2}", "TP2 PP2 CP1 DP4 VPP2 ", 2, "zero1"),
+                                              ("{tp: 2, pp: 1, sharding: zero3}", "TP2 PP1 CP1 DP8 zero3 ", 1, "zero3")):
+            space = space.replace("}", ", cp: 1, recompute: full, offload: 0}")
+            path = write("wide.yaml", AUTO.replace("name: best-fit, plan: auto", f"name: best-fit, plan: auto, plan_space: {space}"))
+            done = run("run", path, "--output", SCRATCH / "wide", "--quiet")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn(f"\n  chosen     {printed}", done.stdout)
+            with h5py.File(SCRATCH / "wide" / "small.h5") as file:
+                plan, names = file["plans"][0], file["plans"].attrs["sharding_names"]
+                self.assertEqual((plan["vpp"], names[plan["sharding"]].decode()), (vpp, sharding))
+                self.assertEqual(file["summary"][0]["vpp"], vpp)
+
     def test_no_plan_that_fits_is_a_result(self):
         done = simulate("none", "--set", "model=llama-150b", "--set", "platform=hopper-1x8", "--set", "trace=none",
                         "--set", "data.context=4Ki", "--set", "data.global_batch=8", "--set", "engine=critical-path",
