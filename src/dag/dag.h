@@ -110,8 +110,9 @@ enum dag_edge {
 };
 
 /** As traces and exports spell them. */
-extern const char *const dag_kind_name[DAG_N_KINDS], *const dag_purpose_name[DAG_N_PURPOSES],
-    *const dag_edge_name[DAG_N_EDGES];
+extern const char *const dag_kind_name[DAG_N_KINDS];
+extern const char *const dag_purpose_name[DAG_N_PURPOSES];
+extern const char *const dag_edge_name[DAG_N_EDGES];
 
 enum dag_stream {
     DAG_STREAM_COMPUTE,
