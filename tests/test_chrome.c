@@ -85,6 +85,25 @@ TEST(events_that_follow_each_other_touch)
     free(text);
 }
 
+/* Of two phases with layouts of their own a GPU has another place in each: its name tells neither, its events do. */
+TEST(a_process_with_several_places_is_named_by_its_gpu)
+{
+    struct error err = {0};
+    bool ok;
+    struct trace_task tasks[3] = {pass, pass, pass};
+    tasks[1].phase = 1;
+    tasks[1].pipeline = 0;
+    tasks[2].rank = 2;
+    char *text = chrome_text(tasks, 3, &ok, &err);
+    CHECK_TRUE(ok);
+    CHECK_CONTAINS(text, "\\u000a: GPU 1\"");
+    CHECK_CONTAINS(text, "\\u000a: pipeline 2 stage 1, context 0 tensor 0, GPU 2\"");
+    CHECK_CONTAINS(text, "\"slack_us\":0.000,\"phase\":0,\"pipeline\":2,\"stage\":1}}");
+    CHECK_CONTAINS(text, "\"slack_us\":0.000,\"phase\":1,\"pipeline\":0,\"stage\":1}}");
+    CHECK_EQUAL(count(text, "\"phase\""), 2);
+    free(text);
+}
+
 TEST(indices_out_of_range_are_refused)
 {
     struct trace_task tasks[5] = {pass, pass, pass, pass, pass};

@@ -141,7 +141,8 @@ TEST(graphml_holds_all_tasks_and_edges)
     char *text = read_back(harness_path("figure.graphml"));
     CHECK_EQUAL(occurrences(text, "<node "), dag.n_tasks);
     CHECK_EQUAL(occurrences(text, "<edge "), dag.n_edges);
-    CHECK_EQUAL(occurrences(text, "inter_slice"), 4);
+    CHECK_EQUAL(occurrences(text, "inter-slice"), 4); /* as the trace's edges.kind and tasks.purpose say it */
+    CHECK_CONTAINS(text, "<data key=\"v_purpose\">reduce-scatter</data>");
     CHECK_CONTAINS(text, "attr.name=\"duration_s\"");
     free(text);
     dag_free(&dag);

@@ -109,6 +109,11 @@ enum dag_edge {
     DAG_N_EDGES
 };
 
+/** As traces and exports spell them. */
+extern const char *const dag_kind_name[DAG_N_KINDS];
+extern const char *const dag_purpose_name[DAG_N_PURPOSES];
+extern const char *const dag_edge_name[DAG_N_EDGES];
+
 enum dag_stream {
     DAG_STREAM_COMPUTE,
     DAG_STREAM_SEND_FORWARD,

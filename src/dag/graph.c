@@ -6,13 +6,6 @@
 
 #include "base/check.h"
 
-static const char *const kind_name[DAG_N_KINDS] = {"compute", "attention", "send", "sync", "optimizer"};
-static const char *const purpose_name[DAG_N_PURPOSES] = {"pass",     "boundary",       "ring",       "tensor",
-                                                         "exchange", "reduce_scatter", "all_gather", "all_reduce",
-                                                         "reshard",  "offload",        "prefetch"};
-static const char *const edge_name[DAG_N_EDGES] = {"inter_stage", "inter_slice", "inter_pass", "schedule",
-                                                   "collective"};
-
 static void to_igraph(const struct dag *dag, igraph_t *graph)
 {
     igraph_vector_int_t edges;
@@ -186,13 +179,13 @@ bool graph_write_graphml(const struct dag *dag, FILE *file)
     igraph_attribute_table_t *previous = igraph_set_attribute_table(&igraph_cattribute_table);
     to_igraph(dag, &graph);
     for (int32_t task = 0; task < dag->n_tasks; task++) {
-        SETVAS(&graph, "kind", task, kind_name[dag->tasks[task].kind]);
-        SETVAS(&graph, "purpose", task, purpose_name[dag->tasks[task].purpose]);
+        SETVAS(&graph, "kind", task, dag_kind_name[dag->tasks[task].kind]);
+        SETVAS(&graph, "purpose", task, dag_purpose_name[dag->tasks[task].purpose]);
         SETVAS(&graph, "pass", task, pass_name[dag->tasks[task].pass]);
         set_numbers(&graph, dag, task);
     }
     for (int32_t edge = 0; edge < dag->n_edges; edge++)
-        SETEAS(&graph, "kind", edge, edge_name[dag->in_kind[edge]]);
+        SETEAS(&graph, "kind", edge, dag_edge_name[dag->in_kind[edge]]);
     igraph_error_handler_t *handler = igraph_set_error_handler(igraph_error_handler_ignore); /* a full disk */
     bool ok = igraph_write_graph_graphml(&graph, file, true) == IGRAPH_SUCCESS;
     igraph_set_error_handler(handler);

@@ -26,7 +26,9 @@ static bool any_sharded(const struct point *point)
 static void print_outside(const struct scenario *scenario, const struct point *point, char line[ASSUMED_SIZE])
 {
     bool own = scenario->attention < DEVICE_N_CURVES; /* flash1 has flash2's; unfused is not fitted by keys */
-    const struct device_flash *flash = &scenario->device.forward[own ? scenario->attention : DEVICE_FLASH2];
+    int32_t kernel = own ? scenario->attention : DEVICE_FLASH2;
+    const struct device_flash *forward = &scenario->device.forward[kernel];
+    const struct device_flash *backward = &scenario->device.backward[kernel];
     double pass_s = 0, outside_s[COST_N_FAMILIES] = {0};
     for (int32_t i = 0; i < point->n_systems; i++)
         for (int32_t j = 0; j < point->systems[i].n_iterations; j++) {
@@ -42,8 +44,10 @@ static void print_outside(const struct scenario *scenario, const struct point *p
     snprintf(
         line, ASSUMED_SIZE,
         "beyond the shapes the curves were fitted to, of all passes' time: attention %.1f%% (fitted to %.0f to %.0f "
-        "keys), GEMMs %.1f%%, memory-bound kernels %.1f%%, tensor collectives %.1f%%",
-        outside_s[COST_ATTENTION], flash->keys.min, flash->keys.max, outside_s[COST_GEMM], outside_s[COST_MEMORY_BOUND],
+        "keys forward, %.0f to %.0f backward, heads %.0f to %.0f wide), GEMMs %.1f%%, memory-bound kernels %.1f%%, "
+        "tensor collectives %.1f%%",
+        outside_s[COST_ATTENTION], forward->keys.min, forward->keys.max, backward->keys.min, backward->keys.max,
+        forward->head_dim.min, forward->head_dim.max, outside_s[COST_GEMM], outside_s[COST_MEMORY_BOUND],
         outside_s[COST_COLLECTIVE]);
 }
 

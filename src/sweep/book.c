@@ -103,7 +103,7 @@ static void widen(const struct book *book, const char *name, const struct trace_
     int32_t n_swept = book->manifest->n_columns, n = 0;
     wide->columns = check_calloc((size_t)(1 + n_swept + n_back), sizeof *wide->columns);
     wide->columns[n++] = (struct trace_column){
-        "point", "1", "its index in the table points", TRACE_INT64, false, 0, NULL, sizeof(int64_t)};
+        "point", "1", "its number, as run --list prints it", TRACE_INT64, false, 0, NULL, sizeof(int64_t)};
     wide->front_bytes = sizeof(int64_t) + book->swept_bytes;
     for (int32_t c = 0; c < n_swept; c++) {
         wide->columns[n] = book->swept[c];

@@ -7,13 +7,20 @@
 #include <math.h>
 #include <stdlib.h>
 
+/** Where a GPU stands, in all phases or in several places. */
+struct place {
+    bool known, moves;
+    int32_t phase, pipeline, stage, context, tensor;
+};
+
 /** What is being written, and which tracks have been named. */
 struct chrome {
     struct trace_reader *reader;
     FILE *file;
     int32_t gpus;
-    bool *named; /* [systems x gpus x DAG_N_STREAMS] */
-    bool any;    /* an event was written: a comma comes before the next */
+    struct place *places; /* [systems x gpus] */
+    bool *named;          /* [systems x gpus x DAG_N_STREAMS] */
+    bool any;             /* an event was written: a comma comes before the next */
 };
 
 static void write_text(const char *text, FILE *file)
@@ -56,8 +63,11 @@ static void name_process(struct chrome *chrome, const struct trace_task *task, i
     fprintf(chrome->file, "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":%lld,\"args\":{\"name\":\"",
             (long long)process);
     write_text(trace_system(chrome->reader, task->system), chrome->file);
-    fprintf(chrome->file, ": pipeline %d stage %d", task->pipeline, task->stage);
-    fprintf(chrome->file, ", context %d tensor %d, GPU %d\"}}", task->context, task->tensor, task->rank);
+    fputs(": ", chrome->file);
+    if (!chrome->places[process].moves)
+        fprintf(chrome->file, "pipeline %d stage %d, context %d tensor %d, ", task->pipeline, task->stage,
+                task->context, task->tensor);
+    fprintf(chrome->file, "GPU %d\"}}", task->rank);
     begin_event(chrome);
     fprintf(chrome->file, "{\"ph\":\"M\",\"name\":\"process_sort_index\",\"pid\":%lld,\"args\":{\"sort_index\":%lld}}",
             (long long)process, (long long)process);
@@ -112,12 +122,25 @@ static bool check_task(const struct chrome *chrome, const struct trace_task *tas
     return error_set(err, "the trace is damaged: task %d of its table tasks is out of range", task->task);
 }
 
-static bool write_task(void *context, const void *row, struct error *err)
+static bool note_place(void *context, const void *row, struct error *err)
 {
     struct chrome *chrome = context;
     const struct trace_task *task = row;
     if (!check_task(chrome, task, err))
         return false;
+    struct place *place = &chrome->places[process_of(chrome, task->system, task->rank)];
+    if (!place->known)
+        *place = (struct place){true, false, task->phase, task->pipeline, task->stage, task->context, task->tensor};
+    place->moves = place->moves || place->phase != task->phase || place->pipeline != task->pipeline ||
+                   place->stage != task->stage || place->context != task->context || place->tensor != task->tensor;
+    return true;
+}
+
+static bool write_task(void *context, const void *row, struct error *err)
+{
+    (void)err;
+    struct chrome *chrome = context;
+    const struct trace_task *task = row;
     FILE *file = chrome->file;
     int64_t process = process_of(chrome, task->system, task->rank);
     int64_t start = nanoseconds(task->start_s), finish = nanoseconds(task->finish_s);
@@ -130,7 +153,10 @@ static bool write_task(void *context, const void *row, struct error *err)
     write_microseconds("ts", start, file);
     write_microseconds("dur", finish - start, file);
     fprintf(file, ",\"args\":{\"task\":%d,\"unit\":%d,\"bytes\":%.17g", task->task, task->unit, task->bytes);
-    fprintf(file, ",\"slack_us\":%.3f}}", task->slack_s * 1e6);
+    fprintf(file, ",\"slack_us\":%.3f", task->slack_s * 1e6);
+    if (chrome->places[process].moves)
+        fprintf(file, ",\"phase\":%d,\"pipeline\":%d,\"stage\":%d", task->phase, task->pipeline, task->stage);
+    fputs("}}", file);
     return true;
 }
 
@@ -160,12 +186,16 @@ bool chrome_write(struct trace_reader *reader, FILE *file, struct error *err)
     if (summary.gpus < 1)
         return error_set(err, "the trace is damaged: its summary says %d GPUs", summary.gpus);
     struct chrome chrome = {.reader = reader, .file = file, .gpus = summary.gpus};
-    chrome.named = check_calloc((size_t)trace_n_systems(reader) * (size_t)summary.gpus, DAG_N_STREAMS);
+    size_t n_processes = (size_t)trace_n_systems(reader) * (size_t)summary.gpus;
+    chrome.places = check_calloc(n_processes, sizeof *chrome.places);
+    chrome.named = check_calloc(n_processes, DAG_N_STREAMS);
     fputs("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[", file);
-    bool ok = trace_visit(reader, TRACE_TASKS, write_task, &chrome, err) &&
+    bool ok = trace_visit(reader, TRACE_TASKS, note_place, &chrome, err) &&
+              trace_visit(reader, TRACE_TASKS, write_task, &chrome, err) &&
               trace_visit(reader, TRACE_MEMORY, write_memory, &chrome, err);
     if (ok) /* what is cut short must not read as whole */
         fputs("\n]}\n", file);
+    free(chrome.places);
     free(chrome.named);
     return ok;
 }

@@ -14,13 +14,12 @@
     _Static_assert(sizeof column##_text / sizeof column##_text[0] == (n), "names of " #column);                        \
     const struct trace_names trace_##column##_names = {n, column##_text};
 
-NAMES(kind, DAG_N_KINDS, "compute", "attention", "send", "sync", "optimizer")
-NAMES(purpose, DAG_N_PURPOSES, "pass", "boundary", "ring", "tensor", "exchange", "reduce-scatter", "all-gather",
-      "all-reduce", "reshard", "offload", "prefetch")
+const struct trace_names trace_kind_names = {DAG_N_KINDS, dag_kind_name};
+const struct trace_names trace_purpose_names = {DAG_N_PURPOSES, dag_purpose_name};
 NAMES(pass, N_STEP_PASSES, "forward", "backward", "weight")
 NAMES(schedule, SCENARIO_N_SCHEDULES, "1f1b", "interleaved", "gpipe", "zero-bubble", "seq1f1b", "terapipe")
 NAMES(stream, DAG_N_STREAMS, "compute", "send forward", "send backward", "collective", "rail", "to host", "from host")
-NAMES(edge, DAG_N_EDGES, "inter-stage", "inter-slice", "inter-pass", "schedule", "collective")
+const struct trace_names trace_edge_names = {DAG_N_EDGES, dag_edge_name};
 NAMES(formation, PLAN_PACK + 1, "slim", "mix", "pack")
 static const struct trace_names trace_memory_class_names = {MEMORY_N_CLASSES, memory_class_name};
 NAMES(misfit, 3, "-", "GPU memory", "host memory")
