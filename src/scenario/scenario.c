@@ -35,7 +35,8 @@ static const struct schema_key scenario_keys[] = {
      "that and two metrics that compute it again (Composer)",
      FIELD(loss)},
     {"data.lengths", SCHEMA_TEXT, "-", 0, 0, NULL, NULL,
-     "of model/lengths, the path of a file of lengths, lengths in order (8Ki 4400), or fixed: all fill the context",
+     "of model/lengths; the path of a file of lengths, drawn from at random, with replacement; lengths, taken in their "
+     "order, over and over (8Ki 4400); or fixed: all fill the context",
      FIELD(data.lengths)},
     {"data.column", SCHEMA_WORD, "-", 0, 0, "", NULL,
      "column of a CSV file (default: its only one, length or tokens), or data set of an HDF5 file (default: its only "

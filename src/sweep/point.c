@@ -154,12 +154,12 @@ static int32_t merged_samples(const struct plan *plan, int32_t n_samples)
 
 static void fill_result(const struct runner *runner, struct point_iteration *result)
 {
-    const struct timeline *timeline =
-        runner->scenario->engine == SCENARIO_CRITICAL_PATH ? &runner->path : &runner->executed;
+    bool executed = runner->scenario->engine != SCENARIO_CRITICAL_PATH;
+    const struct timeline *timeline = executed ? &runner->executed : &runner->path;
     const struct dag_place *worst = &runner->dag.places[runner->memory.worst_place];
     const struct batch *batch = &runner->batch;
     result->critical_path_s = runner->path.makespan_s;
-    result->simgrid_s = runner->executed.makespan_s;
+    result->simgrid_s = executed ? runner->executed.makespan_s : NAN;
     result->time_s = timeline->makespan_s;
     measure_samples(&runner->plan, batch, &runner->scenario->model, result);
     result->candidates = runner->plan.n_candidates;

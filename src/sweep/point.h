@@ -15,7 +15,7 @@
 struct point_iteration {
     int64_t iteration;
     bool measured;                     /* false: warm-up */
-    double critical_path_s, simgrid_s; /* simgrid_s: NaN-free; 0 where the engine did not run */
+    double critical_path_s, simgrid_s; /* simgrid_s: NaN where the engine did not run */
     double time_s;                     /* of the engine asked for (simgrid before critical-path) */
     int64_t tokens, samples, documents, delayed_tokens, candidates, resolved, nodes;
     double gap;     /* of the plan: plan/plan.h */
