@@ -607,7 +607,7 @@ class Validation(unittest.TestCase):
         self.assertIn("did you mean 'model'", self.validate("--filter", "modle=x").stderr)
         self.assertEqual(self.validate(SCRATCH / "nowhere.csv").returncode, 2)
 
-    def test_a_cause_that_is_too_long_is_refused(self):
+    def test_a_cause_that_is_too_long_or_for_no_number_is_refused(self):
         shutil.copytree(SOURCE / "model", fresh("data") / "model")
         causes = SCRATCH / "data/model/validation/causes.csv"
         text = causes.read_text()
@@ -615,6 +615,10 @@ class Validation(unittest.TestCase):
         done = run("validate", env={**os.environ, "SLIMSIM_DATA": str(SCRATCH / "data")})
         self.assertEqual(done.returncode, 2)
         self.assertIn(f"causes.csv:{text.count(chr(10)) + 1}: cause has 256 bytes; at most 255", done.stderr)
+        causes.write_text(text + "X1,,,,,,64k,long\n")
+        done = run("validate", env={**os.environ, "SLIMSIM_DATA": str(SCRATCH / "data")})
+        self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1))
+        self.assertIn(f"causes.csv:{text.count(chr(10)) + 1}: seq_from: '64k' is not a number", done.stderr)
 
     def test_a_broken_device_stops_all_rows(self):
         shutil.copytree(SOURCE / "model", fresh("data") / "model")
