@@ -622,7 +622,7 @@ class Validation(unittest.TestCase):
         self.assertIn("did you mean 'model'", self.validate("--filter", "modle=x").stderr)
         self.assertEqual(self.validate(SCRATCH / "nowhere.csv").returncode, 2)
 
-    def test_a_cause_that_is_too_long_is_refused(self):
+    def test_a_cause_that_is_too_long_or_for_no_number_is_refused(self):
         shutil.copytree(SOURCE / "model", fresh("data") / "model")
         causes = SCRATCH / "data/model/validation/causes.csv"
         text = causes.read_text()
@@ -630,6 +630,10 @@ class Validation(unittest.TestCase):
         done = run("validate", env={**os.environ, "SLIMSIM_DATA": str(SCRATCH / "data")})
         self.assertEqual(done.returncode, 2)
         self.assertIn(f"causes.csv:{text.count(chr(10)) + 1}: cause has 256 bytes; at most 255", done.stderr)
+        causes.write_text(text + "X1,,,,,,64k,long\n")
+        done = run("validate", env={**os.environ, "SLIMSIM_DATA": str(SCRATCH / "data")})
+        self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1))
+        self.assertIn(f"causes.csv:{text.count(chr(10)) + 1}: seq_from: '64k' is not a number", done.stderr)
 
     def test_a_broken_device_stops_all_rows(self):
         shutil.copytree(SOURCE / "model", fresh("data") / "model")
@@ -768,6 +772,40 @@ class Messages(unittest.TestCase):
             done = run("run", other)
             self.assertIn(f"{other}:2:1: a file of another kind: of its keys ", done.stderr)
             self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 2), done.stderr)
+
+    def test_a_pipe_in_place_of_a_file_is_named_and_not_waited_for(self):
+        pipes = {ending: SCRATCH / f"pipe{ending}" for ending in (".yaml", ".xml", ".txt", ".csv", ".npy", ".h5", ".journal")}
+        for pipe in pipes.values():
+            pipe.unlink(missing_ok=True)
+            os.mkfifo(pipe)
+        scenario = write("waits.yaml", SMALL)
+        for ending, *arguments in ((".yaml", "run", pipes[".yaml"]), (".yaml", "run", scenario, "--set", f"model={pipes['.yaml']}"),
+                                   (".xml", "run", scenario, "--set", f"platform={pipes['.xml']}"),
+                                   (".h5", "export", pipes[".h5"], "--chrome"), (".journal", "merge", pipes[".journal"]),
+                                   *((ending, "lengths", scenario, "--set", f"data.lengths={pipes[ending]}")
+                                     for ending in (".txt", ".csv", ".npy", ".h5"))):
+            done = run(*arguments)
+            self.assertEqual((done.returncode, done.stdout, done.stderr.count("\n")), (2, "", 1), done.stderr)
+            self.assertIn(f"{pipes[ending]}: is not a regular file", done.stderr)
+        done = subprocess.run([PROGRAM, "run", "/dev/stdin"], input=SMALL, capture_output=True, text=True, timeout=300)
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn("/dev/stdin: is not a regular file", done.stderr)
+
+    def test_a_platform_on_which_simgrid_crashes_is_invalid(self):
+        """SimGrid 3.32 dies of SIGSEGV where a zoneRoute stands twice."""
+        text = (PROGRAM.parent / "platforms/hopper-2x8.xml").read_text()
+        route = re.search(r" *<zoneRoute .*\n", text)[0]
+        path = write("twice.xml", text.replace(route, 2 * route, 1))
+        done = run("run", write("twice.yaml", SMALL), "--output", fresh("twice"), "--set", f"platform={path}")
+        self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+        self.assertRegex(done.stderr, r"^slimsim: \S+twice.xml: SimGrid cannot use this platform: .*\n$")
+
+    def test_a_name_from_the_file_is_whole_or_refused(self):
+        text = SMALL.replace("name: small\n", "")
+        for stem, status in (("n" * 63, 0), ("n" * 64, 2)):
+            done = run("lengths", write(f"{stem}.yaml", text))
+            self.assertEqual(done.returncode, status, done.stderr)
+        self.assertIn(f"{stem}.yaml: name: is not given, and that of the file is longer than 63 bytes", done.stderr)
 
     def test_faults_name_what_exists(self):
         for fault, expected in (("{kind: gpu, factor: 2}", ["one of gpus, nodes and share"]),

@@ -125,6 +125,14 @@ class Points(Sweep):
                           (write("small.yaml", BASE), "--dag", "dot", "--point", "0")):
             self.assertEqual(run("export", *arguments).returncode, 64)
 
+    def test_a_point_alone_has_its_whole_number_in_its_name(self):
+        scenario = BASE + "sweep: {replicates: 30}\n"
+        folder = fresh("longest")
+        self.sweep(folder, "--quiet", "--point", "12", "--set", f"name={'n' * 60}", scenario=scenario)
+        self.assertEqual(sorted(path.name for path in folder.iterdir()), [f"{'n' * 60}-12.csv", f"{'n' * 60}-12.h5"])
+        done = self.sweep(folder, "--point", "12", "--set", f"name={'n' * 61}", scenario=scenario, status=2)
+        self.assertIn(f"name: '{'n' * 61}-12' is longer than 63 bytes", done.stderr)
+
     def test_a_point_alone_has_no_list_and_no_shard(self):
         for other in ("--list", "--shard=1/2"):
             self.assertIn(f"no {other[:6]}", self.sweep(fresh("neither"), "--point", "1", other, status=64).stderr)

@@ -228,6 +228,13 @@ class Failures(Sweep):
         for line in lines[:-2]:
             self.assertRegex(line, r"^\d+ of 40 points, [\d.]+ a second, \d+:\d\d:\d\d left, 0 failed$")
 
+    def test_closed_standard_files_change_nothing_but_what_is_printed(self):
+        """Pipes and journals do not take their numbers."""
+        folder = fresh("closed")
+        command = ["sh", "-c", 'exec "$0" "$@" <&- >&- 2>&-', PROGRAM, "run", write("small.yaml", GRID), "--output", folder]
+        self.assertEqual(subprocess.run(command, timeout=300).returncode, 74)
+        self.same(self.whole, folder)
+
     def test_a_full_standard_output_is_an_error(self):
         small = write("small.yaml", GRID)
         for arguments in (("run", small, "--output", self.whole, "--quiet"), ("run", small, "--list"),

@@ -91,6 +91,8 @@ TEST(numbers_may_have_thousands_and_their_columns_unit)
                  {"mbs", "N/A", 0},
                  {"mbs", "-", 0},
                  {"mbs", "~8", -1},
+                 {"mbs", "0x10", -1},
+                 {"n_gpus", "0X8", -1},
                  {"vpp", "unknown", 0},
                  {"gbs", "4M tokens", -1},
                  {"gbs", "128 sequences", 128},
@@ -1377,10 +1379,10 @@ TEST(a_row_has_the_cause_of_the_first_line_that_fits)
     struct error err = {0};
     const char *text = "id,model,seq_from,cause\nR1,,,one\n,Llama,4096,long\n,Llama,,short\n";
     CHECK(measured_read(written("causes.csv", text), &causes, &err));
-    text = "id,model,seq_len\nR1,Llama,8192\nR10,Llama-3,4096\nR2,a Llama,4095\nR3,MPT,1\n";
+    text = "id,model,seq_len\nR1,Llama,8192\nR10,Llama-3,4096\nR2,a Llama,4095\nR3,MPT,1\nR4,Llama,8K\nR5,Llama,\n";
     CHECK(measured_read(written("caused.csv", text), &rows, &err));
-    static const char *const expected[] = {"one", "long", "short", ""};
-    for (int32_t row = 0; row < 4; row++)
+    static const char *const expected[] = {"one", "long", "short", "", "long", "short"};
+    for (int32_t row = 0; row < 6; row++)
         CHECK_TEXT(cause_of(&causes, &rows, row), expected[row]);
     measured_free(&causes);
     measured_free(&rows);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+#include <fcntl.h>
 #include <libgen.h>
 #include <limits.h>
 #include <signal.h>
@@ -7,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/check.h"
 #include "base/nearest.h"
 #include "cli/commands.h"
 #include "cli/stop.h"
@@ -63,8 +65,18 @@ static void use_installed_data(void)
     }
 }
 
+/** Standard input, output and error that the caller has closed are opened: else files and pipes would get their
+ * numbers, and what is printed would go there. Writing to them fails as it did: they are open for reading only. */
+static void keep_standard_files(void)
+{
+    for (int file = STDIN_FILENO; file <= STDERR_FILENO; file++)
+        if (fcntl(file, F_GETFD) < 0)
+            CHECK(open("/dev/null", O_RDONLY) == file);
+}
+
 int main(int argc, char **argv)
 {
+    keep_standard_files();
     signal(SIGXFSZ, SIG_IGN); /* a file-size limit is a failed write, which has its own message */
     signal(SIGPIPE, SIG_IGN);
     stop_at_once();

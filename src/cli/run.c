@@ -159,6 +159,17 @@ static bool search_and_simulate(const struct arguments *arguments, struct scenar
     return ok;
 }
 
+/** NAME-POINT for NAME. */
+static bool name_point(struct scenario *scenario, int32_t point, struct error *err)
+{
+    size_t used = strlen(scenario->name), room = sizeof scenario->name - used;
+    if ((size_t)snprintf(scenario->name + used, room, "-%d", point) < room)
+        return true;
+    scenario->name[used] = '\0';
+    return error_set(err, "--point: name: '%s-%d' is longer than %zu bytes; --set name=NAME gives a shorter one",
+                     scenario->name, point, sizeof scenario->name - 1);
+}
+
 /** One point, as a scenario without `sweep:` is. */
 static bool run_point(const struct arguments *arguments, const struct sweep *sweep, struct error *err)
 {
@@ -171,11 +182,7 @@ static bool run_point(const struct arguments *arguments, const struct sweep *swe
     bool ok = (point < sweep->n_points ||
                error_set(err, "--point: there is no point %d; allowed: 0 to %d", point, sweep->n_points - 1)) &&
               workshop_point(workshop, point, &scenario, &lengths, &id, err);
-    if (ok) {
-        size_t used = strlen(scenario.name);
-        snprintf(scenario.name + used, sizeof scenario.name - used, "-%d", point);
-        ok = search_and_simulate(arguments, &scenario, lengths, err);
-    }
+    ok = ok && name_point(&scenario, point, err) && search_and_simulate(arguments, &scenario, lengths, err);
     scenario_free(&scenario);
     workshop_close(workshop);
     free(workshop);

@@ -18,11 +18,22 @@
 #include "execute/replay.h"
 #include "scenario/trim.h"
 
-/* SimGrid has said on stderr what is wrong. */
+/* SimGrid has said on stderr what is wrong; of what it does not check, as a zoneRoute that stands twice, nothing. */
 static void refuse_platform(int signal_number)
 {
-    (void)signal_number;
-    _exit(REPLAY_REFUSED);
+    static const char text[] = "it crashed while reading it\n";
+    ssize_t n_said = signal_number == SIGSEGV ? write(STDERR_FILENO, text, sizeof text - 1) : 0;
+    _exit(n_said < 0 ? EXIT_FAILURE : REPLAY_REFUSED);
+}
+
+static void platform_parse(const char *path)
+{
+    signal(SIGABRT, refuse_platform);
+    struct sigaction before;
+    CHECK(sigaction(SIGSEGV, &(struct sigaction){.sa_handler = refuse_platform}, &before) == 0);
+    simgrid_load_platform(path);
+    CHECK(sigaction(SIGSEGV, &before, NULL) == 0);
+    signal(SIGABRT, SIG_DFL);
 }
 
 static void engine_start(const char *platform_path)
@@ -38,9 +49,7 @@ static void engine_start(const char *platform_path)
     sg_cfg_set_double("network/loopback-bw", 1e13 * CLUSTER_PARTS_OF_BYTE);
     sg_cfg_set_double("surf/precision", 1e-12);
     sg_cfg_set_int("contexts/stack-size", 256); /* KiB; the default maps 8 MiB an actor */
-    signal(SIGABRT, refuse_platform);
-    simgrid_load_platform(platform_path);
-    signal(SIGABRT, SIG_DFL);
+    platform_parse(platform_path);
 }
 
 /* The number that text begins with, text moved behind it; -1: none. */

@@ -8,10 +8,13 @@
 #include <sys/stat.h>
 
 #include "base/check.h"
+#include "base/regular.h"
 
 bool reader_load(const char *path, struct reader_bytes *bytes, struct error *err)
 {
     struct stat status;
+    if (!regular_check(path, err))
+        return false;
     FILE *file = fopen(path, "rb");
     if (file == NULL)
         return error_set(err, "%s: cannot be opened: %s", path, strerror(errno));

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/regular.h"
 
 /** Numbers read at a time. */
 enum { PIECE = 65536 };
@@ -122,6 +123,8 @@ static bool read_dataset(hid_t file, const char *path, const char *name, struct 
 static bool read_file(const char *path, const char *dataset, struct reader_lengths *lengths, struct error *err)
 {
     struct candidates found = {0};
+    if (!regular_check(path, err))
+        return false;
     hid_t file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
     if (file < 0)
         return error_set(err, "%s: cannot be opened as an HDF5 file", path);

@@ -8,6 +8,7 @@
 #include <yaml.h>
 
 #include "base/check.h"
+#include "base/regular.h"
 
 enum { MAX_BYTES = 1 << 20 };
 
@@ -281,6 +282,8 @@ bool document_parse(const char *text, size_t n_bytes, const char *name, struct d
 bool document_read(const char *path, struct document *document, struct error *err)
 {
     *document = (struct document){0};
+    if (!regular_check(path, err))
+        return false;
     FILE *file = fopen(path, "rb");
     if (file == NULL)
         return error_add(err, "%s: cannot be read: %s", path, strerror(errno));

@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "base/hash.h"
+#include "base/regular.h"
 #include "scenario/library.h"
 #include "scenario/quantity.h"
 
@@ -476,7 +477,8 @@ static void set_name(struct platform *platform)
 bool platform_read(const char *platform_dir, const char *name, struct platform *platform, struct error *err)
 {
     *platform = (struct platform){0};
-    if (!library_find(platform_dir, name, ".xml", "platform", platform->path, err))
+    if (!library_find(platform_dir, name, ".xml", "platform", platform->path, err) ||
+        !regular_check(platform->path, err))
         return false;
     set_name(platform);
     struct reader reader = {.parser = XML_ParserCreate(NULL), .path = platform->path, .err = err, .ok = true};

@@ -210,9 +210,12 @@ bool scenario_lists_lengths(const struct scenario_data *data)
 static bool resolve_run_name(struct scenario *scenario, const char *path, struct error *err)
 {
     const char *slash = strrchr(path, '/'), *stem = slash != NULL ? slash + 1 : path, *dot = strrchr(stem, '.');
+    int length = dot > stem ? (int)(dot - stem) : (int)strlen(stem);
+    if (*scenario->name == '\0' && length >= SCHEMA_WORD_BYTES)
+        return error_add(err, "%s: name: is not given, and that of the file is longer than %d bytes", path,
+                         SCHEMA_WORD_BYTES - 1);
     if (*scenario->name == '\0')
-        snprintf(scenario->name, sizeof scenario->name, "%.*s", dot > stem ? (int)(dot - stem) : (int)strlen(stem),
-                 stem);
+        snprintf(scenario->name, sizeof scenario->name, "%.*s", length, stem);
     if (strchr(scenario->name, '/') == NULL && *scenario->name != '.')
         return true;
     return document_error(&scenario->document, document_find(&scenario->document, 0, "name"), err,

@@ -14,6 +14,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/hash.h"
+#include "base/regular.h"
 #include "trace/output.h"
 
 static const char magic[16] = "slimsim journal"; /* and the terminating NUL */
@@ -203,7 +204,9 @@ bool journal_open(const char *path, journal_visitor *visitor, void *context, str
 bool journal_read(const char *path, journal_visitor *visitor, void *context, struct journal *journal, struct error *err)
 {
     struct stat status;
-    *journal = (struct journal){.path = check_strdup(path)};
+    *journal = (struct journal){.path = check_strdup(path), .descriptor = -1};
+    if (!regular_check(path, err))
+        return false;
     journal->descriptor = open(path, O_RDONLY | O_CLOEXEC);
     if (journal->descriptor < 0 || fstat(journal->descriptor, &status) != 0)
         return error_set(err, "%s: cannot be read: %s", path, strerror(errno));

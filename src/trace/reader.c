@@ -2,6 +2,7 @@
 #include "trace/trace.h"
 
 #include "base/check.h"
+#include "base/regular.h"
 #include "trace/hdf5_type.h"
 
 #include <stdlib.h>
@@ -231,6 +232,8 @@ static bool enter_point(struct trace_reader *reader, int64_t point, struct error
 /** The file; its format is not looked at. */
 static struct trace_reader *open_file(const char *path, struct error *err)
 {
+    if (!regular_check(path, err))
+        return NULL;
     hdf5_quiet();
     hid_t access = H5Pcreate(H5P_FILE_ACCESS);
     CHECK(access >= 0 && H5Pset_fclose_degree(access, H5F_CLOSE_STRONG) >= 0);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "validate/cause.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static bool fits(const struct measured *causes, int32_t line, int32_t column, const struct measured *measured,
@@ -10,8 +9,12 @@ static bool fits(const struct measured *causes, int32_t line, int32_t column, co
     const char *name = causes->columns[column], *wanted = measured_text(causes, line, name);
     if (*wanted == '\0' || strcmp(name, "cause") == 0)
         return true;
-    if (strcmp(name, "seq_from") == 0)
-        return strtod(measured_text(measured, row, "seq_len"), NULL) >= strtod(wanted, NULL);
+    if (strcmp(name, "seq_from") == 0) {
+        struct error err = {0};
+        double length, least;
+        return measured_number(measured, row, "seq_len", &length, &err) &&
+               measured_number(causes, line, name, &least, &err) && length >= least;
+    }
     const char *cell = measured_text(measured, row, name);
     return strcmp(name, "id") == 0 ? strcmp(cell, wanted) == 0 : strstr(cell, wanted) != NULL;
 }

@@ -123,7 +123,8 @@ const char *measured_known(const struct measured *measured, int32_t row, const c
     return text;
 }
 
-/** strtod of digits that commas part into thousands, "1,024", "5,012.5"; as strtod where there are none. */
+/** strtod of digits that commas part into thousands, "1,024", "5,012.5"; where there are none, as strtod, but none of
+ * hexadecimal. */
 static double number_of(const char *text, const char **end)
 {
     char plain[64], *past;
@@ -143,8 +144,12 @@ static double number_of(const char *text, const char **end)
         at += decimals;
     }
     plain[n] = '\0';
-    double value = at == text + first ? strtod(text, &past) : strtod(plain, NULL);
-    *end = at == text + first ? past : at;
+    if (at > text + first || *at == 'x' || *at == 'X') {
+        *end = at;
+        return strtod(plain, NULL);
+    }
+    double value = strtod(text, &past);
+    *end = past;
     return value;
 }
 

@@ -86,15 +86,18 @@ static void refuse_precision(const struct cells *cells)
         cell_skip(cells, "precision '%.90s' has no model; bf16 and fp16 have", precision);
 }
 
-/** A predicted row has room for a whole cause. */
+/** A predicted row has room for a whole cause; lengths are numbers. */
 static bool causes_check(const struct measured *causes, struct error *err)
 {
     const size_t most = SETTING_CAUSE - 1;
+    double length;
     for (int32_t line = 0; line < causes->n_rows; line++) {
         size_t bytes = strlen(measured_text(causes, line, "cause"));
         if (bytes > most)
             return error_set(err, "%s:%d: cause has %zu bytes; at most %zu are allowed", causes->path,
                              causes->lines[line], bytes, most);
+        if (!measured_number(causes, line, "seq_from", &length, err))
+            return false;
     }
     return true;
 }
