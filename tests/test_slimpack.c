@@ -1281,6 +1281,31 @@ TEST(memory_merges_what_one_rank_cannot_hold)
     hand_request_free(&hand);
 }
 
+/* What memory merges samples by is what a rank has memory for: by the memory timeline one a tenth shorter fits, one a
+ * tenth longer does not, with and without offload and recomputation. Keys and values of a sliced sample stay on the GPU
+ * whatever is offloaded, their gradients stand beside them as its backward begins, and a node's host ends. (One stage
+ * streams, and what waits for its copy is on neither: the host may then take more.) */
+TEST(a_rank_has_memory_for_as_many_tokens_as_it_is_said_to)
+{
+    static const enum recompute recompute[] = {RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL};
+    static const char *const knobs[] = {"{dp_merge: false, offload: plan}", "{dp_merge: false, offload: auto}"};
+    for (int32_t round = 0; round < 18; round++) {
+        struct hand_request hand;
+        int32_t stages = 1 << round % 3;
+        bool streams = stages == 1 && round >= 9;
+        hand_request_real(&hand, 1, stages, 16000000);
+        hand.request.memory_bytes = 120e9 / stages + 10e9; /* states, and a little */
+        hand.request.layout.recompute = (int32_t)recompute[round / 3 % 3];
+        hand_knobs(&hand, &system_slimpack, knobs[round / 9]);
+        int64_t tokens = slimpack_rank_tokens(&hand.request, SLIMPACK_MERGE);
+        hand_batch(&hand, 1, (int32_t[]){(int32_t)(tokens * 9 / 10)});
+        CHECK_TRUE(solve(&hand, knobs[round / 9]).peak_bytes <= hand.request.memory_bytes);
+        hand_batch(&hand, 1, (int32_t[]){(int32_t)(tokens * 11 / 10)});
+        CHECK_TRUE(streams || solve(&hand, knobs[round / 9]).peak_bytes > hand.request.memory_bytes);
+        hand_request_free(&hand);
+    }
+}
+
 /* Seconds of the slowest unit of a rank on the last stage. */
 static double slowest_unit_s(const struct hand_request *hand, const struct plan_phase *phase, enum pass pass)
 {

@@ -84,10 +84,17 @@ static inline bool slimpack_own_recompute(enum slimpack_merge merge)
 bool slimpack_nth_merge(const struct slimpack_knobs *knobs, int32_t n, enum slimpack_merge *merge);
 
 /**
- * Tokens of one sample that a rank has memory for, at least 1: all tokens of a sliced sample are held until its first
- * backward slice ends, so on each stage (memory - states) / (activations of a token with its keys and values, what is
- * offloaded left out; on the last stage with probabilities); the least of first and last stage. INT64_MAX if states
- * alone exceed the memory.
+ * Tokens of one sample that a rank has memory for, at least 1: on each stage (memory - states) / (bytes of a token),
+ * the least of first and last stage; the more of two ways to run it. What is offloaded is left out, of all its tokens
+ * no more than a GPU's even share of its node's host memory.
+ *
+ *   sliced   as its first backward slice begins: activations, keys and values, which are not offloaded, and the
+ *            gradients of these; on the last stage probabilities
+ *   whole    in its own pass: all activations (of units that stream: what is not offloaded), the layer's or head's
+ *            work; on the last stage probabilities
+ *
+ * Knob slicing does not count: without it the same samples are shared, so a plan with it is no slower. INT64_MAX if
+ * states alone exceed the memory.
  */
 int64_t slimpack_rank_tokens(const struct system_request *request, enum slimpack_merge merge);
 
@@ -105,7 +112,8 @@ int64_t slimpack_rank_tokens(const struct system_request *request, enum slimpack
  *   load one rank twice as much as another; the paper's DP-Merge is to bring ranks near alignment (the section on its
  *   DP-level balance).
  * - Memory-driven, an extension by the same rule: with more than merge_memory x K tokens (K: slimpack_rank_tokens) it
- *   is an outlier too, and of any outlier also tokens/g <= merge_memory x K, if a divisor can have it.
+ *   is an outlier too, and of any outlier also tokens/g <= merge_memory x K; if no divisor can have both, g is the
+ *   largest.
  * - else to the least loaded rank (longest processing time first).
  */
 void slimpack_split(const struct system_request *request, enum slimpack_merge merge, struct slimpack_split *split);

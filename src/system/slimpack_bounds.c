@@ -56,10 +56,12 @@ static double sharded_work(const struct cost_setting *own, double workspace)
     return most;
 }
 
-static struct token_bytes bytes_of_token(const struct slimpack_kind *kind, const struct cost_setting *own, bool last)
+/* @param again  what the one in work computes again */
+static struct token_bytes bytes_of_token(const struct slimpack_kind *kind, const struct cost_setting *own, bool last,
+                                         enum recompute again)
 {
     struct slice token = {0, 0, 1};
-    struct cost_unit work = {.slices = &token, .n_slices = 1, .context = 1, .recompute = RECOMPUTE_NONE};
+    struct cost_unit work = {.slices = &token, .n_slices = 1, .context = 1, .recompute = again};
     struct token_bytes bytes = {
         .held = cost_layers_activation_bytes(own, kind->recompute, false),
         .work = cost_workspace_bytes(own, &work),
@@ -139,7 +141,7 @@ static double stage_bound_bytes(const struct bounded *bounded, const struct cost
     const double *forwards = bounded->walk->tokens[PASS_FORWARD], *backwards = bounded->walk->tokens[PASS_BACKWARD];
     int32_t n_forward = pipeline->cut[PASS_FORWARD].n_units, n_backward = pipeline->cut[PASS_BACKWARD].n_units;
     int32_t ahead = pipeline->layout.stages - 1 - stage, forward = 0;
-    struct held held = {.bytes = bytes_of_token(bounded->kind, own, ahead == 0),
+    struct held held = {.bytes = bytes_of_token(bounded->kind, own, ahead == 0, RECOMPUTE_NONE),
                         .offload = bounded->kind->offload,
                         .host_bytes = bounded->kind->host_bytes,
                         .streams = n_forward > 0 && pipeline->cut[PASS_FORWARD].units->streams};
@@ -206,25 +208,61 @@ struct slimpack_kind slimpack_kind_of(const struct system_request *request, bool
     return kind;
 }
 
+/* A token of a sample that a rank runs, at the moment when it holds most: sliced, as its first backward slice begins;
+ * whole, while its own pass runs. With what goes to the host, and without. */
+struct sample_bytes {
+    double sliced, whole, away_sliced, away_whole;
+};
+
+static struct sample_bytes sample_bytes_of(const struct slimpack_kind *kind, const struct cost_setting *own, bool last,
+                                           bool streams)
+{
+    struct slice slice = {0, 0, 1};
+    struct plan_unit unit = {.n_slices = 1, .context = 1, .recompute = kind->recompute};
+    const struct plan_pipeline one = {
+        .cut[PASS_FORWARD] = {.n_slices = 1, .n_units = 1, .slices = &slice, .units = &unit}};
+    struct token_bytes bytes = bytes_of_token(kind, own, last, kind->recompute);
+    struct dag_token token = dag_token_of(&one, own, 0);
+    double kept = cost_layers_activation_bytes(own, kind->recompute, true) -
+                  cost_layers_activation_bytes(own, kind->recompute, false);
+    double gradients = own->layers * cost_kv_bytes(own->model, own->tensor);
+    return (struct sample_bytes){
+        .sliced = bytes.held + kept + gradients + bytes.kept,
+        .away_sliced = (bytes.held - token.kept) * kind->offload,
+        .whole = bytes.held + bytes.kept + bytes.work,
+        .away_whole = streams ? bytes.held * kind->offload : 0,
+    };
+}
+
+/* Tokens for which there is room: of each `away` bytes may go to the host, of all no more than host_bytes. */
+static double tokens_in(double room, double bytes, double away, double host_bytes)
+{
+    return fmin(room / (bytes - away), (room + host_bytes) / bytes);
+}
+
 int64_t slimpack_rank_tokens(const struct system_request *request, enum slimpack_merge merge)
 {
     struct plan_phase phase = {0};
     struct slimpack_kind kind = slimpack_kind_of(request, !slimpack_own_offload(merge), !slimpack_own_recompute(merge));
+    const struct platform *platform = request->setting->platform;
+    const struct scenario_plan *layout = &request->layout;
+    int64_t n_gpus = layout->tp * layout->cp * layout->dp * layout->pp, n_node = platform->gpus_per_node;
+    double sliced = INFINITY, whole = INFINITY,
+           host_bytes = platform->host_memory_bytes / (double)(n_gpus < n_node ? n_gpus : n_node);
     system_megatron_layout(request, &phase);
-    double least = INFINITY;
     for (int end = 0; end < 2; end++) {
         bool first = end == 0 || request->layout.pp == 1, last = end == 1 || request->layout.pp == 1;
         int32_t stage = end == 0 ? 0 : (int32_t)request->layout.pp - 1;
         struct cost_setting own = dag_setting(request->setting, &phase.pipelines[0].layout, stage);
-        double kv = cost_layers_activation_bytes(&own, kind.recompute, true) -
-                    cost_layers_activation_bytes(&own, kind.recompute, false);
-        double states = states_bytes(&own, first, last, scenario_plan_shards(&request->layout), false);
-        double room = request->memory_bytes - states;
-        struct token_bytes bytes = bytes_of_token(&kind, &own, last);
-        least = fmin(least, room / (bytes.held * (1 - kind.offload) + bytes.kept + kv));
+        struct sample_bytes bytes = sample_bytes_of(&kind, &own, last, system_streams(request));
+        double room =
+            request->memory_bytes - states_bytes(&own, first, last, scenario_plan_shards(&request->layout), false);
+        sliced = fmin(sliced, tokens_in(room, bytes.sliced, bytes.away_sliced, host_bytes));
+        whole = fmin(whole, tokens_in(room, bytes.whole, bytes.away_whole, host_bytes));
     }
     plan_phase_free(&phase);
-    if (least <= 0 || least >= 1e18)
+    double most = fmax(sliced, whole);
+    if (most <= 0 || most >= 1e18)
         return INT64_MAX;
-    return least < 1 ? 1 : (int64_t)least;
+    return most < 1 ? 1 : (int64_t)most;
 }
