@@ -339,9 +339,9 @@ TEST(the_last_layer_prefetches_none)
 /* At the loss the head's workspace without the logits' gradient: of V 16 and ten tokens 2 bytes of a fused loss, of
  * eager passes 4 (of two in fp32), of fused passes none, which come in place; at the head without what a loss by passes
  * keeps either, 4, and of eager passes' 8 only 2 are there. Of weights FSDP1 has those of the layer in work alone;
- * FSDP2 has the last layer's, and until the model's forward is over their buffer; with own ends the last layer's and the
- * head's, 2 x 64, with its buffer. Over TP 2 half of all that, and in a layer half of the down GEMM's input, 160 bytes,
- * is gone. */
+ * FSDP2 has the last layer's, and until the model's forward is over their buffer; with own ends the last layer's and
+ * the head's, 2 x 64, with its buffer. Over TP 2 half of all that, and in a layer half of the down GEMM's input, 160
+ * bytes, is gone. */
 TEST(forward_moments_are_counted_by_hand)
 {
     const double p = 152, table = 10 * 16.0;

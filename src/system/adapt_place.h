@@ -10,10 +10,10 @@
 struct adapt_pipe {
     struct plan_pipeline *plan;
     const struct relations *relations;
-    int32_t *consumer; /* of each forward unit: the first backward unit that consumes tokens of it */
-    int32_t *last;     /* and the last one */
+    int32_t *consumer;     /* of each forward unit: the first backward unit that consumes tokens of it */
+    int32_t *last;         /* and the last one */
     enum recompute *begun; /* of each forward unit: as the round began, and the timeline has it */
-    double *all_bytes; /* of each forward unit: what of it can go on a stage of all_layers; NULL: not known yet */
+    double *all_bytes;     /* of each forward unit: what of it can go on a stage of all_layers; NULL: not known yet */
     int32_t all_layers;
 };
 
