@@ -337,9 +337,11 @@ TEST(the_last_layer_prefetches_none)
 }
 
 /* At the loss the head's workspace without the logits' gradient: of V 16 and ten tokens 2 bytes of a fused loss, of
- * eager passes 4 (of two in fp32), of fused passes none, which come in place; and the weights of a layer, FSDP2's with
- * their buffer; with own ends the last layer's and twice the head's, 2 x 64. Over TP 2 half of all that, and in a layer
- * half of the down GEMM's input, 160 bytes, is gone. */
+ * eager passes 4 (of two in fp32), of fused passes none, which come in place; at the head without what a loss by passes
+ * keeps either, 4, and of eager passes' 8 only 2 are there. Of weights FSDP1 has those of the layer in work alone;
+ * FSDP2 has the last layer's, and until the model's forward is over their buffer; with own ends the last layer's and
+ * the head's, 2 x 64, with its buffer. Over TP 2 half of all that, and in a layer half of the down GEMM's input, 160
+ * bytes, is gone. */
 TEST(forward_moments_are_counted_by_hand)
 {
     const double p = 152, table = 10 * 16.0;
@@ -347,21 +349,27 @@ TEST(forward_moments_are_counted_by_hand)
     struct cost_setting setting = {.model = &hand_toy, .tensor = 1, .layers = 3, .sharding = SCENARIO_ZERO3};
     double bytes[COST_N_FORWARD_MOMENTS];
     cost_forward_moments_of(&setting, &work, bytes);
-    CHECK_CLOSE(bytes[COST_FORWARD_LOSS], 900 + 2 * p, 1e-14);
+    CHECK_CLOSE(bytes[COST_FORWARD_HEAD], 900 - 4 * table, 1e-14);
+    CHECK_CLOSE(bytes[COST_FORWARD_LOSS], 900, 1e-14);
+    CHECK_CLOSE(bytes[COST_FORWARD_LAYER], 5000 - 160 + 2 * p - 700, 1e-14);
     setting.kernels = SCENARIO_EAGER;
     cost_forward_moments_of(&setting, &work, bytes);
-    CHECK_CLOSE(bytes[COST_FORWARD_LOSS], 900 - 4 * table + 2 * p, 1e-14);
+    CHECK_CLOSE(bytes[COST_FORWARD_HEAD], 900 - 10 * table, 1e-14);
+    CHECK_CLOSE(bytes[COST_FORWARD_LOSS], 900 - 4 * table, 1e-14);
     setting.loss = SCENARIO_LOSS_FUSED;
     setting.fsdp = 2;
     cost_forward_moments_of(&setting, &work, bytes);
-    CHECK_CLOSE(bytes[COST_FORWARD_LOSS], 900 - 2 * table + 4 * p, 1e-14);
+    CHECK_CLOSE(bytes[COST_FORWARD_HEAD], 900 - 2 * table + 4 * p, 1e-14);
+    CHECK_CLOSE(bytes[COST_FORWARD_LOSS], 900 - 2 * table + 2 * p, 1e-14);
     CHECK_CLOSE(bytes[COST_FORWARD_LAYER], 5000 - 160 + 4 * p - 700, 1e-14);
     setting.fsdp_ends = SCENARIO_ENDS_OWN;
     cost_forward_moments_of(&setting, &work, bytes);
-    CHECK_CLOSE(bytes[COST_FORWARD_LOSS], 900 - 2 * table + 2 * p + 2 * 128, 1e-14);
+    CHECK_CLOSE(bytes[COST_FORWARD_HEAD], 900 - 2 * table + 2 * p + 2 * 128, 1e-14);
+    CHECK_CLOSE(bytes[COST_FORWARD_LOSS], 900 - 2 * table + 2 * p + 128, 1e-14);
     setting.tensor = 2; /* norms are whole */
     cost_forward_moments_of(&setting, &work, bytes);
-    CHECK_CLOSE(bytes[COST_FORWARD_LOSS], 900 - table + 2 * (72 + 8) + 128, 1e-14);
+    CHECK_CLOSE(bytes[COST_FORWARD_HEAD], 900 - table + 2 * (72 + 8) + 128, 1e-14);
+    CHECK_CLOSE(bytes[COST_FORWARD_LOSS], 900 - table + 2 * (72 + 8) + 64, 1e-14);
     CHECK_CLOSE(bytes[COST_FORWARD_LAYER], 5000 - 80 + 4 * (72 + 8.0) - 700, 1e-14);
 }
 

@@ -1405,6 +1405,45 @@ TEST(ulysses_deals_whole_heads)
     hand_request_free(&hand);
 }
 
+static void set_recompute(struct plan *plan, int32_t unit, enum recompute recompute)
+{
+    for (int pass = 0; pass < N_PASSES; pass++)
+        plan->phases[0].pipelines[0].cut[pass].units[unit].recompute = recompute;
+}
+
+/* Four whole samples on four stages, all held by the first before its backward, three by the second. Memory is what two
+ * that recompute fully ask for: two do, the first ones, as they keep no keys and values. What they free counts on the
+ * second stage, too, which has too little as well. */
+TEST(no_more_is_recomputed_than_must_be)
+{
+    struct hand_request hand;
+    struct plan plan;
+    struct adapt_arrays arrays = {0};
+    struct adapt_outcome outcome;
+    struct error err = {0};
+    hand_request_real(&hand, 1, 4, 4096);
+    hand_batch_of(&hand, HAND_EQUAL, 4, 1);
+    hand_uniform(&plan, 4, 4, 4096);
+    plan.shards = 1;
+    for (int32_t unit = 0; unit < 4; unit++)
+        set_recompute(&plan, unit, unit < 2 ? RECOMPUTE_FULL : RECOMPUTE_SELECTIVE);
+    CHECK_TRUE(adapt_plan(&hand.request, (struct adapt_rule){0}, &plan, &arrays, &outcome, &err));
+    hand.request.memory_bytes = outcome.peak_bytes;
+    for (int32_t unit = 0; unit < 2; unit++)
+        set_recompute(&plan, unit, RECOMPUTE_SELECTIVE);
+    CHECK_TRUE(adapt_plan(&hand.request, (struct adapt_rule){0}, &plan, &arrays, &outcome, &err));
+    for (int32_t stage = 0; stage < 2; stage++)
+        CHECK_TRUE(arrays.memory.peak_bytes[stage] > hand.request.memory_bytes);
+    CHECK_TRUE(adapt_plan(&hand.request, (struct adapt_rule){.recompute = true}, &plan, &arrays, &outcome, &err));
+    CHECK_TRUE(outcome.peak_bytes <= hand.request.memory_bytes);
+    const struct plan_unit *units = plan.phases[0].pipelines[0].cut[PASS_FORWARD].units;
+    for (int32_t unit = 0; unit < 4; unit++)
+        CHECK_EQUAL(units[unit].recompute, unit < 2 ? RECOMPUTE_FULL : RECOMPUTE_SELECTIVE);
+    adapt_arrays_free(&arrays);
+    plan_free(&plan);
+    hand_request_free(&hand);
+}
+
 /* 1F1B keeps as many units as there are stages behind: with room for little more than stage 2 of 4 has, stages 0 and 1
  * offload, and stages 2 and 3 nothing. A unit goes to the host from two stages only. */
 TEST(stages_with_room_offload_nothing)

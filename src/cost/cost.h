@@ -529,9 +529,9 @@ double cost_embedding_bytes(const struct cost_setting *setting, double tokens);
 
 /** Held on the last stage from forward to backward beside its layers: the last norm's input and output, 4h a token,
  * over TP with sequence parallelism, and the probabilities in fp32 that the backward turns into the logits' gradient,
- * 4V/TP, as in Megatron-LM's vocabulary-parallel loss; as eager keeps more in norms (cost_activation_bytes), and of
- * PyTorch's cross-entropy the logarithms, as many. A fused loss keeps the bf16 logits alone, 2V/TP. The head is never
- * recomputed (cost_of_head) [bytes]. */
+ * 4V/TP, as in Megatron-LM's vocabulary-parallel loss; eager keeps more in norms (cost_activation_bytes), and PyTorch's
+ * cross-entropy the logarithms in their place, as many. A fused loss keeps the bf16 logits alone, 2V/TP. The head is
+ * never recomputed (cost_of_head) [bytes]. */
 double cost_head_bytes(const struct cost_setting *setting, double tokens);
 
 /** While the last stage computes its head, beside cost_head_bytes: logits or their gradient in bf16, 2V/TP a token,

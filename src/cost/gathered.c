@@ -78,12 +78,15 @@ static struct whole whole_of_fsdp2(const struct cost_setting *setting)
 void cost_forward_moments_of(const struct cost_setting *setting, const struct cost_work *work,
                              double bytes[COST_N_FORWARD_MOMENTS])
 {
+    bool two = setting->fsdp == 2, passes = setting->loss == SCENARIO_LOSS_PASSES;
     double w = weight_bytes(setting), layer = w * layer_parameters(setting), head = w * head_parameters(setting);
-    double layers = setting->fsdp == 2 ? 2 * layer : layer, at_head = has_own_ends(setting) ? layer + 2 * head : layers;
-    double vocabulary = model_vocabulary_share(setting->model, setting->tensor);
+    double layers = two ? 2 * layer : layer, at_head = has_own_ends(setting) ? layer + 2 * head : layers;
+    double logits = model_vocabulary_share(setting->model, setting->tensor) * work->tokens;
     double inner = 2 * (double)setting->model->ffn / setting->tensor;
-    double gradient = setting->loss != SCENARIO_LOSS_PASSES ? 2 : setting->kernels == SCENARIO_EAGER ? 4 : 0;
-    bytes[COST_FORWARD_LOSS] = work->head_workspace - gradient * vocabulary * work->tokens + at_head;
+    double gradient = !passes ? 2 : setting->kernels == SCENARIO_EAGER ? 4 : 0;
+    double later = !passes ? 2 : setting->kernels == SCENARIO_EAGER ? 8 - 2 + 4 : 4;
+    bytes[COST_FORWARD_HEAD] = work->head_workspace - later * logits + (two ? at_head : 0);
+    bytes[COST_FORWARD_LOSS] = work->head_workspace - gradient * logits + (two ? whole_of_fsdp2(setting).at_head : 0);
     bytes[COST_FORWARD_LAYER] = work->workspace - inner * work->tokens + layers - work->head;
 }
 

@@ -75,11 +75,21 @@ struct cost_work {
 void cost_moments_of(const struct cost_setting *setting, const struct cost_work *work, double bytes[COST_N_MOMENTS]);
 
 /** Moments of a forward pass. */
-enum cost_forward_moment { COST_FORWARD_LOSS, COST_FORWARD_LAYER, COST_N_FORWARD_MOMENTS };
+enum cost_forward_moment { COST_FORWARD_HEAD, COST_FORWARD_LOSS, COST_FORWARD_LAYER, COST_N_FORWARD_MOMENTS };
 
-/** The same of a forward pass and the activations that it leaves: at the loss (without the logits' gradient) and in a
- * layer (no more than its backward works on). With FSDP1 the weights of the layer in work, with FSDP2 these and a
- * gathered buffer of as many, at the loss of own ends the last layer's and twice the head's [bytes]. */
+/**
+ * The same of a forward pass and the activations that it leaves, with P and Vh parameters of a layer and of the head:
+ *
+ *                  FSDP1   FSDP2   own ends    and
+ *   at the head    -       2wP     wP + 2wVh   the bf16 logits; what the loss keeps is not there yet
+ *   at the loss    -       wP      wP + wVh    the head's workspace without the logits' gradient
+ *   in a layer     wP      2wP     2wP         no more than its backward works on
+ *
+ * FSDP1 frees a layer's weights behind its forward, those of the last one too. FSDP2 has a layer's weights and the
+ * buffer they were gathered in, the last one's (with own ends the head's) until the model's forward is over: the loss
+ * comes then [bytes]. Source: PyTorch 2, torch/distributed/fsdp/_runtime_utils.py (_post_forward_reshard) and
+ * _fully_shard/_fsdp_state.py (_post_forward, which sets all_gather_state to none).
+ */
 void cost_forward_moments_of(const struct cost_setting *setting, const struct cost_work *work,
                              double bytes[COST_N_FORWARD_MOMENTS]);
 

@@ -19,6 +19,9 @@ static void open_pipes(struct adapt_round *adapting)
         int32_t n_forward = pipe->plan->cut[PASS_FORWARD].n_units, n_backward = pipe->plan->cut[PASS_BACKWARD].n_units;
         pipe->consumer = check_calloc((size_t)n_forward, sizeof *pipe->consumer);
         pipe->last = check_calloc((size_t)n_forward, sizeof *pipe->last);
+        pipe->begun = check_calloc((size_t)n_forward, sizeof *pipe->begun);
+        for (int32_t unit = 0; unit < n_forward; unit++)
+            pipe->begun[unit] = adapt_forward_unit(pipe, unit)->recompute;
         for (int32_t unit = n_backward - 1; unit >= 0; unit--)
             for (int32_t k = pipe->relations->share_first[unit]; k < pipe->relations->share_first[unit + 1]; k++) {
                 int32_t forward = pipe->relations->shares[k].forward;
@@ -34,6 +37,7 @@ static void close_pipes(struct adapt_round *adapting)
     for (int32_t i = 0; i < adapting->phase->n_pipelines; i++) {
         free(adapting->pipes[i].consumer);
         free(adapting->pipes[i].last);
+        free(adapting->pipes[i].begun);
         free(adapting->pipes[i].all_bytes);
     }
     free(adapting->pipes);

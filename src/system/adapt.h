@@ -49,7 +49,8 @@ double adapt_host_bytes(const struct system_request *request, int32_t n_ranks, b
  *   backward that consumes of it, and of the unit whose forward runs more goes where nothing more of others can.
  * - recompute, at the moment where a place is furthest above the limit with nothing left to offload: one step (none,
  *   selective, full) of the held unit (begun forward, its consumer not begun) that adds the least seconds of backward
- *   pass for each byte it frees (ties: lower unit), so short samples first.
+ *   pass for each byte it frees (ties: lower unit), so short samples first. A unit recomputes on all stages, so what it
+ *   frees counts on each of them at once.
  *
  * A backward unit recomputes all its tokens as the strongest of the forward units it consumes does: it runs layer by
  * layer as one batch. Units that pipelines share get the strongest recomputation of any. Every round changes something,

@@ -294,24 +294,39 @@ struct step {
     double bytes, s_per_byte;
 };
 
+/* What a unit holds on a place until its backward, scores too: of a sliced sample full recomputation keeps keys and
+ * values, of others it keeps none. */
+static double held_bytes(const struct adapt_excess *excess, int32_t unit, enum recompute recompute)
+{
+    const struct adapt_pipe *pipe = excess->pipe;
+    struct cost_unit work = dag_unit(pipe->plan, PASS_FORWARD, unit);
+    work.recompute = recompute;
+    double sliced = (double)pipe->relations->sliced_tokens[unit], whole = (double)tokens_of(pipe, unit) - sliced;
+    return (whole * cost_layers_activation_bytes(&excess->own, recompute, false) +
+            sliced * cost_layers_activation_bytes(&excess->own, recompute, true)) /
+               work.context +
+           cost_scores_bytes(&excess->own, &work);
+}
+
+static double freed_bytes(const struct adapt_excess *excess, int32_t unit, enum recompute from, enum recompute to)
+{
+    double stays = 1 - plan_offload(excess->pipe->plan, unit, excess->stage);
+    return (held_bytes(excess, unit, from) - held_bytes(excess, unit, to)) * stays;
+}
+
 static struct step next_step(const struct adapt_excess *excess, int32_t unit)
 {
     const struct adapt_pipe *pipe = excess->pipe;
-    const struct cost_setting *own = &excess->own;
-    const struct plan_cut *cut = &pipe->plan->cut[PASS_FORWARD];
-    const struct plan_unit *part = &cut->units[unit];
+    const struct plan_unit *part = adapt_forward_unit(pipe, unit);
     if (part->recompute == RECOMPUTE_FULL)
         return (struct step){0, INFINITY};
     enum recompute more = stronger(part->recompute);
     struct cost_unit work = dag_unit(pipe->plan, PASS_FORWARD, unit);
-    struct cost_pass before = cost_of_pass(own, PASS_BACKWARD, &work);
+    struct cost_pass before = cost_of_pass(&excess->own, PASS_BACKWARD, &work);
     work.recompute = more;
-    struct cost_pass after = cost_of_pass(own, PASS_BACKWARD, &work);
-    double token =
-        cost_layers_activation_bytes(own, part->recompute, true) - cost_layers_activation_bytes(own, more, true);
+    struct cost_pass after = cost_of_pass(&excess->own, PASS_BACKWARD, &work);
     double added_s = cost_pass_s(&after) - cost_pass_s(&before);
-    double stays = 1 - plan_offload(pipe->plan, unit, excess->stage);
-    double bytes = token * (double)tokens_of(pipe, unit) / part->context * stays;
+    double bytes = freed_bytes(excess, unit, part->recompute, more);
     return (struct step){bytes, bytes > 0 ? added_s / bytes : INFINITY};
 }
 
@@ -320,8 +335,14 @@ bool adapt_recompute(const struct adapt_round *adapting, struct adapt_excess *ex
     struct held held = held_of(adapting, excess);
     struct step *steps = check_malloc((size_t)held.n * sizeof *steps); /* the next of each */
     bool changed = false;
-    for (int32_t i = 0; i < held.n; i++)
+    for (int32_t i = 0; i < held.n; i++) {
+        enum recompute begun = excess->pipe->begun[held.unit[i]];
+        enum recompute now = adapt_forward_unit(excess->pipe, held.unit[i])->recompute;
+        if (now != begun)
+            excess->bytes -= freed_bytes(excess, held.unit[i], begun, now);
+        changed = changed || now != begun;
         steps[i] = next_step(excess, held.unit[i]);
+    }
     while (excess->bytes > 0) {
         int32_t best = -1;
         for (int32_t i = 0; i < held.n; i++)

@@ -10,9 +10,10 @@
 struct adapt_pipe {
     struct plan_pipeline *plan;
     const struct relations *relations;
-    int32_t *consumer; /* of each forward unit: the first backward unit that consumes tokens of it */
-    int32_t *last;     /* and the last one */
-    double *all_bytes; /* of each forward unit: what of it can go on a stage of all_layers; NULL: not known yet */
+    int32_t *consumer;     /* of each forward unit: the first backward unit that consumes tokens of it */
+    int32_t *last;         /* and the last one */
+    enum recompute *begun; /* of each forward unit: as the round began, and the timeline has it */
+    double *all_bytes;     /* of each forward unit: what of it can go on a stage of all_layers; NULL: not known yet */
     int32_t all_layers;
 };
 
@@ -43,8 +44,8 @@ static inline struct plan_unit *adapt_forward_unit(const struct adapt_pipe *pipe
 /** Walk the memory of a place in time, and offload; excess: what is left of it. @return whether something changed */
 bool adapt_relieve(const struct adapt_round *adapting, struct adapt_excess *excess);
 
-/** Recompute more units at the moment of the excess, until it is gone or nothing is left. @return whether something
- * changed */
+/** Recompute more units at the moment of the excess, until it is gone or nothing is left; what other places of the
+ * pipeline began to recompute in this round frees here too. @return whether something changed */
 bool adapt_recompute(const struct adapt_round *adapting, struct adapt_excess *excess);
 
 #endif
