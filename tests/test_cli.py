@@ -64,6 +64,26 @@ class Results(unittest.TestCase):
         self.assertIn("at 86% of what it may use", "".join(said[1]))
         self.assertIn("of 42 published runs predicted at least 85% full 5 were predicted 6 to 33% too fast", said[1][0])
 
+    def test_each_stage_says_what_memory_it_needs(self):
+        """The most of the timeline's sums, by stage; printed, in JSON and in the trace."""
+        report = json.loads(simulate("stages", "--set", "iterations.measured=1").stdout)
+        with h5py.File(SCRATCH / "stages" / "small.h5") as file:
+            stages, memory = file["stages"][:], file["memory"][:]
+        classes = [name for name in memory.dtype.names if name.endswith("_bytes")]
+        sums = sum(memory[name] for name in classes)
+        for number, system in enumerate(report["systems"]):
+            own = stages[stages["system"] == number]
+            self.assertEqual(list(own["stage"]), list(range(2)))
+            for row, told in zip(own, system["stages"]):
+                most = sums[(memory["system"] == number) & (memory["stage"] == row["stage"])].max()
+                self.assertAlmostEqual(row["peak_bytes"] / most, 1, delta=1e-12)
+                self.assertAlmostEqual(sum(row[name] for name in classes) / most, 1, delta=1e-12)
+                self.assertEqual((told["stage"], told["peak_bytes"], row["iteration"]), (row["stage"], row["peak_bytes"], 1))
+                self.assertAlmostEqual(sum(told["peak_bytes_by_class"].values()) / most, 1, delta=1e-12)
+            self.assertEqual(own["peak_bytes"].max(), system["peak_bytes"])
+        printed = run("run", write("small.yaml", SMALL), "--quiet", "--output", SCRATCH / "stages").stdout
+        self.assertRegex(printed, r"\nslimpack, peak memory of a GPU by stage \[GiB\]: [0-9.]+ [0-9.]+\n")
+
     def test_interleaved_and_sharded_plans_are_the_same_in_both_engines(self):
         text = SMALL.replace("github", "fixed").replace("global_batch: 48", "global_batch: 64").replace("2x8", "2x8-free")
         text = text[:text.index("systems:")] + """\

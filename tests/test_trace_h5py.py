@@ -20,7 +20,7 @@ sys.path.insert(0, str(TIMELINE.parent))
 
 from common import Trace, text_of  # noqa: E402  after the path
 
-TABLES = ["edges", "iterations", "lengths", "memory", "summary", "tasks", "transfers", "units"]
+TABLES = ["edges", "iterations", "lengths", "memory", "stages", "summary", "tasks", "transfers", "units"]
 
 
 class Reading(unittest.TestCase):

@@ -312,6 +312,17 @@ static bool any_search(const struct report *report)
     return any;
 }
 
+/** A line where there are several stages. */
+static void print_stages(const char *label, const struct stage_peaks *stages)
+{
+    if (stages->n < 2)
+        return;
+    printf("%s, peak memory of a GPU by stage [GiB]:", label);
+    for (int32_t i = 0; i < stages->n; i++)
+        printf(" %.2f", stages->at[i].peak_bytes / gib);
+    putchar('\n');
+}
+
 /** Where it does not fit, why, and by how much. */
 static void print_misfit(const struct scenario *scenario, const char *label, const struct point_summary *summary)
 {
@@ -358,6 +369,8 @@ void report_print(const struct scenario *scenario, const struct point *point, co
         printf("speed-ups are in brackets: the first system, %s, does not fit, so they are no gains\n",
                point->systems[0].entry->label);
     for (int32_t i = 0; i < point->n_systems; i++)
+        print_stages(point->systems[i].entry->label, &point->systems[i].stages);
+    for (int32_t i = 0; i < point->n_systems; i++)
         print_misfit(scenario, point->systems[i].entry->label, &report.summaries[i]);
     plan_search_print(scenario, search);
     puts("assumed:");
@@ -393,12 +406,21 @@ static json_t *json_of_layout(const struct scenario *scenario, const struct poin
                      trace_schedule_names.text[plan->schedule], "shards", scenario_plan_shards(plan));
 }
 
-static json_t *json_of_peak(const struct point_summary *summary)
+static json_t *json_of_classes(const double *bytes)
 {
     json_t *classes = json_object();
     for (int i = 0; i < MEMORY_N_CLASSES; i++)
-        json_object_set_new(classes, memory_class_name[i], json_real(summary->at_peak[i]));
+        json_object_set_new(classes, memory_class_name[i], json_real(bytes[i]));
     return classes;
+}
+
+static json_t *json_of_stages(const struct stage_peaks *stages)
+{
+    json_t *rows = json_array();
+    for (int32_t i = 0; i < stages->n; i++)
+        json_array_append_new(rows, json_pack("{s:i, s:f, s:o}", "stage", i, "peak_bytes", stages->at[i].peak_bytes,
+                                              "peak_bytes_by_class", json_of_classes(stages->at[i].at_peak)));
+    return rows;
 }
 
 static json_t *json_of_recompute(const struct point_system *system)
@@ -419,7 +441,8 @@ static json_t *json_of_system(const struct report *report, int32_t number)
     for (int j = 0; j < N_METRICS; j++)
         if (!metric_absent(report->scenario, j))
             json_object_set_new(row, report->metrics[number][j].key, json_of(report->metrics[number][j].value));
-    json_object_set_new(row, "peak_bytes_by_class", json_of_peak(summary));
+    json_object_set_new(row, "peak_bytes_by_class", json_of_classes(summary->at_peak));
+    json_object_set_new(row, "stages", json_of_stages(&system->stages));
     json_object_set_new(row, "misfit", json_of_misfit(report->scenario, summary));
     json_object_set_new(row, "forward_unit_flop_spread", json_real(forward->flop));
     json_object_set_new(row, "backward_unit_flop_spread", json_real(backward->flop));

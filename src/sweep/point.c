@@ -256,6 +256,8 @@ static bool run_iteration(struct runner *runner, struct point_iteration *result,
     bool want_events = scenario->trace == SCENARIO_TRACE_FULL;
     memory_of(&runner->plan, &runner->dag, timeline, &runner->setting, want_events, &runner->memory);
     fill_result(runner, result);
+    if (result->measured)
+        stage_peaks_add(&runner->system->stages, &runner->dag, &runner->memory, result->iteration);
     return true;
 }
 
@@ -449,8 +451,10 @@ struct point_summary point_summary_of(const struct scenario *scenario, const str
 
 void point_free(struct point *point)
 {
-    for (int32_t i = 0; i < point->n_systems; i++)
+    for (int32_t i = 0; i < point->n_systems; i++) {
         free(point->systems[i].iterations);
+        stage_peaks_free(&point->systems[i].stages);
+    }
     free(point->systems);
     *point = (struct point){0};
 }

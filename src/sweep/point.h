@@ -8,6 +8,7 @@
 #include "bounds/traffic.h"
 #include "lengths/lengths.h"
 #include "search/search.h"
+#include "sweep/stage_peak.h"
 #include "sweep/units.h"
 #include "system/system.h"
 
@@ -50,7 +51,8 @@ struct point_system {
     int64_t dp;
     int32_t n_iterations;
     struct point_iteration *iterations;
-    bool fits; /* every measured iteration stayed within the memory of GPU and host */
+    struct stage_peaks stages; /* over the measured iterations */
+    bool fits;                 /* every measured iteration stayed within the memory of GPU and host */
 };
 
 /** Everything of one iteration while it is at hand: for the trace and the exports. */

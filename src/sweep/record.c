@@ -65,7 +65,8 @@ static bool create_tables(struct record *record, struct error *err)
 {
     bool ok = true;
     for (int32_t t = 0; t < TRACE_N_TABLES && ok; t++)
-        if ((record->full && t < TRACE_FAULTS && t != TRACE_PLANS) || t == TRACE_SUMMARY || t == TRACE_ITERATIONS)
+        if ((record->full && t < TRACE_FAULTS && t != TRACE_PLANS) || t == TRACE_SUMMARY || t == TRACE_ITERATIONS ||
+            t == TRACE_STAGES)
             ok = trace_append(record->trace, (enum trace_table_id)t, NULL, 0, err);
     return ok;
 }
@@ -280,6 +281,11 @@ static bool append_results(struct record *record, const struct scenario *scenari
         struct trace_summary row = record_summary(scenario, point, s, &summary[s]);
         ok = trace_append(record->trace, TRACE_SUMMARY, &row, 1, err);
     }
+    for (int32_t s = 0; s < point->n_systems && ok; s++)
+        for (int32_t stage = 0; stage < point->systems[s].stages.n && ok; stage++) {
+            struct trace_stage row = record_stage(s, stage, &point->systems[s].stages.at[stage]);
+            ok = trace_append(record->trace, TRACE_STAGES, &row, 1, err);
+        }
     return ok;
 }
 

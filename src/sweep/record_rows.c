@@ -120,6 +120,18 @@ struct trace_memory record_memory(const struct point_view *view, const struct me
     };
 }
 
+struct trace_stage record_stage(int32_t system, int32_t stage, const struct stage_peak *peak)
+{
+    return (struct trace_stage){
+        .system = system,
+        .stage = stage,
+        .peak_bytes = peak->peak_bytes,
+        MEMORY_COLUMNS(peak->at_peak),
+        .iteration = peak->iteration,
+        .pipeline = peak->pipeline,
+    };
+}
+
 struct trace_plan record_plan(int32_t system, int32_t rank, const struct search_plan *plan)
 {
     const struct search_score *score = &plan->score;

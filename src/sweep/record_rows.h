@@ -18,6 +18,8 @@ struct trace_task record_task(const struct point_view *view, int32_t t);
 
 struct trace_memory record_memory(const struct point_view *view, const struct memory_event *event);
 
+struct trace_stage record_stage(int32_t system, int32_t stage, const struct stage_peak *peak);
+
 /** @param rank  in search_result.ranked, -1: it is not ranked */
 struct trace_plan record_plan(int32_t system, int32_t rank, const struct search_plan *plan);
 

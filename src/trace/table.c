@@ -50,6 +50,11 @@ static const struct trace_column iteration_columns[] = {
 #include "trace/iteration.def"
 };
 #undef ROW
+#define ROW trace_stage
+static const struct trace_column stage_columns[] = {
+#include "trace/stage.def"
+};
+#undef ROW
 #define ROW trace_plan
 static const struct trace_column plan_columns[] = {
 #include "trace/plan.def"
@@ -109,6 +114,7 @@ static const struct trace_column validation_columns[] = {
 const struct trace_table trace_tables[TRACE_N_TABLES] = {
     [TRACE_SUMMARY] = TABLE("summary", summary),
     [TRACE_ITERATIONS] = TABLE("iterations", iteration),
+    [TRACE_STAGES] = TABLE("stages", stage),
     [TRACE_PLANS] = TABLE("plans", plan),
     [TRACE_LENGTHS] = TABLE("lengths", length),
     [TRACE_UNITS] = TABLE("units", unit),

@@ -7,8 +7,8 @@
  *     OPTIONAL(name, unit, meaning)                       a double that a row may lack: NaN, an empty cell of CSV
  *
  * The row structs below, the HDF5 types, the attributes that explain them and the headers of CSV files come from there.
- * The files are in trace/: summary, iteration, plan, deciding, task, transfer, memory, unit, length, edge, fault;
- * validation is that of `slimsim validate` and stands alone.
+ * The files are in trace/: summary, iteration, stage, plan, deciding, task, transfer, memory, unit, length, edge,
+ * fault; validation is that of `slimsim validate` and stands alone.
  */
 #ifndef SLIMSIM_TRACE_TABLE_H
 #define SLIMSIM_TRACE_TABLE_H
@@ -29,6 +29,9 @@ struct trace_iteration {
 };
 struct trace_plan {
 #include "trace/plan.def"
+};
+struct trace_stage {
+#include "trace/stage.def"
 };
 struct trace_deciding {
 #include "trace/deciding.def"
@@ -66,6 +69,7 @@ struct trace_validation {
 enum trace_table_id {
     TRACE_SUMMARY,
     TRACE_ITERATIONS,
+    TRACE_STAGES,
     TRACE_PLANS,
     TRACE_LENGTHS,
     TRACE_UNITS,
