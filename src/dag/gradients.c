@@ -272,7 +272,8 @@ static int32_t add_reduction(struct builder *builder, struct replicas *replicas,
     double share = all_s > 0 ? least_s / all_s : 1;
     add_waits(builder, replicas, least_s);
     int32_t m = replicas->n / replicas->group, n_rings = m > 1 ? replicas->group : 0;
-    int32_t *places = check_malloc((size_t)m * sizeof *places), *ready = check_malloc(N_READY * (size_t)m * sizeof *ready);
+    int32_t *places = check_malloc((size_t)m * sizeof *places);
+    int32_t *ready = check_malloc(N_READY * (size_t)m * sizeof *ready);
     int32_t *done = check_malloc((size_t)(m + n_rings) * sizeof *done);
     for (int32_t g = 0; g < m; g++)
         done[g] = -1;
