@@ -85,7 +85,7 @@ struct builder_slow_cost {
 struct builder_place {
     int32_t ring;  /* SYNC that must end before the next pass */
     int32_t send;  /* SEND to a neighbour, likewise */
-    int32_t copy;  /* copy in of what streams, likewise */
+    int32_t copy;  /* copy in of what streams, likewise; gradients wait for it, too */
     int32_t begin; /* COMPUTE of the latest pass */
     int32_t node;  /* of the place's GPU */
 };

@@ -34,8 +34,8 @@
  * the sender's next pass waits for it, as in Megatron-LM without virtual stages (core/pipeline_parallel/schedules.py:
  * sends are waited for); that a send also waits for its receiver to ask for it is left out. Offload: SEND to the host
  * after the forward, back before the backward unit that consumes the tokens, not before the pass two before it has
- * ended. Of a unit that streams both copies start with their passes, and the next pass of the place waits for the copy
- * back: a copy that takes longer than its pass is exposed there.
+ * ended. Of a unit that streams both copies start with their passes, and the next pass of the place (behind the last
+ * one: the gradients) waits for the copy back: a copy that takes longer than its pass is exposed there.
  *
  * Phases: SYNC after all of the one before, SENDs that re-shard, SYNC. A GPU sends inside its node and by its NIC at
  * the same time, on each route one message after the other in the plan's order. After the last phase's passes, per

@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/check.h"
 #include "cost/overlap.h"
 #include "dag/builder.h"
 
+/* Tasks that end a place's passes: the last on the compute stream, its ring, its copy in. */
+enum { N_READY = 3 };
+
 /* The places that hold the same parameters: all pipelines and context ranks of one stage and tensor index, in groups of
  * neighbours that share states. */
 struct replicas {
     int32_t n, group;        /* group: places of one */
-    int32_t *places, *ready; /* [n], [2 n] ready: tasks that end a place's work so far, -1: none */
+    int32_t *places, *ready; /* [n], [N_READY n] ready: tasks that end a place's work so far, -1: none */
     double *shown_s;         /* [n] of a collective behind (before) a place's passes; -1: it has none to wait for */
     double parameters;       /* of one of them */
 };
@@ -73,8 +77,10 @@ static void collect(struct builder *builder, int32_t stage, int32_t tensor, stru
     }
     for (int32_t i = 0; i < replicas->n; i++) {
         int32_t compute = replicas->places[i] * DAG_N_STREAMS + DAG_STREAM_COMPUTE;
-        replicas->ready[2 * i] = builder->stream_last[compute];
-        replicas->ready[2 * i + 1] = builder->at[replicas->places[i]].ring;
+        int32_t *ready = &replicas->ready[N_READY * i];
+        ready[0] = builder->stream_last[compute];
+        ready[1] = builder->at[replicas->places[i]].ring;
+        ready[2] = builder->at[replicas->places[i]].copy;
     }
     replicas->group = builder->setting->shard_groups > 1 ? builder->setting->shards : replicas->n;
     CHECK(replicas->group >= 1 && replicas->n % replicas->group == 0);
@@ -87,9 +93,9 @@ static struct builder_ring group_ring(const struct replicas *replicas, enum dag_
 {
     int32_t n = replicas->group;
     return (struct builder_ring){.places = replicas->places + g * n,
-                                 .ready = replicas->ready + 2 * g * n,
+                                 .ready = replicas->ready + N_READY * g * n,
                                  .n = n,
-                                 .n_ready = 2 * n,
+                                 .n_ready = N_READY * n,
                                  .purpose = purpose,
                                  .bytes = parameters * bytes,
                                  .share = 1};
@@ -103,7 +109,7 @@ static struct builder_ring shard_ring(const struct replicas *replicas, double pa
     return (struct builder_ring){.places = places,
                                  .ready = ready,
                                  .n = m,
-                                 .n_ready = 2 * m,
+                                 .n_ready = N_READY * m,
                                  .purpose = DAG_ALL_REDUCE,
                                  .bytes = parameters / replicas->group * bytes,
                                  .share = 1};
@@ -221,6 +227,14 @@ static double most_shown_s(const struct replicas *replicas)
     return most;
 }
 
+/* One task ends a place's work. */
+static void set_ready(int32_t *ready, int32_t task)
+{
+    ready[0] = task;
+    for (int32_t k = 1; k < N_READY; k++)
+        ready[k] = -1;
+}
+
 /* The reduction begins that much later than a place ends by which its passes hide less than those that hide most. */
 static void add_waits(struct builder *builder, struct replicas *replicas, double least_s)
 {
@@ -230,10 +244,10 @@ static void add_waits(struct builder *builder, struct replicas *replicas, double
         struct dag_task task =
             builder_task_of(builder, replicas->places[i], DAG_STREAM_COLLECTIVE, DAG_SYNC, DAG_REDUCE_SCATTER);
         int32_t wait = builder_task(builder, task, replicas->shown_s[i] - least_s);
-        builder_edge(builder, replicas->ready[2 * i], DAG_COLLECTIVE);
-        builder_edge(builder, replicas->ready[2 * i + 1], DAG_COLLECTIVE);
-        replicas->ready[2 * i] = wait;
-        replicas->ready[2 * i + 1] = -1;
+        int32_t *ready = &replicas->ready[N_READY * i];
+        for (int32_t k = 0; k < N_READY; k++)
+            builder_edge(builder, ready[k], DAG_COLLECTIVE);
+        set_ready(ready, wait);
     }
 }
 
@@ -244,8 +258,10 @@ static void fill_shard_ring(const struct replicas *replicas, const int32_t *scat
     for (int32_t g = 0; g < replicas->n / replicas->group; g++) {
         int32_t place = g * replicas->group + i;
         places[g] = replicas->places[place];
-        ready[2 * g] = scattered[g] >= 0 ? scattered[g] : replicas->ready[2 * place];
-        ready[2 * g + 1] = scattered[g] >= 0 ? -1 : replicas->ready[2 * place + 1];
+        for (int32_t k = 0; k < N_READY; k++)
+            ready[N_READY * g + k] = replicas->ready[N_READY * place + k];
+        if (scattered[g] >= 0)
+            set_ready(&ready[N_READY * g], scattered[g]);
     }
 }
 
@@ -256,7 +272,8 @@ static int32_t add_reduction(struct builder *builder, struct replicas *replicas,
     double share = all_s > 0 ? least_s / all_s : 1;
     add_waits(builder, replicas, least_s);
     int32_t m = replicas->n / replicas->group, n_rings = m > 1 ? replicas->group : 0;
-    int32_t *places = check_malloc((size_t)m * sizeof *places), *ready = check_malloc(2 * (size_t)m * sizeof *ready);
+    int32_t *places = check_malloc((size_t)m * sizeof *places);
+    int32_t *ready = check_malloc(N_READY * (size_t)m * sizeof *ready);
     int32_t *done = check_malloc((size_t)(m + n_rings) * sizeof *done);
     for (int32_t g = 0; g < m; g++)
         done[g] = -1;
@@ -291,8 +308,7 @@ static void add_optimizers(struct builder *builder, struct replicas *replicas, i
         int32_t place = replicas->places[i];
         double factor = faults_factor(setting->faults, FAULT_GPU, builder->dag->places[place].rank);
         struct dag_task task = builder_task_of(builder, place, DAG_STREAM_COMPUTE, DAG_OPTIMIZER, DAG_PASS);
-        replicas->ready[2 * i] = builder_task(builder, task, factor * seconds);
-        replicas->ready[2 * i + 1] = -1;
+        set_ready(&replicas->ready[N_READY * i], builder_task(builder, task, factor * seconds));
         builder_edge(builder, norm, DAG_COLLECTIVE);
     }
 }
@@ -317,17 +333,18 @@ static void add_tied_embeddings(struct builder *builder, struct replicas *first,
     const struct plan_layout *layout = &builder->plan->phases[builder->phase].pipelines[0].layout;
     const struct model *model = builder->setting->model;
     struct replicas last = {.places = check_malloc((size_t)first->n * sizeof(int32_t)),
-                            .ready = check_malloc(2 * (size_t)first->n * sizeof(int32_t))};
+                            .ready = check_malloc(N_READY * (size_t)first->n * sizeof(int32_t))};
     collect(builder, 0, tensor, first);
     collect(builder, layout->stages - 1, tensor, &last);
     for (int32_t i = 0; i < first->n; i++) {
         int32_t places[] = {first->places[i], last.places[i]};
-        int32_t ready[] = {reduced[0],        reduced[1],           first->ready[2 * i], first->ready[2 * i + 1],
-                           last.ready[2 * i], last.ready[2 * i + 1]};
+        int32_t ready[2 + 2 * N_READY] = {reduced[0], reduced[1]};
+        memcpy(ready + 2, &first->ready[N_READY * i], N_READY * sizeof *ready);
+        memcpy(ready + 2 + N_READY, &last.ready[N_READY * i], N_READY * sizeof *ready);
         struct builder_ring ring = {.places = places,
                                     .ready = ready,
                                     .n = 2,
-                                    .n_ready = reduced[0] >= 0 ? 2 : 6,
+                                    .n_ready = reduced[0] >= 0 ? 2 : 2 + 2 * N_READY,
                                     .purpose = DAG_ALL_REDUCE,
                                     .bytes = (double)model->hidden * model_vocabulary_share(model, layout->tensor) *
                                              cost_gradient_bytes(builder->setting->gradients),
@@ -363,7 +380,7 @@ static int32_t add_norm(struct builder *builder, int32_t n_stages, int32_t n_ten
         if (reduced[i] >= 0)
             continue;
         collect(builder, i / n_tensor, i % n_tensor, replicas);
-        for (int32_t k = 0; k < 2 * replicas->n; k++)
+        for (int32_t k = 0; k < N_READY * replicas->n; k++)
             builder_edge(builder, replicas->ready[k], DAG_COLLECTIVE);
     }
     free(reduced);
@@ -381,7 +398,7 @@ bool builder_gradients(struct builder *builder, struct error *err)
     for (int32_t i = 0; i < phase->n_pipelines; i++)
         n += (size_t)builder->pipes[i].n_ranks;
     struct replicas replicas = {.places = check_malloc(n * sizeof(int32_t)),
-                                .ready = check_malloc(2 * n * sizeof(int32_t)),
+                                .ready = check_malloc(N_READY * n * sizeof(int32_t)),
                                 .shown_s = check_malloc(n * sizeof(double))};
     int32_t n_stages = phase->pipelines[0].layout.stages, n_tensor = builder->pipes[0].n_tensor;
     int32_t norm = add_norm(builder, n_stages, n_tensor, &replicas);

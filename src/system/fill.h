@@ -12,9 +12,10 @@ __extension__ typedef __int128 fill_flop;
 /** The MILP's limits, and what it came to; added up over the chains that share it. */
 struct fill_search {
     int64_t window;     /* tokens that a boundary may stand from the exact fill's, each way; 0: any */
-    int64_t node_limit; /* of branch and bound, for each chain */
+    int64_t node_limit; /* of branch and bound, for each chain; branching adds two, so one more may be made */
     int64_t n_nodes;
-    double gap;             /* the largest left: (incumbent - bound) / incumbent; 0: all solved to the end */
+    double gap;             /* the largest left: (incumbent - bound) / incumbent; 0: all solved to the end;
+                               1: of one nothing is known */
     double deviation;       /* of the last chain: its largest |unit - share|, in its dearest token's FLOPs */
     int64_t n_solved_nodes; /* of the last chain */
 };
@@ -68,8 +69,8 @@ fill_flop fill_flop_before(const struct fill *fill, int64_t place);
  *
  * C is quadratic, but a table over tokens here, so the program is linear and exact. In FLOPs of the dearest token, as
  * differences to (k+1) tau, its numbers are small. GLPK's branch and bound starts from the exact fill's solution and
- * stops after node_limit nodes: never worse than the fill, the same on every machine. The exact fill is within D <= 1
- * of it by construction, each boundary being within half a token.
+ * stops once it has made node_limit nodes: never worse than the fill, the same on every machine. The exact fill is
+ * within D <= 1 of it by construction, each boundary being within half a token.
  *
  * @param end  the exact fill's ends (before min_slice); replaced by better ones
  * Source: SlimPack section 4.1.1, which states no formulation; this is ours.

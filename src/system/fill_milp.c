@@ -187,9 +187,10 @@ void fill_milp(const struct fill *fill, int64_t *end)
 {
     struct fill_search *search = fill->search;
     size_t n_units = (size_t)fill->n_units;
-    struct milp milp = {.fill = fill, .start = end, .total = fill_flop_before(fill, end[n_units - 1])};
+    struct milp milp = {.fill = fill, .start = end, .gap = 1, .total = fill_flop_before(fill, end[n_units - 1])};
     if (n_units < 2)
         return;
+    search->n_solved_nodes = 0;
     milp.token = (double)(token_flop(fill) * fill->n_units);
     milp.first = check_malloc(n_units * sizeof *milp.first);
     milp.last = check_malloc(n_units * sizeof *milp.last);

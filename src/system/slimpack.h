@@ -297,7 +297,8 @@ int64_t slimpack_milp_units(const struct system_request *request);
  *
  * So each part switched off is itself a candidate, and no plan that fits is slower, or ceases to fit, for having it:
  * its candidates are among those of the components, and where the host binds what it would come to is itself solved.
- * This is to the last bit of the makespan without gradient traffic; it is never so of the peak where nothing fits.
+ * This is to the last bit of the makespan without gradient traffic (with it: what of it shows depends on the last
+ * passes, which differ); it is never so of the peak where nothing fits.
  */
 bool slimpack_choose(const struct system_request *request, struct plan *plan, struct error *err);
 
