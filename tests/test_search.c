@@ -113,6 +113,7 @@ static const struct cell cells[] = {
     {"llama-7b", "hopper-1x8", "slimpack", "32Ki", "name: wide, offload: [0, 1]", "max_factor: 8", 13},
     {"llama-7b", "hopper-1x8", "best-fit", "64Ki", "name: wide, pp: [1, 2]", "", 8},
     {"llama-7b", "hopper-2x8", "wlb-llm", "64Ki", "name: wide, offload: 0, vpp: [1, 2]", "thresholds: [16Ki]", 15},
+    {"llama-13b", "hopper-1x8", "best-fit", "32Ki", "offload: [0.6, 0.8, 1], recompute: [none, selective]", "", 9},
 };
 enum { N_CELLS = sizeof cells / sizeof *cells };
 
@@ -190,18 +191,23 @@ TEST(a_long_sample_that_the_ranking_batch_lacks_decides)
 
 static bool same_layout(const struct search_plan *a, const struct search_plan *b)
 {
-    return a->layout.tp == b->layout.tp && a->layout.pp == b->layout.pp && a->layout.cp == b->layout.cp &&
-           a->layout.vpp == b->layout.vpp && a->layout.sharding == b->layout.sharding;
+    return a->layout.tp == b->layout.tp && a->layout.pp == b->layout.pp && a->layout.cp == b->layout.cp;
 }
 
-/** The least ranking time of the plans that fit, of a plan's layout, with its recomputation or with any. */
-static double least_ranking_s(const struct search_result *result, const struct search_plan *like, bool any_recompute)
+static bool same_recompute(const struct search_plan *a, const struct search_plan *b)
+{
+    return a->layout.vpp == b->layout.vpp && a->layout.sharding == b->layout.sharding &&
+           a->layout.recompute == b->layout.recompute;
+}
+
+/** The least ranking time of the plans that fit, of a plan's layout: with its virtual stages, sharding and
+ * recomputation, or with any. */
+static double least_ranking_s(const struct search_result *result, const struct search_plan *like, bool any)
 {
     double least_s = INFINITY;
     for (int32_t i = 0; i < result->n_plans; i++) {
         const struct search_plan *plan = &result->plans[i];
-        if (plan->verdict <= SEARCH_SLOWER && same_layout(plan, like) &&
-            (any_recompute || plan->layout.recompute == like->layout.recompute))
+        if (plan->verdict <= SEARCH_SLOWER && same_layout(plan, like) && (any || same_recompute(plan, like)))
             least_s = fmin(least_s, plan->ranking_s);
     }
     return least_s;
@@ -221,16 +227,18 @@ static int32_t n_layouts_below(const struct search_result *result, double time_s
 }
 
 /* In an exhaustive search, by the sentence in the docstring: fewer than four layouts take less than the time of which
- * the plan's is SEARCH_NEAR_PERCENT more, its own among them not; and it is the fastest of its layout and recomputation
- * (ties: one of them). So some layouts are decided on twice, and a plan may win that its layout's fastest in the
- * ranking iteration beats. */
+ * the plan's is SEARCH_NEAR_PERCENT more, its own among them not; and it is the fastest of its layout, virtual stages,
+ * sharding and recomputation (ties: one of them). So some layouts are decided on twice, and a plan may win that its
+ * layout's fastest in the ranking iteration beats. */
 TEST(recomputations_near_the_fastest_of_a_layout_are_decided_on)
 {
     int32_t n_slower = 0, n_twice = 0, n_turned = 0;
-    for (int i = 0; i < 6; i++) {
+    for (int i = 0; i < 7; i++) {
         struct cell cell = {"llama-13b", "hopper-2x8", "slimpack", "64Ki", "", "max_factor: 16", 2 + i};
         struct hand_search hand;
         cell.space = i == 0 ? "" : "recompute: [none, selective], pp: [1, 2]";
+        if (i == 6)
+            cell = (struct cell){"llama-7b", "hopper-1x8", "best-fit", "32Ki", "name: wide, offload: 0", "", 1};
         search_cell(&hand, &cell, true);
         for (int32_t j = 0; j < hand.result.n_plans; j++) {
             const struct search_plan *plan = &hand.result.plans[j];

@@ -110,7 +110,7 @@ double ranking_limit_s(struct search_result *result, int32_t which)
     for (int32_t i = 0; i < result->n_ranked; i++) {
         const struct search_plan *best = &result->plans[result->ranked[i]];
         if (same_recompute(&best->layout, layout)) /* a tie goes to the first, and bounds are rounded */
-            limit_s = fmin(limit_s, best->ranking_s * (result->ranked[i] < which ? 1 - 1e-12 : 1));
+            limit_s = fmin(limit_s, best->ranking_s * (result->ranked[i] < which ? 1 - 1e-12 : 1 + 1e-12));
     }
     return limit_s;
 }

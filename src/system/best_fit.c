@@ -106,9 +106,8 @@ static bool best_fit_plan(const struct system_request *request, void *state, str
 
 static const struct schema_key knobs[] = {
     {"pad", SCHEMA_BOOL, "-", 0, 0, "true", NULL,
-     "fill bins up to the context, and ranks with fewer bins with empty ones; with plan.vpp above 1 up to a multiple "
-     "of "
-     "plan.pp micro-batches",
+     "fill bins up to the context, and ranks with fewer bins with empty ones; with plan.vpp above 1 up to a "
+     "multiple of plan.pp micro-batches",
      offsetof(struct best_fit_knobs, pad)},
     {"micro_batch", SCHEMA_INT, "-", 1, 1000000, "1", NULL, "bins that one unit takes",
      offsetof(struct best_fit_knobs, micro_batch)},
