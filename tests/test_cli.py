@@ -947,7 +947,7 @@ class Messages(unittest.TestCase):
         simulate("tables", "--set", "trace=summary")
         done = run("export", SCRATCH / "tables" / "small.h5", "--csv", "iteration")
         self.assertEqual((done.returncode, done.stdout), (2, ""))
-        self.assertIn("did you mean 'iterations'? there are summary, iterations, plans,", done.stderr)
+        self.assertIn("did you mean 'iterations'? there are summary, iterations, stages, plans,", done.stderr)
         done = run("best", SCRATCH / "tables" / "small.csv")
         self.assertEqual((done.returncode, done.stdout), (2, ""))
         self.assertIn("not the table of a sweep, which has the columns status", done.stderr)
