@@ -8,11 +8,10 @@
 #include "dag/alike.h"
 #include "dag/builder.h"
 
-const char *const dag_kind_name[DAG_N_KINDS] = {"compute", "attention", "send", "sync", "optimizer"};
-const char *const dag_purpose_name[DAG_N_PURPOSES] = {"pass",     "boundary",       "ring",       "tensor",
-                                                      "exchange", "reduce-scatter", "all-gather", "all-reduce",
-                                                      "reshard",  "offload",        "prefetch"};
-const char *const dag_edge_name[DAG_N_EDGES] = {"inter-stage", "inter-slice", "inter-pass", "schedule", "collective"};
+const char *const dag_kind_name[] = {"compute", "attention", "send", "sync", "optimizer"};
+const char *const dag_purpose_name[] = {"pass",       "boundary",   "ring",    "tensor",  "exchange", "reduce-scatter",
+                                        "all-gather", "all-reduce", "reshard", "offload", "prefetch"};
+const char *const dag_edge_name[] = {"inter-stage", "inter-slice", "inter-pass", "schedule", "collective"};
 
 struct cost_setting dag_setting(const struct cost_setting *setting, const struct plan_layout *layout, int32_t stage)
 {
