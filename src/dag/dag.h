@@ -109,8 +109,8 @@ enum dag_edge {
     DAG_N_EDGES
 };
 
-/** As traces and exports spell them. */
-extern const char *const dag_kind_name[DAG_N_KINDS];
+/** As traces and exports spell them: DAG_N_KINDS, DAG_N_PURPOSES, DAG_N_EDGES. */
+extern const char *const dag_kind_name[], *const dag_purpose_name[], *const dag_edge_name[];
 extern const char *const dag_purpose_name[DAG_N_PURPOSES];
 extern const char *const dag_edge_name[DAG_N_EDGES];
 
