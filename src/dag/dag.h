@@ -111,8 +111,6 @@ enum dag_edge {
 
 /** As traces and exports spell them: DAG_N_KINDS, DAG_N_PURPOSES, DAG_N_EDGES. */
 extern const char *const dag_kind_name[], *const dag_purpose_name[], *const dag_edge_name[];
-extern const char *const dag_purpose_name[DAG_N_PURPOSES];
-extern const char *const dag_edge_name[DAG_N_EDGES];
 
 enum dag_stream {
     DAG_STREAM_COMPUTE,
