@@ -8,7 +8,7 @@ from paper_units import DATA_SETS
 
 MODELS = {"llama-7b": "7B", "llama-13b": "13B", "llama-70b": "70B", "llama-150b": "150B"}
 BATCHES = (512, 1024, 2048)
-CPU_MINUTES = {512: "6", 1024: "7", 2048: "7 to 8"}  # that the cells of a batch took, on the critical path
+CPU_MINUTES = {512: "4 to 6", 1024: "8 to 10", 2048: "12 to 14"}  # that the cells of a batch took, on the critical path
 SPACES = ("free", "megatron", "low-tp")
 SIMGRID_CELLS = (("megatron", 512),)  # plan spaces and batches whose cells are run on SimGrid, too
 FLOP_SPREADS = ("forward_flop_spread", "backward_flop_spread", "forward_own_flop_spread", "backward_own_flop_spread")
@@ -180,7 +180,7 @@ def throughput(space, batch, engine="critical-path"):
         title = f"{trace.setting()}, plan space {space}, engine {engine}; whiskers: 95% interval, above: speed-up over best-fit"
         return draw_throughput(rows, title), rows
 
-    minutes = CPU_MINUTES[batch] if engine == "critical-path" else "9"
+    minutes = CPU_MINUTES[batch] if engine == "critical-path" else "6"
     draw.__doc__ = (f"4 models x 3 data sets x 3 contexts, {batch} documents, plan space {space}, engine {engine}: "
                     f"{minutes} CPU minutes")
     return draw
