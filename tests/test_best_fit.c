@@ -65,7 +65,7 @@ TEST(a_unit_takes_several_bins)
 }
 
 /* 2 chunks of 2 stages: four units run interleaved, three cannot; with padding a fourth is empty, and of three bins in
- * units of two one bin and half of a unit. */
+ * units of two one bin and half of a unit. Units larger than all bins hold these. */
 TEST(chunks_interleave_whole_groups_of_units)
 {
     struct hand_request hand;
@@ -91,6 +91,9 @@ TEST(chunks_interleave_whole_groups_of_units)
     plan_of(&hand, "micro_batch: 2", &plan);
     CHECK_TEXT(hand_cut_text(&plan.phases[0].pipelines[0].cut[PASS_FORWARD]), "[0:0-10 1:0-10] [2:0-10]");
     CHECK_EQUAL(plan.phases[0].pipelines[0].cut[PASS_FORWARD].units[1].padding_tokens, 10);
+    plan_free(&plan);
+    plan_of(&hand, "micro_batch: 1000000", &plan);
+    CHECK_TEXT(hand_cut_text(&plan.phases[0].pipelines[0].cut[PASS_FORWARD]), "[0:0-10 1:0-10 2:0-10] []");
     plan_free(&plan);
     hand_knobs(&hand, &system_best_fit, "pad: false");
     CHECK_TRUE(!system_best_fit.plan(&hand.request, NULL, &plan, &err));

@@ -49,7 +49,7 @@ static void print_plan(const struct search_plan *plan)
         n += snprintf(name + n, sizeof name - (size_t)n, " VPP%d", (int)layout->vpp);
     if (layout->sharding != SCENARIO_ZERO1)
         snprintf(name + n, sizeof name - (size_t)n, " %s", trace_sharding_names.text[layout->sharding]);
-    printf("  %-9s  %-20s %-9s offload %3.0f%%  %9.4f s  %6.2f GiB (stage %d, most of it %s)",
+    printf("  %-9s  %-26s %-9s offload %3.0f%%  %9.4f s  %6.2f GiB (stage %d, most of it %s)",
            trace_verdict_names.text[plan->verdict], name, trace_recompute_names.text[layout->recompute],
            100 * layout->offload, score->time_s, score->peak_bytes / gib, score->peak_stage,
            memory_class_name[score->peak_class]);

@@ -51,22 +51,28 @@ static void add_unit(const struct system_request *request, const struct packing 
     }
 }
 
-/* Bins of one rank: with padding as many as the first has, and interleaved as its order needs. */
+/* Bins of one rank: as many as the first has, with padding. */
 static int32_t bins_of(const struct system_request *request, const struct packing *packing, int32_t rank)
 {
     const struct best_fit_knobs *knobs = request->knobs;
     int32_t n_ranks = (int32_t)request->layout.dp;
-    int32_t n = (packing->n_packs + n_ranks - 1 - (knobs->pad ? 0 : rank)) / n_ranks;
-    int32_t left = knobs->pad && request->layout.vpp > 1 ? n % (int32_t)(request->layout.pp * knobs->micro_batch) : 0;
-    return left > 0 ? n + (int32_t)(request->layout.pp * knobs->micro_batch) - left : n;
+    return (packing->n_packs + n_ranks - 1 - (knobs->pad ? 0 : rank)) / n_ranks;
+}
+
+/* n bins in units of n_each, with padding and interleaved: whole groups of units. */
+static int32_t grouped(const struct system_request *request, int32_t n, int32_t n_each)
+{
+    const struct best_fit_knobs *knobs = request->knobs;
+    int64_t group = knobs->pad && request->layout.vpp > 1 ? request->layout.pp * n_each : 1;
+    return (int32_t)((n + group - 1) / group * group);
 }
 
 static void add_units(const struct system_request *request, const struct packing *packing, int32_t rank,
                       struct plan_pipeline *pipeline)
 {
     const struct best_fit_knobs *knobs = request->knobs;
-    int32_t n_bins = bins_of(request, packing, rank), n_ranks = (int32_t)request->layout.dp;
-    int32_t n_each = knobs->micro_batch < n_bins ? (int32_t)knobs->micro_batch : n_bins;
+    int32_t n = bins_of(request, packing, rank), n_ranks = (int32_t)request->layout.dp;
+    int32_t n_each = knobs->micro_batch < n ? (int32_t)knobs->micro_batch : n, n_bins = grouped(request, n, n_each);
     for (int32_t bin = 0; bin < n_bins; bin += n_each)
         add_unit(request, packing, rank + bin * n_ranks, n_bins - bin < n_each ? n_bins - bin : n_each, pipeline);
 }

@@ -322,6 +322,8 @@ bool trace_absent(const struct trace_reader *reader, enum trace_table_id table, 
     char of_points[256];
     if (table == TRACE_PLANS || table == TRACE_DECIDING)
         writer = "a search (`plan: auto`) writes it";
+    else if (table == TRACE_STAGES)
+        writer = "a run writes it, but for `trace: none`";
     else if (table == TRACE_FAULTS)
         writer = "`faults:` in the scenario write it";
     else if (table == TRACE_VALIDATION)
