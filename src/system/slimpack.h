@@ -248,6 +248,13 @@ void slimpack_walks_free(struct slimpack_walk *walks, int32_t n);
 double slimpack_bound_bytes(const struct cost_setting *setting, const struct plan_phase *phase,
                             const struct slimpack_walk *walks, const struct slimpack_kind *kind, int32_t shards);
 
+/**
+ * No plan that runs a sample of so many tokens of a rank has a slimpack_bound_bytes below this [bytes]: as the backward
+ * of the sample begins, all its slices have run forward and none backward. What the step itself runs has no tokens
+ * here, so all of the sample may be on the host.
+ */
+double slimpack_sample_bytes(const struct system_request *request, double tokens, const struct slimpack_kind *kind);
+
 /** Places that packer milp gives each boundary, and the units of a rank that it can have: so many that the program has
  * at most 300 binaries, which takes GLPK under a second. INT64_MAX without it. */
 int64_t slimpack_milp_places(const struct system_request *request);

@@ -106,18 +106,22 @@ static inline double larger(double a, double b)
     return a > b ? a : b;
 }
 
-/* A pipeline whose units are all of a kind. */
+/* A pipeline whose units are all of a kind; or, without a walk, any that runs a sample with so many tokens of a rank.
+ */
 struct bounded {
-    const struct plan_pipeline *pipeline;
-    const struct slimpack_walk *walk;
+    const struct plan_layout *layout;
     const struct slimpack_kind *kind;
+    bool streams; /* a step's own can be away, too */
+    const struct slimpack_walk *walk;
+    int32_t n_units[N_PASSES];
+    double sample_tokens;
 };
 
 /* A stage's bytes while its steps are walked. [tokens of a rank] */
 struct held {
     struct token_bytes bytes;
     double offload, host_bytes, live, peak;
-    bool streams; /* a step's own can be away, too */
+    bool streams;
 };
 
 static inline void hold(struct held *held, double others, double tokens)
@@ -135,24 +139,32 @@ static inline void run_forward(struct held *held, double tokens)
     hold(held, others, tokens);
 }
 
+static void walk_steps(const struct bounded *bounded, int32_t ahead, struct held *held)
+{
+    const double *forwards = bounded->walk->tokens[PASS_FORWARD], *backwards = bounded->walk->tokens[PASS_BACKWARD];
+    int32_t n_forward = bounded->n_units[PASS_FORWARD], forward = 0;
+    for (int32_t i = 0; i < bounded->n_units[PASS_BACKWARD]; i++) {
+        for (; forward < n_forward && forward < bounded->walk->lead[i] + ahead; forward++)
+            run_forward(held, forwards[forward]);
+        hold(held, held->live - backwards[i], backwards[i]);
+        held->live -= backwards[i];
+    }
+    for (; forward < n_forward; forward++)
+        run_forward(held, forwards[forward]);
+}
+
 static double stage_bound_bytes(const struct bounded *bounded, const struct cost_setting *own, int32_t stage)
 {
-    const struct plan_pipeline *pipeline = bounded->pipeline;
-    const double *forwards = bounded->walk->tokens[PASS_FORWARD], *backwards = bounded->walk->tokens[PASS_BACKWARD];
-    int32_t n_forward = pipeline->cut[PASS_FORWARD].n_units, n_backward = pipeline->cut[PASS_BACKWARD].n_units;
-    int32_t ahead = pipeline->layout.stages - 1 - stage, forward = 0;
+    int32_t ahead = bounded->layout->stages - 1 - stage;
     struct held held = {.bytes = bytes_of_token(bounded->kind, own, ahead == 0, RECOMPUTE_NONE),
                         .offload = bounded->kind->offload,
                         .host_bytes = bounded->kind->host_bytes,
-                        .streams = n_forward > 0 && pipeline->cut[PASS_FORWARD].units->streams};
-    for (int32_t i = 0; i < n_backward; i++) {
-        for (; forward < n_forward && forward < bounded->walk->lead[i] + ahead; forward++)
-            run_forward(&held, forwards[forward]);
-        hold(&held, held.live - backwards[i], backwards[i]);
-        held.live -= backwards[i];
-    }
-    for (; forward < n_forward; forward++)
-        run_forward(&held, forwards[forward]);
+                        .live = bounded->sample_tokens,
+                        .streams = bounded->streams};
+    if (bounded->walk != NULL)
+        walk_steps(bounded, ahead, &held);
+    else
+        hold(&held, held.live, 0); /* as the backward of the sample begins */
     return held.peak;
 }
 
@@ -169,7 +181,7 @@ static double states_bytes(const struct cost_setting *own, bool first, bool last
  * the head. */
 static double pipeline_bound_bytes(const struct cost_setting *setting, const struct bounded *bounded, int32_t shards)
 {
-    const struct plan_layout *layout = &bounded->pipeline->layout;
+    const struct plan_layout *layout = bounded->layout;
     int32_t last = layout->stages - 1, before = -1; /* layers of the latest stage looked at */
     double bound = 0;
     for (int32_t stage = 0; stage <= last; stage++) {
@@ -189,11 +201,25 @@ double slimpack_bound_bytes(const struct cost_setting *setting, const struct pla
 {
     double bound = 0;
     for (int32_t i = 0; i < phase->n_pipelines; i++) {
-        struct bounded bounded = {&phase->pipelines[i], &walks[i], kind};
-        if (bounded.pipeline->cut[PASS_FORWARD].n_units > 0)
+        const struct plan_pipeline *pipeline = &phase->pipelines[i];
+        const struct plan_cut *forward = &pipeline->cut[PASS_FORWARD], *backward = &pipeline->cut[PASS_BACKWARD];
+        struct bounded bounded = {.layout = &pipeline->layout,
+                                  .kind = kind,
+                                  .streams = forward->n_units > 0 && forward->units->streams,
+                                  .walk = &walks[i],
+                                  .n_units = {[PASS_FORWARD] = forward->n_units, [PASS_BACKWARD] = backward->n_units}};
+        if (forward->n_units > 0)
             bound = larger(bound, pipeline_bound_bytes(setting, &bounded, shards));
     }
     return bound * (1 - 1e-12); /* sums in another order may differ in their last bits */
+}
+
+double slimpack_sample_bytes(const struct system_request *request, double tokens, const struct slimpack_kind *kind)
+{
+    struct plan_layout layout = system_pipeline_layout(request, 0);
+    struct bounded bounded = {
+        .layout = &layout, .kind = kind, .streams = system_streams(request), .sample_tokens = tokens};
+    return pipeline_bound_bytes(request->setting, &bounded, scenario_plan_shards(&request->layout)) * (1 - 1e-12);
 }
 
 struct slimpack_kind slimpack_kind_of(const struct system_request *request, bool offloads, bool recomputes)

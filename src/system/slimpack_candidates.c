@@ -231,6 +231,8 @@ static bool find_own(struct slimpack_choice *choice, struct error *err)
 {
     struct local local = local_of(&choice->part);
     int32_t n_factors = slimpack_n_factors(choice);
+    if (!slimpack_longest_fits(choice))
+        return true;
     for (int32_t i = 0; knobs_of(choice)->slicing && i < n_factors; i++)
         slimpack_list_shapes(choice, (struct slimpack_shape){.m = slimpack_units_of(choice, i), .slicing = true}, true);
     if (!try_candidates(choice, 0, err))

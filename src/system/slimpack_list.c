@@ -105,19 +105,43 @@ bool slimpack_is_hopeless(const struct slimpack_choice *choice, double bound_s, 
 }
 
 /* The least that any setting of the units can come to; where that does not fit, the least that the units as they are
- * come to, for as they are they are resolved. */
+ * come to, for as they are they are resolved.
+ * @param phase  NULL: of any that runs a sample with so many tokens of a rank */
 static double least_bytes(const struct slimpack_choice *choice, const struct plan_phase *phase,
-                          const struct slimpack_walk *walks)
+                          const struct slimpack_walk *walks, double tokens)
 {
     const struct system_request *request = choice->part.request;
-    struct slimpack_kind own = slimpack_kind_of(request, false, false), least = slimpack_kind_of(request, true, true);
+    struct slimpack_kind kinds[] = {slimpack_kind_of(request, true, true), slimpack_kind_of(request, false, false)};
     int32_t shards = scenario_plan_shards(&request->layout);
+    double bytes = 0;
     if (knobs_of(choice)->offload == SLIMPACK_BY_UNIT)
-        least.host_bytes = adapt_host_bytes(request, choice->part.n_ranks, choice->even_host);
-    double bytes = slimpack_bound_bytes(request->setting, phase, walks, &least, shards);
-    if (bytes <= request->memory_bytes)
-        return bytes;
-    return fmax(bytes, slimpack_bound_bytes(request->setting, phase, walks, &own, shards));
+        kinds[0].host_bytes = adapt_host_bytes(request, choice->part.n_ranks, choice->even_host);
+    for (int i = 0; i < 2 && (i == 0 || bytes > request->memory_bytes); i++)
+        bytes = fmax(bytes, phase != NULL ? slimpack_bound_bytes(request->setting, phase, walks, &kinds[i], shards)
+                                          : slimpack_sample_bytes(request, tokens, &kinds[i]));
+    return bytes;
+}
+
+/* Of the samples that run on a part, the most tokens that a rank has of one. */
+static double longest_tokens(const struct slimpack_part *part)
+{
+    const struct slimpack_split *split = part->split;
+    const int32_t *tokens = part->request->batch->tokens;
+    double longest = 0;
+    for (int32_t i = 0; i < split->n_outliers; i++)
+        if (split->outliers[i].first_rank >= part->first_rank &&
+            split->outliers[i].first_rank < part->first_rank + part->n_ranks)
+            longest = fmax(longest, (double)tokens[split->outliers[i].sample] / split->outliers[i].width);
+    for (int32_t rank = part->first_rank; rank < part->first_rank + part->n_ranks; rank++)
+        if (split->local_first[rank] < split->local_first[rank + 1])
+            longest = fmax(longest, tokens[split->local[split->local_first[rank]]]);
+    return longest;
+}
+
+bool slimpack_longest_fits(const struct slimpack_choice *choice)
+{
+    double tokens = longest_tokens(&choice->part);
+    return tokens <= 0 || !slimpack_is_hopeless(choice, 0, least_bytes(choice, NULL, NULL, tokens));
 }
 
 /* Whether two orders are the same: no stage runs more forwards than there are. */
@@ -169,7 +193,7 @@ static bool list_policies(struct slimpack_choice *choice, struct slimpack_shape 
         struct slimpack_candidate *candidate = &choice->candidates[choice->n_candidates];
         *candidate = (struct slimpack_candidate){.shape = shape, .policy = (enum slimpack_injection)policy};
         candidate->index = choice->n_candidates++;
-        candidate->bound_bytes = least_bytes(choice, phase, walks);
+        candidate->bound_bytes = least_bytes(choice, phase, walks, 0);
         may_fit = may_fit || candidate->bound_bytes <= request->memory_bytes;
         if (slimpack_is_hopeless(choice, 0, candidate->bound_bytes))
             break;

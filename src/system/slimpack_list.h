@@ -11,6 +11,9 @@ double slimpack_useful_s(const struct slimpack_choice *choice);
 /** Whether the bounds rule a candidate out. */
 bool slimpack_is_hopeless(const struct slimpack_choice *choice, double bound_s, double bound_bytes);
 
+/** Whether the least memory of the part's longest sample (slimpack_sample_bytes) leaves any candidate a chance. */
+bool slimpack_longest_fits(const struct slimpack_choice *choice);
+
 /** Give a phase its orders. */
 void slimpack_order(struct plan_phase *phase, enum slimpack_injection policy);
 
