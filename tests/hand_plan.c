@@ -92,9 +92,9 @@ void hand_order(struct plan *plan)
         }
 }
 
-void hand_whole_samples(struct plan *plan, int32_t n_pipelines, int32_t tokens)
+void hand_whole_samples(struct plan *plan, int32_t n_pipelines, int32_t stages, int32_t tokens)
 {
-    hand_plan(plan, n_pipelines, 1, 1);
+    hand_plan(plan, n_pipelines, stages, 1);
     for (int32_t i = 0; i < n_pipelines; i++)
         for (int pass = 0; pass < N_PASSES; pass++)
             hand_unit(&plan->phases[0].pipelines[i].cut[pass], (struct slice){i, 0, tokens});

@@ -24,8 +24,8 @@ struct plan_unit *hand_unit(struct plan_cut *cut, struct slice slice);
 /** need[] and the order of 1F1B for all pipelines. */
 void hand_order(struct plan *plan);
 
-/** A hand_plan of one stage whose pipelines have one unit each, a whole sample of so many tokens, ordered. */
-void hand_whole_samples(struct plan *plan, int32_t n_pipelines, int32_t tokens);
+/** A hand_plan whose pipelines have one unit each, a whole sample of so many tokens, ordered. */
+void hand_whole_samples(struct plan *plan, int32_t n_pipelines, int32_t stages, int32_t tokens);
 
 /** One pipeline of m units of one whole sample each. */
 void hand_uniform(struct plan *plan, int32_t stages, int32_t n_units, int32_t tokens);

@@ -548,11 +548,7 @@ TEST(gradients_are_reduced_and_parameters_gathered)
     struct plan plan;
     struct error err = {0};
     struct cost_setting setting = *hand_setting();
-    hand_plan(&plan, 2, 1, 1);
-    for (int32_t i = 0; i < 2; i++)
-        for (int pass = 0; pass < N_PASSES; pass++)
-            hand_unit(&plan.phases[0].pipelines[i].cut[pass], (struct slice){i, 0, 16});
-    hand_order(&plan);
+    hand_whole_samples(&plan, 2, 1, 16);
     struct dag dag = hand_built(&plan, &setting, (struct dag_options){.gradient_sync = true});
     double parameters = cost_stage_parameters(setting.model, 1, 840, true, true);
     int32_t scatter = find(&dag, DAG_SEND, DAG_REDUCE_SCATTER, 0), gather = find(&dag, DAG_SEND, DAG_ALL_GATHER, 0);
@@ -625,11 +621,7 @@ TEST(replicas_on_one_node_reduce_inside_it_though_other_stages_are_elsewhere)
     device.training.node_multiprocessors = 2;
     device.training.collective_multiprocessors = 4;
     setting.device = &device;
-    hand_plan(&plan, 2, 2, 1);
-    for (int32_t i = 0; i < 2; i++)
-        for (int pass = 0; pass < N_PASSES; pass++)
-            hand_unit(&plan.phases[0].pipelines[i].cut[pass], (struct slice){i, 0, 16});
-    hand_order(&plan);
+    hand_whole_samples(&plan, 2, 2, 16);
     double parameters = cost_stage_parameters(&model, 1, 420, true, false), n = ceil(parameters / 40e6);
     double bucket_s = 1e-6 + parameters / n / 1e15;
     CHECK_TRUE(n >= 2);
@@ -654,11 +646,7 @@ TEST(groups_on_a_node_share_inside_it_and_reduce_over_nodes)
     device.training.collective_multiprocessors = 4;
     setting.device = &device;
     setting.shards = setting.shard_groups = 2;
-    hand_plan(&plan, 4, 1, 1);
-    for (int32_t i = 0; i < 4; i++)
-        for (int pass = 0; pass < N_PASSES; pass++)
-            hand_unit(&plan.phases[0].pipelines[i].cut[pass], (struct slice){i, 0, 16});
-    hand_order(&plan);
+    hand_whole_samples(&plan, 4, 1, 16);
     double parameters = cost_stage_parameters(&model, 1, 840, true, true), n = ceil(parameters / 40e6);
     double inside_s = 1e-6 + parameters / n / 1e15, across_s = 4e-6 + parameters / n / 1e15;
     double reduced_s = inside_s + across_s + (n - 1) * (inside_s / 4 + across_s / 2);
@@ -789,7 +777,7 @@ TEST(gradients_overlap_without_parameters)
     struct model model;
     struct platform links, platform = hand_platform("hopper-2x8", 2);
     open_buckets(&setting, &model, &links, 200e9);
-    hand_whole_samples(&plan, 2, 4096);
+    hand_whole_samples(&plan, 2, 1, 4096);
     double parameters = cost_stage_parameters(&model, 1, 840, true, true), n = ceil(parameters / 40e6);
     double bucket_s = 1e-6 + parameters / n / 200e9, all_s = 1e-6 + parameters / 200e9;
     double passes_s = 0, optimizer_s = cost_optimizer_s(&setting, parameters, 2);
@@ -853,11 +841,7 @@ TEST(sharded_traffic_is_inside_the_passes)
 {
     struct plan plan;
     struct cost_setting setting = *hand_setting();
-    hand_plan(&plan, 2, 1, 1);
-    for (int32_t i = 0; i < 2; i++)
-        for (int pass = 0; pass < N_PASSES; pass++)
-            hand_unit(&plan.phases[0].pipelines[i].cut[pass], (struct slice){i, 0, 16});
-    hand_order(&plan);
+    hand_whole_samples(&plan, 2, 1, 16);
     double plain_s = dag_pass_cost(&plan.phases[0].pipelines[0], &setting, PASS_BACKWARD, 0, 0).other_s;
     setting.shards = 2;
     for (enum scenario_sharding sharding = SCENARIO_ZERO2; sharding <= SCENARIO_ZERO3; sharding++) {
@@ -900,11 +884,7 @@ TEST(replicas_share_states_in_groups_or_not_at_all)
     for (int i = 0; i < 2; i++) {
         struct plan plan;
         struct cost_setting setting = *hand_setting();
-        hand_plan(&plan, 4, 1, 1);
-        for (int32_t k = 0; k < 4; k++)
-            for (int pass = 0; pass < N_PASSES; pass++)
-                hand_unit(&plan.phases[0].pipelines[k].cut[pass], (struct slice){k, 0, 16});
-        hand_order(&plan);
+        hand_whole_samples(&plan, 4, 1, 16);
         setting.sharding = cases[i].sharding;
         setting.shards = cases[i].shards;
         setting.shard_groups = cases[i].groups;
@@ -935,11 +915,7 @@ TEST(tied_embeddings_are_reduced_between_first_and_last_stage)
         struct plan plan;
         model.tied_embeddings = tied;
         model.vocabulary_multiple = 128; /* the table is padded to 1024 rows */
-        hand_plan(&plan, 2, 2, 1);
-        for (int32_t k = 0; k < 2; k++)
-            for (int pass = 0; pass < N_PASSES; pass++)
-                hand_unit(&plan.phases[0].pipelines[k].cut[pass], (struct slice){k, 0, 16});
-        hand_order(&plan);
+        hand_whole_samples(&plan, 2, 2, 16);
         struct dag dag = hand_built(&plan, &setting, (struct dag_options){.gradient_sync = true});
         check_sends(&dag, DAG_ALL_REDUCE, tied ? 4 : 0, 4.0 * 64 * 1024);
         if (tied) {

@@ -249,13 +249,7 @@ static void replica_plan(struct plan *plan, struct cost_setting *setting, int32_
 {
     *setting = *hand_setting();
     setting->shards = 16;
-    hand_plan(plan, 16, 1, 1);
-    for (int32_t i = 0; i < 16; i++) {
-        plan->phases[0].pipelines[i].layout.first_rank = i;
-        for (int pass = 0; pass < N_PASSES; pass++)
-            hand_unit(&plan->phases[0].pipelines[i].cut[pass], (struct slice){i, 0, tokens});
-    }
-    hand_order(plan);
+    hand_whole_samples(plan, 16, 1, tokens);
 }
 
 /* Every NIC, every NVLink slow by a factor: to the bit of rounding the platform whose links are narrower by it. */

@@ -869,7 +869,7 @@ TEST(what_follows_the_passes_is_bounded_by_what_cannot_hide)
     model.vocabulary = 1000000;
     setting.model = &model;
     setting.shards = 2;
-    hand_whole_samples(&plan, 2, 4096);
+    hand_whole_samples(&plan, 2, 1, 4096);
     double parameters = cost_stage_parameters(&model, 1, 840, true, true), n = ceil(parameters / 40e6);
     const double bytes[] = {2 * parameters, parameters};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

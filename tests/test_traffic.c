@@ -52,11 +52,7 @@ TEST(replicas_send_gradients_and_parameters)
     double parameters = cost_stage_parameters(groups.model, 1, LAYERS, true, true);
     for (int32_t n = 2; n <= 8; n += 2) {
         struct plan plan;
-        hand_plan(&plan, n, 1, 1);
-        for (int32_t i = 0; i < n; i++)
-            for (int pass = 0; pass < N_PASSES; pass++)
-                hand_unit(&plan.phases[0].pipelines[i].cut[pass], (struct slice){i, 0, 16});
-        hand_order(&plan);
+        hand_whole_samples(&plan, n, 1, 16);
         struct traffic sent = traffic(&plan, hand_setting());
         CHECK_CLOSE(sent.bytes[TRAFFIC_SYNC], (n - 1) * 6 * parameters, 1e-14);
         double m = n / 2.0;

@@ -75,8 +75,8 @@ struct account {
     int32_t sync_before;  /* of the tasks walked: the last SYNC but this one, -1: none */
 };
 
-/* The ring that a SYNC closes is work of the places that sent in it: between it and the SYNC that opened it. One that
- * opens a ring may follow a SEND of an earlier ring on its stream. */
+/* Whether `task` is a SEND of the ring that the SYNC closes: one after the SYNC that opened it. (A SYNC that opens a
+ * ring may follow a SEND of an earlier ring on its stream.) The ring counts as work of the places that sent in it. */
 static bool is_ring_send(const struct account *account, int32_t sync, int32_t task)
 {
     const struct dag_task *close = &account->dag->tasks[sync], *send = &account->dag->tasks[task];

@@ -195,8 +195,8 @@ LEDGER_INLINE void copy_next(struct ledger *ledger, struct queues *queues, struc
     }
 }
 
-/* What is copied before a pass begins or ends. At equal times frees by a copy out come first, then the compute stream
- * in its order, then a copy in. */
+/* Take the copies that move memory before a pass begins or ends at time_s. At equal times the end of a copy out comes
+ * before the compute stream, the start of a copy in behind it. */
 LEDGER_INLINE void copy_until(struct ledger *ledger, struct queues *queues, double time_s, struct live *live,
                               enum want want)
 {
@@ -233,8 +233,8 @@ struct span {
     double start_s, finish_s;
 };
 
-/* Such a step, its loss over: the head's gradients come, then with each layer its own, and goes what it held; last come
- * the embedding's. end_pass finds activations as they were. */
+/* In such a step, once its loss is over, the head's gradients come; then each layer's come and what that layer held
+ * goes; last come the embedding's. At its end activations are as they were: end_pass frees them. */
 LEDGER_INLINE void grow(struct ledger *ledger, const struct plan_step *step, struct queues *queues, struct span span,
                         struct live *live, enum want want)
 {
@@ -266,8 +266,8 @@ LEDGER_INLINE void grow(struct ledger *ledger, const struct plan_step *step, str
     live->bytes[MEMORY_ACTIVATIONS] += frees.head + frees.layers;
 }
 
-/* From a task behind the passes on: a chunk without passes gets its gradients from other replicas; the optimizer's end
- * frees all. */
+/* What is left from `task`, behind the passes, on: chunks without passes get their gradients from other replicas, and
+ * the end of the optimizer frees all gradients. */
 LEDGER_INLINE void end_growth(struct ledger *ledger, int32_t task, struct live *live, enum want want)
 {
     double missing = gradient_bytes(ledger, false);
@@ -315,15 +315,16 @@ static int32_t first_pass(const struct ledger *ledger)
     return task;
 }
 
-/* The task that goes on with the pass of another one, -1: it ends there. */
+/* The ATTENTION that goes on with the pass of a COMPUTE, -1: the pass ends with the COMPUTE. */
 static int32_t attention_after(const struct dag *dag, int32_t task)
 {
     int32_t next = dag->stream_next[task];
     return next >= 0 && dag->tasks[next].kind == DAG_ATTENTION ? next : -1;
 }
 
-/* All that happens on a place, in order of time. Passes stand on their stream as the stage's steps. plain: none is made
- * of several tasks, splits or exchanges, which the compiler then leaves out. */
+/* All that happens on a place, in order of time. The passes on the compute stream are the stage's steps, in their
+ * order. plain: no pass has several tasks, is split or exchanges attention; the compiler then leaves out what these
+ * need. */
 LEDGER_INLINE void walk_tasks(struct ledger *ledger, enum want want, bool plain)
 {
     const struct dag *dag = ledger->dag;
@@ -366,8 +367,8 @@ LEDGER_INLINE void walk_tasks(struct ledger *ledger, enum want want, bool plain)
     close_place(ledger, &live);
 }
 
-/* Without copies the peak follows from the order of the stage's steps, whatever the times. The end of a pass only
- * frees, but for a split backward. */
+/* Without copies the peak follows from the order of the stage's steps alone, not from times. The end of a pass only
+ * frees, except of a split backward. */
 static void walk_steps(struct ledger *ledger, int32_t stage)
 {
     struct live live = {0};

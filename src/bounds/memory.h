@@ -6,7 +6,7 @@
 #include "bounds/critical_path.h"
 
 enum memory_class {
-    MEMORY_STATES,      /* weights, gradients while they are there, optimizer, and cost_gathered_bytes */
+    MEMORY_STATES,      /* weights, optimizer, gradients as long as they exist, and cost_gathered_bytes */
     MEMORY_ACTIVATIONS, /* from forward to backward, with cost_head_bytes on the last stage and cost_embedding_bytes on
                            the first, without what MEMORY_KV has of sliced samples */
     MEMORY_KV,          /* kept for later slices: keys and values under full recompute, keys under alternate-gemms; else
@@ -52,28 +52,35 @@ struct memory {
 };
 
 /**
- * Activations of a unit are allocated when its forward starts and freed when the backward that consumes their tokens
- * ends (asymmetric cuts: token by token; padding with the backward unit that names it). Key and value gradients of
- * a sample's prefix are allocated when its first backward slice starts, and those of each earlier slice freed when its
- * backward ends. Workspace, and with it the buffers of an exchange, lasts as long as a pass on the compute stream; on
- * the last stage it is that of the head or, if more, of a layer: in a backward pass the head is over then and what it
- * kept is freed; of zero2 and zero3 with the whole tensors of its moments (cost_moments_of), and what is gone by then
- * taken off. What is offloaded is freed when the copy out ends and allocated when the copy in starts; the host
- * holds it from the start of the copy out to the end of the copy in. Of a unit that streams (plan_unit.streams) the GPU
- * never holds what is offloaded, the host does. States are held throughout; while a phase's re-sharding brings the
- * model from the layout before (of the first phase: the last one's), also that one's weights and gradients, but for the
- * iteration's first switch, when there are none. Tokens of a unit with CP count 1/context on each rank. Blocks are not
- * rounded but for the states (cost_state_block_bytes); what the allocator holds unused is reserved, not allocated.
+ * When each class is allocated and freed. Tokens of a unit with CP count 1/context on each rank. Only blocks of states
+ * are rounded (cost_state_block_bytes); what the allocator holds unused is reserved memory and does not count.
  *
- * Gradients that are not kept (plan.gradient_buffers) are missing until a virtual stage's first backward (split: its
- * first pass of the weights): the head's come when the loss is over (cost_head_backward_bytes stands beside), then,
- * while activations fall layer by layer, each layer's when its backward starts, with all that this layer holds and
- * works on, the embedding's at the end; so a peak is too high by at most a layer's gradients. The layers share the pass
- * (its last task) equally. Later phases have all from their start. They go when the optimizer ends, which has all of
- * them, those of a stage without passes too.
+ * ACTIVATIONS of a unit: from the start of its forward to the end of the backward that consumes their tokens
+ * (asymmetric cuts: token by token; padding with the backward unit that names it). Of a split backward, what
+ * cost_weight_bytes counts stays as activations until the pass of the weights' gradients ends; that pass works on one
+ * gathered input.
  *
- * Of a split backward what cost_weight_bytes counts stays, as activations, until the pass of the weights' gradients
- * ends; these work on one gathered input.
+ * KEY AND VALUE GRADIENTS of a sample's prefix: from the start of its first backward slice; those of each earlier slice
+ * go when its backward ends.
+ *
+ * WORKSPACE, and with it the buffers of an exchange: as long as a pass on the compute stream. On the last stage it is
+ * the larger of the head's and of a layer's; in a backward pass the head is over when a layer runs, and what it kept is
+ * freed by then. With zero2 and zero3 the whole tensors of each moment are added (cost_moments_of), and what is gone at
+ * that moment is taken off.
+ *
+ * OFFLOADED ACTIVATIONS: freed when the copy out ends, allocated when the copy in starts; the host holds them from the
+ * start of the copy out to the end of the copy in. Of a unit that streams (plan_unit.streams) the GPU never holds what
+ * is offloaded, the host does.
+ *
+ * STATES: throughout. While a phase's re-sharding brings the model from the layout before (first phase: from the last
+ * phase's), that layout's weights and gradients are held, too; in the iteration's first switch there are no gradients.
+ *
+ * GRADIENTS that are not kept (plan.gradient_buffers) are missing until a virtual stage's first backward (split: its
+ * first pass of the weights). In it the head's come when the loss is over (cost_head_backward_bytes stands beside);
+ * then, while activations fall layer by layer, each layer's come when its backward starts, with all that this layer
+ * holds and works on; the embedding's come at the end. So a peak is too high by at most a layer's gradients. The layers
+ * share the time of the pass (of its last task) equally. Later phases have all gradients from their start. They go when
+ * the optimizer ends; it has all of them, those of a stage without passes too.
  *
  * At equal times: the end of a copy out, then the compute stream in its order (a pass ends before the next starts),
  * then the start of a copy in. The timeline may be either engine's.

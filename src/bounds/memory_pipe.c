@@ -16,7 +16,7 @@ struct end_bytes {
     double head_weight;          /* as weight */
 };
 
-/* A token of a forward unit: what it holds, and its keys and values kept beside that, if its sample is sliced. */
+/* Bytes of a token of a forward unit; kv_bytes: keys and values that are kept beside, if its sample is sliced. */
 struct token {
     struct dag_token of;
     double kv_bytes;
@@ -32,15 +32,15 @@ struct opening {
     struct token *tokens;
 };
 
-/* What a split backward of the layers hands on to its weights' gradients, and these need at work: inputs gathered
- * again. */
+/* What a split backward of the layers keeps for its weights' gradients, and what these work on: inputs gathered again.
+ */
 static void add_weight(const struct cost_setting *own, double tokens, struct memory_unit *bytes)
 {
     bytes->weight = own->layers * tokens * cost_weight_bytes(own);
     bytes->weight_workspace = own->tensor > 1 && own->sequence_parallel ? 2 * tokens * (double)own->model->hidden : 0;
 }
 
-/* What tokens of a forward unit that one backward unit consumes hold in the layers. */
+/* What the layers hold of the tokens of a forward unit that one backward unit consumes. */
 static struct memory_unit bytes_of_share(const struct opening *opening, const struct relations_share *share)
 {
     const struct memory_pipe *pipe = opening->pipe;
@@ -101,7 +101,7 @@ static void open_workspace(const struct opening *opening, enum pass pass, struct
     }
 }
 
-/* The account's layers: what a backward unit consumes of a forward unit, to both. */
+/* The account's layers: add what a backward unit consumes of a forward unit to both of them. */
 static void open_layers(const struct opening *opening)
 {
     const struct relations *relations = opening->relations;
@@ -215,7 +215,7 @@ static void open_accounts(const struct cost_setting *setting, struct memory_pipe
     }
 }
 
-/* What a unit of an account works on where passes gather and reduce, so on its only stage. */
+/* What a unit of an account works on in passes that gather and reduce (zero2, zero3: there is one stage). */
 static struct cost_work work_of(const struct opening *opening, const struct memory_unit *unit,
                                 const struct end_bytes *end)
 {

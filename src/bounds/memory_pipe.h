@@ -15,11 +15,13 @@ struct memory_unit {
     double weight_workspace; /* of the latter: an input gathered again */
 };
 
-/** Of what a pass frees that first computes the gradients of a virtual stage's weights, the order: the head's, then
- * layer by layer; and a layer's workspace, once the head is over, of the first layer and of those behind it, and what
- * is in work when all are over; before all of that the head's, while it computes its gradients. */
+/** The pass that first computes the gradients of a virtual stage's weights, in the order in which it runs: head, then
+ * layer by layer [bytes]. */
 struct memory_growth {
-    double head, layers, head_workspace, workspace, next_workspace, end_workspace;
+    double head, layers;              /* what it frees of the head, of all layers */
+    double head_workspace;            /* in work while the head computes its gradients */
+    double workspace, next_workspace; /* once the head is over: in the first layer, in those behind it */
+    double end_workspace;             /* when all layers are over */
 };
 
 /** A pipeline of a phase. */

@@ -5,12 +5,12 @@
 
 #include "dag/dag.h"
 
-/** Of the place's stage with all its chunks and gradients, and what zero2 and zero3 gather of them; as the allocator
- * rounds them. */
+/** All states of a place [bytes]: those of its stage with all chunks, gradients included, and what zero2 and zero3
+ * gather of them; each block as the allocator rounds it. */
 double states_bytes(const struct plan *plan, const struct cost_setting *setting, const struct dag_place *place);
 
-/** What a place holds of the layout before while the model moves to its own: weights, and gradients of the iteration.
- * 0: nothing is re-sharded before its phase. */
+/** What a place still holds of the layout before while the model moves to the place's own: weights, and gradients of
+ * the iteration [bytes]. 0: nothing is re-sharded before its phase. */
 double states_moving_bytes(const struct plan *plan, const struct cost_setting *setting, const struct dag_place *place);
 
 /** Gradients of a virtual stage that are not kept, in the order in which its backward brings them [bytes]. */

@@ -18,8 +18,8 @@ enum traffic_purpose {
     TRAFFIC_N_PURPOSES
 };
 
-/** Payload of all GPUs [bytes]: no ramps and efficiencies of links; what one GPU sends, another one's receipt is not
- * counted again. */
+/** Payload that all GPUs send [bytes], without ramps and efficiencies of links. What is received is not counted again.
+ */
 struct traffic {
     double bytes[TRAFFIC_N_PURPOSES];
 };
@@ -31,7 +31,7 @@ struct traffic {
  *     P b (g - 1)/g + P b/g 2 (m - 1)/m   gradients; none with zero2 and zero3
  *     2 P (g - 1)/g                       parameters; none with zero3
  *
- * and of tied embeddings on two stages both ends the whole table's gradients.
+ * and with tied embeddings on two stages both ends send the whole table's gradients.
  *
  * @param dag      of the plan: its costs
  * @param setting  what it was built with

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/compare.h"
 #include "base/nearest.h"
 #include "cli/command.h"
 #include "scenario/quantity.h"
@@ -128,9 +129,7 @@ struct keyed {
 static int compare_keyed(const void *a, const void *b)
 {
     const struct keyed *left = a, *right = b;
-    if (left->key != right->key)
-        return left->key < right->key ? -1 : 1;
-    return (left->row > right->row) - (left->row < right->row);
+    return left->key != right->key ? COMPARE(left->key, right->key) : COMPARE(left->row, right->row);
 }
 
 /** Order by keys, the least first; ties by row. */
@@ -196,7 +195,7 @@ static int compare_rows(const void *a, const void *b, void *rows)
 {
     const int32_t *left = a, *right = b;
     int order = compare_questions(rows, *left, *right);
-    return order != 0 ? order : (*left > *right) - (*left < *right);
+    return order != 0 ? order : COMPARE(*left, *right);
 }
 
 /** Bring rows of a question together: questions in order of their first rows, the rows of each in the file's order. */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/compare.h"
 #include "base/hash.h"
 
 /* A pipeline's slices, of samples numbered in the order they first come in it: forward cut, then backward. */
@@ -125,7 +126,7 @@ static bool are_alike(const struct form *a, const struct form *b, int32_t gpus_p
 static int by_hash(const void *a, const void *b)
 {
     const struct form *x = a, *y = b;
-    return x->hash != y->hash ? (x->hash > y->hash) - (x->hash < y->hash) : x->number - y->number;
+    return x->hash != y->hash ? COMPARE(x->hash, y->hash) : COMPARE(x->number, y->number);
 }
 
 bool alike_contexts(const struct plan_pipeline *pipeline, int32_t gpus_per_node)

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** Inside dag/: pipelines, or context ranks, that differ in nothing but which samples and which GPUs are theirs. */
+/** Inside dag/: which pipelines, or context ranks, differ only in which samples and which GPUs they have. */
 #ifndef SLIMSIM_DAG_ALIKE_H
 #define SLIMSIM_DAG_ALIKE_H
 
 #include "plan/plan.h"
 
 /**
- * Pipelines are alike if they have the same layout but for the first rank, ranks on the same nodes counted from the
- * node of the first, the same slices of samples of the same lengths, the same units, orders and offload. Then each
- * task of one takes as long as the same task of the other, on sound GPUs and links.
+ * Pipelines are alike if these are the same: the layout but for the first rank; the node of each rank, counted from the
+ * first rank's node; the slices, where samples may be others of the same lengths; units, orders and offload. Then, on
+ * sound GPUs and links, each task of one takes as long as the same task of the other.
  *
  * @param phase  without groups and exchanges
- * @return       [n_pipelines] the lowest pipeline that each is like, often itself. Caller frees.
+ * @return       [n_pipelines] for each the lowest pipeline that it is like, often itself. Caller frees.
  */
 int32_t *alike_of(const struct plan_phase *phase, int32_t gpus_per_node);
 

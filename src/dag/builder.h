@@ -287,21 +287,24 @@ struct builder_ring {
 };
 
 /**
- * SYNC, SENDs, SYNC. Members on one node, or unevenly over several, and the ring of context parallelism (point-to-point
- * messages, as Megatron-LM's default p2p kind): each sends all bytes to the next. Else, k > 1 members on each of
- * several nodes: as NCCL's rails, k rings enter and leave each node by different NICs, so of every member's bytes 1/k
- * go to its counterpart on the next node (stream RAIL) and (k-1)/k to its neighbour inside the node, at the same time.
- * Reduce-scatters, all-gathers and all-reduces take what cost_of_rails says (cost/cost.h), SENDs of either route alone.
+ * Append SYNC, SENDs, SYNC.
  *
- * Of exact seconds and wire bytes, with as many members on each node: a SEND from each member to its counterpart on the
- * next node, or (to_all) one after the other to those on all other nodes, as far away for all members at a time. What
- * of the seconds the bytes do not take (latencies; NVLink, where it takes longer) is latency, so that alone on their
- * links they take these seconds.
+ * Each member sends all bytes to the next: in the ring of context parallelism (point-to-point messages, as
+ * Megatron-LM's default p2p kind), and where members are on one node, or unevenly over several. Else each of several
+ * nodes has k members, k > 1, and NCCL's rails are taken: k rings enter and leave each node by different NICs, so 1/k
+ * of every member's bytes go to its counterpart on the next node (stream RAIL) and (k-1)/k to its neighbour inside the
+ * node, at the same time. The SENDs of reduce-scatters, all-gathers and all-reduces take what cost_of_rails
+ * (cost/cost.h) says of their route.
+ *
+ * With exact_s and wire_bytes, and as many members on each node: a SEND from each member to its counterpart on the next
+ * node, or (to_all) one after the other to those on all other nodes, all members at the same distance at a time. The
+ * part of exact_s that the bytes do not take (latencies; NVLink, where it takes longer) is latency of the SENDs, so
+ * that alone on their links they take exact_s.
  * @return the closing SYNC
  */
 int32_t builder_ring(struct builder *builder, const struct builder_ring *ring);
 
-/** How the ring of these places would lead; of `ring` places and n alone count. */
+/** Where the ring of these places would lead. Only places and n of `ring` are read. */
 struct builder_fold builder_fold_of(const struct builder *builder, const struct builder_ring *ring);
 
 /** How long a reduce-scatter or all-gather takes alone on its links, all of it [s]. */

@@ -340,7 +340,7 @@ static void open_builder(struct builder *builder)
         builder->stream_last[i] = builder->dag->stream_first[i] = -1;
 }
 
-/* Whether what is alike takes the same times, and is worth the search. */
+/* Whether alike pipelines take the same times here, and the graph is large enough to look for them. */
 static bool folds(const struct builder *builder)
 {
     const struct plan_phase *phase = &builder->plan->phases[0];

@@ -2,77 +2,89 @@
 /**
  * A plan and its costs as tasks and dependencies: what both engines run.
  *
- * Tasks are numbered in topological order at construction, predecessors in CSR, so a longest path is one
- * loop over arrays. A task runs on a stream, as on a GPU: a stream runs its tasks one after the other.
+ * Tasks are numbered in topological order at construction, and their predecessors are in CSR arrays, so a longest path
+ * is one loop over arrays. A task runs on a stream, as on a GPU: a stream runs its tasks one after the other.
  *
- * Places: one per (phase, pipeline, stage, context rank), for all TP ranks together (`all_tensor_ranks`: one for each),
- * numbered in that order.
+ * PLACES. One for each (phase, pipeline, stage, context rank), numbered in that order. A place stands for all TP ranks
+ * together; with `all_tensor_ranks` each TP rank has a place of its own.
  *
- * Pass of a unit on a place: COMPUTE. With CP > 1 COMPUTE (GEMMs and the rest), then ATTENTION, which waits for its own
- * COMPUTE only, beside the ring: SYNC of all ranks, a SEND from each to the next, SYNC; the pass ends when both ended
- * (cp_overlap off, and with cp_type all-gather and ulysses: the ring or the collectives of cost/context.h, then
- * ATTENTION. What of the collectives goes between nodes, evenly many ranks on each, is SENDs of all layers' bytes by
- * the ranks' own NICs, of an all-to-all to the counterparts on all other nodes one after the other, of a gather to the
- * next node's; they take the collectives' seconds alone on their links. Else it is SENDs of these seconds to the next
- * rank). A unit of a group has the context ranks of all the group's pipelines in one ring. With all tensor ranks TP's
- * exposed collectives are such a ring between COMPUTE and attention, as long as they are inside COMPUTE otherwise.
- * SYNCs stand on the collective stream of their first member.
+ * PASS of a unit on a place. SYNCs stand on the collective stream of their first member.
+ *   - CP 1: one task, COMPUTE.
+ *   - CP > 1: COMPUTE (GEMMs and the rest), then ATTENTION, which waits for its own COMPUTE only. Beside ATTENTION runs
+ *     the ring: SYNC of all ranks, a SEND from each to the next, SYNC. The pass ends when both have ended.
+ *   - cp_overlap off: the ring runs before ATTENTION. With cp_type all-gather and ulysses the collectives of
+ *     cost/context.h run before ATTENTION, too. Where all nodes have as many of the ranks, what goes between nodes is
+ *     SENDs of all layers' bytes by the ranks' own NICs: an all-to-all sends to the counterparts on all other nodes one
+ *     after the other, a gather to the counterpart on the next node. Alone on their links these take the collectives'
+ *     seconds. Everything else is SENDs to the next rank that take these seconds.
+ *   - A unit of a group has the context ranks of all the group's pipelines in one ring.
+ *   - all_tensor_ranks: the exposed collectives of TP are such a ring between COMPUTE and ATTENTION. It takes as long
+ *     as they take inside COMPUTE otherwise.
  *
- * The ring of CP is point-to-point, as Megatron-LM's default: a member sends all to the next, so one NIC carries a
- * whole member's bytes from node to node. Gradients and parameters over several nodes with k > 1 members on each: as
- * with NCCL's rails 1/k of each member's bytes go to its counterpart on the next node by its own NIC, the rest to its
+ * RINGS. CP's ring is point-to-point, as Megatron-LM's default: a member sends all to the next, so one NIC carries a
+ * whole member's bytes from node to node. Gradients and parameters over several nodes with k > 1 members on each go as
+ * by NCCL's rails: 1/k of each member's bytes to its counterpart on the next node by its own NIC, the rest to its
  * neighbour inside the node, at the same time.
  *
- * Gradients of weights split off a backward: COMPUTE, after the pass of their unit on the same place; nothing but the
- * end of the iteration waits for them.
+ * SPLIT BACKWARD. The gradients of weights are a COMPUTE of their own, after the pass of their unit on the same place.
+ * Nothing but the end of the iteration waits for them.
  *
- * Exchanged attention (plan_exchange): of each pass of a set COMPUTE, then SYNC of the set, ATTENTION with what is
- * given away left out and what is taken on added, and beside it (cp_overlap; else before and behind it) a SEND of
- * queries, keys and values and one back (cost_of_exchange); SYNC; the passes end when all have.
+ * EXCHANGED ATTENTION (plan_exchange). For each pass of a set COMPUTE; then a SYNC of the set; then ATTENTION, without
+ * what is given away and with what is taken on; then a SYNC. Beside ATTENTION (cp_overlap off: before and behind it)
+ * run a SEND of queries, keys and values, and one back (cost_of_exchange). The passes of a set end when all have ended.
  *
- * Between stages: SEND of the boundary; none (a plain edge) for no bytes or between chunks on one GPU. pp_overlap off:
- * the sender's next pass waits for it, as in Megatron-LM without virtual stages (core/pipeline_parallel/schedules.py:
- * sends are waited for); that a send also waits for its receiver to ask for it is left out. Offload: SEND to the host
- * after the forward, back before the backward unit that consumes the tokens, not before the pass two before it has
- * ended. Of a unit that streams both copies start with their passes, and the next pass of the place (behind the last
- * one: the gradients) waits for the copy back: a copy that takes longer than its pass is exposed there.
+ * BETWEEN STAGES. A SEND of the boundary; a plain edge where there are no bytes, and between chunks on one GPU.
+ * pp_overlap off: the sender's next pass waits for it, as in Megatron-LM without virtual stages
+ * (core/pipeline_parallel/schedules.py: sends are waited for). That a send also waits until its receiver asks for it is
+ * left out.
  *
- * Phases: SYNC after all of the one before, SENDs that re-shard, SYNC. A GPU sends inside its node and by its NIC at
- * the same time, on each route one message after the other in the plan's order. After the last phase's passes, per
- * stage and tensor rank: reduce-scatter ring of its DP x CP ranks (4 bytes a gradient, bf16 2), SYNC of all stages
- * (gradient norm), OPTIMIZER on 1/(DP x CP) of the parameters, all-gather ring (2 bytes a parameter). Each ring's bytes
- * are those that leave a rank, (n-1)/n of the whole. With groups of ranks that share states (cost_setting.shard_groups
- * m > 1), both rings and the OPTIMIZER's share are those of a group, and after the reduce-scatter the m ranks that hold
- * the same shard all-reduce it, 2 (m-1)/m of it each; without sharding (groups of one) only that is left. Tied
- * embeddings on two stages: then first and last stage all-reduce the whole table's gradients, rank by rank, after the
- * reductions of their stages (Megatron-Core, finalize_model_grads); never hidden.
+ * OFFLOAD. A SEND to the host after the forward, and one back before the backward unit that consumes the tokens. The
+ * copy back waits until the pass before that backward on the place has begun and, but on the last virtual stage, until
+ * that backward has begun on the virtual stage behind. Of a unit that streams, both copies start with their passes, and
+ * the next pass of the place (behind the last pass: the gradients) waits for the copy back: a copy that takes longer
+ * than its pass is exposed there.
  *
- * dp_overlap gradients, as Megatron-LM's overlap_grad_reduce: a chunk's gradients are reduced in buckets of max(40e6,
- * 1e6 x ranks) parameters (core/distributed) from its last backward (weights') pass on, chunk after chunk; what lies
- * behind that pass on the stage hides them, and the cool-down of the other stages does by the graph (each stage's ring
- * starts when the stage is done). With T the seconds of one of C chunks' buckets alone, chunks numbered from the one
- * that ends last, W_i the stage's passes from the last backward of chunk i to the end, b one bucket:
+ * PHASES. SYNC after all of the one before, SENDs that re-shard, SYNC. A GPU sends inside its node and by its NIC at
+ * the same time, on each route one message after the other in the plan's order.
+ *
+ * END OF THE ITERATION, for each stage and tensor rank:
+ *   - reduce-scatter ring of its DP x CP ranks (4 bytes a gradient, bf16 2), SYNC of all stages (gradient norm),
+ *     OPTIMIZER on 1/(DP x CP) of the parameters, all-gather ring (2 bytes a parameter). Each ring's bytes are those
+ *     that leave a rank, (n-1)/n of the whole;
+ *   - groups of ranks that share states (cost_setting.shard_groups m > 1): both rings and the OPTIMIZER's share are
+ *     those of a group. After the reduce-scatter the m ranks that hold the same shard all-reduce it, 2 (m-1)/m of it
+ *     each. Without sharding (groups of one) only this all-reduce is left;
+ *   - tied embeddings on two stages: first and last stage all-reduce the whole table's gradients, rank by rank, after
+ *     the reductions of their stages (Megatron-Core, finalize_model_grads); this is never hidden.
+ *
+ * DP_OVERLAP gradients, as Megatron-LM's overlap_grad_reduce. A chunk's gradients are reduced in buckets of max(40e6,
+ * 1e6 x ranks) parameters (core/distributed), chunk after chunk, each from its last backward (weights') pass on. They
+ * are hidden by what lies behind that pass on the stage, and by the other stages' cool-down: in the graph each stage's
+ * ring starts when the stage is done. With T the seconds of one of C chunks' buckets alone, chunks numbered from the
+ * one that ends last, W_i the stage's passes from the last backward of chunk i to the end, b one bucket:
  *
  *     exposed = max(b + (C T - b) loss, max over i of (i T - W_i + (C - i) T loss))
  *
- * loss: what the passes lose of the time of what runs beside them (overlap_loss of the first unit's passes,
- * cost/overlap.h; of groups' collectives and those across groups the mean by their time). Where chunks show anyway the
- * passes beside them lose nothing: these end before the chunks do, as in overlap_beside_s. Each replica that has passes
- * counts with its own from its own end on (before the ring a SYNC of the seconds by which its exposed exceeds the least
- * of all): one that ends early and hides little may be done by the time the last one ends. The others' gradients are
- * zeros that wait for these. dp_overlap both, as with overlap_param_gather beside it: parameters are gathered likewise
- * from the front, W_i the passes up to the first forward of the i-th chunk; the longest of the replicas counts. What
- * dp_overlap does not name is one exposed collective of all parameters.
+ * loss: the share of a collective's time that the passes beside it lose (overlap_loss of the first unit's passes,
+ * cost/overlap.h; with groups, the mean over collectives inside and across groups by their time). Chunks that show
+ * anyway slow no pass down: the passes end before they do, as in overlap_beside_s. Each replica that has passes has an
+ * exposed time of its own, from its own end on: before the ring stands a SYNC of the seconds by which it exceeds the
+ * least of all. So a replica that ends early and hides little may be done by the time the last one ends. Replicas
+ * without passes have gradients of zeros, which wait for the others.
  *
- * Sharding zero2 and zero3: what a pass gathers and reduces stays inside COMPUTE, as TP's collectives do (cost/cost.h),
- * so SimGrid sees no traffic of it and no contention. Of the rings above zero2 has the all-gather, zero3 none.
+ * DP_OVERLAP both, as with overlap_param_gather beside it: parameters are gathered likewise from the front, with W_i
+ * the passes up to the first forward of the i-th chunk; the longest of the replicas counts. What dp_overlap does not
+ * name is one exposed collective of all parameters.
  *
- * Faults (cost_setting.faults): a slow GPU's kernels take its factor times as long, and hide more of the collectives
- * beside them: all GPUs, NVLinks and NICs k times as slow take k times as long, but for latencies. A SEND takes the
- * larger factor of its two ends' links times as long, but for its latency: exact alone on its links, SimGrid shares
- * them. Collectives inside passes (TP, zero2, zero3, CP's all-gather and ulysses) cost what they do on links as slow as
- * the slowest of their group, zero2's and zero3's of all GPUs; what they then no longer hide shows. TP's show beside
- * kernels as slow as the group's slowest.
+ * SHARDING zero2 and zero3. What a pass gathers and reduces stays inside COMPUTE, as TP's collectives do (cost/cost.h),
+ * so SimGrid sees neither its traffic nor its contention. Of the rings above zero2 has the all-gather, zero3 none.
+ *
+ * FAULTS (cost_setting.faults). A slow GPU's kernels take its factor times as long, and hide more of the collectives
+ * beside them: were all GPUs, NVLinks and NICs k times as slow, all but latencies would take k times as long. A SEND
+ * takes the larger factor of its two ends' links times as long, but for its latency; this is exact for a SEND alone on
+ * its links, and SimGrid shares them. Collectives inside passes (TP, zero2, zero3, CP's all-gather and ulysses) cost
+ * what they do on links as slow as the slowest of their group, those of zero2 and zero3 as the slowest of all GPUs.
+ * What slower collectives no longer hide shows. TP's collectives show beside kernels as slow as the group's slowest.
  */
 #ifndef SLIMSIM_DAG_DAG_H
 #define SLIMSIM_DAG_DAG_H
@@ -141,8 +153,8 @@ struct dag_place {
     int32_t pipeline, context, tensor; /* indices inside the pipeline */
     int32_t rank;                      /* GPU, the first of those that it stands for */
     int32_t n_gpus;                    /* that it stands for: all of its TP group, or 1 where each is a place */
-    int32_t alike;                     /* the place whose passes are its own too: itself, but for fold_alike */
-    int32_t n_alike;                   /* places of which it is that; 0: another one's passes are its own */
+    int32_t alike;                     /* the place whose passes stand for its own: itself, unless fold_alike */
+    int32_t n_alike;                   /* places that its passes stand for; 0: those of `alike` stand for it */
 };
 
 enum { DAG_MAX_KINDS = 6 };
@@ -160,16 +172,17 @@ struct dag_pipe {
     struct dag_kinds kinds; /* of its virtual stages */
     struct relations relations;
     struct cost_pass *cost[N_STEP_PASSES]; /* [unit x kinds + kind]; PASS_WEIGHT: NULL unless it is split off */
-    int32_t alike;                         /* the pipe that has all this for it: itself, but for fold_alike */
-    struct builder_end *ends;              /* with copies apart: where its passes end (dag/builder.h), and */
-    struct dag_token *token;               /* of its units, once some of them offload */
-    int64_t *tokens;
+    int32_t alike;                         /* the pipe that has all this for it: itself, unless fold_alike */
+    struct builder_end *ends;              /* of graphs with copies_apart: where its passes end (dag/builder.h) */
+    struct dag_token *token;               /* of those, [forward unit x kinds + kind]; NULL until some unit offloads */
+    int64_t *tokens;                       /* likewise, [forward unit]: its tokens, padding included */
 };
 
-/** A copy to or from the host that stands behind all other tasks: it is due before one of them, which waits for it if
- * the copy is a prefetch, and starts no earlier than two others do (-1: none) and what its in-edges tell has ended. */
+/** A copy to or from the host, numbered behind all other tasks. It comes before one of them in the order of time; if it
+ * is a prefetch, that task waits for it. It starts once what its in-edges name has ended, and no earlier than two other
+ * tasks start (-1: none). */
 struct dag_copy {
-    int32_t before, with[2];
+    int32_t before, with[2]; /* tasks: the one that it comes before; those that it starts no earlier than */
 };
 
 /** Copies apart: tasks n_tasks, n_tasks + 1, ..., in the order in which they are due. */
@@ -216,12 +229,12 @@ enum { DAG_FOLD_PASSES = 1 << 17 };
 struct dag_options {
     bool all_tensor_ranks;
     bool gradient_sync; /* reduce-scatter, optimizer, all-gather; off while candidates of one pipeline are weighed */
-    bool copies_apart;  /* no copies to and from the host yet: dag_copies adds them. Of one phase, no unit streams */
-    bool fold_alike;    /* of pipelines, and of context ranks, that are alike (dag/alike.h) only the first has tasks of
-                           its passes; all have those of gradients and parameters. The same start and finish, and for
-                           the critical path and bounds/ (without events of memory) that is all; sums over places round
-                           otherwise. Not in graphs of up to DAG_FOLD_PASSES, and not with faults, groups, exchanges,
-                           several phases or all_tensor_ranks: there all have tasks */
+    bool copies_apart; /* build no copies to and from the host: dag_copies adds them. One phase, no unit that streams */
+    bool fold_alike;   /* of pipelines, and of context ranks, that are alike (dag/alike.h) only the first gets tasks for
+                          its passes; all get those of gradients and parameters. Tasks start and finish at the same
+                          times, which is all that the critical path and bounds/ (without events of memory) need; sums
+                          over places may round differently. Has no effect on graphs of up to DAG_FOLD_PASSES, and with
+                          faults, groups, exchanges, several phases or all_tensor_ranks */
 };
 
 /**
@@ -236,10 +249,12 @@ bool dag_rebuild(const struct plan *plan, const struct cost_setting *setting, st
                  struct dag *dag, struct error *err);
 
 /**
- * The copies of a plan whose graph was built with copies_apart, in place of those of before: shares that go to the host
- * may have changed, nothing else has. They start and end as those of the graph with all tasks in one order would, to
- * the last bit, and so do passes, by critical_path; bounds/ sees no difference either. For any other use that graph is
- * the one to build: here passes have no edges from what they prefetch, nor copies from what starts with them.
+ * Put the plan's copies into a graph that was built with copies_apart, in place of those that it had. Since it was
+ * built only the shares that go to the host may have changed.
+ *
+ * By critical_path copies and passes start and end at the same times, to the last bit, as in the graph that dag_build
+ * makes without copies_apart, and bounds/ sees no difference. For any other use build that graph: here passes have no
+ * edges from the copies that they wait for, and copies none from the tasks that they start with.
  */
 void dag_copies(const struct plan *plan, const struct cost_setting *setting, struct dag *dag);
 
@@ -277,17 +292,17 @@ struct cost_unit dag_unit(const struct plan_pipeline *pipeline, enum pass pass, 
 
 /** A token of a forward unit on a place of a virtual stage, until its backward [bytes]. */
 struct dag_token {
-    double held;     /* what recomputation keeps for later slices alone aside (MEMORY_KV); divided by the unit's context
-                        degree. The scores of unfused attention are spread over the unit's tokens */
-    double kept;     /* of a sliced sample: keys and values among it, which later slices read; not divided */
+    double held;     /* divided by the unit's context degree; without what recomputation keeps for later slices only
+                        (MEMORY_KV). The scores of unfused attention are spread over the unit's tokens */
+    double kept;     /* part of held, not divided: keys and values of a sliced sample, which later slices read */
     int32_t context; /* the unit's */
 };
 
 /** own: dag_setting of the stage. */
 struct dag_token dag_token_of(const struct plan_pipeline *pipeline, const struct cost_setting *own, int32_t unit);
 
-/** What of `tokens` tokens' activations can go to the host, plan_offload tells the share that does: all but what is
- * kept of `sliced` of them [bytes]. */
+/** Activations of `tokens` tokens that can go to the host: all but what is kept of `sliced` of them [bytes].
+ * plan_offload says which share of these goes. */
 static inline double dag_offloadable_of_tokens(const struct dag_token *token, int64_t tokens, int64_t sliced)
 {
     return (double)tokens * token->held - (double)sliced * token->kept / token->context;

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-/* The member that runs a set's stage, of the tensor index that members from `first` on have. */
+/* The member that runs a stage of a set; `first` is the first member of its tensor index. */
 static struct builder_member *member_on(const struct pass_work *work, int32_t first, int32_t stage)
 {
     struct builder_member *member = &work->builder->members[first];

@@ -11,8 +11,7 @@ static int32_t first_place(const struct dag *dag, int32_t phase)
     return place;
 }
 
-/* The place of the phase that each GPU belongs to; one place may stand for all its TP ranks. Where a GPU has none: the
- * phase's first. */
+/* For each GPU its place in the phase, which may stand for a whole TP group; for GPUs without one the phase's first. */
 static int32_t *places_of_ranks(const struct builder *builder, int32_t phase)
 {
     const struct dag *dag = builder->dag;

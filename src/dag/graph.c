@@ -118,8 +118,8 @@ static void write_edge(int32_t from, int32_t to, int kind, double delay_s, FILE 
     fprintf(file, "];\n");
 }
 
-/* Edges into one pass; a send between is their delay. Rings and barriers are left out. Of two relations between the
- * same tasks the graph keeps one; that one follows the other on its stream is drawn beside it. */
+/* Edges into one pass. A send on the way is an edge's delay; rings and barriers are left out. Of two relations between
+ * the same tasks the graph keeps one; if one task also follows the other on its stream, that is drawn beside it. */
 static void write_in_edges(const struct dag *dag, int32_t task, FILE *file)
 {
     for (int32_t i = dag->in_first[task]; i < dag->in_first[task + 1]; i++) {

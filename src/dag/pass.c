@@ -28,7 +28,7 @@ BUILDER_INLINE void after_end(struct pass_work *work, struct builder_edges *edge
     builder_add_edge(work->builder, edges, end->ring, kind);
 }
 
-/* Field by field: a struct that is copied as a whole at once waits for its parts to be stored. */
+/* Field by field, as this is faster: copying the whole struct would wait until its parts are stored. */
 BUILDER_INLINE void set_member(const struct pass_work *work, const struct builder_lane *lane, int32_t rank,
                                struct builder_member *member)
 {
@@ -75,8 +75,8 @@ BUILDER_INLINE void after_neighbour(struct pass_work *work, struct builder_edges
         after_end(work, edges, end, DAG_INTER_STAGE);
 }
 
-/* On the last stage a backward unit follows the forward units whose tokens it consumes; where it is made of just one
- * of them it is that data unit's way back. */
+/* On the last stage a backward unit follows the forward units whose tokens it consumes. If these are just the tokens of
+ * one forward unit, the edge is that unit's way back (DAG_INTER_STAGE). */
 BUILDER_INLINE void after_forwards(struct pass_work *work, struct builder_edges *edges,
                                    const struct builder_member *member)
 {
@@ -263,8 +263,8 @@ BUILDER_INLINE void end_pass(struct pass_work *work, const struct builder_member
         pass_offload(work, member, end);
 }
 
-/* Build the step's members. `alone`: there is one, of one lane and without exchanges, as nearly always; it is a
- * constant where this is inlined, so that loops over members are none there. */
+/* Build the step's members. `alone`: there is one member, of one lane and without exchanges, as nearly always. It is a
+ * constant where this is inlined, so no loop over members is left there. */
 BUILDER_INLINE void build(struct pass_work *work, bool alone)
 {
     struct builder *builder = work->builder;

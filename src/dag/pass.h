@@ -42,14 +42,15 @@ static inline bool pass_streams(const struct pass_work *work, const struct build
     return member->pipe->plan->cut[work->pass].units[member->unit].streams;
 }
 
-/** What copies ask for of the tokens of all units on all kinds of stages: every stage that offloads asks for one of
- * these, and again on the way back. */
+/** Fill pipe->token and pipe->tokens, of all units on all kinds of stages: every stage that offloads needs them for its
+ * copies, out and back. */
 void pass_open_tokens(struct builder_pipe *pipe);
 
-/** What a backward unit consumes of offloaded units comes back first: from when the pass before it and, on the stage
- * that sends it its gradients, its own unit's pass have started. Earlier it would only take up memory while the stage
- * runs forwards or idles. What streams comes while the pass runs, from its start (`own_pass`, else -1).
- * @return the copy, -1: there is none */
+/** Copy back what a backward unit consumes of offloaded units. The copy starts once the pass before it on the place has
+ * started and, on the stage that sends it its gradients, the unit's own pass has started: earlier it would only take up
+ * memory while the stage runs forwards or idles. What streams comes back while the pass runs, from its start.
+ * @param own_pass  the task of that pass, if what it consumes streams; else -1
+ * @return          the copy, -1: there is none */
 int32_t pass_prefetch(struct pass_work *work, const struct builder_member *member, int32_t own_pass);
 
 /** A forward unit's copy to the host, into `end`, if there is one. */

@@ -42,7 +42,7 @@ static struct dag_task task_of(const struct builder *builder, const struct build
     return task;
 }
 
-/* Members of each node in a collective whose members k stand on each of several nodes, or (k 1) as they fall. */
+/* Members on each node of a collective: k on each of several nodes; k 1: as the members fall on nodes. */
 static int32_t ranks_each(const struct builder *builder, const struct builder_ring *ring, int32_t k)
 {
     bool one_node = true;
@@ -115,7 +115,7 @@ static double worst_nic(const struct builder *builder, const struct builder_ring
     return worst;
 }
 
-/* Of k members on each node: to the counterparts on other nodes. */
+/* SENDs from each member to its counterparts on other nodes; k members on each node. */
 static void add_flows(struct builder *builder, const struct builder_ring *ring, int32_t open, int32_t k)
 {
     double bytes_per_s = builder->setting->platform->nic_bytes_per_s;
@@ -133,7 +133,7 @@ static void add_flows(struct builder *builder, const struct builder_ring *ring, 
         }
 }
 
-/* The longest of the members' messages, as the first one's. */
+/* One SEND for all members, of the first one: the longest of their messages. */
 static void add_longest_hop(struct builder *builder, const struct builder_ring *ring, int32_t open)
 {
     struct cost_transfer longest = {0};

@@ -10,6 +10,7 @@
 #include <xbt/dynar.h>
 
 #include "base/check.h"
+#include "base/compare.h"
 
 /* What comes to a link from one side: from the senders by other links before it, or to the receivers behind it. */
 struct side {
@@ -56,10 +57,8 @@ static int compare(const void *a, const void *b)
 {
     const struct way *x = a, *y = b;
     if (x->stream != y->stream)
-        return x->stream < y->stream ? -1 : 1;
-    if (x->from_rank != y->from_rank)
-        return x->from_rank < y->from_rank ? -1 : 1;
-    return (x->to_rank > y->to_rank) - (x->to_rank < y->to_rank);
+        return COMPARE(x->stream, y->stream);
+    return x->from_rank != y->from_rank ? COMPARE(x->from_rank, y->from_rank) : COMPARE(x->to_rank, y->to_rank);
 }
 
 /* Each once, sorted. Most streams send the same way again and again. */
@@ -139,9 +138,7 @@ static void way_route(struct finder *finder, struct way *way)
 /* Ways with the same GPU stay in the order of their routes, which no two share. */
 static int compare_ranks(int32_t x_rank, int32_t y_rank, const struct way *x, const struct way *y)
 {
-    if (x_rank != y_rank)
-        return x_rank < y_rank ? -1 : 1;
-    return (x->first_link > y->first_link) - (x->first_link < y->first_link);
+    return x_rank != y_rank ? COMPARE(x_rank, y_rank) : COMPARE(x->first_link, y->first_link);
 }
 
 static int compare_senders(const void *a, const void *b)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "base/compare.h"
 
 /* Ends of the slices of each micro-batch, ascending, the last one its tokens: end[first[u]..first[u + 1]). */
 struct boundaries {
@@ -232,12 +233,6 @@ static double best_under(struct terapipe *terapipe, double ceiling_s)
     return sum;
 }
 
-static int compare_seconds(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* The ceiling whose slices end first. */
 static double best_ceiling(struct terapipe *terapipe, int32_t stages)
 {
@@ -246,7 +241,7 @@ static double best_ceiling(struct terapipe *terapipe, int32_t stages)
     double *ceilings = check_malloc(n * sizeof *ceilings), chosen_s = 0, chosen_sum_s = -1, tried_s = -1;
     for (size_t i = 0; i < n; i++)
         ceilings[i] = terapipe->seconds[i];
-    qsort(ceilings, n, sizeof *ceilings, compare_seconds);
+    qsort(ceilings, n, sizeof *ceilings, compare_doubles);
     for (size_t i = 0; i < n; i++) {
         double ceiling_s = ceilings[i];
         if (i + 1 < n && tried_s >= 0 && ceiling_s < tried_s + step_s)

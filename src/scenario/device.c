@@ -4,7 +4,6 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "scenario/document_read.h"
 #include "scenario/library.h"
 #include "scenario/schema_text.h"
 
@@ -149,17 +148,6 @@ static const char *const beside[] = {"fit",        "sources", "launch_s", "memor
                                      "collective", "fabric",  "nic",      "pcie",   "sustained", NULL};
 static const char *const documentation[] = {"fit", "sources", NULL};
 
-static bool read_keys(const char *path, const struct schema_key *keys, int32_t n_keys, const char *const *others,
-                      struct device *device, struct error *err)
-{
-    struct document document = {0};
-    if (!document_read(path, &document, err))
-        return false;
-    bool ok = schema_read(&document, 0, keys, n_keys, others, device, err);
-    document_free(&document);
-    return ok;
-}
-
 static bool find(const char *data_dir, const char *name, char path[1024], struct error *err)
 {
     char folder[1024];
@@ -175,7 +163,7 @@ bool device_read(const char *data_dir, const char *name, struct device *device, 
     memcpy(keys + N_SHEET, training, sizeof training);
     memcpy(keys + N_SHEET + N_TRAINING, curves, sizeof curves);
     *device = (struct device){0};
-    if (!find(data_dir, name, path, err) || !read_keys(path, keys, N_KEYS, documentation, device, err))
+    if (!find(data_dir, name, path, err) || !schema_read_file(path, keys, N_KEYS, documentation, device, err))
         return false;
     const double held[] = {device->training.collective_multiprocessors, device->training.node_multiprocessors};
     for (int i = 0; i < 2; i++)
@@ -194,7 +182,7 @@ bool device_read_sheet(const char *data_dir, const char *name, struct device *de
     memcpy(keys, sheet, sizeof sheet);
     memcpy(keys + N_SHEET, training, sizeof training);
     *device = (struct device){0};
-    return find(data_dir, name, path, err) && read_keys(path, keys, N_SHEET + N_TRAINING, beside, device, err);
+    return find(data_dir, name, path, err) && schema_read_file(path, keys, N_SHEET + N_TRAINING, beside, device, err);
 }
 
 void device_write_curves(FILE *file, const struct device *device)

@@ -8,6 +8,7 @@
 #include <yaml.h>
 
 #include "base/check.h"
+#include "base/compare.h"
 #include "base/regular.h"
 
 enum { MAX_BYTES = 1 << 20 };
@@ -169,7 +170,7 @@ static int compare_keys(const void *a, const void *b)
 {
     const struct document_node *const *left = a, *const *right = b;
     int order = strcmp((*left)->key, (*right)->key);
-    return order != 0 ? order : (*left > *right) - (*left < *right);
+    return order != 0 ? order : COMPARE(*left, *right);
 }
 
 /** Sorted, so that a hostile file of many keys costs no more than reading it. */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "scenario/plan_space.h"
 
-#include "scenario/document_read.h"
 #include "scenario/library.h"
 #include "scenario/schema_text.h"
 
@@ -35,15 +34,12 @@ static bool read_named(const struct document *document, int32_t node, const char
                        struct plan_space *space, struct error *err)
 {
     char folder[1024], path[1024];
-    struct document file = {0};
     struct error unknown = {0};
     int32_t at = document_find(document, node, "name");
     snprintf(folder, sizeof folder, "%s/model/plan_space", data_dir);
     if (!library_find(folder, name, ".yaml", "plan space", path, &unknown))
         return document_error(document, at >= 0 ? at : node, err, "plan_space.name: %s", unknown.text);
-    bool ok = document_read(path, &file, err) && schema_read(&file, 0, keys + 1, N_FILE_KEYS, NULL, space, err);
-    document_free(&file);
-    return ok;
+    return schema_read_file(path, keys + 1, N_FILE_KEYS, NULL, space, err);
 }
 
 #define REPLACE(list)                                                                                                  \

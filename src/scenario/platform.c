@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/compare.h"
 #include "base/hash.h"
 #include "base/regular.h"
 #include "scenario/library.h"
@@ -314,20 +315,18 @@ static bool parse_file(struct reader *reader, uint64_t *hash)
 static int compare_parts(const void *a, const void *b)
 {
     const struct item *left = a, *right = b;
-    int order = (left->part > right->part) - (left->part < right->part);
-    if (order == 0)
-        order = (left->node > right->node) - (left->node < right->node);
-    if (order == 0)
-        order = (left->gpu > right->gpu) - (left->gpu < right->gpu);
-    return order != 0 ? order : (left->line > right->line) - (left->line < right->line);
+    if (left->part != right->part)
+        return COMPARE(left->part, right->part);
+    if (left->node != right->node)
+        return COMPARE(left->node, right->node);
+    return left->gpu != right->gpu ? COMPARE(left->gpu, right->gpu) : COMPARE(left->line, right->line);
 }
 
 /** Of names: by kind of name and name alone, so that bsearch finds a reference. */
 static int compare_names(const void *a, const void *b)
 {
     const struct item *left = a, *right = b;
-    int order = (left->part > right->part) - (left->part < right->part);
-    return order != 0 ? order : strcmp(left->name, right->name);
+    return left->part != right->part ? COMPARE(left->part, right->part) : strcmp(left->name, right->name);
 }
 
 /** Every name once, every reference to one of them. */

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "scenario/document_read.h"
+#include "scenario/schema.h"
 
 #define FIELD(field) offsetof(struct memory_pressure, field)
 
@@ -25,11 +25,7 @@ static const struct schema_key keys[] = {
 bool pressure_read(const char *data_dir, struct memory_pressure *pressure, struct error *err)
 {
     char path[1024];
-    struct document document = {0};
     snprintf(path, sizeof path, "%s/model/memory_pressure.yaml", data_dir);
     *pressure = (struct memory_pressure){0};
-    bool ok = document_read(path, &document, err) &&
-              schema_read(&document, 0, keys, sizeof keys / sizeof *keys, NULL, pressure, err);
-    document_free(&document);
-    return ok;
+    return schema_read_file(path, keys, sizeof keys / sizeof *keys, NULL, pressure, err);
 }

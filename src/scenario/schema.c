@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "base/nearest.h"
+#include "scenario/document_read.h"
 #include "scenario/quantity.h"
 #include "scenario/schema_text.h"
 
@@ -452,4 +453,13 @@ bool schema_read(const struct document *document, int32_t mapping, const struct 
     for (int32_t i = 0; i < n_keys; i++)
         read_key(&reading, &keys[i], mapping, object);
     return reading.ok;
+}
+
+bool schema_read_file(const char *path, const struct schema_key *keys, int32_t n_keys, const char *const *others,
+                      void *object, struct error *err)
+{
+    struct document document = {0};
+    bool ok = document_read(path, &document, err) && schema_read(&document, 0, keys, n_keys, others, object, err);
+    document_free(&document);
+    return ok;
 }

@@ -70,4 +70,8 @@ struct schema_key {
 bool schema_read(const struct document *document, int32_t mapping, const struct schema_key *keys, int32_t n_keys,
                  const char *const *others, void *object, struct error *err);
 
+/** The same from the mapping that a file is. */
+bool schema_read_file(const char *path, const struct schema_key *keys, int32_t n_keys, const char *const *others,
+                      void *object, struct error *err);
+
 #endif

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/compare.h"
 #include "cost/flop.h"
 
 double deciding_batch_flop(const struct model *model, const struct batch *batch)
@@ -17,15 +18,13 @@ double deciding_batch_flop(const struct model *model, const struct batch *batch)
 static int by_work(const void *left, const void *right)
 {
     const struct search_iteration *a = left, *b = right;
-    if (a->model_flop != b->model_flop)
-        return a->model_flop < b->model_flop ? -1 : 1;
-    return a->iteration < b->iteration ? -1 : 1;
+    return a->model_flop != b->model_flop ? COMPARE(a->model_flop, b->model_flop) : COMPARE(a->iteration, b->iteration);
 }
 
 static int by_iteration(const void *left, const void *right)
 {
     const struct search_iteration *a = left, *b = right;
-    return a->iteration < b->iteration ? -1 : 1;
+    return COMPARE(a->iteration, b->iteration);
 }
 
 /** Where strata begin: of equal sums of weight, at least one candidate each. weight: [SEARCH_CANDIDATES] positive

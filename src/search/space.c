@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/compare.h"
 
 struct listing {
     const struct scenario *scenario;
@@ -81,21 +82,9 @@ static void add_layout(struct listing *listing, struct scenario_plan layout)
     }
 }
 
-static int compare_choices(const void *a, const void *b)
-{
-    return *(const int32_t *)a - *(const int32_t *)b;
-}
-
 static int compare_ints(const void *a, const void *b)
 {
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
-
-static int compare_reals(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
+    return COMPARE(*(const int64_t *)a, *(const int64_t *)b);
 }
 
 /** Ascending, each once: so a list's order decides nothing. @return how many are left */
@@ -123,9 +112,9 @@ static void sort_lists(struct listing *listing, const void *knobs)
     if (space->offload.n == 0 || !system_offloads(system, knobs))
         listing->offload = (struct schema_reals){1, {0}};
     SORT(&listing->vpp, compare_ints);
-    SORT(&listing->sharding, compare_choices);
-    SORT(&listing->recompute, compare_choices);
-    SORT(&listing->offload, compare_reals);
+    SORT(&listing->sharding, compare_int32s);
+    SORT(&listing->recompute, compare_int32s);
+    SORT(&listing->offload, compare_doubles);
     if (system_recomputes(system, knobs))
         listing->recompute.n = 1;
 }

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "base/check.h"
+#include "base/compare.h"
 #include "base/csv_rows.h"
 
 /** What the points in NAME.points.csv have in common with a sweep. */
@@ -21,8 +22,7 @@ struct kept {
 
 static int compare_ids(const void *one, const void *other)
 {
-    const uint64_t *a = one, *b = other;
-    return (*a > *b) - (*a < *b);
+    return COMPARE(*(const uint64_t *)one, *(const uint64_t *)other);
 }
 
 /* Columns as `book` writes them: point, id, ..., command. */

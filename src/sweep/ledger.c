@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "base/compare.h"
 #include "base/hash.h"
 #include "dag/graph.h"
 #include "execute/execute.h"
@@ -20,16 +21,13 @@ struct ledger_id {
 static int compare_ids(const void *a, const void *b)
 {
     const struct ledger_id *left = a, *right = b;
-    if (left->id != right->id)
-        return left->id < right->id ? -1 : 1;
-    return (left->point > right->point) - (left->point < right->point);
+    return left->id != right->id ? COMPARE(left->id, right->id) : COMPARE(left->point, right->point);
 }
 
 /** Of bsearch: ids stand once. */
 static int compare_id(const void *key, const void *entry)
 {
-    const uint64_t id = *(const uint64_t *)key, other = ((const struct ledger_id *)entry)->id;
-    return (id > other) - (id < other);
+    return COMPARE(*(const uint64_t *)key, ((const struct ledger_id *)entry)->id);
 }
 
 bool ledger_open(const struct manifest *manifest, struct ledger *ledger, struct error *err)

@@ -9,16 +9,17 @@
 /** What may be changed, from the units' own settings on. */
 struct adapt_rule {
     bool offload, recompute;
-    bool even_host; /* of a node's host memory its GPUs have even shares, and the plan those of its own; else it may
-                       have all: no other plan offloads there */
+    bool even_host; /* the GPUs of a node have even shares of its host memory, and the plan may use those of its GPUs;
+                       else it may use all, as no other plan offloads there */
     double limit_s; /* a plan that ends later is of no use; 0: none is */
 };
 
-/** What a plan comes to without the gradients' traffic. peak_bytes: of the rank that needs most; where it has more on a
- * host than it may, at least as far above the limit as that is. */
+/** What a plan comes to without the gradients' traffic. */
 struct adapt_outcome {
-    double makespan_s, peak_bytes;
-    double host_share; /* what it has on the host over the even shares of its GPUs, of a node where that is most */
+    double makespan_s;
+    double peak_bytes; /* of the rank that needs most; if the plan has more on a host than it may, this is at least as
+                          far above its limit as that */
+    double host_share; /* what it has on the host over the even shares of its GPUs; of the node where that is most */
     bool offloads, recomputes; /* some unit was changed so */
     bool host_ends;            /* offload took more of a host than it may */
 };
@@ -41,12 +42,12 @@ double adapt_host_bytes(const struct system_request *request, int32_t n_ranks, b
  * units and resolve it again:
  *
  * - offload: each place above the limit decides for its stage alone (plan_pipeline.offload). Its memory is walked in
- *   time; at each moment above the limit goes, of the units that have been run forward and need not come back yet, that
- *   whose backward comes last (it stays away longest, so this is the least that covers all moments; ties: lower unit),
- *   each up to its whole share, the last one by just what is missing. One whose copy would be over by then goes before
- *   one whose copy would not. The copies are in the graph: what they delay is counted in the next round. On one stage
- *   units stream: what goes, of all layers but two, is away from the start of the forward to the end of the last
- *   backward that consumes of it, and of the unit whose forward runs more goes where nothing more of others can.
+ *   time. At each moment above the limit units go that have run forward and need not come back yet, first the one whose
+ *   backward comes last (it stays away longest, so the least goes that covers all moments; ties: lower unit), each up
+ *   to its whole share, the last one by just what is missing. Units whose copy would be over by then go before those
+ *   whose copy would not. The copies are in the graph: what they delay is counted in the next round. On one stage units
+ *   stream: what goes is of all layers but two, and is away from the start of the forward to the end of the last
+ *   backward that consumes of it. Where nothing more of other units can go, more of the unit goes whose forward runs.
  * - recompute, at the moment where a place is furthest above the limit with nothing left to offload: one step (none,
  *   selective, full) of the held unit (begun forward, its consumer not begun) that adds the least seconds of backward
  *   pass for each byte it frees (ties: lower unit), so short samples first. A unit recomputes on all stages, so what it

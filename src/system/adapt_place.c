@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "base/compare.h"
 
 /* A forward unit on a place, as something to send to the host. */
 struct stay {
@@ -177,11 +178,6 @@ static void open_stay(struct window *window, int32_t number)
     window->open[at] = number;
 }
 
-static int compare_numbers(const void *a, const void *b)
-{
-    return *(const int32_t *)a - *(const int32_t *)b;
-}
-
 static void move_window(struct window *window, double time_s)
 {
     const struct stay *stays = window->stays;
@@ -189,7 +185,7 @@ static void move_window(struct window *window, double time_s)
     while (window->n_back < window->n && stays[window->by_return[window->n_back]].back_s <= time_s)
         window->n_back++;
     if (window->n_back > begin + 1) /* what several free is summed up in one order */
-        qsort(window->by_return + begin, (size_t)(window->n_back - begin), sizeof *window->by_return, compare_numbers);
+        qsort(window->by_return + begin, (size_t)(window->n_back - begin), sizeof *window->by_return, compare_int32s);
     for (int32_t i = begin; i < window->n_back; i++)
         window->freed_bytes -= stays[window->by_return[i]].freed_bytes;
     while (window->n_ended < window->n && stays[window->n_ended].ended_s <= time_s)

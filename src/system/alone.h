@@ -7,16 +7,19 @@
 #include "plan/plan.h"
 
 /**
- * When the passes of a plan end if each pipeline runs alone and stages need not send [s]: phase after phase its slowest
- * pipeline, of which every stage runs its steps in order, a forward after that of the stage before, a backward after
- * that of the stage behind. Offloaded activations, but for those that stream, leave one after the other once their
- * forward has ended; they come back one after the other, before their backward, once they have left, the pass before
- * on the stage has begun and so has the backward of the stage behind.
+ * When the passes of a plan end if each pipeline runs alone and nothing is sent between stages [s]. Phases follow each
+ * other, and each takes as long as its slowest pipeline. A stage runs its steps in order: a forward once that of the
+ * stage before has ended, a backward once that of the stage behind has ended.
  *
- * These are tasks and edges of the plan's graph (dag/dag.h), some of them: the longest path through all is never
- * shorter, so this is a lower bound of the critical path's passes.
+ * Offloaded activations, except those that stream, go out one after the other, each once its forward has ended. They
+ * come back one after the other before their backward: each once it is out, the pass before that backward on the stage
+ * has begun, and the backward of the stage behind has begun.
  *
- * Copies are left out where backward units are not the forward ones. Chunks are 1, backwards are not split.
+ * All of these are tasks and edges of the plan's graph (dag/dag.h), which has more: its longest path is never shorter,
+ * so this is a lower bound of when the passes end on the critical path.
+ *
+ * Needs one chunk a stage and backwards that are not split. Copies are left out where the backward units are not the
+ * forward ones.
  */
 double alone_plan_s(const struct plan *plan, const struct cost_setting *setting);
 

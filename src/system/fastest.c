@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "base/compare.h"
 #include "bounds/critical_path.h"
 #include "cost/cache.h"
 #include "dag/dag.h"
@@ -62,8 +63,7 @@ static bool resolve(const struct system_request *request, const struct cost_sett
 static int by_least_s(const void *a, const void *b)
 {
     const struct candidate *x = a, *y = b;
-    return x->least_s != y->least_s ? (x->least_s > y->least_s) - (x->least_s < y->least_s)
-                                    : (x->number > y->number) - (x->number < y->number);
+    return x->least_s != y->least_s ? COMPARE(x->least_s, y->least_s) : COMPARE(x->number, y->number);
 }
 
 /* All candidates, by their bounds. @return how many */

@@ -5,14 +5,13 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/compare.h"
 
 static int longest_first(const void *a, const void *b, void *tokens)
 {
     int32_t i = *(const int32_t *)a, j = *(const int32_t *)b;
     const int32_t *length = tokens;
-    if (length[i] != length[j])
-        return length[i] > length[j] ? -1 : 1;
-    return (i > j) - (i < j);
+    return length[i] != length[j] ? COMPARE(length[j], length[i]) : COMPARE(i, j);
 }
 
 int32_t *samples_by_length(const struct batch *batch)

@@ -9,7 +9,7 @@
 #include "lengths/lengths.h"
 #include "plan/plan.h"
 
-/** What plan() may know. Everything is borrowed and constant; iteration and seed are its only randomness. */
+/** All that plan() may know. Everything is borrowed and constant; random numbers come from iteration and seed alone. */
 struct system_request {
     const struct batch *batch;
     const struct cost_setting *setting; /* TP degree and layers of a virtual stage filled in */
@@ -18,8 +18,8 @@ struct system_request {
     double memory_bytes;                /* a rank may use */
     int64_t iteration, seed;
     const void *knobs; /* the system's own struct, filled from its table */
-    double limit_s;    /* 0: none. A plan that exceeds memory_bytes, or whose passes end later than this (critical
-                          path), is of no use: the system may leave it, as a plan of no phases */
+    double limit_s;    /* 0: none. Else nobody wants a plan that exceeds memory_bytes, or whose passes end later than
+                          this (critical path): in its place the system may give a plan without phases */
 };
 
 /** The data-parallel ranks [first_rank, first_rank + width) share a sample evenly. */
@@ -32,39 +32,41 @@ struct training_system {
     const struct schema_key *knobs; /* offsets into a struct of knobs_size bytes */
     int32_t n_knobs;
     size_t knobs_size;
-    size_t state_size; /* zeroed before the first iteration; holds what goes over to the next. Above 0 a plan may leave
-                          samples to later iterations: a batch then bounds nothing */
+    size_t state_size; /* bytes that are kept from one iteration to the next, zeroed before the first. Above 0 a plan
+                          may leave samples to later iterations, so a batch gives no bounds for it */
     bool uses_context; /* takes plan.cp > 1 */
-    enum scenario_context context_type; /* plan.cp_type that a plan search gives it */
-    enum scenario_sharding sharding;    /* plan.sharding that it gives it */
-    bool whole_model;                   /* a rank has all layers: takes plan.tp and plan.pp 1 only */
+    enum scenario_context context_type; /* plan.cp_type of the plans that a search tries */
+    enum scenario_sharding sharding;    /* plan.sharding of these, where the plan space lists none */
+    bool whole_model;                   /* every rank has all layers: takes plan.tp and plan.pp 1 only */
     bool uses_schedules; /* takes plan.schedule and plan.vpp > 1: gives each pipeline to schedule_pipeline */
     /*
-     * What a plan search (search/search.h) may rely on; the contract test holds it.
+     * What a plan search (search/search.h) may rely on; the contract test checks it.
      */
     bool keeps_samples;                    /* every sample runs whole, in one unit of one pipeline */
     bool switches_layouts;                 /* it runs phases in other layouts than the plan's */
-    bool (*recomputes)(const void *knobs); /* NULL: never. With these knobs it decides itself what is computed again:
-                                              plan.recompute decides nothing */
-    bool offloads; /* plan.offload is worth searching; of a system that decides itself: false, */
-    bool (*leaves_offload)(const void *knobs); /* but with these knobs it leaves that to the plan; NULL: never */
-    bool never_regrets; /* of requests that differ in memory_bytes, recompute and offload alone, the one with more
-                           memory and less of both gets a plan whose passes end no later (critical path); and a plan
-                           that fits less memory is the plan for that, too */
+    bool (*recomputes)(const void *knobs); /* whether with these knobs it decides itself what is computed again, and
+                                              plan.recompute decides nothing; NULL: never */
+    bool offloads;                         /* plan.offload is worth searching; false where the system decides itself */
+    bool (*leaves_offload)(const void *knobs); /* offloads false: whether it leaves that to the plan with these knobs;
+                                                  NULL: never */
+    bool never_regrets; /* Take two requests that differ only in memory_bytes, recompute and offload. The one with more
+                           memory and less of both gets a plan whose passes end no later (critical path). And a plan
+                           that also fits less memory is the plan for less memory, too */
     bool (*shares)(const struct system_request *request, int32_t variant, struct system_share *share);
-    /* NULL: not known before. plan() takes the shares of one variant, numbered from 0: those of each sample. Cheap: the
-       bounds of a search come from it. false: there is no such variant */
+    /* Which ranks share each sample, share[n_samples], in one variant, numbered from 0; false: there is no such
+       variant. plan() takes the shares of one of the variants. Cheap: a search takes bounds from it. NULL: the shares
+       are not known before plan() */
     bool (*plan)(const struct system_request *request, void *state, struct plan *plan, struct error *err);
     void (*close)(void *state); /* NULL: nothing to free */
 };
 
-/** Whether it decides recomputation itself with these knobs; NULL: not known, no. */
+/** Whether it decides recomputation itself with these knobs. Of knobs that are not known (NULL): no. */
 static inline bool system_recomputes(const struct training_system *system, const void *knobs)
 {
     return knobs != NULL && system->recomputes != NULL && system->recomputes(knobs);
 }
 
-/** Whether plan.offload decides anything worth searching with these knobs; NULL: not known. */
+/** Whether plan.offload is worth searching with these knobs; NULL: they are not known. */
 static inline bool system_offloads(const struct training_system *system, const void *knobs)
 {
     return system->offloads || (knobs != NULL && system->leaves_offload != NULL && system->leaves_offload(knobs));
@@ -105,8 +107,8 @@ struct system_request system_request_of(const struct scenario *scenario, const s
 /** Whether units that offload stream (plan_unit.streams): on one virtual stage what goes to the host is soon back. */
 bool system_streams(const struct system_request *request);
 
-/** The share of a unit's activations that goes to the host where the plan says `offload`: that; where units stream only
- * of all layers but two, the first and the last (as ByteScale's eq. 3, bytescale.c). */
+/** The share of a unit's activations that goes to the host where the plan says `offload`: `offload` itself; where units
+ * stream, `offload` of all layers but the first and the last (as ByteScale's eq. 3, bytescale.c). */
 double system_offload_share(const struct system_request *request, double offload);
 
 /** Give a unit the plan's offload. */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/compare.h"
 #include "base/rng.h"
 
 /* Documents of one iteration: those that wait, then the new ones. */
@@ -48,9 +49,7 @@ static int longest_first(const void *a, const void *b, void *documents)
 {
     int32_t i = *(const int32_t *)a, j = *(const int32_t *)b;
     const struct wlb_document *document = documents;
-    if (document[i].tokens != document[j].tokens)
-        return document[i].tokens > document[j].tokens ? -1 : 1;
-    return (i > j) - (i < j);
+    return document[i].tokens != document[j].tokens ? COMPARE(document[j].tokens, document[i].tokens) : COMPARE(i, j);
 }
 
 /* Documents that leave their queues, longest first. @return how many */

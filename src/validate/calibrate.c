@@ -159,8 +159,7 @@ static char *rows_text(const struct samples *samples)
 {
     size_t bytes = 0;
     char *text = NULL;
-    FILE *file = open_memstream(&text, &bytes);
-    CHECK(file != NULL);
+    FILE *file = check_memstream(&text, &bytes);
     for (int32_t i = 0, last; i < samples->n; i = last + 1) {
         const char *id = samples->sample[i].id;
         int64_t number = strtoll(id + strcspn(id, "0123456789"), NULL, 10);

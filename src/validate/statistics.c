@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/compare.h"
 
 /** Whether a row counts in its group. */
 static bool counts(const struct validate_row *row, struct validate_group group)
@@ -107,9 +108,7 @@ struct ranked {
 static int by_error(const void *a, const void *b)
 {
     const struct ranked *left = a, *right = b;
-    if (left->error != right->error)
-        return left->error > right->error ? -1 : 1;
-    return left->row < right->row ? -1 : left->row > right->row;
+    return left->error != right->error ? COMPARE(right->error, left->error) : COMPARE(left->row, right->row);
 }
 
 struct validate_full_runs validate_full_runs_of(const struct validate *validate, struct validate_group group)

@@ -164,8 +164,7 @@ static char *residuals_text(const struct training *training, const double *predi
 {
     char *text = NULL;
     size_t bytes = 0;
-    FILE *file = open_memstream(&text, &bytes);
-    CHECK(file != NULL);
+    FILE *file = check_memstream(&text, &bytes);
     for (int32_t i = 0; i < training->n_runs; i++)
         fprintf(file, "%s%s %+.4f", i > 0 ? ", " : "", training->runs[i].row.id,
                 predicted[i] / training->runs[i].row.measured - 1);
@@ -177,8 +176,7 @@ static char *rows_text(const struct training *training)
 {
     char *text = NULL;
     size_t bytes = 0;
-    FILE *file = open_memstream(&text, &bytes);
-    CHECK(file != NULL);
+    FILE *file = check_memstream(&text, &bytes);
     for (int32_t i = 0; i < training->n_runs; i++)
         fprintf(file, "%s%s", i > 0 ? " " : "", training->runs[i].row.id);
     CHECK(fclose(file) == 0);
