@@ -299,6 +299,21 @@ def spread_cells(cells):
                      "cut anew", "merged samples"), rows)
 
 
+def spread_costs(tables):
+    """SlimPack with and without a limit to the spread of its units."""
+    rows = tables.read("unit-spread")
+    lines = []
+    for fastest, even in zip(rows[::2], rows[1::2]):
+        pair = fastest, even
+        lines.append((f"{MODELS[even['model']]} {DATA_SETS[even['data.lengths']]} {ki(even['data.context'])}", " → ".join(dict.fromkeys(map(plan, pair))),
+                      *(" / ".join(f"{row[f'{name}_flop_spread']:.3f}" for name in PASSES) for row in pair),
+                      f"{max(even[f'largest_{name}_flop_spread'] for name in PASSES):.3f}",
+                      " → ".join(f"{sum(row[f'{name}_units'] for name in PASSES) / len(PASSES):.1f}" for row in pair),
+                      " → ".join(f"{row['tokens_per_s_per_gpu']:.0f}" for row in pair), speed({"slimpack": even})))
+    return markdown(("cell", "plan", "p95/p5 of FLOPs, F / B", "with the limit, F / B", "its largest, of an iteration",
+                     "units of a pipeline", "tokens/s/GPU", "of the speed"), lines)
+
+
 def lengths_rows(lengths):
     """Shares of the documents as they are, none cut."""
     if not lengths:
@@ -472,30 +487,14 @@ kind of iteration.
   of the partitions with no more units that end in time, the one whose units are the most even.
 - Without pipelines no stage waits. One to five units of a merged sample are the fastest there, and they are uneven.
 
-**What is above 1.02 in pipelines** comes of merged samples, in one of two ways:
+**What is above 1.02 in pipelines** comes of merged samples: as many units as would be even take longer.
 
-- As many units as would be even take longer (an experiment on an earlier build: 7B, Wikipedia, 64Ki, TP2 PP4, an
-  iteration with a merged sample: 13 units in place of 8 have 1.035 in place of 1.112 backward, and take 1.6% longer).
-- No number of units is even for both passes (70B, Common Crawl, 256Ki, TP4 PP4). A number for each pass would give
-  1.017 in place of 1.027 forward, but the solver takes a tenth longer: not done.
-
-**What more evenness would cost** (experiments on earlier builds). 600 iterations of 13B, B = 512, full recomputation,
-all data sets, 128Ki and 256Ki, TP1 PP8, TP2 PP4, TP2 PP8 and TP4 PP4. No rule makes an iteration slower; what a slow
-GPU or NIC costs is the mean of 24 cases on the critical path, over the first rule.
-
-| pipelines that wait | p95/p5 with merged samples, F / B | a GPU 2 times slower costs | a NIC 4 times slower costs |
-|---|---|---|---|
-| choose by seconds alone, as the others | 1.079 / 1.112 | | |
-| take even units, no more of them (as it is) | 1.046 / 1.061 | 0.2% more | 0.0% more |
-| take even units, more of them, too | 1.043 / 1.057 | 4% more | 9% more |
-
-With more units, shared samples send 2.5 times as many keys and values, and pipelines use up the time that they have
-left. Without pipelines (TP4 and TP8) nothing is evened in this way.
-
-Even units for all, at any cost (7B and 13B, plan space free, B = 512, plans as found there), are at most 1.01 in all
-cells. But iterations then take 1.0 to 1.3 times as long with pipelines, and 1.1 to 10.9 times without (geometric mean
-2.9): kernels of so small units are inefficient, and a ring sends the keys and values before a slice again for each
-slice."""
+**What even units cost** (`analysis/paper.py unit-spread`; B = 512). With `unit_spread: 1.02` SlimPack takes only units
+whose p95/p5 is at most that on every rank, and a number of them for each pass. Plans are those that the search finds in
+plan space free without the limit, and behind an arrow with it; but 70B on Common Crawl has one with pipelines, 0.5%
+slower than the fastest. With pipelines evenness is cheap. Without, it takes many times as many units: kernels of so
+small units are inefficient, and a ring sends the keys and values before a slice again for each slice. With the limit
+the search takes pipelines there, too."""
 
 # What stands above the tables of each section, in the order of the page.
 NOTES = {
@@ -568,7 +567,7 @@ def page(tables):
         "Parts of SlimPack": ablation(tables),
         "The same plan": same_plan(tables),
         "Times of units": unit_times(tables),
-        "Spread of units": spread_reasons(cells) +
+        "Spread of units": spread_costs(tables) + "\n\nIterations of all cells, by kind:\n\n" + spread_reasons(cells) +
         f"\n\nCells above {GOOD_SPREAD} in pipelines, sliced and cut anew:\n\n" + spread_misses(cells) +
         f"\n\nCell by cell, plan space {SPREAD_CELLS[0]}, B = {SPREAD_CELLS[1]}:\n\n" + spread_cells(cells),
         "Scaling": scaling(tables),

@@ -25,8 +25,8 @@ from common import Trace  # noqa: E402
 # Of figures that draw many samples: less of them.
 SMALL = {"lengths": ["data.global_batch=300"], "unit-size": ["data.global_batch=8"], "memory": ["iterations.measured=3"],
          **{f"unit-times-{name}": ["data.global_batch=96"] for name in paper_units.DATA_SETS}}
-SWEPT = [name for name in paper.FIGURES if name.startswith("throughput")] + ["ablation", "same-plan", "experiments", "choice",
-                                                                                    "scaling"]
+SWEPT = [name for name in paper.FIGURES if name.startswith("throughput")] + ["ablation", "same-plan", "experiments", "unit-spread",
+                                                                                    "choice", "scaling"]
 
 
 def call(*arguments):
@@ -182,7 +182,7 @@ class Figures(unittest.TestCase):
         self.assertIn("no figure no-such-figure", done.stderr)
 
 
-PARTS = ["pipelines", "sliced_pipelines", "asymmetric_pipelines", "merged_samples"]
+PARTS = ["forward_units", "backward_units", "pipelines", "sliced_pipelines", "asymmetric_pipelines", "merged_samples"]
 
 
 def write_sweep(path, points):
@@ -206,6 +206,7 @@ def write_sweep(path, points):
             of_row["point"], of_row["system"], of_row["measured"][1:] = number, system, 1
             of_row["tokens"][1:], of_row["time_s"][1:], of_row["ring_s"], of_row["total_s"] = tokens, seconds, 1, 4
             of_row["model_flop"] = 5 * of_row["tokens"]
+            of_row["pipelines"], of_row["backward_units"], of_row["forward_flop_spread"][1:] = 2, 6, [1, 1.5]
             iterations.append(of_row)
     texts = [f"model: {keys['model']}\ndevice: h800\nplatform: hopper-2x8\ndata:\n  lengths: {keys['data.lengths']}\n"
              f"  context: {keys['data.context']}\n  global_batch: 512\n" for keys, _ in points]
@@ -279,7 +280,7 @@ class Sweeps(unittest.TestCase):
     def test_figures_of_sweeps_are_drawn(self):
         for name, systems, n_rows in [(name, ("best-fit", "slimpack"), 8) for name in (
                 "throughput-free-512", "throughput-megatron-512-simgrid", "ablation", "same-plan", "experiments")] + [
-                ("scaling", ("best-fit", "slimpack"), 16), ("choice", ("no pipelines", "TP2 pipelines"), 8)]:
+                ("scaling", ("best-fit", "slimpack"), 16), ("unit-spread", ("fastest", "even"), 8), ("choice", ("no pipelines", "TP2 pipelines"), 8)]:
             figure, rows = paper.FIGURES[name](types.SimpleNamespace(sweep=lambda name, *_, **__: self.sweep(systems, name)))
             figure.savefig(SCRATCH / f"{name}-small.png", dpi=30)
             paper.pyplot.close(figure)
@@ -291,6 +292,14 @@ class Sweeps(unittest.TestCase):
         usual, other = paper_cells.choice(simulator)[1][:2]
         self.assertEqual((usual["median_s"], usual["mean_s"], usual["longest_s"], usual["ring_fraction"]), (6, 6, 8, 0.25))
         self.assertAlmostEqual(other["speed_up"], 12 / 7)
+
+    def test_even_units_against_the_fastest(self):
+        """12 s in place of 7 s for the same tokens; the mean and the largest of two iterations; units by hand."""
+        simulator = types.SimpleNamespace(sweep=lambda *_, **__: self.sweep(("even", "fastest")))
+        rows = paper_cells.unit_spread(simulator)[1]
+        self.assertAlmostEqual(rows[1]["speed_up"], 12 / 7)
+        self.assertEqual(list(rows[0])[:4], ["model", "data.lengths", "data.context", "system"])
+        self.assertEqual((rows[1]["forward_flop_spread"], rows[1]["largest_forward_flop_spread"], rows[1]["backward_units"]), (1.25, 1.5, 3))
 
     def test_changes_of_an_experiment(self):
         """Of four points the first changes nothing, the others a data set, a context or both."""

@@ -5,6 +5,7 @@
 #include "hand_plan.h"
 #include "hand_request.h"
 #include "harness.h"
+#include "sweep/units.h"
 #include "system/adapt.h"
 #include "system/alone.h"
 #include "system/samples.h"
@@ -215,6 +216,29 @@ TEST(cp_is_refused)
     CHECK_TRUE(!system_slimpack.plan(&hand.request, NULL, &plan, &err));
     CHECK_CONTAINS(err.text, "slimpack: plan.cp must be 1, is 2");
     hand_request_free(&hand);
+}
+
+TEST(a_limit_of_the_spread_that_units_cannot_keep_is_refused)
+{
+    static const struct {
+        const char *knobs, *text;
+    } cases[] = {{"{unit_spread: 1.1, slicing: false}", "unit_spread needs slicing, asymmetric and replica_units"},
+                 {"{unit_spread: 1.1, asymmetric: false}", "unit_spread needs slicing"},
+                 {"{unit_spread: 1.1, replica_units: false}", "unit_spread needs slicing"},
+                 {"{unit_spread: 1.1, balance: time}", "balance: flop"},
+                 {"{unit_spread: 1.1, min_slice: 2}", "min_slice"},
+                 {"{unit_spread: 1.1, unit_tokens: 2}", "unit_tokens 0"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct hand_request hand;
+        struct plan plan = {0};
+        struct error err = {0};
+        hand_request(&hand, 1, 1, 4);
+        hand_batch(&hand, 1, (int32_t[]){4});
+        hand_knobs(&hand, &system_slimpack, cases[i].knobs);
+        CHECK_TRUE(!system_slimpack.plan(&hand.request, NULL, &plan, &err));
+        CHECK_CONTAINS(err.text, cases[i].text);
+        hand_request_free(&hand);
+    }
 }
 
 /* Every share an outlier leaves on a rank, and the rest of the rules of phase 1 that hold for any batch. */
@@ -463,15 +487,19 @@ TEST(outliers_take_the_units_of_the_least_budget)
 /* A sample of 15 tokens costs 600 forward (2x^2 + 10x), 1440 backward (5x^2 + 21x), of 5 tokens 100 and 230. Two ranks
  * share the first, 300 and 720 each; each has two of the others, 200 and 460. In 5 units all are 100 forward; backward
  * 3 of 240 and 2 of 230: the budget over the mean is 5 x 240 / 1180. In 4 units 2 of 150 beside 2 of 100, and 2 of 360
- * beside 2 of 230; in 3, 2 of 150 and one of 200, the largest 460 backward; in 2, and if asked for one, 300 and 720. */
+ * beside 2 of 230; in 3, 2 of 150 and one of 200, the largest 460 backward; in 2, and if asked for one, 300 and 720. Of
+ * n in order p5 lies (n - 1) / 20 from the first, p95 as far from the last: of 200 and 300 at 205 and 295, of 150, 150,
+ * 200 at 150 and 195, of 360, 360 and 460 at 360 and 450. */
 TEST(units_are_as_uneven_as_by_hand)
 {
     static const int32_t tokens[] = {15, 5, 5, 5, 5};
     static const double expected[] = {2 * 720 / 1180.0, 2 * 720 / 1180.0, 3 * 200 / 500.0, 4 * 360 / 1180.0,
                                       5 * 240 / 1180.0};
+    static const double spread_of[N_PASSES][5] = {{295 / 205.0, 295 / 205.0, 195 / 150.0, 150 / 100.0, 1},
+                                                  {707 / 473.0, 707 / 473.0, 450 / 360.0, 360 / 230.0, 240 / 230.0}};
     struct hand_request hand;
     struct slimpack_split split;
-    double uneven[5];
+    double uneven[5], spread[5];
     hand_request(&hand, 2, 2, 15);
     hand_batch(&hand, 5, tokens);
     hand_knobs(&hand, &system_slimpack, "");
@@ -481,6 +509,11 @@ TEST(units_are_as_uneven_as_by_hand)
     slimpack_unevenness(&part, 5, uneven);
     for (int32_t m = 1; m <= 5; m++)
         CHECK_CLOSE(uneven[m - 1], expected[m - 1], 1e-12);
+    for (int pass = 0; pass < N_PASSES; pass++) {
+        slimpack_spreads(&part, (enum pass)pass, 5, spread);
+        for (int32_t m = 1; m <= 5; m++)
+            CHECK_CLOSE(spread[m - 1], spread_of[pass][m - 1], 1e-12);
+    }
     slimpack_split_free(&split);
     hand_request_free(&hand);
 }
@@ -1057,6 +1090,52 @@ TEST(a_block_that_does_not_decide_has_no_more_units_to_be_even)
     hand_request_free(&hand);
 }
 
+/* The largest p95/p5 of a pipeline's units, both passes. */
+static double largest_spread(struct hand_request *hand, const char *knobs, double *makespan_s)
+{
+    struct plan plan;
+    double largest = 1;
+    struct resolved whole = solve(hand, knobs);
+    *makespan_s = whole.makespan_s;
+    hand_planned(hand, &system_slimpack, knobs, &plan);
+    for (int32_t i = 0; i < plan.phases->n_pipelines; i++) {
+        struct plan_phase phase = {.n_pipelines = 1, .pipelines = &plan.phases->pipelines[i]};
+        for (int pass = 0; pass < N_PASSES; pass++)
+            largest = fmax(
+                largest,
+                units_spread_of(&(struct plan){.n_phases = 1, .phases = &phase}, &hand->setting, (enum pass)pass).flop);
+    }
+    plan_free(&plan);
+    return largest;
+}
+
+/* Four ranks share two samples or more, with one stage and with two. With a limit units keep to it, but for the
+ * rounding to tokens; with one that no number of units keeps to, they spread least, and so they do where this is above
+ * the limit. They are no faster than without. */
+TEST(units_spread_no_more_than_the_limit)
+{
+    uint64_t seed = 77;
+    int32_t n_uneven = 0, n_met = 0;
+    for (int32_t round = 0; round < 8; round++) {
+        struct hand_request hand;
+        double fastest_s, even_s, least_s;
+        int32_t tokens[7];
+        hand_request_real(&hand, 4, 1 + round % 2, 100000);
+        for (int32_t i = 0; i < 7; i++)
+            tokens[i] = (i < 2 ? 60000 : 5000) + hand_below(&seed, i < 2 ? 40000 : 10000);
+        hand_batch(&hand, 7, tokens);
+        double fastest = largest_spread(&hand, "max_factor: 32", &fastest_s);
+        double even = largest_spread(&hand, "{unit_spread: 1.03, max_factor: 32}", &even_s);
+        double least = largest_spread(&hand, "{unit_spread: 1, max_factor: 32}", &least_s);
+        CHECK_TRUE(least <= even + 1e-3 && even <= fmax(1.03, least) + 1e-3);
+        CHECK_TRUE(even_s >= fastest_s && least_s >= fastest_s);
+        n_uneven += fastest > 1.05;
+        n_met += even <= 1.03;
+        hand_request_free(&hand);
+    }
+    CHECK_TRUE(n_uneven >= 4 && n_met >= 4);
+}
+
 /* Seconds of one pipeline alone, without groups. */
 static double alone_s(const struct hand_request *hand, struct plan_pipeline *pipeline)
 {
@@ -1071,7 +1150,8 @@ static double all_parts_s(const struct hand_request *hand, const struct slimpack
     struct slimpack_part part = {&hand->request, split, rank, 1, NULL};
     for (int64_t factor = 1; factor <= 64; factor *= 2) {
         struct plan_phase phase;
-        slimpack_build(&part, &(struct slimpack_shape){factor * hand->request.layout.pp, true, true, false, 0}, &phase);
+        slimpack_build(&part, &(struct slimpack_shape){factor * hand->request.layout.pp, true, true, false, 0, 0},
+                       &phase);
         order_one_f_one_b(phase.pipelines, ORDER_JUST_IN_TIME);
         least_s = fmin(least_s, alone_s(hand, phase.pipelines));
         plan_phase_free(&phase);

@@ -86,10 +86,15 @@ static void cut_chain(const struct building *building, struct fill *fill, int32_
     free(target);
 }
 
+static int64_t units_of(const struct slimpack_shape *shape, enum pass pass)
+{
+    return pass == PASS_BACKWARD && shape->m_backward > 0 ? shape->m_backward : shape->m;
+}
+
 static void cut_rank(const struct building *building, enum pass pass, int32_t rank, struct plan_cut *cut)
 {
     const struct slimpack_split *split = building->split;
-    int64_t left = building->shape->m;
+    int64_t left = units_of(building->shape, pass);
     for (int32_t i = 0; i < split->n_outliers; i++) {
         const struct slimpack_outlier *outlier = &split->outliers[i];
         if (!slimpack_holds(outlier, rank))
@@ -183,8 +188,10 @@ static void build_component(struct building *building, const struct slimpack_par
     struct slimpack_shape shape = shape_of(component, building->shape);
     struct building own = *building;
     own.shape = &shape;
-    for (int pass = 0; pass < N_PASSES && component->split->n_outliers > 0; pass++)
-        slimpack_budgets(component, (enum pass)pass, shape.m, shape.m, &own.budget[pass]);
+    for (int pass = 0; pass < N_PASSES && component->split->n_outliers > 0; pass++) {
+        int64_t m = units_of(&shape, (enum pass)pass);
+        slimpack_budgets(component, (enum pass)pass, m, m, &own.budget[pass]);
+    }
     for (int32_t i = 0; i < component->n_ranks; i++) {
         struct plan_pipeline *pipeline = &building->phase->pipelines[first + i];
         cut_rank(&own, PASS_FORWARD, component->first_rank + i, &pipeline->cut[PASS_FORWARD]);
@@ -240,6 +247,19 @@ static bool check_milp(const struct system_request *request, struct error *err)
         (long long)most, (long long)slimpack_milp_places(request), (long long)units);
 }
 
+/* What makes units uneven whatever their number: refuse it, rather than the limit. */
+static bool check_spread(const struct system_request *request, struct error *err)
+{
+    const struct slimpack_knobs *knobs = request->knobs;
+    if (knobs->unit_spread == 0)
+        return true;
+    if (knobs->slicing && knobs->asymmetric && knobs->replica_units && knobs->balance == SLIMPACK_FLOP &&
+        knobs->min_slice == 0 && knobs->unit_tokens == 0)
+        return true;
+    return error_set(err, "slimpack: unit_spread needs slicing, asymmetric and replica_units, balance: flop, and "
+                          "min_slice and unit_tokens 0");
+}
+
 static bool slimpack_plan(const struct system_request *request, void *state, struct plan *plan, struct error *err)
 {
     (void)state;
@@ -250,7 +270,7 @@ static bool slimpack_plan(const struct system_request *request, void *state, str
         return error_set(err,
                          "slimpack: plan.cp must be 1, is %lld: DP-Merge decides the context degree of each sample",
                          (long long)request->layout.cp);
-    return check_milp(request, err) && slimpack_choose(request, plan, err);
+    return check_milp(request, err) && check_spread(request, err) && slimpack_choose(request, plan, err);
 }
 
 /* The splits that slimpack_choose weighs. */
@@ -319,6 +339,10 @@ static const struct schema_key knobs[] = {
      offsetof(struct slimpack_knobs, max_factor)},
     {"replica_units", SCHEMA_BOOL, "-", 0, 0, "true", NULL, "each DP rank (or merged ranks) has its own factor",
      offsetof(struct slimpack_knobs, replica_units)},
+    {"unit_spread", SCHEMA_REAL, "-", 0, 1000, "0", NULL,
+     "largest p95/p5 of a rank's units in FLOPs (below 1: as 1); where no number of units has it, the least; 0: no "
+     "limit",
+     offsetof(struct slimpack_knobs, unit_spread)},
 };
 
 static bool leaves_offload(const void *values)

@@ -32,7 +32,7 @@ enum slimpack_packer { SLIMPACK_FILL, SLIMPACK_MILP };
 /** The knobs; what each means stands in their table (slimpack.c). */
 struct slimpack_knobs {
     bool asymmetric, dp_merge, merge_even, slicing, replica_units;
-    double merge_threshold, merge_memory;
+    double merge_threshold, merge_memory, unit_spread;
     int32_t injection;          /* enum slimpack_injection */
     int32_t packer;             /* enum slimpack_packer */
     int32_t balance;            /* enum slimpack_balance */
@@ -159,6 +159,10 @@ void slimpack_budgets(const struct slimpack_part *part, enum pass pass, int64_t 
  */
 void slimpack_unevenness(const struct slimpack_part *part, int64_t most, double *uneven);
 
+/** The largest p95/p5 over ranks of such units of one pass, as units_spread_of (sweep/units.h) counts it but for the
+ * rounding to whole tokens: spread[m - 1] with m units of a rank, m = 1 .. most. */
+void slimpack_spreads(const struct slimpack_part *part, enum pass pass, int64_t most, double *spread);
+
 /** The number in (above, most] with the least unevenness (ties: the lower). */
 int64_t slimpack_even_units(const double *uneven, int64_t above, int64_t most);
 
@@ -169,8 +173,9 @@ int32_t slimpack_linked_ranks(const struct slimpack_split *split, int32_t first_
 struct slimpack_shape {
     int64_t m; /* units of a rank */
     bool asymmetric, slicing;
-    bool even;     /* local samples beside outliers take no more units than the budget asks for */
-    int64_t above; /* of several components, even: each takes its most even number above this, up to m; 0: m */
+    bool even;          /* local samples beside outliers take no more units than the budget asks for */
+    int64_t above;      /* of several components, even: each takes its most even number above this, up to m; 0: m */
+    int64_t m_backward; /* asymmetric: units of a rank in the backward pass; 0: m */
 };
 
 /**
@@ -285,6 +290,11 @@ int64_t slimpack_milp_units(const struct system_request *request);
  * has no more units, fits and ends no later than the slowest. This changes no makespan. More units would be evener, but
  * each slice of a shared sample exchanges all keys and values before it: pipelines would send more and use up the time
  * that they have left, and what slow GPUs and links cost would grow with it.
+ *
+ * With unit_spread a component has other candidates, sliced and asymmetric, with `even` units and a number of them for
+ * each pass: for each factor, of those from the m of the factor before (exclusive) to that of the last, the lowest
+ * whose units spread (slimpack_spreads) by no more; if none does, the one of all that spreads least (ties: the lowest).
+ * None is taken for another, and neither slicing, asymmetric nor replica_units is switched off.
  *
  * With packer milp candidates have at most slimpack_milp_units, and what a component has chosen is cut anew by
  * fill_milp and taken unless it is slower or needs more memory than there is.

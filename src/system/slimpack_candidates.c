@@ -229,6 +229,10 @@ static bool try_candidates(struct slimpack_choice *choice, int32_t first, struct
  * not so long that it alone rules them out; more units than samples cut them no finer. */
 static bool find_own(struct slimpack_choice *choice, struct error *err)
 {
+    if (knobs_of(choice)->unit_spread > 0) {
+        slimpack_list_spread(choice);
+        return try_candidates(choice, 0, err);
+    }
     struct local local = local_of(&choice->part);
     int32_t n_factors = slimpack_n_factors(choice);
     if (!slimpack_longest_fits(choice))

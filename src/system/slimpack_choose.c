@@ -63,6 +63,8 @@ static bool switch_off(struct slimpack_knobs *knobs, enum part part)
                                                      [PART_PERSISTENT] = SLIMPACK_PERSISTENT,
                                                      [PART_NONE] = SLIMPACK_NONE};
     struct slimpack_knobs before = *knobs;
+    if (knobs->unit_spread > 0 && (part == PART_REPLICA || part == PART_SLICING || part == PART_ASYMMETRIC))
+        return false; /* even units need it */
     switch (part) {
     case PART_REPLICA:
         knobs->replica_units = false;

@@ -107,21 +107,70 @@ static double unevenness_of(const struct dealing *dealing, double budget)
     return units * budget / work;
 }
 
-void slimpack_unevenness(const struct slimpack_part *part, int64_t most, double *uneven)
+/* Equal units. */
+struct equal {
+    double flop, n;
+};
+
+static int by_flop(const void *a, const void *b)
+{
+    const struct equal *x = a, *y = b;
+    return (x->flop > y->flop) - (x->flop < y->flop);
+}
+
+/* The unit at this place, from 0, of ascending ones; between two interpolated. */
+static double unit_at(const struct equal *equals, double place)
+{
+    double before = floor(place), share = place - before, upto = equals->n;
+    while (upto <= before)
+        upto += (++equals)->n;
+    return share > 0 && upto <= before + 1 ? (1 - share) * equals[0].flop + share * equals[1].flop : equals->flop;
+}
+
+/* Of a rank: p95/p5 of its units. */
+static double spread_of(const struct dealing *dealing, double budget)
+{
+    struct equal *equals = check_malloc((size_t)dealing->n * sizeof *equals);
+    double last = -1;
+    for (int32_t i = 0; i < dealing->n; i++) {
+        double n = ceil((double)dealing->work[i] / budget);
+        equals[i] = (struct equal){(double)dealing->work[i] / n, n};
+        last += n;
+    }
+    qsort(equals, (size_t)dealing->n, sizeof *equals, by_flop);
+    double spread = unit_at(equals, 0.95 * last) / unit_at(equals, 0.05 * last);
+    free(equals);
+    return spread;
+}
+
+/* The largest of all ranks of what a rank comes to with m units, m = 1 .. most; what there is, if that is more. */
+static void add_largest(const struct slimpack_part *part, enum pass pass,
+                        double (*of_rank)(const struct dealing *, double), int64_t most, double *largest)
 {
     fill_flop *budget = check_malloc((size_t)most * sizeof *budget);
-    for (int64_t m = 1; m <= most; m++)
-        uneven[m - 1] = 1;
-    for (int pass = 0; pass < N_PASSES; pass++) {
-        slimpack_budgets(part, (enum pass)pass, 1, most, budget);
-        for (int32_t rank = part->first_rank; rank < part->first_rank + part->n_ranks; rank++) {
-            struct dealing dealing = dealing_of(part, (enum pass)pass, rank);
-            for (int64_t m = 1; m <= most && dealing.n > 0; m++)
-                uneven[m - 1] = fmax(uneven[m - 1], unevenness_of(&dealing, (double)budget[m - 1]));
-            dealing_free(&dealing);
-        }
+    slimpack_budgets(part, pass, 1, most, budget);
+    for (int32_t rank = part->first_rank; rank < part->first_rank + part->n_ranks; rank++) {
+        struct dealing dealing = dealing_of(part, pass, rank);
+        for (int64_t m = 1; m <= most && dealing.n > 0; m++)
+            largest[m - 1] = fmax(largest[m - 1], of_rank(&dealing, (double)budget[m - 1]));
+        dealing_free(&dealing);
     }
     free(budget);
+}
+
+void slimpack_unevenness(const struct slimpack_part *part, int64_t most, double *uneven)
+{
+    for (int64_t m = 1; m <= most; m++)
+        uneven[m - 1] = 1;
+    for (int pass = 0; pass < N_PASSES; pass++)
+        add_largest(part, (enum pass)pass, unevenness_of, most, uneven);
+}
+
+void slimpack_spreads(const struct slimpack_part *part, enum pass pass, int64_t most, double *spread)
+{
+    for (int64_t m = 1; m <= most; m++)
+        spread[m - 1] = 1;
+    add_largest(part, pass, spread_of, most, spread);
 }
 
 int64_t slimpack_even_units(const double *uneven, int64_t above, int64_t most)

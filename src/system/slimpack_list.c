@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/check.h"
 
@@ -318,6 +319,42 @@ void slimpack_list_between(struct slimpack_choice *choice)
         }
     }
     free(uneven);
+}
+
+/* The lowest number from `least` to `most` whose units spread no more than the limit; 0: there is none. */
+static int64_t within(const double *spread, double limit, int64_t least, int64_t most)
+{
+    for (int64_t m = least; m <= most; m++)
+        if (spread[m - 1] <= limit)
+            return m;
+    return 0;
+}
+
+void slimpack_list_spread(struct slimpack_choice *choice)
+{
+    int32_t n_factors = slimpack_n_factors(choice);
+    int64_t least = slimpack_units_of(choice, 0), most = slimpack_units_of(choice, n_factors - 1);
+    int64_t listed[SLIMPACK_N_FACTORS][N_PASSES] = {{0}};
+    double *spread = check_malloc((size_t)most * sizeof *spread);
+    for (int pass = 0; pass < N_PASSES; pass++) {
+        slimpack_spreads(&choice->part, (enum pass)pass, most, spread);
+        for (int32_t i = 0; i < n_factors; i++) {
+            int64_t above = i > 0 ? slimpack_units_of(choice, i - 1) : least - 1;
+            listed[i][pass] = within(spread, fmax(1, knobs_of(choice)->unit_spread), above + 1, most);
+            if (listed[i][pass] == 0)
+                listed[i][pass] = i > 0 ? listed[i - 1][pass] : slimpack_even_units(spread, above, most);
+        }
+    }
+    for (int32_t i = 0; i < n_factors; i++) {
+        const int64_t *m = listed[i];
+        if (i == 0 || memcmp(m, listed[i - 1], sizeof listed[i]) != 0)
+            slimpack_list_shapes(
+                choice,
+                (struct slimpack_shape){
+                    .m = m[PASS_FORWARD], .m_backward = m[PASS_BACKWARD], .slicing = true, .even = true},
+                false);
+    }
+    free(spread);
 }
 
 /* A factor's most even units. */

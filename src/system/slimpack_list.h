@@ -27,6 +27,9 @@ void slimpack_list_shapes(struct slimpack_choice *choice, struct slimpack_shape 
 /** List what is more even, between the factors' m: of several components for each its own. */
 void slimpack_list_between(struct slimpack_choice *choice);
 
+/** unit_spread: list what keeps to it, or spreads least. */
+void slimpack_list_spread(struct slimpack_choice *choice);
+
 /** Of the factors' most even units those that are no more than the candidate's and more even, most even first (ties:
  * the nearest to its m, the lower). @param m  [SLIMPACK_N_FACTORS] @return how many */
 int32_t slimpack_even_steps(const struct slimpack_choice *choice, const struct slimpack_candidate *own, int64_t *m);

@@ -164,8 +164,9 @@ static bool even_out(const struct slimpack_part *whole, struct component *compon
 static bool even_out_all(const struct slimpack_part *whole, struct component *components, int32_t n,
                          struct adapt_arrays *arrays, struct slimpack_solution *solution, struct error *err)
 {
+    const struct slimpack_knobs *knobs = whole->request->knobs;
     bool ok = true;
-    if (solution->given_up || solution->worst.is.peak_bytes > whole->request->memory_bytes)
+    if (knobs->unit_spread > 0 || solution->given_up || solution->worst.is.peak_bytes > whole->request->memory_bytes)
         return true;
     for (int32_t i = 0; ok && i < n; i++)
         if (components[i].makespan_s < solution->worst.is.makespan_s)
@@ -204,11 +205,12 @@ static bool solve_components(const struct slimpack_part *whole, struct slimpack_
             .even_host = solution->how.even_host,
             .arrays = &arrays,
         };
-        ok = slimpack_find(&choice, i > 0 ? &hint : NULL, err) && slimpack_refine(&choice, &solution->search, err);
+        bool hinted = i > 0 && knobs->unit_spread <= 0;
+        ok = slimpack_find(&choice, hinted ? &hint : NULL, err) && slimpack_refine(&choice, &solution->search, err);
         if (i == 0 || choice.best.is.makespan_s > solution->worst.is.makespan_s)
             hint = choice.candidate;
         take_component(solution, &choice, &components[i]);
-        solution->plan.n_candidates += i > 0; /* the hint */
+        solution->plan.n_candidates += hinted;
     }
     ok = ok && even_out_all(whole, components, n, &arrays, solution, err);
     adapt_arrays_free(&arrays);
