@@ -287,10 +287,11 @@ struct builder_ring {
 };
 
 /**
- * SYNC, SENDs, SYNC. Members on one node, or unevenly over several, and the ring of context parallelism (point-to-point
- * messages, as Megatron-LM's default p2p kind): each sends all bytes to the next. Else, k > 1 members on each of
- * several nodes: as NCCL's rails, k rings enter and leave each node by different NICs, so of every member's bytes 1/k
- * go to its counterpart on the next node (stream RAIL) and (k-1)/k to its neighbour inside the node, at the same time.
+ * SYNC, SENDs, SYNC. Members on one node, or one of them alone on a node, and the ring of context parallelism
+ * (point-to-point messages, as Megatron-LM's default p2p kind): each sends all bytes to the next. Else, k > 1 members
+ * on the node that has fewest of several: as NCCL's rails, k rings enter and leave each node by different NICs, so of
+ * every member's bytes 1/k go to the next node, from k members of each to k of the next (stream RAIL), and (k-1)/k to
+ * its neighbour inside the node, at the same time. (NCCL takes as many channels as the node that finds fewest.)
  * Reduce-scatters, all-gathers and all-reduces take what cost_of_rails says (cost/cost.h), SENDs of either route alone.
  *
  * Of exact seconds and wire bytes, with as many members on each node: a SEND from each member to its counterpart on the

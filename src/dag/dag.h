@@ -19,9 +19,9 @@
  * SYNCs stand on the collective stream of their first member.
  *
  * The ring of CP is point-to-point, as Megatron-LM's default: a member sends all to the next, so one NIC carries a
- * whole member's bytes from node to node. Gradients and parameters over several nodes with k > 1 members on each: as
- * with NCCL's rails 1/k of each member's bytes go to its counterpart on the next node by its own NIC, the rest to its
- * neighbour inside the node, at the same time.
+ * whole member's bytes from node to node. Gradients and parameters over several nodes with k > 1 members on that with
+ * fewest: as with NCCL's rails 1/k of each member's bytes go to the next node, by the NICs of k members, the rest to
+ * its neighbour inside the node, at the same time.
  *
  * Gradients of weights split off a backward: COMPUTE, after the pass of their unit on the same place; nothing but the
  * end of the iteration waits for them.
