@@ -220,6 +220,57 @@ TEST(offload_is_taken_where_passes_end_first)
     CHECK_TRUE(n_always > 0 && n_never > 0);
 }
 
+/* What a plan comes to, on one node. */
+struct outcome {
+    double end_s, gpu_bytes, host_bytes;
+};
+
+static struct outcome outcome_of(struct hand_request *hand, const char *knobs)
+{
+    struct plan plan;
+    struct timeline timeline = {0};
+    struct memory memory = {0};
+    plan_of(hand, knobs, &plan);
+    struct dag dag = hand_built(&plan, &hand->setting, (struct dag_options){0});
+    critical_path(&dag, &timeline);
+    memory_of(&plan, &dag, &timeline, &hand->setting, false, &memory);
+    double host_bytes = memory_host_of(&plan, &dag, &memory, hand->setting.platform->gpus_per_node).bytes;
+    struct outcome outcome = {timeline.makespan_s, memory.peak_bytes[memory.worst_place], host_bytes};
+    memory_free(&memory);
+    timeline_free(&timeline);
+    dag_free(&dag);
+    plan_free(&plan);
+    return outcome;
+}
+
+/* Where `never` fits the GPUs, `auto` fits them and the host, however little that holds, and ends no later. */
+TEST(auto_is_never_worse_than_without_offload)
+{
+    static const char *const knobs[][2] = {{"{offload: never, capacity: 1000}", "capacity: 1000"},
+                                           {"offload: never", ""}};
+    int32_t n_offload = 0, n_bound = 0;
+    for (uint64_t seed = 1; seed <= 48; seed++) {
+        const char *const *knob = knobs[seed % 2];
+        struct hand_request hand;
+        hand_request_real(&hand, 8, 1, 8000);
+        hand.request.memory_bytes = 2e9;
+        hand_batch_of(&hand, HAND_UNIFORM, 4 << seed % 6, seed / 2);
+        struct platform platform = *hand.setting.platform;
+        hand.setting.platform = &platform;
+        struct outcome never = outcome_of(&hand, knob[0]), with = outcome_of(&hand, knob[1]);
+        bool fits = never.gpu_bytes <= 2e9;
+        CHECK_TRUE(!fits || (with.gpu_bytes <= 2e9 && with.end_s <= never.end_s));
+        n_offload += with.host_bytes > 0;
+        platform.host_memory_bytes = fmax(1, with.host_bytes / 2);
+        with = outcome_of(&hand, knob[1]);
+        CHECK_TRUE(!fits || (with.gpu_bytes <= 2e9 && with.end_s <= never.end_s &&
+                             with.host_bytes <= platform.host_memory_bytes));
+        n_bound += fits && with.host_bytes == 0 && platform.host_memory_bytes > 1;
+        hand_request_free(&hand);
+    }
+    CHECK_TRUE(n_offload > 5 && n_bound > 5);
+}
+
 /* 7x^2 + 31x of each sample of a unit, over its ranks. */
 static double unit_flop(const struct plan_cut *cut, const struct plan_unit *unit)
 {

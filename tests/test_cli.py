@@ -204,6 +204,19 @@ systems:
         told = json.loads(run("run", SCRATCH / "small.yaml", *options, *one, "--json").stdout)["systems"]
         self.assertEqual([(of["tokens_per_s_per_gpu_interval"], of["speed_up_interval"]) for of in told], [(None, None)] * 2)
 
+    def test_pipelines_of_one_unit_have_no_spread(self):
+        """Two replicas: of four samples of the context each has two, of two samples one."""
+        for samples, spread in ((4, "1.000"), (2, "-")):
+            scenario = write("one-unit.yaml", SMALL.replace("lengths: github", "lengths: fixed").replace(
+                "global_batch: 48", f"global_batch: {samples}").replace("tp: 2, pp: 2, cp: 2", "tp: 8, pp: 1"))
+            table = run("run", scenario, "--quiet", "--output", SCRATCH / "one-unit").stdout
+            rows = [line.split()[-2] for line in table.splitlines() if line.startswith("unit ")]
+            self.assertEqual(rows, [spread] * 4)
+            done = run("run", scenario, "--quiet", "--json", "--output", SCRATCH / "one-unit")
+            row = json.loads(done.stdout)["systems"][0]
+            for name in ("forward_unit_flop_spread", "backward_unit_time_spread"):
+                self.assertEqual(row[name], None if spread == "-" else 1)
+
     def test_the_same_batch_each_time_has_no_interval(self):
         told = json.loads(simulate("alike", "--set", "data.lengths=fixed", "--set", "trace=none").stdout)["systems"]
         self.assertEqual([(of["tokens_per_s_per_gpu_interval"], of["speed_up_interval"]) for of in told], [(0, 0)] * 2)

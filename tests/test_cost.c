@@ -1297,6 +1297,18 @@ TEST(groups_of_shards_reduce_their_gradients)
     scatter_s = cost_rails_s(&setting, DEVICE_REDUCE_SCATTER, 320, 2, 2);
     CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).shard_s, 2 * gather_s + 3 * (scatter_s + across_s),
                 1e-14);
+    nodes.gpus_per_node = 16; /* six groups, four on the one node, two on the other: by the NICs of two */
+    setting.shard_groups = 6;
+    across_s = cost_rails_s(&setting, DEVICE_ALL_REDUCE, 160, 6, 2);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).shard_s, 2 * gather_s + 3 * (scatter_s + across_s),
+                1e-14);
+    setting.shards = 3; /* three of groups 0-2, 3-5, 6-8, 9-11 begin on the first node, 8 is on the other with 11 */
+    setting.shard_groups = 4;
+    gather_s = cost_rails_s(&setting, DEVICE_ALL_GATHER, 160, 3, 1);
+    scatter_s = cost_rails_s(&setting, DEVICE_REDUCE_SCATTER, 320, 3, 1);
+    across_s = cost_rails_s(&setting, DEVICE_ALL_REDUCE, 320.0 / 3, 4, 1);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).shard_s, 2 * gather_s + 3 * (scatter_s + across_s),
+                1e-14);
 }
 
 /* Without TP the stages hold the model once; tied embeddings stand on both ends, on one stage once. */

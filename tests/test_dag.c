@@ -656,6 +656,65 @@ TEST(groups_on_a_node_share_inside_it_and_reduce_over_nodes)
     plan_free(&plan);
 }
 
+/* Six replicas, four on one node and two on the next: two rings, each through the NICs of one of the two and of one of
+ * the four, so half of what a member sends goes inside the nodes. */
+TEST(replicas_that_stand_unevenly_send_by_the_nics_of_the_fewest)
+{
+    static const int32_t at[] = {0, 1, 2, 3, 8, 9};
+    static const int32_t to[] = {1, 8, 2, 9, 3, 0, 9, 0, 8, 1};
+    struct plan plan;
+    hand_plan(&plan, 6, 1, 1);
+    for (int32_t i = 0; i < 6; i++) {
+        plan.phases[0].pipelines[i].layout.first_rank = at[i];
+        for (int pass = 0; pass < N_PASSES; pass++)
+            hand_unit(&plan.phases[0].pipelines[i].cut[pass], (struct slice){i, 0, 64});
+    }
+    hand_order(&plan);
+    struct dag dag = hand_built(&plan, hand_setting(), (struct dag_options){.gradient_sync = true});
+    const struct model *model = hand_setting()->model;
+    double bytes = cost_stage_parameters(model, 1, (int32_t)model->layers, true, true) * 4 * 5 / 6;
+    CHECK_EQUAL(count(&dag, DAG_SEND, DAG_REDUCE_SCATTER), 10);
+    for (int32_t i = 0, task = 0; i < 10; i++, task++) {
+        task = find(&dag, DAG_SEND, DAG_REDUCE_SCATTER, task);
+        CHECK_EQUAL(dag.tasks[task].to_rank, to[i]);
+        CHECK_CLOSE(dag.tasks[task].wire_bytes, bytes / 2, 1e-15);
+        CHECK_EQUAL(dag.tasks[task].stream % DAG_N_STREAMS,
+                    i == 1 || i == 3 || i == 7 || i == 9 ? DAG_STREAM_RAIL : DAG_STREAM_COLLECTIVE);
+    }
+    dag_free(&dag);
+    plan_free(&plan);
+}
+
+/* Two groups of three on nodes of four, the first on one node and the second over two, or the other way round: what
+ * passes do not hide is that of the slower one, whichever comes first. */
+TEST(what_is_hidden_is_the_slowest_groups)
+{
+    double end_s[2];
+    for (int32_t first = 0; first < 2; first++) {
+        struct plan plan;
+        struct cost_setting setting;
+        struct model model;
+        struct platform links;
+        open_buckets(&setting, &model, &links, 1e10);
+        links.gpus_per_node = 4;
+        links.nic_bytes_per_s = 1e8;
+        setting.shards = 3;
+        setting.shard_groups = 2;
+        hand_plan(&plan, 6, 1, 1);
+        for (int32_t i = 0; i < 6; i++) {
+            plan.phases[0].pipelines[i].layout.first_rank = 2 * first + i;
+            for (int pass = 0; pass < N_PASSES; pass++)
+                hand_unit(&plan.phases[0].pipelines[i].cut[pass], (struct slice){i, 0, 16});
+        }
+        hand_order(&plan);
+        struct dag dag = hand_built(&plan, &setting, (struct dag_options){.gradient_sync = true});
+        end_s[first] = hand_makespan_s(&dag);
+        dag_free(&dag);
+        plan_free(&plan);
+    }
+    CHECK_CLOSE(end_s[0], end_s[1], 1e-12);
+}
+
 /* Units of 16 and 8 tokens (pipeline 1: 16 and 12). Slow links: of n buckets in a row stays what is longer than the
  * shortest last backward pass, that of 8 tokens; of the gathers, than the first forward; that these run slower beside
  * them changes nothing. Fast links: the last bucket, and a quarter of the hidden ones' time, which the pass loses;

@@ -42,31 +42,41 @@ static bool metric_absent(const struct scenario *scenario, int metric)
     return metric == METRIC_simgrid_mean_s && scenario->engine == SCENARIO_CRITICAL_PATH;
 }
 
+enum spread { SPREAD_FLOP, SPREAD_TIME, N_SPREADS };
+
 /** Of the measured iterations: means, and the largest gap that branch and bound left. */
 struct iterations {
-    struct units_spread spread[N_PASSES];
+    double spread[N_SPREADS][N_PASSES];  /* of those that have one (units_spread); NaN: none has */
     double units, merged_samples, nodes; /* units of a pipeline, nodes of branch and bound */
     double largest_gap;
 };
+
+static double mean_spread(const struct scenario *scenario, const struct point_system *system, enum spread kind,
+                          enum pass pass)
+{
+    double sum = 0, n = 0;
+    for (int32_t i = (int32_t)scenario->warm_up; i < system->n_iterations; i++) {
+        const struct units_spread *spread = &system->iterations[i].spread[pass];
+        double value = kind == SPREAD_FLOP ? spread->flop : spread->time;
+        sum += isnan(value) ? 0 : value;
+        n += !isnan(value);
+    }
+    return n > 0 ? sum / n : NAN;
+}
 
 static struct iterations iterations_of(const struct scenario *scenario, const struct point_system *system)
 {
     struct iterations all = {0};
     double n = (double)scenario->measured;
+    for (int32_t i = 0; i < N_SPREADS * N_PASSES; i++)
+        all.spread[i / N_PASSES][i % N_PASSES] =
+            mean_spread(scenario, system, (enum spread)(i / N_PASSES), (enum pass)(i % N_PASSES));
     for (int32_t i = (int32_t)scenario->warm_up; i < system->n_iterations; i++) {
         const struct point_iteration *of = &system->iterations[i];
-        for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
-            all.spread[pass].flop += of->spread[pass].flop;
-            all.spread[pass].time += of->spread[pass].time;
-        }
         all.units += (double)of->forward_units / (double)system->dp;
         all.merged_samples += of->merged_samples;
         all.nodes += (double)of->nodes;
         all.largest_gap = fmax(all.largest_gap, of->gap);
-    }
-    for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
-        all.spread[pass].flop /= n;
-        all.spread[pass].time /= n;
     }
     all.units /= n;
     all.merged_samples /= n;
@@ -283,11 +293,11 @@ static void print_spreads(const struct report *report)
     static const char *const label[] = {"unit FLOPs, p95/p5, forward", "unit FLOPs, p95/p5, backward",
                                         "unit times, p95/p5, forward", "unit times, p95/p5, backward"};
     char text[TEXT_SIZE];
-    for (int row = 0; row < 2 * N_PASSES; row++) {
+    for (int row = 0; row < N_SPREADS * N_PASSES; row++) {
         print_label(label[row]);
         for (int32_t i = 0; i < report->point->n_systems; i++) {
-            const struct units_spread *spread = &report->iterations[i].spread[row % N_PASSES];
-            snprintf(text, sizeof text, "%.3f", row < N_PASSES ? spread->flop : spread->time);
+            double spread = report->iterations[i].spread[row / N_PASSES][row % N_PASSES];
+            snprintf(text, sizeof text, isnan(spread) ? "-" : "%.3f", spread);
             print_cell(text);
         }
         putchar('\n');
@@ -434,8 +444,6 @@ static json_t *json_of_system(const struct report *report, int32_t number)
     const struct point_system *system = &report->point->systems[number];
     const struct point_summary *summary = &report->summaries[number];
     const struct iterations *iterations = &report->iterations[number];
-    const struct units_spread *forward = &iterations->spread[PASS_FORWARD];
-    const struct units_spread *backward = &iterations->spread[PASS_BACKWARD];
     json_t *row = json_pack("{s:s, s:s, s:o, s:b}", "system", system->system->name, "label", system->entry->label,
                             "plan", json_of_layout(report->scenario, system), "fits", system->fits);
     for (int j = 0; j < N_METRICS; j++)
@@ -444,10 +452,10 @@ static json_t *json_of_system(const struct report *report, int32_t number)
     json_object_set_new(row, "peak_bytes_by_class", json_of_classes(summary->at_peak));
     json_object_set_new(row, "stages", json_of_stages(&system->stages));
     json_object_set_new(row, "misfit", json_of_misfit(report->scenario, summary));
-    json_object_set_new(row, "forward_unit_flop_spread", json_real(forward->flop));
-    json_object_set_new(row, "backward_unit_flop_spread", json_real(backward->flop));
-    json_object_set_new(row, "forward_unit_time_spread", json_real(forward->time));
-    json_object_set_new(row, "backward_unit_time_spread", json_real(backward->time));
+    json_object_set_new(row, "forward_unit_flop_spread", json_of(iterations->spread[SPREAD_FLOP][PASS_FORWARD]));
+    json_object_set_new(row, "backward_unit_flop_spread", json_of(iterations->spread[SPREAD_FLOP][PASS_BACKWARD]));
+    json_object_set_new(row, "forward_unit_time_spread", json_of(iterations->spread[SPREAD_TIME][PASS_FORWARD]));
+    json_object_set_new(row, "backward_unit_time_spread", json_of(iterations->spread[SPREAD_TIME][PASS_BACKWARD]));
     json_object_set_new(row, "units_of_a_pipeline_mean", json_real(iterations->units));
     json_object_set_new(row, "token_delay", json_real(summary->token_delay));
     json_object_set_new(row, "unit_imbalance", json_real(summary->unit_imbalance));

@@ -54,18 +54,29 @@ static double collective_s(const struct cost_setting *setting, enum device_colle
     return cost_rails_s(setting, kind, bytes, n, ranks_each(setting));
 }
 
+/** Groups on the node that has fewest of them, of each shard: nodes are filled from the first one on. Where groups
+ * straddle nodes, some shard's are alone on one. */
+static int32_t groups_each(const struct cost_setting *setting)
+{
+    int32_t m = setting->shard_groups, n_node = setting->platform->gpus_per_node / setting->tensor;
+    int32_t n_each = n_node / setting->shards;
+    if (m <= n_each)
+        return m;
+    if (n_each == 0 || n_node % setting->shards != 0)
+        return 1;
+    return m % n_each == 0 ? n_each : m % n_each;
+}
+
 /** The all-reduce of `parameters` gradients among groups that hold the same shards, whose members stand a group apart.
  */
 static double group_reduce_s(const struct cost_setting *setting, double parameters, double *sent_bytes)
 {
-    int32_t m = setting->shard_groups, n_node = setting->platform->gpus_per_node / setting->tensor;
+    int32_t m = setting->shard_groups;
     if (m <= 1)
         return 0;
     double bytes = parameters * cost_gradient_bytes(setting->gradients) / setting->shards;
-    int32_t n_each = n_node > setting->shards ? n_node / setting->shards : 1; /* of them on a node */
     *sent_bytes += 2 * bytes * (m - 1) / m;
-    n_each = m <= n_each ? m : m % n_each == 0 ? n_each : 1;
-    return cost_rails_s(setting, DEVICE_ALL_REDUCE, bytes, m, n_each);
+    return cost_rails_s(setting, DEVICE_ALL_REDUCE, bytes, m, groups_each(setting));
 }
 
 /** Whether the pass ends with whole gradients of weights that are shared out. */

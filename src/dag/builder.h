@@ -290,11 +290,12 @@ struct builder_ring {
  * Append SYNC, SENDs, SYNC.
  *
  * Each member sends all bytes to the next: in the ring of context parallelism (point-to-point messages, as
- * Megatron-LM's default p2p kind), and where members are on one node, or unevenly over several. Else each of several
- * nodes has k members, k > 1, and NCCL's rails are taken: k rings enter and leave each node by different NICs, so 1/k
- * of every member's bytes go to its counterpart on the next node (stream RAIL) and (k-1)/k to its neighbour inside the
- * node, at the same time. The SENDs of reduce-scatters, all-gathers and all-reduces take what cost_of_rails
- * (cost/cost.h) says of their route.
+ * Megatron-LM's default p2p kind), and where members are on one node, or one of them is alone on a node. Else k > 1
+ * members are on the node that has fewest, and NCCL's rails are taken (NCCL takes as many channels as the node that
+ * finds fewest): k rings enter and leave each node by different NICs, so of every member's bytes 1/k go to the next
+ * node, from k members of each to k of the next (stream RAIL), and (k-1)/k to its neighbour inside the node, at the
+ * same time. The SENDs of reduce-scatters, all-gathers and all-reduces take what cost_of_rails (cost/cost.h) says of
+ * their route.
  *
  * With exact_s and wire_bytes, and as many members on each node: a SEND from each member to its counterpart on the next
  * node, or (to_all) one after the other to those on all other nodes, all members at the same distance at a time. The

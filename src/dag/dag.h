@@ -22,8 +22,8 @@
  *     as they take inside COMPUTE otherwise.
  *
  * RINGS. CP's ring is point-to-point, as Megatron-LM's default: a member sends all to the next, so one NIC carries a
- * whole member's bytes from node to node. Gradients and parameters over several nodes with k > 1 members on each go as
- * by NCCL's rails: 1/k of each member's bytes to its counterpart on the next node by its own NIC, the rest to its
+ * whole member's bytes from node to node. Gradients and parameters over several nodes, with k > 1 members on that with
+ * fewest, go as by NCCL's rails: 1/k of each member's bytes to the next node, by the NICs of k members, the rest to its
  * neighbour inside the node, at the same time.
  *
  * SPLIT BACKWARD. The gradients of weights are a COMPUTE of their own, after the pass of their unit on the same place.

@@ -115,26 +115,40 @@ static struct builder_ring shard_ring(const struct replicas *replicas, double pa
                                  .share = 1};
 }
 
-/* Seconds of the collective of `parameters` alone: gathers in each group, or reductions in and among the groups.
+/* Seconds of the all-reduce of a shard among the groups, of the shard for which that takes longest. */
+static double across_s(const struct builder *builder, const struct replicas *replicas, double parameters, double bytes)
+{
+    int32_t m = replicas->n / replicas->group, *places = check_malloc((size_t)m * sizeof *places);
+    struct builder_ring ring = shard_ring(replicas, parameters, bytes, places, NULL);
+    double most_s = 0;
+    for (int32_t i = 0; i < replicas->group; i++) {
+        for (int32_t g = 0; g < m; g++)
+            places[g] = replicas->places[g * replicas->group + i];
+        most_s = fmax(most_s, builder_ring_s(builder, &ring));
+    }
+    free(places);
+    return most_s;
+}
+
+/* Seconds of the collective of `parameters` alone, of the slowest group and shard: gathers in each group, or reductions
+ * in and among the groups.
  * @param across  what of it runs among groups, as a share */
 static double alone_s(const struct builder *builder, const struct replicas *replicas, enum pass pass, double parameters,
                       double bytes, double *across)
 {
     enum dag_purpose purpose = pass == PASS_BACKWARD ? DAG_REDUCE_SCATTER : DAG_ALL_GATHER;
-    struct builder_ring ring = group_ring(replicas, purpose, parameters, bytes, 0);
-    double group_s = ring.n > 1 ? builder_ring_s(builder, &ring) : 0;
     int32_t m = replicas->n / replicas->group;
+    double group_s = 0;
+    for (int32_t g = 0; g < m && replicas->group > 1; g++) {
+        struct builder_ring ring = group_ring(replicas, purpose, parameters, bytes, g);
+        group_s = fmax(group_s, builder_ring_s(builder, &ring));
+    }
     *across = 0;
     if (pass == PASS_FORWARD || m == 1)
         return group_s;
-    int32_t *places = check_malloc((size_t)m * sizeof *places);
-    for (int32_t g = 0; g < m; g++)
-        places[g] = replicas->places[g * replicas->group];
-    ring = shard_ring(replicas, parameters, bytes, places, NULL);
-    double across_s = builder_ring_s(builder, &ring);
-    free(places);
-    *across = across_s / (group_s + across_s);
-    return group_s + across_s;
+    double among_s = across_s(builder, replicas, parameters, bytes);
+    *across = among_s / (group_s + among_s);
+    return group_s + among_s;
 }
 
 /* Parameters of one collective of Megatron-LM's among n ranks (core/distributed: max(40e6, 1e6 n)). */
@@ -144,11 +158,11 @@ static double bucket_parameters(const struct replicas *replicas, double paramete
     return parameters / ceil(parameters / most);
 }
 
-/* Whether the first n replicas' GPUs are on one node; other stages may be on others. */
+/* Whether the replicas' GPUs are on one node, those of each n that follow each other; other stages may be on others. */
 static enum overlap_place place_of(const struct builder *builder, const struct replicas *replicas, int32_t n)
 {
-    for (int32_t i = 1; i < n; i++)
-        if (builder->at[replicas->places[i]].node != builder->at[replicas->places[0]].node)
+    for (int32_t i = 0; i < replicas->n; i++)
+        if (builder->at[replicas->places[i]].node != builder->at[replicas->places[i - i % n]].node)
             return OVERLAP_OVER_NODES;
     return OVERLAP_IN_NODE;
 }

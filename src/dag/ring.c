@@ -7,7 +7,7 @@
 struct hop {
     enum dag_stream stream;
     int32_t from, to; /* members */
-    int32_t each;     /* members on each node, 0: as they fall */
+    int32_t each;     /* rails, 0: there are none */
 };
 
 /* Members on each node when these are equal; else 0. */
@@ -24,12 +24,26 @@ static int32_t on_each_node(const struct builder *builder, const struct builder_
     return ring->n % k == 0 ? k : 0;
 }
 
-/* Members on each node when these are equal and more than one node has any; else 1: neighbours send to each other. So
- * does context parallelism always: its ring is point-to-point, not a collective of NCCL's. */
+/* One past the last member of a node's run of neighbours, of which `first` is the first. */
+static int32_t end_of_run(const struct builder *builder, const struct builder_ring *ring, int32_t first)
+{
+    int32_t end = first + 1;
+    while (end < ring->n && builder->at[ring->places[end]].node == builder->at[ring->places[first]].node)
+        end++;
+    return end;
+}
+
+/* Members on the node that has fewest of them: where more than one has any, so many rings enter and leave each node by
+ * NICs of their own. 1: neighbours send to each other. So does context parallelism always: its ring is point-to-point,
+ * not a collective of NCCL's. */
 static int32_t rails(const struct builder *builder, const struct builder_ring *ring)
 {
-    int32_t k = ring->purpose == DAG_RING ? 1 : on_each_node(builder, ring);
-    return k == 0 || k == ring->n ? 1 : k;
+    int32_t k = ring->n;
+    for (int32_t first = 0, end; first < ring->n; first = end) {
+        end = end_of_run(builder, ring, first);
+        k = end - first < k ? end - first : k;
+    }
+    return ring->purpose == DAG_RING || k == ring->n ? 1 : k;
 }
 
 static struct dag_task task_of(const struct builder *builder, const struct builder_ring *ring, int32_t member,
@@ -42,7 +56,7 @@ static struct dag_task task_of(const struct builder *builder, const struct build
     return task;
 }
 
-/* Members on each node of a collective: k on each of several nodes; k 1: as the members fall on nodes. */
+/* Members of each node in a collective by k rails; of one inside a node all. */
 static int32_t ranks_each(const struct builder *builder, const struct builder_ring *ring, int32_t k)
 {
     bool one_node = true;
@@ -179,13 +193,17 @@ static void add_hops(struct builder *builder, const struct builder_ring *ring, i
         return;
     }
     int32_t n = ring->n, k = rails(builder, ring);
-    for (int32_t i = 0; i < n; i++) {
-        if (k == 1) {
-            add_hop(builder, ring, open, (struct hop){DAG_STREAM_COLLECTIVE, i, (i + 1) % n, 0});
-            continue;
+    for (int32_t first = 0, end; first < n; first = end) {
+        end = end_of_run(builder, ring, first);
+        for (int32_t i = first; i < end; i++) {
+            if (k == 1) {
+                add_hop(builder, ring, open, (struct hop){DAG_STREAM_COLLECTIVE, i, (i + 1) % n, 0});
+                continue;
+            }
+            add_hop(builder, ring, open, (struct hop){DAG_STREAM_COLLECTIVE, i, i + 1 < end ? i + 1 : first, k});
+            if (i - first < k)
+                add_hop(builder, ring, open, (struct hop){DAG_STREAM_RAIL, i, (end + i - first) % n, k});
         }
-        add_hop(builder, ring, open, (struct hop){DAG_STREAM_COLLECTIVE, i, i - i % k + (i + 1) % k, k});
-        add_hop(builder, ring, open, (struct hop){DAG_STREAM_RAIL, i, (i + k) % n, k});
     }
 }
 

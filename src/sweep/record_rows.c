@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "sweep/record_rows.h"
 
+#include <math.h>
+
 _Static_assert(SYSTEM_N_MISFITS == 3, "names of misfits in trace/table.c");
 _Static_assert(TRAFFIC_N_PURPOSES == 8, "trace/traffic.def has a column for each purpose");
 _Static_assert(MEMORY_N_CLASSES == 7, "trace/memory_class.def has a column for each class");
@@ -24,6 +26,12 @@ _Static_assert(MEMORY_N_CLASSES == 7, "trace/memory_class.def has a column for e
     .phase = (of)->phase, .pipeline = (of)->pipeline, .stage = (of)->stage, .context = (of)->context,                  \
     .tensor = (of)->tensor, .rank = (of)->rank
 
+/* A spread, 1 where no pipeline has two units. */
+static double spread_or_one(double spread)
+{
+    return isnan(spread) ? 1 : spread;
+}
+
 /* Columns about the units, how they spread, and the parts that pipelines use. */
 static void fill_units(const struct point_iteration *of, struct trace_iteration *row)
 {
@@ -36,12 +44,12 @@ static void fill_units(const struct point_iteration *of, struct trace_iteration 
     row->dp_imbalance = of->dp_imbalance;
     row->forward_imbalance = of->spread[PASS_FORWARD].imbalance;
     row->backward_imbalance = of->spread[PASS_BACKWARD].imbalance;
-    row->forward_flop_spread = of->spread[PASS_FORWARD].flop;
-    row->backward_flop_spread = of->spread[PASS_BACKWARD].flop;
+    row->forward_flop_spread = spread_or_one(of->spread[PASS_FORWARD].flop);
+    row->backward_flop_spread = spread_or_one(of->spread[PASS_BACKWARD].flop);
     row->forward_own_flop_spread = of->spread[PASS_FORWARD].own_flop;
     row->backward_own_flop_spread = of->spread[PASS_BACKWARD].own_flop;
-    row->forward_time_spread = of->spread[PASS_FORWARD].time;
-    row->backward_time_spread = of->spread[PASS_BACKWARD].time;
+    row->forward_time_spread = spread_or_one(of->spread[PASS_FORWARD].time);
+    row->backward_time_spread = spread_or_one(of->spread[PASS_BACKWARD].time);
     row->pipelines = of->pipelines;
     row->sliced_pipelines = of->sliced_pipelines;
     row->asymmetric_pipelines = of->asymmetric_pipelines;

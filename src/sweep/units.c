@@ -96,7 +96,7 @@ struct units_spread units_spread_of(const struct plan *plan, const struct cost_s
         for (int32_t j = 0; j < plan->phases[i].n_pipelines; j++)
             if (plan->phases[i].pipelines[j].cut[pass].n_units >= 2)
                 add_pipeline(&means, &plan->phases[i].pipelines[j], setting, pass);
-    return (struct units_spread){value_of(means.flop, 1), value_of(means.own_flop, NAN), value_of(means.time, 1),
+    return (struct units_spread){value_of(means.flop, NAN), value_of(means.own_flop, NAN), value_of(means.time, NAN),
                                  value_of(means.imbalance, 1)};
 }
 

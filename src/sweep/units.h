@@ -10,8 +10,8 @@
 double units_pass_s(const struct plan_pipeline *pipeline, const struct cost_setting *setting, enum pass pass,
                     int32_t unit);
 
-/** Over the units of one pipeline, merged ones included; mean over the pipelines that have two of them at least; 1
- * where none has, of own_flop NaN. flop and time: p95/p5, by linear interpolation. */
+/** Over the units of one pipeline, merged ones included; mean over the pipelines that have two of them at least; NaN
+ * where none has, of imbalance 1. flop and time: p95/p5, by linear interpolation. */
 struct units_spread {
     double flop;      /* of one rank, without head and padding; units of padding alone do not count */
     double own_flop;  /* the same of the units that no other pipeline shares: mean where there are two of these */

@@ -33,9 +33,9 @@
  * backward over D.
  *
  * Deviates:
- * - With `offload: auto` none offloads where passes then end earlier (critical path) and all sequences still have the
- *   ranks that they need: eq. 3 takes few ranks for long, though a small batch may have nothing for the others to do
- *   meanwhile. `always` is the paper's.
+ * - With `offload: auto` none offloads where passes then end earlier (critical path), or where a node's host has no
+ *   room for what eq. 3 offloads, which it does not count, and the GPUs have: eq. 3 takes few ranks for long, though a
+ *   small batch may have nothing for the others to do meanwhile. `always` is the paper's.
  * - D leaves room for the layer in work, too, and for the head's logits (packing_streamed_tokens), which eq. 3 does not
  *   count; and r is no larger than this D needs.
  */
@@ -74,9 +74,9 @@ struct deal {
     struct item *items;
     int32_t capacity; /* C [tokens] */
     bool offloads;
-    int32_t n_offload, n_squeezed; /* items that do, that need more ranks than there are */
-    double *flop;                  /* of each rank */
-    int32_t *level;                /* bucket that each rank had last, -1: none */
+    int32_t n_offload; /* items that do */
+    double *flop;      /* of each rank */
+    int32_t *level;    /* bucket that each rank had last, -1: none */
 };
 
 static double both_flop(const struct system_request *request, int32_t tokens)
@@ -125,8 +125,8 @@ static double ranks_of(const struct deal *deal, int32_t tokens, double ratio)
         fmax(tokens * kept / deal->capacity, fits > 0 ? fmin(tokens / fits, tokens / (double)deal->capacity) : 0));
 }
 
-/* D(s) and the share that is offloaded of a sequence of more than C tokens. false: there are not so many ranks. */
-static bool widen(const struct deal *deal, int32_t tokens, struct item *item)
+/* D(s), at most all ranks, and the share that is offloaded of a sequence of more than C tokens. */
+static void widen(const struct deal *deal, int32_t tokens, struct item *item)
 {
     double layers = n_layers(deal->request), ratio = 0, least = 0;
     if (deal->offloads && layers > 2) {
@@ -142,7 +142,6 @@ static bool widen(const struct deal *deal, int32_t tokens, struct item *item)
     ratio = ranks_of(deal, tokens, 0) > ranks ? ratio : 0;
     item->width = (int32_t)fmin(ranks, (double)deal->request->layout.dp);
     item->offload = layers > 2 ? ratio * (layers - 2) / layers : 0;
-    return ranks <= (double)deal->request->layout.dp;
 }
 
 static int by_flop(const void *a, const void *b)
@@ -168,7 +167,7 @@ static void fill_items(struct deal *deal, const struct packing *packs, int32_t n
         for (int32_t k = item->first; k < item->first + item->n; k++)
             item->flop += both_flop(deal->request, tokens[deal->sample[k]]);
         if (i < n_long)
-            deal->n_squeezed += !widen(deal, tokens[deal->sample[i]], item);
+            widen(deal, tokens[deal->sample[i]], item);
         deal->n_offload += item->offload > 0;
         item->flop /= item->width;
     }
@@ -419,14 +418,14 @@ static void make_plan(const struct deal *deal, struct plan *plan)
     free(slot);
 }
 
-/* Whether a plan without offload is one to weigh against that with it: other than that, and no worse in memory. */
-static bool leaves_offload(const struct deal *without, const struct system_request *request, int32_t capacity)
+/* Whether some sequence offloads if it may. */
+static bool has_offload(const struct system_request *request, int32_t capacity)
 {
     struct deal with;
     open_deal(request, capacity, true, &with);
-    bool ok = with.n_offload > 0 && without->n_squeezed <= with.n_squeezed;
+    bool has = with.n_offload > 0;
     close_deal(&with);
-    return ok;
+    return has;
 }
 
 /* The plan with room for so many tokens on a rank; variant 0 offloads if the knob lets it, `auto` has another. */
@@ -434,13 +433,9 @@ static bool plan_with(const struct system_request *request, int32_t capacity, in
 {
     const struct bytescale_knobs *knobs = request->knobs;
     struct deal deal;
-    if (variant > (knobs->offload == BYTESCALE_AUTO))
+    if (variant > (knobs->offload == BYTESCALE_AUTO) || (variant > 0 && !has_offload(request, capacity)))
         return false;
     open_deal(request, capacity, variant == 0 && knobs->offload != BYTESCALE_NEVER, &deal);
-    if (variant > 0 && !leaves_offload(&deal, request, capacity)) {
-        close_deal(&deal);
-        return false;
-    }
     balance(&deal);
     give_slots(&deal);
     qsort(deal.items, (size_t)deal.n_items, sizeof *deal.items, by_slot);
@@ -462,7 +457,9 @@ static bool bytescale_plan(const struct system_request *request, void *state, st
 
 static const struct schema_key knobs[] = {
     {"offload", SCHEMA_CHOICE, "-", 0, 0, "auto", "auto|always|never",
-     "of long sequences' activations, to take fewer ranks; auto: unless the passes end earlier without",
+     "of long sequences' activations, to take fewer ranks; auto: unless the passes end earlier without, or a node's "
+     "host "
+     "has no room for it",
      offsetof(struct bytescale_knobs, offload)},
     {"capacity", SCHEMA_INT, "tokens", 0, 1073741823, "0", NULL,
      "of a rank, at most the context; 0: what memory has room for, were all units in flight as long, or one of its "

@@ -9,6 +9,9 @@
  *
  *     (p - 1) T + sum / DP
  *
+ * This is the published objective. It counts no whole micro-batches of a rank: with one stage nothing but memory limits
+ * a micro-batch, so there may be fewer than ranks, and a plan with more memory may take longer.
+ *
  * Memory: first what each of p units in flight may take, with recompute none, selective and full in turn (`recompute:
  * plan`: the plan's), then with each the whole of it; the first with which the longest sample fits. Micro-batches go to
  * DP ranks by Karmarkar-Karp on t.

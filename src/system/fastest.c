@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/compare.h"
 #include "bounds/critical_path.h"
+#include "bounds/memory.h"
 #include "cost/cache.h"
 #include "dag/dag.h"
 #include "system/alone.h"
@@ -23,6 +24,7 @@ struct fastest {
     struct plan plan; /* of no phases: none yet */
     int32_t number;
     double end_s;   /* of its passes */
+    double excess;  /* excess_of */
     struct dag dag; /* the room of these two is used again */
     struct timeline timeline;
     struct cost_cache costs; /* candidates have units in common; unused where the request brings one */
@@ -34,25 +36,50 @@ static void add_counts(struct plan *plan, const struct plan *other)
     plan->n_resolved += other->n_resolved;
 }
 
-/* Resolve a candidate that is not known to be slower, and keep the faster plan (ties: the lower number). Its counts are
- * added to those of the plan, and it is freed. false with err: it cannot run. */
+/* What a plan just resolved needs beyond the memory of a GPU or of a node's host, as a share of that; 0: it fits. */
+static double excess_of(const struct system_request *request, const struct plan *plan, const struct fastest *fastest)
+{
+    const struct platform *platform = request->setting->platform;
+    struct memory memory = {0};
+    memory_of(plan, &fastest->dag, &fastest->timeline, request->setting, false, &memory);
+    double host_bytes = memory_host_of(plan, &fastest->dag, &memory, platform->gpus_per_node).bytes;
+    double gpu = memory.peak_bytes[memory.worst_place] / request->memory_bytes - 1;
+    memory_free(&memory);
+    return fmax(0, fmax(gpu, host_bytes / platform->host_memory_bytes - 1));
+}
+
+/* Keep the candidate just resolved, or what was kept before; the other one is the candidate's. */
+static void keep(const struct system_request *request, struct candidate *candidate, struct fastest *fastest)
+{
+    double end_s = fastest->timeline.makespan_s;
+    bool first = fastest->plan.n_phases == 0;
+    bool sooner = end_s < fastest->end_s || (end_s == fastest->end_s && candidate->number < fastest->number);
+    if (!first && fastest->excess == 0 && !sooner)
+        return;
+    double excess = excess_of(request, &candidate->plan, fastest);
+    if (!first && (excess > fastest->excess || (excess == fastest->excess && !sooner)))
+        return;
+    struct plan other = fastest->plan;
+    fastest->excess = excess;
+    fastest->end_s = end_s;
+    fastest->number = candidate->number;
+    fastest->plan = candidate->plan;
+    candidate->plan = other;
+}
+
+/* Resolve a candidate unless it is known to be slower than one that fits, and keep it or what was kept before. Its
+ * counts are added to those of the plan, and it is freed. false with err: it cannot run. */
 static bool resolve(const struct system_request *request, const struct cost_setting *setting,
                     struct candidate *candidate, struct fastest *fastest, struct error *err)
 {
-    bool first = fastest->plan.n_phases == 0, ok = true;
-    double useful_s = fmin(first ? INFINITY : fastest->end_s, request->limit_s > 0 ? request->limit_s : INFINITY);
+    bool fits = fastest->plan.n_phases > 0 && fastest->excess == 0, ok = true;
+    double useful_s = fmin(fits ? fastest->end_s : INFINITY, request->limit_s > 0 ? request->limit_s : INFINITY);
     if (candidate->least_s <= useful_s) {
         candidate->plan.n_resolved++;
         ok = dag_rebuild(&candidate->plan, setting, (struct dag_options){0}, &fastest->dag, err);
-        if (ok)
+        if (ok) {
             critical_path(&fastest->dag, &fastest->timeline);
-        if (ok && (first || fastest->timeline.makespan_s < fastest->end_s ||
-                   (fastest->timeline.makespan_s == fastest->end_s && candidate->number < fastest->number))) {
-            struct plan slower = fastest->plan;
-            fastest->end_s = fastest->timeline.makespan_s;
-            fastest->number = candidate->number;
-            fastest->plan = candidate->plan;
-            candidate->plan = slower;
+            keep(request, candidate, fastest);
         }
     }
     add_counts(&fastest->plan, &candidate->plan);

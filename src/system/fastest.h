@@ -12,11 +12,12 @@ enum { FASTEST_N_HALVINGS = 5, FASTEST_N_VARIANTS = 2 };
 
 /**
  * The fastest of the plans, in all variants (at most FASTEST_N_VARIANTS), with `most` tokens a rank, half of it, a
- * quarter, ... halved up to n_halvings (at most FASTEST_N_HALVINGS) times, while above 0: the one whose passes end
- * first (critical path, without the gradients' traffic; ties: the most tokens, the lower variant). They are resolved in
- * the order of their lower bounds (system/alone.h), those whose bound is above the fastest so far, or above
- * request->limit_s, not at all: if none is, or the fastest ends later than that, the plan has no phases. Where there is
- * but one, it is the plan, not resolved. n_candidates and n_resolved are those of all. false with err: one cannot run.
+ * quarter, ... halved up to n_halvings (at most FASTEST_N_HALVINGS) times, while above 0: of those that fit GPUs and
+ * nodes' hosts the one whose passes end first (critical path, without the gradients' traffic; ties: the most tokens,
+ * the lower variant); where none fits, the one that lacks the least share. They are resolved in the order of their
+ * lower bounds (system/alone.h), those whose bound is above the fastest so far that fits, or above request->limit_s,
+ * not at all: if none is, or the fastest ends later than that, the plan has no phases. Where there is but one, it is
+ * the plan, not resolved. n_candidates and n_resolved are those of all. false with err: one cannot run.
  */
 bool fastest_of(const struct system_request *request, int32_t most, int32_t n_halvings, fastest_with *with,
                 struct plan *plan, struct error *err);

@@ -6,7 +6,23 @@
 
 #include "validate/setting_parts.h"
 
-/** The stage in "ZeRO-3", "zero2", "ZeRO Stage 1", "DeepSpeed stage 3"; -1: none is named. */
+/** The stage in "stage 3", "sharding (stage=2)"; -1: none is named, another one behind it, or one of a pipeline. */
+static int32_t bare_stage(const char *text)
+{
+    int32_t stage = -1;
+    for (const char *at = strcasestr(text, "stage"); at != NULL; at = strcasestr(at + 1, "stage")) {
+        const char *digit = at + strlen("stage");
+        digit += strspn(digit, " -_=:");
+        if (!isdigit((unsigned char)*digit))
+            continue;
+        if (*digit > '3' || isdigit((unsigned char)digit[1]) || (stage >= 0 && stage != *digit - '0'))
+            return -1;
+        stage = *digit - '0';
+    }
+    return strcasestr(text, "pipeline") == NULL && strcasestr(text, "PP") == NULL ? stage : -1;
+}
+
+/** The stage in "ZeRO-3", "zero2", "ZeRO Stage 1", "DeepSpeed stage 3", "stage 3"; -1: none is named. */
 static int32_t zero_stage(const char *text)
 {
     static const char *const names[] = {"zero", "deepspeed"};
@@ -16,11 +32,9 @@ static int32_t zero_stage(const char *text)
         zero = zero == NULL ? NULL : zero + strlen(names[i]);
     }
     if (zero == NULL)
-        return -1;
+        return bare_stage(text);
     zero += strspn(zero, " -_");
-    if (strncasecmp(zero, "stage", strlen("stage")) == 0)
-        zero += strlen("stage") + strspn(zero + strlen("stage"), " -_");
-    return '0' <= *zero && *zero <= '3' ? *zero - '0' : -1;
+    return '0' <= *zero && *zero <= '3' ? *zero - '0' : bare_stage(text);
 }
 
 /** A row whose gradients every replica has whole. */
@@ -91,7 +105,10 @@ static bool read_states(const struct cells *cells, struct scenario_plan *plan)
                  {"DDP", SCENARIO_UNSHARDED}};
     static const int32_t stages[] = {SCENARIO_UNSHARDED, SCENARIO_ZERO1, SCENARIO_ZERO2, SCENARIO_ZERO3};
     int32_t stage = zero_stage(cell_text(cells, "sharding"));
-    if (stage >= 0 && (cell_says(cells, "sharding", "zero") || !cell_has(cells, "sharding", "zero"))) {
+    const char *name = cell_has(cells, "sharding", "zero")        ? "zero"
+                       : cell_has(cells, "sharding", "deepspeed") ? "deepspeed"
+                                                                  : "stage";
+    if (stage >= 0 && cell_says(cells, "sharding", name)) {
         plan->sharding = stages[stage];
         return true;
     }
@@ -218,13 +235,20 @@ static int64_t ranks_over(const struct cells *cells, const struct scenario_plan 
     return ranks > 2 ? ranks : 0;
 }
 
-/** Whether a number stands in a text that may count ranks. */
-static bool has_other_number(const char *text)
+/** Whether a number stands in a text that may count something else than the ranks of a group, of which a node has so
+ * many: another number or a second one, or one of replicas, nodes and the like. */
+static bool has_other_number(const char *text, int64_t ranks_of_node)
 {
     static const char digits[] = "0123456789";
-    for (const char *at = strpbrk(text, digits); at != NULL; at = strpbrk(at + strspn(at, digits), digits))
-        if (!is_of_name(text, at))
+    int32_t n = 0;
+    for (const char *at = strpbrk(text, digits); at != NULL; at = strpbrk(at + strspn(at, digits), digits)) {
+        char *end;
+        if (is_of_name(text, at))
+            continue;
+        bool other = n++ > 0 || number_at(at, &end) != ranks_of_node || strcasestr(text, "replic") != NULL;
+        if (other || strchr(");,", end[strspn(end, " ")]) == NULL) /* or the text ends */
             return true;
+    }
     return false;
 }
 
@@ -254,14 +278,14 @@ static bool counts_some(const char *text, int64_t group, int64_t run)
 static int64_t ranks_of_hybrid(const struct cells *cells, const struct scenario_plan *plan)
 {
     const char *text = cell_text(cells, "sharding");
-    int64_t ranks = ranks_of_shard(text, SETTING_NODE_GPUS / plan->tp);
+    int64_t ranks_of_node = SETTING_NODE_GPUS / plan->tp, ranks = ranks_of_shard(text, ranks_of_node);
     if (ranks > 0)
         return ranks;
-    if (has_other_number(text))
+    if (has_other_number(text, ranks_of_node))
         cell_skip(cells, "sharding '%s': how many ranks share is not given", text);
     if (!cell_has(cells, "sharding", "node"))
         cell_assume(cells, "HSDP inside nodes");
-    return SETTING_NODE_GPUS / plan->tp;
+    return ranks_of_node;
 }
 
 /** Ranks that share: "zero1=N" and "over N" say so, else with HSDP those of a node; 0: all. */
@@ -390,7 +414,7 @@ void setting_read_sharding(const struct cells *cells, struct setting *setting)
         cell_skip(cells, "sharding %s%s%s; known: ZeRO-0 to ZeRO-3, DDP, FSDP, HSDP, distributed optimizer",
                   *cell_text(cells, "sharding") == '\0' ? "is missing" : "'", cell_text(cells, "sharding"),
                   *cell_text(cells, "sharding") == '\0' ? "" : "' has no model");
-    static const char *const others[] = {"CPU", "offload", "ZeRO++", "MiCS", "hpZ", "NVMe"};
+    static const char *const others[] = {"CPU", "offload", "ZeRO++", "Infinity", "MiCS", "hpZ", "NVMe"};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (cell_says(cells, "sharding", others[i]))
             cell_skip(cells, "sharding '%s': %s has no model", cell_text(cells, "sharding"), others[i]);
