@@ -2,8 +2,10 @@
 """What the scripts of this folder share: numpy and matplotlib, colours, axes, reading traces, writing pictures. They
 import these libraries from here alone, so that one sentence tells which of them a Python lacks."""
 import argparse
+import os
 import pathlib
 import re
+import signal
 import sys
 
 try:
@@ -157,11 +159,23 @@ def unit_key(row):
     return int(row["phase"]), int(row["pipeline"]), int(row["direction"]), int(row["unit"])
 
 
+def replace(path, write):
+    """The file that write(path) makes: whole, or what stood there stays."""
+    path = pathlib.Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.stem}.part{path.suffix}")
+    try:
+        write(part)
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
 def save(figure, paths):
     """The same picture, byte for byte, from the same numbers."""
     for path in paths:
         metadata = {"Software": None} if str(path).endswith(".png") else {"Date": None}
-        figure.savefig(path, dpi=200, metadata=metadata)
+        replace(path, lambda part, metadata=metadata: figure.savefig(part, dpi=200, metadata=metadata))
     pyplot.close(figure)
 
 
@@ -180,6 +194,30 @@ def add_output(parser):
 def reason(error):
     """What is wrong, without the name of the file, which stands before it."""
     return getattr(error, "strerror", None) or error
+
+
+def write_page(path, text, default, aside, missing):
+    """A page of Markdown to path; None: to its default, but aside if something is missing, so that no whole page is lost.
+    @return the exit status"""
+    path = path or (aside if missing else default)
+    try:
+        replace(path, lambda part: part.write_text(text, encoding="utf-8"))
+    except OSError as error:
+        print(f"{path}: cannot be written: {reason(error)}", file=sys.stderr)
+        return 73
+    if missing:
+        print(f"{path}: says 'not run' of {', '.join(missing)}", file=sys.stderr)
+    return 0
+
+
+def exit_with(main):
+    """The process ends with main()'s status, or as slimsim when it is stopped: 130, 143, and the slimsim it waits for with
+    it."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)
 
 
 def draw(sources, paths, make, suffix=".png"):

@@ -20,7 +20,7 @@ import sys
 import paper_cells
 import paper_schedules
 import paper_units
-from common import PROGRAM, TOP, Trace, h5py, numpy, pyplot, save
+from common import PROGRAM, TOP, Trace, exit_with, h5py, numpy, pyplot, reason, replace, save
 
 FIGURES = {**paper_schedules.FIGURES, **paper_units.FIGURES, **paper_cells.FIGURES}
 
@@ -62,18 +62,32 @@ class Simulator:
 
 
 def write_table(path, rows):
-    with open(path, "w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, rows[0].keys(), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+    def write(part):
+        with open(part, "w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, rows[0].keys(), lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows)
+
+    replace(path, write)
 
 
 def write_hdf5(path, rows):
     """The same table, a compound data set; texts in UTF-8."""
     columns = {name: numpy.array([row[name] for row in rows]) for name in rows[0]}
     columns = {name: numpy.char.encode(column) if column.dtype.kind == "U" else column for name, column in columns.items()}
-    with h5py.File(path, "w") as file:
-        file["table"] = numpy.rec.fromarrays(list(columns.values()), names=list(columns))
+    table = numpy.rec.fromarrays(list(columns.values()), names=list(columns))
+
+    def write(part):
+        with h5py.File(part, "w") as file:
+            file["table"] = table
+
+    replace(path, write)
+
+
+def write_figure(folder, name, figure, rows):
+    save(figure, [folder / f"{name}.png", folder / f"{name}.svg"])
+    write_table(folder / f"{name}.csv", rows)
+    write_hdf5(folder / f"{name}.h5", rows)
 
 
 def read_arguments():
@@ -105,7 +119,11 @@ def main():
             return 0
     pyplot.rcParams.update({"font.size": 7.5, "axes.titlesize": 8, "axes.labelsize": 8})  # at a page's width
     simulator = Simulator(arguments.slimsim, arguments.output, arguments.set, arguments.jobs)
-    simulator.traces.mkdir(parents=True, exist_ok=True)
+    try:
+        simulator.traces.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        print(f"{simulator.traces}: cannot be created: {reason(error)}", file=sys.stderr)
+        return 73
     for name in FIGURES if "all" in arguments.figures else dict.fromkeys(arguments.figures):
         print(f"paper.py: {name}", file=sys.stderr)
         try:
@@ -113,11 +131,13 @@ def main():
         except (OSError, ValueError, KeyError) as error:
             print(f"{name}: {error}", file=sys.stderr)
             return 1
-        save(figure, [arguments.output / f"{name}.png", arguments.output / f"{name}.svg"])
-        write_table(arguments.output / f"{name}.csv", rows)
-        write_hdf5(arguments.output / f"{name}.h5", rows)
+        try:
+            write_figure(arguments.output, name, figure, rows)
+        except OSError as error:
+            print(f"{arguments.output}: {name} cannot be written: {reason(error)}", file=sys.stderr)
+            return 74
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    exit_with(main)

@@ -11,7 +11,7 @@ import pathlib
 import statistics
 import sys
 
-from common import PASSES, TOP, ki
+from common import PASSES, TOP, exit_with, ki, write_page
 from paper_cells import BATCHES, ITERATION_KINDS, MODELS, SIMGRID_CELLS, SPACES, cells_name, plan_text
 from paper_units import DATA_SETS
 
@@ -30,16 +30,19 @@ class Tables:
     """The CSV files of the figures, numbers as numbers."""
 
     def __init__(self, folder):
-        self.folder, self.missing = folder, []
+        self.folder, self.missing, self.latest = folder, [], None
 
     def read(self, name):
         """Rows of a figure's table; [] where it was not drawn."""
-        path = self.folder / f"{name}.csv"
+        path = self.latest = self.folder / f"{name}.csv"
         if not path.exists():
             self.missing.append(name)
             return []
-        with open(path, encoding="utf-8") as file:
-            return [{key: number(text) for key, text in row.items()} for row in csv.DictReader(file)]
+        with open(path, newline="", encoding="utf-8") as file:
+            rows = list(csv.DictReader(file, restval=""))
+        if not rows or any(None in row for row in rows):
+            raise ValueError(f"{path}: no table of analysis/paper.py; draw the figure again")
+        return [{key: number(text) for key, text in row.items()} for row in rows]
 
     def cells(self, sets=None, engine="critical-path"):
         """Cells of these (plan space, batch), all without: {(space, batch, model, lengths, context): {system: row}}."""
@@ -585,19 +588,23 @@ def page(tables):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--figures", type=pathlib.Path, default="results/paper", metavar="DIR", help="of analysis/paper.py")
-    parser.add_argument("--output", type=pathlib.Path, default=TOP / "docs/results.md", metavar="FILE")
+    parser.add_argument("--output", type=pathlib.Path, metavar="FILE",
+                        help=f"(default: {TOP / 'docs/results.md'}; if tables are missing, results.md beside the others)")
     arguments = parser.parse_args()
     tables = Tables(arguments.figures)
-    text, missing = page(tables), ", ".join(sorted(set(tables.missing)))
-    if not list(arguments.figures.glob("*.csv")):
-        print(f"{arguments.figures}: holds no tables; analysis/paper.py writes them: {missing}", file=sys.stderr)
+    try:
+        text, missing = page(tables), sorted(set(tables.missing))
+    except (OSError, ValueError) as error:
+        print(f"results.py: {error}", file=sys.stderr)
         return 2
-    if missing:
-        print(f"{arguments.output}: says 'not run' of what {arguments.figures} does not hold: {missing}", file=sys.stderr)
-    arguments.output.parent.mkdir(parents=True, exist_ok=True)
-    arguments.output.write_text(text, encoding="utf-8")
-    return 0
+    except (KeyError, TypeError) as error:
+        print(f"results.py: {tables.latest}: no table of this analysis/paper.py ({error!r}); draw the figure again", file=sys.stderr)
+        return 2
+    if not list(arguments.figures.glob("*.csv")):
+        print(f"{arguments.figures}: holds no tables; analysis/paper.py writes them: {', '.join(missing)}", file=sys.stderr)
+        return 2
+    return write_page(arguments.output, text, TOP / "docs/results.md", arguments.figures / "results.md", missing)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    exit_with(main)

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import textwrap
 
-from common import COLOURS, GIB, KI, PROGRAM, TOP, Trace, ki, legend_outside, pyplot, save, style
+from common import COLOURS, GIB, KI, PROGRAM, TOP, Trace, exit_with, ki, legend_outside, pyplot, save, style, write_page
 from paper import write_table
 from paper_cells import MISFIT, MODELS, WHISKERS, read_points, system_row
 from paper_units import DATA_SETS
@@ -444,10 +444,15 @@ def fitting_plan(row):
     return plan(row) + ("" if row["fits"] else " (does not fit)")
 
 
-def page(rows, tables):
+def missing_of(rows, tables):
+    """Cells and headlines that were not run."""
     missing = [f"{MODELS[model]} {DATA_SETS[name]} {ki(context)}" for model, name, context in CELLS
                if not any(cell_of(row) == (model, name, context) for row in rows)]
     missing += [f"headline {name}" for name in dict.fromkeys(line[0] for line in HEADLINES) if name not in tables]
+    return missing
+
+
+def page(rows, tables):
     return "\n\n".join((
         "# The rivals, simulated", INTRODUCTION,
         "## Throughput", THROUGHPUT, by_model(rows, speed), wrapped(remarks(rows)),
@@ -458,7 +463,7 @@ def page(rows, tables):
         "scenario in `scenarios/headlines/` say what is not, and what stands for it.", reasons(tables),
         "### Point by point", "Experiments among them differ in one assumption (flash3: a faster attention kernel).",
         headlines(tables),
-        "## Not run", ", ".join(missing) or "Nothing.")) + "\n"
+        "## Not run", ", ".join(missing_of(rows, tables)) or "Nothing.")) + "\n"
 
 
 def read_arguments():
@@ -467,7 +472,8 @@ def read_arguments():
     parser.add_argument("--scenario", default=TOP / "scenarios/rivals.yaml", type=pathlib.Path, metavar="FILE",
                         help="in place of scenarios/rivals.yaml: a part of it (exclude:)")
     parser.add_argument("--output", default="results/rivals", type=pathlib.Path, metavar="DIR")
-    parser.add_argument("--page", default=TOP / "docs/rivals.md", type=pathlib.Path, metavar="FILE")
+    parser.add_argument("--page", type=pathlib.Path, metavar="FILE",
+                        help=f"(default: {TOP / 'docs/rivals.md'}; if something was not run, rivals.md in --output)")
     parser.add_argument("--headlines", action="store_true", help="run scenarios/headlines/ alone, draw of the cells what is there")
     parser.add_argument("--no-run", dest="run", action="store_false", help="draw what is there")
     parser.add_argument("--jobs", type=int, default=2, metavar="N", help="points of a sweep side by side")
@@ -493,12 +499,15 @@ def main():
     except (OSError, ValueError, KeyError, subprocess.CalledProcessError) as error:
         print(f"rivals.py: {error}", file=sys.stderr)
         return 1
+    if not rows and not tables:
+        print(f"{arguments.output}: holds no results; without --no-run they are computed", file=sys.stderr)
+        return 2
     if rows:
         save(draw(rows), [arguments.output / "rivals.png", arguments.output / "rivals.svg"])
         write_table(arguments.output / "cells.csv", rows)
-    arguments.page.write_text(page(rows, tables), encoding="utf-8")
-    return 0
+    return write_page(arguments.page, page(rows, tables), TOP / "docs/rivals.md", arguments.output / "rivals.md",
+                      missing_of(rows, tables))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    exit_with(main)

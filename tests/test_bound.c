@@ -134,3 +134,24 @@ TEST(a_sample_alone_runs_through_all_stages)
     CHECK_CLOSE(bound_of(&system_length_balanced, &hand.request, 1).time_s, planned_s(&hand, false) + after_s, 1e-12);
     hand_request_free(&hand);
 }
+
+/* Of 839 layers and the head on two stages the last has 419: no more is known than of 838 layers, whatever the first
+ * has. */
+TEST(of_unequal_stages_the_least_one_counts)
+{
+    struct bound bounds[2];
+    double after_s[2];
+    for (int i = 0; i < 2; i++) {
+        struct hand_request hand;
+        hand_request_real(&hand, 2, 2, 5000);
+        hand_batch(&hand, 2, (int32_t[]){5000, 1000});
+        hand.model.layers = i == 0 ? 838 : 839;
+        hand.request.layout.stages.count_head = hand.setting.split.count_head = i == 1;
+        hand.setting.layers = i == 0 ? 419 : 420; /* of the first, as system_setting has it */
+        bounds[i] = bound_of(&system_length_balanced, &hand.request, 1);
+        after_s[i] = bound_after_passes_s(&hand.setting, &hand.request.layout);
+        hand_request_free(&hand);
+    }
+    CHECK_TRUE(bounds[0].time_s == bounds[1].time_s && bounds[0].peak_bytes == bounds[1].peak_bytes);
+    CHECK_TRUE(after_s[0] == after_s[1]);
+}

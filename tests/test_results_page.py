@@ -14,6 +14,7 @@ sys.path.insert(0, str(TOP / "analysis"))
 import paper  # noqa: E402  after the path
 import paper_cells  # noqa: E402
 import results  # noqa: E402
+from program import fresh  # noqa: E402
 
 # 20 iterations: 15 with equal units, 5 with merged samples (1.2 and 1.4).
 SPREADS = {"forward_own_flop_spread": 1.02, "backward_own_flop_spread": 1.03, "forward_flop_spread": 1.05, "backward_flop_spread": 1.1, "forward_time_spread": 1.5, "backward_time_spread": 1.75,
@@ -221,6 +222,34 @@ class Page(unittest.TestCase):
                                output], check=False, stderr=subprocess.PIPE, text=True)
         self.assertEqual((done.returncode, output.read_text(encoding="utf-8")), (2, "kept"))
         self.assertIn("holds no tables; analysis/paper.py writes them: ablation, ", done.stderr)
+
+    def test_foreign_tables_leave_the_page_as_it_is(self):
+        """One sentence that names the file: empty, a header alone, other columns, a row cut short or too long, no UTF-8."""
+        folder, output = fresh("foreign_tables"), FIGURES / "kept.md"
+        folder.mkdir(parents=True)
+        output.write_text("kept", encoding="utf-8")
+        for text in (b"", b"system,tp\n", b"a,b\n1,2\n", b"a,b\n1", b"a\n1,2\n", b"\xff\xfe\x00"):
+            (folder / "amplifier.csv").write_bytes(text)
+            done = subprocess.run([sys.executable, TOP / "analysis/results.py", "--figures", folder, "--output", output],
+                                  check=False, stderr=subprocess.PIPE, text=True)
+            self.assertEqual((done.returncode, output.read_text(encoding="utf-8")), (2, "kept"), done.stderr)
+            self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+            self.assertIn(str(folder / "amplifier.csv") if text[:1] != b"\xff" else "utf-8", done.stderr)
+
+    def test_a_page_that_lacks_tables_is_not_the_shipped_one(self):
+        """It stands beside the tables, and says so."""
+        folder, shipped = fresh("few_tables"), TOP / "docs/results.md"
+        folder.mkdir(parents=True)
+        (folder / "lengths.csv").write_bytes((FIGURES / "lengths.csv").read_bytes())
+        before = shipped.read_bytes()
+        try:
+            done = subprocess.run([sys.executable, TOP / "analysis/results.py", "--figures", folder], check=False,
+                                  stderr=subprocess.PIPE, text=True)
+            self.assertEqual((done.returncode, shipped.read_bytes() == before), (0, True))
+        finally:
+            shipped.write_bytes(before)
+        self.assertIn(f"{folder / 'results.md'}: says 'not run' of ", done.stderr)
+        self.assertIn("not run", (folder / "results.md").read_text(encoding="utf-8"))
 
 
 if __name__ == "__main__":

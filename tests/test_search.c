@@ -15,6 +15,7 @@
 #include "scenario_fixture.h"
 #include "search/bound.h"
 #include "search/score.h"
+#include "search/space.h"
 #include "sweep/point.h"
 
 /* A scenario of one system, which is read, and its lengths. */
@@ -114,6 +115,11 @@ static const struct cell cells[] = {
     {"llama-7b", "hopper-1x8", "best-fit", "64Ki", "name: wide, pp: [1, 2]", "", 8},
     {"llama-7b", "hopper-2x8", "wlb-llm", "64Ki", "name: wide, offload: 0, vpp: [1, 2]", "thresholds: [16Ki]", 15},
     {"llama-13b", "hopper-1x8", "best-fit", "32Ki", "offload: [0.6, 0.8, 1], recompute: [none, selective]", "", 9},
+    {"bloom-7b1", "hopper-2x8", "best-fit", "32Ki", "pp: [2, 4, 8], offload: [0, 1]", "", 1},
+    {"bloom-7b1", "hopper-2x8", "slimpack", "32Ki", "pp: [2, 4, 8], offload: [0, 1]", "max_factor: 8", 2},
+    {"bloom-7b1", "hopper-2x8", "bytescale", "64Ki", "pp: [4, 8]", "", 3},
+    {"deepseek-llm-67b", "hopper-8x8", "best-fit", "16Ki", "tp: 8, cp: [1, 2], offload: [0, 1]", "", 4},
+    {"deepseek-llm-67b", "hopper-8x8", "slimpack", "16Ki", "tp: 8", "max_factor: 8", 5},
 };
 enum { N_CELLS = sizeof cells / sizeof *cells };
 
@@ -771,6 +777,44 @@ TEST(the_space_holds_every_layout_once)
                 CHECK_TRUE(!same_plan(&hand.result.plans[j], &hand.result.plans[k]));
         }
         CHECK_EQUAL(n, expected[i].n);
+        close_cell(&hand);
+    }
+}
+
+/* Where the layers do not divide, the head counts as one, or embedding and head do: 30 layers on 4 and 8 stages, 95 on
+ * 2, 4 and 8; not 30 on 32, which would leave first and last stage without a layer, nor with virtual stages. */
+TEST(the_space_holds_stages_of_counted_tables)
+{
+    static const struct {
+        const char *model, *space;
+        int n;
+        struct {
+            int pp;
+            bool embedding, head;
+        } layout[4];
+    } expected[] = {
+        {"bloom-7b1", "tp: 1, cp: 1", 4, {{1, 0, 0}, {2, 0, 0}, {4, 1, 1}, {8, 1, 1}}},
+        {"bloom-7b1", "tp: 1, cp: 1, vpp: 2", 0, {{0}}},
+        {"deepseek-llm-67b", "tp: 8, cp: 1", 4, {{1, 0, 0}, {2, 0, 1}, {4, 0, 1}, {8, 0, 1}}},
+    };
+    for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
+        char space[128];
+        snprintf(space, sizeof space, "%s, recompute: full, offload: 0", expected[i].space);
+        struct cell cell = {expected[i].model, i == 2 ? "hopper-8x8" : "hopper-1x8", "best-fit", "4Ki", space, "", 1};
+        struct hand_search hand;
+        struct error err = {0};
+        bool holds = open_cell(&hand, &cell, &err);
+        int32_t n_plans = 0;
+        struct search_plan *plans =
+            space_plans(&hand.scenario, &hand.scenario.systems[0], system_find("best-fit", &err), NULL, &n_plans);
+        CHECK_EQUAL(n_plans, expected[i].n);
+        CHECK_EQUAL(holds, expected[i].n > 0);
+        for (int32_t j = 0; j < n_plans; j++) {
+            CHECK_EQUAL(plans[j].layout.pp, expected[i].layout[j].pp);
+            CHECK_EQUAL(plans[j].layout.stages.count_embedding, expected[i].layout[j].embedding);
+            CHECK_EQUAL(plans[j].layout.stages.count_head, expected[i].layout[j].head);
+        }
+        free(plans);
         close_cell(&hand);
     }
 }

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "cost/gathered.h"
+#include "scenario/stages.h"
 #include "search/deciding.h"
 
 /* Seconds of kernels at their best rates, whatever the cut. */
@@ -212,12 +213,26 @@ static double ring_s(const struct cost_setting *setting, enum device_collective_
     return least_rails_s(setting, kind, bytes, n);
 }
 
+/* Layers of all chunks of a rank, on the stage that has the fewest. */
+static int32_t least_layers(const struct cost_setting *setting, const struct scenario_plan *layout)
+{
+    int32_t stages = (int32_t)layout->pp, chunks = (int32_t)layout->vpp, least = setting->layers * chunks;
+    for (int32_t stage = 0; stage < stages; stage++) {
+        int32_t layers = 0;
+        for (int32_t chunk = 0; chunk < chunks; chunk++)
+            layers +=
+                scenario_stage_layers(&layout->stages, setting->model->layers, stages, chunks, chunk * stages + stage);
+        least = layers < least ? layers : least;
+    }
+    return least;
+}
+
 double bound_after_passes_s(const struct cost_setting *setting, const struct scenario_plan *layout)
 {
     bool whole = layout->pp == 1;
     int32_t n = (int32_t)(layout->dp * layout->cp);
-    int32_t layers = setting->layers * (int32_t)layout->vpp;
-    double parameters = cost_stage_parameters(setting->model, setting->tensor, layers, whole, whole);
+    double parameters =
+        cost_stage_parameters(setting->model, setting->tensor, least_layers(setting, layout), whole, whole);
     double gradient_bytes = parameters * cost_gradient_bytes(setting->gradients);
     return ring_s(setting, DEVICE_REDUCE_SCATTER, gradient_bytes, n) + cost_optimizer_s(setting, parameters, n) +
            ring_s(setting, DEVICE_ALL_GATHER, 2 * parameters, n);
@@ -301,11 +316,11 @@ static struct bound bound_of_shares(const struct training_system *system, const 
     };
 }
 
-/* Of all chunks of a rank together, as if they were one stage. */
+/* Of all chunks of a rank together, as if they were one stage; where stages are unequal, of as many as the least. */
 static struct cost_setting rank_setting(const struct system_request *request)
 {
     struct cost_setting rank = *request->setting;
-    rank.layers *= (int32_t)request->layout.vpp;
+    rank.layers = least_layers(request->setting, &request->layout);
     rank.recompute_layers *= (int32_t)request->layout.vpp;
     return rank;
 }

@@ -2,11 +2,12 @@
 /**
  * `plan: auto`: the plan of a training system that a scenario did not name.
  *
- * The space: TP inside a node that divides heads and kv heads, PP that divides the layers, CP where the system takes
- * it, DP what is left of the GPUs, recompute, and the share of activations offloaded where the system leaves that to
- * the plan; the virtual stages and the sharding that plan_space lists (else vpp 1 and the system's own, mostly zero1);
- * gradients in fp32; restricted by plan_space (scenario/plan_space.h). What a system chooses by itself (slimpack's
- * units per replica, dynapipe's recomputation) it chooses in each plan anew.
+ * The space: TP inside a node that divides heads and kv heads, PP that divides the layers (or, where it does not, those
+ * and the head, or embedding and head, counted as one each), CP where the system takes it, DP what is left of the GPUs,
+ * recompute, and the share of activations offloaded where the system leaves that to the plan; the virtual stages and
+ * the sharding that plan_space lists (else vpp 1 and the system's own, mostly zero1); gradients in fp32; restricted by
+ * plan_space (scenario/plan_space.h). What a system chooses by itself (slimpack's units per replica, dynapipe's
+ * recomputation) it chooses in each plan anew.
  *
  * The batches: iterations of a seed of the search's own, derived from the scenario's, five of them chosen among many by
  * their work, each weighted by how many it stands for (search/deciding.h).

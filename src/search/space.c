@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/compare.h"
+#include "scenario/stages.h"
 
 struct listing {
     const struct scenario *scenario;
@@ -119,6 +120,26 @@ static void sort_lists(struct listing *listing, const void *knobs)
         listing->recompute.n = 1;
 }
 
+/**
+ * How the layers fall on so many stages: equally, else with the head counted as a layer, else with the embedding, too
+ * (scenario/stages.h), so that models such as Llama 3 405B with 126 layers have more than two stages on powers of two
+ * of GPUs. First and last stage keep a layer.
+ */
+static bool split_layers(int64_t layers, int64_t pp, struct scenario_stages *split)
+{
+    static const struct scenario_stages counted[] = {{.count_head = true},
+                                                     {.count_embedding = true, .count_head = true}};
+    *split = (struct scenario_stages){0};
+    if (layers % pp == 0)
+        return true;
+    for (int32_t i = 0; i < 2; i++)
+        if ((layers + i + 1) % pp == 0 && (layers + i + 1) / pp >= 2) {
+            *split = counted[i];
+            return true;
+        }
+    return false;
+}
+
 struct search_plan *space_plans(const struct scenario *scenario, const struct scenario_system *entry,
                                 const struct training_system *system, const void *knobs, int32_t *n_plans)
 {
@@ -133,7 +154,8 @@ struct search_plan *space_plans(const struct scenario *scenario, const struct sc
         if (n_node % tp != 0 || model->heads % tp != 0 || model->kv_heads % tp != 0 || !allows(&space->tp, tp))
             continue;
         for (int64_t pp = 1; tp * pp <= n_gpus; pp++) {
-            if (model->layers % pp != 0 || n_gpus % (tp * pp) != 0 || !allows(&space->pp, pp) ||
+            struct scenario_stages split;
+            if (!split_layers(model->layers, pp, &split) || n_gpus % (tp * pp) != 0 || !allows(&space->pp, pp) ||
                 (pp > 1 && system->whole_model))
                 continue;
             for (int64_t cp = 1; cp <= (system->uses_context ? n_gpus / (tp * pp) : 1); cp++) {
@@ -143,6 +165,7 @@ struct search_plan *space_plans(const struct scenario *scenario, const struct sc
                                                                 .pp = pp,
                                                                 .cp = cp,
                                                                 .dp = dp,
+                                                                .stages = split,
                                                                 .cp_type = (int32_t)system->context_type,
                                                                 .fsdp = 1,
                                                                 .sequence_parallel = true});
