@@ -49,7 +49,7 @@ static bool take_row(void *context, const struct csv_row *row, struct error *err
     struct reading *reading = context;
     struct measured *measured = reading->measured;
     size_t n_columns = (size_t)measured->n_columns, n_rows = (size_t)measured->n_rows;
-    if (row->n_fields == 0 || (n_columns > 1 && holds_nothing(row)))
+    if (row->n_fields < 1 || (n_columns > 1 && holds_nothing(row)))
         return true;
     if (n_columns == 0)
         return take_header(measured, row, err);
