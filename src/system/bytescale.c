@@ -457,9 +457,8 @@ static bool bytescale_plan(const struct system_request *request, void *state, st
 
 static const struct schema_key knobs[] = {
     {"offload", SCHEMA_CHOICE, "-", 0, 0, "auto", "auto|always|never",
-     "of long sequences' activations, to take fewer ranks; auto: unless the passes end earlier without, or a node's "
-     "host "
-     "has no room for it",
+     "of long sequences' activations, to take fewer ranks; auto: unless the passes end earlier without, or a "
+     "node's host has no room for it",
      offsetof(struct bytescale_knobs, offload)},
     {"capacity", SCHEMA_INT, "tokens", 0, 1073741823, "0", NULL,
      "of a rank, at most the context; 0: what memory has room for, were all units in flight as long, or one of its "
