@@ -226,10 +226,10 @@ static double choose_strategies(const struct choosing *work, const int64_t *boun
     double sum_s = 0, often;
     choice->n = n + 1;
     for (int32_t i = n; i >= 0; i--) {
-        struct trial_bucket bucket = {
-            .bound = i < n ? bounds[i] : work->request->context, .first = end, .end = end, .shortest = i == 0};
+        struct trial_bucket bucket = {.bound = i < n ? bounds[i] : work->request->context, .first = end, .end = end};
         while (bucket.first > 0 && (i == 0 || tokens[work->sample[bucket.first - 1]] > bounds[i - 1]))
             bucket.first--;
+        bucket.shortest = bucket.first == 0; /* those below, if any, are empty */
         bucket.n_packs =
             hotspa_pack(tokens, work->sample + bucket.first, bucket.end - bucket.first, bucket.bound, NULL);
         bool empty = bucket.n_packs == 0;
