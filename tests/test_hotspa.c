@@ -7,6 +7,7 @@
 #include "hand_request.h"
 #include "harness.h"
 #include "system/hotspa_strategies.h"
+#include "system/packing.h"
 #include "system/switch.h"
 
 extern const struct training_system system_hotspa;
@@ -303,6 +304,29 @@ TEST(replicas_that_idle_and_switches_count)
         hand_request_free(&hand);
         free_state(state);
     }
+}
+
+/* Two replicas with memory for units of 96 tokens, contexts of 128: samples of 64 would share packs of 128 in one
+ * bucket for all, so bounds are chosen that keep them apart. */
+TEST(samples_share_no_pack_that_does_not_fit)
+{
+    static const int32_t tokens[] = {64, 64, 64, 64};
+    struct hand_request hand;
+    struct plan plan = {0};
+    struct error err = {0};
+    void *state = calloc(1, system_hotspa.state_size);
+    hand_request_real(&hand, 2, 1, 128);
+    hand_batch(&hand, 4, tokens);
+    hand.request.memory_bytes = 0;
+    while (packing_memory_tokens(&hand.request) < 96)
+        hand.request.memory_bytes += 1e6;
+    CHECK_TRUE(packing_memory_tokens(&hand.request) < 128);
+    CHECK_TRUE(plan_of(&hand, state, "", &plan, &err));
+    for (int32_t i = 0; i < 2; i++)
+        CHECK_EQUAL(plan.phases[0].pipelines[i].cut[PASS_FORWARD].n_units, 2);
+    plan_free(&plan);
+    hand_request_free(&hand);
+    free_state(state);
 }
 
 /* Seconds of an iteration with given knobs, packs not waiting. */

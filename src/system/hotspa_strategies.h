@@ -46,7 +46,8 @@ int32_t hotspa_pack(const int32_t *tokens, const int32_t *sample, int32_t n, int
  * From the longest bucket down, each takes the strategy of the least sum that has memory for its packs, and whose
  * weights and gradients fit beside what the next longer one holds (ties: the fewest TP x PP, then the most TP); where
  * there is none, the plan's own. Those bounds are chosen of which the sum over buckets is least (ties: the fewest, then
- * the longest).
+ * the longest); those with which samples share packs that their strategy has no memory for, as many in flight as
+ * stages, stand behind all others.
  *
  * @param bounds  those given, ascending; those from the context on do not count
  * @param wait    iterations that packs that do not fill all replicas may wait
