@@ -306,6 +306,26 @@ TEST(replicas_that_idle_and_switches_count)
     }
 }
 
+/* A head as large as all layers together, 8 packs, one replica of four stages: the last takes l/4 + l for each pack, so
+ * all 2 l + 7 (l/4 + l); four replicas of one GPU take 4 l and a switch, of less than that. Layers alone, 11/4 l
+ * against 2 l and the switch (8 P FLOPs for each of 16 tokens are about as long), would leave them on the stages. */
+TEST(the_last_stage_has_the_head)
+{
+    int32_t tokens[] = {16, 16, 16, 16, 16, 16, 16, 16, 17};
+    struct hand_request hand;
+    struct plan plan = {0};
+    struct error err = {0};
+    void *state = open_four_stages(&hand);
+    double layers = cost_stage_parameters(&hand.model, 1, (int32_t)hand.model.layers, false, false);
+    hand.model.vocabulary = (int64_t)(layers / (double)hand.model.hidden);
+    hand_batch(&hand, 9, tokens);
+    CHECK_TRUE(plan_of(&hand, state, "bounds: [16]", &plan, &err));
+    CHECK_EQUAL(plan.phases[0].pipelines[0].layout.stages, 1);
+    plan_free(&plan);
+    hand_request_free(&hand);
+    free_state(state);
+}
+
 /* Two replicas with memory for units of 96 tokens, contexts of 128: samples of 64 would share packs of 128 in one
  * bucket for all, so bounds are chosen that keep them apart. */
 TEST(samples_share_no_pack_that_does_not_fit)

@@ -91,6 +91,35 @@ static double both_s(const struct strategy *strategy, const struct slice *slice,
     return sum_s;
 }
 
+/* Seconds of both passes of what the first and the last stage compute besides layers, for units of so many tokens. */
+static void ends_s(const struct strategy *strategy, int32_t tokens, double *first_s, double *last_s)
+{
+    struct cost_unit unit = {.padding_tokens = tokens, .context = 1};
+    *first_s = *last_s = 0;
+    for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
+        struct cost_pass embedding = cost_of_embedding(&strategy->whole, pass, &unit);
+        struct cost_pass head = cost_of_head(&strategy->whole, pass, &unit);
+        *first_s += cost_pass_s(&embedding);
+        *last_s += cost_pass_s(&head);
+    }
+}
+
+/* Seconds of both passes of a bucket's mean pack through all stages; slowest: on the one that takes longest. */
+static double pack_s(const struct choosing *work, const struct strategy *strategy, const struct trial_bucket *bucket,
+                     double *slowest_s)
+{
+    double tokens = 0, first_s, last_s, stages = (double)strategy->request.layout.pp;
+    for (int32_t i = bucket->first; i < bucket->end; i++)
+        tokens += work->request->batch->tokens[work->sample[i]];
+    double full = tokens / bucket->n_packs / (double)bucket->bound; /* of the bound's tokens */
+    double attention_s = strategy->attention_s[bucket->end] - strategy->attention_s[bucket->first];
+    double layers_s = attention_s / bucket->n_packs + full * both_s(strategy, NULL, (int32_t)bucket->bound, false);
+    ends_s(strategy, (int32_t)bucket->bound, &first_s, &last_s);
+    double through_s = layers_s + full * (first_s + last_s);
+    *slowest_s = stages > 1 ? layers_s / stages + full * fmax(first_s, last_s) : through_s;
+    return through_s;
+}
+
 static const double *measure_attention(const struct choosing *work, const struct strategy *strategy)
 {
     for (int32_t i = 0; i < work->n_strategies; i++)
@@ -165,15 +194,11 @@ static double passes_s(const struct choosing *work, const struct strategy *strat
                        double *often)
 {
     const struct scenario_plan *layout = &strategy->request.layout;
-    double tokens = 0, other_s = both_s(strategy, NULL, (int32_t)bucket->bound, false) / (double)bucket->bound;
-    for (int32_t i = bucket->first; i < bucket->end; i++)
-        tokens += work->request->batch->tokens[work->sample[i]];
-    double attention_s = strategy->attention_s[bucket->end] - strategy->attention_s[bucket->first];
-    double mean_s = (attention_s + tokens * other_s) / bucket->n_packs / (double)layout->pp;
+    double slowest_s, through_s = pack_s(work, strategy, bucket, &slowest_s);
     double each = (double)bucket->n_packs / (double)layout->dp;
     each = work->wait > 0 ? each : ceil(each);
     *often = bucket->shortest ? 1 : fmin(1, fmax(each, 1 / (double)(work->wait + 1)));
-    return *often * (fmax(1, each) + (double)layout->pp - 1) * mean_s;
+    return *often * (through_s + fmax(0, each - 1) * slowest_s);
 }
 
 static bool same_layout(const struct strategy *a, const struct strategy *b)
