@@ -332,6 +332,10 @@ def remarks(rows):
                      "evenly. With one stage it does not limit their size: they are as large as memory holds, even if fewer than "
                      "the replicas (7B, 512 samples of 2Ki, TP8 PP1: 8 for 16), so more memory may cost time (7B, 64 samples of "
                      "16Ki, 16 GPUs, TP1 PP1: with 15% more 11 micro-batches in place of 16, and 48% more time).")
+    if over("bytescale", BASE) and over("megatron-dynamic-cp", BASE):
+        texts.append("bytescale and megatron-dynamic-cp: no paper that we hold says how many tokens a rank takes. The fastest of what "
+                     "memory holds and its halves is taken; with other memory these are other numbers, so more memory may cost "
+                     "time.")
     waits = [row["token_delay"] for (name, _), row in fit.items() if name == "hotspa"]
     if waits and max(waits) > 1:
         texts.append("hotspa's packs wait, at most four iterations, until there are enough to fill all replicas: a token waits "

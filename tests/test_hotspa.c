@@ -7,6 +7,7 @@
 #include "hand_request.h"
 #include "harness.h"
 #include "system/hotspa_strategies.h"
+#include "system/packing.h"
 #include "system/switch.h"
 
 extern const struct training_system system_hotspa;
@@ -284,23 +285,68 @@ TEST(a_strategy_has_memory_for_the_switch_from_it)
 
 /* The same, one pack: four GPUs share it. On one GPU it takes t and the switch while three replicas idle; in proportion
  * to the replicas that it fills it would be a quarter of t. A pack of one token is not worth a switch from the plan's
- * stages, nor the latencies of TP. */
+ * stages, nor the latencies of TP. A pack that is all there is runs every time, also where no sample is in the bucket
+ * below. */
 TEST(replicas_that_idle_and_switches_count)
 {
-    for (int32_t i = 0; i < 2; i++) {
+    static const char *const knobs[] = {"bounds: [64]", "bounds: [32, 64]"};
+    for (int32_t i = 0; i < 3; i++) {
         struct hand_request hand;
         struct plan plan = {0};
         struct error err = {0};
         void *state = open_four_stages(&hand);
-        hand_batch(&hand, 2, (int32_t[]){i == 0 ? 64 : 1, 65});
-        CHECK_TRUE(plan_of(&hand, state, "bounds: [64]", &plan, &err));
+        hand_batch(&hand, i == 2 ? 1 : 2, (int32_t[]){i == 1 ? 1 : 64, 65});
+        CHECK_TRUE(plan_of(&hand, state, knobs[i == 2], &plan, &err));
         const struct plan_layout *layout = &plan.phases[0].pipelines[0].layout;
         CHECK_EQUAL(layout->tensor * layout->stages, 4);
-        CHECK_TRUE(i == 0 || layout->stages == 4);
+        CHECK_TRUE(i != 1 || layout->stages == 4);
         plan_free(&plan);
         hand_request_free(&hand);
         free_state(state);
     }
+}
+
+/* A head as large as all layers together, 8 packs, one replica of four stages: the last takes l/4 + l for each pack, so
+ * all 2 l + 7 (l/4 + l); four replicas of one GPU take 4 l and a switch, of less than that. Layers alone, 11/4 l
+ * against 2 l and the switch (8 P FLOPs for each of 16 tokens are about as long), would leave them on the stages. */
+TEST(the_last_stage_has_the_head)
+{
+    int32_t tokens[] = {16, 16, 16, 16, 16, 16, 16, 16, 17};
+    struct hand_request hand;
+    struct plan plan = {0};
+    struct error err = {0};
+    void *state = open_four_stages(&hand);
+    double layers = cost_stage_parameters(&hand.model, 1, (int32_t)hand.model.layers, false, false);
+    hand.model.vocabulary = (int64_t)(layers / (double)hand.model.hidden);
+    hand_batch(&hand, 9, tokens);
+    CHECK_TRUE(plan_of(&hand, state, "bounds: [16]", &plan, &err));
+    CHECK_EQUAL(plan.phases[0].pipelines[0].layout.stages, 1);
+    plan_free(&plan);
+    hand_request_free(&hand);
+    free_state(state);
+}
+
+/* Two replicas with memory for units of 96 tokens, contexts of 128: samples of 64 would share packs of 128 in one
+ * bucket for all, so bounds are chosen that keep them apart. */
+TEST(samples_share_no_pack_that_does_not_fit)
+{
+    static const int32_t tokens[] = {64, 64, 64, 64};
+    struct hand_request hand;
+    struct plan plan = {0};
+    struct error err = {0};
+    void *state = calloc(1, system_hotspa.state_size);
+    hand_request_real(&hand, 2, 1, 128);
+    hand_batch(&hand, 4, tokens);
+    hand.request.memory_bytes = 0;
+    while (packing_memory_tokens(&hand.request) < 96)
+        hand.request.memory_bytes += 1e6;
+    CHECK_TRUE(packing_memory_tokens(&hand.request) < 128);
+    CHECK_TRUE(plan_of(&hand, state, "", &plan, &err));
+    for (int32_t i = 0; i < 2; i++)
+        CHECK_EQUAL(plan.phases[0].pipelines[i].cut[PASS_FORWARD].n_units, 2);
+    plan_free(&plan);
+    hand_request_free(&hand);
+    free_state(state);
 }
 
 /* Seconds of an iteration with given knobs, packs not waiting. */

@@ -91,6 +91,35 @@ static double both_s(const struct strategy *strategy, const struct slice *slice,
     return sum_s;
 }
 
+/* Seconds of both passes of what the first and the last stage compute besides layers, for units of so many tokens. */
+static void ends_s(const struct strategy *strategy, int32_t tokens, double *first_s, double *last_s)
+{
+    struct cost_unit unit = {.padding_tokens = tokens, .context = 1};
+    *first_s = *last_s = 0;
+    for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
+        struct cost_pass embedding = cost_of_embedding(&strategy->whole, pass, &unit);
+        struct cost_pass head = cost_of_head(&strategy->whole, pass, &unit);
+        *first_s += cost_pass_s(&embedding);
+        *last_s += cost_pass_s(&head);
+    }
+}
+
+/* Seconds of both passes of a bucket's mean pack through all stages; slowest: on the one that takes longest. */
+static double pack_s(const struct choosing *work, const struct strategy *strategy, const struct trial_bucket *bucket,
+                     double *slowest_s)
+{
+    double tokens = 0, first_s, last_s, stages = (double)strategy->request.layout.pp;
+    for (int32_t i = bucket->first; i < bucket->end; i++)
+        tokens += work->request->batch->tokens[work->sample[i]];
+    double full = tokens / bucket->n_packs / (double)bucket->bound; /* of the bound's tokens */
+    double attention_s = strategy->attention_s[bucket->end] - strategy->attention_s[bucket->first];
+    double layers_s = attention_s / bucket->n_packs + full * both_s(strategy, NULL, (int32_t)bucket->bound, false);
+    ends_s(strategy, (int32_t)bucket->bound, &first_s, &last_s);
+    double through_s = layers_s + full * (first_s + last_s);
+    *slowest_s = stages > 1 ? layers_s / stages + full * fmax(first_s, last_s) : through_s;
+    return through_s;
+}
+
 static const double *measure_attention(const struct choosing *work, const struct strategy *strategy)
 {
     for (int32_t i = 0; i < work->n_strategies; i++)
@@ -165,15 +194,11 @@ static double passes_s(const struct choosing *work, const struct strategy *strat
                        double *often)
 {
     const struct scenario_plan *layout = &strategy->request.layout;
-    double tokens = 0, other_s = both_s(strategy, NULL, (int32_t)bucket->bound, false) / (double)bucket->bound;
-    for (int32_t i = bucket->first; i < bucket->end; i++)
-        tokens += work->request->batch->tokens[work->sample[i]];
-    double attention_s = strategy->attention_s[bucket->end] - strategy->attention_s[bucket->first];
-    double mean_s = (attention_s + tokens * other_s) / bucket->n_packs / (double)layout->pp;
+    double slowest_s, through_s = pack_s(work, strategy, bucket, &slowest_s);
     double each = (double)bucket->n_packs / (double)layout->dp;
     each = work->wait > 0 ? each : ceil(each);
     *often = bucket->shortest ? 1 : fmin(1, fmax(each, 1 / (double)(work->wait + 1)));
-    return *often * (fmax(1, each) + (double)layout->pp - 1) * mean_s;
+    return *often * (through_s + fmax(0, each - 1) * slowest_s);
 }
 
 static bool same_layout(const struct strategy *a, const struct strategy *b)
@@ -217,19 +242,58 @@ static int32_t best_strategy(const struct choosing *work, const struct trial_buc
     return best;
 }
 
-/* Strategies for so many bounds, ascending, and the seconds that all buckets come to. */
+/* Whether the memory of a strategy holds the packs of a replica that are in flight, as many as stages: those of them
+ * with the most tokens, the largest in work. */
+static bool holds_packs(const struct strategy *strategy, const int64_t *sum, int32_t n_packs)
+{
+    int64_t stages = strategy->request.layout.pp, dp = strategy->request.layout.dp, most = 0, in_work = 0;
+    for (int64_t first = 0; first < n_packs; first++) {
+        int64_t flying = 0, largest = 0; /* [tokens] */
+        for (int64_t i = first; i < n_packs && i < first + stages * dp; i += dp) {
+            flying += sum[i];
+            largest = sum[i] > largest ? sum[i] : largest;
+        }
+        in_work = flying > most ? largest : in_work;
+        most = flying > most ? flying : most;
+    }
+    double beside = stages > 1 ? (double)(most - in_work) / (double)(stages - 1) : 0;
+    return (double)in_work <= packing_streamed_tokens(&strategy->request, fmax(1, beside), 0);
+}
+
+/* Whether samples share packs that the strategy has no memory for. */
+static bool joins_too_many(const struct choosing *work, const struct strategy *strategy,
+                           const struct trial_bucket *bucket)
+{
+    const int32_t *tokens = work->request->batch->tokens, *sample = work->sample + bucket->first;
+    int32_t n = bucket->end - bucket->first;
+    if (strategy->memory_tokens >= bucket->bound || n <= bucket->n_packs)
+        return false;
+    int32_t *pack = check_malloc((size_t)n * sizeof *pack);
+    int64_t *sum = check_calloc((size_t)bucket->n_packs, sizeof *sum);
+    hotspa_pack(tokens, sample, n, bucket->bound, pack);
+    for (int32_t i = 0; i < n; i++)
+        sum[pack[i]] += tokens[sample[i]];
+    bool too_many = !holds_packs(strategy, sum, bucket->n_packs);
+    free(pack);
+    free(sum);
+    return too_many;
+}
+
+/* Strategies for so many bounds, ascending, the seconds that all buckets come to, and whether some samples are joined
+ * to packs that do not fit. */
 static double choose_strategies(const struct choosing *work, const int64_t *bounds, int32_t n,
-                                struct hotspa_choice *choice)
+                                struct hotspa_choice *choice, bool *too_many)
 {
     const int32_t *tokens = work->request->batch->tokens;
     int32_t after = work->own, end = work->n;
     double sum_s = 0, often;
+    *too_many = false;
     choice->n = n + 1;
     for (int32_t i = n; i >= 0; i--) {
-        struct trial_bucket bucket = {
-            .bound = i < n ? bounds[i] : work->request->context, .first = end, .end = end, .shortest = i == 0};
+        struct trial_bucket bucket = {.bound = i < n ? bounds[i] : work->request->context, .first = end, .end = end};
         while (bucket.first > 0 && (i == 0 || tokens[work->sample[bucket.first - 1]] > bounds[i - 1]))
             bucket.first--;
+        bucket.shortest = bucket.first == 0; /* those below, if any, are empty */
         bucket.n_packs =
             hotspa_pack(tokens, work->sample + bucket.first, bucket.end - bucket.first, bucket.bound, NULL);
         bool empty = bucket.n_packs == 0;
@@ -241,6 +305,7 @@ static double choose_strategies(const struct choosing *work, const int64_t *boun
             chosen = best >= 0 ? best : chosen;
         }
         sum_s += empty ? 0 : seconds;
+        *too_many = *too_many || joins_too_many(work, &work->strategies[chosen], &bucket);
         choice->bound[i] = bucket.bound;
         choice->tp[i] = work->strategies[chosen].request.layout.tp;
         choice->pp[i] = work->strategies[chosen].request.layout.pp;
@@ -266,13 +331,14 @@ void hotspa_choose(const struct system_request *request, const struct schema_int
     struct choosing work;
     int64_t fractions[N_FRACTIONS];
     double least_s = INFINITY;
+    bool too_many, least_too_many = true;
     open_choosing(request, &work);
     work.wait = wait;
     if (bounds->n > 0) {
         int32_t n = 0;
         while (n < bounds->n && bounds->at[n] < request->context)
             n++;
-        choose_strategies(&work, bounds->at, n, choice);
+        choose_strategies(&work, bounds->at, n, choice, &too_many);
         close_choosing(&work);
         return;
     }
@@ -282,11 +348,12 @@ void hotspa_choose(const struct system_request *request, const struct schema_int
             int32_t n = bounds_of(request->context, set, fractions);
             if (n != most)
                 continue;
-            double seconds = choose_strategies(&work, fractions, n, &trial);
-            if (seconds < least_s) {
-                least_s = seconds;
-                *choice = trial;
-            }
+            double seconds = choose_strategies(&work, fractions, n, &trial, &too_many);
+            if (too_many != least_too_many ? too_many : seconds >= least_s)
+                continue;
+            least_s = seconds;
+            least_too_many = too_many;
+            *choice = trial;
         }
     close_choosing(&work);
 }

@@ -31,12 +31,14 @@ int32_t hotspa_pack(const int32_t *tokens, const int32_t *sample, int32_t n, int
  * context at most three, or none.
  *
  * What they come to is estimated on the request's batch, as seconds of a mean iteration. A bucket of P packs on DP
- * replicas of p stages runs in a share r of the iterations and then takes
+ * replicas runs in a share r of the iterations and then takes
  *
- *     (max(1, P / DP) + p - 1) t,   r = 1 for the shortest bucket, else min(1, max(P / DP, 1 / (wait + 1)))
+ *     t + (max(1, P / DP) - 1) s,   r = 1 for the shortest bucket, else min(1, max(P / DP, 1 / (wait + 1)))
  *
- * with t the mean seconds of its packs on a stage, forward and backward. So packs that fill the replicas run every
- * time, fewer wait until they do. With wait 0 P / DP is rounded up.
+ * with t the mean seconds of its packs on all stages, forward and backward, and s on the slowest stage: its share of
+ * the layers, with the head or, if that takes longer, the embedding. So packs that fill the replicas run every time,
+ * fewer wait until they do, but for those of the shortest bucket that samples are in: something has to run. With wait 0
+ * P / DP is rounded up.
  *
  * Whenever a bucket runs it adds its switches: the bf16 parameters of a GPU of its strategy, unless that is the longest
  * bucket's, and the gradients of a GPU to the next longer bucket's strategy, unless that is the same. They move inside
@@ -45,7 +47,8 @@ int32_t hotspa_pack(const int32_t *tokens, const int32_t *sample, int32_t n, int
  * From the longest bucket down, each takes the strategy of the least sum that has memory for its packs, and whose
  * weights and gradients fit beside what the next longer one holds (ties: the fewest TP x PP, then the most TP); where
  * there is none, the plan's own. Those bounds are chosen of which the sum over buckets is least (ties: the fewest, then
- * the longest).
+ * the longest); those with which samples share packs that their strategy has no memory for, as many in flight as
+ * stages, stand behind all others.
  *
  * @param bounds  those given, ascending; those from the context on do not count
  * @param wait    iterations that packs that do not fill all replicas may wait
