@@ -495,9 +495,9 @@ kind of iteration.
 **What even units cost** (`analysis/paper.py unit-spread`; B = 512). With `unit_spread: 1.02` SlimPack takes only units
 whose p95/p5 is at most that on every rank, and a number of them for each pass. Plans are those that the search finds in
 plan space free without the limit, and behind an arrow with it; but 70B on Common Crawl has one with pipelines, 0.5%
-slower than the fastest. With pipelines evenness is cheap. Without, it takes many times as many units: kernels of so
-small units are inefficient, and a ring sends the keys and values before a slice again for each slice. With the limit
-the search takes pipelines there, too."""
+slower than the fastest. With many units in a pipeline evenness is cheap, with few (7B, Wikipedia) less so. Without
+pipelines it takes many times as many units: kernels of so small units are inefficient, and a ring sends the keys and
+values before a slice again for each slice. With the limit the search takes pipelines there, too."""
 
 # What stands above the tables of each section, in the order of the page.
 NOTES = {
