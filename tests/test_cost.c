@@ -945,6 +945,24 @@ TEST(rails_share_nic_and_nvlink)
     CHECK_TRUE(cost_rails_s(&setting, DEVICE_ALL_GATHER, 128, 1, 1) == 0);
 }
 
+/* Six ranks, four on one node and two on the other: the two beyond the rails of the four send their 5/6 inside. With a
+ * NIC that takes no time this is what all wait for; on even nodes there are none. */
+TEST(ranks_without_a_rail_send_all_inside)
+{
+    struct device device = plain;
+    struct cost_setting setting = toy_setting();
+    struct platform fast = links;
+    fast.nic_bytes_per_s = 1e30;
+    setting.platform = &fast;
+    setting.device = &device;
+    struct cost_transfer half = cost_of_rails(&setting, DEVICE_ALL_GATHER, COST_NVLINK, 1200, 6, 2);
+    struct cost_transfer all = cost_without_rail(&setting, DEVICE_ALL_GATHER, 1200, 6, 2);
+    CHECK_CLOSE(all.wire_bytes, 2 * half.wire_bytes, 1e-15);
+    CHECK_CLOSE(all.duration_s, all.latency_s + all.wire_bytes / all.bytes_per_s, 1e-15);
+    CHECK_CLOSE(cost_uneven_rails_s(&setting, DEVICE_ALL_GATHER, 1200, 6, 2, 4), all.duration_s, 1e-15);
+    CHECK_CLOSE(cost_uneven_rails_s(&setting, DEVICE_ALL_GATHER, 1200, 6, 2, 2), half.duration_s, 1e-15);
+}
+
 /* The same tensors all-reduced: both ways inside the nodes, 2 x 5.8 s; between them by the curve of all-reduces, a
  * latency of 3 s and 1 s for the doubling, a ramp of 16 that two nodes double and four treble. */
 TEST(rails_of_an_all_reduce_follow_its_curve)
@@ -1299,7 +1317,7 @@ TEST(groups_of_shards_reduce_their_gradients)
                 1e-14);
     nodes.gpus_per_node = 16; /* six groups, four on the one node, two on the other: by the NICs of two */
     setting.shard_groups = 6;
-    across_s = cost_rails_s(&setting, DEVICE_ALL_REDUCE, 160, 6, 2);
+    across_s = cost_uneven_rails_s(&setting, DEVICE_ALL_REDUCE, 160, 6, 2, 4);
     CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).shard_s, 2 * gather_s + 3 * (scatter_s + across_s),
                 1e-14);
     setting.shards = 3; /* three of groups 0-2, 3-5, 6-8, 9-11 begin on the first node, 8 is on the other with 11 */
@@ -1307,6 +1325,10 @@ TEST(groups_of_shards_reduce_their_gradients)
     gather_s = cost_rails_s(&setting, DEVICE_ALL_GATHER, 160, 3, 1);
     scatter_s = cost_rails_s(&setting, DEVICE_REDUCE_SCATTER, 320, 3, 1);
     across_s = cost_rails_s(&setting, DEVICE_ALL_REDUCE, 320.0 / 3, 4, 1);
+    CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).shard_s, 2 * gather_s + 3 * (scatter_s + across_s),
+                1e-14);
+    setting.shard_groups = 8; /* of each shard three, three and two on three nodes, in some order */
+    across_s = cost_uneven_rails_s(&setting, DEVICE_ALL_REDUCE, 320.0 / 3, 8, 2, 3);
     CHECK_CLOSE(cost_of_pass(&setting, PASS_BACKWARD, &empty).shard_s, 2 * gather_s + 3 * (scatter_s + across_s),
                 1e-14);
 }

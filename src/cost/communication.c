@@ -141,6 +141,25 @@ double cost_rails_s(const struct cost_setting *setting, enum device_collective_k
     return fmax(inside_s, cost_of_rails(setting, kind, COST_NIC, bytes, ranks, ranks_each).duration_s);
 }
 
+struct cost_transfer cost_without_rail(const struct cost_setting *setting, enum device_collective_kind kind,
+                                       double bytes, int32_t ranks, int32_t ranks_each)
+{
+    CHECK(1 < ranks_each && ranks_each < ranks);
+    struct cost_transfer all = cost_of_rails(setting, kind, COST_NVLINK, bytes, ranks, ranks_each);
+    all.wire_bytes *= ranks_each / (ranks_each - 1.0);
+    all.duration_s = all.latency_s + all.wire_bytes / all.bytes_per_s;
+    return all;
+}
+
+double cost_uneven_rails_s(const struct cost_setting *setting, enum device_collective_kind kind, double bytes,
+                           int32_t ranks, int32_t fewest, int32_t most)
+{
+    double rails_s = cost_rails_s(setting, kind, bytes, ranks, fewest);
+    if (most == fewest || fewest == 1)
+        return rails_s;
+    return fmax(rails_s, cost_without_rail(setting, kind, bytes, ranks, fewest).duration_s);
+}
+
 /** What one NIC sends in an all-reduce. */
 static double fabric_bytes(const struct cost_setting *setting, double bytes, int32_t ranks)
 {

@@ -42,11 +42,12 @@ static void add_ring(struct cost_pass *cost, const struct cost_setting *setting,
 static void add_gather(struct cost_pass *cost, const struct cost_setting *setting, enum pass pass, double bytes,
                        int32_t context)
 {
+    int32_t fit = setting->platform->gpus_per_node / setting->tensor, most = context < fit ? context : fit;
     int32_t each = cost_ranks_each(setting, context);
-    double seconds = cost_rails_s(setting, DEVICE_ALL_GATHER, bytes, context, each);
+    double seconds = cost_uneven_rails_s(setting, DEVICE_ALL_GATHER, bytes, context, each, most);
     double wire_bytes = gather_wire_bytes(setting, DEVICE_ALL_GATHER, bytes, context);
     if (pass == PASS_BACKWARD) {
-        seconds += cost_rails_s(setting, DEVICE_REDUCE_SCATTER, bytes, context, each);
+        seconds += cost_uneven_rails_s(setting, DEVICE_REDUCE_SCATTER, bytes, context, each, most);
         wire_bytes += gather_wire_bytes(setting, DEVICE_REDUCE_SCATTER, bytes, context);
     }
     cost->context_wire_bytes += setting->layers * wire_bytes;

@@ -335,6 +335,15 @@ struct cost_transfer cost_of_rails(const struct cost_setting *setting, enum devi
 double cost_rails_s(const struct cost_setting *setting, enum device_collective_kind kind, double bytes, int32_t ranks,
                     int32_t ranks_each);
 
+/** Where nodes hold unequally many of the ranks and ranks_each is the fewest: one without a NIC's rail sends all that
+ * it sends to its neighbour, by NVLink; cost_of_rails' part in proportion. 1 < ranks_each < ranks. */
+struct cost_transfer cost_without_rail(const struct cost_setting *setting, enum device_collective_kind kind,
+                                       double bytes, int32_t ranks, int32_t ranks_each);
+
+/** cost_rails_s of such nodes, the fewest and the most ranks on one. */
+double cost_uneven_rails_s(const struct cost_setting *setting, enum device_collective_kind kind, double bytes,
+                           int32_t ranks, int32_t fewest, int32_t most);
+
 /** What a stage sends another that computes `share` of a unit's attention for it, and gets back, of all layers; what
  * the other and itself hold for that, of one layer. One TP rank [bytes]. */
 struct cost_exchange {

@@ -21,6 +21,13 @@ static int32_t ranks_each(const struct cost_setting *setting)
     return one_node ? n : cost_ranks_each(setting, n);
 }
 
+/** Ranks of some group on the node that has most of them. */
+static int32_t most_each(const struct cost_setting *setting)
+{
+    int32_t n = setting->shards, each = ranks_each(setting), fit = setting->platform->gpus_per_node / setting->tensor;
+    return each == n || n < fit ? n : fit;
+}
+
 /** Where the ranks of each group are. */
 static enum overlap_place place_of_group(const struct cost_setting *setting)
 {
@@ -51,20 +58,25 @@ static double collective_s(const struct cost_setting *setting, enum device_colle
     int32_t n = setting->shards;
     CHECK(n >= 1);
     *sent_bytes += bytes * (n - 1) / n;
-    return cost_rails_s(setting, kind, bytes, n, ranks_each(setting));
+    return cost_uneven_rails_s(setting, kind, bytes, n, ranks_each(setting), most_each(setting));
 }
 
-/** Groups on the node that has fewest of them, of each shard: nodes are filled from the first one on. Where groups
- * straddle nodes, some shard's are alone on one. */
-static int32_t groups_each(const struct cost_setting *setting)
+/** Of all shards: groups on the node that has fewest of them, and on that which has most. Nodes are filled from the
+ * first one on. */
+static void count_groups(const struct cost_setting *setting, int32_t *fewest, int32_t *most)
 {
-    int32_t m = setting->shard_groups, n_node = setting->platform->gpus_per_node / setting->tensor;
-    int32_t n_each = n_node / setting->shards;
-    if (m <= n_each)
-        return m;
-    if (n_each == 0 || n_node % setting->shards != 0)
-        return 1;
-    return m % n_each == 0 ? n_each : m % n_each;
+    int32_t m = setting->shard_groups, n = setting->shards, fit = setting->platform->gpus_per_node / setting->tensor;
+    int32_t n_node = fit > 1 ? fit : 1;
+    *fewest = m;
+    *most = 0;
+    for (int32_t shard = 0; shard < n; shard++)
+        for (int32_t first = 0, end; first < m; first = end) {
+            end = first + 1;
+            while (end < m && (end * n + shard) / n_node == (first * n + shard) / n_node)
+                end++;
+            *fewest = end - first < *fewest ? end - first : *fewest;
+            *most = end - first > *most ? end - first : *most;
+        }
 }
 
 /** The all-reduce of `parameters` gradients among groups that hold the same shards, whose members stand a group apart.
@@ -75,8 +87,10 @@ static double group_reduce_s(const struct cost_setting *setting, double paramete
     if (m <= 1)
         return 0;
     double bytes = parameters * cost_gradient_bytes(setting->gradients) / setting->shards;
+    int32_t fewest, most;
+    count_groups(setting, &fewest, &most);
     *sent_bytes += 2 * bytes * (m - 1) / m;
-    return cost_rails_s(setting, DEVICE_ALL_REDUCE, bytes, m, groups_each(setting));
+    return cost_uneven_rails_s(setting, DEVICE_ALL_REDUCE, bytes, m, fewest, most);
 }
 
 /** Whether the pass ends with whole gradients of weights that are shared out. */

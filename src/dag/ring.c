@@ -8,6 +8,7 @@ struct hop {
     enum dag_stream stream;
     int32_t from, to; /* members */
     int32_t each;     /* rails, 0: there are none */
+    bool alone;       /* there are, but none of this member */
 };
 
 /* Members on each node when these are equal; else 0. */
@@ -33,16 +34,28 @@ static int32_t end_of_run(const struct builder *builder, const struct builder_ri
     return end;
 }
 
-/* Members on the node that has fewest of them: where more than one has any, so many rings enter and leave each node by
- * NICs of their own. 1: neighbours send to each other. So does context parallelism always: its ring is point-to-point,
- * not a collective of NCCL's. */
-static int32_t rails(const struct builder *builder, const struct builder_ring *ring)
+/* Members on the node that has fewest of them, and on that which has most. */
+struct crowd {
+    int32_t fewest, most;
+};
+
+static struct crowd crowd_of(const struct builder *builder, const struct builder_ring *ring)
 {
-    int32_t k = ring->n;
+    struct crowd crowd = {ring->n, 0};
     for (int32_t first = 0, end; first < ring->n; first = end) {
         end = end_of_run(builder, ring, first);
-        k = end - first < k ? end - first : k;
+        crowd.fewest = end - first < crowd.fewest ? end - first : crowd.fewest;
+        crowd.most = end - first > crowd.most ? end - first : crowd.most;
     }
+    return crowd;
+}
+
+/* As many as the node has that has fewest: where more than one has any, so many rings enter and leave each node by NICs
+ * of their own. 1: neighbours send to each other. So does context parallelism always: its ring is point-to-point, not a
+ * collective of NCCL's. */
+static int32_t rails(const struct builder *builder, const struct builder_ring *ring)
+{
+    int32_t k = crowd_of(builder, ring).fewest;
     return ring->purpose == DAG_RING || k == ring->n ? 1 : k;
 }
 
@@ -54,15 +67,6 @@ static struct dag_task task_of(const struct builder *builder, const struct build
     task.chunk = (uint8_t)ring->chunk;
     task.unit = ring->units != NULL ? ring->units[member] : -1;
     return task;
-}
-
-/* Members of each node in a collective by k rails; of one inside a node all. */
-static int32_t ranks_each(const struct builder *builder, const struct builder_ring *ring, int32_t k)
-{
-    bool one_node = true;
-    for (int32_t i = 1; i < ring->n; i++)
-        one_node = one_node && builder->at[ring->places[i]].node == builder->at[ring->places[0]].node;
-    return one_node ? ring->n : k;
 }
 
 static enum device_collective_kind collective_of(const struct builder_ring *ring)
@@ -85,9 +89,9 @@ static double worst_factor(const struct builder *builder, const struct builder_r
     return worst;
 }
 
-/* What a member sends by one route, where its node holds ranks_each members. */
+/* What a member sends by one route, where there are `each` rails; `alone`: none of this member. */
 static struct cost_transfer hop_cost(const struct builder *builder, const struct builder_ring *ring,
-                                     enum cost_route route, int32_t each)
+                                     enum cost_route route, int32_t each, bool alone)
 {
     const struct platform *platform = builder->setting->platform;
     if (ring->exact_s > 0) {
@@ -97,7 +101,9 @@ static struct cost_transfer hop_cost(const struct builder *builder, const struct
     }
     if (ring->purpose == DAG_RING || ring->purpose == DAG_TENSOR)
         return cost_of_transfer(builder->setting, route, ring->bytes, ring->steps);
-    struct cost_transfer hop = cost_of_rails(builder->setting, collective_of(ring), route, ring->bytes, ring->n, each);
+    enum device_collective_kind kind = collective_of(ring);
+    struct cost_transfer hop = alone ? cost_without_rail(builder->setting, kind, ring->bytes, ring->n, each)
+                                     : cost_of_rails(builder->setting, kind, route, ring->bytes, ring->n, each);
     hop.latency_s *= ring->share;
     hop.wire_bytes *= ring->share;
     hop.duration_s = hop.latency_s + hop.wire_bytes / hop.bytes_per_s;
@@ -112,7 +118,8 @@ static void add_hop(struct builder *builder, const struct builder_ring *ring, in
     struct cost_transfer cost = hop_cost(builder, ring, route,
                                          hop.each > 0        ? hop.each
                                          : route == COST_NIC ? 1
-                                                             : ring->n);
+                                                             : ring->n,
+                                         hop.alone);
     if (hop.to == hop.from || cost.duration_s <= 0)
         return;
     builder_send(builder, task, cost);
@@ -154,7 +161,7 @@ static void add_longest_hop(struct builder *builder, const struct builder_ring *
     for (enum cost_route route = COST_NVLINK; route <= COST_NIC; route++) {
         if (!(route == COST_NIC ? ring->fold->nic : ring->fold->nvlink))
             continue;
-        struct cost_transfer cost = hop_cost(builder, ring, route, route == COST_NIC ? 1 : ring->n);
+        struct cost_transfer cost = hop_cost(builder, ring, route, route == COST_NIC ? 1 : ring->n, false);
         if (cost.duration_s > longest.duration_s)
             longest = cost;
     }
@@ -197,12 +204,13 @@ static void add_hops(struct builder *builder, const struct builder_ring *ring, i
         end = end_of_run(builder, ring, first);
         for (int32_t i = first; i < end; i++) {
             if (k == 1) {
-                add_hop(builder, ring, open, (struct hop){DAG_STREAM_COLLECTIVE, i, (i + 1) % n, 0});
+                add_hop(builder, ring, open, (struct hop){DAG_STREAM_COLLECTIVE, i, (i + 1) % n, 0, false});
                 continue;
             }
-            add_hop(builder, ring, open, (struct hop){DAG_STREAM_COLLECTIVE, i, i + 1 < end ? i + 1 : first, k});
-            if (i - first < k)
-                add_hop(builder, ring, open, (struct hop){DAG_STREAM_RAIL, i, (end + i - first) % n, k});
+            bool alone = i - first >= k;
+            add_hop(builder, ring, open, (struct hop){DAG_STREAM_COLLECTIVE, i, i + 1 < end ? i + 1 : first, k, alone});
+            if (!alone)
+                add_hop(builder, ring, open, (struct hop){DAG_STREAM_RAIL, i, (end + i - first) % n, k, false});
         }
     }
 }
@@ -224,7 +232,7 @@ int32_t builder_ring(struct builder *builder, const struct builder_ring *ring)
 
 double builder_ring_s(const struct builder *builder, const struct builder_ring *ring)
 {
-    int32_t each = ranks_each(builder, ring, rails(builder, ring));
+    struct crowd crowd = crowd_of(builder, ring);
     double nvlink = 1, nic = 1;
     for (int32_t i = 0; i < ring->n; i++) {
         int32_t gpu = builder->dag->places[ring->places[i]].rank;
@@ -233,5 +241,5 @@ double builder_ring_s(const struct builder *builder, const struct builder_ring *
     }
     struct platform room;
     struct cost_setting slow = builder_slow_setting(builder->setting, nvlink, nic, &room);
-    return cost_rails_s(&slow, collective_of(ring), ring->bytes, ring->n, each);
+    return cost_uneven_rails_s(&slow, collective_of(ring), ring->bytes, ring->n, crowd.fewest, crowd.most);
 }
