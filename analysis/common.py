@@ -160,8 +160,13 @@ def unit_key(row):
 
 
 def replace(path, write):
-    """The file that write(path) makes: whole, or what stood there stays."""
+    """The file that write(path) makes: whole, or what stood there stays. Links stay links to it; pipes and devices are
+    written to as they are."""
     path = pathlib.Path(path)
+    if path.exists() and not path.is_file():
+        write(path)
+        return
+    path = pathlib.Path(os.path.realpath(path))
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.stem}.part{path.suffix}")
     try:

@@ -11,11 +11,13 @@ to be missing.
 import argparse
 import math
 import pathlib
+import re
 import subprocess
 import sys
 import textwrap
 
-from common import COLOURS, GIB, KI, PROGRAM, TOP, Trace, exit_with, ki, legend_outside, pyplot, save, style, write_page
+from common import (COLOURS, GIB, KI, PROGRAM, TOP, Trace, exit_with, ki, legend_outside, pyplot, reason, save, style,
+                    write_page)
 from paper import write_table
 from paper_cells import MISFIT, MODELS, WHISKERS, read_points, system_row
 from paper_units import DATA_SETS
@@ -448,10 +450,22 @@ def fitting_plan(row):
     return plan(row) + ("" if row["fits"] else " (does not fit)")
 
 
+def labels_of(scenario):
+    """The systems of a scenario of this repository, by label: a line each."""
+    found = re.findall(r'^  - {name: ([\w-]+)(?:, label: "([^"]+)")?', scenario.read_text(encoding="utf-8"), re.MULTILINE)
+    return [label or name for name, label in found]
+
+
 def missing_of(rows, tables):
-    """Cells and headlines that were not run."""
+    """Cells, systems in the other cells and headlines that were not run, of all that the shipped scenarios have."""
+    there = {(cell_of(row), row["system"]) for row in rows}
+    cells = [cell for cell in CELLS if any(cell == one for one, _ in there)]
     missing = [f"{MODELS[model]} {DATA_SETS[name]} {ki(context)}" for model, name, context in CELLS
-               if not any(cell_of(row) == (model, name, context) for row in rows)]
+               if (model, name, context) not in cells]
+    for label in (label for name in ("rivals", "rivals-cp1") for label in labels_of(TOP / f"scenarios/{name}.yaml")):
+        lacking = sum((cell, label) not in there for cell in cells)
+        if lacking:
+            missing.append(f'"{label}" in {lacking} of {len(cells)} cells')
     missing += [f"headline {name}" for name in dict.fromkeys(line[0] for line in HEADLINES) if name not in tables]
     return missing
 
@@ -506,9 +520,13 @@ def main():
     if not rows and not tables:
         print(f"{arguments.output}: holds no results; without --no-run they are computed", file=sys.stderr)
         return 2
-    if rows:
-        save(draw(rows), [arguments.output / "rivals.png", arguments.output / "rivals.svg"])
-        write_table(arguments.output / "cells.csv", rows)
+    try:
+        if rows:
+            save(draw(rows), [arguments.output / "rivals.png", arguments.output / "rivals.svg"])
+            write_table(arguments.output / "cells.csv", rows)
+    except OSError as error:
+        print(f"{arguments.output}: picture and cells.csv cannot be written: {reason(error)}", file=sys.stderr)
+        return 74
     return write_page(arguments.page, page(rows, tables), TOP / "docs/rivals.md", arguments.output / "rivals.md",
                       missing_of(rows, tables))
 

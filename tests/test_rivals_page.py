@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """analysis/rivals.py: the page from a sweep of two cells, and what it says is missing; the scenarios behind it."""
 import csv
+import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import types
@@ -111,7 +113,54 @@ class Page(unittest.TestCase):
         self.assertIn("13B GitHub 256Ki", missing)
         self.assertNotIn("13B GitHub 64Ki", missing)
         self.assertIn("headline wlb-llm", missing)
+        self.assertIn('"best-fit, CP 1" in 2 of 2 cells', missing)
+        self.assertNotIn('"length-balanced"', missing)
         self.assertIn("not run", " ".join(self.cells("Each system", "| wlb-llm | wlb-llm |")))
+
+    def test_a_page_is_whole_with_every_system_in_every_cell(self):
+        """Systems that do not fit are there."""
+        sys.path.insert(0, str(TOP / "analysis"))
+        import rivals
+        labels = rivals.labels_of(TOP / "scenarios/rivals.yaml") + rivals.labels_of(TOP / "scenarios/rivals-cp1.yaml")
+        self.assertEqual(len(labels), 14)
+        self.assertLessEqual({"best-fit", "best-fit, wide", "best-fit, CP 1", "slimpack"}, set(labels))
+        tables = {line[0]: [] for line in rivals.HEADLINES}
+        rows = [{"model": model, "data.lengths": name, "data.context": context, "system": label, "fits": 0}
+                for model, name, context in rivals.CELLS for label in labels]
+        self.assertEqual(rivals.missing_of(rows, tables), [])
+        self.assertEqual(rivals.missing_of([row for row in rows if row["system"] != rivals.ALONE], tables),
+                         ['"best-fit, CP 1" in 27 of 27 cells'])
+        self.assertEqual(len(rivals.missing_of([row for row in rows if row["system"] == "best-fit"], tables)), 13)
+        self.assertEqual(rivals.missing_of(rows[:-2] + rows[-1:], tables), ['"slimpack" in 1 of 27 cells'])
+
+    def test_a_picture_that_cannot_be_written_is_one_sentence(self):
+        output = fresh("rivals-no-picture")
+        (output / "rivals.png").mkdir(parents=True)
+        shutil.copytree(self.output / "traces", output / "traces")
+        done = subprocess.run([sys.executable, TOP / "analysis/rivals.py", "--no-run", "--slimsim", PROGRAM, "--scenario",
+                               write("rivals.yaml", SCENARIO), "--output", output, "--page", output / "page.md"],
+                              check=False, stderr=subprocess.PIPE, text=True)
+        self.assertEqual((done.returncode, done.stderr.count("\n")), (74, 1), done.stderr)
+        self.assertIn(f"{output}: picture and cells.csv cannot be written: Is a directory", done.stderr)
+
+    def test_links_and_pipes_stay_what_they_are(self):
+        sys.path.insert(0, str(TOP / "analysis"))
+        from common import replace
+        folder = fresh("rivals-links")
+        (folder / "far").mkdir(parents=True)
+        link, target, pipe = folder / "link.md", folder / "far/target.md", folder / "pipe"
+        link.symlink_to("far/target.md")
+        for text in ("first", "second"):  # to what is not there yet, to what is
+            replace(link, lambda part, text=text: part.write_text(text))
+            self.assertEqual((link.is_symlink(), target.read_text()), (True, text))
+        os.mkfifo(pipe)
+        reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+        try:
+            replace(pipe, lambda part: part.write_text("through"))
+            self.assertEqual((pipe.is_fifo(), os.read(reader, 100)), (True, b"through"))
+        finally:
+            os.close(reader)
+        self.assertEqual(sorted(path.name for path in folder.rglob("*")), ["far", "link.md", "pipe", "target.md"])
 
     def test_every_system_of_the_headlines_has_a_reason_and_its_range(self):
         """Without a headline run no range is claimed; with made-up rows it is theirs, where both fit."""
