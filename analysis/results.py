@@ -497,7 +497,8 @@ whose p95/p5 is at most that on every rank, and a number of them for each pass. 
 plan space free without the limit, and behind an arrow with it; but 70B on Common Crawl has one with pipelines, 0.5%
 slower than the fastest. With many units in a pipeline evenness is cheap, with few (7B, Wikipedia) less so. Without
 pipelines it takes many times as many units: kernels of so small units are inefficient, and a ring sends the keys and
-values before a slice again for each slice. With the limit the search takes pipelines there, too."""
+values before a slice again for each slice. With the limit the search takes pipelines there, too. (A number for each
+pass is weighed only with the limit, so a plan may also be a little faster with it.)"""
 
 # What stands above the tables of each section, in the order of the page.
 NOTES = {

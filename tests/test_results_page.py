@@ -175,7 +175,7 @@ class Page(unittest.TestCase):
              "tokens_per_s_per_gpu": rate, "speed_up": rate / 100, "speed_up_interval": 0.05, "forward_units": forward,
              "backward_units": backward, "largest_forward_flop_spread": 1.5, "largest_backward_flop_spread": 1.25}
             for pps in ((1, 1), (1, 4))
-            for system, pp, rate, forward, backward in zip(("fastest", "even"), pps, (100, 80), (2, 4), (2, 8))])
+            for system, pp, rate, forward, backward in zip(("no limit", "even"), pps, (100, 80), (2, 4), (2, 8))])
         lines = results.spread_costs(results.Tables(FIGURES)).split("\n")
         (FIGURES / "unit-spread.csv").unlink()
         plan, rest = "TP8 PP{} CP4 DP4 offload 50%", "| 1.050 / 1.100 | 1.050 / 1.100 | 1.500 | 2.0 → 6.0 | 100 → 80 | 0.80 ± 0.05 |"

@@ -1091,12 +1091,10 @@ TEST(a_block_that_does_not_decide_has_no_more_units_to_be_even)
 }
 
 /* The largest p95/p5 of a pipeline's units, both passes. */
-static double largest_spread(struct hand_request *hand, const char *knobs, double *makespan_s)
+static double largest_spread(struct hand_request *hand, const char *knobs)
 {
     struct plan plan;
     double largest = 1;
-    struct resolved whole = solve(hand, knobs);
-    *makespan_s = whole.makespan_s;
     hand_planned(hand, &system_slimpack, knobs, &plan);
     for (int32_t i = 0; i < plan.phases->n_pipelines; i++) {
         struct plan_phase phase = {.n_pipelines = 1, .pipelines = &plan.phases->pipelines[i]};
@@ -1111,25 +1109,23 @@ static double largest_spread(struct hand_request *hand, const char *knobs, doubl
 
 /* Four ranks share two samples or more, with one stage and with two. With a limit units keep to it, but for the
  * rounding to tokens; with one that no number of units keeps to, they spread least, and so they do where this is above
- * the limit. They are no faster than without. */
+ * the limit. */
 TEST(units_spread_no_more_than_the_limit)
 {
     uint64_t seed = 77;
     int32_t n_uneven = 0, n_met = 0;
     for (int32_t round = 0; round < 8; round++) {
         struct hand_request hand;
-        double fastest_s, even_s, least_s;
         int32_t tokens[7];
         hand_request_real(&hand, 4, 1 + round % 2, 100000);
         for (int32_t i = 0; i < 7; i++)
             tokens[i] = (i < 2 ? 60000 : 5000) + hand_below(&seed, i < 2 ? 40000 : 10000);
         hand_batch(&hand, 7, tokens);
-        double fastest = largest_spread(&hand, "max_factor: 32", &fastest_s);
-        double even = largest_spread(&hand, "{unit_spread: 1.03, max_factor: 32}", &even_s);
-        double least = largest_spread(&hand, "{unit_spread: 1, max_factor: 32}", &least_s);
+        double any = largest_spread(&hand, "max_factor: 32");
+        double even = largest_spread(&hand, "{unit_spread: 1.03, max_factor: 32}");
+        double least = largest_spread(&hand, "{unit_spread: 1, max_factor: 32}");
         CHECK_TRUE(least <= even + 1e-3 && even <= fmax(1.03, least) + 1e-3);
-        CHECK_TRUE(even_s >= fastest_s && least_s >= fastest_s);
-        n_uneven += fastest > 1.05;
+        n_uneven += any > 1.05;
         n_met += even <= 1.03;
         hand_request_free(&hand);
     }

@@ -70,7 +70,7 @@ struct schema_key {
 bool schema_read(const struct document *document, int32_t mapping, const struct schema_key *keys, int32_t n_keys,
                  const char *const *others, void *object, struct error *err);
 
-/** The same from the mapping that a file is. */
+/** Read a YAML file that is one mapping of these keys. Its faults are said with the path and line. */
 bool schema_read_file(const char *path, const struct schema_key *keys, int32_t n_keys, const char *const *others,
                       void *object, struct error *err);
 

@@ -38,6 +38,7 @@
  *   small batch may have nothing for the others to do meanwhile. `always` is the paper's.
  * - D leaves room for the layer in work, too, and for the head's logits (packing_streamed_tokens), which eq. 3 does not
  *   count; and r is no larger than this D needs.
+ * - l is the mean of the stages' layers, where these are unequal (plan.stages), so r is somewhat large for the smaller.
  */
 #include <math.h>
 #include <stdlib.h>

@@ -122,10 +122,11 @@ void slimpack_split_free(struct slimpack_split *split);
 
 /**
  * balance: time. Targets for fill_cut that make units equal in seconds of the pass on the last stage (the one that all
- * wait for: it has the head) with the plan's recomputation, launches, efficiencies and head as the cost model has them.
- * From equal FLOPs on, six times: the seconds of each unit are spread evenly over its FLOPs, and the boundaries moved
- * to equal shares of the sum; the round with the smallest largest unit is kept, so no unit takes longer than the
- * longest of equal FLOPs. Loads of ranks and an outlier's number of units stay those of equal FLOPs. Caller frees.
+ * wait for: it has the head; where stages have unequal layers, as many as the first one's) with the plan's
+ * recomputation, launches, efficiencies and head as the cost model has them. From equal FLOPs on, six times: the
+ * seconds of each unit are spread evenly over its FLOPs, and the boundaries moved to equal shares of the sum; the round
+ * with the smallest largest unit is kept, so no unit takes longer than the longest of equal FLOPs. Loads of ranks and
+ * an outlier's number of units stay those of equal FLOPs. Caller frees.
  */
 fill_flop *slimpack_time_targets(const struct system_request *request, const struct fill *fill, int32_t context);
 
@@ -293,7 +294,9 @@ int64_t slimpack_milp_units(const struct system_request *request);
  *
  * With unit_spread a component has other candidates, sliced and asymmetric, with `even` units and a number of them for
  * each pass: for each factor, of those from the m of the factor before (exclusive) to that of the last, the lowest
- * whose units spread (slimpack_spreads) by no more; if none does, the one of all that spreads least (ties: the lowest).
+ * whose units spread (slimpack_spreads) by no more; if none does, that of the factor before, and for the first factor
+ * the one of all that spreads least (ties: the lowest). Some of these are among no candidates without a limit, so a
+ * component may be faster with one.
  * None is taken for another, and neither slicing, asymmetric nor replica_units is switched off.
  *
  * With packer milp candidates have at most slimpack_milp_units, and what a component has chosen is cut anew by

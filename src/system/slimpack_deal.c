@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "base/compare.h"
 
 bool slimpack_holds(const struct slimpack_outlier *outlier, int32_t rank)
 {
@@ -115,7 +116,7 @@ struct equal {
 static int by_flop(const void *a, const void *b)
 {
     const struct equal *x = a, *y = b;
-    return (x->flop > y->flop) - (x->flop < y->flop);
+    return COMPARE(x->flop, y->flop);
 }
 
 /* The unit at this place, from 0, of ascending ones; between two interpolated. */
@@ -143,7 +144,7 @@ static double spread_of(const struct dealing *dealing, double budget)
     return spread;
 }
 
-/* The largest of all ranks of what a rank comes to with m units, m = 1 .. most; what there is, if that is more. */
+/* Raise largest[m - 1] to what of_rank makes of a rank with m units, where that is more; m = 1 .. most, all ranks. */
 static void add_largest(const struct slimpack_part *part, enum pass pass,
                         double (*of_rank)(const struct dealing *, double), int64_t most, double *largest)
 {

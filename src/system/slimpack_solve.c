@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "base/compare.h"
 
 /* Number the groups that a component's units run in from here on. */
 static void shift_groups(struct plan_phase *component, int32_t first_group)
@@ -78,7 +79,7 @@ static int by_rank(const void *a, const void *b)
 static int by_load(const void *a, const void *b)
 {
     const struct component *x = a, *y = b;
-    return x->load != y->load ? (x->load < y->load) - (x->load > y->load) : by_rank(a, b);
+    return x->load != y->load ? COMPARE(y->load, x->load) : by_rank(a, b);
 }
 
 /* Components of a split, heaviest first (ties: by rank): all ranks, or those that blocks link and any other rank

@@ -13,7 +13,8 @@
  *
  * Deviates: the paper interleaves chunks as well and sends keys and values ahead of their use; neither is done. The
  * default of `slices`, 2 p, the pace of the stages and the 1% are inferred; it packs documents, which the paper does
- * not need. Context parallelism is left out.
+ * not need. Context parallelism is left out. Where stages have unequal layers (plan.stages), FLOPs are evened as if
+ * they had equally many.
  *
  * Source: Li et al. 2025 (arXiv:2504.14519), from a summary.
  */
