@@ -36,9 +36,9 @@ int32_t hotspa_pack(const int32_t *tokens, const int32_t *sample, int32_t n, int
  *     t + (max(1, P / DP) - 1) s,   r = 1 for the shortest bucket, else min(1, max(P / DP, 1 / (wait + 1)))
  *
  * with t the mean seconds of its packs on all stages, forward and backward, and s on the slowest stage: its share of
- * the layers, with the head or, if that takes longer, the embedding. So packs that fill the replicas run every time,
- * fewer wait until they do, but for those of the shortest bucket that samples are in: something has to run. With wait 0
- * P / DP is rounded up.
+ * the layers, as if all stages had equally many, with the head or, if that takes longer, the embedding. So packs that
+ * fill the replicas run every time, fewer wait until they do, but for those of the shortest bucket that samples are in:
+ * something has to run. With wait 0 P / DP is rounded up.
  *
  * Whenever a bucket runs it adds its switches: the bf16 parameters of a GPU of its strategy, unless that is the longest
  * bucket's, and the gradients of a GPU to the next longer bucket's strategy, unless that is the same. They move inside
