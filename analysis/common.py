@@ -167,7 +167,6 @@ def replace(path, write):
         write(path)
         return
     path = pathlib.Path(os.path.realpath(path))
-    path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.stem}.part{path.suffix}")
     try:
         write(part)
@@ -206,6 +205,7 @@ def write_page(path, text, default, aside, missing):
     @return the exit status"""
     path = path or (aside if missing else default)
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         replace(path, lambda part: part.write_text(text, encoding="utf-8"))
     except OSError as error:
         print(f"{path}: cannot be written: {reason(error)}", file=sys.stderr)
