@@ -109,7 +109,8 @@ def write_links(cluster, write):
         for direction in "ud":
             write(f'      <link id="{name}_{direction}" bandwidth="{width}" latency="0"{sharing}/>\n')
 
-    write('    <zone id="links" routing="Full">\n')
+    name = "spine" if cluster.leaves > 1 else "leaf0"
+    write(f'    <zone id="{name}z" routing="Full">\n      <router id="{name}"/>\n')
     for n in range(cluster.nodes):
         for g in range(cluster.gpus):
             pair(f"nv{n}_{g}", cluster.nvlink)
@@ -158,13 +159,13 @@ def write_nodes(cluster, write):
             write(f'    <zone id="pod{leaf}" routing="DijkstraCache">\n')
         for n in nodes:
             write_node(cluster, n, write)
-        write(f'    <zone id="leafz{leaf}" routing="Full"><router id="leaf{leaf}"/></zone>\n')
+        if cluster.leaves > 1:
+            write(f'    <zone id="leaf{leaf}z" routing="Full"><router id="leaf{leaf}"/></zone>\n')
         for n in nodes:
-            wire(f"node{n}", f"sw{n}", f"leafz{leaf}", f"leaf{leaf}", f"pt{n}")
+            wire(f"node{n}", f"sw{n}", f"leaf{leaf}z", f"leaf{leaf}", f"pt{n}")
         if cluster.leaves > 1:
             write("    </zone>\n")
     if cluster.leaves > 1:
-        write('    <zone id="spinez" routing="Full"><router id="spine"/></zone>\n')
         for leaf in range(cluster.leaves):
             wire(f"pod{leaf}", f"leaf{leaf}", "spinez", "spine", f"up{leaf}")
 
