@@ -59,7 +59,7 @@ static bool row_run(const struct row *row, struct error *err)
     snprintf(batch, sizeof batch, "data.global_batch=%d", row->units * row->nodes / 8); /* DP: nodes / 8 */
     snprintf(all, sizeof all, "all_tensor_ranks=%s", row->all_tensor_ranks ? "true" : "false");
     if (!scenario_read(SLIMSIM_SOURCE_DIR "/bench/scale.yaml", 3, set, &scenario, err) ||
-        !build(&scenario, &dag, err) || !execute(&dag, &scenario.platform, &timeline, err))
+        !build(&scenario, &dag, err) || !point_execute(&scenario, &dag, &timeline, err))
         return false;
     children_usage(&simgrid_s, &peak_bytes);
     getrusage(RUSAGE_SELF, &usage);

@@ -6,33 +6,36 @@
 #include <simgrid/engine.h>
 #include <simgrid/host.h>
 #include <simgrid/semaphore.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/check.h"
 #include "bench.h"
-#include "execute/replay.h"
+#include "execute/cluster.h"
 
-enum op_kind { OP_WAIT, OP_EXECUTE, OP_SEND, OP_POST };
-
-struct op {
-    enum op_kind kind;
-    double amount; /* s, or parts of bytes */
-    double latency_s;
-    sg_host_t from, to;
-    sg_sem_t semaphore;
-    double *finish_s; /* of the task that ends with it, NULL: of none */
+/* A task as the bare loop has it. Those of a stream follow one another. */
+struct step {
+    double sleep_s, execute_s, bytes; /* done in this order; 0: not at all */
+    int32_t from_rank, to_rank;
+    int32_t n_waits, first_next, n_next; /* steps of other streams that it waits for; that wait for it, in bare.next */
+    int32_t stream;
 };
 
 struct stream {
-    struct op *ops;
-    int32_t n;
-    double begin_s;
+    struct bare *bare;
+    int32_t first, end, waits_for;
+    sg_sem_t wake;
+};
+
+struct bare {
+    const struct cluster *cluster;
+    struct step *steps;
+    int32_t *next;
+    struct stream *streams;
+    int32_t n_streams;
+    double *finish_s; /* [steps] shared with the parent */
 };
 
 static void walk(int argc, char **argv)
@@ -40,149 +43,161 @@ static void walk(int argc, char **argv)
     (void)argc;
     (void)argv;
     struct stream *stream = sg_actor_self_get_data();
-    for (struct op *op = stream->ops; op < stream->ops + stream->n; op++) {
-        if (op->kind == OP_WAIT)
-            sg_sem_acquire(op->semaphore);
-        else if (op->kind == OP_POST)
-            sg_sem_release(op->semaphore);
-        else if (op->kind == OP_EXECUTE && op->amount > 0)
-            sg_actor_sleep_for(op->amount);
-        else if (op->kind == OP_SEND) {
-            if (op->latency_s > 0)
-                sg_actor_sleep_for(op->latency_s);
-            sg_host_sendto(op->from, op->to, op->amount);
+    struct bare *bare = stream->bare;
+    for (int32_t i = stream->first; i < stream->end; i++) {
+        const struct step *step = &bare->steps[i];
+        if (step->n_waits > 0) {
+            stream->waits_for = i;
+            sg_sem_acquire(stream->wake);
         }
-        if (op->finish_s != NULL)
-            *op->finish_s = simgrid_get_clock() - stream->begin_s;
+        if (step->sleep_s > 0)
+            sg_actor_sleep_for(step->sleep_s);
+        if (step->execute_s > 0)
+            sg_actor_execute(step->execute_s * sg_host_get_speed(sg_host_self()));
+        if (step->bytes > 0)
+            sg_host_sendto(cluster_host(bare->cluster, step->from_rank, step->to_rank),
+                           cluster_host(bare->cluster, step->to_rank, step->from_rank), step->bytes);
+        bare->finish_s[i] = simgrid_get_clock();
+        for (int32_t k = step->first_next; k < step->first_next + step->n_next; k++) {
+            struct stream *other = &bare->streams[bare->steps[bare->next[k]].stream];
+            if (--bare->steps[bare->next[k]].n_waits == 0 && other->waits_for == bare->next[k])
+                sg_sem_release(other->wake);
+        }
     }
 }
 
-static struct op task_op(const struct dag *dag, int32_t t, const struct cluster *cluster, double *finish_s)
+static struct step step_of(const struct dag *dag, int32_t t, struct bench_rates *rates)
 {
     const struct dag_task *task = &dag->tasks[t];
-    if (task->kind != DAG_SEND || task->wire_bytes < 1)
-        return (struct op){.kind = OP_EXECUTE, .amount = dag->duration_s[t], .finish_s = finish_s};
-    return (struct op){.kind = OP_SEND,
-                       .amount = task->wire_bytes * CLUSTER_PARTS_OF_BYTE,
-                       .latency_s = task->latency_s,
-                       .from = cluster_host(cluster, task->from_rank, task->to_rank),
-                       .to = cluster_host(cluster, task->to_rank, task->from_rank),
-                       .finish_s = finish_s};
+    struct step step = {.from_rank = task->from_rank, .to_rank = task->to_rank, .stream = task->stream};
+    double whole_bytes = floor(task->wire_bytes);
+    if (task->kind == DAG_SEND && whole_bytes > 0) {
+        step.bytes = whole_bytes;
+        step.sleep_s = task->latency_s + (dag->duration_s[t] - task->latency_s) * (1 - whole_bytes / task->wire_bytes);
+        rates->n_transfers++;
+    } else if (task->kind == DAG_SEND || task->kind == DAG_SYNC) {
+        step.sleep_s = dag->duration_s[t];
+    } else {
+        step.execute_s = dag->duration_s[t];
+        rates->n_executions += dag->duration_s[t] > 0;
+    }
+    return step;
 }
 
-/* Operations of all streams. A semaphore an edge, by the edge's number. */
-static struct stream *streams_of(const struct dag *dag, const struct queues *queues, const struct cluster *cluster,
-                                 double *finish_s)
+/* Steps in the order of streams. @param step_of_task  [n_tasks] is filled in */
+static struct bare bare_of(const struct dag *dag, int32_t *step_of_task, struct bench_rates *rates)
 {
-    struct stream *streams = check_calloc((size_t)queues->n_streams, sizeof *streams);
-    int32_t *capacity = check_calloc((size_t)queues->n_streams, sizeof *capacity);
-    sg_sem_t *semaphores = check_calloc((size_t)dag->n_edges, sizeof *semaphores);
-    int32_t *out_first = check_calloc((size_t)dag->n_tasks + 2, sizeof *out_first);
-    int32_t *out_edge = check_calloc((size_t)dag->n_edges, sizeof *out_edge);
+    size_t n_tasks = (size_t)dag->n_tasks;
+    struct bare bare = {.steps = check_calloc(n_tasks, sizeof *bare.steps),
+                        .next = check_calloc((size_t)dag->n_edges, sizeof *bare.next),
+                        .n_streams = dag_n_streams(dag)};
+    int32_t n = 0, n_next = 0;
+    bare.streams = check_calloc((size_t)bare.n_streams, sizeof *bare.streams);
+    for (int32_t s = 0; s < bare.n_streams; s++) {
+        bare.streams[s] = (struct stream){.first = n, .waits_for = -1};
+        for (int32_t t = dag->stream_first[s]; t >= 0; t = dag->stream_next[t]) {
+            step_of_task[t] = n;
+            bare.steps[n++] = step_of(dag, t, rates);
+        }
+        bare.streams[s].end = n;
+    }
     for (int32_t t = 0; t < dag->n_tasks; t++)
         for (int32_t e = dag->in_first[t]; e < dag->in_first[t + 1]; e++)
             if (dag->tasks[dag->in_task[e]].stream != dag->tasks[t].stream) {
-                semaphores[e] = sg_sem_init(0);
-                out_first[dag->in_task[e] + 2]++;
-                capacity[dag->tasks[t].stream]++;
-                capacity[dag->tasks[dag->in_task[e]].stream]++;
+                bare.steps[step_of_task[t]].n_waits++;
+                bare.steps[step_of_task[dag->in_task[e]]].n_next++;
             }
-    for (int32_t t = 0; t < dag->n_tasks; t++) {
-        out_first[t + 2] += out_first[t + 1];
-        capacity[dag->tasks[t].stream]++;
+    for (int32_t i = 0; i < n; i++) {
+        bare.steps[i].first_next = n_next;
+        n_next += bare.steps[i].n_next;
+        bare.steps[i].n_next = 0;
     }
     for (int32_t t = 0; t < dag->n_tasks; t++)
         for (int32_t e = dag->in_first[t]; e < dag->in_first[t + 1]; e++)
-            if (semaphores[e] != NULL)
-                out_edge[out_first[dag->in_task[e] + 1]++] = e;
-    for (int32_t s = 0; s < queues->n_streams; s++)
-        streams[s].ops = check_calloc((size_t)capacity[s], sizeof *streams[s].ops);
-    for (int32_t t = 0; t < dag->n_tasks; t++) {
-        struct stream *stream = &streams[dag->tasks[t].stream];
-        for (int32_t e = dag->in_first[t]; e < dag->in_first[t + 1]; e++)
-            if (semaphores[e] != NULL)
-                stream->ops[stream->n++] = (struct op){.kind = OP_WAIT, .semaphore = semaphores[e]};
-        stream->ops[stream->n++] = task_op(dag, t, cluster, &finish_s[t]);
-        for (int32_t i = out_first[t]; i < out_first[t + 1]; i++)
-            stream->ops[stream->n++] = (struct op){.kind = OP_POST, .semaphore = semaphores[out_edge[i]]};
-    }
-    free(capacity);
-    free(semaphores);
-    free(out_first);
-    free(out_edge);
-    return streams;
+            if (dag->tasks[dag->in_task[e]].stream != dag->tasks[t].stream) {
+                struct step *before = &bare.steps[step_of_task[dag->in_task[e]]];
+                bare.next[before->first_next + before->n_next++] = step_of_task[t];
+            }
+    return bare;
 }
 
-static void bare_on(const struct dag *dag, struct stream *streams, int32_t n_streams, const struct cluster *cluster)
+static _Noreturn void bare_child(struct bare *bare, const struct dag *dag, const struct platform *platform)
 {
-    for (int32_t s = 0; s < n_streams; s++) {
-        if (streams[s].n == 0)
+    struct cluster cluster;
+    cluster_open(platform, dag->faults, &(struct execute_options){.cfg = ""}, &cluster);
+    bare->cluster = &cluster;
+    for (int32_t s = 0; s < bare->n_streams; s++) {
+        struct stream *stream = &bare->streams[s];
+        if (stream->first == stream->end)
             continue;
-        streams[s].begin_s = simgrid_get_clock();
-        sg_actor_t actor = sg_actor_init("stream", cluster->gpu[dag->places[s / DAG_N_STREAMS].rank]);
-        sg_actor_set_data(actor, &streams[s]);
+        stream->bare = bare;
+        stream->wake = sg_sem_init(0);
+        sg_actor_t actor = sg_actor_init("stream", cluster.gpu[dag->places[s / DAG_N_STREAMS].rank]);
+        sg_actor_set_data(actor, stream);
         sg_actor_start(actor, walk, 0, NULL);
     }
     simgrid_run();
+    _exit(EXIT_SUCCESS);
 }
 
-static double apart(const double *a, const double *b, int32_t n)
+static bool bare_run(struct bare *bare, const struct dag *dag, const struct platform *platform)
 {
-    double most = 0, last = 0;
-    for (int32_t i = 0; i < n; i++) {
-        most = fmax(most, fabs(a[i] - b[i]));
-        last = fmax(last, a[i]);
-    }
-    return most / last;
-}
-
-static bool measure(const struct dag *dag, const struct platform *platform, struct bench_rates *rates)
-{
-    size_t n_tasks = (size_t)dag->n_tasks;
-    double *start_s = check_calloc(n_tasks, sizeof *start_s), *finish_s = check_calloc(n_tasks, sizeof *finish_s);
-    double *bare_finish_s = check_calloc(n_tasks, sizeof *bare_finish_s);
-    double replay_s[RUNS], bare_s[RUNS];
-    struct stream *streams = NULL;
-    struct cluster cluster;
-    double before_s = clock_cpu_s();
-    if (!cluster_open(platform, dag, &cluster))
-        return false;
-    rates->load_s = clock_cpu_s() - before_s;
-    for (int i = 0; i < RUNS; i++) {
-        struct queues queues;
-        memset(start_s, 0, n_tasks * sizeof *start_s);
-        before_s = clock_cpu_s();
-        queues_build(dag, &queues);
-        struct replay replay = {dag, &queues, platform, start_s, finish_s};
-        replay_on(&replay, &cluster);
-        replay_s[i] = clock_cpu_s() - before_s;
-        if (streams == NULL)
-            streams = streams_of(dag, &queues, &cluster, bare_finish_s);
-        before_s = clock_cpu_s();
-        bare_on(dag, streams, queues.n_streams, &cluster);
-        bare_s[i] = clock_cpu_s() - before_s;
-        queues_free(&queues);
-    }
-    rates->replay_s = median(replay_s, RUNS);
-    rates->bare_s = median(bare_s, RUNS);
-    rates->apart = apart(finish_s, bare_finish_s, dag->n_tasks);
-    return true; /* the process ends: nothing is freed */
-}
-
-bool bench_simgrid_rates(const struct dag *dag, const struct platform *platform, struct bench_rates *rates)
-{
-    struct bench_rates *shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    CHECK(shared != MAP_FAILED);
-    fflush(NULL);
+    int status;
     pid_t process = fork();
     CHECK(process >= 0);
     if (process == 0)
-        _exit(measure(dag, platform, shared) ? EXIT_SUCCESS : EXIT_FAILURE);
-    int status;
-    struct rusage usage;
-    CHECK(wait4(process, &status, 0, &usage) == process);
-    *rates = *shared;
-    rates->peak_bytes = 1024.0 * (double)usage.ru_maxrss;
-    munmap(shared, sizeof *shared);
+        bare_child(bare, dag, platform);
+    CHECK(waitpid(process, &status, 0) == process);
     return WIFEXITED(status) && WEXITSTATUS(status) == EXIT_SUCCESS;
+}
+
+/* CPU of this process and of the children that it has waited for. */
+static double cpu_s(struct bench_rates *rates)
+{
+    double children_s;
+    children_usage(&children_s, &rates->peak_bytes);
+    return clock_cpu_s() + children_s;
+}
+
+static double apart(const struct timeline *timeline, const double *finish_s, const int32_t *step_of_task, int32_t n)
+{
+    double most_s = 0;
+    for (int32_t t = 0; t < n; t++)
+        most_s = fmax(most_s, fabs(timeline->finish_s[t] - finish_s[step_of_task[t]]));
+    return most_s / timeline->makespan_s;
+}
+
+bool bench_simgrid_rates(const struct dag *dag, const struct graph *graph, const struct platform *platform,
+                         struct bench_rates *rates, struct error *err)
+{
+    size_t n_tasks = (size_t)dag->n_tasks, bytes = n_tasks * sizeof(double);
+    double execute_s[RUNS], bare_s[RUNS], ratio[RUNS];
+    struct timeline timeline = {0};
+    int32_t *step_of_task = check_malloc(n_tasks * sizeof *step_of_task);
+    struct bare bare = bare_of(dag, step_of_task, rates);
+    bool ok = true;
+    bare.finish_s = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    CHECK(bare.finish_s != MAP_FAILED);
+    for (int i = 0; i < RUNS && ok; i++) {
+        double start_s = cpu_s(rates);
+        ok = execute(dag, graph, platform, &(struct execute_options){.cfg = ""}, &timeline, err);
+        double middle_s = cpu_s(rates);
+        ok = ok && (bare_run(&bare, dag, platform) || error_set_status(err, ERROR_FAILED, "the bare loop failed"));
+        bare_s[i] = cpu_s(rates) - middle_s;
+        execute_s[i] = middle_s - start_s;
+        ratio[i] = bare_s[i] / execute_s[i];
+    }
+    if (ok) {
+        rates->execute_s = median(execute_s, RUNS);
+        rates->bare_s = median(bare_s, RUNS);
+        rates->ratio = median(ratio, RUNS);
+        rates->apart = apart(&timeline, bare.finish_s, step_of_task, dag->n_tasks);
+    }
+    munmap(bare.finish_s, bytes);
+    timeline_free(&timeline);
+    free(step_of_task);
+    free(bare.steps);
+    free(bare.next);
+    free(bare.streams);
+    return ok;
 }

@@ -13,15 +13,20 @@
 
 struct dag hand_dag(int32_t n_places, int32_t n_tasks, int32_t n_edges)
 {
+    int32_t n_streams = n_places * DAG_N_STREAMS;
     struct dag dag = {
         .n_places = n_places,
         .tasks = check_calloc((size_t)n_tasks, sizeof(struct dag_task)),
         .duration_s = check_calloc((size_t)n_tasks, sizeof(double)),
         .in_first = check_calloc((size_t)n_tasks + 1, sizeof(int32_t)),
-        .in_task = check_calloc((size_t)n_edges, sizeof(int32_t)),
-        .in_kind = check_calloc((size_t)n_edges, sizeof(uint8_t)),
+        .in_task = check_calloc((size_t)(n_edges + n_tasks), sizeof(int32_t)),
+        .in_kind = check_calloc((size_t)(n_edges + n_tasks), sizeof(uint8_t)),
         .places = check_calloc((size_t)n_places, sizeof(struct dag_place)),
+        .stream_first = check_malloc((size_t)n_streams * sizeof(int32_t)),
+        .stream_next = check_malloc((size_t)n_tasks * sizeof(int32_t)),
     };
+    for (int32_t s = 0; s < n_streams; s++)
+        dag.stream_first[s] = -1;
     for (int32_t p = 0; p < n_places; p++)
         dag.places[p] = (struct dag_place){.stage = (int16_t)p, .rank = p, .n_gpus = 1, .alike = p, .n_alike = 1};
     return dag;
@@ -33,7 +38,14 @@ static int32_t append(struct dag *dag, struct dag_task task, double duration_s)
     dag->tasks[dag->n_tasks] = task;
     dag->duration_s[dag->n_tasks] = duration_s;
     dag->in_first[dag->n_tasks + 1] = dag->n_edges;
-    return dag->n_tasks++;
+    int32_t *link = &dag->stream_first[task.stream], before = -1;
+    for (; *link >= 0; link = &dag->stream_next[*link])
+        before = *link;
+    *link = dag->n_tasks;
+    dag->stream_next[dag->n_tasks++] = -1;
+    if (before >= 0)
+        hand_after(dag, before);
+    return dag->n_tasks - 1;
 }
 
 int32_t hand_compute(struct dag *dag, int32_t place, double duration_s)
@@ -73,6 +85,9 @@ int32_t hand_sync(struct dag *dag, int32_t place)
 
 void hand_after(struct dag *dag, int32_t before)
 {
+    for (int32_t e = dag->in_first[dag->n_tasks - 1]; e < dag->n_edges; e++)
+        if (dag->in_task[e] == before)
+            return;
     dag->in_task[dag->n_edges] = before;
     dag->in_kind[dag->n_edges] = DAG_SCHEDULE;
     dag->in_first[dag->n_tasks] = ++dag->n_edges;
@@ -140,11 +155,19 @@ double hand_igraph_makespan_s(const struct dag *dag)
     return makespan_s;
 }
 
+bool hand_execute(const struct dag *dag, const struct platform *platform, struct timeline *timeline, struct error *err)
+{
+    struct graph *graph = graph_create(dag, err);
+    bool ok = graph != NULL && execute(dag, graph, platform, &(struct execute_options){.cfg = ""}, timeline, err);
+    graph_free(graph);
+    return ok;
+}
+
 void hand_engines_agree(const struct dag *dag, const struct platform *platform)
 {
     struct timeline run = {0};
     struct error err = {0};
-    if (!CHECK_TRUE(execute(dag, platform, &run, &err)))
+    if (!CHECK_TRUE(hand_execute(dag, platform, &run, &err)))
         printf("%s\n", err.text);
     CHECK_CLOSE(run.makespan_s, hand_makespan_s(dag), 1e-9);
     timeline_free(&run);

@@ -7,10 +7,10 @@
 #include "dag/dag.h"
 #include "scenario/platform.h"
 
-/** n_places places, place i on GPU i; room for as many tasks and edges as are asked for. */
+/** n_places places, place i on GPU i; room for as many tasks, and edges by hand_after, as are asked for. */
 struct dag hand_dag(int32_t n_places, int32_t n_tasks, int32_t n_edges);
 
-/** Append a COMPUTE of duration_s. @return its number */
+/** Append a COMPUTE of duration_s. Every task waits for the one before it on its stream. @return its number */
 int32_t hand_compute(struct dag *dag, int32_t place, double duration_s);
 
 /** Latency, then bytes at a bandwidth. */
@@ -23,7 +23,7 @@ int32_t hand_send(struct dag *dag, int32_t place, enum dag_stream stream, int32_
 /** Append a SYNC. @return its number */
 int32_t hand_sync(struct dag *dag, int32_t place);
 
-/** The task appended last waits for `before`. */
+/** The task appended last waits for `before`; nothing changes if it does already. */
 void hand_after(struct dag *dag, int32_t before);
 
 /** A built platform of 8-GPU nodes with the paper's bandwidths. */
@@ -35,6 +35,9 @@ double hand_plan_makespan_s(const struct plan *plan, const struct cost_setting *
 
 /** Longest path by igraph's topological order [s]: the reference for critical_path. */
 double hand_igraph_makespan_s(const struct dag *dag);
+
+/** execute() with igraph's graph of the DAG and no options. */
+bool hand_execute(const struct dag *dag, const struct platform *platform, struct timeline *timeline, struct error *err);
 
 /** SimGrid's makespan is the critical path's, to within 1e-9 of it: where no transfers meet. */
 void hand_engines_agree(const struct dag *dag, const struct platform *platform);

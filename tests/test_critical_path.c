@@ -89,11 +89,14 @@ static void check_slack(uint64_t seed)
 {
     struct plan plan;
     struct timeline timeline = {0};
+    struct error err = {0};
     hand_random(&plan, seed);
     struct dag dag = hand_built(&plan, hand_setting(), (struct dag_options){.gradient_sync = true});
     critical_path(&dag, &timeline);
     double *slack_s = check_malloc((size_t)dag.n_tasks * sizeof *slack_s), makespan_s = timeline.makespan_s;
-    critical_path_slack(&dag, &timeline, slack_s);
+    struct graph *graph = graph_create(&dag, &err);
+    critical_path_slack(&dag, graph, &timeline, slack_s);
+    graph_free(graph);
     int32_t n_critical = 0;
     for (int32_t i = 0; i < dag.n_tasks; i++) {
         double duration_s = dag.duration_s[i];

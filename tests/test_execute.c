@@ -8,7 +8,9 @@
 
 #include "hand_dag.h"
 #include "hand_fluid.h"
+#include "hand_plan.h"
 #include "harness.h"
+#include "simgrid_count.h"
 
 static const double nvlink = 200e9, nic = 50e9; /* bytes/s, one direction */
 
@@ -18,7 +20,7 @@ static struct timeline run_on(const struct dag *dag, const char *name, int32_t n
     struct platform platform = hand_platform(name, n_nodes);
     struct timeline timeline = {0};
     struct error err = {0};
-    if (!execute(dag, &platform, &timeline, &err)) {
+    if (!hand_execute(dag, &platform, &timeline, &err)) {
         CHECK_TEXT(err.text, "");
         timeline_reserve(&timeline, dag->n_tasks);
         memset(timeline.start_s, 0, (size_t)dag->n_tasks * sizeof(double));
@@ -192,7 +194,8 @@ TEST(random_dags_on_disjoint_links_equal_their_longest_path)
     }
 }
 
-/* Anyone of two nodes to anyone, two streams a GPU. With coarse numbers much begins and ends at the same moment. */
+/* Anyone of two nodes to anyone, two streams a GPU, whole bytes: SimGrid does not share what is left of one. With
+ * coarse numbers much begins and ends at the same moment. */
 static struct dag meeting_dag(uint64_t *state, bool coarse)
 {
     int32_t n_tasks = 1 + draw(state, 200), n_places = 16;
@@ -200,7 +203,7 @@ static struct dag meeting_dag(uint64_t *state, bool coarse)
     for (int32_t t = 0; t < n_tasks; t++) {
         int32_t place = draw(state, n_places), to_rank = (place + 1 + draw(state, 15)) % 16;
         bool inside = place / 8 == to_rank / 8;
-        double bytes = coarse ? 5e7 * (1 + draw(state, 4)) : 1e5 + 1e6 * draw(state, 1000) / 7;
+        double bytes = coarse ? 5e7 * (1 + draw(state, 4)) : floor(1e5 + 1e6 * draw(state, 1000) / 7);
         double latency_s = coarse ? 0 : 1e-6 * draw(state, 30);
         if (draw(state, 3) == 0)
             hand_compute(&dag, place, 1e-3 * draw(state, 10) / (coarse ? 1 : 3));
@@ -260,54 +263,11 @@ TEST(a_timeline_is_used_again_for_a_larger_dag)
         struct dag dag = hand_dag(1, n, 0);
         for (int32_t t = 0; t < n; t++)
             hand_compute(&dag, 0, 0.5);
-        CHECK_TRUE(execute(&dag, &platform, &timeline, &err));
+        CHECK_TRUE(hand_execute(&dag, &platform, &timeline, &err));
         CHECK_TRUE(timeline.makespan_s == 0.5 * n);
         dag_free(&dag);
     }
     timeline_free(&timeline);
-}
-
-/* A real DAG cannot say it, since an edge comes from a smaller number: 0 waits for 1 and 1 for 0. */
-TEST(a_deadlock_is_a_sentence_with_who_waits_for_whom)
-{
-    struct dag dag = hand_dag(2, 3, 2);
-    hand_compute(&dag, 0, 1);
-    hand_after(&dag, 1);
-    hand_compute(&dag, 1, 1);
-    dag.tasks[1].unit = 3;
-    dag.tasks[1].pass = PASS_BACKWARD;
-    hand_after(&dag, 0);
-    hand_sync(&dag, 1);
-    struct platform platform = hand_platform("hopper-2x8", 2);
-    struct timeline timeline = {0};
-    struct error err = {0};
-    CHECK_TRUE(!execute(&dag, &platform, &timeline, &err));
-    CHECK_EQUAL(err.status, ERROR_FAILED);
-    CHECK_TEXT(err.text, "deadlock: 2 streams wait for each other: "
-                         "computation of forward unit 0, pipeline 0, stage 0, GPU 0 waits for "
-                         "computation of backward unit 3, pipeline 0, stage 1, GPU 1; "
-                         "computation of backward unit 3, pipeline 0, stage 1, GPU 1 waits for "
-                         "computation of forward unit 0, pipeline 0, stage 0, GPU 0");
-    CHECK_TRUE(timeline.start_s == NULL);
-    dag_free(&dag);
-}
-
-/* Of what a task waits for the first that has not run is named: 0 has. */
-TEST(what_has_run_is_not_waited_for)
-{
-    struct dag dag = hand_dag(3, 3, 3);
-    struct timeline timeline = {0};
-    struct error err = {0};
-    hand_compute(&dag, 0, 1);
-    hand_compute(&dag, 1, 1);
-    hand_after(&dag, 0);
-    hand_after(&dag, 2);
-    hand_compute(&dag, 2, 1);
-    hand_after(&dag, 1);
-    struct platform platform = hand_platform("hopper-2x8", 2);
-    CHECK_TRUE(!execute(&dag, &platform, &timeline, &err));
-    CHECK_CONTAINS(err.text, "stage 1, GPU 1 waits for computation of forward unit 0, pipeline 0, stage 2, GPU 2; ");
-    dag_free(&dag);
 }
 
 /* The file has two nodes of 8, the struct one of 8 or of 4: other hosts are none of it, so the memory of the first node
@@ -321,7 +281,7 @@ TEST(hosts_beyond_the_platform_are_none_of_it)
         struct error err = {0};
         platform.gpus_per_node = gpus;
         hand_send(&dag, 0, DAG_STREAM_TO_HOST, -1, hand_transfer(0, 64e9, 64e9));
-        CHECK_TRUE(execute(&dag, &platform, &timeline, &err));
+        CHECK_TRUE(hand_execute(&dag, &platform, &timeline, &err));
         CHECK_TEXT(err.text, "");
         CHECK_CLOSE(timeline.makespan_s, 1.0, 1e-12);
         dag_free(&dag);
@@ -337,7 +297,7 @@ static struct error refusal(const struct platform *platform, int32_t rank)
     struct error err = {0};
     hand_compute(&dag, 0, 1);
     dag.places[0].rank = rank;
-    CHECK_TRUE(!execute(&dag, platform, &timeline, &err));
+    CHECK_TRUE(!hand_execute(&dag, platform, &timeline, &err));
     dag_free(&dag);
     return err;
 }
@@ -417,4 +377,162 @@ TEST(a_long_reason_is_cut)
 TEST(the_version_is_simgrids)
 {
     CHECK_TRUE(strtod(execute_simgrid_version(), NULL) >= 3.32);
+}
+
+/* SimGrid's own count: executions are tasks of work with a duration, communications are SENDs of at least a byte. The
+ * graph of a plan of 4 stages on 2 nodes has both, and barriers, and on a second run copies to the host. */
+TEST(simgrid_completes_as_many_activities_as_there_are_tasks)
+{
+    struct platform platform = hand_platform("hopper-2x8", 2);
+    struct cost_setting setting = *hand_setting();
+    setting.platform = &platform;
+    for (int i = 0; i < 2; i++) {
+        struct plan plan;
+        struct error err = {0};
+        struct timeline timeline = {0};
+        hand_uniform(&plan, 4, 6, 3000);
+        if (i == 1)
+            for (int32_t u = 0; u < 6; u++)
+                plan.phases[0].pipelines[0].cut[PASS_FORWARD].units[u].offload = 0.5;
+        struct dag dag = hand_built(&plan, &setting, (struct dag_options){.gradient_sync = true});
+        int64_t n_executions = 0, n_communications = 0;
+        for (int32_t t = 0; t < dag.n_tasks; t++) {
+            n_communications += dag.tasks[t].kind == DAG_SEND && dag.tasks[t].wire_bytes >= 1;
+            n_executions += dag.tasks[t].kind != DAG_SEND && dag.tasks[t].kind != DAG_SYNC && dag.duration_s[t] > 0;
+        }
+        const struct simgrid_count *count = simgrid_count_begin();
+        CHECK_TRUE(hand_execute(&dag, &platform, &timeline, &err));
+        CHECK_TEXT(err.text, "");
+        CHECK_TRUE(n_executions >= 48 && n_communications >= 36 + 48 * i);
+        CHECK_EQUAL(count->executions, n_executions);
+        CHECK_EQUAL(count->communications, n_communications);
+        timeline_free(&timeline);
+        dag_free(&dag);
+        plan_free(&plan);
+    }
+}
+
+/* A built platform without the lines that hold `part`; one file at a time. */
+static struct platform platform_without(const char *part)
+{
+    struct platform platform = hand_platform("hopper-2x8", 2);
+    char line[4096], from[sizeof platform.path];
+    memcpy(from, platform.path, sizeof from);
+    snprintf(platform.path, sizeof platform.path, "%s", harness_path("without.xml"));
+    FILE *in = fopen(from, "r"), *out = fopen(platform.path, "w");
+    CHECK_TRUE(in != NULL && out != NULL);
+    while (fgets(line, sizeof line, in) != NULL)
+        if (strstr(line, part) == NULL)
+            fputs(line, out);
+    fclose(in);
+    fclose(out);
+    return platform;
+}
+
+/* SimGrid moves bytes at no cost where a zone of kind Full has no route, and aborts where others have none. Where the
+ * way to a node's gateway is missing, the NIC's link is missing in a route that there is. */
+TEST(gpus_without_a_route_are_named_before_anything_runs)
+{
+    static const struct {
+        const char *without, *reason;
+        int32_t to;
+    } cases[] = {
+        {"src=\"g0_0\" dst=\"g0_1\"", "there is no route from g0_0 to g0_1", 1},
+        {"src=\"g0_0\" dst=\"cpu0\"", "there is no route from g0_0 to cpu0", -1},
+        {"src=\"leaf0z\" dst=\"node1\"", "there is no route from g0_0 to g1_0", 8},
+        {"src=\"g0_0\" dst=\"sw0\"", "the route from g0_0 to g1_0 lacks a link: its links carry 50 GB/s", 8},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct platform platform = platform_without(cases[i].without);
+        struct timeline timeline = {0};
+        struct error err = {0};
+        struct dag dag = hand_dag(1, 2, 0);
+        double bytes_per_s = cases[i].to == 1 ? nvlink : cases[i].to < 0 ? 64e9 : i == 3 ? 49e9 : nic;
+        hand_compute(&dag, 0, 1);
+        hand_send(&dag, 0, DAG_STREAM_SEND_FORWARD, cases[i].to, hand_transfer(0, 1e9, bytes_per_s));
+        hand_after(&dag, 0);
+        CHECK_TRUE(!hand_execute(&dag, &platform, &timeline, &err));
+        CHECK_EQUAL(err.status, ERROR_INVALID);
+        CHECK_CONTAINS(err.text, cases[i].reason);
+        CHECK_TRUE(strchr(err.text, '\n') == NULL);
+        dag_free(&dag);
+    }
+}
+
+/* Somebody kills SimGrid's process: it is tried again, and then the run is interrupted, not failed. */
+TEST(a_killed_child_is_tried_again_and_then_interrupted)
+{
+    struct platform platform = hand_platform("hopper-2x8", 2);
+    for (int kills = 0; kills <= 2; kills++) {
+        struct timeline timeline = {0};
+        struct error err = {0};
+        struct dag dag = hand_dag(1, 1, 0);
+        hand_compute(&dag, 0, 1);
+        simgrid_count_kill(kills);
+        CHECK_TRUE(hand_execute(&dag, &platform, &timeline, &err) == (kills < 2));
+        CHECK_EQUAL(err.status, kills < 2 ? ERROR_NONE : ERROR_INTERRUPTED);
+        if (kills < 2)
+            CHECK_CLOSE(timeline.makespan_s, 1, 1e-14);
+        else
+            CHECK_CONTAINS(err.text, "interrupted: SimGrid's process was killed twice on platform ");
+        timeline_free(&timeline);
+        dag_free(&dag);
+    }
+    simgrid_count_kill(0);
+}
+
+/* Options come after ours, so a user's bandwidth factor halves the speed; what SimGrid refuses is named. */
+TEST(options_of_simgrid_are_taken_and_refused)
+{
+    struct platform platform = hand_platform("hopper-2x8", 2);
+    struct timeline timeline = {0};
+    struct error err = {0};
+    struct dag dag = hand_dag(1, 1, 0);
+    hand_send(&dag, 0, DAG_STREAM_SEND_FORWARD, 8, hand_transfer(0, 1e9, nic));
+    struct graph *graph = graph_create(&dag, &err);
+    struct execute_options options = {.cfg = "network/bandwidth-factor:0.5 cpu/optim:Full"};
+    CHECK_TRUE(execute(&dag, graph, &platform, &options, &timeline, &err));
+    CHECK_CLOSE(timeline.makespan_s, 0.04, 1e-12);
+    options.cfg = "nonsense:1";
+    CHECK_TRUE(!execute(&dag, graph, &platform, &options, &timeline, &err));
+    CHECK_EQUAL(err.status, ERROR_INVALID);
+    CHECK_CONTAINS(err.text, "simgrid_cfg 'nonsense:1'");
+    CHECK_CONTAINS(err.text, "Bad config key: nonsense");
+    graph_free(graph);
+    timeline_free(&timeline);
+    dag_free(&dag);
+}
+
+/* One second of work, then a SEND of half a second: a state of each stream of the host while its task runs. */
+TEST(a_paje_trace_has_a_state_of_each_stream)
+{
+    struct platform platform = hand_platform("hopper-2x8", 2);
+    struct timeline timeline = {0};
+    struct error err = {0};
+    char line[4096], path[1024];
+    int32_t n_begins = 0, n_ends = 0;
+    bool works = false, sends = false;
+    struct dag dag = hand_dag(1, 2, 1);
+    hand_compute(&dag, 0, 1);
+    hand_send(&dag, 0, DAG_STREAM_SEND_FORWARD, 8, hand_transfer(0, 25e9, nic));
+    hand_after(&dag, 0);
+    snprintf(path, sizeof path, "%s", harness_path("trace.paje"));
+    struct graph *graph = graph_create(&dag, &err);
+    struct execute_options options = {.cfg = "", .trace = path};
+    CHECK_TRUE(execute(&dag, graph, &platform, &options, &timeline, &err));
+    FILE *file = fopen(path, "r");
+    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
+        works = works || strstr(line, " forward ") != NULL;
+        sends = sends || strstr(line, " send-forward") != NULL;
+        n_begins += strncmp(line, "12 0.0000000000", 15) == 0 || strncmp(line, "12 1.0000000000", 15) == 0; /* push */
+        n_ends += strncmp(line, "13 1.0000000000", 15) == 0 || strncmp(line, "13 1.5000000000", 15) == 0;   /* pop */
+    }
+    CHECK_TRUE(works && sends);
+    CHECK_EQUAL(n_begins, 2);
+    CHECK_EQUAL(n_ends, 2);
+    if (file != NULL)
+        fclose(file);
+    graph_free(graph);
+    timeline_free(&timeline);
+    dag_free(&dag);
 }

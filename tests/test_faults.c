@@ -105,7 +105,7 @@ TEST(simgrids_links_are_slow)
     hand_send(&dag, 0, DAG_STREAM_COLLECTIVE, 1, hand_transfer(0, 1e9, 200e9));
     hand_send(&dag, 0, DAG_STREAM_TO_HOST, -1, hand_transfer(0, 1e9, 64e9));
     hand_send(&dag, 3, DAG_STREAM_SEND_FORWARD, 9, hand_transfer(0, 1e9, 50e9));
-    CHECK_TRUE(execute(&dag, &platform, &timeline, &err));
+    CHECK_TRUE(hand_execute(&dag, &platform, &timeline, &err));
     const double finish_s[] = {1e-3 + 0.04, 4 * 0.005, 8 / 64.0, 0.02};
     for (int t = 0; t < 4; t++)
         CHECK_CLOSE(timeline.finish_s[t], finish_s[t], 1e-12);
@@ -114,7 +114,7 @@ TEST(simgrids_links_are_slow)
     dag.faults = &faults;
     hand_send(&dag, 0, DAG_STREAM_SEND_FORWARD, 8, hand_transfer(0, 1e9, 50e9));
     hand_send(&dag, 1, DAG_STREAM_SEND_FORWARD, 8, hand_transfer(0, 1e9, 50e9));
-    CHECK_TRUE(execute(&dag, &platform, &timeline, &err));
+    CHECK_TRUE(hand_execute(&dag, &platform, &timeline, &err));
     for (int t = 0; t < 2; t++)
         CHECK_CLOSE(timeline.finish_s[t], 0.08, 1e-12);
     dag_free(&dag);
@@ -133,7 +133,7 @@ static void check_sends_of_a_node(const struct platform *platform, const struct 
     dag.faults = &faults;
     for (int32_t gpu = 0; gpu < n_sends; gpu++)
         hand_send(&dag, gpu, DAG_STREAM_RAIL, 8 * to_node + gpu, hand_transfer(0, 1e9, 50e9));
-    CHECK_TRUE(execute(&dag, platform, &timeline, &err));
+    CHECK_TRUE(hand_execute(&dag, platform, &timeline, &err));
     for (int32_t t = 0; t < n_sends; t++)
         CHECK_CLOSE(timeline.finish_s[t], expected_s, 1e-12);
     dag_free(&dag);
@@ -177,7 +177,7 @@ TEST(a_folded_group_needs_wide_links_above_the_nics)
         dag.faults = &faults;
         dag.places[0].n_gpus = 8;
         hand_send(&dag, 0, DAG_STREAM_SEND_FORWARD, 8, hand_transfer(0, 1e9, 50e9));
-        CHECK_TRUE(execute(&dag, &platform, &timeline, &err) == (i == 0));
+        CHECK_TRUE(hand_execute(&dag, &platform, &timeline, &err) == (i == 0));
         CHECK_TRUE((strstr(err.text, "pt1_d above the NICs") != NULL) == (i == 1));
         CHECK_TRUE((strstr(err.text, "all_tensor_ranks: true") != NULL) == (i == 1));
         dag_free(&dag);

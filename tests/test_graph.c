@@ -34,47 +34,97 @@ static int32_t occurrences(const char *text, const char *part)
     return n;
 }
 
-TEST(random_graphs_pass_the_checks)
+/* Both forms have the same edges: each of the arrays is one of igraph's, and there are as many, none twice. Igraph's
+ * order holds every task once, each before those that wait for it. */
+static void check_equal(const struct dag *dag, const struct graph *graph)
+{
+    int64_t n_edges = 0;
+    int32_t *place = check_malloc((size_t)dag->n_tasks * sizeof *place);
+    for (int32_t i = 0; i < dag->n_tasks; i++)
+        place[i] = -1;
+    for (int32_t i = 0; i < dag->n_tasks; i++) {
+        CHECK_EQUAL(place[graph_order(graph)[i]], -1);
+        place[graph_order(graph)[i]] = i;
+    }
+    for (int32_t task = 0; task < dag->n_tasks; task++) {
+        struct graph_successors after = graph_successors_of(graph, task);
+        n_edges += after.n;
+        for (int64_t i = 1; i < after.n; i++)
+            CHECK_TRUE(after.task[i - 1] < after.task[i]);
+        for (int32_t e = dag->in_first[task]; e < dag->in_first[task + 1]; e++) {
+            bool found = false;
+            struct graph_successors next = graph_successors_of(graph, dag->in_task[e]);
+            for (int64_t i = 0; i < next.n; i++)
+                found = found || next.task[i] == task;
+            CHECK_TRUE(found);
+            CHECK_TRUE(place[dag->in_task[e]] < place[task]);
+        }
+    }
+    CHECK_EQUAL(n_edges, dag->n_edges);
+    free(place);
+}
+
+TEST(igraph_has_the_edges_of_the_arrays)
 {
     for (uint64_t seed = 1; seed <= 40; seed++) {
         struct plan plan;
         struct error err = {0};
         hand_random(&plan, seed);
         struct dag dag = built(&plan);
-        if (!graph_check(&dag, &err))
+        struct graph *graph = graph_create(&dag, &err);
+        if (CHECK_TRUE(graph != NULL))
+            check_equal(&dag, graph);
+        else
             printf("seed %llu: %s\n", (unsigned long long)seed, err.text);
-        CHECK_TRUE(graph_check(&dag, &err));
+        graph_free(graph);
         dag_free(&dag);
         plan_free(&plan);
     }
+}
+
+static void check_refused(const struct dag *dag, const char *reason)
+{
+    struct error err = {0};
+    CHECK_TRUE(graph_create(dag, &err) == NULL);
+    CHECK_CONTAINS(err.text, reason);
 }
 
 /* Each way to break a graph of 2 stages and 3 micro-batches has its sentence. */
 TEST(broken_graphs_are_named)
 {
     struct plan plan;
-    struct error err = {0};
     hand_uniform(&plan, 2, 3, 16);
     struct dag dag = built(&plan);
     int32_t *last = &dag.in_task[dag.n_edges - 1], from = *last;
 
-    *last = dag.n_tasks - 1;
-    CHECK_TRUE(!graph_check(&dag, &err));
-    CHECK_CONTAINS(err.text, "which is not before it");
+    *last = dag.n_tasks - 1; /* for itself */
+    check_refused(&dag, "the task graph is not valid: ");
     *last = from;
 
-    int32_t stream = dag.tasks[0].stream; /* the first forward of stage 0 moves to the end of stage 1's queue */
-    dag.tasks[0].stream = DAG_N_STREAMS;
-    CHECK_TRUE(!graph_check(&dag, &err));
-    CHECK_CONTAINS(err.text, "on its stream");
-    dag.tasks[0].stream = stream;
+    int32_t second = 0; /* the first task that waits for another one waits for the last task, which waits for it */
+    while (dag.in_first[second + 1] == 0)
+        second++;
+    int32_t before = dag.in_task[0];
+    dag.in_task[0] = dag.n_tasks - 1;
+    check_refused(&dag, "in a circle");
+    dag.in_task[0] = before;
 
     int32_t barrier = dag.n_tasks - 1; /* waits for both stages */
     while (dag.tasks[barrier].kind != DAG_SYNC)
         barrier--;
+    before = dag.in_task[dag.in_first[barrier]];
     dag.in_task[dag.in_first[barrier]] = dag.in_task[dag.in_first[barrier] + 1];
-    CHECK_TRUE(!graph_check(&dag, &err));
-    CHECK_CONTAINS(err.text, "twice");
+    check_refused(&dag, "an edge stands twice");
+    dag.in_task[dag.in_first[barrier]] = before;
+
+    int32_t first =
+        dag.stream_first[DAG_STREAM_COMPUTE]; /* the first forward of stage 0 stands at the end of its queue */
+    int32_t end = first;
+    while (dag.stream_next[end] >= 0)
+        end = dag.stream_next[end];
+    dag.stream_next[end] = first;
+    check_refused(&dag, "before it on its stream");
+    dag.stream_next[end] = -1;
     dag_free(&dag);
     plan_free(&plan);
 }
@@ -82,9 +132,12 @@ TEST(broken_graphs_are_named)
 /* Caller frees. */
 static char *dot_of(const struct dag *dag, const char *name)
 {
+    struct error err = {0};
+    struct graph *graph = graph_create(dag, &err);
     FILE *file = fopen(harness_path(name), "w");
-    CHECK_TRUE(graph_write_dot(dag, file));
+    CHECK_TRUE(graph_write_dot(dag, graph, file));
     fclose(file);
+    graph_free(graph);
     return read_back(harness_path(name));
 }
 
@@ -135,9 +188,12 @@ TEST(graphml_holds_all_tasks_and_edges)
     struct plan plan;
     hand_figure(&plan);
     struct dag dag = built(&plan);
+    struct error err = {0};
+    struct graph *graph = graph_create(&dag, &err);
     FILE *file = fopen(harness_path("figure.graphml"), "w");
-    CHECK_TRUE(graph_write_graphml(&dag, file));
+    CHECK_TRUE(graph_write_graphml(&dag, graph, file));
     fclose(file);
+    graph_free(graph);
     char *text = read_back(harness_path("figure.graphml"));
     CHECK_EQUAL(occurrences(text, "<node "), dag.n_tasks);
     CHECK_EQUAL(occurrences(text, "<edge "), dag.n_edges);
@@ -154,12 +210,15 @@ TEST(a_full_disk_is_reported)
     struct plan plan;
     hand_uniform(&plan, 4, 16, 16);
     struct dag dag = built(&plan);
+    struct error err = {0};
+    struct graph *graph = graph_create(&dag, &err);
     FILE *file = fopen("/dev/full", "w");
     if (file != NULL) {
-        CHECK_TRUE(!graph_write_dot(&dag, file));
-        CHECK_TRUE(!graph_write_graphml(&dag, file));
+        CHECK_TRUE(!graph_write_dot(&dag, graph, file));
+        CHECK_TRUE(!graph_write_graphml(&dag, graph, file));
         fclose(file);
     }
+    graph_free(graph);
     dag_free(&dag);
     plan_free(&plan);
 }

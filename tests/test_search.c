@@ -948,7 +948,7 @@ TEST(the_scenario_takes_the_plan_that_was_found)
 {
     struct error err = {0};
     struct hand_search hand;
-    struct search_options options = {.engine = execute};
+    struct search_options options = {.engine = point_execute};
     CHECK(open_cell(&hand, &cells[1], &err));
     CHECK(search_scenario(&hand.scenario, &hand.lengths, &options, &hand.result, &err));
     const struct scenario_plan *plan = &hand.scenario.systems[0].plan;

@@ -31,7 +31,9 @@ static struct dag built(const struct plan *plan, const struct cost_setting *sett
 {
     struct error err = {0};
     struct dag dag = hand_built(plan, setting, (struct dag_options){0});
-    CHECK_TRUE(graph_check(&dag, &err));
+    struct graph *graph = graph_create(&dag, &err);
+    CHECK_TRUE(graph != NULL);
+    graph_free(graph);
     return dag;
 }
 

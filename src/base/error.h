@@ -11,6 +11,7 @@ enum error_status {
     ERROR_FAILED = 1,       /* a simulation or a point failed */
     ERROR_INVALID = 2,      /* what the user gave is wrong */
     ERROR_USAGE = 64,       /* unknown option or command */
+    ERROR_INTERRUPTED = 71, /* the system killed a process, or had none left; the same command may succeed */
     ERROR_CANT_CREATE = 73, /* an output cannot be created */
     ERROR_IO = 74,          /* an output cannot be written */
     ERROR_BUSY = 75,        /* somebody else writes the same output */

@@ -62,16 +62,17 @@ void critical_path(const struct dag *dag, struct timeline *timeline)
     walk(dag, task, n_tasks, floor_s, timeline);
 }
 
-void critical_path_slack(const struct dag *dag, const struct timeline *timeline, double *slack_s)
+void critical_path_slack(const struct dag *dag, const struct graph *graph, const struct timeline *timeline,
+                         double *slack_s)
 {
     double *latest_s = slack_s; /* finish that does not move the makespan */
-    for (int32_t task = 0; task < dag->n_tasks; task++)
+    for (int32_t i = dag->n_tasks - 1; i >= 0; i--) {
+        int32_t task = (int32_t)graph_order(graph)[i];
+        struct graph_successors after = graph_successors_of(graph, task);
         latest_s[task] = timeline->makespan_s;
-    for (int32_t task = dag->n_tasks - 1; task >= 0; task--) {
-        double start = latest_s[task] - dag->duration_s[task];
-        for (int32_t edge = dag->in_first[task]; edge < dag->in_first[task + 1]; edge++) {
-            double *latest = &latest_s[dag->in_task[edge]];
-            *latest = start < *latest ? start : *latest;
+        for (int64_t k = 0; k < after.n; k++) {
+            double start_s = latest_s[after.task[k]] - dag->duration_s[after.task[k]];
+            latest_s[task] = start_s < latest_s[task] ? start_s : latest_s[task];
         }
     }
     for (int32_t task = 0; task < dag->n_tasks; task++) {

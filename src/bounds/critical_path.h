@@ -3,7 +3,7 @@
 #ifndef SLIMSIM_BOUNDS_CRITICAL_PATH_H
 #define SLIMSIM_BOUNDS_CRITICAL_PATH_H
 
-#include "dag/dag.h"
+#include "dag/graph.h"
 
 /** Start and finish of each task [s]. */
 struct timeline {
@@ -18,9 +18,11 @@ void timeline_reserve(struct timeline *timeline, int32_t n_tasks);
 /** Pull over in-edges in task order; O(V + E). Reuses timeline's arrays when they are large enough ({0} at first). */
 void critical_path(const struct dag *dag, struct timeline *timeline);
 
-/** How much later each task could finish without moving the makespan [s], slack_s[n_tasks]: at least 0. A task of the
+/** How much later each task could finish without moving the makespan [s], slack_s[n_tasks]: at least 0. Walks the graph
+ * in igraph's order, from the end. A task of the
  * path may have a rounding of sums instead of 0, under 1e-12 of the makespan. */
-void critical_path_slack(const struct dag *dag, const struct timeline *timeline, double *slack_s);
+void critical_path_slack(const struct dag *dag, const struct graph *graph, const struct timeline *timeline,
+                         double *slack_s);
 
 void timeline_free(struct timeline *timeline);
 

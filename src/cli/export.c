@@ -64,10 +64,9 @@ static bool write_graph(void *context, const struct point_view *view, struct err
     if (export->done || (system != NULL && strcmp(system, view->system->entry->label) != 0))
         return true;
     export->done = true;
-    if (!graph_check(view->dag, err))
-        return false;
     bool dot = strcmp(export->arguments->dag, "dot") == 0;
-    bool written = dot ? graph_write_dot(view->dag, stdout) : graph_write_graphml(view->dag, stdout);
+    bool written =
+        dot ? graph_write_dot(view->dag, view->graph, stdout) : graph_write_graphml(view->dag, view->graph, stdout);
     if (written || errno == EPIPE) /* of a reader that has enough: command_finish ends as Unix tools do */
         return true;
     return error_set_status(err, ERROR_IO, "cannot write the graph: %s", strerror(errno));

@@ -7,7 +7,7 @@
 #include "base/check.h"
 #include "bounds/memory.h"
 #include "dag/dag.h"
-#include "execute/execute.h"
+#include "sweep/point.h"
 #include "trace/table.h"
 
 static const double gib = 1 << 30;
@@ -26,7 +26,7 @@ bool plan_search_run(struct scenario *scenario, const struct lengths *lengths, c
 {
     bool shown = !options->quiet && isatty(STDERR_FILENO);
     struct search_options how = {
-        .engine = scenario->engine == SCENARIO_CRITICAL_PATH ? NULL : execute,
+        .engine = scenario->engine == SCENARIO_CRITICAL_PATH ? NULL : point_execute,
         .progress = show_progress,
         .context = &shown,
     };

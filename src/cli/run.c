@@ -12,6 +12,7 @@
 #include "cli/report.h"
 #include "cli/stop.h"
 #include "cli/sweep.h"
+#include "execute/execute.h"
 #include "sweep/book.h"
 #include "sweep/journal.h"
 #include "sweep/kept.h"
@@ -21,13 +22,32 @@ struct arguments {
     struct options options;
     struct sweep_arguments sweep;
     const char *scenario;
+    const char *simgrid_trace; /* NULL: none */
+    char *simgrid_cfg;         /* assignment of the key, NULL: none */
 };
 
 /** What happens after each iteration. */
 struct progress {
-    struct record *record; /* NULL: no trace */
-    bool shown;            /* stderr is a terminal and nobody asked for quiet */
+    struct record *record;     /* NULL: no trace */
+    const char *simgrid_trace; /* NULL: none */
+    bool shown;                /* stderr is a terminal and nobody asked for quiet */
 };
+
+/** FILE.paje of one system; with several FILE-LABEL.paje of each. The iteration runs once more for it. */
+static bool write_simgrid_trace(const char *path, const struct point_view *view, struct error *err)
+{
+    const char *dot = strrchr(path, '.');
+    int stem = dot != NULL && strchr(dot, '/') == NULL ? (int)(dot - path) : (int)strlen(path);
+    char *own = view->scenario->n_systems == 1
+                    ? check_strdup(path)
+                    : check_asprintf("%.*s-%s%s", stem, path, view->system->entry->label, path + stem);
+    struct execute_options options = {.cfg = view->scenario->simgrid_cfg, .trace = own};
+    struct timeline timeline = {0};
+    bool ok = execute(view->dag, view->graph, &view->scenario->platform, &options, &timeline, err);
+    timeline_free(&timeline);
+    free(own);
+    return ok;
+}
 
 static bool after_iteration(void *context, const struct point_view *view, struct error *err)
 {
@@ -35,6 +55,9 @@ static bool after_iteration(void *context, const struct point_view *view, struct
     if (progress->shown)
         fprintf(stderr, "\r\033[K%s: iteration %d of %d (%.2f s simulated)", view->system->entry->label,
                 (int)view->iteration->iteration + 1, view->system->n_iterations, view->iteration->time_s);
+    if (progress->simgrid_trace != NULL && view->iteration->iteration == view->scenario->warm_up &&
+        !write_simgrid_trace(progress->simgrid_trace, view, err))
+        return false;
     return progress->record == NULL || record_observe(progress->record, view, err);
 }
 
@@ -95,6 +118,7 @@ static bool simulate(const struct arguments *arguments, const struct scenario *s
     bool traced = scenario->trace != SCENARIO_TRACE_NONE;
     struct progress progress = {
         .record = traced ? &record : NULL,
+        .simgrid_trace = arguments->simgrid_trace,
         .shown = !arguments->options.quiet && isatty(STDERR_FILENO),
     };
     if (traced && !start_record(arguments, scenario, lengths, &record, err))
@@ -149,6 +173,9 @@ static bool search_and_simulate(const struct arguments *arguments, struct scenar
                                 const struct lengths *lengths, struct error *err)
 {
     struct plan_search search = {0};
+    if (arguments->simgrid_trace != NULL && scenario->engine == SCENARIO_CRITICAL_PATH)
+        return error_set(err, "--simgrid-trace: SimGrid does not run with engine: critical-path; allowed: --set "
+                              "engine=simgrid, or both");
     set_limits(&arguments->sweep);
     struct journal journal = {.descriptor = -1};
     bool ok = (scenario->trace == SCENARIO_TRACE_NONE || hold_names(arguments, scenario, &journal, err)) &&
@@ -200,6 +227,7 @@ static bool run_scenario(const struct arguments *arguments, struct error *err)
     return ok;
 }
 
+enum { OPTION_SIMGRID_CFG = 0x100, OPTION_SIMGRID_TRACE };
 enum { SWEEP_CHILD = 4 };
 static const struct argp_child children[] = {
     OPTION(set), OPTION(output), OPTION(json), OPTION(quiet), [SWEEP_CHILD] = {&sweep_run_argp, 0, "Of sweeps:", 0},
@@ -208,15 +236,47 @@ static const struct argp_child children[] = {
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
     struct arguments *arguments = state->input;
-    if (key != ARGP_KEY_INIT)
+    char *before = arguments->simgrid_cfg;
+    switch (key) {
+    case OPTION_SIMGRID_CFG:
+        if (strchr(argument, ':') == NULL)
+            argp_error(state, "--simgrid-cfg must be KEY:VALUE, is '%s'", argument);
+        arguments->simgrid_cfg = check_asprintf("%s %s", before != NULL ? before : "simgrid_cfg=", argument);
+        free(before);
+        return 0;
+    case OPTION_SIMGRID_TRACE:
+        arguments->simgrid_trace = argument;
+        return 0;
+    case ARGP_KEY_END:
+        if (arguments->simgrid_cfg != NULL)
+            options_append(&arguments->options.set, &arguments->options.n_set, arguments->simgrid_cfg);
+        return 0;
+    case ARGP_KEY_INIT:
+        break;
+    default:
         return options_parse_file(key, argument, state, "a scenario", &arguments->scenario);
+    }
     options_begin(&arguments->options, children, state);
     state->child_inputs[SWEEP_CHILD] = &arguments->sweep;
     return 0;
 }
 
-static const struct argp argp = {
-    NULL, parse, "SCENARIO.yaml", "Simulate a scenario and compare its training systems.", children, NULL, NULL};
+static const struct argp_option simgrid_options[] = {
+    {"simgrid-cfg", OPTION_SIMGRID_CFG, "KEY:VALUE", 0,
+     "An option of SimGrid, as its --cfg (may be repeated): key simgrid_cfg of the scenario", 0},
+    {"simgrid-trace", OPTION_SIMGRID_TRACE, "FILE.paje", 0,
+     "SimGrid's own trace of the first measured iteration: what each stream of each host does; no dependencies, no use "
+     "of links. With several systems FILE-LABEL.paje of each",
+     0},
+    {0},
+};
+static const struct argp argp = {simgrid_options,
+                                 parse,
+                                 "SCENARIO.yaml",
+                                 "Simulate a scenario and compare its training systems.",
+                                 children,
+                                 NULL,
+                                 NULL};
 
 int command_run(int argc, char **argv)
 {
@@ -227,6 +287,8 @@ int command_run(int argc, char **argv)
     argp_parse(&argp, argc, argv, 0, NULL, &arguments);
     bool ok = sweep_open(arguments.scenario, &arguments.options, &arguments.sweep, &sweep, &is_sweep, &err);
     bool many = ok && is_sweep && arguments.sweep.point < 0;
+    if (many && arguments.simgrid_trace != NULL)
+        ok = many = error_set(&err, "--simgrid-trace: is of one point; allowed: --point INDEX with it");
     if (many) {
         stop_catch();
         ok = sweep_command(arguments.scenario, &arguments.options, &arguments.sweep, &sweep, &stop_signal, &err);
@@ -236,6 +298,7 @@ int command_run(int argc, char **argv)
     sweep_free(&sweep);
     sweep_arguments_free(&arguments.sweep);
     options_free(&arguments.options);
+    free(arguments.simgrid_cfg);
     if (!ok && many && stop_signal != 0)
         return stop_fail("the same command goes on where it stopped", &err);
     return ok ? EXIT_SUCCESS : command_fail(&err);

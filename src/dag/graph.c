@@ -6,7 +6,16 @@
 
 #include "base/check.h"
 
-static void to_igraph(const struct dag *dag, igraph_t *graph)
+struct graph {
+    igraph_t igraph;
+    igraph_vector_int_t order;
+    igraph_adjlist_t successors;
+};
+
+_Static_assert(sizeof(igraph_integer_t) == sizeof(int64_t), "graph.h hands out igraph's integers");
+
+/* Edge i is in-edge i of the arrays. */
+static void create(const struct dag *dag, igraph_t *igraph)
 {
     igraph_vector_int_t edges;
     igraph_vector_int_init(&edges, 2 * (igraph_integer_t)dag->n_edges);
@@ -15,80 +24,65 @@ static void to_igraph(const struct dag *dag, igraph_t *graph)
             VECTOR(edges)[2 * i] = dag->in_task[i];
             VECTOR(edges)[2 * i + 1] = task;
         }
-    igraph_create(graph, &edges, dag->n_tasks, IGRAPH_DIRECTED);
+    igraph_create(igraph, &edges, dag->n_tasks, IGRAPH_DIRECTED);
     igraph_vector_int_destroy(&edges);
 }
 
-static bool has_edge(const struct dag *dag, int32_t from, int32_t to)
+/* Each task waits for the one before it on its stream, so a stream's own order keeps that edge. */
+static bool check_streams(const struct dag *dag, const struct graph *graph, struct error *err)
 {
-    for (int32_t i = dag->in_first[to]; i < dag->in_first[to + 1]; i++)
-        if (dag->in_task[i] == from)
-            return true;
-    return false;
-}
-
-/* Edges ascend, none stands twice, a stream's tasks follow each other. */
-static bool check_arrays(const struct dag *dag, struct error *err)
-{
-    bool ok = true;
-    int32_t *last = check_malloc((size_t)dag_n_streams(dag) * sizeof *last);
-    for (int32_t i = 0; i < dag_n_streams(dag); i++)
-        last[i] = -1;
-    for (int32_t task = 0; ok && task < dag->n_tasks; task++) {
-        for (int32_t i = dag->in_first[task]; ok && i < dag->in_first[task + 1]; i++)
-            if (dag->in_task[i] < 0 || dag->in_task[i] >= task)
-                ok = error_set(err, "task %d waits for task %d, which is not before it", task, dag->in_task[i]);
-        int32_t *before = &last[dag->tasks[task].stream];
-        if (ok && *before >= 0 && !has_edge(dag, *before, task))
-            ok = error_set(err, "task %d does not wait for task %d before it on its stream", task, *before);
-        *before = task;
+    for (int32_t task = 0; task < dag->n_tasks; task++) {
+        int32_t next = dag->stream_next[task];
+        if (next >= 0 && !igraph_vector_int_contains(igraph_adjlist_get(&graph->successors, task), next))
+            return error_set(err, "task %d does not wait for task %d before it on its stream", next, task);
     }
-    free(last);
-    return ok;
+    return true;
 }
 
-/* Tasks that a walk from all sources reaches; a source must be the first of its stream. */
-static bool check_reach(const struct dag *dag, const igraph_t *graph, struct error *err)
+struct graph *graph_create(const struct dag *dag, struct error *err)
 {
-    igraph_vector_int_t degree, sources, order;
-    igraph_vector_int_init(&degree, 0);
-    igraph_vector_int_init(&sources, 0);
-    igraph_vector_int_init(&order, 0);
-    igraph_degree(graph, &degree, igraph_vss_all(), IGRAPH_IN, IGRAPH_LOOPS);
-    for (int32_t task = 0; task < dag->n_tasks; task++)
-        if (VECTOR(degree)[task] == 0)
-            igraph_vector_int_push_back(&sources, task);
-    igraph_bfs(graph, 0, &sources, IGRAPH_OUT, false, NULL, &order, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-    int32_t n = 0;
-    for (igraph_integer_t i = 0; i < igraph_vector_int_size(&order); i++)
-        n += VECTOR(order)[i] >= 0;
-    igraph_vector_int_destroy(&degree);
-    igraph_vector_int_destroy(&sources);
-    igraph_vector_int_destroy(&order);
-    return n == dag->n_tasks || error_set(err, "%d of %d tasks are reached from the sources", n, dag->n_tasks);
-}
-
-bool graph_check(const struct dag *dag, struct error *err)
-{
-    if (!check_arrays(dag, err))
-        return false;
-    igraph_t graph;
+    igraph_t igraph;
     igraph_bool_t acyclic, simple;
-    to_igraph(dag, &graph);
-    igraph_is_dag(&graph, &acyclic);
-    igraph_is_simple(&graph, &simple);
-    bool ok = true;
-    if (igraph_vcount(&graph) != dag->n_tasks || igraph_ecount(&graph) != dag->n_edges)
-        ok = error_set(err, "%d tasks and %d edges became %d and %d", dag->n_tasks, dag->n_edges,
-                       (int)igraph_vcount(&graph), (int)igraph_ecount(&graph));
-    else if (!acyclic)
-        ok = error_set(err, "the tasks wait for each other in a circle");
-    else if (!simple)
-        ok = error_set(err, "an edge stands twice");
-    else
-        ok = check_reach(dag, &graph, err);
-    igraph_destroy(&graph);
-    return ok;
+    igraph_set_attribute_table(&igraph_cattribute_table); /* graph_write_graphml names what vertices and edges are */
+    create(dag, &igraph);
+    igraph_is_simple(&igraph, &simple);
+    igraph_is_dag(&igraph, &acyclic);
+    if (!simple || !acyclic) {
+        igraph_destroy(&igraph);
+        error_set_status(err, ERROR_FAILED, "the task graph is not valid: %s",
+                         acyclic ? "an edge stands twice" : "tasks wait for each other in a circle");
+        return NULL;
+    }
+    struct graph *graph = check_malloc(sizeof *graph);
+    graph->igraph = igraph;
+    igraph_vector_int_init(&graph->order, 0);
+    igraph_topological_sorting(&graph->igraph, &graph->order, IGRAPH_OUT);
+    igraph_adjlist_init(&graph->igraph, &graph->successors, IGRAPH_OUT, IGRAPH_LOOPS, IGRAPH_MULTIPLE);
+    if (check_streams(dag, graph, err))
+        return graph;
+    graph_free(graph);
+    return NULL;
+}
+
+const int64_t *graph_order(const struct graph *graph)
+{
+    return VECTOR(graph->order);
+}
+
+struct graph_successors graph_successors_of(const struct graph *graph, int32_t task)
+{
+    const igraph_vector_int_t *list = igraph_adjlist_get(&graph->successors, task);
+    return (struct graph_successors){VECTOR(*list), igraph_vector_int_size(list)};
+}
+
+void graph_free(struct graph *graph)
+{
+    if (graph == NULL)
+        return;
+    igraph_adjlist_destroy(&graph->successors);
+    igraph_vector_int_destroy(&graph->order);
+    igraph_destroy(&graph->igraph);
+    free(graph);
 }
 
 /* The COMPUTE that a task of a pass belongs to, -1 for other tasks. */
@@ -137,11 +131,12 @@ static void write_in_edges(const struct dag *dag, int32_t task, FILE *file)
     }
 }
 
-bool graph_write_dot(const struct dag *dag, FILE *file)
+bool graph_write_dot(const struct dag *dag, const struct graph *graph, FILE *file)
 {
     static const char letter[] = "FBW"; /* by pass */
     fprintf(file, "digraph slimsim {\n  rankdir=LR;\n  node [shape=box];\n");
-    for (int32_t task = 0; task < dag->n_tasks; task++) {
+    for (int32_t i = 0; i < dag->n_tasks; i++) {
+        int32_t task = (int32_t)graph_order(graph)[i];
         const struct dag_task *at = &dag->tasks[task];
         if (at->kind != DAG_COMPUTE)
             continue;
@@ -150,9 +145,9 @@ bool graph_write_dot(const struct dag *dag, FILE *file)
                 task, at->stage, letter[at->pass], at->unit, at->phase, at->pipeline, place->context, place->tensor,
                 dag->duration_s[task]);
     }
-    for (int32_t task = 0; task < dag->n_tasks; task++)
-        if (dag->tasks[task].kind == DAG_COMPUTE)
-            write_in_edges(dag, task, file);
+    for (int32_t i = 0; i < dag->n_tasks; i++)
+        if (dag->tasks[graph_order(graph)[i]].kind == DAG_COMPUTE)
+            write_in_edges(dag, (int32_t)graph_order(graph)[i], file);
     fprintf(file, "}\n");
     return fflush(file) == 0 && !ferror(file);
 }
@@ -173,24 +168,22 @@ static void set_numbers(igraph_t *graph, const struct dag *dag, igraph_integer_t
     SETVAN(graph, "duration_s", task, dag->duration_s[task]);
 }
 
-bool graph_write_graphml(const struct dag *dag, FILE *file)
+bool graph_write_graphml(const struct dag *dag, struct graph *graph, FILE *file)
 {
-    igraph_t graph;
-    igraph_attribute_table_t *previous = igraph_set_attribute_table(&igraph_cattribute_table);
-    to_igraph(dag, &graph);
-    for (int32_t task = 0; task < dag->n_tasks; task++) {
-        SETVAS(&graph, "kind", task, dag_kind_name[dag->tasks[task].kind]);
-        SETVAS(&graph, "purpose", task, dag_purpose_name[dag->tasks[task].purpose]);
-        SETVAS(&graph, "pass", task, pass_name[dag->tasks[task].pass]);
-        set_numbers(&graph, dag, task);
+    igraph_t *igraph = &graph->igraph;
+    for (int32_t i = 0; i < dag->n_tasks; i++) {
+        int32_t task = (int32_t)graph_order(graph)[i];
+        SETVAN(igraph, "order", task, i);
+        SETVAS(igraph, "kind", task, dag_kind_name[dag->tasks[task].kind]);
+        SETVAS(igraph, "purpose", task, dag_purpose_name[dag->tasks[task].purpose]);
+        SETVAS(igraph, "pass", task, pass_name[dag->tasks[task].pass]);
+        set_numbers(igraph, dag, task);
     }
     for (int32_t edge = 0; edge < dag->n_edges; edge++)
-        SETEAS(&graph, "kind", edge, dag_edge_name[dag->in_kind[edge]]);
+        SETEAS(igraph, "kind", edge, dag_edge_name[dag->in_kind[edge]]);
     igraph_error_handler_t *handler = igraph_set_error_handler(igraph_error_handler_ignore); /* a full disk */
-    bool ok = igraph_write_graph_graphml(&graph, file, true) == IGRAPH_SUCCESS;
+    bool ok = igraph_write_graph_graphml(igraph, file, true) == IGRAPH_SUCCESS;
     igraph_set_error_handler(handler);
-    igraph_destroy(&graph);
-    igraph_set_attribute_table(previous);
     return fflush(file) == 0 && ok && !ferror(file);
 }
 

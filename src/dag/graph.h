@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** The DAG as an igraph graph: the independent reference of the arrays, and the exports. */
+/** The graph that is executed, analysed and exported: igraph constructs it from the edges that the builder emits. */
 #ifndef SLIMSIM_DAG_GRAPH_H
 #define SLIMSIM_DAG_GRAPH_H
 
@@ -7,22 +7,39 @@
 
 #include "dag/dag.h"
 
+/** The dependencies of a DAG in igraph: what SimGrid's actors wait and signal by, and what exports write. */
+struct graph;
+
 /**
- * Build it with igraph and check: counts equal, acyclic, no edge twice, every task reached by a walk from the tasks
- * that wait for nothing; and in the arrays: edges ascend, each task waits for the one before it on its stream (the
- * engines replay streams as queues).
+ * Give the DAG's edges to igraph_create; edge i of the graph is in-edge i of the DAG. igraph finds whether an edge
+ * stands twice and whether tasks wait for each other in a circle, and sorts the tasks. Each task must wait for the one
+ * before it on its stream, because engines run a stream as a queue.
+ * @return freed by graph_free; NULL with an error when the graph is not valid
  */
-bool graph_check(const struct dag *dag, struct error *err);
+struct graph *graph_create(const struct dag *dag, struct error *err);
+
+/** All tasks in igraph's topological order. */
+const int64_t *graph_order(const struct graph *graph);
+
+/** Tasks that wait for one task, in ascending order. */
+struct graph_successors {
+    const int64_t *task;
+    int64_t n;
+};
+struct graph_successors graph_successors_of(const struct graph *graph, int32_t task);
+
+void graph_free(struct graph *graph);
 
 /**
  * Graphviz text with passes as vertices, "stage, F or B or W, unit", and edges coloured as in SlimPack's DAG figure:
  * stages red dashed, slices green dotted, schedule blue solid; passes (violet) as well. A transfer is its edge's delay;
  * rings, barriers and copies are left out. @return false when it cannot be written
  */
-bool graph_write_dot(const struct dag *dag, FILE *file);
+bool graph_write_dot(const struct dag *dag, const struct graph *graph, FILE *file);
 
-/** GraphML of all tasks and edges with their attributes, by igraph. @return false when it cannot be written */
-bool graph_write_graphml(const struct dag *dag, FILE *file);
+/** GraphML of all tasks and edges with their attributes, set in the graph and written by igraph; `order` is the place
+ * in its topological order. @return false when it cannot be written */
+bool graph_write_graphml(const struct dag *dag, struct graph *graph, FILE *file);
 
 /** Version of the igraph library that runs, "0.10.2". Static storage. */
 const char *graph_igraph_version(void);

@@ -5,27 +5,32 @@
 
 #include <simgrid/forward.h>
 
-#include "dag/dag.h"
-#include "scenario/platform.h"
-
-/** SimGrid sends whole numbers: of such parts of a byte. Its links have that many times their bandwidth. */
-enum { CLUSTER_PARTS_OF_BYTE = 1 << 16 };
+#include "execute/execute.h"
 
 struct cluster {
     const struct platform *platform;
-    sg_host_t *gpu; /* [n_nodes x gpus_per_node]; NULL: the graph has no use for it */
-    sg_host_t *cpu; /* [n_nodes] behind them, likewise */
+    sg_host_t *gpu; /* [n_nodes x gpus_per_node] */
+    sg_host_t *cpu; /* [n_nodes] behind them, the memory of each node */
+    bool traces;    /* SimGrid writes a trace */
 };
 
-/**
- * Start SimGrid, load of the platform what the graph runs on (scenario/trim.h), and take from slow links what
- * they lack (dag->faults).
- * A platform that SimGrid does not read ends the process with one line on stderr and the status REPLAY_REFUSED; one
- * that lacks a host that is needed: that line, and false.
- */
-bool cluster_open(const struct platform *platform, const struct dag *dag, struct cluster *cluster);
+/** How a process ends when what the user gave is wrong; the reason is the last line on its stderr. */
+enum { CLUSTER_REFUSED = 2 };
 
-/** The host of a GPU, or (rank -1) the memory of the node of the other end's GPU. */
+/**
+ * Start SimGrid with the options, load the platform's file and slow its links down as the faults say (NULL: none).
+ * A file or option that SimGrid refuses, or a host that is missing, ends the process with CLUSTER_REFUSED.
+ */
+void cluster_open(const struct platform *platform, const struct faults *faults, const struct execute_options *options,
+                  struct cluster *cluster);
+
+/** End the process with CLUSTER_REFUSED and a reason. */
+_Noreturn void cluster_refuse(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/** What cluster_refuse says if SimGrid aborts from now on; "": SimGrid's own reason stands. Static storage. */
+void cluster_refusal(const char *reason);
+
+/** The host of a GPU. A rank of -1 is the memory of the node of the other end's GPU. */
 static inline sg_host_t cluster_host(const struct cluster *cluster, int32_t rank, int32_t other_rank)
 {
     return rank >= 0 ? cluster->gpu[rank] : cluster->cpu[other_rank / cluster->platform->gpus_per_node];

@@ -15,12 +15,21 @@
 #include <unistd.h>
 
 #include "base/check.h"
-#include "execute/replay.h"
+#include "execute/streams.h"
+
+struct execution {
+    const struct dag *dag;
+    const struct graph *graph;
+    const struct platform *platform;
+    const struct execute_options *options;
+    double *start_s, *finish_s; /* [n_tasks] shared with the child */
+};
 
 /* How the child ended. */
 struct ending {
-    int status;      /* of waitpid */
-    char said[4096]; /* beginning of its stdout and stderr, NUL-terminated */
+    int status; /* of waitpid */
+    char *said; /* on stdout and stderr, NUL-terminated */
+    size_t n_said, capacity;
 };
 
 static bool gpus_check(const struct dag *dag, const struct platform *platform, struct error *err)
@@ -39,6 +48,7 @@ static bool gpus_check(const struct dag *dag, const struct platform *platform, s
         CHECK(task->wire_bytes >= 0 && isfinite(task->wire_bytes));
         CHECK(task->latency_s >= 0 && isfinite(task->latency_s));
         CHECK(task->from_rank >= 0 || task->to_rank >= 0);
+        CHECK(task->from_rank != task->to_rank);
         largest = task->from_rank > largest ? task->from_rank : largest;
         largest = task->to_rank > largest ? task->to_rank : largest;
     }
@@ -48,24 +58,26 @@ static bool gpus_check(const struct dag *dag, const struct platform *platform, s
                      platform->name, platform_n_gpus(platform) - 1, platform->n_nodes, platform->gpus_per_node);
 }
 
-/* Keep the beginning of what the child says, read on until it closes the pipe. */
+/* Read what the child says until it closes the pipe. */
 static void pipe_read(int file, struct ending *ending)
 {
-    size_t length = 0;
     char more[4096];
     ssize_t n;
+    ending->n_said = 0;
     while ((n = read(file, more, sizeof more)) != 0) {
         if (n < 0 && errno == EINTR)
             continue;
         CHECK(n > 0);
-        size_t room = sizeof ending->said - 1 - length, kept = (size_t)n < room ? (size_t)n : room;
-        memcpy(ending->said + length, more, kept);
-        length += kept;
+        for (ssize_t i = 0; i < n; i++) {
+            ending->said = check_grow(ending->said, ending->n_said, &ending->capacity, 1);
+            ending->said[ending->n_said++] = more[i];
+        }
     }
-    ending->said[length] = '\0';
+    ending->said = check_grow(ending->said, ending->n_said, &ending->capacity, 1);
+    ending->said[ending->n_said] = '\0';
 }
 
-static _Noreturn void child(const struct replay *replay, const int *ends, pid_t parent)
+static _Noreturn void child(const struct execution *execution, const int *ends, pid_t parent)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* no orphans */
     if (getppid() != parent)
@@ -74,127 +86,117 @@ static _Noreturn void child(const struct replay *replay, const int *ends, pid_t 
     dup2(ends[1], STDERR_FILENO);
     close(ends[0]);
     close(ends[1]);
-    int status = replay_run(replay);
-    fflush(stderr);
-    _exit(status);
+    struct cluster cluster;
+    cluster_open(execution->platform, execution->dag->faults, execution->options, &cluster);
+    streams_run(execution->dag, execution->graph, &cluster, execution->start_s, execution->finish_s);
+    cluster_free(&cluster);
+    fflush(NULL);
+    _exit(EXIT_SUCCESS);
 }
 
-static bool child_run(const struct replay *replay, struct ending *ending, struct error *err)
+static bool child_run(const struct execution *execution, struct ending *ending, struct error *err)
 {
     int ends[2];
     if (pipe(ends) != 0)
-        return error_set_status(err, ERROR_FAILED, "SimGrid cannot be started: %s", strerror(errno));
+        return error_set_status(err, ERROR_INTERRUPTED, "interrupted: SimGrid cannot be started: %s", strerror(errno));
     fflush(NULL); /* or the child writes it again */
     pid_t parent = getpid(), process = fork();
     if (process == 0)
-        child(replay, ends, parent);
+        child(execution, ends, parent);
     close(ends[1]);
     if (process > 0) {
         pipe_read(ends[0], ending);
         while (waitpid(process, &ending->status, 0) < 0)
             CHECK(errno == EINTR);
     } else {
-        error_set_status(err, ERROR_FAILED, "SimGrid cannot be started: %s", strerror(errno));
+        error_set_status(err, ERROR_INTERRUPTED, "interrupted: SimGrid cannot be started: %s", strerror(errno));
     }
     close(ends[0]);
     return process > 0;
 }
 
-/* The reason stands in SimGrid's first line, after "[clock] file: [category/ERROR] "; a backtrace may follow. */
+/* What the child gave as its reason; else SimGrid's first line, after "[clock] file: [category/ERROR] ". */
 static const char *reason(struct ending *ending)
 {
-    ending->said[strcspn(ending->said, "\n")] = '\0';
-    const char *mark = strstr(ending->said, "/ERROR] ");
+    char *refused = strstr(ending->said, "/REFUSED] ");
+    char *said = refused != NULL ? refused : ending->said;
+    said[strcspn(said, "\n")] = '\0';
+    const char *mark = refused != NULL ? refused : strstr(said, "/ERROR] ");
     if (mark == NULL)
-        mark = strstr(ending->said, "/CRITICAL] ");
+        mark = strstr(said, "/CRITICAL] ");
     if (mark != NULL)
         return strchr(mark, ' ') + 1;
-    return ending->said[0] != '\0' ? ending->said : "it said nothing";
+    return *said != '\0' ? said : "it said nothing";
 }
 
-static const char *task_text(const struct dag *dag, int32_t task, char *text, size_t size)
+/* simgrid_run returns normally when actors wait for each other: then some tasks have no finish. */
+static bool all_finished(const struct execution *execution, struct error *err)
 {
-    static const char *const kind[DAG_N_KINDS] = {"computation", "attention", "send", "barrier", "optimizer step"};
-    static const char *const purpose[DAG_N_PURPOSES] = {"",
-                                                        " (boundary)",
-                                                        " (context ring)",
-                                                        " (tensor ring)",
-                                                        " (exchange)",
-                                                        " (reduce-scatter)",
-                                                        " (all-gather)",
-                                                        " (all-reduce)",
-                                                        " (reshard)",
-                                                        " (offload)",
-                                                        " (prefetch)"};
-    const struct dag_task *of = &dag->tasks[task];
-    int used = snprintf(text, size, "%s%s", kind[of->kind], purpose[of->purpose]);
-    if (of->unit >= 0)
-        used += snprintf(text + used, size - (size_t)used, " of %s unit %d", pass_name[of->pass], of->unit);
-    snprintf(text + used, size - (size_t)used, ", pipeline %d, stage %d, GPU %d", of->pipeline, of->stage,
-             dag->places[of->place].rank);
-    return text;
+    const struct dag *dag = execution->dag;
+    for (int32_t t = 0; t < dag->n_tasks; t++)
+        if (isnan(execution->finish_s[t]))
+            return error_set_status(
+                err, ERROR_FAILED, "SimGrid ended before task %d (%s of stage %d, GPU %d) had run: a bug of slimsim", t,
+                dag_kind_name[dag->tasks[t].kind], dag->tasks[t].stage, dag->places[dag->tasks[t].place].rank);
+    return true;
 }
 
-/* The first unfinished predecessor, -1: none. */
-static int32_t waited_for(const struct dag *dag, const double *finish_s, int32_t task)
+static bool was_killed(const struct ending *ending)
 {
-    for (int32_t e = dag->in_first[task]; e < dag->in_first[task + 1]; e++)
-        if (isnan(finish_s[dag->in_task[e]]))
-            return dag->in_task[e];
-    return -1;
+    return WIFSIGNALED(ending->status) && WTERMSIG(ending->status) == SIGKILL;
 }
 
-/* simgrid_run returns normally when all wait: then some tasks have no finish. Name the first of up to three streams. */
-static bool all_finished(const struct replay *replay, struct error *err)
-{
-    const struct dag *dag = replay->dag;
-    const struct queues *queues = replay->queues;
-    int32_t n_waiting = 0;
-    char task_words[256], other_words[256], list[2048] = "";
-    for (int32_t s = 0; s < queues->n_streams; s++) {
-        int32_t i = queues->stream_first[s];
-        while (i < queues->stream_first[s + 1] && !isnan(replay->finish_s[queues->stream_task[i]]))
-            i++;
-        if (i == queues->stream_first[s + 1] || ++n_waiting > 3)
-            continue;
-        int32_t task = queues->stream_task[i], other = waited_for(dag, replay->finish_s, task);
-        size_t used = strlen(list);
-        snprintf(list + used, sizeof list - used, "%s%s waits for %s", n_waiting > 1 ? "; " : "",
-                 task_text(dag, task, task_words, sizeof task_words),
-                 other >= 0 ? task_text(dag, other, other_words, sizeof other_words) : "SimGrid");
-    }
-    if (n_waiting == 0)
-        return true;
-    return error_set_status(err, ERROR_FAILED, "deadlock: %d streams wait for each other: %s%s", n_waiting, list,
-                            n_waiting > 3 ? "; ..." : "");
-}
-
-static bool ending_check(struct ending *ending, const struct replay *replay, struct error *err)
+static bool ending_check(struct ending *ending, const struct execution *execution, struct error *err)
 {
     int status = ending->status;
+    const char *platform = execution->platform->path;
+    if (was_killed(ending))
+        return error_set_status(err, ERROR_INTERRUPTED,
+                                "interrupted: SimGrid's process was killed twice on platform %s: out of memory?",
+                                platform);
     if (WIFSIGNALED(status))
-        return error_set_status(err, ERROR_FAILED, "SimGrid died of signal %d (%s) on platform %s: %s",
-                                WTERMSIG(status), strsignal(WTERMSIG(status)), replay->platform->path, reason(ending));
-    if (WEXITSTATUS(status) == REPLAY_REFUSED)
-        return error_set(err, "%s: SimGrid cannot use this platform: %s", replay->platform->path, reason(ending));
+        return error_set_status(err, ERROR_FAILED, "SimGrid died of signal %d (%s) on platform %s: %.4000s",
+                                WTERMSIG(status), strsignal(WTERMSIG(status)), platform, reason(ending));
+    if (WEXITSTATUS(status) == CLUSTER_REFUSED && *execution->options->cfg != '\0')
+        return error_set(err, "%s: SimGrid cannot use this platform, or simgrid_cfg '%s': %.4000s", platform,
+                         execution->options->cfg, reason(ending));
+    if (WEXITSTATUS(status) == CLUSTER_REFUSED)
+        return error_set(err, "%s: SimGrid cannot use this platform: %.4000s", platform, reason(ending));
     if (WEXITSTATUS(status) != EXIT_SUCCESS)
-        return error_set_status(err, ERROR_FAILED, "SimGrid ended with status %d on platform %s: %s",
-                                WEXITSTATUS(status), replay->platform->path, reason(ending));
-    return all_finished(replay, err);
+        return error_set_status(err, ERROR_FAILED, "SimGrid ended with status %d on platform %s: %.4000s",
+                                WEXITSTATUS(status), platform, reason(ending));
+    return all_finished(execution, err);
 }
 
-static void timeline_take(const struct replay *replay, struct timeline *timeline)
+static void timeline_take(const struct execution *execution, struct timeline *timeline)
 {
-    timeline_reserve(timeline, replay->dag->n_tasks);
+    timeline_reserve(timeline, execution->dag->n_tasks);
     timeline->makespan_s = 0;
-    for (int32_t t = 0; t < replay->dag->n_tasks; t++) {
-        timeline->start_s[t] = replay->start_s[t];
-        timeline->finish_s[t] = replay->finish_s[t];
+    for (int32_t t = 0; t < execution->dag->n_tasks; t++) {
+        timeline->start_s[t] = execution->start_s[t];
+        timeline->finish_s[t] = execution->finish_s[t];
         timeline->makespan_s = fmax(timeline->makespan_s, timeline->finish_s[t]);
     }
 }
 
-bool execute(const struct dag *dag, const struct platform *platform, struct timeline *timeline, struct error *err)
+/* @return false when the child cannot be started; ending_check says whether it was killed both times */
+static bool run_twice(const struct execution *execution, struct ending *ending, struct error *err)
+{
+    struct error failure = {0};
+    for (int attempt = 0; attempt < 2; attempt++) {
+        for (int32_t t = 0; t < execution->dag->n_tasks; t++)
+            execution->finish_s[t] = NAN; /* not run */
+        failure = (struct error){0};
+        if (child_run(execution, ending, &failure) && !was_killed(ending))
+            return true;
+    }
+    if (failure.status != ERROR_NONE)
+        *err = failure;
+    return failure.status == ERROR_NONE;
+}
+
+bool execute(const struct dag *dag, const struct graph *graph, const struct platform *platform,
+             const struct execute_options *options, struct timeline *timeline, struct error *err)
 {
     if (!gpus_check(dag, platform, err))
         return false;
@@ -202,16 +204,14 @@ bool execute(const struct dag *dag, const struct platform *platform, struct time
     double *shared_s = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared_s == MAP_FAILED)
         return error_set_status(err, ERROR_FAILED, "no memory to share with SimGrid: %s", strerror(errno));
-    for (size_t i = n_tasks; i < 2 * n_tasks; i++)
-        shared_s[i] = NAN; /* not run */
-    struct queues queues;
-    queues_build(dag, &queues);
-    struct replay replay = {dag, &queues, platform, .start_s = shared_s, .finish_s = shared_s + n_tasks};
+    struct execution execution = {dag, graph, platform, options, shared_s, shared_s + n_tasks};
     struct ending ending = {0};
-    bool ok = child_run(&replay, &ending, err) && ending_check(&ending, &replay, err);
+    bool ok = run_twice(&execution, &ending, err) && ending_check(&ending, &execution, err);
     if (ok)
-        timeline_take(&replay, timeline);
-    queues_free(&queues);
+        timeline_take(&execution, timeline);
+    if (ok && *options->cfg != '\0')
+        fwrite(ending.said, 1, ending.n_said, stderr); /* the reports of plug-ins */
+    free(ending.said);
     munmap(shared_s, bytes);
     return ok;
 }

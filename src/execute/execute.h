@@ -1,16 +1,27 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** The DAG on SimGrid: transfers share links. One forked child a run, so that SimGrid's death becomes a message. */
+/** The task graph on SimGrid, where transfers share links. Each run forks a child, so a death of SimGrid is a message.
+ */
 #ifndef SLIMSIM_EXECUTE_EXECUTE_H
 #define SLIMSIM_EXECUTE_EXECUTE_H
 
 #include "bounds/critical_path.h"
 
+struct execute_options {
+    const char *cfg;   /* options of SimGrid, KEY:VALUE separated by blanks; "": none. Not NULL */
+    const char *trace; /* Paje file that SimGrid writes (execute/streams.h); NULL: none */
+};
+
 /**
- * Replay the DAG. Transfers that share links start and finish by SimGrid's clock, all else by its own time.
- * Slow links (dag->faults) have less bandwidth than the platform's file says; slow GPUs are slow in durations.
- * A deadlock, a host that the platform lacks, a child that died: an error naming who waits, which host, or the signal.
+ * Run every task in SimGrid, one actor a stream (execute/streams.h), and take start and finish from its clock.
+ *
+ * With options->cfg SimGrid's log, such as the report of a plug-in, goes to stderr.
+ *
+ * Errors: a GPU, a host or a route that the platform lacks; an option that SimGrid refuses; tasks that never ran; a
+ * child that died. A child that was killed, or cannot be forked, is tried once more; then the status is
+ * ERROR_INTERRUPTED.
  */
-bool execute(const struct dag *dag, const struct platform *platform, struct timeline *timeline, struct error *err);
+bool execute(const struct dag *dag, const struct graph *graph, const struct platform *platform,
+             const struct execute_options *options, struct timeline *timeline, struct error *err);
 
 /** Version of SimGrid that runs, "3.32". */
 const char *execute_simgrid_version(void);

@@ -71,6 +71,10 @@ static const struct schema_key scenario_keys[] = {
      FIELD(trace)},
     {"all_tensor_ranks", SCHEMA_BOOL, "-", 0, 0, "false", NULL, "simulate every tensor-parallel rank, not one for all",
      FIELD(all_tensor_ranks)},
+    {"simgrid_cfg", SCHEMA_TEXT, "-", 0, 0, "", NULL,
+     "options of SimGrid, KEY:VALUE separated by blanks (`run --simgrid-cfg` adds one); with any, what these pages say "
+     "of equal engines does not hold",
+     FIELD(simgrid_cfg)},
 };
 enum { N_SCENARIO_KEYS = sizeof scenario_keys / sizeof *scenario_keys };
 static const char *const scenario_others[] = {"systems", "faults", "sweep", "plan_space", NULL};

@@ -148,6 +148,7 @@ struct scenario {
     int32_t engine;        /* enum scenario_engine */
     int32_t trace;         /* enum scenario_trace */
     bool all_tensor_ranks; /* simulate every TP rank, not one for all */
+    char simgrid_cfg[512]; /* options of SimGrid, KEY:VALUE separated by blanks; "": none */
     int32_t n_systems;
     struct scenario_system *systems;
     int32_t n_faults;

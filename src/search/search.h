@@ -113,8 +113,8 @@ struct search_result {
     struct plan *planned; /* [n_iterations] what the system plans with the chosen plan; no phases: it was not asked */
 };
 
-/** Resolve a DAG with contention: execute() (execute/execute.h), which lies to the right. */
-typedef bool search_engine(const struct dag *dag, const struct platform *platform, struct timeline *timeline,
+/** Resolve a DAG with contention: point_execute() (sweep/point.h), which lies to the right. */
+typedef bool search_engine(const struct scenario *scenario, const struct dag *dag, struct timeline *timeline,
                            struct error *err);
 
 /** Called as plans are settled. @return false to stop, with err or without */

@@ -70,7 +70,7 @@ static bool resolve(struct trials *trials, const struct trial *trial, const stru
         outcome->collective_s = work.tensor_s + work.shard_s;
         memory_free(&memory);
     }
-    if (ok && trial->engine && (ok = trials->engine(dag, &scenario->platform, &trials->executed, err))) {
+    if (ok && trial->engine && (ok = trials->engine(scenario, dag, &trials->executed, err))) {
         outcome->contention = trials->executed.makespan_s / outcome->time_s - 1;
         memory_of(plan, dag, &trials->executed, setting, false, &memory);
         take_peak(scenario, plan, dag, &memory, outcome);

@@ -129,6 +129,9 @@ static int32_t kernel_lines(const struct scenario *scenario, const struct point 
              scenario->engine == SCENARIO_CRITICAL_PATH
                  ? "critical path (no contention on links)"
                  : "SimGrid, one rank for all of a tensor-parallel group unless all_tensor_ranks");
+    if (*scenario->simgrid_cfg != '\0')
+        snprintf(lines[n++], ASSUMED_SIZE, "SimGrid's options %s: it need not agree with the critical path",
+                 scenario->simgrid_cfg);
     snprintf(lines[n++], ASSUMED_SIZE, "attention kernel: %s; kernel and link curves of device %s",
              attention_name[scenario->attention], scenario->device.name);
     print_tensor_overlap(scenario, point, lines[n++]);

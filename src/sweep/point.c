@@ -33,6 +33,7 @@ struct runner {
     struct batch batch;
     struct plan plan;
     struct dag dag;
+    struct graph *graph;
     struct timeline path, executed;
     struct memory memory;
     double *slack_s;
@@ -189,6 +190,8 @@ static void runner_clear(struct runner *runner)
     batch_free(&runner->batch);
     plan_free(&runner->plan);
     memory_free(&runner->memory);
+    graph_free(runner->graph);
+    runner->graph = NULL;
     free(runner->slack_s);
     runner->slack_s = NULL;
 }
@@ -233,6 +236,31 @@ static bool check_fold(const struct runner *runner, struct error *err)
     return true;
 }
 
+bool point_execute(const struct scenario *scenario, const struct dag *dag, struct timeline *timeline, struct error *err)
+{
+    struct execute_options options = {.cfg = scenario->simgrid_cfg};
+    struct graph *graph = graph_create(dag, err);
+    bool ok = graph != NULL && execute(dag, graph, &scenario->platform, &options, timeline, err);
+    graph_free(graph);
+    return ok;
+}
+
+/** Contention can only make an iteration longer, unless the user has changed SimGrid's models. */
+static bool run_on_simgrid(struct runner *runner, const struct point_iteration *result, struct error *err)
+{
+    const struct scenario *scenario = runner->scenario;
+    struct execute_options options = {.cfg = scenario->simgrid_cfg};
+    double path_s = runner->path.makespan_s;
+    if (!execute(&runner->dag, runner->graph, &scenario->platform, &options, &runner->executed, err))
+        return false;
+    if (*scenario->simgrid_cfg != '\0' || runner->executed.makespan_s >= path_s * (1 - 1e-9))
+        return true;
+    return error_set_status(err, ERROR_FAILED,
+                            "%s: iteration %" PRId64 " takes %.12g s on SimGrid, less than its critical path of %.12g "
+                            "s: a bug of slimsim",
+                            runner->system->entry->label, result->iteration, runner->executed.makespan_s, path_s);
+}
+
 /** Plan, build, resolve and execute one iteration; everything stays in the runner for the observer. */
 static bool run_iteration(struct runner *runner, struct point_iteration *result, struct error *err)
 {
@@ -244,13 +272,13 @@ static bool run_iteration(struct runner *runner, struct point_iteration *result,
     if (!make_plan(runner, result, err) || !check_fold(runner, err) ||
         !dag_rebuild(&runner->plan, &runner->slow, options, &runner->dag, err))
         return false;
-    if (result->iteration == scenario->warm_up && !graph_check(&runner->dag, err)) /* igraph's word, once a system */
+    runner->graph = graph_create(&runner->dag, err);
+    if (runner->graph == NULL)
         return false;
     critical_path(&runner->dag, &runner->path);
     runner->slack_s = check_malloc((size_t)runner->dag.n_tasks * sizeof *runner->slack_s);
-    critical_path_slack(&runner->dag, &runner->path, runner->slack_s);
-    if (scenario->engine != SCENARIO_CRITICAL_PATH &&
-        !execute(&runner->dag, &scenario->platform, &runner->executed, err))
+    critical_path_slack(&runner->dag, runner->graph, &runner->path, runner->slack_s);
+    if (scenario->engine != SCENARIO_CRITICAL_PATH && !run_on_simgrid(runner, result, err))
         return false;
     const struct timeline *timeline = scenario->engine == SCENARIO_CRITICAL_PATH ? &runner->path : &runner->executed;
     bool want_events = scenario->trace == SCENARIO_TRACE_FULL;
@@ -272,6 +300,7 @@ static bool observe(const struct runner *runner, const struct point_iteration *r
         .batch = &runner->batch,
         .plan = &runner->plan,
         .dag = &runner->dag,
+        .graph = runner->graph,
         .timeline = runner->scenario->engine == SCENARIO_CRITICAL_PATH ? &runner->path : &runner->executed,
         .slack_s = runner->slack_s,
         .memory = &runner->memory,

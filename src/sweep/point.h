@@ -64,6 +64,7 @@ struct point_view {
     const struct batch *batch;
     const struct plan *plan;
     const struct dag *dag;           /* every task with SimGrid or a full trace, else with fold_alike */
+    struct graph *graph;             /* the same in igraph */
     const struct timeline *timeline; /* of the engine asked for */
     const double *slack_s;           /* of the critical path */
     const struct memory *memory;     /* with events */
@@ -81,6 +82,10 @@ bool point_check(const struct scenario *scenario, struct error *err);
 
 /** lengths_open of a scenario's data; what is wrong with its keys is said with file and line. */
 bool point_lengths(const struct scenario *scenario, struct lengths *lengths, struct error *err);
+
+/** The DAG on SimGrid, with the platform and the options of the scenario: a search_engine. */
+bool point_execute(const struct scenario *scenario, const struct dag *dag, struct timeline *timeline,
+                   struct error *err);
 
 /** Called after each iteration of each system. @return false to stop with err */
 typedef bool point_observer(void *context, const struct point_view *view, struct error *err);

@@ -6,7 +6,6 @@
 
 #include "base/check.h"
 #include "base/hash.h"
-#include "execute/execute.h"
 #include "search/search.h"
 #include "sweep/assumed.h"
 #include "sweep/record_rows.h"
@@ -96,7 +95,7 @@ static bool start_record(const struct scenario *scenario, const struct lengths *
 /** Fill in the plans that the scenario leaves to a search; then its resolved text is known. */
 static bool search_plans(struct scenario *scenario, const struct lengths *lengths, struct run *run, struct error *err)
 {
-    struct search_options how = {.engine = scenario->engine == SCENARIO_CRITICAL_PATH ? NULL : execute};
+    struct search_options how = {.engine = scenario->engine == SCENARIO_CRITICAL_PATH ? NULL : point_execute};
     run->searched = check_calloc((size_t)scenario->n_systems, sizeof *run->searched);
     bool ok = search_scenario(scenario, lengths, &how, run->searched, err);
     run->result->scenario = scenario_text(scenario);
@@ -145,10 +144,11 @@ void workshop_run(struct workshop *workshop, int32_t index, struct result *resul
              finish(&scenario, &point, &run, &err);
         if (!ok) {
             result_free(result);
-            *result = (struct result){.id = id, .status = RESULT_FAILED, .message = check_strdup(err.text)};
+            enum result_status status = err.status == ERROR_INTERRUPTED ? RESULT_KILLED : RESULT_FAILED;
+            *result = (struct result){.id = id, .status = status, .message = check_strdup(err.text)};
         }
     }
-    CHECK(ok || result->status == RESULT_FAILED); /* the driver resolved it before */
+    CHECK(ok || result->status != RESULT_DONE); /* the driver resolved it before */
     record_abandon(&run.record);
     point_free(&point);
     free_searches(run.searched, scenario.n_systems);

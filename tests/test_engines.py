@@ -1,0 +1,113 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""SimGrid beside the critical path, for every training system; SimGrid's options and traces; a child that is killed."""
+import json
+import pathlib
+import re
+import resource
+import subprocess
+import sys
+import unittest
+
+import h5py
+
+from program import PROGRAM, SANITIZED, fresh, rows, run, write
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+
+SCENARIO = """\
+name: {name}
+model: llama-7b
+device: h800
+platform: {platform}
+data: {{lengths: github, context: 32Ki, global_batch: 48}}
+iterations: {{warm_up: 1, measured: 2}}
+engine: both
+systems:
+"""
+PLANS = {  # of systems that do not take {tp: 2, pp: 2, recompute: selective}
+    "best-fit": "{tp: 2, pp: 2, cp: 2, recompute: selective}",
+    "flexsp": "{tp: 1, pp: 1, cp_type: ulysses, sharding: zero3, recompute: full}",
+    "hotspa": "{tp: 4, pp: 2, recompute: full}",
+}
+
+
+def systems():
+    return re.findall(r"^(\S+): ", run("list", "systems").stdout, flags=re.M)
+
+
+def scenario(name, platform, labels):
+    entries = "".join(f"  - {{name: {label}, plan: {PLANS.get(label, '{tp: 2, pp: 2, recompute: selective}')}}}\n"
+                      for label in labels)
+    return write(f"{name}.yaml", SCENARIO.format(name=name, platform=platform) + entries)
+
+
+class Engines(unittest.TestCase):
+    def test_simgrid_equals_the_critical_path_of_every_system_without_contention(self):
+        folder = fresh("free")
+        done = run("run", scenario("free", "hopper-2x8-free", systems()), "-o", folder)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with h5py.File(folder / "free.h5") as file:
+            iterations = file["iterations"][()]
+        self.assertEqual(len(iterations), 3 * len(systems()))
+        for row in iterations:
+            self.assertAlmostEqual(row["simgrid_s"] / row["critical_path_s"], 1, delta=1e-9, msg=str(row))
+
+    def test_options_of_simgrid_stand_in_the_trace(self):
+        folder, path = fresh("cfg"), scenario("cfg", "hopper-2x8", ["best-fit"])
+        done = run("run", path, "-o", folder, "--simgrid-cfg", "network/bandwidth-factor:0.5", "--simgrid-cfg",
+                   "network/crosstraffic:yes")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with h5py.File(folder / "cfg.h5") as file:
+            self.assertIn('simgrid_cfg: "network/bandwidth-factor:0.5 network/crosstraffic:yes"',
+                          str(file.attrs["scenario"]))
+            self.assertGreater(file["iterations"]["simgrid_s"].min(), 1.01 * file["iterations"]["critical_path_s"].min())
+        self.assertIn("SimGrid's options network/bandwidth-factor:0.5", done.stdout)
+        for wrong, status in (("nonsense", 64), ("nonsense:1", 2)):
+            done = run("run", path, "-o", folder, "--simgrid-cfg", wrong)
+            self.assertEqual(done.returncode, status, done.stderr)
+            self.assertIn("nonsense", done.stderr)
+
+    def test_faster_options_are_no_bug(self):
+        done = run("run", scenario("fast", "hopper-2x8", ["best-fit"]), "-o", fresh("fast"), "--json", "--simgrid-cfg",
+                   "network/bandwidth-factor:100")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        result = json.loads(done.stdout)["systems"][0]
+        self.assertLess(result["simgrid_mean_s"], result["critical_path_mean_s"])
+
+    def test_each_system_has_a_paje_file(self):
+        folder = fresh("paje")
+        folder.mkdir()
+        path = scenario("paje", "hopper-2x8", ["best-fit", "slimpack"])
+        done = run("run", path, "-o", folder, "--simgrid-trace", folder / "t.paje")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for label in ("best-fit", "slimpack"):
+            self.assertIn("PajePushState", (folder / f"t-{label}.paje").read_text())
+        for more, sentence in ((["--set", "engine=critical-path"], "SimGrid does not run with engine: critical-path"),
+                               (["--sweep", "seed=1,2"], "--point INDEX")):
+            done = run("run", path, "-o", folder, "--simgrid-trace", folder / "t.paje", *more)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn(sentence, done.stderr)
+
+    @unittest.skipIf(SANITIZED, "the program itself would reach the limit")
+    def test_a_point_whose_simgrid_is_killed_is_interrupted_and_computed_again(self):
+        """A second of CPU time is too little for SimGrid with 4096 GPUs, and the kernel kills it; slimsim needs less."""
+        folder = fresh("killed")
+        command = [PROGRAM, "run", ROOT / "bench/scale.yaml", "-o", folder, "--set", "platform=hopper-512x8", "--set",
+                   "data.global_batch=4096", "--set", "engine=simgrid", "--sweep", "seed=1"]
+
+        def limit():
+            resource.setrlimit(resource.RLIMIT_CPU, (1, 1))
+
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300, preexec_fn=limit)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        row = rows(folder / "scale.points.csv")[0]
+        self.assertEqual(row["status"], "killed")
+        self.assertIn("interrupted: SimGrid's process was killed twice", row["message"])
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(rows(folder / "scale.points.csv")[0]["status"], "done")
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main())
