@@ -7,7 +7,7 @@ the HDF5 traces behind it to results/paper/traces. Every number is slimsim's: of
 
     paper.py amplifier formation        some figures
     paper.py --list                     what there is, and how long the large ones take
-    paper.py all                        every figure: 85 CPU minutes, shared by --jobs
+    paper.py all                        every figure: 100 CPU minutes, shared by --jobs
 """
 import argparse
 import csv

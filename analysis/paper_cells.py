@@ -180,7 +180,7 @@ def throughput(space, batch, engine="critical-path"):
         title = f"{trace.setting()}, plan space {space}, engine {engine}; whiskers: 95% interval, above: speed-up over best-fit"
         return draw_throughput(rows, title), rows
 
-    minutes = CPU_MINUTES[batch] if engine == "critical-path" else "6"
+    minutes = CPU_MINUTES[batch] if engine == "critical-path" else "21"
     draw.__doc__ = (f"4 models x 3 data sets x 3 contexts, {batch} documents, plan space {space}, engine {engine}: "
                     f"{minutes} CPU minutes")
     return draw
