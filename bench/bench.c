@@ -110,6 +110,10 @@ static bool bench_simgrid(struct bench *bench, const struct dag *dag, struct err
     printf("  %-16s %9.3f ms CPU for the same; finishes differ by %.1e of the makespan\n", "bare loop",
            1e3 * rates.bare_s, rates.apart);
     printf("  %-16s %9.2f times that of the bare loop\n", "SimGrid's speed", rates.ratio);
+    if (rates.apart > 1e-9)
+        return error_set_status(err, ERROR_FAILED, "execute and the bare loop differ by %g", rates.apart);
+    if (rates.ratio < 0.8)
+        fprintf(stderr, "bench: execute is slower than 0.8 of the bare loop\n");
     return rates.ratio <= 1.3 || error_set_status(err, ERROR_FAILED,
                                                   "execute is %.2f times as fast as the bare loop: SimGrid does not "
                                                   "run the tasks",

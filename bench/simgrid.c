@@ -13,7 +13,7 @@
 
 #include "base/check.h"
 #include "bench.h"
-#include "execute/cluster.h"
+#include "execute/streams.h"
 
 /* A task as the bare loop has it. Those of a stream follow one another. */
 struct step {
@@ -132,7 +132,7 @@ static _Noreturn void bare_child(struct bare *bare, const struct dag *dag, const
             continue;
         stream->bare = bare;
         stream->wake = sg_sem_init(0);
-        sg_actor_t actor = sg_actor_init("stream", cluster.gpu[dag->places[s / DAG_N_STREAMS].rank]);
+        sg_actor_t actor = sg_actor_init("stream", cluster.gpu[streams_rank(dag, s)]);
         sg_actor_set_data(actor, stream);
         sg_actor_start(actor, walk, 0, NULL);
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** What execute() costs beside the plainest loop that has SimGrid do the same. */
+/** The cost of execute() beside the plainest loop that has SimGrid do the same. */
 #ifndef SLIMSIM_BENCH_SIMGRID_H
 #define SLIMSIM_BENCH_SIMGRID_H
 

@@ -63,6 +63,9 @@ class Engines(unittest.TestCase):
                           str(file.attrs["scenario"]))
             self.assertGreater(file["iterations"]["simgrid_s"].min(), 1.01 * file["iterations"]["critical_path_s"].min())
         self.assertIn("SimGrid's options network/bandwidth-factor:0.5", done.stdout)
+        done = run("run", path, "-o", folder, "--simgrid-cfg", "cpu/optim:Full", "--set", "engine=critical-path")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("SimGrid does not run with engine critical-path", done.stderr)
         for wrong, status in (("nonsense", 64), ("nonsense:1", 2)):
             done = run("run", path, "-o", folder, "--simgrid-cfg", wrong)
             self.assertEqual(done.returncode, status, done.stderr)
@@ -83,11 +86,23 @@ class Engines(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         for label in ("best-fit", "slimpack"):
             self.assertIn("PajePushState", (folder / f"t-{label}.paje").read_text())
+        for path_of_trace, status in (("/dev/full", 74), ("/nonexistent/t.paje", 73)):
+            done = run("run", path, "-o", folder, "--simgrid-trace", path_of_trace, "--set", "systems=[{name: best-fit, "
+                       "plan: {tp: 2, pp: 2}}]")
+            self.assertEqual(done.returncode, status, done.stderr)
+            self.assertIn("--simgrid-trace: ", done.stderr)
         for more, sentence in ((["--set", "engine=critical-path"], "SimGrid does not run with engine: critical-path"),
                                (["--sweep", "seed=1,2"], "--point INDEX")):
             done = run("run", path, "-o", folder, "--simgrid-trace", folder / "t.paje", *more)
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertIn(sentence, done.stderr)
+
+    @unittest.skipIf(SANITIZED, "sanitizers want all memory")
+    def test_too_little_memory_for_simgrid_interrupts(self):
+        done = run("run", ROOT / "bench/scale.yaml", "-o", fresh("memory"), "--memory-limit", "60MiB", "--set",
+                   "platform=hopper-512x8", "--set", "data.global_batch=64", "--set", "engine=simgrid")
+        self.assertEqual(done.returncode, 71, done.stderr)
+        self.assertIn("interrupted: SimGrid's process was killed twice", done.stderr)
 
     @unittest.skipIf(SANITIZED, "the program itself would reach the limit")
     def test_a_point_whose_simgrid_is_killed_is_interrupted_and_computed_again(self):

@@ -440,7 +440,7 @@ TEST(gpus_without_a_route_are_named_before_anything_runs)
         {"src=\"g0_0\" dst=\"g0_1\"", "there is no route from g0_0 to g0_1", 1},
         {"src=\"g0_0\" dst=\"cpu0\"", "there is no route from g0_0 to cpu0", -1},
         {"src=\"leaf0z\" dst=\"node1\"", "there is no route from g0_0 to g1_0", 8},
-        {"src=\"g0_0\" dst=\"sw0\"", "the route from g0_0 to g1_0 lacks a link: its links carry 50 GB/s", 8},
+        {"src=\"g0_0\" dst=\"sw0\"", "the route from g0_0 to g1_0 lacks a link: its narrowest link carries 50 GB/s", 8},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct platform platform = platform_without(cases[i].without);
@@ -493,11 +493,19 @@ TEST(options_of_simgrid_are_taken_and_refused)
     struct execute_options options = {.cfg = "network/bandwidth-factor:0.5 cpu/optim:Full"};
     CHECK_TRUE(execute(&dag, graph, &platform, &options, &timeline, &err));
     CHECK_CLOSE(timeline.makespan_s, 0.04, 1e-12);
-    options.cfg = "nonsense:1";
-    CHECK_TRUE(!execute(&dag, graph, &platform, &options, &timeline, &err));
-    CHECK_EQUAL(err.status, ERROR_INVALID);
-    CHECK_CONTAINS(err.text, "simgrid_cfg 'nonsense:1'");
-    CHECK_CONTAINS(err.text, "Bad config key: nonsense");
+    static const char *const refused[][2] = {
+        {"nonsense:1", "Bad config key: nonsense"},
+        {"contexts/nthreads:2", "contexts/nthreads must be 1"},
+        {"network/bandwidth-factor:0", "network/bandwidth-factor:0"},
+    };
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        options.cfg = refused[i][0];
+        CHECK_TRUE(!execute(&dag, graph, &platform, &options, &timeline, &err));
+        CHECK_EQUAL(err.status, ERROR_INVALID);
+        CHECK_CONTAINS(err.text, "simgrid_cfg '");
+        CHECK_CONTAINS(err.text, refused[i][0]);
+        CHECK_CONTAINS(err.text, refused[i][1]);
+    }
     graph_free(graph);
     timeline_free(&timeline);
     dag_free(&dag);

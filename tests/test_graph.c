@@ -183,6 +183,23 @@ TEST(passes_of_context_ranks_are_joined_through_their_attention)
     plan_free(&plan);
 }
 
+/* The i-th edge of the text is in-edge i of the arrays: from, to and kind. */
+static void check_edges(const char *text, const struct dag *dag)
+{
+    const char *at = text;
+    for (int32_t task = 0; task < dag->n_tasks; task++)
+        for (int32_t e = dag->in_first[task]; e < dag->in_first[task + 1]; e++) {
+            char edge[128], kind[64];
+            snprintf(edge, sizeof edge, "<edge source=\"n%d\" target=\"n%d\">", dag->in_task[e], task);
+            snprintf(kind, sizeof kind, "<data key=\"e_kind\">%s</data>", dag_edge_name[dag->in_kind[e]]);
+            at = strstr(at + 1, "<edge ");
+            if (!CHECK_TRUE(at != NULL && strncmp(at, edge, strlen(edge)) == 0))
+                return;
+            const char *end = strstr(at, "</edge>"), *found = strstr(at, kind);
+            CHECK_TRUE(found != NULL && end != NULL && found < end);
+        }
+}
+
 TEST(graphml_holds_all_tasks_and_edges)
 {
     struct plan plan;
@@ -197,6 +214,7 @@ TEST(graphml_holds_all_tasks_and_edges)
     char *text = read_back(harness_path("figure.graphml"));
     CHECK_EQUAL(occurrences(text, "<node "), dag.n_tasks);
     CHECK_EQUAL(occurrences(text, "<edge "), dag.n_edges);
+    check_edges(text, &dag);
     CHECK_EQUAL(occurrences(text, "inter-slice"), 4); /* as the trace's edges.kind and tasks.purpose say it */
     CHECK_CONTAINS(text, "<data key=\"v_purpose\">reduce-scatter</data>");
     CHECK_CONTAINS(text, "attr.name=\"duration_s\"");

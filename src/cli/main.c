@@ -30,7 +30,8 @@ static void print_help(FILE *file)
     for (int i = 0; i < N_COMMANDS; i++)
         fprintf(file, "  %-10s %s\n", commands[i].name, commands[i].meaning);
     fputs("\n`slimsim COMMAND --help` lists a command's options. Exit status: 0 ok; 1 a simulation failed;\n"
-          "2 invalid input; 64 usage; 73, 74 an output cannot be created, written; 75 another run writes it;\n"
+          "2 invalid input; 64 usage; 71 SimGrid was killed or had no memory, twice; 73, 74 an output cannot be "
+          "created, written; 75 another run writes it;\n"
           "130, 143 stopped by SIGINT, SIGTERM.\n",
           file);
 }

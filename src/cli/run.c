@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* `slimsim run`: simulate a scenario, print the comparison, write NAME.h5 and NAME.csv. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,6 +34,17 @@ struct progress {
     bool shown;                /* stderr is a terminal and nobody asked for quiet */
 };
 
+/** SimGrid does not tell of a full disk: its last line ends the outermost container. */
+static bool simgrid_trace_is_whole(const char *path)
+{
+    char end[5] = "";
+    FILE *file = fopen(path, "r");
+    bool ok = file != NULL && fseek(file, -5, SEEK_END) == 0 && fread(end, 1, 5, file) == 5;
+    if (file != NULL)
+        fclose(file);
+    return ok && memcmp(end, " 1 1\n", 5) == 0;
+}
+
 /** FILE.paje of one system; with several FILE-LABEL.paje of each. The iteration runs once more for it. */
 static bool write_simgrid_trace(const char *path, const struct point_view *view, struct error *err)
 {
@@ -43,7 +55,12 @@ static bool write_simgrid_trace(const char *path, const struct point_view *view,
                     : check_asprintf("%.*s-%s%s", stem, path, view->system->entry->label, path + stem);
     struct execute_options options = {.cfg = view->scenario->simgrid_cfg, .trace = own};
     struct timeline timeline = {0};
-    bool ok = execute(view->dag, view->graph, &view->scenario->platform, &options, &timeline, err);
+    FILE *file = fopen(own, "w");
+    bool ok = (file != NULL && fclose(file) == 0) ||
+              error_set_status(err, ERROR_CANT_CREATE, "--simgrid-trace: %s: %s", own, strerror(errno));
+    ok = ok && execute(view->dag, view->graph, &view->scenario->platform, &options, &timeline, err) &&
+         (simgrid_trace_is_whole(own) ||
+          error_set_status(err, ERROR_IO, "--simgrid-trace: %s: SimGrid could not write all of it", own));
     timeline_free(&timeline);
     free(own);
     return ok;

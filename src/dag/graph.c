@@ -34,15 +34,28 @@ static bool check_streams(const struct dag *dag, const struct graph *graph, stru
     for (int32_t task = 0; task < dag->n_tasks; task++) {
         int32_t next = dag->stream_next[task];
         if (next >= 0 && !igraph_vector_int_contains(igraph_adjlist_get(&graph->successors, task), next))
-            return error_set(err, "task %d does not wait for task %d before it on its stream", next, task);
+            return error_set_status(err, ERROR_FAILED,
+                                    "the task graph is not valid: task %d does not wait for task %d before it on its "
+                                    "stream",
+                                    next, task);
     }
     return true;
+}
+
+/* igraph calls it for lack of memory alone: all else was checked. */
+static void igraph_failed(const char *reason, const char *file, int line, igraph_error_t error)
+{
+    (void)file;
+    (void)line;
+    fprintf(stderr, "slimsim: igraph: %s (%s): out of memory?\n", reason, igraph_strerror(error));
+    exit(ERROR_FAILED);
 }
 
 struct graph *graph_create(const struct dag *dag, struct error *err)
 {
     igraph_t igraph;
     igraph_bool_t acyclic, simple;
+    igraph_set_error_handler(igraph_failed);
     igraph_set_attribute_table(&igraph_cattribute_table); /* graph_write_graphml names what vertices and edges are */
     create(dag, &igraph);
     igraph_is_simple(&igraph, &simple);

@@ -14,12 +14,17 @@
 
 #include "base/check.h"
 
-/* What to say when SimGrid aborts. A signal handler can be given nothing else. */
+/* The handler of a signal reads it, and can be given nothing else. */
 static const char *refusal = "";
 
 void cluster_refusal(const char *reason)
 {
     refusal = reason;
+}
+
+void cluster_accept(void)
+{
+    signal(SIGABRT, SIG_DFL);
 }
 
 void cluster_refuse(const char *format, ...)
@@ -33,7 +38,7 @@ void cluster_refuse(const char *format, ...)
     _exit(CLUSTER_REFUSED);
 }
 
-/* SimGrid has said on stderr what is wrong, except of what it does not check. */
+/* SimGrid has said on stderr what is wrong, unless it crashed on a file that it does not check. */
 static void refuse_on_signal(int signal_number)
 {
     static const char mark[] = "\n[slimsim/REFUSED] ", crashed[] = "it crashed while reading it";
@@ -44,7 +49,7 @@ static void refuse_on_signal(int signal_number)
     _exit(n_said < 0 ? EXIT_FAILURE : CLUSTER_REFUSED);
 }
 
-/* Alone a transfer takes bytes over bandwidth, and links are shared equally, for latency is paid by actors. */
+/* A lone transfer takes bytes over bandwidth. Actors pay the latency, so links are shared equally. */
 static char *const engine_arguments[] = {
     "slimsim",
     "--cfg=network/model:CM02",
@@ -72,6 +77,8 @@ static void engine_start(const struct execute_options *options)
     simgrid_init(&argc, argv);
     free(cfg);
     signal(SIGINT, SIG_IGN); /* SimGrid has taken it; the parent decides, and the child dies with it */
+    if (sg_cfg_get_int("contexts/nthreads") != 1)
+        cluster_refuse("contexts/nthreads must be 1: actors share counters without locks");
     if (options->trace == NULL)
         return;
     sg_cfg_set_boolean("tracing", "yes");

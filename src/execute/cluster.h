@@ -27,8 +27,12 @@ void cluster_open(const struct platform *platform, const struct faults *faults, 
 /** End the process with CLUSTER_REFUSED and a reason. */
 _Noreturn void cluster_refuse(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/** What cluster_refuse says if SimGrid aborts from now on; "": SimGrid's own reason stands. Static storage. */
+/** From cluster_open on an abort of SimGrid refuses the platform, with this reason beside SimGrid's; "": none. The text
+ * must stay where it is. */
 void cluster_refusal(const char *reason);
+
+/** From now on an abort of SimGrid is one. */
+void cluster_accept(void);
 
 /** The host of a GPU. A rank of -1 is the memory of the node of the other end's GPU. */
 static inline sg_host_t cluster_host(const struct cluster *cluster, int32_t rank, int32_t other_rank)

@@ -28,8 +28,7 @@ struct execution {
 /* How the child ended. */
 struct ending {
     int status; /* of waitpid */
-    char *said; /* on stdout and stderr, NUL-terminated */
-    size_t n_said, capacity;
+    char *said; /* on stdout and stderr */
 };
 
 static bool gpus_check(const struct dag *dag, const struct platform *platform, struct error *err)
@@ -61,20 +60,18 @@ static bool gpus_check(const struct dag *dag, const struct platform *platform, s
 /* Read what the child says until it closes the pipe. */
 static void pipe_read(int file, struct ending *ending)
 {
+    size_t n_bytes;
     char more[4096];
     ssize_t n;
-    ending->n_said = 0;
+    free(ending->said);
+    FILE *said = check_memstream(&ending->said, &n_bytes);
     while ((n = read(file, more, sizeof more)) != 0) {
         if (n < 0 && errno == EINTR)
             continue;
         CHECK(n > 0);
-        for (ssize_t i = 0; i < n; i++) {
-            ending->said = check_grow(ending->said, ending->n_said, &ending->capacity, 1);
-            ending->said[ending->n_said++] = more[i];
-        }
+        fwrite(more, 1, (size_t)n, said);
     }
-    ending->said = check_grow(ending->said, ending->n_said, &ending->capacity, 1);
-    ending->said[ending->n_said] = '\0';
+    CHECK(fclose(said) == 0);
 }
 
 static _Noreturn void child(const struct execution *execution, const int *ends, pid_t parent)
@@ -115,18 +112,16 @@ static bool child_run(const struct execution *execution, struct ending *ending, 
     return process > 0;
 }
 
-/* What the child gave as its reason; else SimGrid's first line, after "[clock] file: [category/ERROR] ". */
+/* The line that says why, after "[clock] file: [category/ERROR] "; a backtrace may follow. */
 static const char *reason(struct ending *ending)
 {
-    char *refused = strstr(ending->said, "/REFUSED] ");
-    char *said = refused != NULL ? refused : ending->said;
-    said[strcspn(said, "\n")] = '\0';
-    const char *mark = refused != NULL ? refused : strstr(said, "/ERROR] ");
-    if (mark == NULL)
-        mark = strstr(said, "/CRITICAL] ");
-    if (mark != NULL)
-        return strchr(mark, ' ') + 1;
-    return *said != '\0' ? said : "it said nothing";
+    static const char *const marks[] = {"/REFUSED] ", "/ERROR] ", "/CRITICAL] "};
+    char *mark = NULL;
+    for (size_t i = 0; i < sizeof marks / sizeof *marks && mark == NULL; i++)
+        mark = strstr(ending->said, marks[i]);
+    char *text = mark != NULL ? strchr(mark, ' ') + 1 : ending->said;
+    text[strcspn(text, "\n")] = '\0';
+    return *text != '\0' ? text : "it said nothing";
 }
 
 /* simgrid_run returns normally when actors wait for each other: then some tasks have no finish. */
@@ -136,32 +131,40 @@ static bool all_finished(const struct execution *execution, struct error *err)
     for (int32_t t = 0; t < dag->n_tasks; t++)
         if (isnan(execution->finish_s[t]))
             return error_set_status(
-                err, ERROR_FAILED, "SimGrid ended before task %d (%s of stage %d, GPU %d) had run: a bug of slimsim", t,
-                dag_kind_name[dag->tasks[t].kind], dag->tasks[t].stage, dag->places[dag->tasks[t].place].rank);
+                err, ERROR_FAILED,
+                "SimGrid ended before task %d (%s of stage %d, GPU %d) had run: a bug of slimsim, or a "
+                "host that the platform switches off",
+                t, dag_kind_name[dag->tasks[t].kind], dag->tasks[t].stage, dag->places[dag->tasks[t].place].rank);
     return true;
 }
 
+/* SimGrid aborts when it gets no memory. */
 static bool was_killed(const struct ending *ending)
 {
-    return WIFSIGNALED(ending->status) && WTERMSIG(ending->status) == SIGKILL;
+    bool killed = WIFSIGNALED(ending->status) && WTERMSIG(ending->status) == SIGKILL;
+    bool fine = WIFEXITED(ending->status) && WEXITSTATUS(ending->status) == EXIT_SUCCESS;
+    return killed || (!fine && (strstr(ending->said, "std::bad_alloc") != NULL ||
+                                strstr(ending->said, "Failed to allocate stack") != NULL ||
+                                strstr(ending->said, "out of memory") != NULL));
 }
 
 static bool ending_check(struct ending *ending, const struct execution *execution, struct error *err)
 {
     int status = ending->status;
-    const char *platform = execution->platform->path;
+    const char *platform = execution->platform->path, *cfg = execution->options->cfg;
+    bool refused = WIFEXITED(status) && WEXITSTATUS(status) == CLUSTER_REFUSED;
     if (was_killed(ending))
         return error_set_status(err, ERROR_INTERRUPTED,
                                 "interrupted: SimGrid's process was killed twice on platform %s: out of memory?",
                                 platform);
+    if (*cfg != '\0' && (WIFSIGNALED(status) || refused))
+        return error_set(err, "%s: SimGrid cannot run this platform with simgrid_cfg '%s': %.4000s", platform, cfg,
+                         reason(ending));
+    if (refused)
+        return error_set(err, "%s: SimGrid cannot use this platform: %.4000s", platform, reason(ending));
     if (WIFSIGNALED(status))
         return error_set_status(err, ERROR_FAILED, "SimGrid died of signal %d (%s) on platform %s: %.4000s",
                                 WTERMSIG(status), strsignal(WTERMSIG(status)), platform, reason(ending));
-    if (WEXITSTATUS(status) == CLUSTER_REFUSED && *execution->options->cfg != '\0')
-        return error_set(err, "%s: SimGrid cannot use this platform, or simgrid_cfg '%s': %.4000s", platform,
-                         execution->options->cfg, reason(ending));
-    if (WEXITSTATUS(status) == CLUSTER_REFUSED)
-        return error_set(err, "%s: SimGrid cannot use this platform: %.4000s", platform, reason(ending));
     if (WEXITSTATUS(status) != EXIT_SUCCESS)
         return error_set_status(err, ERROR_FAILED, "SimGrid ended with status %d on platform %s: %.4000s",
                                 WEXITSTATUS(status), platform, reason(ending));
@@ -203,14 +206,15 @@ bool execute(const struct dag *dag, const struct graph *graph, const struct plat
     size_t n_tasks = (size_t)dag->n_tasks, bytes = (2 * n_tasks + 1) * sizeof(double);
     double *shared_s = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared_s == MAP_FAILED)
-        return error_set_status(err, ERROR_FAILED, "no memory to share with SimGrid: %s", strerror(errno));
+        return error_set_status(err, ERROR_INTERRUPTED, "interrupted: no memory to share with SimGrid: %s",
+                                strerror(errno));
     struct execution execution = {dag, graph, platform, options, shared_s, shared_s + n_tasks};
     struct ending ending = {0};
     bool ok = run_twice(&execution, &ending, err) && ending_check(&ending, &execution, err);
     if (ok)
         timeline_take(&execution, timeline);
     if (ok && *options->cfg != '\0')
-        fwrite(ending.said, 1, ending.n_said, stderr); /* the reports of plug-ins */
+        fputs(ending.said, stderr); /* the reports of plug-ins */
     free(ending.said);
     munmap(shared_s, bytes);
     return ok;

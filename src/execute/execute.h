@@ -17,7 +17,7 @@ struct execute_options {
  * With options->cfg SimGrid's log, such as the report of a plug-in, goes to stderr.
  *
  * Errors: a GPU, a host or a route that the platform lacks; an option that SimGrid refuses; tasks that never ran; a
- * child that died. A child that was killed, or cannot be forked, is tried once more; then the status is
+ * child that died. A child that was killed, has no memory or cannot be forked is tried once more. Then the status is
  * ERROR_INTERRUPTED.
  */
 bool execute(const struct dag *dag, const struct graph *graph, const struct platform *platform,

@@ -26,6 +26,7 @@ struct checker {
     const struct cluster *cluster;
     xbt_dynar_t route;
     double bytes_per_s; /* of its narrowest link */
+    bool folded;        /* a rank stands for its tensor-parallel group */
     struct crossing *crossings;
     size_t n_crossings, capacity;
 };
@@ -66,7 +67,7 @@ static void route_find(struct checker *checker, const struct dag_task *send)
     xbt_dynar_foreach(checker->route, i, link)
     {
         checker->bytes_per_s = fmin(checker->bytes_per_s, sg_link_get_bandwidth(link));
-        if (send->from_rank < 0 || send->to_rank < 0 || !link_is_above(link))
+        if (!checker->folded || send->from_rank < 0 || send->to_rank < 0 || !link_is_above(link))
             continue;
         crossings_add(checker, link, SENDS, send->from_rank, n_gpus);
         crossings_add(checker, link, RECEIVES, send->to_rank, n_gpus);
@@ -79,7 +80,8 @@ static void send_check(const struct checker *checker, int32_t task)
     double flow_s = checker->dag->duration_s[task] - send->latency_s;
     if (send->wire_bytes >= flow_s * checker->bytes_per_s * (1 - 1e-9))
         return;
-    cluster_refuse("the route from %s to %s lacks a link: its links carry %g GB/s, the platform's GPUs %g GB/s",
+    cluster_refuse("the route from %s to %s lacks a link: its narrowest link carries %g GB/s, a GPU of the platform %g "
+                   "GB/s",
                    sg_host_get_name(cluster_host(checker->cluster, send->from_rank, send->to_rank)),
                    sg_host_get_name(cluster_host(checker->cluster, send->to_rank, send->from_rank)),
                    checker->bytes_per_s / 1e9, send->wire_bytes / flow_s / 1e9);
@@ -122,7 +124,8 @@ static void crossings_check(struct checker *checker)
 void routes_check(const struct dag *dag, const struct cluster *cluster)
 {
     struct checker checker = {.dag = dag, .cluster = cluster, .route = xbt_dynar_new(sizeof(sg_link_t), NULL)};
-    bool folded = false;
+    for (int32_t place = 0; place < dag->n_places; place++)
+        checker.folded = checker.folded || dag->places[place].n_gpus > 1;
     for (int32_t stream = 0; stream < dag_n_streams(dag); stream++) {
         const struct dag_task *last = NULL;
         for (int32_t t = dag->stream_first[stream]; t >= 0; t = dag->stream_next[t]) {
@@ -135,11 +138,8 @@ void routes_check(const struct dag *dag, const struct cluster *cluster)
             send_check(&checker, t);
         }
     }
-    for (int32_t place = 0; place < dag->n_places; place++)
-        folded = folded || dag->places[place].n_gpus > 1;
-    if (folded)
-        crossings_check(&checker);
-    cluster_refusal(NULL);
+    crossings_check(&checker);
+    cluster_accept();
     xbt_dynar_free(&checker.route);
     free(checker.crossings);
 }

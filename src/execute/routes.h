@@ -12,12 +12,12 @@ static inline bool routes_sends(const struct dag_task *task)
 }
 
 /**
- * Look up the route of every transfer, and end the process with CLUSTER_REFUSED unless
- *   1. there is one,
- *   2. a transfer alone on it takes no less time than in the graph: otherwise a link is missing in it,
- *   3. where one rank stands for its tensor-parallel group, each link above the NICs is wide enough for all GPUs that
- *      send by it, or for all that receive. One rank sends by its own NIC as long as all do by theirs, but shares such
- * a link with too few. To be called by an actor, since SimGrid knows routes only while it runs.
+ * Look up the route of every transfer. An actor calls it, since SimGrid knows routes only while it runs. The process
+ * ends with CLUSTER_REFUSED unless:
+ *   1. Every transfer has a route.
+ *   2. No transfer alone on its route takes less time than in the graph. A missing link makes a route too fast.
+ *   3. Where one rank stands for its tensor-parallel group, each link above the NICs carries all GPUs that send by it,
+ *      or all that receive. The one rank would share such a link with too few.
  */
 void routes_check(const struct dag *dag, const struct cluster *cluster);
 

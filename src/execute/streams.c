@@ -12,7 +12,7 @@
 #include "base/check.h"
 #include "execute/routes.h"
 
-/* Of actors, and of states in Paje files, where names have no blanks. */
+/* They name actors, and states in Paje files, where names have no blanks. */
 static const char *const stream_name[DAG_N_STREAMS] = {"compute", "send-forward", "send-backward", "collective",
                                                        "rail",    "to-host",      "from-host"};
 
@@ -84,7 +84,7 @@ static void task_run(const struct run *run, int32_t task)
         break;
     default:
         if (duration_s > 0)
-            sg_actor_execute(duration_s * sg_host_get_speed(sg_host_self()));
+            sg_actor_execute(duration_s * sg_host_get_pstate_speed(sg_host_self(), 0)); /* the file's speed */
     }
 }
 
@@ -153,13 +153,6 @@ static void actor_start(const char *name, sg_host_t host, void *data, void (*cod
     sg_actor_start(actor, code, 0, NULL);
 }
 
-/* GPU of a stream: that of its place, or the one that re-shards. */
-static int32_t stream_rank(const struct dag *dag, int32_t stream)
-{
-    int32_t place = stream / DAG_N_STREAMS;
-    return place < dag->n_places ? dag->places[place].rank : place - dag->n_places;
-}
-
 static void waits_count(const struct run *run)
 {
     for (int32_t task = 0; task < run->dag->n_tasks; task++) {
@@ -187,7 +180,7 @@ void streams_run(const struct dag *dag, const struct graph *graph, const struct 
     for (int32_t s = 0; s < n_streams; s++)
         if (dag->stream_first[s] >= 0) {
             run.streams[s] = (struct stream){&run, dag->stream_first[s], -1, sg_sem_init(0)};
-            actor_start(stream_name[s % DAG_N_STREAMS], cluster->gpu[stream_rank(dag, s)], &run.streams[s],
+            actor_start(stream_name[s % DAG_N_STREAMS], cluster->gpu[streams_rank(dag, s)], &run.streams[s],
                         stream_actor);
         }
     simgrid_run();

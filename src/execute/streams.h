@@ -5,12 +5,19 @@
 
 #include "execute/cluster.h"
 
+/** GPU of a stream: that of its place, or the one that re-shards. */
+static inline int32_t streams_rank(const struct dag *dag, int32_t stream)
+{
+    int32_t place = stream / DAG_N_STREAMS;
+    return place < dag->n_places ? dag->places[place].rank : place - dag->n_places;
+}
+
 /**
  * Start one actor for each stream that has tasks, on its GPU's host, and run SimGrid until all have ended. An actor
  * takes the tasks of its stream one after the other:
  *   1. It waits until the predecessors of the task on other streams have ended.
  *   2. It runs the task.
- *        - COMPUTE, ATTENTION, OPTIMIZER: an execution of the task's seconds times the host's speed.
+ *        - COMPUTE, ATTENTION, OPTIMIZER: an execution of the task's seconds times the host's speed in the file.
  *        - SEND: it sleeps for the latency, then sends the bytes from host to host. SimGrid sends whole bytes, so the
  * time that the rest of a byte takes alone belongs to the sleep.
  *        - SYNC: it sleeps for the task's seconds, if it has any.

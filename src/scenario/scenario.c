@@ -72,8 +72,9 @@ static const struct schema_key scenario_keys[] = {
     {"all_tensor_ranks", SCHEMA_BOOL, "-", 0, 0, "false", NULL, "simulate every tensor-parallel rank, not one for all",
      FIELD(all_tensor_ranks)},
     {"simgrid_cfg", SCHEMA_TEXT, "-", 0, 0, "", NULL,
-     "options of SimGrid, KEY:VALUE separated by blanks (`run --simgrid-cfg` adds one); with any, what these pages say "
-     "of equal engines does not hold",
+     "options of SimGrid, KEY:VALUE separated by blanks (`run --simgrid-cfg` sets it); with any, SimGrid need not "
+     "agree "
+     "with the critical path",
      FIELD(simgrid_cfg)},
 };
 enum { N_SCENARIO_KEYS = sizeof scenario_keys / sizeof *scenario_keys };
@@ -377,6 +378,15 @@ static bool check_positions(const struct scenario *scenario, struct error *err)
                           scenario->data.context, model->name, model->positions);
 }
 
+/** SimGrid's options mean nothing where it does not run. */
+static bool check_simgrid_cfg(const struct scenario *scenario, struct error *err)
+{
+    return *scenario->simgrid_cfg == '\0' || scenario->engine != SCENARIO_CRITICAL_PATH ||
+           document_error(
+               &scenario->document, document_find(&scenario->document, 0, "simgrid_cfg"), err,
+               "simgrid_cfg: SimGrid does not run with engine critical-path; allowed: engine simgrid or both");
+}
+
 bool scenario_resolve(struct document *document, struct scenario_cache *cache, struct scenario *scenario,
                       struct error *err)
 {
@@ -390,7 +400,7 @@ bool scenario_resolve(struct document *document, struct scenario_cache *cache, s
         ok &= scenario->systems[i].auto_plan || layout_check(scenario, &scenario->systems[i], err);
     ok = ok && systems_ok && names_ok;
     if (ok)
-        ok = check_positions(scenario, err);
+        ok = check_positions(scenario, err) && check_simgrid_cfg(scenario, err);
     if (names_ok)
         ok &= faults_read(&scenario->document, &scenario->platform, scenario->seed, &scenario->faults,
                           &scenario->n_faults, err) &&

@@ -236,29 +236,37 @@ static bool check_fold(const struct runner *runner, struct error *err)
     return true;
 }
 
+/** Contention can only make an iteration longer, unless the user has changed SimGrid's models. */
+static bool check_simgrid(const struct scenario *scenario, double simgrid_s, double path_s, struct error *err)
+{
+    return *scenario->simgrid_cfg != '\0' || simgrid_s >= path_s * (1 - 1e-9) ||
+           error_set_status(err, ERROR_FAILED,
+                            "an iteration takes %.12g s on SimGrid, less than its critical path of %.12g s: a bug of "
+                            "slimsim",
+                            simgrid_s, path_s);
+}
+
 bool point_execute(const struct scenario *scenario, const struct dag *dag, struct timeline *timeline, struct error *err)
 {
     struct execute_options options = {.cfg = scenario->simgrid_cfg};
+    struct timeline path = {0};
     struct graph *graph = graph_create(dag, err);
-    bool ok = graph != NULL && execute(dag, graph, &scenario->platform, &options, timeline, err);
+    critical_path(dag, &path);
+    bool ok = graph != NULL && execute(dag, graph, &scenario->platform, &options, timeline, err) &&
+              check_simgrid(scenario, timeline->makespan_s, path.makespan_s, err);
+    timeline_free(&path);
     graph_free(graph);
     return ok;
 }
 
-/** Contention can only make an iteration longer, unless the user has changed SimGrid's models. */
 static bool run_on_simgrid(struct runner *runner, const struct point_iteration *result, struct error *err)
 {
     const struct scenario *scenario = runner->scenario;
     struct execute_options options = {.cfg = scenario->simgrid_cfg};
-    double path_s = runner->path.makespan_s;
-    if (!execute(&runner->dag, runner->graph, &scenario->platform, &options, &runner->executed, err))
-        return false;
-    if (*scenario->simgrid_cfg != '\0' || runner->executed.makespan_s >= path_s * (1 - 1e-9))
-        return true;
-    return error_set_status(err, ERROR_FAILED,
-                            "%s: iteration %" PRId64 " takes %.12g s on SimGrid, less than its critical path of %.12g "
-                            "s: a bug of slimsim",
-                            runner->system->entry->label, result->iteration, runner->executed.makespan_s, path_s);
+    if (*scenario->simgrid_cfg != '\0') /* before what plug-ins report */
+        fprintf(stderr, "%s, iteration %" PRId64 ":\n", runner->system->entry->label, result->iteration);
+    return execute(&runner->dag, runner->graph, &scenario->platform, &options, &runner->executed, err) &&
+           check_simgrid(scenario, runner->executed.makespan_s, runner->path.makespan_s, err);
 }
 
 /** Plan, build, resolve and execute one iteration; everything stays in the runner for the observer. */
