@@ -526,8 +526,7 @@ class SeventyBillion(unittest.TestCase):
         self.assertAlmostEqual(system["tokens_per_s_per_gpu"] * system["iteration_mean_s"] * 256, 1024 * 4096, delta=1)
         self.assertTrue(10 < system["iteration_mean_s"] < 30)
         for topic in ("attention kernel: cuDNN", "curves of device h100-sxm", "tensor-parallel collectives",
-                      "sequence parallelism on", "beyond the shapes the curves were fitted to", "GEMMs 0.",
-                      "512 to 253952 keys forward, 1024 to 253952 backward, heads 64 to 128 wide",
+                      "sequence parallelism on", "beyond the shapes the curves were fitted to",
                       "gradient and parameter traffic", "cross-entropy fused", "no dropout, no biases",
                       "NVLink 450 GB/s, NIC 50 GB/s, PCIe 64 GB/s", "bf16 peak 989.4 TFLOP/s", "memory of a GPU",
                       "4096 tokens and 0 of padding a micro-batch, 128 micro-batches a",
@@ -949,12 +948,6 @@ class Messages(unittest.TestCase):
             done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=60,
                                   env={**os.environ, "PATH": f"{PROGRAM.parent}:{os.environ['PATH']}"})
             self.assertEqual((done.stdout, done.stderr), (expected + "\n", ""), words)
-
-    def test_published_costs_say_how_many_gpus_they_are_for(self):
-        done = run("published", write("small.yaml", SMALL), "--set", "platform=hopper-16x8")
-        self.assertEqual((done.returncode, done.stdout), (2, ""))
-        for part in ("small.yaml: platform hopper-16x8", "llama-7b", "flexsp-7b", "128 GPUs", "at most 127"):
-            self.assertIn(part, done.stderr)
 
     def test_what_is_no_table_is_told(self):
         simulate("tables", "--set", "trace=summary")

@@ -226,36 +226,37 @@ TEST(groups_of_one_wide_degree_are_found)
     flexsp_result_free(&result);
 }
 
+/* What FlexSP's planner takes a group of d ranks to need: (quadratic s^2 + linear s)/d for each sequence of s tokens,
+ * constant for the micro-batch, and 16 l h s/d bytes of all-to-all, at the bandwidth of the degree: four a layer in
+ * each of two passes, of bf16. Source: its public code (arXiv:2412.01523), profiles of its GPTs of 7B and 13B on 8 x 8
+ * A100 40GB with 400 Gbps, activation checkpointing included; printed there in ms and GB/s, taken as decimal. */
+static struct flexsp_cost published_cost(double quadratic_ms, double linear_ms, double constant_ms, int32_t layers,
+                                         int32_t hidden)
+{
+    static const double bytes_per_s[] = {119.5e9, 104.1e9, 96.5e9, 10.33e9, 5.94e9, 4.87e9}; /* of degrees 2 to 64 */
+    struct flexsp_cost cost = {
+        .quadratic_s = quadratic_ms * 1e-3, .linear_s = linear_ms * 1e-3, .constant_s = constant_ms * 1e-3};
+    for (int32_t i = 0; i < 6; i++)
+        cost.exchange_s[i + 1] = 16.0 * layers * hidden / (2 << i) / bytes_per_s[i];
+    return cost;
+}
+
 /* FlexSP's own figures. 8192 tokens of the 7B on four ranks: (5.128e-6 x 8192^2 + .1839576 x 8192)/4 = (344.13425 +
  * 1506.98066)/4 = 462.77873 ms; all-to-all 4 x 2 x 32 x 4096 x 8192 x 2/4 = 4294967296 bytes at 104.1 GB/s: 41.25809
- * ms; 629.36 ms for the micro-batch. 13B on one rank, 1000 tokens: 9.2852 + 306.0189 + 1132.56 ms, no exchange. Room of
- * the 7B on 64 ranks: 28 GB less 16 P/64, over 4.4804 MB. */
+ * ms; 629.36 ms for the micro-batch. 13B on one rank, 1000 tokens: 9.2852 + 306.0189 + 1132.56 ms, no exchange. */
 TEST(published_constants_predict_what_the_authors_do)
 {
-    struct published_cost published;
-    struct model model;
-    struct error err = {0};
-    struct flexsp_problem problem = {.n_ranks = 64, .n_buckets = 16, .n_trials = 5};
-    CHECK_TRUE(published_cost_read(scenario_data_dir(), "flexsp-7b", &published, &err));
-    CHECK_TRUE(model_read(scenario_data_dir(), "llama-7b", &model, &err));
-    CHECK_TRUE(flexsp_published(&published, &model, &problem, &err));
+    struct flexsp_problem problem = {.n_ranks = 64, .capacity = 4096, .n_buckets = 16, .n_trials = 5};
+    problem.cost = published_cost(5.128e-6, 0.1839576, 629.36, 32, 4096);
     CHECK_CLOSE(flexsp_sequence_s(&problem.cost, 8192, 2), 0.46277873 + 0.04125809, 1e-7);
-    CHECK_CLOSE(problem.cost.constant_s, 0.62936, 1e-15);
-    CHECK_CLOSE((double)problem.capacity * 4.4804e6,
-                28e9 - 16.0 / 64 * cost_stage_parameters(&model, 1, 32, true, true), 1e-3);
     static const int32_t tokens[] = {8192};
     struct flexsp_result result;
     flexsp_fixed(&problem, tokens, 1, 2, &result);
     CHECK_CLOSE(result.planned_s, 0.62936 + 0.46277873 + 0.04125809, 1e-7);
     flexsp_result_free(&result);
-    CHECK_TRUE(published_cost_read(scenario_data_dir(), "flexsp-13b", &published, &err));
-    CHECK_TRUE(model_read(scenario_data_dir(), "llama-13b", &model, &err));
-    CHECK_TRUE(flexsp_published(&published, &model, &problem, &err));
+    problem.cost = published_cost(9.2852e-6, 0.3060189, 1132.56, 40, 5120);
     CHECK_CLOSE(problem.cost.constant_s + flexsp_sequence_s(&problem.cost, 1000, 0),
                 (9.2852 + 306.0189 + 1132.56) * 1e-3, 1e-12);
-    problem.n_ranks = 128;
-    CHECK_TRUE(!flexsp_published(&published, &model, &problem, &err));
-    CHECK_CONTAINS(err.text, "at most 127");
 }
 
 TEST(plans_hold_each_micro_batch_in_a_phase)

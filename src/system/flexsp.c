@@ -11,7 +11,7 @@
  *
  * The planner's costs (a1 s^2 + a2 s)/d + b1 + all-to-all are profiled on one unit of as many tokens as a rank has
  * memory for: a1 from its attention, a2 from all else, b1 what ZeRO-3's collectives leave exposed; the all-to-all from
- * a unit that fills a group of each degree. `slimsim published` plans with the constants of the paper's authors.
+ * a unit that fills a group of each degree.
  *
  * Source: Wang et al. 2025 (arXiv:2412.01523), from a summary; the profile and the greedy are ours. Degrees
  * are not limited by the number of heads: the published table of bandwidths goes beyond it.

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "cost/cost.h"
 #include "system/packing.h"
 
 double flexsp_sequence_s(const struct flexsp_cost *cost, double tokens, int32_t level)
@@ -22,28 +21,6 @@ int32_t flexsp_widest(int32_t n_ranks)
     while (level + 1 < FLEXSP_LEVELS && 2 << level <= n_ranks)
         level++;
     return level;
-}
-
-bool flexsp_published(const struct published_cost *published, const struct model *model, struct flexsp_problem *problem,
-                      struct error *err)
-{
-    double parameters = cost_stage_parameters(model, 1, (int32_t)model->layers, true, true);
-    double states = published->state_bytes * parameters / problem->n_ranks;
-    if (flexsp_widest(problem->n_ranks) > published->degrees.n)
-        return error_set(err,
-                         "%d GPUs allow groups of %d, and the published costs end with groups of %d: at most %d GPUs",
-                         problem->n_ranks, 1 << flexsp_widest(problem->n_ranks), 1 << published->degrees.n,
-                         (2 << published->degrees.n) - 1);
-    if (states + published->activation_bytes > published->budget_bytes)
-        return error_set(err, "states of %.3g bytes on each of %d GPUs leave no room in %.3g bytes", states,
-                         problem->n_ranks, published->budget_bytes);
-    problem->capacity = (int64_t)((published->budget_bytes - states) / published->activation_bytes);
-    problem->cost = (struct flexsp_cost){
-        .quadratic_s = published->quadratic_s, .linear_s = published->linear_s, .constant_s = published->constant_s};
-    for (int32_t i = 0; i < published->degrees.n; i++)
-        problem->cost.exchange_s[i + 1] = 16.0 * (double)model->layers * (double)model_query_width(model) /
-                                          (double)published->degrees.at[i] / published->exchange_bytes_per_s.at[i];
-    return true;
 }
 
 /* Where the runs end whose sums are at most `ceiling`. ends: [n] or NULL. @return how many */
@@ -337,7 +314,8 @@ void flexsp_result_free(struct flexsp_result *result)
     *result = (struct flexsp_result){0};
 }
 
-double flexsp_micro_batch_s(const struct flexsp_result *result, int32_t *group)
+/* Of the micro-batch that begins with *group: the most seconds of a group. *group moves on to the next one's. */
+static double micro_batch_s(const struct flexsp_result *result, int32_t *group)
 {
     int32_t micro_batch = result->groups[*group].micro_batch;
     double longest_s = 0;
@@ -350,7 +328,7 @@ double flexsp_predicted_s(const struct flexsp_result *result)
 {
     double sum = 0;
     for (int32_t group = 0; group < result->n_groups;)
-        sum += flexsp_micro_batch_s(result, &group);
+        sum += micro_batch_s(result, &group);
     return sum;
 }
 

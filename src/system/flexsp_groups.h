@@ -3,8 +3,7 @@
 #ifndef SLIMSIM_SYSTEM_FLEXSP_GROUPS_H
 #define SLIMSIM_SYSTEM_FLEXSP_GROUPS_H
 
-#include "scenario/model.h"
-#include "scenario/published.h"
+#include <stdint.h>
 
 enum { FLEXSP_LEVELS = 16 }; /* degrees 2^0 .. 2^15 */
 
@@ -22,14 +21,6 @@ struct flexsp_problem {
     int32_t n_buckets, n_trials;     /* Q, at least; values of M that are tried */
     int64_t node_limit, max_columns; /* of branch and bound; a program with more columns is left to the greedy */
 };
-
-/**
- * The problem that published constants set for a model of l layers, width h and P parameters: 16 l h s/d bytes of
- * all-to-alls at the degree's bandwidth, and room for (budget - state_bytes P/N) / activation_bytes tokens. The rest of
- * the problem stays as it is; false: it has more ranks than the constants have degrees, or no room.
- */
-bool flexsp_published(const struct published_cost *published, const struct model *model, struct flexsp_problem *problem,
-                      struct error *err);
 
 /** Sequences that 2^level ranks run together. */
 struct flexsp_group {
@@ -49,9 +40,6 @@ struct flexsp_result {
 
 /** (quadratic_s s^2 + linear_s s) / d + exchange_s s of a sequence of s tokens. */
 double flexsp_sequence_s(const struct flexsp_cost *cost, double tokens, int32_t level);
-
-/** Of the micro-batch that begins with *group: the most seconds of a group. *group moves on to the next one's. */
-double flexsp_micro_batch_s(const struct flexsp_result *result, int32_t *group);
 
 /** Their sum: with the sequences' own lengths. */
 double flexsp_predicted_s(const struct flexsp_result *result);
