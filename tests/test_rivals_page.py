@@ -122,16 +122,15 @@ class Page(unittest.TestCase):
         sys.path.insert(0, str(TOP / "analysis"))
         import rivals
         labels = rivals.labels_of(TOP / "scenarios/rivals.yaml") + rivals.labels_of(TOP / "scenarios/rivals-cp1.yaml")
-        self.assertEqual(len(labels), 14)
         self.assertLessEqual({"best-fit", "best-fit, wide", "best-fit, CP 1", "slimpack"}, set(labels))
-        tables = {line[0]: [] for line in rivals.HEADLINES}
+        n_cells, tables = len(rivals.CELLS), {line[0]: [] for line in rivals.HEADLINES}
         rows = [{"model": model, "data.lengths": name, "data.context": context, "system": label, "fits": 0}
                 for model, name, context in rivals.CELLS for label in labels]
         self.assertEqual(rivals.missing_of(rows, tables), [])
         self.assertEqual(rivals.missing_of([row for row in rows if row["system"] != rivals.ALONE], tables),
-                         ['"best-fit, CP 1" in 27 of 27 cells'])
-        self.assertEqual(len(rivals.missing_of([row for row in rows if row["system"] == "best-fit"], tables)), 13)
-        self.assertEqual(rivals.missing_of(rows[:-2] + rows[-1:], tables), ['"slimpack" in 1 of 27 cells'])
+                         [f'"best-fit, CP 1" in {n_cells} of {n_cells} cells'])
+        self.assertEqual(len(rivals.missing_of([row for row in rows if row["system"] == "best-fit"], tables)), len(labels) - 1)
+        self.assertEqual(rivals.missing_of(rows[:-2] + rows[-1:], tables), [f'"slimpack" in 1 of {n_cells} cells'])
 
     def test_a_picture_that_cannot_be_written_is_one_sentence(self):
         output = fresh("rivals-no-picture")
@@ -188,10 +187,11 @@ class Page(unittest.TestCase):
             return {"hotspa": [{"point": "a", "system": label, "speed_up": speed_up, "fits": True}
                                for label, speed_up in (("baseline", 1), ("hotspa", gain))]}
 
-        sentence = "Best-fit's fastest plan"
-        self.assertIn(sentence, rivals.reasons(tables(0.9)))
-        self.assertNotIn(sentence, rivals.reasons(tables(1.1)))
-        self.assertNotIn(sentence, rivals.reasons({}))
+        def n_reasons(tables):
+            return rivals.reasons(tables).count("\n  - ")
+
+        self.assertEqual(n_reasons(tables(0.9)), n_reasons(tables(1.2)) + 1)
+        self.assertEqual(n_reasons({}), n_reasons(tables(1.2)))
 
     def test_remarks_tell_what_is_in_the_cells(self):
         sys.path.insert(0, str(TOP / "analysis"))
@@ -202,13 +202,11 @@ class Page(unittest.TestCase):
                     "speed_up": speed_up, "token_delay": delay, "pp": 1}
 
         slow = rivals.remarks([row("best-fit", 1), row("best-fit, CP 1", 0.5), row("hotspa", 0.75, 2), row("flexsp", 0.9)])
-        self.assertIn("hotspa has no context parallelism, as in its paper: it is 0.75 to 0.75 times as fast as best-fit, and "
-                      "1.50 to 1.50", slow)
-        self.assertIn("2.00 to 2.00 iterations", slow)
-        self.assertNotIn("upper bound", slow)
+        for numbers in ("0.75 to 0.75", "1.50 to 1.50", "2.00 to 2.00"):
+            self.assertIn(numbers, slow)
+        self.assertNotIn("(1 of 1 cells)", slow)
         fast = rivals.remarks([row("best-fit", 1), row("best-fit, CP 1", 0.5), row("hotspa", 1.2, 0.1), row("flexsp", 1.1)])
-        self.assertNotIn("hotspa has", fast)
-        self.assertNotIn("to fill all replicas", fast)
+        self.assertNotRegex(fast, r"\d to \d")
         self.assertIn("(1 of 1 cells)", fast)
 
     def test_the_picture_is_there(self):
