@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The order of folders, the homes of foreign headers, the licence line, the length of functions, the links of pages."""
+"""The order of folders, the homes of foreign headers, one struct of a name, the licence line,
+the length of functions, the links of pages."""
 import pathlib
 import re
 import sys
@@ -20,6 +21,7 @@ LICENCE = "SPDX-License-Identifier: GPL-3.0-or-later"
 LICENSED = {".c", ".h", ".def", ".py", ".sh", ".cmake"}
 LINES_OF_A_FUNCTION = 60
 INCLUDE = re.compile(r'\s*#\s*include\s*(["<])([^">]+)[">]')
+STRUCT = re.compile(r"^\s*(?:typedef\s+|static\s+|const\s+)*struct (\w+)\s*\{", re.MULTILINE)
 
 
 def files(top):
@@ -90,7 +92,20 @@ def check_links(path, text):
                 yield number, f"the link {target} leads nowhere"
 
 
+def check_structs(sources):
+    """No two headers name a struct alike."""
+    defined = {}
+    for path, text in sources.items():
+        for match in STRUCT.finditer(text if path.suffix == ".h" else ""):
+            place = f"src/{path}:{text.count(chr(10), 0, match.start(1)) + 1}"
+            if defined.setdefault(match[1], place) != place:
+                yield f"{place}: struct {match[1]} is defined in {defined[match[1]]}, too"
+
+
 def check(top):
+    sources = {path.relative_to(top / "src"): path.read_text(encoding="utf-8")
+               for path in sorted((top / "src").rglob("*.[ch]"))}
+    yield from check_structs(sources)
     for path in files(top):
         try:
             text = path.read_text(encoding="utf-8")
