@@ -36,8 +36,8 @@ double median(double *values, size_t n)
 static bool run_once(struct bench *bench, double step_s[N_STEPS], double *simulated_s, struct plan *plan,
                      struct dag *dag, struct error *err)
 {
-    struct system_request request = system_request_of(&bench->scenario, &bench->setting, &bench->system.entry->plan,
-                                                      &bench->batch, bench->knobs, 0);
+    struct plan_request request =
+        plan_request_of(&bench->scenario, &bench->setting, &bench->system.entry->plan, &bench->batch, bench->knobs, 0);
     struct timeline path = {0};
     struct memory memory = {0};
     struct cost_cache costs = {0};
@@ -127,7 +127,7 @@ static bool bench_system(struct bench *bench, struct scenario_system *entry, str
     bench->system = (struct point_system){.entry = entry, .system = system_find(entry->name, err)};
     if (bench->system.system == NULL)
         return false;
-    bench->setting = system_setting(&bench->scenario, &entry->plan);
+    bench->setting = request_setting(&bench->scenario, &entry->plan);
     bench->knobs = check_calloc(1, bench->system.system->knobs_size);
     bench->state = check_calloc(1, bench->system.system->state_size);
     bool ok = system_read_knobs(bench->system.system, &bench->scenario, entry, bench->knobs, err) &&

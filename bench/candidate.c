@@ -103,8 +103,8 @@ bool bench_candidates(struct bench *bench, struct error *err)
     const struct slimpack_knobs *knobs = bench->knobs;
     if (strcmp(bench->system.system->name, "slimpack") != 0 || knobs->units == 0)
         return true;
-    struct system_request request = system_request_of(&bench->scenario, &bench->setting, &bench->system.entry->plan,
-                                                      &bench->batch, bench->knobs, 0);
+    struct plan_request request =
+        plan_request_of(&bench->scenario, &bench->setting, &bench->system.entry->plan, &bench->batch, bench->knobs, 0);
     struct slimpack_split split;
     struct cost_cache costs = {0};
     double anew_s, cached_s;

@@ -26,7 +26,7 @@ static bool build(const struct scenario *scenario, struct dag *dag, struct error
 {
     const struct scenario_system *entry = &scenario->systems[0];
     const struct training_system *system = system_find(entry->name, err);
-    struct cost_setting setting = system_setting(scenario, &entry->plan);
+    struct cost_setting setting = request_setting(scenario, &entry->plan);
     struct dag_options options = {.all_tensor_ranks = scenario->all_tensor_ranks, .gradient_sync = true};
     struct lengths lengths = {0};
     struct batch batch = {0};
@@ -36,7 +36,7 @@ static bool build(const struct scenario *scenario, struct dag *dag, struct error
     void *knobs = check_calloc(1, system->knobs_size), *state = check_calloc(1, system->state_size);
     lengths_draw(&lengths, &scenario->data, scenario->seed, 0, &batch);
     bool ok = system_read_knobs(system, scenario, entry, knobs, err);
-    struct system_request request = system_request_of(scenario, &setting, &entry->plan, &batch, knobs, 0);
+    struct plan_request request = plan_request_of(scenario, &setting, &entry->plan, &batch, knobs, 0);
     ok = ok && system->plan(&request, state, &plan, err) && dag_build(&plan, &setting, options, dag, err);
     plan_free(&plan);
     batch_free(&batch);

@@ -16,7 +16,7 @@ void hand_request_real(struct hand_request *hand, int32_t dp, int32_t pp, int64_
     *hand = (struct hand_request){.setting = *hand_setting()};
     hand->setting.layers = (int32_t)hand->setting.model->layers / pp;
     hand->model = *hand->setting.model;
-    hand->request = (struct system_request){
+    hand->request = (struct plan_request){
         .batch = &hand->batch,
         .setting = &hand->setting,
         .layout = {.tp = 1, .pp = pp, .cp = 1, .dp = dp, .vpp = 1},

@@ -8,7 +8,7 @@
 
 /** A request and what it borrows. */
 struct hand_request {
-    struct system_request request;
+    struct plan_request request;
     struct cost_setting setting;
     struct model model;
     struct batch batch;

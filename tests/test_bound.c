@@ -81,7 +81,7 @@ enum { N_WAYS = 3 };
 static const struct system_share ways[N_WAYS][2] = {{{0, 1}, {1, 1}}, {{0, 1}, {0, 1}}, {{0, 2}, {1, 1}}};
 static int32_t first_way, n_ways; /* those that the system has, one after the other, from the last to the first again */
 
-static bool shares(const struct system_request *request, int32_t variant, struct system_share *share)
+static bool shares(const struct plan_request *request, int32_t variant, struct system_share *share)
 {
     for (int32_t i = 0; i < request->batch->n_samples; i++)
         share[i] = ways[(first_way + variant) % N_WAYS][i];
@@ -147,7 +147,7 @@ TEST(of_unequal_stages_the_least_one_counts)
         hand_batch(&hand, 2, (int32_t[]){5000, 1000});
         hand.model.layers = i == 0 ? 838 : 839;
         hand.request.layout.stages.count_head = hand.setting.split.count_head = i == 1;
-        hand.setting.layers = i == 0 ? 419 : 420; /* of the first, as system_setting has it */
+        hand.setting.layers = i == 0 ? 419 : 420; /* of the first, as request_setting has it */
         bounds[i] = bound_of(&system_length_balanced, &hand.request, 1);
         after_s[i] = bound_after_passes_s(&hand.setting, &hand.request.layout);
         hand_request_free(&hand);

@@ -380,7 +380,7 @@ TEST(the_strategy_of_the_least_seconds_is_chosen)
         hand_batch(&hand, n, tokens);
         for (int32_t tp = 1; tp <= 8; tp *= 2)
             for (int32_t pp = 1; tp * pp <= 8; pp *= 2) {
-                struct system_request trial;
+                struct plan_request trial;
                 if (!hotspa_lay_out(&hand.request, tp, pp, &trial))
                     continue;
                 snprintf(knobs, sizeof knobs, "{bounds: [1024], strategies: %dx%d, wait: 0}", tp, pp);

@@ -556,7 +556,7 @@ static void search_within(struct hand_search *hand, double memory_bytes)
     const struct search_options options = {0};
     struct device *device = &hand->scenario.device;
     search_result_free(&hand->result);
-    device->memory_bytes += memory_bytes - system_memory_bytes(device);
+    device->memory_bytes += memory_bytes - request_memory_bytes(device);
     CHECK(search_system(&hand->scenario, &hand->lengths, 0, &options, &hand->result, &err));
     CHECK_CLOSE(hand->result.memory_bytes, memory_bytes, 1e-12);
 }

@@ -24,7 +24,7 @@ static double best_s(const struct device *device, const struct cost_kernels *ker
 }
 
 /* Attention of one layer and pass on one sample. */
-static double attention_s(const struct system_request *request, int32_t tokens, enum pass pass)
+static double attention_s(const struct plan_request *request, int32_t tokens, enum pass pass)
 {
     const struct cost_setting *setting = request->setting;
     const struct model *model = setting->model;
@@ -90,7 +90,7 @@ static double n_layer_passes(const struct cost_setting *setting, const struct sc
 }
 
 /* The last stage on a sample: attention, and what a token takes besides. */
-static double sample_s(const struct system_request *request, int32_t tokens, double token_s)
+static double sample_s(const struct plan_request *request, int32_t tokens, double token_s)
 {
     double sum = token_s * tokens;
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
@@ -99,7 +99,7 @@ static double sample_s(const struct system_request *request, int32_t tokens, dou
 }
 
 /* What the last stage does on so many tokens but attention, on one place, for each of them. */
-static double token_s(const struct system_request *request, double n_tokens)
+static double token_s(const struct plan_request *request, double n_tokens)
 {
     double sum = head_s(request->setting, n_tokens);
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
@@ -114,7 +114,7 @@ static double token_s(const struct system_request *request, double n_tokens)
 }
 
 /* Work of a place of the last stage: of the most loaded rank, or the mean. */
-static double work_s(const struct system_request *request, const struct system_share *share)
+static double work_s(const struct plan_request *request, const struct system_share *share)
 {
     int32_t n_ranks = (int32_t)request->layout.dp;
     double *rank_s = check_calloc((size_t)n_ranks, sizeof *rank_s), most_s = 0;
@@ -143,7 +143,7 @@ static double least_rails_s(const struct cost_setting *setting, enum device_coll
 }
 
 /* Keys and values of so many tokens gathered before attention, and again in the backward, their gradients reduced. */
-static double context_gathers_s(const struct system_request *request, double n_tokens)
+static double context_gathers_s(const struct plan_request *request, double n_tokens)
 {
     const struct cost_setting *setting = request->setting;
     double bytes = n_tokens * cost_kv_bytes(setting->model, setting->tensor);
@@ -156,7 +156,7 @@ static double context_gathers_s(const struct system_request *request, double n_t
 
 /* Least seconds of the last stage, on one place, for a model FLOP of any sample. Between U/2 and U attention takes no
  * less for each FLOP than at U; with that rate seconds and FLOPs are A L + B L^2, so their ratio is least at an end. */
-static double least_s_of_flop(const struct system_request *request)
+static double least_s_of_flop(const struct plan_request *request)
 {
     const struct cost_setting *setting = request->setting;
     double one_s = token_s(request, INT32_MAX), least = INFINITY; /* of a token in the largest message of all */
@@ -171,7 +171,7 @@ static double least_s_of_flop(const struct system_request *request)
 }
 
 /* Work of a place of the last stage, the mean, for as many model FLOPs as the batch has, of whatever samples. */
-static double any_work_s(const struct system_request *request)
+static double any_work_s(const struct plan_request *request)
 {
     const struct scenario_plan *layout = &request->layout;
     return least_s_of_flop(request) * deciding_batch_flop(request->setting->model, request->batch) /
@@ -256,7 +256,7 @@ static double held_bytes(const struct cost_setting *setting, const struct cost_u
 }
 
 /* `tokens` of one sample that a rank of a stage holds at once. */
-static double peak_bytes(const struct training_system *system, const struct system_request *request, double tokens,
+static double peak_bytes(const struct training_system *system, const struct plan_request *request, double tokens,
                          bool first, bool last)
 {
     const struct cost_setting *setting = request->setting;
@@ -269,19 +269,18 @@ static double peak_bytes(const struct training_system *system, const struct syst
         cost_state_bytes(setting, parameters, shards) + cost_gathered_bytes(setting) + setting->device->workspace_bytes;
     double states = all - (setting->frees_gradients ? cost_gradient_state_bytes(setting, parameters, shards) : 0);
     double token_bytes = cost_layers_activation_bytes(setting, recompute, false);
-    double away = system_offload_share(request, request->layout.offload);
+    double away = request_offload_share(request, request->layout.offload);
     if (!system->keeps_samples)
         return fmax(all, states + (system_offloads(system, request->knobs) ? tokens * token_bytes * (1 - away) : 0));
-    bool leaves = system_streams(request) || request->layout.vpp > 1;
+    bool leaves = request_streams(request) || request->layout.vpp > 1;
     return fmax(all, states + held_bytes(setting, &unit, tokens, leaves ? away : 0, last));
 }
 
 /* The least of first and last stage, if the system decides recomputation itself of any. */
-static double least_peak_bytes(const struct training_system *system, const struct system_request *request,
-                               double tokens)
+static double least_peak_bytes(const struct training_system *system, const struct plan_request *request, double tokens)
 {
     static const enum recompute any[] = {RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL};
-    struct system_request own = *request;
+    struct plan_request own = *request;
     bool decides = system_recomputes(system, request->knobs), alone = request->layout.pp == 1;
     double least = INFINITY;
     for (int i = 0; i < (decides ? 3 : 1); i++) {
@@ -293,7 +292,7 @@ static double least_peak_bytes(const struct training_system *system, const struc
 }
 
 /* The most tokens of one sample on one context rank of a pipeline. */
-static double most_tokens(const struct training_system *system, const struct system_request *request,
+static double most_tokens(const struct training_system *system, const struct plan_request *request,
                           const struct system_share *share)
 {
     double most = 0, ranks = system->keeps_samples ? 1 : (double)request->layout.dp;
@@ -303,7 +302,7 @@ static double most_tokens(const struct training_system *system, const struct sys
 }
 
 /* The bounds under one way to share the samples; NULL: not known. */
-static struct bound bound_of_shares(const struct training_system *system, const struct system_request *request,
+static struct bound bound_of_shares(const struct training_system *system, const struct plan_request *request,
                                     const struct system_share *share)
 {
     bool keeps_state = system->state_size > 0;
@@ -317,7 +316,7 @@ static struct bound bound_of_shares(const struct training_system *system, const 
 }
 
 /* Of all chunks of a rank together, as if they were one stage; where stages are unequal, of as many as the least. */
-static struct cost_setting rank_setting(const struct system_request *request)
+static struct cost_setting rank_setting(const struct plan_request *request)
 {
     struct cost_setting rank = *request->setting;
     rank.layers = least_layers(request->setting, &request->layout);
@@ -325,11 +324,11 @@ static struct cost_setting rank_setting(const struct system_request *request)
     return rank;
 }
 
-struct bound bound_of(const struct training_system *system, const struct system_request *asked, double most_work_share)
+struct bound bound_of(const struct training_system *system, const struct plan_request *asked, double most_work_share)
 {
     struct bound bound = {INFINITY, INFINITY};
     struct cost_setting rank = rank_setting(asked);
-    struct system_request least = *asked, *request = &least;
+    struct plan_request least = *asked, *request = &least;
     least.setting = &rank;
     if (system_recomputes(system, asked->knobs))
         least.layout.recompute = RECOMPUTE_NONE;

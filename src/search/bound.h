@@ -16,7 +16,7 @@ struct bound {
  * rings alone on their links with as many members on a node as is fastest, but for those that dp_overlap lets passes
  * hide and that zero2 and zero3 have inside passes.
  *
- * @param setting  of one virtual stage, as system_setting has it
+ * @param setting  of one virtual stage, as request_setting has it
  */
 double bound_after_passes_s(const struct cost_setting *setting, const struct scenario_plan *layout);
 
@@ -74,6 +74,6 @@ double bound_after_passes_s(const struct cost_setting *setting, const struct sce
  *
  * @param most_work_share  of a system with a state: FLOPs of all samples so far over the batch's; else 1
  */
-struct bound bound_of(const struct training_system *system, const struct system_request *asked, double most_work_share);
+struct bound bound_of(const struct training_system *system, const struct plan_request *asked, double most_work_share);
 
 #endif

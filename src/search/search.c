@@ -24,7 +24,7 @@ struct search {
 
 static bool fits(const struct search *search, const struct search_plan *plan)
 {
-    return system_misfit_of(search->trials.scenario, plan->score.peak_bytes, plan->score.host_bytes) == SYSTEM_FITS;
+    return request_misfit_of(search->trials.scenario, plan->score.peak_bytes, plan->score.host_bytes) == REQUEST_FITS;
 }
 
 /** Resolve a plan on the iteration that ranks. limit_s: a plan that takes longer, or that does not fit, is of no use
@@ -109,7 +109,7 @@ static bool confirm(struct search *search, struct search_plan *plan, bool *holds
         ok = trial_run(&search->trials, &trial, state, &result->planned[i], &outcome, err);
         *holds = ok && outcome.planned &&
                  (i < scenario->warm_up ||
-                  system_misfit_of(scenario, outcome.peak_bytes, outcome.host_bytes) == SYSTEM_FITS);
+                  request_misfit_of(scenario, outcome.peak_bytes, outcome.host_bytes) == REQUEST_FITS);
         if (ok && !*holds) {
             plan->score.peak_bytes = outcome.peak_bytes;
             plan->score.host_bytes = outcome.host_bytes;
@@ -131,7 +131,7 @@ static bool relax(struct search *search, int32_t which, struct error *err)
 {
     struct search_plan *plans = search->result->plans;
     struct trial trial = trial_of(&search->trials, &plans[which].layout, 0);
-    struct cost_setting setting = system_setting(search->trials.scenario, &trial.layout);
+    struct cost_setting setting = request_setting(search->trials.scenario, &trial.layout);
     struct trial_outcome outcome;
     trial.layout.offload = 0;
     trial.memory_bytes = INFINITY;
@@ -148,7 +148,7 @@ static bool relax(struct search *search, int32_t which, struct error *err)
             continue;
         search->relaxed[i] = true;
         if (plan->verdict == SEARCH_OPEN && plan->layout.offload == 0 && outcome.planned &&
-            system_misfit_of(search->trials.scenario, outcome.peak_bytes, outcome.host_bytes) == SYSTEM_FITS) {
+            request_misfit_of(search->trials.scenario, outcome.peak_bytes, outcome.host_bytes) == REQUEST_FITS) {
             score_add(search->result, &outcome, &plan->score);
             plan->ranking_s = ranking_expected_s(search->result, plan, plan->score.time_s);
             plan->verdict = SEARCH_SLOWER;
@@ -332,9 +332,9 @@ static void prune(struct search *search)
     double share = most_work_share(search);
     for (int32_t i = 0; i < result->n_plans; i++) {
         struct search_plan *plan = &result->plans[i];
-        struct cost_setting setting = system_setting(search->trials.scenario, &plan->layout);
+        struct cost_setting setting = request_setting(search->trials.scenario, &plan->layout);
         struct trial trial = trial_of(&search->trials, &plan->layout, 0);
-        struct system_request request = trial_request(&search->trials, &setting, &trial);
+        struct plan_request request = trial_request(&search->trials, &setting, &trial);
         plan->bound = bound_of(search->trials.system, &request, share);
         if (plan->bound.peak_bytes > result->memory_bytes && !search->options->exhaustive)
             plan->verdict = SEARCH_MEMORY_PRUNED;
@@ -373,7 +373,7 @@ bool search_system(const struct scenario *scenario, const struct lengths *length
     const struct training_system *training = system_find(entry->name, err);
     if (training == NULL)
         return false;
-    *result = (struct search_result){.memory_bytes = system_memory_bytes(&scenario->device),
+    *result = (struct search_result){.memory_bytes = request_memory_bytes(&scenario->device),
                                      .seed = (int64_t)(rng_mix(rng_mix((uint64_t)scenario->seed) ^ seed_mark) >> 11),
                                      .engine = options->engine != NULL,
                                      .n_iterations = (int32_t)(scenario->warm_up + scenario->measured)};

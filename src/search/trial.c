@@ -79,11 +79,11 @@ static bool resolve(struct trials *trials, const struct trial *trial, const stru
     return ok;
 }
 
-struct system_request trial_request(const struct trials *trials, const struct cost_setting *setting,
-                                    const struct trial *trial)
+struct plan_request trial_request(const struct trials *trials, const struct cost_setting *setting,
+                                  const struct trial *trial)
 {
-    struct system_request request =
-        system_request_of(trials->scenario, setting, &trial->layout, trial->batch, trials->knobs, trial->iteration);
+    struct plan_request request =
+        plan_request_of(trials->scenario, setting, &trial->layout, trial->batch, trials->knobs, trial->iteration);
     request.seed = trial->seed;
     request.memory_bytes = trial->memory_bytes;
     if (trial->limit_s > 0) { /* sums in another order may differ in their last bits */
@@ -116,9 +116,9 @@ static double work_share(const struct model *model, const struct plan *plan, con
 bool trial_run(struct trials *trials, const struct trial *trial, void *state, struct plan *keep,
                struct trial_outcome *outcome, struct error *err)
 {
-    struct cost_setting setting = system_setting(trials->scenario, &trial->layout);
+    struct cost_setting setting = request_setting(trials->scenario, &trial->layout);
     setting.cache = &trials->costs;
-    struct system_request request = trial_request(trials, &setting, trial);
+    struct plan_request request = trial_request(trials, &setting, trial);
     struct plan plan = {0};
     struct error refused = {0};
     *outcome = (struct trial_outcome){.planned = trials->system->plan(&request, state, &plan, &refused)};

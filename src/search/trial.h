@@ -52,8 +52,8 @@ void trials_draw(struct trials *trials, const struct lengths *lengths);
 struct trial trial_of(const struct trials *trials, const struct scenario_plan *layout, int32_t which);
 
 /** What the system is asked. */
-struct system_request trial_request(const struct trials *trials, const struct cost_setting *setting,
-                                    const struct trial *trial);
+struct plan_request trial_request(const struct trials *trials, const struct cost_setting *setting,
+                                  const struct trial *trial);
 
 /** Plan one iteration and resolve it. A plan that the system refuses is an outcome, not an error.
  * @param state  of the system, as trial_open_state gives it

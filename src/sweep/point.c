@@ -213,8 +213,8 @@ static bool make_plan(struct runner *runner, struct point_iteration *result, str
         plan_copy(&search->planned[result->iteration], &runner->plan);
         return check_plan(runner, result, err);
     }
-    struct system_request request = system_request_of(runner->scenario, &runner->setting, &runner->system->entry->plan,
-                                                      &runner->batch, runner->knobs, result->iteration);
+    struct plan_request request = plan_request_of(runner->scenario, &runner->setting, &runner->system->entry->plan,
+                                                  &runner->batch, runner->knobs, result->iteration);
     double start_s = clock_cpu_s();
     struct error refusal = {0};
     bool ok = runner->system->system->plan(&request, runner->state, &runner->plan, &refusal);
@@ -344,8 +344,8 @@ static bool run_system(struct runner *runner, point_observer *observer, void *co
         result->iteration = i;
         result->measured = i >= runner->scenario->warm_up;
         ok = run_iteration(runner, result, err) && observe(runner, result, observer, context, err);
-        system->fits = system->fits && (!result->measured || system_misfit_of(runner->scenario, result->peak_bytes,
-                                                                              result->host.bytes) == SYSTEM_FITS);
+        system->fits = system->fits && (!result->measured || request_misfit_of(runner->scenario, result->peak_bytes,
+                                                                               result->host.bytes) == REQUEST_FITS);
         runner_clear(runner);
     }
     if (training->close != NULL)
@@ -368,7 +368,7 @@ bool point_run(const struct scenario *scenario, const struct lengths *lengths, c
 {
     bool ok = true;
     point->n_systems = scenario->n_systems;
-    point->memory_bytes = system_memory_bytes(&scenario->device);
+    point->memory_bytes = request_memory_bytes(&scenario->device);
     point->systems = check_calloc((size_t)scenario->n_systems, sizeof *point->systems);
     for (int32_t i = 0; ok && i < scenario->n_systems; i++) {
         struct point_system *system = &point->systems[i];
@@ -383,7 +383,7 @@ bool point_run(const struct scenario *scenario, const struct lengths *lengths, c
             .search = searches == NULL ? NULL : &searches[i],
             .system = system,
             .system_index = i,
-            .setting = system_setting(scenario, &system->entry->plan),
+            .setting = request_setting(scenario, &system->entry->plan),
         };
         runner.setting.cache = &runner.costs;
         ok = system->system != NULL && run_system(&runner, observer, context, err);
@@ -470,7 +470,7 @@ struct point_summary point_summary_of(const struct scenario *scenario, const str
         add_bubble(&summary.bubble, &result->bubble);
         summarise_peak(result, &summary);
     }
-    summary.misfit = system_misfit_of(scenario, summary.peak_bytes, summary.host.bytes);
+    summary.misfit = request_misfit_of(scenario, summary.peak_bytes, summary.host.bytes);
     double gpus = platform_n_gpus(&scenario->platform);
     summary.time_mean_s = gsl_stats_mean(time_s, 1, n);
     gsl_sort(time_s, 1, n);

@@ -118,7 +118,7 @@ struct point_summary {
     double at_peak[MEMORY_N_CLASSES];
     enum memory_class peak_class; /* most of peak_bytes; ties: the first */
     struct memory_host host;      /* of the measured iteration that takes most */
-    enum system_misfit misfit;
+    enum request_misfit misfit;
     double critical_path_mean_s, simgrid_mean_s;
 };
 

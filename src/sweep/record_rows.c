@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-_Static_assert(SYSTEM_N_MISFITS == 3, "names of misfits in trace/table.c");
+_Static_assert(REQUEST_N_MISFITS == 3, "names of misfits in trace/table.c");
 _Static_assert(TRAFFIC_N_PURPOSES == 8, "trace/traffic.def has a column for each purpose");
 _Static_assert(MEMORY_N_CLASSES == 7, "trace/memory_class.def has a column for each class");
 

@@ -144,12 +144,12 @@ void adapt_arrays_free(struct adapt_arrays *arrays)
 }
 
 /* GPUs in use: all but the last node are full. */
-static int64_t n_gpus_of(const struct system_request *request)
+static int64_t n_gpus_of(const struct plan_request *request)
 {
     return request->layout.tp * request->layout.cp * request->layout.dp * request->layout.pp;
 }
 
-double adapt_host_bytes(const struct system_request *request, int32_t n_ranks, bool even)
+double adapt_host_bytes(const struct plan_request *request, int32_t n_ranks, bool even)
 {
     const struct platform *platform = request->setting->platform;
     int64_t n_node = platform->gpus_per_node, n_gpus = n_ranks * request->layout.tp * request->layout.cp;
@@ -164,7 +164,7 @@ struct host {
     double whole, even;
 };
 
-static struct host host_of(const struct system_request *request, const struct dag *dag, const struct memory *memory)
+static struct host host_of(const struct plan_request *request, const struct dag *dag, const struct memory *memory)
 {
     const struct platform *platform = request->setting->platform;
     int64_t n_all = n_gpus_of(request), n_node = platform->gpus_per_node, n_nodes = (n_all + n_node - 1) / n_node;
@@ -187,7 +187,7 @@ static struct host host_of(const struct system_request *request, const struct da
     return most;
 }
 
-bool adapt_plan(const struct system_request *request, struct adapt_rule rule, struct plan *plan,
+bool adapt_plan(const struct plan_request *request, struct adapt_rule rule, struct plan *plan,
                 struct adapt_arrays *arrays, struct adapt_outcome *outcome, struct error *err)
 {
     struct dag *dag = &arrays->dag;
@@ -199,7 +199,7 @@ bool adapt_plan(const struct system_request *request, struct adapt_rule rule, st
     CHECK(plan->n_phases == 1);
     *outcome = (struct adapt_outcome){0};
     for (int32_t round = 0; again; round++) {
-        struct dag_options options = {.copies_apart = rule.offload && !rule.recompute && !system_streams(request)};
+        struct dag_options options = {.copies_apart = rule.offload && !rule.recompute && !request_streams(request)};
         if ((round == 0 || !options.copies_apart) && !dag_rebuild(plan, request->setting, options, dag, err)) {
             free(adapting.peak_before_bytes);
             return false;

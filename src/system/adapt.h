@@ -4,7 +4,7 @@
 #define SLIMSIM_SYSTEM_ADAPT_H
 
 #include "bounds/memory.h"
-#include "system/system.h"
+#include "plan/request.h"
 
 /** What may be changed, from the units' own settings on. */
 struct adapt_rule {
@@ -35,7 +35,7 @@ void adapt_arrays_free(struct adapt_arrays *arrays);
 
 /** The most that a GPU of a plan of so many DP ranks can have on the host: a node's memory is shared evenly by its GPUs
  * that train, and those of the plan have their shares together. */
-double adapt_host_bytes(const struct system_request *request, int32_t n_ranks, bool even);
+double adapt_host_bytes(const struct plan_request *request, int32_t n_ranks, bool even);
 
 /**
  * Resolve a plan (critical path and memory timeline), and while a rank needs more than request->memory_bytes change
@@ -62,7 +62,7 @@ double adapt_host_bytes(const struct system_request *request, int32_t n_ranks, b
  *
  * @param arrays  {0} at first: their room is used again
  */
-bool adapt_plan(const struct system_request *request, struct adapt_rule rule, struct plan *plan,
+bool adapt_plan(const struct plan_request *request, struct adapt_rule rule, struct plan *plan,
                 struct adapt_arrays *arrays, struct adapt_outcome *outcome, struct error *err);
 
 enum { ADAPT_MAX_ROUNDS = 60 };

@@ -136,8 +136,8 @@ static void open_window(struct window *window, const struct adapt_round *adaptin
     if (!adapting->rule.offload)
         return;
     window->n = cut[PASS_FORWARD].n_units;
-    window->streams = system_streams(adapting->request);
-    window->most = system_offload_share(adapting->request, 1);
+    window->streams = request_streams(adapting->request);
+    window->most = request_offload_share(adapting->request, 1);
     window->stays = stays_of(adapting, excess);
     window->by_return = check_malloc((size_t)window->n * sizeof *window->by_return);
     window->open = check_malloc(2 * (size_t)window->n * sizeof *window->open);

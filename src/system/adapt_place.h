@@ -18,7 +18,7 @@ struct adapt_pipe {
 };
 
 struct adapt_round {
-    const struct system_request *request;
+    const struct plan_request *request;
     struct adapt_rule rule;
     struct plan_phase *phase;
     struct adapt_pipe *pipes;

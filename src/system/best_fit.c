@@ -26,7 +26,7 @@ struct best_fit_knobs {
     int64_t micro_batch;
 };
 
-static void add_bin(const struct system_request *request, const struct packing *packing, int32_t bin,
+static void add_bin(const struct plan_request *request, const struct packing *packing, int32_t bin,
                     struct plan_cut *cut)
 {
     for (int32_t i = packing->first[bin]; i < packing->first[bin + 1]; i++) {
@@ -36,7 +36,7 @@ static void add_bin(const struct system_request *request, const struct packing *
 }
 
 /* Bins first, first + stride, ...: n of them; those that there are not are padding only. */
-static void add_unit(const struct system_request *request, const struct packing *packing, int32_t first, int32_t n,
+static void add_unit(const struct plan_request *request, const struct packing *packing, int32_t first, int32_t n,
                      struct plan_pipeline *pipeline)
 {
     const struct best_fit_knobs *knobs = request->knobs;
@@ -52,7 +52,7 @@ static void add_unit(const struct system_request *request, const struct packing 
 }
 
 /* Bins of one rank: as many as the first has, with padding. */
-static int32_t bins_of(const struct system_request *request, const struct packing *packing, int32_t rank)
+static int32_t bins_of(const struct plan_request *request, const struct packing *packing, int32_t rank)
 {
     const struct best_fit_knobs *knobs = request->knobs;
     int32_t n_ranks = (int32_t)request->layout.dp;
@@ -60,14 +60,14 @@ static int32_t bins_of(const struct system_request *request, const struct packin
 }
 
 /* n bins in units of n_each, with padding and interleaved: whole groups of units. */
-static int32_t grouped(const struct system_request *request, int32_t n, int32_t n_each)
+static int32_t grouped(const struct plan_request *request, int32_t n, int32_t n_each)
 {
     const struct best_fit_knobs *knobs = request->knobs;
     int64_t group = knobs->pad && request->layout.vpp > 1 ? request->layout.pp * n_each : 1;
     return (int32_t)((n + group - 1) / group * group);
 }
 
-static void add_units(const struct system_request *request, const struct packing *packing, int32_t rank,
+static void add_units(const struct plan_request *request, const struct packing *packing, int32_t rank,
                       struct plan_pipeline *pipeline)
 {
     const struct best_fit_knobs *knobs = request->knobs;
@@ -77,14 +77,14 @@ static void add_units(const struct system_request *request, const struct packing
         add_unit(request, packing, rank + bin * n_ranks, n_bins - bin < n_each ? n_bins - bin : n_each, pipeline);
 }
 
-static bool make_plan(const struct system_request *request, const struct packing *packing, struct plan *plan,
+static bool make_plan(const struct plan_request *request, const struct packing *packing, struct plan *plan,
                       struct error *err)
 {
     bool ok = true;
     *plan = (struct plan){.n_phases = 1, .n_candidates = 1};
     plan->shards = scenario_plan_shards(&request->layout);
     plan->phases = check_calloc(1, sizeof *plan->phases);
-    system_megatron_layout(request, plan->phases);
+    request_megatron_layout(request, plan->phases);
     for (int32_t rank = 0; ok && rank < plan->phases->n_pipelines; rank++) {
         add_units(request, packing, rank, &plan->phases->pipelines[rank]);
         ok = schedule_pipeline(&plan->phases->pipelines[rank], &request->layout, request->setting, err);
@@ -94,7 +94,7 @@ static bool make_plan(const struct system_request *request, const struct packing
     return ok;
 }
 
-static bool best_fit_plan(const struct system_request *request, void *state, struct plan *plan, struct error *err)
+static bool best_fit_plan(const struct plan_request *request, void *state, struct plan *plan, struct error *err)
 {
     (void)state;
     const struct best_fit_knobs *knobs = request->knobs;

@@ -40,6 +40,8 @@
  *   count; and r is no larger than this D needs.
  * - l is the mean of the stages' layers, where these are unequal (plan.stages), so r is somewhat large for the smaller.
  */
+#include "system/system.h"
+
 #include <math.h>
 #include <stdlib.h>
 
@@ -69,7 +71,7 @@ struct bytescale_knobs {
 
 /* One iteration in work. */
 struct deal {
-    const struct system_request *request;
+    const struct plan_request *request;
     int32_t *sample; /* by item */
     int32_t n_items;
     struct item *items;
@@ -80,7 +82,7 @@ struct deal {
     int32_t *level;    /* bucket that each rank had last, -1: none */
 };
 
-static double both_flop(const struct system_request *request, int32_t tokens)
+static double both_flop(const struct plan_request *request, int32_t tokens)
 {
     const struct model *model = request->setting->model;
     return (double)flop_of_prefix(flop_layer_curve(model, PASS_FORWARD), tokens) +
@@ -88,7 +90,7 @@ static double both_flop(const struct system_request *request, int32_t tokens)
 }
 
 /* C, or of what C is found. */
-static int32_t most_capacity(const struct system_request *request)
+static int32_t most_capacity(const struct plan_request *request)
 {
     const struct bytescale_knobs *knobs = request->knobs;
     int64_t capacity = knobs->capacity > 0 ? knobs->capacity : packing_memory_tokens(request);
@@ -97,13 +99,13 @@ static int32_t most_capacity(const struct system_request *request)
 }
 
 /* Layers of a rank's stage. */
-static double n_layers(const struct system_request *request)
+static double n_layers(const struct plan_request *request)
 {
     return (double)request->setting->model->layers / (double)request->layout.pp;
 }
 
 /* The largest r: a layer's forward takes no less than the copy of r of what it leaves. */
-static double most_ratio(const struct system_request *request, int32_t tokens)
+static double most_ratio(const struct plan_request *request, int32_t tokens)
 {
     struct cost_setting layer = *request->setting;
     struct slice slice = {0, 0, tokens};
@@ -176,7 +178,7 @@ static void fill_items(struct deal *deal, const struct packing *packs, int32_t n
 }
 
 /* Long sequences, then packs of the short ones. */
-static void open_deal(const struct system_request *request, int32_t capacity, bool offloads, struct deal *deal)
+static void open_deal(const struct plan_request *request, int32_t capacity, bool offloads, struct deal *deal)
 {
     const struct batch *batch = request->batch;
     struct packing packs;
@@ -401,7 +403,7 @@ static void make_plan(const struct deal *deal, struct plan *plan)
     *plan = (struct plan){.n_phases = 1, .n_candidates = 1, .shards = scenario_plan_shards(&deal->request->layout)};
     struct plan_phase *phase = plan->phases = check_calloc(1, sizeof *plan->phases);
     int32_t *slot = check_malloc((size_t)deal->n_items * sizeof *slot);
-    system_megatron_layout(deal->request, phase);
+    request_megatron_layout(deal->request, phase);
     for (int32_t i = 0; i < deal->n_items; i++) {
         const struct item *item = &deal->items[i];
         int32_t group = item->width > 1 ? packing_block(phase, item->rank, item->width) : -1;
@@ -420,7 +422,7 @@ static void make_plan(const struct deal *deal, struct plan *plan)
 }
 
 /* Whether some sequence offloads if it may. */
-static bool has_offload(const struct system_request *request, int32_t capacity)
+static bool has_offload(const struct plan_request *request, int32_t capacity)
 {
     struct deal with;
     open_deal(request, capacity, true, &with);
@@ -430,7 +432,7 @@ static bool has_offload(const struct system_request *request, int32_t capacity)
 }
 
 /* The plan with room for so many tokens on a rank; variant 0 offloads if the knob lets it, `auto` has another. */
-static bool plan_with(const struct system_request *request, int32_t capacity, int32_t variant, struct plan *plan)
+static bool plan_with(const struct plan_request *request, int32_t capacity, int32_t variant, struct plan *plan)
 {
     const struct bytescale_knobs *knobs = request->knobs;
     struct deal deal;
@@ -445,7 +447,7 @@ static bool plan_with(const struct system_request *request, int32_t capacity, in
     return true;
 }
 
-static bool bytescale_plan(const struct system_request *request, void *state, struct plan *plan, struct error *err)
+static bool bytescale_plan(const struct plan_request *request, void *state, struct plan *plan, struct error *err)
 {
     (void)state;
     const struct bytescale_knobs *knobs = request->knobs;

@@ -27,6 +27,8 @@
  *
  * Source: Jiang et al. 2024 (arXiv:2311.10418) and its public code, from a summary of both.
  */
+#include "system/system.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,7 +49,7 @@ struct dynapipe_knobs {
 
 /* A plan in work. */
 struct work {
-    struct system_request request; /* with the recomputation found */
+    struct plan_request request; /* with the recomputation found */
     int32_t n;
     int32_t *order;          /* samples, longest first */
     double *attention_s;     /* [n + 1] of the samples before, both passes */
@@ -359,7 +361,7 @@ static void make_plan(struct work *work, struct plan *plan)
 {
     *plan = (struct plan){.n_phases = 1, .shards = scenario_plan_shards(&work->request.layout)};
     plan->phases = check_calloc(1, sizeof *plan->phases);
-    system_megatron_layout(&work->request, plan->phases);
+    request_megatron_layout(&work->request, plan->phases);
     size_t n = (size_t)work->n_micro_batches;
     int32_t *set = check_malloc(n * sizeof *set), *own = check_malloc(n * sizeof *own);
     double *seconds = check_malloc(n * sizeof *seconds);
@@ -381,7 +383,7 @@ static void make_plan(struct work *work, struct plan *plan)
     free(seconds);
 }
 
-static bool dynapipe_plan(const struct system_request *request, void *state, struct plan *plan, struct error *err)
+static bool dynapipe_plan(const struct plan_request *request, void *state, struct plan *plan, struct error *err)
 {
     (void)state;
     (void)err;

@@ -37,7 +37,7 @@ static void add_counts(struct plan *plan, const struct plan *other)
 }
 
 /* What a plan just resolved needs beyond the memory of a GPU or of a node's host, as a share of that; 0: it fits. */
-static double excess_of(const struct system_request *request, const struct plan *plan, const struct fastest *fastest)
+static double excess_of(const struct plan_request *request, const struct plan *plan, const struct fastest *fastest)
 {
     const struct platform *platform = request->setting->platform;
     struct memory memory = {0};
@@ -49,7 +49,7 @@ static double excess_of(const struct system_request *request, const struct plan 
 }
 
 /* Keep the candidate just resolved, or what was kept before; the other one is the candidate's. */
-static void keep(const struct system_request *request, struct candidate *candidate, struct fastest *fastest)
+static void keep(const struct plan_request *request, struct candidate *candidate, struct fastest *fastest)
 {
     double end_s = fastest->timeline.makespan_s;
     bool first = fastest->plan.n_phases == 0;
@@ -69,8 +69,8 @@ static void keep(const struct system_request *request, struct candidate *candida
 
 /* Resolve a candidate unless it is known to be slower than one that fits, and keep it or what was kept before. Its
  * counts are added to those of the plan, and it is freed. false with err: it cannot run. */
-static bool resolve(const struct system_request *request, const struct cost_setting *setting,
-                    struct candidate *candidate, struct fastest *fastest, struct error *err)
+static bool resolve(const struct plan_request *request, const struct cost_setting *setting, struct candidate *candidate,
+                    struct fastest *fastest, struct error *err)
 {
     bool fits = fastest->plan.n_phases > 0 && fastest->excess == 0, ok = true;
     double useful_s = fmin(fits ? fastest->end_s : INFINITY, request->limit_s > 0 ? request->limit_s : INFINITY);
@@ -94,8 +94,8 @@ static int by_least_s(const void *a, const void *b)
 }
 
 /* All candidates, by their bounds. @return how many */
-static int32_t make_candidates(const struct system_request *request, int32_t most, int32_t n_halvings,
-                               fastest_with *with, const struct cost_setting *setting, struct candidate *candidates)
+static int32_t make_candidates(const struct plan_request *request, int32_t most, int32_t n_halvings, fastest_with *with,
+                               const struct cost_setting *setting, struct candidate *candidates)
 {
     int32_t n = 0;
     for (int32_t i = 0; i <= n_halvings && most >> i > 0; i++)
@@ -112,7 +112,7 @@ static int32_t make_candidates(const struct system_request *request, int32_t mos
 }
 
 /* Resolve them, each freed or kept in `fastest`. */
-static bool resolve_all(const struct system_request *request, const struct cost_setting *setting,
+static bool resolve_all(const struct plan_request *request, const struct cost_setting *setting,
                         struct candidate *candidates, int32_t n, struct fastest *fastest, struct error *err)
 {
     bool ok = true;
@@ -133,7 +133,7 @@ static bool resolve_all(const struct system_request *request, const struct cost_
     return ok;
 }
 
-bool fastest_of(const struct system_request *request, int32_t most, int32_t n_halvings, fastest_with *with,
+bool fastest_of(const struct plan_request *request, int32_t most, int32_t n_halvings, fastest_with *with,
                 struct plan *plan, struct error *err)
 {
     struct candidate candidates[(FASTEST_N_HALVINGS + 1) * FASTEST_N_VARIANTS] = {0};

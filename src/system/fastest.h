@@ -3,10 +3,10 @@
 #ifndef SLIMSIM_SYSTEM_FASTEST_H
 #define SLIMSIM_SYSTEM_FASTEST_H
 
-#include "system/system.h"
+#include "plan/request.h"
 
 /** A system's plan with so many tokens a rank, in one of its variants, from 0 on. false: there is no such variant. */
-typedef bool fastest_with(const struct system_request *request, int32_t tokens, int32_t variant, struct plan *plan);
+typedef bool fastest_with(const struct plan_request *request, int32_t tokens, int32_t variant, struct plan *plan);
 
 enum { FASTEST_N_HALVINGS = 5, FASTEST_N_VARIANTS = 2 };
 
@@ -19,7 +19,7 @@ enum { FASTEST_N_HALVINGS = 5, FASTEST_N_VARIANTS = 2 };
  * not at all: if none is, or the fastest ends later than that, the plan has no phases. Where there is but one, it is
  * the plan, not resolved. n_candidates and n_resolved are those of all. false with err: one cannot run.
  */
-bool fastest_of(const struct system_request *request, int32_t most, int32_t n_halvings, fastest_with *with,
+bool fastest_of(const struct plan_request *request, int32_t most, int32_t n_halvings, fastest_with *with,
                 struct plan *plan, struct error *err);
 
 #endif

@@ -25,6 +25,8 @@
  * - Creating communication groups takes no time: groups are aligned blocks, of which a rank is in one of each size, so
  *   they are created once.
  */
+#include "system/system.h"
+
 #include <stdlib.h>
 
 #include "base/check.h"
@@ -39,7 +41,7 @@ struct flexsp_knobs {
     int64_t capacity, buckets, trials, nodes, columns;
 };
 
-static bool check_request(const struct system_request *request, struct error *err)
+static bool check_request(const struct plan_request *request, struct error *err)
 {
     if (request->layout.sharding != SCENARIO_ZERO3)
         return error_set(err, "flexsp: plan.sharding must be zero3: no rank holds the whole model's states");
@@ -49,12 +51,12 @@ static bool check_request(const struct system_request *request, struct error *er
 }
 
 /* Both passes of one sequence of so many tokens in a unit of its own on 2^level ranks. */
-static struct cost_pass profile(const struct system_request *request, int32_t tokens, int32_t level)
+static struct cost_pass profile(const struct plan_request *request, int32_t tokens, int32_t level)
 {
     struct plan_phase phase = {0};
     struct batch batch = {.n_samples = 1, .tokens = &tokens};
     int32_t sample = 0;
-    system_megatron_layout(request, &phase);
+    request_megatron_layout(request, &phase);
     struct plan_pipeline *pipeline = &phase.pipelines[0];
     packing_add_unit(request, batch.tokens, &sample, 1, pipeline);
     for (int pass = 0; pass < N_PASSES; pass++)
@@ -69,7 +71,7 @@ static struct cost_pass profile(const struct system_request *request, int32_t to
     return both;
 }
 
-static struct flexsp_cost cost_of(const struct system_request *request, int64_t capacity)
+static struct flexsp_cost cost_of(const struct plan_request *request, int64_t capacity)
 {
     int32_t widest = flexsp_widest((int32_t)request->layout.dp);
     int32_t tokens = (int32_t)(capacity < 1 ? 1 : capacity < request->context ? capacity : request->context);
@@ -84,7 +86,7 @@ static struct flexsp_cost cost_of(const struct system_request *request, int64_t 
 }
 
 /* A group's sequences as one unit of its ranks. */
-static void add_group(const struct system_request *request, const struct flexsp_group *group, const int32_t *order,
+static void add_group(const struct plan_request *request, const struct flexsp_group *group, const int32_t *order,
                       int32_t first_rank, struct plan_phase *phase)
 {
     int32_t width = 1 << group->level, shared = width > 1 ? packing_block(phase, first_rank, width) : -1;
@@ -102,7 +104,7 @@ static void add_group(const struct system_request *request, const struct flexsp_
     free(sample);
 }
 
-static void make_plan(const struct system_request *request, const struct flexsp_result *result, const int32_t *order,
+static void make_plan(const struct plan_request *request, const struct flexsp_result *result, const int32_t *order,
                       struct plan *plan)
 {
     *plan = (struct plan){.n_phases = result->n_micro_batches,
@@ -113,7 +115,7 @@ static void make_plan(const struct system_request *request, const struct flexsp_
                           .gap = result->gap};
     for (int32_t i = 0, group = 0; i < plan->n_phases; i++) {
         struct plan_phase *phase = &plan->phases[i];
-        system_megatron_layout(request, phase);
+        request_megatron_layout(request, phase);
         for (int32_t rank = 0; group < result->n_groups && result->groups[group].micro_batch == i; group++) {
             add_group(request, &result->groups[group], order, rank, phase);
             rank += 1 << result->groups[group].level;
@@ -125,7 +127,7 @@ static void make_plan(const struct system_request *request, const struct flexsp_
     }
 }
 
-static bool flexsp_plan(const struct system_request *request, void *state, struct plan *plan, struct error *err)
+static bool flexsp_plan(const struct plan_request *request, void *state, struct plan *plan, struct error *err)
 {
     (void)state;
     const struct flexsp_knobs *knobs = request->knobs;

@@ -8,6 +8,8 @@
  * Source: "TFLOPs-Based Strategies" of SlimPack section 4, read as: longest
  * processing time first, length unbounded but for memory; the packs' number and the dealing are inferred.
  */
+#include "system/system.h"
+
 #include <stdlib.h>
 
 #include "base/check.h"
@@ -17,7 +19,7 @@ struct flops_balanced_knobs {
     int64_t max_tokens;
 };
 
-static bool flops_balanced_plan(const struct system_request *request, void *state, struct plan *plan, struct error *err)
+static bool flops_balanced_plan(const struct plan_request *request, void *state, struct plan *plan, struct error *err)
 {
     (void)state;
     const struct flops_balanced_knobs *knobs = request->knobs;

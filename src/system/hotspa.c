@@ -33,6 +33,8 @@
  * - Optimizer states count in each phase as its own layout would share them: as much as they are with zero1; with
  *   sharding: none more in phases of fewer TP x PP than the plan's.
  */
+#include "system/system.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -61,21 +63,21 @@ struct hotspa_state {
 
 /* Samples of one bucket and what runs of them. */
 struct bucket {
-    int64_t bound;                 /* longest pack [tokens] */
-    struct system_request request; /* with the layout of its strategy */
-    int32_t n, *sample;            /* shortest first */
+    int64_t bound;               /* longest pack [tokens] */
+    struct plan_request request; /* with the layout of its strategy */
+    int32_t n, *sample;          /* shortest first */
     int32_t n_packs, n_run;
     int32_t *pack; /* of each sample */
 };
 
 struct hotspa {
-    const struct system_request *request;
+    const struct plan_request *request;
     int32_t n_samples, *tokens; /* the batch's, then those that waited */
     int32_t n_buckets;
     struct bucket bucket[HOTSPA_MAX_BUCKETS]; /* shortest first */
 };
 
-static bool check_request(const struct system_request *request, struct error *err)
+static bool check_request(const struct plan_request *request, struct error *err)
 {
     const struct hotspa_knobs *knobs = request->knobs;
     if (cost_shards_in_passes(request->setting) || request->layout.shard_group > 0)
@@ -102,7 +104,7 @@ static bool read_strategy(const char **text, long *tp, long *pp)
 }
 
 /* Bounds as given; without any an eighth and half of the context, as published at 32K. */
-static void take_bounds(const struct system_request *request, struct hotspa_choice *choice)
+static void take_bounds(const struct plan_request *request, struct hotspa_choice *choice)
 {
     const struct hotspa_knobs *knobs = request->knobs;
     int64_t context = request->context, published[] = {context / 8, context / 2};
@@ -114,11 +116,11 @@ static void take_bounds(const struct system_request *request, struct hotspa_choi
     choice->bound[choice->n++] = context;
 }
 
-static bool read_strategies(const struct system_request *request, struct hotspa_choice *choice, struct error *err)
+static bool read_strategies(const struct plan_request *request, struct hotspa_choice *choice, struct error *err)
 {
     const struct hotspa_knobs *knobs = request->knobs;
     const char *text = knobs->strategies;
-    struct system_request laid_out;
+    struct plan_request laid_out;
     take_bounds(request, choice);
     choice->tp[choice->n - 1] = request->layout.tp;
     choice->pp[choice->n - 1] = request->layout.pp;
@@ -251,7 +253,7 @@ static void add_pack(const struct hotspa *work, const struct bucket *bucket, int
         unit->sharding = SLICE_PER_DOCUMENT;
         unit->formation = PLAN_PACK;
         unit->recompute = (enum recompute)bucket->request.layout.recompute;
-        system_offload(&bucket->request, unit);
+        request_offload(&bucket->request, unit);
         unit->padding_tokens = (int32_t)((HOTSPA_MULTIPLE - tokens % HOTSPA_MULTIPLE) % HOTSPA_MULTIPLE);
     }
 }
@@ -262,7 +264,7 @@ static void add_phase(const struct hotspa *work, const struct bucket *bucket, co
 {
     bool first = plan->n_phases == 0;
     struct plan_phase *phase = &plan->phases[plan->n_phases++];
-    system_megatron_layout(&bucket->request, phase);
+    request_megatron_layout(&bucket->request, phase);
     phase->shards = scenario_plan_shards(&bucket->request.layout);
     for (int32_t pack = 0; pack < bucket->n_run; pack++)
         add_pack(work, bucket, pack, number, &phase->pipelines[pack % phase->n_pipelines]);
@@ -273,7 +275,7 @@ static void add_phase(const struct hotspa *work, const struct bucket *bucket, co
     switch_plan(work->request->setting, &before->request.layout, &bucket->request.layout, !first, switches, phase);
 }
 
-static bool hotspa_plan(const struct system_request *request, void *state, struct plan *plan, struct error *err)
+static bool hotspa_plan(const struct plan_request *request, void *state, struct plan *plan, struct error *err)
 {
     struct hotspa work = {.request = request};
     struct hotspa_state *waits = state;

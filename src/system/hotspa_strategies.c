@@ -14,7 +14,7 @@ enum { N_FRACTIONS = 6, MOST_BOUNDS = 3 };
 
 /* A layout that a bucket may have. */
 struct strategy {
-    struct system_request request;
+    struct plan_request request;
     struct cost_setting whole; /* of all layers */
     int64_t memory_tokens;     /* of a unit */
     double parameters;         /* of a GPU, on the fullest stage */
@@ -23,7 +23,7 @@ struct strategy {
 };
 
 struct choosing {
-    const struct system_request *request;
+    const struct plan_request *request;
     int32_t n, *sample; /* shortest first */
     int64_t wait;       /* iterations at most */
     int32_t n_strategies, own;
@@ -37,12 +37,12 @@ struct trial_bucket {
     bool shortest;
 };
 
-static int64_t n_gpus(const struct system_request *request)
+static int64_t n_gpus(const struct plan_request *request)
 {
     return request->layout.tp * request->layout.pp * request->layout.cp * request->layout.dp;
 }
 
-bool hotspa_lay_out(const struct system_request *from, int64_t tp, int64_t pp, struct system_request *request)
+bool hotspa_lay_out(const struct plan_request *from, int64_t tp, int64_t pp, struct plan_request *request)
 {
     const struct model *model = from->setting->model;
     int64_t gpus = n_gpus(from);
@@ -134,10 +134,10 @@ static const double *measure_attention(const struct choosing *work, const struct
     return attention_s;
 }
 
-static struct strategy open_strategy(const struct choosing *work, const struct system_request *request)
+static struct strategy open_strategy(const struct choosing *work, const struct plan_request *request)
 {
     const struct cost_setting *setting = request->setting;
-    struct plan_layout layout = system_pipeline_layout(request, 0);
+    struct plan_layout layout = request_pipeline_layout(request, 0);
     struct strategy strategy = {.request = *request,
                                 .whole = *setting,
                                 .memory_tokens = packing_memory_tokens(request),
@@ -151,7 +151,7 @@ static struct strategy open_strategy(const struct choosing *work, const struct s
     return strategy;
 }
 
-static void open_choosing(const struct system_request *request, struct choosing *work)
+static void open_choosing(const struct plan_request *request, struct choosing *work)
 {
     int32_t *longest_first = samples_by_length(request->batch);
     int64_t gpus = n_gpus(request);
@@ -163,7 +163,7 @@ static void open_choosing(const struct system_request *request, struct choosing 
     free(longest_first);
     for (int64_t ranks = 1; ranks <= gpus; ranks++)
         for (int64_t tp = ranks; gpus % ranks == 0 && tp >= 1; tp--) {
-            struct system_request trial;
+            struct plan_request trial;
             if (ranks % tp != 0 || !hotspa_lay_out(request, tp, ranks / tp, &trial))
                 continue;
             if (tp == request->layout.tp && ranks / tp == request->layout.pp)
@@ -325,7 +325,7 @@ static int32_t bounds_of(int64_t context, uint32_t set, int64_t *bounds)
     return n;
 }
 
-void hotspa_choose(const struct system_request *request, const struct schema_ints *bounds, int64_t wait,
+void hotspa_choose(const struct plan_request *request, const struct schema_ints *bounds, int64_t wait,
                    struct hotspa_choice *choice)
 {
     struct choosing work;

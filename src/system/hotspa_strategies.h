@@ -3,7 +3,7 @@
 #ifndef SLIMSIM_SYSTEM_HOTSPA_STRATEGIES_H
 #define SLIMSIM_SYSTEM_HOTSPA_STRATEGIES_H
 
-#include "system/system.h"
+#include "plan/request.h"
 
 enum { HOTSPA_MAX_BUCKETS = SCHEMA_LIST_MOST + 1 };
 
@@ -15,7 +15,7 @@ struct hotspa_choice {
 };
 
 /** Whether the model and the cluster can be laid out so; then `request` has that layout, DP what is left. */
-bool hotspa_lay_out(const struct system_request *from, int64_t tp, int64_t pp, struct system_request *request);
+bool hotspa_lay_out(const struct plan_request *from, int64_t tp, int64_t pp, struct plan_request *request);
 
 /**
  * Packs of one bucket: the longest sample left begins one, which takes the shortest left as long as they fit the bound.
@@ -53,7 +53,7 @@ int32_t hotspa_pack(const int32_t *tokens, const int32_t *sample, int32_t n, int
  * @param bounds  those given, ascending; those from the context on do not count
  * @param wait    iterations that packs that do not fill all replicas may wait
  */
-void hotspa_choose(const struct system_request *request, const struct schema_ints *bounds, int64_t wait,
+void hotspa_choose(const struct plan_request *request, const struct schema_ints *bounds, int64_t wait,
                    struct hotspa_choice *choice);
 
 #endif

@@ -8,13 +8,14 @@
  * Source: "Length-Based Strategies" of SlimPack section 4, read as: bins of
  * near-equal token sums; their number and the dealing are inferred.
  */
+#include "system/system.h"
+
 #include <stdlib.h>
 
 #include "base/check.h"
 #include "system/packing.h"
 
-static bool length_balanced_plan(const struct system_request *request, void *state, struct plan *plan,
-                                 struct error *err)
+static bool length_balanced_plan(const struct plan_request *request, void *state, struct plan *plan, struct error *err)
 {
     (void)state;
     const struct batch *batch = request->batch;

@@ -27,6 +27,8 @@
  *   most the context, or one of its halves, whichever is the fastest (system/fastest.h).
  *   With a large M few ranks are left to the short samples beside the long ones, and the greedy gives them all.
  */
+#include "system/system.h"
+
 #include <stdlib.h>
 
 #include "base/check.h"
@@ -53,7 +55,7 @@ struct group {
 
 /* One step, from the samples that are left. */
 struct forming {
-    const struct system_request *request;
+    const struct plan_request *request;
     int32_t max_tokens;    /* M */
     int32_t n_left, *left; /* samples */
     int32_t n_groups;
@@ -266,7 +268,7 @@ static void add_step(struct forming *step, struct plan *plan)
     plan->phases = check_realloc(plan->phases, ((size_t)plan->n_phases + 1) * sizeof *plan->phases);
     struct plan_phase *phase = &plan->phases[plan->n_phases++];
     *phase = (struct plan_phase){0};
-    system_megatron_layout(step->request, phase);
+    request_megatron_layout(step->request, phase);
     step->n_free = step->n_ranks;
     fill_step(step);
     trim(step);
@@ -281,7 +283,7 @@ static void add_step(struct forming *step, struct plan *plan)
 }
 
 /* All steps, with M tokens a rank; the only variant is 0. */
-static bool add_steps(const struct system_request *request, int32_t max_tokens, int32_t variant, struct plan *plan)
+static bool add_steps(const struct plan_request *request, int32_t max_tokens, int32_t variant, struct plan *plan)
 {
     if (variant > 0)
         return false;
@@ -297,7 +299,7 @@ static bool add_steps(const struct system_request *request, int32_t max_tokens, 
     return true;
 }
 
-static bool dynamic_cp_plan(const struct system_request *request, void *state, struct plan *plan, struct error *err)
+static bool dynamic_cp_plan(const struct plan_request *request, void *state, struct plan *plan, struct error *err)
 {
     (void)state;
     const struct dynamic_cp_knobs *knobs = request->knobs;

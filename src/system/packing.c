@@ -181,7 +181,7 @@ static int64_t quotient_up(int64_t a, int64_t b)
     return (a + b - 1) / b;
 }
 
-void packing_balance(const struct system_request *request, const double *weight, int64_t capacity,
+void packing_balance(const struct plan_request *request, const double *weight, int64_t capacity,
                      struct packing *packing)
 {
     const struct batch *batch = request->batch;
@@ -313,7 +313,7 @@ static void add_moments(const struct cost_setting *own, double workspace, double
         of->in_work[i] += token.head - of->fixed[i];
 }
 
-static struct stage_bytes bytes_of_stage(const struct system_request *request, const struct plan_layout *layout,
+static struct stage_bytes bytes_of_stage(const struct plan_request *request, const struct plan_layout *layout,
                                          int32_t stage, double streamed)
 {
     struct cost_setting own = dag_setting(request->setting, layout, stage);
@@ -343,12 +343,12 @@ static struct stage_bytes bytes_of_stage(const struct system_request *request, c
 
 /* The least over stages, of all `cp` ranks together. capacity > 0: units beside the one in work have as many tokens on
  * a rank; else all have as many. share: of the one in work that is never held. */
-static double least_tokens(const struct system_request *request, double capacity, double share)
+static double least_tokens(const struct plan_request *request, double capacity, double share)
 {
-    struct plan_layout layout = system_pipeline_layout(request, 0);
+    struct plan_layout layout = request_pipeline_layout(request, 0);
     double tokens = INT32_MAX;
-    if (system_streams(request))
-        share = fmax(share, system_offload_share(request, request->layout.offload));
+    if (request_streams(request))
+        share = fmax(share, request_offload_share(request, request->layout.offload));
     for (int32_t stage = 0; stage < layout.stages; stage++) {
         struct stage_bytes of = bytes_of_stage(request, &layout, stage, share);
         double beside = (of.n - 1) * (of.held * (1 - request->layout.offload) + of.others);
@@ -360,28 +360,28 @@ static double least_tokens(const struct system_request *request, double capacity
     return fmin(INT32_MAX, fmax(0, tokens) * (double)request->layout.cp);
 }
 
-double packing_room_bytes(const struct system_request *request)
+double packing_room_bytes(const struct plan_request *request)
 {
     struct plan_phase phase = {0};
     double room = request->memory_bytes;
-    system_megatron_layout(request, &phase);
+    request_megatron_layout(request, &phase);
     for (int32_t stage = 0; stage < phase.pipelines[0].layout.stages; stage++)
         room = fmin(room, bytes_of_stage(request, &phase.pipelines[0].layout, stage, 0).room);
     plan_phase_free(&phase);
     return room;
 }
 
-int64_t packing_memory_tokens(const struct system_request *request)
+int64_t packing_memory_tokens(const struct plan_request *request)
 {
     return (int64_t)least_tokens(request, 0, 0);
 }
 
-double packing_streamed_tokens(const struct system_request *request, double capacity, double share)
+double packing_streamed_tokens(const struct plan_request *request, double capacity, double share)
 {
     return least_tokens(request, capacity, share);
 }
 
-struct plan_unit *packing_close_unit(const struct system_request *request, const struct plan_pipeline *pipeline,
+struct plan_unit *packing_close_unit(const struct plan_request *request, const struct plan_pipeline *pipeline,
                                      struct plan_cut *cut)
 {
     struct plan_unit *unit = plan_add_unit(cut);
@@ -389,11 +389,11 @@ struct plan_unit *packing_close_unit(const struct system_request *request, const
     unit->sharding = SLICE_PER_DOCUMENT;
     unit->formation = PLAN_PACK;
     unit->recompute = (enum recompute)request->layout.recompute;
-    system_offload(request, unit);
+    request_offload(request, unit);
     return unit;
 }
 
-void packing_add_unit(const struct system_request *request, const int32_t *tokens, const int32_t *sample, int32_t n,
+void packing_add_unit(const struct plan_request *request, const int32_t *tokens, const int32_t *sample, int32_t n,
                       struct plan_pipeline *pipeline)
 {
     for (int pass = 0; pass < N_PASSES; pass++) {
@@ -428,13 +428,13 @@ int32_t packing_block(struct plan_phase *phase, int32_t first, int32_t width)
     return group;
 }
 
-bool packing_plan(const struct system_request *request, const int32_t *tokens, const struct packing *packing,
+bool packing_plan(const struct plan_request *request, const int32_t *tokens, const struct packing *packing,
                   struct plan *plan, struct error *err)
 {
     bool ok = true;
     *plan = (struct plan){.n_phases = 1, .n_candidates = 1, .shards = scenario_plan_shards(&request->layout)};
     plan->phases = check_calloc(1, sizeof *plan->phases);
-    system_megatron_layout(request, plan->phases);
+    request_megatron_layout(request, plan->phases);
     for (int32_t pack = 0; pack < packing->n_packs; pack++) {
         int32_t first = packing->first[pack], n = packing->first[pack + 1] - first;
         if (n > 0)

@@ -3,7 +3,7 @@
 #ifndef SLIMSIM_SYSTEM_PACKING_H
 #define SLIMSIM_SYSTEM_PACKING_H
 
-#include "system/system.h"
+#include "plan/request.h"
 
 /** Those of pack b are sample[first[b]..first[b+1]). */
 struct packing {
@@ -29,7 +29,7 @@ void packing_best_fit(const int32_t *tokens, int32_t n, const int32_t *order, in
  * these are fewer, on. A sample above the capacity has a pack to itself. Capacity 0, where states alone exceed the
  * memory: the context.
  */
-void packing_balance(const struct system_request *request, const double *weight, int64_t capacity,
+void packing_balance(const struct plan_request *request, const double *weight, int64_t capacity,
                      struct packing *packing);
 
 /**
@@ -53,24 +53,24 @@ int32_t packing_multiple(const struct scenario_plan *layout);
  * for what streams, and its workspace, the last stage the head's of one unit. Of all `cp` ranks of the layout together;
  * 0: states alone exceed the memory. The scores of unfused attention are left out. [tokens]
  */
-int64_t packing_memory_tokens(const struct system_request *request);
+int64_t packing_memory_tokens(const struct plan_request *request);
 
 /** What states and libraries leave on the fullest stage; negative: they exceed the memory [bytes]. */
-double packing_room_bytes(const struct system_request *request);
+double packing_room_bytes(const struct plan_request *request);
 
 /**
  * The same for one unit of which `share` of the activations goes to the host while its pass runs (plan_unit.streams),
  * beside others of `capacity` tokens a rank. [tokens]
  */
-double packing_streamed_tokens(const struct system_request *request, double capacity, double share);
+double packing_streamed_tokens(const struct plan_request *request, double capacity, double share);
 
 /** A unit of the slices that were added to a cut, with the layout's recomputation and offload, context of the pipeline.
  */
-struct plan_unit *packing_close_unit(const struct system_request *request, const struct plan_pipeline *pipeline,
+struct plan_unit *packing_close_unit(const struct plan_request *request, const struct plan_pipeline *pipeline,
                                      struct plan_cut *cut);
 
 /** Append samples as whole slices and a unit of them to both cuts. */
-void packing_add_unit(const struct system_request *request, const int32_t *tokens, const int32_t *sample, int32_t n,
+void packing_add_unit(const struct plan_request *request, const int32_t *tokens, const int32_t *sample, int32_t n,
                       struct plan_pipeline *pipeline);
 
 /** The group of pipelines [first, first + width), made if there is none. @return its number */
@@ -82,7 +82,7 @@ int32_t packing_block(struct plan_phase *phase, int32_t first, int32_t width);
  *
  * @param tokens  of each sample of the packing, carried ones included
  */
-bool packing_plan(const struct system_request *request, const int32_t *tokens, const struct packing *packing,
+bool packing_plan(const struct plan_request *request, const int32_t *tokens, const struct packing *packing,
                   struct plan *plan, struct error *err);
 
 #endif

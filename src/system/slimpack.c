@@ -8,7 +8,7 @@
 
 /* What the cuts of one phase are made from. */
 struct building {
-    const struct system_request *request;
+    const struct plan_request *request;
     const struct slimpack_split *split;
     const struct slimpack_shape *shape;
     struct fill_search *search;
@@ -122,7 +122,7 @@ static void cut_rank(const struct building *building, enum pass pass, int32_t ra
         struct plan_unit *unit = &cut->units[i];
         unit->formation = unit->group >= 0 ? PLAN_SLIM : formation_of(building, cut, unit);
         unit->recompute = (enum recompute)building->request->layout.recompute;
-        system_offload(building->request, unit);
+        request_offload(building->request, unit);
     }
 }
 
@@ -211,7 +211,7 @@ void slimpack_build(const struct slimpack_part *part, const struct slimpack_shap
     *phase = (struct plan_phase){.n_pipelines = n_ranks};
     phase->pipelines = check_calloc((size_t)n_ranks, sizeof *phase->pipelines);
     for (int32_t i = 0; i < n_ranks; i++)
-        phase->pipelines[i].layout = system_pipeline_layout(part->request, first_rank + i);
+        phase->pipelines[i].layout = request_pipeline_layout(part->request, first_rank + i);
     make_groups(&building, first_rank, n_ranks);
     for (int32_t i = 0; i < n_ranks;) {
         struct slimpack_part component = *part;
@@ -234,7 +234,7 @@ void slimpack_make_symmetric(struct plan_phase *phase)
 }
 
 /* More units than the program of a rank can have: refuse, rather than take the fill instead. */
-static bool check_milp(const struct system_request *request, struct error *err)
+static bool check_milp(const struct plan_request *request, struct error *err)
 {
     const struct slimpack_knobs *knobs = request->knobs;
     int64_t units = knobs->units > 0 ? knobs->units : request->layout.pp, most = slimpack_milp_units(request);
@@ -248,7 +248,7 @@ static bool check_milp(const struct system_request *request, struct error *err)
 }
 
 /* What makes units uneven whatever their number: refuse it, rather than the limit. */
-static bool check_spread(const struct system_request *request, struct error *err)
+static bool check_spread(const struct plan_request *request, struct error *err)
 {
     const struct slimpack_knobs *knobs = request->knobs;
     if (knobs->unit_spread == 0)
@@ -260,7 +260,7 @@ static bool check_spread(const struct system_request *request, struct error *err
                           "min_slice and unit_tokens 0");
 }
 
-static bool slimpack_plan(const struct system_request *request, void *state, struct plan *plan, struct error *err)
+static bool slimpack_plan(const struct plan_request *request, void *state, struct plan *plan, struct error *err)
 {
     (void)state;
     if (request->layout.vpp != 1)
@@ -274,7 +274,7 @@ static bool slimpack_plan(const struct system_request *request, void *state, str
 }
 
 /* The splits that slimpack_choose weighs. */
-static bool slimpack_shares(const struct system_request *request, int32_t variant, struct system_share *share)
+static bool slimpack_shares(const struct plan_request *request, int32_t variant, struct system_share *share)
 {
     struct slimpack_split split;
     enum slimpack_merge merge;

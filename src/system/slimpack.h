@@ -96,7 +96,7 @@ bool slimpack_nth_merge(const struct slimpack_knobs *knobs, int32_t n, enum slim
  * Knob slicing does not count: without it the same samples are shared, so a plan with it is no slower. INT64_MAX if
  * states alone exceed the memory.
  */
-int64_t slimpack_rank_tokens(const struct system_request *request, enum slimpack_merge merge);
+int64_t slimpack_rank_tokens(const struct plan_request *request, enum slimpack_merge merge);
 
 /**
  * Phase 1 and DP-Merge. With f(x) the forward FLOPs of a sample and C = sum f / DP, samples go by descending f:
@@ -116,7 +116,7 @@ int64_t slimpack_rank_tokens(const struct system_request *request, enum slimpack
  *   largest.
  * - else to the least loaded rank (longest processing time first).
  */
-void slimpack_split(const struct system_request *request, enum slimpack_merge merge, struct slimpack_split *split);
+void slimpack_split(const struct plan_request *request, enum slimpack_merge merge, struct slimpack_split *split);
 
 void slimpack_split_free(struct slimpack_split *split);
 
@@ -128,12 +128,12 @@ void slimpack_split_free(struct slimpack_split *split);
  * with the smallest largest unit is kept, so no unit takes longer than the longest of equal FLOPs. Loads of ranks and
  * an outlier's number of units stay those of equal FLOPs. Caller frees.
  */
-fill_flop *slimpack_time_targets(const struct system_request *request, const struct fill *fill, int32_t context);
+fill_flop *slimpack_time_targets(const struct plan_request *request, const struct fill *fill, int32_t context);
 
 /** Ranks [first_rank, first_rank + n_ranks) of a split; the range must not cut a block. Ranks that blocks link are a
  * component, and any other rank is. */
 struct slimpack_part {
-    const struct system_request *request;
+    const struct plan_request *request;
     const struct slimpack_split *split;
     int32_t first_rank, n_ranks;
     struct fill_search *search; /* of packer milp; NULL: the exact fill */
@@ -142,9 +142,9 @@ struct slimpack_part {
 bool slimpack_holds(const struct slimpack_outlier *outlier, int32_t rank);
 
 /** An outlier's work on each rank of its block, and that of a rank's local samples [FLOPs x DP, whole numbers]. */
-fill_flop slimpack_outlier_flop(const struct system_request *request, const struct slimpack_split *split,
-                                enum pass pass, const struct slimpack_outlier *outlier);
-fill_flop slimpack_local_flop(const struct system_request *request, const struct slimpack_split *split, enum pass pass,
+fill_flop slimpack_outlier_flop(const struct plan_request *request, const struct slimpack_split *split, enum pass pass,
+                                const struct slimpack_outlier *outlier);
+fill_flop slimpack_local_flop(const struct plan_request *request, const struct slimpack_split *split, enum pass pass,
                               int32_t rank);
 
 /**
@@ -206,7 +206,7 @@ struct slimpack_kind {
 };
 
 /** As the plan has them; or all offloaded, or all recomputed, where these are `auto`. Of the host any. */
-struct slimpack_kind slimpack_kind_of(const struct system_request *request, bool offloads, bool recomputes);
+struct slimpack_kind slimpack_kind_of(const struct plan_request *request, bool offloads, bool recomputes);
 
 /**
  * A pipeline's share of a bound on the makespan [s]: with first and last the first forward and the last backward unit,
@@ -227,7 +227,7 @@ double slimpack_pass_s(const struct plan_pipeline *pipeline, const struct cost_s
 /** p (F + B) of a sample in a unit of its own, without head, recomputation and the ends of attention's kernels
  * (cost_attention_least_s) [s]: no plan that keeps the sample whole and on one rank ends earlier, for its forward and
  * backward go through all p stages, and a unit with more in it takes no less. */
-double slimpack_chain_s(const struct system_request *request, int32_t tokens);
+double slimpack_chain_s(const struct plan_request *request, int32_t tokens);
 
 /** What slimpack_bound_bytes walks of a pipeline: tokens of a rank in each unit; and the order, as order_leads has it,
  * which others set and free. */
@@ -259,12 +259,12 @@ double slimpack_bound_bytes(const struct cost_setting *setting, const struct pla
  * of the sample begins, all its slices have run forward and none backward. What the step itself runs has no tokens
  * here, so all of the sample may be on the host.
  */
-double slimpack_sample_bytes(const struct system_request *request, double tokens, const struct slimpack_kind *kind);
+double slimpack_sample_bytes(const struct plan_request *request, double tokens, const struct slimpack_kind *kind);
 
 /** Places that packer milp gives each boundary, and the units of a rank that it can have: so many that the program has
  * at most 300 binaries, which takes GLPK under a second. INT64_MAX without it. */
-int64_t slimpack_milp_places(const struct system_request *request);
-int64_t slimpack_milp_units(const struct system_request *request);
+int64_t slimpack_milp_places(const struct plan_request *request);
+int64_t slimpack_milp_units(const struct plan_request *request);
 
 /**
  * Candidates. Each component (ranks that blocks link, or any other rank) chooses its own: m = i x stages,
@@ -320,6 +320,6 @@ int64_t slimpack_milp_units(const struct system_request *request);
  * This is to the last bit of the makespan without gradient traffic (with it: what of it shows depends on the last
  * passes, which differ); it is never so of the peak where nothing fits.
  */
-bool slimpack_choose(const struct system_request *request, struct plan *plan, struct error *err);
+bool slimpack_choose(const struct plan_request *request, struct plan *plan, struct error *err);
 
 #endif

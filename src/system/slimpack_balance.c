@@ -23,7 +23,7 @@ static double unit_s(const struct cost_setting *setting, enum recompute recomput
 }
 
 /* Seconds of the units that the fill's targets make, and the largest. @return whether there are n_units of them */
-static bool measure(const struct system_request *request, const struct fill *fill, int32_t context, double *seconds,
+static bool measure(const struct plan_request *request, const struct fill *fill, int32_t context, double *seconds,
                     double *largest_s)
 {
     struct plan_cut cut = {0};
@@ -62,7 +62,7 @@ static void move_targets(const struct fill *fill, const double *seconds, fill_fl
     free(before);
 }
 
-fill_flop *slimpack_time_targets(const struct system_request *request, const struct fill *fill, int32_t context)
+fill_flop *slimpack_time_targets(const struct plan_request *request, const struct fill *fill, int32_t context)
 {
     int64_t n = fill->n_units, n_tokens = 0;
     size_t bytes = (size_t)n * sizeof(fill_flop);

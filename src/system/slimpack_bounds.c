@@ -20,7 +20,7 @@ double slimpack_pass_s(const struct plan_pipeline *pipeline, const struct cost_s
     return sum_s;
 }
 
-double slimpack_chain_s(const struct system_request *request, int32_t tokens)
+double slimpack_chain_s(const struct plan_request *request, int32_t tokens)
 {
     struct slice slice = {0, 0, tokens};
     struct cost_unit unit = {.slices = &slice, .n_slices = 1, .context = 1};
@@ -214,23 +214,23 @@ double slimpack_bound_bytes(const struct cost_setting *setting, const struct pla
     return bound * (1 - 1e-12); /* sums in another order may differ in their last bits */
 }
 
-double slimpack_sample_bytes(const struct system_request *request, double tokens, const struct slimpack_kind *kind)
+double slimpack_sample_bytes(const struct plan_request *request, double tokens, const struct slimpack_kind *kind)
 {
-    struct plan_layout layout = system_pipeline_layout(request, 0);
+    struct plan_layout layout = request_pipeline_layout(request, 0);
     struct bounded bounded = {
-        .layout = &layout, .kind = kind, .streams = system_streams(request), .sample_tokens = tokens};
+        .layout = &layout, .kind = kind, .streams = request_streams(request), .sample_tokens = tokens};
     return pipeline_bound_bytes(request->setting, &bounded, scenario_plan_shards(&request->layout)) * (1 - 1e-12);
 }
 
-struct slimpack_kind slimpack_kind_of(const struct system_request *request, bool offloads, bool recomputes)
+struct slimpack_kind slimpack_kind_of(const struct plan_request *request, bool offloads, bool recomputes)
 {
-    double offload = system_offload_share(request, request->layout.offload);
+    double offload = request_offload_share(request, request->layout.offload);
     struct slimpack_kind kind = {(enum recompute)request->layout.recompute, offload, INFINITY};
     const struct slimpack_knobs *knobs = request->knobs;
     if (recomputes && knobs->recompute == SLIMPACK_BY_UNIT)
         kind.recompute = RECOMPUTE_FULL;
     if (offloads && knobs->offload == SLIMPACK_BY_UNIT)
-        kind.offload = system_offload_share(request, 1);
+        kind.offload = request_offload_share(request, 1);
     return kind;
 }
 
@@ -266,7 +266,7 @@ static double tokens_in(double room, double bytes, double away, double host_byte
     return fmin(room / (bytes - away), (room + host_bytes) / bytes);
 }
 
-int64_t slimpack_rank_tokens(const struct system_request *request, enum slimpack_merge merge)
+int64_t slimpack_rank_tokens(const struct plan_request *request, enum slimpack_merge merge)
 {
     struct plan_phase phase = {0};
     struct slimpack_kind kind = slimpack_kind_of(request, !slimpack_own_offload(merge), !slimpack_own_recompute(merge));
@@ -275,12 +275,12 @@ int64_t slimpack_rank_tokens(const struct system_request *request, enum slimpack
     int64_t n_gpus = layout->tp * layout->cp * layout->dp * layout->pp, n_node = platform->gpus_per_node;
     double sliced = INFINITY, whole = INFINITY,
            host_bytes = platform->host_memory_bytes / (double)(n_gpus < n_node ? n_gpus : n_node);
-    system_megatron_layout(request, &phase);
+    request_megatron_layout(request, &phase);
     for (int end = 0; end < 2; end++) {
         bool first = end == 0 || request->layout.pp == 1, last = end == 1 || request->layout.pp == 1;
         int32_t stage = end == 0 ? 0 : (int32_t)request->layout.pp - 1;
         struct cost_setting own = dag_setting(request->setting, &phase.pipelines[0].layout, stage);
-        struct sample_bytes bytes = sample_bytes_of(&kind, &own, last, system_streams(request));
+        struct sample_bytes bytes = sample_bytes_of(&kind, &own, last, request_streams(request));
         double room =
             request->memory_bytes - states_bytes(&own, first, last, scenario_plan_shards(&request->layout), false);
         sliced = fmin(sliced, tokens_in(room, bytes.sliced, bytes.away_sliced, host_bytes));

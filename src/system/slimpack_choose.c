@@ -4,13 +4,13 @@
 
 #include "system/slimpack_solve.h"
 
-static struct slimpack_solution no_solution(const struct system_request *request)
+static struct slimpack_solution no_solution(const struct plan_request *request)
 {
     return (struct slimpack_solution){.given_up = true, .plan = {.shards = scenario_plan_shards(&request->layout)}};
 }
 
 /* Keep the better of two solutions, with the work of both. */
-static void keep_better(const struct system_request *request, struct slimpack_solution *best,
+static void keep_better(const struct plan_request *request, struct slimpack_solution *best,
                         struct slimpack_solution *other)
 {
     bool wins =
@@ -25,7 +25,7 @@ static void keep_better(const struct system_request *request, struct slimpack_so
 }
 
 /* What a solution must beat to be of use. */
-static struct slimpack_limit limit_beside(const struct system_request *request, const struct slimpack_solution *best)
+static struct slimpack_limit limit_beside(const struct plan_request *request, const struct slimpack_solution *best)
 {
     if (!best->given_up)
         return slimpack_limit_of(&best->worst.is, request->memory_bytes);
@@ -34,7 +34,7 @@ static struct slimpack_limit limit_beside(const struct system_request *request, 
 }
 
 /* What a solution with less parts must come to, to be of use: to fit, and be faster than what fits. */
-static struct slimpack_limit limit_of_less(const struct system_request *request, const struct slimpack_solution *best)
+static struct slimpack_limit limit_of_less(const struct plan_request *request, const struct slimpack_solution *best)
 {
     struct slimpack_limit limit = limit_beside(request, best);
     if (!best->given_up && limit.peak_bytes <= request->memory_bytes)
@@ -88,7 +88,7 @@ static bool switch_off(struct slimpack_knobs *knobs, enum part part)
 }
 
 /* @return whether the host binds what it comes to */
-static bool try_how(const struct system_request *request, const struct slimpack_split *split, struct slimpack_how how,
+static bool try_how(const struct plan_request *request, const struct slimpack_split *split, struct slimpack_how how,
                     struct slimpack_solution *best, bool *binds, struct error *err)
 {
     struct slimpack_solution other;
@@ -119,7 +119,7 @@ static bool all_bind(const bool *binds, int32_t off)
 }
 
 /* With all parts, and with even shares where the host binds. @param binds  whether it does */
-static bool try_split(const struct system_request *request, const struct slimpack_split *split,
+static bool try_split(const struct plan_request *request, const struct slimpack_split *split,
                       struct slimpack_solution *best, bool *binds, struct error *err)
 {
     const struct slimpack_knobs *knobs = request->knobs;
@@ -130,13 +130,13 @@ static bool try_split(const struct system_request *request, const struct slimpac
 }
 
 /* Where the host binds with all parts: without each set of them that lacks none without which it does not bind. */
-static bool try_less(const struct system_request *request, const struct slimpack_split *split,
+static bool try_less(const struct plan_request *request, const struct slimpack_split *split,
                      struct slimpack_solution *best, struct error *err)
 {
     bool binds[1 << N_PARTS] = {true}, ok = true; /* sets by number: those of fewer parts come before */
     for (int32_t off = 1; ok && off < 1 << N_PARTS; off++) {
         struct slimpack_knobs without = *(const struct slimpack_knobs *)request->knobs;
-        struct system_request own = *request;
+        struct plan_request own = *request;
         own.knobs = &without;
         if (all_bind(binds, off) && switch_off_all(&without, off))
             ok = try_how(&own, split, (struct slimpack_how){.less = true}, best, &binds[off], err);
@@ -158,7 +158,7 @@ static bool same_outliers(const struct slimpack_split *a, const struct slimpack_
 }
 
 /* The knobs that a split is made for. */
-static struct slimpack_knobs knobs_of(const struct system_request *request, enum slimpack_merge merge)
+static struct slimpack_knobs knobs_of(const struct plan_request *request, enum slimpack_merge merge)
 {
     struct slimpack_knobs knobs = *(const struct slimpack_knobs *)request->knobs;
     if (slimpack_own_offload(merge))
@@ -176,11 +176,11 @@ static bool is_part(const struct way *a, const struct way *b)
 }
 
 /* The n-th way, unless those before have its candidates. */
-static bool try_way(const struct system_request *request, struct way *ways, int32_t n, struct slimpack_solution *best,
+static bool try_way(const struct plan_request *request, struct way *ways, int32_t n, struct slimpack_solution *best,
                     struct error *err)
 {
     struct slimpack_knobs knobs = knobs_of(request, ways[n].merge);
-    struct system_request own = *request;
+    struct plan_request own = *request;
     own.knobs = &knobs;
     slimpack_split(request, ways[n].merge, &ways[n].split);
     ways[n].binds = false;
@@ -190,7 +190,7 @@ static bool try_way(const struct system_request *request, struct way *ways, int3
     return try_split(&own, &ways[n].split, best, &ways[n].binds, err);
 }
 
-static bool try_ways(const struct system_request *request, struct slimpack_solution *best, struct error *err)
+static bool try_ways(const struct plan_request *request, struct slimpack_solution *best, struct error *err)
 {
     struct way ways[SLIMPACK_N_MERGES];
     int32_t n = 0;
@@ -201,7 +201,7 @@ static bool try_ways(const struct system_request *request, struct slimpack_solut
     }
     for (int32_t i = 0; i < n; i++) {
         struct slimpack_knobs knobs = knobs_of(request, ways[i].merge);
-        struct system_request own = *request;
+        struct plan_request own = *request;
         own.knobs = &knobs;
         if (ok && ways[i].binds)
             ok = try_less(&own, &ways[i].split, best, err);
@@ -210,7 +210,7 @@ static bool try_ways(const struct system_request *request, struct slimpack_solut
     return ok;
 }
 
-bool slimpack_choose(const struct system_request *request, struct plan *plan, struct error *err)
+bool slimpack_choose(const struct plan_request *request, struct plan *plan, struct error *err)
 {
     struct slimpack_solution best = no_solution(request);
     bool ok = try_ways(request, &best, err);

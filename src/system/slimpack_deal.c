@@ -12,15 +12,15 @@ bool slimpack_holds(const struct slimpack_outlier *outlier, int32_t rank)
     return outlier->first_rank <= rank && rank < outlier->first_rank + outlier->width;
 }
 
-fill_flop slimpack_outlier_flop(const struct system_request *request, const struct slimpack_split *split,
-                                enum pass pass, const struct slimpack_outlier *outlier)
+fill_flop slimpack_outlier_flop(const struct plan_request *request, const struct slimpack_split *split, enum pass pass,
+                                const struct slimpack_outlier *outlier)
 {
     struct flop_curve curve = flop_layer_curve(request->setting->model, pass);
     fill_flop flop = flop_of_prefix(curve, request->batch->tokens[outlier->sample]);
     return flop * (split->n_ranks / outlier->width);
 }
 
-fill_flop slimpack_local_flop(const struct system_request *request, const struct slimpack_split *split, enum pass pass,
+fill_flop slimpack_local_flop(const struct plan_request *request, const struct slimpack_split *split, enum pass pass,
                               int32_t rank)
 {
     struct flop_curve curve = flop_layer_curve(request->setting->model, pass);

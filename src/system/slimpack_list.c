@@ -15,14 +15,14 @@ static const struct slimpack_knobs *knobs_of(const struct slimpack_choice *choic
     return choice->part.request->knobs;
 }
 
-int64_t slimpack_milp_places(const struct system_request *request)
+int64_t slimpack_milp_places(const struct plan_request *request)
 {
     const struct slimpack_knobs *knobs = request->knobs;
     int64_t places = 2 * knobs->milp_window + 1, tokens = request->batch->n_tokens;
     return knobs->milp_window == 0 || places > tokens ? tokens : places;
 }
 
-int64_t slimpack_milp_units(const struct system_request *request)
+int64_t slimpack_milp_units(const struct plan_request *request)
 {
     const struct slimpack_knobs *knobs = request->knobs;
     return knobs->packer == SLIMPACK_MILP ? MILP_MAX_BINARIES / slimpack_milp_places(request) + 1 : INT64_MAX;
@@ -111,7 +111,7 @@ bool slimpack_is_hopeless(const struct slimpack_choice *choice, double bound_s, 
 static double least_bytes(const struct slimpack_choice *choice, const struct plan_phase *phase,
                           const struct slimpack_walk *walks, double tokens)
 {
-    const struct system_request *request = choice->part.request;
+    const struct plan_request *request = choice->part.request;
     struct slimpack_kind kinds[] = {slimpack_kind_of(request, true, true), slimpack_kind_of(request, false, false)};
     int32_t shards = scenario_plan_shards(&request->layout);
     double bytes = 0;
@@ -178,7 +178,7 @@ static void free_orders(int32_t **orders, int32_t n_pipelines)
  * @return whether one may fit */
 static bool list_policies(struct slimpack_choice *choice, struct slimpack_shape shape, const struct plan_phase *phase)
 {
-    const struct system_request *request = choice->part.request;
+    const struct plan_request *request = choice->part.request;
     struct slimpack_walk *walks = slimpack_walks(phase);
     int32_t **had[SLIMPACK_N_POLICIES], n_had = 0, wanted = knobs_of(choice)->injection;
     bool may_fit = false;

@@ -93,8 +93,8 @@ static int32_t least_width(const struct slimpack_split *split, const struct cost
     return best;
 }
 
-static bool is_outlier(const struct system_request *request, const struct slimpack_split *split,
-                       const struct rule *rule, int64_t flop, double tokens)
+static bool is_outlier(const struct plan_request *request, const struct slimpack_split *split, const struct rule *rule,
+                       int64_t flop, double tokens)
 {
     const struct slimpack_knobs *knobs = request->knobs;
     int64_t threshold = llround(knobs->merge_threshold * THRESHOLD_PARTS);
@@ -123,7 +123,7 @@ bool slimpack_nth_merge(const struct slimpack_knobs *knobs, int32_t n, enum slim
 }
 
 /* Tokens of a sample that need not be shared for their memory. */
-static double capacity_of(const struct system_request *request, enum slimpack_merge merge)
+static double capacity_of(const struct plan_request *request, enum slimpack_merge merge)
 {
     const struct slimpack_knobs *knobs = request->knobs;
     bool unlimited = merge == SLIMPACK_MERGE_FLOP || merge == SLIMPACK_APART || merge == SLIMPACK_MERGE_EVEN;
@@ -132,7 +132,7 @@ static double capacity_of(const struct system_request *request, enum slimpack_me
     return knobs->merge_memory * (double)slimpack_rank_tokens(request, merge);
 }
 
-static void split_by(const struct system_request *request, const struct rule *rule, struct slimpack_split *split)
+static void split_by(const struct plan_request *request, const struct rule *rule, struct slimpack_split *split)
 {
     const struct batch *batch = request->batch;
     struct flop_curve curve = flop_layer_curve(request->setting->model, PASS_FORWARD);
@@ -177,7 +177,7 @@ static fill_flop fullest_of(const struct slimpack_split *split)
 
 /* By the least of 1, 2, 4 .. parts, up to the ranks, by which no rank has more than EVEN_PERCENT of C, else by that by
  * which the fullest has least. */
-static void split_evenly(const struct system_request *request, struct rule rule, struct slimpack_split *split)
+static void split_evenly(const struct plan_request *request, struct rule rule, struct slimpack_split *split)
 {
     split_by(request, &rule, split);
     while (100 * fullest_of(split) > EVEN_PERCENT * split->total && (rule.parts *= 2) <= request->layout.dp) {
@@ -192,7 +192,7 @@ static void split_evenly(const struct system_request *request, struct rule rule,
     }
 }
 
-void slimpack_split(const struct system_request *request, enum slimpack_merge merge, struct slimpack_split *split)
+void slimpack_split(const struct plan_request *request, enum slimpack_merge merge, struct slimpack_split *split)
 {
     struct rule rule = {merge == SLIMPACK_APART, 1, capacity_of(request, merge)};
     if (merge == SLIMPACK_MERGE_EVEN)

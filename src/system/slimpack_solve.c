@@ -221,7 +221,7 @@ static bool solve_components(const struct slimpack_part *whole, struct slimpack_
 /* A component's even share times its GPUs of a node, over the GPUs there, is the most that it has of the node's host;
  * the components' sum, of the node where it is most. Components wait for nothing of each other, so beside others each
  * has on the host what it has alone. */
-static double shared_host(const struct system_request *request, const struct component *components, int32_t n,
+static double shared_host(const struct plan_request *request, const struct component *components, int32_t n,
                           const struct plan_phase *phase)
 {
     int64_t n_node = request->setting->platform->gpus_per_node;
@@ -245,7 +245,7 @@ static double shared_host(const struct system_request *request, const struct com
 /* Components may each fit a host that they share, and not fit it together. That is looked at where their shares leave
  * it open.
  * @param worst  of the components */
-static bool weigh_host(const struct system_request *request, const struct component *components, int32_t n,
+static bool weigh_host(const struct plan_request *request, const struct component *components, int32_t n,
                        const struct adapt_outcome *worst, struct slimpack_solution *solution, struct error *err)
 {
     struct adapt_arrays arrays = {0};
@@ -267,7 +267,7 @@ static bool weigh_host(const struct system_request *request, const struct compon
 }
 
 /* The plan of all components: evened out, unless that does not fit the host. */
-static bool join(const struct system_request *request, const struct slimpack_split *split, struct component *components,
+static bool join(const struct plan_request *request, const struct slimpack_split *split, struct component *components,
                  int32_t n, struct slimpack_solution *solution, struct error *err)
 {
     struct adapt_outcome worst = solution->worst.is;
@@ -280,7 +280,7 @@ static bool join(const struct system_request *request, const struct slimpack_spl
     return weigh_host(request, components, n, &worst, solution, err);
 }
 
-bool slimpack_solve(const struct system_request *request, const struct slimpack_split *split, struct slimpack_how how,
+bool slimpack_solve(const struct plan_request *request, const struct slimpack_split *split, struct slimpack_how how,
                     struct slimpack_limit limit, struct slimpack_solution *solution, struct error *err)
 {
     int32_t n;

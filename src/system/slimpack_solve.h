@@ -27,7 +27,7 @@ struct slimpack_limit slimpack_limit_of(const struct adapt_outcome *outcome, dou
 
 /** Let each component choose, even out those that do not decide unless that does not fit the host, and join them. The
  * caller frees the plan. */
-bool slimpack_solve(const struct system_request *request, const struct slimpack_split *split, struct slimpack_how how,
+bool slimpack_solve(const struct plan_request *request, const struct slimpack_split *split, struct slimpack_how how,
                     struct slimpack_limit limit, struct slimpack_solution *solution, struct error *err);
 
 #endif

@@ -18,6 +18,8 @@
  *
  * Source: Li et al. 2025 (arXiv:2504.14519), from a summary.
  */
+#include "system/system.h"
+
 #include <stdlib.h>
 
 #include "base/check.h"
@@ -128,7 +130,7 @@ static void exchange_all(struct plan_pipeline *pipeline, const struct model *mod
     free(tick.excess);
 }
 
-static void run_slices(const struct system_request *request, struct plan_pipeline *pipeline)
+static void run_slices(const struct plan_request *request, struct plan_pipeline *pipeline)
 {
     const struct slimpipe_knobs *knobs = request->knobs;
     int32_t n = knobs->slices > 0 ? (int32_t)knobs->slices : 2 * pipeline->layout.stages;
@@ -144,7 +146,7 @@ static void run_slices(const struct system_request *request, struct plan_pipelin
     free(ahead);
 }
 
-static bool slimpipe_plan(const struct system_request *request, void *state, struct plan *plan, struct error *err)
+static bool slimpipe_plan(const struct plan_request *request, void *state, struct plan *plan, struct error *err)
 {
     (void)state;
     struct packing packing;

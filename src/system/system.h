@@ -5,22 +5,7 @@
 #ifndef SLIMSIM_SYSTEM_SYSTEM_H
 #define SLIMSIM_SYSTEM_SYSTEM_H
 
-#include "cost/cost.h"
-#include "lengths/lengths.h"
-#include "plan/plan.h"
-
-/** All that plan() may know. Everything is borrowed and constant; random numbers come from iteration and seed alone. */
-struct system_request {
-    const struct batch *batch;
-    const struct cost_setting *setting; /* TP degree and layers of a virtual stage filled in */
-    struct scenario_plan layout;        /* dp filled in */
-    int64_t context;                    /* longest sample [tokens] */
-    double memory_bytes;                /* a rank may use */
-    int64_t iteration, seed;
-    const void *knobs; /* the system's own struct, filled from its table */
-    double limit_s;    /* 0: none. Else nobody wants a plan that exceeds memory_bytes, or whose passes end later than
-                          this (critical path): in its place the system may give a plan without phases */
-};
+#include "plan/request.h"
 
 /** The data-parallel ranks [first_rank, first_rank + width) share a sample evenly. */
 struct system_share {
@@ -52,11 +37,11 @@ struct training_system {
     bool never_regrets; /* Take two requests that differ only in memory_bytes, recompute and offload. The one with more
                            memory and less of both gets a plan whose passes end no later (critical path). And a plan
                            that also fits less memory is the plan for less memory, too */
-    bool (*shares)(const struct system_request *request, int32_t variant, struct system_share *share);
+    bool (*shares)(const struct plan_request *request, int32_t variant, struct system_share *share);
     /* Which ranks share each sample, share[n_samples], in one variant, numbered from 0; false: there is no such
        variant. plan() takes the shares of one of the variants. Cheap: a search takes bounds from it. NULL: the shares
        are not known before plan() */
-    bool (*plan)(const struct system_request *request, void *state, struct plan *plan, struct error *err);
+    bool (*plan)(const struct plan_request *request, void *state, struct plan *plan, struct error *err);
     void (*close)(void *state); /* NULL: nothing to free */
 };
 
@@ -86,38 +71,5 @@ bool system_read_knobs(const struct training_system *system, const struct scenar
 /** Names, knobs, context degrees and chunks of all entries, before anything runs: every error with its
  * file:line:column. */
 bool system_check_entries(const struct scenario *scenario, struct error *err);
-
-/** What a rank may allocate: the device's memory less the CUDA context [bytes]. */
-double system_memory_bytes(const struct device *device);
-
-/** The limit that a plan exceeds; of a GPU before that of a node. */
-enum system_misfit { SYSTEM_FITS, SYSTEM_GPU_MEMORY, SYSTEM_HOST_MEMORY, SYSTEM_N_MISFITS };
-
-/** Whether bytes of a GPU and of a node's host memory exceed what there is. */
-enum system_misfit system_misfit_of(const struct scenario *scenario, double peak_bytes, double host_bytes);
-
-/** Costs of a layout: model, device, platform and overlaps of the scenario. */
-struct cost_setting system_setting(const struct scenario *scenario, const struct scenario_plan *layout);
-
-/** The request for one iteration's plan with the scenario's seed. Everything is borrowed. */
-struct system_request system_request_of(const struct scenario *scenario, const struct cost_setting *setting,
-                                        const struct scenario_plan *layout, const struct batch *batch,
-                                        const void *knobs, int64_t iteration);
-
-/** Whether units that offload stream (plan_unit.streams): on one virtual stage what goes to the host is soon back. */
-bool system_streams(const struct system_request *request);
-
-/** The share of a unit's activations that goes to the host where the plan says `offload`: `offload` itself; where units
- * stream, `offload` of all layers but the first and the last (as ByteScale's eq. 3, bytescale.c). */
-double system_offload_share(const struct system_request *request, double offload);
-
-/** Give a unit the plan's offload. */
-void system_offload(const struct system_request *request, struct plan_unit *unit);
-
-/** Pipelines of one phase, laid out as Megatron does: TP fastest, then CP, DP, PP. */
-void system_megatron_layout(const struct system_request *request, struct plan_phase *phase);
-
-/** The layout of one of them. */
-struct plan_layout system_pipeline_layout(const struct system_request *request, int32_t pipeline);
 
 #endif

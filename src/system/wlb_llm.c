@@ -25,6 +25,8 @@
  * - Remainders of documents over 2 CP chunks, which the paper deals round-robin, are shared as real numbers.
  * - An iteration that would train nothing takes all that waits.
  */
+#include "system/system.h"
+
 #include <stdlib.h>
 
 #include "base/check.h"
@@ -51,7 +53,7 @@ struct wlb_state {
 
 /* One iteration in work. */
 struct wlb_iteration {
-    const struct system_request *request;
+    const struct plan_request *request;
     struct wlb_document *documents; /* those that wait, then the batch's */
     int32_t n, n_waiting;
     int32_t *pack;
@@ -68,7 +70,7 @@ static double attention_s(const struct cost_setting *setting, const struct cost_
 }
 
 /* Seconds that a token adds, but for attention. */
-static double token_s(const struct system_request *request)
+static double token_s(const struct plan_request *request)
 {
     struct cost_unit unit = {.padding_tokens = (int32_t)request->context,
                              .context = (int32_t)request->layout.cp,
@@ -83,7 +85,7 @@ static double token_s(const struct system_request *request)
 
 /* Wa(d) + Wl(d), what the backward repeats among them: attention is what a second document of as many tokens adds to a
  * packed kernel, without its launch. */
-static double weight_s(const struct system_request *request, int32_t tokens, double one_token_s)
+static double weight_s(const struct plan_request *request, int32_t tokens, double one_token_s)
 {
     const struct slice slices[] = {{0, 0, tokens}, {1, 0, tokens}};
     struct cost_unit unit = {.slices = slices,
@@ -95,7 +97,7 @@ static double weight_s(const struct system_request *request, int32_t tokens, dou
     return both_s - attention_s(request->setting, &unit) + tokens * one_token_s;
 }
 
-static void open_iteration(const struct system_request *request, const struct wlb_state *state,
+static void open_iteration(const struct plan_request *request, const struct wlb_state *state,
                            struct wlb_iteration *work)
 {
     const struct batch *batch = request->batch;
@@ -115,7 +117,7 @@ static void open_iteration(const struct system_request *request, const struct wl
 }
 
 /* Micro-batches of all ranks: of the context, or of what memory has room for if that is less; at most the documents. */
-static int32_t n_micro_batches(const struct system_request *request, int64_t capacity, int32_t n_documents)
+static int32_t n_micro_batches(const struct plan_request *request, int64_t capacity, int32_t n_documents)
 {
     const struct wlb_knobs *knobs = request->knobs;
     int32_t multiple = packing_multiple(&request->layout);
@@ -128,7 +130,7 @@ static int32_t n_micro_batches(const struct system_request *request, int64_t cap
 }
 
 /* S_max; where states alone exceed the memory, the context. */
-static int64_t capacity_of(const struct system_request *request)
+static int64_t capacity_of(const struct plan_request *request)
 {
     const struct wlb_knobs *knobs = request->knobs;
     int64_t capacity = knobs->max_tokens > 0 ? knobs->max_tokens : packing_memory_tokens(request);
@@ -137,7 +139,7 @@ static int64_t capacity_of(const struct system_request *request)
 
 static void fill_rule(struct wlb_iteration *work, struct wlb_state *state)
 {
-    const struct system_request *request = work->request;
+    const struct plan_request *request = work->request;
     const struct wlb_knobs *knobs = request->knobs;
     struct wlb_rule *rule = &work->rule;
     *rule = state->tuned;
@@ -192,7 +194,7 @@ static int32_t *number_samples(const struct wlb_iteration *work, int32_t *sample
 }
 
 /* The cheaper way to shard a unit, of what the knob leaves. */
-static enum slice_sharding sharding_of(const struct system_request *request, const struct plan_cut *cut,
+static enum slice_sharding sharding_of(const struct plan_request *request, const struct plan_cut *cut,
                                        const struct plan_unit *part)
 {
     const struct wlb_knobs *knobs = request->knobs;
@@ -207,7 +209,7 @@ static enum slice_sharding sharding_of(const struct system_request *request, con
     return attention_s(request->setting, &unit) < document_s ? SLICE_PER_SEQUENCE : SLICE_PER_DOCUMENT;
 }
 
-static void shard_units(const struct system_request *request, struct plan_phase *phase)
+static void shard_units(const struct plan_request *request, struct plan_phase *phase)
 {
     for (int32_t rank = 0; rank < phase->n_pipelines; rank++) {
         struct plan_cut *forward = &phase->pipelines[rank].cut[PASS_FORWARD];
@@ -245,7 +247,7 @@ static bool make_plan(const struct wlb_iteration *work, struct plan *plan, struc
     return ok;
 }
 
-static bool check_request(const struct system_request *request, struct error *err)
+static bool check_request(const struct plan_request *request, struct error *err)
 {
     const struct wlb_knobs *knobs = request->knobs;
     if (request->layout.cp > 1 && request->setting->context_type != SCENARIO_ALL_GATHER)
@@ -262,7 +264,7 @@ static bool check_request(const struct system_request *request, struct error *er
     return true;
 }
 
-static bool wlb_plan(const struct system_request *request, void *state, struct plan *plan, struct error *err)
+static bool wlb_plan(const struct plan_request *request, void *state, struct plan *plan, struct error *err)
 {
     const struct wlb_knobs *knobs = request->knobs;
     struct wlb_state *waits = state;

@@ -116,7 +116,7 @@ double predict_layer_s(const struct setting *setting, const struct device *devic
 {
     struct scenario_system system;
     struct scenario scenario = scenario_of(setting, device, &system);
-    struct cost_setting cost = system_setting(&scenario, &setting->plan);
+    struct cost_setting cost = request_setting(&scenario, &setting->plan);
     struct slice *slices = check_calloc((size_t)setting->micro_batch, sizeof *slices);
     for (int32_t i = 0; i < setting->micro_batch; i++)
         slices[i] = (struct slice){.sample = i, .end = (int32_t)setting->seq_len};

@@ -4,7 +4,7 @@
 #define SLIMSIM_VALIDATE_PREDICT_H
 
 #include "cost/flop.h"
-#include "system/system.h"
+#include "plan/request.h"
 #include "validate/setting.h"
 
 struct predict_result {
@@ -12,8 +12,8 @@ struct predict_result {
     double peak_bytes;        /* largest of any rank */
     double first_stage_bytes; /* largest of the first stage */
     double last_stage_bytes;  /* likewise of the last one */
-    double memory_bytes;      /* that a rank may use: system_memory_bytes */
-    enum system_misfit misfit;
+    double memory_bytes;      /* that a rank may use: request_memory_bytes */
+    enum request_misfit misfit;
 };
 
 /** One iteration on the critical path. @return false with err when the simulation fails */

@@ -3,7 +3,7 @@
 #ifndef SLIMSIM_VALIDATE_VALIDATE_H
 #define SLIMSIM_VALIDATE_VALIDATE_H
 
-#include "system/system.h"
+#include "plan/request.h"
 #include "validate/setting.h"
 
 /** What a row measures; trace_quantity_names (trace/table.h) are their names. The file's column `metric` says it; files
@@ -33,8 +33,8 @@ struct validate_row {
     double measured, predicted; /* in the quantity's unit */
     double error;               /* predicted / measured - 1 */
     double peak_bytes;          /* predicted, of the fullest GPU; 0: no whole run was simulated */
-    double memory_bytes;        /* that a rank may use: system_memory_bytes; likewise */
-    enum system_misfit misfit;  /* of the prediction; a run that was published did fit */
+    double memory_bytes;        /* that a rank may use: request_memory_bytes; likewise */
+    enum request_misfit misfit; /* of the prediction; a run that was published did fit */
 };
 
 struct validate {

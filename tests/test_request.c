@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include <stdlib.h>
+
+#include "hand_request.h"
+#include "harness.h"
+
+/* 100 bytes a GPU less 10 of context: 90. A GPU's memory counts before a node's host. */
+TEST(misfit__names_the_gpu_before_the_host)
+{
+    struct scenario *scenario = calloc(1, sizeof *scenario);
+    scenario->device.memory_bytes = 100;
+    scenario->device.context_bytes = 10;
+    scenario->platform.host_memory_bytes = 50;
+    CHECK_CLOSE(request_memory_bytes(&scenario->device), 90, 1e-15);
+    CHECK_EQUAL(request_misfit_of(scenario, 90, 50), REQUEST_FITS);
+    CHECK_EQUAL(request_misfit_of(scenario, 90, 51), REQUEST_HOST_MEMORY);
+    CHECK_EQUAL(request_misfit_of(scenario, 91, 51), REQUEST_GPU_MEMORY);
+    free(scenario);
+}
+
+/* On one stage units stream and the first and last of l layers stay: of half the activations (l - 2) / l goes. */
+TEST(offload__leaves_out_two_layers_where_units_stream)
+{
+    for (int32_t pp = 1; pp <= 2; pp++) {
+        struct hand_request hand;
+        struct plan_unit unit = {0};
+        hand_request_real(&hand, 1, pp, 100);
+        hand.model.layers = 8;
+        hand.request.layout.offload = 0.5;
+        request_offload(&hand.request, &unit);
+        CHECK_EQUAL(unit.streams, pp == 1);
+        CHECK_CLOSE(unit.offload, pp == 1 ? 0.5 * 6 / 8 : 0.5, 1e-15);
+        hand_request_free(&hand);
+    }
+}
+
+/* TP 2, CP 3, PP 2, DP 4: a pipeline has six neighbouring ranks of a stage, and its next stage is 24 ranks further. */
+TEST(megatron_layout__goes_by_tensor_context_data_and_stage)
+{
+    struct hand_request hand;
+    struct plan_phase phase = {0};
+    hand_request(&hand, 4, 2, 100);
+    hand.request.layout.tp = 2;
+    hand.request.layout.cp = 3;
+    request_megatron_layout(&hand.request, &phase);
+    CHECK_EQUAL(phase.n_pipelines, 4);
+    for (int32_t i = 0; i < phase.n_pipelines; i++) {
+        const struct plan_layout *layout = &phase.pipelines[i].layout;
+        CHECK_EQUAL(layout->tensor, 2);
+        CHECK_EQUAL(layout->context, 3);
+        CHECK_EQUAL(layout->stages, 2);
+        CHECK_EQUAL(layout->first_rank, 6 * i);
+        CHECK_EQUAL(layout->stage_stride, 24);
+    }
+    free(phase.pipelines);
+    hand_request_free(&hand);
+}
