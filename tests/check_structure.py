@@ -6,12 +6,12 @@ import pathlib
 import re
 import sys
 
-FOLDERS = "base scenario lengths cost plan dag bounds system search execute trace sweep validate cli".split()
+FOLDERS = "base scenario lengths cost plan dag bounds packing system search execute trace sweep validate cli".split()
 HOMES = {  # foreign header: where in src/ it may be included
     r"(simgrid|xbt)/": ["execute/"],
     r"igraph": ["dag/", "bounds/"],
     r"hdf5|H5": ["trace/", "lengths/"],
-    r"glpk": ["system/"],
+    r"glpk": ["packing/", "system/"],
     r"yaml|expat": ["scenario/"],
     r"jansson": ["cli/"],
     r"csv\.h": ["base/"],

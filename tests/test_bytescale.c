@@ -5,7 +5,7 @@
 #include "hand_plan.h"
 #include "hand_request.h"
 #include "harness.h"
-#include "system/packing.h"
+#include "packing/packing.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -6,8 +6,8 @@
 #include "hand_plan.h"
 #include "hand_request.h"
 #include "harness.h"
+#include "packing/packing.h"
 #include "plan/order.h"
-#include "system/packing.h"
 
 extern const struct training_system system_dynapipe;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "hand_request.h"
 #include "harness.h"
-#include "system/fill.h"
+#include "packing/fill.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -6,9 +6,9 @@
 #include "hand_dag.h"
 #include "hand_request.h"
 #include "harness.h"
+#include "packing/packing.h"
+#include "packing/reshard.h"
 #include "system/hotspa_strategies.h"
-#include "system/packing.h"
-#include "system/switch.h"
 
 extern const struct training_system system_hotspa;
 
@@ -110,29 +110,29 @@ TEST(two_ranks_switch_as_by_hand)
     for (int tied = 0; tied < 2; tied++) {
         struct hand_request hand;
         struct plan_phase phase = {0};
-        struct switch_memory memory = {0};
+        struct reshard_memory memory = {0};
         hand_request_real(&hand, 2, 1, 100);
         struct model model = *hand.setting.model;
         model.tied_embeddings = tied;
         hand.setting.model = &model;
         double parameters = all_parameters(&model);
         for (int again = 0; again < 2; again++) {
-            switch_plan(&hand.setting, &replicas, &halves, false, &memory, &phase);
+            reshard_plan(&hand.setting, &replicas, &halves, false, &memory, &phase);
             CHECK_EQUAL(phase.n_reshards, 0);
             plan_phase_free(&phase);
-            switch_plan(&hand.setting, &replicas, &halves, true, &memory, &phase);
+            reshard_plan(&hand.setting, &replicas, &halves, true, &memory, &phase);
             CHECK_EQUAL(phase.n_reshards, 2);
             CHECK_CLOSE(sent(&phase, 0, 1), 2 * parameters, 1e-12);
             CHECK_CLOSE(sent(&phase, 1, 0), 2 * parameters, 1e-12);
             plan_phase_free(&phase);
-            switch_plan(&hand.setting, &halves, &replicas, true, &memory, &phase);
+            reshard_plan(&hand.setting, &halves, &replicas, true, &memory, &phase);
             CHECK_EQUAL(phase.n_reshards, 2);
             CHECK_CLOSE(sent(&phase, 0, 1), parameters, 1e-12);
             CHECK_CLOSE(sent(&phase, 1, 0), parameters, 1e-12);
             plan_phase_free(&phase);
         }
         CHECK_EQUAL(memory.n, 3);
-        switch_forget(&memory);
+        reshard_forget(&memory);
         hand_request_free(&hand);
     }
 }
@@ -144,7 +144,7 @@ TEST(owners_share_the_sending)
 {
     struct hand_request hand;
     struct plan_phase phase = {0};
-    struct switch_memory memory = {0};
+    struct reshard_memory memory = {0};
     hand_request_real(&hand, 2, 2, 100);
     const struct model *model = hand.setting.model;
     int32_t half = (int32_t)model->layers / 2;
@@ -152,7 +152,7 @@ TEST(owners_share_the_sending)
     double last = cost_stage_parameters(model, 1, half, false, true);
     const struct scenario_plan stages = {.tp = 1, .pp = 2, .cp = 1, .dp = 2};
     const struct scenario_plan replicas = {.tp = 1, .pp = 1, .cp = 1, .dp = 4};
-    switch_plan(&hand.setting, &stages, &replicas, false, &memory, &phase);
+    reshard_plan(&hand.setting, &stages, &replicas, false, &memory, &phase);
     double received[4] = {0}, out[4] = {0};
     for (int32_t i = 0; i < phase.n_reshards; i++) {
         received[phase.reshards[i].to_rank] += phase.reshards[i].bytes;
@@ -167,7 +167,7 @@ TEST(owners_share_the_sending)
     CHECK_CLOSE(out[2], 2 * last, 1e-12);
     CHECK_CLOSE(out[3], 2 * last, 1e-12);
     plan_phase_free(&phase);
-    switch_forget(&memory);
+    reshard_forget(&memory);
     hand_request_free(&hand);
 }
 
@@ -178,12 +178,12 @@ TEST(messages_are_ordered_such_that_no_receiver_is_waited_for)
 {
     struct hand_request hand;
     struct plan_phase phase = {0};
-    struct switch_memory memory = {0};
+    struct reshard_memory memory = {0};
     hand_request_real(&hand, 2, 2, 100);
     const struct scenario_plan stages = {.tp = 4, .pp = 2, .cp = 1, .dp = 2};
     const struct scenario_plan replicas = {.tp = 1, .pp = 1, .cp = 1, .dp = 16};
     double sends[2][16] = {0}, receives[2][16] = {0}, load[2][16] = {0}, most[2] = {0}, end[2] = {0};
-    switch_plan(&hand.setting, &stages, &replicas, false, &memory, &phase);
+    reshard_plan(&hand.setting, &stages, &replicas, false, &memory, &phase);
     CHECK_EQUAL(phase.n_reshards, 16 * 7); /* three slices of its own stage, four of the other */
     for (int32_t i = 0; i < phase.n_reshards; i++) {
         const struct plan_reshard *message = &phase.reshards[i];
@@ -201,7 +201,7 @@ TEST(messages_are_ordered_such_that_no_receiver_is_waited_for)
     CHECK_CLOSE(end[true], most[true], 1e-12);
     CHECK_CLOSE(end[false], most[false], 1e-12);
     plan_phase_free(&phase);
-    switch_forget(&memory);
+    reshard_forget(&memory);
     hand_request_free(&hand);
 }
 

@@ -4,9 +4,9 @@
 #include "hand_plan.h"
 #include "hand_request.h"
 #include "harness.h"
+#include "packing/packing.h"
+#include "packing/samples.h"
 #include "search/bound.h"
-#include "system/packing.h"
-#include "system/samples.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "base/check.h"
+#include "bounds/lower_bound.h"
 #include "bounds/memory.h"
 #include "hand_model.h"
 #include "hand_plan.h"
 #include "hand_request.h"
 #include "harness.h"
+#include "packing/memory_fit.h"
+#include "packing/samples.h"
 #include "sweep/units.h"
-#include "system/adapt.h"
-#include "system/alone.h"
-#include "system/samples.h"
 #include "system/slimpack.h"
 
 #include <math.h>
@@ -1298,7 +1298,7 @@ TEST(bounds_hold_on_one_stage)
         struct slimpack_kind kind = slimpack_kind_of(&hand.request, false, false);
         kind.host_bytes = resolved.host_bytes;
         CHECK_TRUE(bound_bytes_of(&hand, &phase, injection, &kind) <= resolved.peak_bytes * (1 + 1e-9));
-        CHECK_TRUE(alone_plan_s(&plan, &hand.setting) <= resolved.makespan_s * (1 + 1e-9));
+        CHECK_TRUE(lower_bound_s(&plan, &hand.setting) <= resolved.makespan_s * (1 + 1e-9));
         plan_phase_free(&phase);
         hand_request_free(&hand);
     }
@@ -1494,8 +1494,8 @@ TEST(no_more_is_recomputed_than_must_be)
 {
     struct hand_request hand;
     struct plan plan;
-    struct adapt_arrays arrays = {0};
-    struct adapt_outcome outcome;
+    struct memory_fit_arrays arrays = {0};
+    struct memory_fit_outcome outcome;
     struct error err = {0};
     hand_request_real(&hand, 1, 4, 4096);
     hand_batch_of(&hand, HAND_EQUAL, 4, 1);
@@ -1503,19 +1503,19 @@ TEST(no_more_is_recomputed_than_must_be)
     plan.shards = 1;
     for (int32_t unit = 0; unit < 4; unit++)
         set_recompute(&plan, unit, unit < 2 ? RECOMPUTE_FULL : RECOMPUTE_SELECTIVE);
-    CHECK_TRUE(adapt_plan(&hand.request, (struct adapt_rule){0}, &plan, &arrays, &outcome, &err));
+    CHECK_TRUE(memory_fit(&hand.request, (struct memory_fit_rule){0}, &plan, &arrays, &outcome, &err));
     hand.request.memory_bytes = outcome.peak_bytes;
     for (int32_t unit = 0; unit < 2; unit++)
         set_recompute(&plan, unit, RECOMPUTE_SELECTIVE);
-    CHECK_TRUE(adapt_plan(&hand.request, (struct adapt_rule){0}, &plan, &arrays, &outcome, &err));
+    CHECK_TRUE(memory_fit(&hand.request, (struct memory_fit_rule){0}, &plan, &arrays, &outcome, &err));
     for (int32_t stage = 0; stage < 2; stage++)
         CHECK_TRUE(arrays.memory.peak_bytes[stage] > hand.request.memory_bytes);
-    CHECK_TRUE(adapt_plan(&hand.request, (struct adapt_rule){.recompute = true}, &plan, &arrays, &outcome, &err));
+    CHECK_TRUE(memory_fit(&hand.request, (struct memory_fit_rule){.recompute = true}, &plan, &arrays, &outcome, &err));
     CHECK_TRUE(outcome.peak_bytes <= hand.request.memory_bytes);
     const struct plan_unit *units = plan.phases[0].pipelines[0].cut[PASS_FORWARD].units;
     for (int32_t unit = 0; unit < 4; unit++)
         CHECK_EQUAL(units[unit].recompute, unit < 2 ? RECOMPUTE_FULL : RECOMPUTE_SELECTIVE);
-    adapt_arrays_free(&arrays);
+    memory_fit_arrays_free(&arrays);
     plan_free(&plan);
     hand_request_free(&hand);
 }
@@ -1526,20 +1526,20 @@ TEST(stages_with_room_offload_nothing)
 {
     struct hand_request hand;
     struct plan plan;
-    struct adapt_arrays arrays = {0};
-    struct adapt_outcome roomy, adapted;
+    struct memory_fit_arrays arrays = {0};
+    struct memory_fit_outcome roomy, adapted;
     struct error err = {0};
     hand_request_real(&hand, 1, 4, 4096);
     hand_batch_of(&hand, HAND_EQUAL, 16, 1);
     hand_uniform(&plan, 4, 16, 4096);
     plan.shards = 1;
     struct plan_pipeline *pipeline = &plan.phases[0].pipelines[0];
-    CHECK_TRUE(adapt_plan(&hand.request, (struct adapt_rule){0}, &plan, &arrays, &roomy, &err));
+    CHECK_TRUE(memory_fit(&hand.request, (struct memory_fit_rule){0}, &plan, &arrays, &roomy, &err));
     CHECK_TRUE(pipeline->offload == NULL);
     struct cost_setting own = dag_setting(&hand.setting, &pipeline->layout, 0);
     double unit_bytes = 4096 * cost_layers_activation_bytes(&own, RECOMPUTE_NONE, false);
     hand.request.memory_bytes = roomy.peak_bytes - 1.5 * unit_bytes; /* of stage 0, which has 4 units and the table */
-    CHECK_TRUE(adapt_plan(&hand.request, (struct adapt_rule){.offload = true}, &plan, &arrays, &adapted, &err));
+    CHECK_TRUE(memory_fit(&hand.request, (struct memory_fit_rule){.offload = true}, &plan, &arrays, &adapted, &err));
     CHECK_TRUE(adapted.peak_bytes <= hand.request.memory_bytes);
     CHECK_TRUE(adapted.makespan_s < 1.01 * roomy.makespan_s); /* the copies hide */
     double share[4] = {0};
@@ -1548,7 +1548,7 @@ TEST(stages_with_room_offload_nothing)
             share[stage] += plan_offload(pipeline, i, stage);
     CHECK_TRUE(share[0] > 1 && share[0] > share[1] && share[1] > 0);
     CHECK_TRUE(share[2] == 0 && share[3] == 0);
-    adapt_arrays_free(&arrays);
+    memory_fit_arrays_free(&arrays);
     plan_free(&plan);
     hand_request_free(&hand);
 }

@@ -17,9 +17,9 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "packing/packing.h"
+#include "packing/samples.h"
 #include "plan/schedule.h"
-#include "system/packing.h"
-#include "system/samples.h"
 
 struct best_fit_knobs {
     bool pad;

@@ -25,8 +25,8 @@
  * drains the pipeline, the slots that are free.
  *
  * C is found for each batch unless it is given: what memory has room for, at most the context, or one of its halves,
- * whichever is the fastest (system/fastest.h): the larger C, the fewer ranks run the longest sequence while the others
- * wait.
+ * whichever is the fastest (packing/token_cap_search.h): the larger C, the fewer ranks run the longest sequence while
+ * the others wait.
  *
  * Source: Ge et al. 2025 (arXiv:2502.21231), from a summary. Not stated there, so inferred: C, the number of
  * buckets, delta, which ranks of the targets an item takes, the order on a rank, and that time is FLOPs of forward and
@@ -47,10 +47,10 @@
 
 #include "base/check.h"
 #include "dag/dag.h"
+#include "packing/packing.h"
+#include "packing/samples.h"
+#include "packing/token_cap_search.h"
 #include "plan/order.h"
-#include "system/fastest.h"
-#include "system/packing.h"
-#include "system/samples.h"
 
 /* Sequences that run together: one that D ranks share, or a pack of short ones on one. */
 struct item {
@@ -454,8 +454,8 @@ static bool bytescale_plan(const struct plan_request *request, void *state, stru
     if (request->layout.offload > 0)
         return error_set(err, "bytescale: plan.offload must be 0, is %g: knob offload decides it for each sequence",
                          request->layout.offload);
-    return fastest_of(request, most_capacity(request), knobs->capacity > 0 ? 0 : FASTEST_N_HALVINGS, plan_with, plan,
-                      err);
+    return token_cap_search(request, most_capacity(request), knobs->capacity > 0 ? 0 : TOKEN_CAP_N_HALVINGS, plan_with,
+                            plan, err);
 }
 
 static const struct schema_key knobs[] = {

@@ -36,9 +36,9 @@
 #include "base/check.h"
 #include "base/rng.h"
 #include "bounds/critical_path.h"
+#include "packing/packing.h"
+#include "packing/samples.h"
 #include "plan/order.h"
-#include "system/packing.h"
-#include "system/samples.h"
 
 enum { MULTIPLE = 8, GRID = 32, MAX_CLUSTERS = 4, N_KMEANS = 20 };
 

@@ -31,10 +31,10 @@
 
 #include "base/check.h"
 #include "dag/dag.h"
+#include "packing/packing.h"
+#include "packing/samples.h"
 #include "plan/order.h"
 #include "system/flexsp_groups.h"
-#include "system/packing.h"
-#include "system/samples.h"
 
 struct flexsp_knobs {
     int32_t degree; /* 0: the groups of flexsp_solve; else 1 + its level */

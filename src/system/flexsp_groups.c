@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "system/packing.h"
+#include "packing/packing.h"
 
 double flexsp_sequence_s(const struct flexsp_cost *cost, double tokens, int32_t level)
 {

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "system/milp.h"
+#include "packing/milp.h"
 
 /* The program. Columns: C in units of the start's, m_p, then A_qp by p and q (0: there is none). */
 struct milp {

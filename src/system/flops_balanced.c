@@ -13,7 +13,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
-#include "system/packing.h"
+#include "packing/packing.h"
 
 struct flops_balanced_knobs {
     int64_t max_tokens;

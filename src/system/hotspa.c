@@ -11,9 +11,9 @@
  *
  * An iteration begins in the strategy of the longest bucket, which is the scenario's plan and holds the optimizer
  * states. The other buckets run first, the shortest first, for their gradients only; the longest runs last, with the
- * update. Each is a phase, before which switch_plan (system/switch.h) brings the bf16 parameters to it and, but before
- * the first, the gradients accumulated so far. k buckets: k switches of parameters, k - 1 of gradients; buckets without
- * packs are left out, but the last phase always comes.
+ * update. Each is a phase, before which reshard_plan (packing/reshard.h) brings the bf16 parameters to it and, but
+ * before the first, the gradients accumulated so far. k buckets: k switches of parameters, k - 1 of gradients; buckets
+ * without packs are left out, but the last phase always comes.
  *
  * Bounds and the other strategies are chosen once, on the first iteration's batch (system/hotspa_strategies.h).
  * Published strategies at a context of 32K, bounds 4096 and 16384 (DP,TP,PP of the longest / shortest / middle bucket):
@@ -22,7 +22,7 @@
  *
  * Source: Ge et al. 2024 (SOSP '24) and its code in Hetu, from a summary. Not stated there, so inferred: how bounds and
  * strategies are chosen, that a pack's bound counts its tokens without padding, that packs of the longest samples run
- * first, and how gradients move (system/switch.h).
+ * first, and how gradients move (packing/reshard.h).
  * While the model moves, weights and gradients of both strategies are in memory (inferred, bounds/memory.h), and
  * no activations.
  *
@@ -40,11 +40,11 @@
 
 #include "base/check.h"
 #include "dag/dag.h"
+#include "packing/packing.h"
+#include "packing/reshard.h"
+#include "packing/samples.h"
 #include "plan/order.h"
 #include "system/hotspa_strategies.h"
-#include "system/packing.h"
-#include "system/samples.h"
-#include "system/switch.h"
 
 enum { HOTSPA_MULTIPLE = 128 };
 
@@ -58,7 +58,7 @@ struct hotspa_state {
     struct hotspa_choice choice;        /* holds in all iterations */
     int64_t n_idle[HOTSPA_MAX_BUCKETS]; /* iterations since each bucket ran, with packs that waited */
     int32_t n_waiting, *waiting;        /* tokens of each */
-    struct switch_memory switches;
+    struct reshard_memory switches;
 };
 
 /* Samples of one bucket and what runs of them. */
@@ -260,7 +260,7 @@ static void add_pack(const struct hotspa *work, const struct bucket *bucket, int
 
 /* The bucket's packs in its strategy, and what comes to it from the strategy before. */
 static void add_phase(const struct hotspa *work, const struct bucket *bucket, const struct bucket *before,
-                      const int32_t *number, struct switch_memory *switches, struct plan *plan)
+                      const int32_t *number, struct reshard_memory *switches, struct plan *plan)
 {
     bool first = plan->n_phases == 0;
     struct plan_phase *phase = &plan->phases[plan->n_phases++];
@@ -272,7 +272,7 @@ static void add_phase(const struct hotspa *work, const struct bucket *bucket, co
         plan_fill_need(&phase->pipelines[i]);
         order_one_f_one_b(&phase->pipelines[i], ORDER_JUST_IN_TIME);
     }
-    switch_plan(work->request->setting, &before->request.layout, &bucket->request.layout, !first, switches, phase);
+    reshard_plan(work->request->setting, &before->request.layout, &bucket->request.layout, !first, switches, phase);
 }
 
 static bool hotspa_plan(const struct plan_request *request, void *state, struct plan *plan, struct error *err)
@@ -306,7 +306,7 @@ static void hotspa_close(void *state)
 {
     struct hotspa_state *waits = state;
     free(waits->waiting);
-    switch_forget(&waits->switches);
+    reshard_forget(&waits->switches);
 }
 
 static const struct schema_key knobs[] = {

@@ -7,8 +7,8 @@
 
 #include "base/check.h"
 #include "dag/dag.h"
-#include "system/packing.h"
-#include "system/samples.h"
+#include "packing/packing.h"
+#include "packing/samples.h"
 
 enum { N_FRACTIONS = 6, MOST_BOUNDS = 3 };
 

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
-#include "system/packing.h"
+#include "packing/packing.h"
 
 static bool length_balanced_plan(const struct plan_request *request, void *state, struct plan *plan, struct error *err)
 {

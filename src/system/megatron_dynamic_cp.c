@@ -24,7 +24,7 @@
  * - Later versions of Megatron-Core join short samples of a group to packs; that is `pack`, off by default.
  * - The public scheduler runs without pipeline stages; here 1F1B fills and drains them in every step.
  * - M, which a user of Megatron-Core gives, is found for each batch unless it is given: what memory has room for, at
- *   most the context, or one of its halves, whichever is the fastest (system/fastest.h).
+ *   most the context, or one of its halves, whichever is the fastest (packing/token_cap_search.h).
  *   With a large M few ranks are left to the short samples beside the long ones, and the greedy gives them all.
  */
 #include "system/system.h"
@@ -32,10 +32,10 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "packing/packing.h"
+#include "packing/samples.h"
+#include "packing/token_cap_search.h"
 #include "plan/order.h"
-#include "system/fastest.h"
-#include "system/packing.h"
-#include "system/samples.h"
 
 enum dynamic_cp_work { DYNAMIC_CP_SQUARED, DYNAMIC_CP_FLOP };
 
@@ -306,7 +306,8 @@ static bool dynamic_cp_plan(const struct plan_request *request, void *state, str
     int64_t most = knobs->max_tokens > 0 ? knobs->max_tokens : packing_memory_tokens(request);
     most = most < request->context ? most : request->context;
     most = most > 1 ? most : 1;
-    return fastest_of(request, (int32_t)most, knobs->max_tokens > 0 ? 0 : FASTEST_N_HALVINGS, add_steps, plan, err);
+    return token_cap_search(request, (int32_t)most, knobs->max_tokens > 0 ? 0 : TOKEN_CAP_N_HALVINGS, add_steps, plan,
+                            err);
 }
 
 static const struct schema_key knobs[] = {

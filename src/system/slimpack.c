@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
-#include "system/packing.h"
+#include "packing/packing.h"
 
 /* What the cuts of one phase are made from. */
 struct building {

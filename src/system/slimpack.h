@@ -12,8 +12,8 @@
 #ifndef SLIMSIM_SYSTEM_SLIMPACK_H
 #define SLIMSIM_SYSTEM_SLIMPACK_H
 
+#include "packing/fill.h"
 #include "plan/order.h"
-#include "system/fill.h"
 #include "system/system.h"
 
 /** How forwards that a backward needs early are ordered (plan/order.h). AUTO: the fastest of the others; NONE: a
@@ -23,7 +23,7 @@ enum slimpack_injection { SLIMPACK_AUTO, SLIMPACK_JUST_IN_TIME, SLIMPACK_PERSIST
 /** What units have equal shares of: FLOPs, or seconds (slimpack_time_targets). */
 enum slimpack_balance { SLIMPACK_FLOP, SLIMPACK_TIME };
 
-/** Whose recomputation and offload units have: the plan's, or each its own (`auto`, system/adapt.h). */
+/** Whose recomputation and offload units have: the plan's, or each its own (`auto`, packing/memory_fit.h). */
 enum slimpack_setting { SLIMPACK_OF_PLAN, SLIMPACK_BY_UNIT };
 
 /** Who places the boundaries of units: fill_ends, or fill_milp after it. */
@@ -275,12 +275,12 @@ int64_t slimpack_milp_units(const struct plan_request *request);
  * the forms and the policy are common, budgets and the even m below the factor's each component's own, so that it is
  * among those that each could choose. A candidate is resolved alone, by its critical path and memory without the
  * gradients' traffic: the fastest that fits the memory wins (ties: the earlier one, fewer units first); if none fits,
- * the one with the least peak. With `offload: auto` or `recompute: auto` adapt_plan changes its units until it fits,
+ * the one with the least peak. With `offload: auto` or `recompute: auto` memory_fit changes its units until it fits,
  * unless its bound says it cannot; with both, the two together and each alone are weighed.
  *
  * Only what can win is resolved: candidates that may fit by slimpack_bound_bytes first, by ascending bound of their
- * seconds (of what cannot be enough, see below, that of its steps alone, system/alone.h), then the others, with their
- * units as they are, by ascending bound of their bytes; none whose bounds, or whose steps alone, the best so far
+ * seconds (of what cannot be enough, see below, that of its steps alone, bounds/lower_bound.h), then the others, with
+ * their units as they are, by ascending bound of their bytes; none whose bounds, or whose steps alone, the best so far
  * already beats. plan.n_candidates counts those that were listed, plan.n_resolved those that were resolved, but for
  * those tried on the heaviest component alone. Components go by descending load, and since the worst decides, one is
  * content with the first candidate that takes no longer than the slowest so far and fits, or where another does not,
@@ -309,7 +309,7 @@ int64_t slimpack_milp_units(const struct plan_request *request);
  *
  * Components offload as if each were alone on its nodes. Where they then need more of a node's host than there is, and
  * do so before evening out, too, its memory binds, and all is solved again: with even shares for its GPUs
- * (adapt_rule); and, by the first rule, without each set of parts that are on (replica_units, offload: auto,
+ * (memory_fit_rule); and, by the first rule, without each set of parts that are on (replica_units, offload: auto,
  * recompute: auto, slicing, asymmetric, and with injection: auto all policies but one), for what components have on the
  * host then may fit together. A set is left out if with one part of it on the solution fits, or is no faster than the
  * best so far: alone on their nodes components come to no less with fewer candidates. What still needs more does not

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
-#include "system/alone.h"
+#include "bounds/lower_bound.h"
 #include "system/slimpack_list.h"
 
 static const struct slimpack_knobs *knobs_of(const struct slimpack_choice *choice)
@@ -47,7 +47,7 @@ static struct plan built(const struct slimpack_choice *choice, const struct slim
 }
 
 /* Whether a plan's steps alone bound what a rule makes of it: else less may be copied than in the plan. */
-static bool is_bounded(const struct slimpack_choice *choice, struct adapt_rule rule)
+static bool is_bounded(const struct slimpack_choice *choice, struct memory_fit_rule rule)
 {
     return !rule.recompute || choice->part.request->layout.offload <= 0;
 }
@@ -60,15 +60,15 @@ static bool is_late(struct slimpack_choice *choice, const struct slimpack_candid
     if (limit_s == INFINITY)
         return false;
     if (alone_s <= 0)
-        alone_s = alone_plan_s(plan, choice->part.request->setting);
+        alone_s = lower_bound_s(plan, choice->part.request->setting);
     bool waits = choice->hint_s > 0 && alone_s > choice->hint_s * (1 + 1e-9);
     choice->hint_waits = choice->hint_waits || waits;
     return waits || alone_s > useful_s * (1 + 1e-9);
 }
 
 /* @param is  what it comes to; as it was, if it ends too late by its bound */
-static bool try_rule(struct slimpack_choice *choice, const struct slimpack_candidate *candidate, struct adapt_rule rule,
-                     struct adapt_outcome *is, struct error *err)
+static bool try_rule(struct slimpack_choice *choice, const struct slimpack_candidate *candidate,
+                     struct memory_fit_rule rule, struct memory_fit_outcome *is, struct error *err)
 {
     const struct slimpack_part *part = &choice->part;
     struct plan plan = choice->ready.phases != NULL ? choice->ready : built(choice, candidate);
@@ -81,7 +81,7 @@ static bool try_rule(struct slimpack_choice *choice, const struct slimpack_candi
     }
     rule.limit_s = limit_s < INFINITY ? limit_s : 0;
     rule.even_host = choice->even_host;
-    bool first = choice->n_resolved == 0, ok = adapt_plan(part->request, rule, &plan, choice->arrays, &outcome.is, err);
+    bool first = choice->n_resolved == 0, ok = memory_fit(part->request, rule, &plan, choice->arrays, &outcome.is, err);
     *is = outcome.is;
     choice->n_resolved++;
     if (ok && (first || slimpack_is_better(&outcome, &choice->best, part->request->memory_bytes))) {
@@ -123,9 +123,9 @@ static bool try_candidate(struct slimpack_choice *choice, const struct slimpack_
 {
     const struct slimpack_knobs *knobs = knobs_of(choice);
     bool adapts = candidate->bound_bytes <= choice->part.request->memory_bytes; /* else nothing makes it fit */
-    const struct adapt_rule both = {.offload = adapts && knobs->offload == SLIMPACK_BY_UNIT,
-                                    .recompute = adapts && knobs->recompute == SLIMPACK_BY_UNIT};
-    struct adapt_outcome is = {0};
+    const struct memory_fit_rule both = {.offload = adapts && knobs->offload == SLIMPACK_BY_UNIT,
+                                         .recompute = adapts && knobs->recompute == SLIMPACK_BY_UNIT};
+    struct memory_fit_outcome is = {0};
     bool may_win;
     if (!try_heaviest(choice, candidate, &may_win, err))
         return false;
@@ -134,10 +134,10 @@ static bool try_candidate(struct slimpack_choice *choice, const struct slimpack_
     if (!try_rule(choice, candidate, both, &is, err))
         return false;
     if (both.recompute && (is.offloads || is.host_ends) &&
-        !try_rule(choice, candidate, (struct adapt_rule){.recompute = true}, &(struct adapt_outcome){0}, err))
+        !try_rule(choice, candidate, (struct memory_fit_rule){.recompute = true}, &(struct memory_fit_outcome){0}, err))
         return false;
     return !both.offload || !is.recomputes ||
-           try_rule(choice, candidate, (struct adapt_rule){.offload = true}, &(struct adapt_outcome){0}, err);
+           try_rule(choice, candidate, (struct memory_fit_rule){.offload = true}, &(struct memory_fit_outcome){0}, err);
 }
 
 bool slimpack_is_enough(const struct slimpack_choice *choice)
@@ -191,12 +191,12 @@ static bool falls_back(struct slimpack_choice *choice, int32_t i)
 {
     const struct slimpack_knobs *knobs = knobs_of(choice);
     struct slimpack_candidate *at = &choice->candidates[i], candidate = *at;
-    struct adapt_rule rule = {.recompute = knobs->recompute == SLIMPACK_BY_UNIT};
+    struct memory_fit_rule rule = {.recompute = knobs->recompute == SLIMPACK_BY_UNIT};
     bool may_fit = candidate.bound_bytes <= choice->part.request->memory_bytes;
     if (!may_fit || candidate.alone_s > 0 || choice->heaviest != NULL || !is_bounded(choice, rule))
         return false;
     choice->ready = built(choice, &candidate);
-    candidate.alone_s = alone_plan_s(&choice->ready, choice->part.request->setting);
+    candidate.alone_s = lower_bound_s(&choice->ready, choice->part.request->setting);
     if (candidate.alone_s > choice->enough.makespan_s * (1 + 1e-9))
         candidate.bound_s = fmax(candidate.bound_s, candidate.alone_s);
     int32_t to = i;

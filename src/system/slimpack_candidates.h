@@ -3,7 +3,7 @@
 #ifndef SLIMSIM_SYSTEM_SLIMPACK_CANDIDATES_H
 #define SLIMSIM_SYSTEM_SLIMPACK_CANDIDATES_H
 
-#include "system/adapt.h"
+#include "packing/memory_fit.h"
 #include "system/slimpack.h"
 
 enum { SLIMPACK_N_FACTORS = 14, SLIMPACK_N_POLICIES = SLIMPACK_NONE };
@@ -16,13 +16,13 @@ struct slimpack_candidate {
     struct slimpack_shape shape;
     enum slimpack_injection policy;
     double bound_s, bound_bytes;
-    double alone_s; /* alone_plan_s; 0: not known */
+    double alone_s; /* lower_bound_s; 0: not known */
     int32_t index;  /* as listed */
 };
 
 /** What a candidate comes to. */
 struct slimpack_outcome {
-    struct adapt_outcome is;
+    struct memory_fit_outcome is;
     int32_t index; /* of the candidate */
     bool refined;  /* by packer milp */
 };
@@ -36,13 +36,13 @@ struct slimpack_limit {
 struct slimpack_choice {
     struct slimpack_part part;
     const struct slimpack_part *heaviest; /* of the part, what a candidate is tried on first; NULL: nothing */
-    struct adapt_outcome enough;          /* another part comes to it: to be better is of no use */
+    struct memory_fit_outcome enough;     /* another part comes to it: to be better is of no use */
     struct slimpack_limit limit;
-    bool even_host;              /* as adapt_rule's */
-    double hint_s;               /* while a hint is tried: it waits if its steps alone end later; else 0 */
-    bool hint_waits;             /* it does */
-    struct plan ready;           /* of the candidate that is tried next; or none */
-    struct adapt_arrays *arrays; /* kept from candidate to candidate */
+    bool even_host;                   /* as memory_fit_rule's */
+    double hint_s;                    /* while a hint is tried: it waits if its steps alone end later; else 0 */
+    bool hint_waits;                  /* it does */
+    struct plan ready;                /* of the candidate that is tried next; or none */
+    struct memory_fit_arrays *arrays; /* kept from candidate to candidate */
     int32_t n_candidates;
     struct slimpack_candidate candidates[SLIMPACK_MAX_CANDIDATES];
     int64_t n_resolved;

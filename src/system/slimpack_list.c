@@ -116,7 +116,7 @@ static double least_bytes(const struct slimpack_choice *choice, const struct pla
     int32_t shards = scenario_plan_shards(&request->layout);
     double bytes = 0;
     if (knobs_of(choice)->offload == SLIMPACK_BY_UNIT)
-        kinds[0].host_bytes = adapt_host_bytes(request, choice->part.n_ranks, choice->even_host);
+        kinds[0].host_bytes = memory_fit_host_bytes(request, choice->part.n_ranks, choice->even_host);
     for (int i = 0; i < 2 && (i == 0 || bytes > request->memory_bytes); i++)
         bytes = fmax(bytes, phase != NULL ? slimpack_bound_bytes(request->setting, phase, walks, &kinds[i], shards)
                                           : slimpack_sample_bytes(request, tokens, &kinds[i]));

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
-#include "system/samples.h"
+#include "packing/samples.h"
 
 enum { THRESHOLD_PARTS = 1000, EVEN_PERCENT = 110 };
 

@@ -46,7 +46,7 @@ struct component {
     fill_flop load; /* of its fullest rank */
     struct slimpack_candidate candidate;
     double makespan_s;
-    double host_share; /* as adapt_outcome's */
+    double host_share; /* as memory_fit_outcome's */
     struct plan plan;
     double uneven_share; /* the same of what it had before it was evened out, if it was */
     struct plan uneven;
@@ -128,7 +128,7 @@ static void take_component(struct slimpack_solution *solution, const struct slim
     component->plan = choice->plan;
 }
 
-struct slimpack_limit slimpack_limit_of(const struct adapt_outcome *outcome, double memory_bytes)
+struct slimpack_limit slimpack_limit_of(const struct memory_fit_outcome *outcome, double memory_bytes)
 {
     if (outcome->peak_bytes <= memory_bytes)
         return (struct slimpack_limit){outcome->makespan_s, memory_bytes};
@@ -136,7 +136,7 @@ struct slimpack_limit slimpack_limit_of(const struct adapt_outcome *outcome, dou
 }
 
 /* Give a component that does not decide the most even units that end no later than the slowest. */
-static bool even_out(const struct slimpack_part *whole, struct component *component, struct adapt_arrays *arrays,
+static bool even_out(const struct slimpack_part *whole, struct component *component, struct memory_fit_arrays *arrays,
                      struct slimpack_solution *solution, struct error *err)
 {
     struct slimpack_choice choice = {
@@ -163,7 +163,7 @@ static bool even_out(const struct slimpack_part *whole, struct component *compon
 }
 
 static bool even_out_all(const struct slimpack_part *whole, struct component *components, int32_t n,
-                         struct adapt_arrays *arrays, struct slimpack_solution *solution, struct error *err)
+                         struct memory_fit_arrays *arrays, struct slimpack_solution *solution, struct error *err)
 {
     const struct slimpack_knobs *knobs = whole->request->knobs;
     bool ok = true;
@@ -191,7 +191,7 @@ static bool solve_components(const struct slimpack_part *whole, struct slimpack_
                              struct component *components, int32_t n, struct slimpack_solution *solution,
                              struct error *err)
 {
-    struct adapt_arrays arrays = {0};
+    struct memory_fit_arrays arrays = {0};
     struct slimpack_candidate hint;
     const struct slimpack_knobs *knobs = whole->request->knobs;
     struct slimpack_part heaviest = heaviest_of(whole);
@@ -214,7 +214,7 @@ static bool solve_components(const struct slimpack_part *whole, struct slimpack_
         solution->plan.n_candidates += hinted;
     }
     ok = ok && even_out_all(whole, components, n, &arrays, solution, err);
-    adapt_arrays_free(&arrays);
+    memory_fit_arrays_free(&arrays);
     return ok;
 }
 
@@ -246,10 +246,10 @@ static double shared_host(const struct plan_request *request, const struct compo
  * it open.
  * @param worst  of the components */
 static bool weigh_host(const struct plan_request *request, const struct component *components, int32_t n,
-                       const struct adapt_outcome *worst, struct slimpack_solution *solution, struct error *err)
+                       const struct memory_fit_outcome *worst, struct slimpack_solution *solution, struct error *err)
 {
-    struct adapt_arrays arrays = {0};
-    struct adapt_outcome all;
+    struct memory_fit_arrays arrays = {0};
+    struct memory_fit_outcome all;
     double share = 0;
     solution->host_binds = false;
     solution->worst.is = *worst;
@@ -257,12 +257,12 @@ static bool weigh_host(const struct plan_request *request, const struct componen
         share = fmax(share, components[i].host_share);
     if (share <= 1 || shared_host(request, components, n, solution->plan.phases) <= 1 - 1e-9)
         return true; /* sums in another order may differ in their last bits */
-    bool ok = adapt_plan(request, (struct adapt_rule){0}, &solution->plan, &arrays, &all, err);
+    bool ok = memory_fit(request, (struct memory_fit_rule){0}, &solution->plan, &arrays, &all, err);
     if (ok && all.peak_bytes > worst->peak_bytes) {
         solution->host_binds = worst->peak_bytes <= request->memory_bytes && all.peak_bytes > request->memory_bytes;
         solution->worst.is.peak_bytes = all.peak_bytes;
     }
-    adapt_arrays_free(&arrays);
+    memory_fit_arrays_free(&arrays);
     return ok;
 }
 
@@ -270,7 +270,7 @@ static bool weigh_host(const struct plan_request *request, const struct componen
 static bool join(const struct plan_request *request, const struct slimpack_split *split, struct component *components,
                  int32_t n, struct slimpack_solution *solution, struct error *err)
 {
-    struct adapt_outcome worst = solution->worst.is;
+    struct memory_fit_outcome worst = solution->worst.is;
     join_components(split, components, n, &solution->plan);
     bool ok = weigh_host(request, components, n, &worst, solution, err);
     if (!ok || !solution->host_binds || !solution->evened)

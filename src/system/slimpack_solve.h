@@ -7,7 +7,7 @@
 
 /** How all components of a split are solved. */
 struct slimpack_how {
-    bool even_host; /* as adapt_rule's, of each component */
+    bool even_host; /* as memory_fit_rule's, of each component */
     bool less;      /* parts are switched off: of use if it fits and is faster than what fits */
 };
 
@@ -23,7 +23,7 @@ struct slimpack_solution {
 };
 
 /** What is not better than an outcome: slower or not fitting where it fits, else in need of more memory. */
-struct slimpack_limit slimpack_limit_of(const struct adapt_outcome *outcome, double memory_bytes);
+struct slimpack_limit slimpack_limit_of(const struct memory_fit_outcome *outcome, double memory_bytes);
 
 /** Let each component choose, even out those that do not decide unless that does not fit the host, and join them. The
  * caller frees the plan. */

@@ -23,10 +23,10 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "packing/packing.h"
+#include "packing/samples.h"
 #include "plan/order.h"
 #include "plan/slicing.h"
-#include "system/packing.h"
-#include "system/samples.h"
 
 struct slimpipe_knobs {
     int64_t slices;

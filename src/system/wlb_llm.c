@@ -31,8 +31,8 @@
 
 #include "base/check.h"
 #include "cost/cache.h"
-#include "system/packing.h"
-#include "system/samples.h"
+#include "packing/packing.h"
+#include "packing/samples.h"
 #include "system/wlb_queues.h"
 
 enum wlb_packing { WLB_BALANCED, WLB_ORIGINAL };

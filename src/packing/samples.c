@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "system/samples.h"
+#include "packing/samples.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "system/packing.h"
+#include "packing/packing.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -8,8 +8,8 @@
 #include "base/check.h"
 #include "cost/gathered.h"
 #include "dag/dag.h"
+#include "packing/samples.h"
 #include "plan/schedule.h"
-#include "system/samples.h"
 
 /*
  * Open bins by the room they have left: a leftist heap of bins for each room (the lowest bin on top), and a tree over

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "system/alone.h"
+#include "bounds/lower_bound.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -43,7 +43,7 @@ TEST(equal_units_take_what_one_f_one_b_takes)
             struct cost_pass cost = dag_pass_cost(one.phases->pipelines, hand_setting(), pass, 0, stages - 1);
             last_s += cost_pass_s(&cost);
         }
-        CHECK_CLOSE(alone_plan_s(&many, hand_setting()), alone_plan_s(&one, hand_setting()) + 8 * last_s, 1e-12);
+        CHECK_CLOSE(lower_bound_s(&many, hand_setting()), lower_bound_s(&one, hand_setting()) + 8 * last_s, 1e-12);
         plan_free(&one);
         plan_free(&many);
     }
@@ -66,7 +66,7 @@ TEST(one_pipeline_without_sends_takes_the_longest_path)
                 hand_unit(&pipeline->cut[pass], whole)->offload = offload;
         }
         hand_order(&plan);
-        CHECK_CLOSE(alone_plan_s(&plan, hand_setting()), passes_s(&plan, hand_setting(), false), 1e-12);
+        CHECK_CLOSE(lower_bound_s(&plan, hand_setting()), passes_s(&plan, hand_setting(), false), 1e-12);
         plan_free(&plan);
     }
 }
@@ -88,7 +88,7 @@ TEST(it_bounds_what_systems_plan)
         hand_batch_of(&hand, round % 5 == 0 ? HAND_UNIFORM : HAND_LONG_TAIL, 40, (uint64_t)round + 1);
         hand_knobs(&hand, system, round % 2 == 0 ? "{capacity: 1000, offload: always}" : "max_tokens: 1000");
         CHECK_TRUE(system->plan(&hand.request, NULL, &plan, &err));
-        double share = alone_plan_s(&plan, &hand.setting) / passes_s(&plan, &hand.setting, true);
+        double share = lower_bound_s(&plan, &hand.setting) / passes_s(&plan, &hand.setting, true);
         CHECK_TRUE(share > 0.5 && share <= 1 + 1e-12);
         most = fmax(most, share);
         n_phases += plan.n_phases;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /** The least time of a plan's passes, for systems that weigh many plans. */
-#ifndef SLIMSIM_SYSTEM_ALONE_H
-#define SLIMSIM_SYSTEM_ALONE_H
+#ifndef SLIMSIM_BOUNDS_LOWER_BOUND_H
+#define SLIMSIM_BOUNDS_LOWER_BOUND_H
 
 #include "cost/cost.h"
 #include "plan/plan.h"
@@ -21,6 +21,6 @@
  * Needs one chunk a stage and backwards that are not split. Copies are left out where the backward units are not the
  * forward ones.
  */
-double alone_plan_s(const struct plan *plan, const struct cost_setting *setting);
+double lower_bound_s(const struct plan *plan, const struct cost_setting *setting);
 
 #endif

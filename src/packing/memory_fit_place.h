@@ -1,13 +1,21 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** One round of adapt_plan, and what it changes on one place (adapt.h). */
-#ifndef SLIMSIM_SYSTEM_ADAPT_PLACE_H
-#define SLIMSIM_SYSTEM_ADAPT_PLACE_H
+/** One round of memory_fit, and what it changes on one place (memory_fit.h). */
+#ifndef SLIMSIM_PACKING_MEMORY_FIT_PLACE_H
+#define SLIMSIM_PACKING_MEMORY_FIT_PLACE_H
 
-#include "dag/relations.h"
-#include "system/adapt.h"
+#include "bounds/memory.h"
+#include "plan/request.h"
+
+/** What may be changed, from the units' own settings on. */
+struct memory_fit_rule {
+    bool offload, recompute;
+    bool even_host; /* the GPUs of a node have even shares of its host memory, and the plan may use those of its GPUs;
+                       else it may use all, as no other plan offloads there */
+    double limit_s; /* a plan that ends later is of no use; 0: none is */
+};
 
 /** One pipeline of the plan as a round sees it. */
-struct adapt_pipe {
+struct memory_fit_pipe {
     struct plan_pipeline *plan;
     const struct relations *relations;
     int32_t *consumer;     /* of each forward unit: the first backward unit that consumes tokens of it */
@@ -17,11 +25,11 @@ struct adapt_pipe {
     int32_t all_layers;
 };
 
-struct adapt_round {
+struct memory_fit_round {
     const struct plan_request *request;
-    struct adapt_rule rule;
+    struct memory_fit_rule rule;
     struct plan_phase *phase;
-    struct adapt_pipe *pipes;
+    struct memory_fit_pipe *pipes;
     const struct dag *dag;
     const struct timeline *timeline;
     const struct memory *memory;
@@ -29,23 +37,23 @@ struct adapt_round {
 };
 
 /** A place above the limit. */
-struct adapt_excess {
-    struct adapt_pipe *pipe;
+struct memory_fit_excess {
+    struct memory_fit_pipe *pipe;
     struct cost_setting own; /* of the stage */
     int32_t place, stage;
     double bytes, time_s; /* the most, and its first moment */
 };
 
-static inline struct plan_unit *adapt_forward_unit(const struct adapt_pipe *pipe, int32_t unit)
+static inline struct plan_unit *memory_fit_forward_unit(const struct memory_fit_pipe *pipe, int32_t unit)
 {
     return &pipe->plan->cut[PASS_FORWARD].units[unit];
 }
 
 /** Walk the memory of a place in time, and offload; excess: what is left of it. @return whether something changed */
-bool adapt_relieve(const struct adapt_round *adapting, struct adapt_excess *excess);
+bool memory_fit_relieve(const struct memory_fit_round *fitting, struct memory_fit_excess *excess);
 
 /** Recompute more units at the moment of the excess, until it is gone or nothing is left; what other places of the
  * pipeline began to recompute in this round frees here too. @return whether something changed */
-bool adapt_recompute(const struct adapt_round *adapting, struct adapt_excess *excess);
+bool memory_fit_recompute(const struct memory_fit_round *fitting, struct memory_fit_excess *excess);
 
 #endif

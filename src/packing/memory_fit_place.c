@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "system/adapt_place.h"
+#include "packing/memory_fit_place.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -22,9 +22,9 @@ struct held {
     int32_t n, *unit;
 };
 
-static int64_t tokens_of(const struct adapt_pipe *pipe, int32_t unit)
+static int64_t tokens_of(const struct memory_fit_pipe *pipe, int32_t unit)
 {
-    return plan_unit_tokens(&pipe->plan->cut[PASS_FORWARD], unit) + adapt_forward_unit(pipe, unit)->padding_tokens;
+    return plan_unit_tokens(&pipe->plan->cut[PASS_FORWARD], unit) + memory_fit_forward_unit(pipe, unit)->padding_tokens;
 }
 
 /* A task of a place's compute stream, or the first after it that begins a pass; -1: none. */
@@ -48,11 +48,11 @@ static int32_t next_pass(const struct dag *dag, int32_t task)
 /* When what the backward units of a place consume comes back: when the pass before theirs and, on the stage that sends
  * them their gradients, their own pass start (dag/pass.c); of what streams, when the next pass starts. All stages run
  * them in the same order, so it ascends. Caller frees. */
-static double *returns_of(const struct adapt_round *adapting, const struct adapt_excess *excess)
+static double *returns_of(const struct memory_fit_round *fitting, const struct memory_fit_excess *excess)
 {
-    const struct dag *dag = adapting->dag;
+    const struct dag *dag = fitting->dag;
     const struct plan_pipeline *plan = excess->pipe->plan;
-    const double *start_s = adapting->timeline->start_s;
+    const double *start_s = fitting->timeline->start_s;
     double *back_s = check_calloc((size_t)plan->cut[PASS_BACKWARD].n_units, sizeof *back_s);
     bool last = excess->stage == plan->layout.stages - 1;
     int32_t after = last ? -1 : first_pass(dag, excess->place + plan->layout.context);
@@ -62,7 +62,7 @@ static double *returns_of(const struct adapt_round *adapting, const struct adapt
         if (task->pass != PASS_BACKWARD)
             continue;
         back_s[task->unit] = start_s[before];
-        if (adapt_forward_unit(excess->pipe, 0)->streams) {
+        if (memory_fit_forward_unit(excess->pipe, 0)->streams) {
             int32_t next = next_pass(dag, pass);
             back_s[task->unit] = next < 0 ? INFINITY : start_s[next];
         }
@@ -77,9 +77,9 @@ static double *returns_of(const struct adapt_round *adapting, const struct adapt
 }
 
 /* What of each unit can go on a stage; stages of as many layers have it in common. */
-static const double *all_bytes_of(const struct adapt_excess *excess)
+static const double *all_bytes_of(const struct memory_fit_excess *excess)
 {
-    struct adapt_pipe *pipe = excess->pipe;
+    struct memory_fit_pipe *pipe = excess->pipe;
     int32_t n = pipe->plan->cut[PASS_FORWARD].n_units;
     if (pipe->all_bytes == NULL)
         pipe->all_bytes = check_malloc((size_t)n * sizeof *pipe->all_bytes);
@@ -91,24 +91,24 @@ static const double *all_bytes_of(const struct adapt_excess *excess)
 }
 
 /* The units of a place in the order it runs them forward. Caller frees. */
-static struct stay *stays_of(const struct adapt_round *adapting, const struct adapt_excess *excess)
+static struct stay *stays_of(const struct memory_fit_round *fitting, const struct memory_fit_excess *excess)
 {
-    const struct adapt_pipe *pipe = excess->pipe;
+    const struct memory_fit_pipe *pipe = excess->pipe;
     const double *all_bytes = all_bytes_of(excess);
     int32_t n = pipe->plan->cut[PASS_FORWARD].n_units;
     struct stay *stays = check_calloc((size_t)n, sizeof *stays), *stay = stays;
-    double *back_s = returns_of(adapting, excess);
-    const struct dag *dag = adapting->dag;
+    double *back_s = returns_of(fitting, excess);
+    const struct dag *dag = fitting->dag;
     for (int32_t pass = first_pass(dag, excess->place); pass >= 0; pass = next_pass(dag, pass)) {
         const struct dag_task *task = &dag->tasks[pass];
         if (task->pass != PASS_FORWARD)
             continue;
-        bool streams = adapt_forward_unit(pipe, task->unit)->streams;
+        bool streams = memory_fit_forward_unit(pipe, task->unit)->streams;
         *stay = (struct stay){.all_bytes = all_bytes[task->unit]};
         stay->consumer = streams ? pipe->last[task->unit] : pipe->consumer[task->unit];
         stay->share = &pipe->plan->offload[excess->stage * n + task->unit];
-        stay->begun_s = adapting->timeline->start_s[pass];
-        stay->ended_s = adapting->timeline->finish_s[pass];
+        stay->begun_s = fitting->timeline->start_s[pass];
+        stay->ended_s = fitting->timeline->finish_s[pass];
         stay->out_s = stay->ended_s + cost_of_transfer(&excess->own, COST_PCIE, stay->all_bytes, 1).duration_s;
         stay->back_s = back_s[stay->consumer];
         stay++;
@@ -130,15 +130,16 @@ struct window {
     double freed_bytes; /* by those away */
 };
 
-static void open_window(struct window *window, const struct adapt_round *adapting, const struct adapt_excess *excess)
+static void open_window(struct window *window, const struct memory_fit_round *fitting,
+                        const struct memory_fit_excess *excess)
 {
     const struct plan_cut *cut = excess->pipe->plan->cut;
-    if (!adapting->rule.offload)
+    if (!fitting->rule.offload)
         return;
     window->n = cut[PASS_FORWARD].n_units;
-    window->streams = request_streams(adapting->request);
-    window->most = request_offload_share(adapting->request, 1);
-    window->stays = stays_of(adapting, excess);
+    window->streams = request_streams(fitting->request);
+    window->most = request_offload_share(fitting->request, 1);
+    window->stays = stays_of(fitting, excess);
     window->by_return = check_malloc((size_t)window->n * sizeof *window->by_return);
     window->open = check_malloc(2 * (size_t)window->n * sizeof *window->open);
     window->first = window->end = window->n;
@@ -233,17 +234,17 @@ static double send_one(struct window *window, double bytes, double time_s)
     return freed_bytes;
 }
 
-bool adapt_relieve(const struct adapt_round *adapting, struct adapt_excess *excess)
+bool memory_fit_relieve(const struct memory_fit_round *fitting, struct memory_fit_excess *excess)
 {
     struct window window = {0};
     bool changed = false;
-    open_window(&window, adapting, excess);
+    open_window(&window, fitting, excess);
     excess->bytes = 0;
-    const struct memory_sums *sums = &adapting->memory->sums;
+    const struct memory_sums *sums = &fitting->memory->sums;
     for (int64_t i = sums->first[excess->place]; i < sums->first[excess->place + 1]; i++) {
         const struct memory_sum *event = &sums->all[i];
         move_window(&window, event->time_s);
-        double above = event->bytes - adapting->request->memory_bytes - window.freed_bytes;
+        double above = event->bytes - fitting->request->memory_bytes - window.freed_bytes;
         for (; above > 0 && has_open(&window, event->time_s); changed = true)
             above -= send_one(&window, above, event->time_s);
         if (above > excess->bytes) {
@@ -256,13 +257,13 @@ bool adapt_relieve(const struct adapt_round *adapting, struct adapt_excess *exce
 }
 
 /* Forward units that have begun on a place, and whose first consumer has not. Caller frees. */
-static struct held held_of(const struct adapt_round *adapting, const struct adapt_excess *excess)
+static struct held held_of(const struct memory_fit_round *fitting, const struct memory_fit_excess *excess)
 {
     const struct plan_cut *cut = excess->pipe->plan->cut;
-    const double *start_s = adapting->timeline->start_s;
+    const double *start_s = fitting->timeline->start_s;
     struct held held = {0, check_malloc((size_t)cut[PASS_FORWARD].n_units * sizeof *held.unit)};
     bool *consumed = check_calloc((size_t)cut[PASS_BACKWARD].n_units, sizeof *consumed);
-    const struct dag *dag = adapting->dag;
+    const struct dag *dag = fitting->dag;
     for (int32_t pass = first_pass(dag, excess->place); pass >= 0; pass = next_pass(dag, pass)) {
         const struct dag_task *task = &dag->tasks[pass];
         if (task->pass == PASS_BACKWARD && start_s[pass] < excess->time_s)
@@ -292,9 +293,9 @@ struct step {
 
 /* What a unit holds on a place until its backward, scores too: of a sliced sample full recomputation keeps keys and
  * values, of others it keeps none. */
-static double held_bytes(const struct adapt_excess *excess, int32_t unit, enum recompute recompute)
+static double held_bytes(const struct memory_fit_excess *excess, int32_t unit, enum recompute recompute)
 {
-    const struct adapt_pipe *pipe = excess->pipe;
+    const struct memory_fit_pipe *pipe = excess->pipe;
     struct cost_unit work = dag_unit(pipe->plan, PASS_FORWARD, unit);
     work.recompute = recompute;
     double sliced = (double)pipe->relations->sliced_tokens[unit], whole = (double)tokens_of(pipe, unit) - sliced;
@@ -304,16 +305,16 @@ static double held_bytes(const struct adapt_excess *excess, int32_t unit, enum r
            cost_scores_bytes(&excess->own, &work);
 }
 
-static double freed_bytes(const struct adapt_excess *excess, int32_t unit, enum recompute from, enum recompute to)
+static double freed_bytes(const struct memory_fit_excess *excess, int32_t unit, enum recompute from, enum recompute to)
 {
     double stays = 1 - plan_offload(excess->pipe->plan, unit, excess->stage);
     return (held_bytes(excess, unit, from) - held_bytes(excess, unit, to)) * stays;
 }
 
-static struct step next_step(const struct adapt_excess *excess, int32_t unit)
+static struct step next_step(const struct memory_fit_excess *excess, int32_t unit)
 {
-    const struct adapt_pipe *pipe = excess->pipe;
-    const struct plan_unit *part = adapt_forward_unit(pipe, unit);
+    const struct memory_fit_pipe *pipe = excess->pipe;
+    const struct plan_unit *part = memory_fit_forward_unit(pipe, unit);
     if (part->recompute == RECOMPUTE_FULL)
         return (struct step){0, INFINITY};
     enum recompute more = stronger(part->recompute);
@@ -326,14 +327,14 @@ static struct step next_step(const struct adapt_excess *excess, int32_t unit)
     return (struct step){bytes, bytes > 0 ? added_s / bytes : INFINITY};
 }
 
-bool adapt_recompute(const struct adapt_round *adapting, struct adapt_excess *excess)
+bool memory_fit_recompute(const struct memory_fit_round *fitting, struct memory_fit_excess *excess)
 {
-    struct held held = held_of(adapting, excess);
+    struct held held = held_of(fitting, excess);
     struct step *steps = check_malloc((size_t)held.n * sizeof *steps); /* the next of each */
     bool changed = false;
     for (int32_t i = 0; i < held.n; i++) {
         enum recompute begun = excess->pipe->begun[held.unit[i]];
-        enum recompute now = adapt_forward_unit(excess->pipe, held.unit[i])->recompute;
+        enum recompute now = memory_fit_forward_unit(excess->pipe, held.unit[i])->recompute;
         if (now != begun)
             excess->bytes -= freed_bytes(excess, held.unit[i], begun, now);
         changed = changed || now != begun;
@@ -348,7 +349,7 @@ bool adapt_recompute(const struct adapt_round *adapting, struct adapt_excess *ex
                 best = i;
         if (best < 0)
             break;
-        struct plan_unit *part = adapt_forward_unit(excess->pipe, held.unit[best]);
+        struct plan_unit *part = memory_fit_forward_unit(excess->pipe, held.unit[best]);
         part->recompute = stronger(part->recompute);
         excess->pipe->all_layers = -1; /* less of it can go */
         excess->bytes -= steps[best].bytes;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "system/switch.h"
+#include "packing/reshard.h"
 
 #include <float.h>
 #include <stdlib.h>
@@ -160,7 +160,7 @@ static void find_first(struct ordering *order, int32_t from)
     }
 }
 
-static void open_ordering(const struct switching *work, const struct switch_messages *all, bool near,
+static void open_ordering(const struct switching *work, const struct reshard_messages *all, bool near,
                           struct ordering *order)
 {
     int32_t n_left = 0;
@@ -211,7 +211,7 @@ static struct plan_reshard take_message(struct ordering *order, int32_t sender)
 }
 
 /* The messages inside nodes or those across, each in turn the one that can begin first. @return behind the last */
-static struct plan_reshard *take_reshards(const struct switching *work, const struct switch_messages *all, bool near,
+static struct plan_reshard *take_reshards(const struct switching *work, const struct reshard_messages *all, bool near,
                                           struct plan_reshard *taken)
 {
     size_t n = (size_t)work->n_ranks;
@@ -237,9 +237,9 @@ static struct plan_reshard *take_reshards(const struct switching *work, const st
 }
 
 /* All parts of a pair of ranks as one message: by sender, the next ranks first. */
-static struct switch_messages join_parts(const struct switching *work)
+static struct reshard_messages join_parts(const struct switching *work)
 {
-    struct switch_messages all = {0};
+    struct reshard_messages all = {0};
     size_t capacity = 0;
     int32_t n = (int32_t)work->n_ranks;
     double *bytes = check_calloc((size_t)n, sizeof *bytes); /* to each */
@@ -260,7 +260,7 @@ static struct switch_messages join_parts(const struct switching *work)
 }
 
 /* Messages of a switch that has not been planned yet. */
-static void plan_messages(struct switching *work, bool gradients, struct switch_messages *messages)
+static void plan_messages(struct switching *work, bool gradients, struct reshard_messages *messages)
 {
     size_t n = (size_t)work->n_ranks;
     work->first = check_malloc(n * sizeof *work->first);
@@ -272,7 +272,7 @@ static void plan_messages(struct switching *work, bool gradients, struct switch_
     move_all(work, 2, true);
     if (gradients)
         move_all(work, cost_gradient_bytes(work->setting->gradients), false);
-    struct switch_messages all = join_parts(work);
+    struct reshard_messages all = join_parts(work);
     messages->n = all.n;
     messages->message = check_calloc((size_t)all.n, sizeof *messages->message);
     take_reshards(work, &all, false, take_reshards(work, &all, true, messages->message));
@@ -285,10 +285,10 @@ static void plan_messages(struct switching *work, bool gradients, struct switch_
 }
 
 /* Those of a switch that a memory has, or a place for them. */
-static struct switch_messages *find_messages(struct switch_memory *memory, const struct switch_messages *wanted)
+static struct reshard_messages *find_messages(struct reshard_memory *memory, const struct reshard_messages *wanted)
 {
     for (int32_t i = 0; i < memory->n; i++) {
-        struct switch_messages *known = &memory->of[i];
+        struct reshard_messages *known = &memory->of[i];
         if (known->from_tp == wanted->from_tp && known->from_pp == wanted->from_pp && known->to_tp == wanted->to_tp &&
             known->to_pp == wanted->to_pp && known->gradients == wanted->gradients)
             return known;
@@ -298,8 +298,8 @@ static struct switch_messages *find_messages(struct switch_memory *memory, const
     return &memory->of[memory->n++];
 }
 
-void switch_plan(const struct cost_setting *setting, const struct scenario_plan *from, const struct scenario_plan *to,
-                 bool gradients, struct switch_memory *memory, struct plan_phase *phase)
+void reshard_plan(const struct cost_setting *setting, const struct scenario_plan *from, const struct scenario_plan *to,
+                  bool gradients, struct reshard_memory *memory, struct plan_phase *phase)
 {
     struct switching work = {.setting = setting,
                              .from = {from->tp, from->pp, from->dp, &from->stages},
@@ -309,8 +309,8 @@ void switch_plan(const struct cost_setting *setting, const struct scenario_plan 
     CHECK(from->cp == 1 && to->cp == 1 && work.n_ranks == to->tp * to->pp * to->dp);
     if (from->tp == to->tp && from->pp == to->pp)
         return;
-    struct switch_messages *messages =
-        find_messages(memory, &(struct switch_messages){from->tp, from->pp, to->tp, to->pp, gradients, 0, NULL});
+    struct reshard_messages *messages =
+        find_messages(memory, &(struct reshard_messages){from->tp, from->pp, to->tp, to->pp, gradients, 0, NULL});
     if (messages->message == NULL)
         plan_messages(&work, gradients, messages);
     phase->n_reshards = messages->n;
@@ -318,10 +318,10 @@ void switch_plan(const struct cost_setting *setting, const struct scenario_plan 
     memcpy(phase->reshards, messages->message, (size_t)messages->n * sizeof *phase->reshards);
 }
 
-void switch_forget(struct switch_memory *memory)
+void reshard_forget(struct reshard_memory *memory)
 {
     for (int32_t i = 0; i < memory->n; i++)
         free(memory->of[i].message);
     free(memory->of);
-    *memory = (struct switch_memory){0};
+    *memory = (struct reshard_memory){0};
 }

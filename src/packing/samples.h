@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /** Orders of samples that several systems start from. */
-#ifndef SLIMSIM_SYSTEM_SAMPLES_H
-#define SLIMSIM_SYSTEM_SAMPLES_H
+#ifndef SLIMSIM_PACKING_SAMPLES_H
+#define SLIMSIM_PACKING_SAMPLES_H
 
 #include "lengths/lengths.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "system/fill.h"
+#include "packing/fill.h"
 
 #include <math.h>
 #include <stdlib.h>

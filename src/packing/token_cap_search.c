@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "system/fastest.h"
+#include "packing/token_cap_search.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -7,10 +7,10 @@
 #include "base/check.h"
 #include "base/compare.h"
 #include "bounds/critical_path.h"
+#include "bounds/lower_bound.h"
 #include "bounds/memory.h"
 #include "cost/cache.h"
 #include "dag/dag.h"
-#include "system/alone.h"
 
 /* One of the halves. */
 struct candidate {
@@ -94,19 +94,20 @@ static int by_least_s(const void *a, const void *b)
 }
 
 /* All candidates, by their bounds. @return how many */
-static int32_t make_candidates(const struct plan_request *request, int32_t most, int32_t n_halvings, fastest_with *with,
-                               const struct cost_setting *setting, struct candidate *candidates)
+static int32_t make_candidates(const struct plan_request *request, int32_t most, int32_t n_halvings,
+                               token_cap_planner *with, const struct cost_setting *setting,
+                               struct candidate *candidates)
 {
     int32_t n = 0;
     for (int32_t i = 0; i <= n_halvings && most >> i > 0; i++)
-        for (int32_t variant = 0; variant < FASTEST_N_VARIANTS; variant++) {
+        for (int32_t variant = 0; variant < TOKEN_CAP_N_VARIANTS; variant++) {
             if (!with(request, most >> i, variant, &candidates[n].plan))
                 break;
             candidates[n].number = n;
             n++;
         }
     for (int32_t i = 0; n > 1 && i < n; i++) /* sums in another order */
-        candidates[i].least_s = alone_plan_s(&candidates[i].plan, setting) * (1 - 1e-12);
+        candidates[i].least_s = lower_bound_s(&candidates[i].plan, setting) * (1 - 1e-12);
     qsort(candidates, (size_t)n, sizeof *candidates, by_least_s);
     return n;
 }
@@ -133,13 +134,13 @@ static bool resolve_all(const struct plan_request *request, const struct cost_se
     return ok;
 }
 
-bool fastest_of(const struct plan_request *request, int32_t most, int32_t n_halvings, fastest_with *with,
-                struct plan *plan, struct error *err)
+bool token_cap_search(const struct plan_request *request, int32_t most, int32_t n_halvings, token_cap_planner *with,
+                      struct plan *plan, struct error *err)
 {
-    struct candidate candidates[(FASTEST_N_HALVINGS + 1) * FASTEST_N_VARIANTS] = {0};
+    struct candidate candidates[(TOKEN_CAP_N_HALVINGS + 1) * TOKEN_CAP_N_VARIANTS] = {0};
     struct fastest fastest = {0};
     struct cost_setting setting = *request->setting;
-    CHECK(n_halvings <= FASTEST_N_HALVINGS);
+    CHECK(n_halvings <= TOKEN_CAP_N_HALVINGS);
     setting.cache = setting.cache != NULL ? setting.cache : &fastest.costs;
     int32_t n = make_candidates(request, most, n_halvings, with, &setting, candidates);
     bool ok = true;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "system/alone.h"
+#include "bounds/lower_bound.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@ struct stage {
     double in_s;
 };
 
-struct alone {
+struct walk {
     const struct plan_pipeline *pipeline;
     struct dag_kinds kinds;
     double *pass_s[N_PASSES]; /* [unit x kinds + kind] */
@@ -38,47 +38,47 @@ static bool repeats(const struct plan_phase *phase, int32_t i)
 }
 
 /* When a backward's activations are back. */
-static double copied_s(struct alone *alone, int32_t stage, int32_t unit)
+static double copied_s(struct walk *walk, int32_t stage, int32_t unit)
 {
-    int32_t n_stages = alone->pipeline->layout.stages, at = unit * n_stages + stage;
-    struct stage *of = &alone->stages[stage];
-    double copy_s = alone->copy_s[unit * alone->kinds.n + alone->kinds.kind[stage]];
-    double ready_s = fmax(fmax(of->in_s, of->begin_s), alone->out_s[at]);
+    int32_t n_stages = walk->pipeline->layout.stages, at = unit * n_stages + stage;
+    struct stage *of = &walk->stages[stage];
+    double copy_s = walk->copy_s[unit * walk->kinds.n + walk->kinds.kind[stage]];
+    double ready_s = fmax(fmax(of->in_s, of->begin_s), walk->out_s[at]);
     if (copy_s <= 0)
         return 0;
     if (stage + 1 < n_stages)
-        ready_s = fmax(ready_s, alone->begin_s[at + 1]);
+        ready_s = fmax(ready_s, walk->begin_s[at + 1]);
     return of->in_s = ready_s + copy_s;
 }
 
-static void run_step(struct alone *alone, int32_t stage, const struct plan_step *step, double ready_s)
+static void run_step(struct walk *walk, int32_t stage, const struct plan_step *step, double ready_s)
 {
-    struct stage *of = &alone->stages[stage];
-    int32_t at = step->unit * alone->pipeline->layout.stages + stage;
-    int32_t cost = step->unit * alone->kinds.n + alone->kinds.kind[stage];
-    if (step->pass == PASS_BACKWARD && alone->copy_s != NULL)
-        ready_s = fmax(ready_s, copied_s(alone, stage, step->unit));
+    struct stage *of = &walk->stages[stage];
+    int32_t at = step->unit * walk->pipeline->layout.stages + stage;
+    int32_t cost = step->unit * walk->kinds.n + walk->kinds.kind[stage];
+    if (step->pass == PASS_BACKWARD && walk->copy_s != NULL)
+        ready_s = fmax(ready_s, copied_s(walk, stage, step->unit));
     of->begin_s = fmax(of->end_s, ready_s);
-    of->end_s = of->begin_s + alone->pass_s[step->pass][cost];
-    alone->end_s[step->pass][at] = of->end_s;
+    of->end_s = of->begin_s + walk->pass_s[step->pass][cost];
+    walk->end_s[step->pass][at] = of->end_s;
     if (step->pass == PASS_BACKWARD)
-        alone->begin_s[at] = of->begin_s;
-    else if (alone->copy_s != NULL && alone->copy_s[cost] > 0)
-        alone->out_s[at] = of->out_s = fmax(of->out_s, of->end_s) + alone->copy_s[cost];
+        walk->begin_s[at] = of->begin_s;
+    else if (walk->copy_s != NULL && walk->copy_s[cost] > 0)
+        walk->out_s[at] = of->out_s = fmax(of->out_s, of->end_s) + walk->copy_s[cost];
 }
 
 /* Run the steps of a stage whose passes on the stage before (backward: behind) are done. @return how many */
-static int32_t advance(struct alone *alone, int32_t stage)
+static int32_t advance(struct walk *walk, int32_t stage)
 {
-    const struct plan_pipeline *pipeline = alone->pipeline;
-    int32_t n_stages = pipeline->layout.stages, *next = &alone->stages[stage].next, before = *next;
+    const struct plan_pipeline *pipeline = walk->pipeline;
+    int32_t n_stages = pipeline->layout.stages, *next = &walk->stages[stage].next, before = *next;
     for (; *next < pipeline->step_first[stage + 1]; ++*next) {
         const struct plan_step *step = &pipeline->steps[*next];
         int32_t from = step->pass == PASS_FORWARD ? stage - 1 : stage + 1;
-        double ready_s = from >= 0 && from < n_stages ? alone->end_s[step->pass][step->unit * n_stages + from] : 0;
+        double ready_s = from >= 0 && from < n_stages ? walk->end_s[step->pass][step->unit * n_stages + from] : 0;
         if (ready_s < 0)
             break;
-        run_step(alone, stage, step, ready_s);
+        run_step(walk, stage, step, ready_s);
     }
     return *next - before;
 }
@@ -96,78 +96,78 @@ static bool are_alike(const struct plan_cut *forward, const struct plan_cut *bac
     return alike;
 }
 
-static void open_copies(const struct plan_pipeline *pipeline, const struct cost_setting *setting, struct alone *alone)
+static void open_copies(const struct plan_pipeline *pipeline, const struct cost_setting *setting, struct walk *walk)
 {
     const struct plan_cut *cut = &pipeline->cut[PASS_FORWARD];
-    int32_t n_kinds = alone->kinds.n;
+    int32_t n_kinds = walk->kinds.n;
     if (!plan_offloads(pipeline) || !are_alike(cut, &pipeline->cut[PASS_BACKWARD]))
         return;
-    alone->copy_s = check_calloc((size_t)(cut->n_units * n_kinds), sizeof(double));
+    walk->copy_s = check_calloc((size_t)(cut->n_units * n_kinds), sizeof(double));
     for (int32_t i = 0; i < cut->n_units * n_kinds; i++) {
-        int32_t unit = i / n_kinds, stage = alone->kinds.stage[i % n_kinds];
+        int32_t unit = i / n_kinds, stage = walk->kinds.stage[i % n_kinds];
         struct cost_setting own = dag_setting(setting, &pipeline->layout, stage);
         int64_t tokens = plan_unit_tokens(cut, unit) + cut->units[unit].padding_tokens;
         double share = cut->units[unit].streams ? 0 : cut->units[unit].offload;
         double bytes = share > 0 ? share * dag_offloadable_bytes(pipeline, &own, unit, tokens, 0) : 0;
-        alone->copy_s[i] = cost_of_transfer(setting, COST_PCIE, bytes, 1).duration_s;
+        walk->copy_s[i] = cost_of_transfer(setting, COST_PCIE, bytes, 1).duration_s;
     }
 }
 
-static void open_alone(const struct plan_pipeline *pipeline, const struct cost_setting *setting, struct alone *alone)
+static void open_walk(const struct plan_pipeline *pipeline, const struct cost_setting *setting, struct walk *walk)
 {
     int32_t n_stages = pipeline->layout.stages;
     CHECK(pipeline->layout.chunks == 1 && !pipeline->splits_backward && pipeline->offload == NULL);
-    *alone = (struct alone){.pipeline = pipeline, .kinds = dag_kinds_of(setting, &pipeline->layout)};
-    alone->stages = check_calloc((size_t)n_stages, sizeof *alone->stages);
+    *walk = (struct walk){.pipeline = pipeline, .kinds = dag_kinds_of(setting, &pipeline->layout)};
+    walk->stages = check_calloc((size_t)n_stages, sizeof *walk->stages);
     for (int32_t stage = 0; stage < n_stages; stage++)
-        alone->stages[stage].next = pipeline->step_first[stage];
+        walk->stages[stage].next = pipeline->step_first[stage];
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
-        int32_t n = pipeline->cut[pass].n_units * alone->kinds.n;
-        alone->pass_s[pass] = check_malloc((size_t)n * sizeof(double));
-        dag_passes_s(pipeline, setting, &alone->kinds, pass, alone->pass_s[pass]);
+        int32_t n = pipeline->cut[pass].n_units * walk->kinds.n;
+        walk->pass_s[pass] = check_malloc((size_t)n * sizeof(double));
+        dag_passes_s(pipeline, setting, &walk->kinds, pass, walk->pass_s[pass]);
         n = pipeline->cut[pass].n_units * n_stages;
-        alone->end_s[pass] = check_malloc((size_t)n * sizeof(double));
+        walk->end_s[pass] = check_malloc((size_t)n * sizeof(double));
         for (int32_t i = 0; i < n; i++)
-            alone->end_s[pass][i] = -1;
+            walk->end_s[pass][i] = -1;
     }
-    alone->begin_s = check_calloc((size_t)(pipeline->cut[PASS_BACKWARD].n_units * n_stages), sizeof(double));
-    alone->out_s = check_calloc((size_t)(pipeline->cut[PASS_FORWARD].n_units * n_stages), sizeof(double));
-    open_copies(pipeline, setting, alone);
+    walk->begin_s = check_calloc((size_t)(pipeline->cut[PASS_BACKWARD].n_units * n_stages), sizeof(double));
+    walk->out_s = check_calloc((size_t)(pipeline->cut[PASS_FORWARD].n_units * n_stages), sizeof(double));
+    open_copies(pipeline, setting, walk);
 }
 
-static void close_alone(struct alone *alone)
+static void close_walk(struct walk *walk)
 {
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
-        free(alone->pass_s[pass]);
-        free(alone->end_s[pass]);
+        free(walk->pass_s[pass]);
+        free(walk->end_s[pass]);
     }
-    free(alone->kinds.kind);
-    free(alone->stages);
-    free(alone->copy_s);
-    free(alone->begin_s);
-    free(alone->out_s);
+    free(walk->kinds.kind);
+    free(walk->stages);
+    free(walk->copy_s);
+    free(walk->begin_s);
+    free(walk->out_s);
 }
 
 static double pipeline_s(const struct plan_pipeline *pipeline, const struct cost_setting *setting)
 {
-    struct alone alone;
+    struct walk walk;
     int32_t n_stages = pipeline->layout.stages;
     double end_s = 0;
-    open_alone(pipeline, setting, &alone);
+    open_walk(pipeline, setting, &walk);
     for (int32_t left = pipeline->step_first[n_stages], before = 0; left != before;) {
         before = left;
         for (int32_t stage = 0; stage < n_stages; stage++)
-            left -= advance(&alone, stage);
+            left -= advance(&walk, stage);
         for (int32_t stage = n_stages - 1; stage >= 0; stage--)
-            left -= advance(&alone, stage);
+            left -= advance(&walk, stage);
     }
     for (int32_t stage = 0; stage < n_stages; stage++)
-        end_s = fmax(end_s, alone.stages[stage].end_s);
-    close_alone(&alone);
+        end_s = fmax(end_s, walk.stages[stage].end_s);
+    close_walk(&walk);
     return end_s;
 }
 
-double alone_plan_s(const struct plan *plan, const struct cost_setting *setting)
+double lower_bound_s(const struct plan *plan, const struct cost_setting *setting)
 {
     double sum_s = 0;
     for (int32_t i = 0; i < plan->n_phases; i++) {

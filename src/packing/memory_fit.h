@@ -1,21 +1,13 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /** Offload and recomputation of single units, so that a plan just fits: what the memory timeline asks for. */
-#ifndef SLIMSIM_SYSTEM_ADAPT_H
-#define SLIMSIM_SYSTEM_ADAPT_H
+#ifndef SLIMSIM_PACKING_MEMORY_FIT_H
+#define SLIMSIM_PACKING_MEMORY_FIT_H
 
 #include "bounds/memory.h"
-#include "plan/request.h"
-
-/** What may be changed, from the units' own settings on. */
-struct adapt_rule {
-    bool offload, recompute;
-    bool even_host; /* the GPUs of a node have even shares of its host memory, and the plan may use those of its GPUs;
-                       else it may use all, as no other plan offloads there */
-    double limit_s; /* a plan that ends later is of no use; 0: none is */
-};
+#include "packing/memory_fit_place.h"
 
 /** What a plan comes to without the gradients' traffic. */
-struct adapt_outcome {
+struct memory_fit_outcome {
     double makespan_s;
     double peak_bytes; /* of the rank that needs most; if the plan has more on a host than it may, this is at least as
                           far above its limit as that */
@@ -25,17 +17,17 @@ struct adapt_outcome {
 };
 
 /** What resolving takes: kept from plan to plan. */
-struct adapt_arrays {
+struct memory_fit_arrays {
     struct dag dag;
     struct timeline timeline;
     struct memory memory;
 };
 
-void adapt_arrays_free(struct adapt_arrays *arrays);
+void memory_fit_arrays_free(struct memory_fit_arrays *arrays);
 
 /** The most that a GPU of a plan of so many DP ranks can have on the host: a node's memory is shared evenly by its GPUs
  * that train, and those of the plan have their shares together. */
-double adapt_host_bytes(const struct plan_request *request, int32_t n_ranks, bool even);
+double memory_fit_host_bytes(const struct plan_request *request, int32_t n_ranks, bool even);
 
 /**
  * Resolve a plan (critical path and memory timeline), and while a rank needs more than request->memory_bytes change
@@ -55,16 +47,16 @@ double adapt_host_bytes(const struct plan_request *request, int32_t n_ranks, boo
  *
  * A backward unit recomputes all its tokens as the strongest of the forward units it consumes does: it runs layer by
  * layer as one batch. Units that pipelines share get the strongest recomputation of any. Every round changes something,
- * so it ends; at ADAPT_MAX_ROUNDS, or where nothing is left to change, the plan stays as it is and does not fit. It
- * ends, too, once the plan has more on a node's host than it may; then it does not fit either.
- * With offload alone rounds only add copies and lengthen them, in the same orders, so none makes the plan end earlier:
- * they end, too, once it ends after rule.limit_s.
+ * so it ends; at MEMORY_FIT_MAX_ROUNDS, or where nothing is left to change, the plan stays as it is and does not fit.
+ * It ends, too, once the plan has more on a node's host than it may; then it does not fit either. With offload alone
+ * rounds only add copies and lengthen them, in the same orders, so none makes the plan end earlier: they end, too, once
+ * it ends after rule.limit_s.
  *
  * @param arrays  {0} at first: their room is used again
  */
-bool adapt_plan(const struct plan_request *request, struct adapt_rule rule, struct plan *plan,
-                struct adapt_arrays *arrays, struct adapt_outcome *outcome, struct error *err);
+bool memory_fit(const struct plan_request *request, struct memory_fit_rule rule, struct plan *plan,
+                struct memory_fit_arrays *arrays, struct memory_fit_outcome *outcome, struct error *err);
 
-enum { ADAPT_MAX_ROUNDS = 60 };
+enum { MEMORY_FIT_MAX_ROUNDS = 60 };
 
 #endif

@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "system/adapt.h"
+#include "packing/memory_fit.h"
 
 #include <math.h>
 #include <stdlib.h>
 
 #include "base/check.h"
-#include "system/adapt_place.h"
+#include "packing/memory_fit_place.h"
 
-static void open_pipes(struct adapt_round *adapting)
+static void open_pipes(struct memory_fit_round *fitting)
 {
-    int32_t n = adapting->phase->n_pipelines;
-    adapting->pipes = check_calloc((size_t)n, sizeof *adapting->pipes);
+    int32_t n = fitting->phase->n_pipelines;
+    fitting->pipes = check_calloc((size_t)n, sizeof *fitting->pipes);
     for (int32_t i = 0; i < n; i++) {
-        struct adapt_pipe *pipe = &adapting->pipes[i];
-        pipe->plan = &adapting->phase->pipelines[i];
+        struct memory_fit_pipe *pipe = &fitting->pipes[i];
+        pipe->plan = &fitting->phase->pipelines[i];
         pipe->all_layers = -1;
-        pipe->relations = &adapting->dag->pipes[i].relations;
+        pipe->relations = &fitting->dag->pipes[i].relations;
         int32_t n_forward = pipe->plan->cut[PASS_FORWARD].n_units, n_backward = pipe->plan->cut[PASS_BACKWARD].n_units;
         pipe->consumer = check_calloc((size_t)n_forward, sizeof *pipe->consumer);
         pipe->last = check_calloc((size_t)n_forward, sizeof *pipe->last);
         pipe->begun = check_calloc((size_t)n_forward, sizeof *pipe->begun);
         for (int32_t unit = 0; unit < n_forward; unit++)
-            pipe->begun[unit] = adapt_forward_unit(pipe, unit)->recompute;
+            pipe->begun[unit] = memory_fit_forward_unit(pipe, unit)->recompute;
         for (int32_t unit = n_backward - 1; unit >= 0; unit--)
             for (int32_t k = pipe->relations->share_first[unit]; k < pipe->relations->share_first[unit + 1]; k++) {
                 int32_t forward = pipe->relations->shares[k].forward;
@@ -32,28 +32,28 @@ static void open_pipes(struct adapt_round *adapting)
     }
 }
 
-static void close_pipes(struct adapt_round *adapting)
+static void close_pipes(struct memory_fit_round *fitting)
 {
-    for (int32_t i = 0; i < adapting->phase->n_pipelines; i++) {
-        free(adapting->pipes[i].consumer);
-        free(adapting->pipes[i].last);
-        free(adapting->pipes[i].begun);
-        free(adapting->pipes[i].all_bytes);
+    for (int32_t i = 0; i < fitting->phase->n_pipelines; i++) {
+        free(fitting->pipes[i].consumer);
+        free(fitting->pipes[i].last);
+        free(fitting->pipes[i].begun);
+        free(fitting->pipes[i].all_bytes);
     }
-    free(adapting->pipes);
+    free(fitting->pipes);
 }
 
 /* The strongest recomputation of a forward unit of a group, in all its pipelines. */
-static void share_group(struct adapt_round *adapting, int32_t group)
+static void share_group(struct memory_fit_round *fitting, int32_t group)
 {
-    const struct plan_group *members = &adapting->phase->groups[group];
-    int32_t n_units = adapting->phase->pipelines[members->pipelines[0]].cut[PASS_FORWARD].n_units, *at, n = 0;
+    const struct plan_group *members = &fitting->phase->groups[group];
+    int32_t n_units = fitting->phase->pipelines[members->pipelines[0]].cut[PASS_FORWARD].n_units, *at, n = 0;
     at = check_calloc((size_t)members->n_pipelines, sizeof *at);
     for (bool more = n_units > 0; more; n++) {
         enum recompute recompute = RECOMPUTE_NONE;
         for (int pass = 0; pass < 2 && more; pass++) /* find the strongest, then set it */
             for (int32_t i = 0; i < members->n_pipelines; i++) {
-                struct plan_cut *cut = &adapting->phase->pipelines[members->pipelines[i]].cut[PASS_FORWARD];
+                struct plan_cut *cut = &fitting->phase->pipelines[members->pipelines[i]].cut[PASS_FORWARD];
                 while (at[i] < cut->n_units && cut->units[at[i]].group != group)
                     at[i]++;
                 more = at[i] < cut->n_units;
@@ -70,16 +70,16 @@ static void share_group(struct adapt_round *adapting, int32_t group)
     free(at);
 }
 
-static void pass_on_recompute(struct adapt_round *adapting)
+static void pass_on_recompute(struct memory_fit_round *fitting)
 {
-    for (int32_t i = 0; i < adapting->phase->n_groups; i++)
-        share_group(adapting, i);
-    for (int32_t i = 0; i < adapting->phase->n_pipelines; i++) {
-        const struct adapt_pipe *pipe = &adapting->pipes[i];
+    for (int32_t i = 0; i < fitting->phase->n_groups; i++)
+        share_group(fitting, i);
+    for (int32_t i = 0; i < fitting->phase->n_pipelines; i++) {
+        const struct memory_fit_pipe *pipe = &fitting->pipes[i];
         struct plan_cut *cut = &pipe->plan->cut[PASS_BACKWARD];
         for (int32_t unit = 0; unit < cut->n_units; unit++)
             for (int32_t k = pipe->relations->share_first[unit]; k < pipe->relations->share_first[unit + 1]; k++) {
-                const struct plan_unit *part = adapt_forward_unit(pipe, pipe->relations->shares[k].forward);
+                const struct plan_unit *part = memory_fit_forward_unit(pipe, pipe->relations->shares[k].forward);
                 if (part->recompute > cut->units[unit].recompute)
                     cut->units[unit].recompute = part->recompute;
             }
@@ -99,15 +99,15 @@ static void open_offload(struct plan_pipeline *plan)
 }
 
 /* @return whether something changed */
-static bool change_place(struct adapt_round *adapting, int32_t place, struct adapt_outcome *outcome)
+static bool change_place(struct memory_fit_round *fitting, int32_t place, struct memory_fit_outcome *outcome)
 {
-    struct adapt_pipe *pipe = &adapting->pipes[adapting->dag->places[place].pipeline];
-    struct adapt_excess excess = {.pipe = pipe, .place = place, .stage = adapting->dag->places[place].stage};
-    excess.own = dag_setting(adapting->request->setting, &pipe->plan->layout, excess.stage);
-    if (adapting->rule.offload)
+    struct memory_fit_pipe *pipe = &fitting->pipes[fitting->dag->places[place].pipeline];
+    struct memory_fit_excess excess = {.pipe = pipe, .place = place, .stage = fitting->dag->places[place].stage};
+    excess.own = dag_setting(fitting->request->setting, &pipe->plan->layout, excess.stage);
+    if (fitting->rule.offload)
         open_offload(pipe->plan);
-    bool offloaded = adapt_relieve(adapting, &excess);
-    bool recomputed = adapting->rule.recompute && excess.bytes > 0 && adapt_recompute(adapting, &excess);
+    bool offloaded = memory_fit_relieve(fitting, &excess);
+    bool recomputed = fitting->rule.recompute && excess.bytes > 0 && memory_fit_recompute(fitting, &excess);
     outcome->offloads = outcome->offloads || offloaded;
     outcome->recomputes = outcome->recomputes || recomputed;
     return offloaded || recomputed;
@@ -115,28 +115,28 @@ static bool change_place(struct adapt_round *adapting, int32_t place, struct ada
 
 /* Change what the places above the limit ask for. @return whether something changed that may make the plan fit: not
  * where a place has nothing left, and what others changed before has left it as it was, and the makespan too */
-static bool change(struct adapt_round *adapting, struct adapt_outcome *outcome)
+static bool change(struct memory_fit_round *fitting, struct memory_fit_outcome *outcome)
 {
     bool changed = false, stuck = false;
-    double *before = adapting->peak_before_bytes;
-    bool same_end = adapting->timeline->makespan_s == adapting->makespan_before_s;
-    open_pipes(adapting);
-    for (int32_t place = 0; place < adapting->dag->n_places; place++) {
-        double peak_bytes = adapting->memory->peak_bytes[place];
-        bool above = peak_bytes > adapting->request->memory_bytes;
-        bool has_left = above && change_place(adapting, place, outcome);
+    double *before = fitting->peak_before_bytes;
+    bool same_end = fitting->timeline->makespan_s == fitting->makespan_before_s;
+    open_pipes(fitting);
+    for (int32_t place = 0; place < fitting->dag->n_places; place++) {
+        double peak_bytes = fitting->memory->peak_bytes[place];
+        bool above = peak_bytes > fitting->request->memory_bytes;
+        bool has_left = above && change_place(fitting, place, outcome);
         changed |= has_left;
         stuck |= above && !has_left && same_end && peak_bytes == before[place];
         before[place] = peak_bytes;
     }
-    adapting->makespan_before_s = adapting->timeline->makespan_s;
-    if (changed && adapting->rule.recompute)
-        pass_on_recompute(adapting);
-    close_pipes(adapting);
+    fitting->makespan_before_s = fitting->timeline->makespan_s;
+    if (changed && fitting->rule.recompute)
+        pass_on_recompute(fitting);
+    close_pipes(fitting);
     return changed && !stuck;
 }
 
-void adapt_arrays_free(struct adapt_arrays *arrays)
+void memory_fit_arrays_free(struct memory_fit_arrays *arrays)
 {
     dag_free(&arrays->dag);
     timeline_free(&arrays->timeline);
@@ -149,7 +149,7 @@ static int64_t n_gpus_of(const struct plan_request *request)
     return request->layout.tp * request->layout.cp * request->layout.dp * request->layout.pp;
 }
 
-double adapt_host_bytes(const struct plan_request *request, int32_t n_ranks, bool even)
+double memory_fit_host_bytes(const struct plan_request *request, int32_t n_ranks, bool even)
 {
     const struct platform *platform = request->setting->platform;
     int64_t n_node = platform->gpus_per_node, n_gpus = n_ranks * request->layout.tp * request->layout.cp;
@@ -187,30 +187,30 @@ static struct host host_of(const struct plan_request *request, const struct dag 
     return most;
 }
 
-bool adapt_plan(const struct plan_request *request, struct adapt_rule rule, struct plan *plan,
-                struct adapt_arrays *arrays, struct adapt_outcome *outcome, struct error *err)
+bool memory_fit(const struct plan_request *request, struct memory_fit_rule rule, struct plan *plan,
+                struct memory_fit_arrays *arrays, struct memory_fit_outcome *outcome, struct error *err)
 {
     struct dag *dag = &arrays->dag;
     struct timeline *timeline = &arrays->timeline;
     struct memory *memory = &arrays->memory;
-    struct adapt_round adapting = {
+    struct memory_fit_round fitting = {
         .request = request, .rule = rule, .phase = plan->phases, .dag = dag, .timeline = timeline, .memory = memory};
     bool adapts = rule.offload || rule.recompute, again = true;
     CHECK(plan->n_phases == 1);
-    *outcome = (struct adapt_outcome){0};
+    *outcome = (struct memory_fit_outcome){0};
     for (int32_t round = 0; again; round++) {
         struct dag_options options = {.copies_apart = rule.offload && !rule.recompute && !request_streams(request)};
         if ((round == 0 || !options.copies_apart) && !dag_rebuild(plan, request->setting, options, dag, err)) {
-            free(adapting.peak_before_bytes);
+            free(fitting.peak_before_bytes);
             return false;
         }
         if (options.copies_apart)
             dag_copies(plan, request->setting, dag);
         critical_path(dag, timeline);
-        if (adapting.peak_before_bytes == NULL)
-            adapting.peak_before_bytes = check_calloc((size_t)dag->n_places, sizeof(double));
+        if (fitting.peak_before_bytes == NULL)
+            fitting.peak_before_bytes = check_calloc((size_t)dag->n_places, sizeof(double));
         bool late = !rule.recompute && rule.limit_s > 0 && timeline->makespan_s > rule.limit_s;
-        bool goes_on = adapts && !late && round < ADAPT_MAX_ROUNDS;
+        bool goes_on = adapts && !late && round < MEMORY_FIT_MAX_ROUNDS;
         memory_above(plan, dag, timeline, request->setting, goes_on ? request->memory_bytes : INFINITY, memory);
         double peak_bytes = memory->peak_bytes[memory->worst_place];
         outcome->makespan_s = timeline->makespan_s;
@@ -221,8 +221,8 @@ bool adapt_plan(const struct plan_request *request, struct adapt_rule rule, stru
         outcome->host_ends = rule.offload && host_share > 1; /* no more goes out */
         if (host_share > 1)
             outcome->peak_bytes = fmax(peak_bytes, host_share * request->memory_bytes);
-        again = goes_on && !outcome->host_ends && peak_bytes > request->memory_bytes && change(&adapting, outcome);
+        again = goes_on && !outcome->host_ends && peak_bytes > request->memory_bytes && change(&fitting, outcome);
     }
-    free(adapting.peak_before_bytes);
+    free(fitting.peak_before_bytes);
     return true;
 }

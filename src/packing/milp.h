@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /** Mixed-integer linear programs through GLPK, quiet, and the same on every machine: limits are the callback's, in
  * nodes. */
-#ifndef SLIMSIM_SYSTEM_MILP_H
-#define SLIMSIM_SYSTEM_MILP_H
+#ifndef SLIMSIM_PACKING_MILP_H
+#define SLIMSIM_PACKING_MILP_H
 
 #include <glpk.h>
 #include <stdbool.h>

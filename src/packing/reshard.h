@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /** What moves between ranks when a model changes its layout (HotSPa's switch planner). */
-#ifndef SLIMSIM_SYSTEM_SWITCH_H
-#define SLIMSIM_SYSTEM_SWITCH_H
+#ifndef SLIMSIM_PACKING_RESHARD_H
+#define SLIMSIM_PACKING_RESHARD_H
 
 #include "cost/cost.h"
 #include "plan/plan.h"
 
 /** What ranks send each other from one layout to another. */
-struct switch_messages {
+struct reshard_messages {
     int64_t from_tp, from_pp, to_tp, to_pp;
     bool gradients;
     int32_t n;
-    struct plan_reshard *message; /* in the order of switch_plan */
+    struct plan_reshard *message; /* in the order of reshard_plan */
 };
 
 /** Switches of one model on one cluster that have been planned: none is planned twice. {0} is empty. */
-struct switch_memory {
+struct reshard_memory {
     int32_t n;
     size_t capacity;
-    struct switch_messages *of;
+    struct reshard_messages *of;
 };
 
 /** Free all. */
-void switch_forget(struct switch_memory *memory);
+void reshard_forget(struct reshard_memory *memory);
 
 /**
  * Fill phase->reshards with what brings parameters, and gradients if wanted, from one layout of Megatron's order to
@@ -42,7 +42,7 @@ void switch_forget(struct switch_memory *memory);
  * @param memory  of this model and cluster
  * Source: HotSPa (SOSP '24), its code's planner for parameters, from a summary; gradients are inferred.
  */
-void switch_plan(const struct cost_setting *setting, const struct scenario_plan *from, const struct scenario_plan *to,
-                 bool gradients, struct switch_memory *memory, struct plan_phase *phase);
+void reshard_plan(const struct cost_setting *setting, const struct scenario_plan *from, const struct scenario_plan *to,
+                  bool gradients, struct reshard_memory *memory, struct plan_phase *phase);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "system/milp.h"
+#include "packing/milp.h"
 
 bool milp_solve(glp_prob *program, void (*callback)(glp_tree *tree, void *context), void *context, bool *finished)
 {

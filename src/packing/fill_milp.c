@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "system/fill.h"
+#include "packing/fill.h"
 
 #include <math.h>
 #include <stdlib.h>
 
 #include "base/check.h"
-#include "system/milp.h"
+#include "packing/milp.h"
 
 /* The program: columns are D, then z[k][t] boundary by boundary. Places count from the chain's begin. */
 struct milp {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /** Whole samples in packs: what systems without slices share, from bins to plans. */
-#ifndef SLIMSIM_SYSTEM_PACKING_H
-#define SLIMSIM_SYSTEM_PACKING_H
+#ifndef SLIMSIM_PACKING_PACKING_H
+#define SLIMSIM_PACKING_PACKING_H
 
 #include "plan/request.h"
 

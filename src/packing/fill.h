@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /** Cut a chain of samples into units of equal FLOPs, in exact integers (SlimPack phase 2 and asymmetric partition). */
-#ifndef SLIMSIM_SYSTEM_FILL_H
-#define SLIMSIM_SYSTEM_FILL_H
+#ifndef SLIMSIM_PACKING_FILL_H
+#define SLIMSIM_PACKING_FILL_H
 
 #include "cost/flop.h"
 #include "plan/plan.h"
