@@ -4,7 +4,7 @@
 #define SLIMSIM_BENCH_BENCH_H
 
 #include "base/clock.h"
-#include "sweep/point.h"
+#include "simulate/point_runner.h"
 
 enum { RUNS = 21 };
 

@@ -14,8 +14,8 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "simulate/point_runner.h"
 #include "sweep/driver.h"
-#include "sweep/point.h"
 
 static const char path[] = SLIMSIM_SOURCE_DIR "/bench/sweep.yaml";
 static const double most_s = 1e-3; /* of the sweep itself, a point */

@@ -6,7 +6,7 @@ import pathlib
 import re
 import sys
 
-FOLDERS = "base scenario lengths cost plan dag bounds packing system search execute trace sweep validate cli".split()
+FOLDERS = "base scenario lengths cost plan dag bounds packing system search execute trace simulate sweep validate cli".split()
 HOMES = {  # foreign header: where in src/ it may be included
     r"(simgrid|xbt)/": ["execute/"],
     r"igraph": ["dag/", "bounds/"],
@@ -15,7 +15,7 @@ HOMES = {  # foreign header: where in src/ it may be included
     r"yaml|expat": ["scenario/"],
     r"jansson": ["cli/"],
     r"csv\.h": ["base/"],
-    r"gsl/": ["base/", "lengths/", "cost/", "bounds/", "sweep/", "validate/"],
+    r"gsl/": ["base/", "lengths/", "cost/", "bounds/", "simulate/", "sweep/", "validate/"],
 }
 LICENCE = "SPDX-License-Identifier: GPL-3.0-or-later"
 LICENSED = {".c", ".h", ".def", ".py", ".sh", ".cmake"}

@@ -3,7 +3,7 @@
 #ifndef SLIMSIM_TESTS_SAMPLE_RUN_H
 #define SLIMSIM_TESTS_SAMPLE_RUN_H
 
-#include "sweep/point.h"
+#include "simulate/point_runner.h"
 
 enum { SAMPLE_MAX_UNITS = 64 };
 

@@ -10,7 +10,7 @@
 #include "bounds/work.h"
 #include "hand_plan.h"
 #include "harness.h"
-#include "sweep/units.h"
+#include "simulate/units.h"
 
 /* All that bounds/ tells of a plan. */
 struct told {

@@ -2,7 +2,7 @@
 #include "base/check.h"
 #include "harness.h"
 #include "sample_run.h"
-#include "sweep/record.h"
+#include "simulate/record.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -16,7 +16,7 @@
 #include "search/bound.h"
 #include "search/score.h"
 #include "search/space.h"
-#include "sweep/point.h"
+#include "simulate/summary.h"
 
 /* A scenario of one system, which is read, and its lengths. */
 struct hand_search {

@@ -8,7 +8,7 @@
 #include "harness.h"
 #include "packing/memory_fit.h"
 #include "packing/samples.h"
-#include "sweep/units.h"
+#include "simulate/units.h"
 #include "system/slimpack.h"
 
 #include <math.h>

@@ -10,7 +10,7 @@
 #include "hand_request.h"
 #include "harness.h"
 #include "scenario/faults.h"
-#include "sweep/units.h"
+#include "simulate/units.h"
 
 static void plan_of(struct hand_request *hand, int32_t stages, int32_t n_samples, int32_t tokens, const char *knobs,
                     struct plan *plan)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "sweep/units.h"
+#include "simulate/units.h"
 
 #include <math.h>
 

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
-#include "sweep/point.h"
+#include "simulate/point_runner.h"
 
 void options_append(const char ***list, int32_t *n, const char *argument)
 {

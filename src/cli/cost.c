@@ -9,7 +9,7 @@
 #include "cost/cost.h"
 #include "scenario/quantity.h"
 #include "scenario/schema_text.h"
-#include "sweep/assumed.h"
+#include "simulate/assumptions.h"
 
 struct arguments {
     const char *model, *device, *platform, *slice;
@@ -173,13 +173,13 @@ static void print_split(const struct question *question)
 
 static void print_text(const struct question *question)
 {
-    char line[ASSUMED_SIZE];
+    char line[ASSUMPTIONS_SIZE];
     printf(
         "%s, tokens [%d, %d) of a sample, TP %d, sequence parallelism %s, CP %d, %d layers, on %s with links of %s\n",
         question->model.name, question->slice.begin, question->slice.end, question->setting.tensor,
         question->setting.sequence_parallel ? "on" : "off", question->unit.context, question->setting.layers,
         question->device.name, question->platform.name);
-    if (assumed_unlike_nvlink(&question->platform, &question->device, line))
+    if (assumptions_unlike_nvlink(&question->platform, &question->device, line))
         puts(line);
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
         print_pass(question, pass);

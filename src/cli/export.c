@@ -9,8 +9,8 @@
 #include "cli/commands.h"
 #include "cli/plan_search.h"
 #include "dag/graph.h"
+#include "simulate/point_runner.h"
 #include "sweep/axis.h"
-#include "sweep/point.h"
 #include "trace/chrome.h"
 #include "trace/csv.h"
 

@@ -7,7 +7,7 @@
 
 #include "cli/commands.h"
 #include "cli/plan_search.h"
-#include "sweep/point.h"
+#include "simulate/point_runner.h"
 #include "trace/table.h"
 
 enum { MAX_ITERATIONS = 1000000 };

@@ -7,7 +7,7 @@
 #include "base/check.h"
 #include "bounds/memory.h"
 #include "dag/dag.h"
-#include "sweep/point.h"
+#include "simulate/point_runner.h"
 #include "trace/table.h"
 
 static const double gib = 1 << 30;

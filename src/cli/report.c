@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "sweep/assumed.h"
-#include "sweep/plan_text.h"
+#include "simulate/assumptions.h"
+#include "simulate/plan_text.h"
 #include "trace/table.h"
 
 enum { LABEL_WIDTH = 32, COLUMN_WIDTH = 18, TEXT_SIZE = 768 };
@@ -251,14 +251,14 @@ static void print_row(const struct report *report, const char *label, cell *text
 static void print_header(const struct report *report)
 {
     const struct scenario *scenario = report->scenario;
-    char line[ASSUMED_SIZE];
+    char line[ASSUMPTIONS_SIZE];
     printf("%s: %s on %s (%d x %s), %s lengths, context %lld tokens, %lld document%s an iteration\n", scenario->name,
            scenario->model.name, scenario->platform.name, platform_n_gpus(&scenario->platform), scenario->device.name,
            scenario->data.lengths, (long long)scenario->data.context, (long long)scenario->data.global_batch,
            scenario->data.global_batch > 1 ? "s" : "");
     printf("%lld measured iteration%s after %lld of warm-up, seed %lld\n", (long long)scenario->measured,
            scenario->measured > 1 ? "s" : "", (long long)scenario->warm_up, (long long)scenario->seed);
-    if (assumed_unlike_nvlink(&scenario->platform, &scenario->device, line))
+    if (assumptions_unlike_nvlink(&scenario->platform, &scenario->device, line))
         printf("%s\n", line);
     putchar('\n');
     print_row(report, "", label_text);
@@ -385,7 +385,7 @@ void report_print(const struct scenario *scenario, const struct point *point, co
     plan_search_print(scenario, search);
     puts("assumed:");
     int32_t n;
-    char(*lines)[ASSUMED_SIZE] = assumed_lines(scenario, point, &n);
+    char(*lines)[ASSUMPTIONS_SIZE] = assumptions_lines(scenario, point, &n);
     for (int32_t i = 0; i < n; i++)
         printf("- %s\n", lines[i]);
     free(lines);
@@ -480,7 +480,7 @@ void report_print_json(const struct scenario *scenario, const struct point *poin
         json_array_append_new(systems, row);
     }
     int32_t n;
-    char(*lines)[ASSUMED_SIZE] = assumed_lines(scenario, point, &n);
+    char(*lines)[ASSUMPTIONS_SIZE] = assumptions_lines(scenario, point, &n);
     for (int32_t i = 0; i < n; i++)
         json_array_append_new(assumed, json_string(lines[i]));
     command_print_json(json_pack("{s:s, s:s, s:s, s:s, s:i, s:f, s:o, s:o}", "name", scenario->name, "model",

@@ -4,7 +4,7 @@
 #define SLIMSIM_CLI_REPORT_H
 
 #include "cli/plan_search.h"
-#include "sweep/point.h"
+#include "simulate/summary.h"
 
 /** The table for a person, with what was searched. Speed-ups are of model FLOPs a second, against the first system. */
 void report_print(const struct scenario *scenario, const struct point *point, const struct plan_search *search);

@@ -14,10 +14,10 @@
 #include "cli/stop.h"
 #include "cli/sweep.h"
 #include "execute/execute.h"
+#include "simulate/record.h"
 #include "sweep/book.h"
 #include "sweep/journal.h"
 #include "sweep/kept.h"
-#include "sweep/record.h"
 
 struct arguments {
     struct options options;

@@ -113,7 +113,7 @@ struct search_result {
     struct plan *planned; /* [n_iterations] what the system plans with the chosen plan; no phases: it was not asked */
 };
 
-/** Resolve a DAG with contention: point_execute() (sweep/point.h), which lies to the right. */
+/** Resolve a DAG with contention: point_execute() (simulate/point_runner.h), which lies to the right. */
 typedef bool search_engine(const struct scenario *scenario, const struct dag *dag, struct timeline *timeline,
                            struct error *err);
 

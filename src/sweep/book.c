@@ -12,7 +12,7 @@
 
 #include "base/check.h"
 #include "scenario/quantity.h"
-#include "sweep/record.h"
+#include "simulate/record.h"
 #include "trace/csv.h"
 #include "trace/output.h"
 #include "trace/trace.h"

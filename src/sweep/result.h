@@ -4,7 +4,7 @@
 #define SLIMSIM_SWEEP_RESULT_H
 
 #include "base/error.h"
-#include "sweep/record.h"
+#include "simulate/record.h"
 #include "trace/table.h"
 
 enum result_status {

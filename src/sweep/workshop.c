@@ -7,8 +7,8 @@
 #include "base/check.h"
 #include "base/hash.h"
 #include "search/search.h"
-#include "sweep/assumed.h"
-#include "sweep/record_rows.h"
+#include "simulate/assumptions.h"
+#include "simulate/record_rows.h"
 
 static bool same_data(const struct scenario_data *a, const struct scenario_data *b)
 {
@@ -54,8 +54,8 @@ bool workshop_point(struct workshop *workshop, int32_t point, struct scenario *s
         return false;
     }
     *id = id_of(scenario, *lengths);
-    char line[ASSUMED_SIZE];
-    if (assumed_unlike_nvlink(&scenario->platform, &scenario->device, line))
+    char line[ASSUMPTIONS_SIZE];
+    if (assumptions_unlike_nvlink(&scenario->platform, &scenario->device, line))
         error_add(&workshop->notes, "%s", line);
     return true;
 }

@@ -160,7 +160,7 @@ void slimpack_budgets(const struct slimpack_part *part, enum pass pass, int64_t 
  */
 void slimpack_unevenness(const struct slimpack_part *part, int64_t most, double *uneven);
 
-/** The largest p95/p5 over ranks of such units of one pass, as units_spread_of (sweep/units.h) counts it but for the
+/** The largest p95/p5 over ranks of such units of one pass, as units_spread_of (simulate/units.h) counts it but for the
  * rounding to whole tokens: spread[m - 1] with m units of a rank, m = 1 .. most. */
 void slimpack_spreads(const struct slimpack_part *part, enum pass pass, int64_t most, double *spread);
 

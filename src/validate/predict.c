@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
-#include "sweep/point.h"
+#include "simulate/summary.h"
 
 /** What the bytes of a rank of a stage depend on. */
 static struct cost_setting cost_setting_of(const struct setting *setting, int32_t stage)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "sweep/stage_peak.h"
+#include "simulate/stage_peak.h"
 
 #include <stdlib.h>
 #include <string.h>

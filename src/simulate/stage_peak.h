@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /** The largest memory of each pipeline stage over several iterations. */
-#ifndef SLIMSIM_SWEEP_STAGE_PEAK_H
-#define SLIMSIM_SWEEP_STAGE_PEAK_H
+#ifndef SLIMSIM_SIMULATE_STAGE_PEAK_H
+#define SLIMSIM_SIMULATE_STAGE_PEAK_H
 
 #include "bounds/memory.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "sweep/record_rows.h"
+#include "simulate/record_rows.h"
 
 #include <math.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /** How alike the units of a plan are, and which of its system's parts it uses. */
-#ifndef SLIMSIM_SWEEP_UNITS_H
-#define SLIMSIM_SWEEP_UNITS_H
+#ifndef SLIMSIM_SIMULATE_UNITS_H
+#define SLIMSIM_SIMULATE_UNITS_H
 
 #include "dag/dag.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /** A scenario point as a trace: NAME.h5 with its tables and NAME.csv with the summary. */
-#ifndef SLIMSIM_SWEEP_RECORD_H
-#define SLIMSIM_SWEEP_RECORD_H
+#ifndef SLIMSIM_SIMULATE_RECORD_H
+#define SLIMSIM_SIMULATE_RECORD_H
 
 #include "search/search.h"
-#include "sweep/point.h"
+#include "simulate/summary.h"
 #include "trace/trace.h"
 
 /** A trace on its way. {0} is none. */

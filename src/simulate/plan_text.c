@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "sweep/plan_text.h"
+#include "simulate/plan_text.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "sweep/point.h"
+#include "simulate/point_runner.h"
 
-#include <gsl/gsl_sort.h>
-#include <gsl/gsl_statistics_double.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -15,7 +13,6 @@
 #include "dag/graph.h"
 #include "execute/execute.h"
 #include "plan/check.h"
-#include "sweep/interval.h"
 
 /** One system while it runs, and the buffers its iterations share. */
 struct runner {
@@ -389,101 +386,6 @@ bool point_run(const struct scenario *scenario, const struct lengths *lengths, c
         ok = system->system != NULL && run_system(&runner, observer, context, err);
     }
     return ok;
-}
-
-static void add_bubble(struct bubble *sum, const struct bubble *term)
-{
-    sum->busy_s += term->busy_s;
-    sum->ring_s += term->ring_s;
-    sum->warm_up_s += term->warm_up_s;
-    sum->imbalance_s += term->imbalance_s;
-    sum->cool_down_s += term->cool_down_s;
-    sum->dp_wait_s += term->dp_wait_s;
-    sum->sync_s += term->sync_s;
-    sum->reshard_s += term->reshard_s;
-    sum->total_s += term->total_s;
-}
-
-static void summarise_peak(const struct point_iteration *result, struct point_summary *summary)
-{
-    if (result->host.bytes > summary->host.bytes)
-        summary->host = result->host;
-    if (result->peak_bytes <= summary->peak_bytes)
-        return;
-    summary->peak_bytes = result->peak_bytes;
-    summary->peak_stage = result->peak_stage;
-    summary->peak_class = MEMORY_STATES;
-    for (int i = 0; i < MEMORY_N_CLASSES; i++) {
-        summary->at_peak[i] = result->at_peak[i];
-        if (result->at_peak[i] > result->at_peak[summary->peak_class])
-            summary->peak_class = (enum memory_class)i;
-    }
-}
-
-/** Model FLOPs over what the GPUs could have done in the time of the measured iterations. */
-static double mfu_of(const struct scenario *scenario, const struct point_system *system)
-{
-    double model_flop = 0, total_s = 0, gpus = platform_n_gpus(&scenario->platform);
-    for (int32_t i = (int32_t)scenario->warm_up; i < system->n_iterations; i++) {
-        model_flop += system->iterations[i].model_flop;
-        total_s += system->iterations[i].time_s;
-    }
-    return model_flop / (total_s * gpus * scenario->device.peak_flop_per_s);
-}
-
-/** What stands against the first system. */
-static void compare_with_first(const struct scenario *scenario, const struct point *point, int32_t index,
-                               struct point_summary *summary)
-{
-    const struct point_system *first = &point->systems[0];
-    const struct point_iteration *measured = point->systems[index].iterations + scenario->warm_up;
-    int32_t n = (int32_t)scenario->measured;
-    summary->speed_up = summary->mfu / mfu_of(scenario, first);
-    summary->speed_up_interval = interval_of_speed_up(first->iterations + scenario->warm_up, measured, n);
-    summary->over_misfit = !first->fits;
-}
-
-struct point_summary point_summary_of(const struct scenario *scenario, const struct point *point, int32_t index)
-{
-    const struct point_system *system = &point->systems[index];
-    struct point_summary summary = {0};
-    size_t n = (size_t)scenario->measured;
-    double *time_s = check_malloc(n * sizeof *time_s);
-    double tokens = 0, delayed = 0, hardware_flop = 0, total_s = 0;
-    for (size_t i = 0; i < n; i++) {
-        const struct point_iteration *result = &system->iterations[(size_t)scenario->warm_up + i];
-        time_s[i] = result->time_s;
-        total_s += result->time_s;
-        tokens += (double)result->tokens;
-        delayed += (double)result->delayed_tokens;
-        hardware_flop += result->hardware_flop;
-        summary.unit_imbalance += result->unit_imbalance / (double)n;
-        summary.dp_imbalance += result->dp_imbalance / (double)n;
-        for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
-            summary.imbalance[pass] += result->spread[pass].imbalance / (double)n;
-        for (int k = 0; k < TRAFFIC_N_PURPOSES; k++)
-            summary.traffic.bytes[k] += result->traffic.bytes[k] / (double)n;
-        summary.tensor_s += result->tensor_s;
-        summary.shard_s += result->shard_s;
-        summary.critical_path_mean_s += result->critical_path_s / (double)n;
-        summary.simgrid_mean_s += result->simgrid_s / (double)n;
-        add_bubble(&summary.bubble, &result->bubble);
-        summarise_peak(result, &summary);
-    }
-    summary.misfit = request_misfit_of(scenario, summary.peak_bytes, summary.host.bytes);
-    double gpus = platform_n_gpus(&scenario->platform);
-    summary.time_mean_s = gsl_stats_mean(time_s, 1, n);
-    gsl_sort(time_s, 1, n);
-    summary.time_p5_s = gsl_stats_quantile_from_sorted_data(time_s, 1, n, 0.05);
-    summary.time_p95_s = gsl_stats_quantile_from_sorted_data(time_s, 1, n, 0.95);
-    summary.tokens_per_s_per_gpu = tokens / total_s / gpus;
-    summary.tokens_interval = interval_of_tokens(system->iterations + scenario->warm_up, (int32_t)n) / gpus;
-    summary.token_delay = delayed / tokens;
-    summary.mfu = mfu_of(scenario, system);
-    summary.hfu = hardware_flop / (total_s * gpus * scenario->device.peak_flop_per_s);
-    compare_with_first(scenario, point, index, &summary);
-    free(time_s);
-    return summary;
 }
 
 void point_free(struct point *point)

@@ -12,10 +12,10 @@
  * 0 where all iterations are the same batch (fixed lengths) and NaN of one iteration. Where samples wait for later
  * iterations (token_delay > 0) iterations depend on those before them, and the interval is as if they did not.
  */
-#ifndef SLIMSIM_SWEEP_INTERVAL_H
-#define SLIMSIM_SWEEP_INTERVAL_H
+#ifndef SLIMSIM_SIMULATE_INTERVAL_H
+#define SLIMSIM_SIMULATE_INTERVAL_H
 
-#include "sweep/point.h"
+#include "simulate/point_runner.h"
 
 /** Of the sum of tokens / sum of time [1/s]. @param measured  [n] */
 double interval_of_tokens(const struct point_iteration *measured, int32_t n);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /** What a system ran with, in words: the part of a result's assumptions that comes from its plan and knobs. */
-#ifndef SLIMSIM_SWEEP_PLAN_TEXT_H
-#define SLIMSIM_SWEEP_PLAN_TEXT_H
+#ifndef SLIMSIM_SIMULATE_PLAN_TEXT_H
+#define SLIMSIM_SIMULATE_PLAN_TEXT_H
 
-#include "sweep/point.h"
+#include "simulate/point_runner.h"
 
 enum { PLAN_TEXT_LINES = 3, PLAN_TEXT_SIZE = 768 };
 

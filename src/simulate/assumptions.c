@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "sweep/assumed.h"
+#include "simulate/assumptions.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 
 #include "base/check.h"
+#include "simulate/summary.h"
 
 static const double gib = 1 << 30;
 static const char *const attention_name[] = {"flash-attention 2", "flash-attention 3", "cuDNN",
@@ -23,7 +24,7 @@ static bool any_sharded(const struct point *point)
 
 /** Shares of the measured iterations' time of passes, over all systems, whose shapes no row that the curves were fitted
  * to has. */
-static void print_outside(const struct scenario *scenario, const struct point *point, char line[ASSUMED_SIZE])
+static void print_outside(const struct scenario *scenario, const struct point *point, char line[ASSUMPTIONS_SIZE])
 {
     bool own = scenario->attention < DEVICE_N_CURVES; /* flash1 has flash2's; unfused is not fitted by keys */
     int32_t kernel = own ? scenario->attention : DEVICE_FLASH2;
@@ -42,7 +43,7 @@ static void print_outside(const struct scenario *scenario, const struct point *p
     for (int k = 0; k < COST_N_FAMILIES; k++)
         outside_s[k] *= 100 / fmax(pass_s, 1e-300);
     snprintf(
-        line, ASSUMED_SIZE,
+        line, ASSUMPTIONS_SIZE,
         "beyond the shapes the curves were fitted to, of all passes' time: attention %.1f%% (fitted to %.0f to %.0f "
         "keys forward, %.0f to %.0f backward, heads %.0f to %.0f wide), GEMMs %.1f%%, memory-bound kernels %.1f%%, "
         "tensor collectives %.1f%%",
@@ -63,17 +64,18 @@ static const char *const data_overlap_text[] = {
     "gradient and parameter traffic in buckets beside the last backward and first forward passes"};
 
 /** By whether any system has sequence parallelism, any has not. */
-static void print_tensor_overlap(const struct scenario *scenario, const struct point *point, char line[ASSUMED_SIZE])
+static void print_tensor_overlap(const struct scenario *scenario, const struct point *point,
+                                 char line[ASSUMPTIONS_SIZE])
 {
     int32_t overlap = scenario->communication.tp_overlap, used = 0;
     bool any[2] = {false, false};
     for (int32_t i = 0; i < point->n_systems; i++)
         any[point->systems[i].entry->plan.sequence_parallel] = true;
-    used += snprintf(line, ASSUMED_SIZE, "tensor-parallel collectives: ");
+    used += snprintf(line, ASSUMPTIONS_SIZE, "tensor-parallel collectives: ");
     if (any[true])
-        used += snprintf(line + used, (size_t)(ASSUMED_SIZE - used), "%s", tensor_overlap_text[overlap]);
+        used += snprintf(line + used, (size_t)(ASSUMPTIONS_SIZE - used), "%s", tensor_overlap_text[overlap]);
     if (any[false])
-        snprintf(line + used, (size_t)(ASSUMED_SIZE - used),
+        snprintf(line + used, (size_t)(ASSUMPTIONS_SIZE - used),
                  "%swithout sequence parallelism two all-reduces a pass and "
                  "layer, %s",
                  any[true] ? "; " : "", all_reduce_text[overlap]);
@@ -93,22 +95,22 @@ static const char *const fault_text[FAULT_N_KINDS] = {"kernels of GPU", "NVLink 
                                                       "PCIe of GPU",    "uplink of node", "spine link of leaf"};
 
 /** Whose, how slow, and what the engines make of it. The whole list is the trace's table `faults`. */
-static int32_t fault_lines(const struct scenario *scenario, char lines[][ASSUMED_SIZE])
+static int32_t fault_lines(const struct scenario *scenario, char lines[][ASSUMPTIONS_SIZE])
 {
     enum { SHOWN = 8 };
     struct faults faults = faults_of(scenario->faults, scenario->n_faults, &scenario->platform);
     int32_t n_slow = 0;
-    size_t used = (size_t)snprintf(lines[0], ASSUMED_SIZE, "faults, unknown to plans: ");
+    size_t used = (size_t)snprintf(lines[0], ASSUMPTIONS_SIZE, "faults, unknown to plans: ");
     for (int32_t kind = 0; kind < FAULT_N_KINDS; kind++)
         for (int32_t device = 0; device < faults.n[kind]; device++)
             if (faults.factor[kind][device] > 1 && n_slow++ < SHOWN)
-                used += (size_t)snprintf(lines[0] + used, ASSUMED_SIZE - used, "%s%s %d %g times as slow",
+                used += (size_t)snprintf(lines[0] + used, ASSUMPTIONS_SIZE - used, "%s%s %d %g times as slow",
                                          n_slow > 1 ? ", " : "", fault_text[kind], device, faults.factor[kind][device]);
-    snprintf(lines[0] + used, ASSUMED_SIZE - used, "%s", n_slow == 0 ? "none, all factors are 1" : "");
+    snprintf(lines[0] + used, ASSUMPTIONS_SIZE - used, "%s", n_slow == 0 ? "none, all factors are 1" : "");
     if (n_slow > SHOWN)
-        snprintf(lines[0] + used, ASSUMED_SIZE - used, ", and %d more (table faults)", n_slow - SHOWN);
+        snprintf(lines[0] + used, ASSUMPTIONS_SIZE - used, ", and %d more (table faults)", n_slow - SHOWN);
     snprintf(
-        lines[1], ASSUMED_SIZE,
+        lines[1], ASSUMPTIONS_SIZE,
         "faults: a tensor-parallel group is as slow as its slowest GPU and link; what overlaps hide of collectives "
         "is not longer for slow kernels; the critical path has slow links for each transfer alone, SimGrid shares "
         "them; uplinks and spine links: SimGrid alone, so their slowness counts as contention; what zero2 and zero3 "
@@ -122,20 +124,20 @@ static const char *const loss_text[] = {
     ", cross-entropy one kernel on bf16 logits and again by passes for two metrics"};
 
 /** Engine and kernels. @return how many */
-static int32_t kernel_lines(const struct scenario *scenario, const struct point *point, char lines[][ASSUMED_SIZE])
+static int32_t kernel_lines(const struct scenario *scenario, const struct point *point, char lines[][ASSUMPTIONS_SIZE])
 {
     int32_t n = 0;
-    snprintf(lines[n++], ASSUMED_SIZE, "engine: %s",
+    snprintf(lines[n++], ASSUMPTIONS_SIZE, "engine: %s",
              scenario->engine == SCENARIO_CRITICAL_PATH
                  ? "critical path (no contention on links)"
                  : "SimGrid, one rank for all of a tensor-parallel group unless all_tensor_ranks");
     if (*scenario->simgrid_cfg != '\0')
-        snprintf(lines[n++], ASSUMED_SIZE, "SimGrid's options %s: it need not agree with the critical path",
+        snprintf(lines[n++], ASSUMPTIONS_SIZE, "SimGrid's options %s: it need not agree with the critical path",
                  scenario->simgrid_cfg);
-    snprintf(lines[n++], ASSUMED_SIZE, "attention kernel: %s; kernel and link curves of device %s",
+    snprintf(lines[n++], ASSUMPTIONS_SIZE, "attention kernel: %s; kernel and link curves of device %s",
              attention_name[scenario->attention], scenario->device.name);
     print_tensor_overlap(scenario, point, lines[n++]);
-    snprintf(lines[n++], ASSUMED_SIZE,
+    snprintf(lines[n++], ASSUMPTIONS_SIZE,
              "element-wise kernels: %s%s; training takes %.1f%% longer for GEMMs and attention than "
              "their benchmarks",
              scenario->kernels == SCENARIO_EAGER      ? "eager, one operation each"
@@ -148,42 +150,43 @@ static int32_t kernel_lines(const struct scenario *scenario, const struct point 
 
 /** What moves between GPUs beside tensor parallelism, and the model. @return how many */
 static int32_t communication_lines(const struct scenario *scenario, const struct point *point,
-                                   char lines[][ASSUMED_SIZE])
+                                   char lines[][ASSUMPTIONS_SIZE])
 {
     const struct scenario_communication *communication = &scenario->communication;
     int32_t n = 0;
-    snprintf(lines[n++], ASSUMED_SIZE,
+    snprintf(lines[n++], ASSUMPTIONS_SIZE,
              "context parallelism: ring, point-to-point by one NIC between nodes, %s attention; all-gather and ulysses "
              "before it",
              communication->cp_overlap ? "runs beside" : "is done before");
-    snprintf(lines[n++], ASSUMED_SIZE, "between pipeline stages: point-to-point; the sender %s",
+    snprintf(lines[n++], ASSUMPTIONS_SIZE, "between pipeline stages: point-to-point; the sender %s",
              communication->pp_overlap ? "computes on" : "waits for it");
-    snprintf(lines[n++], ASSUMED_SIZE, "%s", data_overlap_text[communication->dp_overlap]);
+    snprintf(lines[n++], ASSUMPTIONS_SIZE, "%s", data_overlap_text[communication->dp_overlap]);
     if (scenario->model.tied_embeddings)
-        snprintf(lines[n++], ASSUMED_SIZE,
+        snprintf(lines[n++], ASSUMPTIONS_SIZE,
                  "tied embeddings: with stages their gradients are all-reduced between first and last, never hidden");
     if (any_sharded(point))
         snprintf(
-            lines[n++], ASSUMED_SIZE,
+            lines[n++], ASSUMPTIONS_SIZE,
             "zero3: prefetched one layer ahead in every pass; zero2 reduces in every pass, %s it; inside the pass (no "
             "contention on links)",
             communication->dp_overlap == SCENARIO_OVERLAP_NONE ? "not hidden by" : "beside");
-    snprintf(lines[n++], ASSUMED_SIZE, "layers: %s dropout, %s biases; attention inside each sample, causal",
+    snprintf(lines[n++], ASSUMPTIONS_SIZE, "layers: %s dropout, %s biases; attention inside each sample, causal",
              scenario->model.dropout ? "with" : "no", scenario->model.biases ? "with" : "no");
     return n;
 }
 
-bool assumed_unlike_nvlink(const struct platform *platform, const struct device *device, char line[ASSUMED_SIZE])
+bool assumptions_unlike_nvlink(const struct platform *platform, const struct device *device,
+                               char line[ASSUMPTIONS_SIZE])
 {
     double has = platform->nvlink_bytes_per_s, sheet = device->nvlink_bytes_per_s;
-    snprintf(line, ASSUMED_SIZE,
+    snprintf(line, ASSUMPTIONS_SIZE,
              "NVLink of platform %s is %g GB/s each way, of device %s's data sheet %g GB/s: the platform's counts",
              platform->name, has / 1e9, device->name, sheet / 1e9);
     return sheet > 0 && fabs(has / sheet - 1) > 1e-9;
 }
 
 /** What becomes of documents over the context; how many samples they make where most of the data is theirs. */
-static void print_documents(const struct scenario *scenario, const struct point *point, char line[ASSUMED_SIZE])
+static void print_documents(const struct scenario *scenario, const struct point *point, char line[ASSUMPTIONS_SIZE])
 {
     static const char *const fates[] = {[SCENARIO_CUT] = "cut into samples of their own",
                                         [SCENARIO_DROP] = "replaced by other draws",
@@ -194,35 +197,35 @@ static void print_documents(const struct scenario *scenario, const struct point 
         samples += system->iterations[i].samples;
         documents += system->iterations[i].documents;
     }
-    int used = snprintf(line, ASSUMED_SIZE, "documents over the context are %s; each system sees the same batches",
+    int used = snprintf(line, ASSUMPTIONS_SIZE, "documents over the context are %s; each system sees the same batches",
                         fates[scenario->data.long_documents]);
     if (documents > 0 && samples >= 2 * documents)
-        snprintf(line + used, ASSUMED_SIZE - (size_t)used, "; a document makes %.3g samples, mean",
+        snprintf(line + used, ASSUMPTIONS_SIZE - (size_t)used, "; a document makes %.3g samples, mean",
                  (double)samples / (double)documents);
 }
 
 /** Links, memories and documents. @return how many */
-static int32_t machine_lines(const struct scenario *scenario, const struct point *point, char lines[][ASSUMED_SIZE])
+static int32_t machine_lines(const struct scenario *scenario, const struct point *point, char lines[][ASSUMPTIONS_SIZE])
 {
     const struct platform *platform = &scenario->platform;
     const struct device *device = &scenario->device;
     int32_t n = 0;
-    snprintf(lines[n++], ASSUMED_SIZE,
+    snprintf(lines[n++], ASSUMPTIONS_SIZE,
              "links of a GPU, each way: NVLink %g GB/s, NIC %g GB/s, PCIe %g GB/s, latencies and efficiencies of the "
              "device's curves; bf16 peak %g TFLOP/s, HBM %g TB/s",
              platform->nvlink_bytes_per_s / 1e9, platform->nic_bytes_per_s / 1e9, platform->pcie_bytes_per_s / 1e9,
              device->peak_flop_per_s / 1e12, device->hbm_bytes_per_s / 1e12);
-    n += assumed_unlike_nvlink(platform, device, lines[n]);
-    snprintf(lines[n++], ASSUMED_SIZE,
+    n += assumptions_unlike_nvlink(platform, device, lines[n]);
+    snprintf(lines[n++], ASSUMPTIONS_SIZE,
              "memory of a GPU: %.2f GiB, the device's less %.2f GiB of CUDA context and NCCL; libraries keep %.3f GiB "
              "of it; "
              "blocks of states are rounded as PyTorch's allocator does, others not; fragments not counted",
              point->memory_bytes / gib, device->context_bytes / gib, device->workspace_bytes / gib);
-    snprintf(lines[n++], ASSUMED_SIZE, "host memory of a node: %.2f GiB, all of it for offloaded activations",
+    snprintf(lines[n++], ASSUMPTIONS_SIZE, "host memory of a node: %.2f GiB, all of it for offloaded activations",
              platform->host_memory_bytes / gib);
     if (any_offloads(point))
         snprintf(
-            lines[n++], ASSUMED_SIZE,
+            lines[n++], ASSUMPTIONS_SIZE,
             "offload: with one stage (bytescale: of long sequences with any) copies run layer by layer beside the "
             "passes, first and last layer stay; with several a unit's activations go out after its forward pass and "
             "are all back before its backward pass: this saves what waiting units hold, not the unit at work, and "
@@ -243,14 +246,15 @@ static int32_t alike_places(const struct point *point)
 }
 
 /** Systems whose fullest GPU is nearly full. @return how many lines */
-static int32_t pressure_lines(const struct scenario *scenario, const struct point *point, char lines[][ASSUMED_SIZE])
+static int32_t pressure_lines(const struct scenario *scenario, const struct point *point,
+                              char lines[][ASSUMPTIONS_SIZE])
 {
     const struct memory_pressure *pressure = &scenario->pressure;
     int32_t n = 0;
     for (int32_t i = 0; i < point->n_systems; i++) {
         double share = point_summary_of(scenario, point, i).peak_bytes / point->memory_bytes;
         if (share >= pressure->share && share <= 1)
-            snprintf(lines[n++], ASSUMED_SIZE,
+            snprintf(lines[n++], ASSUMPTIONS_SIZE,
                      "%s: its fullest GPU at %.0f%% of what it may use; so near the limit an allocator may free its "
                      "cache and ask again in every step, which is not modelled: of %" PRId64
                      " published runs predicted at least %.0f%% full %" PRId64
@@ -263,18 +267,18 @@ static int32_t pressure_lines(const struct scenario *scenario, const struct poin
     return n;
 }
 
-char (*assumed_lines(const struct scenario *scenario, const struct point *point, int32_t *n))[ASSUMED_SIZE]
+char (*assumptions_lines(const struct scenario *scenario, const struct point *point, int32_t *n))[ASSUMPTIONS_SIZE]
 {
     enum { MOST_LINES = 20 };
-    char(*lines)[ASSUMED_SIZE] =
-        check_calloc(MOST_LINES + (size_t)point->n_systems * (PLAN_TEXT_LINES + 1), ASSUMED_SIZE);
+    char(*lines)[ASSUMPTIONS_SIZE] =
+        check_calloc(MOST_LINES + (size_t)point->n_systems * (PLAN_TEXT_LINES + 1), ASSUMPTIONS_SIZE);
     *n = kernel_lines(scenario, point, lines);
     *n += communication_lines(scenario, point, lines + *n);
     *n += machine_lines(scenario, point, lines + *n);
     if (scenario->n_faults > 0)
         *n += fault_lines(scenario, lines + *n);
     if (alike_places(point) > 0)
-        snprintf(lines[(*n)++], ASSUMED_SIZE,
+        snprintf(lines[(*n)++], ASSUMPTIONS_SIZE,
                  "of pipelines, and context ranks, that are alike one is simulated and stands for the others: the same "
                  "times and peaks (of an iteration up to %d stages that are not simulated themselves)",
                  alike_places(point));

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "sweep/record.h"
+#include "simulate/record.h"
 
 #include "base/check.h"
 #include "dag/graph.h"
 #include "execute/execute.h"
-#include "sweep/assumed.h"
-#include "sweep/record_rows.h"
+#include "simulate/assumptions.h"
+#include "simulate/record_rows.h"
 #include "trace/csv.h"
 
 #include <gsl/gsl_version.h>
@@ -262,7 +262,7 @@ static bool set_assumed(struct trace *trace, const struct scenario *scenario, co
                         struct error *err)
 {
     int32_t n;
-    char(*lines)[ASSUMED_SIZE] = assumed_lines(scenario, point, &n);
+    char(*lines)[ASSUMPTIONS_SIZE] = assumptions_lines(scenario, point, &n);
     const char **texts = check_malloc((size_t)n * sizeof *texts);
     for (int32_t i = 0; i < n; i++)
         texts[i] = lines[i];

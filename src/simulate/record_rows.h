@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /** Rows of a trace's tables: results under the names of trace's columns, which say what they mean. */
-#ifndef SLIMSIM_SWEEP_RECORD_ROWS_H
-#define SLIMSIM_SWEEP_RECORD_ROWS_H
+#ifndef SLIMSIM_SIMULATE_RECORD_ROWS_H
+#define SLIMSIM_SIMULATE_RECORD_ROWS_H
 
 #include "search/search.h"
-#include "sweep/point.h"
+#include "simulate/summary.h"
 #include "trace/trace.h"
 
 struct trace_iteration record_iteration(int32_t system, const struct point_iteration *of);

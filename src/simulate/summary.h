@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/** What the measured iterations of one system of a point come to. */
+#ifndef SLIMSIM_SIMULATE_SUMMARY_H
+#define SLIMSIM_SIMULATE_SUMMARY_H
+
+#include "simulate/point_runner.h"
+
+/** Mean, 5th and 95th percentile of time_s over the measured iterations. */
+struct point_summary {
+    double time_mean_s, time_p5_s, time_p95_s;
+    double tokens_per_s_per_gpu; /* sum of tokens / sum of time / GPUs */
+    double mfu, hfu;
+    double speed_up;                           /* of model FLOPs a second, over the first system */
+    double tokens_interval, speed_up_interval; /* half widths of the two: simulate/interval.h; NaN: one iteration */
+    bool over_misfit;                          /* the first system does not fit */
+    double token_delay;    /* iterations that a token waits, mean: sum of tokens x iterations / sum of tokens */
+    double unit_imbalance; /* mean */
+    double dp_imbalance, imbalance[N_PASSES]; /* means; units_spread.imbalance */
+    struct traffic traffic;                   /* mean */
+    double tensor_s;                          /* summed over measured iterations */
+    double shard_s;                           /* likewise */
+    struct bubble bubble;                     /* summed over measured iterations */
+    double peak_bytes;
+    int32_t peak_stage;
+    double at_peak[MEMORY_N_CLASSES];
+    enum memory_class peak_class; /* most of peak_bytes; ties: the first */
+    struct memory_host host;      /* of the measured iteration that takes most */
+    enum request_misfit misfit;
+    double critical_path_mean_s, simgrid_mean_s;
+};
+
+/** @param index  of the system */
+struct point_summary point_summary_of(const struct scenario *scenario, const struct point *point, int32_t index);
+
+#endif
