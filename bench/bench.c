@@ -20,6 +20,7 @@
 #include "bench.h"
 #include "cost/cache.h"
 #include "scale.h"
+#include "scenario/scenario_read.h"
 #include "simgrid.h"
 
 enum { STEP_PLAN, STEP_DAG, STEP_PATH, STEP_MEMORY, N_STEPS };

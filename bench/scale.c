@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "bench.h"
 #include "execute/execute.h"
+#include "scenario/scenario_read.h"
 
 struct row {
     int32_t nodes, units;

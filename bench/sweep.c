@@ -14,6 +14,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "scenario/scenario_read.h"
 #include "simulate/point_runner.h"
 #include "sweep/driver.h"
 

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "cost/flop.h"
 #include "harness.h"
+#include "scenario/scenario_read.h"
 #include "scenario_fixture.h"
 
 enum { N = SEARCH_CANDIDATES };

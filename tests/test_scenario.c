@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "scenario/scenario.h"
+#include "scenario/scenario_read.h"
 
 #include <stdio.h>
 #include <stdlib.h>

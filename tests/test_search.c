@@ -12,6 +12,7 @@
 #include "hand_model.h"
 #include "hand_plan.h"
 #include "harness.h"
+#include "scenario/scenario_read.h"
 #include "scenario_fixture.h"
 #include "search/bound.h"
 #include "search/score.h"

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "scenario/scenario_read.h"
 #include "simulate/point_runner.h"
 
 void options_append(const char ***list, int32_t *n, const char *argument)

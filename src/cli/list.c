@@ -7,7 +7,7 @@
 
 #include "cli/commands.h"
 #include "scenario/library.h"
-#include "scenario/scenario.h"
+#include "scenario/scenario_read.h"
 #include "scenario/schema_text.h"
 #include "system/system.h"
 

@@ -14,6 +14,7 @@
 #include "cli/stop.h"
 #include "cli/sweep.h"
 #include "execute/execute.h"
+#include "scenario/scenario_read.h"
 #include "simulate/record.h"
 #include "sweep/book.h"
 #include "sweep/journal.h"

@@ -12,6 +12,7 @@
 #include "cli/rows.h"
 #include "scenario/document_set.h"
 #include "scenario/quantity.h"
+#include "scenario/scenario_read.h"
 
 enum { MOST_ROWS = 100, MAX_JOBS = 4096 };
 

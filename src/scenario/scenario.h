@@ -160,31 +160,6 @@ struct scenario {
 const char *scenario_data_dir(void);
 const char *scenario_platform_dir(void);
 
-/**
- * Read, apply `--set` assignments in order, resolve names, check everything that needs no system:
- * types, ranges, files, tp*pp*cp*dp against the platform, layers against stages, heads against tp.
- * A relative path in the file starts at the file's folder, one in `--set` at the working directory; it is stored as
- * an absolute one. Every error found is a line of err; the scenario is then empty.
- */
-bool scenario_read(const char *path, int32_t n_set, const char *const *set, struct scenario *scenario,
-                   struct error *err);
-
-/** The first half of scenario_read: the file as written with its --set. The document may be there in spite of errors;
- * the caller frees it. */
-bool scenario_read_document(const char *path, int32_t n_set, const char *const *set, struct document *document,
-                            struct error *err);
-
-/** The second half: resolve names and check. Takes the document over and empties it; `sweep:` in it is left to sweep/.
- */
-bool scenario_resolve(struct document *document, struct scenario_cache *cache, struct scenario *scenario,
-                      struct error *err);
-
-/** The resolved scenario as YAML text that scenario_read takes to the same bits and text. Caller frees. */
-char *scenario_text(const struct scenario *scenario);
-
-/** `slimsim list keys`. */
-void scenario_list_keys(FILE *file);
-
 void scenario_free(struct scenario *scenario);
 
 #endif

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "scenario/document.h"
 
 bool schema_is_list(enum schema_type type)
 {

@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-#include "scenario/schema.h"
+#include "scenario/schema_key.h"
 
 /** Write the object's values back as YAML lines of the table's keys, `indent` spaces deep; reading them gives the same
  * bits. */

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/hash.h"
+#include "scenario/scenario_read.h"
 #include "search/search.h"
 #include "simulate/assumptions.h"
 #include "simulate/record_rows.h"

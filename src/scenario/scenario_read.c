@@ -1,0 +1,462 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "scenario/scenario_read.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "scenario/cache.h"
+#include "scenario/document_read.h"
+#include "scenario/document_set.h"
+#include "scenario/files.h"
+#include "scenario/layout.h"
+#include "scenario/schema_text.h"
+
+#define FIELD(field)  offsetof(struct scenario, field)
+#define SYSTEM(field) offsetof(struct scenario_system, field)
+
+/* Lengths are int32_t; a batch of the largest number of documents must still fit into memory. */
+static const struct schema_key scenario_keys[] = {
+    {"name", SCHEMA_WORD, "-", 0, 0, "", NULL, "names the results; default: the scenario file's name", FIELD(name)},
+    {"model", SCHEMA_TEXT, "-", 0, 0, NULL, NULL, "of model/llm, or the path of a .yaml file", FIELD(model_name)},
+    {"device", SCHEMA_TEXT, "-", 0, 0, NULL, NULL, "of model/gpu, or the path of a .yaml file", FIELD(device_name)},
+    {"platform", SCHEMA_TEXT, "-", 0, 0, NULL, NULL, "cluster: a built platform, or the path of a .xml file",
+     FIELD(platform_name)},
+    {"attention", SCHEMA_CHOICE, "-", 0, 0, "flash2", DEVICE_ATTENTION,
+     "attention kernel: flash-attention 2, 3 or 1, cuDNN, or unfused (all scores in memory)", FIELD(attention)},
+    {"kernels", SCHEMA_CHOICE, "-", 0, 0, "fused", "fused|eager|compiled",
+     "element-wise operations: fused (Megatron-LM, which adds gradients up in its GEMMs, too), eager (PyTorch modules, "
+     "one "
+     "by one), or compiled (torch.compile, XLA)",
+     FIELD(kernels)},
+    {"loss", SCHEMA_CHOICE, "-", 0, 0, "passes", "passes|fused|fused-metrics",
+     "cross-entropy: passes over fp32 logits (Megatron-LM, PyTorch), one kernel on bf16 logits (flash-attention), or "
+     "that and two metrics that compute it again (Composer)",
+     FIELD(loss)},
+    {"data.lengths", SCHEMA_TEXT, "-", 0, 0, NULL, NULL,
+     "of model/lengths; the path of a file of lengths, drawn from at random, with replacement; lengths, taken in their "
+     "order, over and over (8Ki 4400); or fixed: all fill the context",
+     FIELD(data.lengths)},
+    {"data.column", SCHEMA_WORD, "-", 0, 0, "", NULL,
+     "column of a CSV file (default: its only one, length or tokens), or data set of an HDF5 file (default: its only "
+     "list of integers)",
+     FIELD(data.column)},
+    {"data.context", SCHEMA_INT, "tokens", 1, 1 << 23, NULL, NULL, "longest sample", FIELD(data.context)},
+    {"data.long_documents", SCHEMA_CHOICE, "-", 0, 0, "cut", "cut|drop|truncate",
+     "what becomes of documents beyond the context", FIELD(data.long_documents)},
+    {"data.global_batch", SCHEMA_INT, "documents", 1, 10000000, NULL, NULL, "of an iteration, before cutting",
+     FIELD(data.global_batch)},
+    {"communication.tp_overlap", SCHEMA_CHOICE, "-", 0, 0, "bulk", "none|bulk|chunked",
+     "tensor-parallel collectives beside GEMMs: none; bulk: four of six of the backward, beside GEMMs that do not need "
+     "them (Megatron's default); chunked: the others too, piece by piece (--tp-comm-overlap)",
+     FIELD(communication.tp_overlap)},
+    {"communication.cp_overlap", SCHEMA_BOOL, "-", 0, 0, "true", NULL,
+     "the ring of context parallelism runs beside attention (plan.cp_type ring only)", FIELD(communication.cp_overlap)},
+    {"communication.pp_overlap", SCHEMA_BOOL, "-", 0, 0, "true", NULL,
+     "a stage computes on while it sends to its neighbours (Megatron: with virtual stages only)",
+     FIELD(communication.pp_overlap)},
+    {"communication.dp_overlap", SCHEMA_CHOICE, "-", 0, 0, "none", "none|gradients|both",
+     "none; gradients: they are reduced beside the last backward passes, in buckets (--overlap-grad-reduce); both: "
+     "parameters are gathered beside the first forward passes too (--overlap-param-gather). zero2 reduces in every "
+     "pass, beside it but with none; zero3 reduces and gathers in and beside every pass, whatever stands here",
+     FIELD(communication.dp_overlap)},
+    {"iterations.warm_up", SCHEMA_INT, "-", 0, 1000000, "5", NULL, "simulated first, not in the results",
+     FIELD(warm_up)},
+    {"iterations.measured", SCHEMA_INT, "-", 1, 1000000, "20", NULL, "that the results are of", FIELD(measured)},
+    {"seed", SCHEMA_INT, "-", 0, 0x1p53, "1", NULL, "of the drawn batches", FIELD(seed)},
+    {"engine", SCHEMA_CHOICE, "-", 0, 0, "both", "simgrid|critical-path|both", "with contention, without, or both",
+     FIELD(engine)},
+    {"trace", SCHEMA_CHOICE, "-", 0, 0, "summary", "none|summary|full", "what is written of each iteration",
+     FIELD(trace)},
+    {"all_tensor_ranks", SCHEMA_BOOL, "-", 0, 0, "false", NULL, "simulate every tensor-parallel rank, not one for all",
+     FIELD(all_tensor_ranks)},
+    {"simgrid_cfg", SCHEMA_TEXT, "-", 0, 0, "", NULL,
+     "options of SimGrid, KEY:VALUE separated by blanks (`run --simgrid-cfg` sets it); with any, SimGrid need not "
+     "agree "
+     "with the critical path",
+     FIELD(simgrid_cfg)},
+};
+enum { N_SCENARIO_KEYS = sizeof scenario_keys / sizeof *scenario_keys };
+static const char *const scenario_others[] = {"systems", "faults", "sweep", "plan_space", NULL};
+
+/* 2^15 each: the product of four degrees stays within 63 bits. */
+static const struct schema_key system_keys[] = {
+    {"name", SCHEMA_WORD, "-", 0, 0, NULL, NULL, "of the training system", SYSTEM(name)},
+    {"label", SCHEMA_WORD, "-", 0, 0, "", NULL, "names the row; default: the system's name", SYSTEM(label)},
+    {"plan.tp", SCHEMA_INT, "GPUs", 1, 1 << 15, NULL, NULL, "tensor-parallel degree", SYSTEM(plan.tp)},
+    {"plan.pp", SCHEMA_INT, "stages", 1, 1 << 15, NULL, NULL, "pipeline stages", SYSTEM(plan.pp)},
+    {"plan.cp", SCHEMA_INT, "GPUs", 1, 1 << 15, "1", NULL, "context-parallel degree", SYSTEM(plan.cp)},
+    {"plan.cp_type", SCHEMA_CHOICE, "-", 0, 0, "ring", "ring|all-gather|ulysses",
+     "context parallelism: keys and values go round (ring), are gathered before attention (all-gather), or heads are "
+     "exchanged for tokens (ulysses)",
+     SYSTEM(plan.cp_type)},
+    {"plan.dp", SCHEMA_INT, "replicas", 0, 1 << 15, "0", NULL, "data-parallel replicas; 0: all the platform holds",
+     SYSTEM(plan.dp)},
+    {"plan.vpp", SCHEMA_INT, "chunks", 1, 255, "1", NULL,
+     "virtual stages of a rank: interleaved 1F1B above 1, where a pipeline's units are a multiple of pp",
+     SYSTEM(plan.vpp)},
+    {"plan.schedule", SCHEMA_CHOICE, "-", 0, 0, "1f1b", SCENARIO_SCHEDULES,
+     "order of a pipeline's passes; 1f1b: interleaved with vpp above 1; zero-bubble: ZB-H1; seq1f1b, terapipe: over "
+     "slices of micro-batches",
+     SYSTEM(plan.schedule)},
+    {"plan.slices", SCHEMA_INT, "slices", 0, 1 << 12, "0", NULL,
+     "of a micro-batch: with schedule seq1f1b (0: 4), and parts that terapipe makes slices of (0: 32)",
+     SYSTEM(plan.slices)},
+    {"plan.first_stage_layers", SCHEMA_INT, "layers", 0, 1 << 15, "0", NULL,
+     "of the first stage; 0: as many as each stage between first and last, which share the rest equally",
+     SYSTEM(plan.stages.first_layers)},
+    {"plan.last_stage_layers", SCHEMA_INT, "layers", 0, 1 << 15, "0", NULL, "of the last stage, likewise",
+     SYSTEM(plan.stages.last_layers)},
+    {"plan.count_embedding", SCHEMA_BOOL, "-", 0, 0, "false", NULL,
+     "the embedding counts as a layer when layers are shared out to stages: the first stage has one less",
+     SYSTEM(plan.stages.count_embedding)},
+    {"plan.count_head", SCHEMA_BOOL, "-", 0, 0, "false", NULL,
+     "the head counts as a layer when layers are shared out to stages: the last stage has one less",
+     SYSTEM(plan.stages.count_head)},
+    {"plan.sharding", SCHEMA_CHOICE, "-", 0, 0, "zero1", "zero1|zero2|zero3|none",
+     "what DP x CP ranks share: zero1: optimizer states; zero2: and gradients; zero3: and parameters (FSDP); none: "
+     "nothing (DDP); zero2 and zero3 need pp 1",
+     SYSTEM(plan.sharding)},
+    {"plan.shard_group", SCHEMA_INT, "GPUs", 0, 1 << 30, "0", NULL,
+     "so many DP x CP ranks in a row share, and all such groups hold the same (HSDP: zero3 with the GPUs of a node / "
+     "tp); 0: all of them share",
+     SYSTEM(plan.shard_group)},
+    {"plan.fsdp", SCHEMA_INT, "-", 1, 2, "1", NULL,
+     "with sharding zero2 and zero3, whose copies of parameters and gradients: 1: FSDP1 "
+     "(FullyShardedDataParallel); 2: FSDP2 (fully_shard, as torchtitan takes it)",
+     SYSTEM(plan.fsdp)},
+    {"plan.fsdp_prefetch", SCHEMA_CHOICE, "-", 0, 0, "backward-pre", "backward-pre|backward-post",
+     "with fsdp 1, in memory, when the backward gathers the parameters of the layer behind the one in work: "
+     "backward-pre: before it (PyTorch's default; two layers are there); backward-post: after it (Composer's default; "
+     "one is); times are the same",
+     SYSTEM(plan.fsdp_prefetch)},
+    {"plan.fsdp_ends", SCHEMA_CHOICE, "-", 0, 0, "root", "root|own",
+     "with fsdp 2, in memory, embedding and head: root: gathered from the first forward to the last backward "
+     "(torchtitan of 2024); own: units of their own, gathered while they work (of 2025); times are the root's",
+     SYSTEM(plan.fsdp_ends)},
+    {"plan.gradients", SCHEMA_CHOICE, "-", 0, 0, "fp32", "fp32|bf16", "precision of gradients and of their reduction",
+     SYSTEM(plan.gradients)},
+    {"plan.gradient_buffers", SCHEMA_CHOICE, "-", 0, 0, "kept", "kept|freed",
+     "kept: gradients stand in memory all the time (Megatron-LM's buffers); freed: from a step's first backward to the "
+     "end of the optimizer (PyTorch's zero_grad, FSDP)",
+     SYSTEM(plan.gradient_buffers)},
+    {"plan.optimizer", SCHEMA_CHOICE, "-", 0, 0, "fused", "fused|eager|compiled",
+     "Adam as one kernel (Apex, Megatron, PyTorch's fused=True) or one for each operation (PyTorch's default)",
+     SYSTEM(plan.optimizer)},
+    {"plan.sequence_parallel", SCHEMA_BOOL, "-", 0, 0, "true", NULL,
+     "norms, dropouts and residuals are split over the tp GPUs too, by tokens", SYSTEM(plan.sequence_parallel)},
+    {"plan.recompute", SCHEMA_SET, "-", 0, 0, "none", "norm|activation|attention-core|alternate-gemms|full|selective",
+     "what the backward pass computes again: outputs of norms, of SwiGLU or GELU (activation), core attention; "
+     "selective: [norm, activation]; alternate-gemms: beside selective every second GEMM of a Llama layer (keys, "
+     "projection, up), torchtitan's selective op; full: whole layers",
+     SYSTEM(plan.recompute)},
+    {"plan.recompute_layers", SCHEMA_INT, "layers", 0, 1 << 15, "0", NULL,
+     "with recompute full: so many layers of a stage recompute, the others keep all; 0: every layer",
+     SYSTEM(plan.recompute_layers)},
+    {"plan.early_stop", SCHEMA_BOOL, "-", 0, 0, "false", NULL,
+     "with recompute full: a layer's last GEMM is not computed again (PyTorch's checkpoint with use_reentrant=False, "
+     "from 2.1 on); false: all of it is (Megatron, reentrant checkpoints)",
+     SYSTEM(plan.early_stop)},
+    {"plan.offload", SCHEMA_REAL, "-", 0, 1, "0", NULL,
+     "share of activations that goes to the host's memory; with one stage layer by layer beside the passes, of all "
+     "layers but the first and the last, else of a unit after its forward pass",
+     SYSTEM(plan.offload)},
+};
+enum { N_SYSTEM_KEYS = sizeof system_keys / sizeof *system_keys, MAX_SYSTEMS = 1000 };
+enum { N_AUTO_KEYS = 2 }; /* name and label: what stands beside `plan: auto` */
+static const char *const system_others[] = {"knobs", "plan_space", NULL};
+static const char *const auto_others[] = {"knobs", "plan_space", "plan", NULL};
+
+const char *const scenario_recompute_name[RECOMPUTE_FULL + 1] = {"none",
+                                                                 "norm",
+                                                                 "activation",
+                                                                 "selective",
+                                                                 "attention-core",
+                                                                 "norm+attention-core",
+                                                                 "activation+attention-core",
+                                                                 "selective+attention-core",
+                                                                 "alternate-gemms",
+                                                                 "norm+alternate-gemms",
+                                                                 "activation+alternate-gemms",
+                                                                 "selective+alternate-gemms",
+                                                                 "attention-core+alternate-gemms",
+                                                                 "norm+attention-core+alternate-gemms",
+                                                                 "activation+attention-core+alternate-gemms",
+                                                                 "selective+attention-core+alternate-gemms",
+                                                                 "full"};
+
+/** The name becomes part of file names. Without one it is the scenario file's, without folder and ending. */
+static bool resolve_run_name(struct scenario *scenario, const char *path, struct error *err)
+{
+    const char *slash = strrchr(path, '/'), *stem = slash != NULL ? slash + 1 : path, *dot = strrchr(stem, '.');
+    int length = dot > stem ? (int)(dot - stem) : (int)strlen(stem);
+    if (*scenario->name == '\0' && length >= SCHEMA_WORD_BYTES)
+        return error_add(err, "%s: name: is not given, and that of the file is longer than %d bytes", path,
+                         SCHEMA_WORD_BYTES - 1);
+    if (*scenario->name == '\0')
+        snprintf(scenario->name, sizeof scenario->name, "%.*s", length, stem);
+    if (strchr(scenario->name, '/') == NULL && *scenario->name != '.')
+        return true;
+    return document_error(&scenario->document, document_find(&scenario->document, 0, "name"), err,
+                          "name: '%s' cannot name files; allowed: text without '/' that does not begin with '.'",
+                          scenario->name);
+}
+
+/** `selective` is a name for two entries; `full` repeats all, so that entries beside it mean nothing. */
+static bool resolve_recompute(const struct document *document, struct scenario_system *system, struct error *err)
+{
+    enum { SELECTIVE = 1 << 5 }; /* its place among the key's words */
+    int32_t *list = &system->plan.recompute;
+    if (*list & SELECTIVE)
+        *list = (*list & ~SELECTIVE) | RECOMPUTE_SELECTIVE;
+    if (*list <= RECOMPUTE_FULL)
+        return true;
+    return document_error(document, document_find(document, system->node, "plan.recompute"), err,
+                          "plan.recompute: 'full' repeats whole layers and stands alone; allowed: none, full, or a "
+                          "list of norm, activation, attention-core, alternate-gemms");
+}
+
+/** `plan: auto`, or a layout. An entry's own `plan_space:` stands for that of the scenario. */
+static bool read_plan(const struct document *document, int32_t node, struct scenario_system *system, struct error *err)
+{
+    int32_t plan = document_find(document, node, "plan"), space = document_find(document, node, "plan_space");
+    system->auto_plan =
+        plan >= 0 && document->node[plan].kind == DOCUMENT_SCALAR && strcmp(document->node[plan].value, "auto") == 0;
+    if (system->auto_plan)
+        return schema_read(document, node, system_keys, N_AUTO_KEYS, auto_others, system, err) &&
+               plan_space_read(document, space >= 0 ? space : document_find(document, 0, "plan_space"),
+                               scenario_data_dir(), &system->space, err);
+    if (plan >= 0 && document->node[plan].kind == DOCUMENT_SCALAR && !document_is_null(&document->node[plan]))
+        return document_error(document, plan, err, "plan: '%.60s'; allowed: auto, or a layout such as {tp: 4, pp: 4}",
+                              document->node[plan].value);
+    if (space >= 0)
+        return document_key_error(document, space, err,
+                                  "plan_space: restricts a search, and this entry names its plan; leave it out, or "
+                                  "write plan: auto");
+    return schema_read(document, node, system_keys, N_SYSTEM_KEYS, system_others, system, err);
+}
+
+/** One entry of `systems:`. */
+static bool read_system(const struct document *document, int32_t node, struct scenario_system *system,
+                        struct error *err)
+{
+    *system = (struct scenario_system){.node = node, .knobs = -1};
+    if (!read_plan(document, node, system, err))
+        return false;
+    if (!resolve_recompute(document, system, err))
+        return false;
+    int32_t knobs = document_find(document, node, "knobs");
+    if (knobs >= 0 && document_is_null(&document->node[knobs]))
+        knobs = -1;
+    if (knobs >= 0 && document->node[knobs].kind != DOCUMENT_MAPPING)
+        return document_error(document, knobs, err,
+                              "knobs: expected a mapping of knobs; `slimsim list systems` names "
+                              "them");
+    system->knobs = knobs;
+    if (*system->label == '\0')
+        strcpy(system->label, system->name);
+    return true;
+}
+
+/** Labels name rows: two alike cannot be told apart. */
+static bool check_labels(const struct scenario *scenario, struct error *err)
+{
+    const struct document *document = &scenario->document;
+    bool ok = true;
+    for (int32_t i = 1; i < scenario->n_systems; i++)
+        for (int32_t j = 0; j < i; j++) {
+            const struct scenario_system *system = &scenario->systems[i];
+            if (*system->label == '\0' || strcmp(system->label, scenario->systems[j].label) != 0)
+                continue;
+            int32_t label = document_find(document, system->node, "label");
+            ok = document_error(document, label >= 0 ? label : system->node, err,
+                                "label: '%s' names systems.%d already; give each entry a `label:` of its own",
+                                system->label, j);
+            break;
+        }
+    return ok;
+}
+
+/** A `plan_space:` of the scenario that no entry searches is a mistake. */
+static bool check_space(const struct scenario *scenario, struct error *err)
+{
+    const struct document *document = &scenario->document;
+    int32_t space = document_find(document, 0, "plan_space");
+    if (space < 0)
+        return true;
+    for (int32_t i = 0; i < scenario->n_systems; i++)
+        if (scenario->systems[i].auto_plan && document_find(document, scenario->systems[i].node, "plan_space") < 0)
+            return true;
+    return document_key_error(document, space, err,
+                              "plan_space: restricts a search, and no entry of systems is left to it; leave it out, or "
+                              "write plan: auto in an entry without a plan_space of its own");
+}
+
+static bool read_systems(struct scenario *scenario, struct error *err)
+{
+    const struct document *document = &scenario->document;
+    int32_t list = document_find(document, 0, "systems"), n = 0;
+    if (list < 0)
+        return document_error(document, -1, err, "systems: is required; allowed: a list of {name: ..., plan: {...}}");
+    if (document->node[list].kind != DOCUMENT_SEQUENCE || document->node[list].child < 0)
+        return document_error(document, list, err, "systems: expected a list of at least one {name: ..., plan: {...}}");
+    for (int32_t child = document->node[list].child; child >= 0; child = document->node[child].next)
+        n++;
+    if (n > MAX_SYSTEMS)
+        return document_error(document, list, err, "systems: %d entries; at most %d are allowed", n, MAX_SYSTEMS);
+    scenario->systems = check_calloc((size_t)n, sizeof *scenario->systems);
+    bool ok = true;
+    for (int32_t child = document->node[list].child; child >= 0; child = document->node[child].next)
+        ok &= read_system(document, child, &scenario->systems[scenario->n_systems++], err);
+    ok = check_labels(scenario, err) && ok;
+    return ok && check_space(scenario, err);
+}
+
+bool scenario_read_document(const char *path, int32_t n_set, const char *const *set, struct document *document,
+                            struct error *err)
+{
+    bool ok = document_read(path, document, err);
+    for (int32_t i = 0; i < n_set && document->n_nodes > 0; i++)
+        ok &= document_set(document, set[i], err);
+    return ok;
+}
+
+/** Slow links above the NICs are SimGrid's alone, and need every rank that sends by them. */
+static bool check_links_above(const struct scenario *scenario, struct error *err)
+{
+    int32_t node = document_find(&scenario->document, 0, "faults");
+    bool above = false, folded = false;
+    for (int32_t i = 0; i < scenario->n_faults; i++)
+        above = above || scenario->faults[i].kind >= FAULT_N_OF_GPUS;
+    for (int32_t i = 0; i < scenario->n_systems && !scenario->all_tensor_ranks; i++)
+        folded = folded || scenario->systems[i].auto_plan || scenario->systems[i].plan.tp > 1;
+    if (above && scenario->engine == SCENARIO_CRITICAL_PATH)
+        return document_error(&scenario->document, node, err,
+                              "faults: uplink and spine links are unknown to engine critical-path; allowed: engine "
+                              "simgrid or both");
+    if (above && folded)
+        return document_error(&scenario->document, node, err,
+                              "faults: the ranks of a tensor-parallel group share uplink and spine links, so each must "
+                              "be simulated; allowed: all_tensor_ranks: true");
+    return true;
+}
+
+/** A table of learned positions has none for what lies beyond it. */
+static bool check_positions(const struct scenario *scenario, struct error *err)
+{
+    const struct model *model = &scenario->model;
+    return model->positions == 0 || scenario->data.context <= model->positions ||
+           document_error(&scenario->document, document_find(&scenario->document, 0, "data.context"), err,
+                          "data.context: %" PRId64 " tokens are more than model %s has learned positions for; allowed: "
+                          "at most its positions, %" PRId64,
+                          scenario->data.context, model->name, model->positions);
+}
+
+/** SimGrid's options mean nothing where it does not run. */
+static bool check_simgrid_cfg(const struct scenario *scenario, struct error *err)
+{
+    return *scenario->simgrid_cfg == '\0' || scenario->engine != SCENARIO_CRITICAL_PATH ||
+           document_error(
+               &scenario->document, document_find(&scenario->document, 0, "simgrid_cfg"), err,
+               "simgrid_cfg: SimGrid does not run with engine critical-path; allowed: engine simgrid or both");
+}
+
+bool scenario_resolve(struct document *document, struct scenario_cache *cache, struct scenario *scenario,
+                      struct error *err)
+{
+    *scenario = (struct scenario){.document = *document};
+    *document = (struct document){0};
+    bool ok = schema_read(&scenario->document, 0, scenario_keys, N_SCENARIO_KEYS, scenario_others, scenario, err);
+    ok &= resolve_run_name(scenario, scenario->document.file, err);
+    bool systems_ok = read_systems(scenario, err);
+    bool names_ok = files_resolve(scenario, cache, err);
+    for (int32_t i = 0; i < scenario->n_systems && systems_ok && names_ok; i++)
+        ok &= scenario->systems[i].auto_plan || layout_check(scenario, &scenario->systems[i], err);
+    ok = ok && systems_ok && names_ok;
+    if (ok)
+        ok = check_positions(scenario, err) && check_simgrid_cfg(scenario, err);
+    if (names_ok)
+        ok &= faults_read(&scenario->document, &scenario->platform, scenario->seed, &scenario->faults,
+                          &scenario->n_faults, err) &&
+              check_links_above(scenario, err);
+    if (!ok)
+        scenario_free(scenario);
+    return ok;
+}
+
+static bool refuse_sweep(const struct document *document, struct error *err)
+{
+    int32_t node = document_find(document, 0, "sweep");
+    return node < 0 || document_key_error(document, node, err,
+                                          "sweep: is for `slimsim run`; this command takes one point: `slimsim run "
+                                          "SCENARIO --list` prints them, --set makes one");
+}
+
+bool scenario_read(const char *path, int32_t n_set, const char *const *set, struct scenario *scenario,
+                   struct error *err)
+{
+    struct document document = {0};
+    struct scenario_cache cache = {0};
+    *scenario = (struct scenario){0};
+    bool ok = scenario_read_document(path, n_set, set, &document, err);
+    if (document.n_nodes > 0) { /* else it cannot be read at all */
+        ok = refuse_sweep(&document, err) && ok;
+        ok = scenario_resolve(&document, &cache, scenario, err) && ok;
+    }
+    if (!ok)
+        scenario_free(scenario);
+    cache_free(&cache);
+    return ok;
+}
+
+char *scenario_text(const struct scenario *scenario)
+{
+    char *text = NULL;
+    size_t n_bytes;
+    FILE *file = check_memstream(&text, &n_bytes);
+    schema_write(file, scenario_keys, N_SCENARIO_KEYS, scenario, 0);
+    fputs("systems:\n", file);
+    for (int32_t i = 0; i < scenario->n_systems; i++) {
+        const struct scenario_system *system = &scenario->systems[i];
+        fputs("  -\n", file);
+        schema_write(file, system_keys, system->auto_plan ? N_AUTO_KEYS : N_SYSTEM_KEYS, system, 4);
+        if (system->auto_plan) {
+            fputs("    plan: auto\n    plan_space:\n", file);
+            plan_space_write(file, &system->space, 6);
+        }
+        if (system->knobs >= 0) {
+            fputs("    knobs: ", file);
+            document_write(file, &scenario->document, system->knobs);
+            fputc('\n', file);
+        }
+    }
+    faults_write(file, scenario->faults, scenario->n_faults);
+    CHECK(fclose(file) == 0);
+    return text;
+}
+
+void scenario_list_keys(FILE *file)
+{
+    struct schema_key keys[N_SCENARIO_KEYS + N_SYSTEM_KEYS];
+    char names[N_SYSTEM_KEYS][64];
+    memcpy(keys, scenario_keys, sizeof scenario_keys);
+    memcpy(keys + N_SCENARIO_KEYS, system_keys, sizeof system_keys);
+    for (int32_t i = 0; i < N_SYSTEM_KEYS; i++) {
+        snprintf(names[i], sizeof names[i], "systems.N.%s", system_keys[i].name);
+        keys[N_SCENARIO_KEYS + i].name = names[i];
+    }
+    schema_list(file, keys, N_SCENARIO_KEYS + N_SYSTEM_KEYS, "");
+    fputs(
+        "\nN counts the entries of `systems:` from 0. Below systems.N.knobs stand the knobs of that training system:\n"
+        "`slimsim list systems` prints them. `sweep:` names any of these keys and the values it takes\n"
+        "(docs/reference.md, Sweeps).\n\n"
+        "systems.N.plan may be `auto`: the plan is searched for. What the search may choose from (a value or a list;\n"
+        "without one, all that model, platform and system allow; of an entry: systems.N.plan_space.tp):\n\n",
+        file);
+    plan_space_list_keys(file, "plan_space.");
+    fputs("\n`faults:` is a list of slow devices; plans are made without knowledge of them:\n\n", file);
+    faults_list_keys(file);
+    fputs("\nA model of your own, `model: mine.yaml`, is a file of these keys (model/llm has examples):\n\n", file);
+    model_list_keys(file);
+}

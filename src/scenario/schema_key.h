@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/** Keys of a YAML mapping: type, unit, range, default, meaning, and the field that each fills. */
+#ifndef SLIMSIM_SCENARIO_SCHEMA_KEY_H
+#define SLIMSIM_SCENARIO_SCHEMA_KEY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum schema_type {
+    SCHEMA_BOOL,   /* bool:    true, false */
+    SCHEMA_INT,    /* int64_t: 512, 256Ki, 4e6 when integral */
+    SCHEMA_REAL,   /* double:  0.5, 80GiB, 400Gbps, 2us; never NaN or infinite */
+    SCHEMA_CHOICE, /* int32_t: index into choices */
+    SCHEMA_SET,    /* int32_t: bit i for the i-th of choices; one of them, [a list], or none */
+    SCHEMA_WORD,   /* char[SCHEMA_WORD_BYTES] */
+    SCHEMA_TEXT,   /* char[SCHEMA_TEXT_BYTES] */
+    /* Lists of these: one value or a sequence of up to SCHEMA_LIST_MOST; an empty one stands for "not restricted" and
+     * is the only default. The unit, range and choices are those of an element. */
+    SCHEMA_INTS,    /* struct schema_ints */
+    SCHEMA_REALS,   /* struct schema_reals */
+    SCHEMA_CHOICES, /* struct schema_choices */
+};
+
+enum { SCHEMA_LIST_MOST = 32, SCHEMA_WORD_BYTES = 64, SCHEMA_TEXT_BYTES = 512 };
+
+struct schema_ints {
+    int32_t n;
+    int64_t at[SCHEMA_LIST_MOST];
+};
+
+struct schema_reals {
+    int32_t n;
+    double at[SCHEMA_LIST_MOST];
+};
+
+struct schema_choices {
+    int32_t n;
+    int32_t at[SCHEMA_LIST_MOST];
+};
+
+struct schema_key {
+    const char *name; /* below the mapping, dotted: "data.context" */
+    enum schema_type type;
+    const char *unit;     /* "tokens", "bytes", "s", "-" */
+    double min, max;      /* inclusive; of numbers only; both 0: no limit */
+    const char *fallback; /* the default as a user would write it; NULL: the key is required */
+    const char *choices;  /* "cut|drop|truncate", of SCHEMA_CHOICE, its list and SCHEMA_SET only */
+    const char *meaning;
+    size_t offset; /* of the field in the object that is filled */
+};
+
+#endif
