@@ -3,7 +3,7 @@
 #ifndef SLIMSIM_SEARCH_RANKING_H
 #define SLIMSIM_SEARCH_RANKING_H
 
-#include "search/search.h"
+#include "search/search_result.h"
 
 /** The same TP, PP, CP and DP. */
 bool ranking_same_layout(const struct scenario_plan *a, const struct scenario_plan *b);

@@ -78,12 +78,6 @@ static bool score_plan(struct search *search, struct search_plan *plan, struct e
     return ok;
 }
 
-static void free_planned(struct search_result *result)
-{
-    for (int32_t i = 0; i < result->n_iterations; i++)
-        plan_free(&result->planned[i]);
-}
-
 /** Run a plan over the iterations of the scenario until one that is measured does not fit. The peak of that one
  * becomes the score's. What the system planned is kept. */
 static bool confirm(struct search *search, struct search_plan *plan, bool *holds, struct error *err)
@@ -93,7 +87,7 @@ static bool confirm(struct search *search, struct search_plan *plan, bool *holds
     void *state = check_calloc(1, search->trials.system->state_size);
     bool ok = true, keeps_state = search->trials.system->state_size > 0;
     *holds = true;
-    free_planned(result);
+    search_result_free_planned(result);
     for (int64_t i = keeps_state ? 0 : scenario->warm_up; ok && *holds && i < scenario->warm_up + scenario->measured;
          i++) {
         struct batch batch;
@@ -358,7 +352,7 @@ static bool decide_in_order(struct search *search, struct error *err)
         if (result->plans[i].verdict == SEARCH_OPEN)
             result->plans[i].verdict = SEARCH_NOT_DEMANDED;
     if (!found) {
-        free_planned(result);
+        search_result_free_planned(result);
         if (!choose_nearest(search, err))
             return false;
     }
@@ -443,13 +437,4 @@ bool search_check(const struct scenario *scenario, struct error *err)
                 scenario->platform.name, (int)scenario->platform.gpus_per_node, (int)scenario->model.layers);
     }
     return ok;
-}
-
-void search_result_free(struct search_result *result)
-{
-    free_planned(result);
-    free(result->planned);
-    free(result->plans);
-    free(result->ranked);
-    *result = (struct search_result){0};
 }

@@ -3,7 +3,7 @@
 #ifndef SLIMSIM_SEARCH_SPACE_H
 #define SLIMSIM_SEARCH_SPACE_H
 
-#include "search/search.h"
+#include "search/search_result.h"
 
 /**
  * Every plan that the entry's space, the model, the platform and the system allow, in the order of search/search.h;

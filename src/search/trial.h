@@ -5,7 +5,7 @@
 
 #include "bounds/bubble.h"
 #include "cost/cache.h"
-#include "search/search.h"
+#include "search/search_result.h"
 
 /** What the trials of one search share: whose plans, on which batches, and arrays that are kept from trial to trial. */
 struct trials {
