@@ -13,6 +13,7 @@
 
 #include "base/check.h"
 #include "bench.h"
+#include "execute/execute.h"
 #include "execute/streams.h"
 
 /* A task as the bare loop has it. Those of a stream follow one another. */

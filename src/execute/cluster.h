@@ -5,7 +5,8 @@
 
 #include <simgrid/forward.h>
 
-#include "execute/execute.h"
+#include "bounds/critical_path.h"
+#include "execute/options.h"
 
 struct cluster {
     const struct platform *platform;

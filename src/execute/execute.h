@@ -5,11 +5,7 @@
 #define SLIMSIM_EXECUTE_EXECUTE_H
 
 #include "bounds/critical_path.h"
-
-struct execute_options {
-    const char *cfg;   /* options of SimGrid, KEY:VALUE separated by blanks; "": none. Not NULL */
-    const char *trace; /* Paje file that SimGrid writes (execute/streams.h); NULL: none */
-};
+#include "execute/options.h"
 
 /**
  * Run every task in SimGrid, one actor a stream (execute/streams.h), and take start and finish from its clock.

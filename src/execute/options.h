@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/** What a run on SimGrid can be told. */
+#ifndef SLIMSIM_EXECUTE_OPTIONS_H
+#define SLIMSIM_EXECUTE_OPTIONS_H
+
+struct execute_options {
+    const char *cfg;   /* options of SimGrid, KEY:VALUE separated by blanks; "": none. Not NULL */
+    const char *trace; /* Paje file that SimGrid writes (execute/streams.h); NULL: none */
+};
+
+#endif
