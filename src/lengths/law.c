@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "base/check.h"
+#include "scenario/schema.h"
 
 struct law_file {
     int32_t kind;
@@ -38,7 +39,7 @@ static double kept(const struct lengths_law *law)
     return gsl_cdf_ugaussian_P(score(law, law->join)) - gsl_cdf_ugaussian_P(score(law, law->shortest));
 }
 
-bool law_read(const struct document *document, struct lengths *lengths, struct error *err)
+bool law_read(const struct document *document, struct lengths_law *result, struct error *err)
 {
     static const char *const others[] = {"notes", NULL};
     struct law_file file = {0};
@@ -53,8 +54,7 @@ bool law_read(const struct document *document, struct lengths *lengths, struct e
     if (!(kept(law) >= 1e-6))
         return document_error(document, document_find(document, 0, "mu"), err,
                               "mu: the lognormal has less than a millionth between shortest and join");
-    lengths->kind = LENGTHS_LAW;
-    lengths->law = *law;
+    *result = *law;
     return true;
 }
 

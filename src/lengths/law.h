@@ -3,10 +3,20 @@
 #ifndef SLIMSIM_LENGTHS_LAW_H
 #define SLIMSIM_LENGTHS_LAW_H
 
-#include "lengths/lengths.h"
+#include "scenario/document.h"
+
+/** A lognormal body and a Pareto tail; all lengths in tokens. */
+struct lengths_law {
+    double mu, sigma; /* of the natural logarithm of the body's lengths */
+    double shortest;  /* the body is truncated to [shortest, join] */
+    double join;      /* the tail starts here */
+    double tail;      /* probability of the tail */
+    double alpha;     /* Pareto exponent */
+    double longest;   /* the tail is capped here */
+};
 
 /** Fill a law from the root mapping of a file of kind `law`; adds an error with its place for every wrong key. */
-bool law_read(const struct document *document, struct lengths *lengths, struct error *err);
+bool law_read(const struct document *document, struct lengths_law *law, struct error *err);
 
 /**
  * P(X <= x).

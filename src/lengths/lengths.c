@@ -9,9 +9,7 @@
 #include "base/check.h"
 #include "base/hash.h"
 #include "base/rng.h"
-#include "lengths/law.h"
 #include "lengths/reader.h"
-#include "lengths/table.h"
 #include "scenario/document_read.h"
 #include "scenario/library.h"
 #include "scenario/quantity.h"
@@ -30,7 +28,8 @@ static bool open_yaml(const char *path, struct lengths *lengths, struct error *e
     int32_t kind = document_find(&document, 0, "kind");
     bool is_table =
         kind >= 0 && document.node[kind].kind == DOCUMENT_SCALAR && strcmp(document.node[kind].value, "table") == 0;
-    bool ok = is_table ? table_read(&document, lengths, err) : law_read(&document, lengths, err);
+    lengths->kind = is_table ? LENGTHS_TABLE : LENGTHS_LAW;
+    bool ok = is_table ? table_read(&document, &lengths->table, err) : law_read(&document, &lengths->law, err);
     document_free(&document);
     return ok;
 }
@@ -103,7 +102,7 @@ static double longest_tokens(const struct lengths *lengths)
     if (lengths->kind == LENGTHS_LAW)
         return lengths->law.longest;
     if (lengths->kind == LENGTHS_TABLE)
-        return lengths->tokens[lengths->n - 1];
+        return lengths->table.tokens[lengths->table.n - 1];
     if (lengths->kind == LENGTHS_FIXED)
         return lengths->fixed_tokens;
     int32_t longest = 0;
@@ -166,7 +165,7 @@ static int32_t draw_tokens(const struct lengths *lengths, struct rng *rng, int64
     if (lengths->kind == LENGTHS_FIXED)
         return lengths->fixed_tokens;
     double p = rng_uniform(rng);
-    double tokens = lengths->kind == LENGTHS_LAW ? law_quantile(&lengths->law, p) : table_quantile(lengths, p);
+    double tokens = lengths->kind == LENGTHS_LAW ? law_quantile(&lengths->law, p) : table_quantile(&lengths->table, p);
     return (int32_t)lround(fmin(tokens, INT32_MAX));
 }
 
@@ -222,7 +221,7 @@ double lengths_cdf(const struct lengths *lengths, double tokens)
     if (lengths->kind == LENGTHS_FIXED)
         return tokens >= lengths->fixed_tokens;
     double rounded_up = floor(tokens) + 0.5; /* below it, draws round to at most `tokens` */
-    return lengths->kind == LENGTHS_LAW ? law_cdf(&lengths->law, rounded_up) : table_cdf(lengths, rounded_up);
+    return lengths->kind == LENGTHS_LAW ? law_cdf(&lengths->law, rounded_up) : table_cdf(&lengths->table, rounded_up);
 }
 
 double lengths_mean(const struct lengths *lengths)
@@ -230,7 +229,7 @@ double lengths_mean(const struct lengths *lengths)
     if (lengths->kind == LENGTHS_LAW)
         return law_mean_up_to(&lengths->law, lengths->law.longest);
     if (lengths->kind == LENGTHS_TABLE)
-        return table_mean(lengths);
+        return table_mean(&lengths->table);
     if (lengths->kind == LENGTHS_FIXED)
         return lengths->fixed_tokens;
     int64_t sum = 0;
@@ -248,8 +247,7 @@ void batch_free(struct batch *batch)
 
 void lengths_close(struct lengths *lengths)
 {
-    free(lengths->p);
-    free(lengths->tokens);
+    table_free(&lengths->table);
     free(lengths->file_tokens);
     *lengths = (struct lengths){0};
 }

@@ -3,17 +3,9 @@
 #ifndef SLIMSIM_LENGTHS_LENGTHS_H
 #define SLIMSIM_LENGTHS_LENGTHS_H
 
+#include "lengths/law.h"
+#include "lengths/table.h"
 #include "scenario/scenario.h"
-
-/** A lognormal body and a Pareto tail (lengths/law.h); all lengths in tokens. */
-struct lengths_law {
-    double mu, sigma; /* of the natural logarithm of the body's lengths */
-    double shortest;  /* the body is truncated to [shortest, join] */
-    double join;      /* the tail starts here */
-    double tail;      /* probability of the tail */
-    double alpha;     /* Pareto exponent */
-    double longest;   /* the tail is capped here */
-};
 
 enum lengths_kind { LENGTHS_LAW, LENGTHS_TABLE, LENGTHS_FILE, LENGTHS_LISTED, LENGTHS_FIXED };
 
@@ -21,8 +13,8 @@ enum lengths_kind { LENGTHS_LAW, LENGTHS_TABLE, LENGTHS_FILE, LENGTHS_LISTED, LE
 struct lengths {
     enum lengths_kind kind;
     struct lengths_law law;
-    int64_t n;            /* rows of the quantile table, or lengths of the file or list */
-    double *p, *tokens;   /* quantile table: probability and length */
+    struct lengths_table table;
+    int64_t n;            /* lengths of the file or list */
     int32_t *file_tokens; /* lengths of the user's file or list, in its order */
     int32_t fixed_tokens; /* of every document: the context */
     uint64_t hash;        /* of the file read, law and table included (base/hash.h); without one, of no bytes */

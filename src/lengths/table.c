@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "scenario/quantity.h"
+#include "scenario/schema.h"
 
 struct table_file {
     int32_t kind;
@@ -55,28 +56,27 @@ static int64_t read_column(const struct document *document, const struct column 
     return (int64_t)n;
 }
 
-bool table_read(const struct document *document, struct lengths *lengths, struct error *err)
+bool table_read(const struct document *document, struct lengths_table *table, struct error *err)
 {
     static const char *const others[] = {"p", "tokens", "notes", NULL};
     struct table_file file = {0};
     bool ok = schema_read(document, 0, keys, N_KEYS, others, &file, err);
-    int64_t n_p = read_column(document, &probability, &lengths->p, err);
-    int64_t n_tokens = read_column(document, &length, &lengths->tokens, err);
+    int64_t n_p = read_column(document, &probability, &table->p, err);
+    int64_t n_tokens = read_column(document, &length, &table->tokens, err);
     if (!ok || n_p < 0 || n_tokens < 0)
         return false;
     if (n_p != n_tokens || n_p < 2)
         return document_error(document, document_find(document, 0, "p"), err,
                               "p: p and tokens must be equally long, at least 2; they have %lld and %lld numbers",
                               (long long)n_p, (long long)n_tokens);
-    if (lengths->p[0] != 0 || lengths->p[n_p - 1] != 1)
+    if (table->p[0] != 0 || table->p[n_p - 1] != 1)
         return document_error(document, document_find(document, 0, "p"), err,
-                              "p: must go from 0 to 1, goes from %g to %g", lengths->p[0], lengths->p[n_p - 1]);
-    lengths->kind = LENGTHS_TABLE;
-    lengths->n = n_p;
+                              "p: must go from 0 to 1, goes from %g to %g", table->p[0], table->p[n_p - 1]);
+    table->n = n_p;
     return true;
 }
 
-double table_cdf(const struct lengths *table, double tokens)
+double table_cdf(const struct lengths_table *table, double tokens)
 {
     const double *p = table->p, *t = table->tokens;
     if (tokens < t[0])
@@ -87,7 +87,7 @@ double table_cdf(const struct lengths *table, double tokens)
     return p[i] + (p[i + 1] - p[i]) * log(tokens / t[i]) / log(t[i + 1] / t[i]);
 }
 
-double table_quantile(const struct lengths *table, double p)
+double table_quantile(const struct lengths_table *table, double p)
 {
     CHECK(0 < p && p < 1);
     const double *t = table->tokens;
@@ -96,7 +96,7 @@ double table_quantile(const struct lengths *table, double p)
     return t[i] * pow(t[i + 1] / t[i], share);
 }
 
-double table_mean(const struct lengths *table)
+double table_mean(const struct lengths_table *table)
 {
     double mean = 0;
     for (int64_t i = 0; i + 1 < table->n; i++) {
@@ -105,4 +105,11 @@ double table_mean(const struct lengths *table)
         mean += (table->p[i + 1] - table->p[i]) * segment;
     }
     return mean;
+}
+
+void table_free(struct lengths_table *table)
+{
+    free(table->p);
+    free(table->tokens);
+    *table = (struct lengths_table){0};
 }
