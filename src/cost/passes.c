@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Passes of layers, head and embedding (cost/cost.h). */
 #include "cost/cost.h"
 
 #include <math.h>
