@@ -7,8 +7,6 @@
 
 #include "base/check.h"
 #include "base/nearest.h"
-#include "validate/row.h"
-#include "validate/setting.h"
 
 static const char *const shipped[] = {"training_h100.csv", "training_a100.csv", "layers.csv", "memory.csv"};
 enum { N_SHIPPED = sizeof shipped / sizeof *shipped };

@@ -3,39 +3,7 @@
 #ifndef SLIMSIM_VALIDATE_VALIDATE_H
 #define SLIMSIM_VALIDATE_VALIDATE_H
 
-#include "plan/request.h"
-#include "validate/setting.h"
-
-/** What a row measures; trace_quantity_names (trace/table.h) are their names. The file's column `metric` says it; files
- * without one hold training throughput. */
-enum validate_quantity {
-    VALIDATE_THROUGHPUT,   /* tokens of an iteration / its time / GPUs [1/s] */
-    VALIDATE_ALLOCATED,    /* torch.cuda.max_memory_allocated [bytes] */
-    VALIDATE_STATES,       /* weights, gradients, optimizer: memory_allocated at the end of a step [bytes] */
-    VALIDATE_RESERVED,     /* torch.cuda.max_memory_reserved: an upper bound of the prediction [bytes] */
-    VALIDATE_ACTIVATIONS,  /* of a first stage, by the formulas of Korthikanti et al. 2022 (arXiv:2205.05198) [bytes] */
-    VALIDATE_LAYER_STATES, /* of the layers of a stage, likewise: their section 6's table of model states [bytes] */
-    VALIDATE_LAYER_FORWARD,  /* of one layer on one GPU, its tensor-parallel collectives included [s] */
-    VALIDATE_LAYER_BACKWARD, /* likewise, recomputation included [s] */
-    VALIDATE_N_QUANTITIES
-};
-
-/** One row of a file. Texts are cut to their room. */
-struct validate_row {
-    char id[32], source[64], model[64], plan[80], trust[16];
-    char device[64];               /* of model/gpu; "" where the row was not simulated */
-    char cause[SETTING_CAUSE];     /* why the prediction is off, where that is known (cause.h) */
-    char assumed[SETTING_ASSUMED]; /* what the row leaves open, as it was taken */
-    char reason[SETTING_REASON];   /* why it was not simulated; "" it was */
-    enum validate_quantity quantity;
-    bool calibration;           /* split calib: constants may have been fitted on it */
-    int64_t n_gpus;             /* 0: not in the row */
-    double measured, predicted; /* in the quantity's unit */
-    double error;               /* predicted / measured - 1 */
-    double peak_bytes;          /* predicted, of the fullest GPU; 0: no whole run was simulated */
-    double memory_bytes;        /* that a rank may use: request_memory_bytes; likewise */
-    enum request_misfit misfit; /* of the prediction; a run that was published did fit */
-};
+#include "validate/row.h"
 
 struct validate {
     int32_t n_rows;
