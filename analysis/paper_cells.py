@@ -269,37 +269,6 @@ def experiments(simulator):
     return figure, rows
 
 
-def unit_spread(simulator):
-    """what even units cost: SlimPack with and without a limit to how far they spread"""
-    trace = simulator.sweep("unit-spread")
-    points, rows = read_points(trace), []
-    figure, panels = pyplot.subplots(1, 2, figsize=(WIDTH, 0.85 + 0.32 * len(points)), sharey=True, layout="constrained")
-    for point in points:
-        first = next(iter(point["systems"].values()))[1]
-        for label, (summary, measured) in point["systems"].items():
-            means = {f"{name}_units": measured[f"{name}_units"].sum() / max(measured["pipelines"].sum(), 1) for name in PASSES}
-            worst = {f"largest_{name}_flop_spread": measured[f"{name}_flop_spread"].max() for name in PASSES}
-            keys = {name: point["keys"][name] for name in ("model", "data.lengths", "data.context")}
-            rows.append({**keys, **system_row(trace, label, summary, measured, first), **means, **worst})
-    for number, (label, colour) in enumerate(zip(trace.labels, COLOURS)):
-        of_label = [row for row in rows if row["system"] == label]
-        places = [place + 0.38 * (number - 0.5) for place in range(len(of_label))]
-        panels[0].barh(places, [row["tokens_per_s_per_gpu"] for row in of_label], 0.36, color=colour, label=label,
-                       xerr=[row["interval"] for row in of_label], error_kw=WHISKERS)
-        panels[1].barh(places, [max(row[f"{name}_flop_spread"] for name in PASSES) - 1 for row in of_label], 0.36, color=colour)
-    panels[0].set_yticks(range(len(points)), [
-        f"{MODELS[row['model']]} {DATA_SETS[row['data.lengths']]} {ki(row['data.context'])}\n"
-        + " → ".join(dict.fromkeys((plan_text(before), plan_text(row)))) for before, row in zip(rows[::2], rows[1::2])])
-    panels[0].invert_yaxis()
-    panels[0].set_xlabel("tokens/s/GPU")
-    panels[1].set_xscale("log")
-    panels[1].set_xlabel("p95/p5 of FLOPs - 1, the larger of both passes")
-    for axes in panels:
-        style(axes, grid="x")
-    legend_outside(figure, panels[0].get_legend_handles_labels()[0], len(trace.labels), top=True, title=trace.setting())
-    return figure, rows
-
-
 def choice(simulator):
     """iterations of plans among which the search chooses on five of them: Common Crawl, 256K"""
     trace = simulator.sweep("choice")
@@ -405,5 +374,5 @@ def scaling(simulator):
 FIGURES = {**{cells_name(space, batch): throughput(space, batch) for space in SPACES for batch in BATCHES},
            **{cells_name(*cells, "simgrid"): throughput(*cells, "simgrid") for cells in SIMGRID_CELLS},
            "ablation": ablation, "same-plan": same_plan, "experiments": experiments,
-           "unit-spread": unit_spread, "choice": choice, "memory": memory,
+           "choice": choice, "memory": memory,
            "attention": attention, "scaling": scaling}

@@ -302,21 +302,6 @@ def spread_cells(cells):
                      "cut anew", "merged samples"), rows)
 
 
-def spread_costs(tables):
-    """SlimPack with and without a limit to the spread of its units."""
-    rows = tables.read("unit-spread")
-    lines = []
-    for fastest, even in zip(rows[::2], rows[1::2]):
-        pair = fastest, even
-        lines.append((f"{MODELS[even['model']]} {DATA_SETS[even['data.lengths']]} {ki(even['data.context'])}", " → ".join(dict.fromkeys(map(plan, pair))),
-                      *(" / ".join(f"{row[f'{name}_flop_spread']:.3f}" for name in PASSES) for row in pair),
-                      f"{max(even[f'largest_{name}_flop_spread'] for name in PASSES):.3f}",
-                      " → ".join(f"{sum(row[f'{name}_units'] for name in PASSES) / len(PASSES):.1f}" for row in pair),
-                      " → ".join(f"{row['tokens_per_s_per_gpu']:.0f}" for row in pair), speed({"slimpack": even})))
-    return markdown(("cell", "plan", "p95/p5 of FLOPs, F / B", "with the limit, F / B", "its largest, of an iteration",
-                     "units of a pipeline", "tokens/s/GPU", "of the speed"), lines)
-
-
 def lengths_rows(lengths):
     """Shares of the documents as they are, none cut."""
     if not lengths:
@@ -485,20 +470,11 @@ kind of iteration.
 - Units that one pipeline runs alone, sliced and cut anew, are equal to within a token.
 - A merged sample shares no unit with others. So it gets whole units, and so does the rest; the more units, the less
   these two kinds differ.
-- In the pipelines that decide how long an iteration takes, SlimPack switches a part off, or makes few and uneven units,
-  only where the iteration is faster for it. The other pipelines would only wait for these. They use all parts and take,
-  of the partitions with no more units that end in time, the one whose units are the most even.
+- SlimPack takes few and uneven units where the iteration is faster for it. Other pipelines take the first partition
+  that ends in time.
 - Without pipelines no stage waits. One to five units of a merged sample are the fastest there, and they are uneven.
 
-**What is above 1.02 in pipelines** comes of merged samples: as many units as would be even take longer.
-
-**What even units cost** (`analysis/paper.py unit-spread`; B = 512). With `unit_spread: 1.02` SlimPack takes only units
-whose p95/p5 is at most that on every rank, and a number of them for each pass. Plans are those that the search finds in
-plan space free without the limit, and behind an arrow with it; but 70B on Common Crawl has one with pipelines, 0.5%
-slower than the fastest. With many units in a pipeline evenness is cheap, with few (7B, Wikipedia) less so. Without
-pipelines it takes many times as many units: kernels of so small units are inefficient, and a ring sends the keys and
-values before a slice again for each slice. With the limit the search takes pipelines there, too. (A number for each
-pass is weighed only with the limit, so a plan may also be a little faster with it.)"""
+**What is above 1.02 in pipelines** comes of merged samples: as many units as would be even take longer."""
 
 # What stands above the tables of each section, in the order of the page.
 NOTES = {
@@ -571,7 +547,7 @@ def page(tables):
         "Parts of SlimPack": ablation(tables),
         "The same plan": same_plan(tables),
         "Times of units": unit_times(tables),
-        "Spread of units": spread_costs(tables) + "\n\nIterations of all cells, by kind:\n\n" + spread_reasons(cells) +
+        "Spread of units": "Iterations of all cells, by kind:\n\n" + spread_reasons(cells) +
         f"\n\nCells above {GOOD_SPREAD} in pipelines, sliced and cut anew:\n\n" + spread_misses(cells) +
         f"\n\nCell by cell, plan space {SPREAD_CELLS[0]}, B = {SPREAD_CELLS[1]}:\n\n" + spread_cells(cells),
         "Scaling": scaling(tables),

@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "bench.h"
 #include "cost/cache.h"
+#include "plan/order.h"
 #include "system/slimpack.h"
 
 /** The least that a longest path takes: what a task waits for, pulled in the order of the tasks. */
@@ -58,13 +59,13 @@ void bench_timeline(const struct bench *bench, const struct plan *plan, const st
 }
 
 /** One candidate of all pipelines, resolved; arrays as a search would have them. */
-static bool evaluate(const struct bench *bench, const struct slimpack_part *part, const struct slimpack_shape *shape,
-                     struct dag *dag, struct timeline *path, struct error *err)
+static bool evaluate(const struct bench *bench, const struct slimpack_part *part, struct dag *dag, struct timeline *path,
+                     struct error *err)
 {
     struct plan plan = {.n_phases = 1, .shards = scenario_plan_shards(&part->request->layout)};
     struct memory memory = {0};
     plan.phases = check_calloc(1, sizeof *plan.phases);
-    slimpack_build(part, shape, plan.phases);
+    slimpack_build(part, ((const struct slimpack_knobs *)bench->knobs)->units, plan.phases);
     for (int32_t i = 0; i < plan.phases->n_pipelines; i++)
         order_one_f_one_b(&plan.phases->pipelines[i], ORDER_JUST_IN_TIME);
     bool ok = dag_rebuild(&plan, &bench->setting, (struct dag_options){.gradient_sync = true}, dag, err);
@@ -77,19 +78,17 @@ static bool evaluate(const struct bench *bench, const struct slimpack_part *part
     return ok;
 }
 
-/** Least seconds of an evaluation; asymmetric cuts and others in turn. */
+/** Least seconds of an evaluation. */
 static bool evaluate_all(const struct bench *bench, const struct slimpack_part *part, double *each_s, struct error *err)
 {
     enum { N = 10 * RUNS };
-    const struct slimpack_knobs *knobs = bench->knobs;
     struct timeline path = {0};
     struct dag dag = {0};
     double runs_s[N];
     bool ok = true;
     for (int i = 0; ok && i < N; i++) {
-        struct slimpack_shape shape = {.m = knobs->units, .asymmetric = i % 2 == 0, .slicing = true};
         double start_s = clock_cpu_s();
-        ok = evaluate(bench, part, &shape, &dag, &path, err);
+        ok = evaluate(bench, part, &dag, &path, err);
         runs_s[i] = clock_cpu_s() - start_s;
     }
     *each_s = ok ? least(runs_s, N) : 0;
@@ -108,7 +107,7 @@ bool bench_candidates(struct bench *bench, struct error *err)
     struct slimpack_split split;
     struct cost_cache costs = {0};
     double anew_s, cached_s;
-    slimpack_split(&request, knobs->dp_merge ? SLIMPACK_MERGE : SLIMPACK_APART, &split);
+    slimpack_split(&request, knobs->dp_merge ? SLIMPACK_MERGE : SLIMPACK_MERGE_NONE, &split);
     struct slimpack_part part = {&request, &split, 0, split.n_ranks, NULL};
     bool ok = evaluate_all(bench, &part, &anew_s, err);
     bench->setting.cache = &costs;

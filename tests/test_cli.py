@@ -222,13 +222,13 @@ systems:
         self.assertEqual([(of["tokens_per_s_per_gpu_interval"], of["speed_up_interval"]) for of in told], [(0, 0)] * 2)
 
     def test_a_run_tells_the_gap_of_branch_and_bound(self):
-        """The largest of the measured iterations, as `plan` tells each; after one node all of a deviation may be too much."""
+        """The largest of the measured iterations, as `plan` tells each."""
         path, folder = write("milp.yaml", SMALL.replace("both", "critical-path")), fresh("milp")
-        options = ("--set", "systems.1.knobs.packer=milp", "--set", "systems.1.knobs.milp_nodes=1")
-        options += ("--set", "systems.1.knobs.milp_window=9", "--set", "iterations.measured=1")
+        options = ("--set", "systems.1.knobs.packer=milp", "--set", "iterations.measured=1")
         planned = json.loads(run("plan", path, *options, "--iteration", "1", "--quiet", "--json").stdout)
         told = json.loads(run("run", path, *options, "--output", folder, "--quiet", "--json").stdout)["systems"]
-        self.assertEqual([row["search_gap_max"] for row in told], [0, 1])
+        self.assertEqual([row["search_gap_max"] for row in told], [0, 0])
+        self.assertGreater(told[1]["search_nodes_mean"], 0)
         self.assertEqual([(row["search_gap"], row["search_nodes"]) for row in planned],
                          [(row["search_gap_max"], row["search_nodes_mean"]) for row in told])
         self.assertRegex(run("run", path, *options, "--output", folder).stdout, r"\ngap of branch and bound \[%\] +- +100\.00\n")

@@ -25,7 +25,7 @@ from common import Trace  # noqa: E402
 # Of figures that draw many samples: less of them.
 SMALL = {"lengths": ["data.global_batch=300"], "unit-size": ["data.global_batch=8"], "memory": ["iterations.measured=3"],
          **{f"unit-times-{name}": ["data.global_batch=96"] for name in paper_units.DATA_SETS}}
-SWEPT = [name for name in paper.FIGURES if name.startswith("throughput")] + ["ablation", "same-plan", "experiments", "unit-spread",
+SWEPT = [name for name in paper.FIGURES if name.startswith("throughput")] + ["ablation", "same-plan", "experiments",
                                                                                     "choice", "scaling"]
 
 
@@ -280,7 +280,7 @@ class Sweeps(unittest.TestCase):
     def test_figures_of_sweeps_are_drawn(self):
         for name, systems, n_rows in [(name, ("best-fit", "slimpack"), 8) for name in (
                 "throughput-free-512", "throughput-megatron-512-simgrid", "ablation", "same-plan", "experiments")] + [
-                ("scaling", ("best-fit", "slimpack"), 16), ("unit-spread", ("no limit", "even"), 8), ("choice", ("no pipelines", "TP2 pipelines"), 8)]:
+                ("scaling", ("best-fit", "slimpack"), 16), ("choice", ("no pipelines", "TP2 pipelines"), 8)]:
             figure, rows = paper.FIGURES[name](types.SimpleNamespace(sweep=lambda name, *_, **__: self.sweep(systems, name)))
             figure.savefig(SCRATCH / f"{name}-small.png", dpi=30)
             paper.pyplot.close(figure)
@@ -292,14 +292,6 @@ class Sweeps(unittest.TestCase):
         usual, other = paper_cells.choice(simulator)[1][:2]
         self.assertEqual((usual["median_s"], usual["mean_s"], usual["longest_s"], usual["ring_fraction"]), (6, 6, 8, 0.25))
         self.assertAlmostEqual(other["speed_up"], 12 / 7)
-
-    def test_even_units_against_the_fastest(self):
-        """12 s in place of 7 s for the same tokens; the mean and the largest of two iterations; units by hand."""
-        simulator = types.SimpleNamespace(sweep=lambda *_, **__: self.sweep(("even", "no limit")))
-        rows = paper_cells.unit_spread(simulator)[1]
-        self.assertAlmostEqual(rows[1]["speed_up"], 12 / 7)
-        self.assertEqual(list(rows[0])[:4], ["model", "data.lengths", "data.context", "system"])
-        self.assertEqual((rows[1]["forward_flop_spread"], rows[1]["largest_forward_flop_spread"], rows[1]["backward_units"]), (1.25, 1.5, 3))
 
     def test_changes_of_an_experiment(self):
         """Of four points the first changes nothing, the others a data set, a context or both."""

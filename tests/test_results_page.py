@@ -165,20 +165,6 @@ class Page(unittest.TestCase):
         self.assertIn("| 1.0250 | – |", results.spread_misses({key: {"slimpack": row}}))
         self.assertEqual(results.spread_misses({key: {"slimpack": {**row, "pp": 1}}}), "None.")
 
-    def test_what_even_units_cost(self):
-        """The second plan stands behind an arrow where it is another; (4 + 8) / 2 units in place of 2."""
-        paper.write_table(FIGURES / "unit-spread.csv", [
-            {"model": "llama-7b", "data.lengths": "github", "data.context": 65536, "system": system, **PLAN, **SPREADS, "pp": pp,
-             "tokens_per_s_per_gpu": rate, "speed_up": rate / 100, "speed_up_interval": 0.05, "forward_units": forward,
-             "backward_units": backward, "largest_forward_flop_spread": 1.5, "largest_backward_flop_spread": 1.25}
-            for pps in ((1, 1), (1, 4))
-            for system, pp, rate, forward, backward in zip(("no limit", "even"), pps, (100, 80), (2, 4), (2, 8))])
-        lines = results.spread_costs(results.Tables(FIGURES)).split("\n")
-        (FIGURES / "unit-spread.csv").unlink()
-        plan, rest = "TP8 PP{} CP4 DP4 offload 50%", "| 1.050 / 1.100 | 1.050 / 1.100 | 1.500 | 2.0 → 6.0 | 100 → 80 | 0.80 ± 0.05 |"
-        self.assertEqual(lines[2], f"| 7B GitHub 64Ki | {plan.format(1)} {rest}")
-        self.assertEqual(lines[3], f"| 7B GitHub 64Ki | {plan.format(1)} → {plan.format(4)} {rest}")
-
     def test_parts_are_compared_with_the_part_before(self):
         """3 / 1.5 and 2.5 / 2."""
         self.assertIn("| 3.00 ± 0.10 | 2.50 ± 0.10 | +100.0% / +25.0% |", self.line("| DP-Merge |"))

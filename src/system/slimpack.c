@@ -1,128 +1,189 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "system/slimpack.h"
 
+#include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/check.h"
+#include "base/compare.h"
+#include "bounds/lower_bound.h"
+#include "packing/memory_fit.h"
 #include "packing/packing.h"
+#include "plan/order.h"
+
+enum { N_FACTORS = 14 };
+static const int32_t factors[N_FACTORS] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128};
+
+/* packer: milp. A boundary moves by so many tokens each way, and a program has at most so many binaries. */
+enum { MILP_WINDOW = 2, MILP_NODES = 50, MILP_BINARIES = 300 };
+
+static const struct slimpack_knobs *knobs_of(const struct slimpack_part *part)
+{
+    return part->request->knobs;
+}
 
 /* What the cuts of one phase are made from. */
 struct building {
-    const struct plan_request *request;
-    const struct slimpack_split *split;
-    const struct slimpack_shape *shape;
-    struct fill_search *search;
-    int32_t *group;             /* of each outlier, -1: outside the range */
-    fill_flop budget[N_PASSES]; /* of a unit, FLOPs x DP */
-    struct plan_phase *phase;
+    const struct slimpack_part *part;
+    const struct plan_phase *phase;
+    int32_t *group; /* of each outlier, -1: outside the part */
 };
 
-static const struct slimpack_knobs *knobs_of(const struct building *building)
+static bool holds(const struct slimpack_outlier *outlier, int32_t rank)
 {
-    return building->request->knobs;
+    return outlier->first_rank <= rank && rank < outlier->first_rank + outlier->width;
 }
 
-static struct fill fill_of(const struct building *building, enum pass pass, const int32_t *sample, int32_t n_samples)
+/* Work is FLOPs x DP, so that an outlier's share is a whole number. */
+static fill_flop outlier_work(const struct slimpack_part *part, enum pass pass, const struct slimpack_outlier *outlier)
 {
-    return (struct fill){
-        .pass = pass,
-        .curve = flop_layer_curve(building->request->setting->model, pass),
-        .tokens = building->request->batch->tokens,
-        .sample = sample,
-        .n_samples = n_samples,
-        .n_units = 1,
-        .min_slice = knobs_of(building)->min_slice,
-        .max_tokens = knobs_of(building)->unit_tokens,
-        .search = building->search,
-    };
+    struct flop_curve curve = flop_layer_curve(part->request->setting->model, pass);
+    fill_flop flop = flop_of_prefix(curve, part->request->batch->tokens[outlier->sample]);
+    return flop * (part->split->n_ranks / outlier->width);
 }
 
-/* Units of at most the budget that hold this work [FLOPs x DP]. */
-static int64_t units_in(const struct building *building, enum pass pass, fill_flop work)
+static fill_flop local_work(const struct slimpack_part *part, enum pass pass, int32_t rank)
 {
-    CHECK(building->budget[pass] > 0);
-    return (int64_t)((work + building->budget[pass] - 1) / building->budget[pass]);
-}
-
-static int64_t outlier_units(const struct building *building, enum pass pass, const struct slimpack_outlier *outlier)
-{
-    int64_t tokens = building->request->batch->tokens[outlier->sample];
-    int64_t n = units_in(building, pass, slimpack_outlier_flop(building->request, building->split, pass, outlier));
-    return n > tokens ? tokens : n;
-}
-
-/* Units of the local samples of a rank, of m all that its outliers leave: at least 1, at most what can be told apart.
- */
-static int64_t local_units(const struct building *building, enum pass pass, int32_t rank, int64_t left)
-{
-    const struct slimpack_split *split = building->split;
-    int64_t most = 0, n = left;
-    if (building->shape->even && split->n_outliers > 0)
-        n = units_in(building, pass, slimpack_local_flop(building->request, split, pass, rank));
+    const struct slimpack_split *split = part->split;
+    struct flop_curve curve = flop_layer_curve(part->request->setting->model, pass);
+    fill_flop sum = 0;
     for (int32_t i = split->local_first[rank]; i < split->local_first[rank + 1]; i++)
-        most += building->shape->slicing ? building->request->batch->tokens[split->local[i]] : 1;
-    n = n < left ? n : left;
-    return n < 1 ? 1 : n < most ? n : most;
+        sum += flop_of_prefix(curve, part->request->batch->tokens[split->local[i]]);
+    return sum * split->n_ranks;
+}
+
+/* What shares no MicroPack on a rank: each of its outliers, and its other samples together. @return how many */
+static int32_t works_of(const struct slimpack_part *part, enum pass pass, int32_t rank, fill_flop *work)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < part->split->n_outliers; i++)
+        if (holds(&part->split->outliers[i], rank))
+            work[n++] = outlier_work(part, pass, &part->split->outliers[i]);
+    work[n] = local_work(part, pass, rank);
+    return n + (work[n] > 0);
+}
+
+static int64_t packs_of(fill_flop work, fill_flop tau)
+{
+    return (int64_t)((work + tau - 1) / tau);
+}
+
+static bool suffices(const fill_flop *work, int32_t n, fill_flop tau, int64_t m)
+{
+    int64_t packs = 0;
+    for (int32_t i = 0; i < n; i++)
+        packs += packs_of(work[i], tau);
+    return packs <= (m > n ? m : n);
+}
+
+/* The least work of a MicroPack for which m of them, or one for each of its works, suffice on a rank. */
+static fill_flop tau_of_rank(const fill_flop *work, int32_t n, int64_t m)
+{
+    fill_flop least = 1, most = 1;
+    for (int32_t i = 0; i < n; i++)
+        most = work[i] > most ? work[i] : most;
+    while (least < most) {
+        fill_flop middle = least + (most - least) / 2;
+        if (suffices(work, n, middle, m))
+            most = middle;
+        else
+            least = middle + 1;
+    }
+    return most;
+}
+
+/* Of the component that begins at a rank. */
+static fill_flop tau_of(const struct slimpack_part *part, enum pass pass, int32_t first_rank, int64_t m)
+{
+    int32_t n_ranks = slimpack_linked_ranks(part->split, first_rank);
+    fill_flop *work = check_malloc(((size_t)part->split->n_outliers + 1) * sizeof *work), tau = 1;
+    for (int32_t rank = first_rank; rank < first_rank + n_ranks; rank++) {
+        fill_flop own = tau_of_rank(work, works_of(part, pass, rank, work), m);
+        tau = own > tau ? own : tau;
+    }
+    free(work);
+    return tau;
 }
 
 /* Slices of one sample; whole samples only; or both. */
-static enum plan_formation formation_of(const struct building *building, const struct plan_cut *cut,
+static enum plan_formation formation_of(const struct slimpack_part *part, const struct plan_cut *cut,
                                         const struct plan_unit *unit)
 {
     for (int32_t i = 0; i < unit->n_slices; i++) {
         struct slice slice = cut->slices[unit->first_slice + i];
-        if (slice_tokens(slice) < building->request->batch->tokens[slice.sample])
+        if (slice_tokens(slice) < part->request->batch->tokens[slice.sample])
             return unit->n_slices == 1 ? PLAN_SLIM : PLAN_MIX;
     }
     return PLAN_PACK;
 }
 
-static void cut_chain(const struct building *building, struct fill *fill, int32_t context, struct plan_cut *cut)
+/* Cut samples, most FLOPs first, into n MicroPacks of a context degree. */
+static void cut_samples(const struct slimpack_part *part, enum pass pass, const int32_t *sample, int32_t n_samples,
+                        int64_t n, int32_t context, struct plan_cut *cut)
 {
+    const struct slimpack_knobs *knobs = knobs_of(part);
+    struct fill fill = {.pass = pass,
+                        .curve = flop_layer_curve(part->request->setting->model, pass),
+                        .tokens = part->request->batch->tokens,
+                        .sample = sample,
+                        .n_samples = n_samples,
+                        .n_units = n,
+                        .min_slice = knobs->min_slice,
+                        .whole = context == 1 && !knobs->slicing,
+                        .search = part->search};
     fill_flop *target = NULL;
-    if (knobs_of(building)->balance == SLIMPACK_TIME && !fill->whole)
-        fill->target = target = slimpack_time_targets(building->request, fill, context);
-    fill_cut(fill, cut);
+    if (knobs->balance == SLIMPACK_TIME && !fill.whole)
+        fill.target = target = slimpack_time_targets(part->request, &fill, context);
+    fill_cut(&fill, cut);
     free(target);
 }
 
-static int64_t units_of(const struct slimpack_shape *shape, enum pass pass)
+static void cut_outlier(const struct building *building, enum pass pass, int32_t outlier, int64_t n,
+                        struct plan_cut *cut)
 {
-    return pass == PASS_BACKWARD && shape->m_backward > 0 ? shape->m_backward : shape->m;
+    const struct slimpack_outlier *of = &building->part->split->outliers[outlier];
+    int32_t first = cut->n_units;
+    cut_samples(building->part, pass, &of->sample, 1, n, of->width, cut);
+    for (int32_t unit = first; unit < cut->n_units; unit++) {
+        cut->units[unit].context = of->width;
+        cut->units[unit].group = building->group[outlier];
+    }
 }
 
-static void cut_rank(const struct building *building, enum pass pass, int32_t rank, struct plan_cut *cut)
+/* MicroPacks of the other samples, of the m that outliers leave: no more than there are tokens, or whole samples. */
+static int64_t local_packs(const struct slimpack_part *part, int32_t rank, int64_t left)
 {
-    const struct slimpack_split *split = building->split;
-    int64_t left = units_of(building->shape, pass);
+    const struct slimpack_split *split = part->split;
+    int64_t most = 0;
+    for (int32_t i = split->local_first[rank]; i < split->local_first[rank + 1]; i++)
+        most += knobs_of(part)->slicing ? part->request->batch->tokens[split->local[i]] : 1;
+    return left < 1 ? 1 : left < most ? left : most;
+}
+
+/* Steps 8 and 9. */
+static void cut_rank(const struct building *building, enum pass pass, int32_t rank, fill_flop tau, int64_t m,
+                     struct plan_cut *cut)
+{
+    const struct slimpack_part *part = building->part;
+    const struct slimpack_split *split = part->split;
     for (int32_t i = 0; i < split->n_outliers; i++) {
-        const struct slimpack_outlier *outlier = &split->outliers[i];
-        if (!slimpack_holds(outlier, rank))
+        if (!holds(&split->outliers[i], rank))
             continue;
-        struct fill fill = fill_of(building, pass, &outlier->sample, 1);
-        fill.n_units = outlier_units(building, pass, outlier);
-        left -= fill.n_units;
-        fill.max_tokens *= outlier->width;
-        int32_t first = cut->n_units;
-        cut_chain(building, &fill, outlier->width, cut);
-        for (int32_t unit = first; unit < cut->n_units; unit++) {
-            cut->units[unit].context = outlier->width;
-            cut->units[unit].group = building->group[i];
-        }
+        int64_t tokens = part->request->batch->tokens[split->outliers[i].sample];
+        int64_t n = packs_of(outlier_work(part, pass, &split->outliers[i]), tau);
+        n = n > tokens ? tokens : n;
+        cut_outlier(building, pass, i, n, cut);
+        m -= n;
     }
-    const int32_t *local = split->local + split->local_first[rank];
-    int32_t n_local = split->local_first[rank + 1] - split->local_first[rank];
-    if (n_local > 0) {
-        struct fill fill = fill_of(building, pass, local, n_local);
-        fill.whole = !building->shape->slicing;
-        fill.n_units = local_units(building, pass, rank, left);
-        cut_chain(building, &fill, 1, cut);
-    }
+    int32_t first = split->local_first[rank], n_local = split->local_first[rank + 1] - first;
+    if (n_local > 0)
+        cut_samples(part, pass, split->local + first, n_local, local_packs(part, rank, m), 1, cut);
     for (int32_t i = 0; i < cut->n_units; i++) {
         struct plan_unit *unit = &cut->units[i];
-        unit->formation = unit->group >= 0 ? PLAN_SLIM : formation_of(building, cut, unit);
-        unit->recompute = (enum recompute)building->request->layout.recompute;
-        request_offload(building->request, unit);
+        unit->formation = unit->group >= 0 ? PLAN_SLIM : formation_of(part, cut, unit);
+        unit->recompute = (enum recompute)part->request->layout.recompute;
+        request_offload(part->request, unit);
     }
 }
 
@@ -152,112 +213,400 @@ static void reverse_chains(const struct plan_cut *forward, struct plan_cut *back
     }
 }
 
-static void make_groups(struct building *building, int32_t first_rank, int32_t n_ranks)
+/* Blocks of the part become groups. Caller frees. */
+static int32_t *make_groups(const struct slimpack_part *part, struct plan_phase *phase)
 {
-    const struct slimpack_split *split = building->split;
-    building->group = check_malloc((size_t)split->n_outliers * sizeof *building->group);
+    const struct slimpack_split *split = part->split;
+    int32_t *group = check_malloc((size_t)split->n_outliers * sizeof *group);
     for (int32_t i = 0; i < split->n_outliers; i++) {
         const struct slimpack_outlier *outlier = &split->outliers[i];
-        int32_t first = outlier->first_rank - first_rank;
-        bool inside = 0 <= first && first + outlier->width <= n_ranks;
-        building->group[i] = inside ? packing_block(building->phase, first, outlier->width) : -1;
+        int32_t first = outlier->first_rank - part->first_rank;
+        bool inside = 0 <= first && first + outlier->width <= part->n_ranks;
+        group[i] = inside ? packing_block(phase, first, outlier->width) : -1;
     }
+    return group;
 }
 
-/* The shape of one of several components, as it would be among its own candidates: with its most even m, and even where
- * that is not the common one. */
-static struct slimpack_shape shape_of(const struct slimpack_part *component, const struct slimpack_shape *all)
+void slimpack_build(const struct slimpack_part *part, int64_t m, struct plan_phase *phase)
 {
-    struct slimpack_shape shape = *all;
-    shape.above = 0;
-    if (all->above == 0)
-        return shape;
-    shape.even = component->n_ranks > 1; /* without outliers all are even */
-    if (!shape.even)
-        return shape;
-    double *uneven = check_malloc((size_t)all->m * sizeof *uneven);
-    slimpack_unevenness(component, all->m, uneven);
-    shape.m = slimpack_even_units(uneven, all->above, all->m);
-    shape.even = shape.m < all->m;
-    free(uneven);
-    return shape;
-}
-
-static void build_component(struct building *building, const struct slimpack_part *component, int32_t first)
-{
-    struct slimpack_shape shape = shape_of(component, building->shape);
-    struct building own = *building;
-    own.shape = &shape;
-    for (int pass = 0; pass < N_PASSES && component->split->n_outliers > 0; pass++) {
-        int64_t m = units_of(&shape, (enum pass)pass);
-        slimpack_budgets(component, (enum pass)pass, m, m, &own.budget[pass]);
-    }
-    for (int32_t i = 0; i < component->n_ranks; i++) {
-        struct plan_pipeline *pipeline = &building->phase->pipelines[first + i];
-        cut_rank(&own, PASS_FORWARD, component->first_rank + i, &pipeline->cut[PASS_FORWARD]);
-        if (shape.asymmetric)
-            cut_rank(&own, PASS_BACKWARD, component->first_rank + i, &pipeline->cut[PASS_BACKWARD]);
-        else
-            reverse_chains(&pipeline->cut[PASS_FORWARD], &pipeline->cut[PASS_BACKWARD]);
-        plan_fill_need(pipeline);
-    }
-}
-
-void slimpack_build(const struct slimpack_part *part, const struct slimpack_shape *shape, struct plan_phase *phase)
-{
-    int32_t first_rank = part->first_rank, n_ranks = part->n_ranks;
-    struct building building = {
-        .request = part->request, .split = part->split, .shape = shape, .search = part->search, .phase = phase};
+    int32_t n_ranks = part->n_ranks, end = 0;
+    fill_flop tau[N_PASSES];
     *phase = (struct plan_phase){.n_pipelines = n_ranks};
     phase->pipelines = check_calloc((size_t)n_ranks, sizeof *phase->pipelines);
     for (int32_t i = 0; i < n_ranks; i++)
-        phase->pipelines[i].layout = request_pipeline_layout(part->request, first_rank + i);
-    make_groups(&building, first_rank, n_ranks);
-    for (int32_t i = 0; i < n_ranks;) {
-        struct slimpack_part component = *part;
-        component.first_rank = first_rank + i;
-        component.n_ranks = slimpack_linked_ranks(part->split, component.first_rank);
-        build_component(&building, &component, i);
-        i += component.n_ranks;
+        phase->pipelines[i].layout = request_pipeline_layout(part->request, part->first_rank + i);
+    struct building building = {part, phase, make_groups(part, phase)};
+    for (int32_t i = 0; i < n_ranks; i++) {
+        int32_t rank = part->first_rank + i;
+        struct plan_cut *cut = phase->pipelines[i].cut;
+        if (i == end) { /* a component begins */
+            end += slimpack_linked_ranks(part->split, rank);
+            for (int pass = 0; pass < N_PASSES; pass++)
+                tau[pass] = tau_of(part, (enum pass)pass, rank, m);
+        }
+        cut_rank(&building, PASS_FORWARD, rank, tau[PASS_FORWARD], m, &cut[PASS_FORWARD]);
+        if (knobs_of(part)->asymmetric)
+            cut_rank(&building, PASS_BACKWARD, rank, tau[PASS_BACKWARD], m, &cut[PASS_BACKWARD]);
+        else
+            reverse_chains(&cut[PASS_FORWARD], &cut[PASS_BACKWARD]);
+        plan_fill_need(&phase->pipelines[i]);
     }
     free(building.group);
 }
 
-void slimpack_make_symmetric(struct plan_phase *phase)
+/* The longest lead that a pipeline of the phase needs: pipelines that share MicroPacks have one lead. */
+static int32_t longest_lead(const struct plan_phase *phase)
 {
+    int32_t most = 0;
     for (int32_t i = 0; i < phase->n_pipelines; i++) {
-        struct plan_pipeline *pipeline = &phase->pipelines[i];
-        pipeline->cut[PASS_BACKWARD].n_units = pipeline->cut[PASS_BACKWARD].n_slices = 0;
-        reverse_chains(&pipeline->cut[PASS_FORWARD], &pipeline->cut[PASS_BACKWARD]);
-        plan_fill_need(pipeline);
+        int32_t lead = order_lead(&phase->pipelines[i]);
+        most = lead > most ? lead : most;
+    }
+    return most;
+}
+
+/* Step 11. */
+static void order_phase(struct plan_phase *phase, enum slimpack_injection policy)
+{
+    int32_t lead = longest_lead(phase);
+    for (int32_t i = 0; i < phase->n_pipelines; i++)
+        if (policy == SLIMPACK_NONE)
+            order_long_warm_up(&phase->pipelines[i], lead);
+        else
+            order_one_f_one_b(&phase->pipelines[i],
+                              policy == SLIMPACK_PERSISTENT ? ORDER_PERSISTENT : ORDER_JUST_IN_TIME);
+}
+
+struct candidate {
+    int64_t m;
+    enum slimpack_injection policy;
+    double least_s; /* lower bound of its passes' end */
+    int32_t index;
+};
+
+/* The choice of a component among its candidates. */
+struct choice {
+    struct slimpack_part part;
+    double limit_s;  /* a plan that ends later, or does not fit, is of no use; INFINITY: any is */
+    double target_s; /* the first that fits and ends no later is taken */
+    struct memory_fit_arrays *arrays;
+    int32_t n_candidates, n_resolved;
+    struct candidate candidates[2 * N_FACTORS];
+    struct candidate best; /* of n_resolved > 0 */
+    struct memory_fit_outcome outcome;
+    struct plan plan;
+};
+
+static bool fits(const struct choice *choice)
+{
+    return choice->n_resolved > 0 && choice->outcome.peak_bytes <= choice->part.request->memory_bytes;
+}
+
+static bool reaches_target(const struct choice *choice)
+{
+    return fits(choice) && choice->outcome.makespan_s <= choice->target_s;
+}
+
+/* A plan whose passes end later cannot win. */
+static double useful_s(const struct choice *choice)
+{
+    return fits(choice) ? fmin(choice->limit_s, choice->outcome.makespan_s) : choice->limit_s;
+}
+
+/* Fits where the other does not, otherwise needs less where neither fits, otherwise ends earlier. */
+static bool is_better(const struct memory_fit_outcome *a, const struct memory_fit_outcome *b, double memory_bytes)
+{
+    bool a_fits = a->peak_bytes <= memory_bytes, b_fits = b->peak_bytes <= memory_bytes;
+    if (a_fits != b_fits)
+        return a_fits;
+    if (!a_fits && a->peak_bytes != b->peak_bytes)
+        return a->peak_bytes < b->peak_bytes;
+    return a->makespan_s < b->makespan_s;
+}
+
+static struct plan built(const struct slimpack_part *part, const struct candidate *candidate)
+{
+    static const int32_t order[] = {[SLIMPACK_JUST_IN_TIME] = PLAN_JUST_IN_TIME,
+                                    [SLIMPACK_PERSISTENT] = PLAN_PERSISTENT,
+                                    [SLIMPACK_NONE] = PLAN_LONG_WARM_UP};
+    const struct slimpack_knobs *knobs = knobs_of(part);
+    struct plan plan = {.n_phases = 1, .shards = scenario_plan_shards(&part->request->layout)};
+    plan.phases = check_calloc(1, sizeof *plan.phases);
+    slimpack_build(part, candidate->m, plan.phases);
+    order_phase(plan.phases, candidate->policy);
+    for (int32_t i = 0; i < plan.phases->n_pipelines; i++)
+        plan.phases->pipelines[i].parts =
+            (knobs->slicing ? PLAN_SLICED : 0) | (knobs->asymmetric ? PLAN_ASYMMETRIC : 0) | order[candidate->policy];
+    return plan;
+}
+
+/* Resolve a candidate, its MicroPacks offloaded and recomputed as the knobs allow, and keep it if it is better. */
+static bool try_candidate(struct choice *choice, const struct candidate *candidate, struct error *err)
+{
+    const struct slimpack_knobs *knobs = knobs_of(&choice->part);
+    double memory_bytes = choice->part.request->memory_bytes, limit_s = useful_s(choice);
+    struct memory_fit_rule rule = {.offload = knobs->offload == SLIMPACK_BY_UNIT,
+                                   .recompute = knobs->recompute == SLIMPACK_BY_UNIT,
+                                   .even_host = true,
+                                   .limit_s = limit_s < INFINITY ? limit_s : 0};
+    struct plan plan = built(&choice->part, candidate);
+    struct memory_fit_outcome outcome;
+    bool ok = memory_fit(choice->part.request, rule, &plan, choice->arrays, &outcome, err);
+    bool better = choice->n_resolved == 0 || is_better(&outcome, &choice->outcome, memory_bytes);
+    choice->n_resolved++;
+    if (ok && better) {
+        struct plan worse = choice->plan;
+        choice->best = *candidate;
+        choice->outcome = outcome;
+        choice->plan = plan;
+        plan = worse;
+    }
+    plan_free(&plan);
+    return ok;
+}
+
+/* MicroPacks of a rank that packer milp can cut. */
+static int64_t most_packs(const struct slimpack_knobs *knobs)
+{
+    return knobs->packer == SLIMPACK_MILP ? MILP_BINARIES / (2 * MILP_WINDOW + 1) + 1 : INT64_MAX;
+}
+
+/* One number of MicroPacks under each policy; where no forward is injected all policies give one order. */
+static void list_policies(struct choice *choice, int64_t m)
+{
+    int32_t wanted = knobs_of(&choice->part)->injection;
+    int32_t first = wanted == SLIMPACK_AUTO ? SLIMPACK_JUST_IN_TIME : wanted, last = first;
+    struct candidate candidate = {.m = m, .policy = (enum slimpack_injection)first};
+    struct plan plan = built(&choice->part, &candidate);
+    if (wanted == SLIMPACK_AUTO && longest_lead(plan.phases) > 0)
+        last = SLIMPACK_PERSISTENT;
+    for (int32_t policy = first; policy <= last; policy++) {
+        order_phase(plan.phases, (enum slimpack_injection)policy);
+        candidate.policy = (enum slimpack_injection)policy;
+        candidate.least_s = lower_bound_s(&plan, choice->part.request->setting) * (1 - 1e-12); /* sums round */
+        candidate.index = choice->n_candidates;
+        choice->candidates[choice->n_candidates++] = candidate;
+    }
+    plan_free(&plan);
+}
+
+static void list_candidates(struct choice *choice)
+{
+    const struct slimpack_knobs *knobs = knobs_of(&choice->part);
+    for (int32_t i = 0; i < N_FACTORS && factors[i] <= (knobs->units > 0 ? 1 : knobs->max_factor); i++) {
+        int64_t m = knobs->units > 0 ? knobs->units : factors[i] * choice->part.request->layout.pp;
+        if (m <= most_packs(knobs))
+            list_policies(choice, m);
     }
 }
 
-/* More units than the program of a rank can have: refuse, rather than take the fill instead. */
+static int by_least_s(const void *a, const void *b)
+{
+    const struct candidate *x = a, *y = b;
+    return x->least_s != y->least_s ? COMPARE(x->least_s, y->least_s) : COMPARE(x->index, y->index);
+}
+
+/* Steps 12 and 13. @param first  of another component, tried first; NULL: none */
+static bool choose(struct choice *choice, const struct candidate *first, struct error *err)
+{
+    if (first != NULL && !try_candidate(choice, first, err))
+        return false;
+    if (reaches_target(choice))
+        return true;
+    list_candidates(choice);
+    qsort(choice->candidates, (size_t)choice->n_candidates, sizeof *choice->candidates, by_least_s);
+    for (int32_t i = 0; i < choice->n_candidates && !reaches_target(choice); i++) {
+        const struct candidate *candidate = &choice->candidates[i];
+        bool known = first != NULL && candidate->m == first->m && candidate->policy == first->policy;
+        if (!known && candidate->least_s <= useful_s(choice) && !try_candidate(choice, candidate, err))
+            return false;
+    }
+    return true;
+}
+
+/* packer: milp cuts the best anew, which stays if it is better. */
+static bool refine(struct choice *choice, struct fill_search *search, struct error *err)
+{
+    struct candidate best = choice->best;
+    if (knobs_of(&choice->part)->packer != SLIMPACK_MILP || choice->n_resolved == 0)
+        return true;
+    choice->part.search = search;
+    return try_candidate(choice, &best, err);
+}
+
+struct component {
+    int32_t first_rank, n_ranks;
+    fill_flop load; /* of its fullest rank */
+    struct plan plan;
+};
+
+static int by_load(const void *a, const void *b)
+{
+    const struct component *x = a, *y = b;
+    return x->load != y->load ? COMPARE(y->load, x->load) : COMPARE(x->first_rank, y->first_rank);
+}
+
+static int by_rank(const void *a, const void *b)
+{
+    const struct component *x = a, *y = b;
+    return COMPARE(x->first_rank, y->first_rank);
+}
+
+/* Step 5. Caller frees. */
+static struct component *components_of(const struct slimpack_split *split, bool alone, int32_t *n)
+{
+    struct component *components = check_calloc((size_t)split->n_ranks, sizeof *components);
+    *n = 0;
+    for (int32_t rank = 0; rank < split->n_ranks; rank += components[(*n)++].n_ranks) {
+        struct component *component = &components[*n];
+        component->first_rank = rank;
+        component->n_ranks = alone ? slimpack_linked_ranks(split, rank) : split->n_ranks;
+        for (int32_t i = rank; i < rank + component->n_ranks; i++)
+            component->load = split->load[i] > component->load ? split->load[i] : component->load;
+    }
+    qsort(components, (size_t)*n, sizeof *components, by_load);
+    return components;
+}
+
+/* Move the pipelines and groups of a component behind those of the phase. */
+static void append(struct plan_phase *phase, struct plan_phase *component)
+{
+    for (int32_t i = 0; i < component->n_pipelines; i++)
+        for (int pass = 0; pass < N_PASSES; pass++) {
+            const struct plan_cut *cut = &component->pipelines[i].cut[pass];
+            for (int32_t unit = 0; unit < cut->n_units; unit++)
+                if (cut->units[unit].group >= 0)
+                    cut->units[unit].group += phase->n_groups;
+        }
+    for (int32_t i = 0; i < component->n_groups; i++) {
+        struct plan_group *group = &component->groups[i];
+        for (int32_t k = 0; k < group->n_pipelines; k++)
+            group->pipelines[k] += phase->n_pipelines;
+        phase->groups[phase->n_groups++] = *group;
+    }
+    for (int32_t i = 0; i < component->n_pipelines; i++)
+        phase->pipelines[phase->n_pipelines++] = component->pipelines[i];
+    free(component->groups);
+    free(component->pipelines);
+    *component = (struct plan_phase){0};
+}
+
+static void join(const struct slimpack_split *split, struct component *components, int32_t n, struct plan *plan)
+{
+    plan->n_phases = 1;
+    plan->phases = check_calloc(1, sizeof *plan->phases);
+    plan->phases->pipelines = check_calloc((size_t)split->n_ranks, sizeof *plan->phases->pipelines);
+    plan->phases->groups = check_calloc((size_t)split->n_outliers, sizeof *plan->phases->groups);
+    qsort(components, (size_t)n, sizeof *components, by_rank);
+    for (int32_t i = 0; i < n; i++)
+        append(plan->phases, components[i].plan.phases);
+}
+
+/* The plan of one merge rule, and what its worst components come to. */
+struct solution {
+    struct plan plan; /* without phases: a component exceeds the limit */
+    struct memory_fit_outcome worst;
+};
+
+static bool solve(const struct plan_request *request, const struct slimpack_split *split, double limit_s,
+                  struct solution *solution, struct error *err)
+{
+    const struct slimpack_knobs *knobs = request->knobs;
+    struct memory_fit_arrays arrays = {0};
+    struct fill_search search = {.window = MILP_WINDOW, .node_limit = MILP_NODES};
+    struct candidate slowest;
+    int32_t n;
+    struct component *components = components_of(split, knobs->replica_units, &n);
+    bool ok = true, useful = true;
+    *solution = (struct solution){.plan.shards = scenario_plan_shards(&request->layout)};
+    for (int32_t i = 0; ok && useful && i < n; i++) {
+        struct choice choice = {
+            .part = {request, split, components[i].first_rank, components[i].n_ranks, NULL},
+            .limit_s = limit_s,
+            .target_s = solution->worst.makespan_s,
+            .arrays = &arrays,
+        };
+        ok = choose(&choice, i > 0 ? &slowest : NULL, err) && refine(&choice, &search, err);
+        useful =
+            choice.n_resolved > 0 && (limit_s == INFINITY || (fits(&choice) && choice.outcome.makespan_s <= limit_s));
+        if (i == 0 || choice.outcome.makespan_s > solution->worst.makespan_s)
+            slowest = choice.best;
+        solution->worst.makespan_s = fmax(solution->worst.makespan_s, choice.outcome.makespan_s);
+        solution->worst.peak_bytes = fmax(solution->worst.peak_bytes, choice.outcome.peak_bytes);
+        solution->plan.n_candidates += choice.n_candidates + (i > 0);
+        solution->plan.n_resolved += choice.n_resolved;
+        components[i].plan = choice.plan;
+    }
+    if (ok && useful)
+        join(split, components, n, &solution->plan);
+    solution->plan.n_nodes = search.n_nodes;
+    solution->plan.gap = search.gap;
+    for (int32_t i = 0; i < n; i++)
+        plan_free(&components[i].plan);
+    free(components);
+    memory_fit_arrays_free(&arrays);
+    return ok;
+}
+
+/* Keep the better of two solutions, with the work of both. */
+static void keep_better(const struct plan_request *request, struct solution *best, struct solution *other)
+{
+    bool wins = other->plan.n_phases > 0 &&
+                (best->plan.n_phases == 0 || is_better(&other->worst, &best->worst, request->memory_bytes));
+    struct solution worse = wins ? *best : *other;
+    if (wins)
+        *best = *other;
+    best->plan.n_candidates += worse.plan.n_candidates;
+    best->plan.n_resolved += worse.plan.n_resolved;
+    best->plan.n_nodes += worse.plan.n_nodes;
+    best->plan.gap = fmax(best->plan.gap, worse.plan.gap);
+    plan_free(&worse.plan);
+}
+
+static bool same_outliers(const struct slimpack_split *a, const struct slimpack_split *b)
+{
+    size_t size = (size_t)a->n_outliers * sizeof *a->outliers;
+    return a->n_outliers == b->n_outliers && (size == 0 || memcmp(a->outliers, b->outliers, size) == 0);
+}
+
+/* Step 14. */
+static bool solve_all(const struct plan_request *request, struct plan *plan, struct error *err)
+{
+    struct solution best = {.plan.shards = scenario_plan_shards(&request->layout)};
+    struct slimpack_split before = {0};
+    enum slimpack_merge merge;
+    bool ok = true;
+    for (int32_t i = 0; ok && slimpack_nth_merge(request->knobs, i, &merge); i++) {
+        struct slimpack_split split;
+        struct solution other = {0};
+        bool has_fit = best.plan.n_phases > 0 && best.worst.peak_bytes <= request->memory_bytes;
+        double limit_s = has_fit ? best.worst.makespan_s : request->limit_s > 0 ? request->limit_s : INFINITY;
+        slimpack_split(request, merge, &split);
+        if (i == 0 || !same_outliers(&split, &before)) {
+            ok = solve(request, &split, limit_s, &other, err);
+            keep_better(request, &best, &other);
+        }
+        slimpack_split_free(&before);
+        before = split;
+    }
+    slimpack_split_free(&before);
+    if (ok)
+        *plan = best.plan;
+    else
+        plan_free(&best.plan);
+    return ok;
+}
+
+/* More MicroPacks than the program of a rank can have. */
 static bool check_milp(const struct plan_request *request, struct error *err)
 {
     const struct slimpack_knobs *knobs = request->knobs;
-    int64_t units = knobs->units > 0 ? knobs->units : request->layout.pp, most = slimpack_milp_units(request);
-    if (units <= most)
-        return true;
-    return error_set(
-        err,
-        "slimpack: packer: milp can have %lld units of a rank with %lld places of each boundary, not %lld: "
-        "set units or milp_window lower",
-        (long long)most, (long long)slimpack_milp_places(request), (long long)units);
-}
-
-/* What makes units uneven whatever their number: refuse it, rather than the limit. */
-static bool check_spread(const struct plan_request *request, struct error *err)
-{
-    const struct slimpack_knobs *knobs = request->knobs;
-    if (knobs->unit_spread == 0)
-        return true;
-    if (knobs->slicing && knobs->asymmetric && knobs->replica_units && knobs->balance == SLIMPACK_FLOP &&
-        knobs->min_slice == 0 && knobs->unit_tokens == 0)
-        return true;
-    return error_set(err, "slimpack: unit_spread needs slicing, asymmetric and replica_units, balance: flop, and "
-                          "min_slice and unit_tokens 0");
+    int64_t m = knobs->units > 0 ? knobs->units : request->layout.pp;
+    return m <= most_packs(knobs) ||
+           error_set(err,
+                     "slimpack: packer: milp can cut %lld units of a rank, not %lld; allowed: fewer units, or "
+                     "packer: fill",
+                     (long long)most_packs(knobs), (long long)m);
 }
 
 static bool slimpack_plan(const struct plan_request *request, void *state, struct plan *plan, struct error *err)
@@ -270,10 +619,10 @@ static bool slimpack_plan(const struct plan_request *request, void *state, struc
         return error_set(err,
                          "slimpack: plan.cp must be 1, is %lld: DP-Merge decides the context degree of each sample",
                          (long long)request->layout.cp);
-    return check_milp(request, err) && check_spread(request, err) && slimpack_choose(request, plan, err);
+    return check_milp(request, err) && solve_all(request, plan, err);
 }
 
-/* The splits that slimpack_choose weighs. */
+/* The splits of step 14. */
 static bool slimpack_shares(const struct plan_request *request, int32_t variant, struct system_share *share)
 {
     struct slimpack_split split;
@@ -298,23 +647,14 @@ static const struct schema_key knobs[] = {
     {"merge_threshold", SCHEMA_REAL, "-", 0.001, 1000, "1", NULL,
      "a sample is an outlier above this many times the mean FLOPs of a rank",
      offsetof(struct slimpack_knobs, merge_threshold)},
-    {"merge_memory", SCHEMA_REAL, "-", 0, 1000, "1", NULL,
-     "a sample is an outlier too above this many times the tokens that a rank has memory for; 0: memory merges nothing",
-     offsetof(struct slimpack_knobs, merge_memory)},
-    {"merge_even", SCHEMA_BOOL, "-", 0, 0, "true", NULL,
-     "where a rank has over 1.1 times the mean FLOPs, weigh sharing more samples, by more ranks, until none has",
-     offsetof(struct slimpack_knobs, merge_even)},
     {"slicing", SCHEMA_BOOL, "-", 0, 0, "true", NULL, "cut the samples of a single rank; outliers always are",
      offsetof(struct slimpack_knobs, slicing)},
     {"min_slice", SCHEMA_INT, "tokens", 0, 1073741824, "0", NULL, "a shorter slice joins its neighbour",
      offsetof(struct slimpack_knobs, min_slice)},
     {"injection", SCHEMA_CHOICE, "-", 0, 0, "auto", "auto|just-in-time|persistent|none",
      "what follows an injected forward: the lead shrinks again, or stays; none: a warm-up so long that none is; auto: "
-     "the fastest",
+     "the faster of the first two",
      offsetof(struct slimpack_knobs, injection)},
-    {"unit_tokens", SCHEMA_INT, "tokens", 0, 1073741824, "0", NULL,
-     "a unit of more tokens on a rank is divided evenly into units of no more; 0: no cap",
-     offsetof(struct slimpack_knobs, unit_tokens)},
     {"balance", SCHEMA_CHOICE, "-", 0, 0, "flop", "flop|time",
      "what units are made equal in: FLOPs, or the cost model's seconds on the last stage",
      offsetof(struct slimpack_knobs, balance)},
@@ -327,22 +667,12 @@ static const struct schema_key knobs[] = {
     {"packer", SCHEMA_CHOICE, "-", 0, 0, "fill", "fill|milp",
      "boundaries by the exact fill, or by a mixed-integer program that starts from it (small cases)",
      offsetof(struct slimpack_knobs, packer)},
-    {"milp_window", SCHEMA_INT, "tokens", 0, 1073741824, "2", NULL,
-     "how far packer milp moves a boundary of the exact fill, each way; 0: anywhere",
-     offsetof(struct slimpack_knobs, milp_window)},
-    {"milp_nodes", SCHEMA_INT, "-", 1, 1000000, "50", NULL,
-     "branch-and-bound nodes of packer milp for each rank and pass; one more where the last branching adds two",
-     offsetof(struct slimpack_knobs, milp_nodes)},
     {"units", SCHEMA_INT, "-", 0, 1 << 20, "0", NULL, "MicroPacks of a rank; 0: search among factors x stages",
      offsetof(struct slimpack_knobs, units)},
     {"max_factor", SCHEMA_INT, "-", 1, 128, "64", NULL, "largest factor that the search tries",
      offsetof(struct slimpack_knobs, max_factor)},
     {"replica_units", SCHEMA_BOOL, "-", 0, 0, "true", NULL, "each DP rank (or merged ranks) has its own factor",
      offsetof(struct slimpack_knobs, replica_units)},
-    {"unit_spread", SCHEMA_REAL, "-", 0, 1000, "0", NULL,
-     "largest p95/p5 of a rank's units in FLOPs (below 1: as 1); where no number of units has it, the least; 0: no "
-     "limit",
-     offsetof(struct slimpack_knobs, unit_spread)},
 };
 
 static bool leaves_offload(const void *values)

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "cost/gathered.h"
+#include "dag/dag.h"
 #include "packing/samples.h"
 
 enum { THRESHOLD_PARTS = 1000, EVEN_PERCENT = 110 };
@@ -71,14 +73,14 @@ static bool can_share(const struct cost_setting *setting, int32_t width)
            (setting->model->heads % parts == 0 && setting->model->kv_heads % parts == 0);
 }
 
-/* What asks for a sample to be shared. */
+/* What makes a sample an outlier: more FLOPs than C / parts, or more tokens. */
 struct rule {
-    bool apart;      /* nothing does */
-    int32_t parts;   /* more FLOPs than C / parts */
-    double capacity; /* more tokens */
+    int32_t parts;   /* 0: none is an outlier */
+    double capacity; /* [tokens] */
 };
 
-/* The least divisor g of `of` with f/g <= C/parts, tokens/g <= capacity, else the largest; of those that can share. */
+/* The least divisor g of `of` with f/g <= C / parts and tokens/g <= capacity, else the largest; of those that can
+ * share. */
 static int32_t least_width(const struct slimpack_split *split, const struct cost_setting *setting,
                            const struct rule *rule, int64_t flop, double tokens, int32_t of)
 {
@@ -93,49 +95,19 @@ static int32_t least_width(const struct slimpack_split *split, const struct cost
     return best;
 }
 
-static bool is_outlier(const struct plan_request *request, const struct slimpack_split *split, const struct rule *rule,
-                       int64_t flop, double tokens)
-{
-    const struct slimpack_knobs *knobs = request->knobs;
-    int64_t threshold = llround(knobs->merge_threshold * THRESHOLD_PARTS);
-    bool heavy = (fill_flop)flop * split->n_ranks * rule->parts * THRESHOLD_PARTS > threshold * split->total;
-    return !rule->apart && (heavy || tokens > rule->capacity);
-}
-
 bool slimpack_nth_merge(const struct slimpack_knobs *knobs, int32_t n, enum slimpack_merge *merge)
 {
-    bool offload = knobs->offload == SLIMPACK_BY_UNIT, recompute = knobs->recompute == SLIMPACK_BY_UNIT;
-    bool memory = knobs->dp_merge && knobs->merge_memory > 0;
-    const bool has[SLIMPACK_N_MERGES] = {
-        [SLIMPACK_MERGE] = knobs->dp_merge,
-        [SLIMPACK_MERGE_FLOP] = memory,
-        [SLIMPACK_APART] = true,
-        [SLIMPACK_MERGE_EVEN] = knobs->dp_merge && knobs->merge_even,
-        [SLIMPACK_MERGE_OWN_OFFLOAD] = memory && offload,
-        [SLIMPACK_MERGE_OWN_RECOMPUTE] = memory && recompute,
-        [SLIMPACK_MERGE_OWN] = memory && offload && recompute,
-    };
-    int32_t way = 0;
-    for (; way < SLIMPACK_N_MERGES && (!has[way] || n > 0); way++)
-        n -= has[way];
-    *merge = (enum slimpack_merge)way;
-    return way < SLIMPACK_N_MERGES;
-}
-
-/* Tokens of a sample that need not be shared for their memory. */
-static double capacity_of(const struct plan_request *request, enum slimpack_merge merge)
-{
-    const struct slimpack_knobs *knobs = request->knobs;
-    bool unlimited = merge == SLIMPACK_MERGE_FLOP || merge == SLIMPACK_APART || merge == SLIMPACK_MERGE_EVEN;
-    if (unlimited || knobs->merge_memory <= 0)
-        return INFINITY;
-    return knobs->merge_memory * (double)slimpack_rank_tokens(request, merge);
+    bool adapts = knobs->offload == SLIMPACK_BY_UNIT || knobs->recompute == SLIMPACK_BY_UNIT;
+    *merge = knobs->dp_merge ? (enum slimpack_merge)n : SLIMPACK_MERGE_NONE;
+    return n < (!knobs->dp_merge ? 1 : adapts ? 3 : 2);
 }
 
 static void split_by(const struct plan_request *request, const struct rule *rule, struct slimpack_split *split)
 {
+    const struct slimpack_knobs *knobs = request->knobs;
     const struct batch *batch = request->batch;
     struct flop_curve curve = flop_layer_curve(request->setting->model, PASS_FORWARD);
+    int64_t threshold = llround(knobs->merge_threshold * THRESHOLD_PARTS);
     int32_t n = batch->n_samples, n_ranks = (int32_t)request->layout.dp;
     *split = (struct slimpack_split){.n_ranks = n_ranks};
     split->load = check_calloc((size_t)n_ranks, sizeof *split->load);
@@ -152,7 +124,8 @@ static void split_by(const struct plan_request *request, const struct rule *rule
     for (int32_t i = 0; i < n; i++) {
         int64_t flop = flop_of_prefix(curve, batch->tokens[order[i]]);
         double tokens = batch->tokens[order[i]];
-        bool outlier = is_outlier(request, split, rule, flop, tokens);
+        bool heavy = (fill_flop)flop * n_ranks * rule->parts * THRESHOLD_PARTS > threshold * split->total;
+        bool outlier = rule->parts > 0 && (heavy || tokens > rule->capacity);
         width = outlier ? least_width(split, request->setting, rule, flop, tokens, width) : 1;
         rank[i] = place(&blocks, flop, width);
         if (width > 1) {
@@ -175,12 +148,15 @@ static fill_flop fullest_of(const struct slimpack_split *split)
     return fullest;
 }
 
-/* By the least of 1, 2, 4 .. parts, up to the ranks, by which no rank has more than EVEN_PERCENT of C, else by that by
- * which the fullest has least. */
-static void split_evenly(const struct plan_request *request, struct rule rule, struct slimpack_split *split)
+void slimpack_split(const struct plan_request *request, enum slimpack_merge merge, struct slimpack_split *split)
 {
+    struct rule rule = {merge != SLIMPACK_MERGE_NONE,
+                        merge == SLIMPACK_MERGE || merge == SLIMPACK_MERGE_ADAPTED
+                            ? (double)slimpack_rank_tokens(request, merge == SLIMPACK_MERGE_ADAPTED)
+                            : INFINITY};
     split_by(request, &rule, split);
-    while (100 * fullest_of(split) > EVEN_PERCENT * split->total && (rule.parts *= 2) <= request->layout.dp) {
+    while (merge == SLIMPACK_MERGE_EVEN && 100 * fullest_of(split) > EVEN_PERCENT * split->total &&
+           (rule.parts *= 2) <= request->layout.dp) {
         struct slimpack_split other;
         split_by(request, &rule, &other);
         if (fullest_of(&other) < fullest_of(split)) {
@@ -192,13 +168,78 @@ static void split_evenly(const struct plan_request *request, struct rule rule, s
     }
 }
 
-void slimpack_split(const struct plan_request *request, enum slimpack_merge merge, struct slimpack_split *split)
+int32_t slimpack_linked_ranks(const struct slimpack_split *split, int32_t first_rank)
 {
-    struct rule rule = {merge == SLIMPACK_APART, 1, capacity_of(request, merge)};
-    if (merge == SLIMPACK_MERGE_EVEN)
-        split_evenly(request, rule, split);
-    else
-        split_by(request, &rule, split);
+    for (int32_t i = 0; i < split->n_outliers; i++) /* widest first */
+        if (split->outliers[i].first_rank == first_rank)
+            return split->outliers[i].width;
+    return 1;
+}
+
+/* Bytes of one token of a sample on a stage, and what of them may go to the host. */
+struct token_bytes {
+    double all, away;
+};
+
+/* As the backward of the sample begins: a rank that may cut it (`sliced`) holds its activations, keys, values and their
+ * gradients; one that runs it whole holds its activations and works on all of it. */
+static struct token_bytes token_bytes_of(const struct plan_request *request, bool adapted,
+                                         const struct cost_setting *own, bool last, bool sliced)
+{
+    const struct slimpack_knobs *knobs = request->knobs;
+    struct slice slice = {0, 0, 1};
+    struct plan_unit unit = {.n_slices = 1, .context = 1, .recompute = (enum recompute)request->layout.recompute};
+    double share = adapted && knobs->offload == SLIMPACK_BY_UNIT ? 1 : request->layout.offload;
+    double offload = request_offload_share(request, share);
+    if (adapted && knobs->recompute == SLIMPACK_BY_UNIT)
+        unit.recompute = RECOMPUTE_FULL;
+    struct cost_unit work = {.slices = &slice, .n_slices = 1, .context = 1, .recompute = unit.recompute};
+    const struct plan_pipeline one = {
+        .cut[PASS_FORWARD] = {.n_slices = 1, .n_units = 1, .slices = &slice, .units = &unit}};
+    double head = last ? cost_head_bytes(own, 1) : 0, workspace = cost_workspace_bytes(own, &work);
+    double held = cost_layers_activation_bytes(own, unit.recompute, false);
+    struct token_bytes bytes = {.all = head + cost_layers_activation_bytes(own, unit.recompute, sliced)};
+    if (sliced) {
+        bytes.all += own->layers * cost_kv_bytes(own->model, own->tensor);
+        bytes.away = offload * (held - dag_token_of(&one, own, 0).kept);
+    } else {
+        bytes.all += last ? fmax(cost_head_workspace_bytes(own, 1), workspace - head) : workspace;
+        bytes.away = request_streams(request) ? offload * held : 0;
+    }
+    return bytes;
+}
+
+static double tokens_on_stage(const struct plan_request *request, bool adapted, int32_t stage, bool sliced)
+{
+    const struct platform *platform = request->setting->platform;
+    struct plan_layout layout = request_pipeline_layout(request, 0);
+    struct cost_setting own = dag_setting(request->setting, &layout, stage);
+    bool first = stage == 0, last = stage == layout.stages - 1;
+    int32_t shards = scenario_plan_shards(&request->layout), n_node = platform->gpus_per_node;
+    int64_t n_gpus = request->layout.tp * request->layout.dp * request->layout.pp;
+    double parameters = cost_stage_parameters(own.model, own.tensor, own.layers, first, last);
+    double room = request->memory_bytes - cost_state_bytes(&own, parameters, shards) - cost_gathered_bytes(&own) -
+                  own.device->workspace_bytes;
+    double host_bytes = platform->host_memory_bytes / (double)(n_gpus < n_node ? n_gpus : n_node);
+    struct token_bytes bytes = token_bytes_of(request, adapted, &own, last, sliced);
+    return fmin(room / (bytes.all - bytes.away), (room + host_bytes) / bytes.all);
+}
+
+int64_t slimpack_rank_tokens(const struct plan_request *request, bool adapted)
+{
+    const struct slimpack_knobs *knobs = request->knobs;
+    double most = 0;
+    for (int sliced = 0; sliced < 2; sliced++) {
+        double tokens = INFINITY;
+        if (sliced ? !knobs->slicing : knobs->slicing && request->layout.pp > 1) /* m is a multiple of the stages */
+            continue;
+        for (int32_t stage = 0; stage < request->layout.pp; stage++)
+            tokens = fmin(tokens, tokens_on_stage(request, adapted, stage, sliced == 1));
+        most = fmax(most, tokens);
+    }
+    if (most <= 0 || most >= 1e18)
+        return INT64_MAX;
+    return most < 1 ? 1 : (int64_t)most;
 }
 
 void slimpack_split_free(struct slimpack_split *split)
