@@ -227,11 +227,12 @@ systems:
         options = ("--set", "systems.1.knobs.packer=milp", "--set", "iterations.measured=1")
         planned = json.loads(run("plan", path, *options, "--iteration", "1", "--quiet", "--json").stdout)
         told = json.loads(run("run", path, *options, "--output", folder, "--quiet", "--json").stdout)["systems"]
-        self.assertEqual([row["search_gap_max"] for row in told], [0, 0])
+        self.assertEqual(told[0]["search_gap_max"], 0)
+        self.assertTrue(0 <= told[1]["search_gap_max"] < 1)
         self.assertGreater(told[1]["search_nodes_mean"], 0)
         self.assertEqual([(row["search_gap"], row["search_nodes"]) for row in planned],
                          [(row["search_gap_max"], row["search_nodes_mean"]) for row in told])
-        self.assertRegex(run("run", path, *options, "--output", folder).stdout, r"\ngap of branch and bound \[%\] +- +100\.00\n")
+        self.assertRegex(run("run", path, *options, "--output", folder).stdout, r"\ngap of branch and bound \[%\] +- +\d+\.\d\d\n")
         self.assertNotIn("gap of branch", run("run", path, "--output", folder).stdout)
 
     def test_contention_never_makes_it_faster(self):
@@ -878,7 +879,7 @@ class Messages(unittest.TestCase):
     HUGE = SMALL.replace("global_batch: 48", "global_batch: 65536")
     LONG = (  # one iteration takes minutes: on SimGrid; in the plan of a system; while plans are searched
         HUGE.replace("both", "simgrid"),
-        HUGE.replace("both", "critical-path").replace("slimpack,", "slimpack, knobs: {packer: milp, milp_nodes: 1000000},"),
+        HUGE.replace("both", "critical-path").replace("slimpack,", "wlb-llm,"),
         HUGE.replace("plan: {tp: 2, pp: 2, cp: 2, recompute: selective}", "plan: auto").replace("2x8", "512x8"))
 
     def test_signals_end_a_run_at_once_and_leave_nothing(self):

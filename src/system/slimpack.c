@@ -23,10 +23,9 @@ static const struct slimpack_knobs *knobs_of(const struct slimpack_part *part)
     return part->request->knobs;
 }
 
-/* What the cuts of one phase are made from. */
+/* The cuts of one phase while they are made. */
 struct building {
     const struct slimpack_part *part;
-    const struct plan_phase *phase;
     int32_t *group; /* of each outlier, -1: outside the part */
 };
 
@@ -53,7 +52,7 @@ static fill_flop local_work(const struct slimpack_part *part, enum pass pass, in
     return sum * split->n_ranks;
 }
 
-/* What shares no MicroPack on a rank: each of its outliers, and its other samples together. @return how many */
+/* Each outlier of a rank, and its other samples together: they share no MicroPack. @return how many */
 static int32_t works_of(const struct slimpack_part *part, enum pass pass, int32_t rank, fill_flop *work)
 {
     int32_t n = 0;
@@ -93,7 +92,7 @@ static fill_flop tau_of_rank(const fill_flop *work, int32_t n, int64_t m)
     return most;
 }
 
-/* Of the component that begins at a rank. */
+/* The same for all ranks that blocks link from this one on. */
 static fill_flop tau_of(const struct slimpack_part *part, enum pass pass, int32_t first_rank, int64_t m)
 {
     int32_t n_ranks = slimpack_linked_ranks(part->split, first_rank);
@@ -235,7 +234,7 @@ void slimpack_build(const struct slimpack_part *part, int64_t m, struct plan_pha
     phase->pipelines = check_calloc((size_t)n_ranks, sizeof *phase->pipelines);
     for (int32_t i = 0; i < n_ranks; i++)
         phase->pipelines[i].layout = request_pipeline_layout(part->request, part->first_rank + i);
-    struct building building = {part, phase, make_groups(part, phase)};
+    struct building building = {part, make_groups(part, phase)};
     for (int32_t i = 0; i < n_ranks; i++) {
         int32_t rank = part->first_rank + i;
         struct plan_cut *cut = phase->pipelines[i].cut;
@@ -418,7 +417,9 @@ static bool choose(struct choice *choice, const struct candidate *first, struct 
     for (int32_t i = 0; i < choice->n_candidates && !reaches_target(choice); i++) {
         const struct candidate *candidate = &choice->candidates[i];
         bool known = first != NULL && candidate->m == first->m && candidate->policy == first->policy;
-        if (!known && candidate->least_s <= useful_s(choice) && !try_candidate(choice, candidate, err))
+        if (candidate->least_s > useful_s(choice))
+            break;
+        if (!known && !try_candidate(choice, candidate, err))
             return false;
     }
     return true;
@@ -597,7 +598,7 @@ static bool solve_all(const struct plan_request *request, struct plan *plan, str
     return ok;
 }
 
-/* More MicroPacks than the program of a rank can have. */
+/* packer: milp takes no more MicroPacks than its program has room for. */
 static bool check_milp(const struct plan_request *request, struct error *err)
 {
     const struct slimpack_knobs *knobs = request->knobs;

@@ -4,26 +4,27 @@
  *
  *  1. f is a sample's FLOPs, C their sum over DP. Samples go to DP ranks by descending f.
  *  2. A sample is an outlier if f > merge_threshold C, or if its tokens exceed slimpack_rank_tokens.
- *  3. DP-Merge: an outlier's width g is the least divisor of the width before (at first DP) with f/g <= C and no more
- *     than slimpack_rank_tokens a rank. The aligned block of g ranks with the least load runs it with CP = g.
+ *  3. DP-Merge: the width g of an outlier divides the width before, at first DP. It is the least for which f/g <= C and
+ *     a rank has memory for its tokens. The aligned block of g ranks with the least load runs it with CP = g.
  *  4. Any other sample goes to the least loaded rank.
- *  5. Ranks that blocks link are a component. Each component chooses alone, the most loaded one first. Without
- *     replica_units all ranks are one component.
- *  6. A candidate is a factor i of 1, 2, 3, 4, 6, ..., max_factor, which gives m = i x stages MicroPacks a rank, and an
- *     injection policy.
- *  7. tau is the least work of a MicroPack for which m of them suffice on every rank of the component.
+ *  5. A component is a rank, or all ranks that blocks link. Components choose alone, the most loaded one first. Without
+ *     replica_units all ranks choose together.
+ *  6. A candidate is m MicroPacks a rank and an injection policy. m is `units`, or i x stages with i = 1, 2, 3, 4, 6,
+ * ... up to max_factor.
+ *  7. tau is the least work of a MicroPack for which m suffice on every rank of a component, or one for each outlier.
  *  8. Outliers come first, as placed: ceil((f/g) / tau) slices of equal FLOPs, each a MicroPack of its own.
- *  9. The other samples, by descending f, fill the n MicroPacks that are left: MicroPack k is full when the running sum
+ *  9. The other samples, by descending f, fill the n MicroPacks that are left. MicroPack k is full when the running sum
  *     reaches (k+1)/n of their FLOPs (packing/fill.h).
  * 10. Asymmetric: steps 7 to 9 again with backward FLOPs, each sample from its end. Otherwise forward MicroPacks run
  *     backward, those that share a sample in reverse.
  * 11. The order is 1F1B with injected forwards (plan/order.h).
- * 12. Candidates are resolved by ascending lower bound while the bound is below the best. The fastest that fits wins.
- * 13. A component after the first takes the first candidate that ends no later than the slowest so far.
- * 14. Steps 2 to 13 run for each merge rule, and the best plan stays: outliers by FLOPs and memory; by FLOPs alone,
- *     over C, C/2, C/4, ... until no rank has more than 1.1 C; with auto, by FLOPs and the memory that it leaves.
+ * 12. Candidates are resolved by ascending lower bound while it is not above the best. The fastest that fits wins,
+ *     otherwise the one of least peak.
+ * 13. A component after the first takes the first candidate that fits and ends no later than the slowest so far. It
+ * tries that one's candidate first.
+ * 14. Steps 2 to 13 run for each merge rule (enum slimpack_merge), and the best plan stays.
  *
- * Source: SlimPack section 4. Memory in steps 2 and 3, step 13 and C/2 to C/n in step 14 are ours.
+ * Source: SlimPack section 4. Ours are memory in step 2, divisors, the least tau, bounds, step 13 and two merge rules.
  */
 #ifndef SLIMSIM_SYSTEM_SLIMPACK_H
 #define SLIMSIM_SYSTEM_SLIMPACK_H
@@ -35,7 +36,7 @@
  * warm-up so long that none is injected. */
 enum slimpack_injection { SLIMPACK_AUTO, SLIMPACK_JUST_IN_TIME, SLIMPACK_PERSISTENT, SLIMPACK_NONE };
 
-/** What MicroPacks have equal shares of. */
+/** MicroPacks have equal FLOPs, or equal seconds. */
 enum slimpack_balance { SLIMPACK_FLOP, SLIMPACK_TIME };
 
 /** Whose recomputation and offload MicroPacks have: the plan's, or each its own so that the plan just fits. */
@@ -70,9 +71,14 @@ struct slimpack_split {
     fill_flop *load;                   /* of each rank, forward FLOPs x n_ranks (so that shares stay whole numbers) */
 };
 
-/** What makes a sample an outlier: FLOPs, or memory as the plan has it; FLOPs until ranks are even; FLOPs, or memory
- * with what `auto` may offload and recompute; nothing. */
-enum slimpack_merge { SLIMPACK_MERGE, SLIMPACK_MERGE_EVEN, SLIMPACK_MERGE_ADAPTED, SLIMPACK_MERGE_NONE };
+/** Rules that make a sample an outlier. */
+enum slimpack_merge {
+    SLIMPACK_MERGE,      /* FLOPs, or memory with the plan's recomputation and offload */
+    SLIMPACK_MERGE_EVEN, /* FLOPs over C / k: k = 1, 2, 4, ..., DP until no rank has more than 1.1 C; the evenest stays
+                          */
+    SLIMPACK_MERGE_ADAPTED, /* FLOPs, or memory with all that `auto` may offload and recompute */
+    SLIMPACK_MERGE_NONE     /* dp_merge: false */
+};
 
 /** The n-th merge rule that the knobs allow, from 0 on. @return false: there is none */
 bool slimpack_nth_merge(const struct slimpack_knobs *knobs, int32_t n, enum slimpack_merge *merge);
@@ -88,7 +94,7 @@ void slimpack_split_free(struct slimpack_split *split);
  */
 int64_t slimpack_rank_tokens(const struct plan_request *request, bool adapted);
 
-/** Ranks of the component that begins at a rank: the width of its widest block, or 1. */
+/** Ranks that blocks link from this one on: the width of its widest block, or 1. */
 int32_t slimpack_linked_ranks(const struct slimpack_split *split, int32_t first_rank);
 
 /** Ranks [first_rank, first_rank + n_ranks) of a split, which cut no block. */
@@ -104,9 +110,9 @@ void slimpack_build(const struct slimpack_part *part, int64_t m, struct plan_pha
 
 /**
  * balance: time. Targets for fill_cut that make units equal in seconds of the pass on the last stage, which has the
- * head, with the plan's recomputation. From equal FLOPs on, six times: the seconds of each unit are spread evenly over
- * its FLOPs, and the boundaries move to equal shares of the sum. The round with the smallest largest unit is kept.
- * Caller frees.
+ * head, with the plan's recomputation. Targets begin at equal FLOPs and move five times: the seconds of each unit are
+ * spread evenly over its FLOPs, and boundaries move to equal shares of the sum. The round whose largest unit is
+ * smallest is kept. Caller frees.
  */
 fill_flop *slimpack_time_targets(const struct plan_request *request, const struct fill *fill, int32_t context);
 

@@ -73,7 +73,7 @@ static bool can_share(const struct cost_setting *setting, int32_t width)
            (setting->model->heads % parts == 0 && setting->model->kv_heads % parts == 0);
 }
 
-/* What makes a sample an outlier: more FLOPs than C / parts, or more tokens. */
+/* A sample is an outlier if it has more FLOPs than C / parts, or more tokens. */
 struct rule {
     int32_t parts;   /* 0: none is an outlier */
     double capacity; /* [tokens] */
@@ -155,9 +155,12 @@ void slimpack_split(const struct plan_request *request, enum slimpack_merge merg
                             ? (double)slimpack_rank_tokens(request, merge == SLIMPACK_MERGE_ADAPTED)
                             : INFINITY};
     split_by(request, &rule, split);
-    while (merge == SLIMPACK_MERGE_EVEN && 100 * fullest_of(split) > EVEN_PERCENT * split->total &&
-           (rule.parts *= 2) <= request->layout.dp) {
+    if (merge != SLIMPACK_MERGE_EVEN)
+        return;
+    for (rule.parts = 2; rule.parts <= request->layout.dp; rule.parts *= 2) {
         struct slimpack_split other;
+        if (100 * fullest_of(split) <= EVEN_PERCENT * split->total)
+            break;
         split_by(request, &rule, &other);
         if (fullest_of(&other) < fullest_of(split)) {
             slimpack_split_free(split);
@@ -181,8 +184,8 @@ struct token_bytes {
     double all, away;
 };
 
-/* As the backward of the sample begins: a rank that may cut it (`sliced`) holds its activations, keys, values and their
- * gradients; one that runs it whole holds its activations and works on all of it. */
+/* A rank holds most when the backward of the sample begins. If it cuts the sample (`sliced`), it holds its activations,
+ * keys, values and their gradients. Otherwise it holds its activations and works on all of it. */
 static struct token_bytes token_bytes_of(const struct plan_request *request, bool adapted,
                                          const struct cost_setting *own, bool last, bool sliced)
 {
@@ -229,9 +232,10 @@ int64_t slimpack_rank_tokens(const struct plan_request *request, bool adapted)
 {
     const struct slimpack_knobs *knobs = request->knobs;
     double most = 0;
+    bool may_cut = knobs->slicing, may_keep_whole = !knobs->slicing || request->layout.pp == 1; /* m >= the stages */
     for (int sliced = 0; sliced < 2; sliced++) {
         double tokens = INFINITY;
-        if (sliced ? !knobs->slicing : knobs->slicing && request->layout.pp > 1) /* m is a multiple of the stages */
+        if (!(sliced == 1 ? may_cut : may_keep_whole))
             continue;
         for (int32_t stage = 0; stage < request->layout.pp; stage++)
             tokens = fmin(tokens, tokens_on_stage(request, adapted, stage, sliced == 1));
