@@ -308,9 +308,6 @@ static void free_pipes(struct dag *dag)
         relations_free(&pipe->relations);
         for (int pass = 0; pass < N_STEP_PASSES; pass++)
             free(pipe->cost[pass]);
-        free(pipe->ends);
-        free(pipe->token);
-        free(pipe->tokens);
     }
     free(dag->pipes);
     free(dag->first_pipe);
@@ -370,7 +367,7 @@ bool dag_rebuild(const struct plan *plan, const struct cost_setting *setting, st
 {
     struct builder builder = {.plan = plan, .setting = setting, .options = options, .dag = dag};
     bool ok = true;
-    dag->n_tasks = dag->n_edges = dag->n_places = dag->apart.n = 0;
+    dag->n_tasks = dag->n_edges = dag->n_places = 0;
     dag->faults = setting->faults;
     if (folds(&builder))
         builder.alike = alike_of(&plan->phases[0], setting->platform->gpus_per_node);
@@ -389,7 +386,6 @@ bool dag_rebuild(const struct plan *plan, const struct cost_setting *setting, st
     free(builder.stream_last);
     free(builder.at);
     free(builder.alike);
-    dag->apart.n_tasks = dag->n_tasks;
     if (!ok)
         dag_free(dag);
     return ok;
@@ -406,7 +402,6 @@ void dag_free(struct dag *dag)
     free(dag->places);
     free(dag->stream_first);
     free(dag->stream_next);
-    free(dag->apart.copies);
     free(dag->room.mark);
     *dag = (struct dag){0};
 }

@@ -302,7 +302,7 @@ static void open_pipe(struct builder *builder, int32_t number, struct builder_pi
         pipe->own[kind] = dag_setting(builder->setting, layout, pipe->kinds.stage[kind]);
     open_fold(builder, pipe);
     open_sets(pipe);
-    if (plan_offloads(pipe->plan) && !builder->options.copies_apart)
+    if (plan_offloads(pipe->plan))
         pass_open_tokens(pipe);
     for (enum pass pass = PASS_FORWARD; pass < plan_n_passes(pipe->plan); pass++)
         builder_costs(builder, pipe, pass);
@@ -422,10 +422,7 @@ void builder_close_phase(struct builder *builder)
         free(pipe->set_arrived);
         free(pipe->token);
         free(pipe->tokens);
-        if (builder->options.copies_apart)
-            kept->ends = pipe->ends;
-        else
-            free(pipe->ends);
+        free(pipe->ends);
         free(pipe->fold);
     }
     free(builder->pipes);
