@@ -6,9 +6,6 @@
 #include "base/check.h"
 #include "dag/dag.h"
 
-/** For what the compiler must not turn into calls: it hands structs over in memory, and a pass takes 200 cycles. */
-#define BUILDER_INLINE static inline __attribute__((always_inline))
-
 /** Tasks that end a pass on one place; -1: there is none. */
 struct builder_end {
     int32_t first; /* COMPUTE */
@@ -16,19 +13,6 @@ struct builder_end {
     int32_t ring;  /* SYNC that closes a ring beside it */
     int32_t send;  /* to the neighbouring stage */
     int32_t offload;
-};
-
-/** What every pass needs of its cost: seconds on the compute stream, with its attention or without, which then runs
- * beside a ring. */
-struct builder_brief {
-    double all_s, no_attention_s, boundary_bytes;
-};
-
-/** The latest transfer of a unit between stages; all those of its pass are mostly alike. */
-struct builder_boundary {
-    double bytes; /* 0: none yet */
-    enum cost_route route;
-    struct cost_transfer transfer;
 };
 
 /** Context ranks of a stage of which only the first is built: where their rings lead. */
@@ -50,35 +34,26 @@ struct builder_pipe {
     int32_t *set_arrived;                   /* of each: lanes that wait there */
     int32_t alike; /* the pipeline whose steps are built for it too: itself, but for fold_alike */
     int32_t first_place, first_lane;
-    int32_t n_tensor, n_ranks;                   /* places of a context rank, of a stage */
-    int32_t n_built;                             /* of the latter: those with tasks, the first ones */
-    struct builder_fold *fold;                   /* of each stage, where one context rank is built for all; or NULL */
-    int32_t stages, n_virtual;                   /* virtual stages: chunks x stages */
-    int32_t n_units;                             /* of both cuts */
-    int32_t before[N_PASSES];                    /* units of the cuts before the pass's */
-    int32_t *done[N_PASSES];                     /* of each virtual stage: units built, from the first on, no gap */
-    struct dag_token *token;                     /* of each forward unit, as cost; NULL where no unit offloads */
-    int64_t *tokens;                             /* of each forward unit, its padding among them; likewise */
-    struct builder_brief *brief[N_STEP_PASSES];  /* as cost */
-    struct builder_boundary *boundary[N_PASSES]; /* of each unit */
-    struct builder_end *ends;                    /* [instance x n_built + rank] */
+    int32_t n_tensor, n_ranks; /* places of a context rank, of a stage */
+    int32_t n_built;           /* of the latter: those with tasks, the first ones */
+    struct builder_fold *fold; /* of each stage, where one context rank is built for all; or NULL */
+    int32_t stages, n_virtual; /* virtual stages: chunks x stages */
+    int32_t n_units;           /* of both cuts */
+    int32_t before[N_PASSES];  /* units of the cuts before the pass's */
+    int32_t *done[N_PASSES];   /* of each virtual stage: units built, from the first on, no gap */
+    struct dag_token *token;   /* of each forward unit, as cost; NULL where no unit offloads */
+    int64_t *tokens;           /* of each forward unit, its padding among them; likewise */
+    struct builder_end *ends;  /* [instance x n_built + rank] */
 };
 
 /** A place's part of the step in work. */
 struct builder_member {
     const struct builder_pipe *pipe;
-    int32_t unit, stage, rank, place;  /* stage: virtual; rank: of the stage's places */
-    struct builder_end *end;           /* of the pass; of PASS_WEIGHT: of its unit's backward */
-    int32_t ready;                     /* the task after which its ring can start */
-    int32_t ring;                      /* as in builder_end */
-    const struct cost_pass *cost;      /* of the pass */
-    const struct builder_brief *brief; /* of it */
-};
-
-/** What a pass costs on a slow place. */
-struct builder_slow_cost {
-    struct cost_pass cost;
-    struct builder_brief brief;
+    int32_t unit, stage, rank, place; /* stage: virtual; rank: of the stage's places */
+    struct builder_end *end;          /* of the pass; of PASS_WEIGHT: of its unit's backward */
+    int32_t ready;                    /* the task after which its ring can start */
+    int32_t ring;                     /* as in builder_end */
+    const struct cost_pass *cost;     /* of the pass */
 };
 
 /** What the passes of a place have left open, -1: nothing. */
@@ -121,68 +96,12 @@ struct builder {
     int32_t *group_first;            /* of each (group, pass): its first rendezvous */
     int32_t *arrived;                /* of each rendezvous: lanes that wait there */
     struct builder_member *members;  /* of the step in work */
-    struct builder_slow_cost *slow;  /* of each member; used by those on slow places */
+    struct cost_pass *slow;          /* of each member, its cost; used by those on slow places */
     int32_t *places, *units, *ready; /* of the ring in work */
 };
 
-/** Make room for one more task, for one more edge. */
-void builder_grow_tasks(struct builder *builder);
-void builder_grow_edges(struct builder *builder);
-
-/** The newest task's in-edges while several are appended: what that takes, at hand. */
-struct builder_edges {
-    int32_t task, first, n; /* edges of the graph: before the task, by now */
-    int32_t *mark, *in_task;
-    uint8_t *in_kind;
-};
-
-BUILDER_INLINE struct builder_edges builder_open_edges(const struct builder *builder)
-{
-    const struct dag *dag = builder->dag;
-    return (struct builder_edges){.task = dag->n_tasks - 1,
-                                  .first = dag->in_first[dag->n_tasks - 1],
-                                  .n = dag->n_edges,
-                                  .mark = dag->room.mark,
-                                  .in_task = dag->in_task,
-                                  .in_kind = dag->in_kind};
-}
-
-/** The task waits for `from`, -1: for nothing. Of two kinds between the same tasks the lower stays. */
-BUILDER_INLINE void builder_add_edge(struct builder *builder, struct builder_edges *edges, int32_t from,
-                                     enum dag_edge kind)
-{
-    if (from < 0)
-        return;
-    int32_t known = edges->mark[from];
-    if (known >= edges->first) {
-        if (kind < edges->in_kind[known])
-            edges->in_kind[known] = (uint8_t)kind;
-        return;
-    }
-    CHECK(from < edges->task);
-    if (edges->n == builder->dag->room.edges) {
-        builder_grow_edges(builder);
-        edges->in_task = builder->dag->in_task;
-        edges->in_kind = builder->dag->in_kind;
-    }
-    edges->mark[from] = edges->n;
-    edges->in_task[edges->n] = from;
-    edges->in_kind[edges->n++] = (uint8_t)kind;
-}
-
-/** Before the next task. */
-BUILDER_INLINE void builder_close_edges(struct builder *builder, const struct builder_edges *edges)
-{
-    builder->dag->n_edges = builder->dag->in_first[edges->task + 1] = edges->n;
-}
-
-/** The newest task waits for `from`, likewise. */
-BUILDER_INLINE void builder_edge(struct builder *builder, int32_t from, enum dag_edge kind)
-{
-    struct builder_edges edges = builder_open_edges(builder);
-    builder_add_edge(builder, &edges, from, kind);
-    builder_close_edges(builder, &edges);
-}
+/** The newest task waits for `from`, -1: for nothing. Of two kinds between the same tasks the lower stays. */
+void builder_edge(struct builder *builder, int32_t from, enum dag_edge kind);
 
 /** The pipeline whose steps are built for one. */
 static inline int32_t builder_alike(const struct builder *builder, int32_t pipeline)
@@ -190,73 +109,18 @@ static inline int32_t builder_alike(const struct builder *builder, int32_t pipel
     return builder->alike != NULL ? builder->alike[pipeline] : pipeline;
 }
 
-/** Append a task behind the last of its stream. Its edges stay open. */
-BUILDER_INLINE struct builder_edges builder_open_task(struct builder *builder, struct dag_task task, double duration_s)
-{
-    struct dag *dag = builder->dag;
-    if (dag->n_tasks == dag->room.tasks)
-        builder_grow_tasks(builder);
-    int32_t number = dag->n_tasks++, previous = builder->stream_last[task.stream];
-    dag->tasks[number] = task;
-    dag->duration_s[number] = duration_s;
-    dag->in_first[number] = dag->n_edges;
-    dag->room.mark[number] = dag->stream_next[number] = -1;
-    builder->stream_last[task.stream] = number;
-    *(previous >= 0 ? &dag->stream_next[previous] : &dag->stream_first[task.stream]) = number;
-    struct builder_edges edges = builder_open_edges(builder);
-    builder_add_edge(builder, &edges, previous >= 0 ? previous : builder->gate,
-                     previous >= 0 ? DAG_SCHEDULE : DAG_COLLECTIVE);
-    return edges;
-}
+/** Append a task behind the last of its stream. @return its number */
+int32_t builder_task(struct builder *builder, struct dag_task task, double duration_s);
 
-/** Likewise. @return its number */
-BUILDER_INLINE int32_t builder_task(struct builder *builder, struct dag_task task, double duration_s)
-{
-    struct builder_edges edges = builder_open_task(builder, task, duration_s);
-    builder_close_edges(builder, &edges);
-    return edges.task;
-}
-
-/** A task of a place: phase, pipeline, stage, place and stream filled in. Inline, as the above: a task is put together
- * in registers and written once. */
-BUILDER_INLINE struct dag_task builder_task_of(const struct builder *builder, int32_t place, enum dag_stream stream,
-                                               enum dag_kind kind, enum dag_purpose purpose)
-{
-    const struct dag_place *at = &builder->dag->places[place];
-    return (struct dag_task){.kind = (uint8_t)kind,
-                             .purpose = (uint8_t)purpose,
-                             .phase = at->phase,
-                             .stage = at->stage,
-                             .pipeline = at->pipeline,
-                             .unit = -1,
-                             .place = place,
-                             .stream = place * DAG_N_STREAMS + (int32_t)stream,
-                             .from_rank = at->rank,
-                             .to_rank = at->rank};
-}
+/** A task of a place: phase, pipeline, stage, place and stream filled in. */
+struct dag_task builder_task_of(const struct builder *builder, int32_t place, enum dag_stream stream,
+                                enum dag_kind kind, enum dag_purpose purpose);
 
 /** How many times as long bytes take from rank to rank as on sound links; a host's rank is -1. */
 double builder_link_factor(const struct builder *builder, int32_t from_rank, int32_t to_rank);
 
-/** Append a SEND from rank to rank; `transfer` is that of sound links. Its edges stay open. */
-BUILDER_INLINE struct builder_edges builder_open_send(struct builder *builder, struct dag_task task,
-                                                      struct cost_transfer transfer)
-{
-    task.latency_s = transfer.latency_s;
-    task.wire_bytes = transfer.wire_bytes;
-    double factor = builder->setting->faults != NULL ? builder_link_factor(builder, task.from_rank, task.to_rank) : 1;
-    if (factor > 1)
-        transfer.duration_s = transfer.latency_s + factor * (transfer.wire_bytes / transfer.bytes_per_s);
-    return builder_open_task(builder, task, transfer.duration_s);
-}
-
-/** Likewise. @return its number */
-BUILDER_INLINE int32_t builder_send(struct builder *builder, struct dag_task task, struct cost_transfer transfer)
-{
-    struct builder_edges edges = builder_open_send(builder, task, transfer);
-    builder_close_edges(builder, &edges);
-    return edges.task;
-}
+/** Append a SEND from rank to rank; `transfer` is that of sound links. @return its number */
+int32_t builder_send(struct builder *builder, struct dag_task task, struct cost_transfer transfer);
 
 /** NVLink inside a node, else NIC. */
 enum cost_route builder_route(const struct builder *builder, int32_t from_rank, int32_t to_rank);
@@ -314,16 +178,8 @@ double builder_ring_s(const struct builder *builder, const struct builder_ring *
 /** SYNC on the collective stream of a place; edges into it are the caller's. */
 int32_t builder_sync(struct builder *builder, int32_t place, enum dag_purpose purpose);
 
-/** Costs of a pass of all units on each kind of virtual stage: cost, unless it is known, and brief. */
+/** Costs of a pass of all units on each kind of virtual stage, unless they are known. */
 void builder_costs(const struct builder *builder, struct builder_pipe *pipe, enum pass pass);
-
-static inline struct builder_brief builder_brief_of(const struct builder *builder, const struct cost_pass *cost)
-{
-    double seconds = cost->other_s + cost->shard_s;
-    if (!builder->options.all_tensor_ranks)
-        seconds += cost->tensor_s;
-    return (struct builder_brief){seconds + cost->attention_s, seconds, cost->boundary_bytes};
-}
 
 /** dag_setting of a virtual stage. */
 static inline const struct cost_setting *builder_own(const struct builder_pipe *pipe, int32_t stage)
@@ -356,12 +212,12 @@ static inline int32_t builder_set_of(const struct builder_pipe *pipe, const stru
  * stage). Their `next` steps are of one pass, of a group also of one virtual stage. */
 void builder_pass(struct builder *builder, const int32_t *lanes, int32_t n_lanes);
 
-BUILDER_INLINE int32_t builder_instance(const struct builder_pipe *pipe, enum pass pass, int32_t unit, int32_t stage)
+static inline int32_t builder_instance(const struct builder_pipe *pipe, enum pass pass, int32_t unit, int32_t stage)
 {
     return stage * pipe->n_units + pipe->before[pass] + unit;
 }
 
-BUILDER_INLINE struct builder_end *builder_end_of(const struct builder_pipe *pipe, int32_t instance, int32_t rank)
+static inline struct builder_end *builder_end_of(const struct builder_pipe *pipe, int32_t instance, int32_t rank)
 {
     return &pipe->ends[(size_t)instance * (size_t)pipe->n_built + (size_t)rank];
 }

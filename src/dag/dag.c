@@ -167,16 +167,11 @@ static void price_unit(const struct priced *priced, enum pass pass, int32_t unit
 
 void builder_costs(const struct builder *builder, struct builder_pipe *pipe, enum pass pass)
 {
-    int32_t n_units = plan_cut_of(pipe->plan, pass)->n_units, n_kinds = pipe->kinds.n, n = n_units * n_kinds;
-    pipe->brief[pass] = check_malloc((size_t)n * sizeof *pipe->brief[pass]);
-    if (pipe->cost[pass] == NULL) {
-        struct priced priced = priced_of(pipe->plan, builder->setting, &pipe->kinds);
-        pipe->cost[pass] = check_malloc((size_t)n * sizeof *pipe->cost[pass]);
-        for (int32_t unit = 0; unit < n_units; unit++)
-            price_unit(&priced, pass, unit, pipe->cost[pass] + unit * n_kinds, NULL);
-    }
-    for (int32_t i = 0; i < n; i++)
-        pipe->brief[pass][i] = builder_brief_of(builder, &pipe->cost[pass][i]);
+    int32_t n_units = plan_cut_of(pipe->plan, pass)->n_units, n_kinds = pipe->kinds.n;
+    struct priced priced = priced_of(pipe->plan, builder->setting, &pipe->kinds);
+    pipe->cost[pass] = check_malloc((size_t)n_units * (size_t)n_kinds * sizeof *pipe->cost[pass]);
+    for (int32_t unit = 0; unit < n_units; unit++)
+        price_unit(&priced, pass, unit, pipe->cost[pass] + unit * n_kinds, NULL);
 }
 
 void dag_passes_s(const struct plan_pipeline *pipeline, const struct cost_setting *setting,

@@ -4,43 +4,38 @@
 #include <math.h>
 
 /* What the pass costs on its place. */
-BUILDER_INLINE void price(const struct pass_work *work, struct builder_member *member)
+static void price(const struct pass_work *work, struct builder_member *member)
 {
     const struct builder *builder = work->builder;
     const struct builder_pipe *pipe = member->pipe;
     int32_t gpu = builder->dag->places[member->place].rank;
-    int32_t at = member->unit * pipe->kinds.n + pipe->kinds.kind[member->stage];
-    member->cost = &pipe->cost[work->pass][at];
-    member->brief = &pipe->brief[work->pass][at];
+    member->cost = builder_cost_of(pipe, work->pass, member->unit, member->stage);
     if (builder->setting->faults == NULL || !builder_slow(builder, gpu))
         return;
-    struct builder_slow_cost *slow = &builder->slow[member - builder->members];
-    slow->cost = dag_gpu_pass_cost(pipe->plan, builder->setting, work->pass, member->unit, member->stage, gpu);
-    slow->brief = builder_brief_of(builder, &slow->cost);
-    member->cost = &slow->cost;
-    member->brief = &slow->brief;
+    struct cost_pass *slow = &builder->slow[member - builder->members];
+    *slow = dag_gpu_pass_cost(pipe->plan, builder->setting, work->pass, member->unit, member->stage, gpu);
+    member->cost = slow;
 }
 
-BUILDER_INLINE void after_end(struct pass_work *work, struct builder_edges *edges, const struct builder_end *end,
-                              enum dag_edge kind)
+static void after_end(struct pass_work *work, const struct builder_end *end, enum dag_edge kind)
 {
-    builder_add_edge(work->builder, edges, end->last, kind);
-    builder_add_edge(work->builder, edges, end->ring, kind);
+    builder_edge(work->builder, end->last, kind);
+    builder_edge(work->builder, end->ring, kind);
 }
 
-/* Field by field, as this is faster: copying the whole struct would wait until its parts are stored. */
-BUILDER_INLINE void set_member(const struct pass_work *work, const struct builder_lane *lane, int32_t rank,
-                               struct builder_member *member)
+static struct builder_member member_of(const struct pass_work *work, const struct builder_lane *lane, int32_t rank)
 {
     const struct builder_pipe *pipe = lane->pipe;
-    member->pipe = pipe;
-    member->unit = lane->steps[lane->next].unit;
-    member->stage = work->chunk * pipe->stages + lane->stage;
-    member->rank = rank;
-    member->place = pipe->first_place + lane->stage * pipe->n_ranks + rank;
+    int32_t unit = lane->steps[lane->next].unit, stage = work->chunk * pipe->stages + lane->stage;
     enum pass own = work->pass == PASS_WEIGHT ? PASS_BACKWARD : work->pass;
-    member->end = builder_end_of(pipe, builder_instance(pipe, own, member->unit, member->stage), rank);
-    member->ready = member->ring = -1;
+    return (struct builder_member){.pipe = pipe,
+                                   .unit = unit,
+                                   .stage = stage,
+                                   .rank = rank,
+                                   .place = pipe->first_place + lane->stage * pipe->n_ranks + rank,
+                                   .end = builder_end_of(pipe, builder_instance(pipe, own, unit, stage), rank),
+                                   .ready = -1,
+                                   .ring = -1};
 }
 
 static void collect_members(struct pass_work *work)
@@ -50,7 +45,7 @@ static void collect_members(struct pass_work *work)
         for (int32_t i = 0; i < work->n_lanes; i++) {
             const struct builder_lane *lane = &builder->lanes[work->lanes[i]];
             for (int32_t rank = tensor; rank < lane->pipe->n_built; rank += work->n_tensor)
-                set_member(work, lane, rank, &builder->members[work->n_members++]);
+                builder->members[work->n_members++] = member_of(work, lane, rank);
         }
 }
 
@@ -64,21 +59,19 @@ static bool is_ring(const struct pass_work *work)
 }
 
 /* The neighbouring stage's result: sent, or at hand when it needs no sending. */
-BUILDER_INLINE void after_neighbour(struct pass_work *work, struct builder_edges *edges,
-                                    const struct builder_member *member)
+static void after_neighbour(struct pass_work *work, const struct builder_member *member)
 {
     int32_t away = member->pipe->n_units * member->pipe->n_built;
     const struct builder_end *end = member->end + (work->pass == PASS_FORWARD ? -away : away);
     if (end->send >= 0)
-        builder_add_edge(work->builder, edges, end->send, DAG_INTER_STAGE);
+        builder_edge(work->builder, end->send, DAG_INTER_STAGE);
     else
-        after_end(work, edges, end, DAG_INTER_STAGE);
+        after_end(work, end, DAG_INTER_STAGE);
 }
 
 /* On the last stage a backward unit follows the forward units whose tokens it consumes. If these are just the tokens of
  * one forward unit, the edge is that unit's way back (DAG_INTER_STAGE). */
-BUILDER_INLINE void after_forwards(struct pass_work *work, struct builder_edges *edges,
-                                   const struct builder_member *member)
+static void after_forwards(struct pass_work *work, const struct builder_member *member)
 {
     const struct builder_pipe *pipe = member->pipe;
     const struct relations *relations = &pipe->relations;
@@ -88,46 +81,51 @@ BUILDER_INLINE void after_forwards(struct pass_work *work, struct builder_edges 
         int64_t tokens = plan_unit_tokens(&pipe->plan->cut[PASS_FORWARD], share->forward) +
                          pipe->plan->cut[PASS_FORWARD].units[share->forward].padding_tokens;
         bool alike = end - first == 1 && share->whole_tokens + share->sliced_tokens == tokens;
-        after_end(work, edges, pass_end_of(member, PASS_FORWARD, share->forward, member->stage),
+        after_end(work, pass_end_of(member, PASS_FORWARD, share->forward, member->stage),
                   alike ? DAG_INTER_STAGE : DAG_INTER_PASS);
     }
 }
 
-BUILDER_INLINE void after_data(struct pass_work *work, struct builder_edges *edges, const struct builder_member *member)
+static void after_data(struct pass_work *work, const struct builder_member *member)
 {
     const struct builder_pipe *pipe = member->pipe;
     const struct relations *relations = &pipe->relations;
     if (work->pass == PASS_WEIGHT) {
-        after_end(work, edges, member->end, DAG_INTER_PASS);
+        after_end(work, member->end, DAG_INTER_PASS);
         return;
     }
     bool first_stage = work->pass == PASS_FORWARD ? member->stage == 0 : member->stage == pipe->n_virtual - 1;
     if (!first_stage)
-        after_neighbour(work, edges, member);
+        after_neighbour(work, member);
     else if (work->pass == PASS_BACKWARD)
-        after_forwards(work, edges, member);
+        after_forwards(work, member);
     const int32_t *first = relations->after_first[work->pass] + member->unit, *after = relations->after[work->pass];
     for (int32_t i = first[0]; i < first[1]; i++)
-        after_end(work, edges, member->end + (after[i] - member->unit) * pipe->n_built, DAG_INTER_SLICE);
+        after_end(work, member->end + (after[i] - member->unit) * pipe->n_built, DAG_INTER_SLICE);
 }
 
-BUILDER_INLINE void add_compute(struct pass_work *work, struct builder_member *member)
+/* Seconds of a pass on the compute stream; without its attention if that runs beside a ring. */
+static double compute_s(const struct pass_work *work, const struct cost_pass *cost)
+{
+    double seconds = cost->other_s + cost->shard_s;
+    if (!work->builder->options.all_tensor_ranks)
+        seconds += cost->tensor_s;
+    return work->ring || work->set >= 0 ? seconds : seconds + cost->attention_s;
+}
+
+static void add_compute(struct pass_work *work, struct builder_member *member)
 {
     struct builder *builder = work->builder;
     bool offloads = work->pass == PASS_BACKWARD && member->pipe->token != NULL;
     int32_t prefetch = offloads && !pass_streams(work, member) ? pass_prefetch(work, member, -1) : -1;
-    const struct builder_brief *brief = member->brief;
-    double duration_s = work->ring || work->set >= 0 ? brief->no_attention_s : brief->all_s;
     struct dag_task task = pass_task_of(work, member, DAG_STREAM_COMPUTE, DAG_COMPUTE, DAG_PASS);
-    struct builder_edges edges = builder_open_task(builder, task, duration_s);
     struct builder_place *at = &builder->at[member->place];
-    member->ready = at->begin = edges.task;
-    builder_add_edge(builder, &edges, at->ring, DAG_COLLECTIVE);
-    builder_add_edge(builder, &edges, at->send, DAG_SCHEDULE);
-    builder_add_edge(builder, &edges, at->copy, DAG_INTER_PASS);
-    builder_add_edge(builder, &edges, prefetch, DAG_INTER_PASS);
-    after_data(work, &edges, member);
-    builder_close_edges(builder, &edges);
+    member->ready = at->begin = builder_task(builder, task, compute_s(work, member->cost));
+    builder_edge(builder, at->ring, DAG_COLLECTIVE);
+    builder_edge(builder, at->send, DAG_SCHEDULE);
+    builder_edge(builder, at->copy, DAG_INTER_PASS);
+    builder_edge(builder, prefetch, DAG_INTER_PASS);
+    after_data(work, member);
     at->copy = offloads && pass_streams(work, member) ? pass_prefetch(work, member, member->ready) : -1;
 }
 
@@ -213,16 +211,7 @@ static void add_context(struct pass_work *work)
         work->builder->members[i].ring = -1; /* over before the attention */
 }
 
-BUILDER_INLINE struct cost_transfer boundary_transfer(const struct pass_work *work, const struct builder_member *member,
-                                                      enum cost_route route, double bytes)
-{
-    struct builder_boundary *latest = &member->pipe->boundary[work->pass][member->unit];
-    if (latest->bytes != bytes || latest->route != route)
-        *latest = (struct builder_boundary){bytes, route, cost_of_transfer(work->builder->setting, route, bytes, 1)};
-    return latest->transfer;
-}
-
-BUILDER_INLINE void add_boundary(struct pass_work *work, const struct builder_member *member, struct builder_end *end)
+static void add_boundary(struct pass_work *work, const struct builder_member *member, struct builder_end *end)
 {
     struct builder *builder = work->builder;
     const struct builder_pipe *pipe = member->pipe;
@@ -231,7 +220,7 @@ BUILDER_INLINE void add_boundary(struct pass_work *work, const struct builder_me
     if (to < 0 || to == pipe->n_virtual)
         return;
     int32_t place = pipe->first_place + builder_stage_of(pipe, to) * pipe->n_ranks + member->rank;
-    double bytes = member->brief->boundary_bytes;
+    double bytes = member->cost->boundary_bytes;
     int32_t rank = builder->dag->places[place].rank;
     if (bytes <= 0 || rank == builder->dag->places[member->place].rank)
         return;
@@ -239,13 +228,11 @@ BUILDER_INLINE void add_boundary(struct pass_work *work, const struct builder_me
     struct dag_task task = pass_task_of(work, member, stream, DAG_SEND, DAG_BOUNDARY);
     task.to_rank = rank;
     enum cost_route route = builder->at[member->place].node == builder->at[place].node ? COST_NVLINK : COST_NIC;
-    struct builder_edges edges = builder_open_send(builder, task, boundary_transfer(work, member, route, bytes));
-    end->send = edges.task;
-    after_end(work, &edges, end, DAG_INTER_STAGE);
-    builder_close_edges(builder, &edges);
+    end->send = builder_send(builder, task, cost_of_transfer(builder->setting, route, bytes, 1));
+    after_end(work, end, DAG_INTER_STAGE);
 }
 
-BUILDER_INLINE void end_pass(struct pass_work *work, const struct builder_member *member)
+static void end_pass(struct pass_work *work, const struct builder_member *member)
 {
     struct builder *builder = work->builder;
     struct builder_place *at = &builder->at[member->place];
@@ -263,27 +250,6 @@ BUILDER_INLINE void end_pass(struct pass_work *work, const struct builder_member
         pass_offload(work, member, end);
 }
 
-/* Build the step's members. `alone`: there is one member, of one lane and without exchanges, as nearly always. It is a
- * constant where this is inlined, so no loop over members is left there. */
-BUILDER_INLINE void build(struct pass_work *work, bool alone)
-{
-    struct builder *builder = work->builder;
-    int32_t n = alone ? 1 : work->n_members;
-    for (int32_t i = 0; i < n; i++)
-        price(work, &builder->members[i]);
-    work->ring = !alone && is_ring(work);
-    for (int32_t i = 0; i < n; i++)
-        add_compute(work, &builder->members[i]);
-    if (!alone && work->n_tensor > 1)
-        add_tensor_rings(work);
-    if (work->ring)
-        add_context(work);
-    for (int32_t i = 0; !alone && work->set >= 0 && i < work->n_tensor; i++)
-        pass_exchange(work, i * work->n_lanes);
-    for (int32_t i = 0; i < n; i++)
-        end_pass(work, &builder->members[i]);
-}
-
 void builder_pass(struct builder *builder, const int32_t *lanes, int32_t n_lanes)
 {
     const struct builder_lane *lane = &builder->lanes[lanes[0]];
@@ -296,11 +262,18 @@ void builder_pass(struct builder *builder, const int32_t *lanes, int32_t n_lanes
                              .pass = step->pass,
                              .chunk = step->chunk,
                              .set = builder_set_of(pipe, step, lane->stage)};
-    if (n_lanes == 1 && pipe->n_ranks == 1 && work.set < 0) {
-        set_member(&work, lane, 0, &builder->members[0]);
-        build(&work, true);
-        return;
-    }
     collect_members(&work);
-    build(&work, false);
+    for (int32_t i = 0; i < work.n_members; i++)
+        price(&work, &builder->members[i]);
+    work.ring = is_ring(&work);
+    for (int32_t i = 0; i < work.n_members; i++)
+        add_compute(&work, &builder->members[i]);
+    if (work.n_tensor > 1)
+        add_tensor_rings(&work);
+    if (work.ring)
+        add_context(&work);
+    for (int32_t i = 0; work.set >= 0 && i < work.n_tensor; i++)
+        pass_exchange(&work, i * n_lanes);
+    for (int32_t i = 0; i < work.n_members; i++)
+        end_pass(&work, &builder->members[i]);
 }

@@ -19,8 +19,8 @@ struct pass_work {
 };
 
 /** A task of a member's pass. */
-BUILDER_INLINE struct dag_task pass_task_of(const struct pass_work *work, const struct builder_member *member,
-                                            enum dag_stream stream, enum dag_kind kind, enum dag_purpose purpose)
+static inline struct dag_task pass_task_of(const struct pass_work *work, const struct builder_member *member,
+                                           enum dag_stream stream, enum dag_kind kind, enum dag_purpose purpose)
 {
     struct dag_task task = builder_task_of(work->builder, member->place, stream, kind, purpose);
     task.pass = (uint8_t)work->pass;
@@ -29,8 +29,8 @@ BUILDER_INLINE struct dag_task pass_task_of(const struct pass_work *work, const 
     return task;
 }
 
-BUILDER_INLINE struct builder_end *pass_end_of(const struct builder_member *member, enum pass pass, int32_t unit,
-                                               int32_t stage)
+static inline struct builder_end *pass_end_of(const struct builder_member *member, enum pass pass, int32_t unit,
+                                              int32_t stage)
 {
     const struct builder_pipe *pipe = member->pipe;
     return builder_end_of(pipe, builder_instance(pipe, pass, unit, stage), member->rank);

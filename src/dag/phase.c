@@ -308,7 +308,6 @@ static void open_pipe(struct builder *builder, int32_t number, struct builder_pi
         builder_costs(builder, pipe, pass);
     for (int pass = 0; pass < N_PASSES; pass++) {
         pipe->done[pass] = check_calloc((size_t)pipe->n_virtual, sizeof *pipe->done[pass]);
-        pipe->boundary[pass] = check_calloc((size_t)pipe->plan->cut[pass].n_units, sizeof *pipe->boundary[pass]);
         pipe->ordinal[pass] = ordinals_of(&pipe->plan->cut[pass], phase->n_groups);
     }
     pipe->n_units = pipe->plan->cut[PASS_FORWARD].n_units + pipe->plan->cut[PASS_BACKWARD].n_units;
@@ -408,13 +407,10 @@ void builder_close_phase(struct builder *builder)
             continue;
         kept->kinds = pipe->kinds;
         kept->relations = pipe->relations;
-        for (int pass = 0; pass < N_STEP_PASSES; pass++) {
+        for (int pass = 0; pass < N_STEP_PASSES; pass++)
             kept->cost[pass] = pipe->cost[pass];
-            free(pipe->brief[pass]);
-        }
         for (int pass = 0; pass < N_PASSES; pass++) {
             free(pipe->done[pass]);
-            free(pipe->boundary[pass]);
             free(pipe->ordinal[pass]);
             free(pipe->set[pass]);
         }
