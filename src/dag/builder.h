@@ -100,8 +100,9 @@ struct builder {
     int32_t *places, *units, *ready; /* of the ring in work */
 };
 
-/** The newest task waits for `from`, -1: for nothing. Of two kinds between the same tasks the lower stays. */
-void builder_edge(struct builder *builder, int32_t from, enum dag_edge kind);
+/** Make room for more tasks, for more edges. */
+void builder_grow_tasks(struct dag *dag);
+void builder_grow_edges(struct dag *dag);
 
 /** The pipeline whose steps are built for one. */
 static inline int32_t builder_alike(const struct builder *builder, int32_t pipeline)
@@ -109,12 +110,65 @@ static inline int32_t builder_alike(const struct builder *builder, int32_t pipel
     return builder->alike != NULL ? builder->alike[pipeline] : pipeline;
 }
 
-/** Append a task behind the last of its stream. @return its number */
-int32_t builder_task(struct builder *builder, struct dag_task task, double duration_s);
+/** The newest task waits for `from`, -1: for nothing. Of two kinds between the same tasks the lower stays. These three
+ * are inline because passes, the most of a graph, take 1.2 times as long otherwise. */
+static inline void builder_edge(struct builder *builder, int32_t from, enum dag_edge kind)
+{
+    struct dag *dag = builder->dag;
+    int32_t task = dag->n_tasks - 1;
+    if (from < 0)
+        return;
+    int32_t known = dag->room.mark[from];
+    if (known >= dag->in_first[task]) {
+        if (kind < dag->in_kind[known])
+            dag->in_kind[known] = (uint8_t)kind;
+        return;
+    }
+    CHECK(from < task);
+    if (dag->n_edges == dag->room.edges)
+        builder_grow_edges(dag);
+    dag->room.mark[from] = dag->n_edges;
+    dag->in_task[dag->n_edges] = from;
+    dag->in_kind[dag->n_edges++] = (uint8_t)kind;
+    dag->in_first[task + 1] = dag->n_edges;
+}
 
 /** A task of a place: phase, pipeline, stage, place and stream filled in. */
-struct dag_task builder_task_of(const struct builder *builder, int32_t place, enum dag_stream stream,
-                                enum dag_kind kind, enum dag_purpose purpose);
+static inline struct dag_task builder_task_of(const struct builder *builder, int32_t place, enum dag_stream stream,
+                                              enum dag_kind kind, enum dag_purpose purpose)
+{
+    const struct dag_place *at = &builder->dag->places[place];
+    return (struct dag_task){.kind = (uint8_t)kind,
+                             .purpose = (uint8_t)purpose,
+                             .phase = at->phase,
+                             .stage = at->stage,
+                             .pipeline = at->pipeline,
+                             .unit = -1,
+                             .place = place,
+                             .stream = place * DAG_N_STREAMS + (int32_t)stream,
+                             .from_rank = at->rank,
+                             .to_rank = at->rank};
+}
+
+/** Append a task behind the last of its stream. @return its number */
+static inline int32_t builder_task(struct builder *builder, struct dag_task task, double duration_s)
+{
+    struct dag *dag = builder->dag;
+    if (dag->n_tasks == dag->room.tasks)
+        builder_grow_tasks(dag);
+    int32_t number = dag->n_tasks++, previous = builder->stream_last[task.stream];
+    dag->tasks[number] = task;
+    dag->duration_s[number] = duration_s;
+    dag->in_first[number] = dag->in_first[number + 1] = dag->n_edges;
+    dag->room.mark[number] = dag->stream_next[number] = -1;
+    builder->stream_last[task.stream] = number;
+    *(previous >= 0 ? &dag->stream_next[previous] : &dag->stream_first[task.stream]) = number;
+    if (previous >= 0)
+        builder_edge(builder, previous, DAG_SCHEDULE);
+    else
+        builder_edge(builder, builder->gate, DAG_COLLECTIVE);
+    return number;
+}
 
 /** How many times as long bytes take from rank to rank as on sound links; a host's rank is -1. */
 double builder_link_factor(const struct builder *builder, int32_t from_rank, int32_t to_rank);

@@ -23,19 +23,19 @@ static void after_end(struct pass_work *work, const struct builder_end *end, enu
     builder_edge(work->builder, end->ring, kind);
 }
 
-static struct builder_member member_of(const struct pass_work *work, const struct builder_lane *lane, int32_t rank)
+static void set_member(const struct pass_work *work, const struct builder_lane *lane, int32_t rank,
+                       struct builder_member *member)
 {
     const struct builder_pipe *pipe = lane->pipe;
-    int32_t unit = lane->steps[lane->next].unit, stage = work->chunk * pipe->stages + lane->stage;
     enum pass own = work->pass == PASS_WEIGHT ? PASS_BACKWARD : work->pass;
-    return (struct builder_member){.pipe = pipe,
-                                   .unit = unit,
-                                   .stage = stage,
-                                   .rank = rank,
-                                   .place = pipe->first_place + lane->stage * pipe->n_ranks + rank,
-                                   .end = builder_end_of(pipe, builder_instance(pipe, own, unit, stage), rank),
-                                   .ready = -1,
-                                   .ring = -1};
+    member->pipe = pipe;
+    member->unit = lane->steps[lane->next].unit;
+    member->stage = work->chunk * pipe->stages + lane->stage;
+    member->rank = rank;
+    member->place = pipe->first_place + lane->stage * pipe->n_ranks + rank;
+    member->end = builder_end_of(pipe, builder_instance(pipe, own, member->unit, member->stage), rank);
+    member->ready = member->ring = -1;
+    price(work, member);
 }
 
 static void collect_members(struct pass_work *work)
@@ -45,7 +45,7 @@ static void collect_members(struct pass_work *work)
         for (int32_t i = 0; i < work->n_lanes; i++) {
             const struct builder_lane *lane = &builder->lanes[work->lanes[i]];
             for (int32_t rank = tensor; rank < lane->pipe->n_built; rank += work->n_tensor)
-                builder->members[work->n_members++] = member_of(work, lane, rank);
+                set_member(work, lane, rank, &builder->members[work->n_members++]);
         }
 }
 
@@ -263,8 +263,6 @@ void builder_pass(struct builder *builder, const int32_t *lanes, int32_t n_lanes
                              .chunk = step->chunk,
                              .set = builder_set_of(pipe, step, lane->stage)};
     collect_members(&work);
-    for (int32_t i = 0; i < work.n_members; i++)
-        price(&work, &builder->members[i]);
     work.ring = is_ring(&work);
     for (int32_t i = 0; i < work.n_members; i++)
         add_compute(&work, &builder->members[i]);
