@@ -20,50 +20,51 @@ static const struct dag_token *token_of(const struct builder_pipe *pipe, int32_t
     return &pipe->token[unit * pipe->kinds.n + pipe->kinds.kind[stage]];
 }
 
-int32_t pass_prefetch(struct pass_work *work, const struct builder_member *member, int32_t own_pass)
+int32_t pass_prefetch(struct pass_work *work, const struct builder_participant *participant, int32_t own_pass)
 {
     struct builder *builder = work->builder;
-    const struct builder_pipe *pipe = member->pipe;
+    const struct builder_pipe *pipe = participant->pipe;
     const struct relations *relations = &pipe->relations;
-    int32_t first = relations->share_first[member->unit], end = relations->share_first[member->unit + 1];
+    int32_t first = relations->share_first[participant->unit], end = relations->share_first[participant->unit + 1];
     double bytes = 0;
     for (int32_t i = first; i < end; i++) {
         const struct relations_share *part = &relations->shares[i];
-        double share = plan_offload(pipe->plan, part->forward, member->stage);
+        double share = plan_offload(pipe->plan, part->forward, participant->stage);
         if (share > 0)
-            bytes += share * dag_offloadable_of_tokens(token_of(pipe, part->forward, member->stage),
+            bytes += share * dag_offloadable_of_tokens(token_of(pipe, part->forward, participant->stage),
                                                        part->whole_tokens + part->sliced_tokens, part->sliced_tokens);
     }
     if (bytes <= 0)
         return -1;
-    struct dag_task task = pass_task_of(work, member, DAG_STREAM_FROM_HOST, DAG_SEND, DAG_PREFETCH);
+    struct dag_task task = pass_task_of(work, participant, DAG_STREAM_FROM_HOST, DAG_SEND, DAG_PREFETCH);
     task.from_rank = -1;
     int32_t send = add_copy(builder, task, bytes);
-    after_start(builder, own_pass >= 0 ? own_pass : builder->at[member->place].begin);
-    if (own_pass < 0 && member->stage < pipe->n_virtual - 1)
-        after_start(builder, pass_end_of(member, PASS_BACKWARD, member->unit, member->stage + 1)->first);
+    after_start(builder, own_pass >= 0 ? own_pass : builder->at[participant->place].begin);
+    if (own_pass < 0 && participant->stage < pipe->n_virtual - 1)
+        after_start(builder, pass_end_of(participant, PASS_BACKWARD, participant->unit, participant->stage + 1)->first);
     for (int32_t i = first; i < end; i++)
-        builder_edge(builder, pass_end_of(member, PASS_FORWARD, relations->shares[i].forward, member->stage)->offload,
+        builder_edge(builder,
+                     pass_end_of(participant, PASS_FORWARD, relations->shares[i].forward, participant->stage)->offload,
                      DAG_INTER_PASS);
     return send;
 }
 
-void pass_offload(struct pass_work *work, const struct builder_member *member, struct builder_end *end)
+void pass_offload(struct pass_work *work, const struct builder_participant *participant, struct builder_end *end)
 {
     struct builder *builder = work->builder;
-    const struct builder_pipe *pipe = member->pipe;
-    double share = plan_offload(pipe->plan, member->unit, member->stage);
+    const struct builder_pipe *pipe = participant->pipe;
+    double share = plan_offload(pipe->plan, participant->unit, participant->stage);
     if (share <= 0)
         return;
-    double bytes =
-        share * dag_offloadable_of_tokens(token_of(pipe, member->unit, member->stage), pipe->tokens[member->unit],
-                                          pipe->relations.sliced_tokens[member->unit]);
+    double bytes = share * dag_offloadable_of_tokens(token_of(pipe, participant->unit, participant->stage),
+                                                     pipe->tokens[participant->unit],
+                                                     pipe->relations.sliced_tokens[participant->unit]);
     if (bytes <= 0)
         return;
-    struct dag_task task = pass_task_of(work, member, DAG_STREAM_TO_HOST, DAG_SEND, DAG_OFFLOAD);
+    struct dag_task task = pass_task_of(work, participant, DAG_STREAM_TO_HOST, DAG_SEND, DAG_OFFLOAD);
     task.to_rank = -1;
     end->offload = add_copy(builder, task, bytes);
-    if (pass_streams(work, member)) {
+    if (pass_streams(work, participant)) {
         after_start(builder, end->first);
     } else {
         builder_edge(builder, end->last, DAG_INTER_PASS);

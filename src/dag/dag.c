@@ -5,8 +5,8 @@
 
 #include "base/check.h"
 #include "cost/cache.h"
-#include "dag/alike.h"
 #include "dag/builder.h"
+#include "dag/equal_pipelines.h"
 
 const char *const dag_kind_name[] = {"compute", "attention", "send", "sync", "optimizer"};
 const char *const dag_purpose_name[] = {"pass",       "boundary",   "ring",    "tensor",  "exchange", "reduce-scatter",
@@ -240,9 +240,10 @@ static void add_places(struct builder *builder, int32_t phase)
     struct dag_options options = builder->options;
     for (int32_t pipeline = 0; pipeline < plan->phases[phase].n_pipelines; pipeline++) {
         const struct plan_layout *layout = &plan->phases[phase].pipelines[pipeline].layout;
-        int32_t n_folded = pipeline - builder_alike(builder, pipeline);
-        bool folded = builder->alike != NULL && alike_contexts(&plan->phases[phase].pipelines[pipeline],
-                                                               builder->setting->platform->gpus_per_node);
+        int32_t n_folded = pipeline - builder_equal_pipeline(builder, pipeline);
+        bool folded =
+            builder->equal_pipelines != NULL && equal_pipelines_contexts(&plan->phases[phase].pipelines[pipeline],
+                                                                         builder->setting->platform->gpus_per_node);
         for (int32_t stage = 0; stage < layout->stages; stage++)
             for (int32_t rank = 0; rank < layout->context * n_tensor(layout, options); rank++) {
                 int32_t n = layout->stages * layout->context * n_tensor(layout, options);
@@ -321,7 +322,7 @@ static void make_pipes(struct dag *dag, const struct plan *plan)
 static void open_builder(struct builder *builder)
 {
     size_t n_places = (size_t)builder->dag->n_places, n_streams = (size_t)dag_n_streams(builder->dag);
-    builder->gate = -1;
+    builder->phase_barrier = -1;
     builder->stream_last = check_malloc(n_streams * sizeof *builder->stream_last);
     builder->at = check_malloc(n_places * sizeof *builder->at);
     for (size_t i = 0; i < n_places; i++) {
@@ -365,14 +366,14 @@ bool dag_rebuild(const struct plan *plan, const struct cost_setting *setting, st
     dag->n_tasks = dag->n_edges = dag->n_places = 0;
     dag->faults = setting->faults;
     if (folds(&builder))
-        builder.alike = alike_of(&plan->phases[0], setting->platform->gpus_per_node);
+        builder.equal_pipelines = equal_pipelines_of(&plan->phases[0], setting->platform->gpus_per_node);
     make_places(&builder);
     free_pipes(dag);
     make_pipes(dag, plan);
     open_builder(&builder);
     for (int32_t phase = 0; ok && phase < plan->n_phases; phase++) {
         if (phase > 0 || plan->phases[phase].n_reshards > 0)
-            builder_gate(&builder, phase);
+            builder_phase_barrier(&builder, phase);
         ok = builder_phase(&builder, phase, err);
         if (ok && options.gradient_sync && phase == plan->n_phases - 1)
             ok = builder_gradients(&builder, err);
@@ -380,7 +381,7 @@ bool dag_rebuild(const struct plan *plan, const struct cost_setting *setting, st
     }
     free(builder.stream_last);
     free(builder.at);
-    free(builder.alike);
+    free(builder.equal_pipelines);
     if (!ok)
         dag_free(dag);
     return ok;

@@ -211,11 +211,11 @@ enum { DAG_FOLD_PASSES = 1 << 17 };
 struct dag_options {
     bool all_tensor_ranks;
     bool gradient_sync; /* reduce-scatter, optimizer, all-gather; off while candidates of one pipeline are weighed */
-    bool fold_alike; /* of pipelines, and of context ranks, that are alike (dag/alike.h) only the first gets tasks for
-                        its passes; all get those of gradients and parameters. Tasks start and finish at the same
-                        times, which is all that the critical path and bounds/ (without events of memory) need; sums
-                        over places may round differently. Has no effect on graphs of up to DAG_FOLD_PASSES, and with
-                        faults, groups, exchanges, several phases or all_tensor_ranks */
+    bool fold_alike; /* of pipelines, and of context ranks, that are alike (dag/equal_pipelines.h) only the first gets
+                        tasks for its passes; all get those of gradients and parameters. Tasks start and finish at the
+                        same times, which is all that the critical path and bounds/ (without events of memory) need;
+                        sums over places may round differently. Has no effect on graphs of up to DAG_FOLD_PASSES, and
+                        with faults, groups, exchanges, several phases or all_tensor_ranks */
 };
 
 /**
