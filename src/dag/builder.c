@@ -9,9 +9,8 @@ static size_t doubled(int32_t capacity, size_t least)
     return capacity > 0 ? 2 * (size_t)capacity : least;
 }
 
-void builder_grow_tasks(struct builder *builder)
+void builder_grow_tasks(struct dag *dag)
 {
-    struct dag *dag = builder->dag;
     size_t n = doubled(dag->room.tasks, 4096);
     dag->room.tasks = (int32_t)n;
     dag->tasks = check_realloc(dag->tasks, n * sizeof *dag->tasks);
@@ -21,13 +20,22 @@ void builder_grow_tasks(struct builder *builder)
     dag->room.mark = check_realloc(dag->room.mark, n * sizeof *dag->room.mark);
 }
 
-void builder_grow_edges(struct builder *builder)
+void builder_grow_edges(struct dag *dag)
 {
-    struct dag *dag = builder->dag;
     size_t n = doubled(dag->room.edges, 16384);
     dag->room.edges = (int32_t)n;
     dag->in_task = check_realloc(dag->in_task, n * sizeof *dag->in_task);
     dag->in_kind = check_realloc(dag->in_kind, n * sizeof *dag->in_kind);
+}
+
+int32_t builder_send(struct builder *builder, struct dag_task task, struct cost_transfer transfer)
+{
+    task.latency_s = transfer.latency_s;
+    task.wire_bytes = transfer.wire_bytes;
+    double factor = builder->setting->faults != NULL ? builder_link_factor(builder, task.from_rank, task.to_rank) : 1;
+    if (factor > 1)
+        transfer.duration_s = transfer.latency_s + factor * (transfer.wire_bytes / transfer.bytes_per_s);
+    return builder_task(builder, task, transfer.duration_s);
 }
 
 enum cost_route builder_route(const struct builder *builder, int32_t from_rank, int32_t to_rank)

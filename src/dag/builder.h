@@ -6,9 +6,6 @@
 #include "base/check.h"
 #include "dag/dag.h"
 
-/** For what the compiler must not turn into calls: it hands structs over in memory, and a pass takes 200 cycles. */
-#define BUILDER_INLINE static inline __attribute__((always_inline))
-
 /** Tasks that end a pass on one place; -1: there is none. */
 struct builder_end {
     int32_t first; /* COMPUTE */
@@ -18,23 +15,10 @@ struct builder_end {
     int32_t offload;
 };
 
-/** What every pass needs of its cost: seconds on the compute stream, with its attention or without, which then runs
- * beside a ring. */
-struct builder_brief {
-    double all_s, no_attention_s, boundary_bytes;
-};
-
-/** The latest transfer of a unit between stages; all those of its pass are mostly alike. */
-struct builder_boundary {
-    double bytes; /* 0: none yet */
-    enum cost_route route;
-    struct cost_transfer transfer;
-};
-
 /** Context ranks of a stage of which only the first is built: where their rings lead. */
 struct builder_fold {
-    int32_t each;     /* members on each node when these are equal; else 0 */
-    bool nvlink, nic; /* some member's next is on its node, on another one */
+    int32_t each;     /* participants on each node when these are equal; else 0 */
+    bool nvlink, nic; /* some participant's next is on its node, on another one */
 };
 
 /** A pipeline of the phase in work. An instance is (virtual stage, pass, unit) as one number. */
@@ -45,40 +29,31 @@ struct builder_pipe {
     struct cost_setting own[DAG_MAX_KINDS]; /* of each kind */
     struct cost_pass *cost[N_STEP_PASSES];  /* [unit x kinds + kind]; PASS_WEIGHT: NULL unless it is split off */
     int32_t *ordinal[N_PASSES];             /* of each unit among those of its group */
-    int32_t *set[N_PASSES];                 /* [unit x stages + stage] of exchanges, -1: none; NULL without exchanges */
-    int32_t *set_first;                     /* [sets + 1] into plan's exchanges */
-    int32_t *set_arrived;                   /* of each: lanes that wait there */
+    int32_t *exchange_group[N_PASSES];      /* [unit x stages + stage] of exchanges, -1: none; NULL without exchanges */
+    int32_t *exchange_first;                /* [exchange groups + 1] into plan's exchanges */
+    int32_t *exchange_arrived;              /* of each: cursors that wait there */
     int32_t alike; /* the pipeline whose steps are built for it too: itself, but for fold_alike */
-    int32_t first_place, first_lane;
-    int32_t n_tensor, n_ranks;                   /* places of a context rank, of a stage */
-    int32_t n_built;                             /* of the latter: those with tasks, the first ones */
-    struct builder_fold *fold;                   /* of each stage, where one context rank is built for all; or NULL */
-    int32_t stages, n_virtual;                   /* virtual stages: chunks x stages */
-    int32_t n_units;                             /* of both cuts */
-    int32_t before[N_PASSES];                    /* units of the cuts before the pass's */
-    int32_t *done[N_PASSES];                     /* of each virtual stage: units built, from the first on, no gap */
-    struct dag_token *token;                     /* of each forward unit, as cost; NULL where no unit offloads */
-    int64_t *tokens;                             /* of each forward unit, its padding among them; likewise */
-    struct builder_brief *brief[N_STEP_PASSES];  /* as cost */
-    struct builder_boundary *boundary[N_PASSES]; /* of each unit */
-    struct builder_end *ends;                    /* [instance x n_built + rank] */
+    int32_t first_place, first_cursor;
+    int32_t n_tensor, n_ranks; /* places of a context rank, of a stage */
+    int32_t n_built;           /* of the latter: those with tasks, the first ones */
+    struct builder_fold *fold; /* of each stage, where one context rank is built for all; or NULL */
+    int32_t stages, n_virtual; /* virtual stages: chunks x stages */
+    int32_t n_units;           /* of both cuts */
+    int32_t before[N_PASSES];  /* units of the cuts before the pass's */
+    int32_t *done[N_PASSES];   /* of each virtual stage: units built, from the first on, no gap */
+    struct dag_token *token;   /* of each forward unit, as cost; NULL where no unit offloads */
+    int64_t *tokens;           /* of each forward unit, its padding among them; likewise */
+    struct builder_end *ends;  /* [instance x n_built + rank] */
 };
 
 /** A place's part of the step in work. */
-struct builder_member {
+struct builder_participant {
     const struct builder_pipe *pipe;
-    int32_t unit, stage, rank, place;  /* stage: virtual; rank: of the stage's places */
-    struct builder_end *end;           /* of the pass; of PASS_WEIGHT: of its unit's backward */
-    int32_t ready;                     /* the task after which its ring can start */
-    int32_t ring;                      /* as in builder_end */
-    const struct cost_pass *cost;      /* of the pass */
-    const struct builder_brief *brief; /* of it */
-};
-
-/** What a pass costs on a slow place. */
-struct builder_slow_cost {
-    struct cost_pass cost;
-    struct builder_brief brief;
+    int32_t unit, stage, rank, place; /* stage: virtual; rank: of the stage's places */
+    struct builder_end *end;          /* of the pass; of PASS_WEIGHT: of its unit's backward */
+    int32_t ready;                    /* the task after which its ring can start */
+    int32_t ring;                     /* as in builder_end */
+    const struct cost_pass *cost;     /* of the pass */
 };
 
 /** What the passes of a place have left open, -1: nothing. */
@@ -91,7 +66,7 @@ struct builder_place {
 };
 
 /** The walk of one stage of one pipeline along its order. */
-struct builder_lane {
+struct builder_stage_cursor {
     const struct builder_pipe *pipe;
     int32_t pipeline, stage;
     const struct plan_step *steps; /* the pipeline's */
@@ -108,119 +83,59 @@ struct builder {
     int32_t *stream_last;     /* of each stream: its last task, -1: none */
     struct builder_place *at; /* [places of the graph] */
 
-    int32_t *alike; /* of each pipeline (dag/alike.h); NULL: each is itself */
+    int32_t *equal_pipelines; /* of each pipeline (dag/equal_pipelines.h); NULL: each is itself */
 
     int32_t phase;
-    int32_t gate; /* SYNC before the phase: streams begin after it; -1 in the first */
+    int32_t phase_barrier; /* SYNC before the phase: streams begin after it; -1 in the first */
     struct builder_pipe *pipes;
-    struct builder_lane *lanes;
-    int32_t n_lanes;
-    int32_t *queue; /* lanes to try, a ring of n_lanes */
+    struct builder_stage_cursor *cursors;
+    int32_t n_cursors;
+    int32_t *queue; /* cursors to try, a ring of n_cursors */
     int32_t queue_first, queue_n;
-    int32_t *step_lanes;             /* [n_lanes] those that share the step in work */
-    int32_t *group_first;            /* of each (group, pass): its first rendezvous */
-    int32_t *arrived;                /* of each rendezvous: lanes that wait there */
-    struct builder_member *members;  /* of the step in work */
-    struct builder_slow_cost *slow;  /* of each member; used by those on slow places */
-    int32_t *places, *units, *ready; /* of the ring in work */
+    int32_t *step_cursors;                    /* [n_cursors] those that share the step in work */
+    int32_t *group_first;                     /* of each (group, pass): its first rendezvous */
+    int32_t *arrived;                         /* of each rendezvous: cursors that wait there */
+    struct builder_participant *participants; /* of the step in work */
+    struct cost_pass *faulty_cost;            /* of each participant, its cost; used by those on slow places */
+    int32_t *places, *units, *ready;          /* of the collective in work */
 };
 
-/** Make room for one more task, for one more edge. */
-void builder_grow_tasks(struct builder *builder);
-void builder_grow_edges(struct builder *builder);
-
-/** The newest task's in-edges while several are appended: what that takes, at hand. */
-struct builder_edges {
-    int32_t task, first, n; /* edges of the graph: before the task, by now */
-    int32_t *mark, *in_task;
-    uint8_t *in_kind;
-};
-
-BUILDER_INLINE struct builder_edges builder_open_edges(const struct builder *builder)
-{
-    const struct dag *dag = builder->dag;
-    return (struct builder_edges){.task = dag->n_tasks - 1,
-                                  .first = dag->in_first[dag->n_tasks - 1],
-                                  .n = dag->n_edges,
-                                  .mark = dag->room.mark,
-                                  .in_task = dag->in_task,
-                                  .in_kind = dag->in_kind};
-}
-
-/** The task waits for `from`, -1: for nothing. Of two kinds between the same tasks the lower stays. */
-BUILDER_INLINE void builder_add_edge(struct builder *builder, struct builder_edges *edges, int32_t from,
-                                     enum dag_edge kind)
-{
-    if (from < 0)
-        return;
-    int32_t known = edges->mark[from];
-    if (known >= edges->first) {
-        if (kind < edges->in_kind[known])
-            edges->in_kind[known] = (uint8_t)kind;
-        return;
-    }
-    CHECK(from < edges->task);
-    if (edges->n == builder->dag->room.edges) {
-        builder_grow_edges(builder);
-        edges->in_task = builder->dag->in_task;
-        edges->in_kind = builder->dag->in_kind;
-    }
-    edges->mark[from] = edges->n;
-    edges->in_task[edges->n] = from;
-    edges->in_kind[edges->n++] = (uint8_t)kind;
-}
-
-/** Before the next task. */
-BUILDER_INLINE void builder_close_edges(struct builder *builder, const struct builder_edges *edges)
-{
-    builder->dag->n_edges = builder->dag->in_first[edges->task + 1] = edges->n;
-}
-
-/** The newest task waits for `from`, likewise. */
-BUILDER_INLINE void builder_edge(struct builder *builder, int32_t from, enum dag_edge kind)
-{
-    struct builder_edges edges = builder_open_edges(builder);
-    builder_add_edge(builder, &edges, from, kind);
-    builder_close_edges(builder, &edges);
-}
+/** Make room for more tasks, for more edges. */
+void builder_grow_tasks(struct dag *dag);
+void builder_grow_edges(struct dag *dag);
 
 /** The pipeline whose steps are built for one. */
-static inline int32_t builder_alike(const struct builder *builder, int32_t pipeline)
+static inline int32_t builder_equal_pipeline(const struct builder *builder, int32_t pipeline)
 {
-    return builder->alike != NULL ? builder->alike[pipeline] : pipeline;
+    return builder->equal_pipelines != NULL ? builder->equal_pipelines[pipeline] : pipeline;
 }
 
-/** Append a task behind the last of its stream. Its edges stay open. */
-BUILDER_INLINE struct builder_edges builder_open_task(struct builder *builder, struct dag_task task, double duration_s)
+/** The newest task waits for `from`, -1: for nothing. Of two kinds between the same tasks the lower stays. These three
+ * are inline because passes, the most of a graph, take 1.2 times as long otherwise. */
+static inline void builder_edge(struct builder *builder, int32_t from, enum dag_edge kind)
 {
     struct dag *dag = builder->dag;
-    if (dag->n_tasks == dag->room.tasks)
-        builder_grow_tasks(builder);
-    int32_t number = dag->n_tasks++, previous = builder->stream_last[task.stream];
-    dag->tasks[number] = task;
-    dag->duration_s[number] = duration_s;
-    dag->in_first[number] = dag->n_edges;
-    dag->room.mark[number] = dag->stream_next[number] = -1;
-    builder->stream_last[task.stream] = number;
-    *(previous >= 0 ? &dag->stream_next[previous] : &dag->stream_first[task.stream]) = number;
-    struct builder_edges edges = builder_open_edges(builder);
-    builder_add_edge(builder, &edges, previous >= 0 ? previous : builder->gate,
-                     previous >= 0 ? DAG_SCHEDULE : DAG_COLLECTIVE);
-    return edges;
+    int32_t task = dag->n_tasks - 1;
+    if (from < 0)
+        return;
+    int32_t known = dag->room.mark[from];
+    if (known >= dag->in_first[task]) {
+        if (kind < dag->in_kind[known])
+            dag->in_kind[known] = (uint8_t)kind;
+        return;
+    }
+    CHECK(from < task);
+    if (dag->n_edges == dag->room.edges)
+        builder_grow_edges(dag);
+    dag->room.mark[from] = dag->n_edges;
+    dag->in_task[dag->n_edges] = from;
+    dag->in_kind[dag->n_edges++] = (uint8_t)kind;
+    dag->in_first[task + 1] = dag->n_edges;
 }
 
-/** Likewise. @return its number */
-BUILDER_INLINE int32_t builder_task(struct builder *builder, struct dag_task task, double duration_s)
-{
-    struct builder_edges edges = builder_open_task(builder, task, duration_s);
-    builder_close_edges(builder, &edges);
-    return edges.task;
-}
-
-/** A task of a place: phase, pipeline, stage, place and stream filled in. Inline, as the above: a task is put together
- * in registers and written once. */
-BUILDER_INLINE struct dag_task builder_task_of(const struct builder *builder, int32_t place, enum dag_stream stream,
-                                               enum dag_kind kind, enum dag_purpose purpose)
+/** A task of a place: phase, pipeline, stage, place and stream filled in. */
+static inline struct dag_task builder_task_of(const struct builder *builder, int32_t place, enum dag_stream stream,
+                                              enum dag_kind kind, enum dag_purpose purpose)
 {
     const struct dag_place *at = &builder->dag->places[place];
     return (struct dag_task){.kind = (uint8_t)kind,
@@ -235,41 +150,44 @@ BUILDER_INLINE struct dag_task builder_task_of(const struct builder *builder, in
                              .to_rank = at->rank};
 }
 
+/** Append a task behind the last of its stream. @return its number */
+static inline int32_t builder_task(struct builder *builder, struct dag_task task, double duration_s)
+{
+    struct dag *dag = builder->dag;
+    if (dag->n_tasks == dag->room.tasks)
+        builder_grow_tasks(dag);
+    int32_t number = dag->n_tasks++, previous = builder->stream_last[task.stream];
+    dag->tasks[number] = task;
+    dag->duration_s[number] = duration_s;
+    dag->in_first[number] = dag->in_first[number + 1] = dag->n_edges;
+    dag->room.mark[number] = dag->stream_next[number] = -1;
+    builder->stream_last[task.stream] = number;
+    *(previous >= 0 ? &dag->stream_next[previous] : &dag->stream_first[task.stream]) = number;
+    if (previous >= 0)
+        builder_edge(builder, previous, DAG_SCHEDULE);
+    else
+        builder_edge(builder, builder->phase_barrier, DAG_COLLECTIVE);
+    return number;
+}
+
 /** How many times as long bytes take from rank to rank as on sound links; a host's rank is -1. */
 double builder_link_factor(const struct builder *builder, int32_t from_rank, int32_t to_rank);
 
-/** Append a SEND from rank to rank; `transfer` is that of sound links. Its edges stay open. */
-BUILDER_INLINE struct builder_edges builder_open_send(struct builder *builder, struct dag_task task,
-                                                      struct cost_transfer transfer)
-{
-    task.latency_s = transfer.latency_s;
-    task.wire_bytes = transfer.wire_bytes;
-    double factor = builder->setting->faults != NULL ? builder_link_factor(builder, task.from_rank, task.to_rank) : 1;
-    if (factor > 1)
-        transfer.duration_s = transfer.latency_s + factor * (transfer.wire_bytes / transfer.bytes_per_s);
-    return builder_open_task(builder, task, transfer.duration_s);
-}
-
-/** Likewise. @return its number */
-BUILDER_INLINE int32_t builder_send(struct builder *builder, struct dag_task task, struct cost_transfer transfer)
-{
-    struct builder_edges edges = builder_open_send(builder, task, transfer);
-    builder_close_edges(builder, &edges);
-    return edges.task;
-}
+/** Append a SEND from rank to rank; `transfer` is that of sound links. @return its number */
+int32_t builder_send(struct builder *builder, struct dag_task task, struct cost_transfer transfer);
 
 /** NVLink inside a node, else NIC. */
 enum cost_route builder_route(const struct builder *builder, int32_t from_rank, int32_t to_rank);
 
 /** Whether passes on the place of a GPU cost something else than on a sound one; then dag_gpu_pass_cost. */
-bool builder_slow(const struct builder *builder, int32_t gpu);
+bool builder_has_faults(const struct builder *builder, int32_t gpu);
 
 /** `setting` with links of 1/nvlink and 1/nic of their bandwidth; `room` becomes its platform. */
-struct cost_setting builder_slow_setting(const struct cost_setting *setting, double nvlink, double nic,
-                                         struct platform *room);
+struct cost_setting builder_faulty_setting(const struct cost_setting *setting, double nvlink, double nic,
+                                           struct platform *room);
 
 /** A collective among places. */
-struct builder_ring {
+struct builder_collective {
     const int32_t *places; /* [n] */
     const int32_t *units;  /* [n] of each one's own pipeline, NULL: it is of no pass */
     const int32_t *ready;  /* [n_ready] tasks it waits for, -1: none */
@@ -277,53 +195,45 @@ struct builder_ring {
     enum dag_purpose purpose;
     enum pass pass;
     int32_t chunk;
-    double bytes;      /* reduce-scatter, all-gather: of the tensor; else what a member sends to the next in all */
-    int32_t steps;     /* messages of the latter, for the latency */
-    double share;      /* of a reduce-scatter or all-gather that is not hidden */
-    double exact_s;    /* if > 0: how long it takes, in place of bytes: that of the member to which it is longest */
-    double wire_bytes; /* of the latter by each member's NIC */
-    bool to_all;       /* these go to all other nodes, not to the next one */
+    double bytes;   /* reduce-scatter, all-gather: of the tensor; else what a participant sends to the next in all */
+    int32_t steps;  /* messages of the latter, for the latency */
+    double share;   /* of a reduce-scatter or all-gather that is not hidden */
+    double exact_s; /* if > 0: how long it takes, in place of bytes: that of the participant to which it is longest */
+    double wire_bytes;               /* of the latter by each participant's NIC */
+    bool to_all;                     /* these go to all other nodes, not to the next one */
     const struct builder_fold *fold; /* of context ranks of which only the first, places[0], sends; NULL: all do */
 };
 
 /**
  * Append SYNC, SENDs, SYNC.
  *
- * Each member sends all bytes to the next: in the ring of context parallelism (point-to-point messages, as
- * Megatron-LM's default p2p kind), and where members are on one node, or one of them is alone on a node. Else k > 1
- * members are on the node that has fewest, and NCCL's rails are taken (NCCL takes as many channels as the node that
- * finds fewest): k rings enter and leave each node by different NICs, so of every member's bytes 1/k go to the next
- * node, from k members of each to k of the next (stream RAIL), and (k-1)/k to its neighbour inside the node, at the
- * same time. The SENDs of reduce-scatters, all-gathers and all-reduces take what cost_of_rails (cost/cost.h) says of
- * their route.
+ * Each participant sends all bytes to the next: in the ring of context parallelism (point-to-point messages, as
+ * Megatron-LM's default p2p kind), and where participants are on one node, or one of them is alone on a node. Else k >
+ * 1 participants are on the node that has fewest, and NCCL's rails are taken (NCCL takes as many channels as the node
+ * that finds fewest): k rings enter and leave each node by different NICs, so of every participant's bytes 1/k go to
+ * the next node, from k participants of each to k of the next (stream RAIL), and (k-1)/k to its neighbour inside the
+ * node, at the same time. The SENDs of reduce-scatters, all-gathers and all-reduces take what cost_of_rails
+ * (cost/cost.h) says of their route.
  *
- * With exact_s and wire_bytes, and as many members on each node: a SEND from each member to its counterpart on the next
- * node, or (to_all) one after the other to those on all other nodes, all members at the same distance at a time. The
- * part of exact_s that the bytes do not take (latencies; NVLink, where it takes longer) is latency of the SENDs, so
- * that alone on their links they take exact_s.
+ * With exact_s and wire_bytes, and as many participants on each node: a SEND from each participant to its counterpart
+ * on the next node, or (to_all) one after the other to those on all other nodes, all participants at the same distance
+ * at a time. The part of exact_s that the bytes do not take (latencies; NVLink, where it takes longer) is latency of
+ * the SENDs, so that alone on their links they take exact_s.
  * @return the closing SYNC
  */
-int32_t builder_ring(struct builder *builder, const struct builder_ring *ring);
+int32_t builder_collective(struct builder *builder, const struct builder_collective *collective);
 
 /** Where the ring of these places would lead. Only places and n of `ring` are read. */
-struct builder_fold builder_fold_of(const struct builder *builder, const struct builder_ring *ring);
+struct builder_fold builder_fold_of(const struct builder *builder, const struct builder_collective *collective);
 
 /** How long a reduce-scatter or all-gather takes alone on its links, all of it [s]. */
-double builder_ring_s(const struct builder *builder, const struct builder_ring *ring);
+double builder_collective_s(const struct builder *builder, const struct builder_collective *collective);
 
 /** SYNC on the collective stream of a place; edges into it are the caller's. */
 int32_t builder_sync(struct builder *builder, int32_t place, enum dag_purpose purpose);
 
-/** Costs of a pass of all units on each kind of virtual stage: cost, unless it is known, and brief. */
+/** Costs of a pass of all units on each kind of virtual stage, unless they are known. */
 void builder_costs(const struct builder *builder, struct builder_pipe *pipe, enum pass pass);
-
-static inline struct builder_brief builder_brief_of(const struct builder *builder, const struct cost_pass *cost)
-{
-    double seconds = cost->other_s + cost->shard_s;
-    if (!builder->options.all_tensor_ranks)
-        seconds += cost->tensor_s;
-    return (struct builder_brief){seconds + cost->attention_s, seconds, cost->boundary_bytes};
-}
 
 /** dag_setting of a virtual stage. */
 static inline const struct cost_setting *builder_own(const struct builder_pipe *pipe, int32_t stage)
@@ -344,24 +254,25 @@ static inline const struct cost_pass *builder_cost_of(const struct builder_pipe 
     return &pipe->cost[pass][unit * pipe->kinds.n + pipe->kinds.kind[stage]];
 }
 
-/** The set of exchanges that a step is in, -1: none. */
-static inline int32_t builder_set_of(const struct builder_pipe *pipe, const struct plan_step *step, int32_t stage)
+/** The exchange group that a step is in, -1: none. */
+static inline int32_t builder_exchange_group_of(const struct builder_pipe *pipe, const struct plan_step *step,
+                                                int32_t stage)
 {
-    if (pipe->set_first == NULL || step->pass >= N_PASSES)
+    if (pipe->exchange_first == NULL || step->pass >= N_PASSES)
         return -1;
-    return pipe->set[step->pass][step->unit * pipe->stages + stage];
+    return pipe->exchange_group[step->pass][step->unit * pipe->stages + stage];
 }
 
-/** Build one step for the lanes that share it: one, all of a group, or all of a set of exchanges (of one pipeline, by
+/** Build one step for the cursors that share it: one, all of a group, or all of an exchange group (of one pipeline, by
  * stage). Their `next` steps are of one pass, of a group also of one virtual stage. */
-void builder_pass(struct builder *builder, const int32_t *lanes, int32_t n_lanes);
+void builder_pass(struct builder *builder, const int32_t *cursors, int32_t n_cursors);
 
-BUILDER_INLINE int32_t builder_instance(const struct builder_pipe *pipe, enum pass pass, int32_t unit, int32_t stage)
+static inline int32_t builder_instance(const struct builder_pipe *pipe, enum pass pass, int32_t unit, int32_t stage)
 {
     return stage * pipe->n_units + pipe->before[pass] + unit;
 }
 
-BUILDER_INLINE struct builder_end *builder_end_of(const struct builder_pipe *pipe, int32_t instance, int32_t rank)
+static inline struct builder_end *builder_end_of(const struct builder_pipe *pipe, int32_t instance, int32_t rank)
 {
     return &pipe->ends[(size_t)instance * (size_t)pipe->n_built + (size_t)rank];
 }
@@ -376,6 +287,6 @@ void builder_close_phase(struct builder *builder);
 bool builder_gradients(struct builder *builder, struct error *err);
 
 /** SYNC after everything of the phase before, and the re-sharding that `phase` begins with. */
-void builder_gate(struct builder *builder, int32_t phase);
+void builder_phase_barrier(struct builder *builder, int32_t phase);
 
 #endif

@@ -5,8 +5,8 @@
 
 #include "base/check.h"
 #include "cost/cache.h"
-#include "dag/alike.h"
 #include "dag/builder.h"
+#include "dag/equal_pipelines.h"
 
 const char *const dag_kind_name[] = {"compute", "attention", "send", "sync", "optimizer"};
 const char *const dag_purpose_name[] = {"pass",       "boundary",   "ring",    "tensor",  "exchange", "reduce-scatter",
@@ -167,16 +167,11 @@ static void price_unit(const struct priced *priced, enum pass pass, int32_t unit
 
 void builder_costs(const struct builder *builder, struct builder_pipe *pipe, enum pass pass)
 {
-    int32_t n_units = plan_cut_of(pipe->plan, pass)->n_units, n_kinds = pipe->kinds.n, n = n_units * n_kinds;
-    pipe->brief[pass] = check_malloc((size_t)n * sizeof *pipe->brief[pass]);
-    if (pipe->cost[pass] == NULL) {
-        struct priced priced = priced_of(pipe->plan, builder->setting, &pipe->kinds);
-        pipe->cost[pass] = check_malloc((size_t)n * sizeof *pipe->cost[pass]);
-        for (int32_t unit = 0; unit < n_units; unit++)
-            price_unit(&priced, pass, unit, pipe->cost[pass] + unit * n_kinds, NULL);
-    }
-    for (int32_t i = 0; i < n; i++)
-        pipe->brief[pass][i] = builder_brief_of(builder, &pipe->cost[pass][i]);
+    int32_t n_units = plan_cut_of(pipe->plan, pass)->n_units, n_kinds = pipe->kinds.n;
+    struct priced priced = priced_of(pipe->plan, builder->setting, &pipe->kinds);
+    pipe->cost[pass] = check_malloc((size_t)n_units * (size_t)n_kinds * sizeof *pipe->cost[pass]);
+    for (int32_t unit = 0; unit < n_units; unit++)
+        price_unit(&priced, pass, unit, pipe->cost[pass] + unit * n_kinds, NULL);
 }
 
 void dag_passes_s(const struct plan_pipeline *pipeline, const struct cost_setting *setting,
@@ -245,9 +240,10 @@ static void add_places(struct builder *builder, int32_t phase)
     struct dag_options options = builder->options;
     for (int32_t pipeline = 0; pipeline < plan->phases[phase].n_pipelines; pipeline++) {
         const struct plan_layout *layout = &plan->phases[phase].pipelines[pipeline].layout;
-        int32_t n_folded = pipeline - builder_alike(builder, pipeline);
-        bool folded = builder->alike != NULL && alike_contexts(&plan->phases[phase].pipelines[pipeline],
-                                                               builder->setting->platform->gpus_per_node);
+        int32_t n_folded = pipeline - builder_equal_pipeline(builder, pipeline);
+        bool folded =
+            builder->equal_pipelines != NULL && equal_pipelines_contexts(&plan->phases[phase].pipelines[pipeline],
+                                                                         builder->setting->platform->gpus_per_node);
         for (int32_t stage = 0; stage < layout->stages; stage++)
             for (int32_t rank = 0; rank < layout->context * n_tensor(layout, options); rank++) {
                 int32_t n = layout->stages * layout->context * n_tensor(layout, options);
@@ -308,9 +304,6 @@ static void free_pipes(struct dag *dag)
         relations_free(&pipe->relations);
         for (int pass = 0; pass < N_STEP_PASSES; pass++)
             free(pipe->cost[pass]);
-        free(pipe->ends);
-        free(pipe->token);
-        free(pipe->tokens);
     }
     free(dag->pipes);
     free(dag->first_pipe);
@@ -329,7 +322,7 @@ static void make_pipes(struct dag *dag, const struct plan *plan)
 static void open_builder(struct builder *builder)
 {
     size_t n_places = (size_t)builder->dag->n_places, n_streams = (size_t)dag_n_streams(builder->dag);
-    builder->gate = -1;
+    builder->phase_barrier = -1;
     builder->stream_last = check_malloc(n_streams * sizeof *builder->stream_last);
     builder->at = check_malloc(n_places * sizeof *builder->at);
     for (size_t i = 0; i < n_places; i++) {
@@ -370,17 +363,17 @@ bool dag_rebuild(const struct plan *plan, const struct cost_setting *setting, st
 {
     struct builder builder = {.plan = plan, .setting = setting, .options = options, .dag = dag};
     bool ok = true;
-    dag->n_tasks = dag->n_edges = dag->n_places = dag->apart.n = 0;
+    dag->n_tasks = dag->n_edges = dag->n_places = 0;
     dag->faults = setting->faults;
     if (folds(&builder))
-        builder.alike = alike_of(&plan->phases[0], setting->platform->gpus_per_node);
+        builder.equal_pipelines = equal_pipelines_of(&plan->phases[0], setting->platform->gpus_per_node);
     make_places(&builder);
     free_pipes(dag);
     make_pipes(dag, plan);
     open_builder(&builder);
     for (int32_t phase = 0; ok && phase < plan->n_phases; phase++) {
         if (phase > 0 || plan->phases[phase].n_reshards > 0)
-            builder_gate(&builder, phase);
+            builder_phase_barrier(&builder, phase);
         ok = builder_phase(&builder, phase, err);
         if (ok && options.gradient_sync && phase == plan->n_phases - 1)
             ok = builder_gradients(&builder, err);
@@ -388,8 +381,7 @@ bool dag_rebuild(const struct plan *plan, const struct cost_setting *setting, st
     }
     free(builder.stream_last);
     free(builder.at);
-    free(builder.alike);
-    dag->apart.n_tasks = dag->n_tasks;
+    free(builder.equal_pipelines);
     if (!ok)
         dag_free(dag);
     return ok;
@@ -406,7 +398,6 @@ void dag_free(struct dag *dag)
     free(dag->places);
     free(dag->stream_first);
     free(dag->stream_next);
-    free(dag->apart.copies);
     free(dag->room.mark);
     *dag = (struct dag){0};
 }

@@ -173,23 +173,6 @@ struct dag_pipe {
     struct relations relations;
     struct cost_pass *cost[N_STEP_PASSES]; /* [unit x kinds + kind]; PASS_WEIGHT: NULL unless it is split off */
     int32_t alike;                         /* the pipe that has all this for it: itself, unless fold_alike */
-    struct builder_end *ends;              /* of graphs with copies_apart: where its passes end (dag/builder.h) */
-    struct dag_token *token;               /* of those, [forward unit x kinds + kind]; NULL until some unit offloads */
-    int64_t *tokens;                       /* likewise, [forward unit]: its tokens, padding included */
-};
-
-/** A copy to or from the host, numbered behind all other tasks. It comes before one of them in the order of time; if it
- * is a prefetch, that task waits for it. It starts once what its in-edges name has ended, and no earlier than two other
- * tasks start (-1: none). */
-struct dag_copy {
-    int32_t before, with[2]; /* tasks: the one that it comes before; those that it starts no earlier than */
-};
-
-/** Copies apart: tasks n_tasks, n_tasks + 1, ..., in the order in which they are due. */
-struct dag_apart {
-    int32_t n_tasks, n; /* the others; copies */
-    struct dag_copy *copies;
-    size_t room;
 };
 
 /** What the arrays of a graph have room for, so that the next one is built in them. */
@@ -213,7 +196,6 @@ struct dag {
     int32_t n_pipes;
     struct dag_pipe *pipes; /* of all phases */
     int32_t *first_pipe;    /* of each phase */
-    struct dag_apart apart; /* n = 0 but after dag_copies */
     struct dag_room room;
 };
 
@@ -229,12 +211,11 @@ enum { DAG_FOLD_PASSES = 1 << 17 };
 struct dag_options {
     bool all_tensor_ranks;
     bool gradient_sync; /* reduce-scatter, optimizer, all-gather; off while candidates of one pipeline are weighed */
-    bool copies_apart; /* build no copies to and from the host: dag_copies adds them. One phase, no unit that streams */
-    bool fold_alike;   /* of pipelines, and of context ranks, that are alike (dag/alike.h) only the first gets tasks for
-                          its passes; all get those of gradients and parameters. Tasks start and finish at the same
-                          times, which is all that the critical path and bounds/ (without events of memory) need; sums
-                          over places may round differently. Has no effect on graphs of up to DAG_FOLD_PASSES, and with
-                          faults, groups, exchanges, several phases or all_tensor_ranks */
+    bool fold_alike; /* of pipelines, and of context ranks, that are alike (dag/equal_pipelines.h) only the first gets
+                        tasks for its passes; all get those of gradients and parameters. Tasks start and finish at the
+                        same times, which is all that the critical path and bounds/ (without events of memory) need;
+                        sums over places may round differently. Has no effect on graphs of up to DAG_FOLD_PASSES, and
+                        with faults, groups, exchanges, several phases or all_tensor_ranks */
 };
 
 /**
@@ -247,16 +228,6 @@ bool dag_build(const struct plan *plan, const struct cost_setting *setting, stru
 /** The same in the arrays of the graph that `dag` held, or {0}; after an error it is {0}. */
 bool dag_rebuild(const struct plan *plan, const struct cost_setting *setting, struct dag_options options,
                  struct dag *dag, struct error *err);
-
-/**
- * Put the plan's copies into a graph that was built with copies_apart, in place of those that it had. Since it was
- * built only the shares that go to the host may have changed.
- *
- * By critical_path copies and passes start and end at the same times, to the last bit, as in the graph that dag_build
- * makes without copies_apart, and bounds/ sees no difference. For any other use build that graph: here passes have no
- * edges from the copies that they wait for, and copies none from the tasks that they start with.
- */
-void dag_copies(const struct plan *plan, const struct cost_setting *setting, struct dag *dag);
 
 /** Seconds of a pass on one place and what it is made of: as dag_build uses them, the embedding included on the first
  * virtual stage (chunk x stages + stage), the head on the last; a split backward without the gradients of its

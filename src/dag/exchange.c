@@ -3,36 +3,37 @@
 
 #include <math.h>
 
-/* The member that runs a stage of a set; `first` is the first member of its tensor index. */
-static struct builder_member *member_on(const struct pass_work *work, int32_t first, int32_t stage)
+/* The participant that runs a stage of an exchange group; `first` is the first participant of its tensor index. */
+static struct builder_participant *participant_on(const struct pass_work *work, int32_t first, int32_t stage)
 {
-    struct builder_member *member = &work->builder->members[first];
-    while (member->stage != stage)
-        member++;
-    return member;
+    struct builder_participant *participant = &work->builder->participants[first];
+    while (participant->stage != stage)
+        participant++;
+    return participant;
 }
 
-/* Seconds of a member's own attention, less what it gives away, and of what it takes on. */
-static double exchanged_s(const struct pass_work *work, const struct builder_member *member)
+/* Seconds of a participant's own attention, less what it gives away, and of what it takes on. */
+static double exchanged_s(const struct pass_work *work, const struct builder_participant *participant)
 {
-    const struct builder_pipe *pipe = member->pipe;
+    const struct builder_pipe *pipe = participant->pipe;
     double own = 1, taken_s = 0;
-    for (int32_t i = pipe->set_first[work->set]; i < pipe->set_first[work->set + 1]; i++) {
+    for (int32_t i = pipe->exchange_first[work->exchange_group]; i < pipe->exchange_first[work->exchange_group + 1];
+         i++) {
         const struct plan_exchange *exchange = &pipe->plan->exchanges[i];
-        if (exchange->from_stage == member->stage)
+        if (exchange->from_stage == participant->stage)
             own -= exchange->share;
-        if (exchange->to_stage == member->stage)
+        if (exchange->to_stage == participant->stage)
             taken_s += exchange->share *
                        builder_cost_of(pipe, work->pass, exchange->from_unit, exchange->from_stage)->attention_s;
     }
-    int32_t gpu = work->builder->dag->places[member->place].rank;
+    int32_t gpu = work->builder->dag->places[participant->place].rank;
     double factor = faults_factor(work->builder->setting->faults, FAULT_GPU, gpu); /* its own cost has it already */
-    return fmax(0, own) * member->cost->attention_s + factor * taken_s;
+    return fmax(0, own) * participant->cost->attention_s + factor * taken_s;
 }
 
-/* A SEND of an exchange, of so many messages: behind `after`, from a member to another. */
-static void add_message(struct pass_work *work, const struct builder_member *from, const struct builder_member *to,
-                        double bytes, int32_t n_messages, int32_t after)
+/* A SEND of an exchange, of so many messages: behind `after`, from a participant to another. */
+static void add_message(struct pass_work *work, const struct builder_participant *from,
+                        const struct builder_participant *to, double bytes, int32_t n_messages, int32_t after)
 {
     struct builder *builder = work->builder;
     struct dag_task task = pass_task_of(work, from, DAG_STREAM_COLLECTIVE, DAG_SEND, DAG_EXCHANGE);
@@ -42,10 +43,11 @@ static void add_message(struct pass_work *work, const struct builder_member *fro
     builder_edge(builder, after, DAG_COLLECTIVE);
 }
 
-static int32_t add_set_sync(struct pass_work *work, int32_t first, int32_t begin, const int32_t *tasks, int32_t n)
+static int32_t add_exchange_sync(struct pass_work *work, int32_t first, int32_t begin, const int32_t *tasks, int32_t n)
 {
     struct builder *builder = work->builder;
-    struct dag_task task = pass_task_of(work, &builder->members[first], DAG_STREAM_COLLECTIVE, DAG_SYNC, DAG_EXCHANGE);
+    struct dag_task task =
+        pass_task_of(work, &builder->participants[first], DAG_STREAM_COLLECTIVE, DAG_SYNC, DAG_EXCHANGE);
     int32_t sync = builder_task(builder, task, 0.0);
     for (int32_t i = 0; i < n; i++)
         builder_edge(builder, tasks[i], DAG_COLLECTIVE);
@@ -54,14 +56,15 @@ static int32_t add_set_sync(struct pass_work *work, int32_t first, int32_t begin
     return sync;
 }
 
-/* Messages of a set one way, all behind `open`; back: with the results. */
+/* Messages of an exchange group one way, all behind `open`; back: with the results. */
 static void add_messages(struct pass_work *work, int32_t first, int32_t open, bool back)
 {
-    const struct builder_pipe *pipe = work->builder->members[first].pipe;
-    for (int32_t i = pipe->set_first[work->set]; i < pipe->set_first[work->set + 1]; i++) {
+    const struct builder_pipe *pipe = work->builder->participants[first].pipe;
+    for (int32_t i = pipe->exchange_first[work->exchange_group]; i < pipe->exchange_first[work->exchange_group + 1];
+         i++) {
         const struct plan_exchange *exchange = &pipe->plan->exchanges[i];
-        const struct builder_member *from = member_on(work, first, exchange->from_stage);
-        const struct builder_member *to = member_on(work, first, exchange->to_stage);
+        const struct builder_participant *from = participant_on(work, first, exchange->from_stage);
+        const struct builder_participant *to = participant_on(work, first, exchange->to_stage);
         const struct cost_setting *own = builder_own(pipe, from->stage);
         struct cost_unit unit = dag_unit(pipe->plan, work->pass, from->unit);
         struct cost_exchange cost = cost_of_exchange(own, work->pass, &unit, exchange->share);
@@ -75,28 +78,29 @@ static void add_messages(struct pass_work *work, int32_t first, int32_t open, bo
 void pass_exchange(struct pass_work *work, int32_t first)
 {
     struct builder *builder = work->builder;
-    int32_t n = work->n_members / work->n_tensor;
+    int32_t n = work->n_participants / work->n_tensor;
     bool beside = builder->setting->communication.cp_overlap;
     for (int32_t i = 0; i < n; i++)
-        builder->ready[i] = builder->members[first + i].ready;
-    int32_t open = add_set_sync(work, first, builder->dag->n_tasks, builder->ready, n), begin = builder->dag->n_tasks;
+        builder->ready[i] = builder->participants[first + i].ready;
+    int32_t open = add_exchange_sync(work, first, builder->dag->n_tasks, builder->ready, n),
+            begin = builder->dag->n_tasks;
     add_messages(work, first, open, false);
     if (beside)
         add_messages(work, first, open, true);
-    int32_t sent = beside ? open : add_set_sync(work, first, begin, NULL, 0);
+    int32_t sent = beside ? open : add_exchange_sync(work, first, begin, NULL, 0);
     int32_t attention = builder->dag->n_tasks;
     for (int32_t i = 0; i < n; i++) {
-        const struct builder_member *member = &builder->members[first + i];
-        struct dag_task task = pass_task_of(work, member, DAG_STREAM_COMPUTE, DAG_ATTENTION, DAG_PASS);
-        builder_task(builder, task, exchanged_s(work, member));
+        const struct builder_participant *participant = &builder->participants[first + i];
+        struct dag_task task = pass_task_of(work, participant, DAG_STREAM_COMPUTE, DAG_ATTENTION, DAG_PASS);
+        builder_task(builder, task, exchanged_s(work, participant));
         builder_edge(builder, sent, DAG_COLLECTIVE);
     }
     if (!beside) {
-        int32_t done = add_set_sync(work, first, attention, NULL, 0);
+        int32_t done = add_exchange_sync(work, first, attention, NULL, 0);
         begin = builder->dag->n_tasks;
         add_messages(work, first, done, true);
     }
-    int32_t close = add_set_sync(work, first, begin, NULL, 0);
+    int32_t close = add_exchange_sync(work, first, begin, NULL, 0);
     for (int32_t i = 0; i < n; i++)
-        builder->members[first + i].ring = close;
+        builder->participants[first + i].ring = close;
 }

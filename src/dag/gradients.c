@@ -36,7 +36,7 @@ static double step_s(const struct builder *builder, const struct builder_pipe *p
 {
     const struct dag_place *at = &builder->dag->places[place];
     int32_t stage = step->chunk * pipe->plan->layout.stages + at->stage;
-    if (!builder_slow(builder, at->rank))
+    if (!builder_has_faults(builder, at->rank))
         return cost_pass_s(builder_cost_of(pipe, step->pass, step->unit, stage));
     struct cost_pass slow = dag_gpu_pass_cost(pipe->plan, builder->setting, step->pass, step->unit, stage, at->rank);
     return cost_pass_s(&slow);
@@ -88,43 +88,43 @@ static void collect(struct builder *builder, int32_t stage, int32_t tensor, stru
 }
 
 /* Among the places of the g-th group, of `parameters` of theirs with `bytes` each. */
-static struct builder_ring group_ring(const struct replicas *replicas, enum dag_purpose purpose, double parameters,
-                                      double bytes, int32_t g)
+static struct builder_collective group_collective(const struct replicas *replicas, enum dag_purpose purpose,
+                                                  double parameters, double bytes, int32_t g)
 {
     int32_t n = replicas->group;
-    return (struct builder_ring){.places = replicas->places + g * n,
-                                 .ready = replicas->ready + N_READY * g * n,
-                                 .n = n,
-                                 .n_ready = N_READY * n,
-                                 .purpose = purpose,
-                                 .bytes = parameters * bytes,
-                                 .share = 1};
+    return (struct builder_collective){.places = replicas->places + g * n,
+                                       .ready = replicas->ready + N_READY * g * n,
+                                       .n = n,
+                                       .n_ready = N_READY * n,
+                                       .purpose = purpose,
+                                       .bytes = parameters * bytes,
+                                       .share = 1};
 }
 
 /* All-reduce of a shard among the i-th places of all groups. Places and ready are the caller's to fill. */
-static struct builder_ring shard_ring(const struct replicas *replicas, double parameters, double bytes, int32_t *places,
-                                      int32_t *ready)
+static struct builder_collective shard_collective(const struct replicas *replicas, double parameters, double bytes,
+                                                  int32_t *places, int32_t *ready)
 {
     int32_t m = replicas->n / replicas->group;
-    return (struct builder_ring){.places = places,
-                                 .ready = ready,
-                                 .n = m,
-                                 .n_ready = N_READY * m,
-                                 .purpose = DAG_ALL_REDUCE,
-                                 .bytes = parameters / replicas->group * bytes,
-                                 .share = 1};
+    return (struct builder_collective){.places = places,
+                                       .ready = ready,
+                                       .n = m,
+                                       .n_ready = N_READY * m,
+                                       .purpose = DAG_ALL_REDUCE,
+                                       .bytes = parameters / replicas->group * bytes,
+                                       .share = 1};
 }
 
 /* Seconds of the all-reduce of a shard among the groups, of the shard for which that takes longest. */
 static double across_s(const struct builder *builder, const struct replicas *replicas, double parameters, double bytes)
 {
     int32_t m = replicas->n / replicas->group, *places = check_malloc((size_t)m * sizeof *places);
-    struct builder_ring ring = shard_ring(replicas, parameters, bytes, places, NULL);
+    struct builder_collective collective = shard_collective(replicas, parameters, bytes, places, NULL);
     double most_s = 0;
     for (int32_t i = 0; i < replicas->group; i++) {
         for (int32_t g = 0; g < m; g++)
             places[g] = replicas->places[g * replicas->group + i];
-        most_s = fmax(most_s, builder_ring_s(builder, &ring));
+        most_s = fmax(most_s, builder_collective_s(builder, &collective));
     }
     free(places);
     return most_s;
@@ -140,8 +140,8 @@ static double alone_s(const struct builder *builder, const struct replicas *repl
     int32_t m = replicas->n / replicas->group;
     double group_s = 0;
     for (int32_t g = 0; g < m && replicas->group > 1; g++) {
-        struct builder_ring ring = group_ring(replicas, purpose, parameters, bytes, g);
-        group_s = fmax(group_s, builder_ring_s(builder, &ring));
+        struct builder_collective collective = group_collective(replicas, purpose, parameters, bytes, g);
+        group_s = fmax(group_s, builder_collective_s(builder, &collective));
     }
     *across = 0;
     if (pass == PASS_FORWARD || m == 1)
@@ -266,8 +266,8 @@ static void add_waits(struct builder *builder, struct replicas *replicas, double
 }
 
 /* What a place's all-reduce waits for: its group's reduce-scatter, or without one the place's own work. */
-static void fill_shard_ring(const struct replicas *replicas, const int32_t *scattered, int32_t i, int32_t *places,
-                            int32_t *ready)
+static void fill_shard_collective(const struct replicas *replicas, const int32_t *scattered, int32_t i, int32_t *places,
+                                  int32_t *ready)
 {
     for (int32_t g = 0; g < replicas->n / replicas->group; g++) {
         int32_t place = g * replicas->group + i;
@@ -292,15 +292,16 @@ static int32_t add_reduction(struct builder *builder, struct replicas *replicas,
     for (int32_t g = 0; g < m; g++)
         done[g] = -1;
     for (int32_t g = 0; g < m && replicas->group > 1; g++) {
-        struct builder_ring scatter = group_ring(replicas, DAG_REDUCE_SCATTER, replicas->parameters, bytes, g);
+        struct builder_collective scatter =
+            group_collective(replicas, DAG_REDUCE_SCATTER, replicas->parameters, bytes, g);
         scatter.share = share;
-        done[g] = builder_ring(builder, &scatter);
+        done[g] = builder_collective(builder, &scatter);
     }
-    struct builder_ring reduce = shard_ring(replicas, replicas->parameters, bytes, places, ready);
+    struct builder_collective reduce = shard_collective(replicas, replicas->parameters, bytes, places, ready);
     reduce.share = share;
     for (int32_t i = 0; i < n_rings; i++) {
-        fill_shard_ring(replicas, done, i, places, ready);
-        done[m + i] = builder_ring(builder, &reduce);
+        fill_shard_collective(replicas, done, i, places, ready);
+        done[m + i] = builder_collective(builder, &reduce);
     }
     int32_t last = done[m + n_rings - 1];
     if (n_rings > 1) { /* all rings, in one task */
@@ -333,9 +334,10 @@ static void add_gathers(struct builder *builder, struct replicas *replicas)
     double all_s = find_shown(builder, replicas, PASS_FORWARD, parameter_bytes);
     double share = all_s > 0 ? most_shown_s(replicas) / all_s : 1;
     for (int32_t g = 0; g < replicas->n / replicas->group && replicas->group > 1; g++) {
-        struct builder_ring ring = group_ring(replicas, DAG_ALL_GATHER, replicas->parameters, parameter_bytes, g);
-        ring.share = share;
-        builder_ring(builder, &ring);
+        struct builder_collective collective =
+            group_collective(replicas, DAG_ALL_GATHER, replicas->parameters, parameter_bytes, g);
+        collective.share = share;
+        builder_collective(builder, &collective);
     }
 }
 
@@ -355,15 +357,16 @@ static void add_tied_embeddings(struct builder *builder, struct replicas *first,
         int32_t ready[2 + 2 * N_READY] = {reduced[0], reduced[1]};
         memcpy(ready + 2, &first->ready[N_READY * i], N_READY * sizeof *ready);
         memcpy(ready + 2 + N_READY, &last.ready[N_READY * i], N_READY * sizeof *ready);
-        struct builder_ring ring = {.places = places,
-                                    .ready = ready,
-                                    .n = 2,
-                                    .n_ready = reduced[0] >= 0 ? 2 : 2 + 2 * N_READY,
-                                    .purpose = DAG_ALL_REDUCE,
-                                    .bytes = (double)model->hidden * model_vocabulary_share(model, layout->tensor) *
-                                             cost_gradient_bytes(builder->setting->gradients),
-                                    .share = 1};
-        done[i] = builder_ring(builder, &ring);
+        struct builder_collective collective = {.places = places,
+                                                .ready = ready,
+                                                .n = 2,
+                                                .n_ready = reduced[0] >= 0 ? 2 : 2 + 2 * N_READY,
+                                                .purpose = DAG_ALL_REDUCE,
+                                                .bytes = (double)model->hidden *
+                                                         model_vocabulary_share(model, layout->tensor) *
+                                                         cost_gradient_bytes(builder->setting->gradients),
+                                                .share = 1};
+        done[i] = builder_collective(builder, &collective);
     }
     free(last.places);
     free(last.ready);

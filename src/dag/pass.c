@@ -4,198 +4,197 @@
 #include <math.h>
 
 /* What the pass costs on its place. */
-BUILDER_INLINE void price(const struct pass_work *work, struct builder_member *member)
+static void price(const struct pass_work *work, struct builder_participant *participant)
 {
     const struct builder *builder = work->builder;
-    const struct builder_pipe *pipe = member->pipe;
-    int32_t gpu = builder->dag->places[member->place].rank;
-    int32_t at = member->unit * pipe->kinds.n + pipe->kinds.kind[member->stage];
-    member->cost = &pipe->cost[work->pass][at];
-    member->brief = &pipe->brief[work->pass][at];
-    if (builder->setting->faults == NULL || !builder_slow(builder, gpu))
+    const struct builder_pipe *pipe = participant->pipe;
+    int32_t gpu = builder->dag->places[participant->place].rank;
+    participant->cost = builder_cost_of(pipe, work->pass, participant->unit, participant->stage);
+    if (builder->setting->faults == NULL || !builder_has_faults(builder, gpu))
         return;
-    struct builder_slow_cost *slow = &builder->slow[member - builder->members];
-    slow->cost = dag_gpu_pass_cost(pipe->plan, builder->setting, work->pass, member->unit, member->stage, gpu);
-    slow->brief = builder_brief_of(builder, &slow->cost);
-    member->cost = &slow->cost;
-    member->brief = &slow->brief;
+    struct cost_pass *slow = &builder->faulty_cost[participant - builder->participants];
+    *slow = dag_gpu_pass_cost(pipe->plan, builder->setting, work->pass, participant->unit, participant->stage, gpu);
+    participant->cost = slow;
 }
 
-BUILDER_INLINE void after_end(struct pass_work *work, struct builder_edges *edges, const struct builder_end *end,
-                              enum dag_edge kind)
+static void after_end(struct pass_work *work, const struct builder_end *end, enum dag_edge kind)
 {
-    builder_add_edge(work->builder, edges, end->last, kind);
-    builder_add_edge(work->builder, edges, end->ring, kind);
+    builder_edge(work->builder, end->last, kind);
+    builder_edge(work->builder, end->ring, kind);
 }
 
-/* Field by field, as this is faster: copying the whole struct would wait until its parts are stored. */
-BUILDER_INLINE void set_member(const struct pass_work *work, const struct builder_lane *lane, int32_t rank,
-                               struct builder_member *member)
+static void set_participant(const struct pass_work *work, const struct builder_stage_cursor *cursor, int32_t rank,
+                            struct builder_participant *participant)
 {
-    const struct builder_pipe *pipe = lane->pipe;
-    member->pipe = pipe;
-    member->unit = lane->steps[lane->next].unit;
-    member->stage = work->chunk * pipe->stages + lane->stage;
-    member->rank = rank;
-    member->place = pipe->first_place + lane->stage * pipe->n_ranks + rank;
+    const struct builder_pipe *pipe = cursor->pipe;
     enum pass own = work->pass == PASS_WEIGHT ? PASS_BACKWARD : work->pass;
-    member->end = builder_end_of(pipe, builder_instance(pipe, own, member->unit, member->stage), rank);
-    member->ready = member->ring = -1;
+    participant->pipe = pipe;
+    participant->unit = cursor->steps[cursor->next].unit;
+    participant->stage = work->chunk * pipe->stages + cursor->stage;
+    participant->rank = rank;
+    participant->place = pipe->first_place + cursor->stage * pipe->n_ranks + rank;
+    participant->end = builder_end_of(pipe, builder_instance(pipe, own, participant->unit, participant->stage), rank);
+    participant->ready = participant->ring = -1;
+    price(work, participant);
 }
 
-static void collect_members(struct pass_work *work)
+static void collect_participants(struct pass_work *work)
 {
     struct builder *builder = work->builder;
     for (int32_t tensor = 0; tensor < work->n_tensor; tensor++)
-        for (int32_t i = 0; i < work->n_lanes; i++) {
-            const struct builder_lane *lane = &builder->lanes[work->lanes[i]];
-            for (int32_t rank = tensor; rank < lane->pipe->n_built; rank += work->n_tensor)
-                set_member(work, lane, rank, &builder->members[work->n_members++]);
+        for (int32_t i = 0; i < work->n_cursors; i++) {
+            const struct builder_stage_cursor *cursor = &builder->cursors[work->cursors[i]];
+            for (int32_t rank = tensor; rank < cursor->pipe->n_built; rank += work->n_tensor)
+                set_participant(work, cursor, rank, &builder->participants[work->n_participants++]);
         }
 }
 
-/* Whether the members' context parallelism sends something. */
+/* Whether the participants' context parallelism sends something. */
 static bool is_ring(const struct pass_work *work)
 {
-    const struct builder_member *first = &work->builder->members[0];
+    const struct builder_participant *first = &work->builder->participants[0];
     const struct plan_cut *cut = plan_cut_of(first->pipe->plan, work->pass);
-    bool several = work->n_members > work->n_tensor || first->pipe->fold != NULL;
+    bool several = work->n_participants > work->n_tensor || first->pipe->fold != NULL;
     return cut->units[first->unit].context > 1 && several && first->cost->ring_bytes > 0;
 }
 
 /* The neighbouring stage's result: sent, or at hand when it needs no sending. */
-BUILDER_INLINE void after_neighbour(struct pass_work *work, struct builder_edges *edges,
-                                    const struct builder_member *member)
+static void after_neighbour(struct pass_work *work, const struct builder_participant *participant)
 {
-    int32_t away = member->pipe->n_units * member->pipe->n_built;
-    const struct builder_end *end = member->end + (work->pass == PASS_FORWARD ? -away : away);
+    int32_t away = participant->pipe->n_units * participant->pipe->n_built;
+    const struct builder_end *end = participant->end + (work->pass == PASS_FORWARD ? -away : away);
     if (end->send >= 0)
-        builder_add_edge(work->builder, edges, end->send, DAG_INTER_STAGE);
+        builder_edge(work->builder, end->send, DAG_INTER_STAGE);
     else
-        after_end(work, edges, end, DAG_INTER_STAGE);
+        after_end(work, end, DAG_INTER_STAGE);
 }
 
 /* On the last stage a backward unit follows the forward units whose tokens it consumes. If these are just the tokens of
  * one forward unit, the edge is that unit's way back (DAG_INTER_STAGE). */
-BUILDER_INLINE void after_forwards(struct pass_work *work, struct builder_edges *edges,
-                                   const struct builder_member *member)
+static void after_forwards(struct pass_work *work, const struct builder_participant *participant)
 {
-    const struct builder_pipe *pipe = member->pipe;
+    const struct builder_pipe *pipe = participant->pipe;
     const struct relations *relations = &pipe->relations;
-    int32_t first = relations->share_first[member->unit], end = relations->share_first[member->unit + 1];
+    int32_t first = relations->share_first[participant->unit], end = relations->share_first[participant->unit + 1];
     for (int32_t i = first; i < end; i++) {
         const struct relations_share *share = &relations->shares[i];
         int64_t tokens = plan_unit_tokens(&pipe->plan->cut[PASS_FORWARD], share->forward) +
                          pipe->plan->cut[PASS_FORWARD].units[share->forward].padding_tokens;
         bool alike = end - first == 1 && share->whole_tokens + share->sliced_tokens == tokens;
-        after_end(work, edges, pass_end_of(member, PASS_FORWARD, share->forward, member->stage),
+        after_end(work, pass_end_of(participant, PASS_FORWARD, share->forward, participant->stage),
                   alike ? DAG_INTER_STAGE : DAG_INTER_PASS);
     }
 }
 
-BUILDER_INLINE void after_data(struct pass_work *work, struct builder_edges *edges, const struct builder_member *member)
+static void after_data(struct pass_work *work, const struct builder_participant *participant)
 {
-    const struct builder_pipe *pipe = member->pipe;
+    const struct builder_pipe *pipe = participant->pipe;
     const struct relations *relations = &pipe->relations;
     if (work->pass == PASS_WEIGHT) {
-        after_end(work, edges, member->end, DAG_INTER_PASS);
+        after_end(work, participant->end, DAG_INTER_PASS);
         return;
     }
-    bool first_stage = work->pass == PASS_FORWARD ? member->stage == 0 : member->stage == pipe->n_virtual - 1;
+    bool first_stage = work->pass == PASS_FORWARD ? participant->stage == 0 : participant->stage == pipe->n_virtual - 1;
     if (!first_stage)
-        after_neighbour(work, edges, member);
+        after_neighbour(work, participant);
     else if (work->pass == PASS_BACKWARD)
-        after_forwards(work, edges, member);
-    const int32_t *first = relations->after_first[work->pass] + member->unit, *after = relations->after[work->pass];
+        after_forwards(work, participant);
+    const int32_t *first = relations->after_first[work->pass] + participant->unit,
+                  *after = relations->after[work->pass];
     for (int32_t i = first[0]; i < first[1]; i++)
-        after_end(work, edges, member->end + (after[i] - member->unit) * pipe->n_built, DAG_INTER_SLICE);
+        after_end(work, participant->end + (after[i] - participant->unit) * pipe->n_built, DAG_INTER_SLICE);
 }
 
-BUILDER_INLINE void add_compute(struct pass_work *work, struct builder_member *member)
+/* Seconds of a pass on the compute stream; without its attention if that runs beside a ring. */
+static double compute_s(const struct pass_work *work, const struct cost_pass *cost)
 {
-    struct builder *builder = work->builder;
-    bool offloads = work->pass == PASS_BACKWARD && member->pipe->token != NULL;
-    int32_t prefetch = offloads && !pass_streams(work, member) ? pass_prefetch(work, member, -1) : -1;
-    const struct builder_brief *brief = member->brief;
-    double duration_s = work->ring || work->set >= 0 ? brief->no_attention_s : brief->all_s;
-    struct dag_task task = pass_task_of(work, member, DAG_STREAM_COMPUTE, DAG_COMPUTE, DAG_PASS);
-    struct builder_edges edges = builder_open_task(builder, task, duration_s);
-    struct builder_place *at = &builder->at[member->place];
-    member->ready = at->begin = edges.task;
-    builder_add_edge(builder, &edges, at->ring, DAG_COLLECTIVE);
-    builder_add_edge(builder, &edges, at->send, DAG_SCHEDULE);
-    builder_add_edge(builder, &edges, at->copy, DAG_INTER_PASS);
-    builder_add_edge(builder, &edges, prefetch, DAG_INTER_PASS);
-    after_data(work, &edges, member);
-    builder_close_edges(builder, &edges);
-    at->copy = offloads && pass_streams(work, member) ? pass_prefetch(work, member, member->ready) : -1;
+    double seconds = cost->other_s + cost->shard_s;
+    if (!work->builder->options.all_tensor_ranks)
+        seconds += cost->tensor_s;
+    return work->ring || work->exchange_group >= 0 ? seconds : seconds + cost->attention_s;
 }
 
-/* A ring among the members first, first + stride, ...; none waits for less than all. */
-static void add_ring(struct pass_work *work, int32_t first, int32_t stride, struct builder_ring ring)
+static void add_compute(struct pass_work *work, struct builder_participant *participant)
 {
     struct builder *builder = work->builder;
-    int32_t n = ring.fold != NULL ? 1 : ring.n;
+    bool offloads = work->pass == PASS_BACKWARD && participant->pipe->token != NULL;
+    int32_t prefetch = offloads && !pass_streams(work, participant) ? pass_prefetch(work, participant, -1) : -1;
+    struct dag_task task = pass_task_of(work, participant, DAG_STREAM_COMPUTE, DAG_COMPUTE, DAG_PASS);
+    struct builder_place *at = &builder->at[participant->place];
+    participant->ready = at->begin = builder_task(builder, task, compute_s(work, participant->cost));
+    builder_edge(builder, at->ring, DAG_COLLECTIVE);
+    builder_edge(builder, at->send, DAG_SCHEDULE);
+    builder_edge(builder, at->copy, DAG_INTER_PASS);
+    builder_edge(builder, prefetch, DAG_INTER_PASS);
+    after_data(work, participant);
+    at->copy = offloads && pass_streams(work, participant) ? pass_prefetch(work, participant, participant->ready) : -1;
+}
+
+/* A ring among the participants first, first + stride, ...; none waits for less than all. */
+static void add_ring(struct pass_work *work, int32_t first, int32_t stride, struct builder_collective collective)
+{
+    struct builder *builder = work->builder;
+    int32_t n = collective.fold != NULL ? 1 : collective.n;
     for (int32_t i = 0; i < n; i++) {
-        const struct builder_member *member = &builder->members[first + i * stride];
-        builder->places[i] = member->place;
-        builder->units[i] = member->unit;
-        builder->ready[i] = member->ready;
-        ring.exact_s =
-            fmax(ring.exact_s, ring.purpose == DAG_TENSOR ? member->cost->tensor_s : member->cost->context_s);
+        const struct builder_participant *participant = &builder->participants[first + i * stride];
+        builder->places[i] = participant->place;
+        builder->units[i] = participant->unit;
+        builder->ready[i] = participant->ready;
+        collective.exact_s = fmax(collective.exact_s, collective.purpose == DAG_TENSOR ? participant->cost->tensor_s
+                                                                                       : participant->cost->context_s);
     }
-    ring.places = builder->places;
-    ring.units = builder->units;
-    ring.ready = builder->ready;
-    ring.n_ready = n;
-    ring.pass = work->pass;
-    ring.chunk = work->chunk;
-    int32_t close = builder_ring(builder, &ring);
+    collective.places = builder->places;
+    collective.units = builder->units;
+    collective.ready = builder->ready;
+    collective.n_ready = n;
+    collective.pass = work->pass;
+    collective.chunk = work->chunk;
+    int32_t close = builder_collective(builder, &collective);
     for (int32_t i = 0; i < n; i++)
-        builder->members[first + i * stride].ring = close;
+        builder->participants[first + i * stride].ring = close;
 }
 
 static void add_tensor_rings(struct pass_work *work)
 {
-    int32_t n_each = work->n_members / work->n_tensor;
-    struct builder_member *members = work->builder->members;
+    int32_t n_each = work->n_participants / work->n_tensor;
+    struct builder_participant *participants = work->builder->participants;
     for (int32_t i = 0; i < n_each; i++) {
-        if (members[i].cost->tensor_s > 0)
-            add_ring(work, i, n_each, (struct builder_ring){.n = work->n_tensor, .purpose = DAG_TENSOR});
+        if (participants[i].cost->tensor_s > 0)
+            add_ring(work, i, n_each, (struct builder_collective){.n = work->n_tensor, .purpose = DAG_TENSOR});
     }
-    for (int32_t i = 0; i < work->n_members; i++)
-        if (members[i].ring >= 0)
-            members[i].ready = members[i].ring;
+    for (int32_t i = 0; i < work->n_participants; i++)
+        if (participants[i].ring >= 0)
+            participants[i].ready = participants[i].ring;
 }
 
 static void add_attention(struct pass_work *work)
 {
     struct builder *builder = work->builder;
-    for (int32_t i = 0; i < work->n_members; i++) {
-        const struct builder_member *member = &builder->members[i];
-        struct dag_task task = pass_task_of(work, member, DAG_STREAM_COMPUTE, DAG_ATTENTION, DAG_PASS);
-        builder_task(builder, task, member->cost->attention_s);
-        builder_edge(builder, member->ring, DAG_COLLECTIVE);
+    for (int32_t i = 0; i < work->n_participants; i++) {
+        const struct builder_participant *participant = &builder->participants[i];
+        struct dag_task task = pass_task_of(work, participant, DAG_STREAM_COMPUTE, DAG_ATTENTION, DAG_PASS);
+        builder_task(builder, task, participant->cost->attention_s);
+        builder_edge(builder, participant->ring, DAG_COLLECTIVE);
     }
 }
 
 static void add_context_rings(struct pass_work *work)
 {
-    int32_t n_each = work->n_members / work->n_tensor;
-    for (int32_t first = 0; first < work->n_members; first += n_each) {
-        const struct builder_member *member = &work->builder->members[first];
-        const struct cost_pass *cost = member->cost;
-        const struct builder_pipe *pipe = member->pipe;
+    int32_t n_each = work->n_participants / work->n_tensor;
+    for (int32_t first = 0; first < work->n_participants; first += n_each) {
+        const struct builder_participant *participant = &work->builder->participants[first];
+        const struct cost_pass *cost = participant->cost;
+        const struct builder_pipe *pipe = participant->pipe;
         const struct builder_fold *fold =
-            pipe->fold != NULL ? &pipe->fold[builder_stage_of(pipe, member->stage)] : NULL;
+            pipe->fold != NULL ? &pipe->fold[builder_stage_of(pipe, participant->stage)] : NULL;
         add_ring(work, first, 1,
-                 (struct builder_ring){.n = fold != NULL ? pipe->n_ranks : n_each,
-                                       .fold = fold,
-                                       .purpose = DAG_RING,
-                                       .bytes = cost->ring_bytes,
-                                       .steps = cost->ring_steps,
-                                       .wire_bytes = cost->context_wire_bytes,
-                                       .to_all = work->builder->setting->context_type == SCENARIO_ULYSSES});
+                 (struct builder_collective){.n = fold != NULL ? pipe->n_ranks : n_each,
+                                             .fold = fold,
+                                             .purpose = DAG_RING,
+                                             .bytes = cost->ring_bytes,
+                                             .steps = cost->ring_steps,
+                                             .wire_bytes = cost->context_wire_bytes,
+                                             .to_all = work->builder->setting->context_type == SCENARIO_ULYSSES});
     }
 }
 
@@ -209,98 +208,71 @@ static void add_context(struct pass_work *work)
     }
     add_context_rings(work);
     add_attention(work);
-    for (int32_t i = 0; i < work->n_members; i++)
-        work->builder->members[i].ring = -1; /* over before the attention */
+    for (int32_t i = 0; i < work->n_participants; i++)
+        work->builder->participants[i].ring = -1; /* over before the attention */
 }
 
-BUILDER_INLINE struct cost_transfer boundary_transfer(const struct pass_work *work, const struct builder_member *member,
-                                                      enum cost_route route, double bytes)
-{
-    struct builder_boundary *latest = &member->pipe->boundary[work->pass][member->unit];
-    if (latest->bytes != bytes || latest->route != route)
-        *latest = (struct builder_boundary){bytes, route, cost_of_transfer(work->builder->setting, route, bytes, 1)};
-    return latest->transfer;
-}
-
-BUILDER_INLINE void add_boundary(struct pass_work *work, const struct builder_member *member, struct builder_end *end)
+static void add_boundary(struct pass_work *work, const struct builder_participant *participant, struct builder_end *end)
 {
     struct builder *builder = work->builder;
-    const struct builder_pipe *pipe = member->pipe;
+    const struct builder_pipe *pipe = participant->pipe;
     bool forward = work->pass == PASS_FORWARD;
-    int32_t to = member->stage + (forward ? 1 : -1);
+    int32_t to = participant->stage + (forward ? 1 : -1);
     if (to < 0 || to == pipe->n_virtual)
         return;
-    int32_t place = pipe->first_place + builder_stage_of(pipe, to) * pipe->n_ranks + member->rank;
-    double bytes = member->brief->boundary_bytes;
+    int32_t place = pipe->first_place + builder_stage_of(pipe, to) * pipe->n_ranks + participant->rank;
+    double bytes = participant->cost->boundary_bytes;
     int32_t rank = builder->dag->places[place].rank;
-    if (bytes <= 0 || rank == builder->dag->places[member->place].rank)
+    if (bytes <= 0 || rank == builder->dag->places[participant->place].rank)
         return;
     enum dag_stream stream = forward ? DAG_STREAM_SEND_FORWARD : DAG_STREAM_SEND_BACKWARD;
-    struct dag_task task = pass_task_of(work, member, stream, DAG_SEND, DAG_BOUNDARY);
+    struct dag_task task = pass_task_of(work, participant, stream, DAG_SEND, DAG_BOUNDARY);
     task.to_rank = rank;
-    enum cost_route route = builder->at[member->place].node == builder->at[place].node ? COST_NVLINK : COST_NIC;
-    struct builder_edges edges = builder_open_send(builder, task, boundary_transfer(work, member, route, bytes));
-    end->send = edges.task;
-    after_end(work, &edges, end, DAG_INTER_STAGE);
-    builder_close_edges(builder, &edges);
+    enum cost_route route = builder->at[participant->place].node == builder->at[place].node ? COST_NVLINK : COST_NIC;
+    end->send = builder_send(builder, task, cost_of_transfer(builder->setting, route, bytes, 1));
+    after_end(work, end, DAG_INTER_STAGE);
 }
 
-BUILDER_INLINE void end_pass(struct pass_work *work, const struct builder_member *member)
+static void end_pass(struct pass_work *work, const struct builder_participant *participant)
 {
     struct builder *builder = work->builder;
-    struct builder_place *at = &builder->at[member->place];
-    struct builder_end *end = member->end;
-    at->ring = member->ring;
+    struct builder_place *at = &builder->at[participant->place];
+    struct builder_end *end = participant->end;
+    at->ring = participant->ring;
     at->send = -1;
     if (work->pass == PASS_WEIGHT)
         return;
-    int32_t last = builder->stream_last[member->place * DAG_N_STREAMS + DAG_STREAM_COMPUTE];
-    *end = (struct builder_end){.first = at->begin, .last = last, .ring = member->ring, .send = -1, .offload = -1};
-    add_boundary(work, member, end);
+    int32_t last = builder->stream_last[participant->place * DAG_N_STREAMS + DAG_STREAM_COMPUTE];
+    *end = (struct builder_end){.first = at->begin, .last = last, .ring = participant->ring, .send = -1, .offload = -1};
+    add_boundary(work, participant, end);
     if (!builder->setting->communication.pp_overlap)
         at->send = end->send;
-    if (work->pass == PASS_FORWARD && member->pipe->token != NULL)
-        pass_offload(work, member, end);
+    if (work->pass == PASS_FORWARD && participant->pipe->token != NULL)
+        pass_offload(work, participant, end);
 }
 
-/* Build the step's members. `alone`: there is one member, of one lane and without exchanges, as nearly always. It is a
- * constant where this is inlined, so no loop over members is left there. */
-BUILDER_INLINE void build(struct pass_work *work, bool alone)
+void builder_pass(struct builder *builder, const int32_t *cursors, int32_t n_cursors)
 {
-    struct builder *builder = work->builder;
-    int32_t n = alone ? 1 : work->n_members;
-    for (int32_t i = 0; i < n; i++)
-        price(work, &builder->members[i]);
-    work->ring = !alone && is_ring(work);
-    for (int32_t i = 0; i < n; i++)
-        add_compute(work, &builder->members[i]);
-    if (!alone && work->n_tensor > 1)
-        add_tensor_rings(work);
-    if (work->ring)
-        add_context(work);
-    for (int32_t i = 0; !alone && work->set >= 0 && i < work->n_tensor; i++)
-        pass_exchange(work, i * work->n_lanes);
-    for (int32_t i = 0; i < n; i++)
-        end_pass(work, &builder->members[i]);
-}
-
-void builder_pass(struct builder *builder, const int32_t *lanes, int32_t n_lanes)
-{
-    const struct builder_lane *lane = &builder->lanes[lanes[0]];
-    const struct builder_pipe *pipe = lane->pipe;
-    const struct plan_step *step = &lane->steps[lane->next];
+    const struct builder_stage_cursor *cursor = &builder->cursors[cursors[0]];
+    const struct builder_pipe *pipe = cursor->pipe;
+    const struct plan_step *step = &cursor->steps[cursor->next];
     struct pass_work work = {.builder = builder,
-                             .lanes = lanes,
-                             .n_lanes = n_lanes,
+                             .cursors = cursors,
+                             .n_cursors = n_cursors,
                              .n_tensor = pipe->n_tensor,
                              .pass = step->pass,
                              .chunk = step->chunk,
-                             .set = builder_set_of(pipe, step, lane->stage)};
-    if (n_lanes == 1 && pipe->n_ranks == 1 && work.set < 0) {
-        set_member(&work, lane, 0, &builder->members[0]);
-        build(&work, true);
-        return;
-    }
-    collect_members(&work);
-    build(&work, false);
+                             .exchange_group = builder_exchange_group_of(pipe, step, cursor->stage)};
+    collect_participants(&work);
+    work.ring = is_ring(&work);
+    for (int32_t i = 0; i < work.n_participants; i++)
+        add_compute(&work, &builder->participants[i]);
+    if (work.n_tensor > 1)
+        add_tensor_rings(&work);
+    if (work.ring)
+        add_context(&work);
+    for (int32_t i = 0; work.exchange_group >= 0 && i < work.n_tensor; i++)
+        pass_exchange(&work, i * n_cursors);
+    for (int32_t i = 0; i < work.n_participants; i++)
+        end_pass(&work, &builder->participants[i]);
 }

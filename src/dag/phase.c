@@ -1,28 +1,29 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Steps are built as soon as what they need has been built. A lane (stage of a pipeline) that cannot go on remembers
- * the one instance it waits for, and is woken when that is built: each step is looked at a few times at most. */
+/* Steps are built as soon as what they need has been built. A cursor (of a stage of a pipeline) that cannot go on
+ * remembers the one instance it waits for, and is woken when that is built: each step is looked at a few times at most.
+ */
 #include <stdlib.h>
 
 #include "base/check.h"
-#include "dag/alike.h"
+#include "dag/equal_pipelines.h"
 #include "dag/pass.h"
 
-static const struct plan_step *step_of(const struct builder_lane *lane)
+static const struct plan_step *step_of(const struct builder_stage_cursor *cursor)
 {
-    return &lane->steps[lane->next];
+    return &cursor->steps[cursor->next];
 }
 
-static int32_t virtual_stage(const struct builder_lane *lane)
+static int32_t virtual_stage(const struct builder_stage_cursor *cursor)
 {
-    return step_of(lane)->chunk * lane->pipe->stages + lane->stage;
+    return step_of(cursor)->chunk * cursor->pipe->stages + cursor->stage;
 }
 
-static int32_t group_of(const struct builder_lane *lane)
+static int32_t group_of(const struct builder_stage_cursor *cursor)
 {
-    const struct plan_step *step = step_of(lane);
+    const struct plan_step *step = step_of(cursor);
     if (step->pass == PASS_WEIGHT)
         return -1; /* nothing is shared */
-    return lane->pipe->plan->cut[step->pass].units[step->unit].group;
+    return cursor->pipe->plan->cut[step->pass].units[step->unit].group;
 }
 
 /* The instance unless it has been built, then -1. */
@@ -32,13 +33,13 @@ static int32_t if_missing(const struct builder_pipe *pipe, enum pass pass, int32
     return builder_end_of(pipe, instance, 0)->last < 0 ? instance : -1;
 }
 
-/* An instance that the lane's next step needs and that has not been built, -1: none. */
-static int32_t missing(const struct builder_lane *lane)
+/* An instance that the cursor's next step needs and that has not been built, -1: none. */
+static int32_t missing(const struct builder_stage_cursor *cursor)
 {
-    const struct builder_pipe *pipe = lane->pipe;
+    const struct builder_pipe *pipe = cursor->pipe;
     const struct relations *relations = &pipe->relations;
-    enum pass pass = step_of(lane)->pass;
-    int32_t unit = step_of(lane)->unit, stage = virtual_stage(lane), found = -1;
+    enum pass pass = step_of(cursor)->pass;
+    int32_t unit = step_of(cursor)->unit, stage = virtual_stage(cursor), found = -1;
     if (pass == PASS_WEIGHT)
         return if_missing(pipe, PASS_BACKWARD, unit, stage);
     if (pass == PASS_FORWARD && stage > 0)
@@ -55,22 +56,22 @@ static int32_t missing(const struct builder_lane *lane)
     return found;
 }
 
-static void enqueue(struct builder *builder, int32_t lane)
+static void enqueue(struct builder *builder, int32_t cursor)
 {
-    if (builder->lanes[lane].queued)
+    if (builder->cursors[cursor].queued)
         return;
-    builder->lanes[lane].queued = true;
-    builder->queue[(builder->queue_first + builder->queue_n++) % builder->n_lanes] = lane;
+    builder->cursors[cursor].queued = true;
+    builder->queue[(builder->queue_first + builder->queue_n++) % builder->n_cursors] = cursor;
 }
 
-/* A lane has built its next step: go on, and wake the neighbour that waits for it. */
+/* A cursor has built its next step: go on, and wake the neighbour that waits for it. */
 static void step_done(struct builder *builder, int32_t number)
 {
-    struct builder_lane *lane = &builder->lanes[number];
-    const struct builder_pipe *pipe = lane->pipe;
-    const struct plan_step *step = step_of(lane);
-    int32_t stage = virtual_stage(lane), next = stage + (step->pass == PASS_FORWARD ? 1 : -1);
-    lane->next++;
+    struct builder_stage_cursor *cursor = &builder->cursors[number];
+    const struct builder_pipe *pipe = cursor->pipe;
+    const struct plan_step *step = step_of(cursor);
+    int32_t stage = virtual_stage(cursor), next = stage + (step->pass == PASS_FORWARD ? 1 : -1);
+    cursor->next++;
     if (step->pass == PASS_WEIGHT)
         return;
     int32_t instance = builder_instance(pipe, step->pass, step->unit, stage);
@@ -78,163 +79,165 @@ static void step_done(struct builder *builder, int32_t number)
         pipe->done[step->pass][stage]++;
     if (next < 0 || next == pipe->n_virtual)
         return;
-    int32_t neighbour = pipe->first_lane + builder_stage_of(pipe, next);
-    if (builder->lanes[neighbour].blocked_on == instance)
+    int32_t neighbour = pipe->first_cursor + builder_stage_of(pipe, next);
+    if (builder->cursors[neighbour].blocked_on == instance)
         enqueue(builder, neighbour);
 }
 
-static int32_t *rendezvous(struct builder *builder, const struct builder_lane *lane)
+static int32_t *rendezvous(struct builder *builder, const struct builder_stage_cursor *cursor)
 {
-    const struct builder_pipe *pipe = lane->pipe;
-    const struct plan_step *step = step_of(lane);
-    int32_t at = builder->group_first[group_of(lane) * N_PASSES + (int32_t)step->pass];
-    at += pipe->ordinal[step->pass][step->unit] * pipe->n_virtual + virtual_stage(lane);
+    const struct builder_pipe *pipe = cursor->pipe;
+    const struct plan_step *step = step_of(cursor);
+    int32_t at = builder->group_first[group_of(cursor) * N_PASSES + (int32_t)step->pass];
+    at += pipe->ordinal[step->pass][step->unit] * pipe->n_virtual + virtual_stage(cursor);
     return &builder->arrived[at];
 }
 
-/* The last lane of a group to arrive builds the step for all. @return whether the lane may go on */
-static bool run_group(struct builder *builder, struct builder_lane *lane)
+/* The last cursor of a group to arrive builds the step for all. @return whether the cursor may go on */
+static bool run_group(struct builder *builder, struct builder_stage_cursor *cursor)
 {
     const struct plan_phase *phase = &builder->plan->phases[builder->phase];
-    const struct plan_group *group = &phase->groups[group_of(lane)];
-    if (++*rendezvous(builder, lane) < group->n_pipelines)
+    const struct plan_group *group = &phase->groups[group_of(cursor)];
+    if (++*rendezvous(builder, cursor) < group->n_pipelines)
         return false;
-    int32_t *lanes = builder->step_lanes;
+    int32_t *cursors = builder->step_cursors;
     for (int32_t i = 0; i < group->n_pipelines; i++)
-        lanes[i] = builder->pipes[group->pipelines[i]].first_lane + lane->stage;
-    builder_pass(builder, lanes, group->n_pipelines);
+        cursors[i] = builder->pipes[group->pipelines[i]].first_cursor + cursor->stage;
+    builder_pass(builder, cursors, group->n_pipelines);
     for (int32_t i = 0; i < group->n_pipelines; i++) {
-        step_done(builder, lanes[i]);
-        if (&builder->lanes[lanes[i]] != lane)
-            enqueue(builder, lanes[i]);
+        step_done(builder, cursors[i]);
+        if (&builder->cursors[cursors[i]] != cursor)
+            enqueue(builder, cursors[i]);
     }
     return true;
 }
 
-/* The last lane of a set of exchanges to arrive builds the steps of all. @return whether the lane may go on */
-static bool run_set(struct builder *builder, struct builder_lane *lane, int32_t set)
+/* The last cursor of an exchange group to arrive builds the steps of all. @return whether the cursor may go on */
+static bool run_exchange_group(struct builder *builder, struct builder_stage_cursor *cursor, int32_t exchange_group)
 {
-    const struct builder_pipe *pipe = lane->pipe;
-    int32_t stages = pipe->plan->layout.stages, n = 0, n_arrived = ++pipe->set_arrived[set];
-    int32_t *lanes = builder->step_lanes;
+    const struct builder_pipe *pipe = cursor->pipe;
+    int32_t stages = pipe->plan->layout.stages, n = 0, n_arrived = ++pipe->exchange_arrived[exchange_group];
+    int32_t *cursors = builder->step_cursors;
     for (int32_t stage = 0; stage < stages; stage++)
-        for (int32_t i = pipe->set_first[set]; i < pipe->set_first[set + 1]; i++)
+        for (int32_t i = pipe->exchange_first[exchange_group]; i < pipe->exchange_first[exchange_group + 1]; i++)
             if (pipe->plan->exchanges[i].from_stage == stage || pipe->plan->exchanges[i].to_stage == stage) {
-                lanes[n++] = pipe->first_lane + stage;
+                cursors[n++] = pipe->first_cursor + stage;
                 break;
             }
     if (n_arrived == n)
-        builder_pass(builder, lanes, n);
+        builder_pass(builder, cursors, n);
     for (int32_t i = 0; n_arrived == n && i < n; i++) {
-        step_done(builder, lanes[i]);
-        if (&builder->lanes[lanes[i]] != lane)
-            enqueue(builder, lanes[i]);
+        step_done(builder, cursors[i]);
+        if (&builder->cursors[cursors[i]] != cursor)
+            enqueue(builder, cursors[i]);
     }
     return n_arrived == n;
 }
 
-static void run_lane(struct builder *builder, int32_t number)
+static void run_cursor(struct builder *builder, int32_t number)
 {
-    struct builder_lane *lane = &builder->lanes[number];
+    struct builder_stage_cursor *cursor = &builder->cursors[number];
     bool groups = builder->plan->phases[builder->phase].n_groups > 0;
-    while (lane->next < lane->end) {
-        lane->blocked_on = missing(lane);
-        if (lane->blocked_on >= 0)
+    while (cursor->next < cursor->end) {
+        cursor->blocked_on = missing(cursor);
+        if (cursor->blocked_on >= 0)
             return;
-        int32_t set = builder_set_of(lane->pipe, step_of(lane), lane->stage);
-        if (set >= 0) {
-            if (!run_set(builder, lane, set))
+        int32_t exchange_group = builder_exchange_group_of(cursor->pipe, step_of(cursor), cursor->stage);
+        if (exchange_group >= 0) {
+            if (!run_exchange_group(builder, cursor, exchange_group))
                 return;
-        } else if (!groups || group_of(lane) < 0) {
+        } else if (!groups || group_of(cursor) < 0) {
             builder_pass(builder, &number, 1);
             step_done(builder, number);
-        } else if (!run_group(builder, lane)) {
+        } else if (!run_group(builder, cursor)) {
             return;
         }
     }
 }
 
-static int32_t group_member_absent(const struct builder *builder, const struct builder_lane *lane)
+static int32_t group_participant_absent(const struct builder *builder, const struct builder_stage_cursor *cursor)
 {
-    const struct plan_group *group = &builder->plan->phases[builder->phase].groups[group_of(lane)];
+    const struct plan_group *group = &builder->plan->phases[builder->phase].groups[group_of(cursor)];
     for (int32_t i = 0; i < group->n_pipelines; i++) {
-        int32_t number = builder->pipes[group->pipelines[i]].first_lane + lane->stage;
-        const struct builder_lane *other = &builder->lanes[number];
-        const struct builder_pipe *mine = lane->pipe, *its = other->pipe;
-        if (other->next == other->end || other->blocked_on >= 0 || group_of(other) != group_of(lane) ||
-            step_of(other)->pass != step_of(lane)->pass || virtual_stage(other) != virtual_stage(lane) ||
+        int32_t number = builder->pipes[group->pipelines[i]].first_cursor + cursor->stage;
+        const struct builder_stage_cursor *other = &builder->cursors[number];
+        const struct builder_pipe *mine = cursor->pipe, *its = other->pipe;
+        if (other->next == other->end || other->blocked_on >= 0 || group_of(other) != group_of(cursor) ||
+            step_of(other)->pass != step_of(cursor)->pass || virtual_stage(other) != virtual_stage(cursor) ||
             its->ordinal[step_of(other)->pass][step_of(other)->unit] !=
-                mine->ordinal[step_of(lane)->pass][step_of(lane)->unit])
+                mine->ordinal[step_of(cursor)->pass][step_of(cursor)->unit])
             return number;
     }
-    CHECK(!"every lane of a group has arrived");
+    CHECK(!"every cursor of a group has arrived");
     return -1;
 }
 
-/* A lane of the set of exchanges that has not come to its step. */
-static int32_t set_member_absent(const struct builder *builder, const struct builder_lane *lane, int32_t set)
+/* A cursor of the exchange group that has not come to its step. */
+static int32_t exchange_participant_absent(const struct builder *builder, const struct builder_stage_cursor *cursor,
+                                           int32_t exchange_group)
 {
-    const struct builder_pipe *pipe = lane->pipe;
-    for (int32_t i = pipe->set_first[set]; i < pipe->set_first[set + 1]; i++) {
+    const struct builder_pipe *pipe = cursor->pipe;
+    for (int32_t i = pipe->exchange_first[exchange_group]; i < pipe->exchange_first[exchange_group + 1]; i++) {
         const int32_t stages[] = {pipe->plan->exchanges[i].from_stage, pipe->plan->exchanges[i].to_stage};
         for (int k = 0; k < 2; k++) {
-            const struct builder_lane *other = &builder->lanes[pipe->first_lane + stages[k]];
+            const struct builder_stage_cursor *other = &builder->cursors[pipe->first_cursor + stages[k]];
             if (other->next == other->end || other->blocked_on >= 0 ||
-                builder_set_of(pipe, step_of(other), other->stage) != set)
-                return pipe->first_lane + stages[k];
+                builder_exchange_group_of(pipe, step_of(other), other->stage) != exchange_group)
+                return pipe->first_cursor + stages[k];
         }
     }
-    CHECK(!"every lane of a set has arrived");
+    CHECK(!"every cursor of an exchange group has arrived");
     return -1;
 }
 
-/* The lane that a stuck lane waits for. */
-static int32_t waits_for(const struct builder *builder, const struct builder_lane *lane)
+/* The cursor that a stuck cursor waits for. */
+static int32_t waits_for(const struct builder *builder, const struct builder_stage_cursor *cursor)
 {
-    const struct builder_pipe *pipe = lane->pipe;
-    if (lane->blocked_on < 0) {
-        int32_t set = builder_set_of(pipe, step_of(lane), lane->stage);
-        return set >= 0 ? set_member_absent(builder, lane, set) : group_member_absent(builder, lane);
+    const struct builder_pipe *pipe = cursor->pipe;
+    if (cursor->blocked_on < 0) {
+        int32_t exchange_group = builder_exchange_group_of(pipe, step_of(cursor), cursor->stage);
+        return exchange_group >= 0 ? exchange_participant_absent(builder, cursor, exchange_group)
+                                   : group_participant_absent(builder, cursor);
     }
-    return pipe->first_lane + builder_stage_of(pipe, lane->blocked_on / pipe->n_units);
+    return pipe->first_cursor + builder_stage_of(pipe, cursor->blocked_on / pipe->n_units);
 }
 
-static bool report(const struct builder *builder, const struct builder_lane *lane, struct error *err)
+static bool report(const struct builder *builder, const struct builder_stage_cursor *cursor, struct error *err)
 {
-    const struct builder_pipe *pipe = lane->pipe;
-    const struct plan_step *step = step_of(lane);
-    const struct builder_lane *other = &builder->lanes[waits_for(builder, lane)];
+    const struct builder_pipe *pipe = cursor->pipe;
+    const struct plan_step *step = step_of(cursor);
+    const struct builder_stage_cursor *other = &builder->cursors[waits_for(builder, cursor)];
     const char *why = other->next == other->end ? "which has ended" : "in a circle";
-    if (lane->blocked_on < 0)
+    if (cursor->blocked_on < 0)
         return error_set(err,
                          "phase %d, pipeline %d, stage %d: %s unit %d waits for pipeline %d to run it with its group, "
                          "%s: the orders of the plan cannot run",
-                         builder->phase, lane->pipeline, lane->stage, pass_name[step->pass], step->unit,
+                         builder->phase, cursor->pipeline, cursor->stage, pass_name[step->pass], step->unit,
                          other->pipeline, why);
-    int32_t unit = lane->blocked_on % pipe->n_units, n_forward = pipe->plan->cut[PASS_FORWARD].n_units;
+    int32_t unit = cursor->blocked_on % pipe->n_units, n_forward = pipe->plan->cut[PASS_FORWARD].n_units;
     bool backward = unit >= n_forward;
     return error_set(err,
                      "phase %d, pipeline %d, stage %d: %s unit %d waits for %s unit %d on stage %d, %s: the orders of "
                      "the plan cannot run",
-                     builder->phase, lane->pipeline, lane->stage, pass_name[step->pass], step->unit,
+                     builder->phase, cursor->pipeline, cursor->stage, pass_name[step->pass], step->unit,
                      pass_name[backward], unit - backward * n_forward, other->stage, why);
 }
 
-/* Follow who waits for whom: after as many steps as there are lanes we stand in the circle, or at its broken end. */
+/* Follow who waits for whom: after as many steps as there are cursors we stand in the circle, or at its broken end. */
 static bool check_done(const struct builder *builder, struct error *err)
 {
     int32_t stuck = 0;
-    while (stuck < builder->n_lanes && builder->lanes[stuck].next == builder->lanes[stuck].end)
+    while (stuck < builder->n_cursors && builder->cursors[stuck].next == builder->cursors[stuck].end)
         stuck++;
-    if (stuck == builder->n_lanes)
+    if (stuck == builder->n_cursors)
         return true;
-    for (int32_t i = 0; i < builder->n_lanes; i++) {
-        int32_t next = waits_for(builder, &builder->lanes[stuck]);
-        if (builder->lanes[next].next == builder->lanes[next].end)
+    for (int32_t i = 0; i < builder->n_cursors; i++) {
+        int32_t next = waits_for(builder, &builder->cursors[stuck]);
+        if (builder->cursors[next].next == builder->cursors[next].end)
             break;
         stuck = next;
     }
-    return report(builder, &builder->lanes[stuck], err);
+    return report(builder, &builder->cursors[stuck], err);
 }
 
 static int32_t *ordinals_of(const struct plan_cut *cut, int32_t n_groups)
@@ -247,42 +250,43 @@ static int32_t *ordinals_of(const struct plan_cut *cut, int32_t n_groups)
     return ordinal;
 }
 
-/* Sets of exchanges by step. */
-static void open_sets(struct builder_pipe *pipe)
+/* Exchange groups by step. */
+static void open_exchange_groups(struct builder_pipe *pipe)
 {
     const struct plan_pipeline *plan = pipe->plan;
     if (plan->n_exchanges == 0)
         return;
-    int32_t n_sets = plan->exchanges[plan->n_exchanges - 1].set + 1, stages = plan->layout.stages;
+    int32_t n_exchange_groups = plan->exchanges[plan->n_exchanges - 1].set + 1, stages = plan->layout.stages;
     CHECK(plan->layout.chunks == 1 && plan->layout.context == 1);
-    pipe->set_first = check_calloc((size_t)n_sets + 1, sizeof *pipe->set_first);
-    pipe->set_arrived = check_calloc((size_t)n_sets, sizeof *pipe->set_arrived);
+    pipe->exchange_first = check_calloc((size_t)n_exchange_groups + 1, sizeof *pipe->exchange_first);
+    pipe->exchange_arrived = check_calloc((size_t)n_exchange_groups, sizeof *pipe->exchange_arrived);
     for (int pass = 0; pass < N_PASSES; pass++) {
         size_t n = (size_t)plan->cut[pass].n_units * (size_t)stages;
-        pipe->set[pass] = check_malloc(n * sizeof(int32_t));
+        pipe->exchange_group[pass] = check_malloc(n * sizeof(int32_t));
         for (size_t i = 0; i < n; i++)
-            pipe->set[pass][i] = -1;
+            pipe->exchange_group[pass][i] = -1;
     }
     for (int32_t i = 0; i < plan->n_exchanges; i++) {
         const struct plan_exchange *exchange = &plan->exchanges[i];
-        pipe->set_first[exchange->set + 1] = i + 1;
-        pipe->set[exchange->pass][exchange->from_unit * stages + exchange->from_stage] = exchange->set;
-        pipe->set[exchange->pass][exchange->to_unit * stages + exchange->to_stage] = exchange->set;
+        pipe->exchange_first[exchange->set + 1] = i + 1;
+        pipe->exchange_group[exchange->pass][exchange->from_unit * stages + exchange->from_stage] = exchange->set;
+        pipe->exchange_group[exchange->pass][exchange->to_unit * stages + exchange->to_stage] = exchange->set;
     }
 }
 
 /* One context rank for all, where they are alike. */
 static void open_fold(struct builder *builder, struct builder_pipe *pipe)
 {
-    if (builder->alike == NULL || !alike_contexts(pipe->plan, builder->setting->platform->gpus_per_node))
+    if (builder->equal_pipelines == NULL ||
+        !equal_pipelines_contexts(pipe->plan, builder->setting->platform->gpus_per_node))
         return;
     pipe->n_built = 1;
     pipe->fold = check_malloc((size_t)pipe->stages * sizeof *pipe->fold);
     for (int32_t stage = 0; stage < pipe->stages; stage++) {
-        struct builder_ring ring = {.places = builder->places, .n = pipe->n_ranks};
+        struct builder_collective collective = {.places = builder->places, .n = pipe->n_ranks};
         for (int32_t i = 0; i < pipe->n_ranks; i++)
             builder->places[i] = pipe->first_place + stage * pipe->n_ranks + i;
-        pipe->fold[stage] = builder_fold_of(builder, &ring);
+        pipe->fold[stage] = builder_fold_of(builder, &collective);
     }
 }
 
@@ -301,14 +305,13 @@ static void open_pipe(struct builder *builder, int32_t number, struct builder_pi
     for (int32_t kind = 0; kind < pipe->kinds.n; kind++)
         pipe->own[kind] = dag_setting(builder->setting, layout, pipe->kinds.stage[kind]);
     open_fold(builder, pipe);
-    open_sets(pipe);
-    if (plan_offloads(pipe->plan) && !builder->options.copies_apart)
+    open_exchange_groups(pipe);
+    if (plan_offloads(pipe->plan))
         pass_open_tokens(pipe);
     for (enum pass pass = PASS_FORWARD; pass < plan_n_passes(pipe->plan); pass++)
         builder_costs(builder, pipe, pass);
     for (int pass = 0; pass < N_PASSES; pass++) {
         pipe->done[pass] = check_calloc((size_t)pipe->n_virtual, sizeof *pipe->done[pass]);
-        pipe->boundary[pass] = check_calloc((size_t)pipe->plan->cut[pass].n_units, sizeof *pipe->boundary[pass]);
         pipe->ordinal[pass] = ordinals_of(&pipe->plan->cut[pass], phase->n_groups);
     }
     pipe->n_units = pipe->plan->cut[PASS_FORWARD].n_units + pipe->plan->cut[PASS_BACKWARD].n_units;
@@ -317,13 +320,14 @@ static void open_pipe(struct builder *builder, int32_t number, struct builder_pi
     for (size_t i = 0; i < n_ends; i++)
         pipe->ends[i] = (struct builder_end){-1, -1, -1, -1, -1};
     for (int32_t stage = 0; stage < layout->stages; stage++)
-        builder->lanes[pipe->first_lane + stage] = (struct builder_lane){.pipe = pipe,
-                                                                         .pipeline = number,
-                                                                         .stage = stage,
-                                                                         .steps = pipe->plan->steps,
-                                                                         .next = pipe->plan->step_first[stage],
-                                                                         .end = pipe->plan->step_first[stage + 1],
-                                                                         .blocked_on = -1};
+        builder->cursors[pipe->first_cursor + stage] =
+            (struct builder_stage_cursor){.pipe = pipe,
+                                          .pipeline = number,
+                                          .stage = stage,
+                                          .steps = pipe->plan->steps,
+                                          .next = pipe->plan->step_first[stage],
+                                          .end = pipe->plan->step_first[stage + 1],
+                                          .blocked_on = -1};
 }
 
 /* Units of a group in one cut of a pipeline. */
@@ -361,30 +365,30 @@ static void open_phase(struct builder *builder)
 {
     const struct plan_phase *phase = &builder->plan->phases[builder->phase];
     builder->pipes = check_calloc((size_t)phase->n_pipelines, sizeof *builder->pipes);
-    builder->n_lanes = 0;
-    size_t n_members = 0;
+    builder->n_cursors = 0;
+    size_t n_participants = 0;
     for (int32_t i = 0; i < phase->n_pipelines; i++) {
         const struct plan_layout *layout = &phase->pipelines[i].layout;
-        builder->pipes[i].first_lane = builder->n_lanes;
-        builder->n_lanes += builder_alike(builder, i) == i ? layout->stages : 0;
-        n_members += (size_t)layout->context * (size_t)layout->tensor *
-                     (size_t)(phase->pipelines[i].n_exchanges > 0 ? layout->stages : 1);
+        builder->pipes[i].first_cursor = builder->n_cursors;
+        builder->n_cursors += builder_equal_pipeline(builder, i) == i ? layout->stages : 0;
+        n_participants += (size_t)layout->context * (size_t)layout->tensor *
+                          (size_t)(phase->pipelines[i].n_exchanges > 0 ? layout->stages : 1);
     }
-    builder->lanes = check_malloc((size_t)builder->n_lanes * sizeof *builder->lanes);
-    builder->queue = check_malloc((size_t)builder->n_lanes * sizeof *builder->queue);
-    builder->step_lanes = check_malloc((size_t)builder->n_lanes * sizeof *builder->step_lanes);
+    builder->cursors = check_malloc((size_t)builder->n_cursors * sizeof *builder->cursors);
+    builder->queue = check_malloc((size_t)builder->n_cursors * sizeof *builder->queue);
+    builder->step_cursors = check_malloc((size_t)builder->n_cursors * sizeof *builder->step_cursors);
     builder->queue_first = builder->queue_n = 0;
-    builder->members = check_malloc(n_members * sizeof *builder->members);
-    builder->slow = check_malloc(n_members * sizeof *builder->slow);
-    builder->places = check_malloc(n_members * sizeof *builder->places);
-    builder->units = check_malloc(n_members * sizeof *builder->units);
-    builder->ready = check_malloc(n_members * sizeof *builder->ready);
+    builder->participants = check_malloc(n_participants * sizeof *builder->participants);
+    builder->faulty_cost = check_malloc(n_participants * sizeof *builder->faulty_cost);
+    builder->places = check_malloc(n_participants * sizeof *builder->places);
+    builder->units = check_malloc(n_participants * sizeof *builder->units);
+    builder->ready = check_malloc(n_participants * sizeof *builder->ready);
     int32_t place = 0;
     while (builder->dag->places[place].phase < builder->phase)
         place++;
     for (int32_t i = 0; i < phase->n_pipelines; i++) {
         struct builder_pipe *pipe = &builder->pipes[i];
-        int32_t alike = builder_alike(builder, i);
+        int32_t alike = builder_equal_pipeline(builder, i);
         if (alike != i)
             *pipe = builder->pipes[alike];
         pipe->alike = alike;
@@ -408,32 +412,26 @@ void builder_close_phase(struct builder *builder)
             continue;
         kept->kinds = pipe->kinds;
         kept->relations = pipe->relations;
-        for (int pass = 0; pass < N_STEP_PASSES; pass++) {
+        for (int pass = 0; pass < N_STEP_PASSES; pass++)
             kept->cost[pass] = pipe->cost[pass];
-            free(pipe->brief[pass]);
-        }
         for (int pass = 0; pass < N_PASSES; pass++) {
             free(pipe->done[pass]);
-            free(pipe->boundary[pass]);
             free(pipe->ordinal[pass]);
-            free(pipe->set[pass]);
+            free(pipe->exchange_group[pass]);
         }
-        free(pipe->set_first);
-        free(pipe->set_arrived);
+        free(pipe->exchange_first);
+        free(pipe->exchange_arrived);
         free(pipe->token);
         free(pipe->tokens);
-        if (builder->options.copies_apart)
-            kept->ends = pipe->ends;
-        else
-            free(pipe->ends);
+        free(pipe->ends);
         free(pipe->fold);
     }
     free(builder->pipes);
-    free(builder->lanes);
+    free(builder->cursors);
     free(builder->queue);
-    free(builder->step_lanes);
-    free(builder->members);
-    free(builder->slow);
+    free(builder->step_cursors);
+    free(builder->participants);
+    free(builder->faulty_cost);
     free(builder->places);
     free(builder->units);
     free(builder->ready);
@@ -445,14 +443,14 @@ bool builder_phase(struct builder *builder, int32_t phase, struct error *err)
 {
     builder->phase = phase;
     open_phase(builder);
-    for (int32_t lane = 0; lane < builder->n_lanes; lane++)
-        enqueue(builder, lane);
+    for (int32_t cursor = 0; cursor < builder->n_cursors; cursor++)
+        enqueue(builder, cursor);
     while (builder->queue_n > 0) {
-        int32_t lane = builder->queue[builder->queue_first];
-        builder->queue_first = (builder->queue_first + 1) % builder->n_lanes;
+        int32_t cursor = builder->queue[builder->queue_first];
+        builder->queue_first = (builder->queue_first + 1) % builder->n_cursors;
         builder->queue_n--;
-        builder->lanes[lane].queued = false;
-        run_lane(builder, lane);
+        builder->cursors[cursor].queued = false;
+        run_cursor(builder, cursor);
     }
     return check_done(builder, err);
 }

@@ -199,13 +199,10 @@ bool memory_fit(const struct plan_request *request, struct memory_fit_rule rule,
     CHECK(plan->n_phases == 1);
     *outcome = (struct memory_fit_outcome){0};
     for (int32_t round = 0; again; round++) {
-        struct dag_options options = {.copies_apart = rule.offload && !rule.recompute && !request_streams(request)};
-        if ((round == 0 || !options.copies_apart) && !dag_rebuild(plan, request->setting, options, dag, err)) {
+        if (!dag_rebuild(plan, request->setting, (struct dag_options){0}, dag, err)) {
             free(fitting.peak_before_bytes);
             return false;
         }
-        if (options.copies_apart)
-            dag_copies(plan, request->setting, dag);
         critical_path(dag, timeline);
         if (fitting.peak_before_bytes == NULL)
             fitting.peak_before_bytes = check_calloc((size_t)dag->n_places, sizeof(double));

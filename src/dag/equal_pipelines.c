@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "dag/alike.h"
+#include "dag/equal_pipelines.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -114,7 +114,7 @@ static bool equal_offloads(const struct plan_pipeline *a, const struct plan_pipe
     return true;
 }
 
-static bool are_alike(const struct form *a, const struct form *b, int32_t gpus_per_node)
+static bool are_equal(const struct form *a, const struct form *b, int32_t gpus_per_node)
 {
     const struct plan_pipeline *x = a->pipeline, *y = b->pipeline;
     return a->n_slices == b->n_slices && memcmp(a->slices, b->slices, (size_t)a->n_slices * sizeof *a->slices) == 0 &&
@@ -129,7 +129,7 @@ static int by_hash(const void *a, const void *b)
     return x->hash != y->hash ? COMPARE(x->hash, y->hash) : COMPARE(x->number, y->number);
 }
 
-bool alike_contexts(const struct plan_pipeline *pipeline, int32_t gpus_per_node)
+bool equal_pipelines_contexts(const struct plan_pipeline *pipeline, int32_t gpus_per_node)
 {
     const struct plan_layout *layout = &pipeline->layout;
     bool alike = layout->context > 1;
@@ -146,7 +146,7 @@ bool alike_contexts(const struct plan_pipeline *pipeline, int32_t gpus_per_node)
     return alike;
 }
 
-int32_t *alike_of(const struct plan_phase *phase, int32_t gpus_per_node)
+int32_t *equal_pipelines_of(const struct plan_phase *phase, int32_t gpus_per_node)
 {
     int32_t n = phase->n_pipelines, n_numbers = n_samples(phase);
     int32_t *alike = check_malloc((size_t)n * sizeof *alike);
@@ -162,7 +162,7 @@ int32_t *alike_of(const struct plan_phase *phase, int32_t gpus_per_node)
         first = forms[first].hash == forms[i].hash ? first : i;
         int32_t other = first;
         while (other < i && (alike[forms[other].number] != forms[other].number ||
-                             !are_alike(&forms[other], &forms[i], gpus_per_node)))
+                             !are_equal(&forms[other], &forms[i], gpus_per_node)))
             other++;
         alike[forms[i].number] = forms[other].number;
     }

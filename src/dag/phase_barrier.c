@@ -37,7 +37,7 @@ static void add_reshard(struct builder *builder, int32_t place, const struct pla
     task.from_rank = reshard->from_rank;
     task.to_rank = reshard->to_rank;
     builder_send(builder, task, cost_of_transfer(builder->setting, route, reshard->bytes, 1));
-    builder_edge(builder, builder->gate, DAG_COLLECTIVE);
+    builder_edge(builder, builder->phase_barrier, DAG_COLLECTIVE);
 }
 
 /* A SEND a pair of ranks, in the plan's order; then a SYNC. */
@@ -49,17 +49,17 @@ static void add_reshards(struct builder *builder, int32_t phase, int32_t place)
         add_reshard(builder, places[next->reshards[i].from_rank], &next->reshards[i]);
     free(places);
     int32_t last = builder->dag->n_tasks;
-    builder->gate = builder_sync(builder, place, DAG_RESHARD);
+    builder->phase_barrier = builder_sync(builder, place, DAG_RESHARD);
     for (int32_t send = first; send < last; send++)
         builder_edge(builder, send, DAG_COLLECTIVE);
 }
 
-void builder_gate(struct builder *builder, int32_t phase)
+void builder_phase_barrier(struct builder *builder, int32_t phase)
 {
     int32_t place = first_place(builder->dag, phase), end = place * DAG_N_STREAMS;
     if (phase > 0) {
-        builder->gate = -1;
-        builder->gate = builder_sync(builder, place, DAG_RESHARD);
+        builder->phase_barrier = -1;
+        builder->phase_barrier = builder_sync(builder, place, DAG_RESHARD);
         for (int32_t stream = 0; stream < end; stream++)
             if (builder->dag->places[stream / DAG_N_STREAMS].phase == phase - 1)
                 builder_edge(builder, builder->stream_last[stream], DAG_COLLECTIVE);

@@ -4,8 +4,8 @@
 
 #include <math.h>
 
-struct cost_setting builder_slow_setting(const struct cost_setting *setting, double nvlink, double nic,
-                                         struct platform *room)
+struct cost_setting builder_faulty_setting(const struct cost_setting *setting, double nvlink, double nic,
+                                           struct platform *room)
 {
     struct cost_setting slow = *setting;
     *room = *setting->platform;
@@ -54,9 +54,9 @@ static struct cost_pass slow_pass_cost(const struct plan_pipeline *pipeline, con
     struct platform room, shards_room;
     const struct faults *faults = setting->faults;
     struct device device = slow_device(setting->device, slow.gpu);
-    struct cost_setting own = builder_slow_setting(setting, slow.nvlink, slow.nic, &room);
-    (void)builder_slow_setting(setting, faults_worst(faults, FAULT_NVLINK), faults_worst(faults, FAULT_NIC),
-                               &shards_room);
+    struct cost_setting own = builder_faulty_setting(setting, slow.nvlink, slow.nic, &room);
+    (void)builder_faulty_setting(setting, faults_worst(faults, FAULT_NVLINK), faults_worst(faults, FAULT_NIC),
+                                 &shards_room);
     own.device = &device;
     own.shards_platform = &shards_room;
     return dag_pass_cost(pipeline, &own, pass, unit, stage);
@@ -74,7 +74,7 @@ struct cost_pass dag_gpu_pass_cost(const struct plan_pipeline *pipeline, const s
     return cost;
 }
 
-bool builder_slow(const struct builder *builder, int32_t gpu)
+bool builder_has_faults(const struct builder *builder, int32_t gpu)
 {
     const struct faults *faults = builder->setting->faults;
     if (!faults_any(faults))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "dag/alike.h"
+#include "dag/equal_pipelines.h"
 
 #include <stdlib.h>
 
@@ -127,7 +127,7 @@ TEST(small_graphs_are_not_folded)
 
 static void check_alike(const struct plan *plan, const int32_t *expected)
 {
-    int32_t *alike = alike_of(&plan->phases[0], 8);
+    int32_t *alike = equal_pipelines_of(&plan->phases[0], 8);
     for (int32_t i = 0; i < plan->phases[0].n_pipelines; i++)
         CHECK_EQUAL(alike[i], expected[i]);
     free(alike);
@@ -155,11 +155,11 @@ TEST(context_ranks_are_alike_where_all_leave_the_node)
 {
     struct plan plan;
     two_sorts(&plan, 1, 2, 12, 3, 0);
-    CHECK_TRUE(alike_contexts(&plan.phases[0].pipelines[0], 8));
+    CHECK_TRUE(equal_pipelines_contexts(&plan.phases[0].pipelines[0], 8));
     plan.phases[0].pipelines[0].cut[PASS_FORWARD].units[1].context = 1;
-    CHECK_TRUE(!alike_contexts(&plan.phases[0].pipelines[0], 8));
+    CHECK_TRUE(!equal_pipelines_contexts(&plan.phases[0].pipelines[0], 8));
     plan_free(&plan);
     two_sorts(&plan, 1, 2, 6, 3, 0);
-    CHECK_TRUE(!alike_contexts(&plan.phases[0].pipelines[0], 8));
+    CHECK_TRUE(!equal_pipelines_contexts(&plan.phases[0].pipelines[0], 8));
     plan_free(&plan);
 }

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "dag/builder.h"
+
+#include <math.h>
+
+/* One participant's messages to another one. */
+struct hop {
+    enum dag_stream stream;
+    int32_t from, to; /* participants */
+    int32_t each;     /* rails, 0: there are none */
+    bool alone;       /* there are, but none of this participant */
+};
+
+/* Participants on each node when these are equal; else 0. */
+static int32_t on_each_node(const struct builder *builder, const struct builder_collective *collective)
+{
+    int32_t k = 1;
+    while (k < collective->n && builder->at[collective->places[k]].node == builder->at[collective->places[0]].node)
+        k++;
+    for (int32_t i = 1; i < collective->n; i++) {
+        bool same = builder->at[collective->places[i]].node == builder->at[collective->places[i - 1]].node;
+        if (same == (i % k == 0))
+            return 0;
+    }
+    return collective->n % k == 0 ? k : 0;
+}
+
+/* One past the last participant of a node's run of neighbours, of which `first` is the first. */
+static int32_t end_of_run(const struct builder *builder, const struct builder_collective *collective, int32_t first)
+{
+    int32_t end = first + 1;
+    while (end < collective->n &&
+           builder->at[collective->places[end]].node == builder->at[collective->places[first]].node)
+        end++;
+    return end;
+}
+
+/* Participants on the node that has fewest of them, and on that which has most. */
+struct crowd {
+    int32_t fewest, most;
+};
+
+static struct crowd crowd_of(const struct builder *builder, const struct builder_collective *collective)
+{
+    struct crowd crowd = {collective->n, 0};
+    for (int32_t first = 0, end; first < collective->n; first = end) {
+        end = end_of_run(builder, collective, first);
+        crowd.fewest = end - first < crowd.fewest ? end - first : crowd.fewest;
+        crowd.most = end - first > crowd.most ? end - first : crowd.most;
+    }
+    return crowd;
+}
+
+/* As many as the node has that has fewest: where more than one has any, so many rings enter and leave each node by NICs
+ * of their own. 1: neighbours send to each other. So does context parallelism always: its ring is point-to-point, not a
+ * collective of NCCL's. */
+static int32_t rails(const struct builder *builder, const struct builder_collective *collective)
+{
+    int32_t k = crowd_of(builder, collective).fewest;
+    return collective->purpose == DAG_RING || k == collective->n ? 1 : k;
+}
+
+static struct dag_task task_of(const struct builder *builder, const struct builder_collective *collective,
+                               int32_t participant, enum dag_stream stream, enum dag_kind kind)
+{
+    struct dag_task task = builder_task_of(builder, collective->places[participant], stream, kind, collective->purpose);
+    task.pass = (uint8_t)collective->pass;
+    task.chunk = (uint8_t)collective->chunk;
+    task.unit = collective->units != NULL ? collective->units[participant] : -1;
+    return task;
+}
+
+static enum device_collective_kind collective_of(const struct builder_collective *collective)
+{
+    if (collective->purpose == DAG_ALL_REDUCE)
+        return DEVICE_ALL_REDUCE;
+    return collective->purpose == DAG_REDUCE_SCATTER ? DEVICE_REDUCE_SCATTER : DEVICE_ALL_GATHER;
+}
+
+/* The most that faults slow any hop of the collective down by on this route. */
+static double worst_factor(const struct builder *builder, const struct builder_collective *collective,
+                           enum cost_route route)
+{
+    double worst = 1;
+    for (int32_t i = 0; builder->setting->faults != NULL && i < collective->n; i++) {
+        int32_t from = builder->dag->places[collective->places[i]].rank;
+        int32_t to = builder->dag->places[collective->places[(i + 1) % collective->n]].rank;
+        if (builder_route(builder, from, to) == route)
+            worst = fmax(worst, builder_link_factor(builder, from, to));
+    }
+    return worst;
+}
+
+/* What a participant sends by one route, where there are `each` rails; `alone`: none of this participant. */
+static struct cost_transfer hop_cost(const struct builder *builder, const struct builder_collective *collective,
+                                     enum cost_route route, int32_t each, bool alone)
+{
+    const struct platform *platform = builder->setting->platform;
+    if (collective->exact_s > 0) {
+        double bytes_per_s = route == COST_NVLINK ? platform->nvlink_bytes_per_s : platform->nic_bytes_per_s;
+        double seconds = collective->exact_s / worst_factor(builder, collective, route); /* on sound links */
+        return (struct cost_transfer){0, seconds * bytes_per_s, bytes_per_s, seconds};
+    }
+    if (collective->purpose == DAG_RING || collective->purpose == DAG_TENSOR)
+        return cost_of_transfer(builder->setting, route, collective->bytes, collective->steps);
+    enum device_collective_kind kind = collective_of(collective);
+    struct cost_transfer hop =
+        alone ? cost_without_rail(builder->setting, kind, collective->bytes, collective->n, each)
+              : cost_of_rails(builder->setting, kind, route, collective->bytes, collective->n, each);
+    hop.latency_s *= collective->share;
+    hop.wire_bytes *= collective->share;
+    hop.duration_s = hop.latency_s + hop.wire_bytes / hop.bytes_per_s;
+    return hop;
+}
+
+static void add_hop(struct builder *builder, const struct builder_collective *collective, int32_t open, struct hop hop)
+{
+    struct dag_task task = task_of(builder, collective, hop.from, hop.stream, DAG_SEND);
+    task.to_rank = builder->dag->places[collective->places[hop.to]].rank;
+    enum cost_route route = builder_route(builder, task.from_rank, task.to_rank);
+    struct cost_transfer cost = hop_cost(builder, collective, route,
+                                         hop.each > 0        ? hop.each
+                                         : route == COST_NIC ? 1
+                                                             : collective->n,
+                                         hop.alone);
+    if (hop.to == hop.from || cost.duration_s <= 0)
+        return;
+    builder_send(builder, task, cost);
+    builder_edge(builder, open, DAG_COLLECTIVE);
+}
+
+/* The most that faults slow any participant's NIC down by. */
+static double worst_nic(const struct builder *builder, const struct builder_collective *collective)
+{
+    double worst = 1;
+    for (int32_t i = 0; builder->setting->faults != NULL && i < collective->n; i++)
+        worst = fmax(worst, faults_factor(builder->setting->faults, FAULT_NIC,
+                                          builder->dag->places[collective->places[i]].rank));
+    return worst;
+}
+
+/* SENDs from each participant to its counterparts on other nodes; k participants on each node. */
+static void add_flows(struct builder *builder, const struct builder_collective *collective, int32_t open, int32_t k)
+{
+    double bytes_per_s = builder->setting->platform->nic_bytes_per_s;
+    double latency_s =
+        fmax(0, collective->exact_s - worst_nic(builder, collective) * (collective->wire_bytes / bytes_per_s));
+    int32_t n_flows = collective->to_all ? collective->n / k - 1 : 1;
+    struct cost_transfer flow = {latency_s / n_flows, collective->wire_bytes / n_flows, bytes_per_s, 0};
+    flow.duration_s = flow.latency_s + flow.wire_bytes / bytes_per_s;
+    for (int32_t i = 0; i < (collective->fold != NULL ? 1 : collective->n); i++)
+        for (int32_t away = 1; away <= n_flows; away++) {
+            struct dag_task task = task_of(builder, collective, i, DAG_STREAM_RAIL, DAG_SEND);
+            task.to_rank =
+                builder->dag->places[collective->places[collective->fold != NULL ? 0 : (i + away * k) % collective->n]]
+                    .rank;
+            builder_send(builder, task, flow);
+            if (away == 1)
+                builder_edge(builder, open, DAG_COLLECTIVE);
+        }
+}
+
+/* One SEND for all participants, of the first one: the longest of their messages. */
+static void add_longest_hop(struct builder *builder, const struct builder_collective *collective, int32_t open)
+{
+    struct cost_transfer longest = {0};
+    for (enum cost_route route = COST_NVLINK; route <= COST_NIC; route++) {
+        if (!(route == COST_NIC ? collective->fold->nic : collective->fold->nvlink))
+            continue;
+        struct cost_transfer cost = hop_cost(builder, collective, route, route == COST_NIC ? 1 : collective->n, false);
+        if (cost.duration_s > longest.duration_s)
+            longest = cost;
+    }
+    if (longest.duration_s <= 0)
+        return;
+    builder_send(builder, task_of(builder, collective, 0, DAG_STREAM_COLLECTIVE, DAG_SEND), longest);
+    builder_edge(builder, open, DAG_COLLECTIVE);
+}
+
+/* Of context ranks of which only the first is built. */
+static void add_folded_hops(struct builder *builder, const struct builder_collective *collective, int32_t open)
+{
+    if (collective->wire_bytes > 0 && collective->fold->each > 0 && collective->fold->each < collective->n)
+        add_flows(builder, collective, open, collective->fold->each);
+    else
+        add_longest_hop(builder, collective, open);
+}
+
+struct builder_fold builder_fold_of(const struct builder *builder, const struct builder_collective *collective)
+{
+    struct builder_fold fold = {.each = on_each_node(builder, collective)};
+    for (int32_t i = 0; i < collective->n; i++) {
+        int32_t next = (i + 1) % collective->n;
+        bool inside = builder->at[collective->places[i]].node == builder->at[collective->places[next]].node;
+        fold.nvlink = fold.nvlink || inside;
+        fold.nic = fold.nic || !inside;
+    }
+    return fold;
+}
+
+static void add_hops(struct builder *builder, const struct builder_collective *collective, int32_t open)
+{
+    int32_t each = collective->wire_bytes > 0 ? on_each_node(builder, collective) : 0;
+    if (each > 0 && each < collective->n) {
+        add_flows(builder, collective, open, each);
+        return;
+    }
+    int32_t n = collective->n, k = rails(builder, collective);
+    for (int32_t first = 0, end; first < n; first = end) {
+        end = end_of_run(builder, collective, first);
+        for (int32_t i = first; i < end; i++) {
+            if (k == 1) {
+                add_hop(builder, collective, open, (struct hop){DAG_STREAM_COLLECTIVE, i, (i + 1) % n, 0, false});
+                continue;
+            }
+            bool alone = i - first >= k;
+            add_hop(builder, collective, open,
+                    (struct hop){DAG_STREAM_COLLECTIVE, i, i + 1 < end ? i + 1 : first, k, alone});
+            if (!alone)
+                add_hop(builder, collective, open, (struct hop){DAG_STREAM_RAIL, i, (end + i - first) % n, k, false});
+        }
+    }
+}
+
+int32_t builder_collective(struct builder *builder, const struct builder_collective *collective)
+{
+    int32_t open = builder_task(builder, task_of(builder, collective, 0, DAG_STREAM_COLLECTIVE, DAG_SYNC), 0.0);
+    for (int32_t i = 0; i < collective->n_ready; i++)
+        builder_edge(builder, collective->ready[i], DAG_COLLECTIVE);
+    if (collective->fold != NULL)
+        add_folded_hops(builder, collective, open);
+    else
+        add_hops(builder, collective, open);
+    int32_t close = builder_task(builder, task_of(builder, collective, 0, DAG_STREAM_COLLECTIVE, DAG_SYNC), 0.0);
+    for (int32_t send = open + 1; send < close; send++)
+        builder_edge(builder, send, DAG_COLLECTIVE);
+    return close;
+}
+
+double builder_collective_s(const struct builder *builder, const struct builder_collective *collective)
+{
+    struct crowd crowd = crowd_of(builder, collective);
+    double nvlink = 1, nic = 1;
+    for (int32_t i = 0; i < collective->n; i++) {
+        int32_t gpu = builder->dag->places[collective->places[i]].rank;
+        nvlink = fmax(nvlink, faults_factor(builder->setting->faults, FAULT_NVLINK, gpu));
+        nic = fmax(nic, faults_factor(builder->setting->faults, FAULT_NIC, gpu));
+    }
+    struct platform room;
+    struct cost_setting slow = builder_faulty_setting(builder->setting, nvlink, nic, &room);
+    return cost_uneven_rails_s(&slow, collective_of(collective), collective->bytes, collective->n, crowd.fewest,
+                               crowd.most);
+}
