@@ -59,8 +59,8 @@ void bench_timeline(const struct bench *bench, const struct plan *plan, const st
 }
 
 /** One candidate of all pipelines, resolved; arrays as a search would have them. */
-static bool evaluate(const struct bench *bench, const struct slimpack_part *part, struct dag *dag, struct timeline *path,
-                     struct error *err)
+static bool evaluate(const struct bench *bench, const struct slimpack_part *part, struct dag *dag,
+                     struct timeline *path, struct error *err)
 {
     struct plan plan = {.n_phases = 1, .shards = scenario_plan_shards(&part->request->layout)};
     struct memory memory = {0};

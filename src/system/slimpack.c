@@ -117,24 +117,26 @@ static enum plan_formation formation_of(const struct slimpack_part *part, const 
     return PLAN_PACK;
 }
 
-/* Cut samples, most FLOPs first, into n MicroPacks of a context degree. */
-static void cut_samples(const struct slimpack_part *part, enum pass pass, const int32_t *sample, int32_t n_samples,
-                        int64_t n, int32_t context, struct plan_cut *cut)
+static struct fill fill_of(const struct slimpack_part *part, enum pass pass, const int32_t *sample, int32_t n_samples)
 {
-    const struct slimpack_knobs *knobs = knobs_of(part);
-    struct fill fill = {.pass = pass,
-                        .curve = flop_layer_curve(part->request->setting->model, pass),
-                        .tokens = part->request->batch->tokens,
-                        .sample = sample,
-                        .n_samples = n_samples,
-                        .n_units = n,
-                        .min_slice = knobs->min_slice,
-                        .whole = context == 1 && !knobs->slicing,
-                        .search = part->search};
+    return (struct fill){.pass = pass,
+                         .curve = flop_layer_curve(part->request->setting->model, pass),
+                         .tokens = part->request->batch->tokens,
+                         .sample = sample,
+                         .n_samples = n_samples,
+                         .min_slice = knobs_of(part)->min_slice,
+                         .search = part->search};
+}
+
+/* Cut samples into n MicroPacks of a context degree. */
+static void cut_samples(const struct slimpack_part *part, struct fill *fill, int64_t n, int32_t context,
+                        struct plan_cut *cut)
+{
     fill_flop *target = NULL;
-    if (knobs->balance == SLIMPACK_TIME && !fill.whole)
-        fill.target = target = slimpack_time_targets(part->request, &fill, context);
-    fill_cut(&fill, cut);
+    fill->n_units = n;
+    if (knobs_of(part)->balance == SLIMPACK_TIME && !fill->whole)
+        fill->target = target = slimpack_time_targets(part->request, fill, context);
+    fill_cut(fill, cut);
     free(target);
 }
 
@@ -142,8 +144,9 @@ static void cut_outlier(const struct building *building, enum pass pass, int32_t
                         struct plan_cut *cut)
 {
     const struct slimpack_outlier *of = &building->part->split->outliers[outlier];
+    struct fill fill = fill_of(building->part, pass, &of->sample, 1);
     int32_t first = cut->n_units;
-    cut_samples(building->part, pass, &of->sample, 1, n, of->width, cut);
+    cut_samples(building->part, &fill, n, of->width, cut);
     for (int32_t unit = first; unit < cut->n_units; unit++) {
         cut->units[unit].context = of->width;
         cut->units[unit].group = building->group[outlier];
@@ -176,8 +179,11 @@ static void cut_rank(const struct building *building, enum pass pass, int32_t ra
         m -= n;
     }
     int32_t first = split->local_first[rank], n_local = split->local_first[rank + 1] - first;
-    if (n_local > 0)
-        cut_samples(part, pass, split->local + first, n_local, local_packs(part, rank, m), 1, cut);
+    if (n_local > 0) {
+        struct fill fill = fill_of(part, pass, split->local + first, n_local);
+        fill.whole = !knobs_of(part)->slicing;
+        cut_samples(part, &fill, local_packs(part, rank, m), 1, cut);
+    }
     for (int32_t i = 0; i < cut->n_units; i++) {
         struct plan_unit *unit = &cut->units[i];
         unit->formation = unit->group >= 0 ? PLAN_SLIM : formation_of(part, cut, unit);

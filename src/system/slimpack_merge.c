@@ -158,16 +158,16 @@ void slimpack_split(const struct plan_request *request, enum slimpack_merge merg
     if (merge != SLIMPACK_MERGE_EVEN)
         return;
     for (rule.parts = 2; rule.parts <= request->layout.dp; rule.parts *= 2) {
-        struct slimpack_split other;
+        struct slimpack_split other, worse;
         if (100 * fullest_of(split) <= EVEN_PERCENT * split->total)
             break;
         split_by(request, &rule, &other);
+        worse = other;
         if (fullest_of(&other) < fullest_of(split)) {
-            slimpack_split_free(split);
+            worse = *split;
             *split = other;
-        } else {
-            slimpack_split_free(&other);
         }
+        slimpack_split_free(&worse);
     }
 }
 
