@@ -230,25 +230,3 @@ TEST(a_node_limit_leaves_the_fill_and_a_gap)
     fill_ends(&fill, end);
     CHECK_TRUE(search.deviation == deviation && search.n_solved_nodes == nodes && nodes > 1);
 }
-
-/* Units of 10, 6, 4 and 10 tokens: at most 4 each makes 4 3 3, 3 3, 4, 4 3 3. Whole samples of 5, 20, 5, 5 in one unit,
- * at most 10: the second one stands alone. */
-TEST(units_are_capped_in_tokens)
-{
-    const int32_t tokens[] = {10, 20, 5}, chain[] = {1, 0}, whole[] = {2, 1, 2, 2};
-    struct fill fill = {
-        .curve = hand_curve, .tokens = tokens, .sample = chain, .n_samples = 2, .n_units = 4, .max_tokens = 4};
-    struct plan_cut cut = {0};
-    CHECK_EQUAL(fill_cut(&fill, &cut), 9);
-    CHECK_TEXT(hand_cut_text(&cut), "[1:0-4] [1:4-7] [1:7-10] [1:10-13] [1:13-16] [1:16-20] [0:0-4] [0:4-7] [0:7-10]");
-    free(cut.slices);
-    free(cut.units);
-    cut = (struct plan_cut){0};
-    fill = (struct fill){.curve = hand_curve, .tokens = tokens, .sample = whole, .n_samples = 4, .n_units = 1};
-    fill.max_tokens = 10;
-    fill.whole = true;
-    fill_cut(&fill, &cut);
-    CHECK_TEXT(hand_cut_text(&cut), "[2:0-5] [1:0-20] [2:0-5 2:0-5]");
-    free(cut.slices);
-    free(cut.units);
-}

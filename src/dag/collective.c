@@ -51,9 +51,8 @@ static struct crowd crowd_of(const struct builder *builder, const struct builder
     return crowd;
 }
 
-/* As many as the node has that has fewest: where more than one has any, so many rings enter and leave each node by NICs
- * of their own. 1: neighbours send to each other. So does context parallelism always: its ring is point-to-point, not a
- * collective of NCCL's. */
+/* The fewest participants on a node: so many rings enter and leave each node by NICs of their own. 1: neighbours send
+ * to each other. Context parallelism always does, because its ring is point-to-point and no collective of NCCL. */
 static int32_t rails(const struct builder *builder, const struct builder_collective *collective)
 {
     int32_t k = crowd_of(builder, collective).fewest;
@@ -91,7 +90,7 @@ static double worst_factor(const struct builder *builder, const struct builder_c
     return worst;
 }
 
-/* What a participant sends by one route, where there are `each` rails; `alone`: none of this participant. */
+/* The bytes that a participant sends by one route, with `each` rails; `alone`: no rail is of this participant. */
 static struct cost_transfer hop_cost(const struct builder *builder, const struct builder_collective *collective,
                                      enum cost_route route, int32_t each, bool alone)
 {
@@ -177,7 +176,7 @@ static void add_longest_hop(struct builder *builder, const struct builder_collec
     builder_edge(builder, open, DAG_COLLECTIVE);
 }
 
-/* Of context ranks of which only the first is built. */
+/* The same for context ranks of which only the first is built. */
 static void add_folded_hops(struct builder *builder, const struct builder_collective *collective, int32_t open)
 {
     if (collective->wire_bytes > 0 && collective->fold->each > 0 && collective->fold->each < collective->n)

@@ -15,7 +15,7 @@ struct cluster {
     bool traces;    /* SimGrid writes a trace */
 };
 
-/** How a process ends when what the user gave is wrong; the reason is the last line on its stderr. */
+/** Exit status of a process whose input is wrong. The reason is the last line on its stderr. */
 enum { CLUSTER_REFUSED = 2 };
 
 /**
@@ -32,7 +32,7 @@ _Noreturn void cluster_refuse(const char *format, ...) __attribute__((format(pri
  * must stay where it is. */
 void cluster_refusal(const char *reason);
 
-/** From now on an abort of SimGrid is one. */
+/** From now on an abort of SimGrid kills the process, as a bug does. */
 void cluster_accept(void);
 
 /** The host of a GPU. A rank of -1 is the memory of the node of the other end's GPU. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** What a run on SimGrid can be told. */
+/** Options of a run on SimGrid. */
 #ifndef SLIMSIM_EXECUTE_OPTIONS_H
 #define SLIMSIM_EXECUTE_OPTIONS_H
 

@@ -98,37 +98,18 @@ void fill_ends(const struct fill *fill, int64_t *end)
         join_short_slices(fill, end);
 }
 
-/* Where the unit that begins at `at` ends, at most at `end`, by max_tokens. `sample` of the chain begins at `first`. */
-static int64_t capped_end(const struct fill *fill, int32_t sample, int64_t first, int64_t at, int64_t end)
-{
-    int64_t most = fill->max_tokens;
-    if (most == 0 || end - at <= most)
-        return end;
-    if (!fill->whole) {
-        int64_t n = (end - at + most - 1) / most;
-        return at + (end - at + n - 1) / n;
-    }
-    int64_t last = first + tokens_of(fill, sample);
-    while (last < end && last + tokens_of(fill, sample + 1) - at <= most)
-        last += tokens_of(fill, ++sample);
-    return last;
-}
-
 int32_t fill_cut(const struct fill *fill, struct plan_cut *cut)
 {
     int64_t *end = check_malloc((size_t)fill->n_units * sizeof *end);
     fill_ends(fill, end);
     int32_t n_units = 0, i = 0;
     int64_t at = 0, first = 0; /* tokens of the chain: already in slices; before sample i */
-    for (int64_t k = 0; k < fill->n_units;) {
-        if (at == end[k]) {
-            k++;
+    for (int64_t k = 0; k < fill->n_units; k++) {
+        if (at == end[k])
             continue;
-        }
-        int64_t unit_end = capped_end(fill, i, first, at, end[k]);
-        while (at < unit_end) {
+        while (at < end[k]) {
             int64_t tokens = tokens_of(fill, i), last = first + tokens;
-            int32_t begin = (int32_t)(at - first), stop = (int32_t)((unit_end < last ? unit_end : last) - first);
+            int32_t begin = (int32_t)(at - first), stop = (int32_t)((end[k] < last ? end[k] : last) - first);
             at = first + stop;
             if (fill->pass == PASS_FORWARD)
                 plan_add_slice(cut, (struct slice){fill->sample[i], begin, stop});

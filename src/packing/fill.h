@@ -30,7 +30,6 @@ struct fill {
     int64_t n_units;            /* 1 up to the chain's tokens */
     int64_t min_slice;          /* [tokens]; 0: a slice may be as short as it comes */
     bool whole;                 /* never cut a sample */
-    int64_t max_tokens;         /* of a unit; 0: any */
     const fill_flop *target;    /* [n_units] work before each unit's end x n_units, ascending; NULL: equal units */
     struct fill_search *search; /* NULL: the exact fill; else fill_milp (with `whole` the exact fill all the same) */
 };
@@ -78,9 +77,7 @@ fill_flop fill_flop_before(const struct fill *fill, int64_t place);
 void fill_milp(const struct fill *fill, int64_t *end);
 
 /**
- * Append the chain's slices and units to a cut, without empty units. A unit of more than max_tokens is divided into the
- * fewest units of no more, of equal tokens (one more in the first ones; `whole`: after the last sample that fits, a
- * longer one stands alone). A unit's slices stand in the order they run:
+ * Append the chain's slices and units to a cut, without empty units. A unit's slices stand in the order they run:
  * samples in chain order; backward, tokens counted from each sample's end.
  *
  * @return units appended

@@ -6,7 +6,7 @@
 #include "bounds/memory.h"
 #include "plan/request.h"
 
-/** What may be changed, from the units' own settings on. */
+/** The changes that are allowed, from the units' own settings on. */
 struct memory_fit_rule {
     bool offload, recompute;
     bool even_host; /* the GPUs of a node have even shares of its host memory, and the plan may use those of its GPUs;

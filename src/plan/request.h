@@ -7,7 +7,7 @@
 #include "lengths/lengths.h"
 #include "plan/plan.h"
 
-/** What a training system is asked: all that its plan() may know. Everything is borrowed and constant; random numbers
+/** A question to a training system: all that its plan() may know. Everything is borrowed and constant. Random numbers
  * come from iteration and seed alone. */
 struct plan_request {
     const struct batch *batch;

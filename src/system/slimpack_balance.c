@@ -28,7 +28,7 @@ static bool measure(const struct plan_request *request, const struct fill *fill,
 {
     struct plan_cut cut = {0};
     struct fill plain = *fill;
-    plain.max_tokens = plain.min_slice = 0;
+    plain.min_slice = 0;
     plain.search = NULL;
     bool all = fill_cut(&plain, &cut) == fill->n_units;
     *largest_s = 0;
